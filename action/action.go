@@ -1,0 +1,123 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Risk is what an action may do at its service.
+type Risk string
+
+// The risks, mildest first.
+const (
+	RiskRead   Risk = "read"
+	RiskWrite  Risk = "write"
+	RiskDanger Risk = "danger"
+)
+
+// Valid reports whether r is one of the three risks.
+func (r Risk) Valid() bool { return r == RiskRead || r == RiskWrite || r == RiskDanger }
+
+// Mode is what policy says of an invocation.
+type Mode string
+
+// The modes.
+const (
+	ModeAllow           Mode = "allow"
+	ModeDeny            Mode = "deny"
+	ModeRequireApproval Mode = "require_approval"
+)
+
+// Valid reports whether m is one of the three modes.
+func (m Mode) Valid() bool { return m == ModeAllow || m == ModeDeny || m == ModeRequireApproval }
+
+// Action is one operation of a source, as the catalog compiled it. It is
+// shared between callers: treat it as read-only.
+type Action struct {
+	Source       string          // source id: "linear" or "connector:<uuid>"
+	SourceName   string          // what people call the source
+	Name         string          // the action's name at its source
+	Tool         string          // the name agents see; unique in the organization
+	Title        string          // the source's own title; may be empty
+	Description  string          // the source's own text; foreign, untrusted
+	Risk         Risk            // after overrides and annotations
+	Definition   json.RawMessage // the tool as its source listed it, with the name replaced by Tool
+	InputSchema  json.RawMessage // JSON Schema of the params
+	OutputSchema json.RawMessage // JSON Schema of structured results; nil when there is none
+	Hash         string          // hash of what the action does: name, schemas, annotations
+	Revision     string          // changes when the source's configuration changes
+	Timeout      time.Duration   // of one execution; zero: the Gate's default
+
+	// Check tells whether params fit InputSchema. Its error is an [*Error] of
+	// kind ErrInvalid that names the offending field.
+	Check func(params json.RawMessage) error
+	// Run executes the action. See [Run].
+	Run Run
+}
+
+// Key returns the action's policy key.
+func (a *Action) Key() Key { return Key{Source: a.Source, Action: a.Name} }
+
+// Run executes an action with canonical params and returns what the source
+// answered. The progress func, never nil, is told the params object of each
+// progress notification of the source, unchanged but for its token, which is
+// absent.
+//
+// An answer of the source, good or bad, is a [Result] and no error. An error
+// wraps ErrOutcomeUnknown when the source may have received the request, and
+// ErrUnavailable when it certainly has not; it is an [*Error] when its message
+// may be shown.
+type Run func(ctx context.Context, params json.RawMessage, progress func(json.RawMessage)) (Result, error)
+
+// Result is what a source answered.
+type Result struct {
+	// Body is the result as a CallToolResult object of MCP, byte for byte as
+	// the source sent it, but for the injected credential. Nil when Problem
+	// is set.
+	Body json.RawMessage
+	// Problem is the source's JSON-RPC error object, when it answered so.
+	Problem json.RawMessage
+	// IsError tells that Body says so of itself.
+	IsError bool
+	// Secrets are the credentials that were used, so that what is kept can be
+	// cleaned of them. Never stored.
+	Secrets []string
+}
+
+// Key names an action, or several, in policy: `source:action`. Either part
+// may be "*", an action of any source only as "*:*", written "*".
+type Key struct {
+	Source string
+	Action string
+}
+
+// ParseKey splits s at its last colon. "*" alone means everything.
+func ParseKey(s string) (Key, error) {
+	if s == "*" {
+		return Key{"*", "*"}, nil
+	}
+	i := strings.LastIndexByte(s, ':')
+	if i <= 0 || i == len(s)-1 {
+		return Key{}, &Error{
+			Kind: ErrInvalid, Code: "invalid_key", Field: "/key",
+			Message: "A policy key is source:action, source:* or *; for example linear:create_issue.",
+		}
+	}
+	k := Key{Source: s[:i], Action: s[i+1:]}
+	if strings.Contains(k.Source, "*") || (k.Action != "*" && strings.Contains(k.Action, "*")) {
+		return Key{}, &Error{
+			Kind: ErrInvalid, Code: "invalid_key", Field: "/key",
+			Message: "A * stands only for the whole action (source:*) or alone for everything.",
+		}
+	}
+	return k, nil
+}
+
+func (k Key) String() string {
+	if k.Source == "*" && k.Action == "*" {
+		return "*"
+	}
+	return k.Source + ":" + k.Action
+}

@@ -1,0 +1,34 @@
+package action
+
+import "time"
+
+// Connector is an organization's remote MCP server.
+type Connector struct {
+	ID           string    `json:"id"` // a UUID; the source id is "connector:" + ID
+	Organization string    `json:"organization_id"`
+	Name         string    `json:"name"`
+	Slug         string    `json:"slug"` // prefix of its tools; one connector may have none
+	URL          string    `json:"url"`
+	Header       string    `json:"header,omitempty"` // for the secret; empty: Authorization
+	Prefix       string    `json:"prefix,omitempty"` // before the secret, such as "Bearer "
+	Secret       string    `json:"secret,omitempty"` // key of an organization secret; empty: no credential
+	DefaultRisk  Risk      `json:"default_risk,omitempty"`
+	Enabled      bool      `json:"enabled"`
+	Revision     int64     `json:"revision"` // counts changes that alter what a call does
+	CreatedAt    time.Time `json:"created_at"`
+	UpdatedAt    time.Time `json:"updated_at"`
+}
+
+// Source returns the connector's source id.
+func (c *Connector) Source() string { return "connector:" + c.ID }
+
+// Secret is what people may know of an organization's secret. Its value is
+// sealed, written over the API and never read over it.
+type Secret struct {
+	Organization string    `json:"organization_id"`
+	Key          string    `json:"key"`
+	Host         string    `json:"host"` // the one host, with port if any, that may receive it
+	UpdatedBy    string    `json:"updated_by"`
+	CreatedAt    time.Time `json:"created_at"`
+	UpdatedAt    time.Time `json:"updated_at"`
+}

@@ -1,0 +1,89 @@
+package action
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The kinds of error that cross package borders. Test with [errors.Is]. The
+// two edges map them: dashboard to HTTP statuses, mcpserver to JSON-RPC errors
+// and tool results. Any other error is "internal": its text goes to the log
+// and never out.
+var (
+	// ErrInvalid is bad input: the message names the field and what is due.
+	ErrInvalid = errors.New("invalid")
+	// ErrUnauthenticated is a missing, forged, expired or revoked credential.
+	ErrUnauthenticated = errors.New("unauthenticated")
+	// ErrForbidden is a good credential that may not do this.
+	ErrForbidden = errors.New("forbidden")
+	// ErrNotFound is a thing that is not there, or not the caller's to see.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict is a request that lost to an earlier one: decided already,
+	// an idempotency key with other params, a name taken.
+	ErrConflict = errors.New("conflict")
+	// ErrGone is a decision that came too late: the invocation had expired.
+	ErrGone = errors.New("gone")
+	// ErrTooMany is a limit reached: rate, pending invocations, quota.
+	ErrTooMany = errors.New("too many")
+	// ErrTooLarge is input over a size limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrUnavailable is a service that could not be reached; nothing was
+	// executed.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrOutcomeUnknown is a request that may have reached its service while
+	// its answer did not reach us. A write that ends so is never repeated.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+)
+
+// Causes with which a caller's context ends; see [Call] and [Gate.Call].
+var (
+	// ErrCancelled is the cause of a context that its caller cancelled on
+	// purpose. Only this cause withdraws a held call.
+	ErrCancelled = errors.New("cancelled by the caller")
+	// ErrCallerGone is the cause of a context whose caller vanished or timed
+	// out; the held call stays.
+	ErrCallerGone = errors.New("the caller is gone")
+)
+
+// Error is an error that may be shown to the caller: a kind, a stable code
+// for programs and a message that says what to do next. It holds no secret.
+type Error struct {
+	Kind       error         // one of the kinds above
+	Code       string        // snake_case, stable; for example "rate_limited"
+	Message    string        // one or two sentences for a person or a model
+	Field      string        // JSON Pointer of the offending field, if any
+	Invocation string        // id of the invocation concerned, if any
+	RetryAfter time.Duration // when to try again; zero: not known
+	Err        error         // the cause, for the log only
+}
+
+// Errorf returns an [*Error] of the kind with a formatted message.
+func Errorf(kind error, code, format string, args ...any) *Error {
+	return &Error{Kind: kind, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Err)
+	}
+	return e.Code + ": " + e.Message
+}
+
+// Unwrap returns the kind and the cause, so that errors.Is finds both.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Err}
+}
+
+// Public returns err as an [*Error] that may be shown: itself when it is one,
+// otherwise an internal error that tells nothing of its cause.
+func Public(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Code: "internal", Message: "Something went wrong inside the gateway; its log has the details.", Err: err}
+}

@@ -1,0 +1,92 @@
+package action
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Status is where an invocation stands.
+//
+//	            ┌─────────────► denied     (policy, human, withdrawn)
+//	Call ── decide ──► executing ──► completed | failed
+//	            └────► pending ── approve ──► approved ── claim ──► executing
+//	                      ├── deny, withdraw ► denied      │
+//	                      └── time ──► expired  ◄── 5 min ─┘ (also: stale → failed, now denied → denied)
+type Status string
+
+// The statuses. The last four are terminal.
+const (
+	StatusPending   Status = "pending"
+	StatusApproved  Status = "approved"
+	StatusExecuting Status = "executing"
+	StatusCompleted Status = "completed"
+	StatusFailed    Status = "failed"
+	StatusDenied    Status = "denied"
+	StatusExpired   Status = "expired"
+)
+
+// Terminal reports whether nothing more can happen to the invocation.
+func (s Status) Terminal() bool {
+	return s == StatusCompleted || s == StatusFailed || s == StatusDenied || s == StatusExpired
+}
+
+// Valid reports whether s is one of the seven statuses.
+func (s Status) Valid() bool {
+	return s == StatusPending || s == StatusApproved || s == StatusExecuting || s.Terminal()
+}
+
+// The reasons of a denied invocation (denied_reason).
+const (
+	DeniedPolicy    = "policy"    // policy said so
+	DeniedHuman     = "human"     // a person said no
+	DeniedRepeated  = "repeated"  // a person said no to the same call a short while ago
+	DeniedWithdrawn = "withdrawn" // the last caller cancelled or left
+)
+
+// The codes of a failed invocation (error.code).
+const (
+	FailedTool     = "tool_error"           // the source answered with isError
+	FailedUpstream = "upstream_error"       // the source answered with a JSON-RPC error
+	FailedReach    = "upstream_unavailable" // the source was not reached, or a read got no answer
+	FailedUnknown  = "outcome_unknown"      // a write may or may not have happened
+	FailedStale    = "stale_approval"       // what was approved is not what would run
+	FailedInternal = "internal"
+)
+
+// Failure is why an invocation failed.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"` // redacted
+}
+
+// Invocation is one request to run an action, and its whole life. Its JSON
+// form is what the API shows.
+type Invocation struct {
+	ID           string          `json:"id"`
+	Organization string          `json:"organization_id"`
+	Session      string          `json:"session_id"`
+	Source       string          `json:"source_id"`
+	SourceName   string          `json:"source_name"`
+	Action       string          `json:"action"`
+	Risk         Risk            `json:"risk"`
+	Mode         Mode            `json:"mode"`
+	ModeSource   Layer           `json:"mode_source"`
+	Steps        []Step          `json:"decision,omitempty"`
+	Status       Status          `json:"status"`
+	Params       json.RawMessage `json:"params"`           // redacted
+	ParamsHash   string          `json:"params_hash"`      // keyed, over the canonical params
+	ToolHash     string          `json:"tool_hash"`        // [Action.Hash] when it was decided
+	Revision     string          `json:"-"`                // [Action.Revision] when it was decided
+	Result       json.RawMessage `json:"result,omitempty"` // redacted, pruned to 10 KB
+	Error        *Failure        `json:"error,omitempty"`
+	DeniedReason string          `json:"denied_reason,omitempty"`
+	DeniedNote   string          `json:"denied_note,omitempty"`
+	ApprovedBy   string          `json:"approved_by,omitempty"` // who decided, also when he denied
+	ApprovedAt   *time.Time      `json:"approved_at,omitempty"`
+	CreatedAt    time.Time       `json:"created_at"`
+	ExpiresAt    *time.Time      `json:"expires_at,omitempty"` // of a held call
+	StartedAt    *time.Time      `json:"started_at,omitempty"` // of the execution
+	CompletedAt  *time.Time      `json:"completed_at,omitempty"`
+	DurationMS   *int64          `json:"duration_ms,omitempty"` // of the execution
+	ApprovalURL  string          `json:"approval_url,omitempty"`
+}

@@ -1,0 +1,258 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Catalog finds actions. Its implementation is sources.Catalog.
+type Catalog interface {
+	// Find returns the organization's action, or an error of kind ErrNotFound
+	// when no source has it and ErrUnavailable when its source never answered.
+	// With fresh, the source is asked again unless it was a moment ago.
+	Find(ctx context.Context, organization, source, name string, fresh bool) (*Action, error)
+	// List returns every action of the organization that is known now, in a
+	// stable order, with a version that changes when the list does.
+	List(ctx context.Context, organization string) (actions []*Action, version string, err error)
+}
+
+// Decider says what policy says.
+type Decider interface {
+	// Decide decides one call of the action in the session. With current it
+	// reads the stored policy; without, a snapshot of at most one second.
+	Decide(ctx context.Context, s *Session, a *Action, current bool) (Decision, error)
+}
+
+// Limiter counts calls. Keys are identities, never names that a caller chose.
+type Limiter interface {
+	// Allow counts one call and returns zero, or how long to wait when the
+	// limit is reached.
+	Allow(ctx context.Context, key string) time.Duration
+}
+
+// Vault hashes and seals what is kept of params and results.
+type Vault interface {
+	// Hash returns the keyed hash of canonical bytes, in hex.
+	Hash(canonical []byte) string
+	// Seal encrypts plain for the place that ref names; Open decrypts it only
+	// for the same place.
+	Seal(ref Ref, plain []byte) ([]byte, error)
+	Open(ref Ref, sealed []byte) ([]byte, error)
+}
+
+// Ref is the place of a sealed value. Moving a value elsewhere breaks it.
+type Ref struct {
+	Organization string
+	Table        string
+	Row          string
+	Column       string
+}
+
+// JSON is what the Gate needs done to raw JSON.
+type JSON interface {
+	// Canonical returns the canonical form, or an [*Error] of kind ErrInvalid:
+	// keys sorted, number lexemes verbatim, duplicate keys refused.
+	Canonical(raw []byte) ([]byte, error)
+	// Redact returns raw with secret-looking keys, known token shapes and the
+	// given secrets replaced.
+	Redact(raw json.RawMessage, secrets []string) json.RawMessage
+	// Prune returns raw as valid JSON of at most limit bytes.
+	Prune(raw json.RawMessage, limit int) json.RawMessage
+	// RedactText cleans a line of text in the same way.
+	RedactText(text string, secrets []string) string
+}
+
+// Ledger keeps invocations. Every method is one transaction and returns when
+// it is durable, but for Begin of a Snapshot draft and Delivered, which are
+// queued: later calls of the same ledger see them, and are durable only when
+// they are.
+type Ledger interface {
+	Beginner
+	Settler
+	Keeper
+}
+
+// Beginner writes new invocations.
+type Beginner interface {
+	// Begin writes the draft's row, or finds the one that answers the call
+	// already. In its transaction, in this order:
+	//
+	//  1. unless Snapshot: the session must be live (ErrUnauthenticated) and
+	//     the policy version the organization's ([ErrPolicyMoved]);
+	//  2. if Joins: the row of the same idempotency key is returned, or
+	//     ErrConflict with code "idempotency_key_reused" when its params
+	//     differ; else the open row of the same call (session, source,
+	//     action, params hash); else a terminal one that no caller received
+	//     yet and that may still be picked up;
+	//  3. if Pending: a person's denial of the same call since DeniedSince
+	//     turns the draft into a denied row with reason DeniedRepeated;
+	//     MaxPending pending rows of the session refuse it (ErrTooMany, code
+	//     "too_many_pending");
+	//  4. the row is inserted, and the idempotency key with it.
+	//
+	// A key or row whose invocation was withdrawn or expired, or whose pick-up
+	// time is over, counts as absent in step 2.
+	Begin(ctx context.Context, d *Draft) (Begun, error)
+}
+
+// ErrPolicyMoved tells that policy changed between a decision and its row:
+// decide again.
+var ErrPolicyMoved = Errorf(ErrConflict, "policy_moved", "Policy changed in this moment; try again.")
+
+// Draft is an invocation about to be written: Status is pending, executing or
+// denied.
+type Draft struct {
+	Invocation
+	PolicyVersion  int64
+	Snapshot       bool // an allowed read: queued, step 1 left out
+	Joins          bool
+	IdempotencyKey string
+	SealedParams   []byte    // of a pending row
+	MaxPending     int       // zero: no limit
+	DeniedSince    time.Time // see step 3
+	Executor       string    // of an executing row: the instance that runs it
+	LeaseUntil     time.Time // of an executing row
+	Unattended     bool      // silence of the callers withdraws nothing
+}
+
+// Begun is the answer of Begin.
+type Begun struct {
+	Record
+	// New tells that the draft's own row was written.
+	New bool
+}
+
+// Record is an invocation's row with what only the Gate may see.
+type Record struct {
+	Invocation
+	SealedParams []byte // nil once terminal
+	SealedResult []byte // an [Answer], for as long as it may be picked up
+	Executor     string
+	Delivered    bool
+}
+
+// Settler moves rows from status to status by compare-and-swap: of several
+// that race, one wins, and the others get ErrConflict.
+type Settler interface {
+	// Approve turns pending into approved; Deny turns it into denied. Errors:
+	// ErrNotFound; ErrGone when it expired; ErrConflict when it was decided
+	// (the message says how and by whom), or when a hash in v differs.
+	Approve(ctx context.Context, v Verdict) (Invocation, error)
+	Deny(ctx context.Context, v Verdict) (Invocation, error)
+	// Withdraw turns pending into denied with reason DeniedWithdrawn.
+	Withdraw(ctx context.Context, organization, id string, now time.Time) (Invocation, error)
+	// Claim turns approved into executing for the executor.
+	Claim(ctx context.Context, c Claim) (Record, error)
+	// Finish ends an executing row of the executor. When the row is terminal
+	// already, nothing of it changes, a late-outcome event is appended, and
+	// recorded is false.
+	Finish(ctx context.Context, f *Finish) (inv Invocation, recorded bool, err error)
+}
+
+// Verdict is a person's decision.
+type Verdict struct {
+	Organization string
+	Session      string // empty: any session of the organization
+	ID           string
+	By           string // the user, from the login
+	Note         string // shown to the agent when it is a denial
+	ParamsHash   string // what the person saw; empty: not checked
+	ToolHash     string // likewise
+	Now          time.Time
+}
+
+// Claim is one instance's wish to execute.
+type Claim struct {
+	Organization string
+	ID           string
+	Executor     string
+	LeaseUntil   time.Time
+	Now          time.Time
+}
+
+// Finish is how an execution ended.
+type Finish struct {
+	Organization string
+	ID           string
+	Executor     string
+	Status       Status          // completed, failed or denied
+	Result       json.RawMessage // redacted and pruned
+	SealedResult []byte          // an [Answer]; nil when nobody may pick it up
+	PickupUntil  time.Time
+	Error        *Failure
+	DeniedReason string
+	DeniedNote   string
+	Now          time.Time
+	DurationMS   int64
+}
+
+// Keeper reads rows and keeps them in order.
+type Keeper interface {
+	// Load returns one row; ErrNotFound when the organization has no such.
+	Load(ctx context.Context, organization, id string) (Record, error)
+	// Seen notes that callers still wait on these rows.
+	Seen(ctx context.Context, ids []string, now time.Time) error
+	// Answered notes that a caller was told "pending", which counts as
+	// waiting until the invocation ends.
+	Answered(ctx context.Context, organization, id string) error
+	// Delivered notes that a caller received the outcome. It is queued.
+	Delivered(ctx context.Context, organization, id string, now time.Time) error
+	// Settled returns those of the ids whose status is no longer pending.
+	Settled(ctx context.Context, ids []string) ([]Invocation, error)
+	// Unclaimed returns up to limit approved rows that were approved before t.
+	Unclaimed(ctx context.Context, t time.Time, limit int) ([]Invocation, error)
+	// Sweep does up to Limit rows of each kind of overdue work, and returns
+	// the invocations that it ended.
+	Sweep(ctx context.Context, r SweepRules) ([]Invocation, error)
+}
+
+// SweepRules say what is overdue.
+type SweepRules struct {
+	Now time.Time
+	// SeenBefore: pending rows of interactive sessions whose last caller was
+	// seen before this, and who was not told "pending", are withdrawn.
+	SeenBefore time.Time
+	// ApprovedBefore: approved rows that nobody claimed are expired.
+	ApprovedBefore time.Time
+	// Alone: this executor is the only instance, so that executing rows of
+	// any other are of a dead process: failed, outcome_unknown. Without it
+	// they are that when their lease lapsed before Now.
+	Alone string
+	// Limit of rows a kind; a few hundred at most, so that the writer is free
+	// again soon.
+	Limit int
+	// PickupInteractive and PickupUnattended: how long after its end an
+	// outcome may be picked up.
+	PickupInteractive, PickupUnattended time.Duration
+}
+
+// Hint tells other parts of the gateway, and other instances, that something
+// changed. It may be lost: rows are the truth.
+type Hint struct {
+	Kind         HintKind
+	Organization string
+	Session      string // of an invocation or a session
+	Invocation   string
+	Status       Status // of an invocation, now
+}
+
+// HintKind is what changed.
+type HintKind string
+
+// The kinds of hint.
+const (
+	HintInvocation HintKind = "invocation"
+	HintCatalog    HintKind = "catalog"
+	HintPolicy     HintKind = "policy"
+	HintSession    HintKind = "session"
+)
+
+// Hints carries hints.
+type Hints interface {
+	// Publish tells all subscribers. It does not block.
+	Publish(h Hint)
+	// Subscribe calls f for each hint until cancel is called. f must not
+	// block.
+	Subscribe(f func(Hint)) (cancel func())
+}
