@@ -1,0 +1,76 @@
+# Everything a person or a machine does with this repository. The tools are
+# pinned here and installed into ./bin on first use; `make test` also installs
+# what .ci/prepare says.
+
+GOFUMPT_VERSION       := v0.12.0
+GOLANGCI_LINT_VERSION := v2.15.0
+
+GO            ?= go
+BIN           := $(CURDIR)/bin
+GOFUMPT       := $(BIN)/gofumpt-$(GOFUMPT_VERSION)
+GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
+FUZZTIME      ?= 20s
+ROUNDS        ?= 5
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List these targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Play with it: a gateway with a built-in demo upstream, and what to do next
+	$(GO) run ./cmd/sallyport demo
+
+.PHONY: build
+build: ## Build bin/sallyport
+	$(GO) build -trimpath -o $(BIN)/sallyport ./cmd/sallyport
+
+.PHONY: test
+test: prepare lint ## Prepare the machine, lint, and run every test with the race detector
+	$(GO) test -race -timeout 20m ./...
+
+.PHONY: quick
+quick: ## Only the tests that need no other programs, without the race detector
+	$(GO) test -short ./...
+
+.PHONY: prepare
+prepare: ## Install what the tests need beside Go (a C compiler, Node.js), and say so
+	@.ci/prepare
+
+.PHONY: lint
+lint: $(GOFUMPT) $(GOLANGCI_LINT) ## Check formatting, go vet, the import rule and the linters
+	@bad=$$($(GOFUMPT) -l .); \
+	if [ -n "$$bad" ]; then echo "not formatted; run make format:"; echo "$$bad"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) test -run '^TestImport' ./conformance
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: format
+format: $(GOFUMPT) ## Format the Go files
+	$(GOFUMPT) -w .
+
+.PHONY: bench
+bench: ## Compare calls through the gateway with direct ones and with a thin proxy (ROUNDS=5)
+	$(GO) run ./bench -rounds $(ROUNDS) -json bench.json
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz test for FUZZTIME (20s)
+	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
+	  for name in $$(grep -h -o '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go | cut -c6-); do \
+	    echo "$$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) $$dir; \
+	  done; done
+
+.PHONY: clean
+clean: ## Remove what was built or installed here
+	rm -rf $(BIN) conformance/node_modules bench.json
+
+$(GOFUMPT):
+	@echo "installing gofumpt $(GOFUMPT_VERSION) into ./bin"
+	@GOBIN=$(BIN) GOFLAGS= $(GO) install mvdan.cc/gofumpt@$(GOFUMPT_VERSION)
+	@mv $(BIN)/gofumpt $@
+
+$(GOLANGCI_LINT):
+	@echo "installing golangci-lint $(GOLANGCI_LINT_VERSION) into ./bin (a minute or two, once)"
+	@GOBIN=$(BIN) GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	@mv $(BIN)/golangci-lint $@

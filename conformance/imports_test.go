@@ -1,0 +1,165 @@
+package conformance_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const module = "sallyport"
+
+// goPackage is what go list tells of a package.
+type goPackage struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+// words are the packages that every other may import, and that themselves
+// import nothing but the standard library.
+func words() []string { return []string{module + "/action", module + "/ingest/event"} }
+
+// TestImportRule holds the shape of the house: packages share words, never
+// each other; only cmd knows everyone.
+func TestImportRule(t *testing.T) {
+	packages := listPackages(t)
+	if !slices.ContainsFunc(packages, func(p goPackage) bool { return p.ImportPath == words()[0] }) {
+		t.Fatalf("go list did not find %s; was it run in the right folder?", words()[0])
+	}
+	for _, broken := range brokenImports(packages) {
+		t.Error(broken)
+	}
+}
+
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
+	list.Dir = ".."
+	out, err := list.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []goPackage
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// brokenImports tells every import that the rule forbids, in words.
+func brokenImports(packages []goPackage) []string {
+	var broken []string
+	for _, p := range packages {
+		for _, i := range p.Imports {
+			if why := forbidden(p.ImportPath, i, false); why != "" {
+				broken = append(broken, fmt.Sprintf("%s imports %s: %s", p.ImportPath, i, why))
+			}
+		}
+		tests := slices.Concat(p.TestImports, p.XTestImports)
+		slices.Sort(tests)
+		for _, i := range slices.Compact(tests) {
+			if why := forbidden(p.ImportPath, i, true); why != "" {
+				broken = append(broken, fmt.Sprintf("a test of %s imports %s: %s", p.ImportPath, i, why))
+			}
+		}
+	}
+	return broken
+}
+
+// forbidden tells why p may not import i, or nothing when it may.
+func forbidden(p, i string, test bool) string {
+	ours := i == module || strings.HasPrefix(i, module+"/")
+	switch {
+	case within(p, module+"/cmd"):
+		return ""
+	case slices.Contains(words(), p) && !test && (ours || thirdParty(i)):
+		return "the words import the standard library only"
+	case !ours, i == p:
+		return ""
+	case slices.Contains(words(), i), within(i, module+"/internal"):
+		return ""
+	case i == path.Dir(p):
+		return ""
+	case test && within(i, p):
+		return "" // a suite for several implementations, such as store/storetest
+	}
+	return "only cmd imports everyone; the others import action, ingest/event, internal and their parent folder"
+}
+
+func within(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }
+
+// thirdParty goes by the go command's own convention: the first element of a
+// standard library path has no dot.
+func thirdParty(i string) bool {
+	first, _, _ := strings.Cut(i, "/")
+	return strings.Contains(first, ".")
+}
+
+// TestImportRuleBites proves that the rule forbids what it should.
+func TestImportRuleBites(t *testing.T) {
+	for _, c := range []struct {
+		p, i string
+		test bool
+		ok   bool
+	}{
+		{p: "cmd/sallyport", i: "store", ok: true},
+		{p: "policy", i: "action", ok: true},
+		{p: "policy", i: "ingest/event", ok: true},
+		{p: "policy", i: "internal/seal", ok: true},
+		{p: "policy", i: "github.com/google/uuid", ok: true},
+		{p: "sources/connector", i: "sources", ok: true},
+		{p: "store", i: "store/storetest", test: true, ok: true},
+		{p: "store", i: "store", test: true, ok: true},
+		{p: "action", i: "encoding/json", ok: true},
+		{p: "action", i: "github.com/google/go-cmp/cmp", test: true, ok: true},
+
+		{p: "policy", i: "store"},
+		{p: "policy", i: "store", test: true},
+		{p: "policy", i: "cmd/sallyport"},
+		{p: "internal/seal", i: "store"},
+		{p: "conformance", i: "dashboard", test: true},
+		{p: "sources", i: "sources/connector"},
+		{p: "sources/linear", i: "sources/connector"},
+		{p: "sources/linear", i: "sources/connector", test: true},
+		{p: "sources/connector/wire", i: "sources"},
+		{p: "ingest", i: "store"},
+		{p: "action", i: "internal/seal"},
+		{p: "action", i: "policy", test: true},
+		{p: "action", i: "ingest/event"},
+		{p: "action", i: "github.com/google/uuid"},
+		{p: "ingest/event", i: "github.com/google/uuid"},
+		{p: "actions", i: "policy"}, // a name that only begins like a word
+		{p: "policy", i: "actions"}, // and the other way round
+		{p: "policy", i: "internals"},
+	} {
+		imported := c.i
+		if !thirdParty(c.i) && c.i != "encoding/json" {
+			imported = module + "/" + c.i
+		}
+		p := goPackage{ImportPath: module + "/" + c.p, Imports: []string{imported}}
+		if c.test {
+			p = goPackage{ImportPath: p.ImportPath, XTestImports: p.Imports}
+		}
+		if diff := cmp.Diff(c.ok, len(brokenImports([]goPackage{p})) == 0); diff != "" {
+			t.Errorf("%s imports %s (test: %t): allowed (-want +got):\n%s", c.p, c.i, c.test, diff)
+		}
+	}
+}
