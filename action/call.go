@@ -29,11 +29,16 @@ type Waiting struct {
 	// for regardless, within the context.
 	Patience time.Duration
 	// Held is called at once when the call is held, and then every
-	// Config.HoldEvery for as long as it is. Nil is fine.
+	// Config.HoldEvery until it ends, also while it executes after its
+	// approval. Nil is fine. Held and Progress are called one at a time, on
+	// the goroutine of the caller, and never after it returned.
 	Held func(Invocation)
 	// Progress is called with the params object of each progress
-	// notification of the source, without a token. Nil is fine.
+	// notification of the source, without a token. Nil is fine. A caller that
+	// does not keep up loses the oldest.
 	Progress func(json.RawMessage)
+
+	unattended bool // nobody sits with the caller
 }
 
 // Forever is a Patience without bound.
@@ -42,9 +47,9 @@ const Forever = time.Duration(1<<63 - 1)
 // Answer is what a source answered, as it is handed to callers and, sealed,
 // kept for those who come back.
 type Answer struct {
-	Body    json.RawMessage `json:"body,omitempty"`    // a CallToolResult, unchanged
-	Problem json.RawMessage `json:"problem,omitempty"` // or a JSON-RPC error object
-	IsError bool            `json:"is_error,omitempty"`
+	Body    json.RawMessage // a CallToolResult, unchanged
+	Problem json.RawMessage // or a JSON-RPC error object
+	IsError bool            // Body says so of itself
 }
 
 // Outcome is what a caller gets. The status of its invocation tells which:
@@ -53,13 +58,20 @@ type Answer struct {
 //   - failed: with code tool_error Answer.Body is what the source said, with
 //     upstream_error Answer.Problem; otherwise Invocation.Error says it;
 //   - denied, expired: Invocation says why;
-//   - pending, approved, executing: the wait ended first.
+//   - pending: the caller's patience ended, or the gateway shuts down.
+//
+// An Answer without Body and Problem of a completed invocation tells that its
+// full result is no longer kept; Invocation.Result has the redacted one.
 type Outcome struct {
 	Invocation Invocation
 	Answer     Answer
 	// Repeated tells that the call joined an earlier one or was handed its
 	// outcome again.
 	Repeated bool
+
+	// joins tells that a repeat may be handed this outcome, so that its
+	// delivery matters.
+	joins bool
 }
 
 // Available is an action as one session sees it.

@@ -1,43 +1,194 @@
 package action
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+)
 
-// Gate is the one door to effects.
-type Gate struct{}
+// Config says what a [Gate] works with. The interfaces are required; of the
+// durations and numbers, zero means the default in the comment.
+type Config struct {
+	Catalog  Catalog
+	Decider  Decider
+	Sessions Sessions
+	Ledger   Ledger
+	Limiter  Limiter
+	Vault    Vault
+	JSON     JSON
+	Hints    Hints
+
+	Instance string        // this process; unique among those that share rows
+	Alone    bool          // no other process shares the rows
+	NewID    func() string // ids of invocations, ascending in time (UUIDv7)
+	// ApprovalURL returns the page where a person decides. Nil: no links.
+	ApprovalURL func(id string) string
+
+	HoldInteractive time.Duration // how long a call is held; 5 minutes
+	HoldUnattended  time.Duration // likewise, nobody sitting there; 24 hours
+	HoldEvery       time.Duration // between two calls of Waiting.Held; 3 seconds
+	CallTimeout     time.Duration // of one execution; 30 seconds
+	LeaseMargin     time.Duration // of an executor's lease over the timeout; 15 seconds
+	ClaimGrace      time.Duration // before an approved call nobody waits for is run; 500 milliseconds
+	ClaimWithin     time.Duration // before an approval nobody used expires; 5 minutes
+	AbandonAfter    time.Duration // without a caller, before an interactive hold is withdrawn; 2 minutes
+	DenialHolds     time.Duration // that a person's denial refuses the same call; 15 minutes
+
+	PickupInteractive time.Duration // that an outcome can be picked up; 15 minutes
+	PickupUnattended  time.Duration // likewise, nobody sitting there; 24 hours
+
+	SweepEvery time.Duration // between two rounds of [Gate.Run]; 250 milliseconds
+	SeenEvery  time.Duration // between two notes that callers still wait; 10 seconds
+	PollEvery  time.Duration // between two looks at rows that are waited for; 1 second
+
+	MaxPending    int // pending invocations of a session; 10
+	MaxHeldParams int // bytes of the params of a held call; 256 KiB
+	KeepResult    int // bytes of a result that are kept for people; 10 KB
+
+	Now func() time.Time // time.Now
+	Log *slog.Logger     // discards
+}
+
+func (c *Config) fill() error {
+	if c.Catalog == nil || c.Decider == nil || c.Sessions == nil || c.Ledger == nil || c.Limiter == nil ||
+		c.Vault == nil || c.JSON == nil || c.Hints == nil || c.NewID == nil || c.Instance == "" {
+		return errors.New("action.Config: Catalog, Decider, Sessions, Ledger, Limiter, Vault, JSON, Hints, NewID and Instance are required")
+	}
+	for _, d := range []struct {
+		value *time.Duration
+		use   time.Duration
+	}{
+		{&c.HoldInteractive, 5 * time.Minute}, {&c.HoldUnattended, 24 * time.Hour},
+		{&c.HoldEvery, 3 * time.Second}, {&c.CallTimeout, 30 * time.Second}, {&c.LeaseMargin, 15 * time.Second},
+		{&c.ClaimGrace, 500 * time.Millisecond}, {&c.ClaimWithin, 5 * time.Minute},
+		{&c.AbandonAfter, 2 * time.Minute}, {&c.DenialHolds, 15 * time.Minute},
+		{&c.PickupInteractive, 15 * time.Minute}, {&c.PickupUnattended, 24 * time.Hour},
+		{&c.SweepEvery, 250 * time.Millisecond}, {&c.SeenEvery, 10 * time.Second}, {&c.PollEvery, time.Second},
+	} {
+		if *d.value == 0 {
+			*d.value = d.use
+		}
+	}
+	for _, n := range []struct {
+		value *int
+		use   int
+	}{{&c.MaxPending, 10}, {&c.MaxHeldParams, 256 << 10}, {&c.KeepResult, 10_000}} {
+		if *n.value == 0 {
+			*n.value = n.use
+		}
+	}
+	if c.ApprovalURL == nil {
+		c.ApprovalURL = func(string) string { return "" }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Gate is the one door to effects. Its methods may be called at once from
+// many goroutines.
+type Gate struct {
+	Config
+	board board
+	lists lists
+
+	drain chan struct{} // closed when no new work is taken
+	work  work          // callers and executions on their way
+	ends  func()        // ends the subscription to hints
+}
+
+// New returns a Gate. [Gate.Run] must run beside it, and [Gate.Drain] end it.
+func New(c Config) (*Gate, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	g := &Gate{Config: c, drain: make(chan struct{})}
+	g.ends = g.Hints.Subscribe(g.hinted)
+	return g, nil
+}
 
 // Call runs an action for a session: it checks, decides, records, holds and
 // executes, and returns when the invocation ended or the caller's patience
-// did. Errors, with no row behind them: ErrInvalid (params, named field),
+// did. Errors, with no row behind them: ErrInvalid (params, with the field),
 // ErrNotFound (no such action), ErrUnauthenticated, ErrTooMany, ErrTooLarge,
-// ErrConflict (idempotency key), ErrUnavailable.
-func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) { panic("soon") }
-
-// Wait waits for an invocation of the session as its caller would.
-func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (Outcome, error) {
-	panic("soon")
+// ErrConflict (idempotency key), ErrUnavailable; and the cause of ctx when
+// the caller left.
+func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
+	if !g.work.add() {
+		return Outcome{}, errDraining()
+	}
+	defer g.work.done()
+	if err := g.admit(ctx, &c); err != nil {
+		return Outcome{}, err
+	}
+	act, err := g.Catalog.Find(ctx, c.Session.Organization, c.Source, c.Action, false)
+	if err != nil {
+		return Outcome{}, err
+	}
+	params, err := g.check(act, c.Params)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return g.decided(ctx, &c, act, params)
 }
 
-// Status returns an invocation of the session.
-func (g *Gate) Status(ctx context.Context, s *Session, id string) (Invocation, error) { panic("soon") }
-
-// Delivered notes that the outcome reached its caller. Without it, a repeat
-// of the call is handed the outcome again.
-func (g *Gate) Delivered(o Outcome) {}
-
-// Available lists the actions that the session may call or ask for, denied
-// ones left out, with a version that changes when the list may have.
-func (g *Gate) Available(ctx context.Context, s *Session) (list []Available, version string, err error) {
-	panic("soon")
+// admit refuses callers before anything is resolved for them.
+func (g *Gate) admit(ctx context.Context, c *Call) error {
+	if err := c.Session.Live(g.Now()); err != nil {
+		return err
+	}
+	if len(c.IdempotencyKey) > 255 {
+		return &Error{Kind: ErrInvalid, Code: "invalid_idempotency_key", Field: "/idempotency_key", Message: "An idempotency key has at most 255 bytes."}
+	}
+	if wait := g.Limiter.Allow(ctx, c.Session.Organization+"/"+c.Session.ID); wait > 0 {
+		e := Errorf(ErrTooMany, "rate_limited", "This session made too many calls; try again in %s.", wait.Round(time.Second)+time.Second)
+		e.RetryAfter = wait
+		return e
+	}
+	return nil
 }
 
-// Approve lets a held call run; Deny refuses it for good.
-func (g *Gate) Approve(ctx context.Context, v Verdict) (Invocation, error) { panic("soon") }
+// check returns the canonical params, which are what is hashed, shown and sent.
+func (g *Gate) check(act *Action, raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	params, err := g.JSON.Canonical(raw)
+	if err != nil {
+		return nil, err
+	}
+	if params[0] != '{' {
+		return nil, &Error{Kind: ErrInvalid, Code: "invalid_params", Message: "Params must be a JSON object."}
+	}
+	if err := act.Check(params); err != nil {
+		return nil, err
+	}
+	return params, nil
+}
 
-// Deny refuses a held call for good. See Approve.
-func (g *Gate) Deny(ctx context.Context, v Verdict) (Invocation, error) { panic("soon") }
-
-// Params returns the full canonical params of a held call, for the approver;
-// after it ended, the redacted ones.
-func (g *Gate) Params(ctx context.Context, organization, id string) (raw []byte, full bool, err error) {
-	panic("soon")
+// decided decides and begins. Policy may move between the two; a decision
+// that lost this race is made again on what is stored.
+func (g *Gate) decided(ctx context.Context, c *Call, act *Action, params json.RawMessage) (Outcome, error) {
+	hash := g.Vault.Hash(params)
+	for attempt := 0; ; attempt++ {
+		decision, err := g.Decider.Decide(ctx, &c.Session, act, attempt > 0)
+		if err != nil {
+			return Outcome{}, err
+		}
+		draft, err := g.draft(c, act, decision, params, hash)
+		if err != nil {
+			return Outcome{}, err
+		}
+		out, err := g.begin(ctx, c, act, draft, params)
+		if attempt < 5 && errors.Is(err, ErrPolicyMoved) {
+			continue
+		}
+		return out, err
+	}
 }

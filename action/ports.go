@@ -22,6 +22,15 @@ type Decider interface {
 	// Decide decides one call of the action in the session. With current it
 	// reads the stored policy; without, a snapshot of at most one second.
 	Decide(ctx context.Context, s *Session, a *Action, current bool) (Decision, error)
+	// Version returns the version of the organization's policy, at most one
+	// second old.
+	Version(ctx context.Context, organization string) (int64, error)
+}
+
+// Sessions reads sessions.
+type Sessions interface {
+	// Session returns the stored session; ErrNotFound when there is none.
+	Session(ctx context.Context, id string) (Session, error)
 }
 
 // Limiter counts calls. Keys are identities, never names that a caller chose.
@@ -130,6 +139,7 @@ type Record struct {
 	SealedResult []byte // an [Answer], for as long as it may be picked up
 	Executor     string
 	Delivered    bool
+	Answered     bool // a caller was told "pending"
 }
 
 // Settler moves rows from status to status by compare-and-swap: of several

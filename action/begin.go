@@ -1,0 +1,162 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// draft fills in the row of a decided call.
+func (g *Gate) draft(c *Call, act *Action, d Decision, params json.RawMessage, hash string) (*Draft, error) {
+	now := g.Now()
+	draft := &Draft{
+		Invocation: Invocation{
+			ID: g.NewID(), Organization: c.Session.Organization, Session: c.Session.ID,
+			Source: act.Source, SourceName: act.SourceName, Action: act.Name, Risk: act.Risk,
+			Mode: d.Mode, ModeSource: d.Source, Steps: d.Steps,
+			Params: g.JSON.Redact(params, nil), ParamsHash: hash, ToolHash: act.Hash, Revision: act.Revision,
+			CreatedAt: now,
+		},
+		PolicyVersion:  d.Version,
+		IdempotencyKey: c.IdempotencyKey,
+		Unattended:     c.Session.Kind == Unattended,
+	}
+	switch d.Mode {
+	case ModeAllow:
+		draft.Status = StatusExecuting
+		draft.StartedAt = &now
+		draft.Executor = g.Instance
+		draft.LeaseUntil = now.Add(g.timeout(act) + g.LeaseMargin)
+		// An allowed read never joins, so that asking again asks again; with
+		// an idempotency key its caller wants the opposite.
+		draft.Joins = act.Risk != RiskRead || c.IdempotencyKey != ""
+		draft.Snapshot = !draft.Joins
+	case ModeRequireApproval:
+		if len(params) > g.MaxHeldParams {
+			return nil, Errorf(ErrTooLarge, "params_too_large",
+				"A person must approve this call, and nobody can read %d KiB: a held call has at most %d KiB of params.", len(params)>>10, g.MaxHeldParams>>10)
+		}
+		sealed, err := g.Vault.Seal(paramsRef(&draft.Invocation), params)
+		if err != nil {
+			return nil, err
+		}
+		draft.Status = StatusPending
+		draft.SealedParams = sealed
+		draft.Joins = true
+		draft.MaxPending = g.MaxPending
+		draft.DeniedSince = now.Add(-g.DenialHolds)
+		expires := now.Add(g.HoldInteractive)
+		if draft.Unattended {
+			expires = now.Add(g.HoldUnattended)
+		}
+		draft.ExpiresAt = &expires
+	case ModeDeny:
+		draft.Status = StatusDenied
+		draft.DeniedReason = DeniedPolicy
+		draft.DeniedNote = lastNote(d.Steps)
+		draft.CompletedAt = &now
+	default:
+		return nil, fmt.Errorf("policy answered with mode %q", d.Mode)
+	}
+	return draft, nil
+}
+
+func lastNote(steps []Step) string {
+	if len(steps) == 0 {
+		return ""
+	}
+	return steps[len(steps)-1].Note
+}
+
+// begin writes the draft's row, or joins the one that answers the call, and
+// waits for its end. The caller is put on the board before its row exists, so
+// that no decision can come between the two unseen.
+func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params json.RawMessage) (Outcome, error) {
+	if d.Status == StatusDenied {
+		begun, err := g.Ledger.Begin(ctx, d)
+		if err != nil {
+			return Outcome{}, err
+		}
+		g.announce(begun.Invocation)
+		return Outcome{Invocation: begun.Invocation}, nil
+	}
+	c.unattended = d.Unattended
+	w := g.board.enter(d.ID)
+	begun, err := g.Ledger.Begin(ctx, d)
+	if err != nil {
+		g.board.leave(d.ID, w)
+		return Outcome{}, err
+	}
+	if !begun.New {
+		g.board.leave(d.ID, w)
+		return g.join(ctx, c, begun)
+	}
+	switch begun.Status {
+	case StatusExecuting:
+		g.board.start(begun.ID)
+		j := &job{Invocation: begun.Invocation, act: act, params: params, joins: d.Joins, unattended: d.Unattended}
+		g.work.run(func() { g.execute(j) })
+	case StatusDenied: // a person said no to the same call a while ago
+		g.board.leave(d.ID, w)
+		g.announce(begun.Invocation)
+		return Outcome{Invocation: g.linked(begun.Invocation)}, nil
+	}
+	if begun.Status == StatusPending {
+		g.announce(begun.Invocation)
+	}
+	out, err := g.await(ctx, begun.Invocation, w, c.Waiting)
+	out.joins = d.Joins
+	return out, err
+}
+
+// join waits for an invocation that another call began, or hands out what it
+// came to.
+func (g *Gate) join(ctx context.Context, c *Call, b Begun) (Outcome, error) {
+	if b.Status.Terminal() {
+		out, err := g.reopen(b.Record)
+		out.Repeated, out.joins = true, true
+		return out, err
+	}
+	out, err := g.waitFor(ctx, b.Organization, b.ID, c.Waiting)
+	out.Repeated, out.joins = true, true
+	return out, err
+}
+
+// waitFor waits for an invocation that exists.
+func (g *Gate) waitFor(ctx context.Context, organization, id string, how Waiting) (Outcome, error) {
+	w := g.board.enter(id)
+	rec, err := g.Ledger.Load(ctx, organization, id) // after entering: see begin
+	if err != nil {
+		g.board.leave(id, w)
+		return Outcome{}, err
+	}
+	if rec.Status.Terminal() {
+		g.board.leave(id, w)
+		return g.reopen(rec)
+	}
+	if rec.Status == StatusApproved {
+		g.claim(rec.Invocation)
+	}
+	return g.await(ctx, rec.Invocation, w, how)
+}
+
+func paramsRef(inv *Invocation) Ref {
+	return Ref{Organization: inv.Organization, Table: "invocations", Row: inv.ID, Column: "sealed_params"}
+}
+
+func resultRef(inv *Invocation) Ref {
+	return Ref{Organization: inv.Organization, Table: "invocations", Row: inv.ID, Column: "sealed_result"}
+}
+
+func (g *Gate) linked(inv Invocation) Invocation {
+	inv.ApprovalURL = g.ApprovalURL(inv.ID)
+	return inv
+}
+
+// announce tells everybody who may care that the invocation changed.
+func (g *Gate) announce(inv Invocation) {
+	g.Hints.Publish(Hint{
+		Kind: HintInvocation, Organization: inv.Organization, Session: inv.Session,
+		Invocation: inv.ID, Status: inv.Status,
+	})
+}

@@ -1,0 +1,166 @@
+package action
+
+import (
+	"encoding/json"
+	"sync"
+)
+
+// board is where callers of this instance wait. It is memory only: rows are
+// the truth, and whoever wakes looks at them.
+type board struct {
+	mu      sync.Mutex
+	entries map[string]*entry // by invocation
+}
+
+// entry is an invocation that somebody here waits for, or that runs here.
+type entry struct {
+	waiters map[*waiter]struct{}
+	running bool     // a goroutine of this instance claims or executes it
+	outcome *Outcome // once it ended here, with the full answer
+}
+
+// waiter is one caller. Its channels are buffered, so that whoever tells it
+// something never waits for it.
+type waiter struct {
+	wake     chan struct{}
+	progress chan json.RawMessage
+}
+
+// progressBuffer is how many progress notifications a slow caller may lag.
+const progressBuffer = 64
+
+func (b *board) entryLocked(id string) *entry {
+	if b.entries == nil {
+		b.entries = make(map[string]*entry)
+	}
+	e := b.entries[id]
+	if e == nil {
+		e = &entry{waiters: make(map[*waiter]struct{})}
+		b.entries[id] = e
+	}
+	return e
+}
+
+func (b *board) dropLocked(id string, e *entry) {
+	if len(e.waiters) == 0 && !e.running {
+		delete(b.entries, id)
+	}
+}
+
+// enter adds a waiter.
+func (b *board) enter(id string) *waiter {
+	w := &waiter{wake: make(chan struct{}, 1), progress: make(chan json.RawMessage, progressBuffer)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entryLocked(id).waiters[w] = struct{}{}
+	return w
+}
+
+// leave removes a waiter and reports whether it was the last.
+func (b *board) leave(id string, w *waiter) (last bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entries[id]
+	if e == nil {
+		return true
+	}
+	delete(e.waiters, w)
+	b.dropLocked(id, e)
+	return len(e.waiters) == 0
+}
+
+// start notes that the invocation runs here; false when it does already.
+func (b *board) start(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entryLocked(id)
+	if e.running || e.outcome != nil {
+		return false
+	}
+	e.running = true
+	return true
+}
+
+// end notes how a run ended and wakes the waiters. Without an outcome they
+// look at the row.
+func (b *board) end(id string, out *Outcome) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entries[id]
+	if e == nil {
+		return
+	}
+	e.running, e.outcome = false, out
+	for w := range e.waiters {
+		w.signal()
+	}
+	b.dropLocked(id, e)
+}
+
+// wake makes the waiters look at their row and reports whether there are any.
+func (b *board) wake(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entries[id]
+	if e == nil {
+		return false
+	}
+	for w := range e.waiters {
+		w.signal()
+	}
+	return len(e.waiters) > 0
+}
+
+// tell hands progress to every waiter; one that lags loses its oldest.
+func (b *board) tell(id string, progress json.RawMessage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entries[id]
+	if e == nil {
+		return
+	}
+	for w := range e.waiters {
+		for sent := false; !sent; {
+			select {
+			case w.progress <- progress:
+				sent = true
+			default:
+				select {
+				case <-w.progress:
+				default:
+				}
+			}
+		}
+	}
+}
+
+// outcome returns how the invocation ended here, if it did.
+func (b *board) outcome(id string) *Outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.entries[id]; e != nil {
+		return e.outcome
+	}
+	return nil
+}
+
+// waited returns the invocations that callers wait for and that do not run
+// here.
+func (b *board) waited() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ids := make([]string, 0, len(b.entries))
+	for id, e := range b.entries {
+		if len(e.waiters) > 0 && !e.running && e.outcome == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (w *waiter) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,266 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// job is an invocation that this instance may execute.
+type job struct {
+	Invocation
+	act        *Action
+	params     json.RawMessage
+	joins      bool // a repeat may be handed the outcome
+	unattended bool
+}
+
+// checkTimeout bounds what is read again before an approved call runs.
+const checkTimeout = 20 * time.Second
+
+// claim has an approved call executed by this instance, if no other wins it.
+// It returns at once.
+func (g *Gate) claim(inv Invocation) {
+	if !g.work.add() {
+		return
+	}
+	if !g.board.start(inv.ID) {
+		g.work.done() // it runs here already
+		return
+	}
+	g.work.run(func() {
+		defer g.work.done()
+		if err := g.claimed(inv); err != nil {
+			if !errors.Is(err, ErrConflict) {
+				g.Log.Error("executing an approved call", "invocation", inv.ID, "error", err)
+			}
+			g.board.end(inv.ID, nil)
+		}
+	})
+}
+
+// claimed wins the row, reads again everything that the approval rested on,
+// and executes what was approved or nothing.
+func (g *Gate) claimed(inv Invocation) error {
+	ctx, stop := context.WithTimeout(context.Background(), checkTimeout)
+	defer stop()
+	rec, err := g.Ledger.Claim(ctx, g.lease(ctx, inv))
+	if err != nil {
+		return err
+	}
+	g.announce(rec.Invocation)
+	j := &job{Invocation: rec.Invocation, joins: true}
+	fin, err := g.again(ctx, j, rec.SealedParams)
+	if err != nil {
+		// Nothing ran, and the row must not look as if something had.
+		g.Log.Error("checking an approved call again", "invocation", inv.ID, "error", err)
+		fin = &Finish{Status: StatusFailed, Error: &Failure{Code: FailedInternal, Message: "The gateway could not check the call again before running it; nothing was executed."}}
+	}
+	if fin != nil {
+		g.finish(j, fin, Answer{})
+		return nil
+	}
+	g.execute(j)
+	return nil
+}
+
+// lease is a claim for long enough to check and to execute.
+func (g *Gate) lease(ctx context.Context, inv Invocation) Claim {
+	now, run := g.Now(), g.CallTimeout
+	if rec, err := g.Ledger.Load(ctx, inv.Organization, inv.ID); err == nil {
+		if act, err := g.Catalog.Find(ctx, rec.Organization, rec.Source, rec.Action, false); err == nil {
+			run = g.timeout(act)
+		}
+	}
+	return Claim{
+		Organization: inv.Organization, ID: inv.ID, Executor: g.Instance, Now: now,
+		LeaseUntil: now.Add(checkTimeout + run + g.LeaseMargin),
+	}
+}
+
+// again reads everything that may have changed since a person approved, and
+// fills in the job. A non-nil Finish is how the invocation ends instead.
+func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error) {
+	s, err := g.Sessions.Session(ctx, j.Session)
+	if err != nil {
+		return nil, err
+	}
+	j.unattended = s.Kind == Unattended
+	if err := s.Live(g.Now()); err != nil {
+		return denial("The session ended before the call could run."), nil
+	}
+	j.act, err = g.Catalog.Find(ctx, j.Organization, j.Source, j.Action, true)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return stale("The action does not exist any more; nothing was executed."), nil
+	case errors.Is(err, ErrUnavailable):
+		return &Finish{Status: StatusFailed, Error: &Failure{Code: FailedReach, Message: "The source could not be reached; nothing was executed."}}, nil
+	case err != nil:
+		return nil, err
+	case j.act.Hash != j.ToolHash:
+		return stale("The action's definition changed after it was approved; nothing was executed. Call it again to have it approved as it is now."), nil
+	case j.act.Revision != j.Revision:
+		return stale("The connector's configuration changed after the approval; nothing was executed. Call again to have it approved as it is now."), nil
+	}
+	decision, err := g.Decider.Decide(ctx, &s, j.act, true)
+	if err != nil {
+		return nil, err
+	}
+	if decision.Mode == ModeDeny {
+		return denial("Policy denies this action now: " + lastNote(decision.Steps)), nil
+	}
+	j.params, err = g.Vault.Open(paramsRef(&j.Invocation), sealed)
+	if err != nil {
+		return nil, err
+	}
+	if g.Vault.Hash(j.params) != j.ParamsHash {
+		return stale("The stored params are not those that were approved; nothing was executed."), nil
+	}
+	return nil, nil
+}
+
+func stale(message string) *Finish {
+	return &Finish{Status: StatusFailed, Error: &Failure{Code: FailedStale, Message: message}}
+}
+
+func denial(note string) *Finish {
+	return &Finish{Status: StatusDenied, DeniedReason: DeniedPolicy, DeniedNote: note}
+}
+
+func (g *Gate) timeout(act *Action) time.Duration {
+	if act.Timeout > 0 {
+		return act.Timeout
+	}
+	return g.CallTimeout
+}
+
+// execute runs a claimed invocation and writes down how it ended. It is the
+// only place from which an effect starts, and knows no caller: nobody's
+// leaving stops it, only its own timeout.
+func (g *Gate) execute(j *job) {
+	ctx, stop := context.WithTimeout(context.Background(), g.timeout(j.act))
+	started := g.Now()
+	res, err := g.run(ctx, j)
+	stop()
+	fin, answer := g.verdict(j.act, &res, err)
+	fin.DurationMS = g.Now().Sub(started).Milliseconds()
+	if j.joins && (answer.Body != nil || answer.Problem != nil) {
+		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.keep()); err != nil {
+			g.Log.Error("sealing a result", "invocation", j.ID, "error", err)
+		}
+	}
+	g.finish(j, fin, answer)
+}
+
+// run calls the source. A panic of it is an outcome like any other.
+func (g *Gate) run(ctx context.Context, j *job) (res Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: the source panicked: %v", ErrOutcomeUnknown, p)
+		}
+	}()
+	return j.act.Run(ctx, j.params, func(p json.RawMessage) { g.board.tell(j.ID, p) })
+}
+
+// verdict says what a source's answer means for the row.
+func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
+	answer := Answer{Body: res.Body, Problem: res.Problem, IsError: res.IsError}
+	switch {
+	case err == nil && res.Problem != nil:
+		return &Finish{Status: StatusFailed, Error: &Failure{
+			Code: FailedUpstream, Message: g.clip(problemText(res.Problem), res.Secrets),
+		}}, answer
+	case err == nil:
+		fin := &Finish{Status: StatusCompleted, Result: g.JSON.Prune(g.JSON.Redact(res.Body, res.Secrets), g.KeepResult)}
+		if res.IsError {
+			fin.Status = StatusFailed
+			fin.Error = &Failure{Code: FailedTool, Message: g.clip(toolText(res.Body), res.Secrets)}
+		}
+		return fin, answer
+	}
+	g.Log.Warn("a source failed", "source", act.Source, "action", act.Name, "error", g.JSON.RedactText(err.Error(), res.Secrets))
+	failure := &Failure{Code: FailedUnknown}
+	reason := "The source's answer did not arrive."
+	if e := (*Error)(nil); errors.As(err, &e) {
+		reason = e.Message
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		reason = fmt.Sprintf("The source did not answer within %s.", g.timeout(act))
+	}
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		failure.Code = FailedReach
+		failure.Message = reason + " Nothing was executed."
+	case act.Risk == RiskRead:
+		failure.Code = FailedReach
+		failure.Message = reason + " It is a read, so it may be tried again."
+	default:
+		failure.Message = reason + " It may or may not have happened; check at the service before trying again. The gateway will not repeat it."
+	}
+	failure.Message = g.clip(failure.Message, res.Secrets)
+	return &Finish{Status: StatusFailed, Error: failure}, Answer{}
+}
+
+// clip cleans a line of foreign text and bounds it.
+func (g *Gate) clip(text string, secrets []string) string {
+	text = g.JSON.RedactText(text, secrets)
+	if r := []rune(text); len(r) > 500 {
+		text = string(r[:500]) + "…"
+	}
+	return text
+}
+
+func problemText(problem json.RawMessage) string {
+	var p struct {
+		Code    json.Number `json:"code"`
+		Message string      `json:"message"`
+	}
+	if json.Unmarshal(problem, &p) != nil {
+		return "the source answered with an error"
+	}
+	return fmt.Sprintf("%s (%s)", p.Message, p.Code)
+}
+
+func toolText(body json.RawMessage) string {
+	var r struct {
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	if json.Unmarshal(body, &r) == nil {
+		for _, c := range r.Content {
+			if c.Text != "" {
+				return c.Text
+			}
+		}
+	}
+	return "the tool reported an error"
+}
+
+// finish ends the row and then the waits for it: nobody is answered before
+// what is told is durable. When the row cannot be written, the callers are
+// told that the outcome is unknown, which is what the row will come to say.
+func (g *Gate) finish(j *job, fin *Finish, answer Answer) {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	fin.Organization, fin.ID, fin.Executor, fin.Now = j.Organization, j.ID, g.Instance, g.Now()
+	fin.PickupUntil = fin.Now.Add(g.PickupInteractive)
+	if j.unattended {
+		fin.PickupUntil = fin.Now.Add(g.PickupUnattended)
+	}
+	ended, recorded, err := g.Ledger.Finish(ctx, fin)
+	switch {
+	case err != nil:
+		g.Log.Error("recording how a call ended", "invocation", j.ID, "status", fin.Status, "error", err)
+		ended, answer = j.Invocation, Answer{}
+		ended.Status = StatusFailed
+		ended.Error = &Failure{Code: FailedUnknown, Message: "The call ran, but how it ended could not be recorded; check at the service before trying again."}
+	case !recorded:
+		g.Log.Warn("a call ended after it was given up", "invocation", j.ID, "status", fin.Status)
+		answer = Answer{}
+	}
+	ended = g.linked(ended)
+	g.board.end(j.ID, &Outcome{Invocation: ended, Answer: answer, joins: j.joins})
+	g.announce(ended)
+}
