@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+)
+
+// connection is one kept-alive HTTP/1.1 connection of one MCP session. It
+// writes prepared bytes and parses no more of an answer than it must: the
+// client's own cost is part of every figure, so it is kept small.
+type connection struct {
+	conn    net.Conn
+	reader  *bufio.Reader
+	head    []byte // the request up to the value of Content-Length
+	out     []byte
+	body    []byte
+	session string
+}
+
+const answerTimeout = 30 * time.Second
+
+// open connects a session to the target and shakes hands.
+func open(ctx context.Context, to target, token string) (*connection, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", to.addr)
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10)}
+	c.prepare(to, token)
+	status, err := c.post([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"bench","version":"1"}}}`))
+	if err == nil && (status != 200 || !bytes.Contains(c.body, []byte(`"result"`))) {
+		err = fmt.Errorf("initialize: status %d: %s", status, c.body)
+	}
+	if err == nil {
+		c.prepare(to, token)
+		_, err = c.post([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *connection) prepare(to target, token string) {
+	c.head = fmt.Appendf(c.head[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: 2025-11-25\r\n",
+		to.path, to.addr, token)
+	if c.session != "" {
+		c.head = fmt.Appendf(c.head, "Mcp-Session-Id: %s\r\n", c.session)
+	}
+	c.head = append(c.head, "Content-Length: "...)
+}
+
+// call runs one tools/call and checks that it was answered with a result. It
+// carries a progress token, as the calls of real agents do.
+func (c *connection) call(tool string, n int64) error {
+	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"progressToken":%d},"name":%q,"arguments":{"n":%d,"text":"the quick brown fox jumps over the lazy dog"}}}`, n, n, tool, n)
+	status, err := c.post(body)
+	if err != nil {
+		return err
+	}
+	id := strconv.AppendInt([]byte(`"id":`), n, 10)
+	if status != 200 || !bytes.Contains(c.body, id) || !bytes.Contains(c.body, []byte(`"result"`)) || bytes.Contains(c.body, []byte(`"isError":true`)) {
+		return fmt.Errorf("call %d: status %d: %.300s", n, status, c.body)
+	}
+	return nil
+}
+
+// post sends body and reads the whole answer into c.body.
+func (c *connection) post(body []byte) (status int, err error) {
+	c.out = append(c.out[:0], c.head...)
+	c.out = strconv.AppendInt(c.out, int64(len(body)), 10)
+	c.out = append(c.out, "\r\n\r\n"...)
+	c.out = append(c.out, body...)
+	if err := c.conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return 0, err
+	}
+	if _, err := c.conn.Write(c.out); err != nil {
+		return 0, err
+	}
+	return c.answer()
+}
+
+func (c *connection) answer() (status int, err error) {
+	line, err := c.line()
+	if err != nil {
+		return 0, err
+	}
+	if len(line) < 12 {
+		return 0, fmt.Errorf("strange status line %q", line)
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, fmt.Errorf("strange status line %q", line)
+	}
+	length, chunked := 0, false
+	for {
+		line, err := c.line()
+		if err != nil {
+			return 0, err
+		}
+		if len(line) == 0 {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimSpace(value)
+		switch {
+		case bytes.EqualFold(name, []byte("content-length")):
+			if length, err = strconv.Atoi(string(value)); err != nil {
+				return 0, err
+			}
+		case bytes.EqualFold(name, []byte("transfer-encoding")):
+			chunked = true
+		case bytes.EqualFold(name, []byte("mcp-session-id")):
+			if len(c.session) == 0 {
+				c.session = string(value)
+			}
+		}
+	}
+	c.body = c.body[:0]
+	if !chunked {
+		return status, c.take(length)
+	}
+	return status, c.chunks()
+}
+
+func (c *connection) chunks() error {
+	for {
+		line, err := c.line()
+		if err != nil {
+			return err
+		}
+		size, err := strconv.ParseUint(string(line), 16, 31)
+		if err != nil {
+			return fmt.Errorf("strange chunk size %q", line)
+		}
+		if err := c.take(int(size)); err != nil {
+			return err
+		}
+		if line, err = c.line(); err != nil || len(line) != 0 {
+			return errors.Join(err, errors.New("a chunk without an end"))
+		}
+		if size == 0 {
+			return nil
+		}
+	}
+}
+
+func (c *connection) take(n int) error {
+	had := len(c.body)
+	for cap(c.body) < had+n {
+		c.body = append(c.body[:cap(c.body)], 0)
+	}
+	c.body = c.body[:had+n]
+	_, err := io.ReadFull(c.reader, c.body[had:])
+	return err
+}
+
+// line returns the next line without its end, valid until the next read.
+func (c *connection) line() ([]byte, error) {
+	line, err := c.reader.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(line, "\r\n"), nil
+}
