@@ -1,0 +1,266 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// checkSQL asks everything that Begin must know before it inserts, in one
+// round trip. What a draft does not need is not looked up.
+//
+//	?1 organization, ?2 session, ?3 source, ?4 action, ?5 params hash,
+//	?6 now, ?7 idempotency key, ?8 joins, ?9 pending, ?10 denied since
+const checkSQL = `SELECT s.revoked_at, s.expires_at, o.policy_version,
+  CASE WHEN ?8 AND ?7 <> '' THEN (SELECT k.invocation_id FROM idempotency_keys k
+    WHERE k.organization_id = ?1 AND k.session_id = ?2 AND k.source_id = ?3 AND k.action = ?4 AND k.key = ?7) END,
+  CASE WHEN ?8 THEN (` + openSQL + `) END,
+  CASE WHEN ?8 THEN (` + undeliveredSQL + `) END,
+  CASE WHEN ?9 THEN (` + refusedSQL + `) END,
+  CASE WHEN ?9 THEN (` + pendingSQL + `) END
+FROM sessions s JOIN organizations o ON o.id = s.organization_id
+WHERE s.organization_id = ?1 AND s.id = ?2`
+
+// The look-ups repeat the predicates of their partial indexes word by word:
+// otherwise the database does not see that they fit.
+const (
+	openSQL = `SELECT i.id FROM invocations i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
+    AND i.joins = 1 AND i.status IN ('pending', 'approved', 'executing')`
+	undeliveredSQL = `SELECT i.id FROM invocations i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
+    AND i.joins = 1 AND i.delivered_at IS NULL AND i.pickup_until IS NOT NULL AND i.pickup_until > ?6
+    AND i.status <> 'expired' AND i.denied_reason IS NOT 'withdrawn'
+    ORDER BY i.pickup_until DESC LIMIT 1`
+	refusedSQL = `SELECT i.id FROM invocations i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
+    AND i.denied_reason = 'human' AND i.completed_at >= ?10
+    ORDER BY i.completed_at DESC LIMIT 1`
+	pendingSQL = `SELECT count(*) FROM invocations i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.status = 'pending' AND i.expires_at > ?6`
+)
+
+const insertSQL = `INSERT INTO invocations (
+  id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, started_at,
+  lease_until, completed_at, policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode,
+  mode_source, executor, denied_reason, source_name, denied_note, decision, params, sealed_params)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)`
+
+// checked is what checkSQL found.
+type checked struct {
+	session                          action.Session
+	version                          int64
+	keyed, open, undelivered, denial opt
+	pending                          sql.NullInt64
+}
+
+// Begin implements [action.Beginner].
+func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) {
+	r, err := newRow(d)
+	if err != nil {
+		return action.Begun{}, err
+	}
+	if d.Snapshot && !d.Joins && d.Status != action.StatusPending {
+		return db.beginQueued(ctx, d, r)
+	}
+	var begun action.Begun
+	err = db.write.do(ctx, &job{run: func(ctx context.Context, tx bun.Tx) (err error) {
+		begun, err = db.begin(ctx, tx, d, r)
+		return err
+	}})
+	return begun, err
+}
+
+// beginQueued writes the row of an allowed read. Its read may start at once;
+// it is answered after Finish, which comes later in the same queue.
+func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow) (action.Begun, error) {
+	args := insertArgs(d, r)
+	err := db.write.enqueue(ctx, &job{row: r.ID, single: true, run: func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.StmtContext(ctx, db.stmts.insert).ExecContext(ctx, args...)
+		return err
+	}})
+	if err != nil {
+		return action.Begun{}, err
+	}
+	return begunAs(d, r)
+}
+
+func (db *DB) begin(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocationRow) (action.Begun, error) {
+	now := r.CreatedAt.t
+	c, err := db.check(ctx, tx, d, now)
+	if err != nil {
+		return action.Begun{}, err
+	}
+	if !d.Snapshot {
+		if err := c.session.Live(now); err != nil {
+			return action.Begun{}, err
+		}
+		if c.version != d.PolicyVersion {
+			return action.Begun{}, action.ErrPolicyMoved
+		}
+	}
+	if d.Joins {
+		begun, found, err := db.join(ctx, tx, d, c, now)
+		if err != nil || found {
+			return begun, err
+		}
+	}
+	if d.Status == action.StatusPending {
+		if err := db.hold(ctx, tx, d, c, r); err != nil {
+			return action.Begun{}, err
+		}
+	}
+	return db.insert(ctx, tx, d, r)
+}
+
+func (db *DB) check(ctx context.Context, tx bun.Tx, d *action.Draft, now time.Time) (checked, error) {
+	var c checked
+	var revoked, expires stamp
+	err := tx.StmtContext(ctx, db.stmts.check).QueryRowContext(
+		ctx, d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
+		at(now), d.IdempotencyKey, d.Joins, d.Status == action.StatusPending, at(d.DeniedSince).or(epoch),
+	).Scan(&revoked, &expires, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.pending)
+	if errors.Is(err, sql.ErrNoRows) {
+		return c, action.Errorf(action.ErrUnauthenticated, "session_unknown", "There is no such session; ask for a new session token.")
+	}
+	if err != nil {
+		return c, fmt.Errorf("beginning invocation %s: %w", d.ID, err)
+	}
+	c.session.RevokedAt, c.session.ExpiresAt = revoked.ptr(), expires.ptr()
+	return c, nil
+}
+
+// join finds the row that answers the call already: by its key, by being open,
+// by waiting to be picked up.
+func (db *DB) join(ctx context.Context, tx bun.Tx, d *action.Draft, c checked, now time.Time) (action.Begun, bool, error) {
+	for _, candidate := range []struct {
+		id    opt
+		keyed bool
+	}{{c.keyed, true}, {c.open, false}, {c.undelivered, false}} {
+		if candidate.id == "" {
+			continue
+		}
+		row, err := db.inTx(ctx, tx, d.Organization, string(candidate.id))
+		if err != nil {
+			return action.Begun{}, false, err
+		}
+		if row.overdue(now) {
+			// It would stand in the way of the new row until the next sweep.
+			if err := expire(ctx, tx, row, now); err != nil {
+				return action.Begun{}, false, err
+			}
+		}
+		if !row.answers(now) {
+			continue
+		}
+		if candidate.keyed && row.ParamsHash != d.ParamsHash {
+			return action.Begun{}, false, keyReused(row.ID)
+		}
+		if err := db.joined(ctx, tx, d, row, candidate.keyed, now); err != nil {
+			return action.Begun{}, false, err
+		}
+		rec, err := row.record()
+		return action.Begun{Record: rec}, true, err
+	}
+	return action.Begun{}, false, nil
+}
+
+func keyReused(id string) error {
+	return &action.Error{
+		Kind: action.ErrConflict, Code: "idempotency_key_reused", Invocation: id,
+		Message: "This idempotency key was used for the same action with other params; use a new key for a new call.",
+	}
+}
+
+// joined notes that a caller waits for the row again, and that its key means
+// this row from now on: a later repeat with that key must not run anew.
+func (db *DB) joined(ctx context.Context, tx bun.Tx, d *action.Draft, row *invocationRow, keyed bool, now time.Time) error {
+	if row.Status == string(action.StatusPending) {
+		if _, err := tx.NewRaw(seenSQL, at(now), bun.In([]string{row.ID}), at(now)).Exec(ctx); err != nil {
+			return fmt.Errorf("joining invocation %s: %w", row.ID, err)
+		}
+	}
+	if keyed || d.IdempotencyKey == "" {
+		return nil
+	}
+	return putKey(ctx, tx, d, row.ID, now)
+}
+
+// hold is what only a call that waits for a person must pass.
+func (db *DB) hold(ctx context.Context, tx bun.Tx, d *action.Draft, c checked, r *invocationRow) error {
+	if c.denial != "" {
+		denial, err := db.inTx(ctx, tx, d.Organization, string(c.denial))
+		if err != nil {
+			return err
+		}
+		r.Status, r.DeniedReason, r.DeniedNote = string(action.StatusDenied), action.DeniedRepeated, denial.DeniedNote
+		r.CompletedAt, r.ExpiresAt, r.SealedParams = r.CreatedAt, stamp{}, nil
+		return nil
+	}
+	if d.MaxPending > 0 && c.pending.Int64 >= int64(d.MaxPending) {
+		return action.Errorf(action.ErrTooMany, "too_many_pending",
+			"%d calls of this session already wait for a person; wait until one of them is decided, then try again.", c.pending.Int64)
+	}
+	return nil
+}
+
+func (db *DB) insert(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocationRow) (action.Begun, error) {
+	if _, err := tx.StmtContext(ctx, db.stmts.insert).ExecContext(ctx, insertArgs(d, r)...); err != nil {
+		return action.Begun{}, fmt.Errorf("writing invocation %s: %w", d.ID, err)
+	}
+	if d.Joins && d.IdempotencyKey != "" {
+		if err := putKey(ctx, tx, d, r.ID, r.CreatedAt.t); err != nil {
+			return action.Begun{}, err
+		}
+	}
+	return begunAs(d, r)
+}
+
+func insertArgs(d *action.Draft, r *invocationRow) []any {
+	return []any{
+		r.ID, r.Organization, r.Session, r.Status, d.Joins, d.Unattended, r.CreatedAt, r.ExpiresAt, r.StartedAt,
+		at(d.LeaseUntil), r.CompletedAt, r.PolicyVersion, r.Source, r.Action, r.ParamsHash, r.ToolHash, r.Revision, r.Risk, r.Mode,
+		r.ModeSource, r.Executor, r.DeniedReason, r.SourceName, r.DeniedNote, r.Decision, r.Params, r.SealedParams,
+	}
+}
+
+// begunAs is the draft as it was written: no need to read it again.
+func begunAs(d *action.Draft, r *invocationRow) (action.Begun, error) {
+	inv := d.Invocation
+	inv.Status, inv.DeniedReason, inv.DeniedNote = action.Status(r.Status), string(r.DeniedReason), string(r.DeniedNote)
+	inv.CreatedAt, inv.ExpiresAt, inv.StartedAt, inv.CompletedAt = r.CreatedAt.t, r.ExpiresAt.ptr(), r.StartedAt.ptr(), r.CompletedAt.ptr()
+	return action.Begun{New: true, Record: action.Record{Invocation: inv, SealedParams: r.SealedParams, Executor: string(r.Executor)}}, nil
+}
+
+// keyRow says which invocation an idempotency key means.
+type keyRow struct {
+	bun.BaseModel `bun:"table:idempotency_keys"`
+
+	Organization string `bun:"organization_id,pk"`
+	Session      string `bun:"session_id,pk"`
+	Source       string `bun:"source_id,pk"`
+	Action       string `bun:"action,pk"`
+	Key          string `bun:"key,pk"`
+	Invocation   string `bun:"invocation_id"`
+	ParamsHash   string `bun:"params_hash"`
+	CreatedAt    stamp  `bun:"created_at"`
+}
+
+func putKey(ctx context.Context, tx bun.Tx, d *action.Draft, id string, now time.Time) error {
+	_, err := tx.NewInsert().Model(&keyRow{
+		Organization: d.Organization, Session: d.Session, Source: d.Source, Action: d.Action, Key: d.IdempotencyKey,
+		Invocation: id, ParamsHash: d.ParamsHash, CreatedAt: at(now),
+	}).On("CONFLICT (organization_id, session_id, source_id, action, key) DO UPDATE").
+		Set("invocation_id = EXCLUDED.invocation_id, params_hash = EXCLUDED.params_hash, created_at = EXCLUDED.created_at").
+		Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("writing the idempotency key of invocation %s: %w", id, err)
+	}
+	return nil
+}

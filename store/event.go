@@ -1,0 +1,85 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+// EventLateOutcome is the kind of an event that tells how an execution ended
+// after its invocation had been given up.
+const EventLateOutcome = "late_outcome"
+
+// Event is something that happened to an invocation beside its status. Events
+// are only ever appended.
+type Event struct {
+	ID           string          `json:"id"` // empty: a new one
+	Organization string          `json:"organization_id"`
+	Invocation   string          `json:"invocation_id"`
+	Kind         string          `json:"kind"`
+	By           string          `json:"by,omitempty"` // a user, if one did it
+	At           time.Time       `json:"at"`
+	Data         json.RawMessage `json:"data"` // redacted; empty: {}
+}
+
+type eventRow struct {
+	bun.BaseModel `bun:"table:invocation_events"`
+
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	Invocation   string `bun:"invocation_id"`
+	Kind         string `bun:"kind"`
+	By           opt    `bun:"by"`
+	At           stamp  `bun:"at"`
+	Data         string `bun:"data"`
+}
+
+// AppendEvent writes e to the history of its invocation.
+func (db *DB) AppendEvent(ctx context.Context, e Event) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := db.inTx(ctx, tx, e.Organization, e.Invocation); err != nil {
+			return err
+		}
+		return appendEvent(ctx, tx, e)
+	})
+}
+
+func appendEvent(ctx context.Context, tx bun.Tx, e Event) (err error) {
+	if e.ID == "" {
+		if e.ID, err = newID(); err != nil {
+			return err
+		}
+	}
+	if len(e.Data) == 0 {
+		e.Data = json.RawMessage("{}")
+	}
+	_, err = tx.NewInsert().Model(&eventRow{
+		ID: e.ID, Organization: e.Organization, Invocation: e.Invocation, Kind: e.Kind, By: opt(e.By), At: at(e.At), Data: string(e.Data),
+	}).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("appending an event to invocation %s: %w", e.Invocation, err)
+	}
+	return nil
+}
+
+// Events returns the events of an invocation, oldest first.
+func (db *DB) Events(ctx context.Context, organization, invocation string) ([]Event, error) {
+	var rows []eventRow
+	err := db.read.NewSelect().Model(&rows).
+		Where("organization_id = ?", organization).Where("invocation_id = ?", invocation).
+		Order("at", "id").Limit(1000).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the events of invocation %s: %w", invocation, err)
+	}
+	events := make([]Event, 0, len(rows))
+	for _, r := range rows {
+		events = append(events, Event{
+			ID: r.ID, Organization: r.Organization, Invocation: r.Invocation, Kind: r.Kind,
+			By: string(r.By), At: r.At.t, Data: json.RawMessage(r.Data),
+		})
+	}
+	return events, nil
+}

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+var finishSQL = `UPDATE invocations SET status = ?1, completed_at = ?2, duration_ms = ?3, result = ?4, sealed_result = ?5,
+  pickup_until = ?6, error_code = ?7, error_message = ?8, denied_reason = ?9, denied_note = ?10, sealed_params = NULL
+WHERE organization_id = ?11 AND id = ?12 AND status = 'executing' AND executor = ?13
+RETURNING ` + shownList
+
+// Finish implements [action.Settler].
+func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocation, recorded bool, err error) {
+	if !f.Status.Terminal() || f.Status == action.StatusExpired {
+		return inv, false, fmt.Errorf("invocation %s cannot finish as %q", f.ID, f.Status)
+	}
+	if (f.Status == action.StatusFailed) != (f.Error != nil) || (f.Status == action.StatusDenied) != (f.DeniedReason != "") {
+		return inv, false, fmt.Errorf("invocation %s cannot finish as %s: its error or reason does not fit", f.ID, f.Status)
+	}
+	args := finishArgs(f)
+	err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
+		var r invocationRow
+		err := tx.StmtContext(ctx, db.stmts.finish).QueryRowContext(ctx, args...).Scan(r.fields()[:len(shown)]...)
+		if errors.Is(err, sql.ErrNoRows) {
+			recorded = false
+			inv, err = db.finishLate(ctx, tx, f)
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("finishing invocation %s: %w", f.ID, err)
+		}
+		recorded = true
+		inv, err = r.invocation()
+		return err
+	}})
+	return inv, recorded && err == nil, err
+}
+
+func finishArgs(f *action.Finish) []any {
+	var failure action.Failure
+	if f.Error != nil {
+		failure = *f.Error
+	}
+	sealed, pickup := f.SealedResult, at(f.PickupUntil)
+	if pickup.t.IsZero() {
+		sealed = nil // nobody may pick it up
+	}
+	return []any{
+		string(f.Status), at(f.Now), f.DurationMS, opt(f.Result), sealed, pickup, opt(failure.Code), opt(failure.Message),
+		opt(f.DeniedReason), opt(f.DeniedNote), f.Organization, f.ID, f.Executor,
+	}
+}
+
+// finishLate appends to a row that ended before its execution did: the verdict
+// stands, and what happened is still written down.
+func (db *DB) finishLate(ctx context.Context, tx bun.Tx, f *action.Finish) (action.Invocation, error) {
+	r, err := db.inTx(ctx, tx, f.Organization, f.ID)
+	if err != nil {
+		return action.Invocation{}, err
+	}
+	if r.open() {
+		return action.Invocation{}, &action.Error{
+			Kind: action.ErrConflict, Code: "not_executing", Invocation: f.ID,
+			Message: fmt.Sprintf("This call is %s, and not executed by who finishes it.", r.Status),
+		}
+	}
+	data, err := json.Marshal(lateOutcome{f.Status, f.Executor, f.DurationMS, f.Error, f.Result})
+	if err != nil {
+		return action.Invocation{}, fmt.Errorf("writing the late outcome of invocation %s: %w", f.ID, err)
+	}
+	e := Event{Organization: f.Organization, Invocation: f.ID, Kind: EventLateOutcome, At: f.Now, Data: data}
+	if err := appendEvent(ctx, tx, e); err != nil {
+		return action.Invocation{}, err
+	}
+	return r.invocation()
+}
+
+// lateOutcome is the data of an [EventLateOutcome].
+type lateOutcome struct {
+	Status     action.Status   `json:"status"`
+	Executor   string          `json:"executor"`
+	DurationMS int64           `json:"duration_ms"`
+	Error      *action.Failure `json:"error,omitempty"`
+	Result     json.RawMessage `json:"result,omitempty"`
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// chunk bounds the ids in one statement.
+const chunk = 250
+
+const (
+	seenSQL = `UPDATE invocations SET waiter_seen_at = ? WHERE id IN (?) AND status = 'pending' AND waiter_seen_at < ?`
+
+	deliveredSQL = `UPDATE invocations SET delivered_at = ?1
+WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivered_at IS NULL`
+)
+
+// Seen implements [action.Keeper]. Many ids take several transactions, so that
+// others get between them.
+func (db *DB) Seen(ctx context.Context, ids []string, now time.Time) error {
+	for some := range slices.Chunk(ids, chunk) {
+		err := db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
+			_, err := tx.NewRaw(seenSQL, at(now), bun.In(some), at(now)).Exec(ctx)
+			return err
+		}})
+		if err != nil {
+			return fmt.Errorf("noting that callers wait: %w", err)
+		}
+	}
+	return nil
+}
+
+// Answered implements [action.Keeper].
+func (db *DB) Answered(ctx context.Context, organization, id string) error {
+	return db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewRaw(`UPDATE invocations SET answered = 1 WHERE organization_id = ? AND id = ? AND status = 'pending'`,
+			organization, id).Exec(ctx)
+		return err
+	}})
+}
+
+// Delivered implements [action.Keeper].
+func (db *DB) Delivered(ctx context.Context, organization, id string, now time.Time) error {
+	return db.write.enqueue(ctx, &job{row: id, single: true, run: func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.StmtContext(ctx, db.stmts.delivered).ExecContext(ctx, at(now), organization, id)
+		return err
+	}})
+}
+
+// Settled implements [action.Keeper].
+func (db *DB) Settled(ctx context.Context, ids []string) ([]action.Invocation, error) {
+	if err := db.write.flush(ctx, ids...); err != nil {
+		return nil, err
+	}
+	var settled []action.Invocation
+	for some := range slices.Chunk(ids, chunk) {
+		list, err := db.list(ctx, db.read.NewSelect().Model((*invocationRow)(nil)).
+			Where("id IN (?)", bun.In(some)).Where("status <> 'pending'"))
+		if err != nil {
+			return nil, fmt.Errorf("looking for settled invocations: %w", err)
+		}
+		settled = append(settled, list...)
+	}
+	return settled, nil
+}
+
+// Unclaimed implements [action.Keeper].
+func (db *DB) Unclaimed(ctx context.Context, t time.Time, limit int) ([]action.Invocation, error) {
+	list, err := db.list(ctx, db.read.NewSelect().Model((*invocationRow)(nil)).
+		Where("status = 'approved'").Where("approved_at < ?", at(t)).Order("approved_at").Limit(int64(limit)))
+	if err != nil {
+		return nil, fmt.Errorf("looking for unclaimed invocations: %w", err)
+	}
+	return list, nil
+}
+
+// list reads the invocations that q finds, without what is sealed.
+func (db *DB) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocation, error) {
+	var rows []invocationRow
+	if err := q.Column(shown...).Scan(ctx, &rows); err != nil {
+		return nil, err
+	}
+	return invocations(rows)
+}

@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+type sessionRow struct {
+	bun.BaseModel `bun:"table:sessions"`
+
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	Kind         string `bun:"kind"`
+	Type         string `bun:"type"`
+	Automation   opt    `bun:"automation_id"`
+	Group        opt    `bun:"group_id"`
+	Task         opt    `bun:"task_id"`
+	Title        opt    `bun:"title"`
+	CreatedBy    string `bun:"created_by"`
+	CreatedAt    stamp  `bun:"created_at"`
+	ExpiresAt    stamp  `bun:"expires_at"`
+	RevokedAt    stamp  `bun:"revoked_at"`
+}
+
+func (r *sessionRow) session() action.Session {
+	return action.Session{
+		ID: r.ID, Organization: r.Organization, Kind: action.SessionKind(r.Kind), Type: action.SessionType(r.Type),
+		Automation: string(r.Automation), Group: string(r.Group), Task: string(r.Task), Title: string(r.Title),
+		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.ptr(), RevokedAt: r.RevokedAt.ptr(),
+	}
+}
+
+// CreateSession writes a session and returns it with what was left out: an id,
+// its kind (interactive, or unattended with an automation), its type (coding)
+// and when it was made.
+func (db *DB) CreateSession(ctx context.Context, s action.Session) (action.Session, error) {
+	if err := db.completeSession(&s); err != nil {
+		return action.Session{}, err
+	}
+	r := &sessionRow{
+		ID: s.ID, Organization: s.Organization, Kind: string(s.Kind), Type: string(s.Type), Automation: opt(s.Automation),
+		Group: opt(s.Group), Task: opt(s.Task), Title: opt(s.Title), CreatedBy: s.CreatedBy,
+		CreatedAt: at(s.CreatedAt), ExpiresAt: atPtr(s.ExpiresAt),
+	}
+	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewInsert().Model(r).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return action.Session{}, fmt.Errorf("making a session: %w", err)
+	}
+	return r.session(), nil
+}
+
+func (db *DB) completeSession(s *action.Session) (err error) {
+	if s.ID == "" {
+		if s.ID, err = newID(); err != nil {
+			return err
+		}
+	}
+	if s.CreatedAt.IsZero() {
+		s.CreatedAt = db.now()
+	}
+	if s.Type == "" {
+		s.Type = action.TypeCoding
+	}
+	switch {
+	case s.Kind == "" && s.Automation != "":
+		s.Kind = action.Unattended
+	case s.Kind == "":
+		s.Kind = action.Interactive
+	case s.Kind != action.Interactive && s.Kind != action.Unattended:
+		return invalid("/kind", "A session is interactive or unattended.")
+	case s.Kind == action.Interactive && s.Automation != "":
+		return invalid("/kind", "A session of an automation is unattended.")
+	}
+	if s.Type != action.TypeCoding && s.Type != action.TypeSetup && s.Type != action.TypeAutomation {
+		return invalid("/type", "A session's type is coding, setup or automation.")
+	}
+	return nil
+}
+
+// invalid is bad input in a field.
+func invalid(field, message string) error {
+	return &action.Error{Kind: action.ErrInvalid, Code: "invalid", Field: field, Message: message}
+}
+
+// Session returns one session by its id alone: who presents a token knows no
+// more. Whether it is live is for [action.Session.Live] to say.
+func (db *DB) Session(ctx context.Context, id string) (action.Session, error) {
+	r := &sessionRow{ID: id}
+	err := db.read.NewSelect().Model(r).WherePK().Scan(context.WithoutCancel(ctx))
+	if errors.Is(err, sql.ErrNoRows) {
+		return action.Session{}, noSession()
+	}
+	if err != nil {
+		return action.Session{}, fmt.Errorf("reading session %s: %w", id, err)
+	}
+	return r.session(), nil
+}
+
+func noSession() error {
+	return action.Errorf(action.ErrNotFound, "session_not_found", "There is no such session.")
+}
+
+// RevokeSession ends a session for good and withdraws its pending invocations,
+// which are returned. A second time changes nothing.
+func (db *DB) RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error) {
+	now := db.now()
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		withdrew = nil
+		res, err := tx.NewUpdate().Table("sessions").Set("revoked_at = coalesce(revoked_at, ?)", at(now)).
+			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("revoking session %s: %w", id, err)
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, noSession())
+		}
+		var rows []invocationRow
+		err = withdrawn(tx.NewUpdate().Table("invocations"), now).
+			Where("organization_id = ?", organization).Where("session_id = ?", id).Where("status = 'pending'").
+			Returning(shownList).Scan(ctx, &rows)
+		if err != nil {
+			return fmt.Errorf("withdrawing the calls of session %s: %w", id, err)
+		}
+		withdrew, err = invocations(rows)
+		return err
+	})
+	return withdrew, err
+}
