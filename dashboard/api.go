@@ -1,0 +1,249 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"sallyport/action"
+)
+
+// exchange is what a request carries from the check of its credential to its
+// handler. It travels in huma's context because there is no other way through
+// huma; register takes it out again and hands the principal on as an argument.
+type exchange struct {
+	principal *Principal
+	// sent, when a handler sets it, is called once the answer is on its way
+	// to the client without error.
+	sent func()
+}
+
+type exchangeKey struct{}
+
+// route describes one operation of the API.
+type route struct {
+	method, path string
+	summary      string
+	doc          string
+	status       int    // of success; zero: 200, or 204 without a body
+	errors       []int  // beyond those that every route of its kind has
+	tag          string // what it is about
+}
+
+// register adds one operation. Who may use it stands in the table of roles; a
+// route that is not in there is a mistake that stops the start.
+func register[I, O any](s *Server, rt route, h func(context.Context, *Principal, *I) (*O, error)) {
+	pattern := rt.method + " " + rt.path
+	who, ok := s.roles[pattern]
+	if !ok {
+		panic("dashboard: no role for " + pattern)
+	}
+	op := huma.Operation{
+		OperationID: operationID(rt), Method: rt.method, Path: rt.path, Summary: rt.summary,
+		Description: describeRoute(rt, who), Tags: []string{rt.tag}, DefaultStatus: rt.status,
+		MaxBodyBytes: maxBody + 1, Responses: s.problems(rt, who),
+		Security: security(who), Middlewares: huma.Middlewares{s.enter(who)},
+	}
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		x, _ := ctx.Value(exchangeKey{}).(*exchange)
+		out, err := h(ctx, x.principal, in)
+		if err != nil {
+			return nil, s.problem(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+// onSent has f called when the answer to this request was sent.
+func onSent(ctx context.Context, f func()) {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		x.sent = f
+	}
+}
+
+// enter checks the credential and the role before anything of the request is
+// read.
+func (s *Server) enter(who access) func(huma.Context, func(huma.Context)) {
+	return func(hc huma.Context, next func(huma.Context)) {
+		r, w := humago.Unwrap(hc)
+		p, err := s.identify(r)
+		if err == nil {
+			err = who.permit(p, r.PathValue("session"))
+		}
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		x := &exchange{principal: p}
+		a := &answer{humaContext: huma.WithValue(hc, exchangeKey{}, x)}
+		next(a)
+		if x.sent != nil && a.failed == nil && http.NewResponseController(w).Flush() == nil && r.Context().Err() == nil {
+			x.sent()
+		}
+	}
+}
+
+// humaContext has a method of the name that embedding would give its field.
+type humaContext = huma.Context
+
+// answer is huma's context with the status of bad input put right, and the
+// knowledge whether the client took the answer.
+type answer struct {
+	humaContext
+	failed error
+}
+
+// Unwrap lets adapters find the request.
+func (a *answer) Unwrap() huma.Context { return a.humaContext }
+
+// SetStatus writes the status.
+func (a *answer) SetStatus(code int) { a.humaContext.SetStatus(badInput(code)) }
+
+// BodyWriter returns where the body goes.
+func (a *answer) BodyWriter() io.Writer { return writerFunc(a.write) }
+
+func (a *answer) write(p []byte) (int, error) {
+	n, err := a.humaContext.BodyWriter().Write(p)
+	if err != nil {
+		a.failed = err
+	}
+	return n, err
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// mount registers everything.
+func (s *Server) mount(mux *http.ServeMux) error {
+	s.api = humago.New(mux, s.apiConfig())
+	s.routes()
+	description, err := s.describe()
+	if err != nil {
+		return err
+	}
+	mux.HandleFunc("GET /api/v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(description)
+	})
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, action.Errorf(action.ErrNotFound, "no_such_route",
+			"There is no %s %s; /api/v1/openapi.json lists what there is.", r.Method, r.URL.Path))
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("POST /login", s.redeem)
+	mux.HandleFunc("POST /logout", s.signOut)
+	s.pages.mount(mux)
+	return nil
+}
+
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-s.closing:
+		s.fail(w, r, action.Errorf(errNotReady, "shutting_down", "This instance is shutting down."))
+		return
+	default:
+	}
+	if err := s.Ready(); err != nil {
+		s.fail(w, r, &action.Error{Kind: errNotReady, Code: "not_ready", Message: "This instance cannot serve calls yet; its log says why.", Err: err})
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+}
+
+func (s *Server) routes() {
+	s.sessionRoutes()
+	s.actionRoutes()
+	s.invocationRoutes()
+	s.secretRoutes()
+	s.connectorRoutes()
+	s.policyRoutes()
+	s.userRoutes()
+	s.keyRoutes()
+	s.eventRoutes()
+}
+
+// decodeJSON is strict about what comes after the value, and keeps number
+// lexemes: params may hold any number that JSON can say.
+func decodeJSON(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(v); err != nil {
+		var syntax *json.SyntaxError
+		switch {
+		case errors.As(err, &syntax):
+			return fmt.Errorf("%w (at byte %d)", err, syntax.Offset)
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return errors.New("it ends too early")
+		}
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more after its end")
+	}
+	return nil
+}
+
+func encodeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// List is every list that the API answers.
+type List[T any] struct {
+	Items       []T    `json:"items" nullable:"false"`
+	NextCursor  string `json:"next_cursor,omitempty" doc:"Give it as cursor to read on; absent at the end."`
+	Total       int    `json:"total" example:"1"`
+	TotalCapped bool   `json:"total_capped,omitempty" doc:"The total is a floor: there are more."`
+}
+
+// listOf makes a whole list of a slice.
+func listOf[T any](items []T) *body[List[T]] {
+	return &body[List[T]]{Body: List[T]{Items: nonNil(items), Total: len(items)}}
+}
+
+func pageOf[T, U any](p Page[T], show func(T) U) *body[List[U]] {
+	out := List[U]{Items: make([]U, len(p.Items)), NextCursor: p.Next, Total: p.Total, TotalCapped: p.Capped}
+	for i, item := range p.Items {
+		out.Items[i] = show(item)
+	}
+	return &body[List[U]]{Body: out}
+}
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// body is an answer that is nothing but its body.
+type body[T any] struct{ Body T }
+
+func bodyOf[T any](v T) *body[T] { return &body[T]{Body: v} }
+
+// empty is an answer without a body.
+type empty struct{}
+
+// none is a request without parameters.
+type none struct{}
+
+// paging is the parameters of every long list.
+type paging struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many at most."`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before."`
+}
+
+func (p paging) query() Query { return Query(p) }
+
+func statusText(code int) string { return strconv.Itoa(code) }

@@ -1,0 +1,267 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+
+	"sallyport/action"
+)
+
+// NewCall is one request to run an action.
+type NewCall struct {
+	Source         string `json:"source" minLength:"1" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github"`
+	Action         string `json:"action" minLength:"1" maxLength:"200" example:"create_issue"`
+	Params         raw    `json:"params,omitempty" doc:"An object that fits the action's schema; default {}."`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"The same key is the same call. The header Idempotency-Key says the same."`
+}
+
+// AvailableAction is an action as a session sees it.
+type AvailableAction struct {
+	Source       string       `json:"source_id"`
+	SourceName   string       `json:"source_name"`
+	Action       string       `json:"action" example:"create_issue"`
+	Tool         string       `json:"tool" doc:"Its name over MCP." example:"github_create_issue"`
+	Title        string       `json:"title,omitempty"`
+	Description  string       `json:"description,omitempty" doc:"The source's own words."`
+	Risk         action.Risk  `json:"risk"`
+	Mode         action.Mode  `json:"mode"`
+	ModeSource   action.Layer `json:"mode_source"`
+	InputSchema  raw          `json:"input_schema,omitempty"`
+	OutputSchema raw          `json:"output_schema,omitempty"`
+}
+
+const (
+	actionsPath = "/api/v1/sessions/{session}/actions"
+	invokeDoc   = "Answers 200 with the invocation and the result when it ended, also when it failed: the invocation's status and error tell. " +
+		"Answers 202 with the invocation when it is held or still runs; ?wait= waits for it. " +
+		"Refused by policy or by a person: 403 with the invocation's id. Params that miss the schema: 400 with the field, and no invocation."
+)
+
+type inSession struct {
+	Session string `path:"session" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
+}
+
+type inSessionByID struct {
+	inSession
+	byID
+}
+
+// called is the answer of invoke, whose status tells whether it ended.
+type called struct {
+	Status int
+	Body   Outcome
+}
+
+func (s *Server) actionRoutes() {
+	register(s, route{
+		method: "GET", path: actionsPath + "/available", tag: "actions", summary: "List what the session may call or ask for",
+	}, func(ctx context.Context, p *Principal, in *inSession) (*body[List[AvailableAction]], error) {
+		session, err := s.sessionOf(ctx, p, in.Session)
+		if err != nil {
+			return nil, err
+		}
+		list, _, err := s.Gate.Available(ctx, &session)
+		views := make([]AvailableAction, len(list))
+		for i, a := range list {
+			views[i] = viewAvailable(a)
+		}
+		return listOf(views), err
+	})
+	register(s, route{
+		method: "POST", path: actionsPath + "/invoke", tag: "actions", summary: "Call an action", status: http.StatusOK, doc: invokeDoc,
+		errors: []int{http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusBadGateway},
+	}, func(ctx context.Context, p *Principal, in *struct {
+		inSession
+		waiting
+		Key  string `header:"Idempotency-Key" maxLength:"255"`
+		Body NewCall
+	},
+	) (*called, error) {
+		return s.invoke(ctx, p, in.Body, in.Key, in.Wait)
+	})
+	s.actionReads()
+}
+
+func (s *Server) actionReads() {
+	const one = actionsPath + "/invocations/{id}"
+	register(s, route{
+		method: "GET", path: actionsPath + "/invocations", tag: "actions", summary: "List the session's invocations, newest first",
+	}, func(ctx context.Context, p *Principal, in *struct {
+		inSession
+		filter
+	},
+	) (*body[List[action.Invocation]], error) {
+		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
+			return nil, err
+		}
+		return s.listInvocations(ctx, p.Organization, in.Session, in.filter)
+	})
+	register(s, route{
+		method: "GET", path: one, tag: "actions", summary: "Read an invocation of the session",
+	}, func(ctx context.Context, p *Principal, in *inSessionByID) (*body[action.Invocation], error) {
+		inv, err := s.ownInvocation(ctx, p, in.Session, in.ID)
+		return bodyOf(s.shown(inv)), err
+	})
+	register(s, route{
+		method: "GET", path: one + "/result", tag: "actions", summary: "Fetch the full result while it may be picked up",
+		doc: "200 with the outcome when it ended, 202 while it has not; ?wait= waits. After the pick-up time only the invocation is left, without result.",
+	}, func(ctx context.Context, p *Principal, in *struct {
+		inSessionByID
+		waiting
+	},
+	) (*called, error) {
+		return s.result(ctx, p, in.Session, in.ID, in.Wait)
+	})
+	s.sessionVerdicts(one)
+}
+
+// sessionVerdicts are approve and deny under the session's path.
+func (s *Server) sessionVerdicts(path string) {
+	register(s, route{
+		method: "POST", path: path + "/approve", tag: "actions", summary: "Approve a held call of the session", status: http.StatusOK,
+		errors: []int{http.StatusConflict, http.StatusGone},
+	}, func(ctx context.Context, p *Principal, in *struct {
+		inSessionByID
+		waiting
+		Body *Approval
+	},
+	) (*body[Outcome], error) {
+		a := deref(in.Body)
+		out, err := s.approve(ctx, p, action.Verdict{Session: in.Session, ID: in.ID, ParamsHash: a.ParamsHash, ToolHash: a.ToolHash}, in.Wait)
+		return bodyOf(out), err
+	})
+	register(s, route{
+		method: "POST", path: path + "/deny", tag: "actions", summary: "Deny a held call of the session", status: http.StatusOK,
+		errors: []int{http.StatusConflict, http.StatusGone},
+	}, func(ctx context.Context, p *Principal, in *struct {
+		inSessionByID
+		Body *Denial
+	},
+	) (*body[Outcome], error) {
+		d := deref(in.Body)
+		out, err := s.deny(ctx, p, action.Verdict{Session: in.Session, ID: in.ID, Note: d.Reason, ParamsHash: d.ParamsHash, ToolHash: d.ToolHash})
+		return bodyOf(out), err
+	})
+}
+
+// sessionOf returns the session of a path: the principal's own, or one of the
+// person's organization.
+func (s *Server) sessionOf(ctx context.Context, p *Principal, id string) (action.Session, error) {
+	if p.Session != nil {
+		return *p.Session, nil
+	}
+	return s.session(ctx, p.Organization, id)
+}
+
+func (s *Server) ownInvocation(ctx context.Context, p *Principal, session, id string) (action.Invocation, error) {
+	inv, err := s.Invocations.Invocation(ctx, p.Organization, id)
+	if err != nil {
+		return inv, err
+	}
+	if inv.Session != session {
+		return action.Invocation{}, action.Errorf(action.ErrNotFound, "no_such_invocation", "This session has no such invocation.")
+	}
+	return inv, nil
+}
+
+func (s *Server) invoke(ctx context.Context, p *Principal, n NewCall, header, wait string) (*called, error) {
+	call, err := s.call(ctx, p, n, header, wait)
+	if err != nil {
+		return nil, err
+	}
+	waitCtx, stop := s.untilClosing(ctx)
+	defer stop()
+	out, err := s.Gate.Call(waitCtx, call)
+	if err != nil {
+		return nil, err
+	}
+	return s.answered(ctx, out)
+}
+
+func (s *Server) call(ctx context.Context, p *Principal, n NewCall, header, wait string) (action.Call, error) {
+	patience, err := parseWait(wait)
+	if err != nil {
+		return action.Call{}, err
+	}
+	if n.IdempotencyKey != "" && header != "" && n.IdempotencyKey != header {
+		return action.Call{}, invalid("/idempotency_key", "The header Idempotency-Key and the field idempotency_key differ; send one of them.")
+	}
+	source := n.Source
+	if key, _, err := s.resolveKey(ctx, p.Organization, source+":*"); err == nil {
+		source = key.Source
+	}
+	return action.Call{
+		Session: *p.Session, Source: source, Action: n.Action, Params: n.Params,
+		IdempotencyKey: or(n.IdempotencyKey, header), Waiting: action.Waiting{Patience: patience},
+	}, nil
+}
+
+// answered gives an outcome its status, and has the Gate told when the client
+// took it.
+func (s *Server) answered(ctx context.Context, out action.Outcome) (*called, error) {
+	inv := out.Invocation
+	onSent(ctx, func() { s.Gate.Delivered(out) })
+	switch {
+	case inv.Status == action.StatusDenied:
+		return nil, refused(inv)
+	case !inv.Status.Terminal():
+		return &called{Status: http.StatusAccepted, Body: s.outcome(out)}, nil
+	}
+	return &called{Status: http.StatusOK, Body: s.outcome(out)}, nil
+}
+
+// refused is a denied call as an error.
+func refused(inv action.Invocation) error {
+	message := "Policy refuses this action; ask an owner or admin when it is needed."
+	switch inv.DeniedReason {
+	case action.DeniedHuman:
+		message = "A person denied this call."
+	case action.DeniedRepeated:
+		message = "A person denied this same call a short while ago; do not ask again, do something else."
+	case action.DeniedWithdrawn:
+		message = "The call was withdrawn because its caller cancelled it or left."
+	}
+	if inv.DeniedNote != "" {
+		message += " Note: " + inv.DeniedNote
+	}
+	return &action.Error{Kind: action.ErrForbidden, Code: "denied", Message: message, Invocation: inv.ID}
+}
+
+func (s *Server) result(ctx context.Context, p *Principal, session, id, wait string) (*called, error) {
+	patience, err := parseWait(wait)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.sessionOf(ctx, p, session)
+	if err != nil {
+		return nil, err
+	}
+	inv, err := s.ownInvocation(ctx, p, session, id)
+	if err != nil {
+		return nil, err
+	}
+	if !inv.Status.Terminal() && patience == 0 {
+		return &called{Status: http.StatusAccepted, Body: Outcome{Invocation: s.shown(inv)}}, nil
+	}
+	waitCtx, stop := s.untilClosing(ctx)
+	defer stop()
+	out, err := s.Gate.Wait(waitCtx, &row, id, action.Waiting{Patience: patience})
+	if err != nil {
+		return nil, err
+	}
+	if p.Session == nil { // a person who looks is not the caller who waits
+		status := http.StatusOK
+		if !out.Invocation.Status.Terminal() {
+			status = http.StatusAccepted
+		}
+		return &called{Status: status, Body: s.outcome(out)}, nil
+	}
+	return s.answered(ctx, out)
+}
+
+func viewAvailable(a action.Available) AvailableAction {
+	return AvailableAction{
+		Source: a.Source, SourceName: a.SourceName, Action: a.Name, Tool: a.Tool, Title: a.Title, Description: a.Description,
+		Risk: a.Risk, Mode: a.Decision.Mode, ModeSource: a.Decision.Source, InputSchema: a.InputSchema, OutputSchema: a.OutputSchema,
+	}
+}

@@ -1,0 +1,235 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"sallyport/action"
+)
+
+// Approval is what a person says with a yes. Who he is comes from his login.
+type Approval struct {
+	ParamsHash string `json:"params_hash,omitempty" maxLength:"200" doc:"Of the params that were read; other params are not approved."`
+	ToolHash   string `json:"tool_hash,omitempty" maxLength:"200" doc:"Likewise, of the action."`
+}
+
+// Denial is what a person says with a no.
+type Denial struct {
+	Reason     string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Use the staging project."`
+	ParamsHash string `json:"params_hash,omitempty" maxLength:"200"`
+	ToolHash   string `json:"tool_hash,omitempty" maxLength:"200"`
+}
+
+// Outcome is an invocation, and the answer of its source when it ended well
+// enough to have one.
+type Outcome struct {
+	Invocation action.Invocation `json:"invocation"`
+	Result     raw               `json:"result,omitempty" doc:"What the source answered, in full: a CallToolResult of MCP."`
+	Problem    raw               `json:"problem,omitempty" doc:"The source's JSON-RPC error, when it answered with one."`
+	Repeated   bool              `json:"repeated,omitempty" doc:"The call joined an earlier one, or was handed its outcome again."`
+}
+
+// FullParams is what a held call would run with.
+type FullParams struct {
+	Params     raw    `json:"params"`
+	Full       bool   `json:"full" doc:"False once the call ended: the params are the redacted ones."`
+	ParamsHash string `json:"params_hash"`
+	ToolHash   string `json:"tool_hash"`
+}
+
+// filter is the query of a list of invocations.
+type filter struct {
+	paging
+	Status string `query:"status" enum:"pending,approved,executing,completed,failed,denied,expired"`
+	Source string `query:"source" doc:"Id of a source, or slug or name of a connector."`
+	Action string `query:"action"`
+}
+
+type waiting struct {
+	Wait string `query:"wait" doc:"Wait this long for the outcome, at most 10m; absent: do not." example:"30s"`
+}
+
+func (s *Server) invocationRoutes() {
+	register(s, route{
+		method: "GET", path: "/api/v1/invocations", tag: "invocations", summary: "List invocations, newest first",
+	}, func(ctx context.Context, p *Principal, in *struct {
+		filter
+		Session string `query:"session"`
+	},
+	) (*body[List[action.Invocation]], error) {
+		return s.listInvocations(ctx, p.Organization, in.Session, in.filter)
+	})
+	register(s, route{
+		method: "GET", path: "/api/v1/invocations/{id}", tag: "invocations", summary: "Read an invocation",
+	}, func(ctx context.Context, p *Principal, in *byID) (*body[action.Invocation], error) {
+		inv, err := s.Invocations.Invocation(ctx, p.Organization, in.ID)
+		return bodyOf(s.shown(inv)), err
+	})
+	register(s, route{
+		method: "GET", path: "/api/v1/invocations/{id}/params", tag: "invocations", summary: "Read what a held call would run with",
+		doc: "All of it, with nothing redacted while it is held. The reading is logged.",
+	}, func(ctx context.Context, p *Principal, in *byID) (*body[FullParams], error) {
+		params, err := s.fullParams(ctx, p, in.ID)
+		return bodyOf(params), err
+	})
+	s.verdictRoutes("/api/v1/invocations/{id}")
+}
+
+// verdictRoutes adds approve and deny under an invocation's path. They are the
+// same under a session's path, where the invocation must be the session's.
+func (s *Server) verdictRoutes(path string) {
+	type target struct {
+		byID
+		waiting
+	}
+	register(s, route{
+		method: "POST", path: path + "/approve", tag: "invocations", summary: "Approve a held call", status: http.StatusOK,
+		doc:    "Lets it run once. Answers at once, or with ?wait= when it ended or the wait did.",
+		errors: []int{http.StatusConflict, http.StatusGone},
+	}, func(ctx context.Context, p *Principal, in *struct {
+		target
+		Body *Approval
+	},
+	) (*body[Outcome], error) {
+		a := deref(in.Body)
+		out, err := s.approve(ctx, p, action.Verdict{ID: in.ID, ParamsHash: a.ParamsHash, ToolHash: a.ToolHash}, in.Wait)
+		return bodyOf(out), err
+	})
+	register(s, route{
+		method: "POST", path: path + "/deny", tag: "invocations", summary: "Deny a held call", status: http.StatusOK,
+		doc:    "The agent is told the reason. The same call is not asked again for a while.",
+		errors: []int{http.StatusConflict, http.StatusGone},
+	}, func(ctx context.Context, p *Principal, in *struct {
+		byID
+		Body *Denial
+	},
+	) (*body[Outcome], error) {
+		d := deref(in.Body)
+		out, err := s.deny(ctx, p, action.Verdict{ID: in.ID, Note: d.Reason, ParamsHash: d.ParamsHash, ToolHash: d.ToolHash})
+		return bodyOf(out), err
+	})
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+func (s *Server) listInvocations(ctx context.Context, organization, session string, f filter) (*body[List[action.Invocation]], error) {
+	source := f.Source
+	if source != "" {
+		if key, _, err := s.resolveKey(ctx, organization, source+":*"); err == nil {
+			source = key.Source
+		}
+	}
+	page, err := s.Invocations.ListInvocations(ctx, InvocationFilter{
+		Organization: organization, Status: action.Status(f.Status), Session: session,
+		Source: source, Action: f.Action, Query: f.query(),
+	})
+	return pageOf(page, s.shown), err
+}
+
+// shown adds what a row does not hold: where a person decides.
+func (s *Server) shown(inv action.Invocation) action.Invocation {
+	if inv.Status == action.StatusPending && inv.ApprovalURL == "" {
+		inv.ApprovalURL = s.PublicURL + "/invocations/" + inv.ID
+	}
+	return inv
+}
+
+func (s *Server) fullParams(ctx context.Context, p *Principal, id string) (FullParams, error) {
+	inv, err := s.Invocations.Invocation(ctx, p.Organization, id)
+	if err != nil {
+		return FullParams{}, err
+	}
+	params, full, err := s.Gate.Params(ctx, p.Organization, id)
+	if err != nil {
+		return FullParams{}, err
+	}
+	s.log.InfoContext(ctx, "params of a held call read in full", "invocation", id, "by", p.By(), "full", full)
+	return FullParams{Params: params, Full: full, ParamsHash: inv.ParamsHash, ToolHash: inv.ToolHash}, nil
+}
+
+func (s *Server) approve(ctx context.Context, p *Principal, v action.Verdict, wait string) (Outcome, error) {
+	patience, err := parseWait(wait)
+	if err != nil {
+		return Outcome{}, err
+	}
+	inv, err := s.Gate.Approve(ctx, s.verdict(p, v))
+	if err != nil {
+		return Outcome{}, named(err, v.ID)
+	}
+	s.log.InfoContext(ctx, "call approved", "invocation", inv.ID, "by", p.By())
+	if patience == 0 {
+		return Outcome{Invocation: s.shown(inv)}, nil
+	}
+	session, err := s.session(ctx, p.Organization, inv.Session)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return s.await(ctx, &session, inv, patience)
+}
+
+// await gives the outcome, or after the patience what stands then.
+func (s *Server) await(ctx context.Context, session *action.Session, inv action.Invocation, patience time.Duration) (Outcome, error) {
+	ctx, stop := s.untilClosing(ctx)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, action.ErrCallerGone)
+	defer cancel()
+	out, err := s.Gate.Wait(ctx, session, inv.ID, action.Waiting{Patience: patience})
+	if err != nil && ctx.Err() != nil {
+		return Outcome{Invocation: s.shown(inv)}, nil
+	}
+	return s.outcome(out), err
+}
+
+func (s *Server) outcome(o action.Outcome) Outcome {
+	return Outcome{Invocation: s.shown(o.Invocation), Result: o.Answer.Body, Problem: o.Answer.Problem, Repeated: o.Repeated}
+}
+
+func (s *Server) deny(ctx context.Context, p *Principal, v action.Verdict) (Outcome, error) {
+	inv, err := s.Gate.Deny(ctx, s.verdict(p, v))
+	if err != nil {
+		return Outcome{}, named(err, v.ID)
+	}
+	s.log.InfoContext(ctx, "call denied", "invocation", inv.ID, "by", p.By())
+	return Outcome{Invocation: inv}, nil
+}
+
+func (s *Server) verdict(p *Principal, v action.Verdict) action.Verdict {
+	v.Organization, v.By, v.Now = p.Organization, p.By(), s.now()
+	return v
+}
+
+// named puts the invocation into an error that lacks it.
+func named(err error, id string) error {
+	public := action.Public(err)
+	if public.Kind == nil || public.Invocation != "" {
+		return err
+	}
+	e := *public
+	e.Invocation = id
+	return &e
+}
+
+// parseWait reads ?wait=, a duration or a number of seconds.
+func parseWait(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		if n, convErr := strconv.Atoi(text); convErr == nil {
+			d, err = time.Duration(n)*time.Second, nil
+		}
+	}
+	if err != nil || d < 0 {
+		return 0, invalid("/wait", "wait is a duration, such as 30s or 2m.")
+	}
+	return min(d, maxWait), nil
+}

@@ -1,0 +1,59 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+
+	"sallyport/action"
+)
+
+// NewKey is an API key as it is wished for.
+type NewKey struct {
+	Name string      `json:"name" minLength:"1" maxLength:"120" example:"deploy script"`
+	Role action.Role `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member; at most the maker's own."`
+}
+
+// MintedKey is a new API key, shown once.
+type MintedKey struct {
+	action.APIKey
+	Key string `json:"key" doc:"Shown once; only a hash is stored." example:"spk_…"`
+}
+
+func (s *Server) keyRoutes() {
+	register(s, route{
+		method: "GET", path: "/api/v1/api-keys", tag: "api keys", summary: "List API keys",
+	}, func(ctx context.Context, p *Principal, _ *none) (*body[List[action.APIKey]], error) {
+		list, err := s.APIKeys.ListAPIKeys(ctx, p.Organization)
+		return listOf(list), err
+	})
+	register(s, route{
+		method: "POST", path: "/api/v1/api-keys", tag: "api keys", summary: "Make an API key", status: http.StatusCreated,
+		doc: "It acts as the person who makes it, with at most the role given, and never more than that person's own.",
+	}, func(ctx context.Context, p *Principal, in *struct{ Body NewKey }) (*body[MintedKey], error) {
+		k, err := s.mintKey(ctx, p, in.Body)
+		return bodyOf(k), err
+	})
+	register(s, route{
+		method: "DELETE", path: "/api/v1/api-keys/{id}", tag: "api keys", summary: "Revoke an API key",
+	}, func(ctx context.Context, p *Principal, in *byID) (*empty, error) {
+		if err := s.APIKeys.RevokeAPIKey(ctx, p.Organization, in.ID, s.now()); err != nil {
+			return nil, err
+		}
+		s.log.InfoContext(ctx, "API key revoked", "key", in.ID, "by", p.By())
+		return nil, nil
+	})
+}
+
+func (s *Server) mintKey(ctx context.Context, p *Principal, n NewKey) (MintedKey, error) {
+	role := or(n.Role, action.RoleMember)
+	if err := p.outranks(role); err != nil {
+		return MintedKey{}, err
+	}
+	id, key, hash := s.Tokens.NewAPIKey()
+	row := action.APIKey{ID: id, Organization: p.Organization, Name: n.Name, User: p.User, Role: role, CreatedAt: s.now()}
+	if err := s.APIKeys.CreateAPIKey(ctx, row, hash); err != nil {
+		return MintedKey{}, err
+	}
+	s.log.InfoContext(ctx, "API key made", "key", id, "role", role, "by", p.By())
+	return MintedKey{APIKey: row, Key: key}, nil
+}

@@ -1,0 +1,188 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"sallyport/action"
+)
+
+// NewMode is what a policy key is to mean.
+type NewMode struct {
+	Mode       action.Mode `json:"mode" enum:"allow,deny,require_approval" example:"require_approval"`
+	Automation string      `json:"automation,omitempty" maxLength:"200" doc:"For sessions of this automation alone; absent: for the organization."`
+}
+
+// ModeView is one override.
+type ModeView struct {
+	Key        string      `json:"key" doc:"As it is stored, with the source's id." example:"connector:0199a3c4-5d6e-7f80-9123-456789abcdef:create_issue"`
+	Name       string      `json:"name" doc:"As people write it." example:"github:create_issue"`
+	Mode       action.Mode `json:"mode"`
+	Automation string      `json:"automation_id,omitempty"`
+	UpdatedBy  string      `json:"updated_by"`
+}
+
+// Explanation is a decision that was made for nobody.
+type Explanation struct {
+	action.Decision
+	Key       string      `json:"key"`
+	Name      string      `json:"name"`
+	Session   string      `json:"session_id"`
+	Risk      action.Risk `json:"risk"`
+	Available bool        `json:"listed" doc:"Agents see the action; a denied one is not listed."`
+}
+
+func (s *Server) policyRoutes() {
+	register(s, route{
+		method: "PUT", path: "/api/v1/policy/modes/{key}", tag: "policy", summary: "Set a mode", status: http.StatusOK,
+		doc: "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id. Escape a / in it as %2F.",
+	}, func(ctx context.Context, p *Principal, in *struct {
+		Key  string `path:"key" maxLength:"300" example:"github:create_issue"`
+		Body NewMode
+	},
+	) (*body[ModeView], error) {
+		v, err := s.setMode(ctx, p, in.Key, in.Body)
+		return bodyOf(v), err
+	})
+	register(s, route{
+		method: "DELETE", path: "/api/v1/policy/modes/{key}", tag: "policy", summary: "Take a mode back",
+	}, func(ctx context.Context, p *Principal, in *struct {
+		Key        string `path:"key" maxLength:"300" example:"github:create_issue"`
+		Automation string `query:"automation"`
+	},
+	) (*empty, error) {
+		return nil, s.unsetMode(ctx, p, in.Key, in.Automation)
+	})
+	register(s, route{
+		method: "GET", path: "/api/v1/policy/modes", tag: "policy", summary: "List the modes that people set",
+	}, func(ctx context.Context, p *Principal, _ *none) (*body[List[ModeView]], error) {
+		views, err := s.modes(ctx, p.Organization)
+		return listOf(views), err
+	})
+	register(s, route{
+		method: "GET", path: "/api/v1/policy/explain", tag: "policy", summary: "Say how a call would be decided",
+		doc: "Runs and writes nothing.", errors: []int{http.StatusNotFound},
+	}, func(ctx context.Context, p *Principal, in *struct {
+		Session string `query:"session" required:"true" doc:"Id of a session."`
+		Action  string `query:"action" required:"true" doc:"A policy key that names one action." example:"github:create_issue"`
+	},
+	) (*body[Explanation], error) {
+		e, err := s.explain(ctx, p, in.Session, in.Action)
+		return bodyOf(e), err
+	})
+}
+
+func (s *Server) setMode(ctx context.Context, p *Principal, text string, n NewMode) (ModeView, error) {
+	key, all, err := s.resolveKey(ctx, p.Organization, text)
+	if err != nil {
+		return ModeView{}, err
+	}
+	o := action.Override{Organization: p.Organization, Automation: n.Automation, Key: key, Mode: n.Mode, UpdatedBy: p.By()}
+	if err := s.Overrides.PutOverride(ctx, o); err != nil {
+		return ModeView{}, err
+	}
+	s.log.InfoContext(ctx, "policy set", "key", key.String(), "mode", n.Mode, "automation", n.Automation, "by", p.By())
+	s.hint(action.HintPolicy, p.Organization, "")
+	return viewMode(o, all), nil
+}
+
+func (s *Server) unsetMode(ctx context.Context, p *Principal, text, automation string) error {
+	key, _, err := s.resolveKey(ctx, p.Organization, text)
+	if err != nil {
+		// A mode outlives its connector; its stored key still takes it back.
+		if key, err = action.ParseKey(text); err != nil {
+			return err
+		}
+	}
+	if err := s.Overrides.DeleteOverride(ctx, p.Organization, automation, key); err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "policy unset", "key", key.String(), "automation", automation, "by", p.By())
+	s.hint(action.HintPolicy, p.Organization, "")
+	return nil
+}
+
+func (s *Server) modes(ctx context.Context, organization string) ([]ModeView, error) {
+	list, err := s.Overrides.ListOverrides(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.Connectors.ListConnectors(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]ModeView, len(list))
+	for i, o := range list {
+		views[i] = viewMode(o, all)
+	}
+	return views, nil
+}
+
+func (s *Server) explain(ctx context.Context, p *Principal, session, text string) (Explanation, error) {
+	row, err := s.session(ctx, p.Organization, session)
+	if err != nil {
+		return Explanation{}, err
+	}
+	key, all, err := s.resolveKey(ctx, p.Organization, text)
+	if err != nil {
+		return Explanation{}, err
+	}
+	if key.Action == "*" {
+		return Explanation{}, invalid("/action", "Name one action; a pattern is not decided.")
+	}
+	a, err := s.Catalog.Find(ctx, p.Organization, key.Source, key.Action, false)
+	if err != nil {
+		return Explanation{}, err
+	}
+	d, err := s.Decider.Decide(ctx, &row, a, true)
+	if err != nil {
+		return Explanation{}, err
+	}
+	d.Steps = nonNil(d.Steps)
+	return Explanation{
+		Decision: d, Key: key.String(), Name: keyName(key, all), Session: row.ID, Risk: a.Risk, Available: d.Mode != action.ModeDeny,
+	}, nil
+}
+
+// resolveKey parses a policy key and replaces a connector's slug or name by
+// its id. A source that nobody knows is refused: a denial with a typo in it
+// would deny nothing.
+func (s *Server) resolveKey(ctx context.Context, organization, text string) (action.Key, []action.Connector, error) {
+	key, err := action.ParseKey(text)
+	if err != nil {
+		return key, nil, err
+	}
+	all, err := s.Connectors.ListConnectors(ctx, organization)
+	if err != nil {
+		return key, nil, err
+	}
+	if key.Source == "*" || slices.Contains(s.Modules, key.Source) {
+		return key, all, nil
+	}
+	c := findConnector(all, key.Source)
+	if c == nil {
+		return key, all, &action.Error{
+			Kind: action.ErrNotFound, Code: "no_such_source", Field: "/key",
+			Message: fmt.Sprintf("No source is called %q; use a connector's slug, name or id.", key.Source),
+		}
+	}
+	key.Source = c.Source()
+	return key, all, nil
+}
+
+func viewMode(o action.Override, all []action.Connector) ModeView {
+	return ModeView{Key: o.Key.String(), Name: keyName(o.Key, all), Mode: o.Mode, Automation: o.Automation, UpdatedBy: o.UpdatedBy}
+}
+
+// keyName writes a key as people do: with the slug, or else the name.
+func keyName(key action.Key, all []action.Connector) string {
+	for _, c := range all {
+		if c.Source() == key.Source {
+			key.Source = or(c.Slug, c.Name)
+			break
+		}
+	}
+	return key.String()
+}

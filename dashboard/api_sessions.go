@@ -1,0 +1,170 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"sallyport/action"
+)
+
+// NewSession is a wish for a session.
+type NewSession struct {
+	Kind       action.SessionKind `json:"kind,omitempty" enum:"interactive,unattended" doc:"Default interactive; an automation implies unattended." example:"interactive"`
+	Type       action.SessionType `json:"type,omitempty" enum:"coding,setup,automation" doc:"Default coding; automation with an automation." example:"coding"`
+	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only."`
+	Task       string             `json:"task,omitempty" maxLength:"500" doc:"Owners and admins only. Fixed for the session's life."`
+	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"Owners and admins only."`
+	Title      string             `json:"title,omitempty" maxLength:"200" example:"Fix the login page"`
+	TTL        string             `json:"ttl,omitempty" maxLength:"40" doc:"How long it lives, such as 8h or 90m; default 720h, at most 8760h." example:"8h"`
+}
+
+// MintedSession is a new session with its token, which is shown once.
+type MintedSession struct {
+	SessionID string     `json:"session_id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
+	Token     string     `json:"token" example:"sps_…" doc:"Shown once; it is stored nowhere."`
+	MCPURL    string     `json:"mcp_url" example:"http://127.0.0.1:8787/mcp"`
+	ExpiresAt *time.Time `json:"expires_at"`
+}
+
+const maxSessionTTL = 365 * 24 * time.Hour
+
+type byID struct {
+	ID string `path:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
+}
+
+func (s *Server) sessionRoutes() {
+	register(s, route{
+		method: "POST", path: "/api/v1/sessions", tag: "sessions", status: http.StatusCreated,
+		summary: "Mint a session", doc: "Makes a session for one agent and answers its token. A member mints plain sessions: no group, task or automation.",
+	}, func(ctx context.Context, p *Principal, in *struct{ Body NewSession }) (*body[MintedSession], error) {
+		minted, err := s.mint(ctx, p, in.Body)
+		return bodyOf(minted), err
+	})
+	register(s, route{
+		method: "GET", path: "/api/v1/sessions", tag: "sessions", summary: "List sessions, newest first",
+	}, func(ctx context.Context, p *Principal, in *paging) (*body[List[action.Session]], error) {
+		page, err := s.Sessions.ListSessions(ctx, p.Organization, in.query())
+		return pageOf(page, same), err
+	})
+	register(s, route{
+		method: "GET", path: "/api/v1/sessions/{id}", tag: "sessions", summary: "Read a session",
+	}, func(ctx context.Context, p *Principal, in *byID) (*body[action.Session], error) {
+		session, err := s.session(ctx, p.Organization, in.ID)
+		return bodyOf(session), err
+	})
+	register(s, route{
+		method: "DELETE", path: "/api/v1/sessions/{id}", tag: "sessions", summary: "Revoke a session",
+		doc: "Its token is refused from now on. What it asked for stays on record.",
+	}, func(ctx context.Context, p *Principal, in *byID) (*empty, error) {
+		return nil, s.revoke(ctx, p, in.ID)
+	})
+}
+
+// session returns a session of the organization.
+func (s *Server) session(ctx context.Context, organization, id string) (action.Session, error) {
+	session, err := s.Sessions.Session(ctx, id)
+	if err == nil && session.Organization != organization {
+		return action.Session{}, action.Errorf(action.ErrNotFound, "session_not_found", "There is no such session.")
+	}
+	return session, err
+}
+
+func (s *Server) revoke(ctx context.Context, p *Principal, id string) error {
+	withdrew, err := s.Sessions.RevokeSession(ctx, p.Organization, id)
+	if err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "session revoked", "session", id, "by", p.By(), "withdrew", len(withdrew))
+	s.hint(action.HintSession, p.Organization, id)
+	for _, inv := range withdrew {
+		s.Hints.Publish(action.Hint{
+			Kind: action.HintInvocation, Organization: p.Organization, Session: id, Invocation: inv.ID, Status: inv.Status,
+		})
+	}
+	return nil
+}
+
+func same[T any](v T) T { return v }
+
+func (s *Server) mint(ctx context.Context, p *Principal, n NewSession) (MintedSession, error) {
+	if err := mintable(p, n); err != nil {
+		return MintedSession{}, err
+	}
+	session, err := s.newSession(p, n)
+	if err != nil {
+		return MintedSession{}, err
+	}
+	token, err := s.Tokens.MintSession(session.ID)
+	if err != nil {
+		return MintedSession{}, err
+	}
+	if session, err = s.Sessions.CreateSession(ctx, session); err != nil {
+		return MintedSession{}, err
+	}
+	s.log.InfoContext(ctx, "session minted", "session", session.ID, "by", p.By())
+	return MintedSession{SessionID: session.ID, Token: token, MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt}, nil
+}
+
+// mintable keeps what opens ceilings and overrides to those who decide.
+func mintable(p *Principal, n NewSession) error {
+	if p.Role.Decides() {
+		return nil
+	}
+	for field, v := range map[string]string{"/group": n.Group, "/task": n.Task, "/automation": n.Automation} {
+		if v != "" {
+			return &action.Error{
+				Kind: action.ErrForbidden, Code: "role_required", Field: field,
+				Message: "A member mints plain sessions; leave out group, task and automation, or ask an owner or admin.",
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Server) newSession(p *Principal, n NewSession) (action.Session, error) {
+	kind, typ := n.Kind, n.Type
+	if n.Automation != "" {
+		if kind == action.Interactive {
+			return action.Session{}, invalid("/kind", "A session of an automation is unattended; leave out kind.")
+		}
+		kind = action.Unattended
+		if typ == "" {
+			typ = action.TypeAutomation
+		}
+	}
+	ttl, err := s.ttl(n.TTL)
+	if err != nil {
+		return action.Session{}, err
+	}
+	now := s.now()
+	expires := now.Add(ttl)
+	return action.Session{
+		ID: newID(), Organization: p.Organization, Kind: or(kind, action.Interactive), Type: or(typ, action.TypeCoding),
+		Automation: n.Automation, Group: n.Group, Task: n.Task, Title: n.Title,
+		CreatedBy: p.By(), CreatedAt: now, ExpiresAt: &expires,
+	}, nil
+}
+
+func (s *Server) ttl(text string) (time.Duration, error) {
+	if text == "" {
+		return s.SessionTTL, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 || d > maxSessionTTL {
+		return 0, invalid("/ttl", "ttl is a duration above zero and up to 8760h, such as 8h or 90m.")
+	}
+	return d, nil
+}
+
+func or[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+func invalid(field, message string) error {
+	return &action.Error{Kind: action.ErrInvalid, Code: "invalid_field", Field: field, Message: message}
+}

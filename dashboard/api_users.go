@@ -1,0 +1,133 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+
+	"sallyport/action"
+)
+
+// Me is who the caller is.
+type Me struct {
+	Kind         string      `json:"kind" enum:"session,person" example:"person"`
+	Organization string      `json:"organization_id"`
+	Session      string      `json:"session_id,omitempty"`
+	User         string      `json:"user_id,omitempty"`
+	Name         string      `json:"name,omitempty" example:"Ada"`
+	Role         action.Role `json:"role,omitempty"`
+}
+
+// NewUser is a person as he is added.
+type NewUser struct {
+	Name string      `json:"name" minLength:"1" maxLength:"120" example:"Ada"`
+	Role action.Role `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member."`
+}
+
+// RoleChange is a person's new role.
+type RoleChange struct {
+	Role action.Role `json:"role" enum:"owner,admin,member"`
+}
+
+func (s *Server) userRoutes() {
+	register(s, route{
+		method: "GET", path: "/api/v1/me", tag: "users", summary: "Say who is asking",
+	}, func(_ context.Context, p *Principal, _ *none) (*body[Me], error) {
+		me := Me{Kind: "person", Organization: p.Organization, User: p.User, Name: p.Name, Role: p.Role}
+		if p.Session != nil {
+			me.Kind, me.Session = "session", p.Session.ID
+		}
+		return bodyOf(me), nil
+	})
+	register(s, route{
+		method: "GET", path: "/api/v1/users", tag: "users", summary: "List people",
+	}, func(ctx context.Context, p *Principal, _ *none) (*body[List[action.User]], error) {
+		list, err := s.Users.ListUsers(ctx, p.Organization)
+		return listOf(list), err
+	})
+	register(s, route{
+		method: "POST", path: "/api/v1/users", tag: "users", summary: "Add a person", status: http.StatusCreated,
+	}, func(ctx context.Context, p *Principal, in *struct{ Body NewUser }) (*body[action.User], error) {
+		u, err := s.addUser(ctx, p, in.Body)
+		return bodyOf(u), err
+	})
+	register(s, route{
+		method: "PATCH", path: "/api/v1/users/{id}", tag: "users", summary: "Give a person another role", errors: []int{http.StatusConflict},
+		doc: "The last owner stays one.",
+	}, func(ctx context.Context, p *Principal, in *struct {
+		byID
+		Body RoleChange
+	},
+	) (*body[action.User], error) {
+		u, err := s.changeRole(ctx, p, in.ID, in.Body.Role)
+		return bodyOf(u), err
+	})
+	register(s, route{
+		method: "DELETE", path: "/api/v1/users/{id}", tag: "users", summary: "Remove a person", errors: []int{http.StatusConflict},
+		doc: "Their sign-ins and API keys are refused from now on. The last owner stays.",
+	}, func(ctx context.Context, p *Principal, in *byID) (*empty, error) {
+		return nil, s.removeUser(ctx, p, in.ID)
+	})
+	register(s, route{
+		method: "POST", path: "/api/v1/users/{id}/login-link", tag: "users", summary: "Make a sign-in link for a person", status: http.StatusCreated,
+		doc: "It works once, within ten minutes, in one browser.",
+	}, func(ctx context.Context, p *Principal, in *byID) (*body[Link], error) {
+		link, err := s.linkFor(ctx, p, in.ID)
+		return bodyOf(link), err
+	})
+}
+
+func (s *Server) addUser(ctx context.Context, p *Principal, n NewUser) (action.User, error) {
+	u := action.User{ID: newID(), Organization: p.Organization, Name: n.Name, Role: or(n.Role, action.RoleMember), CreatedAt: s.now()}
+	if err := p.outranks(u.Role); err != nil {
+		return u, err
+	}
+	if err := s.Users.CreateUser(ctx, u); err != nil {
+		return u, err
+	}
+	s.log.InfoContext(ctx, "user added", "user", u.ID, "role", u.Role, "by", p.By())
+	return u, nil
+}
+
+// other returns a person of the organization whom the principal may change.
+func (s *Server) other(ctx context.Context, p *Principal, id string) (action.User, error) {
+	u, err := s.Users.User(ctx, p.Organization, id)
+	if err != nil {
+		return u, err
+	}
+	return u, p.outranks(u.Role)
+}
+
+func (s *Server) changeRole(ctx context.Context, p *Principal, id string, role action.Role) (action.User, error) {
+	u, err := s.other(ctx, p, id)
+	if err != nil {
+		return u, err
+	}
+	if err := p.outranks(role); err != nil {
+		return u, err
+	}
+	if err := s.Users.SetUserRole(ctx, p.Organization, id, role); err != nil {
+		return u, err
+	}
+	s.log.InfoContext(ctx, "user changed", "user", id, "role", role, "by", p.By())
+	u.Role = role
+	return u, nil
+}
+
+func (s *Server) removeUser(ctx context.Context, p *Principal, id string) error {
+	if _, err := s.other(ctx, p, id); err != nil {
+		return err
+	}
+	if err := s.Users.DeleteUser(ctx, p.Organization, id); err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "user removed", "user", id, "by", p.By())
+	return nil
+}
+
+func (s *Server) linkFor(ctx context.Context, p *Principal, id string) (Link, error) {
+	if _, err := s.other(ctx, p, id); err != nil {
+		return Link{}, err
+	}
+	s.log.InfoContext(ctx, "sign-in link made", "user", id, "by", p.By())
+	return s.CreateLoginLink(ctx, p.Organization, id)
+}

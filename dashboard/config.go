@@ -1,0 +1,105 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+// Config is what the server needs. Every field is required but those whose
+// comment says what zero means.
+type Config struct {
+	Gate        Gate
+	Catalog     action.Catalog
+	Decider     action.Decider
+	Hints       action.Hints
+	Sessions    Sessions
+	Secrets     Secrets
+	Connectors  Connectors
+	Prober      Prober
+	Overrides   Overrides
+	Invocations Invocations
+	Users       Users
+	APIKeys     APIKeys
+	Logins      Logins
+	Tokens      Tokens
+
+	// SealSecret seals the value of a secret for its row.
+	SealSecret func(organization, key string, value []byte) ([]byte, error)
+	// Hash is the keyed hash that stands for a value which is not shown.
+	Hash func(value []byte) string
+
+	// PublicURL is where people reach the page: scheme and host, no path.
+	// Every link is built from it and nothing else.
+	PublicURL string
+	// MCPURL is what agents are told; empty: PublicURL + "/mcp".
+	MCPURL string
+	// AllowedHosts are further names in a Host header that are answered, with
+	// or without a port. Empty: the public host alone.
+	AllowedHosts []string
+	// Modules are the ids of integration modules ("linear"), which policy keys
+	// may name beside connectors. Empty: none.
+	Modules []string
+
+	// Ready tells whether calls can be served; nil: always.
+	Ready func() error
+	// SessionTTL is how long a session lives that was minted without ttl;
+	// zero: 30 days.
+	SessionTTL time.Duration
+	// KeepAlive is the pause between two comments of an event stream, at which
+	// its credential is checked again; zero: 15 s.
+	KeepAlive time.Duration
+	Now       func() time.Time // nil: time.Now
+	Log       *slog.Logger
+}
+
+// Limits of what the page and the API accept.
+const (
+	maxBody     = 1 << 20          // of a request
+	maxWait     = 10 * time.Minute // of ?wait=
+	linkLife    = 10 * time.Minute // of a login link
+	idleLife    = 8 * time.Hour    // of a login that is not used
+	loginLife   = 7 * 24 * time.Hour
+	touchEvery  = time.Minute // how exact a login's SeenAt is
+	eventBuffer = 64          // live events that wait for one slow client
+)
+
+func (c *Config) fill() error {
+	for name, missing := range map[string]bool{
+		"Gate": c.Gate == nil, "Catalog": c.Catalog == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil,
+		"Sessions": c.Sessions == nil, "Secrets": c.Secrets == nil, "Connectors": c.Connectors == nil,
+		"Prober": c.Prober == nil, "Overrides": c.Overrides == nil, "Invocations": c.Invocations == nil,
+		"Users": c.Users == nil, "APIKeys": c.APIKeys == nil, "Logins": c.Logins == nil, "Tokens": c.Tokens == nil,
+		"SealSecret": c.SealSecret == nil, "Hash": c.Hash == nil, "Log": c.Log == nil,
+	} {
+		if missing {
+			return fmt.Errorf("dashboard: Config.%s is required", name)
+		}
+	}
+	u, err := url.Parse(c.PublicURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return errors.New("dashboard: Config.PublicURL must be scheme and host alone, such as https://gate.example.com")
+	}
+	c.PublicURL = u.Scheme + "://" + strings.ToLower(u.Host)
+	if c.MCPURL == "" {
+		c.MCPURL = c.PublicURL + "/mcp"
+	}
+	if c.SessionTTL == 0 {
+		c.SessionTTL = 30 * 24 * time.Hour
+	}
+	if c.KeepAlive == 0 {
+		c.KeepAlive = 15 * time.Second
+	}
+	if c.Ready == nil {
+		c.Ready = func() error { return nil }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package dashboard
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sallyport/action"
+)
+
+// contentPolicy lets a page load nothing but its own files.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+	"img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// guard stands before every route: which names the server answers to, which
+// origins may speak to it, and what browsers may do with its answers.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if err := s.admit(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// admit refuses foreign hosts (a name that was rebound to this address) and
+// foreign origins, whatever credential comes with them.
+func (s *Server) admit(r *http.Request) error {
+	if isProbe(r.URL.Path) {
+		return nil // probes speak to the address itself
+	}
+	if !s.knowsHost(r.Host) {
+		return action.Errorf(action.ErrForbidden, "foreign_host",
+			"This server does not answer to that Host; open %s, or start it with --allow-host.", s.PublicURL)
+	}
+	if origin, ok := r.Header["Origin"]; ok && (len(origin) != 1 || origin[0] != s.PublicURL) {
+		return action.Errorf(action.ErrForbidden, "foreign_origin",
+			"Requests from pages of another origin are refused; open %s.", s.PublicURL)
+	}
+	return nil
+}
+
+func isProbe(path string) bool { return path == "/healthz" || path == "/readyz" }
+
+func allowedHosts(public *url.URL, more []string) map[string]bool {
+	hosts := map[string]bool{strings.ToLower(public.Host): true}
+	for _, h := range more {
+		hosts[strings.ToLower(h)] = true
+	}
+	return hosts
+}
+
+// knowsHost compares with and without the port: a rebound name gives itself
+// away by the name.
+func (s *Server) knowsHost(host string) bool {
+	host = strings.ToLower(host)
+	if s.hosts[host] {
+		return true
+	}
+	name, _, err := net.SplitHostPort(host)
+	return err == nil && (s.hosts[name] || s.hosts["["+name+"]"])
+}
+
+// fromPage reports whether the request says that the page itself sent it.
+func (s *Server) fromPage(r *http.Request) bool { return r.Header.Get("Origin") == s.PublicURL }

@@ -1,0 +1,173 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sallyport/action"
+)
+
+// A browser signs in with a link, PUBLIC_URL/login#CODE.KEY. A fragment stays
+// in the browser: the page sends the code once, for a cookie, and keeps the
+// key in its own storage. The cookie alone reads; it is no secret to another
+// port of the same host, which browsers send it to as well. A change needs
+// the key beside it, which only pages of the exact origin can read.
+
+// keyHeader carries the page's key.
+const keyHeader = "X-Sallyport-Key"
+
+// Link is a sign-in link for a person.
+type Link struct {
+	URL       string    `json:"url" doc:"Works once, within ten minutes."`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// CreateLoginLink returns a link that signs the user in once.
+func (s *Server) CreateLoginLink(ctx context.Context, organization, user string) (Link, error) {
+	if _, err := s.Users.User(ctx, organization, user); err != nil {
+		return Link{}, err
+	}
+	code, key := secret(), secret()
+	link := LoginLink{
+		Organization: organization, User: user,
+		CodeHash: hashSecret(code), KeyHash: hashSecret(key), ExpiresAt: s.now().Add(linkLife),
+	}
+	if err := s.Logins.CreateLoginLink(ctx, link); err != nil {
+		return Link{}, err
+	}
+	return Link{URL: s.PublicURL + "/login#" + code + "." + key, ExpiresAt: link.ExpiresAt}, nil
+}
+
+// redeem turns the code of a link into a cookie.
+func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
+	if !s.fromPage(r) {
+		s.fail(w, r, errForeign())
+		return
+	}
+	var body struct {
+		Code string `json:"code"`
+	}
+	if err := json.NewDecoder(io.LimitReader(r.Body, 4096)).Decode(&body); err != nil || body.Code == "" {
+		s.fail(w, r, action.Errorf(action.ErrInvalid, "malformed_json", "Send the code of a sign-in link as {\"code\": …}."))
+		return
+	}
+	now, cookie := s.now(), secret()
+	_, err := s.Logins.RedeemLoginLink(r.Context(), hashSecret(body.Code), hashSecret(cookie), action.Login{
+		ID: newID(), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(loginLife),
+	}, now)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.setCookie(w, cookie, int(loginLife/time.Second))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// signOut forgets the login. The exact Origin is enough for it, so that a page
+// that lost its key can still leave.
+func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
+	if !s.fromPage(r) {
+		s.fail(w, r, errForeign())
+		return
+	}
+	if p, err := s.identifyLogin(r); err == nil {
+		if err := s.Logins.DeleteLogin(r.Context(), p.login.ID); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+	}
+	s.setCookie(w, "", -1)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func errForeign() error {
+	return action.Errorf(action.ErrForbidden, "foreign_origin", "A change in a browser must come from the page itself; open it and try again.")
+}
+
+// identifyLogin returns the person of a browser's cookie. A request that may
+// change something must come from the page and carry its key.
+func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
+	c, err := r.Cookie(s.cookieName())
+	if err != nil {
+		return nil, errBadCredential()
+	}
+	login, keyHash, err := s.Logins.Login(r.Context(), hashSecret(c.Value))
+	if err != nil {
+		return nil, unknownAsBad(err)
+	}
+	now := s.now()
+	if !now.Before(login.ExpiresAt) || now.Sub(login.SeenAt) > idleLife {
+		return nil, action.Errorf(action.ErrUnauthenticated, "login_expired", "This sign-in has ended; ask for a new sign-in link.")
+	}
+	u, err := s.Users.User(r.Context(), login.Organization, login.User)
+	if err != nil {
+		return nil, unknownAsBad(err)
+	}
+	if changes(r.Method) && r.URL.Path != "/logout" {
+		if err := s.checkKey(r, keyHash); err != nil {
+			return nil, err
+		}
+	}
+	if now.Sub(login.SeenAt) > touchEvery {
+		if err := s.Logins.TouchLogin(r.Context(), login.ID, now); err != nil {
+			return nil, err
+		}
+	}
+	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: u.Role, login: &login}, nil
+}
+
+func (s *Server) checkKey(r *http.Request, keyHash string) error {
+	if !s.fromPage(r) {
+		return errForeign()
+	}
+	got := hashSecret(r.Header.Get(keyHeader))
+	if subtle.ConstantTimeCompare([]byte(got), []byte(keyHash)) != 1 {
+		return action.Errorf(action.ErrForbidden, "page_key",
+			"This browser may read but not change: the page's key is missing or of another sign-in. Sign in again with a new link.")
+	}
+	return nil
+}
+
+// changes reports whether a method may change something.
+func changes(method string) bool { return method != http.MethodGet && method != http.MethodHead }
+
+func (s *Server) cookieName() string {
+	if s.public.Scheme == "https" {
+		return "__Host-sallyport"
+	}
+	return "sallyport"
+}
+
+func (s *Server) setCookie(w http.ResponseWriter, value string, maxAge int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: s.cookieName(), Value: value, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.public.Scheme == "https",
+	})
+}
+
+// secret returns 256 random bits in a form that fits a fragment and a cookie.
+func secret() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// hashSecret hashes what secret made. Plain SHA-256 is enough: there is
+// nothing to guess in 256 random bits.
+func hashSecret(v string) string {
+	sum := sha256.Sum256([]byte(v))
+	return hex.EncodeToString(sum[:])
+}
+
+// newID returns an id whose order is that of time.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }

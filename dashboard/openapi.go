@@ -1,0 +1,107 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+const apiDoc = `What the gateway does for people and programs. Errors are problem documents whose ` + "`detail`" + ` says what to do next. ` +
+	`A browser sends its cookie and, with every change, the header X-Sallyport-Key; programs send an API key, agents their session token.`
+
+// apiConfig describes the API as a whole. The configuration is built by hand:
+// huma's default one adds links to schemas to every answer.
+func (s *Server) apiConfig() huma.Config {
+	format := huma.Format{Marshal: encodeJSON, Unmarshal: decodeJSON}
+	return huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "Sallyport", Version: "1", Description: apiDoc},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"session": {Type: "http", Scheme: "bearer", Description: "A session token (sps_…), which an agent holds."},
+					"apiKey":  {Type: "http", Scheme: "bearer", Description: "An API key (spk_…) with the role it was made for."},
+					"browser": {Type: "apiKey", In: "cookie", Name: "__Host-sallyport", Description: "A browser's sign-in; changes need X-Sallyport-Key and the exact Origin beside it."},
+				},
+			},
+		},
+		Formats:       map[string]huma.Format{"application/json": format, "json": format},
+		DefaultFormat: "application/json",
+		Transformers:  []huma.Transformer{s.rejected},
+	}
+}
+
+// problems lists the errors of a route.
+func (s *Server) problems(rt route, who access) map[string]*huma.Response {
+	codes := []int{http.StatusBadRequest, http.StatusUnauthorized}
+	if who != anyone {
+		codes = append(codes, http.StatusForbidden)
+	}
+	if strings.Contains(rt.path, "{") {
+		codes = append(codes, http.StatusNotFound)
+	}
+	out := map[string]*huma.Response{}
+	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	for _, code := range append(codes, rt.errors...) {
+		out[statusText(code)] = &huma.Response{
+			Description: http.StatusText(code),
+			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schema}},
+		}
+	}
+	return out
+}
+
+// operationID turns "POST /api/v1/connectors/{ref}/enable" into
+// "post-connectors-ref-enable".
+func operationID(rt route) string {
+	path := strings.NewReplacer("/api/v1/", "", "{", "", "}", "", "/", "-").Replace(rt.path)
+	return strings.ToLower(rt.method) + "-" + path
+}
+
+func describeRoute(rt route, who access) string {
+	said := map[access]string{
+		anyone:   "Any credential.",
+		agent:    "The session's own token.",
+		audience: "The session's own token, or any person.",
+		approver: "The session's own token, an owner or an admin.",
+		member:   "Any person.",
+		decider:  "An owner or an admin.",
+	}[who]
+	return strings.TrimSpace(rt.doc + "\n\nWho: " + said)
+}
+
+func security(who access) []map[string][]string {
+	people := []map[string][]string{{"apiKey": {}}, {"browser": {}}}
+	session := map[string][]string{"session": {}}
+	switch who {
+	case agent:
+		return []map[string][]string{session}
+	case anyone, audience, approver:
+		return append(people, session)
+	}
+	return people
+}
+
+// describe returns the description, indented, so that a change of it can be
+// read in a diff.
+func (s *Server) describe() ([]byte, error) {
+	api := s.api.OpenAPI()
+	schemas := api.Components.Schemas.Map()
+	delete(schemas, "ErrorModel") // huma's own error, which rejected replaces
+	delete(schemas, "ErrorDetail")
+	b, err := json.Marshal(api)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

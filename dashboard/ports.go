@@ -1,0 +1,177 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"sallyport/action"
+)
+
+// Gate is what the API asks of [action.Gate].
+type Gate interface {
+	Caller
+	Arbiter
+}
+
+// Caller is the session's side of the Gate.
+type Caller interface {
+	Call(ctx context.Context, c action.Call) (action.Outcome, error)
+	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (action.Outcome, error)
+	Delivered(o action.Outcome)
+	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
+}
+
+// Arbiter is the approver's side of the Gate.
+type Arbiter interface {
+	Approve(ctx context.Context, v action.Verdict) (action.Invocation, error)
+	Deny(ctx context.Context, v action.Verdict) (action.Invocation, error)
+	Params(ctx context.Context, organization, id string) (raw []byte, full bool, err error)
+}
+
+// Query says which part of a list is wanted.
+type Query struct {
+	Limit  int    // between 1 and 100
+	Cursor string // opaque, of the page before; empty: from the newest
+}
+
+// Page is a part of a list, newest first.
+type Page[T any] struct {
+	Items  []T
+	Next   string // cursor of the next page; empty: there is none
+	Total  int    // of the whole list, as far as it was counted
+	Capped bool   // Total is a floor: counting stopped there
+}
+
+// Sessions keeps agents' sessions.
+type Sessions interface {
+	// CreateSession writes a session and returns it as it is stored.
+	CreateSession(ctx context.Context, s action.Session) (action.Session, error)
+	// Session returns one by its id alone, which is all that a token proves;
+	// ErrNotFound.
+	Session(ctx context.Context, id string) (action.Session, error)
+	ListSessions(ctx context.Context, organization string, q Query) (Page[action.Session], error)
+	// RevokeSession ends a session and returns the pending invocations that it
+	// withdrew. It is done again without harm; ErrNotFound.
+	RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error)
+}
+
+// Secrets keeps sealed secrets. Nothing here returns a value.
+type Secrets interface {
+	PutSecret(ctx context.Context, s action.Secret, sealed []byte) error
+	ListSecrets(ctx context.Context, organization string) ([]action.Secret, error)
+	// DeleteSecret returns ErrNotFound, or ErrConflict while a connector uses it.
+	DeleteSecret(ctx context.Context, organization, key string) error
+}
+
+// Connectors keeps remote MCP servers.
+type Connectors interface {
+	// CreateConnector returns ErrConflict when the name or slug is taken.
+	CreateConnector(ctx context.Context, c action.Connector) error
+	ListConnectors(ctx context.Context, organization string) ([]action.Connector, error)
+	// UpdateConnector replaces the row of c.ID; ErrNotFound, ErrConflict.
+	UpdateConnector(ctx context.Context, c action.Connector) error
+	DeleteConnector(ctx context.Context, organization, id string) error
+}
+
+// Prober asks connectors what they are like now.
+type Prober interface {
+	// State tells what is known of a saved connector, from the cache.
+	State(ctx context.Context, c action.Connector) ConnectorState
+	// Probe asks the server of c now, saved or not. A server that cannot be
+	// reached or answers badly is a state with an Error, and no error.
+	Probe(ctx context.Context, c action.Connector) (ConnectorState, error)
+}
+
+// ConnectorState is what the catalog knows of a connector.
+type ConnectorState struct {
+	Tools     []*action.Action
+	Error     string // why it cannot be listed, in words for an admin
+	Warnings  []string
+	FetchedAt time.Time // of the list; zero: never
+}
+
+// Overrides keeps the modes that people set.
+type Overrides interface {
+	PutOverride(ctx context.Context, o action.Override) error
+	// DeleteOverride returns ErrNotFound when there is none.
+	DeleteOverride(ctx context.Context, organization, automation string, key action.Key) error
+	ListOverrides(ctx context.Context, organization string) ([]action.Override, error)
+}
+
+// InvocationFilter says which invocations are wanted. Empty fields match all.
+type InvocationFilter struct {
+	Organization string
+	Status       action.Status
+	Session      string
+	Source       string
+	Action       string
+	Query
+}
+
+// Invocations reads invocations.
+type Invocations interface {
+	// Invocation returns ErrNotFound when the organization has no such.
+	Invocation(ctx context.Context, organization, id string) (action.Invocation, error)
+	ListInvocations(ctx context.Context, f InvocationFilter) (Page[action.Invocation], error)
+}
+
+// Users keeps people.
+type Users interface {
+	CreateUser(ctx context.Context, u action.User) error
+	User(ctx context.Context, organization, id string) (action.User, error)
+	ListUsers(ctx context.Context, organization string) ([]action.User, error)
+	// SetUserRole and DeleteUser refuse the last owner with ErrConflict, in
+	// the transaction that changes the row. DeleteUser ends the user's logins.
+	SetUserRole(ctx context.Context, organization, id string, role action.Role) error
+	DeleteUser(ctx context.Context, organization, id string) error
+}
+
+// APIKeys keeps the hashes of API keys.
+type APIKeys interface {
+	CreateAPIKey(ctx context.Context, k action.APIKey, hash string) error
+	// APIKey returns the row and its hash; ErrNotFound.
+	APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error)
+	ListAPIKeys(ctx context.Context, organization string) ([]action.APIKey, error)
+	RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error
+}
+
+// LoginLink is a one-time sign-in link. Only hashes are stored.
+type LoginLink struct {
+	Organization string
+	User         string
+	CodeHash     string
+	KeyHash      string
+	ExpiresAt    time.Time
+}
+
+// Logins keeps browser logins and the links that start them.
+type Logins interface {
+	CreateLoginLink(ctx context.Context, l LoginLink) error
+	// RedeemLoginLink uses up the link of the code hash and writes the login
+	// with the cookie's hash and the link's key hash, in one transaction. The
+	// login's organization and user are the link's. ErrUnauthenticated when
+	// there is no such link, or it was used, or is over at now.
+	RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, l action.Login, now time.Time) (action.Login, error)
+	// Login returns the login of a cookie's hash and the hash of its page's
+	// key; ErrNotFound.
+	Login(ctx context.Context, cookieHash string) (l action.Login, keyHash string, err error)
+	TouchLogin(ctx context.Context, id string, seen time.Time) error
+	DeleteLogin(ctx context.Context, id string) error
+}
+
+// Tokens makes and checks credentials. Hashes are compared in constant time
+// by this package.
+type Tokens interface {
+	// MintSession returns a token that proves the session's id.
+	MintSession(session string) (token string, err error)
+	// VerifySession returns the id that a token proves.
+	VerifySession(token string) (session string, err error)
+	// NewAPIKey returns a new key, its id and the hash to store.
+	NewAPIKey() (id, key, hash string)
+	// ParseAPIKey returns the id of a key and the hash to compare.
+	ParseAPIKey(key string) (id, hash string, err error)
+}
+
+// raw is JSON that passes through untouched.
+type raw = json.RawMessage

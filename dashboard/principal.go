@@ -1,0 +1,116 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"strings"
+
+	"sallyport/action"
+)
+
+// Principal is who sends a request.
+type Principal struct {
+	Organization string
+	Session      *action.Session // an agent's session; nil for a person
+	User         string          // the person's id
+	Name         string
+	Role         action.Role   // of a person
+	login        *action.Login // of a browser
+}
+
+// Prefixes of the credentials in an Authorization header.
+const (
+	sessionPrefix = "sps_"
+	keyPrefix     = "spk_"
+)
+
+// By returns what a row says of who did it.
+func (p *Principal) By() string { return p.User }
+
+// identify returns who sends r, or an error of kind ErrUnauthenticated. An
+// Authorization header is looked at alone: a browser never sends one by
+// itself.
+func (s *Server) identify(r *http.Request) (*Principal, error) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		return s.identifyBearer(r.Context(), header)
+	}
+	return s.identifyLogin(r)
+}
+
+func (s *Server) identifyBearer(ctx context.Context, header string) (*Principal, error) {
+	scheme, token, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return nil, errBadCredential()
+	}
+	switch token = strings.TrimSpace(token); {
+	case strings.HasPrefix(token, sessionPrefix):
+		return s.identifySession(ctx, token)
+	case strings.HasPrefix(token, keyPrefix):
+		return s.identifyKey(ctx, token)
+	}
+	return nil, errBadCredential()
+}
+
+func (s *Server) identifySession(ctx context.Context, token string) (*Principal, error) {
+	id, err := s.Tokens.VerifySession(token)
+	if err != nil {
+		return nil, errBadCredential()
+	}
+	session, err := s.Sessions.Session(ctx, id)
+	if err != nil {
+		return nil, unknownAsBad(err)
+	}
+	if err := session.Live(s.now()); err != nil {
+		return nil, err
+	}
+	return &Principal{Organization: session.Organization, Session: &session}, nil
+}
+
+// identifyKey gives a key the lesser of its own role and its user's: a person
+// who was demoted or removed keeps nothing through a key made before.
+func (s *Server) identifyKey(ctx context.Context, token string) (*Principal, error) {
+	id, hash, err := s.Tokens.ParseAPIKey(token)
+	if err != nil {
+		return nil, errBadCredential()
+	}
+	key, want, err := s.APIKeys.APIKey(ctx, id)
+	if err != nil {
+		return nil, unknownAsBad(err)
+	}
+	if subtle.ConstantTimeCompare([]byte(hash), []byte(want)) != 1 {
+		return nil, errBadCredential()
+	}
+	if key.RevokedAt != nil {
+		return nil, action.Errorf(action.ErrUnauthenticated, "key_revoked", "This API key was revoked; ask for another.")
+	}
+	u, err := s.Users.User(ctx, key.Organization, key.User)
+	if err != nil {
+		return nil, unknownAsBad(err)
+	}
+	return &Principal{Organization: key.Organization, User: u.ID, Name: u.Name, Role: lesser(key.Role, u.Role)}, nil
+}
+
+func lesser(a, b action.Role) action.Role {
+	for _, r := range []action.Role{action.RoleMember, action.RoleAdmin, action.RoleOwner} {
+		if a == r || b == r {
+			return r
+		}
+	}
+	return action.RoleMember
+}
+
+func errBadCredential() error {
+	return action.Errorf(action.ErrUnauthenticated, "unauthenticated",
+		"This needs a credential that is good: a session token or an API key as Authorization: Bearer, or a browser that is signed in.")
+}
+
+// unknownAsBad keeps a failing database apart from a credential that nobody
+// has.
+func unknownAsBad(err error) error {
+	if errors.Is(err, action.ErrNotFound) || errors.Is(err, action.ErrUnauthenticated) {
+		return errBadCredential()
+	}
+	return err
+}

@@ -1,0 +1,119 @@
+package dashboard
+
+import "sallyport/action"
+
+// access says who may use a route. The zero value is nobody.
+type access int
+
+const (
+	nobody   access = iota
+	anyone          // any good credential
+	agent           // the session of the path, with its own token
+	audience        // that session, or any person of its organization
+	approver        // that session, or a person who decides
+	member          // any person
+	decider         // an owner or admin
+)
+
+// table is the one place that says who may do what. A person is a browser
+// login or an API key with its role; a session is an agent with its token.
+// Beyond it, a member mints only plain sessions (see mintable), and only an
+// owner makes, changes or removes owners (see outranks).
+func table() map[string]access {
+	const session = "/api/v1/sessions/{session}/actions"
+	return map[string]access{
+		"GET /api/v1/me":     anyone,
+		"GET /api/v1/events": anyone,
+
+		"GET " + session + "/available":                 audience,
+		"POST " + session + "/invoke":                   agent,
+		"GET " + session + "/invocations":               audience,
+		"GET " + session + "/invocations/{id}":          audience,
+		"GET " + session + "/invocations/{id}/result":   approver,
+		"POST " + session + "/invocations/{id}/approve": decider,
+		"POST " + session + "/invocations/{id}/deny":    decider,
+
+		"POST /api/v1/sessions":        member,
+		"GET /api/v1/sessions":         member,
+		"GET /api/v1/sessions/{id}":    member,
+		"DELETE /api/v1/sessions/{id}": decider,
+
+		"GET /api/v1/invocations":               member,
+		"GET /api/v1/invocations/{id}":          member,
+		"GET /api/v1/invocations/{id}/params":   decider,
+		"POST /api/v1/invocations/{id}/approve": decider,
+		"POST /api/v1/invocations/{id}/deny":    decider,
+
+		"GET /api/v1/secrets":          member,
+		"PUT /api/v1/secrets/{key}":    decider,
+		"DELETE /api/v1/secrets/{key}": decider,
+
+		"GET /api/v1/connectors":                 member,
+		"POST /api/v1/connectors":                decider,
+		"POST /api/v1/connectors/validate":       decider,
+		"GET /api/v1/connectors/{ref}":           member,
+		"PATCH /api/v1/connectors/{ref}":         decider,
+		"DELETE /api/v1/connectors/{ref}":        decider,
+		"POST /api/v1/connectors/{ref}/enable":   decider,
+		"POST /api/v1/connectors/{ref}/disable":  decider,
+		"POST /api/v1/connectors/{ref}/validate": decider,
+
+		"GET /api/v1/policy/modes":          member,
+		"PUT /api/v1/policy/modes/{key}":    decider,
+		"DELETE /api/v1/policy/modes/{key}": decider,
+		"GET /api/v1/policy/explain":        member,
+
+		"GET /api/v1/users":                  member,
+		"POST /api/v1/users":                 decider,
+		"PATCH /api/v1/users/{id}":           decider,
+		"DELETE /api/v1/users/{id}":          decider,
+		"POST /api/v1/users/{id}/login-link": decider,
+
+		"GET /api/v1/api-keys":         member,
+		"POST /api/v1/api-keys":        decider,
+		"DELETE /api/v1/api-keys/{id}": decider,
+	}
+}
+
+// permit returns nil when the principal may use a route of that access, whose
+// path names the session, if it names one.
+func (a access) permit(p *Principal, session string) error {
+	if p.Session != nil {
+		return a.permitSession(p.Session, session)
+	}
+	switch {
+	case a == anyone, a == audience, a == member:
+		return nil
+	case a == agent:
+		return action.Errorf(action.ErrForbidden, "session_only", "Only the session's own token may do this; people decide, agents call.")
+	case (a == decider || a == approver) && p.Role.Decides():
+		return nil
+	case a == decider || a == approver:
+		return action.Errorf(action.ErrForbidden, "role_required",
+			"A %s may not do this; ask an owner or admin of the organization.", p.Role)
+	}
+	return action.Errorf(action.ErrForbidden, "forbidden", "Nobody may do this.")
+}
+
+func (a access) permitSession(own *action.Session, session string) error {
+	switch a {
+	case anyone:
+		return nil
+	case agent, audience, approver:
+		if session == own.ID {
+			return nil
+		}
+		return action.Errorf(action.ErrForbidden, "other_session", "This token belongs to another session; use the path of its own.")
+	}
+	return action.Errorf(action.ErrForbidden, "people_only",
+		"A session token may not do this. A person decides here: wait for the outcome, or ask your user.")
+}
+
+// outranks tells whether the principal may make, change or act for somebody
+// of that role: nobody reaches above himself.
+func (p *Principal) outranks(role action.Role) error {
+	if p.Role == action.RoleOwner || role != action.RoleOwner {
+		return nil
+	}
+	return action.Errorf(action.ErrForbidden, "owner_required", "Only an owner may do this for an owner.")
+}

@@ -1,0 +1,87 @@
+package dashboard
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/action"
+)
+
+// Server answers the API and the page.
+type Server struct {
+	Config
+	log    *slog.Logger
+	public *url.URL
+	hosts  map[string]bool
+	roles  map[string]access
+	api    huma.API
+	pages  *pages
+	http   http.Handler
+
+	closing   chan struct{} // closed when streams and waits must end
+	closeOnce sync.Once
+}
+
+// New returns a server of everything under /api, the page, /healthz and
+// /readyz.
+func New(c Config) (*Server, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	public, err := url.Parse(c.PublicURL)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		Config: c, log: c.Log, public: public, closing: make(chan struct{}),
+		hosts: allowedHosts(public, c.AllowedHosts), roles: table(),
+	}
+	if s.pages, err = newPages(s); err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	if err := s.mount(mux); err != nil {
+		return nil, err
+	}
+	s.http = s.guard(mux)
+	return s, nil
+}
+
+// Handler returns the server as one handler.
+func (s *Server) Handler() http.Handler { return s.http }
+
+// Close ends event streams and waiting requests, so that the HTTP server can
+// shut down. It may be called more than once.
+func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
+
+// OpenAPI returns the description of the API, as it is served.
+func (s *Server) OpenAPI() ([]byte, error) { return s.describe() }
+
+func (s *Server) now() time.Time { return s.Now().UTC() }
+
+// hint tells the other parts of the gateway that something changed.
+func (s *Server) hint(kind action.HintKind, organization, session string) {
+	s.Hints.Publish(action.Hint{Kind: kind, Organization: organization, Session: session})
+}
+
+// untilClosing returns a context that ends with ctx, or when the server
+// closes.
+func (s *Server) untilClosing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-s.closing:
+			cancel(action.ErrCallerGone)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(context.Canceled); <-done }
+}
