@@ -1,0 +1,245 @@
+package canonical
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"sallyport/internal/jsonlex"
+)
+
+// MaxDepth is how deep arrays and objects may be nested.
+const MaxDepth = 64
+
+// JSON returns the canonical form of raw, in memory of its own. The error is
+// an [action.Error] of kind ErrInvalid that points at the offending value.
+func JSON(raw []byte) ([]byte, error) {
+	p := parser{raw: raw, out: make([]byte, 0, len(raw))}
+	p.members = p.few[:0]
+	if f := p.document(); f != nil {
+		return nil, f.public()
+	}
+	return p.out, nil
+}
+
+// Object is JSON for a value that must be an object. Nothing, and null, are
+// the empty object.
+func Object(raw []byte) ([]byte, error) {
+	if len(raw) == 0 {
+		return []byte("{}"), nil
+	}
+	out, err := JSON(raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case string(out) == "null":
+		return []byte("{}"), nil
+	case out[0] != '{':
+		return nil, (&fault{what: "this must be an object"}).public()
+	}
+	return out, nil
+}
+
+// parser reads raw once, writing the canonical form as it goes. An object
+// whose members come in order is written once; any other is put in order when
+// its end is reached.
+type parser struct {
+	raw     []byte
+	pos     int
+	out     []byte
+	members []member   // of the objects being read, the innermost last
+	few     [16]member // members while they are few
+}
+
+// member is one member of an object, in out.
+type member struct {
+	name       []byte // decoded
+	start, end int    // of "name":value in out
+}
+
+func (p *parser) document() *fault {
+	p.space()
+	if p.pos == len(p.raw) {
+		return &fault{what: "there is no JSON in it; send a value such as {}"}
+	}
+	if f := p.value(0); f != nil {
+		return f
+	}
+	p.space()
+	if p.pos < len(p.raw) {
+		return &fault{what: "there is something after the end of the value", offset: p.pos, located: true}
+	}
+	return nil
+}
+
+func (p *parser) space() { p.pos = jsonlex.Space(p.raw, p.pos) }
+
+// next skips white space and returns the byte there, or zero at the end.
+func (p *parser) next() byte {
+	p.space()
+	if p.pos == len(p.raw) {
+		return 0
+	}
+	return p.raw[p.pos]
+}
+
+func (p *parser) value(depth int) *fault {
+	switch p.next() {
+	case '{', '[':
+		return p.nested(depth)
+	case '"':
+		_, f := p.text()
+		return f
+	}
+	end, err := jsonlex.Scalar(p.raw, p.pos)
+	if err != nil {
+		return lexical(err)
+	}
+	p.out = append(p.out, p.raw[p.pos:end]...)
+	p.pos = end
+	return nil
+}
+
+func (p *parser) nested(depth int) *fault {
+	if depth == MaxDepth {
+		return &fault{what: "it is nested deeper than 64 levels", offset: p.pos, located: true}
+	}
+	c := p.raw[p.pos]
+	p.out = append(p.out, c)
+	p.pos++
+	if c == '{' {
+		return p.object(depth + 1)
+	}
+	return p.array(depth + 1)
+}
+
+func (p *parser) array(depth int) *fault {
+	if p.next() == ']' {
+		return p.closed(']')
+	}
+	for i := 0; ; i++ {
+		if f := p.value(depth); f != nil {
+			return f.inIndex(i)
+		}
+		switch p.next() {
+		case ',':
+			p.out = append(p.out, ',')
+			p.pos++
+		case ']':
+			return p.closed(']')
+		default:
+			return p.misplaced("a comma or ] is missing")
+		}
+	}
+}
+
+func (p *parser) object(depth int) *fault {
+	if p.next() == '}' {
+		return p.closed('}')
+	}
+	base, sorted := len(p.members), true
+	for {
+		m, f := p.member(depth)
+		if f != nil {
+			return f
+		}
+		if n := len(p.members); n > base && bytes.Compare(p.members[n-1].name, m.name) >= 0 {
+			sorted = false
+		}
+		p.members = append(p.members, m)
+		switch p.next() {
+		case ',':
+			p.out = append(p.out, ',')
+			p.pos++
+		case '}':
+			if !sorted {
+				if f := p.sort(p.members[base:]); f != nil {
+					return f
+				}
+			}
+			p.members = p.members[:base]
+			return p.closed('}')
+		default:
+			return p.misplaced("a comma or } is missing")
+		}
+	}
+}
+
+func (p *parser) member(depth int) (member, *fault) {
+	if p.next() != '"' {
+		return member{}, p.misplaced("the name of a member is missing")
+	}
+	m := member{start: len(p.out)}
+	var f *fault
+	if m.name, f = p.text(); f != nil {
+		return member{}, f
+	}
+	if p.next() != ':' {
+		return member{}, p.misplaced("a colon is missing")
+	}
+	p.out = append(p.out, ':')
+	p.pos++
+	if f := p.value(depth); f != nil {
+		return member{}, f.inMember(m.name)
+	}
+	m.end = len(p.out)
+	return m, nil
+}
+
+func (p *parser) closed(c byte) *fault {
+	p.out = append(p.out, c)
+	p.pos++
+	return nil
+}
+
+func (p *parser) misplaced(what string) *fault {
+	if p.pos == len(p.raw) {
+		what = "the text ends too early: " + what
+	}
+	return &fault{what: what, offset: p.pos, located: true}
+}
+
+// text writes the string at hand and returns what it stands for.
+func (p *parser) text() ([]byte, *fault) {
+	end, form, err := jsonlex.String(p.raw, p.pos)
+	if err != nil {
+		return nil, lexical(err)
+	}
+	quoted := p.raw[p.pos:end]
+	text, whole := quoted[1:len(quoted)-1], true
+	if form&jsonlex.Escaped != 0 {
+		text, whole = jsonlex.Unquote(make([]byte, 0, len(text)), text)
+	} else if form&jsonlex.NonASCII != 0 {
+		whole = utf8.Valid(text)
+	}
+	if !whole {
+		return nil, &fault{what: "a string in it is not Unicode: invalid UTF-8, or half of a surrogate pair", offset: p.pos, located: true}
+	}
+	if form&jsonlex.Escaped != 0 {
+		p.out = jsonlex.Quote(p.out, text)
+	} else {
+		p.out = append(p.out, quoted...)
+	}
+	p.pos = end
+	return text, nil
+}
+
+// sort puts the members of the object that ends out in order.
+func (p *parser) sort(members []member) *fault {
+	start := members[0].start
+	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
+	for i := 1; i < len(members); i++ {
+		if bytes.Equal(members[i-1].name, members[i].name) {
+			return (&fault{what: "a name is there twice in one object"}).inMember(members[i].name)
+		}
+	}
+	written := bytes.Clone(p.out[start:])
+	p.out = p.out[:start]
+	for i, m := range members {
+		if i > 0 {
+			p.out = append(p.out, ',')
+		}
+		p.out = append(p.out, written[m.start-start:m.end-start]...)
+	}
+	return nil
+}

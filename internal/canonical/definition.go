@@ -1,0 +1,148 @@
+package canonical
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"sallyport/internal/jsonlex"
+)
+
+// DefinitionHash returns the hash, in hex, of what an MCP tool does as far as
+// its definition tells: name, input and output schema, annotations. Texts for
+// people and models (the schema keywords description and default, and the
+// lists of enum, which change with a workspace's data) are left out; a
+// property that is so named is not. A member that is null counts as absent.
+func DefinitionHash(definition json.RawMessage) (string, error) {
+	def, err := JSON(definition)
+	if err != nil {
+		return "", err
+	}
+	if def[0] != '{' {
+		return "", (&fault{what: "a tool definition must be an object"}).public()
+	}
+	h := sha256.Sum256(behaviour(def))
+	return hex.EncodeToString(h[:]), nil
+}
+
+// behaviour returns the canonical JSON that DefinitionHash hashes.
+func behaviour(def []byte) []byte {
+	out := []byte{'{'}
+	for name, value := range members(def) {
+		if string(value) == "null" {
+			continue
+		}
+		switch string(name) {
+		case `"inputSchema"`, `"outputSchema"`:
+			out = append(comma(out), name...)
+			out = appendSchema(append(out, ':'), value)
+		case `"name"`, `"annotations"`:
+			out = append(comma(out), name...)
+			out = append(append(out, ':'), value...)
+		}
+	}
+	return append(out, '}')
+}
+
+// appendSchema appends a canonical schema without its texts. What is not an
+// object, true or false above all, stays as it is.
+func appendSchema(out, schema []byte) []byte {
+	if schema[0] != '{' {
+		return append(out, schema...)
+	}
+	out = append(out, '{')
+	for name, value := range members(schema) {
+		kind := keyword(name)
+		if kind == text {
+			continue
+		}
+		out = append(comma(out), name...)
+		out = append(out, ':')
+		switch kind {
+		case named:
+			out = appendNamed(out, value)
+		case schemas:
+			out = appendSchemas(out, value)
+		default:
+			out = append(out, value...)
+		}
+	}
+	return append(out, '}')
+}
+
+// appendNamed appends an object whose values are schemas.
+func appendNamed(out, value []byte) []byte {
+	if value[0] != '{' {
+		return append(out, value...)
+	}
+	out = append(out, '{')
+	for name, schema := range members(value) {
+		out = append(comma(out), name...)
+		out = appendSchema(append(out, ':'), schema)
+	}
+	return append(out, '}')
+}
+
+// appendSchemas appends one schema, or an array of them.
+func appendSchemas(out, value []byte) []byte {
+	if value[0] != '[' {
+		return appendSchema(out, value)
+	}
+	out = append(out, '[')
+	for i := 1; value[i] != ']'; {
+		end := jsonlex.Skip(value, i)
+		out = appendSchema(comma(out), value[i:end])
+		i = end
+		if value[i] == ',' {
+			i++
+		}
+	}
+	return append(out, ']')
+}
+
+// What the value of a schema keyword is.
+const (
+	data    = iota // a value, or a keyword not known here
+	text           // left out
+	named          // an object of schemas by name
+	schemas        // a schema or an array of them
+)
+
+func keyword(name []byte) int {
+	switch string(name) {
+	case `"description"`, `"default"`, `"enum"`:
+		return text
+	case `"properties"`, `"patternProperties"`, `"$defs"`, `"definitions"`, `"dependentSchemas"`, `"dependencies"`:
+		return named
+	case `"items"`, `"prefixItems"`, `"additionalItems"`, `"unevaluatedItems"`, `"contains"`,
+		`"additionalProperties"`, `"unevaluatedProperties"`, `"propertyNames"`,
+		`"allOf"`, `"anyOf"`, `"oneOf"`, `"not"`, `"if"`, `"then"`, `"else"`, `"contentSchema"`:
+		return schemas
+	}
+	return data
+}
+
+// comma appends a comma unless out ends where a list or object begins.
+func comma(out []byte) []byte {
+	if c := out[len(out)-1]; c == '{' || c == '[' {
+		return out
+	}
+	return append(out, ',')
+}
+
+// members walks a canonical object: names with their quotes, and values.
+func members(object []byte) func(yield func(name, value []byte) bool) {
+	return func(yield func(name, value []byte) bool) {
+		for i := 1; object[i] != '}'; {
+			colon := jsonlex.Skip(object, i)
+			end := jsonlex.Skip(object, colon+1)
+			if !yield(object[i:colon], object[colon+1:end]) {
+				return
+			}
+			i = end
+			if object[i] == ',' {
+				i++
+			}
+		}
+	}
+}

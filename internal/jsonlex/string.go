@@ -1,0 +1,219 @@
+package jsonlex
+
+import (
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Form tells what a string is made of.
+type Form uint8
+
+// The forms, as bits. A string of form zero is plain ASCII and stands for
+// itself.
+const (
+	Escaped  Form = 1 << iota // it has a backslash in it
+	NonASCII                  // it has bytes over 0x7f, not checked to be UTF-8
+)
+
+// The classes of bytes inside a string.
+const (
+	plain = iota
+	quote
+	backslash
+	control
+	high
+)
+
+func class(c byte) int {
+	switch {
+	case c >= utf8.RuneSelf:
+		return high
+	case c < ' ':
+		return control
+	case c == '"':
+		return quote
+	case c == '\\':
+		return backslash
+	}
+	return plain
+}
+
+// String returns the end of the string at data[i], its quotes included, and
+// what it is made of. Escapes are checked; that they form whole characters is
+// not, see [Unquote].
+func String(data []byte, i int) (end int, form Form, err error) {
+	if i >= len(data) || data[i] != '"' {
+		return i, 0, fail(i, "something that is no string where one is due")
+	}
+	start := i
+	for i++; i < len(data); i++ {
+		switch class(data[i]) {
+		case quote:
+			return i + 1, form, nil
+		case high:
+			form |= NonASCII
+		case control:
+			return i, form, fail(i, "a control character in a string; escape it")
+		case backslash:
+			form |= Escaped
+			n := escape(data[i:])
+			if n == 0 {
+				return i, form, fail(i, "an escape that JSON does not have")
+			}
+			i += n - 1
+		}
+	}
+	return i, form, fail(start, "a string that does not end")
+}
+
+// escape returns the length of the escape that text begins with, or zero.
+func escape(text []byte) int {
+	if len(text) < 2 {
+		return 0
+	}
+	switch text[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := hex4(text); ok {
+			return 6
+		}
+	}
+	return 0
+}
+
+// hex4 reads the code unit of the \uXXXX that text begins with.
+func hex4(text []byte) (r rune, ok bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	for _, c := range text[2:6] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// Unquote appends the text that the content of a string stands for: what is
+// between the quotes, as [String] accepted it. What is no character, a lone
+// surrogate or invalid UTF-8, becomes U+FFFD and makes whole false.
+func Unquote(dst, content []byte) (text []byte, whole bool) {
+	whole = true
+	for i := 0; i < len(content); {
+		c := content[i]
+		switch {
+		case c == '\\':
+			r, n := unescape(content[i:])
+			if r < 0 {
+				r, whole = utf8.RuneError, false
+			}
+			dst = utf8.AppendRune(dst, r)
+			i += n
+		case c < utf8.RuneSelf:
+			dst = append(dst, c)
+			i++
+		default:
+			r, n := utf8.DecodeRune(content[i:])
+			if r == utf8.RuneError && n == 1 {
+				whole = false
+			}
+			dst = utf8.AppendRune(dst, r)
+			i += n
+		}
+	}
+	return dst, whole
+}
+
+// unescape reads one escape, or two that are a surrogate pair, and returns
+// its length. The rune is -1 when it is half a pair.
+func unescape(text []byte) (r rune, n int) {
+	if len(text) < 2 {
+		return -1, len(text)
+	}
+	switch text[1] {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+	default:
+		return rune(text[1]), 2
+	}
+	r, ok := hex4(text)
+	if !ok {
+		return -1, 2
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if low, ok := hex4(text[6:]); ok {
+		if both := utf16.DecodeRune(r, low); both != utf8.RuneError {
+			return both, 12
+		}
+	}
+	return -1, 6
+}
+
+// Quote appends text as a JSON string in its one canonical form: escapes only
+// for the quote, the backslash and control characters, the short ones where
+// there are any, otherwise \u00xx in lower case. Invalid UTF-8 becomes U+FFFD.
+func Quote[T []byte | string](dst []byte, text T) []byte {
+	const digit = "0123456789abcdef"
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c >= utf8.RuneSelf || c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = appendUTF8(dst, text[from:i])
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\b':
+			dst = append(dst, '\\', 'b')
+		case '\f':
+			dst = append(dst, '\\', 'f')
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', digit[c>>4], digit[c&15])
+		}
+	}
+	dst = appendUTF8(dst, text[from:])
+	return append(dst, '"')
+}
+
+// appendUTF8 appends text with invalid UTF-8 replaced.
+func appendUTF8[T []byte | string](dst []byte, text T) []byte {
+	start := len(dst)
+	dst = append(dst, text...)
+	if utf8.Valid(dst[start:]) {
+		return dst
+	}
+	dst = dst[:start]
+	for _, r := range string(text) {
+		dst = utf8.AppendRune(dst, r)
+	}
+	return dst
+}
