@@ -9,7 +9,7 @@ import (
 // await waits until the invocation ends, the caller leaves, its patience is
 // over or the gateway shuts down, and takes the waiter off the board.
 func (g *Gate) await(ctx context.Context, inv Invocation, w *waiter, how Waiting) (Outcome, error) {
-	held := inv.Status == StatusPending || inv.Status == StatusApproved
+	held := inv.Mode == ModeRequireApproval // also while it executes: its callers still need a sign of life
 	inv = g.linked(inv)
 	clock := g.clocks(held, &how)
 	defer clock.stop()

@@ -158,6 +158,26 @@ func (b *board) waited() []string {
 	return ids
 }
 
+// Stats tells what a Gate is busy with.
+type Stats struct {
+	Callers   int // that wait here
+	Executing int // invocations that run here
+}
+
+// Stats counts this instance's callers and executions.
+func (g *Gate) Stats() Stats {
+	g.board.mu.Lock()
+	defer g.board.mu.Unlock()
+	var s Stats
+	for _, e := range g.board.entries {
+		s.Callers += len(e.waiters)
+		if e.running {
+			s.Executing++
+		}
+	}
+	return s
+}
+
 func (w *waiter) signal() {
 	select {
 	case w.wake <- struct{}{}:
