@@ -238,12 +238,12 @@ type empty struct{}
 // none is a request without parameters.
 type none struct{}
 
-// paging is the parameters of every long list.
-type paging struct {
+// Paging is the parameters of every long list.
+type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many at most."`
 	Cursor string `query:"cursor" doc:"next_cursor of the page before."`
 }
 
-func (p paging) query() Query { return Query(p) }
+func (p Paging) query() Query { return Query(p) }
 
 func statusText(code int) string { return strconv.Itoa(code) }

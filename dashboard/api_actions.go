@@ -37,13 +37,15 @@ const (
 		"Refused by policy or by a person: 403 with the invocation's id. Params that miss the schema: 400 with the field, and no invocation."
 )
 
-type inSession struct {
+// InSession is the parameter of a route under a session.
+type InSession struct {
 	Session string `path:"session" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
 }
 
-type inSessionByID struct {
-	inSession
-	byID
+// InSessionByID is the same, about one invocation.
+type InSessionByID struct {
+	InSession
+	ByID
 }
 
 // called is the answer of invoke, whose status tells whether it ended.
@@ -55,7 +57,7 @@ type called struct {
 func (s *Server) actionRoutes() {
 	register(s, route{
 		method: "GET", path: actionsPath + "/available", tag: "actions", summary: "List what the session may call or ask for",
-	}, func(ctx context.Context, p *Principal, in *inSession) (*body[List[AvailableAction]], error) {
+	}, func(ctx context.Context, p *Principal, in *InSession) (*body[List[AvailableAction]], error) {
 		session, err := s.sessionOf(ctx, p, in.Session)
 		if err != nil {
 			return nil, err
@@ -71,8 +73,8 @@ func (s *Server) actionRoutes() {
 		method: "POST", path: actionsPath + "/invoke", tag: "actions", summary: "Call an action", status: http.StatusOK, doc: invokeDoc,
 		errors: []int{http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusBadGateway},
 	}, func(ctx context.Context, p *Principal, in *struct {
-		inSession
-		waiting
+		InSession
+		Patience
 		Key  string `header:"Idempotency-Key" maxLength:"255"`
 		Body NewCall
 	},
@@ -87,18 +89,18 @@ func (s *Server) actionReads() {
 	register(s, route{
 		method: "GET", path: actionsPath + "/invocations", tag: "actions", summary: "List the session's invocations, newest first",
 	}, func(ctx context.Context, p *Principal, in *struct {
-		inSession
-		filter
+		InSession
+		Filter
 	},
 	) (*body[List[action.Invocation]], error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
-		return s.listInvocations(ctx, p.Organization, in.Session, in.filter)
+		return s.listInvocations(ctx, p.Organization, in.Session, in.Filter)
 	})
 	register(s, route{
 		method: "GET", path: one, tag: "actions", summary: "Read an invocation of the session",
-	}, func(ctx context.Context, p *Principal, in *inSessionByID) (*body[action.Invocation], error) {
+	}, func(ctx context.Context, p *Principal, in *InSessionByID) (*body[action.Invocation], error) {
 		inv, err := s.ownInvocation(ctx, p, in.Session, in.ID)
 		return bodyOf(s.shown(inv)), err
 	})
@@ -106,8 +108,8 @@ func (s *Server) actionReads() {
 		method: "GET", path: one + "/result", tag: "actions", summary: "Fetch the full result while it may be picked up",
 		doc: "200 with the outcome when it ended, 202 while it has not; ?wait= waits. After the pick-up time only the invocation is left, without result.",
 	}, func(ctx context.Context, p *Principal, in *struct {
-		inSessionByID
-		waiting
+		InSessionByID
+		Patience
 	},
 	) (*called, error) {
 		return s.result(ctx, p, in.Session, in.ID, in.Wait)
@@ -121,8 +123,8 @@ func (s *Server) sessionVerdicts(path string) {
 		method: "POST", path: path + "/approve", tag: "actions", summary: "Approve a held call of the session", status: http.StatusOK,
 		errors: []int{http.StatusConflict, http.StatusGone},
 	}, func(ctx context.Context, p *Principal, in *struct {
-		inSessionByID
-		waiting
+		InSessionByID
+		Patience
 		Body *Approval
 	},
 	) (*body[Outcome], error) {
@@ -134,7 +136,7 @@ func (s *Server) sessionVerdicts(path string) {
 		method: "POST", path: path + "/deny", tag: "actions", summary: "Deny a held call of the session", status: http.StatusOK,
 		errors: []int{http.StatusConflict, http.StatusGone},
 	}, func(ctx context.Context, p *Principal, in *struct {
-		inSessionByID
+		InSessionByID
 		Body *Denial
 	},
 	) (*body[Outcome], error) {

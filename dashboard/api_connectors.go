@@ -50,7 +50,8 @@ type ToolView struct {
 	Mode        action.Mode `json:"mode,omitempty" doc:"In a plain session."`
 }
 
-type byRef struct {
+// ByRef is the parameter of a route about one connector.
+type ByRef struct {
 	Ref string `path:"ref" doc:"Id, slug or name." example:"github"`
 }
 
@@ -73,7 +74,7 @@ func (s *Server) connectorReads() {
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/connectors/{ref}", tag: "connectors", summary: "Read a connector with its tools",
-	}, func(ctx context.Context, p *Principal, in *byRef) (*body[ConnectorView], error) {
+	}, func(ctx context.Context, p *Principal, in *ByRef) (*body[ConnectorView], error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
 			return nil, err
@@ -97,7 +98,7 @@ func (s *Server) connectorChanges() {
 		method: "PATCH", path: "/api/v1/connectors/{ref}", tag: "connectors", summary: "Change a connector",
 		doc: "Fields that are absent stay. The slug is for good.", errors: []int{http.StatusConflict},
 	}, func(ctx context.Context, p *Principal, in *struct {
-		byRef
+		ByRef
 		Body ConnectorChange
 	},
 	) (*body[ConnectorView], error) {
@@ -107,13 +108,13 @@ func (s *Server) connectorChanges() {
 		register(s, route{
 			method: "POST", path: "/api/v1/connectors/{ref}/" + verb, tag: "connectors", status: http.StatusOK,
 			summary: verb + " a connector", errors: []int{http.StatusConflict},
-		}, func(ctx context.Context, p *Principal, in *byRef) (*body[ConnectorView], error) {
+		}, func(ctx context.Context, p *Principal, in *ByRef) (*body[ConnectorView], error) {
 			return s.changeConnector(ctx, p, in.Ref, func(c *action.Connector) { c.Enabled = enabled })
 		})
 	}
 	register(s, route{
 		method: "DELETE", path: "/api/v1/connectors/{ref}", tag: "connectors", summary: "Remove a connector",
-	}, func(ctx context.Context, p *Principal, in *byRef) (*empty, error) {
+	}, func(ctx context.Context, p *Principal, in *ByRef) (*empty, error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
 			return nil, err
@@ -131,7 +132,7 @@ func (s *Server) connectorProbes() {
 	register(s, route{
 		method: "POST", path: "/api/v1/connectors/{ref}/validate", tag: "connectors", status: http.StatusOK,
 		summary: "Ask a connector for its tools now",
-	}, func(ctx context.Context, p *Principal, in *byRef) (*body[ConnectorView], error) {
+	}, func(ctx context.Context, p *Principal, in *ByRef) (*body[ConnectorView], error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
 			return nil, err

@@ -39,15 +39,16 @@ type FullParams struct {
 	ToolHash   string `json:"tool_hash"`
 }
 
-// filter is the query of a list of invocations.
-type filter struct {
-	paging
+// Filter is the query of a list of invocations.
+type Filter struct {
+	Paging
 	Status string `query:"status" enum:"pending,approved,executing,completed,failed,denied,expired"`
 	Source string `query:"source" doc:"Id of a source, or slug or name of a connector."`
 	Action string `query:"action"`
 }
 
-type waiting struct {
+// Patience is how long the answer may take.
+type Patience struct {
 	Wait string `query:"wait" doc:"Wait this long for the outcome, at most 10m; absent: do not." example:"30s"`
 }
 
@@ -55,22 +56,22 @@ func (s *Server) invocationRoutes() {
 	register(s, route{
 		method: "GET", path: "/api/v1/invocations", tag: "invocations", summary: "List invocations, newest first",
 	}, func(ctx context.Context, p *Principal, in *struct {
-		filter
+		Filter
 		Session string `query:"session"`
 	},
 	) (*body[List[action.Invocation]], error) {
-		return s.listInvocations(ctx, p.Organization, in.Session, in.filter)
+		return s.listInvocations(ctx, p.Organization, in.Session, in.Filter)
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/invocations/{id}", tag: "invocations", summary: "Read an invocation",
-	}, func(ctx context.Context, p *Principal, in *byID) (*body[action.Invocation], error) {
+	}, func(ctx context.Context, p *Principal, in *ByID) (*body[action.Invocation], error) {
 		inv, err := s.Invocations.Invocation(ctx, p.Organization, in.ID)
 		return bodyOf(s.shown(inv)), err
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/invocations/{id}/params", tag: "invocations", summary: "Read what a held call would run with",
 		doc: "All of it, with nothing redacted while it is held. The reading is logged.",
-	}, func(ctx context.Context, p *Principal, in *byID) (*body[FullParams], error) {
+	}, func(ctx context.Context, p *Principal, in *ByID) (*body[FullParams], error) {
 		params, err := s.fullParams(ctx, p, in.ID)
 		return bodyOf(params), err
 	})
@@ -80,16 +81,16 @@ func (s *Server) invocationRoutes() {
 // verdictRoutes adds approve and deny under an invocation's path. They are the
 // same under a session's path, where the invocation must be the session's.
 func (s *Server) verdictRoutes(path string) {
-	type target struct {
-		byID
-		waiting
+	type Target struct {
+		ByID
+		Patience
 	}
 	register(s, route{
 		method: "POST", path: path + "/approve", tag: "invocations", summary: "Approve a held call", status: http.StatusOK,
 		doc:    "Lets it run once. Answers at once, or with ?wait= when it ended or the wait did.",
 		errors: []int{http.StatusConflict, http.StatusGone},
 	}, func(ctx context.Context, p *Principal, in *struct {
-		target
+		Target
 		Body *Approval
 	},
 	) (*body[Outcome], error) {
@@ -102,7 +103,7 @@ func (s *Server) verdictRoutes(path string) {
 		doc:    "The agent is told the reason. The same call is not asked again for a while.",
 		errors: []int{http.StatusConflict, http.StatusGone},
 	}, func(ctx context.Context, p *Principal, in *struct {
-		byID
+		ByID
 		Body *Denial
 	},
 	) (*body[Outcome], error) {
@@ -120,7 +121,7 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-func (s *Server) listInvocations(ctx context.Context, organization, session string, f filter) (*body[List[action.Invocation]], error) {
+func (s *Server) listInvocations(ctx context.Context, organization, session string, f Filter) (*body[List[action.Invocation]], error) {
 	source := f.Source
 	if source != "" {
 		if key, _, err := s.resolveKey(ctx, organization, source+":*"); err == nil {

@@ -35,7 +35,7 @@ func (s *Server) keyRoutes() {
 	})
 	register(s, route{
 		method: "DELETE", path: "/api/v1/api-keys/{id}", tag: "api keys", summary: "Revoke an API key",
-	}, func(ctx context.Context, p *Principal, in *byID) (*empty, error) {
+	}, func(ctx context.Context, p *Principal, in *ByID) (*empty, error) {
 		if err := s.APIKeys.RevokeAPIKey(ctx, p.Organization, in.ID, s.now()); err != nil {
 			return nil, err
 		}

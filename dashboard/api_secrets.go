@@ -19,14 +19,14 @@ type NewSecret struct {
 }
 
 func (s *Server) secretRoutes() {
-	type keyed struct {
+	type ByKey struct {
 		Key string `path:"key" maxLength:"64" example:"github"`
 	}
 	register(s, route{
 		method: "PUT", path: "/api/v1/secrets/{key}", tag: "secrets", summary: "Set a secret", status: http.StatusOK,
 		doc: "Seals the value. It is bound to the host: a connector of another host cannot use it. It cannot be read back.",
 	}, func(ctx context.Context, p *Principal, in *struct {
-		keyed
+		ByKey
 		Body NewSecret
 	},
 	) (*body[action.Secret], error) {
@@ -41,7 +41,7 @@ func (s *Server) secretRoutes() {
 	})
 	register(s, route{
 		method: "DELETE", path: "/api/v1/secrets/{key}", tag: "secrets", summary: "Delete a secret", errors: []int{http.StatusConflict},
-	}, func(ctx context.Context, p *Principal, in *keyed) (*empty, error) {
+	}, func(ctx context.Context, p *Principal, in *ByKey) (*empty, error) {
 		if err := s.Secrets.DeleteSecret(ctx, p.Organization, in.Key); err != nil {
 			return nil, err
 		}

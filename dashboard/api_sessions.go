@@ -29,7 +29,8 @@ type MintedSession struct {
 
 const maxSessionTTL = 365 * 24 * time.Hour
 
-type byID struct {
+// ByID is the parameter of a route about one thing.
+type ByID struct {
 	ID string `path:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
 }
 
@@ -43,20 +44,20 @@ func (s *Server) sessionRoutes() {
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/sessions", tag: "sessions", summary: "List sessions, newest first",
-	}, func(ctx context.Context, p *Principal, in *paging) (*body[List[action.Session]], error) {
+	}, func(ctx context.Context, p *Principal, in *Paging) (*body[List[action.Session]], error) {
 		page, err := s.Sessions.ListSessions(ctx, p.Organization, in.query())
 		return pageOf(page, same), err
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/sessions/{id}", tag: "sessions", summary: "Read a session",
-	}, func(ctx context.Context, p *Principal, in *byID) (*body[action.Session], error) {
+	}, func(ctx context.Context, p *Principal, in *ByID) (*body[action.Session], error) {
 		session, err := s.session(ctx, p.Organization, in.ID)
 		return bodyOf(session), err
 	})
 	register(s, route{
 		method: "DELETE", path: "/api/v1/sessions/{id}", tag: "sessions", summary: "Revoke a session",
 		doc: "Its token is refused from now on. What it asked for stays on record.",
-	}, func(ctx context.Context, p *Principal, in *byID) (*empty, error) {
+	}, func(ctx context.Context, p *Principal, in *ByID) (*empty, error) {
 		return nil, s.revoke(ctx, p, in.ID)
 	})
 }

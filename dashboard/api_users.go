@@ -54,7 +54,7 @@ func (s *Server) userRoutes() {
 		method: "PATCH", path: "/api/v1/users/{id}", tag: "users", summary: "Give a person another role", errors: []int{http.StatusConflict},
 		doc: "The last owner stays one.",
 	}, func(ctx context.Context, p *Principal, in *struct {
-		byID
+		ByID
 		Body RoleChange
 	},
 	) (*body[action.User], error) {
@@ -64,13 +64,13 @@ func (s *Server) userRoutes() {
 	register(s, route{
 		method: "DELETE", path: "/api/v1/users/{id}", tag: "users", summary: "Remove a person", errors: []int{http.StatusConflict},
 		doc: "Their sign-ins and API keys are refused from now on. The last owner stays.",
-	}, func(ctx context.Context, p *Principal, in *byID) (*empty, error) {
+	}, func(ctx context.Context, p *Principal, in *ByID) (*empty, error) {
 		return nil, s.removeUser(ctx, p, in.ID)
 	})
 	register(s, route{
 		method: "POST", path: "/api/v1/users/{id}/login-link", tag: "users", summary: "Make a sign-in link for a person", status: http.StatusCreated,
 		doc: "It works once, within ten minutes, in one browser.",
-	}, func(ctx context.Context, p *Principal, in *byID) (*body[Link], error) {
+	}, func(ctx context.Context, p *Principal, in *ByID) (*body[Link], error) {
 		link, err := s.linkFor(ctx, p, in.ID)
 		return bodyOf(link), err
 	})

@@ -15,8 +15,8 @@ import (
 // comment says what zero means.
 type Config struct {
 	Gate        Gate
-	Catalog     action.Catalog
-	Decider     action.Decider
+	Catalog     Finder
+	Decider     Decider
 	Hints       action.Hints
 	Sessions    Sessions
 	Secrets     Secrets

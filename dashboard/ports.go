@@ -29,6 +29,16 @@ type Arbiter interface {
 	Params(ctx context.Context, organization, id string) (raw []byte, full bool, err error)
 }
 
+// Finder finds one action; it is a part of [action.Catalog].
+type Finder interface {
+	Find(ctx context.Context, organization, source, name string, fresh bool) (*action.Action, error)
+}
+
+// Decider says what policy says; it is a part of [action.Decider].
+type Decider interface {
+	Decide(ctx context.Context, s *action.Session, a *action.Action, current bool) (action.Decision, error)
+}
+
 // Query says which part of a list is wanted.
 type Query struct {
 	Limit  int    // between 1 and 100

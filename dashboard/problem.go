@@ -146,11 +146,11 @@ func (p *Problem) blame(details []*huma.ErrorDetail) {
 	switch {
 	case d.Message == "unexpected property":
 		p.Code, p.Detail = "unknown_field", fmt.Sprintf("The body has no field %q here; see /api/v1/openapi.json for those it has.", rest)
-	case where == "body" && rest == "":
-		p.Field, p.Code, p.Detail = "", "malformed_json", "The body must be one JSON object: "+d.Message+"."
 	case strings.HasPrefix(d.Message, "expected required property"):
 		p.Field = strings.TrimSuffix(p.Field, "/") + "/" + requiredName(d.Message)
 		p.Code, p.Detail = "missing_field", "The body lacks a field: "+d.Message+"."
+	case where == "body" && rest == "":
+		p.Field, p.Code, p.Detail = "", "malformed_json", "The body must be one JSON object: "+d.Message+"."
 	default:
 		p.Detail = fmt.Sprintf("%s %q: %s.", where, rest, d.Message)
 	}

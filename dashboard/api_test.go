@@ -1,0 +1,328 @@
+package dashboard_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"sallyport/action"
+)
+
+func TestSessions(t *testing.T) {
+	h := newHouse(t)
+	minted := h.want(201, h.owner, "POST", "/api/v1/sessions", `{"title":"x","ttl":"8h","group":"g","task":"T-1"}`).json(t)
+	if minted["token"] != "sps_"+minted["session_id"].(string) || minted["mcp_url"] != public+"/mcp" || minted["expires_at"] != "2026-03-01T20:00:00Z" {
+		t.Errorf("minted %v", minted)
+	}
+	id := minted["session_id"].(string)
+	s := h.want(200, h.member, "GET", "/api/v1/sessions/"+id, "").json(t)
+	if s["kind"] != "interactive" || s["type"] != "coding" || s["created_by"] != "u-ada" || s["group"] != "g" {
+		t.Errorf("session %v", s)
+	}
+	h.want(204, h.admin, "DELETE", "/api/v1/sessions/"+id, "")
+	h.problem(401, "session_revoked", minted["token"].(string), "GET", "/api/v1/me", "")
+
+	auto := h.want(201, h.admin, "POST", "/api/v1/sessions", `{"automation":"nightly"}`).json(t)
+	s = h.want(200, h.admin, "GET", "/api/v1/sessions/"+auto["session_id"].(string), "").json(t)
+	if s["kind"] != "unattended" || s["type"] != "automation" {
+		t.Errorf("session of an automation %v", s)
+	}
+	h.problem(400, "invalid_field", h.admin, "POST", "/api/v1/sessions", `{"automation":"nightly","kind":"interactive"}`)
+	h.problem(400, "invalid_field", h.admin, "POST", "/api/v1/sessions", `{"ttl":"yes"}`)
+	h.want(201, h.member, "POST", "/api/v1/sessions", `{}`)
+	for _, field := range []string{"group", "task", "automation"} {
+		p := h.problem(403, "role_required", h.member, "POST", "/api/v1/sessions", `{"`+field+`":"x"}`)
+		if p["field"] != "/"+field {
+			t.Errorf("problem %v", p)
+		}
+	}
+	h.problem(404, "session_not_found", h.member, "GET", "/api/v1/sessions/none", "")
+}
+
+func TestListsGoOnFromACursor(t *testing.T) {
+	h := newHouse(t)
+	for range 3 {
+		h.pending("s1")
+	}
+	first := h.want(200, h.member, "GET", "/api/v1/invocations?limit=2&status=pending", "").json(t)
+	if len(first["items"].([]any)) != 2 || first["next_cursor"] != "2" {
+		t.Fatalf("first page %v", first)
+	}
+	second := h.want(200, h.member, "GET", "/api/v1/invocations?limit=2&cursor=2", "").json(t)
+	if len(second["items"].([]any)) != 1 || second["next_cursor"] != nil {
+		t.Errorf("second page %v", second)
+	}
+	h.problem(400, "invalid_request", h.member, "GET", "/api/v1/invocations?limit=1000", "")
+	h.problem(400, "invalid_request", h.member, "GET", "/api/v1/invocations?status=odd", "")
+}
+
+func TestSecretsAreNeverReadBack(t *testing.T) {
+	h := newHouse(t)
+	set := h.want(200, h.admin, "PUT", "/api/v1/secrets/gh", `{"value":"hunter2","host":"MCP.example.com"}`)
+	list := h.want(200, h.member, "GET", "/api/v1/secrets", "")
+	if strings.Contains(set.body+list.body+h.log.String(), "hunter2") {
+		t.Error("the value of a secret came back")
+	}
+	if !strings.Contains(list.body, `"host":"mcp.example.com"`) || string(h.m.sealed["gh"]) != "sealed:hunter2" {
+		t.Errorf("list %s, sealed %q", list.body, h.m.sealed["gh"])
+	}
+	for _, body := range []string{
+		`{"value":"a\nb","host":"h.example"}`, `{"value":"a","host":"https://h.example/"}`, `{"value":"a","host":"h.example:99999"}`,
+		`{"value":"","host":"h.example"}`, `{"value":"a"}`, `{"value":7,"host":"h.example"}`,
+	} {
+		r := h.want(400, h.admin, "PUT", "/api/v1/secrets/other", body)
+		if strings.Contains(r.body, "hunter2") || r.json(t)["field"] == nil {
+			t.Errorf("%s: %s", body, r.body)
+		}
+	}
+	h.want(204, h.admin, "DELETE", "/api/v1/secrets/gh", "")
+	h.want(404, h.admin, "DELETE", "/api/v1/secrets/gh", "")
+}
+
+// A bad body may hold a secret: huma would echo it.
+func TestBadInputIsNotEchoed(t *testing.T) {
+	h := newHouse(t)
+	for _, body := range []string{`{"value":["hunter2"],"host":"x"}`, `{"value":"hunter2"`, `"hunter2"`, `{"value":"hunter2","host":"h.example","x":"hunter2"}`} {
+		r := h.want(400, h.admin, "PUT", "/api/v1/secrets/gh", body)
+		if strings.Contains(r.body, "hunter2") {
+			t.Errorf("%s: %s", body, r.body)
+		}
+	}
+}
+
+func TestConnectors(t *testing.T) {
+	h := newHouse(t)
+	h.want(200, h.admin, "PUT", "/api/v1/secrets/linear", `{"value":"v","host":"mcp.linear.app"}`)
+	c := h.want(201, h.admin, "POST", "/api/v1/connectors", `{"name":"My Linear","url":"https://mcp.linear.app/mcp","secret":"linear"}`).json(t)
+	if c["slug"] != "my-linear" || c["prefix"] != "Bearer " || c["enabled"] != true || c["source_id"] != "connector:"+c["id"].(string) {
+		t.Errorf("connector %v", c)
+	}
+	for ref, want := range map[string]int{"my-linear": 200, "My%20Linear": 200, c["id"].(string): 200, "nobody": 404} {
+		h.want(want, h.member, "GET", "/api/v1/connectors/"+ref, "")
+	}
+	view := h.want(200, h.member, "GET", "/api/v1/connectors/github", "").json(t)
+	tool := view["tools"].([]any)[1].(map[string]any)
+	if tool["tool"] != "github_create" || tool["risk"] != "write" || tool["mode"] != "require_approval" {
+		t.Errorf("tool %v", tool)
+	}
+	h.problem(409, "taken", h.admin, "POST", "/api/v1/connectors", `{"name":"again","url":"https://x.example/","slug":"github"}`)
+	changed := h.want(200, h.admin, "PATCH", "/api/v1/connectors/my-linear", `{"url":"https://mcp.linear.app/v2"}`).json(t)
+	if changed["revision"].(interface{ String() string }).String() != "2" {
+		t.Errorf("a new URL leaves revision %v", changed["revision"])
+	}
+	if off := h.want(200, h.admin, "POST", "/api/v1/connectors/my-linear/disable", "").json(t); off["enabled"] != false {
+		t.Errorf("disabled %v", off)
+	}
+	h.want(200, h.admin, "POST", "/api/v1/connectors/my-linear/enable", "")
+	h.want(200, h.admin, "POST", "/api/v1/connectors/my-linear/validate", "")
+	down := h.want(200, h.admin, "POST", "/api/v1/connectors/validate", `{"url":"http://down.example/mcp"}`).json(t)
+	if down["error"] == "" {
+		t.Errorf("a server that is down has no error: %v", down)
+	}
+	h.want(204, h.admin, "DELETE", "/api/v1/connectors/my-linear", "")
+	h.want(404, h.admin, "GET", "/api/v1/connectors/my-linear", "")
+}
+
+func TestConnectorsThatCannotBe(t *testing.T) {
+	h := newHouse(t)
+	h.want(200, h.admin, "PUT", "/api/v1/secrets/gh", `{"value":"v","host":"api.github.com"}`)
+	for body, field := range map[string]string{
+		`{"name":"a","url":"ftp://x.example"}`:                               "/url",
+		`{"name":"a","url":"https://user:pw@x.example/"}`:                    "/url",
+		`{"name":"a","url":"/mcp"}`:                                          "/url",
+		`{"name":"a","url":"https://x.example/","slug":"Not A Slug"}`:        "/slug",
+		`{"name":"a","url":"https://x.example/","slug":"invocation"}`:        "/slug",
+		`{"name":"a","url":"https://x.example/","slug":"seventeen-letters"}`: "/slug",
+		`{"name":"a","url":"https://x.example/","header":"Host"}`:            "/header",
+		`{"name":"a","url":"https://x.example/","header":"mcp-session-id"}`:  "/header",
+		`{"name":"a","url":"https://x.example/","header":"no header"}`:       "/header",
+		`{"name":"a","url":"https://x.example/","prefix":"a\u0000"}`:         "/prefix",
+		`{"name":"a","url":"https://x.example/","secret":"none"}`:            "/secret",
+		`{"name":"a","url":"https://evil.example/","secret":"gh"}`:           "/secret",
+		`{"name":"a","url":"https://api.github.com:8443/","secret":"gh"}`:    "/secret",
+		`{"name":"a","url":"https://x.example/","default_risk":"none"}`:      "/default_risk",
+		`{"name":"a\u202e","url":"https://x.example/"}`:                      "/name",
+		`{"url":"https://x.example/"}`:                                       "/name",
+		`{"name":"a","url":"https://x.example/","enabled":false}`:            "/enabled",
+	} {
+		r := h.want(400, h.admin, "POST", "/api/v1/connectors", body)
+		if got := r.json(t)["field"]; got != field {
+			t.Errorf("%s: field %v, want %s\n%s", body, got, field, r.body)
+		}
+	}
+}
+
+func TestPolicyKeysNameConnectors(t *testing.T) {
+	h := newHouse(t)
+	for _, key := range []string{"github:create", "GitHub:create", "c1:create", "connector:c1:create"} {
+		m := h.want(200, h.admin, "PUT", "/api/v1/policy/modes/"+key, `{"mode":"allow"}`).json(t)
+		if m["key"] != "connector:c1:create" || m["name"] != "github:create" {
+			t.Errorf("%s is stored as %v", key, m)
+		}
+	}
+	h.want(200, h.admin, "PUT", "/api/v1/policy/modes/github:resources%2Fread", `{"mode":"deny"}`)
+	h.want(200, h.admin, "PUT", "/api/v1/policy/modes/*", `{"mode":"deny","automation":"nightly"}`)
+	if list := h.want(200, h.member, "GET", "/api/v1/policy/modes", "").json(t); len(list["items"].([]any)) != 3 {
+		t.Errorf("modes %v", list)
+	}
+	h.problem(404, "no_such_source", h.admin, "PUT", "/api/v1/policy/modes/gihtub:create", `{"mode":"deny"}`)
+	h.problem(400, "invalid_key", h.admin, "PUT", "/api/v1/policy/modes/nothing", `{"mode":"deny"}`)
+	h.problem(400, "invalid_request", h.admin, "PUT", "/api/v1/policy/modes/github:create", `{"mode":"perhaps"}`)
+	h.want(404, h.admin, "DELETE", "/api/v1/policy/modes/*", "")
+	h.want(204, h.admin, "DELETE", "/api/v1/policy/modes/*?automation=nightly", "")
+
+	e := h.want(200, h.member, "GET", "/api/v1/policy/explain?session=s1&action=github:create", "").json(t)
+	if e["mode"] != "require_approval" || e["mode_source"] != "inferred" || len(e["steps"].([]any)) != 2 || e["key"] != "connector:c1:create" {
+		t.Errorf("explanation %v", e)
+	}
+	if len(h.m.invocations) != 0 {
+		t.Error("an explanation wrote a row")
+	}
+	h.problem(404, "unknown_action", h.member, "GET", "/api/v1/policy/explain?session=s1&action=github:nothing", "")
+	h.problem(400, "invalid_request", h.member, "GET", "/api/v1/policy/explain?session=s1", "")
+}
+
+func TestInvoke(t *testing.T) {
+	h := newHouse(t)
+	const path = "/api/v1/sessions/s1/actions/invoke"
+	read := h.want(200, h.agent, "POST", path, `{"source":"github","action":"list","params":{"n":9007199254740993,"big":1e400}}`)
+	if !strings.Contains(read.body, `"n":9007199254740993,"big":1e400`) {
+		t.Errorf("the result lost digits: %s", read.body)
+	}
+	if got := string(h.gate.calls[0].Params); got != `{"n":9007199254740993,"big":1e400}` {
+		t.Errorf("the params lost digits: %s", got)
+	}
+	if h.gate.deliveries() != 1 {
+		t.Error("the Gate was not told of the delivery")
+	}
+	held := h.want(202, h.agent, "POST", path, `{"source":"github","action":"create","params":{}}`, "Idempotency-Key", "k1").json(t)
+	inv := held["invocation"].(map[string]any)
+	if inv["status"] != "pending" || inv["approval_url"] != public+"/invocations/"+inv["id"].(string) || h.gate.calls[1].IdempotencyKey != "k1" {
+		t.Errorf("held %v", held)
+	}
+	denied := h.problem(403, "denied", h.agent, "POST", path, `{"source":"github","action":"drop"}`)
+	if denied["invocation"] == nil {
+		t.Errorf("a denial names no invocation: %v", denied)
+	}
+	failed := h.want(200, h.agent, "POST", path, `{"source":"github","action":"broken"}`).json(t)
+	if failed["invocation"].(map[string]any)["status"] != "failed" || failed["result"] == nil {
+		t.Errorf("failed %v", failed)
+	}
+	p := h.problem(400, "invalid_params", h.agent, "POST", path, `{"source":"github","action":"create","params":{"wrong":1}}`)
+	if p["field"] != "/params/wrong" {
+		t.Errorf("problem %v", p)
+	}
+	h.problem(404, "unknown_action", h.agent, "POST", path, `{"source":"github","action":"nothing"}`)
+	h.problem(400, "invalid_field", h.agent, "POST", path, `{"source":"github","action":"list","idempotency_key":"a"}`, "Idempotency-Key", "b")
+	h.problem(400, "invalid_field", h.agent, "POST", path+"?wait=soon", `{"source":"github","action":"list"}`)
+	h.problem(403, "other_session", h.other, "POST", path, `{"source":"github","action":"list"}`)
+	h.problem(403, "session_only", h.owner, "POST", path, `{"source":"github","action":"list"}`)
+}
+
+func TestSessionReadsItsOwn(t *testing.T) {
+	h := newHouse(t)
+	mine, theirs := h.pending("s1"), h.pending("s2")
+	const base = "/api/v1/sessions/s1/actions"
+	list := h.want(200, h.agent, "GET", base+"/invocations", "").json(t)
+	if len(list["items"].([]any)) != 1 {
+		t.Errorf("list %v", list)
+	}
+	h.want(200, h.agent, "GET", base+"/invocations/"+mine, "")
+	h.want(404, h.agent, "GET", base+"/invocations/"+theirs, "")
+	h.want(202, h.agent, "GET", base+"/invocations/"+mine+"/result", "")
+	h.want(404, h.agent, "GET", base+"/invocations/"+theirs+"/result", "")
+	h.want(404, h.admin, "POST", base+"/invocations/"+theirs+"/approve", "")
+	h.want(200, h.admin, "POST", base+"/invocations/"+mine+"/approve", "")
+	done := h.want(200, h.agent, "GET", base+"/invocations/"+mine+"/result?wait=1s", "").json(t)
+	if done["result"] == nil || h.gate.deliveries() != 1 {
+		t.Errorf("result %v, %d deliveries", done, h.gate.deliveries())
+	}
+	available := h.want(200, h.agent, "GET", base+"/available", "").json(t)
+	if len(available["items"].([]any)) != 3 {
+		t.Errorf("available %v", available)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	h := newHouse(t)
+	id := h.pending("s1")
+	path := "/api/v1/invocations/" + id
+	full := h.want(200, h.admin, "GET", path+"/params", "")
+	if !strings.Contains(full.body, `{"title":"Bug","n":9007199254740993,"password":"hunter2"}`) || full.json(t)["full"] != true {
+		t.Errorf("params %s", full.body)
+	}
+	if row := h.want(200, h.member, "GET", path, ""); strings.Contains(row.body, "hunter2") {
+		t.Errorf("a row shows a secret: %s", row.body)
+	}
+	p := h.problem(400, "unknown_field", h.admin, "POST", path+"/approve", `{"approved_by":"someone"}`)
+	if p["field"] != "/approved_by" {
+		t.Errorf("problem %v", p)
+	}
+	h.problem(409, "changed", h.admin, "POST", path+"/approve", `{"params_hash":"another"}`)
+	h.problem(403, "role_required", h.member, "POST", path+"/approve", `{}`)
+	h.problem(403, "people_only", h.agent, "POST", path+"/approve", `{}`)
+
+	out := h.want(200, h.admin, "POST", path+"/approve?wait=5s", `{"params_hash":"params-hash","tool_hash":"tool-hash"}`).json(t)
+	inv := out["invocation"].(map[string]any)
+	if inv["approved_by"] != "u-ben" || inv["status"] != "completed" || out["result"] == nil {
+		t.Errorf("approved %v", out)
+	}
+	p = h.problem(409, "already_decided", h.owner, "POST", path+"/deny", `{"reason":"no"}`)
+	if p["invocation"] != id {
+		t.Errorf("problem %v", p)
+	}
+	second := h.pending("s1")
+	denied := h.want(200, h.owner, "POST", "/api/v1/invocations/"+second+"/deny", `{"reason":"Use staging."}`).json(t)["invocation"].(map[string]any)
+	if denied["status"] != "denied" || denied["denied_note"] != "Use staging." || denied["approved_by"] != "u-ada" {
+		t.Errorf("denied %v", denied)
+	}
+	h.problem(404, "invocation_not_found", h.admin, "POST", "/api/v1/invocations/none/approve", "")
+	third := h.pending("s1")
+	h.gate.set(third, func(inv *action.Invocation) { inv.Status = action.StatusExpired })
+	h.problem(410, "expired", h.admin, "POST", "/api/v1/invocations/"+third+"/approve", "")
+}
+
+func TestUsers(t *testing.T) {
+	h := newHouse(t)
+	u := h.want(201, h.admin, "POST", "/api/v1/users", `{"name":"Dee"}`).json(t)
+	if u["role"] != "member" {
+		t.Errorf("user %v", u)
+	}
+	path := "/api/v1/users/" + u["id"].(string)
+	h.problem(403, "owner_required", h.admin, "PATCH", path, `{"role":"owner"}`)
+	h.problem(403, "owner_required", h.admin, "POST", "/api/v1/users", `{"name":"E","role":"owner"}`)
+	h.problem(403, "owner_required", h.admin, "POST", "/api/v1/users/u-ada/login-link", "")
+	h.problem(403, "owner_required", h.admin, "DELETE", "/api/v1/users/u-ada", "")
+	h.problem(409, "last_owner", h.owner, "DELETE", "/api/v1/users/u-ada", "")
+	h.problem(409, "last_owner", h.owner, "PATCH", "/api/v1/users/u-ada", `{"role":"member"}`)
+	h.want(200, h.owner, "PATCH", path, `{"role":"owner"}`)
+	h.want(200, h.owner, "PATCH", "/api/v1/users/u-ada", `{"role":"member"}`)
+	h.problem(403, "role_required", h.owner, "PATCH", path, `{"role":"member"}`)
+}
+
+func TestAKeyIsNeverMoreThanItsUser(t *testing.T) {
+	h := newHouse(t)
+	h.problem(403, "owner_required", h.admin, "POST", "/api/v1/api-keys", `{"name":"x","role":"owner"}`)
+	k := h.want(201, h.admin, "POST", "/api/v1/api-keys", `{"name":"x","role":"admin"}`).json(t)
+	key := k["key"].(string)
+	if list := h.want(200, h.member, "GET", "/api/v1/api-keys", ""); strings.Contains(list.body, key) || strings.Contains(h.log.String(), key) {
+		t.Error("a key was shown again")
+	}
+	h.want(201, key, "POST", "/api/v1/users", `{"name":"x"}`)
+	h.want(200, h.owner, "PATCH", "/api/v1/users/u-ben", `{"role":"member"}`)
+	h.problem(403, "role_required", key, "POST", "/api/v1/users", `{"name":"x"}`)
+	h.want(204, h.owner, "DELETE", "/api/v1/users/u-ben", "")
+	h.problem(401, "unauthenticated", key, "GET", "/api/v1/me", "")
+
+	k = h.want(201, h.owner, "POST", "/api/v1/api-keys", `{"name":"y"}`).json(t)
+	h.want(204, h.owner, "DELETE", "/api/v1/api-keys/"+k["id"].(string), "")
+	h.problem(401, "key_revoked", k["key"].(string), "GET", "/api/v1/me", "")
+}
+
+func TestHealth(t *testing.T) {
+	h := newHouse(t)
+	h.want(200, "", "GET", "/healthz", "", "Host", "10.0.0.7:8787")
+	h.want(200, "", "GET", "/readyz", "")
+	h.srv.Close()
+	h.problem(http.StatusServiceUnavailable, "shutting_down", "", "GET", "/readyz", "")
+}

@@ -1,0 +1,216 @@
+package dashboard_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sallyport/action"
+	"sallyport/dashboard"
+)
+
+const (
+	org    = "org1"
+	public = "http://gate.test:8787"
+)
+
+// tokens signs nothing: the id is the proof. Forged ones end in "x".
+type tokens struct{ n int }
+
+func (*tokens) MintSession(id string) (string, error) { return "sps_" + id, nil }
+
+func (*tokens) VerifySession(token string) (string, error) {
+	if strings.HasSuffix(token, "x") {
+		return "", errors.New("bad signature")
+	}
+	return strings.TrimPrefix(token, "sps_"), nil
+}
+
+func (t *tokens) NewAPIKey() (id, key, hash string) {
+	t.n++
+	id = fmt.Sprintf("key%d", t.n)
+	key = "spk_" + id + "_secret"
+	return id, key, sum(key)
+}
+
+func (*tokens) ParseAPIKey(key string) (id, hash string, err error) {
+	id, _, ok := strings.Cut(strings.TrimPrefix(key, "spk_"), "_")
+	if !ok {
+		return "", "", errors.New("no key")
+	}
+	return id, sum(key), nil
+}
+
+func sum(s string) string {
+	h := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(h[:])
+}
+
+// clock is a time that tests move.
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// house is a server with an owner, an admin, a member, and a session of each
+// kind of credential.
+type house struct {
+	t      *testing.T
+	srv    *dashboard.Server
+	m      *memory
+	gate   *gate
+	hints  *hints
+	clock  *clock
+	log    *bytes.Buffer
+	owner  string // API keys
+	admin  string
+	member string
+	agent  string // session token
+	other  string // of another session
+}
+
+func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
+	t.Helper()
+	h := &house{t: t, clock: &clock{t: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &bytes.Buffer{}, hints: &hints{subs: map[int]func(action.Hint){}}}
+	h.m = newMemory(h.clock.now)
+	h.gate = &gate{m: h.m, hints: h.hints, params: map[string]string{}}
+	c := dashboard.Config{
+		Gate: h.gate, Catalog: catalog{}, Decider: decider{}, Hints: h.hints, Sessions: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m,
+		Overrides: h.m, Invocations: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: &tokens{},
+		SealSecret: func(_, _ string, v []byte) ([]byte, error) { return append([]byte("sealed:"), v...), nil },
+		Hash:       func(v []byte) string { return sum(string(v)) },
+		PublicURL:  public, Now: h.clock.now, Log: slog.New(slog.NewTextHandler(h.log, nil)),
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	var err error
+	if h.srv, err = dashboard.New(c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.srv.Close)
+	h.owner, h.admin, h.member = h.key("ada", action.RoleOwner), h.key("ben", action.RoleAdmin), h.key("cyd", action.RoleMember)
+	h.agent, h.other = h.session("s1"), h.session("s2")
+	_ = h.m.CreateConnector(t.Context(), action.Connector{ID: "c1", Organization: org, Name: "GitHub", Slug: "github", URL: "https://mcp.example.com/mcp", Enabled: true, Revision: 1})
+	return h
+}
+
+// key adds a person and returns an API key of theirs.
+func (h *house) key(name string, role action.Role) string {
+	_ = h.m.CreateUser(context.Background(), action.User{ID: "u-" + name, Organization: org, Name: name, Role: role, CreatedAt: h.clock.now()})
+	key := "spk_k-" + name + "_secret"
+	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: "k-" + name, Organization: org, Name: name, User: "u-" + name, Role: role}, sum(key))
+	return key
+}
+
+func (h *house) session(id string) string {
+	_, _ = h.m.CreateSession(context.Background(), action.Session{
+		ID: id, Organization: org, Kind: action.Interactive, Type: action.TypeCoding, Title: "Work on " + id, CreatedAt: h.clock.now(),
+	})
+	return "sps_" + id
+}
+
+// pending adds a held call of a session and returns its id.
+func (h *house) pending(session string) string {
+	out, err := h.gate.Call(context.Background(), action.Call{
+		Session: action.Session{ID: session, Organization: org}, Source: "connector:c1", Action: "create",
+		Params: json.RawMessage(`{"title":"Bug","n":9007199254740993,"password":"hunter2"}`),
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return out.Invocation.ID
+}
+
+// reply is an answer that was read.
+type reply struct {
+	*http.Response
+	body string
+}
+
+func (r reply) json(t *testing.T) map[string]any {
+	t.Helper()
+	var v map[string]any
+	d := json.NewDecoder(strings.NewReader(r.body))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("answer %d is no JSON object: %v\n%s", r.StatusCode, err, r.body)
+	}
+	return v
+}
+
+// do sends a request with a bearer credential, if any.
+func (h *house) do(credential, method, path, body string, headers ...string) reply {
+	h.t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r := httptest.NewRequestWithContext(h.t.Context(), method, path, reader)
+	r.Host = "gate.test:8787"
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if credential != "" {
+		r.Header.Set("Authorization", "Bearer "+credential)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+			continue
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.srv.Handler().ServeHTTP(w, r)
+	res := w.Result()
+	return reply{res, w.Body.String()}
+}
+
+// want sends a request and fails unless it is answered with the status.
+func (h *house) want(status int, credential, method, path, body string, headers ...string) reply {
+	h.t.Helper()
+	r := h.do(credential, method, path, body, headers...)
+	if r.StatusCode != status {
+		h.t.Fatalf("%s %s answered %d, want %d\n%s", method, path, r.StatusCode, status, r.body)
+	}
+	return r
+}
+
+// problem is want, of an error with the code.
+func (h *house) problem(status int, code, credential, method, path, body string, headers ...string) map[string]any {
+	h.t.Helper()
+	r := h.want(status, credential, method, path, body, headers...)
+	if ct := r.Header.Get("Content-Type"); ct != "application/problem+json" {
+		h.t.Errorf("%s %s: an error has Content-Type %q", method, path, ct)
+	}
+	p := r.json(h.t)
+	if p["code"] != code || p["detail"] == "" || p["status"] != json.Number(fmt.Sprint(status)) {
+		h.t.Errorf("%s %s: problem %v, want code %s", method, path, p, code)
+	}
+	return p
+}

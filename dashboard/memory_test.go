@@ -1,0 +1,397 @@
+package dashboard_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"sallyport/action"
+	"sallyport/dashboard"
+)
+
+// memory keeps everything that the server asks for in maps. It follows the
+// contracts of ports.go: what a real store refuses, it refuses.
+type memory struct {
+	mu          sync.Mutex
+	now         func() time.Time
+	sessions    []action.Session
+	secrets     map[string]action.Secret
+	sealed      map[string][]byte
+	connectors  []action.Connector
+	overrides   []action.Override
+	invocations []action.Invocation
+	users       []action.User
+	keys        []action.APIKey
+	keyHashes   map[string]string
+	links       map[string]dashboard.LoginLink
+	logins      map[string]action.Login // by hash of the cookie
+	loginKeys   map[string]string
+}
+
+func newMemory(now func() time.Time) *memory {
+	return &memory{
+		now: now, secrets: map[string]action.Secret{}, sealed: map[string][]byte{}, keyHashes: map[string]string{},
+		links: map[string]dashboard.LoginLink{}, logins: map[string]action.Login{}, loginKeys: map[string]string{},
+	}
+}
+
+func missing(what string) error {
+	return action.Errorf(action.ErrNotFound, what+"_not_found", "There is no such %s.", what)
+}
+
+func find[T any](what string, list []T, match func(T) bool) (*T, error) {
+	if i := slices.IndexFunc(list, match); i >= 0 {
+		return &list[i], nil
+	}
+	return nil, missing(what)
+}
+
+// page cuts a list, newest first, at an offset that stands for a cursor.
+func page[T any](list []T, q dashboard.Query) dashboard.Page[T] {
+	list = slices.Clone(list)
+	slices.Reverse(list)
+	from, _ := strconv.Atoi(q.Cursor)
+	to := min(from+q.Limit, len(list))
+	p := dashboard.Page[T]{Items: list[from:to], Total: len(list)}
+	if to < len(list) {
+		p.Next = strconv.Itoa(to)
+	}
+	return p
+}
+
+func (m *memory) CreateSession(_ context.Context, s action.Session) (action.Session, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sessions = append(m.sessions, s)
+	return s, nil
+}
+
+func (m *memory) Session(_ context.Context, id string) (action.Session, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := find("session", m.sessions, func(s action.Session) bool { return s.ID == id })
+	if err != nil {
+		return action.Session{}, err
+	}
+	return *s, nil
+}
+
+func (m *memory) ListSessions(_ context.Context, organization string, q dashboard.Query) (dashboard.Page[action.Session], error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return page(slices.DeleteFunc(slices.Clone(m.sessions), func(s action.Session) bool { return s.Organization != organization }), q), nil
+}
+
+func (m *memory) RevokeSession(_ context.Context, organization, id string) ([]action.Invocation, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := find("session", m.sessions, func(s action.Session) bool { return s.ID == id && s.Organization == organization })
+	if err != nil {
+		return nil, err
+	}
+	now := m.now()
+	s.RevokedAt = &now
+	var withdrew []action.Invocation
+	for i, inv := range m.invocations {
+		if inv.Session == id && inv.Status == action.StatusPending {
+			m.invocations[i].Status, m.invocations[i].DeniedReason = action.StatusDenied, action.DeniedWithdrawn
+			withdrew = append(withdrew, m.invocations[i])
+		}
+	}
+	return withdrew, nil
+}
+
+func (m *memory) PutSecret(_ context.Context, s action.Secret, sealed []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.secrets[s.Key], m.sealed[s.Key] = s, sealed
+	return nil
+}
+
+func (m *memory) ListSecrets(_ context.Context, organization string) (list []action.Secret, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.secrets {
+		if s.Organization == organization {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+func (m *memory) DeleteSecret(_ context.Context, _, key string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.secrets[key]; !ok {
+		return missing("secret")
+	}
+	for _, c := range m.connectors {
+		if c.Secret == key {
+			return action.Errorf(action.ErrConflict, "secret_in_use", "The connector %s uses it.", c.Name)
+		}
+	}
+	delete(m.secrets, key)
+	return nil
+}
+
+func (m *memory) CreateConnector(_ context.Context, c action.Connector) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, other := range m.connectors {
+		if other.Slug == c.Slug || other.Name == c.Name {
+			return action.Errorf(action.ErrConflict, "taken", "The slug or name is taken; choose another.")
+		}
+	}
+	m.connectors = append(m.connectors, c)
+	return nil
+}
+
+func (m *memory) ListConnectors(_ context.Context, organization string) ([]action.Connector, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(m.connectors), func(c action.Connector) bool { return c.Organization != organization }), nil
+}
+
+func (m *memory) UpdateConnector(_ context.Context, c action.Connector) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row, err := find("connector", m.connectors, func(o action.Connector) bool { return o.ID == c.ID })
+	if err != nil {
+		return err
+	}
+	*row = c
+	return nil
+}
+
+func (m *memory) DeleteConnector(_ context.Context, _, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.connectors = slices.DeleteFunc(m.connectors, func(c action.Connector) bool { return c.ID == id })
+	return nil
+}
+
+// State and Probe: every connector lists what the harness' catalog does.
+func (m *memory) State(_ context.Context, c action.Connector) dashboard.ConnectorState {
+	return dashboard.ConnectorState{Tools: actionsOf(c.Source()), Warnings: []string{"1 tool was dropped"}, FetchedAt: m.now()}
+}
+
+func (m *memory) Probe(ctx context.Context, c action.Connector) (dashboard.ConnectorState, error) {
+	if c.URL == "http://down.example/mcp" {
+		return dashboard.ConnectorState{Error: "The server did not answer."}, nil
+	}
+	return m.State(ctx, c), nil
+}
+
+func (m *memory) PutOverride(_ context.Context, o action.Override) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.overrides = slices.DeleteFunc(m.overrides, func(x action.Override) bool { return x.Key == o.Key && x.Automation == o.Automation })
+	m.overrides = append(m.overrides, o)
+	return nil
+}
+
+func (m *memory) DeleteOverride(_ context.Context, _, automation string, key action.Key) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := len(m.overrides)
+	m.overrides = slices.DeleteFunc(m.overrides, func(x action.Override) bool { return x.Key == key && x.Automation == automation })
+	if len(m.overrides) == before {
+		return missing("override")
+	}
+	return nil
+}
+
+func (m *memory) ListOverrides(context.Context, string) ([]action.Override, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.overrides), nil
+}
+
+func (m *memory) Invocation(_ context.Context, organization, id string) (action.Invocation, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	inv, err := find("invocation", m.invocations, func(inv action.Invocation) bool { return inv.ID == id && inv.Organization == organization })
+	if err != nil {
+		return action.Invocation{}, err
+	}
+	return *inv, nil
+}
+
+func (m *memory) ListInvocations(_ context.Context, f dashboard.InvocationFilter) (dashboard.Page[action.Invocation], error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := slices.DeleteFunc(slices.Clone(m.invocations), func(inv action.Invocation) bool {
+		return inv.Organization != f.Organization || (f.Status != "" && inv.Status != f.Status) || (f.Session != "" && inv.Session != f.Session) ||
+			(f.Source != "" && inv.Source != f.Source) || (f.Action != "" && inv.Action != f.Action)
+	})
+	return page(list, f.Query), nil
+}
+
+func (m *memory) CreateUser(_ context.Context, u action.User) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.users = append(m.users, u)
+	return nil
+}
+
+func (m *memory) User(_ context.Context, organization, id string) (action.User, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u, err := find("user", m.users, func(u action.User) bool { return u.ID == id && u.Organization == organization })
+	if err != nil {
+		return action.User{}, err
+	}
+	return *u, nil
+}
+
+func (m *memory) ListUsers(context.Context, string) ([]action.User, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.users), nil
+}
+
+func (m *memory) lastOwnerLocked(id string) error {
+	others := 0
+	for _, u := range m.users {
+		if u.Role == action.RoleOwner && u.ID != id {
+			others++
+		}
+	}
+	if others == 0 {
+		return action.Errorf(action.ErrConflict, "last_owner", "The last owner stays one; make another owner first.")
+	}
+	return nil
+}
+
+func (m *memory) SetUserRole(_ context.Context, _, id string, role action.Role) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u, err := find("user", m.users, func(u action.User) bool { return u.ID == id })
+	if err != nil {
+		return err
+	}
+	if u.Role == action.RoleOwner && role != action.RoleOwner {
+		if err := m.lastOwnerLocked(id); err != nil {
+			return err
+		}
+	}
+	u.Role = role
+	return nil
+}
+
+func (m *memory) DeleteUser(_ context.Context, _, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u, err := find("user", m.users, func(u action.User) bool { return u.ID == id })
+	if err != nil {
+		return err
+	}
+	if u.Role == action.RoleOwner {
+		if err := m.lastOwnerLocked(id); err != nil {
+			return err
+		}
+	}
+	m.users = slices.DeleteFunc(m.users, func(u action.User) bool { return u.ID == id })
+	return nil
+}
+
+func (m *memory) CreateAPIKey(_ context.Context, k action.APIKey, hash string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keys, m.keyHashes[k.ID] = append(m.keys, k), hash
+	return nil
+}
+
+func (m *memory) APIKey(_ context.Context, id string) (action.APIKey, string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k, err := find("key", m.keys, func(k action.APIKey) bool { return k.ID == id })
+	if err != nil {
+		return action.APIKey{}, "", err
+	}
+	return *k, m.keyHashes[id], nil
+}
+
+func (m *memory) ListAPIKeys(context.Context, string) ([]action.APIKey, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.keys), nil
+}
+
+func (m *memory) RevokeAPIKey(_ context.Context, _, id string, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k, err := find("key", m.keys, func(k action.APIKey) bool { return k.ID == id })
+	if err != nil {
+		return err
+	}
+	k.RevokedAt = &now
+	return nil
+}
+
+func (m *memory) CreateLoginLink(_ context.Context, l dashboard.LoginLink) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.links[l.CodeHash] = l
+	return nil
+}
+
+func (m *memory) RedeemLoginLink(_ context.Context, codeHash, cookieHash string, l action.Login, now time.Time) (action.Login, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	link, ok := m.links[codeHash]
+	delete(m.links, codeHash)
+	if !ok || !now.Before(link.ExpiresAt) {
+		return action.Login{}, action.Errorf(action.ErrUnauthenticated, "login_link_spent", "This sign-in link was used or is over; ask for a new one.")
+	}
+	l.Organization, l.User = link.Organization, link.User
+	m.logins[cookieHash], m.loginKeys[cookieHash] = l, link.KeyHash
+	return l, nil
+}
+
+func (m *memory) Login(_ context.Context, cookieHash string) (action.Login, string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l, ok := m.logins[cookieHash]
+	if !ok {
+		return action.Login{}, "", missing("login")
+	}
+	return l, m.loginKeys[cookieHash], nil
+}
+
+func (m *memory) TouchLogin(_ context.Context, id string, seen time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for hash, l := range m.logins {
+		if l.ID == id {
+			l.SeenAt = seen
+			m.logins[hash] = l
+		}
+	}
+	return nil
+}
+
+func (m *memory) DeleteLogin(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for hash, l := range m.logins {
+		if l.ID == id {
+			delete(m.logins, hash)
+		}
+	}
+	return nil
+}
+
+// add writes an invocation and returns its id.
+func (m *memory) add(inv action.Invocation) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if inv.ID == "" {
+		inv.ID = fmt.Sprintf("inv-%d", len(m.invocations)+1)
+	}
+	m.invocations = append(m.invocations, inv)
+	return inv.ID
+}
