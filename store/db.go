@@ -96,7 +96,10 @@ func (db *DB) open(ctx context.Context, c Config) error {
 	if err := db.write.prepare(ctx); err != nil {
 		return err
 	}
-	db.stmts, err = prepareStatements(ctx, w, db.read)
+	if db.stmts, err = prepareStatements(ctx, w, db.read); err != nil {
+		return err
+	}
+	_, err = db.EnsureOrganization(ctx, DefaultOrganization, "Default")
 	return err
 }
 

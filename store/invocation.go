@@ -21,6 +21,7 @@ type invocationRow struct {
 	Organization  string `bun:"organization_id"`
 	Session       string `bun:"session_id"`
 	Status        string `bun:"status"`
+	Answered      bool   `bun:"answered"`
 	CreatedAt     stamp  `bun:"created_at"`
 	ExpiresAt     stamp  `bun:"expires_at"`
 	ApprovedAt    stamp  `bun:"approved_at"`
@@ -58,7 +59,7 @@ type invocationRow struct {
 // them.
 var (
 	shown = []string{
-		"id", "organization_id", "session_id", "status", "created_at", "expires_at", "approved_at", "started_at",
+		"id", "organization_id", "session_id", "status", "answered", "created_at", "expires_at", "approved_at", "started_at",
 		"completed_at", "pickup_until", "delivered_at", "duration_ms", "policy_version", "source_id", "action",
 		"params_hash", "tool_hash", "revision", "risk", "mode", "mode_source", "executor", "approved_by",
 		"denied_reason", "error_code", "source_name", "denied_note", "error_message", "decision", "params", "result",
@@ -72,7 +73,7 @@ var (
 // len(shown) of them are those of shown.
 func (r *invocationRow) fields() []any {
 	return []any{
-		&r.ID, &r.Organization, &r.Session, &r.Status, &r.CreatedAt, &r.ExpiresAt, &r.ApprovedAt, &r.StartedAt,
+		&r.ID, &r.Organization, &r.Session, &r.Status, &r.Answered, &r.CreatedAt, &r.ExpiresAt, &r.ApprovedAt, &r.StartedAt,
 		&r.CompletedAt, &r.PickupUntil, &r.DeliveredAt, &r.DurationMS, &r.PolicyVersion, &r.Source, &r.Action,
 		&r.ParamsHash, &r.ToolHash, &r.Revision, &r.Risk, &r.Mode, &r.ModeSource, &r.Executor, &r.ApprovedBy,
 		&r.DeniedReason, &r.ErrorCode, &r.SourceName, &r.DeniedNote, &r.ErrorMessage, &r.Decision, &r.Params, &r.Result,
@@ -125,7 +126,7 @@ func (r *invocationRow) record() (action.Record, error) {
 	inv, err := r.invocation()
 	return action.Record{
 		Invocation: inv, SealedParams: r.SealedParams, SealedResult: r.SealedResult,
-		Executor: string(r.Executor), Delivered: !r.DeliveredAt.t.IsZero(),
+		Executor: string(r.Executor), Delivered: !r.DeliveredAt.t.IsZero(), Answered: r.Answered,
 	}, err
 }
 

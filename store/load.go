@@ -27,6 +27,12 @@ func (db *DB) Load(ctx context.Context, organization, id string) (action.Record,
 	return row.record()
 }
 
+// Invocation returns one row as people see it.
+func (db *DB) Invocation(ctx context.Context, organization, id string) (action.Invocation, error) {
+	rec, err := db.Load(ctx, organization, id)
+	return rec.Invocation, err
+}
+
 // inTx reads one row within the transaction.
 func (db *DB) inTx(ctx context.Context, tx bun.Tx, organization, id string) (*invocationRow, error) {
 	return loadRow(ctx, tx.StmtContext(ctx, db.stmts.one), organization, id)

@@ -12,6 +12,9 @@ import (
 	"sallyport/action"
 )
 
+// DefaultOrganization is the id of the one that is there from the start.
+const DefaultOrganization = "default"
+
 // Organization is the tenant to which every other row belongs.
 type Organization struct {
 	ID            string    `json:"id"`
@@ -52,12 +55,16 @@ func (db *DB) Organization(ctx context.Context, id string) (Organization, error)
 	r := &organizationRow{ID: id}
 	err := db.read.NewSelect().Model(r).WherePK().Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Organization{}, action.Errorf(action.ErrNotFound, "organization_not_found", "There is no such organization.")
+		return Organization{}, noOrganization()
 	}
 	if err != nil {
 		return Organization{}, fmt.Errorf("reading organization %s: %w", id, err)
 	}
 	return r.organization(), nil
+}
+
+func noOrganization() error {
+	return action.Errorf(action.ErrNotFound, "organization_not_found", "There is no such organization.")
 }
 
 // policyMoved counts a change of policy: whatever was decided before it is
@@ -66,7 +73,7 @@ func policyMoved(ctx context.Context, tx bun.Tx, organization string) (version i
 	err = tx.NewUpdate().Table("organizations").Set("policy_version = policy_version + 1").
 		Where("id = ?", organization).Returning("policy_version").Scan(ctx, &version)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, action.Errorf(action.ErrNotFound, "organization_not_found", "There is no such organization.")
+		return 0, noOrganization()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("counting a change of policy: %w", err)

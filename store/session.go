@@ -109,6 +109,49 @@ func noSession() error {
 	return action.Errorf(action.ErrNotFound, "session_not_found", "There is no such session.")
 }
 
+// SessionFilter says which sessions are wanted.
+type SessionFilter struct {
+	Organization string
+	Automation   string // empty: any
+	Live         bool   // only those whose token is good now
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: from the newest
+}
+
+// ListSessions returns a page of sessions, newest first.
+func (db *DB) ListSessions(ctx context.Context, f SessionFilter) (Page[action.Session], error) {
+	after, err := parseCursor(f.Cursor)
+	if err != nil {
+		return Page[action.Session]{}, err
+	}
+	now := at(db.now())
+	match := func(q *bun.SelectQuery) *bun.SelectQuery {
+		q = q.Where("organization_id = ?", f.Organization)
+		if f.Automation != "" {
+			q = q.Where("automation_id = ?", f.Automation)
+		}
+		if f.Live {
+			q = q.Where("revoked_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", now)
+		}
+		return q
+	}
+	limit := pageSize(f.Limit)
+	var rows []sessionRow
+	err = newestFirst(match(db.read.NewSelect().Model(&rows)), after, limit).Scan(ctx)
+	if err != nil {
+		return Page[action.Session]{}, fmt.Errorf("listing sessions: %w", err)
+	}
+	total, capped, err := countUpTo(ctx, match(db.read.NewSelect().Table("sessions")))
+	if err != nil {
+		return Page[action.Session]{}, fmt.Errorf("counting sessions: %w", err)
+	}
+	list := make([]action.Session, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].session())
+	}
+	return newPage(list, limit, total, capped, func(s action.Session) cursor { return cursor{at(s.CreatedAt), s.ID} }), nil
+}
+
 // RevokeSession ends a session for good and withdraws its pending invocations,
 // which are returned. A second time changes nothing.
 func (db *DB) RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error) {
@@ -120,8 +163,10 @@ func (db *DB) RevokeSession(ctx context.Context, organization, id string) (withd
 		if err != nil {
 			return fmt.Errorf("revoking session %s: %w", id, err)
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, noSession())
+		if n, err := res.RowsAffected(); err != nil {
+			return err
+		} else if n == 0 {
+			return noSession()
 		}
 		var rows []invocationRow
 		err = withdrawn(tx.NewUpdate().Table("invocations"), now).

@@ -15,7 +15,7 @@ import (
 // form ?1.
 type statements struct {
 	check, insert, finish, delivered, one *sql.Stmt // of the writer
-	load                                  *sql.Stmt // of the readers
+	load, overrides, version              *sql.Stmt // of the readers
 }
 
 func prepareStatements(ctx context.Context, w, r *bun.DB) (*statements, error) {
@@ -31,6 +31,8 @@ func prepareStatements(ctx context.Context, w, r *bun.DB) (*statements, error) {
 		{&s.delivered, w, deliveredSQL},
 		{&s.one, w, loadSQL},
 		{&s.load, r, loadSQL},
+		{&s.overrides, r, overridesSQL},
+		{&s.version, r, versionSQL},
 	} {
 		var err error
 		if *p.stmt, err = p.db.DB.PrepareContext(ctx, p.text); err != nil {
@@ -42,7 +44,7 @@ func prepareStatements(ctx context.Context, w, r *bun.DB) (*statements, error) {
 
 func (s *statements) close() error {
 	var errs []error
-	for _, stmt := range []*sql.Stmt{s.check, s.insert, s.finish, s.delivered, s.one, s.load} {
+	for _, stmt := range []*sql.Stmt{s.check, s.insert, s.finish, s.delivered, s.one, s.load, s.overrides, s.version} {
 		if stmt != nil {
 			errs = append(errs, stmt.Close())
 		}

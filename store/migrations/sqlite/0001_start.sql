@@ -25,7 +25,7 @@ CREATE TABLE api_keys (
   user_id         TEXT NOT NULL,
   name            TEXT NOT NULL,
   role            TEXT NOT NULL CHECK (role IN ('owner', 'admin', 'member')),
-  hash            BLOB NOT NULL CHECK (length(hash) >= 16),
+  hash            TEXT NOT NULL CHECK (length(hash) >= 16),
   created_at      TEXT NOT NULL CHECK (length(created_at) = 27),
   revoked_at      TEXT,
   FOREIGN KEY (organization_id, user_id) REFERENCES users (organization_id, id) ON DELETE CASCADE
@@ -33,8 +33,8 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_user ON api_keys (organization_id, user_id);
 
 CREATE TABLE login_links (
-  code_hash       BLOB NOT NULL PRIMARY KEY CHECK (length(code_hash) >= 16),
-  page_hash       BLOB NOT NULL CHECK (length(page_hash) >= 16),
+  code_hash       TEXT NOT NULL PRIMARY KEY CHECK (length(code_hash) >= 16),
+  key_hash        TEXT NOT NULL CHECK (length(key_hash) >= 16),
   organization_id TEXT NOT NULL,
   user_id         TEXT NOT NULL,
   created_at      TEXT NOT NULL CHECK (length(created_at) = 27),
@@ -47,8 +47,8 @@ CREATE INDEX login_links_expiry ON login_links (expires_at);
 
 CREATE TABLE logins (
   id              TEXT NOT NULL PRIMARY KEY CHECK (id <> ''),
-  cookie_hash     BLOB NOT NULL UNIQUE CHECK (length(cookie_hash) >= 16),
-  page_hash       BLOB NOT NULL CHECK (length(page_hash) >= 16),
+  cookie_hash     TEXT NOT NULL UNIQUE CHECK (length(cookie_hash) >= 16),
+  key_hash        TEXT NOT NULL CHECK (length(key_hash) >= 16),
   organization_id TEXT NOT NULL,
   user_id         TEXT NOT NULL,
   created_at      TEXT NOT NULL CHECK (length(created_at) = 27),

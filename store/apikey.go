@@ -1,0 +1,127 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+type apiKeyRow struct {
+	bun.BaseModel `bun:"table:api_keys,alias:k"`
+
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	User         string `bun:"user_id"`
+	Name         string `bun:"name"`
+	Role         string `bun:"role"`
+	Hash         string `bun:"hash"`
+	CreatedAt    stamp  `bun:"created_at"`
+	RevokedAt    stamp  `bun:"revoked_at"`
+
+	UserRole string `bun:"user_role,scanonly"`
+}
+
+// key returns the row with the role that counts: the key's own, or its user's
+// when that has become less.
+func (r *apiKeyRow) key() action.APIKey {
+	k := action.APIKey{
+		ID: r.ID, Organization: r.Organization, Name: r.Name, User: r.User, Role: action.Role(r.Role),
+		CreatedAt: r.CreatedAt.t, RevokedAt: r.RevokedAt.ptr(),
+	}
+	if rank(action.Role(r.UserRole)) < rank(k.Role) {
+		k.Role = action.Role(r.UserRole)
+	}
+	return k
+}
+
+func rank(r action.Role) int {
+	switch r {
+	case action.RoleOwner:
+		return 3
+	case action.RoleAdmin:
+		return 2
+	case action.RoleMember:
+		return 1
+	}
+	return 0
+}
+
+// CreateAPIKey writes a key's row with the hash of the key.
+func (db *DB) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) error {
+	if k.ID == "" || hash == "" {
+		return errors.New("an API key needs an id and a hash")
+	}
+	if !k.Role.Valid() {
+		return invalid("/role", "A role is owner, admin or member.")
+	}
+	r := &apiKeyRow{
+		ID: k.ID, Organization: k.Organization, User: k.User, Name: k.Name, Role: string(k.Role), Hash: hash,
+		CreatedAt: at(k.CreatedAt).or(at(db.now())),
+	}
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return fmt.Errorf("writing API key %s: %w", k.ID, err)
+		}
+		return nil
+	})
+}
+
+func (db *DB) apiKeys(rows any) *bun.SelectQuery {
+	return db.read.NewSelect().Model(rows).ColumnExpr("k.*, u.role AS user_role").
+		Join("JOIN users AS u ON u.organization_id = k.organization_id AND u.id = k.user_id")
+}
+
+// APIKey returns a key's row, revoked or not, with the hash to compare;
+// ErrNotFound. It is found by its id alone: who presents it knows no more.
+func (db *DB) APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error) {
+	r := &apiKeyRow{}
+	err = db.apiKeys(r).Where("k.id = ?", id).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return k, "", noAPIKey()
+	}
+	if err != nil {
+		return k, "", fmt.Errorf("reading API key %s: %w", id, err)
+	}
+	return r.key(), r.Hash, nil
+}
+
+func noAPIKey() error {
+	return action.Errorf(action.ErrNotFound, "api_key_not_found", "There is no such API key.")
+}
+
+// ListAPIKeys returns the organization's keys, newest first.
+func (db *DB) ListAPIKeys(ctx context.Context, organization string) ([]action.APIKey, error) {
+	var rows []apiKeyRow
+	err := db.apiKeys(&rows).Where("k.organization_id = ?", organization).OrderExpr("k.created_at DESC, k.id DESC").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing API keys: %w", err)
+	}
+	list := make([]action.APIKey, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].key())
+	}
+	return list, nil
+}
+
+// RevokeAPIKey ends a key for good; ErrNotFound. A second time changes nothing.
+func (db *DB) RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		res, err := tx.NewUpdate().Table("api_keys").Set("revoked_at = coalesce(revoked_at, ?)", at(now)).
+			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("revoking API key %s: %w", id, err)
+		}
+		if n, err := res.RowsAffected(); err != nil {
+			return err
+		} else if n == 0 {
+			return noAPIKey()
+		}
+		return nil
+	})
+}

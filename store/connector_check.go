@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// checkConnector refuses what would not be unique, or would send a secret
+// where it does not belong.
+func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, others []connectorRow) error {
+	if strings.TrimSpace(r.Name) == "" {
+		return invalid("/name", "A connector needs a name.")
+	}
+	if err := db.checkSlug(r.Slug); err != nil {
+		return err
+	}
+	if r.DefaultRisk != "" && !action.Risk(r.DefaultRisk).Valid() {
+		return invalid("/default_risk", "A risk is read, write or danger.")
+	}
+	if !absolute(r.URL) {
+		return invalid("/url", "A connector needs an absolute http or https URL without user and fragment.")
+	}
+	if err := r.checkUnique(others); err != nil {
+		return err
+	}
+	return checkBinding(ctx, tx, r)
+}
+
+func (db *DB) checkSlug(slug string) error {
+	if len(slug) > 16 || strings.Trim(slug, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return invalid("/slug", "A slug has 1 to 16 lower-case letters, digits and dashes; one connector may have none.")
+	}
+	if slug != "" && slices.Contains(db.reserved, slug) {
+		return invalid("/slug", fmt.Sprintf("The slug %q is reserved for the gateway; choose another.", slug))
+	}
+	return nil
+}
+
+func absolute(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
+}
+
+// checkUnique keeps names and slugs apart, also from each other: policy may
+// name a connector by either.
+func (r *connectorRow) checkUnique(others []connectorRow) error {
+	for i := range others {
+		o := &others[i]
+		switch {
+		case o.ID == r.ID:
+		case r.Slug == o.Slug && r.Slug == "":
+			return connectorTaken("/slug", "The connector %q has the empty slug already, and only one may; choose a slug.", o.Name)
+		case o.called(r.Name):
+			return connectorTaken("/name", "The connector %q has this name already; choose another.", o.Name)
+		case r.Slug != "" && o.called(r.Slug):
+			return connectorTaken("/slug", "The connector %q has this slug already; choose another.", o.Name)
+		}
+	}
+	return nil
+}
+
+func connectorTaken(field, format, name string) error {
+	e := action.Errorf(action.ErrConflict, "connector_exists", format, name)
+	e.Field = field
+	return e
+}
+
+// checkBinding keeps a secret to its host.
+func checkBinding(ctx context.Context, tx bun.Tx, r *connectorRow) error {
+	if r.Secret == "" {
+		return nil
+	}
+	var host string
+	err := tx.NewSelect().Table("secrets").Column("host").
+		Where("organization_id = ?", r.Organization).Where("key = ?", r.Secret).Scan(ctx, &host)
+	if errors.Is(err, sql.ErrNoRows) {
+		return invalid("/secret", fmt.Sprintf("There is no secret %q; set it first, for the host of the URL.", r.Secret))
+	}
+	if err != nil {
+		return fmt.Errorf("reading secret %s: %w", r.Secret, err)
+	}
+	if !sameHost(host, r.URL) {
+		return invalid("/secret", fmt.Sprintf("The secret %q is bound to %s and cannot be sent to another host.", r.Secret, host))
+	}
+	return nil
+}
+
+// sameHost reports whether host, with or without its scheme's usual port, is
+// the one that the URL names.
+func sameHost(host, text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	usual := func(h string) string { return strings.TrimSuffix(strings.ToLower(h), port) }
+	return host != "" && usual(host) == usual(u.Host)
+}

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// linkLife bounds a sign-in link, whatever its maker asks.
+const linkLife = 10 * time.Minute
+
+// touchEvery is how often a login in use is noted.
+const touchEvery = time.Minute
+
+// LoginLink is a one-time sign-in link. Only hashes are stored: of its code,
+// which is redeemed, and of the page's key, which the login inherits.
+type LoginLink struct {
+	Organization string
+	User         string
+	CodeHash     string
+	KeyHash      string
+	ExpiresAt    time.Time // at most ten minutes from now
+}
+
+type linkRow struct {
+	bun.BaseModel `bun:"table:login_links"`
+
+	CodeHash     string `bun:"code_hash,pk"`
+	KeyHash      string `bun:"key_hash"`
+	Organization string `bun:"organization_id"`
+	User         string `bun:"user_id"`
+	CreatedAt    stamp  `bun:"created_at"`
+	ExpiresAt    stamp  `bun:"expires_at"`
+	UsedAt       stamp  `bun:"used_at"`
+}
+
+type loginRow struct {
+	bun.BaseModel `bun:"table:logins"`
+
+	ID           string `bun:"id,pk"`
+	CookieHash   string `bun:"cookie_hash"`
+	KeyHash      string `bun:"key_hash"`
+	Organization string `bun:"organization_id"`
+	User         string `bun:"user_id"`
+	CreatedAt    stamp  `bun:"created_at"`
+	SeenAt       stamp  `bun:"seen_at"`
+	ExpiresAt    stamp  `bun:"expires_at"`
+}
+
+func (r *loginRow) login() action.Login {
+	return action.Login{
+		ID: r.ID, Organization: r.Organization, User: r.User,
+		CreatedAt: r.CreatedAt.t, SeenAt: r.SeenAt.t, ExpiresAt: r.ExpiresAt.t,
+	}
+}
+
+// CreateLoginLink writes a link, and forgets links and logins that are over.
+func (db *DB) CreateLoginLink(ctx context.Context, l LoginLink) error {
+	now := db.now()
+	if latest := now.Add(linkLife); l.ExpiresAt.IsZero() || l.ExpiresAt.After(latest) {
+		l.ExpiresAt = latest
+	}
+	r := &linkRow{
+		CodeHash: l.CodeHash, KeyHash: l.KeyHash, Organization: l.Organization, User: l.User,
+		CreatedAt: at(now), ExpiresAt: at(l.ExpiresAt),
+	}
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		for _, table := range []string{"login_links", "logins"} {
+			if _, err := tx.NewDelete().Table(table).Where("expires_at < ?", at(now)).Exec(ctx); err != nil {
+				return fmt.Errorf("forgetting old %s: %w", table, err)
+			}
+		}
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return fmt.Errorf("writing a sign-in link: %w", err)
+		}
+		return nil
+	})
+}
+
+// RedeemLoginLink uses the link of the code up and writes the login of the
+// cookie, with the organization, the user and the key of the link.
+// ErrUnauthenticated when there is no such link, or it was used, or is over.
+func (db *DB) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, l action.Login, now time.Time) (action.Login, error) {
+	if l.ID == "" || cookieHash == "" || !l.ExpiresAt.After(now) {
+		return action.Login{}, errors.New("a login needs an id, a cookie and an end")
+	}
+	r := &loginRow{
+		ID: l.ID, CookieHash: cookieHash, CreatedAt: at(l.CreatedAt).or(at(now)), SeenAt: at(l.SeenAt).or(at(now)), ExpiresAt: at(l.ExpiresAt),
+	}
+	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := tx.NewUpdate().Table("login_links").Set("used_at = ?", at(now)).
+			Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", at(now)).
+			Returning("organization_id, user_id, key_hash").Scan(ctx, &r.Organization, &r.User, &r.KeyHash)
+		if errors.Is(err, sql.ErrNoRows) {
+			return action.Errorf(action.ErrUnauthenticated, "login_link_over", "This sign-in link was used or is over; ask for a new one.")
+		}
+		if err != nil {
+			return fmt.Errorf("redeeming a sign-in link: %w", err)
+		}
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return fmt.Errorf("writing a login: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return action.Login{}, err
+	}
+	return r.login(), nil
+}
+
+// Login returns the login of a cookie, with the hash of its page's key;
+// ErrNotFound, also when it is over or was not used for too long.
+func (db *DB) Login(ctx context.Context, cookieHash string) (l action.Login, keyHash string, err error) {
+	r := &loginRow{}
+	now := db.now()
+	err = db.read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash).
+		Where("expires_at > ?", at(now)).Where("seen_at > ?", at(now.Add(-db.loginIdle))).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return l, "", action.Errorf(action.ErrNotFound, "login_not_found", "This sign-in has ended; ask for a new sign-in link.")
+	}
+	if err != nil {
+		return l, "", fmt.Errorf("reading a login: %w", err)
+	}
+	return r.login(), r.KeyHash, nil
+}
+
+// TouchLogin notes that a login is in use, at most once a minute. It is
+// queued.
+func (db *DB) TouchLogin(ctx context.Context, id string, seen time.Time) error {
+	return db.write.enqueue(ctx, &job{row: id, single: true, run: func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewUpdate().Table("logins").Set("seen_at = ?", at(seen)).
+			Where("id = ?", id).Where("seen_at <= ?", at(seen.Add(-touchEvery))).Exec(ctx)
+		return err
+	}})
+}
+
+// DeleteLogin signs out. A second time changes nothing.
+func (db *DB) DeleteLogin(ctx context.Context, id string) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewDelete().Table("logins").Where("id = ?", id).Exec(ctx)
+		return err
+	})
+}
+
+// DeleteLogins signs a user out everywhere.
+func (db *DB) DeleteLogins(ctx context.Context, organization, user string) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewDelete().Table("logins").Where("organization_id = ?", organization).Where("user_id = ?", user).Exec(ctx)
+		return err
+	})
+}

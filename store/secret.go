@@ -1,0 +1,134 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+type secretRow struct {
+	bun.BaseModel `bun:"table:secrets"`
+
+	Organization string `bun:"organization_id,pk"`
+	Key          string `bun:"key,pk"`
+	Host         string `bun:"host"`
+	Sealed       []byte `bun:"sealed"`
+	UpdatedBy    string `bun:"updated_by"`
+	CreatedAt    stamp  `bun:"created_at"`
+	UpdatedAt    stamp  `bun:"updated_at"`
+}
+
+func (r *secretRow) secret() action.Secret {
+	return action.Secret{
+		Organization: r.Organization, Key: r.Key, Host: r.Host, UpdatedBy: r.UpdatedBy,
+		CreatedAt: r.CreatedAt.t, UpdatedAt: r.UpdatedAt.t,
+	}
+}
+
+// PutSecret writes a sealed secret, or replaces it. Its host cannot change
+// while a connector sends it to the old one (ErrConflict).
+func (db *DB) PutSecret(ctx context.Context, s action.Secret, sealed []byte) error {
+	if s.Key == "" {
+		return invalid("/key", "A secret needs a key.")
+	}
+	if s.Host == "" || strings.ContainsAny(s.Host, "/?#@ ") {
+		return invalid("/host", "A secret needs the one host that may receive it, such as api.example.com or 127.0.0.1:9000.")
+	}
+	now := at(db.now())
+	r := &secretRow{
+		Organization: s.Organization, Key: s.Key, Host: strings.ToLower(s.Host), Sealed: sealed, UpdatedBy: s.UpdatedBy,
+		CreatedAt: at(s.CreatedAt).or(now), UpdatedAt: at(s.UpdatedAt).or(now),
+	}
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		users, err := connectorsOfSecret(ctx, tx, s.Organization, s.Key)
+		if err != nil {
+			return err
+		}
+		for _, c := range users {
+			if !sameHost(r.Host, c.URL) {
+				return action.Errorf(action.ErrConflict, "secret_in_use",
+					"The connector %q sends this secret to another host than %s; change the connector first.", c.Name, r.Host)
+			}
+		}
+		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, key) DO UPDATE").
+			Set("host = EXCLUDED.host, sealed = EXCLUDED.sealed, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").
+			Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("writing secret %s: %w", s.Key, err)
+		}
+		return nil
+	})
+}
+
+// SecretValue returns a secret with its sealed value; ErrNotFound.
+func (db *DB) SecretValue(ctx context.Context, organization, key string) (action.Secret, []byte, error) {
+	r := &secretRow{Organization: organization, Key: key}
+	err := db.read.NewSelect().Model(r).WherePK().Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return action.Secret{}, nil, noSecret(key)
+	}
+	if err != nil {
+		return action.Secret{}, nil, fmt.Errorf("reading secret %s: %w", key, err)
+	}
+	return r.secret(), r.Sealed, nil
+}
+
+// ListSecrets returns what people may know of the organization's secrets.
+func (db *DB) ListSecrets(ctx context.Context, organization string) ([]action.Secret, error) {
+	var rows []secretRow
+	err := db.read.NewSelect().Model(&rows).ExcludeColumn("sealed").
+		Where("organization_id = ?", organization).Order("key").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing secrets: %w", err)
+	}
+	list := make([]action.Secret, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].secret())
+	}
+	return list, nil
+}
+
+// DeleteSecret removes a secret; ErrNotFound, or ErrConflict while a connector
+// uses it.
+func (db *DB) DeleteSecret(ctx context.Context, organization, key string) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		users, err := connectorsOfSecret(ctx, tx, organization, key)
+		if err != nil {
+			return err
+		}
+		if len(users) > 0 {
+			return action.Errorf(action.ErrConflict, "secret_in_use",
+				"The connector %q uses this secret; change or remove the connector first.", users[0].Name)
+		}
+		res, err := tx.NewDelete().Model(&secretRow{Organization: organization, Key: key}).WherePK().Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("deleting secret %s: %w", key, err)
+		}
+		if n, err := res.RowsAffected(); err != nil {
+			return err
+		} else if n == 0 {
+			return noSecret(key)
+		}
+		return nil
+	})
+}
+
+func noSecret(key string) error {
+	return action.Errorf(action.ErrNotFound, "secret_not_found", "There is no secret %q.", key)
+}
+
+func connectorsOfSecret(ctx context.Context, tx bun.Tx, organization, key string) ([]connectorRow, error) {
+	var rows []connectorRow
+	err := tx.NewSelect().Model(&rows).
+		Where("organization_id = ?", organization).Where("secret_key = ?", key).Order("name").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for connectors with secret %s: %w", key, err)
+	}
+	return rows, nil
+}

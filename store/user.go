@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+type userRow struct {
+	bun.BaseModel `bun:"table:users"`
+
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	Name         string `bun:"name"`
+	Role         string `bun:"role"`
+	CreatedAt    stamp  `bun:"created_at"`
+}
+
+func (r *userRow) user() action.User {
+	return action.User{ID: r.ID, Organization: r.Organization, Name: r.Name, Role: action.Role(r.Role), CreatedAt: r.CreatedAt.t}
+}
+
+// CreateUser writes a person; ErrConflict when the name is taken.
+func (db *DB) CreateUser(ctx context.Context, u action.User) error {
+	switch {
+	case u.ID == "":
+		return errors.New("a user needs an id")
+	case u.Name == "":
+		return invalid("/name", "A user needs a name.")
+	case !u.Role.Valid():
+		return invalid("/role", "A role is owner, admin or member.")
+	}
+	r := &userRow{ID: u.ID, Organization: u.Organization, Name: u.Name, Role: string(u.Role), CreatedAt: at(u.CreatedAt).or(at(db.now()))}
+	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewInsert().Model(r).Exec(ctx)
+		return err
+	})
+	if taken(err) {
+		return &action.Error{Kind: action.ErrConflict, Code: "user_exists", Field: "/name", Message: "Someone has this name already; choose another."}
+	}
+	if err != nil {
+		return fmt.Errorf("writing user %s: %w", u.ID, err)
+	}
+	return nil
+}
+
+// User returns one person; ErrNotFound.
+func (db *DB) User(ctx context.Context, organization, id string) (action.User, error) {
+	r := &userRow{ID: id}
+	err := db.read.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return action.User{}, noUser()
+	}
+	if err != nil {
+		return action.User{}, fmt.Errorf("reading user %s: %w", id, err)
+	}
+	return r.user(), nil
+}
+
+func noUser() error {
+	return action.Errorf(action.ErrNotFound, "user_not_found", "There is no such user.")
+}
+
+// ListUsers returns the organization's people, first come first.
+func (db *DB) ListUsers(ctx context.Context, organization string) ([]action.User, error) {
+	var rows []userRow
+	err := db.read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("created_at", "id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing users: %w", err)
+	}
+	list := make([]action.User, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].user())
+	}
+	return list, nil
+}
+
+// SetUserRole changes a role; ErrNotFound, or ErrConflict for the last owner.
+func (db *DB) SetUserRole(ctx context.Context, organization, id string, role action.Role) error {
+	if !role.Valid() {
+		return invalid("/role", "A role is owner, admin or member.")
+	}
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := checkLastOwner(ctx, tx, organization, id, role); err != nil {
+			return err
+		}
+		_, err := tx.NewUpdate().Table("users").Set("role = ?", role).
+			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("changing the role of user %s: %w", id, err)
+		}
+		return nil
+	})
+}
+
+// DeleteUser removes a person with his logins, links and API keys;
+// ErrNotFound, or ErrConflict for the last owner.
+func (db *DB) DeleteUser(ctx context.Context, organization, id string) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := checkLastOwner(ctx, tx, organization, id, ""); err != nil {
+			return err
+		}
+		_, err := tx.NewDelete().Table("users").Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("deleting user %s: %w", id, err)
+		}
+		return nil
+	})
+}
+
+// checkLastOwner refuses to leave an organization without an owner: nobody
+// could make another.
+func checkLastOwner(ctx context.Context, tx bun.Tx, organization, id string, role action.Role) error {
+	var owners []string
+	err := tx.NewSelect().Table("users").Column("id").
+		Where("organization_id = ?", organization).Where("role = 'owner'").Scan(ctx, &owners)
+	if err != nil {
+		return fmt.Errorf("counting owners: %w", err)
+	}
+	if role != action.RoleOwner && len(owners) == 1 && owners[0] == id {
+		return action.Errorf(action.ErrConflict, "last_owner", "This is the last owner; make someone else an owner first.")
+	}
+	there, err := tx.NewSelect().Table("users").Where("organization_id = ?", organization).Where("id = ?", id).Exists(ctx)
+	if err != nil {
+		return fmt.Errorf("reading user %s: %w", id, err)
+	}
+	if !there {
+		return noUser()
+	}
+	return nil
+}
