@@ -1,0 +1,186 @@
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// scratch is a folder for the whole run.
+var scratch string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "sallyport-conformance-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	scratch = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// binary builds the command once, with the race detector, for all tests.
+var binary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(scratch, "sallyport")
+	build := exec.CommandContext(context.Background(), "go", "build", "-race", "-o", path, "../cmd/sallyport")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the command: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// patience bounds every wait for something that must happen. It is long
+// because it is only used up by a failure, or by a very slow machine.
+const patience = 60 * time.Second
+
+// gateway is a sallyport process.
+type gateway struct {
+	t    *testing.T
+	data string
+	log  string
+	args []string
+	addr string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+	*api
+	Endpoint
+}
+
+// Endpoint is what serve tells of itself once it is ready.
+type Endpoint struct {
+	URL    string `json:"url"`
+	MCPURL string `json:"mcp_url"`
+	APIKey string `json:"api_key"`
+	PID    int    `json:"pid"`
+}
+
+// startGateway serves from an empty folder, as an administrator's own, without
+// a limit on the rate of calls unless args set one.
+func startGateway(t *testing.T, args ...string) *gateway {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs the gateway as a process")
+	}
+	dir := t.TempDir()
+	g := &gateway{
+		t: t, data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"),
+		args: append([]string{"--local-admin", "--rate-limit", "0"}, args...), addr: "127.0.0.1:0",
+	}
+	g.start()
+	t.Cleanup(g.finish)
+	return g
+}
+
+// start starts the process and waits until it is ready.
+func (g *gateway) start() {
+	g.t.Helper()
+	path, err := binary()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	log, err := os.OpenFile(g.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer log.Close()
+	g.cmd = exec.CommandContext(context.Background(), path, append([]string{"serve", "--listen", g.addr, "--data", g.data}, g.args...)...)
+	g.cmd.Stdout, g.cmd.Stderr = log, log
+	if err := g.cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	g.done = done
+	go func() { defer close(done); _ = g.cmd.Wait() }()
+	g.await("the gateway to be ready", func() bool {
+		select {
+		case <-done:
+			g.t.Fatalf("the gateway ended at its start:\n%s", g.logged())
+		default:
+		}
+		raw, err := os.ReadFile(filepath.Join(g.data, "endpoint.json"))
+		return err == nil && json.Unmarshal(raw, &g.Endpoint) == nil && g.PID == g.cmd.Process.Pid
+	})
+	at, err := url.Parse(g.URL)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.addr = at.Host // a restarted gateway is found where it was
+	if g.api == nil {
+		g.api = newAPI(g.t, g.URL)
+	}
+	g.api.key = g.APIKey
+}
+
+// kill ends the process as a power cut would.
+func (g *gateway) kill() {
+	g.t.Helper()
+	if err := g.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		g.t.Fatal(err)
+	}
+	<-g.done
+}
+
+// stop asks the process to end, and waits until it has.
+func (g *gateway) stop() {
+	g.t.Helper()
+	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		g.t.Fatal(err)
+	}
+	select {
+	case <-g.done:
+	case <-time.After(patience):
+		g.kill()
+		g.t.Errorf("the gateway did not end within %v of being asked to", patience)
+	}
+}
+
+// finish ends the process and looks at what it wrote.
+func (g *gateway) finish() {
+	select {
+	case <-g.done:
+	default:
+		g.stop()
+	}
+	log := g.logged()
+	if bytes.Contains(log, []byte("DATA RACE")) || bytes.Contains(log, []byte("panic:")) {
+		g.t.Error("the gateway raced or panicked")
+	}
+	if g.t.Failed() {
+		g.t.Logf("the gateway's log:\n%s", log)
+	}
+}
+
+func (g *gateway) logged() []byte {
+	raw, err := os.ReadFile(g.log)
+	if err != nil {
+		g.t.Error(err)
+	}
+	return raw
+}
+
+// await waits until f says yes.
+func (g *gateway) await(what string, f func() bool) {
+	g.t.Helper()
+	await(g.t, what, f)
+}
+
+func await(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v in vain for %s", patience, what)
+		}
+	}
+}
