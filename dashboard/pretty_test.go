@@ -1,0 +1,129 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// flat writes segments as text, marking what is not plain.
+func flat(segments []Segment) string {
+	var b strings.Builder
+	for _, s := range segments {
+		switch s.Class {
+		case classEscape, classMixed, classMasked:
+			b.WriteString("‹" + s.Text + "›")
+		default:
+			b.WriteString(s.Text)
+		}
+	}
+	return b.String()
+}
+
+func TestPretty(t *testing.T) {
+	for in, want := range map[string]string{
+		`{}`: `{}`,
+		`{"a":9007199254740993,"b":[1e400,-0.10,true,null],"c":[]}`: "{\n  \"a\": 9007199254740993,\n  \"b\": [\n    1e400,\n    -0.10,\n    true,\n    null\n  ],\n  \"c\": []\n}",
+		"\"safe\u202egnp.exe\"":          `"safe‹\u202e›gnp.exe"`,
+		`"safe\u202Egnp.exe"`:            `"safe‹\u202e›gnp.exe"`,
+		"\"zero\u200bwidth\u00a0space\"": `"zero‹\u200b›width‹\u00a0›space"`,
+		`"caf\u00e9 \ud83d\ude00"`:       `"café 😀"`,
+		`"lone \ud83d!"`:                 `"lone ‹\ud83d›!"`,
+		`"tag \udb40\udc41"`:             `"tag ‹\udb40\udc41›"`,
+		`"a\"b\\c\/d\u0022e\u005c"`:      `"a\"b\\c/d\"e\\"`,
+		`"one\ntwo"`:                     "\"one‹\\n›\n┊ two\"",
+		`"end\n"`:                        `"end‹\n›"`,
+		`"t\tr\u0000"`:                   `"t‹\t›r‹\u0000›"`,
+		"\"p\u0430ypal.com and привет\"": "\"‹p\u0430ypal›.com and привет\"",
+		"\"日本語のテスト\"":                    "\"日本語のテスト\"",
+		"{\"\u202ekey\":1}":              "{\n  \"‹\\u202e›key\": 1\n}",
+		"\"\xff\"":                       `"‹\xff›"`,
+		`nope`:                           `‹not JSON› nope`,
+		` "\\u202e" `:                    `"\\u202e"`,
+	} {
+		if got := flat(pretty([]byte(in))); got != want {
+			t.Errorf("%s\n got %s\nwant %s", in, got, want)
+		}
+	}
+}
+
+func TestVisible(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain text":         "plain text",
+		"a\nb\x1b[31m":       `a‹\n›b‹\u001b›[31m`,
+		"\u2066hidden\u2069": `‹\u2066›hidden‹\u2069›`,
+		"gіthub":             "‹gіthub›",
+		"αβγ abc":            "αβγ abc",
+		"\u3164":             `‹\u3164›`,
+		"\U000e0041":         `‹\u{e0041}›`,
+		"bad \xc3\x28":       `bad ‹\xc3›(`,
+	} {
+		if got := flat(visible(in)); got != want {
+			t.Errorf("%q: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestMaskedValuesAreLengthAndHash(t *testing.T) {
+	hash := func(b []byte) string { return "hash-of-" + string(b) }
+	got := flat(prettyMasked(
+		[]byte(`{"a":1,"list":["x","tok"],"nest":{"b":2},"password":"hunter2","same":"y"}`),
+		[]byte(`{"a":1,"list":["x","[redacted]"],"nest":"[redacted]","password":"[redacted]","same":"y"}`), hash))
+	for _, want := range []string{`"password": ‹redacted · 7 bytes · #hash-of-hunt›`, `‹redacted · 3 bytes · #hash-of-tok›`, `"nest": ‹redacted · 7 bytes`, `"same": "y"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %s:\n%s", want, got)
+		}
+	}
+	// What the redacted form lacks is not shown either.
+	if got := flat(prettyMasked([]byte(`{"a":1}`), []byte(`{}`), hash)); !strings.Contains(got, "redacted · 1 bytes") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Whatever comes, nothing hidden is shown as it is, and plain JSON loses no
+// byte that means something.
+func FuzzPretty(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":[1,2.50,"x\n\u202e"],"b":{}}`, "\"p\u0430y\"", `[[[]]]`, `{"":""}`, `"\ud800"`, "\xff", `1e400`, `{"a":1,"a":2}`, "", `"\\"`,
+	} {
+		f.Add([]byte(seed), []byte(`{"a":1}`))
+	}
+	f.Fuzz(func(t *testing.T, in, redacted []byte) {
+		segments := pretty(in)
+		for _, s := range segments {
+			text := s.Text
+			if s.Class == "" || s.Class == classWrap {
+				text = strings.ReplaceAll(text, "\n", "")
+			}
+			if strings.ContainsFunc(text, hidden) {
+				t.Fatalf("%q shows a hidden character: %q", in, s.Text)
+			}
+		}
+		_ = prettyMasked(in, redacted, func([]byte) string { return "0" })
+		var compact bytes.Buffer
+		if json.Compact(&compact, in) != nil || bytes.ContainsFunc(compact.Bytes(), func(r rune) bool { return r >= 0x7f || r == '\\' }) {
+			return
+		}
+		var shown strings.Builder
+		for _, s := range segments {
+			if s.Class != "" {
+				shown.WriteString(s.Text)
+			}
+		}
+		if shown.String() != compact.String() {
+			t.Fatalf("%s is shown as %s", compact.String(), shown.String())
+		}
+	})
+}
+
+func FuzzVisible(f *testing.F) {
+	f.Add("a\u202eb\xff")
+	f.Fuzz(func(t *testing.T, in string) {
+		for _, s := range visible(in) {
+			if strings.ContainsFunc(s.Text, hidden) {
+				t.Fatalf("%q shows %q", in, s.Text)
+			}
+		}
+	})
+}
