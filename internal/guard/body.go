@@ -1,0 +1,44 @@
+package guard
+
+import (
+	"fmt"
+	"io"
+
+	"sallyport/action"
+)
+
+// LimitBody returns body with an error in place of what goes beyond n bytes:
+// an [*action.Error] of kind ErrTooLarge with the code "body_too_large". A cut
+// body must never look like a whole one.
+func LimitBody(body io.ReadCloser, n int64) io.ReadCloser {
+	return &limited{body: body, left: n, limit: n}
+}
+
+type limited struct {
+	body        io.ReadCloser
+	left, limit int64
+	err         error // told again at every later read
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.err != nil || len(p) == 0 {
+		return 0, l.err
+	}
+	// One byte more than is left tells an end from an excess.
+	if int64(len(p)) > l.left+1 {
+		p = p[:l.left+1]
+	}
+	n, err := l.body.Read(p)
+	if int64(n) > l.left {
+		n = int(l.left)
+		err = &action.Error{
+			Kind: action.ErrTooLarge, Code: "body_too_large",
+			Message: fmt.Sprintf("The body is larger than %d bytes.", l.limit),
+		}
+	}
+	l.left -= int64(n)
+	l.err = err
+	return n, err
+}
+
+func (l *limited) Close() error { return l.body.Close() }

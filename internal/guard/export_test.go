@@ -1,0 +1,8 @@
+package guard
+
+import "net/netip"
+
+// Refuses tells how a transport of this configuration judges an address.
+func Refuses(c Config, addr string) string {
+	return newChecker(c.Allow, c.AllowLoopback).refuses(netip.MustParseAddr(addr))
+}

@@ -1,0 +1,79 @@
+package guard
+
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"sallyport/action"
+)
+
+// maxURL bounds the length of a configured URL.
+const maxURL = 2048
+
+// CheckURL parses a URL that someone configures: http or https, with a host,
+// without user, password and fragment. The error is an [*action.Error] of kind
+// ErrInvalid with the field /url. Where the host leads is checked when it is
+// dialled.
+func CheckURL(raw string) (*url.URL, error) {
+	if len(raw) > maxURL {
+		return nil, wrong("The URL is longer than %d characters.", maxURL)
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, wrong("This is not a URL; it should look like https://host/path.")
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, wrong("The URL must begin with https:// or http://.")
+	case u.Hostname() == "" || u.Opaque != "":
+		return nil, wrong("The URL has no host; it should look like https://host/path.")
+	case u.User != nil:
+		return nil, wrong("The URL must not hold a user or password; store the credential as a secret.")
+	case u.Fragment != "" || strings.Contains(raw, "#"):
+		return nil, wrong("The URL must not have a fragment (the part after #).")
+	case !goodPort(u):
+		return nil, wrong("The port of the URL must be a number from 1 to 65535.")
+	case strings.ContainsFunc(u.Host, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, wrong("The host of the URL must be plain ASCII; write an international name in its xn-- form.")
+	}
+	return u, nil
+}
+
+func wrong(format string, args ...any) error {
+	e := action.Errorf(action.ErrInvalid, "invalid_url", format, args...)
+	e.Field = "/url"
+	return e
+}
+
+func goodPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return err == nil && n > 0
+}
+
+// Host returns the host and port that a URL leads to, in one form for all
+// that lead to the same: lower case, the port always there.
+func Host(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "http":
+		port = "80"
+	case u.Scheme == "https":
+		port = "443"
+	}
+	return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) + ":" + port
+}
+
+// isLoopback reports whether the URL itself names loopback.
+func isLoopback(u *url.URL) bool {
+	if strings.EqualFold(u.Hostname(), "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return err == nil && addr.Unmap().IsLoopback()
+}
