@@ -211,13 +211,14 @@ func (g *gateway) listen(t *testing.T) (events func() []byte) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer response.Body.Close()
 		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 			mu.Lock()
 			all.Write(lines.Bytes())
 			mu.Unlock()
 		}
 	}()
-	end := sync.OnceFunc(func() { cancel(); <-done; response.Body.Close() })
+	end := sync.OnceFunc(func() { cancel(); <-done })
 	t.Cleanup(end)
 	return func() []byte {
 		end()

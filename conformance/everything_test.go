@@ -267,6 +267,10 @@ func golang(version string) func(t *testing.T, url, token, prefix string) transc
 			if err != nil {
 				t.Fatalf("%s: %v", params.Name, err)
 			}
+			if steps, ok := c["arguments"].(map[string]any)["steps"].(int); ok {
+				// This client hands over notifications beside the result.
+				await(t, "all progress", func() bool { return len(heard.of(mark)) >= steps })
+			}
 			seen.Calls = append(seen.Calls, madeCall{Name: params.Name, Result: plain(t, result), Progress: heard.of(mark)})
 		}
 		return seen
@@ -300,7 +304,7 @@ func (l *progressLog) of(token string) []map[string]any {
 // connectGo connects a client of the Go SDK.
 func connectGo(t *testing.T, version, url, token string, heard *progressLog) *mcp.ClientSession {
 	t.Helper()
-	options := &mcp.ClientOptions{}
+	options := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}} // as the other client
 	if heard != nil {
 		options.ProgressNotificationHandler = heard.hear
 	}

@@ -120,7 +120,7 @@ func (g *gateway) start() {
 	if g.api == nil {
 		g.api = newAPI(g.t, g.URL)
 	}
-	g.api.key = g.APIKey
+	g.key = g.APIKey
 }
 
 // kill ends the process as a power cut would.
