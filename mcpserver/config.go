@@ -1,0 +1,111 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"sallyport/action"
+)
+
+// Gate is what this package needs of [action.Gate], whose methods say what
+// they promise.
+type Gate interface {
+	Call(ctx context.Context, c action.Call) (action.Outcome, error)
+	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (action.Outcome, error)
+	Status(ctx context.Context, s *action.Session, id string) (action.Invocation, error)
+	Delivered(o action.Outcome)
+	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
+}
+
+// Resolver finds the action behind a tool name that the session's list does
+// not show, because it is denied or because it is new. An error of kind
+// ErrNotFound means that no source has it.
+type Resolver interface {
+	Resolve(ctx context.Context, s *action.Session, tool string) (source, name string, err error)
+}
+
+// Config says how a [Server] works.
+type Config struct {
+	Gate     Gate     // required
+	Resolver Resolver // required
+	// Authenticate returns the session whose token bearer is. It is asked on
+	// every request. An error of kind ErrUnauthenticated is answered 401, of
+	// kind ErrForbidden 403, any other 503. Required.
+	Authenticate func(ctx context.Context, bearer string) (action.Session, error)
+	// Hints tell when lists may have changed. Required.
+	Hints action.Hints
+
+	// AllowedHosts may stand in the Host header, with or without a port; an
+	// entry without one allows every port. The host of PublicURL is always
+	// allowed, the names of the loopback interface when the request came in
+	// over it, and the address that the connection was made to. Empty: no more
+	// than those.
+	AllowedHosts []string
+	// AllowedOrigins are the origins, such as https://app.example.com, whose
+	// pages may call; the server's own and that of PublicURL always may.
+	AllowedOrigins []string
+	// PublicURL is where clients reach the gateway. Empty: as they do.
+	PublicURL string
+
+	// PendingAfter is how long a held call of a client that cannot be told of
+	// progress waits before it is answered "pending". Zero: 45 s.
+	PendingAfter time.Duration
+	// UnattendedPendingAfter is the same for a client of an unattended session
+	// that can. Zero: 10 min.
+	UnattendedPendingAfter time.Duration
+	// KeepAliveEvery is how often a silent answer carries a comment, so that
+	// nothing on the way takes the connection for dead. Zero: 15 s.
+	KeepAliveEvery time.Duration
+	// IdleSession is how long an MCP session lives without a request, a call
+	// in flight or an event stream. Zero: 30 min.
+	IdleSession time.Duration
+	// MaxSessions is how many MCP sessions one principal may have; the one
+	// that rested longest makes room. Zero: 64.
+	MaxSessions int
+	// MaxBody is the largest request in bytes. Zero: 4 MiB.
+	MaxBody int64
+	// Version of the gateway, told to clients. Empty: "dev".
+	Version string
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+	// Log receives what callers may not see. Nil: nothing is logged.
+	Log *slog.Logger
+}
+
+// complete checks what is required and fills in the rest.
+func (c *Config) complete() error {
+	switch {
+	case c.Gate == nil:
+		return errors.New("mcpserver: Config.Gate is required")
+	case c.Resolver == nil:
+		return errors.New("mcpserver: Config.Resolver is required")
+	case c.Authenticate == nil:
+		return errors.New("mcpserver: Config.Authenticate is required")
+	case c.Hints == nil:
+		return errors.New("mcpserver: Config.Hints is required")
+	}
+	orElse(&c.PendingAfter, 45*time.Second)
+	orElse(&c.UnattendedPendingAfter, 10*time.Minute)
+	orElse(&c.KeepAliveEvery, 15*time.Second)
+	orElse(&c.IdleSession, 30*time.Minute)
+	orElse(&c.MaxSessions, 64)
+	orElse(&c.MaxBody, 4<<20)
+	orElse(&c.Version, "dev")
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// orElse sets *v to the default where it is zero.
+func orElse[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}

@@ -1,0 +1,24 @@
+// Package mcpserver lets agents in: it serves the Model Context Protocol over
+// streamable HTTP, both eras of it (sessions up to 2025-11-25, stateless from
+// 2026-07-28) behind one URL, and turns tools/call into calls of the Gate.
+//
+// It promises:
+//
+//   - arguments and results pass as the bytes that they are: no number, key
+//     order or unknown field of them is touched, and request ids come back as
+//     they were written;
+//   - a held call is answered: progress at once and then as often as the Gate
+//     reports it, a "pending" result where the client cannot wait, an answer
+//     for everyone when the gateway stops;
+//   - an MCP session answers to the principal that opened it and to nobody
+//     else, and lists and servers of two organizations are never shared;
+//   - an outcome counts as delivered only when its last byte was flushed to a
+//     client that was still there.
+//
+// The two hot methods, tools/list and tools/call, are its own. Everything else
+// of the protocol (initialize, ping, discovery, event streams, subscriptions)
+// is the SDK's, which never sees a tool.
+//
+// It decides nothing, executes nothing and stores nothing. It starts no
+// goroutine for an idle session; [Server.Run] does the upkeep.
+package mcpserver

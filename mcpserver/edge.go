@@ -1,0 +1,146 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sallyport/action"
+)
+
+// edge knows which hosts and origins may talk to the server. Both checks keep
+// pages in a browser out: one that runs elsewhere shows its Origin, and one
+// that had its own name resolve to us shows its Host.
+type edge struct {
+	hosts   map[string]bool // host or host:port, in lower case
+	origins map[string]bool
+}
+
+func newEdge(cfg *Config) (edge, error) {
+	e := edge{hosts: map[string]bool{}, origins: map[string]bool{}}
+	for _, h := range cfg.AllowedHosts {
+		e.hosts[strings.ToLower(h)] = true
+	}
+	for _, o := range cfg.AllowedOrigins {
+		e.origins[strings.ToLower(strings.TrimSuffix(o, "/"))] = true
+	}
+	if cfg.PublicURL == "" {
+		return e, nil
+	}
+	u, err := url.Parse(cfg.PublicURL)
+	if err != nil || u.Host == "" {
+		return e, fmt.Errorf("mcpserver: Config.PublicURL %q is not an absolute URL", cfg.PublicURL)
+	}
+	e.hosts[strings.ToLower(u.Host)] = true
+	e.origins[strings.ToLower(u.Scheme+"://"+u.Host)] = true
+	return e, nil
+}
+
+// hostAllowed reports whether the request names a host that is us.
+func (e *edge) hostAllowed(r *http.Request) bool {
+	host := strings.ToLower(r.Host)
+	name := hostname(host)
+	if e.hosts[host] || e.hosts[name] {
+		return true
+	}
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	switch a := local.(type) {
+	case *net.UnixAddr:
+		return loopbackName(name)
+	case *net.TCPAddr:
+		// A name can be made to point here; an address cannot.
+		ip := net.ParseIP(name)
+		return a.IP.IsLoopback() && loopbackName(name) || ip != nil && ip.Equal(a.IP)
+	}
+	return false
+}
+
+// originAllowed reports whether the request comes from no page, or from one
+// that may call. A page on another port of this host is another origin.
+func (e *edge) originAllowed(r *http.Request) bool {
+	values := r.Header["Origin"]
+	if len(values) == 0 {
+		return true
+	}
+	if len(values) > 1 {
+		return false
+	}
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	origin := strings.ToLower(values[0])
+	return e.origins[origin] || origin == scheme+strings.ToLower(r.Host)
+}
+
+// hostname cuts the port off, and the brackets of an IPv6 address.
+func hostname(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+func loopbackName(name string) bool {
+	if name == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
+
+// authenticate returns whose request it is, or answers it.
+func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *http.Request) (action.Session, bool) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	if token == "" || !strings.EqualFold(scheme, "Bearer") {
+		challenge(w, "", "A session token is required: send it as Authorization: Bearer <token>.")
+		return action.Session{}, false
+	}
+	who, err := s.cfg.Authenticate(ctx, token)
+	if err == nil {
+		err = who.Live(s.cfg.Now())
+	}
+	switch {
+	case err == nil:
+		return who, true
+	case errors.Is(err, action.ErrUnauthenticated):
+		challenge(w, `, error="invalid_token"`, publicText(err, "The session token is not valid; ask for a new one."))
+	case errors.Is(err, action.ErrForbidden):
+		plain(w, http.StatusForbidden, publicText(err, "This credential may not use MCP."))
+	default:
+		s.cfg.Log.Error("authenticating", "error", err)
+		w.Header().Set("Retry-After", "1")
+		plain(w, http.StatusServiceUnavailable, "The session token could not be checked just now; nothing was executed. Try again.")
+	}
+	return action.Session{}, false
+}
+
+func challenge(w http.ResponseWriter, params, text string) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="sallyport"`+params)
+	plain(w, http.StatusUnauthorized, text)
+}
+
+// publicText is the message of an error that may be shown, or otherwise.
+func publicText(err error, otherwise string) string {
+	var e *action.Error
+	if errors.As(err, &e) && e.Message != "" {
+		return e.Message
+	}
+	return otherwise
+}
+
+// plain answers in plain text: some clients show the body to the model as it
+// is.
+func plain(w http.ResponseWriter, status int, text string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text + "\n")) // nobody to tell
+}

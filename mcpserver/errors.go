@@ -1,0 +1,264 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/jsonlex"
+)
+
+// This file is the table of what callers are told when something is not a
+// plain success. A tool result with isError is for the model, which can act on
+// it; a JSON-RPC error is for the client. What no row names is internal: its
+// text goes to the log and never out.
+
+// The codes of JSON-RPC and MCP that are used here.
+const (
+	codeParse              = -32700
+	codeInvalidRequest     = -32600
+	codeInvalidParams      = -32602
+	codeInternal           = -32603
+	codeCancelled          = -32800
+	codeHeaderMismatch     = -32020
+	codeUnsupportedVersion = -32022
+	codeMethodNotFound     = -32601
+	codeMissingCapability  = -32021
+)
+
+// problem is a JSON-RPC error with the HTTP status that goes with it.
+type problem struct {
+	status int // zero: see message.httpStatus
+	code   int
+	text   string
+	data   []byte // raw; nil for none
+}
+
+func malformed(text string) *problem {
+	return &problem{status: http.StatusBadRequest, code: codeParse, text: text}
+}
+
+func wrongEnvelope(text string) *problem {
+	return &problem{status: http.StatusBadRequest, code: codeInvalidRequest, text: text}
+}
+
+func headerMismatch(format string, args ...any) *problem {
+	return &problem{status: http.StatusBadRequest, code: codeHeaderMismatch, text: fmt.Sprintf(format, args...)}
+}
+
+func invalidParams(format string, args ...any) *problem {
+	return &problem{code: codeInvalidParams, text: fmt.Sprintf(format, args...)}
+}
+
+func internalProblem() *problem {
+	return &problem{code: codeInternal, text: "Something went wrong inside the gateway; its log has the details."}
+}
+
+// raw returns the error object.
+func (p *problem) raw() []byte {
+	b := append([]byte(`{"code":`), strconv.Itoa(p.code)...)
+	b = jsonlex.Quote(append(b, `,"message":`...), p.text)
+	if p.data != nil {
+		b = append(append(b, `,"data":`...), p.data...)
+	}
+	return append(b, '}')
+}
+
+// statusOf returns the HTTP status that the stateless era wants for an error.
+func statusOf(code int) int {
+	switch code {
+	case codeMethodNotFound:
+		return http.StatusNotFound
+	case codeInvalidParams, codeUnsupportedVersion, codeMissingCapability, codeHeaderMismatch:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// message is the answer to a request: a raw result or a raw error.
+type message struct {
+	result []byte
+	fault  []byte
+	status int // of HTTP, if nothing was sent yet; zero: see httpStatus
+}
+
+func (p *problem) message() message { return message{fault: p.raw(), status: p.status} }
+
+// httpStatus returns the status of the answer.
+func (m *message) httpStatus(modern bool) int {
+	switch {
+	case m.status != 0:
+		return m.status
+	case modern && m.fault != nil:
+		code, _ := strconv.Atoi(string(member(m.fault, "code"))) // anything else is no special code
+		return statusOf(code)
+	}
+	return http.StatusOK
+}
+
+// failText is a tool result that tells the model what went wrong.
+func failText(format string, args ...any) message {
+	b := []byte(`{"content":[{"type":"text","text":`)
+	b = jsonlex.Quote(b, fmt.Sprintf(format, args...))
+	return message{result: append(b, `}],"isError":true}`...)}
+}
+
+// errorMessage maps an error of the Gate that left no row. The caller handles
+// ErrNotFound, whose meaning depends on what was asked for.
+func (s *Server) errorMessage(err error) message {
+	var e *action.Error
+	if !errors.As(err, &e) {
+		s.cfg.Log.Error("call failed", "error", err)
+		return internalProblem().message()
+	}
+	switch {
+	case errors.Is(err, action.ErrInvalid):
+		return failText("Invalid params%s: %s", at(e.Field), e.Message)
+	case errors.Is(err, action.ErrTooMany):
+		return failText("%s", nothingHappened(e))
+	case errors.Is(err, action.ErrOutcomeUnknown):
+		return failText("%s%s", unknownOutcome, named(e.Invocation))
+	case errors.Is(err, action.ErrUnavailable):
+		return failText("%s", nothingHappened(e))
+	case errors.Is(err, action.ErrUnauthenticated), errors.Is(err, action.ErrForbidden),
+		errors.Is(err, action.ErrConflict), errors.Is(err, action.ErrTooLarge),
+		errors.Is(err, action.ErrGone):
+		return failText("%s%s", e.Message, named(e.Invocation))
+	}
+	s.cfg.Log.Error("call failed", "error", err)
+	return internalProblem().message()
+}
+
+// unknownOutcome must never read as "it failed, try again": the effect may be
+// there.
+const unknownOutcome = "The outcome is unknown: the call may or may not have happened. " +
+	"Check at the service before you try again; the gateway will not repeat it."
+
+// outcomeMessage maps what became of an invocation. strict is for tools whose
+// result must follow a schema, which a notice cannot.
+func outcomeMessage(o action.Outcome, strict bool, now time.Time) message {
+	inv := &o.Invocation
+	switch inv.Status {
+	case action.StatusCompleted:
+		if o.Answer.Body != nil {
+			return message{result: o.Answer.Body}
+		}
+		return goneResult(inv)
+	case action.StatusFailed:
+		return failedMessage(o)
+	case action.StatusDenied:
+		return failText("%s%s", deniedText(inv), named(inv.ID))
+	case action.StatusExpired:
+		return failText("Nobody approved %s in time; nothing was executed. Call again only if it is still needed.%s", nameOf(inv), named(inv.ID))
+	}
+	return pendingNotice(inv, "", strict, now)
+}
+
+// failedMessage maps the codes of a failed invocation.
+func failedMessage(o action.Outcome) message {
+	inv := &o.Invocation
+	code, why := "", ""
+	if inv.Error != nil {
+		code, why = inv.Error.Code, inv.Error.Message
+	}
+	switch {
+	case code == action.FailedTool && o.Answer.Body != nil:
+		return message{result: o.Answer.Body}
+	case code == action.FailedUpstream && o.Answer.Problem != nil:
+		return message{fault: o.Answer.Problem}
+	case code == action.FailedTool, code == action.FailedUpstream:
+		return failText("%s answered with an error: %s%s", source(inv), why, named(inv.ID))
+	case code == action.FailedUnknown:
+		return failText("%s (%s)%s", unknownOutcome, nameOf(inv), named(inv.ID))
+	case code == action.FailedStale:
+		return failText("%s was approved, but what would run now is not what was approved (%s). Nothing was executed. Call again to ask for a new approval.%s", nameOf(inv), why, named(inv.ID))
+	case code == action.FailedReach:
+		return failText("%s was not reached or gave no answer: %s Nothing was changed; you may try again.%s", source(inv), sentence(why), named(inv.ID))
+	}
+	return failText("%s failed inside the gateway. Check at the service whether it happened before you try again.%s", nameOf(inv), named(inv.ID))
+}
+
+// deniedText says who refused, and what to make of it.
+func deniedText(inv *action.Invocation) string {
+	note := ""
+	if inv.DeniedNote != "" {
+		note = " Reason given: " + sentence(inv.DeniedNote)
+	}
+	switch inv.DeniedReason {
+	case action.DeniedHuman:
+		return nameOf(inv) + " was denied by a person; nothing was executed." + note +
+			" Do not repeat this call: for 15 minutes it is refused without asking again."
+	case action.DeniedRepeated:
+		return "A person denied the same call of " + nameOf(inv) + " a short while ago, so it was refused without asking again; nothing was executed." +
+			note + " Do not repeat it."
+	case action.DeniedWithdrawn:
+		return nameOf(inv) + " was withdrawn because its caller cancelled or left before a person decided; nothing was executed." +
+			note + " Call again only if it is still needed."
+	}
+	layer := ""
+	if inv.ModeSource != "" {
+		layer = " (layer: " + string(inv.ModeSource) + ")"
+	}
+	return nameOf(inv) + " is denied by policy" + layer + "; nothing was executed." + note + " Do not repeat it; an admin can change the policy."
+}
+
+// goneResult answers for a result that is no longer kept in full.
+func goneResult(inv *action.Invocation) message {
+	kept := inv.Result
+	if kept == nil {
+		kept = json.RawMessage("null")
+	}
+	b := []byte(`{"content":[{"type":"text","text":`)
+	b = jsonlex.Quote(b, nameOf(inv)+" completed. Its full result is no longer kept; the record holds: "+string(kept))
+	return message{result: append(b, `}]}`...)}
+}
+
+func nameOf(inv *action.Invocation) string { return source(inv) + " " + inv.Action }
+
+func source(inv *action.Invocation) string {
+	if inv.SourceName != "" {
+		return inv.SourceName
+	}
+	return inv.Source
+}
+
+func named(invocation string) string {
+	if invocation == "" {
+		return ""
+	}
+	return " (invocation " + invocation + ")"
+}
+
+func at(field string) string {
+	if field == "" {
+		return ""
+	}
+	return " at " + field
+}
+
+// nothingHappened is the message of an error before which nothing was
+// executed. It says so, and when to try again, unless the message does.
+func nothingHappened(e *action.Error) string {
+	text, lower := sentence(e.Message), strings.ToLower(e.Message)
+	if !strings.Contains(lower, "nothing was executed") {
+		text += " Nothing was executed."
+	}
+	if e.RetryAfter > 0 && !strings.Contains(lower, "try again in") {
+		text += fmt.Sprintf(" Try again in %d seconds.", int64((e.RetryAfter+time.Second-1)/time.Second))
+	}
+	return text
+}
+
+// sentence ends s as a sentence ends.
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" || strings.ContainsAny(s[len(s)-1:], ".!?") {
+		return s
+	}
+	return s + "."
+}

@@ -1,0 +1,162 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/jsonlex"
+)
+
+// The gateway's own tools look at calls that were made; they make none, so
+// they have no row and no rate.
+const (
+	toolWait   = "invocation_wait"
+	toolStatus = "invocation_status"
+)
+
+// maxWait bounds timeout_seconds.
+const maxWait = 5 * time.Minute
+
+// ownTool answers a call of one of our tools.
+type ownTool func(s *Server, ctx context.Context, c *caller)
+
+type ownDefinition struct {
+	name       string
+	definition string
+	run        ownTool
+}
+
+// OwnTools returns the names that no action may have.
+func OwnTools() []string {
+	var names []string
+	for _, o := range ownTools() {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+func ownTools() []ownDefinition {
+	return []ownDefinition{
+		{toolStatus, statusDefinition, (*Server).statusTool},
+		{toolWait, waitDefinition, (*Server).waitTool},
+	}
+}
+
+const waitDefinition = `{"name":"invocation_wait","title":"Wait for an invocation",` +
+	`"description":"Waits for a call that was answered PENDING, or whose answer was lost, and returns the original tool result unchanged once a person has decided and it has run. Use this instead of repeating the call. When it is still undecided, PENDING is returned again; wait again then.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"invocation_id":{"type":"string","description":"The invocation_id of the PENDING answer."},` +
+	`"timeout_seconds":{"type":"integer","minimum":0,"maximum":300,"description":"How long to wait at most. Default: 45, or 300 for a client that takes progress."}},` +
+	`"required":["invocation_id"],"additionalProperties":false},` +
+	`"annotations":{"title":"Wait for an invocation","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
+
+const statusDefinition = `{"name":"invocation_status","title":"Status of an invocation",` +
+	`"description":"Tells at once where a call of this session stands: pending, approved, executing, completed, failed, denied or expired, and why. It does not return the call's result; invocation_wait does.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"invocation_id":{"type":"string","description":"The invocation_id of the call."}},` +
+	`"required":["invocation_id"],"additionalProperties":false},` +
+	`"annotations":{"title":"Status of an invocation","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
+
+// noInvocation answers for an id that is nobody's and for one that is
+// another's alike.
+func noInvocation() message {
+	return failText("There is no such invocation in this session. Check invocation_id.")
+}
+
+// waitTool waits as the original caller would, and gives the same answer.
+func (s *Server) waitTool(ctx context.Context, c *caller) {
+	id, timeout, bad := waitArguments(c.arguments)
+	if bad != "" {
+		_ = c.answer(c.reply, failText("Invalid params at %s", bad)) // a client that left needs no answer
+		return
+	}
+	if timeout < 0 {
+		timeout = s.cfg.PendingAfter
+		if c.progress != nil {
+			timeout = maxWait
+		}
+	}
+	o, err := s.cfg.Gate.Wait(ctx, &c.who, id, s.waiting(c, min(timeout, maxWait)))
+	s.conclude(ctx, c, o, err, noInvocation)
+}
+
+// waitArguments returns what is asked for; the timeout is negative when it is
+// left open.
+func waitArguments(raw []byte) (id string, timeout time.Duration, bad string) {
+	id, bad = invocationArgument(raw)
+	if bad != "" {
+		return "", 0, bad
+	}
+	t := member(raw, "timeout_seconds")
+	if t == nil || isNull(t) {
+		return id, -1, ""
+	}
+	seconds, err := strconv.ParseFloat(string(t), 64)
+	if err != nil || seconds < 0 || seconds > maxWait.Seconds() {
+		return "", 0, "/timeout_seconds: it must be a number from 0 to 300."
+	}
+	return id, time.Duration(seconds * float64(time.Second)), ""
+}
+
+func invocationArgument(raw []byte) (id, bad string) {
+	v := member(raw, "invocation_id")
+	if !isString(v) || decodeString(v) == "" {
+		return "", "/invocation_id: it must be the id of an invocation."
+	}
+	return decodeString(v), ""
+}
+
+// statusTool tells where an invocation stands.
+func (s *Server) statusTool(ctx context.Context, c *caller) {
+	id, bad := invocationArgument(c.arguments)
+	if bad != "" {
+		_ = c.answer(c.reply, failText("Invalid params at %s", bad)) // a client that left needs no answer
+		return
+	}
+	inv, err := s.cfg.Gate.Status(ctx, &c.who, id)
+	var m message
+	switch {
+	case err == nil:
+		m = statusResult(&inv)
+	case errors.Is(err, action.ErrNotFound):
+		m = noInvocation()
+	default:
+		m = s.errorMessage(err)
+	}
+	_ = c.answer(c.reply, m) // a client that left needs no answer
+}
+
+// statusResult is what an agent may know of a call before its result.
+func statusResult(inv *action.Invocation) message {
+	status, _ := json.Marshal(struct { // strings and times always encode
+		Status       action.Status   `json:"status"`
+		Invocation   string          `json:"invocation_id"`
+		Source       string          `json:"source"`
+		Action       string          `json:"action"`
+		CreatedAt    time.Time       `json:"created_at"`
+		ExpiresAt    *time.Time      `json:"expires_at,omitempty"`
+		CompletedAt  *time.Time      `json:"completed_at,omitempty"`
+		ApprovalURL  string          `json:"approval_url,omitempty"`
+		DeniedReason string          `json:"denied_reason,omitempty"`
+		DeniedNote   string          `json:"denied_note,omitempty"`
+		Error        *action.Failure `json:"error,omitempty"`
+	}{
+		inv.Status, inv.ID, source(inv), inv.Action, inv.CreatedAt, inv.ExpiresAt, inv.CompletedAt,
+		linkOf(inv), inv.DeniedReason, inv.DeniedNote, inv.Error,
+	})
+	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), status)
+	b = append(append(b, `}],"structuredContent":`...), status...)
+	return message{result: append(b, '}')}
+}
+
+// linkOf is where a person decides, while there is something to decide.
+func linkOf(inv *action.Invocation) string {
+	if inv.Status == action.StatusPending {
+		return inv.ApprovalURL
+	}
+	return ""
+}

@@ -1,0 +1,72 @@
+package mcpserver
+
+// params are the params of tools/call and tools/list, taken apart. The slices
+// are raw and point into the body.
+type params struct {
+	name      string
+	hasName   bool
+	arguments []byte
+	cursor    []byte
+	meta      []byte
+}
+
+func parseParams(raw []byte) (params, *problem) {
+	var p params
+	if raw == nil {
+		return p, nil
+	}
+	m := members{text: raw}
+	for m.next() {
+		switch string(m.key) {
+		case "name":
+			if !isString(m.value) || p.hasName {
+				return p, invalidParams("name must be one string.")
+			}
+			p.name, p.hasName = decodeString(m.value), true
+		case "arguments":
+			if p.arguments != nil {
+				return p, invalidParams("arguments must be given once.")
+			}
+			p.arguments = m.value
+		case "cursor":
+			p.cursor = m.value
+		case "_meta":
+			if !isObject(m.value) || p.meta != nil {
+				return p, invalidParams("_meta must be one object.")
+			}
+			p.meta = m.value
+		}
+	}
+	if m.err != nil { // the envelope was valid, so this cannot be
+		return p, invalidParams("params must be an object.")
+	}
+	return p, nil
+}
+
+// object returns the arguments as an object. Some models write the object as
+// a string, and leave it out when there is nothing to say.
+func (p *params) object() ([]byte, bool) {
+	switch {
+	case p.arguments == nil, isNull(p.arguments):
+		return []byte("{}"), true
+	case isObject(p.arguments):
+		return p.arguments, true
+	case isString(p.arguments):
+		inner := []byte(decodeString(p.arguments))
+		m := members{text: inner}
+		for m.next() {
+		}
+		return inner, m.err == nil
+	}
+	return nil, false
+}
+
+// token returns the raw progress token, or nil when the client wants no
+// progress.
+func (p *params) token() ([]byte, *problem) {
+	t := member(p.meta, "progressToken")
+	if t != nil && !isString(t) && !isNumber(t) {
+		return nil, invalidParams("_meta.progressToken must be a string or a number.")
+	}
+	return t, nil
+}

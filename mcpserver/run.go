@@ -1,0 +1,104 @@
+package mcpserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sallyport/action"
+)
+
+const (
+	// settleFor is how long changes are collected before lists are compared.
+	settleFor = 50 * time.Millisecond
+	// listWithin bounds the making of one list for a comparison.
+	listWithin = 5 * time.Second
+	// streamKeepAlive is how often open event streams carry a comment. Some
+	// clients give a stream up that was silent for five minutes.
+	streamKeepAlive = time.Minute
+)
+
+// hinted are the organizations whose lists may have changed.
+type hinted struct {
+	mu            sync.Mutex
+	organizations map[string]bool
+	nudge         chan struct{}
+}
+
+// hear takes a hint. It does not block.
+func (h *hinted) hear(hint action.Hint) {
+	if hint.Kind != action.HintCatalog && hint.Kind != action.HintPolicy {
+		return
+	}
+	h.mu.Lock()
+	h.organizations[hint.Organization] = true
+	h.mu.Unlock()
+	select {
+	case h.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what was heard and forgets it.
+func (h *hinted) take() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	heard := h.organizations
+	h.organizations = map[string]bool{}
+	return heard
+}
+
+// Run does the upkeep until ctx ends: it tells sessions when their list
+// changed, lets idle sessions expire and keeps event streams open. It returns
+// nil.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.cfg.Hints.Subscribe(s.hinted.hear)()
+	sweep := time.NewTicker(min(max(s.cfg.IdleSession/10, 10*time.Millisecond), time.Minute))
+	defer sweep.Stop()
+	beat := time.NewTicker(streamKeepAlive)
+	defer beat.Stop()
+	settled := time.NewTimer(settleFor)
+	settled.Stop()
+	defer settled.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.hinted.nudge:
+			settled.Reset(settleFor)
+		case <-settled.C:
+			s.compare(ctx)
+		case <-sweep.C:
+			s.expire()
+		case <-beat.C:
+			s.streams.keepAlive()
+		}
+	}
+}
+
+// compare makes the lists again that may have changed, and tells whoever sees
+// one that did.
+func (s *Server) compare(ctx context.Context) {
+	for _, v := range s.views.stale(s.hinted.take()) {
+		v.mu.Lock()
+		who, known := v.sample, v.announced
+		v.mu.Unlock()
+		if known == "" {
+			continue // nobody saw a list yet
+		}
+		within, cancel := context.WithTimeout(ctx, listWithin)
+		if _, err := v.current(within, s.cfg.Gate, &who, s.cfg.Now()); err != nil {
+			s.cfg.Log.Warn("comparing tool lists", "organization", v.key.organization, "error", err)
+		}
+		cancel()
+	}
+}
+
+// expire ends what nobody used for long.
+func (s *Server) expire() {
+	t := s.cfg.Now().Add(-s.cfg.IdleSession)
+	for _, old := range s.sessions.takeIdle(t) {
+		s.end(old)
+	}
+	s.views.expire(t)
+}

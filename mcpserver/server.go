@@ -1,0 +1,211 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/action"
+)
+
+const (
+	methodList = "tools/list"
+	methodCall = "tools/call"
+)
+
+// Server is the http.Handler of /mcp. [Server.Run] must run beside it.
+type Server struct {
+	cfg         Config
+	edge        edge
+	versions    []string // of the protocol, newest first
+	cacheFields []byte
+	bare        *toolset // our own tools, for when there is no list
+
+	legacy, modern http.Handler // the SDK's
+	sessions       sessions
+	views          views
+	streams        streams
+	bodies         sync.Pool // of *[]byte
+
+	calls calls
+
+	closing context.Context // ends when Drain is done: event streams end with it
+	close   context.CancelFunc
+
+	hinted hinted
+}
+
+// New returns a server. It fails when something required is missing.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	e, err := newEdge(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg, edge: e, versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
+		bare:     newToolset(nil, ""),
+		sessions: sessions{all: map[string]*session{}, of: map[string]map[*session]bool{}},
+		views:    views{all: map[viewKey]*view{}},
+		streams:  streams{all: map[*stream]bool{}},
+		calls:    calls{all: map[*call]bool{}},
+		hinted:   hinted{organizations: map[string]bool{}, nudge: make(chan struct{}, 1)},
+	}
+	s.legacy, s.modern = newHandlers(cfg.MaxBody)
+	s.closing, s.close = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// exchange is one HTTP request and whose it is.
+type exchange struct {
+	w      http.ResponseWriter
+	r      *http.Request
+	who    action.Session
+	modern bool     // of the stateless era
+	mcp    *session // of the older era; nil when it has none
+	envelope
+}
+
+// ServeHTTP lets a request in, if it may come in, and finds who handles it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.edge.hostAllowed(r) {
+		plain(w, http.StatusForbidden, "This Host is not served here; the gateway's --allow-host lists those that are.")
+		return
+	}
+	if !s.edge.originAllowed(r) {
+		plain(w, http.StatusForbidden, "This Origin may not call the gateway.")
+		return
+	}
+	who, ok := s.authenticate(r.Context(), w, r)
+	if !ok {
+		return
+	}
+	x := &exchange{w: w, r: r, who: who, modern: r.Header.Get(versionHeader) >= modernVersion}
+	switch r.Method {
+	case http.MethodPost:
+		s.post(x)
+	case http.MethodGet, http.MethodDelete:
+		s.getOrDelete(x)
+	default:
+		notAllowed(w, "GET, POST, DELETE")
+	}
+}
+
+func notAllowed(w http.ResponseWriter, allow string) {
+	w.Header().Set("Allow", allow)
+	plain(w, http.StatusMethodNotAllowed, "Method not allowed; allowed: "+allow+".")
+}
+
+// post handles one message.
+func (s *Server) post(x *exchange) {
+	if !jsonContent(x.r.Header.Get("Content-Type")) {
+		plain(x.w, http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")
+		return
+	}
+	buf, status := s.readBody(x)
+	if status != 0 {
+		s.recycle(buf)
+		return
+	}
+	defer func() {
+		if x.mcp != nil {
+			x.mcp.leave(s.cfg.Now())
+		}
+	}()
+	rest := s.message(x, *buf)
+	s.recycle(buf) // a call may be held for minutes
+	if rest != nil {
+		rest()
+	}
+}
+
+// message handles a message, but for what is left to do when its body is not
+// needed any more.
+func (s *Server) message(x *exchange, body []byte) (rest func()) {
+	e, p := parseEnvelope(body)
+	x.envelope = e
+	if p == nil {
+		p = s.checkVersion(x.r.Header.Get(versionHeader))
+	}
+	if p != nil {
+		x.fail(p)
+		return nil
+	}
+	if !s.enterSession(x) {
+		return nil
+	}
+	switch x.method {
+	case methodCall, methodList:
+		return s.tools(x)
+	case "notifications/cancelled":
+		s.cancelled(x)
+	default:
+		s.pass(x, body)
+	}
+	return nil
+}
+
+// tools handles the two methods that are ours.
+func (s *Server) tools(x *exchange) (rest func()) {
+	if x.id == nil {
+		x.fail(wrongEnvelope(x.method + " needs an id."))
+		return nil
+	}
+	p, bad := parseParams(x.params)
+	if bad == nil && x.modern {
+		bad = checkModern(x.r.Header, &x.envelope, &p)
+	}
+	switch {
+	case bad != nil:
+		x.fail(bad)
+	case x.method == methodList:
+		s.listTools(x, &p)
+	default:
+		return s.callTool(x, &p)
+	}
+	return nil
+}
+
+// fail answers with an error.
+func (x *exchange) fail(p *problem) {
+	_ = x.answer(newReply(x.w), p.message()) // a client that left needs no answer
+}
+
+// answer sends the answer to the request. The error is nil when it got out.
+func (x *exchange) answer(a *reply, m message) error {
+	id := x.id
+	if id == nil {
+		id = []byte("null")
+	}
+	status := m.httpStatus(x.modern)
+	if m.fault != nil {
+		return a.end(status, []byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"error":`), m.fault, []byte(`}`))
+	}
+	result, lead := m.result, []byte(nil)
+	if x.modern {
+		result, lead = withResultType(result)
+	}
+	return a.end(status, []byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"result":`), lead, result, []byte(`}`))
+}
+
+// withResultType splits a result so that lead and rest together say what kind
+// of result it is, which the stateless era wants and older sources do not say.
+// Nothing else of it changes.
+func withResultType(result []byte) (rest, lead []byte) {
+	if member(result, "resultType") != nil {
+		return result, nil
+	}
+	m := members{text: result}
+	if !m.next() {
+		if m.err != nil {
+			return result, nil // no object: not ours to mend
+		}
+		return []byte("}"), []byte(`{"resultType":"complete"`)
+	}
+	return result[bytes.IndexByte(result, '{')+1:], []byte(`{"resultType":"complete",`)
+}

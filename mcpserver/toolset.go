@@ -1,0 +1,169 @@
+package mcpserver
+
+import (
+	"encoding/base64"
+	"slices"
+	"sort"
+	"strings"
+
+	"sallyport/action"
+)
+
+// pageSize is how many tools one page of tools/list holds. OpenCode reads up
+// to a thousand pages, but most organizations fit into one of these.
+const pageSize = 1000
+
+// toolset is a tool list, encoded once for everyone who sees the same. It does
+// not change after it was made.
+type toolset struct {
+	version string
+	tools   map[string]tool
+	names   []string // sorted
+	joined  []byte   // the definitions in that order, with commas between
+	ends    []int    // where the i-th definition ends in joined
+}
+
+// tool is what a call needs to know of a listed tool.
+type tool struct {
+	own     ownTool // one of ours; nil for an action
+	source  string
+	action  string
+	strict  bool // results must follow a schema
+	headers []paramHeader
+}
+
+// newToolset encodes a list. Our own tools win every clash of names.
+func newToolset(list []action.Available, version string) *toolset {
+	t := &toolset{version: version, tools: make(map[string]tool, len(list)+2)}
+	definitions := make(map[string][]byte, len(list)+2)
+	for i := range list {
+		a := list[i].Action
+		if a == nil || a.Tool == "" || len(a.Definition) == 0 {
+			continue
+		}
+		t.tools[a.Tool] = tool{
+			source: a.Source, action: a.Name,
+			strict:  len(a.OutputSchema) > 0,
+			headers: paramHeaders(a.InputSchema),
+		}
+		definitions[a.Tool] = a.Definition
+	}
+	for _, o := range ownTools() {
+		t.tools[o.name] = tool{own: o.run}
+		definitions[o.name] = []byte(o.definition)
+	}
+	t.encode(definitions)
+	return t
+}
+
+func (t *toolset) encode(definitions map[string][]byte) {
+	size := 0
+	t.names = make([]string, 0, len(definitions))
+	for name, d := range definitions {
+		t.names = append(t.names, name)
+		size += len(d) + 1
+	}
+	slices.Sort(t.names)
+	t.joined = make([]byte, 0, size)
+	t.ends = make([]int, len(t.names))
+	for i, name := range t.names {
+		if i > 0 {
+			t.joined = append(t.joined, ',')
+		}
+		t.joined = append(t.joined, definitions[name]...)
+		t.ends[i] = len(t.joined)
+	}
+}
+
+// page returns the definitions after the named tool and the cursor of the next
+// page, if there is one. A cursor is the last name that was shown, so that
+// tools may come and go between two pages without one being missed or shown
+// twice.
+func (t *toolset) page(after string) (definitions []byte, next string) {
+	from := 0
+	if after != "" {
+		from = sort.SearchStrings(t.names, after)
+		if from < len(t.names) && t.names[from] == after {
+			from++
+		}
+	}
+	to := min(from+pageSize, len(t.names))
+	if from >= to {
+		return nil, ""
+	}
+	start := 0
+	if from > 0 {
+		start = t.ends[from-1] + 1
+	}
+	if to < len(t.names) {
+		next = encodeCursor(t.names[to-1])
+	}
+	return t.joined[start:t.ends[to-1]], next
+}
+
+// cursorPrefix marks our cursors, so that a foreign one is told from an old
+// one.
+const cursorPrefix = "after:"
+
+func encodeCursor(last string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + last))
+}
+
+func decodeCursor(cursor string) (last string, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return "", false
+	}
+	last, ok = strings.CutPrefix(string(b), cursorPrefix)
+	return last, ok && last != ""
+}
+
+// nearest returns up to three names that a caller who wrote name may have
+// meant.
+func (t *toolset) nearest(name string) []string {
+	type near struct {
+		name     string
+		distance int
+	}
+	if len(name) > 128 {
+		return nil
+	}
+	limit := max(2, len(name)/2)
+	var found []near
+	for _, n := range t.names {
+		if d := distance(name, n, limit); d <= limit {
+			found = append(found, near{n, d})
+		}
+	}
+	sort.SliceStable(found, func(i, j int) bool { return found[i].distance < found[j].distance })
+	var names []string
+	for _, f := range found[:min(3, len(found))] {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// distance is the number of letters to change between a and b, or more than
+// limit.
+func distance(a, b string, limit int) int {
+	if d := len(a) - len(b); d > limit || -d > limit {
+		return limit + 1
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diagonal = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,161 @@
+package mcpserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/action"
+)
+
+// freshFor is how long tools/call may look a name up in a list that was made
+// earlier. The Gate decides on every call; this only finds the action.
+const freshFor = time.Second
+
+// viewKey is everything of a session that decides what it sees. Sessions with
+// the same key share a list and a server; two organizations never do.
+type viewKey struct{ organization, automation, group string }
+
+func keyOf(s *action.Session) viewKey {
+	return viewKey{s.Organization, s.Automation, s.Group}
+}
+
+// view is what sessions of one key see: their list, and the SDK server that
+// speaks the rest of the protocol with them.
+type view struct {
+	key viewKey
+
+	// guarded by views.mu
+	holders int       // MCP sessions and requests in progress at the server
+	rested  time.Time // when the last holder left, or the view was last used
+
+	making sync.Mutex // held while the list is made, so that it is made once
+
+	mu        sync.Mutex // guards the fields below
+	server    *mcp.Server
+	list      *toolset
+	checked   time.Time      // when list was last known to be current; zero: ask
+	announced string         // version of the list that sessions know of
+	sample    action.Session // one that sees this view
+}
+
+// views is the pool of views.
+type views struct {
+	mu  sync.Mutex
+	all map[viewKey]*view
+}
+
+// of returns the view of a session, made if need be. It stays in the pool for
+// some time; hold it to keep its server.
+func (v *views) of(s *action.Session, now time.Time) *view {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.ofLocked(s, now)
+}
+
+func (v *views) ofLocked(s *action.Session, now time.Time) *view {
+	key := keyOf(s)
+	w := v.all[key]
+	if w == nil {
+		w = &view{key: key, sample: *s}
+		v.all[key] = w
+	}
+	w.rested = now
+	return w
+}
+
+// hold returns the view of a session and keeps it until release.
+func (v *views) hold(s *action.Session, now time.Time) *view {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w := v.ofLocked(s, now)
+	w.holders++
+	return w
+}
+
+func (v *views) release(w *view, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w.holders--
+	w.rested = now
+}
+
+// expire drops the views that nobody held or used since t.
+func (v *views) expire(t time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for key, w := range v.all {
+		if w.holders == 0 && w.rested.Before(t) {
+			delete(v.all, key)
+		}
+	}
+}
+
+// stale returns the held views of the organizations, or of all of them when
+// one is empty, after it marked every view of theirs.
+func (v *views) stale(organizations map[string]bool) []*view {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var held []*view
+	for key, w := range v.all {
+		if !organizations[key.organization] && !organizations[""] {
+			continue
+		}
+		w.mu.Lock()
+		w.checked = time.Time{}
+		w.mu.Unlock()
+		if w.holders > 0 {
+			held = append(held, w)
+		}
+	}
+	return held
+}
+
+// current returns the list as it is now.
+func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now time.Time) (*toolset, error) {
+	available, version, err := gate.Available(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	w.making.Lock()
+	defer w.making.Unlock()
+	w.mu.Lock()
+	list := w.list
+	w.mu.Unlock()
+	if list == nil || list.version != version {
+		list = newToolset(available, version)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.list, w.checked, w.sample = list, now, *s
+	w.announceLocked(version)
+	return list, nil
+}
+
+// recent returns a list that is at most freshFor old. While one caller asks
+// for a new one, others go on with the last.
+func (w *view) recent(ctx context.Context, gate Gate, s *action.Session, now time.Time) (*toolset, error) {
+	w.mu.Lock()
+	list, fresh := w.list, !w.checked.IsZero() && now.Sub(w.checked) < freshFor
+	if list != nil && !fresh {
+		// Whoever comes next meanwhile need not ask too.
+		w.checked = now
+	}
+	w.mu.Unlock()
+	if list != nil && fresh {
+		return list, nil
+	}
+	return w.current(ctx, gate, s, now)
+}
+
+// announceLocked tells the sessions of the view that their list is another
+// than the one they know of. The first version is news to nobody.
+func (w *view) announceLocked(version string) {
+	known := w.announced
+	w.announced = version
+	if known != "" && known != version && w.server != nil {
+		bump(w.server)
+	}
+}
