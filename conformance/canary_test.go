@@ -199,25 +199,28 @@ func (g *gateway) listen(t *testing.T) (events func() []byte) {
 		t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+g.APIKey)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("live events answered %s", response.Status)
-	}
-	var mu sync.Mutex
 	var all bytes.Buffer
-	done := make(chan struct{})
+	ready, done := make(chan struct{}), make(chan struct{})
+	begun := sync.OnceFunc(func() { close(ready) })
 	go func() {
 		defer close(done)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return
+		}
 		defer response.Body.Close()
 		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-			mu.Lock()
 			all.Write(lines.Bytes())
-			mu.Unlock()
+			if bytes.HasSuffix(lines.Bytes(), []byte("ready")) {
+				begun()
+			}
 		}
 	}()
+	select {
+	case <-ready:
+	case <-done:
+		t.Fatal("the live events did not begin")
+	}
 	end := sync.OnceFunc(func() { cancel(); <-done })
 	t.Cleanup(end)
 	return func() []byte {
