@@ -248,7 +248,7 @@ func TestForeignSession(t *testing.T) {
 			t.Errorf("GET %s answered %d: %s", path, r.Status, r.Body)
 		}
 	}
-	got := newAgent(t, s.MCPURL, stranger.Token).start(t, "invocation_status", fmt.Sprintf(`{"id":%q}`, held.ID)).wait()
+	got := newAgent(t, s.MCPURL, stranger.Token).start(t, "invocation_status", fmt.Sprintf(`{"invocation_id":%q}`, held.ID)).wait()
 	if (!got.Result.IsError && got.Error == nil) || strings.Contains(got.text(), "up_write") {
 		t.Errorf("invocation_status was answered with %+v", got)
 	}
