@@ -2,9 +2,11 @@ package dashboard
 
 import (
 	"context"
+	"encoding/hex"
 	"net/http"
 
 	"sallyport/action"
+	"sallyport/internal/token"
 )
 
 // NewKey is an API key as it is wished for.
@@ -49,9 +51,9 @@ func (s *Server) mintKey(ctx context.Context, p *Principal, n NewKey) (MintedKey
 	if err := p.outranks(role); err != nil {
 		return MintedKey{}, err
 	}
-	id, key, hash := s.Tokens.NewAPIKey()
+	id, key, hash := token.NewAPIKey()
 	row := action.APIKey{ID: id, Organization: p.Organization, Name: n.Name, User: p.User, Role: role, CreatedAt: s.now()}
-	if err := s.APIKeys.CreateAPIKey(ctx, row, hash); err != nil {
+	if err := s.APIKeys.CreateAPIKey(ctx, row, hex.EncodeToString(hash)); err != nil {
 		return MintedKey{}, err
 	}
 	s.log.InfoContext(ctx, "API key made", "key", id, "role", role, "by", p.By())

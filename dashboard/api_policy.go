@@ -80,7 +80,7 @@ func (s *Server) setMode(ctx context.Context, p *Principal, text string, n NewMo
 		return ModeView{}, err
 	}
 	o := action.Override{Organization: p.Organization, Automation: n.Automation, Key: key, Mode: n.Mode, UpdatedBy: p.By()}
-	if err := s.Overrides.PutOverride(ctx, o); err != nil {
+	if err := s.Overrides.SetOverride(ctx, o); err != nil {
 		return ModeView{}, err
 	}
 	s.log.InfoContext(ctx, "policy set", "key", key.String(), "mode", n.Mode, "automation", n.Automation, "by", p.By())
@@ -96,7 +96,7 @@ func (s *Server) unsetMode(ctx context.Context, p *Principal, text, automation s
 			return err
 		}
 	}
-	if err := s.Overrides.DeleteOverride(ctx, p.Organization, automation, key); err != nil {
+	if err := s.Overrides.UnsetOverride(ctx, p.Organization, automation, key); err != nil {
 		return err
 	}
 	s.log.InfoContext(ctx, "policy unset", "key", key.String(), "automation", automation, "by", p.By())
@@ -105,7 +105,7 @@ func (s *Server) unsetMode(ctx context.Context, p *Principal, text, automation s
 }
 
 func (s *Server) modes(ctx context.Context, organization string) ([]ModeView, error) {
-	list, err := s.Overrides.ListOverrides(ctx, organization)
+	list, _, err := s.Overrides.Overrides(ctx, organization)
 	if err != nil {
 		return nil, err
 	}

@@ -96,15 +96,11 @@ func (s *Server) mint(ctx context.Context, p *Principal, n NewSession) (MintedSe
 	if err != nil {
 		return MintedSession{}, err
 	}
-	token, err := s.Tokens.MintSession(session.ID)
-	if err != nil {
-		return MintedSession{}, err
-	}
 	if session, err = s.Sessions.CreateSession(ctx, session); err != nil {
 		return MintedSession{}, err
 	}
 	s.log.InfoContext(ctx, "session minted", "session", session.ID, "by", p.By())
-	return MintedSession{SessionID: session.ID, Token: token, MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt}, nil
+	return MintedSession{SessionID: session.ID, Token: s.Tokens.Mint(session.ID), MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt}, nil
 }
 
 // mintable keeps what opens ceilings and overrides to those who decide.

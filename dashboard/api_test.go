@@ -11,7 +11,7 @@ import (
 func TestSessions(t *testing.T) {
 	h := newHouse(t)
 	minted := h.want(201, h.owner, "POST", "/api/v1/sessions", `{"title":"x","ttl":"8h","group":"g","task":"T-1"}`).json(t)
-	if minted["token"] != "sps_"+minted["session_id"].(string) || minted["mcp_url"] != public+"/mcp" || minted["expires_at"] != "2026-03-01T20:00:00Z" {
+	if minted["token"] != h.signer.Mint(minted["session_id"].(string)) || minted["mcp_url"] != public+"/mcp" || minted["expires_at"] != "2026-03-01T20:00:00Z" {
 		t.Errorf("minted %v", minted)
 	}
 	id := minted["session_id"].(string)

@@ -3,10 +3,8 @@ package dashboard_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,44 +17,13 @@ import (
 
 	"sallyport/action"
 	"sallyport/dashboard"
+	"sallyport/internal/token"
 )
 
 const (
 	org    = "org1"
 	public = "http://gate.test:8787"
 )
-
-// tokens signs nothing: the id is the proof. Forged ones end in "x".
-type tokens struct{ n int }
-
-func (*tokens) MintSession(id string) (string, error) { return "sps_" + id, nil }
-
-func (*tokens) VerifySession(token string) (string, error) {
-	if strings.HasSuffix(token, "x") {
-		return "", errors.New("bad signature")
-	}
-	return strings.TrimPrefix(token, "sps_"), nil
-}
-
-func (t *tokens) NewAPIKey() (id, key, hash string) {
-	t.n++
-	id = fmt.Sprintf("key%d", t.n)
-	key = "spk_" + id + "_secret"
-	return id, key, sum(key)
-}
-
-func (*tokens) ParseAPIKey(key string) (id, hash string, err error) {
-	id, _, ok := strings.Cut(strings.TrimPrefix(key, "spk_"), "_")
-	if !ok {
-		return "", "", errors.New("no key")
-	}
-	return id, sum(key), nil
-}
-
-func sum(s string) string {
-	h := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(h[:])
-}
 
 // clock is a time that tests move.
 type clock struct {
@@ -86,6 +53,7 @@ type house struct {
 	hints  *hints
 	clock  *clock
 	log    *bytes.Buffer
+	signer *token.Signer
 	owner  string // API keys
 	admin  string
 	member string
@@ -97,12 +65,13 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 	t.Helper()
 	h := &house{t: t, clock: &clock{t: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &bytes.Buffer{}, hints: &hints{subs: map[int]func(action.Hint){}}}
 	h.m = newMemory(h.clock.now)
+	h.signer, _ = token.NewSigner(make([]byte, token.KeySize))
 	h.gate = &gate{m: h.m, hints: h.hints, params: map[string]string{}}
 	c := dashboard.Config{
 		Gate: h.gate, Catalog: catalog{}, Decider: decider{}, Hints: h.hints, Sessions: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m,
-		Overrides: h.m, Invocations: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: &tokens{},
+		Overrides: h.m, Invocations: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer,
 		SealSecret: func(_, _ string, v []byte) ([]byte, error) { return append([]byte("sealed:"), v...), nil },
-		Hash:       func(v []byte) string { return sum(string(v)) },
+		Hash:       func(v []byte) string { return hex.EncodeToString(token.HashSecret(string(v))) },
 		PublicURL:  public, Now: h.clock.now, Log: slog.New(slog.NewTextHandler(h.log, nil)),
 	}
 	for _, f := range change {
@@ -122,8 +91,8 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 // key adds a person and returns an API key of theirs.
 func (h *house) key(name string, role action.Role) string {
 	_ = h.m.CreateUser(context.Background(), action.User{ID: "u-" + name, Organization: org, Name: name, Role: role, CreatedAt: h.clock.now()})
-	key := "spk_k-" + name + "_secret"
-	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: "k-" + name, Organization: org, Name: name, User: "u-" + name, Role: role}, sum(key))
+	id, key, hash := token.NewAPIKey()
+	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: id, Organization: org, Name: name, User: "u-" + name, Role: role}, hex.EncodeToString(hash))
 	return key
 }
 
@@ -131,7 +100,7 @@ func (h *house) session(id string) string {
 	_, _ = h.m.CreateSession(context.Background(), action.Session{
 		ID: id, Organization: org, Kind: action.Interactive, Type: action.TypeCoding, Title: "Work on " + id, CreatedAt: h.clock.now(),
 	})
-	return "sps_" + id
+	return h.signer.Mint(id)
 }
 
 // pending adds a held call of a session and returns its id.

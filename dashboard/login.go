@@ -2,10 +2,7 @@ package dashboard
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"io"
@@ -15,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
+	"sallyport/internal/token"
 )
 
 // A browser signs in with a link, PUBLIC_URL/login#CODE.KEY. A fragment stays
@@ -156,18 +154,10 @@ func (s *Server) setCookie(w http.ResponseWriter, value string, maxAge int) {
 }
 
 // secret returns 256 random bits in a form that fits a fragment and a cookie.
-func secret() string {
-	b := make([]byte, 32)
-	_, _ = rand.Read(b) // never fails
-	return base64.RawURLEncoding.EncodeToString(b)
-}
+func secret() string { return token.NewSecret("", 32) }
 
-// hashSecret hashes what secret made. Plain SHA-256 is enough: there is
-// nothing to guess in 256 random bits.
-func hashSecret(v string) string {
-	sum := sha256.Sum256([]byte(v))
-	return hex.EncodeToString(sum[:])
-}
+// hashSecret returns what is stored of it.
+func hashSecret(v string) string { return hex.EncodeToString(token.HashSecret(v)) }
 
 // newID returns an id whose order is that of time.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -185,7 +185,7 @@ func (m *memory) Probe(ctx context.Context, c action.Connector) (dashboard.Conne
 	return m.State(ctx, c), nil
 }
 
-func (m *memory) PutOverride(_ context.Context, o action.Override) error {
+func (m *memory) SetOverride(_ context.Context, o action.Override) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.overrides = slices.DeleteFunc(m.overrides, func(x action.Override) bool { return x.Key == o.Key && x.Automation == o.Automation })
@@ -193,7 +193,7 @@ func (m *memory) PutOverride(_ context.Context, o action.Override) error {
 	return nil
 }
 
-func (m *memory) DeleteOverride(_ context.Context, _, automation string, key action.Key) error {
+func (m *memory) UnsetOverride(_ context.Context, _, automation string, key action.Key) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := len(m.overrides)
@@ -204,10 +204,10 @@ func (m *memory) DeleteOverride(_ context.Context, _, automation string, key act
 	return nil
 }
 
-func (m *memory) ListOverrides(context.Context, string) ([]action.Override, error) {
+func (m *memory) Overrides(context.Context, string) ([]action.Override, int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.overrides), nil
+	return slices.Clone(m.overrides), 1, nil
 }
 
 func (m *memory) Invocation(_ context.Context, organization, id string) (action.Invocation, error) {

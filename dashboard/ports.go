@@ -103,10 +103,11 @@ type ConnectorState struct {
 
 // Overrides keeps the modes that people set.
 type Overrides interface {
-	PutOverride(ctx context.Context, o action.Override) error
-	// DeleteOverride returns ErrNotFound when there is none.
-	DeleteOverride(ctx context.Context, organization, automation string, key action.Key) error
-	ListOverrides(ctx context.Context, organization string) ([]action.Override, error)
+	SetOverride(ctx context.Context, o action.Override) error
+	// UnsetOverride returns ErrNotFound when there is none.
+	UnsetOverride(ctx context.Context, organization, automation string, key action.Key) error
+	// Overrides returns all of an organization's, with the policy version.
+	Overrides(ctx context.Context, organization string) ([]action.Override, int64, error)
 }
 
 // InvocationFilter says which invocations are wanted. Empty fields match all.
@@ -170,17 +171,12 @@ type Logins interface {
 	DeleteLogin(ctx context.Context, id string) error
 }
 
-// Tokens makes and checks credentials. Hashes are compared in constant time
-// by this package.
+// Tokens signs session tokens; see [sallyport/internal/token.Signer].
 type Tokens interface {
-	// MintSession returns a token that proves the session's id.
-	MintSession(session string) (token string, err error)
-	// VerifySession returns the id that a token proves.
-	VerifySession(token string) (session string, err error)
-	// NewAPIKey returns a new key, its id and the hash to store.
-	NewAPIKey() (id, key, hash string)
-	// ParseAPIKey returns the id of a key and the hash to compare.
-	ParseAPIKey(key string) (id, hash string, err error)
+	// Mint returns a token that proves the session's id.
+	Mint(session string) string
+	// Verify returns the id that a token proves, or ErrUnauthenticated.
+	Verify(token string) (session string, err error)
 }
 
 // raw is JSON that passes through untouched.

@@ -3,11 +3,13 @@ package dashboard
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"strings"
 
 	"sallyport/action"
+	"sallyport/internal/token"
 )
 
 // Principal is who sends a request.
@@ -19,12 +21,6 @@ type Principal struct {
 	Role         action.Role   // of a person
 	login        *action.Login // of a browser
 }
-
-// Prefixes of the credentials in an Authorization header.
-const (
-	sessionPrefix = "sps_"
-	keyPrefix     = "spk_"
-)
 
 // By returns what a row says of who did it.
 func (p *Principal) By() string { return p.User }
@@ -40,23 +36,23 @@ func (s *Server) identify(r *http.Request) (*Principal, error) {
 }
 
 func (s *Server) identifyBearer(ctx context.Context, header string) (*Principal, error) {
-	scheme, token, _ := strings.Cut(header, " ")
+	scheme, text, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return nil, errBadCredential()
 	}
-	switch token = strings.TrimSpace(token); {
-	case strings.HasPrefix(token, sessionPrefix):
-		return s.identifySession(ctx, token)
-	case strings.HasPrefix(token, keyPrefix):
-		return s.identifyKey(ctx, token)
+	switch text = strings.TrimSpace(text); {
+	case strings.HasPrefix(text, token.SessionPrefix):
+		return s.identifySession(ctx, text)
+	case strings.HasPrefix(text, token.APIKeyPrefix):
+		return s.identifyKey(ctx, text)
 	}
 	return nil, errBadCredential()
 }
 
-func (s *Server) identifySession(ctx context.Context, token string) (*Principal, error) {
-	id, err := s.Tokens.VerifySession(token)
+func (s *Server) identifySession(ctx context.Context, text string) (*Principal, error) {
+	id, err := s.Tokens.Verify(text)
 	if err != nil {
-		return nil, errBadCredential()
+		return nil, err
 	}
 	session, err := s.Sessions.Session(ctx, id)
 	if err != nil {
@@ -70,16 +66,16 @@ func (s *Server) identifySession(ctx context.Context, token string) (*Principal,
 
 // identifyKey gives a key the lesser of its own role and its user's: a person
 // who was demoted or removed keeps nothing through a key made before.
-func (s *Server) identifyKey(ctx context.Context, token string) (*Principal, error) {
-	id, hash, err := s.Tokens.ParseAPIKey(token)
+func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, error) {
+	id, hash, err := token.ParseAPIKey(text)
 	if err != nil {
-		return nil, errBadCredential()
+		return nil, err
 	}
 	key, want, err := s.APIKeys.APIKey(ctx, id)
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
-	if subtle.ConstantTimeCompare([]byte(hash), []byte(want)) != 1 {
+	if subtle.ConstantTimeCompare([]byte(hex.EncodeToString(hash)), []byte(want)) != 1 {
 		return nil, errBadCredential()
 	}
 	if key.RevokedAt != nil {
