@@ -1,9 +1,208 @@
 package dashboard
 
-import "net/http"
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
 
-type pages struct{ s *Server }
+	"sallyport/action"
+)
 
-func newPages(s *Server) (*pages, error) { return &pages{s}, nil }
+//go:embed templates assets
+var files embed.FS
 
-func (p *pages) mount(*http.ServeMux) {}
+// pages renders the web page. Every page is a layout around one template;
+// what pages do, their script does through the API.
+type pages struct {
+	*Server
+	templates map[string]*template.Template
+	versions  map[string]string // of each asset: a hash of its bytes
+}
+
+// view is what every page gets.
+type view struct {
+	Page  string // which one; marks the link of it
+	Title string
+	Me    *Principal
+	Data  any
+}
+
+func newPages(s *Server) (*pages, error) {
+	p := &pages{Server: s, templates: map[string]*template.Template{}, versions: map[string]string{}}
+	assets, err := fs.ReadDir(files, "assets")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range assets {
+		b, err := files.ReadFile("assets/" + f.Name())
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(b)
+		p.versions[f.Name()] = hex.EncodeToString(sum[:6])
+	}
+	for _, name := range []string{"inbox", "activity", "invocation", "settings", "login", "error"} {
+		t, err := template.New("").Funcs(p.funcs()).ParseFS(files, "templates/layout.html", "templates/card.html", "templates/"+name+".html")
+		if err != nil {
+			return nil, fmt.Errorf("parsing the page %s: %w", name, err)
+		}
+		p.templates[name] = t
+	}
+	return p, nil
+}
+
+func (p *pages) funcs() template.FuncMap {
+	return template.FuncMap{
+		"asset":   func(name string) string { return "/assets/" + name + "?v=" + p.versions[name] },
+		"visible": visible,
+		"pretty":  func(raw raw) []Segment { return pretty(raw) },
+		"utc":     utc,
+		"iso":     iso,
+		"short":   func(id string) string { return id[:min(len(id), 12)] },
+		"status":  statusWords,
+		"join":    strings.Join,
+	}
+}
+
+func (p *pages) mount(mux *http.ServeMux) {
+	mux.HandleFunc("GET /{$}", p.signedIn(p.inbox))
+	mux.HandleFunc("GET /inbox/{id}", p.signedIn(p.inboxCard))
+	mux.HandleFunc("GET /activity", p.signedIn(p.activity))
+	mux.HandleFunc("GET /invocations/{id}", p.signedIn(p.invocation))
+	mux.HandleFunc("GET /settings", p.signedIn(p.settings))
+	mux.HandleFunc("GET /login", p.login)
+	mux.HandleFunc("GET /assets/{file}", p.asset)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_page", "There is no page here."))
+	})
+}
+
+// signedIn sends those who are not to the sign-in page, and tells those who
+// use another name of this machine the one that sign-ins are for.
+func (p *pages) signedIn(h func(http.ResponseWriter, *http.Request, *Principal) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		me, err := p.identifyLogin(r)
+		switch {
+		case errors.Is(err, action.ErrUnauthenticated):
+			to := p.PublicURL + "/login?next=" + url.QueryEscape(r.URL.RequestURI())
+			if r.Header.Get("HX-Request") != "" {
+				w.Header().Set("HX-Redirect", to)
+				return
+			}
+			http.Redirect(w, r, to, http.StatusSeeOther)
+			return
+		case err != nil:
+			p.failed(w, r, nil, err)
+			return
+		}
+		if err := h(w, r, me); err != nil {
+			p.failed(w, r, me, err)
+		}
+	}
+}
+
+// failed shows an error as a page.
+func (p *pages) failed(w http.ResponseWriter, r *http.Request, me *Principal, err error) {
+	problem := p.problem(r.Context(), err)
+	w.WriteHeader(problem.Status)
+	if err := p.render(w, "error", "layout", view{Title: problem.Title, Me: me, Data: problem}); err != nil {
+		p.log.ErrorContext(r.Context(), "error page failed", "error", err)
+	}
+}
+
+// render writes a page as a whole or not at all.
+func (p *pages) render(w http.ResponseWriter, page, part string, v view) error {
+	var b bytes.Buffer
+	if err := p.templates[page].ExecuteTemplate(&b, part, v); err != nil {
+		return fmt.Errorf("rendering %s: %w", page, err)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, err := w.Write(b.Bytes())
+	if err != nil {
+		p.log.Debug("a page was not taken", "page", page, "error", err)
+	}
+	return nil
+}
+
+func (p *pages) login(w http.ResponseWriter, r *http.Request) {
+	if isLoopback(p.public.Hostname()) && !strings.EqualFold(r.Host, p.public.Host) {
+		// A cookie is for one name, and localhost has several. The fragment
+		// follows a redirect.
+		http.Redirect(w, r, p.PublicURL+r.URL.RequestURI(), http.StatusSeeOther)
+		return
+	}
+	if err := p.render(w, "login", "layout", view{Page: "login", Title: "Sign in"}); err != nil {
+		p.failed(w, r, nil, err)
+	}
+}
+
+func isLoopback(host string) bool {
+	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
+}
+
+// asset serves an embedded file. Its address has its version, so it may be
+// kept.
+func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	version, ok := p.versions[name]
+	b, err := files.ReadFile(path.Join("assets", path.Base(name)))
+	if !ok || err != nil {
+		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_file", "There is no such file."))
+		return
+	}
+	types := map[string]string{".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
+	w.Header().Set("Content-Type", types[path.Ext(name)]+"; charset=utf-8")
+	if r.URL.Query().Get("v") == version {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	_, _ = w.Write(b) // a browser that left needs no script
+}
+
+// utc writes a time for people, iso for their browsers.
+func utc(t any) string { return moment(t, "2 Jan 2006 15:04:05 UTC") }
+
+func iso(t any) string { return moment(t, time.RFC3339) }
+
+func moment(t any, layout string) string {
+	switch t := t.(type) {
+	case time.Time:
+		return t.UTC().Format(layout)
+	case *time.Time:
+		if t != nil {
+			return t.UTC().Format(layout)
+		}
+	}
+	return ""
+}
+
+// statusWords says a status as the page does.
+func statusWords(s action.Status) string {
+	return map[action.Status]string{
+		action.StatusPending: "waiting for you", action.StatusApproved: "approved, about to run", action.StatusExecuting: "running",
+		action.StatusCompleted: "done", action.StatusFailed: "failed", action.StatusDenied: "denied", action.StatusExpired: "expired",
+	}[s]
+}
+
+// names returns people by id, for what rows say of them.
+func (p *pages) names(ctx context.Context, organization string) (map[string]string, error) {
+	list, err := p.Users.ListUsers(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, u := range list {
+		names[u.ID] = u.Name
+	}
+	return names, nil
+}

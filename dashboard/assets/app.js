@@ -1,0 +1,336 @@
+"use strict";
+// The page's own script. Reading needs the cookie alone; every change carries
+// the key that lives in this origin's storage.
+(() => {
+  const KEY = "sallyport-key";
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  async function call(method, path, body) {
+    const res = await fetch(path, {
+      method, credentials: "same-origin",
+      headers: { "Content-Type": "application/json", "X-Sallyport-Key": localStorage.getItem(KEY) || "" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    if (res.ok) return res.status === 204 ? {} : res.json();
+    const p = await res.json().catch(() => ({}));
+    if (res.status === 401) location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
+    throw Object.assign(new Error(p.detail || "The gateway answered " + res.status + "."), { status: res.status, code: p.code });
+  }
+
+  // ── notices and questions ────────────────────────────────────────────────
+  let hush;
+  function notice(text) {
+    const box = $("#notice");
+    box.textContent = text;
+    box.hidden = false;
+    clearTimeout(hush);
+    hush = setTimeout(() => { box.hidden = true; }, 6000);
+  }
+
+  function ask(title, text, yes) {
+    const box = $("#confirm");
+    $("#confirm-title").textContent = title;
+    $("#confirm-text").textContent = text;
+    $("#confirm-yes").textContent = yes;
+    box.returnValue = "no";
+    box.showModal();
+    return new Promise((done) => box.addEventListener("close", () => done(box.returnValue === "yes"), { once: true }));
+  }
+
+  // ── times ────────────────────────────────────────────────────────────────
+  const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" });
+  function ago(then) {
+    const s = (then - Date.now()) / 1000;
+    for (const [unit, size] of [["day", 86400], ["hour", 3600], ["minute", 60]]) {
+      if (Math.abs(s) >= size) return relative.format(Math.trunc(s / size), unit);
+    }
+    return Math.abs(s) < 5 ? "now" : relative.format(Math.trunc(s), "second");
+  }
+
+  function clock(seconds) {
+    const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60, s = Math.floor(seconds % 60);
+    const two = (n) => String(n).padStart(2, "0");
+    return h ? `${h}:${two(m)}:${two(s)} left` : `${m}:${two(s)} left`;
+  }
+
+  function tick() {
+    for (const t of $$("time[datetime]")) {
+      const then = Date.parse(t.dateTime);
+      if (then) t.textContent = ago(then);
+    }
+    for (const card of $$(".card[data-status=pending]")) {
+      const left = Math.max(0, (Date.parse(card.dataset.expires) - Date.now()) / 1000);
+      const box = $("[data-left]", card);
+      if (!box) continue;
+      $("progress", box).value = left;
+      $("span", box).textContent = left > 0 ? clock(left) : "time is up";
+      box.classList.toggle("soon", left < 60);
+      if (left <= 0 && !card.dataset.over) {
+        card.dataset.over = "1";
+        setTimeout(() => refresh(card.dataset.id), 1500);
+      }
+    }
+  }
+
+  // ── the inbox ────────────────────────────────────────────────────────────
+  const list = $("#pending");
+  const inbox = document.body.dataset.page === "inbox";
+  const waiting = []; // ids that came while somebody was at work in the list
+
+  const cardOf = (id) => document.getElementById("inv-" + id);
+  // Somebody is at work: nothing may move under his hands.
+  const busy = () => list.contains(document.activeElement) || list.matches(":hover") || $("#confirm").open;
+
+  function count() {
+    const n = $$(".card[data-status=pending]", list).length + waiting.length;
+    document.title = (n ? `(${n}) ` : "") + "Inbox · Sallyport";
+    const badge = $("#count");
+    badge.textContent = n;
+    badge.hidden = n === 0;
+    $("#empty").hidden = $$(".card", list).length + waiting.length > 0;
+    const fresh = $("#fresh");
+    fresh.hidden = waiting.length === 0;
+    fresh.textContent = waiting.length === 1 ? "1 new call · show" : `${waiting.length} new calls · show`;
+  }
+
+  // refresh brings a card up to date where it stands. It stays, decided or
+  // not, until the page is loaded again.
+  async function refresh(id) {
+    const card = cardOf(id);
+    if (!card) return;
+    if (!inbox) { location.reload(); return; }
+    const focused = card.contains(document.activeElement);
+    await htmx.ajax("GET", "/inbox/" + encodeURIComponent(id), { target: "#inv-" + CSS.escape(id), swap: "outerMorph" });
+    if (focused && !cardOf(id).contains(document.activeElement)) cardOf(id).focus({ preventScroll: true });
+    tick();
+    count();
+  }
+
+  async function show(id) {
+    if (cardOf(id)) return refresh(id);
+    await htmx.ajax("GET", "/inbox/" + encodeURIComponent(id), { target: "#pending", swap: "afterbegin" });
+    tick();
+    count();
+  }
+
+  function arrived(id) {
+    if (cardOf(id)) { refresh(id); return; }
+    if (waiting.includes(id)) return;
+    if (busy()) { waiting.push(id); count(); } else show(id);
+  }
+
+  async function showFresh() {
+    $("#fresh").hidden = true;
+    for (const id of waiting.splice(0)) await show(id);
+    const first = $(".card", list);
+    if (first) { first.scrollIntoView({ block: "nearest" }); first.focus({ preventScroll: true }); }
+  }
+
+  // resync makes up for events that were lost.
+  async function resync() {
+    const page = await call("GET", "/api/v1/invocations?status=pending&limit=50");
+    const pending = page.items.map((inv) => inv.id);
+    for (const card of $$(".card[data-status=pending]", list)) {
+      if (!pending.includes(card.dataset.id)) refresh(card.dataset.id);
+    }
+    for (const id of pending.reverse()) if (!cardOf(id)) arrived(id);
+    count();
+  }
+
+  function listen() {
+    const events = new EventSource("/api/v1/events");
+    const live = $("#live");
+    const state = (s, text) => { if (live) { live.dataset.state = s; live.textContent = text; } };
+    let known = !inbox;
+    events.addEventListener("ready", () => { state("on", "live"); if (inbox) resync().catch(() => {}); known = true; });
+    events.addEventListener("reload", () => (inbox ? resync().catch(() => {}) : location.reload()));
+    events.addEventListener("invocation", (e) => {
+      const inv = JSON.parse(e.data);
+      const at = waiting.indexOf(inv.id);
+      if (inbox && inv.status === "pending") arrived(inv.id);
+      else if (at >= 0) { waiting.splice(at, 1); count(); }
+      else if (cardOf(inv.id) && cardOf(inv.id).dataset.status !== inv.status) refresh(inv.id);
+    });
+    events.onerror = () => state("off", known ? "reconnecting" : "connecting");
+    addEventListener("pagehide", () => events.close());
+  }
+
+  // ── decisions ────────────────────────────────────────────────────────────
+  const seen = (card) => ({ params_hash: card.dataset.paramsHash, tool_hash: card.dataset.toolHash });
+
+  async function decide(card, verb, body) {
+    const error = $(".error", card);
+    error.hidden = true;
+    $$("button", card).forEach((b) => { b.disabled = true; });
+    try {
+      await call("POST", `/api/v1/invocations/${encodeURIComponent(card.dataset.id)}/${verb}`, { ...seen(card), ...body });
+      notice((verb === "approve" ? "Approved: " : "Denied: ") + card.dataset.what);
+    } catch (e) {
+      $$("button", card).forEach((b) => { b.disabled = false; });
+      error.textContent = e.message;
+      error.hidden = false;
+      if (e.status !== 409 && e.status !== 410) return;
+      notice(e.message);
+    }
+    await refresh(card.dataset.id);
+  }
+
+  async function approve(card) {
+    if (card.dataset.risk === "danger") {
+      const sure = await ask("Run a dangerous action?", card.dataset.what + " may destroy something for good. It runs once, with the params shown.", "Yes, run it");
+      if (!sure) return;
+    }
+    decide(card, "approve", {});
+  }
+
+  async function reveal(id) {
+    const card = cardOf(id), button = $(`[data-reveal="${CSS.escape(id)}"]`);
+    try {
+      const full = await (await fetch(`/api/v1/invocations/${encodeURIComponent(id)}/params`, { credentials: "same-origin" })).text();
+      const pre = document.createElement("pre");
+      pre.className = "full";
+      pre.textContent = full; // as it is on the wire: no digit passes through a number
+      button.replaceWith(pre);
+    } catch (e) { notice(e.message); }
+    card.focus({ preventScroll: true });
+  }
+
+  // ── forms of the settings ────────────────────────────────────────────────
+  const out = (root, name, text) => { $(`[data-out=${name}]`, root).textContent = text; root.hidden = false; };
+
+  const snippet = (url) => JSON.stringify({
+    $schema: "https://opencode.ai/config.json",
+    mcp: { sallyport: { type: "remote", url, enabled: true, oauth: false, headers: { Authorization: "Bearer {env:SALLYPORT_TOKEN}" } } },
+  }, null, 2);
+
+  const forms = {
+    async session(v) {
+      const s = await call("POST", "/api/v1/sessions", v);
+      const box = $("#session-once");
+      out(box, "env", "export SALLYPORT_TOKEN=" + s.token);
+      out(box, "snippet", snippet(s.mcp_url));
+      return false;
+    },
+    async key(v) {
+      const k = await call("POST", "/api/v1/api-keys", v);
+      out($("#key-once"), "key", k.key);
+      return false;
+    },
+    async user(v) { await call("POST", "/api/v1/users", v); return true; },
+    async mode(v) { await call("PUT", "/api/v1/policy/modes/" + encodeURIComponent(v.key), { mode: v.mode }); return true; },
+    async connector({ name, url, token }) {
+      const body = { name, url };
+      if (token) {
+        body.secret = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "connector";
+        await call("PUT", "/api/v1/secrets/" + encodeURIComponent(body.secret), { value: token, host: new URL(url).host });
+      }
+      const c = await call("POST", "/api/v1/connectors", body);
+      await call("POST", `/api/v1/connectors/${c.id}/validate`);
+      return true;
+    },
+  };
+
+  async function submit(form) {
+    const error = $(".error", form), button = $("button", form);
+    error.hidden = true;
+    button.disabled = true;
+    try {
+      const values = Object.fromEntries([...new FormData(form)].filter(([, v]) => v !== ""));
+      if (await forms[form.dataset.form](values)) location.reload();
+      else form.reset();
+    } catch (e) {
+      error.textContent = e.message;
+      error.hidden = false;
+    }
+    button.disabled = false;
+  }
+
+  async function press(button) {
+    if (button.dataset.ask && !(await ask("Are you sure?", button.dataset.ask, "Yes"))) return;
+    const [method, path] = button.dataset.call.split(" ");
+    button.disabled = true;
+    try {
+      const answer = await call(method, path);
+      if (answer.error) notice(answer.error);
+      else location.reload();
+    } catch (e) { notice(e.message); }
+    button.disabled = false;
+  }
+
+  async function removeMode(button) {
+    const q = button.dataset.automation ? "?automation=" + encodeURIComponent(button.dataset.automation) : "";
+    try {
+      await call("DELETE", "/api/v1/policy/modes/" + encodeURIComponent(button.dataset.removeMode) + q);
+      location.reload();
+    } catch (e) { notice(e.message); }
+  }
+
+  async function link(user) {
+    try { out($("#link-once"), "link", (await call("POST", `/api/v1/users/${encodeURIComponent(user)}/login-link`)).url); } catch (e) { notice(e.message); }
+  }
+
+  // ── signing in and out ───────────────────────────────────────────────────
+  function next() {
+    const to = new URLSearchParams(location.search).get("next") || "/";
+    const url = new URL(to, location.origin);
+    return url.origin === location.origin ? url.pathname + url.search : "/";
+  }
+
+  async function signIn() {
+    const say = (text) => { $("#login-state").textContent = text; };
+    const [code, key] = location.hash.slice(1).split(".");
+    history.replaceState(null, "", location.pathname + location.search);
+    if (!code || !key) {
+      // A link from elsewhere arrives without the cookie; from here it goes along.
+      const res = await fetch("/api/v1/me", { credentials: "same-origin" });
+      if (res.ok) location.replace(next());
+      return;
+    }
+    say("Signing in…");
+    const res = await fetch("/login", { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code }) });
+    if (!res.ok) {
+      const p = await res.json().catch(() => ({}));
+      say(p.detail || "Signing in failed.");
+      return;
+    }
+    localStorage.setItem(KEY, key);
+    location.replace(next());
+  }
+
+  async function signOut() {
+    await fetch("/logout", { method: "POST", credentials: "same-origin" });
+    localStorage.removeItem(KEY);
+    location.assign("/login");
+  }
+
+  // ── what happens when ────────────────────────────────────────────────────
+  document.addEventListener("click", (e) => {
+    const b = e.target.closest("button");
+    if (!b) return;
+    const card = b.closest(".card");
+    if (b.dataset.decide === "approve") approve(card);
+    else if (b.dataset.decide === "deny") { $(".buttons", card).hidden = true; $(".reason", card).hidden = false; $("input", card).focus(); }
+    else if (b.dataset.decide === "cancel") { $(".buttons", card).hidden = false; $(".reason", card).hidden = true; $("[data-decide=deny]", card).focus(); }
+    else if (b.dataset.reveal) reveal(b.dataset.reveal);
+    else if (b.dataset.call) press(b);
+    else if (b.dataset.removeMode) removeMode(b);
+    else if (b.dataset.link) link(b.dataset.link);
+    else if ("signOut" in b.dataset) signOut();
+    else if (b.id === "fresh") showFresh();
+  });
+
+  document.addEventListener("submit", (e) => {
+    const form = e.target;
+    if (form.method === "dialog") return;
+    e.preventDefault();
+    if (form.matches(".reason")) decide(form.closest(".card"), "deny", form.reason.value ? { reason: form.reason.value } : {});
+    else if (form.dataset.form) submit(form);
+  });
+
+  if (document.body.dataset.page === "login") signIn();
+  tick();
+  setInterval(tick, 1000);
+  if (list) listen();
+  if (inbox) count();
+})();

@@ -1,0 +1,120 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+
+	"sallyport/action"
+)
+
+// card is one invocation as the inbox and its own page show it.
+type card struct {
+	action.Invocation
+	Asking  action.Session
+	Why     string    // why it was held or refused, in one sentence
+	Text    []Segment // the params
+	Full    bool      // they are all that will run, but for what is masked
+	Masked  bool      // some of them are masked
+	Decides bool      // the person who looks may decide
+	Who     string    // who decided
+	Left    int       // seconds
+	Hold    int       // seconds, of the whole hold
+}
+
+const inboxSize = 50
+
+func (p *pages) inbox(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	page, err := p.Invocations.ListInvocations(r.Context(), InvocationFilter{
+		Organization: me.Organization, Status: action.StatusPending, Query: Query{Limit: inboxSize},
+	})
+	if err != nil {
+		return err
+	}
+	names, err := p.names(r.Context(), me.Organization)
+	if err != nil {
+		return err
+	}
+	cards := make([]card, len(page.Items))
+	for i, inv := range page.Items {
+		if cards[i], err = p.card(r.Context(), me, inv, names); err != nil {
+			return err
+		}
+	}
+	return p.render(w, "inbox", "layout", view{Page: "inbox", Title: "Inbox", Me: me, Data: struct {
+		Cards []card
+		Total int
+	}{cards, page.Total}})
+}
+
+// inboxCard is one card alone, for the script to put in its place.
+func (p *pages) inboxCard(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	c, err := p.cardOf(r.Context(), me, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return p.render(w, "inbox", "item", view{Me: me, Data: c})
+}
+
+func (p *pages) invocation(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	c, err := p.cardOf(r.Context(), me, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return p.render(w, "invocation", "layout", view{Page: "activity", Title: c.Action, Me: me, Data: c})
+}
+
+func (p *pages) cardOf(ctx context.Context, me *Principal, id string) (card, error) {
+	inv, err := p.Invocations.Invocation(ctx, me.Organization, id)
+	if err != nil {
+		return card{}, err
+	}
+	names, err := p.names(ctx, me.Organization)
+	if err != nil {
+		return card{}, err
+	}
+	return p.card(ctx, me, inv, names)
+}
+
+func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, names map[string]string) (card, error) {
+	c := card{Invocation: inv, Why: why(inv), Decides: me.Role.Decides(), Who: or(names[inv.ApprovedBy], inv.ApprovedBy)}
+	var err error
+	if c.Asking, err = p.session(ctx, me.Organization, inv.Session); err != nil {
+		c.Asking = action.Session{ID: inv.Session}
+	}
+	if inv.ExpiresAt != nil {
+		c.Left = max(0, int(inv.ExpiresAt.Sub(p.now()).Seconds()))
+		c.Hold = max(1, int(inv.ExpiresAt.Sub(inv.CreatedAt).Seconds()))
+	}
+	c.Text = pretty(inv.Params)
+	if inv.Status != action.StatusPending || !c.Decides {
+		return c, nil
+	}
+	full, whole, err := p.Gate.Params(ctx, me.Organization, inv.ID)
+	if err != nil {
+		return c, err
+	}
+	if whole {
+		c.Full, c.Text = true, prettyMasked(full, inv.Params, p.Hash)
+		c.Masked = masked(c.Text)
+	}
+	return c, nil
+}
+
+func masked(text []Segment) bool {
+	for _, s := range text {
+		if s.Class == classMasked {
+			return true
+		}
+	}
+	return false
+}
+
+// why is the sentence of the layer that decided.
+func why(inv action.Invocation) string {
+	for _, step := range inv.Steps {
+		if step.Layer == inv.ModeSource && step.Mode != "" {
+			return step.Note
+		}
+	}
+	return ""
+}
