@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -69,12 +70,20 @@ func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) 
 	if d.Snapshot && !d.Joins && d.Status != action.StatusPending {
 		return db.beginQueued(ctx, d, r)
 	}
-	var begun action.Begun
-	err = db.write.do(ctx, &job{run: func(ctx context.Context, tx bun.Tx) (err error) {
-		begun, err = db.begin(ctx, tx, d, r)
+	var joined *action.Begun
+	// Without a key its only write that needs company is none: what expires an
+	// overdue row, or notes a waiter, is right whether or not the insert is.
+	err = db.write.do(ctx, &job{single: d.IdempotencyKey == "", run: func(ctx context.Context, tx bun.Tx) (err error) {
+		joined, err = db.begin(ctx, tx, d, r)
 		return err
 	}})
-	return begun, err
+	switch {
+	case err != nil:
+		return action.Begun{}, err
+	case joined != nil:
+		return *joined, nil
+	}
+	return db.begun(d, r), nil
 }
 
 // beginQueued writes the row of an allowed read. Its read may start at once;
@@ -88,35 +97,37 @@ func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow
 	if err != nil {
 		return action.Begun{}, err
 	}
-	return begunAs(d, r)
+	return db.begun(d, r), nil
 }
 
-func (db *DB) begin(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocationRow) (action.Begun, error) {
+// begin finds the row that answers the call, or writes the draft's own and
+// returns nil.
+func (db *DB) begin(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocationRow) (*action.Begun, error) {
 	now := r.CreatedAt.t
 	c, err := db.check(ctx, tx, d, now)
 	if err != nil {
-		return action.Begun{}, err
+		return nil, err
 	}
 	if !d.Snapshot {
 		if err := c.session.Live(now); err != nil {
-			return action.Begun{}, err
+			return nil, err
 		}
 		if c.version != d.PolicyVersion {
-			return action.Begun{}, action.ErrPolicyMoved
+			return nil, action.ErrPolicyMoved
 		}
 	}
 	if d.Joins {
-		begun, found, err := db.join(ctx, tx, d, c, now)
-		if err != nil || found {
-			return begun, err
+		joined, err := db.join(ctx, tx, d, c, now)
+		if err != nil || joined != nil {
+			return joined, err
 		}
 	}
 	if d.Status == action.StatusPending {
 		if err := db.hold(ctx, tx, d, c, r); err != nil {
-			return action.Begun{}, err
+			return nil, err
 		}
 	}
-	return db.insert(ctx, tx, d, r)
+	return nil, db.insert(ctx, tx, d, r)
 }
 
 func (db *DB) check(ctx context.Context, tx bun.Tx, d *action.Draft, now time.Time) (checked, error) {
@@ -138,37 +149,35 @@ func (db *DB) check(ctx context.Context, tx bun.Tx, d *action.Draft, now time.Ti
 
 // join finds the row that answers the call already: by its key, by being open,
 // by waiting to be picked up.
-func (db *DB) join(ctx context.Context, tx bun.Tx, d *action.Draft, c checked, now time.Time) (action.Begun, bool, error) {
-	for _, candidate := range []struct {
-		id    opt
-		keyed bool
-	}{{c.keyed, true}, {c.open, false}, {c.undelivered, false}} {
-		if candidate.id == "" {
+func (db *DB) join(ctx context.Context, tx bun.Tx, d *action.Draft, c checked, now time.Time) (*action.Begun, error) {
+	for i, id := range []opt{c.keyed, c.open, c.undelivered} {
+		if id == "" {
 			continue
 		}
-		row, err := db.inTx(ctx, tx, d.Organization, string(candidate.id))
+		row, err := db.inTx(ctx, tx, d.Organization, string(id))
 		if err != nil {
-			return action.Begun{}, false, err
+			return nil, err
 		}
 		if row.overdue(now) {
 			// It would stand in the way of the new row until the next sweep.
 			if err := expire(ctx, tx, row, now); err != nil {
-				return action.Begun{}, false, err
+				return nil, err
 			}
 		}
 		if !row.answers(now) {
 			continue
 		}
-		if candidate.keyed && row.ParamsHash != d.ParamsHash {
-			return action.Begun{}, false, keyReused(row.ID)
+		keyed := i == 0
+		if keyed && row.ParamsHash != d.ParamsHash {
+			return nil, keyReused(row.ID)
 		}
-		if err := db.joined(ctx, tx, d, row, candidate.keyed, now); err != nil {
-			return action.Begun{}, false, err
+		if err := db.joined(ctx, tx, d, row, keyed, now); err != nil {
+			return nil, err
 		}
 		rec, err := row.record()
-		return action.Begun{Record: rec}, true, err
+		return &action.Begun{Record: rec}, err
 	}
-	return action.Begun{}, false, nil
+	return nil, nil
 }
 
 func keyReused(id string) error {
@@ -210,16 +219,14 @@ func (db *DB) hold(ctx context.Context, tx bun.Tx, d *action.Draft, c checked, r
 	return nil
 }
 
-func (db *DB) insert(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocationRow) (action.Begun, error) {
+func (db *DB) insert(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocationRow) error {
 	if _, err := tx.StmtContext(ctx, db.stmts.insert).ExecContext(ctx, insertArgs(d, r)...); err != nil {
-		return action.Begun{}, fmt.Errorf("writing invocation %s: %w", d.ID, err)
+		return fmt.Errorf("writing invocation %s: %w", d.ID, err)
 	}
 	if d.Joins && d.IdempotencyKey != "" {
-		if err := putKey(ctx, tx, d, r.ID, r.CreatedAt.t); err != nil {
-			return action.Begun{}, err
-		}
+		return putKey(ctx, tx, d, r.ID, r.CreatedAt.t)
 	}
-	return begunAs(d, r)
+	return nil
 }
 
 func insertArgs(d *action.Draft, r *invocationRow) []any {
@@ -230,12 +237,16 @@ func insertArgs(d *action.Draft, r *invocationRow) []any {
 	}
 }
 
-// begunAs is the draft as it was written: no need to read it again.
-func begunAs(d *action.Draft, r *invocationRow) (action.Begun, error) {
+// begun is the draft as it was written: no need to read it again.
+func (db *DB) begun(d *action.Draft, r *invocationRow) action.Begun {
 	inv := d.Invocation
+	inv.Params = json.RawMessage(r.Params)
 	inv.Status, inv.DeniedReason, inv.DeniedNote = action.Status(r.Status), string(r.DeniedReason), string(r.DeniedNote)
 	inv.CreatedAt, inv.ExpiresAt, inv.StartedAt, inv.CompletedAt = r.CreatedAt.t, r.ExpiresAt.ptr(), r.StartedAt.ptr(), r.CompletedAt.ptr()
-	return action.Begun{New: true, Record: action.Record{Invocation: inv, SealedParams: r.SealedParams, Executor: string(r.Executor)}}, nil
+	if inv.Status == action.StatusExecuting {
+		db.running.put(inv)
+	}
+	return action.Begun{New: true, Record: action.Record{Invocation: inv, SealedParams: r.SealedParams, Executor: string(r.Executor)}}
 }
 
 // keyRow says which invocation an idempotency key means.

@@ -42,6 +42,8 @@ type DB struct {
 	write *writer // the one that can
 	stmts *statements
 	lock  *fileLock
+
+	running running
 }
 
 // Open opens the database, takes it for this process alone and brings its

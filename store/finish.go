@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -12,10 +10,9 @@ import (
 	"sallyport/action"
 )
 
-var finishSQL = `UPDATE invocations SET status = ?1, completed_at = ?2, duration_ms = ?3, result = ?4, sealed_result = ?5,
+const finishSQL = `UPDATE invocations SET status = ?1, completed_at = ?2, duration_ms = ?3, result = ?4, sealed_result = ?5,
   pickup_until = ?6, error_code = ?7, error_message = ?8, denied_reason = ?9, denied_note = ?10, sealed_params = NULL
-WHERE organization_id = ?11 AND id = ?12 AND status = 'executing' AND executor = ?13
-RETURNING ` + shownList
+WHERE organization_id = ?11 AND id = ?12 AND status = 'executing' AND executor = ?13`
 
 // Finish implements [action.Settler].
 func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocation, recorded bool, err error) {
@@ -26,22 +23,50 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 		return inv, false, fmt.Errorf("invocation %s cannot finish as %s: its error or reason does not fit", f.ID, f.Status)
 	}
 	args := finishArgs(f)
+	begun, known := db.running.take(f.Organization, f.ID)
 	err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
-		var r invocationRow
-		err := tx.StmtContext(ctx, db.stmts.finish).QueryRowContext(ctx, args...).Scan(r.fields()[:len(shown)]...)
-		if errors.Is(err, sql.ErrNoRows) {
-			recorded = false
-			inv, err = db.finishLate(ctx, tx, f)
-			return err
-		}
+		res, err := tx.StmtContext(ctx, db.stmts.finish).ExecContext(ctx, args...)
 		if err != nil {
 			return fmt.Errorf("finishing invocation %s: %w", f.ID, err)
+		}
+		n, err := res.RowsAffected()
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			inv, err = db.finishLate(ctx, tx, f)
+			return err
+		case known:
+			recorded, inv = true, finished(begun, f)
+			return nil
+		}
+		r, err := db.inTx(ctx, tx, f.Organization, f.ID)
+		if err != nil {
+			return err
 		}
 		recorded = true
 		inv, err = r.invocation()
 		return err
 	}})
-	return inv, recorded && err == nil, err
+	if err != nil {
+		return action.Invocation{}, false, err
+	}
+	return inv, recorded, nil
+}
+
+// finished is an executing invocation as f leaves it.
+func finished(inv action.Invocation, f *action.Finish) action.Invocation {
+	inv.Status, inv.CompletedAt, inv.DurationMS = f.Status, at(f.Now).ptr(), &f.DurationMS
+	inv.DeniedReason, inv.DeniedNote = f.DeniedReason, f.DeniedNote
+	inv.Result = nil
+	if len(f.Result) > 0 {
+		inv.Result = f.Result
+	}
+	if f.Error != nil {
+		failure := *f.Error
+		inv.Error = &failure
+	}
+	return inv
 }
 
 func finishArgs(f *action.Finish) []any {

@@ -47,7 +47,7 @@ func (db *DB) ListInvocations(ctx context.Context, f Filter) (Page[action.Invoca
 
 // find is the query of one page.
 func (f Filter) find(db bun.IDB, after cursor, limit int) *bun.SelectQuery {
-	rows := db.NewSelect().Model((*invocationRow)(nil)).ModelTableExpr("invocations")
+	rows := db.NewSelect().Model((*invocationRow)(nil))
 	if f.Session != "" || len(f.Statuses) < 2 {
 		return newestFirst(f.match(rows), after, limit)
 	}

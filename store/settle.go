@@ -96,7 +96,10 @@ func (db *DB) settle(
 		inv, err = r.invocation()
 		return err
 	}})
-	return inv, err
+	if err != nil {
+		return action.Invocation{}, err
+	}
+	return inv, nil
 }
 
 func notFound(id string) error {
@@ -154,7 +157,11 @@ func (db *DB) Claim(ctx context.Context, c action.Claim) (rec action.Record, err
 		rec, err = r.record()
 		return err
 	}})
-	return rec, err
+	if err != nil {
+		return action.Record{}, err
+	}
+	db.running.put(rec.Invocation)
+	return rec, nil
 }
 
 const claimSQL = `UPDATE invocations SET status = 'executing', executor = ?, lease_until = ?, started_at = ?

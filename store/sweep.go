@@ -75,6 +75,9 @@ func (db *DB) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invocati
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sweeping %s invocations: %w", s.what, err))
 		}
+		for _, inv := range list {
+			db.running.take(inv.Organization, inv.ID)
+		}
 		ended = append(ended, list...)
 	}
 	if err := db.sweepKeys(ctx, r); err != nil {
