@@ -102,6 +102,7 @@ var listStories = map[string]func(*house){
 	"a new row shifts no page": func(h *house) {
 		ids, _ := h.shelf(6)
 		p := must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID, Limit: 3}))(h)
+		h.s = h.session(action.Interactive)
 		h.shelf(4)
 		p = must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID, Limit: 3, Cursor: p.Next}))(h)
 		h.equal([]string{p.Items[0].ID, p.Items[1].ID, p.Items[2].ID}, ids[3:], "the second page")

@@ -1,0 +1,285 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+// openRaw is a way to the rows past everything that this package checks.
+func openRaw(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	raw, err := connect(path, 1, map[string][]string{"_pragma": {"foreign_keys(1)"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close() })
+	return raw.DB
+}
+
+func newPath(t *testing.T) string { return filepath.Join(t.TempDir(), "data", "s.db") }
+
+func openAt(t *testing.T, path string) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+const when = "2026-11-21T00:00:00.000000Z"
+
+// seed writes a session and rows of each status by hand.
+func seed(t *testing.T, raw *sql.DB) {
+	t.Helper()
+	mustExec(t, raw, `INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at) VALUES ('s', 'default', 'interactive', 'coding', 'me', '`+when+`')`)
+	for status, columns := range map[string]string{
+		"pending":   "expires_at = 'T'",
+		"approved":  "approved_by = 'me', approved_at = 'T'",
+		"executing": "approved_by = 'me', started_at = 'T', executor = 'e', lease_until = 'T'",
+		"completed": "approved_by = 'me', started_at = 'T', completed_at = 'T', result = '{}', sealed_result = X'01', pickup_until = 'T'",
+		"failed":    "completed_at = 'T', error_code = 'x', error_message = 'y'",
+		"denied":    "completed_at = 'T', denied_reason = 'human', approved_by = 'me'",
+		"expired":   "completed_at = 'T'",
+	} {
+		if err := insertRow(t, raw, status, status, columns); err != nil {
+			t.Fatalf("%s: %v", status, err)
+		}
+	}
+}
+
+// insertRow writes a row in two columns lists: those that all have, and those
+// given as in an UPDATE.
+func insertRow(t *testing.T, raw *sql.DB, id, status, assignments string) error {
+	t.Helper()
+	columns := []string{
+		"id", "organization_id", "session_id", "status", "joins", "unattended", "created_at", "waiter_seen_at", "policy_version",
+		"source_id", "action", "params_hash", "tool_hash", "revision", "risk", "mode", "mode_source", "source_name", "decision", "params",
+	}
+	values := []string{
+		"'" + id + "'", "'default'", "'s'", "'" + status + "'", "1", "0", "'T'", "'T'", "1",
+		"'linear'", "'x'", "'hash of " + id + "'", "''", "''", "'write'", "'require_approval'", "'inferred'", "'Linear'", "'[]'", "'{}'",
+	}
+	for _, a := range strings.Split(assignments, ", ") {
+		column, value, ok := strings.Cut(a, " = ")
+		if !ok {
+			continue
+		}
+		set := false
+		for i := range columns {
+			if columns[i] == column {
+				values[i], set = value, true
+			}
+		}
+		if !set {
+			columns, values = append(columns, column), append(values, value)
+		}
+	}
+	text := "INSERT INTO invocations (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")"
+	_, err := raw.ExecContext(t.Context(), strings.ReplaceAll(text, "'T'", "'"+when+"'"))
+	return err
+}
+
+func mustExec(t *testing.T, raw *sql.DB, text string) {
+	t.Helper()
+	if _, err := raw.ExecContext(t.Context(), text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+func TestTerminalRowsDoNotChange(t *testing.T) {
+	path := newPath(t)
+	openAt(t, path)
+	raw := openRaw(t, path)
+	seed(t, raw)
+	rows, err := raw.QueryContext(t.Context(), "SELECT name FROM pragma_table_info('invocations')")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var columns []string
+	for rows.Next() {
+		var c string
+		if err := rows.Scan(&c); err != nil {
+			t.Fatal(err)
+		}
+		columns = append(columns, c)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	rows.Close()
+	if len(columns) < 30 {
+		t.Fatalf("columns: %v", columns)
+	}
+	free := map[string]string{"sealed_params": "NULL", "sealed_result": "NULL", "pickup_until": "'" + when + "'", "delivered_at": "'" + when + "'"}
+	for _, id := range []string{"completed", "failed", "denied", "expired"} {
+		for _, c := range columns {
+			value, may := free[c]
+			if !may {
+				value = c // not even to what it is
+			}
+			_, err := raw.ExecContext(t.Context(), "UPDATE invocations SET "+c+" = "+value+" WHERE id = '"+id+"'")
+			if may && err != nil {
+				t.Errorf("%s of a row that is %s: %v", c, id, err)
+			}
+			if !may && (err == nil || !strings.Contains(err.Error(), "a terminal invocation does not change")) {
+				t.Errorf("%s of a row that is %s was changed: %v", c, id, err)
+			}
+		}
+	}
+	mustExec(t, raw, "UPDATE invocations SET status = 'denied', denied_reason = 'withdrawn', completed_at = created_at WHERE id = 'pending'")
+}
+
+func TestImpossibleStatesAreImpossible(t *testing.T) {
+	path := newPath(t)
+	openAt(t, path)
+	raw := openRaw(t, path)
+	seed(t, raw)
+	for name, set := range map[string]string{
+		"an end without a time":             "status = 'expired'",
+		"a time without an end":             "completed_at = created_at",
+		"pending for ever":                  "expires_at = NULL",
+		"approved by nobody":                "status = 'approved', approved_at = created_at",
+		"approved at no time":               "status = 'approved', approved_by = 'me'",
+		"executing without executor":        "status = 'executing', approved_by = 'me', started_at = created_at, lease_until = created_at",
+		"executing without lease":           "status = 'executing', approved_by = 'me', started_at = created_at, executor = 'e'",
+		"executing without approval":        "status = 'executing', started_at = created_at, executor = 'e', lease_until = created_at",
+		"completed without running":         "status = 'completed', approved_by = 'me', completed_at = created_at, sealed_params = NULL",
+		"failed without a code":             "status = 'failed', completed_at = created_at",
+		"a code without failure":            "error_code = 'x'",
+		"denied without a reason":           "status = 'denied', completed_at = created_at",
+		"a reason without denial":           "denied_reason = 'human'",
+		"an unknown status":                 "status = 'done'",
+		"an unknown risk":                   "risk = 'none'",
+		"an unknown mode":                   "mode = 'maybe'",
+		"denied by policy but pending":      "mode = 'deny'",
+		"sealed params after the end":       "status = 'expired', completed_at = created_at, sealed_params = X'01'",
+		"a sealed result before the end":    "sealed_result = X'01', pickup_until = created_at",
+		"delivered before the end":          "delivered_at = created_at",
+		"a time of another form":            "created_at = '2026-11-21 00:00:00'",
+		"a session of another organization": "organization_id = 'other'",
+		"two open rows of one call":         "params_hash = 'hash of approved'",
+	} {
+		_, err := raw.ExecContext(t.Context(), "UPDATE invocations SET "+set+" WHERE id = 'pending'")
+		if err == nil || !strings.Contains(err.Error(), "constraint failed") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	mustExec(t, raw, "UPDATE invocations SET params_hash = 'hash of completed' WHERE id = 'pending'") // that one is not open
+	mustExec(t, raw, "UPDATE invocations SET joins = 0, params_hash = 'hash of approved' WHERE id = 'pending'")
+}
+
+func TestConnectionsAreAsPromised(t *testing.T) {
+	path := newPath(t)
+	db := openAt(t, path)
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "10000", "query_only": "0"} {
+		var got string
+		if err := db.write.db.DB.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("writer: %s is %s, want %s (%v)", pragma, got, want, err)
+		}
+	}
+	_, err := db.read.ExecContext(t.Context(), "DELETE FROM organizations")
+	if err == nil || !strings.Contains(err.Error(), "readonly") {
+		t.Errorf("a reader wrote: %v", err)
+	}
+	if n := db.write.db.Stats().MaxOpenConnections; n != 1 {
+		t.Errorf("%d writers", n)
+	}
+}
+
+func TestOnlyItsUserReadsTheFiles(t *testing.T) {
+	path := newPath(t)
+	db := openAt(t, path)
+	if err := db.do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+		_, err := policyMoved(ctx, tx, DefaultOrganization)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{filepath.Dir(path): 0o700, path: 0o600, path + "-wal": 0o600, path + "-shm": 0o600, path + ".lock": 0o600} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s: mode %o, want %o", filepath.Base(name), got, want)
+		}
+	}
+}
+
+func TestASecondProcessIsRefused(t *testing.T) {
+	path := newPath(t)
+	db := openAt(t, path)
+	_, err := Open(t.Context(), Config{Path: path})
+	if err == nil || !strings.Contains(err.Error(), "in use by process "+strconv.Itoa(os.Getpid())) {
+		t.Fatalf("a second one: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, path)
+}
+
+func TestOpenNeedsAPath(t *testing.T) {
+	if _, err := Open(t.Context(), Config{}); err == nil {
+		t.Error("opened nothing")
+	}
+}
+
+func TestAFileThatIsNoDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("this is a letter to my aunt. ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), Config{Path: path})
+	if err == nil || !strings.Contains(err.Error(), "not a database") {
+		t.Fatalf("opened a letter: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, path) // the failed one let go of the lock
+}
+
+func TestMigrationsAreWhatWasApplied(t *testing.T) {
+	db, err := connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	files := fstest.MapFS{
+		"0001_a.sql": file("CREATE TABLE a (a TEXT); -- is it? ?0 yes\nINSERT INTO a VALUES ('?');"),
+		"0002_b.sql": file("CREATE TABLE b (b TEXT);"),
+		"README.md":  file("not one"),
+	}
+	run := func(want string) {
+		t.Helper()
+		err := migrateFiles(t.Context(), db, files, time.Now)
+		if (err == nil) != (want == "") || err != nil && !regexp.MustCompile(want).MatchString(err.Error()) {
+			t.Fatalf("error %v, want %q", err, want)
+		}
+	}
+	run("")
+	run("")
+	files["0003_c.sql"] = file("CREATE TABLE c (c TEXT); CREATE TABLE c (c TEXT);")
+	run("0003_c.sql.*already exists")
+	files["0003_c.sql"] = file("CREATE TABLE c (c TEXT);") // the failed one left nothing
+	run("")
+	files["0002_b.sql"] = file("CREATE TABLE b (b TEXT, more TEXT);")
+	run("0002_b.sql: the file differs")
+	files["0002_b.sql"] = file("CREATE TABLE b (b TEXT);")
+	delete(files, "0003_c.sql")
+	run("0003_c.sql was applied by a newer version")
+}

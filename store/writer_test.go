@@ -1,0 +1,345 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+// bench is a database with a table of its own for the writer's tests.
+type bench struct {
+	*DB
+	t   testing.TB
+	log *bytes.Buffer
+}
+
+func newBench(t testing.TB, after time.Duration) *bench {
+	t.Helper()
+	b := &bench{t: t, log: &bytes.Buffer{}}
+	var err error
+	b.DB, err = Open(t.Context(), Config{
+		Path: filepath.Join(t.TempDir(), "w.db"), FlushAfter: after, Log: slog.New(slog.NewTextHandler(b.log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	b.ok(b.do(t.Context(), exec("CREATE TABLE n (n INTEGER NOT NULL PRIMARY KEY)")))
+	return b
+}
+
+func (b *bench) ok(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func exec(sql string, args ...any) func(context.Context, bun.Tx) error {
+	return func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.ExecContext(ctx, sql, args...)
+		return err
+	}
+}
+
+func put(n int) *job {
+	return &job{single: true, row: fmt.Sprint(n), run: exec("INSERT INTO n VALUES (?)", n)}
+}
+
+// numbers are those that are committed.
+func (b *bench) numbers() (list []int) {
+	b.t.Helper()
+	b.ok(b.read.NewSelect().Table("n").Column("n").Order("n").Scan(b.t.Context(), &list))
+	return list
+}
+
+func (b *bench) want(want ...int) {
+	b.t.Helper()
+	if got := b.numbers(); fmt.Sprint(got) != fmt.Sprint(want) {
+		b.t.Fatalf("committed: %v, want %v", got, want)
+	}
+}
+
+// busy occupies the lead until the returned func is called, so that what comes
+// meanwhile is one batch.
+func (b *bench) busy() (free func()) {
+	b.t.Helper()
+	begun, end, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- b.do(context.Background(), func(context.Context, bun.Tx) error {
+			close(begun)
+			<-end
+			return nil
+		})
+	}()
+	<-begun
+	return sync.OnceFunc(func() {
+		close(end)
+		b.ok(<-done)
+	})
+}
+
+// waitQueue returns when n jobs are queued.
+func (b *bench) waitQueue(n int) {
+	for {
+		b.write.mu.Lock()
+		queued := len(b.write.queue)
+		b.write.mu.Unlock()
+		if queued >= n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// queue sends jobs one after the other while the writer is busy, and returns
+// their errors.
+func (b *bench) queue(jobs ...*job) []error {
+	b.t.Helper()
+	free := b.busy()
+	defer free()
+	errs := make([]error, len(jobs))
+	var wg sync.WaitGroup
+	for i, j := range jobs {
+		wg.Go(func() { errs[i] = b.write.do(context.Background(), j) })
+		b.waitQueue(i + 1)
+	}
+	free()
+	wg.Wait()
+	return errs
+}
+
+func TestJobFailsAlone(t *testing.T) {
+	b := newBench(t, time.Hour)
+	boom := errors.New("boom")
+	errs := b.queue(
+		put(1),
+		&job{run: func(ctx context.Context, tx bun.Tx) error {
+			return errors.Join(exec("INSERT INTO n VALUES (2)")(ctx, tx), boom)
+		}},
+		put(1), // taken
+		&job{run: func(context.Context, bun.Tx) error { panic("oh") }},
+		&job{run: exec("INSERT INTO nowhere VALUES (3)")},
+		put(4),
+	)
+	b.want(1, 4)
+	for i, want := range []string{"", "boom", "UNIQUE", "panic in a write: oh", "no such table", ""} {
+		if err := errs[i]; (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("job %d: %v, want %q", i, err, want)
+		}
+	}
+	// The same alone, without a savepoint.
+	if err := b.do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+		return errors.Join(exec("INSERT INTO n VALUES (2)")(ctx, tx), boom)
+	}); !errors.Is(err, boom) {
+		t.Error(err)
+	}
+	b.want(1, 4)
+}
+
+// unsound makes the commit itself fail.
+func unsound() *job {
+	return &job{run: func(ctx context.Context, tx bun.Tx) error {
+		return errors.Join(exec("PRAGMA defer_foreign_keys = 1")(ctx, tx),
+			exec("INSERT INTO sessions VALUES ('s', 'no organization', 'interactive', 'coding', NULL, NULL, NULL, NULL, '', '2026-11-21T00:00:00.000000Z', NULL, NULL)")(ctx, tx))
+	}}
+}
+
+func TestFailedCommitFailsAll(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.ok(b.write.enqueue(t.Context(), put(1)))
+	for i, err := range b.queue(put(2), unsound(), put(3)) {
+		if err == nil || !strings.Contains(err.Error(), "committing") {
+			t.Errorf("job %d: %v, want a failed commit", i, err)
+		}
+	}
+	b.want(1) // which was committed with the job before
+	b.ok(b.write.enqueue(t.Context(), put(4)))
+	if err := b.write.do(t.Context(), unsound()); err == nil {
+		t.Error("no error")
+	}
+	b.ok(b.write.do(t.Context(), put(5)))
+	b.want(1, 5)
+	if log := b.log.String(); !strings.Contains(log, "row=4") || strings.Contains(log, "row=1") {
+		t.Errorf("the log should tell of the queued job that was lost:\n%s", log)
+	}
+	if b.write.queued([]string{"4"}) {
+		t.Error("the lost job is still said to be queued")
+	}
+}
+
+func TestQueuedJobsKeepTheirOrder(t *testing.T) {
+	b := newBench(t, time.Hour)
+	for n := range 300 { // more than one batch
+		b.ok(b.write.enqueue(t.Context(), put(n)))
+	}
+	b.want()
+	var seen int
+	b.ok(b.do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+		return tx.NewSelect().Table("n").ColumnExpr("count(*)").Scan(ctx, &seen)
+	}))
+	if seen != 300 {
+		t.Errorf("a later job sees %d of 300 queued ones", seen)
+	}
+	if got := len(b.numbers()); got != 300 {
+		t.Errorf("%d of 300 are durable with the later job", got)
+	}
+}
+
+func TestFlushIsForQueuedRowsOnly(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.ok(b.write.enqueue(t.Context(), put(1)))
+	b.ok(b.write.flush(t.Context(), "2", "3"))
+	b.want()
+	b.ok(b.write.flush(t.Context(), "2", "1"))
+	b.want(1)
+	if b.write.queued([]string{"1"}) {
+		t.Error("the row is still said to be queued")
+	}
+}
+
+func TestQueuedJobsNeedNoCompany(t *testing.T) {
+	b := newBench(t, time.Millisecond)
+	for n := range 3 { // the timer is set again each time
+		b.ok(b.write.enqueue(t.Context(), put(n)))
+		for len(b.numbers()) <= n {
+			runtime.Gosched()
+		}
+	}
+}
+
+func TestJobsOfOneBatchShareATransaction(t *testing.T) {
+	b := newBench(t, time.Hour)
+	var jobs []*job
+	txs := map[any]int{}
+	for n := range maxBatch + 10 {
+		jobs = append(jobs, &job{run: func(ctx context.Context, tx bun.Tx) error {
+			txs[tx.Tx]++
+			return put(n).run(ctx, tx)
+		}})
+	}
+	for _, err := range b.queue(jobs...) {
+		b.ok(err)
+	}
+	if len(txs) != 2 {
+		t.Errorf("%d transactions for %d jobs, want 2", len(txs), len(jobs))
+	}
+}
+
+func TestCallerTakesBackWhatHasNotBegun(t *testing.T) {
+	b := newBench(t, time.Hour)
+	free := b.busy()
+	ctx, cancel := context.WithCancel(t.Context())
+	gone, stays := make(chan error, 1), make(chan error, 1)
+	go func() { gone <- b.write.do(ctx, put(1)) }()
+	b.waitQueue(1)
+	go func() { stays <- b.write.do(t.Context(), put(2)) }()
+	b.waitQueue(2)
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	free()
+	b.ok(<-stays)
+	b.want(2)
+	if err := b.write.do(ctx, put(3)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	b.want(2)
+}
+
+func TestCallerWaitsForWhatHasBegun(t *testing.T) {
+	b := newBench(t, time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	b.ok(b.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		cancel()
+		return put(1).run(ctx, tx)
+	}))
+	b.want(1)
+}
+
+func TestCloseCommitsWhatIsQueued(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w.db")
+	db, err := Open(t.Context(), Config{Path: path, FlushAfter: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{DB: db, t: t}
+	b.ok(b.do(t.Context(), exec("CREATE TABLE n (n INTEGER NOT NULL PRIMARY KEY)")))
+	for n := range 3 {
+		b.ok(b.write.enqueue(t.Context(), put(n)))
+	}
+	var wg sync.WaitGroup
+	for n := range 64 { // those that come with the close are done or refused
+		wg.Go(func() {
+			if err := db.write.do(context.Background(), put(n+100)); err != nil && !errors.Is(err, errClosed) {
+				t.Error(err)
+			}
+		})
+	}
+	b.ok(db.Close())
+	wg.Wait()
+	b.ok(db.Close())
+	if err := db.write.enqueue(t.Context(), put(9)); !errors.Is(err, errClosed) {
+		t.Error(err)
+	}
+	if b.DB, err = Open(t.Context(), Config{Path: path}); err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if got := b.numbers(); len(got) < 3 || got[0] != 0 || got[2] != 2 {
+		t.Errorf("committed: %v", got)
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	b := newBench(t, time.Hour)
+	for n := range maxQueue + 1 { // the last one waits, and takes the others along
+		b.ok(b.write.enqueue(t.Context(), put(n)))
+	}
+	if got := len(b.numbers()); got != maxQueue+1 {
+		t.Errorf("%d committed, want %d", got, maxQueue+1)
+	}
+}
+
+// BenchmarkWriter commits one small insert an operation, durable when it
+// returns. Ungrouped is the same writer with one job in a transaction.
+func BenchmarkWriter(b *testing.B) {
+	for _, grouped := range []bool{true, false} {
+		for _, n := range []int{1, 16, 64} {
+			b.Run(fmt.Sprintf("grouped=%t/%d", grouped, n), func(b *testing.B) {
+				w := newBench(b, time.Hour)
+				if !grouped {
+					w.write.batch = 1
+				}
+				var wg sync.WaitGroup
+				next := make(chan int, b.N)
+				for i := range b.N {
+					next <- i
+				}
+				close(next)
+				b.ResetTimer()
+				for range n {
+					wg.Go(func() {
+						for i := range next {
+							if err := w.write.do(context.Background(), put(i)); err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				}
+				wg.Wait()
+			})
+		}
+	}
+}
