@@ -14,8 +14,10 @@ const (
 	// lostText is for a call of which nobody can say whether it began.
 	lostText = "The gateway is shutting down and the call has no answer yet: it may or may not have happened. " +
 		"Call again with the same arguments in a few seconds: a call that began is joined, not repeated."
-	// partWithin is what remains for the last words when the time is over.
-	partWithin = 2 * time.Second
+	// partWithin is what remains to ask for the last words when the time is
+	// over, and partedWithin for sending them.
+	partWithin   = 250 * time.Millisecond
+	partedWithin = time.Second
 )
 
 // errDraining is the cause of a call's context when the gateway stops.
@@ -37,7 +39,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		s.calls.cancel(errDraining, false)
 		select {
 		case <-empty:
-		case <-time.After(partWithin + time.Second):
+		case <-time.After(partedWithin):
 			s.cfg.Log.Warn("clients did not take their last answer")
 		}
 	}

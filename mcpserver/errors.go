@@ -119,15 +119,12 @@ func (s *Server) errorMessage(err error) message {
 	switch {
 	case errors.Is(err, action.ErrInvalid):
 		return failText("Invalid params%s: %s", at(e.Field), e.Message)
-	case errors.Is(err, action.ErrTooMany):
-		return failText("%s", nothingHappened(e))
 	case errors.Is(err, action.ErrOutcomeUnknown):
 		return failText("%s%s", unknownOutcome, named(e.Invocation))
-	case errors.Is(err, action.ErrUnavailable):
-		return failText("%s", nothingHappened(e))
-	case errors.Is(err, action.ErrUnauthenticated), errors.Is(err, action.ErrForbidden),
-		errors.Is(err, action.ErrConflict), errors.Is(err, action.ErrTooLarge),
-		errors.Is(err, action.ErrGone):
+	case errors.Is(err, action.ErrTooMany), errors.Is(err, action.ErrUnavailable),
+		errors.Is(err, action.ErrConflict), errors.Is(err, action.ErrTooLarge):
+		return failText("%s%s", nothingHappened(e), named(e.Invocation))
+	case errors.Is(err, action.ErrUnauthenticated), errors.Is(err, action.ErrForbidden), errors.Is(err, action.ErrGone):
 		return failText("%s%s", e.Message, named(e.Invocation))
 	}
 	s.cfg.Log.Error("call failed", "error", err)

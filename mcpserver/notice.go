@@ -33,25 +33,35 @@ func pendingText(inv *action.Invocation, now time.Time) string {
 		what = "RUNNING: " + nameOf(inv) + " is being executed."
 	}
 	link := ""
-	if inv.Status == action.StatusPending {
-		if inv.ApprovalURL != "" {
-			link = " A person approves it at " + inv.ApprovalURL + " (tell the user)."
-		}
-		if inv.ExpiresAt != nil {
-			link += " It expires in " + remaining(*inv.ExpiresAt, now) + "."
-		}
+	if url := linkOf(inv); url != "" {
+		link = " A person approves it at " + url + " (tell the user)."
+	}
+	if inv.Status == action.StatusPending && inv.ExpiresAt != nil {
+		link += " It expires in " + remaining(*inv.ExpiresAt, now) + "."
 	}
 	return fmt.Sprintf("%s%s Do not repeat the call. Call %s with invocation_id %q to get its result.", what, link, toolWait, inv.ID)
 }
 
 func pendingContent(inv *action.Invocation) []byte {
+	expires := inv.ExpiresAt
+	if inv.Status != action.StatusPending {
+		expires = nil
+	}
 	b, _ := json.Marshal(struct { // strings and a time always encode
 		Status      action.Status `json:"status"`
 		Invocation  string        `json:"invocation_id"`
 		ApprovalURL string        `json:"approval_url,omitempty"`
 		ExpiresAt   *time.Time    `json:"expires_at,omitempty"`
-	}{inv.Status, inv.ID, inv.ApprovalURL, inv.ExpiresAt})
+	}{inv.Status, inv.ID, linkOf(inv), expires})
 	return b
+}
+
+// linkOf is where a person decides, while there is something to decide.
+func linkOf(inv *action.Invocation) string {
+	if inv.Status == action.StatusPending {
+		return inv.ApprovalURL
+	}
+	return ""
 }
 
 // remaining says how long it is until t, in words short enough for a line.

@@ -152,11 +152,3 @@ func statusResult(inv *action.Invocation) message {
 	b = append(append(b, `}],"structuredContent":`...), status...)
 	return message{result: append(b, '}')}
 }
-
-// linkOf is where a person decides, while there is something to decide.
-func linkOf(inv *action.Invocation) string {
-	if inv.Status == action.StatusPending {
-		return inv.ApprovalURL
-	}
-	return ""
-}

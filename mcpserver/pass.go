@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -64,6 +65,14 @@ func (s *Server) pass(x *exchange, body []byte) {
 		s.unavailable(x.w)
 		return
 	}
+	if !x.modern && !known(x.method) {
+		if x.isCall() {
+			x.fail(&problem{code: codeMethodNotFound, text: "There is no method " + strconv.Quote(cut(x.method, 64)) + "."})
+		} else {
+			x.w.WriteHeader(http.StatusAccepted) // what means nothing to us needs no answer
+		}
+		return
+	}
 	switch {
 	case x.modern && x.method == "subscriptions/listen":
 		v := s.views.hold(&x.who, s.cfg.Now())
@@ -83,6 +92,19 @@ func (s *Server) pass(x *exchange, body []byte) {
 	default:
 		s.initialize(x, body)
 	}
+}
+
+// known reports whether the SDK knows a method of the older era, which it
+// would otherwise refuse in plain text. Responses have none.
+func known(method string) bool {
+	switch method {
+	case "", "initialize", "ping", "server/discover", "completion/complete", "logging/setLevel",
+		"prompts/get", "prompts/list",
+		"resources/list", "resources/read", "resources/subscribe", "resources/templates/list", "resources/unsubscribe",
+		"notifications/initialized", "notifications/progress", "notifications/roots/list_changed":
+		return true
+	}
+	return false
 }
 
 func (s *Server) unavailable(w http.ResponseWriter) {

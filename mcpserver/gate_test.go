@@ -1,0 +1,400 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sallyport/action"
+)
+
+// gate is a Gate in memory that behaves as the real one does towards its
+// callers: it holds, joins nothing, withdraws what was cancelled, and never
+// forgets an invocation.
+type gate struct {
+	holdEvery time.Duration
+	holdFor   time.Duration
+
+	mu        sync.Mutex
+	actions   map[string]*served // by tool
+	version   int
+	records   map[string]*record
+	order     []string
+	delivered []string
+	causes    []error // with which callers left
+	keys      []string
+	listErr   error
+	lists     int // calls of Available
+}
+
+// served is an action of the test's organization.
+type served struct {
+	action.Action
+	mode   action.Mode
+	hidden bool // not in the list, as an action that is denied
+	run    func(ctx context.Context, params json.RawMessage, progress func(string)) action.Outcome
+	err    error // instead of a row
+}
+
+// record is a row, and what those who wait for it are told by.
+type record struct {
+	action.Outcome
+	moved   chan struct{} // closed and made anew at every change
+	reports []string // of progress, not yet handed on
+	waiters int
+	call    action.Call
+	served  *served
+}
+
+func newGate(actions ...*served) *gate {
+	g := &gate{
+		holdEvery: 3 * time.Second, holdFor: 5 * time.Minute,
+		actions: map[string]*served{}, records: map[string]*record{}, version: 1,
+	}
+	for _, a := range actions {
+		g.add(a)
+	}
+	return g
+}
+
+func (g *gate) add(a *served) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.version++
+	if a.Source == "" {
+		a.Source, a.SourceName = "demo", "Demo"
+	}
+	if a.Name == "" {
+		a.Name = a.Tool
+	}
+	if a.Definition == nil {
+		a.Definition = json.RawMessage(fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, a.Tool))
+	}
+	if a.mode == "" {
+		a.mode = action.ModeAllow
+	}
+	g.actions[a.Tool] = a
+}
+
+func (g *gate) remove(tool string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.version++
+	delete(g.actions, tool)
+}
+
+func (g *gate) Available(ctx context.Context, s *action.Session) ([]action.Available, string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lists++
+	if g.listErr != nil {
+		return nil, "", g.listErr
+	}
+	var list []action.Available
+	for _, a := range g.actions {
+		if !a.hidden && strings.HasPrefix(a.Tool, prefixOf(s)) {
+			list = append(list, action.Available{Action: &a.Action})
+		}
+	}
+	return list, fmt.Sprint(g.version), nil
+}
+
+// prefixOf lets the organization "other" see tools of its own only.
+func prefixOf(s *action.Session) string {
+	if s.Organization == "other" {
+		return "other_"
+	}
+	return ""
+}
+
+// Resolve finds hidden actions too.
+func (g *gate) Resolve(_ context.Context, _ *action.Session, tool string) (string, string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a := g.actions[tool]; a != nil {
+		return a.Source, a.Name, nil
+	}
+	return "", "", action.Errorf(action.ErrNotFound, "unknown_tool", "no such tool")
+}
+
+func (g *gate) find(source, name string) *served {
+	for _, a := range g.actions {
+		if a.Source == source && a.Name == name {
+			return a
+		}
+	}
+	return nil
+}
+
+func (g *gate) Call(ctx context.Context, c action.Call) (action.Outcome, error) {
+	g.mu.Lock()
+	a := g.find(c.Source, c.Action)
+	if a == nil {
+		g.mu.Unlock()
+		return action.Outcome{}, action.Errorf(action.ErrNotFound, "unknown_action", "no such action")
+	}
+	if a.err != nil {
+		g.mu.Unlock()
+		return action.Outcome{}, a.err
+	}
+	r := &record{moved: make(chan struct{}), call: c, served: a}
+	r.Invocation = action.Invocation{
+		ID: fmt.Sprintf("inv-%d", len(g.order)+1), Organization: c.Session.Organization, Session: c.Session.ID,
+		Source: a.Source, SourceName: a.SourceName, Action: a.Name, Mode: a.mode, ModeSource: action.LayerOrganization,
+		CreatedAt: time.Now(), Params: c.Params,
+	}
+	r.Invocation.ApprovalURL = "https://gate.example/approve/" + r.Invocation.ID
+	g.records[r.Invocation.ID] = r
+	g.order = append(g.order, r.Invocation.ID)
+	g.keys = append(g.keys, c.IdempotencyKey)
+	switch a.mode {
+	case action.ModeDeny:
+		r.Invocation.Status, r.Invocation.DeniedReason = action.StatusDenied, action.DeniedPolicy
+	case action.ModeRequireApproval:
+		r.Invocation.Status = action.StatusPending
+		expires := time.Now().Add(g.holdFor)
+		if c.Session.Kind == action.Unattended {
+			expires = time.Now().Add(24 * time.Hour)
+		}
+		r.Invocation.ExpiresAt = &expires
+	default:
+		r.Invocation.Status = action.StatusExecuting
+		go g.execute(r)
+	}
+	g.mu.Unlock()
+	return g.await(ctx, r, c.Waiting)
+}
+
+func (g *gate) Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (action.Outcome, error) {
+	g.mu.Lock()
+	r := g.records[id]
+	g.mu.Unlock()
+	if r == nil || r.Invocation.Session != s.ID {
+		return action.Outcome{}, action.Errorf(action.ErrNotFound, "unknown_invocation", "no such invocation")
+	}
+	return g.await(ctx, r, w)
+}
+
+func (g *gate) Status(_ context.Context, s *action.Session, id string) (action.Invocation, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.records[id]
+	if r == nil || r.Invocation.Session != s.ID {
+		return action.Invocation{}, action.Errorf(action.ErrNotFound, "unknown_invocation", "no such invocation")
+	}
+	return r.Invocation, nil
+}
+
+func (g *gate) Delivered(o action.Outcome) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.delivered = append(g.delivered, o.Invocation.ID)
+}
+
+// await waits as the real Gate does: all callbacks come from this goroutine.
+func (g *gate) await(ctx context.Context, r *record, w action.Waiting) (action.Outcome, error) {
+	g.mu.Lock()
+	r.waiters++
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		r.waiters--
+		g.mu.Unlock()
+	}()
+	var tick, patience <-chan time.Time
+	o, moved := g.look(r)
+	if o.Invocation.Status == action.StatusPending {
+		ticker := time.NewTicker(g.holdEvery)
+		defer ticker.Stop()
+		tick = ticker.C
+		if w.Patience != action.Forever {
+			timer := time.NewTimer(w.Patience)
+			defer timer.Stop()
+			patience = timer.C
+		}
+		if w.Held != nil && w.Patience > 0 {
+			w.Held(o.Invocation)
+		}
+	}
+	for !o.Invocation.Status.Terminal() {
+		select {
+		case <-moved:
+			o, moved = g.look(r)
+			for _, p := range g.said(r) {
+				if w.Progress != nil {
+					w.Progress(json.RawMessage(p))
+				}
+			}
+		case <-tick:
+			if w.Held != nil && o.Invocation.Status == action.StatusPending {
+				w.Held(o.Invocation)
+			}
+		case <-patience:
+			if o.Invocation.Status == action.StatusPending {
+				return o, nil
+			}
+		case <-ctx.Done():
+			return o, g.left(ctx, r)
+		}
+	}
+	return o, nil
+}
+
+func (g *gate) look(r *record) (action.Outcome, <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return r.Outcome, r.moved
+}
+
+func (g *gate) left(ctx context.Context, r *record) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	cause := context.Cause(ctx)
+	g.causes = append(g.causes, cause)
+	if errors.Is(cause, action.ErrCancelled) && r.waiters == 1 && r.Invocation.Status == action.StatusPending {
+		r.Invocation.Status, r.Invocation.DeniedReason = action.StatusDenied, action.DeniedWithdrawn
+		r.wakeLocked()
+	}
+	return cause
+}
+
+func (r *record) wakeLocked() {
+	close(r.moved)
+	r.moved = make(chan struct{})
+}
+
+// said returns what a running action reported since it was last asked.
+func (g *gate) said(r *record) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := r.reports
+	r.reports = nil
+	return out
+}
+
+func (g *gate) execute(r *record) {
+	progress := func(p string) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		r.reports = append(r.reports, p)
+		r.wakeLocked()
+	}
+	o := action.Outcome{Answer: action.Answer{Body: json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`)}}
+	if r.served.run != nil {
+		o = r.served.run(context.Background(), r.call.Params, progress)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.Answer = o.Answer
+	r.Invocation.Status, r.Invocation.Error = o.Invocation.Status, o.Invocation.Error
+	if r.Invocation.Status == "" {
+		r.Invocation.Status = action.StatusCompleted
+	}
+	r.wakeLocked()
+}
+
+// approve, deny and expire are what people and time do.
+func (g *gate) approve(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.records[id]
+	if r.Invocation.Status == action.StatusPending {
+		r.Invocation.Status = action.StatusExecuting
+		r.wakeLocked()
+		go g.execute(r)
+	}
+}
+
+func (g *gate) settle(id string, status action.Status, reason, note string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.records[id]
+	r.Invocation.Status, r.Invocation.DeniedReason, r.Invocation.DeniedNote = status, reason, note
+	r.wakeLocked()
+}
+
+// status returns where an invocation stands.
+func (g *gate) status(id string) action.Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r := g.records[id]; r != nil {
+		return r.Invocation.Status
+	}
+	return ""
+}
+
+func (g *gate) ids() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.order)
+}
+
+func (g *gate) deliveries() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.delivered)
+}
+
+func (g *gate) leavers() []error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.causes)
+}
+
+// hints carries hints in process.
+type hints struct {
+	mu   sync.Mutex
+	next int
+	subs map[int]func(action.Hint)
+}
+
+func (h *hints) Publish(hint action.Hint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range h.subs {
+		f(hint)
+	}
+}
+
+func (h *hints) Subscribe(f func(action.Hint)) (cancel func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.subs == nil {
+		h.subs = map[int]func(action.Hint){}
+	}
+	h.next++
+	n := h.next
+	h.subs[n] = f
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.subs, n)
+	}
+}
+
+// authenticate knows four tokens.
+func authenticate(_ context.Context, bearer string) (action.Session, error) {
+	s := action.Session{Organization: "acme", Kind: action.Interactive}
+	switch bearer {
+	case "token-a", "token-b":
+		s.ID = "session-" + bearer[6:]
+	case "token-u":
+		s.ID, s.Kind = "session-u", action.Unattended
+	case "token-o":
+		s.ID, s.Organization = "session-o", "other"
+	case "token-revoked":
+		return s, action.Errorf(action.ErrUnauthenticated, "session_revoked", "This session was revoked; ask for a new session token.")
+	case "token-forbidden":
+		return s, action.Errorf(action.ErrForbidden, "not_an_agent", "An API key may not call tools.")
+	case "token-broken":
+		return s, errors.New("dial tcp 10.0.0.7: secret-detail")
+	default:
+		return s, action.ErrUnauthenticated
+	}
+	return s, nil
+}
