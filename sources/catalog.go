@@ -1,0 +1,135 @@
+package sources
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"sallyport/action"
+)
+
+// Catalog knows the actions of every organization. It implements
+// [action.Catalog].
+type Catalog struct {
+	Config
+
+	life context.Context // of what runs in the background
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	tenants map[string]*tenant
+}
+
+// New returns a catalog; nothing is asked yet.
+func New(c Config) (*Catalog, error) {
+	c, err := c.complete()
+	if err != nil {
+		return nil, err
+	}
+	cat := &Catalog{Config: c, tenants: map[string]*tenant{}}
+	cat.life, cat.end = context.WithCancel(context.Background())
+	return cat, nil
+}
+
+// Close ends what runs in the background, closes the sources and waits for
+// both.
+func (c *Catalog) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	tenants := c.tenants
+	c.tenants = map[string]*tenant{}
+	c.mu.Unlock()
+	c.end()
+	for _, t := range tenants {
+		t.close()
+	}
+	c.work.Wait()
+	return nil
+}
+
+// start runs f in the background, where Close waits for it. It reports false
+// after Close.
+func (c *Catalog) start(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.work.Go(f)
+	return true
+}
+
+func (c *Catalog) tenant(organization string) *tenant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tenants[organization]
+	if t == nil {
+		t = newTenant(c, organization)
+		if !c.closed {
+			c.tenants[organization] = t
+		}
+	}
+	return t
+}
+
+// Invalidate forgets the organization's connectors, so that they are read
+// again by whoever asks next. The lists of sources that did not change stay.
+func (c *Catalog) Invalidate(organization string) {
+	c.mu.Lock()
+	t := c.tenants[organization]
+	c.mu.Unlock()
+	if t != nil {
+		t.forget()
+	}
+}
+
+// List implements [action.Catalog]. It waits for sources that never answered,
+// or not for a long time, but not longer than Config.Patience; they go on in
+// the background.
+func (c *Catalog) List(ctx context.Context, organization string) ([]*action.Action, string, error) {
+	t := c.tenant(organization)
+	if v := t.current(); v != nil {
+		return v.actions, v.version, nil
+	}
+	if err := t.load(ctx, false); err != nil {
+		return nil, "", err
+	}
+	t.settle(ctx)
+	v := t.view.Load()
+	return v.actions, v.version, nil
+}
+
+// Find implements [action.Catalog].
+func (c *Catalog) Find(ctx context.Context, organization, source, name string, fresh bool) (*action.Action, error) {
+	t := c.tenant(organization)
+	key := action.Key{Source: source, Action: name}
+	if !fresh {
+		if v := t.current(); v != nil && v.index[key] != nil {
+			return v.index[key], nil
+		}
+	}
+	if err := t.load(ctx, fresh); err != nil {
+		return nil, err
+	}
+	f, err := t.feed(source)
+	if err != nil {
+		return nil, err
+	}
+	if fresh {
+		err = f.refreshed(ctx)
+	} else {
+		err = f.answered(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a := t.view.Load().index[key]; a != nil {
+		return a, nil
+	}
+	return nil, &action.Error{
+		Kind: action.ErrNotFound, Code: "action_not_found",
+		Message: fmt.Sprintf("%s has no action %s. List the actions again to see what there is.", show(f.name()), show(name)),
+	}
+}

@@ -1,0 +1,192 @@
+package sources
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"sallyport/action"
+)
+
+// Bounds of the params of one check.
+const (
+	maxValues    = 200_000   // values in them
+	cheapVisits  = 200_000   // of schemas, by the bound: not worth metering
+	cheapMatches = 5_000_000 // of bytes by pattern instructions
+	maxProblems  = 3         // told at once
+)
+
+// checker tells whether params fit the input schema of one tool.
+//
+// Where the schema's shape and the size of the params bound the work, it
+// simply validates. Otherwise, a schema that leads back to itself above all,
+// it validates with a second copy of the schema that counts, one call at a
+// time, and gives up when the budget is used.
+type checker struct {
+	raw     json.RawMessage
+	anyway  bool // every object fits
+	plain   *schema
+	budget  time.Duration
+	refused atomic.Int64 // checks given up
+
+	mu      sync.Mutex
+	metered *schema
+	meter   meter
+}
+
+// newChecker compiles an input schema. Notes are sentences for people about
+// what it will not check.
+func newChecker(raw json.RawMessage, budget time.Duration) (c *checker, notes []string, err error) {
+	doc, err := readSchema(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	obj, ok := doc.(map[string]any)
+	if !ok {
+		return nil, nil, errors.New("it is no object")
+	}
+	if kind, ok := obj["type"]; ok && kind != "object" {
+		return nil, nil, errors.New("it does not describe an object")
+	}
+	if _, err := HeaderParams(raw); err != nil {
+		return nil, nil, err
+	}
+	c = &checker{raw: raw, budget: budget, anyway: string(raw) == "{}" || string(raw) == `{"type":"object"}`}
+	if c.anyway {
+		return c, nil, nil
+	}
+	if c.plain, err = compileSchema(doc, nil); err != nil {
+		return nil, nil, err
+	}
+	if c.plain.unchecked > 0 {
+		notes = append(notes, "has a pattern that only its own server can check")
+	}
+	return c, notes, nil
+}
+
+// readSchema decodes and inspects a schema.
+func readSchema(raw json.RawMessage) (any, error) {
+	if len(raw) > maxSchemaBytes {
+		return nil, fmt.Errorf("it is larger than %d KiB", maxSchemaBytes>>10)
+	}
+	doc, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	return doc, (&inspector{}).schema(doc, 0)
+}
+
+// Check returns nil, or an [*action.Error] of kind ErrInvalid that points at
+// what is wrong.
+func (c *checker) Check(params json.RawMessage) error {
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	v, err := decode(params)
+	if err != nil {
+		return unfit("", "They are no JSON.")
+	}
+	if _, ok := v.(map[string]any); !ok {
+		return unfit("", "They must be an object.")
+	}
+	if c.anyway {
+		return nil
+	}
+	s := survey{}
+	s.walk(v)
+	switch {
+	case s.values > maxValues:
+		return action.Errorf(action.ErrTooLarge, "params_too_large", "The params have more than %d values; send them in parts.", maxValues)
+	case s.wild != "":
+		return unfit("", fmt.Sprintf("The number %.40s… is too large or too exact.", s.wild))
+	}
+	return c.fit(v, float64(s.values), float64(len(params)))
+}
+
+func (c *checker) fit(v any, values, bytes float64) error {
+	if c.plain.cost.visits*values <= cheapVisits && c.plain.cost.bytes*bytes <= cheapMatches {
+		return explain(validate(c.plain, v))
+	}
+	err := c.measured(v)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, errOverrun) {
+		c.refused.Add(1)
+		return &action.Error{
+			Kind: action.ErrInvalid, Code: "params_too_costly",
+			Message: "Checking these params against the action's schema takes too long; send fewer or smaller ones.",
+		}
+	}
+	return explain(err)
+}
+
+var errOverrun = errors.New("the check took too long")
+
+// measured validates with the copy that counts.
+func (c *checker) measured(v any) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.metered == nil {
+		doc, err := decode(c.raw)
+		if err != nil {
+			return err
+		}
+		if c.metered, err = compileSchema(doc, &c.meter); err != nil {
+			return err
+		}
+	}
+	c.meter.reset(c.budget)
+	return validate(c.metered, v)
+}
+
+// validate lets no panic out: neither the meter's nor the validator's own.
+func validate(s *schema, v any) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case overrun:
+			err = errOverrun
+		default:
+			err = fmt.Errorf("the check panicked: %v", p)
+		}
+	}()
+	return s.Validate(v)
+}
+
+// explain turns the validator's error into one that a model can act on.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var v *jsonschema.ValidationError
+	if !errors.As(err, &v) {
+		return fmt.Errorf("checking params: %w", err)
+	}
+	list := problems(v)
+	if len(list) == 0 {
+		return unfit("", "They do not fit the action's schema.")
+	}
+	texts := make([]string, 0, maxProblems)
+	for _, p := range list[:min(len(list), maxProblems)] {
+		texts = append(texts, p.text)
+	}
+	message := strings.Join(texts, "; ")
+	if more := len(list) - maxProblems; more > 0 {
+		message += fmt.Sprintf("; and %d more", more)
+	}
+	return unfit(list[0].pointer, message+".")
+}
+
+func unfit(pointer, message string) error {
+	return &action.Error{
+		Kind: action.ErrInvalid, Code: "invalid_params", Field: pointer,
+		Message: "The params do not fit: " + message,
+	}
+}

@@ -1,0 +1,66 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"sallyport/action"
+)
+
+// Config is what a [Catalog] needs.
+type Config struct {
+	// Connectors returns the organization's connectors, disabled ones too.
+	// Required.
+	Connectors func(ctx context.Context, organization string) ([]action.Connector, error)
+	// Open returns the source of an enabled connector without asking it
+	// anything. It is called once for each revision. Required.
+	Open func(c action.Connector) (Source, error)
+	// Hints is told of lists that changed. Nil: nobody is.
+	Hints action.Hints
+	// Reserved are names of tools that no source may have.
+	Reserved []string
+
+	Reload   time.Duration // connectors are read again after it; zero: 1 s
+	TTL      time.Duration // a source's list is good for it; zero: 5 min
+	Fresh    time.Duration // and this fresh for it; zero: 1 s
+	Patience time.Duration // List waits for sources no longer; zero: 3 s
+	Timeout  time.Duration // of asking a source; zero: 15 s
+	Retry    time.Duration // a source that failed is left alone for it, then for twice as long, up to 2 min; zero: 5 s
+	Budget   time.Duration // of checking params against a costly schema; zero: 250 ms
+
+	Now func() time.Time // nil: time.Now
+	Log *slog.Logger     // nil: slog.Default
+}
+
+const maxRetry = 2 * time.Minute
+
+func (c Config) complete() (Config, error) {
+	if c.Connectors == nil || c.Open == nil {
+		return c, errors.New("sources: Config.Connectors and Config.Open are required")
+	}
+	for _, d := range []struct {
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{&c.Reload, time.Second},
+		{&c.TTL, 5 * time.Minute},
+		{&c.Fresh, time.Second},
+		{&c.Patience, 3 * time.Second},
+		{&c.Timeout, 15 * time.Second},
+		{&c.Retry, 5 * time.Second},
+		{&c.Budget, 250 * time.Millisecond},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.zero
+		}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c, nil
+}

@@ -1,0 +1,230 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"sallyport/action"
+)
+
+// feed keeps the list of one source. Its tenant's mutex guards the fields.
+type feed struct {
+	tenant    *tenant
+	connector action.Connector
+	source    Source // nil: it could not be opened
+
+	tools    []*tool
+	warnings []string
+	protocol string
+	asked    time.Time // when the list at hand was asked for; zero: there is none
+	err      error     // of the last attempt; nil: it worked
+	fails    int       // in a row
+	retry    time.Time // not before
+	flight   *flight   // the refresh that is under way
+}
+
+// flight is one refresh, which anyone may wait for and nobody cancels.
+type flight struct {
+	started time.Time
+	done    chan struct{}
+}
+
+// open returns the feed of a connector; one that cannot be opened keeps the
+// error, as one that does not answer would.
+func (t *tenant) open(con action.Connector) *feed {
+	f := &feed{tenant: t, connector: con}
+	if f.source, f.err = t.Open(con); f.err != nil {
+		f.source = nil
+		f.fails = 1
+	}
+	return f
+}
+
+func (f *feed) close() {
+	if c, ok := f.source.(io.Closer); ok {
+		if err := c.Close(); err != nil {
+			f.tenant.Log.Debug("closing a source", "source", f.source.ID(), "error", err)
+		}
+	}
+}
+
+func (f *feed) name() string {
+	f.tenant.mu.Lock()
+	defer f.tenant.mu.Unlock()
+	return f.connector.Name
+}
+
+// goodLocked reports whether the list at hand needs no refresh.
+func (f *feed) goodLocked() bool {
+	return !f.asked.IsZero() && f.tenant.Now().Sub(f.asked) < f.tenant.TTL
+}
+
+// dueLocked returns the refresh that a list is worth waiting for, started if
+// need be, or nil.
+func (f *feed) dueLocked() *flight {
+	switch {
+	case f.source == nil || f.goodLocked():
+		return nil
+	case f.flight != nil:
+		return f.flight
+	case f.tenant.Now().Before(f.retry):
+		return nil
+	}
+	return f.startLocked()
+}
+
+// awaitedLocked reports whether List still waits for a refresh.
+func (f *feed) awaitedLocked() bool {
+	return f.flight != nil && !f.goodLocked() && f.tenant.Now().Sub(f.flight.started) < f.tenant.Patience
+}
+
+// startLocked starts a refresh. It has its own time limit and no caller.
+func (f *feed) startLocked() *flight {
+	fl := &flight{started: f.tenant.Now(), done: make(chan struct{})}
+	before := f.tools
+	run := func() {
+		defer close(fl.done)
+		ctx, stop := context.WithTimeout(f.tenant.life, f.tenant.Timeout)
+		defer stop()
+		listing, err := f.list(ctx)
+		var tools []*tool
+		if err == nil {
+			tools, listing.Warnings = compileAll(listing, before, f.tenant.Budget)
+		}
+		f.take(fl, tools, listing, err)
+	}
+	if !f.tenant.start(run) {
+		close(fl.done)
+		return fl
+	}
+	f.flight = fl
+	return fl
+}
+
+func (f *feed) list(ctx context.Context) (l Listing, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the source panicked: %v", p)
+		}
+	}()
+	return f.source.List(ctx)
+}
+
+// take keeps what a refresh brought. A failed one leaves the last good list.
+func (f *feed) take(fl *flight, tools []*tool, l Listing, err error) {
+	t := f.tenant
+	t.mu.Lock()
+	f.flight = nil
+	if err != nil {
+		f.failedLocked(err)
+	} else {
+		f.tools, f.warnings, f.protocol = tools, l.Warnings, l.Protocol
+		f.asked, f.err, f.fails, f.retry = fl.started, nil, 0, time.Time{}
+	}
+	changed := false
+	if t.feeds[f.connector.Source()] == f {
+		changed = t.rebuildLocked()
+		t.lastLocked()
+	}
+	t.mu.Unlock()
+	t.announce(changed)
+}
+
+func (f *feed) failedLocked(err error) {
+	t := f.tenant
+	f.err = err
+	wait := min(t.Retry<<min(f.fails, 10), maxRetry)
+	f.fails++
+	f.retry = t.Now().Add(wait)
+	if t.life.Err() == nil {
+		t.Log.Warn("a source cannot be listed", "organization", t.organization, "source", f.connector.Source(), "again_in", wait, "error", err)
+	}
+}
+
+// answered waits until the source has ever answered, and starts what is due
+// without waiting for it.
+func (f *feed) answered(ctx context.Context) error {
+	f.tenant.mu.Lock()
+	fl := f.dueLocked()
+	never := f.asked.IsZero()
+	f.tenant.mu.Unlock()
+	if fl != nil && never {
+		if err := fl.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return f.usable()
+}
+
+// refreshed asks the source again unless its list is fresh, or it failed just
+// now. A refresh that began earlier may have read an older list: it is waited
+// for, and then another one is due.
+func (f *feed) refreshed(ctx context.Context) error {
+	t := f.tenant
+	for range 2 {
+		t.mu.Lock()
+		now := t.Now()
+		fl := f.flight
+		if fl == nil {
+			if f.source == nil || now.Before(f.retry) || !f.asked.IsZero() && now.Sub(f.asked) < t.Fresh {
+				t.mu.Unlock()
+				break
+			}
+			fl = f.startLocked()
+		}
+		old := now.Sub(fl.started) >= t.Fresh
+		t.mu.Unlock()
+		if err := fl.wait(ctx); err != nil {
+			return err
+		}
+		if !old {
+			break
+		}
+	}
+	return f.usable()
+}
+
+func (fl *flight) wait(ctx context.Context) error {
+	select {
+	case <-fl.done:
+		return nil
+	case <-ctx.Done():
+		return &action.Error{
+			Kind: action.ErrUnavailable, Code: "source_not_ready", RetryAfter: time.Second,
+			Message: "The source is being asked for its actions; try again in a moment.", Err: context.Cause(ctx),
+		}
+	}
+}
+
+// usable returns nil when there is a list, and otherwise why there is none.
+func (f *feed) usable() error {
+	f.tenant.mu.Lock()
+	defer f.tenant.mu.Unlock()
+	if !f.asked.IsZero() {
+		return nil
+	}
+	reason := "it did not answer yet."
+	if f.err != nil {
+		reason = diagnose(f.err).Message
+	}
+	return &action.Error{
+		Kind: action.ErrUnavailable, Code: "source_unavailable", Err: f.err,
+		RetryAfter: max(f.retry.Sub(f.tenant.Now()), 0),
+		Message:    fmt.Sprintf("The source %s has never answered: %s", show(f.connector.Name), reason),
+	}
+}
+
+// diagnose returns what people may be told of an error of List.
+func diagnose(err error) *action.Error {
+	var e *action.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.DeadlineExceeded):
+		return action.Errorf(action.ErrUnavailable, FaultTimeout, "It did not answer in time.")
+	}
+	return action.Errorf(action.ErrUnavailable, FaultFailed, "It failed in an unexpected way; the gateway's log has the details.")
+}

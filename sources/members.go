@@ -1,0 +1,87 @@
+package sources
+
+import (
+	"encoding/json"
+
+	"sallyport/internal/jsonlex"
+)
+
+// Member is one member of a raw JSON object, by its place in the bytes:
+// raw[Start:End] is `"name": value`, and raw[Value:End] the value.
+type Member struct {
+	Name              string // decoded
+	Start, Value, End int
+}
+
+// Members returns the members of a raw JSON object in their order, repeated
+// names included. Names are compared exactly, which encoding/json does not
+// do. It reports false when raw is not one valid JSON object.
+func Members(raw []byte) ([]Member, bool) {
+	if !json.Valid(raw) {
+		return nil, false
+	}
+	i := jsonlex.Space(raw, 0)
+	if raw[i] != '{' {
+		return nil, false
+	}
+	var list []Member
+	for i = jsonlex.Space(raw, i+1); raw[i] != '}'; i = jsonlex.Space(raw, i) {
+		if raw[i] == ',' {
+			i = jsonlex.Space(raw, i+1)
+		}
+		m := Member{Start: i}
+		colon := jsonlex.Skip(raw, i)
+		m.Name = unquote(raw[i:colon])
+		colon = jsonlex.Space(raw, colon)
+		m.Value = jsonlex.Space(raw, colon+1)
+		m.End = jsonlex.Skip(raw, m.Value)
+		list = append(list, m)
+		i = m.End
+	}
+	return list, true
+}
+
+// Lookup returns the value of the last member of that name, which is the one
+// that most readers take, or nil.
+func Lookup(raw []byte, members []Member, name string) json.RawMessage {
+	for i := len(members) - 1; i >= 0; i-- {
+		if m := members[i]; m.Name == name {
+			return raw[m.Value:m.End:m.End]
+		}
+	}
+	return nil
+}
+
+// Without returns a copy of a raw JSON object that lacks the members of that
+// name; every other byte stays. What is not an object is returned as it is.
+func Without(raw []byte, name string) []byte {
+	members, ok := Members(raw)
+	if !ok || Lookup(raw, members, name) == nil {
+		return raw
+	}
+	out := append([]byte(nil), raw[:members[0].Start]...)
+	last := -1
+	for i, m := range members {
+		switch {
+		case m.Name == name:
+			continue
+		case last >= 0:
+			// What stood before this member stands before it still.
+			out = append(out, raw[members[i-1].End:m.Start]...)
+		}
+		out = append(out, raw[m.Start:m.End]...)
+		last = i
+	}
+	return append(out, raw[members[len(members)-1].End:]...)
+}
+
+func unquote(quoted []byte) string {
+	content := quoted[1 : len(quoted)-1]
+	for _, c := range content {
+		if c == '\\' {
+			text, _ := jsonlex.Unquote(make([]byte, 0, len(content)), content)
+			return string(text)
+		}
+	}
+	return string(content)
+}

@@ -1,0 +1,116 @@
+package sources
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const maxPattern = 8 << 10
+
+// pattern is a regular expression of a schema. Schemas are written for
+// JavaScript, whose expressions know more than Go's do: one that is good there
+// and cannot be had here (looking around, back references) matches anything,
+// since the source checks its params itself. One that is broken everywhere is
+// an error.
+type pattern struct {
+	source string
+	re     *regexp.Regexp // nil: matches anything
+	size   int            // of its program: how much work a byte may be
+	meter  *meter         // nil: not counted
+}
+
+func (p *pattern) String() string { return p.source }
+
+func (p *pattern) MatchString(s string) bool {
+	if p.re == nil {
+		return true
+	}
+	if p.meter != nil {
+		p.meter.spend(1 + len(s)*p.size)
+	}
+	return p.re.MatchString(s)
+}
+
+// engine compiles patterns whose work the meter counts, and adds up their
+// sizes.
+func engine(m *meter, unchecked *int) jsonschema.RegexpEngine {
+	return func(source string) (jsonschema.Regexp, error) {
+		p, err := compilePattern(source)
+		if err != nil {
+			return nil, err
+		}
+		if p.re == nil {
+			*unchecked++
+		}
+		p.meter = m
+		return p, nil
+	}
+}
+
+func compilePattern(source string) (*pattern, error) {
+	if len(source) > maxPattern {
+		return nil, errors.New("the pattern is too long")
+	}
+	p := &pattern{source: source}
+	text := translate(source)
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		if foreign(err) {
+			return p, nil
+		}
+		return nil, err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	p.size = len(prog.Inst)
+	p.re, err = regexp.Compile(text)
+	return p, err
+}
+
+// foreign reports whether the expression may be a good one in JavaScript.
+func foreign(err error) bool {
+	var e *syntax.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidCharRange,
+		syntax.ErrInvalidCharClass, syntax.ErrInvalidNamedCapture, syntax.ErrInvalidRepeatSize,
+		syntax.ErrInvalidRepeatOp, syntax.ErrLarge, syntax.ErrNestingDepth:
+		return true
+	}
+	return false
+}
+
+// translate rewrites the one common escape that Go spells differently:
+// \uXXXX is \x{XXXX}.
+func translate(source string) string {
+	if !strings.Contains(source, `\u`) {
+		return source
+	}
+	var b strings.Builder
+	for i := 0; i < len(source); i++ {
+		if source[i] != '\\' || i+1 == len(source) {
+			b.WriteByte(source[i])
+			continue
+		}
+		if source[i+1] == 'u' && i+6 <= len(source) && hexadecimal(source[i+2:i+6]) {
+			b.WriteString(`\x{` + source[i+2:i+6] + `}`)
+			i += 5
+			continue
+		}
+		b.WriteString(source[i : i+2])
+		i++
+	}
+	return b.String()
+}
+
+func hexadecimal(s string) bool {
+	return strings.Trim(s, "0123456789abcdefABCDEF") == ""
+}

@@ -1,0 +1,179 @@
+package sources
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// schemaURL is where a schema pretends to be, so that # leads to itself.
+const schemaURL = "sallyport:///schema"
+
+// schema is a compiled schema and what a check against it can cost.
+type schema struct {
+	*jsonschema.Schema
+	cost      cost
+	unchecked int // patterns that Go cannot match
+}
+
+// cost bounds the work of a check: each value is visited at most visits
+// times, each byte matched by programs of at most bytes instructions. Schemas
+// that lead back to themselves have no bound. The validator looks for cycles
+// at every visit, through as many schemas as lead to it: that is the height.
+type cost struct {
+	visits, bytes float64
+	height        int
+}
+
+const maxHeight = 256
+
+// compileSchema compiles a decoded schema that was inspected. With a meter,
+// every visit and match is counted by it.
+func compileSchema(doc any, m *meter) (s *schema, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it breaks the compiler: %.100v", p)
+		}
+	}()
+	s = &schema{}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(nothing{})
+	c.UseRegexpEngine(engine(m, &s.unchecked))
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		return nil, err
+	}
+	if s.Schema, err = c.Compile(schemaURL); err != nil {
+		return nil, plainly(err)
+	}
+	g := graph{meter: m, known: map[*jsonschema.Schema]cost{}, open: map[*jsonschema.Schema]bool{}}
+	s.cost = g.weigh(s.Schema)
+	return s, g.err
+}
+
+// nothing is a loader that loads nothing.
+type nothing struct{}
+
+func (nothing) Load(url string) (any, error) {
+	return nil, fmt.Errorf("%.100q is not loaded", url)
+}
+
+// plainly shortens the compiler's errors to what concerns the schema.
+func plainly(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	if errors.As(err, &invalid) {
+		var v *jsonschema.ValidationError
+		if errors.As(invalid.Err, &v) {
+			if list := problems(v); len(list) > 0 {
+				return fmt.Errorf("it is no JSON Schema: at %.100q, %s", list[0].pointer, list[0].text)
+			}
+		}
+		return errors.New("it is no JSON Schema")
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), schemaURL, ""))
+}
+
+// graph walks what a compiled schema consists of.
+type graph struct {
+	meter *meter
+	known map[*jsonschema.Schema]cost
+	open  map[*jsonschema.Schema]bool // on the way from the root
+	err   error
+}
+
+// weigh returns the cost of a schema and all that it leads to, unfolded. On
+// the way it attaches the meter, and takes formats out: they are hints, and
+// what one validator calls an e-mail address or a date another does not.
+func (g *graph) weigh(s *jsonschema.Schema) cost {
+	if s == nil {
+		return cost{}
+	}
+	if c, ok := g.known[s]; ok {
+		return c
+	}
+	if g.open[s] {
+		return cost{visits: math.Inf(1), bytes: math.Inf(1)}
+	}
+	if strings.Contains(s.Location, "json-schema.org") {
+		g.err = errors.New("it leads out of itself")
+		return cost{}
+	}
+	g.open[s] = true
+	c := cost{visits: 1, bytes: size(s.Pattern)}
+	if s.Enum != nil {
+		c.visits += float64(len(s.Enum.Values))
+	}
+	for re := range s.PatternProperties {
+		c.bytes += size(re)
+		c.visits++
+	}
+	if s.DynamicRef != nil || s.RecursiveRef != nil {
+		c.visits = math.Inf(1)
+	}
+	for _, child := range children(s) {
+		w := g.weigh(child)
+		c.visits += w.visits
+		c.bytes += w.bytes
+		c.height = max(c.height, w.height+1)
+	}
+	if c.height > maxHeight {
+		g.err = fmt.Errorf("its parts refer to each other through more than %d levels", maxHeight)
+	}
+	s.Format = nil
+	if g.meter != nil {
+		s.Extensions = append(s.Extensions, g.meter)
+	}
+	delete(g.open, s)
+	g.known[s] = c
+	return c
+}
+
+func size(re jsonschema.Regexp) float64 {
+	if p, ok := re.(*pattern); ok && p.re != nil {
+		return float64(p.size)
+	}
+	return 0
+}
+
+// children returns the schemas that s applies; some may be nil.
+func children(s *jsonschema.Schema) []*jsonschema.Schema {
+	list := []*jsonschema.Schema{
+		s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,
+		s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema,
+	}
+	if s.DynamicRef != nil {
+		list = append(list, s.DynamicRef.Ref)
+	}
+	for _, many := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
+		list = append(list, many...)
+	}
+	for _, child := range s.Properties {
+		list = append(list, child)
+	}
+	for _, child := range s.PatternProperties {
+		list = append(list, child)
+	}
+	for _, child := range s.DependentSchemas {
+		list = append(list, child)
+	}
+	list = append(list, either(s.AdditionalProperties)...)
+	list = append(list, either(s.Items)...)
+	list = append(list, either(s.AdditionalItems)...)
+	for _, dependency := range s.Dependencies {
+		list = append(list, either(dependency)...)
+	}
+	return list
+}
+
+func either(v any) []*jsonschema.Schema {
+	switch v := v.(type) {
+	case *jsonschema.Schema:
+		return []*jsonschema.Schema{v}
+	case []*jsonschema.Schema:
+		return v
+	}
+	return nil
+}

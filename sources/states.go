@@ -1,0 +1,94 @@
+package sources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+// State is what people see of a source.
+type State struct {
+	Source    string     `json:"source_id"`
+	Name      string     `json:"name"`
+	Slug      string     `json:"slug"`
+	Enabled   bool       `json:"enabled"`
+	Tools     int        `json:"tools"`
+	Warnings  []string   `json:"warnings,omitempty"`
+	Error     *Diagnosis `json:"error,omitempty"`      // of the last attempt; the tools are of the last good one
+	FetchedAt *time.Time `json:"fetched_at,omitempty"` // of the tools; absent: it never answered
+	Protocol  string     `json:"protocol_version,omitempty"`
+	Checking  bool       `json:"checking,omitempty"` // it is being asked right now
+}
+
+// Diagnosis says what is wrong with a source: one of the Fault codes, and a
+// sentence.
+type Diagnosis struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// States returns the state of every connector of the organization, in the
+// order of their names. It waits for sources as List does.
+func (c *Catalog) States(ctx context.Context, organization string) ([]State, error) {
+	t := c.tenant(organization)
+	if err := t.load(ctx, true); err != nil {
+		return nil, err
+	}
+	t.settle(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]State, 0, len(t.connectors))
+	for _, con := range t.connectors {
+		list = append(list, t.stateLocked(con))
+	}
+	slices.SortStableFunc(list, func(a, b State) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Refresh asks one source again, also when it failed just now, and returns
+// its state.
+func (c *Catalog) Refresh(ctx context.Context, organization, source string) (State, error) {
+	t := c.tenant(organization)
+	if err := t.load(ctx, true); err != nil {
+		return State{}, err
+	}
+	f, err := t.feed(source)
+	if err != nil {
+		return State{}, err
+	}
+	t.mu.Lock()
+	f.retry = time.Time{}
+	t.mu.Unlock()
+	// Its error is in the state.
+	_ = f.refreshed(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stateLocked(f.connector), nil
+}
+
+func (t *tenant) stateLocked(con action.Connector) State {
+	s := State{Source: con.Source(), Name: con.Name, Slug: con.Slug, Enabled: con.Enabled}
+	f := t.feeds[con.Source()]
+	if f == nil {
+		return s
+	}
+	s.Tools, s.Warnings, s.Protocol, s.Checking = len(f.tools), slices.Clone(f.warnings), f.protocol, f.flight != nil
+	if !f.asked.IsZero() {
+		asked := f.asked.UTC()
+		s.FetchedAt = &asked
+	}
+	if f.err != nil {
+		e := diagnose(f.err)
+		s.Error = &Diagnosis{Code: e.Code, Message: e.Message}
+	}
+	for _, tl := range f.tools {
+		if n := tl.checker.refused.Load(); n > 0 {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("Tool %s has a schema that is costly to check; %d calls were refused for it.", show(tl.name), n))
+		}
+	}
+	return s
+}

@@ -1,0 +1,213 @@
+package sources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sallyport/action"
+)
+
+// tenant is what the catalog keeps of one organization.
+type tenant struct {
+	*Catalog
+	organization string
+
+	view  atomic.Pointer[view]
+	until atomic.Int64 // the view is handed out without a look until then, in Unix ns
+
+	loading chan struct{} // holds one: who reads the connectors
+	begun   atomic.Int64  // reads of the connectors
+
+	mu         sync.Mutex // the fields below, and the fields of the feeds
+	loaded     time.Time  // when the connectors were read
+	read       int64      // which read that was
+	connectors []action.Connector
+	feeds      map[string]*feed // of enabled connectors, by source id
+	gone       bool
+}
+
+func newTenant(c *Catalog, organization string) *tenant {
+	t := &tenant{Catalog: c, organization: organization, loading: make(chan struct{}, 1), feeds: map[string]*feed{}}
+	t.view.Store(&view{})
+	return t
+}
+
+// current returns the view while it needs no look at anything else.
+func (t *tenant) current() *view {
+	if t.Now().UnixNano() < t.until.Load() {
+		return t.view.Load()
+	}
+	return nil
+}
+
+func (t *tenant) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loaded = time.Time{}
+	t.until.Store(0)
+}
+
+// load reads the connectors when they were not read lately, or with force
+// when no read began since load was called.
+func (t *tenant) load(ctx context.Context, force bool) error {
+	asked := t.begun.Load()
+	select {
+	case t.loading <- struct{}{}:
+		defer func() { <-t.loading }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	t.mu.Lock()
+	good := !t.loaded.IsZero() && (t.read > asked || !force && t.Now().Sub(t.loaded) < t.Reload)
+	t.mu.Unlock()
+	if good {
+		return nil
+	}
+	read, now := t.begun.Add(1), t.Now()
+	list, err := t.Connectors(ctx, t.organization)
+	if err != nil {
+		return fmt.Errorf("reading the connectors of %s: %w", t.organization, err)
+	}
+	t.adopt(list, read, now)
+	return nil
+}
+
+// adopt opens the sources of new connectors, drops those of old ones, and
+// keeps the rest.
+func (t *tenant) adopt(list []action.Connector, read int64, now time.Time) {
+	t.mu.Lock()
+	if t.gone {
+		t.mu.Unlock()
+		return
+	}
+	t.loaded, t.read, t.connectors = now, read, slices.Clone(list)
+	feeds := make(map[string]*feed, len(list))
+	differs := t.view.Load().version == ""
+	for _, con := range list {
+		if !con.Enabled {
+			continue
+		}
+		f := t.feeds[con.Source()]
+		if f == nil || f.connector.Revision != con.Revision {
+			f = t.open(con)
+		}
+		differs = differs || looks(f.connector) != looks(con)
+		f.connector = con
+		feeds[con.Source()] = f
+	}
+	var old []*feed
+	for id, f := range t.feeds {
+		if feeds[id] != f {
+			old = append(old, f)
+		}
+	}
+	t.feeds = feeds
+	changed := false
+	if differs || len(old) > 0 {
+		changed = t.rebuildLocked()
+	}
+	t.lastLocked()
+	t.mu.Unlock()
+	t.retire(old)
+	t.announce(changed)
+}
+
+// looks is all of a connector that shows in its actions. A revision opens
+// another feed.
+func looks(c action.Connector) any {
+	return struct {
+		name, slug string
+		risk       action.Risk
+		created    int64
+	}{c.Name, c.Slug, c.DefaultRisk, c.CreatedAt.UnixNano()}
+}
+
+// feed returns the feed of a source, or ErrNotFound.
+func (t *tenant) feed(source string) (*feed, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.feeds[source]; f != nil {
+		return f, nil
+	}
+	for _, con := range t.connectors {
+		if con.Source() == source {
+			return nil, action.Errorf(action.ErrNotFound, "source_disabled", "The connector %s is disabled.", show(con.Name))
+		}
+	}
+	return nil, action.Errorf(action.ErrNotFound, "source_not_found", "There is no source %s.", show(source))
+}
+
+// settle starts what is due and waits for it, each no longer than the
+// patience after it was started.
+func (t *tenant) settle(ctx context.Context) {
+	t.mu.Lock()
+	var flights []*flight
+	for _, f := range t.feeds {
+		if fl := f.dueLocked(); fl != nil {
+			flights = append(flights, fl)
+		}
+	}
+	t.mu.Unlock()
+	for _, fl := range flights {
+		left := time.NewTimer(t.Patience - t.Now().Sub(fl.started))
+		select {
+		case <-fl.done:
+		case <-left.C:
+		case <-ctx.Done():
+		}
+		left.Stop()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lastLocked()
+}
+
+// lastLocked sets until when the view may be handed out without a look.
+func (t *tenant) lastLocked() {
+	until := t.loaded.Add(t.Reload)
+	for _, f := range t.feeds {
+		if f.awaitedLocked() {
+			until = time.Time{}
+		}
+	}
+	if t.loaded.IsZero() || until.IsZero() {
+		t.until.Store(0)
+		return
+	}
+	t.until.Store(until.UnixNano())
+}
+
+func (t *tenant) announce(changed bool) {
+	if changed && t.Hints != nil {
+		t.Hints.Publish(action.Hint{Kind: action.HintCatalog, Organization: t.organization})
+	}
+}
+
+func (t *tenant) close() {
+	t.mu.Lock()
+	t.gone = true
+	old := make([]*feed, 0, len(t.feeds))
+	for _, f := range t.feeds {
+		old = append(old, f)
+	}
+	t.feeds = nil
+	t.until.Store(0)
+	t.mu.Unlock()
+	for _, f := range old {
+		f.close()
+	}
+}
+
+// retire closes feeds that are not needed any more, which waits for the calls
+// that still run on them.
+func (t *tenant) retire(old []*feed) {
+	for _, f := range old {
+		if !t.start(f.close) {
+			f.close()
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package sources
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/canonical"
+	"sallyport/internal/jsonlex"
+)
+
+const (
+	maxTools      = 2_000
+	maxToolBytes  = 1 << 20
+	maxActionName = 128
+	maxWarnings   = 50
+)
+
+// tool is one tool of a source, compiled: all of an action that does not
+// depend on the other sources.
+type tool struct {
+	raw         json.RawMessage
+	name        string
+	title       string
+	description string
+	hint        action.Risk // of the annotations; empty: they say nothing
+	input       json.RawMessage
+	output      json.RawMessage
+	hash        string
+	digest      [sha256.Size]byte // of raw
+	notes       []string          // warnings that do not drop it
+	checker     *checker
+}
+
+// compile compiles a tool definition. The error says why it is dropped.
+func compile(raw json.RawMessage, budget time.Duration) (t *tool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t, err = nil, fmt.Errorf("it cannot be compiled: %.100v", p)
+		}
+	}()
+	members, ok := Members(raw)
+	if !ok {
+		return nil, errors.New("it is no object")
+	}
+	t = &tool{raw: raw, digest: sha256.Sum256(raw), name: text(raw, members, "name")}
+	if !actionName(t.name) {
+		return t, fmt.Errorf("its name is not made of letters, digits, _, . and -, at most %d of them", maxActionName)
+	}
+	if len(raw) > maxToolBytes {
+		return t, fmt.Errorf("its definition is larger than %d KiB", maxToolBytes>>10)
+	}
+	// Repeated names in an object are refused here too: different readers
+	// would see different tools.
+	if t.hash, err = canonical.DefinitionHash(raw); err != nil {
+		return t, errors.New(action.Public(err).Message)
+	}
+	t.title, t.description = text(raw, members, "title"), text(raw, members, "description")
+	t.annotations(Lookup(raw, members, "annotations"))
+	return t, t.schemas(members, budget)
+}
+
+func (t *tool) schemas(members []Member, budget time.Duration) (err error) {
+	if t.input = Lookup(t.raw, members, "inputSchema"); t.input == nil {
+		return errors.New("it has no inputSchema")
+	}
+	if t.checker, t.notes, err = newChecker(t.input, budget); err != nil {
+		return fmt.Errorf("its inputSchema cannot be used: %w", err)
+	}
+	t.output = Lookup(t.raw, members, "outputSchema")
+	if string(t.output) == "null" {
+		t.output = nil
+	}
+	if t.output == nil {
+		return nil
+	}
+	// Nothing is checked against it here, but clients compile it, and some
+	// lose their whole list over one that is broken.
+	doc, err := readSchema(t.output)
+	if err == nil {
+		_, err = compileSchema(doc, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("its outputSchema cannot be used: %w", err)
+	}
+	return nil
+}
+
+// annotations reads what the source says of the tool's risk. Only a plain
+// true counts.
+func (t *tool) annotations(raw json.RawMessage) {
+	members, ok := Members(raw)
+	if !ok {
+		return
+	}
+	switch {
+	case string(Lookup(raw, members, "destructiveHint")) == "true":
+		t.hint = action.RiskDanger
+	case string(Lookup(raw, members, "readOnlyHint")) == "true":
+		t.hint = action.RiskRead
+	}
+	if t.title == "" {
+		t.title = text(raw, members, "title")
+	}
+}
+
+// text returns the string member of that name, or nothing.
+func text(raw []byte, members []Member, name string) string {
+	value := Lookup(raw, members, name)
+	if len(value) == 0 || value[0] != '"' {
+		return ""
+	}
+	return unquote(value)
+}
+
+func actionName(name string) bool {
+	for _, c := range []byte(name) {
+		switch {
+		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', c == '_', c == '.', c == '-':
+		default:
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxActionName
+}
+
+// renamed returns the definition with only the value of its name replaced.
+func (t *tool) renamed(name string) json.RawMessage {
+	if name == t.name {
+		return t.raw
+	}
+	members, _ := Members(t.raw)
+	for _, m := range members {
+		if m.Name == "name" {
+			out := make([]byte, 0, len(t.raw)+len(name))
+			out = append(out, t.raw[:m.Value]...)
+			out = jsonlex.Quote(out, name)
+			return append(out, t.raw[m.End:]...)
+		}
+	}
+	return t.raw
+}
+
+// compileAll compiles what a source listed. Tools that it listed in the same
+// bytes before are taken over as they are.
+func compileAll(listing Listing, before []*tool, budget time.Duration) (tools []*tool, warnings []string) {
+	known := make(map[[sha256.Size]byte]*tool, len(before))
+	for _, t := range before {
+		known[t.digest] = t
+	}
+	warnings = slices.Clone(listing.Warnings)
+	seen := make(map[string]bool, len(listing.Tools))
+	for i, raw := range listing.Tools {
+		if i == maxTools {
+			warnings = append(warnings, fmt.Sprintf("%d tools are listed; only the first %d are used.", len(listing.Tools), maxTools))
+			break
+		}
+		t, ok := known[sha256.Sum256(raw)]
+		if !ok {
+			var err error
+			if t, err = compile(raw, budget); err != nil {
+				warnings = append(warnings, fmt.Sprintf("Tool %s is left out: %v.", label(t, i), err))
+				continue
+			}
+		}
+		if seen[t.name] {
+			warnings = append(warnings, fmt.Sprintf("Tool %s is listed more than once; only the first is used.", label(t, i)))
+			continue
+		}
+		seen[t.name] = true
+		tools = append(tools, t)
+		for _, note := range t.notes {
+			warnings = append(warnings, fmt.Sprintf("Tool %s %s.", label(t, i), note))
+		}
+	}
+	if more := len(warnings) - maxWarnings; more > 0 {
+		warnings = append(warnings[:maxWarnings], fmt.Sprintf("And %d more warnings.", more))
+	}
+	return tools, warnings
+}
+
+func label(t *tool, i int) string {
+	if t == nil || t.name == "" {
+		return fmt.Sprintf("number %d", i+1)
+	}
+	return show(t.name)
+}
