@@ -3,6 +3,7 @@ package action
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -119,8 +120,15 @@ func (g *Gate) join(ctx context.Context, c *Call, b Begun) (Outcome, error) {
 	}
 	out, err := g.waitFor(ctx, b.Organization, b.ID, c.Waiting)
 	out.Repeated, out.joins = true, true
+	if err == nil && out.Invocation.DeniedReason == DeniedWithdrawn {
+		return out, errWithdrawn
+	}
 	return out, err
 }
+
+// errWithdrawn tells that the call which this one joined was withdrawn, by a
+// caller who did not see that another had come: begin anew.
+var errWithdrawn = errors.New("the joined call was withdrawn")
 
 // waitFor waits for an invocation that exists.
 func (g *Gate) waitFor(ctx context.Context, organization, id string, how Waiting) (Outcome, error) {

@@ -158,24 +158,14 @@ func (b *board) waited() []string {
 	return ids
 }
 
-// Stats tells what a Gate is busy with.
-type Stats struct {
-	Callers   int // that wait here
-	Executing int // invocations that run here
-}
-
-// Stats counts this instance's callers and executions.
-func (g *Gate) Stats() Stats {
+// Callers counts the callers who wait on this instance for the invocation.
+func (g *Gate) Callers(id string) int {
 	g.board.mu.Lock()
 	defer g.board.mu.Unlock()
-	var s Stats
-	for _, e := range g.board.entries {
-		s.Callers += len(e.waiters)
-		if e.running {
-			s.Executing++
-		}
+	if e := g.board.entries[id]; e != nil {
+		return len(e.waiters)
 	}
-	return s
+	return 0
 }
 
 func (w *waiter) signal() {

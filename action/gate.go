@@ -172,8 +172,9 @@ func (g *Gate) check(act *Action, raw json.RawMessage) (json.RawMessage, error) 
 	return params, nil
 }
 
-// decided decides and begins. Policy may move between the two; a decision
-// that lost this race is made again on what is stored.
+// decided decides and begins. Policy may move between the two, and a call that
+// is joined may be withdrawn in that moment; who lost such a race begins anew
+// on what is stored.
 func (g *Gate) decided(ctx context.Context, c *Call, act *Action, params json.RawMessage) (Outcome, error) {
 	hash := g.Vault.Hash(params)
 	for attempt := 0; ; attempt++ {
@@ -186,8 +187,11 @@ func (g *Gate) decided(ctx context.Context, c *Call, act *Action, params json.Ra
 			return Outcome{}, err
 		}
 		out, err := g.begin(ctx, c, act, draft, params)
-		if attempt < 5 && errors.Is(err, ErrPolicyMoved) {
+		switch {
+		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, errWithdrawn)):
 			continue
+		case errors.Is(err, errWithdrawn):
+			return out, nil // it says so of itself
 		}
 		return out, err
 	}
