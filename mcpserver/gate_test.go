@@ -45,7 +45,7 @@ type served struct {
 type record struct {
 	action.Outcome
 	moved   chan struct{} // closed and made anew at every change
-	reports []string // of progress, not yet handed on
+	reports []string      // of progress, not yet handed on
 	waiters int
 	call    action.Call
 	served  *served
@@ -79,13 +79,6 @@ func (g *gate) add(a *served) {
 		a.mode = action.ModeAllow
 	}
 	g.actions[a.Tool] = a
-}
-
-func (g *gate) remove(tool string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.version++
-	delete(g.actions, tool)
 }
 
 func (g *gate) Available(ctx context.Context, s *action.Session) ([]action.Available, string, error) {

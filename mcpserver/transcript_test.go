@@ -103,6 +103,7 @@ func newPlay(t *testing.T) *player {
 	p.server = newServer(t, p.gate, p.hints, func(c *mcpserver.Config) {
 		c.Log = slog.New(slog.NewTextHandler(&p.log, nil))
 		c.AllowedOrigins = []string{"https://app.example"}
+		c.KeepAliveEvery = 20 * time.Second // so that no two clocks strike at once
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	p.cancel = cancel
