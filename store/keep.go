@@ -72,12 +72,16 @@ func (db *DB) Settled(ctx context.Context, ids []string) ([]action.Invocation, e
 
 // Unclaimed implements [action.Keeper].
 func (db *DB) Unclaimed(ctx context.Context, t time.Time, limit int) ([]action.Invocation, error) {
-	list, err := db.list(ctx, db.read.NewSelect().Model((*invocationRow)(nil)).
-		Where("status = 'approved'").Where("approved_at < ?", at(t)).Order("approved_at").Limit(int64(limit)))
+	list, err := db.list(ctx, unclaimed(db.read, t, limit))
 	if err != nil {
 		return nil, fmt.Errorf("looking for unclaimed invocations: %w", err)
 	}
 	return list, nil
+}
+
+func unclaimed(db bun.IDB, t time.Time, limit int) *bun.SelectQuery {
+	return db.NewSelect().Model((*invocationRow)(nil)).
+		Where("status = 'approved'").Where("approved_at < ?", at(t)).Order("approved_at").Limit(int64(limit))
 }
 
 // list reads the invocations that q finds, without what is sealed.

@@ -91,6 +91,12 @@ func (s sweep) overdue(q *bun.SelectQuery, limit int) *bun.SelectQuery {
 	return q.Table("invocations").Column("id").Where(s.where, s.args...).Order(s.order).Limit(int64(limit))
 }
 
+// update ends the rows of a sweep.
+func (s sweep) update(db bun.IDB, limit int) *bun.UpdateQuery {
+	return db.NewUpdate().Table("invocations").Set(s.set, s.vals...).
+		Where("id IN (?)", s.overdue(db.NewSelect(), limit)).Where(s.where, s.args...)
+}
+
 func (db *DB) sweep(ctx context.Context, s sweep, limit int) (ended []action.Invocation, err error) {
 	// A reader looks first: mostly there is nothing, and then the writer is
 	// left alone.
@@ -99,8 +105,7 @@ func (db *DB) sweep(ctx context.Context, s sweep, limit int) (ended []action.Inv
 		return nil, err
 	}
 	err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
-		q := tx.NewUpdate().Table("invocations").Set(s.set, s.vals...).
-			Where("id IN (?)", s.overdue(tx.NewSelect(), limit)).Where(s.where, s.args...)
+		q := s.update(tx, limit)
 		if s.quiet {
 			_, err := q.Exec(ctx)
 			return err
@@ -134,22 +139,24 @@ func expire(ctx context.Context, tx bun.Tx, r *invocationRow, now time.Time) err
 // anything; longer than any hold and pick-up together.
 const keyAge = 72 * time.Hour
 
-// sweepKeys forgets keys that count as absent anyway.
+// staleKeys finds keys that count as absent anyway.
+func staleKeys(q *bun.SelectQuery, r action.SweepRules, limit int) *bun.SelectQuery {
+	return q.TableExpr("idempotency_keys AS k").Join("JOIN invocations AS i ON i.id = k.invocation_id").
+		Column("k.invocation_id").Where("k.created_at < ?", at(r.Now.Add(-keyAge))).
+		Where("i.completed_at IS NOT NULL").Where("i.pickup_until IS NULL OR i.pickup_until < ?", at(r.Now)).
+		Order("k.created_at").Limit(int64(limit))
+}
+
+// sweepKeys forgets them.
 func (db *DB) sweepKeys(ctx context.Context, r action.SweepRules) error {
-	stale := func(q *bun.SelectQuery, limit int) *bun.SelectQuery {
-		return q.TableExpr("idempotency_keys AS k").Join("JOIN invocations AS i ON i.id = k.invocation_id").
-			Column("k.invocation_id").Where("k.created_at < ?", at(r.Now.Add(-keyAge))).
-			Where("i.completed_at IS NOT NULL").Where("i.pickup_until IS NULL OR i.pickup_until < ?", at(r.Now)).
-			Order("k.created_at").Limit(int64(limit))
-	}
-	some, err := stale(db.read.NewSelect(), 1).Exists(ctx)
+	some, err := staleKeys(db.read.NewSelect(), r, 1).Exists(ctx)
 	if err != nil || !some {
 		return err
 	}
 	return db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("idempotency_keys").
 			Where("created_at < ?", at(r.Now.Add(-keyAge))).
-			Where("invocation_id IN (?)", stale(tx.NewSelect(), r.Limit)).Exec(ctx)
+			Where("invocation_id IN (?)", staleKeys(tx.NewSelect(), r, r.Limit)).Exec(ctx)
 		return err
 	}})
 }

@@ -1,0 +1,73 @@
+package coord_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sallyport/action"
+	"sallyport/store/coord"
+	"sallyport/store/coord/coordtest"
+)
+
+func TestHub(t *testing.T) {
+	coordtest.Hints(t, func(*testing.T) (a, b action.Hints) {
+		hub := coord.NewHub()
+		return hub, hub
+	})
+}
+
+func TestCounter(t *testing.T) {
+	coordtest.Counter(t, func(_ *testing.T, limit int, now func() time.Time) action.Limiter {
+		return coord.NewCounter(limit, now)
+	})
+}
+
+func TestBurstsAtAMinutesEdge(t *testing.T) {
+	now := time.Now()
+	c := coord.NewCounter(10, func() time.Time { return now })
+	c.Allow(t.Context(), "a")
+	now = now.Add(59 * time.Second)
+	for range 9 {
+		c.Allow(t.Context(), "a")
+	}
+	now = now.Add(2 * time.Second)
+	if c.Allow(t.Context(), "a") != 0 {
+		t.Error("one call should fit")
+	}
+	if wait := c.Allow(t.Context(), "a"); wait < 4*time.Second || wait > 6*time.Second {
+		t.Errorf("the next one is to wait %v, want about 5 s", wait)
+	}
+}
+
+func TestOldKeysAreDropped(t *testing.T) {
+	now := time.Now()
+	c := coord.NewCounter(10, func() time.Time { return now })
+	for i := range 1000 {
+		c.Allow(t.Context(), fmt.Sprint("key ", i))
+	}
+	now = now.Add(time.Minute)
+	c.Allow(t.Context(), "new")
+	now = now.Add(time.Minute)
+	c.Allow(t.Context(), "new")
+	if n := c.Keys(); n != 1 {
+		t.Errorf("%d keys are remembered", n)
+	}
+}
+
+func BenchmarkCounter(b *testing.B) {
+	c := coord.NewCounter(1<<30, nil)
+	for b.Loop() {
+		c.Allow(b.Context(), "a")
+	}
+}
+
+func BenchmarkPublish(b *testing.B) {
+	hub := coord.NewHub()
+	for range 10 {
+		hub.Subscribe(func(action.Hint) {})
+	}
+	for b.Loop() {
+		hub.Publish(action.Hint{})
+	}
+}
