@@ -71,7 +71,7 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 		Gate: h.gate, Catalog: catalog{}, Decider: decider{}, Hints: h.hints, Sessions: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m,
 		Overrides: h.m, Invocations: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer,
 		SealSecret: func(_, _ string, v []byte) ([]byte, error) { return append([]byte("sealed:"), v...), nil },
-		Hash:       func(v []byte) string { return hex.EncodeToString(token.HashSecret(string(v))) },
+		Hash:       func(v []byte) string { return hexOf(token.HashSecret(string(v))) },
 		PublicURL:  public, Now: h.clock.now, Log: slog.New(slog.NewTextHandler(h.log, nil)),
 	}
 	for _, f := range change {
@@ -92,7 +92,7 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 func (h *house) key(name string, role action.Role) string {
 	_ = h.m.CreateUser(context.Background(), action.User{ID: "u-" + name, Organization: org, Name: name, Role: role, CreatedAt: h.clock.now()})
 	id, key, hash := token.NewAPIKey()
-	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: id, Organization: org, Name: name, User: "u-" + name, Role: role}, hex.EncodeToString(hash))
+	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: id, Organization: org, Name: name, User: "u-" + name, Role: role}, hexOf(hash))
 	return key
 }
 
@@ -183,3 +183,5 @@ func (h *house) problem(status int, code, credential, method, path, body string,
 	}
 	return p
 }
+
+func hexOf(b []byte) string { return hex.EncodeToString(b) }

@@ -94,6 +94,7 @@ func (s *Server) describe() ([]byte, error) {
 	schemas := api.Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // huma's own error, which rejected replaces
 	delete(schemas, "ErrorDetail")
+	s.illustrate()
 	b, err := json.Marshal(api)
 	if err != nil {
 		return nil, err

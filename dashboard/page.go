@@ -66,6 +66,7 @@ func (p *pages) funcs() template.FuncMap {
 	return template.FuncMap{
 		"asset":   func(name string) string { return "/assets/" + name + "?v=" + p.versions[name] },
 		"visible": visible,
+		"plain":   plain,
 		"pretty":  func(raw raw) []Segment { return pretty(raw) },
 		"utc":     utc,
 		"iso":     iso,
@@ -78,6 +79,7 @@ func (p *pages) funcs() template.FuncMap {
 func (p *pages) mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET /{$}", p.signedIn(p.inbox))
 	mux.HandleFunc("GET /inbox/{id}", p.signedIn(p.inboxCard))
+	mux.HandleFunc("GET /inbox/{id}/params", p.signedIn(p.inboxParams))
 	mux.HandleFunc("GET /activity", p.signedIn(p.activity))
 	mux.HandleFunc("GET /invocations/{id}", p.signedIn(p.invocation))
 	mux.HandleFunc("GET /settings", p.signedIn(p.settings))
@@ -177,6 +179,9 @@ func iso(t any) string { return moment(t, time.RFC3339) }
 func moment(t any, layout string) string {
 	switch t := t.(type) {
 	case time.Time:
+		if t.IsZero() {
+			return ""
+		}
 		return t.UTC().Format(layout)
 	case *time.Time:
 		if t != nil {
@@ -189,7 +194,7 @@ func moment(t any, layout string) string {
 // statusWords says a status as the page does.
 func statusWords(s action.Status) string {
 	return map[action.Status]string{
-		action.StatusPending: "waiting for you", action.StatusApproved: "approved, about to run", action.StatusExecuting: "running",
+		action.StatusPending: "waiting for you", action.StatusApproved: "about to run", action.StatusExecuting: "running",
 		action.StatusCompleted: "done", action.StatusFailed: "failed", action.StatusDenied: "denied", action.StatusExpired: "expired",
 	}[s]
 }

@@ -55,6 +55,18 @@ func (p *pages) inboxCard(w http.ResponseWriter, r *http.Request, me *Principal)
 	return p.render(w, "inbox", "item", view{Me: me, Data: c})
 }
 
+// inboxParams is what a card masks, for a person who asked to see it.
+func (p *pages) inboxParams(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	if err := decider.permit(me, ""); err != nil {
+		return err
+	}
+	full, err := p.fullParams(r.Context(), me, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return p.render(w, "inbox", "params-full", view{Me: me, Data: pretty(full.Params)})
+}
+
 func (p *pages) invocation(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	c, err := p.cardOf(r.Context(), me, r.PathValue("id"))
 	if err != nil {

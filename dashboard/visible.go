@@ -45,6 +45,15 @@ func visible(text string) []Segment {
 	return w.segments()
 }
 
+// plain is visible for where no markup can be: titles and attributes.
+func plain(text string) string {
+	var b strings.Builder
+	for _, s := range visible(text) {
+		b.WriteString(s.Text)
+	}
+	return b.String()
+}
+
 // writer gathers segments.
 type writer struct {
 	class string // of plain runes

@@ -94,6 +94,17 @@
     fresh.textContent = waiting.length === 1 ? "1 new call · show" : `${waiting.length} new calls · show`;
   }
 
+  // hold keeps what somebody works on where it is while a card changes: the
+  // card keeps its height, and what it grows by is scrolled away.
+  function hold(card) {
+    const at = document.activeElement.closest(".card") || $(".card:hover", list);
+    const height = card.offsetHeight, top = at && at.getBoundingClientRect().top;
+    return () => {
+      cardOf(card.dataset.id).style.minHeight = height + "px";
+      if (at && at.isConnected) scrollBy(0, at.getBoundingClientRect().top - top);
+    };
+  }
+
   // refresh brings a card up to date where it stands. It stays, decided or
   // not, until the page is loaded again.
   async function refresh(id) {
@@ -101,8 +112,10 @@
     if (!card) return;
     if (!inbox) { location.reload(); return; }
     const focused = card.contains(document.activeElement);
+    const still = hold(card);
     await htmx.ajax("GET", "/inbox/" + encodeURIComponent(id), { target: "#inv-" + CSS.escape(id), swap: "outerMorph" });
     if (focused && !cardOf(id).contains(document.activeElement)) cardOf(id).focus({ preventScroll: true });
+    still();
     tick();
     count();
   }
@@ -185,15 +198,9 @@
   }
 
   async function reveal(id) {
-    const card = cardOf(id), button = $(`[data-reveal="${CSS.escape(id)}"]`);
-    try {
-      const full = await (await fetch(`/api/v1/invocations/${encodeURIComponent(id)}/params`, { credentials: "same-origin" })).text();
-      const pre = document.createElement("pre");
-      pre.className = "full";
-      pre.textContent = full; // as it is on the wire: no digit passes through a number
-      button.replaceWith(pre);
-    } catch (e) { notice(e.message); }
-    card.focus({ preventScroll: true });
+    await htmx.ajax("GET", `/inbox/${encodeURIComponent(id)}/params`, { target: "#params-" + CSS.escape(id), swap: "innerHTML" });
+    $(`[data-reveal="${CSS.escape(id)}"]`).remove();
+    document.getElementById("params-" + id).focus({ preventScroll: true });
   }
 
   // ── forms of the settings ────────────────────────────────────────────────
@@ -328,7 +335,10 @@
     else if (form.dataset.form) submit(form);
   });
 
-  if (document.body.dataset.page === "login") signIn();
+  if (document.body.dataset.page === "login") {
+    signIn();
+    addEventListener("hashchange", () => { if (location.hash) signIn(); }); // a link pasted into this very page
+  }
   tick();
   setInterval(tick, 1000);
   if (list) listen();

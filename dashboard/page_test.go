@@ -1,0 +1,171 @@
+package dashboard_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sallyport/action"
+)
+
+// hostile is what a hostile agent, upstream or user would write wherever it
+// can.
+const hostile = "<img src=x onerror=alert(1)>\"'</script>{{.}}\u202e\u200b"
+
+// hostileHouse has it in every text that a page shows.
+func hostileHouse(t *testing.T) (*house, string) {
+	h := newHouse(t)
+	text, _ := json.Marshal(hostile)
+	h.session("h")
+	h.m.sessions[2].Title, h.m.sessions[2].Task, h.m.sessions[2].Group, h.m.sessions[2].Automation = hostile, hostile, hostile, hostile
+	id := h.m.add(action.Invocation{
+		Organization: org, Session: "h", Source: hostile, SourceName: hostile, Action: hostile, Risk: action.RiskDanger, Mode: action.ModeAllow,
+		ModeSource: action.LayerInferred, Steps: []action.Step{{Layer: action.LayerInferred, Mode: action.ModeAllow, Key: hostile, Note: hostile}},
+		Status: action.StatusFailed, Params: json.RawMessage(fmt.Sprintf(`{%s:%s}`, text, text)), Result: json.RawMessage(text),
+		Error: &action.Failure{Code: "tool_error", Message: hostile}, DeniedNote: hostile, ApprovedBy: hostile, ParamsHash: hostile,
+	})
+	pending := action.Invocation{
+		Organization: org, Session: "h", SourceName: hostile, Action: hostile, Risk: action.RiskWrite, Status: action.StatusPending,
+		Params: json.RawMessage(fmt.Sprintf(`{%s:%s}`, text, text)),
+	}
+	h.m.add(pending)
+	h.m.connectors[0].Name, h.m.connectors[0].URL = hostile, hostile
+	h.m.overrides = append(h.m.overrides, action.Override{Organization: org, Key: action.Key{Source: "x", Action: hostile}, Mode: "allow", UpdatedBy: hostile, Automation: hostile})
+	h.m.users[1].Name, h.m.keys[1].Name = hostile, hostile
+	return h, id
+}
+
+func TestHostileTextIsText(t *testing.T) {
+	h, id := hostileHouse(t)
+	b := h.signIn("u-ada")
+	for _, path := range []string{"/", "/inbox/" + id, "/activity", "/invocations/" + id, "/settings", "/invocations/<script>", "/inbox/" + id + "/params"} {
+		r := b.get(path)
+		if r.StatusCode >= 500 {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
+		if strings.Contains(r.body, "<img") || strings.Contains(r.body, "<script>") || strings.Contains(r.body, "ZgotmplZ") {
+			t.Errorf("%s shows markup that is not its own", path)
+		}
+		// Hashes and keys in data attributes are for the script alone.
+		shown := regexp.MustCompile(` data-[a-z-]+="[^"]*"`).ReplaceAllString(r.body, "")
+		if strings.ContainsAny(shown, "\u202e\u200b") {
+			t.Errorf("%s shows a character that nobody sees", path)
+		}
+	}
+}
+
+// The content policy allows no script or style within a page.
+func TestPagesHaveNothingInline(t *testing.T) {
+	h, id := hostileHouse(t)
+	b := h.signIn("u-ada")
+	for _, path := range []string{"/", "/activity", "/invocations/" + id, "/settings", "/login", "/nope"} {
+		body := b.get(path).body
+		if inline := regexp.MustCompile(`<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+="`).FindString(body); inline != "" {
+			t.Errorf("%s has %q", path, inline)
+		}
+	}
+}
+
+func TestInbox(t *testing.T) {
+	h := newHouse(t)
+	b := h.signIn("u-ben")
+	if body := b.get("/").body; !strings.Contains(body, "Nothing waits for you") || !strings.Contains(body, "/settings#new-session") {
+		t.Error("an empty inbox does not say the next step")
+	}
+	id := h.pending("s1")
+	body := b.get("/").body
+	for _, want := range []string{
+		"GitHub", "create", "risk-write", "Work on s1", "A write action has this mode", "9007199254740993",
+		"redacted · 7 bytes · #", `data-params-hash="params-hash"`, `data-tool-hash="tool-hash"`, `data-decide="approve"`, `max="300"`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the inbox lacks %s", want)
+		}
+	}
+	if strings.Contains(body, "hunter2") {
+		t.Error("the inbox shows a secret that nobody asked for")
+	}
+	if full := b.get("/inbox/" + id + "/params"); !strings.Contains(full.body, "hunter2") || !strings.Contains(h.log.String(), "params of a held call read in full") {
+		t.Error("a secret cannot be revealed, or it is not recorded")
+	}
+
+	member := h.signIn("u-cyd")
+	if body := member.get("/").body; strings.Contains(body, "data-decide") || !strings.Contains(body, "An owner or admin decides") {
+		t.Error("a member is offered to decide")
+	}
+	if r := member.get("/inbox/" + id + "/params"); r.StatusCode != 403 || strings.Contains(r.body, "hunter2") {
+		t.Errorf("a member reveals a secret: %d", r.StatusCode)
+	}
+
+	b.change("POST", "/api/v1/invocations/"+id+"/deny", `{"reason":"Not on a Friday."}`)
+	card := b.get("/inbox/" + id).body
+	if !strings.Contains(card, "Denied by ben") || !strings.Contains(card, "Not on a Friday.") || strings.Contains(card, "data-decide") {
+		t.Errorf("the card of a denied call:\n%s", card)
+	}
+}
+
+func TestActivityAndDetail(t *testing.T) {
+	h := newHouse(t)
+	b := h.signIn("u-ben")
+	if body := b.get("/activity").body; !strings.Contains(body, "Nothing has run yet") {
+		t.Error("an empty list does not say so")
+	}
+	id := h.pending("s1")
+	for range 60 {
+		h.m.add(action.Invocation{Organization: org, Session: "s2", Status: action.StatusCompleted, Action: "list", Risk: action.RiskRead})
+	}
+	first := b.get("/activity?status=completed").body
+	if strings.Count(first, "<tr>") != 51 || !strings.Contains(first, `href="/activity?cursor=50&amp;status=completed"`) {
+		t.Errorf("first page:\n%s", first)
+	}
+	if second := b.get("/activity?cursor=50&status=completed").body; strings.Count(second, "<tr>") != 11 || strings.Contains(second, `rel="next"`) {
+		t.Error("second page")
+	}
+	if r := b.get("/activity?status=odd"); r.StatusCode != 400 {
+		t.Errorf("odd status: %d", r.StatusCode)
+	}
+	detail := b.get("/invocations/" + id).body
+	for _, want := range []string{"What will run", "How it was decided", "params-hash", "tool-hash", "Held until", "The organization says nothing"} {
+		if !strings.Contains(detail, want) {
+			t.Errorf("the detail lacks %s", want)
+		}
+	}
+	if r := b.get("/invocations/none"); r.StatusCode != 404 || !strings.Contains(r.body, "Back to the inbox") {
+		t.Errorf("a missing invocation: %d", r.StatusCode)
+	}
+}
+
+func TestPagesNeedASignIn(t *testing.T) {
+	h := newHouse(t)
+	for _, path := range []string{"/", "/activity?status=failed", "/settings", "/invocations/x", "/inbox/x", "/inbox/x/params"} {
+		r := h.do("", "GET", path, "")
+		if r.StatusCode != 303 || !strings.HasPrefix(r.Header.Get("Location"), public+"/login?next=%2F") {
+			t.Errorf("%s: %d to %s", path, r.StatusCode, r.Header.Get("Location"))
+		}
+		// A key or a token is no sign-in to the page.
+		if r := h.do(h.owner, "GET", path, ""); r.StatusCode != 303 {
+			t.Errorf("%s with a key: %d", path, r.StatusCode)
+		}
+	}
+	r := h.want(200, "", "GET", "/assets/htmx.LICENSE.txt", "")
+	if !strings.Contains(r.body, "Zero-Clause BSD") {
+		t.Error("the licence of htmx is not served")
+	}
+	h.want(404, "", "GET", "/assets/..%2ftemplates%2flayout.html", "")
+}
+
+func TestSettings(t *testing.T) {
+	h := newHouse(t)
+	body := h.signIn("u-ben").get("/settings").body
+	for _, want := range []string{"https://mcp.example.com/mcp", "1 tool was dropped", "Work on s1", `data-form="session"`, `data-form="key"`, `data-form="connector"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the settings lack %s", want)
+		}
+	}
+	body = h.signIn("u-cyd").get("/settings").body
+	if strings.Contains(body, "data-call") || strings.Contains(body, `data-form="key"`) || !strings.Contains(body, `data-form="session"`) {
+		t.Error("a member is offered what he may not do, or not what he may")
+	}
+}
