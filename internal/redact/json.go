@@ -1,0 +1,78 @@
+package redact
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"sallyport/internal/canonical"
+	"sallyport/internal/jsonlex"
+)
+
+// JSON is what the Gate needs done to raw JSON. It is an [action.JSON]; the
+// zero value works.
+type JSON struct {
+	// Hash is a keyed hash in hex, of which redacted values show the first
+	// eight digits. It must be keyed: what is hashed may be easy to guess.
+	// Nil: they show their length only.
+	Hash func(string) string
+}
+
+// Canonical returns the canonical form; see [canonical.JSON].
+func (JSON) Canonical(raw []byte) ([]byte, error) { return canonical.JSON(raw) }
+
+// Redact returns raw with secrets replaced: raw itself when there are none.
+// What is not valid JSON becomes a string that says so and tells nothing of
+// it; nothing at all stays nothing.
+func (j JSON) Redact(raw json.RawMessage, secrets []string) json.RawMessage {
+	if len(raw) == 0 {
+		return nil
+	}
+	w := rewriter{raw: raw, known: newKnown(secrets), mark: j.mark, all: true}
+	out, err := w.document()
+	if err != nil {
+		return unreadable(len(raw))
+	}
+	return out
+}
+
+// RedactText returns text with secrets replaced as Redact does in a string.
+func (j JSON) RedactText(text string, secrets []string) string {
+	in := []byte(text)
+	spans := shapes(in, newKnown(secrets).find(in, nil))
+	if len(spans) == 0 {
+		return text
+	}
+	return string(replace(in, spans, j.mark))
+}
+
+// The parts of a redacted value.
+const (
+	markHead   = "[redacted:"
+	hashDigits = 8
+)
+
+func (j JSON) mark(dst, secret []byte) []byte {
+	dst = strconv.AppendInt(append(dst, markHead...), int64(len(secret)), 10)
+	if j.Hash != nil {
+		h := j.Hash(string(secret))
+		dst = append(append(dst, ':'), h[:min(len(h), hashDigits)]...)
+	}
+	return append(dst, ']')
+}
+
+// isMark reports whether text is a redacted value and nothing else.
+func isMark(text []byte) bool {
+	if len(text) > 64 {
+		return false
+	}
+	s, head := strings.CutPrefix(string(text), markHead)
+	s, tail := strings.CutSuffix(s, "]")
+	length, hash, hashed := strings.Cut(s, ":")
+	return head && tail && length != "" && strings.Trim(length, "0123456789") == "" &&
+		(!hashed || len(hash) == hashDigits && strings.Trim(hash, "0123456789abcdef") == "")
+}
+
+func unreadable(n int) json.RawMessage {
+	return jsonlex.Quote(nil, "[not valid JSON, "+strconv.Itoa(n)+" bytes]")
+}

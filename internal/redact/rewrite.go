@@ -1,0 +1,198 @@
+package redact
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"sallyport/internal/jsonlex"
+)
+
+// maxNested is how many strings within strings are read as JSON.
+const maxNested = 3
+
+// rewriter walks raw JSON and copies it only from the first change on.
+type rewriter struct {
+	raw    []byte
+	pos    int
+	out    []byte
+	copied int // raw[:copied] is dealt with in out
+	known  *known
+	mark   func(dst, secret []byte) []byte
+	all    bool // names and shapes too, not only what is known
+	nested int
+	near   bool // something known, or a percent sign, is in raw
+}
+
+func (w *rewriter) document() ([]byte, error) {
+	w.near = w.known.near(w.raw)
+	w.pos = jsonlex.Space(w.raw, 0)
+	if err := w.value(0); err != nil {
+		return nil, err
+	}
+	if end := jsonlex.Space(w.raw, w.pos); end < len(w.raw) {
+		return nil, errTrailing
+	}
+	if w.copied == 0 {
+		return w.raw, nil
+	}
+	return append(w.out, w.raw[w.copied:]...), nil
+}
+
+// put replaces raw[start:end] by what write appends.
+func (w *rewriter) put(start, end int, write func(dst []byte) []byte) {
+	if w.out == nil {
+		w.out = make([]byte, 0, len(w.raw)+64)
+	}
+	w.out = write(append(w.out, w.raw[w.copied:start]...))
+	w.copied = end
+}
+
+func (w *rewriter) value(depth int) error {
+	if w.pos < len(w.raw) {
+		switch c := w.raw[w.pos]; {
+		case c == '"':
+			_, err := w.text()
+			return err
+		case c == '{' || c == '[':
+			return w.list(depth)
+		case c == '-' || '0' <= c && c <= '9':
+			return w.number()
+		}
+	}
+	end, err := jsonlex.Literal(w.raw, w.pos)
+	w.pos = end
+	return err
+}
+
+func (w *rewriter) list(depth int) error {
+	if depth >= jsonlex.MaxDepth {
+		return errDepth
+	}
+	object, closing := w.raw[w.pos] == '{', w.raw[w.pos]+2
+	w.pos = jsonlex.Space(w.raw, w.pos+1)
+	if w.pos < len(w.raw) && w.raw[w.pos] == closing {
+		w.pos++
+		return nil
+	}
+	for {
+		if err := w.element(object, depth+1); err != nil {
+			return err
+		}
+		w.pos = jsonlex.Space(w.raw, w.pos)
+		switch {
+		case w.pos < len(w.raw) && w.raw[w.pos] == closing:
+			w.pos++
+			return nil
+		case w.pos == len(w.raw) || w.raw[w.pos] != ',':
+			return errComma
+		}
+		w.pos = jsonlex.Space(w.raw, w.pos+1)
+	}
+}
+
+func (w *rewriter) element(object bool, depth int) error {
+	if !object {
+		return w.value(depth)
+	}
+	name, err := w.text()
+	if err != nil {
+		return err
+	}
+	w.pos = jsonlex.Space(w.raw, w.pos)
+	if w.pos == len(w.raw) || w.raw[w.pos] != ':' {
+		return errColon
+	}
+	w.pos = jsonlex.Space(w.raw, w.pos+1)
+	if w.all && secretName(name) {
+		return w.secret(depth)
+	}
+	return w.value(depth)
+}
+
+// secret replaces the value of a member whose name says that it is one, but
+// for what can be none: empty values, true, false and null.
+func (w *rewriter) secret(depth int) error {
+	start := w.pos
+	end, err := jsonlex.Value(w.raw, start, depth)
+	if err != nil {
+		return err
+	}
+	w.pos = end
+	value := w.raw[start:end]
+	switch value[0] {
+	case 't', 'f', 'n':
+		return nil
+	case '{', '[':
+		if inside := jsonlex.Space(value, 1); inside == len(value)-1 {
+			return nil
+		}
+	case '"':
+		if value, _ = jsonlex.Unquote(nil, value[1:len(value)-1]); len(value) == 0 || isMark(value) {
+			return nil
+		}
+	}
+	w.put(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, w.mark(nil, value)) })
+	return nil
+}
+
+func (w *rewriter) number() error {
+	start := w.pos
+	end, err := jsonlex.Number(w.raw, start)
+	if err != nil {
+		return err
+	}
+	w.pos = end
+	if number := w.raw[start:end]; w.near && w.known.inNumber(number) {
+		w.put(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, w.mark(nil, number)) })
+	}
+	return nil
+}
+
+// text cleans the string at hand and returns what it stood for.
+func (w *rewriter) text() ([]byte, error) {
+	start := w.pos
+	end, form, err := jsonlex.String(w.raw, start)
+	if err != nil {
+		return nil, err
+	}
+	w.pos = end
+	text, broken := w.raw[start+1:end-1], false
+	switch {
+	case form&jsonlex.Escaped != 0:
+		broken = form&jsonlex.NonASCII != 0 && !utf8.Valid(text)
+		text, _ = jsonlex.Unquote(make([]byte, 0, len(text)), text)
+	case form&jsonlex.NonASCII != 0:
+		broken = !utf8.Valid(text)
+	}
+	clean, changed := w.clean(text, form&jsonlex.Escaped != 0)
+	if changed || broken {
+		w.put(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, clean) })
+	}
+	return text, nil
+}
+
+func (w *rewriter) clean(text []byte, escaped bool) (clean []byte, changed bool) {
+	var spans []span
+	if w.near || escaped {
+		spans = w.known.find(text, spans)
+	}
+	if w.all {
+		if len(spans) == 0 && w.nested < maxNested && looksNested(text) {
+			inner := rewriter{raw: text, known: w.known, mark: w.mark, all: true, nested: w.nested + 1}
+			if out, err := inner.document(); err == nil {
+				return out, inner.copied > 0
+			}
+		}
+		spans = shapes(text, spans)
+	}
+	if len(spans) == 0 {
+		return text, false
+	}
+	return replace(text, spans, w.mark), true
+}
+
+// looksNested reports whether text may be an array or object of JSON.
+func looksNested(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	return len(text) > 2 && (text[0] == '{' && text[len(text)-1] == '}' || text[0] == '[' && text[len(text)-1] == ']')
+}
