@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+type policyCommand struct {
+	Set     policySet     `cmd:"" help:"Set the mode of source:action, source:* or *."`
+	Unset   policyUnset   `cmd:"" help:"Forget the mode of a key."`
+	Show    policyShow    `cmd:"" help:"List the modes that were set."`
+	Explain policyExplain `cmd:"" help:"Say how a call would be decided, without running it."`
+}
+
+// keyed are the commands on one key of policy.
+type keyed struct {
+	remote
+	Key        string `arg:"" help:"source:action, source:* or *; a connector goes by its name, slug or id."`
+	Automation string `placeholder:"ID" help:"Only for sessions of this automation."`
+}
+
+func (k *keyed) path() string {
+	path := "/api/v1/policy/modes/" + url.PathEscape(k.Key)
+	if k.Automation != "" {
+		path += "?" + url.Values{"automation": {k.Automation}}.Encode()
+	}
+	return path
+}
+
+type policySet struct {
+	keyed
+	Mode string `arg:"" enum:"allow,deny,require_approval" help:"allow, deny or require_approval."`
+}
+
+type modeRow struct {
+	Key        string `json:"key"`
+	Name       string `json:"name"`
+	Mode       string `json:"mode"`
+	Automation string `json:"automation_id"`
+	UpdatedBy  string `json:"updated_by"`
+}
+
+func (c *policySet) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"mode": c.Mode}
+	if c.Automation != "" {
+		body["automation"] = c.Automation
+	}
+	var now modeRow
+	raw, err := server.change(ctx, http.MethodPut, "/api/v1/policy/modes/"+url.PathEscape(c.Key), body, &now)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, said(now.Name+" is "+now.Mode+" from now on"))
+}
+
+type policyUnset struct{ keyed }
+
+func (c *policyUnset) Run(ctx context.Context, std *stdio) error {
+	return c.remove(ctx, std, c.path(), c.Key+" has no mode of its own any more")
+}
+
+type policyShow struct{ remote }
+
+func (c *policyShow) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	var modes list[modeRow]
+	raw, err := server.read(ctx, "/api/v1/policy/modes", nil, &modes)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		rows := make([][]string, 0, len(modes.Items))
+		for _, m := range modes.Items {
+			rows = append(rows, []string{m.Name, m.Mode, m.Automation, m.UpdatedBy})
+		}
+		table(w, []string{"KEY", "MODE", "AUTOMATION", "SET BY"}, rows)
+		fmt.Fprintln(w, "anything else: reads are allowed, writes wait for approval, dangerous actions are denied")
+	})
+}
+
+type policyExplain struct {
+	remote
+	Session string `required:"" placeholder:"ID" help:"Session that would call."`
+	Action  string `required:"" placeholder:"KEY" help:"source:action."`
+	Params  string `placeholder:"JSON" help:"Params of the call; no rule that exists today looks at them."`
+}
+
+func (c *policyExplain) Run(ctx context.Context, std *stdio) error {
+	query := url.Values{"session": {c.Session}, "action": {c.Action}}
+	if c.Params != "" {
+		if !json.Valid([]byte(c.Params)) {
+			return usageError{errors.New("--params is not JSON")}
+		}
+	}
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	var decision struct {
+		Mode   string `json:"mode"`
+		Source string `json:"mode_source"`
+		Steps  []struct {
+			Layer string `json:"layer"`
+			Key   string `json:"key"`
+			Mode  string `json:"mode"`
+			Note  string `json:"note"`
+		} `json:"steps"`
+	}
+	raw, err := server.read(ctx, "/api/v1/policy/explain", query, &decision)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		said(fmt.Sprintf("%s, says the layer %s", decision.Mode, decision.Source))(w)
+		rows := make([][]string, 0, len(decision.Steps))
+		for _, s := range decision.Steps {
+			rows = append(rows, []string{s.Layer, s.Key, s.Mode, s.Note})
+		}
+		table(w, []string{"LAYER", "KEY", "MODE", "WHY"}, rows)
+	})
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+type secretCommand struct {
+	Set    secretSet    `cmd:"" help:"Set a secret; its value is read from standard input."`
+	List   secretList   `cmd:"" help:"List secrets, without their values."`
+	Delete secretDelete `cmd:"" help:"Delete a secret that no connector uses."`
+}
+
+type secretSet struct {
+	remote
+	Key  string `arg:"" help:"Name of the secret."`
+	Host string `required:"" help:"The one host, with its port if any, that may receive it."`
+}
+
+// secretLimit is far above any credential; it keeps a wrong file out.
+const secretLimit = 64 << 10
+
+func (c *secretSet) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	value, err := readSecret(std)
+	if err != nil {
+		return err
+	}
+	raw, err := server.change(ctx, http.MethodPut, "/api/v1/secrets/"+url.PathEscape(c.Key), map[string]any{"host": c.Host, "value": value}, nil)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, said("secret "+c.Key+" is set; only "+c.Host+" will receive it"))
+}
+
+// readSecret reads a value without the line end that shells add.
+func readSecret(std *stdio) (string, error) {
+	if f, ok := std.In.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			fmt.Fprintln(std.Err, "type the value, then Enter and Ctrl-D:")
+		}
+	}
+	raw, err := io.ReadAll(io.LimitReader(std.In, secretLimit+1))
+	if err != nil {
+		return "", fmt.Errorf("reading the value from standard input: %w", err)
+	}
+	value := strings.TrimRight(string(raw), "\r\n")
+	switch {
+	case value == "":
+		return "", errors.New("the value is empty: pass it on standard input, as in: printf %s \"$TOKEN\" | sallyport secret set KEY --host HOST")
+	case len(value) > secretLimit:
+		return "", errors.New("the value is over 64 KB; was that the right file?")
+	}
+	return value, nil
+}
+
+type secretList struct{ remote }
+
+func (c *secretList) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	var secrets list[struct {
+		Key       string     `json:"key"`
+		Host      string     `json:"host"`
+		UpdatedBy string     `json:"updated_by"`
+		UpdatedAt *time.Time `json:"updated_at"`
+	}]
+	raw, err := server.read(ctx, "/api/v1/secrets", nil, &secrets)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		rows := make([][]string, 0, len(secrets.Items))
+		for _, s := range secrets.Items {
+			rows = append(rows, []string{s.Key, s.Host, s.UpdatedBy, since(s.UpdatedAt)})
+		}
+		table(w, []string{"KEY", "HOST", "SET BY", "SET"}, rows)
+	})
+}
+
+type secretDelete struct {
+	remote
+	Key string `arg:"" help:"Name of the secret."`
+}
+
+func (c *secretDelete) Run(ctx context.Context, std *stdio) error {
+	return c.remove(ctx, std, "/api/v1/secrets/"+url.PathEscape(c.Key), "secret "+c.Key+" is deleted")
+}

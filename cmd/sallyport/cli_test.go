@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"sallyport": main})
+}
+
+// TestCommand plays shell sessions with the real command and a real server.
+func TestCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs servers")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("XDG_DATA_HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("USER", "ada")
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"ready":    ready,
+			"notebook": startNotebook,
+			"invoke":   invoke,
+			"field":    field,
+			"memberkey": func(ts *testscript.TestScript, _ bool, _ []string) {
+				ts.Setenv("SALLYPORT_API_KEY", strings.TrimSpace(ts.ReadFile("key")))
+			},
+			"deadport": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Setenv("DEAD", "http://127.0.0.1:1/mcp") },
+		},
+	})
+}
+
+// ready DIR waits until a server runs on the data folder.
+func ready(ts *testscript.TestScript, _ bool, args []string) {
+	for range 600 {
+		if _, err := os.Stat(endpointPath(ts.MkAbs(args[0]))); err == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("no server was ready on %s within 30 s", args[0])
+}
+
+// notebook serves the demo's upstream, and sets NOTEBOOK to its URL.
+func startNotebook(ts *testscript.TestScript, _ bool, _ []string) {
+	url, stop, err := serveNotebook(context.Background(), newNotebook())
+	ts.Check(err)
+	ts.Defer(stop)
+	ts.Setenv("NOTEBOOK", url)
+	ts.Setenv("NOTEBOOK_HOST", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp"))
+}
+
+// invoke DIR FILE SOURCE ACTION PARAMS calls an action as the session in FILE,
+// as session create printed it, and writes what the server answers to the file
+// answer.
+func invoke(ts *testscript.TestScript, _ bool, args []string) {
+	e, err := readEndpoint(ts.MkAbs(args[0]))
+	ts.Check(err)
+	var s mintedSession
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &s))
+	body, err := json.Marshal(map[string]any{"source": args[2], "action": args[3], "params": json.RawMessage(args[4])})
+	ts.Check(err)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, e.URL+"/api/v1/sessions/"+s.ID+"/actions/invoke", strings.NewReader(string(body)))
+	ts.Check(err)
+	request.Header.Set("Authorization", "Bearer "+s.Token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs("answer"), raw, 0o600))
+}
+
+// field NAME FILE PATH sets the variable to a field of a JSON file, such as
+// invocation.id or items.0.id.
+func field(ts *testscript.TestScript, _ bool, args []string) {
+	var at any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &at))
+	for part := range strings.SplitSeq(args[2], ".") {
+		switch v := at.(type) {
+		case map[string]any:
+			at = v[part]
+		case []any:
+			if part != "0" || len(v) == 0 {
+				ts.Fatalf("no %s in %s", args[2], ts.ReadFile(args[1]))
+			}
+			at = v[0]
+		}
+	}
+	text, ok := at.(string)
+	if !ok {
+		ts.Fatalf("no text at %s in %s", args[2], ts.ReadFile(args[1]))
+	}
+	ts.Setenv(args[0], text)
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// client speaks to a server's HTTP API.
+type client struct {
+	base *url.URL
+	key  string
+	http *http.Client
+}
+
+// answerLimit bounds what the client reads of one answer.
+const answerLimit = 64 << 20
+
+// connect finds the server: by URL and key, or by the data folder in which a
+// server on this machine tells both.
+func (r *remote) connect() (*client, error) {
+	at, key := r.URL, os.Getenv("SALLYPORT_API_KEY")
+	if at == "" {
+		e, err := readEndpoint(cmp.Or(r.Data, dataFolder()))
+		if err != nil {
+			return nil, err
+		}
+		at = e.URL
+		if key == "" {
+			key = e.APIKey
+		}
+	}
+	if key == "" {
+		return nil, errors.New("no API key: set SALLYPORT_API_KEY to a key from: sallyport api-key create NAME")
+	}
+	return newClient(at, key)
+}
+
+func newClient(at, key string) (*client, error) {
+	base, err := url.Parse(strings.TrimSuffix(at, "/"))
+	if err != nil || base.Host == "" {
+		return nil, fmt.Errorf("%q is no URL of a server; want something like http://127.0.0.1:8787", at)
+	}
+	return &client{base: base, key: key, http: &http.Client{
+		Timeout: 2 * time.Minute,
+		// The API never redirects, and what is sent may be a secret.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// problem is an error as the API tells it.
+type problem struct {
+	Status     int    `json:"status"`
+	Code       string `json:"code"`
+	Detail     string `json:"detail"`
+	Field      string `json:"field"`
+	Invocation string `json:"invocation"`
+}
+
+func (p *problem) Error() string {
+	text := visible(p.Detail)
+	if p.Field != "" && !strings.Contains(p.Detail, strings.TrimPrefix(p.Field, "/")) {
+		text += " (" + visible(p.Field) + ")"
+	}
+	return text
+}
+
+// do sends in, unless it is nil, and returns the body of the answer.
+func (c *client) do(ctx context.Context, method, path string, query url.Values, in any) (json.RawMessage, error) {
+	var body io.Reader
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(raw)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.base.String()+path, body)
+	if err != nil {
+		return nil, err
+	}
+	request.URL.RawQuery = query.Encode()
+	request.Header.Set("Authorization", "Bearer "+c.key)
+	if in != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("the server does not answer; is it running? %w", err)
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	if err != nil {
+		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	}
+	if response.StatusCode >= 300 {
+		return nil, refusal(response, raw)
+	}
+	return raw, nil
+}
+
+func refusal(response *http.Response, raw []byte) error {
+	p := new(problem)
+	if json.Unmarshal(raw, p) != nil || p.Detail == "" {
+		return fmt.Errorf("the server answered %s, which is no answer of Sallyport; check the URL", response.Status)
+	}
+	if p.Code == "role_required" {
+		p.Detail += " With a server of your own, start it with --local-admin or use an admin's API key in SALLYPORT_API_KEY."
+	}
+	return p
+}
+
+// read gets path into out.
+func (c *client) read(ctx context.Context, path string, query url.Values, out any) (json.RawMessage, error) {
+	raw, err := c.do(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return nil, err
+	}
+	return raw, decode(raw, out)
+}
+
+// change sends in with the method and reads the answer, if any, into out.
+func (c *client) change(ctx context.Context, method, path string, in, out any) (json.RawMessage, error) {
+	raw, err := c.do(ctx, method, path, nil, in)
+	if err != nil || len(raw) == 0 || out == nil {
+		return raw, err
+	}
+	return raw, decode(raw, out)
+}
+
+func decode(raw json.RawMessage, out any) error {
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("the server's answer is not understood; are server and command of one version? %w", err)
+	}
+	return nil
+}
+
+// list is how the API answers lists.
+type list[T any] struct {
+	Items  []T    `json:"items"`
+	Next   string `json:"next_cursor"`
+	Total  int    `json:"total"`
+	Capped bool   `json:"total_capped"`
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+)
+
+// printJSON prints what the server said, every digit as it came.
+func (s *stdio) printJSON(raw json.RawMessage) error {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, raw, "", "  "); err != nil {
+		return fmt.Errorf("the server's answer is no JSON: %w", err)
+	}
+	_, err := fmt.Fprintln(s.Out, strings.TrimSpace(out.String()))
+	return err
+}
+
+// print prints raw with --json, and otherwise what human writes.
+func (r *remote) print(s *stdio, raw json.RawMessage, human func(w io.Writer)) error {
+	if r.JSON {
+		return s.printJSON(raw)
+	}
+	human(s.Out)
+	return nil
+}
+
+// table writes rows in columns under a head.
+func table(w io.Writer, head []string, rows [][]string) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(head, "\t"))
+	for _, row := range rows {
+		for i, cell := range row {
+			if row[i] = visible(cell); row[i] == "" {
+				row[i] = "-"
+			}
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	_ = t.Flush() // of a terminal; there is nobody else to tell
+}
+
+// visible makes text from outside harmless on a terminal: control characters,
+// and those that reorder or hide what stands beside them, are shown as their
+// code.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// since tells a time as a person would: in 4m, 2h ago.
+func since(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return "-"
+	}
+	d := time.Until(*t).Round(time.Second)
+	if d > 0 {
+		return "in " + short(d)
+	}
+	return short(-d) + " ago"
+}
+
+func short(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// more says that a list goes on.
+func more[T any](w io.Writer, l list[T]) {
+	if l.Next != "" {
+		fmt.Fprintf(w, "and more; --json --cursor %s continues\n", l.Next)
+	}
+}

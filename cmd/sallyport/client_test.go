@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What others wrote cannot move the cursor, hide or reorder anything.
+func TestVisible(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                 "plain",
+		"héllo 🚪":               "héllo 🚪",
+		"\x1b[2Jgone":           `\u001b[2Jgone`,
+		"two\nlines\tand\r":     `two\u000alines\u0009and\u000d`,
+		"admin\u202egnp.exe":    `admin\u202egnp.exe`,
+		"zero\u200bwidth\ufeff": `zero\u200bwidth\ufeff`,
+		"bad \xff":              "bad \ufffd",
+	} {
+		if got := visible(in); got != want {
+			t.Errorf("visible(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// --json changes nothing of what the server said but its blanks.
+func TestPrintJSON(t *testing.T) {
+	var out bytes.Buffer
+	std := &stdio{Out: &out}
+	if err := std.printJSON(json.RawMessage(`{"n":12345678901234567890.10,"b":"<&>","a":[]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if want := "{\n  \"n\": 12345678901234567890.10,\n  \"b\": \"<&>\",\n  \"a\": []\n}\n"; out.String() != want {
+		t.Errorf("printed %q", out.String())
+	}
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 59 * time.Second: "59s", 90 * time.Second: "1m", 3 * time.Hour: "3h", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("short(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+// Whatever answers, the error is a sentence that helps.
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   string
+	}{
+		"a problem":            {409, `{"status":409,"code":"already_decided","detail":"ada approved it."}`, "ada approved it."},
+		"a problem of a field": {400, `{"code":"invalid_field","detail":"Too long.","field":"/title"}`, "Too long. (/title)"},
+		"a field in the text":  {400, `{"code":"invalid_field","detail":"title is too long.","field":"/title"}`, "title is too long."},
+		"a proxy's page":       {502, `<html>Bad Gateway</html>`, "no answer of Sallyport"},
+		"nothing":              {500, ``, "no answer of Sallyport"},
+		"control characters":   {400, `{"code":"x","detail":"a\u001b[2Jb"}`, `a\u001b[2Jb`},
+		"success of another":   {200, `<html>Hello</html>`, "one version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.body))
+			}))
+			defer server.Close()
+			client, err := newClient(server.URL, "key")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out map[string]any
+			_, err = client.read(context.Background(), "/", nil, &out)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v, which lacks %q", err, c.want)
+			}
+		})
+	}
+}
+
+// The key is sent to the server that was named and does not follow a
+// redirection to another.
+func TestKeyStays(t *testing.T) {
+	var leaked string
+	thief := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leaked = r.Header.Get("Authorization")
+	}))
+	defer thief.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, strings.Replace(thief.URL, "127.0.0.1", "localhost", 1), http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+	client, err := newClient(server.URL, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.do(t.Context(), http.MethodPost, "/", nil, map[string]any{"value": "secret"})
+	if p := new(problem); err == nil || errors.As(err, &p) {
+		t.Errorf("the redirection was followed: %v", err)
+	}
+	if leaked != "" {
+		t.Errorf("the key went elsewhere: %q", leaked)
+	}
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+type demoCommand struct {
+	Script bool   `help:"Play the whole story without a person, print what happened, and exit 1 when anything is not as told."`
+	Listen string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address to listen on (default: a free port of this machine)."`
+}
+
+// demo is a gateway with a notebook behind it, and the session of one agent.
+type demo struct {
+	*stdio
+	notebook *notebook
+	gateway  *gateway
+	login    string
+	data     string
+	admin    *client // the local owner, over the API
+	session  mintedSession
+}
+
+type mintedSession struct {
+	ID    string `json:"session_id"`
+	Token string `json:"token"`
+	MCP   string `json:"mcp_url"`
+}
+
+// demoSlug is the prefix of the notebook's tools.
+const demoSlug = "notes"
+
+// Run runs a gateway over an empty folder that is removed at the end.
+func (c *demoCommand) Run(ctx context.Context, std *stdio) (err error) {
+	data, err := os.MkdirTemp("", "sallyport-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(data)
+	d := &demo{stdio: std, notebook: newNotebook(), data: data}
+	upstream, stop, err := serveNotebook(ctx, d.notebook)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served, err := d.open(ctx, c.Listen)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		cancel()
+		err = errors.Join(err, <-served)
+	}()
+	if err := d.prepare(ctx, upstream); err != nil {
+		return err
+	}
+	if c.Script {
+		return d.play(ctx)
+	}
+	d.explain(std.Out)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-served:
+		served <- nil // for the deferred wait
+		return err
+	}
+}
+
+// serveNotebook serves the demo's upstream on a free port of this machine.
+func serveNotebook(ctx context.Context, n *notebook) (url string, stop func(), err error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("listening for the demo's upstream: %w", err)
+	}
+	server := &http.Server{Handler: n.handler(), ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // ends when stop closes it
+	}()
+	return "http://" + listener.Addr().String() + "/mcp", func() { _ = server.Close(); <-done }, nil
+}
+
+// open starts the gateway; its end comes over the channel.
+func (d *demo) open(ctx context.Context, listen string) (chan error, error) {
+	options := options{Listen: listen, Data: d.data, LocalAdmin: true}
+	g, err := openGateway(ctx, options, newLogger(d.Err, "warn"))
+	if err != nil {
+		return nil, err
+	}
+	if d.login, err = g.welcome(ctx); err != nil {
+		g.close()
+		return nil, err
+	}
+	d.gateway = g
+	served := make(chan error, 1)
+	go func() { served <- g.run(ctx) }()
+	return served, nil
+}
+
+// prepare makes the notebook a connector and mints the agent's session.
+func (d *demo) prepare(ctx context.Context, upstream string) (err error) {
+	at, err := readEndpoint(d.data)
+	if err != nil {
+		return err
+	}
+	if d.admin, err = newClient(at.URL, at.APIKey); err != nil {
+		return err
+	}
+	body := map[string]any{"name": "Notebook", "slug": demoSlug, "url": upstream}
+	if _, err := d.admin.change(ctx, http.MethodPost, "/api/v1/connectors", body, nil); err != nil {
+		return fmt.Errorf("adding the demo's upstream: %w", err)
+	}
+	_, err = d.admin.change(ctx, http.MethodPost, "/api/v1/sessions", map[string]any{"title": "demo"}, &d.session)
+	return err
+}
+
+// explain tells a person how to see an approval.
+func (d *demo) explain(w io.Writer) {
+	snippet, _ := json.Marshal(map[string]any{ // strings alone: cannot fail
+		"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+		"params": map[string]any{
+			"name": demoSlug + "_add", "arguments": map[string]any{"text": "Call the plumber"},
+			"_meta": map[string]any{
+				"progressToken": 1,
+				"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+				"io.modelcontextprotocol/clientCapabilities": map[string]any{},
+			},
+		},
+	})
+	fmt.Fprintf(w, `A gateway runs at %[1]s, in front of a notebook with three tools:
+%[5]s_list reads and is allowed, %[5]s_add writes and waits for you, %[5]s_wipe destroys and is denied.
+
+1. Sign in; the link works once, for ten minutes:
+
+   %[2]s
+
+2. Be the agent: this call is held, and tells you so while it waits:
+
+   curl -N %[3]s -H 'Authorization: Bearer %[4]s' \
+     -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
+     -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/call' -H 'Mcp-Name: %[5]s_add' \
+     -d '%[6]s'
+
+   Or let OpenCode be it: export SALLYPORT_TOKEN=%[4]s, and in opencode.json
+
+   { "mcp": { "sallyport": { "type": "remote", "url": "%[3]s", "oauth": false,
+       "headers": { "Authorization": "Bearer {env:SALLYPORT_TOKEN}" } } } }
+
+3. Approve it on the page, or from another terminal in this folder:
+
+   go run ./cmd/sallyport pending --data %[7]s
+   go run ./cmd/sallyport approve ID --data %[7]s
+
+Ctrl-C ends the demo and forgets all of it.
+`, d.gateway.url, d.login, d.session.MCP, d.session.Token, demoSlug, snippet, d.data)
+}

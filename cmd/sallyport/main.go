@@ -1,0 +1,93 @@
+// Command sallyport is the gateway between coding agents and the services
+// they act on, and the client of a running one.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// The exit statuses of the command.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+type commandLine struct {
+	Serve   serveCommand     `cmd:"" help:"Run everything in one process."`
+	Demo    demoCommand      `cmd:"" help:"Run a gateway with a built-in upstream, to try an approval."`
+	Version kong.VersionFlag `help:"Print the version."`
+	clientCommands
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// execute runs one command line and returns its exit status.
+func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var line commandLine
+	exited := -1
+	parser, err := kong.New(
+		&line, kong.Name("sallyport"),
+		kong.Description("The gate between coding agents and the services they act on."),
+		kong.DefaultEnvars("SALLYPORT"), kong.Vars{"data": dataFolder(), "version": version()},
+		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Exit(func(status int) { exited = status }),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&stdio{In: stdin, Out: stdout, Err: stderr}),
+		kong.Configuration(loadConfig), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "sallyport:", err)
+		return exitError
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 { // --help or --version
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "sallyport: %v\nTry: sallyport --help\n", err)
+		return exitUsage
+	}
+	if err := command.Run(); err != nil {
+		fmt.Fprintln(stderr, "sallyport:", err)
+		if errors.As(err, new(usageError)) {
+			return exitUsage
+		}
+		return exitError
+	}
+	return exitOK
+}
+
+// version is what the build knows of itself.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "dev"
+	}
+	return strings.Trim(info.Main.Version, "()")
+}
+
+func newLogger(w io.Writer, level string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// options are the flags of `sallyport serve`; each is an environment variable
+// too, in capitals behind SALLYPORT_.
+type options struct {
+	Config        kong.ConfigFlag `help:"YAML file with the names of these flags as keys; flags and environment go before it." placeholder:"FILE"`
+	Listen        string          `help:"Address to listen on. Port 0 picks a free one." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
+	Data          string          `help:"Folder of the database and the keys (default: ${data})." placeholder:"DIR"`
+	LocalAdmin    bool            `help:"Write a key of a full administrator to endpoint.json. Whoever runs as the same system user, an agent's shell too, can then approve."`
+	PublicURL     string          `help:"Where people and agents reach this server: scheme and host. Every link is built from it (default: the listening address)." placeholder:"URL"`
+	AllowHost     []string        `help:"Further names that a request's Host header may have." placeholder:"HOST"`
+	AllowUpstream []netip.Prefix  `help:"Private networks that connectors may reach." placeholder:"CIDR"`
+	RateLimit     int             `help:"Calls a minute and session; 0 for no limit." default:"60" placeholder:"N"`
+	LogLevel      string          `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
+
+	MasterKey string `help:"32 bytes in hex that seal secrets, params and results (default: generated in the data folder)." placeholder:"HEX"`
+	TokenKey  string `help:"32 bytes in hex that sign session tokens (default: generated in the data folder)." placeholder:"HEX"`
+
+	Intervals intervals `embed:"" group:"Intervals"`
+}
+
+// intervals are times that few deployments change. Zero
+// means the default in the help.
+type intervals struct {
+	HoldInteractive time.Duration `help:"How long a call waits for a person (5m)." placeholder:"D"`
+	HoldUnattended  time.Duration `help:"Likewise in an unattended session (24h)." placeholder:"D"`
+	HoldEvery       time.Duration `help:"Between two progress messages of a held call (3s)." placeholder:"D"`
+	PendingAfter    time.Duration `help:"When a client that cannot show progress is told that its call is pending (45s)." placeholder:"D"`
+	PendingUnattend time.Duration `help:"When an unattended session is told so (10m)." name:"pending-after-unattended" placeholder:"D"`
+	KeepAlive       time.Duration `help:"Between two comments that keep a silent stream open (15s)." placeholder:"D"`
+	CallTimeout     time.Duration `help:"Of one execution (30s)." placeholder:"D"`
+	ListTimeout     time.Duration `help:"Of listing a connector's tools (15s)." placeholder:"D"`
+	ListFor         time.Duration `help:"How long a list of tools is used (5m)." placeholder:"D"`
+	LeaseMargin     time.Duration `help:"Of an execution's lease over its timeout (15s)." placeholder:"D"`
+	ClaimGrace      time.Duration `help:"Before an approved call that nobody waits for is run (500ms)." placeholder:"D"`
+	ClaimWithin     time.Duration `help:"Before an approval that nobody used expires (5m)." placeholder:"D"`
+	AbandonAfter    time.Duration `help:"Without a caller, before a held call is withdrawn (2m)." placeholder:"D"`
+	DenialHolds     time.Duration `help:"How long a person's denial refuses the same call (15m)." placeholder:"D"`
+	Pickup          time.Duration `help:"How long a result can be picked up (15m)." placeholder:"D"`
+	PickupUnattend  time.Duration `help:"Likewise in an unattended session (24h)." name:"pickup-unattended" placeholder:"D"`
+	SweepEvery      time.Duration `help:"Between two rounds of overdue work (250ms)." placeholder:"D"`
+	SeenEvery       time.Duration `help:"Between two notes that callers still wait (10s)." placeholder:"D"`
+	IdleSession     time.Duration `help:"Before an unused MCP session is forgotten (30m)." placeholder:"D"`
+	ShutdownWithin  time.Duration `help:"Time for executing calls to end when the server stops (40s)." placeholder:"D"`
+}
+
+// dataFolder is where data lies when nothing is said.
+func dataFolder() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "sallyport")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ".sallyport"
+	}
+	return filepath.Join(home, ".local", "share", "sallyport")
+}
+
+// public returns the public URL of a server that listens on addr.
+func (o *options) public(addr net.Addr) (string, error) {
+	if o.PublicURL == "" {
+		_, port, err := net.SplitHostPort(addr.String())
+		if err != nil {
+			return "", err
+		}
+		host, _, err := net.SplitHostPort(o.Listen)
+		if err != nil {
+			return "", err
+		}
+		if ip, err := netip.ParseAddr(host); host == "" || (err == nil && ip.IsUnspecified()) {
+			return "", fmt.Errorf("listening on every address (%s) needs --public-url, so that links lead here", o.Listen)
+		}
+		return "http://" + net.JoinHostPort(host, port), nil
+	}
+	u, err := url.Parse(o.PublicURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil {
+		return "", errors.New("--public-url must be a scheme and a host, such as https://gate.example.com")
+	}
+	return u.Scheme + "://" + u.Host, nil
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+
+	"sallyport/action"
+	"sallyport/dashboard"
+	"sallyport/store"
+)
+
+// The dashboard names what it needs of the rows in its own words; these say
+// the same in the store's, where the two differ.
+
+type sessionRows struct{ *store.DB }
+
+func (r sessionRows) ListSessions(ctx context.Context, organization string, q dashboard.Query) (dashboard.Page[action.Session], error) {
+	page, err := r.DB.ListSessions(ctx, store.SessionFilter{Organization: organization, Limit: q.Limit, Cursor: q.Cursor})
+	return dashboard.Page[action.Session](page), err
+}
+
+type invocationRows struct{ *store.DB }
+
+func (r invocationRows) ListInvocations(ctx context.Context, f dashboard.InvocationFilter) (dashboard.Page[action.Invocation], error) {
+	filter := store.Filter{
+		Organization: f.Organization, Session: f.Session, Source: f.Source, Action: f.Action,
+		Limit: f.Limit, Cursor: f.Cursor,
+	}
+	if f.Status != "" {
+		filter.Statuses = []action.Status{f.Status}
+	}
+	page, err := r.DB.ListInvocations(ctx, filter)
+	return dashboard.Page[action.Invocation](page), err
+}
+
+type overrideRows struct{ *store.DB }
+
+func (r overrideRows) PutOverride(ctx context.Context, o action.Override) error {
+	return r.SetOverride(ctx, o)
+}
+
+func (r overrideRows) DeleteOverride(ctx context.Context, organization, automation string, key action.Key) error {
+	return r.UnsetOverride(ctx, organization, automation, key)
+}
+
+func (r overrideRows) ListOverrides(ctx context.Context, organization string) ([]action.Override, error) {
+	list, _, err := r.Overrides(ctx, organization)
+	return list, err
+}
+
+type loginRows struct{ *store.DB }
+
+func (r loginRows) CreateLoginLink(ctx context.Context, l dashboard.LoginLink) error {
+	return r.DB.CreateLoginLink(ctx, store.LoginLink(l))
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+type serveCommand struct {
+	options
+}
+
+// Run serves until ctx ends.
+func (c *serveCommand) Run(ctx context.Context, std *stdio) error {
+	g, err := openGateway(ctx, c.options, newLogger(std.Err, c.LogLevel))
+	if err != nil {
+		return err
+	}
+	link, err := g.welcome(ctx)
+	if err != nil {
+		g.close()
+		return err
+	}
+	g.greet(std.Out, link)
+	return g.run(ctx)
+}
+
+// greet tells the person at the terminal how to go on.
+func (g *gateway) greet(w io.Writer, link string) {
+	fmt.Fprintf(w, `Sallyport is ready at %[1]s
+
+1. Sign in to approve calls (this link works once, for 10 minutes):
+   %[2]s
+
+2. Mint a session for an agent; this prints its token:
+   sallyport session create%[4]s
+
+3. Give the agent the token in SALLYPORT_TOKEN, and this in its opencode.json:
+   {
+     "mcp": {
+       "sallyport": {
+         "type": "remote",
+         "url": "%[3]s",
+         "headers": { "Authorization": "Bearer {env:SALLYPORT_TOKEN}" },
+         "oauth": false
+       }
+     }
+   }
+
+Add a service with "sallyport connector add NAME URL"; "sallyport --help" has the rest.
+`, g.url, link, g.url+"/mcp", g.dataFlag())
+}
+
+// dataFlag is what commands need to find this server.
+func (g *gateway) dataFlag() string {
+	if g.options.Data == dataFolder() {
+		return ""
+	}
+	return " --data " + g.options.Data
+}

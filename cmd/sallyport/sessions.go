@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"sallyport/action"
+)
+
+// sessions authenticates agents: a token proves a session's id, and the rest
+// is read from its row, or from a snapshot of at most one second.
+type sessions struct {
+	verify func(token string) (id string, err error)
+	load   func(ctx context.Context, id string) (action.Session, error)
+	now    func() time.Time
+
+	mu sync.Mutex
+	m  map[string]sessionSnapshot
+}
+
+type sessionSnapshot struct {
+	session action.Session
+	read    time.Time
+}
+
+// maxSessionSnapshots bounds the memory; past it the map starts anew.
+const maxSessionSnapshots = 20_000
+
+// Authenticate returns the live session of a bearer token.
+func (s *sessions) Authenticate(ctx context.Context, token string) (action.Session, error) {
+	id, err := s.verify(token)
+	if err != nil {
+		return action.Session{}, err
+	}
+	session, err := s.snapshot(ctx, id)
+	if errors.Is(err, action.ErrNotFound) {
+		return session, action.Errorf(action.ErrUnauthenticated, "unknown_session", "This session does not exist any more; ask for a new session token.")
+	}
+	if err != nil {
+		return session, err
+	}
+	return session, session.Live(s.now())
+}
+
+// Session implements action.Sessions: it reads the row.
+func (s *sessions) Session(ctx context.Context, id string) (action.Session, error) {
+	return s.load(ctx, id)
+}
+
+func (s *sessions) snapshot(ctx context.Context, id string) (action.Session, error) {
+	s.mu.Lock()
+	snap, ok := s.m[id]
+	s.mu.Unlock()
+	if ok && s.now().Sub(snap.read) < snapshotAge {
+		return snap.session, nil
+	}
+	read := s.now()
+	session, err := s.load(ctx, id)
+	if err != nil {
+		return session, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m == nil || len(s.m) >= maxSessionSnapshots {
+		s.m = make(map[string]sessionSnapshot)
+	}
+	s.m[id] = sessionSnapshot{session: session, read: read}
+	return session, nil
+}
+
+// forget drops a snapshot because the session changed.
+func (s *sessions) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.m, id)
+}
