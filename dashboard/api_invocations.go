@@ -169,24 +169,29 @@ func (s *Server) approve(ctx context.Context, p *Principal, v action.Verdict, wa
 	if patience == 0 {
 		return Outcome{Invocation: s.shown(inv)}, nil
 	}
-	session, err := s.session(ctx, p.Organization, inv.Session)
-	if err != nil {
-		return Outcome{}, err
-	}
-	return s.await(ctx, &session, inv, patience)
+	return s.await(ctx, p, inv, patience), nil
 }
 
-// await gives the outcome, or after the patience what stands then.
-func (s *Server) await(ctx context.Context, session *action.Session, inv action.Invocation, patience time.Duration) (Outcome, error) {
-	ctx, stop := s.untilClosing(ctx)
-	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, action.ErrCallerGone)
-	defer cancel()
-	out, err := s.Gate.Wait(ctx, session, inv.ID, action.Waiting{Patience: patience})
-	if err != nil && ctx.Err() != nil {
-		return Outcome{Invocation: s.shown(inv)}, nil
+// await gives the outcome of an approved call, or what stands after the
+// patience. The approval holds in any case, so that no trouble with the wait
+// may look like one with the approval.
+func (s *Server) await(ctx context.Context, p *Principal, inv action.Invocation, patience time.Duration) Outcome {
+	session, err := s.session(ctx, p.Organization, inv.Session)
+	if err == nil {
+		waitCtx, stop := s.untilClosing(ctx)
+		defer stop()
+		waitCtx, cancel := context.WithTimeoutCause(waitCtx, patience, action.ErrCallerGone)
+		defer cancel()
+		var out action.Outcome
+		if out, err = s.Gate.Wait(waitCtx, &session, inv.ID, action.Waiting{Patience: patience}); err == nil {
+			return s.outcome(out)
+		}
 	}
-	return s.outcome(out), err
+	s.log.DebugContext(ctx, "no outcome of an approved call", "invocation", inv.ID, "error", err)
+	if now, err := s.Invocations.Invocation(ctx, p.Organization, inv.ID); err == nil {
+		inv = now
+	}
+	return Outcome{Invocation: s.shown(inv)}
 }
 
 func (s *Server) outcome(o action.Outcome) Outcome {

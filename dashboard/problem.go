@@ -55,9 +55,19 @@ type kindStatus struct {
 // of the services behind it.
 var errNotReady = errors.New("not ready")
 
+// errInterrupted is a wait that ended before its outcome, because the server
+// closes. Who left by himself does not read it.
+func errInterrupted() error {
+	return action.Errorf(errNotReady, "shutting_down",
+		"This instance is shutting down, and what was asked goes on without it: list the session's invocations, or send the same request again.")
+}
+
 // problem turns an error into what may be shown of it. What may not goes to
 // the log.
 func (s *Server) problem(ctx context.Context, err error) *Problem {
+	if errors.Is(err, action.ErrCallerGone) || errors.Is(err, context.Canceled) {
+		err = errInterrupted()
+	}
 	public := action.Public(err)
 	p := &Problem{
 		Type: "about:blank", Status: http.StatusInternalServerError,

@@ -27,12 +27,17 @@ var allowed = map[string][]string{
 // it.
 func TestEveryRouteWithEveryCredential(t *testing.T) {
 	h := newHouse(t)
+	full, reader := h.signIn("u-ben"), h.signIn("u-cyd")
+	browser := func(b *browser, key string) []string {
+		return []string{"Cookie", b.cookie, "Origin", public, "X-Sallyport-Key", key}
+	}
 	bad := map[string]string{
 		"none": "", "forged session": h.agent[:len(h.agent)-2] + "AA", "unknown session": h.signer.Mint("nobody"),
 		"forged key": h.owner[:len(h.owner)-2] + "AA", "garbage": "garbage", "revoked key": h.revokedKey(), "revoked session": h.revokedSession(),
 		"expired session": h.expiredSession(),
 	}
 	good := map[string]string{"own session": h.agent, "other session": h.other, "member": h.member, "admin": h.admin, "owner": h.owner}
+	browsers := map[string][]string{"member": browser(reader, reader.key), "admin": browser(full, full.key), "admin without key": browser(full, "")}
 	routes := h.routes()
 	if len(routes) < 40 {
 		t.Fatalf("only %d routes", len(routes))
@@ -44,25 +49,54 @@ func TestEveryRouteWithEveryCredential(t *testing.T) {
 				t.Errorf("%s %s with %s: %d", route.method, route.path, name, r.StatusCode)
 			}
 		}
-		may, ok := allowed[route.who]
-		if !ok {
-			t.Fatalf("%s %s says of its callers %q", route.method, route.path, route.who)
+		if route.who != due(route) {
+			t.Errorf("%s %s is for %q, and should be for %q", route.method, route.path, route.who, due(route))
+		}
+		may := allowed[due(route)]
+		if strings.HasSuffix(route.path, "/events") {
+			continue // streams have a test of their own
 		}
 		for name, credential := range good {
-			if strings.HasSuffix(route.path, "/events") && slices.Contains(may, name) {
-				continue // streams have a test of their own
-			}
-			r := h.do(credential, route.method, route.path, route.body)
-			switch forbidden := r.StatusCode == 403; {
-			case r.StatusCode == 401:
-				t.Errorf("%s %s with %s: 401", route.method, route.path, name)
-			case slices.Contains(may, name) && forbidden:
-				t.Errorf("%s %s refuses %s: %s", route.method, route.path, name, r.body)
-			case !slices.Contains(may, name) && !forbidden:
-				t.Errorf("%s %s lets %s through: %d", route.method, route.path, name, r.StatusCode)
-			}
+			route.judge(t, name, slices.Contains(may, name), h.do(credential, route.method, route.path, route.body))
+		}
+		for name, headers := range browsers {
+			role, _, keyless := strings.Cut(name, " without")
+			ok := slices.Contains(may, role) && (!keyless || route.method == "GET")
+			route.judge(t, name+" in a browser", ok, h.do("", route.method, route.path, route.body, headers...))
 		}
 	}
+}
+
+func (r tried) judge(t *testing.T, name string, may bool, got reply) {
+	t.Helper()
+	switch forbidden := got.StatusCode == 403; {
+	case got.StatusCode == 401:
+		t.Errorf("%s %s with %s: 401", r.method, r.path, name)
+	case may && forbidden:
+		t.Errorf("%s %s refuses %s: %s", r.method, r.path, name, got.body)
+	case !may && !forbidden:
+		t.Errorf("%s %s lets %s through: %d", r.method, r.path, name, got.StatusCode)
+	}
+}
+
+// due says again, in other words than the table, who may use a route: those
+// who decide change everything, but that members mint sessions and agents
+// call; people read everything but full params; an agent reads its own.
+func due(r tried) string {
+	inSession := strings.Contains(r.path, "/actions/")
+	switch {
+	case strings.HasSuffix(r.path, "/me"), strings.HasSuffix(r.path, "/events"):
+		return "Any credential."
+	case strings.HasSuffix(r.path, "/actions/invoke"):
+		return "The session's own token."
+	case inSession && strings.HasSuffix(r.path, "/result"):
+		return "The session's own token, an owner or an admin."
+	case inSession && r.method == "GET":
+		return "The session's own token, or any person."
+	case r.method == "POST" && r.path == "/api/v1/sessions", r.method == "GET" && !strings.HasSuffix(r.path, "/params"):
+		return "Any person."
+	}
+	return "An owner or an admin."
 }
 
 type tried struct{ method, path, who, body string }

@@ -60,10 +60,13 @@
       if (then) t.textContent = ago(then);
     }
     for (const card of $$(".card[data-status=pending]")) {
-      const left = Math.max(0, (Date.parse(card.dataset.expires) - Date.now()) / 1000);
       const box = $("[data-left]", card);
       if (!box) continue;
-      $("progress", box).value = left;
+      // Counted from what the server said was left: its clock is not ours.
+      const bar = $("progress", box);
+      box.end ??= performance.now() + bar.value * 1000;
+      const left = Math.max(0, (box.end - performance.now()) / 1000);
+      bar.value = left;
       $("span", box).textContent = left > 0 ? clock(left) : "time is up";
       box.classList.toggle("soon", left < 60);
       if (left <= 0 && !card.dataset.over) {
