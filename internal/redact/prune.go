@@ -78,7 +78,7 @@ const longValue = 1024
 func (p *pruner) note(i, depth int) int {
 	at := len(p.long)
 	p.long = append(p.long, span{start: i})
-	end := i
+	var end int
 	if c := p.doc[i]; c != '{' && c != '[' || depth == maxPruned {
 		end = jsonlex.Skip(p.doc, i)
 	} else {
