@@ -75,7 +75,8 @@ func (c *Catalog) tenant(organization string) *tenant {
 }
 
 // Invalidate forgets the organization's connectors, so that they are read
-// again by whoever asks next. The lists of sources that did not change stay.
+// again by whoever asks next, and sources that failed are asked again too.
+// The lists of sources that did not change stay.
 func (c *Catalog) Invalidate(organization string) {
 	c.mu.Lock()
 	t := c.tenants[organization]
@@ -99,6 +100,24 @@ func (c *Catalog) List(ctx context.Context, organization string) ([]*action.Acti
 	t.settle(ctx)
 	v := t.view.Load()
 	return v.actions, v.version, nil
+}
+
+// Resolve returns the action that agents see under a name of a tool, or
+// ErrNotFound. It waits as List does when the name is not known yet.
+func (c *Catalog) Resolve(ctx context.Context, organization, tool string) (*action.Action, error) {
+	if a := c.tenant(organization).view.Load().tools[tool]; a != nil {
+		return a, nil
+	}
+	if _, _, err := c.List(ctx, organization); err != nil {
+		return nil, err
+	}
+	if a := c.tenant(organization).view.Load().tools[tool]; a != nil {
+		return a, nil
+	}
+	return nil, &action.Error{
+		Kind: action.ErrNotFound, Code: "tool_not_found",
+		Message: fmt.Sprintf("There is no tool %s. List the tools again to see what there is.", show(tool)),
+	}
 }
 
 // Find implements [action.Catalog].

@@ -22,6 +22,8 @@ type State struct {
 	FetchedAt *time.Time `json:"fetched_at,omitempty"` // of the tools; absent: it never answered
 	Protocol  string     `json:"protocol_version,omitempty"`
 	Checking  bool       `json:"checking,omitempty"` // it is being asked right now
+
+	Actions []*action.Action `json:"-"` // in the order of their names; read-only
 }
 
 // Diagnosis says what is wrong with a source: one of the Fault codes, and a
@@ -49,25 +51,59 @@ func (c *Catalog) States(ctx context.Context, organization string) ([]State, err
 	return list, nil
 }
 
-// Refresh asks one source again, also when it failed just now, and returns
-// its state.
-func (c *Catalog) Refresh(ctx context.Context, organization, source string) (State, error) {
-	t := c.tenant(organization)
+// State returns the state of one connector as it is known now, without asking
+// anybody.
+func (c *Catalog) State(con action.Connector) State {
+	t := c.tenant(con.Organization)
+	return t.stateOf(con)
+}
+
+// Probe asks a connector for its tools now and returns its state. One that is
+// saved and enabled is refreshed, also when it failed just now; any other is
+// opened for this once.
+func (c *Catalog) Probe(ctx context.Context, con action.Connector) (State, error) {
+	t := c.tenant(con.Organization)
 	if err := t.load(ctx, true); err != nil {
 		return State{}, err
 	}
-	f, err := t.feed(source)
+	t.mu.Lock()
+	f := t.feeds[con.Source()]
+	if f != nil && f.connector.Revision == con.Revision {
+		f.retry = time.Time{}
+	} else {
+		f = nil
+	}
+	t.mu.Unlock()
+	if f == nil {
+		return t.probe(ctx, con)
+	}
+	// Its error is in the state.
+	_ = f.refreshed(ctx)
+	return c.State(con), nil
+}
+
+// probe looks at a connector through a tenant of its own.
+func (t *tenant) probe(ctx context.Context, con action.Connector) (State, error) {
+	apart := newTenant(t.Catalog, con.Organization)
+	apart.quiet = true
+	defer apart.close()
+	enabled := con.Enabled
+	con.Enabled = true
+	apart.adopt([]action.Connector{con}, 1, t.Now())
+	f, err := apart.feed(con.Source())
 	if err != nil {
 		return State{}, err
 	}
-	t.mu.Lock()
-	f.retry = time.Time{}
-	t.mu.Unlock()
-	// Its error is in the state.
 	_ = f.refreshed(ctx)
+	s := apart.stateOf(con)
+	s.Enabled = enabled
+	return s, nil
+}
+
+func (t *tenant) stateOf(con action.Connector) State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.stateLocked(f.connector), nil
+	return t.stateLocked(con)
 }
 
 func (t *tenant) stateLocked(con action.Connector) State {
@@ -88,6 +124,11 @@ func (t *tenant) stateLocked(con action.Connector) State {
 	for _, tl := range f.tools {
 		if n := tl.checker.refused.Load(); n > 0 {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("Tool %s has a schema that is costly to check; %d calls were refused for it.", show(tl.name), n))
+		}
+	}
+	for _, a := range t.view.Load().actions {
+		if a.Source == con.Source() {
+			s.Actions = append(s.Actions, a)
 		}
 	}
 	return s

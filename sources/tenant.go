@@ -15,6 +15,7 @@ import (
 type tenant struct {
 	*Catalog
 	organization string
+	quiet        bool // nobody is told of changes
 
 	view  atomic.Pointer[view]
 	until atomic.Int64 // the view is handed out without a look until then, in Unix ns
@@ -49,6 +50,9 @@ func (t *tenant) forget() {
 	defer t.mu.Unlock()
 	t.loaded = time.Time{}
 	t.until.Store(0)
+	for _, f := range t.feeds {
+		f.retry = time.Time{}
+	}
 }
 
 // load reads the connectors when they were not read lately, or with force
@@ -182,7 +186,7 @@ func (t *tenant) lastLocked() {
 }
 
 func (t *tenant) announce(changed bool) {
-	if changed && t.Hints != nil {
+	if changed && t.Hints != nil && !t.quiet {
 		t.Hints.Publish(action.Hint{Kind: action.HintCatalog, Organization: t.organization})
 	}
 }

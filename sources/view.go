@@ -17,7 +17,8 @@ import (
 type view struct {
 	actions []*action.Action
 	index   map[action.Key]*action.Action
-	made    map[*action.Action]*tool // from which tool each was made
+	tools   map[string]*action.Action // by the name that agents see
+	made    map[*action.Action]*tool  // from which tool each was made
 	version string
 }
 
@@ -44,7 +45,11 @@ func (t *tenant) buildLocked(before *view) *view {
 			feeds, tools = append(feeds, f), append(tools, tl)
 		}
 	}
-	v := &view{index: make(map[action.Key]*action.Action, len(tools)), made: make(map[*action.Action]*tool, len(tools))}
+	v := &view{
+		index: make(map[action.Key]*action.Action, len(tools)),
+		tools: make(map[string]*action.Action, len(tools)),
+		made:  make(map[*action.Action]*tool, len(tools)),
+	}
 	for i, name := range names(origins, t.Reserved) {
 		a := feeds[i].action(tools[i], name)
 		if old := before.index[a.Key()]; old != nil && before.made[old] == tools[i] && same(old, a) {
@@ -53,7 +58,7 @@ func (t *tenant) buildLocked(before *view) *view {
 			a.Definition = tools[i].renamed(name)
 		}
 		v.actions = append(v.actions, a)
-		v.index[a.Key()] = a
+		v.index[a.Key()], v.tools[a.Tool] = a, a
 		v.made[a] = tools[i]
 	}
 	slices.SortFunc(v.actions, func(a, b *action.Action) int { return strings.Compare(a.Tool, b.Tool) })

@@ -1,0 +1,133 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/internal/guard"
+	"sallyport/internal/redact"
+	"sallyport/sources"
+)
+
+// credential is what one request is authorized with. The zero value is none.
+type credential struct {
+	value string // of the header
+	*cleaner
+}
+
+// cleaner takes a secret out of what the server answers. It takes some work
+// to make, and a secret seldom changes.
+type cleaner struct {
+	secret   string
+	replacer *redact.Replacer
+}
+
+// clean returns raw without the secret; it may be raw itself.
+func (c *cleaner) clean(raw []byte) []byte {
+	if c == nil || len(raw) == 0 {
+		return raw
+	}
+	return c.replacer.Replace(raw)
+}
+
+func (c *cleaner) text(s string) string { return string(c.clean([]byte(s))) }
+
+// secrets returns what was used, for whoever keeps the result.
+func (c *cleaner) secrets() []string {
+	if c == nil {
+		return nil
+	}
+	return []string{c.secret}
+}
+
+// credential reads the secret and checks that it belongs to the server.
+func (s *Source) credential(ctx context.Context) (credential, error) {
+	if s.cfg.Secret == nil {
+		return credential{}, nil
+	}
+	value, host, err := s.cfg.Secret(ctx)
+	if err != nil {
+		return credential{}, unusable("The connector's secret cannot be read; set it again.", err)
+	}
+	if got, want := s.hostOf(host), guard.Host(s.url); got != want {
+		return credential{}, unusable(fmt.Sprintf("The connector's secret was set for the host %s and is not sent to %s; set it again for that host.", got, want), nil)
+	}
+	c := credential{value: s.cfg.Prefix + value}
+	if value == "" || strings.ContainsFunc(c.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return credential{}, unusable("The connector's secret is empty or has line breaks or control characters in it; set it again.", nil)
+	}
+	if c.cleaner = s.cleaner.Load(); c.cleaner == nil || c.secret != value {
+		c.cleaner = &cleaner{secret: value, replacer: redact.NewReplacer(value)}
+		s.cleaner.Store(c.cleaner)
+	}
+	return c, nil
+}
+
+// hostOf gives the host that a secret was set for the form of [guard.Host].
+func (s *Source) hostOf(host string) string {
+	u, err := url.Parse(s.url.Scheme + "://" + host)
+	if err != nil || host == "" {
+		return host
+	}
+	return guard.Host(u)
+}
+
+func unusable(message string, cause error) error {
+	e := action.Errorf(action.ErrUnavailable, sources.FaultCredential, "%s", message)
+	e.Err = cause
+	return e
+}
+
+// authorizer is the transport that adds the credential. The client beneath
+// speaks to one host only, on every hop of a redirect.
+type authorizer struct {
+	source *Source
+	fixed  *credential // nil: read for each request
+	watch  func(*http.Response, error)
+}
+
+func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
+	cred := a.fixed
+	if cred == nil {
+		read, err := a.source.credential(r.Context())
+		if err != nil {
+			if r.Body != nil {
+				err = errors.Join(err, r.Body.Close())
+			}
+			a.saw(nil, err)
+			return nil, err
+		}
+		cred = &read
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("User-Agent", "sallyport/"+a.source.cfg.Version)
+	if cred.value != "" {
+		r.Header.Set(a.source.cfg.Header, cred.value)
+	}
+	resp, err := a.source.http.Transport.RoundTrip(r)
+	a.saw(resp, err)
+	if err == nil {
+		resp.Body = guard.LimitBody(resp.Body, a.source.cfg.MaxAnswer)
+	}
+	return resp, err
+}
+
+func (a *authorizer) saw(resp *http.Response, err error) {
+	if a.watch != nil {
+		a.watch(resp, err)
+	}
+}
+
+// client returns the HTTP client that uses the credential, nil: whatever it
+// is at each request.
+func (s *Source) client(cred *credential, watch func(*http.Response, error)) *http.Client {
+	return &http.Client{
+		Transport:     &authorizer{source: s, fixed: cred, watch: watch},
+		CheckRedirect: s.http.CheckRedirect,
+	}
+}

@@ -1,0 +1,256 @@
+package connector
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"sallyport/action"
+	"sallyport/sources"
+)
+
+// answer is the server's response to a request: a result or a JSON-RPC error.
+type answer struct {
+	result, problem json.RawMessage
+	size            int64
+}
+
+// exchange is one request and what is read in response to it.
+type exchange struct {
+	*Source
+	ses     *session
+	cred    *credential
+	id      int64
+	request *request
+	client  *http.Client
+	sent    atomic.Bool // the request may have reached the server
+	stop    context.CancelCauseFunc
+	size    int64 // of the events read
+	replies int   // requests of the server that were answered
+}
+
+// do sends a request and returns what the server answers. When the server
+// does not know the session, a new one is made and the request sent once
+// more: what was refused so was not executed.
+func (s *Source) do(ctx context.Context, cred *credential, r *request) (answer, error) {
+	for again := false; ; again = true {
+		ses, err := s.acquire(ctx)
+		if err != nil {
+			return answer{}, err
+		}
+		x := &exchange{Source: s, ses: ses, cred: cred, id: s.ids.Add(1), request: r, client: s.client(cred, nil)}
+		a, err := x.run(ctx)
+		if gone := errors.Is(err, errSessionGone); gone || x.suspect(err) {
+			s.drop(ses)
+			if gone && !again {
+				s.release(ses)
+				continue
+			}
+		}
+		s.release(ses)
+		if errors.Is(err, errSessionGone) {
+			err = action.Errorf(action.ErrUnavailable, sources.FaultRefused, "The server forgets its sessions as soon as it makes them.")
+		}
+		return a, err
+	}
+}
+
+// suspect reports whether a refused request may have to do with the session.
+// Some servers say 400 where 404 is due; since that can mean anything, the
+// request is not sent again, but the next one gets a new session.
+func (x *exchange) suspect(err error) bool {
+	var e *action.Error
+	return x.ses.id != "" && errors.As(err, &e) && e.Code == sources.FaultRefused && errors.Is(e.Kind, action.ErrUnavailable)
+}
+
+// run sends the request once. It ends with its caller, but for the drain of
+// a stream, which goes on for a moment to spare the connection.
+func (x *exchange) run(caller context.Context) (answer, error) {
+	var ctx context.Context
+	ctx, x.stop = context.WithCancelCause(context.WithoutCancel(caller))
+	release := context.AfterFunc(caller, func() { x.stop(context.Cause(caller)) })
+	a, draining, err := x.converse(ctx)
+	release()
+	if !draining {
+		x.stop(nil)
+	}
+	if err != nil {
+		x.giveUp(caller)
+	}
+	return a, err
+}
+
+// converse sends the request and reads the response. draining tells that the
+// rest of a stream is being read in the background.
+func (x *exchange) converse(ctx context.Context) (a answer, draining bool, err error) {
+	resp, err := x.send(ctx)
+	if err != nil {
+		return answer{}, false, x.lost(ctx, x.kind(), err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		a, err = x.status(resp)
+		return a, false, err
+	}
+	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
+	case "application/json":
+		a, err = x.document(ctx, resp)
+		return a, false, err
+	case "text/event-stream":
+		a, err = x.stream(ctx, resp)
+		return a, err == nil, err
+	default:
+		resp.Body.Close() //nolint:errcheck,gosec // it is of no use
+		return answer{}, false, broken("The server answered with content of the type %.60q instead of JSON or an event stream.", printable(kind, 60))
+	}
+}
+
+// kind tells what an error on the wire means for the request.
+func (x *exchange) kind() error {
+	if x.sent.Load() {
+		return action.ErrOutcomeUnknown
+	}
+	return action.ErrUnavailable
+}
+
+// send posts the request. From the moment that a connection is had for it the
+// server may receive it; net/http gets another connection only for a request
+// of which nothing was written.
+func (x *exchange) send(ctx context.Context) (*http.Response, error) {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { x.sent.Store(false) },
+		GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) },
+	})
+	body := x.request.body(x.id, x.ses, x.cfg.Version)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	x.request.setHeaders(r.Header, x.ses)
+	return x.client.Do(r)
+}
+
+// status judges a status that is no success. The answer may be in it: newer
+// servers give JSON-RPC errors a status to match.
+func (x *exchange) status(resp *http.Response) (answer, error) {
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	m, ok := parseMessage(raw)
+	problem := m.problem
+	if err != nil || !ok {
+		problem = nil
+	}
+	switch {
+	case resp.StatusCode == http.StatusNotFound && x.ses.id != "",
+		resp.StatusCode == http.StatusBadRequest && problemCode(problem) == unsupportedVersion:
+		return answer{}, errSessionGone
+	case len(problem) > 0 && problem[0] == '{' && m.answers(x.id):
+		return answer{problem: x.cred.clean(problem)}, nil
+	}
+	e := statusFault(resp.StatusCode)
+	if e == nil {
+		return answer{}, broken("The server took the request but gave no answer (%d).", resp.StatusCode)
+	}
+	e.RetryAfter = retryAfter(resp.Header)
+	if text := problemText(problem); text != "" {
+		e.Message += " It says: " + printable(x.cred.text(text), 200)
+	}
+	return answer{}, e
+}
+
+// unsupportedVersion is the code with which a server refuses our version of
+// the protocol.
+const unsupportedVersion = -32022
+
+// document reads a response that is the whole body.
+func (x *exchange) document(ctx context.Context, resp *http.Response) (answer, error) {
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{}, x.lost(ctx, action.ErrOutcomeUnknown, err)
+	}
+	m, ok := parseMessage(raw)
+	switch {
+	case ok && string(m.id) == "null" && m.problem != nil && m.result == nil:
+		// A server that could not even read the id of the request.
+	case !ok || !m.answers(x.id):
+		return answer{}, broken("The server's answer is not the JSON-RPC response that is due.")
+	}
+	return x.answer(&m, len(raw))
+}
+
+func (x *exchange) answer(m *message, size int) (answer, error) {
+	a := answer{size: int64(size)}
+	switch {
+	case m.problem != nil && m.result == nil:
+		if len(m.problem) == 0 || m.problem[0] != '{' {
+			return a, broken("The server's answer has an error that is no object.")
+		}
+		a.problem = x.cred.clean(m.problem)
+	case m.problem == nil && m.result != nil:
+		a.result = x.cred.clean(m.result)
+	default:
+		return a, broken("The server's answer has neither a result nor an error, or both.")
+	}
+	return a, nil
+}
+
+// giveUp tells a server with sessions that nobody waits for the answer any
+// more; without sessions, the end of the request tells.
+func (x *exchange) giveUp(caller context.Context) {
+	if caller.Err() == nil || !x.sent.Load() || x.ses.stateless {
+		return
+	}
+	x.work.Go(func() {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(caller), 2*time.Second)
+		defer stop()
+		x.post(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the gateway stopped waiting"}}`, x.id))
+	})
+}
+
+// post sends a message that has no answer.
+func (x *exchange) post(ctx context.Context, body []byte) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url.String(), bytes.NewReader(body))
+	if err != nil {
+		return
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	sessionHeaders(r.Header, x.ses)
+	resp, err := x.client.Do(r)
+	if err != nil {
+		x.cfg.Log.Debug("telling a server", "source", x.cfg.ID, "error", x.scrub(err))
+		return
+	}
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	resp.Body.Close() //nolint:errcheck,gosec // there is nothing in it for us
+}
+
+func problemCode(problem json.RawMessage) int64 {
+	var p struct {
+		Code int64 `json:"code"`
+	}
+	if json.Unmarshal(problem, &p) != nil {
+		return 0
+	}
+	return p.Code
+}
+
+func problemText(problem json.RawMessage) string {
+	var p struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(problem, &p) != nil {
+		return ""
+	}
+	return p.Message
+}

@@ -1,0 +1,175 @@
+package connector
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/guard"
+	"sallyport/sources"
+)
+
+// errSessionGone is a request that the server did not take, because it does
+// not know the session or the protocol version any more.
+var errSessionGone = errors.New("the server does not know the session")
+
+// broken is an answer that is no answer. The call may have been executed.
+func broken(format string, args ...any) *action.Error {
+	return action.Errorf(action.ErrOutcomeUnknown, sources.FaultProtocol, format, args...)
+}
+
+// lost says what went wrong on the wire. The kind is ErrUnavailable when the
+// request cannot have been received, ErrOutcomeUnknown otherwise.
+func (s *Source) lost(ctx context.Context, kind, err error) error {
+	var shown *action.Error
+	if errors.As(err, &shown) {
+		return s.known(shown, kind)
+	}
+	e := &action.Error{Kind: kind, Err: s.scrub(err)}
+	var (
+		dns    *net.DNSError
+		record tls.RecordHeaderError
+		alert  tls.AlertError
+		cert   *tls.CertificateVerificationError
+		name   x509.HostnameError
+		issuer x509.UnknownAuthorityError
+		netErr net.Error
+	)
+	switch {
+	case ctx.Err() != nil:
+		return interrupted(ctx, kind)
+	case errors.As(err, &dns):
+		e.Code, e.Message = sources.FaultDNS, fmt.Sprintf("The name %s does not resolve; check the connector's URL.", s.url.Hostname())
+	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &cert), errors.As(err, &name), errors.As(err, &issuer),
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		e.Code, e.Message = sources.FaultTLS, "A secure connection to the server cannot be made; check its certificate and the URL's scheme."
+	case errors.As(err, &netErr) && netErr.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		e.Code, e.Message = sources.FaultTimeout, "The server did not answer in time."
+	case errors.Is(kind, action.ErrUnavailable):
+		e.Code, e.Message = sources.FaultUnreachable, fmt.Sprintf("Nobody answers at %s; check that the server runs and the connector's URL.", guard.Host(s.url))
+	default:
+		e.Code, e.Message = sources.FaultProtocol, "The server closed the connection before it had answered."
+	}
+	return e
+}
+
+// known passes on what our own parts say of the request.
+func (s *Source) known(e *action.Error, kind error) error {
+	switch e.Code {
+	case "address_blocked":
+		return &action.Error{Kind: action.ErrUnavailable, Code: sources.FaultBlocked, Message: e.Message, Err: e.Err}
+	case "redirect_refused":
+		return &action.Error{Kind: e.Kind, Code: sources.FaultRefused, Message: e.Message, Err: e.Err}
+	case "body_too_large":
+		return s.tooLarge(kind)
+	}
+	return e
+}
+
+func (s *Source) tooLarge(kind error) error {
+	return action.Errorf(kind, sources.FaultTooLarge, "The server's answer is larger than %d KiB.", s.cfg.MaxAnswer>>10)
+}
+
+// interrupted is a request whose context ended.
+func interrupted(ctx context.Context, kind error) error {
+	cause := context.Cause(ctx)
+	e := &action.Error{Kind: kind, Code: sources.FaultTimeout, Err: cause, Message: "The server did not answer in time."}
+	if !errors.Is(cause, context.DeadlineExceeded) {
+		e.Code, e.Message = "interrupted", "The request was given up before the server had answered."
+	}
+	return e
+}
+
+// statusFault says what a status means that is no success, or nil. A 4xx says
+// that the request was not taken; anything else leaves it open.
+func statusFault(status int) *action.Error {
+	text := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
+	refused := func(code, format string, args ...any) *action.Error {
+		return action.Errorf(action.ErrUnavailable, code, format, args...)
+	}
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return refused(sources.FaultAuth, "The server refused the credential (%s); set the connector's secret again, or check its header and prefix.", text)
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone:
+		return refused(sources.FaultTransport, "There is no MCP server at this URL (%s); check it, it often ends in /mcp.", text)
+	case http.StatusTooManyRequests:
+		return refused(sources.FaultRateLimited, "The server wants fewer requests (%s); try again later.", text)
+	}
+	switch {
+	case status >= 500:
+		return action.Errorf(action.ErrOutcomeUnknown, sources.FaultFailed, "The server failed (%s).", text)
+	case status >= 400:
+		return refused(sources.FaultRefused, "The server refused the request (%s).", text)
+	case status >= 300:
+		return refused(sources.FaultRefused, "The server redirects to somewhere else (%s); set the connector's URL to where it leads.", text)
+	}
+	return nil
+}
+
+// retryAfter reads how long the server wants to be left alone.
+func retryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, time.Hour)
+}
+
+// withText adds what the server says of an error, cut and without the secret.
+func (s *Source) withText(e *action.Error, said error) *action.Error {
+	text := s.scrub(said).Error()
+	if text == "" {
+		return e
+	}
+	e.Message += " It says: " + printable(text, 200)
+	return e
+}
+
+// printable makes foreign text harmless in a line of ours.
+func printable(text string, limit int) string {
+	text = strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+	if r := []rune(text); len(r) > limit {
+		text = string(r[:limit]) + "…"
+	}
+	return text
+}
+
+// scrub returns an error for the log: neither the secret nor the URL's query,
+// in which some keep one, is in its text.
+func (s *Source) scrub(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	var u *url.Error
+	if errors.As(err, &u) {
+		text = strings.ReplaceAll(text, u.URL, s.url.Host+s.url.Path)
+	}
+	if q := s.url.RawQuery; q != "" {
+		text = strings.ReplaceAll(text, q, "…")
+	}
+	return &scrubbed{text: s.cleaner.Load().text(text), err: err}
+}
+
+// scrubbed is an error with another text.
+type scrubbed struct {
+	text string
+	err  error
+}
+
+func (e *scrubbed) Error() string { return e.text }
+func (e *scrubbed) Unwrap() error { return e.err }

@@ -1,0 +1,183 @@
+package connector
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/jsonlex"
+	"sallyport/sources"
+)
+
+// Bounds of one stream.
+const (
+	maxReplies = 100 // requests of the server that are answered
+	maxResumes = 5   // without a new event in between
+	maxRetry   = 10 * time.Second
+)
+
+// stream reads an event stream to the response, and resumes it when the
+// server closed it after an event with an id, as older servers may to free
+// the connection. Resuming repeats nothing.
+func (x *exchange) stream(ctx context.Context, resp *http.Response) (answer, error) {
+	var last event
+	for resumes := 0; ; resumes++ {
+		before := last.id
+		a, done, err := x.events(ctx, resp, &last)
+		switch {
+		case done:
+			return a, err
+		case err != nil && ctx.Err() != nil, x.ses.stateless || last.id == "":
+			if err == nil {
+				err = io.ErrUnexpectedEOF
+			}
+			return a, x.lost(ctx, action.ErrOutcomeUnknown, err)
+		}
+		if last.id != before {
+			resumes = 0
+		}
+		if resumes == maxResumes {
+			return a, broken("The server closed its stream again and again before it had answered.")
+		}
+		if resp, err = x.resume(ctx, &last); err != nil {
+			return a, err
+		}
+	}
+}
+
+// events reads one stream. done tells that there is nothing more to expect.
+func (x *exchange) events(ctx context.Context, resp *http.Response, last *event) (a answer, done bool, err error) {
+	ended := readEvents(resp.Body, func(e event) bool {
+		if e.id != "" {
+			last.id, last.retry = e.id, e.retry
+		}
+		m, ok := parseMessage(e.data)
+		x.size += int64(len(e.data))
+		switch {
+		case x.size > x.cfg.MaxAnswer:
+			err, done = x.tooLarge(action.ErrOutcomeUnknown), true
+			return false
+		case !ok:
+			return true // a priming event, or the piece that a cut left
+		case m.answers(x.id):
+			a, err = x.answer(&m, int(x.size))
+			done = true
+			return false
+		case m.method != nil:
+			x.hear(ctx, &m)
+		}
+		return true
+	})
+	if done && err == nil {
+		x.drain(resp)
+		return a, true, nil
+	}
+	resp.Body.Close() //nolint:errcheck,gosec // it is of no use any more
+	if done {
+		return a, true, err
+	}
+	if ended != nil {
+		if e := x.lost(ctx, action.ErrOutcomeUnknown, ended); code(e) == sources.FaultTooLarge {
+			return a, true, e
+		}
+	}
+	return a, false, ended
+}
+
+func code(err error) string { return action.Public(err).Code }
+
+// drain reads what little comes after the response, so that the connection
+// can be used again; a server that goes on is cut off.
+func (x *exchange) drain(resp *http.Response) {
+	x.work.Go(func() {
+		defer x.stop(nil)
+		cut := time.AfterFunc(time.Second, func() { resp.Body.Close() }) //nolint:errcheck,gosec // it ends the read
+		defer cut.Stop()
+		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
+		resp.Body.Close() //nolint:errcheck,gosec // the answer is in hand
+	})
+}
+
+// resume asks for the rest of a stream.
+func (x *exchange) resume(ctx context.Context, last *event) (*http.Response, error) {
+	wait := time.NewTimer(min(max(last.retry, 100*time.Millisecond), maxRetry))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+		return nil, interrupted(ctx, action.ErrOutcomeUnknown)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, x.url.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Last-Event-ID", last.id)
+	sessionHeaders(r.Header, x.ses)
+	resp, err := x.client.Do(r)
+	if err != nil {
+		return nil, x.lost(ctx, action.ErrOutcomeUnknown, err)
+	}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
+		resp.Body.Close() //nolint:errcheck,gosec // it is not the stream
+		return nil, broken("The server closed its stream before it had answered, and does not give the rest (%d).", resp.StatusCode)
+	}
+	return resp, nil
+}
+
+// hear takes what the server says beside its response.
+func (x *exchange) hear(ctx context.Context, m *message) {
+	method, _ := unquoted(m.method)
+	switch {
+	case m.id != nil:
+		x.reply(ctx, m, method)
+	case method == "notifications/progress" && x.request.progress != nil:
+		x.progress(m.params)
+	}
+}
+
+// progress hands on the params of a progress notification of this request,
+// without the token, which means nothing to anyone else.
+func (x *exchange) progress(params []byte) {
+	members, ok := sources.Members(params)
+	if !ok {
+		return
+	}
+	if told, ok := unquoted(sources.Lookup(params, members, "progressToken")); !ok || told != token(x.id) {
+		return
+	}
+	x.request.progress(x.cred.clean(sources.Without(params, "progressToken")))
+}
+
+// reply answers a request of the server: pings, and nothing else.
+func (x *exchange) reply(ctx context.Context, m *message, method string) {
+	if x.replies++; x.replies > maxReplies {
+		return
+	}
+	body := append([]byte(`{"jsonrpc":"2.0","id":`), m.id...)
+	if method == "ping" {
+		body = append(body, `,"result":{}}`...)
+	} else {
+		body = append(body, `,"error":{"code":-32601,"message":"this client does not do that"}}`...)
+	}
+	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
+	defer stop()
+	x.post(ctx, body)
+}
+
+// unquoted returns the text of a JSON string.
+func unquoted(raw []byte) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", false
+	}
+	content := raw[1 : len(raw)-1]
+	if bytes.IndexByte(content, '\\') < 0 {
+		return string(content), true
+	}
+	text, ok := jsonlex.Unquote(nil, content)
+	return string(text), ok
+}

@@ -1,0 +1,175 @@
+package connector
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"sallyport/internal/jsonlex"
+	"sallyport/sources"
+)
+
+// request is what is to be sent, before the session is known.
+type request struct {
+	method    string
+	name      string          // of the tool; empty: none
+	arguments json.RawMessage // of the tool
+	cursor    json.RawMessage // of the page; nil: the first
+	headers   []sources.HeaderParam
+	progress  func(json.RawMessage) // nil: not wanted
+}
+
+// The keys with which a request without session tells who asks.
+const (
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	metaClient       = "io.modelcontextprotocol/clientInfo"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+)
+
+// body writes the request as JSON-RPC. The arguments are copied as they are.
+func (r *request) body(id int64, ses *session, version string) []byte {
+	b := make([]byte, 0, 512+len(r.arguments)+len(r.cursor))
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = strconv.AppendInt(b, id, 10)
+	b = append(b, `,"method":`...)
+	b = jsonlex.Quote(b, r.method)
+	b = append(b, `,"params":{`...)
+	start := len(b)
+	member := func(name string) {
+		if len(b) > start {
+			b = append(b, ',')
+		}
+		b = append(jsonlex.Quote(b, name), ':')
+	}
+	if r.name != "" {
+		member("name")
+		b = jsonlex.Quote(b, r.name)
+		member("arguments")
+		b = append(b, r.arguments...)
+	}
+	if r.cursor != nil {
+		member("cursor")
+		b = append(b, r.cursor...)
+	}
+	if meta := r.meta(id, ses, version); len(meta) > 2 {
+		member("_meta")
+		b = append(b, meta...)
+	}
+	return append(b, "}}"...)
+}
+
+func (r *request) meta(id int64, ses *session, version string) []byte {
+	b := []byte{'{'}
+	if r.progress != nil {
+		b = append(b, `"progressToken":`...)
+		b = jsonlex.Quote(b, token(id))
+	}
+	if ses.stateless {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(jsonlex.Quote(b, metaVersion), ':')
+		b = jsonlex.Quote(b, ses.version)
+		b = append(jsonlex.Quote(append(b, ','), metaClient), `:{"name":"sallyport","version":`...)
+		b = append(jsonlex.Quote(b, version), '}')
+		b = append(jsonlex.Quote(append(b, ','), metaCapabilities), `:{}`...)
+	}
+	return append(b, '}')
+}
+
+// token is the progress token of a request.
+func token(id int64) string { return "sallyport-" + strconv.FormatInt(id, 10) }
+
+// setHeaders sets what the transport wants to know of the request.
+func (r *request) setHeaders(h http.Header, ses *session) {
+	sessionHeaders(h, ses)
+	if !ses.stateless {
+		return
+	}
+	h.Set("Mcp-Method", r.method)
+	if r.name != "" {
+		h.Set("Mcp-Name", r.name)
+	}
+	if len(r.headers) == 0 {
+		return
+	}
+	d := json.NewDecoder(bytes.NewReader(r.arguments))
+	d.UseNumber()
+	var arguments any
+	if d.Decode(&arguments) != nil {
+		return
+	}
+	for _, p := range r.headers {
+		if value, ok := headerValue(arguments, p.Path); ok {
+			h.Set("Mcp-Param-"+p.Header, value)
+		}
+	}
+}
+
+func sessionHeaders(h http.Header, ses *session) {
+	h.Set("Mcp-Protocol-Version", ses.version)
+	if ses.id != "" {
+		h.Set("Mcp-Session-Id", ses.id)
+	}
+}
+
+// headerValue returns the argument at a path as the value of a header.
+func headerValue(v any, path []string) (string, bool) {
+	for _, name := range path {
+		obj, _ := v.(map[string]any)
+		v = obj[name]
+	}
+	switch v := v.(type) {
+	case string:
+		return headerText(v), true
+	case bool:
+		return strconv.FormatBool(v), true
+	case json.Number:
+		const safe = 1<<53 - 1 // what every reader can hold
+		n, err := strconv.ParseInt(string(v), 10, 64)
+		return strconv.FormatInt(n, 10), err == nil && -safe <= n && n <= safe
+	}
+	return "", false
+}
+
+// headerText wraps what a header cannot carry as it is.
+func headerText(s string) string {
+	const before, after = "=?base64?", "?="
+	plain := strings.TrimSpace(s) == s && !(strings.HasPrefix(s, before) && strings.HasSuffix(s, after))
+	for _, c := range []byte(s) {
+		plain = plain && ' ' <= c && c <= '~'
+	}
+	if plain {
+		return s
+	}
+	return before + base64.StdEncoding.EncodeToString([]byte(s)) + after
+}
+
+// message is one JSON-RPC message of the server, its parts as they came.
+type message struct {
+	id, method, params, result, problem json.RawMessage
+}
+
+func parseMessage(raw []byte) (m message, ok bool) {
+	members, ok := sources.Members(raw)
+	if !ok {
+		return m, false
+	}
+	m.id = sources.Lookup(raw, members, "id")
+	m.method = sources.Lookup(raw, members, "method")
+	m.params = sources.Lookup(raw, members, "params")
+	m.result = sources.Lookup(raw, members, "result")
+	m.problem = sources.Lookup(raw, members, "error")
+	if string(m.problem) == "null" {
+		m.problem = nil
+	}
+	return m, true
+}
+
+// answers reports whether the message is the response to a request.
+func (m *message) answers(id int64) bool {
+	return m.method == nil && string(m.id) == strconv.FormatInt(id, 10)
+}
