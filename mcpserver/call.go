@@ -252,9 +252,11 @@ func (s *Server) conclude(ctx context.Context, c *caller, o action.Outcome, err 
 	s.deliver(ctx, c, o, m, err == nil)
 }
 
+// deliver sends the last message of a call.
 func (s *Server) deliver(ctx context.Context, c *caller, o action.Outcome, m message, recorded bool) {
 	sent := c.answer(c.reply, m)
-	if sent == nil && recorded && ctx.Err() == nil && o.Invocation.Status.Terminal() {
+	wanted := ctx.Err() == nil && c.r.Context().Err() == nil
+	if sent == nil && wanted && recorded && o.Invocation.Status.Terminal() {
 		s.cfg.Gate.Delivered(o)
 	}
 }

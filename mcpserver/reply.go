@@ -46,6 +46,7 @@ func (a *reply) event(message []byte) error {
 	if a.ended || a.err != nil {
 		return errEnded
 	}
+	a.deadline()
 	a.streamLocked()
 	a.eventLocked(message)
 	return a.flushLocked()
@@ -58,6 +59,7 @@ func (a *reply) keepAlive() error {
 	if a.ended || a.err != nil {
 		return errEnded
 	}
+	a.deadline()
 	a.streamLocked()
 	a.writeLocked(": waiting\n\n")
 	return a.flushLocked()
@@ -72,6 +74,7 @@ func (a *reply) end(status int, parts ...[]byte) error {
 		return errEnded
 	}
 	a.ended = true
+	a.deadline()
 	if a.streaming {
 		a.eventLocked(parts...)
 		return a.flushLocked()
@@ -99,6 +102,7 @@ func (a *reply) silence(stream bool) {
 		return
 	}
 	a.ended = true
+	a.deadline()
 	if !stream {
 		a.w.WriteHeader(http.StatusAccepted)
 		return
@@ -161,22 +165,20 @@ func (a *reply) writeLocked(s string) {
 func (a *reply) bytesLocked(p []byte) {
 	for len(p) > 0 && a.err == nil {
 		n := min(len(p), writeChunk)
-		if len(p) > writeChunk {
+		_, a.err = a.w.Write(p[:n])
+		if p = p[n:]; len(p) > 0 {
 			a.deadline()
 		}
-		_, a.err = a.w.Write(p[:n])
-		p = p[n:]
 	}
 }
 
 func (a *reply) flushLocked() error {
 	if a.err == nil {
-		a.deadline()
 		a.err = a.rc.Flush()
 	}
 	return a.err
 }
 
-// deadline gives the next write its time. A writer that knows no deadlines has
+// deadline gives what is written next its time. A writer that knows no deadlines has
 // to do without.
 func (a *reply) deadline() { _ = a.rc.SetWriteDeadline(time.Now().Add(writeWithin)) }

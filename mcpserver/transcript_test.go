@@ -176,7 +176,9 @@ func (p *player) send(name string, text []byte) {
 		c.done = true
 	})
 	synctest.Wait()
-	if id := c.header.Get("Mcp-Session-Id"); id != "" {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id := c.sent.Get("Mcp-Session-Id"); id != "" {
 		p.session = id
 	}
 }

@@ -1,0 +1,127 @@
+package mcpserver_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"unicode/utf8"
+
+	"sallyport/mcpserver"
+)
+
+var seeds = []string{
+	``, `{}`, `[]`, `null`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+	`{"jsonrpc":"2.0","id":"a\u0062","method":"tools\/call","params":{"name":"x","arguments":{"n":1e999,"s":"\ud800"}}}`,
+	` { "jsonrpc" : "2.0" , "id" : -0.0e+1 , "result" : [ { } , [ ] , true , false , null ] } `,
+	`{"jsonrpc":"2.0","method":"m","method":"n"}`, `{"a":01}`, `{"a":1,}`, `{"a" 1}`, `{"a":"` + "\x01" + `"}`, "{\"a\":\"\xff\"}",
+	`{"\u0069d":1,"jsonrpc":"2.0","method":"m"}`, `{"a":{"b":[1,2,{"c":"}"}]}}x`,
+}
+
+// What we take for JSON is JSON, and means the same to encoding/json.
+func FuzzMembers(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if mcpserver.ValidJSON(raw) != json.Valid(raw) && bytes.Count(raw, []byte("["))+bytes.Count(raw, []byte("{")) < 250 {
+			t.Fatalf("valid %v, and for encoding/json %v: %q", mcpserver.ValidJSON(raw), json.Valid(raw), raw)
+		}
+		keys, values, err := mcpserver.Members(raw)
+		if err != nil {
+			return
+		}
+		var want map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &want); err != nil {
+			t.Fatalf("an object for us only: %q: %v", raw, err)
+		}
+		got := map[string]json.RawMessage{}
+		for i, k := range keys {
+			got[k] = values[i]
+		}
+		if len(got) != len(want) && utf8.Valid(raw) {
+			t.Fatalf("members %q, and for encoding/json %q", got, want)
+		}
+		for k, v := range want {
+			if utf8.Valid(raw) && !bytes.Equal(bytes.TrimSpace(v), got[k]) {
+				t.Fatalf("member %q is %q, and for encoding/json %q", k, got[k], v)
+			}
+		}
+	})
+}
+
+// A message that we let through reads the same to the parser behind us.
+func FuzzEnvelope(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		id, method, params, code := mcpserver.ParseEnvelope(body)
+		if code != 0 {
+			return
+		}
+		var want map[string]json.RawMessage
+		if err := json.Unmarshal(body, &want); err != nil {
+			t.Fatalf("let through: %q: %v", body, err)
+		}
+		if !bytes.Equal(want["id"], id) || !bytes.Equal(want["params"], params) {
+			t.Fatalf("read otherwise: %q", body)
+		}
+		var m string
+		if want["method"] != nil {
+			if err := json.Unmarshal(want["method"], &m); err != nil || m != method {
+				t.Fatalf("method %q, and for encoding/json %q: %v", method, m, err)
+			}
+		}
+	})
+}
+
+// Adding the kind of a result adds that and nothing else.
+func FuzzResultType(f *testing.F) {
+	for _, s := range append(seeds, `{"resultType":"task","content":[]}`, "{\n }", `{"content":[]}`) {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, result []byte) {
+		var before map[string]json.RawMessage
+		if json.Unmarshal(result, &before) != nil || before == nil || !utf8.Valid(result) || !mcpserver.ValidJSON(result) {
+			return
+		}
+		got := mcpserver.ResultType(result)
+		var after map[string]json.RawMessage
+		if err := json.Unmarshal(got, &after); err != nil {
+			t.Fatalf("%q became %q: %v", result, got, err)
+		}
+		if before["resultType"] == nil {
+			if string(after["resultType"]) != `"complete"` {
+				t.Fatalf("%q became %q", result, got)
+			}
+			delete(after, "resultType")
+		}
+		if len(before) != len(after) {
+			t.Fatalf("%q became %q", result, got)
+		}
+		for k, v := range before {
+			if !bytes.Equal(v, after[k]) {
+				t.Fatalf("%q became %q", result, got)
+			}
+		}
+	})
+}
+
+func FuzzCursor(f *testing.F) {
+	f.Add("YWZ0ZXI6eA")
+	f.Add("bm9wZQ")
+	f.Fuzz(func(t *testing.T, cursor string) {
+		if last, ok := mcpserver.DecodeCursor(cursor); ok {
+			if again, ok := mcpserver.DecodeCursor(mcpserver.EncodeCursor(last)); !ok || again != last {
+				t.Fatalf("%q is %q, which becomes %q", cursor, last, again)
+			}
+		}
+	})
+}
+
+func FuzzHeaderValue(f *testing.F) {
+	f.Add("=?base64?ZcO8?=")
+	f.Add("=?base64??=")
+	f.Add("=?base64?=")
+	f.Fuzz(func(t *testing.T, v string) { mcpserver.HeaderValue(v) })
+}
