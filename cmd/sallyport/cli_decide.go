@@ -86,11 +86,20 @@ type outcome struct {
 }
 
 // decided tells who decided what.
-func (o *outcome) decided(verb string) func(io.Writer) {
+func (o *outcome) decided(verb, who string) func(io.Writer) {
 	return func(w io.Writer) {
 		said(fmt.Sprintf("%s %s", verb, o.Invocation.what()))(w)
-		said("as user " + o.Invocation.DecidedBy)(w)
+		said(fmt.Sprintf("as %s (user %s)", who, o.Invocation.DecidedBy))(w)
 	}
+}
+
+// whoami returns the name behind the key.
+func (c *client) whoami(ctx context.Context) (string, error) {
+	var me struct {
+		Name string `json:"name"`
+	}
+	_, err := c.read(ctx, "/api/v1/me", nil, &me)
+	return me.Name, err
 }
 
 type approveCommand struct {
@@ -113,6 +122,10 @@ func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
 	if _, err := server.read(ctx, c.path()+"/params", nil, &full); err != nil {
 		return err
 	}
+	who, err := server.whoami(ctx)
+	if err != nil {
+		return err
+	}
 	path := c.path() + "/approve"
 	if c.Wait > 0 {
 		path += "?" + url.Values{"wait": {c.Wait.String()}}.Encode()
@@ -124,7 +137,7 @@ func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	if err := c.print(std, raw, func(w io.Writer) {
-		done.decided("approved")(w)
+		done.decided("approved", who)(w)
 		fmt.Fprintf(w, "params %s\n", oneLine(full.Params))
 		done.report(w, c.Wait > 0)
 	}); err != nil {
@@ -164,10 +177,14 @@ func (c *denyCommand) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
+	who, err := server.whoami(ctx)
+	if err != nil {
+		return err
+	}
 	var done outcome
 	raw, err := server.change(ctx, http.MethodPost, c.path()+"/deny", given{"reason": c.Reason}.set(), &done)
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, done.decided("denied"))
+	return c.print(std, raw, done.decided("denied", who))
 }

@@ -88,7 +88,9 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	if err != nil {
 		return nil, err
 	}
-	request.URL.RawQuery = query.Encode()
+	if len(query) > 0 {
+		request.URL.RawQuery = query.Encode()
+	}
 	request.Header.Set("Authorization", "Bearer "+c.key)
 	if in != nil {
 		request.Header.Set("Content-Type", "application/json")
