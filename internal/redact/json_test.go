@@ -215,6 +215,24 @@ func TestKnownSecretsInEveryForm(t *testing.T) {
 	}
 }
 
+// The digits at the edges of base64 hold bits of the secret too.
+func TestBase64GoesAsAWhole(t *testing.T) {
+	for _, prefix := range []string{"", "x", "xy", "Bearer "} {
+		raw := `["a ` + b64(prefix+"canary-secret") + ` b"]`
+		if got := string(redact.ReplaceSecret([]byte(raw), []string{"canary-secret"})); got != `["a [redacted] b"]` {
+			t.Errorf("%s becomes %s", raw, got)
+		}
+	}
+}
+
+func TestKnownSecretsBehindEscapes(t *testing.T) {
+	raw := `{"a":"\u0063anary-\u0073ecret","\u0063anary-secret":1,"b":"{\"k\":\"\\u0063anary-secret\"}"}`
+	want := `{"a":"[redacted:13]","[redacted:13]":1,"b":"{\"k\":\"[redacted:13]\"}"}`
+	if got := string(redact.JSON{}.Redact([]byte(raw), []string{"canary-secret"})); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
 func percent(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

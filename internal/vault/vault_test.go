@@ -2,6 +2,7 @@ package vault_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"testing"
@@ -127,15 +128,37 @@ func TestWrongKeysAreRefused(t *testing.T) {
 	}
 }
 
+// What was sealed and hashed once is opened and hashed alike for ever.
+const (
+	sealedOnce = "0172cd6e8422c407fbe05045ae45222eb23a9d96428361aebcb84c713a314e141ce4971d3900eb59a3158bc8578875a92b6781052fbf2317e00595"
+	hashedOnce = "33ed54df1bb40c127af2ba40c2a252db37a2e7fe2ea762ac002678ca2508821c"
+)
+
+func once(t testing.TB) []byte {
+	t.Helper()
+	sealed, err := hex.DecodeString(sealedOnce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
+func TestTheFormatStays(t *testing.T) {
+	v := open(t, key(1))
+	if got, err := v.Open(here, once(t)); err != nil || string(got) != "secret" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got := v.Hash([]byte("x")); got != hashedOnce {
+		t.Errorf("got %s", got)
+	}
+}
+
 func FuzzOpen(f *testing.F) {
 	v, err := vault.New(key(1))
 	if err != nil {
 		f.Fatal(err)
 	}
-	sealed, err := v.Seal(here, []byte("secret"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	sealed := once(f)
 	f.Add(sealed)
 	f.Add(sealed[:30])
 	f.Add([]byte{1})
