@@ -291,7 +291,7 @@ func TestReplaceSecret(t *testing.T) {
 
 // Texts made to be looked at again and again take no longer for it.
 func TestHostileTextsTakeLinearTime(t *testing.T) {
-	const size = 1 << 20
+	const size = 512 << 10
 	for _, part := range []string{
 		"sk-", "eyJ-", "basic+", "Basic /", "bearer ", "://", "a=", "password=", "\"token\": ", "'secret':'", "-----BEGIN ", "%20", "%6", "ghp_", "{\"", "[", `\`, `\"`,
 	} {

@@ -84,7 +84,7 @@ func TestPruneUsesTheRoom(t *testing.T) {
 }
 
 func TestPruneOfLargeAndDeepDocuments(t *testing.T) {
-	const size = 4 << 20
+	const size = 2 << 20
 	deep := strings.Repeat(`{"a":[1,`, 400) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat(`]}`, 400)
 	for name, raw := range map[string]string{
 		"a string":           `{"a":"` + strings.Repeat("x", size) + `"}`,
