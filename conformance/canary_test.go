@@ -123,7 +123,7 @@ func TestCanary(t *testing.T) {
 		}
 	}
 	if !bytes.Contains(told.Bytes(), []byte("you sent")) {
-		t.Error("the story did not happen; nothing was proved")
+		t.Errorf("the story did not happen; nothing was proved: %s", told.Bytes())
 	}
 }
 

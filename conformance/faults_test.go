@@ -158,7 +158,7 @@ func TestIdenticalCallsAreOne(t *testing.T) {
 	s.approve(held.ID)
 	for _, call := range calls {
 		if got := call.wait(); got.Result.IsError || !strings.Contains(got.text(), "did write 1") {
-			t.Fatalf("a caller was answered with %+v", got)
+			t.Fatalf("a caller was answered with %+v, error %+v", got, got.Error)
 		}
 	}
 	s.effects("write 1", 1)

@@ -114,6 +114,7 @@ func resultOf(c *toolCall) string {
 }
 
 func respond(w http.ResponseWriter, c *toolCall, result string) {
+	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, c.ID, result)
 }
 
@@ -165,7 +166,6 @@ func (u *upstream) block(tool string) (begun <-chan string, release func()) {
 		case <-r.Context().Done():
 			return true
 		}
-		w.Header().Set("Content-Type", "application/json")
 		respond(w, c, resultOf(c))
 		return true
 	})
