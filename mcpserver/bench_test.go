@@ -97,6 +97,19 @@ func BenchmarkList(b *testing.B) {
 	benchmark(b, s, begin(b, s, "token-a"), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, false)
 }
 
+// A list of a thousand tools is encoded once, not for each who asks.
+func TestListIsEncodedOnce(t *testing.T) {
+	s := benchServer(t, 1000)
+	end(t, s)
+	id := begin(t, s, "token-a")
+	allocations := testing.AllocsPerRun(20, func() {
+		s.ServeHTTP(&sink{header: http.Header{}}, rpc("token-a", id, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	})
+	if allocations > 200 {
+		t.Error("allocations:", allocations)
+	}
+}
+
 // An idle session costs little: the figure to hold is 8 KB, of which the SDK
 // has most.
 func TestIdleSessionIsSmall(t *testing.T) {

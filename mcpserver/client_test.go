@@ -151,6 +151,22 @@ func TestClientCalls(t *testing.T) {
 	})
 }
 
+// A result of several lines comes through an event stream as one.
+func TestClientReadsLines(t *testing.T) {
+	eras(t, func(t *testing.T, version string) {
+		lines := &served{Action: action.Action{Tool: "lines"}, run: func(_ context.Context, _ json.RawMessage, progress func(string)) action.Outcome {
+			progress(`{"progress":1}`)
+			return answer("{\n  \"content\": [],\r\n  \"structuredContent\": {\"a\":\n1}\n}")
+		}}
+		s := open(t, nil, lines)
+		session := s.connect(t, "token-a", version, nil)
+		res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "lines", Meta: mcp.Meta{"progressToken": "x"}})
+		if err != nil || fmt.Sprint(res.StructuredContent) != "map[a:1]" {
+			t.Error(res, err)
+		}
+	})
+}
+
 // A call that is cancelled leaves the session usable.
 func TestClientCancels(t *testing.T) {
 	eras(t, func(t *testing.T, version string) {
@@ -353,6 +369,7 @@ func TestPages(t *testing.T) {
 		}
 		// What comes and goes between two pages moves nothing else.
 		if n == 0 {
+			s.gate.remove(names[len(names)-1])
 			s.gate.add(&served{Action: action.Action{Tool: "a_first"}})
 			s.gate.add(&served{Action: action.Action{Tool: "t1500b"}})
 		}

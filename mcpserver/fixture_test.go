@@ -55,7 +55,7 @@ func world() []*served {
 			time.Sleep(10 * time.Second)
 			progress(`{"progress":12345678901234567890,"vendor":1.10}`)
 			time.Sleep(25 * time.Second)
-			return answer(`{"content":[]}`)
+			return answer("{\"content\":[],\n  \"big\":12345678901234567890\r\n}")
 		}},
 		{Action: act("tool_error"), run: failing(action.FailedTool, "no", action.Answer{Body: json.RawMessage(`{"content":[{"type":"text","text":"no"}],"isError":true}`), IsError: true})},
 		{Action: act("upstream_error"), run: failing(action.FailedUpstream, "no", action.Answer{Problem: json.RawMessage(`{"code":-32602,"message":"bad","data":{"big":12345678901234567890}}`)})},

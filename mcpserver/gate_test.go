@@ -81,6 +81,13 @@ func (g *gate) add(a *served) {
 	g.actions[a.Tool] = a
 }
 
+func (g *gate) remove(tool string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.version++
+	delete(g.actions, tool)
+}
+
 func (g *gate) Available(ctx context.Context, s *action.Session) ([]action.Available, string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,12 +104,13 @@ func (g *gate) Available(ctx context.Context, s *action.Session) ([]action.Avail
 	return list, fmt.Sprint(g.version), nil
 }
 
-// prefixOf lets the organization "other" see tools of its own only.
+// prefixOf lets the organization "other", and every automation, see tools of
+// its own only.
 func prefixOf(s *action.Session) string {
 	if s.Organization == "other" {
 		return "other_"
 	}
-	return ""
+	return s.Automation
 }
 
 // Resolve finds hidden actions too.
@@ -370,7 +378,7 @@ func (h *hints) Subscribe(f func(action.Hint)) (cancel func()) {
 	}
 }
 
-// authenticate knows four tokens.
+// authenticate knows some tokens.
 func authenticate(_ context.Context, bearer string) (action.Session, error) {
 	s := action.Session{Organization: "acme", Kind: action.Interactive}
 	switch bearer {
@@ -380,6 +388,11 @@ func authenticate(_ context.Context, bearer string) (action.Session, error) {
 		s.ID, s.Kind = "session-u", action.Unattended
 	case "token-o":
 		s.ID, s.Organization = "session-o", "other"
+	case "token-auto":
+		s.ID, s.Automation = "session-auto", "auto"
+	case "token-expired":
+		past := time.Now().Add(-time.Second)
+		s.ID, s.ExpiresAt = "session-e", &past
 	case "token-revoked":
 		return s, action.Errorf(action.ErrUnauthenticated, "session_revoked", "This session was revoked; ask for a new session token.")
 	case "token-forbidden":

@@ -28,7 +28,7 @@ func (s *Server) enterSession(x *exchange) bool {
 		x.fail(wrongEnvelope("The header " + sessionHeader + " is missing; initialize first."))
 		return false
 	}
-	if x.mcp = s.sessions.enter(id, &x.who, s.cfg.Now()); x.mcp == nil {
+	if x.mcp = s.sessions.enter(id, &x.who); x.mcp == nil {
 		plain(x.w, http.StatusNotFound, sessionGone)
 		return false
 	}

@@ -15,7 +15,7 @@ type session struct {
 	principal string
 	view      *view
 
-	used atomic.Int64 // when a request last came or went, in nanoseconds
+	used atomic.Int64 // when a request last ended, in nanoseconds
 	busy atomic.Int32 // requests and event streams in progress
 
 	mu    sync.Mutex
@@ -73,7 +73,7 @@ type sessions struct {
 // enter returns the principal's session and notes that a request of it
 // begins, so that it does not expire in between; nil when there is none. The
 // caller must leave it.
-func (r *sessions) enter(id string, who *action.Session, now time.Time) *session {
+func (r *sessions) enter(id string, who *action.Session) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.all[id]
@@ -81,7 +81,6 @@ func (r *sessions) enter(id string, who *action.Session, now time.Time) *session
 		return nil
 	}
 	s.busy.Add(1)
-	s.used.Store(now.UnixNano())
 	return s
 }
 

@@ -168,7 +168,7 @@ func TestIdempotencyKey(t *testing.T) {
 
 // Organizations share nothing: not a server, not a list, not a name.
 func TestOrganizationsApart(t *testing.T) {
-	g := newGate(read(), &served{Action: action.Action{Tool: "other_read"}})
+	g := newGate(read(), &served{Action: action.Action{Tool: "other_read"}}, &served{Action: action.Action{Tool: "auto_read"}})
 	s := newServer(t, g, &hints{}, nil)
 	end(t, s)
 	a, b, o := begin(t, s, "token-a"), begin(t, s, "token-b"), begin(t, s, "token-o")
@@ -181,6 +181,10 @@ func TestOrganizationsApart(t *testing.T) {
 	}
 	if x := serve(s, rpc("token-o", o, list)).Body.String(); strings.Contains(x, `"read"`) || !strings.Contains(x, `"other_read"`) {
 		t.Error("another organization sees", x)
+	}
+	auto := begin(t, s, "token-auto")
+	if x := serve(s, rpc("token-auto", auto, list)).Body.String(); strings.Contains(x, `"read"`) || !strings.Contains(x, `"auto_read"`) {
+		t.Error("an automation sees", x)
 	}
 }
 
@@ -277,11 +281,12 @@ func TestInvocationsOfOthers(t *testing.T) {
 // A principal that opens sessions without end loses the ones that rested
 // longest, and nobody else loses any.
 func TestSessionsAreBounded(t *testing.T) {
+	var mu sync.Mutex
 	now := time.Now()
 	g := newGate(read(), write())
 	s := newServer(t, g, &hints{}, func(c *mcpserver.Config) {
 		c.MaxSessions = 3
-		c.Now = func() time.Time { now = now.Add(time.Second); return now }
+		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); now = now.Add(time.Second); return now }
 	})
 	end(t, s)
 	other := begin(t, s, "token-b")
@@ -301,6 +306,21 @@ func TestSessionsAreBounded(t *testing.T) {
 	if w := serve(s, rpc("token-b", other, ping)); w.Code != 200 {
 		t.Error("the other principal's session:", w.Code)
 	}
+	// One with a call in flight does not rest.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		serve(s, rpc("token-a", ids[2], callBody(1, "write", "")))
+	}()
+	eventually(t, "the call is held", func() bool { return g.status("inv-1") == action.StatusPending })
+	for range 5 {
+		begin(t, s, "token-a")
+	}
+	if w := serve(s, rpc("token-a", ids[2], ping)); w.Code != 200 {
+		t.Error("a session with a call in flight:", w.Code)
+	}
+	g.approve("inv-1")
+	<-done
 }
 
 // Views that nobody uses are dropped, with their servers.
@@ -313,7 +333,8 @@ func TestViewsAreDropped(t *testing.T) {
 	}, read())
 	s.initialize(t, "token-a")
 	s.initialize(t, "token-o")
-	if s.server.Servers() != 2 || s.server.Sessions() != 2 {
+	s.post(t, "token-auto", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":7}}`)
+	if s.server.Servers() != 3 || s.server.Sessions() != 2 {
 		t.Fatal(s.server.Servers(), s.server.Sessions())
 	}
 	eventually(t, "all is dropped", func() bool {
@@ -580,5 +601,94 @@ func TestDepth(t *testing.T) {
 	deep := strings.Repeat("[", 1_000_000) + strings.Repeat("]", 1_000_000)
 	if w := serve(s, rpc("token-a", id, callBody(1, "read", `,"arguments":`+deep))); w.Code != 400 {
 		t.Error(w.Code, w.Body)
+	}
+}
+
+// A page cannot hide its origin behind another one, and a token is good only
+// for as long as its session.
+func TestEdge(t *testing.T) {
+	s := newServer(t, newGate(), &hints{}, nil)
+	end(t, s)
+	r := rpc("token-a", "", "{}")
+	r.Header["Origin"] = []string{"https://gate.example", "http://evil.example"}
+	if w := serve(s, r); w.Code != 403 {
+		t.Error("two origins:", w.Code)
+	}
+	if w := serve(s, rpc("token-expired", "", "{}")); w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" {
+		t.Error("an expired session:", w.Code)
+	}
+}
+
+// unreadable is a body that nobody may read.
+type unreadable struct{ t *testing.T }
+
+func (u unreadable) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, errors.New("unreadable")
+}
+
+// A body that says that it is too large is not even read.
+func TestAnnouncedBody(t *testing.T) {
+	s := newServer(t, newGate(), &hints{}, nil)
+	r := httptest.NewRequest(http.MethodPost, "http://gate.example/mcp", unreadable{t})
+	r.Header = rpc("token-a", "", "").Header
+	r.ContentLength = 5 << 20
+	if w := serve(s, r); w.Code != 413 {
+		t.Error(w.Code)
+	}
+}
+
+// The kind of a result is added where it is missing, and only there.
+func TestResultType(t *testing.T) {
+	for in, want := range map[string]string{
+		`{}`:                       `{"resultType":"complete"}`,
+		"{ \n}":                    `{"resultType":"complete"}`,
+		` {"a":1.0}`:               `{"resultType":"complete","a":1.0}`,
+		`{"a":1,"resultType":"x"}`: `{"a":1,"resultType":"x"}`,
+		`[]`:                       `[]`,
+	} {
+		if got := string(mcpserver.ResultType([]byte(in))); got != want {
+			t.Errorf("%s became %s", in, got)
+		}
+	}
+}
+
+// The event stream of a subscription ends with the gateway, so that a
+// shutdown need not wait for its client.
+func TestDrainEndsSubscriptions(t *testing.T) {
+	s := open(t, nil, read())
+	ended := make(chan string)
+	go func() {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, strings.NewReader(
+			`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{`+clientMeta+`}}}`))
+		r.Header = rpc("token-a", "", "").Header
+		r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+		r.Header.Set("Mcp-Method", "subscriptions/listen")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			ended <- err.Error()
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "acknowledged") {
+				ended <- "begun"
+			}
+		}
+		ended <- "ended"
+	}()
+	if got := <-ended; got != "begun" {
+		t.Fatal(got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.server.Drain(ctx); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the stream goes on")
 	}
 }
