@@ -60,12 +60,20 @@ func (c *Config) fill() error {
 		value *time.Duration
 		use   time.Duration
 	}{
-		{&c.HoldInteractive, 5 * time.Minute}, {&c.HoldUnattended, 24 * time.Hour},
-		{&c.HoldEvery, 3 * time.Second}, {&c.CallTimeout, 30 * time.Second}, {&c.LeaseMargin, 15 * time.Second},
-		{&c.ClaimGrace, 500 * time.Millisecond}, {&c.ClaimWithin, 5 * time.Minute},
-		{&c.AbandonAfter, 2 * time.Minute}, {&c.DenialHolds, 15 * time.Minute},
-		{&c.PickupInteractive, 15 * time.Minute}, {&c.PickupUnattended, 24 * time.Hour},
-		{&c.SweepEvery, 250 * time.Millisecond}, {&c.SeenEvery, 10 * time.Second}, {&c.PollEvery, time.Second},
+		{&c.HoldInteractive, 5 * time.Minute},
+		{&c.HoldUnattended, 24 * time.Hour},
+		{&c.HoldEvery, 3 * time.Second},
+		{&c.CallTimeout, 30 * time.Second},
+		{&c.LeaseMargin, 15 * time.Second},
+		{&c.ClaimGrace, 500 * time.Millisecond},
+		{&c.ClaimWithin, 5 * time.Minute},
+		{&c.AbandonAfter, 2 * time.Minute},
+		{&c.DenialHolds, 15 * time.Minute},
+		{&c.PickupInteractive, 15 * time.Minute},
+		{&c.PickupUnattended, 24 * time.Hour},
+		{&c.SweepEvery, 250 * time.Millisecond},
+		{&c.SeenEvery, 10 * time.Second},
+		{&c.PollEvery, time.Second},
 	} {
 		if *d.value == 0 {
 			*d.value = d.use
