@@ -53,7 +53,10 @@ func (l *listener) next() (event, data string) {
 			return event, strings.TrimPrefix(line, "data: ")
 		}
 	}
-	return "", "" // the stream ended
+	if err := l.scan.Err(); err != nil {
+		l.t.Fatalf("the stream did not end by itself: %v", err)
+	}
+	return "", "" // the server ended the stream
 }
 
 func (l *listener) want(event, data string) {

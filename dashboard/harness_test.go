@@ -139,7 +139,9 @@ func (h *house) do(credential, method, path, body string, headers ...string) rep
 	if body != "" {
 		reader = strings.NewReader(body)
 	}
-	r := httptest.NewRequestWithContext(h.t.Context(), method, path, reader)
+	ctx, cancel := context.WithTimeout(h.t.Context(), 5*time.Second) // a stream let through by mistake ends
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, method, path, reader)
 	r.Host = "gate.test:8787"
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
