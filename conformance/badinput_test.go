@@ -378,7 +378,7 @@ func TestBadInvoke(t *testing.T) {
 		"an unknown source":  {map[string]any{"source": "nothing", "action": "write"}, 404, ""},
 		"an unknown action":  {map[string]any{"source": "up", "action": "nothing"}, 404, ""},
 		"an unknown field":   {map[string]any{"source": "up", "action": "write", "approved_by": "me"}, 400, "approved_by"},
-		"a field of Go's":    {map[string]any{"source": "up", "action": "write", "session": "another"}, 400, "session"},
+		"another's session":  {map[string]any{"source": "up", "action": "write", "session": "another"}, 400, "session"},
 		"a denied action":    {map[string]any{"source": "up", "action": "destroy"}, 403, ""},
 		"a key that is long": {map[string]any{"source": "up", "action": "read", "params": map[string]any{"n": 1}, "idempotency_key": strings.Repeat("k", 300)}, 400, "idempotency_key"},
 	} {
