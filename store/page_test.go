@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ func FuzzCursor(f *testing.F) {
 	for _, c := range []cursor{{at(time.Now()), "id"}, {at(time.Now()), "01a1fc54-2071-764d-97ed-96478a3f8078"}, {epoch, strings.Repeat("x", 64)}} {
 		f.Add(c.String())
 	}
-	for _, s := range []string{"", "x", "====", "MjAyNi0xMS0yMVQwMDowMDowMC4wMDAwMDBaJyBPUiAxPTE"} {
+	for _, s := range []string{"", "x", "====", "MjAyNi0xMS0yMVQwMDowMDowMC4wMDAwMDBaJyBPUiAxPTE", base64.RawURLEncoding.EncodeToString([]byte("2026-11-21T00:00:00,000000Zid"))} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -218,6 +218,16 @@ func TestQueuedJobsNeedNoCompany(t *testing.T) {
 	}
 }
 
+func TestQueuedBehindALeadNeedsNoCompanyEither(t *testing.T) {
+	b := newBench(t, time.Millisecond)
+	free := b.busy()
+	b.ok(b.write.enqueue(t.Context(), put(1)))
+	free()
+	for len(b.numbers()) < 1 {
+		runtime.Gosched()
+	}
+}
+
 func TestJobsOfOneBatchShareATransaction(t *testing.T) {
 	b := newBench(t, time.Hour)
 	var jobs []*job

@@ -17,6 +17,14 @@ func TestHub(t *testing.T) {
 	})
 }
 
+func TestCancelReachesAHintUnderWay(t *testing.T) {
+	hub := coord.NewHub()
+	var cancel func()
+	hub.Subscribe(func(action.Hint) { cancel() })
+	cancel = hub.Subscribe(func(action.Hint) { t.Error("called after cancel") })
+	hub.Publish(action.Hint{})
+}
+
 func TestCounter(t *testing.T) {
 	coordtest.Counter(t, func(_ *testing.T, limit int, now func() time.Time) action.Limiter {
 		return coord.NewCounter(limit, now)

@@ -131,11 +131,20 @@ var settleStories = map[string]func(*house){
 		c.Organization = v.Organization
 		_, err = h.db.Claim(h.ctx, c)
 		h.refused(err, action.ErrNotFound, "invocation_not_found")
+		h.status(d.ID, action.StatusPending)
+		h.approve(d.ID)
+		_, err = h.db.Claim(h.ctx, c)
+		h.refused(err, action.ErrNotFound, "invocation_not_found")
+		h.claim(d.ID)
 		f := h.done(d.ID)
 		f.Organization = v.Organization
 		_, _, err = h.db.Finish(h.ctx, f)
 		h.refused(err, action.ErrNotFound, "invocation_not_found")
-		h.status(d.ID, action.StatusPending)
+		h.ok(h.db.Delivered(h.ctx, v.Organization, d.ID, h.now))
+		h.status(d.ID, action.StatusExecuting)
+		h.finish(h.done(d.ID))
+		h.ok(h.db.Delivered(h.ctx, v.Organization, d.ID, h.now))
+		h.equal(h.load(d.ID).Delivered, false, "delivered by another organization")
 	},
 	"a verdict has somebody behind it": func(h *house) {
 		d := h.held(`{"a":1}`)
