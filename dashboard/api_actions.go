@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"sallyport/action"
@@ -175,9 +176,21 @@ func (s *Server) invoke(ctx context.Context, p *Principal, n NewCall, header, wa
 	defer stop()
 	out, err := s.Gate.Call(waitCtx, call)
 	if err != nil {
-		return nil, err
+		return nil, inBody(err)
 	}
 	return s.answered(ctx, out)
+}
+
+// inBody turns the pointer into the params, which a check of them names, into
+// one into the body.
+func inBody(err error) error {
+	var e *action.Error
+	if !errors.As(err, &e) || e.Code != "invalid_params" {
+		return err
+	}
+	out := *e
+	out.Field = "/params" + e.Field
+	return &out
 }
 
 func (s *Server) call(ctx context.Context, p *Principal, n NewCall, header, wait string) (action.Call, error) {

@@ -74,7 +74,7 @@ func (g *gate) decide(c action.Call, a *action.Action) action.Outcome {
 
 // redacted is what a row keeps of params: the word hunter2 is a secret.
 func redacted(params json.RawMessage) json.RawMessage {
-	return json.RawMessage(strings.ReplaceAll(string(params), "hunter2", "[redacted]"))
+	return json.RawMessage(strings.ReplaceAll(string(params), "hunter2", "[redacted:7:ab12cd34]"))
 }
 
 func mode(r action.Risk) action.Mode {
@@ -207,7 +207,7 @@ func actionsOf(source string) []*action.Action {
 
 func check(params json.RawMessage) error {
 	if strings.Contains(string(params), `"wrong"`) {
-		return &action.Error{Kind: action.ErrInvalid, Code: "invalid_params", Field: "/params/wrong", Message: "There is no field wrong."}
+		return &action.Error{Kind: action.ErrInvalid, Code: "invalid_params", Field: "/wrong", Message: "There is no field wrong."}
 	}
 	return nil
 }

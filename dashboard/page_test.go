@@ -78,7 +78,7 @@ func TestInbox(t *testing.T) {
 	body := b.get("/").body
 	for _, want := range []string{
 		"GitHub", "create", "risk-write", "Work on s1", "A write action has this mode", "9007199254740993",
-		"redacted · 7 bytes · #", `data-params-hash="params-hash"`, `data-tool-hash="tool-hash"`, `data-decide="approve"`, `max="300"`,
+		"redacted · 7 bytes · #ab12cd34", `data-params-hash="params-hash"`, `data-tool-hash="tool-hash"`, `data-decide="approve"`, `max="300"`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the inbox lacks %s", want)

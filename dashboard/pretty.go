@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -14,8 +15,9 @@ import (
 // with what would hide in them spelled out, nothing cut.
 func pretty(raw []byte) []Segment { return prettyMasked(raw, nil, nil) }
 
-// prettyMasked is pretty with the values that differ in the redacted form left
-// out: length and keyed hash stand for each.
+// prettyMasked is pretty with what differs in the redacted form shown in that
+// form: the marks of redaction stand out, and say length and keyed hash. Where
+// the redacted form has no place for a value, hash makes the same of it.
 func prettyMasked(raw, redacted []byte, hash func([]byte) string) []Segment {
 	root, ok := parseJSON(raw)
 	if !ok {
@@ -97,24 +99,11 @@ func space(raw []byte, i int) int {
 	return i
 }
 
-// child returns the part of a redacted value at the place of kid i of n; nil
-// when it has none.
-func (n *node) child(mask *node, i int) *node {
-	if mask == nil || mask.open != n.open {
-		return nil
-	}
-	if n.open == '[' {
-		if len(mask.kids) != len(n.kids) {
-			return nil
-		}
-		return mask.kids[i]
-	}
-	for j, key := range mask.keys {
-		if bytes.Equal(key, n.keys[i]) {
-			return mask.kids[j]
-		}
-	}
-	return nil
+// like reports whether the redacted form has a place for every part of n.
+// Redaction keeps the order of things and may change names, so that places
+// are told by their number.
+func (n *node) like(mask *node) bool {
+	return mask != nil && mask.open == n.open && len(mask.kids) == len(n.kids)
 }
 
 // printer writes nodes.
@@ -128,11 +117,9 @@ func (p *printer) punct(text string) { p.add(classPunct, text, "") }
 func (p *printer) indent(depth int) { p.add("", "\n"+strings.Repeat("  ", min(depth, 40)), "") }
 
 func (p *printer) value(n, mask *node, depth int) {
-	if p.hash != nil && (mask == nil || mask.open != n.open || (n.open == 0 && !bytes.Equal(n.raw, mask.raw))) {
-		p.masked(n)
-		return
-	}
 	switch {
+	case p.hash != nil && (!n.like(mask) || (n.open == 0 && !bytes.Equal(n.raw, mask.raw))):
+		p.masked(n, mask, depth)
 	case n.open != 0 && len(n.kids) == 0:
 		p.punct(string(n.open) + string(closing(n.open)))
 	case n.open != 0:
@@ -158,14 +145,13 @@ func (p *printer) nest(n, mask *node, depth int) {
 	for i, kid := range n.kids {
 		p.indent(depth + 1)
 		if n.open == '{' {
-			p.class = classKey
-			p.str(n.keys[i], depth+1)
-			p.flush()
-			p.class = classString
-			p.punct(":")
-			p.add("", " ", "")
+			p.key(n, mask, i, depth+1)
 		}
-		p.value(kid, n.child(mask, i), depth+1)
+		if mask == nil {
+			p.value(kid, nil, depth+1)
+		} else {
+			p.value(kid, mask.kids[i], depth+1)
+		}
 		if i < len(n.kids)-1 {
 			p.punct(",")
 		}
@@ -174,16 +160,52 @@ func (p *printer) nest(n, mask *node, depth int) {
 	p.punct(string(closing(n.open)))
 }
 
-// masked stands for a value that is not shown: how long it is, and a hash that
-// tells whether it is the same as elsewhere.
-func (p *printer) masked(n *node) {
-	plain := n.bytes()
-	var s string
-	if n.open == 0 && json.Unmarshal(plain, &s) == nil && plain[0] == '"' {
-		plain = []byte(s)
+func (p *printer) key(n, mask *node, i, depth int) {
+	p.class = classKey
+	if mask != nil && !bytes.Equal(mask.keys[i], n.keys[i]) {
+		p.marked(mask.keys[i], depth)
+	} else {
+		p.str(n.keys[i], depth)
 	}
-	sum := p.hash(plain)
-	p.add(classMasked, fmt.Sprintf("redacted · %d bytes · #%s", len(plain), sum[:min(12, len(sum))]), "The value is not shown here; the same hash is the same value.")
+	p.flush()
+	p.class = classString
+	p.punct(":")
+	p.add("", " ", "")
+}
+
+const maskTitle = "The value is not shown here; the same hash is the same value."
+
+// masked shows the redacted form of a value, or where that has no marks, how
+// long the value is and its hash.
+func (p *printer) masked(n, mask *node, depth int) {
+	if mask != nil && mask.open == 0 && mask.raw[0] == '"' && marks().Match(mask.raw) {
+		p.marked(mask.raw, depth)
+		return
+	}
+	value := n.bytes()
+	var s string
+	if json.Unmarshal(value, &s) == nil && value[0] == '"' {
+		value = []byte(s)
+	}
+	sum := p.hash(value)
+	p.add(classMasked, fmt.Sprintf("redacted · %d bytes · #%s", len(value), sum[:min(8, len(sum))]), maskTitle)
+}
+
+// marks finds what redaction leaves in place of a secret.
+func marks() *regexp.Regexp { return regexp.MustCompile(`\[redacted:([0-9]+):([0-9a-f]+)\]`) }
+
+// marked writes a string of the redacted form with its marks as such.
+func (p *printer) marked(raw []byte, depth int) {
+	body, from := raw[1:len(raw)-1], 0
+	p.plain.WriteByte('"')
+	for _, at := range marks().FindAllSubmatchIndex(body, -1) {
+		p.body(body[from:at[0]], depth)
+		p.add(classMasked, fmt.Sprintf("redacted · %s bytes · #%s", body[at[2]:at[3]], body[at[4]:at[5]]), maskTitle)
+		from = at[1]
+	}
+	p.body(body[from:], depth)
+	p.plain.WriteByte('"')
+	p.flush()
 }
 
 // bytes writes a value without spaces.
@@ -209,7 +231,12 @@ func (n *node) bytes() []byte {
 // well and no line of them can pass for JSON of its own.
 func (p *printer) str(raw []byte, depth int) {
 	p.plain.WriteByte('"')
-	body := raw[1 : len(raw)-1]
+	p.body(raw[1:len(raw)-1], depth)
+	p.plain.WriteByte('"')
+	p.flush()
+}
+
+func (p *printer) body(body []byte, depth int) {
 	for i := 0; i < len(body); {
 		if body[i] == '\\' {
 			i += p.escaped(body[i:], depth, i+2 < len(body))
@@ -223,8 +250,6 @@ func (p *printer) str(raw []byte, depth int) {
 		}
 		i += size
 	}
-	p.plain.WriteByte('"')
-	p.flush()
 }
 
 // escaped writes the escape at the start of body and returns its length.

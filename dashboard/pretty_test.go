@@ -68,15 +68,26 @@ func TestVisible(t *testing.T) {
 func TestMaskedValuesAreLengthAndHash(t *testing.T) {
 	hash := func(b []byte) string { return "hash-of-" + string(b) }
 	got := flat(prettyMasked(
-		[]byte(`{"a":1,"list":["x","tok"],"nest":{"b":2},"password":"hunter2","same":"y"}`),
-		[]byte(`{"a":1,"list":["x","[redacted]"],"nest":"[redacted]","password":"[redacted]","same":"y"}`), hash))
-	for _, want := range []string{`"password": ‹redacted · 7 bytes · #hash-of-hunt›`, `‹redacted · 3 bytes · #hash-of-tok›`, `"nest": ‹redacted · 7 bytes`, `"same": "y"`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("lacks %s:\n%s", want, got)
-		}
+		[]byte(`{"a":1,"list":["x","see tok at [redacted:1:0]"],"nest":{"b":2},"password":"hunter2","ghp_key":{"x":"y"},"same":"[redacted:9:aa]"}`),
+		[]byte(`{"a":1,"list":["x","see [redacted:3:ab12] at [redacted:1:0]"],"nest":"[redacted:7:cd]","password":"[redacted]","[redacted:7:ef]":{"x":"y"},"same":"[redacted:9:aa]"}`), hash))
+	want := `{
+  "a": 1,
+  "list": [
+    "x",
+    "see ‹redacted · 3 bytes · #ab12› at ‹redacted · 1 bytes · #0›"
+  ],
+  "nest": "‹redacted · 7 bytes · #cd›",
+  "password": ‹redacted · 7 bytes · #hash-of-›,
+  "‹redacted · 7 bytes · #ef›": {
+    "x": "y"
+  },
+  "same": "[redacted:9:aa]"
+}`
+	if got != want {
+		t.Errorf("got %s\nwant %s", got, want)
 	}
-	// What the redacted form lacks is not shown either.
-	if got := flat(prettyMasked([]byte(`{"a":1}`), []byte(`{}`), hash)); !strings.Contains(got, "redacted · 1 bytes") {
+	// What the redacted form has no place for is not shown either.
+	if got := flat(prettyMasked([]byte(`{"a":"secret"}`), []byte(`{}`), hash)); strings.Contains(got, `"secret"`) || !strings.Contains(got, "redacted · 14 bytes") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sallyport/action"
+	"sallyport/dashboard"
 	"sallyport/internal/token"
 )
 
@@ -193,6 +194,20 @@ func TestForeignOriginsAndHosts(t *testing.T) {
 	for _, host := range []string{"evil.test", "evil.test:8787", "127.0.0.1:8787", "gate.test.evil.test", ""} {
 		h.problem(403, "foreign_host", h.owner, "GET", "/api/v1/me", "", "Host", host)
 		h.problem(403, "foreign_host", "", "GET", "/login", "", "Host", host)
+	}
+}
+
+// A gateway on this machine answers to all of its names, and sends browsers to
+// the one that sign-ins are for. The fragment of a link follows.
+func TestNamesOfThisMachine(t *testing.T) {
+	h := newHouse(t, func(c *dashboard.Config) { c.PublicURL = "http://127.0.0.1:8787" })
+	h.want(200, h.owner, "GET", "/api/v1/me", "", "Host", "localhost:8787")
+	h.want(200, h.owner, "GET", "/api/v1/me", "", "Host", "[::1]:8787")
+	h.problem(403, "foreign_host", h.owner, "GET", "/api/v1/me", "", "Host", "localhost:9999")
+	h.problem(403, "foreign_host", h.owner, "GET", "/api/v1/me", "", "Host", "localhost.evil.test:8787")
+	r := h.want(303, "", "GET", "/login?next=%2Factivity", "", "Host", "localhost:8787")
+	if to := r.Header.Get("Location"); to != "http://127.0.0.1:8787/login?next=%2Factivity" {
+		t.Errorf("sent to %s", to)
 	}
 }
 
