@@ -70,7 +70,7 @@ func (p *pages) funcs() template.FuncMap {
 		"pretty":  func(raw raw) []Segment { return pretty(raw) },
 		"utc":     utc,
 		"iso":     iso,
-		"short":   func(id string) string { return id[:min(len(id), 12)] },
+		"short":   short,
 		"status":  statusWords,
 		"join":    strings.Join,
 	}
@@ -169,6 +169,14 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	_, _ = w.Write(b) // a browser that left needs no script
+}
+
+// short is the end of an id: the beginnings are times, and alike.
+func short(id string) string {
+	if len(id) <= 12 {
+		return plain(id)
+	}
+	return "…" + plain(id[len(id)-8:])
 }
 
 // utc writes a time for people, iso for their browsers.

@@ -55,7 +55,7 @@
   }
 
   function tick() {
-    for (const t of $$("time[datetime]")) {
+    for (const t of $$("time[datetime]:not([data-exact])")) {
       const then = Date.parse(t.dateTime);
       if (then) t.textContent = ago(then);
     }
