@@ -91,7 +91,7 @@ func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) 
 func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow) (action.Begun, error) {
 	args := insertArgs(d, r)
 	err := db.write.enqueue(ctx, &job{row: r.ID, single: true, run: func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.StmtContext(ctx, db.stmts.insert).ExecContext(ctx, args...)
+		_, err := execute(ctx, tx, db.stmts.insert, args...)
 		return err
 	}})
 	if err != nil {
@@ -133,8 +133,8 @@ func (db *DB) begin(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocati
 func (db *DB) check(ctx context.Context, tx bun.Tx, d *action.Draft, now time.Time) (checked, error) {
 	var c checked
 	var revoked, expires stamp
-	err := tx.StmtContext(ctx, db.stmts.check).QueryRowContext(
-		ctx, d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
+	err := queryRow(
+		ctx, tx, db.stmts.check, d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
 		at(now), d.IdempotencyKey, d.Joins, d.Status == action.StatusPending, at(d.DeniedSince).or(epoch),
 	).Scan(&revoked, &expires, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.pending)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -191,7 +191,7 @@ func keyReused(id string) error {
 // this row from now on: a later repeat with that key must not run anew.
 func (db *DB) joined(ctx context.Context, tx bun.Tx, d *action.Draft, row *invocationRow, keyed bool, now time.Time) error {
 	if row.Status == string(action.StatusPending) {
-		if _, err := tx.NewRaw(seenSQL, at(now), bun.In([]string{row.ID}), at(now)).Exec(ctx); err != nil {
+		if _, err := tx.NewRaw(seenSQL, at(now), bun.List([]string{row.ID}), at(now)).Exec(ctx); err != nil {
 			return fmt.Errorf("joining invocation %s: %w", row.ID, err)
 		}
 	}
@@ -220,7 +220,7 @@ func (db *DB) hold(ctx context.Context, tx bun.Tx, d *action.Draft, c checked, r
 }
 
 func (db *DB) insert(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocationRow) error {
-	if _, err := tx.StmtContext(ctx, db.stmts.insert).ExecContext(ctx, insertArgs(d, r)...); err != nil {
+	if _, err := execute(ctx, tx, db.stmts.insert, insertArgs(d, r)...); err != nil {
 		return fmt.Errorf("writing invocation %s: %w", d.ID, err)
 	}
 	if d.Joins && d.IdempotencyKey != "" {

@@ -25,7 +25,7 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 	args := finishArgs(f)
 	begun, known := db.running.take(f.Organization, f.ID)
 	err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
-		res, err := tx.StmtContext(ctx, db.stmts.finish).ExecContext(ctx, args...)
+		res, err := execute(ctx, tx, db.stmts.finish, args...)
 		if err != nil {
 			return fmt.Errorf("finishing invocation %s: %w", f.ID, err)
 		}

@@ -26,7 +26,7 @@ WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivere
 func (db *DB) Seen(ctx context.Context, ids []string, now time.Time) error {
 	for some := range slices.Chunk(ids, chunk) {
 		err := db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
-			_, err := tx.NewRaw(seenSQL, at(now), bun.In(some), at(now)).Exec(ctx)
+			_, err := tx.NewRaw(seenSQL, at(now), bun.List(some), at(now)).Exec(ctx)
 			return err
 		}})
 		if err != nil {
@@ -48,7 +48,7 @@ func (db *DB) Answered(ctx context.Context, organization, id string) error {
 // Delivered implements [action.Keeper].
 func (db *DB) Delivered(ctx context.Context, organization, id string, now time.Time) error {
 	return db.write.enqueue(ctx, &job{row: id, single: true, run: func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.StmtContext(ctx, db.stmts.delivered).ExecContext(ctx, at(now), organization, id)
+		_, err := execute(ctx, tx, db.stmts.delivered, at(now), organization, id)
 		return err
 	}})
 }
@@ -61,7 +61,7 @@ func (db *DB) Settled(ctx context.Context, ids []string) ([]action.Invocation, e
 	var settled []action.Invocation
 	for some := range slices.Chunk(ids, chunk) {
 		list, err := db.list(ctx, db.read.NewSelect().Model((*invocationRow)(nil)).
-			Where("id IN (?)", bun.In(some)).Where("status <> 'pending'"))
+			Where("id IN (?)", bun.List(some)).Where("status <> 'pending'"))
 		if err != nil {
 			return nil, fmt.Errorf("looking for settled invocations: %w", err)
 		}

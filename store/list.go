@@ -75,11 +75,11 @@ func (f Filter) match(q *bun.SelectQuery) *bun.SelectQuery {
 	case len(f.Statuses) > 0 && f.Session != "":
 		// As an expression, so that the index of sessions is taken and not
 		// that of statuses, which is long.
-		q = q.Where("session_id = ?", f.Session).Where("status || '' IN (?)", bun.In(f.Statuses))
+		q = q.Where("session_id = ?", f.Session).Where("status || '' IN (?)", bun.List(f.Statuses))
 	case f.Session != "":
 		q = q.Where("session_id = ?", f.Session)
 	case len(f.Statuses) > 0:
-		q = q.Where("status IN (?)", bun.In(f.Statuses))
+		q = q.Where("status IN (?)", bun.List(f.Statuses))
 	}
 	if f.Source != "" {
 		q = q.Where("source_id = ?", f.Source)

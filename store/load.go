@@ -20,7 +20,7 @@ func (db *DB) Load(ctx context.Context, organization, id string) (action.Record,
 	}
 	// Without the end of ctx: the driver starts a goroutine to watch it, which
 	// costs more than this look-up.
-	row, err := loadRow(context.WithoutCancel(ctx), db.stmts.load, organization, id)
+	row, err := loadRow(db.stmts.load.QueryRowContext(context.WithoutCancel(ctx), organization, id), id)
 	if err != nil {
 		return action.Record{}, err
 	}
@@ -35,12 +35,12 @@ func (db *DB) Invocation(ctx context.Context, organization, id string) (action.I
 
 // inTx reads one row within the transaction.
 func (db *DB) inTx(ctx context.Context, tx bun.Tx, organization, id string) (*invocationRow, error) {
-	return loadRow(ctx, tx.StmtContext(ctx, db.stmts.one), organization, id)
+	return loadRow(queryRow(ctx, tx, db.stmts.one, organization, id), id)
 }
 
-func loadRow(ctx context.Context, stmt *sql.Stmt, organization, id string) (*invocationRow, error) {
+func loadRow(found *sql.Row, id string) (*invocationRow, error) {
 	r := &invocationRow{}
-	err := stmt.QueryRowContext(ctx, organization, id).Scan(r.fields()...)
+	err := found.Scan(r.fields()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, notFound(id)
 	}

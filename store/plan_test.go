@@ -44,7 +44,7 @@ func TestHotQueriesUseTheirIndex(t *testing.T) {
 		{"finish", finishSQL, []string{"USING INDEX sqlite_autoindex_invocations_1 (id=?)"}},
 		{"delivered", deliveredSQL, []string{"USING INDEX sqlite_autoindex_invocations_1 (id=?)"}},
 		{"claim", strings.ReplaceAll(claimSQL, "RETURNING ?", "RETURNING id"), []string{"USING INDEX sqlite_autoindex_invocations_1 (id=?)"}},
-		{"seen", db.read.NewRaw(seenSQL, "t", bun.In([]string{"a", "b"}), "t").String(), []string{"USING INDEX sqlite_autoindex_invocations_1 (id=?)"}},
+		{"seen", db.read.NewRaw(seenSQL, "t", bun.List([]string{"a", "b"}), "t").String(), []string{"USING INDEX sqlite_autoindex_invocations_1 (id=?)"}},
 		{"policy", overridesSQL, []string{"SEARCH p USING PRIMARY KEY (organization_id=?)"}},
 		{"events", "SELECT * FROM invocation_events WHERE organization_id = 'o' AND invocation_id = 'i' ORDER BY at, id", []string{"invocation_events_list (organization_id=? AND invocation_id=?)"}},
 		{"list", list(Filter{}), []string{"invocations_list (organization_id=? AND (created_at,id)<(?,?))"}},

@@ -107,6 +107,7 @@ func TestTerminalRowsDoNotChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer rows.Close()
 	var columns []string
 	for rows.Next() {
 		var c string
@@ -118,7 +119,6 @@ func TestTerminalRowsDoNotChange(t *testing.T) {
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
-	rows.Close()
 	if len(columns) < 30 {
 		t.Fatalf("columns: %v", columns)
 	}

@@ -51,3 +51,13 @@ func (s *statements) close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// execute runs a prepared statement in the transaction.
+func execute(ctx context.Context, tx bun.Tx, stmt *sql.Stmt, args ...any) (sql.Result, error) {
+	return tx.StmtContext(ctx, stmt).ExecContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes its part of it
+}
+
+// queryRow reads one row with a prepared statement in the transaction.
+func queryRow(ctx context.Context, tx bun.Tx, stmt *sql.Stmt, args ...any) *sql.Row {
+	return tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes its part of it
+}

@@ -299,16 +299,16 @@ func (w *writer) run(ctx context.Context, tx bun.Tx, j *job, guarded bool) error
 	if !guarded {
 		return safely(ctx, tx, j.run)
 	}
-	if _, err := tx.StmtContext(ctx, w.savepoint).ExecContext(ctx); err != nil {
+	if _, err := execute(ctx, tx, w.savepoint); err != nil {
 		return err
 	}
 	err := safely(ctx, tx, j.run)
 	if err != nil && !poisons(err) {
-		if _, back := tx.StmtContext(ctx, w.rollback).ExecContext(ctx); back != nil {
+		if _, back := execute(ctx, tx, w.rollback); back != nil {
 			return errors.Join(err, back)
 		}
 	}
-	if _, off := tx.StmtContext(ctx, w.release).ExecContext(ctx); off != nil {
+	if _, off := execute(ctx, tx, w.release); off != nil {
 		return errors.Join(err, off)
 	}
 	return err

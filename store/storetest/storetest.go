@@ -82,7 +82,7 @@ func (h *house) ok(err error) {
 }
 
 // refused checks an error's kind and code, and that it tells what to do.
-func (h *house) refused(err error, kind error, code string) *action.Error {
+func (h *house) refused(err error, kind error, code string) action.Error {
 	h.Helper()
 	var e *action.Error
 	if !errors.As(err, &e) || !errors.Is(err, kind) || e.Code != code {
@@ -91,7 +91,7 @@ func (h *house) refused(err error, kind error, code string) *action.Error {
 	if e.Message == "" || !strings.HasSuffix(e.Message, ".") {
 		h.Errorf("the message %q is not a sentence", e.Message)
 	}
-	return e
+	return *e
 }
 
 func (h *house) equal(got, want any, what string) {
