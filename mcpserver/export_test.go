@@ -1,5 +1,7 @@
 package mcpserver
 
+import "net/http/httptest"
+
 // What the fuzz tests and the tests of the pool look at.
 
 // ParseEnvelope takes a message apart.
@@ -64,4 +66,16 @@ func (s *Server) Sessions() int {
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
 	return len(s.sessions.all)
+}
+
+// SourceProgress returns what a client is sent for a notification of a source,
+// after hold progress or without.
+func SourceProgress(params []byte, held bool) string {
+	w := httptest.NewRecorder()
+	p := &progress{token: []byte("1"), reply: newReply(w)}
+	if held {
+		p.told = 3
+	}
+	_ = p.source(params)
+	return w.Body.String()
 }

@@ -3,6 +3,8 @@ package mcpserver_test
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -124,4 +126,59 @@ func FuzzHeaderValue(f *testing.F) {
 	f.Add("=?base64??=")
 	f.Add("=?base64?=")
 	f.Fuzz(func(t *testing.T, v string) { mcpserver.HeaderValue(v) })
+}
+
+// Whatever a source reports, the client gets one whole event or none.
+func FuzzProgress(f *testing.F) {
+	for _, s := range append(seeds, `{"progress":0,"total":1e400}`, `{"progress":-5.5}`, `{"progress":"x","total":3}`, `{"progressToken":7,"progress":1,"a\u0022":"\n"}`) {
+		f.Add([]byte(s), true)
+		f.Add([]byte(s), false)
+	}
+	f.Fuzz(func(t *testing.T, params []byte, held bool) {
+		got := mcpserver.SourceProgress(params, held)
+		if got == "" {
+			return
+		}
+		var data []byte
+		for line := range strings.Lines(got) {
+			if text, ok := strings.CutPrefix(line, "data: "); ok {
+				data = append(data, text...)
+			}
+		}
+		var event struct {
+			Params struct{ ProgressToken int }
+		}
+		if err := json.Unmarshal(data, &event); err != nil || event.Params.ProgressToken != 1 {
+			t.Fatalf("%q became %q: %v", params, got, err)
+		}
+	})
+}
+
+// Whatever is posted, the answer is JSON or a refusal, and nothing breaks.
+func FuzzServe(f *testing.F) {
+	s := newServer(f, newGate(read()), &hints{}, nil)
+	session := begin(f, s, "token-a")
+	for _, body := range append(seeds, callBody(1, "read", `,"arguments":"{}","_meta":{"progressToken":"x"}`),
+		callBody(1, "invocation_wait", `,"arguments":{"invocation_id":"a","timeout_seconds":0}`),
+		callBody(1, "read", `,"_meta":{`+clientMeta+`}`), `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"YWZ0ZXI6eA"}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"x"}}`) {
+		f.Add([]byte(body), false)
+		f.Add([]byte(body), true)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, modern bool) {
+		if bytes.Contains(body, []byte("listen")) {
+			return // it lasts
+		}
+		r := rpc("token-a", session, string(body))
+		if modern {
+			_, method, _, _ := mcpserver.ParseEnvelope(body)
+			r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+			r.Header.Set("Mcp-Method", method)
+			r.Header.Set("Mcp-Name", "read")
+		}
+		w := serve(s, r)
+		if w.Code >= 500 || w.Code == http.StatusOK && w.Header().Get("Content-Type") == "application/json" && !json.Valid(w.Body.Bytes()) && utf8.Valid(body) {
+			t.Fatalf("%q is answered %d %s", body, w.Code, w.Body)
+		}
+	})
 }

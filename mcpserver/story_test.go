@@ -614,6 +614,9 @@ func TestEdge(t *testing.T) {
 	if w := serve(s, r); w.Code != 403 {
 		t.Error("two origins:", w.Code)
 	}
+	if w := serve(s, rpc("token-a", "", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"initialize\"}")); w.Code != 400 || !strings.Contains(w.Body.String(), "-32700") {
+		t.Error("a body that is no UTF-8:", w.Code, w.Body)
+	}
 	if w := serve(s, rpc("token-expired", "", "{}")); w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" {
 		t.Error("an expired session:", w.Code)
 	}
