@@ -88,21 +88,16 @@ func unusable(message string, cause error) error {
 type authorizer struct {
 	source *Source
 	fixed  *credential // nil: read for each request
-	watch  func(*http.Response, error)
+	watch  *sight      // nil: nobody watches
 }
 
 func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
-	cred := a.fixed
-	if cred == nil {
-		read, err := a.source.credential(r.Context())
-		if err != nil {
-			if r.Body != nil {
-				err = errors.Join(err, r.Body.Close())
-			}
-			a.saw(nil, err)
-			return nil, err
+	cred, err := a.ready(r.Context())
+	if err != nil {
+		if r.Body != nil {
+			err = errors.Join(err, r.Body.Close())
 		}
-		cred = &read
+		return nil, err
 	}
 	r = r.Clone(r.Context())
 	r.Header.Set("User-Agent", "sallyport/"+a.source.cfg.Version)
@@ -110,22 +105,31 @@ func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set(a.source.cfg.Header, cred.value)
 	}
 	resp, err := a.source.http.Transport.RoundTrip(r)
-	a.saw(resp, err)
+	a.watch.look(resp, err)
 	if err == nil {
 		resp.Body = guard.LimitBody(resp.Body, a.source.cfg.MaxAnswer)
 	}
 	return resp, err
 }
 
-func (a *authorizer) saw(resp *http.Response, err error) {
-	if a.watch != nil {
-		a.watch(resp, err)
+// ready returns the credential for a request that may be sent.
+func (a *authorizer) ready(ctx context.Context) (*credential, error) {
+	if err := a.watch.over(); err != nil {
+		return nil, err
 	}
+	if a.fixed != nil {
+		return a.fixed, nil
+	}
+	cred, err := a.source.credential(ctx)
+	if err != nil {
+		a.watch.look(nil, err)
+	}
+	return &cred, err
 }
 
 // client returns the HTTP client that uses the credential, nil: whatever it
 // is at each request.
-func (s *Source) client(cred *credential, watch func(*http.Response, error)) *http.Client {
+func (s *Source) client(cred *credential, watch *sight) *http.Client {
 	return &http.Client{
 		Transport:     &authorizer{source: s, fixed: cred, watch: watch},
 		CheckRedirect: s.http.CheckRedirect,

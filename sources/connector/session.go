@@ -127,44 +127,68 @@ func (s *Source) connect(a *attempt) {
 // shake makes the handshake: server/discover, and initialize where that is
 // not known.
 func (s *Source) shake(ctx context.Context, era string) (ses *session, err error) {
-	var seen sight
+	seen := &sight{expired: ctx.Err}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the handshake panicked: %v", p)
 		}
 		if err != nil {
-			err = s.handshakeFault(ctx, &seen, err)
+			err = s.handshakeFault(ctx, seen, err)
 		}
 	}()
 	client := mcp.NewClient(&mcp.Implementation{Name: "sallyport", Version: s.cfg.Version}, &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{}, Logger: slog.New(slog.DiscardHandler),
 	})
 	sdk, err := client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: s.url.String(), HTTPClient: s.client(nil, seen.look), DisableStandaloneSSE: true, MaxRetries: -1,
+		Endpoint: s.url.String(), HTTPClient: s.client(nil, seen), DisableStandaloneSSE: true, MaxRetries: -1,
 	}, &mcp.ClientSessionOptions{ProtocolVersion: era})
 	if err != nil {
 		return nil, err
 	}
+	seen.done()
 	version := sdk.InitializeResult().ProtocolVersion
 	return &session{sdk: sdk, id: sdk.ID(), version: version, stateless: version >= stateless}, nil
 }
 
 // sight is what was seen on the wire of a handshake, whose errors do not
-// always tell.
+// always tell. It also ends a handshake that is out of time: the SDK would go
+// on to tell the server so, which may take as long again.
 type sight struct {
 	mu      sync.Mutex
+	expired func() error // nil: the handshake is done
 	status  int
 	content string
 	err     error
 }
 
 func (s *sight) look(resp *http.Response, err error) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
 	if resp != nil {
 		s.status, s.content = resp.StatusCode, resp.Header.Get("Content-Type")
 	}
+}
+
+func (s *sight) over() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.expired == nil {
+		return nil
+	}
+	return s.expired()
+}
+
+func (s *sight) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expired = nil
 }
 
 // handshakeFault says what is wrong when no session came about. Nothing was

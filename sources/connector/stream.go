@@ -43,7 +43,7 @@ func (x *exchange) stream(ctx context.Context, resp *http.Response) (answer, err
 		if resumes == maxResumes {
 			return a, broken("The server closed its stream again and again before it had answered.")
 		}
-		if resp, err = x.resume(ctx, &last); err != nil {
+		if resp, err = x.resume(ctx, &last); err != nil { //nolint:bodyclose // events closes it, or drain
 			return a, err
 		}
 	}
