@@ -19,12 +19,12 @@ import (
 //	?1 organization, ?2 session, ?3 source, ?4 action, ?5 params hash,
 //	?6 now, ?7 idempotency key, ?8 joins, ?9 pending, ?10 denied since
 const checkSQL = `SELECT s.revoked_at, s.expires_at, o.policy_version,
-  CASE WHEN ?8 AND ?7 <> '' THEN (SELECT k.invocation_id FROM idempotency_keys k
+  CASE WHEN ?8 = 1 AND ?7 <> '' THEN (SELECT k.invocation_id FROM idempotency_keys k
     WHERE k.organization_id = ?1 AND k.session_id = ?2 AND k.source_id = ?3 AND k.action = ?4 AND k.key = ?7) END,
-  CASE WHEN ?8 THEN (` + openSQL + `) END,
-  CASE WHEN ?8 THEN (` + undeliveredSQL + `) END,
-  CASE WHEN ?9 THEN (` + refusedSQL + `) END,
-  CASE WHEN ?9 THEN (` + pendingSQL + `) END
+  CASE WHEN ?8 = 1 THEN (` + openSQL + `) END,
+  CASE WHEN ?8 = 1 THEN (` + undeliveredSQL + `) END,
+  CASE WHEN ?9 = 1 THEN (` + refusedSQL + `) END,
+  CASE WHEN ?9 = 1 THEN (` + pendingSQL + `) END
 FROM sessions s JOIN organizations o ON o.id = s.organization_id
 WHERE s.organization_id = ?1 AND s.id = ?2`
 
@@ -135,7 +135,7 @@ func (db *DB) check(ctx context.Context, tx bun.Tx, d *action.Draft, now time.Ti
 	var revoked, expires stamp
 	err := queryRow(
 		ctx, tx, db.stmts.check, d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
-		at(now), d.IdempotencyKey, d.Joins, d.Status == action.StatusPending, at(d.DeniedSince).or(epoch),
+		at(now), d.IdempotencyKey, flag(d.Joins), flag(d.Status == action.StatusPending), at(d.DeniedSince).or(epoch),
 	).Scan(&revoked, &expires, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.pending)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, action.Errorf(action.ErrUnauthenticated, "session_unknown", "There is no such session; ask for a new session token.")
@@ -229,9 +229,18 @@ func (db *DB) insert(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocat
 	return nil
 }
 
+// flag is a truth as the rows of invocations keep it: their partial indexes
+// compare numbers, which every database can.
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 func insertArgs(d *action.Draft, r *invocationRow) []any {
 	return []any{
-		r.ID, r.Organization, r.Session, r.Status, d.Joins, d.Unattended, r.CreatedAt, r.ExpiresAt, r.StartedAt,
+		r.ID, r.Organization, r.Session, r.Status, flag(d.Joins), flag(d.Unattended), r.CreatedAt, r.ExpiresAt, r.StartedAt,
 		at(d.LeaseUntil), r.CompletedAt, r.PolicyVersion, r.Source, r.Action, r.ParamsHash, r.ToolHash, r.Revision, r.Risk, r.Mode,
 		r.ModeSource, r.Executor, r.DeniedReason, r.SourceName, r.DeniedNote, r.Decision, r.Params, r.SealedParams,
 	}
