@@ -25,6 +25,17 @@ type caller struct {
 	arguments json.RawMessage
 	key       string // of idempotency
 	streams   bool   // takes event streams
+
+	over func() // ends the call's being in flight; nil before it is
+}
+
+// answer sends the answer. Before that the call is no longer in flight, so
+// that a client that has its answer may use the id again at once.
+func (c *caller) answer(a *reply, m message) error {
+	if c.over != nil {
+		c.over()
+	}
+	return c.exchange.answer(a, m)
 }
 
 // callTool begins to answer tools/call; the rest does not need the body.
@@ -144,7 +155,8 @@ func (s *Server) serve(c *caller) {
 			c.fail(wrongEnvelope("A request with this id is in flight already."))
 			return
 		}
-		defer c.mcp.unregister(id)
+		c.over = func() { c.mcp.unregister(id, c.call) }
+		defer c.over()
 	}
 	if !s.calls.add(c.call) {
 		_ = c.answer(c.reply, failText("%s", drainingText)) // a client that left needs no answer

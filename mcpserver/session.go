@@ -47,9 +47,13 @@ func (s *session) register(id string, c *call) bool {
 	return true
 }
 
-func (s *session) unregister(id string) {
+// unregister forgets a call; its id may be another's by now.
+func (s *session) unregister(id string, c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.calls[id] != c {
+		return
+	}
 	delete(s.calls, id)
 	if len(s.calls) == 0 {
 		s.calls = nil // most sessions rest most of the time

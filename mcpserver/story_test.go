@@ -695,3 +695,31 @@ func TestDrainEndsSubscriptions(t *testing.T) {
 		t.Error("the stream goes on")
 	}
 }
+
+// eager is a client that uses an id again as soon as it has its answer.
+type eager struct {
+	*httptest.ResponseRecorder
+	again func()
+}
+
+func (w *eager) Write(b []byte) (int, error) {
+	if again := w.again; again != nil {
+		w.again = nil
+		again()
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+func TestAnIdIsFreeWithItsAnswer(t *testing.T) {
+	g := newGate(world()...)
+	s := newServer(t, g, &hints{}, nil)
+	id := begin(t, s, "token-a")
+	var second *httptest.ResponseRecorder
+	w := &eager{ResponseRecorder: httptest.NewRecorder(), again: func() {
+		second = serve(s, rpc("token-a", id, callBody(7, "read", "")))
+	}}
+	s.ServeHTTP(w, rpc("token-a", id, callBody(7, "read", "")))
+	if second == nil || strings.Contains(second.Body.String(), "-32600") {
+		t.Errorf("the second call was answered %v", second.Body)
+	}
+}

@@ -223,11 +223,11 @@ func (g *gateway) addServer(group *run.Group) {
 		}
 		ctx, stop := context.WithTimeout(context.Background(), within)
 		defer stop()
-		if err := g.gate.Drain(ctx); err != nil {
-			g.log.Warn("some calls did not end in time; their outcome is unknown", "error", err)
-		}
 		if err := g.mcp.Drain(ctx); err != nil {
 			g.log.Warn("some callers could not be answered in time", "error", err)
+		}
+		if err := g.gate.Drain(ctx); err != nil {
+			g.log.Warn("some calls did not end in time; their outcome is unknown", "error", err)
 		}
 		g.page.Close()
 		end() // event streams
