@@ -102,8 +102,9 @@ func (c *Catalog) List(ctx context.Context, organization string) ([]*action.Acti
 	return v.actions, v.version, nil
 }
 
-// Resolve returns the action that agents see under a name of a tool, or
-// ErrNotFound. It waits as List does when the name is not known yet.
+// Resolve returns the action that agents see under a name of a tool. It waits
+// as List does when the name is not known yet. ErrNotFound means that no
+// source has it, ErrUnavailable that the one which may have it never answered.
 func (c *Catalog) Resolve(ctx context.Context, organization, tool string) (*action.Action, error) {
 	if a := c.tenant(organization).view.Load().tools[tool]; a != nil {
 		return a, nil
@@ -113,6 +114,9 @@ func (c *Catalog) Resolve(ctx context.Context, organization, tool string) (*acti
 	}
 	if a := c.tenant(organization).view.Load().tools[tool]; a != nil {
 		return a, nil
+	}
+	if err := c.tenant(organization).unheard(tool); err != nil {
+		return nil, err
 	}
 	return nil, &action.Error{
 		Kind: action.ErrNotFound, Code: "tool_not_found",

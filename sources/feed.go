@@ -76,9 +76,17 @@ func (f *feed) dueLocked() *flight {
 	return f.startLocked()
 }
 
-// awaitedLocked reports whether List still waits for a refresh.
+// awaitedLocked reports whether List would wait for a refresh, one that is due
+// and that nobody started yet included.
 func (f *feed) awaitedLocked() bool {
-	return f.flight != nil && !f.goodLocked() && f.tenant.Now().Sub(f.flight.started) < f.tenant.Patience
+	now := f.tenant.Now()
+	switch {
+	case f.source == nil || f.goodLocked():
+		return false
+	case f.flight == nil:
+		return !now.Before(f.retry)
+	}
+	return now.Sub(f.flight.started) < f.tenant.Patience
 }
 
 // startLocked starts a refresh. It has its own time limit and no caller.

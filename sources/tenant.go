@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -143,6 +144,25 @@ func (t *tenant) feed(source string) (*feed, error) {
 		}
 	}
 	return nil, action.Errorf(action.ErrNotFound, "source_not_found", "There is no source %s.", show(source))
+}
+
+// unheard returns ErrUnavailable when the tool may be one of a source that has
+// never answered.
+func (t *tenant) unheard(tool string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.feeds {
+		slug := f.connector.Slug
+		if !f.asked.IsZero() || slug != "" && !strings.HasPrefix(tool, slug+"_") {
+			continue
+		}
+		return &action.Error{
+			Kind: action.ErrUnavailable, Code: "source_unheard",
+			Message: fmt.Sprintf("The connector %s has not told its tools yet; try again in a few seconds.", show(f.connector.Name)),
+			Err:     f.err,
+		}
+	}
+	return nil
 }
 
 // settle starts what is due and waits for it, each no longer than the
