@@ -79,39 +79,43 @@ func gather(causes []*jsonschema.ValidationError) []problem {
 // all that they want when each wants something else in its place, and
 // otherwise what the form wants that comes closest.
 func choice(err *jsonschema.ValidationError) []problem {
-	here := len(err.InstanceLocation)
+	var types kind.Type
 	var wants []string
 	var best []problem
 	for _, cause := range err.Causes {
-		if text, ok := simple(cause, here); ok {
-			if !slices.Contains(wants, text) {
-				wants = append(wants, text)
+		switch k := whole(cause, len(err.InstanceLocation)).(type) {
+		case *kind.Type:
+			types.Got, types.Want = k.Got, append(types.Want, k.Want...)
+		case *kind.Enum, *kind.Const, *kind.Pattern:
+			wants = append(wants, rule(k))
+		default:
+			if list := problems(cause); best == nil || len(list) < len(best) {
+				best = list
 			}
-			continue
-		}
-		if list := problems(cause); best == nil || len(list) < len(best) {
-			best = list
 		}
 	}
 	if len(best) > 0 {
 		return best
 	}
-	return []problem{value(err, strings.Join(wants, ", or "))}
+	if len(types.Want) > 0 {
+		slices.Sort(types.Want)
+		types.Want = slices.Compact(types.Want)
+		wants = append(wants, rule(&types))
+	}
+	slices.Sort(wants)
+	return []problem{value(err, strings.Join(slices.Compact(wants), ", or "))}
 }
 
-// simple returns what a form wants when it refuses the value as a whole.
-func simple(err *jsonschema.ValidationError, here int) (string, bool) {
+// whole returns why a form refuses a value as a whole, or nil when it is
+// about something inside of it.
+func whole(err *jsonschema.ValidationError, here int) jsonschema.ErrorKind {
 	for len(err.Causes) == 1 {
 		err = err.Causes[0]
 	}
 	if len(err.Causes) > 0 || len(err.InstanceLocation) != here {
-		return "", false
+		return nil
 	}
-	switch k := err.ErrorKind.(type) {
-	case *kind.Type, *kind.Enum, *kind.Const, *kind.Pattern:
-		return rule(k), true
-	}
-	return "", false
+	return err.ErrorKind
 }
 
 func missing(err *jsonschema.ValidationError, names []string, because string) []problem {

@@ -494,4 +494,3 @@ func TestCloseWaits(t *testing.T) {
 	_, err := s.Call(t.Context(), "tool", nil, ignore)
 	wantFault(t, err, action.ErrUnavailable, sources.FaultConfig)
 }
-
