@@ -91,14 +91,20 @@ func (c *Catalog) Invalidate(organization string) {
 // the background.
 func (c *Catalog) List(ctx context.Context, organization string) ([]*action.Action, string, error) {
 	t := c.tenant(organization)
-	if v := t.current(); v != nil {
-		return v.actions, v.version, nil
+	v := t.current()
+	if v == nil {
+		if err := t.load(ctx, false); err != nil {
+			return nil, "", err
+		}
+		t.settle(ctx)
+		v = t.view.Load()
 	}
-	if err := t.load(ctx, false); err != nil {
-		return nil, "", err
+	// Whoever builds the next view looks at shown after he has put it in
+	// place: so either it is seen here, or its coming is told.
+	for !v.shown.Load() {
+		v.shown.Store(true)
+		v = t.view.Load()
 	}
-	t.settle(ctx)
-	v := t.view.Load()
 	return v.actions, v.version, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"sallyport/action"
 )
@@ -20,17 +21,18 @@ type view struct {
 	tools   map[string]*action.Action // by the name that agents see
 	made    map[*action.Action]*tool  // from which tool each was made
 	version string
+	shown   atomic.Bool // somebody was given the list
 }
 
-// rebuildLocked builds the view again and reports whether it differs from one
-// that was seen before.
+// rebuildLocked builds the view again and reports whether somebody has a list
+// that is not so any more.
 func (t *tenant) rebuildLocked() (changed bool) {
 	before := t.view.Load()
 	next := t.buildLocked(before)
 	if next.version != before.version {
 		t.view.Store(next)
 	}
-	return before.version != "" && next.version != before.version
+	return next.version != before.version && before.shown.Load()
 }
 
 func (t *tenant) buildLocked(before *view) *view {
