@@ -70,7 +70,7 @@ func (s *Server) invocationRoutes() {
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/invocations/{id}/params", tag: "invocations", summary: "Read what a held call would run with",
-		doc: "All of it, with nothing redacted while it is held. The reading is logged.",
+		doc: "All of it, with nothing redacted while it is held. The reading is recorded.",
 	}, func(ctx context.Context, p *Principal, in *ByID) (*body[FullParams], error) {
 		params, err := s.fullParams(ctx, p, in.ID)
 		return bodyOf(params), err
@@ -152,7 +152,11 @@ func (s *Server) fullParams(ctx context.Context, p *Principal, id string) (FullP
 	if err != nil {
 		return FullParams{}, err
 	}
-	s.log.InfoContext(ctx, "params of a held call read in full", "invocation", id, "by", p.By(), "full", full)
+	if full {
+		if err := s.Revealed(ctx, p.Organization, id, p.By()); err != nil {
+			return FullParams{}, err
+		}
+	}
 	return FullParams{Params: params, Full: full, ParamsHash: inv.ParamsHash, ToolHash: inv.ToolHash}, nil
 }
 

@@ -71,6 +71,7 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 		Gate: h.gate, Catalog: catalog{}, Decider: decider{}, Hints: h.hints, Sessions: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m,
 		Overrides: h.m, Invocations: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer,
 		SealSecret: func(_, _ string, v []byte) ([]byte, error) { return append([]byte("sealed:"), v...), nil },
+		Revealed:   h.m.reveal,
 		Hash:       func(v []byte) string { return hexOf(token.HashSecret(string(v))) },
 		PublicURL:  public, Now: h.clock.now, Log: slog.New(slog.NewTextHandler(h.log, nil)),
 	}

@@ -29,6 +29,14 @@ type memory struct {
 	links       map[string]dashboard.LoginLink
 	logins      map[string]action.Login // by hash of the cookie
 	loginKeys   map[string]string
+	revealed    []string // "invocation to user"
+}
+
+func (m *memory) reveal(_ context.Context, _, invocation, by string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.revealed = append(m.revealed, invocation+" to "+by)
+	return nil
 }
 
 func newMemory(now func() time.Time) *memory {

@@ -13,6 +13,10 @@ import (
 // after its invocation had been given up.
 const EventLateOutcome = "late_outcome"
 
+// EventRevealed is the kind of an event that tells that a person read the full
+// params of a held call.
+const EventRevealed = "params_revealed"
+
 // Event is something that happened to an invocation beside its status. Events
 // are only ever appended.
 type Event struct {

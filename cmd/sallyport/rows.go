@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"sallyport/action"
 	"sallyport/dashboard"
@@ -45,6 +46,13 @@ func (r overrideRows) DeleteOverride(ctx context.Context, organization, automati
 func (r overrideRows) ListOverrides(ctx context.Context, organization string) ([]action.Override, error) {
 	list, _, err := r.Overrides(ctx, organization)
 	return list, err
+}
+
+// revealed writes down that somebody read the full params of a held call.
+func (g *gateway) revealed(ctx context.Context, organization, invocation, by string) error {
+	return g.db.AppendEvent(ctx, store.Event{
+		Organization: organization, Invocation: invocation, Kind: store.EventRevealed, By: by, At: time.Now(),
+	})
 }
 
 type loginRows struct{ *store.DB }
