@@ -56,7 +56,7 @@ bench: ## Compare calls through the gateway with direct ones and with a thin pro
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (20s)
-	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
+	@set -e; for dir in $$(grep -rl --exclude-dir=node_modules --include='*_test.go' '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
 	  for name in $$(grep -h -o '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go | cut -c6-); do \
 	    echo "$$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) $$dir; \
 	  done; done
