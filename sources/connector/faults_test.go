@@ -349,6 +349,9 @@ func TestBrokenLists(t *testing.T) {
 			if l.Tools != nil {
 				t.Errorf("got %d tools beside the error", len(l.Tools))
 			}
+			if n := len(u.received("tools/list")); n > 2 {
+				t.Errorf("asked for %d pages", n)
+			}
 		})
 	}
 }
