@@ -221,9 +221,12 @@ func (t *tenant) close() {
 	t.feeds = nil
 	t.until.Store(0)
 	t.mu.Unlock()
+	// At once: a server that does not answer takes seconds to be left.
+	var group sync.WaitGroup
 	for _, f := range old {
-		f.close()
+		group.Go(f.close)
 	}
+	group.Wait()
 }
 
 // retire closes feeds that are not needed any more, which waits for the calls
