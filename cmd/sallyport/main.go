@@ -27,7 +27,7 @@ const (
 type commandLine struct {
 	Serve   serveCommand     `cmd:"" help:"Run everything in one process."`
 	Demo    demoCommand      `cmd:"" help:"Run a gateway with a built-in upstream, to try an approval."`
-	Version kong.VersionFlag `help:"Print the version."`
+	Version kong.VersionFlag `help:"Print the version." env:"-"`
 	clientCommands
 }
 

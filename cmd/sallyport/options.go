@@ -17,13 +17,13 @@ import (
 // too, in capitals behind SALLYPORT_.
 type options struct {
 	Config        kong.ConfigFlag `help:"YAML file with the names of these flags as keys; flags and environment go before it." placeholder:"FILE"`
-	Listen        string          `help:"Address to listen on. Port 0 picks a free one." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
+	Listen        string          `help:"Address to listen on (default: 127.0.0.1:8787); port 0 picks a free one." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
 	Data          string          `help:"Folder of the database and the keys (default: ${data})." placeholder:"DIR"`
 	LocalAdmin    bool            `help:"Write a key of a full administrator to endpoint.json. Whoever runs as the same system user, an agent's shell too, can then approve."`
 	PublicURL     string          `help:"Where people and agents reach this server: scheme and host. Every link is built from it (default: the listening address)." placeholder:"URL"`
 	AllowHost     []string        `help:"Further names that a request's Host header may have." placeholder:"HOST"`
 	AllowUpstream []netip.Prefix  `help:"Private networks that connectors may reach." placeholder:"CIDR"`
-	RateLimit     int             `help:"Calls a minute and session; 0 for no limit." default:"60" placeholder:"N"`
+	RateLimit     int             `help:"Calls a minute and session (default: 60); 0 for no limit." default:"60" placeholder:"N"`
 	LogLevel      string          `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
 
 	MasterKey string `help:"32 bytes in hex that seal secrets, params and results (default: generated in the data folder)." placeholder:"HEX"`
