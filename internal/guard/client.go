@@ -66,7 +66,7 @@ func NewTransport(c Config) *http.Transport {
 // URL names loopback, whatever c says. Its owner calls CloseIdleConnections
 // when it is done with it.
 func Client(c Config, configured *url.URL) *http.Client {
-	c.AllowLoopback = isLoopback(configured)
+	c.AllowLoopback = Loopback(configured)
 	return &http.Client{
 		Transport:     &bound{configured: *configured, host: Host(configured), next: NewTransport(c)},
 		CheckRedirect: checkRedirect,

@@ -69,8 +69,8 @@ func Host(u *url.URL) string {
 	return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) + ":" + port
 }
 
-// isLoopback reports whether the URL itself names loopback.
-func isLoopback(u *url.URL) bool {
+// Loopback reports whether the URL itself names loopback.
+func Loopback(u *url.URL) bool {
 	if strings.EqualFold(u.Hostname(), "localhost") {
 		return true
 	}

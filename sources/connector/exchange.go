@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -151,7 +152,8 @@ func (x *exchange) status(resp *http.Response) (answer, error) {
 	}
 	switch {
 	case resp.StatusCode == http.StatusNotFound && x.ses.id != "",
-		resp.StatusCode == http.StatusBadRequest && problemCode(problem) == unsupportedVersion:
+		resp.StatusCode == http.StatusBadRequest && problemCode(problem) == unsupportedVersion,
+		resp.StatusCode == http.StatusBadRequest && x.ses.id != "" && !m.answers(x.id) && unknownSession(problem):
 		return answer{}, errSessionGone
 	case len(problem) > 0 && problem[0] == '{' && m.answers(x.id):
 		return answer{problem: x.cred.clean(problem)}, nil
@@ -170,6 +172,14 @@ func (x *exchange) status(resp *http.Response) (answer, error) {
 // unsupportedVersion is the code with which a server refuses our version of
 // the protocol.
 const unsupportedVersion = -32022
+
+// unknownSession reports whether a server says 400 for a session that it does
+// not know, where the protocol wants 404. Those that are built after the
+// TypeScript SDK's examples do. They refuse at the door, without the id of the
+// request, which they have not read: nothing was executed.
+func unknownSession(problem json.RawMessage) bool {
+	return strings.Contains(strings.ToLower(problemText(problem)), "session")
+}
 
 // document reads a response that is the whole body.
 func (x *exchange) document(ctx context.Context, resp *http.Response) (answer, error) {

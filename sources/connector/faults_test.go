@@ -166,6 +166,35 @@ func TestForgottenSession(t *testing.T) {
 	}
 }
 
+// TestForgottenSessionBadRequest has a server that says 400 where 404 is due,
+// as many do that are built after the TypeScript SDK's examples.
+func TestForgottenSessionBadRequest(t *testing.T) {
+	executed := 0
+	refuse := `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`
+	u := newUpstream(t, false, func(w http.ResponseWriter, _ *http.Request, p *post) {
+		if refuse != "" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, refuse)
+			refuse = ""
+			return
+		}
+		executed++
+		respond(w, p, `{"content":[]}`)
+	})
+	s := open(t, u.URL, nil)
+	if _, err := s.Call(t.Context(), "tool", nil, ignore); err != nil || executed != 1 {
+		t.Errorf("%d executions, %v", executed, err)
+	}
+	// Any other 400 may mean anything.
+	refuse = `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: the moon is full"}}`
+	_, err := s.Call(t.Context(), "tool", nil, ignore)
+	wantFault(t, err, action.ErrUnavailable, sources.FaultRefused)
+	if executed != 1 {
+		t.Errorf("%d executions", executed)
+	}
+}
+
 // TestNotReached has servers that no call gets to.
 func TestNotReached(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"sallyport/action"
+	"sallyport/internal/guard"
 	"sallyport/sources"
 )
 
@@ -39,6 +40,9 @@ func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	}
 	s.remember(l.Tools)
 	l.Protocol = s.protocol()
+	if cred.value != "" && s.url.Scheme == "http" && !guard.Loopback(s.url) {
+		l.Warnings = append(l.Warnings, "The credential travels unencrypted, because the URL is http and not https.")
+	}
 	return l.Listing, nil
 }
 
