@@ -43,10 +43,10 @@ func (g *Gate) await(ctx context.Context, inv Invocation, w *waiter, how Waiting
 				return g.answered(ctx, inv, w)
 			}
 		case <-clock.drain:
-			clock.drain = nil
-			if inv.Status == StatusPending {
-				return g.answered(ctx, inv, w)
+			if inv.Status != StatusExecuting {
+				return g.answered(ctx, inv, w) // nobody runs it any more here
 			}
+			clock.drain = nil // what runs is waited for
 		case <-ctx.Done():
 			return Outcome{Invocation: inv}, g.left(ctx, inv, w, &how)
 		}

@@ -38,16 +38,6 @@ func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (Outc
 	return out, err
 }
 
-// Follow waits, as a person who decided may, until the organization's
-// invocation ends or the context does.
-func (g *Gate) Follow(ctx context.Context, organization, id string) (Outcome, error) {
-	if !g.work.add() {
-		return Outcome{}, errDraining()
-	}
-	defer g.work.done()
-	return g.waitFor(ctx, organization, id, Waiting{Patience: Forever})
-}
-
 // Status returns an invocation of the session.
 func (g *Gate) Status(ctx context.Context, s *Session, id string) (Invocation, error) {
 	rec, err := g.Ledger.Load(ctx, s.Organization, id)
@@ -84,19 +74,6 @@ func (g *Gate) Params(ctx context.Context, organization, id string) (raw []byte,
 	}
 	raw, err = g.Vault.Open(paramsRef(&rec.Invocation), rec.SealedParams)
 	return raw, err == nil, err
-}
-
-// Result returns the session's outcome as it may still be picked up, without
-// waiting for it.
-func (g *Gate) Result(ctx context.Context, s *Session, id string) (Outcome, error) {
-	rec, err := g.Ledger.Load(ctx, s.Organization, id)
-	if err != nil {
-		return Outcome{}, err
-	}
-	if rec.Session != s.ID {
-		return Outcome{}, Errorf(ErrNotFound, "unknown_invocation", "This session has no such invocation.")
-	}
-	return g.reopen(rec)
 }
 
 // Explain decides a call of the session without making it.

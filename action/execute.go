@@ -245,9 +245,12 @@ func (g *Gate) finish(j *job, fin *Finish, answer Answer) {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	fin.Organization, fin.ID, fin.Executor, fin.Now = j.Organization, j.ID, g.Instance, g.Now()
-	fin.PickupUntil = fin.Now.Add(g.PickupInteractive)
-	if j.unattended {
+	switch {
+	case fin.Status == StatusDenied: // the next call is decided anew
+	case j.unattended:
 		fin.PickupUntil = fin.Now.Add(g.PickupUnattended)
+	default:
+		fin.PickupUntil = fin.Now.Add(g.PickupInteractive)
 	}
 	ended, recorded, err := g.Ledger.Finish(ctx, fin)
 	switch {
@@ -255,7 +258,7 @@ func (g *Gate) finish(j *job, fin *Finish, answer Answer) {
 		g.Log.Error("recording how a call ended", "invocation", j.ID, "status", fin.Status, "error", err)
 		ended, answer = j.Invocation, Answer{}
 		ended.Status = StatusFailed
-		ended.Error = &Failure{Code: FailedUnknown, Message: "The call ran, but how it ended could not be recorded; check at the service before trying again."}
+		ended.Error = &Failure{Code: FailedUnknown, Message: "How the call ended could not be recorded; it may or may not have happened. Check at the service before trying again."}
 	case !recorded:
 		g.Log.Warn("a call ended after it was given up", "invocation", j.ID, "status", fin.Status)
 		answer = Answer{}

@@ -135,7 +135,23 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 	if err := g.admit(ctx, &c); err != nil {
 		return Outcome{}, err
 	}
-	act, err := g.Catalog.Find(ctx, c.Session.Organization, c.Source, c.Action, false)
+	for attempt := 0; ; attempt++ {
+		out, err := g.attempt(ctx, &c, attempt > 0)
+		switch {
+		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, errWithdrawn)):
+			continue
+		case errors.Is(err, errWithdrawn):
+			return out, nil // it says so of itself
+		}
+		return out, err
+	}
+}
+
+// attempt finds, checks, decides and begins. Policy may move between deciding
+// and the row, connectors with it, and a call that is joined may be withdrawn
+// in that moment: who lost such a race does all of it again, on what is stored.
+func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, error) {
+	act, err := g.Catalog.Find(ctx, c.Session.Organization, c.Source, c.Action, current)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -143,7 +159,15 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	return g.decided(ctx, &c, act, params)
+	decision, err := g.Decider.Decide(ctx, &c.Session, act, current)
+	if err != nil {
+		return Outcome{}, err
+	}
+	draft, err := g.draft(c, act, decision, params, g.Vault.Hash(params))
+	if err != nil {
+		return Outcome{}, err
+	}
+	return g.begin(ctx, c, act, draft, params)
 }
 
 // admit refuses callers before anything is resolved for them.
@@ -178,29 +202,4 @@ func (g *Gate) check(act *Action, raw json.RawMessage) (json.RawMessage, error) 
 		return nil, err
 	}
 	return params, nil
-}
-
-// decided decides and begins. Policy may move between the two, and a call that
-// is joined may be withdrawn in that moment; who lost such a race begins anew
-// on what is stored.
-func (g *Gate) decided(ctx context.Context, c *Call, act *Action, params json.RawMessage) (Outcome, error) {
-	hash := g.Vault.Hash(params)
-	for attempt := 0; ; attempt++ {
-		decision, err := g.Decider.Decide(ctx, &c.Session, act, attempt > 0)
-		if err != nil {
-			return Outcome{}, err
-		}
-		draft, err := g.draft(c, act, decision, params, hash)
-		if err != nil {
-			return Outcome{}, err
-		}
-		out, err := g.begin(ctx, c, act, draft, params)
-		switch {
-		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, errWithdrawn)):
-			continue
-		case errors.Is(err, errWithdrawn):
-			return out, nil // it says so of itself
-		}
-		return out, err
-	}
 }

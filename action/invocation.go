@@ -50,7 +50,7 @@ const (
 	FailedReach    = "upstream_unavailable" // the source was not reached, or a read got no answer
 	FailedUnknown  = "outcome_unknown"      // a write may or may not have happened
 	FailedStale    = "stale_approval"       // what was approved is not what would run
-	FailedInternal = "internal"
+	FailedInternal = "internal"             // the gateway failed before anything ran
 )
 
 // Failure is why an invocation failed.

@@ -100,8 +100,8 @@ type Beginner interface {
 	//     "too_many_pending");
 	//  4. the row is inserted, and the idempotency key with it.
 	//
-	// A key or row whose invocation was withdrawn or expired, or whose pick-up
-	// time is over, counts as absent in step 2.
+	// A key or row whose invocation was denied, withdrawn or expired, or whose
+	// pick-up time is over, counts as absent in step 2.
 	Begin(ctx context.Context, d *Draft) (Begun, error)
 }
 

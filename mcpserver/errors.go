@@ -151,6 +151,9 @@ func outcomeMessage(o action.Outcome, strict bool, now time.Time) message {
 	case action.StatusDenied:
 		return failText("%s%s", deniedText(inv), named(inv.ID))
 	case action.StatusExpired:
+		if inv.ApprovedBy != "" {
+			return failText("%s was approved, but it was not run in time and the approval expired; nothing was executed. Call again if it is still needed.%s", nameOf(inv), named(inv.ID))
+		}
 		return failText("Nobody approved %s in time; nothing was executed. Call again only if it is still needed.%s", nameOf(inv), named(inv.ID))
 	}
 	return pendingNotice(inv, "", strict, now)
@@ -177,7 +180,7 @@ func failedMessage(o action.Outcome) message {
 	case code == action.FailedReach:
 		return failText("%s was not reached or gave no answer: %s Nothing was changed; you may try again.%s", source(inv), sentence(why), named(inv.ID))
 	}
-	return failText("%s failed inside the gateway. Check at the service whether it happened before you try again.%s", nameOf(inv), named(inv.ID))
+	return failText("%s failed inside the gateway before it could run; nothing was executed. Try again later.%s", nameOf(inv), named(inv.ID))
 }
 
 // deniedText says who refused, and what to make of it.
@@ -194,6 +197,9 @@ func deniedText(inv *action.Invocation) string {
 		return "A person denied the same call of " + nameOf(inv) + " a short while ago, so it was refused without asking again; nothing was executed." +
 			note + " Do not repeat it."
 	case action.DeniedWithdrawn:
+		if note != "" {
+			return nameOf(inv) + " was withdrawn before a person decided; nothing was executed." + note
+		}
 		return nameOf(inv) + " was withdrawn because its caller cancelled or left before a person decided; nothing was executed." +
 			note + " Call again only if it is still needed."
 	}

@@ -37,7 +37,7 @@ const (
 	undeliveredSQL = `SELECT i.id FROM invocations i
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
     AND i.joins = 1 AND i.delivered_at IS NULL AND i.pickup_until IS NOT NULL AND i.pickup_until > ?6
-    AND i.status <> 'expired' AND i.denied_reason IS DISTINCT FROM 'withdrawn'
+    AND i.status IN ('completed', 'failed')
     ORDER BY i.pickup_until DESC LIMIT 1`
 	refusedSQL = `SELECT i.id FROM invocations i
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5

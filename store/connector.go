@@ -76,9 +76,9 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector) error {
 }
 
 // UpdateConnector replaces the row of c.ID; its slug and organization stay.
-// The revision counts up when a call would do something else than before, and
-// then policy moves too, so that no decision outlives what it rested on. The
-// caller's Revision is not looked at.
+// The revision counts up when a call would do something else than before.
+// Then, and when it is turned on or off, policy moves too, so that no decision
+// outlives what it rested on. The caller's Revision is not looked at.
 func (db *DB) UpdateConnector(ctx context.Context, c action.Connector) error {
 	r := newConnectorRow(&c, at(db.now()))
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -97,8 +97,12 @@ func (db *DB) UpdateConnector(ctx context.Context, c action.Connector) error {
 			return err
 		}
 		r.Revision, r.CreatedAt = old.Revision, old.CreatedAt
+		moved := r.Enabled != old.Enabled
 		if r.URL != old.URL || r.Header != old.Header || r.Prefix != old.Prefix || r.Secret != old.Secret || r.DefaultRisk != old.DefaultRisk {
 			r.Revision++
+			moved = true
+		}
+		if moved {
 			if _, err := policyMoved(ctx, tx, c.Organization); err != nil {
 				return err
 			}
@@ -111,25 +115,8 @@ func (db *DB) UpdateConnector(ctx context.Context, c action.Connector) error {
 	})
 }
 
-// EnableConnector turns a connector on or off; ErrNotFound.
-func (db *DB) EnableConnector(ctx context.Context, organization, id string, enabled bool) error {
-	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		res, err := tx.NewUpdate().Table("connectors").Set("enabled = ?, updated_at = ?", enabled, at(db.now())).
-			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("switching connector %s: %w", id, err)
-		}
-		if n, err := res.RowsAffected(); err != nil {
-			return err
-		} else if n == 0 {
-			return noConnector(id)
-		}
-		return nil
-	})
-}
-
 // DeleteConnector removes a connector and what policy said of it; ErrNotFound.
-// Its invocations stay.
+// Its invocations stay; those that wait for a person are withdrawn.
 func (db *DB) DeleteConnector(ctx context.Context, organization, id string) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := connectorRowOf(ctx, tx, organization, id)
@@ -144,6 +131,11 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id string) erro
 		}
 		if _, err := tx.NewDelete().Model(old).WherePK().Where("organization_id = ?", organization).Exec(ctx); err != nil {
 			return fmt.Errorf("deleting connector %s: %w", id, err)
+		}
+		_, err = withdrawn(tx.NewUpdate().Table("invocations"), db.now(), "The connector was removed.").
+			Where("organization_id = ?", organization).Where("status = 'pending'").Where("source_id = ?", source).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("withdrawing the calls of connector %s: %w", id, err)
 		}
 		_, err = policyMoved(ctx, tx, organization)
 		return err

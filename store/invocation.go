@@ -94,7 +94,8 @@ func (r *invocationRow) answers(now time.Time) bool {
 	if r.open() {
 		return !r.overdue(now)
 	}
-	return r.Status != string(action.StatusExpired) && r.DeniedReason != action.DeniedWithdrawn && r.PickupUntil.t.After(now)
+	ran := r.Status == string(action.StatusCompleted) || r.Status == string(action.StatusFailed)
+	return ran && r.PickupUntil.t.After(now)
 }
 
 func (r *invocationRow) invocation() (action.Invocation, error) {

@@ -169,7 +169,7 @@ func (db *DB) RevokeSession(ctx context.Context, organization, id string) (withd
 			return noSession()
 		}
 		var rows []invocationRow
-		err = withdrawn(tx.NewUpdate().Table("invocations"), now).
+		err = withdrawn(tx.NewUpdate().Table("invocations"), now, "The session was revoked.").
 			Where("organization_id = ?", organization).Where("session_id = ?", id).Where("status = 'pending'").
 			Returning(shownList).Scan(ctx, &rows)
 		if err != nil {

@@ -62,13 +62,14 @@ func (db *DB) decide(ctx context.Context, v action.Verdict, set func(*bun.Update
 // Withdraw implements [action.Settler].
 func (db *DB) Withdraw(ctx context.Context, organization, id string, now time.Time) (action.Invocation, error) {
 	return db.settle(ctx, organization, id, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		return withdrawn(q, now).Where("status = 'pending'")
+		return withdrawn(q, now, "").Where("status = 'pending'")
 	}, undecidable)
 }
 
-// withdrawn sets what a withdrawal sets.
-func withdrawn(q *bun.UpdateQuery, now time.Time) *bun.UpdateQuery {
-	return q.Set("status = 'denied', denied_reason = ?, completed_at = ?, sealed_params = NULL", action.DeniedWithdrawn, at(now))
+// withdrawn sets what a withdrawal sets. Without a note it was the caller.
+func withdrawn(q *bun.UpdateQuery, now time.Time, note string) *bun.UpdateQuery {
+	return q.Set("status = 'denied', denied_reason = ?, denied_note = ?, completed_at = ?, sealed_params = NULL",
+		action.DeniedWithdrawn, opt(note), at(now))
 }
 
 // settle runs one compare-and-swap on a row. When it changes nothing, why
@@ -110,11 +111,14 @@ func notFound(id string) error {
 func undecidable(ctx context.Context, tx bun.Tx, r *invocationRow) error {
 	e := &action.Error{Kind: action.ErrConflict, Code: "already_decided", Invocation: r.ID}
 	switch {
+	case r.Status == string(action.StatusExpired) && r.ApprovedBy != "":
+		e.Kind, e.Code = action.ErrGone, "expired"
+		e.Message = "This call was approved by " + nameOf(ctx, tx, r) + ", but nothing took it up in time, so it expired; the agent has to ask again."
 	case r.Status == string(action.StatusExpired) || r.Status == string(action.StatusPending):
 		e.Kind, e.Code = action.ErrGone, "expired"
 		e.Message = "This call expired before anyone decided; the agent has to ask again."
 	case r.DeniedReason == action.DeniedWithdrawn:
-		e.Code, e.Message = "withdrawn", "This call was withdrawn: its caller no longer waits for it."
+		e.Code, e.Message = "withdrawn", "This call was withdrawn: "+or(string(r.DeniedNote), "its caller no longer waits for it.")
 	case r.DeniedReason == action.DeniedHuman:
 		e.Message = "This call was already denied by " + nameOf(ctx, tx, r) + "."
 	case r.ApprovedBy != "":
@@ -180,4 +184,11 @@ func unclaimable(r *invocationRow) error {
 		e.Message = fmt.Sprintf("This call is %s.", r.Status)
 	}
 	return e
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
 }

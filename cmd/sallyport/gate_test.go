@@ -43,12 +43,17 @@ type house struct {
 type shelf struct {
 	mu      sync.Mutex
 	actions map[string]*action.Action
+	next    *action.Action // takes its place after the next look
 }
 
 func (s *shelf) Find(_ context.Context, _, source, name string, _ bool) (*action.Action, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := s.actions[source+":"+name]; a != nil {
+	a := s.actions[source+":"+name]
+	if s.next != nil {
+		s.actions[s.next.Source+":"+s.next.Name], s.next = s.next, nil
+	}
+	if a != nil {
 		return a, nil
 	}
 	return nil, action.Errorf(action.ErrNotFound, "unknown_action", "no such action")
@@ -585,6 +590,120 @@ func TestWhatWasApprovedIsWhatRuns(t *testing.T) {
 				t.Error("it ran")
 			}
 		})
+	}
+}
+
+// late is a house where an approval is not taken up until a hint says so.
+func late(t *testing.T) *house {
+	return newHouse(t, func(c *action.Config) { c.PollEvery, c.ClaimGrace = time.Hour, time.Hour })
+}
+
+func TestSessionEndsBetweenApprovalAndRun(t *testing.T) {
+	h, e := late(t), &effects{}
+	h.catalog.put(tool("write", action.RiskWrite, e.run))
+	done := h.begin(t.Context(), h.call("write", `{"a":1}`))
+	v := h.verdict(h.pending().ID)
+	v.Now = time.Now()
+	inv, err := h.db.Approve(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.db.RevokeSession(t.Context(), org, h.session.ID); err != nil {
+		t.Fatal(err)
+	}
+	h.hub.Publish(action.Hint{Kind: action.HintInvocation, Organization: org, Invocation: inv.ID, Status: inv.Status})
+	if out := h.want(h.get(done), action.StatusDenied); out.Invocation.DeniedReason != action.DeniedPolicy || e.n.Load() != 0 {
+		t.Errorf("%+v, %d effects", out.Invocation, e.n.Load())
+	}
+}
+
+func TestDenialBeforeTheRunBindsNoRepeat(t *testing.T) {
+	h, e := newHouse(t), &effects{}
+	h.catalog.put(tool("write", action.RiskWrite, e.run))
+	set := func(m action.Mode) {
+		o := action.Override{Organization: org, Key: action.Key{Source: "notes", Action: "write"}, Mode: m, UpdatedBy: "alice"}
+		if err := h.db.SetOverride(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := h.begin(t.Context(), h.call("write", `{"a":1}`))
+	inv := h.pending()
+	set(action.ModeDeny)
+	h.approve(inv.ID)
+	h.want(h.get(done), action.StatusDenied)
+	set(action.ModeAllow)
+	if out := h.want(h.get(h.begin(t.Context(), h.call("write", `{"a":1}`))), action.StatusCompleted); out.Invocation.ID == inv.ID || e.n.Load() != 1 {
+		t.Errorf("the repeat: %+v, %d effects", out.Invocation, e.n.Load())
+	}
+}
+
+func TestUnattendedHoldOutlivesItsCaller(t *testing.T) {
+	h, e := newHouse(t, func(c *action.Config) { c.AbandonAfter, c.HoldInteractive = 50*time.Millisecond, 50*time.Millisecond }), &effects{}
+	h.catalog.put(tool("write", action.RiskWrite, e.run))
+	h.session = h.newSession(action.Unattended)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := h.begin(ctx, h.call("write", `{"a":1}`))
+	inv := h.pending()
+	cancel(action.ErrCancelled)
+	h.get(done)
+	h.eventually("more than a hold and a silence", func() bool { return time.Since(inv.CreatedAt) > 300*time.Millisecond })
+	if row := h.row(inv.ID); row.Status != action.StatusPending {
+		t.Fatalf("%s %s", row.Status, row.DeniedReason)
+	}
+	h.approve(inv.ID)
+	h.eventually("the execution", func() bool { return h.row(inv.ID).Status == action.StatusCompleted })
+}
+
+// A call decided on an action that changed meanwhile is decided on what it is
+// now.
+func TestActionChangesBetweenDecisionAndRow(t *testing.T) {
+	h, e := newHouse(t), &effects{}
+	h.catalog.put(tool("act", action.RiskRead, e.run))
+	c := h.call("act", `{"a":1}`)
+	c.IdempotencyKey = "k" // so that the row checks the version
+	h.want(h.get(h.begin(t.Context(), c)), action.StatusCompleted)
+	o := action.Override{Organization: org, Key: action.Key{Source: "other", Action: "x"}, Mode: action.ModeDeny, UpdatedBy: "alice"}
+	if err := h.db.SetOverride(t.Context(), o); err != nil { // the snapshot is old now
+		t.Fatal(err)
+	}
+	h.catalog.next = tool("act", action.RiskDanger, e.run)
+	c.IdempotencyKey = "k2"
+	h.want(h.get(h.begin(t.Context(), c)), action.StatusDenied)
+	if e.n.Load() != 1 {
+		t.Errorf("%d effects, want 1", e.n.Load())
+	}
+}
+
+func TestDrainWhileApproved(t *testing.T) {
+	for range 20 {
+		h, e := newHouse(t), &effects{}
+		h.catalog.put(tool("write", action.RiskWrite, e.run))
+		c := h.call("write", `{"a":1}`)
+		told, release := make(chan struct{}), make(chan struct{})
+		c.Held = func(action.Invocation) {
+			select {
+			case <-told:
+			default:
+				close(told)
+				<-release
+			}
+		}
+		done := h.begin(t.Context(), c)
+		<-told
+		drained := make(chan error, 1)
+		go func() { drained <- h.gate.Drain(t.Context()) }()
+		h.eventually("the refusal of new work", func() bool {
+			_, err := h.gate.Wait(t.Context(), &h.session, "none", action.Waiting{})
+			return errors.Is(err, action.ErrUnavailable)
+		})
+		h.approve(h.pending().ID)
+		close(release)
+		if a := h.get(done); a.err != nil || a.Invocation.Status.Terminal() {
+			t.Fatalf("%s, %v", a.Invocation.Status, a.err)
+		}
+		if err := <-drained; err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -105,7 +105,7 @@ func statusFault(status int) *action.Error {
 		return refused(sources.FaultRateLimited, "The server wants fewer requests (%s); try again later.", text)
 	}
 	switch {
-	case status >= 500:
+	case status >= 500, status == http.StatusRequestTimeout: // a proxy may say so of a request that it passed on
 		return action.Errorf(action.ErrOutcomeUnknown, sources.FaultFailed, "The server failed (%s).", text)
 	case status >= 400:
 		return refused(sources.FaultRefused, "The server refused the request (%s).", text)

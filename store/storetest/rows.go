@@ -264,17 +264,17 @@ var connectorStories = map[string]func(*house){
 		h.secret("k", "mcp.example.com")
 		c := h.connector("git", "https://mcp.example.com/mcp")
 		for i, row := range []struct {
-			change func(*action.Connector)
-			counts bool
+			change        func(*action.Connector)
+			counts, moves bool
 		}{
-			{func(c *action.Connector) { c.Name = "Renamed" }, false},
-			{func(c *action.Connector) { c.Enabled = false }, false},
-			{func(c *action.Connector) { c.URL = "https://mcp.example.com/v2" }, true},
-			{func(c *action.Connector) { c.Header = "X-Api-Key" }, true},
-			{func(c *action.Connector) { c.Prefix = "Token " }, true},
-			{func(c *action.Connector) { c.Secret = "k" }, true},
-			{func(c *action.Connector) { c.DefaultRisk = action.RiskRead }, true},
-			{func(*action.Connector) {}, false},
+			{func(c *action.Connector) { c.Name = "Renamed" }, false, false},
+			{func(c *action.Connector) { c.Enabled = false }, false, true},
+			{func(c *action.Connector) { c.URL = "https://mcp.example.com/v2" }, true, true},
+			{func(c *action.Connector) { c.Header = "X-Api-Key" }, true, true},
+			{func(c *action.Connector) { c.Prefix = "Token " }, true, true},
+			{func(c *action.Connector) { c.Secret = "k" }, true, true},
+			{func(c *action.Connector) { c.DefaultRisk = action.RiskRead }, true, true},
+			{func(*action.Connector) {}, false, false},
 		} {
 			before, revision := must(h.db.PolicyVersion(h.ctx, h.org.ID))(h), c.Revision
 			row.change(&c)
@@ -282,15 +282,12 @@ var connectorStories = map[string]func(*house){
 			h.ok(h.db.UpdateConnector(h.ctx, c))
 			got := must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 			moved := must(h.db.PolicyVersion(h.ctx, h.org.ID))(h) != before
-			if (got.Revision == revision+1) != row.counts || moved != row.counts {
+			if (got.Revision == revision+1) != row.counts || moved != row.moves {
 				h.Errorf("change %d: revision %d after %d, policy moved %t", i, got.Revision, revision, moved)
 			}
 			c.Revision, c.UpdatedAt = got.Revision, got.UpdatedAt
 			h.equal(got, c, "the connector")
 		}
-		h.ok(h.db.EnableConnector(h.ctx, h.org.ID, c.ID, true))
-		h.equal(must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h).Enabled, true, "enabled")
-		h.refused(h.db.EnableConnector(h.ctx, h.org.ID, newID(), true), action.ErrNotFound, "connector_not_found")
 	},
 	"a change cannot move a slug or send a secret elsewhere": func(h *house) {
 		h.secret("k", "127.0.0.1:9000")
