@@ -37,7 +37,7 @@ type Explanation struct {
 func (s *Server) policyRoutes() {
 	register(s, route{
 		method: "PUT", path: "/api/v1/policy/modes/{key}", tag: "policy", summary: "Set a mode", status: http.StatusOK,
-		doc: "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id. Escape a / in it as %2F.",
+		doc: "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id. The action is the one of its server, not the name that agents see; one that the connector is known to lack is refused. Escape a / in it as %2F.",
 	}, func(ctx context.Context, p *Principal, in *struct {
 		Key  string `path:"key" maxLength:"300" example:"github:create_issue"`
 		Body NewMode
@@ -77,6 +77,9 @@ func (s *Server) policyRoutes() {
 func (s *Server) setMode(ctx context.Context, p *Principal, text string, n NewMode) (ModeView, error) {
 	key, all, err := s.resolveKey(ctx, p.Organization, text)
 	if err != nil {
+		return ModeView{}, err
+	}
+	if err := s.checkAction(ctx, key, all); err != nil {
 		return ModeView{}, err
 	}
 	o := action.Override{Organization: p.Organization, Automation: n.Automation, Key: key, Mode: n.Mode, UpdatedBy: p.By()}

@@ -182,6 +182,33 @@ func TestPolicyKeysNameConnectors(t *testing.T) {
 	h.problem(400, "invalid_request", h.member, "GET", "/api/v1/policy/explain?session=s1", "")
 }
 
+// A denial of what is not there would deny nothing, and nobody would notice.
+func TestPolicyKeysNameActionsThatExist(t *testing.T) {
+	h := newHouse(t)
+	set := func(key string) string { return "/api/v1/policy/modes/" + key }
+	p := h.problem(400, "unknown_action", h.admin, "PUT", set("github:github_create"), `{"mode":"deny"}`)
+	if p["field"] != "/key" || !strings.Contains(p["detail"].(string), "use github:create.") {
+		t.Errorf("the name that agents see: %v", p)
+	}
+	p = h.problem(400, "unknown_action", h.admin, "PUT", set("connector:c1:Craete"), `{"mode":"allow"}`)
+	if p["field"] != "/key" || !strings.Contains(p["detail"].(string), "nearest: create, ") || strings.Count(p["detail"].(string), ", ") != 4 {
+		t.Errorf("a typo: %v", p)
+	}
+	if len(h.m.overrides) != 0 {
+		t.Errorf("stored %v", h.m.overrides)
+	}
+	h.want(200, h.admin, "PUT", set("github:*"), `{"mode":"deny"}`)
+
+	// What is not known cannot be checked.
+	h.m.connectors[0].Enabled = false
+	h.want(200, h.admin, "PUT", set("github:later"), `{"mode":"deny"}`)
+	h.m.connectors[0].Enabled, h.m.connectors[0].URL = true, "http://down.example/mcp"
+	h.want(200, h.admin, "PUT", set("github:later"), `{"mode":"deny"}`)
+	h.m.connectors[0].URL = "http://empty.example/mcp"
+	h.problem(400, "unknown_action", h.admin, "PUT", set("github:later"), `{"mode":"deny"}`)
+	h.want(204, h.admin, "DELETE", set("github:later"), "") // the way back stays open
+}
+
 func TestInvoke(t *testing.T) {
 	h := newHouse(t)
 	const path = "/api/v1/sessions/s1/actions/invoke"

@@ -183,13 +183,16 @@ func (m *memory) DeleteConnector(_ context.Context, _, id string) error {
 
 // State and Probe: every connector lists what the harness' catalog does.
 func (m *memory) State(_ context.Context, c action.Connector) dashboard.ConnectorState {
+	switch c.URL {
+	case "http://down.example/mcp":
+		return dashboard.ConnectorState{Error: "The server did not answer."}
+	case "http://empty.example/mcp":
+		return dashboard.ConnectorState{FetchedAt: m.now()}
+	}
 	return dashboard.ConnectorState{Tools: actionsOf(c.Source()), Warnings: []string{"1 tool was dropped"}, FetchedAt: m.now()}
 }
 
 func (m *memory) Probe(ctx context.Context, c action.Connector) (dashboard.ConnectorState, error) {
-	if c.URL == "http://down.example/mcp" {
-		return dashboard.ConnectorState{Error: "The server did not answer."}, nil
-	}
 	return m.State(ctx, c), nil
 }
 

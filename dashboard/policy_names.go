@@ -1,0 +1,77 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+// checkAction refuses a key whose connector is known to lack the action: a
+// denial with a typo in it, or of the name that agents see, would deny
+// nothing. Of a connector that is off or never answered, any name is taken,
+// so that policy can stand before its tools do.
+func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.Connector) error {
+	i := slices.IndexFunc(all, func(c action.Connector) bool { return c.Source() == key.Source })
+	if i < 0 || !all[i].Enabled || slices.Contains([]string{"*", "resources/read", "prompts/get"}, key.Action) {
+		return nil
+	}
+	state := s.Prober.State(ctx, all[i])
+	if len(state.Tools) == 0 && (state.FetchedAt.IsZero() || state.Error != "") {
+		return nil
+	}
+	names := make([]string, len(state.Tools))
+	for j, a := range state.Tools {
+		names[j] = a.Name
+	}
+	if slices.Contains(names, key.Action) {
+		return nil
+	}
+	source := or(all[i].Slug, all[i].Name)
+	for _, a := range state.Tools {
+		if a.Tool == key.Action {
+			return unknownAction("%q is the name that agents see; use %s:%s.", key.Action, source, a.Name)
+		}
+	}
+	if len(names) == 0 {
+		return unknownAction("%s has no tools, so no action %q; check the connector again when that changed.", source, key.Action)
+	}
+	return unknownAction("%s has no action %q; nearest: %s. If it is new there, check the connector first, so that its tools are listed anew.",
+		source, key.Action, plain(strings.Join(nearest(key.Action, names, 3), ", ")))
+}
+
+func unknownAction(format string, args ...any) error {
+	return &action.Error{Kind: action.ErrInvalid, Code: "unknown_action", Field: "/key", Message: fmt.Sprintf(format, args...)}
+}
+
+// nearest returns up to n of the names, most alike first.
+func nearest(to string, names []string, n int) []string {
+	names = slices.Clone(names)
+	slices.SortStableFunc(names, func(a, b string) int { return distance(to, a) - distance(to, b) })
+	return names[:min(n, len(names))]
+}
+
+// distance counts the letters to insert, drop or replace until a is b,
+// whatever their case.
+func distance(a, b string) int {
+	from, to := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
+	row := make([]int, len(to)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, r := range from {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j, q := range to {
+			replaced := diagonal
+			if r != q {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(to)]
+}
