@@ -239,7 +239,7 @@ func parseWait(text string) (time.Duration, error) {
 		}
 	}
 	if err != nil || d < 0 {
-		return 0, invalid("/wait", "wait is a duration, such as 30s or 2m.")
+		return 0, invalid("/wait", "wait must be a duration, such as 30s or 2m.")
 	}
 	return min(d, maxWait), nil
 }

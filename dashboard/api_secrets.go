@@ -74,13 +74,13 @@ func (s *Server) putSecret(ctx context.Context, p *Principal, key string, n NewS
 
 func checkSecret(key string, n NewSecret) error {
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`).MatchString(key) {
-		return invalid("/key", "A secret's key has 1 to 64 letters, digits, dots, dashes or underscores.")
+		return invalid("/key", "The key must have 1 to 64 letters, digits, dots, dashes or underscores.")
 	}
 	if !utf8.ValidString(n.Value) || strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return invalid("/value", "A secret travels in an HTTP header: leave out line breaks and other control characters.")
 	}
 	if !validHost(n.Host) {
-		return invalid("/host", "host is a name or address, with a port if it is not the usual one, such as api.example.com or 127.0.0.1:9000; no scheme, no path.")
+		return invalid("/host", "host must be a name or address, with a port if it is not the usual one, such as api.example.com or 127.0.0.1:9000; no scheme, no path.")
 	}
 	return nil
 }

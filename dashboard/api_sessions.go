@@ -149,7 +149,7 @@ func (s *Server) ttl(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 || d > maxSessionTTL {
-		return 0, invalid("/ttl", "ttl is a duration above zero and up to 8760h, such as 8h or 90m.")
+		return 0, invalid("/ttl", "ttl must be a duration above zero and up to 8760h, such as 8h or 90m.")
 	}
 	return d, nil
 }

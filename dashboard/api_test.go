@@ -123,6 +123,47 @@ func TestConnectors(t *testing.T) {
 	h.want(404, h.admin, "GET", "/api/v1/connectors/my-linear", "")
 }
 
+// Who named no slug is told that there is one, and how to name another.
+func TestATakenSlugThatNobodyChose(t *testing.T) {
+	h := newHouse(t)
+	p := h.problem(409, "taken", h.admin, "POST", "/api/v1/connectors", `{"name":"GitHub!","url":"https://x.example/"}`)
+	for _, want := range []string{`"github"`, `"slug"`, "--slug"} {
+		if !strings.Contains(p["detail"].(string), want) {
+			t.Errorf("%v lacks %s", p, want)
+		}
+	}
+	for _, body := range []string{`{"name":"other","url":"https://x.example/","slug":"github"}`, `{"name":"GitHub","url":"https://x.example/"}`} {
+		if p := h.problem(409, "taken", h.admin, "POST", "/api/v1/connectors", body); strings.Contains(p["detail"].(string), "made of") {
+			t.Errorf("%s: %v", body, p)
+		}
+	}
+}
+
+// What is wrong with a field is a sentence about the field.
+func TestBadFieldsAreSaidInSentences(t *testing.T) {
+	h := newHouse(t)
+	for _, row := range []struct{ method, path, body, want string }{
+		{"POST", "/api/v1/connectors", `{"name":"a","url":""}`, "url must not be empty."},
+		{"POST", "/api/v1/connectors", `{"name":"a","url":7}`, "url must be a string."},
+		{"POST", "/api/v1/connectors", `{"name":"a"}`, "The body lacks the field url."},
+		{"POST", "/api/v1/connectors", `{"name":"` + strings.Repeat("a", 81) + `","url":"https://x.example/"}`, "name must have at most 80 characters."},
+		{"POST", "/api/v1/connectors", `{"name":"a","url":"https://x.example/","default_risk":"none"}`, "default_risk must be one of read, write, danger."},
+		{"POST", "/api/v1/connectors", `[]`, "The body must be one JSON object."},
+		{"GET", "/api/v1/invocations?limit=0", "", "limit must be at least 1."},
+		{"GET", "/api/v1/invocations?limit=101", "", "limit must be at most 100."},
+		{"GET", "/api/v1/invocations?limit=few", "", "limit must be an integer."},
+		{"GET", "/api/v1/policy/explain?session=s1", "", "action is missing from the query."},
+	} {
+		if p := h.want(400, h.admin, row.method, row.path, row.body).json(t); p["detail"] != row.want {
+			t.Errorf("%s %s: %v, want %s", row.path, row.body, p, row.want)
+		}
+	}
+	p := h.want(400, h.admin, "POST", "/api/v1/connectors", `{"name":"a","url":"ftp://x"}`).json(t)
+	if !strings.HasPrefix(p["detail"].(string), "Give url as ") {
+		t.Errorf("problem %v", p)
+	}
+}
+
 func TestConnectorsThatCannotBe(t *testing.T) {
 	h := newHouse(t)
 	h.want(200, h.admin, "PUT", "/api/v1/secrets/gh", `{"value":"v","host":"api.github.com"}`)

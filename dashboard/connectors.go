@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -46,7 +47,7 @@ func (s *Server) addConnector(ctx context.Context, p *Principal, n NewConnector)
 		return c, err
 	}
 	if err := s.Connectors.CreateConnector(ctx, c); err != nil {
-		return c, err
+		return c, madeSlugTaken(err, c.Slug, n.Slug == nil)
 	}
 	s.log.InfoContext(ctx, "connector added", "connector", c.ID, "name", c.Name, "url", c.URL, "by", p.By())
 	s.hint(action.HintCatalog, p.Organization, "")
@@ -116,20 +117,20 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 func (s *Server) checkConnector(ctx context.Context, c *action.Connector) error {
 	c.Name = strings.TrimSpace(c.Name)
 	if c.Name == "" || len(visible(c.Name)) != 1 || strings.ContainsAny(c.Name, "*/") {
-		return invalid("/name", "A connector's name is plain text without * or /.")
+		return invalid("/name", "Give name as plain text without * or /.")
 	}
 	if err := checkSlug(c.Slug); err != nil {
 		return err
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
-		return invalid("/url", "url is an absolute http or https URL without user and fragment; put a credential in a secret.")
+		return invalid("/url", "Give url as an absolute http or https URL, such as https://mcp.example.com/mcp, without user and fragment; put a credential in a secret.")
 	}
 	if err := checkHeader(c); err != nil {
 		return err
 	}
 	if c.DefaultRisk != "" && !c.DefaultRisk.Valid() {
-		return invalid("/default_risk", "default_risk is read, write or danger.")
+		return invalid("/default_risk", "default_risk must be one of read, write, danger.")
 	}
 	return s.checkBinding(ctx, c, u.Host)
 }
@@ -163,7 +164,7 @@ func checkSlug(slug string) error {
 		return nil
 	}
 	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,14}[a-z0-9])?$`).MatchString(slug) {
-		return invalid("/slug", "A slug has 1 to 16 lower-case letters, digits and dashes, such as github.")
+		return invalid("/slug", "slug must be 1 to 16 lower-case letters, digits and dashes, such as github.")
 	}
 	if reserved(slug) {
 		return invalid("/slug", fmt.Sprintf("The slug %q is the gateway's own; choose another.", slug))
@@ -182,10 +183,22 @@ func slugOf(name string) string {
 	return slug
 }
 
+// madeSlugTaken says of a slug that nobody chose where it came from, and how
+// to choose one.
+func madeSlugTaken(err error, slug string, made bool) error {
+	var e *action.Error
+	if !made || !errors.As(err, &e) || e.Field != "/slug" {
+		return err
+	}
+	said := *e
+	said.Message = fmt.Sprintf("The slug %q, which was made of the name, is taken; choose another with \"slug\" (at the command line: --slug).", slug)
+	return &said
+}
+
 // checkHeader refuses headers that carry the protocol itself.
 func checkHeader(c *action.Connector) error {
 	if c.Header != "" && !regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$").MatchString(c.Header) {
-		return invalid("/header", "header is the name of an HTTP header, such as X-Api-Key.")
+		return invalid("/header", "header must be the name of an HTTP header, such as X-Api-Key.")
 	}
 	name := http.CanonicalHeaderKey(c.Header)
 	if slices.Contains([]string{
@@ -195,7 +208,7 @@ func checkHeader(c *action.Connector) error {
 		return invalid("/header", fmt.Sprintf("%s belongs to the protocol and cannot carry a secret.", name))
 	}
 	if !regexp.MustCompile(`^[ -~]*$`).MatchString(c.Prefix) {
-		return invalid("/prefix", "prefix is plain text, such as \"Bearer \".")
+		return invalid("/prefix", "prefix must be plain text, such as \"Bearer \".")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -63,6 +64,9 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	_, err := s.Logins.RedeemLoginLink(r.Context(), hashSecret(body.Code), hashSecret(cookie), action.Login{
 		ID: newID(), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(loginLife),
 	}, now)
+	if errors.Is(err, action.ErrUnauthenticated) {
+		err = errSpent(err)
+	}
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -86,6 +90,12 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	}
 	s.setCookie(w, "", -1)
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// errSpent says the ways to a link that need no link.
+func errSpent(err error) error {
+	return action.Errorf(action.ErrUnauthenticated, action.Public(err).Code, "This sign-in link was used already, or its ten minutes are over. "+
+		"Ask somebody who is signed in for another (Settings → People → Sign-in link), or restart the server, which prints a new one.")
 }
 
 func errForeign() error {

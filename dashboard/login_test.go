@@ -64,7 +64,13 @@ func TestSignInOnce(t *testing.T) {
 			t.Errorf("cookie %q lacks %s", cookie, want)
 		}
 	}
-	h.problem(401, "login_link_spent", "", "POST", "/login", `{"code":"`+code+`"}`, "Origin", public)
+	spent := h.problem(401, "login_link_spent", "", "POST", "/login", `{"code":"`+code+`"}`, "Origin", public)
+	page := h.want(200, "", "GET", "/login", "").body
+	for _, want := range []string{"Settings → People → Sign-in link", "restart the server"} {
+		if !strings.Contains(spent["detail"].(string), want) || !strings.Contains(page, want) {
+			t.Errorf("without a link, nobody reads of %s", want)
+		}
+	}
 
 	late, err := h.srv.CreateLoginLink(t.Context(), org, "u-ben")
 	if err != nil {

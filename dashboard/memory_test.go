@@ -150,7 +150,11 @@ func (m *memory) CreateConnector(_ context.Context, c action.Connector) error {
 	defer m.mu.Unlock()
 	for _, other := range m.connectors {
 		if other.Slug == c.Slug || other.Name == c.Name {
-			return action.Errorf(action.ErrConflict, "taken", "The slug or name is taken; choose another.")
+			field := "/slug"
+			if other.Name == c.Name {
+				field = "/name"
+			}
+			return &action.Error{Kind: action.ErrConflict, Code: "taken", Field: field, Message: "The slug or name is taken; choose another."}
 		}
 	}
 	m.connectors = append(m.connectors, c)

@@ -72,6 +72,10 @@ func (p *pages) funcs() template.FuncMap {
 		"iso":     iso,
 		"short":   short,
 		"status":  statusWords,
+		"shown":   shown,
+		"settled": settledBy,
+		"lines":   lines,
+		"ended":   func(t *time.Time) bool { return t != nil && !p.now().Before(*t) },
 		"join":    strings.Join,
 	}
 }

@@ -15,8 +15,10 @@ type card struct {
 	Text    []Segment // the params
 	Full    bool      // they are all that will run, but for what is masked
 	Masked  bool      // some of them are masked
+	Hides   bool      // some are redacted, and this person may not see them
 	Decides bool      // the person who looks may decide
 	Who     string    // who decided
+	Settled settler   // who or what did, in every case
 	Left    int       // seconds
 	Hold    int       // seconds, of the whole hold
 }
@@ -88,7 +90,7 @@ func (p *pages) cardOf(ctx context.Context, me *Principal, id string) (card, err
 }
 
 func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, names map[string]string) (card, error) {
-	c := card{Invocation: inv, Why: why(inv), Decides: me.Role.Decides(), Who: or(names[inv.ApprovedBy], inv.ApprovedBy)}
+	c := card{Invocation: inv, Why: why(inv), Decides: me.Role.Decides(), Who: or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, names)}
 	var err error
 	if c.Asking, err = p.session(ctx, me.Organization, inv.Session); err != nil {
 		c.Asking = action.Session{ID: inv.Session}
@@ -98,6 +100,7 @@ func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, 
 		c.Hold = max(1, int(inv.ExpiresAt.Sub(inv.CreatedAt).Seconds()))
 	}
 	c.Text = pretty(inv.Params)
+	c.Hides = inv.Status == action.StatusPending && !c.Decides && redacted(inv.Params)
 	if inv.Status != action.StatusPending || !c.Decides {
 		return c, nil
 	}

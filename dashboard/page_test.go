@@ -138,6 +138,102 @@ func TestActivityAndDetail(t *testing.T) {
 	}
 }
 
+// Only a person's no is shown as one.
+func TestWhoDecidedIsSaidByItsReason(t *testing.T) {
+	h := newHouse(t)
+	b := h.signIn("u-ben")
+	no := func(reason string) action.Invocation {
+		return action.Invocation{Status: action.StatusDenied, DeniedReason: reason}
+	}
+	person, late := no(action.DeniedHuman), no(action.DeniedPolicy)
+	person.ApprovedBy, late.ApprovedBy = "u-ben", "u-ben"
+	for _, row := range []struct {
+		inv           action.Invocation
+		badge, by     string
+		person        bool
+		card, notCard string
+	}{
+		{person, "denied", "ben", true, "Denied by ben", ""},
+		{no(action.DeniedPolicy), "denied", "policy", false, "is-denied", "Denied by"},
+		{late, "denied", "policy", false, "<b>Denied</b>", "by ben"}, // approved, and refused before it ran
+		{no(action.DeniedRepeated), "denied", "same call was denied before", false, "was denied a short while ago", "policy"},
+		{no(action.DeniedWithdrawn), "withdrawn", "withdrawn", false, `outcome is-withdrawn`, "outcome is-denied"},
+		{action.Invocation{Status: action.StatusCompleted, ApprovedBy: "u-ben"}, "completed", "ben", true, "Approved by ben", ""},
+		{action.Invocation{Status: action.StatusCompleted}, "completed", "policy", false, "Allowed", ""},
+		{action.Invocation{Status: action.StatusExpired}, "expired", "nobody", false, "nobody decided in time", ""},
+		{action.Invocation{Status: action.StatusPending}, "pending", "nobody yet", false, "data-decide", ""},
+	} {
+		inv := row.inv
+		inv.ID, inv.Organization, inv.Session, inv.Risk, inv.Params = "x", org, "s1", action.RiskWrite, json.RawMessage(`{}`)
+		h.m.invocations = []action.Invocation{inv}
+		by := row.by
+		if !row.person {
+			by = "<small>" + by + "</small>"
+		}
+		for path, wants := range map[string][]string{
+			"/activity":      {`<span class="badge is-` + row.badge + `">` + row.badge + `<`, `<td data-label="Decided by">` + by + `</td>`},
+			"/invocations/x": {`<dd><span class="badge is-` + row.badge + `">` + row.badge + `<`, `<dt>Decided by</dt><dd>` + by + `</dd>`},
+			"/inbox/x":       {row.card},
+		} {
+			body := b.get(path).body
+			for _, want := range wants {
+				if !strings.Contains(body, want) {
+					t.Errorf("%s %s: %s lacks %s", inv.Status, inv.DeniedReason, path, want)
+				}
+			}
+			if path == "/inbox/x" && row.notCard != "" && strings.Contains(body, row.notCard) {
+				t.Errorf("%s %s: the card says %s", inv.Status, inv.DeniedReason, row.notCard)
+			}
+		}
+	}
+}
+
+// The approval of a call that failed was none; what failed is said at once.
+func TestTheCardOfAFailedCall(t *testing.T) {
+	h := newHouse(t)
+	id := h.m.add(action.Invocation{
+		Organization: org, Session: "s1", Status: action.StatusFailed, Risk: action.RiskWrite, Params: json.RawMessage(`{}`), ApprovedBy: "u-ben",
+		Error: &action.Failure{Code: "tool_error", Message: "No such\nrepository."},
+	})
+	card := h.signIn("u-ben").get("/inbox/" + id).body
+	for _, want := range []string{"<b>Approved by ben</b>", `<span class="end">failed</span>`, `<code>tool_error</code> No such<span class="esc"`, "repository."} {
+		if !strings.Contains(card, want) {
+			t.Errorf("the card lacks %s:\n%s", want, card)
+		}
+	}
+}
+
+func TestHiddenValuesAreNamedOnlyWhereThereAreSome(t *testing.T) {
+	h := newHouse(t)
+	const hint = "Only owners and admins see redacted values."
+	open := h.m.add(action.Invocation{Organization: org, Session: "s1", Status: action.StatusPending, Risk: action.RiskWrite, Params: json.RawMessage(`{"a":1}`)})
+	closed := h.m.add(action.Invocation{Organization: org, Session: "s1", Status: action.StatusPending, Risk: action.RiskWrite, Params: json.RawMessage(`{"a":"[redacted:7:ab]"}`)})
+	member, admin := h.signIn("u-cyd"), h.signIn("u-ben")
+	for _, row := range []struct {
+		b    *browser
+		id   string
+		want bool
+	}{{member, open, false}, {member, closed, true}, {admin, closed, false}} {
+		if got := strings.Contains(row.b.get("/inbox/"+row.id).body, hint); got != row.want {
+			t.Errorf("%s: hint %t, want %t", row.id, got, row.want)
+		}
+	}
+}
+
+func TestOnlySessionsThatLiveAreRevoked(t *testing.T) {
+	h := newHouse(t)
+	b := h.signIn("u-ben")
+	past, future := h.clock.now(), h.clock.now().Add(1)
+	h.m.sessions[0].ExpiresAt, h.m.sessions[1].ExpiresAt = &past, &future
+	body := b.get("/settings").body
+	if strings.Contains(body, "DELETE /api/v1/sessions/s1") || !strings.Contains(body, "DELETE /api/v1/sessions/s2") {
+		t.Error("a session that ended can be revoked, or one that lives cannot")
+	}
+	if !strings.Contains(body, `<div id="session-list">`) || !strings.Contains(body, `<div id="key-list">`) {
+		t.Error("the script finds no list to renew")
+	}
+}
+
 func TestPagesNeedASignIn(t *testing.T) {
 	h := newHouse(t)
 	for _, path := range []string{"/", "/activity?status=failed", "/settings", "/invocations/x", "/inbox/x", "/inbox/x/params"} {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // flat writes segments as text, marking what is not plain.
@@ -45,6 +47,23 @@ func TestPretty(t *testing.T) {
 		if got := flat(pretty([]byte(in))); got != want {
 			t.Errorf("%s\n got %s\nwant %s", in, got, want)
 		}
+	}
+}
+
+// Every line is a box of its own, with the depth that it hangs at, and nothing
+// is lost between them.
+func TestLines(t *testing.T) {
+	in := pretty([]byte(`{"a":["one\ntwo",{}],"b":1}`))
+	var depths []int
+	var texts []string
+	for _, l := range lines(in) {
+		depths, texts = append(depths, l.Depth), append(texts, flat(l.Text))
+	}
+	if got := strings.Join(texts, "\n"); got != flat(in) {
+		t.Errorf("got %s\nwant %s", got, flat(in))
+	}
+	if diff := cmp.Diff([]int{0, 1, 2, 2, 2, 1, 1, 0}, depths); diff != "" {
+		t.Error(diff, texts)
 	}
 }
 

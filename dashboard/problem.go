@@ -158,11 +158,11 @@ func (p *Problem) blame(details []*huma.ErrorDetail) {
 		p.Code, p.Detail = "unknown_field", fmt.Sprintf("The body has no field %q here; see /api/v1/openapi.json for those it has.", rest)
 	case strings.HasPrefix(d.Message, "expected required property"):
 		p.Field = strings.TrimSuffix(p.Field, "/") + "/" + requiredName(d.Message)
-		p.Code, p.Detail = "missing_field", "The body lacks a field: "+d.Message+"."
+		p.Code, p.Detail = "missing_field", fmt.Sprintf("The body lacks the field %s.", requiredName(d.Message))
 	case where == "body" && rest == "":
-		p.Field, p.Code, p.Detail = "", "malformed_json", "The body must be one JSON object: "+d.Message+"."
+		p.Field, p.Code, p.Detail = "", "malformed_json", "The body must be one JSON object"+aside(d.Message)+"."
 	default:
-		p.Detail = fmt.Sprintf("%s %q: %s.", where, rest, d.Message)
+		p.Detail = must(or(rest, where), d.Message)
 	}
 }
 

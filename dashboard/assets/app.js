@@ -214,23 +214,35 @@
     mcp: { sallyport: { type: "remote", url, enabled: true, oauth: false, headers: { Authorization: "Bearer {env:SALLYPORT_TOKEN}" } } },
   }, null, 2);
 
+  // renew fetches a list of this page anew; what stands around it, such as a
+  // secret that is shown once, stays.
+  async function renew(id) {
+    const res = await fetch(location.pathname, { credentials: "same-origin" });
+    const list = res.ok && new DOMParser().parseFromString(await res.text(), "text/html").getElementById(id);
+    if (!list) return;
+    document.getElementById(id).replaceWith(list);
+    tick();
+  }
+
   const forms = {
     async session(v) {
       const s = await call("POST", "/api/v1/sessions", v);
       const box = $("#session-once");
       out(box, "env", "export SALLYPORT_TOKEN=" + s.token);
       out(box, "snippet", snippet(s.mcp_url));
+      await renew("session-list");
       return false;
     },
     async key(v) {
       const k = await call("POST", "/api/v1/api-keys", v);
       out($("#key-once"), "key", k.key);
+      await renew("key-list");
       return false;
     },
     async user(v) { await call("POST", "/api/v1/users", v); return true; },
     async mode(v) { await call("PUT", "/api/v1/policy/modes/" + encodeURIComponent(v.key), { mode: v.mode }); return true; },
-    async connector({ name, url, token }) {
-      const body = { name, url };
+    async connector({ name, url, slug, token }) {
+      const body = { name, url, ...(slug && { slug }) };
       if (token) {
         body.secret = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "connector";
         await call("PUT", "/api/v1/secrets/" + encodeURIComponent(body.secret), { value: token, host: new URL(url).host });
@@ -302,6 +314,7 @@
     if (!res.ok) {
       const p = await res.json().catch(() => ({}));
       say(p.detail || "Signing in failed.");
+      if (p.detail) $("#login .hint").hidden = true; // it says the same
       return;
     }
     localStorage.setItem(KEY, key);

@@ -1,0 +1,42 @@
+package dashboard
+
+import (
+	"bytes"
+
+	"sallyport/action"
+)
+
+// settler is who or what settled a call, as pages say it.
+type settler struct {
+	Text   string
+	Person bool
+}
+
+// settledBy names it. Names are those of people, by id.
+func settledBy(inv action.Invocation, names map[string]string) settler {
+	switch {
+	case inv.Status == action.StatusPending:
+		return settler{Text: "nobody yet"}
+	case inv.Status == action.StatusExpired:
+		return settler{Text: "nobody"}
+	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedWithdrawn:
+		return settler{Text: "withdrawn"}
+	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedRepeated:
+		return settler{Text: "same call was denied before"}
+	case inv.Status == action.StatusDenied && inv.DeniedReason != action.DeniedHuman, inv.ApprovedBy == "":
+		return settler{Text: "policy"}
+	}
+	return settler{Text: or(names[inv.ApprovedBy], short(inv.ApprovedBy)), Person: true}
+}
+
+// shown is a status as pages show it: a call that its caller took back was
+// refused by nobody.
+func shown(inv action.Invocation) string {
+	if inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedWithdrawn {
+		return "withdrawn"
+	}
+	return string(inv.Status)
+}
+
+// redacted reports whether redaction left a mark in the params.
+func redacted(params []byte) bool { return bytes.Contains(params, []byte("[redacted")) }
