@@ -28,7 +28,7 @@ type stdio struct {
 // the environment (SALLYPORT_API_KEY) or the data folder, and is no flag,
 // because a command line can be read by every user of the machine.
 type remote struct {
-	Data string `placeholder:"DIR" help:"Data folder of a server on this machine, in which it tells where to find it (default: ${data})."`
+	Data string `placeholder:"DIR" type:"path" help:"Data folder of a server on this machine, in which it tells where to find it (default: ${data})."`
 	URL  string `placeholder:"URL" help:"The server, instead of a data folder; needs SALLYPORT_API_KEY."`
 	JSON bool   `help:"Print the server's JSON."`
 }

@@ -66,7 +66,11 @@ func (c *pendingCommand) Run(ctx context.Context, std *stdio) error {
 				i.ID, visible(i.what()), since(i.CreatedAt), since(i.ExpiresAt), oneLine(i.Params))
 		}
 		more(w, held)
-		fmt.Fprintln(w, "decide with: sallyport approve ID, or: sallyport deny ID --reason TEXT")
+		at := ""
+		if c.Data != "" {
+			at = " --data " + c.Data
+		}
+		fmt.Fprintf(w, "decide with: sallyport approve ID%[1]s, or: sallyport deny ID%[1]s --reason TEXT\n", at)
 	})
 }
 

@@ -13,7 +13,7 @@ type userCommand struct {
 	Add       userAdd       `cmd:"" help:"Add a person."`
 	List      userList      `cmd:"" help:"List people."`
 	Role      userRole      `cmd:"" help:"Change what a person may do."`
-	Remove    userRemove    `cmd:"" help:"Remove a person and end his logins."`
+	Remove    userRemove    `cmd:"" help:"Remove a person and end their logins."`
 	LoginLink userLoginLink `cmd:"" name:"login-link" help:"Print a link that signs a person in once."`
 }
 
@@ -26,7 +26,7 @@ type userRow struct {
 
 type userAdd struct {
 	remote
-	Name string `arg:"" help:"His name."`
+	Name string `arg:"" help:"Their name."`
 	Role string `enum:"owner,admin,member" default:"member" help:"owner, admin or member (default)."`
 }
 

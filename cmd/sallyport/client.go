@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -97,6 +98,9 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, fmt.Errorf("no server runs at %s any more; start it with: sallyport serve", c.base)
+		}
 		return nil, fmt.Errorf("the server does not answer; is it running? %w", err)
 	}
 	defer response.Body.Close()

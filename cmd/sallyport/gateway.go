@@ -58,6 +58,9 @@ func openGateway(ctx context.Context, o options, log *slog.Logger) (_ *gateway, 
 			g.close()
 		}
 	}()
+	if err := g.options.check(); err != nil {
+		return nil, err
+	}
 	if g.options.Data == "" {
 		g.options.Data = dataFolder()
 	}
@@ -187,6 +190,7 @@ func (g *gateway) run(ctx context.Context) error {
 	ends := g.hints.Subscribe(g.forget)
 	defer ends()
 	err := group.Run()
+	g.log.Info("stopped")
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -213,10 +217,11 @@ func (g *gateway) addServer(group *run.Group) {
 	server := &http.Server{
 		Handler: g.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return streams },
-		ErrorLog:    slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		ErrorLog:    slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
 	}
 	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
 		g.stopping.Store(true)
+		g.log.Info("stopping; callers are answered and executing calls may end (interrupt again to cut them off)")
 		within := g.options.Intervals.ShutdownWithin
 		if within == 0 {
 			within = 40 * time.Second

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -8,7 +9,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 )
@@ -18,7 +22,7 @@ import (
 type options struct {
 	Config        kong.ConfigFlag `help:"YAML file with the names of these flags as keys; flags and environment go before it." placeholder:"FILE"`
 	Listen        string          `help:"Address to listen on (default: 127.0.0.1:8787); port 0 picks a free one." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
-	Data          string          `help:"Folder of the database and the keys (default: ${data})." placeholder:"DIR"`
+	Data          string          `help:"Folder of the database and the keys (default: ${data})." placeholder:"DIR" type:"path"`
 	LocalAdmin    bool            `help:"Write a key of a full administrator to endpoint.json. Whoever runs as the same system user, an agent's shell too, can then approve."`
 	PublicURL     string          `help:"Where people and agents reach this server: scheme and host. Every link is built from it (default: the listening address)." placeholder:"URL"`
 	AllowHost     []string        `help:"Further names that a request's Host header may have." placeholder:"HOST"`
@@ -55,6 +59,39 @@ type intervals struct {
 	SeenEvery       time.Duration `help:"Between two notes that callers still wait (10s)." placeholder:"D"`
 	IdleSession     time.Duration `help:"Before an unused MCP session is forgotten (30m)." placeholder:"D"`
 	ShutdownWithin  time.Duration `help:"Time for executing calls to end when the server stops (40s)." placeholder:"D"`
+}
+
+// check refuses options that would break calls later.
+func (o *options) check() error {
+	if o.RateLimit < 0 {
+		return errors.New("--rate-limit must be 0 (no limit) or more")
+	}
+	fields := reflect.ValueOf(o.Intervals)
+	for i := range fields.NumField() {
+		if d, ok := fields.Field(i).Interface().(time.Duration); ok && d < 0 {
+			return fmt.Errorf("--%s must not be negative: it is %s", flagName(fields.Type().Field(i)), d)
+		}
+	}
+	abandon, seen := cmp.Or(o.Intervals.AbandonAfter, 2*time.Minute), cmp.Or(o.Intervals.SeenEvery, 10*time.Second)
+	if abandon < 2*seen {
+		return fmt.Errorf("--abandon-after (%s) must be at least twice --seen-every (%s): otherwise calls are withdrawn whose callers still wait", abandon, seen)
+	}
+	return nil
+}
+
+// flagName is how the command line calls a field.
+func flagName(f reflect.StructField) string {
+	if name := f.Tag.Get("name"); name != "" {
+		return name
+	}
+	var b strings.Builder
+	for i, r := range f.Name {
+		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }
 
 // dataFolder is where data lies when nothing is said.
