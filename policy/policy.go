@@ -55,7 +55,7 @@ func (p *Policy) automation(s *action.Session, a *action.Action) action.Step {
 	step.Note = "The automation has no override for this action."
 	if key, mode, ok := p.automations[s.Automation].match(a.Key()); ok {
 		step.Key, step.Mode = key.String(), mode
-		step.Note = fmt.Sprintf("The automation's override %s says %s.", key, mode)
+		step.Note = fmt.Sprintf("An override of the automation%s says %s.", covers(key), mode)
 	}
 	return step
 }
@@ -64,9 +64,21 @@ func (p *Policy) override(_ *action.Session, a *action.Action) action.Step {
 	step := action.Step{Layer: action.LayerOrganization, Note: "The organization has no override for this action."}
 	if key, mode, ok := p.organization.match(a.Key()); ok {
 		step.Key, step.Mode = key.String(), mode
-		step.Note = fmt.Sprintf("The organization's override %s says %s.", key, mode)
+		step.Note = fmt.Sprintf("An override of the organization%s says %s.", covers(key), mode)
 	}
 	return step
+}
+
+// covers says how far a key reaches, where it is more than one action. Its id
+// is in [action.Step.Key].
+func covers(k action.Key) string {
+	switch {
+	case k.Source == "*":
+		return " for everything"
+	case k.Action == "*":
+		return " for all of this source"
+	}
+	return ""
 }
 
 // match finds the most exact key that covers k: itself, its whole source,
