@@ -185,7 +185,7 @@ func (s *Server) invoke(ctx context.Context, p *Principal, n NewCall, header, wa
 // one into the body.
 func inBody(err error) error {
 	var e *action.Error
-	if !errors.As(err, &e) || e.Code != "invalid_params" {
+	if !errors.As(err, &e) || (e.Code != "invalid_params" && e.Code != "invalid_json") {
 		return err
 	}
 	out := *e

@@ -75,6 +75,12 @@ func (s *Server) invocationRoutes() {
 		params, err := s.fullParams(ctx, p, in.ID)
 		return bodyOf(params), err
 	})
+	register(s, route{
+		method: "GET", path: "/api/v1/invocations/{id}/events", tag: "invocations", summary: "Read what else happened to an invocation",
+	}, func(ctx context.Context, p *Principal, in *ByID) (*body[List[Event]], error) {
+		events, err := s.events(ctx, p.Organization, in.ID)
+		return listOf(events), err
+	})
 	s.verdictRoutes("/api/v1/invocations/{id}")
 }
 
@@ -141,6 +147,14 @@ func (s *Server) shown(inv action.Invocation) action.Invocation {
 		inv.ApprovalURL = s.PublicURL + "/invocations/" + inv.ID
 	}
 	return inv
+}
+
+// events returns the events of an invocation that the organization has.
+func (s *Server) events(ctx context.Context, organization, id string) ([]Event, error) {
+	if _, err := s.Invocations.Invocation(ctx, organization, id); err != nil {
+		return nil, err
+	}
+	return s.Events(ctx, organization, id)
 }
 
 func (s *Server) fullParams(ctx context.Context, p *Principal, id string) (FullParams, error) {

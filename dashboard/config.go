@@ -35,6 +35,8 @@ type Config struct {
 	// Revealed writes down that somebody read the full params of a held call.
 	// Without that nothing is revealed.
 	Revealed func(ctx context.Context, organization, invocation, by string) error
+	// Events returns what else happened to an invocation, oldest first.
+	Events func(ctx context.Context, organization, invocation string) ([]Event, error)
 	// Hash is the keyed hash that stands for a value which is not shown.
 	Hash func(value []byte) string
 
@@ -79,7 +81,7 @@ func (c *Config) fill() error {
 		"Sessions": c.Sessions == nil, "Secrets": c.Secrets == nil, "Connectors": c.Connectors == nil,
 		"Prober": c.Prober == nil, "Overrides": c.Overrides == nil, "Invocations": c.Invocations == nil,
 		"Users": c.Users == nil, "APIKeys": c.APIKeys == nil, "Logins": c.Logins == nil, "Tokens": c.Tokens == nil,
-		"SealSecret": c.SealSecret == nil, "Revealed": c.Revealed == nil, "Hash": c.Hash == nil, "Log": c.Log == nil,
+		"SealSecret": c.SealSecret == nil, "Revealed": c.Revealed == nil, "Events": c.Events == nil, "Hash": c.Hash == nil, "Log": c.Log == nil,
 	} {
 		if missing {
 			return fmt.Errorf("dashboard: Config.%s is required", name)

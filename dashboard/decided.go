@@ -17,7 +17,7 @@ func settledBy(inv action.Invocation, names map[string]string) settler {
 	switch {
 	case inv.Status == action.StatusPending:
 		return settler{Text: "nobody yet"}
-	case inv.Status == action.StatusExpired:
+	case inv.Status == action.StatusExpired && inv.ApprovedBy == "":
 		return settler{Text: "nobody"}
 	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedWithdrawn:
 		return settler{Text: "withdrawn"}
@@ -36,6 +36,25 @@ func shown(inv action.Invocation) string {
 		return "withdrawn"
 	}
 	return string(inv.Status)
+}
+
+// nothingRan reports whether a failed call surely never ran.
+func nothingRan(inv action.Invocation) bool {
+	if inv.Status != action.StatusFailed || inv.Error == nil {
+		return false
+	}
+	return inv.Error.Code == action.FailedStale || inv.Error.Code == action.FailedInternal
+}
+
+// event names a kind of event for people.
+func event(kind string) string {
+	switch kind {
+	case "late_outcome":
+		return "The execution ended after it had been given up."
+	case "params_revealed":
+		return "A person read the full params."
+	}
+	return kind
 }
 
 // redacted reports whether redaction left a mark in the params.

@@ -72,6 +72,7 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 		Overrides: h.m, Invocations: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer,
 		SealSecret: func(_, _ string, v []byte) ([]byte, error) { return append([]byte("sealed:"), v...), nil },
 		Revealed:   h.m.reveal,
+		Events:     h.m.events,
 		Hash:       func(v []byte) string { return hexOf(token.HashSecret(string(v))) },
 		PublicURL:  public, Now: h.clock.now, Log: slog.New(slog.NewTextHandler(h.log, nil)),
 	}

@@ -2,9 +2,11 @@ package dashboard_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +32,18 @@ type memory struct {
 	logins      map[string]action.Login // by hash of the cookie
 	loginKeys   map[string]string
 	revealed    []string // "invocation to user"
+}
+
+func (m *memory) events(_ context.Context, _, invocation string) ([]dashboard.Event, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []dashboard.Event
+	for _, r := range m.revealed {
+		if strings.HasPrefix(r, invocation+" to ") {
+			list = append(list, dashboard.Event{Kind: "params_revealed", By: r[len(invocation)+4:], At: m.now(), Data: json.RawMessage("{}")})
+		}
+	}
+	return list, nil
 }
 
 func (m *memory) reveal(_ context.Context, _, invocation, by string) error {

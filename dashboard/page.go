@@ -64,19 +64,21 @@ func newPages(s *Server) (*pages, error) {
 
 func (p *pages) funcs() template.FuncMap {
 	return template.FuncMap{
-		"asset":   func(name string) string { return "/assets/" + name + "?v=" + p.versions[name] },
-		"visible": visible,
-		"plain":   plain,
-		"pretty":  func(raw raw) []Segment { return pretty(raw) },
-		"utc":     utc,
-		"iso":     iso,
-		"short":   short,
-		"status":  statusWords,
-		"shown":   shown,
-		"settled": settledBy,
-		"lines":   lines,
-		"ended":   func(t *time.Time) bool { return t != nil && !p.now().Before(*t) },
-		"join":    strings.Join,
+		"asset":      func(name string) string { return "/assets/" + name + "?v=" + p.versions[name] },
+		"visible":    visible,
+		"plain":      plain,
+		"pretty":     func(raw raw) []Segment { return pretty(raw) },
+		"utc":        utc,
+		"iso":        iso,
+		"short":      short,
+		"status":     statusWords,
+		"shown":      shown,
+		"settled":    settledBy,
+		"lines":      lines,
+		"ended":      func(t *time.Time) bool { return t != nil && !p.now().Before(*t) },
+		"join":       strings.Join,
+		"event":      event,
+		"nothingRan": nothingRan,
 	}
 }
 

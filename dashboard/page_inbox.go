@@ -74,7 +74,14 @@ func (p *pages) invocation(w http.ResponseWriter, r *http.Request, me *Principal
 	if err != nil {
 		return err
 	}
-	return p.render(w, "invocation", "layout", view{Page: "activity", Title: c.Action, Me: me, Data: c})
+	events, err := p.Events(r.Context(), me.Organization, c.ID)
+	if err != nil {
+		return err
+	}
+	return p.render(w, "invocation", "layout", view{Page: "activity", Title: c.Action, Me: me, Data: struct {
+		card
+		Events []Event
+	}{c, events}})
 }
 
 func (p *pages) cardOf(ctx context.Context, me *Principal, id string) (card, error) {

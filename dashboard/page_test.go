@@ -92,6 +92,10 @@ func TestInbox(t *testing.T) {
 		t.Error("a secret cannot be revealed, or it is not recorded")
 	}
 
+	if body := b.get("/invocations/" + id).body; !strings.Contains(body, "A person read the full params.") {
+		t.Error("the page does not say that somebody read the params")
+	}
+
 	member := h.signIn("u-cyd")
 	if body := member.get("/").body; strings.Contains(body, "data-decide") || !strings.Contains(body, "An owner or admin decides") {
 		t.Error("a member is offered to decide")

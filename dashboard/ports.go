@@ -127,6 +127,14 @@ type Invocations interface {
 	ListInvocations(ctx context.Context, f InvocationFilter) (Page[action.Invocation], error)
 }
 
+// Event is something that happened to an invocation beside its status.
+type Event struct {
+	Kind string    `json:"kind" example:"late_outcome" doc:"late_outcome: how an execution ended after it was given up; params_revealed: a person read the full params."`
+	By   string    `json:"by,omitempty" doc:"The user who did it."`
+	At   time.Time `json:"at"`
+	Data raw       `json:"data" doc:"Redacted."`
+}
+
 // Users keeps people.
 type Users interface {
 	CreateUser(ctx context.Context, u action.User) error

@@ -41,6 +41,7 @@ func table() map[string]access {
 		"GET /api/v1/invocations":               member,
 		"GET /api/v1/invocations/{id}":          member,
 		"GET /api/v1/invocations/{id}/params":   decider,
+		"GET /api/v1/invocations/{id}/events":   member,
 		"POST /api/v1/invocations/{id}/approve": decider,
 		"POST /api/v1/invocations/{id}/deny":    decider,
 

@@ -107,7 +107,7 @@ func (g *gateway) dashboardConfig() dashboard.Config {
 		Gate: g.gate, Catalog: g.catalog, Decider: g.policies, Hints: g.hints,
 		Sessions: sessionRows{g.db}, Secrets: g.db, Connectors: g.db, Prober: prober{g.catalog}, Overrides: overrideRows{g.db},
 		Invocations: invocationRows{g.db}, Users: g.db, APIKeys: g.db, Logins: loginRows{g.db}, Tokens: g.signer,
-		SealSecret: g.sealSecret, Revealed: g.revealed, Hash: g.vault.Hash,
+		SealSecret: g.sealSecret, Revealed: g.revealed, Events: g.events, Hash: g.vault.Hash,
 		PublicURL: g.url, AllowedHosts: g.options.AllowHost, Ready: g.ready, Now: time.Now, Log: g.log,
 	}
 }

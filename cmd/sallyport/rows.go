@@ -55,6 +55,16 @@ func (g *gateway) revealed(ctx context.Context, organization, invocation, by str
 	})
 }
 
+// events returns what else happened to an invocation.
+func (g *gateway) events(ctx context.Context, organization, invocation string) ([]dashboard.Event, error) {
+	rows, err := g.db.Events(ctx, organization, invocation)
+	list := make([]dashboard.Event, 0, len(rows))
+	for _, e := range rows {
+		list = append(list, dashboard.Event{Kind: e.Kind, By: e.By, At: e.At, Data: e.Data})
+	}
+	return list, err
+}
+
 type loginRows struct{ *store.DB }
 
 func (r loginRows) CreateLoginLink(ctx context.Context, l dashboard.LoginLink) error {
