@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 type connectorCommand struct {
@@ -45,15 +46,16 @@ func present(fields map[string]*string) map[string]any {
 }
 
 type connectorRow struct {
-	ID       string   `json:"id"`
-	Name     string   `json:"name"`
-	Slug     string   `json:"slug"`
-	URL      string   `json:"url"`
-	Secret   string   `json:"secret"`
-	Enabled  bool     `json:"enabled"`
-	Count    int      `json:"tool_count"`
-	Error    string   `json:"error"`
-	Warnings []string `json:"warnings"`
+	ID       string     `json:"id"`
+	Name     string     `json:"name"`
+	Slug     string     `json:"slug"`
+	URL      string     `json:"url"`
+	Secret   string     `json:"secret"`
+	Enabled  bool       `json:"enabled"`
+	Fetched  *time.Time `json:"fetched_at"`
+	Count    int        `json:"tool_count"`
+	Error    string     `json:"error"`
+	Warnings []string   `json:"warnings"`
 	Tools    []struct {
 		Name string `json:"name"`
 		Tool string `json:"tool"`
@@ -121,6 +123,8 @@ func (c *connectorRow) state() string {
 		return "disabled"
 	case c.Error != "":
 		return "failing: " + c.Error
+	case c.Fetched == nil:
+		return "not asked yet"
 	}
 	return "enabled"
 }
