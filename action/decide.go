@@ -75,13 +75,3 @@ func (g *Gate) Params(ctx context.Context, organization, id string) (raw []byte,
 	raw, err = g.Vault.Open(paramsRef(&rec.Invocation), rec.SealedParams)
 	return raw, err == nil, err
 }
-
-// Explain decides a call of the session without making it.
-func (g *Gate) Explain(ctx context.Context, s *Session, k Key) (*Action, Decision, error) {
-	act, err := g.Catalog.Find(ctx, s.Organization, k.Source, k.Action, false)
-	if err != nil {
-		return nil, Decision{}, err
-	}
-	d, err := g.Decider.Decide(ctx, s, act, true)
-	return act, d, err
-}

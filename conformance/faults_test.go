@@ -99,20 +99,7 @@ func TestKilledWhileExecuting(t *testing.T) {
 	held := s.held()
 	s.approve(held.ID)
 	<-begun
-	s.kill()
-	<-lost.done
-	release()
-	s.start()
-
-	i := s.ends(held.ID, "failed")
-	if i.code() != "outcome_unknown" {
-		t.Errorf("the row is %+v", i)
-	}
-	got := s.another().start(t, "up_write", `{"n":1}`).wait()
-	if !got.Result.IsError || !strings.Contains(got.text(), "unknown") {
-		t.Errorf("the retry was answered with %+v", got)
-	}
-	s.effects("write 1", 1)
+	s.diesExecuting(lost, release)
 }
 
 // The same for a write that needed no approval.
@@ -124,17 +111,24 @@ func TestKilledWhileExecutingAllowed(t *testing.T) {
 	defer release()
 	lost := s.agent.start(t, "up_write", `{"n":1}`)
 	<-begun
+	s.diesExecuting(lost, release)
+}
+
+// diesExecuting kills the gateway while its only call executes, and checks
+// what is said and done of that call afterwards.
+func (s *stage) diesExecuting(lost *calling, release func()) {
+	s.t.Helper()
 	s.kill()
 	<-lost.done
 	release()
 	s.start()
 
 	if i := s.ends(s.only("").ID, "failed"); i.code() != "outcome_unknown" {
-		t.Errorf("the row is %+v", i)
+		s.t.Errorf("the row is %+v", i)
 	}
-	got := s.another().start(t, "up_write", `{"n":1}`).wait()
+	got := s.another().start(s.t, "up_write", `{"n":1}`).wait()
 	if !got.Result.IsError || !strings.Contains(got.text(), "unknown") {
-		t.Errorf("the retry was answered with %+v", got)
+		s.t.Errorf("the retry was answered with %+v", got)
 	}
 	s.effects("write 1", 1)
 }

@@ -118,7 +118,8 @@ func (s *Server) actionReads() {
 	s.sessionVerdicts(one)
 }
 
-// sessionVerdicts are approve and deny under the session's path.
+// sessionVerdicts are approve and deny under the session's path, where the
+// invocation must be the session's.
 func (s *Server) sessionVerdicts(path string) {
 	register(s, route{
 		method: "POST", path: path + "/approve", tag: "actions", summary: "Approve a held call of the session", status: http.StatusOK,
@@ -129,8 +130,7 @@ func (s *Server) sessionVerdicts(path string) {
 		Body *Approval
 	},
 	) (*body[Outcome], error) {
-		a := deref(in.Body)
-		out, err := s.approve(ctx, p, action.Verdict{Session: in.Session, ID: in.ID, ParamsHash: a.ParamsHash, ToolHash: a.ToolHash}, in.Wait)
+		out, err := s.approve(ctx, p, in.Body.verdict(in.Session, in.ID), in.Wait)
 		return bodyOf(out), err
 	})
 	register(s, route{
@@ -141,8 +141,7 @@ func (s *Server) sessionVerdicts(path string) {
 		Body *Denial
 	},
 	) (*body[Outcome], error) {
-		d := deref(in.Body)
-		out, err := s.deny(ctx, p, action.Verdict{Session: in.Session, ID: in.ID, Note: d.Reason, ParamsHash: d.ParamsHash, ToolHash: d.ToolHash})
+		out, err := s.deny(ctx, p, in.Body.verdict(in.Session, in.ID))
 		return bodyOf(out), err
 	})
 }

@@ -84,8 +84,27 @@ func (s *Server) invocationRoutes() {
 	s.verdictRoutes("/api/v1/invocations/{id}")
 }
 
-// verdictRoutes adds approve and deny under an invocation's path. They are the
-// same under a session's path, where the invocation must be the session's.
+// verdict is the decision that a body says; nil says no more than yes. Who
+// decided comes from the login.
+func (a *Approval) verdict(session, id string) action.Verdict {
+	v := action.Verdict{Session: session, ID: id}
+	if a != nil {
+		v.ParamsHash, v.ToolHash = a.ParamsHash, a.ToolHash
+	}
+	return v
+}
+
+// verdict is the decision that a body says; nil says no more than no.
+func (d *Denial) verdict(session, id string) action.Verdict {
+	v := action.Verdict{Session: session, ID: id}
+	if d != nil {
+		v.Note, v.ParamsHash, v.ToolHash = d.Reason, d.ParamsHash, d.ToolHash
+	}
+	return v
+}
+
+// verdictRoutes adds approve and deny under an invocation's path; see
+// sessionVerdicts for those under a session's.
 func (s *Server) verdictRoutes(path string) {
 	type Target struct {
 		ByID
@@ -100,8 +119,7 @@ func (s *Server) verdictRoutes(path string) {
 		Body *Approval
 	},
 	) (*body[Outcome], error) {
-		a := deref(in.Body)
-		out, err := s.approve(ctx, p, action.Verdict{ID: in.ID, ParamsHash: a.ParamsHash, ToolHash: a.ToolHash}, in.Wait)
+		out, err := s.approve(ctx, p, in.Body.verdict("", in.ID), in.Wait)
 		return bodyOf(out), err
 	})
 	register(s, route{
@@ -113,18 +131,9 @@ func (s *Server) verdictRoutes(path string) {
 		Body *Denial
 	},
 	) (*body[Outcome], error) {
-		d := deref(in.Body)
-		out, err := s.deny(ctx, p, action.Verdict{ID: in.ID, Note: d.Reason, ParamsHash: d.ParamsHash, ToolHash: d.ToolHash})
+		out, err := s.deny(ctx, p, in.Body.verdict("", in.ID))
 		return bodyOf(out), err
 	})
-}
-
-func deref[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
 }
 
 func (s *Server) listInvocations(ctx context.Context, organization, session string, f Filter) (*body[List[action.Invocation]], error) {

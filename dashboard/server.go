@@ -60,9 +60,6 @@ func (s *Server) Handler() http.Handler { return s.http }
 // shut down. It may be called more than once.
 func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 
-// OpenAPI returns the description of the API, as it is served.
-func (s *Server) OpenAPI() ([]byte, error) { return s.describe() }
-
 func (s *Server) now() time.Time { return s.Now().UTC() }
 
 // hint tells the other parts of the gateway that something changed.

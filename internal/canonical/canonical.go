@@ -22,24 +22,6 @@ func JSON(raw []byte) ([]byte, error) {
 	return p.out, nil
 }
 
-// Object is JSON for a value that must be an object. Nothing, and null, are
-// the empty object.
-func Object(raw []byte) ([]byte, error) {
-	if len(raw) == 0 {
-		return []byte("{}"), nil
-	}
-	out, err := JSON(raw)
-	switch {
-	case err != nil:
-		return nil, err
-	case string(out) == "null":
-		return []byte("{}"), nil
-	case out[0] != '{':
-		return nil, (&fault{what: "this must be an object"}).public()
-	}
-	return out, nil
-}
-
 // parser reads raw once, writing the canonical form as it goes. An object
 // whose members come in order is written once; any other is put in order when
 // its end is reached.

@@ -128,19 +128,6 @@ func TestResultIsItsOwnMemory(t *testing.T) {
 	}
 }
 
-func TestObject(t *testing.T) {
-	for raw, want := range map[string]string{"": `{}`, "null": `{}`, " null ": `{}`, `{"b":1,"a":2}`: `{"a":2,"b":1}`} {
-		if out, err := canonical.Object([]byte(raw)); err != nil || string(out) != want {
-			t.Errorf("Object(%q) = %s, %v; want %s", raw, out, err, want)
-		}
-	}
-	for _, raw := range []string{`[]`, `"null"`, `1`, `true`, ` `, `{`} {
-		if out, err := canonical.Object([]byte(raw)); !errors.Is(err, action.ErrInvalid) {
-			t.Errorf("Object(%q) = %s, %v; want it refused", raw, out, err)
-		}
-	}
-}
-
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"b":1,"a":{"d":2,"c":[3,"x"]}}`, `[9007199254740993,1.0,1e0,-0]`, `"\ud83d\ude00\u0000\/"`, `{"a":1,"\u0061":2}`,

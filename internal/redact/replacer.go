@@ -27,9 +27,4 @@ func (r *Replacer) Replace(body []byte) []byte {
 	return body
 }
 
-// ReplaceSecret is [Replacer.Replace] for secrets that are used once.
-func ReplaceSecret(body []byte, secrets []string) []byte {
-	return NewReplacer(secrets...).Replace(body)
-}
-
 func blot(dst, _ []byte) []byte { return append(dst, "[redacted]"...) }
