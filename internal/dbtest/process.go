@@ -1,0 +1,74 @@
+package dbtest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// status reads a process's state and parent; ok is false when there is no such
+// process.
+func status(pid int) (state byte, parent int, ok bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, false
+	}
+	// The name before may hold anything, parentheses too.
+	rest := text[bytes.LastIndexByte(text, ')')+1:]
+	if _, err := fmt.Sscanf(string(rest), " %c %d", &state, &parent); err != nil {
+		return 0, 0, false
+	}
+	return state, parent, true
+}
+
+// alive tells whether a process runs; one that only was not waited for yet
+// does not.
+func alive(pid int) bool {
+	state, _, ok := status(pid)
+	return ok && state != 'Z'
+}
+
+// children returns the processes that pid started.
+func children(pid int) []int {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	var found []int
+	for _, f := range folders {
+		child, _ := strconv.Atoi(filepath.Base(f))
+		if _, parent, ok := status(child); ok && parent == pid {
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+// signalAll signals a server and its children. The server stands still
+// meanwhile, so that it can neither start another child nor mourn one.
+func signalAll(pid int, s syscall.Signal) error {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for _, child := range children(pid) {
+		_ = syscall.Kill(child, s) // it may have ended by itself
+	}
+	return syscall.Kill(pid, s)
+}
+
+// forget removes the shared memory that a killed PostgreSQL in dir leaves in
+// the kernel, where it would stay when the server is not started again.
+func forget(dir string) {
+	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	if err != nil {
+		return // another kind of server
+	}
+	lines := bytes.Split(text, []byte("\n"))
+	if len(lines) < 7 {
+		return
+	}
+	if words := bytes.Fields(lines[6]); len(words) == 2 { // key and id
+		_ = exec.Command("ipcrm", "-m", string(words[1])).Run() //nolint:noctx // it does not wait; without it 56 bytes stay
+	}
+}

@@ -1,0 +1,71 @@
+package dbtest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// missing is the error of a program that is not installed.
+type missing struct{ program, install string }
+
+func (m missing) Error() string {
+	return fmt.Sprintf("%s is missing; run: sudo apt-get install %s", m.program, m.install)
+}
+
+// need ends the test when a program is missing: with CI=true as a failure,
+// because there a skip goes unnoticed.
+func need(t testing.TB, err error) {
+	t.Helper()
+	var m missing
+	switch {
+	case err == nil:
+	case errors.As(err, &m) && os.Getenv("CI") != "true":
+		t.Skip(err)
+	default:
+		t.Fatal(err)
+	}
+}
+
+// program finds one of names in PATH or in one of the folders that match
+// elsewhere; in the last that has it, which of PostgreSQL's is the newest.
+func program(install, elsewhere string, names ...string) (string, error) {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+		found, _ := filepath.Glob(filepath.Join(elsewhere, name))
+		if len(found) > 0 {
+			return found[len(found)-1], nil
+		}
+	}
+	return "", missing{names[0], install}
+}
+
+// memory is the folder for data: the memory disk where there is one.
+func memory() string {
+	const disk = "/dev/shm"
+	if probe, err := os.MkdirTemp(disk, "sallyport-probe-"); err == nil {
+		_ = os.Remove(probe)
+		return disk
+	}
+	return os.TempDir()
+}
+
+// freePort returns a port below those that the kernel gives to outgoing
+// connections, so that nobody takes it while its server is down.
+func freePort() (int, error) {
+	for range 100 {
+		port := 12000 + rand.IntN(20000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // it does not wait
+		if err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, errors.New("no free port was found between 12000 and 32000")
+}
