@@ -53,6 +53,10 @@ const insertSQL = `INSERT INTO invocations (
   mode_source, executor, denied_reason, source_name, denied_note, decision, params, sealed_params)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)`
 
+// queueSQL is insertSQL for a row that may be written twice, when nobody knows
+// whether the first time was committed.
+const queueSQL = insertSQL + ` ON CONFLICT (id) DO NOTHING`
+
 // checked is what checkSQL found.
 type checked struct {
 	session                          action.Session
@@ -70,28 +74,54 @@ func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) 
 	if d.Snapshot && !d.Joins && d.Status != action.StatusPending {
 		return db.beginQueued(ctx, d, r)
 	}
-	var joined *action.Begun
-	// Without a key its only write that needs company is none: what expires an
-	// overdue row, or notes a waiter, is right whether or not the insert is.
-	err = db.write.do(ctx, &job{single: d.IdempotencyKey == "", run: func(ctx context.Context, tx bun.Tx) (err error) {
-		joined, err = db.begin(ctx, tx, d, r)
-		return err
-	}})
-	switch {
-	case err != nil:
-		return action.Begun{}, err
-	case joined != nil:
-		return *joined, nil
+	for range lostRaces {
+		// A copy: what is written may differ from the draft, and be undone.
+		row, joined := *r, (*action.Begun)(nil)
+		j := &job{
+			single: d.IdempotencyKey == "", whole: true,
+			// Without a key its only write that needs company is none: what
+			// expires an overdue row, or notes a waiter, is right whether or
+			// not the insert is.
+		}
+		j.run = func(ctx context.Context, tx bun.IDB) (err error) {
+			row = *r
+			joined, err = db.begin(ctx, tx, j, d, &row)
+			return err
+		}
+		err = db.write.do(ctx, j)
+		var behind *behindError
+		switch {
+		case errors.As(err, &behind):
+			if err := db.write.flush(ctx, behind.rows...); err != nil {
+				return action.Begun{}, err
+			}
+		case err == nil && joined != nil:
+			return *joined, nil
+		case err == nil:
+			return db.begun(d, &row), nil
+		case !shared(db.write.db) || !taken(err):
+			return action.Begun{}, err
+		}
 	}
-	return db.begun(d, r), nil
+	return action.Begun{}, err
 }
+
+// lostRaces is how often Begin looks again after another row came first, or
+// was still queued.
+const lostRaces = 8
+
+// behindError tells of rows that queued writes are about to change. Where the
+// writer does not work in order, Begin waits for them and looks again.
+type behindError struct{ rows []string }
+
+func (e *behindError) Error() string { return "queued writes come first" }
 
 // beginQueued writes the row of an allowed read. Its read may start at once;
 // it is answered after Finish, which comes later in the same queue.
 func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow) (action.Begun, error) {
 	args := insertArgs(d, r)
-	err := db.write.enqueue(ctx, &job{row: r.ID, single: true, run: func(ctx context.Context, tx bun.Tx) error {
-		_, err := execute(ctx, tx, db.stmts.insert, args...)
+	err := db.write.enqueue(ctx, &job{row: r.ID, single: true, run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := db.stmts.queue.exec(ctx, tx, args...)
 		return err
 	}})
 	if err != nil {
@@ -102,11 +132,22 @@ func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow
 
 // begin finds the row that answers the call, or writes the draft's own and
 // returns nil.
-func (db *DB) begin(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocationRow) (*action.Begun, error) {
+func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r *invocationRow) (*action.Begun, error) {
 	now := r.CreatedAt.t
+	if j.again {
+		if mine, err := db.mine(ctx, tx, d); mine != nil || err != nil {
+			return mine, err
+		}
+	}
+	if err := lockSession(ctx, tx, d); err != nil {
+		return nil, err
+	}
 	c, err := db.check(ctx, tx, d, now)
 	if err != nil {
 		return nil, err
+	}
+	if rows := []string{string(c.keyed), string(c.open), string(c.undelivered)}; shared(tx) && db.write.queued(rows) {
+		return nil, &behindError{rows}
 	}
 	if !d.Snapshot {
 		if err := c.session.Live(now); err != nil {
@@ -130,13 +171,43 @@ func (db *DB) begin(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocati
 	return nil, db.insert(ctx, tx, d, r)
 }
 
-func (db *DB) check(ctx context.Context, tx bun.Tx, d *action.Draft, now time.Time) (checked, error) {
+// mine finds the draft's own row, which an attempt wrote whose end nobody heard.
+func (db *DB) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Begun, error) {
+	r, err := db.inTx(ctx, tx, d.Organization, d.ID)
+	if errors.Is(err, action.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rec, err := r.record()
+	if rec.Status == action.StatusExecuting {
+		db.running.put(rec.Invocation)
+	}
+	return &action.Begun{New: true, Record: rec}, err
+}
+
+// lockSession has the calls of one session begin one after the other where
+// there are several writers: the next statement sees what the one before wrote.
+// Only those whose row depends on others' wait.
+func lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
+	if !shared(tx) || !d.Joins && d.Status != action.StatusPending {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `SELECT FROM sessions WHERE organization_id = ? AND id = ? FOR NO KEY UPDATE`, d.Organization, d.Session)
+	if err != nil {
+		return fmt.Errorf("beginning invocation %s: %w", d.ID, err)
+	}
+	return nil
+}
+
+func (db *DB) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) (checked, error) {
 	var c checked
 	var revoked, expires stamp
-	err := queryRow(
-		ctx, tx, db.stmts.check, d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
+	err := db.stmts.check.one(ctx, tx, []any{
+		d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
 		at(now), d.IdempotencyKey, flag(d.Joins), flag(d.Status == action.StatusPending), at(d.DeniedSince).or(epoch),
-	).Scan(&revoked, &expires, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.pending)
+	}, []any{&revoked, &expires, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.pending})
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, action.Errorf(action.ErrUnauthenticated, "session_unknown", "There is no such session; ask for a new session token.")
 	}
@@ -149,7 +220,7 @@ func (db *DB) check(ctx context.Context, tx bun.Tx, d *action.Draft, now time.Ti
 
 // join finds the row that answers the call already: by its key, by being open,
 // by waiting to be picked up.
-func (db *DB) join(ctx context.Context, tx bun.Tx, d *action.Draft, c checked, now time.Time) (*action.Begun, error) {
+func (db *DB) join(ctx context.Context, tx bun.IDB, d *action.Draft, c checked, now time.Time) (*action.Begun, error) {
 	for i, id := range []opt{c.keyed, c.open, c.undelivered} {
 		if id == "" {
 			continue
@@ -189,7 +260,7 @@ func keyReused(id string) error {
 
 // joined notes that a caller waits for the row again, and that its key means
 // this row from now on: a later repeat with that key must not run anew.
-func (db *DB) joined(ctx context.Context, tx bun.Tx, d *action.Draft, row *invocationRow, keyed bool, now time.Time) error {
+func (db *DB) joined(ctx context.Context, tx bun.IDB, d *action.Draft, row *invocationRow, keyed bool, now time.Time) error {
 	if row.Status == string(action.StatusPending) {
 		if _, err := tx.NewRaw(seenSQL, at(now), bun.List([]string{row.ID}), at(now)).Exec(ctx); err != nil {
 			return fmt.Errorf("joining invocation %s: %w", row.ID, err)
@@ -202,7 +273,7 @@ func (db *DB) joined(ctx context.Context, tx bun.Tx, d *action.Draft, row *invoc
 }
 
 // hold is what only a call that waits for a person must pass.
-func (db *DB) hold(ctx context.Context, tx bun.Tx, d *action.Draft, c checked, r *invocationRow) error {
+func (db *DB) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c checked, r *invocationRow) error {
 	if c.denial != "" {
 		denial, err := db.inTx(ctx, tx, d.Organization, string(c.denial))
 		if err != nil {
@@ -219,8 +290,8 @@ func (db *DB) hold(ctx context.Context, tx bun.Tx, d *action.Draft, c checked, r
 	return nil
 }
 
-func (db *DB) insert(ctx context.Context, tx bun.Tx, d *action.Draft, r *invocationRow) error {
-	if _, err := execute(ctx, tx, db.stmts.insert, insertArgs(d, r)...); err != nil {
+func (db *DB) insert(ctx context.Context, tx bun.IDB, d *action.Draft, r *invocationRow) error {
+	if _, err := db.stmts.insert.exec(ctx, tx, insertArgs(d, r)...); err != nil {
 		return fmt.Errorf("writing invocation %s: %w", d.ID, err)
 	}
 	if d.Joins && d.IdempotencyKey != "" {
@@ -272,7 +343,7 @@ type keyRow struct {
 	CreatedAt    stamp  `bun:"created_at"`
 }
 
-func putKey(ctx context.Context, tx bun.Tx, d *action.Draft, id string, now time.Time) error {
+func putKey(ctx context.Context, tx bun.IDB, d *action.Draft, id string, now time.Time) error {
 	_, err := tx.NewInsert().Model(&keyRow{
 		Organization: d.Organization, Session: d.Session, Source: d.Source, Action: d.Action, Key: d.IdempotencyKey,
 		Invocation: id, ParamsHash: d.ParamsHash, CreatedAt: at(now),

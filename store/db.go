@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,8 +13,11 @@ import (
 
 // Config says where the rows are and how they are kept.
 type Config struct {
-	// Path of the database file; required. Its folder is made when missing.
+	// Path of the SQLite file, whose folder is made when missing; or
 	Path string
+	// URL of the PostgreSQL database: postgres://user:password@host/database.
+	// One of the two is required.
+	URL string
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 	// Log gets what went wrong with queued writes. Nil: nothing is logged.
@@ -23,8 +25,13 @@ type Config struct {
 	// FlushAfter is how long a queued write waits for another one to share its
 	// transaction. Zero: 10 ms.
 	FlushAfter time.Duration
-	// Readers is the number of reading connections. Zero: 4.
+	// Readers is the number of connections that read SQLite. Zero: 4.
 	Readers int
+	// MaxConns is the largest number of connections to PostgreSQL. Zero: 16.
+	MaxConns int
+	// RetryFor is how long a call waits for a PostgreSQL that cannot be reached
+	// any more. Zero: 10 s.
+	RetryFor time.Duration
 	// ReservedSlugs are those that no connector may take. Nil: none.
 	ReservedSlugs []string
 	// LoginIdle ends a login that was not used for so long. Zero: 12 hours.
@@ -33,35 +40,56 @@ type Config struct {
 
 // DB is the open database.
 type DB struct {
-	now       func() time.Time
+	clock     *clock
+	now       func() time.Time // of clock
 	log       *slog.Logger
 	reserved  []string
 	loginIdle time.Duration
 
-	read  *bun.DB // many connections that cannot write
-	write *writer // the one that can
+	read  *bun.DB // many connections; those to SQLite cannot write
+	write *writer
+	retry retrier
 	stmts *statements
 	lock  *fileLock
 
 	running running
 }
 
-// Open opens the database, takes it for this process alone and brings its
-// tables up to date.
+// Open opens the database and brings its tables up to date. It takes a file for
+// this process alone; any number may open the same PostgreSQL.
 func Open(ctx context.Context, c Config) (*DB, error) {
-	if c.Path == "" {
-		return nil, errors.New("opening the database: no path given")
-	}
-	c = c.withDefaults()
-	lock, err := lockFile(c.Path)
-	if err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
-	db := &DB{now: c.Now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, lock: lock}
-	if err := db.open(ctx, c); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the database %s: %w", c.Path, err), db.Close())
+	c = c.withDefaults()
+	ticks := newClock(c.Now)
+	db := &DB{clock: ticks, now: ticks.now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, retry: retrier{c.RetryFor}}
+	open := db.openURL
+	if c.URL == "" {
+		lock, err := lockFile(c.Path)
+		if err != nil {
+			return nil, err
+		}
+		db.lock, open = lock, db.openFile
+	}
+	err := open(ctx, c)
+	if err == nil {
+		_, err = db.EnsureOrganization(ctx, DefaultOrganization, "Default")
+	}
+	if err != nil {
+		return nil, errors.Join(c.failed(err), db.Close())
 	}
 	return db, nil
+}
+
+func (c Config) check() error {
+	switch {
+	case c.Path == "" && c.URL == "":
+		return errors.New("opening the database: give the path of a file or the URL of a PostgreSQL database")
+	case c.Path != "" && c.URL != "":
+		return errors.New("opening the database: give a path or a URL, not both")
+	}
+	return nil
 }
 
 func (c Config) withDefaults() Config {
@@ -77,19 +105,25 @@ func (c Config) withDefaults() Config {
 	if c.Readers <= 0 {
 		c.Readers = 4
 	}
+	if c.MaxConns <= 0 {
+		c.MaxConns = 16
+	}
+	if c.RetryFor <= 0 {
+		c.RetryFor = 10 * time.Second
+	}
 	if c.LoginIdle <= 0 {
 		c.LoginIdle = 12 * time.Hour
 	}
 	return c
 }
 
-func (db *DB) open(ctx context.Context, c Config) error {
+func (db *DB) openFile(ctx context.Context, c Config) error {
 	w, err := openWriter(c.Path)
 	if err != nil {
 		return err
 	}
-	db.write = newWriter(w, c.FlushAfter, c.Log)
-	if err := migrate(ctx, w, db.now); err != nil {
+	db.write = newWriter(w, c)
+	if _, err := migrate(ctx, w, db.now); err != nil {
 		return err
 	}
 	if db.read, err = openReaders(c.Path, c.Readers); err != nil {
@@ -98,12 +132,53 @@ func (db *DB) open(ctx context.Context, c Config) error {
 	if err := db.write.prepare(ctx); err != nil {
 		return err
 	}
-	if db.stmts, err = prepareStatements(ctx, w, db.read); err != nil {
-		return err
-	}
-	_, err = db.EnsureOrganization(ctx, DefaultOrganization, "Default")
+	db.stmts, err = prepareStatements(ctx, w, db.read)
 	return err
 }
+
+func (db *DB) openURL(ctx context.Context, c Config) error {
+	pool, err := openPool(c)
+	if err != nil {
+		return err
+	}
+	r := &reader{pool, db.retry}
+	db.read = newPostgres(pool, bun.WithConnResolver(r))
+	db.write = newWriter(newPostgres(pool), c)
+	db.stmts = textStatements(r)
+	if err := db.Ping(ctx); err != nil {
+		return err
+	}
+	if err := db.SyncClock(ctx); err != nil {
+		return err
+	}
+	_, err = migrate(ctx, db.write.db, db.now)
+	return err
+}
+
+// failed says which database it was.
+func (c Config) failed(err error) error {
+	switch {
+	case c.URL == "":
+		return fmt.Errorf("opening the database %s: %w", c.Path, err)
+	case lost(err):
+		return fmt.Errorf("%s cannot be reached; see that it runs and that the URL is right: %w", place(c.URL), err)
+	}
+	return fmt.Errorf("opening %s: %w", place(c.URL), err)
+}
+
+// Shared reports whether other processes may use the same rows.
+func (db *DB) Shared() bool { return shared(db.read) }
+
+// Ping asks whether the database answers.
+func (db *DB) Ping(ctx context.Context) error {
+	if err := db.read.DB.PingContext(ctx); err != nil {
+		return fmt.Errorf("the database does not answer: %w", err)
+	}
+	return nil
+}
+
+// Flush returns when everything that was queued before is durable.
+func (db *DB) Flush(ctx context.Context) error { return db.write.do(ctx, &job{}) }
 
 // Close writes what is queued and closes the database. Calls after it fail.
 func (db *DB) Close() error {
@@ -123,9 +198,12 @@ func (db *DB) Close() error {
 	return errors.Join(append(errs, db.lock.release())...)
 }
 
-// do runs f in a transaction that is durable when do returns nil.
+// do runs f in a transaction that is durable when do returns nil. No other one
+// of do's runs at the same time, in no process: f may read and then write.
 func (db *DB) do(ctx context.Context, f func(context.Context, bun.Tx) error) error {
-	return db.write.do(ctx, &job{run: f})
+	return db.write.do(ctx, &job{whole: true, exclusive: true, run: func(ctx context.Context, tx bun.IDB) error {
+		return f(ctx, tx.(bun.Tx))
+	}})
 }
 
 // newID returns an id whose order is the order of time.
@@ -135,13 +213,4 @@ func newID() (string, error) {
 		return "", fmt.Errorf("making an id: %w", err)
 	}
 	return id.String(), nil
-}
-
-// private makes sure that only this user may read the file at path.
-func private(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Chmod(0o600), f.Close())
 }

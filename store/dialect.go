@@ -1,62 +1,52 @@
 package store
 
 import (
-	"database/sql"
 	"embed"
 	"errors"
 	"io/fs"
-	"net/url"
-	"runtime"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/dialect/sqlitedialect"
+	"github.com/uptrace/bun/dialect"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// All that is particular to SQLite is in this file and in migrations/sqlite.
-// A second dialect needs of its own: connections, migrations, the error codes
-// below, FOR UPDATE where Begin reads the session (here the single writer is
-// the lock), placeholders ($1 for ?1) in the prepared statements, and a writer
-// that runs each job in a transaction of its own.
+// Models and queries are the same on both databases. What is not is here, in
+// sqlite.go and postgres.go (connections), writer.go and pool.go (who writes
+// when), and in two folders of migrations:
+//
+//   - SQLite has one writer, whose order is every lock that Begin, the sweeps
+//     and read-then-write code need. On PostgreSQL many processes write at
+//     once: Begin locks its session, sweeps skip what others hold, and all
+//     writes of [DB.do] take one lock of the whole cluster.
+//   - An error ends a whole transaction on PostgreSQL, and only its statement
+//     on SQLite. No code here goes on in a transaction after a failed
+//     statement.
+//   - Statements are prepared on SQLite. On PostgreSQL the values are written
+//     into the text, so that no connection has a state and a pooler may stand
+//     between.
 
-//go:embed migrations/sqlite/*.sql
-var sqliteFiles embed.FS
+//go:embed migrations
+var migrationFiles embed.FS
 
-func migrations() (fs.FS, error) { return fs.Sub(sqliteFiles, "migrations/sqlite") }
-
-// openWriter opens the only connection that writes. FULL: a commit that
-// returned survives a loss of power.
-func openWriter(path string) (*bun.DB, error) {
-	if err := private(path); err != nil {
-		return nil, err
+// migrations are those of the dialect.
+func migrations(shared bool) (fs.FS, error) {
+	if shared {
+		return fs.Sub(migrationFiles, "migrations/postgres")
 	}
-	return connect(path, 1, url.Values{
-		"_txlock": {"immediate"},
-		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)", "cache_size(-32768)"},
-	})
+	return fs.Sub(migrationFiles, "migrations/sqlite")
 }
 
-// openReaders opens connections that cannot write, whatever is asked of them.
-func openReaders(path string, n int) (*bun.DB, error) {
-	return connect(path, max(n, runtime.GOMAXPROCS(0)), url.Values{
-		"_pragma": {"busy_timeout(10000)", "query_only(1)", "temp_store(MEMORY)", "cache_size(-16384)"},
-	})
-}
-
-func connect(path string, n int, options url.Values) (*bun.DB, error) {
-	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: options.Encode()}
-	pool, err := sql.Open("sqlite", name.String())
-	if err != nil {
-		return nil, err
-	}
-	pool.SetMaxOpenConns(n)
-	pool.SetMaxIdleConns(n)
-	return bun.NewDB(pool, sqlitedialect.New()), nil
-}
+// shared reports whether others may write to the same rows at the same time.
+func shared(db bun.IDB) bool { return db.Dialect().Name() == dialect.PG }
 
 // taken reports whether err is of a unique key that another row has.
 func taken(err error) bool {
+	var p *pgconn.PgError
+	if errors.As(err, &p) {
+		return p.Code == "23505"
+	}
 	var e *sqlite.Error
 	return errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 }
@@ -64,6 +54,10 @@ func taken(err error) bool {
 // poisons reports whether err may have ended the whole transaction and not
 // only its statement: then nothing more may be done in it.
 func poisons(err error) bool {
+	var p *pgconn.PgError
+	if errors.As(err, &p) || lost(err) {
+		return true
+	}
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
 		return false

@@ -47,11 +47,13 @@ func (db *DB) AppendEvent(ctx context.Context, e Event) error {
 		if _, err := db.inTx(ctx, tx, e.Organization, e.Invocation); err != nil {
 			return err
 		}
-		return appendEvent(ctx, tx, e)
+		return appendEvent(ctx, tx, &e)
 	})
 }
 
-func appendEvent(ctx context.Context, tx bun.Tx, e Event) (err error) {
+// appendEvent appends e and fills in its id. With the same id again, it is the
+// same event.
+func appendEvent(ctx context.Context, tx bun.IDB, e *Event) (err error) {
 	if e.ID == "" {
 		if e.ID, err = newID(); err != nil {
 			return err
@@ -62,7 +64,7 @@ func appendEvent(ctx context.Context, tx bun.Tx, e Event) (err error) {
 	}
 	_, err = tx.NewInsert().Model(&eventRow{
 		ID: e.ID, Organization: e.Organization, Invocation: e.Invocation, Kind: e.Kind, By: opt(e.By), At: at(e.At), Data: string(e.Data),
-	}).Exec(ctx)
+	}).On("CONFLICT (id) DO NOTHING").Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("appending an event to invocation %s: %w", e.Invocation, err)
 	}

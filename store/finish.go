@@ -24,8 +24,11 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 	}
 	args := finishArgs(f)
 	begun, known := db.running.take(f.Organization, f.ID)
-	err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
-		res, err := execute(ctx, tx, db.stmts.finish, args...)
+	late := &Event{Organization: f.Organization, Invocation: f.ID, Kind: EventLateOutcome, At: f.Now}
+	j := &job{single: true, row: f.ID, patient: true}
+	j.run = func(ctx context.Context, tx bun.IDB) error {
+		recorded = false
+		res, err := db.stmts.finish.exec(ctx, tx, args...)
 		if err != nil {
 			return fmt.Errorf("finishing invocation %s: %w", f.ID, err)
 		}
@@ -34,7 +37,7 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 		case err != nil:
 			return err
 		case n == 0:
-			inv, err = db.finishLate(ctx, tx, f)
+			inv, recorded, err = db.finishLate(ctx, tx, f, late, j.again)
 			return err
 		case known:
 			recorded, inv = true, finished(begun, f)
@@ -47,8 +50,8 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 		recorded = true
 		inv, err = r.invocation()
 		return err
-	}})
-	if err != nil {
+	}
+	if err := db.write.do(ctx, j); err != nil {
 		return action.Invocation{}, false, err
 	}
 	return inv, recorded, nil
@@ -85,27 +88,37 @@ func finishArgs(f *action.Finish) []any {
 }
 
 // finishLate appends to a row that ended before its execution did: the verdict
-// stands, and what happened is still written down.
-func (db *DB) finishLate(ctx context.Context, tx bun.Tx, f *action.Finish) (action.Invocation, error) {
+// stands, and what happened is still written down. When Finish is tried again,
+// the end may be its own.
+func (db *DB) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, late *Event, again bool) (inv action.Invocation, recorded bool, err error) {
 	r, err := db.inTx(ctx, tx, f.Organization, f.ID)
 	if err != nil {
-		return action.Invocation{}, err
+		return action.Invocation{}, false, err
+	}
+	if again && r.endedBy(f) {
+		inv, err := r.invocation()
+		return inv, true, err
 	}
 	if r.open() {
-		return action.Invocation{}, &action.Error{
+		return action.Invocation{}, false, &action.Error{
 			Kind: action.ErrConflict, Code: "not_executing", Invocation: f.ID,
 			Message: fmt.Sprintf("This call is %s, and not executed by who finishes it.", r.Status),
 		}
 	}
-	data, err := json.Marshal(lateOutcome{f.Status, f.Executor, f.DurationMS, f.Error, f.Result})
+	late.Data, err = json.Marshal(lateOutcome{f.Status, f.Executor, f.DurationMS, f.Error, f.Result})
 	if err != nil {
-		return action.Invocation{}, fmt.Errorf("writing the late outcome of invocation %s: %w", f.ID, err)
+		return action.Invocation{}, false, fmt.Errorf("writing the late outcome of invocation %s: %w", f.ID, err)
 	}
-	e := Event{Organization: f.Organization, Invocation: f.ID, Kind: EventLateOutcome, At: f.Now, Data: data}
-	if err := appendEvent(ctx, tx, e); err != nil {
-		return action.Invocation{}, err
+	if err := appendEvent(ctx, tx, late); err != nil {
+		return action.Invocation{}, false, err
 	}
-	return r.invocation()
+	inv, err = r.invocation()
+	return inv, false, err
+}
+
+// endedBy reports whether the row ended as f would end it.
+func (r *invocationRow) endedBy(f *action.Finish) bool {
+	return r.Status == string(f.Status) && string(r.Executor) == f.Executor && r.CompletedAt.t.Equal(at(f.Now).t)
 }
 
 // lateOutcome is the data of an [EventLateOutcome].

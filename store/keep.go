@@ -25,7 +25,7 @@ WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivere
 // others get between them.
 func (db *DB) Seen(ctx context.Context, ids []string, now time.Time) error {
 	for some := range slices.Chunk(ids, chunk) {
-		err := db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
+		err := db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
 			_, err := tx.NewRaw(seenSQL, at(now), bun.List(some), at(now)).Exec(ctx)
 			return err
 		}})
@@ -38,7 +38,7 @@ func (db *DB) Seen(ctx context.Context, ids []string, now time.Time) error {
 
 // Answered implements [action.Keeper].
 func (db *DB) Answered(ctx context.Context, organization, id string) error {
-	return db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
+	return db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(`UPDATE invocations SET answered = 1 WHERE organization_id = ? AND id = ? AND status = 'pending'`,
 			organization, id).Exec(ctx)
 		return err
@@ -47,8 +47,8 @@ func (db *DB) Answered(ctx context.Context, organization, id string) error {
 
 // Delivered implements [action.Keeper].
 func (db *DB) Delivered(ctx context.Context, organization, id string, now time.Time) error {
-	return db.write.enqueue(ctx, &job{row: id, single: true, run: func(ctx context.Context, tx bun.Tx) error {
-		_, err := execute(ctx, tx, db.stmts.delivered, at(now), organization, id)
+	return db.write.enqueue(ctx, &job{row: id, single: true, run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := db.stmts.delivered.exec(ctx, tx, at(now), organization, id)
 		return err
 	}})
 }

@@ -18,9 +18,9 @@ func (db *DB) Load(ctx context.Context, organization, id string) (action.Record,
 	if err := db.write.flush(ctx, id); err != nil {
 		return action.Record{}, err
 	}
-	// Without the end of ctx: the driver starts a goroutine to watch it, which
-	// costs more than this look-up.
-	row, err := loadRow(db.stmts.load.QueryRowContext(context.WithoutCancel(ctx), organization, id), id)
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	row, err := loadRow(ctx, &db.stmts.load, db.read, organization, id)
 	if err != nil {
 		return action.Record{}, err
 	}
@@ -33,14 +33,26 @@ func (db *DB) Invocation(ctx context.Context, organization, id string) (action.I
 	return rec.Invocation, err
 }
 
-// inTx reads one row within the transaction.
-func (db *DB) inTx(ctx context.Context, tx bun.Tx, organization, id string) (*invocationRow, error) {
-	return loadRow(queryRow(ctx, tx, db.stmts.one, organization, id), id)
+// lookup is the context of a short read. The caller's end is left out of it. On
+// SQLite the driver starts a goroutine to watch a context, which costs more
+// than the read; on PostgreSQL a connection that is left in the middle must be
+// closed, and the read only be bounded.
+func (db *DB) lookup(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = context.WithoutCancel(ctx)
+	if !db.Shared() {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, db.retry.limit)
 }
 
-func loadRow(found *sql.Row, id string) (*invocationRow, error) {
+// inTx reads one row within the transaction.
+func (db *DB) inTx(ctx context.Context, tx bun.IDB, organization, id string) (*invocationRow, error) {
+	return loadRow(ctx, &db.stmts.one, tx, organization, id)
+}
+
+func loadRow(ctx context.Context, load *statement, db bun.IDB, organization, id string) (*invocationRow, error) {
 	r := &invocationRow{}
-	err := found.Scan(r.fields()...)
+	err := load.one(ctx, db, []any{organization, id}, r.fields())
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, notFound(id)
 	}

@@ -133,7 +133,7 @@ func (db *DB) Login(ctx context.Context, cookieHash string) (l action.Login, key
 // TouchLogin notes that a login is in use, at most once a minute. It is
 // queued.
 func (db *DB) TouchLogin(ctx context.Context, id string, seen time.Time) error {
-	return db.write.enqueue(ctx, &job{row: id, single: true, run: func(ctx context.Context, tx bun.Tx) error {
+	return db.write.enqueue(ctx, &job{row: id, single: true, run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewUpdate().Table("logins").Set("seen_at = ?", at(seen)).
 			Where("id = ?", id).Where("seen_at <= ?", at(seen.Add(-touchEvery))).Exec(ctx)
 		return err

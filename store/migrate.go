@@ -4,16 +4,27 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
 )
 
-// migration is one applied file. The checksum tells when it was edited
-// afterwards: then the tables are not what the files say.
-type migration struct {
+// Migration is one step of the tables' history: a file of this program.
+type Migration struct {
+	Name      string
+	SQL       string
+	Checksum  string     // sha256 of SQL, in hex
+	AppliedAt *time.Time // nil: it is pending
+}
+
+// migrationRow tells that a file was applied. The checksum tells when it was
+// edited afterwards: then the tables are not what the files say.
+type migrationRow struct {
 	bun.BaseModel `bun:"table:schema_migrations"`
 
 	Name      string `bun:"name,pk"`
@@ -21,75 +32,240 @@ type migration struct {
 	AppliedAt stamp  `bun:"applied_at"`
 }
 
-const migrationTable = `CREATE TABLE IF NOT EXISTS schema_migrations (
-	name TEXT NOT NULL PRIMARY KEY, checksum TEXT NOT NULL, applied_at TEXT NOT NULL)`
-
-// migrate brings the tables up to date, each file in one transaction with the
-// row that says so.
-func migrate(ctx context.Context, db *bun.DB, now func() time.Time) error {
-	files, err := migrations()
+// Migrate brings the tables up to date and returns what it applied. [Open]
+// does the same.
+func Migrate(ctx context.Context, c Config) ([]Migration, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	db, release, err := c.toMigrate()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	applied, err := migrate(ctx, db, c.Now)
+	if err != nil {
+		err = c.failed(err)
+	}
+	return applied, errors.Join(err, db.Close(), release())
+}
+
+// toMigrate opens no more than migrations need.
+func (c Config) toMigrate() (db *bun.DB, release func() error, err error) {
+	if c.URL != "" {
+		pool, err := openPool(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		return newPostgres(pool), func() error { return nil }, nil
+	}
+	lock, err := lockFile(c.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if db, err = openWriter(c.Path); err != nil {
+		return nil, nil, errors.Join(c.failed(err), lock.release())
+	}
+	return db, lock.release, nil
+}
+
+// MigrationStatus returns all migrations of this program, and which of them
+// were applied. It changes nothing and makes nothing. Migrations that were
+// edited after they were applied, or that this program does not know, are an
+// error; the list is returned all the same.
+func MigrationStatus(ctx context.Context, c Config) ([]Migration, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	files, err := migrations(c.URL != "")
+	if err != nil {
+		return nil, err
+	}
+	list, err := readMigrations(files)
+	if err != nil {
+		return nil, err
+	}
+	applied, err := c.applied(ctx)
+	if err != nil {
+		return nil, c.failed(err)
+	}
+	return list, compare(list, applied)
+}
+
+// applied reads what was applied, if anything ever was.
+func (c Config) applied(ctx context.Context) ([]migrationRow, error) {
+	var db *bun.DB
+	if c.URL != "" {
+		pool, err := openPool(c)
+		if err != nil {
+			return nil, err
+		}
+		db = newPostgres(pool)
+	} else {
+		if _, err := os.Stat(c.Path); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		var err error
+		if db, err = openStill(c.Path); err != nil {
+			return nil, err
+		}
+	}
+	defer db.Close()
+	return appliedMigrations(ctx, db)
+}
+
+// migrate applies what is pending.
+func migrate(ctx context.Context, db *bun.DB, now func() time.Time) ([]Migration, error) {
+	files, err := migrations(shared(db))
+	if err != nil {
+		return nil, err
 	}
 	return migrateFiles(ctx, db, files, now)
 }
 
-func migrateFiles(ctx context.Context, db *bun.DB, files fs.FS, now func() time.Time) error {
-	names, err := fs.Glob(files, "*.sql") // sorted
+// migrateFiles applies each pending file in a transaction with the row that
+// says so. Where others may do the same at this moment, each transaction takes
+// a lock and looks again at what there is to do.
+func migrateFiles(ctx context.Context, db *bun.DB, files fs.FS, now func() time.Time) (done []Migration, err error) {
+	list, err := readMigrations(files)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := db.ExecContext(ctx, migrationTable); err != nil {
-		return fmt.Errorf("making the table of migrations: %w", err)
-	}
+	// Who finds nothing to do needs no lock, and no right to make tables.
 	applied, err := appliedMigrations(ctx, db)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, name := range names {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
+	if err := compare(list, applied); err != nil || !pending(list) {
+		return nil, err
+	}
+	for {
+		var next *Migration
+		err := db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) (err error) {
+			next, err = migrateNext(ctx, tx, list, now)
+			return err
+		})
+		if err != nil || next == nil {
+			return done, err
+		}
+		done = append(done, *next)
+	}
+}
+
+// migrateNext applies the first pending file, and returns nil when there is
+// none.
+func migrateNext(ctx context.Context, tx bun.Tx, list []Migration, now func() time.Time) (*Migration, error) {
+	if err := lockMigrations(ctx, tx); err != nil {
+		return nil, err
+	}
+	applied, err := appliedMigrations(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := compare(list, applied); err != nil {
+		return nil, err
+	}
+	for i := range list {
+		m := &list[i]
+		if m.AppliedAt != nil {
+			continue
+		}
+		// The embedded transaction runs the text as it is: bun's own would
+		// look for placeholders in it.
+		if _, err := tx.Tx.ExecContext(ctx, m.SQL); err != nil {
+			return nil, fmt.Errorf("migration %s: %w", m.Name, err)
+		}
+		r := &migrationRow{Name: m.Name, Checksum: m.Checksum, AppliedAt: at(now())}
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return nil, fmt.Errorf("migration %s: %w", m.Name, err)
+		}
+		m.AppliedAt = r.AppliedAt.ptr()
+		return m, nil
+	}
+	return nil, nil
+}
+
+// lockMigrations makes the table of migrations if it is not there, and on
+// PostgreSQL keeps others away from all tables' history until tx ends.
+func lockMigrations(ctx context.Context, tx bun.Tx) error {
+	stamp := "TEXT"
+	if shared(tx) {
+		stamp = "TIMESTAMPTZ"
+		// A migration may take its time, and another one wait for it.
+		if _, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
 			return err
 		}
-		if err := migrateFile(ctx, db, name, text, applied, now()); err != nil {
-			return fmt.Errorf("migration %s: %w", name, err)
+		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(exclusiveLock)); err != nil {
+			return err
 		}
-		delete(applied, name)
 	}
-	for name := range applied {
-		return fmt.Errorf("migration %s was applied by a newer version of this program; use that version", name)
+	_, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (
+	name TEXT NOT NULL PRIMARY KEY, checksum TEXT NOT NULL, applied_at `+stamp+` NOT NULL)`)
+	if err != nil {
+		return fmt.Errorf("making the table of migrations: %w", err)
 	}
 	return nil
 }
 
-func appliedMigrations(ctx context.Context, db *bun.DB) (map[string]string, error) {
-	var rows []migration
-	if err := db.NewSelect().Model(&rows).Scan(ctx); err != nil {
-		return nil, fmt.Errorf("reading applied migrations: %w", err)
+func readMigrations(files fs.FS) ([]Migration, error) {
+	names, err := fs.Glob(files, "*.sql") // sorted
+	if err != nil {
+		return nil, err
 	}
-	applied := make(map[string]string, len(rows))
-	for _, m := range rows {
-		applied[m.Name] = m.Checksum
+	var list []Migration
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(text)
+		list = append(list, Migration{Name: name, SQL: string(text), Checksum: hex.EncodeToString(sum[:])})
 	}
-	return applied, nil
+	return list, nil
 }
 
-func migrateFile(ctx context.Context, db *bun.DB, name string, text []byte, applied map[string]string, now time.Time) error {
-	sum := sha256.Sum256(text)
-	m := &migration{Name: name, Checksum: hex.EncodeToString(sum[:]), AppliedAt: at(now)}
-	if before, ok := applied[name]; ok {
-		if before != m.Checksum {
-			return fmt.Errorf("the file differs from what was applied to this database (sha256 %.12s, applied %.12s); use the version of the program that wrote it", m.Checksum, before)
-		}
-		return nil
+func pending(list []Migration) bool {
+	return slices.ContainsFunc(list, func(m Migration) bool { return m.AppliedAt == nil })
+}
+
+// appliedMigrations reads what was applied; nothing when there is no table of
+// it yet.
+func appliedMigrations(ctx context.Context, db bun.IDB) (rows []migrationRow, err error) {
+	there := "SELECT count(*) FROM sqlite_master WHERE name = 'schema_migrations'"
+	if shared(db) {
+		there = "SELECT count(to_regclass('schema_migrations'))"
 	}
-	return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		// The embedded transaction runs the text as it is: bun's own would
-		// look for placeholders in it.
-		if _, err := tx.Tx.ExecContext(ctx, string(text)); err != nil {
-			return err
+	var n int
+	if err = db.NewRaw(there).Scan(ctx, &n); err == nil && n > 0 {
+		err = db.NewSelect().Model(&rows).Order("name").Scan(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading applied migrations: %w", err)
+	}
+	return rows, nil
+}
+
+// compare notes in the list what was applied, and says what does not fit.
+func compare(list []Migration, applied []migrationRow) error {
+	var errs []error
+	known := map[string]*Migration{}
+	for i := range list {
+		known[list[i].Name] = &list[i]
+	}
+	for _, r := range applied {
+		m := known[r.Name]
+		switch {
+		case m == nil:
+			errs = append(errs, fmt.Errorf("migration %s was applied by a newer version of this program; use that version", r.Name))
+		case m.Checksum != r.Checksum:
+			m.AppliedAt = r.AppliedAt.ptr()
+			errs = append(errs, fmt.Errorf(
+				"migration %s: the file differs from what was applied to this database (sha256 %.12s, applied %.12s); use the version of the program that wrote it",
+				m.Name, m.Checksum, r.Checksum))
+		default:
+			m.AppliedAt = r.AppliedAt.ptr()
 		}
-		_, err := tx.NewInsert().Model(m).Exec(ctx)
-		return err
-	})
+	}
+	return errors.Join(errs...)
 }

@@ -81,7 +81,9 @@ WHERE o.id = ?1 ORDER BY p.automation_id, p.source_id, p.action`
 
 // Overrides returns all of an organization's policy, with its version.
 func (db *DB) Overrides(ctx context.Context, organization string) (list []action.Override, version int64, err error) {
-	rows, err := db.stmts.overrides.QueryContext(context.WithoutCancel(ctx), organization)
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	rows, err := db.stmts.overrides.query(ctx, db.read, organization)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading policy: %w", err)
 	}
@@ -113,7 +115,9 @@ func (db *DB) Overrides(ctx context.Context, organization string) (list []action
 // PolicyVersion returns the version of an organization's policy, as cheaply as
 // can be: a snapshot with the same version is current.
 func (db *DB) PolicyVersion(ctx context.Context, organization string) (version int64, err error) {
-	err = db.stmts.version.QueryRowContext(context.WithoutCancel(ctx), organization).Scan(&version)
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	err = db.stmts.version.one(ctx, db.read, []any{organization}, []any{&version})
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, noOrganization()
 	}

@@ -74,7 +74,7 @@ func newestFirst(q *bun.SelectQuery, after cursor, limit int) *bun.SelectQuery {
 
 // countUpTo counts the rows of q, but not further than a person would read.
 func countUpTo(ctx context.Context, q *bun.SelectQuery) (total int, capped bool, err error) {
-	err = q.NewSelect().TableExpr("(?) AS some", q.ColumnExpr("1").Limit(maxTotal+1)).ColumnExpr("count(*)").Scan(ctx, &total)
+	err = q.NewSelect().TableExpr("(?) AS part", q.ColumnExpr("1").Limit(maxTotal+1)).ColumnExpr("count(*)").Scan(ctx, &total)
 	return min(total, maxTotal), total > maxTotal, err
 }
 

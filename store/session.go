@@ -95,7 +95,9 @@ func invalid(field, message string) error {
 // more. Whether it is live is for [action.Session.Live] to say.
 func (db *DB) Session(ctx context.Context, id string) (action.Session, error) {
 	r := &sessionRow{ID: id}
-	err := db.read.NewSelect().Model(r).WherePK().Scan(context.WithoutCancel(ctx))
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	err := db.read.NewSelect().Model(r).WherePK().Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return action.Session{}, noSession()
 	}

@@ -16,6 +16,8 @@ import (
 func (db *DB) Approve(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	return db.decide(ctx, v, func(q *bun.UpdateQuery) *bun.UpdateQuery {
 		return q.Set("status = 'approved', approved_by = ?, approved_at = ?", v.By, at(v.Now))
+	}, func(r *invocationRow) bool {
+		return string(r.ApprovedBy) == v.By && r.ApprovedAt.t.Equal(at(v.Now).t)
 	})
 }
 
@@ -24,12 +26,16 @@ func (db *DB) Deny(ctx context.Context, v action.Verdict) (action.Invocation, er
 	return db.decide(ctx, v, func(q *bun.UpdateQuery) *bun.UpdateQuery {
 		return q.Set("status = 'denied', approved_by = ?, denied_reason = ?, denied_note = ?, completed_at = ?, sealed_params = NULL",
 			v.By, action.DeniedHuman, opt(v.Note), at(v.Now))
+	}, func(r *invocationRow) bool {
+		return string(r.ApprovedBy) == v.By && r.DeniedReason == action.DeniedHuman && r.CompletedAt.t.Equal(at(v.Now).t)
 	})
 }
 
 // decide moves a pending row where set says, when it is still what the person
 // saw, and otherwise finds out why it is not.
-func (db *DB) decide(ctx context.Context, v action.Verdict, set func(*bun.UpdateQuery) *bun.UpdateQuery) (action.Invocation, error) {
+func (db *DB) decide(
+	ctx context.Context, v action.Verdict, set func(*bun.UpdateQuery) *bun.UpdateQuery, mine func(*invocationRow) bool,
+) (action.Invocation, error) {
 	if v.By == "" {
 		return action.Invocation{}, errors.New("a verdict needs the person who gives it")
 	}
@@ -45,7 +51,7 @@ func (db *DB) decide(ctx context.Context, v action.Verdict, set func(*bun.Update
 			q = q.Where("tool_hash = ?", v.ToolHash)
 		}
 		return q
-	}, func(ctx context.Context, tx bun.Tx, r *invocationRow) error {
+	}, mine, func(ctx context.Context, tx bun.IDB, r *invocationRow) error {
 		if v.Session != "" && r.Session != v.Session {
 			return notFound(v.ID)
 		}
@@ -63,6 +69,8 @@ func (db *DB) decide(ctx context.Context, v action.Verdict, set func(*bun.Update
 func (db *DB) Withdraw(ctx context.Context, organization, id string, now time.Time) (action.Invocation, error) {
 	return db.settle(ctx, organization, id, func(q *bun.UpdateQuery) *bun.UpdateQuery {
 		return withdrawn(q, now, "").Where("status = 'pending'")
+	}, func(r *invocationRow) bool {
+		return r.DeniedReason == action.DeniedWithdrawn && r.CompletedAt.t.Equal(at(now).t)
 	}, undecidable)
 }
 
@@ -73,13 +81,16 @@ func withdrawn(q *bun.UpdateQuery, now time.Time, note string) *bun.UpdateQuery 
 }
 
 // settle runs one compare-and-swap on a row. When it changes nothing, why
-// tells the reason from the row as it is.
+// tells the reason from the row as it is; or, when it is tried again, mine that
+// it was done before.
 func (db *DB) settle(
 	ctx context.Context, organization, id string,
 	swap func(*bun.UpdateQuery) *bun.UpdateQuery,
-	why func(context.Context, bun.Tx, *invocationRow) error,
+	mine func(*invocationRow) bool,
+	why func(context.Context, bun.IDB, *invocationRow) error,
 ) (inv action.Invocation, err error) {
-	err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
+	j := &job{single: true}
+	j.run = func(ctx context.Context, tx bun.IDB) error {
 		var r invocationRow
 		err := swap(tx.NewUpdate().Model((*invocationRow)(nil)).ModelTableExpr("invocations").
 			Where("organization_id = ?", organization).Where("id = ?", id)).
@@ -89,15 +100,17 @@ func (db *DB) settle(
 			if err != nil {
 				return err
 			}
-			return why(ctx, tx, now)
-		}
-		if err != nil {
+			if !j.again || !mine(now) {
+				return why(ctx, tx, now)
+			}
+			r = *now
+		} else if err != nil {
 			return fmt.Errorf("settling invocation %s: %w", id, err)
 		}
 		inv, err = r.invocation()
 		return err
-	}})
-	if err != nil {
+	}
+	if err := db.write.do(ctx, j); err != nil {
 		return action.Invocation{}, err
 	}
 	return inv, nil
@@ -108,7 +121,7 @@ func notFound(id string) error {
 }
 
 // undecidable says why a row is no longer pending: who was first, and how.
-func undecidable(ctx context.Context, tx bun.Tx, r *invocationRow) error {
+func undecidable(ctx context.Context, tx bun.IDB, r *invocationRow) error {
 	e := &action.Error{Kind: action.ErrConflict, Code: "already_decided", Invocation: r.ID}
 	switch {
 	case r.Status == string(action.StatusExpired) && r.ApprovedBy != "":
@@ -132,7 +145,7 @@ func undecidable(ctx context.Context, tx bun.Tx, r *invocationRow) error {
 }
 
 // nameOf returns the name of who decided, or the id of someone unknown here.
-func nameOf(ctx context.Context, tx bun.Tx, r *invocationRow) string {
+func nameOf(ctx context.Context, tx bun.IDB, r *invocationRow) string {
 	var name string
 	err := tx.NewSelect().Table("users").Column("name").
 		Where("organization_id = ?", r.Organization).Where("id = ?", string(r.ApprovedBy)).Scan(ctx, &name)
@@ -144,7 +157,8 @@ func nameOf(ctx context.Context, tx bun.Tx, r *invocationRow) string {
 
 // Claim implements [action.Settler].
 func (db *DB) Claim(ctx context.Context, c action.Claim) (rec action.Record, err error) {
-	err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
+	j := &job{single: true}
+	j.run = func(ctx context.Context, tx bun.IDB) error {
 		var r invocationRow
 		err := tx.NewRaw(claimSQL, c.Executor, at(c.LeaseUntil), at(c.Now), c.Organization, c.ID, bun.Safe(keptList)).
 			Scan(ctx, r.fields()...)
@@ -153,15 +167,17 @@ func (db *DB) Claim(ctx context.Context, c action.Claim) (rec action.Record, err
 			if err != nil {
 				return err
 			}
-			return unclaimable(now)
-		}
-		if err != nil {
+			if !j.again || !now.claimedBy(c) {
+				return unclaimable(now)
+			}
+			r = *now
+		} else if err != nil {
 			return fmt.Errorf("claiming invocation %s: %w", c.ID, err)
 		}
 		rec, err = r.record()
 		return err
-	}})
-	if err != nil {
+	}
+	if err := db.write.do(ctx, j); err != nil {
 		return action.Record{}, err
 	}
 	db.running.put(rec.Invocation)
@@ -170,6 +186,11 @@ func (db *DB) Claim(ctx context.Context, c action.Claim) (rec action.Record, err
 
 const claimSQL = `UPDATE invocations SET status = 'executing', executor = ?, lease_until = ?, started_at = ?
 WHERE organization_id = ? AND id = ? AND status = 'approved' RETURNING ?`
+
+// claimedBy reports whether the row executes as c would have it.
+func (r *invocationRow) claimedBy(c action.Claim) bool {
+	return r.Status == string(action.StatusExecuting) && string(r.Executor) == c.Executor && r.StartedAt.t.Equal(at(c.Now).t)
+}
 
 func unclaimable(r *invocationRow) error {
 	e := &action.Error{Kind: action.ErrConflict, Code: "not_approved", Invocation: r.ID}

@@ -9,55 +9,112 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// statements are the prepared ones of the hot path. The others go through bun,
-// which writes the values into the text and so has the database parse each
-// time; here that costs more than the statement itself. Placeholders have the
-// form ?1.
+// statements are those of the hot path. SQLite has them prepared: the others
+// go through bun, which writes the values into the text and so has the
+// database parse each time; there that costs more than the statement itself.
+// Placeholders have the form ?1.
 type statements struct {
-	check, insert, finish, delivered, one *sql.Stmt // of the writer
-	load, overrides, version              *sql.Stmt // of the readers
+	check, insert, queue, finish, delivered, one statement // of the writer
+	load, overrides, version                     statement // of the readers
 }
 
+// statement is a text, prepared where that pays.
+type statement struct {
+	text     string
+	prepared *sql.Stmt
+	reader   *reader // where to ask it outside of a transaction
+}
+
+func (s *statements) ofWriter() map[string]*statement {
+	return map[string]*statement{
+		checkSQL: &s.check, insertSQL: &s.insert, queueSQL: &s.queue, finishSQL: &s.finish, deliveredSQL: &s.delivered, loadSQL: &s.one,
+	}
+}
+
+func (s *statements) ofReaders() map[string]*statement {
+	return map[string]*statement{loadSQL: &s.load, overridesSQL: &s.overrides, versionSQL: &s.version}
+}
+
+// prepareStatements prepares them on SQLite's connections.
 func prepareStatements(ctx context.Context, w, r *bun.DB) (*statements, error) {
 	s := &statements{}
-	for _, p := range []struct {
-		stmt **sql.Stmt
-		db   *bun.DB
-		text string
-	}{
-		{&s.check, w, checkSQL},
-		{&s.insert, w, insertSQL},
-		{&s.finish, w, finishSQL},
-		{&s.delivered, w, deliveredSQL},
-		{&s.one, w, loadSQL},
-		{&s.load, r, loadSQL},
-		{&s.overrides, r, overridesSQL},
-		{&s.version, r, versionSQL},
-	} {
-		var err error
-		if *p.stmt, err = p.db.DB.PrepareContext(ctx, p.text); err != nil {
-			return nil, errors.Join(fmt.Errorf("preparing a statement: %w", err), s.close())
+	for db, list := range map[*bun.DB]map[string]*statement{w: s.ofWriter(), r: s.ofReaders()} {
+		for text, stmt := range list {
+			var err error
+			if stmt.prepared, err = db.DB.PrepareContext(ctx, text); err != nil {
+				return nil, errors.Join(fmt.Errorf("preparing a statement: %w", err), s.close())
+			}
 		}
 	}
 	return s, nil
 }
 
+// textStatements are for a database that gets the text each time.
+func textStatements(r *reader) *statements {
+	s := &statements{}
+	for text, stmt := range s.ofWriter() {
+		*stmt = statement{text: text}
+	}
+	for text, stmt := range s.ofReaders() {
+		*stmt = statement{text: text, reader: r}
+	}
+	return s
+}
+
 func (s *statements) close() error {
 	var errs []error
-	for _, stmt := range []*sql.Stmt{s.check, s.insert, s.finish, s.delivered, s.one, s.load, s.overrides, s.version} {
-		if stmt != nil {
-			errs = append(errs, stmt.Close())
+	for _, list := range []map[string]*statement{s.ofWriter(), s.ofReaders()} {
+		for _, stmt := range list {
+			if stmt.prepared != nil {
+				errs = append(errs, stmt.prepared.Close())
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// execute runs a prepared statement in the transaction.
-func execute(ctx context.Context, tx bun.Tx, stmt *sql.Stmt, args ...any) (sql.Result, error) {
-	return tx.StmtContext(ctx, stmt).ExecContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes its part of it
+// exec runs the statement, in the transaction if db is one.
+func (s *statement) exec(ctx context.Context, db bun.IDB, args ...any) (sql.Result, error) {
+	if s.prepared == nil {
+		return db.ExecContext(ctx, s.text, numbered(args)...)
+	}
+	return within(ctx, db, s.prepared).ExecContext(ctx, args...)
 }
 
-// queryRow reads one row with a prepared statement in the transaction.
-func queryRow(ctx context.Context, tx bun.Tx, stmt *sql.Stmt, args ...any) *sql.Row {
-	return tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes its part of it
+// query asks it.
+func (s *statement) query(ctx context.Context, db bun.IDB, args ...any) (*sql.Rows, error) {
+	switch {
+	case s.reader != nil:
+		return s.reader.QueryContext(ctx, db.NewRaw(s.text, numbered(args)...).String())
+	case s.prepared == nil:
+		return db.QueryContext(ctx, s.text, numbered(args)...)
+	}
+	return within(ctx, db, s.prepared).QueryContext(ctx, args...)
+}
+
+// one reads the first row of what query found; sql.ErrNoRows when there is
+// none.
+func (s *statement) one(ctx context.Context, db bun.IDB, args, dest []any) error {
+	rows, err := s.query(ctx, db, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return errors.Join(rows.Err(), sql.ErrNoRows)
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+// numbered counts the args as bun does, from zero.
+func numbered(args []any) []any { return append([]any{nil}, args...) }
+
+func within(ctx context.Context, db bun.IDB, stmt *sql.Stmt) *sql.Stmt {
+	if tx, ok := db.(bun.Tx); ok {
+		return tx.StmtContext(ctx, stmt) // the transaction closes its part of it
+	}
+	return stmt
 }

@@ -1,10 +1,12 @@
 package store_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
 	"sallyport/action"
+	"sallyport/internal/dbtest"
 	"sallyport/store"
 	"sallyport/store/storetest"
 )
@@ -12,9 +14,15 @@ import (
 // The ledger is what the Gate asks for.
 var _ action.Ledger = (*store.DB)(nil)
 
-func open(t *testing.T) *store.DB {
+func TestMain(m *testing.M) {
+	crashIfTold()
+	os.Exit(dbtest.Main(m))
+}
+
+func open(t *testing.T, c store.Config) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Config{Path: filepath.Join(t.TempDir(), "data", "a b#1?%.db"), ReservedSlugs: []string{"gateway"}})
+	c.ReservedSlugs = []string{"gateway"}
+	db, err := store.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,4 +34,21 @@ func open(t *testing.T) *store.DB {
 	return db
 }
 
-func TestSQLite(t *testing.T) { storetest.Exercise(t, open) }
+func TestSQLite(t *testing.T) {
+	storetest.Exercise(t, func(t *testing.T) *store.DB {
+		return open(t, store.Config{Path: filepath.Join(t.TempDir(), "data", "a b#1?%.db")})
+	})
+}
+
+func TestPostgres(t *testing.T) {
+	storetest.Exercise(t, func(t *testing.T) *store.DB { return open(t, store.Config{URL: migrated(t)}) })
+}
+
+// migrated returns the URL of a database that has its tables.
+func migrated(t testing.TB) string {
+	t.Helper()
+	return dbtest.PostgresFrom(t, "store", func(url string) error {
+		_, err := store.Migrate(t.Context(), store.Config{URL: url})
+		return err
+	})
+}

@@ -51,7 +51,7 @@ func sweeps(r action.SweepRules) []sweep {
 		{
 			what: "lost", order: "lease_until", where: "status = 'executing' AND " + dead, args: executor,
 			set: "status = 'failed', error_code = ?, error_message = ?, completed_at = ?, sealed_params = NULL, " +
-				"pickup_until = CASE WHEN unattended = 1 THEN ? ELSE ? END",
+				"pickup_until = CASE WHEN unattended = 1 THEN ? WHEN unattended = 0 THEN ? ELSE pickup_until END",
 			vals: []any{action.FailedUnknown, unknownOutcome, now, at(r.Now.Add(r.PickupUnattended)), at(r.Now.Add(r.PickupInteractive))},
 		},
 		{
@@ -91,10 +91,18 @@ func (s sweep) overdue(q *bun.SelectQuery, limit int) *bun.SelectQuery {
 	return q.Table("invocations").Column("id").Where(s.where, s.args...).Order(s.order).Limit(int64(limit))
 }
 
-// update ends the rows of a sweep.
+// update ends the rows of a sweep. Rows that another process holds are left to
+// it. The array is made once, where a sub-select might run several times and
+// then find more than the limit.
 func (s sweep) update(db bun.IDB, limit int) *bun.UpdateQuery {
-	return db.NewUpdate().Table("invocations").Set(s.set, s.vals...).
-		Where("id IN (?)", s.overdue(db.NewSelect(), limit)).Where(s.where, s.args...)
+	due := s.overdue(db.NewSelect(), limit)
+	q := db.NewUpdate().Table("invocations").Set(s.set, s.vals...)
+	if shared(db) {
+		q = q.Where("id = ANY (ARRAY(?))", due.For("NO KEY UPDATE SKIP LOCKED"))
+	} else {
+		q = q.Where("id IN (?)", due)
+	}
+	return q.Where(s.where, s.args...)
 }
 
 func (db *DB) sweep(ctx context.Context, s sweep, limit int) (ended []action.Invocation, err error) {
@@ -104,7 +112,7 @@ func (db *DB) sweep(ctx context.Context, s sweep, limit int) (ended []action.Inv
 	if err != nil || !some {
 		return nil, err
 	}
-	err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
+	err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
 		q := s.update(tx, limit)
 		if s.quiet {
 			_, err := q.Exec(ctx)
@@ -124,7 +132,7 @@ func (db *DB) sweep(ctx context.Context, s sweep, limit int) (ended []action.Inv
 }
 
 // expire ends one pending row whose time is over.
-func expire(ctx context.Context, tx bun.Tx, r *invocationRow, now time.Time) error {
+func expire(ctx context.Context, tx bun.IDB, r *invocationRow, now time.Time) error {
 	_, err := tx.NewUpdate().Table("invocations").
 		Set("status = 'expired', completed_at = ?, sealed_params = NULL", at(now)).
 		Where("organization_id = ?", r.Organization).Where("id = ?", r.ID).Where("status = 'pending'").Exec(ctx)
@@ -153,7 +161,7 @@ func (db *DB) sweepKeys(ctx context.Context, r action.SweepRules) error {
 	if err != nil || !some {
 		return err
 	}
-	return db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.Tx) error {
+	return db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewDelete().Table("idempotency_keys").
 			Where("created_at < ?", at(r.Now.Add(-keyAge))).
 			Where("invocation_id IN (?)", staleKeys(tx.NewSelect(), r, r.Limit)).Exec(ctx)

@@ -19,16 +19,30 @@ const (
 
 var errClosed = errors.New("the database is closed")
 
-// job is one write. Its fields but run, single and row belong to the writer.
+// job is one write.
 type job struct {
-	// run does the write. Nil: the job only waits for those before it.
-	run func(context.Context, bun.Tx) error
+	// run does the write. Nil: the job only waits for those before it. It may
+	// be called several times, and only the last one counts.
+	run func(context.Context, bun.IDB) error
 	// single tells that run makes at most one statement that changes
 	// anything. Such a statement undoes itself when it fails.
 	single bool
-	// row is the id of the row that a queued job changes.
+	// row is the id of the row that a queued job changes, or behind whose
+	// queued jobs another one comes.
 	row string
+	// whole tells that run needs a transaction where there are many writers;
+	// without it each of its statements is committed by itself.
+	whole bool
+	// exclusive tells that no two such jobs may run at the same time.
+	exclusive bool
+	// patient jobs wait for a lost database for as long as their context lasts.
+	patient bool
+	// again tells run that it may have been committed before.
+	again bool
 
+	// The fields below belong to the writer.
+
+	xid  string // of a transaction whose end is not known
 	err  error
 	turn chan bool // true: lead; false: answered. Nil while nobody waits
 	next bool      // chosen to lead
@@ -42,10 +56,15 @@ type job struct {
 // Measured (BenchmarkWriter, two cores, small durable inserts, against the same
 // writer with one job a transaction): 6 times as many from 16 goroutines, 16
 // times from 64, and the same from one.
+//
+// All this is for SQLite, which has one writer. On PostgreSQL only queued jobs
+// and those behind them are done so; see pool.go for the others.
 type writer struct {
 	db    *bun.DB
 	after time.Duration
 	log   *slog.Logger
+	retry retrier
+	alone chan struct{} // holds the exclusive job that is under way
 
 	savepoint, release, rollback *sql.Stmt
 
@@ -61,8 +80,11 @@ type writer struct {
 	batch   int // jobs in one transaction, for the benchmark's other half
 }
 
-func newWriter(db *bun.DB, after time.Duration, log *slog.Logger) *writer {
-	return &writer{db: db, after: after, log: log, rows: map[string]int{}, batch: maxBatch}
+func newWriter(db *bun.DB, c Config) *writer {
+	return &writer{
+		db: db, after: c.FlushAfter, log: c.Log, retry: retrier{c.RetryFor}, alone: make(chan struct{}, 1),
+		rows: map[string]int{}, batch: maxBatch,
+	}
 }
 
 func (w *writer) prepare(ctx context.Context) (err error) {
@@ -89,6 +111,11 @@ func (w *writer) do(ctx context.Context, j *job) error {
 	}
 	w.active.Add(1)
 	defer w.active.Done()
+	if shared(w.db) && j.run != nil && w.rows[j.row] == 0 {
+		w.mu.Unlock()
+		return w.pooled(ctx, j)
+	}
+	j.row = "" // it waits itself, and is no queued one
 	return w.waitLocked(ctx, j)
 }
 
@@ -261,7 +288,11 @@ func (w *writer) commit(batch []*job) {
 	if work == 0 {
 		return
 	}
-	if err := w.transact(batch, work > 1); err != nil {
+	transact := w.transact
+	if shared(w.db) {
+		transact = w.together
+	}
+	if err := transact(batch, work > 1); err != nil {
 		for _, j := range batch {
 			if j.err == nil {
 				j.err = fmt.Errorf("committing: %w", err)
@@ -299,23 +330,27 @@ func (w *writer) run(ctx context.Context, tx bun.Tx, j *job, guarded bool) error
 	if !guarded {
 		return safely(ctx, tx, j.run)
 	}
-	if _, err := execute(ctx, tx, w.savepoint); err != nil {
+	if _, err := w.execute(ctx, tx, w.savepoint); err != nil {
 		return err
 	}
 	err := safely(ctx, tx, j.run)
 	if err != nil && !poisons(err) {
-		if _, back := execute(ctx, tx, w.rollback); back != nil {
+		if _, back := w.execute(ctx, tx, w.rollback); back != nil {
 			return errors.Join(err, back)
 		}
 	}
-	if _, off := execute(ctx, tx, w.release); off != nil {
+	if _, off := w.execute(ctx, tx, w.release); off != nil {
 		return errors.Join(err, off)
 	}
 	return err
 }
 
+func (w *writer) execute(ctx context.Context, tx bun.Tx, stmt *sql.Stmt) (sql.Result, error) {
+	return within(ctx, tx, stmt).ExecContext(ctx)
+}
+
 // safely keeps a panic from taking the writer with it.
-func safely(ctx context.Context, tx bun.Tx, run func(context.Context, bun.Tx) error) (err error) {
+func safely(ctx context.Context, tx bun.IDB, run func(context.Context, bun.IDB) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic in a write: %v", p)

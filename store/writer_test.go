@@ -38,6 +38,11 @@ func newBench(t testing.TB, after time.Duration) *bench {
 	return b
 }
 
+// do runs one write of several statements.
+func (b *bench) do(ctx context.Context, f func(context.Context, bun.IDB) error) error {
+	return b.write.do(ctx, &job{run: f})
+}
+
 func (b *bench) ok(err error) {
 	b.t.Helper()
 	if err != nil {
@@ -45,8 +50,8 @@ func (b *bench) ok(err error) {
 	}
 }
 
-func exec(sql string, args ...any) func(context.Context, bun.Tx) error {
-	return func(ctx context.Context, tx bun.Tx) error {
+func exec(sql string, args ...any) func(context.Context, bun.IDB) error {
+	return func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.ExecContext(ctx, sql, args...)
 		return err
 	}
@@ -76,7 +81,7 @@ func (b *bench) busy() (free func()) {
 	b.t.Helper()
 	begun, end, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- b.do(context.Background(), func(context.Context, bun.Tx) error {
+		done <- b.do(context.Background(), func(context.Context, bun.IDB) error {
 			close(begun)
 			<-end
 			return nil
@@ -124,11 +129,11 @@ func TestJobFailsAlone(t *testing.T) {
 	boom := errors.New("boom")
 	errs := b.queue(
 		put(1),
-		&job{run: func(ctx context.Context, tx bun.Tx) error {
+		&job{run: func(ctx context.Context, tx bun.IDB) error {
 			return errors.Join(exec("INSERT INTO n VALUES (2)")(ctx, tx), boom)
 		}},
 		put(1), // taken
-		&job{run: func(context.Context, bun.Tx) error { panic("oh") }},
+		&job{run: func(context.Context, bun.IDB) error { panic("oh") }},
 		&job{run: exec("INSERT INTO nowhere VALUES (3)")},
 		put(4),
 	)
@@ -139,7 +144,7 @@ func TestJobFailsAlone(t *testing.T) {
 		}
 	}
 	// The same alone, without a savepoint.
-	if err := b.do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+	if err := b.do(t.Context(), func(ctx context.Context, tx bun.IDB) error {
 		return errors.Join(exec("INSERT INTO n VALUES (2)")(ctx, tx), boom)
 	}); !errors.Is(err, boom) {
 		t.Error(err)
@@ -149,7 +154,7 @@ func TestJobFailsAlone(t *testing.T) {
 
 // unsound makes the commit itself fail.
 func unsound() *job {
-	return &job{run: func(ctx context.Context, tx bun.Tx) error {
+	return &job{run: func(ctx context.Context, tx bun.IDB) error {
 		return errors.Join(exec("PRAGMA defer_foreign_keys = 1")(ctx, tx),
 			exec("INSERT INTO sessions VALUES ('s', 'no organization', 'interactive', 'coding', NULL, NULL, NULL, NULL, '', '2026-11-21T00:00:00.000000Z', NULL, NULL)")(ctx, tx))
 	}}
@@ -185,7 +190,7 @@ func TestQueuedJobsKeepTheirOrder(t *testing.T) {
 	}
 	b.want()
 	var seen int
-	b.ok(b.do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+	b.ok(b.do(t.Context(), func(ctx context.Context, tx bun.IDB) error {
 		return tx.NewSelect().Table("n").ColumnExpr("count(*)").Scan(ctx, &seen)
 	}))
 	if seen != 300 {
@@ -233,8 +238,8 @@ func TestJobsOfOneBatchShareATransaction(t *testing.T) {
 	var jobs []*job
 	txs := map[any]int{}
 	for n := range maxBatch + 10 {
-		jobs = append(jobs, &job{run: func(ctx context.Context, tx bun.Tx) error {
-			txs[tx.Tx]++
+		jobs = append(jobs, &job{run: func(ctx context.Context, tx bun.IDB) error {
+			txs[tx.(bun.Tx).Tx]++
 			return put(n).run(ctx, tx)
 		}})
 	}
@@ -271,7 +276,7 @@ func TestCallerTakesBackWhatHasNotBegun(t *testing.T) {
 func TestCallerWaitsForWhatHasBegun(t *testing.T) {
 	b := newBench(t, time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
-	b.ok(b.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	b.ok(b.do(ctx, func(ctx context.Context, tx bun.IDB) error {
 		cancel()
 		return put(1).run(ctx, tx)
 	}))

@@ -158,7 +158,7 @@ var peopleStories = map[string]func(*house){
 		login, cookie, err := h.redeem(h.link(h.user("Ada", action.RoleOwner)))
 		h.ok(err)
 		seen := func() time.Time {
-			h.session(action.Interactive) // behind what is queued
+			h.ok(h.db.Flush(h.ctx))
 			l, _, err := h.db.Login(h.ctx, cookie)
 			h.ok(err)
 			return l.SeenAt

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+)
+
+// exclusiveLock is the number of PostgreSQL's advisory lock under which
+// exclusive jobs run, and migrations: "sallypor" in ASCII. It belongs to a
+// transaction and ends with it.
+const exclusiveLock = 0x73616c6c79706f72
+
+// pooled does a job on PostgreSQL, beside those of others.
+func (w *writer) pooled(ctx context.Context, j *job) error {
+	if j.exclusive {
+		// One of each process waits for the lock of all: more would only
+		// occupy connections.
+		select {
+		case w.alone <- struct{}{}:
+			defer func() { <-w.alone }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return w.retry.do(ctx, j.patient, func(ctx context.Context, again bool) error {
+		j.again = again
+		if !j.whole {
+			return safely(ctx, w.db, j.run)
+		}
+		return w.whole(ctx, j)
+	})
+}
+
+// whole does a job in a transaction of its own.
+func (w *writer) whole(ctx context.Context, j *job) error {
+	if j.xid != "" {
+		if known, err := w.ended(ctx, j.xid); known || err != nil {
+			return err
+		}
+		j.xid = ""
+	}
+	tx, err := w.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	xid := ""
+	if j.exclusive {
+		// The transaction's number comes with the lock: an exclusive job may be
+		// of any kind, and cannot tell by its rows whether it was done before.
+		err := tx.NewRaw("SELECT pg_advisory_xact_lock(?), pg_current_xact_id()::text", int64(exclusiveLock)).Scan(ctx, new(string), &xid)
+		if err != nil {
+			return err
+		}
+	}
+	if err := safely(ctx, tx, j.run); err != nil {
+		return err
+	}
+	err = tx.Commit()
+	if err != nil && lost(err) {
+		j.xid = xid
+	}
+	return err
+}
+
+// begin begins a transaction in which each statement sees what was committed
+// before it, whatever the server's default is.
+func (w *writer) begin(ctx context.Context) (bun.Tx, error) {
+	return w.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+}
+
+var errInProgress = fmt.Errorf("the server has not ended the transaction yet: %w", sql.ErrConnDone)
+
+// ended finds out what became of a transaction whose commit was not answered.
+// It reports true when it was committed.
+func (w *writer) ended(ctx context.Context, xid string) (bool, error) {
+	var status opt
+	if err := w.db.NewRaw("SELECT pg_xact_status(?::xid8)", xid).Scan(ctx, &status); err != nil {
+		return false, err
+	}
+	switch status {
+	case "committed":
+		return true, nil
+	case "aborted":
+		return false, nil
+	}
+	return false, errInProgress // and so is asked again
+}
+
+// errSplit tells that the jobs of a batch must be done one by one.
+var errSplit = errors.New("one of them failed")
+
+// together does queued jobs, and those that wait behind them, in one
+// transaction. None of them fails in the usual course, so there are no
+// savepoints: when one does, each is done by itself.
+func (w *writer) together(batch []*job, several bool) error {
+	ctx := context.Background()
+	err := errSplit
+	if several {
+		err = w.retry.do(ctx, false, func(ctx context.Context, again bool) error { return w.transaction(ctx, batch, again) })
+	}
+	if !errors.Is(err, errSplit) {
+		return err
+	}
+	for _, j := range batch {
+		if j.run != nil {
+			j.err = w.pooled(ctx, j)
+		}
+	}
+	return nil
+}
+
+func (w *writer) transaction(ctx context.Context, batch []*job, again bool) error {
+	tx, err := w.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	for _, j := range batch {
+		if j.run == nil {
+			continue
+		}
+		j.again = again
+		j.err = safely(ctx, tx, j.run)
+		switch {
+		case j.err == nil:
+		case lost(j.err) || clash(j.err):
+			return j.err
+		case poisons(j.err):
+			return errSplit
+		}
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"sallyport/action"
+)
+
+// The pauses between two attempts.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// retrier does again what failed because the connection was lost: in a restart
+// or a failover of PostgreSQL callers wait instead of failing.
+type retrier struct{ limit time.Duration }
+
+// do calls f until it succeeds, fails for another reason, or the time is over.
+// again tells f that an earlier attempt may have been committed, though nobody
+// heard of it. Patient calls end with their context only.
+func (r retrier) do(ctx context.Context, patient bool, f func(ctx context.Context, again bool) error) error {
+	started, pause, again := time.Now(), firstPause, false
+	for {
+		err := r.attempt(ctx, again, f)
+		switch {
+		case clash(err):
+			again = false
+		case lost(err):
+			again = again || !unsent(err)
+		default:
+			return err
+		}
+		if !patient && time.Since(started)+pause > r.limit {
+			return unavailable(err)
+		}
+		select {
+		case <-ctx.Done():
+			return unavailable(err)
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// attempt bounds one attempt. What has begun is not left when the caller goes:
+// a connection that is left in the middle must be closed.
+func (r retrier) attempt(ctx context.Context, again bool, f func(ctx context.Context, again bool) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.limit)
+	defer stop()
+	return f(ctx, again)
+}
+
+// unavailable is the error of a database that did not come back in time.
+func unavailable(err error) error {
+	return &action.Error{
+		Kind: action.ErrUnavailable, Code: "database_unavailable", RetryAfter: 5 * time.Second, Err: err,
+		Message: "The gateway cannot reach its database at the moment; try again in a few seconds.",
+	}
+}
+
+// lost reports whether err is of the connection and not of the statement.
+func lost(err error) bool {
+	var p *pgconn.PgError
+	if errors.As(err, &p) {
+		switch p.Code {
+		case "57P01", "57P02", "57P03", "57P05", // shut down, crashed, starting, idle
+			"25P03", "25006", // cut off in a transaction; a standby, in a failover
+			"53300": // too many connections
+			return true
+		}
+		return strings.HasPrefix(p.Code, "08")
+	}
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.Timeout(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, pgconn.ErrConnClosed) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone)
+}
+
+// unsent reports whether the work of a lost connection cannot have been done.
+func unsent(err error) bool {
+	var p *pgconn.PgError
+	if errors.As(err, &p) {
+		return p.Code == "57P03" || p.Code == "53300" || p.Code == "25006"
+	}
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) || errors.Is(err, driver.ErrBadConn)
+}
+
+// clash reports whether PostgreSQL undid a transaction for another's sake.
+func clash(err error) bool {
+	var p *pgconn.PgError
+	return errors.As(err, &p) && (p.Code == "40001" || p.Code == "40P01")
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"net/url"
+	"os"
+	"runtime"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
+	_ "modernc.org/sqlite" // the driver
+)
+
+// openWriter opens the only connection that writes. FULL: a commit that
+// returned survives a loss of power.
+func openWriter(path string) (*bun.DB, error) {
+	if err := private(path); err != nil {
+		return nil, err
+	}
+	return connect(path, 1, url.Values{
+		"_txlock": {"immediate"},
+		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)", "cache_size(-32768)"},
+	})
+}
+
+// openReaders opens connections that cannot write, whatever is asked of them.
+func openReaders(path string, n int) (*bun.DB, error) {
+	return connect(path, max(n, runtime.GOMAXPROCS(0)), url.Values{
+		"_pragma": {"busy_timeout(10000)", "query_only(1)", "temp_store(MEMORY)", "cache_size(-16384)"},
+	})
+}
+
+// openStill opens a file to look at it, and leaves nothing behind. Where no
+// journal lies beside it nobody writes to it, and SQLite is told so: otherwise
+// it would make one.
+func openStill(path string) (*bun.DB, error) {
+	options := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(10000)", "query_only(1)"}}
+	if _, err := os.Stat(path + "-wal"); errors.Is(err, os.ErrNotExist) {
+		options.Set("immutable", "1")
+	}
+	return connect(path, 1, options)
+}
+
+func connect(path string, n int, options url.Values) (*bun.DB, error) {
+	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: options.Encode()}
+	pool, err := sql.Open("sqlite", name.String())
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(n)
+	pool.SetMaxIdleConns(n)
+	return bun.NewDB(pool, sqlitedialect.New()), nil
+}
+
+// private makes sure that only this user may read the file at path.
+func private(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Close())
+}
