@@ -71,7 +71,7 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector) error {
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return fmt.Errorf("writing connector %s: %w", c.ID, err)
 		}
-		return nil
+		return catalogMoved(ctx, tx, c.Organization)
 	})
 }
 
@@ -111,7 +111,7 @@ func (db *DB) UpdateConnector(ctx context.Context, c action.Connector) error {
 		if err != nil {
 			return fmt.Errorf("changing connector %s: %w", c.ID, err)
 		}
-		return nil
+		return catalogMoved(ctx, tx, c.Organization)
 	})
 }
 
@@ -137,8 +137,10 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id string) erro
 		if err != nil {
 			return fmt.Errorf("withdrawing the calls of connector %s: %w", id, err)
 		}
-		_, err = policyMoved(ctx, tx, organization)
-		return err
+		if _, err := policyMoved(ctx, tx, organization); err != nil {
+			return err
+		}
+		return catalogMoved(ctx, tx, organization)
 	})
 }
 

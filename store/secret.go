@@ -62,7 +62,10 @@ func (db *DB) PutSecret(ctx context.Context, s action.Secret, sealed []byte) err
 		if err != nil {
 			return fmt.Errorf("writing secret %s: %w", s.Key, err)
 		}
-		return nil
+		if len(users) == 0 {
+			return nil
+		}
+		return catalogMoved(ctx, tx, s.Organization)
 	})
 }
 

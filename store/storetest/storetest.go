@@ -34,6 +34,7 @@ func Exercise(t *testing.T, open func(t *testing.T) *store.DB) {
 		{"secret", secretStories},
 		{"connector", connectorStories},
 		{"people", peopleStories},
+		{"instances", instanceStories},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for name, story := range group.stories {

@@ -1,0 +1,48 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+)
+
+// stale is rows of a table that mean nothing once their time is over.
+type stale struct {
+	table  string
+	key    string // columns of the primary key, with commas between
+	time   string // the column that tells
+	before stamp
+}
+
+// find selects the keys of the oldest such rows.
+func (s stale) find(q *bun.SelectQuery, limit int) *bun.SelectQuery {
+	return q.Table(s.table).ColumnExpr(s.key).Where("? < ?", bun.Ident(s.time), s.before).
+		Order(s.time).Limit(int64(limit))
+}
+
+// remove deletes them. The outer condition is for a row whose time was moved
+// on after the inner query had found it.
+func (s stale) remove(db bun.IDB, limit int) *bun.DeleteQuery {
+	return db.NewDelete().Table(s.table).Where("("+s.key+") IN (?)", s.find(db.NewSelect(), limit)).
+		Where("? < ?", bun.Ident(s.time), s.before)
+}
+
+// forget deletes at most limit of the rows and returns how many it were.
+func (db *DB) forget(ctx context.Context, s stale, limit int) (n int, err error) {
+	if limit <= 0 {
+		limit = 100
+	}
+	// A reader looks first, as in a sweep: mostly there is nothing.
+	some, err := s.find(db.read.NewSelect(), 1).Exists(ctx)
+	if err == nil && some {
+		err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
+			n, err = affected(s.remove(tx, limit).Exec(ctx))
+			return err
+		}})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("sweeping %s: %w", s.table, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+// An MCP session has no row: its id is signed and says all. Only its early end
+// must be written down, for as long as the id would have been good.
+const (
+	endMCPSessionSQL = `INSERT INTO ended_mcp_sessions (organization_id, session, expires_at) VALUES (?, ?, ?)
+ON CONFLICT (organization_id, session) DO UPDATE SET expires_at = EXCLUDED.expires_at
+WHERE ended_mcp_sessions.expires_at < EXCLUDED.expires_at`
+
+	mcpSessionEndedSQL = `SELECT EXISTS (SELECT 1 FROM ended_mcp_sessions WHERE organization_id = ? AND session = ?)`
+)
+
+// EndMCPSession notes that a session is over; until is when its id expires by
+// itself. session is a hash of the id. Again changes nothing, but that a later
+// until counts.
+func (db *DB) EndMCPSession(ctx context.Context, organization, session string, until time.Time) error {
+	if session == "" || until.IsZero() {
+		return errors.New("ending an MCP session: it needs the hash of its id and the time at which the id expires")
+	}
+	err := db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewRaw(endMCPSessionSQL, organization, session, at(until)).Exec(ctx)
+		return err
+	}})
+	if err != nil {
+		return fmt.Errorf("ending an MCP session: %w", err)
+	}
+	return nil
+}
+
+// MCPSessionEnded reports whether a session of the organization was ended.
+// After its id expired it may report either.
+func (db *DB) MCPSessionEnded(ctx context.Context, organization, session string) (ended bool, err error) {
+	if err := db.read.NewRaw(mcpSessionEndedSQL, organization, session).Scan(ctx, &ended); err != nil {
+		return false, fmt.Errorf("asking whether an MCP session ended: %w", err)
+	}
+	return ended, nil
+}
+
+// SweepMCPSessions forgets at most limit (zero: 100) ended sessions whose ids
+// have expired anyway, and returns how many.
+func (db *DB) SweepMCPSessions(ctx context.Context, now time.Time, limit int) (int, error) {
+	return db.forget(ctx, oldMCPSessions(now), limit)
+}
+
+func oldMCPSessions(now time.Time) stale {
+	return stale{table: "ended_mcp_sessions", key: "organization_id, session", time: "expires_at", before: at(now).or(epoch)}
+}
