@@ -2,10 +2,12 @@ package coord_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/dbtest"
 	"sallyport/store/coord"
 	"sallyport/store/coord/coordtest"
 )
@@ -62,6 +64,18 @@ func TestOldKeysAreDropped(t *testing.T) {
 		t.Errorf("%d keys are remembered", n)
 	}
 }
+
+func TestLocks(t *testing.T) {
+	coordtest.Locks(t, func(_ *testing.T, n int) []coordtest.Holder {
+		holders := []coordtest.Holder{coord.NewLocks(nil)}
+		for range n - 1 {
+			holders = append(holders, holders[0].(*coord.Locks).Beside())
+		}
+		return holders
+	})
+}
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 func BenchmarkCounter(b *testing.B) {
 	c := coord.NewCounter(1<<30, nil)

@@ -1,5 +1,5 @@
-// Package coordtest is the suite that every carrier of hints and every counter
-// of calls passes.
+// Package coordtest is the suite that every carrier of hints, every counter of
+// calls and every keeper of locks passes.
 package coordtest
 
 import (

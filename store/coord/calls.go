@@ -1,0 +1,94 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+// Allow implements [action.Limiter]. Without Valkey this instance counts alone
+// and lets through what it would allow by itself.
+func (v *Valkey) Allow(ctx context.Context, key string) time.Duration {
+	if v.config.Limit <= 0 {
+		return 0
+	}
+	wait, ok := v.count(ctx, key)
+	if !ok {
+		v.tally.limits.Add(1)
+		return v.counter.Allow(ctx, key)
+	}
+	if wait == 0 {
+		v.counter.Allow(ctx, key) // so that counting alone would go on from here
+	}
+	return wait
+}
+
+// Hold takes the lock for ttl, or renews it, and reports whether this instance
+// has it now. Without Valkey every instance has it: what is done under it must
+// be right then, too.
+func (v *Valkey) Hold(ctx context.Context, name string, ttl time.Duration) bool {
+	held, ok := v.run(ctx, v.hold, v.config.Prefix+"lock:"+name, v.config.Instance, milliseconds(ttl))
+	if !ok {
+		v.tally.locks.Add(1)
+		return v.locks.Hold(ctx, name, ttl)
+	}
+	return held == 1
+}
+
+// Release gives the lock back when this instance has it. Where Valkey is not
+// told, the lock lapses.
+func (v *Valkey) Release(ctx context.Context, name string) {
+	v.locks.Release(ctx, name)
+	v.run(ctx, v.release, v.config.Prefix+"lock:"+name, v.config.Instance)
+}
+
+// count asks Valkey to count a call.
+func (v *Valkey) count(ctx context.Context, key string) (wait time.Duration, ok bool) {
+	micros, ok := v.run(ctx, v.allow, v.config.Prefix+"limit:"+key, v.limitArgs()...)
+	return time.Duration(micros) * time.Microsecond, ok
+}
+
+func (v *Valkey) limitArgs() []string {
+	now := "" // the server's
+	if v.config.Now != nil {
+		now = strconv.FormatInt(v.config.Now().UnixMicro(), 10)
+	}
+	return []string{strconv.Itoa(v.config.Limit), now}
+}
+
+// run runs a script, unless Valkey is away. ok is false when there is no
+// answer; then the caller goes on without.
+func (v *Valkey) run(ctx context.Context, script *valkey.Lua, key string, args ...string) (n int64, ok bool) {
+	s := v.live.Load()
+	if s == nil || s.resting.Load() {
+		return 0, false
+	}
+	n, err := v.exec(ctx, s, script, key, args)
+	switch {
+	case err == nil:
+		return n, true
+	case ctx.Err() != nil: // the caller's own time was up
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		// Nobody else shall wait as long: calls rest until a heartbeat shows
+		// that the server lives.
+		s.resting.Store(true)
+	default:
+		v.leave(s, err)
+	}
+	return 0, false
+}
+
+func (v *Valkey) exec(ctx context.Context, s *session, script *valkey.Lua, key string, args []string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, v.config.Timeout)
+	defer cancel()
+	return script.Exec(ctx, s.client, []string{key}, args).AsInt64()
+}
+
+// milliseconds writes a lock's time; zero would be an error to the server.
+func milliseconds(d time.Duration) string {
+	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
+}

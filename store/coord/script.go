@@ -1,0 +1,50 @@
+package coord
+
+// allowScript is [Counter] on the server: the same sum of the current minute
+// and what is left of the one before, in microseconds of the server's clock,
+// so that instances need not agree on the time. It returns zero or how long to
+// wait. A clock that went back, as after a failover, begins its minute anew.
+const allowScript = `
+local limit, now, window = tonumber(ARGV[1]), tonumber(ARGV[2]), 60000000
+if not now then
+  local t = redis.call('TIME')
+  now = t[1] * 1000000 + t[2]
+end
+local kept = redis.call('HMGET', KEYS[1], 's', 'n', 'p')
+local start, n, past = tonumber(kept[1] or now), tonumber(kept[2] or 0), tonumber(kept[3] or 0)
+local passed = now - start
+if passed < 0 then
+  start = now
+elseif passed >= 2 * window then
+  start, n, past = now, 0, 0
+elseif passed >= window then
+  start, n, past = start + window, 0, n
+end
+passed = now - start
+if n + past * (window - passed) / window < limit then
+  redis.call('HSET', KEYS[1], 's', string.format('%.0f', start), 'n', n + 1, 'p', past)
+  redis.call('PEXPIRE', KEYS[1], 2 * window / 1000)
+  return 0
+end
+local wait
+if n < limit then
+  wait = (1 - (limit - n) / past) * window - passed
+else
+  wait = window - passed + (1 - limit / n) * window
+end
+return math.max(1, math.ceil(wait) + 1)
+`
+
+// holdScript takes a lock or renews the holder's own.
+const holdScript = `
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+`
+
+// releaseScript deletes a lock that is still the holder's own.
+const releaseScript = `
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+`
