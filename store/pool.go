@@ -28,11 +28,24 @@ func (w *writer) pooled(ctx context.Context, j *job) error {
 	}
 	return w.retry.do(ctx, j.patient, func(ctx context.Context, again bool) error {
 		j.again = again
-		if !j.whole {
-			return safely(ctx, w.db, j.run)
+		if j.whole {
+			return w.whole(ctx, j)
 		}
-		return w.whole(ctx, j)
+		return w.single(ctx, j)
 	})
+}
+
+// single does a job whose statements are committed each by itself. It takes a
+// connection first: on the pool, database/sql would send a statement again by
+// itself when the driver says that it was not sent, and pgx says so also of
+// one whose answer was lost.
+func (w *writer) single(ctx context.Context, j *job) error {
+	conn, err := w.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return safely(ctx, conn, j.run)
 }
 
 // whole does a job in a transaction of its own.

@@ -24,7 +24,7 @@ func (r reader) Close() error { return nil }
 func (r reader) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
 	err = r.retry.do(ctx, false, func(context.Context, bool) error {
 		// The caller's context, because the rows outlive this function.
-		rows, err = r.pool.QueryContext(ctx, query, args...) //nolint:sqlclosecheck // the caller closes them
+		rows, err = r.pool.QueryContext(ctx, query, args...) //nolint:sqlclosecheck,rowserrcheck // the caller reads and closes them
 		return err
 	})
 	return rows, err

@@ -92,13 +92,14 @@ func lost(err error) bool {
 }
 
 // unsent reports whether the work of a lost connection cannot have been done.
+// ErrBadConn does not tell that; see [writer.single].
 func unsent(err error) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) {
 		return p.Code == "57P03" || p.Code == "53300" || p.Code == "25006"
 	}
 	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) || errors.Is(err, driver.ErrBadConn)
+	return errors.As(err, &connect)
 }
 
 // clash reports whether PostgreSQL undid a transaction for another's sake.

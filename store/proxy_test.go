@@ -1,0 +1,202 @@
+package store_test
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// proxy stands between the store and PostgreSQL and cuts connections where it
+// hurts.
+type proxy struct {
+	url    string // of the database, through the proxy
+	server string
+	l      net.Listener
+	open   sync.WaitGroup
+
+	mu    sync.Mutex // protects the fields below
+	when  string     // a query with this text is the next victim
+	how   cut
+	after int // so many such queries are spared
+	cuts  int
+	conns map[net.Conn]bool
+}
+
+type cut int
+
+const (
+	beforeIt cut = iota // the server never sees the query
+	afterIt             // the server did it, and nobody hears of it
+	withIt              // the server sees it while the connection breaks
+)
+
+// newProxy returns a proxy to the database.
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	u, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{server: u.Host, l: l, conns: map[net.Conn]bool{}}
+	u.Host = l.Addr().String()
+	p.url = u.String()
+	p.open.Go(p.accept)
+	t.Cleanup(func() {
+		l.Close()
+		p.breakAll()
+		p.open.Wait()
+	})
+	return p
+}
+
+// cutAt arms the proxy for one query that holds the text, after some spared.
+func (p *proxy) cutAt(text string, how cut, spare int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.when, p.how, p.after, p.cuts = text, how, spare, 0
+}
+
+// happened is how many cuts there were since cutAt.
+func (p *proxy) happened() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cuts
+}
+
+func (p *proxy) breakAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.l.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.server)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns[client], p.conns[server] = true, true
+		p.mu.Unlock()
+		p.open.Go(func() { p.pass(client, server) })
+	}
+}
+
+// pass forwards until a cut. Replies go through a switch that a cut turns off.
+func (p *proxy) pass(client, server net.Conn) {
+	var deaf sync.Mutex
+	replied := make(chan struct{}, 1)
+	cutOff := false
+	var back sync.WaitGroup
+	back.Go(func() {
+		defer client.Close()
+		buf := make([]byte, 1<<16)
+		for {
+			n, err := server.Read(buf)
+			if err != nil {
+				return
+			}
+			deaf.Lock()
+			silent := cutOff
+			deaf.Unlock()
+			if silent {
+				// A reply that ends with "ready for query" is a complete one.
+				if n >= 6 && buf[n-6] == 'Z' {
+					replied <- struct{}{}
+					return
+				}
+				continue
+			}
+			if _, err := client.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	})
+	p.forward(client, server, func() {
+		deaf.Lock()
+		cutOff = true
+		deaf.Unlock()
+	}, replied)
+	client.Close()
+	server.Close()
+	back.Wait()
+	p.mu.Lock()
+	delete(p.conns, client)
+	delete(p.conns, server)
+	p.mu.Unlock()
+}
+
+func (p *proxy) forward(client, server net.Conn, silence func(), replied <-chan struct{}) {
+	if m, err := readMessage(client, 4); err != nil || write(server, m) != nil {
+		return // the start-up message has no type
+	}
+	for {
+		m, err := readMessage(client, 5)
+		if err != nil {
+			return
+		}
+		how, hit := p.hit(m)
+		if !hit {
+			if write(server, m) != nil {
+				return
+			}
+			continue
+		}
+		if how == afterIt {
+			silence()
+		}
+		if how != beforeIt {
+			_ = write(server, m)
+		}
+		if how == afterIt {
+			<-replied
+		}
+		return
+	}
+}
+
+func (p *proxy) hit(m []byte) (cut, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.when == "" || m[0] != 'Q' || !strings.Contains(string(m), p.when) {
+		return 0, false
+	}
+	if p.after--; p.after >= 0 {
+		return 0, false
+	}
+	p.when, p.cuts = "", p.cuts+1
+	return p.how, true
+}
+
+// readMessage reads one message of the client: a head with its length in the
+// last four bytes, and the rest.
+func readMessage(r io.Reader, head int) ([]byte, error) {
+	m := make([]byte, head, 512)
+	if _, err := io.ReadFull(r, m); err != nil {
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint32(m[head-4:])) - 4
+	m = append(m, make([]byte, n)...)
+	_, err := io.ReadFull(r, m[head:])
+	return m, err
+}
+
+func write(w io.Writer, m []byte) error {
+	_, err := w.Write(m)
+	return err
+}
