@@ -1,0 +1,189 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/dbtest"
+	"sallyport/store"
+)
+
+// TestRestartsUnderLoad ends the server three times in the middle of calls,
+// once in good order. Each call must go on, and what was acknowledged be there
+// as it was acknowledged.
+func TestRestartsUnderLoad(t *testing.T) {
+	server := dbtest.NewPostgres(t)
+	db := open(t, store.Config{URL: server.URL, FlushAfter: time.Millisecond})
+	s, err := db.CreateSession(t.Context(), action.Session{Organization: store.DefaultOrganization, CreatedBy: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	acknowledged := make([]map[string]action.Status, 8)
+	for n := range acknowledged {
+		acknowledged[n] = map[string]action.Status{}
+		callers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := callOnce(context.Background(), db, s, fmt.Sprintf(`{"n":%d,"i":%d}`, n, i), i%3, acknowledged[n]); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for _, end := range []func(){server.Kill, server.Stop, server.Kill} {
+		time.Sleep(300 * time.Millisecond)
+		end()
+		time.Sleep(100 * time.Millisecond)
+		server.Start()
+	}
+	time.Sleep(300 * time.Millisecond)
+	close(stop)
+	callers.Wait()
+	total := 0
+	for _, own := range acknowledged {
+		for id, want := range own {
+			if rec, err := db.Load(t.Context(), s.Organization, id); err != nil || rec.Status != want {
+				t.Errorf("%s is %q, was acknowledged as %s (%v)", id, rec.Status, want, err)
+			}
+			total++
+		}
+	}
+	if total < 50 {
+		t.Errorf("only %d calls were acknowledged", total)
+	}
+}
+
+// callOnce does what a gateway does for one call: a write, a read, or one that
+// is held, approved and claimed. It notes what it was told.
+func callOnce(ctx context.Context, db *store.DB, s action.Session, params string, kind int, acknowledged map[string]action.Status) error {
+	d := crashDraft(s, params)
+	d.Snapshot, d.Joins = kind == 1, kind != 1
+	if kind == 2 {
+		expires := time.Now().Add(time.Minute)
+		d.Status, d.Mode, d.ExpiresAt, d.Executor, d.LeaseUntil = action.StatusPending, action.ModeRequireApproval, &expires, "", time.Time{}
+	}
+	b, err := db.Begin(ctx, d)
+	if err != nil || !b.New || b.ID != d.ID {
+		return fmt.Errorf("begin: new %t, %w", b.New, err)
+	}
+	if kind != 1 {
+		acknowledged[d.ID] = d.Status
+	}
+	if kind == 2 {
+		if _, err := db.Approve(ctx, action.Verdict{Organization: s.Organization, ID: d.ID, By: "alice", Now: time.Now()}); err != nil {
+			return fmt.Errorf("approve: %w", err)
+		}
+		acknowledged[d.ID] = action.StatusApproved
+		if _, err := db.Claim(ctx, action.Claim{Organization: s.Organization, ID: d.ID, Executor: "e", Now: time.Now(), LeaseUntil: time.Now().Add(time.Minute)}); err != nil {
+			return fmt.Errorf("claim: %w", err)
+		}
+		acknowledged[d.ID] = action.StatusExecuting
+	}
+	_, recorded, err := db.Finish(ctx, &action.Finish{
+		Organization: s.Organization, ID: d.ID, Executor: "e", Status: action.StatusCompleted, Now: time.Now(),
+	})
+	if err != nil || !recorded {
+		return fmt.Errorf("finish: recorded %t, %w", recorded, err)
+	}
+	acknowledged[d.ID] = action.StatusCompleted
+	return db.Delivered(ctx, s.Organization, d.ID, time.Now())
+}
+
+// TestAHangingServer: connections are open and nothing is answered.
+func TestAHangingServer(t *testing.T) {
+	server := dbtest.NewPostgres(t)
+	db := open(t, store.Config{URL: server.URL, RetryFor: 500 * time.Millisecond})
+	s, err := db.CreateSession(t.Context(), action.Session{Organization: store.DefaultOrganization, CreatedBy: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Pause()
+	for name, call := range map[string]func() error{
+		"begin":   func() error { _, err := db.Begin(t.Context(), crashDraft(s, `{"a":1}`)); return err },
+		"load":    func() error { _, err := db.Load(t.Context(), s.Organization, "x"); return err },
+		"session": func() error { _, err := db.Session(t.Context(), s.ID); return err },
+	} {
+		if err := call(); !errors.Is(err, action.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	server.Resume()
+	if _, err := db.Begin(t.Context(), crashDraft(s, `{"a":2}`)); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestTwoOpenAnEmptyDatabase(t *testing.T) {
+	to := dbtest.Postgres(t)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			db, err := store.Open(t.Context(), store.Config{URL: to, MaxConns: 2})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	list, err := store.MigrationStatus(t.Context(), store.Config{URL: to})
+	if err != nil || len(list) == 0 || list[0].AppliedAt == nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+func TestOpenTellsWhatToDo(t *testing.T) {
+	const password = "hunter2"
+	u, err := url.Parse(dbtest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword("postgres", password)
+	gone := *u
+	gone.Host = "127.0.0.1:1"
+	none := *u
+	none.Path = "/nowhere"
+	for text, want := range map[string][]string{
+		gone.String():                           {"127.0.0.1:1", u.Path[1:], "cannot be reached", "see that it runs"},
+		none.String():                           {u.Host, `"nowhere"`, "does not exist"},
+		"postgres://u:" + password + "@h:port/": {"has the form postgres://user:password@host"},
+		"postgres://u:" + password + "@h/d?sslmode=maybe": {"has the form", "sslmode is invalid"},
+		"mysql://u:" + password + "@h/d":                  {"has the form"},
+		"host=h user=u password=" + password:              {"has the form"},
+		"postgres://u:" + password + "%zz@h/d":            {"has the form"},
+	} {
+		for name, open := range map[string]func() error{
+			"open":    func() error { _, err := store.Open(t.Context(), store.Config{URL: text}); return err },
+			"migrate": func() error { _, err := store.Migrate(t.Context(), store.Config{URL: text}); return err },
+			"status":  func() error { _, err := store.MigrationStatus(t.Context(), store.Config{URL: text}); return err },
+		} {
+			err := open()
+			if err == nil || strings.Contains(err.Error(), password) {
+				t.Errorf("%s of %s: %v", name, text, err)
+				continue
+			}
+			for _, part := range want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%s of %s: %v, want %s in it", name, text, err, part)
+				}
+			}
+		}
+	}
+}
