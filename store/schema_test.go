@@ -3,16 +3,21 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
+
+	"sallyport/internal/dbtest"
 )
 
 // openRaw is a way to the rows past everything that this package checks.
@@ -40,6 +45,23 @@ func openAt(t *testing.T, path string) *DB {
 
 const when = "2026-11-21T00:00:00.000000Z"
 
+// onBoth runs a test on the bare tables of both databases.
+func onBoth(t *testing.T, test func(t *testing.T, raw *sql.DB)) {
+	t.Run("SQLite", func(t *testing.T) {
+		path := newPath(t)
+		openAt(t, path)
+		test(t, openRaw(t, path))
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		db, err := Open(t.Context(), Config{URL: dbtest.Postgres(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		test(t, db.read.DB)
+	})
+}
+
 // seed writes a session and rows of each status by hand.
 func seed(t *testing.T, raw *sql.DB) {
 	t.Helper()
@@ -48,7 +70,7 @@ func seed(t *testing.T, raw *sql.DB) {
 		"pending":   "expires_at = 'T'",
 		"approved":  "approved_by = 'me', approved_at = 'T'",
 		"executing": "approved_by = 'me', started_at = 'T', executor = 'e', lease_until = 'T'",
-		"completed": "approved_by = 'me', started_at = 'T', completed_at = 'T', result = '{}', sealed_result = X'01', pickup_until = 'T'",
+		"completed": "approved_by = 'me', started_at = 'T', completed_at = 'T', result = '{}', sealed_result = BYTES, pickup_until = 'T'",
 		"failed":    "completed_at = 'T', error_code = 'x', error_message = 'y'",
 		"denied":    "completed_at = 'T', denied_reason = 'human', approved_by = 'me'",
 		"expired":   "completed_at = 'T'",
@@ -87,7 +109,17 @@ func insertRow(t *testing.T, raw *sql.DB, id, status, assignments string) error 
 		}
 	}
 	text := "INSERT INTO invocations (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")"
-	_, err := raw.ExecContext(t.Context(), strings.ReplaceAll(text, "'T'", "'"+when+"'"))
+	return change(t, raw, text)
+}
+
+// change runs a text in which T and BYTES stand for values.
+func change(t *testing.T, raw *sql.DB, text string) error {
+	t.Helper()
+	bytes := "X'01'"
+	if _, ok := raw.Driver().(*stdlib.Driver); ok {
+		bytes = "'\\x01'"
+	}
+	_, err := raw.ExecContext(t.Context(), strings.NewReplacer("'T'", "'"+when+"'", "BYTES", bytes).Replace(text))
 	return err
 }
 
@@ -99,24 +131,17 @@ func mustExec(t *testing.T, raw *sql.DB, text string) {
 }
 
 func TestTerminalRowsDoNotChange(t *testing.T) {
-	path := newPath(t)
-	openAt(t, path)
-	raw := openRaw(t, path)
+	onBoth(t, terminalRowsDoNotChange)
+}
+
+func terminalRowsDoNotChange(t *testing.T, raw *sql.DB) {
 	seed(t, raw)
-	rows, err := raw.QueryContext(t.Context(), "SELECT name FROM pragma_table_info('invocations')")
+	rows, err := raw.QueryContext(t.Context(), "SELECT * FROM invocations")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
-	var columns []string
-	for rows.Next() {
-		var c string
-		if err := rows.Scan(&c); err != nil {
-			t.Fatal(err)
-		}
-		columns = append(columns, c)
-	}
-	if err := rows.Err(); err != nil {
+	columns, err := rows.Columns()
+	if err := errors.Join(err, rows.Close(), rows.Err()); err != nil {
 		t.Fatal(err)
 	}
 	if len(columns) < 30 {
@@ -142,10 +167,12 @@ func TestTerminalRowsDoNotChange(t *testing.T) {
 }
 
 func TestImpossibleStatesAreImpossible(t *testing.T) {
-	path := newPath(t)
-	openAt(t, path)
-	raw := openRaw(t, path)
+	onBoth(t, impossibleStatesAreImpossible)
+}
+
+func impossibleStatesAreImpossible(t *testing.T, raw *sql.DB) {
 	seed(t, raw)
+	refusal := regexp.MustCompile("constraint failed|violates|invalid input syntax for type timestamp")
 	for name, set := range map[string]string{
 		"an end without a time":             "status = 'expired'",
 		"a time without an end":             "completed_at = created_at",
@@ -164,20 +191,31 @@ func TestImpossibleStatesAreImpossible(t *testing.T) {
 		"an unknown risk":                   "risk = 'none'",
 		"an unknown mode":                   "mode = 'maybe'",
 		"denied by policy but pending":      "mode = 'deny'",
-		"sealed params after the end":       "status = 'expired', completed_at = created_at, sealed_params = X'01'",
-		"a sealed result before the end":    "sealed_result = X'01', pickup_until = created_at",
+		"sealed params after the end":       "status = 'expired', completed_at = created_at, sealed_params = BYTES",
+		"a sealed result before the end":    "sealed_result = BYTES, pickup_until = created_at",
 		"delivered before the end":          "delivered_at = created_at",
-		"a time of another form":            "created_at = '2026-11-21 00:00:00'",
+		"a time that is none":               "created_at = 'noon'",
 		"a session of another organization": "organization_id = 'other'",
 		"two open rows of one call":         "params_hash = 'hash of approved'",
 	} {
-		_, err := raw.ExecContext(t.Context(), "UPDATE invocations SET "+set+" WHERE id = 'pending'")
-		if err == nil || !strings.Contains(err.Error(), "constraint failed") {
+		err := change(t, raw, "UPDATE invocations SET "+set+" WHERE id = 'pending'")
+		if err == nil || !refusal.MatchString(err.Error()) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	mustExec(t, raw, "UPDATE invocations SET params_hash = 'hash of completed' WHERE id = 'pending'") // that one is not open
 	mustExec(t, raw, "UPDATE invocations SET joins = 0, params_hash = 'hash of approved' WHERE id = 'pending'")
+}
+
+func TestTimesHaveOneFormOnSQLite(t *testing.T) {
+	path := newPath(t)
+	openAt(t, path)
+	raw := openRaw(t, path)
+	seed(t, raw)
+	err := change(t, raw, "UPDATE invocations SET created_at = '2026-11-21 00:00:00' WHERE id = 'pending'")
+	if err == nil || !strings.Contains(err.Error(), "constraint failed") {
+		t.Errorf("another form: %v", err)
+	}
 }
 
 func TestConnectionsAreAsPromised(t *testing.T) {
@@ -253,33 +291,107 @@ func TestAFileThatIsNoDatabase(t *testing.T) {
 }
 
 func TestMigrationsAreWhatWasApplied(t *testing.T) {
-	db, err := connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	t.Run("SQLite", func(t *testing.T) {
+		db, err := connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		migrationsAreWhatWasApplied(t, db)
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		pool, err := openPool(Config{URL: dbtest.Postgres(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		migrationsAreWhatWasApplied(t, newPostgres(pool))
+	})
+}
+
+func migrationsAreWhatWasApplied(t *testing.T, db *bun.DB) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	files := fstest.MapFS{
 		"0001_a.sql": file("CREATE TABLE a (a TEXT); -- is it? ?0 yes\nINSERT INTO a VALUES ('?');"),
 		"0002_b.sql": file("CREATE TABLE b (b TEXT);"),
 		"README.md":  file("not one"),
 	}
-	run := func(want string) {
+	run := func(want string, names ...string) {
 		t.Helper()
-		_, err := migrateFiles(t.Context(), db, files, time.Now)
+		done, err := migrateFiles(t.Context(), db, files, time.Now)
 		if (err == nil) != (want == "") || err != nil && !regexp.MustCompile(want).MatchString(err.Error()) {
 			t.Fatalf("error %v, want %q", err, want)
 		}
+		var got []string
+		for _, m := range done {
+			got = append(got, m.Name)
+		}
+		if !slices.Equal(got, names) {
+			t.Fatalf("applied %v, want %v", got, names)
+		}
 	}
-	run("")
+	run("", "0001_a.sql", "0002_b.sql")
 	run("")
 	files["0003_c.sql"] = file("CREATE TABLE c (c TEXT); CREATE TABLE c (c TEXT);")
 	run("0003_c.sql.*already exists")
 	files["0003_c.sql"] = file("CREATE TABLE c (c TEXT);") // the failed one left nothing
-	run("")
+	run("", "0003_c.sql")
 	files["0002_b.sql"] = file("CREATE TABLE b (b TEXT, more TEXT);")
 	run("0002_b.sql: the file differs")
 	files["0002_b.sql"] = file("CREATE TABLE b (b TEXT);")
 	delete(files, "0003_c.sql")
 	run("0003_c.sql was applied by a newer version")
+}
+
+// TestStatusChangesNothing asks before there is anything, afterwards, and when
+// the history is not this program's.
+func TestStatusChangesNothing(t *testing.T) {
+	path := newPath(t)
+	for name, c := range map[string]Config{"SQLite": {Path: path}, "Postgres": {URL: dbtest.Postgres(t)}} {
+		t.Run(name, func(t *testing.T) {
+			status := func(want string, pending bool) {
+				t.Helper()
+				list, err := MigrationStatus(t.Context(), c)
+				if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+					t.Fatalf("error %v, want %q", err, want)
+				}
+				if len(list) == 0 || (list[0].AppliedAt == nil) != pending || !strings.Contains(list[0].SQL, "CREATE TABLE") {
+					t.Fatalf("pending %t: %+v", pending, list)
+				}
+			}
+			status("", true)
+			status("", true)
+			if _, err := os.Stat(filepath.Dir(path)); c.Path != "" && !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the folder is there (%v)", err)
+			}
+			done, err := Migrate(t.Context(), c)
+			if err != nil || len(done) == 0 || done[0].AppliedAt == nil {
+				t.Fatalf("applied %+v, %v", done, err)
+			}
+			if done, err = Migrate(t.Context(), c); err != nil || len(done) != 0 {
+				t.Fatalf("applied again %+v, %v", done, err)
+			}
+			status("", false)
+			if c.Path != "" {
+				files, err := os.ReadDir(filepath.Dir(path))
+				if err != nil || len(files) != 2 { // the database and its lock
+					t.Errorf("files %v, %v", files, err)
+				}
+			}
+			db, err := Open(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			status("", false) // while it is open, too
+			if _, err := db.write.db.ExecContext(t.Context(), "UPDATE schema_migrations SET checksum = 'x' WHERE name = '0001_start.sql'"); err != nil {
+				t.Fatal(err)
+			}
+			status("the file differs", false)
+			if _, err := db.write.db.ExecContext(t.Context(), "UPDATE schema_migrations SET name = '9999_future.sql' WHERE name = '0001_start.sql'"); err != nil {
+				t.Fatal(err)
+			}
+			status("applied by a newer version", true)
+		})
+	}
 }
