@@ -28,16 +28,21 @@ func (s stale) remove(db bun.IDB, limit int) *bun.DeleteQuery {
 		Where("? < ?", bun.Ident(s.time), s.before)
 }
 
+// orHundred returns the limit, or what it is when none was said.
+func orHundred(limit int) int {
+	if limit <= 0 {
+		return 100
+	}
+	return limit
+}
+
 // forget deletes at most limit of the rows and returns how many it were.
 func (db *DB) forget(ctx context.Context, s stale, limit int) (n int, err error) {
-	if limit <= 0 {
-		limit = 100
-	}
 	// A reader looks first, as in a sweep: mostly there is nothing.
 	some, err := s.find(db.read.NewSelect(), 1).Exists(ctx)
 	if err == nil && some {
 		err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
-			n, err = affected(s.remove(tx, limit).Exec(ctx))
+			n, err = affected(s.remove(tx, orHundred(limit)).Exec(ctx))
 			return err
 		}})
 	}

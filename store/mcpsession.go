@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -20,12 +19,9 @@ WHERE ended_mcp_sessions.expires_at < EXCLUDED.expires_at`
 )
 
 // EndMCPSession notes that a session is over; until is when its id expires by
-// itself. session is a hash of the id. Again changes nothing, but that a later
-// until counts.
+// itself. session is a hash of the id. Both are required. Again changes nothing,
+// but that a later until counts.
 func (db *DB) EndMCPSession(ctx context.Context, organization, session string, until time.Time) error {
-	if session == "" || until.IsZero() {
-		return errors.New("ending an MCP session: it needs the hash of its id and the time at which the id expires")
-	}
 	err := db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(endMCPSessionSQL, organization, session, at(until)).Exec(ctx)
 		return err

@@ -89,6 +89,13 @@ var instanceStories = map[string]func(*house){
 		h.equal(must(h.db.SweepSignals(h.ctx, before, 2))(h), 0, "swept at last")
 		h.equal(must(h.db.Signals(h.ctx, time.Time{}, 10))(h), all[3:], "left at last")
 	},
+	"without a limit it is a hundred": func(h *house) {
+		for range 101 {
+			h.post("s", "1")
+		}
+		h.equal(len(must(h.db.Signals(h.ctx, time.Time{}, 0))(h)), 100, "signals")
+		h.equal(must(h.db.SweepSignals(h.ctx, h.db.Now().Add(time.Hour), 0))(h), 100, "swept")
+	},
 	"an MCP session ends once, for its organization": func(h *house) {
 		ended := func(h *house, session string) bool {
 			h.Helper()
