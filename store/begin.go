@@ -43,8 +43,10 @@ const (
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
     AND i.denied_reason = 'human' AND i.completed_at >= ?10
     ORDER BY i.completed_at DESC LIMIT 1`
+	// coalesce keeps PostgreSQL from the index of all sessions' expiries, which
+	// it takes for as good when its statistics are older than what waits now.
 	pendingSQL = `SELECT count(*) FROM invocations i
-    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.status = 'pending' AND i.expires_at > ?6`
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.status = 'pending' AND coalesce(i.expires_at, ?6) > ?6`
 )
 
 const insertSQL = `INSERT INTO invocations (
@@ -262,7 +264,7 @@ func keyReused(id string) error {
 // this row from now on: a later repeat with that key must not run anew.
 func (db *DB) joined(ctx context.Context, tx bun.IDB, d *action.Draft, row *invocationRow, keyed bool, now time.Time) error {
 	if row.Status == string(action.StatusPending) {
-		if _, err := tx.NewRaw(seenSQL, at(now), bun.List([]string{row.ID}), at(now)).Exec(ctx); err != nil {
+		if _, err := seen(tx, []string{row.ID}, at(now)).Exec(ctx); err != nil {
 			return fmt.Errorf("joining invocation %s: %w", row.ID, err)
 		}
 	}

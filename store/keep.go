@@ -15,7 +15,12 @@ import (
 const chunk = 250
 
 const (
-	seenSQL = `UPDATE invocations SET waiter_seen_at = ? WHERE id IN (?) AND status = 'pending' AND waiter_seen_at < ?`
+	seenSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id IN (?1) AND status = 'pending' AND waiter_seen_at < ?0`
+
+	// Rows are locked in one order, whoever asks: two instances that note the
+	// same callers would otherwise wait for each other.
+	seenInOrderSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id = ANY (ARRAY(SELECT id FROM invocations
+  WHERE id IN (?1) AND status = 'pending' AND waiter_seen_at < ?0 ORDER BY id FOR NO KEY UPDATE)) AND status = 'pending'`
 
 	deliveredSQL = `UPDATE invocations SET delivered_at = ?1
 WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivered_at IS NULL`
@@ -26,7 +31,7 @@ WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivere
 func (db *DB) Seen(ctx context.Context, ids []string, now time.Time) error {
 	for some := range slices.Chunk(ids, chunk) {
 		err := db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
-			_, err := tx.NewRaw(seenSQL, at(now), bun.List(some), at(now)).Exec(ctx)
+			_, err := seen(tx, some, at(now)).Exec(ctx)
 			return err
 		}})
 		if err != nil {
@@ -34,6 +39,15 @@ func (db *DB) Seen(ctx context.Context, ids []string, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// seen notes that callers wait for the rows; a late note does not turn time
+// back.
+func seen(db bun.IDB, ids []string, now stamp) *bun.RawQuery {
+	if shared(db) && len(ids) > 1 {
+		return db.NewRaw(seenInOrderSQL, now, bun.List(ids))
+	}
+	return db.NewRaw(seenSQL, now, bun.List(ids))
 }
 
 // Answered implements [action.Keeper].
