@@ -2,7 +2,9 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -58,11 +60,20 @@ type Config struct {
 	// KeepAliveEvery is how often a silent answer carries a comment, so that
 	// nothing on the way takes the connection for dead. Zero: 15 s.
 	KeepAliveEvery time.Duration
-	// IdleSession is how long an MCP session lives without a request, a call
-	// in flight or an event stream. Zero: 30 min.
+	// SessionKey signs MCP session ids; at least 32 bytes. Every instance that
+	// shares it goes on with the sessions of the others, and of itself before a
+	// restart. Nil: a random one, so that sessions end with the process.
+	SessionKey []byte
+	// SessionLife is how long an MCP session id is good. Zero: 24 h.
+	SessionLife time.Duration
+	// Peers are the other instances that share the key. Nil: there are none.
+	Peers Peers
+	// IdleSession is how long an MCP session is remembered without a request,
+	// a call in flight or an event stream. It can be used after that too: its
+	// id says all that is needed. Zero: 30 min.
 	IdleSession time.Duration
-	// MaxSessions is how many MCP sessions one principal may have; the one
-	// that rested longest makes room. Zero: 64.
+	// MaxSessions is how many MCP sessions of one principal are remembered;
+	// the one that rested longest makes room. Zero: 64.
 	MaxSessions int
 	// MaxBody is the largest request in bytes. Zero: 4 MiB.
 	MaxBody int64
@@ -73,6 +84,8 @@ type Config struct {
 	// Log receives what callers may not see. Nil: nothing is logged.
 	Log *slog.Logger
 }
+
+const minSessionKey = 32
 
 // complete checks what is required and fills in the rest.
 func (c *Config) complete() error {
@@ -86,6 +99,14 @@ func (c *Config) complete() error {
 	case c.Hints == nil:
 		return errors.New("mcpserver: Config.Hints is required")
 	}
+	if c.SessionKey == nil {
+		c.SessionKey = make([]byte, minSessionKey)
+		rand.Read(c.SessionKey) //nolint:errcheck // never fails: it ends the process instead
+	}
+	if len(c.SessionKey) < minSessionKey {
+		return fmt.Errorf("mcpserver: Config.SessionKey has %d bytes; give at least %d random ones", len(c.SessionKey), minSessionKey)
+	}
+	orElse(&c.SessionLife, 24*time.Hour)
 	orElse(&c.PendingAfter, 45*time.Second)
 	orElse(&c.UnattendedPendingAfter, 10*time.Minute)
 	orElse(&c.KeepAliveEvery, 15*time.Second)

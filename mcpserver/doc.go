@@ -12,12 +12,23 @@
 //     for everyone when the gateway stops;
 //   - an MCP session answers to the principal that opened it and to nobody
 //     else, and lists and servers of two organizations are never shared;
+//   - a session lives in its signed id: any instance that has the key goes on
+//     with it, after a restart too, for as long as the id is good;
 //   - an outcome counts as delivered only when its last byte was flushed to a
 //     client that was still there.
 //
 // The two hot methods, tools/list and tools/call, are its own. Everything else
 // of the protocol (initialize, ping, discovery, event streams, subscriptions)
-// is the SDK's, which never sees a tool.
+// is the SDK's, which never sees a tool. The SDK knows a session of the older
+// era only for as long as a request of it, or its event stream, lasts.
+//
+// Between instances, a cancellation and the end of a session travel by
+// [Peers], within about a second: until then an instance that has the session
+// in use may go on with it. A change of a list is seen by each instance for
+// itself; the one that has the client's event stream tells it. A client that
+// opens event streams on two instances is told by both, and one that opens its
+// stream again after some time is told of a change in any case, for it may have
+// missed one.
 //
 // It decides nothing, executes nothing and stores nothing. It starts no
 // goroutine for an idle session; [Server.Run] does the upkeep.

@@ -25,7 +25,7 @@ var errDraining = errors.New("the gateway is shutting down")
 
 // Drain refuses new calls and answers everyone who waits: held calls at once,
 // with how to come back, those that execute when they end or when ctx does. It
-// then closes the event streams and MCP sessions. It returns ctx's error when
+// then closes the event streams and forgets the MCP sessions. It returns ctx's error when
 // executing calls had to be left behind.
 func (s *Server) Drain(ctx context.Context) error {
 	until, _ := ctx.Deadline()
@@ -44,7 +44,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		}
 	}
 	s.close()
-	for _, old := range s.sessions.takeIdle(time.Time{}) {
+	for _, old := range s.sessions.takeAll() {
 		s.end(old)
 	}
 	return err

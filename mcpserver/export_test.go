@@ -1,6 +1,11 @@
 package mcpserver
 
-import "net/http/httptest"
+import (
+	"net/http/httptest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
 
 // What the fuzz tests and the tests of the pool look at.
 
@@ -66,6 +71,70 @@ func (s *Server) Sessions() int {
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
 	return len(s.sessions.all)
+}
+
+// Forget forgets every session, as if all had rested for long.
+func (s *Server) Forget() {
+	for _, old := range s.sessions.takeAll() {
+		s.end(old)
+	}
+}
+
+// Streams counts the event streams.
+func (s *Server) Streams() int {
+	s.streams.mu.Lock()
+	defer s.streams.mu.Unlock()
+	return len(s.streams.all)
+}
+
+// Linked counts the sessions that the SDK knows, of all servers.
+func (s *Server) Linked() (n int) {
+	s.views.mu.Lock()
+	defer s.views.mu.Unlock()
+	for _, v := range s.views.all {
+		v.mu.Lock()
+		if v.server != nil {
+			for range v.server.Sessions() {
+				n++
+			}
+		}
+		v.mu.Unlock()
+	}
+	return n
+}
+
+// SessionName is the hash by which peers know a session.
+func SessionName(id string) string { return nameOfSession(id).String() }
+
+// MintSessionID returns an id for a client.
+func MintSessionID(key []byte, p *mcp.InitializeParams, version string, issued time.Time) string {
+	ids, err := newSessionIDs(key, time.Hour)
+	if err != nil {
+		panic(err)
+	}
+	return ids.mint(&identity{
+		issued: issued, version: version, can: capabilitiesOf(p.Capabilities),
+		client: p.ClientInfo.Name, release: p.ClientInfo.Version,
+	})
+}
+
+// ReadSessionID reads an id.
+func ReadSessionID(key []byte, id string, now time.Time) (*mcp.ServerSessionState, bool) {
+	ids, err := newSessionIDs(key, time.Hour)
+	if err != nil {
+		panic(err)
+	}
+	who, ok := ids.read(id, now)
+	return who.state(), ok
+}
+
+// ParseIdentity reads what is signed of an id, and writes it again.
+func ParseIdentity(b []byte) ([]byte, bool) {
+	who, ok := parseIdentity(b)
+	if !ok {
+		return nil, false
+	}
+	return who.appendTo(nil, [16]byte(b[1:17])), true
 }
 
 // SourceProgress returns what a client is sent for a notification of a source,

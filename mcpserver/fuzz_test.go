@@ -2,11 +2,16 @@ package mcpserver_test
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sallyport/mcpserver"
 )
@@ -150,6 +155,31 @@ func FuzzProgress(f *testing.F) {
 		}
 		if err := json.Unmarshal(data, &event); err != nil || event.Params.ProgressToken != 1 {
 			t.Fatalf("%q became %q: %v", params, got, err)
+		}
+	})
+}
+
+// What is signed of an id reads in one way only, whatever it is; and no id is
+// read that was not signed with the key.
+func FuzzSessionID(f *testing.F) {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // each process of the fuzzer has its own
+	now := time.Now()
+	id := mcpserver.MintSessionID(key, &mcp.InitializeParams{ClientInfo: &mcp.Implementation{Name: "x", Version: "1"}}, "2025-11-25", now)
+	raw, _ := base64.RawURLEncoding.DecodeString(id)
+	f.Add(raw)
+	f.Add(raw[:len(raw)-16])
+	f.Add(raw[:50])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if again, ok := mcpserver.ParseIdentity(raw); ok && len(again) == len(raw) && !bytes.Equal(again[1:], raw[1:]) {
+			t.Fatalf("%q became %q", raw, again)
+		}
+		text := base64.RawURLEncoding.EncodeToString(raw)
+		for _, one := range []string{text, string(raw)} {
+			if _, ok := mcpserver.ReadSessionID(key, one, now); ok && one != id {
+				t.Fatalf("read: %q", one)
+			}
 		}
 	})
 }

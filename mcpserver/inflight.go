@@ -110,13 +110,19 @@ func (c *calls) cancel(cause error, onlyHeld bool) {
 }
 
 // cancelled handles notifications/cancelled. It means something only while the
-// call is in flight, and only within its own session: clients send one after
-// every call that they gave an abort signal, and ids repeat from session to
-// session. In the stateless era a client cancels by closing its request.
+// call is in flight, here or elsewhere, and only within its own session:
+// clients send one after every call that they gave an abort signal, and ids
+// repeat from session to session. In the stateless era a client cancels by
+// closing its request.
 func (s *Server) cancelled(x *exchange) {
 	if id := member(x.params, "requestId"); x.mcp != nil && id != nil {
-		if c := x.mcp.inFlight(idKey(id)); c != nil {
-			c.cancel(cancelCause(member(x.params, "reason")))
+		key, cause := idKey(id), cancelCause(member(x.params, "reason"))
+		if c := x.mcp.inFlight(key); c != nil {
+			c.cancel(cause)
+		} else if err := s.postCancel(x, key, cause); err != nil {
+			s.cfg.Log.Error("telling other instances of a cancelled call", "error", err)
+			s.unsure(x.w)
+			return
 		}
 	}
 	x.w.WriteHeader(http.StatusAccepted)

@@ -23,6 +23,9 @@ func (s *Server) listTools(x *exchange, p *params) {
 		x.fail(listProblem(err))
 		return
 	}
+	if x.mcp != nil && after == "" {
+		x.mcp.took(list.version)
+	}
 	definitions, next := list.page(after)
 	m := []byte(nil)
 	if next != "" {

@@ -49,7 +49,7 @@ func (h *hinted) take() map[string]bool {
 }
 
 // Run does the upkeep until ctx ends: it tells sessions when their list
-// changed, lets idle sessions expire and keeps event streams open. It returns
+// changed, forgets idle sessions and keeps event streams open. It returns
 // nil.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.cfg.Hints.Subscribe(s.hinted.hear)()
@@ -94,11 +94,14 @@ func (s *Server) compare(ctx context.Context) {
 	}
 }
 
-// expire ends what nobody used for long.
+// expire forgets what nobody used for long, and ends sessions whose time is
+// over.
 func (s *Server) expire() {
-	t := s.cfg.Now().Add(-s.cfg.IdleSession)
-	for _, old := range s.sessions.takeIdle(t) {
+	now := s.cfg.Now()
+	t := now.Add(-s.cfg.IdleSession)
+	for _, old := range s.sessions.takeIdle(t, now) {
 		s.end(old)
 	}
+	s.sessions.forget(now)
 	s.views.expire(t)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serverKey carries the view's server to the SDK's handlers, which ask for it
+// serverKey carries the view's server to the SDK's handler, which asks for it
 // with nothing but the request in hand.
 type serverKey struct{}
 
@@ -20,19 +20,45 @@ func serverOf(r *http.Request) *mcp.Server {
 	return s
 }
 
-// newHandlers returns the SDK's two handlers: one cannot serve both eras with
-// all that belongs to each. JSONResponse costs nothing here, because no tool
-// runs inside them, and lets clients in that take no event streams.
-func newHandlers(maxBody int64) (legacy, modern http.Handler) {
-	options := mcp.StreamableHTTPOptions{
-		JSONResponse:               true,
-		DisableLocalhostProtection: true, // edge checks the Host header
-		MaxRequestBodyBytes:        maxBody,
+// newModern returns the SDK's handler of the stateless era. JSONResponse costs
+// nothing here, because no tool runs inside it, and lets clients in that take
+// no event streams.
+func newModern(maxBody int64) http.Handler {
+	return mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
+		Stateless:                    true,
+		JSONResponse:                 true,
+		DisableLocalhostProtection:   true, // edge checks the Host header
+		MaxRequestBodyBytes:          maxBody,
+		PropagateRequestCancellation: true,
+	})
+}
+
+// link is the SDK's side of a session of the older era. Nothing of it has to
+// last: one is made for each request that needs the SDK, from what the
+// session's id says, and an idle session has none.
+type link struct {
+	transport *mcp.StreamableServerTransport
+	session   *mcp.ServerSession
+}
+
+// connect makes a link; state is nil for a client that has not said anything
+// yet. The caller must close it.
+func (s *Server) connect(v *view, state *mcp.ServerSessionState) (*link, error) {
+	t := &mcp.StreamableServerTransport{} // the id is not for the SDK, which would log it
+	session, err := s.sdkServer(v).Connect(context.Background(), t, &mcp.ServerSessionOptions{State: state})
+	if err != nil {
+		return nil, err
 	}
-	legacy = mcp.NewStreamableHTTPHandler(serverOf, &options)
-	options.Stateless = true
-	options.PropagateRequestCancellation = true
-	return legacy, mcp.NewStreamableHTTPHandler(serverOf, &options)
+	return &link{transport: t, session: session}, nil
+}
+
+func (l *link) close() { _ = l.session.Close() } // nothing was left in it
+
+// ask gives the SDK one message, and returns its answer.
+func (l *link) ask(r *http.Request, body []byte) *heard {
+	h := &heard{header: http.Header{}}
+	l.transport.ServeHTTP(h, withBody(r, body))
+	return h
 }
 
 // sdkServer returns the view's server. It has no tools but the marker: we
@@ -65,15 +91,19 @@ func bump(s *mcp.Server) {
 		})
 }
 
-// forSDK returns the request as the SDK shall see it: with the body that was
-// read already, the server of its view, and an Accept header that the SDK
-// takes.
-func forSDK(ctx context.Context, r *http.Request, server *mcp.Server, body []byte) *http.Request {
-	out := r.Clone(context.WithValue(ctx, serverKey{}, server))
-	if r.Method == http.MethodPost {
-		out.Body = io.NopCloser(bytes.NewReader(body))
-		out.ContentLength = int64(len(body))
-	}
+// forModern returns the request as the SDK's handler shall see it: with the
+// body that was read already, the server of its view, and an Accept header
+// that it takes.
+func forModern(ctx context.Context, r *http.Request, server *mcp.Server, body []byte) *http.Request {
+	out := withBody(r.Clone(context.WithValue(ctx, serverKey{}, server)), body)
 	out.Header.Set("Accept", "application/json, text/event-stream")
+	return out
+}
+
+// withBody returns the request with the body that was read from it.
+func withBody(r *http.Request, body []byte) *http.Request {
+	out := r.WithContext(r.Context())
+	out.Body = io.NopCloser(bytes.NewReader(body))
+	out.ContentLength = int64(len(body))
 	return out
 }

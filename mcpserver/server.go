@@ -24,11 +24,12 @@ type Server struct {
 	cacheFields []byte
 	bare        *toolset // our own tools, for when there is no list
 
-	legacy, modern http.Handler // the SDK's
-	sessions       sessions
-	views          views
-	streams        streams
-	bodies         sync.Pool // of *[]byte
+	modern   http.Handler // the SDK's
+	ids      sessionIDs
+	sessions sessions
+	views    views
+	streams  streams
+	bodies   sync.Pool // of *[]byte
 
 	calls calls
 
@@ -47,16 +48,19 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	ids, err := newSessionIDs(cfg.SessionKey, cfg.SessionLife)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
-		cfg: cfg, edge: e, versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
+		cfg: cfg, edge: e, ids: ids, modern: newModern(cfg.MaxBody), versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
 		bare:     newToolset(nil, ""),
-		sessions: sessions{all: map[string]*session{}, of: map[string]map[*session]bool{}},
+		sessions: newSessions(),
 		views:    views{all: map[viewKey]*view{}},
 		streams:  streams{all: map[*stream]bool{}},
 		calls:    calls{all: map[*call]bool{}},
 		hinted:   hinted{organizations: map[string]bool{}, nudge: make(chan struct{}, 1)},
 	}
-	s.legacy, s.modern = newHandlers(cfg.MaxBody)
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -73,19 +77,10 @@ type exchange struct {
 
 // ServeHTTP lets a request in, if it may come in, and finds who handles it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.edge.hostAllowed(r) {
-		plain(w, http.StatusForbidden, "This Host is not served here; the gateway's --allow-host lists those that are.")
+	x := s.admit(w, r)
+	if x == nil {
 		return
 	}
-	if !s.edge.originAllowed(r) {
-		plain(w, http.StatusForbidden, "This Origin may not call the gateway.")
-		return
-	}
-	who, ok := s.authenticate(r.Context(), w, r)
-	if !ok {
-		return
-	}
-	x := &exchange{w: w, r: r, who: who, modern: r.Header.Get(versionHeader) >= modernVersion}
 	switch r.Method {
 	case http.MethodPost:
 		s.post(x)
@@ -94,6 +89,24 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		notAllowed(w, "GET, POST, DELETE")
 	}
+}
+
+// admit returns the exchange that a request begins, or answers it and returns
+// nil.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) *exchange {
+	if !s.edge.hostAllowed(r) {
+		plain(w, http.StatusForbidden, "This Host is not served here; the gateway's --allow-host lists those that are.")
+		return nil
+	}
+	if !s.edge.originAllowed(r) {
+		plain(w, http.StatusForbidden, "This Origin may not call the gateway.")
+		return nil
+	}
+	who, ok := s.authenticate(r.Context(), w, r)
+	if !ok {
+		return nil
+	}
+	return &exchange{w: w, r: r, who: who, modern: r.Header.Get(versionHeader) >= modernVersion}
 }
 
 func notAllowed(w http.ResponseWriter, allow string) {

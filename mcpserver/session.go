@@ -1,25 +1,35 @@
 package mcpserver
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"sallyport/action"
 )
 
-// session is an MCP session of the older era. It belongs to the principal that
-// opened it: to anyone else it does not exist.
+// session is what this instance remembers of an MCP session of the older era:
+// what is going on, and what its client knows. All that the session is stands
+// in its id, so it can be forgotten at any time when it rests, and begun again
+// from the id here or elsewhere. It belongs to the principal that opened it:
+// to anyone else it does not exist.
 type session struct {
-	id        string
+	name      sessionName
 	principal string
+	issued    time.Time
+	ends      time.Time // when its id is good no longer
 	view      *view
 
 	used atomic.Int64 // when a request last ended, in nanoseconds
 	busy atomic.Int32 // requests and event streams in progress
 
-	mu    sync.Mutex
-	calls map[string]*call // in flight, by request id; nil while there is none
+	mu     sync.Mutex
+	calls  map[string]*call // in flight, by request id; nil while there is none
+	lately []string         // request ids of the last calls that ended here
+	posted posted
+	stream context.CancelFunc // ends the event stream; nil while there is none
+	over   bool
+	knows  string // version of the list that its client took here last
 }
 
 // leave notes that a request of the session ended; see sessions.enter.
@@ -58,6 +68,7 @@ func (s *session) unregister(id string, c *call) {
 	if len(s.calls) == 0 {
 		s.calls = nil // most sessions rest most of the time
 	}
+	s.endedLocked(id)
 }
 
 // inFlight returns the call with the id, or nil when there is none (any more).
@@ -67,86 +78,81 @@ func (s *session) inFlight(id string) *call {
 	return s.calls[id]
 }
 
-// sessions is the registry of MCP sessions.
-type sessions struct {
-	mu  sync.Mutex
-	all map[string]*session
-	of  map[string]map[*session]bool // by principal
+// keepLately is how many ids of ended calls are remembered.
+const keepLately = 8
+
+// endedLocked remembers the id of a call that ended here. Some clients cancel
+// every call after it ended, and peers need not hear of that.
+func (s *session) endedLocked(id string) {
+	if len(id) > maxPostedID {
+		return
+	}
+	if len(s.lately) == keepLately {
+		s.lately = slices.Delete(s.lately, 0, 1)
+	}
+	s.lately = append(s.lately, id)
 }
 
-// enter returns the principal's session and notes that a request of it
-// begins, so that it does not expire in between; nil when there is none. The
-// caller must leave it.
-func (r *sessions) enter(id string, who *action.Session) *session {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.all[id]
-	if s == nil || s.principal != who.ID {
-		return nil
-	}
-	s.busy.Add(1)
-	return s
+// posted counts what was told to peers since a time.
+type posted struct {
+	since time.Time
+	count int
 }
 
-// add registers a session. When its principal has too many, the one that
-// rested longest is taken out and returned.
-func (r *sessions) add(s *session, limit int) (dropped *session) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all[s.id] = s
-	mine := r.of[s.principal]
-	if mine == nil {
-		mine = make(map[*session]bool)
-		r.of[s.principal] = mine
-	}
-	mine[s] = true
-	if len(mine) <= limit {
-		return nil
-	}
-	for other := range mine {
-		if other == s || other.busy.Load() > 0 {
-			continue
-		}
-		if dropped == nil || other.used.Load() < dropped.used.Load() {
-			dropped = other
-		}
-	}
-	if dropped != nil {
-		r.removeLocked(dropped)
-	}
-	return dropped
-}
-
-// remove takes a session out. It returns false when it was out already.
-func (r *sessions) remove(s *session) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.removeLocked(s)
-}
-
-func (r *sessions) removeLocked(s *session) bool {
-	if r.all[s.id] != s {
+// mayPost reports whether peers are to be told that the call was cancelled, and
+// counts it.
+func (s *session) mayPost(id string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.lately, id) {
 		return false
 	}
-	delete(r.all, s.id)
-	delete(r.of[s.principal], s)
-	if len(r.of[s.principal]) == 0 {
-		delete(r.of, s.principal)
+	if now.Sub(s.posted.since) >= time.Minute {
+		s.posted = posted{since: now}
 	}
-	return true
+	s.posted.count++
+	return s.posted.count <= maxPosted
 }
 
-// takeIdle takes out every session that rested since t, or all of them with
-// the zero time, and returns them.
-func (r *sessions) takeIdle(t time.Time) []*session {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var out []*session
-	for _, s := range r.all {
-		if t.IsZero() || s.idleSince(t) {
-			r.removeLocked(s)
-			out = append(out, s)
-		}
+// openStream returns a context for the session's event stream, which ends with
+// the session. It returns false when there is a stream already: every message
+// is for one of them only. The caller must close the stream.
+func (s *session) openStream(ctx context.Context) (context.Context, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream != nil {
+		return nil, false
 	}
-	return out
+	ctx, s.stream = context.WithCancel(ctx)
+	if s.over {
+		s.stream()
+	}
+	return ctx, true
+}
+
+func (s *session) closeStream() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream()
+	s.stream = nil
+}
+
+// close ends the session's event stream, now and for good. Calls in flight go
+// on to their answers.
+func (s *session) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	if s.stream != nil {
+		s.stream()
+	}
+}
+
+// took notes which list the client took, and returns the one that it took here
+// before, if any.
+func (s *session) took(version string) (before string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, s.knows = s.knows, version
+	return before
 }

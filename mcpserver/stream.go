@@ -12,18 +12,23 @@ type stream struct {
 	http.ResponseWriter
 	rc *http.ResponseController
 
-	mu    sync.Mutex
-	begun bool // the SDK wrote something, so it is a stream indeed
-	shut  bool
+	mu       sync.Mutex
+	begun    bool // the SDK wrote something, so it is a stream indeed
+	shut     bool
+	greeting []byte // to follow what the SDK begins with
 }
 
 // Write writes what the SDK gives it, which is always whole events.
 func (s *stream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begun = true
 	s.deadline(writeWithin)
-	return s.ResponseWriter.Write(b)
+	n, err := s.ResponseWriter.Write(b)
+	if !s.begun && err == nil && len(s.greeting) > 0 {
+		_, err = s.ResponseWriter.Write(s.greeting)
+	}
+	s.begun = true
+	return n, err
 }
 
 // FlushError flushes between writes.
@@ -57,8 +62,8 @@ type streams struct {
 }
 
 // open returns a writer that is kept alive until it is shut.
-func (s *streams) open(w http.ResponseWriter) *stream {
-	st := &stream{ResponseWriter: w, rc: http.NewResponseController(w)}
+func (s *streams) open(w http.ResponseWriter, greeting []byte) *stream {
+	st := &stream{ResponseWriter: w, rc: http.NewResponseController(w), greeting: greeting}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all[st] = true
