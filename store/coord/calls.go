@@ -28,21 +28,19 @@ func (v *Valkey) Allow(ctx context.Context, key string) time.Duration {
 }
 
 // Hold takes the lock for ttl, or renews it, and reports whether this instance
-// has it now. Without Valkey every instance has it: what is done under it must
-// be right then, too.
+// has it now. Without Valkey every instance has every lock: what is done under
+// one must be right then, too.
 func (v *Valkey) Hold(ctx context.Context, name string, ttl time.Duration) bool {
 	held, ok := v.run(ctx, v.hold, v.config.Prefix+"lock:"+name, v.config.Instance, milliseconds(ttl))
 	if !ok {
 		v.tally.locks.Add(1)
-		return v.locks.Hold(ctx, name, ttl)
 	}
-	return held == 1
+	return !ok || held == 1
 }
 
 // Release gives the lock back when this instance has it. Where Valkey is not
 // told, the lock lapses.
 func (v *Valkey) Release(ctx context.Context, name string) {
-	v.locks.Release(ctx, name)
 	v.run(ctx, v.release, v.config.Prefix+"lock:"+name, v.config.Instance)
 }
 

@@ -33,23 +33,6 @@ func TestCounter(t *testing.T) {
 	})
 }
 
-func TestBurstsAtAMinutesEdge(t *testing.T) {
-	now := time.Now()
-	c := coord.NewCounter(10, func() time.Time { return now })
-	c.Allow(t.Context(), "a")
-	now = now.Add(59 * time.Second)
-	for range 9 {
-		c.Allow(t.Context(), "a")
-	}
-	now = now.Add(2 * time.Second)
-	if c.Allow(t.Context(), "a") != 0 {
-		t.Error("one call should fit")
-	}
-	if wait := c.Allow(t.Context(), "a"); wait < 4*time.Second || wait > 6*time.Second {
-		t.Errorf("the next one is to wait %v, want about 5 s", wait)
-	}
-}
-
 func TestOldKeysAreDropped(t *testing.T) {
 	now := time.Now()
 	c := coord.NewCounter(10, func() time.Time { return now })

@@ -29,7 +29,7 @@ type session struct {
 // Valkey is away, be it at the start or later: it tries again for ever.
 func (v *Valkey) Run(ctx context.Context) error {
 	warned := false
-	for wait := leastWait; ; wait = min(2*wait, mostWait) {
+	for wait := time.Duration(0); ; {
 		before := v.tally.connects.Load()
 		err := v.serve(ctx, func() {
 			warned = false
@@ -38,9 +38,7 @@ func (v *Valkey) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if v.tally.connects.Load() != before {
-			wait = leastWait
-		}
+		wait = next(wait, v.tally.connects.Load() != before)
 		if !warned {
 			warned = true
 			v.config.Log.Warn("Valkey is away, trying again: approvals given on another instance take some seconds longer, and each instance counts calls by itself", "error", err)
@@ -49,6 +47,15 @@ func (v *Valkey) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// next is how long to wait after a session that ended, given the wait before
+// it and whether it was of use.
+func next(wait time.Duration, useful bool) time.Duration {
+	if useful {
+		return leastWait
+	}
+	return min(max(2*wait, leastWait), mostWait)
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

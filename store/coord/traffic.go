@@ -89,7 +89,6 @@ func (v *Valkey) send(ctx context.Context, s *session, subscribed chan struct{})
 	p := packet{Beat: true}
 	for {
 		if err := v.publish(ctx, s, p); err != nil {
-			v.drop(len(p.Hints))
 			return err
 		}
 		select {
@@ -126,8 +125,8 @@ func (v *Valkey) publish(ctx context.Context, s *session, p packet) error {
 	if err == nil {
 		err = s.client.Do(ctx, s.client.B().Publish().Channel(v.channel()).Message(text).Build()).Error()
 	}
-	if err != nil && p.Lost {
-		v.missed.Store(true)
+	if err != nil {
+		v.drop(len(p.Hints)) // and what p said of those before is said again
 	}
 	return err
 }

@@ -56,7 +56,6 @@ type Valkey struct {
 
 	hub     Hub             // subscribers of this instance
 	counter *Counter        // counts while Valkey does not
-	locks   *Locks          // holds while Valkey does not
 	queue   chan packedHint // to be sent
 
 	live   atomic.Pointer[session] // nil while Valkey is not to be relied on
@@ -73,7 +72,7 @@ type Stats struct {
 	Reconnects    int64 // times that Valkey was lost and found again
 	Dropped       int64 // hints that other instances were not sent
 	Fallbacks     int64 // calls that this instance counted alone
-	LockFallbacks int64 // locks that this instance held or was refused alone
+	LockFallbacks int64 // locks that this instance took for held without asking
 }
 
 // queued bounds the hints that wait to be sent.
@@ -99,7 +98,7 @@ func NewValkey(c ValkeyConfig) (*Valkey, error) {
 	return &Valkey{
 		config: c, options: options, id: rand.Text(),
 		allow: valkey.NewLuaScript(allowScript), hold: valkey.NewLuaScript(holdScript), release: valkey.NewLuaScript(releaseScript),
-		counter: NewCounter(c.Limit, c.Now), locks: NewLocks(nil), queue: make(chan packedHint, queued),
+		counter: NewCounter(c.Limit, c.Now), queue: make(chan packedHint, queued),
 	}, nil
 }
 

@@ -62,6 +62,11 @@ func TestLocksOnValkey(t *testing.T) {
 			var holders []coordtest.Holder
 			for _, v := range connected(t, url, n, coord.ValkeyConfig{}) {
 				holders = append(holders, v)
+				t.Cleanup(func() {
+					if n := v.Stats().LockFallbacks; n != 0 {
+						t.Errorf("%d locks were not held on the server", n)
+					}
+				})
 			}
 			return holders
 		})
@@ -113,6 +118,37 @@ func TestWhatTheServerForgetsIsMadeAgain(t *testing.T) {
 		if s := v.Stats(); s.Fallbacks+s.LockFallbacks+s.Reconnects != 0 {
 			t.Errorf("got %+v", s)
 		}
+	}
+}
+
+func TestWhatIsNotUsedLapsesOnTheServer(t *testing.T) {
+	t.Parallel()
+	server := dbtest.NewValkey(t)
+	v := begun(t, coord.ValkeyConfig{URL: server.URL, Prefix: "p:", Instance: "a", Limit: 10})
+	healthy(t, []*coord.Valkey{v})
+	v.Allow(t.Context(), "k")
+	v.Hold(t.Context(), "k", time.Minute)
+	for _, key := range []string{"p:limit:k", "p:lock:k", "p:probe"} {
+		var left int
+		if _, err := fmt.Sscanf(ask(t, server, "PTTL "+key), ":%d", &left); err != nil || left <= 0 || left > 120_000 {
+			t.Errorf("%s stays for %d ms: %v", key, left, err)
+		}
+	}
+}
+
+func TestACallerWhoLeavesIsNoFailureOfTheServer(t *testing.T) {
+	t.Parallel()
+	v := connected(t, dbtest.Valkey(t), 1, coord.ValkeyConfig{Limit: 10})[0]
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for range 10 {
+		v.Allow(gone, "a")
+		v.Hold(gone, "a", time.Hour)
+	}
+	before := v.Stats().Fallbacks
+	v.Allow(t.Context(), "b")
+	if s := v.Stats(); !s.Up || s.Reconnects != 0 || s.Fallbacks != before {
+		t.Errorf("got %+v, %d fallbacks before", s, before)
 	}
 }
 

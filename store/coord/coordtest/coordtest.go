@@ -221,6 +221,17 @@ func Counter(t *testing.T, open func(t *testing.T, limit int, now func() time.Ti
 			}
 		}
 	})
+	t.Run("a burst at a minute's end counts in the next", func(t *testing.T) {
+		c := begin(t, 10)
+		spend(t, c, "a", 1)
+		c.clock.pass(59 * time.Second)
+		spend(t, c, "a", 9)
+		c.clock.pass(2 * time.Second)
+		got, wait := spend(t, c, "a", 10)
+		if got != 1 || wait < 4*time.Second || wait > 6*time.Second {
+			t.Errorf("%d calls, then wait %v; want one, and about 5 s", got, wait)
+		}
+	})
 	t.Run("zero is no limit", func(t *testing.T) {
 		c := begin(t, 0)
 		if got, wait := spend(t, c, "a", 1000); got != 1000 {

@@ -58,7 +58,7 @@ func Locks(t *testing.T, open func(t *testing.T, n int) []Holder) {
 		if b.Hold(t.Context(), "x", time.Hour) {
 			t.Fatal("b has what a renewed")
 		}
-		a.Hold(t.Context(), "x", time.Millisecond)
+		a.Hold(t.Context(), "x", time.Microsecond)
 		gets(t, b, "x")
 	})
 	t.Run("its holder gives it back, and nobody else does", func(t *testing.T) {
