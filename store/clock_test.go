@@ -50,7 +50,7 @@ func TestTheShortestRoundTripCounts(t *testing.T) {
 	}{
 		{"all the same", times(clockSamples, trip{2 * ms, 2 * ms, 2 * time.Minute}), 2 * time.Minute, false},
 		{"behind", times(clockSamples, trip{2 * ms, 2 * ms, -2 * time.Minute}), -2 * time.Minute, false},
-		{"one is short", append(times(clockSamples-1, trip{800 * ms, 0, time.Minute}), trip{ms, ms, time.Minute}), time.Minute, false},
+		{"one is short", append([]trip{{ms, ms, time.Minute}}, times(clockSamples-1, trip{800 * ms, 0, time.Minute})...), time.Minute, false},
 		{"the middle of a lopsided one", times(clockSamples, trip{30 * ms, 10 * ms, time.Hour}), time.Hour + 10*ms, false},
 		{"inside what can be told", times(clockSamples, trip{30 * ms, 30 * ms, time.Hour}), time.Hour + 10*ms, false},
 		{"outside of it", times(clockSamples, trip{4 * ms, 4 * ms, time.Hour}), time.Hour, false},

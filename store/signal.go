@@ -92,8 +92,8 @@ func checkSignal(s *Signal) error {
 // A signal becomes visible when its transaction commits, and so possibly after
 // one that is a little newer. Hence readers let their windows overlap by some
 // seconds, and drop the ids that they saw. When a full page comes back, the
-// next one starts at the time of its last signal. A limit of zero is
-// 100; it must be larger than what one overlap can hold.
+// next one starts at the time of its last signal. A limit of zero is 100; it
+// must be larger than what one overlap can hold.
 func (db *DB) Signals(ctx context.Context, since time.Time, limit int) ([]Signal, error) {
 	var rows []signalRow
 	if err := signals(db.read, since, orHundred(limit)).Scan(ctx, &rows); err != nil {
