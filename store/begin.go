@@ -122,7 +122,7 @@ func (e *behindError) Error() string { return "queued writes come first" }
 // it is answered after Finish, which comes later in the same queue.
 func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow) (action.Begun, error) {
 	args := insertArgs(d, r)
-	err := db.write.enqueue(ctx, &job{row: r.ID, single: true, run: func(ctx context.Context, tx bun.IDB) error {
+	err := db.write.enqueue(ctx, &job{row: r.ID, single: true, quick: &quick{&db.stmts.queue, args, nil}, run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := db.stmts.queue.exec(ctx, tx, args...)
 		return err
 	}})

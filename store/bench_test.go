@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -13,25 +14,55 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
+	"sallyport/internal/dbtest"
 	"sallyport/store"
 )
 
-func openBench(b *testing.B) (*store.DB, action.Session) {
+// onEach runs a benchmark on both databases, each with durable commits.
+func onEach(b *testing.B, bench func(b *testing.B, c store.Config)) {
+	b.Run("SQLite", func(b *testing.B) { bench(b, store.Config{}) })
+	b.Run("Postgres", func(b *testing.B) {
+		dir, err := os.MkdirTemp("", "sallyport-bench-")
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
+			b.Fatal(err)
+		}
+		server, err := dbtest.StartPostgresAt(dir, "fsync=on", "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB")
+		if err != nil {
+			b.Skip(err)
+		}
+		defer server.Close()
+		bench(b, store.Config{URL: server.URL})
+	})
+}
+
+// openBench returns a store with n sessions: calls of one begin one after the
+// other.
+func openBench(b *testing.B, c store.Config, n int64) (*store.DB, []action.Session) {
 	b.Helper()
-	db, err := store.Open(b.Context(), store.Config{Path: filepath.Join(b.TempDir(), "bench.db")})
+	if c.URL == "" {
+		c.Path = filepath.Join(b.TempDir(), "bench.db")
+	}
+	db, err := store.Open(b.Context(), c)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = db.Close() })
-	s, err := db.CreateSession(b.Context(), action.Session{Organization: store.DefaultOrganization, CreatedBy: "bench"})
-	if err != nil {
-		b.Fatal(err)
+	sessions := make([]action.Session, n)
+	for i := range sessions {
+		sessions[i], err = db.CreateSession(b.Context(), action.Session{Organization: store.DefaultOrganization, CreatedBy: "bench"})
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
-	return db, s
+	return db, sessions
 }
 
 // spread runs b.N operations on n goroutines.
-func spread(b *testing.B, n int, op func(i int64)) {
+func spread(b *testing.B, n int64, op func(i int64)) {
 	b.Helper()
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -49,14 +80,17 @@ func spread(b *testing.B, n int, op func(i int64)) {
 
 // BenchmarkCall is the store's share of one executed call: the row, its end
 // and its delivery. A read's row is queued, a write's is waited for.
-func BenchmarkCall(b *testing.B) {
+func BenchmarkCall(b *testing.B) { onEach(b, benchmarkCall) }
+
+func benchmarkCall(b *testing.B, c store.Config) {
 	for _, kind := range []string{"read", "write"} {
-		for _, n := range []int{1, 16, 64} {
+		for _, n := range []int64{1, 16, 64} {
 			b.Run(fmt.Sprintf("%s/%d", kind, n), func(b *testing.B) {
-				db, s := openBench(b)
+				db, sessions := openBench(b, c, n)
 				ctx := context.Background()
 				result := json.RawMessage(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, make([]byte, 100)))
 				spread(b, n, func(i int64) {
+					s := sessions[i%n]
 					now := time.Now()
 					d := &action.Draft{Invocation: action.Invocation{
 						ID: uuid.Must(uuid.NewV7()).String(), Organization: s.Organization, Session: s.ID,

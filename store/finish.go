@@ -51,6 +51,12 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 		inv, err = r.invocation()
 		return err
 	}
+	if known {
+		j.quick = &quick{&db.stmts.finish, args, func(n int64) bool {
+			recorded, inv = n > 0, finished(begun, f)
+			return recorded
+		}}
+	}
 	if err := db.write.do(ctx, j); err != nil {
 		return action.Invocation{}, false, err
 	}

@@ -164,7 +164,7 @@ var lostCases = map[string]lostCase{
 		},
 	},
 	"a read is queued and ends": {
-		cut: "commit", check: count(action.StatusCompleted, 1),
+		cut: "INSERT INTO invocations", check: count(action.StatusCompleted, 1),
 		do: func(l *lostWorld) error {
 			d := crashDraft(l.s, `{"r":1}`)
 			d.Snapshot = true

@@ -5,7 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 )
 
@@ -27,7 +30,7 @@ func (w *writer) pooled(ctx context.Context, j *job) error {
 		}
 	}
 	return w.retry.do(ctx, j.patient, func(ctx context.Context, again bool) error {
-		j.again = again
+		j.again = j.again || again
 		if j.whole {
 			return w.whole(ctx, j)
 		}
@@ -104,40 +107,103 @@ func (w *writer) ended(ctx context.Context, xid string) (bool, error) {
 	return false, errInProgress // and so is asked again
 }
 
+// quick is a job of one statement, for a batch that is sent as one text.
+type quick struct {
+	stmt *statement
+	args []any
+	// done is told how many rows the statement changed, and reports whether
+	// that was all; if not, the job is run by itself. Nil: it was.
+	done func(rows int64) bool
+}
+
+// maxText bounds a batch that is sent as one text.
+const maxText = 1 << 20
+
 // errSplit tells that the jobs of a batch must be done one by one.
 var errSplit = errors.New("one of them failed")
 
 // together does queued jobs, and those that wait behind them, in one
-// transaction. None of them fails in the usual course, so there are no
-// savepoints: when one does, each is done by itself.
+// transaction: as one text where it can be, which takes one round trip. None
+// of them fails in the usual course, so there are no savepoints: when one
+// does, each is done by itself.
 func (w *writer) together(batch []*job, several bool) error {
 	ctx := context.Background()
+	var work []*job
+	for _, j := range batch {
+		if j.run != nil {
+			work = append(work, j)
+		}
+	}
 	err := errSplit
 	if several {
-		err = w.retry.do(ctx, false, func(ctx context.Context, again bool) error { return w.transaction(ctx, batch, again) })
+		text := w.text(work)
+		err = w.retry.do(ctx, false, func(ctx context.Context, again bool) error {
+			for _, j := range work {
+				j.again = j.again || again
+			}
+			if text != "" {
+				return w.send(ctx, work, text)
+			}
+			return w.transaction(ctx, work)
+		})
 	}
 	if !errors.Is(err, errSplit) {
 		return err
 	}
+	for _, j := range work {
+		j.err = w.pooled(ctx, j)
+	}
+	return nil
+}
+
+// text is the batch as one text; empty when it cannot be one.
+func (w *writer) text(batch []*job) string {
+	var text strings.Builder
 	for _, j := range batch {
-		if j.run != nil {
+		if j.quick == nil || text.Len() > maxText {
+			return ""
+		}
+		text.WriteString(j.quick.stmt.with(w.db, j.quick.args) + ";\n")
+	}
+	return text.String()
+}
+
+// send has a text executed, which PostgreSQL does in one transaction. A job
+// that has more to do than its statement does it afterwards.
+func (w *writer) send(ctx context.Context, batch []*job, text string) error {
+	conn, err := w.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var results []*pgconn.Result
+	err = conn.Raw(func(c any) (err error) {
+		results, err = c.(*stdlib.Conn).Conn().PgConn().Exec(ctx, text).ReadAll()
+		return err
+	})
+	switch {
+	case err != nil && (lost(err) || clash(err)):
+		return err
+	case err != nil:
+		return errSplit
+	}
+	for i, j := range batch {
+		j.err = nil
+		if done := j.quick.done; done != nil && !done(results[i].CommandTag.RowsAffected()) {
 			j.err = w.pooled(ctx, j)
 		}
 	}
 	return nil
 }
 
-func (w *writer) transaction(ctx context.Context, batch []*job, again bool) error {
+// transaction does the jobs one after the other.
+func (w *writer) transaction(ctx context.Context, batch []*job) error {
 	tx, err := w.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
 	for _, j := range batch {
-		if j.run == nil {
-			continue
-		}
-		j.again = again
 		j.err = safely(ctx, tx, j.run)
 		switch {
 		case j.err == nil:

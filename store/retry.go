@@ -33,14 +33,10 @@ func (r retrier) do(ctx context.Context, patient bool, f func(ctx context.Contex
 	started, pause, again := time.Now(), firstPause, false
 	for {
 		err := r.attempt(ctx, again, f)
-		switch {
-		case clash(err):
-			again = false
-		case lost(err):
-			again = again || !unsent(err)
-		default:
+		if !lost(err) && !clash(err) {
 			return err
 		}
+		again = again || lost(err) && !unsent(err)
 		if !patient && time.Since(started)+pause > r.limit {
 			return unavailable(err)
 		}

@@ -81,11 +81,17 @@ func (s *statement) exec(ctx context.Context, db bun.IDB, args ...any) (sql.Resu
 	return within(ctx, db, s.prepared).ExecContext(ctx, args...)
 }
 
+// with is the statement with its values, for a database that has no part of it
+// prepared.
+func (s *statement) with(db bun.IDB, args []any) string {
+	return db.NewRaw(s.text, numbered(args)...).String()
+}
+
 // query asks it.
 func (s *statement) query(ctx context.Context, db bun.IDB, args ...any) (*sql.Rows, error) {
 	switch {
 	case s.reader != nil:
-		return s.reader.QueryContext(ctx, db.NewRaw(s.text, numbered(args)...).String())
+		return s.reader.QueryContext(ctx, s.with(db, args))
 	case s.prepared == nil:
 		return db.QueryContext(ctx, s.text, numbered(args)...)
 	}

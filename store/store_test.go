@@ -35,13 +35,16 @@ func open(t *testing.T, c store.Config) *store.DB {
 }
 
 func TestSQLite(t *testing.T) {
-	storetest.Exercise(t, func(t *testing.T) *store.DB {
-		return open(t, store.Config{Path: filepath.Join(t.TempDir(), "data", "a b#1?%.db")})
+	storetest.Exercise(t, func(t *testing.T) []*store.DB {
+		return []*store.DB{open(t, store.Config{Path: filepath.Join(t.TempDir(), "data", "a b#1?%.db")})}
 	})
 }
 
 func TestPostgres(t *testing.T) {
-	storetest.Exercise(t, func(t *testing.T) *store.DB { return open(t, store.Config{URL: migrated(t)}) })
+	storetest.Exercise(t, func(t *testing.T) []*store.DB {
+		url := migrated(t)
+		return []*store.DB{open(t, store.Config{URL: url}), open(t, store.Config{URL: url})}
+	})
 }
 
 // migrated returns the URL of a database that has its tables.

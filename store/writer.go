@@ -37,6 +37,8 @@ type job struct {
 	exclusive bool
 	// patient jobs wait for a lost database for as long as their context lasts.
 	patient bool
+	// quick, if there is one, is all that run does in the usual course.
+	quick *quick
 	// again tells run that it may have been committed before.
 	again bool
 

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,8 +30,8 @@ var raceStories = map[string]func(*house){
 	"200 identical calls make one row": func(h *house) {
 		var fresh atomic.Int64
 		var ids sync.Map
-		together(200, func(int) {
-			b, err := h.db.Begin(h.ctx, h.held(`{"a":1}`))
+		together(200, func(i int) {
+			b, err := h.any(i).Begin(h.ctx, h.held(`{"a":1}`))
 			if err != nil {
 				h.Error(err)
 				return
@@ -50,7 +51,7 @@ var raceStories = map[string]func(*house){
 		together(64, func(i int) {
 			d := h.allowed(`{"a":1}`)
 			d.IdempotencyKey = fmt.Sprint("k", i%4)
-			b, err := h.db.Begin(h.ctx, d)
+			b, err := h.any(i/4).Begin(h.ctx, d)
 			if err != nil {
 				h.Error(err)
 			}
@@ -63,7 +64,7 @@ var raceStories = map[string]func(*house){
 	"64 different calls: never more than ten wait": func(h *house) {
 		var fresh, refused atomic.Int64
 		together(64, func(i int) {
-			_, err := h.db.Begin(h.ctx, h.held(fmt.Sprintf(`{"a":%d}`, i)))
+			_, err := h.any(i).Begin(h.ctx, h.held(fmt.Sprintf(`{"a":%d}`, i)))
 			switch {
 			case err == nil:
 				fresh.Add(1)
@@ -81,9 +82,9 @@ var raceStories = map[string]func(*house){
 		h.began(d)
 		var approved, denied, late atomic.Int64
 		together(64, func(i int) {
-			decide, won := h.db.Approve, &approved
+			decide, won := h.any(i/2).Approve, &approved
 			if i%2 == 0 {
-				decide, won = h.db.Deny, &denied
+				decide, won = h.any(i/2).Deny, &denied
 			}
 			switch _, err := decide(h.ctx, h.verdict(d.ID)); {
 			case err == nil:
@@ -109,7 +110,7 @@ var raceStories = map[string]func(*house){
 		together(64, func(i int) {
 			c := h.claimOf(d.ID)
 			c.Executor = fmt.Sprint("instance-", i)
-			switch rec, err := h.db.Claim(h.ctx, c); {
+			switch rec, err := h.any(i).Claim(h.ctx, c); {
 			case err == nil:
 				winner.Store(rec.Executor, true)
 			case !errors.Is(err, action.ErrConflict):
@@ -129,12 +130,12 @@ var raceStories = map[string]func(*house){
 			swept := make([][]action.Invocation, 4)
 			together(5, func(i int) {
 				if i == 4 {
-					_, approveErr = h.db.Approve(h.ctx, h.verdict(d.ID))
+					_, approveErr = h.any(i).Approve(h.ctx, h.verdict(d.ID))
 					return
 				}
 				r := h.rules()
 				r.Now = h.now.Add(6 * time.Minute)
-				swept[i], _ = h.db.Sweep(h.ctx, r)
+				swept[i], _ = h.any(i).Sweep(h.ctx, r)
 			})
 			expired := 0
 			for _, ended := range swept {
@@ -158,7 +159,7 @@ var raceStories = map[string]func(*house){
 			if i%8 == 7 {
 				d.Session = newID() // refused, in the middle of a batch
 			}
-			_, err := h.db.Begin(h.ctx, d)
+			_, err := h.any(i/2).Begin(h.ctx, d)
 			if i%8 == 7 {
 				if !errors.Is(err, action.ErrUnauthenticated) {
 					h.Errorf("call %d: %v", i, err)
@@ -169,12 +170,76 @@ var raceStories = map[string]func(*house){
 				h.Error(err)
 				return
 			}
-			inv, recorded, err := h.db.Finish(h.ctx, h.done(d.ID))
+			inv, recorded, err := h.any(i/2).Finish(h.ctx, h.done(d.ID))
 			if err != nil || !recorded || inv.ID != d.ID || string(inv.Params) != string(d.Params) {
 				h.Errorf("call %d: %+v, %t, %v", i, inv, recorded, err)
 			}
 		})
 		rows := must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID, Statuses: []action.Status{action.StatusCompleted}}))(h)
 		h.equal(rows.Total, 56, "completed rows")
+	},
+	"callers who are seen, approved and revoked at once stand in nobody's way": func(h *house) {
+		var ids []string
+		for i := range 60 {
+			d := h.held(fmt.Sprintf(`{"a":%d}`, i))
+			d.MaxPending = 0
+			h.began(d)
+			ids = append(ids, d.ID)
+		}
+		together(24, func(i int) {
+			switch mine := slices.Clone(ids); {
+			case i == 0:
+				if _, err := h.db.RevokeSession(h.ctx, h.org.ID, h.s.ID); err != nil {
+					h.Error(err)
+				}
+			case i%3 == 0:
+				_, err := h.any(i).Approve(h.ctx, h.verdict(ids[i]))
+				if err != nil && !errors.Is(err, action.ErrConflict) {
+					h.Error(err)
+				}
+			default:
+				if i%3 == 1 {
+					slices.Reverse(mine)
+				}
+				if err := h.any(i).Seen(h.ctx, mine, h.now.Add(time.Duration(i)*time.Second)); err != nil {
+					h.Error(err)
+				}
+			}
+		})
+	},
+	"what one process queues another sees when it is told": func(h *house) {
+		d := h.read(`{"a":1}`)
+		h.began(d)
+		h.finish(h.done(d.ID))
+		for i := range h.dbs {
+			rec := must(h.any(i).Load(h.ctx, h.org.ID, d.ID))(h)
+			h.equal(rec.Status, action.StatusCompleted, "status")
+		}
+	},
+	"owners cannot all leave at once": func(h *house) {
+		var owners []action.User
+		for i := range 8 {
+			owners = append(owners, h.user(fmt.Sprint("Owner ", i), action.RoleOwner))
+		}
+		together(len(owners), func(i int) {
+			err := h.any(i).DeleteUser(h.ctx, h.org.ID, owners[i].ID)
+			if err != nil && !errors.Is(err, action.ErrConflict) {
+				h.Error(err)
+			}
+		})
+		h.equal(len(must(h.db.ListUsers(h.ctx, h.org.ID))(h)), 1, "owners that stayed")
+	},
+	"a name is taken once": func(h *house) {
+		var made atomic.Int64
+		together(16, func(i int) {
+			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: fmt.Sprint("git", i), URL: "https://mcp.example.com/mcp"}
+			switch err := h.any(i).CreateConnector(h.ctx, c); {
+			case err == nil:
+				made.Add(1)
+			case !errors.Is(err, action.ErrConflict):
+				h.Error(err)
+			}
+		})
+		h.equal(made.Load(), int64(1), "connectors")
 	},
 }

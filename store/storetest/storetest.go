@@ -16,8 +16,10 @@ import (
 )
 
 // Exercise runs the suite. open returns an empty database that is closed when
-// its test ends; the slug "gateway" is reserved in it.
-func Exercise(t *testing.T, open func(t *testing.T) *store.DB) {
+// its test ends; the slug "gateway" is reserved in it. Where several processes
+// may use a database, it is returned as often as it was opened, and races run
+// across all of them.
+func Exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 	for _, group := range []struct {
 		name    string
 		stories map[string]func(*house)
@@ -38,7 +40,7 @@ func Exercise(t *testing.T, open func(t *testing.T) *store.DB) {
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for name, story := range group.stories {
-				t.Run(name, func(t *testing.T) { story(newHouse(t, open(t))) })
+				t.Run(name, func(t *testing.T) { story(newHouse(t, open(t)...)) })
 			}
 		})
 	}
@@ -49,6 +51,7 @@ type house struct {
 	*testing.T
 	ctx context.Context
 	db  *store.DB
+	dbs []*store.DB // db, and the same again as others have it open
 	org store.Organization
 	s   action.Session
 	now time.Time
@@ -56,13 +59,16 @@ type house struct {
 
 const executor = "instance-1"
 
-func newHouse(t *testing.T, db *store.DB) *house {
+func newHouse(t *testing.T, dbs ...*store.DB) *house {
 	t.Helper()
-	h := &house{T: t, ctx: t.Context(), db: db, now: time.Now().UTC().Truncate(time.Microsecond)}
-	h.org = must(db.EnsureOrganization(h.ctx, uuid.NewString(), "Acme"))(h)
+	h := &house{T: t, ctx: t.Context(), db: dbs[0], dbs: dbs, now: time.Now().UTC().Truncate(time.Microsecond)}
+	h.org = must(h.db.EnsureOrganization(h.ctx, uuid.NewString(), "Acme"))(h)
 	h.s = h.session(action.Interactive)
 	return h
 }
+
+// any is one process's way to the database.
+func (h *house) any(i int) *store.DB { return h.dbs[i%len(h.dbs)] }
 
 // must ends the test on an error.
 func must[T any](v T, err error) func(*house) T {
