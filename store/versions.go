@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
 )
@@ -53,37 +52,4 @@ func affected(res sql.Result, err error) (int, error) {
 	}
 	n, err := res.RowsAffected()
 	return int(n), err
-}
-
-// Digest is what an organization's pending invocations look like from afar.
-// Two are equal (==) when nothing came and nothing left between them.
-type Digest struct {
-	Pending int
-	Newest  time.Time // when the newest of them was made, in UTC
-}
-
-// OpenDigest returns the digests by organization; one without pending
-// invocations is missing. It reads the rows that are pending and no others.
-func (db *DB) OpenDigest(ctx context.Context) (map[string]Digest, error) {
-	var rows []struct {
-		Organization string `bun:"organization_id"`
-		Pending      int    `bun:"pending"`
-		Newest       stamp  `bun:"newest"`
-	}
-	if err := openDigest(db.read).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("counting what is pending: %w", err)
-	}
-	digests := make(map[string]Digest, len(rows))
-	for _, r := range rows {
-		digests[r.Organization] = Digest{Pending: r.Pending, Newest: r.Newest.t}
-	}
-	return digests, nil
-}
-
-// openDigest asks for a time of expiry too, which all pending rows have: with
-// it SQLite takes the index of pending rows, and without it one of all rows.
-func openDigest(db bun.IDB) *bun.SelectQuery {
-	return db.NewSelect().Table("invocations").Column("organization_id").
-		ColumnExpr("count(*) AS pending").ColumnExpr("max(created_at) AS newest").
-		Where("status = 'pending'").Where("expires_at > ?", epoch).Group("organization_id")
 }

@@ -184,27 +184,4 @@ var instanceStories = map[string]func(*house){
 		}
 		h.equal(other.versions(), store.Versions{Organization: other.org.ID, Policy: 1, Catalog: 1}, "versions of the other organization")
 	},
-	"a digest changes when something comes and when it leaves": func(h *house) {
-		digest := func(h *house) store.Digest { h.Helper(); return must(h.db.OpenDigest(h.ctx))(h)[h.org.ID] }
-		none, other := digest(h), newHouse(h.T, h.db)
-		h.equal(none, store.Digest{}, "digest of nothing")
-		other.began(other.held(`{"o":1}`))
-		early := h.held(`{"a":1}`)
-		h.began(early)
-		h.began(h.allowed(`{"r":1}`)) // is not pending
-		h.equal(digest(h), store.Digest{Pending: 1, Newest: early.CreatedAt}, "one")
-		h.later(time.Second)
-		late := h.held(`{"a":2}`)
-		h.began(late)
-		both := digest(h)
-		h.equal(both, store.Digest{Pending: 2, Newest: late.CreatedAt}, "two")
-		if both != digest(h) {
-			h.Error("the same digest is not equal to itself")
-		}
-		h.approve(early.ID)
-		h.equal(digest(h), store.Digest{Pending: 1, Newest: late.CreatedAt}, "one left")
-		h.deny(late.ID, "")
-		h.equal(digest(h), none, "all left")
-		h.equal(digest(other).Pending, 1, "pending in the other organization")
-	},
 }
