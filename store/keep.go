@@ -15,12 +15,13 @@ import (
 const chunk = 250
 
 const (
-	seenSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id IN (?1) AND status = 'pending' AND waiter_seen_at < ?0`
+	// The status is an expression, so that only the index of ids is taken.
+	seenSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id IN (?1) AND status || '' = 'pending' AND waiter_seen_at < ?0`
 
 	// Rows are locked in one order, whoever asks: two instances that note the
 	// same callers would otherwise wait for each other.
 	seenInOrderSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id = ANY (ARRAY(SELECT id FROM invocations
-  WHERE id IN (?1) AND status = 'pending' AND waiter_seen_at < ?0 ORDER BY id FOR NO KEY UPDATE)) AND status = 'pending'`
+  WHERE id IN (?1) AND status || '' = 'pending' AND waiter_seen_at < ?0 ORDER BY id FOR NO KEY UPDATE)) AND status || '' = 'pending'`
 
 	deliveredSQL = `UPDATE invocations SET delivered_at = ?1
 WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivered_at IS NULL`

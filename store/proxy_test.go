@@ -41,7 +41,7 @@ func newProxy(t *testing.T, to string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.server)
+		server, err := net.Dial("tcp", p.server) //nolint:noctx // on this machine
 		if err != nil {
 			client.Close()
 			continue

@@ -140,10 +140,12 @@ func terminalRowsDoNotChange(t *testing.T, raw *sql.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer rows.Close()
 	columns, err := rows.Columns()
-	if err := errors.Join(err, rows.Close(), rows.Err()); err != nil {
+	if err := errors.Join(err, rows.Err()); err != nil {
 		t.Fatal(err)
 	}
+	rows.Close()
 	if len(columns) < 30 {
 		t.Fatalf("columns: %v", columns)
 	}
