@@ -6,9 +6,18 @@
 // that a terminal invocation never changes; and that every query names the
 // organization, but for the sweeps and the look-ups by a token's own id.
 //
-// Today the rows are in SQLite. What a second database would do otherwise is
-// in dialect.go and in a folder of migrations; models and queries are shared.
+// The rows are in a SQLite file, which one process has for itself, or in
+// PostgreSQL 13 or later, which any number of processes share, also through a
+// pooler that gives each transaction another connection. Models and queries
+// are the same; dialect.go says what is not.
+//
+// A PostgreSQL that restarts or fails over is waited for: reads and writes are
+// tried again for a while and then fail with [action.ErrUnavailable]. A write
+// whose answer was lost is not done twice; it finds what it did before. What
+// only was queued is lost with the process that queued it, and after that
+// while.
 //
 // It decides nothing, seals nothing and never sees a secret's value: sealed
-// bytes and hashes come in as arguments.
+// bytes and hashes come in as arguments. It does not watch over its server: how
+// durable a commit is there is for the server's settings to say.
 package store

@@ -39,6 +39,17 @@ var finishStories = map[string]func(*house){
 		h.finish(f)
 		h.equal(string(h.load(d.ID).Result), string(f.Result), "the result")
 	},
+	"no text from outside keeps an end from being written": func(h *house) {
+		d := h.allowed(`{}`)
+		h.began(d)
+		f := h.done(d.ID)
+		f.Status, f.Error = action.StatusFailed, &action.Failure{Code: action.FailedTool, Message: "It said '\x00' \\ ? \xff {ü}."}
+		h.finish(f)
+		got := h.load(d.ID).Error.Message
+		if !strings.HasPrefix(got, "It said '") || !strings.HasSuffix(got, "{ü}.") || !strings.Contains(got, `' \ ? `) {
+			h.Errorf("the message came back as %q", got)
+		}
+	},
 	"nobody may pick up what has no time for it": func(h *house) {
 		d := h.allowed(`{}`)
 		h.began(d)

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sallyport/action"
+	"sallyport/internal/dbtest"
+)
+
+func openPostgres(t *testing.T, c Config) *DB {
+	t.Helper()
+	c.URL = dbtest.PostgresFrom(t, "tables", func(url string) error {
+		_, err := Migrate(t.Context(), Config{URL: url})
+		return err
+	})
+	db, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestConnectionsToPostgresAreLimited(t *testing.T) {
+	db := openPostgres(t, Config{MaxConns: 3})
+	for name, want := range map[string]string{
+		"application_name": "sallyport", "statement_timeout": "15s", "idle_in_transaction_session_timeout": "15s",
+		"standard_conforming_strings": "on", "DateStyle": "ISO, MDY",
+	} {
+		var got string
+		if err := db.read.DB.QueryRowContext(t.Context(), "SHOW "+name).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %s, want %s (%v)", name, got, want, err)
+		}
+	}
+	if n := db.read.Stats().MaxOpenConnections; n != 3 {
+		t.Errorf("%d connections", n)
+	}
+	if db.read.DB != db.write.db.DB {
+		t.Error("two pools")
+	}
+	for text, want := range map[string]string{"": "sallyport", "?application_name=mine": "mine"} {
+		conf, err := parseURL("postgres://u@h/d" + text)
+		if err != nil || conf.RuntimeParams["application_name"] != want || conf.ConnectTimeout != 5*time.Second {
+			t.Errorf("%q: %v, %v", text, conf.RuntimeParams, err)
+		}
+	}
+}
+
+// TestSweepsPassBy: a row that somebody holds is left for the next sweep.
+func TestSweepsPassBy(t *testing.T) {
+	db := openPostgres(t, Config{RetryFor: 2 * time.Second})
+	now := time.Now()
+	s, err := db.CreateSession(t.Context(), action.Session{Organization: DefaultOrganization, CreatedBy: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, params := range []string{"a", "b", "c"} {
+		expires := now.Add(-time.Second)
+		d := &action.Draft{Invocation: action.Invocation{
+			ID: uuid.Must(uuid.NewV7()).String(), Organization: s.Organization, Session: s.ID, Source: "linear", SourceName: "Linear", Action: "x",
+			Risk: action.RiskWrite, Mode: action.ModeRequireApproval, ModeSource: action.LayerInferred, Status: action.StatusPending,
+			ParamsHash: params, CreatedAt: now, ExpiresAt: &expires,
+		}, PolicyVersion: 1}
+		if _, err := db.Begin(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, d.ID)
+	}
+	tx, err := db.read.DB.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(t.Context(), "SELECT FROM invocations WHERE id = $1 FOR UPDATE", ids[1]); err != nil {
+		t.Fatal(err)
+	}
+	swept := func(want int) {
+		t.Helper()
+		if ended, err := db.Sweep(t.Context(), action.SweepRules{Now: now}); err != nil || len(ended) != want {
+			t.Fatalf("swept %d, want %d (%v)", len(ended), want, err)
+		}
+	}
+	swept(2)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	swept(1)
+}
