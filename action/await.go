@@ -24,6 +24,9 @@ func (g *Gate) await(ctx context.Context, inv Invocation, w *waiter, how Waiting
 			}
 		case <-w.wake:
 			out, err := g.look(ctx, inv)
+			if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
+				continue // the rows are out of reach for a moment: Poll wakes us again
+			}
 			if err != nil {
 				g.board.leave(inv.ID, w)
 				return Outcome{Invocation: inv}, err

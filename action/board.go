@@ -168,6 +168,17 @@ func (g *Gate) Callers(id string) int {
 	return 0
 }
 
+// Waiting counts the callers who wait on this instance.
+func (g *Gate) Waiting() int {
+	g.board.mu.Lock()
+	defer g.board.mu.Unlock()
+	n := 0
+	for _, e := range g.board.entries {
+		n += len(e.waiters)
+	}
+	return n
+}
+
 func (w *waiter) signal() {
 	select {
 	case w.wake <- struct{}{}:

@@ -46,7 +46,11 @@ func (g *Gate) claim(inv Invocation) {
 func (g *Gate) claimed(inv Invocation) error {
 	ctx, stop := context.WithTimeout(context.Background(), checkTimeout)
 	defer stop()
-	rec, err := g.Ledger.Claim(ctx, g.lease(ctx, inv))
+	lease, err := g.lease(ctx, inv)
+	if err != nil {
+		return err
+	}
+	rec, err := g.Ledger.Claim(ctx, lease)
 	if err != nil {
 		return err
 	}
@@ -66,18 +70,24 @@ func (g *Gate) claimed(inv Invocation) error {
 	return nil
 }
 
-// lease is a claim for long enough to check and to execute.
-func (g *Gate) lease(ctx context.Context, inv Invocation) Claim {
+// lease is a claim for long enough to check and to execute. An approval that
+// nobody used in time is not used any more, also when no sweep came by.
+func (g *Gate) lease(ctx context.Context, inv Invocation) (Claim, error) {
+	rec, err := g.Ledger.Load(ctx, inv.Organization, inv.ID)
+	if err != nil {
+		return Claim{}, err
+	}
 	now, run := g.Now(), g.CallTimeout
-	if rec, err := g.Ledger.Load(ctx, inv.Organization, inv.ID); err == nil {
-		if act, err := g.Catalog.Find(ctx, rec.Organization, rec.Source, rec.Action, false); err == nil {
-			run = g.timeout(act)
-		}
+	if rec.ApprovedAt != nil && now.Sub(*rec.ApprovedAt) > g.ClaimWithin {
+		return Claim{}, &Error{Kind: ErrConflict, Code: "approval_expired", Invocation: inv.ID, Message: "The approval was not used in time; call again."}
+	}
+	if act, err := g.Catalog.Find(ctx, rec.Organization, rec.Source, rec.Action, false); err == nil {
+		run = g.timeout(act)
 	}
 	return Claim{
 		Organization: inv.Organization, ID: inv.ID, Executor: g.Instance, Now: now,
 		LeaseUntil: now.Add(checkTimeout + run + g.LeaseMargin),
-	}
+	}, nil
 }
 
 // again reads everything that may have changed since a person approved, and
@@ -145,7 +155,7 @@ func (g *Gate) execute(j *job) {
 	res, err := g.run(ctx, j)
 	stop()
 	fin, answer := g.verdict(j.act, &res, err)
-	fin.DurationMS = g.Now().Sub(started).Milliseconds()
+	fin.DurationMS = max(0, g.Now().Sub(started).Milliseconds())
 	if j.joins && (answer.Body != nil || answer.Problem != nil) {
 		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.keep()); err != nil {
 			g.Log.Error("sealing a result", "invocation", j.ID, "error", err)

@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Config says what a [Gate] works with. The interfaces are required; of the
@@ -20,9 +24,12 @@ type Config struct {
 	JSON     JSON
 	Hints    Hints
 
-	Instance string        // this process; unique among those that share rows
-	Alone    bool          // no other process shares the rows
-	NewID    func() string // ids of invocations, ascending in time (UUIDv7)
+	Instance string // this process; unique among those that share rows
+	Alone    bool   // no other process shares the rows
+	// Hinted tells whether hints of other instances arrive just now. Nil:
+	// always.
+	Hinted func() bool
+	NewID  func() string // ids of invocations, ascending in time (UUIDv7)
 	// ApprovalURL returns the page where a person decides. Nil: no links.
 	ApprovalURL func(id string) string
 
@@ -32,6 +39,7 @@ type Config struct {
 	CallTimeout     time.Duration // of one execution; 30 seconds
 	LeaseMargin     time.Duration // of an executor's lease over the timeout; 15 seconds
 	ClaimGrace      time.Duration // before an approved call nobody waits for is run; 500 milliseconds
+	ClaimGraceBlind time.Duration // likewise while hints do not arrive: longer than PollEvery; 2.5 seconds
 	ClaimWithin     time.Duration // before an approval nobody used expires; 5 minutes
 	AbandonAfter    time.Duration // without a caller, before an interactive hold is withdrawn; 2 minutes
 	DenialHolds     time.Duration // that a person's denial refuses the same call; 15 minutes
@@ -39,9 +47,9 @@ type Config struct {
 	PickupInteractive time.Duration // that an outcome can be picked up; 15 minutes
 	PickupUnattended  time.Duration // likewise, nobody sitting there; 24 hours
 
-	SweepEvery time.Duration // between two rounds of [Gate.Run]; 250 milliseconds
-	SeenEvery  time.Duration // between two notes that callers still wait; 10 seconds
-	PollEvery  time.Duration // between two looks at rows that are waited for; 1 second
+	LookEvery time.Duration // between two rounds of [Gate.Run]; 250 milliseconds
+	SeenEvery time.Duration // between two notes that callers still wait; 10 seconds
+	PollEvery time.Duration // between two looks at rows that are waited for; 1 second
 
 	MaxPending    int // pending invocations of a session; 10
 	MaxHeldParams int // bytes of the params of a held call; 256 KiB
@@ -66,12 +74,13 @@ func (c *Config) fill() error {
 		{&c.CallTimeout, 30 * time.Second},
 		{&c.LeaseMargin, 15 * time.Second},
 		{&c.ClaimGrace, 500 * time.Millisecond},
+		{&c.ClaimGraceBlind, 2500 * time.Millisecond},
 		{&c.ClaimWithin, 5 * time.Minute},
 		{&c.AbandonAfter, 2 * time.Minute},
 		{&c.DenialHolds, 15 * time.Minute},
 		{&c.PickupInteractive, 15 * time.Minute},
 		{&c.PickupUnattended, 24 * time.Hour},
-		{&c.SweepEvery, 250 * time.Millisecond},
+		{&c.LookEvery, 250 * time.Millisecond},
 		{&c.SeenEvery, 10 * time.Second},
 		{&c.PollEvery, time.Second},
 	} {
@@ -90,6 +99,9 @@ func (c *Config) fill() error {
 	if c.ApprovalURL == nil {
 		c.ApprovalURL = func(string) string { return "" }
 	}
+	if c.Hinted == nil {
+		c.Hinted = func() bool { return true }
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -106,12 +118,16 @@ type Gate struct {
 	board board
 	lists lists
 
-	drain chan struct{} // closed when no new work is taken
-	work  work          // callers and executions on their way
-	ends  func()        // ends the subscription to hints
+	sweeps sweeps
+
+	refusing atomic.Bool   // no new calls are taken
+	drain    chan struct{} // closed when no new work is taken
+	work     work          // callers and executions on their way
+	ends     func()        // ends the subscription to hints
 }
 
-// New returns a Gate. [Gate.Run] must run beside it, and [Gate.Drain] end it.
+// New returns a Gate. [Gate.Run] must run beside it, [Gate.Sweep] be called
+// every now and then on one of the instances, and [Gate.Drain] end it.
 func New(c Config) (*Gate, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
@@ -128,7 +144,7 @@ func New(c Config) (*Gate, error) {
 // ErrConflict (idempotency key), ErrUnavailable; and the cause of ctx when
 // the caller left.
 func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
-	if !g.work.add() {
+	if g.refusing.Load() || !g.work.add() {
 		return Outcome{}, errDraining()
 	}
 	defer g.work.done()
@@ -175,8 +191,8 @@ func (g *Gate) admit(ctx context.Context, c *Call) error {
 	if err := c.Session.Live(g.Now()); err != nil {
 		return err
 	}
-	if len(c.IdempotencyKey) > 255 {
-		return &Error{Kind: ErrInvalid, Code: "invalid_idempotency_key", Field: "/idempotency_key", Message: "An idempotency key has at most 255 bytes."}
+	if len(c.IdempotencyKey) > 255 || !printable(c.IdempotencyKey) {
+		return &Error{Kind: ErrInvalid, Code: "invalid_idempotency_key", Field: "/idempotency_key", Message: "An idempotency key has at most 255 bytes of printable text; use another one."}
 	}
 	if wait := g.Limiter.Allow(ctx, c.Session.Organization+"/"+c.Session.ID); wait > 0 {
 		e := Errorf(ErrTooMany, "rate_limited", "This session made too many calls; try again in %s.", wait.Round(time.Second)+time.Second)
@@ -184,6 +200,11 @@ func (g *Gate) admit(ctx context.Context, c *Call) error {
 		return e
 	}
 	return nil
+}
+
+// printable tells whether a row can hold the text and a person read it.
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // check returns the canonical params, which are what is hashed, shown and sent.

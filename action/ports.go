@@ -256,6 +256,8 @@ const (
 	HintCatalog    HintKind = "catalog"
 	HintPolicy     HintKind = "policy"
 	HintSession    HintKind = "session"
+	HintSignal     HintKind = "signal" // instances have something to tell one another about MCP sessions
+	HintReload     HintKind = "reload" // hints may have been lost: look at everything again
 )
 
 // Hints carries hints.

@@ -7,29 +7,25 @@ import (
 	"time"
 )
 
-// sweepBatch is how many rows of a kind one sweep takes: the writer is busy
-// for a few milliseconds only.
-const sweepBatch = 100
+// lookBatch is how many rows one look takes.
+const lookBatch = 100
 
-// Run keeps invocations moving until ctx ends: it expires and withdraws held
-// calls, runs approved ones that no caller waits for, gives up executions
-// whose owner died, wipes what is kept no longer, and looks after rows whose
-// hint was lost.
+// Run keeps the invocations moving that callers of this instance wait for, or
+// nobody, until ctx ends: it runs approved calls whose callers are gone, says
+// that callers still wait, and looks at rows whose hint was lost. It returns
+// ctx's error.
 func (g *Gate) Run(ctx context.Context) error {
-	ticker := time.NewTicker(g.SweepEvery)
+	ticker := time.NewTicker(g.LookEvery)
 	defer ticker.Stop()
 	var seen, polled time.Time
-	alone := g.Alone // only the first round can find rows of an earlier process
 	for {
 		now := g.Now()
-		g.sweep(ctx, now, alone)
-		alone = false
 		g.takeOver(ctx, now)
-		if now.Sub(polled) >= g.PollEvery {
+		if due(polled, now, g.PollEvery) {
 			polled = now
-			g.poll(ctx)
+			g.Poll(ctx)
 		}
-		if now.Sub(seen) >= g.SeenEvery {
+		if due(seen, now, g.SeenEvery) {
 			seen = now
 			g.logged("noting that callers wait", g.Ledger.Seen(ctx, g.board.waited(), now))
 		}
@@ -41,46 +37,35 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
+// due tells whether it is time again. A clock that was set back must not stop
+// the work until it has caught up.
+func due(last, now time.Time, every time.Duration) bool {
+	return now.Sub(last) >= every || now.Before(last)
+}
+
 func (g *Gate) logged(doing string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		g.Log.Error(doing, "error", err)
 	}
 }
 
-// sweep ends what is overdue.
-func (g *Gate) sweep(ctx context.Context, now time.Time, alone bool) {
-	rules := SweepRules{
-		Now: now, Limit: sweepBatch,
-		SeenBefore: now.Add(-g.AbandonAfter), ApprovedBefore: now.Add(-g.ClaimWithin),
-		PickupInteractive: g.PickupInteractive, PickupUnattended: g.PickupUnattended,
-	}
-	if alone {
-		rules.Alone = g.Instance
-	}
-	for {
-		ended, err := g.Ledger.Sweep(ctx, rules)
-		g.logged("sweeping invocations", err)
-		for _, inv := range ended {
-			g.board.wake(inv.ID)
-			g.announce(inv)
-		}
-		if err != nil || len(ended) < sweepBatch {
-			return
-		}
-	}
-}
-
-// takeOver runs approved calls whose callers are gone.
+// takeOver runs approved calls whose callers are gone. The instance where a
+// caller waits comes first: it learns of the approval by a hint, or else by
+// looking at the row, and has that much time.
 func (g *Gate) takeOver(ctx context.Context, now time.Time) {
-	left, err := g.Ledger.Unclaimed(ctx, now.Add(-g.ClaimGrace), sweepBatch)
+	grace := g.ClaimGrace
+	if !g.Hinted() {
+		grace = max(grace, g.ClaimGraceBlind)
+	}
+	left, err := g.Ledger.Unclaimed(ctx, now.Add(-grace), lookBatch)
 	g.logged("looking for approved calls", err)
 	for _, inv := range left {
 		g.claim(inv)
 	}
 }
 
-// poll looks at the rows that callers here wait for, in case a hint was lost.
-func (g *Gate) poll(ctx context.Context) {
+// Poll looks at the rows that callers here wait for, in case a hint was lost.
+func (g *Gate) Poll(ctx context.Context) {
 	ids := g.board.waited()
 	for len(ids) > 0 {
 		n := min(len(ids), 500)
@@ -106,6 +91,10 @@ func (g *Gate) hinted(h Hint) {
 		g.moved(Invocation{ID: h.Invocation, Organization: h.Organization, Status: h.Status})
 	}
 }
+
+// Refuse takes no new calls. What was taken goes on, and who comes back for it
+// is answered; [Gate.Drain] ends that, too.
+func (g *Gate) Refuse() { g.refusing.Store(true) }
 
 // Drain takes no new calls, answers callers of held ones with "pending", and
 // waits until what executes has ended, or ctx.

@@ -16,7 +16,7 @@ import (
 
 const eventsDoc = "Server-sent events. `ready` comes first, and after every reconnection: read again what you show. " +
 	"`invocation` has {id, status, session_id, source_id, action}; `catalog`, `policy` and `session` say that something of the kind changed. " +
-	"`reload` comes to a client that was too slow: events were lost. A session's token hears of its own session alone."
+	"`reload` says that events may have been lost, to a client that was too slow, and every second while other instances cannot be heard: read again. A session's token hears of its own session alone."
 
 // InvocationEvent is the data of an invocation event.
 type InvocationEvent struct {
@@ -92,7 +92,13 @@ func (st *stream) concerns(h action.Hint) bool {
 		return false
 	}
 	own := st.principal.Session
-	return own == nil || h.Session == own.ID || h.Kind == action.HintCatalog || h.Kind == action.HintPolicy
+	switch h.Kind {
+	case action.HintSignal: // between instances
+		return false
+	case action.HintCatalog, action.HintPolicy, action.HintReload:
+		return true
+	}
+	return own == nil || h.Session == own.ID
 }
 
 func (st *stream) next(tick <-chan time.Time) bool {

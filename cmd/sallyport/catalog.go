@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"sallyport/action"
 	"sallyport/dashboard"
@@ -16,7 +15,7 @@ import (
 // openCatalog returns the catalog of every organization's actions.
 func (g *gateway) openCatalog() (*sources.Catalog, error) {
 	return sources.New(sources.Config{
-		Connectors: g.db.ListConnectors, Open: g.openConnector, Hints: g.hints, Reserved: mcpserver.OwnTools(),
+		Connectors: g.db.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.OwnTools(),
 		TTL: g.options.Intervals.ListFor, Timeout: g.options.Intervals.ListTimeout, Log: g.log,
 	})
 }
@@ -104,10 +103,10 @@ func reservedSlugs() []string {
 
 func (g *gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
-		Gate: g.gate, Catalog: g.catalog, Decider: g.policies, Hints: g.hints,
+		Gate: g.gate, Catalog: g.catalog, Decider: g.policies, Hints: g.coord,
 		Sessions: sessionRows{g.db}, Secrets: g.db, Connectors: g.db, Prober: prober{g.catalog}, Overrides: overrideRows{g.db},
 		Invocations: invocationRows{g.db}, Users: g.db, APIKeys: g.db, Logins: loginRows{g.db}, Tokens: g.signer,
 		SealSecret: g.sealSecret, Revealed: g.revealed, Events: g.events, Hash: g.vault.Hash,
-		PublicURL: g.url, AllowedHosts: g.options.AllowHost, Ready: g.ready, Now: time.Now, Log: g.log,
+		PublicURL: g.url, AllowedHosts: g.options.AllowHost, Ready: g.ready, Now: g.db.Now, Log: g.log,
 	}
 }

@@ -116,7 +116,7 @@ func newHouse(t *testing.T, change ...func(*action.Config)) *house {
 		Limiter: coord.NewCounter(0, time.Now), Vault: h.vault, JSON: &redact.JSON{}, Hints: h.hub,
 		Alone: true, NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
 		ApprovalURL: func(id string) string { return "http://gate.test/invocations/" + id },
-		SweepEvery:  5 * time.Millisecond, ClaimGrace: time.Millisecond, PollEvery: 20 * time.Millisecond, HoldEvery: 10 * time.Millisecond,
+		LookEvery:   5 * time.Millisecond, ClaimGrace: time.Millisecond, PollEvery: 20 * time.Millisecond, HoldEvery: 10 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(testWriter{t}, nil)),
 	}
 	for _, f := range change {
@@ -144,14 +144,17 @@ func (h *house) start() {
 	}
 	h.gate = gate
 	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = gate.Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { _ = gate.Run(ctx) })
+	running.Go(func() {
+		_ = upkeep(ctx, alone{}, h.config.Log, []chore{{name: "sweep", every: 5 * time.Millisecond, once: true, do: gate.Sweep}})
+	})
 	h.t.Cleanup(func() {
 		drained, end := context.WithTimeout(context.Background(), 10*time.Second)
 		defer end()
 		_ = gate.Drain(drained)
 		stop()
-		<-done
+		running.Wait()
 	})
 }
 
@@ -853,6 +856,27 @@ func TestDrainAnswersEveryCaller(t *testing.T) {
 	h.approve(inv.ID)
 	if out := h.want(h.get(back), action.StatusCompleted); out.Invocation.ID != inv.ID || e.n.Load() != 1 {
 		t.Errorf("came back to %s, %d effects", out.Invocation.ID, e.n.Load())
+	}
+}
+
+func TestRefusedCallsLeaveNoRowAndOldOnesGoOn(t *testing.T) {
+	h, e := newHouse(t), &effects{}
+	h.catalog.put(tool("write", action.RiskWrite, e.run))
+	done := h.begin(t.Context(), h.call("write", `{"a":1}`))
+	inv := h.pending()
+	h.gate.Refuse()
+	late := h.call("write", `{"a":2}`)
+	late.Patience = 0
+	if _, err := h.gate.Call(t.Context(), late); !errors.Is(err, action.ErrUnavailable) {
+		t.Errorf("a new call: %v", err)
+	}
+	h.approve(inv.ID)
+	h.want(h.get(done), action.StatusCompleted)
+	if out, err := h.gate.Wait(t.Context(), &h.session, inv.ID, action.Waiting{}); err != nil || out.Invocation.Status != action.StatusCompleted {
+		t.Errorf("who comes back gets %s, %v", out.Invocation.Status, err)
+	}
+	if n := len(h.rows()); n != 1 || e.n.Load() != 1 {
+		t.Errorf("%d rows, %d effects", n, e.n.Load())
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,6 @@ import (
 	"sallyport/mcpserver"
 	"sallyport/sources"
 	"sallyport/store"
-	"sallyport/store/coord"
 )
 
 // gateway is everything in one process: the rows, the Gate and its two doors.
@@ -31,10 +31,13 @@ type gateway struct {
 	options options
 	log     *slog.Logger
 
+	instance string // this process, among those that share rows
 	db       *store.DB
 	vault    *vault.Vault
 	signer   *token.Signer
-	hints    *coord.Hub
+	mcpKey   []byte
+	coord    coordination
+	watch    *watcher
 	policies *policies
 	sessions *sessions
 	catalog  *sources.Catalog
@@ -45,14 +48,22 @@ type gateway struct {
 	listener net.Listener
 	url      string
 	stopping atomic.Bool
-	admin    action.User // the local owner
-	wrote    bool        // endpoint.json is ours
+	admin    action.User   // the local owner
+	founded  bool          // the local owner was made at this start
+	wrote    bool          // endpoint.json is ours
+	key      action.APIKey // the one in it
 }
 
 // openGateway opens the data folder and listens. Nothing is served before
 // run.
-func openGateway(ctx context.Context, o options, log *slog.Logger) (_ *gateway, err error) {
-	g := &gateway{options: o, log: log}
+func openGateway(ctx context.Context, o options, log *slog.Logger) (*gateway, error) {
+	return openParts(ctx, o, log, (*gateway).openRows, (*gateway).openCoordination, (*gateway).listen, (*gateway).openGate, (*gateway).openDoors, (*gateway).openAdmin)
+}
+
+// openParts takes the steps in their order, and all of them back when one
+// fails.
+func openParts(ctx context.Context, o options, log *slog.Logger, steps ...func(*gateway, context.Context) error) (_ *gateway, err error) {
+	g := &gateway{options: o, log: log, instance: uuid.NewString(), watch: newWatcher()}
 	defer func() {
 		if err != nil {
 			g.close()
@@ -67,8 +78,8 @@ func openGateway(ctx context.Context, o options, log *slog.Logger) (_ *gateway, 
 	if err := os.MkdirAll(g.options.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("making the data folder: %w", err)
 	}
-	for _, step := range []func(context.Context) error{g.openRows, g.listen, g.openGate, g.openDoors, g.openAdmin} {
-		if err := step(ctx); err != nil {
+	for _, step := range steps {
+		if err := step(g, ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -77,11 +88,11 @@ func openGateway(ctx context.Context, o options, log *slog.Logger) (_ *gateway, 
 
 // openRows opens the database and the keys.
 func (g *gateway) openRows(ctx context.Context) (err error) {
-	master, err := g.key(g.options.MasterKey, "master.key")
+	master, err := g.secretKey(g.options.MasterKey, "master.key")
 	if err != nil {
 		return err
 	}
-	signing, err := g.key(g.options.TokenKey, "token.key")
+	signing, err := g.secretKey(g.options.TokenKey, "token.key")
 	if err != nil {
 		return err
 	}
@@ -91,14 +102,23 @@ func (g *gateway) openRows(ctx context.Context) (err error) {
 	if g.signer, err = token.NewSigner(signing); err != nil {
 		return err
 	}
-	g.db, err = store.Open(ctx, store.Config{
-		Path: filepath.Join(g.options.Data, "sallyport.db"), Log: g.log,
-		ReservedSlugs: reservedSlugs(),
-	})
-	return err
+	g.mcpKey = derive(signing, "MCP session ids")
+	if g.db, err = store.Open(ctx, g.storeConfig()); err != nil {
+		return err
+	}
+	return g.checkKeys(ctx, map[string][]byte{"master": master, "token": signing})
 }
 
-func (g *gateway) key(hex, file string) ([]byte, error) {
+// storeConfig says where the rows are.
+func (g *gateway) storeConfig() store.Config {
+	c := store.Config{Now: wallClock, Log: g.log, ReservedSlugs: reservedSlugs(), MaxConns: g.options.DatabaseConnections}
+	if c.URL = g.options.DatabaseURL; c.URL == "" {
+		c.Path = filepath.Join(g.options.Data, "sallyport.db")
+	}
+	return c
+}
+
+func (g *gateway) secretKey(hex, file string) ([]byte, error) {
 	if hex != "" {
 		return vault.ParseKey(hex)
 	}
@@ -117,23 +137,22 @@ func (g *gateway) listen(ctx context.Context) (err error) {
 // openGate builds what decides and runs calls.
 func (g *gateway) openGate(context.Context) (err error) {
 	iv := g.options.Intervals
-	g.hints = coord.NewHub()
 	g.policies = &policies{load: g.db.Overrides, now: time.Now}
-	g.sessions = &sessions{verify: g.signer.Verify, load: g.db.Session, now: time.Now}
+	g.sessions = &sessions{verify: g.signer.Verify, load: g.db.Session, now: g.db.Now}
 	if g.catalog, err = g.openCatalog(); err != nil {
 		return err
 	}
 	g.gate, err = action.New(action.Config{
 		Catalog: g.catalog, Decider: g.policies, Sessions: g.sessions, Ledger: g.db,
-		Limiter: coord.NewCounter(g.options.RateLimit, time.Now), Vault: g.vault,
-		JSON: &redact.JSON{Hash: g.shortHash}, Hints: g.hints,
-		Instance: uuid.NewString(), Alone: true, NewID: newID,
+		Limiter: g.coord, Vault: g.vault, JSON: &redact.JSON{Hash: g.shortHash}, Hints: g.coord,
+		Instance: g.instance, Alone: !g.db.Shared(), Hinted: g.hinted, NewID: newID,
 		ApprovalURL:     func(id string) string { return g.url + "/invocations/" + id },
 		HoldInteractive: iv.HoldInteractive, HoldUnattended: iv.HoldUnattended, HoldEvery: iv.HoldEvery,
-		CallTimeout: iv.CallTimeout, LeaseMargin: iv.LeaseMargin, ClaimGrace: iv.ClaimGrace, ClaimWithin: iv.ClaimWithin,
+		CallTimeout: iv.CallTimeout, LeaseMargin: iv.LeaseMargin, ClaimWithin: iv.ClaimWithin,
+		ClaimGrace: iv.ClaimGrace, ClaimGraceBlind: iv.ClaimGraceBlind,
 		AbandonAfter: iv.AbandonAfter, DenialHolds: iv.DenialHolds,
 		PickupInteractive: iv.Pickup, PickupUnattended: iv.PickupUnattend,
-		SweepEvery: iv.SweepEvery, SeenEvery: iv.SeenEvery, Log: g.log,
+		LookEvery: iv.SweepEvery, SeenEvery: iv.SeenEvery, PollEvery: iv.PollEvery, Now: g.db.Now, Log: g.log,
 	})
 	return err
 }
@@ -147,11 +166,16 @@ func (g *gateway) shortHash(value string) string { return g.vault.Hash([]byte(va
 // openDoors builds what agents and people talk to.
 func (g *gateway) openDoors(context.Context) (err error) {
 	iv := g.options.Intervals
+	var others mcpserver.Peers
+	if g.db.Shared() {
+		others = peers{g.db, g.coord}
+	}
 	g.mcp, err = mcpserver.New(mcpserver.Config{
-		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.hints,
+		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord,
+		SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: others,
 		AllowedHosts: g.options.AllowHost, PublicURL: g.url, Version: version(),
 		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, KeepAliveEvery: iv.KeepAlive,
-		IdleSession: iv.IdleSession, Log: g.log,
+		IdleSession: iv.IdleSession, Now: g.db.Now, Log: g.log,
 	})
 	if err != nil {
 		return err
@@ -160,18 +184,21 @@ func (g *gateway) openDoors(context.Context) (err error) {
 	return err
 }
 
-// ready tells whether calls are taken.
+// ready tells whether calls are taken. Without Valkey they are, only slower.
 func (g *gateway) ready() error {
 	if g.stopping.Load() {
 		return errors.New("shutting down")
 	}
-	return nil
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+	defer stop()
+	return g.db.Ping(ctx)
 }
 
 // handler joins the doors.
 func (g *gateway) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", g.mcp)
+	mux.Handle("GET /metrics", g.metrics())
 	mux.Handle("/", g.page.Handler())
 	return mux
 }
@@ -181,13 +208,13 @@ func (g *gateway) run(ctx context.Context) error {
 	defer g.close()
 	var group run.Group
 	g.addServer(&group)
-	for _, actor := range []func(context.Context) error{g.gate.Run, g.mcp.Run} {
+	for _, actor := range g.actors() {
 		// They outlive ctx: calls that are being answered need them.
 		free, stop := context.WithCancel(context.WithoutCancel(ctx))
 		group.Add(func() error { return actor(free) }, func(error) { stop() })
 	}
 	group.Add(func() error { <-ctx.Done(); return ctx.Err() }, func(error) {})
-	ends := g.hints.Subscribe(g.forget)
+	ends := g.coord.Subscribe(g.forget)
 	defer ends()
 	err := group.Run()
 	g.log.Info("stopped")
@@ -195,6 +222,66 @@ func (g *gateway) run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// actors are what runs beside the HTTP server.
+func (g *gateway) actors() []func(context.Context) error {
+	all := []func(context.Context) error{g.gate.Run, g.mcp.Run, g.keepUp}
+	if g.db.Shared() {
+		all = append(all, g.watchRows)
+	}
+	if g.coord.valkey != nil {
+		all = append(all, g.coord.valkey.Run)
+	}
+	return all
+}
+
+// keepUp does what is to be done again and again.
+func (g *gateway) keepUp(ctx context.Context) error {
+	iv := g.options.Intervals
+	chores := []chore{
+		{name: "sweep", every: cmp.Or(iv.SweepEvery, 250*time.Millisecond), once: true, do: g.gate.Sweep},
+		{name: "clean", every: time.Minute, once: true, do: g.clean},
+	}
+	if g.db.Shared() {
+		chores = append(chores, chore{name: "clock", every: cmp.Or(iv.ClockEvery, 10*time.Second), do: func(ctx context.Context) {
+			if err := g.db.SyncClock(ctx); err != nil && ctx.Err() == nil {
+				g.log.Warn("comparing this clock with the database's", "error", err)
+			}
+		}})
+	}
+	return upkeep(ctx, g.coord, g.log, chores)
+}
+
+// clean deletes rows that mean nothing any more, a hundred at a time.
+func (g *gateway) clean(ctx context.Context) {
+	now := g.db.Now()
+	for what, sweep := range map[string]func(limit int) (int, error){
+		"signals":      func(limit int) (int, error) { return g.db.SweepSignals(ctx, now.Add(-signalsKept), limit) },
+		"MCP sessions": func(limit int) (int, error) { return g.db.SweepMCPSessions(ctx, now, limit) },
+	} {
+		for n := cleanBatch; n == cleanBatch && ctx.Err() == nil; {
+			var err error
+			if n, err = sweep(cleanBatch); err != nil {
+				g.log.Warn("cleaning", "what", what, "error", err)
+				break
+			}
+		}
+	}
+}
+
+const (
+	cleanBatch  = 100
+	signalsKept = 10 * time.Minute
+)
+
+// watchRows looks for what other instances did.
+func (g *gateway) watchRows(ctx context.Context) error {
+	w := g.watch
+	w.rows, w.tell, w.receive, w.poll = g.db, g.coord.deliver, g.mcp.Receive, g.gate.Poll
+	w.hinted, w.now, w.every, w.log = g.hinted, g.db.Now, cmp.Or(g.options.Intervals.PollEvery, time.Second), g.log
+	defer g.coord.Subscribe(w.hint)()
+	return w.run(ctx)
 }
 
 // forget drops snapshots of what changed.
@@ -206,7 +293,7 @@ func (g *gateway) forget(h action.Hint) {
 		g.sessions.forget(h.Session)
 	case action.HintCatalog:
 		g.catalog.Invalidate(h.Organization)
-	case action.HintInvocation:
+	case action.HintInvocation, action.HintSignal, action.HintReload:
 	}
 }
 
@@ -221,6 +308,7 @@ func (g *gateway) addServer(group *run.Group) {
 	}
 	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
 		g.stopping.Store(true)
+		g.gate.Refuse()
 		g.log.Info("stopping; callers are answered and executing calls may end (interrupt again to cut them off)")
 		within := g.options.Intervals.ShutdownWithin
 		if within == 0 {
@@ -242,10 +330,21 @@ func (g *gateway) addServer(group *run.Group) {
 	})
 }
 
+// revokeKey ends the key that was in endpoint.json. When it fails, the next
+// start in this folder does it.
+func (g *gateway) revokeKey() {
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+	defer stop()
+	if err := g.db.RevokeAPIKey(ctx, g.key.Organization, g.key.ID, g.db.Now()); err != nil {
+		g.log.Warn("revoking the key of endpoint.json", "error", err)
+	}
+}
+
 // close lets go of everything that was opened.
 func (g *gateway) close() {
 	if g.wrote {
 		_ = os.Remove(endpointPath(g.options.Data))
+		g.revokeKey()
 	}
 	if g.catalog != nil {
 		if err := g.catalog.Close(); err != nil {

@@ -26,6 +26,9 @@ const (
 
 type commandLine struct {
 	Serve   serveCommand     `cmd:"" help:"Run everything in one process."`
+	Gateway gatewayCommand   `cmd:"" help:"Run one of several instances for agents and people; they share --database-url."`
+	Ingest  ingestCommand    `cmd:"" help:"Run the work that no request brings, apart from the gateways: overdue calls and cleaning."`
+	Migrate migrateCommand   `cmd:"" help:"Bring the database up to date, or say what that would do."`
 	Demo    demoCommand      `cmd:"" help:"Run a gateway with a built-in upstream, to try an approval."`
 	Version kong.VersionFlag `help:"Print the version." env:"-"`
 	clientCommands

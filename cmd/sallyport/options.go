@@ -30,6 +30,10 @@ type options struct {
 	RateLimit     int             `help:"Calls a minute and session (default: 60); 0 for no limit." default:"60" placeholder:"N"`
 	LogLevel      string          `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
 
+	DatabaseURL         string `help:"PostgreSQL instead of the file in the data folder, for any number of instances: postgres://user:password@host/name." placeholder:"URL"`
+	DatabaseConnections int    `help:"PostgreSQL connections of this process (16)." placeholder:"N"`
+	ValkeyURL           string `help:"Valkey or Redis, by which instances tell each other at once what changed, and count calls together: valkey://host:6379/0." placeholder:"URL"`
+
 	MasterKey string `help:"32 bytes in hex that seal secrets, params and results (default: generated in the data folder)." placeholder:"HEX"`
 	TokenKey  string `help:"32 bytes in hex that sign session tokens (default: generated in the data folder)." placeholder:"HEX"`
 
@@ -50,6 +54,7 @@ type intervals struct {
 	ListFor         time.Duration `help:"How long a list of tools is used (5m)." placeholder:"D"`
 	LeaseMargin     time.Duration `help:"Of an execution's lease over its timeout (15s)." placeholder:"D"`
 	ClaimGrace      time.Duration `help:"Before an approved call that nobody waits for is run (500ms)." placeholder:"D"`
+	ClaimGraceBlind time.Duration `help:"Likewise while instances do not hear of each other (2.5s)." placeholder:"D"`
 	ClaimWithin     time.Duration `help:"Before an approval that nobody used expires (5m)." placeholder:"D"`
 	AbandonAfter    time.Duration `help:"Without a caller, before a held call is withdrawn (2m)." placeholder:"D"`
 	DenialHolds     time.Duration `help:"How long a person's denial refuses the same call (15m)." placeholder:"D"`
@@ -57,7 +62,11 @@ type intervals struct {
 	PickupUnattend  time.Duration `help:"Likewise in an unattended session (24h)." name:"pickup-unattended" placeholder:"D"`
 	SweepEvery      time.Duration `help:"Between two rounds of overdue work (250ms)." placeholder:"D"`
 	SeenEvery       time.Duration `help:"Between two notes that callers still wait (10s)." placeholder:"D"`
-	IdleSession     time.Duration `help:"Before an unused MCP session is forgotten (30m)." placeholder:"D"`
+	PollEvery       time.Duration `help:"Between two looks at rows that other instances may have changed (1s)." placeholder:"D"`
+	ClockEvery      time.Duration `help:"Between two comparisons of this clock with the database's (10s)." placeholder:"D"`
+	ValkeyTimeout   time.Duration `help:"Of one request to Valkey (250ms)." placeholder:"D"`
+	IdleSession     time.Duration `help:"Before memory of an unused MCP session is freed (30m)." placeholder:"D"`
+	SessionLife     time.Duration `help:"How long an MCP session can be used (24h)." name:"mcp-session-life" placeholder:"D"`
 	ShutdownWithin  time.Duration `help:"Time for executing calls to end when the server stops (40s)." placeholder:"D"`
 }
 
@@ -65,6 +74,9 @@ type intervals struct {
 func (o *options) check() error {
 	if o.RateLimit < 0 {
 		return errors.New("--rate-limit must be 0 (no limit) or more")
+	}
+	if o.DatabaseConnections < 0 {
+		return errors.New("--database-connections must be 1 or more, or 0 for the default")
 	}
 	fields := reflect.ValueOf(o.Intervals)
 	for i := range fields.NumField() {
@@ -75,6 +87,10 @@ func (o *options) check() error {
 	abandon, seen := cmp.Or(o.Intervals.AbandonAfter, 2*time.Minute), cmp.Or(o.Intervals.SeenEvery, 10*time.Second)
 	if abandon < 2*seen {
 		return fmt.Errorf("--abandon-after (%s) must be at least twice --seen-every (%s): otherwise calls are withdrawn whose callers still wait", abandon, seen)
+	}
+	blind, poll := cmp.Or(o.Intervals.ClaimGraceBlind, 2500*time.Millisecond), cmp.Or(o.Intervals.PollEvery, time.Second)
+	if blind <= poll {
+		return fmt.Errorf("--claim-grace-blind (%s) must be longer than --poll-every (%s): otherwise the instance where a caller waits does not come first", blind, poll)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"sallyport/action"
 	"sallyport/dashboard"
@@ -51,7 +50,7 @@ func (r overrideRows) ListOverrides(ctx context.Context, organization string) ([
 // revealed writes down that somebody read the full params of a held call.
 func (g *gateway) revealed(ctx context.Context, organization, invocation, by string) error {
 	return g.db.AppendEvent(ctx, store.Event{
-		Organization: organization, Invocation: invocation, Kind: store.EventRevealed, By: by, At: time.Now(),
+		Organization: organization, Invocation: invocation, Kind: store.EventRevealed, By: by, At: g.db.Now(),
 	})
 }
 

@@ -154,13 +154,22 @@
     count();
   }
 
+  // recheck loads the page of one call again when that call changed, and only
+  // then: somebody may be writing on it.
+  async function recheck() {
+    const card = $(".card[data-id]");
+    if (!card) return;
+    const inv = await call("GET", "/api/v1/invocations/" + encodeURIComponent(card.dataset.id));
+    if (inv.status !== card.dataset.status) location.reload();
+  }
+
   function listen() {
     const events = new EventSource("/api/v1/events");
     const live = $("#live");
     const state = (s, text) => { if (live) { live.dataset.state = s; live.textContent = text; } };
     let known = !inbox;
     events.addEventListener("ready", () => { state("on", "live"); if (inbox) resync().catch(() => {}); known = true; });
-    events.addEventListener("reload", () => (inbox ? resync().catch(() => {}) : location.reload()));
+    events.addEventListener("reload", () => (inbox ? resync() : recheck()).catch(() => {}));
     events.addEventListener("invocation", (e) => {
       const inv = JSON.parse(e.data);
       const at = waiting.indexOf(inv.id);

@@ -1,0 +1,66 @@
+package action
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// sweepBatch is how many rows of a kind one sweep takes: the writer is busy
+// for a few milliseconds only.
+const sweepBatch = 100
+
+// sweeps remembers what one round of Sweep must know of those before.
+type sweeps struct {
+	mu    sync.Mutex // one round at a time
+	again bool       // there was a first round
+	last  time.Time  // when rows could last be swept
+	spare time.Time  // until then no silence is held against a caller
+}
+
+// Sweep ends what is overdue: it expires and withdraws held calls, gives up
+// approvals that nobody used and executions whose owner died, and wipes what
+// is kept no longer. Of the instances that share rows one should do it, every
+// quarter of a second or so; more than one do no harm.
+func (g *Gate) Sweep(ctx context.Context) {
+	g.sweeps.mu.Lock()
+	defer g.sweeps.mu.Unlock()
+	now := g.Now()
+	rules := SweepRules{
+		Now: now, Limit: sweepBatch,
+		SeenBefore: g.sweeps.seenBefore(now, g.AbandonAfter, g.SeenEvery), ApprovedBefore: now.Add(-g.ClaimWithin),
+		PickupInteractive: g.PickupInteractive, PickupUnattended: g.PickupUnattended,
+	}
+	if g.Alone && !g.sweeps.again {
+		rules.Alone = g.Instance // only the first round can find rows of an earlier process
+	}
+	for {
+		ended, err := g.Ledger.Sweep(ctx, rules)
+		g.logged("sweeping invocations", err)
+		for _, inv := range ended {
+			g.board.wake(inv.ID)
+			g.announce(inv)
+		}
+		if err != nil {
+			return
+		}
+		if len(ended) < sweepBatch {
+			break
+		}
+	}
+	g.sweeps.again, g.sweeps.last = true, now
+}
+
+// seenBefore says since when a caller must have been seen. Who could not write
+// that callers wait, because the rows were out of reach or this program not
+// running, must not find their calls withdrawn when they are back: after such
+// a gap every instance gets time to say so again.
+func (s *sweeps) seenBefore(now time.Time, abandon, every time.Duration) time.Time {
+	if now.Sub(s.last) > every {
+		s.spare = now.Add(2 * every)
+	}
+	if now.Before(s.spare) {
+		return time.Time{}
+	}
+	return now.Add(-abandon)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sallyport/action"
+	"sallyport/store/coord"
+)
+
+// These are the stories of two Gates over the same rows.
+
+// twins are two houses on one database. Without hints each is on its own hub
+// and knows that it hears nothing.
+func twins(t *testing.T, hints bool, change ...func(*action.Config)) (a, b *house) {
+	t.Helper()
+	together := func(c *action.Config) {
+		c.Alone, c.Hinted = false, func() bool { return hints }
+		c.LookEvery = 50 * time.Millisecond // slower than the other, which must not win by it
+		c.ClaimGrace, c.ClaimGraceBlind = 300*time.Millisecond, time.Millisecond
+		if !hints {
+			c.ClaimGrace, c.ClaimGraceBlind = time.Millisecond, 600*time.Millisecond
+		}
+	}
+	a = newHouse(t, append([]func(*action.Config){together}, change...)...)
+	b = &house{t: t, db: a.db, hub: a.hub, catalog: a.catalog, rules: a.rules, vault: a.vault, config: a.config, session: a.session}
+	if !hints {
+		b.hub = coord.NewHub()
+		b.config.Hints = b.hub
+	}
+	b.config.LookEvery = time.Millisecond
+	b.start()
+	return a, b
+}
+
+func TestHeldHereApprovedThere(t *testing.T) {
+	for name, hints := range map[string]bool{"with hints": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			a, b := twins(t, hints)
+			e := &effects{}
+			a.catalog.put(tool("write", action.RiskWrite, e.run))
+			done := a.begin(t.Context(), a.call("write", `{}`))
+			inv := b.pending()
+			b.approve(inv.ID)
+			a.want(a.get(done), action.StatusCompleted)
+			if rec, err := a.db.Load(t.Context(), org, inv.ID); err != nil || rec.Executor != a.config.Instance || e.n.Load() != 1 {
+				t.Errorf("run %d times by %s, want once by %s, where the caller waits (%v)", e.n.Load(), rec.Executor, a.config.Instance, err)
+			}
+		})
+	}
+}
+
+func TestAnotherInstanceRunsForOneThatIsGone(t *testing.T) {
+	a, b := twins(t, false)
+	e := &effects{}
+	a.catalog.put(tool("write", action.RiskWrite, e.run))
+	ctx, leave := context.WithCancelCause(t.Context())
+	done := a.begin(ctx, a.call("write", `{}`))
+	inv := b.pending()
+	leave(action.ErrCallerGone)
+	a.get(done)
+	if err := a.gate.Drain(t.Context()); err != nil { // from now on it claims nothing
+		t.Fatal(err)
+	}
+	b.approve(inv.ID)
+	b.eventually("the other instance to run it", func() bool { return b.row(inv.ID).Status == action.StatusCompleted })
+	if out := b.want(b.get(b.begin(t.Context(), b.call("write", `{}`))), action.StatusCompleted); !out.Repeated || out.Invocation.ID != inv.ID || e.n.Load() != 1 {
+		t.Errorf("the caller who came back got %s, repeated %v, after %d effects", out.Invocation.ID, out.Repeated, e.n.Load())
+	}
+}
+
+// blackout is a ledger whose rows can be out of reach.
+type blackout struct {
+	action.Ledger
+	dark atomic.Bool
+}
+
+func (l *blackout) Load(ctx context.Context, organization, id string) (action.Record, error) {
+	if l.dark.Load() {
+		return action.Record{}, action.Errorf(action.ErrUnavailable, "database_unavailable", "not now")
+	}
+	return l.Ledger.Load(ctx, organization, id)
+}
+
+func TestHeldCallOutlivesABlackout(t *testing.T) {
+	rows := &blackout{}
+	h := newHouse(t, func(c *action.Config) {
+		rows.Ledger = c.Ledger
+		c.Ledger = rows
+	})
+	e := &effects{}
+	h.catalog.put(tool("write", action.RiskWrite, e.run))
+	done := h.begin(t.Context(), h.call("write", `{}`))
+	inv := h.pending()
+	rows.dark.Store(true)
+	h.approve(inv.ID)
+	select {
+	case a := <-done:
+		t.Fatalf("answered in the dark: %+v, %v", a.Invocation, a.err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	rows.dark.Store(false)
+	h.want(h.get(done), action.StatusCompleted)
+	if e.n.Load() != 1 {
+		t.Errorf("%d effects", e.n.Load())
+	}
+}
+
+// shifted is a clock that a test moves.
+type shifted struct{ by atomic.Int64 }
+
+func (s *shifted) now() time.Time       { return time.Now().Add(time.Duration(s.by.Load())) }
+func (s *shifted) move(d time.Duration) { s.by.Add(int64(d)) }
+
+func TestAfterAGapNoCallerIsTakenForGone(t *testing.T) {
+	var clock shifted
+	h := newHouse(t, func(c *action.Config) {
+		c.Now, c.HoldInteractive, c.SeenEvery = clock.now, 24*time.Hour, time.Hour
+		c.AbandonAfter = 2 * time.Minute
+	})
+	h.catalog.put(tool("write", action.RiskWrite, (&effects{}).run))
+	done := h.begin(t.Context(), h.call("write", `{}`))
+	inv := h.pending()
+	// The rows were out of reach for three hours; now every instance has two of
+	// its intervals to say who waits, and does.
+	clock.move(3 * time.Hour)
+	h.gate.Sweep(t.Context())
+	if got := h.row(inv.ID).Status; got != action.StatusPending {
+		t.Fatalf("after the gap the call is %s", got)
+	}
+	h.approve(inv.ID)
+	h.want(h.get(done), action.StatusCompleted)
+}
+
+func TestOldApprovalIsNotUsed(t *testing.T) {
+	var clock shifted
+	e := &effects{}
+	a, b := twins(t, false, func(c *action.Config) {
+		c.Now, c.ClaimWithin, c.HoldInteractive = clock.now, time.Minute, time.Hour
+		c.ClaimGrace = time.Hour // nobody but the caller's own instance
+		c.ClaimGraceBlind = time.Hour
+	})
+	a.catalog.put(tool("write", action.RiskWrite, e.run))
+	ctx, leave := context.WithCancelCause(t.Context())
+	done := a.begin(ctx, a.call("write", `{}`))
+	inv := b.pending()
+	leave(action.ErrCallerGone)
+	a.get(done)
+	b.approve(inv.ID)
+	clock.move(2 * time.Minute)
+	// Who comes back is told that it expired, and nothing runs.
+	out, err := b.gate.Wait(t.Context(), &b.session, inv.ID, action.Waiting{Patience: action.Forever})
+	if err != nil || out.Invocation.Status != action.StatusExpired || e.n.Load() != 0 {
+		t.Errorf("status %s, %v, %d effects", out.Invocation.Status, err, e.n.Load())
+	}
+}
+
+func TestUnprintableIdempotencyKey(t *testing.T) {
+	h := newHouse(t)
+	h.catalog.put(tool("read", action.RiskRead, (&effects{}).run))
+	for _, key := range []string{"\xff\xfe", "a\x00b", "line\nbreak"} {
+		c := h.call("read", `{}`)
+		c.IdempotencyKey = key
+		var e *action.Error
+		if _, err := h.gate.Call(t.Context(), c); !errors.As(err, &e) || e.Code != "invalid_idempotency_key" {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"sallyport/store"
+)
+
+type migrateCommand struct {
+	Up     migrateUp     `cmd:"" default:"withargs" help:"Apply what is pending (default); instances do so at their start, too."`
+	Status migrateStatus `cmd:"" help:"Print which migrations are applied."`
+}
+
+// where says which database a migration is about.
+type where struct {
+	Data        string `help:"Folder of the database (default: ${data})." placeholder:"DIR" type:"path"`
+	DatabaseURL string `help:"PostgreSQL instead: postgres://user:password@host/name." placeholder:"URL"`
+	JSON        bool   `name:"json" help:"Print JSON."`
+}
+
+func (w *where) config(std *stdio) store.Config {
+	g := gateway{options: options{Data: w.Data, DatabaseURL: w.DatabaseURL}, log: newLogger(std.Err, "warn")}
+	if g.options.Data == "" {
+		g.options.Data = dataFolder()
+	}
+	return g.storeConfig()
+}
+
+// migrationRow is a migration as it is printed.
+type migrationRow struct {
+	Name      string     `json:"name"`
+	Checksum  string     `json:"checksum"`
+	AppliedAt *time.Time `json:"applied_at"`
+}
+
+func printMigrations(std *stdio, asJSON bool, list []store.Migration, text func(io.Writer)) error {
+	if !asJSON {
+		text(std.Out)
+		return nil
+	}
+	rows := make([]migrationRow, 0, len(list))
+	for _, m := range list {
+		rows = append(rows, migrationRow{m.Name, m.Checksum, m.AppliedAt})
+	}
+	encoder := json.NewEncoder(std.Out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(map[string]any{"items": rows})
+}
+
+type migrateUp struct {
+	where
+	DryRun bool `help:"Print the SQL that would run, and change nothing."`
+}
+
+// Run applies the pending migrations.
+func (c *migrateUp) Run(ctx context.Context, std *stdio) error {
+	if c.DryRun {
+		return c.dryRun(ctx, std)
+	}
+	applied, err := store.Migrate(ctx, c.config(std))
+	if err != nil {
+		return err
+	}
+	return printMigrations(std, c.JSON, applied, func(w io.Writer) {
+		for _, m := range applied {
+			fmt.Fprintln(w, "applied", m.Name)
+		}
+		if len(applied) == 0 {
+			fmt.Fprintln(w, "Nothing to do: the database is up to date.")
+		}
+	})
+}
+
+func (c *migrateUp) dryRun(ctx context.Context, std *stdio) error {
+	list, err := store.MigrationStatus(ctx, c.config(std))
+	if err != nil {
+		return err
+	}
+	var pending []store.Migration
+	for _, m := range list {
+		if m.AppliedAt == nil {
+			pending = append(pending, m)
+		}
+	}
+	return printMigrations(std, c.JSON, pending, func(w io.Writer) {
+		for _, m := range pending {
+			fmt.Fprintf(w, "-- %s\n%s\n", m.Name, m.SQL)
+		}
+		if len(pending) == 0 {
+			fmt.Fprintln(w, "-- Nothing to do: the database is up to date.")
+		}
+	})
+}
+
+type migrateStatus struct{ where }
+
+// Run prints every migration and when it was applied.
+func (c *migrateStatus) Run(ctx context.Context, std *stdio) error {
+	list, err := store.MigrationStatus(ctx, c.config(std))
+	if err != nil {
+		return err
+	}
+	return printMigrations(std, c.JSON, list, func(w io.Writer) {
+		rows := make([][]string, 0, len(list))
+		for _, m := range list {
+			applied := "pending"
+			if m.AppliedAt != nil {
+				applied = m.AppliedAt.Format(time.RFC3339)
+			}
+			rows = append(rows, []string{m.Name, applied, m.Checksum[:12]})
+		}
+		table(w, []string{"MIGRATION", "APPLIED", "SHA-256"}, rows)
+	})
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/oklog/run"
+)
+
+// The parts are for many instances: each is one process of `serve`.
+
+type gatewayCommand struct {
+	options
+}
+
+// Run serves agents and people until ctx ends.
+func (c *gatewayCommand) Run(ctx context.Context, std *stdio) error {
+	if err := c.shared("gateway"); err != nil {
+		return err
+	}
+	g, err := openGateway(ctx, c.options, newLogger(std.Err, c.LogLevel))
+	if err != nil {
+		return err
+	}
+	link, err := g.welcome(ctx)
+	if err != nil {
+		g.close()
+		return err
+	}
+	fmt.Fprintf(std.Out, "Sallyport gateway is ready at %s (MCP: %s/mcp)\n", g.url, g.url)
+	if g.founded {
+		fmt.Fprintf(std.Out, "The database is new. Sign in once, within 10 minutes:\n   %s\n", link)
+	}
+	return g.run(ctx)
+}
+
+// shared refuses a part whose rows no other process could reach.
+func (o *options) shared(part string) error {
+	if o.DatabaseURL == "" {
+		return fmt.Errorf("sallyport %s is one of several instances and needs --database-url (or SALLYPORT_DATABASE_URL); for one process alone there is sallyport serve", part)
+	}
+	return nil
+}
+
+type ingestCommand struct {
+	options
+}
+
+// Run does the work of the cluster that no request brings, until ctx ends.
+func (c *ingestCommand) Run(ctx context.Context, std *stdio) error {
+	if err := c.shared("ingest"); err != nil {
+		return err
+	}
+	g, err := openParts(ctx, c.options, newLogger(std.Err, c.LogLevel), (*gateway).openRows, (*gateway).openCoordination, (*gateway).listen, (*gateway).openGate)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, "Sallyport ingest is ready at %s\n", g.url)
+	return g.runIngest(ctx)
+}
+
+// runIngest serves probes and metrics beside the chores.
+func (g *gateway) runIngest(ctx context.Context) error {
+	defer g.close()
+	var group run.Group
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := g.ready(); err != nil {
+			g.log.Warn("not ready", "error", err)
+			http.Error(w, "not ready; the log says why", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ready\n")
+	})
+	mux.Handle("GET /metrics", g.metrics())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn)}
+	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
+		g.stopping.Store(true)
+		_ = server.Close() // probes and scrapes only
+	})
+	actors := []func(context.Context) error{g.keepUp}
+	if g.coord.valkey != nil {
+		actors = append(actors, g.coord.valkey.Run)
+	}
+	for _, actor := range actors {
+		free, stop := context.WithCancel(context.WithoutCancel(ctx))
+		group.Add(func() error { return actor(free) }, func(error) { stop() })
+	}
+	group.Add(func() error { <-ctx.Done(); return ctx.Err() }, func(error) {})
+	err := group.Run()
+	g.log.Info("stopped")
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}

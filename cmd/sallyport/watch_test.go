@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sallyport/action"
+	"sallyport/mcpserver"
+	"sallyport/store"
+)
+
+// scripted is what a watcher reads, as a test wants it.
+type scripted struct {
+	mu       sync.Mutex
+	versions []store.Versions
+	signals  []store.Signal
+}
+
+func (r *scripted) Versions(context.Context) ([]store.Versions, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.versions), nil
+}
+
+func (r *scripted) Signals(_ context.Context, since time.Time, limit int) ([]store.Signal, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []store.Signal
+	for _, s := range r.signals {
+		if s.CreatedAt.After(since) && len(list) < limit {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+func (r *scripted) set(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
+// watched is a watcher and what it told.
+type watched struct {
+	*watcher
+	rows     *scripted
+	told     []action.Hint
+	received []string
+}
+
+func newWatched() *watched {
+	w := &watched{watcher: newWatcher(), rows: &scripted{}}
+	w.watcher.rows, w.now, w.since = w.rows, time.Now, time.Now()
+	w.tell = func(h action.Hint) { w.told = append(w.told, h) }
+	w.receive = func(s mcpserver.Signal) { w.received = append(w.received, s.Session) }
+	return w
+}
+
+func TestWatcherNoticesWhatMoved(t *testing.T) {
+	w := newWatched()
+	look := func(versions ...store.Versions) []action.Hint {
+		w.told = nil
+		w.rows.set(func() { w.rows.versions = versions })
+		if err := w.compare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return w.told
+	}
+	for _, c := range []struct {
+		what string
+		now  []store.Versions
+		want []action.Hint
+	}{
+		{"the first look is news to nobody", []store.Versions{{Organization: "a", Policy: 1, Catalog: 1}}, nil},
+		{"nothing moved", []store.Versions{{Organization: "a", Policy: 1, Catalog: 1}}, nil},
+		{"policy", []store.Versions{{Organization: "a", Policy: 2, Catalog: 1}}, []action.Hint{{Kind: action.HintPolicy, Organization: "a"}}},
+		{"both, and a new organization", []store.Versions{{Organization: "a", Policy: 3, Catalog: 2}, {Organization: "b", Policy: 7, Catalog: 7}}, []action.Hint{{Kind: action.HintPolicy, Organization: "a"}, {Kind: action.HintCatalog, Organization: "a"}}},
+	} {
+		if d := cmp.Diff(c.want, look(c.now...)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", c.what, d)
+		}
+	}
+}
+
+func TestEachSignalIsReceivedOnce(t *testing.T) {
+	w := newWatched()
+	start := w.since
+	add := func(id string, at time.Duration) {
+		w.rows.set(func() {
+			w.rows.signals = append(w.rows.signals, store.Signal{ID: id, Session: id, Kind: "cancel", CreatedAt: start.Add(at)})
+			slices.SortFunc(w.rows.signals, func(a, b store.Signal) int { return a.CreatedAt.Compare(b.CreatedAt) })
+		})
+	}
+	look := func() {
+		t.Helper()
+		if err := w.signals(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("first", time.Second)
+	look()
+	add("late", 500*time.Millisecond) // an earlier time, a later commit
+	look()
+	look()
+	if d := cmp.Diff([]string{"first", "late"}, w.received); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	// A flood takes several pages, and nothing of it is missed or repeated.
+	w.received = nil
+	for i := range 2*signalBatch + 7 {
+		add(fmt.Sprint("flood ", i), 2*time.Second+time.Duration(i)*time.Microsecond)
+	}
+	look()
+	look()
+	if got := len(w.received); got != 2*signalBatch+7 {
+		t.Errorf("%d of a flood received, want %d", got, 2*signalBatch+7)
+	}
+	// What is old is forgotten.
+	add("much later", 5*time.Minute)
+	look()
+	if len(w.heard) != 1 {
+		t.Errorf("%d signals are remembered", len(w.heard))
+	}
+}
+
+func TestPagesReloadWhileNothingIsHeard(t *testing.T) {
+	w := newWatched()
+	w.rows.versions = []store.Versions{{Organization: "a"}}
+	var mu sync.Mutex
+	heard, polled, reloads := false, 0, 0
+	w.hinted = func() bool { mu.Lock(); defer mu.Unlock(); return heard }
+	w.poll = func(context.Context) { mu.Lock(); defer mu.Unlock(); polled++ }
+	w.tell = func(h action.Hint) {
+		mu.Lock()
+		defer mu.Unlock()
+		if h.Kind == action.HintReload {
+			reloads++
+		}
+	}
+	w.every, w.log = time.Millisecond, slog.New(slog.DiscardHandler)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = w.run(ctx) }()
+	until := func(what string, f func() bool) {
+		t.Helper()
+		for range 5000 {
+			mu.Lock()
+			ok := f()
+			mu.Unlock()
+			if ok {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Fatal("never came:", what)
+	}
+	until("reloads without hints", func() bool { return reloads > 2 })
+	mu.Lock()
+	heard = true
+	mu.Unlock()
+	w.resume()
+	until("a look at held calls when hints are back", func() bool { return polled == 1 })
+	stop()
+	<-done
+}
