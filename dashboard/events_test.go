@@ -89,6 +89,21 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// What instances tell one another is nobody else's; that hints were lost is
+// everybody's of the organization.
+func TestEventsBetweenInstances(t *testing.T) {
+	h := newHouse(t)
+	person, agent := h.listen(h.member), h.listen(h.agent)
+	h.hints.Publish(action.Hint{Kind: action.HintSignal, Organization: org})
+	h.hints.Publish(action.Hint{Kind: action.HintReload, Organization: "org2"})
+	h.hints.Publish(action.Hint{Kind: action.HintReload, Organization: org})
+	h.hints.Publish(action.Hint{Kind: action.HintPolicy, Organization: org})
+	for _, l := range []*listener{person, agent} {
+		l.want("reload", "{}")
+		l.want("policy", "{}")
+	}
+}
+
 // A client that does not keep up is told to read again, and blocks nobody.
 func TestASlowListener(t *testing.T) {
 	h := newHouse(t)
