@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -89,11 +90,24 @@ func TestPostgresKeepsItsData(t *testing.T) {
 func TestKillTakesTheWholeServer(t *testing.T) {
 	t.Parallel()
 	s := NewPostgres(t)
+	// A backend that is busy does not notice by itself that the others are gone.
+	busy, err := pgx.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pids := append(children(s.run.server), s.run.server)
 	if len(pids) < 3 {
 		t.Fatalf("only the processes %v", pids)
 	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, _ = busy.Exec(t.Context(), "SET statement_timeout = '2min'; DO $$ BEGIN LOOP END LOOP; END $$")
+	})
+	eventually(t, "nobody is busy", func() bool {
+		return ask(t, s.URL, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%LOOP%' AND pid <> pg_backend_pid()") > 0
+	})
 	s.Kill()
+	wg.Wait()
 	for _, pid := range pids {
 		gone(t, pid)
 	}
@@ -158,13 +172,13 @@ func TestNothingOutlivesAKilledProcess(t *testing.T) {
 	t.Parallel()
 	NewValkey(t) // skips where the programs are missing
 	Postgres(t)
-	for _, when := range []string{"ready", "starting"} {
+	for _, when := range []string{"ready", "starting", "hanging"} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0])
 			parent := t.TempDir()
 			open(t, parent)
-			cmd.Env = append(os.Environ(), "DBTEST_VICTIM="+parent)
+			cmd.Env = append(os.Environ(), "DBTEST_VICTIM="+parent, "DBTEST_WHEN="+when)
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -173,7 +187,7 @@ func TestNothingOutlivesAKilledProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			var pids []int
-			if when == "ready" {
+			if when != "starting" {
 				var a, b int
 				if _, err := fmt.Fscan(bufio.NewReader(out), &a, &b); err != nil || !alive(a) || !alive(b) {
 					t.Fatalf("processes %d and %d: %v", a, b, err)
@@ -208,6 +222,10 @@ func victim() {
 	v, err := m.start(parent)
 	if err != nil {
 		panic(err)
+	}
+	if os.Getenv("DBTEST_WHEN") == "hanging" {
+		p.Pause()
+		v.Pause()
 	}
 	fmt.Println(p.run.server, v.run.server)
 	time.Sleep(time.Hour)

@@ -16,7 +16,8 @@ import (
 // it waits for a line "SIGNAL keep", or for the end of its input, which also
 // comes when the test was killed. It repeats the signal, because a server that
 // has not set up its handlers yet ignores it; one that does not react is
-// killed. Nobody may be left to hear the process id: that must not end it.
+// killed. Two signals must not end it: PIPE, when nobody is left to hear the
+// process id, and HUP, which the kernel sends when the test dies in a pause.
 const watch = `
 dir=$1 default=$2
 if ! [ -d "$dir" ]; then mkdir -m 700 "$dir" && chown "$3" "$dir" || exit 1; fi
@@ -24,7 +25,7 @@ cd "$dir" || exit 1
 { %s ; } >>log 2>&1 </dev/null || exit 1
 %s >>log 2>&1 </dev/null &
 server=$!
-trap '' PIPE
+trap '' PIPE HUP
 echo "$server"
 exec >/dev/null 2>&1
 read -r signal keep || signal=$default

@@ -109,6 +109,10 @@ func TestDownAtStart(t *testing.T) {
 	s := tellStory(t, server.URL)
 	eventually(t, "no warning", func() bool { return s.log.count("WARN") == 2 })
 	s.isAway()
+	time.Sleep(500 * time.Millisecond) // time for more attempts
+	if n := s.log.count("WARN"); n != 2 {
+		t.Errorf("%d warnings of two instances:\n%s", n, s.log.String())
+	}
 	if s.resumed.Load() != 0 {
 		t.Error("resumed, though nothing came back")
 	}
