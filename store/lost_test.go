@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ type lostWorld struct {
 }
 
 func newLostWorld(t *testing.T, url string) *lostWorld {
-	db := open(t, store.Config{URL: url, FlushAfter: time.Hour})
+	db := open(t, store.Config{URL: url, FlushAfter: time.Hour, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))})
 	s, err := db.CreateSession(t.Context(), action.Session{Organization: store.DefaultOrganization, CreatedBy: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +45,14 @@ func newLostWorld(t *testing.T, url string) *lostWorld {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// testLog fails the test that logs: nothing is lost for good.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(line []byte) (int, error) {
+	l.t.Errorf("logged: %s", line)
+	return len(line), nil
 }
 
 func (l *lostWorld) held(params string) *action.Draft {
@@ -106,7 +115,7 @@ func count(status action.Status, want int) func(*lostWorld) error {
 
 var lostCases = map[string]lostCase{
 	"a held call begins": {
-		cut: "commit", check: count(action.StatusPending, 2),
+		cut: "commit\x00", check: count(action.StatusPending, 2),
 		do: func(l *lostWorld) error { return l.fresh(l.held(`{"a":1}`)) }, // the last that may wait
 	},
 	"its row is cut": {
@@ -114,7 +123,7 @@ var lostCases = map[string]lostCase{
 		do: func(l *lostWorld) error { return l.fresh(l.held(`{"a":1}`)) },
 	},
 	"a held call with a key begins": {
-		cut: "commit", check: count(action.StatusPending, 2),
+		cut: "commit\x00", check: count(action.StatusPending, 2),
 		do: func(l *lostWorld) error {
 			d := l.held(`{"a":1}`)
 			d.IdempotencyKey = "k"
@@ -122,15 +131,15 @@ var lostCases = map[string]lostCase{
 		},
 	},
 	"a call that a person refused is refused again": {
-		cut: "commit", check: count(action.StatusDenied, 2),
+		cut: "commit\x00", check: count(action.StatusDenied, 2),
 		do: func(l *lostWorld) error { return l.fresh(l.held(`{"first":1}`)) },
 	},
 	"a write begins and joins nothing": {
-		cut: "commit", check: count(action.StatusExecuting, 1),
+		cut: "commit\x00", check: count(action.StatusExecuting, 1),
 		do: func(l *lostWorld) error { return l.fresh(crashDraft(l.s, `{"a":1}`)) },
 	},
 	"a repeat joins": {
-		cut: "commit", check: count(action.StatusPending, 1),
+		cut: "commit\x00", check: count(action.StatusPending, 1),
 		do: func(l *lostWorld) error {
 			b, err := l.Begin(l.ctx, l.held(`{"first":1}`))
 			if err == nil && (b.New || b.ID != l.d.ID) {
@@ -175,13 +184,13 @@ var lostCases = map[string]lostCase{
 		},
 	},
 	"a user is made": {
-		cut: "commit", check: func(l *lostWorld) error { _, err := l.User(l.ctx, l.s.Organization, "u"); return err },
+		cut: "commit\x00", check: func(l *lostWorld) error { _, err := l.User(l.ctx, l.s.Organization, "u"); return err },
 		do: func(l *lostWorld) error {
 			return l.CreateUser(l.ctx, action.User{ID: "u", Organization: l.s.Organization, Name: "Ada", Role: action.RoleOwner})
 		},
 	},
 	"a session is revoked": {
-		cut: "commit", check: count(action.StatusDenied, 1),
+		cut: "commit\x00", check: count(action.StatusDenied, 1),
 		do: func(l *lostWorld) error {
 			withdrew, err := l.RevokeSession(l.ctx, l.s.Organization, l.s.ID)
 			if err == nil && len(withdrew) != 1 {
@@ -191,7 +200,7 @@ var lostCases = map[string]lostCase{
 		},
 	},
 	"policy moves once": {
-		cut: "commit",
+		cut: "commit\x00",
 		do: func(l *lostWorld) error {
 			return l.SetOverride(l.ctx, action.Override{Organization: l.s.Organization, Key: action.Key{Source: "*", Action: "*"}, Mode: action.ModeDeny})
 		},
