@@ -150,6 +150,9 @@ func TestPauseAndResume(t *testing.T) {
 	if err := s.make.ready(t.Context(), s.port); err != nil {
 		t.Errorf("after its pause: %v", err)
 	}
+	s.Pause()
+	s.Stop()
+	s.Start()
 	s.Pause() // Close must end it all the same
 }
 

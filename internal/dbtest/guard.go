@@ -17,7 +17,8 @@ import (
 // comes when the test was killed. It repeats the signal, because a server that
 // has not set up its handlers yet ignores it; one that does not react is
 // killed. Two signals must not end it: PIPE, when nobody is left to hear the
-// process id, and HUP, which the kernel sends when the test dies in a pause.
+// process id, and HUP, which the kernel sends when the test dies in a pause
+// (with a CONT, so that the server can end).
 const watch = `
 dir=$1 default=$2
 if ! [ -d "$dir" ]; then mkdir -m 700 "$dir" && chown "$3" "$dir" || exit 1; fi
@@ -31,7 +32,6 @@ exec >/dev/null 2>&1
 read -r signal keep || signal=$default
 n=0
 while kill -s "$signal" "$server"; do
-  kill -s CONT "$server"
   n=$((n + 1))
   if [ "$n" -gt 750 ]; then signal=KILL; fi
   sleep 0.02

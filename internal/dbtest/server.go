@@ -124,7 +124,7 @@ func (s *Server) Start() {
 // Stop ends the server in good order, without waiting for its clients.
 func (s *Server) Stop() {
 	s.helper()
-	s.running()
+	s.Resume() // what stands still cannot end
 	s.run.end(s.make.stop + " keep")
 	s.run = nil
 }
