@@ -25,6 +25,7 @@ type peers struct {
 	posts   []mcpserver.Signal
 	ended   map[string]time.Time
 	asked   int
+	asking  func() // while somebody asks whether a session ended
 	down    error
 	carried sync.WaitGroup
 }
@@ -66,6 +67,9 @@ func (p *peers) End(_ context.Context, organization, session string, until time.
 }
 
 func (p *peers) Ended(_ context.Context, organization, session string) (bool, error) {
+	if p.asking != nil {
+		p.asking()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked++

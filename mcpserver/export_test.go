@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"context"
 	"net/http/httptest"
 	"time"
 
@@ -80,6 +81,41 @@ func (s *Server) Forget() {
 	}
 }
 
+// Held counts the sessions of principals and those who hold views: as many as
+// there are sessions, when nothing leaks.
+func (s *Server) Held() (sessions, holders int) {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	for _, of := range s.sessions.of {
+		sessions += len(of)
+	}
+	s.views.mu.Lock()
+	defer s.views.mu.Unlock()
+	for _, v := range s.views.all {
+		holders += v.holders
+	}
+	return sessions, holders
+}
+
+// Ended counts the sessions that are remembered as ended.
+func (s *Server) Ended() int {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	return len(s.sessions.ended)
+}
+
+// Expire forgets what is due.
+func (s *Server) Expire() { s.expire() }
+
+// StreamAfterEnd is why the event stream ends of a session that ended before it
+// opened.
+func StreamAfterEnd() error {
+	s := &session{}
+	s.close()
+	ctx, _ := s.openStream(context.Background())
+	return ctx.Err()
+}
+
 // Streams counts the event streams.
 func (s *Server) Streams() int {
 	s.streams.mu.Lock()
@@ -116,6 +152,15 @@ func MintSessionID(key []byte, p *mcp.InitializeParams, version string, issued t
 		issued: issued, version: version, can: capabilitiesOf(p.Capabilities),
 		client: p.ClientInfo.Name, release: p.ClientInfo.Version,
 	})
+}
+
+// SignSessionID returns the id that says what raw says, whatever that is.
+func SignSessionID(key, raw []byte) string {
+	ids, err := newSessionIDs(key, time.Hour)
+	if err != nil {
+		panic(err)
+	}
+	return idEncoding().EncodeToString(append(raw[:len(raw):len(raw)], ids.mac(raw)...))
 }
 
 // ReadSessionID reads an id.

@@ -78,25 +78,50 @@ func TestReplicasStream(t *testing.T) {
 		c.change(fmt.Sprint("late_", i))
 		eventually(t, "the change is heard", func() bool { return w.changes.Load() > int64(i) })
 	}
-	if n := w.changes.Load(); n != 3 {
-		t.Error("three changes were told", n, "times")
-	}
 	if n := a.server.Linked() + b.server.Linked(); n != 0 {
 		t.Error("the SDK holds sessions without a stream:", n)
 	}
 	if got := d.method(t, http.MethodGet, "token-a", id); got != http.StatusConflict {
 		t.Error("a second stream:", got)
 	}
+	told := func(what string, w *watch, id string, want int64) {
+		t.Helper()
+		d.method(t, http.MethodDelete, "token-a", id)
+		eventually(t, "the stream ends", w.over.Load)
+		if n := w.changes.Load(); n != want {
+			t.Errorf("%s: told %d times, want %d", what, n, want)
+		}
+	}
+	told("three changes", w, id, 3)
+
+	id = a.initialize(t, "token-a")
+	w = d.watch(t, "token-a", id)
 	w.hangUp()
 	eventually(t, "the stream is closed", func() bool { return d.server.Linked() == 0 })
+	told("a stream that opens again without a change", d.watch(t, "token-a", id), id, 0)
+
 	// A client that was away for some time may have missed something.
-	if w = d.watch(t, "token-a", id); w.changes.Load() != 0 {
-		t.Error("told of a change that it knows")
-	}
-	w.hangUp()
+	id = a.initialize(t, "token-a")
 	c.later.Store(int64(2 * time.Minute))
-	w = b.watch(t, "token-a", id)
-	eventually(t, "a change that may have been missed is told", func() bool { return w.changes.Load() == 1 })
+	w = d.watch(t, "token-a", id)
+	eventually(t, "the SDK has the stream", func() bool { return d.server.Linked() == 1 })
+	c.change("late_3")
+	eventually(t, "the change is heard", func() bool { return w.changes.Load() > 1 })
+	told("a change, and one that may have been missed", w, id, 2)
+}
+
+// An event stream of a version that is not spoken is refused.
+func TestStreamVersion(t *testing.T) {
+	s := newServer(t, newGate(), &hints{}, nil)
+	end(t, s)
+	r := rpc("token-a", begin(t, s, "token-a"), "")
+	r.Method = http.MethodGet
+	r.Header.Set("Mcp-Protocol-Version", "1999-01-01")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // of a stream that opens
+	defer cancel()
+	if w := serve(s, r.WithContext(ctx)); w.Code != 400 {
+		t.Error(w.Code, w.Body)
+	}
 }
 
 // A client that took its list before a change and opens its stream after it
@@ -173,14 +198,21 @@ func TestLateCancels(t *testing.T) {
 	if n := c.peers.posted(mcpserver.SignalCancel); n != 1 {
 		t.Error("posted by another:", n)
 	}
+	for i := range 10 { // what is remembered of a session has an end
+		a.post(t, "token-a", id, callBody(10+i, "read", ""))
+	}
+	a.post(t, "token-a", id, cancelBody("10", "AbortError"))
+	if n := c.peers.posted(mcpserver.SignalCancel); n != 2 {
+		t.Error("posted of a call of long ago:", n)
+	}
 	b.post(t, "token-a", id, cancelBody(`"`+strings.Repeat("x", 1000)+`"`, "AbortError"))
-	if n := c.peers.posted(mcpserver.SignalCancel); n != 1 {
+	if n := c.peers.posted(mcpserver.SignalCancel); n != 2 {
 		t.Error("posted with an endless id")
 	}
 	for i := range 200 {
 		b.post(t, "token-a", id, cancelBody(fmt.Sprint(1000+i), "stop"))
 	}
-	if n := c.peers.posted(mcpserver.SignalCancel); n > 120 {
+	if n := c.peers.posted(mcpserver.SignalCancel); n > 2+120 {
 		t.Error("posted without end:", n)
 	}
 	c.peers.carried.Wait()
@@ -217,6 +249,9 @@ func TestReplicasDelete(t *testing.T) {
 	}
 	if got := d.method(t, http.MethodDelete, "token-a", id); got != 204 {
 		t.Error("DELETE:", got)
+	}
+	if until := c.peers.ended["acme "+mcpserver.SessionName(id)]; !until.After(time.Now().Add(24 * time.Hour)) {
+		t.Error("the end is noted until", until)
 	}
 	eventually(t, "its event stream ends", w.over.Load)
 	for i, node := range c.nodes {
@@ -258,6 +293,22 @@ func TestEndIsRemembered(t *testing.T) {
 	asked := c.peers.asked
 	if got := b.post(t, "token-a", id, pingBody); got.StatusCode != 404 || c.peers.asked != asked {
 		t.Error("begun again:", got.StatusCode)
+	}
+	// Also when the word comes while it is asked whether the session ended.
+	id = a.initialize(t, "token-a")
+	c.peers.asking = func() {
+		b.server.Receive(mcpserver.Signal{Kind: mcpserver.SignalEnd, Organization: "acme", Session: mcpserver.SessionName(id)})
+	}
+	if got := b.post(t, "token-a", id, pingBody); got.StatusCode != 404 {
+		t.Error("begun again after all:", got.StatusCode)
+	}
+	if n, held := b.server.Held(); n != 0 || held != 0 || b.server.Ended() != 2 {
+		t.Error("left:", n, held, b.server.Ended())
+	}
+	c.later.Store(int64(48 * time.Hour))
+	b.server.Expire()
+	if n := b.server.Ended(); n != 0 {
+		t.Error("remembered for ever:", n)
 	}
 }
 
@@ -338,6 +389,9 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 	later.Store(int64(time.Hour))
 	eventually(t, "the stream ends", w.over.Load)
 	eventually(t, "nothing is left", func() bool { return s.server.Linked() == 0 && s.server.Sessions() == 0 })
+	if mcpserver.StreamAfterEnd() == nil {
+		t.Error("a stream that opens as its session ends goes on")
+	}
 }
 
 // A restarted instance goes on with the sessions that it had.
@@ -380,8 +434,11 @@ func TestResumedOnce(t *testing.T) {
 	c := newCluster(t, 2, read())
 	id := c.nodes[0].initialize(t, "token-a")
 	b := c.nodes[1]
-	var wg sync.WaitGroup
-	for i := range 64 {
+	const many = 16
+	var wg, asking sync.WaitGroup
+	asking.Add(many)
+	c.peers.asking = func() { asking.Done(); asking.Wait() } // all of them, before one goes on
+	for i := range many {
 		wg.Go(func() {
 			body := []string{pingBody, callBody(i, "read", ""), listBody}[i%3]
 			if got := b.post(t, "token-a", id, body); got.StatusCode != 200 || !strings.Contains(got.text, `"result"`) {
@@ -390,10 +447,18 @@ func TestResumedOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := b.server.Sessions(); n != 1 {
-		t.Error("sessions:", n)
+	if n, held := b.server.Held(); n != 1 || held != 1 || b.server.Sessions() != 1 {
+		t.Error("sessions:", b.server.Sessions(), n, held)
 	}
 	eventually(t, "the SDK keeps none", func() bool { return b.server.Linked() == 0 })
+	eventually(t, "it is forgotten", func() bool {
+		if c.later.Load() < int64(20*time.Hour) { // the last request may have ended this moment
+			c.later.Add(int64(2 * time.Hour))
+		}
+		b.server.Expire()
+		n, held := b.server.Held()
+		return n == 0 && held == 0
+	})
 }
 
 // What an id says of its client, and that it stays small whatever that is.
@@ -432,11 +497,49 @@ func TestSessionID(t *testing.T) {
 	if again := mcpserver.MintSessionID(clusterKey, p, "2025-06-18", now); again == id {
 		t.Error("two sessions have one id")
 	}
-	if _, ok := mcpserver.ReadSessionID(clusterKey, id[:8]+"\n"+id[8:], now); ok {
-		t.Error("an id has two spellings")
-	}
 	if _, ok := mcpserver.ReadSessionID(clusterKey, id, now.Add(time.Hour)); ok {
 		t.Error("an id that is too old")
+	}
+}
+
+// An id has one spelling, and what it says one form.
+func TestSessionIDForm(t *testing.T) {
+	now := time.Now()
+	read := func(id string) bool {
+		_, ok := mcpserver.ReadSessionID(clusterKey, id, now)
+		return ok
+	}
+	for _, name := range []string{"x", "xx", "xxx"} {
+		p := &mcp.InitializeParams{ClientInfo: &mcp.Implementation{Name: name, Version: "1"}}
+		id := mcpserver.MintSessionID(clusterKey, p, "2025-06-18", now)
+		if !read(id) {
+			t.Error("not read:", id)
+		}
+		if read(id[:8] + "\n" + id[8:]) {
+			t.Error("read with a line break")
+		}
+		for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" {
+			if other := id[:len(id)-1] + string(c); other != id && read(other) {
+				t.Error("read with another end:", other)
+			}
+		}
+		raw, _ := base64.RawURLEncoding.DecodeString(id)
+		raw = raw[:len(raw)-16]
+		if !read(mcpserver.SignSessionID(clusterKey, raw)) {
+			t.Error("the same, signed again, is not read")
+		}
+		for what, wrong := range map[string][]byte{
+			"another format": append([]byte{2}, raw[1:]...), "more": append(bytes.Clone(raw), 0), "less": raw[:len(raw)-1],
+			"next to nothing": raw[:1], "no texts": raw[:43], "a long text": append(append(raw[:43:43], 65), make([]byte, 67)...),
+		} {
+			if read(mcpserver.SignSessionID(clusterKey, wrong)) {
+				t.Error("read:", what)
+			}
+		}
+	}
+	cost := func(id string) float64 { return testing.AllocsPerRun(10, func() { read(id) }) }
+	if cost(strings.Repeat("A", 100_000)) > cost("") {
+		t.Error("an endless id is decoded")
 	}
 }
 

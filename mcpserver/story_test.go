@@ -33,6 +33,7 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 		"Authenticate": func(c *mcpserver.Config) { c.Authenticate = nil },
 		"Hints":        func(c *mcpserver.Config) { c.Hints = nil },
 		"PublicURL":    func(c *mcpserver.Config) { c.PublicURL = "gate.example" },
+		"SessionKey":   func(c *mcpserver.Config) { c.SessionKey = make([]byte, 31) },
 	} {
 		c := whole
 		spoil(&c)
