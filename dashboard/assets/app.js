@@ -150,17 +150,16 @@
     for (const card of $$(".card[data-status=pending]", list)) {
       if (!pending.includes(card.dataset.id)) refresh(card.dataset.id);
     }
+    for (const card of $$(".card[data-status=approved], .card[data-status=executing]", list)) await recheck(card);
     for (const id of pending.reverse()) if (!cardOf(id)) arrived(id);
     count();
   }
 
-  // recheck loads the page of one call again when that call changed, and only
-  // then: somebody may be writing on it.
-  async function recheck() {
-    const card = $(".card[data-id]");
-    if (!card) return;
+  // recheck brings a card up to date when its call changed, and only then:
+  // somebody may be writing on it.
+  async function recheck(card) {
     const inv = await call("GET", "/api/v1/invocations/" + encodeURIComponent(card.dataset.id));
-    if (inv.status !== card.dataset.status) location.reload();
+    if (inv.status !== card.dataset.status) await refresh(card.dataset.id);
   }
 
   function listen() {
@@ -169,7 +168,7 @@
     const state = (s, text) => { if (live) { live.dataset.state = s; live.textContent = text; } };
     let known = !inbox;
     events.addEventListener("ready", () => { state("on", "live"); if (inbox) resync().catch(() => {}); known = true; });
-    events.addEventListener("reload", () => (inbox ? resync() : recheck()).catch(() => {}));
+    events.addEventListener("reload", () => (inbox ? resync() : Promise.all($$(".card[data-id]").map(recheck))).catch(() => {}));
     events.addEventListener("invocation", (e) => {
       const inv = JSON.parse(e.data);
       const at = waiting.indexOf(inv.id);
