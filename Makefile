@@ -54,6 +54,11 @@ format: $(GOFUMPT) ## Format the Go files
 bench: ## Compare calls through the gateway with direct ones and with a thin proxy (ROUNDS=5)
 	$(GO) run ./bench -rounds $(ROUNDS) -json bench.json
 
+.PHONY: bench-instances
+bench-instances: ## Time approvals across instances, and hold ten thousand calls at once (FLAGS="-held-sessions 100")
+	@mkdir -p $(BIN)
+	$(GO) run ./bench instances -json $(BIN)/bench-instances.json $(FLAGS)
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (20s)
 	@set -e; for dir in $$(grep -rl --exclude-dir=node_modules --include='*_test.go' '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \

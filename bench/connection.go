@@ -28,12 +28,10 @@ const answerTimeout = 30 * time.Second
 
 // open connects a session to the target and shakes hands.
 func open(ctx context.Context, to target, token string) (*connection, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", to.addr)
+	c, err := dial(ctx, to, 64<<10)
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10)}
 	c.prepare(to, token)
 	status, err := c.post([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"bench","version":"1"}}}`))
 	if err == nil && (status != 200 || !bytes.Contains(c.body, []byte(`"result"`))) {
@@ -44,10 +42,39 @@ func open(ctx context.Context, to target, token string) (*connection, error) {
 		_, err = c.post([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 	}
 	if err != nil {
-		conn.Close()
+		c.conn.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// another connects the session of c once more, to have several calls at the
+// same time. It reads into a small buffer: there may be thousands. A ping shows
+// that it is used: the gateway waits for a first request only seconds.
+func (c *connection) another(ctx context.Context, to target) (*connection, error) {
+	more, err := dial(ctx, to, 1<<10)
+	if err != nil {
+		return nil, err
+	}
+	more.head, more.session = c.head, c.session
+	status, err := more.post([]byte(`{"jsonrpc":"2.0","id":"ping","method":"ping"}`))
+	if err == nil && status != 200 {
+		err = fmt.Errorf("ping: status %d: %s", status, more.body)
+	}
+	if err != nil {
+		more.conn.Close()
+		return nil, err
+	}
+	return more, nil
+}
+
+func dial(ctx context.Context, to target, buffer int) (*connection, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", to.addr)
+	if err != nil {
+		return nil, err
+	}
+	return &connection{conn: conn, reader: bufio.NewReaderSize(conn, buffer)}, nil
 }
 
 func (c *connection) prepare(to target, token string) {
@@ -63,11 +90,19 @@ func (c *connection) prepare(to target, token string) {
 // call runs one tools/call and checks that it was answered with a result. It
 // carries a progress token, as the calls of real agents do.
 func (c *connection) call(tool string, n int64) error {
-	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"progressToken":%d},"name":%q,"arguments":{"n":%d,"text":"the quick brown fox jumps over the lazy dog"}}}`, n, n, tool, n)
-	status, err := c.post(body)
+	status, err := c.post(callBody(tool, n))
 	if err != nil {
 		return err
 	}
+	return c.check(status, n)
+}
+
+func callBody(tool string, n int64) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"progressToken":%d},"name":%q,"arguments":{"n":%d,"text":"the quick brown fox jumps over the lazy dog"}}}`, n, n, tool, n)
+}
+
+// check looks at the answer in c.body.
+func (c *connection) check(status int, n int64) error {
 	id := strconv.AppendInt([]byte(`"id":`), n, 10)
 	if status != 200 || !bytes.Contains(c.body, id) || !bytes.Contains(c.body, []byte(`"result"`)) || bytes.Contains(c.body, []byte(`"isError":true`)) {
 		return fmt.Errorf("call %d: status %d: %.300s", n, status, c.body)
@@ -77,45 +112,56 @@ func (c *connection) call(tool string, n int64) error {
 
 // post sends body and reads the whole answer into c.body.
 func (c *connection) post(body []byte) (status int, err error) {
+	if err := c.send(body, answerTimeout); err != nil {
+		return 0, err
+	}
+	status, length, chunked, err := c.header()
+	if err != nil {
+		return 0, err
+	}
+	c.body = c.body[:0]
+	if !chunked {
+		return status, c.take(length)
+	}
+	return status, c.chunks()
+}
+
+// send sends a request, whose answer has to come within the time.
+func (c *connection) send(body []byte, within time.Duration) error {
 	c.out = append(c.out[:0], c.head...)
 	c.out = strconv.AppendInt(c.out, int64(len(body)), 10)
 	c.out = append(c.out, "\r\n\r\n"...)
 	c.out = append(c.out, body...)
-	if err := c.conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
-		return 0, err
+	if err := c.conn.SetDeadline(time.Now().Add(within)); err != nil {
+		return err
 	}
-	if _, err := c.conn.Write(c.out); err != nil {
-		return 0, err
-	}
-	return c.answer()
+	_, err := c.conn.Write(c.out)
+	return err
 }
 
-func (c *connection) answer() (status int, err error) {
+// header reads an answer up to its body.
+func (c *connection) header() (status, length int, chunked bool, err error) {
 	line, err := c.line()
 	if err != nil {
-		return 0, err
+		return 0, 0, false, err
 	}
 	if len(line) < 12 {
-		return 0, fmt.Errorf("strange status line %q", line)
+		return 0, 0, false, fmt.Errorf("strange status line %q", line)
 	}
 	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, fmt.Errorf("strange status line %q", line)
+		return 0, 0, false, fmt.Errorf("strange status line %q", line)
 	}
-	length, chunked := 0, false
 	for {
 		line, err := c.line()
-		if err != nil {
-			return 0, err
-		}
-		if len(line) == 0 {
-			break
+		if err != nil || len(line) == 0 {
+			return status, length, chunked, err
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimSpace(value)
 		switch {
 		case bytes.EqualFold(name, []byte("content-length")):
 			if length, err = strconv.Atoi(string(value)); err != nil {
-				return 0, err
+				return 0, 0, false, err
 			}
 		case bytes.EqualFold(name, []byte("transfer-encoding")):
 			chunked = true
@@ -125,33 +171,33 @@ func (c *connection) answer() (status int, err error) {
 			}
 		}
 	}
-	c.body = c.body[:0]
-	if !chunked {
-		return status, c.take(length)
-	}
-	return status, c.chunks()
 }
 
 func (c *connection) chunks() error {
 	for {
-		line, err := c.line()
-		if err != nil {
+		if last, err := c.chunk(); err != nil || last {
 			return err
-		}
-		size, err := strconv.ParseUint(string(line), 16, 31)
-		if err != nil {
-			return fmt.Errorf("strange chunk size %q", line)
-		}
-		if err := c.take(int(size)); err != nil {
-			return err
-		}
-		if line, err = c.line(); err != nil || len(line) != 0 {
-			return errors.Join(err, errors.New("a chunk without an end"))
-		}
-		if size == 0 {
-			return nil
 		}
 	}
+}
+
+// chunk adds the next one to c.body.
+func (c *connection) chunk() (last bool, err error) {
+	line, err := c.line()
+	if err != nil {
+		return false, err
+	}
+	size, err := strconv.ParseUint(string(line), 16, 31)
+	if err != nil {
+		return false, fmt.Errorf("strange chunk size %q", line)
+	}
+	if err := c.take(int(size)); err != nil {
+		return false, err
+	}
+	if line, err = c.line(); err != nil || len(line) != 0 {
+		return false, errors.Join(err, errors.New("a chunk without an end"))
+	}
+	return size == 0, nil
 }
 
 func (c *connection) take(n int) error {

@@ -6,6 +6,25 @@
 // and SQLite. The targets take turns within every round, so that a noisy
 // machine disturbs all alike, and the ratios are medians over the rounds.
 //
+// "bench instances" measures what depends on where the rows are and on how many
+// instances share them: the gateway alone on SQLite, three on a PostgreSQL with
+// a Valkey, and three without one.
+//
+//   - From an approval to the answer: calls are held on the first instance and
+//     approved one by one through the API of the last. The clock runs from the
+//     request of the approver, and again from his 200, to the last byte that the
+//     caller gets. The pauses between approvals are long enough for one not to
+//     wait for another, and uneven, so that they are not in step with polling.
+//   - Calls held at once: ten thousand, each on a connection with its progress,
+//     on one instance. What they cost is its memory with them less its memory
+//     before, by its own /metrics. Then all are approved, a few at a time.
+//
+// Both end with an error unless every call was answered and had exactly one
+// effect. PostgreSQL writes durably; its data lies where that of the gateways
+// does. Whatever holds the calls is on the same machine and is told beside them.
+//
+// What many rows cost is measured by [sallyport/bench/growth].
+//
 // Its promise is a fair comparison on one machine in one run. Absolute figures
 // of different machines or runs say little.
 package main

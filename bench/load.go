@@ -17,6 +17,7 @@ type target struct {
 	addr   string // host:port
 	path   string
 	prefix string // before the names of tools
+	source string // of the tools; empty without a gateway
 	tokens []string
 	pid    int
 }

@@ -12,11 +12,12 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -34,6 +35,9 @@ type options struct {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "instances" {
+		return instances(ctx, args[1:], out)
+	}
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&o.rounds, "rounds", 5, "how often every cell is measured")
@@ -50,6 +54,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	switch *role {
 	case "upstream":
 		return serveRole(ctx, new(upstream))
+	case "tally":
+		return serveRole(ctx, new(tally))
 	case "proxy":
 		return serveRole(ctx, newProxy(*to))
 	}
@@ -89,12 +95,19 @@ func bench(ctx context.Context, o options, out io.Writer) error {
 	proxied := target{name: "proxy", addr: thin.addr, path: "/mcp", tokens: []string{"none"}, pid: thin.cmd.Process.Pid}
 	gated := proxied
 	if !o.baseline {
-		gateway, err := startGateway(ctx, dir)
+		binary, err := build(ctx, dir)
+		if err != nil {
+			return err
+		}
+		gateway, err := startGateway(ctx, binary, dir, "serve")
 		if err != nil {
 			return err
 		}
 		defer gateway.stop()
 		if gated, err = gateway.connect(ctx, at, slices.Max(o.sessions)); err != nil {
+			return err
+		}
+		if err := gateway.allow(ctx, gated); err != nil {
 			return err
 		}
 	}
@@ -104,7 +117,7 @@ func bench(ctx context.Context, o options, out io.Writer) error {
 	}
 	report := summarize(cells, rounds, disk)
 	if o.json != "" {
-		if err := report.save(o.json); err != nil {
+		if err := save(o.json, report); err != nil {
 			return err
 		}
 	}

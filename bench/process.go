@@ -87,30 +87,41 @@ type endpoint struct {
 // gateway is a running sallyport.
 type gateway struct {
 	endpoint
-	cmd *exec.Cmd
+	cmd    *exec.Cmd
+	client *http.Client // of its API
 }
 
-// startGateway builds the command and serves from an empty folder below dir.
-func startGateway(ctx context.Context, dir string) (*gateway, error) {
-	binary := filepath.Join(dir, "sallyport")
+// build builds the command into dir.
+func build(ctx context.Context, dir string) (binary string, err error) {
+	binary = filepath.Join(dir, "sallyport")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/sallyport")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
-		return nil, fmt.Errorf("building the gateway (run this in the repository's root folder): %w", err)
+		return "", fmt.Errorf("building the gateway (run this in the repository's root folder): %w", err)
 	}
+	return binary, nil
+}
+
+// startGateway starts a part of the command, with dir for its data and its log,
+// and waits until it is ready.
+func startGateway(ctx context.Context, binary, dir, part string, args ...string) (*gateway, error) {
 	data := filepath.Join(dir, "data")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
 	log, err := os.Create(filepath.Join(dir, "gateway.log"))
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, binary, "serve", "--local-admin", "--listen", "127.0.0.1:0", "--data", data, "--rate-limit", "0")
+	args = append([]string{part, "--local-admin", "--listen", "127.0.0.1:0", "--data", data, "--rate-limit", "0"}, args...)
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	g := &gateway{cmd: cmd}
-	for range 200 {
+	g := &gateway{cmd: cmd, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: approvers}}}
+	for range 600 {
 		raw, err := os.ReadFile(filepath.Join(data, "endpoint.json"))
 		if err == nil && json.Unmarshal(raw, &g.endpoint) == nil {
 			return g, nil
@@ -119,10 +130,11 @@ func startGateway(ctx context.Context, dir string) (*gateway, error) {
 	}
 	text, _ := os.ReadFile(log.Name())
 	g.stop()
-	return nil, fmt.Errorf("the gateway was not ready within 10 s; its log:\n%s", text)
+	return nil, fmt.Errorf("the gateway was not ready within 30 s; its log:\n%s", text)
 }
 
 func (g *gateway) stop() {
+	g.client.CloseIdleConnections()
 	_ = g.cmd.Process.Signal(syscall.SIGTERM)
 	_ = g.cmd.Wait()
 }

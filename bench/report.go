@@ -81,8 +81,8 @@ func (r report) table(w io.Writer) error {
 	return t.Flush()
 }
 
-func (r report) save(path string) error {
-	raw, err := json.MarshalIndent(r, "", "  ")
+func save(path string, report any) error {
+	raw, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -94,6 +94,11 @@ func median(rounds []round, f func(round) float64) float64 {
 	for _, r := range rounds {
 		values = append(values, f(r))
 	}
+	return middle(values)
+}
+
+// middle is the median; it sorts the values.
+func middle(values []float64) float64 {
 	slices.Sort(values)
 	if n := len(values); n%2 == 0 {
 		return (values[n/2-1] + values[n/2]) / 2

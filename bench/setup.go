@@ -10,8 +10,8 @@ import (
 	"net/url"
 )
 
-// connect makes the upstream a connector, allows its tools and mints the
-// sessions.
+// connect makes the upstream a connector and mints the sessions. Its reads are
+// allowed, its writes wait for a person.
 func (g *gateway) connect(ctx context.Context, upstream string, sessions int) (target, error) {
 	var connector struct {
 		ID string `json:"id"`
@@ -20,15 +20,11 @@ func (g *gateway) connect(ctx context.Context, upstream string, sessions int) (t
 	if err != nil {
 		return target{}, err
 	}
-	key := url.PathEscape("connector:" + connector.ID + ":*")
-	if err := g.api(ctx, "PUT", "/api/v1/policy/modes/"+key, map[string]any{"mode": "allow"}, nil); err != nil {
-		return target{}, err
-	}
 	at, err := url.Parse(g.MCPURL)
 	if err != nil {
 		return target{}, err
 	}
-	to := target{name: "gateway", addr: at.Host, path: at.Path, prefix: "bench_", pid: g.PID}
+	to := target{name: "gateway", addr: at.Host, path: at.Path, prefix: "bench_", source: "connector:" + connector.ID, pid: g.PID}
 	for range sessions {
 		var session struct {
 			Token string `json:"token"`
@@ -39,6 +35,16 @@ func (g *gateway) connect(ctx context.Context, upstream string, sessions int) (t
 		to.tokens = append(to.tokens, session.Token)
 	}
 	return to, nil
+}
+
+// allow lets all tools of the target run without being held.
+func (g *gateway) allow(ctx context.Context, to target) error {
+	return g.api(ctx, "PUT", "/api/v1/policy/modes/"+url.PathEscape(to.source+":*"), map[string]any{"mode": "allow"}, nil)
+}
+
+// approve approves a held call.
+func (g *gateway) approve(ctx context.Context, invocation string) error {
+	return g.api(ctx, "POST", "/api/v1/invocations/"+invocation+"/approve", map[string]any{}, nil)
 }
 
 func (g *gateway) api(ctx context.Context, method, path string, in, out any) error {
@@ -52,7 +58,7 @@ func (g *gateway) api(ctx context.Context, method, path string, in, out any) err
 	}
 	request.Header.Set("Authorization", "Bearer "+g.APIKey)
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := g.client.Do(request)
 	if err != nil {
 		return err
 	}
