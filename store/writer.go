@@ -60,7 +60,7 @@ type job struct {
 // times from 64, and the same from one.
 //
 // All this is for SQLite, which has one writer. On PostgreSQL only queued jobs
-// and those behind them are done so; see pool.go for the others.
+// are done so, and only when nobody comes for them; see pool.go for the others.
 type writer struct {
 	db    *bun.DB
 	after time.Duration
@@ -74,7 +74,8 @@ type writer struct {
 
 	mu      sync.Mutex // protects the fields below
 	queue   []*job
-	rows    map[string]int // rows with queued jobs
+	rows    map[string]int           // rows with queued jobs
+	taken   map[string]chan struct{} // those whose queued jobs someone took along
 	leading bool
 	armed   bool // a timer will flush the queue
 	timer   *time.Timer
@@ -85,7 +86,7 @@ type writer struct {
 func newWriter(db *bun.DB, c Config) *writer {
 	return &writer{
 		db: db, after: c.FlushAfter, log: c.Log, retry: retrier{c.RetryFor}, alone: make(chan struct{}, 1),
-		rows: map[string]int{}, batch: maxBatch,
+		rows: map[string]int{}, taken: map[string]chan struct{}{}, batch: maxBatch,
 	}
 }
 
@@ -113,9 +114,8 @@ func (w *writer) do(ctx context.Context, j *job) error {
 	}
 	w.active.Add(1)
 	defer w.active.Done()
-	if shared(w.db) && j.run != nil && w.rows[j.row] == 0 {
-		w.mu.Unlock()
-		return w.pooled(ctx, j)
+	if shared(w.db) && j.run != nil {
+		return w.besideLocked(ctx, j)
 	}
 	j.row = "" // it waits itself, and is no queued one
 	return w.waitLocked(ctx, j)
@@ -186,6 +186,11 @@ func (w *writer) enqueue(ctx context.Context, j *job) error {
 
 // flush waits for the queued jobs of the rows, if there are any.
 func (w *writer) flush(ctx context.Context, rows ...string) error {
+	for _, row := range rows {
+		if err := w.arrived(ctx, row); err != nil {
+			return err
+		}
+	}
 	if !w.queued(rows) {
 		return nil
 	}
@@ -290,18 +295,21 @@ func (w *writer) commit(batch []*job) {
 	if work == 0 {
 		return
 	}
-	transact := w.transact
+	var err error
 	if shared(w.db) {
-		transact = w.together
+		err = w.together(context.Background(), batch, work > 1, false)
+	} else {
+		err = w.transact(batch, work > 1)
 	}
-	if err := transact(batch, work > 1); err != nil {
-		for _, j := range batch {
-			if j.err == nil {
-				j.err = fmt.Errorf("committing: %w", err)
-			}
-		}
-	}
+	w.answer(batch, err)
+}
+
+// answer leaves each job its error, and logs what nobody waits for.
+func (w *writer) answer(batch []*job, err error) {
 	for _, j := range batch {
+		if j.err == nil && err != nil {
+			j.err = fmt.Errorf("committing: %w", err)
+		}
 		if j.err != nil && j.row != "" {
 			w.log.Error("a queued write failed", "row", j.row, "error", j.err)
 		}
