@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ type answer struct {
 	Raw      json.RawMessage
 	Error    *rpcError
 	Progress []progress
+	Rest     []byte // what came after the response: nothing should
 }
 
 type result struct {
@@ -53,6 +55,12 @@ type rpcError struct {
 type progress struct {
 	Progress float64 `json:"progress"`
 	Message  string  `json:"message"`
+}
+
+// did tells whether the call had the effect and was answered with its result,
+// once.
+func (a *answer) did(effect string) bool {
+	return !a.Result.IsError && a.Error == nil && a.text() == "did "+effect && len(a.Rest) == 0
 }
 
 // text returns all that the result says in words.
@@ -124,7 +132,11 @@ func (a *agent) call(ctx context.Context, tool, arguments string, watch func(pro
 		return answer{}, err
 	}
 	defer response.Body.Close()
-	return read(response, watch)
+	got, err := read(response, watch)
+	if err == nil {
+		got.Rest, err = io.ReadAll(response.Body)
+	}
+	return got, err
 }
 
 func toolsCall(id int64, tool, arguments, meta string) string {
@@ -238,6 +250,7 @@ func (a *answer) take(raw []byte, watch func(progress)) (last bool, err error) {
 type calling struct {
 	t      *testing.T
 	cancel context.CancelFunc // vanishes, without a word
+	first  chan struct{}      // closed at the first progress
 	done   chan struct{}
 	got    answer
 	err    error
@@ -246,13 +259,26 @@ type calling struct {
 // start calls a tool and does not wait.
 func (a *agent) start(t *testing.T, tool, arguments string) *calling {
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &calling{t: t, cancel: cancel, done: make(chan struct{})}
+	c := &calling{t: t, cancel: cancel, first: make(chan struct{}), done: make(chan struct{})}
+	told := sync.OnceFunc(func() { close(c.first) })
 	go func() {
 		defer close(c.done)
-		c.got, c.err = a.call(ctx, tool, arguments, nil)
+		c.got, c.err = a.call(ctx, tool, arguments, func(progress) { told() })
 	}()
 	t.Cleanup(func() { cancel(); <-c.done })
 	return c
+}
+
+// holds waits until the caller was told that its call is held.
+func (c *calling) holds() {
+	c.t.Helper()
+	select {
+	case <-c.first:
+	case <-c.done:
+		c.t.Fatalf("the call was not held: %+v, %v", c.got, c.err)
+	case <-time.After(patience):
+		c.t.Fatalf("no progress within %v", patience)
+	}
 }
 
 // wait returns the answer of a call that must get one.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // api speaks to /api/v1 with one credential. It keeps all that it was ever
@@ -52,6 +53,15 @@ func (r reply) problem() (p struct {
 // that is sent as it is, or something to encode.
 func (a *api) do(method, path string, body any) reply {
 	a.t.Helper()
+	r, err := a.try(method, path, body)
+	if err != nil {
+		a.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return r
+}
+
+// try is do for a server that may be gone, and for any goroutine.
+func (a *api) try(method, path string, body any) (reply, error) {
 	var in io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -60,13 +70,13 @@ func (a *api) do(method, path string, body any) reply {
 	default:
 		raw, err := json.Marshal(b)
 		if err != nil {
-			a.t.Fatal(err)
+			return reply{}, err
 		}
 		in = bytes.NewReader(raw)
 	}
 	request, err := http.NewRequestWithContext(a.t.Context(), method, a.url+path, in)
 	if err != nil {
-		a.t.Fatal(err)
+		return reply{}, err
 	}
 	if a.key != "" {
 		request.Header.Set("Authorization", "Bearer "+a.key)
@@ -76,17 +86,17 @@ func (a *api) do(method, path string, body any) reply {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		a.t.Fatalf("%s %s: %v", method, path, err)
+		return reply{}, err
 	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(response.Body)
 	if err != nil {
-		a.t.Fatalf("%s %s: %v", method, path, err)
+		return reply{}, err
 	}
 	a.mu.Lock()
 	a.seen.Write(raw)
 	a.mu.Unlock()
-	return reply{response.StatusCode, response.Header, raw}
+	return reply{response.StatusCode, response.Header, raw}, nil
 }
 
 // must sends a request that has to succeed, and reads the answer into out.
@@ -152,6 +162,8 @@ type invocation struct {
 	ParamsHash   string          `json:"params_hash"`
 	DeniedReason string          `json:"denied_reason"`
 	ApprovedBy   string          `json:"approved_by"`
+	CreatedAt    time.Time       `json:"created_at"`
+	ExpiresAt    time.Time       `json:"expires_at"`
 	Error        *struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
@@ -166,15 +178,44 @@ func (i *invocation) code() string {
 	return i.Error.Code
 }
 
-// invocations lists the invocations, newest first; query as in
-// "status=pending&session=…".
+// effect names what the invocation does, as the upstream counts it.
+func (i *invocation) effect() string {
+	c := toolCall{}
+	c.Params.Name, c.Params.Arguments = i.Action, i.Params
+	return c.effect()
+}
+
+// invocations lists the invocations, newest first, a hundred at most; query as
+// in "status=pending&session=…".
 func (a *api) invocations(query string) []invocation {
 	a.t.Helper()
-	var list struct {
-		Items []invocation `json:"items"`
+	list, _ := a.page(query)
+	return list
+}
+
+// every lists all of them.
+func (a *api) every(query string) (all []invocation) {
+	a.t.Helper()
+	for cursor := ""; ; {
+		list, next := a.page(query + "&cursor=" + url.QueryEscape(cursor))
+		all = append(all, list...)
+		if next == "" {
+			return all
+		}
+		cursor = next
 	}
+}
+
+func (a *api) page(query string) ([]invocation, string) {
+	a.t.Helper()
+	var list invocationList
 	a.must("GET", "/api/v1/invocations?limit=100&"+query, nil, &list)
-	return list.Items
+	return list.Items, list.Next
+}
+
+type invocationList struct {
+	Items []invocation `json:"items"`
+	Next  string       `json:"next_cursor"`
 }
 
 func (a *api) invocation(id string) invocation {

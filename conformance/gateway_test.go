@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sallyport/internal/dbtest"
 )
 
 // scratch is a folder for the whole run.
@@ -26,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	scratch = dir
-	code := m.Run()
+	code := dbtest.Main(m)
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -48,6 +50,9 @@ const patience = 60 * time.Second
 // gateway is a sallyport process.
 type gateway struct {
 	t    *testing.T
+	path string   // of the program
+	part string   // serve, or a part of it
+	env  []string // beside the test's own
 	data string
 	log  string
 	args []string
@@ -73,29 +78,43 @@ func startGateway(t *testing.T, args ...string) *gateway {
 	if testing.Short() {
 		t.Skip("runs the gateway as a process")
 	}
-	dir := t.TempDir()
-	g := &gateway{
-		t: t, data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"),
-		args: append([]string{"--local-admin", "--rate-limit", "0"}, args...), addr: "127.0.0.1:0",
-	}
+	g := newGateway(t, "serve", args...)
 	g.start()
 	t.Cleanup(g.finish)
 	return g
 }
 
+// newGateway prepares a process with a data folder of its own.
+func newGateway(t *testing.T, part string, args ...string) *gateway {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	return &gateway{
+		t: t, path: path, part: part, data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"),
+		args: append([]string{"--local-admin", "--rate-limit", "0"}, args...), addr: "127.0.0.1:0",
+	}
+}
+
 // start starts the process and waits until it is ready.
 func (g *gateway) start() {
 	g.t.Helper()
-	path, err := binary()
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	g.spawn()
+	g.serves()
+}
+
+// spawn starts the process.
+func (g *gateway) spawn() {
+	g.t.Helper()
 	log, err := os.OpenFile(g.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	defer log.Close()
-	g.cmd = exec.CommandContext(context.Background(), path, append([]string{"serve", "--listen", g.addr, "--data", g.data}, g.args...)...)
+	g.cmd = exec.CommandContext(context.Background(), g.path, append([]string{g.part, "--listen", g.addr, "--data", g.data}, g.args...)...)
+	g.cmd.Env = append(os.Environ(), g.env...)
 	g.cmd.Stdout, g.cmd.Stderr = log, log
 	if err := g.cmd.Start(); err != nil {
 		g.t.Fatal(err)
@@ -103,11 +122,14 @@ func (g *gateway) start() {
 	done := make(chan struct{})
 	g.done = done
 	go func() { defer close(done); _ = g.cmd.Wait() }()
+}
+
+// serves waits until the process is ready.
+func (g *gateway) serves() {
+	g.t.Helper()
 	g.await("the gateway to be ready", func() bool {
-		select {
-		case <-done:
+		if g.ended() {
 			g.t.Fatalf("the gateway ended at its start:\n%s", g.logged())
-		default:
 		}
 		raw, err := os.ReadFile(filepath.Join(g.data, "endpoint.json"))
 		return err == nil && json.Unmarshal(raw, &g.Endpoint) == nil && g.PID == g.cmd.Process.Pid
@@ -126,18 +148,39 @@ func (g *gateway) start() {
 // kill ends the process as a power cut would.
 func (g *gateway) kill() {
 	g.t.Helper()
-	if err := g.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		g.t.Fatal(err)
-	}
+	g.signal(syscall.SIGKILL)
 	<-g.done
 }
+
+// pause makes the process stand still, as a machine that swaps or a laptop
+// that sleeps; resume ends that.
+func (g *gateway) pause()  { g.t.Helper(); g.signal(syscall.SIGSTOP) }
+func (g *gateway) resume() { g.t.Helper(); g.signal(syscall.SIGCONT) }
+
+func (g *gateway) signal(which syscall.Signal) {
+	g.t.Helper()
+	if err := g.cmd.Process.Signal(which); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		g.t.Fatal(err)
+	}
+}
+
+// ended tells whether the process has.
+func (g *gateway) ended() bool {
+	select {
+	case <-g.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// ask asks the process to end.
+func (g *gateway) ask() { g.t.Helper(); g.signal(syscall.SIGTERM) }
 
 // stop asks the process to end, and waits until it has.
 func (g *gateway) stop() {
 	g.t.Helper()
-	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		g.t.Fatal(err)
-	}
+	g.ask()
 	select {
 	case <-g.done:
 	case <-time.After(patience):
@@ -148,9 +191,10 @@ func (g *gateway) stop() {
 
 // finish ends the process and looks at what it wrote.
 func (g *gateway) finish() {
-	select {
-	case <-g.done:
-	default:
+	if g.cmd == nil {
+		return // it was never started
+	}
+	if !g.ended() {
 		g.stop()
 	}
 	log := g.logged()

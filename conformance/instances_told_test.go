@@ -1,0 +1,94 @@
+package conformance_test
+
+import "strings"
+
+// What callers are told.
+const (
+	toldResult  = "the result"
+	toldNothing = "that nothing was executed"
+	toldUnknown = "that the outcome is unknown"
+	toldPending = "that it is pending"
+	toldNone    = "nothing at all"
+)
+
+// told says in which words a caller was answered; odd tells that they were
+// none of those it should hear.
+func told(effect string, got answer, err error) (words string, odd bool) {
+	text := got.text()
+	if got.Error != nil {
+		text = got.Error.Message
+	}
+	text = strings.ToLower(text)
+	switch {
+	case err != nil:
+		return toldNone, true
+	case got.did(effect):
+		return toldResult, false
+	case strings.Contains(text, "outcome is unknown"), strings.Contains(text, "may or may not have happened"):
+		return toldUnknown, false
+	case strings.Contains(text, "invocation_wait"):
+		return toldPending, false
+	case strings.Contains(text, "nothing was executed") && !strings.Contains(text, "denied"):
+		return toldNothing, false
+	}
+	return toldNone, true
+}
+
+// check compares what callers were told with the rows and with what happened,
+// as one of the gateways shows it, once all calls came to an end.
+func (l *load) check(g *gateway) {
+	l.t.Helper()
+	for _, status := range []string{"pending", "approved", "executing"} {
+		g.await("no call to be "+status, func() bool { return len(g.invocations("status="+status)) == 0 })
+	}
+	for _, odd := range l.odd {
+		l.t.Errorf("a caller was told otherwise: %s", odd)
+	}
+	rows := l.rows(g)
+	for words, effects := range l.told {
+		for _, effect := range effects {
+			l.checkTold(effect, words, rows[effect])
+		}
+		l.t.Logf("%d callers were told %s", len(effects), words)
+	}
+	for effect, list := range rows {
+		for _, i := range list {
+			l.checkRow(effect, &i)
+		}
+	}
+}
+
+// checkTold checks that a caller was told the truth.
+func (l *load) checkTold(effect, words string, rows []invocation) {
+	l.t.Helper()
+	switch words {
+	case toldResult:
+		if len(rows) != 1 || rows[0].Status != "completed" {
+			l.t.Errorf("the caller of %q has the result, but the rows are %+v", effect, rows)
+		}
+		l.effects(effect, 1)
+	case toldNothing:
+		l.effects(effect, 0)
+	case toldUnknown:
+		if len(rows) > 1 || len(rows) == 1 && rows[0].Status != "completed" && rows[0].code() != "outcome_unknown" {
+			l.t.Errorf("the caller of %q was told that its outcome is unknown, but the rows are %+v", effect, rows)
+		}
+	case toldPending:
+		if len(rows) != 1 {
+			l.t.Errorf("the caller of %q was told that it is pending, but the rows are %+v", effect, rows)
+		}
+	}
+}
+
+// checkRow checks that a row tells the truth.
+func (l *load) checkRow(effect string, i *invocation) {
+	l.t.Helper()
+	happened := l.upstream.count(effect)
+	switch {
+	case i.Status == "completed" && happened == 1:
+	case i.code() == "outcome_unknown" && happened <= 1:
+	case happened == 0:
+	default:
+		l.t.Errorf("%q happened %d times, and its row is %+v, error %+v", effect, happened, *i, i.Error)
+	}
+}
