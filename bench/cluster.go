@@ -21,14 +21,14 @@ type cluster struct {
 	gateways []*gateway
 }
 
-// startCluster starts n gateways with all that they need. What PostgreSQL
-// commits is on the disk; its data lies beside dir.
-func startCluster(ctx context.Context, s setup, binary, dir string, n int) (*cluster, error) {
+// startCluster starts n gateways with all that they need, with their data and
+// logs in dir.
+func (o *instanceOptions) startCluster(ctx context.Context, s setup, dir string, n int) (*cluster, error) {
 	c := &cluster{}
-	part, args, err := c.services(ctx, s, filepath.Dir(filepath.Dir(dir)))
+	part, args, err := c.services(ctx, s, o.dir)
 	for i := 0; i < n && err == nil; i++ {
 		var g *gateway
-		if g, err = startGateway(ctx, binary, filepath.Join(dir, fmt.Sprint(i)), part, args...); err == nil {
+		if g, err = startGateway(ctx, o.binary, filepath.Join(dir, fmt.Sprint(i)), part, args...); err == nil {
 			c.gateways = append(c.gateways, g)
 		}
 	}
@@ -40,10 +40,13 @@ func startCluster(ctx context.Context, s setup, binary, dir string, n int) (*clu
 }
 
 // services starts what stands beside the gateways, and says how to start these.
+// PostgreSQL is another user, who cannot look into the gateways' folder: its
+// data lies beside that.
 func (c *cluster) services(ctx context.Context, s setup, dir string) (part string, args []string, err error) {
 	if c.upstream, err = startRole(ctx, "-role", "tally"); err != nil {
 		return "", nil, err
 	}
+	// However slow the machine is, no call may expire.
 	args = []string{"--hold-interactive", heldFor.String(), "--master-key", newKey(), "--token-key", newKey()}
 	if !s.postgres {
 		return "serve", args, nil

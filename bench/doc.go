@@ -23,7 +23,7 @@
 // effect. PostgreSQL writes durably; its data lies where that of the gateways
 // does. Whatever holds the calls is on the same machine and is told beside them.
 //
-// What many rows cost is measured by [sallyport/bench/growth].
+// What many rows cost is for "make bench-growth".
 //
 // Its promise is a fair comparison on one machine in one run. Absolute figures
 // of different machines or runs say little.

@@ -112,7 +112,7 @@ func (o *instanceOptions) measure(ctx context.Context, s setup, dir string, r *i
 		if s.postgres {
 			n = 3
 		}
-		c, err := startCluster(ctx, s, o.binary, dir+"-approval", n)
+		c, err := o.startCluster(ctx, s, dir+"-approval", n)
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (o *instanceOptions) measure(ctx context.Context, s setup, dir string, r *i
 		r.Approvals = append(r.Approvals, row)
 	}
 	if o.heldSessions > 0 && s.hold {
-		c, err := startCluster(ctx, s, o.binary, dir+"-held", 1)
+		c, err := o.startCluster(ctx, s, dir+"-held", 1)
 		if err != nil {
 			return err
 		}
