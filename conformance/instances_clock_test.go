@@ -33,7 +33,7 @@ func TestClocksDiffer(t *testing.T) {
 	}
 	c := newServers(t, false)
 	for _, skew := range []string{"2m", "0s", "-2m"} {
-		g := c.prepare("gateway", "--abandon-after", "20s", "--seen-every", "200ms", "--call-timeout", "30s", "--clock-every", "1s")
+		g := c.prepare("gateway", "--abandon-after", "20s", "--seen-every", "500ms", "--call-timeout", "30s", "--clock-every", "1s")
 		g.path, g.env = path, append(g.env, "SALLYPORT_CLOCK_SKEW="+skew)
 	}
 	c.skews(path)
@@ -85,7 +85,7 @@ func (c *cluster) stays(status string) {
 	c.t.Helper()
 	count := func() int { return len(c.gateways[1].invocations("status=" + status)) }
 	await(c.t, "all calls to be "+status, func() bool { return count() == 9 })
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if n := count(); n != 9 {
 			c.t.Fatalf("%d calls are %s, not 9: %+v", n, status, c.gateways[1].invocations(""))
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -22,10 +23,11 @@ type load struct {
 	// then know nothing.
 	leaving *gateway
 
-	mu   sync.Mutex
-	n    int
-	told map[string][]string // effects, by what their callers were told
-	odd  []string            // what no caller should be told
+	mu       sync.Mutex
+	n        int
+	told     map[string][]string // effects, by what their callers were told
+	odd      []string            // what no caller should be told
+	approved []string            // effects whose approval was acknowledged
 }
 
 // The tools of a load: one that policy allows by itself, one that it is told to
@@ -121,7 +123,11 @@ func (l *load) approve(g *gateway) {
 	_ = json.Unmarshal(r.Body, &list) // a problem instead is a list of none
 	for _, i := range list.Items {
 		if i.Session != l.session.ID && rand.IntN(2) == 0 { // leave some to the others
-			_, _ = g.try("POST", "/api/v1/invocations/"+i.ID+"/approve", nil)
+			if r, err := g.try("POST", "/api/v1/invocations/"+i.ID+"/approve", nil); err == nil && r.Status == http.StatusOK {
+				l.mu.Lock()
+				l.approved = append(l.approved, i.effect())
+				l.mu.Unlock()
+			}
 		}
 	}
 }

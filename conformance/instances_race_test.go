@@ -104,11 +104,12 @@ func (w *crowd) winner(effect string, statuses []int) int {
 	return winner
 }
 
-// Eight approvals of each of 300 calls race on three gateways: each is
-// approved once, runs once, and its caller is answered once.
+// Eight approvals of each of 300 calls race on three gateways, which then race
+// to run them, because none leaves time to the one where the caller waits: each
+// is approved once, runs once, and its caller is answered once.
 func TestInstancesRaceToApprove(t *testing.T) {
 	t.Parallel()
-	w := newCrowd(newCluster(t, 3, true), 30)
+	w := newCrowd(newCluster(t, 3, true, "--claim-grace", "1ms", "--sweep-every", "10ms"), 30)
 	held := w.pending()
 	if len(held) != 300 {
 		t.Fatalf("%d calls are held, not 300", len(held))

@@ -56,6 +56,12 @@ func (l *load) check(g *gateway) {
 			l.checkRow(effect, &i)
 		}
 	}
+	for _, effect := range l.approved {
+		if r := rows[effect]; len(r) != 1 || r[0].ApprovedBy == "" || r[0].Status != "completed" && r[0].code() != "outcome_unknown" {
+			l.t.Errorf("%q was approved, but the rows are %+v", effect, r)
+		}
+	}
+	l.t.Logf("%d approvals were acknowledged", len(l.approved))
 }
 
 // checkTold checks that a caller was told the truth.
