@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -18,10 +19,12 @@ type ended struct {
 	out, err string
 }
 
-// command runs the program to its end.
+// command runs the program to its end, which must come soon.
 func command(t *testing.T, path string, env []string, args ...string) ended {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), path, args...)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), env...)
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
