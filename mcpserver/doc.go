@@ -24,7 +24,7 @@
 //
 // Between instances, a cancellation and the end of a session travel by
 // [Peers], within about a second: until then an instance that has the session
-// in use may go on with it. A change of a list is seen by each instance for
+// in use may take calls of it, and little else. A change of a list is seen by each instance for
 // itself; the one that has the client's event stream tells it. A client that
 // opens event streams on two instances is told by both, and one that opens its
 // stream again after some time is told of a change in any case, for it may have

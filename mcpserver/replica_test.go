@@ -270,6 +270,31 @@ func TestReplicasDelete(t *testing.T) {
 	}
 }
 
+// Whoever ended a session finds it gone at once, also where it is in use and
+// the signal is still on its way.
+func TestReplicasDeleteAtOnce(t *testing.T) {
+	c := newCluster(t, 2, read())
+	a, b := c.nodes[0], c.nodes[1]
+	c.peers.servers = nil // no signal arrives
+	for name, use := range map[string]func(id string) int{
+		"ping":       func(id string) int { return a.post(t, "token-a", id, pingBody).StatusCode },
+		"tools/list": func(id string) int { return a.post(t, "token-a", id, listBody).StatusCode },
+		"GET":        func(id string) int { return a.method(t, http.MethodGet, "token-a", id) },
+		"DELETE":     func(id string) int { return a.method(t, http.MethodDelete, "token-a", id) },
+	} {
+		id := a.initialize(t, "token-a")
+		if got := b.method(t, http.MethodDelete, "token-a", id); got != 204 {
+			t.Fatal("DELETE:", got)
+		}
+		if got := use(id); got != 404 {
+			t.Errorf("%s of a session that just ended: %d", name, got)
+		}
+	}
+	if n, held := a.server.Held(); n != 0 || held != 0 {
+		t.Error("left:", n, held)
+	}
+}
+
 // An instance that hears of the end before it begins the session again does
 // not begin it.
 func TestEndIsRemembered(t *testing.T) {

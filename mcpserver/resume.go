@@ -32,7 +32,11 @@ func (s *Server) enterSession(x *exchange) bool {
 	}
 	name := nameOfSession(id)
 	if x.mcp = s.sessions.enter(name, &x.who, s.cfg.Now()); x.mcp != nil {
-		return true
+		if s.goesOn(x) {
+			return true
+		}
+		plain(x.w, http.StatusNotFound, sessionGone)
+		return false
 	}
 	var err error
 	x.mcp, err = s.resume(x, id, name)
@@ -45,6 +49,29 @@ func (s *Server) enterSession(x *exchange) bool {
 		s.cfg.Log.Error("asking whether an MCP session ended", "error", err)
 		s.unsure(x.w)
 	}
+	return false
+}
+
+// goesOn reports whether a session that is known here was not ended elsewhere
+// this moment, and leaves it if it was. Whoever ended it is told at once that
+// it is gone, on whichever instance he looks. Only calls, and what some
+// clients send after each of them, wait for the signal: the rows are not asked
+// once more for those.
+func (s *Server) goesOn(x *exchange) bool {
+	if x.method == methodCall || x.method == methodCancelled {
+		return true
+	}
+	old := x.mcp
+	ended, err := s.hasEnded(x, old.name)
+	if err != nil {
+		s.cfg.Log.Warn("asking whether an MCP session ended; it goes on", "error", err)
+	}
+	if err != nil || !ended {
+		return true
+	}
+	x.mcp = nil
+	old.leave(s.cfg.Now())
+	s.dropSession(old, old.ends.Add(skew))
 	return false
 }
 

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	methodList = "tools/list"
-	methodCall = "tools/call"
+	methodList      = "tools/list"
+	methodCall      = "tools/call"
+	methodCancelled = "notifications/cancelled"
 )
 
 // Server is the http.Handler of /mcp. [Server.Run] must run beside it.
@@ -155,7 +156,7 @@ func (s *Server) message(x *exchange, body []byte) (rest func()) {
 	switch x.method {
 	case methodCall, methodList:
 		return s.tools(x)
-	case "notifications/cancelled":
+	case methodCancelled:
 		s.cancelled(x)
 	default:
 		s.pass(x, body)
