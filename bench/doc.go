@@ -17,7 +17,8 @@
 //     wait for another, and uneven, so that they are not in step with polling.
 //   - Calls held at once: ten thousand, each on a connection with its progress,
 //     on one instance. What they cost is its memory with them less its memory
-//     before, by its own /metrics. Then all are approved, a few at a time.
+//     before, by its own /metrics: the most that was resident while garbage came
+//     and went, and of that what lives. Then all are approved, a few at a time.
 //
 // Both end with an error unless every call was answered and had exactly one
 // effect. PostgreSQL writes durably; its data lies where that of the gateways

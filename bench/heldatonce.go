@@ -16,6 +16,8 @@ const (
 	// heldTarget is how much a held call may cost, in KB.
 	heldTarget = 60.0
 	kb         = 1024.0
+	// idleFor is how long memory is watched before calls are held.
+	idleFor = 3 * time.Second
 )
 
 // heldRow is what a held call costs one instance that holds many, in KB.
@@ -23,8 +25,8 @@ type heldRow struct {
 	Setup       string  `json:"setup"`
 	Calls       int     `json:"calls"`
 	Sessions    int     `json:"sessions"`
-	Resident    float64 `json:"resident_kb_per_call"`
-	Heap        float64 `json:"heap_kb_per_call"`
+	Resident    float64 `json:"resident_kb_per_call"` // at its peak
+	Heap        float64 `json:"heap_kb_per_call"`     // after a collection
 	Stacks      float64 `json:"stacks_kb_per_call"`
 	Connections float64 `json:"connection_kb_per_call"` // of Resident: connected, and pinged once
 	CPU         float64 `json:"cpu_percent"`            // of one processor, by the gateway, while all are held
@@ -50,7 +52,7 @@ func (o *instanceOptions) heldAtOnce(ctx context.Context, s setup, c *cluster) (
 	if err != nil {
 		return row, err
 	}
-	idle, err := g.watch(ctx, o.settle/4)
+	idle, err := g.watch(ctx, idleFor)
 	if err != nil {
 		return row, err
 	}
@@ -59,7 +61,7 @@ func (o *instanceOptions) heldAtOnce(ctx context.Context, s setup, c *cluster) (
 	if err := h.connect(ctx, to.tokens, o.perHeld); err != nil {
 		return row, err
 	}
-	connected, err := g.watch(ctx, o.settle/4)
+	connected, err := g.watch(ctx, idleFor)
 	if err != nil {
 		return row, err
 	}
@@ -70,7 +72,7 @@ func (o *instanceOptions) heldAtOnce(ctx context.Context, s setup, c *cluster) (
 	}
 	row.Held = time.Since(start).Seconds()
 	fmt.Fprintf(os.Stderr, "%s: %d calls are held after %.1f s\n", s.name, n, row.Held)
-	full, err := row.watch(ctx, g, o.settle)
+	full, err := row.watch(ctx, g, o.watch)
 	if err != nil {
 		return row, err
 	}

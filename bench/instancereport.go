@@ -59,7 +59,7 @@ func (r *instanceReport) heldTable(w io.Writer) error {
 	}
 	fmt.Fprint(w, "\nCalls held at once on one instance, all released with one effect each:\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "setup\tcalls\tsessions\tresident, a call\ttarget\tof it idle connection\tGo heap\tGo stacks\tCPU\theld in\treleased in\tanswer p50\tp90\tp99\tmax\tclient, a call\tCPU\t")
+	fmt.Fprintln(t, "setup\tcalls\tsessions\tresident, a call\ttarget\tof it idle connection\tlive heap\tstacks\tCPU\theld in\treleased in\tanswer p50\tp90\tp99\tmax\tclient, a call\tCPU\t")
 	for _, row := range r.Held {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%.1f KB\t%.0f KB\t%.1f KB\t%.1f KB\t%.1f KB\t%.0f %%\t%.1f s\t%.1f s\t%s\t%.1f KB\t%.0f %%\t\n",
 			row.Setup, row.Calls, row.Sessions, row.Resident, row.Target, row.Connections, row.Heap, row.Stacks, row.CPU,

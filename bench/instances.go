@@ -38,7 +38,7 @@ type instanceOptions struct {
 	sessions, each        int
 	every                 time.Duration
 	heldSessions, perHeld int
-	settle                time.Duration
+	watch                 time.Duration
 }
 
 func parseInstances(args []string) (o instanceOptions, err error) {
@@ -51,7 +51,7 @@ func parseInstances(args []string) (o instanceOptions, err error) {
 	flags.DurationVar(&o.every, "every", 50*time.Millisecond, "pause between two approvals")
 	flags.IntVar(&o.heldSessions, "held-sessions", 1000, "sessions whose calls are held at once; 0: none")
 	flags.IntVar(&o.perHeld, "held-each", 10, "calls that each of them holds; at most 10")
-	flags.DurationVar(&o.settle, "settle", 12*time.Second, "how long memory is watched")
+	flags.DurationVar(&o.watch, "watch", 90*time.Second, "how long memory is watched; longer than there is between two collections")
 	names := flags.String("setups", "sqlite,postgres+valkey,postgres", "setups to measure")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -15,24 +15,23 @@ import (
 // memory is what a gateway says that it uses, in bytes.
 type memory struct {
 	Resident float64 // of the process, for the system
-	Heap     float64 // of Go: what lives, and what was not collected yet
+	Heap     float64 // of Go: what lives, and what is not collected yet
 	Stacks   float64 // of Go's goroutines
 }
 
-// watch looks at the gateway's memory once a second, and returns the medians.
+// watch looks at the gateway's memory once a second. It returns the most that
+// was resident, and the least that was in the heap and in stacks: soon after a
+// collection that is what lives. To see both it has to watch for longer than
+// there is between two collections.
 func (g *gateway) watch(ctx context.Context, within time.Duration) (memory, error) {
-	var resident, heap, stacks []float64
-	for end := time.Now().Add(within); ; time.Sleep(time.Second) {
-		m, err := g.memory(ctx)
-		if err != nil {
-			return memory{}, err
-		}
-		resident, heap, stacks = append(resident, m.Resident), append(heap, m.Heap), append(stacks, m.Stacks)
-		if !time.Now().Before(end) {
-			break
-		}
+	seen, err := g.memory(ctx)
+	for end := time.Now().Add(within); err == nil && time.Now().Before(end); {
+		time.Sleep(time.Second)
+		var now memory
+		now, err = g.memory(ctx)
+		seen = memory{max(seen.Resident, now.Resident), min(seen.Heap, now.Heap), min(seen.Stacks, now.Stacks)}
 	}
-	return memory{middle(resident), middle(heap), middle(stacks)}, nil
+	return seen, err
 }
 
 func (g *gateway) memory(ctx context.Context) (memory, error) {
