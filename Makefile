@@ -59,6 +59,11 @@ bench-instances: ## Time approvals across instances, and hold ten thousand calls
 	@mkdir -p $(BIN)
 	$(GO) run ./bench instances -json $(BIN)/bench-instances.json $(FLAGS)
 
+.PHONY: bench-growth
+bench-growth: ## Compare the store's hot queries at 2,000,000 and at 20,000 rows (FLAGS="-large 200000")
+	@mkdir -p $(BIN)
+	$(GO) run ./store/growth -json $(BIN)/bench-growth.json $(FLAGS)
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (20s)
 	@set -e; for dir in $$(grep -rl --exclude-dir=node_modules --include='*_test.go' '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
