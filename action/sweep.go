@@ -15,6 +15,7 @@ type sweeps struct {
 	mu    sync.Mutex // one round at a time
 	again bool       // there was a first round
 	last  time.Time  // when rows could last be swept
+	gone  time.Time  // when callers were last looked for who are gone
 	spare time.Time  // until then no silence is held against a caller
 }
 
@@ -59,8 +60,9 @@ func (s *sweeps) seenBefore(now time.Time, abandon, every time.Duration) time.Ti
 	if now.Sub(s.last) > every {
 		s.spare = now.Add(2 * every)
 	}
-	if now.Before(s.spare) {
-		return time.Time{}
+	if now.Before(s.spare) || !due(s.gone, now, every/4) {
+		return time.Time{} // every look reads all held calls that are old enough
 	}
+	s.gone = now
 	return now.Add(-abandon)
 }

@@ -100,7 +100,7 @@ func sweepIndex(what string) (index, column string) {
 	case "expired":
 		return "invocations_expiry", " (expires_at<?)"
 	case "withdrawn":
-		return "invocations_silent", " (waiter_seen_at<?)"
+		return "invocations_silent", " (created_at<?)"
 	case "unclaimed":
 		return "invocations_unclaimed", " (approved_at<?)"
 	case "sealed":

@@ -39,10 +39,14 @@ func sweeps(r action.SweepRules) []sweep {
 			set: "status = 'expired', completed_at = ?, sealed_params = NULL", vals: []any{now},
 		},
 		{
-			what: "withdrawn", order: "waiter_seen_at",
-			where: "status = 'pending' AND unattended = 0 AND answered = 0 AND waiter_seen_at < ?", args: []any{at(r.SeenBefore).or(epoch)},
-			set:  "status = 'denied', denied_reason = ?, completed_at = ?, sealed_params = NULL",
-			vals: []any{action.DeniedWithdrawn, now},
+			// The index is by created_at, which is never after waiter_seen_at: an
+			// index by the latter would be written each time that a caller is
+			// seen, and PostgreSQL would write every other one with it.
+			what: "withdrawn", order: "created_at",
+			where: "status = 'pending' AND unattended = 0 AND answered = 0 AND created_at < ? AND waiter_seen_at < ?",
+			args:  []any{at(r.SeenBefore).or(epoch), at(r.SeenBefore).or(epoch)},
+			set:   "status = 'denied', denied_reason = ?, completed_at = ?, sealed_params = NULL",
+			vals:  []any{action.DeniedWithdrawn, now},
 		},
 		{
 			what: "unclaimed", order: "approved_at", where: "status = 'approved' AND approved_at < ?", args: []any{at(r.ApprovedBefore).or(epoch)},

@@ -29,3 +29,8 @@ CREATE TABLE key_checks (
   fingerprint TEXT NOT NULL CHECK (fingerprint <> ''),
   created_at  TEXT NOT NULL CHECK (length(created_at) = 27)
 ) STRICT, WITHOUT ROWID;
+
+-- When a caller was last seen is noted every few seconds: no index has it. The
+-- sweep of calls that nobody waits for looks at those old enough.
+DROP INDEX invocations_silent;
+CREATE INDEX invocations_silent ON invocations (created_at) WHERE status = 'pending' AND unattended = 0 AND answered = 0;
