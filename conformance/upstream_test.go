@@ -150,13 +150,13 @@ func (u *upstream) misbehave(call func(w http.ResponseWriter, r *http.Request, c
 	u.call = call
 }
 
-// block lets each call of the tool, or the one call of an effect, have its
-// effect and then waits, so that it is known to execute, until release is
-// called; then it answers. Begun is sent the effect of each call that waits.
-func (u *upstream) block(what string) (begun <-chan string, release func()) {
+// block lets each call of the tool have its effect and then waits, so that it
+// is known to execute, until release is called; then it answers. Begun is sent
+// the effect of each call that waits.
+func (u *upstream) block(tool string) (begun <-chan string, release func()) {
 	waiting, free := make(chan string, 1000), make(chan struct{})
 	u.misbehave(func(w http.ResponseWriter, r *http.Request, c *toolCall) bool {
-		if c.Params.Name != what && c.effect() != what {
+		if c.Params.Name != tool {
 			return false
 		}
 		u.did(c)
