@@ -7,52 +7,55 @@ import (
 )
 
 // await waits until the invocation ends, the caller leaves, its patience is
-// over or the gateway shuts down, and takes the waiter off the board.
-func (g *Gate) await(ctx context.Context, inv Invocation, w *waiter, how Waiting) (Outcome, error) {
-	held := inv.Mode == ModeRequireApproval // also while it executes: its callers still need a sign of life
-	inv = g.linked(inv)
-	clock := g.clocks(held, &how)
+// over or the gateway shuts down, and takes the waiter off the board. What is
+// large is kept out of its frame, in which a held call rests.
+func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out Outcome, err error) {
+	defer func() { out.Repeated, out.joins = t.repeated, t.joins }()
+	held := t.inv.Mode == ModeRequireApproval // also while it executes: its callers still need a sign of life
+	t.inv.ApprovalURL = g.ApprovalURL(t.inv.ID)
+	clock := g.clocks(held, how)
 	defer clock.stop()
-	if held && how.Held != nil && how.Patience > 0 {
-		how.Held(inv)
+	if held && how.Patience > 0 {
+		t.tell(how)
 	}
 	for {
 		select {
-		case p := <-w.progress:
-			if how.Progress != nil {
-				how.Progress(p)
+		case <-t.w.news:
+			g.pass(t.w, how)
+		case <-t.w.wake:
+			ended, err := g.look(ctx, t)
+			switch {
+			case errors.Is(err, ErrUnavailable) && ctx.Err() == nil:
+				// The rows are out of reach for a moment: Poll wakes us again.
+			case err != nil:
+				g.board.leave(t.inv.ID, t.w)
+				return Outcome{Invocation: t.inv}, err
+			case ended != nil:
+				g.board.leave(t.inv.ID, t.w)
+				g.pass(t.w, how) // what came before the end
+				return *ended, nil
 			}
-		case <-w.wake:
-			out, err := g.look(ctx, inv)
-			if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
-				continue // the rows are out of reach for a moment: Poll wakes us again
-			}
-			if err != nil {
-				g.board.leave(inv.ID, w)
-				return Outcome{Invocation: inv}, err
-			}
-			if out.Invocation.Status.Terminal() {
-				g.board.leave(inv.ID, w)
-				w.flush(how)
-				return out, nil
-			}
-			inv = out.Invocation
 		case <-clock.tick:
-			if how.Held != nil {
-				how.Held(inv)
-			}
+			t.tell(how)
 		case <-clock.patience:
-			if inv.Status == StatusPending {
-				return g.answered(ctx, inv, w)
+			if t.inv.Status == StatusPending {
+				return Outcome{Invocation: t.inv}, g.answered(ctx, t)
 			}
 		case <-clock.drain:
-			if inv.Status != StatusExecuting {
-				return g.answered(ctx, inv, w) // nobody runs it any more here
+			if t.inv.Status != StatusExecuting {
+				return Outcome{Invocation: t.inv}, g.answered(ctx, t) // nobody runs it any more here
 			}
 			clock.drain = nil // what runs is waited for
 		case <-ctx.Done():
-			return Outcome{Invocation: inv}, g.left(ctx, inv, w, &how)
+			return Outcome{Invocation: t.inv}, g.left(ctx, t, how)
 		}
+	}
+}
+
+// tell has the caller hear that it is held.
+func (t *wait) tell(how *Waiting) {
+	if how.Held != nil {
+		how.Held(t.inv)
 	}
 }
 
@@ -78,31 +81,35 @@ func (g *Gate) clocks(held bool, how *Waiting) clocks {
 	return c
 }
 
-// flush hands on what progress came before the end.
-func (w *waiter) flush(how Waiting) {
-	for how.Progress != nil {
-		select {
-		case p := <-w.progress:
+// pass hands on what progress came.
+func (g *Gate) pass(w *waiter, how *Waiting) {
+	for _, p := range g.board.progress(w) {
+		if how.Progress != nil {
 			how.Progress(p)
-		default:
-			return
 		}
 	}
 }
 
-// look says where the invocation stands now.
-func (g *Gate) look(ctx context.Context, inv Invocation) (Outcome, error) {
-	if out := g.board.outcome(inv.ID); out != nil {
-		return *out, nil
+// look brings t up to date with its row, and returns the outcome when the
+// invocation ended.
+func (g *Gate) look(ctx context.Context, t *wait) (*Outcome, error) {
+	if out := g.board.outcome(t.inv.ID); out != nil {
+		ended := *out // each caller marks its own
+		return &ended, nil
 	}
-	rec, err := g.Ledger.Load(ctx, inv.Organization, inv.ID)
+	rec, err := g.Ledger.Load(ctx, t.inv.Organization, t.inv.ID)
 	if err != nil {
-		return Outcome{}, err
+		return nil, err
 	}
-	if rec.Status.Terminal() {
-		return g.reopen(rec)
+	if !rec.Status.Terminal() {
+		t.inv = g.linked(rec.Invocation)
+		return nil, nil
 	}
-	return Outcome{Invocation: g.linked(rec.Invocation)}, nil
+	out, err := g.reopen(rec)
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
 }
 
 // reopen makes an outcome of a row that ended.
@@ -121,29 +128,26 @@ func (g *Gate) reopen(rec Record) (Outcome, error) {
 
 // answered lets the caller go with "pending". He counts as waiting from now
 // on: he was told to come back.
-func (g *Gate) answered(ctx context.Context, inv Invocation, w *waiter) (Outcome, error) {
-	g.board.leave(inv.ID, w)
+func (g *Gate) answered(ctx context.Context, t *wait) error {
+	g.board.leave(t.inv.ID, t.w)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer stop()
-	if err := g.Ledger.Answered(ctx, inv.Organization, inv.ID); err != nil {
-		return Outcome{Invocation: inv}, err
-	}
-	return Outcome{Invocation: inv}, nil
+	return g.Ledger.Answered(ctx, t.inv.Organization, t.inv.ID)
 }
 
 // left takes a caller away that is gone. When it was the last one and left on
 // purpose, nobody wants the held call any more; but a hold of an unattended
 // session waits for a person, not for its caller.
-func (g *Gate) left(ctx context.Context, inv Invocation, w *waiter, how *Waiting) error {
+func (g *Gate) left(ctx context.Context, t *wait, how *Waiting) error {
 	cause := context.Cause(ctx)
-	last := g.board.leave(inv.ID, w)
-	if !last || inv.Status != StatusPending || how.unattended || !errors.Is(cause, ErrCancelled) {
+	last := g.board.leave(t.inv.ID, t.w)
+	if !last || t.inv.Status != StatusPending || how.unattended || !errors.Is(cause, ErrCancelled) {
 		return cause
 	}
 	free, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer stop()
-	if err := g.withdraw(free, &inv); err != nil && !errors.Is(err, ErrConflict) {
-		g.Log.Error("withdrawing a cancelled call", "invocation", inv.ID, "error", err)
+	if err := g.withdraw(free, &t.inv); err != nil && !errors.Is(err, ErrConflict) {
+		g.Log.Error("withdrawing a cancelled call", "invocation", t.inv.ID, "error", err)
 	}
 	return cause
 }

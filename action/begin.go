@@ -69,28 +69,36 @@ func lastNote(steps []Step) string {
 	return steps[len(steps)-1].Note
 }
 
-// begin writes the draft's row, or joins the one that answers the call, and
-// waits for its end. The caller is put on the board before its row exists, so
-// that no decision can come between the two unseen.
-func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params json.RawMessage) (Outcome, error) {
+// wait is a caller who is on the board and waits for an invocation to end.
+type wait struct {
+	inv      Invocation
+	w        *waiter
+	joins    bool // see Outcome
+	repeated bool
+}
+
+// begin writes the draft's row, or joins the one that answers the call. It
+// returns the outcome, or what to wait for. The caller is put on the board
+// before its row exists, so that no decision can come between the two unseen.
+func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params json.RawMessage) (Outcome, *wait, error) {
 	if d.Status == StatusDenied {
 		begun, err := g.Ledger.Begin(ctx, d)
 		if err != nil {
-			return Outcome{}, err
+			return Outcome{}, nil, err
 		}
 		g.announce(begun.Invocation)
-		return Outcome{Invocation: begun.Invocation}, nil
+		return Outcome{Invocation: begun.Invocation}, nil, nil
 	}
 	c.unattended = d.Unattended
 	w := g.board.enter(d.ID)
 	begun, err := g.Ledger.Begin(ctx, d)
 	if err != nil {
 		g.board.leave(d.ID, w)
-		return Outcome{}, err
+		return Outcome{}, nil, err
 	}
 	if !begun.New {
 		g.board.leave(d.ID, w)
-		return g.join(ctx, c, begun)
+		return g.join(ctx, begun)
 	}
 	switch begun.Status {
 	case StatusExecuting:
@@ -100,52 +108,60 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 	case StatusDenied: // a person said no to the same call a while ago
 		g.board.leave(d.ID, w)
 		g.announce(begun.Invocation)
-		return Outcome{Invocation: g.linked(begun.Invocation)}, nil
+		return Outcome{Invocation: g.linked(begun.Invocation)}, nil, nil
 	}
 	if begun.Status == StatusPending {
 		g.announce(begun.Invocation)
 	}
-	out, err := g.await(ctx, begun.Invocation, w, c.Waiting)
-	out.joins = d.Joins
-	return out, err
+	return Outcome{}, &wait{inv: begun.Invocation, w: w, joins: d.Joins}, nil
 }
 
-// join waits for an invocation that another call began, or hands out what it
-// came to.
-func (g *Gate) join(ctx context.Context, c *Call, b Begun) (Outcome, error) {
+// join takes part in an invocation that another call began, or hands out what
+// it came to.
+func (g *Gate) join(ctx context.Context, b Begun) (Outcome, *wait, error) {
 	if b.Status.Terminal() {
 		out, err := g.reopen(b.Record)
 		out.Repeated, out.joins = true, true
-		return out, err
+		return out, nil, err
 	}
-	out, err := g.waitFor(ctx, b.Organization, b.ID, c.Waiting)
+	out, wait, err := g.enter(ctx, b.Organization, b.ID)
 	out.Repeated, out.joins = true, true
-	if err == nil && out.Invocation.DeniedReason == DeniedWithdrawn {
-		return out, errWithdrawn
+	if wait != nil {
+		wait.repeated = true
 	}
-	return out, err
+	return out, wait, withdrawnUnder(&out, err)
+}
+
+// withdrawnUnder tells a caller who joined a call that was withdrawn.
+func withdrawnUnder(out *Outcome, err error) error {
+	if err == nil && out.Repeated && out.Invocation.DeniedReason == DeniedWithdrawn {
+		return errWithdrawn
+	}
+	return err
 }
 
 // errWithdrawn tells that the call which this one joined was withdrawn, by a
 // caller who did not see that another had come: begin anew.
 var errWithdrawn = errors.New("the joined call was withdrawn")
 
-// waitFor waits for an invocation that exists.
-func (g *Gate) waitFor(ctx context.Context, organization, id string, how Waiting) (Outcome, error) {
+// enter puts a caller on the board of an invocation that exists, unless it
+// ended.
+func (g *Gate) enter(ctx context.Context, organization, id string) (Outcome, *wait, error) {
 	w := g.board.enter(id)
 	rec, err := g.Ledger.Load(ctx, organization, id) // after entering: see begin
 	if err != nil {
 		g.board.leave(id, w)
-		return Outcome{}, err
+		return Outcome{}, nil, err
 	}
 	if rec.Status.Terminal() {
 		g.board.leave(id, w)
-		return g.reopen(rec)
+		out, err := g.reopen(rec)
+		return out, nil, err
 	}
 	if rec.Status == StatusApproved {
 		g.claim(rec.Invocation)
 	}
-	return g.await(ctx, rec.Invocation, w, how)
+	return Outcome{}, &wait{inv: rec.Invocation, w: w, joins: true}, nil
 }
 
 func paramsRef(inv *Invocation) Ref {

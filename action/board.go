@@ -22,8 +22,9 @@ type entry struct {
 // waiter is one caller. Its channels are buffered, so that whoever tells it
 // something never waits for it.
 type waiter struct {
-	wake     chan struct{}
-	progress chan json.RawMessage
+	wake   chan struct{}
+	news   chan struct{}     // there is progress
+	queued []json.RawMessage // progress, guarded by the board; most callers see none
 }
 
 // progressBuffer is how many progress notifications a slow caller may lag.
@@ -49,7 +50,7 @@ func (b *board) dropLocked(id string, e *entry) {
 
 // enter adds a waiter.
 func (b *board) enter(id string) *waiter {
-	w := &waiter{wake: make(chan struct{}, 1), progress: make(chan json.RawMessage, progressBuffer)}
+	w := &waiter{wake: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.entryLocked(id).waiters[w] = struct{}{}
@@ -92,7 +93,7 @@ func (b *board) end(id string, out *Outcome) {
 	}
 	e.running, e.outcome = false, out
 	for w := range e.waiters {
-		w.signal()
+		signal(w.wake)
 	}
 	b.dropLocked(id, e)
 }
@@ -106,7 +107,7 @@ func (b *board) wake(id string) bool {
 		return false
 	}
 	for w := range e.waiters {
-		w.signal()
+		signal(w.wake)
 	}
 	return len(e.waiters) > 0
 }
@@ -120,18 +121,21 @@ func (b *board) tell(id string, progress json.RawMessage) {
 		return
 	}
 	for w := range e.waiters {
-		for sent := false; !sent; {
-			select {
-			case w.progress <- progress:
-				sent = true
-			default:
-				select {
-				case <-w.progress:
-				default:
-				}
-			}
+		if len(w.queued) == progressBuffer {
+			w.queued = append(w.queued[:0:0], w.queued[1:]...)
 		}
+		w.queued = append(w.queued, progress)
+		signal(w.news)
 	}
+}
+
+// progress takes what a waiter has not heard yet.
+func (b *board) progress(w *waiter) []json.RawMessage {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	queued := w.queued
+	w.queued = nil
+	return queued
 }
 
 // outcome returns how the invocation ended here, if it did.
@@ -179,9 +183,9 @@ func (g *Gate) Waiting() int {
 	return n
 }
 
-func (w *waiter) signal() {
+func signal(c chan struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -33,7 +33,10 @@ func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (Outc
 		return Outcome{}, err
 	}
 	w.unattended = s.Kind == Unattended
-	out, err := g.waitFor(ctx, s.Organization, id, w)
+	out, wait, err := g.enter(ctx, s.Organization, id)
+	if wait != nil {
+		return g.await(ctx, wait, &w)
+	}
 	out.joins = true
 	return out, err
 }

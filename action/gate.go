@@ -152,7 +152,11 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 		return Outcome{}, err
 	}
 	for attempt := 0; ; attempt++ {
-		out, err := g.attempt(ctx, &c, attempt > 0)
+		out, wait, err := g.attempt(ctx, &c, attempt > 0)
+		if wait != nil {
+			out, err = g.await(ctx, wait, &c.Waiting)
+			err = withdrawnUnder(&out, err)
+		}
 		switch {
 		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, errWithdrawn)):
 			continue
@@ -166,22 +170,25 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 // attempt finds, checks, decides and begins. Policy may move between deciding
 // and the row, connectors with it, and a call that is joined may be withdrawn
 // in that moment: who lost such a race does all of it again, on what is stored.
-func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, error) {
+//
+// It does not wait itself, and nor does what it calls: a held call waits for
+// minutes on the stack that it has by then, and there may be ten thousand.
+func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wait, error) {
 	act, err := g.Catalog.Find(ctx, c.Session.Organization, c.Source, c.Action, current)
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, nil, err
 	}
 	params, err := g.check(act, c.Params)
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, nil, err
 	}
 	decision, err := g.Decider.Decide(ctx, &c.Session, act, current)
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, nil, err
 	}
 	draft, err := g.draft(c, act, decision, params, g.Vault.Hash(params))
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, nil, err
 	}
 	return g.begin(ctx, c, act, draft, params)
 }
