@@ -145,10 +145,12 @@ func idempotencyKey(x *exchange, p *params) (key string, ok bool) {
 
 // serve answers one call, however long it takes.
 func (s *Server) serve(c *caller) {
-	ctx, cancel, stop := callContext(c.r.Context())
+	if c.mcp != nil {
+		c.call.linger = cancelWithin
+	}
+	ctx, stop := c.call.begin(c.r.Context())
 	defer stop()
 	defer c.reply.close()
-	c.call.cancel = cancel
 	if c.mcp != nil {
 		id := idKey(c.id)
 		if !c.mcp.register(id, c.call) {
@@ -212,7 +214,7 @@ func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
 // is gone.
 func (c *caller) heard(err error) {
 	if err != nil {
-		c.call.cancel(action.ErrCallerGone)
+		c.call.gone()
 	}
 }
 

@@ -14,9 +14,17 @@ import (
 type call struct {
 	cancel context.CancelCauseFunc
 
-	mu   sync.Mutex
-	held bool // a person is waited for
+	// linger is how long a held call outlasts its client's request.
+	linger time.Duration
+
+	mu      sync.Mutex
+	held    bool        // a person is waited for
+	leaving *time.Timer // nil while the client is there
 }
+
+// cancelWithin is how long the word of a cancellation may take, by way of
+// another instance above all.
+const cancelWithin = 2 * time.Second
 
 // hold notes that the call waits for a person.
 func (c *call) hold() {
@@ -31,14 +39,38 @@ func (c *call) isHeld() bool {
 	return c.held
 }
 
-// callContext returns the context of a call. Its cause tells who ended it; a
-// client whose request ended is gone, whatever the era.
-func callContext(request context.Context) (ctx context.Context, cancel context.CancelCauseFunc, stop func()) {
-	ctx, cancel = context.WithCancelCause(context.WithoutCancel(request))
-	unhook := context.AfterFunc(request, func() { cancel(action.ErrCallerGone) })
-	return ctx, cancel, func() {
+// begin returns the context of the call. Its cause tells who ended it; a client
+// whose request ended is gone, whatever the era.
+func (c *call) begin(request context.Context) (ctx context.Context, stop func()) {
+	ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(request))
+	unhook := context.AfterFunc(request, c.gone)
+	return ctx, func() {
 		unhook()
-		cancel(nil)
+		c.stay()
+		c.cancel(nil)
+	}
+}
+
+// gone ends the call because its client is gone. Some clients close the request
+// as they cancel, and the word of that is still on its way; so a held call
+// lingers for it, to be withdrawn then and not merely left alone.
+func (c *call) gone() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !c.held || c.linger == 0:
+		c.cancel(action.ErrCallerGone)
+	case c.leaving == nil:
+		c.leaving = time.AfterFunc(c.linger, func() { c.cancel(action.ErrCallerGone) })
+	}
+}
+
+// stay undoes gone; the call is over.
+func (c *call) stay() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leaving != nil {
+		c.leaving.Stop()
 	}
 }
 
