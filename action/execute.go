@@ -17,9 +17,6 @@ type job struct {
 	unattended bool
 }
 
-// checkTimeout bounds what is read again before an approved call runs.
-const checkTimeout = 20 * time.Second
-
 // claim has an approved call executed by this instance, if no other wins it.
 // It returns at once.
 func (g *Gate) claim(inv Invocation) {
@@ -44,7 +41,7 @@ func (g *Gate) claim(inv Invocation) {
 // claimed wins the row, reads again everything that the approval rested on,
 // and executes what was approved or nothing.
 func (g *Gate) claimed(inv Invocation) error {
-	ctx, stop := context.WithTimeout(context.Background(), checkTimeout)
+	ctx, stop := context.WithTimeout(context.Background(), g.CheckTimeout)
 	defer stop()
 	lease, err := g.lease(ctx, inv)
 	if err != nil {
@@ -86,7 +83,7 @@ func (g *Gate) lease(ctx context.Context, inv Invocation) (Claim, error) {
 	}
 	return Claim{
 		Organization: inv.Organization, ID: inv.ID, Executor: g.Instance, Now: now,
-		LeaseUntil: now.Add(checkTimeout + run + g.LeaseMargin),
+		LeaseUntil: now.Add(g.CheckTimeout + run + g.LeaseMargin),
 	}, nil
 }
 

@@ -37,6 +37,7 @@ type Config struct {
 	HoldUnattended  time.Duration // likewise, nobody sitting there; 24 hours
 	HoldEvery       time.Duration // between two calls of Waiting.Held; 3 seconds
 	CallTimeout     time.Duration // of one execution; 30 seconds
+	CheckTimeout    time.Duration // of reading everything again before an approved call runs; 20 seconds
 	LeaseMargin     time.Duration // of an executor's lease over the timeout; 15 seconds
 	ClaimGrace      time.Duration // before an approved call nobody waits for is run; 500 milliseconds
 	ClaimGraceBlind time.Duration // likewise while hints do not arrive: longer than PollEvery; 2.5 seconds
@@ -72,6 +73,7 @@ func (c *Config) fill() error {
 		{&c.HoldUnattended, 24 * time.Hour},
 		{&c.HoldEvery, 3 * time.Second},
 		{&c.CallTimeout, 30 * time.Second},
+		{&c.CheckTimeout, 20 * time.Second},
 		{&c.LeaseMargin, 15 * time.Second},
 		{&c.ClaimGrace, 500 * time.Millisecond},
 		{&c.ClaimGraceBlind, 2500 * time.Millisecond},

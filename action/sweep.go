@@ -29,7 +29,7 @@ func (g *Gate) Sweep(ctx context.Context) {
 	now := g.Now()
 	rules := SweepRules{
 		Now: now, Limit: sweepBatch,
-		SeenBefore: g.sweeps.seenBefore(now, g.AbandonAfter, g.SeenEvery), ApprovedBefore: now.Add(-g.ClaimWithin),
+		SeenBefore: g.sweeps.seenBefore(now, g.AbandonAfter, max(g.SeenEvery, 4*g.LookEvery)), ApprovedBefore: now.Add(-g.ClaimWithin),
 		PickupInteractive: g.PickupInteractive, PickupUnattended: g.PickupUnattended,
 	}
 	if g.Alone && !g.sweeps.again {

@@ -198,8 +198,10 @@ func (g *gateway) finish() {
 		g.stop()
 	}
 	log := g.logged()
-	if bytes.Contains(log, []byte("DATA RACE")) || bytes.Contains(log, []byte("panic:")) {
-		g.t.Error("the gateway raced or panicked")
+	for _, sign := range []string{"DATA RACE", "panic:", "panicked", "http: panic"} {
+		if bytes.Contains(log, []byte(sign)) {
+			g.t.Errorf("the gateway's log has %q", sign)
+		}
 	}
 	if g.t.Failed() {
 		g.t.Logf("the gateway's log:\n%s", log)

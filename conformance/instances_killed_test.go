@@ -101,7 +101,7 @@ func TestApproverKilled(t *testing.T) {
 // everybody is told who waits, wherever he does. Nothing runs again.
 func TestExecutorKilled(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, true, "--call-timeout", "8s", "--lease-margin", "500ms")
+	c := newCluster(t, 3, true, "--call-timeout", "8s", "--check-timeout", "5s", "--lease-margin", "500ms")
 	holder, executor, other := c.gateways[0], c.gateways[1], c.gateways[2]
 	begun, release := c.upstream.block("write")
 	defer release()
@@ -161,7 +161,7 @@ func (c *cluster) unknown(g *gateway, n int, got answer) {
 // the same as all others.
 func TestExecutorComesBackTooLate(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 2, true, "--call-timeout", "3s", "--lease-margin", "500ms")
+	c := newCluster(t, 2, true, "--call-timeout", "3s", "--check-timeout", "5s", "--lease-margin", "500ms")
 	executor, other := c.gateways[0], c.gateways[1]
 	other.mode(c.source+":write", "allow")
 	begun, release := c.upstream.block("write")

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -89,4 +91,14 @@ func TestSweepsPassBy(t *testing.T) {
 		t.Fatal(err)
 	}
 	swept(1)
+}
+
+// A caller who left before the question was put gets an error, and no panic.
+func TestReaderOfACallerWhoLeft(t *testing.T) {
+	db := openPostgres(t, Config{URL: dbtest.Postgres(t)})
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := db.Sweep(ctx, action.SweepRules{Now: time.Now(), Limit: 10}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that the caller left", err)
+	}
 }

@@ -36,6 +36,9 @@ func (r reader) QueryRowContext(ctx context.Context, query string, args ...any) 
 		row = r.pool.QueryRowContext(ctx, query, args...)
 		return row.Err()
 	})
+	if row == nil { // ctx had ended before the first attempt; the row says so
+		row = r.pool.QueryRowContext(ctx, query, args...)
+	}
 	return row
 }
 

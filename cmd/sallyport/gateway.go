@@ -148,7 +148,7 @@ func (g *gateway) openGate(context.Context) (err error) {
 		Instance: g.instance, Alone: !g.db.Shared(), Hinted: g.hinted, NewID: newID,
 		ApprovalURL:     func(id string) string { return g.url + "/invocations/" + id },
 		HoldInteractive: iv.HoldInteractive, HoldUnattended: iv.HoldUnattended, HoldEvery: iv.HoldEvery,
-		CallTimeout: iv.CallTimeout, LeaseMargin: iv.LeaseMargin, ClaimWithin: iv.ClaimWithin,
+		CallTimeout: iv.CallTimeout, CheckTimeout: iv.CheckTimeout, LeaseMargin: iv.LeaseMargin, ClaimWithin: iv.ClaimWithin,
 		ClaimGrace: iv.ClaimGrace, ClaimGraceBlind: iv.ClaimGraceBlind,
 		AbandonAfter: iv.AbandonAfter, DenialHolds: iv.DenialHolds,
 		PickupInteractive: iv.Pickup, PickupUnattended: iv.PickupUnattend,

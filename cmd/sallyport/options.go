@@ -50,6 +50,7 @@ type intervals struct {
 	PendingUnattend time.Duration `help:"When an unattended session is told so (10m)." name:"pending-after-unattended" placeholder:"D"`
 	KeepAlive       time.Duration `help:"Between two comments that keep a silent stream open (15s)." placeholder:"D"`
 	CallTimeout     time.Duration `help:"Of one execution (30s)." placeholder:"D"`
+	CheckTimeout    time.Duration `help:"Of reading everything again before an approved call runs (20s)." placeholder:"D"`
 	ListTimeout     time.Duration `help:"Of listing a connector's tools (15s)." placeholder:"D"`
 	ListFor         time.Duration `help:"How long a list of tools is used (5m)." placeholder:"D"`
 	LeaseMargin     time.Duration `help:"Of an execution's lease over its timeout (15s)." placeholder:"D"`
