@@ -37,6 +37,7 @@ type APIKey struct {
 	User         string     `json:"user_id"`
 	Role         Role       `json:"role"`
 	CreatedAt    time.Time  `json:"created_at"`
+	ExpiresAt    *time.Time `json:"expires_at,omitempty"` // nil: never
 	RevokedAt    *time.Time `json:"revoked_at,omitempty"`
 }
 

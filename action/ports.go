@@ -225,9 +225,11 @@ type SweepRules struct {
 	SeenBefore time.Time
 	// ApprovedBefore: approved rows that nobody claimed are expired.
 	ApprovedBefore time.Time
+	// LeaseBefore: executing rows whose lease lapsed before this are lost:
+	// failed, outcome_unknown. The zero time: none is.
+	LeaseBefore time.Time
 	// Alone: this executor is the only instance, so that executing rows of
-	// any other are of a dead process: failed, outcome_unknown. Without it
-	// they are that when their lease lapsed before Now.
+	// any other are of a dead process, and lost whatever their lease.
 	Alone string
 	// Limit of rows a kind; a few hundred at most, so that the writer is free
 	// again soon.
