@@ -132,7 +132,7 @@ func (g *Gate) answered(ctx context.Context, t *wait) error {
 	g.board.leave(t.inv.ID, t.w)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer stop()
-	return g.Ledger.Answered(ctx, t.inv.Organization, t.inv.ID)
+	return unread(g.Ledger.Answered(ctx, t.inv.Organization, t.inv.ID), t.inv.ID)
 }
 
 // left takes a caller away that is gone. When it was the last one and left on

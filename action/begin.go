@@ -84,7 +84,7 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 	if d.Status == StatusDenied {
 		begun, err := g.Ledger.Begin(ctx, d)
 		if err != nil {
-			return Outcome{}, nil, err
+			return Outcome{}, nil, unwritten(err)
 		}
 		g.announce(begun.Invocation)
 		return Outcome{Invocation: begun.Invocation}, nil, nil
@@ -94,7 +94,7 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 	begun, err := g.Ledger.Begin(ctx, d)
 	if err != nil {
 		g.board.leave(d.ID, w)
-		return Outcome{}, nil, err
+		return Outcome{}, nil, unwritten(err)
 	}
 	if !begun.New {
 		g.board.leave(d.ID, w)
@@ -132,17 +132,19 @@ func (g *Gate) join(ctx context.Context, b Begun) (Outcome, *wait, error) {
 	return out, wait, withdrawnUnder(&out, err)
 }
 
-// withdrawnUnder tells a caller who joined a call that was withdrawn.
+// withdrawnUnder tells a caller whose call was withdrawn though he waits. A
+// note says that it was meant so.
 func withdrawnUnder(out *Outcome, err error) error {
-	if err == nil && out.Repeated && out.Invocation.DeniedReason == DeniedWithdrawn {
+	if inv := &out.Invocation; err == nil && inv.DeniedReason == DeniedWithdrawn && inv.DeniedNote == "" {
 		return errWithdrawn
 	}
 	return err
 }
 
-// errWithdrawn tells that the call which this one joined was withdrawn, by a
-// caller who did not see that another had come: begin anew.
-var errWithdrawn = errors.New("the joined call was withdrawn")
+// errWithdrawn tells that a call was withdrawn under a caller who waits for
+// it: by another who was the last on his instance and did not see this one, or
+// for a silence in which this one could not be noted. Begin anew.
+var errWithdrawn = errors.New("the call was withdrawn under its caller")
 
 // enter puts a caller on the board of an invocation that exists, unless it
 // ended.
@@ -151,7 +153,7 @@ func (g *Gate) enter(ctx context.Context, organization, id string) (Outcome, *wa
 	rec, err := g.Ledger.Load(ctx, organization, id) // after entering: see begin
 	if err != nil {
 		g.board.leave(id, w)
-		return Outcome{}, nil, err
+		return Outcome{}, nil, unread(err, id)
 	}
 	if rec.Status.Terminal() {
 		g.board.leave(id, w)

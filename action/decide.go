@@ -45,7 +45,7 @@ func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (Outc
 func (g *Gate) Status(ctx context.Context, s *Session, id string) (Invocation, error) {
 	rec, err := g.Ledger.Load(ctx, s.Organization, id)
 	if err != nil {
-		return Invocation{}, err
+		return Invocation{}, unread(err, id)
 	}
 	if rec.Session != s.ID {
 		return Invocation{}, Errorf(ErrNotFound, "unknown_invocation", "This session has no such invocation.")

@@ -28,9 +28,13 @@ var (
 	ErrTooMany = errors.New("too many")
 	// ErrTooLarge is input over a size limit.
 	ErrTooLarge = errors.New("too large")
-	// ErrUnavailable is a service that could not be reached; nothing was
+	// ErrUnavailable is a service that could not be reached, so that nothing was
 	// executed.
 	ErrUnavailable = errors.New("unavailable")
+	// ErrNotReady is an ErrUnavailable of the gateway itself: it shuts down, or,
+	// with code "database_unavailable", cannot reach its rows. Then the message
+	// says what is known of the call.
+	ErrNotReady = fmt.Errorf("not ready: %w", ErrUnavailable)
 	// ErrOutcomeUnknown is a request that may have reached its service while
 	// its answer did not reach us. A write that ends so is never repeated.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
@@ -86,4 +90,25 @@ func Public(err error) *Error {
 		return e
 	}
 	return &Error{Code: "internal", Message: "Something went wrong inside the gateway; its log has the details.", Err: err}
+}
+
+// unread tells a caller that the row of his call is out of reach. What became
+// of the call is not known, and must not sound as if it were.
+func unread(err error, id string) error {
+	return outOfReach(err, id, "What became of this call cannot be read just now. Ask for it again in a few seconds, or repeat the call with the same arguments: it is joined, not run twice.")
+}
+
+// unwritten tells a caller that the row of his call could not be written, or
+// was and nobody heard of it. It was not begun; but where it is held it may
+// still be approved.
+func unwritten(err error) error {
+	return outOfReach(err, "", "The call could not be written down just now, so it was not begun. Repeat it with the same arguments in a few seconds: if it was written down after all, it is joined.")
+}
+
+func outOfReach(err error, id, message string) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != "database_unavailable" {
+		return err
+	}
+	return &Error{Kind: ErrNotReady, Code: e.Code, Invocation: id, Message: message, RetryAfter: e.RetryAfter, Err: err}
 }

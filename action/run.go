@@ -92,16 +92,19 @@ func (g *Gate) hinted(h Hint) {
 	}
 }
 
-// Refuse takes no new calls. What was taken goes on, and who comes back for it
-// is answered; [Gate.Drain] ends that, too.
-func (g *Gate) Refuse() { g.refusing.Store(true) }
-
-// Drain takes no new calls, answers callers of held ones with "pending", and
-// waits until what executes has ended, or ctx.
-func (g *Gate) Drain(ctx context.Context) error {
-	if g.work.close() {
+// Refuse takes no new calls, and answers callers of held ones with "pending".
+// What executes goes on, and who comes back for a call is told where it
+// stands; [Gate.Drain] ends that, too.
+func (g *Gate) Refuse() {
+	if g.refusing.CompareAndSwap(false, true) {
 		close(g.drain)
 	}
+}
+
+// Drain refuses everything, and waits until what executes has ended, or ctx.
+func (g *Gate) Drain(ctx context.Context) error {
+	g.Refuse()
+	g.work.close()
 	done := make(chan struct{})
 	go func() {
 		g.work.wg.Wait()
@@ -139,15 +142,13 @@ func (w *work) done() { w.wg.Done() }
 // run counts f, for a caller that is counted itself.
 func (w *work) run(f func()) { w.wg.Go(f) }
 
-// close ends the adding; false when it had ended before.
-func (w *work) close() bool {
+// close ends the adding.
+func (w *work) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	first := !w.closed
 	w.closed = true
-	return first
 }
 
 func errDraining() error {
-	return Errorf(ErrUnavailable, "shutting_down", "The gateway is shutting down; nothing was executed. Try again in a few seconds.")
+	return Errorf(ErrNotReady, "shutting_down", "The gateway is shutting down; nothing was executed. Try again in a few seconds.")
 }

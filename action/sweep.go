@@ -17,6 +17,7 @@ type sweeps struct {
 	last  time.Time  // when rows could last be swept
 	gone  time.Time  // when callers were last looked for who are gone
 	spare time.Time  // until then no silence is held against a caller
+	late  time.Time  // until then no lease is taken for lapsed
 }
 
 // Sweep ends what is overdue: it expires and withdraws held calls, gives up
@@ -27,8 +28,9 @@ func (g *Gate) Sweep(ctx context.Context) {
 	g.sweeps.mu.Lock()
 	defer g.sweeps.mu.Unlock()
 	now := g.Now()
+	g.sweeps.gap(now, 4*g.LookEvery)
 	rules := SweepRules{
-		Now: now, Limit: sweepBatch,
+		Now: now, Limit: sweepBatch, LeaseBefore: g.sweeps.leaseBefore(now),
 		SeenBefore: g.sweeps.seenBefore(now, g.AbandonAfter, max(g.SeenEvery, 4*g.LookEvery)), ApprovedBefore: now.Add(-g.ClaimWithin),
 		PickupInteractive: g.PickupInteractive, PickupUnattended: g.PickupUnattended,
 	}
@@ -50,6 +52,26 @@ func (g *Gate) Sweep(ctx context.Context) {
 		}
 	}
 	g.sweeps.again, g.sweeps.last = true, now
+}
+
+// leaseSpare is how long an executor may take to write down how a call ended
+// once the rows can be reached again; longer than the pauses between its tries.
+const leaseSpare = 3 * time.Second
+
+// gap notes that rows could not be swept for a while: out of reach for this
+// instance, they may have been so for those that execute, too.
+func (s *sweeps) gap(now time.Time, usual time.Duration) {
+	if now.Sub(s.last) > max(usual, leaseSpare/2) {
+		s.late = now.Add(leaseSpare)
+	}
+}
+
+// leaseBefore says which leases have lapsed.
+func (s *sweeps) leaseBefore(now time.Time) time.Time {
+	if now.Before(s.late) {
+		return time.Time{}
+	}
+	return now
 }
 
 // seenBefore says since when a caller must have been seen. Who could not write

@@ -149,12 +149,12 @@ func (s *Server) mount(mux *http.ServeMux) error {
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-s.closing:
-		s.fail(w, r, action.Errorf(errNotReady, "shutting_down", "This instance is shutting down."))
+		s.fail(w, r, action.Errorf(action.ErrNotReady, "shutting_down", "This instance is shutting down."))
 		return
 	default:
 	}
 	if err := s.Ready(); err != nil {
-		s.fail(w, r, &action.Error{Kind: errNotReady, Code: "not_ready", Message: "This instance cannot serve calls yet; its log says why.", Err: err})
+		s.fail(w, r, &action.Error{Kind: action.ErrNotReady, Code: "not_ready", Message: "This instance cannot serve calls yet; its log says why.", Err: err})
 		return
 	}
 	_, _ = io.WriteString(w, "ready\n")

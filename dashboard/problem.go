@@ -40,9 +40,9 @@ func statuses() []kindStatus {
 		{action.ErrGone, http.StatusGone},
 		{action.ErrTooLarge, http.StatusRequestEntityTooLarge},
 		{action.ErrTooMany, http.StatusTooManyRequests},
+		{action.ErrNotReady, http.StatusServiceUnavailable}, // an ErrUnavailable of its own
 		{action.ErrUnavailable, http.StatusBadGateway},
 		{action.ErrOutcomeUnknown, http.StatusBadGateway},
-		{errNotReady, http.StatusServiceUnavailable},
 	}
 }
 
@@ -51,14 +51,10 @@ type kindStatus struct {
 	status int
 }
 
-// errNotReady is the gateway's own unavailability, as ErrUnavailable is that
-// of the services behind it.
-var errNotReady = errors.New("not ready")
-
 // errInterrupted is a wait that ended before its outcome, because the server
 // closes. Who left by himself does not read it.
 func errInterrupted() error {
-	return action.Errorf(errNotReady, "shutting_down",
+	return action.Errorf(action.ErrNotReady, "shutting_down",
 		"This instance is shutting down, and what was asked goes on without it: list the session's invocations, or send the same request again.")
 }
 
@@ -102,7 +98,7 @@ func (p *Problem) GetHeaders() http.Header {
 	switch p.Status {
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", `Bearer realm="sallyport", error="invalid_token"`)
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.retryAfter.Seconds())))))
 	}
 	return h

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -169,4 +171,110 @@ func TestUnprintableIdempotencyKey(t *testing.T) {
 			t.Errorf("key %q: %v", key, err)
 		}
 	}
+}
+
+// Who is the last caller on his own instance does not see those elsewhere.
+func TestCancelThereDoesNotEndTheWaitHere(t *testing.T) {
+	a, b := twins(t, true)
+	e := &effects{}
+	a.catalog.put(tool("write", action.RiskWrite, e.run))
+	done := a.begin(t.Context(), a.call("write", `{}`))
+	first := b.pending()
+	ctx, leave := context.WithCancelCause(t.Context())
+	joined := b.begin(ctx, b.call("write", `{}`))
+	b.eventually("the other caller to wait", func() bool { return b.gate.Callers(first.ID) == 1 })
+	leave(action.ErrCancelled)
+	b.get(joined)
+	b.eventually("a new row for who still waits", func() bool {
+		rows := b.rows(action.StatusPending)
+		return len(rows) == 1 && rows[0].ID != first.ID
+	})
+	b.approve(b.pending().ID)
+	a.want(a.get(done), action.StatusCompleted)
+	if e.n.Load() != 1 {
+		t.Errorf("%d effects", e.n.Load())
+	}
+}
+
+// unreachable is a ledger that cannot reach its rows.
+type unreachable struct {
+	action.Ledger
+	away atomic.Bool
+}
+
+func (l *unreachable) gone() error {
+	if !l.away.Load() {
+		return nil
+	}
+	return action.Errorf(action.ErrUnavailable, "database_unavailable", "not now")
+}
+
+func (l *unreachable) Load(ctx context.Context, organization, id string) (action.Record, error) {
+	if err := l.gone(); err != nil {
+		return action.Record{}, err
+	}
+	return l.Ledger.Load(ctx, organization, id)
+}
+
+func (l *unreachable) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) {
+	if err := l.gone(); err != nil {
+		return action.Begun{}, err
+	}
+	return l.Ledger.Begin(ctx, d)
+}
+
+func (l *unreachable) Answered(ctx context.Context, organization, id string) error {
+	return errors.Join(l.gone(), l.Ledger.Answered(ctx, organization, id))
+}
+
+// Nobody is told that nothing happened when nobody can know.
+func TestWhatIsToldWhileRowsAreOutOfReach(t *testing.T) {
+	rows := &unreachable{}
+	h := newHouse(t, func(c *action.Config) {
+		rows.Ledger = c.Ledger
+		c.Ledger = rows
+	})
+	h.catalog.put(tool("write", action.RiskWrite, (&effects{}).run))
+	impatient := h.call("write", `{}`)
+	impatient.Patience = 50 * time.Millisecond
+	held := h.begin(t.Context(), impatient)
+	id := h.pending().ID
+	rows.away.Store(true)
+	told := map[string]error{"whose patience is over": h.get(held).err}
+	_, told["who asks where it stands"] = h.gate.Status(t.Context(), &h.session, id)
+	_, told["who waits for it"] = h.gate.Wait(t.Context(), &h.session, id, action.Waiting{})
+	for who, err := range told {
+		var e *action.Error
+		if !errors.As(err, &e) || !errors.Is(err, action.ErrNotReady) || e.Code != "database_unavailable" || e.Invocation != id || !strings.Contains(e.Message, "cannot be read") {
+			t.Errorf("%s is told %v", who, err)
+		}
+	}
+	var e *action.Error
+	if _, err := h.gate.Call(t.Context(), h.call("write", `{"n":2}`)); !errors.As(err, &e) || !errors.Is(err, action.ErrNotReady) || !strings.Contains(e.Message, "not begun") {
+		t.Errorf("who calls anew is told %v", err)
+	}
+}
+
+// An executor that could not write down how a call ended gets a moment to do
+// so when the rows are back, before its lease is taken for lapsed.
+func TestLapsedLeaseIsSparedAfterAGap(t *testing.T) {
+	var clock shifted
+	begun, end := make(chan struct{}), make(chan struct{})
+	h := newHouse(t, func(c *action.Config) { c.Now = clock.now })
+	h.catalog.put(tool("write", action.RiskWrite, func(context.Context, json.RawMessage, func(json.RawMessage)) (action.Result, error) {
+		close(begun)
+		<-end
+		return action.Result{Body: json.RawMessage(`{"content":[]}`)}, nil
+	}))
+	done := h.begin(t.Context(), h.call("write", `{}`))
+	id := h.pending().ID
+	h.approve(id)
+	<-begun
+	clock.move(5 * time.Minute) // far over the lease
+	h.gate.Sweep(t.Context())
+	if got := h.row(id).Status; got != action.StatusExecuting {
+		t.Fatalf("right after the gap the call is %s", got)
+	}
+	close(end)
+	h.want(h.get(done), action.StatusCompleted)
 }

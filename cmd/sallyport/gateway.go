@@ -314,20 +314,30 @@ func (g *gateway) addServer(group *run.Group) {
 		if within == 0 {
 			within = 40 * time.Second
 		}
-		ctx, stop := context.WithTimeout(context.Background(), within)
-		defer stop()
-		if err := g.mcp.Drain(ctx); err != nil {
-			g.log.Warn("some callers could not be answered in time", "error", err)
-		}
-		if err := g.gate.Drain(ctx); err != nil {
-			g.log.Warn("some calls did not end in time; their outcome is unknown", "error", err)
-		}
+		g.drain(within)
 		g.page.Close()
 		end() // event streams
-		if err := server.Shutdown(ctx); err != nil {
+		last, stop := context.WithTimeout(context.Background(), lastAnswers)
+		defer stop()
+		if err := server.Shutdown(last); err != nil {
 			_ = server.Close()
 		}
 	})
+}
+
+// lastAnswers is how long answers may take to go out at the very end.
+const lastAnswers = 2 * time.Second
+
+// drain waits until callers are answered and executing calls have ended.
+func (g *gateway) drain(within time.Duration) {
+	ctx, stop := context.WithTimeout(context.Background(), within)
+	defer stop()
+	if err := g.mcp.Drain(ctx); err != nil {
+		g.log.Warn("some callers could not be answered in time", "error", err)
+	}
+	if err := g.gate.Drain(ctx); err != nil {
+		g.log.Warn("some calls did not end in time; their outcome is unknown", "error", err)
+	}
 }
 
 // revokeKey ends the key that was in endpoint.json. When it fails, the next
