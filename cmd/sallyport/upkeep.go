@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -17,9 +18,9 @@ type chore struct {
 	do   func(context.Context)
 }
 
-// locks make sure that one instance at a time does something. Without its
-// server every instance holds them: what is done under them must be right
-// then, too.
+// locks make sure that one instance at a time does something. Around the loss
+// of an instance or a server two may hold one for a moment: what is done under
+// them must be right then, too.
 type locks interface {
 	Hold(ctx context.Context, name string, ttl time.Duration) bool
 	Release(ctx context.Context, name string)
@@ -61,7 +62,34 @@ func (c chore) round(ctx context.Context, locks locks, log *slog.Logger) {
 	if ctx.Err() != nil || c.once && !locks.Hold(ctx, c.name, c.lockFor()) {
 		return
 	}
+	if !c.once {
+		c.do(ctx)
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { c.keep(ctx, locks, stop) })
+	defer keeping.Wait()
+	defer stop()
 	c.do(ctx)
+}
+
+// keep renews the lock of a chore that takes long, and stops the chore when
+// another instance has it.
+func (c chore) keep(ctx context.Context, locks locks, stop func()) {
+	renew := time.NewTicker(c.lockFor() / 3)
+	defer renew.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-renew.C:
+			if !locks.Hold(ctx, c.name, c.lockFor()) && ctx.Err() == nil {
+				stop()
+				return
+			}
+		}
+	}
 }
 
 // every is a cron schedule whose steps may be shorter than a second.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -61,4 +62,21 @@ func TestOnlyTheHolderDoesAChore(t *testing.T) {
 	if locks.released.Load() != 1 {
 		t.Errorf("%d locks let go at the end, want one", locks.released.Load())
 	}
+}
+
+// lost is a lock that is taken away while its chore works.
+type lost struct{ asked atomic.Int64 }
+
+func (l *lost) Hold(context.Context, string, time.Duration) bool { return l.asked.Add(1) == 1 }
+func (l *lost) Release(context.Context, string)                  {}
+
+func TestAChoreEndsWithItsLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		c := chore{name: "long", every: time.Second, once: true, do: func(ctx context.Context) { <-ctx.Done(); ended = true }}
+		c.round(t.Context(), &lost{}, slog.New(slog.DiscardHandler))
+		if !ended {
+			t.Error("the chore went on")
+		}
+	})
 }
