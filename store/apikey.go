@@ -22,9 +22,11 @@ type apiKeyRow struct {
 	Role         string `bun:"role"`
 	Hash         string `bun:"hash"`
 	CreatedAt    stamp  `bun:"created_at"`
+	ExpiresAt    stamp  `bun:"expires_at"`
 	RevokedAt    stamp  `bun:"revoked_at"`
 
 	UserRole string `bun:"user_role,scanonly"`
+	Over     bool   `bun:"over,scanonly"` // its time is, by the database's clock
 }
 
 // key returns the row with the role that counts: the key's own, or its user's
@@ -32,7 +34,7 @@ type apiKeyRow struct {
 func (r *apiKeyRow) key() action.APIKey {
 	k := action.APIKey{
 		ID: r.ID, Organization: r.Organization, Name: r.Name, User: r.User, Role: action.Role(r.Role),
-		CreatedAt: r.CreatedAt.t, RevokedAt: r.RevokedAt.ptr(),
+		CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.ptr(), RevokedAt: r.RevokedAt.ptr(),
 	}
 	if rank(action.Role(r.UserRole)) < rank(k.Role) {
 		k.Role = action.Role(r.UserRole)
@@ -62,7 +64,7 @@ func (db *DB) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) er
 	}
 	r := &apiKeyRow{
 		ID: k.ID, Organization: k.Organization, User: k.User, Name: k.Name, Role: string(k.Role), Hash: hash,
-		CreatedAt: at(k.CreatedAt).or(at(db.now())),
+		CreatedAt: at(k.CreatedAt).or(at(db.now())), ExpiresAt: atPtr(k.ExpiresAt),
 	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
@@ -73,12 +75,13 @@ func (db *DB) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) er
 }
 
 func (db *DB) apiKeys(rows any) *bun.SelectQuery {
-	return db.read.NewSelect().Model(rows).ColumnExpr("k.*, u.role AS user_role").
+	return db.read.NewSelect().Model(rows).ColumnExpr("k.*, u.role AS user_role, coalesce(k.expires_at <= ?, ?) AS over", db.clockNow(), false).
 		Join("JOIN users AS u ON u.organization_id = k.organization_id AND u.id = k.user_id")
 }
 
 // APIKey returns a key's row, revoked or not, with the hash to compare;
-// ErrNotFound. It is found by its id alone: who presents it knows no more.
+// ErrNotFound. It is found by its id alone: who presents it knows no more. A
+// key whose time is over, by the database's clock, was revoked then.
 func (db *DB) APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error) {
 	r := &apiKeyRow{}
 	err = db.apiKeys(r).Where("k.id = ?", id).Scan(ctx)
@@ -88,14 +91,18 @@ func (db *DB) APIKey(ctx context.Context, id string) (k action.APIKey, hash stri
 	if err != nil {
 		return k, "", fmt.Errorf("reading API key %s: %w", id, err)
 	}
-	return r.key(), r.Hash, nil
+	if k = r.key(); r.Over && k.RevokedAt == nil {
+		k.RevokedAt = k.ExpiresAt
+	}
+	return k, r.Hash, nil
 }
 
 func noAPIKey() error {
 	return action.Errorf(action.ErrNotFound, "api_key_not_found", "There is no such API key.")
 }
 
-// ListAPIKeys returns the organization's keys, newest first.
+// ListAPIKeys returns the organization's keys, newest first, also those whose
+// time is over, until they are swept.
 func (db *DB) ListAPIKeys(ctx context.Context, organization string) ([]action.APIKey, error) {
 	var rows []apiKeyRow
 	err := db.apiKeys(&rows).Where("k.organization_id = ?", organization).OrderExpr("k.created_at DESC, k.id DESC").Scan(ctx)
@@ -124,4 +131,34 @@ func (db *DB) RevokeAPIKey(ctx context.Context, organization, id string, now tim
 		}
 		return nil
 	})
+}
+
+// RenewAPIKey has a key last until then. A key that ended stays so: when it was
+// revoked, or its time is over, or there is none, the error is ErrNotFound.
+func (db *DB) RenewAPIKey(ctx context.Context, organization, id string, until time.Time) error {
+	if until.IsZero() {
+		return errors.New("renewing an API key: say until when")
+	}
+	return db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
+		n, err := affected(tx.NewUpdate().Table("api_keys").Set("expires_at = ?", at(until)).
+			Where("organization_id = ?", organization).Where("id = ?", id).
+			Where("revoked_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", db.clockNow()).Exec(ctx))
+		if err != nil {
+			return fmt.Errorf("renewing API key %s: %w", id, err)
+		}
+		if n == 0 {
+			return noAPIKey()
+		}
+		return nil
+	}})
+}
+
+// SweepAPIKeys forgets at most limit (zero: 100) keys whose time was over
+// before, and returns how many.
+func (db *DB) SweepAPIKeys(ctx context.Context, before time.Time, limit int) (int, error) {
+	return db.forget(ctx, oldAPIKeys(before), limit)
+}
+
+func oldAPIKeys(before time.Time) stale {
+	return stale{table: "api_keys", key: "id", time: "expires_at", before: at(before).or(epoch)}
 }

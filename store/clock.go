@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/uptrace/bun"
 )
 
 const (
@@ -32,6 +34,15 @@ func (c *clock) now() time.Time { return c.own().Add(time.Duration(c.offset.Load
 // what [DB.SyncClock] measured. Times for rows must come from it. It can jump
 // when an instance's own clock was set, so it is no measure of durations.
 func (db *DB) Now() time.Time { return db.now() }
+
+// clockNow is the time for a statement: the server's own, as it runs it. On
+// SQLite there is one clock.
+func (db *DB) clockNow() any {
+	if db.Shared() {
+		return bun.Safe("clock_timestamp()")
+	}
+	return at(db.now())
+}
 
 // SyncClock measures how far this program's clock is from the database's.
 // [Open] does it once; the program does it again every ten seconds, since

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/uptrace/bun"
@@ -18,28 +20,43 @@ type keyCheckRow struct {
 	CreatedAt   stamp  `bun:"created_at"`
 }
 
-// CheckKey makes sure that all who use these rows have the same key of that
-// name ("master", "token"). The first caller ever writes its fingerprint down;
-// whoever comes with another one gets ErrConflict. A fingerprint must not tell
-// anything of its key.
-func (db *DB) CheckKey(ctx context.Context, name, fingerprint string) error {
-	mine := &keyCheckRow{Name: name, Fingerprint: fingerprint, CreatedAt: at(db.now())}
-	first := &keyCheckRow{Name: name}
-	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		// Of two first callers one inserts; the other waits for it here, and
-		// reads what it wrote in the next statement.
-		if _, err := tx.NewInsert().Model(mine).On("CONFLICT (name) DO NOTHING").Exec(ctx); err != nil {
-			return err
+// CheckKeys makes sure that all who use these rows have the same keys. It is
+// given fingerprints by name ("master", "token"); one must not tell anything of
+// its key. The first caller ever writes its own down, all of them or none, so
+// that of two first callers with different keys one finds all as it has them;
+// the other, and whoever comes with another key later, gets ErrConflict.
+func (db *DB) CheckKeys(ctx context.Context, fingerprints map[string]string) error {
+	names := slices.Sorted(maps.Keys(fingerprints))
+	if len(names) == 0 {
+		return nil
+	}
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var rows []keyCheckRow
+		if err := tx.NewSelect().Model(&rows).Where("name IN (?)", bun.List(names)).Order("name").Scan(ctx); err != nil {
+			return fmt.Errorf("checking the keys: %w", err)
 		}
-		return tx.NewSelect().Model(first).WherePK().Scan(ctx)
+		known := map[string]bool{}
+		for _, r := range rows {
+			known[r.Name] = true
+			if r.Fingerprint != fingerprints[r.Name] {
+				return keyDiffers(r.Name)
+			}
+		}
+		for _, name := range names {
+			if known[name] {
+				continue
+			}
+			r := &keyCheckRow{Name: name, Fingerprint: fingerprints[name], CreatedAt: at(db.now())}
+			if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+				return fmt.Errorf("noting the %s key: %w", name, err)
+			}
+		}
+		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("checking the %s key: %w", name, err)
-	}
-	if first.Fingerprint != fingerprint {
-		return action.Errorf(action.ErrConflict, "key_differs",
-			"This database was written with another %s key: set the same SALLYPORT_%s_KEY on every instance, or restore the old key file.",
-			name, strings.ToUpper(name))
-	}
-	return nil
+}
+
+func keyDiffers(name string) error {
+	return action.Errorf(action.ErrConflict, "key_differs",
+		"This database was written with another %s key: set the same SALLYPORT_%s_KEY on every instance, or restore the old key file.",
+		name, strings.ToUpper(name))
 }

@@ -25,7 +25,7 @@ type hotQuery struct {
 // hotQueries are those of an organization "o" with a session "s".
 func hotQueries(db *DB) []hotQuery {
 	now := time.Now()
-	rules := action.SweepRules{Now: now, SeenBefore: now.Add(-2 * time.Minute), ApprovedBefore: now.Add(-5 * time.Minute), Limit: 100}
+	rules := action.SweepRules{Now: now, SeenBefore: now.Add(-2 * time.Minute), ApprovedBefore: now.Add(-5 * time.Minute), LeaseBefore: now, Limit: 100}
 	alone := rules
 	alone.Alone = "me"
 	after := cursor{at(now.Add(-time.Hour)), "id"}

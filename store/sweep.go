@@ -28,10 +28,10 @@ type sweep struct {
 }
 
 func sweeps(r action.SweepRules) []sweep {
-	now := at(r.Now)
-	dead, executor := "lease_until < ?", []any{now}
+	now, lapsed := at(r.Now), at(r.LeaseBefore).or(epoch)
+	dead, executor := "lease_until < ?", []any{lapsed}
 	if r.Alone != "" {
-		dead, executor = "(lease_until < ? OR executor <> ?)", []any{now, r.Alone}
+		dead, executor = "(lease_until < ? OR executor <> ?)", []any{lapsed, r.Alone}
 	}
 	return []sweep{
 		{

@@ -52,12 +52,11 @@ func (g *gateway) hinted() bool {
 // checkKeys makes sure that all instances on the rows have the same keys: with
 // others they could not read what they sealed, nor know each other's tokens.
 func (g *gateway) checkKeys(ctx context.Context, keys map[string][]byte) error {
+	fingerprints := map[string]string{}
 	for name, key := range keys {
-		if err := g.db.CheckKey(ctx, name, hex.EncodeToString(derive(key, "key check "+name))[:32]); err != nil {
-			return err
-		}
+		fingerprints[name] = hex.EncodeToString(derive(key, "key check "+name))[:32]
 	}
-	return nil
+	return g.db.CheckKeys(ctx, fingerprints)
 }
 
 // derive makes a key for one purpose out of another, so that none serves two

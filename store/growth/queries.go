@@ -207,7 +207,7 @@ func makeDue(ctx context.Context, p *place) error {
 func (p *place) sweep(ctx context.Context, want int) error {
 	now := time.Now()
 	ended, err := p.db.Sweep(ctx, action.SweepRules{
-		Now: now, SeenBefore: now.Add(-24 * time.Hour), ApprovedBefore: now.Add(-time.Hour), Limit: dueAtOnce,
+		Now: now, SeenBefore: now.Add(-24 * time.Hour), ApprovedBefore: now.Add(-time.Hour), LeaseBefore: now, Limit: dueAtOnce,
 		PickupInteractive: time.Hour, PickupUnattended: time.Hour,
 	})
 	if err == nil && len(ended) != want {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -130,29 +131,34 @@ var instanceStories = map[string]func(*house){
 			h.equal(must(h.db.MCPSessionEnded(h.ctx, other.org.ID, fmt.Sprint(i)))(h), true, "ended in the other organization")
 		}
 	},
-	"all have the key of the first": func(h *house) {
-		h.ok(h.db.CheckKey(h.ctx, "master", "f1"))
-		h.ok(h.db.CheckKey(h.ctx, "master", "f1"))
-		h.ok(h.db.CheckKey(h.ctx, "token", "f2"))
+	"all have the keys of the first": func(h *house) {
+		first := map[string]string{"master": "f1", "token": "f2"}
+		h.ok(h.db.CheckKeys(h.ctx, nil))
+		h.ok(h.db.CheckKeys(h.ctx, first))
+		h.ok(h.db.CheckKeys(h.ctx, first))
 		for name, variable := range map[string]string{"master": "SALLYPORT_MASTER_KEY", "token": "SALLYPORT_TOKEN_KEY"} {
-			e := h.refused(h.db.CheckKey(h.ctx, name, "f3"), action.ErrConflict, "key_differs")
+			other := maps.Clone(first)
+			other[name], other["new"] = "f3", "f4"
+			e := h.refused(h.db.CheckKeys(h.ctx, other), action.ErrConflict, "key_differs")
 			if !strings.Contains(e.Message, "another "+name+" key") || !strings.Contains(e.Message, variable) || strings.Contains(e.Message, "f1") {
 				h.Errorf("the message is %q", e.Message)
 			}
 		}
-		h.ok(h.db.CheckKey(h.ctx, "master", "f1")) // the refused one wrote nothing
+		first["new"] = "f5"
+		h.ok(h.db.CheckKeys(h.ctx, first)) // the refused ones wrote nothing
+		h.refused(h.db.CheckKeys(h.ctx, map[string]string{"new": "f4"}), action.ErrConflict, "key_differs")
 	},
-	"of first callers with different keys one wins": func(h *house) {
+	"of first callers with different keys one wins, with all of its keys": func(h *house) {
 		var won atomic.Int64
 		together(8, func(i int) {
-			err := h.db.CheckKey(h.ctx, "master", fmt.Sprint("key ", i))
+			err := h.any(i).CheckKeys(h.ctx, map[string]string{"master": fmt.Sprint("m", i), "token": fmt.Sprint("t", i)})
 			if err == nil {
 				won.Add(1)
 			} else {
 				fails(h, err, action.ErrConflict)
 			}
 		})
-		h.equal(won.Load(), int64(1), "callers whose key it is")
+		h.equal(won.Load(), int64(1), "callers whose keys they are")
 	},
 	"what changes connectors moves the catalog, and nothing else does": func(h *house) {
 		h.secret("k", "mcp.example.com")

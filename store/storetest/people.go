@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -81,6 +82,53 @@ var peopleStories = map[string]func(*house){
 		h.refused(h.db.RevokeAPIKey(h.ctx, newHouse(h.T, h.db).org.ID, k.ID, h.now), action.ErrNotFound, "api_key_not_found")
 		_, _, err = h.db.APIKey(h.ctx, newID())
 		h.refused(err, action.ErrNotFound, "api_key_not_found")
+	},
+	"an API key whose time is over is as good as revoked": func(h *house) {
+		u := h.user("Ada", action.RoleOwner)
+		key := func(name string, ends time.Time) action.APIKey {
+			k := action.APIKey{ID: newID(), Organization: h.org.ID, Name: name, User: u.ID, Role: action.RoleAdmin, CreatedAt: h.now, ExpiresAt: &ends}
+			h.ok(h.db.CreateAPIKey(h.ctx, k, hash(name)))
+			h.later(time.Second)
+			return k
+		}
+		start := h.now
+		good, over := key("good", start.Add(time.Hour)), key("over", start.Add(-time.Hour))
+		shown := func(k action.APIKey) action.APIKey {
+			got, _, err := h.db.APIKey(h.ctx, k.ID)
+			h.ok(err)
+			return got
+		}
+		h.equal(shown(good), good, "a key that lasts")
+		h.equal(shown(over).RevokedAt, over.ExpiresAt, "when a key whose time is over was revoked")
+		h.equal(must(h.db.ListAPIKeys(h.ctx, h.org.ID))(h), []action.APIKey{over, good}, "the list")
+
+		later := start.Add(2 * time.Hour)
+		h.ok(h.db.RenewAPIKey(h.ctx, h.org.ID, good.ID, later))
+		h.equal(*shown(good).ExpiresAt, later, "the end of a renewed key")
+		h.refused(h.db.RenewAPIKey(h.ctx, h.org.ID, over.ID, later), action.ErrNotFound, "api_key_not_found")
+		h.refused(h.db.RenewAPIKey(h.ctx, newHouse(h.T, h.db).org.ID, good.ID, later), action.ErrNotFound, "api_key_not_found")
+		if h.db.RenewAPIKey(h.ctx, h.org.ID, good.ID, time.Time{}) == nil {
+			h.Error("a key was renewed until no time")
+		}
+		h.ok(h.db.RevokeAPIKey(h.ctx, h.org.ID, good.ID, start))
+		h.refused(h.db.RenewAPIKey(h.ctx, h.org.ID, good.ID, later), action.ErrNotFound, "api_key_not_found")
+		h.equal(*shown(good).RevokedAt, start, "when it was revoked")
+	},
+	"API keys are swept some time after their end": func(h *house) {
+		u := h.user("Ada", action.RoleOwner)
+		ends := h.now.Add(-time.Hour)
+		for i, end := range []*time.Time{&ends, &ends, &ends, nil} {
+			k := action.APIKey{ID: newID(), Organization: h.org.ID, Name: fmt.Sprint(i), User: u.ID, Role: action.RoleAdmin, CreatedAt: h.now, ExpiresAt: end}
+			h.ok(h.db.CreateAPIKey(h.ctx, k, hash("key")))
+		}
+		h.equal(must(h.db.SweepAPIKeys(h.ctx, ends, 10))(h), 0, "swept too early")
+		h.equal(must(h.db.SweepAPIKeys(h.ctx, time.Time{}, 10))(h), 0, "swept before no time")
+		h.equal(must(h.db.SweepAPIKeys(h.ctx, ends.Add(time.Second), 2))(h), 2, "swept first")
+		h.equal(must(h.db.SweepAPIKeys(h.ctx, ends.Add(time.Second), 0))(h), 1, "swept then")
+		left := must(h.db.ListAPIKeys(h.ctx, h.org.ID))(h)
+		if len(left) != 1 || left[0].ExpiresAt != nil {
+			h.Errorf("left: %+v, want the key without an end", left)
+		}
 	},
 	"an API key can do no more than its user, and goes with him": func(h *house) {
 		h.user("Ada", action.RoleOwner)

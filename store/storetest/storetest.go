@@ -37,6 +37,7 @@ func Exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 		{"connector", connectorStories},
 		{"people", peopleStories},
 		{"instances", instanceStories},
+		{"lease", leaseStories},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for name, story := range group.stories {
@@ -235,7 +236,7 @@ func (h *house) finish(f *action.Finish) action.Invocation {
 
 func (h *house) rules() action.SweepRules {
 	return action.SweepRules{
-		Now: h.now, SeenBefore: h.now.Add(-2 * time.Minute), ApprovedBefore: h.now.Add(-5 * time.Minute), Limit: 100,
+		Now: h.now, SeenBefore: h.now.Add(-2 * time.Minute), ApprovedBefore: h.now.Add(-5 * time.Minute), LeaseBefore: h.now, Limit: 100,
 		PickupInteractive: 15 * time.Minute, PickupUnattended: 24 * time.Hour,
 	}
 }

@@ -81,6 +81,19 @@ var sweepStories = map[string]func(*house){
 		h.began(lapsed)
 		h.sweptOne(r, lapsed.ID, action.StatusFailed)
 	},
+	"leases may be spared, whatever the time": func(h *house) {
+		d := h.allowed(`{"a":1}`)
+		h.began(d)
+		h.later(time.Hour)
+		r := h.rules()
+		r.LeaseBefore = time.Time{}
+		h.equal(len(h.swept(r)), 0, "swept without a time")
+		r.LeaseBefore = d.LeaseUntil
+		h.equal(len(h.swept(r)), 0, "swept before the lease lapsed")
+		r.LeaseBefore = time.Time{}
+		r.Alone = "the only one"
+		h.sweptOne(r, d.ID, action.StatusFailed)
+	},
 	"sealed results are wiped when nobody may pick them up any more": func(h *house) {
 		d := h.allowed(`{"a":1}`)
 		h.began(d)

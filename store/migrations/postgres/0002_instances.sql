@@ -29,3 +29,14 @@ CREATE TABLE key_checks (
   fingerprint TEXT COLLATE "C" NOT NULL CHECK (fingerprint <> ''),
   created_at  TIMESTAMPTZ      NOT NULL
 );
+
+-- Work that one instance does for all. They belong to no organization.
+CREATE TABLE locks (
+  name   TEXT COLLATE "C" NOT NULL PRIMARY KEY CHECK (name <> ''),
+  holder TEXT COLLATE "C" NOT NULL CHECK (holder <> ''),
+  until  TIMESTAMPTZ      NOT NULL
+);
+
+-- NULL: the key ends when it is revoked.
+ALTER TABLE api_keys ADD COLUMN expires_at TIMESTAMPTZ;
+CREATE INDEX api_keys_expiry ON api_keys (expires_at) WHERE expires_at IS NOT NULL;

@@ -30,6 +30,17 @@ CREATE TABLE key_checks (
   created_at  TEXT NOT NULL CHECK (length(created_at) = 27)
 ) STRICT, WITHOUT ROWID;
 
+-- Work that one instance does for all. They belong to no organization.
+CREATE TABLE locks (
+  name   TEXT NOT NULL PRIMARY KEY CHECK (name <> ''),
+  holder TEXT NOT NULL CHECK (holder <> ''),
+  until  TEXT NOT NULL CHECK (length(until) = 27)
+) STRICT, WITHOUT ROWID;
+
+-- NULL: the key ends when it is revoked.
+ALTER TABLE api_keys ADD COLUMN expires_at TEXT CHECK (length(expires_at) = 27);
+CREATE INDEX api_keys_expiry ON api_keys (expires_at) WHERE expires_at IS NOT NULL;
+
 -- When a caller was last seen is noted every few seconds: no index has it. The
 -- sweep of calls that nobody waits for looks at those old enough.
 DROP INDEX invocations_silent;
