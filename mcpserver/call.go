@@ -114,7 +114,7 @@ func (s *Server) findTool(x *exchange, p *params) (tool, *message) {
 	case errors.Is(err, action.ErrNotFound):
 		return tool{}, failed(unknownTool(p.name, list.nearest(p.name)))
 	case err != nil:
-		m := s.errorMessage(err)
+		m := s.errorMessage(err, nothingHappened)
 		return tool{}, &m
 	}
 	// Nothing is known of its results, so a notice must not look like one.
@@ -161,7 +161,7 @@ func (s *Server) serve(c *caller) {
 		defer c.over()
 	}
 	if !s.calls.add(c.call) {
-		_ = c.answer(c.reply, failText("%s", drainingText)) // a client that left needs no answer
+		_ = c.answer(c.reply, c.turnedAway()) // a client that left needs no answer
 		return
 	}
 	defer s.calls.remove(c.call)
@@ -176,6 +176,14 @@ func (s *Server) serve(c *caller) {
 		Waiting: s.waiting(c, s.patience(c)),
 	})
 	s.conclude(ctx, c, o, err, func() message { return unknownTool(c.name, nil).message() })
+}
+
+// turnedAway answers a call that came too late.
+func (c *caller) turnedAway() message {
+	if c.tool.own != nil {
+		return failText("%s", askLaterText)
+	}
+	return failText("%s", drainingText)
 }
 
 // patience is how long a caller waits for a person. One that sees progress
@@ -257,13 +265,24 @@ func (s *Server) conclude(ctx context.Context, c *caller, o action.Outcome, err 
 	var m message
 	switch {
 	case err == nil:
-		m = outcomeMessage(o, c.tool.strict, s.cfg.Now())
+		m = outcomeMessage(o, s.lead(), c.tool.strict, s.cfg.Now())
 	case errors.Is(err, action.ErrNotFound):
 		m = missing()
+	case c.tool.own != nil, o.Invocation.ID != "":
+		m = s.errorMessage(err, asItStands)
 	default:
-		m = s.errorMessage(err)
+		m = s.errorMessage(err, nothingHappened)
 	}
 	s.deliver(ctx, c, o, m, err == nil)
+}
+
+// lead is what a notice begins with: a Gate that stops lets held callers go by
+// itself, and they are told why like those whom Drain interrupts.
+func (s *Server) lead() string {
+	if s.calls.draining() {
+		return partingText
+	}
+	return ""
 }
 
 // deliver sends the last message of a call.

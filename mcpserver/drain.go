@@ -25,8 +25,8 @@ var errDraining = errors.New("the gateway is shutting down")
 
 // Drain refuses new calls and answers everyone who waits: held calls at once,
 // with how to come back, those that execute when they end or when ctx does. It
-// then closes the event streams and forgets the MCP sessions. It returns ctx's error when
-// executing calls had to be left behind.
+// then closes the event streams and forgets the MCP sessions. It returns ctx's
+// error when executing calls had to be left behind.
 func (s *Server) Drain(ctx context.Context) error {
 	until, _ := ctx.Deadline()
 	empty := s.calls.shut(until)
@@ -66,14 +66,9 @@ func (s *Server) part(c *caller, o action.Outcome, err error) {
 			o = again
 		}
 	}
-	var m message
-	switch {
-	case !recorded:
-		m = failText("%s", lostText)
-	case o.Invocation.Status.Terminal():
-		m = outcomeMessage(o, c.tool.strict, s.cfg.Now())
-	default:
-		m = pendingNotice(&o.Invocation, partingText, c.tool.strict, s.cfg.Now())
+	m := failText("%s", lostText)
+	if recorded {
+		m = outcomeMessage(o, partingText, c.tool.strict, s.cfg.Now())
 	}
 	s.deliver(ctx, c, o, m, recorded)
 }

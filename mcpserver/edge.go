@@ -115,7 +115,7 @@ func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *htt
 	default:
 		s.cfg.Log.Error("authenticating", "error", err)
 		w.Header().Set("Retry-After", "1")
-		plain(w, http.StatusServiceUnavailable, "The session token could not be checked just now; nothing was executed. Try again.")
+		plain(w, http.StatusServiceUnavailable, "The session token could not be checked just now; nothing was executed for this request. Try again.")
 	}
 	return action.Session{}, false
 }

@@ -108,9 +108,10 @@ func failText(format string, args ...any) message {
 	return message{result: append(b, `}],"isError":true}`...)}
 }
 
-// errorMessage maps an error of the Gate that left no row. The caller handles
+// errorMessage maps an error of the Gate; words are those in which the caller is
+// told of one that may pass: nothingHappened or asItStands. The caller handles
 // ErrNotFound, whose meaning depends on what was asked for.
-func (s *Server) errorMessage(err error) message {
+func (s *Server) errorMessage(err error, words func(*action.Error) string) message {
 	var e *action.Error
 	if !errors.As(err, &e) {
 		s.cfg.Log.Error("call failed", "error", err)
@@ -123,7 +124,7 @@ func (s *Server) errorMessage(err error) message {
 		return failText("%s%s", unknownOutcome, named(e.Invocation))
 	case errors.Is(err, action.ErrTooMany), errors.Is(err, action.ErrUnavailable),
 		errors.Is(err, action.ErrConflict), errors.Is(err, action.ErrTooLarge):
-		return failText("%s%s", nothingHappened(e), named(e.Invocation))
+		return failText("%s%s", words(e), named(e.Invocation))
 	case errors.Is(err, action.ErrUnauthenticated), errors.Is(err, action.ErrForbidden), errors.Is(err, action.ErrGone):
 		return failText("%s%s", e.Message, named(e.Invocation))
 	}
@@ -137,8 +138,8 @@ const unknownOutcome = "The outcome is unknown: the call may or may not have hap
 	"Check at the service before you try again; the gateway will not repeat it."
 
 // outcomeMessage maps what became of an invocation. strict is for tools whose
-// result must follow a schema, which a notice cannot.
-func outcomeMessage(o action.Outcome, strict bool, now time.Time) message {
+// result must follow a schema, which a notice cannot; the lead is for a notice.
+func outcomeMessage(o action.Outcome, lead string, strict bool, now time.Time) message {
 	inv := &o.Invocation
 	switch inv.Status {
 	case action.StatusCompleted:
@@ -156,7 +157,7 @@ func outcomeMessage(o action.Outcome, strict bool, now time.Time) message {
 		}
 		return failText("Nobody approved %s in time; nothing was executed. Call again only if it is still needed.%s", nameOf(inv), named(inv.ID))
 	}
-	return pendingNotice(inv, "", strict, now)
+	return pendingNotice(inv, lead, strict, now)
 }
 
 // failedMessage maps the codes of a failed invocation.
@@ -244,17 +245,43 @@ func at(field string) string {
 	return " at " + field
 }
 
-// nothingHappened is the message of an error before which nothing was
-// executed. It says so, and when to try again, unless the message does.
+// nothingHappened is the message of an error of a new call. It says that
+// nothing was executed where that is proven, unless the message does.
 func nothingHappened(e *action.Error) string {
-	text, lower := sentence(e.Message), strings.ToLower(e.Message)
-	if !strings.Contains(lower, "nothing was executed") {
+	text := sentence(e.Message)
+	if beforeRow(e) && !strings.Contains(strings.ToLower(text), "nothing was executed") {
 		text += " Nothing was executed."
 	}
-	if e.RetryAfter > 0 && !strings.Contains(lower, "try again in") {
-		text += fmt.Sprintf(" Try again in %d seconds.", int64((e.RetryAfter+time.Second-1)/time.Second))
+	return text + retryHint(e)
+}
+
+// beforeRow reports whether an error proves that its call has no row. One that
+// names an invocation is of a row. One of rows that are out of reach proves
+// nothing: the row may be there, and what holds or joins it may yet run.
+func beforeRow(e *action.Error) bool {
+	return e.Invocation == "" && e.Code != "database_unavailable"
+}
+
+// askLaterText is for who asks for a call that was made before: it may well
+// have been executed.
+const askLaterText = "The gateway is restarting and cannot say now where this call stands. Ask again in a few seconds."
+
+// asItStands is the message of an error about a call that has a row. What
+// became of the call is for the message to say.
+func asItStands(e *action.Error) string {
+	if e.Code == "shutting_down" {
+		return askLaterText
 	}
-	return text
+	return sentence(e.Message) + retryHint(e)
+}
+
+// retryHint says when to try again, unless the message does.
+func retryHint(e *action.Error) string {
+	lower := strings.ToLower(e.Message)
+	if e.RetryAfter <= 0 || strings.Contains(lower, "try again in") || strings.Contains(lower, "in a few seconds") {
+		return ""
+	}
+	return fmt.Sprintf(" Try again in %d seconds.", int64((e.RetryAfter+time.Second-1)/time.Second))
 }
 
 // sentence ends s as a sentence ends.

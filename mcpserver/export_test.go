@@ -46,6 +46,9 @@ func DecodeCursor(c string) (string, bool) { return decodeCursor(c) }
 // EncodeCursor encodes one.
 func EncodeCursor(last string) string { return encodeCursor(last) }
 
+// Draining reports whether a shutdown began.
+func (s *Server) Draining() bool { return s.calls.draining() }
+
 // Views and Sessions count what is kept.
 func (s *Server) Views() (n int) {
 	s.views.mu.Lock()

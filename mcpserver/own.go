@@ -125,7 +125,7 @@ func (s *Server) statusTool(ctx context.Context, c *caller) {
 	case errors.Is(err, action.ErrNotFound):
 		m = noInvocation()
 	default:
-		m = s.errorMessage(err)
+		m = s.errorMessage(err, asItStands)
 	}
 	_ = c.answer(c.reply, m) // a client that left needs no answer
 }

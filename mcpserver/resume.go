@@ -79,7 +79,7 @@ func (s *Server) goesOn(x *exchange) bool {
 // the end of the session.
 func (s *Server) unsure(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
-	plain(w, http.StatusServiceUnavailable, "The MCP session could not be looked up just now; nothing was executed. Try again.")
+	plain(w, http.StatusServiceUnavailable, "The MCP session could not be looked up just now; nothing was executed for this request. Try again.")
 }
 
 // resume enters a session that this instance does not know: it was opened
