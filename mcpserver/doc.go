@@ -24,11 +24,14 @@
 //
 // Between instances, a cancellation and the end of a session travel by
 // [Peers], within about a second: until then an instance that has the session
-// in use may take calls of it, and little else. A change of a list is seen by each instance for
-// itself; the one that has the client's event stream tells it. A client that
-// opens event streams on two instances is told by both, and one that opens its
-// stream again after some time is told of a change in any case, for it may have
-// missed one.
+// in use may take calls of it, and little else. Answers to questions that are
+// put to clients (elicitation, sampling) are not carried yet, because none are
+// put.
+//
+// A change of a list is seen by each instance for itself; the one that has the
+// client's event stream tells it. A client that opens event streams on two
+// instances is told by both, and one that opens its stream again after some
+// time is told of a change in any case, for it may have missed one.
 //
 // It decides nothing, executes nothing and stores nothing. It starts no
 // goroutine for an idle session; [Server.Run] does the upkeep.

@@ -179,6 +179,6 @@ func (a *reply) flushLocked() error {
 	return a.err
 }
 
-// deadline gives what is written next its time. A writer that knows no deadlines has
-// to do without.
+// deadline gives what is written next its time. A writer that knows no
+// deadlines has to do without.
 func (a *reply) deadline() { _ = a.rc.SetWriteDeadline(time.Now().Add(writeWithin)) }
