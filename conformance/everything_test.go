@@ -43,7 +43,7 @@ func node(t *testing.T) string {
 // missing skips a test that lacks a program, but never on a build machine.
 func missing(t *testing.T, format string, args ...any) {
 	t.Helper()
-	if os.Getenv("CI") == "true" {
+	if os.Getenv("CI") != "" {
 		t.Fatalf(format, args...)
 	}
 	t.Skipf(format, args...)

@@ -5,14 +5,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"time"
 
 	"sallyport/action"
 	"sallyport/internal/token"
 	"sallyport/store"
 )
 
-// endpointKey names the API key that endpoint.json holds. Where instances
-// share rows it names the folder too: each has a key of its own.
+// endpointKey names the API key that endpoint.json holds, for people who look
+// at a list of keys. Where instances share rows it names the folder too.
 func (g *gateway) endpointKey() string {
 	if !g.db.Shared() {
 		return "endpoint.json"
@@ -24,6 +25,32 @@ func (g *gateway) endpointKey() string {
 	return "endpoint.json in " + host + ":" + g.options.Data
 }
 
+// keyLife is how long the key outlives an instance that was killed, where no
+// later one can know it for its own: it is renewed all the time.
+const (
+	keyLife  = time.Hour
+	keyRenew = keyLife / 6
+)
+
+// keyExpiry is when the key ends unless it is renewed; nil: with the next
+// start in this folder.
+func (g *gateway) keyExpiry() *time.Time {
+	if !g.db.Shared() {
+		return nil
+	}
+	t := g.db.Now().Add(keyLife)
+	return &t
+}
+
+// renewKey goes on with the key of endpoint.json.
+func (g *gateway) renewKey(ctx context.Context) {
+	if until := g.keyExpiry(); until != nil {
+		if err := g.db.RenewAPIKey(ctx, g.key.Organization, g.key.ID, *until); err != nil && ctx.Err() == nil {
+			g.log.Warn("renewing the key of endpoint.json", "error", err)
+		}
+	}
+}
+
 // openAdmin makes sure that somebody can sign in: a local owner exists from
 // the first start on. Keys of earlier processes end here.
 func (g *gateway) openAdmin(ctx context.Context) error {
@@ -33,6 +60,9 @@ func (g *gateway) openAdmin(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if g.db.Shared() {
+		return nil // a key of the same name may be of a living instance
 	}
 	keys, err := g.db.ListAPIKeys(ctx, store.DefaultOrganization)
 	if err != nil {
@@ -90,7 +120,7 @@ func (g *gateway) welcome(ctx context.Context) (link string, err error) {
 	}
 	row := action.APIKey{
 		ID: id, Organization: g.admin.Organization, Name: g.endpointKey(),
-		User: g.admin.ID, Role: role, CreatedAt: g.db.Now(),
+		User: g.admin.ID, Role: role, CreatedAt: g.db.Now(), ExpiresAt: g.keyExpiry(),
 	}
 	if err := g.db.CreateAPIKey(ctx, row, hex.EncodeToString(hash)); err != nil {
 		return "", err

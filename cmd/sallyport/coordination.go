@@ -25,20 +25,26 @@ type coordination struct {
 func (g *gateway) openCoordination(context.Context) error {
 	if g.options.ValkeyURL == "" {
 		hub := coord.NewHub()
-		g.coord = coordination{
-			Hints: hub, Limiter: coord.NewCounter(g.options.RateLimit, time.Now), locks: coord.NewLocks(time.Now), deliver: hub.Publish,
-		}
+		g.coord = coordination{Hints: hub, Limiter: coord.NewCounter(g.options.RateLimit, time.Now), locks: g.locks(), deliver: hub.Publish}
 		return nil
 	}
 	valkey, err := coord.NewValkey(coord.ValkeyConfig{
 		URL: g.options.ValkeyURL, Instance: g.instance, Limit: g.options.RateLimit,
-		Timeout: g.options.Intervals.ValkeyTimeout, Resumed: g.watch.resume, Log: g.log,
+		Timeout: g.options.Intervals.ValkeyTimeout, Heartbeat: g.options.Intervals.ValkeyHeartbeat, Resumed: g.watch.resume, Log: g.log,
 	})
 	if err != nil {
 		return err
 	}
-	g.coord = coordination{Hints: valkey, Limiter: valkey, locks: valkey, deliver: valkey.Deliver, valkey: valkey}
+	g.coord = coordination{Hints: valkey, Limiter: valkey, locks: valkeyLocks{valkey, g.locks()}, deliver: valkey.Deliver, valkey: valkey}
 	return nil
+}
+
+// locks are those that need no Valkey.
+func (g *gateway) locks() locks {
+	if g.db.Shared() {
+		return &rowLocks{db: g.db, instance: g.instance, log: g.log}
+	}
+	return coord.NewLocks(time.Now)
 }
 
 // hinted tells whether the hints of other instances arrive.

@@ -249,6 +249,9 @@ func (g *gateway) keepUp(ctx context.Context) error {
 				g.log.Warn("comparing this clock with the database's", "error", err)
 			}
 		}})
+		if g.wrote {
+			chores = append(chores, chore{name: "key", every: keyRenew, do: g.renewKey})
+		}
 	}
 	return upkeep(ctx, g.coord, g.log, chores)
 }
@@ -258,6 +261,7 @@ func (g *gateway) clean(ctx context.Context) {
 	now := g.db.Now()
 	for what, sweep := range map[string]func(limit int) (int, error){
 		"signals":      func(limit int) (int, error) { return g.db.SweepSignals(ctx, now.Add(-signalsKept), limit) },
+		"API keys":     func(limit int) (int, error) { return g.db.SweepAPIKeys(ctx, now, limit) },
 		"MCP sessions": func(limit int) (int, error) { return g.db.SweepMCPSessions(ctx, now, limit) },
 	} {
 		for n := cleanBatch; n == cleanBatch && ctx.Err() == nil; {

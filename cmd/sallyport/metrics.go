@@ -39,6 +39,7 @@ func (g *gateway) valkeyMetrics(registry *prometheus.Registry) {
 		counter("sallyport_valkey_reconnects_total", "Times that Valkey was lost and found again.", stat(func(s coord.Stats) float64 { return float64(s.Reconnects) })),
 		counter("sallyport_hints_dropped_total", "Hints that other instances were not sent.", stat(func(s coord.Stats) float64 { return float64(s.Dropped) })),
 		counter("sallyport_rate_limit_fallback_total", "Calls that were counted by this instance alone.", stat(func(s coord.Stats) float64 { return float64(s.Fallbacks) })),
+		counter("sallyport_lock_fallback_total", "Locks that were not asked of Valkey, because it did not answer.", stat(func(s coord.Stats) float64 { return float64(s.LockFallbacks) })),
 	)
 }
 

@@ -27,7 +27,7 @@ type options struct {
 	PublicURL     string          `help:"Where people and agents reach this server: scheme and host. Every link is built from it (default: the listening address)." placeholder:"URL"`
 	AllowHost     []string        `help:"Further names that a request's Host header may have." placeholder:"HOST"`
 	AllowUpstream []netip.Prefix  `help:"Private networks that connectors may reach." placeholder:"CIDR"`
-	RateLimit     int             `help:"Calls a minute and session (default: 60); 0 for no limit." default:"60" placeholder:"N"`
+	RateLimit     int             `help:"Calls a minute and session (default: 60); 0 for no limit. Instances count together with Valkey, and each by itself without." default:"60" placeholder:"N"`
 	LogLevel      string          `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
 
 	DatabaseURL         string `help:"PostgreSQL instead of the file in the data folder, for any number of instances: postgres://user:password@host/name." placeholder:"URL"`
@@ -65,6 +65,7 @@ type intervals struct {
 	SeenEvery       time.Duration `help:"Between two notes that callers still wait (10s)." placeholder:"D"`
 	PollEvery       time.Duration `help:"Between two looks at rows that other instances may have changed (1s)." placeholder:"D"`
 	ClockEvery      time.Duration `help:"Between two comparisons of this clock with the database's (10s)." placeholder:"D"`
+	ValkeyHeartbeat time.Duration `help:"Between two tries whether Valkey carries what instances say; it counts as away after two and a half of silence (1s)." placeholder:"D"`
 	ValkeyTimeout   time.Duration `help:"Of one request to Valkey (250ms)." placeholder:"D"`
 	IdleSession     time.Duration `help:"Before memory of an unused MCP session is freed (30m)." placeholder:"D"`
 	SessionLife     time.Duration `help:"How long an MCP session can be used (24h)." name:"mcp-session-life" placeholder:"D"`

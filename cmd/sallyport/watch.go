@@ -38,6 +38,8 @@ const (
 	// signalOverlap is how far back each look for signals goes: rows become
 	// visible in the order of their commits, not of their times.
 	signalOverlap = 10 * time.Second
+	nudgeOverlap  = time.Second // what is older can wait for the next regular look
+	nudgeRest     = 50 * time.Millisecond
 	signalBatch   = 500
 )
 
@@ -54,6 +56,13 @@ func (w *watcher) hint(h action.Hint) {
 
 // resume tells that hints arrive again. It does not block.
 func (w *watcher) resume() { nudge(w.resumed) }
+
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
 
 func nudge(c chan struct{}) {
 	select {
@@ -72,13 +81,14 @@ func (w *watcher) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-w.nudged:
-			w.logged("reading signals", w.signals(ctx))
+			w.logged("reading signals", w.signals(ctx, nudgeOverlap))
+			rest(ctx, nudgeRest) // a flood of nudges is one look
 		case <-w.resumed:
 			w.poll(ctx)
 			w.reload()
 		case <-ticker.C:
 			w.logged("reading versions", w.compare(ctx))
-			w.logged("reading signals", w.signals(ctx))
+			w.logged("reading signals", w.signals(ctx, signalOverlap))
 			if !w.hinted() {
 				w.reload()
 			}
@@ -125,8 +135,8 @@ func (w *watcher) reload() {
 }
 
 // signals hands on what is new.
-func (w *watcher) signals(ctx context.Context) error {
-	from := w.since.Add(-signalOverlap)
+func (w *watcher) signals(ctx context.Context, overlap time.Duration) error {
+	from := w.since.Add(-overlap)
 	for {
 		list, err := w.rows.Signals(ctx, from, signalBatch)
 		if err != nil {
@@ -153,7 +163,7 @@ func (w *watcher) hear(s store.Signal) {
 		return
 	}
 	w.heard[s.ID] = s.CreatedAt
-	if s.CreatedAt.After(w.since) {
+	if s.CreatedAt.After(w.since) && !s.CreatedAt.After(w.now()) { // a clock that was wrong must not hide what follows
 		w.since = s.CreatedAt
 	}
 	w.receive(mcpserver.Signal{Kind: mcpserver.SignalKind(s.Kind), Organization: s.Organization, Session: s.Session, Data: s.Data})

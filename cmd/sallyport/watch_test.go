@@ -57,7 +57,8 @@ type watched struct {
 
 func newWatched() *watched {
 	w := &watched{watcher: newWatcher(), rows: &scripted{}}
-	w.watcher.rows, w.now, w.since = w.rows, time.Now, time.Now()
+	w.watcher.rows, w.since = w.rows, time.Now()
+	w.now = func() time.Time { return w.since.Add(time.Hour) }
 	w.tell = func(h action.Hint) { w.told = append(w.told, h) }
 	w.receive = func(s mcpserver.Signal) { w.received = append(w.received, s.Session) }
 	return w
@@ -100,7 +101,7 @@ func TestEachSignalIsReceivedOnce(t *testing.T) {
 	}
 	look := func() {
 		t.Helper()
-		if err := w.signals(t.Context()); err != nil {
+		if err := w.signals(t.Context(), signalOverlap); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,10 +123,19 @@ func TestEachSignalIsReceivedOnce(t *testing.T) {
 	if got := len(w.received); got != 2*signalBatch+7 {
 		t.Errorf("%d of a flood received, want %d", got, 2*signalBatch+7)
 	}
+	// One from a clock that was far ahead hides nothing that comes after it.
+	w.received = nil
+	add("from the future", 3*time.Hour)
+	look()
+	add("after it", 3*time.Second)
+	look()
+	if d := cmp.Diff([]string{"from the future", "after it"}, w.received); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
 	// What is old is forgotten.
 	add("much later", 5*time.Minute)
 	look()
-	if len(w.heard) != 1 {
+	if len(w.heard) != 2 { // and that from the future
 		t.Errorf("%d signals are remembered", len(w.heard))
 	}
 }

@@ -25,7 +25,7 @@ func need(t testing.TB, err error) {
 	var m missing
 	switch {
 	case err == nil:
-	case errors.As(err, &m) && os.Getenv("CI") != "true":
+	case errors.As(err, &m) && os.Getenv("CI") == "":
 		t.Skip(err)
 	default:
 		t.Fatal(err)
