@@ -24,7 +24,9 @@
 //
 // Between instances, a cancellation and the end of a session travel by
 // [Peers], within about a second: until then an instance that has the session
-// in use may take calls of it, and little else. Answers to questions that are
+// in use may take calls of it, and little else. Each is a row, so of one
+// principal an instance tells at most 120 a minute of either; a session that
+// ends beyond that ends on its instance alone. Answers to questions that are
 // put to clients (elicitation, sampling) are not carried yet, because none are
 // put.
 //

@@ -107,6 +107,14 @@ func (s *Server) Ended() int {
 	return len(s.sessions.ended)
 }
 
+// Allowances counts the principals that had something told to peers, once for
+// each kind.
+func (s *Server) Allowances() int {
+	s.posted.mu.Lock()
+	defer s.posted.mu.Unlock()
+	return len(s.posted.of)
+}
+
 // Expire forgets what is due.
 func (s *Server) Expire() { s.expire() }
 

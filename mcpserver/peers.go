@@ -55,9 +55,6 @@ const (
 	// maxPostedID is the longest request id that is told to peers. Clients
 	// count, or take a UUID.
 	maxPostedID = 128
-	// maxPosted is how many cancellations of one session are told in a minute:
-	// each is a row, and a client may send as many as it likes.
-	maxPosted = 120
 )
 
 // Receive takes a signal that some instance posted, this one included. It does
@@ -102,7 +99,7 @@ func (s *session) cancelled(data json.RawMessage) {
 // postCancel tells the other instances of a cancellation of a call that is not
 // in flight here, if it may be in flight there.
 func (s *Server) postCancel(x *exchange, id string, cause error) error {
-	if s.cfg.Peers == nil || len(id) > maxPostedID || !x.mcp.mayPost(id, s.cfg.Now()) {
+	if s.cfg.Peers == nil || len(id) > maxPostedID || x.mcp.endedLately(id) || !s.mayPost(x, SignalCancel) {
 		return nil
 	}
 	data, err := json.Marshal(cancelData{ID: id, Timeout: errors.Is(cause, action.ErrCallerGone)})
@@ -117,11 +114,12 @@ func (s *Server) postCancel(x *exchange, id string, cause error) error {
 	})
 }
 
-// finishSession ends a session on every instance. When it returns an error, the
-// session goes on.
+// finishSession ends a session on every instance; beyond what its principal may
+// have told to peers, on this one. When it returns an error, the session goes
+// on.
 func (s *Server) finishSession(x *exchange) error {
 	until := x.mcp.ends.Add(skew)
-	if s.cfg.Peers == nil {
+	if s.cfg.Peers == nil || !s.mayPost(x, SignalEnd) {
 		s.dropSession(x.mcp, until)
 		return nil
 	}

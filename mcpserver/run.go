@@ -103,5 +103,6 @@ func (s *Server) expire() {
 		s.end(old)
 	}
 	s.sessions.forget(now)
+	s.posted.forget(now)
 	s.views.expire(t)
 }

@@ -32,7 +32,8 @@ type Server struct {
 	streams  streams
 	bodies   sync.Pool // of *[]byte
 
-	calls calls
+	calls  calls
+	posted allowances
 
 	closing context.Context // ends when Drain is done: event streams end with it
 	close   context.CancelFunc
@@ -60,6 +61,7 @@ func New(cfg Config) (*Server, error) {
 		views:    views{all: map[viewKey]*view{}},
 		streams:  streams{all: map[*stream]bool{}},
 		calls:    calls{all: map[*call]bool{}},
+		posted:   allowances{of: map[allowanceKey]allowance{}},
 		hinted:   hinted{organizations: map[string]bool{}, nudge: make(chan struct{}, 1)},
 	}
 	s.closing, s.close = context.WithCancel(context.Background())

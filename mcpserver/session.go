@@ -24,9 +24,8 @@ type session struct {
 	busy atomic.Int32 // requests and event streams in progress
 
 	mu     sync.Mutex
-	calls  map[string]*call // in flight, by request id; nil while there is none
-	lately []string         // request ids of the last calls that ended here
-	posted posted
+	calls  map[string]*call   // in flight, by request id; nil while there is none
+	lately []string           // request ids of the last calls that ended here
 	stream context.CancelFunc // ends the event stream; nil while there is none
 	over   bool
 	knows  string // version of the list that its client took here last
@@ -93,25 +92,11 @@ func (s *session) endedLocked(id string) {
 	s.lately = append(s.lately, id)
 }
 
-// posted counts what was told to peers since a time.
-type posted struct {
-	since time.Time
-	count int
-}
-
-// mayPost reports whether peers are to be told that the call was cancelled, and
-// counts it.
-func (s *session) mayPost(id string, now time.Time) bool {
+// endedLately reports whether the call is one of the last that ended here.
+func (s *session) endedLately(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.Contains(s.lately, id) {
-		return false
-	}
-	if now.Sub(s.posted.since) >= time.Minute {
-		s.posted = posted{since: now}
-	}
-	s.posted.count++
-	return s.posted.count <= maxPosted
+	return slices.Contains(s.lately, id)
 }
 
 // openStream returns a context for the session's event stream, which ends with
