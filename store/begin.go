@@ -49,11 +49,21 @@ const (
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.status = 'pending' AND coalesce(i.expires_at, ?6) > ?6`
 )
 
-const insertSQL = `INSERT INTO invocations (
+const (
+	insertColumns = `INSERT INTO invocations (
   id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, started_at,
   lease_until, completed_at, policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode,
   mode_source, executor, denied_reason, source_name, denied_note, decision, params, sealed_params)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)`
+`
+	insertValues = `?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27`
+
+	insertSQL = insertColumns + `VALUES (` + insertValues + `)`
+
+	// insertLiveSQL writes nothing when policy moved or the session was revoked:
+	// where there are several writers, that may have happened since checkSQL.
+	insertLiveSQL = insertColumns + `SELECT ` + insertValues + ` FROM organizations o JOIN sessions s ON s.organization_id = o.id
+WHERE o.id = ?2 AND s.id = ?3 AND o.policy_version = ?12 AND s.revoked_at IS NULL`
+)
 
 // queueSQL is insertSQL for a row that may be written twice, when nobody knows
 // whether the first time was committed.
@@ -67,6 +77,9 @@ type checked struct {
 	pending                          sql.NullInt64
 }
 
+// candidates reports whether a row was found that may answer the call.
+func (c *checked) candidates() bool { return c.keyed != "" || c.open != "" || c.undelivered != "" }
+
 // Begin implements [action.Beginner].
 func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) {
 	r, err := newRow(d)
@@ -76,11 +89,12 @@ func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) 
 	if d.Snapshot && !d.Joins && d.Status != action.StatusPending {
 		return db.beginQueued(ctx, d, r)
 	}
+	again := false
 	for range lostRaces {
 		// A copy: what is written may differ from the draft, and be undone.
 		row, joined := *r, (*action.Begun)(nil)
 		j := &job{
-			single: d.IdempotencyKey == "", whole: true,
+			again: again, single: d.IdempotencyKey == "", whole: true,
 			// Without a key its only write that needs company is none: what
 			// expires an overdue row, or notes a waiter, is right whether or
 			// not the insert is.
@@ -91,6 +105,7 @@ func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) 
 			return err
 		}
 		err = db.write.do(ctx, j)
+		again = j.again // the row that came first may be its own
 		var behind *behindError
 		switch {
 		case errors.As(err, &behind):
@@ -136,13 +151,13 @@ func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow
 // returns nil.
 func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r *invocationRow) (*action.Begun, error) {
 	now := r.CreatedAt.t
-	if j.again {
+	if err := lockSession(ctx, tx, d); err != nil {
+		return nil, err
+	}
+	if j.again { // not before the lock: the commit nobody heard of may be under way, and holds it
 		if mine, err := db.mine(ctx, tx, d); mine != nil || err != nil {
 			return mine, err
 		}
-	}
-	if err := lockSession(ctx, tx, d); err != nil {
-		return nil, err
 	}
 	c, err := db.check(ctx, tx, d, now)
 	if err != nil {
@@ -163,6 +178,12 @@ func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r 
 		joined, err := db.join(ctx, tx, d, c, now)
 		if err != nil || joined != nil {
 			return joined, err
+		}
+		if shared(tx) && c.candidates() {
+			// One may have been denied since c was read.
+			if c, err = db.check(ctx, tx, d, now); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if d.Status == action.StatusPending {
@@ -293,13 +314,34 @@ func (db *DB) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c checked, 
 }
 
 func (db *DB) insert(ctx context.Context, tx bun.IDB, d *action.Draft, r *invocationRow) error {
-	if _, err := db.stmts.insert.exec(ctx, tx, insertArgs(d, r)...); err != nil {
+	insert, args := &db.stmts.insert, insertArgs(d, r)
+	live := shared(tx) && !d.Snapshot
+	if live {
+		insert = &db.stmts.insertLive
+	}
+	n, err := affected(insert.exec(ctx, tx, args...))
+	if err != nil {
 		return fmt.Errorf("writing invocation %s: %w", d.ID, err)
+	}
+	if live && n == 0 {
+		return db.moved(ctx, tx, d, r.CreatedAt.t)
 	}
 	if d.Joins && d.IdempotencyKey != "" {
 		return putKey(ctx, tx, d, r.ID, r.CreatedAt.t)
 	}
 	return nil
+}
+
+// moved tells what changed between check and insert.
+func (db *DB) moved(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) error {
+	c, err := db.check(ctx, tx, d, now)
+	if err != nil {
+		return err
+	}
+	if err := c.session.Live(now); err != nil {
+		return err
+	}
+	return action.ErrPolicyMoved
 }
 
 // flag is a truth as the rows of invocations keep it: their partial indexes

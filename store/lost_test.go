@@ -263,16 +263,18 @@ func TestOthersVerdictIsNotOurs(t *testing.T) {
 	url := migrated(t)
 	p := newProxy(t, url)
 	l, other := newLostWorld(t, p.url), open(t, store.Config{URL: url})
+	// The retry is held back until the other one has approved.
 	p.cutAt("SET status = 'approved'", beforeIt, 0)
+	arrived, release := p.holdAt("SET status = 'approved'")
 	done := make(chan error, 1)
 	v := l.v
 	v.By = "bob"
 	go func() { _, err := l.Approve(l.ctx, l.v); done <- err }()
-	for p.happened() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if _, err := other.Approve(t.Context(), v); err != nil {
-		t.Skip("the retry was faster") // it waits at least 25 ms
+	<-arrived
+	_, err := other.Approve(t.Context(), v)
+	release()
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := <-done; !errors.Is(err, action.ErrConflict) {
 		t.Errorf("the second approval: %v", err)

@@ -23,6 +23,7 @@ type proxy struct {
 	how   cut
 	after int // so many such queries are spared
 	cuts  int
+	hold  *hold // the next query to wait; nil: none
 	conns map[net.Conn]bool
 }
 
@@ -32,7 +33,14 @@ const (
 	beforeIt cut = iota // the server never sees the query
 	afterIt             // the server did it, and nobody hears of it
 	withIt              // the server sees it while the connection breaks
+	during              // the server does it, while its client has gone already
 )
+
+// hold is a query that waits at the proxy.
+type hold struct {
+	text             string
+	arrived, release chan struct{}
+}
 
 // newProxy returns a proxy to the database.
 func newProxy(t *testing.T, to string) *proxy {
@@ -62,6 +70,30 @@ func (p *proxy) cutAt(text string, how cut, spare int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.when, p.how, p.after, p.cuts = text, how, spare, 0
+}
+
+// holdAt has the next query that holds the text wait for release, once it has
+// arrived.
+func (p *proxy) holdAt(text string) (arrived <-chan struct{}, release func()) {
+	h := &hold{text, make(chan struct{}), make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hold = h
+	return h.arrived, func() { close(h.release) }
+}
+
+// wait holds the query back if it is the one.
+func (p *proxy) wait(m []byte) {
+	p.mu.Lock()
+	h := p.hold
+	if h == nil || m[0] != 'Q' || !strings.Contains(string(m), h.text) {
+		p.mu.Unlock()
+		return
+	}
+	p.hold = nil
+	p.mu.Unlock()
+	close(h.arrived)
+	<-h.release
 }
 
 // happened is how many cuts there were since cutAt.
@@ -142,8 +174,9 @@ func (p *proxy) pass(client, server net.Conn) {
 }
 
 func (p *proxy) forward(client, server net.Conn, silence func(), replied <-chan struct{}) {
-	if m, err := readMessage(client, 4); err != nil || write(server, m) != nil {
-		return // the start-up message has no type
+	m, err := readMessage(client, 4) // the start-up message has no type
+	if err != nil || p.swallows(m) || write(server, m) != nil {
+		return
 	}
 	for {
 		m, err := readMessage(client, 5)
@@ -152,22 +185,34 @@ func (p *proxy) forward(client, server net.Conn, silence func(), replied <-chan 
 		}
 		how, hit := p.hit(m)
 		if !hit {
+			p.wait(m)
 			if write(server, m) != nil {
 				return
 			}
 			continue
 		}
-		if how == afterIt {
+		if how == afterIt || how == during {
 			silence()
 		}
 		if how != beforeIt {
 			_ = write(server, m)
 		}
-		if how == afterIt {
+		if how == during {
+			client.Close()
+		}
+		if how == afterIt || how == during {
 			<-replied
 		}
 		return
 	}
+}
+
+// swallows reports whether m asks to cancel what was cut for being under way.
+func (p *proxy) swallows(m []byte) bool {
+	const cancel = 80877102
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.how == during && len(m) >= 8 && binary.BigEndian.Uint32(m[4:]) == cancel
 }
 
 func (p *proxy) hit(m []byte) (cut, bool) {

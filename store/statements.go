@@ -16,6 +16,7 @@ import (
 type statements struct {
 	check, insert, queue, finish, delivered, one statement // of the writer
 	load, overrides, version                     statement // of the readers
+	insertLive                                   statement // where there are several writers
 }
 
 // statement is a text, prepared where that pays.
@@ -51,7 +52,7 @@ func prepareStatements(ctx context.Context, w, r *bun.DB) (*statements, error) {
 
 // textStatements are for a database that gets the text each time.
 func textStatements(r *reader) *statements {
-	s := &statements{}
+	s := &statements{insertLive: statement{text: insertLiveSQL}}
 	for text, stmt := range s.ofWriter() {
 		*stmt = statement{text: text}
 	}
