@@ -266,6 +266,8 @@ func (s *Server) conclude(ctx context.Context, c *caller, o action.Outcome, err 
 	switch {
 	case err == nil:
 		m = outcomeMessage(o, s.lead(), c.tool.strict, s.cfg.Now())
+	case errors.Is(err, action.ErrNotFound) && c.tool.own == nil && o.Invocation.ID != "": // it was there
+		m = failText("%s%s", unknownOutcome, named(o.Invocation.ID))
 	case errors.Is(err, action.ErrNotFound):
 		m = missing()
 	case c.tool.own != nil, o.Invocation.ID != "":

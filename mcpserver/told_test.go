@@ -88,6 +88,27 @@ func TestNothingWasExecuted(t *testing.T) {
 	}
 }
 
+// A call that began and whose row cannot be found is not a tool that is not
+// known.
+func TestLostRow(t *testing.T) {
+	g := &scripted{gate: newGate(read())}
+	g.answer = func() (action.Outcome, error) {
+		return action.Outcome{Invocation: action.Invocation{ID: "inv-1"}}, action.Errorf(action.ErrNotFound, "invocation_not_found", "There is no such invocation.")
+	}
+	s := newServer(t, g.gate, &hints{}, func(c *mcpserver.Config) { c.Gate = g })
+	end(t, s)
+	id := begin(t, s, "token-a")
+	for i, tool := range asking {
+		want := "no such invocation"
+		if tool == "read" {
+			want = "may or may not have happened"
+		}
+		if text := serve(s, rpc("token-a", id, ask(i, tool))).Body.String(); !strings.Contains(text, want) {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+}
+
 // A shutdown says the same to everyone, whether the Gate lets him go or Drain,
 // and to who comes too late only what is true of his call.
 func TestShutdownWords(t *testing.T) {
