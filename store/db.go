@@ -142,7 +142,7 @@ func (db *DB) openURL(ctx context.Context, c Config) error {
 		return err
 	}
 	r := &reader{pool, db.retry}
-	db.read = newPostgres(pool, bun.WithConnResolver(r))
+	db.read = newPostgres(pool, bun.WithConnResolver(r)).WithQueryHook(bound{c.RetryFor})
 	db.write = newWriter(newPostgres(pool), c)
 	db.stmts = textStatements(r)
 	if err := db.Ping(ctx); err != nil {
@@ -171,6 +171,8 @@ func (db *DB) Shared() bool { return shared(db.read) }
 
 // Ping asks whether the database answers.
 func (db *DB) Ping(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, db.retry.limit)
+	defer stop()
 	if err := db.read.DB.PingContext(ctx); err != nil {
 		return fmt.Errorf("the database does not answer: %w", err)
 	}

@@ -36,10 +36,17 @@ func orHundred(limit int) int {
 	return limit
 }
 
+// exists reports whether q finds a row. bun's own way asks for a [sql.Row],
+// which hides that the database was away.
+func exists(ctx context.Context, q *bun.SelectQuery) (found bool, err error) {
+	err = q.NewSelect().ColumnExpr("EXISTS (?)", q).Scan(ctx, &found)
+	return found, err
+}
+
 // forget deletes at most limit of the rows and returns how many it were.
 func (db *DB) forget(ctx context.Context, s stale, limit int) (n int, err error) {
 	// A reader looks first, as in a sweep: mostly there is nothing.
-	some, err := s.find(db.read.NewSelect(), 1).Exists(ctx)
+	some, err := exists(ctx, s.find(db.read.NewSelect(), 1))
 	if err == nil && some {
 		err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
 			n, err = affected(s.remove(tx, orHundred(limit)).Exec(ctx))

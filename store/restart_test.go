@@ -131,6 +131,68 @@ func TestAHangingServer(t *testing.T) {
 	}
 }
 
+// TestReadsOfAHangingServer are asked by what runs for as long as the program,
+// with a context that never ends.
+func TestReadsOfAHangingServer(t *testing.T) {
+	server := dbtest.NewPostgres(t)
+	db := open(t, store.Config{URL: server.URL, RetryFor: 500 * time.Millisecond})
+	ctx, org, now := context.Background(), store.DefaultOrganization, time.Now()
+	reads := map[string]func() error{
+		"unclaimed":    func() error { _, err := db.Unclaimed(ctx, now, 10); return err },
+		"settled":      func() error { _, err := db.Settled(ctx, []string{"x"}); return err },
+		"sweep":        func() error { _, err := db.Sweep(ctx, action.SweepRules{Now: now}); return err },
+		"MCP sessions": func() error { _, err := db.SweepMCPSessions(ctx, now, 10); return err },
+		"versions":     func() error { _, err := db.Versions(ctx); return err },
+		"signals":      func() error { _, err := db.Signals(ctx, now, 10); return err },
+		"ended":        func() error { _, err := db.MCPSessionEnded(ctx, org, "x"); return err },
+		"connectors":   func() error { _, err := db.ListConnectors(ctx, org); return err },
+		"overrides":    func() error { _, _, err := db.Overrides(ctx, org); return err },
+		"policy":       func() error { _, err := db.PolicyVersion(ctx, org); return err },
+		"organization": func() error { _, err := db.Organization(ctx, org); return err },
+		"calls":        func() error { _, err := db.ListInvocations(ctx, store.Filter{Organization: org}); return err },
+		"sessions":     func() error { _, err := db.ListSessions(ctx, store.SessionFilter{Organization: org}); return err },
+		"events":       func() error { _, err := db.Events(ctx, org, "x"); return err },
+		"secrets":      func() error { _, err := db.ListSecrets(ctx, org); return err },
+		"users":        func() error { _, err := db.ListUsers(ctx, org); return err },
+		"API key":      func() error { _, _, err := db.APIKey(ctx, "x"); return err },
+		"API keys":     func() error { _, err := db.ListAPIKeys(ctx, org); return err },
+		"login":        func() error { _, _, err := db.Login(ctx, "x"); return err },
+	}
+	ask := func() map[string]error {
+		type answer struct {
+			name string
+			err  error
+		}
+		answers, all := make(chan answer, len(reads)), map[string]error{}
+		for name, read := range reads {
+			go func() { answers <- answer{name, read()} }()
+		}
+		for deadline := time.After(20 * time.Second); len(all) < len(reads); {
+			select {
+			case a := <-answers:
+				all[a.name] = a.err
+			case <-deadline:
+				return all
+			}
+		}
+		return all
+	}
+	ask() // all connections are good
+	server.Pause()
+	all := ask()
+	server.Resume()
+	for name := range reads {
+		if err, answered := all[name]; !answered || !errors.Is(err, action.ErrUnavailable) {
+			t.Errorf("%s: answered %t, error %v", name, answered, err)
+		}
+	}
+	for name, err := range ask() {
+		if errors.Is(err, action.ErrUnavailable) {
+			t.Errorf("%s afterwards: %v", name, err)
+		}
+	}
+}
+
 func TestTwoOpenAnEmptyDatabase(t *testing.T) {
 	to := dbtest.Postgres(t)
 	var all sync.WaitGroup

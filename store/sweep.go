@@ -79,6 +79,9 @@ func (db *DB) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invocati
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sweeping %s invocations: %w", s.what, err))
 		}
+		if errors.Is(err, action.ErrUnavailable) {
+			return ended, errors.Join(errs...) // the others would only wait as long again
+		}
 		for _, inv := range list {
 			db.running.take(inv.Organization, inv.ID)
 		}
@@ -112,7 +115,7 @@ func (s sweep) update(db bun.IDB, limit int) *bun.UpdateQuery {
 func (db *DB) sweep(ctx context.Context, s sweep, limit int) (ended []action.Invocation, err error) {
 	// A reader looks first: mostly there is nothing, and then the writer is
 	// left alone.
-	some, err := s.overdue(db.read.NewSelect(), 1).Exists(ctx)
+	some, err := exists(ctx, s.overdue(db.read.NewSelect(), 1))
 	if err != nil || !some {
 		return nil, err
 	}
@@ -161,7 +164,7 @@ func staleKeys(q *bun.SelectQuery, r action.SweepRules, limit int) *bun.SelectQu
 
 // sweepKeys forgets them.
 func (db *DB) sweepKeys(ctx context.Context, r action.SweepRules) error {
-	some, err := staleKeys(db.read.NewSelect(), r, 1).Exists(ctx)
+	some, err := exists(ctx, staleKeys(db.read.NewSelect(), r, 1))
 	if err != nil || !some {
 		return err
 	}
