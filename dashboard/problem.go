@@ -61,7 +61,7 @@ func errInterrupted() error {
 // problem turns an error into what may be shown of it. What may not goes to
 // the log.
 func (s *Server) problem(ctx context.Context, err error) *Problem {
-	if errors.Is(err, action.ErrCallerGone) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, action.ErrCallerGone) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errInterrupted()
 	}
 	public := action.Public(err)
