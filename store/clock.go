@@ -16,23 +16,40 @@ const (
 	clockBound   = 5 * time.Second
 )
 
-// clock is this program's clock, moved to agree with the database's. Instances
-// may differ by minutes; a call that one made must not look expired to
-// another. So every time in a row, and every time that is compared with one,
-// is of this clock.
+// clock tells the database's time: what it was at the last measure, and what
+// has passed since by this program's own clock. Instances may differ by
+// minutes; a call that one made must not look expired to another. So every time
+// in a row, and every time that is compared with one, is of this clock.
+//
+// Where the own clock has a monotonic reading, as that of [time.Now] has, what
+// has passed is counted by it: setting the own clock changes nothing.
 type clock struct {
 	own    func() time.Time
-	offset atomic.Int64 // nanoseconds; zero until measured
+	anchor atomic.Pointer[anchor] // nil until measured: the own clock counts
 }
+
+// anchor is a moment on both clocks.
+type anchor struct{ own, theirs time.Time }
 
 func newClock(own func() time.Time) *clock { return &clock{own: own} }
 
-// now keeps the monotonic reading, if the own clock has one.
-func (c *clock) now() time.Time { return c.own().Add(time.Duration(c.offset.Load())) }
+func (c *clock) now() time.Time {
+	own, a := c.own(), c.anchor.Load()
+	if a == nil {
+		return own
+	}
+	return a.at(own)
+}
 
-// Now returns the time as the database has it: the configured clock, moved by
-// what [DB.SyncClock] measured. Times for rows must come from it. It can jump
-// when an instance's own clock was set, so it is no measure of durations.
+// at is what the database's clock shows when the own one shows t. It has no
+// monotonic reading, which would be of a time that was set since.
+func (a *anchor) at(t time.Time) time.Time {
+	return a.theirs.Add(t.Sub(a.own)).In(t.Location())
+}
+
+// Now returns the time as the database has it, by what [DB.SyncClock] measured
+// last. Times for rows must come from it. It jumps when a measure finds that
+// the database's clock was set, so it is no measure of durations.
 func (db *DB) Now() time.Time { return db.now() }
 
 // clockNow is the time for a statement: the server's own, as it runs it. On
@@ -47,7 +64,9 @@ func (db *DB) clockNow() any {
 // SyncClock measures how far this program's clock is from the database's.
 // [Open] does it once; the program does it again every ten seconds, since
 // clocks drift and are set. On an error the last measure stays. On SQLite it
-// does nothing: there is one process and one clock.
+// does nothing: there is one process and one clock. A machine that slept wakes
+// with a time that is late by as long, until the next measure: who was away
+// measures first.
 func (db *DB) SyncClock(ctx context.Context) error {
 	if !shared(db.read) {
 		return nil
@@ -70,10 +89,10 @@ func (db *DB) SyncClock(ctx context.Context) error {
 	return nil
 }
 
-// sync takes the offset from the sample with the shortest round trip, whose
-// middle is when the database most likely looked at its clock.
+// sync takes the sample with the shortest round trip, in whose middle the
+// database most likely looked at its clock.
 func (c *clock) sync(ask func() (time.Time, error)) error {
-	best, offset := clockTrip+1, time.Duration(0)
+	best, found := clockTrip+1, anchor{}
 	for range clockSamples {
 		start := c.own()
 		theirs, err := ask()
@@ -82,20 +101,20 @@ func (c *clock) sync(ask func() (time.Time, error)) error {
 		}
 		trip := c.own().Sub(start)
 		if trip >= 0 && trip < best {
-			best, offset = trip, theirs.Sub(start.Add(trip/2))
+			best, found = trip, anchor{start.Add(trip / 2), theirs}
 		}
 	}
 	if best > clockTrip {
 		return errors.New("each of its answers took over a second; times stay as they were last measured")
 	}
-	c.set(offset, best)
+	c.set(found, best)
 	return nil
 }
 
-// set keeps an offset that the sample cannot tell from the new one, so that
-// time does not step back and forth at each measure.
-func (c *clock) set(offset, trip time.Duration) {
-	if was := time.Duration(c.offset.Load()); (offset - was).Abs() > trip/2 {
-		c.offset.Store(int64(offset))
+// set keeps a measure that the sample cannot tell from the new one, so that
+// time does not step back and forth each time.
+func (c *clock) set(found anchor, trip time.Duration) {
+	if was := c.anchor.Load(); was == nil || found.theirs.Sub(was.at(found.own)).Abs() > trip/2 {
+		c.anchor.Store(&found)
 	}
 }
