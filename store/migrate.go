@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -142,7 +143,7 @@ func migrateFiles(ctx context.Context, db *bun.DB, files fs.FS, now func() time.
 	}
 	for {
 		var next *Migration
-		err := db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) (err error) {
+		err := db.RunInTx(ctx, migrationTx(db), func(ctx context.Context, tx bun.Tx) (err error) {
 			next, err = migrateNext(ctx, tx, list, now)
 			return err
 		})
@@ -151,6 +152,25 @@ func migrateFiles(ctx context.Context, db *bun.DB, files fs.FS, now func() time.
 		}
 		done = append(done, *next)
 	}
+}
+
+// migrationTx has each statement see what was committed before it, whatever the
+// server's default is: who waited for the lock must see what was applied
+// meanwhile. SQLite has no such choice.
+func migrationTx(db bun.IDB) *sql.TxOptions {
+	if !shared(db) {
+		return nil
+	}
+	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
+}
+
+// migrationTime is when a migration is applied, by the database's clock.
+func migrationTime(ctx context.Context, tx bun.Tx, now func() time.Time) (t stamp, err error) {
+	if !shared(tx) {
+		return at(now()), nil
+	}
+	err = tx.NewRaw("SELECT clock_timestamp()").Scan(ctx, &t)
+	return t, err
 }
 
 // migrateNext applies the first pending file, and returns nil when there is
@@ -176,7 +196,11 @@ func migrateNext(ctx context.Context, tx bun.Tx, list []Migration, now func() ti
 		if _, err := tx.Tx.ExecContext(ctx, m.SQL); err != nil {
 			return nil, fmt.Errorf("migration %s: %w", m.Name, err)
 		}
-		r := &migrationRow{Name: m.Name, Checksum: m.Checksum, AppliedAt: at(now())}
+		applied, err := migrationTime(ctx, tx, now)
+		if err != nil {
+			return nil, fmt.Errorf("migration %s: %w", m.Name, err)
+		}
+		r := &migrationRow{Name: m.Name, Checksum: m.Checksum, AppliedAt: applied}
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return nil, fmt.Errorf("migration %s: %w", m.Name, err)
 		}

@@ -193,25 +193,45 @@ func TestReadsOfAHangingServer(t *testing.T) {
 	}
 }
 
+// TestTwoOpenAnEmptyDatabase, also where a transaction sees by default only what
+// was there when it began, and by clocks that are hours off.
 func TestTwoOpenAnEmptyDatabase(t *testing.T) {
-	to := dbtest.Postgres(t)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			db, err := store.Open(t.Context(), store.Config{URL: to, MaxConns: 2})
+	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			to := dbtest.Postgres(t)
+			u, err := url.Parse(to)
 			if err != nil {
-				t.Error(err)
-				return
+				t.Fatal(err)
 			}
-			if err := db.Close(); err != nil {
-				t.Error(err)
+			change(t, to, fmt.Sprintf("ALTER DATABASE %q SET default_transaction_isolation = '%s'", u.Path[1:], isolation))
+			skewed := func() time.Time { return time.Now().Add(-5 * time.Hour) }
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					if _, err := store.Migrate(t.Context(), store.Config{URL: to, MaxConns: 2, Now: skewed}); err != nil {
+						t.Error(err)
+					}
+					db, err := store.Open(t.Context(), store.Config{URL: to, MaxConns: 2, Now: skewed})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if err := db.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			list, err := store.MigrationStatus(t.Context(), store.Config{URL: to})
+			if err != nil || len(list) == 0 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			for _, m := range list {
+				if m.AppliedAt == nil || time.Since(*m.AppliedAt).Abs() > time.Hour {
+					t.Errorf("%s was applied at %v", m.Name, m.AppliedAt)
+				}
 			}
 		})
-	}
-	all.Wait()
-	list, err := store.MigrationStatus(t.Context(), store.Config{URL: to})
-	if err != nil || len(list) == 0 || list[0].AppliedAt == nil {
-		t.Errorf("%+v, %v", list, err)
 	}
 }
 
