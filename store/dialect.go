@@ -12,20 +12,24 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Models and queries are the same on both databases. What is not is here, in
-// sqlite.go and postgres.go (connections), writer.go and pool.go (who writes
-// when), and in two folders of migrations:
+// Models and queries are the same on both databases, but for a few that ask
+// [shared]. What is not is here, in sqlite.go and postgres.go (connections), in
+// writer.go and pool.go (who writes when), in reader.go (reads of a server that
+// may be away), in clock.go (whose time counts), and in two folders of
+// migrations:
 //
 //   - SQLite has one writer, whose order is every lock that Begin, the sweeps
 //     and read-then-write code need. On PostgreSQL many processes write at
-//     once: Begin locks its session, sweeps skip what others hold, and all
-//     writes of [DB.do] take one lock of the whole cluster.
+//     once: Begin locks its session, when its row depends on others of it, and
+//     checks policy and session again in the statement that inserts; sweeps
+//     skip what others hold; all writes of [DB.do] take one lock of the whole
+//     cluster; and other writes are one statement each.
 //   - An error ends a whole transaction on PostgreSQL, and only its statement
 //     on SQLite. No code here goes on in a transaction after a failed
 //     statement.
-//   - Statements are prepared on SQLite. On PostgreSQL the values are written
-//     into the text, so that no connection has a state and a pooler may stand
-//     between.
+//   - The statements of the hot path are prepared on SQLite. On PostgreSQL the
+//     values are written into the text, so that no connection has a state and a
+//     pooler may stand between.
 
 //go:embed migrations
 var migrationFiles embed.FS

@@ -17,15 +17,22 @@ type stale struct {
 
 // find selects the keys of the oldest such rows.
 func (s stale) find(q *bun.SelectQuery, limit int) *bun.SelectQuery {
-	return q.Table(s.table).ColumnExpr(s.key).Where("? < ?", bun.Ident(s.time), s.before).
-		Order(s.time).Limit(int64(limit))
+	return s.oldest(q.ColumnExpr(s.key), limit)
 }
 
-// remove deletes them. The outer condition is for a row whose time was moved
-// on after the inner query had found it.
+func (s stale) oldest(q *bun.SelectQuery, limit int) *bun.SelectQuery {
+	return q.Table(s.table).Where("? < ?", bun.Ident(s.time), s.before).Order(s.time).Limit(int64(limit))
+}
+
+// remove deletes them. On PostgreSQL rows that another process holds are left
+// to it, and the others, which the inner query has locked, are found by where
+// they lie: another condition would have the server read more of the index.
 func (s stale) remove(db bun.IDB, limit int) *bun.DeleteQuery {
-	return db.NewDelete().Table(s.table).Where("("+s.key+") IN (?)", s.find(db.NewSelect(), limit)).
-		Where("? < ?", bun.Ident(s.time), s.before)
+	q := db.NewDelete().Table(s.table)
+	if shared(db) {
+		return q.Where("ctid = ANY (ARRAY(?))", s.oldest(db.NewSelect().ColumnExpr("ctid"), limit).For("UPDATE SKIP LOCKED"))
+	}
+	return q.Where("("+s.key+") IN (?)", s.find(db.NewSelect(), limit))
 }
 
 // orHundred returns the limit, or what it is when none was said.

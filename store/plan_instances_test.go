@@ -20,6 +20,8 @@ func instanceQueries(db *DB) map[string]string {
 		"ended":             db.read.NewRaw(mcpSessionEndedSQL, DefaultOrganization, "session 7").String(),
 		"look for MCP ends": oldMCPSessions(now).find(db.read.NewSelect(), 1).String(),
 		"sweep MCP ends":    oldMCPSessions(now).remove(db.read, 100).String(),
+		"look for API keys": oldAPIKeys(now).find(db.read.NewSelect(), 1).String(),
+		"sweep API keys":    oldAPIKeys(now).remove(db.read, 100).String(),
 		"versions":          versions(db.read).String(),
 	}
 }
@@ -33,6 +35,8 @@ func TestInstanceQueriesUseTheirIndexOnSQLite(t *testing.T) {
 		"ended":             {"SEARCH ended_mcp_sessions USING PRIMARY KEY (organization_id=? AND session=?)"},
 		"look for MCP ends": {"ended_mcp_sessions_expiry (expires_at<?)"},
 		"sweep MCP ends":    {"ended_mcp_sessions_expiry (expires_at<?)", "USING PRIMARY KEY (organization_id=? AND session=?)"},
+		"look for API keys": {"api_keys_expiry (expires_at<?)"},
+		"sweep API keys":    {"api_keys_expiry (expires_at<?)", "sqlite_autoindex_api_keys_1 (id=?)"},
 		"versions":          {"SCAN organizations USING INDEX sqlite_autoindex_organizations_1"},
 	}
 	for name, query := range instanceQueries(db) {
@@ -56,6 +60,9 @@ INSERT INTO signals (id, organization_id, session, kind, created_at, data)
   SELECT 'i' || n, 'default', 's' || n, 'k', now() - n * interval '0.03 s', '{}' FROM generate_series(1, 20000) n;
 INSERT INTO ended_mcp_sessions (organization_id, session, expires_at)
   SELECT 'default', 'session ' || n, now() + (n - 20) * interval '4 s' FROM generate_series(1, 20000) n;
+INSERT INTO users (id, organization_id, name, role, created_at) VALUES ('u', 'default', 'u', 'owner', now());
+INSERT INTO api_keys (id, organization_id, user_id, name, role, hash, created_at, expires_at)
+  SELECT 'k' || n, 'default', 'u', 'k', 'owner', repeat('h', 16), now(), now() + (n - 20) * interval '4 s' FROM generate_series(1, 5000) n;
 INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at)
   SELECT 's' || n, 'o' || n, 'interactive', 'coding', 'me', now() FROM generate_series(1, 20) n;
 INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, completed_at,
@@ -78,10 +85,12 @@ func TestInstanceQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	want := map[string]string{
 		"signals":           `Index Scan using signals_time on signals`,
 		"look for signals":  `Index (Only )?Scan using signals_time on signals`,
-		"sweep signals":     `signals_time`,
+		"sweep signals":     `(?s)Limit.*Index Scan using signals_time.*Tid Scan on signals`,
 		"ended":             `Index Only Scan using ended_mcp_sessions_pkey`,
 		"look for MCP ends": `Index (Only )?Scan using ended_mcp_sessions_expiry`,
-		"sweep MCP ends":    `ended_mcp_sessions_expiry`,
+		"sweep MCP ends":    `(?s)Limit.*Index Scan using ended_mcp_sessions_expiry.*Tid Scan on ended_mcp_sessions`,
+		"look for API keys": `Index (Only )?Scan using api_keys_expiry`,
+		"sweep API keys":    `(?s)Limit.*Index Scan using api_keys_expiry.*Tid Scan on api_keys`,
 		"versions":          `on organizations`,
 	}
 	for name, query := range instanceQueries(db) {
@@ -93,7 +102,7 @@ func TestInstanceQueriesUseTheirIndexOnPostgres(t *testing.T) {
 		if want[name] == "" || !regexp.MustCompile(want[name]).MatchString(text) {
 			t.Errorf("%s: no %s in the plan of %s\n%s", name, want[name], query, text)
 		}
-		for _, table := range []string{"signals", "ended_mcp_sessions", "invocations"} {
+		for _, table := range []string{"signals", "ended_mcp_sessions", "api_keys", "invocations"} {
 			if strings.Contains(text, fmt.Sprintf("Seq Scan on %s", table)) {
 				t.Errorf("%s reads all of %s:\n%s", name, table, text)
 			}

@@ -75,7 +75,8 @@ func hotQueries(db *DB) []hotQuery {
 		{name: "count of the inbox", sql: count(Filter{Statuses: []action.Status{"pending", "approved"}}), sqlite: []string{"invocations_inbox (organization_id=? AND status=?)"}, postgres: []string{"invocations_inbox"}},
 		{name: "count of a session", sql: count(Filter{Session: "s", Statuses: []action.Status{"pending"}}), sqlite: []string{"invocations_session (organization_id=? AND session_id=?)"}, postgres: []string{"invocations_session"}},
 		{name: "unclaimed", sql: unclaimed(db.read, now, 10).String(), sqlite: []string{"invocations_unclaimed (approved_at<?)"}, postgres: []string{"invocations_unclaimed"}},
-		{name: "old keys", sql: staleKeys(db.read.NewSelect(), rules, 10).String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey"}},
+		{name: "look for old keys", sql: staleKeys(db.read.NewSelect(), rules, 1).Column("k.invocation_id").String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey"}},
+		{name: "sweep old keys", sql: removeKeys(db.read, rules).String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey", "Tid Scan on idempotency_keys"}},
 		{name: "login", sql: "SELECT * FROM logins WHERE cookie_hash = 'cookie 7 0000000000'", sqlite: []string{"SEARCH logins USING INDEX sqlite_autoindex_logins"}, postgres: []string{"logins_cookie_hash_key"}},
 	}
 	kinds := [][]sweep{sweeps(rules)}

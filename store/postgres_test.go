@@ -93,6 +93,50 @@ func TestSweepsPassBy(t *testing.T) {
 	swept(1)
 }
 
+// TestSweepsOfOldRowsPassBy: so are a signal and an idempotency key.
+func TestSweepsOfOldRowsPassBy(t *testing.T) {
+	db := openPostgres(t, Config{RetryFor: 2 * time.Second})
+	later := time.Now().Add(100 * time.Hour)
+	if _, err := db.read.DB.ExecContext(t.Context(), `
+INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at) VALUES ('s', 'default', 'interactive', 'coding', 'me', now());
+INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, completed_at,
+    policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, source_name, decision, params)
+  VALUES ('i', 'default', 's', 'expired', 1, 0, now(), now(), now(), 1, 'linear', 'x', 'h', '', '', 'write', 'allow', 'inferred', 'Linear', '[]', '{}');
+INSERT INTO idempotency_keys (organization_id, session_id, source_id, action, key, invocation_id, params_hash, created_at)
+  SELECT 'default', 's', 'linear', 'x', 'k' || n, 'i', 'h', now() FROM generate_series(1, 3) n;
+INSERT INTO signals (id, organization_id, session, kind, created_at, data) SELECT 'i' || n, 'default', 's', 'k', now(), '{}' FROM generate_series(1, 3) n`); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.read.DB.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	for _, held := range []string{"SELECT FROM signals WHERE id = 'i2' FOR UPDATE", "SELECT FROM idempotency_keys WHERE key = 'k2' FOR UPDATE"} {
+		if _, err := tx.ExecContext(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swept := func(signals, keysLeft int) {
+		t.Helper()
+		n, err := db.SweepSignals(t.Context(), later, 10)
+		if err != nil || n != signals {
+			t.Errorf("swept %d signals, want %d (%v)", n, signals, err)
+		}
+		if _, err := db.Sweep(t.Context(), action.SweepRules{Now: later}); err != nil {
+			t.Error(err)
+		}
+		if left, err := db.read.NewSelect().Table("idempotency_keys").Count(t.Context()); err != nil || left != int64(keysLeft) {
+			t.Errorf("%d keys are left, want %d (%v)", left, keysLeft, err)
+		}
+	}
+	swept(2, 1)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	swept(1, 0)
+}
+
 // A caller who left before the question was put gets an error, and no panic.
 func TestReaderOfACallerWhoLeft(t *testing.T) {
 	db := openPostgres(t, Config{URL: dbtest.Postgres(t)})

@@ -157,21 +157,28 @@ const keyAge = 72 * time.Hour
 // staleKeys finds keys that count as absent anyway.
 func staleKeys(q *bun.SelectQuery, r action.SweepRules, limit int) *bun.SelectQuery {
 	return q.TableExpr("idempotency_keys AS k").Join("JOIN invocations AS i ON i.id = k.invocation_id").
-		Column("k.invocation_id").Where("k.created_at < ?", at(r.Now.Add(-keyAge))).
+		Where("k.created_at < ?", at(r.Now.Add(-keyAge))).
 		Where("i.completed_at IS NOT NULL").Where("i.pickup_until IS NULL OR i.pickup_until < ?", at(r.Now)).
 		Order("k.created_at").Limit(int64(limit))
 }
 
+// removeKeys deletes them, in the same way as [stale.remove].
+func removeKeys(db bun.IDB, r action.SweepRules) *bun.DeleteQuery {
+	due, q := staleKeys(db.NewSelect(), r, r.Limit), db.NewDelete().Table("idempotency_keys")
+	if shared(db) {
+		return q.Where("ctid = ANY (ARRAY(?))", due.ColumnExpr("k.ctid").For("UPDATE OF k SKIP LOCKED"))
+	}
+	return q.Where("invocation_id IN (?)", due.Column("k.invocation_id")).Where("created_at < ?", at(r.Now.Add(-keyAge)))
+}
+
 // sweepKeys forgets them.
 func (db *DB) sweepKeys(ctx context.Context, r action.SweepRules) error {
-	some, err := exists(ctx, staleKeys(db.read.NewSelect(), r, 1))
+	some, err := exists(ctx, staleKeys(db.read.NewSelect(), r, 1).Column("k.invocation_id"))
 	if err != nil || !some {
 		return err
 	}
 	return db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := tx.NewDelete().Table("idempotency_keys").
-			Where("created_at < ?", at(r.Now.Add(-keyAge))).
-			Where("invocation_id IN (?)", staleKeys(tx.NewSelect(), r, r.Limit)).Exec(ctx)
+		_, err := removeKeys(tx, r).Exec(ctx)
 		return err
 	}})
 }
