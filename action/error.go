@@ -106,9 +106,16 @@ func unwritten(err error) error {
 }
 
 func outOfReach(err error, id, message string) error {
-	var e *Error
-	if !errors.As(err, &e) || e.Code != "database_unavailable" {
+	if !rowsAway(err) {
 		return err
 	}
-	return &Error{Kind: ErrNotReady, Code: e.Code, Invocation: id, Message: message, RetryAfter: e.RetryAfter, Err: err}
+	return &Error{Kind: ErrNotReady, Code: codeAway, Invocation: id, Message: message, RetryAfter: 5 * time.Second, Err: err}
+}
+
+// codeAway is the code of an error of a ledger whose rows are out of reach.
+const codeAway = "database_unavailable"
+
+func rowsAway(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == codeAway
 }

@@ -54,6 +54,9 @@ func (g *Gate) claimed(inv Invocation) error {
 	g.announce(rec.Invocation)
 	j := &job{Invocation: rec.Invocation, joins: true}
 	fin, err := g.again(ctx, j, rec.SealedParams)
+	for rowsAway(err) && pause(ctx, g.LookEvery) {
+		fin, err = g.again(ctx, j, rec.SealedParams)
+	}
 	if err != nil {
 		// Nothing ran, and the row must not look as if something had.
 		g.Log.Error("checking an approved call again", "invocation", inv.ID, "error", err)
@@ -65,6 +68,16 @@ func (g *Gate) claimed(inv Invocation) error {
 	}
 	g.execute(j)
 	return nil
+}
+
+// pause waits, and reports false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // lease is a claim for long enough to check and to execute. An approval that
@@ -102,7 +115,7 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return stale("The action does not exist any more; nothing was executed."), nil
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, ErrUnavailable) && !rowsAway(err):
 		return &Finish{Status: StatusFailed, Error: &Failure{Code: FailedReach, Message: "The source could not be reached; nothing was executed."}}, nil
 	case err != nil:
 		return nil, err

@@ -41,6 +41,9 @@ func (g *Gate) Sweep(ctx context.Context) {
 		ended, err := g.Ledger.Sweep(ctx, rules)
 		g.logged("sweeping invocations", err)
 		for _, inv := range ended {
+			if inv.Error != nil {
+				g.Log.Warn("an execution was given up", "invocation", inv.ID, "error", inv.Error.Code)
+			}
 			g.board.wake(inv.ID)
 			g.announce(inv)
 		}

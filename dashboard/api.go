@@ -153,8 +153,8 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
-	if err := s.Ready(); err != nil {
-		s.fail(w, r, &action.Error{Kind: action.ErrNotReady, Code: "not_ready", Message: "This instance cannot serve calls yet; its log says why.", Err: err})
+	if s.Ready() != nil { // whoever answers that has said why, once and not at each probe
+		s.fail(w, r, action.Errorf(action.ErrNotReady, "not_ready", "This instance cannot serve calls just now; its log says why."))
 		return
 	}
 	_, _ = io.WriteString(w, "ready\n")

@@ -77,7 +77,7 @@ func (s *Server) problem(ctx context.Context, err error) *Problem {
 		}
 	}
 	p.Title = http.StatusText(p.Status)
-	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
+	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil && public.Err != nil {
 		s.log.ErrorContext(ctx, "request failed", "error", err)
 	}
 	return p

@@ -22,11 +22,26 @@ type progress struct {
 	shifted bool
 }
 
-// held tells that the call waits for a person. The values only count.
+// held tells that the call waits for a person, or what came of the waiting. The
+// values only count.
 func (p *progress) held(inv *action.Invocation, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.told++
+	b := p.begin()
+	b = strconv.AppendFloat(append(b, `,"progress":`...), p.told, 'f', -1, 64)
+	b = jsonlex.Quote(append(b, `,"message":`...), heldText(inv, now))
+	return p.reply.event(append(b, `}}`...))
+}
+
+// heldText says where a call stands that had to be approved.
+func heldText(inv *action.Invocation, now time.Time) string {
+	switch inv.Status {
+	case action.StatusApproved:
+		return nameOf(inv) + " was approved and is about to run"
+	case action.StatusExecuting:
+		return nameOf(inv) + " was approved and is being executed"
+	}
 	text := "Waiting for approval of " + nameOf(inv)
 	if inv.ApprovalURL != "" {
 		text += ": " + inv.ApprovalURL
@@ -34,10 +49,7 @@ func (p *progress) held(inv *action.Invocation, now time.Time) error {
 	if inv.ExpiresAt != nil {
 		text += " (" + remaining(*inv.ExpiresAt, now) + " left)"
 	}
-	b := p.begin()
-	b = strconv.AppendFloat(append(b, `,"progress":`...), p.told, 'f', -1, 64)
-	b = jsonlex.Quote(append(b, `,"message":`...), text)
-	return p.reply.event(append(b, `}}`...))
+	return text
 }
 
 // source passes a notification of the source on. Nothing of it changes but the

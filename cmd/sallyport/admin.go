@@ -110,6 +110,15 @@ func localName() string {
 	return "local admin"
 }
 
+// localURL is where commands on this machine find this very instance: behind a
+// balancer the public one leads anywhere.
+func (g *gateway) localURL() string {
+	if g.options.PublicURL == "" {
+		return g.url
+	}
+	return g.local
+}
+
 // welcome writes endpoint.json, and returns a link with which the local owner
 // signs in.
 func (g *gateway) welcome(ctx context.Context) (link string, err error) {
@@ -126,7 +135,7 @@ func (g *gateway) welcome(ctx context.Context) (link string, err error) {
 		return "", err
 	}
 	g.key = row
-	e := endpoint{URL: g.url, MCPURL: g.url + "/mcp", APIKey: key, PID: os.Getpid()}
+	e := endpoint{URL: g.localURL(), MCPURL: g.url + "/mcp", APIKey: key, PID: os.Getpid()}
 	if err := e.write(g.options.Data); err != nil {
 		return "", err
 	}

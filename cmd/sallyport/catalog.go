@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"sallyport/action"
@@ -107,6 +108,6 @@ func (g *gateway) dashboardConfig() dashboard.Config {
 		Sessions: sessionRows{g.db}, Secrets: g.db, Connectors: g.db, Prober: prober{g.catalog}, Overrides: overrideRows{g.db},
 		Invocations: invocationRows{g.db}, Users: g.db, APIKeys: g.db, Logins: loginRows{g.db}, Tokens: g.signer,
 		SealSecret: g.sealSecret, Revealed: g.revealed, Events: g.events, Hash: g.vault.Hash,
-		PublicURL: g.url, AllowedHosts: g.options.AllowHost, Ready: g.ready, Now: g.db.Now, Log: g.log,
+		PublicURL: g.url, AllowedHosts: append(slices.Clone(g.options.AllowHost), strings.TrimPrefix(g.local, "http://")), Ready: g.ready, Now: g.db.Now, Log: g.log,
 	}
 }

@@ -278,3 +278,32 @@ func TestLapsedLeaseIsSparedAfterAGap(t *testing.T) {
 	close(end)
 	h.want(h.get(done), action.StatusCompleted)
 }
+
+// Rows that are away for a moment between the claim and the run cost nothing.
+func TestLastCheckWaitsForRows(t *testing.T) {
+	var left atomic.Int64
+	h := newHouse(t, func(c *action.Config) {
+		read := c.Sessions
+		c.Sessions = reads(func(ctx context.Context, id string) (action.Session, error) {
+			if left.Add(-1) >= 0 {
+				return action.Session{}, action.Errorf(action.ErrUnavailable, "database_unavailable", "not now")
+			}
+			return read.Session(ctx, id)
+		})
+	})
+	e := &effects{}
+	h.catalog.put(tool("write", action.RiskWrite, e.run))
+	done := h.begin(t.Context(), h.call("write", `{}`))
+	id := h.pending().ID
+	left.Store(3)
+	h.approve(id)
+	h.want(h.get(done), action.StatusCompleted)
+	if e.n.Load() != 1 || left.Load() >= 0 {
+		t.Errorf("%d effects, %d failures left", e.n.Load(), left.Load())
+	}
+}
+
+// reads is how sessions are read.
+type reads func(ctx context.Context, id string) (action.Session, error)
+
+func (f reads) Session(ctx context.Context, id string) (action.Session, error) { return f(ctx, id) }

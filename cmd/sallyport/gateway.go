@@ -46,8 +46,10 @@ type gateway struct {
 	page     *dashboard.Server
 
 	listener net.Listener
-	url      string
+	url      string // of links, and for agents
+	local    string // of this instance, for commands on this machine
 	stopping atomic.Bool
+	away     atomic.Bool   // the database, when last asked
 	admin    action.User   // the local owner
 	founded  bool          // the local owner was made at this start
 	wrote    bool          // endpoint.json is ours
@@ -130,8 +132,20 @@ func (g *gateway) listen(ctx context.Context) (err error) {
 	if g.listener, err = lc.Listen(ctx, "tcp", g.options.Listen); err != nil {
 		return fmt.Errorf("listening on %s: %w (choose another address with --listen)", g.options.Listen, err)
 	}
-	g.url, err = g.options.public(g.listener.Addr())
-	return err
+	if g.url, err = g.options.public(g.listener.Addr()); err != nil {
+		return err
+	}
+	g.local = "http://" + reachable(g.listener.Addr().String())
+	return nil
+}
+
+// reachable is an address to listen on as one to speak to.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
 }
 
 // openGate builds what decides and runs calls.
@@ -191,7 +205,15 @@ func (g *gateway) ready() error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 	defer stop()
-	return g.db.Ping(ctx)
+	err := g.db.Ping(ctx)
+	switch away := err != nil; {
+	case g.away.Swap(away) == away: // said already
+	case away:
+		g.log.Error("the database is away; new calls wait for it, and then are refused", "error", err)
+	default:
+		g.log.Info("the database is back")
+	}
+	return err
 }
 
 // handler joins the doors.
@@ -312,6 +334,10 @@ func (g *gateway) addServer(group *run.Group) {
 	}
 	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
 		g.stopping.Store(true)
+		if delay := g.options.Intervals.ShutdownDelay; delay > 0 {
+			g.log.Info("about to stop; balancers may notice first", "in", delay)
+			time.Sleep(delay)
+		}
 		g.gate.Refuse()
 		g.log.Info("stopping; callers are answered and executing calls may end (interrupt again to cut them off)")
 		within := g.options.Intervals.ShutdownWithin

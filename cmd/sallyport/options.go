@@ -69,6 +69,7 @@ type intervals struct {
 	ValkeyTimeout   time.Duration `help:"Of one request to Valkey (250ms)." placeholder:"D"`
 	IdleSession     time.Duration `help:"Before memory of an unused MCP session is freed (30m)." placeholder:"D"`
 	SessionLife     time.Duration `help:"How long an MCP session can be used (24h)." name:"mcp-session-life" placeholder:"D"`
+	ShutdownDelay   time.Duration `help:"Before a stopping server refuses anything, so that balancers see /readyz first (0s)." placeholder:"D"`
 	ShutdownWithin  time.Duration `help:"Time for executing calls to end when the server stops (40s)." placeholder:"D"`
 }
 

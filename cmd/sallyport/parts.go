@@ -32,17 +32,20 @@ func (c *gatewayCommand) Run(ctx context.Context, std *stdio) error {
 		g.close()
 		return err
 	}
-	fmt.Fprintf(std.Out, "Sallyport gateway is ready at %s (MCP: %s/mcp)\n", g.url, g.url)
+	fmt.Fprintf(std.Out, "Sallyport gateway is ready at %s; people and agents reach it at %s and %s/mcp\n", g.local, g.url, g.url)
 	if g.founded {
 		fmt.Fprintf(std.Out, "The database is new. Sign in once, within 10 minutes:\n   %s\n", link)
 	}
 	return g.run(ctx)
 }
 
-// shared refuses a part whose rows no other process could reach.
+// shared refuses a part whose rows no other process could reach or read.
 func (o *options) shared(part string) error {
 	if o.DatabaseURL == "" {
 		return fmt.Errorf("sallyport %s is one of several instances and needs --database-url (or SALLYPORT_DATABASE_URL); for one process alone there is sallyport serve", part)
+	}
+	if o.MasterKey == "" || o.TokenKey == "" {
+		return fmt.Errorf("sallyport %s is one of several instances, which share their keys: set SALLYPORT_MASTER_KEY and SALLYPORT_TOKEN_KEY to the same values on each (openssl rand -hex 32 makes one)", part)
 	}
 	return nil
 }
@@ -60,7 +63,7 @@ func (c *ingestCommand) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, "Sallyport ingest is ready at %s\n", g.url)
+	fmt.Fprintf(std.Out, "Sallyport ingest is ready at %s\n", g.local)
 	return g.runIngest(ctx)
 }
 
@@ -71,8 +74,7 @@ func (g *gateway) runIngest(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := g.ready(); err != nil {
-			g.log.Warn("not ready", "error", err)
+		if g.ready() != nil { // which says why, once
 			http.Error(w, "not ready; the log says why", http.StatusServiceUnavailable)
 			return
 		}
