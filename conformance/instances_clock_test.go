@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -65,17 +66,29 @@ func TestClocksDiffer(t *testing.T) {
 }
 
 // skews makes sure that the clock of the command is wrong at all, by what says
-// its own time: a migration.
+// its own time: a migration of a file.
 func (c *cluster) skews(path string) {
 	c.t.Helper()
-	migrated := command(c.t, path, []string{"SALLYPORT_CLOCK_SKEW=2m"}, "migrate", "--database-url", c.postgres.URL)
-	if migrated.code != 0 {
-		c.t.Fatalf("migrate: %+v", migrated)
-	}
-	var applied time.Time
-	c.query("SELECT max(applied_at) FROM schema_migrations", &applied)
-	if ahead := time.Until(applied); ahead < time.Minute {
-		c.t.Fatalf("the clock is %v ahead, not two minutes: nothing is shown by this test", ahead)
+	env, data := []string{"SALLYPORT_CLOCK_SKEW=2m"}, c.t.TempDir()
+	for _, args := range [][]string{{"migrate"}, {"migrate", "status", "--json"}} {
+		ran := command(c.t, path, env, append(args, "--data", data)...)
+		if ran.code != 0 {
+			c.t.Fatalf("%v: %+v", args, ran)
+		}
+		if len(args) == 1 {
+			continue
+		}
+		var list struct {
+			Items []struct {
+				AppliedAt time.Time `json:"applied_at"`
+			} `json:"items"`
+		}
+		if err := json.Unmarshal([]byte(ran.out), &list); err != nil || len(list.Items) == 0 {
+			c.t.Fatalf("%v: %v: %s", args, err, ran.out)
+		}
+		if ahead := time.Until(list.Items[0].AppliedAt); ahead < time.Minute {
+			c.t.Fatalf("the clock is %v ahead, not two minutes: nothing is shown by this test", ahead)
+		}
 	}
 }
 

@@ -42,12 +42,19 @@ func (g *gateway) keyExpiry() *time.Time {
 	return &t
 }
 
-// renewKey goes on with the key of endpoint.json.
+// renewKey goes on with the key of endpoint.json, or makes another when it was
+// over before the rows could be reached again.
 func (g *gateway) renewKey(ctx context.Context) {
-	if until := g.keyExpiry(); until != nil {
-		if err := g.db.RenewAPIKey(ctx, g.key.Organization, g.key.ID, *until); err != nil && ctx.Err() == nil {
-			g.log.Warn("renewing the key of endpoint.json", "error", err)
-		}
+	until := g.keyExpiry()
+	if until == nil {
+		return
+	}
+	err := g.db.RenewAPIKey(ctx, g.key.Organization, g.key.ID, *until)
+	if errors.Is(err, action.ErrNotFound) {
+		err = g.writeKey(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		g.log.Warn("renewing the key of endpoint.json", "error", err)
 	}
 }
 
@@ -122,6 +129,15 @@ func (g *gateway) localURL() string {
 // welcome writes endpoint.json, and returns a link with which the local owner
 // signs in.
 func (g *gateway) welcome(ctx context.Context) (link string, err error) {
+	if err := g.writeKey(ctx); err != nil {
+		return "", err
+	}
+	l, err := g.page.CreateLoginLink(ctx, g.admin.Organization, g.admin.ID)
+	return l.URL, err
+}
+
+// writeKey makes a key, and writes endpoint.json with it.
+func (g *gateway) writeKey(ctx context.Context) error {
 	id, key, hash := token.NewAPIKey()
 	role := action.RoleMember // reads, and mints plain sessions
 	if g.options.LocalAdmin {
@@ -132,14 +148,13 @@ func (g *gateway) welcome(ctx context.Context) (link string, err error) {
 		User: g.admin.ID, Role: role, CreatedAt: g.db.Now(), ExpiresAt: g.keyExpiry(),
 	}
 	if err := g.db.CreateAPIKey(ctx, row, hex.EncodeToString(hash)); err != nil {
-		return "", err
+		return err
 	}
 	g.key = row
 	e := endpoint{URL: g.localURL(), MCPURL: g.url + "/mcp", APIKey: key, PID: os.Getpid()}
 	if err := e.write(g.options.Data); err != nil {
-		return "", err
+		return err
 	}
 	g.wrote = true
-	l, err := g.page.CreateLoginLink(ctx, g.admin.Organization, g.admin.ID)
-	return l.URL, err
+	return nil
 }
