@@ -83,6 +83,10 @@ const (
 	tokenKey  = "1f1e1d1c1b1a191817161514131211100f0e0d0c0b0a09080706050403020100"
 )
 
+func keys() []string {
+	return []string{"SALLYPORT_MASTER_KEY=" + masterKey, "SALLYPORT_TOKEN_KEY=" + tokenKey}
+}
+
 // prepare adds a process on the cluster's servers that is not started yet.
 func (c *cluster) prepare(part string, args ...string) *gateway {
 	c.t.Helper()
@@ -90,7 +94,7 @@ func (c *cluster) prepare(part string, args ...string) *gateway {
 	if c.valkey != nil {
 		g.args = append(g.args, "--valkey-url", c.valkey.URL)
 	}
-	g.env = []string{"SALLYPORT_MASTER_KEY=" + masterKey, "SALLYPORT_TOKEN_KEY=" + tokenKey}
+	g.env = keys()
 	c.gateways = append(c.gateways, g)
 	c.t.Cleanup(c.finish) // before the folder of g goes
 	return g

@@ -135,7 +135,7 @@ func TestForeignMigrationsAreRefused(t *testing.T) {
 	} {
 		c.execute(change.do)
 		for _, part := range [][]string{{"migrate"}, {"migrate", "--dry-run"}, {"migrate", "status"}, {"gateway", "--listen", "127.0.0.1:0", "--data", t.TempDir()}} {
-			c.refuses(change.message, nil, append(part, "--database-url", c.postgres.URL)...)
+			c.refuses(change.message, keys(), append(part, "--database-url", c.postgres.URL)...)
 		}
 		c.execute(change.undo)
 		if again := c.migrate(); len(again.Items) != 0 {

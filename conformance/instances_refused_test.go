@@ -18,6 +18,8 @@ func TestForeignKeysAreRefused(t *testing.T) {
 	at := []string{"gateway", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--database-url", c.postgres.URL}
 	c.refuses("set the same SALLYPORT_MASTER_KEY on every instance", []string{"SALLYPORT_MASTER_KEY=" + other, "SALLYPORT_TOKEN_KEY=" + tokenKey}, at...)
 	c.refuses("set the same SALLYPORT_TOKEN_KEY on every instance", []string{"SALLYPORT_MASTER_KEY=" + masterKey, "SALLYPORT_TOKEN_KEY=" + other}, at...)
+	c.refuses("which share their keys", nil, at...)
+	at[0] = "serve"
 	c.refuses("set the same SALLYPORT_", nil, at...) // keys of its own, in its folder
 
 	// Those that are there work on.
@@ -41,8 +43,8 @@ func TestWrongUseIsRefused(t *testing.T) {
 			"postgres://sallyport:" + password + "@127.0.0.1:port/sallyport":              "the database URL has the form",
 			"mysql://sallyport:" + password + "@127.0.0.1/sallyport":                      "the database URL has the form",
 		} {
-			c.refuses(message, nil, part, "--listen", "127.0.0.1:0", "--data", dir, "--database-url", at)
-			c.refuses(message, []string{"SALLYPORT_DATABASE_URL=" + at}, part, "--listen", "127.0.0.1:0", "--data", dir)
+			c.refuses(message, keys(), part, "--listen", "127.0.0.1:0", "--data", dir, "--database-url", at)
+			c.refuses(message, append(keys(), "SALLYPORT_DATABASE_URL="+at), part, "--listen", "127.0.0.1:0", "--data", dir)
 		}
 	}
 	c.refuses("the URL of Valkey is not valid", nil, "serve", "--listen", "127.0.0.1:0", "--data", dir, "--valkey-url", "valkey://user:"+password+"@127.0.0.1:port/0")

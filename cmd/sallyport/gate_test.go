@@ -678,35 +678,37 @@ func TestActionChangesBetweenDecisionAndRow(t *testing.T) {
 }
 
 func TestDrainWhileApproved(t *testing.T) {
-	for range 20 {
-		h, e := newHouse(t), &effects{}
-		h.catalog.put(tool("write", action.RiskWrite, e.run))
-		c := h.call("write", `{"a":1}`)
-		told, release := make(chan struct{}), make(chan struct{})
-		c.Held = func(action.Invocation) {
-			select {
-			case <-told:
-			default:
-				close(told)
-				<-release
+	for i := range 20 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			h, e := newHouse(t), &effects{}
+			h.catalog.put(tool("write", action.RiskWrite, e.run))
+			c := h.call("write", `{"a":1}`)
+			told, release := make(chan struct{}), make(chan struct{})
+			c.Held = func(action.Invocation) {
+				select {
+				case <-told:
+				default:
+					close(told)
+					<-release
+				}
 			}
-		}
-		done := h.begin(t.Context(), c)
-		<-told
-		drained := make(chan error, 1)
-		go func() { drained <- h.gate.Drain(t.Context()) }()
-		h.eventually("the refusal of new work", func() bool {
-			_, err := h.gate.Wait(t.Context(), &h.session, "none", action.Waiting{})
-			return errors.Is(err, action.ErrUnavailable)
+			done := h.begin(t.Context(), c)
+			<-told
+			drained := make(chan error, 1)
+			go func() { drained <- h.gate.Drain(t.Context()) }()
+			h.eventually("the refusal of new work", func() bool {
+				_, err := h.gate.Wait(t.Context(), &h.session, "none", action.Waiting{})
+				return errors.Is(err, action.ErrUnavailable)
+			})
+			h.approve(h.pending().ID)
+			close(release)
+			if a := h.get(done); a.err != nil || a.Invocation.Status.Terminal() {
+				t.Fatalf("%s, %v", a.Invocation.Status, a.err)
+			}
+			if err := <-drained; err != nil {
+				t.Fatal(err)
+			}
 		})
-		h.approve(h.pending().ID)
-		close(release)
-		if a := h.get(done); a.err != nil || a.Invocation.Status.Terminal() {
-			t.Fatalf("%s, %v", a.Invocation.Status, a.err)
-		}
-		if err := <-drained; err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
