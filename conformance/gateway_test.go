@@ -154,7 +154,27 @@ func (g *gateway) kill() {
 
 // pause makes the process stand still, as a machine that swaps or a laptop
 // that sleeps; resume ends that.
-func (g *gateway) pause()  { g.t.Helper(); g.signal(syscall.SIGSTOP) }
+func (g *gateway) pause() {
+	g.t.Helper()
+	g.signal(syscall.SIGSTOP)
+	g.await("every thread to stand still", g.still) // one of them has to take the signal first
+}
+
+// still reports whether all threads of the process are stopped.
+func (g *gateway) still() bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", g.cmd.Process.Pid))
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			return false
+		}
+		if _, after, _ := bytes.Cut(stat, []byte(") ")); !bytes.HasPrefix(after, []byte("T")) {
+			return false
+		}
+	}
+	return len(stats) > 0
+}
+
 func (g *gateway) resume() { g.t.Helper(); g.signal(syscall.SIGCONT) }
 
 func (g *gateway) signal(which syscall.Signal) {

@@ -223,8 +223,12 @@ func (l *unreachable) Begin(ctx context.Context, d *action.Draft) (action.Begun,
 	return l.Ledger.Begin(ctx, d)
 }
 
-func (l *unreachable) Answered(ctx context.Context, organization, id string) error {
-	return errors.Join(l.gone(), l.Ledger.Answered(ctx, organization, id))
+// Answered is not answered before the rows are away.
+func (l *unreachable) Answered(context.Context, string, string) error {
+	for !l.away.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	return l.gone()
 }
 
 // Nobody is told that nothing happened when nobody can know.
