@@ -16,7 +16,7 @@ ROUNDS        ?= 5
 
 .PHONY: help
 help: ## List these targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Play with it: a gateway with a built-in demo upstream, and what to do next
@@ -35,7 +35,7 @@ quick: ## Only the tests that need no other programs, without the race detector
 	$(GO) test -short ./...
 
 .PHONY: prepare
-prepare: ## Install what the tests need beside Go (a C compiler, Node.js), and say so
+prepare: ## Install what the tests need beside Go (a C compiler, Node.js, PostgreSQL, Valkey), and say so
 	@.ci/prepare
 
 .PHONY: lint

@@ -23,13 +23,8 @@ func (c *gatewayCommand) Run(ctx context.Context, std *stdio) error {
 	if err := c.shared("gateway"); err != nil {
 		return err
 	}
-	g, err := openGateway(ctx, c.options, newLogger(std.Err, c.LogLevel))
+	g, link, err := startGateway(ctx, c.options, std)
 	if err != nil {
-		return err
-	}
-	link, err := g.welcome(ctx)
-	if err != nil {
-		g.close()
 		return err
 	}
 	fmt.Fprintf(std.Out, "Sallyport gateway is ready at %s; people and agents reach it at %s and %s/mcp\n", g.local, g.url, g.url)

@@ -12,17 +12,27 @@ type serveCommand struct {
 
 // Run serves until ctx ends.
 func (c *serveCommand) Run(ctx context.Context, std *stdio) error {
-	g, err := openGateway(ctx, c.options, newLogger(std.Err, c.LogLevel))
+	g, link, err := startGateway(ctx, c.options, std)
 	if err != nil {
-		return err
-	}
-	link, err := g.welcome(ctx)
-	if err != nil {
-		g.close()
 		return err
 	}
 	g.greet(std.Out, link)
 	return g.run(ctx)
+}
+
+// startGateway opens a gateway, and returns a link with which the local owner
+// signs in.
+func startGateway(ctx context.Context, o options, std *stdio) (*gateway, string, error) {
+	g, err := openGateway(ctx, o, newLogger(std.Err, o.LogLevel))
+	if err != nil {
+		return nil, "", err
+	}
+	link, err := g.welcome(ctx)
+	if err != nil {
+		g.close()
+		return nil, "", err
+	}
+	return g, link, nil
 }
 
 // greet tells the person at the terminal how to go on.
