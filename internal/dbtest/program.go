@@ -18,8 +18,8 @@ func (m missing) Error() string {
 	return fmt.Sprintf("%s is missing; run: sudo apt-get install %s", m.program, m.install)
 }
 
-// need ends the test when a program is missing: with CI=true as a failure,
-// because there a skip goes unnoticed.
+// need ends the test when a program is missing: where the variable CI is set as a
+// failure, because there a skip goes unnoticed.
 func need(t testing.TB, err error) {
 	t.Helper()
 	var m missing
