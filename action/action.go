@@ -46,10 +46,15 @@ type Action struct {
 	Definition   json.RawMessage // the tool as its source listed it, with the name replaced by Tool
 	InputSchema  json.RawMessage // JSON Schema of the params
 	OutputSchema json.RawMessage // JSON Schema of structured results; nil when there is none
-	Hash         string          // hash of what the action does: name, schemas, annotations
+	Hash         string          // what approvals, grants and reviews are for: the behaviour's hash, with the text's where that counts
+	Hashes       ToolHashes      // of a connector's tool
+	Review       ReviewRule      // of a connector's tool; empty: the action is the gateway's own code
 	Revision     string          // changes when the source's configuration changes
 	Timeout      time.Duration   // of one execution; zero: the Gate's default
 
+	// Summarize says in a line what a call with the params would do. Nil: the
+	// params themselves are shown. Its answer is redacted.
+	Summarize func(params json.RawMessage) string
 	// Check tells whether params fit InputSchema. Its error is an [*Error] of
 	// kind ErrInvalid that names the offending field.
 	Check func(params json.RawMessage) error

@@ -10,12 +10,13 @@ import (
 // draft fills in the row of a decided call.
 func (g *Gate) draft(c *Call, act *Action, d Decision, params json.RawMessage, hash string) (*Draft, error) {
 	now := g.Now()
+	redacted := g.JSON.Redact(params, nil)
 	draft := &Draft{
 		Invocation: Invocation{
 			ID: g.NewID(), Organization: c.Session.Organization, Session: c.Session.ID,
 			Source: act.Source, SourceName: act.SourceName, Action: act.Name, Risk: act.Risk,
 			Mode: d.Mode, ModeSource: d.Source, Steps: d.Steps,
-			Params: g.JSON.Redact(params, nil), ParamsHash: hash, ToolHash: act.Hash, Revision: act.Revision,
+			Summary: g.summary(act, params, redacted), Params: redacted, ParamsHash: hash, ToolHash: act.Hash, Revision: act.Revision,
 			CreatedAt: now,
 		},
 		PolicyVersion:  d.Version,
@@ -31,7 +32,8 @@ func (g *Gate) draft(c *Call, act *Action, d Decision, params json.RawMessage, h
 		// An allowed read never joins, so that asking again asks again; with
 		// an idempotency key its caller wants the opposite.
 		draft.Joins = act.Risk != RiskRead || c.IdempotencyKey != ""
-		draft.Snapshot = !draft.Joins
+		draft.Snapshot = !draft.Joins && len(d.Grants) == 0
+		draft.Grants = d.Grants
 	case ModeRequireApproval:
 		if len(params) > g.MaxHeldParams {
 			return nil, Errorf(ErrTooLarge, "params_too_large",
@@ -46,6 +48,7 @@ func (g *Gate) draft(c *Call, act *Action, d Decision, params json.RawMessage, h
 		draft.Joins = true
 		draft.MaxPending = g.MaxPending
 		draft.DeniedSince = now.Add(-g.DenialHolds)
+		draft.DenialLimit = d.DenialLimit
 		expires := now.Add(g.HoldInteractive)
 		if draft.Unattended {
 			expires = now.Add(g.HoldUnattended)
@@ -54,7 +57,7 @@ func (g *Gate) draft(c *Call, act *Action, d Decision, params json.RawMessage, h
 	case ModeDeny:
 		draft.Status = StatusDenied
 		draft.DeniedReason = DeniedPolicy
-		draft.DeniedNote = lastNote(d.Steps)
+		draft.DeniedNote = d.Why()
 		draft.CompletedAt = &now
 	default:
 		return nil, fmt.Errorf("policy answered with mode %q", d.Mode)
@@ -62,11 +65,29 @@ func (g *Gate) draft(c *Call, act *Action, d Decision, params json.RawMessage, h
 	return draft, nil
 }
 
-func lastNote(steps []Step) string {
-	if len(steps) == 0 {
-		return ""
+// summary says in a line what the call would do.
+func (g *Gate) summary(act *Action, params, redacted json.RawMessage) string {
+	if act.Summarize != nil {
+		if text := act.Summarize(params); text != "" {
+			return clipped(g.JSON.RedactText(text, nil), g.KeepSummary)
+		}
 	}
-	return steps[len(steps)-1].Note
+	return g.JSON.Summary(redacted, g.KeepSummary)
+}
+
+// clipped cuts text to at most limit bytes, between two runes.
+func clipped(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	end := 0
+	for i := range text {
+		if i > limit-len("…") {
+			break
+		}
+		end = i
+	}
+	return text[:end] + "…"
 }
 
 // wait is a caller who is on the board and waits for an invocation to end.

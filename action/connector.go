@@ -4,19 +4,22 @@ import "time"
 
 // Connector is an organization's remote MCP server.
 type Connector struct {
-	ID           string    `json:"id"` // a UUID; the source id is "connector:" + ID
-	Organization string    `json:"organization_id"`
-	Name         string    `json:"name"`
-	Slug         string    `json:"slug"` // prefix of its tools; one connector may have none
-	URL          string    `json:"url"`
-	Header       string    `json:"header,omitempty"` // for the secret; empty: Authorization
-	Prefix       string    `json:"prefix,omitempty"` // before the secret, such as "Bearer "
-	Secret       string    `json:"secret,omitempty"` // key of an organization secret; empty: no credential
-	DefaultRisk  Risk      `json:"default_risk,omitempty"`
-	Enabled      bool      `json:"enabled"`
-	Revision     int64     `json:"revision"` // counts changes that alter what a call does
-	CreatedAt    time.Time `json:"created_at"`
-	UpdatedAt    time.Time `json:"updated_at"`
+	ID           string `json:"id"` // a UUID; the source id is "connector:" + ID
+	Organization string `json:"organization_id"`
+	Name         string `json:"name"`
+	Slug         string `json:"slug"` // prefix of its tools; one connector may have none
+	URL          string `json:"url"`
+	Header       string `json:"header,omitempty"` // for the secret; empty: Authorization
+	Prefix       string `json:"prefix,omitempty"` // before the secret, such as "Bearer "
+	Secret       string `json:"secret,omitempty"` // key of an organization secret; empty: no credential
+	DefaultRisk  Risk   `json:"default_risk,omitempty"`
+	// Risks are those of single tools, which go before what the server says.
+	Risks     map[string]Risk `json:"tool_risks,omitempty"`
+	Review    ReviewRule      `json:"review"` // empty: trust
+	Enabled   bool            `json:"enabled"`
+	Revision  int64           `json:"revision"` // counts changes that alter what a call does
+	CreatedAt time.Time       `json:"created_at"`
+	UpdatedAt time.Time       `json:"updated_at"`
 }
 
 // Source returns the connector's source id.

@@ -1,12 +1,62 @@
 package action
 
-import "context"
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+)
 
 // Approve lets a held call run. It changes the row and runs nothing itself:
 // the instance where a caller waits claims it, or any other a moment later.
+// With a Grant it makes that too, or neither.
 func (g *Gate) Approve(ctx context.Context, v Verdict) (Invocation, error) {
 	v.Now = g.Now()
+	if v.Grant != nil {
+		if err := g.offer(ctx, &v); err != nil {
+			return Invocation{}, err
+		}
+	}
 	return g.settled(g.Ledger.Approve(ctx, v))
+}
+
+// offer checks the grant that goes with an approval, turns v.Pin into values,
+// and makes sure that the grant covers the call itself.
+func (g *Gate) offer(ctx context.Context, v *Verdict) error {
+	terms := v.Grant.Terms
+	terms.Any, terms.Source, terms.Action = false, "-", "-" // the row's own
+	if err := terms.check(v.Now); err != nil {
+		return err
+	}
+	if len(v.Pin) == 0 && len(v.Grant.Pins) == 0 {
+		return nil
+	}
+	params, full, err := g.Params(ctx, v.Organization, v.ID)
+	if err != nil {
+		return err
+	}
+	if !full {
+		return nil // it ended, which Approve says better
+	}
+	pins := make(map[string]json.RawMessage, len(v.Pin)+len(v.Grant.Pins))
+	for pointer, value := range v.Grant.Pins {
+		pins[pointer] = value
+	}
+	for _, pointer := range v.Pin {
+		if pins[pointer] = g.JSON.At(params, pointer); pins[pointer] == nil {
+			return badTerm("/grant/pin", fmt.Sprintf("The call has no param at %q; pin one that it has by its JSON Pointer, such as /channel.", pointer))
+		}
+	}
+	for pointer, value := range pins {
+		if pins[pointer], err = g.pinned(pointer, value); err != nil {
+			return err
+		}
+		if !bytes.Equal(g.JSON.At(params, pointer), pins[pointer]) {
+			return badTerm("/grant/pins", fmt.Sprintf("The call that you approve has another value at %s, so the grant would not cover it; pin the value that it has.", pointer))
+		}
+	}
+	v.Grant.Pins = pins
+	return nil
 }
 
 // Deny refuses a held call, and the same call for Config.DenialHolds.

@@ -3,11 +3,17 @@ package action
 // Layer is the part of policy that made a decision (mode_source).
 type Layer string
 
-// The layers that decide today, in the order in which they are asked.
+// The layers, in the order in which they are asked. Ceilings only deny; the
+// next four are a cascade, whose first hit wins; drift only tightens what came
+// out; grants turn a required approval into an allow.
 const (
+	LayerCeiling      Layer = "ceiling"
 	LayerAutomation   Layer = "automation"
 	LayerOrganization Layer = "organization"
+	LayerCapability   Layer = "capability"
 	LayerInferred     Layer = "inferred"
+	LayerDrift        Layer = "drift"
+	LayerGrant        Layer = "grant"
 )
 
 // Step is what one layer said while a decision was made.
@@ -26,6 +32,23 @@ type Decision struct {
 	// Version is the policy version that the decision rests on. A row is
 	// written only while it is still the organization's.
 	Version int64 `json:"policy_version"`
+	// Limits are what the call counts against before it is taken.
+	Limits []Limit `json:"limits,omitempty"`
+	// Grants are those that cover the call, of a decision by a grant, in the
+	// order in which they are used up. Nothing is used up by deciding.
+	Grants []string `json:"grants,omitempty"`
+	// DenialLimit is the organization's; see [Settings].
+	DenialLimit int `json:"-"`
+}
+
+// Why returns what the layer that decided says of it.
+func (d *Decision) Why() string {
+	for i := len(d.Steps) - 1; i >= 0; i-- {
+		if d.Steps[i].Layer == d.Source {
+			return d.Steps[i].Note
+		}
+	}
+	return ""
 }
 
 // Override is one row of policy: what a key means for an organization, or for

@@ -124,12 +124,12 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error
 	case j.act.Revision != j.Revision:
 		return stale("The connector's configuration changed after the approval; nothing was executed. Call again to have it approved as it is now."), nil
 	}
-	decision, err := g.Decider.Decide(ctx, &s, j.act, true)
+	decision, err := g.Decider.Decide(ctx, &s, j.act, nil, true)
 	if err != nil {
 		return nil, err
 	}
 	if decision.Mode == ModeDeny {
-		return denial("Policy denies this action now: " + lastNote(decision.Steps)), nil
+		return denial("Policy denies this action now: " + decision.Why()), nil
 	}
 	j.params, err = g.Vault.Open(paramsRef(&j.Invocation), sealed)
 	if err != nil {
@@ -193,7 +193,10 @@ func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
 			Code: FailedUpstream, Message: g.clip(problemText(res.Problem), res.Secrets),
 		}}, answer
 	case err == nil:
-		fin := &Finish{Status: StatusCompleted, Result: g.JSON.Prune(g.JSON.Redact(res.Body, res.Secrets), g.KeepResult)}
+		redacted := g.JSON.Redact(res.Body, res.Secrets)
+		fin := &Finish{
+			Status: StatusCompleted, Result: g.JSON.Prune(redacted, g.KeepResult), ResultNote: g.JSON.Summary(redacted, g.KeepSummary),
+		}
 		if res.IsError {
 			fin.Status = StatusFailed
 			fin.Error = &Failure{Code: FailedTool, Message: g.clip(toolText(res.Body), res.Secrets)}

@@ -55,6 +55,7 @@ type Config struct {
 	MaxPending    int // pending invocations of a session; 10
 	MaxHeldParams int // bytes of the params of a held call; 256 KiB
 	KeepResult    int // bytes of a result that are kept for people; 10 KB
+	KeepSummary   int // bytes of a summary; 300
 
 	Now func() time.Time // time.Now
 	Log *slog.Logger     // discards
@@ -93,7 +94,7 @@ func (c *Config) fill() error {
 	for _, n := range []struct {
 		value *int
 		use   int
-	}{{&c.MaxPending, 10}, {&c.MaxHeldParams, 256 << 10}, {&c.KeepResult, 10_000}} {
+	}{{&c.MaxPending, 10}, {&c.MaxHeldParams, 256 << 10}, {&c.KeepResult, 10_000}, {&c.KeepSummary, 300}} {
 		if *n.value == 0 {
 			*n.value = n.use
 		}
@@ -160,7 +161,7 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 			err = withdrawnUnder(&out, err)
 		}
 		switch {
-		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, errWithdrawn)):
+		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, ErrGrantSpent) || errors.Is(err, errWithdrawn)):
 			continue
 		case errors.Is(err, errWithdrawn):
 			return out, nil // it says so of itself
@@ -184,9 +185,15 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wa
 	if err != nil {
 		return Outcome{}, nil, err
 	}
-	decision, err := g.Decider.Decide(ctx, &c.Session, act, current)
+	decision, err := g.Decider.Decide(ctx, &c.Session, act, params, current)
 	if err != nil {
 		return Outcome{}, nil, err
+	}
+	if !current {
+		// Once for each call, not for each attempt.
+		if err := g.spend(ctx, &decision); err != nil {
+			return Outcome{}, nil, err
+		}
 	}
 	draft, err := g.draft(c, act, decision, params, g.Vault.Hash(params))
 	if err != nil {
@@ -205,6 +212,24 @@ func (g *Gate) admit(ctx context.Context, c *Call) error {
 	}
 	if wait := g.Limiter.Allow(ctx, c.Session.Organization+"/"+c.Session.ID); wait > 0 {
 		e := Errorf(ErrTooMany, "rate_limited", "This session made too many calls; try again in %s.", wait.Round(time.Second)+time.Second)
+		e.RetryAfter = wait
+		return e
+	}
+	return nil
+}
+
+// spend counts a call that is not denied against the limits that policy names.
+func (g *Gate) spend(ctx context.Context, d *Decision) error {
+	if d.Mode == ModeDeny {
+		return nil
+	}
+	for _, l := range d.Limits {
+		wait := g.Limiter.Take(ctx, l)
+		if wait <= 0 {
+			continue
+		}
+		e := Errorf(ErrTooMany, "quota_reached", "The quota of %s is used up (%d calls in %s); try again in %s.",
+			l.What, l.Calls, l.Window(), wait.Round(time.Second)+time.Second)
 		e.RetryAfter = wait
 		return e
 	}

@@ -40,6 +40,7 @@ const (
 	DeniedPolicy    = "policy"    // policy said so
 	DeniedHuman     = "human"     // a person said no
 	DeniedRepeated  = "repeated"  // a person said no to the same call a short while ago
+	DeniedOften     = "often"     // people said no to this action again and again in this session
 	DeniedWithdrawn = "withdrawn" // the last caller cancelled or left
 )
 
@@ -73,16 +74,20 @@ type Invocation struct {
 	ModeSource   Layer           `json:"mode_source"`
 	Steps        []Step          `json:"decision,omitempty"`
 	Status       Status          `json:"status"`
-	Params       json.RawMessage `json:"params"`           // redacted
-	ParamsHash   string          `json:"params_hash"`      // keyed, over the canonical params
-	ToolHash     string          `json:"tool_hash"`        // [Action.Hash] when it was decided
-	Revision     string          `json:"-"`                // [Action.Revision] when it was decided
-	Result       json.RawMessage `json:"result,omitempty"` // redacted, pruned to 10 KB
+	Summary      string          `json:"summary,omitempty"`        // what the call would do, in a line; redacted
+	Params       json.RawMessage `json:"params"`                   // redacted
+	ParamsHash   string          `json:"params_hash"`              // keyed, over the canonical params
+	ToolHash     string          `json:"tool_hash"`                // [Action.Hash] when it was decided
+	Revision     string          `json:"-"`                        // [Action.Revision] when it was decided
+	Result       json.RawMessage `json:"result,omitempty"`         // redacted, pruned to 10 KB
+	ResultNote   string          `json:"result_summary,omitempty"` // the result in a line; redacted
 	Error        *Failure        `json:"error,omitempty"`
 	DeniedReason string          `json:"denied_reason,omitempty"`
 	DeniedNote   string          `json:"denied_note,omitempty"`
 	ApprovedBy   string          `json:"approved_by,omitempty"` // who decided, also when he denied
 	ApprovedAt   *time.Time      `json:"approved_at,omitempty"`
+	Grant        string          `json:"grant_id,omitempty"` // that let it run
+	Executor     string          `json:"executor,omitempty"` // the instance that ran it
 	CreatedAt    time.Time       `json:"created_at"`
 	ExpiresAt    *time.Time      `json:"expires_at,omitempty"` // of a held call
 	StartedAt    *time.Time      `json:"started_at,omitempty"` // of the execution

@@ -19,12 +19,14 @@ type Catalog interface {
 
 // Decider says what policy says.
 type Decider interface {
-	// Decide decides one call of the action in the session. With current it
-	// reads the stored policy; without, a snapshot of at most one second.
-	Decide(ctx context.Context, s *Session, a *Action, current bool) (Decision, error)
-	// Version returns the version of the organization's policy, at most one
-	// second old.
-	Version(ctx context.Context, organization string) (int64, error)
+	// Decide decides one call of the action in the session with canonical
+	// params. With current it reads the stored policy; without, a snapshot of
+	// at most one second. Nil params stand for any: grants are not looked at.
+	Decide(ctx context.Context, s *Session, a *Action, params json.RawMessage, current bool) (Decision, error)
+	// Version returns what changes whenever a decision without params may: the
+	// policy's version, and what of it has expired by now. At most one second
+	// old.
+	Version(ctx context.Context, organization string) (string, error)
 }
 
 // Sessions reads sessions.
@@ -38,6 +40,8 @@ type Limiter interface {
 	// Allow counts one call and returns zero, or how long to wait when the
 	// limit is reached.
 	Allow(ctx context.Context, key string) time.Duration
+	// Take counts one call against l in the same way.
+	Take(ctx context.Context, l Limit) time.Duration
 }
 
 // Vault hashes and seals what is kept of params and results.
@@ -70,6 +74,11 @@ type JSON interface {
 	Prune(raw json.RawMessage, limit int) json.RawMessage
 	// RedactText cleans a line of text in the same way.
 	RedactText(text string, secrets []string) string
+	// Summary returns redacted JSON as a line for people, of at most limit
+	// bytes: an object's members as name=value, the texts of a CallToolResult.
+	Summary(redacted json.RawMessage, limit int) string
+	// At returns the value at a JSON Pointer of canonical JSON, or nil.
+	At(canonical []byte, pointer string) json.RawMessage
 }
 
 // Ledger keeps invocations. Every method is one transaction and returns when
@@ -96,9 +105,12 @@ type Beginner interface {
 	//     yet and that may still be picked up;
 	//  3. if Pending: a person's denial of the same call since DeniedSince
 	//     turns the draft into a denied row with reason DeniedRepeated;
-	//     MaxPending pending rows of the session refuse it (ErrTooMany, code
-	//     "too_many_pending");
-	//  4. the row is inserted, and the idempotency key with it.
+	//     DenialLimit denials of the action by people in the session, with any
+	//     params, into one with reason DeniedOften; MaxPending pending rows of
+	//     the session refuse it (ErrTooMany, code "too_many_pending");
+	//  4. if Grants: one call of the first of them that is still usable is
+	//     used up and noted in the row; [ErrGrantSpent] when none is;
+	//  5. the row is inserted, and the idempotency key with it.
 	//
 	// A key or row whose invocation was denied, withdrawn or expired, or whose
 	// pick-up time is over, counts as absent in step 2.
@@ -108,6 +120,10 @@ type Beginner interface {
 // ErrPolicyMoved tells that policy changed between a decision and its row:
 // decide again.
 var ErrPolicyMoved = Errorf(ErrConflict, "policy_moved", "Policy changed in this moment; try again.")
+
+// ErrGrantSpent tells that a grant was used up, revoked or expired between a
+// decision and its row: decide again.
+var ErrGrantSpent = Errorf(ErrConflict, "grant_spent", "The grant for this call was used up in this moment; try again.")
 
 // Draft is an invocation about to be written: Status is pending, executing or
 // denied.
@@ -120,6 +136,8 @@ type Draft struct {
 	SealedParams   []byte    // of a pending row
 	MaxPending     int       // zero: no limit
 	DeniedSince    time.Time // see step 3
+	DenialLimit    int       // see step 3; zero: none
+	Grants         []string  // ids, see step 4
 	Executor       string    // of an executing row: the instance that runs it
 	LeaseUntil     time.Time // of an executing row
 	Unattended     bool      // silence of the callers withdraws nothing
@@ -137,7 +155,6 @@ type Record struct {
 	Invocation
 	SealedParams []byte // nil once terminal
 	SealedResult []byte // an [Answer], for as long as it may be picked up
-	Executor     string
 	Delivered    bool
 	Answered     bool // a caller was told "pending"
 }
@@ -147,7 +164,12 @@ type Record struct {
 type Settler interface {
 	// Approve turns pending into approved; Deny turns it into denied. Errors:
 	// ErrNotFound; ErrGone when it expired; ErrConflict when it was decided
-	// (the message says how and by whom), or when a hash in v differs.
+	// (the message says how and by whom), or when a hash in v differs;
+	// ErrForbidden (code "self_approval") when v.By made the session and the
+	// organization's settings do not let him approve its calls.
+	//
+	// Approve makes v.Grant in the same transaction, of the row's source,
+	// action, tool hash and session, and completes what v.Grant points to.
 	Approve(ctx context.Context, v Verdict) (Invocation, error)
 	Deny(ctx context.Context, v Verdict) (Invocation, error)
 	// Withdraw turns pending into denied with reason DeniedWithdrawn.
@@ -169,7 +191,14 @@ type Verdict struct {
 	Note         string // shown to the agent when it is a denial
 	ParamsHash   string // what the person saw; empty: not checked
 	ToolHash     string // likewise
-	Now          time.Time
+	// Grant of an approval: what else is let through without asking. Its
+	// Terms say scope, pins, budget and expiry; the rest is filled in. Nil:
+	// nothing.
+	Grant *Grant
+	// Pin are JSON Pointers of params that the grant pins to the values that
+	// they have in this call. The Gate turns them into Grant.Pins.
+	Pin []string
+	Now time.Time
 }
 
 // Claim is one instance's wish to execute.
@@ -188,6 +217,7 @@ type Finish struct {
 	Executor     string
 	Status       Status          // completed, failed or denied
 	Result       json.RawMessage // redacted and pruned
+	ResultNote   string          // of the result, in a line; redacted
 	SealedResult []byte          // an [Answer]; nil when nobody may pick it up
 	PickupUntil  time.Time
 	Error        *Failure

@@ -30,7 +30,8 @@ type Session struct {
 	Type         SessionType `json:"type"`
 	Automation   string      `json:"automation_id,omitempty"` // implies Unattended
 	Group        string      `json:"group,omitempty"`
-	Task         string      `json:"task,omitempty"` // fixed when minted
+	Task         string      `json:"task,omitempty"`     // fixed when minted
+	Event        string      `json:"event_id,omitempty"` // inbound event that started it
 	Title        string      `json:"title,omitempty"`
 	CreatedBy    string      `json:"created_by"`
 	CreatedAt    time.Time   `json:"created_at"`

@@ -1,0 +1,82 @@
+package action
+
+import "time"
+
+// Capability is the ceiling of a group's sessions at one provider. A group
+// without one has level none there.
+type Capability struct {
+	Organization string `json:"organization_id"`
+	Group        string `json:"group"`
+	Provider     string `json:"provider"` // a source id
+	Level        Level  `json:"level"`
+	// AllowedActions are the only ones; nil: all that the level reaches. An
+	// empty list allows none.
+	AllowedActions []string `json:"allowed_actions"`
+	// DeniedActions are denied whatever else is said.
+	DeniedActions []string `json:"denied_actions,omitempty"`
+	// Gate must have been approved for the session's task before an action of
+	// level production runs. Required with that level.
+	Gate      string     `json:"required_gate,omitempty"`
+	Rate      *Rate      `json:"rate,omitempty"` // of the whole group at the provider; nil: no limit of its own
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	GrantedBy string     `json:"granted_by"`
+	GrantedAt time.Time  `json:"granted_at"`
+}
+
+// GateApproval records that a person let a group's task through a gate.
+type GateApproval struct {
+	ID           string `json:"id"`
+	Organization string `json:"organization_id"`
+	Group        string `json:"group"`
+	Task         string `json:"task"`
+	Gate         string `json:"gate"`
+	// Actions are the policy keys that it is for, each source:action or
+	// source:*; nil: every action behind the gate.
+	Actions    []string   `json:"actions"`
+	ApprovedBy string     `json:"approved_by"`
+	ApprovedAt time.Time  `json:"approved_at"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // nil: never
+	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
+}
+
+// Rate is a number of calls in a sliding window.
+type Rate struct {
+	Calls   int `json:"calls"`   // at least 1
+	Seconds int `json:"seconds"` // the window; 1 to 86,400
+}
+
+// Window returns the rate's window.
+func (r Rate) Window() time.Duration { return time.Duration(r.Seconds) * time.Second }
+
+// Limit is a rate that one call counts against.
+type Limit struct {
+	Key  string `json:"-"`    // whose calls are counted: made of ids, never of names that a caller chose
+	What string `json:"what"` // for people: "group developer at github"
+	Rate
+}
+
+// Quota is a rate of the actions that a key names. Each identity is counted
+// by itself.
+type Quota struct {
+	Organization string     `json:"-"`
+	Key          Key        `json:"-"`
+	Per          QuotaScope `json:"per"`
+	Rate
+	UpdatedBy string `json:"updated_by"`
+}
+
+// QuotaScope says whose calls a quota counts together.
+type QuotaScope string
+
+// The scopes of quotas.
+const (
+	PerSession      QuotaScope = "session"
+	PerGroup        QuotaScope = "group"   // sessions without a group count by themselves
+	PerCreator      QuotaScope = "creator" // the user that minted the session
+	PerOrganization QuotaScope = "organization"
+)
+
+// Valid reports whether s is one of the four scopes.
+func (s QuotaScope) Valid() bool {
+	return s == PerSession || s == PerGroup || s == PerCreator || s == PerOrganization
+}

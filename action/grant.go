@@ -1,0 +1,91 @@
+package action
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// GrantScope says whose calls a grant covers.
+type GrantScope string
+
+// The scopes of grants.
+const (
+	ScopeSession      GrantScope = "session"
+	ScopeOrganization GrantScope = "organization"
+)
+
+// Valid reports whether s is one of the two scopes.
+func (s GrantScope) Valid() bool { return s == ScopeSession || s == ScopeOrganization }
+
+// Terms are what a grant covers, and what an agent asks for.
+type Terms struct {
+	Scope GrantScope `json:"scope"`
+	// Source and Action are exact. With Any there is no Action: the grant
+	// covers any action of the source, or of every source when there is no
+	// Source either; but none that is dangerous.
+	Source string `json:"source_id,omitempty"`
+	Action string `json:"action,omitempty"`
+	Any    bool   `json:"any,omitempty"`
+	// Pins are params that must have exactly these values: canonical JSON by
+	// JSON Pointer (RFC 6901).
+	Pins      map[string]json.RawMessage `json:"pins,omitempty"`
+	MaxCalls  *int64                     `json:"max_calls,omitempty"`  // nil: no budget
+	ExpiresAt *time.Time                 `json:"expires_at,omitempty"` // nil: never
+}
+
+// Grant is a reusable approval.
+type Grant struct {
+	ID           string `json:"id"`
+	Organization string `json:"organization_id"`
+	Session      string `json:"session_id,omitempty"` // of scope session
+	Terms
+	// ToolHash is the [Action.Hash] that the grant was made for: it covers no
+	// other. Empty with Any: then it covers what is reviewed and not drifted.
+	ToolHash   string     `json:"tool_hash,omitempty"`
+	UsedCalls  int64      `json:"used_calls"`
+	Invocation string     `json:"invocation_id,omitempty"` // whose approval made it
+	Request    string     `json:"request_id,omitempty"`    // that asked for it
+	CreatedBy  string     `json:"created_by"`
+	CreatedAt  time.Time  `json:"created_at"`
+	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
+	RevokedBy  string     `json:"revoked_by,omitempty"`
+}
+
+// Usable reports whether the grant could cover one more call at now.
+func (g *Grant) Usable(now time.Time) bool {
+	return g.RevokedAt == nil && (g.ExpiresAt == nil || now.Before(*g.ExpiresAt)) && (g.MaxCalls == nil || g.UsedCalls < *g.MaxCalls)
+}
+
+// RequestStatus is where a [GrantRequest] stands.
+type RequestStatus string
+
+// The statuses of requests. All but the first are final.
+const (
+	RequestPending  RequestStatus = "pending"
+	RequestApproved RequestStatus = "approved"
+	RequestDenied   RequestStatus = "denied"
+	RequestExpired  RequestStatus = "expired"
+)
+
+// Valid reports whether s is one of the four statuses.
+func (s RequestStatus) Valid() bool {
+	return s == RequestPending || s == RequestApproved || s == RequestDenied || s == RequestExpired
+}
+
+// GrantRequest is an agent's wish for a grant. Only a person makes one of it,
+// of the same terms or narrower ones.
+type GrantRequest struct {
+	ID           string        `json:"id"`
+	Organization string        `json:"organization_id"`
+	Session      string        `json:"session_id"`
+	Terms        Terms         `json:"terms"`
+	ToolHash     string        `json:"tool_hash,omitempty"` // of the action when it was asked; empty with Any
+	Reason       string        `json:"reason,omitempty"`    // the agent's own words; foreign, untrusted
+	Status       RequestStatus `json:"status"`
+	Grant        string        `json:"grant_id,omitempty"` // what came of it
+	DecidedBy    string        `json:"decided_by,omitempty"`
+	DecidedAt    *time.Time    `json:"decided_at,omitempty"`
+	DecidedNote  string        `json:"decided_note,omitempty"` // the agent reads it
+	CreatedAt    time.Time     `json:"created_at"`
+	ExpiresAt    time.Time     `json:"expires_at"` // of the request, undecided
+}

@@ -1,0 +1,57 @@
+package action
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Rules are all of an organization's policy at one version, but for grants,
+// which are asked for when a call needs one.
+type Rules struct {
+	Version      int64
+	Settings     Settings
+	Overrides    []Override
+	Capabilities []Capability // that are not revoked; expired ones may be among them
+	Gates        []GateApproval
+	Quotas       []Quota
+	// Reviewed are the hashes that were reviewed, by source and tool.
+	Reviewed map[Key]ToolHashes
+}
+
+// Settings are an organization's choices.
+type Settings struct {
+	// SelfApproval lets the creator of a session approve its calls, and make
+	// grants that cover them.
+	SelfApproval bool `json:"self_approval"`
+	// DenialLimit is how many denials of an action in a session deny it there
+	// for good; zero: none do.
+	DenialLimit int `json:"denial_limit"`
+}
+
+// DefaultSettings are those of an organization that chose nothing.
+func DefaultSettings() Settings { return Settings{SelfApproval: true, DenialLimit: 3} }
+
+// PolicyEvent records one change of policy. Events are only ever appended.
+type PolicyEvent struct {
+	ID           string          `json:"id"`
+	Organization string          `json:"organization_id"`
+	Kind         string          `json:"kind"`    // one of the Event constants
+	Subject      string          `json:"subject"` // what changed: a key, a group and provider, an id
+	By           string          `json:"by"`
+	At           time.Time       `json:"at"`
+	Before       json.RawMessage `json:"before"` // null: there was nothing
+	After        json.RawMessage `json:"after"`  // null: there is nothing any more
+}
+
+// The kinds of policy events.
+const (
+	EventMode       = "mode"
+	EventCapability = "capability"
+	EventGate       = "gate"
+	EventGrant      = "grant"
+	EventRequest    = "grant_request"
+	EventQuota      = "quota"
+	EventSettings   = "settings"
+	EventReview     = "review"
+	EventConnector  = "connector" // added, removed, or changed in what a call would do
+)

@@ -1,0 +1,87 @@
+package action
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Terms checks the terms of a grant that somebody wants, brings its pins into
+// canonical form, and returns the hash of the action that it is for; none with
+// Any. Errors: ErrInvalid with the field, and those of finding the action.
+func (g *Gate) Terms(ctx context.Context, organization string, t *Terms) (toolHash string, err error) {
+	if err := t.check(g.Now()); err != nil {
+		return "", err
+	}
+	for pointer, value := range t.Pins {
+		if t.Pins[pointer], err = g.pinned(pointer, value); err != nil {
+			return "", err
+		}
+	}
+	if t.Any {
+		return "", nil
+	}
+	act, err := g.Catalog.Find(ctx, organization, t.Source, t.Action, false)
+	if err != nil {
+		return "", err
+	}
+	return act.Hash, nil
+}
+
+// check refuses terms that say nothing, or more than there is.
+func (t *Terms) check(now time.Time) error {
+	switch {
+	case !t.Scope.Valid():
+		return badTerm("/scope", "The scope of a grant is session or organization.")
+	case t.Any && t.Action != "":
+		return badTerm("/action", "With any, a grant names no action; leave it out, or leave any out.")
+	case !t.Any && (t.Source == "" || t.Action == ""):
+		return badTerm("/action", "A grant names one source and one action; say any to cover all that is not dangerous.")
+	case strings.Contains(t.Source+t.Action, "*"):
+		return badTerm("/action", "A grant takes no *; say any to cover all that is not dangerous.")
+	case t.MaxCalls != nil && *t.MaxCalls < 1:
+		return badTerm("/max_calls", "The budget of a grant is at least one call; leave it out for none.")
+	case t.ExpiresAt != nil && !now.Before(*t.ExpiresAt):
+		return badTerm("/expires_at", "A grant expires in the future; leave it out for never.")
+	}
+	return nil
+}
+
+func badTerm(field, message string) error {
+	return &Error{Kind: ErrInvalid, Code: "invalid_grant", Field: field, Message: message}
+}
+
+// pinned returns the canonical value of a pin. Grants are shown to people as
+// they are, so that nothing secret may be in one.
+func (g *Gate) pinned(pointer string, value json.RawMessage) (json.RawMessage, error) {
+	if !isPointer(pointer) {
+		return nil, badTerm("/pins", fmt.Sprintf("%q is no JSON Pointer: it begins with / and names a param, such as /channel.", pointer))
+	}
+	canonical, err := g.JSON.Canonical(value)
+	if err != nil {
+		return nil, badTerm("/pins", fmt.Sprintf("The value pinned at %s is no JSON.", pointer))
+	}
+	name, _ := json.Marshal(pointer[strings.LastIndexByte(pointer, '/')+1:]) // a string always encodes
+	member := fmt.Appendf(nil, "{%s:%s}", name, canonical)
+	if !bytes.Equal(g.JSON.Redact(member, nil), member) {
+		return nil, badTerm("/pins", fmt.Sprintf("The value at %s looks like a secret, which cannot be pinned; pin another param.", pointer))
+	}
+	return canonical, nil
+}
+
+// isPointer reports whether s is a JSON Pointer (RFC 6901) to a part of the
+// params.
+func isPointer(s string) bool {
+	if !strings.HasPrefix(s, "/") {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] == '~' && (i+1 == len(s) || s[i+1] != '0' && s[i+1] != '1') {
+			return false
+		}
+	}
+	return true
+}
