@@ -85,3 +85,30 @@ func isPointer(s string) bool {
 	}
 	return true
 }
+
+// Narrows returns nil when t covers nothing that wider does not, and otherwise
+// an error of kind ErrInvalid that names the field which is too wide.
+func (t *Terms) Narrows(wider *Terms) error {
+	switch {
+	case t.Scope == ScopeOrganization && wider.Scope != ScopeOrganization:
+		return tooWide("/scope", "only the session")
+	case wider.Source != "" && t.Source != wider.Source:
+		return tooWide("/source_id", "only "+wider.Source)
+	case !wider.Any && (t.Any || t.Action != wider.Action):
+		return tooWide("/action", "only "+wider.Action)
+	case wider.MaxCalls != nil && (t.MaxCalls == nil || *t.MaxCalls > *wider.MaxCalls):
+		return tooWide("/max_calls", fmt.Sprintf("only %d calls", *wider.MaxCalls))
+	case wider.ExpiresAt != nil && (t.ExpiresAt == nil || t.ExpiresAt.After(*wider.ExpiresAt)):
+		return tooWide("/expires_at", "nothing after "+wider.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	for pointer, value := range wider.Pins {
+		if pinned, ok := t.Pins[pointer]; !ok || !bytes.Equal(pinned, value) {
+			return tooWide("/pins", "only this value at "+pointer)
+		}
+	}
+	return nil
+}
+
+func tooWide(field, asked string) error {
+	return badTerm(field, "That is more than was asked for ("+asked+"). A request can be narrowed, not widened; make a grant of your own for more.")
+}
