@@ -13,7 +13,14 @@ import (
 // people and models (the schema keywords description and default, and the
 // lists of enum, which change with a workspace's data) are left out; a
 // property that is so named is not. A member that is null counts as absent.
+//
+// With [TextHash] it covers the whole definition.
 func DefinitionHash(definition json.RawMessage) (string, error) {
+	return hashOf(definition, behaviour)
+}
+
+// hashOf returns the hash of a part of a definition.
+func hashOf(definition json.RawMessage, part func(def []byte) []byte) (string, error) {
 	def, err := JSON(definition)
 	if err != nil {
 		return "", err
@@ -21,7 +28,7 @@ func DefinitionHash(definition json.RawMessage) (string, error) {
 	if def[0] != '{' {
 		return "", (&fault{what: "a tool definition must be an object"}).public()
 	}
-	h := sha256.Sum256(behaviour(def))
+	h := sha256.Sum256(part(def))
 	return hex.EncodeToString(h[:]), nil
 }
 

@@ -1,0 +1,100 @@
+package canonical
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"sallyport/internal/jsonlex"
+)
+
+// At returns the value at a JSON Pointer (RFC 6901) of canonical JSON: a part
+// of doc, or nil when there is none or the pointer is malformed. The empty
+// pointer is the whole document, and - is no element.
+//
+// Of a document that is not canonical it returns some part or nil.
+func At(doc []byte, pointer string) []byte {
+	for pointer != "" {
+		if pointer[0] != '/' || len(doc) == 0 {
+			return nil
+		}
+		segment := pointer[1:]
+		pointer = ""
+		if i := strings.IndexByte(segment, '/'); i >= 0 {
+			segment, pointer = segment[:i], segment[i:]
+		}
+		switch doc[0] {
+		case '{':
+			doc = memberAt(doc, segment)
+		case '[':
+			doc = elementAt(doc, segment)
+		default:
+			return nil
+		}
+		if doc == nil {
+			return nil
+		}
+	}
+	return doc
+}
+
+// memberAt returns the value of the member that the segment names, or nil.
+func memberAt(object []byte, segment string) []byte {
+	name, ok := unescape(segment)
+	if !ok {
+		return nil
+	}
+	var buf [64]byte
+	quoted := jsonlex.Quote(buf[:0], name) // as names are in canonical form
+	for i := 1; i < len(object) && object[i] == '"'; i++ {
+		colon := jsonlex.Skip(object, i)
+		end := jsonlex.Skip(object, min(colon+1, len(object)))
+		if string(object[i:colon]) == string(quoted) && end > colon+1 {
+			return object[colon+1 : end]
+		}
+		i = end // at the comma
+	}
+	return nil
+}
+
+// unescape returns the name that a segment stands for.
+func unescape(segment string) (name string, ok bool) {
+	if !utf8.ValidString(segment) {
+		return "", false // Quote would make a character of it
+	}
+	if strings.IndexByte(segment, '~') < 0 {
+		return segment, true
+	}
+	for i := range len(segment) {
+		if segment[i] == '~' && (i+1 == len(segment) || segment[i+1] != '0' && segment[i+1] != '1') {
+			return "", false
+		}
+	}
+	return strings.NewReplacer("~0", "~", "~1", "/").Replace(segment), true
+}
+
+// elementAt returns the element of that index, or nil.
+func elementAt(array []byte, segment string) []byte {
+	n, ok := index(segment)
+	if !ok {
+		return nil
+	}
+	for i := 1; i < len(array) && array[i] != ']'; i++ {
+		end := jsonlex.Skip(array, i)
+		if n == 0 && end > i {
+			return array[i:end]
+		}
+		n--
+		i = end // at the comma
+	}
+	return nil
+}
+
+// index reads the index of an element: digits without leading zeros.
+func index(segment string) (n int, ok bool) {
+	if segment == "" || segment[0] == '0' && len(segment) > 1 || strings.Trim(segment, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(segment)
+	return n, err == nil
+}
