@@ -11,9 +11,100 @@ CREATE TABLE policy_events (
   before          TEXT             NOT NULL,
   after           TEXT             NOT NULL
 );
-CREATE INDEX policy_events_list ON policy_events (organization_id, id);
+CREATE INDEX policy_events_list ON policy_events (organization_id, at, id);
+CREATE INDEX policy_events_kind ON policy_events (organization_id, kind, at, id);
+CREATE INDEX policy_events_subject ON policy_events (organization_id, subject, at, id);
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION 'history does not change';
 END $$;
 CREATE TRIGGER policy_events_kept BEFORE UPDATE OR DELETE ON policy_events FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- What an organization chose; the defaults are those of action.DefaultSettings.
+ALTER TABLE organizations ADD COLUMN self_approval SMALLINT NOT NULL DEFAULT 1 CHECK (self_approval IN (0, 1));
+ALTER TABLE organizations ADD COLUMN denial_limit BIGINT NOT NULL DEFAULT 3 CHECK (denial_limit >= 0);
+
+-- The inbound event that started the session.
+ALTER TABLE sessions ADD COLUMN event_id TEXT COLLATE "C";
+
+-- The ceilings of groups. Revoked ones stay, and a new one takes their place.
+CREATE TABLE capabilities (
+  organization_id TEXT COLLATE "C" NOT NULL REFERENCES organizations (id),
+  group_id        TEXT COLLATE "C" NOT NULL CHECK (group_id <> ''),
+  provider        TEXT COLLATE "C" NOT NULL CHECK (provider <> ''),
+  level           SMALLINT         NOT NULL CHECK (level BETWEEN 0 AND 3),
+  required_gate   TEXT COLLATE "C" CHECK (required_gate <> ''),
+  rate_calls      BIGINT           CHECK (rate_calls >= 1),
+  rate_seconds    BIGINT           CHECK (rate_seconds BETWEEN 1 AND 86400),
+  expires_at      TIMESTAMPTZ,
+  granted_by      TEXT             NOT NULL CHECK (granted_by <> ''),
+  granted_at      TIMESTAMPTZ      NOT NULL,
+  revoked_by      TEXT             CHECK (revoked_by <> ''),
+  revoked_at      TIMESTAMPTZ,
+  allowed_actions TEXT, -- a JSON list; NULL: all that the level reaches
+  denied_actions  TEXT, -- a JSON list
+  PRIMARY KEY (organization_id, group_id, provider),
+  CONSTRAINT production_has_gate CHECK (level < 3 OR required_gate IS NOT NULL),
+  CONSTRAINT rate_is_whole CHECK ((rate_calls IS NULL) = (rate_seconds IS NULL)),
+  CONSTRAINT revoked_by_someone CHECK ((revoked_at IS NULL) = (revoked_by IS NULL))
+);
+
+CREATE TABLE gate_approvals (
+  id              TEXT COLLATE "C" NOT NULL PRIMARY KEY CHECK (id <> ''),
+  organization_id TEXT COLLATE "C" NOT NULL REFERENCES organizations (id),
+  group_id        TEXT COLLATE "C" NOT NULL CHECK (group_id <> ''),
+  task_id         TEXT COLLATE "C" NOT NULL CHECK (task_id <> ''),
+  gate            TEXT COLLATE "C" NOT NULL CHECK (gate <> ''),
+  approved_by     TEXT             NOT NULL CHECK (approved_by <> ''),
+  approved_at     TIMESTAMPTZ      NOT NULL,
+  expires_at      TIMESTAMPTZ,
+  revoked_at      TIMESTAMPTZ,
+  actions         TEXT             CHECK (actions <> '[]') -- a JSON list of keys; NULL: all behind the gate
+);
+CREATE INDEX gate_approvals_list ON gate_approvals (organization_id, approved_at, id);
+CREATE INDEX gate_approvals_group ON gate_approvals (organization_id, group_id, approved_at, id);
+CREATE INDEX gate_approvals_task ON gate_approvals (organization_id, task_id, approved_at, id);
+CREATE INDEX gate_approvals_open ON gate_approvals (organization_id, expires_at) WHERE revoked_at IS NULL;
+
+CREATE TABLE quotas (
+  organization_id TEXT COLLATE "C" NOT NULL REFERENCES organizations (id),
+  source_id       TEXT COLLATE "C" NOT NULL CHECK (source_id <> ''),
+  action          TEXT COLLATE "C" NOT NULL CHECK (action <> ''),
+  per             TEXT COLLATE "C" NOT NULL CHECK (per IN ('session', 'group', 'creator', 'organization')),
+  calls           BIGINT           NOT NULL CHECK (calls >= 1),
+  seconds         BIGINT           NOT NULL CHECK (seconds BETWEEN 1 AND 86400),
+  updated_by      TEXT             NOT NULL CHECK (updated_by <> ''),
+  updated_at      TIMESTAMPTZ      NOT NULL,
+  PRIMARY KEY (organization_id, source_id, action, per)
+);
+
+ALTER TABLE connectors ADD COLUMN review TEXT COLLATE "C" NOT NULL DEFAULT 'trust' CHECK (review IN ('trust', 'strict', 'required'));
+-- Until then the next list is the first one, which is taken as reviewed. Also
+-- set where no list ever is to be.
+ALTER TABLE connectors ADD COLUMN trusted_at TIMESTAMPTZ;
+ALTER TABLE connectors ADD COLUMN tool_risks TEXT CHECK (tool_risks <> '{}'); -- a JSON object; NULL: none
+CREATE UNIQUE INDEX connectors_organization ON connectors (organization_id, id);
+
+-- The tools of connectors: as they were reviewed (NULL: not), and as they are
+-- listed (NULL: no more). Where a tool stands follows from the two.
+CREATE TABLE tool_reviews (
+  organization_id     TEXT COLLATE "C" NOT NULL,
+  connector_id        TEXT COLLATE "C" NOT NULL,
+  tool                TEXT COLLATE "C" NOT NULL CHECK (tool <> ''),
+  reviewed_behaviour  TEXT COLLATE "C",
+  reviewed_text       TEXT COLLATE "C",
+  current_behaviour   TEXT COLLATE "C",
+  current_text        TEXT COLLATE "C",
+  reviewed_by         TEXT             CHECK (reviewed_by <> ''),
+  reviewed_at         TIMESTAMPTZ,
+  seen_at             TIMESTAMPTZ      NOT NULL,
+  reviewed_definition TEXT             CHECK (octet_length(reviewed_definition) <= 1048576),
+  current_definition  TEXT             CHECK (octet_length(current_definition) <= 1048576),
+  PRIMARY KEY (organization_id, connector_id, tool),
+  FOREIGN KEY (organization_id, connector_id) REFERENCES connectors (organization_id, id) ON DELETE CASCADE,
+  CONSTRAINT reviewed_is_whole CHECK (
+    (reviewed_text IS NULL) = (reviewed_behaviour IS NULL) AND (reviewed_definition IS NULL) = (reviewed_behaviour IS NULL)
+    AND (reviewed_by IS NULL) = (reviewed_behaviour IS NULL) AND (reviewed_at IS NULL) = (reviewed_behaviour IS NULL)),
+  CONSTRAINT current_is_whole CHECK ((current_text IS NULL) = (current_behaviour IS NULL) AND (current_definition IS NULL) = (current_behaviour IS NULL)),
+  CONSTRAINT tool_is_known CHECK (reviewed_behaviour IS NOT NULL OR current_behaviour IS NOT NULL)
+);
