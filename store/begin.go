@@ -53,9 +53,9 @@ const (
 	insertColumns = `INSERT INTO invocations (
   id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, started_at,
   lease_until, completed_at, policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode,
-  mode_source, executor, denied_reason, source_name, denied_note, decision, params, sealed_params)
+  mode_source, executor, denied_reason, source_name, denied_note, decision, params, sealed_params, summary, grant_id)
 `
-	insertValues = `?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27`
+	insertValues = `?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29`
 
 	insertSQL = insertColumns + `VALUES (` + insertValues + `)`
 
@@ -358,19 +358,20 @@ func insertArgs(d *action.Draft, r *invocationRow) []any {
 		r.ID, r.Organization, r.Session, r.Status, flag(d.Joins), flag(d.Unattended), r.CreatedAt, r.ExpiresAt, r.StartedAt,
 		at(d.LeaseUntil), r.CompletedAt, r.PolicyVersion, r.Source, r.Action, r.ParamsHash, r.ToolHash, r.Revision, r.Risk, r.Mode,
 		r.ModeSource, r.Executor, r.DeniedReason, r.SourceName, r.DeniedNote, r.Decision, r.Params, r.SealedParams,
+		r.Summary, r.Grant,
 	}
 }
 
 // begun is the draft as it was written: no need to read it again.
 func (db *DB) begun(d *action.Draft, r *invocationRow) action.Begun {
 	inv := d.Invocation
-	inv.Params = json.RawMessage(r.Params)
+	inv.Params, inv.Grant, inv.Executor = json.RawMessage(r.Params), string(r.Grant), string(r.Executor)
 	inv.Status, inv.DeniedReason, inv.DeniedNote = action.Status(r.Status), string(r.DeniedReason), string(r.DeniedNote)
 	inv.CreatedAt, inv.ExpiresAt, inv.StartedAt, inv.CompletedAt = r.CreatedAt.t, r.ExpiresAt.ptr(), r.StartedAt.ptr(), r.CompletedAt.ptr()
 	if inv.Status == action.StatusExecuting {
 		db.running.put(inv)
 	}
-	return action.Begun{New: true, Record: action.Record{Invocation: inv, SealedParams: r.SealedParams, Executor: string(r.Executor)}}
+	return action.Begun{New: true, Record: action.Record{Invocation: inv, SealedParams: r.SealedParams}}
 }
 
 // keyRow says which invocation an idempotency key means.

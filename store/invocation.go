@@ -49,6 +49,9 @@ type invocationRow struct {
 	Decision      string `bun:"decision"`
 	Params        string `bun:"params"`
 	Result        opt    `bun:"result"`
+	Summary       opt    `bun:"summary"`
+	ResultNote    opt    `bun:"result_summary"`
+	Grant         opt    `bun:"grant_id"`
 
 	SealedParams []byte `bun:"sealed_params"`
 	SealedResult []byte `bun:"sealed_result"`
@@ -63,6 +66,7 @@ var (
 		"completed_at", "pickup_until", "delivered_at", "duration_ms", "policy_version", "source_id", "action",
 		"params_hash", "tool_hash", "revision", "risk", "mode", "mode_source", "executor", "approved_by",
 		"denied_reason", "error_code", "source_name", "denied_note", "error_message", "decision", "params", "result",
+		"summary", "result_summary", "grant_id",
 	}
 	kept      = append(shown[:len(shown):len(shown)], "sealed_params", "sealed_result")
 	shownList = strings.Join(shown, ", ")
@@ -77,6 +81,7 @@ func (r *invocationRow) fields() []any {
 		&r.CompletedAt, &r.PickupUntil, &r.DeliveredAt, &r.DurationMS, &r.PolicyVersion, &r.Source, &r.Action,
 		&r.ParamsHash, &r.ToolHash, &r.Revision, &r.Risk, &r.Mode, &r.ModeSource, &r.Executor, &r.ApprovedBy,
 		&r.DeniedReason, &r.ErrorCode, &r.SourceName, &r.DeniedNote, &r.ErrorMessage, &r.Decision, &r.Params, &r.Result,
+		&r.Summary, &r.ResultNote, &r.Grant,
 		&r.SealedParams, &r.SealedResult,
 	}
 }
@@ -103,7 +108,8 @@ func (r *invocationRow) invocation() (action.Invocation, error) {
 		ID: r.ID, Organization: r.Organization, Session: r.Session,
 		Source: r.Source, SourceName: r.SourceName, Action: r.Action,
 		Risk: action.Risk(r.Risk), Mode: action.Mode(r.Mode), ModeSource: action.Layer(r.ModeSource),
-		Status: action.Status(r.Status),
+		Status: action.Status(r.Status), Summary: string(r.Summary), ResultNote: string(r.ResultNote),
+		Grant: string(r.Grant), Executor: string(r.Executor),
 		Params: json.RawMessage(r.Params), ParamsHash: r.ParamsHash, ToolHash: r.ToolHash, Revision: r.Revision,
 		DeniedReason: string(r.DeniedReason), DeniedNote: string(r.DeniedNote), ApprovedBy: string(r.ApprovedBy),
 		ApprovedAt: r.ApprovedAt.ptr(), CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.ptr(),
@@ -127,7 +133,7 @@ func (r *invocationRow) record() (action.Record, error) {
 	inv, err := r.invocation()
 	return action.Record{
 		Invocation: inv, SealedParams: r.SealedParams, SealedResult: r.SealedResult,
-		Executor: string(r.Executor), Delivered: !r.DeliveredAt.t.IsZero(), Answered: r.Answered,
+		Delivered: !r.DeliveredAt.t.IsZero(), Answered: r.Answered,
 	}, err
 }
 
@@ -158,7 +164,7 @@ func newRow(d *action.Draft) (*invocationRow, error) {
 		ParamsHash: d.ParamsHash, ToolHash: d.ToolHash, Revision: d.Revision,
 		Risk: string(d.Risk), Mode: string(d.Mode), ModeSource: string(d.ModeSource), Executor: opt(d.Executor),
 		DeniedReason: opt(d.DeniedReason), DeniedNote: opt(d.DeniedNote),
-		Decision: string(steps), Params: string(d.Params), SealedParams: d.SealedParams,
+		Decision: string(steps), Params: string(d.Params), Summary: opt(d.Summary), SealedParams: d.SealedParams,
 	}
 	if r.Params == "" {
 		r.Params = "{}"
