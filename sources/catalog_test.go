@@ -88,6 +88,8 @@ type world struct {
 	loads      int
 	hints      []action.Hint
 	fail       error
+	observed   []observation
+	look       func(o observation) error // what Observe does; nil: nothing
 }
 
 func (w *world) Publish(h action.Hint) {
@@ -117,7 +119,8 @@ func newWorld(t testing.TB) *world {
 			}
 			return w.origins[c.ID], nil
 		},
-		Hints: w, Reserved: []string{"invocation_wait"}, Log: slog.New(slog.DiscardHandler),
+		Observe: w.observe,
+		Hints:   w, Reserved: []string{"invocation_wait"}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -520,6 +523,10 @@ func TestChangesShow(t *testing.T) {
 		steps := []func(){
 			func() { w.change("a", func(c *action.Connector) { c.Name = "Other" }) },
 			func() { w.change("a", func(c *action.Connector) { c.DefaultRisk = action.RiskRead }) },
+			func() {
+				w.change("a", func(c *action.Connector) { c.Risks = map[string]action.Risk{"b": action.RiskDanger} })
+			},
+			func() { w.change("a", func(c *action.Connector) { c.Review = action.ReviewStrict }) },
 			func() { w.change("a", func(c *action.Connector) { c.Revision++ }) },
 			func() {
 				o.set(func(o *origin) { o.tools = []string{`{"name":"b","description":"d","inputSchema":{}}`} })

@@ -17,6 +17,11 @@ type Config struct {
 	// Open returns the source of an enabled connector without asking it
 	// anything. It is called once for each revision. Required.
 	Open func(c action.Connector) (Source, error)
+	// Observe is told what an enabled connector lists, by the names at its
+	// server: once in the life of a process and then when the list is another,
+	// and always before anybody sees one of the tools. While it fails the list
+	// counts as one that could not be fetched. Nil: nobody looks.
+	Observe func(ctx context.Context, c action.Connector, tools map[string]action.ToolVersion) error
 	// Hints is told of lists that changed. Nil: nobody is.
 	Hints action.Hints
 	// Reserved are names of tools that no source may have.

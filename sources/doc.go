@@ -6,8 +6,9 @@
 // tool's name; a tool that cannot be used is dropped with a warning, and
 // nothing a source lists panics or hangs the gateway; a source that fails
 // keeps its last good list, and one that never answered shows an error rather
-// than an empty list; names of tools are unique in an organization and the
-// same on every instance; nothing is shared between organizations.
+// than an empty list; what a connector lists is told to [Config.Observe] before
+// anybody sees it; names of tools are unique in an organization and the same on
+// every instance; nothing is shared between organizations.
 //
 // It decides nothing: policy is asked elsewhere, and only the Gate runs an
 // action.

@@ -24,13 +24,14 @@ func Names(list []Origin, reserved []string) []string {
 
 // Compiled is a compiled tool, for tests.
 type Compiled struct {
-	Name, Title, Description, Hash string
-	Hint                           action.Risk
-	Notes                          []string
-	Check                          func(json.RawMessage) error
-	Renamed                        func(string) json.RawMessage
-	Refused                        func() int64
-	Bounded                        bool // checked without a meter, however large the params
+	Name, Title, Description string
+	Hashes                   action.ToolHashes
+	Hint                     action.Risk
+	Notes                    []string
+	Check                    func(json.RawMessage) error
+	Renamed                  func(string) json.RawMessage
+	Refused                  func() int64
+	Bounded                  bool // checked without a meter, however large the params
 }
 
 // Compile gives tests the compiler of tools.
@@ -40,7 +41,7 @@ func Compile(raw json.RawMessage, budget time.Duration) (*Compiled, error) {
 		return nil, err
 	}
 	return &Compiled{
-		Name: t.name, Title: t.title, Description: t.description, Hash: t.hash, Hint: t.hint, Notes: t.notes,
+		Name: t.name, Title: t.title, Description: t.description, Hashes: t.hashes, Hint: t.hint, Notes: t.notes,
 		Check: t.checker.Check, Renamed: t.renamed, Refused: t.checker.refused.Load,
 		Bounded: t.checker.anyway || t.checker.plain.cost.visits < cheapVisits,
 	}, nil

@@ -20,6 +20,7 @@ type feed struct {
 	warnings []string
 	protocol string
 	asked    time.Time // when the list at hand was asked for; zero: there is none
+	observed string    // mark of the list that Observe took last; empty: none
 	err      error     // of the last attempt; nil: it worked
 	fails    int       // in a row
 	retry    time.Time // not before
@@ -101,6 +102,7 @@ func (f *feed) startLocked() *flight {
 		var tools []*tool
 		if err == nil {
 			tools, listing.Warnings = compileAll(listing, before, f.tenant.Budget)
+			err = f.observe(tools)
 		}
 		f.take(fl, tools, listing, err)
 	}
@@ -221,7 +223,7 @@ func (f *feed) usable() error {
 	return &action.Error{
 		Kind: action.ErrUnavailable, Code: "source_unavailable", Err: f.err,
 		RetryAfter: max(f.retry.Sub(f.tenant.Now()), 0),
-		Message:    fmt.Sprintf("The source %s has never answered: %s", show(f.connector.Name), reason),
+		Message:    fmt.Sprintf("The tools of %s are not known yet: %s", show(f.connector.Name), reason),
 	}
 }
 

@@ -43,4 +43,5 @@ const (
 	FaultRateLimited = "upstream_rate_limited" // it wants fewer requests
 	FaultFailed      = "upstream_failed"       // it failed by itself
 	FaultConfig      = "upstream_config"       // its configuration cannot be used
+	FaultUnrecorded  = "tools_unrecorded"      // it answered, and the gateway could not write its tools down
 )

@@ -16,7 +16,7 @@ import (
 type tenant struct {
 	*Catalog
 	organization string
-	quiet        bool // nobody is told of changes
+	quiet        bool // nobody is told of changes, and nothing is written down
 
 	view  atomic.Pointer[view]
 	until atomic.Int64 // the view is handed out without a look until then, in Unix ns
@@ -127,8 +127,10 @@ func looks(c action.Connector) any {
 	return struct {
 		name, slug string
 		risk       action.Risk
+		risks      string
+		review     action.ReviewRule
 		created    int64
-	}{c.Name, c.Slug, c.DefaultRisk, c.CreatedAt.UnixNano()}
+	}{c.Name, c.Slug, c.DefaultRisk, fmt.Sprintf("%q", c.Risks), c.Review, c.CreatedAt.UnixNano()}
 }
 
 // feed returns the feed of a source, or ErrNotFound.

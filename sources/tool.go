@@ -30,7 +30,7 @@ type tool struct {
 	hint        action.Risk // of the annotations; empty: they say nothing
 	input       json.RawMessage
 	output      json.RawMessage
-	hash        string
+	hashes      action.ToolHashes
 	digest      [sha256.Size]byte // of raw
 	notes       []string          // warnings that do not drop it
 	checker     *checker
@@ -56,7 +56,10 @@ func compile(raw json.RawMessage, budget time.Duration) (t *tool, err error) {
 	}
 	// Repeated names in an object are refused here too: different readers
 	// would see different tools.
-	if t.hash, err = canonical.DefinitionHash(raw); err != nil {
+	if t.hashes.Behaviour, err = canonical.DefinitionHash(raw); err != nil {
+		return t, errors.New(action.Public(err).Message)
+	}
+	if t.hashes.Text, err = canonical.TextHash(raw); err != nil {
 		return t, errors.New(action.Public(err).Message)
 	}
 	t.title, t.description = text(raw, members, "title"), text(raw, members, "description")

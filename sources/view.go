@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -71,7 +72,7 @@ func (t *tenant) buildLocked(before *view) *view {
 // action returns the action of a tool, but for its definition.
 func (f *feed) action(t *tool, name string) *action.Action {
 	con := f.connector
-	source := f.source
+	source, review := f.source, cmp.Or(con.Review, action.ReviewTrust)
 	return &action.Action{
 		Source:       con.Source(),
 		SourceName:   con.Name,
@@ -79,10 +80,12 @@ func (f *feed) action(t *tool, name string) *action.Action {
 		Tool:         name,
 		Title:        t.title,
 		Description:  t.description,
-		Risk:         risk(t.hint, con.DefaultRisk),
+		Risk:         risk(con.Risks[t.name], t.hint, con.DefaultRisk),
 		InputSchema:  t.input,
 		OutputSchema: t.output,
-		Hash:         t.hash,
+		Hash:         approved(t.hashes, review),
+		Hashes:       t.hashes,
+		Review:       review,
 		Revision:     fmt.Sprintf("%s:%d", con.ID, con.Revision),
 		Check:        t.checker.Check,
 		Run: func(ctx context.Context, params json.RawMessage, progress func(json.RawMessage)) (action.Result, error) {
@@ -91,26 +94,38 @@ func (f *feed) action(t *tool, name string) *action.Action {
 	}
 }
 
-func risk(hint, standard action.Risk) action.Risk {
-	switch {
-	case hint != "":
-		return hint
-	case standard.Valid():
-		return standard
+// risk is the first that somebody named: an admin for this tool, the source in
+// its annotations, an admin for the whole connector.
+func risk(override, hint, standard action.Risk) action.Risk {
+	for _, r := range []action.Risk{override, hint, standard} {
+		if r.Valid() {
+			return r
+		}
 	}
 	return action.RiskWrite
 }
 
-// same reports whether two actions of one tool differ in nothing.
-func same(a, b *action.Action) bool {
-	return a.Tool == b.Tool && a.SourceName == b.SourceName && a.Risk == b.Risk && a.Revision == b.Revision
+// approved is the hash that approvals and grants are for: where the texts
+// count, a change of either is another tool.
+func approved(h action.ToolHashes, review action.ReviewRule) string {
+	if !review.Texts() {
+		return h.Behaviour
+	}
+	sum := sha256.Sum256([]byte(h.Behaviour + "\n" + h.Text))
+	return hex.EncodeToString(sum[:])
 }
 
-// hash covers all that anyone sees of the actions.
+// same reports whether two actions of one tool differ in nothing.
+func same(a, b *action.Action) bool {
+	return a.Tool == b.Tool && a.SourceName == b.SourceName && a.Risk == b.Risk && a.Review == b.Review && a.Revision == b.Revision
+}
+
+// hash covers all that anyone sees of the actions, and all that policy decides
+// by.
 func (v *view) hash() string {
 	h := sha256.New()
 	for _, a := range v.actions {
-		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00", a.Tool, a.Source, a.SourceName, a.Risk, a.Revision)
+		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00", a.Tool, a.Source, a.SourceName, a.Risk, a.Review, a.Revision)
 		digest := v.made[a].digest
 		_, _ = h.Write(digest[:])
 	}
