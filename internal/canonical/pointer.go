@@ -48,7 +48,7 @@ func memberAt(object []byte, segment string) []byte {
 	quoted := jsonlex.Quote(buf[:0], name) // as names are in canonical form
 	for i := 1; i < len(object) && object[i] == '"'; i++ {
 		colon := jsonlex.Skip(object, i)
-		end := jsonlex.Skip(object, min(colon+1, len(object)))
+		end := jsonlex.Skip(object, colon+1)
 		if string(object[i:colon]) == string(quoted) && end > colon+1 {
 			return object[colon+1 : end]
 		}
