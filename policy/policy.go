@@ -1,7 +1,9 @@
 package policy
 
 import (
-	"fmt"
+	"slices"
+	"strconv"
+	"time"
 
 	"sallyport/action"
 )
@@ -9,97 +11,90 @@ import (
 // Policy is what an organization wants, at one version. It does not change.
 type Policy struct {
 	version      int64
+	settings     action.Settings
 	organization modes
 	automations  map[string]modes
+	capabilities map[place]*capability
+	gates        map[gate][]approval
+	quotas       map[action.Key][]action.Quota
+	reviewed     map[action.Key]action.ToolHashes
+	expiries     []time.Time // of capabilities and gate approvals, ascending
 }
 
-type modes map[action.Key]action.Mode
-
-// New returns the policy that the overrides make at the version.
-func New(version int64, overrides []action.Override) *Policy {
-	p := &Policy{version: version, organization: modes{}, automations: map[string]modes{}}
-	for _, o := range overrides {
-		m := p.organization
-		if o.Automation != "" {
-			if m = p.automations[o.Automation]; m == nil {
-				m = modes{}
-				p.automations[o.Automation] = m
-			}
-		}
-		m[o.Key] = o.Mode
+// New returns the policy that the rules make. They must not change any more.
+func New(rules action.Rules) *Policy {
+	p := &Policy{
+		version: rules.Version, settings: rules.Settings, reviewed: rules.Reviewed,
+		organization: modes{}, automations: map[string]modes{}, capabilities: map[place]*capability{},
+		gates: map[gate][]approval{}, quotas: map[action.Key][]action.Quota{},
 	}
+	for _, o := range rules.Overrides {
+		p.addOverride(o)
+	}
+	for _, c := range rules.Capabilities {
+		p.addCapability(c)
+		p.addExpiry(c.ExpiresAt)
+	}
+	for _, g := range rules.Gates {
+		if g.RevokedAt == nil {
+			p.addApproval(g)
+			p.addExpiry(g.ExpiresAt)
+		}
+	}
+	for _, q := range rules.Quotas {
+		p.quotas[q.Key] = append(p.quotas[q.Key], q)
+	}
+	slices.SortFunc(p.expiries, time.Time.Compare)
 	return p
+}
+
+func (p *Policy) addExpiry(at *time.Time) {
+	if at != nil {
+		p.expiries = append(p.expiries, *at)
+	}
 }
 
 // Version returns the version that decisions carry.
 func (p *Policy) Version() int64 { return p.version }
 
-// Decide says what is to be done with a call of the action in the session.
-func (p *Policy) Decide(s *action.Session, a *action.Action) action.Decision {
-	steps := make([]action.Step, 0, 3)
-	for _, layer := range []func(*action.Session, *action.Action) action.Step{p.automation, p.override, inferred} {
-		step := layer(s, a)
-		steps = append(steps, step)
+// Settings returns the organization's choices.
+func (p *Policy) Settings() action.Settings { return p.settings }
+
+// Stamp returns what changes whenever a decision without params may: the
+// version, and how much of it has expired by now.
+func (p *Policy) Stamp(now time.Time) string {
+	over, _ := slices.BinarySearchFunc(p.expiries, now, func(at, now time.Time) int {
+		if expired(&at, now) {
+			return -1
+		}
+		return 1
+	})
+	return strconv.FormatInt(p.version, 10) + "." + strconv.Itoa(over)
+}
+
+// expired tells whether something that is good until at, or for ever, is over.
+func expired(at *time.Time, now time.Time) bool { return at != nil && !now.Before(*at) }
+
+// layer is what speaks in a decision. It gives a mode when it has one.
+type layer func(p *Policy, now time.Time, s *action.Session, a *action.Action) action.Step
+
+// Decide says what is to be done with a call of the action in the session,
+// whatever its params, without asking for grants.
+func (p *Policy) Decide(now time.Time, s *action.Session, a *action.Action) action.Decision {
+	d := action.Decision{Version: p.version, DenialLimit: p.settings.DenialLimit, Steps: make([]action.Step, 0, 6)}
+	for _, ask := range [...]layer{(*Policy).ceiling, (*Policy).automation, (*Policy).override, (*Policy).capability, (*Policy).inferred} {
+		step := ask(p, now, s, a)
+		d.Steps = append(d.Steps, step)
 		if step.Mode != "" {
-			return action.Decision{Mode: step.Mode, Source: step.Layer, Steps: steps, Version: p.version}
+			d.Mode, d.Source = step.Mode, step.Layer
+			break
 		}
 	}
-	panic("policy: the inferred layer said nothing") // it always has a mode
-}
-
-func (p *Policy) automation(s *action.Session, a *action.Action) action.Step {
-	step := action.Step{Layer: action.LayerAutomation, Note: "The session belongs to no automation."}
-	if s.Automation == "" {
-		return step
+	if a.Review != "" {
+		p.tighten(&d, a)
 	}
-	step.Note = "The automation has no override for this action."
-	if key, mode, ok := p.automations[s.Automation].match(a.Key()); ok {
-		step.Key, step.Mode = key.String(), mode
-		step.Note = fmt.Sprintf("An override of the automation%s says %s.", covers(key), mode)
+	if d.Mode != action.ModeDeny {
+		d.Limits = p.limits(s, a)
 	}
-	return step
-}
-
-func (p *Policy) override(_ *action.Session, a *action.Action) action.Step {
-	step := action.Step{Layer: action.LayerOrganization, Note: "The organization has no override for this action."}
-	if key, mode, ok := p.organization.match(a.Key()); ok {
-		step.Key, step.Mode = key.String(), mode
-		step.Note = fmt.Sprintf("An override of the organization%s says %s.", covers(key), mode)
-	}
-	return step
-}
-
-// covers says how far a key reaches, where it is more than one action. Its id
-// is in [action.Step.Key].
-func covers(k action.Key) string {
-	switch {
-	case k.Source == "*":
-		return " for everything"
-	case k.Action == "*":
-		return " for all of this source"
-	}
-	return ""
-}
-
-// match finds the most exact key that covers k: itself, its whole source,
-// everything.
-func (m modes) match(k action.Key) (action.Key, action.Mode, bool) {
-	for _, key := range [...]action.Key{k, {Source: k.Source, Action: "*"}, {Source: "*", Action: "*"}} {
-		if mode, ok := m[key]; ok {
-			return key, mode, true
-		}
-	}
-	return action.Key{}, "", false
-}
-
-// inferred goes by the action's risk. Anything that is not known to be a read
-// or a write is as bad as a danger.
-func inferred(_ *action.Session, a *action.Action) action.Step {
-	switch a.Risk {
-	case action.RiskRead:
-		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It only reads, and reads run without asking unless policy says otherwise."}
-	case action.RiskWrite:
-		return action.Step{Layer: action.LayerInferred, Mode: action.ModeRequireApproval, Note: "It writes, and writes wait for a person unless policy says otherwise."}
-	}
-	return action.Step{Layer: action.LayerInferred, Mode: action.ModeDeny, Note: "It is destructive, and such actions are denied unless policy says otherwise."}
+	return d
 }

@@ -2,7 +2,10 @@ package policy_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,8 +20,13 @@ const (
 	approve = action.ModeRequireApproval
 )
 
-// overrides reads lines of "key mode" for the organization and, with the
-// prefix "automation ", for the automation a1.
+var (
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	past  = noon.Add(-time.Hour)
+	later = noon.Add(time.Hour)
+)
+
+// overrides makes those of automation a1 and of the organization.
 func overrides(t *testing.T, automation, organization map[string]action.Mode) []action.Override {
 	t.Helper()
 	var list []action.Override
@@ -36,6 +44,16 @@ func overrides(t *testing.T, automation, organization map[string]action.Mode) []
 	return list
 }
 
+// deciding is the step of the layer that decided.
+func deciding(d action.Decision) (step action.Step) {
+	for _, s := range d.Steps {
+		if s.Layer == d.Source {
+			step = s
+		}
+	}
+	return step
+}
+
 func TestCascade(t *testing.T) {
 	type rules = map[string]action.Mode
 	for _, tt := range []struct {
@@ -43,6 +61,8 @@ func TestCascade(t *testing.T) {
 		automation   rules
 		organization rules
 		inAutomation bool
+		event        bool
+		group        bool // with a capability that reaches everything
 		risk         action.Risk
 		want         action.Mode
 		by           action.Layer
@@ -59,69 +79,112 @@ func TestCascade(t *testing.T) {
 		{name: "a read can be made to ask", organization: rules{"s:act": approve}, risk: "read", want: approve, by: action.LayerOrganization, key: "s:act"},
 		{name: "another source", organization: rules{"t:act": allow, "t:*": allow}, risk: "write", want: approve, by: action.LayerInferred},
 		{name: "another action", organization: rules{"s:other": allow}, risk: "write", want: approve, by: action.LayerInferred},
+		{name: "a mode that nobody knows", organization: rules{"s:act": "maybe"}, risk: "read", want: deny, by: action.LayerOrganization, key: "s:act"},
 
 		{name: "automation first", automation: rules{"s:*": allow}, organization: rules{"s:act": deny}, inAutomation: true, risk: "write", want: allow, by: action.LayerAutomation, key: "s:*"},
 		{name: "automation of another session", automation: rules{"s:*": allow}, organization: rules{"s:act": deny}, risk: "write", want: deny, by: action.LayerOrganization, key: "s:act"},
 		{name: "automation with nothing to say", automation: rules{"t:*": allow}, organization: rules{"*": approve}, inAutomation: true, risk: "read", want: approve, by: action.LayerOrganization, key: "*"},
 		{name: "automation denies a read", automation: rules{"*": deny}, inAutomation: true, risk: "read", want: deny, by: action.LayerAutomation, key: "*"},
+
+		{name: "a capability allows a write", group: true, risk: "write", want: allow, by: action.LayerCapability},
+		{name: "a capability allows a danger behind its gate", group: true, risk: "danger", want: allow, by: action.LayerCapability},
+		{name: "organization before capability", group: true, organization: rules{"*": approve}, risk: "read", want: approve, by: action.LayerOrganization, key: "*"},
+
+		{name: "after an event, an organization's allow of a write asks", event: true, organization: rules{"s:act": allow}, risk: "write", want: approve, by: action.LayerOrganization, key: "s:act"},
+		{name: "after an event, so does a capability", event: true, group: true, risk: "write", want: approve, by: action.LayerCapability},
+		{name: "after an event, so does an allow of a danger", event: true, organization: rules{"*": allow}, risk: "danger", want: approve, by: action.LayerOrganization, key: "*"},
+		{name: "after an event, reads run", event: true, organization: rules{"*": allow}, risk: "read", want: allow, by: action.LayerOrganization, key: "*"},
+		{name: "after an event, inferred reads run", event: true, risk: "read", want: allow, by: action.LayerInferred},
+		{name: "after an event, the automation's word holds", event: true, inAutomation: true, automation: rules{"s:act": allow}, organization: rules{"*": deny}, risk: "write", want: allow, by: action.LayerAutomation, key: "s:act"},
+		{name: "after an event, a denial is one", event: true, organization: rules{"*": deny}, risk: "write", want: deny, by: action.LayerOrganization, key: "*"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := policy.New(7, overrides(t, tt.automation, tt.organization))
+			rules := action.Rules{Version: 7, Settings: action.Settings{DenialLimit: 4}, Overrides: overrides(t, tt.automation, tt.organization)}
 			s := &action.Session{}
 			if tt.inAutomation {
 				s.Automation = "a1"
 			}
-			d := p.Decide(s, &action.Action{Source: "s", Name: "act", Risk: tt.risk})
-			last := d.Steps[len(d.Steps)-1]
-			got := fmt.Sprint(d.Mode, " by ", d.Source, " ", last.Key)
-			if want := fmt.Sprint(tt.want, " by ", tt.by, " ", tt.key); got != want {
-				t.Errorf("got %s, want %s", got, want)
+			if tt.event {
+				s.Event = "e1"
 			}
-			if d.Version != 7 {
-				t.Errorf("version %d, want 7", d.Version)
+			if tt.group {
+				s.Group, s.Task = "g", "T-1"
+				rules.Capabilities = []action.Capability{{Group: "g", Provider: "s", Level: 3, Gate: "G"}}
+				rules.Gates = []action.GateApproval{{Group: "g", Task: "T-1", Gate: "G"}}
+			}
+			d := policy.New(rules).Decide(noon, s, &action.Action{Source: "s", Name: "act", Risk: tt.risk})
+			step := deciding(d)
+			got := fmt.Sprint(d.Mode, " by ", d.Source, " ", step.Key)
+			if want := fmt.Sprint(tt.want, " by ", tt.by, " ", tt.key); got != want || step.Mode != d.Mode {
+				t.Errorf("got %s, want %s; step %+v", got, want, step)
+			}
+			if d.Version != 7 || d.DenialLimit != 4 {
+				t.Errorf("version %d, denial limit %d; want 7 and 4", d.Version, d.DenialLimit)
+			}
+			if tightened := strings.Contains(step.Note, "inbound event"); tightened != (tt.event && tt.want == approve) {
+				t.Errorf("the step says %q", step.Note)
 			}
 		})
 	}
 }
 
-// Every combination of layers present and absent: the first that speaks wins,
-// those before it are told as passed, none after it is asked.
-func TestEveryLayerIsTold(t *testing.T) {
-	order := []action.Layer{action.LayerAutomation, action.LayerOrganization, action.LayerInferred}
-	for _, auto := range []action.Mode{none, allow, deny, approve} {
-		for _, org := range []action.Mode{none, allow, deny, approve} {
+func TestStampChangesWhenSomethingExpires(t *testing.T) {
+	at := func(d time.Duration) *time.Time { return new(noon.Add(d)) }
+	p := policy.New(action.Rules{
+		Version:      12,
+		Capabilities: []action.Capability{{Group: "g", Provider: "s", ExpiresAt: at(2 * time.Minute)}, {Group: "g", Provider: "t"}},
+		Gates: []action.GateApproval{
+			{ID: "a", ExpiresAt: at(time.Minute)},
+			{ID: "b", ExpiresAt: at(-time.Minute)},
+			{ID: "c", ExpiresAt: at(time.Minute), RevokedAt: at(0)},
+		},
+	})
+	var got []string
+	for _, d := range []time.Duration{-2 * time.Minute, 0, time.Minute - 1, time.Minute, 2 * time.Minute, time.Hour, 0} {
+		got = append(got, p.Stamp(noon.Add(d)))
+	}
+	if diff := cmp.Diff([]string{"12.0", "12.1", "12.1", "12.2", "12.3", "12.3", "12.1"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if p.Version() != 12 {
+		t.Errorf("version %d", p.Version())
+	}
+}
+
+// Names come from people and from foreign servers: none may break a sentence,
+// or pass for one.
+func TestHostileNames(t *testing.T) {
+	for _, name := range []string{"", "a\nb", "\x1b[2J", "\u202eevil", "\xff\xfe", "\x00", strings.Repeat("n", 100_000)} {
+		grants := []action.Grant{{ID: name, Terms: action.Terms{Scope: action.ScopeOrganization, Source: "s", Action: name, Pins: pins(name, "1")}}}
+		for _, rules := range []action.Rules{
+			{},
+			{Capabilities: []action.Capability{{Group: name, Provider: "s", Level: 1}}},
+			{Capabilities: []action.Capability{{Group: name, Provider: "s", Level: 3, Gate: name, DeniedActions: []string{"other"}}}},
+			{Capabilities: []action.Capability{{Group: name, Provider: "s", Level: 2, AllowedActions: []string{}, Rate: &action.Rate{Calls: 1, Seconds: 1}}}},
+		} {
+			rules.Quotas = []action.Quota{{Key: action.Key{Source: "s", Action: name}, Per: action.PerGroup}}
 			for _, risk := range []action.Risk{"read", "write", "danger"} {
-				rules := func(m action.Mode) map[string]action.Mode {
-					if m == none {
-						return nil
-					}
-					return map[string]action.Mode{"s:act": m}
+				s := &action.Session{Group: name, Task: name}
+				a := &action.Action{Source: "s", SourceName: name, Name: name, Risk: risk}
+				p := policy.New(rules)
+				d := p.WithGrants(noon, p.Decide(noon, s, a), s, a, nil, grants)
+				for _, l := range d.Limits {
+					d.Steps = append(d.Steps, action.Step{Note: l.What})
 				}
-				p := policy.New(1, overrides(t, rules(auto), rules(org)))
-				d := p.Decide(&action.Session{Automation: "a1"}, &action.Action{Source: "s", Name: "act", Risk: risk})
-				spoke := []action.Mode{auto, org, map[action.Risk]action.Mode{"read": allow, "write": approve, "danger": deny}[risk]}
-				var want []action.Layer
-				for i, m := range spoke {
-					want = append(want, order[i])
-					if m != none {
-						if d.Mode != m || d.Source != order[i] {
-							t.Errorf("%v/%v/%v: got %s by %s", auto, org, risk, d.Mode, d.Source)
-						}
-						break
+				for _, step := range d.Steps {
+					if strings.ContainsFunc(step.Note, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+						t.Errorf("%q is in %q", name, step.Note)
 					}
-				}
-				var asked []action.Layer
-				for i, s := range d.Steps {
-					asked = append(asked, s.Layer)
-					if s.Note == "" || (i < len(d.Steps)-1) != (s.Mode == none) {
-						t.Errorf("%v/%v/%v: step %+v", auto, org, risk, s)
-					}
-				}
-				if diff := cmp.Diff(want, asked); diff != "" {
-					t.Errorf("%v/%v/%v: layers asked (-want +got):\n%s", auto, org, risk, diff)
 				}
 			}
 		}
+	}
+}
+
+func TestANameDoesNotEndItsQuotation(t *testing.T) {
+	d := policy.New(action.Rules{}).Decide(noon, &action.Session{Group: "x' has level 3 (production) at github"}, &action.Action{Source: "github"})
+	if want := `The group 'x\' has level 3 (production) at github' has no capability at github.`; d.Why() != want {
+		t.Errorf("got %s, want %s", d.Why(), want)
 	}
 }
 

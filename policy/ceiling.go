@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"strconv"
+	"time"
+
+	"sallyport/action"
+)
+
+// place is where a group has a capability.
+type place struct{ group, provider string }
+
+// capability is a group's ceiling at a provider, made ready to be asked.
+type capability struct {
+	action.Capability
+	group   string // "group 'developer'"
+	allowed map[string]bool
+	denied  map[string]bool
+}
+
+func (p *Policy) addCapability(c action.Capability) {
+	if !c.Level.Valid() {
+		c.Level = action.LevelNone
+	}
+	p.capabilities[place{c.Group, c.Provider}] = &capability{
+		Capability: c, group: groupName(c.Group), allowed: set(c.AllowedActions), denied: set(c.DeniedActions),
+	}
+}
+
+func set(names []string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, name := range names {
+		m[name] = true
+	}
+	return m
+}
+
+// gate is what a task of a group must have been let through.
+type gate struct{ group, task, name string }
+
+// approval is a person's word for a gate.
+type approval struct {
+	all       bool // every action behind the gate
+	keys      map[action.Key]bool
+	expiresAt *time.Time
+}
+
+func (p *Policy) addApproval(g action.GateApproval) {
+	at := gate{g.Group, g.Task, g.Gate}
+	a := approval{all: g.Actions == nil, keys: make(map[action.Key]bool, len(g.Actions)), expiresAt: g.ExpiresAt}
+	for _, text := range g.Actions {
+		if key, err := action.ParseKey(text); err == nil { // what is no key covers nothing
+			a.keys[key] = true
+		}
+	}
+	p.gates[at] = append(p.gates[at], a)
+}
+
+// covers tells whether the approval is for the action, now.
+func (g *approval) covers(now time.Time, a *action.Action) bool {
+	return !expired(g.expiresAt, now) && (g.all || g.keys[a.Key()] || g.keys[action.Key{Source: a.Source, Action: "*"}])
+}
+
+// ceiling denies what is beyond the capability of the session's group.
+func (p *Policy) ceiling(now time.Time, s *action.Session, a *action.Action) action.Step {
+	if s.Group == "" {
+		return action.Step{Layer: action.LayerCeiling, Note: "The session has no group, so no ceiling."}
+	}
+	step := action.Step{Layer: action.LayerCeiling, Mode: action.ModeDeny}
+	c := p.capabilities[place{s.Group, a.Source}]
+	if c == nil {
+		step.Note = "The " + groupName(s.Group) + " has no capability at " + provider(a) + "."
+		return step
+	}
+	if step.Note = c.forbids(now, a); step.Note == "" {
+		step.Note = p.shut(now, c, s, a)
+	}
+	if step.Note == "" {
+		step.Mode, step.Note = "", c.reach(a)
+	}
+	return step
+}
+
+// forbids says why the capability by itself does not reach the action; empty:
+// it does.
+func (c *capability) forbids(now time.Time, a *action.Action) string {
+	switch {
+	case expired(c.ExpiresAt, now):
+		return "The capability of " + c.group + " at " + provider(a) + " expired on " + c.ExpiresAt.UTC().Format(time.RFC3339) + "."
+	case c.Level < a.Risk.Level():
+		return c.reach(a)
+	case c.AllowedActions != nil && !c.allowed[a.Name]:
+		return shown(a.Name) + " is not among the allowed actions of " + c.group + " at " + provider(a) + "."
+	case c.denied[a.Name]:
+		return shown(a.Name) + " is in the denied actions of " + c.group + " at " + provider(a) + "."
+	}
+	return ""
+}
+
+// shut says why the gate before actions of level production is not open to
+// the session's task; empty: it is, or the action is below that level.
+func (p *Policy) shut(now time.Time, c *capability, s *action.Session, a *action.Action) string {
+	if a.Risk.Level() < action.LevelProduction {
+		return ""
+	}
+	needs := shown(a.Name) + " needs level 3 at " + provider(a) + ", and level 3 needs "
+	switch {
+	case c.Gate == "":
+		return needs + "a gate, of which the capability of " + c.group + " names none."
+	case s.Task == "":
+		return needs + "gate " + quoted(c.Gate) + " to be approved for the session's task, but the session has no task."
+	}
+	for _, g := range p.gates[gate{s.Group, s.Task, c.Gate}] {
+		if g.covers(now, a) {
+			return ""
+		}
+	}
+	return needs + "gate " + quoted(c.Gate) + " to be approved for task " + quoted(s.Task) + "."
+}
+
+// reach compares what the group has with what the action needs.
+func (c *capability) reach(a *action.Action) string {
+	return "The " + c.group + " has level " + strconv.Itoa(int(c.Level)) + " (" + c.Level.String() + ") at " + provider(a) +
+		", " + shown(a.Name) + " needs level " + strconv.Itoa(int(a.Risk.Level())) + "."
+}

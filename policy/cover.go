@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/canonical"
+)
+
+// want is a call that looks for a grant.
+type want struct {
+	now     time.Time
+	session *action.Session
+	action  *action.Action
+	params  []byte
+	drifted bool
+	alone   bool // what the session's creator grants does not count
+}
+
+// concerns tells whether the grant is for calls like this one: of the session
+// or everybody's, of the action or of any there.
+func (w *want) concerns(g *action.Grant) bool {
+	if g.Organization != w.session.Organization {
+		return false
+	}
+	switch g.Scope {
+	case action.ScopeOrganization:
+	case action.ScopeSession:
+		if g.Session != w.session.ID {
+			return false
+		}
+	default:
+		return false
+	}
+	if g.Any {
+		return g.Source == "" || g.Source == w.action.Source
+	}
+	return g.Source == w.action.Source && g.Action == w.action.Name
+}
+
+// unfit says why a grant for such calls does not cover this one; empty: it
+// does.
+func (w *want) unfit(g *action.Grant) string {
+	if why := w.over(g); why != "" {
+		return why
+	}
+	switch {
+	case w.alone && g.CreatedBy == w.session.CreatedBy:
+		return "was made by the session's own creator, who may not approve its calls"
+	case w.session.Event != "" && g.Scope != action.ScopeSession:
+		return "is for all sessions, and in one that an inbound event started only its own count"
+	case g.Any && w.action.Risk.Level() >= action.LevelProduction:
+		return "covers any action but dangerous ones"
+	case w.drifted && (g.Any || g.ToolHash == ""):
+		return "was not made for the tool as it is now, which nobody has reviewed"
+	case g.ToolHash != "" && g.ToolHash != w.action.Hash:
+		return "was made for another definition of the action"
+	}
+	return w.unpinned(g)
+}
+
+// over says why the grant covers nothing any more.
+func (w *want) over(g *action.Grant) string {
+	switch {
+	case g.Usable(w.now):
+		return ""
+	case g.RevokedAt != nil:
+		return "was revoked"
+	case expired(g.ExpiresAt, w.now):
+		return "expired on " + g.ExpiresAt.UTC().Format(time.RFC3339)
+	}
+	return "is used up"
+}
+
+// unpinned says which param has not the value that the grant is pinned to.
+func (w *want) unpinned(g *action.Grant) string {
+	for _, pointer := range slices.Sorted(maps.Keys(g.Pins)) {
+		if value := canonical.At(w.params, pointer); value == nil || !bytes.Equal(value, g.Pins[pointer]) {
+			return "is pinned to another value at " + shown(pointer)
+		}
+	}
+	return ""
+}

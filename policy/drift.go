@@ -1,0 +1,77 @@
+package policy
+
+import "sallyport/action"
+
+// finding is how a tool stands to its review.
+type finding int
+
+const (
+	asReviewed  finding = iota
+	textIgnored         // its texts changed, which does not count
+	textChanged
+	changed
+	unreviewed
+)
+
+// compare looks whether a connector's tool is what was reviewed. Any other
+// action is the gateway's own code, and as reviewed as that.
+func (p *Policy) compare(a *action.Action) finding {
+	if a.Review == "" {
+		return asReviewed
+	}
+	reviewed, ok := p.reviewed[a.Key()]
+	switch {
+	case !ok:
+		return unreviewed
+	case reviewed.Behaviour != a.Hashes.Behaviour:
+		return changed
+	case reviewed.Text == a.Hashes.Text:
+		return asReviewed
+	case a.Review.Texts():
+		return textChanged
+	}
+	return textIgnored
+}
+
+// drifted tells whether what is allowed of the tool was said of another.
+func (f finding) drifted() bool { return f >= textChanged }
+
+// tighten lets a drifted tool have an approval at most, and none where the
+// connector wants a review first.
+func (p *Policy) tighten(d *action.Decision, a *action.Action) {
+	found := p.compare(a)
+	step := action.Step{Layer: action.LayerDrift, Note: found.sentence()}
+	if found.drifted() {
+		switch {
+		case d.Mode == action.ModeDeny:
+			step.Note += ", and stays denied."
+		case a.Review == action.ReviewRequired:
+			step.Mode = action.ModeDeny
+			step.Note += ", and its connector wants a review before any call: an admin must review it."
+		case d.Mode == action.ModeAllow:
+			step.Mode = action.ModeRequireApproval
+			step.Note += ", so a person must approve each call until an admin has reviewed it."
+		default:
+			step.Note += ", so no grant made for it as it was covers it."
+		}
+	}
+	if step.Mode != "" {
+		d.Mode, d.Source = step.Mode, step.Layer
+	}
+	d.Steps = append(d.Steps, step)
+}
+
+// sentence says what was found; of a drifted tool, without its end.
+func (f finding) sentence() string {
+	switch f {
+	case asReviewed:
+		return "The tool is as it was reviewed."
+	case textIgnored:
+		return "The tool does what was reviewed; its texts changed, which does not count for this connector."
+	case textChanged:
+		return "The tool's texts changed since it was reviewed"
+	case changed:
+		return "The tool changed since it was reviewed"
+	}
+	return "Nobody has reviewed the tool"
+}

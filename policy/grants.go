@@ -1,0 +1,74 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+// told bounds how many grants that do not cover a call a step names.
+const told = 3
+
+// WithGrants allows a call that needs an approval where grants cover it: their
+// ids are in the decision, in the order given. Params are canonical. Any other
+// decision stays as it is.
+func (p *Policy) WithGrants(now time.Time, d action.Decision, s *action.Session, a *action.Action, params []byte, grants []action.Grant) action.Decision {
+	if d.Mode != action.ModeRequireApproval {
+		return d
+	}
+	w := want{now: now, session: s, action: a, params: params, drifted: p.compare(a).drifted(), alone: !p.settings.SelfApproval}
+	var first *action.Grant
+	var ids, misses []string
+	for i := range grants {
+		g := &grants[i]
+		if !w.concerns(g) {
+			continue
+		}
+		if why := w.unfit(g); why != "" {
+			misses = append(misses, "grant "+shown(g.ID)+" "+why)
+			continue
+		}
+		if first == nil {
+			first = g
+		}
+		ids = append(ids, g.ID)
+	}
+	step := action.Step{Layer: action.LayerGrant, Note: missed(misses)}
+	if first != nil {
+		d.Mode, d.Source, d.Grants = action.ModeAllow, action.LayerGrant, ids
+		step.Mode, step.Note = d.Mode, coveredBy(first, len(ids)-1)
+	}
+	d.Steps = append(slices.Clip(d.Steps), step) // the steps before may be shared
+	return d
+}
+
+// coveredBy says which grant is used first, and what is left of it.
+func coveredBy(g *action.Grant, others int) string {
+	left := "which has no budget"
+	if g.MaxCalls != nil {
+		left = fmt.Sprintf("which has %d of %d calls left", *g.MaxCalls-g.UsedCalls, *g.MaxCalls)
+	}
+	note := "Grant " + shown(g.ID) + " covers it, " + left
+	switch others {
+	case 0:
+		return note + "."
+	case 1:
+		return note + "; so does one more."
+	}
+	return fmt.Sprintf("%s; so do %d more.", note, others)
+}
+
+// missed says why none of the grants for such calls covers this one.
+func missed(misses []string) string {
+	if len(misses) == 0 {
+		return "There is no grant for it."
+	}
+	more := ""
+	if n := len(misses) - told; n > 0 {
+		misses, more = misses[:told], fmt.Sprintf("; and %d more do not", n)
+	}
+	return "No grant covers it: " + strings.Join(misses, "; ") + more + "."
+}
