@@ -1,0 +1,81 @@
+package redact
+
+import (
+	"bytes"
+
+	"sallyport/internal/jsonlex"
+)
+
+// result is what a line can tell of a CallToolResult.
+type result struct {
+	text       []byte // the first, with its quotes; nil: there is none
+	structured []byte // nil: there is none
+	items      []byte // the content
+	failed     bool
+}
+
+// readResult reads a CallToolResult. An object with members that a result
+// does not have is none, so that none of them goes unsaid.
+func readResult(value []byte) (r result, ok bool) {
+	if value[0] != '{' {
+		return r, false
+	}
+	r.items = []byte("[]")
+	for name, member := range children(value) {
+		switch string(name) {
+		case `"content"`:
+			if ok = member[0] == '['; !ok {
+				return r, false
+			}
+			r.items = member
+			r.text = firstText(member)
+		case `"structuredContent"`:
+			ok, r.structured = true, member
+		case `"isError"`:
+			r.failed = string(member) == "true"
+		case `"_meta"`, `"resultType"`:
+		default:
+			return r, false
+		}
+	}
+	return r, ok
+}
+
+// firstText returns the text of the first item that has one.
+func firstText(content []byte) []byte {
+	for _, item := range children(content) {
+		if item[0] != '{' {
+			continue
+		}
+		for name, member := range children(item) {
+			if string(name) == `"text"` && member[0] == '"' && len(member) > 2 {
+				return member
+			}
+		}
+	}
+	return nil
+}
+
+// result returns the line of a CallToolResult.
+func (s *summary) result(r result) string {
+	head, tail := "", ""
+	if r.failed {
+		head = "error: "
+	}
+	several := count(r.items, "content item")
+	shown := r.structured
+	if r.text != nil {
+		if shown = unquoted(r.text); !looksNested(shown) || jsonlex.Document(shown) != nil {
+			shown = r.text
+		}
+		if several != "1 content item" {
+			tail = ", " + several
+		}
+	}
+	if shown == nil {
+		return string(clip([]byte(head+several), s.limit))
+	}
+	room := max(s.limit-len(head)-len(tail), len(ellipsis))
+	line := clip(s.line(bytes.TrimSpace(shown), room), room)
+	return string(clip([]byte(head+string(line)+tail), s.limit))
+}

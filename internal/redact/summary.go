@@ -1,0 +1,179 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strconv"
+	"unicode/utf8"
+
+	"sallyport/internal/canonical"
+	"sallyport/internal/jsonlex"
+)
+
+// At returns the value at a JSON Pointer of canonical JSON, or nil; see
+// [canonical.At].
+func (JSON) At(doc []byte, pointer string) json.RawMessage { return canonical.At(doc, pointer) }
+
+// Summary returns redacted JSON as one line for people, of at most limit
+// bytes. An object is its members in their order,
+//
+//	title="Fix login", team="ENG", labels=[3 items], options={2 fields}
+//
+// and a CallToolResult is its first text, or else its structured content,
+// marked when it is an error. Texts are in quotes, shortened so that every
+// member has a share of the line; what does not print, line breaks and
+// characters that turn the direction of a text among it, is escaped. "…"
+// stands for what has no room.
+func (j JSON) Summary(redacted json.RawMessage, limit int) string {
+	if len(redacted) == 0 || limit < len(ellipsis) {
+		return ""
+	}
+	if jsonlex.Document(redacted) != nil {
+		redacted = unreadable(len(redacted))
+	}
+	s := summary{mark: j.mark, limit: limit}
+	value := bytes.TrimSpace(redacted)
+	if r, ok := readResult(value); ok {
+		return s.result(r)
+	}
+	return string(clip(s.line(value, limit), limit))
+}
+
+// summary writes one line.
+type summary struct {
+	mark  func(dst, secret []byte) []byte
+	limit int
+}
+
+// line returns what a value comes to, in about room bytes.
+func (s *summary) line(value []byte, room int) []byte {
+	if value[0] != '{' || isEmpty(value) {
+		return s.short(nil, value, room)
+	}
+	var out []byte
+	share := level(columns(value, room), room)
+	for name, member := range children(value) {
+		if len(out) > s.limit {
+			break
+		}
+		if len(out) > 0 {
+			out = append(out, ", "...)
+		}
+		out = s.member(out, name, member, max(share, minShare))
+	}
+	return out
+}
+
+// columns returns the members of an object as far as they can have room, with
+// what they take of the line.
+func columns(object []byte, room int) (all []child) {
+	for name, value := range children(object) {
+		size := len(value)
+		if value[0] == '{' || value[0] == '[' {
+			size = len("[10 items]")
+		}
+		all = append(all, child{value: span{0, size}, overhead: len(name) + len("=, ") - len(`""`)})
+		if len(all) > room {
+			break
+		}
+	}
+	return all
+}
+
+// maxShownName is how much of a name is shown.
+const maxShownName = 40
+
+// member appends name=value. A name and a text that make a secret only
+// together, as sig=0123 does, are redacted together.
+func (s *summary) member(out, quotedName, value []byte, room int) []byte {
+	name := clip(unquoted(quotedName), maxShownName)
+	head := len(name) + 1
+	if value[0] == '"' {
+		pair := append(append(bytes.Clone(name), '='), clip(unquoted(value), room-len(`""`))...)
+		if spans := shapes(pair, nil); len(spans) > 0 {
+			return strconv.AppendQuote(out, string(replace(pair, spans, s.mark)))
+		}
+		return appendText(append(appendName(out, name), '='), pair[head:])
+	}
+	return s.short(append(appendName(out, name), '='), value, room)
+}
+
+// short appends a value: nested ones as a count.
+func (s *summary) short(out, value []byte, room int) []byte {
+	switch {
+	case value[0] == '"':
+		return appendText(out, clip(unquoted(value), room-len(`""`)))
+	case value[0] != '{' && value[0] != '[':
+		return append(out, clip(value, room)...)
+	case isEmpty(value):
+		return append(out, value[0], value[0]+2)
+	case value[0] == '[':
+		return fmt.Appendf(out, "[%s]", count(value, "item"))
+	}
+	return fmt.Appendf(out, "{%s}", count(value, "field"))
+}
+
+func appendName(out, name []byte) []byte {
+	if len(name) > 0 && run(name, 0, nameSet) == len(name) {
+		return append(out, name...)
+	}
+	return strconv.AppendQuote(out, string(name))
+}
+
+func appendText(out, text []byte) []byte {
+	if isMark(text) {
+		return append(out, text...)
+	}
+	return strconv.AppendQuote(out, string(text))
+}
+
+func count(list []byte, what string) string {
+	n := 0
+	for range children(list) {
+		n++
+	}
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+// clip cuts text to at most limit bytes, between two characters.
+func clip(text []byte, limit int) []byte {
+	if len(text) <= limit {
+		return text
+	}
+	end := max(limit-len(ellipsis), 0)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return append(bytes.Clone(text[:end]), ellipsis...)
+}
+
+func unquoted(quoted []byte) []byte {
+	text, _ := jsonlex.Unquote(nil, quoted[1:len(quoted)-1])
+	return text
+}
+
+func isEmpty(list []byte) bool { return jsonlex.Space(list, 1) == len(list)-1 }
+
+// children walks a valid array or object: values, and names with their quotes.
+func children(list []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for i := jsonlex.Space(list, 1); i < len(list)-1; i = jsonlex.Space(list, i+1) { // over the comma
+			var name []byte
+			if list[0] == '{' {
+				end := jsonlex.Skip(list, i)
+				name = list[i:end]
+				i = jsonlex.Space(list, jsonlex.Space(list, end)+1)
+			}
+			end := jsonlex.Skip(list, i)
+			if !yield(name, list[i:end]) {
+				return
+			}
+			i = jsonlex.Space(list, end)
+		}
+	}
+}
