@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,6 +31,9 @@ type connectorRow struct {
 	DefaultRisk  opt    `bun:"default_risk"`
 	Enabled      bool   `bun:"enabled"`
 	Revision     int64  `bun:"revision"`
+	Review       string `bun:"review"`
+	TrustedAt    stamp  `bun:"trusted_at"` // see ObserveTools
+	Risks        risks  `bun:"tool_risks"`
 	CreatedAt    stamp  `bun:"created_at"`
 	UpdatedAt    stamp  `bun:"updated_at"`
 }
@@ -38,21 +42,34 @@ func (r *connectorRow) connector() action.Connector {
 	return action.Connector{
 		ID: r.ID, Organization: r.Organization, Name: r.Name, Slug: r.Slug, URL: r.URL,
 		Header: string(r.Header), Prefix: string(r.Prefix), Secret: string(r.Secret), DefaultRisk: action.Risk(r.DefaultRisk),
-		Enabled: r.Enabled, Revision: r.Revision, CreatedAt: r.CreatedAt.t, UpdatedAt: r.UpdatedAt.t,
+		Risks: r.Risks, Review: action.ReviewRule(r.Review), Enabled: r.Enabled, Revision: r.Revision, CreatedAt: r.CreatedAt.t, UpdatedAt: r.UpdatedAt.t,
 	}
 }
 
 func newConnectorRow(c *action.Connector, now stamp) *connectorRow {
-	return &connectorRow{
+	r := &connectorRow{
 		ID: c.ID, Organization: c.Organization, Name: c.Name, Slug: c.Slug, URL: c.URL,
 		Header: opt(c.Header), Prefix: opt(c.Prefix), Secret: opt(c.Secret), DefaultRisk: opt(c.DefaultRisk),
-		Enabled: c.Enabled, Revision: 1, CreatedAt: at(c.CreatedAt).or(now), UpdatedAt: now,
+		Risks: c.Risks, Review: string(c.Review), Enabled: c.Enabled, Revision: 1, CreatedAt: at(c.CreatedAt).or(now), UpdatedAt: now,
 	}
+	switch c.Review {
+	case "":
+		r.Review = string(action.ReviewTrust)
+	case action.ReviewRequired:
+		r.TrustedAt = now // no list is to be trusted, also when the rule is milder one day
+	}
+	return r
+}
+
+func (r *connectorRow) source() string { return "connector:" + r.ID }
+
+func (r *connectorRow) event(by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventConnector, Subject: r.source(), By: by}
 }
 
 // CreateConnector writes a connector with revision 1. An empty id is filled
 // in by nobody: the caller needs it.
-func (db *DB) CreateConnector(ctx context.Context, c action.Connector) error {
+func (db *DB) CreateConnector(ctx context.Context, c action.Connector, by string) error {
 	if c.ID == "" {
 		return errors.New("a connector needs an id")
 	}
@@ -71,6 +88,9 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector) error {
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return fmt.Errorf("writing connector %s: %w", c.ID, err)
 		}
+		if err := db.recordChange(ctx, tx, r.event(by), nil, r.connector()); err != nil {
+			return err
+		}
 		return catalogMoved(ctx, tx, c.Organization)
 	})
 }
@@ -79,9 +99,10 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector) error {
 // The revision counts up when a call would do something else than before.
 // Then, and when it is turned on or off, policy moves too, so that no decision
 // outlives what it rested on. The caller's Revision is not looked at.
-func (db *DB) UpdateConnector(ctx context.Context, c action.Connector) error {
-	r := newConnectorRow(&c, at(db.now()))
+func (db *DB) UpdateConnector(ctx context.Context, c action.Connector, by string) error {
+	now := at(db.now())
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r := newConnectorRow(&c, now)
 		old, err := connectorRowOf(ctx, tx, c.Organization, c.ID)
 		if err != nil {
 			return err
@@ -96,14 +117,12 @@ func (db *DB) UpdateConnector(ctx context.Context, c action.Connector) error {
 		if err := db.checkConnector(ctx, tx, r, others); err != nil {
 			return err
 		}
-		r.Revision, r.CreatedAt = old.Revision, old.CreatedAt
-		moved := r.Enabled != old.Enabled
-		if r.URL != old.URL || r.Header != old.Header || r.Prefix != old.Prefix || r.Secret != old.Secret || r.DefaultRisk != old.DefaultRisk {
+		r.CreatedAt, r.TrustedAt = old.CreatedAt, old.TrustedAt.or(r.TrustedAt)
+		if r.Revision = old.Revision; r.differs(old) {
 			r.Revision++
-			moved = true
 		}
-		if moved {
-			if _, err := policyMoved(ctx, tx, c.Organization); err != nil {
+		if r.Revision != old.Revision || r.Enabled != old.Enabled {
+			if err := db.connectorChanged(ctx, tx, old, r, by); err != nil {
 				return err
 			}
 		}
@@ -115,33 +134,26 @@ func (db *DB) UpdateConnector(ctx context.Context, c action.Connector) error {
 	})
 }
 
-// DeleteConnector removes a connector and what policy said of it; ErrNotFound.
-// Its invocations stay; those that wait for a person are withdrawn.
-func (db *DB) DeleteConnector(ctx context.Context, organization, id string) error {
-	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := connectorRowOf(ctx, tx, organization, id)
-		if err != nil {
-			return err
-		}
-		source := (&action.Connector{ID: id}).Source()
-		_, err = tx.NewDelete().Table("policy_overrides").
-			Where("organization_id = ?", organization).Where("source_id = ?", source).Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("deleting the policy of connector %s: %w", id, err)
-		}
-		if _, err := tx.NewDelete().Model(old).WherePK().Where("organization_id = ?", organization).Exec(ctx); err != nil {
-			return fmt.Errorf("deleting connector %s: %w", id, err)
-		}
-		_, err = withdrawn(tx.NewUpdate().Table("invocations"), db.now(), "The connector was removed.").
-			Where("organization_id = ?", organization).Where("status = 'pending'").Where("source_id = ?", source).Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("withdrawing the calls of connector %s: %w", id, err)
-		}
-		if _, err := policyMoved(ctx, tx, organization); err != nil {
-			return err
-		}
-		return catalogMoved(ctx, tx, organization)
-	})
+// differs reports whether a call would do something else than before.
+func (r *connectorRow) differs(old *connectorRow) bool {
+	return r.URL != old.URL || r.Header != old.Header || r.Prefix != old.Prefix || r.Secret != old.Secret ||
+		r.DefaultRisk != old.DefaultRisk || r.Review != old.Review || !maps.Equal(r.Risks, old.Risks)
+}
+
+// connectorChanged counts a change, and takes back the reviews that do not
+// outlast it. Behind another URL may be another server. Where people must
+// review, what they never looked at is not reviewed.
+func (db *DB) connectorChanged(ctx context.Context, tx bun.Tx, old, r *connectorRow, by string) (err error) {
+	switch {
+	case r.URL != old.URL:
+		err = db.resetReviews(ctx, tx, old, "", by)
+	case r.Review == string(action.ReviewRequired) && r.Review != old.Review:
+		err = db.resetReviews(ctx, tx, old, firstList, by)
+	}
+	if err != nil {
+		return err
+	}
+	return db.policyChanged(ctx, tx, r.event(by), old.connector(), r.connector())
 }
 
 // ListConnectors returns the organization's connectors by name.

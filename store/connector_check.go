@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,6 +27,12 @@ func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, ot
 	if r.DefaultRisk != "" && !action.Risk(r.DefaultRisk).Valid() {
 		return invalid("/default_risk", "A risk is read, write or danger.")
 	}
+	if !action.ReviewRule(r.Review).Valid() {
+		return invalid("/review", "A rule of review is trust, strict or required.")
+	}
+	if err := r.Risks.check(); err != nil {
+		return err
+	}
 	if !absolute(r.URL) {
 		return invalid("/url", "A connector needs an absolute http or https URL without user and fragment.")
 	}
@@ -33,6 +40,34 @@ func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, ot
 		return err
 	}
 	return checkBinding(ctx, tx, r)
+}
+
+// maxRisks is how many tools of a connector may have a risk of their own: as
+// many as are used of one.
+const maxRisks = 2000
+
+func (r risks) check() error {
+	if len(r) > maxRisks {
+		return invalid("/tool_risks", fmt.Sprintf("At most %d tools have a risk of their own; leave some out.", maxRisks))
+	}
+	for _, tool := range slices.Sorted(maps.Keys(r)) {
+		switch {
+		case !toolName(tool):
+			return invalid("/tool_risks", fmt.Sprintf("%q cannot be the name of a tool: letters, digits, _, . and -, at most 128 of them.", tool))
+		case !r[tool].Valid():
+			return invalid("/tool_risks/"+tool, "A risk is read, write or danger.")
+		}
+	}
+	return nil
+}
+
+// toolName reports whether a tool of a connector may have the name. Others are
+// dropped from its list.
+func toolName(name string) bool {
+	return name != "" && len(name) <= maxActionName && !strings.ContainsFunc(name, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !strings.ContainsRune("_.-", r)
+	})
 }
 
 func (db *DB) checkSlug(slug string) error {

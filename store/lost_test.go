@@ -202,7 +202,7 @@ var lostCases = map[string]lostCase{
 	"policy moves once": {
 		cut: "commit\x00",
 		do: func(l *lostWorld) error {
-			return l.SetOverride(l.ctx, action.Override{Organization: l.s.Organization, Key: action.Key{Source: "*", Action: "*"}, Mode: action.ModeDeny})
+			return l.SetOverride(l.ctx, action.Override{Organization: l.s.Organization, Key: action.Key{Source: "*", Action: "*"}, Mode: action.ModeDeny, UpdatedBy: "alice"})
 		},
 		check: func(l *lostWorld) error {
 			if v, err := l.PolicyVersion(l.ctx, l.s.Organization); err != nil || v != 2 {

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -24,13 +23,20 @@ type overrideRow struct {
 	UpdatedAt    stamp  `bun:"updated_at"`
 }
 
+func (r *overrideRow) override() *action.Override {
+	if r == nil {
+		return nil
+	}
+	return &action.Override{
+		Organization: r.Organization, Automation: r.Automation, Key: action.Key{Source: r.Source, Action: r.Action},
+		Mode: action.Mode(r.Mode), UpdatedBy: r.UpdatedBy,
+	}
+}
+
 // SetOverride writes a row of policy, or changes it. A key of a connector must
 // name one that exists.
 func (db *DB) SetOverride(ctx context.Context, o action.Override) error {
-	if !o.Mode.Valid() {
-		return invalid("/mode", "A mode is allow, deny or require_approval.")
-	}
-	if _, err := action.ParseKey(o.Key.String()); err != nil {
+	if err := checkOverride(&o); err != nil {
 		return err
 	}
 	r := &overrideRow{
@@ -38,39 +44,71 @@ func (db *DB) SetOverride(ctx context.Context, o action.Override) error {
 		Mode: string(o.Mode), UpdatedBy: o.UpdatedBy, UpdatedAt: at(db.now()),
 	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if id, ok := strings.CutPrefix(o.Key.Source, "connector:"); ok {
-			if _, err := connectorRowOf(ctx, tx, o.Organization, id); err != nil {
-				return err
-			}
+		if err := checkSource(ctx, tx, o.Organization, o.Key.Source); err != nil {
+			return err
 		}
-		_, err := tx.NewInsert().Model(r).
+		old, err := overrideRowOf(ctx, tx, *r)
+		if err != nil || old != nil && old.Mode == r.Mode {
+			return err
+		}
+		_, err = tx.NewInsert().Model(r).
 			On("CONFLICT (organization_id, automation_id, source_id, action) DO UPDATE").
 			Set("mode = EXCLUDED.mode, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("setting policy %s: %w", o.Key, err)
 		}
-		_, err = policyMoved(ctx, tx, o.Organization)
-		return err
+		return db.policyChanged(ctx, tx, r.event(o.UpdatedBy), old.override(), r.override())
 	})
 }
 
-// UnsetOverride removes a row of policy; ErrNotFound when there is none.
-func (db *DB) UnsetOverride(ctx context.Context, organization, automation string, key action.Key) error {
-	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		res, err := tx.NewDelete().Model(&overrideRow{
-			Organization: organization, Automation: automation, Source: key.Source, Action: key.Action,
-		}).WherePK().Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("unsetting policy %s: %w", key, err)
-		}
-		if n, err := res.RowsAffected(); err != nil {
+func checkOverride(o *action.Override) error {
+	if !o.Mode.Valid() {
+		return invalid("/mode", "A mode is allow, deny or require_approval.")
+	}
+	if o.Automation != "" {
+		if err := checkName("/automation_id", "automation", o.Automation); err != nil {
 			return err
-		} else if n == 0 {
+		}
+	}
+	return checkKey("/key", o.Key)
+}
+
+// UnsetOverride removes a row of policy; ErrNotFound when there is none.
+func (db *DB) UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		old, err := overrideRowOf(ctx, tx, overrideRow{Organization: organization, Automation: automation, Source: key.Source, Action: key.Action})
+		if err != nil {
+			return err
+		}
+		if old == nil {
 			return action.Errorf(action.ErrNotFound, "override_not_found", "No mode is set for %s.", key)
 		}
-		_, err = policyMoved(ctx, tx, organization)
-		return err
+		if _, err := tx.NewDelete().Model(old).WherePK().Exec(ctx); err != nil {
+			return fmt.Errorf("unsetting policy %s: %w", key, err)
+		}
+		return db.policyChanged(ctx, tx, old.event(by), old.override(), nil)
 	})
+}
+
+// event is that of a change of the row.
+func (r *overrideRow) event(by string) action.PolicyEvent {
+	subject := r.override().Key.String()
+	if r.Automation != "" {
+		subject = "automation/" + r.Automation + " " + subject
+	}
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventMode, Subject: subject, By: by}
+}
+
+// overrideRowOf reads the row with the key of r; nil when there is none.
+func overrideRowOf(ctx context.Context, tx bun.Tx, r overrideRow) (*overrideRow, error) {
+	err := tx.NewSelect().Model(&r).WherePK().Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading policy: %w", err)
+	}
+	return &r, nil
 }
 
 // overridesSQL reads the version and the rows in one statement, so that they

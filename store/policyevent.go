@@ -23,6 +23,22 @@ type policyEventRow struct {
 	After        string `bun:"after"`
 }
 
+func (r *policyEventRow) event() action.PolicyEvent {
+	return action.PolicyEvent{
+		ID: r.ID, Organization: r.Organization, Kind: r.Kind, Subject: r.Subject, By: r.By, At: r.At.t,
+		Before: json.RawMessage(r.Before), After: json.RawMessage(r.After),
+	}
+}
+
+// policyChanged records a change of policy and counts it.
+func (db *DB) policyChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent, before, after any) error {
+	if err := db.recordChange(ctx, tx, e, before, after); err != nil {
+		return err
+	}
+	_, err := policyMoved(ctx, tx, e.Organization)
+	return err
+}
+
 // recordChange writes down who changed policy, and from what to what. It
 // belongs into the transaction of the change. Nil before or after: there was,
 // or is, nothing.
@@ -46,4 +62,58 @@ func (db *DB) recordChange(ctx context.Context, tx bun.IDB, e action.PolicyEvent
 		return fmt.Errorf("recording a change of policy: %w", err)
 	}
 	return nil
+}
+
+// PolicyEventFilter says which changes of policy are wanted. Empty fields
+// match all.
+type PolicyEventFilter struct {
+	Organization string // required
+	Kind         string // one of the Event constants of package action
+	Subject      string
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: from the newest
+}
+
+// PolicyEvents returns a page of the history of policy, newest first.
+func (db *DB) PolicyEvents(ctx context.Context, f PolicyEventFilter) (Page[action.PolicyEvent], error) {
+	var page Page[action.PolicyEvent]
+	after, err := parseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	limit := pageSize(f.Limit)
+	var rows []policyEventRow
+	if err := f.find(db.read, after, limit).Scan(ctx, &rows); err != nil {
+		return page, fmt.Errorf("listing changes of policy: %w", err)
+	}
+	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().Table("policy_events")))
+	if err != nil {
+		return page, fmt.Errorf("counting changes of policy: %w", err)
+	}
+	list := make([]action.PolicyEvent, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].event())
+	}
+	return newPage(list, limit, total, capped, func(e action.PolicyEvent) cursor { return cursor{at(e.At), e.ID} }), nil
+}
+
+// find is the query of one page, with one row more to tell whether another
+// one follows.
+func (f PolicyEventFilter) find(db bun.IDB, after cursor, limit int) *bun.SelectQuery {
+	q := f.match(db.NewSelect().Model((*policyEventRow)(nil)))
+	if after.id != "" {
+		q = q.Where("(at, id) < (?, ?)", after.at, after.id)
+	}
+	return q.OrderExpr("at DESC, id DESC").Limit(int64(limit) + 1)
+}
+
+func (f PolicyEventFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+	q = q.Where("organization_id = ?", f.Organization)
+	if f.Kind != "" {
+		q = q.Where("kind = ?", f.Kind)
+	}
+	if f.Subject != "" {
+		q = q.Where("subject = ?", f.Subject)
+	}
+	return q
 }

@@ -21,6 +21,7 @@ type sessionRow struct {
 	Automation   opt    `bun:"automation_id"`
 	Group        opt    `bun:"group_id"`
 	Task         opt    `bun:"task_id"`
+	Event        opt    `bun:"event_id"`
 	Title        opt    `bun:"title"`
 	CreatedBy    string `bun:"created_by"`
 	CreatedAt    stamp  `bun:"created_at"`
@@ -31,7 +32,7 @@ type sessionRow struct {
 func (r *sessionRow) session() action.Session {
 	return action.Session{
 		ID: r.ID, Organization: r.Organization, Kind: action.SessionKind(r.Kind), Type: action.SessionType(r.Type),
-		Automation: string(r.Automation), Group: string(r.Group), Task: string(r.Task), Title: string(r.Title),
+		Automation: string(r.Automation), Group: string(r.Group), Task: string(r.Task), Event: string(r.Event), Title: string(r.Title),
 		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.ptr(), RevokedAt: r.RevokedAt.ptr(),
 	}
 }
@@ -45,7 +46,7 @@ func (db *DB) CreateSession(ctx context.Context, s action.Session) (action.Sessi
 	}
 	r := &sessionRow{
 		ID: s.ID, Organization: s.Organization, Kind: string(s.Kind), Type: string(s.Type), Automation: opt(s.Automation),
-		Group: opt(s.Group), Task: opt(s.Task), Title: opt(s.Title), CreatedBy: s.CreatedBy,
+		Group: opt(s.Group), Task: opt(s.Task), Event: opt(s.Event), Title: opt(s.Title), CreatedBy: s.CreatedBy,
 		CreatedAt: at(s.CreatedAt), ExpiresAt: atPtr(s.ExpiresAt),
 	}
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {

@@ -121,8 +121,8 @@ var policyStories = map[string]func(*house){
 		list, version := read()
 		h.equal(list, []action.Override{all, one}, "policy")
 		h.equal(version, first+3, "version")
-		h.ok(h.db.UnsetOverride(h.ctx, h.org.ID, "a", one.Key))
-		h.refused(h.db.UnsetOverride(h.ctx, h.org.ID, "a", one.Key), action.ErrNotFound, "override_not_found")
+		h.ok(h.db.UnsetOverride(h.ctx, h.org.ID, "a", one.Key, "alice"))
+		h.refused(h.db.UnsetOverride(h.ctx, h.org.ID, "a", one.Key, "alice"), action.ErrNotFound, "override_not_found")
 		list, version = read()
 		h.equal(list, []action.Override{all}, "policy")
 		h.equal(version, first+4, "version")
@@ -155,7 +155,7 @@ func (h *house) secret(key, host string) action.Secret {
 func (h *house) connector(slug, url string) action.Connector {
 	h.Helper()
 	c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "The " + slug, Slug: slug, URL: url, Enabled: true, CreatedAt: h.now}
-	h.ok(h.db.CreateConnector(h.ctx, c))
+	h.ok(h.db.CreateConnector(h.ctx, c, "alice"))
 	return must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 }
 
@@ -184,7 +184,7 @@ var secretStories = map[string]func(*house){
 	"a secret in use stays, and stays with its host": func(h *house) {
 		h.secret("k", "mcp.example.com")
 		c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", URL: "https://mcp.example.com:443/mcp", Secret: "k"}
-		h.ok(h.db.CreateConnector(h.ctx, c))
+		h.ok(h.db.CreateConnector(h.ctx, c, "alice"))
 		e := h.refused(h.db.DeleteSecret(h.ctx, h.org.ID, "k"), action.ErrConflict, "secret_in_use")
 		if !strings.Contains(e.Message, `"Git"`) {
 			h.Errorf("%q does not name the connector", e.Message)
@@ -223,7 +223,7 @@ var connectorStories = map[string]func(*house){
 			{"Other", "", "/slug"},
 		} {
 			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: row.name, Slug: row.slug, URL: "https://mcp.example.com/mcp"}
-			h.equal(h.refused(h.db.CreateConnector(h.ctx, c), action.ErrConflict, "connector_exists").Field, row.field, "field")
+			h.equal(h.refused(h.db.CreateConnector(h.ctx, c, "alice"), action.ErrConflict, "connector_exists").Field, row.field, "field")
 		}
 		newHouse(h.T, h.db).connector("github", "https://mcp.example.com/mcp")
 	},
@@ -248,7 +248,7 @@ var connectorStories = map[string]func(*house){
 		} {
 			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "git", URL: "https://mcp.example.com/mcp"}
 			row.change(&c)
-			if e := h.refused(h.db.CreateConnector(h.ctx, c), action.ErrInvalid, "invalid"); e.Field != row.field {
+			if e := h.refused(h.db.CreateConnector(h.ctx, c, "alice"), action.ErrInvalid, "invalid"); e.Field != row.field {
 				h.Errorf("%s: field %s, want %s", name, e.Field, row.field)
 			}
 		}
@@ -258,7 +258,7 @@ var connectorStories = map[string]func(*house){
 			h.connector(fmt.Sprint("c", i), "https://mcp.example.com/mcp")
 		}
 		c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "One more", Slug: "more", URL: "https://mcp.example.com/mcp"}
-		h.refused(h.db.CreateConnector(h.ctx, c), action.ErrTooMany, "too_many_connectors")
+		h.refused(h.db.CreateConnector(h.ctx, c, "alice"), action.ErrTooMany, "too_many_connectors")
 	},
 	"a change that alters calls counts, and moves policy": func(h *house) {
 		h.secret("k", "mcp.example.com")
@@ -279,7 +279,7 @@ var connectorStories = map[string]func(*house){
 			before, revision := must(h.db.PolicyVersion(h.ctx, h.org.ID))(h), c.Revision
 			row.change(&c)
 			c.Revision = 99 // is not the caller's to say
-			h.ok(h.db.UpdateConnector(h.ctx, c))
+			h.ok(h.db.UpdateConnector(h.ctx, c, "alice"))
 			got := must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 			moved := must(h.db.PolicyVersion(h.ctx, h.org.ID))(h) != before
 			if (got.Revision == revision+1) != row.counts || moved != row.moves {
@@ -293,16 +293,16 @@ var connectorStories = map[string]func(*house){
 		h.secret("k", "127.0.0.1:9000")
 		c := h.connector("git", "http://127.0.0.1:9000/mcp")
 		c.Secret = "k"
-		h.ok(h.db.UpdateConnector(h.ctx, c))
+		h.ok(h.db.UpdateConnector(h.ctx, c, "alice"))
 		moved := c
 		moved.URL = "http://127.0.0.1:9001/mcp"
-		h.equal(h.refused(h.db.UpdateConnector(h.ctx, moved), action.ErrInvalid, "invalid").Field, "/secret", "field")
+		h.equal(h.refused(h.db.UpdateConnector(h.ctx, moved, "alice"), action.ErrInvalid, "invalid").Field, "/secret", "field")
 		moved = c
 		moved.Slug = "hub"
-		h.equal(h.refused(h.db.UpdateConnector(h.ctx, moved), action.ErrInvalid, "invalid").Field, "/slug", "field")
+		h.equal(h.refused(h.db.UpdateConnector(h.ctx, moved, "alice"), action.ErrInvalid, "invalid").Field, "/slug", "field")
 		moved = c
 		moved.Organization = newHouse(h.T, h.db).org.ID
-		h.refused(h.db.UpdateConnector(h.ctx, moved), action.ErrNotFound, "connector_not_found")
+		h.refused(h.db.UpdateConnector(h.ctx, moved, "alice"), action.ErrNotFound, "connector_not_found")
 	},
 	"what goes takes its policy along": func(h *house) {
 		c := h.connector("git", "https://mcp.example.com/mcp")
@@ -313,13 +313,13 @@ var connectorStories = map[string]func(*house){
 		}
 		_, before, err := h.db.Overrides(h.ctx, h.org.ID)
 		h.ok(err)
-		h.ok(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID))
+		h.ok(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "alice"))
 		list, after, err := h.db.Overrides(h.ctx, h.org.ID)
 		h.ok(err)
 		if len(list) != 0 || after == before {
 			h.Errorf("policy after: %+v, version %d after %d", list, after, before)
 		}
-		h.refused(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID), action.ErrNotFound, "connector_not_found")
+		h.refused(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "alice"), action.ErrNotFound, "connector_not_found")
 		h.connector("git", "https://mcp.example.com/mcp")
 	},
 }

@@ -1,0 +1,173 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// maxGates is how many approvals of gates are listed.
+const maxGates = 1000
+
+type gateRow struct {
+	bun.BaseModel `bun:"table:gate_approvals"`
+
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	Group        string `bun:"group_id"`
+	Task         string `bun:"task_id"`
+	Gate         string `bun:"gate"`
+	ApprovedBy   string `bun:"approved_by"`
+	ApprovedAt   stamp  `bun:"approved_at"`
+	ExpiresAt    stamp  `bun:"expires_at"`
+	RevokedAt    stamp  `bun:"revoked_at"`
+	Actions      texts  `bun:"actions"`
+}
+
+func (r *gateRow) gate() action.GateApproval {
+	return action.GateApproval{
+		ID: r.ID, Organization: r.Organization, Group: r.Group, Task: r.Task, Gate: r.Gate, Actions: r.Actions,
+		ApprovedBy: r.ApprovedBy, ApprovedAt: r.ApprovedAt.t, ExpiresAt: r.ExpiresAt.ptr(), RevokedAt: r.RevokedAt.ptr(),
+	}
+}
+
+func (r *gateRow) event(by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventGate, Subject: r.ID, By: by}
+}
+
+// ApproveGate lets a group's task through a gate, and returns the approval
+// with its id and time. An action of a connector must be of one that exists
+// (ErrNotFound).
+func (db *DB) ApproveGate(ctx context.Context, a action.GateApproval) (action.GateApproval, error) {
+	keys, err := db.checkGate(&a)
+	if err != nil {
+		return action.GateApproval{}, err
+	}
+	id, err := newID()
+	if err != nil {
+		return action.GateApproval{}, err
+	}
+	r := &gateRow{
+		ID: id, Organization: a.Organization, Group: a.Group, Task: a.Task, Gate: a.Gate, Actions: a.Actions,
+		ApprovedBy: a.ApprovedBy, ApprovedAt: at(db.now()), ExpiresAt: atPtr(a.ExpiresAt),
+	}
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		for _, key := range keys {
+			if err := checkSource(ctx, tx, a.Organization, key.Source); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return fmt.Errorf("approving gate %s: %w", a.Gate, err)
+		}
+		return db.policyChanged(ctx, tx, r.event(a.ApprovedBy), nil, r.gate())
+	})
+	if err != nil {
+		return action.GateApproval{}, err
+	}
+	return r.gate(), nil
+}
+
+// checkGate returns the keys of the approval's actions.
+func (db *DB) checkGate(a *action.GateApproval) ([]action.Key, error) {
+	err := first(
+		checkName("/group", "group", a.Group), checkName("/task", "task", a.Task), checkName("/gate", "gate", a.Gate),
+		checkFuture(a.ExpiresAt, db.now()),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if a.Actions != nil && len(a.Actions) == 0 {
+		return nil, invalid("/actions", "Name the actions, or leave the list out for all that are behind the gate.")
+	}
+	if len(a.Actions) > maxActions {
+		return nil, invalid("/actions", fmt.Sprintf("An approval names at most %d actions; give several.", maxActions))
+	}
+	return gateKeys(a.Actions)
+}
+
+func gateKeys(actions []string) (keys []action.Key, err error) {
+	for i, text := range actions {
+		field := fmt.Sprintf("/actions/%d", i)
+		if text == "*" {
+			return nil, invalid(field, "For all actions behind the gate, leave the list out; for those of one source, write source:*.")
+		}
+		key, err := parseKey(field, text)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// RevokeGate takes an approval back, with effect on the next call;
+// ErrNotFound. A second time changes nothing.
+func (db *DB) RevokeGate(ctx context.Context, organization, id, by string) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r := &gateRow{ID: id}
+		err := tx.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return action.Errorf(action.ErrNotFound, "gate_not_found", "There is no such approval of a gate.")
+		}
+		if err != nil {
+			return fmt.Errorf("reading the approval of gate %s: %w", id, err)
+		}
+		if r.RevokedAt.ptr() != nil {
+			return nil
+		}
+		was := r.gate()
+		r.RevokedAt = at(db.now())
+		if _, err := tx.NewUpdate().Model(r).Column("revoked_at").WherePK().Exec(ctx); err != nil {
+			return fmt.Errorf("revoking the approval of gate %s: %w", id, err)
+		}
+		return db.policyChanged(ctx, tx, r.event(by), was, r.gate())
+	})
+}
+
+// ListGates returns approvals of gates, newest first and at most 1000; with a
+// group or task, only its. Those that are revoked or expired are among them.
+func (db *DB) ListGates(ctx context.Context, organization, group, task string) ([]action.GateApproval, error) {
+	var rows []gateRow
+	if err := gates(db.read, organization, group, task).Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("listing approvals of gates: %w", err)
+	}
+	return gateApprovals(rows), nil
+}
+
+func gates(db bun.IDB, organization, group, task string) *bun.SelectQuery {
+	q := db.NewSelect().Model((*gateRow)(nil)).Where("organization_id = ?", organization)
+	switch {
+	case task != "" && group != "":
+		// As an expression, so that the index of tasks is taken: a group has
+		// many, a task is of few groups.
+		q = q.Where("task_id = ?", task).Where("group_id || '' = ?", group)
+	case task != "":
+		q = q.Where("task_id = ?", task)
+	case group != "":
+		q = q.Where("group_id = ?", group)
+	}
+	return q.Order("approved_at DESC", "id DESC").Limit(maxGates)
+}
+
+// openGates are those that are neither revoked nor expired. In two parts,
+// each of which is a range of the index.
+func openGates(db bun.IDB, organization string, now stamp) *bun.SelectQuery {
+	part := func() *bun.SelectQuery {
+		return db.NewSelect().Model((*gateRow)(nil)).Where("organization_id = ?", organization).Where("revoked_at IS NULL")
+	}
+	return part().Where("expires_at IS NULL").UnionAll(part().Where("expires_at > ?", now))
+}
+
+func gateApprovals(rows []gateRow) []action.GateApproval {
+	list := make([]action.GateApproval, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].gate())
+	}
+	return list
+}

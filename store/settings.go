@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// settingsRow is the part of an organization's row that says what it chose.
+type settingsRow struct {
+	bun.BaseModel `bun:"table:organizations"`
+
+	ID           string `bun:"id,pk"`
+	Version      int64  `bun:"policy_version"`
+	SelfApproval int    `bun:"self_approval"`
+	DenialLimit  int    `bun:"denial_limit"`
+}
+
+func (r *settingsRow) settings() action.Settings {
+	return action.Settings{SelfApproval: r.SelfApproval == 1, DenialLimit: r.DenialLimit}
+}
+
+// Settings returns what an organization chose, or the defaults.
+func (db *DB) Settings(ctx context.Context, organization string) (action.Settings, error) {
+	r, err := settingsRowOf(ctx, db.read, organization)
+	if err != nil {
+		return action.Settings{}, err
+	}
+	return r.settings(), nil
+}
+
+// SetSettings writes what an organization chose.
+func (db *DB) SetSettings(ctx context.Context, organization string, s action.Settings, by string) error {
+	if s.DenialLimit < 0 {
+		return invalid("/denial_limit", "The limit of denials is at least 1; 0 for none.")
+	}
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := settingsRowOf(ctx, tx, organization)
+		if err != nil {
+			return err
+		}
+		was := r.settings()
+		if was == s {
+			return nil
+		}
+		r.SelfApproval, r.DenialLimit = 0, s.DenialLimit
+		if s.SelfApproval {
+			r.SelfApproval = 1
+		}
+		if _, err := tx.NewUpdate().Model(r).Column("self_approval", "denial_limit").WherePK().Exec(ctx); err != nil {
+			return fmt.Errorf("writing settings: %w", err)
+		}
+		return db.policyChanged(ctx, tx, action.PolicyEvent{
+			Organization: organization, Kind: action.EventSettings, Subject: "settings", By: by,
+		}, was, s)
+	})
+}
+
+func settingsRowOf(ctx context.Context, db bun.IDB, organization string) (*settingsRow, error) {
+	r := &settingsRow{ID: organization}
+	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noOrganization()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading settings: %w", err)
+	}
+	return r, nil
+}

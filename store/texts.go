@@ -1,0 +1,56 @@
+package store
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+
+	"sallyport/action"
+)
+
+// texts is a JSON list in a row. The nil one is NULL, the empty one is not.
+type texts []string
+
+// Value implements driver.Valuer.
+func (t texts) Value() (driver.Value, error) {
+	if t == nil {
+		return nil, nil
+	}
+	return encode([]string(t))
+}
+
+// Scan implements sql.Scanner.
+func (t *texts) Scan(src any) error { return decode(src, (*[]string)(t)) }
+
+// risks are a JSON object in a row. None are NULL.
+type risks map[string]action.Risk
+
+// Value implements driver.Valuer.
+func (r risks) Value() (driver.Value, error) {
+	if len(r) == 0 {
+		return nil, nil
+	}
+	return encode(map[string]action.Risk(r))
+}
+
+// Scan implements sql.Scanner.
+func (r *risks) Scan(src any) error { return decode(src, (*map[string]action.Risk)(r)) }
+
+// encode returns v as JSON for a column of text.
+func encode(v any) (driver.Value, error) {
+	text, err := json.Marshal(v)
+	return string(text), err
+}
+
+// decode reads what encode wrote. NULL leaves v as it is: the zero value.
+func decode(src, v any) error {
+	switch text := src.(type) {
+	case nil:
+		return nil
+	case string:
+		return json.Unmarshal([]byte(text), v)
+	case []byte:
+		return json.Unmarshal(text, v)
+	}
+	return fmt.Errorf("JSON in a row is a %T", src)
+}
