@@ -1,20 +1,29 @@
 package main
 
-import "io"
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+)
 
 // clientCommands are the subcommands that work on a running server through
 // its API. Each runs as Run(context.Context, *stdio) error, so whoever parses
 // the command line binds those two.
 type clientCommands struct {
-	Session   sessionCommand   `cmd:"" help:"Mint, list and revoke the sessions of agents."`
-	Secret    secretCommand    `cmd:"" help:"Set, list and delete the credentials that connectors use."`
-	Connector connectorCommand `cmd:"" help:"Add, check and change remote MCP servers."`
-	Policy    policyCommand    `cmd:"" help:"Say what is allowed, denied or held for approval."`
-	Pending   pendingCommand   `cmd:"" help:"List the calls that wait for a decision."`
-	Approve   approveCommand   `cmd:"" help:"Let a held call run."`
-	Deny      denyCommand      `cmd:"" help:"Refuse a held call."`
-	User      userCommand      `cmd:"" help:"Add, list and change the people of the organization."`
-	APIKey    apiKeyCommand    `cmd:"" name:"api-key" help:"Create, list and revoke keys for programs."`
+	Session    sessionCommand    `cmd:"" help:"Mint, list and revoke the sessions of agents."`
+	Secret     secretCommand     `cmd:"" help:"Set, list and delete the credentials that connectors use."`
+	Connector  connectorCommand  `cmd:"" help:"Add, check, review and change remote MCP servers."`
+	Policy     policyCommand     `cmd:"" help:"Say what is allowed, denied or held for approval."`
+	Capability capabilityCommand `cmd:"" help:"Say how far the sessions of a group may go at a provider."`
+	Gate       gateCommand       `cmd:"" help:"Let a group's task through a gate to dangerous actions."`
+	Pending    pendingCommand    `cmd:"" help:"List the calls and grant requests that wait for a decision."`
+	Approve    approveCommand    `cmd:"" help:"Let a held call run."`
+	Deny       denyCommand       `cmd:"" help:"Refuse a held call."`
+	Grant      grantCommand      `cmd:"" help:"Approve calls ahead, and what agents ask for."`
+	Audit      auditCommand      `cmd:"" help:"Check and export the evidence."`
+	User       userCommand       `cmd:"" help:"Add, list and change the people of the organization."`
+	APIKey     apiKeyCommand     `cmd:"" name:"api-key" help:"Create, list and revoke keys for programs."`
 }
 
 // stdio is where a command reads and writes.
@@ -33,9 +42,42 @@ type remote struct {
 	JSON bool   `help:"Print the server's JSON."`
 }
 
+// show reads path and prints what the server says of it.
+func show[T any](ctx context.Context, r *remote, std *stdio, path string, query url.Values, human func(io.Writer, *T)) error {
+	server, err := r.connect()
+	if err != nil {
+		return err
+	}
+	var now T
+	raw, err := server.read(ctx, path, query, &now)
+	if err != nil {
+		return err
+	}
+	return r.print(std, raw, func(w io.Writer) { human(w, &now) })
+}
+
+// alter changes path and prints what the server says is so now.
+func alter[T any](ctx context.Context, r *remote, std *stdio, method, path string, body any, human func(io.Writer, *T)) error {
+	server, err := r.connect()
+	if err != nil {
+		return err
+	}
+	var now T
+	raw, err := server.change(ctx, method, path, body, &now)
+	if err != nil {
+		return err
+	}
+	return r.print(std, raw, func(w io.Writer) { human(w, &now) })
+}
+
 // usageError is a command line that makes no sense although it parses. It
 // ends the process with status 2, as one that does not parse.
 type usageError struct{ error }
 
 // Unwrap returns what is wrong.
 func (e usageError) Unwrap() error { return e.error }
+
+// wrongUse says what makes no sense and what to write instead.
+func wrongUse(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}

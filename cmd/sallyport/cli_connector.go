@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"sallyport/action"
 )
 
 type connectorCommand struct {
@@ -17,6 +20,7 @@ type connectorCommand struct {
 	List     connectorList     `cmd:"" help:"List connectors."`
 	Update   connectorUpdate   `cmd:"" help:"Change a connector."`
 	Validate connectorValidate `cmd:"" help:"Ask a connector, or a URL, for its tools now."`
+	Review   connectorReview   `cmd:"" help:"Show the tools that are new, changed or gone, and accept them."`
 	Enable   connectorEnable   `cmd:"" help:"Offer a connector's tools to agents."`
 	Disable  connectorDisable  `cmd:"" help:"Offer a connector's tools no more."`
 	Remove   connectorRemove   `cmd:"" help:"Remove a connector."`
@@ -45,17 +49,25 @@ func present(fields map[string]*string) map[string]any {
 	return body
 }
 
+// connectorRules say what is to be thought of a connector's tools.
+type connectorRules struct {
+	Review   string            `enum:"trust,strict,required," default:"" placeholder:"RULE" help:"trust (default): what it lists first counts as reviewed; strict: and changed texts are drift; required: nothing runs before its review."`
+	ToolRisk map[string]string `mapsep:"none" placeholder:"TOOL=RISK" help:"Risk of one tool, whatever it says of itself; again for more, TOOL= to forget one."`
+}
+
 type connectorRow struct {
-	ID       string     `json:"id"`
-	Name     string     `json:"name"`
-	Slug     string     `json:"slug"`
-	URL      string     `json:"url"`
-	Secret   string     `json:"secret"`
-	Enabled  bool       `json:"enabled"`
-	Fetched  *time.Time `json:"fetched_at"`
-	Count    int        `json:"tool_count"`
-	Error    string     `json:"error"`
-	Warnings []string   `json:"warnings"`
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	Slug     string            `json:"slug"`
+	URL      string            `json:"url"`
+	Secret   string            `json:"secret"`
+	Review   string            `json:"review"`
+	Enabled  bool              `json:"enabled"`
+	Fetched  *time.Time        `json:"fetched_at"`
+	Count    int               `json:"tool_count"`
+	Error    string            `json:"error"`
+	Warnings []string          `json:"warnings"`
+	Risks    map[string]string `json:"tool_risks"`
 	Tools    []struct {
 		Name string `json:"name"`
 		Tool string `json:"tool"`
@@ -70,6 +82,7 @@ func (c *connectorRow) said() string { return fmt.Sprintf("connector %s (connect
 type connectorAdd struct {
 	remote
 	connectorFields
+	connectorRules
 	Name string  `arg:"" help:"What people call it."`
 	At   string  `arg:"" name:"url" help:"Its streamable HTTP endpoint."`
 	Slug *string `placeholder:"S" help:"Prefix of its tools' names; --slug= keeps their names (default: from the name)."`
@@ -85,6 +98,12 @@ func (c *connectorAdd) Run(ctx context.Context, std *stdio) error {
 	if c.Slug != nil {
 		body["slug"] = *c.Slug
 	}
+	if c.Review != "" {
+		body["review"] = c.Review
+	}
+	if len(c.ToolRisk) > 0 {
+		body["tool_risks"] = c.ToolRisk
+	}
 	var made connectorRow
 	raw, err := server.change(ctx, http.MethodPost, "/api/v1/connectors", body, &made)
 	if err != nil {
@@ -92,7 +111,11 @@ func (c *connectorAdd) Run(ctx context.Context, std *stdio) error {
 	}
 	return c.print(std, raw, func(w io.Writer) {
 		said(made.said() + " is added")(w)
-		fmt.Fprintf(w, "see its tools with: sallyport connector validate %s\n", visible(made.Name))
+		verb := "validate"
+		if made.Review == string(action.ReviewRequired) {
+			verb = "review"
+		}
+		said(fmt.Sprintf("see its tools with: sallyport connector %s %s", verb, made.Name))(w)
 	})
 }
 
@@ -111,9 +134,9 @@ func (c *connectorList) Run(ctx context.Context, std *stdio) error {
 	return c.print(std, raw, func(w io.Writer) {
 		rows := make([][]string, 0, len(connectors.Items))
 		for _, k := range connectors.Items {
-			rows = append(rows, []string{k.Name, k.Slug, k.URL, k.Secret, strconv.Itoa(k.Count), k.state(), k.ID})
+			rows = append(rows, []string{k.Name, k.Slug, k.URL, k.Secret, strconv.Itoa(k.Count), k.state(), k.Review, k.ID})
 		}
-		table(w, []string{"NAME", "SLUG", "URL", "SECRET", "TOOLS", "STATE", "ID"}, rows)
+		table(w, []string{"NAME", "SLUG", "URL", "SECRET", "TOOLS", "STATE", "REVIEW", "ID"}, rows)
 	})
 }
 
@@ -132,6 +155,7 @@ func (c *connectorRow) state() string {
 type connectorUpdate struct {
 	remote
 	connectorFields
+	connectorRules
 	Ref  string  `arg:"" name:"name" help:"Name, slug or id of the connector."`
 	Name *string `name:"rename" placeholder:"NAME" help:"Its new name."`
 	At   *string `name:"endpoint" placeholder:"URL" help:"Its new endpoint."`
@@ -142,10 +166,38 @@ func (c *connectorUpdate) Run(ctx context.Context, std *stdio) error {
 	for name, value := range present(map[string]*string{"name": c.Name, "url": c.At}) {
 		body[name] = value
 	}
-	if len(body) == 0 {
-		return usageError{errors.New("nothing to change: give --endpoint, --rename, --header, --prefix, --secret or --risk")}
+	if c.Review != "" {
+		body["review"] = c.Review
+	}
+	if len(body)+len(c.ToolRisk) == 0 {
+		return usageError{errors.New("nothing to change: give --endpoint, --rename, --header, --prefix, --secret, --risk, --tool-risk or --review")}
+	}
+	if len(c.ToolRisk) > 0 {
+		risks, err := c.risks(ctx)
+		if err != nil {
+			return err
+		}
+		body["tool_risks"] = risks
 	}
 	return c.act(ctx, std, http.MethodPatch, connectorPath(c.Ref), body, "is changed")
+}
+
+// risks are those of the connector with the given ones put in. The API takes
+// the whole map.
+func (c *connectorUpdate) risks(ctx context.Context) (map[string]string, error) {
+	server, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	var now connectorRow
+	if _, err := server.read(ctx, connectorPath(c.Ref), nil, &now); err != nil {
+		return nil, err
+	}
+	risks := map[string]string{}
+	maps.Copy(risks, now.Risks)
+	maps.Copy(risks, c.ToolRisk)
+	maps.DeleteFunc(risks, func(_, risk string) bool { return risk == "" })
+	return risks, nil
 }
 
 // act changes a connector and says what is so now.

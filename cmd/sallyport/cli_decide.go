@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,69 +11,6 @@ import (
 	"net/url"
 	"time"
 )
-
-type invocationRow struct {
-	ID         string          `json:"id"`
-	Session    string          `json:"session_id"`
-	SourceName string          `json:"source_name"`
-	Source     string          `json:"source_id"`
-	Action     string          `json:"action"`
-	Risk       string          `json:"risk"`
-	Status     string          `json:"status"`
-	Params     json.RawMessage `json:"params"`
-	ParamsHash string          `json:"params_hash"`
-	ToolHash   string          `json:"tool_hash"`
-	DecidedBy  string          `json:"approved_by"`
-	CreatedAt  *time.Time      `json:"created_at"`
-	ExpiresAt  *time.Time      `json:"expires_at"`
-	Error      *struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	} `json:"error"`
-}
-
-// what names the call. The source's id leads: its name is what somebody chose
-// to call it.
-func (i *invocationRow) what() string {
-	return fmt.Sprintf("%s:%s (%s, source %s) of session %s", i.Source, i.Action, i.Risk, i.SourceName, i.Session)
-}
-
-type pendingCommand struct {
-	remote
-	paging
-}
-
-// Run lists what is held, each call with its params. Redacted parts are shown
-// in full by approve.
-func (c *pendingCommand) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	query := c.query()
-	query.Set("status", "pending")
-	var held list[invocationRow]
-	raw, err := server.read(ctx, "/api/v1/invocations", query, &held)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		if len(held.Items) == 0 {
-			fmt.Fprintln(w, "nothing waits for a decision")
-			return
-		}
-		for _, i := range held.Items {
-			fmt.Fprintf(w, "%s  %s\n    asked %s, expires %s\n    params %s\n",
-				i.ID, visible(i.what()), since(i.CreatedAt), since(i.ExpiresAt), oneLine(i.Params))
-		}
-		more(w, held)
-		at := ""
-		if c.Data != "" {
-			at = " --data " + c.Data
-		}
-		fmt.Fprintf(w, "decide with: sallyport approve ID%[1]s, or: sallyport deny ID%[1]s --reason TEXT\n", at)
-	})
-}
 
 // verdict is what approve and deny have in common.
 type verdict struct {
@@ -85,6 +23,7 @@ func (v *verdict) path() string { return "/api/v1/invocations/" + url.PathEscape
 // outcome is the answer of approve and deny.
 type outcome struct {
 	Invocation invocationRow   `json:"invocation"`
+	Grant      *grantRow       `json:"grant"`
 	Result     json.RawMessage `json:"result"`
 	Problem    json.RawMessage `json:"problem"`
 }
@@ -108,22 +47,48 @@ func (c *client) whoami(ctx context.Context) (string, error) {
 
 type approveCommand struct {
 	verdict
-	Wait time.Duration `placeholder:"D" help:"Wait this long for the call to end, and print its result."`
+	bounds
+	Wait  time.Duration `placeholder:"D" help:"Wait this long for the call to end, and print its result."`
+	Grant string        `enum:"session,org,organization," default:"" placeholder:"SCOPE" help:"Let later calls of the action through too: session (of this one) or org (of all)."`
+	Pin   []string      `sep:"none" placeholder:"/PARAM" help:"With --grant: only calls with the value that this param has here; again for more."`
+}
+
+// grant is what is granted beside the call; nil: nothing.
+func (c *approveCommand) grant() (map[string]any, error) {
+	if c.Grant == "" {
+		if c.given() || c.Pin != nil {
+			return nil, wrongUse("--max-calls, --expires and --pin go with --grant session or --grant org; without it, the call runs once")
+		}
+		return nil, nil
+	}
+	grant := map[string]any{"scope": c.Grant}
+	if c.Pin != nil {
+		grant["pin"] = c.Pin
+	}
+	c.into(grant)
+	return grant, nil
+}
+
+// shownCall is what a person decides on.
+type shownCall struct {
+	Params     json.RawMessage `json:"params"`
+	ParamsHash string          `json:"params_hash"`
+	ToolHash   string          `json:"tool_hash"`
 }
 
 // Run shows what will run, and approves that and nothing else: the hashes of
 // what it showed go along.
 func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
+	grant, err := c.grant()
+	if err != nil {
+		return err
+	}
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
-	var full struct {
-		Params     json.RawMessage `json:"params"`
-		ParamsHash string          `json:"params_hash"`
-		ToolHash   string          `json:"tool_hash"`
-	}
-	if _, err := server.read(ctx, c.path()+"/params", nil, &full); err != nil {
+	var shown shownCall
+	if _, err := server.read(ctx, c.path()+"/params", nil, &shown); err != nil {
 		return err
 	}
 	who, err := server.whoami(ctx)
@@ -135,14 +100,22 @@ func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
 		path += "?" + url.Values{"wait": {c.Wait.String()}}.Encode()
 		server.http.Timeout += c.Wait
 	}
+	body := map[string]any{"params_hash": shown.ParamsHash, "tool_hash": shown.ToolHash}
+	if grant != nil {
+		body["mode"], body["grant"] = "grant", grant
+	}
 	var done outcome
-	raw, err := server.change(ctx, http.MethodPost, path, map[string]any{"params_hash": full.ParamsHash, "tool_hash": full.ToolHash}, &done)
+	raw, err := server.change(ctx, http.MethodPost, path, body, &done)
 	if err != nil {
 		return err
 	}
 	if err := c.print(std, raw, func(w io.Writer) {
 		done.decided("approved", who)(w)
-		fmt.Fprintf(w, "params %s\n", oneLine(full.Params))
+		fmt.Fprintf(w, "params %s\n", oneLine(shown.Params))
+		if g := done.Grant; g != nil {
+			g.Name = cmp.Or(g.Name, done.Invocation.SourceName)
+			g.report(w)
+		}
 		done.report(w, c.Wait > 0)
 	}); err != nil {
 		return err
@@ -176,19 +149,28 @@ type denyCommand struct {
 	Reason string `placeholder:"TEXT" help:"Why; the agent reads it."`
 }
 
+// Run denies what it shows: the hashes go along.
 func (c *denyCommand) Run(ctx context.Context, std *stdio) error {
 	server, err := c.connect()
 	if err != nil {
+		return err
+	}
+	var shown shownCall
+	if _, err := server.read(ctx, c.path(), nil, &shown); err != nil {
 		return err
 	}
 	who, err := server.whoami(ctx)
 	if err != nil {
 		return err
 	}
+	body := given{"reason": c.Reason, "params_hash": shown.ParamsHash, "tool_hash": shown.ToolHash}.set()
 	var done outcome
-	raw, err := server.change(ctx, http.MethodPost, c.path()+"/deny", given{"reason": c.Reason}.set(), &done)
+	raw, err := server.change(ctx, http.MethodPost, c.path()+"/deny", body, &done)
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, done.decided("denied", who))
+	return c.print(std, raw, func(w io.Writer) {
+		done.decided("denied", who)(w)
+		fmt.Fprintf(w, "params %s\n", oneLine(shown.Params))
+	})
 }

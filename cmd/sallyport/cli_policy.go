@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,10 +9,13 @@ import (
 )
 
 type policyCommand struct {
-	Set     policySet     `cmd:"" help:"Set the mode of source:action, source:* or *."`
-	Unset   policyUnset   `cmd:"" help:"Forget the mode of a key."`
-	Show    policyShow    `cmd:"" help:"List the modes that were set."`
-	Explain policyExplain `cmd:"" help:"Say how a call would be decided, without running it."`
+	Set      policySet      `cmd:"" help:"Set the mode of source:action, source:* or *."`
+	Unset    policyUnset    `cmd:"" help:"Forget the mode of a key."`
+	Show     policyShow     `cmd:"" help:"List the modes that were set."`
+	Explain  policyExplain  `cmd:"" help:"Say how a call would be decided, without running it."`
+	Settings policySettings `cmd:"" help:"Show or change what holds for the whole organization."`
+	Quota    quotaCommand   `cmd:"" help:"Limit how often actions may be called."`
+	Log      policyLog      `cmd:"" help:"Tell who changed what of policy, newest first."`
 }
 
 // keyed are the commands on one key of policy.
@@ -87,47 +88,5 @@ func (c *policyShow) Run(ctx context.Context, std *stdio) error {
 		}
 		table(w, []string{"KEY", "MODE", "AUTOMATION", "SET BY"}, rows)
 		fmt.Fprintln(w, "anything else: reads are allowed, writes wait for approval, dangerous actions are denied")
-	})
-}
-
-type policyExplain struct {
-	remote
-	Session string `required:"" placeholder:"ID" help:"Session that would call."`
-	Action  string `required:"" placeholder:"KEY" help:"source:action."`
-	Params  string `placeholder:"JSON" help:"Params of the call; no rule that exists today looks at them."`
-}
-
-func (c *policyExplain) Run(ctx context.Context, std *stdio) error {
-	query := url.Values{"session": {c.Session}, "action": {c.Action}}
-	if c.Params != "" {
-		if !json.Valid([]byte(c.Params)) {
-			return usageError{errors.New("--params is not JSON")}
-		}
-	}
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	var decision struct {
-		Mode   string `json:"mode"`
-		Source string `json:"mode_source"`
-		Steps  []struct {
-			Layer string `json:"layer"`
-			Key   string `json:"key"`
-			Mode  string `json:"mode"`
-			Note  string `json:"note"`
-		} `json:"steps"`
-	}
-	raw, err := server.read(ctx, "/api/v1/policy/explain", query, &decision)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		said(fmt.Sprintf("%s, says the layer %s", decision.Mode, decision.Source))(w)
-		rows := make([][]string, 0, len(decision.Steps))
-		for _, s := range decision.Steps {
-			rows = append(rows, []string{s.Layer, s.Key, s.Mode, s.Note})
-		}
-		table(w, []string{"LAYER", "KEY", "MODE", "WHY"}, rows)
 	})
 }

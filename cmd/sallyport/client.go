@@ -77,6 +77,21 @@ func (p *problem) Error() string {
 
 // do sends in, unless it is nil, and returns the body of the answer.
 func (c *client) do(ctx context.Context, method, path string, query url.Values, in any) (json.RawMessage, error) {
+	response, err := c.send(ctx, method, path, query, in)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	if err != nil {
+		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	}
+	return raw, nil
+}
+
+// send sends in, unless it is nil, and returns an answer that is no refusal.
+// Its body is the caller's to close.
+func (c *client) send(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {
 		raw, err := json.Marshal(in)
@@ -103,15 +118,15 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 		}
 		return nil, fmt.Errorf("the server does not answer; is it running? %w", err)
 	}
+	if response.StatusCode < 300 {
+		return response, nil
+	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
 	if err != nil {
 		return nil, fmt.Errorf("reading the server's answer: %w", err)
 	}
-	if response.StatusCode >= 300 {
-		return nil, refusal(response, raw)
-	}
-	return raw, nil
+	return nil, refusal(response, raw)
 }
 
 func refusal(response *http.Response, raw []byte) error {

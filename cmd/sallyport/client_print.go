@@ -93,3 +93,26 @@ func more[T any](w io.Writer, l list[T]) {
 		fmt.Fprintf(w, "and more; --json --cursor %s continues\n", l.Next)
 	}
 }
+
+// ends tells when something that may last for ever ends.
+func ends(t *time.Time) string {
+	switch {
+	case t == nil:
+		return "never expires"
+	case t.Before(time.Now()):
+		return "expired " + since(t)
+	}
+	return "expires " + since(t)
+}
+
+// block shows JSON on lines of its own, indented and harmless.
+func block(w io.Writer, indent string, raw json.RawMessage) {
+	var out bytes.Buffer
+	if json.Indent(&out, raw, "", "  ") != nil {
+		out.Reset()
+		out.Write(raw)
+	}
+	for line := range strings.Lines(out.String()) {
+		fmt.Fprintf(w, "%s%s\n", indent, visible(strings.TrimSuffix(line, "\n")))
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"sallyport/action"
+)
+
+type policyExplain struct {
+	remote
+	Session string `placeholder:"ID" help:"Session that would call."`
+	Action  string `placeholder:"KEY" help:"source:action."`
+	Params  string `placeholder:"JSON" help:"Params of the call; without them, grants are not looked at."`
+	Key     string `arg:"" optional:"" hidden:""`
+}
+
+// explanation is a decision that was made for nobody.
+type explanation struct {
+	action.Decision
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+func (c *policyExplain) Run(ctx context.Context, std *stdio) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	query := queryOf(given{"session": c.Session, "action": c.Action, "params": c.Params})
+	return show(ctx, &c.remote, std, "/api/v1/policy/explain", query, func(w io.Writer, e *explanation) { e.report(w) })
+}
+
+// check helps those who leave out a flag or its name.
+func (c *policyExplain) check() error {
+	switch {
+	case c.Key != "" || c.Action == "" || c.Session == "":
+		return wrongUse("say who would call what: sallyport policy explain --session %s --action %s",
+			visible(cmp.Or(c.Session, "ID")), visible(cmp.Or(c.Action, c.Key, "SOURCE:ACTION")))
+	case c.Params != "" && !json.Valid([]byte(c.Params)):
+		return wrongUse("--params is not JSON; write an object, such as '{\"channel\":\"C1\"}'")
+	}
+	return nil
+}
+
+func (e *explanation) report(w io.Writer) {
+	text := fmt.Sprintf("%s, says the layer %s", e.Mode, e.Source)
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	said(text)(w)
+	rows := make([][]string, 0, len(e.Steps))
+	for _, s := range e.Steps {
+		rows = append(rows, []string{string(s.Layer), s.Key, string(s.Mode), s.Note})
+	}
+	table(w, []string{"LAYER", "KEY", "MODE", "WHY"}, rows)
+	for _, l := range e.Limits {
+		said(fmt.Sprintf("it would count against %d calls in %s of %s", l.Calls, l.Window(), l.What))(w)
+	}
+	if len(e.Grants) > 0 {
+		said("it would use up a call of grant " + strings.Join(e.Grants, ", or of "))(w)
+	}
+}

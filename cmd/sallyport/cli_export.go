@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"time"
+)
+
+type auditExport struct {
+	remote
+	Format  string `enum:"jsonl,csv" default:"jsonl" help:"jsonl (default) or csv."`
+	What    string `enum:"invocations,policy" default:"invocations" help:"invocations (default), or policy for its changes."`
+	From    moment `placeholder:"TIME" help:"Not before this time, such as 2026-01-02T15:04:05Z, or 24h for a day ago."`
+	To      moment `placeholder:"TIME" help:"Not after this time."`
+	Status  string `help:"Only calls with this status."`
+	Session string `placeholder:"ID" help:"Only calls of this session."`
+	Source  string `help:"Only calls to this source."`
+	Action  string `help:"Only calls of this action."`
+	Out     string `placeholder:"FILE" type:"path" help:"Write to this new file, which only you may read (default: standard output)."`
+}
+
+func (c *auditExport) query() url.Values {
+	query := queryOf(given{
+		"format": c.Format, "from": c.From.String(), "to": c.To.String(),
+		"status": c.Status, "session": c.Session, "source": c.Source, "action": c.Action,
+	})
+	if c.What == "policy" {
+		query.Set("what", c.What)
+	}
+	return query
+}
+
+// Run fails when the export is not whole; then there is no file either.
+func (c *auditExport) Run(ctx context.Context, std *stdio) error {
+	if c.JSON && c.Format == "csv" {
+		return wrongUse("--json and --format csv exclude one another; leave one out")
+	}
+	return c.write(ctx, std, exportSilence)
+}
+
+// exportSilence is how long the server may think before the next row.
+const exportSilence = 2 * time.Minute
+
+func (c *auditExport) write(ctx context.Context, std *stdio, silence time.Duration) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	if c.Out == "" {
+		return server.stream(ctx, "/api/v1/audit/export", c.query(), std.Out, silence)
+	}
+	file, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s is there already; evidence is written to a new file, so name another", visible(c.Out))
+	}
+	if err != nil {
+		return err
+	}
+	err = server.stream(ctx, "/api/v1/audit/export", c.query(), file, silence)
+	if err = cmp.Or(err, file.Close()); err != nil {
+		_ = os.Remove(c.Out) // half of it would look whole
+		return err
+	}
+	fmt.Fprintln(std.Err, "written to", visible(c.Out))
+	return nil
+}
+
+// stream copies an answer of lines to w as it comes, however long it takes as
+// long as it comes. What ends too early is an error.
+func (c *client) stream(ctx context.Context, path string, query url.Values, w io.Writer, silence time.Duration) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	c.http.Timeout = 0
+	timer := time.AfterFunc(silence, func() { stop(fmt.Errorf("nothing came for %s", silence)) })
+	defer timer.Stop()
+	response, err := c.send(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	defer response.Body.Close()
+	end := new(tail)
+	_, err = io.Copy(io.MultiWriter(w, end, sink(func() { timer.Reset(silence) })), response.Body)
+	if err = cmp.Or(context.Cause(ctx), err, end.fault()); err != nil {
+		return fmt.Errorf("the export is not whole: %w; try again", err)
+	}
+	return nil
+}
+
+// sink takes what is written and tells that something was.
+type sink func()
+
+// Write implements io.Writer.
+func (s sink) Write(p []byte) (int, error) { s(); return len(p), nil }
+
+// tail remembers the end of what is written.
+type tail struct{ end []byte }
+
+const tailLimit = 4 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.end = append(t.end, p...)
+	if over := len(t.end) - tailLimit; over > 0 {
+		t.end = slices.Delete(t.end, 0, over)
+	}
+	return len(p), nil
+}
+
+// fault is what the server says went wrong after it had begun: in the last
+// line, which no row looks like.
+func (t *tail) fault() error {
+	if len(t.end) == 0 {
+		return nil
+	}
+	line, whole := bytes.CutSuffix(t.end, []byte("\n"))
+	if !whole {
+		return errors.New("it ends in the middle of a line")
+	}
+	line = line[bytes.LastIndexByte(line, '\n')+1:]
+	if !bytes.HasPrefix(line, []byte(`{"error":`)) {
+		return nil
+	}
+	var last struct {
+		Error json.RawMessage `json:"error"`
+	}
+	p := new(problem)
+	if json.Unmarshal(line, &last) == nil && json.Unmarshal(last.Error, p) == nil && p.Detail != "" {
+		return p
+	}
+	return errors.New(visible(string(line)))
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// An end is a duration or a time, and goes to the server as it was written.
+func TestExpiry(t *testing.T) {
+	for text, want := range map[string]map[string]any{
+		"24h":                  {"expires_in": "24h"},
+		"-5m":                  {"expires_in": "-5m"}, // the server refuses it, and names the field
+		"2026-01-02T15:04:05Z": {"expires_at": "2026-01-02T15:04:05Z"},
+		"tomorrow":             nil,
+		"2026-01-02":           nil,
+		"":                     nil,
+	} {
+		var e expiry
+		body := map[string]any{}
+		if err := e.UnmarshalText([]byte(text)); (err == nil) != (want != nil) {
+			t.Errorf("%q: %v", text, err)
+		} else if err == nil {
+			e.into(body)
+			if diff := cmp.Diff(want, body); diff != "" {
+				t.Errorf("%q: %s", text, diff)
+			}
+		}
+	}
+	body := map[string]any{}
+	if (expiry{}).into(body); len(body) != 0 {
+		t.Errorf("not given, it sends %v", body)
+	}
+}
+
+// A moment is a time, or how long ago it was.
+func TestMoment(t *testing.T) {
+	var m moment
+	if got := m.String(); got != "" {
+		t.Errorf("not given, it is %q", got)
+	}
+	if err := m.UnmarshalText([]byte("2026-01-02T16:04:05+01:00")); err != nil || m.String() != "2026-01-02T15:04:05Z" {
+		t.Errorf("%s, %v", m, err)
+	}
+	if err := m.UnmarshalText([]byte("1h")); err != nil || !m.Before(time.Now()) {
+		t.Errorf("an hour ago is %s, %v", m, err)
+	}
+	if err := m.UnmarshalText([]byte("yesterday")); err == nil {
+		t.Error("yesterday is a moment")
+	}
+}
+
+func TestRate(t *testing.T) {
+	for text, want := range map[string]*rate{
+		"10/1m": {10, 60}, "1/24h": {1, 86400}, "-1/1m": {-1, 60},
+		"10": nil, "10/": nil, "/1m": nil, "10/m": nil, "10/1500ms": nil, "x/1m": nil,
+	} {
+		var r rate
+		err := r.UnmarshalText([]byte(text))
+		if (err == nil) != (want != nil) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if want != nil && r != *want {
+			t.Errorf("%q is %v, want %v", text, r, *want)
+		}
+	}
+}
+
+// A pin keeps its value as it was written; what is no JSON is told how to
+// become some.
+func TestPin(t *testing.T) {
+	for text, want := range map[string]struct{ pointer, value, err string }{
+		`/channel="C1"`:      {pointer: "/channel", value: `"C1"`},
+		`/n=1.50`:            {pointer: "/n", value: `1.50`},
+		`/a=b={"c":["d=e"]}`: {pointer: "/a=b", value: `{"c":["d=e"]}`},
+		`/text="a=1"`:        {pointer: "/text", value: `"a=1"`},
+		`channel=1`:          {pointer: "channel", value: `1`}, // the server refuses it, and names the field
+		`/channel=C1`:        {err: `--pin '/channel="C1"'`},
+		`/channel`:           {err: `--pin '/channel="C1"'`},
+		`/channel=`:          {err: `JSON`},
+	} {
+		var p pin
+		err := p.UnmarshalText([]byte(text))
+		switch {
+		case want.err != "":
+			if err == nil || !strings.Contains(err.Error(), want.err) {
+				t.Errorf("%q: %v, want %q", text, err, want.err)
+			}
+		case err != nil || p.pointer != want.pointer || string(p.value) != want.value:
+			t.Errorf("%q is %q = %s, %v", text, p.pointer, p.value, err)
+		}
+	}
+}
+
+// A change is told by what differs.
+func TestChange(t *testing.T) {
+	for _, c := range []struct{ before, after, want string }{
+		{`null`, `{"mode":"allow"}`, `nothing → {"mode":"allow"}`},
+		{`{"mode":"allow"}`, `null`, `{"mode":"allow"} → nothing`},
+		{`{"mode":"allow","by":"a"}`, `{"mode":"deny","by":"a"}`, `mode: "allow" → "deny"`},
+		{`{"a":1,"b":2}`, `{"b":3,"c":4}`, `a: 1 → nothing, b: 2 → 3, c: nothing → 4`},
+		{`"x"`, `{"a":1}`, `"x" → {"a":1}`},
+	} {
+		if got := change(json.RawMessage(c.before), json.RawMessage(c.after)); got != c.want {
+			t.Errorf("%s to %s is %s, want %s", c.before, c.after, got, c.want)
+		}
+	}
+}

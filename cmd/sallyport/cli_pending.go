@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+)
+
+type invocationRow struct {
+	ID         string          `json:"id"`
+	Session    string          `json:"session_id"`
+	SourceName string          `json:"source_name"`
+	Source     string          `json:"source_id"`
+	Action     string          `json:"action"`
+	Risk       string          `json:"risk"`
+	Status     string          `json:"status"`
+	Summary    string          `json:"summary"`
+	Params     json.RawMessage `json:"params"`
+	ParamsHash string          `json:"params_hash"`
+	ToolHash   string          `json:"tool_hash"`
+	DecidedBy  string          `json:"approved_by"`
+	CreatedAt  *time.Time      `json:"created_at"`
+	ExpiresAt  *time.Time      `json:"expires_at"`
+	Error      *struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// what names the call.
+func (i *invocationRow) what() string {
+	return fmt.Sprintf("%s, %s, of session %s", call(i.SourceName, i.Source, i.Action), i.Risk, i.Session)
+}
+
+// call names an action as people do, with the source's id behind it: the name
+// is what somebody chose.
+func call(name, source, act string) string {
+	if name == "" || name == source {
+		return source + ":" + act
+	}
+	return fmt.Sprintf("%s:%s (%s)", name, act, source)
+}
+
+type pendingCommand struct {
+	remote
+	paging
+}
+
+// Run lists what is held, each call with its params. Redacted parts are shown
+// in full by approve. With --json it is the calls alone; grant requests has
+// the rest.
+func (c *pendingCommand) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	query := c.query()
+	query.Set("status", "pending")
+	var held list[invocationRow]
+	raw, err := server.read(ctx, "/api/v1/invocations", query, &held)
+	if err != nil {
+		return err
+	}
+	var asked list[requestRow]
+	if !c.JSON {
+		if _, err := server.read(ctx, "/api/v1/grant-requests", url.Values{"status": {"pending"}}, &asked); err != nil {
+			return err
+		}
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		if len(held.Items)+len(asked.Items) == 0 {
+			fmt.Fprintln(w, "nothing waits for a decision")
+		}
+		c.showCalls(w, held)
+		c.showRequests(w, asked)
+	})
+}
+
+func (c *pendingCommand) showCalls(w io.Writer, held list[invocationRow]) {
+	if len(held.Items) == 0 {
+		return
+	}
+	for _, i := range held.Items {
+		said(i.ID + "  " + i.what())(w)
+		if i.Summary != "" {
+			said("    " + i.Summary)(w)
+		}
+		fmt.Fprintf(w, "    asked %s, expires %s\n    params %s\n", since(i.CreatedAt), since(i.ExpiresAt), oneLine(i.Params))
+	}
+	more(w, held)
+	fmt.Fprintf(w, "decide with: sallyport approve ID%[1]s, or: sallyport deny ID%[1]s --reason TEXT\n", c.at())
+}
+
+func (c *pendingCommand) showRequests(w io.Writer, asked list[requestRow]) {
+	if len(asked.Items) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "requests for grants:")
+	for _, r := range asked.Items {
+		r.report(w)
+	}
+	if asked.Next != "" {
+		fmt.Fprintln(w, "and more; sallyport grant requests has them all")
+	}
+	howToGrant(w, c.at())
+}
+
+// at is the flag that finds the same server again.
+func (r *remote) at() string {
+	if r.Data == "" {
+		return ""
+	}
+	return " --data " + r.Data
+}

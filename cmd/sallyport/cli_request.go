@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"sallyport/action"
+)
+
+// requestRow is an agent's wish for a grant with what people call its source.
+type requestRow struct {
+	action.GrantRequest
+	Name string `json:"name"`
+}
+
+// report tells who asks for what. The reason is the agent's own word.
+func (r *requestRow) report(w io.Writer) {
+	whose := "the session"
+	if r.Terms.Scope == action.ScopeOrganization {
+		whose = "all sessions"
+	}
+	said(fmt.Sprintf("%s  session %s asks for %s for %s: %s", r.ID, r.Session, covers(&r.Terms, r.Name), whose, budget(&r.Terms)))(w)
+	if r.Reason != "" {
+		said("    the agent says: " + r.Reason)(w)
+	}
+	at := "    asked " + since(&r.CreatedAt)
+	if r.Status == action.RequestPending {
+		fmt.Fprintf(w, "%s, expires %s\n", at, since(&r.ExpiresAt))
+		return
+	}
+	text := fmt.Sprintf("%s, %s", at, r.Status)
+	if r.DecidedBy != "" {
+		text += " by " + r.DecidedBy
+	}
+	if r.DecidedNote != "" {
+		text += ": " + r.DecidedNote
+	}
+	said(text)(w)
+}
+
+type grantRequests struct {
+	remote
+	paging
+	Status  string `enum:"pending,approved,denied,expired,all" default:"pending" help:"pending (default), approved, denied, expired or all."`
+	Session string `placeholder:"ID" help:"Only of this session."`
+}
+
+func (c *grantRequests) Run(ctx context.Context, std *stdio) error {
+	query := c.query()
+	if c.Status != "all" {
+		query.Set("status", c.Status)
+	}
+	if c.Session != "" {
+		query.Set("session", c.Session)
+	}
+	return show(ctx, &c.remote, std, "/api/v1/grant-requests", query, func(w io.Writer, all *list[requestRow]) {
+		if len(all.Items) == 0 {
+			fmt.Fprintln(w, "there is no such request")
+		}
+		for _, r := range all.Items {
+			r.report(w)
+		}
+		more(w, *all)
+		if len(all.Items) > 0 && c.Status == "pending" {
+			howToGrant(w, c.at())
+		}
+	})
+}
+
+func howToGrant(w io.Writer, at string) {
+	fmt.Fprintf(w, "grant with: sallyport grant approve ID%[1]s (narrow it with --max-calls, --expires, --pin), or: sallyport grant deny ID%[1]s --reason TEXT\n", at)
+}
+
+// wish names a request.
+type wish struct {
+	remote
+	ID string `arg:"" help:"Id of the request; see sallyport grant requests."`
+}
+
+func (c *wish) path() string { return "/api/v1/grant-requests/" + url.PathEscape(c.ID) }
+
+// settled is the answer of grant approve and grant deny.
+type settled struct {
+	Request requestRow `json:"request"`
+	Grant   *grantRow  `json:"grant"`
+}
+
+type grantApprove struct {
+	wish
+	bounds
+	Scope string `enum:"session,org,organization," default:"" help:"session or org (default: as asked)."`
+	Pin   []pin  `sep:"none" placeholder:"/PARAM=JSON" help:"Pin this param too; again for more."`
+}
+
+func (c *grantApprove) Run(ctx context.Context, std *stdio) error {
+	body := given{"scope": c.Scope}.set()
+	if len(c.Pin) > 0 {
+		body["pins"] = pinned(c.Pin)
+	}
+	c.into(body)
+	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/approve", body, func(w io.Writer, s *settled) {
+		if s.Grant != nil {
+			s.Grant.report(w)
+		}
+	})
+}
+
+type grantDeny struct {
+	wish
+	Reason string `placeholder:"TEXT" help:"Why; the agent reads it."`
+}
+
+func (c *grantDeny) Run(ctx context.Context, std *stdio) error {
+	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/deny", given{"reason": c.Reason}.set(), func(w io.Writer, s *settled) {
+		r := &s.Request
+		said(fmt.Sprintf("denied %s to session %s", covers(&r.Terms, r.Name), r.Session))(w)
+	})
+}
