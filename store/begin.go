@@ -17,13 +17,15 @@ import (
 // round trip. What a draft does not need is not looked up.
 //
 //	?1 organization, ?2 session, ?3 source, ?4 action, ?5 params hash,
-//	?6 now, ?7 idempotency key, ?8 joins, ?9 pending, ?10 denied since
+//	?6 now, ?7 idempotency key, ?8 joins, ?9 pending, ?10 denied since,
+//	?11 denial limit
 const checkSQL = `SELECT s.revoked_at, s.expires_at, o.policy_version,
   CASE WHEN ?8 = 1 AND ?7 <> '' THEN (SELECT k.invocation_id FROM idempotency_keys k
     WHERE k.organization_id = ?1 AND k.session_id = ?2 AND k.source_id = ?3 AND k.action = ?4 AND k.key = ?7) END,
   CASE WHEN ?8 = 1 THEN (` + openSQL + `) END,
   CASE WHEN ?8 = 1 THEN (` + undeliveredSQL + `) END,
   CASE WHEN ?9 = 1 THEN (` + refusedSQL + `) END,
+  CASE WHEN ?9 = 1 AND ?11 > 0 THEN (` + denialsSQL + `) END,
   CASE WHEN ?9 = 1 THEN (` + pendingSQL + `) END
 FROM sessions s JOIN organizations o ON o.id = s.organization_id
 WHERE s.organization_id = ?1 AND s.id = ?2`
@@ -43,6 +45,9 @@ const (
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
     AND i.denied_reason = 'human' AND i.completed_at >= ?10
     ORDER BY i.completed_at DESC LIMIT 1`
+	denialsSQL = `SELECT count(*) FROM (SELECT 1 FROM invocations i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.denied_reason = 'human'
+    LIMIT ?11) AS denials`
 	// coalesce keeps PostgreSQL from the index of all sessions' expiries, which
 	// it takes for as good when its statistics are older than what waits now.
 	pendingSQL = `SELECT count(*) FROM invocations i
@@ -74,7 +79,7 @@ type checked struct {
 	session                          action.Session
 	version                          int64
 	keyed, open, undelivered, denial opt
-	pending                          sql.NullInt64
+	denials, pending                 sql.NullInt64
 }
 
 // candidates reports whether a row was found that may answer the call.
@@ -86,7 +91,7 @@ func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) 
 	if err != nil {
 		return action.Begun{}, err
 	}
-	if d.Snapshot && !d.Joins && d.Status != action.StatusPending {
+	if d.Snapshot && !d.Joins && d.Status != action.StatusPending && len(d.Grants) == 0 {
 		return db.beginQueued(ctx, d, r)
 	}
 	again := false
@@ -94,10 +99,10 @@ func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) 
 		// A copy: what is written may differ from the draft, and be undone.
 		row, joined := *r, (*action.Begun)(nil)
 		j := &job{
-			again: again, single: d.IdempotencyKey == "", whole: true,
-			// Without a key its only write that needs company is none: what
-			// expires an overdue row, or notes a waiter, is right whether or
-			// not the insert is.
+			again: again, single: d.IdempotencyKey == "" && len(d.Grants) == 0, whole: true,
+			// Without a key or a grant its only write that needs company is
+			// none: what expires an overdue row, or notes a waiter, is right
+			// whether or not the insert is.
 		}
 		j.run = func(ctx context.Context, tx bun.IDB) (err error) {
 			row = *r
@@ -191,6 +196,11 @@ func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r 
 			return nil, err
 		}
 	}
+	if len(d.Grants) > 0 {
+		if err := db.useGrant(ctx, tx, d, r); err != nil {
+			return nil, err
+		}
+	}
 	return nil, db.insert(ctx, tx, d, r)
 }
 
@@ -212,9 +222,11 @@ func (db *DB) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Be
 
 // lockSession has the calls of one session begin one after the other where
 // there are several writers: the next statement sees what the one before wrote.
-// Only those whose row depends on others' wait.
+// Only those whose row depends on others' wait, and those that use up a grant:
+// when it is not known whether one was committed, the next attempt must not
+// find the grant spent by it and its row not there yet.
 func lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
-	if !shared(tx) || !d.Joins && d.Status != action.StatusPending {
+	if !shared(tx) || !d.Joins && d.Status != action.StatusPending && len(d.Grants) == 0 {
 		return nil
 	}
 	_, err := tx.ExecContext(ctx, `SELECT FROM sessions WHERE organization_id = ? AND id = ? FOR NO KEY UPDATE`, d.Organization, d.Session)
@@ -229,8 +241,8 @@ func (db *DB) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.T
 	var revoked, expires stamp
 	err := db.stmts.check.one(ctx, tx, []any{
 		d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
-		at(now), d.IdempotencyKey, flag(d.Joins), flag(d.Status == action.StatusPending), at(d.DeniedSince).or(epoch),
-	}, []any{&revoked, &expires, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.pending})
+		at(now), d.IdempotencyKey, flag(d.Joins), flag(d.Status == action.StatusPending), at(d.DeniedSince).or(epoch), d.DenialLimit,
+	}, []any{&revoked, &expires, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.denials, &c.pending})
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, action.Errorf(action.ErrUnauthenticated, "session_unknown", "There is no such session; ask for a new session token.")
 	}
@@ -293,24 +305,6 @@ func (db *DB) joined(ctx context.Context, tx bun.IDB, d *action.Draft, row *invo
 		return nil
 	}
 	return putKey(ctx, tx, d, row.ID, now)
-}
-
-// hold is what only a call that waits for a person must pass.
-func (db *DB) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c checked, r *invocationRow) error {
-	if c.denial != "" {
-		denial, err := db.inTx(ctx, tx, d.Organization, string(c.denial))
-		if err != nil {
-			return err
-		}
-		r.Status, r.DeniedReason, r.DeniedNote = string(action.StatusDenied), action.DeniedRepeated, denial.DeniedNote
-		r.CompletedAt, r.ExpiresAt, r.SealedParams = r.CreatedAt, stamp{}, nil
-		return nil
-	}
-	if d.MaxPending > 0 && c.pending.Int64 >= int64(d.MaxPending) {
-		return action.Errorf(action.ErrTooMany, "too_many_pending",
-			"%d calls of this session already wait for a person; wait until one of them is decided, then try again.", c.pending.Int64)
-	}
-	return nil
 }
 
 func (db *DB) insert(ctx context.Context, tx bun.IDB, d *action.Draft, r *invocationRow) error {

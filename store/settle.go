@@ -14,33 +14,80 @@ import (
 
 // Approve implements [action.Settler].
 func (db *DB) Approve(ctx context.Context, v action.Verdict) (action.Invocation, error) {
-	return db.decide(ctx, v, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		return q.Set("status = 'approved', approved_by = ?, approved_at = ?", v.By, at(v.Now))
-	}, func(r *invocationRow) bool {
-		return string(r.ApprovedBy) == v.By && r.ApprovedAt.t.Equal(at(v.Now).t)
-	})
+	s := settlement{
+		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery {
+			return q.Set("status = 'approved', approved_by = ?, approved_at = ?", v.By, at(v.Now)).
+				Where("? <> "+creatorSQL("invocations.organization_id", "invocations.session_id"), v.By)
+		},
+		mine: func(r *invocationRow) bool {
+			return string(r.ApprovedBy) == v.By && r.ApprovedAt.t.Equal(at(v.Now).t)
+		},
+		why: func(ctx context.Context, tx bun.IDB, r *invocationRow) error {
+			return barred(ctx, tx, r.Organization, r.Session, v.By, r.ID)
+		},
+	}
+	if v.Grant == nil {
+		return db.decide(ctx, v, s)
+	}
+	return db.approveWith(ctx, v, s)
+}
+
+// approveWith makes a grant in the transaction of the approval.
+func (db *DB) approveWith(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
+	terms := v.Grant.Terms
+	terms.Any, terms.Source, terms.Action = false, "-", "-" // the row's own
+	if err := validTerms(&terms, v.Now); err != nil {
+		return action.Invocation{}, err
+	}
+	id, err := newID()
+	if err != nil {
+		return action.Invocation{}, err
+	}
+	var g action.Grant
+	s.then = func(ctx context.Context, tx bun.IDB, r *invocationRow, before bool) (err error) {
+		if before {
+			g, err = readGrant(ctx, tx, r.Organization, id)
+			return err
+		}
+		terms.Source, terms.Action = r.Source, r.Action
+		g = action.Grant{
+			ID: id, Organization: r.Organization, Terms: terms, ToolHash: r.ToolHash, Invocation: r.ID, CreatedBy: v.By, CreatedAt: v.Now,
+		}
+		if terms.Scope == action.ScopeSession {
+			g.Session = r.Session
+		}
+		return db.putGrant(ctx, tx, &g)
+	}
+	inv, err := db.decide(ctx, v, s)
+	if err == nil {
+		*v.Grant = g
+	}
+	return inv, err
 }
 
 // Deny implements [action.Settler].
 func (db *DB) Deny(ctx context.Context, v action.Verdict) (action.Invocation, error) {
-	return db.decide(ctx, v, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		return q.Set("status = 'denied', approved_by = ?, denied_reason = ?, denied_note = ?, completed_at = ?, sealed_params = NULL",
-			v.By, action.DeniedHuman, opt(v.Note), at(v.Now))
-	}, func(r *invocationRow) bool {
-		return string(r.ApprovedBy) == v.By && r.DeniedReason == action.DeniedHuman && r.CompletedAt.t.Equal(at(v.Now).t)
+	return db.decide(ctx, v, settlement{
+		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery {
+			return q.Set("status = 'denied', approved_by = ?, denied_reason = ?, denied_note = ?, completed_at = ?, sealed_params = NULL",
+				v.By, action.DeniedHuman, opt(v.Note), at(v.Now))
+		},
+		mine: func(r *invocationRow) bool {
+			return string(r.ApprovedBy) == v.By && r.DeniedReason == action.DeniedHuman && r.CompletedAt.t.Equal(at(v.Now).t)
+		},
 	})
 }
 
-// decide moves a pending row where set says, when it is still what the person
+// decide moves a pending row where s says, when it is still what the person
 // saw, and otherwise finds out why it is not.
-func (db *DB) decide(
-	ctx context.Context, v action.Verdict, set func(*bun.UpdateQuery) *bun.UpdateQuery, mine func(*invocationRow) bool,
-) (action.Invocation, error) {
+func (db *DB) decide(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
 	if v.By == "" {
 		return action.Invocation{}, errors.New("a verdict needs the person who gives it")
 	}
-	return db.settle(ctx, v.Organization, v.ID, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		q = set(q).Where("status = 'pending'").Where("expires_at > ?", at(v.Now))
+	swap, why := s.swap, s.why
+	s.organization, s.id = v.Organization, v.ID
+	s.swap = func(q *bun.UpdateQuery) *bun.UpdateQuery {
+		q = swap(q).Where("status = 'pending'").Where("expires_at > ?", at(v.Now))
 		if v.Session != "" {
 			q = q.Where("session_id = ?", v.Session)
 		}
@@ -51,27 +98,36 @@ func (db *DB) decide(
 			q = q.Where("tool_hash = ?", v.ToolHash)
 		}
 		return q
-	}, mine, func(ctx context.Context, tx bun.IDB, r *invocationRow) error {
+	}
+	s.why = func(ctx context.Context, tx bun.IDB, r *invocationRow) error {
 		if v.Session != "" && r.Session != v.Session {
 			return notFound(v.ID)
 		}
-		if r.Status == string(action.StatusPending) && !r.overdue(v.Now) {
-			return &action.Error{
-				Kind: action.ErrConflict, Code: "params_changed", Invocation: r.ID,
-				Message: "This is not the call that you saw; look at it again before you decide.",
+		if r.Status != string(action.StatusPending) || r.overdue(v.Now) {
+			return undecidable(ctx, tx, r)
+		}
+		if why != nil {
+			if err := why(ctx, tx, r); err != nil {
+				return err
 			}
 		}
-		return undecidable(ctx, tx, r)
-	})
+		return &action.Error{
+			Kind: action.ErrConflict, Code: "params_changed", Invocation: r.ID,
+			Message: "This is not the call that you saw; look at it again before you decide.",
+		}
+	}
+	return db.settle(ctx, s)
 }
 
 // Withdraw implements [action.Settler].
 func (db *DB) Withdraw(ctx context.Context, organization, id string, now time.Time) (action.Invocation, error) {
-	return db.settle(ctx, organization, id, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		return withdrawn(q, now, "").Where("status = 'pending'")
-	}, func(r *invocationRow) bool {
-		return r.DeniedReason == action.DeniedWithdrawn && r.CompletedAt.t.Equal(at(now).t)
-	}, undecidable)
+	return db.settle(ctx, settlement{
+		organization: organization, id: id, why: undecidable,
+		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery { return withdrawn(q, now, "").Where("status = 'pending'") },
+		mine: func(r *invocationRow) bool {
+			return r.DeniedReason == action.DeniedWithdrawn && r.CompletedAt.t.Equal(at(now).t)
+		},
+	})
 }
 
 // withdrawn sets what a withdrawal sets. Without a note it was the caller.
@@ -80,32 +136,42 @@ func withdrawn(q *bun.UpdateQuery, now time.Time, note string) *bun.UpdateQuery 
 		action.DeniedWithdrawn, opt(note), at(now))
 }
 
-// settle runs one compare-and-swap on a row. When it changes nothing, why
-// tells the reason from the row as it is; or, when it is tried again, mine that
-// it was done before.
-func (db *DB) settle(
-	ctx context.Context, organization, id string,
-	swap func(*bun.UpdateQuery) *bun.UpdateQuery,
-	mine func(*invocationRow) bool,
-	why func(context.Context, bun.IDB, *invocationRow) error,
-) (inv action.Invocation, err error) {
-	j := &job{single: true}
+// settlement is one compare-and-swap on a row, and what else belongs to it.
+type settlement struct {
+	organization, id string
+
+	swap func(*bun.UpdateQuery) *bun.UpdateQuery
+	// mine tells from the row as it is, when swap changes nothing and is tried
+	// again, that it was done before.
+	mine func(*invocationRow) bool
+	// why tells otherwise why it changes nothing.
+	why func(context.Context, bun.IDB, *invocationRow) error
+	// then is done in the same transaction; before tells that it was, with the
+	// swap. Nil: nothing, and there is none but the statement's.
+	then func(ctx context.Context, tx bun.IDB, r *invocationRow, before bool) error
+}
+
+func (db *DB) settle(ctx context.Context, s settlement) (inv action.Invocation, err error) {
+	j := &job{single: s.then == nil, whole: s.then != nil}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
-		var r invocationRow
-		err := swap(tx.NewUpdate().Model((*invocationRow)(nil)).ModelTableExpr("invocations").
-			Where("organization_id = ?", organization).Where("id = ?", id)).
+		r, before := &invocationRow{}, false
+		err := s.swap(tx.NewUpdate().Model((*invocationRow)(nil)).ModelTableExpr("invocations").
+			Where("organization_id = ?", s.organization).Where("id = ?", s.id)).
 			Returning(shownList).Scan(ctx, r.fields()[:len(shown)]...)
 		if errors.Is(err, sql.ErrNoRows) {
-			now, err := db.inTx(ctx, tx, organization, id)
-			if err != nil {
+			if r, err = db.inTx(ctx, tx, s.organization, s.id); err != nil {
 				return err
 			}
-			if !j.again || !mine(now) {
-				return why(ctx, tx, now)
+			if before = j.again && s.mine(r); !before {
+				return s.why(ctx, tx, r)
 			}
-			r = *now
 		} else if err != nil {
-			return fmt.Errorf("settling invocation %s: %w", id, err)
+			return fmt.Errorf("settling invocation %s: %w", s.id, err)
+		}
+		if s.then != nil {
+			if err := s.then(ctx, tx, r, before); err != nil {
+				return err
+			}
 		}
 		inv, err = r.invocation()
 		return err
@@ -126,16 +192,16 @@ func undecidable(ctx context.Context, tx bun.IDB, r *invocationRow) error {
 	switch {
 	case r.Status == string(action.StatusExpired) && r.ApprovedBy != "":
 		e.Kind, e.Code = action.ErrGone, "expired"
-		e.Message = "This call was approved by " + nameOf(ctx, tx, r) + ", but nothing took it up in time, so it expired; the agent has to ask again."
+		e.Message = "This call was approved by " + r.decider(ctx, tx) + ", but nothing took it up in time, so it expired; the agent has to ask again."
 	case r.Status == string(action.StatusExpired) || r.Status == string(action.StatusPending):
 		e.Kind, e.Code = action.ErrGone, "expired"
 		e.Message = "This call expired before anyone decided; the agent has to ask again."
 	case r.DeniedReason == action.DeniedWithdrawn:
 		e.Code, e.Message = "withdrawn", "This call was withdrawn: "+or(string(r.DeniedNote), "its caller no longer waits for it.")
 	case r.DeniedReason == action.DeniedHuman:
-		e.Message = "This call was already denied by " + nameOf(ctx, tx, r) + "."
+		e.Message = "This call was already denied by " + r.decider(ctx, tx) + "."
 	case r.ApprovedBy != "":
-		e.Message = fmt.Sprintf("This call was already approved by %s; it is %s now.", nameOf(ctx, tx, r), r.Status)
+		e.Message = fmt.Sprintf("This call was already approved by %s; it is %s now.", r.decider(ctx, tx), r.Status)
 	case r.Status == string(action.StatusDenied):
 		e.Message = "This call was already denied by policy."
 	default:
@@ -144,13 +210,18 @@ func undecidable(ctx context.Context, tx bun.IDB, r *invocationRow) error {
 	return e
 }
 
-// nameOf returns the name of who decided, or the id of someone unknown here.
-func nameOf(ctx context.Context, tx bun.IDB, r *invocationRow) string {
+// decider returns the name of who decided about the row.
+func (r *invocationRow) decider(ctx context.Context, tx bun.IDB) string {
+	return nameOf(ctx, tx, r.Organization, string(r.ApprovedBy))
+}
+
+// nameOf returns the name of a user, or the id of someone unknown here.
+func nameOf(ctx context.Context, tx bun.IDB, organization, user string) string {
 	var name string
 	err := tx.NewSelect().Table("users").Column("name").
-		Where("organization_id = ?", r.Organization).Where("id = ?", string(r.ApprovedBy)).Scan(ctx, &name)
+		Where("organization_id = ?", organization).Where("id = ?", user).Scan(ctx, &name)
 	if err != nil {
-		return string(r.ApprovedBy)
+		return user
 	}
 	return name
 }

@@ -14,9 +14,9 @@ import (
 // database parse each time; there that costs more than the statement itself.
 // Placeholders have the form ?1.
 type statements struct {
-	check, insert, queue, finish, delivered, one statement // of the writer
-	load, overrides, version                     statement // of the readers
-	insertLive                                   statement // where there are several writers
+	check, insert, queue, finish, delivered, one, use statement // of the writer
+	load, overrides, version, grants                  statement // of the readers
+	insertLive                                        statement // where there are several writers
 }
 
 // statement is a text, prepared where that pays.
@@ -29,11 +29,12 @@ type statement struct {
 func (s *statements) ofWriter() map[string]*statement {
 	return map[string]*statement{
 		checkSQL: &s.check, insertSQL: &s.insert, queueSQL: &s.queue, finishSQL: &s.finish, deliveredSQL: &s.delivered, loadSQL: &s.one,
+		useGrantSQL: &s.use,
 	}
 }
 
 func (s *statements) ofReaders() map[string]*statement {
-	return map[string]*statement{loadSQL: &s.load, overridesSQL: &s.overrides, versionSQL: &s.version}
+	return map[string]*statement{loadSQL: &s.load, overridesSQL: &s.overrides, versionSQL: &s.version, grantsForSQL: &s.grants}
 }
 
 // prepareStatements prepares them on SQLite's connections.

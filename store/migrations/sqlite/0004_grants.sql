@@ -54,7 +54,7 @@ CREATE INDEX grants_covering ON grants (organization_id, source_id, action, coal
   WHERE revoked_at IS NULL AND spent_at IS NULL;
 -- What people look at.
 CREATE INDEX grants_list ON grants (organization_id, created_at, id);
-CREATE INDEX grants_session ON grants (organization_id, session_id, created_at, id);
+CREATE INDEX grants_session ON grants (organization_id, coalesce(session_id, ''), created_at, id);
 -- One approval makes one grant.
 CREATE UNIQUE INDEX grants_invocation ON grants (invocation_id) WHERE invocation_id IS NOT NULL;
 CREATE UNIQUE INDEX grants_request ON grants (request_id) WHERE request_id IS NOT NULL;
@@ -86,4 +86,4 @@ CREATE INDEX grant_requests_list ON grant_requests (organization_id, created_at,
 CREATE INDEX grant_requests_inbox ON grant_requests (organization_id, status, created_at, id);
 CREATE INDEX grant_requests_session ON grant_requests (organization_id, session_id, created_at, id);
 CREATE INDEX grant_requests_expiry ON grant_requests (expires_at) WHERE status = 'pending';
-CREATE INDEX grant_requests_age ON grant_requests (expires_at) WHERE status <> 'pending';
+CREATE INDEX grant_requests_age ON grant_requests (expires_at);

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// grantRow is a grant as it is kept.
+type grantRow struct {
+	bun.BaseModel `bun:"table:grants"`
+
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	Scope        string `bun:"scope"`
+	Session      opt    `bun:"session_id"`
+	Source       string `bun:"source_id"`
+	Action       string `bun:"action"`
+	Any          int    `bun:"covers_any"`
+	Pins         opt    `bun:"pins"`
+	ToolHash     opt    `bun:"tool_hash"`
+	MaxCalls     *int64 `bun:"max_calls"`
+	UsedCalls    int64  `bun:"used_calls"`
+	ExpiresAt    stamp  `bun:"expires_at"`
+	CreatedBy    string `bun:"created_by"`
+	CreatedAt    stamp  `bun:"created_at"`
+	RevokedAt    stamp  `bun:"revoked_at"`
+	RevokedBy    opt    `bun:"revoked_by"`
+	Invocation   opt    `bun:"invocation_id"`
+	Request      opt    `bun:"request_id"`
+}
+
+// grantColumns are those of fields, in their order.
+const grantColumns = `id, organization_id, scope, session_id, source_id, action, covers_any, pins, tool_hash, max_calls, used_calls,
+  expires_at, created_by, created_at, revoked_at, revoked_by, invocation_id, request_id`
+
+func (r *grantRow) fields() []any {
+	return []any{
+		&r.ID, &r.Organization, &r.Scope, &r.Session, &r.Source, &r.Action, &r.Any, &r.Pins, &r.ToolHash, &r.MaxCalls, &r.UsedCalls,
+		&r.ExpiresAt, &r.CreatedBy, &r.CreatedAt, &r.RevokedAt, &r.RevokedBy, &r.Invocation, &r.Request,
+	}
+}
+
+func newGrantRow(g *action.Grant) (*grantRow, error) {
+	r := &grantRow{
+		ID: g.ID, Organization: g.Organization, Scope: string(g.Scope), Session: opt(g.Session), Source: g.Source, Action: g.Action,
+		Any: flag(g.Any), ToolHash: opt(g.ToolHash), MaxCalls: g.MaxCalls, ExpiresAt: atPtr(g.ExpiresAt),
+		CreatedBy: g.CreatedBy, CreatedAt: at(g.CreatedAt), Invocation: opt(g.Invocation), Request: opt(g.Request),
+	}
+	if len(g.Pins) > 0 {
+		pins, err := verbatim(g.Pins)
+		if err != nil {
+			return nil, fmt.Errorf("writing the pins of a grant: %w", err)
+		}
+		r.Pins = opt(pins)
+	}
+	return r, nil
+}
+
+// verbatim is v as JSON in which raw values in canonical form stay as they
+// are: they are compared byte for byte.
+func verbatim(v any) (string, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return string(bytes.TrimSuffix(text.Bytes(), []byte("\n"))), err
+}
+
+func (r *grantRow) grant() (action.Grant, error) {
+	g := action.Grant{
+		ID: r.ID, Organization: r.Organization, Session: string(r.Session), ToolHash: string(r.ToolHash), UsedCalls: r.UsedCalls,
+		Invocation: string(r.Invocation), Request: string(r.Request),
+		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.t, RevokedAt: r.RevokedAt.ptr(), RevokedBy: string(r.RevokedBy),
+		Terms: action.Terms{
+			Scope: action.GrantScope(r.Scope), Source: r.Source, Action: r.Action, Any: r.Any == 1,
+			MaxCalls: r.MaxCalls, ExpiresAt: r.ExpiresAt.ptr(),
+		},
+	}
+	if r.Pins != "" {
+		if err := json.Unmarshal([]byte(r.Pins), &g.Pins); err != nil {
+			return g, fmt.Errorf("reading the pins of grant %s: %w", r.ID, err)
+		}
+	}
+	return g, nil
+}
+
+// CreateGrant writes a grant that a person made, and returns it with an id and,
+// if it was left out, the time. Errors: ErrInvalid with the field; of a session's grant, those of a
+// session that is unknown or not live, and ErrForbidden (code "self_approval")
+// when g.CreatedBy made the session and may not approve its calls.
+func (db *DB) CreateGrant(ctx context.Context, g action.Grant) (action.Grant, error) {
+	var err error
+	if g.ID, err = newID(); err != nil {
+		return action.Grant{}, err
+	}
+	if g.CreatedAt.IsZero() {
+		g.CreatedAt = db.now()
+	}
+	g.Invocation, g.Request = "", ""
+	if err := validGrant(&g); err != nil {
+		return action.Grant{}, err
+	}
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if g.Scope == action.ScopeSession {
+			if err := mayDecide(ctx, tx, g.Organization, g.Session, g.CreatedBy, g.CreatedAt); err != nil {
+				return err
+			}
+		}
+		return db.putGrant(ctx, tx, &g)
+	})
+	if err != nil {
+		return action.Grant{}, err
+	}
+	return g, nil
+}
+
+// putGrant writes the grant and the event of it, and makes it what a later
+// reader will see.
+func (db *DB) putGrant(ctx context.Context, tx bun.IDB, g *action.Grant) error {
+	r, err := newGrantRow(g)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+		return fmt.Errorf("making a grant: %w", err)
+	}
+	if *g, err = r.grant(); err != nil {
+		return err
+	}
+	return db.recordChange(ctx, tx, grantChanged(g, g.CreatedBy), nil, g)
+}
+
+func grantChanged(g *action.Grant, by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: g.Organization, Kind: action.EventGrant, Subject: g.ID, By: by}
+}
+
+// validGrant says of what the table refuses which field it is.
+func validGrant(g *action.Grant) error {
+	switch {
+	case g.CreatedBy == "":
+		return errors.New("a grant needs the person who makes it")
+	case g.Scope == action.ScopeSession && g.Session == "":
+		return invalidGrant("/session_id", "A grant for a session names it; or let its scope be organization.")
+	case g.Scope != action.ScopeSession && g.Session != "":
+		return invalidGrant("/session_id", "A grant for the organization names no session; leave it out, or let the scope be session.")
+	case g.Any && g.ToolHash != "":
+		return errors.New("a grant of any action is made for no definition")
+	}
+	return validTerms(&g.Terms, g.CreatedAt)
+}
+
+func validTerms(t *action.Terms, now time.Time) error {
+	switch {
+	case !t.Scope.Valid():
+		return invalidGrant("/scope", "The scope of a grant is session or organization.")
+	case t.Any && t.Action != "":
+		return invalidGrant("/action", "With any, a grant names no action; leave it out, or leave any out.")
+	case !t.Any && (t.Source == "" || t.Action == ""):
+		return invalidGrant("/action", "A grant names one source and one action; say any to cover all that is not dangerous.")
+	case t.MaxCalls != nil && *t.MaxCalls < 1:
+		return invalidGrant("/max_calls", "The budget of a grant is at least one call; leave it out for none.")
+	case t.ExpiresAt != nil && !t.ExpiresAt.After(now):
+		return invalidGrant("/expires_at", "A grant expires in the future; leave it out for never.")
+	}
+	return nil
+}
+
+func invalidGrant(field, message string) error {
+	return &action.Error{Kind: action.ErrInvalid, Code: "invalid_grant", Field: field, Message: message}
+}
+
+// RevokeGrant ends a grant for good: it lets no further call through. A second
+// time changes nothing. ErrNotFound when there is none.
+func (db *DB) RevokeGrant(ctx context.Context, organization, id, by string) (g action.Grant, err error) {
+	if by == "" {
+		return action.Grant{}, errors.New("revoking a grant needs the person who does it")
+	}
+	now := db.now()
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var r grantRow
+		err := tx.NewRaw(revokeGrantSQL, at(now), by, organization, id, bun.Safe(grantColumns)).Scan(ctx, r.fields()...)
+		if errors.Is(err, sql.ErrNoRows) {
+			g, err = readGrant(ctx, tx, organization, id) // revoked before, or none
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("revoking grant %s: %w", id, err)
+		}
+		if g, err = r.grant(); err != nil {
+			return err
+		}
+		before := g
+		before.RevokedAt, before.RevokedBy = nil, ""
+		return db.recordChange(ctx, tx, grantChanged(&g, by), before, g)
+	})
+	if err != nil {
+		return action.Grant{}, err
+	}
+	return g, nil
+}
+
+const revokeGrantSQL = `UPDATE grants SET revoked_at = ?, revoked_by = ?
+WHERE organization_id = ? AND id = ? AND revoked_at IS NULL RETURNING ?`
+
+// Grant returns one grant; ErrNotFound when the organization has no such.
+func (db *DB) Grant(ctx context.Context, organization, id string) (action.Grant, error) {
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	return readGrant(ctx, db.read, organization, id)
+}
+
+func readGrant(ctx context.Context, db bun.IDB, organization, id string) (action.Grant, error) {
+	return oneGrant(ctx, db.NewSelect().Where("organization_id = ?", organization).Where("id = ?", id))
+}
+
+// oneGrant reads the grant that q finds.
+func oneGrant(ctx context.Context, q *bun.SelectQuery) (action.Grant, error) {
+	var r grantRow
+	err := q.Model(&r).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return action.Grant{}, action.Errorf(action.ErrNotFound, "grant_not_found", "There is no such grant.")
+	}
+	if err != nil {
+		return action.Grant{}, fmt.Errorf("reading a grant: %w", err)
+	}
+	return r.grant()
+}

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// GrantFilter says which grants are wanted. Empty fields match all.
+type GrantFilter struct {
+	Organization string // required
+	Session      string // those for this session
+	Covering     bool   // with Session: also those for the whole organization
+	Source       string
+	Action       string
+	Usable       bool   // only those that could cover a call now
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: from the newest
+}
+
+// ListGrants returns a page of grants, newest first.
+func (db *DB) ListGrants(ctx context.Context, f GrantFilter) (Page[action.Grant], error) {
+	var page Page[action.Grant]
+	after, err := parseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	now, limit := db.now(), pageSize(f.Limit)
+	var rows []grantRow
+	if err := newestFirst(f.match(db.read.NewSelect().Model(&rows), now), after, limit).Scan(ctx); err != nil {
+		return page, fmt.Errorf("listing grants: %w", err)
+	}
+	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().Table("grants"), now))
+	if err != nil {
+		return page, fmt.Errorf("counting grants: %w", err)
+	}
+	list, err := grants(rows)
+	if err != nil {
+		return page, err
+	}
+	return newPage(list, limit, total, capped, func(g action.Grant) cursor { return cursor{at(g.CreatedAt), g.ID} }), nil
+}
+
+// match restricts q to what the filter wants.
+func (f GrantFilter) match(q *bun.SelectQuery, now time.Time) *bun.SelectQuery {
+	q = q.Where("organization_id = ?", f.Organization)
+	switch { // in the words of the index
+	case f.Session != "" && f.Covering:
+		q = q.Where("coalesce(session_id, '') IN (?, '')", f.Session)
+	case f.Session != "":
+		q = q.Where("coalesce(session_id, '') = ?", f.Session)
+	}
+	if f.Source != "" {
+		q = q.Where("source_id = ?", f.Source)
+	}
+	if f.Action != "" {
+		q = q.Where("action = ?", f.Action)
+	}
+	if f.Usable {
+		q = q.Where("revoked_at IS NULL").Where("spent_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", at(now))
+	}
+	return q
+}
+
+func grants(rows []grantRow) ([]action.Grant, error) {
+	var errs []error
+	list := make([]action.Grant, 0, len(rows))
+	for i := range rows {
+		g, err := rows[i].grant()
+		list, errs = append(list, g), append(errs, err)
+	}
+	return list, errors.Join(errs...)
+}
+
+// grantsForSQL finds what may cover a call, narrowest first. Who may not
+// approve the calls of a session has no grant that covers them, either.
+//
+//	?1 organization, ?2 session, ?3 source, ?4 action, ?5 now
+var grantsForSQL = `SELECT ` + grantColumns + ` FROM grants
+WHERE organization_id = ?1 AND source_id IN (?3, '') AND action IN (?4, '') AND coalesce(session_id, '') IN (?2, '')
+  AND revoked_at IS NULL AND spent_at IS NULL AND (expires_at IS NULL OR expires_at > ?5)
+  AND created_by <> ` + creatorSQL("?1", "?2") + `
+ORDER BY covers_any, scope DESC, max_calls IS NULL, created_at, id LIMIT 100`
+
+// GrantsFor returns the usable grants that may cover a call of the action in
+// the session, in the order in which they are to be used up: those of exactly
+// this action before those of any, the session's before the organization's,
+// those with a budget before those without, older before newer. Pins and
+// hashes are for the caller to look at. At most 100.
+func (db *DB) GrantsFor(ctx context.Context, organization, session, source, act string, now time.Time) ([]action.Grant, error) {
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	found, err := db.stmts.grants.query(ctx, db.read, organization, session, source, act, at(now))
+	if err != nil {
+		return nil, fmt.Errorf("looking for grants: %w", err)
+	}
+	defer found.Close()
+	var rows []grantRow
+	for found.Next() {
+		var r grantRow
+		if err := found.Scan(r.fields()...); err != nil {
+			return nil, fmt.Errorf("looking for grants: %w", err)
+		}
+		rows = append(rows, r)
+	}
+	if err := found.Err(); err != nil {
+		return nil, fmt.Errorf("looking for grants: %w", err)
+	}
+	return grants(rows)
+}

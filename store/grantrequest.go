@@ -1,0 +1,233 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+const (
+	// maxRequests is how many requests of a session may wait for a person.
+	maxRequests = 10
+	// refusalHolds is how long a denied request is the answer to the same one.
+	refusalHolds = 15 * time.Minute
+)
+
+// requestRow is a request for a grant as it is kept. What the agent wants is
+// JSON text: nobody looks for parts of it.
+type requestRow struct {
+	bun.BaseModel `bun:"table:grant_requests"`
+
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	Session      string `bun:"session_id"`
+	Status       string `bun:"status"`
+	Terms        string `bun:"terms"`
+	ToolHash     opt    `bun:"tool_hash"`
+	Reason       opt    `bun:"reason"`
+	CreatedAt    stamp  `bun:"created_at"`
+	ExpiresAt    stamp  `bun:"expires_at"`
+	Grant        opt    `bun:"grant_id"`
+	DecidedBy    opt    `bun:"decided_by"`
+	DecidedAt    stamp  `bun:"decided_at"`
+	DecidedNote  opt    `bun:"decided_note"`
+}
+
+func newRequestRow(r *action.GrantRequest) (*requestRow, error) {
+	terms := r.Terms
+	terms.ExpiresAt = atPtr(terms.ExpiresAt).ptr() // the same terms are the same text
+	text, err := verbatim(terms)
+	if err != nil {
+		return nil, fmt.Errorf("writing the terms of a request: %w", err)
+	}
+	return &requestRow{
+		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: string(action.RequestPending), Terms: text,
+		ToolHash: opt(r.ToolHash), Reason: opt(r.Reason), CreatedAt: at(r.CreatedAt), ExpiresAt: at(r.ExpiresAt),
+	}, nil
+}
+
+func (r *requestRow) request() (action.GrantRequest, error) {
+	req := action.GrantRequest{
+		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: action.RequestStatus(r.Status),
+		ToolHash: string(r.ToolHash), Reason: string(r.Reason), Grant: string(r.Grant),
+		DecidedBy: string(r.DecidedBy), DecidedAt: r.DecidedAt.ptr(), DecidedNote: string(r.DecidedNote),
+		CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.t,
+	}
+	if err := json.Unmarshal([]byte(r.Terms), &req.Terms); err != nil {
+		return req, fmt.Errorf("reading the terms of request %s: %w", r.ID, err)
+	}
+	return req, nil
+}
+
+// same reports whether other asks for what r asks for.
+func (r *requestRow) same(other *requestRow) bool {
+	return r.Terms == other.Terms && r.ToolHash == other.ToolHash
+}
+
+// RequestGrant writes down what an agent asks for, and returns it with an id.
+// Who asks again for the same is answered with the request that waits, or that
+// was denied a short while ago. Errors: ErrInvalid with the field; those of a
+// session that is unknown or not live; ErrTooMany (code "too_many_requests").
+func (db *DB) RequestGrant(ctx context.Context, req action.GrantRequest) (action.GrantRequest, error) {
+	var err error
+	if req.ID, err = newID(); err != nil {
+		return action.GrantRequest{}, err
+	}
+	if req.CreatedAt.IsZero() {
+		req.CreatedAt = db.now()
+	}
+	if err := validTerms(&req.Terms, req.CreatedAt); err != nil {
+		return action.GrantRequest{}, err
+	}
+	r, err := newRequestRow(&req)
+	if err != nil {
+		return action.GrantRequest{}, err
+	}
+	// A reader looks first: an agent may ask over and over, and must not hold
+	// up who writes.
+	earlier, err := answered(ctx, db.read, r)
+	if err == nil && earlier == nil {
+		err = db.do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+			earlier, err = putRequest(ctx, tx, r)
+			return err
+		})
+	}
+	if err != nil {
+		return action.GrantRequest{}, err
+	}
+	if earlier != nil {
+		r = earlier
+	}
+	return r.request()
+}
+
+// putRequest writes the row, unless an earlier one answers it, which is
+// returned.
+func putRequest(ctx context.Context, tx bun.IDB, r *requestRow) (*requestRow, error) {
+	s, err := sessionIn(ctx, tx, r.Organization, r.Session)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Live(r.CreatedAt.t); err != nil {
+		return nil, err
+	}
+	if earlier, err := answered(ctx, tx, r); earlier != nil || err != nil {
+		return earlier, err
+	}
+	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+		return nil, fmt.Errorf("writing a request for a grant: %w", err)
+	}
+	return nil, nil
+}
+
+// answered finds the request that answers r already, and refuses one more than
+// may wait.
+func answered(ctx context.Context, db bun.IDB, r *requestRow) (*requestRow, error) {
+	var rows []requestRow
+	if err := recentRequests(db.NewSelect().Model(&rows), r).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("looking for requests of session %s: %w", r.Session, err)
+	}
+	pending := 0
+	for i := range rows {
+		if rows[i].same(r) {
+			return &rows[i], nil
+		}
+		if rows[i].Status == string(action.RequestPending) {
+			pending++
+		}
+	}
+	if pending >= maxRequests {
+		return nil, action.Errorf(action.ErrTooMany, "too_many_requests",
+			"%d requests of this session already wait for a person; wait until one of them is decided, then ask again.", pending)
+	}
+	return nil, nil
+}
+
+// recentRequests are those of a session that wait, or were just denied.
+func recentRequests(q *bun.SelectQuery, r *requestRow) *bun.SelectQuery {
+	return q.Where("organization_id = ?", r.Organization).Where("session_id = ?", r.Session).
+		Where("status = 'pending' AND expires_at > ? OR status = 'denied' AND decided_at > ?", r.CreatedAt, at(r.CreatedAt.t.Add(-refusalHolds))).
+		Order("created_at DESC", "id DESC").Limit(100)
+}
+
+// GrantRequest returns one request; ErrNotFound when the organization has no
+// such.
+func (db *DB) GrantRequest(ctx context.Context, organization, id string) (action.GrantRequest, error) {
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	r, err := readRequest(ctx, db.read, organization, id)
+	if err != nil {
+		return action.GrantRequest{}, err
+	}
+	return r.request()
+}
+
+func readRequest(ctx context.Context, db bun.IDB, organization, id string) (*requestRow, error) {
+	var r requestRow
+	err := db.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, action.Errorf(action.ErrNotFound, "grant_request_not_found", "There is no such request for a grant.")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading request %s: %w", id, err)
+	}
+	return &r, nil
+}
+
+// RequestFilter says which requests are wanted. Empty fields match all.
+type RequestFilter struct {
+	Organization string // required
+	Session      string
+	Status       action.RequestStatus
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: from the newest
+}
+
+// ListGrantRequests returns a page of requests, newest first.
+func (db *DB) ListGrantRequests(ctx context.Context, f RequestFilter) (Page[action.GrantRequest], error) {
+	var page Page[action.GrantRequest]
+	after, err := parseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	if f.Status != "" && !f.Status.Valid() {
+		return page, invalid("/status", fmt.Sprintf("There is no status %q; a request is pending, approved, denied or expired.", f.Status))
+	}
+	limit := pageSize(f.Limit)
+	var rows []requestRow
+	if err := newestFirst(f.match(db.read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
+		return page, fmt.Errorf("listing requests: %w", err)
+	}
+	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().Table("grant_requests")))
+	if err != nil {
+		return page, fmt.Errorf("counting requests: %w", err)
+	}
+	list, errs := make([]action.GrantRequest, 0, len(rows)), error(nil)
+	for i := range rows {
+		req, err := rows[i].request()
+		list, errs = append(list, req), errors.Join(errs, err)
+	}
+	if errs != nil {
+		return page, errs
+	}
+	return newPage(list, limit, total, capped, func(r action.GrantRequest) cursor { return cursor{at(r.CreatedAt), r.ID} }), nil
+}
+
+// match restricts q to what the filter wants.
+func (f RequestFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+	q = q.Where("organization_id = ?", f.Organization)
+	if f.Session != "" {
+		q = q.Where("session_id = ?", f.Session)
+	}
+	if f.Status != "" {
+		q = q.Where("status = ?", string(f.Status))
+	}
+	return q
+}
