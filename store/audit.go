@@ -1,0 +1,215 @@
+package store
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// sealRow is one link of an organization's chain.
+type sealRow struct {
+	bun.BaseModel `bun:"table:audit_seals"`
+
+	Organization string `bun:"organization_id,pk"`
+	Seq          int64  `bun:"seq,pk"`
+	Kind         string `bun:"kind"`
+	Row          string `bun:"row_id"`
+	Digest       []byte `bun:"digest"`
+	Hash         []byte `bun:"hash"`
+	At           stamp  `bun:"sealed_at"`
+}
+
+// auditKey is what links are made with. It is never in the database.
+type auditKey []byte
+
+func newAuditKey(key []byte) (auditKey, error) {
+	if len(key) < 32 {
+		return nil, fmt.Errorf("the audit key has %d bytes, and needs 32", len(key))
+	}
+	return key, nil
+}
+
+// mac is the keyed hash of the fields for one purpose. Each field is preceded
+// by its length, so that no two lists of fields are the same bytes.
+func (k auditKey) mac(purpose string, fields ...string) []byte {
+	h := hmac.New(sha256.New, k)
+	for _, f := range append([]string{"sallyport audit 1", purpose}, fields...) {
+		h.Write(sized(nil, f))
+	}
+	return h.Sum(nil)
+}
+
+// sized appends a field with its length.
+func sized(b []byte, field string) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(len(field))), field...)
+}
+
+// link is the hash of a link behind the one with the hash prev, which is nil
+// for the first.
+func (k auditKey) link(prev []byte, s *sealRow) []byte {
+	return k.mac("link", s.Organization, string(prev), number(s.Seq), s.Kind, s.Row, string(s.Digest), s.At.t.Format(layout))
+}
+
+func (k auditKey) head(organization string, seq int64, hash []byte, at stamp) []byte {
+	return k.mac("head", organization, number(seq), string(hash), at.t.Format(layout))
+}
+
+func (k auditKey) checkpoint(organization string, c *checkpoint) []byte {
+	return k.mac("checkpoint", organization, number(c.seq), string(c.hash), c.until.t.Format(layout), c.at.t.Format(layout), number(c.removed))
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// chain is what is known of an organization's chain without its links. What is
+// not there is zero.
+type chain struct {
+	organization string
+	head         mark
+	cut          checkpoint
+	last         mark // the last link, without mac and time
+}
+
+// mark is a place in a chain.
+type mark struct {
+	seq       int64
+	hash, mac []byte
+	at        stamp
+}
+
+// checkpoint is the last link that retention removed.
+type checkpoint struct {
+	mark
+	until   stamp // what ended before it was removed
+	removed int64 // invocations, since the chain began
+}
+
+// chainSQL reads it in one statement: head and links move together.
+const chainSQL = `SELECT h.seq, h.hash, h.mac, h.at, c.seq, c.hash, c.mac, c.until, c.at, c.removed, s.seq, s.hash
+FROM organizations o
+LEFT JOIN audit_heads h ON h.organization_id = o.id
+LEFT JOIN audit_checkpoints c ON c.organization_id = o.id
+LEFT JOIN audit_seals s ON s.organization_id = o.id AND s.seq = (SELECT max(seq) FROM audit_seals WHERE organization_id = o.id)
+WHERE o.id = ?`
+
+// chain reads it; ErrNotFound when there is no such organization.
+func (db *DB) chain(ctx context.Context, organization string) (*chain, error) {
+	c := &chain{organization: organization}
+	err := db.each(ctx, db.read.NewRaw(chainSQL, organization), func(rows *sql.Rows) error {
+		var head, cut, removed, last sql.NullInt64
+		err := rows.Scan(&head, &c.head.hash, &c.head.mac, &c.head.at,
+			&cut, &c.cut.hash, &c.cut.mac, &c.cut.until, &c.cut.at, &removed, &last, &c.last.hash)
+		c.head.seq, c.cut.seq, c.cut.removed, c.last.seq = head.Int64, cut.Int64, removed.Int64, last.Int64
+		return err
+	})
+	if err == nil && c.last.seq < c.cut.seq { // retention removed all links
+		c.last = mark{seq: c.cut.seq, hash: c.cut.hash}
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noOrganization()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the chain of evidence: %w", err)
+	}
+	return c, nil
+}
+
+// each gives f every row that q finds; sql.ErrNoRows when there is none.
+func (db *DB) each(ctx context.Context, q fmt.Stringer, f func(*sql.Rows) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	rows, err := reader{db.read.DB, db.retry}.QueryContext(ctx, q.String())
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		found = true
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if !found {
+		return sql.ErrNoRows
+	}
+	return nil
+}
+
+// faults are those of the chain's ends. There must be none before anything is
+// added to the chain or taken from it: that would cover them up.
+func (c *chain) faults(k auditKey) (list []action.AuditFault) {
+	fault := func(kind string, seq int64, message string, args ...any) {
+		list = append(list, action.AuditFault{Kind: kind, Seq: seq, Message: fmt.Sprintf(message, args...)})
+	}
+	if c.cut.seq > 0 && !hmac.Equal(c.cut.mac, k.checkpoint(c.organization, &c.cut)) {
+		fault("checkpoint", c.cut.seq, "The checkpoint of retention was not written with this key.")
+	}
+	switch {
+	case c.head.seq == 0 && c.last.seq == 0:
+	case c.head.seq == 0:
+		fault("head", c.last.seq, "The head is missing, though the chain has links up to %d.", c.last.seq)
+	case !hmac.Equal(c.head.mac, k.head(c.organization, c.head.seq, c.head.hash, c.head.at)):
+		fault("head", c.head.seq, "The head was not written with this key.")
+	case c.head.seq > c.last.seq:
+		fault("cut_off", c.last.seq+1, "The links from %d to %d, where the head is, are missing.", c.last.seq+1, c.head.seq)
+	case c.head.seq < c.last.seq:
+		fault("head", c.head.seq, "The head is link %d, and the chain goes on to %d: an earlier head was put back, or links were added.", c.head.seq, c.last.seq)
+	case !hmac.Equal(c.head.hash, c.last.hash):
+		fault("head", c.head.seq, "The head is not of the last link.")
+	}
+	return list
+}
+
+// broken is the error of who would go on with a chain that does not hold.
+func (c *chain) broken(f action.AuditFault) error {
+	return action.Errorf(action.ErrConflict, "audit_broken",
+		"The chain of evidence of organization %s does not hold at link %d: %s Nothing is sealed or removed there until it does; "+
+			"see \"audit verify\", and restore the audit tables from a backup.", c.organization, f.Seq, f.Message)
+}
+
+// AuditHeads returns where the chains end: of one organization, or of all when
+// it is empty. Their hashes and codes are as they are stored; [DB.VerifyAudit]
+// checks them.
+func (db *DB) AuditHeads(ctx context.Context, organization string) (heads []action.AuditHead, err error) {
+	q := db.read.NewSelect().TableExpr("organizations AS o").Join("LEFT JOIN audit_heads AS h ON h.organization_id = o.id").
+		ColumnExpr("o.id, h.seq, h.hash, h.mac, h.at").OrderExpr("o.id")
+	if organization != "" {
+		q = q.Where("o.id = ?", organization)
+	}
+	err = db.each(ctx, q, func(rows *sql.Rows) error {
+		var id string
+		var seq sql.NullInt64
+		var m mark
+		err := rows.Scan(&id, &seq, &m.hash, &m.mac, &m.at)
+		m.seq = seq.Int64
+		heads = append(heads, m.head(id))
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noOrganization()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the heads of the evidence: %w", err)
+	}
+	return heads, nil
+}
+
+func (m mark) head(organization string) action.AuditHead {
+	return action.AuditHead{Organization: organization, Seq: m.seq, Hash: hex.EncodeToString(m.hash), MAC: hex.EncodeToString(m.mac), At: m.at.t}
+}

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+// The kinds of rows that are sealed.
+const (
+	sealedInvocation = "invocation"
+	sealedEvent      = "event"
+	sealedPolicy     = "policy"
+)
+
+// evidence is a table whose rows are sealed.
+type evidence struct {
+	kind, table string
+	columns     []string // that the digest covers, sorted
+	order       []string // in which all rows of an organization can be read
+}
+
+// evidenceTables are all of them. Left out of the columns are what is sealed
+// by encryption and what tells of delivery, which change after the end.
+//
+// A column that is added later must be added here, and be NULL in rows that
+// were sealed before: what is NULL is left out of the digest.
+var evidenceTables = []evidence{
+	{sealedInvocation, "invocations", []string{
+		"action", "answered", "approved_at", "approved_by", "completed_at", "created_at", "decision", "denied_note", "denied_reason",
+		"duration_ms", "error_code", "error_message", "executor", "expires_at", "grant_id", "id", "joins", "lease_until", "mode", "mode_source",
+		"organization_id", "params", "params_hash", "policy_version", "result", "result_summary", "revision", "risk", "session_id", "source_id",
+		"source_name", "started_at", "status", "summary", "tool_hash", "unattended", "waiter_seen_at",
+	}, []string{"created_at", "id"}},
+	{sealedEvent, "invocation_events", []string{"at", "by", "data", "id", "invocation_id", "kind", "organization_id"}, []string{"invocation_id", "at", "id"}},
+	{sealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}},
+}
+
+// goneDigest stands for a row that was not there any more when it was to be
+// sealed.
+var goneDigest = make([]byte, sha256.Size)
+
+// rows selects those with the ids.
+func (e evidence) rows(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
+	return db.NewSelect().Table(e.table).Column(e.columns...).Where("organization_id = ?", organization).Where("id IN (?)", bun.List(ids))
+}
+
+// rowKey names a row of evidence.
+type rowKey struct{ kind, id string }
+
+// digests of the rows of an organization, as far as they are there. It holds
+// one row at a time.
+func (db *DB) digests(ctx context.Context, organization string, keys []rowKey) (map[rowKey][]byte, error) {
+	found := make(map[rowKey][]byte, len(keys))
+	for _, e := range evidenceTables {
+		ids := ofKind(keys, e.kind)
+		if len(ids) == 0 {
+			continue
+		}
+		err := db.each(ctx, e.rows(db.read, organization, ids), func(rows *sql.Rows) error {
+			id, digest, err := e.digest(rows)
+			found[rowKey{e.kind, id}] = digest
+			return err
+		})
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, fmt.Errorf("reading what was sealed of %s: %w", e.table, err)
+		}
+	}
+	return found, nil
+}
+
+func ofKind(keys []rowKey, kind string) (ids []string) {
+	for _, k := range keys {
+		if k.kind == kind {
+			ids = append(ids, k.id)
+		}
+	}
+	return ids
+}
+
+// digest of the current row: of its kind, and of the names and values that are
+// not NULL, each with its length.
+func (e evidence) digest(rows *sql.Rows) (id string, digest []byte, err error) {
+	values, dest := make([]any, len(e.columns)), make([]any, len(e.columns))
+	for i := range values {
+		dest[i] = &values[i]
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return "", nil, err
+	}
+	text := sized(sized(nil, "sallyport row 1"), e.kind)
+	for i, name := range e.columns {
+		if values[i] == nil {
+			continue
+		}
+		value, err := lexeme(values[i])
+		if err != nil {
+			return "", nil, fmt.Errorf("column %s: %w", name, err)
+		}
+		if name == "id" {
+			id = value
+		}
+		text = sized(sized(text, name), value)
+	}
+	sum := sha256.Sum256(text)
+	return id, sum[:], nil
+}
+
+// lexeme is a value in the one form that it has whatever the database: of a
+// time that of [layout], which is how SQLite has it.
+func lexeme(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case []byte:
+		return string(v), nil
+	case int64:
+		return strconv.FormatInt(v, 10), nil
+	case time.Time:
+		return v.UTC().Format(layout), nil
+	}
+	return "", fmt.Errorf("a value is a %T", v)
+}

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// strays looks for rows that ended and are neither sealed nor waiting: no code
+// writes such a row, and no trigger lets one pass.
+func (v *verification) strays(ctx context.Context) error {
+	for _, e := range evidenceTables {
+		if err := v.straysOf(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verification) straysOf(ctx context.Context, e evidence) error {
+	var after []any
+	for {
+		n := 0
+		err := v.db.each(ctx, e.unchained(v.db.read, v.organization, after), func(rows *sql.Rows) error {
+			n++
+			place := e.newPlace()
+			var stray bool
+			if err := rows.Scan(append(place, &stray)...); err != nil {
+				return err
+			}
+			after = values(place)
+			if stray {
+				id := after[len(after)-1].(string)
+				v.add(action.AuditFault{Kind: "unchained", Row: e.kind + " " + id, Message: "The row ended, and is in no chain: it was written past the gateway."})
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if n < verifyRows {
+			return nil
+		}
+	}
+}
+
+// unchained reads the next rows of an organization, and whether each is a
+// stray. One statement sees a row together with its seal or its place in the
+// queue.
+func (e evidence) unchained(db bun.IDB, organization string, after []any) *bun.SelectQuery {
+	stray := `NOT EXISTS (SELECT 1 FROM audit_seals AS s WHERE s.row_id = r.id AND s.kind = ? AND s.organization_id = r.organization_id)
+		AND NOT EXISTS (SELECT 1 FROM audit_queue AS q WHERE q.row_id = r.id AND q.kind = ? AND q.organization_id = r.organization_id)`
+	if e.kind == sealedInvocation {
+		stray = "r.completed_at IS NOT NULL AND " + stray
+	}
+	order := "r." + strings.Join(e.order, ", r.")
+	q := db.NewSelect().TableExpr("? AS r", bun.Ident(e.table)).ColumnExpr(order).ColumnExpr(stray, e.kind, e.kind).
+		Where("r.organization_id = ?", organization).OrderExpr(order).Limit(verifyRows)
+	if len(after) > 0 {
+		q = q.Where("("+order+") > (?"+strings.Repeat(", ?", len(after)-1)+")", after...)
+	}
+	return q
+}
+
+// newPlace is where the columns of the order are scanned to.
+func (e evidence) newPlace() (place []any) {
+	for _, column := range e.order {
+		if strings.HasSuffix(column, "at") {
+			place = append(place, new(stamp))
+		} else {
+			place = append(place, new(string))
+		}
+	}
+	return place
+}
+
+// values are what was scanned.
+func values(place []any) (list []any) {
+	for _, p := range place {
+		switch p := p.(type) {
+		case *stamp:
+			list = append(list, *p)
+		case *string:
+			list = append(list, *p)
+		}
+	}
+	return list
+}

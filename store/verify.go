@@ -1,0 +1,228 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+const (
+	verifyLinks = 200  // links whose rows are compared at once
+	verifyRows  = 1000 // rows that are looked up in the chain at once
+	maxFaults   = 100  // after which faults are only counted as more
+)
+
+// VerifyAudit follows the organization's chain of evidence with the key that
+// it was made with, compares every row with what was sealed, and looks for rows
+// that are in no chain. Known, if not nil, is a head that was kept elsewhere:
+// the chain must still have it. ErrInvalid when it is of another organization
+// or key.
+//
+// It reads in small parts and may run while rows are written, sealed and
+// removed by retention: what comes meanwhile is not looked at.
+func (db *DB) VerifyAudit(ctx context.Context, organization string, key []byte, known *action.AuditHead) (action.AuditReport, error) {
+	v := &verification{db: db, organization: organization}
+	var err error
+	if v.key, err = newAuditKey(key); err != nil {
+		return v.report, err
+	}
+	if err := v.keep(known); err != nil {
+		return v.report, err
+	}
+	c, err := db.chain(ctx, organization)
+	if err != nil {
+		return v.report, err
+	}
+	v.report = action.AuditReport{Organization: organization, Head: c.head.head(organization), Faults: []action.AuditFault{}, CheckedAt: db.now()}
+	v.add(c.faults(v.key)...)
+	if err := errors.Join(v.links(ctx, c), v.strays(ctx), v.unsealed(ctx)); err != nil {
+		return v.report, fmt.Errorf("verifying the evidence: %w", err)
+	}
+	v.report.OK = len(v.report.Faults) == 0
+	return v.report, nil
+}
+
+// verification is one look at a chain.
+type verification struct {
+	db           *DB
+	key          auditKey
+	organization string
+	known        mark // zero: none
+	report       action.AuditReport
+}
+
+func (v *verification) add(faults ...action.AuditFault) {
+	for _, f := range faults {
+		if len(v.report.Faults) == maxFaults {
+			v.report.More = true
+			return
+		}
+		v.report.Faults = append(v.report.Faults, f)
+	}
+}
+
+// keep takes the head that the caller kept.
+func (v *verification) keep(known *action.AuditHead) error {
+	if known == nil || known.Seq == 0 {
+		return nil
+	}
+	hash, err := hex.DecodeString(known.Hash)
+	mac, bad := hex.DecodeString(known.MAC)
+	if err != nil || bad != nil {
+		return invalid("/head", "The hash and the mac of a head are hexadecimal; give a line of \"audit heads\" as it was written.")
+	}
+	if known.Organization != v.organization {
+		return invalid("/head", fmt.Sprintf("This head is of organization %q; give one of %q.", known.Organization, v.organization))
+	}
+	if !hmac.Equal(mac, v.key.head(v.organization, known.Seq, hash, at(known.At))) {
+		return invalid("/head", "This head was not written with this gateway's key, or was changed since; give it as \"audit heads\" wrote it.")
+	}
+	v.known = mark{seq: known.Seq, hash: hash}
+	return nil
+}
+
+// links follows the chain from the checkpoint to where it ended just now.
+func (v *verification) links(ctx context.Context, c *chain) error {
+	from := c.cut.mark
+	v.begin(from)
+	for from.seq < c.last.seq {
+		p, err := v.part(ctx, from, c.last.seq)
+		if err != nil {
+			return err
+		}
+		if len(p.faults) > 0 {
+			// Retention may have been here meanwhile.
+			now, err := v.db.chain(ctx, v.organization)
+			if err != nil {
+				return err
+			}
+			if now.cut.seq > from.seq && hmac.Equal(now.cut.mac, v.key.checkpoint(v.organization, &now.cut)) {
+				from = now.cut.mark
+				v.begin(from)
+				continue
+			}
+		}
+		v.add(p.faults...)
+		v.report.Checked += p.compared
+		from = p.end
+	}
+	if v.known.seq > c.last.seq && v.known.seq > from.seq {
+		v.add(action.AuditFault{Kind: "cut_off", Seq: c.last.seq + 1, Message: fmt.Sprintf(
+			"The chain ends at link %d, and once had link %d: the end of history was removed.", c.last.seq, v.known.seq)})
+	}
+	return nil
+}
+
+// begin starts behind a checkpoint.
+func (v *verification) begin(cut mark) {
+	v.report.From = cut.seq + 1
+	if v.replaced(cut) {
+		v.add(action.AuditFault{Kind: "checkpoint", Seq: cut.seq, Message: "The checkpoint is not of the link that the given head was of."})
+	}
+}
+
+// replaced reports whether a link is not the one that was kept.
+func (v *verification) replaced(m mark) bool {
+	return m.seq > 0 && m.seq == v.known.seq && !hmac.Equal(m.hash, v.known.hash)
+}
+
+// part is some links, checked.
+type part struct {
+	links    []sealRow
+	end      mark // the last of them
+	compared int64
+	faults   []action.AuditFault
+}
+
+func (p *part) fault(kind string, l *sealRow, message string) {
+	f := action.AuditFault{Kind: kind, Seq: l.Seq, Message: message}
+	if l.Row != "" {
+		f.Row = l.Kind + " " + l.Row
+	}
+	p.faults = append(p.faults, f)
+}
+
+// linksAfter selects links in their order.
+func linksAfter(db bun.IDB, organization string, after, last int64, limit int) *bun.SelectQuery {
+	return db.NewSelect().Model((*sealRow)(nil)).Where("organization_id = ?", organization).
+		Where("seq > ?", after).Where("seq <= ?", last).Order("seq").Limit(int64(limit))
+}
+
+// part checks the links after from, up to last.
+func (v *verification) part(ctx context.Context, from mark, last int64) (*part, error) {
+	var links []sealRow
+	if err := linksAfter(v.db.read, v.organization, from.seq, last, verifyLinks).Scan(ctx, &links); err != nil {
+		return nil, err
+	}
+	keys := make([]rowKey, len(links))
+	for i, l := range links {
+		keys[i] = rowKey{l.Kind, l.Row}
+	}
+	digests, err := v.db.digests(ctx, v.organization, keys)
+	if err != nil {
+		return nil, err
+	}
+	p := &part{links: links, end: from}
+	for i := range links {
+		v.link(p, &links[i], digests[keys[i]])
+	}
+	if len(links) == 0 {
+		p.missing(last + 1)
+		p.end = mark{seq: last}
+	}
+	return p, nil
+}
+
+// missing notes that there are no links between the end and next.
+func (p *part) missing(next int64) {
+	p.fault("removed", &sealRow{Seq: p.end.seq + 1}, fmt.Sprintf("The links from %d to %d are missing.", p.end.seq+1, next-1))
+}
+
+// link checks the next link, and its row by the digest, which is nil when the
+// row is not there.
+func (v *verification) link(p *part, l *sealRow, digest []byte) {
+	if l.Seq != p.end.seq+1 {
+		p.missing(l.Seq)
+	} else if !hmac.Equal(l.Hash, v.key.link(p.end.hash, l)) {
+		p.fault("link", l, "The link was changed, or is not behind the one that it was made behind.")
+	}
+	switch {
+	case digest == nil && bytes.Equal(l.Digest, goneDigest):
+		p.fault("removed", l, "The row was removed before it was sealed.")
+	case digest == nil:
+		p.fault("removed", l, "The row was removed.")
+	case !bytes.Equal(digest, l.Digest):
+		p.fault("altered", l, "The row is not what was sealed.")
+	}
+	p.compared++
+	p.end = mark{seq: l.Seq, hash: l.Hash}
+	if v.replaced(p.end) {
+		p.fault("link", l, "This link is not the one that the given head was of: history was replaced.")
+	}
+}
+
+// unsealedSQL counts what waits to be sealed, and since when.
+const unsealedSQL = `SELECT count(*), min(coalesce(i.completed_at, e.at, p.at)) FROM audit_queue q
+LEFT JOIN invocations i ON q.kind = 'invocation' AND i.id = q.row_id
+LEFT JOIN invocation_events e ON q.kind = 'event' AND e.id = q.row_id
+LEFT JOIN policy_events p ON q.kind = 'policy' AND p.id = q.row_id
+WHERE q.organization_id = ?`
+
+func (v *verification) unsealed(ctx context.Context) error {
+	return v.db.each(ctx, v.db.read.NewRaw(unsealedSQL, v.organization), func(rows *sql.Rows) error {
+		var oldest stamp
+		err := rows.Scan(&v.report.Unsealed, &oldest)
+		if err == nil && !oldest.t.IsZero() {
+			v.report.UnsealedAge = max(0, v.report.CheckedAt.Sub(oldest.t).Seconds())
+		}
+		return err
+	})
+}
