@@ -122,11 +122,14 @@ func (s *Server) findTool(x *exchange, p *params) (tool, *message) {
 }
 
 func unknownTool(name string, nearest []string) *problem {
-	hint := ""
-	if len(nearest) > 0 {
-		hint = " Did you mean " + strings.Join(nearest, ", ") + "?"
+	return invalidParams("Unknown tool %q.%s", cut(name, 64), didYouMean(nearest))
+}
+
+func didYouMean(names []string) string {
+	if len(names) == 0 {
+		return ""
 	}
-	return invalidParams("Unknown tool %q.%s", cut(name, 64), hint)
+	return " Did you mean " + strings.Join(names, ", ") + "?"
 }
 
 // idempotencyKey reads the key from where the two kinds of client put it.
@@ -180,7 +183,7 @@ func (s *Server) serve(c *caller) {
 
 // turnedAway answers a call that came too late.
 func (c *caller) turnedAway() message {
-	if c.tool.own != nil {
+	if c.tool.own != nil && c.name != toolGrant {
 		return failText("%s", askLaterText)
 	}
 	return failText("%s", drainingText)

@@ -28,6 +28,13 @@ type Resolver interface {
 	Resolve(ctx context.Context, s *action.Session, tool string) (source, name string, err error)
 }
 
+// Grants takes agents' wishes for grants. Only a person makes a grant of one.
+type Grants interface {
+	// RequestGrant writes the wish down for the session. Errors: ErrInvalid
+	// with the field of t, ErrTooMany, and those of finding the action.
+	RequestGrant(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error)
+}
+
 // Config says how a [Server] works.
 type Config struct {
 	Gate     Gate     // required
@@ -38,6 +45,12 @@ type Config struct {
 	Authenticate func(ctx context.Context, bearer string) (action.Session, error)
 	// Hints tell when lists may have changed. Required.
 	Hints action.Hints
+	// Grants takes what the tool grant_request is given. Nil: there is no such
+	// tool.
+	Grants Grants
+	// Snapshot returns what the session may do, for the resource
+	// sallyport://capabilities. Nil: there is no such resource.
+	Snapshot func(ctx context.Context, s *action.Session) (action.Snapshot, error)
 
 	// AllowedHosts may stand in the Host header, with or without a port; an
 	// entry without one allows every port. The host of PublicURL is always

@@ -18,8 +18,8 @@
 //     client that was still there.
 //
 // The two hot methods, tools/list and tools/call, are its own. Everything else
-// of the protocol (initialize, ping, discovery, event streams, subscriptions)
-// is the SDK's, which never sees a tool. The SDK knows a session of the older
+// of the protocol (initialize, ping, discovery, event streams, subscriptions,
+// resources) is the SDK's, which never sees a tool. The SDK knows a session of the older
 // era only for as long as a request of it, or its event stream, lasts.
 //
 // Between instances, a cancellation and the end of a session travel by
@@ -35,6 +35,7 @@
 // instances is told by both, and one that opens its stream again after some
 // time is told of a change in any case, for it may have missed one.
 //
-// It decides nothing, executes nothing and stores nothing. It starts no
+// It decides nothing, executes nothing and stores nothing: the tool
+// grant_request only has written down what an agent wants of a person. It starts no
 // goroutine for an idle session; [Server.Run] does the upkeep.
 package mcpserver

@@ -29,6 +29,7 @@ const (
 	codeUnsupportedVersion = -32022
 	codeMethodNotFound     = -32601
 	codeMissingCapability  = -32021
+	codeNoResource         = -32002 // of the older era; the stateless one says codeInvalidParams
 )
 
 // problem is a JSON-RPC error with the HTTP status that goes with it.
@@ -196,7 +197,14 @@ func deniedText(inv *action.Invocation) string {
 			" Do not repeat this call: for 15 minutes it is refused without asking again."
 	case action.DeniedRepeated:
 		return "A person denied the same call of " + nameOf(inv) + " a short while ago, so it was refused without asking again; nothing was executed." +
-			note + " Do not repeat it."
+			note + " Do not repeat it or look for a way around it; tell the user."
+	case action.DeniedOften:
+		why := "People denied it again and again."
+		if inv.DeniedNote != "" {
+			why = sentence(inv.DeniedNote)
+		}
+		return nameOf(inv) + " is refused in this session from now on, whatever its arguments; nothing was executed. " + why +
+			" Do not call it again; go on without it and tell the user."
 	case action.DeniedWithdrawn:
 		if note != "" {
 			return nameOf(inv) + " was withdrawn before a person decided; nothing was executed." + note
@@ -204,11 +212,34 @@ func deniedText(inv *action.Invocation) string {
 		return nameOf(inv) + " was withdrawn because its caller cancelled or left before a person decided; nothing was executed." +
 			note + " Call again only if it is still needed."
 	}
-	layer := ""
-	if inv.ModeSource != "" {
-		layer = " (layer: " + string(inv.ModeSource) + ")"
+	return policyText(inv)
+}
+
+// policyText says which layer refused, in its own words.
+func policyText(inv *action.Invocation) string {
+	by, layer := "", action.Layer("")
+	if inv.Mode == action.ModeDeny { // otherwise it was held, and the layer is the one that held it
+		layer = inv.ModeSource
 	}
-	return nameOf(inv) + " is denied by policy" + layer + "; nothing was executed." + note + " Do not repeat it; an admin can change the policy."
+	if layer != "" {
+		by = " (layer: " + string(layer) + ")"
+	}
+	why := ""
+	if inv.DeniedNote != "" {
+		why = " " + sentence(inv.DeniedNote)
+	}
+	return nameOf(inv) + " is denied by policy" + by + "; nothing was executed." + why + " Do not repeat it; tell the user, for " + remedy(layer) + "."
+}
+
+// remedy is what it takes for a denied action to be possible.
+func remedy(layer action.Layer) string {
+	switch layer {
+	case action.LayerCeiling:
+		return "an admin can change what this session's group may do"
+	case action.LayerDrift:
+		return "an admin can review the tool"
+	}
+	return "an admin can change the policy"
 }
 
 // goneResult answers for a result that is no longer kept in full.

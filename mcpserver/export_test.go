@@ -2,10 +2,13 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"net/http/httptest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/action"
 )
 
 // What the fuzz tests and the tests of the pool look at.
@@ -148,6 +151,26 @@ func (s *Server) Linked() (n int) {
 		v.mu.Unlock()
 	}
 	return n
+}
+
+// Wish is what an agent asks for.
+type Wish struct {
+	Tool, Source string
+	Any          bool
+	Scope        action.GrantScope
+	MaxCalls     *int64
+	Lasts        time.Duration
+	Pins         map[string]json.RawMessage
+	Reason       string
+}
+
+// ParseWish reads the arguments of grant_request.
+func ParseWish(raw []byte) (Wish, error) {
+	w, err := parseWish(raw)
+	if err != nil {
+		return Wish{}, err
+	}
+	return Wish{w.tool, w.source, w.any, w.scope, w.maxCalls, w.lasts, w.pins, w.reason}, nil
 }
 
 // SessionName is the hash by which peers know a session.

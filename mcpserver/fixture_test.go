@@ -34,6 +34,10 @@ func world() []*served {
 		"deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"Count"}}}}}`)
 	invalid := &action.Error{Kind: action.ErrInvalid, Code: "invalid_params", Field: "/title", Message: "title must be a string."}
 	tooMany := &action.Error{Kind: action.ErrTooMany, Code: "rate_limited", Message: "This session made too many calls.", RetryAfter: 1500 * time.Millisecond}
+	quota := &action.Error{
+		Kind: action.ErrTooMany, Code: "quota_reached", RetryAfter: 90 * time.Second,
+		Message: "The quota of group developer at Demo is used up (30 calls in 1h0m0s); try again in 1m30s.",
+	}
 	return []*served{
 		{Action: act("read"), run: func(_ context.Context, params json.RawMessage, _ func(string)) action.Outcome {
 			return answer(exact)
@@ -51,6 +55,14 @@ func world() []*served {
 		}},
 		{Action: typed, mode: action.ModeRequireApproval},
 		{Action: act("delete"), mode: action.ModeDeny, hidden: true},
+		{
+			Action: act("merge"), mode: action.ModeDeny, hidden: true, layer: action.LayerCeiling,
+			note: "The group developer has level 1 (read) at Demo, merge needs level 3.",
+		},
+		{
+			Action: act("changed"), mode: action.ModeDeny, hidden: true, layer: action.LayerDrift,
+			note: "The tool is not the one that was reviewed, and its connector wants a review before any call",
+		},
 		{Action: act("slow"), run: func(_ context.Context, _ json.RawMessage, progress func(string)) action.Outcome {
 			time.Sleep(10 * time.Second)
 			progress(`{"progress":12345678901234567890,"vendor":1.10}`)
@@ -65,6 +77,7 @@ func world() []*served {
 		{Action: act("broken"), run: failing(action.FailedInternal, "a secret detail", action.Answer{})},
 		{Action: act("invalid"), err: invalid},
 		{Action: act("too_many"), err: tooMany},
+		{Action: act("quota"), err: quota},
 		{Action: act("conflict"), err: action.Errorf(action.ErrConflict, "idempotency_key_reused", "This idempotency key was used with other params.")},
 		{Action: act("unavailable"), err: action.Errorf(action.ErrUnavailable, "unavailable", "Demo has no tools yet.")},
 		{Action: act("panic_text"), err: errors.New("dial tcp 10.0.0.7: secret-detail")},

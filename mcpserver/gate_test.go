@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,8 @@ type gate struct {
 	causes    []error // with which callers left
 	keys      []string
 	listErr   error
+	grantErr  error
+	requests  []action.GrantRequest
 	lists     int // calls of Available
 }
 
@@ -36,7 +39,9 @@ type gate struct {
 type served struct {
 	action.Action
 	mode   action.Mode
-	hidden bool // not in the list, as an action that is denied
+	layer  action.Layer // that denies it; empty: the organization's
+	note   string       // of that layer
+	hidden bool         // not in the list, as an action that is denied
 	run    func(ctx context.Context, params json.RawMessage, progress func(string)) action.Outcome
 	err    error // instead of a row
 }
@@ -98,19 +103,57 @@ func (g *gate) Available(ctx context.Context, s *action.Session) ([]action.Avail
 	var list []action.Available
 	for _, a := range g.actions {
 		if !a.hidden && strings.HasPrefix(a.Tool, prefixOf(s)) {
-			list = append(list, action.Available{Action: &a.Action})
+			list = append(list, action.Available{Action: &a.Action, Decision: action.Decision{Mode: a.mode}})
 		}
 	}
 	return list, fmt.Sprint(g.version), nil
 }
 
-// prefixOf lets the organization "other", and every automation, see tools of
-// its own only.
+// prefixOf lets the organization "other", every automation, the tasks of every
+// group, and sessions that an event started see tools of their own only.
 func prefixOf(s *action.Session) string {
-	if s.Organization == "other" {
+	switch {
+	case s.Organization == "other":
 		return "other_"
+	case s.Group != "":
+		return s.Group + s.Task
+	case s.Event != "":
+		return "event"
 	}
 	return s.Automation
+}
+
+// RequestGrant writes wishes down as the real store does, ten of a session.
+func (g *gate) RequestGrant(_ context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.grantErr != nil {
+		return action.GrantRequest{}, g.grantErr
+	}
+	mine := 0
+	for _, r := range g.requests {
+		if r.Session == s.ID {
+			mine++
+		}
+	}
+	if mine == 10 {
+		return action.GrantRequest{}, action.Errorf(action.ErrTooMany, "too_many_requests", "10 requests of this session wait for a person; go on without a grant.")
+	}
+	r := action.GrantRequest{
+		ID: fmt.Sprintf("req-%d", len(g.requests)+1), Organization: s.Organization, Session: s.ID, Terms: t, Reason: reason,
+		Status: action.RequestPending, CreatedAt: time.Now().UTC(), ExpiresAt: time.Now().UTC().Add(24 * time.Hour),
+	}
+	g.requests = append(g.requests, r)
+	return r, nil
+}
+
+// snapshot tells a session its own name, for want of more.
+func (g *gate) snapshot(_ context.Context, s *action.Session) (action.Snapshot, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return action.Snapshot{
+		GeneratedAt: time.Now().UTC(), Group: s.Group, Task: s.Task, Capabilities: []action.ProviderAbility{}, Providers: []string{"of " + s.ID},
+	}, g.listErr
 }
 
 // Resolve finds hidden actions too.
@@ -155,7 +198,8 @@ func (g *gate) Call(ctx context.Context, c action.Call) (action.Outcome, error) 
 	g.keys = append(g.keys, c.IdempotencyKey)
 	switch a.mode {
 	case action.ModeDeny:
-		r.Invocation.Status, r.Invocation.DeniedReason = action.StatusDenied, action.DeniedPolicy
+		r.Invocation.Status, r.Invocation.DeniedReason, r.Invocation.DeniedNote = action.StatusDenied, action.DeniedPolicy, a.note
+		r.Invocation.ModeSource = cmp.Or(a.layer, r.Invocation.ModeSource)
 	case action.ModeRequireApproval:
 		r.Invocation.Status = action.StatusPending
 		expires := time.Now().Add(g.holdFor)
@@ -319,6 +363,17 @@ func (g *gate) settle(id string, status action.Status, reason, note string) {
 	r.wakeLocked()
 }
 
+// wishes returns what was asked for, in a line each.
+func (g *gate) wishes() (lines []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range g.requests {
+		terms, _ := json.Marshal(r.Terms)
+		lines = append(lines, fmt.Sprintf("%s %s %q %s", r.ID, r.Session, r.Reason, terms))
+	}
+	return lines
+}
+
 // status returns where an invocation stands.
 func (g *gate) status(id string) action.Status {
 	g.mu.Lock()
@@ -388,6 +443,14 @@ func authenticate(_ context.Context, bearer string) (action.Session, error) {
 		s.ID, s.Kind = "session-u", action.Unattended
 	case "token-o":
 		s.ID, s.Organization = "session-o", "other"
+	case "token-dev1", "token-dev2":
+		s.ID, s.Group = "session-"+bearer[6:], "dev"
+	case "token-dev-t1", "token-dev-t2":
+		s.ID, s.Group, s.Task = "session-"+bearer[6:], "dev", bearer[10:]
+	case "token-t1":
+		s.ID, s.Task = "session-t1", "t1"
+	case "token-event":
+		s.ID, s.Event = "session-event", "event-1"
 	case "token-auto":
 		s.ID, s.Automation = "session-auto", "auto"
 	case "token-expired":

@@ -29,7 +29,7 @@ func (s *Server) connectAgain(x *exchange) (*link, bool) {
 		plain(x.w, http.StatusNotFound, sessionGone)
 		return nil, false
 	}
-	l, err := s.connect(x.mcp.view, who.state())
+	l, err := s.connect(x, x.mcp.view, who.state())
 	if err != nil {
 		s.cfg.Log.Error("connecting the MCP SDK", "error", err)
 		x.fail(internalProblem())
@@ -42,7 +42,7 @@ func (s *Server) connectAgain(x *exchange) (*link, bool) {
 func (s *Server) initialize(x *exchange, body []byte) {
 	v := s.views.hold(&x.who, s.cfg.Now())
 	defer func() { s.views.release(v, s.cfg.Now()) }()
-	l, err := s.connect(v, nil)
+	l, err := s.connect(x, v, nil)
 	if err != nil {
 		s.cfg.Log.Error("connecting the MCP SDK", "error", err)
 		x.fail(internalProblem())

@@ -11,11 +11,13 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// The gateway's own tools look at calls that were made; they make none, so
-// they have no row and no rate.
+// The gateway's own tools look at calls that were made, or ask a person for
+// something. They make no calls, so they have no row and no rate, and decide
+// nothing.
 const (
 	toolWait   = "invocation_wait"
 	toolStatus = "invocation_status"
+	toolGrant  = "grant_request"
 )
 
 // maxWait bounds timeout_seconds.
@@ -30,20 +32,27 @@ type ownDefinition struct {
 	run        ownTool
 }
 
-// OwnTools returns the names that no action may have.
+// OwnTools returns the names that no action may have, whether or not the tool
+// is offered.
 func OwnTools() []string {
 	var names []string
-	for _, o := range ownTools() {
+	for _, o := range ownTools(true) {
 		names = append(names, o.name)
 	}
 	return names
 }
 
-func ownTools() []ownDefinition {
-	return []ownDefinition{
+// ownTools are those that are offered: all of them, or those that need nobody
+// who takes wishes for grants.
+func ownTools(grants bool) []ownDefinition {
+	tools := []ownDefinition{
 		{toolStatus, statusDefinition, (*Server).statusTool},
 		{toolWait, waitDefinition, (*Server).waitTool},
 	}
+	if grants {
+		tools = append(tools, ownDefinition{toolGrant, grantDefinition, (*Server).grantTool})
+	}
+	return tools
 }
 
 const waitDefinition = `{"name":"invocation_wait","title":"Wait for an invocation",` +

@@ -52,12 +52,12 @@ func (s *Server) pass(x *exchange, body []byte) {
 		if _, err := v.current(x.r.Context(), s.cfg.Gate, &x.who, s.cfg.Now()); err != nil {
 			s.cfg.Log.Warn("listing tools for a subscription", "error", err)
 		}
-		r := forModern(x.r.Context(), x.r, s.sdkServer(v), body)
+		r := forModern(x, s.sdkServer(v), body)
 		s.streamThrough(r.Context(), s.modern, x.w, r, nil)
 	case x.modern:
 		v := s.views.hold(&x.who, s.cfg.Now())
 		defer func() { s.views.release(v, s.cfg.Now()) }()
-		s.modern.ServeHTTP(prepared(x.w), forModern(x.r.Context(), x.r, s.sdkServer(v), body))
+		s.modern.ServeHTTP(prepared(x.w), forModern(x, s.sdkServer(v), body))
 	case x.mcp != nil:
 		s.converse(x, body)
 	default:

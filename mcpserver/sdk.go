@@ -41,11 +41,11 @@ type link struct {
 	session   *mcp.ServerSession
 }
 
-// connect makes a link; state is nil for a client that has not said anything
-// yet. The caller must close it.
-func (s *Server) connect(v *view, state *mcp.ServerSessionState) (*link, error) {
+// connect makes a link for an exchange; state is nil for a client that has not
+// said anything yet. The caller must close it.
+func (s *Server) connect(x *exchange, v *view, state *mcp.ServerSessionState) (*link, error) {
 	t := &mcp.StreamableServerTransport{} // the id is not for the SDK, which would log it
-	session, err := s.sdkServer(v).Connect(context.Background(), t, &mcp.ServerSessionOptions{State: state})
+	session, err := s.sdkServer(v).Connect(asking(context.Background(), x), t, &mcp.ServerSessionOptions{State: state})
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +71,23 @@ func (s *Server) sdkServer(w *view) *mcp.Server {
 		w.server = mcp.NewServer(
 			&mcp.Implementation{Name: serverName, Title: "Sallyport", Version: s.cfg.Version},
 			&mcp.ServerOptions{
-				Instructions: instructions,
-				Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+				Instructions: s.instructions,
+				Capabilities: s.offered(),
 				SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 			})
+		s.offerResources(w.server)
 	}
 	return w.server
+}
+
+// offered is what clients are told that there is. The capabilities of a session
+// change without a word: a client that wants to know them reads them again.
+func (s *Server) offered() *mcp.ServerCapabilities {
+	c := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}}
+	if s.cfg.Snapshot != nil {
+		c.Resources = &mcp.ResourceCapabilities{}
+	}
+	return c
 }
 
 const serverName = "sallyport"
@@ -91,11 +102,12 @@ func bump(s *mcp.Server) {
 		})
 }
 
-// forModern returns the request as the SDK's handler shall see it: with the
-// body that was read already, the server of its view, and an Accept header
-// that it takes.
-func forModern(ctx context.Context, r *http.Request, server *mcp.Server, body []byte) *http.Request {
-	out := withBody(r.Clone(context.WithValue(ctx, serverKey{}, server)), body)
+// forModern returns the exchange's request as the SDK's handler shall see it:
+// with the body that was read already, the server of its view, who asks, and an
+// Accept header that it takes.
+func forModern(x *exchange, server *mcp.Server, body []byte) *http.Request {
+	ctx := context.WithValue(asking(x.r.Context(), x), serverKey{}, server)
+	out := withBody(x.r.Clone(ctx), body)
 	out.Header.Set("Accept", "application/json, text/event-stream")
 	return out
 }

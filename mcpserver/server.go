@@ -19,11 +19,12 @@ const (
 
 // Server is the http.Handler of /mcp. [Server.Run] must run beside it.
 type Server struct {
-	cfg         Config
-	edge        edge
-	versions    []string // of the protocol, newest first
-	cacheFields []byte
-	bare        *toolset // our own tools, for when there is no list
+	cfg          Config
+	edge         edge
+	versions     []string // of the protocol, newest first
+	cacheFields  []byte
+	bare         *toolset // our own tools, for when there is no list
+	instructions string   // for the client's model
 
 	modern   http.Handler // the SDK's
 	ids      sessionIDs
@@ -54,15 +55,17 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := ownTools(cfg.Grants != nil)
 	s := &Server{
 		cfg: cfg, edge: e, ids: ids, modern: newModern(cfg.MaxBody), versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
-		bare:     newToolset(nil, ""),
-		sessions: newSessions(),
-		views:    views{all: map[viewKey]*view{}},
-		streams:  streams{all: map[*stream]bool{}},
-		calls:    calls{all: map[*call]bool{}},
-		posted:   allowances{of: map[allowanceKey]allowance{}},
-		hinted:   hinted{organizations: map[string]bool{}, nudge: make(chan struct{}, 1)},
+		bare:         newToolset(nil, own, ""),
+		instructions: instructions(&cfg),
+		sessions:     newSessions(),
+		views:        views{own: own, all: map[viewKey]*view{}},
+		streams:      streams{all: map[*stream]bool{}},
+		calls:        calls{all: map[*call]bool{}},
+		posted:       allowances{of: map[allowanceKey]allowance{}},
+		hinted:       hinted{organizations: map[string]bool{}, nudge: make(chan struct{}, 1)},
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s, nil

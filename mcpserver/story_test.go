@@ -67,10 +67,12 @@ func serve(s http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
+const initializeBody = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
 // begin opens an MCP session without a socket.
 func begin(t testing.TB, s http.Handler, token string) string {
 	t.Helper()
-	w := serve(s, rpc(token, "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
+	w := serve(s, rpc(token, "", initializeBody))
 	id := w.Header().Get("Mcp-Session-Id")
 	if id == "" {
 		t.Fatal("no session:", w.Code, w.Body)
@@ -239,7 +241,7 @@ func TestCallsWithoutList(t *testing.T) {
 // No action can take the place of one of the gateway's own tools.
 func TestOwnToolsWin(t *testing.T) {
 	names := mcpserver.OwnTools()
-	if !slices.Equal(names, []string{"invocation_status", "invocation_wait"}) {
+	if !slices.Equal(names, []string{"invocation_status", "invocation_wait", "grant_request"}) {
 		t.Error(names)
 	}
 	g := newGate(&served{Action: action.Action{Tool: "invocation_wait"}})
@@ -268,7 +270,7 @@ func TestInvocationsOfOthers(t *testing.T) {
 	end(t, s)
 	a, b := begin(t, s, "token-a"), begin(t, s, "token-b")
 	serve(s, rpc("token-a", a, callBody(1, "read", "")))
-	for _, tool := range mcpserver.OwnTools() {
+	for _, tool := range []string{"invocation_status", "invocation_wait"} {
 		body := callBody(2, tool, `,"arguments":{"invocation_id":"inv-1"}`)
 		if w := serve(s, rpc("token-b", b, body)); !strings.Contains(w.Body.String(), "no such invocation") {
 			t.Errorf("%s shows another's call: %s", tool, w.Body)

@@ -18,9 +18,10 @@ const pageSize = 1000
 type toolset struct {
 	version string
 	tools   map[string]tool
-	names   []string // sorted
-	joined  []byte   // the definitions in that order, with commas between
-	ends    []int    // where the i-th definition ends in joined
+	sources map[string]string // what people call them, by id
+	names   []string          // sorted
+	joined  []byte            // the definitions in that order, with commas between
+	ends    []int             // where the i-th definition ends in joined
 }
 
 // tool is what a call needs to know of a listed tool.
@@ -28,27 +29,29 @@ type tool struct {
 	own     ownTool // one of ours; nil for an action
 	source  string
 	action  string
-	strict  bool // results must follow a schema
+	mode    action.Mode // of a call with any params
+	strict  bool        // results must follow a schema
 	headers []paramHeader
 }
 
 // newToolset encodes a list. Our own tools win every clash of names.
-func newToolset(list []action.Available, version string) *toolset {
-	t := &toolset{version: version, tools: make(map[string]tool, len(list)+2)}
-	definitions := make(map[string][]byte, len(list)+2)
+func newToolset(list []action.Available, own []ownDefinition, version string) *toolset {
+	t := &toolset{version: version, tools: make(map[string]tool, len(list)+len(own)), sources: map[string]string{}}
+	definitions := make(map[string][]byte, len(list)+len(own))
 	for i := range list {
 		a := list[i].Action
 		if a == nil || a.Tool == "" || len(a.Definition) == 0 {
 			continue
 		}
 		t.tools[a.Tool] = tool{
-			source: a.Source, action: a.Name,
+			source: a.Source, action: a.Name, mode: list[i].Decision.Mode,
 			strict:  len(a.OutputSchema) > 0,
 			headers: paramHeaders(a.InputSchema),
 		}
 		definitions[a.Tool] = a.Definition
+		t.sources[a.Source] = a.SourceName
 	}
-	for _, o := range ownTools() {
+	for _, o := range own {
 		t.tools[o.name] = tool{own: o.run}
 		definitions[o.name] = []byte(o.definition)
 	}

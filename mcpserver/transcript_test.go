@@ -103,6 +103,7 @@ func newPlay(t *testing.T) *player {
 	p.server = newServer(t, p.gate, p.hints, func(c *mcpserver.Config) {
 		c.Log = slog.New(slog.NewTextHandler(&p.log, nil))
 		c.AllowedOrigins = []string{"https://app.example"}
+		c.Grants, c.Snapshot = p.gate, p.gate.snapshot
 		c.KeepAliveEvery = 20 * time.Second // so that no two clocks strike at once
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -230,6 +231,8 @@ func (p *player) do(line string, section *txtar.File) {
 		p.gate.settle(words[1], action.StatusDenied, action.DeniedHuman, rest)
 	case "repeat":
 		p.gate.settle(words[1], action.StatusDenied, action.DeniedRepeated, rest)
+	case "often":
+		p.gate.settle(words[1], action.StatusDenied, action.DeniedOften, rest)
 	case "expire":
 		p.gate.settle(words[1], action.StatusExpired, "", "")
 	case "advance":
@@ -272,6 +275,12 @@ func (p *player) seen(name string) string {
 		var b strings.Builder
 		for _, id := range p.gate.ids() {
 			fmt.Fprintln(&b, id, p.gate.status(id))
+		}
+		return b.String()
+	case "requests":
+		var b strings.Builder
+		for _, r := range p.gate.wishes() {
+			fmt.Fprintln(&b, r)
 		}
 		return b.String()
 	case "log":

@@ -14,18 +14,27 @@ import (
 // earlier. The Gate decides on every call; this only finds the action.
 const freshFor = time.Second
 
-// viewKey is everything of a session that decides what it sees. Sessions with
-// the same key share a list and a server; two organizations never do.
-type viewKey struct{ organization, automation, group string }
+// viewKey is everything of a session that decides what it sees: all that a
+// decision looks at which is not about one call. Sessions with the same key
+// share a list and a server; two organizations never do.
+type viewKey struct {
+	organization, automation, group, task string
+	event                                 bool // an inbound event started it
+}
 
 func keyOf(s *action.Session) viewKey {
-	return viewKey{s.Organization, s.Automation, s.Group}
+	k := viewKey{organization: s.Organization, automation: s.Automation, group: s.Group, event: s.Event != ""}
+	if s.Group != "" { // only groups have gates, and only gates look at the task
+		k.task = s.Task
+	}
+	return k
 }
 
 // view is what sessions of one key see: their list, and the SDK server that
 // speaks the rest of the protocol with them.
 type view struct {
 	key viewKey
+	own []ownDefinition // the gateway's own tools
 
 	// guarded by views.mu
 	holders int       // MCP sessions and requests in progress at the server
@@ -43,6 +52,7 @@ type view struct {
 
 // views is the pool of views.
 type views struct {
+	own []ownDefinition
 	mu  sync.Mutex
 	all map[viewKey]*view
 }
@@ -59,7 +69,7 @@ func (v *views) ofLocked(s *action.Session, now time.Time) *view {
 	key := keyOf(s)
 	w := v.all[key]
 	if w == nil {
-		w = &view{key: key, sample: *s}
+		w = &view{key: key, own: v.own, sample: *s}
 		v.all[key] = w
 	}
 	w.rested = now
@@ -125,7 +135,7 @@ func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now ti
 	list := w.list
 	w.mu.Unlock()
 	if list == nil || list.version != version {
-		list = newToolset(available, version)
+		list = newToolset(available, w.own, version)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
