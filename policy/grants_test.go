@@ -178,6 +178,19 @@ func TestAllThatCoverAreGivenInOrder(t *testing.T) {
 	}
 }
 
+// Of several pins that differ the same one is named every time.
+func TestOnePinIsNamed(t *testing.T) {
+	s, a := &action.Session{CreatedBy: "u1"}, &action.Action{Source: "s", Name: "act", Risk: "write"}
+	g := action.Grant{ID: "g", Terms: action.Terms{Scope: action.ScopeOrganization, Any: true, Pins: pins("/d", "1", "/b", "1", "/a", "1", "/c", "1")}}
+	p := policy.New(action.Rules{})
+	for range 100 {
+		d := p.WithGrants(noon, p.Decide(noon, s, a), s, a, []byte(`{"a":1}`), []action.Grant{g})
+		if got := d.Steps[len(d.Steps)-1].Note; got != "No grant covers it: grant g is pinned to another value at /b." {
+			t.Fatal(got)
+		}
+	}
+}
+
 func TestGrantsChangeNothingElse(t *testing.T) {
 	grants := []action.Grant{{ID: "g", Terms: action.Terms{Scope: action.ScopeOrganization, Source: "s", Action: "act"}}}
 	s := &action.Session{CreatedBy: "u1"}

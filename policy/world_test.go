@@ -192,7 +192,7 @@ func text(v any) string {
 }
 
 // worlds is how many a property is tried in.
-const worlds = 1500
+const worlds = 800
 
 // everywhere tries a property in many worlds.
 func everywhere(t *testing.T, holds func(t *testing.T, roll dice)) {
