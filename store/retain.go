@@ -27,19 +27,19 @@ func (db *DB) Retain(ctx context.Context, organization string, before time.Time,
 		return 0, err
 	}
 	limit = orHundred(limit)
-	turn := int64(-1) // where the chain ended: once round is enough
+	c, err := db.chain(ctx, organization)
+	if err != nil {
+		return 0, err
+	}
 	for lost := 0; n < limit && lost < lostRaces; {
 		p, err := db.planCut(ctx, k, organization, at(before), limit-n)
-		if err != nil || p == nil {
-			return n, err
-		}
-		if turn < 0 {
-			turn = p.chain.last.seq
-		}
-		if p.cut.seq > turn {
+		if err == nil && (p == nil || p.cut.seq > c.last.seq) { // once round is enough
 			return n, nil
 		}
-		switch err := db.cut(ctx, k, p); {
+		if err == nil {
+			err = db.cut(ctx, k, p)
+		}
+		switch {
 		case err == nil:
 			n += len(p.gone)
 		case errors.Is(err, errOvertaken):
@@ -104,6 +104,13 @@ func (db *DB) sound(ctx context.Context, k auditKey, c *chain) ([]sealRow, error
 	good := slices.IndexFunc(p.links, func(l sealRow) bool { return l.Seq >= f.Seq })
 	if good > 0 {
 		return p.links[:good], nil
+	}
+	now, err := db.chain(ctx, c.organization)
+	switch {
+	case err != nil:
+		return nil, err
+	case now.cut.seq != c.cut.seq:
+		return nil, errOvertaken
 	}
 	return nil, c.broken(f)
 }

@@ -38,6 +38,9 @@ func Exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 		{"people", peopleStories},
 		{"instances", instanceStories},
 		{"lease", leaseStories},
+		{"audit", auditStories},
+		{"retain", retainStories},
+		{"export", exportStories},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for name, story := range group.stories {
