@@ -201,10 +201,19 @@ func TestCountingAloneGoesOnFromHere(t *testing.T) {
 	for range 10 {
 		v.Allow(t.Context(), "a")
 	}
+	for range 6 {
+		v.Take(t.Context(), seven)
+	}
 	server.Kill()
 	eventually(t, "the end is not noticed", func() bool { return !v.Healthy() })
 	if v.Allow(t.Context(), "a") == 0 {
 		t.Error("the limit begins anew")
+	}
+	if v.Take(t.Context(), seven) > 0 || v.Take(t.Context(), seven) == 0 {
+		t.Error("six of seven calls are used up, and not one is left")
+	}
+	if n := v.Stats().Fallbacks; n != 3 {
+		t.Errorf("%d calls were counted alone", n)
 	}
 }
 

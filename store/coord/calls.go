@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/valkey-io/valkey-go"
+
+	"sallyport/action"
 )
 
 // Allow implements [action.Limiter]. Without Valkey this instance counts alone
@@ -16,15 +18,47 @@ func (v *Valkey) Allow(ctx context.Context, key string) time.Duration {
 	if v.config.Limit <= 0 {
 		return 0
 	}
-	wait, ok := v.count(ctx, key)
+	return v.count(ctx, ownRate(key), v.config.Limit)
+}
+
+// Take implements [action.Limiter], in the same way.
+func (v *Valkey) Take(ctx context.Context, l action.Limit) time.Duration {
+	of, ok := limited(l)
+	if !ok {
+		return minute
+	}
+	return v.count(ctx, of, l.Calls)
+}
+
+// count has Valkey count a call, or else this instance.
+func (v *Valkey) count(ctx context.Context, of counted, limit int) time.Duration {
+	micros, ok := v.run(ctx, v.counts, v.config.Prefix+of.name(), strconv.Itoa(limit), microseconds(of.window), v.now())
 	if !ok {
 		v.tally.limits.Add(1)
-		return v.counter.Allow(ctx, key)
+		return v.counter.count(of, limit)
 	}
-	if wait == 0 {
-		v.counter.Allow(ctx, key) // so that counting alone would go on from here
+	if micros == 0 {
+		v.counter.count(of, limit) // so that counting alone would go on from here
 	}
-	return wait
+	return time.Duration(micros) * time.Microsecond
+}
+
+// name is the key of the count on the server.
+func (of counted) name() string {
+	if of.own {
+		return "limit:" + of.key
+	}
+	return "rate:" + microseconds(of.window) + ":" + of.key
+}
+
+func microseconds(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+
+// now is the time for [countScript]; empty: the server's own.
+func (v *Valkey) now() string {
+	if v.config.Now == nil {
+		return ""
+	}
+	return strconv.FormatInt(v.config.Now().UnixMicro(), 10)
 }
 
 // Hold takes the lock for ttl, or renews it, and reports whether this instance
@@ -42,20 +76,6 @@ func (v *Valkey) Hold(ctx context.Context, name string, ttl time.Duration) bool 
 // told, the lock lapses.
 func (v *Valkey) Release(ctx context.Context, name string) {
 	v.run(ctx, v.release, v.config.Prefix+"lock:"+name, v.config.Instance)
-}
-
-// count asks Valkey to count a call.
-func (v *Valkey) count(ctx context.Context, key string) (wait time.Duration, ok bool) {
-	micros, ok := v.run(ctx, v.allow, v.config.Prefix+"limit:"+key, v.limitArgs()...)
-	return time.Duration(micros) * time.Microsecond, ok
-}
-
-func (v *Valkey) limitArgs() []string {
-	now := "" // the server's
-	if v.config.Now != nil {
-		now = strconv.FormatInt(v.config.Now().UnixMicro(), 10)
-	}
-	return []string{strconv.Itoa(v.config.Limit), now}
 }
 
 // run runs a script, unless Valkey is away. ok is false when there is no

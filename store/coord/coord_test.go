@@ -48,6 +48,31 @@ func TestOldKeysAreDropped(t *testing.T) {
 	}
 }
 
+// Each key is remembered for two windows of its own: no longer, and no less.
+func TestKeysAreDroppedByTheirOwnWindow(t *testing.T) {
+	now := time.Now()
+	c := coord.NewCounter(10, func() time.Time { return now })
+	limit := func(key string, seconds int) action.Limit {
+		return action.Limit{Key: key, Rate: action.Rate{Calls: 1, Seconds: seconds}}
+	}
+	for i := range 1000 {
+		c.Take(t.Context(), limit(fmt.Sprint("short ", i), 1))
+	}
+	c.Take(t.Context(), limit("long", 3600))
+	for passed := time.Duration(0); passed < 119*time.Minute; passed += time.Minute {
+		now = now.Add(time.Minute)
+		c.Allow(t.Context(), "other")
+		if n := c.Keys(); n != 2 {
+			t.Fatalf("%d keys are remembered after %v", n, passed+time.Minute)
+		}
+	}
+	now = now.Add(time.Minute)
+	c.Allow(t.Context(), "other")
+	if n := c.Keys(); n != 1 {
+		t.Errorf("%d keys are remembered", n)
+	}
+}
+
 func TestLocks(t *testing.T) {
 	coordtest.Locks(t, func(_ *testing.T, n int) []coordtest.Holder {
 		holders := []coordtest.Holder{coord.NewLocks(nil)}

@@ -63,7 +63,7 @@ func (l *Locks) Release(_ context.Context, name string) {
 
 // dropLocked forgets lapsed locks, once a minute.
 func (t *lockTable) dropLocked(now time.Time) {
-	if now.Sub(t.sweep) < window {
+	if now.Sub(t.sweep) < minute {
 		return
 	}
 	t.sweep = now

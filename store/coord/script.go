@@ -1,11 +1,11 @@
 package coord
 
-// allowScript is [Counter] on the server: the same sum of the current minute
+// countScript is [Counter] on the server: the same sum of the current window
 // and what is left of the one before, in microseconds of the server's clock,
 // so that instances need not agree on the time. It returns zero or how long to
-// wait. A clock that went back, as after a failover, begins its minute anew.
-const allowScript = `
-local limit, now, window = tonumber(ARGV[1]), tonumber(ARGV[2]), 60000000
+// wait. A clock that went back, as after a failover, begins its window anew.
+const countScript = `
+local limit, window, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 if not now then
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]

@@ -141,6 +141,6 @@ func (v *Valkey) watch(ctx context.Context, s *session, up func()) error {
 
 // probe runs the script that calls depend on, on a key of its own.
 func (v *Valkey) probe(ctx context.Context, s *session) error {
-	_, err := v.exec(ctx, s, v.allow, v.config.Prefix+"probe", []string{"1", ""})
+	_, err := v.exec(ctx, s, v.counts, v.config.Prefix+"probe", []string{"1", microseconds(minute), ""})
 	return err
 }

@@ -23,7 +23,7 @@ type ValkeyConfig struct {
 	// Installations that share a server need different ones, because channels
 	// are common to all its databases.
 	Prefix string
-	// Limit is how many calls a minute a key may make; zero: no limit.
+	// Limit is how many calls a minute a session may make; zero: no limit.
 	Limit int
 	// Timeout bounds each count of a call and each lock; zero: 250 ms.
 	Timeout time.Duration
@@ -35,7 +35,7 @@ type ValkeyConfig struct {
 	// tell. It must not block, and may be called twice at once. Nil: nobody is
 	// told.
 	Resumed func()
-	// Now is the clock of the limit, for tests; nil: the server's, and
+	// Now is the clock of all limits, for tests; nil: the server's, and
 	// time.Now while there is none.
 	Now func() time.Time
 	// Log is told once when Valkey is lost and once when it is back; nil:
@@ -50,7 +50,7 @@ type Valkey struct {
 	config  ValkeyConfig
 	options valkey.ClientOption
 	id      string // tells our own packets from those of others
-	allow   *valkey.Lua
+	counts  *valkey.Lua
 	hold    *valkey.Lua
 	release *valkey.Lua
 
@@ -97,7 +97,7 @@ func NewValkey(c ValkeyConfig) (*Valkey, error) {
 	}
 	return &Valkey{
 		config: c, options: options, id: rand.Text(),
-		allow: valkey.NewLuaScript(allowScript), hold: valkey.NewLuaScript(holdScript), release: valkey.NewLuaScript(releaseScript),
+		counts: valkey.NewLuaScript(countScript), hold: valkey.NewLuaScript(holdScript), release: valkey.NewLuaScript(releaseScript),
 		counter: NewCounter(c.Limit, c.Now), queue: make(chan packedHint, queued),
 	}, nil
 }

@@ -80,8 +80,20 @@ func TestInstancesCountTogether(t *testing.T) {
 		if n := together(t, ends, "a"); n != 10 {
 			t.Errorf("%d calls", n)
 		}
+		taken := 0
+		for i := range 100 {
+			if ends[i%2].Take(t.Context(), seven) == 0 {
+				taken++
+			}
+		}
+		if taken != 7 {
+			t.Errorf("%d calls of a limit", taken)
+		}
 	})
 }
+
+// seven is a limit of seven calls an hour.
+var seven = action.Limit{Key: "k", What: "a test", Rate: action.Rate{Calls: 7, Seconds: 3600}}
 
 func TestAClockThatGoesBackDoesNotLockOut(t *testing.T) {
 	t.Parallel()
@@ -127,10 +139,11 @@ func TestWhatIsNotUsedLapsesOnTheServer(t *testing.T) {
 	v := begun(t, coord.ValkeyConfig{URL: server.URL, Prefix: "p:", Instance: "a", Limit: 10})
 	healthy(t, []*coord.Valkey{v})
 	v.Allow(t.Context(), "k")
+	v.Take(t.Context(), seven)
 	v.Hold(t.Context(), "k", time.Minute)
-	for _, key := range []string{"p:limit:k", "p:lock:k", "p:probe"} {
+	for key, most := range map[string]int{"p:limit:k": 120_000, "p:rate:3600000000:k": 7_200_000, "p:lock:k": 60_000, "p:probe": 120_000} {
 		var left int
-		if _, err := fmt.Sscanf(ask(t, server, "PTTL "+key), ":%d", &left); err != nil || left <= 0 || left > 120_000 {
+		if _, err := fmt.Sscanf(ask(t, server, "PTTL "+key), ":%d", &left); err != nil || left <= most/2 || left > most {
 			t.Errorf("%s stays for %d ms: %v", key, left, err)
 		}
 	}
