@@ -150,7 +150,7 @@ func validGrant(g *action.Grant) error {
 		return errors.New("a grant needs the person who makes it")
 	case g.Scope == action.ScopeSession && g.Session == "":
 		return invalidGrant("/session_id", "A grant for a session names it; or let its scope be organization.")
-	case g.Scope != action.ScopeSession && g.Session != "":
+	case g.Scope == action.ScopeOrganization && g.Session != "":
 		return invalidGrant("/session_id", "A grant for the organization names no session; leave it out, or let the scope be session.")
 	case g.Any && g.ToolHash != "":
 		return errors.New("a grant of any action is made for no definition")
