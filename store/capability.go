@@ -157,8 +157,12 @@ func (db *DB) DeleteCapability(ctx context.Context, organization, group, provide
 // ListCapabilities returns what groups may do, by group and provider; with a
 // group, only its. Expired ones are among them, revoked ones are not.
 func (db *DB) ListCapabilities(ctx context.Context, organization, group string) ([]action.Capability, error) {
+	return listCapabilities(ctx, db.read, organization, group)
+}
+
+func listCapabilities(ctx context.Context, db bun.IDB, organization, group string) ([]action.Capability, error) {
 	var rows []capabilityRow
-	if err := capabilities(db.read, organization, group).Scan(ctx, &rows); err != nil {
+	if err := capabilities(db, organization, group).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("listing capabilities: %w", err)
 	}
 	list := make([]action.Capability, 0, len(rows))

@@ -88,8 +88,12 @@ func (db *DB) UnsetQuota(ctx context.Context, organization string, key action.Ke
 
 // ListQuotas returns the organization's quotas, by key and scope.
 func (db *DB) ListQuotas(ctx context.Context, organization string) ([]action.Quota, error) {
+	return listQuotas(ctx, db.read, organization)
+}
+
+func listQuotas(ctx context.Context, db bun.IDB, organization string) ([]action.Quota, error) {
 	var rows []quotaRow
-	if err := quotas(db.read, organization).Scan(ctx, &rows); err != nil {
+	if err := quotas(db, organization).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("listing quotas: %w", err)
 	}
 	list := make([]action.Quota, 0, len(rows))

@@ -137,9 +137,9 @@ func toolRows(ctx context.Context, db bun.IDB, organization, connector string) (
 }
 
 // reviewed reads the reviewed hashes of all tools, by source and name.
-func (db *DB) reviewed(ctx context.Context, organization string) (map[action.Key]action.ToolHashes, error) {
+func reviewed(ctx context.Context, db bun.IDB, organization string) (map[action.Key]action.ToolHashes, error) {
 	var rows []reviewRow
-	if err := reviewedTools(db.read, organization).Scan(ctx, &rows); err != nil {
+	if err := reviewedTools(db, organization).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading reviews: %w", err)
 	}
 	found := make(map[action.Key]action.ToolHashes, len(rows))

@@ -2,55 +2,80 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/uptrace/bun"
+
 	"sallyport/action"
 )
 
-// looksAtRules is how often Rules looks again because policy moved meanwhile.
-const looksAtRules = 20
-
-// Rules returns all of an organization's policy as it was at one version. The
-// tables are read one after the other, and all of them again when the version
-// moved meanwhile: every change of what is read here moves it.
-func (db *DB) Rules(ctx context.Context, organization string) (action.Rules, error) {
+// Rules returns all of an organization's policy as it was at one version,
+// whatever is written meanwhile.
+func (db *DB) Rules(ctx context.Context, organization string) (rules action.Rules, err error) {
 	ctx, stop := db.lookup(ctx)
 	defer stop()
-	for range looksAtRules {
-		rules, moved, err := db.lookAtRules(ctx, organization)
-		if err != nil || !moved {
-			return rules, err
+	err = db.retry.do(ctx, false, func(ctx context.Context, _ bool) error {
+		tx, err := db.snapshot(ctx)
+		if err != nil {
+			return fmt.Errorf("reading policy: %w", err)
 		}
-	}
-	return action.Rules{}, action.Errorf(action.ErrNotReady, "policy_moving",
-		"The policy of the organization changes faster than it can be read; try again in a moment.")
+		defer tx.Rollback()
+		rules, err = readRules(ctx, tx, organization, at(db.now()))
+		return err
+	})
+	return rules, err
 }
 
-func (db *DB) lookAtRules(ctx context.Context, organization string) (rules action.Rules, moved bool, err error) {
-	if rules.Overrides, rules.Version, err = db.Overrides(ctx, organization); err != nil {
-		return rules, false, err
+// snapshot begins a transaction that only reads, and whose statements all see
+// the same. On PostgreSQL it comes from the pool of writers, which is the same:
+// the hook of the readers would end it with its first statement.
+func (db *DB) snapshot(ctx context.Context) (bun.Tx, error) {
+	if !db.Shared() {
+		return db.read.BeginTx(ctx, nil)
 	}
-	if rules.Capabilities, err = db.ListCapabilities(ctx, organization, ""); err != nil {
-		return rules, false, err
+	return db.write.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+}
+
+func readRules(ctx context.Context, tx bun.Tx, organization string, now stamp) (rules action.Rules, err error) {
+	chosen, err := settingsRowOf(ctx, tx, organization)
+	if err != nil {
+		return rules, err
+	}
+	rules.Version, rules.Settings = chosen.Version, chosen.settings()
+	if rules.Overrides, err = listOverrides(ctx, tx, organization); err != nil {
+		return rules, err
+	}
+	if rules.Capabilities, err = listCapabilities(ctx, tx, organization, ""); err != nil {
+		return rules, err
 	}
 	var gates []gateRow
-	if err := openGates(db.read, organization, at(db.now())).Scan(ctx, &gates); err != nil {
-		return rules, false, fmt.Errorf("reading approvals of gates: %w", err)
+	if err := openGates(tx, organization, now).Scan(ctx, &gates); err != nil {
+		return rules, fmt.Errorf("reading approvals of gates: %w", err)
 	}
 	slices.SortFunc(gates, func(a, b gateRow) int { return strings.Compare(a.ID, b.ID) })
 	rules.Gates = gateApprovals(gates)
-	if rules.Quotas, err = db.ListQuotas(ctx, organization); err != nil {
-		return rules, false, err
+	if rules.Quotas, err = listQuotas(ctx, tx, organization); err != nil {
+		return rules, err
 	}
-	if rules.Reviewed, err = db.reviewed(ctx, organization); err != nil {
-		return rules, false, err
+	rules.Reviewed, err = reviewed(ctx, tx, organization)
+	return rules, err
+}
+
+func listOverrides(ctx context.Context, tx bun.Tx, organization string) ([]action.Override, error) {
+	var rows []overrideRow
+	if err := overrides(tx, organization).Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("reading policy: %w", err)
 	}
-	chosen, err := settingsRowOf(ctx, db.read, organization)
-	if err != nil {
-		return rules, false, err
+	list := make([]action.Override, 0, len(rows))
+	for i := range rows {
+		list = append(list, *rows[i].override())
 	}
-	rules.Settings = chosen.settings()
-	return rules, chosen.Version != rules.Version, nil
+	return list, nil
+}
+
+func overrides(db bun.IDB, organization string) *bun.SelectQuery {
+	return db.NewSelect().Model((*overrideRow)(nil)).Where("organization_id = ?", organization).Order("automation_id", "source_id", "action")
 }

@@ -42,8 +42,10 @@ func encode(v any) (driver.Value, error) {
 	return string(text), err
 }
 
-// decode reads what encode wrote. NULL leaves v as it is: the zero value.
-func decode(src, v any) error {
+// decode reads what encode wrote. NULL is the zero value.
+func decode[T any](src any, v *T) error {
+	var zero T
+	*v = zero // whatever was there before
 	switch text := src.(type) {
 	case nil:
 		return nil
