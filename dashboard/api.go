@@ -41,11 +41,7 @@ type route struct {
 // register adds one operation. Who may use it stands in the table of roles; a
 // route that is not in there is a mistake that stops the start.
 func register[I, O any](s *Server, rt route, h func(context.Context, *Principal, *I) (*O, error)) {
-	pattern := rt.method + " " + rt.path
-	who, ok := s.roles[pattern]
-	if !ok {
-		panic("dashboard: no role for " + pattern)
-	}
+	who := s.who(rt.method + " " + rt.path)
 	op := huma.Operation{
 		OperationID: operationID(rt), Method: rt.method, Path: rt.path, Summary: rt.summary,
 		Description: describeRoute(rt, who), Tags: []string{rt.tag}, DefaultStatus: rt.status,
@@ -60,6 +56,24 @@ func register[I, O any](s *Server, rt route, h func(context.Context, *Principal,
 		}
 		return out, nil
 	})
+}
+
+// who returns who may use a route, which is mounted now.
+func (s *Server) who(pattern string) access {
+	who, ok := s.roles[pattern]
+	if !ok {
+		panic("dashboard: no role for " + pattern)
+	}
+	s.mounted[pattern] = true
+	return who
+}
+
+// open mounts a route that needs no credential.
+func (s *Server) open(mux *http.ServeMux, pattern string, h http.HandlerFunc) {
+	if s.who(pattern) != public {
+		panic("dashboard: " + pattern + " is not public")
+	}
+	mux.HandleFunc(pattern, h)
 }
 
 // onSent has f called when the answer to this request was sent.
@@ -130,7 +144,7 @@ func (s *Server) mount(mux *http.ServeMux) error {
 	if err != nil {
 		return err
 	}
-	mux.HandleFunc("GET /api/v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	s.open(mux, "GET /api/v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(description)
 	})
@@ -138,11 +152,16 @@ func (s *Server) mount(mux *http.ServeMux) error {
 		s.fail(w, r, action.Errorf(action.ErrNotFound, "no_such_route",
 			"There is no %s %s; /api/v1/openapi.json lists what there is.", r.Method, r.URL.Path))
 	})
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("POST /login", s.redeem)
-	mux.HandleFunc("POST /logout", s.signOut)
+	s.open(mux, "GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	s.open(mux, "GET /readyz", s.ready)
+	s.open(mux, "POST /login", s.redeem)
+	s.open(mux, "POST /logout", s.signOut)
 	s.pages.mount(mux)
+	for pattern := range s.roles {
+		if !s.mounted[pattern] {
+			return fmt.Errorf("dashboard: nothing serves %s", pattern)
+		}
+	}
 	return nil
 }
 
@@ -167,13 +186,22 @@ func (s *Server) routes() {
 	s.secretRoutes()
 	s.connectorRoutes()
 	s.policyRoutes()
+	s.quotaRoutes()
+	s.capabilityRoutes()
+	s.gateRoutes()
+	s.grantRoutes()
+	s.requestRoutes()
+	s.reviewRoutes()
+	s.auditRoutes()
+	s.exportRoutes()
 	s.userRoutes()
 	s.keyRoutes()
 	s.eventRoutes()
 }
 
 // decodeJSON is strict about what comes after the value, and keeps number
-// lexemes: params may hold any number that JSON can say.
+// lexemes: params may hold any number that JSON can say. What huma checks
+// against the description gets the plain numbers that it knows.
 func decodeJSON(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -190,7 +218,29 @@ func decodeJSON(data []byte, v any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is more after its end")
 	}
+	if checked, ok := v.(*any); ok {
+		*checked = plainNumbers(*checked)
+	}
 	return nil
+}
+
+// plainNumbers replaces the numbers in v that have a float64.
+func plainNumbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+	case []any:
+		for i := range v {
+			v[i] = plainNumbers(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = plainNumbers(v[k])
+		}
+	}
+	return v
 }
 
 func encodeJSON(w io.Writer, v any) error {

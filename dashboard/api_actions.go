@@ -123,14 +123,14 @@ func (s *Server) actionReads() {
 func (s *Server) sessionVerdicts(path string) {
 	register(s, route{
 		method: "POST", path: path + "/approve", tag: "actions", summary: "Approve a held call of the session", status: http.StatusOK,
-		errors: []int{http.StatusConflict, http.StatusGone},
+		doc: approveDoc, errors: []int{http.StatusConflict, http.StatusGone},
 	}, func(ctx context.Context, p *Principal, in *struct {
 		InSessionByID
 		Patience
 		Body *Approval
 	},
 	) (*body[Outcome], error) {
-		out, err := s.approve(ctx, p, in.Body.verdict(in.Session, in.ID), in.Wait)
+		out, err := s.approve(ctx, p, in.Session, in.ID, in.Body, in.Wait)
 		return bodyOf(out), err
 	})
 	register(s, route{
@@ -201,8 +201,8 @@ func (s *Server) call(ctx context.Context, p *Principal, n NewCall, header, wait
 		return action.Call{}, invalid("/idempotency_key", "The header Idempotency-Key and the field idempotency_key differ; send one of them.")
 	}
 	source := n.Source
-	if key, _, err := s.resolveKey(ctx, p.Organization, source+":*"); err == nil {
-		source = key.Source
+	if id, _, err := s.source(ctx, p.Organization, source); err == nil {
+		source = id
 	}
 	return action.Call{
 		Session: *p.Session, Source: source, Action: n.Action, Params: n.Params,
@@ -232,6 +232,8 @@ func refused(inv action.Invocation) error {
 		message = "A person denied this call."
 	case action.DeniedRepeated:
 		message = "A person denied this same call a short while ago; do not ask again, do something else."
+	case action.DeniedOften:
+		message = "People denied this action again and again in this session, so it is not asked again here; do something else."
 	case action.DeniedWithdrawn:
 		message = "The call was withdrawn because its caller cancelled it or left."
 	}

@@ -17,6 +17,13 @@ type NewConnector struct {
 	Prefix      *string     `json:"prefix,omitempty" maxLength:"64" nullable:"false" doc:"Stands before the secret; default \"Bearer \" in Authorization, nothing elsewhere." example:"Bearer "`
 	Secret      string      `json:"secret,omitempty" maxLength:"64" doc:"Key of a secret that is bound to the host of the URL; none when absent." example:"github"`
 	DefaultRisk action.Risk `json:"default_risk,omitempty" enum:"read,write,danger" doc:"Of tools that say nothing of themselves; default write."`
+	toolRules
+}
+
+// toolRules say what is thought of a connector's tools.
+type toolRules struct {
+	Risks  *map[string]action.Risk `json:"tool_risks,omitempty" nullable:"false" doc:"Of single tools, whatever the server says; replaces them all."`
+	Review *action.ReviewRule      `json:"review,omitempty" enum:"trust,strict,required" nullable:"false" doc:"What a person must have looked at: trust takes the first list as reviewed, strict also holds a changed text against a tool, required denies what nobody reviewed. Default trust."`
 }
 
 // ConnectorChange is what may change of a connector.
@@ -27,6 +34,7 @@ type ConnectorChange struct {
 	Prefix      *string      `json:"prefix,omitempty" maxLength:"64" nullable:"false"`
 	Secret      *string      `json:"secret,omitempty" maxLength:"64" nullable:"false" doc:"Empty takes the credential away."`
 	DefaultRisk *action.Risk `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false"`
+	toolRules
 }
 
 // ConnectorView is a connector with what is known of it now.
@@ -119,10 +127,10 @@ func (s *Server) connectorChanges() {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.Connectors.DeleteConnector(ctx, p.Organization, c.ID); err != nil {
+		if err := s.Connectors.DeleteConnector(ctx, p.Organization, c.ID, p.By()); err != nil {
 			return nil, err
 		}
-		s.log.InfoContext(ctx, "connector removed", "connector", c.ID, "by", p.By())
+		s.changed(ctx, p, "connector removed", "connector", c.ID)
 		s.hint(action.HintCatalog, p.Organization, "")
 		return nil, nil
 	})
@@ -190,14 +198,10 @@ func viewConnector(c action.Connector, state ConnectorState) ConnectorView {
 func (s *Server) viewTools(ctx context.Context, c action.Connector, state ConnectorState) ConnectorView {
 	v := viewConnector(c, state)
 	v.Tools = viewActions(state.Tools)
-	plain := &action.Session{Organization: c.Organization, Kind: action.Interactive, Type: action.TypeCoding}
 	for i, a := range state.Tools {
-		d, err := s.Decider.Decide(ctx, plain, a, true)
-		if err != nil {
-			s.log.WarnContext(ctx, "mode of a tool is not known", "tool", a.Tool, "error", err)
-			continue
+		if d, ok := s.plainly(ctx, a, c.Organization); ok {
+			v.Tools[i].Mode = d.Mode
 		}
-		v.Tools[i].Mode = d.Mode
 	}
 	return v
 }

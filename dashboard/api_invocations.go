@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"sallyport/action"
@@ -13,6 +14,20 @@ import (
 type Approval struct {
 	ParamsHash string `json:"params_hash,omitempty" maxLength:"200" doc:"Of the params that were read; other params are not approved."`
 	ToolHash   string `json:"tool_hash,omitempty" maxLength:"200" doc:"Likewise, of the action."`
+	Mode       string `json:"mode,omitempty" enum:"once,grant" doc:"grant also lets further calls of the action run; once, the default without a grant, does not."`
+
+	Grant *ApprovalGrant `json:"grant,omitempty"`
+}
+
+// ApprovalGrant is what else an approval lets through: calls of the same
+// action.
+type ApprovalGrant struct {
+	_        struct{}       `nullable:"true"`
+	Scope    wishedScope    `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session"`
+	MaxCalls *int64         `json:"max_calls,omitempty" minimum:"1" doc:"The budget, this call not counted; absent: none." example:"5"`
+	Pins     map[string]raw `json:"pins,omitempty" doc:"Params that must have exactly these values, by JSON Pointer; this call must have them."`
+	Pin      []string       `json:"pin,omitempty" maxItems:"100" nullable:"false" doc:"Params that must have the values of this call, as JSON Pointers." example:"[\"/channel\"]"`
+	Lifetime
 }
 
 // Denial is what a person says with a no.
@@ -26,6 +41,7 @@ type Denial struct {
 // enough to have one.
 type Outcome struct {
 	Invocation action.Invocation `json:"invocation"`
+	Grant      *GrantView        `json:"grant,omitempty" doc:"What the approval made beside."`
 	Result     raw               `json:"result,omitempty" doc:"What the source answered, in full: a CallToolResult of MCP."`
 	Problem    raw               `json:"problem,omitempty" doc:"The source's JSON-RPC error, when it answered with one."`
 	Repeated   bool              `json:"repeated,omitempty" doc:"The call joined an earlier one, or was handed its outcome again."`
@@ -86,12 +102,28 @@ func (s *Server) invocationRoutes() {
 
 // verdict is the decision that a body says; nil says no more than yes. Who
 // decided comes from the login.
-func (a *Approval) verdict(session, id string) action.Verdict {
+func (a *Approval) verdict(session, id string, now time.Time) (action.Verdict, error) {
 	v := action.Verdict{Session: session, ID: id}
-	if a != nil {
-		v.ParamsHash, v.ToolHash = a.ParamsHash, a.ToolHash
+	if a == nil {
+		return v, nil
 	}
-	return v
+	v.ParamsHash, v.ToolHash = a.ParamsHash, a.ToolHash
+	grant := a.Grant
+	switch {
+	case grant != nil && a.Mode == "once":
+		return v, invalid("/mode", "An approval for once makes no grant; leave grant out, or send mode grant.")
+	case grant == nil && a.Mode == "grant":
+		grant = &ApprovalGrant{}
+	case grant == nil:
+		return v, nil
+	}
+	until, err := grant.until(now)
+	if err != nil {
+		return v, under(err, "/grant")
+	}
+	v.Pin = grant.Pin
+	v.Grant = &action.Grant{Terms: action.Terms{Scope: grant.Scope.scope(), Pins: grant.Pins, MaxCalls: grant.MaxCalls, ExpiresAt: until}}
+	return v, nil
 }
 
 // verdict is the decision that a body says; nil says no more than no.
@@ -103,6 +135,8 @@ func (d *Denial) verdict(session, id string) action.Verdict {
 	return v
 }
 
+const approveDoc = "Lets it run once, and with a grant further calls of the action. Answers at once, or with ?wait= when it ended or the wait did."
+
 // verdictRoutes adds approve and deny under an invocation's path; see
 // sessionVerdicts for those under a session's.
 func (s *Server) verdictRoutes(path string) {
@@ -112,14 +146,14 @@ func (s *Server) verdictRoutes(path string) {
 	}
 	register(s, route{
 		method: "POST", path: path + "/approve", tag: "invocations", summary: "Approve a held call", status: http.StatusOK,
-		doc:    "Lets it run once. Answers at once, or with ?wait= when it ended or the wait did.",
+		doc:    approveDoc,
 		errors: []int{http.StatusConflict, http.StatusGone},
 	}, func(ctx context.Context, p *Principal, in *struct {
 		Target
 		Body *Approval
 	},
 	) (*body[Outcome], error) {
-		out, err := s.approve(ctx, p, in.Body.verdict("", in.ID), in.Wait)
+		out, err := s.approve(ctx, p, "", in.ID, in.Body, in.Wait)
 		return bodyOf(out), err
 	})
 	register(s, route{
@@ -138,10 +172,8 @@ func (s *Server) verdictRoutes(path string) {
 
 func (s *Server) listInvocations(ctx context.Context, organization, session string, f Filter) (*body[List[action.Invocation]], error) {
 	source := f.Source
-	if source != "" {
-		if key, _, err := s.resolveKey(ctx, organization, source+":*"); err == nil {
-			source = key.Source
-		}
+	if id, _, err := s.source(ctx, organization, source); err == nil {
+		source = id
 	}
 	page, err := s.Invocations.ListInvocations(ctx, InvocationFilter{
 		Organization: organization, Status: action.Status(f.Status), Session: session,
@@ -183,20 +215,42 @@ func (s *Server) fullParams(ctx context.Context, p *Principal, id string) (FullP
 	return FullParams{Params: params, Full: full, ParamsHash: inv.ParamsHash, ToolHash: inv.ToolHash}, nil
 }
 
-func (s *Server) approve(ctx context.Context, p *Principal, v action.Verdict, wait string) (Outcome, error) {
+func (s *Server) approve(ctx context.Context, p *Principal, session, id string, said *Approval, wait string) (Outcome, error) {
 	patience, err := parseWait(wait)
 	if err != nil {
 		return Outcome{}, err
 	}
-	inv, err := s.Gate.Approve(ctx, s.verdict(p, v))
+	v, err := said.verdict(session, id, s.now())
 	if err != nil {
-		return Outcome{}, named(err, v.ID)
+		return Outcome{}, err
+	}
+	v = s.verdict(p, v)
+	inv, err := s.Gate.Approve(ctx, v)
+	if err != nil {
+		return Outcome{}, named(ofGrant(err), id)
 	}
 	s.log.InfoContext(ctx, "call approved", "invocation", inv.ID, "by", p.By())
-	if patience == 0 {
-		return Outcome{Invocation: s.shown(inv)}, nil
+	out := Outcome{Invocation: s.shown(inv)}
+	if patience > 0 {
+		out = s.await(ctx, p, inv, patience)
 	}
-	return s.await(ctx, p, inv, patience), nil
+	if v.Grant != nil {
+		s.granted(ctx, p, v.Grant)
+		view, err := s.viewGrant(ctx, *v.Grant)
+		if err != nil {
+			s.log.WarnContext(ctx, "the name of a source is not known", "error", err) // the approval holds
+		}
+		out.Grant = &view
+	}
+	return out, nil
+}
+
+// ofGrant says of the terms of a grant where they stand in an approval.
+func ofGrant(err error) error {
+	if e := action.Public(err); e.Code == "invalid_grant" && !strings.HasPrefix(e.Field, "/grant/") {
+		return under(err, "/grant")
+	}
+	return err
 }
 
 // await gives the outcome of an approved call, or what stands after the

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -32,14 +33,23 @@ type Explanation struct {
 	Session   string      `json:"session_id"`
 	Risk      action.Risk `json:"risk"`
 	Available bool        `json:"listed" doc:"Agents see the action; a denied one is not listed."`
+	Reason    string      `json:"reason" doc:"What the layer that decided says."`
 }
+
+// ByPolicyKey is the parameter of a route about a policy key.
+type ByPolicyKey struct {
+	Key string `path:"key" maxLength:"300" example:"github:create_issue"`
+}
+
+const keyDoc = "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id. " +
+	"The action is the one of its server, not the name that agents see; one that the connector is known to lack is refused. Escape a / in it as %2F."
 
 func (s *Server) policyRoutes() {
 	register(s, route{
 		method: "PUT", path: "/api/v1/policy/modes/{key}", tag: "policy", summary: "Set a mode", status: http.StatusOK,
-		doc: "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id. The action is the one of its server, not the name that agents see; one that the connector is known to lack is refused. Escape a / in it as %2F.",
+		doc: keyDoc,
 	}, func(ctx context.Context, p *Principal, in *struct {
-		Key  string `path:"key" maxLength:"300" example:"github:create_issue"`
+		ByPolicyKey
 		Body NewMode
 	},
 	) (*body[ModeView], error) {
@@ -49,7 +59,7 @@ func (s *Server) policyRoutes() {
 	register(s, route{
 		method: "DELETE", path: "/api/v1/policy/modes/{key}", tag: "policy", summary: "Take a mode back",
 	}, func(ctx context.Context, p *Principal, in *struct {
-		Key        string `path:"key" maxLength:"300" example:"github:create_issue"`
+		ByPolicyKey
 		Automation string `query:"automation"`
 	},
 	) (*empty, error) {
@@ -63,48 +73,47 @@ func (s *Server) policyRoutes() {
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/policy/explain", tag: "policy", summary: "Say how a call would be decided",
-		doc: "Runs and writes nothing.", errors: []int{http.StatusNotFound},
+		doc: "Runs, counts and writes nothing. Without params, grants are not looked at.", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, p *Principal, in *struct {
 		Session string `query:"session" required:"true" doc:"Id of a session."`
 		Action  string `query:"action" required:"true" doc:"A policy key that names one action." example:"github:create_issue"`
+		Params  string `query:"params" maxLength:"32768" doc:"A JSON object that fits the action's schema."`
 	},
 	) (*body[Explanation], error) {
-		e, err := s.explain(ctx, p, in.Session, in.Action)
+		e, err := s.explain(ctx, p, in.Session, in.Action, raw(in.Params))
 		return bodyOf(e), err
 	})
 }
 
 func (s *Server) setMode(ctx context.Context, p *Principal, text string, n NewMode) (ModeView, error) {
-	key, all, err := s.resolveKey(ctx, p.Organization, text)
+	key, all, err := s.knownKey(ctx, p.Organization, text)
 	if err != nil {
-		return ModeView{}, err
-	}
-	if err := s.checkAction(ctx, key, all); err != nil {
 		return ModeView{}, err
 	}
 	o := action.Override{Organization: p.Organization, Automation: n.Automation, Key: key, Mode: n.Mode, UpdatedBy: p.By()}
 	if err := s.Overrides.SetOverride(ctx, o); err != nil {
 		return ModeView{}, err
 	}
-	s.log.InfoContext(ctx, "policy set", "key", key.String(), "mode", n.Mode, "automation", n.Automation, "by", p.By())
-	s.hint(action.HintPolicy, p.Organization, "")
+	s.changed(ctx, p, "policy set", "key", key.String(), "mode", n.Mode, "automation", n.Automation)
 	return viewMode(o, all), nil
 }
 
 func (s *Server) unsetMode(ctx context.Context, p *Principal, text, automation string) error {
-	key, _, err := s.resolveKey(ctx, p.Organization, text)
+	key, err := s.storedKey(ctx, p.Organization, text)
 	if err != nil {
-		// A mode outlives its connector; its stored key still takes it back.
-		if key, err = action.ParseKey(text); err != nil {
-			return err
-		}
-	}
-	if err := s.Overrides.UnsetOverride(ctx, p.Organization, automation, key); err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "policy unset", "key", key.String(), "automation", automation, "by", p.By())
-	s.hint(action.HintPolicy, p.Organization, "")
+	if err := s.Overrides.UnsetOverride(ctx, p.Organization, automation, key, p.By()); err != nil {
+		return err
+	}
+	s.changed(ctx, p, "policy unset", "key", key.String(), "automation", automation)
 	return nil
+}
+
+// changed logs a change of policy and tells the rest of the gateway.
+func (s *Server) changed(ctx context.Context, p *Principal, what string, args ...any) {
+	s.log.InfoContext(ctx, what, append(args, "by", p.By())...)
+	s.hint(action.HintPolicy, p.Organization, "")
 }
 
 func (s *Server) modes(ctx context.Context, organization string) ([]ModeView, error) {
@@ -123,30 +132,50 @@ func (s *Server) modes(ctx context.Context, organization string) ([]ModeView, er
 	return views, nil
 }
 
-func (s *Server) explain(ctx context.Context, p *Principal, session, text string) (Explanation, error) {
+func (s *Server) explain(ctx context.Context, p *Principal, session, text string, params raw) (Explanation, error) {
 	row, err := s.session(ctx, p.Organization, session)
 	if err != nil {
 		return Explanation{}, err
 	}
 	key, all, err := s.resolveKey(ctx, p.Organization, text)
 	if err != nil {
-		return Explanation{}, err
+		return Explanation{}, placed(err, "/action")
 	}
 	if key.Action == "*" {
 		return Explanation{}, invalid("/action", "Name one action; a pattern is not decided.")
 	}
-	a, err := s.Catalog.Find(ctx, p.Organization, key.Source, key.Action, false)
-	if err != nil {
-		return Explanation{}, err
+	if len(params) == 0 {
+		params = nil
 	}
-	d, err := s.Decider.Decide(ctx, &row, a, true)
+	a, err := s.Gate.Explain(ctx, &row, key.Source, key.Action, params)
 	if err != nil {
-		return Explanation{}, err
+		return Explanation{}, inBody(err)
 	}
+	d := a.Decision
 	d.Steps = nonNil(d.Steps)
 	return Explanation{
-		Decision: d, Key: key.String(), Name: keyName(key, all), Session: row.ID, Risk: a.Risk, Available: d.Mode != action.ModeDeny,
+		Decision: d, Key: key.String(), Name: keyName(key, all), Session: row.ID, Risk: a.Risk,
+		Available: d.Mode != action.ModeDeny, Reason: d.Why(),
 	}, nil
+}
+
+// knownKey resolves a key that policy is to say something of.
+func (s *Server) knownKey(ctx context.Context, organization, text string) (action.Key, []action.Connector, error) {
+	key, all, err := s.resolveKey(ctx, organization, text)
+	if err != nil {
+		return key, nil, err
+	}
+	return key, all, s.checkAction(ctx, key, all)
+}
+
+// storedKey resolves a key to take back what is said of it. That outlives its
+// connector, so the key as it is stored always does.
+func (s *Server) storedKey(ctx context.Context, organization, text string) (action.Key, error) {
+	key, _, err := s.resolveKey(ctx, organization, text)
+	if err != nil {
+		return action.ParseKey(text)
+	}
+	return key, nil
 }
 
 // resolveKey parses a policy key and replaces a connector's slug or name by
@@ -161,18 +190,44 @@ func (s *Server) resolveKey(ctx context.Context, organization, text string) (act
 	if err != nil {
 		return key, nil, err
 	}
-	if key.Source == "*" || slices.Contains(s.Modules, key.Source) {
+	if key.Source == "*" {
 		return key, all, nil
 	}
-	c := findConnector(all, key.Source)
-	if c == nil {
-		return key, all, &action.Error{
-			Kind: action.ErrNotFound, Code: "no_such_source", Field: "/key",
-			Message: fmt.Sprintf("No source is called %q; use a connector's slug, name or id.", key.Source),
-		}
+	key.Source, err = s.sourceID(key.Source, all)
+	return key, all, err
+}
+
+// source resolves what people call a source.
+func (s *Server) source(ctx context.Context, organization, name string) (id string, all []action.Connector, err error) {
+	if all, err = s.Connectors.ListConnectors(ctx, organization); err != nil {
+		return "", nil, err
 	}
-	key.Source = c.Source()
-	return key, all, nil
+	id, err = s.sourceID(name, all)
+	return id, all, err
+}
+
+func (s *Server) sourceID(name string, all []action.Connector) (string, error) {
+	if slices.Contains(s.Modules, name) {
+		return name, nil
+	}
+	if c := findConnector(all, name); c != nil {
+		return c.Source(), nil
+	}
+	return name, &action.Error{
+		Kind: action.ErrNotFound, Code: "no_such_source", Field: "/key",
+		Message: fmt.Sprintf("No source is called %q; use a connector's slug, name or id.", name),
+	}
+}
+
+// placed says of an error's field where it stands in this request.
+func placed(err error, field string) error {
+	var e *action.Error
+	if !errors.As(err, &e) || e.Field == "" {
+		return err
+	}
+	out := *e
+	out.Field = field
+	return &out
 }
 
 func viewMode(o action.Override, all []action.Connector) ModeView {
@@ -181,11 +236,15 @@ func viewMode(o action.Override, all []action.Connector) ModeView {
 
 // keyName writes a key as people do: with the slug, or else the name.
 func keyName(key action.Key, all []action.Connector) string {
+	key.Source = sourceName(key.Source, all)
+	return key.String()
+}
+
+func sourceName(id string, all []action.Connector) string {
 	for _, c := range all {
-		if c.Source() == key.Source {
-			key.Source = or(c.Slug, c.Name)
-			break
+		if c.Source() == id {
+			return or(c.Slug, c.Name)
 		}
 	}
-	return key.String()
+	return id
 }

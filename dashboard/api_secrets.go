@@ -67,7 +67,7 @@ func (s *Server) putSecret(ctx context.Context, p *Principal, key string, n NewS
 	if err := s.Secrets.PutSecret(ctx, secret, sealed); err != nil {
 		return action.Secret{}, err
 	}
-	s.log.InfoContext(ctx, "secret set", "key", key, "host", secret.Host, "by", p.By())
+	s.changed(ctx, p, "secret set", "key", key, "host", secret.Host) // a new host asks for new reviews
 	s.hint(action.HintCatalog, p.Organization, "")
 	return secret, nil
 }

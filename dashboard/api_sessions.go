@@ -15,6 +15,7 @@ type NewSession struct {
 	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only."`
 	Task       string             `json:"task,omitempty" maxLength:"500" doc:"Owners and admins only. Fixed for the session's life."`
 	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"Owners and admins only."`
+	Event      string             `json:"event_id,omitempty" maxLength:"200" doc:"The inbound event that starts it; owners and admins only. Then no allow of the organization lets a write through."`
 	Title      string             `json:"title,omitempty" maxLength:"200" example:"Fix the login page"`
 	TTL        string             `json:"ttl,omitempty" maxLength:"40" doc:"How long it lives, such as 8h or 90m; default 720h, at most 8760h." example:"8h"`
 }
@@ -37,7 +38,7 @@ type ByID struct {
 func (s *Server) sessionRoutes() {
 	register(s, route{
 		method: "POST", path: "/api/v1/sessions", tag: "sessions", status: http.StatusCreated,
-		summary: "Mint a session", doc: "Makes a session for one agent and answers its token. A member mints plain sessions: no group, task or automation.",
+		summary: "Mint a session", doc: "Makes a session for one agent and answers its token. A member mints plain sessions: no group, task, automation or event_id.",
 	}, func(ctx context.Context, p *Principal, in *struct{ Body NewSession }) (*body[MintedSession], error) {
 		minted, err := s.mint(ctx, p, in.Body)
 		return bodyOf(minted), err
@@ -108,11 +109,11 @@ func mintable(p *Principal, n NewSession) error {
 	if p.Role.Decides() {
 		return nil
 	}
-	for field, v := range map[string]string{"/group": n.Group, "/task": n.Task, "/automation": n.Automation} {
+	for field, v := range map[string]string{"/group": n.Group, "/task": n.Task, "/automation": n.Automation, "/event_id": n.Event} {
 		if v != "" {
 			return &action.Error{
 				Kind: action.ErrForbidden, Code: "role_required", Field: field,
-				Message: "A member mints plain sessions; leave out group, task and automation, or ask an owner or admin.",
+				Message: "A member mints plain sessions; leave out group, task, automation and event_id, or ask an owner or admin.",
 			}
 		}
 	}
@@ -138,7 +139,7 @@ func (s *Server) newSession(p *Principal, n NewSession) (action.Session, error) 
 	expires := now.Add(ttl)
 	return action.Session{
 		ID: newID(), Organization: p.Organization, Kind: or(kind, action.Interactive), Type: or(typ, action.TypeCoding),
-		Automation: n.Automation, Group: n.Group, Task: n.Task, Title: n.Title,
+		Automation: n.Automation, Group: n.Group, Task: n.Task, Event: n.Event, Title: n.Title,
 		CreatedBy: p.By(), CreatedAt: now, ExpiresAt: &expires,
 	}, nil
 }

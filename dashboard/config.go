@@ -15,21 +15,35 @@ import (
 // Config is what the server needs. Every field is required but those whose
 // comment says what zero means.
 type Config struct {
-	Gate        Gate
-	Catalog     Finder
-	Decider     Decider
-	Hints       action.Hints
-	Sessions    Sessions
-	Secrets     Secrets
-	Connectors  Connectors
-	Prober      Prober
-	Overrides   Overrides
-	Invocations Invocations
-	Users       Users
-	APIKeys     APIKeys
-	Logins      Logins
-	Tokens      Tokens
+	Gate         Gate
+	Decider      Decider
+	Hints        action.Hints
+	Sessions     Sessions
+	Secrets      Secrets
+	Connectors   Connectors
+	Prober       Prober
+	Reviews      Reviews
+	Overrides    Overrides
+	Capabilities Capabilities
+	Gates        Gates
+	Quotas       Quotas
+	Settings     Settings
+	History      History
+	Grants       Grants
+	Requests     GrantRequests
+	Invocations  Invocations
+	Audit        Audit
+	Users        Users
+	APIKeys      APIKeys
+	Logins       Logins
+	Tokens       Tokens
 
+	// Snapshot says what a session may do, with the whole catalog. A session
+	// without an id stands for all of its group and task.
+	Snapshot func(ctx context.Context, s *action.Session) (action.Snapshot, error)
+	// RequestGrant checks and writes down a session's wish for a grant, and
+	// publishes a hint of policy, by which inboxes learn of it.
+	RequestGrant func(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error)
 	// SealSecret seals the value of a secret for its row.
 	SealSecret func(organization, key string, value []byte) ([]byte, error)
 	// Revealed writes down that somebody read the full params of a held call.
@@ -76,16 +90,8 @@ const (
 )
 
 func (c *Config) fill() error {
-	for name, missing := range map[string]bool{
-		"Gate": c.Gate == nil, "Catalog": c.Catalog == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil,
-		"Sessions": c.Sessions == nil, "Secrets": c.Secrets == nil, "Connectors": c.Connectors == nil,
-		"Prober": c.Prober == nil, "Overrides": c.Overrides == nil, "Invocations": c.Invocations == nil,
-		"Users": c.Users == nil, "APIKeys": c.APIKeys == nil, "Logins": c.Logins == nil, "Tokens": c.Tokens == nil,
-		"SealSecret": c.SealSecret == nil, "Revealed": c.Revealed == nil, "Events": c.Events == nil, "Hash": c.Hash == nil, "Log": c.Log == nil,
-	} {
-		if missing {
-			return fmt.Errorf("dashboard: Config.%s is required", name)
-		}
+	if err := c.complete(); err != nil {
+		return err
 	}
 	u, err := url.Parse(c.PublicURL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
@@ -106,6 +112,24 @@ func (c *Config) fill() error {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	return nil
+}
+
+// complete refuses a configuration that lacks something.
+func (c *Config) complete() error {
+	for name, missing := range map[string]bool{
+		"Gate": c.Gate == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil, "Sessions": c.Sessions == nil, "Secrets": c.Secrets == nil,
+		"Connectors": c.Connectors == nil, "Prober": c.Prober == nil, "Reviews": c.Reviews == nil, "Overrides": c.Overrides == nil,
+		"Capabilities": c.Capabilities == nil, "Gates": c.Gates == nil, "Quotas": c.Quotas == nil, "Settings": c.Settings == nil,
+		"History": c.History == nil, "Grants": c.Grants == nil, "Requests": c.Requests == nil, "Invocations": c.Invocations == nil,
+		"Audit": c.Audit == nil, "Users": c.Users == nil, "APIKeys": c.APIKeys == nil, "Logins": c.Logins == nil, "Tokens": c.Tokens == nil,
+		"Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil, "SealSecret": c.SealSecret == nil, "Revealed": c.Revealed == nil,
+		"Events": c.Events == nil, "Hash": c.Hash == nil, "Log": c.Log == nil,
+	} {
+		if missing {
+			return fmt.Errorf("dashboard: Config.%s is required", name)
+		}
 	}
 	return nil
 }

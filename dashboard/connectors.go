@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -46,7 +47,7 @@ func (s *Server) addConnector(ctx context.Context, p *Principal, n NewConnector)
 	if err != nil {
 		return c, err
 	}
-	if err := s.Connectors.CreateConnector(ctx, c); err != nil {
+	if err := s.Connectors.CreateConnector(ctx, c, p.By()); err != nil {
 		return c, madeSlugTaken(err, c.Slug, n.Slug == nil)
 	}
 	s.log.InfoContext(ctx, "connector added", "connector", c.ID, "name", c.Name, "url", c.URL, "by", p.By())
@@ -58,8 +59,9 @@ func (s *Server) newConnector(ctx context.Context, p *Principal, n NewConnector)
 	now := s.now()
 	c := action.Connector{
 		ID: uuid.NewString(), Organization: p.Organization, Name: n.Name, URL: n.URL, Header: n.Header,
-		Secret: n.Secret, DefaultRisk: n.DefaultRisk, Enabled: true, Revision: 1, CreatedAt: now, UpdatedAt: now,
+		Secret: n.Secret, DefaultRisk: n.DefaultRisk, Review: action.ReviewTrust, Enabled: true, Revision: 1, CreatedAt: now, UpdatedAt: now,
 	}
+	n.toolRules.apply(&c)
 	if n.Slug != nil {
 		c.Slug = *n.Slug
 	} else {
@@ -81,6 +83,12 @@ func (change ConnectorChange) apply(c *action.Connector) {
 	set(&c.Prefix, change.Prefix)
 	set(&c.Secret, change.Secret)
 	set(&c.DefaultRisk, change.DefaultRisk)
+	change.toolRules.apply(c)
+}
+
+func (rules toolRules) apply(c *action.Connector) {
+	set(&c.Risks, rules.Risks)
+	set(&c.Review, rules.Review)
 }
 
 func set[T any](to, from *T) {
@@ -101,14 +109,15 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 	if err := s.checkConnector(ctx, &c); err != nil {
 		return nil, err
 	}
-	if c.URL != old.URL || c.Header != old.Header || c.Prefix != old.Prefix || c.Secret != old.Secret || c.DefaultRisk != old.DefaultRisk {
+	if c.URL != old.URL || c.Header != old.Header || c.Prefix != old.Prefix || c.Secret != old.Secret ||
+		c.DefaultRisk != old.DefaultRisk || c.Review != old.Review || !maps.Equal(c.Risks, old.Risks) {
 		c.Revision++
 	}
 	c.UpdatedAt = s.now()
-	if err := s.Connectors.UpdateConnector(ctx, c); err != nil {
+	if err := s.Connectors.UpdateConnector(ctx, c, p.By()); err != nil {
 		return nil, err
 	}
-	s.log.InfoContext(ctx, "connector changed", "connector", c.ID, "revision", c.Revision, "enabled", c.Enabled, "by", p.By())
+	s.changed(ctx, p, "connector changed", "connector", c.ID, "revision", c.Revision, "enabled", c.Enabled)
 	s.hint(action.HintCatalog, p.Organization, "")
 	return bodyOf(viewConnector(c, s.Prober.State(ctx, c))), nil
 }
@@ -131,6 +140,11 @@ func (s *Server) checkConnector(ctx context.Context, c *action.Connector) error 
 	}
 	if c.DefaultRisk != "" && !c.DefaultRisk.Valid() {
 		return invalid("/default_risk", "default_risk must be one of read, write, danger.")
+	}
+	for tool, risk := range c.Risks {
+		if !risk.Valid() {
+			return invalid("/tool_risks/"+segment(tool), "The risk of a tool must be one of read, write, danger.")
+		}
 	}
 	return s.checkBinding(ctx, c, u.Host)
 }

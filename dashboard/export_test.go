@@ -1,4 +1,13 @@
 package dashboard
 
+import (
+	"maps"
+	"slices"
+)
+
 // OpenAPI returns the description of the API, as it is served.
 func (s *Server) OpenAPI() ([]byte, error) { return s.describe() }
+
+// Patterns returns every route that is served, but for the two that say that
+// there is none.
+func (s *Server) Patterns() []string { return slices.Sorted(maps.Keys(s.mounted)) }

@@ -16,6 +16,7 @@ type gate struct {
 	m         *memory
 	hints     *hints
 	mu        sync.Mutex
+	verdicts  []action.Verdict
 	params    map[string]string
 	delivered []string
 	calls     []action.Call
@@ -144,6 +145,7 @@ func (g *gate) Deny(_ context.Context, v action.Verdict) (action.Invocation, err
 func (g *gate) settle(v action.Verdict, to action.Status) (action.Invocation, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.verdicts = append(g.verdicts, v)
 	inv, err := g.m.Invocation(context.Background(), v.Organization, v.ID)
 	switch {
 	case err != nil || (v.Session != "" && v.Session != inv.Session):
@@ -154,6 +156,26 @@ func (g *gate) settle(v action.Verdict, to action.Status) (action.Invocation, er
 		return inv, action.Errorf(action.ErrConflict, "already_decided", "This call was already decided by %s.", inv.ApprovedBy)
 	case (v.ParamsHash != "" && v.ParamsHash != inv.ParamsHash) || (v.ToolHash != "" && v.ToolHash != inv.ToolHash):
 		return inv, action.Errorf(action.ErrConflict, "changed", "This is not what you saw; look again.")
+	}
+	if v.Grant != nil {
+		terms := v.Grant.Terms
+		terms.Source, terms.Action = inv.Source, inv.Action
+		if _, err := g.Terms(context.Background(), v.Organization, &terms); err != nil {
+			return inv, err
+		}
+		for _, pointer := range v.Pin {
+			if pointer != "/title" {
+				return inv, &action.Error{Kind: action.ErrInvalid, Code: "invalid_grant", Field: "/grant/pin", Message: "The call has no such param."}
+			}
+			terms.Pins = map[string]json.RawMessage{pointer: json.RawMessage(`"Bug"`)}
+		}
+		made := action.Grant{Organization: v.Organization, Terms: terms, ToolHash: inv.ToolHash, Invocation: inv.ID, CreatedBy: v.By}
+		if terms.Scope == action.ScopeSession {
+			made.Session = inv.Session
+		}
+		g.m.mu.Lock()
+		*v.Grant = g.m.grantLocked(made)
+		g.m.mu.Unlock()
 	}
 	inv = g.set(v.ID, func(inv *action.Invocation) {
 		inv.Status, inv.ApprovedBy = to, v.By
@@ -228,7 +250,7 @@ func (catalog) List(context.Context, string) ([]*action.Action, string, error) {
 // decider says what the inferred default would.
 type decider struct{}
 
-func (decider) Decide(_ context.Context, _ *action.Session, a *action.Action, _ bool) (action.Decision, error) {
+func (decider) Decide(_ context.Context, _ *action.Session, a *action.Action, _ json.RawMessage, _ bool) (action.Decision, error) {
 	return action.Decision{Mode: mode(a.Risk), Source: action.LayerInferred, Steps: steps(a.Risk), Version: 1}, nil
 }
 

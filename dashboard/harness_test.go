@@ -68,8 +68,9 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 	h.signer, _ = token.NewSigner(make([]byte, token.KeySize))
 	h.gate = &gate{m: h.m, hints: h.hints, params: map[string]string{}}
 	c := dashboard.Config{
-		Gate: h.gate, Catalog: catalog{}, Decider: decider{}, Hints: h.hints, Sessions: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m,
-		Overrides: h.m, Invocations: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer,
+		Gate: h.gate, Decider: decider{}, Hints: h.hints, Sessions: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m, Reviews: h.m,
+		Overrides: h.m, Capabilities: h.m, Gates: h.m, Quotas: h.m, Settings: h.m, History: h.m, Grants: h.m, Requests: h.m,
+		Invocations: h.m, Audit: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer, Snapshot: h.m.snapshot, RequestGrant: h.requestGrant,
 		SealSecret: func(_, _ string, v []byte) ([]byte, error) { return append([]byte("sealed:"), v...), nil },
 		Revealed:   h.m.reveal,
 		Events:     h.m.events,
@@ -86,7 +87,7 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 	t.Cleanup(h.srv.Close)
 	h.owner, h.admin, h.member = h.key("ada", action.RoleOwner), h.key("ben", action.RoleAdmin), h.key("cyd", action.RoleMember)
 	h.agent, h.other = h.session("s1"), h.session("s2")
-	_ = h.m.CreateConnector(t.Context(), action.Connector{ID: "c1", Organization: org, Name: "GitHub", Slug: "github", URL: "https://mcp.example.com/mcp", Enabled: true, Revision: 1})
+	_ = h.m.CreateConnector(t.Context(), action.Connector{ID: "c1", Organization: org, Name: "GitHub", Slug: "github", URL: "https://mcp.example.com/mcp", Enabled: true, Revision: 1}, "u-ada")
 	return h
 }
 
@@ -137,11 +138,17 @@ func (r reply) json(t *testing.T) map[string]any {
 // do sends a request with a bearer credential, if any.
 func (h *house) do(credential, method, path, body string, headers ...string) reply {
 	h.t.Helper()
+	return h.doFor(5*time.Second, credential, method, path, body, headers...)
+}
+
+// doFor is do, which gives up after a while: a stream would go on.
+func (h *house) doFor(patience time.Duration, credential, method, path, body string, headers ...string) reply {
+	h.t.Helper()
 	var reader io.Reader
 	if body != "" {
 		reader = strings.NewReader(body)
 	}
-	ctx, cancel := context.WithTimeout(h.t.Context(), 5*time.Second) // a stream let through by mistake ends
+	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	defer cancel()
 	r := httptest.NewRequestWithContext(ctx, method, path, reader)
 	r.Host = "gate.test:8787"

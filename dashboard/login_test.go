@@ -21,7 +21,12 @@ type browser struct {
 // signIn opens a link of the person, as the page's script would.
 func (h *house) signIn(user string) *browser {
 	h.t.Helper()
-	link, err := h.srv.CreateLoginLink(h.t.Context(), org, user)
+	return h.signInTo(org, user)
+}
+
+func (h *house) signInTo(organization, user string) *browser {
+	h.t.Helper()
+	link, err := h.srv.CreateLoginLink(h.t.Context(), organization, user)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -23,7 +23,6 @@ type memory struct {
 	secrets     map[string]action.Secret
 	sealed      map[string][]byte
 	connectors  []action.Connector
-	overrides   []action.Override
 	invocations []action.Invocation
 	users       []action.User
 	keys        []action.APIKey
@@ -32,6 +31,7 @@ type memory struct {
 	logins      map[string]action.Login // by hash of the cookie
 	loginKeys   map[string]string
 	revealed    []string // "invocation to user"
+	policyRows
 }
 
 func (m *memory) events(_ context.Context, _, invocation string) ([]dashboard.Event, error) {
@@ -126,10 +126,19 @@ func (m *memory) RevokeSession(_ context.Context, organization, id string) ([]ac
 	return withdrew, nil
 }
 
+// secretRow is where a secret is kept: its key, of the usual organization.
+func secretRow(organization, key string) string {
+	if organization == org {
+		return key
+	}
+	return organization + " " + key
+}
+
 func (m *memory) PutSecret(_ context.Context, s action.Secret, sealed []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.secrets[s.Key], m.sealed[s.Key] = s, sealed
+	row := secretRow(s.Organization, s.Key)
+	m.secrets[row], m.sealed[row] = s, sealed
 	return nil
 }
 
@@ -144,26 +153,27 @@ func (m *memory) ListSecrets(_ context.Context, organization string) (list []act
 	return list, nil
 }
 
-func (m *memory) DeleteSecret(_ context.Context, _, key string) error {
+func (m *memory) DeleteSecret(_ context.Context, organization, key string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.secrets[key]; !ok {
+	row := secretRow(organization, key)
+	if _, ok := m.secrets[row]; !ok {
 		return missing("secret")
 	}
 	for _, c := range m.connectors {
-		if c.Secret == key {
+		if c.Secret == key && c.Organization == organization {
 			return action.Errorf(action.ErrConflict, "secret_in_use", "The connector %s uses it.", c.Name)
 		}
 	}
-	delete(m.secrets, key)
+	delete(m.secrets, row)
 	return nil
 }
 
-func (m *memory) CreateConnector(_ context.Context, c action.Connector) error {
+func (m *memory) CreateConnector(_ context.Context, c action.Connector, by string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, other := range m.connectors {
-		if other.Slug == c.Slug || other.Name == c.Name {
+		if other.Organization == c.Organization && (other.Slug == c.Slug || other.Name == c.Name) {
 			field := "/slug"
 			if other.Name == c.Name {
 				field = "/name"
@@ -172,6 +182,7 @@ func (m *memory) CreateConnector(_ context.Context, c action.Connector) error {
 		}
 	}
 	m.connectors = append(m.connectors, c)
+	m.recordLocked(c.Organization, action.EventConnector, c.ID, by)
 	return nil
 }
 
@@ -181,7 +192,7 @@ func (m *memory) ListConnectors(_ context.Context, organization string) ([]actio
 	return slices.DeleteFunc(slices.Clone(m.connectors), func(c action.Connector) bool { return c.Organization != organization }), nil
 }
 
-func (m *memory) UpdateConnector(_ context.Context, c action.Connector) error {
+func (m *memory) UpdateConnector(_ context.Context, c action.Connector, by string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row, err := find("connector", m.connectors, func(o action.Connector) bool { return o.ID == c.ID })
@@ -189,13 +200,15 @@ func (m *memory) UpdateConnector(_ context.Context, c action.Connector) error {
 		return err
 	}
 	*row = c
+	m.recordLocked(c.Organization, action.EventConnector, c.ID, by)
 	return nil
 }
 
-func (m *memory) DeleteConnector(_ context.Context, _, id string) error {
+func (m *memory) DeleteConnector(_ context.Context, organization, id, by string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.connectors = slices.DeleteFunc(m.connectors, func(c action.Connector) bool { return c.ID == id })
+	m.connectors = slices.DeleteFunc(m.connectors, func(c action.Connector) bool { return c.ID == id && c.Organization == organization })
+	m.recordLocked(organization, action.EventConnector, id, by)
 	return nil
 }
 
@@ -212,31 +225,6 @@ func (m *memory) State(_ context.Context, c action.Connector) dashboard.Connecto
 
 func (m *memory) Probe(ctx context.Context, c action.Connector) (dashboard.ConnectorState, error) {
 	return m.State(ctx, c), nil
-}
-
-func (m *memory) SetOverride(_ context.Context, o action.Override) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.overrides = slices.DeleteFunc(m.overrides, func(x action.Override) bool { return x.Key == o.Key && x.Automation == o.Automation })
-	m.overrides = append(m.overrides, o)
-	return nil
-}
-
-func (m *memory) UnsetOverride(_ context.Context, _, automation string, key action.Key) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before := len(m.overrides)
-	m.overrides = slices.DeleteFunc(m.overrides, func(x action.Override) bool { return x.Key == key && x.Automation == automation })
-	if len(m.overrides) == before {
-		return missing("override")
-	}
-	return nil
-}
-
-func (m *memory) Overrides(context.Context, string) ([]action.Override, int64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.overrides), 1, nil
 }
 
 func (m *memory) Invocation(_ context.Context, organization, id string) (action.Invocation, error) {
@@ -276,16 +264,16 @@ func (m *memory) User(_ context.Context, organization, id string) (action.User, 
 	return *u, nil
 }
 
-func (m *memory) ListUsers(context.Context, string) ([]action.User, error) {
+func (m *memory) ListUsers(_ context.Context, organization string) ([]action.User, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.users), nil
+	return slices.DeleteFunc(slices.Clone(m.users), func(u action.User) bool { return u.Organization != organization }), nil
 }
 
-func (m *memory) lastOwnerLocked(id string) error {
+func (m *memory) lastOwnerLocked(organization, id string) error {
 	others := 0
 	for _, u := range m.users {
-		if u.Role == action.RoleOwner && u.ID != id {
+		if u.Organization == organization && u.Role == action.RoleOwner && u.ID != id {
 			others++
 		}
 	}
@@ -295,15 +283,15 @@ func (m *memory) lastOwnerLocked(id string) error {
 	return nil
 }
 
-func (m *memory) SetUserRole(_ context.Context, _, id string, role action.Role) error {
+func (m *memory) SetUserRole(_ context.Context, organization, id string, role action.Role) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	u, err := find("user", m.users, func(u action.User) bool { return u.ID == id })
+	u, err := find("user", m.users, func(u action.User) bool { return u.ID == id && u.Organization == organization })
 	if err != nil {
 		return err
 	}
 	if u.Role == action.RoleOwner && role != action.RoleOwner {
-		if err := m.lastOwnerLocked(id); err != nil {
+		if err := m.lastOwnerLocked(organization, id); err != nil {
 			return err
 		}
 	}
@@ -311,15 +299,15 @@ func (m *memory) SetUserRole(_ context.Context, _, id string, role action.Role) 
 	return nil
 }
 
-func (m *memory) DeleteUser(_ context.Context, _, id string) error {
+func (m *memory) DeleteUser(_ context.Context, organization, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	u, err := find("user", m.users, func(u action.User) bool { return u.ID == id })
+	u, err := find("user", m.users, func(u action.User) bool { return u.ID == id && u.Organization == organization })
 	if err != nil {
 		return err
 	}
 	if u.Role == action.RoleOwner {
-		if err := m.lastOwnerLocked(id); err != nil {
+		if err := m.lastOwnerLocked(organization, id); err != nil {
 			return err
 		}
 	}
@@ -344,16 +332,16 @@ func (m *memory) APIKey(_ context.Context, id string) (action.APIKey, string, er
 	return *k, m.keyHashes[id], nil
 }
 
-func (m *memory) ListAPIKeys(context.Context, string) ([]action.APIKey, error) {
+func (m *memory) ListAPIKeys(_ context.Context, organization string) ([]action.APIKey, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.keys), nil
+	return slices.DeleteFunc(slices.Clone(m.keys), func(k action.APIKey) bool { return k.Organization != organization }), nil
 }
 
-func (m *memory) RevokeAPIKey(_ context.Context, _, id string, now time.Time) error {
+func (m *memory) RevokeAPIKey(_ context.Context, organization, id string, now time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k, err := find("key", m.keys, func(k action.APIKey) bool { return k.ID == id })
+	k, err := find("key", m.keys, func(k action.APIKey) bool { return k.ID == id && k.Organization == organization })
 	if err != nil {
 		return err
 	}

@@ -110,15 +110,15 @@ func TestExamplesOfBodies(t *testing.T) {
 				continue
 			}
 			name := strings.TrimPrefix(op.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/")
-			path := strings.NewReplacer("{session}", "s1", "{id}", "none", "{ref}", "github", "{key}", "github:create").Replace(path)
+			path := strings.NewReplacer("{session}", "s1", "{id}", "none", "{ref}", "github", "{key}", "github:create", "{group}", "developer", "{provider}", "github").Replace(path)
 			if strings.Contains(path, "secrets") {
 				path = "/api/v1/secrets/example"
 			}
 			credential := h.owner
-			if strings.HasSuffix(path, "/invoke") {
+			if strings.HasSuffix(path, "/invoke") || strings.HasSuffix(path, "/actions/grants") {
 				credential = h.agent
 			}
-			if r := h.do(credential, strings.ToUpper(method), path, string(doc.Components.Schemas[name].Examples[0])); r.StatusCode == 400 {
+			if r := h.do(credential, strings.ToUpper(method), path, strings.ReplaceAll(string(doc.Components.Schemas[name].Examples[0]), `"default"`, `"`+org+`"`)); r.StatusCode == 400 {
 				t.Errorf("%s %s refuses its example: %s", method, path, r.body)
 			}
 		}

@@ -53,7 +53,7 @@ func newPages(s *Server) (*pages, error) {
 		p.versions[f.Name()] = hex.EncodeToString(sum[:6])
 	}
 	for _, name := range []string{"inbox", "activity", "invocation", "settings", "login", "error"} {
-		t, err := template.New("").Funcs(p.funcs()).ParseFS(files, "templates/layout.html", "templates/card.html", "templates/"+name+".html")
+		t, err := template.New("").Funcs(p.funcs()).ParseFS(files, "templates/layout.html", "templates/card.html", "templates/requests.html", "templates/policy.html", "templates/"+name+".html")
 		if err != nil {
 			return nil, fmt.Errorf("parsing the page %s: %w", name, err)
 		}
@@ -79,18 +79,28 @@ func (p *pages) funcs() template.FuncMap {
 		"join":       strings.Join,
 		"event":      event,
 		"nothingRan": nothingRan,
+		"limited":    func(names []string) bool { return names != nil }, // also to none
+		"pins":       func(t action.Terms) []pin { return pinsOf(&t) },
+		"person": func(id string, names map[string]string) settler {
+			return settler{Text: or(names[id], short(id)), Person: names[id] != ""}
+		},
 	}
 }
 
 func (p *pages) mount(mux *http.ServeMux) {
-	mux.HandleFunc("GET /{$}", p.signedIn(p.inbox))
-	mux.HandleFunc("GET /inbox/{id}", p.signedIn(p.inboxCard))
-	mux.HandleFunc("GET /inbox/{id}/params", p.signedIn(p.inboxParams))
-	mux.HandleFunc("GET /activity", p.signedIn(p.activity))
-	mux.HandleFunc("GET /invocations/{id}", p.signedIn(p.invocation))
-	mux.HandleFunc("GET /settings", p.signedIn(p.settings))
-	mux.HandleFunc("GET /login", p.login)
-	mux.HandleFunc("GET /assets/{file}", p.asset)
+	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request, *Principal) error{
+		"GET /{$}":               p.inbox,
+		"GET /inbox/requests":    p.inboxRequests,
+		"GET /inbox/{id}":        p.inboxCard,
+		"GET /inbox/{id}/params": p.inboxParams,
+		"GET /activity":          p.activity,
+		"GET /invocations/{id}":  p.invocation,
+		"GET /settings":          p.settings,
+	} {
+		mux.HandleFunc(pattern, p.signedIn(p.who(pattern), h))
+	}
+	p.open(mux, "GET /login", p.login)
+	p.open(mux, "GET /assets/{file}", p.asset)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_page", "There is no page here."))
 	})
@@ -98,7 +108,7 @@ func (p *pages) mount(mux *http.ServeMux) {
 
 // signedIn sends those who are not to the sign-in page, and tells those who
 // use another name of this machine the one that sign-ins are for.
-func (p *pages) signedIn(h func(http.ResponseWriter, *http.Request, *Principal) error) http.HandlerFunc {
+func (p *pages) signedIn(who access, h func(http.ResponseWriter, *http.Request, *Principal) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		me, err := p.identifyLogin(r)
 		switch {
@@ -114,7 +124,10 @@ func (p *pages) signedIn(h func(http.ResponseWriter, *http.Request, *Principal) 
 			p.failed(w, r, nil, err)
 			return
 		}
-		if err := h(w, r, me); err != nil {
+		if err = who.permit(me, ""); err == nil {
+			err = h(w, r, me)
+		}
+		if err != nil {
 			p.failed(w, r, me, err)
 		}
 	}
@@ -130,7 +143,7 @@ func (p *pages) failed(w http.ResponseWriter, r *http.Request, me *Principal, er
 }
 
 // render writes a page as a whole or not at all.
-func (p *pages) render(w http.ResponseWriter, page, part string, v view) error {
+func (p *pages) render(w http.ResponseWriter, page, part string, v any) error {
 	var b bytes.Buffer
 	if err := p.templates[page].ExecuteTemplate(&b, part, v); err != nil {
 		return fmt.Errorf("rendering %s: %w", page, err)

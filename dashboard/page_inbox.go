@@ -13,6 +13,7 @@ type card struct {
 	Asking  action.Session
 	Why     string    // why it was held or refused, in one sentence
 	Text    []Segment // the params
+	Pins    []pin     // those that a grant may be bound to
 	Full    bool      // they are all that will run, but for what is masked
 	Masked  bool      // some of them are masked
 	Hides   bool      // some are redacted, and this person may not see them
@@ -42,10 +43,15 @@ func (p *pages) inbox(w http.ResponseWriter, r *http.Request, me *Principal) err
 			return err
 		}
 	}
+	requests, err := p.requests(r.Context(), me)
+	if err != nil {
+		return err
+	}
 	return p.render(w, "inbox", "layout", view{Page: "inbox", Title: "Inbox", Me: me, Data: struct {
-		Cards []card
-		Total int
-	}{cards, page.Total}})
+		Cards    []card
+		Total    int
+		Requests requestList
+	}{cards, page.Total, requests}})
 }
 
 // inboxCard is one card alone, for the script to put in its place.
@@ -59,9 +65,6 @@ func (p *pages) inboxCard(w http.ResponseWriter, r *http.Request, me *Principal)
 
 // inboxParams is what a card masks, for a person who asked to see it.
 func (p *pages) inboxParams(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	if err := decider.permit(me, ""); err != nil {
-		return err
-	}
 	full, err := p.fullParams(r.Context(), me, r.PathValue("id"))
 	if err != nil {
 		return err
@@ -97,7 +100,8 @@ func (p *pages) cardOf(ctx context.Context, me *Principal, id string) (card, err
 }
 
 func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, names map[string]string) (card, error) {
-	c := card{Invocation: inv, Why: why(inv), Decides: me.Role.Decides(), Who: or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, names)}
+	decision := action.Decision{Source: inv.ModeSource, Steps: inv.Steps}
+	c := card{Invocation: inv, Why: decision.Why(), Decides: me.Role.Decides(), Who: or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, names)}
 	var err error
 	if c.Asking, err = p.session(ctx, me.Organization, inv.Session); err != nil {
 		c.Asking = action.Session{ID: inv.Session}
@@ -117,7 +121,7 @@ func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, 
 	}
 	if whole {
 		c.Full, c.Text = true, prettyMasked(full, inv.Params, p.Hash)
-		c.Masked = masked(c.Text)
+		c.Masked, c.Pins = masked(c.Text), pinnable(full, inv.Params)
 	}
 	return c, nil
 }
@@ -129,14 +133,4 @@ func masked(text []Segment) bool {
 		}
 	}
 	return false
-}
-
-// why is the sentence of the layer that decided.
-func why(inv action.Invocation) string {
-	for _, step := range inv.Steps {
-		if step.Layer == inv.ModeSource && step.Mode != "" {
-			return step.Note
-		}
-	}
-	return ""
 }

@@ -58,14 +58,18 @@ func older(q url.Values, next string) string {
 
 // settingsData is all that the settings show.
 type settingsData struct {
-	Connectors []ConnectorView
-	Sessions   Page[action.Session]
-	Keys       []action.APIKey
-	Modes      []ModeView
-	Users      []action.User
-	Names      map[string]string
-	Decides    bool
-	MCPURL     string
+	Connectors   []ConnectorView
+	Reviews      []reviewTable
+	Sessions     Page[action.Session]
+	Keys         []action.APIKey
+	Modes        []ModeView
+	Capabilities []CapabilityView
+	Gates        []action.GateApproval
+	Grants       List[GrantView]
+	Users        []action.User
+	Names        map[string]string
+	Decides      bool
+	MCPURL       string
 }
 
 func (p *pages) settings(w http.ResponseWriter, r *http.Request, me *Principal) error {
@@ -78,6 +82,9 @@ func (p *pages) settings(w http.ResponseWriter, r *http.Request, me *Principal) 
 	for _, c := range connectors {
 		d.Connectors = append(d.Connectors, viewConnector(c, p.Prober.State(ctx, c)))
 	}
+	if d.Reviews, err = p.reviews(ctx, connectors); err != nil {
+		return err
+	}
 	if d.Sessions, err = p.Sessions.ListSessions(ctx, me.Organization, Query{Limit: 50}); err != nil {
 		return err
 	}
@@ -88,6 +95,17 @@ func (p *pages) settings(w http.ResponseWriter, r *http.Request, me *Principal) 
 	if d.Modes, err = p.modes(ctx, me.Organization); err != nil {
 		return err
 	}
+	if d.Capabilities, err = p.capabilities(ctx, me.Organization, ""); err != nil {
+		return err
+	}
+	if d.Gates, err = p.Gates.ListGates(ctx, me.Organization, "", ""); err != nil {
+		return err
+	}
+	grants, err := p.listGrants(ctx, GrantFilter{Organization: me.Organization, Usable: true, Query: Query{Limit: 50}})
+	if err != nil {
+		return err
+	}
+	d.Grants = grants.Body
 	if d.Users, err = p.Users.ListUsers(ctx, me.Organization); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type Caller interface {
 	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (action.Outcome, error)
 	Delivered(o action.Outcome)
 	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
+	Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Available, error)
 }
 
 // Arbiter is the approver's side of the Gate.
@@ -27,16 +28,12 @@ type Arbiter interface {
 	Approve(ctx context.Context, v action.Verdict) (action.Invocation, error)
 	Deny(ctx context.Context, v action.Verdict) (action.Invocation, error)
 	Params(ctx context.Context, organization, id string) (raw []byte, full bool, err error)
-}
-
-// Finder finds one action; it is a part of [action.Catalog].
-type Finder interface {
-	Find(ctx context.Context, organization, source, name string, fresh bool) (*action.Action, error)
+	Terms(ctx context.Context, organization string, t *action.Terms) (toolHash string, err error)
 }
 
 // Decider says what policy says; it is a part of [action.Decider].
 type Decider interface {
-	Decide(ctx context.Context, s *action.Session, a *action.Action, current bool) (action.Decision, error)
+	Decide(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
 }
 
 // Query says which part of a list is wanted.
@@ -74,14 +71,14 @@ type Secrets interface {
 	DeleteSecret(ctx context.Context, organization, key string) error
 }
 
-// Connectors keeps remote MCP servers.
+// Connectors keeps remote MCP servers. What changes one is told who did it.
 type Connectors interface {
 	// CreateConnector returns ErrConflict when the name or slug is taken.
-	CreateConnector(ctx context.Context, c action.Connector) error
+	CreateConnector(ctx context.Context, c action.Connector, by string) error
 	ListConnectors(ctx context.Context, organization string) ([]action.Connector, error)
 	// UpdateConnector replaces the row of c.ID; ErrNotFound, ErrConflict.
-	UpdateConnector(ctx context.Context, c action.Connector) error
-	DeleteConnector(ctx context.Context, organization, id string) error
+	UpdateConnector(ctx context.Context, c action.Connector, by string) error
+	DeleteConnector(ctx context.Context, organization, id, by string) error
 }
 
 // Prober asks connectors what they are like now.
@@ -99,15 +96,6 @@ type ConnectorState struct {
 	Error     string // why it cannot be listed, in words for an admin
 	Warnings  []string
 	FetchedAt time.Time // of the list; zero: never
-}
-
-// Overrides keeps the modes that people set.
-type Overrides interface {
-	SetOverride(ctx context.Context, o action.Override) error
-	// UnsetOverride returns ErrNotFound when there is none.
-	UnsetOverride(ctx context.Context, organization, automation string, key action.Key) error
-	// Overrides returns all of an organization's, with the policy version.
-	Overrides(ctx context.Context, organization string) ([]action.Override, int64, error)
 }
 
 // InvocationFilter says which invocations are wanted. Empty fields match all.

@@ -78,8 +78,11 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	if subtle.ConstantTimeCompare([]byte(hex.EncodeToString(hash)), []byte(want)) != 1 {
 		return nil, errBadCredential()
 	}
-	if key.RevokedAt != nil {
+	switch {
+	case key.RevokedAt != nil:
 		return nil, action.Errorf(action.ErrUnauthenticated, "key_revoked", "This API key was revoked; ask for another.")
+	case key.ExpiresAt != nil && !s.now().Before(*key.ExpiresAt):
+		return nil, action.Errorf(action.ErrUnauthenticated, "key_expired", "This API key has expired; ask for another.")
 	}
 	u, err := s.Users.User(ctx, key.Organization, key.User)
 	if err != nil {

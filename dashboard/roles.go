@@ -7,6 +7,7 @@ type access int
 
 const (
 	nobody   access = iota
+	public          // everybody, without a credential
 	anyone          // any good credential
 	agent           // the session of the path, with its own token
 	audience        // that session, or any person of its organization
@@ -16,9 +17,11 @@ const (
 )
 
 // table is the one place that says who may do what. A person is a browser
-// login or an API key with its role; a session is an agent with its token.
-// Beyond it, a member mints only plain sessions (see mintable), and only an
-// owner makes, changes or removes owners (see outranks).
+// login or an API key with its role, but that pages (all that is not under
+// /api) know browsers alone; a session is an agent with its token. Beyond it,
+// a member mints only plain sessions (see mintable), only an owner makes,
+// changes or removes owners (see outranks), and the rows may keep the creator
+// of a session from deciding for it.
 func table() map[string]access {
 	const session = "/api/v1/sessions/{session}/actions"
 	return map[string]access{
@@ -32,6 +35,9 @@ func table() map[string]access {
 		"GET " + session + "/invocations/{id}/result":   approver,
 		"POST " + session + "/invocations/{id}/approve": decider,
 		"POST " + session + "/invocations/{id}/deny":    decider,
+		"GET " + session + "/capabilities":              audience,
+		"GET " + session + "/grants":                    audience,
+		"POST " + session + "/grants":                   agent,
 
 		"POST /api/v1/sessions":        member,
 		"GET /api/v1/sessions":         member,
@@ -58,11 +64,42 @@ func table() map[string]access {
 		"POST /api/v1/connectors/{ref}/enable":   decider,
 		"POST /api/v1/connectors/{ref}/disable":  decider,
 		"POST /api/v1/connectors/{ref}/validate": decider,
+		"GET /api/v1/connectors/{ref}/tools":     member,
+		"POST /api/v1/connectors/{ref}/review":   decider,
 
-		"GET /api/v1/policy/modes":          member,
-		"PUT /api/v1/policy/modes/{key}":    decider,
-		"DELETE /api/v1/policy/modes/{key}": decider,
-		"GET /api/v1/policy/explain":        member,
+		"GET /api/v1/policy/modes":           member,
+		"PUT /api/v1/policy/modes/{key}":     decider,
+		"DELETE /api/v1/policy/modes/{key}":  decider,
+		"GET /api/v1/policy/explain":         member,
+		"GET /api/v1/policy/settings":        member,
+		"PUT /api/v1/policy/settings":        decider,
+		"GET /api/v1/policy/quotas":          member,
+		"PUT /api/v1/policy/quotas/{key}":    decider,
+		"DELETE /api/v1/policy/quotas/{key}": decider,
+		"GET /api/v1/policy/events":          member,
+
+		"GET /api/v1/capabilities":                       member,
+		"GET /api/v1/capabilities/{group}":               member,
+		"PUT /api/v1/capabilities/{group}/{provider}":    decider,
+		"DELETE /api/v1/capabilities/{group}/{provider}": decider,
+
+		"GET /api/v1/gates":         member,
+		"POST /api/v1/gates":        decider,
+		"DELETE /api/v1/gates/{id}": decider,
+
+		"GET /api/v1/grants":         member,
+		"POST /api/v1/grants":        decider,
+		"GET /api/v1/grants/{id}":    member,
+		"DELETE /api/v1/grants/{id}": decider,
+
+		"GET /api/v1/grant-requests":               member,
+		"GET /api/v1/grant-requests/{id}":          member,
+		"POST /api/v1/grant-requests/{id}/approve": decider,
+		"POST /api/v1/grant-requests/{id}/deny":    decider,
+
+		"GET /api/v1/audit/heads":   decider,
+		"POST /api/v1/audit/verify": decider,
+		"GET /api/v1/audit/export":  decider,
 
 		"GET /api/v1/users":                  member,
 		"POST /api/v1/users":                 decider,
@@ -73,6 +110,22 @@ func table() map[string]access {
 		"GET /api/v1/api-keys":         member,
 		"POST /api/v1/api-keys":        decider,
 		"DELETE /api/v1/api-keys/{id}": decider,
+
+		"GET /{$}":               member,
+		"GET /inbox/requests":    member,
+		"GET /inbox/{id}":        member,
+		"GET /inbox/{id}/params": decider,
+		"GET /activity":          member,
+		"GET /invocations/{id}":  member,
+		"GET /settings":          member,
+
+		"GET /api/v1/openapi.json": public,
+		"GET /healthz":             public,
+		"GET /readyz":              public,
+		"GET /login":               public,
+		"POST /login":              public,
+		"POST /logout":             public,
+		"GET /assets/{file}":       public,
 	}
 }
 

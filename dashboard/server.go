@@ -24,6 +24,8 @@ type Server struct {
 	pages  *pages
 	http   http.Handler
 
+	mounted map[string]bool // what of roles is served
+
 	closing   chan struct{} // closed when streams and waits must end
 	closeOnce sync.Once
 }
@@ -40,7 +42,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		Config: c, log: c.Log, public: public, closing: make(chan struct{}),
-		hosts: allowedHosts(public, c.AllowedHosts), roles: table(),
+		hosts: allowedHosts(public, c.AllowedHosts), roles: table(), mounted: map[string]bool{},
 	}
 	if s.pages, err = newPages(s); err != nil {
 		return nil, err

@@ -81,17 +81,18 @@
   const inbox = document.body.dataset.page === "inbox";
   const waiting = []; // ids that came while somebody was at work in the list
 
+  const requests = () => $$("#requests [data-request]");
   const cardOf = (id) => document.getElementById("inv-" + id);
   // Somebody is at work: nothing may move under his hands.
   const busy = () => list.contains(document.activeElement) || list.matches(":hover") || $("#confirm").open;
 
   function count() {
-    const n = $$(".card[data-status=pending]", list).length + waiting.length;
+    const n = $$(".card[data-status=pending]", list).length + waiting.length + requests().length;
     document.title = (n ? `(${n}) ` : "") + "Inbox · Sallyport";
     const badge = $("#count");
     badge.textContent = n;
     badge.hidden = n === 0;
-    $("#empty").hidden = $$(".card", list).length + waiting.length > 0;
+    $("#empty").hidden = $$(".card", list).length + waiting.length + requests().length > 0;
     const fresh = $("#fresh");
     fresh.hidden = waiting.length === 0;
     fresh.textContent = waiting.length === 1 ? "1 new call · show" : `${waiting.length} new calls · show`;
@@ -143,8 +144,24 @@
     if (first) { first.scrollIntoView({ block: "nearest" }); first.focus({ preventScroll: true }); }
   }
 
+  // renewRequests brings the requests for grants up to date, once nobody is at
+  // work in them.
+  let later;
+  async function renewRequests() {
+    clearTimeout(later);
+    const now = $("#requests");
+    if (now.contains(document.activeElement) || now.matches(":hover") || $("details[open]", now)) {
+      later = setTimeout(() => renewRequests().catch(() => {}), 2000);
+      return;
+    }
+    await htmx.ajax("GET", "/inbox/requests", { target: "#requests", swap: "outerHTML" });
+    tick();
+    count();
+  }
+
   // resync makes up for events that were lost.
   async function resync() {
+    await renewRequests();
     const page = await call("GET", "/api/v1/invocations?status=pending&limit=50");
     const pending = page.items.map((inv) => inv.id);
     for (const card of $$(".card[data-status=pending]", list)) {
@@ -176,6 +193,7 @@
       else if (at >= 0) { waiting.splice(at, 1); count(); }
       else if (cardOf(inv.id) && cardOf(inv.id).dataset.status !== inv.status) refresh(inv.id);
     });
+    events.addEventListener("policy", () => { if (inbox) renewRequests().catch(() => {}); });
     events.onerror = () => state("off", known ? "reconnecting" : "connecting");
     addEventListener("pagehide", () => events.close());
   }
@@ -200,12 +218,37 @@
     await refresh(card.dataset.id);
   }
 
-  async function approve(card) {
+  async function approve(card, grant) {
     if (card.dataset.risk === "danger") {
-      const sure = await ask("Run a dangerous action?", card.dataset.what + " may destroy something for good. It runs once, with the params shown.", "Yes, run it");
+      const often = grant ? "It runs now, and again whenever the grant covers it." : "It runs once, with the params shown.";
+      const sure = await ask("Run a dangerous action?", card.dataset.what + " may destroy something for good. " + often, "Yes, run it");
       if (!sure) return;
     }
-    decide(card, "approve", {});
+    decide(card, "approve", grant ? { mode: "grant", grant } : {});
+  }
+
+  // terms reads what a form says of a grant; what is left empty is left out.
+  function terms(form) {
+    const { scope, max_calls: calls, expires_in: span } = Object.fromEntries(new FormData(form));
+    const pin = new FormData(form).getAll("pin");
+    return { scope, ...(calls && { max_calls: Number(calls) }), ...(span && { expires_in: span }), ...(pin.length && { pin }) };
+  }
+
+  async function answer(form) {
+    const card = form.closest("[data-request]"), verb = form.dataset.verdict, error = $(".error", card);
+    error.hidden = true;
+    $$("button", card).forEach((b) => { b.disabled = true; });
+    const body = verb === "approve" ? terms(form) : form.reason.value ? { reason: form.reason.value } : {};
+    try {
+      await call("POST", `/api/v1/grant-requests/${encodeURIComponent(card.dataset.request)}/${verb}`, body);
+      notice((verb === "approve" ? "Granted: " : "Refused: ") + card.dataset.what);
+      card.remove();
+      count();
+    } catch (e) {
+      $$("button", card).forEach((b) => { b.disabled = false; });
+      error.textContent = e.message;
+      error.hidden = false;
+    }
   }
 
   async function reveal(id) {
@@ -296,6 +339,18 @@
     } catch (e) { notice(e.message); }
   }
 
+  // review takes a tool as reviewed, as it is shown on this page.
+  async function review(button) {
+    const row = button.closest("tr"), { tool, behaviour, text } = row.dataset;
+    button.disabled = true;
+    try {
+      const path = `/api/v1/connectors/${encodeURIComponent(row.closest("table").dataset.connector)}/review`;
+      await call("POST", path, { tools: [{ tool, behaviour_hash: behaviour, text_hash: text }] });
+      location.reload();
+    } catch (e) { notice(e.message); }
+    button.disabled = false;
+  }
+
   async function link(user) {
     try { out($("#link-once"), "link", (await call("POST", `/api/v1/users/${encodeURIComponent(user)}/login-link`)).url); } catch (e) { notice(e.message); }
   }
@@ -346,6 +401,7 @@
     else if (b.dataset.reveal) reveal(b.dataset.reveal);
     else if (b.dataset.call) press(b);
     else if (b.dataset.removeMode) removeMode(b);
+    else if ("review" in b.dataset) review(b);
     else if (b.dataset.link) link(b.dataset.link);
     else if ("signOut" in b.dataset) signOut();
     else if (b.id === "fresh") showFresh();
@@ -356,6 +412,8 @@
     if (form.method === "dialog") return;
     e.preventDefault();
     if (form.matches(".reason")) decide(form.closest(".card"), "deny", form.reason.value ? { reason: form.reason.value } : {});
+    else if ("granting" in form.dataset) approve(form.closest(".card"), terms(form));
+    else if (form.dataset.verdict) answer(form);
     else if (form.dataset.form) submit(form);
   });
 

@@ -1,0 +1,282 @@
+package dashboard_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sallyport/action"
+	"sallyport/internal/token"
+)
+
+// Who may use a route.
+const (
+	world           = "everybody"
+	anyCredential   = "Any credential."
+	ownSession      = "The session's own token."
+	sessionOrPeople = "The session's own token, or any person."
+	sessionOrBosses = "The session's own token, an owner or an admin."
+	people          = "Any person."
+	bosses          = "An owner or an admin."
+)
+
+// mayUse says again who may use each route that the server answers. A change
+// of either table alone is a mistake.
+var mayUse = map[string]string{
+	"GET /healthz": world, "GET /readyz": world, "GET /login": world, "POST /login": world, "POST /logout": world,
+	"GET /assets/{file}": world, "GET /api/v1/openapi.json": world,
+
+	"GET /{$}": people, "GET /inbox/requests": people, "GET /inbox/{id}": people, "GET /inbox/{id}/params": bosses,
+	"GET /activity": people, "GET /invocations/{id}": people, "GET /settings": people,
+
+	"GET /api/v1/me": anyCredential, "GET /api/v1/events": anyCredential,
+
+	"GET /api/v1/sessions/{session}/actions/available":                 sessionOrPeople,
+	"GET /api/v1/sessions/{session}/actions/capabilities":              sessionOrPeople,
+	"GET /api/v1/sessions/{session}/actions/grants":                    sessionOrPeople,
+	"POST /api/v1/sessions/{session}/actions/grants":                   ownSession,
+	"POST /api/v1/sessions/{session}/actions/invoke":                   ownSession,
+	"GET /api/v1/sessions/{session}/actions/invocations":               sessionOrPeople,
+	"GET /api/v1/sessions/{session}/actions/invocations/{id}":          sessionOrPeople,
+	"GET /api/v1/sessions/{session}/actions/invocations/{id}/result":   sessionOrBosses,
+	"POST /api/v1/sessions/{session}/actions/invocations/{id}/approve": bosses,
+	"POST /api/v1/sessions/{session}/actions/invocations/{id}/deny":    bosses,
+	"GET /api/v1/sessions":                                             people, "POST /api/v1/sessions": people,
+	"GET /api/v1/sessions/{id}": people, "DELETE /api/v1/sessions/{id}": bosses,
+
+	"GET /api/v1/invocations": people, "GET /api/v1/invocations/{id}": people, "GET /api/v1/invocations/{id}/events": people,
+	"GET /api/v1/invocations/{id}/params": bosses, "POST /api/v1/invocations/{id}/approve": bosses, "POST /api/v1/invocations/{id}/deny": bosses,
+
+	"GET /api/v1/secrets": people, "PUT /api/v1/secrets/{key}": bosses, "DELETE /api/v1/secrets/{key}": bosses,
+
+	"GET /api/v1/connectors": people, "GET /api/v1/connectors/{ref}": people, "GET /api/v1/connectors/{ref}/tools": people,
+	"POST /api/v1/connectors": bosses, "POST /api/v1/connectors/validate": bosses, "POST /api/v1/connectors/{ref}/review": bosses,
+	"PATCH /api/v1/connectors/{ref}": bosses, "DELETE /api/v1/connectors/{ref}": bosses, "POST /api/v1/connectors/{ref}/enable": bosses,
+	"POST /api/v1/connectors/{ref}/disable": bosses, "POST /api/v1/connectors/{ref}/validate": bosses,
+
+	"GET /api/v1/policy/modes": people, "PUT /api/v1/policy/modes/{key}": bosses, "DELETE /api/v1/policy/modes/{key}": bosses,
+	"GET /api/v1/policy/quotas": people, "PUT /api/v1/policy/quotas/{key}": bosses, "DELETE /api/v1/policy/quotas/{key}": bosses,
+	"GET /api/v1/policy/settings": people, "PUT /api/v1/policy/settings": bosses,
+	"GET /api/v1/policy/explain": people, "GET /api/v1/policy/events": people,
+
+	"GET /api/v1/capabilities": people, "GET /api/v1/capabilities/{group}": people,
+	"PUT /api/v1/capabilities/{group}/{provider}": bosses, "DELETE /api/v1/capabilities/{group}/{provider}": bosses,
+	"GET /api/v1/gates": people, "POST /api/v1/gates": bosses, "DELETE /api/v1/gates/{id}": bosses,
+
+	"GET /api/v1/grants": people, "GET /api/v1/grants/{id}": people, "POST /api/v1/grants": bosses, "DELETE /api/v1/grants/{id}": bosses,
+	"GET /api/v1/grant-requests": people, "GET /api/v1/grant-requests/{id}": people,
+	"POST /api/v1/grant-requests/{id}/approve": bosses, "POST /api/v1/grant-requests/{id}/deny": bosses,
+
+	"GET /api/v1/audit/heads": bosses, "POST /api/v1/audit/verify": bosses, "GET /api/v1/audit/export": bosses,
+
+	"GET /api/v1/users": people, "POST /api/v1/users": bosses, "PATCH /api/v1/users/{id}": bosses,
+	"DELETE /api/v1/users/{id}": bosses, "POST /api/v1/users/{id}/login-link": bosses,
+	"GET /api/v1/api-keys": people, "POST /api/v1/api-keys": bosses, "DELETE /api/v1/api-keys/{id}": bosses,
+}
+
+// credential is one way to ask.
+type credential struct {
+	as      string   // what it counts as; empty: nobody
+	bearer  string   //
+	headers []string // of a browser
+	reads   bool     // it must not change anything
+}
+
+// standing says what each counts as.
+var standing = map[string][]string{
+	world:           {"", "own session", "other session", "member", "admin", "owner"},
+	anyCredential:   {"own session", "other session", "member", "admin", "owner"},
+	ownSession:      {"own session"},
+	sessionOrPeople: {"own session", "member", "admin", "owner"},
+	sessionOrBosses: {"own session", "admin", "owner"},
+	people:          {"member", "admin", "owner"},
+	bosses:          {"admin", "owner"},
+}
+
+// credentials are of every kind that there is. People who were demoted or
+// removed got theirs before.
+func (h *house) credentials() map[string]credential {
+	browser := func(as, user string, withKey bool) credential {
+		b := h.signIn(user)
+		headers := []string{"Cookie", b.cookie, "Origin", public}
+		if withKey {
+			headers = append(headers, "X-Sallyport-Key", b.key)
+		}
+		return credential{as: as, headers: headers, reads: !withKey}
+	}
+	demotedKey, removedKey := h.key("dan", action.RoleAdmin), h.key("eve", action.RoleAdmin)
+	all := map[string]credential{
+		"none": {}, "garbage": {bearer: "garbage"},
+		"forged session": {bearer: h.agent[:len(h.agent)-2] + "AA"}, "forged key": {bearer: h.owner[:len(h.owner)-2] + "AA"},
+		"session of no row": {bearer: h.signer.Mint("nobody")}, "revoked session": {bearer: h.revokedSession()}, "expired session": {bearer: h.expiredSession()},
+		"revoked key": {bearer: h.revokedKey()}, "expired key": {bearer: h.expiredKey()}, "key of a removed person": {bearer: removedKey},
+		"login of a removed person": browser("", "u-eve", true), "expired login": h.expiredLogin(),
+
+		"own session": {as: "own session", bearer: h.agent}, "other session": {as: "other session", bearer: h.other},
+		"key of a member": {as: "member", bearer: h.member}, "key of an admin": {as: "admin", bearer: h.admin}, "key of an owner": {as: "owner", bearer: h.owner},
+		"key of a demoted person": {as: "member", bearer: demotedKey}, "login of a demoted person": browser("member", "u-dan", true),
+		"login of a member": browser("member", "u-cyd", true), "login of an admin": browser("admin", "u-ben", true), "login without the page's key": browser("admin", "u-ben", false),
+	}
+	if err := h.m.SetUserRole(h.t.Context(), org, "u-dan", action.RoleMember); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.m.DeleteUser(h.t.Context(), org, "u-eve"); err != nil {
+		h.t.Fatal(err)
+	}
+	return all
+}
+
+// Every route that the server answers is tried with every kind of credential,
+// and does what the table says.
+func TestEveryRouteWithEveryCredential(t *testing.T) {
+	h := newHouse(t)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(mayUse)), h.srv.Patterns()); diff != "" {
+		t.Fatalf("the table is not of what is served (-table +served):\n%s", diff)
+	}
+	described := h.described()
+	all := h.credentials()
+	for pattern, who := range mayUse {
+		op, api := described[pattern]
+		if api && op.who != who {
+			t.Errorf("%s is described as for %q, and should be for %q", pattern, op.who, who)
+		}
+		if strings.Contains(pattern, "/api/v1/") != api && who != world {
+			t.Errorf("%s is not described", pattern)
+		}
+		for name, c := range all {
+			h.try(pattern, who, op.body, name, c)
+		}
+	}
+}
+
+// try asks once. Nothing that is there is named, but for the session, so that
+// nothing is changed.
+func (h *house) try(pattern, who, body, name string, c credential) {
+	h.t.Helper()
+	method, path, _ := strings.Cut(strings.NewReplacer(
+		"{session}", "s1", "{id}", "none", "{ref}", "none", "{key}", "none:x", "{group}", "none", "{provider}", "none", "{file}", "app.js", "{$}", "",
+	).Replace(pattern), " ")
+	if path == "/logout" && c.as != "" {
+		return // it would end the sign-ins that are tried next
+	}
+	page := !strings.HasPrefix(path, "/api/")
+	patience := 5 * time.Second
+	if path == "/api/v1/events" {
+		patience = 20 * time.Millisecond // it would go on
+	}
+	got := h.doFor(patience, c.bearer, method, path, body, c.headers...).StatusCode
+	as := c.as
+	if page && c.headers == nil {
+		as = "" // pages know browsers alone
+	}
+	may := slices.Contains(standing[who], as) && (!c.reads || method == "GET")
+	switch {
+	case who == world:
+		if path != "/login" && path != "/logout" && got != 200 {
+			h.t.Errorf("%s with %s: %d", pattern, name, got)
+		}
+	case as == "" && page && got != 303, as == "" && !page && got != 401:
+		h.t.Errorf("%s lets %s through: %d", pattern, name, got)
+	case as != "" && !may && got != 403:
+		h.t.Errorf("%s lets %s through: %d", pattern, name, got)
+	case may && (got == 401 || got == 403 || got == 303 || got >= 500):
+		h.t.Errorf("%s refuses %s: %d", pattern, name, got)
+	}
+}
+
+// operation is what the description says of a route.
+type operation struct{ who, body, example string }
+
+func (h *house) described() map[string]operation {
+	h.t.Helper()
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Description string
+			RequestBody *struct {
+				Content map[string]struct {
+					Schema struct {
+						Ref string `json:"$ref"`
+					}
+				}
+			}
+		}
+		Components struct {
+			Schemas map[string]struct{ Examples []json.RawMessage }
+		}
+	}
+	raw, err := h.srv.OpenAPI()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		h.t.Fatal(err)
+	}
+	out := map[string]operation{}
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			var o operation
+			_, o.who, _ = strings.Cut(op.Description, "Who: ")
+			if op.RequestBody != nil {
+				o.body = `{"nothing":1}`
+				name := strings.TrimPrefix(op.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/")
+				o.example = string(doc.Components.Schemas[name].Examples[0])
+			}
+			out[strings.ToUpper(method)+" "+path] = o
+		}
+	}
+	return out
+}
+
+func (h *house) revokedKey() string {
+	key := h.key("rex", action.RoleAdmin)
+	id, _, err := token.ParseAPIKey(key)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.m.RevokeAPIKey(h.t.Context(), org, id, h.clock.now()); err != nil {
+		h.t.Fatal(err)
+	}
+	return key
+}
+
+func (h *house) expiredKey() string {
+	id, key, hash := token.NewAPIKey()
+	then := h.clock.now()
+	row := action.APIKey{ID: id, Organization: org, User: "u-ada", Role: action.RoleOwner, ExpiresAt: &then}
+	if err := h.m.CreateAPIKey(h.t.Context(), row, hexOf(hash)); err != nil {
+		h.t.Fatal(err)
+	}
+	return key
+}
+
+func (h *house) expiredLogin() credential {
+	b := h.signIn("u-ada")
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
+	for hash, l := range h.m.logins {
+		if l.User == "u-ada" {
+			l.ExpiresAt = h.clock.now()
+			h.m.logins[hash] = l
+		}
+	}
+	return credential{headers: []string{"Cookie", b.cookie, "Origin", public, "X-Sallyport-Key", b.key}}
+}
+
+func (h *house) revokedSession() string {
+	t := h.session("revoked")
+	if _, err := h.m.RevokeSession(h.t.Context(), org, "revoked"); err != nil {
+		h.t.Fatal(err)
+	}
+	return t
+}
+
+func (h *house) expiredSession() string {
+	then := h.clock.now()
+	_, _ = h.m.CreateSession(h.t.Context(), action.Session{ID: "expired", Organization: org, ExpiresAt: &then})
+	return h.signer.Mint("expired")
+}

@@ -1,0 +1,66 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+// requestCard is an agent's wish for a grant as the inbox shows it.
+type requestCard struct {
+	RequestView
+	Asking action.Session
+	Pins   []pin
+}
+
+// requestList is what waits, as far as the inbox shows it.
+type requestList struct {
+	Cards   []requestCard
+	Total   int
+	Decides bool
+}
+
+// inboxRequests is the requests alone, for the script to put in their place.
+func (p *pages) inboxRequests(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	list, err := p.requests(r.Context(), me)
+	if err != nil {
+		return err
+	}
+	return p.render(w, "inbox", "requests", list)
+}
+
+func (p *pages) requests(ctx context.Context, me *Principal) (requestList, error) {
+	list := requestList{Decides: me.Role.Decides()}
+	page, err := p.Requests.ListGrantRequests(ctx, RequestFilter{
+		Organization: me.Organization, Status: action.RequestPending, Query: Query{Limit: inboxSize},
+	})
+	if err != nil {
+		return list, err
+	}
+	all, err := p.Connectors.ListConnectors(ctx, me.Organization)
+	if err != nil {
+		return list, err
+	}
+	list.Total = page.Total
+	for _, r := range page.Items {
+		c := requestCard{RequestView: RequestView{r, sourceName(r.Terms.Source, all)}, Pins: pinsOf(&r.Terms)}
+		if c.Asking, err = p.session(ctx, me.Organization, r.Session); err != nil {
+			c.Asking = action.Session{ID: r.Session}
+		}
+		list.Cards = append(list.Cards, c)
+	}
+	return list, nil
+}
+
+// pinsOf lists the pins of a grant by their pointers, whole.
+func pinsOf(t *action.Terms) []pin {
+	out := make([]pin, 0, len(t.Pins))
+	for pointer, value := range t.Pins {
+		out = append(out, pin{Pointer: pointer, Value: visible(string(value))})
+	}
+	slices.SortFunc(out, func(a, b pin) int { return strings.Compare(a.Pointer, b.Pointer) })
+	return out
+}

@@ -1,0 +1,41 @@
+package dashboard
+
+import (
+	"context"
+
+	"sallyport/action"
+)
+
+// reviewTable is what of a connector waits for a review.
+type reviewTable struct {
+	Connector action.Connector
+	Tools     []ReviewView
+	More      int // that are not shown
+}
+
+// reviewsShown of one connector: who reviews should read.
+const reviewsShown = 50
+
+func (p *pages) reviews(ctx context.Context, connectors []action.Connector) ([]reviewTable, error) {
+	var tables []reviewTable
+	for _, c := range connectors {
+		list, err := p.Reviews.ListReviews(ctx, c.Organization, c.ID)
+		if err != nil {
+			return nil, err
+		}
+		t := reviewTable{Connector: c}
+		for _, r := range list {
+			switch {
+			case r.State == action.ToolReviewed:
+			case len(t.Tools) == reviewsShown:
+				t.More++
+			default:
+				t.Tools = append(t.Tools, viewReview(r))
+			}
+		}
+		if len(t.Tools) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	return tables, nil
+}
