@@ -152,19 +152,26 @@ func (a *api) mode(key, mode string) {
 
 // invocation is an invocation as the API shows it.
 type invocation struct {
-	ID           string          `json:"id"`
-	Session      string          `json:"session_id"`
-	Source       string          `json:"source_id"`
-	Action       string          `json:"action"`
-	Status       string          `json:"status"`
-	Mode         string          `json:"mode"`
-	Params       json.RawMessage `json:"params"`
-	ParamsHash   string          `json:"params_hash"`
-	DeniedReason string          `json:"denied_reason"`
-	ApprovedBy   string          `json:"approved_by"`
-	CreatedAt    time.Time       `json:"created_at"`
-	ExpiresAt    time.Time       `json:"expires_at"`
-	Error        *struct {
+	ID            string          `json:"id"`
+	Session       string          `json:"session_id"`
+	Source        string          `json:"source_id"`
+	Action        string          `json:"action"`
+	Status        string          `json:"status"`
+	Mode          string          `json:"mode"`
+	Params        json.RawMessage `json:"params"`
+	ParamsHash    string          `json:"params_hash"`
+	Summary       string          `json:"summary"`
+	Decision      json.RawMessage `json:"decision"`
+	ModeSource    string          `json:"mode_source"`
+	DeniedReason  string          `json:"denied_reason"`
+	DeniedNote    string          `json:"denied_note"`
+	ResultSummary string          `json:"result_summary"`
+	Executor      string          `json:"executor"`
+	Grant         string          `json:"grant_id"`
+	ApprovedBy    string          `json:"approved_by"`
+	CreatedAt     time.Time       `json:"created_at"`
+	ExpiresAt     time.Time       `json:"expires_at"`
+	Error         *struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	} `json:"error"`

@@ -17,8 +17,19 @@ import (
 func (g *gateway) openCatalog() (*sources.Catalog, error) {
 	return sources.New(sources.Config{
 		Connectors: g.db.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.OwnTools(),
-		TTL: g.options.Intervals.ListFor, Timeout: g.options.Intervals.ListTimeout, Log: g.log,
+		Observe: g.observe,
+		TTL:     g.options.Intervals.ListFor, Timeout: g.options.Intervals.ListTimeout, Log: g.log,
 	})
+}
+
+// observe writes down what a connector lists. The first list may be taken as
+// reviewed, which changes policy.
+func (g *gateway) observe(ctx context.Context, c action.Connector, tools map[string]action.ToolVersion) error {
+	changed, err := g.db.ObserveTools(ctx, c.Organization, c.ID, c.Revision, tools)
+	if err == nil && changed {
+		g.coord.Publish(action.Hint{Kind: action.HintPolicy, Organization: c.Organization})
+	}
+	return err
 }
 
 // openConnector returns the source of a connector. Its secret is read anew for
@@ -104,8 +115,10 @@ func reservedSlugs() []string {
 
 func (g *gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
-		Gate: g.gate, Catalog: g.catalog, Decider: g.policies, Hints: g.coord,
-		Sessions: sessionRows{g.db}, Secrets: g.db, Connectors: g.db, Prober: prober{g.catalog}, Overrides: overrideRows{g.db},
+		Gate: g.gate, Decider: g.policies, Hints: g.coord, Snapshot: g.snapshot, RequestGrant: requests{g}.RequestGrant,
+		Sessions: sessionRows{g.db}, Secrets: g.db, Connectors: g.db, Prober: prober{g.catalog}, Reviews: g.db,
+		Overrides: g.db, Capabilities: g.db, Gates: g.db, Quotas: g.db, Settings: g.db, History: historyRows{g.db},
+		Grants: grantRows{g.db}, Requests: requestRows{g.db}, Audit: auditRows{g.db, g.auditKey},
 		Invocations: invocationRows{g.db}, Users: g.db, APIKeys: g.db, Logins: loginRows{g.db}, Tokens: g.signer,
 		SealSecret: g.sealSecret, Revealed: g.revealed, Events: g.events, Hash: g.vault.Hash,
 		PublicURL: g.url, AllowedHosts: append(slices.Clone(g.options.AllowHost), strings.TrimPrefix(g.local, "http://")), Ready: g.ready, Now: g.db.Now, Log: g.log,

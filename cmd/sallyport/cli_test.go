@@ -3,19 +3,25 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"sallyport/internal/dbtest"
 )
 
+// withDatabases stops the databases that tests started.
+type withDatabases struct{ *testing.M }
+
+func (m withDatabases) Run() int { return dbtest.Main(m.M) }
+
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"sallyport": main})
+	testscript.Main(withDatabases{m}, map[string]func(){"sallyport": main})
 }
 
 // TestCommand plays shell sessions with the real command and a real server.
@@ -28,12 +34,17 @@ func TestCommand(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_DATA_HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("USER", "ada")
+			env.Values[shopKey{}] = map[string]*mcp.Server{}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"ready":    ready,
 			"notebook": startNotebook,
 			"invoke":   invoke,
+			"wishfor":  wishFor,
+			"shop":     shop,
+			"sealed":   sealed,
+			"forge":    forge,
 			"field":    field,
 			"memberkey": func(ts *testscript.TestScript, _ bool, _ []string) {
 				ts.Setenv("SALLYPORT_API_KEY", strings.TrimSpace(ts.ReadFile("key")))
@@ -61,28 +72,6 @@ func startNotebook(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Defer(stop)
 	ts.Setenv("NOTEBOOK", url)
 	ts.Setenv("NOTEBOOK_HOST", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp"))
-}
-
-// invoke DIR FILE SOURCE ACTION PARAMS calls an action as the session in FILE,
-// as session create printed it, and writes what the server answers to the file
-// answer.
-func invoke(ts *testscript.TestScript, _ bool, args []string) {
-	e, err := readEndpoint(ts.MkAbs(args[0]))
-	ts.Check(err)
-	var s mintedSession
-	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &s))
-	body, err := json.Marshal(map[string]any{"source": args[2], "action": args[3], "params": json.RawMessage(args[4])})
-	ts.Check(err)
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, e.URL+"/api/v1/sessions/"+s.ID+"/actions/invoke", strings.NewReader(string(body)))
-	ts.Check(err)
-	request.Header.Set("Authorization", "Bearer "+s.Token)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	ts.Check(err)
-	defer response.Body.Close()
-	raw, err := io.ReadAll(response.Body)
-	ts.Check(err)
-	ts.Check(os.WriteFile(ts.MkAbs("answer"), raw, 0o600))
 }
 
 // field NAME FILE PATH sets the variable to a field of a JSON file, such as

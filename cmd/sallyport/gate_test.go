@@ -98,10 +98,15 @@ func tool(name string, risk action.Risk, run action.Run) *action.Action {
 
 func newHouse(t *testing.T, change ...func(*action.Config)) *house {
 	t.Helper()
+	return newHouseOn(t, store.Config{Path: t.TempDir() + "/sallyport.db"}, change...)
+}
+
+func newHouseOn(t *testing.T, rows store.Config, change ...func(*action.Config)) *house {
+	t.Helper()
 	h := &house{t: t, hub: coord.NewHub(), catalog: &shelf{actions: map[string]*action.Action{}}}
 	ctx := t.Context()
 	var err error
-	h.db, err = store.Open(ctx, store.Config{Path: t.TempDir() + "/sallyport.db"})
+	h.db, err = store.Open(ctx, rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +115,7 @@ func newHouse(t *testing.T, change ...func(*action.Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.rules = &policies{load: h.db.Overrides, now: time.Now}
+	h.rules = &policies{load: h.db.Rules, version: h.db.PolicyVersion, grants: h.db.GrantsFor, now: time.Now, clock: time.Now}
 	h.config = action.Config{
 		Catalog: h.catalog, Decider: h.rules, Sessions: &sessions{load: h.db.Session, now: time.Now}, Ledger: h.db,
 		Limiter: coord.NewCounter(0, time.Now), Vault: h.vault, JSON: &redact.JSON{}, Hints: h.hub,

@@ -36,6 +36,8 @@ type gateway struct {
 	vault    *vault.Vault
 	signer   *token.Signer
 	mcpKey   []byte
+	auditKey []byte // of the chain of evidence; never in the database
+	json     *redact.JSON
 	coord    coordination
 	watch    *watcher
 	policies *policies
@@ -105,6 +107,8 @@ func (g *gateway) openRows(ctx context.Context) (err error) {
 		return err
 	}
 	g.mcpKey = derive(signing, "MCP session ids")
+	g.auditKey = derive(master, "audit chain")
+	g.json = &redact.JSON{Hash: g.shortHash}
 	if g.db, err = store.Open(ctx, g.storeConfig()); err != nil {
 		return err
 	}
@@ -151,14 +155,14 @@ func reachable(addr string) string {
 // openGate builds what decides and runs calls.
 func (g *gateway) openGate(context.Context) (err error) {
 	iv := g.options.Intervals
-	g.policies = &policies{load: g.db.Overrides, now: time.Now}
+	g.policies = &policies{load: g.db.Rules, version: g.db.PolicyVersion, grants: g.db.GrantsFor, now: time.Now, clock: g.db.Now}
 	g.sessions = &sessions{verify: g.signer.Verify, load: g.db.Session, now: g.db.Now}
 	if g.catalog, err = g.openCatalog(); err != nil {
 		return err
 	}
 	g.gate, err = action.New(action.Config{
 		Catalog: g.catalog, Decider: g.policies, Sessions: g.sessions, Ledger: g.db,
-		Limiter: g.coord, Vault: g.vault, JSON: &redact.JSON{Hash: g.shortHash}, Hints: g.coord,
+		Limiter: g.coord, Vault: g.vault, JSON: g.json, Hints: g.coord,
 		Instance: g.instance, Alone: !g.db.Shared(), Hinted: g.hinted, NewID: newID,
 		ApprovalURL:     func(id string) string { return g.url + "/invocations/" + id },
 		HoldInteractive: iv.HoldInteractive, HoldUnattended: iv.HoldUnattended, HoldEvery: iv.HoldEvery,
@@ -185,7 +189,7 @@ func (g *gateway) openDoors(context.Context) (err error) {
 		others = peers{g.db, g.coord}
 	}
 	g.mcp, err = mcpserver.New(mcpserver.Config{
-		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord,
+		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, Grants: requests{g}, Snapshot: g.snapshot,
 		SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: others,
 		AllowedHosts: g.options.AllowHost, PublicURL: g.url, Version: version(),
 		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, KeepAliveEvery: iv.KeepAlive,
@@ -264,6 +268,10 @@ func (g *gateway) keepUp(ctx context.Context) error {
 	chores := []chore{
 		{name: "sweep", every: cmp.Or(iv.SweepEvery, 250*time.Millisecond), once: true, do: g.gate.Sweep},
 		{name: "clean", every: time.Minute, once: true, do: g.clean},
+		{name: "seal", every: cmp.Or(iv.SealEvery, 500*time.Millisecond), once: true, do: g.seal},
+	}
+	if g.options.Retention > 0 {
+		chores = append(chores, chore{name: "retain", every: time.Minute, once: true, do: g.retain})
 	}
 	if g.db.Shared() {
 		chores = append(chores, chore{name: "clock", every: cmp.Or(iv.ClockEvery, 10*time.Second), do: func(ctx context.Context) {
@@ -285,6 +293,7 @@ func (g *gateway) clean(ctx context.Context) {
 		"signals":      func(limit int) (int, error) { return g.db.SweepSignals(ctx, now.Add(-signalsKept), limit) },
 		"API keys":     func(limit int) (int, error) { return g.db.SweepAPIKeys(ctx, now, limit) },
 		"MCP sessions": func(limit int) (int, error) { return g.db.SweepMCPSessions(ctx, now, limit) },
+		"grants":       func(limit int) (int, error) { return g.db.SweepGrants(ctx, now, limit) },
 	} {
 		for n := cleanBatch; n == cleanBatch && ctx.Err() == nil; {
 			var err error

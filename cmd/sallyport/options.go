@@ -30,6 +30,8 @@ type options struct {
 	RateLimit     int             `help:"Calls a minute and session (default: 60); 0 for no limit. Instances count together with Valkey, and each by itself without." default:"60" placeholder:"N"`
 	LogLevel      string          `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
 
+	Retention time.Duration `help:"How long ended calls are kept, such as 2160h for 90 days (default: for ever). What goes leaves a checkpoint in the chain of evidence." placeholder:"D"`
+
 	DatabaseURL         string `help:"PostgreSQL instead of the file in the data folder, for any number of instances: postgres://user:password@host/name." placeholder:"URL"`
 	DatabaseConnections int    `help:"PostgreSQL connections of this process (16)." placeholder:"N"`
 	ValkeyURL           string `help:"Valkey or Redis, by which instances tell each other at once what changed, and count calls together: valkey://host:6379/0." placeholder:"URL"`
@@ -62,6 +64,7 @@ type intervals struct {
 	Pickup          time.Duration `help:"How long a result can be picked up (15m)." placeholder:"D"`
 	PickupUnattend  time.Duration `help:"Likewise in an unattended session (24h)." name:"pickup-unattended" placeholder:"D"`
 	SweepEvery      time.Duration `help:"Between two rounds of overdue work (250ms)." placeholder:"D"`
+	SealEvery       time.Duration `help:"Between two rounds of sealing what ended into the chain of evidence (500ms)." placeholder:"D"`
 	SeenEvery       time.Duration `help:"Between two notes that callers still wait (10s)." placeholder:"D"`
 	PollEvery       time.Duration `help:"Between two looks at rows that other instances may have changed (1s)." placeholder:"D"`
 	ClockEvery      time.Duration `help:"Between two comparisons of this clock with the database's (10s)." placeholder:"D"`
@@ -77,6 +80,9 @@ type intervals struct {
 func (o *options) check() error {
 	if o.RateLimit < 0 {
 		return errors.New("--rate-limit must be 0 (no limit) or more")
+	}
+	if o.Retention != 0 && o.Retention < 48*time.Hour {
+		return fmt.Errorf("--retention (%s) must be 48h or more, so that no call is removed whose result may still be picked up; or 0 to keep all", o.Retention)
 	}
 	if o.DatabaseConnections < 0 {
 		return errors.New("--database-connections must be 1 or more, or 0 for the default")

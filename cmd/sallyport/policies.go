@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -16,10 +17,14 @@ import (
 const snapshotAge = time.Second
 
 // policies is the Gate's Decider: the pure rules of package policy over
-// snapshots of what is stored.
+// snapshots of what is stored. A snapshot is read again when the stored
+// version is another; grants are read whenever a call needs one.
 type policies struct {
-	load func(ctx context.Context, organization string) ([]action.Override, int64, error)
-	now  func() time.Time
+	load    func(ctx context.Context, organization string) (action.Rules, error)
+	version func(ctx context.Context, organization string) (int64, error)
+	grants  func(ctx context.Context, organization, session, source, act string, now time.Time) ([]action.Grant, error)
+	now     func() time.Time // for the age of snapshots
+	clock   func() time.Time // of the rows, for what expires
 
 	one singleflight.Group
 	mu  sync.Mutex
@@ -28,35 +33,41 @@ type policies struct {
 
 type policySnapshot struct {
 	policy *policy.Policy
-	read   time.Time
+	read   time.Time // when it was known to be what is stored
 }
 
 // Decide implements action.Decider.
-func (p *policies) Decide(ctx context.Context, s *action.Session, a *action.Action, current bool) (action.Decision, error) {
+func (p *policies) Decide(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error) {
 	rules, err := p.rules(ctx, s.Organization, current)
 	if err != nil {
 		return action.Decision{}, err
 	}
-	return rules.Decide(s, a), nil
+	now := p.clock()
+	d := rules.Decide(now, s, a)
+	if params == nil || d.Mode != action.ModeRequireApproval {
+		return d, nil
+	}
+	grants, err := p.grants(ctx, s.Organization, s.ID, a.Source, a.Name, now)
+	if err != nil {
+		return action.Decision{}, err
+	}
+	return rules.WithGrants(now, d, s, a, params, grants), nil
 }
 
 // Version implements action.Decider.
-func (p *policies) Version(ctx context.Context, organization string) (int64, error) {
+func (p *policies) Version(ctx context.Context, organization string) (string, error) {
 	rules, err := p.rules(ctx, organization, false)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
-	return rules.Version(), nil
+	return rules.Stamp(p.clock()), nil
 }
 
 func (p *policies) rules(ctx context.Context, organization string, current bool) (*policy.Policy, error) {
 	if current {
 		return p.read(ctx, organization)
 	}
-	p.mu.Lock()
-	snap, ok := p.m[organization]
-	p.mu.Unlock()
-	if ok && p.now().Sub(snap.read) < snapshotAge {
+	if snap, ok := p.snapshot(organization); ok && p.now().Sub(snap.read) < snapshotAge {
 		return snap.policy, nil
 	}
 	got, err, _ := p.one.Do(organization, func() (any, error) { return p.read(context.WithoutCancel(ctx), organization) })
@@ -66,28 +77,52 @@ func (p *policies) rules(ctx context.Context, organization string, current bool)
 	return got.(*policy.Policy), nil
 }
 
-// read reads what is stored. Its age counts from before the reading.
+func (p *policies) snapshot(organization string) (policySnapshot, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	snap, ok := p.m[organization]
+	return snap, ok
+}
+
+// read returns what is stored. Its age counts from before the reading.
 func (p *policies) read(ctx context.Context, organization string) (*policy.Policy, error) {
 	read := p.now()
-	overrides, version, err := p.load(ctx, organization)
+	version, err := p.version(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
-	rules := policy.New(version, overrides)
+	if snap, ok := p.snapshot(organization); ok && snap.policy.Version() == version {
+		p.keep(organization, policySnapshot{policy: snap.policy, read: read})
+		return snap.policy, nil
+	}
+	stored, err := p.load(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	rules := policy.New(stored)
+	p.keep(organization, policySnapshot{policy: rules, read: read})
+	return rules, nil
+}
+
+// keep keeps a snapshot unless a newer one came first.
+func (p *policies) keep(organization string, snap policySnapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.m == nil {
 		p.m = make(map[string]policySnapshot)
 	}
-	if old, ok := p.m[organization]; !ok || old.policy.Version() <= version {
-		p.m[organization] = policySnapshot{policy: rules, read: read}
+	old, ok := p.m[organization]
+	if !ok || old.policy.Version() < snap.policy.Version() || old.policy == snap.policy && old.read.Before(snap.read) {
+		p.m[organization] = snap
 	}
-	return rules, nil
 }
 
-// forget drops a snapshot because policy changed.
+// forget has a snapshot looked at again because policy changed.
 func (p *policies) forget(organization string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.m, organization)
+	if snap, ok := p.m[organization]; ok {
+		snap.read = time.Time{}
+		p.m[organization] = snap
+	}
 }

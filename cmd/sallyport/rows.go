@@ -32,19 +32,54 @@ func (r invocationRows) ListInvocations(ctx context.Context, f dashboard.Invocat
 	return dashboard.Page[action.Invocation](page), err
 }
 
-type overrideRows struct{ *store.DB }
+type historyRows struct{ *store.DB }
 
-func (r overrideRows) PutOverride(ctx context.Context, o action.Override) error {
-	return r.SetOverride(ctx, o)
+func (r historyRows) PolicyEvents(ctx context.Context, f dashboard.PolicyEventFilter) (dashboard.Page[action.PolicyEvent], error) {
+	page, err := r.DB.PolicyEvents(ctx, store.PolicyEventFilter{
+		Organization: f.Organization, Kind: f.Kind, Subject: f.Subject, Limit: f.Limit, Cursor: f.Cursor,
+	})
+	return dashboard.Page[action.PolicyEvent](page), err
 }
 
-func (r overrideRows) DeleteOverride(ctx context.Context, organization, automation string, key action.Key) error {
-	return r.UnsetOverride(ctx, organization, automation, key)
+type grantRows struct{ *store.DB }
+
+func (r grantRows) ListGrants(ctx context.Context, f dashboard.GrantFilter) (dashboard.Page[action.Grant], error) {
+	page, err := r.DB.ListGrants(ctx, store.GrantFilter{
+		Organization: f.Organization, Session: f.Session, Covering: f.Covering, Source: f.Source, Action: f.Action, Usable: f.Usable,
+		Limit: f.Limit, Cursor: f.Cursor,
+	})
+	return dashboard.Page[action.Grant](page), err
 }
 
-func (r overrideRows) ListOverrides(ctx context.Context, organization string) ([]action.Override, error) {
-	list, _, err := r.Overrides(ctx, organization)
-	return list, err
+type requestRows struct{ *store.DB }
+
+func (r requestRows) ListGrantRequests(ctx context.Context, f dashboard.RequestFilter) (dashboard.Page[action.GrantRequest], error) {
+	page, err := r.DB.ListGrantRequests(ctx, store.RequestFilter{
+		Organization: f.Organization, Session: f.Session, Status: f.Status, Limit: f.Limit, Cursor: f.Cursor,
+	})
+	return dashboard.Page[action.GrantRequest](page), err
+}
+
+func (r requestRows) ApproveRequest(ctx context.Context, v dashboard.RequestVerdict) (action.GrantRequest, action.Grant, error) {
+	return r.DB.ApproveRequest(ctx, store.RequestVerdict(v))
+}
+
+func (r requestRows) DenyRequest(ctx context.Context, v dashboard.RequestVerdict) (action.GrantRequest, error) {
+	return r.DB.DenyRequest(ctx, store.RequestVerdict(v))
+}
+
+// auditRows know the key of the chain, which nobody else needs.
+type auditRows struct {
+	*store.DB
+	key []byte
+}
+
+func (r auditRows) VerifyAudit(ctx context.Context, organization string, known *action.AuditHead) (action.AuditReport, error) {
+	return r.DB.VerifyAudit(ctx, organization, r.key, known)
+}
+
+func (r auditRows) Export(ctx context.Context, f dashboard.ExportFilter, yield func(action.Invocation) error) error {
+	return r.DB.Export(ctx, store.ExportFilter(f), yield)
 }
 
 // revealed writes down that somebody read the full params of a held call.

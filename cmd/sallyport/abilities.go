@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+// snapshot tells what a session may do, with the whole catalog. A session
+// without an id stands for all of its group and task.
+func (g *gateway) snapshot(ctx context.Context, s *action.Session) (action.Snapshot, error) {
+	snap := action.Snapshot{GeneratedAt: g.db.Now().UTC(), Group: s.Group, Task: s.Task, Providers: []string{}}
+	abilities, err := g.gate.Abilities(ctx, s)
+	if err != nil {
+		return snap, err
+	}
+	providers := map[string]*action.ProviderAbility{}
+	connectors, err := g.db.ListConnectors(ctx, s.Organization)
+	if err != nil {
+		return snap, err
+	}
+	for _, c := range connectors {
+		if c.Enabled {
+			providers[c.Source()] = newProvider(c.Source(), c.Name, s)
+		}
+	}
+	for _, a := range abilities {
+		p := providers[a.Source]
+		if p == nil {
+			p = newProvider(a.Source, a.SourceName, s)
+			providers[a.Source] = p
+		}
+		p.Actions = append(p.Actions, ability(a))
+	}
+	if err := g.ceilings(ctx, s, providers); err != nil {
+		return snap, err
+	}
+	snap.Capabilities = make([]action.ProviderAbility, 0, len(providers))
+	for _, p := range providers {
+		snap.Capabilities = append(snap.Capabilities, *p)
+	}
+	slices.SortFunc(snap.Capabilities, func(a, b action.ProviderAbility) int { return strings.Compare(a.Name+a.Provider, b.Name+b.Provider) })
+	for _, p := range snap.Capabilities {
+		snap.Providers = append(snap.Providers, p.Name)
+	}
+	return snap, nil
+}
+
+// newProvider begins with what a group has that was given nothing; without a
+// group there is no ceiling.
+func newProvider(id, name string, s *action.Session) *action.ProviderAbility {
+	p := &action.ProviderAbility{Provider: id, Name: name, DeniedActions: []string{}, Actions: []action.ActionAbility{}}
+	if s.Group == "" {
+		p.Level = action.LevelProduction
+	}
+	p.LevelName = p.Level.String()
+	return p
+}
+
+func ability(a action.Available) action.ActionAbility {
+	return action.ActionAbility{
+		Action: a.Name, Tool: a.Tool, Risk: a.Risk, Level: a.Risk.Level(), Description: a.Description,
+		Mode: a.Decision.Mode, ModeSource: a.Decision.Source, Denied: a.Decision.Mode == action.ModeDeny, Reason: a.Decision.Why(),
+	}
+}
+
+// ceilings writes the group's capabilities beside what they come to.
+func (g *gateway) ceilings(ctx context.Context, s *action.Session, providers map[string]*action.ProviderAbility) error {
+	if s.Group == "" {
+		return nil
+	}
+	list, err := g.db.ListCapabilities(ctx, s.Organization, s.Group)
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		p := providers[c.Provider]
+		if p == nil || c.ExpiresAt != nil && !g.db.Now().Before(*c.ExpiresAt) {
+			continue
+		}
+		p.Level, p.LevelName, p.Gate, p.Rate, p.ExpiresAt = c.Level, c.Level.String(), c.Gate, c.Rate, c.ExpiresAt
+		p.AllowedActions, p.DeniedActions = c.AllowedActions, append(p.DeniedActions, c.DeniedActions...)
+	}
+	return nil
+}
+
+// requestFor is how long an agent's wish for a grant waits for a person.
+const requestFor = 24 * time.Hour
+
+// requests takes agents' wishes for grants. They come to nothing before a
+// person makes a grant of them.
+type requests struct{ *gateway }
+
+// RequestGrant checks and writes down what the session wants.
+func (r requests) RequestGrant(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error) {
+	hash, err := r.gate.Terms(ctx, s.Organization, &t)
+	if err != nil {
+		return action.GrantRequest{}, err
+	}
+	now := r.db.Now()
+	request, err := r.db.RequestGrant(ctx, action.GrantRequest{
+		Organization: s.Organization, Session: s.ID, Terms: t, ToolHash: hash, Reason: r.json.RedactText(reason, nil),
+		CreatedAt: now, ExpiresAt: now.Add(requestFor),
+	})
+	if err == nil {
+		r.coord.Publish(action.Hint{Kind: action.HintPolicy, Organization: s.Organization})
+	}
+	return request, err
+}
