@@ -46,10 +46,13 @@ var evidenceTables = []evidence{
 // sealed.
 var goneDigest = make([]byte, sha256.Size)
 
-// rows selects those with the ids.
+// rows selects those with the ids. The organization is an expression, so that
+// the primary key is taken and not an index of all that is the organization's.
 func (e evidence) rows(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
-	return db.NewSelect().Table(e.table).Column(e.columns...).Where("organization_id = ?", organization).Where("id IN (?)", bun.List(ids))
+	return db.NewSelect().Table(e.table).Column(e.columns...).Where(withIDs, bun.List(ids), organization)
 }
+
+const withIDs = "id IN (?) AND organization_id || '' = ?"
 
 // rowKey names a row of evidence.
 type rowKey struct{ kind, id string }

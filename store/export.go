@@ -36,9 +36,10 @@ func (db *DB) Export(ctx context.Context, f ExportFilter, yield func(action.Invo
 			return invalid("/status", fmt.Sprintf("There is no status %q.", s))
 		}
 	}
-	for after := (cursor{}); ; {
-		last, err := db.exportEnd(ctx, f, after)
-		if err != nil {
+	for after, end := f.begin(), f.end(); after != end; {
+		last := end // unless another part follows
+		err := db.each(ctx, f.turn(db.read, after), func(rows *sql.Rows) error { return rows.Scan(&last.at, &last.id) })
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("exporting invocations: %w", err)
 		}
 		list, err := db.list(ctx, f.part(db.read, after, last))
@@ -50,48 +51,40 @@ func (db *DB) Export(ctx context.Context, f ExportFilter, yield func(action.Invo
 				return err
 			}
 		}
-		if after = last; last.id == "" {
-			return nil
-		}
+		after = last
 	}
+	return nil
 }
 
-// window selects from the organization's or the session's rows, by their index.
-func (f ExportFilter) window(q *bun.SelectQuery, after cursor) *bun.SelectQuery {
-	q = q.Where("organization_id = ?", f.Organization).OrderExpr("created_at, id")
+// begin and end are places before and behind all that the filter wants.
+func (f ExportFilter) begin() cursor { return cursor{at: at(f.From).or(epoch)} }
+
+func (f ExportFilter) end() cursor {
+	return cursor{at: at(f.To).or(stamp{time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)})}
+}
+
+// between selects from the organization's or the session's rows, oldest first,
+// those behind one place and not behind another. The session is part of the
+// places and of the order: so the index is taken that has it.
+func (f ExportFilter) between(q *bun.SelectQuery, after, last cursor) *bun.SelectQuery {
+	q = q.Where("organization_id = ?", f.Organization)
 	if f.Session != "" {
-		q = q.Where("session_id = ?", f.Session)
+		return q.OrderExpr("session_id, created_at, id").Where("(session_id, created_at, id) > (?, ?, ?)", f.Session, after.at, after.id).
+			Where("(session_id, created_at, id) <= (?, ?, ?)", f.Session, last.at, last.id)
 	}
-	if !f.To.IsZero() {
-		q = q.Where("created_at < ?", at(f.To))
-	}
-	if after.id != "" {
-		return q.Where("(created_at, id) > (?, ?)", after.at, after.id)
-	}
-	return q.Where("created_at >= ?", at(f.From).or(epoch))
+	return q.OrderExpr("created_at, id").Where("(created_at, id) > (?, ?)", after.at, after.id).Where("(created_at, id) <= (?, ?)", last.at, last.id)
 }
 
-// end selects the last row of the next part. Parts are counted before the rest
+// turn selects the last row of the next part. Parts are counted before the rest
 // of the filter is asked: however few rows match, each statement is short.
-func (f ExportFilter) end(db bun.IDB, after cursor) *bun.SelectQuery {
-	return f.window(db.NewSelect().Table("invocations").Column("created_at", "id"), after).Limit(1).Offset(exportRows - 1)
+func (f ExportFilter) turn(db bun.IDB, after cursor) *bun.SelectQuery {
+	return f.between(db.NewSelect().Table("invocations").Column("created_at", "id"), after, f.end()).Limit(1).Offset(exportRows - 1)
 }
 
-// exportEnd returns it; the zero cursor when the next part is the last one.
-func (db *DB) exportEnd(ctx context.Context, f ExportFilter, after cursor) (end cursor, err error) {
-	err = db.each(ctx, f.end(db.read, after), func(rows *sql.Rows) error { return rows.Scan(&end.at, &end.id) })
-	if errors.Is(err, sql.ErrNoRows) {
-		return cursor{}, nil
-	}
-	return end, err
-}
-
-// part selects what matches of the rows up to last.
+// part selects what matches of the rows up to last. It has no limit: a row may
+// have come between the others meanwhile.
 func (f ExportFilter) part(db bun.IDB, after, last cursor) *bun.SelectQuery {
-	q := f.window(db.NewSelect().Model((*invocationRow)(nil)), after).Limit(exportRows)
-	if last.id != "" {
-		q = q.Where("(created_at, id) <= (?, ?)", last.at, last.id)
-	}
+	q := f.between(db.NewSelect().Model((*invocationRow)(nil)), after, last)
 	if f.Source != "" {
 		q = q.Where("source_id = ?", f.Source)
 	}

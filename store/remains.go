@@ -58,7 +58,7 @@ func (r *remains) read(ctx context.Context, db *DB, organization string) error {
 }
 
 func endsOf(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
-	return db.NewSelect().Table("invocations").Column("id", "completed_at").Where("organization_id = ?", organization).Where("id IN (?)", bun.List(ids))
+	return db.NewSelect().Table("invocations").Column("id", "completed_at").Where(withIDs, bun.List(ids), organization)
 }
 
 func eventsOf(db bun.IDB, organization string, ids []string) *bun.SelectQuery {

@@ -134,8 +134,7 @@ func (db *DB) cut(ctx context.Context, k auditKey, p *plan) error {
 			return errOvertaken
 		}
 		if len(p.gone) > 0 {
-			_, err = tx.NewDelete().Table("invocations").Where("organization_id = ?", c.organization).Where("id IN (?)", bun.List(p.gone)).Exec(ctx)
-			if err != nil {
+			if _, err := removeRows(tx, c.organization, p.gone).Exec(ctx); err != nil {
 				return err
 			}
 		}
@@ -147,6 +146,10 @@ func (db *DB) cut(ctx context.Context, k auditKey, p *plan) error {
 	}})
 }
 
+func removeRows(db bun.IDB, organization string, ids []string) *bun.DeleteQuery {
+	return db.NewDelete().Table("invocations").Where(withIDs, bun.List(ids), organization)
+}
+
 // check sees to it that nobody appends an event to what goes, and that nobody
 // did: it would be lost without a trace.
 func (p *plan) check(ctx context.Context, tx bun.IDB) error {
@@ -154,8 +157,7 @@ func (p *plan) check(ctx context.Context, tx bun.IDB) error {
 		return nil
 	}
 	if shared(tx) {
-		lock := tx.NewSelect().Table("invocations").Column("id").Where("organization_id = ?", p.chain.organization).
-			Where("id IN (?)", bun.List(p.gone)).Order("id").For("UPDATE")
+		lock := tx.NewSelect().Table("invocations").Column("id").Where(withIDs, bun.List(p.gone), p.chain.organization).Order("id").For("UPDATE")
 		if _, err := lock.Exec(ctx); err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func split[T any](list []T, in func(T) bool) (yes, no []T) {
 // waitingRows selects the oldest, but for those of some organizations.
 func waitingRows(db bun.IDB, but []string, limit int) *bun.SelectQuery {
 	q := db.NewSelect().TableExpr("audit_queue AS q").ColumnExpr("q.kind, q.row_id, q.organization_id").
-		ColumnExpr("EXISTS (SELECT 1 FROM audit_seals AS s WHERE s.row_id = q.row_id AND s.kind = q.kind)").
+		ColumnExpr("(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = q.row_id AND s.kind = q.kind) IS NOT NULL").
 		OrderExpr("q.row_id, q.kind").Limit(int64(limit))
 	if len(but) > 0 {
 		q = q.Where("q.organization_id NOT IN (?)", bun.List(but))

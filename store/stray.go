@@ -53,8 +53,9 @@ func (v *verification) straysOf(ctx context.Context, e evidence) error {
 // stray. One statement sees a row together with its seal or its place in the
 // queue.
 func (e evidence) unchained(db bun.IDB, organization string, after []any) *bun.SelectQuery {
-	stray := `NOT EXISTS (SELECT 1 FROM audit_seals AS s WHERE s.row_id = r.id AND s.kind = ? AND s.organization_id = r.organization_id)
-		AND NOT EXISTS (SELECT 1 FROM audit_queue AS q WHERE q.row_id = r.id AND q.kind = ? AND q.organization_id = r.organization_id)`
+	// As values: PostgreSQL may answer an EXISTS by reading the whole table.
+	stray := `(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = r.id AND s.kind = ? AND s.organization_id = r.organization_id) IS NULL
+		AND (SELECT q.kind FROM audit_queue AS q WHERE q.row_id = r.id AND q.kind = ? AND q.organization_id = r.organization_id) IS NULL`
 	if e.kind == sealedInvocation {
 		stray = "r.completed_at IS NOT NULL AND " + stray
 	}

@@ -1,0 +1,419 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/internal/dbtest"
+)
+
+var testAuditKey = bytes.Repeat([]byte{7}, 32)
+
+// sealedRows writes and seals, of the default organization, an event (link 1)
+// of the third of ten invocations (links 2 to 11), and a change of policy
+// (link 12).
+func sealedRows(t *testing.T, db *DB, raw *sql.DB) {
+	t.Helper()
+	mustExec(t, raw, `INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at) VALUES ('s', 'default', 'interactive', 'coding', 'me', '`+when+`')`)
+	for i := range 10 {
+		id := fmt.Sprintf("i%02d", i+1)
+		err := insertRow(t, raw, id, "completed", fmt.Sprintf("approved_by = 'me', started_at = 'T', completed_at = 'T', duration_ms = %d, params = '{\"n\":%d}'", i, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustChange(t, raw, `INSERT INTO invocation_events (id, organization_id, invocation_id, kind, at, data) VALUES ('e03', 'default', 'i03', 'params_revealed', 'T', '{}')`)
+	mustChange(t, raw, `INSERT INTO policy_events (id, organization_id, kind, subject, by, at, before, after) VALUES ('p1', 'default', 'mode', 'linear:x', 'me', 'T', 'null', '{}')`)
+	if n, err := db.Seal(t.Context(), testAuditKey, 100); n != 12 || err != nil {
+		t.Fatalf("sealed %d, %v", n, err)
+	}
+}
+
+func isPostgres(raw *sql.DB) bool { _, ok := raw.Driver().(*stdlib.Driver); return ok }
+
+func mustChange(t *testing.T, raw *sql.DB, text string) {
+	t.Helper()
+	if err := change(t, raw, text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// onSealed runs a test on [sealedRows] in both databases.
+func onSealed(t *testing.T, test func(t *testing.T, db *DB, raw *sql.DB)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) {
+		path := newPath(t)
+		db, raw := openAt(t, path), openRaw(t, path)
+		sealedRows(t, db, raw)
+		test(t, db, raw)
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		url := dbtest.PostgresFrom(t, "sealed", func(url string) error {
+			db, err := Open(t.Context(), Config{URL: url})
+			if err != nil {
+				return err
+			}
+			sealedRows(t, db, db.read.DB)
+			return db.Close()
+		})
+		db, err := Open(t.Context(), Config{URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		test(t, db, db.read.DB)
+	})
+}
+
+// unguard takes away every trigger: who writes to the database may do that.
+func unguard(t *testing.T, raw *sql.DB) {
+	t.Helper()
+	list, drop := "SELECT name FROM sqlite_master WHERE type = 'trigger'", "DROP TRIGGER %s"
+	if isPostgres(raw) {
+		list, drop = "SELECT DISTINCT event_object_table FROM information_schema.triggers", "ALTER TABLE %s DISABLE TRIGGER USER"
+	}
+	rows, err := raw.QueryContext(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(names) < 4 {
+		t.Fatalf("triggers %v, %v", names, err)
+	}
+	for _, name := range names {
+		mustExec(t, raw, fmt.Sprintf(drop, name))
+	}
+}
+
+// found are the faults that a look at the chain finds, in one line each.
+func found(t *testing.T, db *DB, known *action.AuditHead) []string {
+	t.Helper()
+	r, err := db.VerifyAudit(t.Context(), DefaultOrganization, testAuditKey, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.OK != (len(r.Faults) == 0) || r.More {
+		t.Errorf("the report is %+v", r)
+	}
+	list := []string{}
+	for _, f := range r.Faults {
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %d %s", f.Kind, f.Seq, f.Row)))
+	}
+	return list
+}
+
+const (
+	forgedEvent  = `INSERT INTO invocation_events (id, organization_id, invocation_id, kind, at, data) VALUES ('e99', 'default', 'i04', 'late_outcome', 'T', '{}')`
+	forgedPolicy = `INSERT INTO policy_events (id, organization_id, kind, subject, by, at, before, after) VALUES ('p99', 'default', 'mode', 'x', 'eve', 'T', 'null', '{}')`
+	forgedSeal   = `INSERT INTO audit_seals (organization_id, seq, kind, row_id, digest, hash, sealed_at) SELECT organization_id, 13, 'event', 'e99', digest, hash, sealed_at FROM audit_seals WHERE seq = 12`
+	// A checkpoint at a link, with the code of the head.
+	forgedCut = `INSERT INTO audit_checkpoints (organization_id, seq, hash, mac, until, at, removed)
+		SELECT s.organization_id, s.seq, s.hash, h.mac, h.at, h.at, 9 FROM audit_seals s, audit_heads h WHERE s.seq = 3`
+)
+
+// tampering is every way to change history past the gateway, and the faults
+// that tell of it.
+var tampering = []struct {
+	name   string
+	do     []string
+	faults []string
+}{
+	{"nothing", nil, nil},
+	{"sealed columns and those of delivery", []string{"UPDATE invocations SET sealed_result = BYTES, pickup_until = 'T', delivered_at = 'T'"}, nil},
+	{"a param", []string{`UPDATE invocations SET params = '{"n":9}' WHERE id = 'i03'`}, []string{"altered 4 invocation i03"}},
+	{"a status", []string{`UPDATE invocations SET status = 'failed', error_code = 'x' WHERE id = 'i03'`}, []string{"altered 4 invocation i03"}},
+	{"who approved", []string{`UPDATE invocations SET approved_by = 'bob' WHERE id = 'i03'`}, []string{"altered 4 invocation i03"}},
+	{"a value that moves to another column", []string{`UPDATE invocations SET summary = approved_by, approved_by = NULL, mode = 'allow' WHERE id = 'i03'`}, []string{"altered 4 invocation i03"}},
+	{"an event", []string{`UPDATE invocation_events SET kind = 'late_outcome'`}, []string{"altered 1 event e03"}},
+	{"a change of policy", []string{`UPDATE policy_events SET by = 'bob'`}, []string{"altered 12 policy p1"}},
+	{"a row removed", []string{`DELETE FROM invocations WHERE id = 'i05'`}, []string{"removed 6 invocation i05"}},
+	{"a row removed with its events", []string{`DELETE FROM invocations WHERE id = 'i03'`}, []string{"removed 1 event e03", "removed 4 invocation i03"}},
+	{"a row removed with its link", []string{`DELETE FROM invocations WHERE id = 'i05'`, `DELETE FROM audit_seals WHERE seq = 6`}, []string{"removed 6"}},
+	{"a link removed", []string{`DELETE FROM audit_seals WHERE seq = 6`}, []string{"removed 6", "unchained 0 invocation i05"}},
+	{"the first links removed", []string{`DELETE FROM invocations WHERE id = 'i03'`, `DELETE FROM invocations WHERE id < 'i03'`, `DELETE FROM audit_seals WHERE seq <= 4`}, []string{"removed 1"}},
+	{"the tail removed", []string{`DELETE FROM policy_events`, `DELETE FROM invocations WHERE id = 'i10'`, `DELETE FROM audit_seals WHERE seq > 10`}, []string{"cut_off 11"}},
+	{"all links removed", []string{`DELETE FROM audit_seals`, `DELETE FROM policy_events`, `DELETE FROM invocations`}, []string{"cut_off 1"}},
+	{"two rows swapped", []string{
+		`UPDATE invocations SET id = 'x' WHERE id = 'i05'`, `UPDATE invocations SET id = 'i05' WHERE id = 'i06'`, `UPDATE invocations SET id = 'i06' WHERE id = 'x'`,
+	}, []string{"altered 6 invocation i05", "altered 7 invocation i06"}},
+	{"two links swapped", []string{
+		`UPDATE audit_seals SET seq = 99 WHERE seq = 6`, `UPDATE audit_seals SET seq = 6 WHERE seq = 7`, `UPDATE audit_seals SET seq = 7 WHERE seq = 99`,
+	}, []string{"link 6 invocation i06", "link 7 invocation i05", "link 8 invocation i07"}},
+	{"a row and its digest", []string{`DELETE FROM invocations WHERE id = 'i05'`, `UPDATE audit_seals SET digest = DIGEST WHERE seq = 6`}, []string{"link 6 invocation i05", "removed 6 invocation i05"}},
+	{"the hash of a link", []string{`UPDATE audit_seals SET hash = digest WHERE seq = 6`}, []string{"link 6 invocation i05", "link 7 invocation i06"}},
+	{"the time of a link", []string{`UPDATE audit_seals SET sealed_at = 'T' WHERE seq = 6`}, []string{"link 6 invocation i05"}},
+	{"a forged row", []string{"FORGED"}, []string{"unchained 0 invocation i99"}},
+	{"a forged event", []string{forgedEvent}, []string{"unchained 0 event e99"}},
+	{"a forged change of policy", []string{forgedPolicy}, []string{"unchained 0 policy p99"}},
+	{"a forged event with a link", []string{forgedEvent, forgedSeal}, []string{"head 12", "link 13 event e99", "altered 13 event e99"}},
+	{"a forged head", []string{`UPDATE audit_heads SET at = 'T'`}, []string{"head 12"}},
+	{"a head of another link", []string{`UPDATE audit_heads SET hash = (SELECT hash FROM audit_seals WHERE seq = 11)`}, []string{"head 12"}},
+	{"the head removed", []string{`DELETE FROM audit_heads`}, []string{"head 12"}},
+	{"a forged checkpoint", []string{
+		forgedCut, `DELETE FROM invocations WHERE id < 'i03'`, `DELETE FROM audit_seals WHERE seq <= 3`,
+	}, []string{"checkpoint 3", "unchained 0 event e03"}},
+	{"a checkpoint beyond the end", []string{forgedCut, `UPDATE audit_checkpoints SET seq = 99`}, []string{"checkpoint 99", "head 12"}},
+}
+
+func TestTamperingIsFound(t *testing.T) {
+	for _, c := range tampering {
+		t.Run(c.name, func(t *testing.T) {
+			onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+				unguard(t, raw)
+				for _, text := range c.do {
+					if text == "FORGED" {
+						if err := insertRow(t, raw, "i99", "expired", "completed_at = 'T'"); err != nil {
+							t.Fatal(err)
+						}
+						continue
+					}
+					mustChange(t, raw, strings.ReplaceAll(text, "DIGEST", bytesOf(raw, goneDigest)))
+				}
+				if d := cmp.Diff(append([]string{}, c.faults...), found(t, db, nil)); d != "" {
+					t.Errorf("faults (-want +got):\n%s", d)
+				}
+			})
+		})
+	}
+}
+
+// bytesOf is a literal of the dialect.
+func bytesOf(raw *sql.DB, b []byte) string {
+	if isPostgres(raw) {
+		return `'\x` + hex.EncodeToString(b) + "'"
+	}
+	return "X'" + hex.EncodeToString(b) + "'"
+}
+
+func TestHistoryPutBackIsFoundByAHeadThatWasKept(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		heads, err := db.AuditHeads(t.Context(), DefaultOrganization)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := heads[0]
+		mustChange(t, raw, "CREATE TABLE kept AS SELECT * FROM audit_heads")
+		putBack := func(rows string) {
+			mustChange(t, raw, rows)
+			mustChange(t, raw, "DELETE FROM audit_seals WHERE seq > 12")
+			mustChange(t, raw, "DELETE FROM audit_heads")
+			mustChange(t, raw, "INSERT INTO audit_heads SELECT * FROM kept")
+		}
+		if err := insertRow(t, raw, "j01", "expired", "completed_at = 'T'"); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := db.Seal(t.Context(), testAuditKey, 100); n != 1 || err != nil {
+			t.Fatalf("sealed %d, %v", n, err)
+		}
+		heads, err = db.AuditHeads(t.Context(), DefaultOrganization)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := heads[0]
+		if got := found(t, db, &last); len(got) > 0 {
+			t.Fatalf("before anything was done: %v", got)
+		}
+		unguard(t, raw)
+		mustChange(t, raw, "UPDATE audit_heads SET seq = (SELECT seq FROM kept), hash = (SELECT hash FROM kept), mac = (SELECT mac FROM kept), at = (SELECT at FROM kept)")
+		if got := found(t, db, nil); !slices.Equal(got, []string{"head 12"}) {
+			t.Errorf("an earlier head alone: %v", got)
+		}
+		putBack("DELETE FROM invocations WHERE id = 'j01'")
+		if got := found(t, db, nil); len(got) > 0 {
+			t.Errorf("without a head that was kept: %v", got)
+		}
+		if got := found(t, db, &last); !slices.Equal(got, []string{"cut_off 13"}) {
+			t.Errorf("with the last head: %v", got)
+		}
+		if got := found(t, db, &old); len(got) > 0 {
+			t.Errorf("with the head that was put back: %v", got)
+		}
+		// Another end is sealed, which the key makes as well as the first.
+		mustChange(t, raw, strings.Replace(forgedEvent, "e99", "e98", 1))
+		mustChange(t, raw, "INSERT INTO audit_queue (row_id, kind, organization_id) VALUES ('e98', 'event', 'default')")
+		if n, err := db.Seal(t.Context(), testAuditKey, 100); n != 1 || err != nil {
+			t.Fatalf("sealed %d, %v", n, err)
+		}
+		if got := found(t, db, &last); !slices.Equal(got, []string{"link 13 event e98"}) {
+			t.Errorf("another history: %v", got)
+		}
+	})
+}
+
+// TestWhatWasTamperedWithIsNotRemoved has retention stop before it.
+func TestWhatWasTamperedWithIsNotRemoved(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		unguard(t, raw)
+		mustChange(t, raw, "UPDATE invocations SET risk = 'read' WHERE id = 'i06'")
+		n, err := db.Retain(t.Context(), DefaultOrganization, db.now(), testAuditKey, 100)
+		var e *action.Error
+		if n != 5 || !errors.As(err, &e) || e.Code != "audit_broken" || !strings.Contains(e.Message, "link 7") {
+			t.Errorf("removed %d, %v", n, err)
+		}
+		if got := found(t, db, nil); !slices.Equal(got, []string{"altered 7 invocation i06"}) {
+			t.Errorf("faults %v", got)
+		}
+	})
+}
+
+// TestARowThatVanishesBeforeItIsSealedIsTold has one that is, and one that
+// waits twice.
+func TestARowThatVanishesBeforeItIsSealedIsTold(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		mustChange(t, raw, "INSERT INTO audit_queue (row_id, kind, organization_id) VALUES ('i05', 'invocation', 'default'), ('z1', 'invocation', 'default')")
+		if n, err := db.Seal(t.Context(), testAuditKey, 100); n != 2 || err != nil {
+			t.Errorf("sealed %d, %v", n, err)
+		}
+		if n, err := db.Seal(t.Context(), testAuditKey, 100); n != 0 || err != nil {
+			t.Errorf("sealed again %d, %v", n, err)
+		}
+		if got := found(t, db, nil); !slices.Equal(got, []string{"removed 13 invocation z1"}) {
+			t.Errorf("faults %v", got)
+		}
+	})
+}
+
+func TestManyFaultsAreCounted(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		unguard(t, raw)
+		for i := range maxFaults + 1 {
+			if err := insertRow(t, raw, fmt.Sprintf("x%03d", i), "expired", "completed_at = 'T'"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := db.VerifyAudit(t.Context(), DefaultOrganization, testAuditKey, nil)
+		if err != nil || r.OK || !r.More || len(r.Faults) != maxFaults {
+			t.Errorf("ok %t, more %t, %d faults, %v", r.OK, r.More, len(r.Faults), err)
+		}
+	})
+}
+
+// TestHistoryIsGuarded tries what nobody should do by mistake.
+func TestHistoryIsGuarded(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		refused := func(text, want string) {
+			t.Helper()
+			if err := change(t, raw, text); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+		refused("UPDATE invocation_events SET by = 'x'", "history does not change")
+		refused("DELETE FROM invocation_events", "history does not change")
+		refused("UPDATE policy_events SET by = 'x'", "history does not change")
+		refused("DELETE FROM policy_events", "history does not change")
+		refused("UPDATE audit_seals SET seq = 99 WHERE seq = 12", "history does not change")
+		refused("DELETE FROM audit_seals WHERE seq = 1", "no checkpoint covers this seal")
+		refused("DELETE FROM invocations WHERE id = 'i01'", "no checkpoint covers this invocation")
+		mustChange(t, raw, forgedCut) // up to i02
+		refused("DELETE FROM invocations WHERE id = 'i03'", "no checkpoint covers this invocation")
+		refused("DELETE FROM audit_seals WHERE seq = 4", "no checkpoint covers this seal")
+		mustChange(t, raw, "DELETE FROM invocations WHERE id = 'i02'")
+		mustChange(t, raw, "DELETE FROM audit_seals WHERE seq = 3")
+		if err := insertRow(t, raw, "open", "pending", "expires_at = 'T'"); err != nil {
+			t.Fatal(err)
+		}
+		refused("DELETE FROM invocations WHERE id = 'open'", "no checkpoint covers this invocation")
+	})
+}
+
+// TestDigestsAreTheSameOnBoth compares with what this version of the encoding
+// gave when it was written: another one would make every old chain fail.
+func TestDigestsAreTheSameOnBoth(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
+		keys := []rowKey{{sealedInvocation, "i03"}, {sealedEvent, "e03"}, {sealedPolicy, "p1"}, {sealedEvent, "none"}}
+		got, err := db.digests(t.Context(), DefaultOrganization, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{
+			"491832079deed7afae530cadd16cef044bd901b132241aaebe6c4542c00b31e5",
+			"47dce98196b2e418f5a0668fd07e1afa640265c9f605dc876cc05f78ec4016b2",
+			"fa2838fe8a73759d914760fc55024996d38201afb5014b7568d201d48d42cd27",
+			"",
+		} {
+			if hex.EncodeToString(got[keys[i]]) != want {
+				t.Errorf("the digest of %s is %x", keys[i], got[keys[i]])
+			}
+		}
+	})
+}
+
+// TestDigestsCoverEveryColumn fails for a column that is added and neither
+// covered nor left out on purpose.
+func TestDigestsCoverEveryColumn(t *testing.T) {
+	free := []string{"sealed_params", "sealed_result", "pickup_until", "delivered_at"}
+	onBoth(t, func(t *testing.T, raw *sql.DB) {
+		for _, e := range evidenceTables {
+			if !slices.IsSorted(e.columns) {
+				t.Errorf("the columns of %s are not sorted", e.table)
+			}
+			rows, err := raw.QueryContext(t.Context(), "SELECT * FROM "+e.table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			columns, err := rows.Columns()
+			if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
+				t.Fatal(err)
+			}
+			columns = slices.DeleteFunc(columns, func(c string) bool { return e.kind == sealedInvocation && slices.Contains(free, c) })
+			slices.Sort(columns)
+			if d := cmp.Diff(columns, e.columns); d != "" {
+				t.Errorf("columns of %s (-table +digest):\n%s", e.table, d)
+			}
+		}
+	})
+}
+
+// writes counts the statements of the writer.
+type writes struct{ n int }
+
+func (w *writes) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+func (w *writes) AfterQuery(context.Context, *bun.QueryEvent)                        { w.n++ }
+
+// TestSealingStaysInProportion seals 20,000 rows that ended before there was a
+// chain, in a number of statements that grows with batches and not with rows.
+func TestSealingStaysInProportion(t *testing.T) {
+	path := newPath(t)
+	db, raw := openAt(t, path), openRaw(t, path)
+	seed(t, raw)
+	mustExec(t, raw, `INSERT INTO invocation_events (id, organization_id, invocation_id, kind, at, data)
+		WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000)
+		SELECT printf('e%06d', n), 'default', 'completed', 'late_outcome', '`+when+`', '{}' FROM c`)
+	w := &writes{}
+	db.write.db = db.write.db.WithQueryHook(w)
+	sealed, calls := 0, 0
+	for n := sealBatch; n == sealBatch; calls++ {
+		var err error
+		if n, err = db.Seal(t.Context(), testAuditKey, sealBatch); err != nil {
+			t.Fatal(err)
+		}
+		sealed += n
+	}
+	if sealed != 20004 || w.n > 6*calls || w.n < 3*calls {
+		t.Errorf("sealed %d rows in %d calls and %d statements", sealed, calls, w.n)
+	}
+	r, err := db.VerifyAudit(t.Context(), DefaultOrganization, testAuditKey, nil)
+	if err != nil || !r.OK || r.Checked != 20004 {
+		t.Errorf("the report is %+v, %v", r, err)
+	}
+}

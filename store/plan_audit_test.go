@@ -1,0 +1,96 @@
+package store
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/dbtest"
+)
+
+// auditQueries are those of an organization "o" with a session "s". None may
+// grow with the rows at rest, but for the count of what waits to be sealed.
+func auditQueries(db *DB) []hotQuery {
+	now := time.Now()
+	after := cursor{at(now.Add(-24 * time.Hour)), "i7"}
+	soon := cursor{at(after.at.t.Add(time.Hour)), "x"}
+	f := ExportFilter{Organization: "o", Source: "linear", Statuses: []action.Status{"failed"}}
+	of := f
+	of.Session = "s"
+	text := func(query string, args ...any) string { return db.read.NewRaw(query, args...).String() }
+	ids := []string{"i7", "i17", "i27"}
+	queries := []hotQuery{
+		{name: "what waits", sql: waitingRows(db.read, []string{"o1"}, 200).String(), sqlite: []string{"SCAN q", "audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey", "audit_seals_row"}},
+		{name: "chain", sql: text(chainSQL, "o"), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq=?)", "SEARCH audit_seals USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_seals_pkey"}},
+		{name: "links", sql: linksAfter(db.read, "o", 7, 20000, 200).String(), sqlite: []string{"USING PRIMARY KEY (organization_id=? AND seq>? AND seq<?)"}, postgres: []string{"audit_seals_pkey"}},
+		{name: "dequeue", sql: dequeue(db.read, "event", ids).String(), sqlite: []string{"SEARCH audit_queue USING PRIMARY KEY (row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey"}},
+		{name: "first sealed", sql: text(firstSQL, "o", 7), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq>?)"}, postgres: []string{"audit_seals_pkey", "invocations_pkey"}},
+		{name: "ends", sql: endsOf(db.read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
+		{name: "removal", sql: removeRows(db.read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)", "invocation_events_invocation (invocation_id=?)", "idempotency_keys_invocation (invocation_id=?)"}, postgres: []string{"invocations_pkey"}},
+		{name: "events of several", sql: eventsOf(db.read, "o", ids).String(), sqlite: []string{"invocation_events_"}, postgres: []string{"invocation_events_"}, sorts: true},
+		{name: "turn of an export", sql: f.turn(db.read, after).String(), sqlite: []string{"COVERING INDEX invocations_list (organization_id=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
+		{name: "turn of a session's export", sql: of.turn(db.read, after).String(), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}, sorts: true},
+		{name: "part of an export", sql: f.part(db.read, after, soon).String(), sqlite: []string{"invocations_list (organization_id=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}, sorts: true},
+		{name: "part of a session's export", sql: of.part(db.read, after, soon).String(), sqlite: []string{"invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}, sorts: true},
+		{name: "changes of policy", sql: policyPart(db.read, "o", cursor{at(now.AddDate(0, 0, -80)), "p7"}, now, now).String(), sqlite: []string{"policy_events_list (organization_id=? AND (at,id)>(?,?)"}, postgres: []string{"policy_events_list"}},
+	}
+	for _, e := range evidenceTables {
+		byID := hotQuery{name: "rows of " + e.table, sql: e.rows(db.read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_" + e.table + "_1 (id=?)"}, postgres: []string{e.table + "_pkey"}, sorts: true}
+		place := []any{after.at, after.id}
+		if e.kind == sealedEvent {
+			place = []any{"i7", after.at, after.id}
+		}
+		strays := hotQuery{
+			name: "strays of " + e.table, sql: e.unchained(db.read, "o", place).String(),
+			sqlite:   []string{e.table + "_list (organization_id=? AND (", "audit_seals_row (row_id=? AND kind=?)", "SEARCH q USING PRIMARY KEY (row_id=? AND kind=?)"},
+			postgres: []string{e.table + "_list", "audit_seals_row", "audit_queue_pkey"},
+			sorts:    e.kind != sealedInvocation, // there are few in the test
+		}
+		queries = append(queries, byID, strays)
+	}
+	return queries
+}
+
+func TestAuditQueriesUseTheirIndexOnSQLite(t *testing.T) {
+	db := openAt(t, newPath(t))
+	for _, q := range auditQueries(db) {
+		t.Run(q.name, func(t *testing.T) {
+			checkPlan(t, q.sql, explain(t, db, q.sql), q.sqlite, []string{"SCAN r", "SCAN s", "SCAN i", "SCAN invocation", "SCAN audit_seals", "TEMP B-TREE"})
+		})
+	}
+}
+
+// busyAudit seals what ended in [busy], but for a little that waits.
+const busyAudit = `
+INSERT INTO policy_events (id, organization_id, kind, subject, by, at, before, after)
+  SELECT 'p' || n, 'o', 'mode', 'x', 'me', now() - n * interval '1 hour', '{}', '{}' FROM generate_series(1, 2000) n;
+INSERT INTO audit_seals (organization_id, seq, kind, row_id, digest, hash, sealed_at)
+  SELECT organization_id, row_number() OVER (PARTITION BY organization_id ORDER BY row_id), kind, row_id, sha256('a'), sha256('b'), now() FROM audit_queue;
+DELETE FROM audit_queue WHERE row_id NOT LIKE '%7';
+ANALYZE;`
+
+func TestAuditQueriesUseTheirIndexOnPostgres(t *testing.T) {
+	url := dbtest.PostgresFrom(t, "busy audit", func(url string) error {
+		db, err := Open(t.Context(), Config{URL: url})
+		if err != nil {
+			return err
+		}
+		_, err = db.read.DB.ExecContext(t.Context(), busy+busyAudit)
+		return errors.Join(err, db.Close())
+	})
+	db, err := Open(t.Context(), Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, q := range auditQueries(db) {
+		t.Run(q.name, func(t *testing.T) {
+			bad := []string{"Seq Scan on invocations", "Seq Scan on invocation_events", "Seq Scan on audit_seals", "Seq Scan on policy_events"}
+			if !q.sorts {
+				bad = append(bad, "Sort")
+			}
+			checkPlan(t, q.sql, explainPostgres(t, db, q.sql), q.postgres, bad)
+		})
+	}
+}
