@@ -58,11 +58,12 @@ func (db *DB) expireRequests(ctx context.Context, now time.Time, limit int) (n i
 }
 
 // overdueRequests finds pending requests that nobody can use any more. Few are
-// pending: all of them may be looked at.
+// pending, and all of them may be looked at, each with its session: as EXISTS,
+// PostgreSQL would read all sessions instead.
 func overdueRequests(q *bun.SelectQuery, now time.Time, limit int) *bun.SelectQuery {
 	return q.TableExpr("grant_requests AS r").Column("r.id").Where("r.status = 'pending'").
-		Where(`r.expires_at <= ?0 OR EXISTS (SELECT 1 FROM sessions AS s WHERE s.organization_id = r.organization_id
-  AND s.id = r.session_id AND (s.revoked_at IS NOT NULL OR s.expires_at <= ?0))`, at(now)).
+		Where(`r.expires_at <= ?0 OR (SELECT CASE WHEN s.revoked_at IS NOT NULL OR s.expires_at <= ?0 THEN 1 END FROM sessions AS s
+  WHERE s.organization_id = r.organization_id AND s.id = r.session_id) = 1`, at(now)).
 		Order("r.expires_at").Limit(int64(limit))
 }
 

@@ -50,6 +50,7 @@ func hotQueries(db *DB) []hotQuery {
 				"invocations_open (organization_id=? AND session_id=? AND source_id=? AND action=? AND params_hash=?)",
 				"invocations_undelivered (organization_id=? AND session_id=? AND source_id=? AND action=? AND params_hash=? AND pickup_until>?)",
 				"invocations_refused (organization_id=? AND session_id=? AND source_id=? AND action=? AND params_hash=? AND completed_at>?)",
+				"invocations_refused (organization_id=? AND session_id=? AND source_id=? AND action=?)\n",
 				"invocations_pending (organization_id=? AND session_id=?)",
 			},
 			postgres: []string{"sessions_", "idempotency_keys_pkey", "invocations_open", "invocations_undelivered", "invocations_refused", "invocations_pending"},
