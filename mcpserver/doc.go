@@ -36,6 +36,6 @@
 // time is told of a change in any case, for it may have missed one.
 //
 // It decides nothing, executes nothing and stores nothing: the tool
-// grant_request only has written down what an agent wants of a person. It starts no
-// goroutine for an idle session; [Server.Run] does the upkeep.
+// grant_request only has written down what an agent wants of a person. It
+// starts no goroutine for an idle session; [Server.Run] does the upkeep.
 package mcpserver

@@ -231,6 +231,8 @@ func (p *player) do(line string, section *txtar.File) {
 		p.gate.settle(words[1], action.StatusDenied, action.DeniedHuman, rest)
 	case "repeat":
 		p.gate.settle(words[1], action.StatusDenied, action.DeniedRepeated, rest)
+	case "forbid": // by policy, after it was held
+		p.gate.settle(words[1], action.StatusDenied, action.DeniedPolicy, rest)
 	case "often":
 		p.gate.settle(words[1], action.StatusDenied, action.DeniedOften, rest)
 	case "expire":
