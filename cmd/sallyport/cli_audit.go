@@ -56,12 +56,15 @@ func showReport(w io.Writer, r *action.AuditReport) {
 	if r.More {
 		fmt.Fprintln(w, "and more faults")
 	}
-	if r.OK {
-		fmt.Fprintf(w, "the evidence holds: %d links, from %d to %d\n", r.Checked, r.From, r.Head.Seq)
+	switch {
+	case r.OK && r.Head.Seq == 0:
+		fmt.Fprintln(w, "there is no evidence yet")
+	case r.OK:
+		fmt.Fprintf(w, "the evidence holds: %s, from %d to %d\n", number(r.Checked, "link"), r.From, r.Head.Seq)
 	}
 	if r.Unsealed > 0 {
 		age := time.Duration(r.UnsealedAge * float64(time.Second)).Round(time.Second)
-		fmt.Fprintf(w, "%d rows are not sealed yet, the oldest for %s\n", r.Unsealed, age)
+		fmt.Fprintf(w, "not sealed yet: %s, the oldest for %s\n", number(r.Unsealed, "row"), age)
 	}
 }
 

@@ -52,7 +52,7 @@ func (c *capabilityRow) limits() string {
 		parts = append(parts, "dangerous actions behind gate "+c.Gate)
 	}
 	if c.Rate != nil {
-		parts = append(parts, fmt.Sprintf("%d calls in %s", c.Rate.Calls, c.Rate.Window()))
+		parts = append(parts, fmt.Sprintf("%s in %s", number(c.Rate.Calls, "call"), c.Rate.Window()))
 	}
 	if c.ExpiresAt != nil {
 		parts = append(parts, ends(c.ExpiresAt))

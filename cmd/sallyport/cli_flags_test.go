@@ -98,11 +98,12 @@ func TestPin(t *testing.T) {
 // A change is told by what differs.
 func TestChange(t *testing.T) {
 	for _, c := range []struct{ before, after, want string }{
-		{`null`, `{"mode":"allow"}`, `nothing → {"mode":"allow"}`},
-		{`{"mode":"allow"}`, `null`, `{"mode":"allow"} → nothing`},
-		{`{"mode":"allow","by":"a"}`, `{"mode":"deny","by":"a"}`, `mode: "allow" → "deny"`},
-		{`{"a":1,"b":2}`, `{"b":3,"c":4}`, `a: 1 → nothing, b: 2 → 3, c: nothing → 4`},
-		{`"x"`, `{"a":1}`, `"x" → {"a":1}`},
+		{`null`, `{"mode":"allow","updated_by":"a"}`, `nothing → mode "allow"`},
+		{`{"mode":"allow","updated_by":"a"}`, `null`, `mode "allow" → nothing`},
+		{`{"mode":"allow","updated_by":"a"}`, `{"mode":"deny","updated_by":"b"}`, `mode: "allow" → "deny"`},
+		{`{"a":1,"b":2}`, `{"b":3,"c":{"d":4}}`, `a: 1 → nothing, b: 2 → 3, c: nothing → d 4`},
+		{`"x"`, `{"a":1}`, `"x" → a 1`},
+		{`null`, `"` + strings.Repeat("é", 200) + `"`, `nothing → "` + strings.Repeat("é", valueLimit-1) + `…`},
 	} {
 		if got := change(json.RawMessage(c.before), json.RawMessage(c.after)); got != c.want {
 			t.Errorf("%s to %s is %s, want %s", c.before, c.after, got, c.want)

@@ -50,7 +50,7 @@ func covers(t *action.Terms, name string) string {
 func budget(t *action.Terms) string {
 	calls := "any number of calls"
 	if t.MaxCalls != nil {
-		calls = fmt.Sprintf("%d calls", *t.MaxCalls)
+		calls = number(*t.MaxCalls, "call")
 	}
 	return calls + "; " + ends(t.ExpiresAt)
 }

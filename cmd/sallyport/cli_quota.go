@@ -47,7 +47,7 @@ func (c *quotaSet) Run(ctx context.Context, std *stdio) error {
 	}
 	body := map[string]any{"per": c.Per, "calls": c.Calls, "seconds": window}
 	return alter(ctx, &c.remote, std, http.MethodPut, c.path(), body, func(w io.Writer, q *quotaRow) {
-		said(fmt.Sprintf("%s: %d calls in %s for each %s from now on", q.Name, q.Calls, q.Window(), q.Per))(w)
+		said(fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, number(q.Calls, "call"), q.Window(), q.Per))(w)
 	})
 }
 

@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
 
 	"sallyport/action"
 )
@@ -46,52 +41,4 @@ func showSettings(w io.Writer, s *action.Settings) {
 	} else {
 		fmt.Fprintf(w, "after %d denials by people, an action is denied for the rest of the session\n", s.DenialLimit)
 	}
-}
-
-type policyLog struct {
-	remote
-	paging
-	Kind    string `enum:"mode,capability,gate,grant,grant_request,quota,settings,review,connector," default:"" help:"Only changes of this kind: mode, capability, gate, grant, grant_request, quota, settings, review or connector."`
-	Subject string `help:"Only changes of this key, group and provider, or id, as the list shows it."`
-}
-
-func (c *policyLog) Run(ctx context.Context, std *stdio) error {
-	query := c.query()
-	for name, value := range queryOf(given{"kind": c.Kind, "subject": c.Subject}) {
-		query[name] = value
-	}
-	return show(ctx, &c.remote, std, "/api/v1/policy/events", query, func(w io.Writer, all *list[action.PolicyEvent]) {
-		rows := make([][]string, 0, len(all.Items))
-		for _, e := range all.Items {
-			rows = append(rows, []string{since(&e.At), e.By, e.Kind, e.Subject, change(e.Before, e.After)})
-		}
-		table(w, []string{"WHEN", "BY", "KIND", "SUBJECT", "CHANGE"}, rows)
-		more(w, *all)
-	})
-}
-
-// change tells from what to what, in a line: of two objects, the members that
-// differ.
-func change(before, after json.RawMessage) string {
-	var from, to map[string]json.RawMessage
-	if json.Unmarshal(before, &from) != nil || json.Unmarshal(after, &to) != nil || from == nil || to == nil {
-		return whole(before) + " → " + whole(after)
-	}
-	names := maps.Clone(from)
-	maps.Copy(names, to)
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !bytes.Equal(from[name], to[name]) {
-			parts = append(parts, name+": "+whole(from[name])+" → "+whole(to[name]))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// whole shows a value, also one that is not there.
-func whole(raw json.RawMessage) string {
-	if len(raw) == 0 || string(raw) == "null" {
-		return "nothing"
-	}
-	return string(raw)
 }

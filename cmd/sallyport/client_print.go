@@ -94,6 +94,14 @@ func more[T any](w io.Writer, l list[T]) {
 	}
 }
 
+// number tells how many there are of a thing.
+func number[N int | int64](n N, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // ends tells when something that may last for ever ends.
 func ends(t *time.Time) string {
 	switch {

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// asAgent posts as the session in the file, as session create printed it, and
+// writes what the server answers to the file answer.
+func asAgent(ts *testscript.TestScript, dir, file, path string, body any) {
+	e, err := readEndpoint(ts.MkAbs(dir))
+	ts.Check(err)
+	var s mintedSession
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(file)), &s))
+	raw, err := json.Marshal(body)
+	ts.Check(err)
+	at := e.URL + "/api/v1/sessions/" + s.ID + "/actions/" + path
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, at, bytes.NewReader(raw))
+	ts.Check(err)
+	request.Header.Set("Authorization", "Bearer "+s.Token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs("answer"), answer, 0o600))
+}
+
+// invoke DIR FILE SOURCE ACTION PARAMS calls an action as the session in FILE.
+func invoke(ts *testscript.TestScript, _ bool, args []string) {
+	asAgent(ts, args[0], args[1], "invoke", map[string]any{"source": args[2], "action": args[3], "params": json.RawMessage(args[4])})
+}
+
+// wishfor DIR FILE TERMS asks for a grant as the session in FILE.
+func wishFor(ts *testscript.TestScript, _ bool, args []string) {
+	asAgent(ts, args[0], args[1], "grants", json.RawMessage(args[2]))
+}
+
+// shop serves tools that change, and sets SHOP to its URL; shop sale changes
+// them: sell takes a discount, refund is new, weigh is gone.
+func shop(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) == 0 {
+		tools := mcp.NewServer(&mcp.Implementation{Name: "shop", Version: "1"}, nil)
+		shopTool(tools, "sell", `{"type":"object","properties":{"item":{"type":"string"}}}`)
+		shopTool(tools, "weigh", `{"type":"object"}`)
+		server := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, nil))
+		ts.Defer(func() { server.CloseClientConnections(); server.Close() })
+		ts.Setenv("SHOP", server.URL)
+		shops(ts)["shop"] = tools
+		return
+	}
+	tools := shops(ts)["shop"]
+	shopTool(tools, "sell", `{"type":"object","properties":{"item":{"type":"string"},"discount":{"type":"number"}}}`)
+	shopTool(tools, "refund", `{"type":"object","title":"\u001b[2J\u202etitle"}`)
+	tools.RemoveTools("weigh")
+}
+
+func shopTool(s *mcp.Server, name, schema string) {
+	s.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(schema)},
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text("Done."), nil })
+}
+
+func shops(ts *testscript.TestScript) map[string]*mcp.Server {
+	return ts.Value(shopKey{}).(map[string]*mcp.Server)
+}
+
+type shopKey struct{}
+
+// sealed DIR waits until everything that ended is part of the evidence.
+func sealed(ts *testscript.TestScript, _ bool, args []string) {
+	db := openRows(ts, args[0])
+	for range 600 {
+		var waiting int
+		ts.Check(db.QueryRowContext(context.Background(), `SELECT count(*) FROM audit_queue`).Scan(&waiting))
+		if waiting == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("something was not sealed within 30 s")
+}
+
+// forge DIR alters every call in the database of a data folder, as somebody
+// may who writes to it past the gateway.
+func forge(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, db := context.Background(), openRows(ts, args[0])
+	rows, err := db.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'trigger'`)
+	ts.Check(err)
+	var triggers []string
+	for rows.Next() {
+		var name string
+		ts.Check(rows.Scan(&name))
+		triggers = append(triggers, name)
+	}
+	ts.Check(rows.Err())
+	ts.Check(rows.Close())
+	for _, name := range triggers {
+		_, err := db.ExecContext(ctx, "DROP TRIGGER "+name)
+		ts.Check(err)
+	}
+	_, err = db.ExecContext(ctx, `UPDATE invocations SET denied_note = 'forged'`)
+	ts.Check(err)
+}
+
+// openRows opens the database of a data folder beside its server.
+func openRows(ts *testscript.TestScript, dir string) *sql.DB {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(ts.MkAbs(dir), "sallyport.db")+"?_pragma=busy_timeout(5000)")
+	ts.Check(err)
+	ts.Defer(func() { _ = db.Close() })
+	return db
+}
