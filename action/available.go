@@ -42,6 +42,7 @@ func (g *Gate) decided(ctx context.Context, s *Session) (*decidedList, string, e
 		if err != nil {
 			return none, "", err
 		}
+		d.Limits = nil // they name who is counted, and the list is shared
 		one := Available{Action: a, Decision: d}
 		l.actions = append(l.actions, one)
 		if d.Mode != ModeDeny {

@@ -19,6 +19,8 @@ type Call struct {
 	Params         json.RawMessage // an object; empty means {}
 	IdempotencyKey string          // scoped to organization, session and action; at most 255 bytes
 	Waiting
+
+	counted bool // against the limits of policy
 }
 
 // Waiting is how a caller waits for an invocation.

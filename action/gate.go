@@ -189,11 +189,8 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wa
 	if err != nil {
 		return Outcome{}, nil, err
 	}
-	if !current {
-		// Once for each call, not for each attempt.
-		if err := g.spend(ctx, &decision); err != nil {
-			return Outcome{}, nil, err
-		}
+	if err := g.spend(ctx, c, &decision); err != nil {
+		return Outcome{}, nil, err
 	}
 	draft, err := g.draft(c, act, decision, params, g.Vault.Hash(params))
 	if err != nil {
@@ -218,11 +215,13 @@ func (g *Gate) admit(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// spend counts a call that is not denied against the limits that policy names.
-func (g *Gate) spend(ctx context.Context, d *Decision) error {
-	if d.Mode == ModeDeny {
+// spend counts a call that is not denied against the limits that policy names:
+// once, however often it is decided.
+func (g *Gate) spend(ctx context.Context, c *Call, d *Decision) error {
+	if d.Mode == ModeDeny || c.counted {
 		return nil
 	}
+	c.counted = true
 	for _, l := range d.Limits {
 		wait := g.Limiter.Take(ctx, l)
 		if wait <= 0 {

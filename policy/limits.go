@@ -1,9 +1,14 @@
 package policy
 
-import "sallyport/action"
+import (
+	"slices"
+
+	"sallyport/action"
+)
 
 // limits are all rates that a call of the action in the session counts
-// against.
+// against, those of the fewest first: who is over his own must not use up what
+// others share.
 func (p *Policy) limits(s *action.Session, a *action.Action) []action.Limit {
 	var list []action.Limit
 	if c := p.capabilities[place{s.Group, a.Source}]; s.Group != "" && c != nil && c.Rate != nil {
@@ -16,12 +21,21 @@ func (p *Policy) limits(s *action.Session, a *action.Action) []action.Limit {
 	if len(p.quotas) == 0 {
 		return list
 	}
+	var wide []action.Limit
 	for _, key := range keys(a) {
 		for i := range p.quotas[key] {
-			list = append(list, quotaLimit(&p.quotas[key][i], s, a))
+			q := &p.quotas[key][i]
+			switch q.Per {
+			case action.PerSession:
+				list = slices.Insert(list, 0, quotaLimit(q, s, a))
+			case action.PerOrganization:
+				wide = append(wide, quotaLimit(q, s, a))
+			default:
+				list = append(list, quotaLimit(q, s, a))
+			}
 		}
 	}
-	return list
+	return append(list, wide...)
 }
 
 // quotaLimit is a quota for the one whom the session's calls are counted for.

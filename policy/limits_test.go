@@ -39,8 +39,8 @@ func TestLimits(t *testing.T) {
 		want  []action.Limit
 	}{
 		{name: "all that apply", group: "developer", act: action.Action{Source: "connector:1", SourceName: "chat", Name: "post", Risk: "write"}, want: []action.Limit{
-			{Key: "capability/o1/developer/connector:1", What: "group developer at chat", Rate: ten},
 			session,
+			{Key: "capability/o1/developer/connector:1", What: "group developer at chat", Rate: ten},
 			{Key: "quota/o1/connector:1:post/group/developer", What: "post of chat for group developer", Rate: rate(4)},
 			alice, everybody,
 		}},
