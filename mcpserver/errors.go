@@ -199,12 +199,11 @@ func deniedText(inv *action.Invocation) string {
 		return "A person denied the same call of " + nameOf(inv) + " a short while ago, so it was refused without asking again; nothing was executed." +
 			note + " Do not repeat it or look for a way around it; tell the user."
 	case action.DeniedOften:
-		why := "People denied it again and again."
+		why := "People denied it again and again. Go on without it and tell the user."
 		if inv.DeniedNote != "" {
 			why = sentence(inv.DeniedNote)
 		}
-		return nameOf(inv) + " is refused in this session from now on, whatever its arguments; nothing was executed. " + why +
-			" Do not call it again; go on without it and tell the user."
+		return nameOf(inv) + " is refused in this session from now on, whatever its arguments; nothing was executed. " + why + " Do not call it again."
 	case action.DeniedWithdrawn:
 		if note != "" {
 			return nameOf(inv) + " was withdrawn before a person decided; nothing was executed." + note
