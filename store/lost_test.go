@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -232,8 +233,10 @@ func (l *lostWorld) prepare(name string) error {
 // sees it, while it does, and after it has done it. The caller must hear of
 // its one success, and the row be there once.
 func TestLostConnections(t *testing.T) {
+	cases := maps.Clone(lostCases)
+	maps.Copy(cases, lostGrantCases)
 	for how, moment := range map[cut]string{beforeIt: "before", afterIt: "after", withIt: "with"} {
-		for name, c := range lostCases {
+		for name, c := range cases {
 			t.Run(moment+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				url := migrated(t)

@@ -47,10 +47,15 @@ var slowCases = map[string]lostCase{
 	"a write begins":                   {cut: "commit\x00", do: func(l *lostWorld) error { return l.fresh(l.executing(true)) }},
 	"a write begins and joins nothing": {cut: "commit\x00", do: func(l *lostWorld) error { return l.fresh(l.executing(false)) }},
 	"a write begins with a key":        {cut: "commit\x00", do: func(l *lostWorld) error { return l.keyed() }},
-	"approve":                          {cut: "SET status = 'approved'", do: (*lostWorld).approve},
-	"claim":                            {cut: "SET status = 'executing'", do: (*lostWorld).claim},
-	"finish":                           {cut: "UPDATE invocations SET status = 'completed'", do: func(l *lostWorld) error { return l.finish(l.d.ID) }},
-	"deny":                             {cut: "SET status = 'denied'", do: func(l *lostWorld) error { _, err := l.Deny(l.ctx, l.v); return err }},
+	"a call by a grant begins": {
+		cut: "commit\x00", spare: 1, check: (*lostWorld).usedOnce,
+		do: func(l *lostWorld) error { return l.byGrant(false) },
+	},
+	"an approval makes a grant": {cut: "commit\x00", check: grantsAndEvents(1, 1), do: (*lostWorld).approveWith},
+	"approve":                   {cut: "SET status = 'approved'", do: (*lostWorld).approve},
+	"claim":                     {cut: "SET status = 'executing'", do: (*lostWorld).claim},
+	"finish":                    {cut: "UPDATE invocations SET status = 'completed'", do: func(l *lostWorld) error { return l.finish(l.d.ID) }},
+	"deny":                      {cut: "SET status = 'denied'", do: func(l *lostWorld) error { _, err := l.Deny(l.ctx, l.v); return err }},
 }
 
 func (l *lostWorld) keyed() error {
@@ -73,12 +78,17 @@ func TestACommitThatIsUnderWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			change(t, url, "UPDATE invocations SET params = '{\"slow\":0}' WHERE status <> 'denied'; "+slowCommits)
-			p.cutAt(c.cut, during, 0)
+			p.cutAt(c.cut, during, c.spare)
 			if err := c.do(l); err != nil {
 				t.Fatal(err)
 			}
 			if p.happened() != 1 {
 				t.Fatalf("%q was cut %d times", c.cut, p.happened())
+			}
+			if c.check != nil {
+				if err := c.check(l); err != nil {
+					t.Fatal(err)
+				}
 			}
 		})
 	}

@@ -91,6 +91,22 @@ var grantRaceStories = map[string]func(*house){
 		h.equal(fresh.Load(), int64(1), "new rows")
 		h.used(g, 1)
 	},
+	"a call whose row fails leaves its grant as it was, whoever is beside it": func(h *house) {
+		g := h.grant(terms())
+		first := h.began(h.allowed(`{"first":1}`))
+		var begun atomic.Int64
+		together(32, func(i int) {
+			d := h.by(fmt.Sprintf(`{"a":%d}`, i), g.ID)
+			if i%2 == 0 {
+				d.ID = first.ID // is taken
+			}
+			if b, err := h.any(i/2).Begin(h.ctx, d); err == nil && b.New {
+				begun.Add(1)
+			}
+		})
+		h.equal(h.rowsBy()[g.ID], begun.Load(), "rows")
+		h.used(g, begun.Load())
+	},
 	"behind a revocation no call begins": func(h *house) {
 		for round := range 5 {
 			g := h.grant(terms())
