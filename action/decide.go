@@ -55,8 +55,8 @@ func (g *Gate) offer(ctx context.Context, v *Verdict) error {
 			return badTerm("/grant/pins", fmt.Sprintf("The call that you approve has another value at %s, so the grant would not cover it; pin the value that it has.", pointer))
 		}
 	}
-	v.Grant.Pins = pins
-	return nil
+	terms.Pins, v.Grant.Pins = pins, pins
+	return terms.check(v.Now)
 }
 
 // Deny refuses a held call, and the same call for Config.DenialHolds.

@@ -46,9 +46,24 @@ func (t *Terms) check(now time.Time) error {
 		return badTerm("/max_calls", "The budget of a grant is at least one call; leave it out for none.")
 	case t.ExpiresAt != nil && !now.Before(*t.ExpiresAt):
 		return badTerm("/expires_at", "A grant expires in the future; leave it out for never.")
+	case len(t.Pins) > maxPins:
+		return badTerm("/pins", fmt.Sprintf("A grant pins at most %d params.", maxPins))
+	}
+	size := 0
+	for pointer, value := range t.Pins {
+		size += len(pointer) + len(value)
+	}
+	if size > maxPinBytes {
+		return badTerm("/pins", fmt.Sprintf("The pins of a grant have at most %d KiB together; pin fewer or smaller params.", maxPinBytes>>10))
 	}
 	return nil
 }
+
+// Bounds of what a person can still read, and a decision compare.
+const (
+	maxPins     = 20
+	maxPinBytes = 8 << 10
+)
 
 func badTerm(field, message string) error {
 	return &Error{Kind: ErrInvalid, Code: "invalid_grant", Field: field, Message: message}
