@@ -112,7 +112,7 @@ func Unquote(dst, content []byte) (text []byte, whole bool) {
 		c := content[i]
 		switch {
 		case c == '\\':
-			r, n := unescape(content[i:])
+			r, n := Unescape(content[i:])
 			if r < 0 {
 				r, whole = utf8.RuneError, false
 			}
@@ -133,9 +133,10 @@ func Unquote(dst, content []byte) (text []byte, whole bool) {
 	return dst, whole
 }
 
-// unescape reads one escape, or two that are a surrogate pair, and returns
-// its length. The rune is -1 when it is half a pair.
-func unescape(text []byte) (r rune, n int) {
+// Unescape reads the escape that text begins with, or two that are a
+// surrogate pair, and returns its length. The rune is -1 when it is half a
+// pair; what JSON does not have stands for the byte behind the backslash.
+func Unescape(text []byte) (r rune, n int) {
 	if len(text) < 2 {
 		return -1, len(text)
 	}

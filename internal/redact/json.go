@@ -38,12 +38,11 @@ func (j JSON) Redact(raw json.RawMessage, secrets []string) json.RawMessage {
 
 // RedactText returns text with secrets replaced as Redact does in a string.
 func (j JSON) RedactText(text string, secrets []string) string {
-	in := []byte(text)
-	spans := shapes(in, newKnown(secrets).find(in, nil))
-	if len(spans) == 0 {
-		return text
+	w := rewriter{known: newKnown(secrets), mark: j.mark, all: true, near: true}
+	if clean, changed := w.clean([]byte(text), true); changed {
+		return string(clean)
 	}
-	return string(replace(in, spans, j.mark))
+	return text
 }
 
 // The parts of a redacted value.

@@ -3,9 +3,10 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
-	"net/url"
+	"encoding/hex"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // MinSecret is the length under which a known secret is not looked for: it
@@ -13,13 +14,13 @@ import (
 const MinSecret = 6
 
 // known are the secrets that the caller knows of, in the forms in which they
-// may come back.
+// may come back. Escapes are not among them; see secretsIn.
 type known struct {
-	plain   [][]byte // as they are
-	escaped [][]byte // as they stand in JSON, where that differs
-	percent [][]byte // as they stand in a URL, where that differs
+	plain   [][]byte // as they are, in hex, with + for blanks
 	encoded [][]byte // what base64 makes of them whatever stands before
 	numeric bool     // one of them could be part of a number
+	special string   // the bytes of them that are often escaped
+	foreign bool     // one of them is not ASCII
 }
 
 func newKnown(secrets []string) *known {
@@ -33,14 +34,24 @@ func newKnown(secrets []string) *known {
 			continue
 		}
 		k.plain = append(k.plain, []byte(s))
-		if run([]byte(s), 0, tokenSet) < len(s) || strings.ContainsAny(s, "+/=") {
-			k.escaped = append(k.escaped, escapedForms(s)...)
-			k.percent = append(k.percent, percentForms(s)...)
-		}
+		k.plain = append(k.plain, otherForms(s)...)
 		k.encoded = append(k.encoded, encodedForms(s)...)
 		k.numeric = k.numeric || strings.Trim(s, "0123456789+-.eE") == ""
+		k.note(s)
 	}
 	return k
+}
+
+// note keeps what tells whether a secret can be under an escape.
+func (k *known) note(secret string) {
+	for _, c := range []byte(secret) {
+		switch {
+		case c >= utf8.RuneSelf:
+			k.foreign = true
+		case (sets[c]&tokenSet == 0 || c == '/') && strings.IndexByte(k.special, c) < 0:
+			k.special += string(rune(c))
+		}
+	}
 }
 
 func contains(list [][]byte, s string) bool {
@@ -53,12 +64,12 @@ func (k *known) near(doc []byte) bool {
 	if len(k.plain) == 0 {
 		return false
 	}
-	return bytes.IndexByte(doc, '%') >= 0 || k.literally(doc)
+	return bytes.IndexByte(doc, '%') >= 0 || bytes.IndexByte(doc, '&') >= 0 || k.literally(doc)
 }
 
 // literally reports whether one of the forms is in text as it is.
 func (k *known) literally(text []byte) bool {
-	for _, list := range [...][][]byte{k.plain, k.encoded, k.escaped, k.percent} {
+	for _, list := range [...][][]byte{k.plain, k.encoded} {
 		for _, form := range list {
 			if bytes.Contains(text, form) {
 				return true
@@ -68,24 +79,55 @@ func (k *known) literally(text []byte) bool {
 	return false
 }
 
+// hidden reports whether text has an escape that one of the secrets could be
+// under: of a byte that needs none, or of one that is in a secret.
+func (k *known) hidden(text []byte) bool {
+	for _, mark := range []byte{'\\', '%', '&'} {
+		for i := bytes.IndexByte(text, mark); i >= 0; {
+			if k.under(text[i:]) {
+				return true
+			}
+			next := bytes.IndexByte(text[i+1:], mark)
+			if next < 0 {
+				break
+			}
+			i += 1 + next
+		}
+	}
+	return false
+}
+
+// under reports whether the escape that text begins with may be a part of a
+// secret, or of another escape.
+func (k *known) under(text []byte) bool {
+	r, n := escapeAt(text, 0)
+	if r < 0 {
+		r = -1 - r
+	}
+	switch {
+	case n == 0:
+		return false
+	case r >= utf8.RuneSelf:
+		return k.foreign
+	}
+	return sets[r]&tokenSet != 0 && (r != '/' || n > 2) || r == '\\' || r == '%' || r == '&' || strings.ContainsRune(k.special, r)
+}
+
 func (k *known) inNumber(number []byte) bool {
 	return k.numeric && slices.ContainsFunc(k.plain, func(s []byte) bool { return bytes.Contains(number, s) })
 }
 
 // find appends where in text, which is not escaped, something known is.
+// Nothing is of nil.
 func (k *known) find(text []byte, spans []span) []span {
-	for _, list := range [...][][]byte{k.plain, k.escaped, k.percent} {
-		for _, form := range list {
-			spans = findAll(text, form, false, spans)
-		}
+	if k == nil {
+		return spans
+	}
+	for _, form := range k.plain {
+		spans = findAll(text, form, false, spans)
 	}
 	for _, core := range k.encoded {
 		spans = findAll(text, core, true, spans)
-	}
-	if len(k.plain) > 0 && bytes.IndexByte(text, '%') >= 0 {
-		for _, secret := range k.plain {
-			spans = findPercent(text, secret, spans)
-		}
 	}
 	return spans
 }
@@ -117,6 +159,17 @@ func widen(text []byte, s span) span {
 	return s
 }
 
+// otherForms returns the secret in hex, and as a query has it when there are
+// blanks in it.
+func otherForms(secret string) [][]byte {
+	digits := hex.EncodeToString([]byte(secret))
+	forms := [][]byte{[]byte(digits), []byte(strings.ToUpper(digits))}
+	if strings.Contains(secret, " ") {
+		forms = append(forms, []byte(strings.ReplaceAll(secret, " ", "+")))
+	}
+	return forms
+}
+
 // encodedForms returns, for each of the three ways in which a secret can lie
 // across the groups of base64, the digits that depend on the secret alone.
 func encodedForms(secret string) (forms [][]byte) {
@@ -131,73 +184,4 @@ func encodedForms(secret string) (forms [][]byte) {
 		}
 	}
 	return forms
-}
-
-// percentForms returns the usual ways to write a secret in a URL; others are
-// found by findPercent once there is a percent sign.
-func percentForms(secret string) (forms [][]byte) {
-	query := url.QueryEscape(secret)
-	// As encodeURIComponent does.
-	component := strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").Replace(query)
-	for _, form := range []string{query, component, url.PathEscape(secret)} {
-		for _, f := range []string{form, lowerHex(form)} {
-			if f != secret && !contains(forms, f) {
-				forms = append(forms, []byte(f))
-			}
-		}
-	}
-	return forms
-}
-
-// lowerHex writes the digits behind each percent sign in lower case.
-func lowerHex(s string) string {
-	b := []byte(s)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			copy(b[i+1:i+3], bytes.ToLower(b[i+1:i+3]))
-		}
-	}
-	return string(b)
-}
-
-// findPercent finds a secret of which any bytes are percent-encoded.
-func findPercent(text, secret []byte, spans []span) []span {
-	for i := 0; i < len(text); i++ {
-		if text[i] != secret[0] && text[i] != '%' {
-			continue
-		}
-		if end := matchPercent(text, i, secret); end > 0 {
-			spans = append(spans, span{i, end})
-			i = end - 1
-		}
-	}
-	return spans
-}
-
-// matchPercent returns the end of the secret that begins at text[i], or zero.
-func matchPercent(text []byte, i int, secret []byte) int {
-	for _, c := range secret {
-		switch {
-		case i+2 < len(text) && text[i] == '%' && unhex(text[i+1])<<4|unhex(text[i+2]) == int(c):
-			i += 3
-		case i < len(text) && (text[i] == c || text[i] == '+' && c == ' '):
-			i++
-		default:
-			return 0
-		}
-	}
-	return i
-}
-
-// unhex returns the value of a hex digit, or something too large for a byte.
-func unhex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return 1 << 16
 }

@@ -3,42 +3,77 @@ package redact
 import (
 	"bytes"
 	"strings"
+
+	"sallyport/internal/jsonlex"
 )
 
 // maxName bounds how far back the name before a colon or = is looked for.
-const maxName = 40
+const maxName = 64
 
 // afterColon finds the secret that a colon points out: the user of a URL, the
 // rest of a header line, the value of a pair.
 func afterColon(text []byte, i int) span {
-	if bytes.HasPrefix(text[i:], []byte("://")) {
+	switch {
+	case bytes.HasPrefix(text[i:], []byte("://")):
 		return userinfo(text, i+3)
+	case bytes.HasPrefix(text[i:], []byte(":=")):
+		return span{} // that of the equals sign
 	}
-	if i == 0 {
-		return span{}
+	if s := telegram(text, i); s.end > 0 {
+		return s
 	}
-	if q := text[i-1]; q == '"' || q == '\'' {
-		return quotedPair(text, i)
+	before := backspaces(text, i)
+	name, quoted := quotedBefore(text, before)
+	if quoted {
+		return pair(text, name, i+1)
 	}
-	name := nameBefore(text, i)
+	name = nameBefore(text, before)
 	switch {
 	case len(name) == 0:
 		return span{}
-	case secretHeader(name):
+	case before == i && secretHeader(name):
 		return line(text, i+1, i-len(name))
 	case passwordName(name):
 		return word(text, i+1)
+	case secretName(name):
+		return tokenLike(text, i+1)
 	}
-	return span{}
+	return labelled(text, name, i+1)
 }
 
-// afterEquals finds the value of name=value, as in the query of a URL.
+// afterEquals finds the value of name=value, as in the query of a URL, and of
+// its kin: name = value, name := value, "name" => value.
 func afterEquals(text []byte, i int) span {
-	name := nameBefore(text, i)
-	if len(name) == 0 || !secretParameter(name) || i+1 < len(text) && text[i+1] == '=' {
+	at, end := i, i+1
+	switch {
+	case end < len(text) && text[end] == '=':
 		return span{}
+	case end < len(text) && text[end] == '>':
+		end++
+	case i > 0 && text[i-1] == ':':
+		at--
 	}
-	return value(text, i+1)
+	before := backspaces(text, at)
+	name, quoted := quotedBefore(text, before)
+	if quoted {
+		return pair(text, name, end)
+	}
+	name = nameBefore(text, before)
+	start := spaces(text, end)
+	switch {
+	case len(name) == 0:
+		return span{}
+	case !secretParameter(name):
+		if isQueryKey(name) && before > len(name) && strings.IndexByte("?&#", text[before-len(name)-1]) >= 0 {
+			return long(tokenLike(text, end))
+		}
+		return labelled(text, name, end)
+	case before == i && start == i+1, start < len(text) && (text[start] == '"' || text[start] == '\''):
+		return value(text, start)
+	case passwordName(name):
+		return word(text, start)
+	}
+	return tokenLike(text, start)
 }
 
 // nameBefore returns the name that ends before text[i].
@@ -48,6 +83,16 @@ func nameBefore(text []byte, i int) []byte {
 		start--
 	}
 	return text[start:i]
+}
+
+// quotedBefore returns the name in quotes that ends before text[i].
+func quotedBefore(text []byte, i int) (name []byte, ok bool) {
+	if i < 2 || text[i-1] != '"' && text[i-1] != '\'' && text[i-1] != '`' {
+		return nil, false
+	}
+	name = nameBefore(text, i-1)
+	from := i - 1 - len(name)
+	return name, len(name) > 0 && from > 0 && text[from-1] == text[i-1]
 }
 
 // userinfo finds user and password of the authority that begins at text[i].
@@ -63,6 +108,22 @@ func userinfo(text []byte, i int) span {
 		return span{}
 	}
 	return span{i, at}
+}
+
+// telegram finds a bot's token, by the colon in its middle.
+func telegram(text []byte, i int) span {
+	const digits, letters = 6, 33
+	if !bytes.HasPrefix(text[i+1:], []byte("AA")) || run(text, i+1, wordSet|dash)-i <= letters {
+		return span{}
+	}
+	start := i
+	for start > 0 && i-start < 12 && sets[text[start-1]]&digit != 0 {
+		start--
+	}
+	if i-start < digits {
+		return span{}
+	}
+	return span{start, run(text, i+1, wordSet|dash)}
 }
 
 // line takes what follows a header's name, to the end of the line or of the
@@ -92,10 +153,41 @@ func word(text []byte, i int) span {
 	return s
 }
 
+// minTokenLike is the length from which a word with a digit in it may be a
+// credential, and longToken that from which it is one in a URL.
+const (
+	minTokenLike = 8
+	longToken    = 20
+)
+
+// tokenLike takes what is between quotes, or the next word when it looks like
+// no code: long, with a digit, and of one piece.
+func tokenLike(text []byte, i int) span {
+	start := spaces(text, i)
+	if start < len(text) && (text[start] == '"' || text[start] == '\'') {
+		return value(text, start)
+	}
+	end := run(text, start, tokenSet)
+	if end-start < minTokenLike || !bytes.ContainsAny(text[start:end], "0123456789") {
+		return span{}
+	}
+	if end < len(text) && strings.IndexByte(" \t\r\n\"'`,;&#)}]<", text[end]) < 0 {
+		return span{}
+	}
+	return span{start, end}
+}
+
+func long(s span) span {
+	if s.end-s.start < longToken {
+		return span{}
+	}
+	return s
+}
+
 // value takes what follows an equals sign or colon.
 func value(text []byte, i int) span {
 	if i < len(text) && (text[i] == '"' || text[i] == '\'') {
-		end := closing(text, i+1, text[i], false)
+		end := closing(text, i+1, text[i])
 		return unmarked(text, i+1, end)
 	}
 	end := i
@@ -105,54 +197,134 @@ func value(text []byte, i int) span {
 	return unmarked(text, i, end)
 }
 
-// quotedPair finds the value of "name": value in text that is not JSON as a
-// whole. The quotes may be escaped, when the text was quoted once more.
-func quotedPair(text []byte, i int) span {
-	quote, end := text[i-1], i-1
-	escaped := end > 0 && text[end-1] == '\\'
-	if escaped {
-		end--
+// pair finds the value of "name": value in text that is not JSON as a whole.
+func pair(text, name []byte, i int) span {
+	if !secretName(name) {
+		return labelled(text, name, i)
 	}
-	name := nameBefore(text, end)
-	if from := end - len(name); from == 0 || text[from-1] != quote || !secretName(name) {
+	start := spaces(text, i)
+	if start == len(text) {
 		return span{}
 	}
-	start := spaces(text, i+1)
-	if escaped && start < len(text) && text[start] == '\\' {
-		start++
-	} else {
-		escaped = false
+	switch text[start] {
+	case '"', '\'':
+		return value(text, start)
+	case '{', '[':
+		return list(text, start)
 	}
-	if start < len(text) && text[start] == quote {
-		return unmarked(text, start+1, closing(text, start+1, quote, escaped))
-	}
-	end = start
+	end := start
 	for end < len(text) && strings.IndexByte(" \t\r\n,}]", text[end]) < 0 {
 		end++
 	}
-	if end < len(text) && isMark(text[start:end+1]) {
-		return span{}
-	}
 	switch string(text[start:end]) {
-	case "true", "false", "null", "None", "{", "[":
+	case "true", "false", "null", "None", "nil", "True", "False":
 		return span{}
 	}
 	return unmarked(text, start, end)
 }
 
+// list takes an array or object with something in it, to the end of the text
+// when it is cut off.
+func list(text []byte, start int) span {
+	end := jsonlex.Skip(text, start)
+	inside := bytes.TrimSpace(text[start+1 : max(end-1, start+1)])
+	if end < len(text) && isMark(text[start:end]) || len(inside) == 0 && end < len(text) {
+		return span{}
+	}
+	return unmarked(text, start, end)
+}
+
+// maxGap is how far apart a label and its value are in a text.
+const maxGap = 64
+
+// labelled finds the value after name: DB_PASSWORD, value: …, in whatever
+// notation: a list of variables in YAML, an attribute of XML, headers.
+func labelled(text, name []byte, i int) span {
+	if roleOf(name) != labelNamed {
+		return span{}
+	}
+	const between = " \t\r\n\"',;"
+	start := spaces(text, i)
+	if start < len(text) && (text[start] == '"' || text[start] == '\'') {
+		start++
+	}
+	end := run(text, start, nameSet)
+	if !secretName(text[start:end]) {
+		return span{}
+	}
+	for i = end; i < len(text) && i-end < maxGap && strings.IndexByte(between, text[i]) >= 0; i++ {
+	}
+	if gap := text[end:i]; bytes.HasSuffix(gap, []byte("\n\n")) || bytes.HasSuffix(gap, []byte("\r\n\r\n")) {
+		return line(text, i, 0) // of a form
+	}
+	if len(text)-i < 5 || !bytes.EqualFold(text[i:i+5], []byte("value")) {
+		return span{}
+	}
+	i += 5
+	if i < len(text) && (text[i] == '"' || text[i] == '\'') {
+		i++
+	}
+	if i = spaces(text, i); i == len(text) || text[i] != ':' && text[i] != '=' {
+		return span{}
+	}
+	return word(text, i+1)
+}
+
+// element finds the text of <name>text</name>, by the bracket at text[i].
+func element(text []byte, i int) span {
+	name := nameBefore(text, i)
+	from := i - len(name)
+	if from > 0 && text[from-1] == ':' { // of a namespace
+		from -= 1 + len(nameBefore(text, from-1))
+	}
+	if from == 0 || text[from-1] != '<' || !secretName(name) {
+		return span{}
+	}
+	end := i + 1
+	for end < len(text) && text[end] != '<' {
+		end++
+	}
+	if !bytes.HasPrefix(text[end:], []byte("</")) {
+		return span{}
+	}
+	return unmarked(text, i+1, end)
+}
+
+// option finds the value after --name or -u in a command line.
+func option(text []byte, i int) span {
+	if i > 0 && sets[text[i-1]]&nameSet != 0 {
+		return span{}
+	}
+	end := run(text, i, nameSet)
+	if end == len(text) || text[end] != ' ' && text[end] != '\t' {
+		return span{}
+	}
+	start := spaces(text, end)
+	if start == len(text) || text[start] == '-' {
+		return span{}
+	}
+	name := text[i:end]
+	switch {
+	case string(name) == "-u" || string(name) == "--user":
+		s := value(text, start)
+		_, password, ok := bytes.Cut(text[s.start:s.end], []byte{':'})
+		if !ok || run(password, 0, digit) == len(password) {
+			return span{}
+		}
+		return s
+	case bytes.HasPrefix(name, []byte("--")) && secretName(name):
+		return value(text, start)
+	}
+	return span{}
+}
+
 // closing returns where the quotes end that were opened before text[i].
-func closing(text []byte, i int, quote byte, escaped bool) int {
+func closing(text []byte, i int, quote byte) int {
 	for ; i < len(text); i++ {
-		switch {
-		case escaped && text[i] == '\\' && i+1 < len(text) && text[i+1] == quote:
-			return i
-		case escaped && bytes.HasPrefix(text[i:], []byte(`\\`)):
-			if i += 2; i < len(text) && text[i] == '\\' {
-				i++ // what a backslash escapes was escaped once more
-			}
-		case text[i] == '\\':
+		switch text[i] {
+		case '\\':
 			i++
-		case text[i] == quote:
+		case quote:
 			return i
 		}
 	}
@@ -162,6 +334,14 @@ func closing(text []byte, i int, quote byte, escaped bool) int {
 func spaces(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\t') {
 		i++
+	}
+	return i
+}
+
+// backspaces returns where the blanks before text[i] begin.
+func backspaces(text []byte, i int) int {
+	for i > 0 && (text[i-1] == ' ' || text[i-1] == '\t') {
+		i--
 	}
 	return i
 }

@@ -10,18 +10,18 @@ type Replacer struct{ known *known }
 func NewReplacer(secrets ...string) *Replacer { return &Replacer{newKnown(secrets)} }
 
 // Replace returns body, as a rule JSON, with the secrets replaced by
-// [redacted], as they are, in base64, percent-encoded or escaped. When there
+// [redacted], as they are, in base64, in hex, and behind the escapes of JSON, URLs and HTML. When there
 // is nothing to replace it returns body itself; otherwise the strings that
 // held a secret are written anew and all else stays as it was.
 func (r *Replacer) Replace(body []byte) []byte {
-	if len(r.known.plain) == 0 || !r.known.literally(body) {
+	if len(r.known.plain) == 0 || !r.known.literally(body) && !r.known.hidden(body) {
 		return body
 	}
 	w := rewriter{raw: body, known: r.known, mark: blot}
 	if out, err := w.document(); err == nil {
 		return out
 	}
-	if spans := r.known.find(body, nil); len(spans) > 0 {
+	if spans := secretsIn(body, r.known, false, 0); len(spans) > 0 {
 		return replace(body, spans, blot)
 	}
 	return body

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 
 	"sallyport/internal/jsonlex"
@@ -20,13 +21,24 @@ type rewriter struct {
 	mark   func(dst, secret []byte) []byte
 	all    bool // names and shapes too, not only what is known
 	nested int
-	near   bool // something known, or a percent sign, is in raw
+	near   bool  // something known, or the sign of an escape, is in raw
+	late   []int // where values begin that are secret by a label after them
 }
 
 func (w *rewriter) document() ([]byte, error) {
 	w.near = w.known.near(w.raw)
+	out, err := w.pass()
+	if err != nil || len(w.late) == 0 {
+		return out, err
+	}
+	slices.Sort(w.late)
+	w.out, w.copied = nil, 0
+	return w.pass()
+}
+
+func (w *rewriter) pass() ([]byte, error) {
 	w.pos = jsonlex.Space(w.raw, 0)
-	if err := w.value(0); err != nil {
+	if err := w.value(0, false); err != nil {
 		return nil, err
 	}
 	if end := jsonlex.Space(w.raw, w.pos); end < len(w.raw) {
@@ -47,14 +59,16 @@ func (w *rewriter) put(start, end int, write func(dst []byte) []byte) {
 	w.copied = end
 }
 
-func (w *rewriter) value(depth int) error {
+func (w *rewriter) value(depth int, inArray bool) error {
 	if w.pos < len(w.raw) {
 		switch c := w.raw[w.pos]; {
 		case c == '"':
 			_, err := w.text()
 			return err
-		case c == '{' || c == '[':
-			return w.list(depth)
+		case c == '{':
+			return w.list(depth, &siblings{object: true})
+		case c == '[':
+			return w.list(depth, &siblings{pair: inArray})
 		case c == '-' || '0' <= c && c <= '9':
 			return w.number()
 		}
@@ -64,18 +78,24 @@ func (w *rewriter) value(depth int) error {
 	return err
 }
 
-func (w *rewriter) list(depth int) error {
+func (w *rewriter) list(depth int, s *siblings) error {
 	if depth >= jsonlex.MaxDepth {
 		return errDepth
 	}
-	object, closing := w.raw[w.pos] == '{', w.raw[w.pos]+2
+	closing := w.raw[w.pos] + 2
 	w.pos = jsonlex.Space(w.raw, w.pos+1)
 	if w.pos < len(w.raw) && w.raw[w.pos] == closing {
 		w.pos++
 		return nil
 	}
 	for {
-		if err := w.element(object, depth+1); err != nil {
+		var err error
+		if s.object {
+			err = w.member(depth+1, s)
+		} else {
+			err = w.element(depth+1, s)
+		}
+		if err != nil {
 			return err
 		}
 		w.pos = jsonlex.Space(w.raw, w.pos)
@@ -88,25 +108,6 @@ func (w *rewriter) list(depth int) error {
 		}
 		w.pos = jsonlex.Space(w.raw, w.pos+1)
 	}
-}
-
-func (w *rewriter) element(object bool, depth int) error {
-	if !object {
-		return w.value(depth)
-	}
-	name, err := w.text()
-	if err != nil {
-		return err
-	}
-	w.pos = jsonlex.Space(w.raw, w.pos)
-	if w.pos == len(w.raw) || w.raw[w.pos] != ':' {
-		return errColon
-	}
-	w.pos = jsonlex.Space(w.raw, w.pos+1)
-	if w.all && secretName(name) {
-		return w.secret(depth)
-	}
-	return w.value(depth)
 }
 
 // secret replaces the value of a member whose name says that it is one, but
@@ -165,28 +166,27 @@ func (w *rewriter) text() ([]byte, error) {
 		broken = !utf8.Valid(text)
 	}
 	clean, changed := w.clean(text, form&jsonlex.Escaped != 0)
-	if changed || broken {
+	if changed || broken && w.all {
 		w.put(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, clean) })
 	}
 	return text, nil
 }
 
 func (w *rewriter) clean(text []byte, escaped bool) (clean []byte, changed bool) {
-	var spans []span
-	if w.near || escaped {
-		spans = w.known.find(text, spans)
+	k := w.known
+	if !w.near && !escaped {
+		k = nil
 	}
-	if w.all {
-		if len(spans) == 0 && w.nested < maxNested && looksNested(text) {
-			inner := rewriter{raw: text, known: w.known, mark: w.mark, all: true, nested: w.nested + 1}
-			if out, err := inner.document(); err == nil {
-				return out, inner.copied > 0
-			}
+	all := w.all
+	if all && w.nested < maxNested && looksNested(text) {
+		inner := rewriter{raw: text, known: w.known, mark: w.mark, all: true, nested: w.nested + 1}
+		if out, err := inner.document(); err == nil {
+			text, changed, all = out, inner.copied > 0, false
 		}
-		spans = shapes(text, spans)
 	}
+	spans := secretsIn(text, k, all, 0) // of a document, what is longer than its strings
 	if len(spans) == 0 {
-		return text, false
+		return text, changed
 	}
 	return replace(text, spans, w.mark), true
 }

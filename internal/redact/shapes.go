@@ -34,94 +34,6 @@ func (n need) met(token []byte) bool {
 	return true
 }
 
-// byFirst holds the shapes by their first byte.
-var byFirst = [256][]shape{
-	'A': {
-		{"AKIA", 16, digit | upper, needNothing},
-		{"ASIA", 16, digit | upper, needNothing},
-		{"ABIA", 16, digit | upper, needNothing},
-		{"ACCA", 16, digit | upper, needNothing},
-		{"AIza", 30, wordSet | dash, needNothing},
-		{"ATATT3", 20, tokenSet, needNothing},
-		{"AGE-SECRET-KEY-1", 20, alnum, needNothing},
-	},
-	'G': {{"GOCSPX-", 10, wordSet | dash, needNothing}},
-	'S': {{"SG.", 20, nameSet, needNothing}},
-	'd': {{"dckr_pat_", 10, wordSet | dash, needNothing}, {"dop_v1_", 10, alnum, needNothing}, {"doo_v1_", 10, alnum, needNothing}},
-	'e': {{"eyJ", 10, nameSet, needDots}},
-	'f': {{"figd_", 10, wordSet | dash, needNothing}},
-	'g': {
-		{"ghp_", 10, wordSet, needNothing},
-		{"gho_", 10, wordSet, needNothing},
-		{"ghu_", 10, wordSet, needNothing},
-		{"ghs_", 10, nameSet, needNothing},
-		{"ghr_", 10, wordSet, needNothing},
-		{"github_pat_", 10, wordSet, needNothing},
-		{"glpat-", 10, nameSet, needNothing},
-		{"gldt-", 10, nameSet, needNothing},
-		{"glrt-", 10, nameSet, needNothing},
-		{"glsoat-", 10, nameSet, needNothing},
-		{"glcbt-", 10, nameSet, needNothing},
-		{"glptt-", 10, nameSet, needNothing},
-		{"glft-", 10, nameSet, needNothing},
-	},
-	'h': {
-		{"hf_", 20, alnum, needNothing},
-		{"hvs.", 20, wordSet | dash, needNothing},
-		{"hooks.slack.com/services/", 10, base64Set, needNothing},
-	},
-	'l': {{"lin_api_", 10, wordSet, needNothing}, {"lin_oauth_", 10, wordSet, needNothing}, {"lin_wh_", 10, wordSet, needNothing}},
-	'n': {{"npm_", 20, alnum, needNothing}, {"ntn_", 20, alnum, needNothing}},
-	'p': {{"pypi-", 20, wordSet | dash, needNothing}},
-	'r': {{"rk_live_", 10, alnum, needNothing}, {"rk_test_", 10, alnum, needNothing}},
-	's': {
-		{"sps_", 20, wordSet | dash, needNothing},
-		{"spk_", 20, wordSet | dash, needNothing},
-		{"sk-", 16, wordSet | dash, needDigit},
-		{"sk_live_", 10, alnum, needNothing},
-		{"sk_test_", 10, alnum, needNothing},
-		{"sntrys_", 10, base64Set, needNothing},
-		{"sntryu_", 10, base64Set, needNothing},
-		{"sntrya_", 10, base64Set, needNothing},
-		{"sntryi_", 10, base64Set, needNothing},
-		{"shpat_", 10, alnum, needNothing},
-		{"shpss_", 10, alnum, needNothing},
-		{"shpca_", 10, alnum, needNothing},
-		{"shppa_", 10, alnum, needNothing},
-	},
-	'w': {{"whsec_", 10, base64Set, needNothing}},
-	'x': {
-		{"xoxb-", 8, nameSet, needNothing},
-		{"xoxp-", 8, nameSet, needNothing},
-		{"xoxa-", 8, nameSet, needNothing},
-		{"xoxr-", 8, nameSet, needNothing},
-		{"xoxs-", 8, nameSet, needNothing},
-		{"xoxe-", 8, nameSet, needNothing},
-		{"xoxe.", 8, nameSet, needNothing},
-		{"xoxo-", 8, nameSet, needNothing},
-		{"xoxc-", 8, nameSet, needNothing},
-		{"xoxd-", 8, tokenSet, needNothing},
-		{"xapp-", 10, nameSet, needNothing},
-	},
-	'y': {{"ya29.", 10, nameSet, needNothing}},
-}
-
-// What a byte may be the beginning, or the middle, of.
-const (
-	nothing = iota
-	first   // of a shape
-	scheme  // of Bearer or Basic
-	colon
-	equals
-	hyphen
-)
-
-var triggers = [256]uint8{
-	'A': first, 'G': first, 'S': first, 'd': first, 'e': first, 'f': first, 'g': first, 'h': first, 'l': first, 'n': first,
-	'p': first, 'r': first, 's': first, 'w': first, 'x': first, 'y': first,
-	'B': scheme, 'b': scheme, ':': colon, '=': equals, '-': hyphen,
-}
-
 // shapes appends where text, which is not escaped, has what looks like a
 // credential.
 func shapes(text []byte, spans []span) []span {
@@ -134,7 +46,9 @@ func shapes(text []byte, spans []span) []span {
 		var s span
 		switch kind {
 		case first:
-			s = shaped(text, i, &lacking)
+			if begins(text, i) {
+				s = shaped(text, i, &lacking)
+			}
 		case scheme:
 			s = schemed(text, i)
 		case colon:
@@ -142,7 +56,11 @@ func shapes(text []byte, spans []span) []span {
 		case equals:
 			s = afterEquals(text, i)
 		case hyphen:
-			s = pem(text, i)
+			if s = pem(text, i); s.end == 0 {
+				s = option(text, i)
+			}
+		case bracket:
+			s = element(text, i)
 		}
 		if s.end > s.start {
 			spans = append(spans, s)
@@ -152,24 +70,15 @@ func shapes(text []byte, spans []span) []span {
 	return spans
 }
 
-// begins reports whether a word can begin at text[i]. An escape of another
-// notation may stand before it: %20 or \n.
-func begins(text []byte, i int) bool {
-	switch {
-	case i == 0 || sets[text[i-1]]&alnum == 0:
-		return true
-	case i >= 3 && text[i-3] == '%' && unhex(text[i-2])|unhex(text[i-1]) < 16:
-		return true
-	}
-	return i >= 2 && text[i-2] == '\\'
-}
+// begins reports whether a word can begin at text[i].
+func begins(text []byte, i int) bool { return i == 0 || sets[text[i-1]]&alnum == 0 }
 
 // shaped finds a credential that begins at text[i]. lacking tells how far the
 // text is known to lack what a shape needs.
 func shaped(text []byte, i int, lacking *[needs]int) span {
 	for _, s := range byFirst[text[i]] {
 		head := i + len(s.prefix)
-		if len(text) < head+s.min || string(text[i:head]) != s.prefix || i < lacking[s.need] || !begins(text, i) {
+		if len(text) < head+s.min || string(text[i:head]) != s.prefix || i < lacking[s.need] {
 			continue
 		}
 		end := run(text, head, s.set)
@@ -202,25 +111,25 @@ func schemed(text []byte, i int) span {
 	if start == at {
 		return span{}
 	}
+	if !bearer {
+		end := run(text, start, base64Set)
+		if !isBasic(text[start:end]) {
+			return span{}
+		}
+		return span{start, end}
+	}
 	end := run(text, start, tokenSet)
-	if bearer && end-start < minBearer || !bearer && !isBasic(text[start:end]) {
+	if end-start < minBearer {
 		return span{}
 	}
 	return span{start, end}
 }
 
 // blank returns the end of the white space at text[i], which a URL may write
-// as %20, or as + where plus says so.
+// as + where plus says so.
 func blank(text []byte, i int, plus bool) int {
-	for i < len(text) {
-		switch {
-		case text[i] == ' ' || text[i] == '\t' || plus && text[i] == '+':
-			i++
-		case bytes.HasPrefix(text[i:], []byte("%20")):
-			i += 3
-		default:
-			return i
-		}
+	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || plus && text[i] == '+') {
+		i++
 	}
 	return i
 }

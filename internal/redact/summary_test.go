@@ -78,9 +78,8 @@ func TestSummary(t *testing.T) {
 // A name and a value that say nothing alone may be a secret together.
 func TestSummaryPutsNothingTogether(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"a":1,"x&sig":"00ff"}`:         `a=1, "x&sig=[redacted:4]"`,
-		`{"see Authorization:":"abc d"}`: `"see Authorization:[redacted:6]"`,
-		`{"see Authorization: x":"b"}`:   `"see Authorization: [redacted:3]"`,
+		`{"a":1,"x&sig":"00ff"}`:       `a=1, "x&sig=[redacted:4]"`,
+		`{"see Authorization: x":"b"}`: `"see Authorization: [redacted:3]"`,
 	} {
 		if got := (redact.JSON{}).Summary([]byte(raw), 300); got != want {
 			t.Errorf("%s: got %s; want %s", raw, got, want)
