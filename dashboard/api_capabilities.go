@@ -31,7 +31,8 @@ type CapabilityView struct {
 	Name string `json:"name" doc:"Of the provider, as people write it." example:"github"`
 }
 
-type byCapability struct {
+// ByCapability is the parameters of a route about one capability.
+type ByCapability struct {
 	Group    string `path:"group" maxLength:"200" example:"developer"`
 	Provider string `path:"provider" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github"`
 }
@@ -42,7 +43,7 @@ func (s *Server) capabilityRoutes() {
 		method: "PUT", path: "/api/v1/capabilities/{group}/{provider}", tag: "capabilities", summary: "Give a group a capability", status: http.StatusOK,
 		doc: "Replaces the one that the group has at the provider. The same again changes nothing.",
 	}, func(ctx context.Context, p *Principal, in *struct {
-		byCapability
+		ByCapability
 		Body NewCapability
 	},
 	) (*body[CapabilityView], error) {
@@ -59,7 +60,7 @@ func (s *Server) capabilityRoutes() {
 	register(s, route{
 		method: "DELETE", path: "/api/v1/capabilities/{group}/{provider}", tag: "capabilities", summary: "Revoke a capability",
 		doc: "Effective for the next call.",
-	}, func(ctx context.Context, p *Principal, in *byCapability) (*empty, error) {
+	}, func(ctx context.Context, p *Principal, in *ByCapability) (*empty, error) {
 		provider, _, err := s.source(ctx, p.Organization, in.Provider)
 		if provider == "" {
 			return nil, err

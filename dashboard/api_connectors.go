@@ -17,11 +17,11 @@ type NewConnector struct {
 	Prefix      *string     `json:"prefix,omitempty" maxLength:"64" nullable:"false" doc:"Stands before the secret; default \"Bearer \" in Authorization, nothing elsewhere." example:"Bearer "`
 	Secret      string      `json:"secret,omitempty" maxLength:"64" doc:"Key of a secret that is bound to the host of the URL; none when absent." example:"github"`
 	DefaultRisk action.Risk `json:"default_risk,omitempty" enum:"read,write,danger" doc:"Of tools that say nothing of themselves; default write."`
-	toolRules
+	ToolRules
 }
 
-// toolRules say what is thought of a connector's tools.
-type toolRules struct {
+// ToolRules say what is thought of a connector's tools.
+type ToolRules struct {
 	Risks  *map[string]action.Risk `json:"tool_risks,omitempty" nullable:"false" doc:"Of single tools, whatever the server says; replaces them all."`
 	Review *action.ReviewRule      `json:"review,omitempty" enum:"trust,strict,required" nullable:"false" doc:"What a person must have looked at: trust takes the first list as reviewed, strict also holds a changed text against a tool, required denies what nobody reviewed. Default trust."`
 }
@@ -34,7 +34,7 @@ type ConnectorChange struct {
 	Prefix      *string      `json:"prefix,omitempty" maxLength:"64" nullable:"false"`
 	Secret      *string      `json:"secret,omitempty" maxLength:"64" nullable:"false" doc:"Empty takes the credential away."`
 	DefaultRisk *action.Risk `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false"`
-	toolRules
+	ToolRules
 }
 
 // ConnectorView is a connector with what is known of it now.

@@ -61,7 +61,7 @@ func (s *Server) newConnector(ctx context.Context, p *Principal, n NewConnector)
 		ID: uuid.NewString(), Organization: p.Organization, Name: n.Name, URL: n.URL, Header: n.Header,
 		Secret: n.Secret, DefaultRisk: n.DefaultRisk, Review: action.ReviewTrust, Enabled: true, Revision: 1, CreatedAt: now, UpdatedAt: now,
 	}
-	n.toolRules.apply(&c)
+	n.ToolRules.apply(&c)
 	if n.Slug != nil {
 		c.Slug = *n.Slug
 	} else {
@@ -83,10 +83,10 @@ func (change ConnectorChange) apply(c *action.Connector) {
 	set(&c.Prefix, change.Prefix)
 	set(&c.Secret, change.Secret)
 	set(&c.DefaultRisk, change.DefaultRisk)
-	change.toolRules.apply(c)
+	change.ToolRules.apply(c)
 }
 
-func (rules toolRules) apply(c *action.Connector) {
+func (rules ToolRules) apply(c *action.Connector) {
 	set(&c.Risks, rules.Risks)
 	set(&c.Review, rules.Review)
 }

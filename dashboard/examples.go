@@ -21,7 +21,7 @@ func examples() map[string]string {
 			"tool_hash":"c01d…","reason":"Filing what the audit found.","status":"pending","created_at":"2026-03-01T12:00:00Z","expires_at":"2026-03-02T12:00:00Z","name":"github"}`
 	)
 	return map[string]string{
-		"NewCapability":   `{"level":"write","denied_actions":["delete_repository"],"rate":{"calls":100,"seconds":3600},"expires_in":"720h"}`,
+		"NewCapability":   `{"level":"write","denied_actions":["drop"],"rate":{"calls":100,"seconds":3600},"expires_in":"720h"}`,
 		"NewGateApproval": `{"gate":"deploy","group":"developer","task":"T-42","expires_in":"8h"}`,
 		"NewGrant":        `{"scope":"session","session_id":"` + session + `","source":"github","action":"create_issue","pins":{"/repo":"docs"},"max_calls":5,"expires_in":"24h"}`,
 		"NewRequest":      `{"source":"github","action":"create_issue","pins":{"/repo":"docs"},"max_calls":5,"expires_in":"8h","reason":"Filing what the audit found."}`,

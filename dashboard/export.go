@@ -45,8 +45,7 @@ func exportRows[T any](ctx context.Context, x *export, t columns[T], each func(c
 	write := func(v T) error { return encodeJSON(out, v) }
 	finish := out.Flush
 	if x.csv {
-		table := csv.NewWriter(out)
-		table.UseCRLF = true // as RFC 4180 has it
+		table := csv.NewWriter(out) // with UseCRLF it would change the line breaks within cells
 		_ = table.Write(t.names)
 		write = func(v T) error { return table.Write(harmless(t.cells(v))) }
 		finish = func() error { table.Flush(); return errors.Join(table.Error(), out.Flush()) }

@@ -1,0 +1,216 @@
+package dashboard_test
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sallyport/action"
+	"sallyport/dashboard"
+)
+
+func TestAudit(t *testing.T) {
+	h := newHouse(t)
+	h.m.heads = []action.AuditHead{{Organization: org, Seq: 9, Hash: "good", MAC: "m"}, {Organization: "org2", Seq: 1}}
+	heads := h.want(200, h.owner, "GET", "/api/v1/audit/heads", "").list(t)
+	if len(heads) != 1 || heads[0]["seq"] != json.Number("9") {
+		t.Errorf("heads %v", heads)
+	}
+	for body, ok := range map[string]bool{
+		``: true, `{}`: true, `{"head":` + string(mustJSON(t, heads[0])) + `}`: true,
+		`{"head":` + strings.Replace(string(mustJSON(t, heads[0])), "good", "bad", 1) + `}`: false,
+	} {
+		r := h.want(200, h.admin, "POST", "/api/v1/audit/verify", body).json(t)
+		if r["ok"] != ok || (len(r["faults"].([]any)) == 0) != ok {
+			t.Errorf("%s: %v", body, r)
+		}
+	}
+}
+
+// kept fills the evidence.
+func (h *house) kept(n int) {
+	for i := range n {
+		h.m.add(action.Invocation{
+			Organization: org, Session: "s1", Source: "connector:c1", SourceName: "GitHub", Action: "list", Risk: action.RiskRead, Status: action.StatusCompleted,
+			Params: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i)), CreatedAt: h.clock.now().Add(time.Duration(i) * time.Hour), DurationMS: ptr(int64(i)),
+		})
+	}
+}
+
+func TestExport(t *testing.T) {
+	h := newHouse(t)
+	h.kept(3)
+	id := h.pending("s2")
+	h.m.add(action.Invocation{Organization: "org2", Summary: canary})
+	const path = "/api/v1/audit/export"
+	for query, want := range map[string]int{
+		"": 4, "?status=pending": 1, "?status=pending,completed": 4, "?session=s1": 3, "?source=github&action=list": 3, "?action=drop": 0,
+		"?from=2026-03-01T13:00:00Z": 2, "?to=2026-03-01T13:00:00Z": 2, "?from=2026-03-02": 0,
+	} {
+		r := h.want(200, h.admin, "GET", path+query, "")
+		lines := strings.Split(strings.TrimSuffix(r.body, "\n"), "\n")
+		if r.body == "" {
+			lines = nil
+		}
+		if len(lines) != want || r.Header.Get("Content-Type") != "application/jsonl" || !strings.Contains(r.Header.Get("Content-Disposition"), `attachment; filename="sallyport-invocations.jsonl"`) {
+			t.Errorf("%s: %d lines, %v", query, len(lines), r.Header)
+		}
+		for _, line := range lines {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("%s: line %s", query, line)
+			}
+		}
+	}
+	all := h.want(200, h.admin, "GET", path, "").body
+	if strings.Contains(all, canary) || strings.Contains(all, "hunter2") || !strings.Contains(all, id) || !strings.Contains(all, `"n":9007199254740993`) {
+		t.Errorf("export %s", all)
+	}
+	h.want(200, h.admin, "PUT", "/api/v1/policy/modes/*", `{"mode":"deny"}`)
+	policy := h.want(200, h.admin, "GET", path+"?what=policy", "")
+	if !strings.Contains(policy.body, `"kind":"mode"`) || !strings.Contains(policy.Header.Get("Content-Disposition"), "sallyport-policy.jsonl") {
+		t.Errorf("changes of policy %s", policy.body)
+	}
+}
+
+func TestExportAsCSV(t *testing.T) {
+	h := newHouse(t)
+	formulas := []string{
+		"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "\u00a0=1", "\u200b=1", "\ufeff-1", "\n=1", "＝1", "\x00=1", "\t", "\rx",
+	}
+	harmless := []string{"", "a=1", "1", `{"a":1}`, "'=1", `say "hi", twice`, "two\nlines", "ü", "a\tb"}
+	for _, text := range slices.Concat(formulas, harmless) {
+		h.m.add(action.Invocation{Organization: org, DeniedNote: text, Summary: text, Status: action.StatusDenied, CreatedAt: h.clock.now()})
+	}
+	r := h.want(200, h.admin, "GET", "/api/v1/audit/export?format=csv", "")
+	if r.Header.Get("Content-Type") != "text/csv; charset=utf-8; header=present" || !strings.HasPrefix(r.body, "id,created_at,session_id,") {
+		t.Errorf("%v %.100s", r.Header, r.body)
+	}
+	rows, err := csv.NewReader(strings.NewReader(r.body)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 1+len(formulas)+len(harmless) {
+		t.Fatalf("%d rows", len(rows))
+	}
+	at := slices.Index(rows[0], "denied_note")
+	for i, text := range slices.Concat(formulas, harmless) {
+		want := text
+		if i < len(formulas) {
+			want = "'" + text
+		}
+		if got := rows[1+i][at]; got != want {
+			t.Errorf("%q is written as %q", text, got)
+		}
+	}
+	if empty := h.want(200, h.admin, "GET", "/api/v1/audit/export?format=csv&action=none", "").body; strings.Count(empty, "\n") != 1 {
+		t.Errorf("without rows: %q", empty)
+	}
+	if policy := h.want(200, h.admin, "GET", "/api/v1/audit/export?format=csv&what=policy", "").body; !strings.HasPrefix(policy, "id,at,by,kind,subject,before,after\n") {
+		t.Errorf("changes of policy: %q", policy)
+	}
+}
+
+// An export that fails before its first bytes is an error like any other; one
+// that fails on the way cannot be taken for a whole one.
+func TestExportThatFails(t *testing.T) {
+	h := newHouse(t)
+	h.m.exportFails = errors.New("the disk is on fire")
+	h.problem(500, "internal", h.admin, "GET", "/api/v1/audit/export", "")
+	h.problem(500, "internal", h.admin, "GET", "/api/v1/audit/export?format=csv", "")
+	h.kept(1000)
+	server := httptest.NewServer(h.srv.Handler())
+	defer server.Close()
+	for format, last := range map[string]string{"jsonl": `{"error":{`, "csv": ``} {
+		res := h.open(t.Context(), server, format)
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != 200 || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: status %d, and the end is %v", format, res.StatusCode, err)
+		}
+		lines := strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")
+		if len(lines) < 1000 || !strings.HasPrefix(lines[len(lines)-1], last) || strings.Contains(string(body), "fire") {
+			t.Errorf("%s: %d lines, the last %s", format, len(lines), lines[len(lines)-1])
+		}
+	}
+	if !strings.Contains(h.log.String(), "on fire") {
+		t.Error("the log does not say why")
+	}
+}
+
+// open begins an export over a real connection.
+func (h *house) open(ctx context.Context, server *httptest.Server, format string) *http.Response {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/api/v1/audit/export?format="+format, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Host = "gate.test:8787"
+	r.Header.Set("Authorization", "Bearer "+h.admin)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return res
+}
+
+// endless yields rows until it is told to stop, and tells how that was.
+type endless struct {
+	*memory
+	ended chan error
+}
+
+func (e endless) Export(ctx context.Context, _ dashboard.ExportFilter, yield func(action.Invocation) error) error {
+	for {
+		err := ctx.Err()
+		if err == nil {
+			err = yield(action.Invocation{Organization: org, Params: json.RawMessage(`{"a":"` + strings.Repeat("x", 1000) + `"}`)})
+		}
+		if err != nil {
+			e.ended <- err
+			return err
+		}
+	}
+}
+
+// An export is sent as it is read, and ends with its client or the server.
+func TestAnExportEndsWithItsClient(t *testing.T) {
+	for name, end := range map[string]func(h *house, leave func()){
+		"client": func(_ *house, leave func()) { leave() },
+		"server": func(h *house, _ func()) { h.srv.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := endless{ended: make(chan error, 1)}
+			h := newHouse(t, func(c *dashboard.Config) { rows.memory = c.Audit.(*memory); c.Audit = rows })
+			server := httptest.NewServer(h.srv.Handler())
+			defer server.Close()
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			res := h.open(ctx, server, "jsonl")
+			defer res.Body.Close()
+			if _, err := io.ReadFull(res.Body, make([]byte, 100<<10)); err != nil {
+				t.Fatal(err)
+			}
+			end(h, leave)
+			if name == "server" {
+				body, err := io.ReadAll(res.Body)
+				if tail := body[max(0, len(body)-400):]; !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(string(tail), `"code":"shutting_down"`) {
+					t.Errorf("the end is %v: %s", err, tail)
+				}
+			}
+			select {
+			case <-rows.ended:
+			case <-time.After(10 * time.Second):
+				t.Error("the rows are still read")
+			}
+		})
+	}
+}
