@@ -268,7 +268,7 @@ func TestBrokerSlowProviderIsATimeout(t *testing.T) {
 		return true
 	})
 	begun := time.Now()
-	if got := b.agent.start(t, "up_read", `{"n":1}`).wait(); !got.Result.IsError || !strings.Contains(got.text(), "did not answer within") {
+	if got := b.agent.start(t, "up_read", `{"n":1}`).wait(); !got.Result.IsError || !strings.Contains(got.text(), "did not answer in time") {
 		t.Errorf("after %s the agent was told %s", time.Since(begun), got.Raw)
 	}
 	b.agent.start(t, "up_write", `{"n":2}`).wait()
