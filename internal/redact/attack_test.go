@@ -13,58 +13,59 @@ import (
 	"sallyport/internal/redact"
 )
 
-// A credential that only its place tells, in all the places that services
-// and programs have for one. § is where it stands.
+// places are documents in which § is a credential that only its place tells,
+// in all the places that services and programs have for one.
+var places = []string{
+	// Headers.
+	`{"headers":{"authorization":"§","X-Api-Key":["§"],"PRIVATE-TOKEN":"§","X-Amz-Security-Token":"§","X-Acme-Token":"§"}}`,
+	`{"headers":[{"name":"Authorization","value":"§"},{"Key":"x-api-key","Value":"§"},{"k":"Cookie","v":"a=§"}]}`,
+	`{"headers":[{"value":"§","name":"authorization"},{"value":{"a":["§"]},"x":1,"name":"token"}]}`,
+	`{"env":[{"name":"DB_PASSWORD","value":"§"},{"value":"§","name":"A_TOKEN"}],"x":[[{"value":["§"],"key":"secret"}]]}`,
+	`{"headers":[["Accept","x"],["Authorization","§"]]}`,
+	`{"log":"> GET / HTTP/1.1\r\n> Authorization: token §\r\n> X-Gitlab-Token: §\n< Set-Cookie: sid=§; HttpOnly\r\n"}`,
+	`{"curl":"curl -u me:§ -H 'Private-Token: §' --user \"me:§\" https://me:§@host/?private_token=§"}`,
+	// Names.
+	`{"env":{"GITHUB_TOKEN":"§","ACME_TOKEN":"§","SMTP_PASS":"§","STRIPE_SECRET_KEY":"§","A_VERY_LONG_NAME_FOR_THE_PRODUCTION_DATABASE_ADMIN_PASSWORD":"§"}}`,
+	`{"user[password]":"§","credentials.api_key":"§","Api Key":"§","dbPassword":"§","slackBotToken":"§","client-secret":{"a":["§"]},"privateKey":[0,"§"]}`,
+	`{"a":[{"b":{"C":[[{"ACCESS_TOKEN":["x",{"y":"§"}]}]]}}]}`,
+	`{"p\u0061ssword":"§","\u0074oken":"§"}`,
+	// Command lines and lists.
+	`["deploy","--token","§","--password","§"]`,
+	`{"cmd":"deploy --api-key § --dry-run","env":"export ACME_SECRET=§ FOO=1"}`,
+	`["-----BEGIN RSA PRIVATE` + ` KEY-----","§","§","-----END RSA PRIVATE` + ` KEY-----","x"]`,
+	// URLs.
+	`{"a":"https://x/?access_token=§&b=1","b":"https://x/#id_token=§","c":"https://x/cb?code=§-00000000&state=1","d":"https://x?next=%2F%3Ftoken%3D§%26a=1"}`,
+	`{"a":"postgres://u:§@h/db","b":"see https%3A%2F%2Fu%3A§%40host%2F","c":"https://x?variables=%7B%22password%22%3A%22§%22%7D"}`,
+	// Files of other languages.
+	`{"yaml":"password: §\ndb:\n  api_key: \"§\"\n  secret: §\nenv:\n  - name: DB_PASSWORD\n    value: §\n"}`,
+	`{"ini":"[db]\npassword = §\ntoken = '§'\nsecret=§\nAccountKey=§;x=1"}`,
+	`{"code":"const apiKey = \"§\"; x := y; password := \"§\"; f(secret = '§')"}`,
+	`{"ruby":"{\"password\"=>\"§\", :api_key=>\"§\", 'token' => '§'}"}`,
+	`{"python":"{'Authorization': 'token §', 'credentials': {'user': 'x', 'pw': '§'}}"}`,
+	`{"xml":"<password>§</password><a:ApiKey>§</a:ApiKey><add key=\"ClientSecret\" value=\"§\"/>"}`,
+	`{"form":"--x\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n§\r\n--x"}`,
+	`{"npmrc":"//registry/:_authToken=§\n//r/:_password=§"}`,
+	// JSON in strings, whole, cut off, in layers.
+	`{"text":"{\"credentials\":{\"a\":[\"§\"]},\"headers\":[{\"value\":\"§\",\"name\":\"cookie\"}]}"}`,
+	`{"text":"\"{\\\"credentials\\\":{\\\"a\\\":\\\"§\\\"}}\""}`,
+	`{"text":"Result: {\"credentials\": {\"user\": \"§\", \"x\": [1"}`,
+	`{"text":"data: {\\\"password\\\": \\\"§\\\", \\\"a\\\": 1}\n"}`,
+	`{"text":"line 1 {\"token\" : \"§\"}\n{\"token\":\"§\"}"}`,
+	`{"html":"<div data-x=\"{&quot;password&quot;:&quot;§&quot;}\"> <a href=\"/?a=1&amp;token=§\">"}`,
+	`["[\"[\\\"[\\\\\\\"[{\\\\\\\\\\\\\\\"token\\\\\\\\\\\\\\\":\\\\\\\\\\\\\\\"§\\\\\\\\\\\\\\\"}]\\\\\\\"]\\\"]\"]"]`,
+}
+
 func TestSecretsByTheirPlace(t *testing.T) {
-	const canary = "Canary7hunter2"
-	for _, raw := range []string{
-		// Headers.
-		`{"headers":{"authorization":"§","X-Api-Key":["§"],"PRIVATE-TOKEN":"§","X-Amz-Security-Token":"§","X-Acme-Token":"§"}}`,
-		`{"headers":[{"name":"Authorization","value":"§"},{"Key":"x-api-key","Value":"§"},{"k":"Cookie","v":"a=§"}]}`,
-		`{"headers":[{"value":"§","name":"authorization"},{"value":{"a":["§"]},"x":1,"name":"token"}]}`,
-		`{"env":[{"name":"DB_PASSWORD","value":"§"},{"value":"§","name":"A_TOKEN"}],"x":[[{"value":["§"],"key":"secret"}]]}`,
-		`{"headers":[["Accept","x"],["Authorization","§"]]}`,
-		`{"log":"> GET / HTTP/1.1\r\n> Authorization: token §\r\n> X-Gitlab-Token: §\n< Set-Cookie: sid=§; HttpOnly\r\n"}`,
-		`{"curl":"curl -u me:§ -H 'Private-Token: §' --user \"me:§\" https://me:§@host/?private_token=§"}`,
-		// Names.
-		`{"env":{"GITHUB_TOKEN":"§","ACME_TOKEN":"§","SMTP_PASS":"§","STRIPE_SECRET_KEY":"§","A_VERY_LONG_NAME_FOR_THE_PRODUCTION_DATABASE_ADMIN_PASSWORD":"§"}}`,
-		`{"user[password]":"§","credentials.api_key":"§","Api Key":"§","dbPassword":"§","slackBotToken":"§","client-secret":{"a":["§"]},"privateKey":[0,"§"]}`,
-		`{"a":[{"b":{"C":[[{"ACCESS_TOKEN":["x",{"y":"§"}]}]]}}]}`,
-		`{"p\u0061ssword":"§","\u0074oken":"§"}`,
-		// Command lines and lists.
-		`["deploy","--token","§","--password","§"]`,
-		`{"cmd":"deploy --api-key § --dry-run","env":"export ACME_SECRET=§ FOO=1"}`,
-		`["-----BEGIN RSA PRIVATE` + ` KEY-----","§","§","-----END RSA PRIVATE` + ` KEY-----","x"]`,
-		// URLs.
-		`{"a":"https://x/?access_token=§&b=1","b":"https://x/#id_token=§","c":"https://x/cb?code=§-00000000&state=1","d":"https://x?next=%2F%3Ftoken%3D§%26a=1"}`,
-		`{"a":"postgres://u:§@h/db","b":"see https%3A%2F%2Fu%3A§%40host%2F","c":"https://x?variables=%7B%22password%22%3A%22§%22%7D"}`,
-		// Files of other languages.
-		`{"yaml":"password: §\ndb:\n  api_key: \"§\"\n  secret: §\nenv:\n  - name: DB_PASSWORD\n    value: §\n"}`,
-		`{"ini":"[db]\npassword = §\ntoken = '§'\nsecret=§\nAccountKey=§;x=1"}`,
-		`{"code":"const apiKey = \"§\"; x := y; password := \"§\"; f(secret = '§')"}`,
-		`{"ruby":"{\"password\"=>\"§\", :api_key=>\"§\", 'token' => '§'}"}`,
-		`{"python":"{'Authorization': 'token §', 'credentials': {'user': 'x', 'pw': '§'}}"}`,
-		`{"xml":"<password>§</password><a:ApiKey>§</a:ApiKey><add key=\"ClientSecret\" value=\"§\"/>"}`,
-		`{"form":"--x\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n§\r\n--x"}`,
-		`{"npmrc":"//registry/:_authToken=§\n//r/:_password=§"}`,
-		// JSON in strings, whole, cut off, in layers.
-		`{"text":"{\"credentials\":{\"a\":[\"§\"]},\"headers\":[{\"value\":\"§\",\"name\":\"cookie\"}]}"}`,
-		`{"text":"\"{\\\"credentials\\\":{\\\"a\\\":\\\"§\\\"}}\""}`,
-		`{"text":"Result: {\"credentials\": {\"user\": \"§\", \"x\": [1"}`,
-		`{"text":"data: {\\\"password\\\": \\\"§\\\", \\\"a\\\": 1}\n"}`,
-		`{"text":"line 1 {\"token\" : \"§\"}\n{\"token\":\"§\"}"}`,
-		`{"html":"<div data-x=\"{&quot;password&quot;:&quot;§&quot;}\"> <a href=\"/?a=1&amp;token=§\">"}`,
-		`["[\"[\\\"[\\\\\\\"[{\\\\\\\\\\\\\\\"token\\\\\\\\\\\\\\\":\\\\\\\\\\\\\\\"§\\\\\\\\\\\\\\\"}]\\\\\\\"]\\\"]\"]"]`,
-	} {
-		raw = strings.ReplaceAll(raw, "§", canary)
+	for _, raw := range places {
+		raw = strings.ReplaceAll(raw, "§", "Canary7hunter2")
 		if !json.Valid([]byte(raw)) {
 			t.Fatalf("not valid: %s", raw)
 		}
 		out := string(hashed.Redact([]byte(raw), nil))
-		if strings.Contains(out, canary) || !json.Valid([]byte(out)) {
+		if strings.Contains(out, "Canary7hunter2") || !json.Valid([]byte(out)) {
 			t.Errorf("%s\nbecomes %s", raw, out)
 		}
-		if out := hashed.RedactText(raw, nil); strings.Contains(out, canary) {
+		if out := hashed.RedactText(raw, nil); strings.Contains(out, "Canary7hunter2") {
 			t.Errorf("as a text, %s\nbecomes %s", raw, out)
 		}
 	}

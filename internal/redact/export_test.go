@@ -4,3 +4,11 @@ package redact
 func ReplaceSecret(body []byte, secrets []string) []byte {
 	return NewReplacer(secrets...).Replace(body)
 }
+
+// Unescaped returns text with one layer of escapes resolved.
+func Unescaped(text string) string {
+	if plain, _ := unescape([]byte(text), escapes); plain != nil {
+		return string(plain)
+	}
+	return text
+}

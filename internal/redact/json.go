@@ -38,11 +38,16 @@ func (j JSON) Redact(raw json.RawMessage, secrets []string) json.RawMessage {
 
 // RedactText returns text with secrets replaced as Redact does in a string.
 func (j JSON) RedactText(text string, secrets []string) string {
-	w := rewriter{known: newKnown(secrets), mark: j.mark, all: true, near: true}
-	if clean, changed := w.clean([]byte(text), true); changed {
-		return string(clean)
-	}
+	text, _ = j.clean(text, newKnown(secrets))
 	return text
+}
+
+func (j JSON) clean(text string, k *known) (clean string, changed bool) {
+	w := rewriter{known: k, mark: j.mark, all: true, near: true}
+	if out, changed := w.clean([]byte(text), true); changed {
+		return string(out), true
+	}
+	return text, false
 }
 
 // The parts of a redacted value.

@@ -110,7 +110,7 @@ func (k *known) under(text []byte) bool {
 	case r >= utf8.RuneSelf:
 		return k.foreign
 	}
-	return sets[r]&tokenSet != 0 && (r != '/' || n > 2) || r == '\\' || r == '%' || r == '&' || strings.ContainsRune(k.special, r)
+	return sets[r]&tokenSet != 0 && (r != '/' || n > 2) || strings.ContainsRune(escapes, r) || strings.ContainsRune(k.special, r)
 }
 
 func (k *known) inNumber(number []byte) bool {

@@ -87,12 +87,14 @@ func nameBefore(text []byte, i int) []byte {
 
 // quotedBefore returns the name in quotes that ends before text[i].
 func quotedBefore(text []byte, i int) (name []byte, ok bool) {
-	if i < 2 || text[i-1] != '"' && text[i-1] != '\'' && text[i-1] != '`' {
+	if i < 2 || text[i-1] != '"' && text[i-1] != '\'' && text[i-1] != '`' || text[i-2] == '\\' {
 		return nil, false
 	}
-	name = nameBefore(text, i-1)
-	from := i - 1 - len(name)
-	return name, len(name) > 0 && from > 0 && text[from-1] == text[i-1]
+	start := i - 1
+	for start > 0 && i-start <= maxName && text[start-1] != text[i-1] && text[start-1] != '\n' {
+		start--
+	}
+	return text[start : i-1], start < i-1 && start > 0 && text[start-1] == text[i-1]
 }
 
 // userinfo finds user and password of the authority that begins at text[i].

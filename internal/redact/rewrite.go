@@ -23,6 +23,10 @@ type rewriter struct {
 	nested int
 	near   bool  // something known, or the sign of an escape, is in raw
 	late   []int // where values begin that are secret by a label after them
+
+	structure bool   // only what names tell is looked for, and nothing replaced
+	spans     []span // what was found so
+	last      int    // where the last string begins
 }
 
 func (w *rewriter) document() ([]byte, error) {
@@ -132,6 +136,10 @@ func (w *rewriter) secret(depth int) error {
 			return nil
 		}
 	}
+	if w.structure {
+		w.found(start, end)
+		return nil
+	}
 	w.put(start, end, func(dst []byte) []byte { return jsonlex.Quote(dst, w.mark(nil, value)) })
 	return nil
 }
@@ -151,6 +159,9 @@ func (w *rewriter) number() error {
 
 // text cleans the string at hand and returns what it stood for.
 func (w *rewriter) text() ([]byte, error) {
+	if w.structure {
+		return w.read()
+	}
 	start := w.pos
 	end, form, err := jsonlex.String(w.raw, start)
 	if err != nil {
@@ -184,7 +195,7 @@ func (w *rewriter) clean(text []byte, escaped bool) (clean []byte, changed bool)
 			text, changed, all = out, inner.copied > 0, false
 		}
 	}
-	spans := secretsIn(text, k, all, 0) // of a document, what is longer than its strings
+	spans := secretsIn(text, k, all) // of a document, what is longer than its strings
 	if len(spans) == 0 {
 		return text, changed
 	}

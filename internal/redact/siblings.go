@@ -14,7 +14,7 @@ type siblings struct {
 	n      int  // elements so far
 	secret bool // the next element is one; in an object, the value is
 	open   bool // a private key in lines has begun
-	value  int  // where the value began when it came before its label
+	value  span // the value, when it came before its label
 }
 
 // member cleans a name and its value. A member that says what another holds,
@@ -41,7 +41,10 @@ func (w *rewriter) member(depth int, s *siblings) error {
 		if _, late := slices.BinarySearch(w.late, w.pos); late || s.secret {
 			return w.secret(depth)
 		}
-		s.value = w.pos
+		s.value.start = w.pos
+		err := w.value(depth, false)
+		s.value.end = w.pos
+		return err
 	case basicNamed:
 		if end, _, err := jsonlex.String(w.raw, w.pos); err == nil && isBasic(w.raw[w.pos+1:end-1]) {
 			return w.secret(depth)
@@ -57,8 +60,16 @@ func (w *rewriter) label(depth int, s *siblings) error {
 	}
 	text, err := w.text()
 	if err == nil && secretName(text) {
-		if s.secret = true; s.value > 0 {
-			w.late = append(w.late, s.value)
+		s.secret = true
+		switch {
+		case s.value.end == 0:
+		case w.structure:
+			after := w.pos
+			w.pos = s.value.start
+			err = w.secret(depth)
+			w.pos = after
+		default:
+			w.late = append(w.late, s.value.start)
 		}
 	}
 	return err

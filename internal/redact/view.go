@@ -3,31 +3,52 @@ package redact
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"sallyport/internal/jsonlex"
 )
 
 // maxViews is how many layers of escapes are looked under.
-const maxViews = 3
+const maxViews = 6
+
+// escapes are the bytes that escapes begin with: those of JSON and of
+// programs, of URLs, and of HTML.
+const escapes = `\%&`
 
 // secretsIn returns where text has something known and, with all, what looks
-// secret. It looks under escapes too, those of JSON and of programs, of URLs
-// and of HTML: whoever wrote the text may have quoted another in it, whole or
-// in part, more than once.
-func secretsIn(text []byte, k *known, all bool, depth int) []span {
-	spans := k.find(text, nil)
-	if all {
-		spans = shapes(text, spans)
+// secret. It looks under escapes too: whoever wrote the text may have quoted
+// another in it, whole or in part, more than once.
+func secretsIn(text []byte, k *known, all bool) []span {
+	spans := inViews(text, escapes, 0, func(view []byte) []span {
+		spans := k.find(view, nil)
+		if all {
+			spans = append(shapes(view, spans), embedded(view, 0)...)
+		}
+		return spans
+	})
+	if k == nil || !strings.ContainsAny(k.special, escapes) {
+		return spans
 	}
+	// What is an escape to one is a part of the secret to another.
+	for kind := range len(escapes) {
+		spans = append(spans, inViews(text, escapes[kind:kind+1], 0, func(view []byte) []span { return k.find(view, nil) })...)
+	}
+	return spans
+}
+
+// inViews returns what find finds in the text as it is and as it reads once
+// its escapes of some kinds are resolved, once, twice and so on.
+func inViews(text []byte, kinds string, depth int, find func(view []byte) []span) []span {
+	spans := find(text)
 	if depth == maxViews {
 		return spans
 	}
-	plain, at := unescape(text)
+	plain, at := unescape(text, kinds)
 	if plain == nil {
 		return spans
 	}
-	for _, s := range secretsIn(plain, k, all, depth+1) {
+	for _, s := range inViews(plain, kinds, depth+1, find) {
 		spans = append(spans, span{int(at[s.start]), int(at[s.end])})
 	}
 	return spans
@@ -36,9 +57,12 @@ func secretsIn(text []byte, k *known, all bool, depth int) []span {
 // unescape returns the text with its escapes resolved, and for every byte of
 // it, and its end, where in text that is from. It returns nil when there are
 // no escapes.
-func unescape(text []byte) (plain []byte, at []int32) {
+func unescape(text []byte, kinds string) (plain []byte, at []int32) {
 	for i := 0; i < len(text); {
-		r, n := escapeAt(text, i)
+		r, n := rune(0), 0
+		if strings.IndexByte(kinds, text[i]) >= 0 {
+			r, n = escapeAt(text, i)
+		}
 		switch {
 		case n == 0 && plain == nil:
 			i++
@@ -98,18 +122,23 @@ func escapeAt(text []byte, i int) (r rune, n int) {
 }
 
 func backslash(text []byte) (r rune, n int) {
-	if len(text) < 2 || text[1] >= utf8.RuneSelf {
+	if len(text) < 2 {
 		return 0, 0
 	}
-	if text[1] == 'x' {
+	switch text[1] {
+	case '"', '\'', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return jsonlex.Unescape(text)
+	case 'x':
 		if c := hexByte(text[2:]); c >= 0 {
 			return -1 - rune(c), 4
 		}
+	case 'u':
+		if r, n = jsonlex.Unescape(text); n < 6 {
+			return 0, 0
+		}
+		return max(r, 0), n // half a pair is nothing
 	}
-	if r, n = jsonlex.Unescape(text); r < 0 {
-		r = utf8.RuneError
-	}
-	return r, n
+	return 0, 0
 }
 
 // entity reads the entity of HTML that text begins with.

@@ -1,0 +1,77 @@
+package redact
+
+import (
+	"bytes"
+
+	"sallyport/internal/jsonlex"
+)
+
+// embedded returns where secrets are in the JSON within a text, as the names
+// around them tell. The JSON may be cut off. What a string in it tells by
+// itself is found without knowing that it is JSON.
+func embedded(text []byte, nested int) (spans []span) {
+	for i := 0; ; {
+		next := bytes.IndexAny(text[i:], "{[")
+		if next < 0 {
+			return spans
+		}
+		if i += next; !opens(text, i) {
+			i++
+			continue
+		}
+		w := rewriter{raw: text, pos: i, all: true, spans: spans, structure: true, nested: nested}
+		err := w.value(0, false)
+		spans = w.spans
+		i = max(i+1, w.pos) // nothing is looked at again,
+		if err != nil && w.last > 0 {
+			i = w.last + 1 // but for what may have been no string
+		}
+	}
+}
+
+// opens reports whether JSON with a string or list in it may begin at text[i].
+func opens(text []byte, i int) bool {
+	object := text[i] == '{'
+	for i++; i < len(text); i++ {
+		switch text[i] {
+		case ' ', '\t', '\r', '\n':
+		case '"':
+			return true
+		case '{', '[':
+			return !object
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// found notes a secret value without replacing it: of a string what is
+// between its quotes.
+func (w *rewriter) found(start, end int) {
+	if w.raw[start] == '"' {
+		start, end = start+1, end-1
+	}
+	w.spans = append(w.spans, span{start, end})
+}
+
+// read returns what the string at hand stands for, and looks into it: there
+// may be JSON in it once more.
+func (w *rewriter) read() ([]byte, error) {
+	end, form, err := jsonlex.String(w.raw, w.pos)
+	if err != nil {
+		return nil, err
+	}
+	start, text := w.pos+1, w.raw[w.pos+1:end-1]
+	w.pos, w.last = end, w.pos
+	if form&jsonlex.Escaped == 0 {
+		return text, nil
+	}
+	plain, at := unescape(text, `\`)
+	if w.nested < maxViews && bytes.IndexByte(plain, '"') >= 0 {
+		for _, s := range embedded(plain, w.nested+1) {
+			w.spans = append(w.spans, span{start + int(at[s.start]), start + int(at[s.end])})
+		}
+	}
+	return plain, nil
+}
