@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"sallyport/internal/dbtest"
+)
+
+// TestDigestsAreTheSameOnBoth compares with what this version of the encoding
+// gave when it was written: another one would make every old chain fail.
+func TestDigestsAreTheSameOnBoth(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
+		keys := []rowKey{{sealedInvocation, "i03"}, {sealedEvent, "e03"}, {sealedPolicy, "p1"}, {sealedEvent, "none"}}
+		got, err := db.digests(t.Context(), DefaultOrganization, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{
+			"491832079deed7afae530cadd16cef044bd901b132241aaebe6c4542c00b31e5",
+			"f2e6b70ef55ce986ec0db373f6cc640e4b04b5058688ded999a5fa43e99d6914",
+			"fa2838fe8a73759d914760fc55024996d38201afb5014b7568d201d48d42cd27",
+			"",
+		} {
+			if hex.EncodeToString(got[keys[i]]) != want {
+				t.Errorf("the digest of %s is %x", keys[i], got[keys[i]])
+			}
+		}
+	})
+}
+
+// TestDigestsCoverEveryColumn fails for a column that is added and neither
+// covered nor left out on purpose.
+func TestDigestsCoverEveryColumn(t *testing.T) {
+	free := []string{"sealed_params", "sealed_result", "pickup_until", "delivered_at"}
+	onBoth(t, func(t *testing.T, raw *sql.DB) {
+		for _, e := range evidenceTables {
+			if !slices.IsSorted(e.columns) {
+				t.Errorf("the columns of %s are not sorted", e.table)
+			}
+			rows, err := raw.QueryContext(t.Context(), "SELECT * FROM "+e.table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			columns, err := rows.Columns()
+			if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
+				t.Fatal(err)
+			}
+			columns = slices.DeleteFunc(columns, func(c string) bool { return e.kind == sealedInvocation && slices.Contains(free, c) })
+			slices.Sort(columns)
+			if d := cmp.Diff(columns, e.columns); d != "" {
+				t.Errorf("columns of %s (-table +digest):\n%s", e.table, d)
+			}
+		}
+	})
+}
+
+// writes counts the statements of the writer.
+type writes struct{ n int }
+
+func (w *writes) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+func (w *writes) AfterQuery(context.Context, *bun.QueryEvent)                        { w.n++ }
+
+// TestSealingStaysInProportion seals 20,000 rows that ended before there was a
+// chain, in a number of statements that grows with batches and not with rows.
+func TestSealingStaysInProportion(t *testing.T) {
+	db := openAt(t, newPath(t))
+	seed(t, db.write.db.DB)
+	mustExec(t, db.write.db.DB, `INSERT INTO invocation_events (id, organization_id, invocation_id, kind, at, data)
+		WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000)
+		SELECT printf('e%06d', n), 'default', 'completed', 'late_outcome', '`+when+`', '{}' FROM c`)
+	w := &writes{}
+	db.write.db = db.write.db.WithQueryHook(w)
+	sealed, calls := 0, 0
+	for n := sealBatch; n == sealBatch; calls++ {
+		var err error
+		if n, err = db.Seal(t.Context(), testAuditKey, sealBatch); err != nil {
+			t.Fatal(err)
+		}
+		sealed += n
+	}
+	if sealed != 20004 || w.n > 6*calls || w.n < 3*calls {
+		t.Errorf("sealed %d rows in %d calls and %d statements", sealed, calls, w.n)
+	}
+	r, err := db.VerifyAudit(t.Context(), DefaultOrganization, testAuditKey, nil)
+	if err != nil || !r.OK || r.Checked != 20004 {
+		t.Errorf("the report is %+v, %v", r, err)
+	}
+}
+
+// TestWhatEndedBeforeIsQueued brings tables up to date in which calls ended
+// before there was a chain.
+func TestWhatEndedBeforeIsQueued(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) {
+		db, err := connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		whatEndedBeforeIsQueued(t, db)
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		pool, err := openPool(Config{URL: dbtest.Postgres(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		whatEndedBeforeIsQueued(t, newPostgres(pool))
+	})
+}
+
+func whatEndedBeforeIsQueued(t *testing.T, db *bun.DB) {
+	all, err := migrations(shared(db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := readMigrations(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	some := fstest.MapFS{}
+	apply := func(in func(name string) bool) {
+		for _, m := range files {
+			if in(m.Name) {
+				some[m.Name] = &fstest.MapFile{Data: []byte(m.SQL)}
+			}
+		}
+		if _, err := migrateFiles(t.Context(), db, some, time.Now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(func(name string) bool { return name < "0005" })
+	mustExec(t, db.DB, "INSERT INTO organizations (id, name, created_at) VALUES ('default', 'D', '"+when+"')")
+	seed(t, db.DB)
+	mustChange(t, db.DB, insertEvent("e1", "pending"))
+	mustChange(t, db.DB, forgedPolicy)
+	apply(func(string) bool { return true })
+	var queue []string
+	if err := db.NewRaw("SELECT kind || ' ' || row_id FROM audit_queue WHERE organization_id = 'default' ORDER BY row_id").Scan(t.Context(), &queue); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"invocation completed", "invocation denied", "event e1", "invocation expired", "invocation failed", "policy p99"}
+	if d := cmp.Diff(want, queue); d != "" {
+		t.Errorf("the queue (-want +got):\n%s", d)
+	}
+}
