@@ -94,6 +94,10 @@ const keysSQL = `INSERT INTO idempotency_keys (organization_id, session_id, sour
 SELECT organization_id, session_id, source_id, action, 'key of ' || id, id, params_hash, created_at
 FROM invocations WHERE joins = 1 AND id LIKE '%0' AND created_at > {time:{end} - 250000}`
 
+// grantsSQL gives every session a grant that it has used up.
+const grantsSQL = `INSERT INTO grants (id, organization_id, scope, session_id, source_id, action, covers_any, max_calls, used_calls, spent_at, created_by, created_at)
+SELECT 'grant of ' || id, organization_id, 'session', id, 'connector:1', 'write', 0, 1, 1, created_at, 'person', created_at FROM sessions`
+
 // Three of five sessions are of organization 0: what is measured is the one
 // that has the most.
 const (
@@ -121,7 +125,7 @@ func history(ctx context.Context, db *sql.DB, d dialect, rows int) error {
 			return fmt.Errorf("invocations from %d on: %w", from, err)
 		}
 	}
-	for _, text := range []string{keysSQL, d.done} {
+	for _, text := range []string{keysSQL, grantsSQL, d.done} {
 		if _, err := conn.ExecContext(ctx, d.write(text, rows, end, 0)); err != nil {
 			return fmt.Errorf("%.60s: %w", text, err)
 		}

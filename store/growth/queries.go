@@ -24,6 +24,7 @@ type place struct {
 	round   int
 	held    string   // the call that lives through this round
 	waited  []string // 250 pending calls
+	grant   string   // of the calls in this round and the others
 	deep    string   // cursor half way down the list, at most 100,000 rows
 }
 
@@ -40,6 +41,14 @@ func (p *place) prepare(ctx context.Context) error {
 			p.waited = append(p.waited, idOf(n))
 		}
 	}
+	g, err := p.db.CreateGrant(ctx, action.Grant{
+		Organization: measured, CreatedBy: "person",
+		Terms: action.Terms{Scope: action.ScopeOrganization, Source: "connector:1", Action: "write"},
+	})
+	if err != nil {
+		return err
+	}
+	p.grant = g.ID
 	for depth := 0; depth < min(p.rows*3/10, 100_000); depth += 500 {
 		page, err := p.db.ListInvocations(ctx, store.Filter{Organization: measured, Limit: 500, Cursor: p.deep})
 		if err != nil {
@@ -79,6 +88,8 @@ func hotQueries() []query {
 		{name: "claim", run: claim},
 		{name: "finish", run: func(ctx context.Context, p *place) error { return p.finish(ctx, p.held) }},
 		{name: "begin and finish, read", run: readOnce},
+		{name: "grants for a call", run: grantsFor},
+		{name: "begin and finish, by a grant", run: runByGrant},
 		{name: "load, any of the past", run: func(ctx context.Context, p *place) error { return p.load(ctx, idOf(p.past())) }},
 		{name: "settled, 250 ids", run: settled},
 		{name: "unclaimed", run: unclaimed},
@@ -171,6 +182,24 @@ func (p *place) finish(ctx context.Context, id string) error {
 func readOnce(ctx context.Context, p *place) error {
 	d := p.draft("read")
 	d.Status, d.Mode, d.Risk, d.Snapshot = action.StatusExecuting, action.ModeAllow, action.RiskRead, true
+	d.Executor, d.LeaseUntil = instance, d.CreatedAt.Add(time.Hour)
+	if _, err := p.db.Begin(ctx, d); err != nil {
+		return err
+	}
+	return p.finish(ctx, d.ID)
+}
+
+func grantsFor(ctx context.Context, p *place) error {
+	found, err := p.db.GrantsFor(ctx, measured, p.session.ID, "connector:1", "write", time.Now())
+	if err == nil && len(found) != 1 {
+		err = fmt.Errorf("%d grants cover the call", len(found))
+	}
+	return err
+}
+
+func runByGrant(ctx context.Context, p *place) error {
+	d := p.draft("write")
+	d.Status, d.Mode, d.ModeSource, d.Grants, d.Joins = action.StatusExecuting, action.ModeAllow, action.LayerGrant, []string{p.grant}, true
 	d.Executor, d.LeaseUntil = instance, d.CreatedAt.Add(time.Hour)
 	if _, err := p.db.Begin(ctx, d); err != nil {
 		return err
