@@ -39,6 +39,7 @@ type ToolHashes struct {
 // ToolVersion is a tool as a connector listed it.
 type ToolVersion struct {
 	ToolHashes
+	Risk       Risk            `json:"risk"`       // that it counted with
 	Definition json.RawMessage `json:"definition"` // foreign, untrusted; the bytes of the list
 }
 

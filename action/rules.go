@@ -16,6 +16,9 @@ type Rules struct {
 	Quotas       []Quota
 	// Reviewed are the hashes that were reviewed, by source and tool.
 	Reviewed map[Key]ToolHashes
+	// Risks are those that the reviewed tools had then. A changed tool counts
+	// with the worse of that one and its own.
+	Risks map[Key]Risk
 }
 
 // Settings are an organization's choices.

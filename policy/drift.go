@@ -36,10 +36,22 @@ func (p *Policy) compare(a *action.Action) finding {
 // drifted tells whether what is allowed of the tool was said of another.
 func (f finding) drifted() bool { return f >= textChanged }
 
+// atWorst returns the action with the risk that it had when it was reviewed,
+// where it drifted and now claims to be milder: a server cannot talk its way
+// out of a denial, or under a ceiling, by taking a hint back.
+func (p *Policy) atWorst(a *action.Action, found finding) *action.Action {
+	then, ok := p.risks[a.Key()]
+	if !found.drifted() || !ok || then.Level() <= a.Risk.Level() {
+		return a
+	}
+	worse := *a
+	worse.Risk = then
+	return &worse
+}
+
 // tighten lets a drifted tool have an approval at most, and none where the
 // connector wants a review first.
-func (p *Policy) tighten(d *action.Decision, a *action.Action) {
-	found := p.compare(a)
+func tighten(d *action.Decision, a *action.Action, found finding) {
 	step := action.Step{Layer: action.LayerDrift, Note: found.sentence()}
 	if found.drifted() {
 		switch {

@@ -83,3 +83,46 @@ func TestDriftUnderACeiling(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 }
+
+// A tool that changed counts with the worse of the risks that it has and had,
+// until somebody reviewed it.
+func TestDriftedToolIsAsRiskyAsItWas(t *testing.T) {
+	was := action.ToolHashes{Behaviour: "b1", Text: "t1"}
+	key := action.Key{Source: "c", Action: "act"}
+	for _, tt := range []struct {
+		name      string
+		then, now action.Risk
+		hashes    action.ToolHashes
+		group     bool // of level write
+		want      action.Mode
+		by        action.Layer
+	}{
+		{name: "a danger that calls itself a read", then: "danger", now: "read", hashes: behaves("b2"), want: deny, by: action.LayerInferred},
+		{name: "a danger that says nothing any more", then: "danger", now: "write", hashes: behaves("b2"), want: deny, by: action.LayerInferred},
+		{name: "a danger under a ceiling", then: "danger", now: "read", hashes: behaves("b2"), group: true, want: deny, by: action.LayerCeiling},
+		{name: "a write that calls itself a read", then: "write", now: "read", hashes: behaves("b2"), want: approve, by: action.LayerInferred},
+		{name: "a read that became a danger", then: "read", now: "danger", hashes: behaves("b2"), want: deny, by: action.LayerInferred},
+		{name: "reviewed as milder", then: "danger", now: "read", hashes: was, want: allow, by: action.LayerInferred},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := policy.New(action.Rules{
+				Reviewed: map[action.Key]action.ToolHashes{key: was}, Risks: map[action.Key]action.Risk{key: tt.then},
+				Capabilities: []action.Capability{{Group: "g", Provider: "c", Level: action.LevelWrite}},
+			})
+			s, a := &action.Session{}, &action.Action{Source: "c", Name: "act", Risk: tt.now, Hashes: tt.hashes, Review: action.ReviewTrust}
+			if tt.group {
+				s.Group = "g"
+			}
+			if d := p.Decide(noon, s, a); d.Mode != tt.want || d.Source != tt.by {
+				t.Errorf("%s by %s, want %s by %s", d.Mode, d.Source, tt.want, tt.by)
+			}
+			if a.Risk != tt.now {
+				t.Error("the action that was given is written to")
+			}
+		})
+	}
+}
+
+func behaves(behaviour string) action.ToolHashes {
+	return action.ToolHashes{Behaviour: behaviour, Text: "t1"}
+}

@@ -19,7 +19,8 @@ func (p *Policy) WithGrants(now time.Time, d action.Decision, s *action.Session,
 	if d.Mode != action.ModeRequireApproval {
 		return d
 	}
-	w := want{now: now, session: s, action: a, params: params, drifted: p.compare(a).drifted(), alone: !p.settings.SelfApproval}
+	found := p.compare(a)
+	w := want{now: now, session: s, action: p.atWorst(a, found), params: params, drifted: found.drifted(), alone: !p.settings.SelfApproval}
 	var first *action.Grant
 	var ids, misses []string
 	for i := range grants {

@@ -18,13 +18,14 @@ type Policy struct {
 	gates        map[gate][]approval
 	quotas       map[action.Key][]action.Quota
 	reviewed     map[action.Key]action.ToolHashes
-	expiries     []time.Time // of capabilities and gate approvals, ascending
+	risks        map[action.Key]action.Risk // of the reviewed tools
+	expiries     []time.Time                // of capabilities and gate approvals, ascending
 }
 
 // New returns the policy that the rules make. They must not change any more.
 func New(rules action.Rules) *Policy {
 	p := &Policy{
-		version: rules.Version, settings: rules.Settings, reviewed: rules.Reviewed,
+		version: rules.Version, settings: rules.Settings, reviewed: rules.Reviewed, risks: rules.Risks,
 		organization: modes{}, automations: map[string]modes{}, capabilities: map[place]*capability{},
 		gates: map[gate][]approval{}, quotas: map[action.Key][]action.Quota{},
 	}
@@ -81,6 +82,8 @@ type layer func(p *Policy, now time.Time, s *action.Session, a *action.Action) a
 // Decide says what is to be done with a call of the action in the session,
 // whatever its params, without asking for grants.
 func (p *Policy) Decide(now time.Time, s *action.Session, a *action.Action) action.Decision {
+	found := p.compare(a)
+	a = p.atWorst(a, found)
 	d := action.Decision{Version: p.version, DenialLimit: p.settings.DenialLimit, Steps: make([]action.Step, 0, 6)}
 	for _, ask := range [...]layer{(*Policy).ceiling, (*Policy).automation, (*Policy).override, (*Policy).capability, (*Policy).inferred} {
 		step := ask(p, now, s, a)
@@ -91,7 +94,7 @@ func (p *Policy) Decide(now time.Time, s *action.Session, a *action.Action) acti
 		}
 	}
 	if a.Review != "" {
-		p.tighten(&d, a)
+		tighten(&d, a, found)
 	}
 	if d.Mode != action.ModeDeny {
 		d.Limits = p.limits(s, a)

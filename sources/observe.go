@@ -29,7 +29,7 @@ func (f *feed) observe(tools []*tool) error {
 	}
 	versions := make(map[string]action.ToolVersion, len(tools))
 	for _, tl := range tools {
-		versions[tl.name] = action.ToolVersion{ToolHashes: tl.hashes, Definition: tl.raw}
+		versions[tl.name] = action.ToolVersion{ToolHashes: tl.hashes, Risk: risk(con.Risks[tl.name], tl.hint, con.DefaultRisk), Definition: tl.raw}
 	}
 	ctx, stop := context.WithTimeout(t.life, t.Timeout)
 	defer stop()

@@ -140,13 +140,15 @@ func (r *connectorRow) differs(old *connectorRow) bool {
 		r.DefaultRisk != old.DefaultRisk || r.Review != old.Review || !maps.Equal(r.Risks, old.Risks)
 }
 
-// connectorChanged counts a change, and takes back the reviews that do not
-// outlast it. Behind another URL may be another server. Where people must
+// connectorChanged counts a change, and takes back the reviews and grants that
+// do not outlast it. Behind another URL may be another server. Where people must
 // review, what they never looked at is not reviewed.
 func (db *DB) connectorChanged(ctx context.Context, tx bun.Tx, old, r *connectorRow, by string) (err error) {
 	switch {
 	case r.URL != old.URL:
-		err = db.resetReviews(ctx, tx, old, "", by)
+		if err = db.resetReviews(ctx, tx, old, "", by); err == nil {
+			err = db.revokeGrantsOf(ctx, tx, old.Organization, old.source(), by)
+		}
 	case r.Review == string(action.ReviewRequired) && r.Review != old.Review:
 		err = db.resetReviews(ctx, tx, old, firstList, by)
 	}

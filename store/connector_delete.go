@@ -21,6 +21,9 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) 
 		if err := db.resetReviews(ctx, tx, old, "", by); err != nil {
 			return err
 		}
+		if err := db.revokeGrantsOf(ctx, tx, organization, old.source(), by); err != nil {
+			return err
+		}
 		if _, err := tx.NewDelete().Model(old).WherePK().Where("organization_id = ?", organization).Exec(ctx); err != nil {
 			return fmt.Errorf("deleting connector %s: %w", id, err)
 		}

@@ -66,9 +66,24 @@ func (r *requestRow) request() (action.GrantRequest, error) {
 	return req, nil
 }
 
-// same reports whether other asks for what r asks for.
+// same reports whether other asks for what r asks for. Until when is left out:
+// who asks for an hour, and again, means another hour each time.
 func (r *requestRow) same(other *requestRow) bool {
-	return r.Terms == other.Terms && r.ToolHash == other.ToolHash
+	return r.ToolHash == other.ToolHash && r.lasting() == other.lasting()
+}
+
+// lasting is the text of the terms without their end.
+func (r *requestRow) lasting() string {
+	var t action.Terms
+	if json.Unmarshal([]byte(r.Terms), &t) != nil {
+		return r.Terms
+	}
+	t.ExpiresAt = nil
+	text, err := json.Marshal(t)
+	if err != nil {
+		return r.Terms
+	}
+	return string(text)
 }
 
 // RequestGrant writes down what an agent asks for, and returns it with an id.

@@ -60,10 +60,11 @@ func (db *DB) observe(ctx context.Context, from bun.IDB, organization, connector
 	if err != nil {
 		return nil, err
 	}
-	o.first = c.TrustedAt.ptr() == nil
+	// A server that lists nothing yet has not shown what would be trusted.
+	o.first = c.TrustedAt.ptr() == nil && len(tools) > 0
 	now := at(db.now())
 	for _, tool := range slices.Sorted(maps.Keys(tools)) {
-		if was := rows[tool]; was == nil || !was.Current.is(tools[tool].ToolHashes) {
+		if was := rows[tool]; was == nil || !was.Current.lists(tools[tool]) {
 			o.listed = append(o.listed, o.row(organization, connector, tool, tools[tool], now))
 		}
 	}
@@ -96,7 +97,7 @@ func (o *observation) write(ctx context.Context, tx bun.Tx, organization, connec
 	for rows := range slices.Chunk(o.listed, manyTools) {
 		_, err := tx.NewInsert().Model(&rows).On("CONFLICT (organization_id, connector_id, tool) DO UPDATE").
 			Set("current_behaviour = EXCLUDED.current_behaviour, current_text = EXCLUDED.current_text").
-			Set("current_definition = EXCLUDED.current_definition, seen_at = EXCLUDED.seen_at").Exec(ctx)
+			Set("current_risk = EXCLUDED.current_risk, current_definition = EXCLUDED.current_definition, seen_at = EXCLUDED.seen_at").Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("writing the tools of connector %s: %w", connector, err)
 		}
@@ -105,7 +106,7 @@ func (o *observation) write(ctx context.Context, tx bun.Tx, organization, connec
 		return err
 	}
 	_, err := tx.NewUpdate().Model((*reviewRow)(nil)).
-		Set("current_behaviour = NULL, current_text = NULL, current_definition = NULL, seen_at = ?", now).
+		Set("current_behaviour = NULL, current_text = NULL, current_risk = NULL, current_definition = NULL, seen_at = ?", now).
 		Where("organization_id = ?", organization).Where("connector_id = ?", connector).Where("tool IN (?)", bun.List(o.gone)).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("writing which tools connector %s has no more: %w", connector, err)
@@ -120,9 +121,6 @@ func (db *DB) trust(ctx context.Context, tx bun.Tx, organization, connector stri
 		Where("id = ?", connector).Where("organization_id = ?", organization).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("trusting the tools of connector %s: %w", connector, err)
-	}
-	if len(tools) == 0 {
-		return nil
 	}
 	hashes := make(map[string]action.ToolHashes, len(tools))
 	for tool, v := range tools {

@@ -31,12 +31,13 @@ type reviewRow struct {
 type version struct {
 	Behaviour  *string `bun:"behaviour"`
 	Text       *string `bun:"text"`
+	Risk       opt     `bun:"risk"`
 	Definition *string `bun:"definition"` // nil, too, when it was not asked for
 }
 
 func newVersion(t action.ToolVersion) version {
 	definition := string(t.Definition)
-	return version{&t.Behaviour, &t.Text, &definition}
+	return version{&t.Behaviour, &t.Text, opt(t.Risk), &definition}
 }
 
 // hashes are nil when there is no such version.
@@ -47,13 +48,18 @@ func (v *version) hashes() *action.ToolHashes {
 	return &action.ToolHashes{Behaviour: *v.Behaviour, Text: *v.Text}
 }
 
+// lists reports whether a connector that lists t lists nothing new.
+func (v *version) lists(t action.ToolVersion) bool {
+	return v.is(t.ToolHashes) && v.Risk == opt(t.Risk)
+}
+
 func (v *version) is(h action.ToolHashes) bool { return v.Behaviour != nil && *v.hashes() == h }
 
 func (v *version) tool() *action.ToolVersion {
 	if v.Behaviour == nil {
 		return nil
 	}
-	return &action.ToolVersion{ToolHashes: *v.hashes(), Definition: []byte(*v.Definition)}
+	return &action.ToolVersion{ToolHashes: *v.hashes(), Risk: action.Risk(v.Risk), Definition: []byte(*v.Definition)}
 }
 
 func (r *reviewRow) state() action.ReviewState {
@@ -136,21 +142,25 @@ func toolRows(ctx context.Context, db bun.IDB, organization, connector string) (
 	return byName, nil
 }
 
-// reviewed reads the reviewed hashes of all tools, by source and name.
-func reviewed(ctx context.Context, db bun.IDB, organization string) (map[action.Key]action.ToolHashes, error) {
+// reviewed reads what was reviewed of all tools, by source and name: hashes,
+// and the risks where they are known.
+func reviewed(ctx context.Context, db bun.IDB, organization string) (map[action.Key]action.ToolHashes, map[action.Key]action.Risk, error) {
 	var rows []reviewRow
 	if err := reviewedTools(db, organization).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("reading reviews: %w", err)
+		return nil, nil, fmt.Errorf("reading reviews: %w", err)
 	}
-	found := make(map[action.Key]action.ToolHashes, len(rows))
+	hashes, risks := make(map[action.Key]action.ToolHashes, len(rows)), make(map[action.Key]action.Risk, len(rows))
 	for i := range rows {
-		source := (&action.Connector{ID: rows[i].Connector}).Source()
-		found[action.Key{Source: source, Action: rows[i].Tool}] = *rows[i].Reviewed.hashes()
+		key := action.Key{Source: (&action.Connector{ID: rows[i].Connector}).Source(), Action: rows[i].Tool}
+		hashes[key] = *rows[i].Reviewed.hashes()
+		if risk := rows[i].Reviewed.Risk; risk != "" {
+			risks[key] = action.Risk(risk)
+		}
 	}
-	return found, nil
+	return hashes, risks, nil
 }
 
 func reviewedTools(db bun.IDB, organization string) *bun.SelectQuery {
-	return db.NewSelect().Model((*reviewRow)(nil)).Column("connector_id", "tool", "reviewed_behaviour", "reviewed_text").
+	return db.NewSelect().Model((*reviewRow)(nil)).Column("connector_id", "tool", "reviewed_behaviour", "reviewed_text", "reviewed_risk").
 		Where("organization_id = ?", organization).Where("reviewed_behaviour IS NOT NULL")
 }

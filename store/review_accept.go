@@ -86,7 +86,7 @@ func (db *DB) accept(ctx context.Context, tx bun.Tx, organization, connector str
 	}
 	if len(listed) > 0 {
 		_, err := tx.NewUpdate().Model((*reviewRow)(nil)).
-			Set("reviewed_behaviour = current_behaviour, reviewed_text = current_text, reviewed_definition = current_definition").
+			Set("reviewed_behaviour = current_behaviour, reviewed_text = current_text, reviewed_risk = current_risk, reviewed_definition = current_definition").
 			Set("reviewed_by = ?, reviewed_at = ?", by, at(db.now())).
 			Where("organization_id = ?", organization).Where("connector_id = ?", connector).Where("tool IN (?)", bun.List(listed)).Exec(ctx)
 		if err != nil {
@@ -134,7 +134,7 @@ func (db *DB) resetReviews(ctx context.Context, tx bun.Tx, c *connectorRow, revi
 		return err
 	}
 	q := tx.NewUpdate().Model((*reviewRow)(nil)).
-		Set("reviewed_behaviour = NULL, reviewed_text = NULL, reviewed_definition = NULL, reviewed_by = NULL, reviewed_at = NULL").
+		Set("reviewed_behaviour = NULL, reviewed_text = NULL, reviewed_risk = NULL, reviewed_definition = NULL, reviewed_by = NULL, reviewed_at = NULL").
 		Where("organization_id = ?", c.Organization).Where("connector_id = ?", c.ID)
 	if reviewer != "" {
 		q = q.Where("reviewed_by = ?", reviewer)

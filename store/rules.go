@@ -60,7 +60,7 @@ func readRules(ctx context.Context, tx bun.Tx, organization string, now stamp) (
 	if rules.Quotas, err = listQuotas(ctx, tx, organization); err != nil {
 		return rules, err
 	}
-	rules.Reviewed, err = reviewed(ctx, tx, organization)
+	rules.Reviewed, rules.Risks, err = reviewed(ctx, tx, organization)
 	return rules, err
 }
 

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"sallyport/internal/redact"
 )
 
 // The exit statuses of the command.
@@ -87,10 +89,12 @@ func version() string {
 	return strings.Trim(info.Main.Version, "()")
 }
 
+// newLogger writes lines that are cleaned of secrets: also of those in an error
+// that somebody else made.
 func newLogger(w io.Writer, level string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelInfo
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
+	return slog.New(redact.NewHandler(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}), &redact.JSON{}, nil))
 }

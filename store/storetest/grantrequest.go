@@ -44,6 +44,9 @@ var grantRequestStories = map[string]func(*house){
 		first := h.request(terms())
 		h.later(time.Minute)
 		h.equal(h.request(terms()), first, "the request")
+		until := terms()
+		until.ExpiresAt = ptr(h.now.Add(time.Hour))
+		h.equal(h.request(until).ID, first.ID, "the request, with another end")
 		more, hash := terms(), h.wish(terms())
 		more.MaxCalls, hash.ToolHash = budget(2), "changed"
 		h.equal(h.request(more).ID == first.ID, false, "other terms are the same")

@@ -19,7 +19,7 @@ func hashes(version string) action.ToolHashes {
 }
 
 func definition(version string) action.ToolVersion {
-	return action.ToolVersion{ToolHashes: hashes(version), Definition: json.RawMessage(`{"v": "` + version + `"}`)}
+	return action.ToolVersion{ToolHashes: hashes(version), Risk: action.RiskWrite, Definition: json.RawMessage(`{"v": "` + version + `"}`)}
 }
 
 // list is one of the tools in a version.
@@ -110,19 +110,35 @@ var reviewStories = map[string]func(*house){
 			h.reviewedNow(map[string]string{"a": "b v1", "b": "b v1"})
 		}
 	},
-	"an empty first list is one, too": func(h *house) {
+	"an empty list shows nothing to be trusted": func(h *house) {
 		c := h.shop(action.ReviewTrust)
-		h.moves("an empty list", 0, "", "", func() { h.observe(c, "v1") })
 		h.equal(h.sees(c, list("v1")), false, "news")
 		h.observe(c, "v1", "a")
-		h.stand(c, "a new")
+		h.stand(c, "a reviewed")
+		h.observe(c, "v1")
+		h.observe(c, "v1", "a", "b")
+		h.stand(c, "a reviewed", "b new")
+	},
+	"the risk that was reviewed is kept": func(h *house) {
+		c := h.shop(action.ReviewTrust)
+		h.observe(c, "v1", "a")
+		key := action.Key{Source: c.Source(), Action: "a"}
+		mild := list("v2", "a")
+		mild["a"] = action.ToolVersion{ToolHashes: hashes("v2"), Risk: action.RiskRead, Definition: json.RawMessage(`{}`)}
+		h.equal(h.sees(c, mild), true, "news")
+		h.equal(h.rulesNow().Risks[key], action.RiskWrite, "the risk before the review")
+		h.reviewAll(c)
+		h.equal(h.rulesNow().Risks[key], action.RiskRead, "the risk after it")
+		other := list("v2", "a")
+		h.equal(h.sees(c, other), true, "another risk is news")
+		h.stand(c, "a reviewed")
 	},
 	"the same list is no news": func(h *house) {
 		c := h.shop(action.ReviewTrust)
 		h.observe(c, "v1", "a", "b")
 		before := h.reviews(c)
 		other := list("v1", "b", "a")
-		other["a"] = action.ToolVersion{ToolHashes: hashes("v1"), Definition: json.RawMessage(`{"v":"v1"}`)} // with other spaces
+		other["a"] = action.ToolVersion{ToolHashes: hashes("v1"), Risk: action.RiskWrite, Definition: json.RawMessage(`{"v":"v1"}`)} // with other spaces
 		h.equal(h.sees(c, other), false, "news")
 		h.equal(h.reviews(c), before, "the tools")
 	},
@@ -292,10 +308,14 @@ var reviewStories = map[string]func(*house){
 		c := h.shop(action.ReviewTrust)
 		h.observe(c, "v1", "a", "b")
 		h.observe(c, "v1", "a")
+		g := h.grant(action.Terms{Scope: action.ScopeOrganization, Source: c.Source(), Action: "a"})
+		all := h.grant(action.Terms{Scope: action.ScopeOrganization, Any: true})
 		version := h.version()
 		c.URL = "https://mcp.example.com/v2"
 		h.ok(h.db.UpdateConnector(h.ctx, c, "bob"))
 		h.equal(h.version(), version+1, "version")
+		h.equal(must(h.db.Grant(h.ctx, h.org.ID, g.ID))(h).RevokedBy, "bob", "who ended the grant for a tool there")
+		h.equal(must(h.db.Grant(h.ctx, h.org.ID, all.ID))(h).RevokedBy, "", "who ended the grant for any")
 		h.stand(c, "a new")
 		h.reviewedNow(map[string]string{})
 		e := h.history(store.PolicyEventFilter{Kind: action.EventReview})[0]

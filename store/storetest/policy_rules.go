@@ -164,11 +164,12 @@ var rulesStories = map[string]func(*house){
 			Version: h.version(), Settings: s, Overrides: []action.Override{o}, Capabilities: []action.Capability{k, expiring},
 			Gates: []action.GateApproval{g, lasting}, Quotas: []action.Quota{q},
 			Reviewed: map[action.Key]action.ToolHashes{{Source: c.Source(), Action: "merge"}: hashes("v1")},
+			Risks:    map[action.Key]action.Risk{{Source: c.Source(), Action: "merge"}: action.RiskWrite},
 		}, "the rules")
 		other := newHouse(h.T, h.db)
 		h.equal(other.rulesNow(), action.Rules{
 			Version: other.version(), Settings: action.DefaultSettings(), Overrides: []action.Override{}, Capabilities: []action.Capability{}, Gates: []action.GateApproval{},
-			Quotas: []action.Quota{}, Reviewed: map[action.Key]action.ToolHashes{},
+			Quotas: []action.Quota{}, Reviewed: map[action.Key]action.ToolHashes{}, Risks: map[action.Key]action.Risk{},
 		}, "those of another organization")
 		_, err := h.db.Rules(h.ctx, newID())
 		h.refused(err, action.ErrNotFound, "organization_not_found")

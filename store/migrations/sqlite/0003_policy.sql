@@ -92,6 +92,8 @@ CREATE TABLE tool_reviews (
   reviewed_text       TEXT,
   current_behaviour   TEXT,
   current_text        TEXT,
+  reviewed_risk       TEXT CHECK (reviewed_risk IN ('read', 'write', 'danger')),
+  current_risk        TEXT CHECK (current_risk IN ('read', 'write', 'danger')),
   reviewed_by         TEXT CHECK (reviewed_by <> ''),
   reviewed_at         TEXT CHECK (length(reviewed_at) = 27),
   seen_at             TEXT NOT NULL CHECK (length(seen_at) = 27),
@@ -101,7 +103,8 @@ CREATE TABLE tool_reviews (
   FOREIGN KEY (organization_id, connector_id) REFERENCES connectors (organization_id, id) ON DELETE CASCADE,
   CONSTRAINT reviewed_is_whole CHECK (
     (reviewed_text IS NULL) = (reviewed_behaviour IS NULL) AND (reviewed_definition IS NULL) = (reviewed_behaviour IS NULL)
-    AND (reviewed_by IS NULL) = (reviewed_behaviour IS NULL) AND (reviewed_at IS NULL) = (reviewed_behaviour IS NULL)),
-  CONSTRAINT current_is_whole CHECK ((current_text IS NULL) = (current_behaviour IS NULL) AND (current_definition IS NULL) = (current_behaviour IS NULL)),
+    AND (reviewed_risk IS NULL OR reviewed_behaviour IS NOT NULL) AND (reviewed_by IS NULL) = (reviewed_behaviour IS NULL) AND (reviewed_at IS NULL) = (reviewed_behaviour IS NULL)),
+  CONSTRAINT current_is_whole CHECK ((current_text IS NULL) = (current_behaviour IS NULL) AND (current_definition IS NULL) = (current_behaviour IS NULL)
+    AND (current_risk IS NULL OR current_behaviour IS NOT NULL)),
   CONSTRAINT tool_is_known CHECK (reviewed_behaviour IS NOT NULL OR current_behaviour IS NOT NULL)
 ) STRICT;
