@@ -52,6 +52,7 @@ var places = []string{
 	`{"text":"data: {\\\"password\\\": \\\"§\\\", \\\"a\\\": 1}\n"}`,
 	`{"text":"line 1 {\"token\" : \"§\"}\n{\"token\":\"§\"}"}`,
 	`{"html":"<div data-x=\"{&quot;password&quot;:&quot;§&quot;}\"> <a href=\"/?a=1&amp;token=§\">"}`,
+	`{"text":"{\"a\":\"[\"deploy\",\"--token\",\"§\"]\"}"}`,
 	`["[\"[\\\"[\\\\\\\"[{\\\\\\\\\\\\\\\"token\\\\\\\\\\\\\\\":\\\\\\\\\\\\\\\"§\\\\\\\\\\\\\\\"}]\\\\\\\"]\\\"]\"]"]`,
 }
 
@@ -74,15 +75,15 @@ func TestSecretsByTheirPlace(t *testing.T) {
 // Names and texts that only look a little like it.
 func TestWhatIsNoSecret(t *testing.T) {
 	for _, raw := range []string{
-		`{"next_page_token":"CAUQAA","nextPageToken":"x","NextToken":"x","NEXT_PAGE_TOKEN":"x","page_token":"x","continuation_token":"x","sync_token":"x"}`,
+		`{"next_page_token":"CAUQAA","nextPageToken":"x","NextToken":"x","NEXT_PAGE_TOKEN":"x","PAGE_TOKEN":"x","X-Continuation-Token":"x","X-Next-Token":"x","page_token":"x","continuation_token":"x","sync_token":"x"}`,
 		`{"max_tokens":100,"token_count":3,"tokens":12,"tokens_used":5,"total_tokens":7,"tokenizer":"bpe","token_type":"bearer","token_id":"t_1"}`,
 		`{"primary_key":"id","key":"ENG-1","sort_key":"a","public_key":"ssh-rsa AAAA","author":"me","authorized":"yes","secretary":"x","password_reset_required":"no"}`,
 		`{"has_password":true,"password":null,"is_secret":false,"authentication":"none","basic":"a","cookie_policy":"x","compass":"n","BYPASS_CACHE":"x"}`,
-		`{"required":["token","password","name"],"labels":["secret","api key"],"columns":[["a","b"],["c","d"]],"enum":["authorization","cookie"]}`,
+		`{"required":["token","password","name"],"labels":["secret","api key"],"columns":[["a","b"],["c","d"]],"rows":[["token","name","id"],["password",1],["secret"]],"enum":["authorization","cookie"]}`,
 		`[{"name":"title","value":"x"},{"key":"page_token","value":"x"},{"name":"token","value":true},{"value":"x","name":"y"}]`,
 		`{"text":"tokens: 128, max_tokens=4096, author: me, page_token=abc123456789, Note: the secret is out; key: value; code=404&x=1"}`,
 		`{"text":"a Basic idea; the token = a + b; if (password == x) { f(token: string) }; <token> and <b>secret</b>; C:\\new\\table 50%20 &lt;b&gt;"}`,
-		`{"url":"https://x.example/?key=ENG-12&code=12&page=2#L10","git":"git@github.com:a/b.git","mail":"a:b@c","n":"sha256:0123456789abcdef0123456789abcdef"}`,
+		`{"url":"https://x.example/?key=ENG-12345&code=12345678&page=2#L10","git":"git@github.com:a/b.git","mail":"a:b@c","n":"sha256:0123456789abcdef0123456789abcdef"}`,
 		`{"paths":{"/users/reset-password":{"post":1},"/oauth/token":{"x":"y"}}}`,
 		`["docker","run","-u","1000:1000","-p","80:80","--name","x"]`,
 		`{"cmd":"docker run -u 1000:1000 --name token x --tokenize y"}`,
@@ -165,6 +166,24 @@ func TestKnownSecretsUnderEscapes(t *testing.T) {
 				if strings.Contains(out, form) || !strings.Contains(out, "[redacted") && !strings.Contains(out, "[not valid JSON") {
 					t.Errorf("%s, %s: %s becomes %s", name, how, raw, out)
 				}
+			}
+		}
+	}
+}
+
+// What is an escape to others may be a part of the secret itself.
+func TestKnownSecretsWithEscapesInThem(t *testing.T) {
+	const secret = `{"x":"a%40b\\u0041","y":"&amp;"}`
+	for name, form := range map[string]string{
+		"as it is": secret, "in a text": "x" + secret + "y", "JSON": quoted(secret), "JSON in JSON": "got " + quoted(quoted(secret)) + " and",
+		"percent": percent(secret), "percent in percent": url.QueryEscape(percent(secret)), "HTML": html.EscapeString(secret),
+	} {
+		raw := []byte(`{"text":` + quoted("{"+form) + `}`)
+		for how, out := range map[string]string{
+			"Redact": string(hashed.Redact(raw, []string{secret})), "ReplaceSecret": string(redact.ReplaceSecret(raw, []string{secret})),
+		} {
+			if !strings.Contains(out, "[redacted") || strings.Contains(out, "40b") {
+				t.Errorf("%s, %s: %s becomes %s", name, how, raw, out)
 			}
 		}
 	}

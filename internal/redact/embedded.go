@@ -1,25 +1,18 @@
 package redact
 
-import (
-	"bytes"
+import "sallyport/internal/jsonlex"
 
-	"sallyport/internal/jsonlex"
-)
-
-// embedded returns where secrets are in the JSON within a text, as the names
+// embedded appends where secrets are in the JSON within a text, as the names
 // around them tell. The JSON may be cut off. What a string in it tells by
-// itself is found without knowing that it is JSON.
-func embedded(text []byte, nested int) (spans []span) {
-	for i := 0; ; {
-		next := bytes.IndexAny(text[i:], "{[")
-		if next < 0 {
-			return spans
-		}
-		if i += next; !opens(text, i) {
+// itself is found without knowing that it is JSON, and JSON in a string of it
+// when the text is looked at under one layer more.
+func embedded(text []byte, spans []span) []span {
+	for i := indexOf(text, "{["); i < len(text); i += indexOf(text[i:], "{[") {
+		if !opens(text, i) {
 			i++
 			continue
 		}
-		w := rewriter{raw: text, pos: i, all: true, spans: spans, structure: true, nested: nested}
+		w := rewriter{raw: text, pos: i, all: true, spans: spans, structure: true}
 		err := w.value(0, false)
 		spans = w.spans
 		i = max(i+1, w.pos) // nothing is looked at again,
@@ -27,6 +20,7 @@ func embedded(text []byte, nested int) (spans []span) {
 			i = w.last + 1 // but for what may have been no string
 		}
 	}
+	return spans
 }
 
 // opens reports whether JSON with a string or list in it may begin at text[i].
@@ -55,23 +49,16 @@ func (w *rewriter) found(start, end int) {
 	w.spans = append(w.spans, span{start, end})
 }
 
-// read returns what the string at hand stands for, and looks into it: there
-// may be JSON in it once more.
+// read returns what the string at hand stands for.
 func (w *rewriter) read() ([]byte, error) {
 	end, form, err := jsonlex.String(w.raw, w.pos)
 	if err != nil {
 		return nil, err
 	}
-	start, text := w.pos+1, w.raw[w.pos+1:end-1]
+	text := w.raw[w.pos+1 : end-1]
 	w.pos, w.last = end, w.pos
-	if form&jsonlex.Escaped == 0 {
-		return text, nil
+	if form&jsonlex.Escaped != 0 {
+		text, _ = jsonlex.Unquote(nil, text)
 	}
-	plain, at := unescape(text, `\`)
-	if w.nested < maxViews && bytes.IndexByte(plain, '"') >= 0 {
-		for _, s := range embedded(plain, w.nested+1) {
-			w.spans = append(w.spans, span{start + int(at[s.start]), start + int(at[s.end])})
-		}
-	}
-	return plain, nil
+	return text, nil
 }

@@ -37,6 +37,7 @@ var (
 func TestRedact(t *testing.T) {
 	for _, test := range []struct{ name, raw, want string }{
 		{"a clean document stays", ` { "b" : 1.0 , "a":[9007199254740993,"x\u0041",null] } `, ` { "b" : 1.0 , "a":[9007199254740993,"x\u0041",null] } `},
+		{"a user and password", `{"auth":"dXNlcjpwYXNz","a":{"auth":"plain:text"}}`, `{"auth":"[redacted:12]","a":{"auth":"plain:text"}}`},
 		{"a secret name", `{"user":"u","password":"hunter2"}`, `{"user":"u","password":"[redacted:7]"}`},
 		{
 			"names of any case and punctuation", `{"API_Key":"a","x-api-key":"bb","Access.Token":"ccc","clientSecret":"dddd"}`,
@@ -135,6 +136,7 @@ func TestRedactText(t *testing.T) {
 		{"bearer, percent-encoded", "h=Bearer%20abcdefgh1", "h=Bearer%20[redacted:9]"},
 		{"bearer of nothing", "the bearer of news", "the bearer of news"},
 		{"basic", "Basic " + b64("user:pass"), "Basic [redacted:12]"},
+		{"basic, at the end of a sentence", "Basic " + b64("user:pass") + ".", "Basic [redacted:12]."},
 		{"basic information", "Basic information", "Basic information"},
 		{"a header", "GET /\nAuthorization: token abc def\nAccept: x", "GET /\nAuthorization: [redacted:13]\nAccept: x"},
 		{"a header in quotes", `curl -H "x-api-key: abc; d" http://x`, `curl -H "x-api-key: [redacted:6]" http://x`},
@@ -281,6 +283,10 @@ func TestReplaceSecret(t *testing.T) {
 		if got := string(redact.ReplaceSecret([]byte(raw), []string{"canary-secret"})); got != want {
 			t.Errorf("%s becomes %s; want %s", raw, got, want)
 		}
+	}
+	broken := []byte("[\"\xff\",\"\\u0041\"]")
+	if out := redact.ReplaceSecret(broken, []string{"canary-secret"}); !bytes.Equal(out, broken) {
+		t.Errorf("it had no secret in it: %q", out)
 	}
 	// The secret is "nabcdef": here is a line break and then "abcdef".
 	odd := []byte(`{"a":"\nabcdef"}`)

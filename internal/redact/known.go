@@ -162,8 +162,8 @@ func widen(text []byte, s span) span {
 // otherForms returns the secret in hex, and as a query has it when there are
 // blanks in it.
 func otherForms(secret string) [][]byte {
-	digits := hex.EncodeToString([]byte(secret))
-	forms := [][]byte{[]byte(digits), []byte(strings.ToUpper(digits))}
+	digits := hex.AppendEncode(nil, []byte(secret))
+	forms := [][]byte{digits, bytes.ToUpper(digits)}
 	if strings.Contains(secret, " ") {
 		forms = append(forms, []byte(strings.ReplaceAll(secret, " ", "+")))
 	}

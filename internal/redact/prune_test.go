@@ -1,8 +1,11 @@
 package redact_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -83,6 +86,51 @@ func TestPruneUsesTheRoom(t *testing.T) {
 	}
 }
 
+// Of lists and objects that are much too large nearly all the room is used,
+// whatever their values are.
+func TestPruneKeepsAsMuchAsFits(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, values := range []func() string{
+		func() string { return strconv.Itoa(r.IntN(1_000_000)) },
+		func() string { return `"` + strings.Repeat("x", r.IntN(30)) + `"` },
+		func() string { return `"` + strings.Repeat("é", r.IntN(3_000)) + `"` },
+		func() string {
+			return `{"id":` + strconv.Itoa(r.IntN(100)) + `,"tags":["a","b"],"text":"` + strings.Repeat("x", r.IntN(200)) + `"}`
+		},
+		func() string {
+			return []string{"null", "true", `"` + strings.Repeat("x", 500) + `"`, "[1,2]"}[r.IntN(4)]
+		},
+	} {
+		for i := range 60 {
+			limit := 400 + r.IntN(10_000)
+			raw := flat(i%2 == 0, 5*limit, values)
+			out := redact.JSON{}.Prune([]byte(raw), limit)
+			fits(t, out, limit)
+			if len(out) < limit*9/10 && len(out) < limit-60 {
+				t.Errorf("%d bytes of %d are used for %.80s…", len(out), limit, raw)
+			}
+		}
+	}
+}
+
+// flat returns an array or object of at least size bytes.
+func flat(array bool, size int, value func() string) string {
+	var b strings.Builder
+	for i := 0; b.Len() < size; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if !array {
+			fmt.Fprintf(&b, `"name%d":`, i)
+		}
+		b.WriteString(value())
+	}
+	if array {
+		return "[" + b.String() + "]"
+	}
+	return "{" + b.String() + "}"
+}
+
 func TestPruneOfLargeAndDeepDocuments(t *testing.T) {
 	const size = 2 << 20
 	deep := strings.Repeat(`{"a":[1,`, 400) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat(`]}`, 400)
@@ -112,10 +160,24 @@ func FuzzPrune(f *testing.F) {
 			return
 		}
 		fits(t, out, limit)
+		if again := (redact.JSON{}).Prune(out, limit); !bytes.Equal(again, out) {
+			t.Fatalf("pruned again: %s, then %s", out, again)
+		}
+		var whole bytes.Buffer
+		if json.Compact(&whole, raw) == nil && whole.Len() > limit && limit >= len(`{"_truncated":true}`) && !bytes.HasPrefix(out, []byte(`{"_truncated":true`)) {
+			t.Fatalf("cut without a word: %s", out)
+		} else if whole.Len() > 0 && whole.Len() <= limit && !sameJSON(raw, out) {
+			t.Fatalf("it fits, and becomes %s", out)
+		}
 		if utf8.Valid(raw) && !utf8.Valid(out) {
 			t.Fatalf("a character was split: %q", out)
 		}
 	})
+}
+
+func sameJSON(a, b []byte) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && x.String() == y.String()
 }
 
 func BenchmarkPrune(b *testing.B) {

@@ -23,7 +23,7 @@ func secretsIn(text []byte, k *known, all bool) []span {
 	spans := inViews(text, escapes, 0, func(view []byte) []span {
 		spans := k.find(view, nil)
 		if all {
-			spans = append(shapes(view, spans), embedded(view, 0)...)
+			spans = embedded(view, shapes(view, spans))
 		}
 		return spans
 	})
@@ -58,7 +58,7 @@ func inViews(text []byte, kinds string, depth int, find func(view []byte) []span
 // it, and its end, where in text that is from. It returns nil when there are
 // no escapes.
 func unescape(text []byte, kinds string) (plain []byte, at []int32) {
-	for i := 0; i < len(text); {
+	for i := indexOf(text, kinds); i < len(text); {
 		r, n := rune(0), 0
 		if strings.IndexByte(kinds, text[i]) >= 0 {
 			r, n = escapeAt(text, i)
@@ -85,6 +85,16 @@ func unescape(text []byte, kinds string) (plain []byte, at []int32) {
 		return nil, nil
 	}
 	return plain, append(at, int32(len(text)))
+}
+
+// indexOf returns where the first of a few bytes is in text, or its length.
+func indexOf(text []byte, few string) int {
+	for i := range len(few) {
+		if at := bytes.IndexByte(text, few[i]); at >= 0 {
+			text = text[:at]
+		}
+	}
+	return len(text)
 }
 
 // begin returns the view of text[:n], in which nothing is escaped.
