@@ -27,14 +27,13 @@ func newKnown(secrets []string) *known {
 	if len(secrets) == 0 {
 		return &known{}
 	}
-	k := &known{}
+	k := &known{plain: make([][]byte, 0, 3*len(secrets))}
 	for _, s := range secrets {
 		s = strings.TrimSpace(s)
 		if len(s) < MinSecret || contains(k.plain, s) {
 			continue
 		}
-		k.plain = append(k.plain, []byte(s))
-		k.plain = append(k.plain, otherForms(s)...)
+		k.plain = appendForms(k.plain, s)
 		k.encoded = append(k.encoded, encodedForms(s)...)
 		k.numeric = k.numeric || strings.Trim(s, "0123456789+-.eE") == ""
 		k.note(s)
@@ -159,13 +158,14 @@ func widen(text []byte, s span) span {
 	return s
 }
 
-// otherForms returns the secret in hex, and as a query has it when there are
-// blanks in it.
-func otherForms(secret string) [][]byte {
-	digits := hex.AppendEncode(nil, []byte(secret))
-	forms := [][]byte{digits, bytes.ToUpper(digits)}
+// appendForms appends the secret as it is, in hex, and as a query has it when
+// there are blanks in it.
+func appendForms(forms [][]byte, secret string) [][]byte {
+	plain := []byte(secret)
+	digits := hex.AppendEncode(nil, plain)
+	forms = append(forms, plain, digits, bytes.ToUpper(digits))
 	if strings.Contains(secret, " ") {
-		forms = append(forms, []byte(strings.ReplaceAll(secret, " ", "+")))
+		forms = append(forms, bytes.ReplaceAll(plain, []byte{' '}, []byte{'+'}))
 	}
 	return forms
 }
@@ -173,8 +173,10 @@ func otherForms(secret string) [][]byte {
 // encodedForms returns, for each of the three ways in which a secret can lie
 // across the groups of base64, the digits that depend on the secret alone.
 func encodedForms(secret string) (forms [][]byte) {
+	padded := append(make([]byte, 2, 2+len(secret)), secret...)
+	forms = make([][]byte, 0, 3)
 	for before := range 3 {
-		shifted := append(make([]byte, before, before+len(secret)), secret...)
+		shifted := padded[2-before:]
 		first := (before*8 + 5) / 6
 		last := len(shifted) * 8 / 6
 		std := base64.StdEncoding.AppendEncode(nil, shifted)[first:last]
