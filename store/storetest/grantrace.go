@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -163,6 +164,28 @@ var grantRaceStories = map[string]func(*house){
 				h.Fatalf("approve: %v; %d grants, %+v", approved, made, v.Grant)
 			}
 		}
+	},
+	"an approval whose grant fails is none, whoever is beside it": func(h *house) {
+		var drafts []*action.Draft
+		for i := range 24 {
+			d := h.held(fmt.Sprintf(`{"a":%d}`, i))
+			d.MaxPending = 0
+			h.began(d)
+			drafts = append(drafts, d)
+		}
+		together(len(drafts), func(i int) {
+			v := h.approving(drafts[i].ID, action.ScopeSession)
+			if i%2 == 0 {
+				v.Grant.Pins = map[string]json.RawMessage{"/a": json.RawMessage("{")} // no JSON
+			}
+			if _, err := h.any(i/2).Approve(h.ctx, v); (err == nil) != (i%2 == 1) {
+				h.Errorf("approval %d: %v", i, err)
+			}
+		})
+		for i, d := range drafts {
+			h.status(d.ID, []action.Status{action.StatusPending, action.StatusApproved}[i%2])
+		}
+		h.equal(must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID}))(h).Total, 12, "grants")
 	},
 	"64 requests: never more than ten wait, and the same is one": func(h *house) {
 		var refused atomic.Int64
