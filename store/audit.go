@@ -152,7 +152,7 @@ func (db *DB) each(ctx context.Context, q fmt.Stringer, f func(*sql.Rows) error)
 }
 
 // faults are those of the chain's ends. There must be none before anything is
-// added to the chain or taken from it: that would cover them up.
+// added to the chain or taken from it: a new head would cover them up.
 func (c *chain) faults(k auditKey) (list []action.AuditFault) {
 	fault := func(kind string, seq int64, message string, args ...any) {
 		list = append(list, action.AuditFault{Kind: kind, Seq: seq, Message: fmt.Sprintf(message, args...)})
@@ -176,11 +176,12 @@ func (c *chain) faults(k auditKey) (list []action.AuditFault) {
 	return list
 }
 
-// broken is the error of who would go on with a chain that does not hold.
-func (c *chain) broken(f action.AuditFault) error {
+// broken is the error of who would go on with a chain that does not hold; left
+// is what he does not do.
+func (c *chain) broken(f action.AuditFault, left string) error {
 	return action.Errorf(action.ErrConflict, "audit_broken",
-		"The chain of evidence of organization %s does not hold at link %d: %s Nothing is sealed or removed there until it does; "+
-			"see \"audit verify\", and restore the audit tables from a backup.", c.organization, f.Seq, f.Message)
+		"The evidence of organization %s does not hold at link %d: %s Nothing from there on is %s. "+
+			"Look at it with \"audit verify\", and restore what was changed from a backup.", c.organization, f.Seq, f.Message, left)
 }
 
 // AuditHeads returns where the chains end: of one organization, or of all when

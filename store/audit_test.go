@@ -162,6 +162,7 @@ var tampering = []struct {
 	}, []string{"link 6 invocation i06", "link 7 invocation i05", "link 8 invocation i07"}},
 	{"a row and its digest", []string{`DELETE FROM invocations WHERE id = 'i05'`, `UPDATE audit_seals SET digest = DIGEST WHERE seq = 6`}, []string{"link 6 invocation i05", "removed 6 invocation i05"}},
 	{"the hash of a link", []string{`UPDATE audit_seals SET hash = digest WHERE seq = 6`}, []string{"link 6 invocation i05", "link 7 invocation i06"}},
+	{"the hash of the last link", []string{`UPDATE audit_seals SET hash = digest WHERE seq = 12`}, []string{"head 12", "link 12 policy p1"}},
 	{"the time of a link", []string{`UPDATE audit_seals SET sealed_at = 'T' WHERE seq = 6`}, []string{"link 6 invocation i05"}},
 	{"a forged row", []string{"FORGED"}, []string{"unchained 0 invocation i99"}},
 	{"a forged event", []string{insertEvent("e99", "i04")}, []string{"unchained 0 event e99"}},

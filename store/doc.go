@@ -22,7 +22,12 @@
 //
 // Time is the database's, however wrong an instance's clock is: see [DB.Now].
 //
-// It decides nothing, seals nothing and never sees a secret's value: sealed
-// bytes and hashes come in as arguments. It does not watch over its server: how
-// durable a commit is there is for the server's settings to say.
+// What ended is evidence: triggers queue it in the transaction that ends it,
+// [DB.Seal] links it to the chain of its organization with a key that comes in
+// as an argument, and [DB.VerifyAudit] finds what was changed since. Only
+// [DB.Retain] removes any of it, and leaves a checkpoint.
+//
+// It decides nothing, encrypts nothing and never sees a secret's value: what is
+// encrypted, and hashes of params, come in as arguments. It does not watch over
+// its server: how durable a commit is there is for the server's settings to say.
 package store

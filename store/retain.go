@@ -13,7 +13,8 @@ import (
 
 // Retain removes up to limit (zero: 100) of the organization's invocations that
 // ended before a time, with their events, and returns how many it were. While
-// that is limit, there may be more.
+// that is limit, there may be more. Those whose commit was not answered are not
+// counted.
 //
 // It removes what is at the beginning of the chain of evidence, and leaves a
 // checkpoint. What there must stay is sealed again at the chain's end, with the
@@ -59,7 +60,7 @@ func (db *DB) planCut(ctx context.Context, k auditKey, organization string, befo
 		return nil, err
 	}
 	if f := c.faults(k); len(f) > 0 {
-		return nil, c.broken(f[0])
+		return nil, c.broken(f[0], "removed")
 	}
 	// The first invocation decides whether there is anything to do: changes of
 	// policy before it are sealed again only for its sake.
@@ -112,7 +113,7 @@ func (db *DB) sound(ctx context.Context, k auditKey, c *chain) ([]sealRow, error
 	case now.cut.seq != c.cut.seq:
 		return nil, errOvertaken
 	}
-	return nil, c.broken(f)
+	return nil, c.broken(f, "removed")
 }
 
 // cut removes what is planned, unless something changed meanwhile.

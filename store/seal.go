@@ -25,7 +25,8 @@ type waiting struct {
 
 // Seal links up to limit rows that ended (zero: 100) to the chains of their
 // organizations, oldest first, with a key of at least 32 bytes, and returns how
-// many it were. While that is limit, there may be more.
+// many it were, but for those whose commit was not answered. While that is
+// limit, there may be more.
 //
 // Any number of instances may seal at once: each link is made by one of them.
 // Rows are read and hashed outside of the writer. An organization whose chain
@@ -104,7 +105,7 @@ func (db *DB) sealRows(ctx context.Context, k auditKey, organization string, row
 		return err
 	}
 	if f := c.faults(k); len(f) > 0 {
-		return c.broken(f[0])
+		return c.broken(f[0], "sealed")
 	}
 	links, err := db.digested(ctx, organization, rows)
 	if err != nil {

@@ -48,14 +48,7 @@ func TestDigestsCoverEveryColumn(t *testing.T) {
 			if !slices.IsSorted(e.columns) {
 				t.Errorf("the columns of %s are not sorted", e.table)
 			}
-			rows, err := raw.QueryContext(t.Context(), "SELECT * FROM "+e.table)
-			if err != nil {
-				t.Fatal(err)
-			}
-			columns, err := rows.Columns()
-			if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
-				t.Fatal(err)
-			}
+			columns := columnsOf(t, raw, e.table)
 			columns = slices.DeleteFunc(columns, func(c string) bool { return e.kind == sealedInvocation && slices.Contains(free, c) })
 			slices.Sort(columns)
 			if d := cmp.Diff(columns, e.columns); d != "" {
@@ -63,6 +56,20 @@ func TestDigestsCoverEveryColumn(t *testing.T) {
 			}
 		}
 	})
+}
+
+func columnsOf(t *testing.T, raw *sql.DB, table string) []string {
+	t.Helper()
+	rows, err := raw.QueryContext(t.Context(), "SELECT * FROM "+table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err := errors.Join(err, rows.Err()); err != nil {
+		t.Fatal(err)
+	}
+	return columns
 }
 
 // writes counts the statements of the writer.
@@ -95,6 +102,11 @@ func TestSealingStaysInProportion(t *testing.T) {
 	r, err := db.VerifyAudit(t.Context(), DefaultOrganization, testAuditKey, nil)
 	if err != nil || !r.OK || r.Checked != 20004 {
 		t.Errorf("the report is %+v, %v", r, err)
+	}
+	mustChange(t, db.write.db.DB, insertEvent("e999999", "completed"))
+	mustChange(t, db.write.db.DB, "DELETE FROM audit_queue")
+	if got := found(t, db, nil); !slices.Equal(got, []string{"unchained 0 event e999999"}) {
+		t.Errorf("faults %v", got)
 	}
 }
 
