@@ -287,6 +287,26 @@ func TestInvoke(t *testing.T) {
 	h.problem(403, "session_only", h.owner, "POST", path, `{"source":"github","action":"list"}`)
 }
 
+// Who is denied is told by whom, and what to do next.
+func TestADenialSaysWhose(t *testing.T) {
+	h := newHouse(t)
+	id := h.pending("s1")
+	for reason, want := range map[string]string{
+		action.DeniedPolicy:   "ask an owner or admin when it is needed. Note: group 'developer' has level 1",
+		action.DeniedHuman:    "A person denied this call.",
+		action.DeniedRepeated: "A person denied this same call a short while ago",
+		action.DeniedOften:    "People denied this action again and again in this session",
+	} {
+		h.gate.set(id, func(inv *action.Invocation) {
+			inv.Status, inv.DeniedReason, inv.DeniedNote = action.StatusDenied, reason, "group 'developer' has level 1 (read) at github"
+		})
+		p := h.problem(403, "denied", h.agent, "GET", "/api/v1/sessions/s1/actions/invocations/"+id+"/result", "")
+		if !strings.Contains(p["detail"].(string), want) || p["invocation"] != id {
+			t.Errorf("%s: %v", reason, p)
+		}
+	}
+}
+
 func TestSessionReadsItsOwn(t *testing.T) {
 	h := newHouse(t)
 	mine, theirs := h.pending("s1"), h.pending("s2")

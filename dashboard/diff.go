@@ -40,7 +40,7 @@ func diff(before, after raw) []Change {
 	d := &differ{}
 	d.compare(old, now)
 	if len(d.out) > maxChanges {
-		d.out = append(d.out[:maxChanges], Change{Kind: kindMeaning, Before: bounded(before), After: bounded(after)})
+		d.out[maxChanges] = Change{Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
 	}
 	return d.out
 }
@@ -59,7 +59,6 @@ type place struct {
 
 func (d *differ) compare(a, b *node) {
 	switch {
-	case len(d.out) > maxChanges:
 	case a.open == '{' && b.open == '{':
 		d.members(a, b)
 	case a.open == '[' && b.open == '[' && len(a.kids) == len(b.kids) && a.nested():
@@ -115,6 +114,9 @@ func (d *differ) within(p place, f func()) {
 }
 
 func (d *differ) add(a, b *node) {
+	if len(d.out) > maxChanges {
+		return // a hostile definition differs everywhere
+	}
 	var before, after []byte // nil: it is not there
 	if a != nil {
 		before = a.bytes()

@@ -467,6 +467,9 @@ func (g *gate) Explain(ctx context.Context, s *action.Session, source, name stri
 		return action.Available{}, err
 	}
 	if params != nil {
+		if !json.Valid(params) {
+			return action.Available{}, &action.Error{Kind: action.ErrInvalid, Code: "invalid_json", Message: "The params are no JSON."}
+		}
 		if err := a.Check(params); err != nil {
 			return action.Available{}, err
 		}

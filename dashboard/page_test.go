@@ -177,6 +177,7 @@ func TestWhoDecidedIsSaidByItsReason(t *testing.T) {
 		{no(action.DeniedPolicy), "denied", "policy", false, "is-denied", "Denied by"},
 		{late, "denied", "policy", false, "<b>Denied</b>", "by ben"}, // approved, and refused before it ran
 		{no(action.DeniedRepeated), "denied", "same call was denied before", false, "was denied a short while ago", "policy"},
+		{no(action.DeniedOften), "denied", "denied too often here", false, "again and again in this session", "policy"},
 		{no(action.DeniedWithdrawn), "withdrawn", "withdrawn", false, `outcome is-withdrawn`, "outcome is-denied"},
 		{action.Invocation{Status: action.StatusCompleted, ApprovedBy: "u-ben"}, "completed", "ben", true, "Approved by ben", ""},
 		{action.Invocation{Status: action.StatusCompleted}, "completed", "policy", false, "Allowed", ""},

@@ -127,6 +127,7 @@ func TestBadPolicyChangesNothing(t *testing.T) {
 			{"POST /api/v1/connectors", `{"name":"a","url":"https://x.example/","tool_risks":{"drop/all":"mild"}}`, "/tool_risks/drop~1all"},
 			{"PATCH /api/v1/connectors/github", `{"tool_risks":{"drop":""}}`, "/tool_risks/drop"},
 			{"GET /api/v1/policy/explain?session=s1&action=github:create&params=%7B%22wrong%22:1%7D", ``, "/params/wrong"},
+			{"GET /api/v1/policy/explain?session=s1&action=github:create&params=%7B", ``, "/params"},
 			{"GET /api/v1/policy/explain?session=s1&action=github:*", ``, "/action"},
 			{"GET /api/v1/audit/export?from=yesterday", ``, "/from"},
 			{"GET /api/v1/audit/export?from=2026-02-01&to=2026-01-01", ``, "/to"},

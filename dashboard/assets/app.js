@@ -161,7 +161,7 @@
 
   // resync makes up for events that were lost.
   async function resync() {
-    await renewRequests();
+    renewRequests().catch(() => {});
     const page = await call("GET", "/api/v1/invocations?status=pending&limit=50");
     const pending = page.items.map((inv) => inv.id);
     for (const card of $$(".card[data-status=pending]", list)) {
