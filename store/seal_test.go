@@ -72,6 +72,36 @@ func columnsOf(t *testing.T, raw *sql.DB, table string) []string {
 	return columns
 }
 
+// TestALateSealerIsOvertaken has one write what it read before the chain went
+// on and retention removed the links whose places it would take.
+func TestALateSealerIsOvertaken(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		c, err := db.chain(t.Context(), DefaultOrganization)
+		if err != nil {
+			t.Fatal(err)
+		}
+		links := []sealRow{{Organization: DefaultOrganization, Kind: sealedEvent, Row: "e98", Digest: goneDigest}}
+		head := auditKey(testAuditKey).extend(c, links, at(db.now()))
+		for _, id := range []string{"j01", "j02"} {
+			if err := insertRow(t, raw, id, "expired", "completed_at = 'T'"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = db.Seal(t.Context(), testAuditKey, 10)
+		n, bad := db.Retain(t.Context(), DefaultOrganization, db.now(), testAuditKey, 100)
+		if err := errors.Join(err, bad); err != nil || n != 12 {
+			t.Fatalf("removed %d, %v", n, err)
+		}
+		err = db.write.do(t.Context(), &job{whole: true, run: func(ctx context.Context, tx bun.IDB) error { return c.append(ctx, tx, head, links) }})
+		if !errors.Is(err, errOvertaken) {
+			t.Errorf("appended: %v", err)
+		}
+		if got := found(t, db, nil); len(got) > 0 {
+			t.Errorf("faults %v", got)
+		}
+	})
+}
+
 // writes counts the statements of the writer.
 type writes struct{ n int }
 
