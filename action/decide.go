@@ -47,7 +47,11 @@ func (g *Gate) offer(ctx context.Context, v *Verdict) error {
 			return badTerm("/grant/pin", fmt.Sprintf("The call has no param at %q; pin one that it has by its JSON Pointer, such as /channel.", pointer))
 		}
 	}
+	redacted := g.JSON.Redact(params, nil) // a value may be secret by what stands beside it
 	for pointer, value := range pins {
+		if !bytes.Equal(g.JSON.At(redacted, pointer), g.JSON.At(params, pointer)) {
+			return secretPin(pointer)
+		}
 		if pins[pointer], err = g.pinned(pointer, value); err != nil {
 			return err
 		}

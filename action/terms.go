@@ -79,12 +79,17 @@ func (g *Gate) pinned(pointer string, value json.RawMessage) (json.RawMessage, e
 	if err != nil {
 		return nil, badTerm("/pins", fmt.Sprintf("The value pinned at %s is no JSON.", pointer))
 	}
-	name, _ := json.Marshal(pointer[strings.LastIndexByte(pointer, '/')+1:]) // a string always encodes
+	last := strings.NewReplacer("~1", "/", "~0", "~").Replace(pointer[strings.LastIndexByte(pointer, '/')+1:])
+	name, _ := json.Marshal(last) // a string always encodes
 	member := fmt.Appendf(nil, "{%s:%s}", name, canonical)
 	if !bytes.Equal(g.JSON.Redact(member, nil), member) {
-		return nil, badTerm("/pins", fmt.Sprintf("The value at %s looks like a secret, which cannot be pinned; pin another param.", pointer))
+		return nil, secretPin(pointer)
 	}
 	return canonical, nil
+}
+
+func secretPin(pointer string) error {
+	return badTerm("/pins", fmt.Sprintf("The value at %s looks like a secret, which cannot be pinned; pin another param.", pointer))
 }
 
 // isPointer reports whether s is a JSON Pointer (RFC 6901) to a part of the
