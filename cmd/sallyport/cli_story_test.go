@@ -96,22 +96,25 @@ func sealed(ts *testscript.TestScript, _ bool, args []string) {
 // may who writes to it past the gateway.
 func forge(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, db := context.Background(), openRows(ts, args[0])
-	rows, err := db.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'trigger'`)
-	ts.Check(err)
-	var triggers []string
-	for rows.Next() {
-		var name string
-		ts.Check(rows.Scan(&name))
-		triggers = append(triggers, name)
-	}
-	ts.Check(rows.Err())
-	ts.Check(rows.Close())
-	for _, name := range triggers {
+	for _, name := range triggers(ts, db) {
 		_, err := db.ExecContext(ctx, "DROP TRIGGER "+name)
 		ts.Check(err)
 	}
-	_, err = db.ExecContext(ctx, `UPDATE invocations SET denied_note = 'forged'`)
+	_, err := db.ExecContext(ctx, `UPDATE invocations SET denied_note = 'forged'`)
 	ts.Check(err)
+}
+
+func triggers(ts *testscript.TestScript, db *sql.DB) (names []string) {
+	rows, err := db.QueryContext(context.Background(), `SELECT name FROM sqlite_master WHERE type = 'trigger'`)
+	ts.Check(err)
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		ts.Check(rows.Scan(&name))
+		names = append(names, name)
+	}
+	ts.Check(rows.Err())
+	return names
 }
 
 // openRows opens the database of a data folder beside its server.

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Whoever decides says what he saw, so that something else is refused.
+func TestSaysWhatWasSeen(t *testing.T) {
+	answers := map[string]string{
+		"GET /api/v1/me":                   `{"name":"ada"}`,
+		"GET /api/v1/invocations/1":        `{"params":{"a":1},"params_hash":"p1","tool_hash":"t1"}`,
+		"GET /api/v1/invocations/1/params": `{"params":{"a":1},"params_hash":"p2","tool_hash":"t2"}`,
+		"GET /api/v1/connectors/x":         `{"tool_risks":{"a":"read","b":"write"},"tools":[]}`,
+		"GET /api/v1/connectors/x/tools": `{"items":[
+			{"tool":"same","state":"reviewed","current":{"behaviour_hash":"b1","text_hash":"x1","definition":{}}},
+			{"tool":"new","state":"new","current":{"behaviour_hash":"b2","text_hash":"x2","definition":{}}},
+			{"tool":"gone","state":"removed","reviewed":{"behaviour_hash":"b3","text_hash":"x3","definition":{}}}]}`,
+	}
+	for line, want := range map[string]string{
+		"approve 1":             `POST /api/v1/invocations/1/approve {"params_hash":"p2","tool_hash":"t2"}`,
+		"approve 1 --grant org": `POST /api/v1/invocations/1/approve {"grant":{"scope":"org"},"mode":"grant","params_hash":"p2","tool_hash":"t2"}`,
+		"approve 1 --grant session --max-calls 2 --pin /a,b": `POST /api/v1/invocations/1/approve {"grant":{"max_calls":2,"pin":["/a,b"],"scope":"session"},"mode":"grant","params_hash":"p2","tool_hash":"t2"}`,
+		"approve 1 --pin /a":                                         ``,
+		"approve 1 --expires 5m":                                     ``,
+		"deny 1 --reason no":                                         `POST /api/v1/invocations/1/deny {"params_hash":"p1","reason":"no","tool_hash":"t1"}`,
+		"connector review x":                                         ``,
+		"connector review x --accept new":                            `POST /api/v1/connectors/x/review {"tools":[{"behaviour_hash":"b2","text_hash":"x2","tool":"new"}]}`,
+		"connector review x --accept-all":                            `POST /api/v1/connectors/x/review {"tools":[{"behaviour_hash":"b2","text_hash":"x2","tool":"new"}]}`,
+		"connector review x --accept gone":                           ``,
+		"connector update x --tool-risk b=danger --tool-risk c=read": `PATCH /api/v1/connectors/x {"tool_risks":{"a":"read","b":"danger","c":"read"}}`,
+		"connector update x --tool-risk a=":                          `PATCH /api/v1/connectors/x {"tool_risks":{"b":"write"}}`,
+		"grant create n:a --pin /t=\"x,y\"":                          `POST /api/v1/grants {"action":"a","pins":{"/t":"x,y"},"scope":"organization","source":"n"}`,
+		"grant create --any --session s":                             `POST /api/v1/grants {"any":true,"scope":"session","session_id":"s"}`,
+		"capability set g n --level 3 --gate q --allow a,b":          `PUT /api/v1/capabilities/g/n {"allowed_actions":["a","b"],"level":3,"required_gate":"q"}`,
+	} {
+		t.Run(line, func(t *testing.T) {
+			var sent string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answer, known := answers[r.Method+" "+r.URL.Path]
+				if !known {
+					body, _ := io.ReadAll(r.Body)
+					sent, answer = sent+r.Method+" "+r.URL.Path+" "+string(body), "{}"
+				}
+				_, _ = io.WriteString(w, answer)
+			}))
+			defer server.Close()
+			t.Setenv("SALLYPORT_URL", server.URL)
+			t.Setenv("SALLYPORT_API_KEY", "key")
+			var out, errs bytes.Buffer
+			status := execute(t.Context(), strings.Fields(line), nil, &out, &errs)
+			if diff := cmp.Diff(want, sent); diff != "" {
+				t.Errorf("sent (-want +got):\n%s%s", diff, errs.String())
+			}
+			if refused := want == "" && line != "connector review x"; refused != (status != exitOK) {
+				t.Errorf("status %d: %s", status, errs.String())
+			}
+		})
+	}
+}
+
+// What others wrote comes out harmless wherever it stands.
+func TestForeignText(t *testing.T) {
+	const evil = "\x1b[2J\u202egnp"
+	text, _ := json.Marshal(evil)
+	item := strings.ReplaceAll(`{"id":E,"tool":E,"state":E,"name":E,"source_name":E,"source_id":E,"action":E,"summary":E,"risk":E,"reason":E,
+		"session_id":E,"subject":E,"kind":E,"by":E,"before":{E:E},"after":E,"gate":E,"group":E,"task":E,"actions":[E],"terms":{"source_id":E,"action":E,"pins":{E:E}},
+		"pins":{E:E},"provider":E,"allowed_actions":[E],"required_gate":E,"granted_by":E,"created_by":E,"approved_by":E,"decided_note":E,"status":E,"per":E,"updated_by":E,
+		"current":{"definition":{E:E}},"changes":[{"path":E,"kind":E,"before":E,"after":{E:E}}]}`, "E", string(text))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.TrimSuffix(item, "}")+`,"items":[`+item+`],"steps":[{"layer":`+string(text)+`,"note":`+string(text)+
+			`}],"limits":[{"what":`+string(text)+`}],"grants":[`+string(text)+`],"request":`+item+`,"grant":`+item+`,"invocation":`+item+
+			`,"capabilities":[{"name":`+string(text)+`,"actions":[{"action":`+string(text)+`,"reason":`+string(text)+`}]}],"faults":[{"row":`+string(text)+`,"message":`+string(text)+`}]}`)
+	}))
+	defer server.Close()
+	t.Setenv("SALLYPORT_URL", server.URL)
+	t.Setenv("SALLYPORT_API_KEY", "key")
+	for _, line := range []string{
+		"pending", "approve 1 --grant org", "deny 1", "capability list", "capability show g", "capability set g p --level 1",
+		"gate list", "gate approve q --group g --task t", "grant list", "grant create n:a", "grant remove 1", "grant requests",
+		"grant approve 1", "grant deny 1", "connector review x", "connector review x --accept-all", "policy log", "policy quota list",
+		"policy quota set n:a --per session --calls 1 --window 1m", "policy explain --session s --action n:a", "audit verify",
+	} {
+		var out, errs bytes.Buffer
+		execute(t.Context(), strings.Fields(line), nil, &out, &errs)
+		if shown := out.String() + errs.String(); strings.ContainsAny(shown, "\x1b\u202e") {
+			t.Errorf("%s prints it raw:\n%q", line, shown)
+		} else if !strings.Contains(shown, `\u202e`) {
+			t.Errorf("%s does not show it at all:\n%s", line, shown)
+		}
+	}
+}
