@@ -192,7 +192,7 @@ func TestAnExportEndsWithItsClient(t *testing.T) {
 			h := newHouse(t, func(c *dashboard.Config) { rows.memory = c.Audit.(*memory); c.Audit = rows })
 			server := httptest.NewServer(h.srv.Handler())
 			defer server.Close()
-			ctx, leave := context.WithCancel(t.Context())
+			ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)
 			defer leave()
 			res := h.open(ctx, server, "jsonl")
 			defer res.Body.Close()
@@ -207,7 +207,10 @@ func TestAnExportEndsWithItsClient(t *testing.T) {
 				}
 			}
 			select {
-			case <-rows.ended:
+			case err := <-rows.ended:
+				if err == nil {
+					t.Error("the rows ended by themselves")
+				}
 			case <-time.After(10 * time.Second):
 				t.Error("the rows are still read")
 			}
