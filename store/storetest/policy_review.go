@@ -161,6 +161,7 @@ var reviewStories = map[string]func(*house){
 		version := h.version()
 		h.observe(c, "v1", "b")
 		h.stand(c, "a removed", "b reviewed")
+		h.equal(h.sees(c, list("v1", "b")), false, "news")
 		r := h.reviews(c)[0]
 		was := definition("v1")
 		h.equal([]any{r.Reviewed, r.Current}, []any{&was, (*action.ToolVersion)(nil)}, "versions of a removed tool")

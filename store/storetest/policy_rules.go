@@ -69,7 +69,7 @@ var historyStories = map[string]func(*house){
 		h.put(h.capability())
 		f := store.PolicyEventFilter{Organization: h.org.ID, Limit: 2}
 		var got []string
-		for {
+		for range 4 { // there are three pages
 			p := must(h.db.PolicyEvents(h.ctx, f))(h)
 			h.equal([]any{p.Total, p.Capped}, []any{6, false}, "total")
 			for _, e := range p.Items {
