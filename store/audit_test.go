@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -291,6 +292,63 @@ func TestWhatWasTamperedWithIsNotRemoved(t *testing.T) {
 			t.Errorf("removed %d, %v", n, err)
 		}
 		if got := found(t, db, nil); !slices.Equal(got, []string{"altered 7 invocation i06"}) {
+			t.Errorf("faults %v", got)
+		}
+	})
+}
+
+// TestABrokenChainIsNotMended has its head removed: a new one would hide that.
+func TestABrokenChainIsNotMended(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		mustChange(t, raw, "DELETE FROM audit_heads")
+		mustChange(t, raw, insertEvent("e98", "i04"))
+		sealed, sealing := db.Seal(t.Context(), testAuditKey, 100)
+		removed, removing := db.Retain(t.Context(), DefaultOrganization, db.now(), testAuditKey, 100)
+		var a, b *action.Error
+		if !errors.As(sealing, &a) || !errors.As(removing, &b) || a.Code != "audit_broken" || b.Code != "audit_broken" || sealed+removed > 0 {
+			t.Errorf("sealed %d, %v; removed %d, %v", sealed, sealing, removed, removing)
+		}
+		if got := found(t, db, nil); !slices.Equal(got, []string{"head 12"}) {
+			t.Errorf("faults %v", got)
+		}
+	})
+}
+
+// TestAnEventUnderWayKeepsItsInvocation has one that is not committed yet as
+// retention comes.
+func TestAnEventUnderWayKeepsItsInvocation(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		if !isPostgres(raw) {
+			return // there is one writer
+		}
+		tx, err := raw.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if _, err := tx.ExecContext(t.Context(), strings.Replace(insertEvent("e98", "i04"), "'T'", "now()", 1)); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		removed := 0
+		go func() {
+			var err error
+			removed, err = db.Retain(t.Context(), DefaultOrganization, db.now(), testAuditKey, 100)
+			done <- err
+		}()
+		for waits := 0; waits == 0; time.Sleep(time.Millisecond) {
+			const locked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+			if err := raw.QueryRowContext(t.Context(), locked).Scan(&waits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(tx.Commit(), <-done); err != nil || removed != 9 {
+			t.Errorf("removed %d, %v", removed, err)
+		}
+		if n, err := db.Seal(t.Context(), testAuditKey, 100); n != 1 || err != nil {
+			t.Errorf("sealed %d, %v", n, err)
+		}
+		if got := found(t, db, nil); len(got) > 0 {
 			t.Errorf("faults %v", got)
 		}
 	})

@@ -142,6 +142,21 @@ var retainStories = map[string]func(*house){
 		h.ok(h.db.ExportPolicy(h.ctx, h.org.ID, time.Time{}, time.Time{}, func(action.PolicyEvent) error { events++; return nil }))
 		h.equal(events, 3, "changes of policy")
 	},
+	"what follows the last that goes is left where it is": func(h *house) {
+		h.ended(`{"a":1}`)
+		h.seal()
+		h.ok(h.db.SetOverride(h.ctx, action.Override{Organization: h.org.ID, Key: action.Key{Source: "linear", Action: "x"}, Mode: action.ModeAllow, UpdatedBy: "alice"}))
+		h.org.PolicyVersion++
+		h.event(h.began(h.held(`{"open":1}`)).ID)
+		h.seal()
+		h.later(time.Hour)
+		h.ended(`{"a":2}`)
+		h.seal()
+		at := h.head().Seq
+		h.equal(h.retain(h.now), 1, "removed")
+		h.equal(h.sound(nil), int64(3), "links")
+		h.equal([]int64{h.head().Seq, h.verify(nil).From}, []int64{at, 2}, "the head and the first link")
+	},
 	"many at once remove each row once, and verification sees nothing amiss": func(h *house) {
 		for i := range 60 {
 			id := h.ended(fmt.Sprintf(`{"i":%d}`, i))
