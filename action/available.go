@@ -3,12 +3,14 @@ package action
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 )
 
 // Available lists the actions that the session may call or ask for, denied
 // ones left out, in the catalog's order, with a version that changes when the
-// list may have. The list is shared: treat it as read-only.
+// list may have: in an organization, the same version is the same list. The
+// list is shared: treat it as read-only.
 func (g *Gate) Available(ctx context.Context, s *Session) (list []Available, version string, err error) {
 	all, version, err := g.decided(ctx, s)
 	return all.available, version, err
@@ -28,11 +30,12 @@ func (g *Gate) decided(ctx context.Context, s *Session) (*decidedList, string, e
 	if err != nil {
 		return none, "", err
 	}
-	policy, err := g.Decider.Version(ctx, s.Organization)
+	view, policy, err := g.Decider.View(ctx, s)
 	if err != nil {
 		return none, "", err
 	}
-	key, version := keyOf(s), catalog+"/"+policy
+	key := listKey{s.Organization, view}
+	version := catalog + "/" + policy + "/" + view
 	if l := g.lists.find(key, version); l != nil {
 		return l, version, nil
 	}
@@ -56,40 +59,44 @@ func (g *Gate) decided(ctx context.Context, s *Session) (*decidedList, string, e
 // Explain decides a call for nobody: nothing is counted, used up or written.
 // Nil params stand for any. Errors: ErrInvalid for params that do not fit, and
 // those of finding the action.
-func (g *Gate) Explain(ctx context.Context, s *Session, source, name string, params json.RawMessage) (Available, error) {
+func (g *Gate) Explain(ctx context.Context, s *Session, source, name string, params json.RawMessage) (Explained, error) {
 	act, err := g.Catalog.Find(ctx, s.Organization, source, name, false)
 	if err != nil {
-		return Available{}, err
+		return Explained{}, err
 	}
 	if params != nil {
 		if params, err = g.check(act, params); err != nil {
-			return Available{}, err
+			return Explained{}, err
 		}
 	}
 	d, err := g.Decider.Decide(ctx, s, act, params, true)
-	return Available{Action: act, Decision: d}, err
+	if err != nil {
+		return Explained{}, err
+	}
+	e := Explained{Available: Available{Action: act, Decision: d}}
+	if d.Mode != ModeRequireApproval {
+		return e, nil
+	}
+	if params == nil {
+		e.Decision.Steps = append(slices.Clip(d.Steps), Step{Layer: LayerGrant, Note: "Grants are for calls with certain params, and none were given: nobody looked for one."})
+	}
+	draft, err := g.draft(&Call{Session: *s}, act, d, params, g.Vault.Hash(params))
+	if err != nil {
+		return Explained{}, err
+	}
+	e.Refused, e.Note, err = g.Ledger.Foresee(ctx, draft)
+	return e, err
 }
 
 // lists remembers decided lists by everything that decides them.
 type lists struct {
-	mu sync.Mutex
-	m  map[listKey]*decidedList
+	mu     sync.Mutex
+	m      map[listKey]*decidedList
+	listed int // actions in m, and one for each list
 }
 
-// listKey is what makes two sessions see the same list: all of them that a
-// decision without params looks at.
-type listKey struct {
-	organization, automation, group, task string
-	event                                 bool
-}
-
-func keyOf(s *Session) listKey {
-	k := listKey{organization: s.Organization, automation: s.Automation, group: s.Group, event: s.Event != ""}
-	if s.Group != "" { // only gates look at the task, and only groups have gates
-		k.task = s.Task
-	}
-	return k
-}
+// listKey is what makes two sessions see the same list.
+type listKey struct{ organization, view string }
 
 type decidedList struct {
 	version   string
@@ -97,8 +104,9 @@ type decidedList struct {
 	available []Available // those that are not denied
 }
 
-// maxLists bounds the memory; past it the map starts anew.
-const maxLists = 1000
+// maxListed bounds the actions of all lists together, and so the memory: about
+// a kilobyte each. Past it the lists are made anew.
+const maxListed = 100_000
 
 func (l *lists) find(k listKey, version string) *decidedList {
 	l.mu.Lock()
@@ -112,8 +120,12 @@ func (l *lists) find(k listKey, version string) *decidedList {
 func (l *lists) keep(k listKey, d *decidedList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.m == nil || len(l.m) >= maxLists {
-		l.m = make(map[listKey]*decidedList)
+	l.listed += 1 + len(d.actions)
+	if old := l.m[k]; old != nil {
+		l.listed -= 1 + len(old.actions)
+	}
+	if l.m == nil || l.listed > maxListed {
+		l.m, l.listed = make(map[listKey]*decidedList), 1+len(d.actions)
 	}
 	l.m[k] = d
 }

@@ -81,3 +81,13 @@ type Available struct {
 	*Action
 	Decision Decision
 }
+
+// Explained is what would become of a call.
+type Explained struct {
+	Available
+	// Refused is the DeniedReason with which a call that asks would be refused
+	// without asking, or "too_many_pending"; empty: a person is asked. Note
+	// says why.
+	Refused string
+	Note    string
+}

@@ -28,6 +28,13 @@ func (g *Gate) offer(ctx context.Context, v *Verdict) error {
 	if err := terms.check(v.Now); err != nil {
 		return err
 	}
+	rec, err := g.Ledger.Load(ctx, v.Organization, v.ID)
+	if err != nil {
+		return err
+	}
+	if alerts := Alerts(rec.Steps); len(alerts) > 0 && !v.Unreviewed {
+		return notReviewed(alerts[0])
+	}
 	if len(v.Pin) == 0 && len(v.Grant.Pins) == 0 {
 		return nil
 	}

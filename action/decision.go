@@ -22,6 +22,20 @@ type Step struct {
 	Key   string `json:"key,omitempty"`  // the policy key that matched
 	Mode  Mode   `json:"mode,omitempty"` // empty: the layer had nothing to say
 	Note  string `json:"note"`           // one sentence for a person
+	// Alert marks what a person must know before he approves: that the tool is
+	// not the one that was reviewed.
+	Alert bool `json:"alert,omitempty"`
+}
+
+// Alerts are the notes of the steps that a person must know before he approves.
+func Alerts(steps []Step) []string {
+	var notes []string
+	for _, s := range steps {
+		if s.Alert {
+			notes = append(notes, s.Note)
+		}
+	}
+	return notes
 }
 
 // Decision is what policy says of one call, and how it came to say it.

@@ -1,6 +1,7 @@
 package action
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,7 +136,7 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error
 	if err != nil {
 		return nil, err
 	}
-	if g.Vault.Hash(j.params) != j.ParamsHash {
+	if g.Vault.Hash(j.params) != j.ParamsHash || !bytes.Equal(g.JSON.Redact(j.params, nil), j.Params) {
 		return stale("The stored params are not those that were approved; nothing was executed."), nil
 	}
 	return nil, nil
@@ -195,8 +196,9 @@ func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
 	case err == nil:
 		redacted := g.JSON.Redact(res.Body, res.Secrets)
 		fin := &Finish{
-			Status: StatusCompleted, Result: g.JSON.Prune(redacted, g.KeepResult), ResultNote: g.JSON.Summary(redacted, g.KeepSummary),
+			Status: StatusCompleted, Result: g.JSON.Prune(redacted, g.KeepResult),
 		}
+		fin.ResultNote = g.JSON.Summary(fin.Result, g.KeepSummary)
 		if res.IsError {
 			fin.Status = StatusFailed
 			fin.Error = &Failure{Code: FailedTool, Message: g.clip(toolText(res.Body), res.Secrets)}

@@ -23,10 +23,11 @@ type Decider interface {
 	// params. With current it reads the stored policy; without, a snapshot of
 	// at most one second. Nil params stand for any: grants are not looked at.
 	Decide(ctx context.Context, s *Session, a *Action, params json.RawMessage, current bool) (Decision, error)
-	// Version returns what changes whenever a decision without params may: the
-	// policy's version, and what of it has expired by now. At most one second
-	// old.
-	Version(ctx context.Context, organization string) (string, error)
+	// View returns what of the session matters to decisions without params, so
+	// that sessions with the same view see the same list, and what changes
+	// whenever such a decision may: the policy's version, and what of it has
+	// expired by now. At most one second old.
+	View(ctx context.Context, s *Session) (view, version string, err error)
 }
 
 // Sessions reads sessions.
@@ -198,7 +199,10 @@ type Verdict struct {
 	// Pin are JSON Pointers of params that the grant pins to the values that
 	// they have in this call. The Gate turns them into Grant.Pins.
 	Pin []string
-	Now time.Time
+	// Unreviewed says that the grant may be for a tool that is not as it was
+	// reviewed. Without it such a grant is refused.
+	Unreviewed bool
+	Now        time.Time
 }
 
 // Claim is one instance's wish to execute.
@@ -238,6 +242,10 @@ type Keeper interface {
 	Answered(ctx context.Context, organization, id string) error
 	// Delivered notes that a caller received the outcome. It is queued.
 	Delivered(ctx context.Context, organization, id string, now time.Time) error
+	// Foresee says what Begin would do with a pending draft that no other row
+	// answers, and writes nothing: the reason and the note with which it would
+	// be denied, or "too_many_pending", or nothing.
+	Foresee(ctx context.Context, d *Draft) (refused, note string, err error)
 	// Settled returns those of the ids whose status is no longer pending.
 	Settled(ctx context.Context, ids []string) ([]Invocation, error)
 	// Unclaimed returns up to limit approved rows that were approved before t.

@@ -11,8 +11,10 @@ import (
 
 // Terms checks the terms of a grant that somebody wants, brings its pins into
 // canonical form, and returns the hash of the action that it is for; none with
-// Any. Errors: ErrInvalid with the field, and those of finding the action.
-func (g *Gate) Terms(ctx context.Context, organization string, t *Terms) (toolHash string, err error) {
+// Any. A tool that is not as it was reviewed must be wanted as such. Errors:
+// ErrInvalid with the field; ErrConflict with code "tool_unreviewed"; those of
+// finding the action.
+func (g *Gate) Terms(ctx context.Context, organization string, t *Terms, unreviewed bool) (toolHash string, err error) {
 	if err := t.check(g.Now()); err != nil {
 		return "", err
 	}
@@ -28,7 +30,22 @@ func (g *Gate) Terms(ctx context.Context, organization string, t *Terms) (toolHa
 	if err != nil {
 		return "", err
 	}
+	d, err := g.Decider.Decide(ctx, &Session{Organization: organization}, act, nil, true)
+	if err != nil {
+		return "", err
+	}
+	if alerts := Alerts(d.Steps); len(alerts) > 0 && !unreviewed {
+		return "", notReviewed(alerts[0])
+	}
 	return act.Hash, nil
+}
+
+// notReviewed refuses a standing yes to a tool that nobody has looked at.
+func notReviewed(why string) error {
+	return &Error{
+		Kind: ErrConflict, Code: "tool_unreviewed", Field: "/unreviewed",
+		Message: "No grant is made for this tool as it is: " + why + " Review it first; or say unreviewed, to grant it as it is now.",
+	}
 }
 
 // check refuses terms that say nothing, or more than there is.

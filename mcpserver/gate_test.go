@@ -106,7 +106,7 @@ func (g *gate) Available(ctx context.Context, s *action.Session) ([]action.Avail
 			list = append(list, action.Available{Action: &a.Action, Decision: action.Decision{Mode: a.mode}})
 		}
 	}
-	return list, fmt.Sprint(g.version), nil
+	return list, fmt.Sprint(g.version, " ", prefixOf(s)), nil
 }
 
 // prefixOf lets the organization "other", every automation, the tasks of every

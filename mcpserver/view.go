@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -33,6 +34,7 @@ func keyOf(s *action.Session) viewKey {
 // view is what sessions of one key see: their list, and the SDK server that
 // speaks the rest of the protocol with them.
 type view struct {
+	all *views
 	key viewKey
 	own []ownDefinition // the gateway's own tools
 
@@ -55,6 +57,41 @@ type views struct {
 	own []ownDefinition
 	mu  sync.Mutex
 	all map[viewKey]*view
+
+	sets sets
+}
+
+// sets are the lists in use. Views of many tasks mostly see the same one, which
+// is large: so they share it.
+type sets struct {
+	mu sync.Mutex
+	m  map[setKey]weak.Pointer[toolset]
+}
+
+type setKey struct{ organization, version string }
+
+// of returns the list of the version, made if nobody has it.
+func (s *sets) of(organization, version string, make func() *toolset) *toolset {
+	key := setKey{organization, version}
+	s.mu.Lock()
+	list := s.m[key].Value()
+	s.mu.Unlock()
+	if list != nil {
+		return list
+	}
+	list = make()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m == nil {
+		s.m = map[setKey]weak.Pointer[toolset]{}
+	}
+	for old, p := range s.m {
+		if p.Value() == nil {
+			delete(s.m, old)
+		}
+	}
+	s.m[key] = weak.Make(list)
+	return list
 }
 
 // of returns the view of a session, made if need be. It stays in the pool for
@@ -69,7 +106,7 @@ func (v *views) ofLocked(s *action.Session, now time.Time) *view {
 	key := keyOf(s)
 	w := v.all[key]
 	if w == nil {
-		w = &view{key: key, own: v.own, sample: *s}
+		w = &view{all: v, key: key, own: v.own, sample: *s}
 		v.all[key] = w
 	}
 	w.rested = now
@@ -135,7 +172,7 @@ func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now ti
 	list := w.list
 	w.mu.Unlock()
 	if list == nil || list.version != version {
-		list = newToolset(available, w.own, version)
+		list = w.all.sets.of(w.key.organization, version, func() *toolset { return newToolset(available, w.own, version) })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -22,6 +22,7 @@ func (p *Policy) addCapability(c action.Capability) {
 	if !c.Level.Valid() {
 		c.Level = action.LevelNone
 	}
+	p.groups[c.Group] = true
 	p.capabilities[place{c.Group, c.Provider}] = &capability{
 		Capability: c, group: groupName(c.Group), allowed: set(c.AllowedActions), denied: set(c.DeniedActions),
 	}
@@ -42,12 +43,13 @@ type gate struct{ group, task, name string }
 type approval struct {
 	all       bool // every action behind the gate
 	keys      map[action.Key]bool
+	by        string
 	expiresAt *time.Time
 }
 
 func (p *Policy) addApproval(g action.GateApproval) {
 	at := gate{g.Group, g.Task, g.Gate}
-	a := approval{all: g.Actions == nil, keys: make(map[action.Key]bool, len(g.Actions)), expiresAt: g.ExpiresAt}
+	a := approval{all: g.Actions == nil, keys: make(map[action.Key]bool, len(g.Actions)), by: g.ApprovedBy, expiresAt: g.ExpiresAt}
 	for _, text := range g.Actions {
 		if key, err := action.ParseKey(text); err == nil { // what is no key covers nothing
 			a.keys[key] = true
@@ -77,6 +79,9 @@ func (p *Policy) ceiling(now time.Time, s *action.Session, a *action.Action) act
 	}
 	if step.Note == "" {
 		step.Mode, step.Note = "", c.reach(a)
+		if a.Risk.Level() == action.LevelProduction {
+			step.Note += " Gate " + quoted(c.Gate) + " is approved for task " + quoted(s.Task) + "."
+		}
 	}
 	return step
 }
@@ -110,10 +115,18 @@ func (p *Policy) shut(now time.Time, c *capability, s *action.Session, a *action
 	case s.Task == "":
 		return needs + "gate " + quoted(c.Gate) + " to be approved for the session's task, but the session has no task."
 	}
+	alone := false
 	for _, g := range p.gates[gate{s.Group, s.Task, c.Gate}] {
-		if g.covers(now, a) {
+		switch {
+		case !g.covers(now, a):
+		case !p.settings.SelfApproval && g.by == s.CreatedBy:
+			alone = true
+		default:
 			return ""
 		}
+	}
+	if alone {
+		return needs + "gate " + quoted(c.Gate) + " to be approved for task " + quoted(s.Task) + " by somebody else than the session's creator."
 	}
 	return needs + "gate " + quoted(c.Gate) + " to be approved for task " + quoted(s.Task) + "."
 }

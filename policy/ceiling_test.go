@@ -12,7 +12,7 @@ import (
 func TestCeilings(t *testing.T) {
 	type capability = action.Capability
 	gated := capability{Level: 3, Gate: "Security"}
-	approved := action.GateApproval{Group: "developer", Task: "T-1", Gate: "Security"}
+	approved := action.GateApproval{Group: "developer", Task: "T-1", Gate: "Security", ApprovedBy: "boss"}
 	with := func(change func(g *action.GateApproval)) []action.GateApproval {
 		g := approved
 		change(&g)
@@ -57,6 +57,8 @@ func TestCeilings(t *testing.T) {
 		{name: "nobody opened the gate", capability: &gated, want: needsGate + "task 'T-1'."},
 		{name: "for another task", capability: &gated, gates: with(func(g *action.GateApproval) { g.Task = "T-2" }), want: needsGate + "task 'T-1'."},
 		{name: "for another group", capability: &gated, gates: with(func(g *action.GateApproval) { g.Group = "security" }), want: needsGate + "task 'T-1'."},
+		{name: "by the session's creator, who may not", capability: &gated, gates: with(func(g *action.GateApproval) { g.ApprovedBy = "" }), want: needsGate + "task 'T-1' by somebody else than the session's creator."},
+		{name: "by the session's creator, and by another", capability: &gated, gates: append(with(func(g *action.GateApproval) { g.ApprovedBy = "" }), approved)},
 		{name: "another gate", capability: &gated, gates: with(func(g *action.GateApproval) { g.Gate = "Legal" }), want: needsGate + "task 'T-1'."},
 		{name: "the approval expired", capability: &gated, gates: with(func(g *action.GateApproval) { g.ExpiresAt = &noon }), want: needsGate + "task 'T-1'."},
 		{name: "the approval was revoked", capability: &gated, gates: with(func(g *action.GateApproval) { g.RevokedAt = &past }), want: needsGate + "task 'T-1'."},

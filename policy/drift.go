@@ -54,6 +54,7 @@ func (p *Policy) atWorst(a *action.Action, found finding) *action.Action {
 func tighten(d *action.Decision, a *action.Action, found finding) {
 	step := action.Step{Layer: action.LayerDrift, Note: found.sentence()}
 	if found.drifted() {
+		step.Alert = true
 		switch {
 		case d.Mode == action.ModeDeny:
 			step.Note += ", and stays denied."
@@ -64,7 +65,7 @@ func tighten(d *action.Decision, a *action.Action, found finding) {
 			step.Mode = action.ModeRequireApproval
 			step.Note += ", so a person must approve each call until an admin has reviewed it."
 		default:
-			step.Note += ", so no grant made for it as it was covers it."
+			step.Note += ", so no grant made for it as it was covers it; look at it before you approve."
 		}
 	}
 	if step.Mode != "" {

@@ -174,11 +174,11 @@ func (x situation) build() (*policy.Policy, *action.Session, *action.Action) {
 	case "reaches":
 		s.Group = "g"
 		rules.Capabilities = []action.Capability{{Group: "g", Provider: "s", Level: 3, Gate: "G"}}
-		rules.Gates = []action.GateApproval{{Group: "g", Task: "T-1", Gate: "G"}}
+		rules.Gates = []action.GateApproval{{Group: "g", Task: "T-1", Gate: "G", ApprovedBy: "boss"}}
 	case "short":
 		s.Group = "g"
 		rules.Capabilities = []action.Capability{{Group: "g", Provider: "s", Level: 3, Gate: "G", DeniedActions: []string{"act"}}}
-		rules.Gates = []action.GateApproval{{Group: "g", Task: "T-1", Gate: "G"}}
+		rules.Gates = []action.GateApproval{{Group: "g", Task: "T-1", Gate: "G", ApprovedBy: "boss"}}
 	}
 	switch x.tool {
 	case "reviewed":

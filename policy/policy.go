@@ -15,6 +15,7 @@ type Policy struct {
 	organization modes
 	automations  map[string]modes
 	capabilities map[place]*capability
+	groups       map[string]bool // that have any
 	gates        map[gate][]approval
 	quotas       map[action.Key][]action.Quota
 	reviewed     map[action.Key]action.ToolHashes
@@ -26,7 +27,7 @@ type Policy struct {
 func New(rules action.Rules) *Policy {
 	p := &Policy{
 		version: rules.Version, settings: rules.Settings, reviewed: rules.Reviewed, risks: rules.Risks,
-		organization: modes{}, automations: map[string]modes{}, capabilities: map[place]*capability{},
+		organization: modes{}, automations: map[string]modes{}, capabilities: map[place]*capability{}, groups: map[string]bool{},
 		gates: map[gate][]approval{}, quotas: map[action.Key][]action.Quota{},
 	}
 	for _, o := range rules.Overrides {

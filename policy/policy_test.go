@@ -110,7 +110,7 @@ func TestCascade(t *testing.T) {
 			if tt.group {
 				s.Group, s.Task = "g", "T-1"
 				rules.Capabilities = []action.Capability{{Group: "g", Provider: "s", Level: 3, Gate: "G"}}
-				rules.Gates = []action.GateApproval{{Group: "g", Task: "T-1", Gate: "G"}}
+				rules.Gates = []action.GateApproval{{Group: "g", Task: "T-1", Gate: "G", ApprovedBy: "boss"}}
 			}
 			d := policy.New(rules).Decide(noon, s, &action.Action{Source: "s", Name: "act", Risk: tt.risk})
 			step := deciding(d)

@@ -89,7 +89,7 @@ func (w *world) reaches(s *action.Session, a *action.Action) bool {
 		return false
 	}
 	return need < 3 || c.Gate != "" && s.Task != "" && slices.ContainsFunc(w.rules.Gates, func(g action.GateApproval) bool {
-		return g.Group == s.Group && g.Task == s.Task && g.Gate == c.Gate && g.RevokedAt == nil && good(g.ExpiresAt) &&
+		return (w.rules.Settings.SelfApproval || g.ApprovedBy != s.CreatedBy) && g.Group == s.Group && g.Task == s.Task && g.Gate == c.Gate && g.RevokedAt == nil && good(g.ExpiresAt) &&
 			(g.Actions == nil || slices.Contains(g.Actions, a.Source+":"+a.Name) || slices.Contains(g.Actions, a.Source+":*"))
 	})
 }

@@ -107,7 +107,7 @@ func someCapability(roll dice) action.Capability {
 func someApproval(roll dice) action.GateApproval {
 	return action.GateApproval{
 		Group: someGroup(roll), Task: someTask(roll), Gate: pick(roll, "G", "H"), Actions: pick(roll, nil, nil, []string{}, []string{someKey(roll).String()}),
-		ExpiresAt: someTime(roll), RevokedAt: pick(roll, nil, nil, &past),
+		ApprovedBy: someUser(roll), ExpiresAt: someTime(roll), RevokedAt: pick(roll, nil, nil, &past),
 	}
 }
 

@@ -53,10 +53,10 @@ func (g *gateway) snapshot(ctx context.Context, s *action.Session) (action.Snaps
 // group there is no ceiling.
 func newProvider(id, name string, s *action.Session) *action.ProviderAbility {
 	p := &action.ProviderAbility{Provider: id, Name: name, DeniedActions: []string{}, Actions: []action.ActionAbility{}}
-	if s.Group == "" {
-		p.Level = action.LevelProduction
-	}
 	p.LevelName = p.Level.String()
+	if s.Group == "" {
+		p.Level, p.LevelName = action.LevelProduction, "no ceiling"
+	}
 	return p
 }
 
@@ -96,7 +96,7 @@ type requests struct{ *gateway }
 
 // RequestGrant checks and writes down what the session wants.
 func (r requests) RequestGrant(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error) {
-	hash, err := r.gate.Terms(ctx, s.Organization, &t)
+	hash, err := r.gate.Terms(ctx, s.Organization, &t, false)
 	if err != nil {
 		return action.GrantRequest{}, err
 	}

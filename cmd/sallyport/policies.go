@@ -54,13 +54,14 @@ func (p *policies) Decide(ctx context.Context, s *action.Session, a *action.Acti
 	return rules.WithGrants(now, d, s, a, params, grants), nil
 }
 
-// Version implements action.Decider.
-func (p *policies) Version(ctx context.Context, organization string) (string, error) {
-	rules, err := p.rules(ctx, organization, false)
+// View implements action.Decider.
+func (p *policies) View(ctx context.Context, s *action.Session) (view, version string, err error) {
+	rules, err := p.rules(ctx, s.Organization, false)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	return rules.Stamp(p.clock()), nil
+	now := p.clock()
+	return rules.View(now, s), rules.Stamp(now), nil
 }
 
 func (p *policies) rules(ctx context.Context, organization string, current bool) (*policy.Policy, error) {

@@ -1,0 +1,55 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+// View returns what of the session matters to decisions without params:
+// sessions with the same view are decided alike. A name that policy does not
+// know is none, and a task counts by the gates that it has open, so that any
+// number of tasks have few views.
+func (p *Policy) View(now time.Time, s *action.Session) string {
+	var parts []string
+	if len(p.automations[s.Automation]) > 0 {
+		parts = append(parts, "automation "+strconv.Quote(s.Automation))
+	}
+	if s.Event != "" {
+		parts = append(parts, "event")
+	}
+	switch {
+	case s.Group == "":
+	case !p.groups[s.Group]:
+		parts = append(parts, "group without capabilities")
+	default:
+		parts = append(parts, "group "+strconv.Quote(s.Group))
+		parts = append(parts, p.open(now, s)...)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// open are the gates of the session's task that are open to it, in order. The
+// sentences about those that are not say which task it is, so with any gate at
+// all the task itself counts.
+func (p *Policy) open(now time.Time, s *action.Session) []string {
+	var open []string
+	for at, approvals := range p.gates {
+		if at.group != s.Group || at.task != s.Task || s.Task == "" {
+			continue
+		}
+		for i, g := range approvals {
+			if !expired(g.expiresAt, now) && (p.settings.SelfApproval || g.by != s.CreatedBy) {
+				open = append(open, "gate "+strconv.Quote(at.name)+" by approval "+strconv.Itoa(i))
+			}
+		}
+	}
+	if len(open) > 0 {
+		open = append(open, "task "+strconv.Quote(s.Task))
+	}
+	slices.Sort(open)
+	return open
+}
