@@ -145,7 +145,7 @@ func (s *Server) makeGrant(ctx context.Context, p *Principal, n NewGrant) (actio
 		return action.Grant{}, err
 	}
 	g := action.Grant{Organization: p.Organization, Session: n.Session, Terms: t, CreatedBy: p.By()}
-	if g.ToolHash, err = s.Gate.Terms(ctx, p.Organization, &g.Terms); err != nil {
+	if g.ToolHash, err = s.Gate.Terms(ctx, p.Organization, &g.Terms, false); err != nil {
 		return g, err
 	}
 	if g, err = s.Grants.CreateGrant(ctx, g); err != nil {

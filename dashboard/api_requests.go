@@ -143,7 +143,7 @@ func (s *Server) approveRequest(ctx context.Context, p *Principal, id string, n 
 		if err := s.narrow(&terms, n); err != nil {
 			return RequestOutcome{}, err
 		}
-		if _, err := s.Gate.Terms(ctx, p.Organization, &terms); err != nil {
+		if _, err := s.Gate.Terms(ctx, p.Organization, &terms, false); err != nil {
 			return RequestOutcome{}, err
 		}
 		v.Terms = &terms

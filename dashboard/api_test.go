@@ -326,7 +326,7 @@ func TestSessionReadsItsOwn(t *testing.T) {
 		t.Errorf("result %v, %d deliveries", done, h.gate.deliveries())
 	}
 	available := h.want(200, h.agent, "GET", base+"/available", "").json(t)
-	if len(available["items"].([]any)) != 3 {
+	if len(available["items"].([]any)) != 4 {
 		t.Errorf("available %v", available)
 	}
 }

@@ -47,7 +47,7 @@ func (g *gate) decide(c action.Call, a *action.Action) action.Outcome {
 	now := g.m.now()
 	inv := action.Invocation{
 		Organization: c.Session.Organization, Session: c.Session.ID, Source: c.Source, SourceName: a.SourceName, Action: a.Name,
-		Risk: a.Risk, Mode: mode(a.Risk), ModeSource: action.LayerInferred, Steps: steps(a.Risk), Params: redacted(c.Params),
+		Risk: a.Risk, Mode: mode(a.Risk), ModeSource: action.LayerInferred, Steps: steps(a), Params: redacted(c.Params),
 		ParamsHash: "params-hash", ToolHash: "tool-hash", CreatedAt: now,
 	}
 	out := action.Outcome{}
@@ -88,11 +88,17 @@ func mode(r action.Risk) action.Mode {
 	return action.ModeDeny
 }
 
-func steps(r action.Risk) []action.Step {
-	return []action.Step{
+// steps are how it came to that; the tool drifted is not as it was reviewed.
+func steps(a *action.Action) []action.Step {
+	r := a.Risk
+	list := []action.Step{
 		{Layer: action.LayerOrganization, Note: "The organization says nothing of this action."},
 		{Layer: action.LayerInferred, Mode: mode(r), Note: "A " + string(r) + " action has this mode unless somebody says otherwise."},
 	}
+	if a.Name == "drifted" {
+		list = append(list, action.Step{Layer: action.LayerDrift, Note: "The tool drifted is not the one that was reviewed.", Alert: true})
+	}
+	return list
 }
 
 func (g *gate) Wait(_ context.Context, s *action.Session, id string, _ action.Waiting) (action.Outcome, error) {
@@ -160,7 +166,7 @@ func (g *gate) settle(v action.Verdict, to action.Status) (action.Invocation, er
 	if v.Grant != nil {
 		terms := v.Grant.Terms
 		terms.Source, terms.Action = inv.Source, inv.Action
-		if _, err := g.Terms(context.Background(), v.Organization, &terms); err != nil {
+		if _, err := g.Terms(context.Background(), v.Organization, &terms, v.Unreviewed); err != nil {
 			return inv, err
 		}
 		for _, pointer := range v.Pin {
@@ -210,7 +216,7 @@ func (g *gate) Params(_ context.Context, organization, id string) ([]byte, bool,
 	return inv.Params, false, nil
 }
 
-// catalog has the same four actions at every source.
+// catalog has the same five actions at every source.
 type catalog struct{}
 
 func actionsOf(source string) []*action.Action {
@@ -218,7 +224,7 @@ func actionsOf(source string) []*action.Action {
 	for _, a := range []struct {
 		name string
 		risk action.Risk
-	}{{"list", action.RiskRead}, {"create", action.RiskWrite}, {"drop", action.RiskDanger}, {"broken", action.RiskRead}} {
+	}{{"list", action.RiskRead}, {"create", action.RiskWrite}, {"drop", action.RiskDanger}, {"broken", action.RiskRead}, {"drifted", action.RiskWrite}} {
 		out = append(out, &action.Action{
 			Source: source, SourceName: "GitHub", Name: a.name, Tool: "github_" + a.name, Risk: a.risk, Description: "Does " + a.name,
 			InputSchema: json.RawMessage(`{"type":"object"}`), Hash: "tool-hash", Check: check,
@@ -251,7 +257,7 @@ func (catalog) List(context.Context, string) ([]*action.Action, string, error) {
 type decider struct{}
 
 func (decider) Decide(_ context.Context, _ *action.Session, a *action.Action, _ json.RawMessage, _ bool) (action.Decision, error) {
-	return action.Decision{Mode: mode(a.Risk), Source: action.LayerInferred, Steps: steps(a.Risk), Version: 1}, nil
+	return action.Decision{Mode: mode(a.Risk), Source: action.LayerInferred, Steps: steps(a), Version: 1}, nil
 }
 
 // hints tells subscribers in the publisher's goroutine.

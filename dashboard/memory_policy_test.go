@@ -291,7 +291,7 @@ func (m *memory) ListGrants(_ context.Context, f dashboard.GrantFilter) (dashboa
 
 // requestGrant is what cmd does with the Gate and the rows.
 func (h *house) requestGrant(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error) {
-	hash, err := h.gate.Terms(ctx, s.Organization, &t)
+	hash, err := h.gate.Terms(ctx, s.Organization, &t, false)
 	if err != nil {
 		return action.GrantRequest{}, err
 	}
@@ -433,7 +433,7 @@ func (m *memory) snapshot(_ context.Context, s *action.Session) (action.Snapshot
 
 // Terms checks what the real Gate does, as far as the tests of this package
 // need it; the rest is tested with that.
-func (g *gate) Terms(ctx context.Context, organization string, t *action.Terms) (string, error) {
+func (g *gate) Terms(ctx context.Context, organization string, t *action.Terms, unreviewed bool) (string, error) {
 	bad := func(field string) (string, error) {
 		return "", &action.Error{Kind: action.ErrInvalid, Code: "invalid_grant", Field: field, Message: "Give something else."}
 	}
@@ -458,22 +458,29 @@ func (g *gate) Terms(ctx context.Context, organization string, t *action.Terms) 
 	if err != nil {
 		return "", err
 	}
+	if alerts := action.Alerts(steps(a)); len(alerts) > 0 && !unreviewed {
+		return "", &action.Error{Kind: action.ErrConflict, Code: "tool_unreviewed", Field: "/unreviewed", Message: alerts[0] + " Review it first."}
+	}
 	return a.Hash, nil
 }
 
-func (g *gate) Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Available, error) {
+func (g *gate) Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Explained, error) {
 	a, err := (catalog{}).Find(ctx, s.Organization, source, name, false)
 	if err != nil {
-		return action.Available{}, err
+		return action.Explained{}, err
 	}
 	if params != nil {
 		if !json.Valid(params) {
-			return action.Available{}, &action.Error{Kind: action.ErrInvalid, Code: "invalid_json", Message: "The params are no JSON."}
+			return action.Explained{}, &action.Error{Kind: action.ErrInvalid, Code: "invalid_json", Message: "The params are no JSON."}
 		}
 		if err := a.Check(params); err != nil {
-			return action.Available{}, err
+			return action.Explained{}, err
 		}
 	}
 	d, err := (decider{}).Decide(ctx, s, a, params, true)
-	return action.Available{Action: a, Decision: d}, err
+	e := action.Explained{Available: action.Available{Action: a, Decision: d}}
+	if a.Name == "drifted" {
+		e.Refused, e.Note = action.DeniedOften, "People denied it too often."
+	}
+	return e, err
 }

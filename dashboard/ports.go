@@ -20,7 +20,7 @@ type Caller interface {
 	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (action.Outcome, error)
 	Delivered(o action.Outcome)
 	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
-	Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Available, error)
+	Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Explained, error)
 }
 
 // Arbiter is the approver's side of the Gate.
@@ -28,7 +28,7 @@ type Arbiter interface {
 	Approve(ctx context.Context, v action.Verdict) (action.Invocation, error)
 	Deny(ctx context.Context, v action.Verdict) (action.Invocation, error)
 	Params(ctx context.Context, organization, id string) (raw []byte, full bool, err error)
-	Terms(ctx context.Context, organization string, t *action.Terms) (toolHash string, err error)
+	Terms(ctx context.Context, organization string, t *action.Terms, unreviewed bool) (toolHash string, err error)
 }
 
 // Decider says what policy says; it is a part of [action.Decider].
