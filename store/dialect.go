@@ -20,10 +20,11 @@ import (
 //
 //   - SQLite has one writer, whose order is every lock that Begin, the sweeps
 //     and read-then-write code need. On PostgreSQL many processes write at
-//     once: Begin locks its session, when its row depends on others of it, and
-//     checks policy and session again in the statement that inserts; sweeps
-//     skip what others hold; all writes of [DB.do] take one lock of the whole
-//     cluster; and other writes are one statement each.
+//     once: Begin locks its session, when its row depends on others of it or
+//     uses up a grant, and checks policy and session again in the statement
+//     that inserts; sweeps skip what others hold; all writes of [DB.do] take
+//     one lock of the whole cluster; and other writes are one statement each,
+//     but for an approval that makes a grant, which begins with its row.
 //   - An error ends a whole transaction on PostgreSQL, and only its statement
 //     on SQLite. No code here goes on in a transaction after a failed
 //     statement.

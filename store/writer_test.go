@@ -156,7 +156,7 @@ func TestJobFailsAlone(t *testing.T) {
 func unsound() *job {
 	return &job{run: func(ctx context.Context, tx bun.IDB) error {
 		return errors.Join(exec("PRAGMA defer_foreign_keys = 1")(ctx, tx),
-			exec("INSERT INTO sessions VALUES ('s', 'no organization', 'interactive', 'coding', NULL, NULL, NULL, NULL, '', '2026-11-21T00:00:00.000000Z', NULL, NULL)")(ctx, tx))
+			exec("INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at) VALUES ('s', 'no organization', 'interactive', 'coding', '', '2026-11-21T00:00:00.000000Z')")(ctx, tx))
 	}}
 }
 
