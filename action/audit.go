@@ -23,6 +23,7 @@ type AuditReport struct {
 	UnsealedAge  float64      `json:"unsealed_seconds"` // how long the oldest of them has waited
 	Faults       []AuditFault `json:"faults"`           // at most 100
 	More         bool         `json:"more_faults,omitempty"`
+	Note         string       `json:"note,omitempty"` // what could not be looked at, and why
 	CheckedAt    time.Time    `json:"checked_at"`
 }
 

@@ -34,6 +34,7 @@ func (g *Gate) draft(c *Call, act *Action, d Decision, params json.RawMessage, h
 		draft.Joins = act.Risk != RiskRead || c.IdempotencyKey != ""
 		draft.Snapshot = !draft.Joins && len(d.Grants) == 0
 		draft.Grants = d.Grants
+		draft.DeniedSince = now.Add(-g.DenialHolds) // a person's no to this very call goes before a grant
 	case ModeRequireApproval:
 		if len(params) > g.MaxHeldParams {
 			return nil, Errorf(ErrTooLarge, "params_too_large",

@@ -20,7 +20,8 @@ type Call struct {
 	IdempotencyKey string          // scoped to organization, session and action; at most 255 bytes
 	Waiting
 
-	counted bool // against the limits of policy
+	counted   bool // against the limits of policy
+	ungranted bool // no grant is looked for
 }
 
 // Waiting is how a caller waits for an invocation.

@@ -160,8 +160,9 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 			out, err = g.await(ctx, wait, &c.Waiting)
 			err = withdrawnUnder(&out, err)
 		}
+		c.ungranted = c.ungranted || errors.Is(err, ErrDeniedBefore)
 		switch {
-		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, ErrGrantSpent) || errors.Is(err, errWithdrawn)):
+		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, ErrGrantSpent) || errors.Is(err, ErrDeniedBefore) || errors.Is(err, errWithdrawn)):
 			continue
 		case errors.Is(err, errWithdrawn):
 			return out, nil // it says so of itself
@@ -185,7 +186,11 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wa
 	if err != nil {
 		return Outcome{}, nil, err
 	}
-	decision, err := g.Decider.Decide(ctx, &c.Session, act, params, current)
+	asked := params
+	if c.ungranted {
+		asked = nil
+	}
+	decision, err := g.Decider.Decide(ctx, &c.Session, act, asked, current)
 	if err != nil {
 		return Outcome{}, nil, err
 	}

@@ -104,9 +104,9 @@ type Beginner interface {
 	//     differ; else the open row of the same call (session, source,
 	//     action, params hash); else a terminal one that no caller received
 	//     yet and that may still be picked up;
-	//  3. if Pending: a person's denial of the same call since DeniedSince
-	//     turns the draft into a denied row with reason DeniedRepeated;
-	//     DenialLimit denials of the action by people in the session, with any
+	//  3. if Grants: [ErrDeniedBefore] when a person denied the same call since
+	//     DeniedSince; if Pending: such a denial turns the draft into a denied
+	//     row with reason DeniedRepeated; DenialLimit denials of the action by people in the session, with any
 	//     params, into one with reason DeniedOften; MaxPending pending rows of
 	//     the session refuse it (ErrTooMany, code "too_many_pending");
 	//  4. if Grants: one call of the first of them that is still usable is
@@ -125,6 +125,10 @@ var ErrPolicyMoved = Errorf(ErrConflict, "policy_moved", "Policy changed in this
 // ErrGrantSpent tells that a grant was used up, revoked or expired between a
 // decision and its row: decide again.
 var ErrGrantSpent = Errorf(ErrConflict, "grant_spent", "The grant for this call was used up in this moment; try again.")
+
+// ErrDeniedBefore tells that a person said no to this very call a short while
+// ago, which goes before a grant: decide again, without grants.
+var ErrDeniedBefore = Errorf(ErrConflict, "denied_before", "A person denied this same call a short while ago; do not ask again, do something else.")
 
 // Draft is an invocation about to be written: Status is pending, executing or
 // denied.

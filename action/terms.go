@@ -63,8 +63,8 @@ func (t *Terms) check(now time.Time) error {
 		return badTerm("/max_calls", "The budget of a grant is at least one call; leave it out for none.")
 	case t.ExpiresAt != nil && !now.Before(*t.ExpiresAt):
 		return badTerm("/expires_at", "A grant expires in the future; leave it out for never.")
-	case len(t.Pins) > maxPins:
-		return badTerm("/pins", fmt.Sprintf("A grant pins at most %d params.", maxPins))
+	case len(t.Pins) > MaxPins:
+		return badTerm("/pins", fmt.Sprintf("A grant pins at most %d params.", MaxPins))
 	}
 	size := 0
 	for pointer, value := range t.Pins {
@@ -78,7 +78,7 @@ func (t *Terms) check(now time.Time) error {
 
 // Bounds of what a person can still read, and a decision compare.
 const (
-	maxPins     = 20
+	MaxPins     = 20 // of one grant
 	maxPinBytes = 8 << 10
 )
 

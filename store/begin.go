@@ -18,13 +18,13 @@ import (
 //
 //	?1 organization, ?2 session, ?3 source, ?4 action, ?5 params hash,
 //	?6 now, ?7 idempotency key, ?8 joins, ?9 pending, ?10 denied since,
-//	?11 denial limit
+//	?11 denial limit, ?12 grants
 const checkSQL = `SELECT s.revoked_at, s.expires_at, o.policy_version,
   CASE WHEN ?8 = 1 AND ?7 <> '' THEN (SELECT k.invocation_id FROM idempotency_keys k
     WHERE k.organization_id = ?1 AND k.session_id = ?2 AND k.source_id = ?3 AND k.action = ?4 AND k.key = ?7) END,
   CASE WHEN ?8 = 1 THEN (` + openSQL + `) END,
   CASE WHEN ?8 = 1 THEN (` + undeliveredSQL + `) END,
-  CASE WHEN ?9 = 1 THEN (` + refusedSQL + `) END,
+  CASE WHEN ?9 = 1 OR ?12 = 1 THEN (` + refusedSQL + `) END,
   CASE WHEN ?9 = 1 AND ?11 > 0 THEN (` + denialsSQL + `) END,
   CASE WHEN ?9 = 1 THEN (` + pendingSQL + `) END
 FROM sessions s JOIN organizations o ON o.id = s.organization_id
@@ -197,6 +197,9 @@ func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r 
 		}
 	}
 	if len(d.Grants) > 0 {
+		if c.denial != "" {
+			return nil, action.ErrDeniedBefore
+		}
 		if err := db.useGrant(ctx, tx, d, r); err != nil {
 			return nil, err
 		}
@@ -241,7 +244,7 @@ func (db *DB) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.T
 	var revoked, expires stamp
 	err := db.stmts.check.one(ctx, tx, []any{
 		d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
-		at(now), d.IdempotencyKey, flag(d.Joins), flag(d.Status == action.StatusPending), at(d.DeniedSince).or(epoch), d.DenialLimit,
+		at(now), d.IdempotencyKey, flag(d.Joins), flag(d.Status == action.StatusPending), at(d.DeniedSince).or(epoch), d.DenialLimit, flag(len(d.Grants) > 0),
 	}, []any{&revoked, &expires, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.denials, &c.pending})
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, action.Errorf(action.ErrUnauthenticated, "session_unknown", "There is no such session; ask for a new session token.")

@@ -43,7 +43,7 @@ func hotQueries(db *DB) []hotQuery {
 	queries := []hotQuery{
 		{name: "load", sql: text(loadSQL, nil, "o", "i7"), sqlite: []string{byID}, postgres: one},
 		{
-			name: "begin", sql: text(checkSQL, nil, "o", "s", "linear", "x", "hash 7", at(now), "k", 1, 1, at(now.Add(-15*time.Minute)), 3),
+			name: "begin", sql: text(checkSQL, nil, "o", "s", "linear", "x", "hash 7", at(now), "k", 1, 1, at(now.Add(-15*time.Minute)), 3, 0),
 			sqlite: []string{
 				"SEARCH s USING INDEX sqlite_autoindex_sessions_2 (organization_id=? AND id=?)",
 				"SEARCH k USING PRIMARY KEY (organization_id=? AND session_id=? AND source_id=? AND action=? AND key=?)",

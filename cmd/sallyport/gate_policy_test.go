@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -477,4 +478,106 @@ func TestEventSessionsAskForWrites(t *testing.T) {
 	allow("nightly")
 	call.Params = json.RawMessage(`{"n":2}`)
 	h.want(h.get(h.begin(t.Context(), call)), action.StatusCompleted)
+}
+
+// A person's no to a call goes before the grant that would cover it.
+func TestDenialGoesBeforeAGrant(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *house) {
+		e := h.notes("write", action.RiskWrite)
+		done := h.begin(t.Context(), h.call("write", `{"n":1}`))
+		if _, err := h.gate.Deny(t.Context(), h.verdict(h.pending().ID)); err != nil {
+			t.Fatal(err)
+		}
+		h.want(h.get(done), action.StatusDenied)
+		g := h.grant(action.Grant{Terms: action.Terms{MaxCalls: calls(2)}})
+		out := h.want(h.get(h.begin(t.Context(), h.call("write", `{"n":1}`))), action.StatusDenied)
+		if out.Invocation.DeniedReason != action.DeniedRepeated {
+			t.Errorf("denied because of %q", out.Invocation.DeniedReason)
+		}
+		h.want(h.get(h.begin(t.Context(), h.call("write", `{"n":2}`))), action.StatusCompleted)
+		if now, err := h.db.Grant(t.Context(), org, g.ID); err != nil || now.UsedCalls != 1 || e.n.Load() != 1 {
+			t.Errorf("%d calls of the grant are used, %d effects (%v)", now.UsedCalls, e.n.Load(), err)
+		}
+	})
+}
+
+// What a person reads of a held call is what runs, whoever writes to the rows.
+func TestRowChangedWhileHeld(t *testing.T) {
+	h := newHouse(t)
+	e := h.notes("write", action.RiskWrite)
+	done := h.begin(t.Context(), h.call("write", `{"channel":"real"}`))
+	id := h.pending().ID
+	h.exec(`UPDATE invocations SET params = '{"channel":"nice"}' WHERE id = ?`, id)
+	h.approve(id)
+	out := h.want(h.get(done), action.StatusFailed)
+	if inv := out.Invocation; inv.Error.Code != action.FailedStale || e.n.Load() != 0 {
+		t.Errorf("%+v, %d effects", inv.Error, e.n.Load())
+	}
+}
+
+// exec writes to the rows as somebody with the file does.
+func (h *house) exec(statement string, args ...any) {
+	h.t.Helper()
+	db, err := sql.Open("sqlite", "file:"+h.path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(h.t.Context(), statement, args...); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func TestExplainForeseesRefusals(t *testing.T) {
+	h := newHouse(t)
+	h.notes("write", action.RiskWrite)
+	says := func(params, refused string) {
+		t.Helper()
+		x, err := h.gate.Explain(t.Context(), &h.session, "notes", "write", json.RawMessage(params))
+		if err != nil || x.Refused != refused {
+			t.Errorf("%s would be refused with %q (%q), want %q (%v)", params, x.Refused, x.Note, refused, err)
+		}
+	}
+	says(`{"n":0}`, "")
+	for i := range 3 {
+		done := h.begin(t.Context(), h.call("write", fmt.Sprintf(`{"n":%d}`, i)))
+		if _, err := h.gate.Deny(t.Context(), h.verdict(h.pending().ID)); err != nil {
+			t.Fatal(err)
+		}
+		h.want(h.get(done), action.StatusDenied)
+		if i == 0 {
+			says(`{"n":0}`, action.DeniedRepeated)
+			says(`{"n":9}`, "")
+		}
+	}
+	says(`{"n":9}`, action.DeniedOften)
+	if rows := h.rows(); len(rows) != 3 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+func TestNoStandingYesToAnUnreviewedTool(t *testing.T) {
+	w := newWorkshop(newHouse(t), action.ReviewTrust)
+	w.lists(1)
+	w.lists(2)
+	terms := action.Terms{Scope: action.ScopeOrganization, Source: w.connector.Source(), Action: "sell"}
+	if _, err := w.gate.Terms(t.Context(), org, &terms, false); action.Public(err).Code != "tool_unreviewed" {
+		t.Errorf("a grant is made unseen: %v", err)
+	}
+	if hash, err := w.gate.Terms(t.Context(), org, &terms, true); err != nil || hash != "b2" {
+		t.Errorf("a grant for the tool as it is: %q, %v", hash, err)
+	}
+	inv := w.sells().Invocation
+	if len(action.Alerts(inv.Steps)) != 1 {
+		t.Errorf("the approver is told %q", action.Alerts(inv.Steps))
+	}
+	v := w.verdict(inv.ID)
+	v.Grant = &action.Grant{Terms: action.Terms{Scope: action.ScopeSession}}
+	if _, err := w.gate.Approve(t.Context(), v); action.Public(err).Code != "tool_unreviewed" {
+		t.Errorf("approved with a grant unseen: %v", err)
+	}
+	v.Unreviewed = true
+	if _, err := w.gate.Approve(t.Context(), v); err != nil {
+		t.Error(err)
+	}
 }

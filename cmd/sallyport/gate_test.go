@@ -30,6 +30,7 @@ const org = store.DefaultOrganization
 type house struct {
 	t       *testing.T
 	db      *store.DB
+	path    string // of the database, if it is a file
 	hub     *coord.Hub
 	catalog *shelf
 	rules   *policies
@@ -103,7 +104,7 @@ func newHouse(t *testing.T, change ...func(*action.Config)) *house {
 
 func newHouseOn(t *testing.T, rows store.Config, change ...func(*action.Config)) *house {
 	t.Helper()
-	h := &house{t: t, hub: coord.NewHub(), catalog: &shelf{actions: map[string]*action.Action{}}}
+	h := &house{t: t, path: rows.Path, hub: coord.NewHub(), catalog: &shelf{actions: map[string]*action.Action{}}}
 	ctx := t.Context()
 	var err error
 	h.db, err = store.Open(ctx, rows)
