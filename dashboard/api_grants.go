@@ -20,7 +20,8 @@ type NewTerms struct {
 
 // NewGrant is a grant as it is made by hand.
 type NewGrant struct {
-	Session string `json:"session_id,omitempty" maxLength:"200" doc:"Required with scope session."`
+	Session    string `json:"session_id,omitempty" maxLength:"200" doc:"Required with scope session."`
+	Unreviewed bool   `json:"unreviewed,omitempty" doc:"Grant it although the tool is not as it was reviewed; without, such a grant is refused."`
 	NewTerms
 }
 
@@ -47,7 +48,8 @@ func (s *Server) grantRoutes() {
 	s.grantReads()
 	register(s, route{
 		method: "POST", path: "/api/v1/grants", tag: "grants", summary: "Make a grant", status: http.StatusCreated,
-		doc: "Calls that it covers run without asking. It is for the action as it is now: a changed one asks again.",
+		doc:    "Calls that it covers run without asking. It is for the action as it is now: a changed one asks again.",
+		errors: []int{http.StatusConflict},
 	}, func(ctx context.Context, p *Principal, in *struct{ Body NewGrant }) (*body[GrantView], error) {
 		g, err := s.makeGrant(ctx, p, in.Body)
 		if err != nil {
@@ -145,7 +147,7 @@ func (s *Server) makeGrant(ctx context.Context, p *Principal, n NewGrant) (actio
 		return action.Grant{}, err
 	}
 	g := action.Grant{Organization: p.Organization, Session: n.Session, Terms: t, CreatedBy: p.By()}
-	if g.ToolHash, err = s.Gate.Terms(ctx, p.Organization, &g.Terms, false); err != nil {
+	if g.ToolHash, err = s.Gate.Terms(ctx, p.Organization, &g.Terms, n.Unreviewed); err != nil {
 		return g, err
 	}
 	if g, err = s.Grants.CreateGrant(ctx, g); err != nil {

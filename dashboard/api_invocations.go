@@ -27,6 +27,8 @@ type ApprovalGrant struct {
 	MaxCalls *int64         `json:"max_calls,omitempty" minimum:"1" doc:"The budget, this call not counted; absent: none." example:"5"`
 	Pins     map[string]raw `json:"pins,omitempty" doc:"Params that must have exactly these values, by JSON Pointer; this call must have them."`
 	Pin      []string       `json:"pin,omitempty" maxItems:"100" nullable:"false" doc:"Params that must have the values of this call, as JSON Pointers." example:"[\"/channel\"]"`
+	// Unreviewed is asked for apart, as the tool is not what anybody agreed to.
+	Unreviewed bool `json:"unreviewed,omitempty" doc:"Grant it although the tool is not as it was reviewed; without, such a grant is refused."`
 	Lifetime
 }
 
@@ -121,7 +123,7 @@ func (a *Approval) verdict(session, id string, now time.Time) (action.Verdict, e
 	if err != nil {
 		return v, under(err, "/grant")
 	}
-	v.Pin = grant.Pin
+	v.Pin, v.Unreviewed = grant.Pin, grant.Unreviewed
 	v.Grant = &action.Grant{Terms: action.Terms{Scope: grant.Scope.scope(), Pins: grant.Pins, MaxCalls: grant.MaxCalls, ExpiresAt: until}}
 	return v, nil
 }
@@ -247,7 +249,8 @@ func (s *Server) approve(ctx context.Context, p *Principal, session, id string, 
 
 // ofGrant says of the terms of a grant where they stand in an approval.
 func ofGrant(err error) error {
-	if e := action.Public(err); e.Code == "invalid_grant" && !strings.HasPrefix(e.Field, "/grant/") {
+	e := action.Public(err)
+	if (e.Code == "invalid_grant" || e.Code == "tool_unreviewed") && !strings.HasPrefix(e.Field, "/grant/") {
 		return under(err, "/grant")
 	}
 	return err

@@ -134,19 +134,21 @@ func (s *Server) requestVerdicts(path string) {
 
 func (s *Server) approveRequest(ctx context.Context, p *Principal, id string, n *Narrowing) (RequestOutcome, error) {
 	v := RequestVerdict{Organization: p.Organization, ID: id, By: p.By()}
+	r, err := s.Requests.GrantRequest(ctx, p.Organization, id)
+	if err != nil {
+		return RequestOutcome{}, err
+	}
+	terms := r.Terms
 	if n != nil {
-		r, err := s.Requests.GrantRequest(ctx, p.Organization, id)
-		if err != nil {
-			return RequestOutcome{}, err
-		}
-		terms := r.Terms
 		if err := s.narrow(&terms, n); err != nil {
 			return RequestOutcome{}, err
 		}
-		if _, err := s.Gate.Terms(ctx, p.Organization, &terms, false); err != nil {
-			return RequestOutcome{}, err
-		}
 		v.Terms = &terms
+	}
+	if r.Status == action.RequestPending { // of any other, the rows say why not
+		if _, err := s.Gate.Terms(ctx, p.Organization, &terms, false); err != nil {
+			return RequestOutcome{}, ofRequest(err)
+		}
 	}
 	r, g, err := s.Requests.ApproveRequest(ctx, v)
 	if err != nil {
@@ -155,6 +157,16 @@ func (s *Server) approveRequest(ctx context.Context, p *Principal, id string, n 
 	s.granted(ctx, p, &g)
 	view, err := s.viewRequest(ctx, r)
 	return RequestOutcome{Request: view, Grant: &GrantView{g, view.Name}}, err
+}
+
+// ofRequest says of a tool that nobody looked at what helps with a request:
+// what was asked is for the tool as it was then.
+func ofRequest(err error) error {
+	if action.Public(err).Code != "tool_unreviewed" {
+		return err
+	}
+	return action.Errorf(action.ErrConflict, "tool_unreviewed",
+		"The tool is not as it was reviewed, so nothing is granted as it was asked. Review the tool first; or make a grant of your own, with unreviewed, for the tool as it is now.")
 }
 
 func (s *Server) viewRequest(ctx context.Context, r action.GrantRequest) (RequestView, error) {

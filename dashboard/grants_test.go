@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -103,6 +104,44 @@ func TestApproveAndGrant(t *testing.T) {
 	h.problem(409, "changed", h.admin, "POST", "/api/v1/invocations/"+id+"/approve", `{"mode":"grant","params_hash":"another"}`)
 	if p := h.problem(400, "invalid_grant", h.admin, "POST", "/api/v1/invocations/"+id+"/approve", `{"grant":{"pin":["/nothing"]}}`); p["invocation"] != id {
 		t.Errorf("problem %v", p)
+	}
+}
+
+// A standing yes to a tool that is not as it was reviewed is said apart, to an
+// approval as to a grant by hand. Agents never say it.
+func TestAnUnreviewedToolIsGrantedOnPurpose(t *testing.T) {
+	h := newHouse(t)
+	id := h.heldDrifted()
+	approve := "/api/v1/invocations/" + id + "/approve"
+	for _, body := range []string{`{"mode":"grant"}`, `{"grant":{}}`, `{"grant":{"unreviewed":false}}`} {
+		if p := h.problem(409, "tool_unreviewed", h.admin, "POST", approve, body); p["field"] != "/grant/unreviewed" || p["invocation"] != id {
+			t.Errorf("%s: %v", body, p)
+		}
+	}
+	if out := h.want(200, h.admin, "POST", approve, `{"grant":{"unreviewed":true}}`).json(t); out["grant"] == nil {
+		t.Errorf("approved %v", out)
+	}
+	h.want(200, h.admin, "POST", "/api/v1/invocations/"+h.heldDrifted()+"/approve", `{}`) // this once
+
+	const grant = `"scope":"org","source":"github","action":"drifted"`
+	if p := h.problem(409, "tool_unreviewed", h.admin, "POST", "/api/v1/grants", `{`+grant+`}`); p["field"] != "/unreviewed" {
+		t.Errorf("by hand %v", p)
+	}
+	h.want(201, h.admin, "POST", "/api/v1/grants", `{`+grant+`,"unreviewed":true}`)
+	h.problem(409, "tool_unreviewed", h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{`+grant+`}`)
+	h.problem(400, "unknown_field", h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{`+grant+`,"unreviewed":true}`)
+}
+
+// A tool that changed after an agent asked for it is not granted unseen.
+func TestARequestForAToolThatDrifted(t *testing.T) {
+	h := newHouse(t)
+	h.want(202, h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{"source":"github","action":"create"}`)
+	h.m.requests[0].Terms.Action = "drifted"
+	for _, body := range []string{``, `{"max_calls":1}`} {
+		p := h.problem(409, "tool_unreviewed", h.admin, "POST", "/api/v1/grant-requests/request-1/approve", body)
+		if p["field"] != nil || !strings.Contains(p["detail"].(string), "a grant of your own, with unreviewed") || len(h.m.grants) != 0 {
+			t.Errorf("%s: %v", body, p)
+		}
 	}
 }
 

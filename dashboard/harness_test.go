@@ -107,9 +107,14 @@ func (h *house) session(id string) string {
 }
 
 // pending adds a held call of a session and returns its id.
-func (h *house) pending(session string) string {
+func (h *house) pending(session string) string { return h.held(session, "create") }
+
+// heldDrifted is a held call of a tool that is not as it was reviewed.
+func (h *house) heldDrifted() string { return h.held("s1", "drifted") }
+
+func (h *house) held(session, name string) string {
 	out, err := h.gate.Call(context.Background(), action.Call{
-		Session: action.Session{ID: session, Organization: org}, Source: "connector:c1", Action: "create",
+		Session: action.Session{ID: session, Organization: org}, Source: "connector:c1", Action: name,
 		Params: json.RawMessage(`{"title":"Bug","n":9007199254740993,"password":"hunter2"}`),
 	})
 	if err != nil {

@@ -73,6 +73,7 @@ func (p *pages) funcs() template.FuncMap {
 		"short":      short,
 		"status":     statusWords,
 		"shown":      shown,
+		"alerts":     action.Alerts,
 		"settled":    settledBy,
 		"lines":      lines,
 		"ended":      func(t *time.Time) bool { return t != nil && !p.now().Before(*t) },

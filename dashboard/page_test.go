@@ -311,6 +311,26 @@ func TestTheCardOffersAGrant(t *testing.T) {
 	}
 }
 
+// Whoever approves a tool that is not as it was reviewed is told so before he
+// reads the params, and says apart that more calls of it may run.
+func TestTheCardTellsOfDrift(t *testing.T) {
+	h := newHouse(t)
+	b := h.signIn("u-ben")
+	const alert, box = `<p class="alert" role="note">`, `type="checkbox" name="unreviewed" value="true" required>`
+	calm := h.pending("s1")
+	drifted := h.heldDrifted()
+	for _, path := range []string{"/inbox/", "/invocations/"} {
+		if body := b.get(path + calm).body; strings.Contains(body, alert) || strings.Contains(body, box) {
+			t.Errorf("%s: a tool as it was reviewed is warned of", path)
+		}
+		body := b.get(path + drifted).body
+		at := strings.Index(body, "The tool drifted is not the one that was reviewed.")
+		if at < 0 || !strings.Contains(body[:at], alert) || strings.Contains(body[:at], "<pre") || !strings.Contains(body, box) {
+			t.Errorf("%s does not tell of drift before the params, or not how to grant it:\n%s", path, body)
+		}
+	}
+}
+
 // What agents ask for waits in the inbox, in their own words and said to be.
 func TestRequestsWaitInTheInbox(t *testing.T) {
 	h := newHouse(t)

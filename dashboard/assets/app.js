@@ -212,7 +212,7 @@
       $$("button", card).forEach((b) => { b.disabled = false; });
       error.textContent = e.message;
       error.hidden = false;
-      if (e.status !== 409 && e.status !== 410) return;
+      if (e.code === "tool_unreviewed" || (e.status !== 409 && e.status !== 410)) return;
       notice(e.message);
     }
     await refresh(card.dataset.id);
@@ -229,9 +229,9 @@
 
   // terms reads what a form says of a grant; what is left empty is left out.
   function terms(form) {
-    const { scope, max_calls: calls, expires_in: span } = Object.fromEntries(new FormData(form));
+    const { scope, max_calls: calls, expires_in: span, unreviewed } = Object.fromEntries(new FormData(form));
     const pin = new FormData(form).getAll("pin");
-    return { scope, ...(calls && { max_calls: Number(calls) }), ...(span && { expires_in: span }), ...(pin.length && { pin }) };
+    return { scope, ...(calls && { max_calls: Number(calls) }), ...(span && { expires_in: span }), ...(pin.length && { pin }), ...(unreviewed && { unreviewed: true }) };
   }
 
   async function answer(form) {
