@@ -603,6 +603,17 @@ func TestProbe(t *testing.T) {
 		}
 		w.want(t, "x_b")
 
+		// Who asks again wants what the server says now, however short a while
+		// ago it was asked.
+		o.set(func(o *origin) { o.tools = []string{plain("b"), plain("d")} })
+		if s, err := w.Probe(t.Context(), o.con); err != nil || s.Tools != 2 {
+			t.Errorf("a moment later: %+v, %v", s, err)
+		}
+		o.set(func(o *origin) { o.tools = []string{plain("b")} })
+		if s, err := w.Probe(t.Context(), o.con); err != nil || s.Tools != 1 {
+			t.Errorf("and another: %+v, %v", s, err)
+		}
+
 		unsaved := &origin{con: action.Connector{ID: "new", Organization: "o", Name: "N", Slug: "n"}, tools: []string{plain("c")}}
 		w.origins["new"] = unsaved
 		s, err = w.Probe(t.Context(), unsaved.con)

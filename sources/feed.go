@@ -172,20 +172,24 @@ func (f *feed) answered(ctx context.Context) error {
 // refreshed asks the source again unless its list is fresh, or it failed just
 // now. A refresh that began earlier may have read an older list: it is waited
 // for, and then another one is due.
-func (f *feed) refreshed(ctx context.Context) error {
+func (f *feed) refreshed(ctx context.Context) error { return f.since(ctx, f.tenant.Fresh) }
+
+// since asks the source again unless its list was asked for within the time;
+// zero: whatever list there is.
+func (f *feed) since(ctx context.Context, fresh time.Duration) error {
 	t := f.tenant
 	for range 2 {
 		t.mu.Lock()
 		now := t.Now()
 		fl := f.flight
 		if fl == nil {
-			if f.source == nil || now.Before(f.retry) || !f.asked.IsZero() && now.Sub(f.asked) < t.Fresh {
+			if f.source == nil || now.Before(f.retry) || !f.asked.IsZero() && now.Sub(f.asked) < fresh {
 				t.mu.Unlock()
 				break
 			}
 			fl = f.startLocked()
 		}
-		old := now.Sub(fl.started) >= t.Fresh
+		old := now.Sub(fl.started) >= fresh && fl.started.Before(now)
 		t.mu.Unlock()
 		if err := fl.wait(ctx); err != nil {
 			return err

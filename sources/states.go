@@ -78,7 +78,7 @@ func (c *Catalog) Probe(ctx context.Context, con action.Connector) (State, error
 		return t.probe(ctx, con)
 	}
 	// Its error is in the state.
-	_ = f.refreshed(ctx)
+	_ = f.since(ctx, 0) // a person asked now
 	return c.State(con), nil
 }
 
