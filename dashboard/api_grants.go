@@ -2,7 +2,10 @@ package dashboard
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
+	"time"
 
 	"sallyport/action"
 )
@@ -29,6 +32,36 @@ type NewGrant struct {
 type GrantView struct {
 	action.Grant
 	Name string `json:"name,omitempty" doc:"Of the source, as people write it." example:"github"`
+}
+
+// CoveringGrant is one grant of those that cover a session. To the session's
+// own token, those of the organization tell less.
+type CoveringGrant struct {
+	GrantView
+	// What another person chose, or came of other sessions, shadows the same
+	// of the grant, to be left out.
+	UsedCalls *int64     `json:"used_calls,omitempty"`
+	CreatedBy string     `json:"created_by,omitempty"`
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+	CallsLeft *int64     `json:"calls_left,omitempty" doc:"Absent: any number."`
+	Pinned    []string   `json:"pinned,omitempty" nullable:"false" doc:"Params that must have values which are not shown here, as JSON Pointers." example:"[\"/channel\"]"`
+}
+
+// covering is a grant as p may see it in the list of what covers a session.
+func (v GrantView) covering(p *Principal) CoveringGrant {
+	c := CoveringGrant{GrantView: v}
+	if v.MaxCalls != nil {
+		left := *v.MaxCalls - v.UsedCalls
+		c.CallsLeft = &left
+	}
+	if p.Session == nil || v.Session != "" {
+		c.UsedCalls, c.CreatedBy, c.CreatedAt = &v.UsedCalls, v.CreatedBy, &v.CreatedAt
+		return c
+	}
+	c.Pinned = slices.Sorted(maps.Keys(v.Pins))
+	c.Grant = action.Grant{ID: v.ID, Organization: v.Organization, Terms: v.Terms}
+	c.Pins, c.MaxCalls = nil, nil
+	return c
 }
 
 // wishedScope is a scope as people write it.
@@ -98,28 +131,35 @@ func (s *Server) grantReads() {
 	})
 	register(s, route{
 		method: "GET", path: actionsPath + "/grants", tag: "actions", summary: "List the usable grants that cover the session",
+		doc: "A session sees its own grants whole; of the organization's, what they let run, how many calls are left, and the names of pinned params.",
 	}, func(ctx context.Context, p *Principal, in *struct {
 		InSession
 		Paging
 	},
-	) (*body[List[GrantView]], error) {
+	) (*body[List[CoveringGrant]], error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
-		return s.listGrants(ctx, GrantFilter{Organization: p.Organization, Session: in.Session, Covering: true, Usable: true, Query: in.query()})
+		page, all, err := s.grants(ctx, GrantFilter{Organization: p.Organization, Session: in.Session, Covering: true, Usable: true, Query: in.query()})
+		return pageOf(page, func(g action.Grant) CoveringGrant { return GrantView{g, sourceName(g.Source, all)}.covering(p) }), err
 	})
 }
 
 func (s *Server) listGrants(ctx context.Context, f GrantFilter) (*body[List[GrantView]], error) {
+	page, all, err := s.grants(ctx, f)
+	return pageOf(page, func(g action.Grant) GrantView { return GrantView{g, sourceName(g.Source, all)} }), err
+}
+
+func (s *Server) grants(ctx context.Context, f GrantFilter) (Page[action.Grant], []action.Connector, error) {
 	all, err := s.Connectors.ListConnectors(ctx, f.Organization)
 	if err != nil {
-		return nil, err
+		return Page[action.Grant]{}, nil, err
 	}
 	if id, err := s.sourceID(f.Source, all); err == nil {
 		f.Source = id
 	}
 	page, err := s.Grants.ListGrants(ctx, f)
-	return pageOf(page, func(g action.Grant) GrantView { return GrantView{g, sourceName(g.Source, all)} }), err
+	return page, all, err
 }
 
 func (s *Server) viewGrant(ctx context.Context, g action.Grant) (GrantView, error) {

@@ -58,6 +58,45 @@ func TestGrants(t *testing.T) {
 	h.want(404, h.admin, "DELETE", "/api/v1/grants/none", "")
 }
 
+// A session sees its own grants whole, and of the organization's nothing that
+// other people chose or did.
+func TestASessionSeesLittleOfTheOrganizationsGrants(t *testing.T) {
+	h := newHouse(t)
+	h.m.mu.Lock()
+	terms := action.Terms{Source: "connector:c1", Action: "create", Pins: map[string]json.RawMessage{"/b": json.RawMessage(`"CANARY"`), "/a": json.RawMessage(`"CANARY"`)}, MaxCalls: ptr(int64(5))}
+	for scope, session := range map[action.GrantScope]string{action.ScopeOrganization: "", action.ScopeSession: "s1"} {
+		g := h.m.grantLocked(action.Grant{Organization: org, Session: session, Terms: terms, ToolHash: canary, Invocation: canary, Request: canary, CreatedBy: canary})
+		row, _ := find("grant", h.m.grants, func(x action.Grant) bool { return x.ID == g.ID })
+		row.ID, row.Scope, row.UsedCalls = string(scope), scope, 2
+	}
+	h.m.mu.Unlock()
+	grants := func(credential string) map[string]map[string]any {
+		byID := map[string]map[string]any{}
+		for _, g := range h.want(200, credential, "GET", "/api/v1/sessions/s1/actions/grants", "").list(t) {
+			byID[g["id"].(string)] = g
+		}
+		return byID
+	}
+	agent, person := grants(h.agent), grants(h.member)
+	little := map[string]any{
+		"id": "organization", "organization_id": org, "scope": "organization", "source_id": "connector:c1", "name": "github", "action": "create",
+		"calls_left": json.Number("3"), "pinned": []any{"/a", "/b"},
+	}
+	if diff := cmp.Diff(little, agent["organization"]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(person["session"], agent["session"]); diff != "" {
+		t.Error(diff)
+	}
+	for scope, g := range person {
+		for _, field := range []string{"pins", "tool_hash", "used_calls", "max_calls", "invocation_id", "request_id", "created_by", "created_at"} {
+			if g[field] == nil {
+				t.Errorf("a person does not see %s of the %s's grant: %v", field, scope, g)
+			}
+		}
+	}
+}
+
 func TestApproveAndGrant(t *testing.T) {
 	h := newHouse(t)
 	for _, row := range []struct {
