@@ -109,38 +109,35 @@ func forgetTools(ctx context.Context, tx bun.Tx, organization, connector string,
 	return nil
 }
 
-// resetReviews takes back the reviews of a connector's tools, or only those of
-// one reviewer: then nobody has seen the tools. That it moves the version is
-// for the caller.
+// resetReviews takes back the reviews of a connector's tools: of all, when it
+// leads to another server, and then nothing is known of what that one lists; or
+// only those of one reviewer. That it moves the version is for the caller.
 func (db *DB) resetReviews(ctx context.Context, tx bun.Tx, c *connectorRow, reviewer, by string) error {
 	rows, err := toolRows(ctx, tx, c.Organization, c.ID)
 	if err != nil {
 		return err
 	}
 	was := map[string]action.ToolHashes{}
-	var removed []string
+	var unknown []string // nothing is left of them
 	for tool, r := range rows {
-		if h := r.Reviewed.hashes(); h != nil && (reviewer == "" || string(r.ReviewedBy) == reviewer) {
-			was[tool] = *h
-			if r.Current.Behaviour == nil {
-				removed = append(removed, tool) // nothing is left of it
-			}
+		mine := r.Reviewed.hashes() != nil && (reviewer == "" || string(r.ReviewedBy) == reviewer)
+		if mine {
+			was[tool] = *r.Reviewed.hashes()
+		}
+		if reviewer == "" || mine && r.Current.Behaviour == nil {
+			unknown = append(unknown, tool)
 		}
 	}
-	if len(was) == 0 {
-		return nil
-	}
-	if err := forgetTools(ctx, tx, c.Organization, c.ID, removed); err != nil {
+	if err := forgetTools(ctx, tx, c.Organization, c.ID, unknown); err != nil || len(was) == 0 {
 		return err
 	}
-	q := tx.NewUpdate().Model((*reviewRow)(nil)).
-		Set("reviewed_behaviour = NULL, reviewed_text = NULL, reviewed_risk = NULL, reviewed_definition = NULL, reviewed_by = NULL, reviewed_at = NULL").
-		Where("organization_id = ?", c.Organization).Where("connector_id = ?", c.ID)
 	if reviewer != "" {
-		q = q.Where("reviewed_by = ?", reviewer)
-	}
-	if _, err := q.Exec(ctx); err != nil {
-		return fmt.Errorf("taking back the reviews of connector %s: %w", c.ID, err)
+		_, err := tx.NewUpdate().Model((*reviewRow)(nil)).
+			Set("reviewed_behaviour = NULL, reviewed_text = NULL, reviewed_risk = NULL, reviewed_definition = NULL, reviewed_by = NULL, reviewed_at = NULL").
+			Where("organization_id = ?", c.Organization).Where("connector_id = ?", c.ID).Where("reviewed_by = ?", reviewer).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("taking back the reviews of connector %s: %w", c.ID, err)
+		}
 	}
 	return db.recordChange(ctx, tx, reviewEvent(c.Organization, c.ID, "", by), was, nil)
 }

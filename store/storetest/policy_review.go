@@ -317,14 +317,15 @@ var reviewStories = map[string]func(*house){
 		h.equal(h.version(), version+1, "version")
 		h.equal(must(h.db.Grant(h.ctx, h.org.ID, g.ID))(h).RevokedBy, "bob", "who ended the grant for a tool there")
 		h.equal(must(h.db.Grant(h.ctx, h.org.ID, all.ID))(h).RevokedBy, "", "who ended the grant for any")
-		h.stand(c, "a new")
+		h.stand(c) // what the other server lists is not known
 		h.reviewedNow(map[string]string{})
 		e := h.history(store.PolicyEventFilter{Kind: action.EventReview})[0]
 		h.equal([]string{e.Subject, e.By, string(e.After)}, []string{c.Source(), "bob", "null"}, "the event")
 		if !strings.Contains(string(e.Before), `"b":{"behaviour_hash":"b v1"`) {
 			h.Errorf("what was reviewed: %s", e.Before)
 		}
-		h.equal(h.sees(c, list("v1", "a")), false, "news")
+		h.observe(c, "v1", "a")
+		h.stand(c, "a new")
 		h.observe(c, "v1", "a", "b")
 		h.stand(c, "a new", "b new")
 	},
@@ -357,7 +358,7 @@ var reviewStories = map[string]func(*house){
 		h.stand(c, "a reviewed")
 		c.URL = "https://evil.example.com/mcp"
 		h.ok(h.db.UpdateConnector(h.ctx, c, "alice"))
-		h.stand(c, "a new")
+		h.stand(c)
 	},
 	"a long list of large definitions is written": func(h *house) {
 		c := h.shop(action.ReviewTrust)
