@@ -34,6 +34,8 @@ type Explanation struct {
 	Risk      action.Risk `json:"risk"`
 	Available bool        `json:"listed" doc:"Agents see the action; a denied one is not listed."`
 	Reason    string      `json:"reason" doc:"What the layer that decided says."`
+	Refused   string      `json:"refused,omitempty" doc:"Why a call that would ask is refused without asking: repeated, often or too_many_pending; absent: a person is asked." example:"often"`
+	Note      string      `json:"refused_note,omitempty" doc:"The same in a sentence."`
 }
 
 // ByPolicyKey is the parameter of a route about a policy key.
@@ -147,15 +149,15 @@ func (s *Server) explain(ctx context.Context, p *Principal, session, text string
 	if len(params) == 0 {
 		params = nil
 	}
-	a, err := s.Gate.Explain(ctx, &row, key.Source, key.Action, params)
+	e, err := s.Gate.Explain(ctx, &row, key.Source, key.Action, params)
 	if err != nil {
 		return Explanation{}, inBody(err)
 	}
-	d := a.Decision
+	d := e.Decision
 	d.Steps = nonNil(d.Steps)
 	return Explanation{
-		Decision: d, Key: key.String(), Name: keyName(key, all), Session: row.ID, Risk: a.Risk,
-		Available: d.Mode != action.ModeDeny, Reason: d.Why(),
+		Decision: d, Key: key.String(), Name: keyName(key, all), Session: row.ID, Risk: e.Risk,
+		Available: d.Mode != action.ModeDeny, Reason: d.Why(), Refused: e.Refused, Note: e.Note,
 	}, nil
 }
 

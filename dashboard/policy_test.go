@@ -316,3 +316,16 @@ func TestSessionsOfEvents(t *testing.T) {
 		t.Errorf("session %v", s)
 	}
 }
+
+// A call that would ask, and be refused before anybody is, is told of.
+func TestExplainForeseesRefusals(t *testing.T) {
+	h := newHouse(t)
+	const path = "/api/v1/policy/explain?session=s1&action=github:"
+	e := h.want(200, h.member, "GET", path+"drifted", "").json(t)
+	if e["refused"] != "often" || e["refused_note"] != "People denied it too often." || e["mode"] != "require_approval" || e["listed"] != true {
+		t.Errorf("refused %v", e)
+	}
+	if e := h.want(200, h.member, "GET", path+"create", "").json(t); e["refused"] != nil || e["refused_note"] != nil {
+		t.Errorf("not refused %v", e)
+	}
+}
