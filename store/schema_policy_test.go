@@ -26,13 +26,14 @@ func impossiblePolicyIsImpossible(t *testing.T, raw *sql.DB) {
 		`INSERT INTO gate_approvals (id, organization_id, group_id, task_id, gate, approved_by, approved_at) VALUES ('a', 'default', 'g', 't', 'Security', 'me', 'T')`,
 		`INSERT INTO quotas (organization_id, source_id, action, per, calls, seconds, updated_by, updated_at) VALUES ('default', 's', 'x', 'session', 1, 1, 'me', 'T')`,
 		`INSERT INTO tool_reviews (organization_id, connector_id, tool, current_behaviour, current_text, current_definition, seen_at) VALUES ('default', 'c', 'x', 'h', 'h', '{}', 'T')`,
+		`INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at) VALUES ('s', 'default', 'interactive', 'coding', 'me', 'T')`,
 		`INSERT INTO policy_events (id, organization_id, kind, subject, by, at, before, after) VALUES ('e', 'default', 'mode', 's', 'me', 'T', 'null', 'null')`,
 	} {
 		if err := change(t, raw, text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	refusal := regexp.MustCompile("constraint failed|violates|invalid input syntax for type timestamp|history does not change")
+	refusal := regexp.MustCompile("constraint failed|violates|invalid input syntax for type timestamp|history does not change|what a session is does not change")
 	for name, text := range map[string]string{
 		"an unknown level":               "capabilities SET level = 4",
 		"production without a gate":      "capabilities SET level = 3",
@@ -65,6 +66,9 @@ func impossiblePolicyIsImpossible(t *testing.T, raw *sql.DB) {
 		"a choice that is none":          "organizations SET self_approval = 2",
 		"a limit below none":             "organizations SET denial_limit = -1",
 		"history that changes":           "policy_events SET before = before",
+		"a session in another's name":    "sessions SET created_by = 'you'",
+		"a session of another group":     "sessions SET group_id = 'x'",
+		"a session for another task":     "sessions SET task_id = 'T-2'",
 	} {
 		if err := change(t, raw, "UPDATE "+text); err == nil || !refusal.MatchString(err.Error()) {
 			t.Errorf("%s: %v", name, err)

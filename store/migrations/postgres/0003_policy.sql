@@ -111,3 +111,8 @@ CREATE TABLE tool_reviews (
     AND (current_risk IS NULL OR current_behaviour IS NOT NULL)),
   CONSTRAINT tool_is_known CHECK (reviewed_behaviour IS NOT NULL OR current_behaviour IS NOT NULL)
 );
+
+-- Who a session is, and for what, is fixed when it is minted: its calls are
+-- judged and told by it.
+CREATE TRIGGER sessions_fixed BEFORE UPDATE OF id, organization_id, kind, type, automation_id, group_id, task_id, event_id, created_by, created_at
+ON sessions FOR EACH ROW EXECUTE FUNCTION refuse_change();
