@@ -74,6 +74,7 @@ func (p *pages) funcs() template.FuncMap {
 		"status":     statusWords,
 		"shown":      shown,
 		"alerts":     action.Alerts,
+		"spans":      func() []span { return spansWithin(p.now(), nil) },
 		"settled":    settledBy,
 		"lines":      lines,
 		"ended":      func(t *time.Time) bool { return t != nil && !p.now().Before(*t) },

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"sallyport/action"
 )
 
 // pin is a param that a grant may be bound to, with its value.
@@ -14,7 +16,6 @@ type pin struct {
 }
 
 const (
-	maxPins    = 40
 	maxPinDeep = 4
 	maxPinText = 120 // bytes of a value; the params above show all of it
 )
@@ -29,7 +30,7 @@ func pinnable(full, redacted []byte) []pin {
 	}
 	var out []pin
 	root.leaves(mask, "", func(pointer string, value *node) {
-		if len(out) < maxPins {
+		if len(out) < action.MaxPins {
 			out = append(out, pin{Pointer: pointer, Value: visible(clip(string(value.bytes()), maxPinText))})
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"sallyport/action"
 )
@@ -14,6 +15,7 @@ type requestCard struct {
 	RequestView
 	Asking action.Session
 	Pins   []pin
+	Spans  []span // that are not longer than was asked
 }
 
 // requestList is what waits, as far as the inbox shows it.
@@ -46,13 +48,25 @@ func (p *pages) requests(ctx context.Context, me *Principal) (requestList, error
 	}
 	list.Total = page.Total
 	for _, r := range page.Items {
-		c := requestCard{RequestView: RequestView{r, sourceName(r.Terms.Source, all)}, Pins: pinsOf(&r.Terms)}
+		c := requestCard{RequestView: RequestView{r, sourceName(r.Terms.Source, all)}, Pins: pinsOf(&r.Terms), Spans: spansWithin(p.now(), r.Terms.ExpiresAt)}
 		if c.Asking, err = p.session(ctx, me.Organization, r.Session); err != nil {
 			c.Asking = action.Session{ID: r.Session}
 		}
 		list.Cards = append(list.Cards, c)
 	}
 	return list, nil
+}
+
+// span is a while that a form offers.
+type span struct{ Value, Text string }
+
+// spansWithin are those that end no later than until; nil is never.
+func spansWithin(now time.Time, until *time.Time) []span {
+	all := []span{{"1h", "an hour"}, {"8h", "8 hours"}, {"24h", "a day"}, {"168h", "a week"}}
+	return slices.DeleteFunc(all, func(s span) bool {
+		d, err := time.ParseDuration(s.Value)
+		return err != nil || until != nil && now.Add(d).After(*until)
+	})
 }
 
 // pinsOf lists the pins of a grant by their pointers, whole.

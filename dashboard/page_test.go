@@ -288,22 +288,22 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A grant is offered beside an approval, and nothing of it is chosen but the
-// session. What is masked cannot be pinned: grants show their pins.
+// A grant is offered beside an approval, and what is chosen of it is narrow:
+// the session, a few calls, a day. What is masked cannot be pinned: grants show their pins.
 func TestTheCardOffersAGrant(t *testing.T) {
 	h := newHouse(t)
 	h.pending("s1")
 	body := h.signIn("u-ben").get("/").body
 	form := regexp.MustCompile(`(?s)<form class="fields" data-granting>.*?</form>`).FindString(body)
 	for _, want := range []string{
-		`<option value="session" selected>`, `<option value="organization">`, `name="max_calls" type="number" min="1">`, `<option value="">until it is revoked</option>`,
+		`<option value="session" selected>`, `<option value="organization">`, `name="max_calls" type="number" min="1" value="5">`, `<option value="24h" selected>`, `<option value="">until it is revoked</option>`,
 		`value="/title"> <span><code>/title</code> = <code>&#34;Bug&#34;</code>`, `value="/n"> <span><code>/n</code> = <code>9007199254740993</code>`,
 	} {
 		if !strings.Contains(form, want) {
 			t.Errorf("the form lacks %s:\n%s", want, form)
 		}
 	}
-	if strings.Contains(form, "password") || strings.Contains(form, "checked") || strings.Count(form, "selected") != 1 {
+	if strings.Contains(form, "password") || strings.Contains(form, "checked") || strings.Count(form, "selected") != 2 {
 		t.Errorf("the form offers a secret, or chooses for the person:\n%s", form)
 	}
 	if body := h.signIn("u-cyd").get("/").body; strings.Contains(body, "data-granting") {
@@ -360,6 +360,48 @@ func TestRequestsWaitInTheInbox(t *testing.T) {
 	b.change("POST", "/api/v1/grant-requests/request-1/approve", `{"max_calls":1}`)
 	if body := b.get("/inbox/requests").body; strings.Contains(body, "request-1") {
 		t.Error("a request that was decided still waits")
+	}
+}
+
+// Nothing is offered that would be refused as more than was asked.
+func TestARequestIsOfferedWithinWhatWasAsked(t *testing.T) {
+	h := newHouse(t)
+	b := h.signIn("u-ben")
+	for asked, want := range map[string][]string{
+		`"expires_in":"30m"`:                        {""},
+		`"expires_in":"8h","pins":{"/repo":"docs"}`: {"", "1h", "8h"},
+		`"reason":"For good."`:                      {"", "1h", "8h", "24h", "168h"},
+	} {
+		h.m.requests = nil
+		h.want(202, h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{"source":"github","action":"create",`+asked+`}`)
+		body := b.get("/inbox/requests").body
+		list := regexp.MustCompile(`(?s)<select name="expires_in">.*?</select>`).FindString(body)
+		var got []string
+		for _, m := range regexp.MustCompile(`<option value="([^"]*)">`).FindAllStringSubmatch(list, -1) {
+			got = append(got, m[1])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: offered %q, want %q", asked, got, want)
+		}
+		if pinned := strings.Contains(asked, "pins"); strings.Contains(body, "only with these params:</p>") != pinned || strings.Contains(body, "<b>with any params</b>.</p>") == pinned {
+			t.Errorf("%s: the params are told wrong:\n%s", asked, body)
+		}
+	}
+}
+
+// A card offers as many params to pin as a grant may have.
+func TestTheCardOffersAsManyPinsAsAGrantMayHave(t *testing.T) {
+	h := newHouse(t)
+	id := h.pending("s1")
+	params := map[string]int{}
+	for i := range action.MaxPins + 5 {
+		params[fmt.Sprintf("p%02d", i)] = i
+	}
+	raw := string(mustJSON(t, params))
+	h.gate.params[id] = raw
+	h.gate.set(id, func(inv *action.Invocation) { inv.Params = json.RawMessage(raw) })
+	if n := strings.Count(h.signIn("u-ben").get("/inbox/"+id).body, `name="pin"`); n != action.MaxPins {
+		t.Errorf("%d pins are offered, and a grant may have %d", n, action.MaxPins)
 	}
 }
 
