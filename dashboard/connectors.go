@@ -109,6 +109,9 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 	if err := s.checkConnector(ctx, &c); err != nil {
 		return nil, err
 	}
+	if err := s.checkRisks(ctx, old, c); err != nil {
+		return nil, err
+	}
 	if c.URL != old.URL || c.Header != old.Header || c.Prefix != old.Prefix || c.Secret != old.Secret ||
 		c.DefaultRisk != old.DefaultRisk || c.Review != old.Review || !maps.Equal(c.Risks, old.Risks) {
 		c.Revision++
@@ -147,6 +150,24 @@ func (s *Server) checkConnector(ctx context.Context, c *action.Connector) error 
 		}
 	}
 	return s.checkBinding(ctx, c, u.Host)
+}
+
+// checkRisks refuses a risk of a tool that the connector is known to lack: a
+// danger with a typo in it would hold nothing back. What was said before may
+// stay, and of another server nothing is known.
+func (s *Server) checkRisks(ctx context.Context, old, c action.Connector) error {
+	if c.URL != old.URL {
+		return nil
+	}
+	for _, tool := range slices.Sorted(maps.Keys(c.Risks)) {
+		if _, said := old.Risks[tool]; said {
+			continue
+		}
+		if err := s.checkAction(ctx, action.Key{Source: old.Source(), Action: tool}, []action.Connector{old}); err != nil {
+			return placed(err, "/tool_risks/"+segment(tool))
+		}
+	}
+	return nil
 }
 
 // checkBinding keeps a secret to its host.

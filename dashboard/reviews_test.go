@@ -99,3 +99,28 @@ func TestRulesOfAConnector(t *testing.T) {
 		t.Errorf("without risks %v", c)
 	}
 }
+
+// A risk is said of a tool that is there, as far as that is known.
+func TestRisksAreOfToolsThatAreThere(t *testing.T) {
+	h := newHouse(t)
+	const path = "/api/v1/connectors/github"
+	for tool, hint := range map[string]string{"drp": "nearest: drop", "github_drop": "use github:drop", "a/b": "nearest: "} {
+		p := h.problem(400, "unknown_action", h.admin, "PATCH", path, `{"tool_risks":{"create":"write","`+tool+`":"danger"}}`)
+		if p["field"] != "/tool_risks/"+strings.ReplaceAll(tool, "/", "~1") || !strings.Contains(p["detail"].(string), hint) {
+			t.Errorf("%s: %v", tool, p)
+		}
+	}
+	if h.m.connectors[0].Risks != nil {
+		t.Error("a part of a refused change was made")
+	}
+	h.m.connectors[0].Risks = map[string]action.Risk{"went": action.RiskRead}
+	for _, body := range []string{
+		`{"tool_risks":{"went":"danger","drop":"danger"}}`, // was there when it was said
+		`{"url":"https://other.example/mcp","tool_risks":{"unheard":"danger"}}`,
+	} {
+		h.want(200, h.admin, "PATCH", path, body)
+	}
+	h.m.connectors[0].Enabled = false
+	h.want(200, h.admin, "PATCH", path, `{"tool_risks":{"later":"danger"}}`)
+	h.want(201, h.admin, "POST", "/api/v1/connectors", `{"name":"new","url":"https://x.example/","tool_risks":{"later":"danger"}}`)
+}
