@@ -12,48 +12,52 @@ import (
 // list may have: in an organization, the same version is the same list. The
 // list is shared: treat it as read-only.
 func (g *Gate) Available(ctx context.Context, s *Session) (list []Available, version string, err error) {
-	all, version, err := g.decided(ctx, s)
-	return all.available, version, err
-}
-
-// Abilities lists every action of the organization with what policy says of it
-// for the session, denied ones too. The list is shared: treat it as read-only.
-func (g *Gate) Abilities(ctx context.Context, s *Session) ([]Available, error) {
-	all, _, err := g.decided(ctx, s)
-	return all.actions, err
-}
-
-// decided decides the whole catalog for a session.
-func (g *Gate) decided(ctx context.Context, s *Session) (*decidedList, string, error) {
-	none := &decidedList{}
 	actions, catalog, err := g.Catalog.List(ctx, s.Organization)
 	if err != nil {
-		return none, "", err
+		return nil, "", err
 	}
 	view, policy, err := g.Decider.View(ctx, s)
 	if err != nil {
-		return none, "", err
+		return nil, "", err
 	}
 	key := listKey{s.Organization, view}
-	version := catalog + "/" + policy + "/" + view
+	version = catalog + "/" + policy + "/" + view
 	if l := g.lists.find(key, version); l != nil {
-		return l, version, nil
+		return l.actions, version, nil
 	}
-	l := &decidedList{version: version, actions: make([]Available, 0, len(actions)), available: make([]Available, 0, len(actions))}
+	all, err := g.decided(ctx, s, actions)
+	if err != nil {
+		return nil, "", err
+	}
+	list = slices.DeleteFunc(all, func(a Available) bool { return a.Decision.Mode == ModeDeny })
+	list = slices.Clip(slices.Clone(list))
+	g.lists.keep(key, &decidedList{version: version, actions: list})
+	return list, version, nil
+}
+
+// Abilities lists every action of the organization with what policy says of it
+// for the session, denied ones too, each with the sentence that this very
+// session would read.
+func (g *Gate) Abilities(ctx context.Context, s *Session) ([]Available, error) {
+	actions, _, err := g.Catalog.List(ctx, s.Organization)
+	if err != nil {
+		return nil, err
+	}
+	return g.decided(ctx, s, actions)
+}
+
+// decided decides the whole catalog for a session, whatever the params.
+func (g *Gate) decided(ctx context.Context, s *Session, actions []*Action) ([]Available, error) {
+	list := make([]Available, 0, len(actions))
 	for _, a := range actions {
 		d, err := g.Decider.Decide(ctx, s, a, nil, false)
 		if err != nil {
-			return none, "", err
+			return nil, err
 		}
-		d.Limits = nil // they name who is counted, and the list is shared
-		one := Available{Action: a, Decision: d}
-		l.actions = append(l.actions, one)
-		if d.Mode != ModeDeny {
-			l.available = append(l.available, one)
-		}
+		d.Limits = nil // they name who is counted, and the list may be shared
+		list = append(list, Available{Action: a, Decision: d})
 	}
-	g.lists.keep(key, l)
-	return l, version, nil
+	return list, nil
 }
 
 // Explain decides a call for nobody: nothing is counted, used up or written.
@@ -99,9 +103,8 @@ type lists struct {
 type listKey struct{ organization, view string }
 
 type decidedList struct {
-	version   string
-	actions   []Available // all
-	available []Available // those that are not denied
+	version string
+	actions []Available
 }
 
 // maxListed bounds the actions of all lists together, and so the memory: about

@@ -21,6 +21,7 @@ var properties = map[string]func(t *testing.T, roll dice){
 	"drifted tools need what was made for them":         driftedToolsNeedTheirOwn,
 	"grants cover what their terms say":                 grantsCoverTheirTerms,
 	"equal stamps are equal decisions":                  equalStampsAreEqualDecisions,
+	"equal views are equal lists":                       equalViewsAreEqualLists,
 	"nothing depends on the order of maps":              nothingDependsOnMaps,
 	"decisions explain themselves":                      decisionsExplainThemselves,
 	"no order of edits lets a drifted tool run":         noEditsLetADriftedToolRun,

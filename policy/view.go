@@ -15,7 +15,11 @@ import (
 // number of tasks have few views.
 func (p *Policy) View(now time.Time, s *action.Session) string {
 	var parts []string
-	if len(p.automations[s.Automation]) > 0 {
+	switch {
+	case s.Automation == "":
+	case len(p.automations[s.Automation]) == 0:
+		parts = append(parts, "automation without overrides")
+	default:
 		parts = append(parts, "automation "+strconv.Quote(s.Automation))
 	}
 	if s.Event != "" {
