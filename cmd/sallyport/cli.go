@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
+	"unicode"
 )
 
 // clientCommands are the subcommands that work on a running server through
@@ -40,6 +42,29 @@ type remote struct {
 	Data string `placeholder:"DIR" type:"path" help:"Data folder of a server on this machine, in which it tells where to find it (default: ${data})."`
 	URL  string `placeholder:"URL" help:"The server, instead of a data folder; needs SALLYPORT_API_KEY."`
 	JSON bool   `help:"Print the server's JSON."`
+}
+
+// hint is a command to paste that finds the same server again.
+func (r *remote) hint(words ...string) string {
+	command := "sallyport"
+	for _, w := range words {
+		command += " " + word(w)
+	}
+	if r.Data != "" {
+		command += " --data " + word(r.Data)
+	}
+	return command
+}
+
+// word quotes what a shell would not take as it is: names are chosen by others.
+func word(text string) string {
+	harmless := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:@%+=,", r)
+	}
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !harmless(r) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // show reads path and prints what the server says of it.

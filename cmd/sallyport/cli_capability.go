@@ -98,7 +98,7 @@ func (c *capabilitySet) Run(ctx context.Context, std *stdio) error {
 			text += "; " + more
 		}
 		said(text)(w)
-		said("see what that comes to with: sallyport capability show " + now.Group)(w)
+		said("see what that comes to with: " + c.hint("capability", "show", now.Group))(w)
 	})
 }
 
@@ -128,7 +128,7 @@ func (c *capabilityShow) Run(ctx context.Context, std *stdio) error {
 	path := "/api/v1/capabilities/" + url.PathEscape(c.Group)
 	return show(ctx, &c.remote, std, path, queryOf(given{"task": c.Task}), func(w io.Writer, s *action.Snapshot) {
 		if len(s.Capabilities) == 0 {
-			fmt.Fprintln(w, "there is no provider yet; add one with: sallyport connector add NAME URL")
+			said("there is no provider yet; add one with: " + c.hint("connector", "add", "NAME", "URL"))(w)
 		}
 		for i := range s.Capabilities {
 			showProvider(w, &s.Capabilities[i])

@@ -115,7 +115,7 @@ func (c *connectorAdd) Run(ctx context.Context, std *stdio) error {
 		if made.Review == string(action.ReviewRequired) {
 			verb = "review"
 		}
-		said(fmt.Sprintf("see its tools with: sallyport connector %s %s", verb, made.Name))(w)
+		said("see its tools with: " + c.hint("connector", verb, made.Name))(w)
 	})
 }
 

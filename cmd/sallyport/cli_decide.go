@@ -114,7 +114,7 @@ func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
 		fmt.Fprintf(w, "params %s\n", oneLine(shown.Params))
 		if g := done.Grant; g != nil {
 			g.Name = cmp.Or(g.Name, done.Invocation.SourceName)
-			g.report(w)
+			g.report(w, &c.remote)
 		}
 		done.report(w, c.Wait > 0)
 	}); err != nil {

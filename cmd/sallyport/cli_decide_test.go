@@ -28,18 +28,27 @@ func TestSaysWhatWasSeen(t *testing.T) {
 		"approve 1":             `POST /api/v1/invocations/1/approve {"params_hash":"p2","tool_hash":"t2"}`,
 		"approve 1 --grant org": `POST /api/v1/invocations/1/approve {"grant":{"scope":"org"},"mode":"grant","params_hash":"p2","tool_hash":"t2"}`,
 		"approve 1 --grant session --max-calls 2 --pin /a,b": `POST /api/v1/invocations/1/approve {"grant":{"max_calls":2,"pin":["/a,b"],"scope":"session"},"mode":"grant","params_hash":"p2","tool_hash":"t2"}`,
-		"approve 1 --pin /a":                                         ``,
-		"approve 1 --expires 5m":                                     ``,
-		"deny 1 --reason no":                                         `POST /api/v1/invocations/1/deny {"params_hash":"p1","reason":"no","tool_hash":"t1"}`,
-		"connector review x":                                         ``,
-		"connector review x --accept new":                            `POST /api/v1/connectors/x/review {"tools":[{"behaviour_hash":"b2","text_hash":"x2","tool":"new"}]}`,
-		"connector review x --accept-all":                            `POST /api/v1/connectors/x/review {"tools":[{"behaviour_hash":"b2","text_hash":"x2","tool":"new"}]}`,
-		"connector review x --accept gone":                           ``,
-		"connector update x --tool-risk b=danger --tool-risk c=read": `PATCH /api/v1/connectors/x {"tool_risks":{"a":"read","b":"danger","c":"read"}}`,
-		"connector update x --tool-risk a=":                          `PATCH /api/v1/connectors/x {"tool_risks":{"b":"write"}}`,
-		"grant create n:a --pin /t=\"x,y\"":                          `POST /api/v1/grants {"action":"a","pins":{"/t":"x,y"},"scope":"organization","source":"n"}`,
-		"grant create --any --session s":                             `POST /api/v1/grants {"any":true,"scope":"session","session_id":"s"}`,
-		"capability set g n --level 3 --gate q --allow a,b":          `PUT /api/v1/capabilities/g/n {"allowed_actions":["a","b"],"level":3,"required_gate":"q"}`,
+		"approve 1 --pin /a":                                                 ``,
+		"approve 1 --expires 5m":                                             ``,
+		"deny 1 --reason no":                                                 `POST /api/v1/invocations/1/deny {"params_hash":"p1","reason":"no","tool_hash":"t1"}`,
+		"connector review x":                                                 ``,
+		"connector review x --accept new":                                    ``,
+		"connector review x --accept new@ee834d0c9ce1":                       `POST /api/v1/connectors/x/review {"tools":[{"behaviour_hash":"b2","text_hash":"x2","tool":"new"}]}`,
+		"connector review x --accept new@1ec9c0d438ee":                       ``,
+		"connector review x --accept new@gone":                               ``,
+		"connector review x --accept gone@gone":                              `POST /api/v1/connectors/x/review {"tools":[{"tool":"gone"}]}`,
+		"connector review x --accept gone@735108fe78f1":                      ``,
+		"connector review x --accept none@gone":                              ``,
+		"connector review x --accept new@ee834d0c9ce1 --accept gone":         ``,
+		"connector review x --accept new@ee834d0c9ce1 --digest e259b6cdf983": ``,
+		"connector review x --accept-all":                                    ``,
+		"connector review x --accept-all --digest ee834d0c9ce1":              ``,
+		"connector review x --accept-all --digest e259b6cdf983":              `POST /api/v1/connectors/x/review {"tools":[{"behaviour_hash":"b2","text_hash":"x2","tool":"new"},{"tool":"gone"}]}`,
+		"connector update x --tool-risk b=danger --tool-risk c=read":         `PATCH /api/v1/connectors/x {"tool_risks":{"a":"read","b":"danger","c":"read"}}`,
+		"connector update x --tool-risk a=":                                  `PATCH /api/v1/connectors/x {"tool_risks":{"b":"write"}}`,
+		"grant create n:a --pin /t=\"x,y\"":                                  `POST /api/v1/grants {"action":"a","pins":{"/t":"x,y"},"scope":"organization","source":"n"}`,
+		"grant create --any --session s":                                     `POST /api/v1/grants {"any":true,"scope":"session","session_id":"s"}`,
+		"capability set g n --level 3 --gate q --allow a,b":                  `PUT /api/v1/capabilities/g/n {"allowed_actions":["a","b"],"level":3,"required_gate":"q"}`,
 	} {
 		t.Run(line, func(t *testing.T) {
 			var sent string
@@ -63,6 +72,43 @@ func TestSaysWhatWasSeen(t *testing.T) {
 				t.Errorf("status %d: %s", status, errs.String())
 			}
 		})
+	}
+}
+
+// Who accepts a tool without saying what he saw is shown it, and told how to
+// say so; from a list that may be old, he is told that.
+func TestReviewTellsHowToAccept(t *testing.T) {
+	tools := `{"error":"no answer","items":[{"tool":"it's","state":"new","current":{"behaviour_hash":"b","text_hash":"x","definition":{"n":1}}}]}`
+	var fresh []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/tools") {
+			fresh = append(fresh, r.URL.RawQuery)
+			_, _ = io.WriteString(w, tools)
+			return
+		}
+		_, _ = io.WriteString(w, `{"fetched_at":"2026-01-02T15:04:05Z"}`)
+	}))
+	defer server.Close()
+	t.Setenv("SALLYPORT_API_KEY", "key")
+	one, all := "@3ff1726cd443", "--accept-all --digest 5e45ddae497c"
+	for _, c := range []struct {
+		flags            []string
+		status           int
+		query, out, errs string
+	}{
+		{nil, exitOK, "fresh=true", "cannot be asked: no answer; its list is from ", ""},
+		{nil, exitOK, "fresh=true", all, ""},
+		{[]string{"--accept-all"}, exitUsage, "fresh=true", "it's" + one + " is new", "sallyport connector review 'my x' " + all + " --data /d"},
+		{[]string{"--accept", "it's"}, exitUsage, "", "it's" + one + " is new", `sallyport connector review 'my x' --accept 'it'\''s` + one + "' --data /d"},
+		{[]string{"--accept", "it's@0123456789ab"}, exitError, "", "", "changed since it was shown"},
+	} {
+		var out, errs bytes.Buffer
+		fresh = nil
+		line := append([]string{"connector", "review", "my x", "--url", server.URL, "--data", "/d"}, c.flags...)
+		status := execute(t.Context(), line, nil, &out, &errs)
+		if status != c.status || !cmp.Equal(fresh, []string{c.query}) || !strings.Contains(out.String(), c.out) || !strings.Contains(errs.String(), c.errs) {
+			t.Errorf("%q: status %d, asked %q\n%s%s", c.flags, status, fresh, out.String(), errs.String())
+		}
 	}
 }
 

@@ -38,8 +38,8 @@ func (c *policyExplain) Run(ctx context.Context, std *stdio) error {
 func (c *policyExplain) check() error {
 	switch {
 	case c.Key != "" || c.Action == "" || c.Session == "":
-		return wrongUse("say who would call what: sallyport policy explain --session %s --action %s",
-			visible(cmp.Or(c.Session, "ID")), visible(cmp.Or(c.Action, c.Key, "SOURCE:ACTION")))
+		return wrongUse("say who would call what: %s", visible(c.hint("policy", "explain",
+			"--session", cmp.Or(c.Session, "ID"), "--action", cmp.Or(c.Action, c.Key, "SOURCE:ACTION"))))
 	case c.Params != "" && !json.Valid([]byte(c.Params)):
 		return wrongUse("--params is not JSON; write an object, such as '{\"channel\":\"C1\"}'")
 	}

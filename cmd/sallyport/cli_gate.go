@@ -34,7 +34,7 @@ func (c *gateApprove) Run(ctx context.Context, std *stdio) error {
 	c.Expires.into(body)
 	return alter(ctx, &c.remote, std, http.MethodPost, "/api/v1/gates", body, func(w io.Writer, a *action.GateApproval) {
 		said(fmt.Sprintf("group %s may pass gate %s for task %s: %s; %s", a.Group, a.Gate, a.Task, behind(a), ends(a.ExpiresAt)))(w)
-		said("take it back with: sallyport gate remove " + a.ID)(w)
+		said("take it back with: " + c.hint("gate", "remove", a.ID))(w)
 	})
 }
 

@@ -64,9 +64,9 @@ func (g *grantRow) whose() string {
 }
 
 // report tells what the grant does, and how to undo it.
-func (g *grantRow) report(w io.Writer) {
+func (g *grantRow) report(w io.Writer, r *remote) {
 	said(fmt.Sprintf("grant %s lets through %s for %s: %s", g.ID, covers(&g.Terms, g.Name), g.whose(), budget(&g.Terms)))(w)
-	said("take it back with: sallyport grant remove " + g.ID)(w)
+	said("take it back with: " + r.hint("grant", "remove", g.ID))(w)
 }
 
 type grantCreate struct {
@@ -84,7 +84,7 @@ func (c *grantCreate) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	return alter(ctx, &c.remote, std, http.MethodPost, "/api/v1/grants", body, func(w io.Writer, g *grantRow) { g.report(w) })
+	return alter(ctx, &c.remote, std, http.MethodPost, "/api/v1/grants", body, func(w io.Writer, g *grantRow) { g.report(w, &c.remote) })
 }
 
 func (c *grantCreate) body() (map[string]any, error) {
@@ -116,7 +116,7 @@ func (c *grantCreate) anyOf(body map[string]any) error {
 func (c *grantCreate) oneOf(body map[string]any) error {
 	switch {
 	case c.Key == "":
-		return wrongUse("name what to let through: sallyport grant create SOURCE:ACTION, or --any for all that is not dangerous")
+		return wrongUse("name what to let through: %s, or --any for all that is not dangerous", visible(c.hint("grant", "create", "SOURCE:ACTION")))
 	case c.Source != "":
 		return wrongUse("--source goes with --any; an action is named with its source, as SOURCE:ACTION")
 	case strings.Contains(c.Key, "*"):

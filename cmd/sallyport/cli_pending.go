@@ -91,7 +91,7 @@ func (c *pendingCommand) showCalls(w io.Writer, held list[invocationRow]) {
 		fmt.Fprintf(w, "    asked %s, expires %s\n    params %s\n", since(i.CreatedAt), since(i.ExpiresAt), oneLine(i.Params))
 	}
 	more(w, held)
-	fmt.Fprintf(w, "decide with: sallyport approve ID%[1]s, or: sallyport deny ID%[1]s --reason TEXT\n", c.at())
+	said("decide with: " + c.hint("approve", "ID") + ", or: " + c.hint("deny", "ID", "--reason", "TEXT"))(w)
 }
 
 func (c *pendingCommand) showRequests(w io.Writer, asked list[requestRow]) {
@@ -103,15 +103,7 @@ func (c *pendingCommand) showRequests(w io.Writer, asked list[requestRow]) {
 		r.report(w)
 	}
 	if asked.Next != "" {
-		fmt.Fprintln(w, "and more; sallyport grant requests has them all")
+		said("and more; all of them: " + c.hint("grant", "requests"))(w)
 	}
-	howToGrant(w, c.at())
-}
-
-// at is the flag that finds the same server again.
-func (r *remote) at() string {
-	if r.Data == "" {
-		return ""
-	}
-	return " --data " + r.Data
+	c.howToGrant(w)
 }

@@ -65,13 +65,14 @@ func (c *grantRequests) Run(ctx context.Context, std *stdio) error {
 		}
 		more(w, *all)
 		if len(all.Items) > 0 && c.Status == "pending" {
-			howToGrant(w, c.at())
+			c.howToGrant(w)
 		}
 	})
 }
 
-func howToGrant(w io.Writer, at string) {
-	fmt.Fprintf(w, "grant with: sallyport grant approve ID%[1]s (narrow it with --max-calls, --expires, --pin), or: sallyport grant deny ID%[1]s --reason TEXT\n", at)
+func (r *remote) howToGrant(w io.Writer) {
+	said(fmt.Sprintf("grant with: %s (narrow it with --max-calls, --expires, --pin), or: %s",
+		r.hint("grant", "approve", "ID"), r.hint("grant", "deny", "ID", "--reason", "TEXT")))(w)
 }
 
 // wish names a request.
@@ -103,7 +104,7 @@ func (c *grantApprove) Run(ctx context.Context, std *stdio) error {
 	c.into(body)
 	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/approve", body, func(w io.Writer, s *settled) {
 		if s.Grant != nil {
-			s.Grant.report(w)
+			s.Grant.report(w, &c.remote)
 		}
 	})
 }

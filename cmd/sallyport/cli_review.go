@@ -5,17 +5,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
+	"net/url"
 	"slices"
-	"strings"
+	"time"
 
 	"sallyport/action"
 )
 
 type connectorReview struct {
 	named
-	Accept    []string `xor:"accept" placeholder:"TOOL" help:"Accept this tool as it is shown; again for more."`
-	AcceptAll bool     `xor:"accept" env:"-" help:"Accept every tool that is shown, as it is shown."`
+	Accept    []string `xor:"accept" sep:"none" env:"-" placeholder:"TOOL@HASH" help:"Accept this tool as it was shown with this hash; again for more."`
+	AcceptAll bool     `xor:"accept" env:"-" help:"Accept every tool that was shown; needs --digest."`
+	Digest    string   `env:"-" placeholder:"D" help:"With --accept-all: what was printed below the tools that are to be accepted."`
 }
 
 // reviewRow is what is known of one tool, and what differs from the review.
@@ -31,35 +32,64 @@ type reviewRow struct {
 	} `json:"changes"`
 }
 
-// Run shows what waits for a review. What it accepts is what it showed: the
-// hashes go along, so that a tool which changes in between is refused.
+// reviewList is a connector's tools, and why the server could not be asked.
+type reviewList struct {
+	list[reviewRow]
+	Error string `json:"error"`
+}
+
+// Run shows what waits for a review, or accepts what was shown earlier.
 func (c *connectorReview) Run(ctx context.Context, std *stdio) error {
+	if c.Digest != "" && !c.AcceptAll {
+		return wrongUse("--digest goes with --accept-all; a tool is accepted with --accept TOOL@HASH")
+	}
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
-	var tools list[reviewRow]
-	raw, err := server.read(ctx, connectorPath(c.Name)+"/tools", nil, &tools)
+	if len(c.Accept) == 0 && (!c.AcceptAll || c.Digest == "") {
+		return c.look(ctx, std, server)
+	}
+	return c.accept(ctx, std, server)
+}
+
+// look asks the connector's server first, so that nobody reviews an old list
+// unknowingly.
+func (c *connectorReview) look(ctx context.Context, std *stdio, server *client) error {
+	var tools reviewList
+	raw, err := server.read(ctx, connectorPath(c.Name)+"/tools", url.Values{"fresh": {"true"}}, &tools)
 	if err != nil {
 		return err
 	}
-	chosen, err := c.choose(tools.Items)
-	if err != nil {
-		return err
-	}
-	if len(chosen) == 0 {
-		return c.print(std, raw, func(w io.Writer) { c.show(w, waiting(tools.Items)) })
-	}
-	raw, err = server.change(ctx, http.MethodPost, connectorPath(c.Name)+"/review", map[string]any{"tools": hashes(chosen)}, nil)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		for _, r := range chosen {
-			r.report(w)
+	var old connectorRow
+	if tools.Error != "" {
+		if _, err := server.read(ctx, connectorPath(c.Name), nil, &old); err != nil {
+			return err
 		}
-		said(fmt.Sprintf("accepted as shown: %s", strings.Join(names(chosen), ", ")))(w)
-	})
+	}
+	open := waiting(tools.Items)
+	if err := c.print(std, raw, func(w io.Writer) {
+		if tools.Error != "" {
+			said(fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Name, tools.Error, dated(old.Fetched)))(w)
+		}
+		c.show(w, open)
+	}); err != nil || !c.AcceptAll || len(open) == 0 {
+		return err
+	}
+	return wrongUse("say that these are what you accept: %s", visible(c.all(open)))
+}
+
+// dated tells when something old is from.
+func dated(t *time.Time) string {
+	if t == nil {
+		return "of an unknown time"
+	}
+	return fmt.Sprintf("from %s (%s)", t.Local().Format("15:04"), since(t))
+}
+
+// all is the command that accepts rows.
+func (c *connectorReview) all(rows []reviewRow) string {
+	return c.hint("connector", "review", c.Name, "--accept-all", "--digest", digest(rows))
 }
 
 // waiting are the tools that are not as somebody reviewed them.
@@ -67,57 +97,25 @@ func waiting(tools []reviewRow) []reviewRow {
 	return slices.DeleteFunc(slices.Clone(tools), func(r reviewRow) bool { return r.State == action.ToolReviewed })
 }
 
-// choose returns those that are to be accepted. One that is gone cannot be.
-func (c *connectorReview) choose(tools []reviewRow) ([]reviewRow, error) {
-	listed := slices.DeleteFunc(slices.Clone(tools), func(r reviewRow) bool { return r.Current == nil })
-	if c.AcceptAll {
-		return waiting(listed), nil
-	}
-	var chosen []reviewRow
-	for _, tool := range c.Accept {
-		i := slices.IndexFunc(listed, func(r reviewRow) bool { return r.Tool == tool })
-		if i < 0 {
-			return nil, fmt.Errorf("%s lists no tool %q; it lists: %s", visible(c.Name), visible(tool), visible(strings.Join(names(listed), ", ")))
-		}
-		chosen = append(chosen, listed[i])
-	}
-	return chosen, nil
-}
-
-func names(rows []reviewRow) []string {
-	all := make([]string, len(rows))
-	for i, r := range rows {
-		all[i] = r.Tool
-	}
-	return all
-}
-
-// hashes are of the tools as they were shown.
-func hashes(rows []reviewRow) []map[string]string {
-	all := make([]map[string]string, len(rows))
-	for i, r := range rows {
-		all[i] = map[string]string{"tool": r.Tool, "behaviour_hash": r.Current.Behaviour, "text_hash": r.Current.Text}
-	}
-	return all
-}
-
 func (c *connectorReview) show(w io.Writer, open []reviewRow) {
 	if len(open) == 0 {
 		said("no tool of " + c.Name + " waits for a review")(w)
 		return
 	}
-	for _, r := range open {
-		r.report(w)
-	}
-	if slices.ContainsFunc(open, func(r reviewRow) bool { return r.Current != nil }) {
-		said(fmt.Sprintf("accept what is right with: sallyport connector review %[1]s --accept TOOL%[2]s, or all with: sallyport connector review %[1]s --accept-all%[2]s", c.Name, c.at()))(w)
+	report(w, open)
+	said(fmt.Sprintf("accept what is right with: %s, or all with: %s", c.hint("connector", "review", c.Name, "--accept", "TOOL@HASH"), c.all(open)))(w)
+}
+
+func report(w io.Writer, rows []reviewRow) {
+	for i := range rows {
+		rows[i].report(w)
 	}
 }
 
 // report shows a tool and what of it nobody reviewed. All of it is the
 // server's own word.
 func (r *reviewRow) report(w io.Writer) {
-	text := fmt.Sprintf("%s is %s", r.Tool, r.State)
+	text := fmt.Sprintf("%s is %s", r.tag(), r.State)
 	if r.Risk != "" {
 		text += fmt.Sprintf(" (%s, %s)", r.Risk, r.Mode)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,7 @@ func TestCommand(t *testing.T) {
 			"sealed":   sealed,
 			"forge":    forge,
 			"field":    field,
+			"pick":     pick,
 			"memberkey": func(ts *testscript.TestScript, _ bool, _ []string) {
 				ts.Setenv("SALLYPORT_API_KEY", strings.TrimSpace(ts.ReadFile("key")))
 			},
@@ -95,4 +97,13 @@ func field(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("no text at %s in %s", args[2], ts.ReadFile(args[1]))
 	}
 	ts.Setenv(args[0], text)
+}
+
+// pick NAME FILE REGEXP sets the variable to what the first group matches.
+func pick(ts *testscript.TestScript, _ bool, args []string) {
+	found := regexp.MustCompile(args[2]).FindStringSubmatch(ts.ReadFile(args[1]))
+	if found == nil {
+		ts.Fatalf("no %s in %s", args[2], ts.ReadFile(args[1]))
+	}
+	ts.Setenv(args[0], found[1])
 }

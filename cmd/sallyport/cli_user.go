@@ -40,7 +40,7 @@ func (c *userAdd) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, said(fmt.Sprintf("%s %s (%s) is added; sign him in with: sallyport user login-link %s", made.Role, made.Name, made.ID, made.ID)))
+	return c.print(std, raw, said(fmt.Sprintf("%s %s (%s) is added; sign him in with: %s", made.Role, made.Name, made.ID, c.hint("user", "login-link", made.ID))))
 }
 
 type userList struct{ remote }
@@ -91,11 +91,11 @@ func (p *person) find(ctx context.Context) (*client, userRow, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, userRow{}, fmt.Errorf("nobody has the id or name %q; see: sallyport user list", visible(p.User))
+		return nil, userRow{}, fmt.Errorf("nobody has the id or name %q; see: %s", visible(p.User), visible(p.hint("user", "list")))
 	case 1:
 		return server, found[0], nil
 	}
-	return nil, userRow{}, fmt.Errorf("%d people are called %q; use the id, see: sallyport user list", len(found), visible(p.User))
+	return nil, userRow{}, fmt.Errorf("%d people are called %q; use the id, see: %s", len(found), visible(p.User), visible(p.hint("user", "list")))
 }
 
 func (u userRow) path() string { return "/api/v1/users/" + url.PathEscape(u.ID) }
