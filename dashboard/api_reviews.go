@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -33,8 +34,16 @@ type Definition struct {
 
 // SeenTool is a tool with the hashes that a person saw.
 type SeenTool struct {
-	Tool string `json:"tool" minLength:"1" maxLength:"200" example:"create_issue"`
-	action.ToolHashes
+	Tool      string `json:"tool" minLength:"1" maxLength:"200" example:"create_issue"`
+	Behaviour string `json:"behaviour_hash,omitempty" maxLength:"200" doc:"Absent, with text_hash: it is not listed any more, and is forgotten."`
+	Text      string `json:"text_hash,omitempty" maxLength:"200"`
+}
+
+// ReviewList is all that is known of a connector's tools.
+type ReviewList struct {
+	List[ReviewView]
+	FetchedAt *time.Time `json:"fetched_at,omitempty" doc:"When the tools were last listed; absent: never."`
+	Error     string     `json:"error,omitempty" doc:"Why the server could not be asked last; the list is of the time before."`
 }
 
 // NewReview says which tools a person has looked at.
@@ -46,13 +55,22 @@ type NewReview struct {
 func (s *Server) reviewRoutes() {
 	register(s, route{
 		method: "GET", path: "/api/v1/connectors/{ref}/tools", tag: "connectors", summary: "List a connector's tools and their reviews",
-	}, func(ctx context.Context, p *Principal, in *ByRef) (*body[List[ReviewView]], error) {
+	}, func(ctx context.Context, p *Principal, in *struct {
+		ByRef
+		Fresh bool `query:"fresh" doc:"Ask the server first; owners and admins only."`
+	},
+	) (*body[ReviewList], error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
 			return nil, err
 		}
+		state, err := s.listed(ctx, p, c, in.Fresh)
+		if err != nil {
+			return nil, err
+		}
 		list, err := s.Reviews.ListReviews(ctx, p.Organization, c.ID)
-		return listOf(s.viewReviews(ctx, c, list)), err
+		v := viewConnector(c, state)
+		return bodyOf(ReviewList{listOf(s.viewReviews(ctx, c, list)).Body, v.FetchedAt, v.Error}), err
 	})
 	register(s, route{
 		method: "POST", path: "/api/v1/connectors/{ref}/review", tag: "connectors", summary: "Take tools as reviewed", status: http.StatusOK,
@@ -72,23 +90,54 @@ func (s *Server) reviewRoutes() {
 	})
 }
 
-func (s *Server) review(ctx context.Context, p *Principal, c action.Connector, n NewReview) ([]action.ToolReview, error) {
+// seen is what was looked at, by name; nil for all.
+func (n *NewReview) seen() (map[string]action.ToolHashes, error) {
 	if n.All == (len(n.Tools) > 0) {
 		return nil, invalid("/tools", "Send the tools that you looked at with their hashes, or all: true.")
 	}
-	var seen map[string]action.ToolHashes
-	if !n.All {
-		seen = make(map[string]action.ToolHashes, len(n.Tools))
-		for _, t := range n.Tools {
-			seen[t.Tool] = t.ToolHashes
+	if n.All {
+		return nil, nil
+	}
+	seen := make(map[string]action.ToolHashes, len(n.Tools))
+	for i, t := range n.Tools {
+		const both = "Send both hashes, as they were shown; neither for a tool that is not listed any more."
+		switch {
+		case t.Behaviour == "" && t.Text != "":
+			return nil, invalid(fmt.Sprintf("/tools/%d/behaviour_hash", i), both)
+		case t.Behaviour != "" && t.Text == "":
+			return nil, invalid(fmt.Sprintf("/tools/%d/text_hash", i), both)
 		}
+		seen[t.Tool] = action.ToolHashes{Behaviour: t.Behaviour, Text: t.Text}
+	}
+	return seen, nil
+}
+
+func (s *Server) review(ctx context.Context, p *Principal, c action.Connector, n NewReview) ([]action.ToolReview, error) {
+	seen, err := n.seen()
+	if err != nil {
+		return nil, err
 	}
 	list, err := s.Reviews.ReviewTools(ctx, p.Organization, c.ID, seen, p.By())
+	if e := action.Public(err); e.Code == "tool_not_found" {
+		err = &action.Error{Kind: e.Kind, Code: e.Code, Field: "/tools", Message: e.Message + " GET /api/v1/connectors/" + or(c.Slug, c.ID) + "/tools is that list."}
+	}
 	if err != nil {
 		return nil, err
 	}
 	s.changed(ctx, p, "tools reviewed", "connector", c.ID, "tools", len(seen), "all", n.All)
 	return list, nil
+}
+
+// listed is what is known of a connector, or with fresh what it says now. That
+// asks a server, which is for those who may also ask it otherwise.
+func (s *Server) listed(ctx context.Context, p *Principal, c action.Connector, fresh bool) (ConnectorState, error) {
+	if !fresh {
+		return s.Prober.State(ctx, c), nil
+	}
+	if err := decider.permit(p, ""); err != nil {
+		return ConnectorState{}, err
+	}
+	return s.Prober.Probe(ctx, c)
 }
 
 func (s *Server) viewReviews(ctx context.Context, c action.Connector, list []action.ToolReview) []ReviewView {

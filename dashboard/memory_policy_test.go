@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -208,8 +209,11 @@ func (m *memory) ReviewTools(ctx context.Context, organization, connector string
 	m.mu.Lock()
 	for tool, hashes := range seen {
 		r, err := find("tool", m.reviews, func(r action.ToolReview) bool { return r.Organization == organization && r.Tool == tool })
-		if err == nil && (r.Current == nil || r.Current.ToolHashes != hashes) {
+		if err == nil && (r.Current == nil && hashes != action.ToolHashes{} || r.Current != nil && r.Current.ToolHashes != hashes) {
 			err = action.Errorf(action.ErrConflict, "tool_changed", "The tool %s changed since you looked.", tool)
+		}
+		if errors.Is(err, action.ErrNotFound) {
+			err = action.Errorf(action.ErrNotFound, "tool_not_found", "The connector has no tool %q; look at its list again.", tool)
 		}
 		if err != nil {
 			m.mu.Unlock()
@@ -223,6 +227,9 @@ func (m *memory) ReviewTools(ctx context.Context, organization, connector string
 			m.recordLocked(organization, action.EventReview, r.Tool, by)
 		}
 	}
+	m.reviews, _ = without(m.reviews, func(r action.ToolReview) bool {
+		return r.Organization == organization && r.Connector == connector && r.State == action.ToolReviewed && r.Current == nil
+	})
 	m.mu.Unlock()
 	return m.ListReviews(ctx, organization, connector)
 }

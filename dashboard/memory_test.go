@@ -224,7 +224,11 @@ func (m *memory) State(_ context.Context, c action.Connector) dashboard.Connecto
 }
 
 func (m *memory) Probe(ctx context.Context, c action.Connector) (dashboard.ConnectorState, error) {
-	return m.State(ctx, c), nil
+	state := m.State(ctx, c)
+	if c.URL == "http://failing.example/mcp" {
+		state.Error = "The server did not answer just now."
+	}
+	return state, nil
 }
 
 func (m *memory) Invocation(_ context.Context, organization, id string) (action.Invocation, error) {

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"time"
 
 	"sallyport/action"
 )
@@ -11,6 +12,8 @@ type reviewTable struct {
 	Connector action.Connector
 	Tools     []ReviewView
 	More      int // that are not shown
+	FetchedAt time.Time
+	Error     string // of the last time that the server was asked
 }
 
 // reviewsShown of one connector: who reviews should read.
@@ -23,7 +26,8 @@ func (p *pages) reviews(ctx context.Context, connectors []action.Connector) ([]r
 		if err != nil {
 			return nil, err
 		}
-		t := reviewTable{Connector: c}
+		state := p.Prober.State(ctx, c)
+		t := reviewTable{Connector: c, FetchedAt: state.FetchedAt, Error: state.Error}
 		for _, r := range list {
 			switch {
 			case r.State == action.ToolReviewed:

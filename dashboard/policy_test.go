@@ -123,6 +123,7 @@ func TestBadPolicyChangesNothing(t *testing.T) {
 			{review, `{"tools":[]}`, "/tools"},
 			{review, `{"all":true,"tools":[{"tool":"create","behaviour_hash":"b","text_hash":"t"}]}`, "/tools"},
 			{review, `{"tools":[{"tool":"create","text_hash":"t"}]}`, "/tools/0/behaviour_hash"},
+			{review, `{"tools":[{"tool":"drop"},{"tool":"create","behaviour_hash":"b"}]}`, "/tools/1/text_hash"},
 			{"POST /api/v1/connectors", `{"name":"a","url":"https://x.example/","review":"never"}`, "/review"},
 			{"POST /api/v1/connectors", `{"name":"a","url":"https://x.example/","tool_risks":{"drop/all":"mild"}}`, "/tool_risks/drop~1all"},
 			{"PATCH /api/v1/connectors/github", `{"tool_risks":{"drop":""}}`, "/tool_risks/drop"},

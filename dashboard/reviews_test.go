@@ -124,3 +124,43 @@ func TestRisksAreOfToolsThatAreThere(t *testing.T) {
 	h.want(200, h.admin, "PATCH", path, `{"tool_risks":{"later":"danger"}}`)
 	h.want(201, h.admin, "POST", "/api/v1/connectors", `{"name":"new","url":"https://x.example/","tool_risks":{"later":"danger"}}`)
 }
+
+// A tool that is not listed any more has no hashes to be seen with; it is
+// forgotten.
+func TestAToolThatWentIsForgotten(t *testing.T) {
+	h := newHouse(t)
+	h.watched()
+	const review = "/api/v1/connectors/github/review"
+	h.problem(409, "tool_changed", h.admin, "POST", review, `{"tools":[{"tool":"drop"}]}`) // it is listed
+	for _, r := range h.want(200, h.admin, "POST", review, `{"tools":[{"tool":"gone"}]}`).list(t) {
+		if r["tool"] == "gone" {
+			t.Errorf("it is still known: %v", r)
+		}
+	}
+	p := h.problem(404, "tool_not_found", h.admin, "POST", review, `{"tools":[{"tool":"gone"}]}`)
+	if p["field"] != "/tools" || !strings.Contains(p["detail"].(string), "GET /api/v1/connectors/github/tools ") {
+		t.Errorf("problem %v", p)
+	}
+}
+
+// Who reviews learns how old the list is, and may have it read anew.
+func TestReviewsSayOfWhenTheyAre(t *testing.T) {
+	h := newHouse(t)
+	h.watched()
+	const path = "/api/v1/connectors/github/tools"
+	if r := h.want(200, h.member, "GET", path, "").json(t); r["fetched_at"] != "2026-03-01T12:00:00Z" || r["error"] != nil || len(r["items"].([]any)) != 4 || r["total"] != json.Number("4") {
+		t.Errorf("tools %v", r)
+	}
+	h.m.connectors[0].URL = "http://failing.example/mcp"
+	if r := h.want(200, h.admin, "GET", path, "").json(t); r["error"] != nil {
+		t.Errorf("the server was asked unbidden: %v", r)
+	}
+	if r := h.want(200, h.admin, "GET", path+"?fresh=true", "").json(t); r["error"] != "The server did not answer just now." || len(r["items"].([]any)) != 4 {
+		t.Errorf("fresh tools %v", r)
+	}
+	h.problem(403, "role_required", h.member, "GET", path+"?fresh=true", "")
+	h.m.connectors[0].URL = "http://down.example/mcp"
+	if r := h.want(200, h.member, "GET", path, "").json(t); r["error"] != "The server did not answer." || r["fetched_at"] != nil {
+		t.Errorf("of a server that is down %v", r)
+	}
+}

@@ -339,7 +339,8 @@
     } catch (e) { notice(e.message); }
   }
 
-  // review takes a tool as reviewed, as it is shown on this page.
+  // review takes a tool as reviewed, as it is shown on this page; one that is
+  // not listed any more has no hashes, and is forgotten.
   async function review(button) {
     const row = button.closest("tr"), { tool, behaviour, text } = row.dataset;
     button.disabled = true;
