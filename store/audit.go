@@ -74,6 +74,7 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // not there is zero.
 type chain struct {
 	organization string
+	began        bool // there was a head once
 	head         mark
 	cut          checkpoint
 	last         mark // the last link, without mac and time
@@ -94,7 +95,7 @@ type checkpoint struct {
 }
 
 // chainSQL reads it in one statement: head and links move together.
-const chainSQL = `SELECT h.seq, h.hash, h.mac, h.at, c.seq, c.hash, c.mac, c.until, c.at, c.removed, s.seq, s.hash
+const chainSQL = `SELECT o.chained, h.seq, h.hash, h.mac, h.at, c.seq, c.hash, c.mac, c.until, c.at, c.removed, s.seq, s.hash
 FROM organizations o
 LEFT JOIN audit_heads h ON h.organization_id = o.id
 LEFT JOIN audit_checkpoints c ON c.organization_id = o.id
@@ -106,7 +107,7 @@ func (db *DB) chain(ctx context.Context, organization string) (*chain, error) {
 	c := &chain{organization: organization}
 	err := db.each(ctx, db.read.NewRaw(chainSQL, organization), func(rows *sql.Rows) error {
 		var head, cut, removed, last sql.NullInt64
-		err := rows.Scan(&head, &c.head.hash, &c.head.mac, &c.head.at,
+		err := rows.Scan(&c.began, &head, &c.head.hash, &c.head.mac, &c.head.at,
 			&cut, &c.cut.hash, &c.cut.mac, &c.cut.until, &c.cut.at, &removed, &last, &c.last.hash)
 		c.head.seq, c.cut.seq, c.cut.removed, c.last.seq = head.Int64, cut.Int64, removed.Int64, last.Int64
 		return err
@@ -161,7 +162,9 @@ func (c *chain) faults(k auditKey) (list []action.AuditFault) {
 		fault("checkpoint", c.cut.seq, "The checkpoint of retention was not written with this key.")
 	}
 	switch {
+	case c.head.seq == 0 && c.last.seq == 0 && !c.began:
 	case c.head.seq == 0 && c.last.seq == 0:
+		fault("head", 0, "The chain began once, and there is nothing of it: all evidence was removed.")
 	case c.head.seq == 0:
 		fault("head", c.last.seq, "The head is missing, though the chain has links up to %d.", c.last.seq)
 	case !hmac.Equal(c.head.mac, k.head(c.organization, c.head.seq, c.head.hash, c.head.at)):

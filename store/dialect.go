@@ -46,14 +46,22 @@ func migrations(shared bool) (fs.FS, error) {
 // shared reports whether others may write to the same rows at the same time.
 func shared(db bun.IDB) bool { return db.Dialect().Name() == dialect.PG }
 
-// taken reports whether err is of a unique key that another row has.
+// taken reports whether err is of a unique key that another row has. On SQLite
+// a trigger may say so first: see audit_seals_replaced.
 func taken(err error) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) {
 		return p.Code == "23505"
 	}
 	var e *sqlite.Error
-	return errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() {
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_TRIGGER:
+		return true
+	}
+	return false
 }
 
 // poisons reports whether err may have ended the whole transaction and not

@@ -43,6 +43,20 @@ CREATE TABLE audit_heads (
   at              TIMESTAMPTZ      NOT NULL
 );
 
+ALTER TABLE organizations ADD COLUMN chained SMALLINT NOT NULL DEFAULT 0 CHECK (chained IN (0, 1));
+CREATE FUNCTION begin_chain() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE organizations SET chained = 1 WHERE id = NEW.organization_id;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER audit_heads_began AFTER INSERT ON audit_heads FOR EACH ROW EXECUTE FUNCTION begin_chain();
+CREATE FUNCTION keep_chained() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'a chain that began does not end';
+END $$;
+CREATE TRIGGER organizations_chained BEFORE UPDATE OF chained ON organizations
+  FOR EACH ROW WHEN (NEW.chained < OLD.chained) EXECUTE FUNCTION keep_chained();
+
 CREATE TABLE audit_checkpoints (
   organization_id TEXT COLLATE "C" NOT NULL PRIMARY KEY REFERENCES organizations (id),
   seq             BIGINT           NOT NULL CHECK (seq >= 1),
@@ -83,3 +97,12 @@ BEGIN
 END $$;
 CREATE TRIGGER audit_seals_update BEFORE UPDATE ON audit_seals FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_seals_delete BEFORE DELETE ON audit_seals FOR EACH ROW EXECUTE FUNCTION keep_seal();
+
+-- What TRUNCATE removes, no trigger of a row sees.
+CREATE TRIGGER invocations_truncated BEFORE TRUNCATE ON invocations EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER invocation_events_truncated BEFORE TRUNCATE ON invocation_events EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER policy_events_truncated BEFORE TRUNCATE ON policy_events EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_queue_truncated BEFORE TRUNCATE ON audit_queue EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_seals_truncated BEFORE TRUNCATE ON audit_seals EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_heads_truncated BEFORE TRUNCATE ON audit_heads EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER audit_checkpoints_truncated BEFORE TRUNCATE ON audit_checkpoints EXECUTE FUNCTION refuse_change();

@@ -54,6 +54,17 @@ CREATE TABLE audit_heads (
   at              TEXT    NOT NULL CHECK (length(at) = 27)
 ) STRICT, WITHOUT ROWID;
 
+-- A chain that began does not end: without a head its evidence was removed.
+ALTER TABLE organizations ADD COLUMN chained INTEGER NOT NULL DEFAULT 0 CHECK (chained IN (0, 1));
+CREATE TRIGGER audit_heads_began AFTER INSERT ON audit_heads
+BEGIN
+  UPDATE organizations SET chained = 1 WHERE id = NEW.organization_id;
+END;
+CREATE TRIGGER organizations_chained BEFORE UPDATE OF chained ON organizations WHEN NEW.chained < OLD.chained
+BEGIN
+  SELECT RAISE(ABORT, 'a chain that began does not end');
+END;
+
 -- The last link that retention removed of each chain, and how many invocations
 -- went so far.
 CREATE TABLE audit_checkpoints (
@@ -84,6 +95,34 @@ CREATE TRIGGER audit_seals_delete BEFORE DELETE ON audit_seals WHEN NOT EXISTS (
   SELECT 1 FROM audit_checkpoints c WHERE c.organization_id = OLD.organization_id AND c.seq >= OLD.seq)
 BEGIN
   SELECT RAISE(ABORT, 'no checkpoint covers this seal');
+END;
+
+-- What REPLACE removes, no trigger of a removal sees. NEW.rowid is -1 where
+-- none is given.
+CREATE TRIGGER invocations_replaced BEFORE INSERT ON invocations
+WHEN (SELECT completed_at FROM invocations WHERE id = NEW.id) IS NOT NULL OR (SELECT completed_at FROM invocations WHERE rowid = NEW.rowid) IS NOT NULL
+BEGIN
+  SELECT RAISE(ABORT, 'a terminal invocation does not change');
+END;
+CREATE TRIGGER invocations_renamed BEFORE UPDATE OF id ON invocations WHEN NEW.id <> OLD.id
+BEGIN
+  SELECT RAISE(ABORT, 'the id of an invocation does not change');
+END;
+CREATE TRIGGER invocation_events_replaced BEFORE INSERT ON invocation_events
+WHEN EXISTS (SELECT 1 FROM invocation_events WHERE id = NEW.id) OR EXISTS (SELECT 1 FROM invocation_events WHERE rowid = NEW.rowid)
+BEGIN
+  SELECT RAISE(ABORT, 'history does not change');
+END;
+CREATE TRIGGER policy_events_replaced BEFORE INSERT ON policy_events
+WHEN EXISTS (SELECT 1 FROM policy_events WHERE id = NEW.id) OR EXISTS (SELECT 1 FROM policy_events WHERE rowid = NEW.rowid)
+BEGIN
+  SELECT RAISE(ABORT, 'history does not change');
+END;
+CREATE TRIGGER audit_seals_replaced BEFORE INSERT ON audit_seals
+WHEN EXISTS (SELECT 1 FROM audit_seals WHERE organization_id = NEW.organization_id AND seq = NEW.seq)
+  OR EXISTS (SELECT 1 FROM audit_seals WHERE row_id = NEW.row_id AND kind = NEW.kind)
+BEGIN
+  SELECT RAISE(ABORT, 'history does not change');
 END;
 
 -- What goes with an invocation is found by it.

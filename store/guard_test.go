@@ -1,0 +1,95 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"sallyport/action"
+)
+
+// evidenceNames are the tables of history and its chain, in an order in which
+// they can be emptied.
+var evidenceNames = []string{"audit_queue", "audit_seals", "audit_checkpoints", "audit_heads", "invocation_events", "policy_events", "invocations"}
+
+// TestEmptiedEvidenceIsFound has nothing left that could be wrong by itself,
+// and a new chain that would hide that.
+func TestEmptiedEvidenceIsFound(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		heads, err := db.AuditHeads(t.Context(), DefaultOrganization)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unguard(t, raw)
+		for _, table := range evidenceNames {
+			mustChange(t, raw, "DELETE FROM "+table)
+		}
+		if got := found(t, db, nil); !slices.Equal(got, []string{"head 0"}) {
+			t.Errorf("faults %v", got)
+		}
+		if got := found(t, db, &heads[0]); !slices.Equal(got, []string{"head 0", "cut_off 1"}) {
+			t.Errorf("with the last head: %v", got)
+		}
+		mustChange(t, raw, forgedPolicy)
+		mustChange(t, raw, "INSERT INTO audit_queue (row_id, kind, organization_id) VALUES ('p99', 'policy', 'default')")
+		n, err := db.Seal(t.Context(), testAuditKey, 10)
+		var e *action.Error
+		if n != 0 || !errors.As(err, &e) || e.Code != "audit_broken" {
+			t.Errorf("sealed %d, %v", n, err)
+		}
+	})
+}
+
+// TestAChainThatBeganStaysBegun tries to take the sign away.
+func TestAChainThatBeganStaysBegun(t *testing.T) {
+	onSealed(t, func(t *testing.T, _ *DB, raw *sql.DB) {
+		if err := change(t, raw, "UPDATE organizations SET chained = 0"); err == nil || !strings.Contains(err.Error(), "does not end") {
+			t.Errorf("taken away: %v", err)
+		}
+	})
+}
+
+// TestHistoryIsNotReplaced has statements that no trigger of an update or a
+// removal sees.
+func TestHistoryIsNotReplaced(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		var all []string
+		for _, table := range evidenceNames {
+			all = append(all, "TRUNCATE "+table+" CASCADE")
+		}
+		all = append(all, "TRUNCATE organizations CASCADE")
+		if !isPostgres(raw) {
+			if err := insertRow(t, raw, "open", "pending", "expires_at = 'T'"); err != nil {
+				t.Fatal(err)
+			}
+			all = []string{"UPDATE OR REPLACE invocations SET id = 'i03' WHERE id = 'open'"}
+			for _, table := range []string{"invocations", "invocation_events", "policy_events", "audit_seals"} {
+				all = append(all, "REPLACE INTO "+table+" SELECT * FROM "+table+" LIMIT 1")
+			}
+			for _, e := range evidenceTables {
+				columns := strings.Join(e.columns, ", ")
+				all = append(all, "REPLACE INTO "+e.table+" (rowid, "+columns+") SELECT rowid, "+strings.Replace(columns, " id,", " 'x' || id,", 1)+" FROM "+e.table+" LIMIT 1")
+			}
+		}
+		for _, text := range all {
+			if err := change(t, raw, text); err == nil || !strings.Contains(err.Error(), "not change") {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+		if got := found(t, db, nil); len(got) > 0 {
+			t.Errorf("faults %v", got)
+		}
+	})
+}
+
+// TestARowIsLinkedOnce has a sealer know of a row what another did meanwhile.
+func TestARowIsLinkedOnce(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
+		err := db.sealRows(t.Context(), testAuditKey, DefaultOrganization, []waiting{{rowKey: rowKey{sealedEvent, "e03"}, organization: DefaultOrganization}})
+		if !errors.Is(err, errOvertaken) {
+			t.Errorf("sealed again: %v", err)
+		}
+	})
+}
