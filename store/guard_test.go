@@ -93,3 +93,46 @@ func TestARowIsLinkedOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestAHeadThatRetentionPassedIsTold has one of a link that is not there to
+// compare with, and the one that the checkpoint is of.
+func TestAHeadThatRetentionPassedIsTold(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		var kept []*action.AuditHead
+		for _, id := range []string{"j01", "j02"} {
+			heads, err := db.AuditHeads(t.Context(), DefaultOrganization)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, &heads[0])
+			if err := insertRow(t, raw, id, "expired", "completed_at = 'T'"); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := db.Seal(t.Context(), testAuditKey, 10); n != 1 || err != nil {
+				t.Fatalf("sealed %d, %v", n, err)
+			}
+		}
+		note := func(known *action.AuditHead) string {
+			t.Helper()
+			r, err := db.VerifyAudit(t.Context(), DefaultOrganization, testAuditKey, known)
+			if err != nil || !r.OK {
+				t.Errorf("the report is %+v, %v", r, err)
+			}
+			return r.Note
+		}
+		for _, known := range append(kept, nil) {
+			if got := note(known); got != "" {
+				t.Errorf("before anything went: %s", got)
+			}
+		}
+		if n, err := db.Retain(t.Context(), DefaultOrganization, db.now(), testAuditKey, 11); n != 11 || err != nil {
+			t.Fatalf("removed %d, %v", n, err)
+		}
+		if got := note(kept[0]); !strings.Contains(got, "link 12, which retention removed with all before link 14") {
+			t.Errorf("a head before the checkpoint: %q", got)
+		}
+		if got := note(kept[1]); got != "" {
+			t.Errorf("the checkpoint's: %s", got)
+		}
+	})
+}

@@ -23,8 +23,8 @@ const (
 // VerifyAudit follows the organization's chain of evidence with the key that
 // it was made with, compares every row with what was sealed, and looks for rows
 // that are in no chain. Known, if not nil, is a head that was kept elsewhere:
-// the chain must still have it. ErrInvalid when it is of another organization
-// or key.
+// the chain must still have it, and the report's note says when retention has
+// removed it. ErrInvalid when it is of another organization or key.
 //
 // It reads in small parts and may run while rows are written, sealed and
 // removed by retention: what comes meanwhile is not looked at.
@@ -56,6 +56,7 @@ type verification struct {
 	key          auditKey
 	organization string
 	known        mark // zero: none
+	met          bool // the link of known was compared
 	report       action.AuditReport
 }
 
@@ -114,6 +115,7 @@ func (v *verification) links(ctx context.Context, c *chain) error {
 		v.report.Checked += p.compared
 		from = p.end
 	}
+	v.note()
 	if v.known.seq > c.last.seq && v.known.seq > from.seq {
 		v.add(action.AuditFault{Kind: "cut_off", Seq: c.last.seq + 1, Message: fmt.Sprintf(
 			"The chain ends at link %d, and once had link %d: the end of history was removed.", c.last.seq, v.known.seq)})
@@ -131,7 +133,19 @@ func (v *verification) begin(cut mark) {
 
 // replaced reports whether a link is not the one that was kept.
 func (v *verification) replaced(m mark) bool {
-	return m.seq > 0 && m.seq == v.known.seq && !hmac.Equal(m.hash, v.known.hash)
+	if m.seq == 0 || m.seq != v.known.seq {
+		return false
+	}
+	v.met = true
+	return !hmac.Equal(m.hash, v.known.hash)
+}
+
+// note tells of a head that retention left nothing to compare with.
+func (v *verification) note() {
+	if v.known.seq > 0 && !v.met && v.known.seq < v.report.From {
+		v.report.Note = fmt.Sprintf("The given head is of link %d, which retention removed with all before link %d: "+
+			"it was not compared. Give a later head, and keep a new one.", v.known.seq, v.report.From)
+	}
 }
 
 // part is some links, checked.
