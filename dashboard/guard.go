@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"sallyport/action"
@@ -25,7 +26,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if err := s.admit(r); err != nil {
+		err := s.admit(r)
+		if err == nil {
+			err = plainPath(r)
+		}
+		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
@@ -48,6 +53,17 @@ func (s *Server) admit(r *http.Request) error {
 			"Requests from pages of another origin are refused; open %s.", s.PublicURL)
 	}
 	return nil
+}
+
+// plainPath refuses paths of the API that lack a name: a redirect to what is
+// left of one would ask for something else.
+func plainPath(r *http.Request) error {
+	p := r.URL.EscapedPath()
+	if !strings.HasPrefix(p, "/api/") || path.Clean(p) == strings.TrimSuffix(p, "/") {
+		return nil
+	}
+	return action.Errorf(action.ErrInvalid, "invalid_path",
+		"A part of the path %s is empty or only dots; name what belongs there. A / within a name is written %%2F.", plain(r.URL.Path))
 }
 
 func isProbe(path string) bool { return path == "/healthz" || path == "/readyz" }

@@ -330,3 +330,15 @@ func TestExplainForeseesRefusals(t *testing.T) {
 		t.Errorf("not refused %v", e)
 	}
 }
+
+// A path that lacks a name is refused where it is, and not sent elsewhere.
+func TestPathsWithoutANameAreNotRedirected(t *testing.T) {
+	h := newHouse(t)
+	for _, path := range []string{"/api/v1/capabilities//notes", "/api/v1/capabilities/developer//", "/api/v1/capabilities/../notes", "/api//v1/connectors", "/api/v1/policy/modes/./x"} {
+		for _, method := range []string{"GET", "PUT", "DELETE"} {
+			h.problem(400, "invalid_path", h.admin, method, path, "")
+		}
+	}
+	h.want(200, h.admin, "PUT", "/api/v1/capabilities/a%2F%2Fb/github", `{"level":1}`)
+	h.problem(404, "no_such_route", h.admin, "GET", "/api/v1/capabilities/", "")
+}
