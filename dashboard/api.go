@@ -52,7 +52,7 @@ func register[I, O any](s *Server, rt route, h func(context.Context, *Principal,
 		x, _ := ctx.Value(exchangeKey{}).(*exchange)
 		out, err := h(ctx, x.principal, in)
 		if err != nil {
-			return nil, s.problem(ctx, err)
+			return nil, s.problem(ctx, listed(x.principal, err))
 		}
 		return out, nil
 	})

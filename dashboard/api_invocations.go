@@ -229,7 +229,7 @@ func (s *Server) approve(ctx context.Context, p *Principal, session, id string, 
 	v = s.verdict(p, v)
 	inv, err := s.Gate.Approve(ctx, v)
 	if err != nil {
-		return Outcome{}, named(ofGrant(err), id)
+		return Outcome{}, s.undecided(ctx, p, id, ofGrant(err))
 	}
 	s.log.InfoContext(ctx, "call approved", "invocation", inv.ID, "by", p.By())
 	out := Outcome{Invocation: s.shown(inv)}
@@ -285,7 +285,7 @@ func (s *Server) outcome(o action.Outcome) Outcome {
 func (s *Server) deny(ctx context.Context, p *Principal, v action.Verdict) (Outcome, error) {
 	inv, err := s.Gate.Deny(ctx, s.verdict(p, v))
 	if err != nil {
-		return Outcome{}, named(err, v.ID)
+		return Outcome{}, s.undecided(ctx, p, v.ID, err)
 	}
 	s.log.InfoContext(ctx, "call denied", "invocation", inv.ID, "by", p.By())
 	return Outcome{Invocation: inv}, nil

@@ -64,7 +64,7 @@ func (s *Server) reviewRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		state, err := s.listed(ctx, p, c, in.Fresh)
+		state, err := s.stateOf(ctx, p, c, in.Fresh)
 		if err != nil {
 			return nil, err
 		}
@@ -128,9 +128,9 @@ func (s *Server) review(ctx context.Context, p *Principal, c action.Connector, n
 	return list, nil
 }
 
-// listed is what is known of a connector, or with fresh what it says now. That
+// stateOf is what is known of a connector, or with fresh what it says now. That
 // asks a server, which is for those who may also ask it otherwise.
-func (s *Server) listed(ctx context.Context, p *Principal, c action.Connector, fresh bool) (ConnectorState, error) {
+func (s *Server) stateOf(ctx context.Context, p *Principal, c action.Connector, fresh bool) (ConnectorState, error) {
 	if !fresh {
 		return s.Prober.State(ctx, c), nil
 	}

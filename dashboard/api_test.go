@@ -414,3 +414,41 @@ func TestHealth(t *testing.T) {
 	h.srv.Close()
 	h.problem(http.StatusServiceUnavailable, "shutting_down", "", "GET", "/readyz", "")
 }
+
+// Who asks for what is not there learns where to look for what is.
+func TestWhatIsMissingNamesItsList(t *testing.T) {
+	h := newHouse(t)
+	theirs := h.pending("s2")
+	for _, row := range []struct{ credential, method, path, list string }{
+		{h.member, "GET", "/api/v1/grants/none", "/api/v1/grants"},
+		{h.admin, "DELETE", "/api/v1/grants/none", "/api/v1/grants"},
+		{h.member, "GET", "/api/v1/grant-requests/none", "/api/v1/grant-requests"},
+		{h.admin, "POST", "/api/v1/grant-requests/none/approve", "/api/v1/grant-requests"},
+		{h.admin, "DELETE", "/api/v1/gates/none", "/api/v1/gates"},
+		{h.member, "GET", "/api/v1/sessions/none", "/api/v1/sessions"},
+		{h.member, "GET", "/api/v1/sessions/none/actions/available", "/api/v1/sessions"},
+		{h.member, "GET", "/api/v1/invocations/none", "/api/v1/invocations"},
+		{h.admin, "POST", "/api/v1/invocations/none/deny", "/api/v1/invocations"},
+		{h.agent, "GET", "/api/v1/sessions/s1/actions/invocations/none", "/api/v1/sessions/s1/actions/invocations"},
+		{h.agent, "GET", "/api/v1/sessions/s1/actions/invocations/" + theirs, "/api/v1/sessions/s1/actions/invocations"},
+	} {
+		p := h.want(404, row.credential, row.method, row.path, "").json(t)
+		if !strings.HasSuffix(p["detail"].(string), " GET "+row.list+" lists those that there are.") {
+			t.Errorf("%s %s: %v", row.method, row.path, p["detail"])
+		}
+	}
+}
+
+// A request for a grant is no held call, though both wait in the inbox.
+func TestARequestIsNotDecidedAsACall(t *testing.T) {
+	h := newHouse(t)
+	h.want(202, h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{"source":"github","action":"create"}`)
+	for _, base := range []string{"/api/v1/invocations/", "/api/v1/sessions/s1/actions/invocations/"} {
+		for _, verb := range []string{"approve", "deny"} {
+			p := h.problem(404, "is_grant_request", h.admin, "POST", base+"request-1/"+verb, "")
+			if !strings.Contains(p["detail"].(string), "/api/v1/grant-requests/request-1.") {
+				t.Errorf("%s %s: %v", base, verb, p)
+			}
+		}
+	}
+}
