@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"sallyport/action"
 )
 
 // verdict is what approve and deny have in common.
@@ -48,16 +50,18 @@ func (c *client) whoami(ctx context.Context) (string, error) {
 type approveCommand struct {
 	verdict
 	bounds
-	Wait  time.Duration `placeholder:"D" help:"Wait this long for the call to end, and print its result."`
-	Grant string        `enum:"session,org,organization," default:"" placeholder:"SCOPE" help:"Let later calls of the action through too: session (of this one) or org (of all)."`
-	Pin   []string      `sep:"none" placeholder:"/PARAM" help:"With --grant: only calls with the value that this param has here; again for more."`
+	Wait       time.Duration `placeholder:"D" help:"Wait this long for the call to end, and print its result."`
+	Grant      string        `enum:"session,org,organization," default:"" placeholder:"SCOPE" help:"Let later calls of the action through too: session (of this one) or org (of all)."`
+	Unreviewed bool          `env:"-" help:"With --grant: grant it although the tool is not as it was reviewed."`
+	Reveal     bool          `env:"-" help:"Show the params with nothing redacted, before approving; it is recorded that you did."`
+	Pin        []string      `sep:"none" placeholder:"/PARAM" help:"With --grant: only calls with the value that this param has here; again for more."`
 }
 
 // grant is what is granted beside the call; nil: nothing.
 func (c *approveCommand) grant() (map[string]any, error) {
 	if c.Grant == "" {
-		if c.given() || c.Pin != nil {
-			return nil, wrongUse("--max-calls, --expires and --pin go with --grant session or --grant org; without it, the call runs once")
+		if c.given() || c.Pin != nil || c.Unreviewed {
+			return nil, wrongUse("--max-calls, --expires, --pin and --unreviewed go with --grant session or --grant org; without it, the call runs once")
 		}
 		return nil, nil
 	}
@@ -65,19 +69,15 @@ func (c *approveCommand) grant() (map[string]any, error) {
 	if c.Pin != nil {
 		grant["pin"] = c.Pin
 	}
+	if c.Unreviewed {
+		grant["unreviewed"] = true
+	}
 	c.into(grant)
 	return grant, nil
 }
 
-// shownCall is what a person decides on.
-type shownCall struct {
-	Params     json.RawMessage `json:"params"`
-	ParamsHash string          `json:"params_hash"`
-	ToolHash   string          `json:"tool_hash"`
-}
-
-// Run shows what will run, and approves that and nothing else: the hashes of
-// what it showed go along.
+// Run shows what will run, and then approves that and nothing else: the hashes
+// of what it showed go along. Only --reveal shows what is redacted.
 func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
 	grant, err := c.grant()
 	if err != nil {
@@ -87,11 +87,7 @@ func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var shown shownCall
-	if _, err := server.read(ctx, c.path()+"/params", nil, &shown); err != nil {
-		return err
-	}
-	who, err := server.whoami(ctx)
+	shown, who, err := c.show(ctx, std, server, c.Reveal)
 	if err != nil {
 		return err
 	}
@@ -100,7 +96,7 @@ func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
 		path += "?" + url.Values{"wait": {c.Wait.String()}}.Encode()
 		server.http.Timeout += c.Wait
 	}
-	body := map[string]any{"params_hash": shown.ParamsHash, "tool_hash": shown.ToolHash}
+	body := shown.seen()
 	if grant != nil {
 		body["mode"], body["grant"] = "grant", grant
 	}
@@ -111,7 +107,6 @@ func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
 	}
 	if err := c.print(std, raw, func(w io.Writer) {
 		done.decided("approved", who)(w)
-		fmt.Fprintf(w, "params %s\n", oneLine(shown.Params))
 		if g := done.Grant; g != nil {
 			g.Name = cmp.Or(g.Name, done.Invocation.SourceName)
 			g.report(w, &c.remote)
@@ -121,6 +116,41 @@ func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	return done.failed()
+}
+
+// show tells a person what he decides on, before he does, and returns it with
+// his name. With --json that is no part of the answer. Revealing is recorded.
+func (v *verdict) show(ctx context.Context, std *stdio, server *client, reveal bool) (row invocationRow, who string, err error) {
+	if _, err = server.read(ctx, v.path(), nil, &row); err != nil {
+		return row, "", err
+	}
+	params := "params " + string(row.Params)
+	if reveal {
+		var full struct {
+			Params json.RawMessage `json:"params"`
+			Full   bool            `json:"full"`
+		}
+		if _, err = server.read(ctx, v.path()+"/params", nil, &full); err != nil {
+			return row, "", err
+		}
+		if full.Full { // of a call that ended, nobody has them
+			params = "params in clear " + string(full.Params)
+		}
+	}
+	if who, err = server.whoami(ctx); err != nil {
+		return row, "", err
+	}
+	out := std.Out
+	if v.JSON {
+		out = std.Err
+	}
+	row.show(out, params)
+	return row, who, nil
+}
+
+// seen says which params of which tool the row showed.
+func (i *invocationRow) seen() map[string]any {
+	return given{"params_hash": i.ParamsHash, "tool_hash": i.ToolHash}.set()
 }
 
 // report tells how the call ended, for those who waited.
@@ -138,10 +168,16 @@ func (o *outcome) report(w io.Writer, waited bool) {
 
 // failed is an error when the call that was approved did not end well.
 func (o *outcome) failed() error {
-	if o.Invocation.Error == nil {
-		return nil
+	i := &o.Invocation
+	switch {
+	case i.Error != nil:
+		return errors.New(visible(i.Error.Message))
+	case i.Status == string(action.StatusDenied):
+		return fmt.Errorf("it was denied (%s): %s", visible(i.Denied), visible(cmp.Or(i.DeniedNote, "no reason was given")))
+	case i.Status == string(action.StatusExpired):
+		return errors.New("it expired before it ran; the agent may call again")
 	}
-	return errors.New(visible(o.Invocation.Error.Message))
+	return nil
 }
 
 type denyCommand struct {
@@ -149,28 +185,24 @@ type denyCommand struct {
 	Reason string `placeholder:"TEXT" help:"Why; the agent reads it."`
 }
 
-// Run denies what it shows: the hashes go along.
+// Run shows what it denies, and denies that: the hashes go along.
 func (c *denyCommand) Run(ctx context.Context, std *stdio) error {
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
-	var shown shownCall
-	if _, err := server.read(ctx, c.path(), nil, &shown); err != nil {
-		return err
-	}
-	who, err := server.whoami(ctx)
+	shown, who, err := c.show(ctx, std, server, false)
 	if err != nil {
 		return err
 	}
-	body := given{"reason": c.Reason, "params_hash": shown.ParamsHash, "tool_hash": shown.ToolHash}.set()
+	body := shown.seen()
+	if c.Reason != "" {
+		body["reason"] = c.Reason
+	}
 	var done outcome
 	raw, err := server.change(ctx, http.MethodPost, c.path()+"/deny", body, &done)
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, func(w io.Writer) {
-		done.decided("denied", who)(w)
-		fmt.Fprintf(w, "params %s\n", oneLine(shown.Params))
-	})
+	return c.print(std, raw, done.decided("denied", who))
 }

@@ -25,9 +25,12 @@ func TestSaysWhatWasSeen(t *testing.T) {
 			{"tool":"gone","state":"removed","reviewed":{"behaviour_hash":"b3","text_hash":"x3","definition":{}}}]}`,
 	}
 	for line, want := range map[string]string{
-		"approve 1":             `POST /api/v1/invocations/1/approve {"params_hash":"p2","tool_hash":"t2"}`,
-		"approve 1 --grant org": `POST /api/v1/invocations/1/approve {"grant":{"scope":"org"},"mode":"grant","params_hash":"p2","tool_hash":"t2"}`,
-		"approve 1 --grant session --max-calls 2 --pin /a,b": `POST /api/v1/invocations/1/approve {"grant":{"max_calls":2,"pin":["/a,b"],"scope":"session"},"mode":"grant","params_hash":"p2","tool_hash":"t2"}`,
+		"approve 1":             `POST /api/v1/invocations/1/approve {"params_hash":"p1","tool_hash":"t1"}`,
+		"approve 1 --grant org": `POST /api/v1/invocations/1/approve {"grant":{"scope":"org"},"mode":"grant","params_hash":"p1","tool_hash":"t1"}`,
+		"approve 1 --grant session --max-calls 2 --pin /a,b":                 `POST /api/v1/invocations/1/approve {"grant":{"max_calls":2,"pin":["/a,b"],"scope":"session"},"mode":"grant","params_hash":"p1","tool_hash":"t1"}`,
+		"approve 1 --grant org --unreviewed":                                 `POST /api/v1/invocations/1/approve {"grant":{"scope":"org","unreviewed":true},"mode":"grant","params_hash":"p1","tool_hash":"t1"}`,
+		"approve 1 --unreviewed":                                             ``,
+		"grant create n:a --unreviewed":                                      `POST /api/v1/grants {"action":"a","scope":"organization","source":"n","unreviewed":true}`,
 		"approve 1 --pin /a":                                                 ``,
 		"approve 1 --expires 5m":                                             ``,
 		"deny 1 --reason no":                                                 `POST /api/v1/invocations/1/deny {"params_hash":"p1","reason":"no","tool_hash":"t1"}`,
@@ -72,6 +75,56 @@ func TestSaysWhatWasSeen(t *testing.T) {
 				t.Errorf("status %d: %s", status, errs.String())
 			}
 		})
+	}
+}
+
+// A person sees what he decides on before he does, each thing once, and nothing
+// secret unless he asks for it.
+func TestShowsBeforeItDecides(t *testing.T) {
+	const row = `{"id":"1","source_name":"notes","source_id":"notes","action":"add","risk":"write","session_id":"s","status":"STATUS","params":{"k":"[redacted]"},
+		"summary":"k=[redacted]","mode_source":"SOURCE","decision":[{"layer":"inferred","note":"Writes wait."},{"layer":"drift","note":"It changed.","alert":true},
+		{"layer":"grant","note":"No grant."}],"denied_reason":"policy","denied_note":"Now denied."}`
+	what := "1  notes:add, write, of session s\n"
+	for _, c := range []struct{ line, source, status, shown, err string }{
+		{"pending", "inferred", "pending", what + "    Writes wait.\n! It changed.\n    params {\"k\":\"[redacted]\"}\n", ""},
+		{"pending", "drift", "pending", what + "! It changed.\n    params {", ""},
+		{"approve 1", "inferred", "approved", what + "    Writes wait.\n! It changed.\n    params {\"k\":\"[redacted]\"}\nPOST\napproved", ""},
+		{"approve 1 --json", "inferred", "approved", what + "    Writes wait.\n! It changed.\n    params {\"k\":\"[redacted]\"}\nPOST\n{", ""},
+		{"approve 1 --reveal", "inferred", "approved", what + "    Writes wait.\n! It changed.\n    params in clear {\"k\":\"hunter2\"}\nPOST\napproved", ""},
+		{"deny 1", "inferred", "denied", what + "    Writes wait.\n! It changed.\n    params {\"k\":\"[redacted]\"}\nPOST\ndenied", ""},
+		{"approve 1 --wait 1s", "inferred", "denied", "POST\napproved", "denied (policy): Now denied."},
+		{"approve 1 --wait 1s", "inferred", "expired", "POST\napproved", "expired before it ran"},
+		{"approve 1 --wait 1s", "inferred", "completed", "POST\napproved", ""},
+	} {
+		var out bytes.Buffer
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			row := strings.NewReplacer("STATUS", c.status, "SOURCE", c.source).Replace(row)
+			switch {
+			case r.Method == http.MethodPost:
+				_, _ = io.WriteString(&out, "POST\n")
+				_, _ = io.WriteString(w, `{"invocation":`+row+`}`)
+			case strings.HasSuffix(r.URL.Path, "/params"):
+				_, _ = io.WriteString(w, `{"full":true,"params":{"k":"hunter2"}}`)
+			case strings.HasSuffix(r.URL.Path, "/1"):
+				_, _ = io.WriteString(w, row)
+			default:
+				_, _ = io.WriteString(w, `{"name":"ada","items":[`+row+`]}`)
+			}
+		}))
+		t.Setenv("SALLYPORT_URL", server.URL)
+		t.Setenv("SALLYPORT_API_KEY", "key")
+		status := execute(t.Context(), strings.Fields(c.line), nil, &out, &out)
+		server.Close()
+		shown := out.String()
+		if !strings.Contains(shown, c.shown) || !strings.Contains(shown, c.err) || (c.err != "") != (status == exitError) {
+			t.Errorf("%s, %s: status %d\n%s\nwant %s", c.line, c.status, status, shown, c.shown)
+		}
+		if !strings.Contains(c.line, "--json") && strings.Count(shown, `"k"`)+strings.Count(shown, "k=") != 1 {
+			t.Errorf("%s shows params twice:\n%s", c.line, shown)
+		}
+		if !strings.Contains(c.line, "--reveal") && strings.Contains(shown, "hunter2") {
+			t.Errorf("%s tells a secret:\n%s", c.line, shown)
+		}
 	}
 }
 

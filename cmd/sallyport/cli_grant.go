@@ -72,11 +72,12 @@ func (g *grantRow) report(w io.Writer, r *remote) {
 type grantCreate struct {
 	remote
 	bounds
-	Key     string `arg:"" optional:"" help:"source:action; a connector goes by its name, slug or id."`
-	Any     bool   `help:"Any action that is not dangerous, in place of one."`
-	Source  string `help:"With --any: only of this source."`
-	Session string `placeholder:"ID" help:"Only this session (default: all of the organization)."`
-	Pin     []pin  `sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this value of a param; again for more."`
+	Key        string `arg:"" optional:"" help:"source:action; a connector goes by its name, slug or id."`
+	Any        bool   `help:"Any action that is not dangerous, in place of one."`
+	Source     string `help:"With --any: only of this source."`
+	Unreviewed bool   `env:"-" help:"Grant it although the tool is not as it was reviewed."`
+	Session    string `placeholder:"ID" help:"Only this session (default: all of the organization)."`
+	Pin        []pin  `sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this value of a param; again for more."`
 }
 
 func (c *grantCreate) Run(ctx context.Context, std *stdio) error {
@@ -94,6 +95,9 @@ func (c *grantCreate) body() (map[string]any, error) {
 	}
 	if len(c.Pin) > 0 {
 		body["pins"] = pinned(c.Pin)
+	}
+	if c.Unreviewed {
+		body["unreviewed"] = true
 	}
 	c.into(body)
 	if c.Any {

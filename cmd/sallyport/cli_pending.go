@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"time"
+
+	"sallyport/action"
 )
 
 type invocationRow struct {
@@ -17,11 +20,14 @@ type invocationRow struct {
 	Action     string          `json:"action"`
 	Risk       string          `json:"risk"`
 	Status     string          `json:"status"`
-	Summary    string          `json:"summary"`
-	Params     json.RawMessage `json:"params"`
+	Params     json.RawMessage `json:"params"` // redacted
 	ParamsHash string          `json:"params_hash"`
 	ToolHash   string          `json:"tool_hash"`
+	ModeSource action.Layer    `json:"mode_source"`
+	Steps      []action.Step   `json:"decision"`
 	DecidedBy  string          `json:"approved_by"`
+	Denied     string          `json:"denied_reason"`
+	DeniedNote string          `json:"denied_note"`
 	CreatedAt  *time.Time      `json:"created_at"`
 	ExpiresAt  *time.Time      `json:"expires_at"`
 	Error      *struct {
@@ -44,14 +50,28 @@ func call(name, source, act string) string {
 	return fmt.Sprintf("%s:%s (%s)", name, act, source)
 }
 
+// show tells what the call is, why it waits, and what a person must know before
+// he lets it run. What the source and the agent said of it is in params.
+func (i *invocationRow) show(w io.Writer, params string) {
+	said(i.ID + "  " + i.what())(w)
+	decision := action.Decision{Source: i.ModeSource, Steps: i.Steps}
+	alerts := action.Alerts(i.Steps)
+	if why := decision.Why(); why != "" && !slices.Contains(alerts, why) {
+		said("    " + why)(w)
+	}
+	for _, note := range alerts {
+		said("! " + note)(w)
+	}
+	said("    " + params)(w)
+}
+
 type pendingCommand struct {
 	remote
 	paging
 }
 
-// Run lists what is held, each call with its params. Redacted parts are shown
-// in full by approve. With --json it is the calls alone; grant requests has
-// the rest.
+// Run lists what is held, each call with its redacted params. With --json it is
+// the calls alone; grant requests has the rest.
 func (c *pendingCommand) Run(ctx context.Context, std *stdio) error {
 	server, err := c.connect()
 	if err != nil {
@@ -83,15 +103,13 @@ func (c *pendingCommand) showCalls(w io.Writer, held list[invocationRow]) {
 	if len(held.Items) == 0 {
 		return
 	}
-	for _, i := range held.Items {
-		said(i.ID + "  " + i.what())(w)
-		if i.Summary != "" {
-			said("    " + i.Summary)(w)
-		}
-		fmt.Fprintf(w, "    asked %s, expires %s\n    params %s\n", since(i.CreatedAt), since(i.ExpiresAt), oneLine(i.Params))
+	for k := range held.Items {
+		i := &held.Items[k]
+		i.show(w, "params "+string(i.Params))
+		fmt.Fprintf(w, "    asked %s, expires %s\n", since(i.CreatedAt), since(i.ExpiresAt))
 	}
 	more(w, held)
-	said("decide with: " + c.hint("approve", "ID") + ", or: " + c.hint("deny", "ID", "--reason", "TEXT"))(w)
+	said("decide with: " + c.hint("approve", "ID") + " (--reveal shows what is redacted), or: " + c.hint("deny", "ID", "--reason", "TEXT"))(w)
 }
 
 func (c *pendingCommand) showRequests(w io.Writer, asked list[requestRow]) {

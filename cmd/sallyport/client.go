@@ -137,6 +137,9 @@ func refusal(response *http.Response, raw []byte) error {
 	if p.Code == "role_required" {
 		p.Detail += " With a server of your own, start it with --local-admin or use an admin's API key in SALLYPORT_API_KEY."
 	}
+	if p.Code == "tool_unreviewed" && strings.HasSuffix(p.Field, "/unreviewed") {
+		p.Detail += " Here that is --unreviewed."
+	}
 	return p
 }
 
