@@ -11,7 +11,7 @@ import (
 	"sallyport/action"
 )
 
-const exportDoc = "Oldest first, streamed, redacted as rows are. JSON Lines has all fields; in CSV, cells that a spreadsheet would take for a formula begin with an apostrophe. " +
+const exportDoc = "Oldest first, streamed, redacted as rows are; a call with the maker, group, task and automation of its session. JSON Lines has all fields; in CSV, cells that a spreadsheet would take for a formula begin with an apostrophe. " +
 	"When it fails on the way, the connection breaks, and JSON Lines ends with a line {\"error\": …}: what ends otherwise is whole."
 
 // ExportQuery says what is exported, and how.
@@ -45,8 +45,8 @@ func (s *Server) exportRoutes() {
 				})
 				return
 			}
-			exportRows(r.Context(), x, invocationColumns(), func(ctx context.Context, yield func(action.Invocation) error) error {
-				return s.Audit.Export(ctx, f, yield)
+			exportRows(r.Context(), x, invocationColumns(), func(ctx context.Context, yield func(exportedCall) error) error {
+				return s.exportCalls(ctx, f, yield)
 			})
 		}}, nil
 	})

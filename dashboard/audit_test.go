@@ -81,6 +81,62 @@ func TestExport(t *testing.T) {
 	}
 }
 
+// counted counts how often a session is looked up.
+type counted struct {
+	*memory
+	n     map[string]int
+	fails error
+}
+
+func (c counted) Session(ctx context.Context, id string) (action.Session, error) {
+	if c.n[id]++; c.fails != nil && id == "s9" {
+		return action.Session{}, c.fails
+	}
+	return c.memory.Session(ctx, id)
+}
+
+// Evidence says of each call whose session it was; each session is looked up
+// once.
+func TestExportTellsOfSessions(t *testing.T) {
+	rows := counted{n: map[string]int{}}
+	h := newHouse(t, func(c *dashboard.Config) { rows.memory = c.Sessions.(*memory); c.Sessions = &rows })
+	_, _ = h.m.CreateSession(t.Context(), action.Session{ID: "s9", Organization: org, CreatedBy: "u-ada", Group: "developer", Task: "T-42", Automation: "nightly"})
+	for range 3 {
+		h.held("s9", "create")
+	}
+	h.m.add(action.Invocation{Organization: org, Session: "gone", CreatedAt: h.clock.now()})
+	const path = "/api/v1/audit/export"
+	want := []string{"u-ada", "developer", "T-42", "nightly"}
+	fields := []string{"session_created_by", "group", "task", "automation_id"}
+
+	lines := strings.Split(strings.TrimSpace(h.want(200, h.admin, "GET", path, "").body), "\n")
+	for i, line := range lines {
+		row := reply{body: line}.json(t)
+		for j, field := range fields {
+			if i < 3 && row[field] != want[j] || i == 3 && row[field] != nil || row["session_id"] == nil || i < 3 && row["decision"] == nil {
+				t.Errorf("line %d: %s is %v", i, field, row[field])
+			}
+		}
+	}
+	if rows.n["s9"] != 1 || rows.n["gone"] != 1 || len(lines) != 4 {
+		t.Errorf("%d lines, sessions looked up %v", len(lines), rows.n)
+	}
+	table, err := csv.NewReader(strings.NewReader(h.want(200, h.admin, "GET", path+"?format=csv", "").body)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.Index(table[0], "session_created_by")
+	if !slices.Equal(table[0][at:], append(slices.Clone(fields), "decision")) || !slices.Equal(table[1][at:at+4], want) || !slices.Equal(table[4][at:], []string{"", "", "", "", ""}) {
+		t.Errorf("table %q", table)
+	}
+	var steps []action.Step
+	if err := json.Unmarshal([]byte(table[1][at+4]), &steps); err != nil || len(steps) != 2 || steps[1].Mode != action.ModeRequireApproval {
+		t.Errorf("decision %q: %v", table[1][at+4], err)
+	}
+	rows.fails = errors.New("the database is away")
+	h.problem(500, "internal", h.admin, "GET", path, "")
+}
+
 func TestExportAsCSV(t *testing.T) {
 	h := newHouse(t)
 	formulas := []string{
