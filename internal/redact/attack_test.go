@@ -31,6 +31,8 @@ var places = []string{
 	`{"p\u0061ssword":"§","\u0074oken":"§"}`,
 	// Command lines and lists.
 	`["deploy","--token","§","--password","§"]`,
+	`["mysqldump","-uroot","-p§","db"]`,
+	`{"cmd":"mysql -uroot -p§ db","netrc":"machine h login u password §\nmachine i\n login u\n password §"}`,
 	`{"cmd":"deploy --api-key § --dry-run","env":"export ACME_SECRET=§ FOO=1"}`,
 	`["-----BEGIN RSA PRIVATE` + ` KEY-----","§","§","-----END RSA PRIVATE` + ` KEY-----","x"]`,
 	// URLs.
@@ -41,6 +43,8 @@ var places = []string{
 	`{"ini":"[db]\npassword = §\ntoken = '§'\nsecret=§\nAccountKey=§;x=1"}`,
 	`{"code":"const apiKey = \"§\"; x := y; password := \"§\"; f(secret = '§')"}`,
 	`{"ruby":"{\"password\"=>\"§\", :api_key=>\"§\", 'token' => '§'}"}`,
+	`{"auth":{"pass":"§","type":"basic"},"x":{"auth":"me:§"},"headers":[{"name":"pass","value":"§"}],"cmd":["x","--pass","§"]}`,
+	`{"python":"{'auth': '§', 'pass': '§', 'otp': '§', 'ok': 'pass'}","url":"https://x/?pass=§&code_verifier=§"}`,
 	`{"python":"{'Authorization': 'token §', 'credentials': {'user': 'x', 'pw': '§'}}"}`,
 	`{"xml":"<password>§</password><a:ApiKey>§</a:ApiKey><add key=\"ClientSecret\" value=\"§\"/>"}`,
 	`{"form":"--x\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n§\r\n--x"}`,

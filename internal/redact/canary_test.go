@@ -51,7 +51,10 @@ func (p *planter) document(depth int) string {
 	case n == 6:
 		return p.place()
 	case n == 7:
-		return fmt.Sprintf(`{%s:{"x":[%s,1.5e3]}}`, quoted(p.name()), quoted(placed))
+		if p.pick(3) == 0 {
+			return fmt.Sprintf(`{%s:%s,"pass":12}`, quoted(p.spelled(secretTexts)), quoted(placed))
+		}
+		return fmt.Sprintf(`{%s:{"x":[%s,1.5e3]}}`, quoted(p.spelled(secretNames)), quoted(placed))
 	}
 	return quoted(p.layers(p.place()))
 }
@@ -65,11 +68,14 @@ func (p *planter) place() string {
 	return strings.ReplaceAll(place, "§", placed)
 }
 
-// name returns the name of a secret in some spelling.
-func (p *planter) name() string {
-	words := [][]string{{"api", "key"}, {"pass", "word"}, {"authorization"}, {"client", "secret"}, {"x", "auth", "token"}, {"private", "key"}, {"credentials"}, {"db", "password"}}
-	word := words[p.pick(len(words))]
-	name := strings.Join(word, []string{"", "-", "_", ".", " ", "][", ":"}[p.pick(7)])
+// spelled returns one of the names, which are written with underscores, in
+// some spelling.
+func (p *planter) spelled(names []string) string {
+	word := names[(p.pick(256)*256+p.pick(256))%len(names)]
+	if strings.ToLower(word) != word || strings.Contains(word, "-") {
+		return word
+	}
+	name := strings.ReplaceAll(word, "_", []string{"", "-", "_", ".", " ", "][", ":"}[p.pick(7)])
 	switch p.pick(3) {
 	case 0:
 		return strings.ToUpper(name)

@@ -37,7 +37,8 @@ var (
 func TestRedact(t *testing.T) {
 	for _, test := range []struct{ name, raw, want string }{
 		{"a clean document stays", ` { "b" : 1.0 , "a":[9007199254740993,"x\u0041",null] } `, ` { "b" : 1.0 , "a":[9007199254740993,"x\u0041",null] } `},
-		{"a user and password", `{"auth":"dXNlcjpwYXNz","a":{"auth":"plain:text"}}`, `{"auth":"[redacted:12]","a":{"auth":"plain:text"}}`},
+		{"a user and password", `{"auth":"dXNlcjpwYXNz","a":{"auth":"u:p/=="}}`, `{"auth":"[redacted:12]","a":{"auth":"[redacted:6]"}}`},
+		{"a kind of auth", `{"auth":"OAuth 2","a":{"auth":{"type":"oauth2","pass":"x"}}}`, `{"auth":"OAuth 2","a":{"auth":{"type":"oauth2","pass":"[redacted:1]"}}}`},
 		{"a secret name", `{"user":"u","password":"hunter2"}`, `{"user":"u","password":"[redacted:7]"}`},
 		{
 			"names of any case and punctuation", `{"API_Key":"a","x-api-key":"bb","Access.Token":"ccc","clientSecret":"dddd"}`,
@@ -151,6 +152,17 @@ func TestRedactText(t *testing.T) {
 		{"an option", "run --password=hunter2 --verbose=1", "run --password=[redacted:7] --verbose=1"},
 		{"an option in quotes", `password="hunter 2" x`, `password="[redacted:8]" x`},
 		{"a comparison", "if token==x {", "if token==x {"},
+		{"netrc", "machine h.example login me password hunter2\ndefault login x password secret", "machine h.example login me password [redacted:7]\ndefault login x password [redacted:6]"},
+		{"netrc in lines", "machine h\n\tlogin me\n\tpassword secret\n", "machine h\n\tlogin me\n\tpassword [redacted:6]\n"},
+		{"netrc without a machine", "login x password Y1", "login x password [redacted:2]"},
+		{"netrc without a login", "machine h password secret", "machine h password [redacted:6]"},
+		{"a login page", "the login page password field, the login form password reset.", "the login page password field, the login form password reset."},
+		{"mysql", "mysqldump -u root -pSECRET db; mysql -p'a b' x", "mysqldump -u root -p[redacted:6] db; mysql -p'[redacted:3]' x"},
+		{"mysql, in full", "mysql --password SECRET --password=SECRET", "mysql --password [redacted:6] --password=[redacted:6]"},
+		{"an option in the next line", "x --password \\\n  SECRET", "x --password \\\n  [redacted:6]"},
+		{"sshpass", "sshpass -pSECRET ssh h; sshpass -p SECRET ssh h; docker login -u me -p SECRET r", "sshpass -p[redacted:6] ssh h; sshpass -p [redacted:6] ssh h; docker login -u me -p [redacted:6] r"},
+		{"no password of mysql", "mysql -p db; mkdir -pv a; ssh -p22 h; docker run --name mysql -p3306:3306 mysql", "mysql -p db; mkdir -pv a; ssh -p22 h; docker run --name mysql -p3306:3306 mysql"},
+		{"tests that pass", "pass=12 fail=0, pass: 3, ?pass=hunter2", "pass=12 fail=0, pass: 3, ?pass=[redacted:7]"},
 		{"a password in prose", "Your password: hunter2 is weak", "Your password: [redacted:7] is weak"},
 		{"a type", "password: string;", "password: string;"},
 		{"JSON within text", "Result: {\"token\": \"abc\", \"n\": 1, 'secret': 12}", "Result: {\"token\": \"[redacted:3]\", \"n\": 1, 'secret': [redacted:2]}"},
@@ -300,7 +312,7 @@ func TestHostileTextsTakeLinearTime(t *testing.T) {
 	const size = 512 << 10
 	for _, part := range []string{
 		"sk-", "eyJ-", "basic+", "Basic /", "bearer ", "://", "a=", "password=", "\"token\": ", "'secret':'", "-----BEGIN ", "%20", "%6", "ghp_", "{\"", "[", `\`, `\"`,
-		"--token ", "-u a:", "&amp;", "&", `\u005c`, "<token>", ">", "name: token value: ", "name=token\n\n", "?key=", "=> ", "token = ", "123456:AA", "1//0", "\"token\":[",
+		"--token ", "-u a:", "&amp;", "&", `\u005c`, "<token>", ">", "name: token value: ", "name=token\n\n", "?key=", "=> ", "token = ", "123456:AA", "1//0", "\"token\":[", "-pa ", "mysql -p", "login x password ", "password ",
 	} {
 		text := strings.Repeat(part, size/len(part))
 		start := time.Now()

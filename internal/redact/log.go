@@ -104,8 +104,18 @@ func (c cleaner) attrs(attrs []slog.Attr, secret bool) (clean []slog.Attr, chang
 
 func (c cleaner) attr(a slog.Attr, secret bool) (clean slog.Attr, changed bool) {
 	key, changed := c.line(a.Key)
-	value, other := c.value(a.Value, secret || secretName([]byte(a.Key)))
+	value, other := c.value(a.Value, secret || holdsSecret(a))
 	return slog.Attr{Key: key, Value: value}, changed || other
+}
+
+func holdsSecret(a slog.Attr) bool {
+	switch roleOf([]byte(a.Key)) {
+	case secretNamed:
+		return true
+	case textNamed:
+		return a.Value.Kind() == slog.KindString && !isKind([]byte(a.Value.String()))
+	}
+	return false
 }
 
 func (c cleaner) value(v slog.Value, secret bool) (clean slog.Value, changed bool) {

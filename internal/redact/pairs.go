@@ -35,7 +35,7 @@ func afterColon(text []byte, i int) span {
 		return line(text, i+1, i-len(name))
 	case passwordName(name):
 		return word(text, i+1)
-	case secretName(name):
+	case secretText(name):
 		return tokenLike(text, i+1)
 	}
 	return labelled(text, name, i+1)
@@ -68,6 +68,8 @@ func afterEquals(text []byte, i int) span {
 			return long(tokenLike(text, end))
 		}
 		return labelled(text, name, end)
+	case string(name) == "pass" && run(text, start, digit) < start+countDigits && run(text, start, digit) > start:
+		return span{}
 	case before == i && start == i+1, start < len(text) && (text[start] == '"' || text[start] == '\''):
 		return value(text, start)
 	case passwordName(name):
@@ -75,6 +77,9 @@ func afterEquals(text []byte, i int) span {
 	}
 	return tokenLike(text, start)
 }
+
+// countDigits is the length from which a number is no count of passing tests.
+const countDigits = 5
 
 // nameBefore returns the name that ends before text[i].
 func nameBefore(text []byte, i int) []byte {
@@ -201,16 +206,25 @@ func value(text []byte, i int) span {
 
 // pair finds the value of "name": value in text that is not JSON as a whole.
 func pair(text, name []byte, i int) span {
-	if !secretName(name) {
+	kind := roleOf(name)
+	if kind != secretNamed && kind != textNamed {
 		return labelled(text, name, i)
 	}
 	start := spaces(text, i)
 	if start == len(text) {
 		return span{}
 	}
+	if text[start] == '"' || text[start] == '\'' {
+		s := value(text, start)
+		if kind == textNamed && isKind(text[s.start:s.end]) {
+			return span{}
+		}
+		return s
+	}
+	if kind == textNamed {
+		return span{}
+	}
 	switch text[start] {
-	case '"', '\'':
-		return value(text, start)
 	case '{', '[':
 		return list(text, start)
 	}
@@ -279,7 +293,7 @@ func element(text []byte, i int) span {
 	if from > 0 && text[from-1] == ':' { // of a namespace
 		from -= 1 + len(nameBefore(text, from-1))
 	}
-	if from == 0 || text[from-1] != '<' || !secretName(name) {
+	if from == 0 || text[from-1] != '<' || !secretText(name) {
 		return span{}
 	}
 	end := i + 1
@@ -297,11 +311,17 @@ func option(text []byte, i int) span {
 	if i > 0 && sets[text[i-1]]&nameSet != 0 {
 		return span{}
 	}
+	if s := glued(text, i); s.end > 0 {
+		return s
+	}
 	end := run(text, i, nameSet)
 	if end == len(text) || text[end] != ' ' && text[end] != '\t' {
 		return span{}
 	}
 	start := spaces(text, end)
+	if bytes.HasPrefix(text[start:], []byte("\\\n")) { // a line goes on
+		start = spaces(text, start+2)
+	}
 	if start == len(text) || text[start] == '-' {
 		return span{}
 	}
@@ -314,10 +334,48 @@ func option(text []byte, i int) span {
 			return span{}
 		}
 		return s
-	case bytes.HasPrefix(name, []byte("--")) && secretName(name):
+	case string(name) == "-p" && commands(text, i, "sshpass", "mongo", " login"):
+		return noPort(text, value(text, start))
+	case bytes.HasPrefix(name, []byte("--")) && secretText(name):
 		return value(text, start)
 	}
 	return span{}
+}
+
+// glued finds the password in mysql -ppassword, and in the like of it.
+func glued(text []byte, i int) span {
+	if !bytes.HasPrefix(text[i:], []byte("-p")) || !commands(text, i, gluing...) {
+		return span{}
+	}
+	return noPort(text, value(text, i+2))
+}
+
+// gluing are parts of the names of programs that take a password right after
+// the letter of its option.
+var gluing = []string{"mysql", "mariadb", "sshpass"}
+
+// maxCommand is how far an option may be from the name of its program.
+const maxCommand = 256
+
+// commands reports whether one of the programs is in the command of which
+// text[i] is a part.
+func commands(text []byte, i int, programs ...string) bool {
+	command := text[max(0, i-maxCommand):i]
+	command = command[bytes.LastIndexAny(command, "\n;|")+1:]
+	for _, p := range programs {
+		if bytes.Contains(command, []byte(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+// noPort drops what publishes a port of a container: 3306:3306.
+func noPort(text []byte, s span) span {
+	if word := text[s.start:s.end]; bytes.IndexByte(word, ':') > 0 && len(bytes.Trim(word, "0123456789:.")) == 0 {
+		return span{}
+	}
+	return s
 }
 
 // closing returns where the quotes end that were opened before text[i].

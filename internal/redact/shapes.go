@@ -48,6 +48,9 @@ func shapes(text []byte, spans []span) []span {
 		case first:
 			if begins(text, i) {
 				s = shaped(text, i, &lacking)
+				if text[i] == 'p' && s.end == 0 {
+					s = netrc(text, i)
+				}
 			}
 		case scheme:
 			s = schemed(text, i)

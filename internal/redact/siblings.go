@@ -14,6 +14,7 @@ type siblings struct {
 	n      int  // elements so far
 	secret bool // the next element is one; in an object, the value is
 	open   bool // a private key in lines has begun
+	glued  bool // the first element is a program of gluing
 	value  span // the value, when it came before its label
 }
 
@@ -45,8 +46,8 @@ func (w *rewriter) member(depth int, s *siblings) error {
 		err := w.value(depth, false)
 		s.value.end = w.pos
 		return err
-	case basicNamed:
-		if end, _, err := jsonlex.String(w.raw, w.pos); err == nil && isBasic(w.raw[w.pos+1:end-1]) {
+	case textNamed:
+		if end, _, err := jsonlex.String(w.raw, w.pos); err == nil && !isKind(w.raw[w.pos+1:end-1]) {
 			return w.secret(depth)
 		}
 	}
@@ -59,7 +60,7 @@ func (w *rewriter) label(depth int, s *siblings) error {
 		return w.value(depth, false)
 	}
 	text, err := w.text()
-	if err == nil && secretName(text) {
+	if err == nil && secretText(text) {
 		s.secret = true
 		switch {
 		case s.value.end == 0:
@@ -84,7 +85,7 @@ func (w *rewriter) element(depth int, s *siblings) error {
 		return w.value(depth, true)
 	}
 	start := w.pos
-	if s.secret || s.open {
+	if s.secret || s.open || s.glued && bytes.HasPrefix(w.raw[start:], []byte(`"-p`)) && w.raw[start+3] != '"' {
 		if err := w.secret(depth); err != nil {
 			return err
 		}
@@ -100,8 +101,10 @@ func (w *rewriter) element(depth int, s *siblings) error {
 	}
 	switch {
 	case text[0] == '-':
-		s.secret = bytes.HasPrefix(text, []byte("--")) && secretName(text)
+		s.secret = bytes.HasPrefix(text, []byte("--")) && secretText(text)
 		s.open = pem(text, 0).end == len(text) && !bytes.Contains(text, []byte("-----END "))
+	case s.n == 1 && commands(text, len(text), gluing...):
+		s.glued = true
 	case s.pair && s.n == 1:
 		s.secret = secretName(text) && w.lastIsNext()
 	}
