@@ -24,12 +24,13 @@ type auditVerify struct {
 	Head string `placeholder:"FILE" type:"path" help:"What audit heads printed earlier; its last head must still be in the chain."`
 }
 
-// Run fails when the chain does not hold.
+// Run fails when the chain does not hold. A long chain takes its time.
 func (c *auditVerify) Run(ctx context.Context, std *stdio) error {
 	var body any
+	var head *action.AuditHead
 	if c.Head != "" {
-		head, err := readHead(c.Head)
-		if err != nil {
+		var err error
+		if head, err = readHead(c.Head); err != nil {
 			return err
 		}
 		body = map[string]any{"head": head}
@@ -38,18 +39,19 @@ func (c *auditVerify) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
+	server.http.Timeout = 0
 	var report action.AuditReport
 	raw, err := server.change(ctx, http.MethodPost, "/api/v1/audit/verify", body, &report)
 	if err != nil {
 		return err
 	}
-	if err := c.print(std, raw, func(w io.Writer) { showReport(w, &report) }); err != nil || report.OK {
+	if err := c.print(std, raw, func(w io.Writer) { showReport(w, &report, head) }); err != nil || report.OK {
 		return err
 	}
 	return errors.New("the evidence does not hold; keep the database as it is, and compare it with your backups")
 }
 
-func showReport(w io.Writer, r *action.AuditReport) {
+func showReport(w io.Writer, r *action.AuditReport, head *action.AuditHead) {
 	for _, f := range r.Faults {
 		said(fmt.Sprintf("%s at %d: %s %s", f.Kind, f.Seq, f.Row, f.Message))(w)
 	}
@@ -61,6 +63,12 @@ func showReport(w io.Writer, r *action.AuditReport) {
 		fmt.Fprintln(w, "there is no evidence yet")
 	case r.OK:
 		fmt.Fprintf(w, "the evidence holds: %s, from %d to %d\n", number(r.Checked, "link"), r.From, r.Head.Seq)
+	}
+	if head != nil {
+		fmt.Fprintf(w, "compared with head %d of %s\n", head.Seq, head.At.UTC().Format(time.RFC3339))
+	}
+	if r.Note != "" {
+		said(r.Note)(w)
 	}
 	if r.Unsealed > 0 {
 		age := time.Duration(r.UnsealedAge * float64(time.Second)).Round(time.Second)

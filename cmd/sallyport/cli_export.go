@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -44,6 +45,9 @@ func (c *auditExport) Run(ctx context.Context, std *stdio) error {
 	if c.JSON && c.Format == "csv" {
 		return wrongUse("--json and --format csv exclude one another; leave one out")
 	}
+	if c.What == "policy" && c.Status+c.Session+c.Source+c.Action != "" {
+		return wrongUse("--status, --session, --source and --action choose calls; with --what policy there is --from and --to")
+	}
 	return c.write(ctx, std, exportSilence)
 }
 
@@ -53,6 +57,9 @@ const exportSilence = 2 * time.Minute
 func (c *auditExport) write(ctx context.Context, std *stdio, silence time.Duration) error {
 	server, err := c.connect()
 	if err != nil {
+		return err
+	}
+	if err := c.known(ctx, server); err != nil {
 		return err
 	}
 	if c.Out == "" {
@@ -72,6 +79,20 @@ func (c *auditExport) write(ctx context.Context, std *stdio, silence time.Durati
 	}
 	fmt.Fprintln(std.Err, "written to", visible(c.Out))
 	return nil
+}
+
+// known refuses a source that nobody knows: an empty export would say that
+// there were no calls. One that was removed goes by the id that its calls have.
+func (c *auditExport) known(ctx context.Context, server *client) error {
+	if c.Source == "" || strings.HasPrefix(c.Source, "connector:") {
+		return nil
+	}
+	_, err := server.read(ctx, connectorPath(c.Source), nil, new(connectorRow))
+	if p := new(problem); errors.As(err, &p) && p.Status == http.StatusNotFound {
+		return fmt.Errorf("there is no source %q; see: %s. One that was removed goes by its id, connector:…",
+			visible(c.Source), visible(c.hint("connector", "list")))
+	}
+	return err
 }
 
 // stream copies an answer of lines to w as it comes, however long it takes as

@@ -120,3 +120,24 @@ func TestReadHead(t *testing.T) {
 		})
 	}
 }
+
+// What the server could not look at is said, and with which head it compared.
+func TestVerifyTellsWhatItCompared(t *testing.T) {
+	server := httptest.NewServer(lines(`{"ok":true,"checked":3,"head":{"seq":9},"note":"Old rows \u001b were not looked at."}`))
+	defer server.Close()
+	t.Setenv("SALLYPORT_API_KEY", "key")
+	file := filepath.Join(t.TempDir(), "heads")
+	if err := os.WriteFile(file, []byte(`{"seq":7,"mac":"m","at":"2026-01-02T16:04:05+01:00"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	verify := &auditVerify{remote: remote{URL: server.URL}, Head: file}
+	if err := verify.Run(t.Context(), &stdio{Out: &out}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"compared with head 7 of 2026-01-02T15:04:05Z\n", `Old rows \u001b were not`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it lacks %q:\n%s", want, out.String())
+		}
+	}
+}
