@@ -87,7 +87,7 @@ func TestHistoryIsNotReplaced(t *testing.T) {
 // TestARowIsLinkedOnce has a sealer know of a row what another did meanwhile.
 func TestARowIsLinkedOnce(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
-		err := db.sealRows(t.Context(), testAuditKey, DefaultOrganization, []waiting{{rowKey: rowKey{sealedEvent, "e03"}, organization: DefaultOrganization}})
+		err := db.sealRows(t.Context(), testAuditKey, DefaultOrganization, []waiting{{rowKey: rowKey{sealedEvent, "e03"}}})
 		if !errors.Is(err, errOvertaken) {
 			t.Errorf("sealed again: %v", err)
 		}

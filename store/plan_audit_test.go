@@ -21,10 +21,11 @@ func auditQueries(db *DB) []hotQuery {
 	text := func(query string, args ...any) string { return db.read.NewRaw(query, args...).String() }
 	ids := []string{"i7", "i17", "i27"}
 	queries := []hotQuery{
-		{name: "what waits", sql: waitingRows(db.read, []string{"o1"}, 200).String(), sqlite: []string{"SCAN q", "audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey", "audit_seals_row"}},
+		{name: "for whom rows wait", sql: waitingForSQL, sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id>?)", "SEARCH q USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_queue_pkey"}},
+		{name: "what waits", sql: waitingRows(db.read, "o", 200).String(), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id=?)", "audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey", "audit_seals_row"}},
 		{name: "chain", sql: text(chainSQL, "o"), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq=?)", "SEARCH audit_seals USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_seals_pkey"}},
 		{name: "links", sql: linksAfter(db.read, "o", 7, 20000, 200).String(), sqlite: []string{"USING PRIMARY KEY (organization_id=? AND seq>? AND seq<?)"}, postgres: []string{"audit_seals_pkey"}},
-		{name: "dequeue", sql: dequeue(db.read, "event", ids).String(), sqlite: []string{"SEARCH audit_queue USING PRIMARY KEY (row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey"}},
+		{name: "dequeue", sql: dequeue(db.read, "o", "event", ids).String(), sqlite: []string{"SEARCH audit_queue USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey"}},
 		{name: "first sealed", sql: text(firstSQL, "o", 7), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq>?)"}, postgres: []string{"audit_seals_pkey", "invocations_pkey"}},
 		{name: "ends", sql: endsOf(db.read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
 		{name: "removal", sql: removeRows(db.read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)", "invocation_events_invocation (invocation_id=?)", "idempotency_keys_invocation (invocation_id=?)"}, postgres: []string{"invocations_pkey"}},
@@ -43,7 +44,7 @@ func auditQueries(db *DB) []hotQuery {
 		}
 		strays := hotQuery{
 			name: "strays of " + e.table, sql: e.unchained(db.read, "o", place).String(),
-			sqlite:   []string{e.table + "_list (organization_id=? AND (", "audit_seals_row (row_id=? AND kind=?)", "SEARCH q USING PRIMARY KEY (row_id=? AND kind=?)"},
+			sqlite:   []string{e.table + "_list (organization_id=? AND (", "audit_seals_row (row_id=? AND kind=?)", "SEARCH q USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"},
 			postgres: []string{e.table + "_list", "audit_seals_row", "audit_queue_pkey"},
 			sorts:    e.kind != sealedInvocation, // there are few in the test
 		}

@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 )
@@ -19,76 +22,129 @@ var errOvertaken = errors.New("the chain went on meanwhile")
 // waiting is a row that ended and is not sealed.
 type waiting struct {
 	rowKey
-	organization string
-	sealed       bool // it is, and should not wait
+	sealed bool // it is, and should not wait
+}
+
+// Unsealed are organizations to whose chains nothing was added, and why. Under
+// "" it is why it is not known what waits.
+type Unsealed map[string]error
+
+// Error implements error.
+func (u Unsealed) Error() string { return errors.Join(u.Unwrap()...).Error() }
+
+// Unwrap returns the reasons, in the order of the organizations.
+func (u Unsealed) Unwrap() (list []error) {
+	for _, organization := range slices.Sorted(maps.Keys(u)) {
+		list = append(list, u[organization])
+	}
+	return list
+}
+
+func (u Unsealed) orNil() error {
+	if len(u) > 0 {
+		return u
+	}
+	return nil
 }
 
 // Seal links up to limit rows that ended (zero: 100) to the chains of their
-// organizations, oldest first, with a key of at least 32 bytes, and returns how
-// many it were, but for those whose commit was not answered. While that is
-// limit, there may be more.
+// organizations, but for some, with a key of at least 32 bytes. The organization
+// whose row has waited longest comes first. It returns how many rows it were,
+// but for those whose commit was not answered. While that is limit, there may
+// be more.
 //
 // Any number of instances may seal at once: each link is made by one of them.
 // Rows are read and hashed outside of the writer. An organization whose chain
-// does not hold is an error, and the others are sealed all the same; a row that
-// vanished before it was sealed gets a link that says so.
-func (db *DB) Seal(ctx context.Context, key []byte, limit int) (n int, err error) {
+// does not hold is in the error, an [Unsealed], and the others are sealed all the
+// same; a row that vanished before it was sealed gets a link that says so.
+func (db *DB) Seal(ctx context.Context, key []byte, limit int, but ...string) (n int, err error) {
 	k, err := newAuditKey(key)
 	if err != nil {
 		return 0, err
 	}
 	limit = orHundred(limit)
-	var failed []string
-	var errs []error
+	failed := Unsealed{}
 	for lost := 0; n < limit && lost < lostRaces; {
-		rows, err := db.waiting(ctx, failed, min(limit-n, sealBatch))
-		if err != nil || len(rows) == 0 {
-			return n, errors.Join(append(errs, err)...)
+		list, err := db.waitingFor(ctx)
+		list = slices.DeleteFunc(list, func(o string) bool { return failed[o] != nil || slices.Contains(but, o) })
+		if err != nil {
+			failed[""] = err
 		}
-		for len(rows) > 0 {
-			organization := rows[0].organization
-			mine, others := split(rows, func(w waiting) bool { return w.organization == organization })
-			rows = others
-			switch err := db.sealRows(ctx, k, organization, mine); {
+		if len(list) == 0 {
+			break
+		}
+		for _, organization := range list {
+			if n == limit {
+				break
+			}
+			done, err := db.sealSome(ctx, k, organization, min(limit-n, sealBatch))
+			switch {
 			case err == nil:
-				n += len(mine)
+				n += done
 			case errors.Is(err, errOvertaken):
 				lost++
 			default:
-				failed, errs = append(failed, organization), append(errs, err)
+				failed[organization] = err
 			}
 		}
 	}
-	return n, errors.Join(errs...)
+	return n, failed.orNil()
 }
 
-// split keeps the order of both parts.
-func split[T any](list []T, in func(T) bool) (yes, no []T) {
-	for _, v := range list {
-		if in(v) {
-			yes = append(yes, v)
-		} else {
-			no = append(no, v)
-		}
+// Sealable returns why nothing can be added to an organization's chain, and nil
+// when something can: its ends hold. The rest of it is for [DB.VerifyAudit].
+func (db *DB) Sealable(ctx context.Context, organization string, key []byte) error {
+	k, err := newAuditKey(key)
+	if err == nil {
+		_, err = db.sealable(ctx, k, organization)
 	}
-	return yes, no
+	return err
 }
 
-// waitingRows selects the oldest, but for those of some organizations.
-func waitingRows(db bun.IDB, but []string, limit int) *bun.SelectQuery {
-	q := db.NewSelect().TableExpr("audit_queue AS q").ColumnExpr("q.kind, q.row_id, q.organization_id").
+func (db *DB) sealable(ctx context.Context, k auditKey, organization string) (*chain, error) {
+	c, err := db.chain(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	if f := c.faults(k); len(f) > 0 {
+		return nil, c.broken(f[0], "sealed")
+	}
+	return c, nil
+}
+
+// waitingForSQL finds the organizations for which rows wait, by as many steps
+// in the index as there are: however many rows wait. With each comes the oldest.
+const waitingForSQL = `WITH RECURSIVE w (id) AS (
+  SELECT min(organization_id) FROM audit_queue
+  UNION ALL SELECT (SELECT min(q.organization_id) FROM audit_queue q WHERE q.organization_id > w.id) FROM w WHERE w.id IS NOT NULL)
+SELECT w.id, (SELECT min(q.row_id) FROM audit_queue q WHERE q.organization_id = w.id) FROM w WHERE w.id IS NOT NULL`
+
+func (db *DB) waitingFor(ctx context.Context) (list []string, err error) {
+	oldest := map[string]string{}
+	err = db.each(ctx, db.read.NewRaw(waitingForSQL), func(rows *sql.Rows) error {
+		var organization, row string
+		err := rows.Scan(&organization, &row)
+		list, oldest[organization] = append(list, organization), row
+		return err
+	})
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(oldest[a], oldest[b]) })
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("reading what waits to be sealed: %w", err)
+	}
+	return list, nil
+}
+
+// waitingRows selects an organization's oldest.
+func waitingRows(db bun.IDB, organization string, limit int) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("audit_queue AS q").ColumnExpr("q.kind, q.row_id").
 		ColumnExpr("(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = q.row_id AND s.kind = q.kind) IS NOT NULL").
-		OrderExpr("q.row_id, q.kind").Limit(int64(limit))
-	if len(but) > 0 {
-		q = q.Where("q.organization_id NOT IN (?)", bun.List(but))
-	}
-	return q
+		Where("q.organization_id = ?", organization).OrderExpr("q.row_id, q.kind").Limit(int64(limit))
 }
 
-func (db *DB) waiting(ctx context.Context, but []string, limit int) (list []waiting, err error) {
-	err = db.each(ctx, waitingRows(db.read, but, limit), func(rows *sql.Rows) error {
+func (db *DB) waiting(ctx context.Context, organization string, limit int) (list []waiting, err error) {
+	err = db.each(ctx, waitingRows(db.read, organization, limit), func(rows *sql.Rows) error {
 		var w waiting
-		err := rows.Scan(&w.kind, &w.id, &w.organization, &w.sealed)
+		err := rows.Scan(&w.kind, &w.id, &w.sealed)
 		list = append(list, w)
 		return err
 	})
@@ -98,14 +154,21 @@ func (db *DB) waiting(ctx context.Context, but []string, limit int) (list []wait
 	return list, nil
 }
 
+// sealSome adds an organization's oldest rows to its chain, and returns how
+// many it were.
+func (db *DB) sealSome(ctx context.Context, k auditKey, organization string, limit int) (int, error) {
+	rows, err := db.waiting(ctx, organization, limit)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	return len(rows), db.sealRows(ctx, k, organization, rows)
+}
+
 // sealRows adds a batch of rows to their organization's chain.
 func (db *DB) sealRows(ctx context.Context, k auditKey, organization string, rows []waiting) error {
-	c, err := db.chain(ctx, organization)
+	c, err := db.sealable(ctx, k, organization)
 	if err != nil {
 		return err
-	}
-	if f := c.faults(k); len(f) > 0 {
-		return c.broken(f[0], "sealed")
 	}
 	links, err := db.digested(ctx, organization, rows)
 	if err != nil {
@@ -117,7 +180,7 @@ func (db *DB) sealRows(ctx context.Context, k auditKey, organization string, row
 			return err
 		}
 		for _, e := range evidenceTables {
-			if err := e.unqueue(ctx, tx, rows); err != nil {
+			if err := e.unqueue(ctx, tx, organization, rows); err != nil {
 				return fmt.Errorf("sealing %s: %w", e.table, err)
 			}
 		}
@@ -188,7 +251,7 @@ func (c *chain) append(ctx context.Context, tx bun.IDB, head mark, links []sealR
 }
 
 // unqueue takes the rows of one table out of the queue.
-func (e evidence) unqueue(ctx context.Context, tx bun.IDB, rows []waiting) error {
+func (e evidence) unqueue(ctx context.Context, tx bun.IDB, organization string, rows []waiting) error {
 	var ids []string
 	for _, w := range rows {
 		if w.kind == e.kind {
@@ -198,11 +261,11 @@ func (e evidence) unqueue(ctx context.Context, tx bun.IDB, rows []waiting) error
 	if len(ids) == 0 {
 		return nil
 	}
-	_, err := dequeue(tx, e.kind, ids).Exec(ctx)
+	_, err := dequeue(tx, organization, e.kind, ids).Exec(ctx)
 	return err
 }
 
 // dequeue deletes them from the queue.
-func dequeue(db bun.IDB, kind string, ids []string) *bun.DeleteQuery {
-	return db.NewDelete().Table("audit_queue").Where("kind = ?", kind).Where("row_id IN (?)", bun.List(ids))
+func dequeue(db bun.IDB, organization, kind string, ids []string) *bun.DeleteQuery {
+	return db.NewDelete().Table("audit_queue").Where("organization_id = ?", organization).Where("kind = ?", kind).Where("row_id IN (?)", bun.List(ids))
 }

@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -195,4 +198,46 @@ func whatEndedBeforeIsQueued(t *testing.T, db *bun.DB) {
 	if d := cmp.Diff(want, queue); d != "" {
 		t.Errorf("the queue (-want +got):\n%s", d)
 	}
+}
+
+// TestSealingTellsWhoIsLeftOut has one chain that does not hold, one that is
+// left out, and one whose rows all are younger.
+func TestSealingTellsWhoIsLeftOut(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		for _, id := range []string{"idle", "late"} {
+			if _, err := db.EnsureOrganization(t.Context(), id, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, organization := range []string{"default", "default", "default", "idle", "late"} {
+			id := fmt.Sprint("p9", i)
+			mustChange(t, raw, strings.NewReplacer("p99", id, "default", organization).Replace(forgedPolicy))
+		}
+		mustChange(t, raw, "UPDATE audit_heads SET at = 'T'")
+		left := func(want int, but ...string) (list []string) {
+			t.Helper()
+			n, err := db.Seal(t.Context(), testAuditKey, 1, but...)
+			var failed Unsealed
+			if err != nil && !errors.As(err, &failed) || n != want {
+				t.Errorf("sealed %d, %v", n, err)
+			}
+			return slices.Sorted(maps.Keys(failed))
+		}
+		if got := left(1, "idle"); !slices.Equal(got, []string{"default"}) {
+			t.Errorf("left out %v", got)
+		}
+		if got := left(0, "idle"); !slices.Equal(got, []string{"default"}) {
+			t.Errorf("left out with nothing else to do: %v", got)
+		}
+		if got := left(1, "default"); len(got) > 0 {
+			t.Errorf("left out without those that were: %v", got)
+		}
+		broken, late := db.Sealable(t.Context(), DefaultOrganization, testAuditKey), db.Sealable(t.Context(), "late", testAuditKey)
+		if broken == nil || late != nil {
+			t.Errorf("sealable: %v and %v", broken, late)
+		}
+		if list, err := db.waitingFor(t.Context()); err != nil || !slices.Equal(list, []string{DefaultOrganization}) {
+			t.Errorf("rows wait for %v, %v", list, err)
+		}
+	})
 }

@@ -268,7 +268,7 @@ func (g *gateway) keepUp(ctx context.Context) error {
 	chores := []chore{
 		{name: "sweep", every: cmp.Or(iv.SweepEvery, 250*time.Millisecond), once: true, do: g.gate.Sweep},
 		{name: "clean", every: time.Minute, once: true, do: g.clean},
-		{name: "seal", every: cmp.Or(iv.SealEvery, 500*time.Millisecond), once: true, do: g.seal},
+		{name: "seal", every: cmp.Or(iv.SealEvery, 500*time.Millisecond), once: true, do: newSealer(g.db, g.auditKey, g.log).seal},
 	}
 	if g.options.Retention > 0 {
 		chores = append(chores, chore{name: "retain", every: time.Minute, once: true, do: g.retain})

@@ -1,10 +1,10 @@
 -- The tables of migrations/sqlite/0005_audit.sql: evidence.
 
 CREATE TABLE audit_queue (
+  organization_id TEXT COLLATE "C" NOT NULL,
   row_id          TEXT COLLATE "C" NOT NULL,
   kind            TEXT COLLATE "C" NOT NULL CHECK (kind IN ('invocation', 'event', 'policy')),
-  organization_id TEXT COLLATE "C" NOT NULL,
-  PRIMARY KEY (row_id, kind)
+  PRIMARY KEY (organization_id, row_id, kind)
 );
 CREATE FUNCTION queue_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

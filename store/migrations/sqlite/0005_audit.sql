@@ -1,13 +1,14 @@
 -- Evidence: what ended waits to be sealed, and the chain of its seals.
 
 -- Triggers write it in the transaction that makes a row final, whatever code
--- does that: what ended is sealed or waits. Its one index is the table, in the
--- order of ids, which is that of time.
+-- does that: what ended is sealed or waits. Its one index is the table, for
+-- each organization in the order of ids, which is that of time: what waits for
+-- a chain that does not hold is in nobody's way.
 CREATE TABLE audit_queue (
+  organization_id TEXT NOT NULL,
   row_id          TEXT NOT NULL,
   kind            TEXT NOT NULL CHECK (kind IN ('invocation', 'event', 'policy')),
-  organization_id TEXT NOT NULL,
-  PRIMARY KEY (row_id, kind)
+  PRIMARY KEY (organization_id, row_id, kind)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER invocations_ended AFTER UPDATE OF completed_at ON invocations WHEN OLD.completed_at IS NULL AND NEW.completed_at IS NOT NULL
