@@ -24,6 +24,10 @@ type explanation struct {
 	action.Decision
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
+	// Refused is why a call that asks would not even be asked for; RefusedNote
+	// is the sentence.
+	Refused     string `json:"refused"`
+	RefusedNote string `json:"refused_note"`
 }
 
 func (c *policyExplain) Run(ctx context.Context, std *stdio) error {
@@ -50,6 +54,9 @@ func (e *explanation) report(w io.Writer) {
 	text := fmt.Sprintf("%s, says the layer %s", e.Mode, e.Source)
 	if e.Reason != "" {
 		text += ": " + e.Reason
+	}
+	if e.Refused != "" {
+		said("would be refused without asking: " + cmp.Or(e.RefusedNote, e.Refused))(w)
 	}
 	said(text)(w)
 	rows := make([][]string, 0, len(e.Steps))
