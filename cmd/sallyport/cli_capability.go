@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +26,14 @@ type ceiling struct {
 	remote
 	Group    string `arg:"" help:"Group of sessions."`
 	Provider string `arg:"" help:"A connector's name, slug or id, or an integration."`
+}
+
+// Validate refuses names that are empty, as of a variable that is not set.
+func (c *ceiling) Validate() error {
+	if c.Group == "" || c.Provider == "" {
+		return errors.New("the group and the provider have names; say which, as in: developer github")
+	}
+	return nil
 }
 
 func (c *ceiling) path() string {
@@ -70,6 +79,20 @@ type capabilitySet struct {
 	Expires expiry   `placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: never)."`
 }
 
+// meaning tells what comes of the level, unless something else says less.
+func (c *capabilityRow) meaning() string {
+	const unless = " of this group run without asking there, unless a mode says otherwise"
+	switch c.Level {
+	case action.LevelRead:
+		return "reads" + unless + "; everything else is denied"
+	case action.LevelWrite:
+		return "reads and writes" + unless + "; dangerous actions are denied"
+	case action.LevelProduction:
+		return "reads, writes and, once gate " + c.Gate + " is approved for the session's task, dangerous actions" + unless
+	}
+	return "everything of this group is denied there"
+}
+
 func (c *capabilitySet) body() map[string]any {
 	body := map[string]any{"level": any(c.Level)}
 	if n, err := strconv.Atoi(c.Level); err == nil {
@@ -98,6 +121,7 @@ func (c *capabilitySet) Run(ctx context.Context, std *stdio) error {
 			text += "; " + more
 		}
 		said(text)(w)
+		said(now.meaning())(w)
 		said("see what that comes to with: " + c.hint("capability", "show", now.Group))(w)
 	})
 }
@@ -121,6 +145,14 @@ type capabilityShow struct {
 	remote
 	Group string `arg:"" help:"Group of sessions."`
 	Task  string `help:"Task of the session; gates are approved for one."`
+}
+
+// Validate refuses an empty name, as of a variable that is not set.
+func (c *capabilityShow) Validate() error {
+	if c.Group == "" {
+		return errors.New("the group has a name; say which, as in: developer")
+	}
+	return nil
 }
 
 // Run shows the snapshot that an agent of the group sees.
