@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"sallyport/action"
@@ -64,6 +65,11 @@ func (c *approveCommand) grant() (map[string]any, error) {
 			return nil, wrongUse("--max-calls, --expires, --pin and --unreviewed go with --grant session or --grant org; without it, the call runs once")
 		}
 		return nil, nil
+	}
+	for i, pointer := range c.Pin {
+		if slices.Contains(c.Pin[:i], pointer) {
+			return nil, wrongUse("--pin %s is there twice; once is enough", visible(pointer))
+		}
 	}
 	grant := map[string]any{"scope": c.Grant}
 	if c.Pin != nil {

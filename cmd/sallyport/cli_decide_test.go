@@ -50,6 +50,12 @@ func TestSaysWhatWasSeen(t *testing.T) {
 		"connector update x --tool-risk b=danger --tool-risk c=read":         `PATCH /api/v1/connectors/x {"tool_risks":{"a":"read","b":"danger","c":"read"}}`,
 		"connector update x --tool-risk a=":                                  `PATCH /api/v1/connectors/x {"tool_risks":{"b":"write"}}`,
 		"grant create n:a --pin /t=\"x,y\"":                                  `POST /api/v1/grants {"action":"a","pins":{"/t":"x,y"},"scope":"organization","source":"n"}`,
+		"grant create n:a --pin /t=1 --pin /t=1":                             ``,
+		"grant approve 1 --pin /t=1 --pin /t=2":                              ``,
+		"grant approve 1 --pin /t=1 --pin /u=2":                              `POST /api/v1/grant-requests/1/approve {"pins":{"/t":1,"/u":2}}`,
+		"approve 1 --grant org --pin /a --pin /a":                            ``,
+		"session create --ttl 2d":                                            `POST /api/v1/sessions {"ttl":"48h0m0s"}`,
+		"policy quota set n:a --per group --calls 1 --window 1d":             `PUT /api/v1/policy/quotas/n:a {"calls":1,"per":"group","seconds":86400}`,
 		"grant create --any --session s":                                     `POST /api/v1/grants {"any":true,"scope":"session","session_id":"s"}`,
 		"capability set g n --level 3 --gate q --allow a,b":                  `PUT /api/v1/capabilities/g/n {"allowed_actions":["a","b"],"level":3,"required_gate":"q"}`,
 	} {

@@ -9,6 +9,26 @@ import (
 	"time"
 )
 
+// span reads a duration, also one of days, such as 90d.
+func span(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 16) // more would not fit
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	return time.ParseDuration(text)
+}
+
+// lasting is how long something is good, such as 8h or 90d; zero: not given.
+type lasting struct{ time.Duration }
+
+// UnmarshalText reads a flag.
+func (l *lasting) UnmarshalText(text []byte) (err error) {
+	if l.Duration, err = span(string(text)); err != nil {
+		return fmt.Errorf("%q is no duration; write one such as 8h or 90d", text)
+	}
+	return nil
+}
+
 // expiry is when something ends: after a while, such as 24h, or at a time.
 // Not given, it never ends.
 type expiry struct{ field, value string }
@@ -16,8 +36,11 @@ type expiry struct{ field, value string }
 // UnmarshalText reads a flag.
 func (e *expiry) UnmarshalText(text []byte) error {
 	e.value = string(text)
-	if _, err := time.ParseDuration(e.value); err == nil {
+	if d, err := span(e.value); err == nil {
 		e.field = "expires_in"
+		if strings.HasSuffix(e.value, "d") { // the server knows no days
+			e.value = d.String()
+		}
 		return nil
 	}
 	if _, err := time.Parse(time.RFC3339, e.value); err == nil {
@@ -34,7 +57,7 @@ func (e expiry) into(body map[string]any) {
 }
 
 func notTime(text string) error {
-	return fmt.Errorf("%q is neither a duration such as 24h nor a time such as 2026-01-02T15:04:05Z", text)
+	return fmt.Errorf("%q is neither a duration such as 24h or 90d nor a time such as 2026-01-02T15:04:05Z", text)
 }
 
 // moment is a time in the past: a time, or how long ago it was.
@@ -42,7 +65,7 @@ type moment struct{ time.Time }
 
 // UnmarshalText reads a flag.
 func (m *moment) UnmarshalText(text []byte) error {
-	if d, err := time.ParseDuration(string(text)); err == nil {
+	if d, err := span(string(text)); err == nil {
 		m.Time = time.Now().Add(-d)
 		return nil
 	}
@@ -70,25 +93,27 @@ type rate struct {
 
 // UnmarshalText reads a flag.
 func (r *rate) UnmarshalText(text []byte) (err error) {
-	calls, window, _ := strings.Cut(string(text), "/")
-	wrong := fmt.Errorf("%q is no rate; write calls and window, such as 10/1m", text)
+	calls, in, _ := strings.Cut(string(text), "/")
 	if r.Calls, err = strconv.Atoi(calls); err != nil {
-		return wrong
+		return fmt.Errorf("%q is no rate; write calls and window, such as 10/1m", text)
 	}
-	d, err := time.ParseDuration(window)
-	if err != nil {
-		return wrong
-	}
-	r.Seconds, err = seconds(d)
+	var w window
+	err = w.UnmarshalText([]byte(in))
+	r.Seconds = w.seconds
 	return err
 }
 
-// seconds refuses what would be cut off without a word.
-func seconds(d time.Duration) (int, error) {
-	if d%time.Second != 0 {
-		return 0, fmt.Errorf("a window has whole seconds; %s has not", d)
+// window is the time in which calls are counted, such as 1m or 24h.
+type window struct{ seconds int }
+
+// UnmarshalText reads a flag.
+func (w *window) UnmarshalText(text []byte) error {
+	d, err := span(string(text))
+	if err != nil || d < time.Second || d > 24*time.Hour || d%time.Second != 0 {
+		return fmt.Errorf("%q is no window; write whole seconds from 1s to 24h, such as 1m", text)
 	}
-	return int(d / time.Second), nil
+	w.seconds = int(d / time.Second)
+	return nil
 }
 
 // pin is a param that must have exactly one value: /channel="C1".
@@ -116,8 +141,8 @@ func (p *pin) UnmarshalText(text []byte) error {
 
 // bounds are the flags that narrow a grant.
 type bounds struct {
-	MaxCalls *int64 `placeholder:"N" help:"Calls that it lets through in all (default: any number)."`
-	Expires  expiry `placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: never)."`
+	MaxCalls *int64 `placeholder:"N" help:"Calls that it lets through in all (default: any number of calls)."`
+	Expires  expiry `placeholder:"D|TIME" help:"When it ends, such as 24h, 90d or 2026-01-02T15:04:05Z (default: the grant is for ever)."`
 }
 
 func (b *bounds) given() bool { return b.MaxCalls != nil || b.Expires.field != "" }

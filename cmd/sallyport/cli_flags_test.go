@@ -13,6 +13,10 @@ import (
 func TestExpiry(t *testing.T) {
 	for text, want := range map[string]map[string]any{
 		"24h":                  {"expires_in": "24h"},
+		"90d":                  {"expires_in": "2160h0m0s"},
+		"1h30d":                nil,
+		"d":                    nil,
+		"40000d":               nil,
 		"-5m":                  {"expires_in": "-5m"}, // the server refuses it, and names the field
 		"2026-01-02T15:04:05Z": {"expires_at": "2026-01-02T15:04:05Z"},
 		"tomorrow":             nil,
@@ -55,7 +59,8 @@ func TestMoment(t *testing.T) {
 
 func TestRate(t *testing.T) {
 	for text, want := range map[string]*rate{
-		"10/1m": {10, 60}, "1/24h": {1, 86400}, "-1/1m": {-1, 60},
+		"10/1m": {10, 60}, "1/24h": {1, 86400}, "-1/1m": {-1, 60}, "1/1d": {1, 86400}, "1/1s": {1, 1},
+		"1/0s": nil, "1/25h": nil, "1/-1m": nil, "1/2d": nil,
 		"10": nil, "10/": nil, "/1m": nil, "10/m": nil, "10/1500ms": nil, "x/1m": nil,
 	} {
 		var r rate

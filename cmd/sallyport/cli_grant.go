@@ -15,7 +15,7 @@ import (
 )
 
 type grantCommand struct {
-	Create   grantCreate   `cmd:"" aliases:"set" help:"Let calls through ahead, for a session or the whole organization."`
+	Create   grantCreate   `cmd:"" aliases:"set" help:"Let calls through ahead: for all sessions, any number of times, for ever, unless --session, --max-calls or --expires say less."`
 	List     grantList     `cmd:"" help:"List grants."`
 	Remove   grantRemove   `cmd:"" aliases:"revoke" help:"Revoke a grant; it lets nothing through from the next call on."`
 	Requests grantRequests `cmd:"" help:"List what agents ask for."`
@@ -52,6 +52,9 @@ func budget(t *action.Terms) string {
 	if t.MaxCalls != nil {
 		calls = number(*t.MaxCalls, "call")
 	}
+	if t.ExpiresAt == nil {
+		return calls + ", for ever"
+	}
 	return calls + "; " + ends(t.ExpiresAt)
 }
 
@@ -76,7 +79,7 @@ type grantCreate struct {
 	Any        bool   `help:"Any action that is not dangerous, in place of one."`
 	Source     string `help:"With --any: only of this source."`
 	Unreviewed bool   `env:"-" help:"Grant it although the tool is not as it was reviewed."`
-	Session    string `placeholder:"ID" help:"Only this session (default: all of the organization)."`
+	Session    string `placeholder:"ID" help:"Only this session (default: all sessions of the organization)."`
 	Pin        []pin  `sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this value of a param; again for more."`
 }
 
@@ -85,7 +88,26 @@ func (c *grantCreate) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	return alter(ctx, &c.remote, std, http.MethodPost, "/api/v1/grants", body, func(w io.Writer, g *grantRow) { g.report(w, &c.remote) })
+	return alter(ctx, &c.remote, std, http.MethodPost, "/api/v1/grants", body, func(w io.Writer, g *grantRow) {
+		g.report(w, &c.remote)
+		if wide := c.wide(); len(wide) > 0 {
+			said("to let less through, remove it and say " + strings.Join(wide, ", "))(w)
+		}
+	})
+}
+
+// wide are the flags that would have narrowed the grant.
+func (c *grantCreate) wide() (flags []string) {
+	if c.Session == "" {
+		flags = append(flags, "--session ID")
+	}
+	if c.Expires.field == "" {
+		flags = append(flags, "--expires 8h")
+	}
+	if c.MaxCalls == nil {
+		flags = append(flags, "--max-calls N")
+	}
+	return flags
 }
 
 func (c *grantCreate) body() (map[string]any, error) {
@@ -93,8 +115,8 @@ func (c *grantCreate) body() (map[string]any, error) {
 	if c.Session != "" {
 		body["scope"], body["session_id"] = action.ScopeSession, c.Session
 	}
-	if len(c.Pin) > 0 {
-		body["pins"] = pinned(c.Pin)
+	if err := pinned(body, c.Pin); err != nil {
+		return nil, err
 	}
 	if c.Unreviewed {
 		body["unreviewed"] = true
@@ -138,7 +160,7 @@ type grantList struct {
 	remote
 	paging
 	Session string `placeholder:"ID" help:"Only those made for this session."`
-	Usable  bool   `help:"Only those that could let a call through now."`
+	Usable  bool   `help:"Only those that are neither revoked, expired nor used up."`
 }
 
 func (c *grantList) Run(ctx context.Context, std *stdio) error {
@@ -187,11 +209,18 @@ func (c *grantRemove) Run(ctx context.Context, std *stdio) error {
 	})
 }
 
-// pinned are pins as the API takes them.
-func pinned(pins []pin) map[string]json.RawMessage {
+// pinned puts pins into a body as the API takes them. Of two for one param, one
+// would be lost.
+func pinned(body map[string]any, pins []pin) error {
 	by := make(map[string]json.RawMessage, len(pins))
 	for _, p := range pins {
+		if by[p.pointer] != nil {
+			return wrongUse("--pin %s is there twice; a param has one value", visible(p.pointer))
+		}
 		by[p.pointer] = p.value
 	}
-	return by
+	if len(by) > 0 {
+		body["pins"] = by
+	}
+	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"sallyport/action"
 )
@@ -36,16 +35,12 @@ type quotaRow struct {
 
 type quotaSet struct {
 	quotaOf
-	Calls  int           `required:"" placeholder:"N" help:"Calls in the window."`
-	Window time.Duration `required:"" placeholder:"D" help:"The window, such as 1m or 24h."`
+	Calls  int    `required:"" placeholder:"N" help:"Calls in the window."`
+	Window window `required:"" placeholder:"D" help:"The window, such as 1m or 24h."`
 }
 
 func (c *quotaSet) Run(ctx context.Context, std *stdio) error {
-	window, err := seconds(c.Window)
-	if err != nil {
-		return usageError{err}
-	}
-	body := map[string]any{"per": c.Per, "calls": c.Calls, "seconds": window}
+	body := map[string]any{"per": c.Per, "calls": c.Calls, "seconds": c.Window.seconds}
 	return alter(ctx, &c.remote, std, http.MethodPut, c.path(), body, func(w io.Writer, q *quotaRow) {
 		said(fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, number(q.Calls, "call"), q.Window(), q.Per))(w)
 	})

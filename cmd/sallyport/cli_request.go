@@ -57,7 +57,11 @@ func (c *grantRequests) Run(ctx context.Context, std *stdio) error {
 		query.Set("session", c.Session)
 	}
 	return show(ctx, &c.remote, std, "/api/v1/grant-requests", query, func(w io.Writer, all *list[requestRow]) {
-		if len(all.Items) == 0 {
+		switch {
+		case len(all.Items) > 0:
+		case c.Status == "pending":
+			fmt.Fprintln(w, "nothing waits for a decision")
+		default:
 			fmt.Fprintln(w, "there is no such request")
 		}
 		for _, r := range all.Items {
@@ -98,8 +102,8 @@ type grantApprove struct {
 
 func (c *grantApprove) Run(ctx context.Context, std *stdio) error {
 	body := given{"scope": c.Scope}.set()
-	if len(c.Pin) > 0 {
-		body["pins"] = pinned(c.Pin)
+	if err := pinned(body, c.Pin); err != nil {
+		return err
 	}
 	c.into(body)
 	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/approve", body, func(w io.Writer, s *settled) {

@@ -19,13 +19,13 @@ type sessionCommand struct {
 
 type sessionCreate struct {
 	remote
-	Kind       string        `enum:"interactive,unattended," default:"" help:"interactive (default) or unattended."`
-	Type       string        `enum:"coding,setup,automation," default:"" help:"coding (default), setup or automation."`
-	Title      string        `help:"What people see of it."`
-	Group      string        `help:"Group whose capabilities are its ceiling."`
-	Task       string        `help:"Task that it works on; fixed from now on."`
-	Automation string        `placeholder:"ID" help:"Automation that it runs; implies unattended."`
-	TTL        time.Duration `placeholder:"D" help:"How long its token is good, such as 8h (default: the server's)."`
+	Kind       string  `enum:"interactive,unattended," default:"" help:"interactive (default) or unattended."`
+	Type       string  `enum:"coding,setup,automation," default:"" help:"coding (default), setup or automation."`
+	Title      string  `help:"What people see of it."`
+	Group      string  `help:"Group whose capabilities are its ceiling."`
+	Task       string  `help:"Task that it works on; fixed from now on."`
+	Automation string  `placeholder:"ID" help:"Automation that it runs; implies unattended."`
+	TTL        lasting `placeholder:"D" help:"How long its token is good, such as 8h or 90d (default: the server's)."`
 }
 
 // Run prints JSON in any case: a token is for a program to take.
@@ -38,7 +38,7 @@ func (c *sessionCreate) Run(ctx context.Context, std *stdio) error {
 		"kind": c.Kind, "type": c.Type, "title": c.Title, "group": c.Group,
 		"task": c.Task, "automation": c.Automation,
 	}.set()
-	if c.TTL != 0 {
+	if c.TTL.Duration != 0 {
 		body["ttl"] = c.TTL.String()
 	}
 	raw, err := server.change(ctx, http.MethodPost, "/api/v1/sessions", body, nil)
