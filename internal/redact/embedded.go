@@ -6,15 +6,15 @@ import "sallyport/internal/jsonlex"
 // around them tell. The JSON may be cut off. What a string in it tells by
 // itself is found without knowing that it is JSON, and JSON in a string of it
 // when the text is looked at under one layer more.
-func embedded(text []byte, spans []span) []span {
+func embedded(text []byte, spans []span, room *scratch) []span {
 	for i := indexOf(text, "{["); i < len(text); i += indexOf(text[i:], "{[") {
 		if !opens(text, i) {
 			i++
 			continue
 		}
-		w := rewriter{raw: text, pos: i, all: true, spans: spans, structure: true}
+		w := rewriter{raw: text, pos: i, all: true, spans: spans, structure: true, room: room}
 		err := w.value(0, false)
-		spans = w.spans
+		spans, room = w.spans, w.room
 		i = max(i+1, w.pos) // nothing is looked at again,
 		if err != nil && w.last > 0 {
 			i = w.last + 1 // but for what may have been no string
@@ -58,7 +58,9 @@ func (w *rewriter) read() ([]byte, error) {
 	text := w.raw[w.pos+1 : end-1]
 	w.pos, w.last = end, w.pos
 	if form&jsonlex.Escaped != 0 {
-		text, _ = jsonlex.Unquote(nil, text)
+		room := w.scratch()
+		room.name, _ = jsonlex.Unquote(room.name[:0], text)
+		text = room.name
 	}
 	return text, nil
 }

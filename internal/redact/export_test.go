@@ -7,8 +7,8 @@ func ReplaceSecret(body []byte, secrets []string) []byte {
 
 // Unescaped returns text with one layer of escapes resolved.
 func Unescaped(text string) string {
-	if plain, _ := unescape([]byte(text), escapes); plain != nil {
-		return string(plain)
+	if v := new(view); v.unescape([]byte(text), kinds-1, false) {
+		return string(v.plain)
 	}
 	return text
 }

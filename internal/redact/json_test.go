@@ -247,6 +247,29 @@ func TestKnownSecretsBehindEscapes(t *testing.T) {
 	}
 }
 
+// A credential may be a document, or end where a string of one does.
+func TestKnownSecretsThatAreDocuments(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"a":"{\"k\":\"x1\"}"}`:           `{"a":"[redacted:10]"}`,
+		`{"a":"[{\"k\":\"x1\"},2]"}`:       `{"a":"[[redacted:10],2]"}`,
+		`{"a":"[{\"k\":\"x\\u0031\"},2]"}`: `{"a":"[[redacted:15],2]"}`,
+	} {
+		if got := string(redact.JSON{}.Redact([]byte(raw), []string{`{"k":"x1"}`})); got != want {
+			t.Errorf("%s becomes %s; want %s", raw, got, want)
+		}
+	}
+}
+
+// Views of a text are made of its own escapes: with and without findings, of
+// one that is longer or shorter than the one before.
+func TestViewsOfOneDocument(t *testing.T) {
+	raw := `["a \\\" \\u0067` + ghp[1:] + ` \\n z","%20 %70assword=hunter2&x=1 %20","\\u00e9 &lt;b&gt; &amp;quot;token&amp;quot;: &amp;quot;abc&amp;quot; \\t"]`
+	want := `["a \\\" [redacted:45] \\n z","%20 %70assword=[redacted:7]&x=1 %20","\\u00e9 &lt;b&gt; &amp;quot;token&amp;quot;: &amp;quot;[redacted:3]&amp;quot; \\t"]`
+	if got := string(redact.JSON{}.Redact([]byte(raw), nil)); got != want {
+		t.Errorf("got %s; want %s", got, want)
+	}
+}
+
 func percent(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
@@ -290,6 +313,8 @@ func TestReplaceSecret(t *testing.T) {
 		`{ "a" : "x canary-secret y" , "n":1.0}`: `{ "a" : "x [redacted] y" , "n":1.0}`,
 		`{"a":"\ncanary-secret\u0041"}`:          `{"a":"\n[redacted]A"}`,
 		`event: canary-secret`:                   `event: [redacted]`,
+		`{"a":"&#99\u003banary-secret"}`:         `{"a":"[redacted]"}`,
+		`{"a":"&\u002399;anary-secret"}`:         `{"a":"[redacted]"}`,
 		`{"a":"canary-secret`:                    `{"a":"[redacted]`,
 	} {
 		if got := string(redact.ReplaceSecret([]byte(raw), []string{"canary-secret"})); got != want {
@@ -395,6 +420,14 @@ func BenchmarkRedact(b *testing.B) {
 	run("small", small, nil)
 	run("small, with a secret", small, secrets)
 	run("text, with a secret", text, secrets)
+	var issues strings.Builder
+	for i := range 600 {
+		issues.WriteString(`{"id":"ISS-` + itoa(i) + `","title":"The \"card\" is declined","url":"https://x.example/a%20b?tab=a&page=2","description":"## Steps\n\n1. Open the cart\n2. Pay with \u0060curl\u0060\n\n\tif err != nil {\n\t\treturn \"pay: \" + err\n\t}\n\nSee <b>notes</b>: these are many, and of no use to anybody here.","author":{"name":"Ann"},"next_page_token":"x"},`)
+	}
+	list := "[" + strings.TrimSuffix(issues.String(), ",") + "]"
+	run("structured", []byte(`{"content":[],"structuredContent":{"issues":`+list+`}}`), secrets)
+	run("document in a text", []byte(`{"content":[{"type":"text","text":`+quoted(list)+`}]}`), secrets)
+	run("document in prose", []byte(`{"content":[{"type":"text","text":`+quoted("Found: "+quoted(list)+".")+`}]}`), secrets)
 	run("1 MiB", []byte(`{"data":"`+strings.Repeat("The quick brown fox. ", 50_000)+`"}`), secrets)
 }
 

@@ -53,6 +53,10 @@ func (k *known) note(secret string) {
 	}
 }
 
+// structural reports whether one of the secrets may be more of a document than
+// a string or number of it.
+func (k *known) structural() bool { return strings.ContainsAny(k.special, "{}[]:,\" \t\r\n") }
+
 func contains(list [][]byte, s string) bool {
 	return slices.ContainsFunc(list, func(b []byte) bool { return string(b) == s })
 }
@@ -109,7 +113,7 @@ func (k *known) under(text []byte) bool {
 	case r >= utf8.RuneSelf:
 		return k.foreign
 	}
-	return sets[r]&tokenSet != 0 && (r != '/' || n > 2) || strings.ContainsRune(escapes, r) || strings.ContainsRune(k.special, r)
+	return sets[r]&tokenSet != 0 && (r != '/' || n > 2) || strings.ContainsRune(joints, r) || strings.ContainsRune(k.special, r)
 }
 
 func (k *known) inNumber(number []byte) bool {

@@ -197,7 +197,11 @@ func secretParameter(name []byte) bool {
 // isQueryKey reports whether a parameter of that name may hold a secret when
 // it looks like one.
 func isQueryKey(name []byte) bool {
-	switch string(bytes.ToLower(name)) {
+	if len(name) > len("ticket") {
+		return false
+	}
+	var buf [maxNormal]byte
+	switch string(normal(&buf, name)) {
 	case "key", "code", "auth", "ticket", "k":
 		return true
 	}

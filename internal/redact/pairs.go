@@ -28,9 +28,11 @@ func afterColon(text []byte, i int) span {
 		return pair(text, name, i+1)
 	}
 	name = nameBefore(text, before)
-	switch {
-	case len(name) == 0:
+	switch kind := roleOf(name); {
+	case kind == plainName || kind == valueNamed:
 		return span{}
+	case kind == labelNamed:
+		return labelled(text, name, i+1)
 	case before == i && secretHeader(name):
 		return line(text, i+1, i-len(name))
 	case passwordName(name):
@@ -38,7 +40,7 @@ func afterColon(text []byte, i int) span {
 	case secretText(name):
 		return tokenLike(text, i+1)
 	}
-	return labelled(text, name, i+1)
+	return span{}
 }
 
 // afterEquals finds the value of name=value, as in the query of a URL, and of
@@ -64,7 +66,7 @@ func afterEquals(text []byte, i int) span {
 	case len(name) == 0:
 		return span{}
 	case !secretParameter(name):
-		if isQueryKey(name) && before > len(name) && strings.IndexByte("?&#", text[before-len(name)-1]) >= 0 {
+		if before > len(name) && strings.IndexByte("?&#", text[before-len(name)-1]) >= 0 && isQueryKey(name) {
 			return long(tokenLike(text, end))
 		}
 		return labelled(text, name, end)

@@ -21,7 +21,7 @@ func (r *Replacer) Replace(body []byte) []byte {
 	if out, err := w.document(); err == nil {
 		return out
 	}
-	if spans := secretsIn(body, r.known, false); len(spans) > 0 {
+	if spans := secretsIn(body, r.known, false, &w.room); len(spans) > 0 {
 		return replace(body, spans, blot)
 	}
 	return body

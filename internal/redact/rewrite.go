@@ -24,6 +24,8 @@ type rewriter struct {
 	near   bool  // something known, or the sign of an escape, is in raw
 	late   []int // where values begin that are secret by a label after them
 
+	room *scratch // nil: not needed yet
+
 	structure bool   // only what names tell is looked for, and nothing replaced
 	spans     []span // what was found so
 	last      int    // where the last string begins
@@ -157,7 +159,15 @@ func (w *rewriter) number() error {
 	return nil
 }
 
-// text cleans the string at hand and returns what it stood for.
+func (w *rewriter) scratch() *scratch {
+	if w.room == nil {
+		w.room = new(scratch)
+	}
+	return w.room
+}
+
+// text cleans the string at hand and returns what it stood for, until the next
+// one is read.
 func (w *rewriter) text() ([]byte, error) {
 	if w.structure {
 		return w.read()
@@ -172,7 +182,9 @@ func (w *rewriter) text() ([]byte, error) {
 	switch {
 	case form&jsonlex.Escaped != 0:
 		broken = form&jsonlex.NonASCII != 0 && !utf8.Valid(text)
-		text, _ = jsonlex.Unquote(make([]byte, 0, len(text)), text)
+		buf := &w.scratch().texts[w.nested]
+		*buf, _ = jsonlex.Unquote(slices.Grow((*buf)[:0], len(text)), text)
+		text = *buf
 	case form&jsonlex.NonASCII != 0:
 		broken = !utf8.Valid(text)
 	}
@@ -190,12 +202,14 @@ func (w *rewriter) clean(text []byte, escaped bool) (clean []byte, changed bool)
 	}
 	all := w.all
 	if all && w.nested < maxNested && looksNested(text) {
-		inner := rewriter{raw: text, known: w.known, mark: w.mark, all: true, nested: w.nested + 1}
+		inner := rewriter{raw: text, known: w.known, mark: w.mark, all: true, nested: w.nested + 1, room: w.room}
 		if out, err := inner.document(); err == nil {
-			text, changed, all = out, inner.copied > 0, false
+			if text, changed, all = out, inner.copied > 0, false; !w.known.structural() {
+				return text, changed
+			}
 		}
 	}
-	spans := secretsIn(text, k, all) // of a document, what is longer than its strings
+	spans := secretsIn(text, k, all, &w.room) // of a document, what is longer than its strings
 	if len(spans) == 0 {
 		return text, changed
 	}

@@ -81,7 +81,7 @@ func begins(text []byte, i int) bool { return i == 0 || sets[text[i-1]]&alnum ==
 func shaped(text []byte, i int, lacking *[needs]int) span {
 	for _, s := range byFirst[text[i]] {
 		head := i + len(s.prefix)
-		if len(text) < head+s.min || string(text[i:head]) != s.prefix || i < lacking[s.need] {
+		if len(text) < head+s.min || text[i+1] != s.prefix[1] || string(text[i:head]) != s.prefix || i < lacking[s.need] {
 			continue
 		}
 		end := run(text, head, s.set)

@@ -92,7 +92,7 @@ func (s *summary) member(out, quotedName, value []byte, room int) []byte {
 	head := len(name) + 1
 	if value[0] == '"' {
 		pair := append(append(bytes.Clone(name), '='), clip(unquoted(value), room-len(`""`))...)
-		if spans := secretsIn(pair, nil, true); len(spans) > 0 {
+		if spans := secretsIn(pair, nil, true, new(*scratch)); len(spans) > 0 {
 			return strconv.AppendQuote(out, string(replace(pair, spans, s.mark)))
 		}
 		return appendText(append(appendName(out, name), '='), pair[head:])

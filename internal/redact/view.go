@@ -2,6 +2,8 @@ package redact
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -16,75 +18,148 @@ const maxViews = 6
 // programs, of URLs, and of HTML.
 const escapes = `\%&`
 
+// joints are the bytes that escapes of others may begin or end with, or need.
+const joints = escapes + "#;"
+
+// The kinds of escapes, as bits, by the bytes that they begin with.
+const (
+	ofPrograms = 1 << iota
+	ofURLs
+	ofHTML
+	kinds
+)
+
+var introduces = [256]uint8{'\\': ofPrograms, '%': ofURLs, '&': ofHTML}
+
 // secretsIn returns where text has something known and, with all, what looks
 // secret. It looks under escapes too: whoever wrote the text may have quoted
 // another in it, whole or in part, more than once.
-func secretsIn(text []byte, k *known, all bool) []span {
-	spans := inViews(text, escapes, 0, func(view []byte) []span {
-		spans := k.find(view, nil)
-		if all {
-			spans = embedded(view, shapes(view, spans))
-		}
+func secretsIn(text []byte, k *known, all bool, room **scratch) []span {
+	l := look{known: k, all: all}
+	spans := l.at(text, nil, *room)
+	if indexOf(text, escapes) == len(text) || !all && (k == nil || !k.hidden(text)) {
 		return spans
-	})
+	}
+	if *room == nil {
+		*room = new(scratch)
+	}
+	spans = l.under(text, kinds-1, 0, *room, spans)
 	if k == nil || !strings.ContainsAny(k.special, escapes) {
 		return spans
 	}
 	// What is an escape to one is a part of the secret to another.
-	for kind := range len(escapes) {
-		spans = append(spans, inViews(text, escapes[kind:kind+1], 0, func(view []byte) []span { return k.find(view, nil) })...)
+	l.all = false
+	for kind := uint8(1); kind < kinds; kind <<= 1 {
+		spans = l.under(text, kind, 0, *room, spans)
 	}
 	return spans
 }
 
-// inViews returns what find finds in the text as it is and as it reads once
-// its escapes of some kinds are resolved, once, twice and so on.
-func inViews(text []byte, kinds string, depth int, find func(view []byte) []span) []span {
-	spans := find(text)
-	if depth == maxViews {
-		return spans
-	}
-	plain, at := unescape(text, kinds)
-	if plain == nil {
-		return spans
-	}
-	for _, s := range inViews(plain, kinds, depth+1, find) {
-		spans = append(spans, span{int(at[s.start]), int(at[s.end])})
+// look is what is looked for.
+type look struct {
+	known *known
+	all   bool
+}
+
+// at appends what is in the text as it is.
+func (l look) at(text []byte, spans []span, room *scratch) []span {
+	spans = l.known.find(text, spans)
+	if l.all {
+		spans = embedded(text, shapes(text, spans), room)
 	}
 	return spans
 }
 
-// unescape returns the text with its escapes resolved, and for every byte of
-// it, and its end, where in text that is from. It returns nil when there are
-// no escapes.
-func unescape(text []byte, kinds string) (plain []byte, at []int32) {
-	for i := indexOf(text, kinds); i < len(text); {
-		r, n := rune(0), 0
-		if strings.IndexByte(kinds, text[i]) >= 0 {
+// under appends what is in the text as it reads once its escapes of some
+// kinds are resolved, once, twice and so on.
+func (l look) under(text []byte, kinds uint8, depth int, room *scratch, spans []span) []span {
+	v := &room.views[depth]
+	if !v.unescape(text, kinds, false) {
+		return spans
+	}
+	first := len(spans)
+	spans = l.at(v.plain, spans, room)
+	if depth+1 < maxViews {
+		spans = l.under(v.plain, kinds, depth+1, room, spans)
+	}
+	if len(spans) > first {
+		v.unescape(text, kinds, true)
+	}
+	for i, s := range spans[first:] {
+		spans[first+i] = span{v.origin(s.start), v.origin(s.end)}
+	}
+	return spans
+}
+
+// scratch is room that is used again: for one document, not for the next, so
+// that no secret of it stays.
+type scratch struct {
+	texts [maxNested + 1][]byte // what strings stand for, of each document within another
+	name  []byte
+	views [maxViews]view
+}
+
+// view is a text with its escapes resolved.
+type view struct {
+	plain []byte
+	cuts  []escape
+}
+
+// escape is where one was: in the text and its view, with the lengths of
+// it there.
+type escape struct {
+	text, plain int32
+	from, to    uint8
+}
+
+// unescape makes the view of a text, and reports whether it is another one.
+// Cuts are seldom needed, and long.
+func (v *view) unescape(text []byte, kinds uint8, cuts bool) bool {
+	v.plain, v.cuts = v.plain[:0], v.cuts[:0]
+	copied := 0
+	for i := 0; i < len(text); {
+		n := 0
+		var r rune
+		if introduces[text[i]]&kinds != 0 {
 			r, n = escapeAt(text, i)
 		}
-		switch {
-		case n == 0 && plain == nil:
+		if n == 0 {
 			i++
 			continue
-		case n == 0:
-			plain = append(plain, text[i])
-			n = 1
-		case plain == nil:
-			plain, at = begin(text, i)
-			fallthrough
-		default:
-			plain = appendRune(plain, r)
 		}
-		for len(at) < len(plain) {
-			at = append(at, int32(i))
+		if copied == 0 {
+			v.plain = slices.Grow(v.plain, len(text))
+		}
+		v.plain = append(v.plain, text[copied:i]...)
+		at := len(v.plain)
+		v.plain = appendRune(v.plain, r)
+		if cuts {
+			v.cuts = append(v.cuts, escape{int32(i), int32(at), uint8(n), uint8(len(v.plain) - at)})
 		}
 		i += n
+		copied = i
 	}
-	if plain == nil {
-		return nil, nil
+	if copied == 0 {
+		return false
 	}
-	return plain, append(at, int32(len(text)))
+	v.plain = append(v.plain, text[copied:]...)
+	return true
+}
+
+// origin returns where in the text the byte of the view, or its end, is from.
+func (v *view) origin(i int) int {
+	n, found := slices.BinarySearchFunc(v.cuts, i, func(c escape, i int) int { return cmp.Compare(int(c.plain), i) })
+	if !found {
+		n--
+	}
+	if n < 0 {
+		return i
+	}
+	c := v.cuts[n]
+	if past := i - int(c.plain) - int(c.to); past >= 0 {
+		return int(c.text) + int(c.from) + past
+	}
+	return int(c.text)
 }
 
 // indexOf returns where the first of a few bytes is in text, or its length.
@@ -95,16 +170,6 @@ func indexOf(text []byte, few string) int {
 		}
 	}
 	return len(text)
-}
-
-// begin returns the view of text[:n], in which nothing is escaped.
-func begin(text []byte, n int) (plain []byte, at []int32) {
-	plain = append(make([]byte, 0, len(text)), text[:n]...)
-	at = make([]int32, n, len(text)+1)
-	for i := range at {
-		at[i] = int32(i)
-	}
-	return plain, at
 }
 
 // appendRune appends a character, or the byte that -1-r stands for.
