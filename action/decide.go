@@ -25,7 +25,7 @@ func (g *Gate) Approve(ctx context.Context, v Verdict) (Invocation, error) {
 func (g *Gate) offer(ctx context.Context, v *Verdict) error {
 	terms := v.Grant.Terms
 	terms.Any, terms.Source, terms.Action = false, "-", "-" // the row's own
-	if err := terms.check(v.Now); err != nil {
+	if err := terms.Check(v.Now); err != nil {
 		return err
 	}
 	rec, err := g.Ledger.Load(ctx, v.Organization, v.ID)
@@ -67,7 +67,7 @@ func (g *Gate) offer(ctx context.Context, v *Verdict) error {
 		}
 	}
 	terms.Pins, v.Grant.Pins = pins, pins
-	return terms.check(v.Now)
+	return terms.Check(v.Now)
 }
 
 // Deny refuses a held call, and the same call for Config.DenialHolds.

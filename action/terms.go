@@ -15,7 +15,7 @@ import (
 // ErrInvalid with the field; ErrConflict with code "tool_unreviewed"; those of
 // finding the action.
 func (g *Gate) Terms(ctx context.Context, organization string, t *Terms, unreviewed bool) (toolHash string, err error) {
-	if err := t.check(g.Now()); err != nil {
+	if err := t.Check(g.Now()); err != nil {
 		return "", err
 	}
 	for pointer, value := range t.Pins {
@@ -48,8 +48,9 @@ func notReviewed(why string) error {
 	}
 }
 
-// check refuses terms that say nothing, or more than there is.
-func (t *Terms) check(now time.Time) error {
+// Check refuses terms that say nothing, or more than there is: ErrInvalid with
+// the field.
+func (t *Terms) Check(now time.Time) error {
 	switch {
 	case !t.Scope.Valid():
 		return badTerm("/scope", "The scope of a grant is session or organization.")

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -155,23 +154,7 @@ func validGrant(g *action.Grant) error {
 	case g.Any && g.ToolHash != "":
 		return errors.New("a grant of any action is made for no definition")
 	}
-	return validTerms(&g.Terms, g.CreatedAt)
-}
-
-func validTerms(t *action.Terms, now time.Time) error {
-	switch {
-	case !t.Scope.Valid():
-		return invalidGrant("/scope", "The scope of a grant is session or organization.")
-	case t.Any && t.Action != "":
-		return invalidGrant("/action", "With any, a grant names no action; leave it out, or leave any out.")
-	case !t.Any && (t.Source == "" || t.Action == ""):
-		return invalidGrant("/action", "A grant names one source and one action; say any to cover all that is not dangerous.")
-	case t.MaxCalls != nil && *t.MaxCalls < 1:
-		return invalidGrant("/max_calls", "The budget of a grant is at least one call; leave it out for none.")
-	case t.ExpiresAt != nil && !t.ExpiresAt.After(now):
-		return invalidGrant("/expires_at", "A grant expires in the future; leave it out for never.")
-	}
-	return nil
+	return g.Terms.Check(g.CreatedAt)
 }
 
 func invalidGrant(field, message string) error {

@@ -42,7 +42,7 @@ func (db *DB) ApproveRequest(ctx context.Context, v RequestVerdict) (req action.
 		if err := terms.Narrows(&asked.Terms); err != nil {
 			return err
 		}
-		if err := validTerms(&terms, now); err != nil {
+		if err := terms.Check(now); err != nil {
 			return err
 		}
 		g = action.Grant{

@@ -98,7 +98,7 @@ func (db *DB) RequestGrant(ctx context.Context, req action.GrantRequest) (action
 	if req.CreatedAt.IsZero() {
 		req.CreatedAt = db.now()
 	}
-	if err := validTerms(&req.Terms, req.CreatedAt); err != nil {
+	if err := req.Terms.Check(req.CreatedAt); err != nil {
 		return action.GrantRequest{}, err
 	}
 	r, err := newRequestRow(&req)

@@ -36,7 +36,7 @@ func (db *DB) Approve(ctx context.Context, v action.Verdict) (action.Invocation,
 func (db *DB) approveWith(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
 	terms := v.Grant.Terms
 	terms.Any, terms.Source, terms.Action = false, "-", "-" // the row's own
-	if err := validTerms(&terms, v.Now); err != nil {
+	if err := terms.Check(v.Now); err != nil {
 		return action.Invocation{}, err
 	}
 	id, err := newID()

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"sallyport/action"
@@ -19,6 +20,14 @@ func budget(n int64) *int64 { return &n }
 func (h *house) grant(t action.Terms) action.Grant {
 	h.Helper()
 	return must(h.db.CreateGrant(h.ctx, h.newGrant(t)))(h)
+}
+
+func pins(n int) map[string]json.RawMessage {
+	m := map[string]json.RawMessage{}
+	for i := range n {
+		m[fmt.Sprint("/", i)] = json.RawMessage("1")
+	}
+	return m
 }
 
 func (h *house) newGrant(t action.Terms) action.Grant {
@@ -92,6 +101,8 @@ var grantStories = map[string]func(*house){
 			"no action":               {func(g *action.Grant) { g.Action = "" }, "/action"},
 			"no source":               {func(g *action.Grant) { g.Source = "" }, "/action"},
 			"any, and an action":      {func(g *action.Grant) { g.Any = true }, "/action"},
+			"every action":            {func(g *action.Grant) { g.Action = "*" }, "/action"},
+			"too many pins":           {func(g *action.Grant) { g.Pins = pins(21) }, "/pins"},
 			"no call":                 {func(g *action.Grant) { g.MaxCalls = budget(0) }, "/max_calls"},
 			"less than none":          {func(g *action.Grant) { g.MaxCalls = budget(-1) }, "/max_calls"},
 			"an end that came":        {func(g *action.Grant) { g.ExpiresAt = &past }, "/expires_at"},
@@ -195,11 +206,15 @@ var grantStories = map[string]func(*house){
 			h.later(time.Second)
 			want = append(want, h.grant(t).ID)
 		}
-		elsewhere, star := terms(), terms()
-		elsewhere.Action, star.Action = "close_issue", "*" // a tool that is called so
-		for _, t := range []action.Terms{elsewhere, star, {Scope: action.ScopeSession, Source: "slack", Any: true}} {
+		elsewhere := terms()
+		elsewhere.Action = "close_issue"
+		for _, t := range []action.Terms{elsewhere, {Scope: action.ScopeSession, Source: "slack", Any: true}} {
 			h.grant(t)
 		}
+		star := h.held(`{"star":1}`) // of a tool that is called so
+		star.Action = "*"
+		h.began(star)
+		must(h.db.Approve(h.ctx, h.approving(star.ID, action.ScopeSession)))(h)
 		mine := h.s
 		h.s = h.session(action.Interactive)
 		h.grant(terms()) // another session's
