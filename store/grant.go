@@ -93,9 +93,10 @@ func (r *grantRow) grant() (action.Grant, error) {
 }
 
 // CreateGrant writes a grant that a person made, and returns it with an id and,
-// if it was left out, the time. Errors: ErrInvalid with the field; of a session's grant, those of a
-// session that is unknown or not live, and ErrForbidden (code "self_approval")
-// when g.CreatedBy made the session and may not approve its calls.
+// if it was left out, the time. Errors: ErrInvalid with the field; ErrTooMany
+// (code "too_many_grants"); of a session's grant, those of a session that is
+// unknown or not live, and ErrForbidden (code "self_approval") when g.CreatedBy
+// made the session and may not approve its calls.
 func (db *DB) CreateGrant(ctx context.Context, g action.Grant) (action.Grant, error) {
 	var err error
 	if g.ID, err = newID(); err != nil {
@@ -123,10 +124,13 @@ func (db *DB) CreateGrant(ctx context.Context, g action.Grant) (action.Grant, er
 }
 
 // putGrant writes the grant and the event of it, and makes it what a later
-// reader will see.
+// reader will see. It belongs into an exclusive job: it counts first.
 func (db *DB) putGrant(ctx context.Context, tx bun.IDB, g *action.Grant) error {
 	r, err := newGrantRow(g)
 	if err != nil {
+		return err
+	}
+	if err := r.hasRoom(ctx, tx); err != nil {
 		return err
 	}
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {

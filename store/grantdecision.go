@@ -21,8 +21,8 @@ type RequestVerdict struct {
 }
 
 // ApproveRequest makes the grant that was asked for, or a narrower one. Errors:
-// ErrInvalid with the field that is too wide; ErrNotFound; ErrGone when the
-// request expired; ErrConflict when it was decided (the message says how and by
+// ErrInvalid with the field that is too wide; ErrTooMany (code
+// "too_many_grants"); ErrNotFound; ErrGone when the request expired; ErrConflict when it was decided (the message says how and by
 // whom) or its session ended; ErrForbidden (code "self_approval") when v.By made
 // the session and may not approve its calls.
 func (db *DB) ApproveRequest(ctx context.Context, v RequestVerdict) (req action.GrantRequest, g action.Grant, err error) {

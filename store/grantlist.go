@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -77,6 +78,31 @@ func grants(rows []grantRow) ([]action.Grant, error) {
 	return list, errors.Join(errs...)
 }
 
+// maxGrants is how many usable grants there may be in one place, which is a
+// session or the organization, with a source and action or any. A call has six
+// places where it may be covered, and looks at all that is there.
+const maxGrants = 100
+
+// hasRoom refuses a grant in a place that is full.
+func (r *grantRow) hasRoom(ctx context.Context, tx bun.IDB) error {
+	usable, err := r.beside(tx).Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting grants: %w", err)
+	}
+	if usable >= maxGrants {
+		return action.Errorf(action.ErrTooMany, "too_many_grants",
+			"There are %d usable grants for this already; revoke some of them, or make one that pins less in their place.", usable)
+	}
+	return nil
+}
+
+// beside finds the usable grants in the place of r, in the words of the index.
+func (r *grantRow) beside(db bun.IDB) *bun.SelectQuery {
+	return db.NewSelect().Table("grants").Where("organization_id = ?", r.Organization).
+		Where("source_id = ?", r.Source).Where("action = ?", r.Action).Where("coalesce(session_id, '') = ?", string(r.Session)).
+		Where("revoked_at IS NULL").Where("spent_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", r.CreatedAt)
+}
+
 // grantsForSQL finds what may cover a call, narrowest first. Who may not
 // approve the calls of a session has no grant that covers them, either.
 //
@@ -85,13 +111,13 @@ var grantsForSQL = `SELECT ` + grantColumns + ` FROM grants
 WHERE organization_id = ?1 AND source_id IN (?3, '') AND action IN (?4, '') AND coalesce(session_id, '') IN (?2, '')
   AND revoked_at IS NULL AND spent_at IS NULL AND (expires_at IS NULL OR expires_at > ?5)
   AND created_by <> ` + creatorSQL("?1", "?2") + `
-ORDER BY covers_any, scope DESC, max_calls IS NULL, created_at, id LIMIT 100`
+ORDER BY covers_any, scope DESC, max_calls IS NULL, created_at, id LIMIT ` + strconv.Itoa(6*maxGrants)
 
 // GrantsFor returns the usable grants that may cover a call of the action in
 // the session, in the order in which they are to be used up: those of exactly
 // this action before those of any, the session's before the organization's,
 // those with a budget before those without, older before newer. Pins and
-// hashes are for the caller to look at. At most 100.
+// hashes are for the caller to look at. There are at most 600.
 func (db *DB) GrantsFor(ctx context.Context, organization, session, source, act string, now time.Time) ([]action.Grant, error) {
 	ctx, stop := db.lookup(ctx)
 	defer stop()

@@ -25,6 +25,7 @@ func grantQueries(db *DB) map[string]string {
 	}
 	queries := map[string]string{
 		"grants for a call":     text(grantsForSQL, nil, "o", "s", "linear", "x", at(now)),
+		"grants in a place":     (&grantRow{Organization: "o", Session: "s", Source: "linear", Action: "x", CreatedAt: at(now)}).beside(db.read).String(),
 		"use":                   text(useGrantSQL, nil, "o", "s", "g7", at(now)),
 		"revoke":                text("UPDATE grants SET revoked_at = ?, revoked_by = ? WHERE organization_id = ? AND id = ? AND revoked_at IS NULL", at(now), "me", "o", "g7"),
 		"list":                  list(GrantFilter{}),
@@ -49,6 +50,7 @@ func TestGrantQueriesUseTheirIndexOnSQLite(t *testing.T) {
 	db := openAt(t, newPath(t))
 	want := map[string]string{
 		"grants for a call":                 `grants USING INDEX grants_covering \(organization_id=\? AND source_id=\? AND action=\? AND <expr>=\?\)`,
+		"grants in a place":                 `grants USING INDEX grants_covering \(organization_id=\? AND source_id=\? AND action=\? AND <expr>=\?\)`,
 		"use":                               `SEARCH grants USING INDEX sqlite_autoindex_grants_1 \(id=\?\)`,
 		"revoke":                            `SEARCH grants USING INDEX sqlite_autoindex_grants_1 \(id=\?\)`,
 		"list":                              `grants_list \(organization_id=\? AND \(created_at,id\)<\(\?,\?\)\)`,
@@ -107,6 +109,7 @@ func TestGrantQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	}
 	want := map[string]string{
 		"grants for a call":                 `Index Scan( Backward)? using grants_covering`,
+		"grants in a place":                 `Index Scan( Backward)? using grants_covering`,
 		"use":                               `Index Scan( Backward)? using grants_pkey`,
 		"revoke":                            `Index Scan( Backward)? using grants_pkey`,
 		"list":                              `Index Scan( Backward)? using grants_list`,

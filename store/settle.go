@@ -44,11 +44,7 @@ func (db *DB) approveWith(ctx context.Context, v action.Verdict, s settlement) (
 		return action.Invocation{}, err
 	}
 	var g action.Grant
-	s.then = func(ctx context.Context, tx bun.IDB, r *invocationRow, before bool) (err error) {
-		if before {
-			g, err = readGrant(ctx, tx, r.Organization, id)
-			return err
-		}
+	s.then = func(ctx context.Context, tx bun.IDB, r *invocationRow) error {
 		terms.Source, terms.Action = r.Source, r.Action
 		g = action.Grant{
 			ID: id, Organization: r.Organization, Terms: terms, ToolHash: r.ToolHash, Invocation: r.ID, CreatedBy: v.By, CreatedAt: v.Now,
@@ -142,19 +138,19 @@ type settlement struct {
 
 	swap func(*bun.UpdateQuery) *bun.UpdateQuery
 	// mine tells from the row as it is, when swap changes nothing and is tried
-	// again, that it was done before.
+	// again, that it was done before. With then, its transaction tells.
 	mine func(*invocationRow) bool
 	// why tells otherwise why it changes nothing.
 	why func(context.Context, bun.IDB, *invocationRow) error
-	// then is done in the same transaction; before tells that it was, with the
-	// swap. Nil: nothing, and there is none but the statement's.
-	then func(ctx context.Context, tx bun.IDB, r *invocationRow, before bool) error
+	// then is done in the same transaction, and no other such is under way. Nil:
+	// nothing, and there is no transaction but the statement's.
+	then func(context.Context, bun.IDB, *invocationRow) error
 }
 
 func (db *DB) settle(ctx context.Context, s settlement) (inv action.Invocation, err error) {
-	j := &job{single: s.then == nil, whole: s.then != nil}
+	j := &job{single: s.then == nil, whole: s.then != nil, exclusive: s.then != nil}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
-		r, before := &invocationRow{}, false
+		r := &invocationRow{}
 		err := s.swap(tx.NewUpdate().Model((*invocationRow)(nil)).ModelTableExpr("invocations").
 			Where("organization_id = ?", s.organization).Where("id = ?", s.id)).
 			Returning(shownList).Scan(ctx, r.fields()[:len(shown)]...)
@@ -162,14 +158,14 @@ func (db *DB) settle(ctx context.Context, s settlement) (inv action.Invocation, 
 			if r, err = db.inTx(ctx, tx, s.organization, s.id); err != nil {
 				return err
 			}
-			if before = j.again && s.mine(r); !before {
+			if s.then != nil || !j.again || !s.mine(r) {
 				return s.why(ctx, tx, r)
 			}
 		} else if err != nil {
 			return fmt.Errorf("settling invocation %s: %w", s.id, err)
 		}
 		if s.then != nil {
-			if err := s.then(ctx, tx, r, before); err != nil {
+			if err := s.then(ctx, tx, r); err != nil {
 				return err
 			}
 		}

@@ -68,6 +68,19 @@ func asJSON(h *house, v any) string {
 	return string(must(json.Marshal(v))(h))
 }
 
+// full checks that the place of g takes no more, however it is made.
+func (h *house) full(g action.Grant, held, asked string) {
+	h.Helper()
+	_, created := h.db.CreateGrant(h.ctx, g)
+	_, approved := h.db.Approve(h.ctx, h.approving(held, g.Scope))
+	_, _, granted := h.db.ApproveRequest(h.ctx, h.answer(asked))
+	for _, err := range []error{created, approved, granted} {
+		h.refused(err, action.ErrTooMany, "too_many_grants")
+	}
+	h.status(held, action.StatusPending)
+	h.equal(must(h.db.GrantRequest(h.ctx, h.org.ID, asked))(h).Status, action.RequestPending, "the request")
+}
+
 var grantStories = map[string]func(*house){
 	"a grant is what was asked, and the rest is filled in": func(h *house) {
 		ends := h.now.Add(time.Hour)
@@ -229,6 +242,40 @@ var grantStories = map[string]func(*house){
 		h.equal(got(), want, "grants")
 		must(h.db.RevokeGrant(h.ctx, h.org.ID, want[2], "carol"))(h)
 		h.equal(got(), append(want[:2:2], want[3:]...), "grants after one was revoked")
+	},
+	"a place holds a hundred usable grants, and a call sees those of all its places": func(h *house) {
+		d := h.held(`{"a":1}`)
+		h.began(d)
+		wish := h.request(terms())
+		var last action.Grant
+		for i := range 100 {
+			t := terms()
+			t.Pins = map[string]json.RawMessage{"/n": json.RawMessage(fmt.Sprint(i))}
+			last = h.grant(t)
+		}
+		seen := func() int {
+			return len(must(h.db.GrantsFor(h.ctx, h.org.ID, h.s.ID, "linear", "create_issue", h.now))(h))
+		}
+		h.full(h.newGrant(terms()), d.ID, wish.ID)
+		for i, t := range []action.Terms{
+			{Scope: action.ScopeOrganization, Source: "linear", Action: "create_issue"},
+			{Scope: action.ScopeSession, Source: "linear", Any: true},
+			{Scope: action.ScopeSession, Any: true},
+		} {
+			h.grant(t)
+			h.equal(seen(), 101+i, "grants for the call")
+		}
+		must(h.db.RevokeGrant(h.ctx, h.org.ID, last.ID, "carol"))(h)
+		soon := terms()
+		soon.ExpiresAt = ptr(h.now.Add(time.Minute))
+		h.grant(soon)
+		h.full(h.newGrant(terms()), d.ID, wish.ID)
+		h.later(time.Minute) // which ends one
+		once := terms()
+		once.MaxCalls = budget(1)
+		h.began(h.by(`{"b":1}`, h.grant(once).ID)) // and one is used up
+		must(h.db.Approve(h.ctx, h.approving(d.ID, action.ScopeSession)))(h)
+		h.equal(seen(), 103, "grants for the call")
 	},
 	"an expired grant covers nothing": func(h *house) {
 		ends := h.now.Add(time.Minute)

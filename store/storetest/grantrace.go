@@ -187,6 +187,28 @@ var grantRaceStories = map[string]func(*house){
 		}
 		h.equal(must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID}))(h).Total, 12, "grants")
 	},
+	"in a full place nobody makes one more beside others": func(h *house) {
+		for range 95 {
+			h.grant(terms())
+		}
+		drafts := make([]*action.Draft, 12)
+		for i := range drafts {
+			drafts[i] = h.held(fmt.Sprintf(`{"a":%d}`, i))
+			drafts[i].MaxPending = 0
+			h.began(drafts[i])
+		}
+		var refused atomic.Int64
+		together(len(drafts), func(i int) {
+			switch _, err := h.any(i).Approve(h.ctx, h.approving(drafts[i].ID, action.ScopeSession)); {
+			case errors.Is(err, action.ErrTooMany):
+				refused.Add(1)
+			case err != nil:
+				h.Error(err)
+			}
+		})
+		all := must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID}))(h).Total
+		h.equal([]int{all, int(refused.Load())}, []int{100, 7}, "grants, refused")
+	},
 	"64 requests: never more than ten wait, and the same is one": func(h *house) {
 		var refused atomic.Int64
 		together(64, func(i int) {
