@@ -47,9 +47,13 @@ func newRequestRow(r *action.GrantRequest) (*requestRow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the terms of a request: %w", err)
 	}
+	ends := r.ExpiresAt
+	if terms.ExpiresAt != nil && terms.ExpiresAt.Before(ends) {
+		ends = *terms.ExpiresAt // nobody can grant what is over
+	}
 	return &requestRow{
 		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: string(action.RequestPending), Terms: text,
-		ToolHash: opt(r.ToolHash), Reason: opt(r.Reason), CreatedAt: at(r.CreatedAt), ExpiresAt: at(r.ExpiresAt),
+		ToolHash: opt(r.ToolHash), Reason: opt(r.Reason), CreatedAt: at(r.CreatedAt), ExpiresAt: at(ends),
 	}, nil
 }
 
@@ -86,7 +90,8 @@ func (r *requestRow) lasting() string {
 	return string(text)
 }
 
-// RequestGrant writes down what an agent asks for, and returns it with an id.
+// RequestGrant writes down what an agent asks for, and returns it with an id;
+// it waits no longer than its terms last.
 // Who asks again for the same is answered with the request that waits, or that
 // was denied a short while ago. Errors: ErrInvalid with the field; those of a
 // session that is unknown or not live; ErrTooMany (code "too_many_requests").

@@ -54,6 +54,17 @@ var grantRequestStories = map[string]func(*house){
 		h.later(time.Hour)
 		h.equal(h.request(terms()).ID == first.ID, false, "one that expired is asked for again")
 	},
+	"what is over is asked for again": func(h *house) {
+		t := terms()
+		t.ExpiresAt = ptr(h.now.Add(time.Minute))
+		first := h.request(t)
+		h.equal(first.ExpiresAt, *t.ExpiresAt, "the end of the request")
+		h.later(time.Minute)
+		t.ExpiresAt = ptr(h.now.Add(time.Minute))
+		h.equal(h.request(t).ID == first.ID, false, "the one that is over is the answer")
+		must(h.db.SweepGrants(h.ctx, h.now, 0))(h)
+		h.equal(must(h.db.GrantRequest(h.ctx, h.org.ID, first.ID))(h).Status, action.RequestExpired, "its status")
+	},
 	"a person's no holds for the same request": func(h *house) {
 		r := h.request(terms())
 		denied := must(h.db.DenyRequest(h.ctx, h.answer(r.ID)))(h)
