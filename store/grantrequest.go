@@ -16,8 +16,10 @@ import (
 const (
 	// maxRequests is how many requests of a session may wait for a person.
 	maxRequests = 10
-	// refusalHolds is how long a denied request is the answer to the same one.
-	refusalHolds = 15 * time.Minute
+	// refusalHolds is how long a denied request is the answer to the same one,
+	// and refusalCounts how long it counts against others like it.
+	refusalHolds  = 15 * time.Minute
+	refusalCounts = 24 * time.Hour
 )
 
 // requestRow is a request for a grant as it is kept. What the agent wants is
@@ -76,6 +78,16 @@ func (r *requestRow) same(other *requestRow) bool {
 	return r.ToolHash == other.ToolHash && r.lasting() == other.lasting()
 }
 
+// like reports whether other asks about the same action, however much of it.
+// Wishes for any action are all alike.
+func (r *requestRow) like(other *requestRow) bool {
+	var mine, theirs action.Terms
+	if json.Unmarshal([]byte(r.Terms), &mine) != nil || json.Unmarshal([]byte(other.Terms), &theirs) != nil {
+		return false
+	}
+	return mine.Any && theirs.Any || mine.Source == theirs.Source && mine.Action == theirs.Action
+}
+
 // lasting is the text of the terms without their end.
 func (r *requestRow) lasting() string {
 	var t action.Terms
@@ -93,22 +105,24 @@ func (r *requestRow) lasting() string {
 // RequestGrant writes down what an agent asks for, and returns it with an id;
 // it waits no longer than its terms last.
 // Who asks again for the same is answered with the request that waits, or that
-// was denied a short while ago. Errors: ErrInvalid with the field; those of a
-// session that is unknown or not live; ErrTooMany (code "too_many_requests").
-func (db *DB) RequestGrant(ctx context.Context, req action.GrantRequest) (action.GrantRequest, error) {
-	var err error
+// was denied a short while ago; made tells that a new one was written. Errors:
+// ErrInvalid with the field; those of a session that is unknown or not live;
+// ErrTooMany (code "too_many_requests"); ErrForbidden (code "denied_often") when
+// people said no to such requests as often as the organization's settings let
+// an agent ask.
+func (db *DB) RequestGrant(ctx context.Context, req action.GrantRequest) (_ action.GrantRequest, made bool, err error) {
 	if req.ID, err = newID(); err != nil {
-		return action.GrantRequest{}, err
+		return action.GrantRequest{}, false, err
 	}
 	if req.CreatedAt.IsZero() {
 		req.CreatedAt = db.now()
 	}
 	if err := req.Terms.Check(req.CreatedAt); err != nil {
-		return action.GrantRequest{}, err
+		return action.GrantRequest{}, false, err
 	}
 	r, err := newRequestRow(&req)
 	if err != nil {
-		return action.GrantRequest{}, err
+		return action.GrantRequest{}, false, err
 	}
 	// A reader looks first: an agent may ask over and over, and must not hold
 	// up who writes.
@@ -120,12 +134,13 @@ func (db *DB) RequestGrant(ctx context.Context, req action.GrantRequest) (action
 		})
 	}
 	if err != nil {
-		return action.GrantRequest{}, err
+		return action.GrantRequest{}, false, err
 	}
 	if earlier != nil {
 		r = earlier
 	}
-	return r.request()
+	req, err = r.request()
+	return req, earlier == nil && err == nil, err
 }
 
 // putRequest writes the row, unless an earlier one answers it, which is
@@ -148,33 +163,54 @@ func putRequest(ctx context.Context, tx bun.IDB, r *requestRow) (*requestRow, er
 }
 
 // answered finds the request that answers r already, and refuses one more than
-// may wait.
+// may wait, or than people want to be asked.
 func answered(ctx context.Context, db bun.IDB, r *requestRow) (*requestRow, error) {
 	var rows []requestRow
 	if err := recentRequests(db.NewSelect().Model(&rows), r).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("looking for requests of session %s: %w", r.Session, err)
 	}
-	pending := 0
+	pending, denied := 0, 0
 	for i := range rows {
-		if rows[i].same(r) {
-			return &rows[i], nil
-		}
-		if rows[i].Status == string(action.RequestPending) {
+		other := &rows[i]
+		waits := other.Status == string(action.RequestPending)
+		switch {
+		case other.same(r) && (waits || other.DecidedAt.t.After(r.CreatedAt.t.Add(-refusalHolds))):
+			return other, nil
+		case waits:
 			pending++
+		case other.like(r):
+			denied++
 		}
 	}
 	if pending >= maxRequests {
 		return nil, action.Errorf(action.ErrTooMany, "too_many_requests",
 			"%d requests of this session already wait for a person; wait until one of them is decided, then ask again.", pending)
 	}
-	return nil, nil
+	return nil, mayAsk(ctx, db, r, denied)
 }
 
-// recentRequests are those of a session that wait, or were just denied.
+// mayAsk refuses a request when so many like it were denied that people are
+// not asked any more.
+func mayAsk(ctx context.Context, db bun.IDB, r *requestRow, denied int) error {
+	if denied == 0 {
+		return nil
+	}
+	chosen, err := settingsRowOf(ctx, db, r.Organization)
+	if err != nil {
+		return err
+	}
+	if chosen.DenialLimit > 0 && denied >= chosen.DenialLimit {
+		return action.Errorf(action.ErrForbidden, "denied_often",
+			"People denied %d such requests of this session within a day, so that nobody is asked for now. Do something else; your user knows of it.", denied)
+	}
+	return nil
+}
+
+// recentRequests are those of a session that wait, or were denied of late.
 func recentRequests(q *bun.SelectQuery, r *requestRow) *bun.SelectQuery {
 	return q.Where("organization_id = ?", r.Organization).Where("session_id = ?", r.Session).
-		Where("status = 'pending' AND expires_at > ? OR status = 'denied' AND decided_at > ?", r.CreatedAt, at(r.CreatedAt.t.Add(-refusalHolds))).
-		Order("created_at DESC", "id DESC").Limit(100)
+		Where("status = 'pending' AND expires_at > ? OR status = 'denied' AND decided_at > ?", r.CreatedAt, at(r.CreatedAt.t.Add(-refusalCounts))).
+		Order("created_at DESC", "id DESC").Limit(1000)
 }
 
 // GrantRequest returns one request; ErrNotFound when the organization has no

@@ -78,10 +78,14 @@ func (l *lostWorld) grant() (action.Grant, error) {
 }
 
 func (l *lostWorld) request() (action.GrantRequest, error) {
-	return l.RequestGrant(l.ctx, action.GrantRequest{
+	r, made, err := l.RequestGrant(l.ctx, action.GrantRequest{
 		Organization: l.s.Organization, Session: l.s.ID, ExpiresAt: time.Now().Add(time.Hour),
 		Terms: action.Terms{Scope: action.ScopeSession, Source: "linear", Action: "x"},
 	})
+	if err == nil && !made {
+		err = errors.New("the request is said to be another's")
+	}
+	return r, err
 }
 
 // byGrant begins a call that uses up all that its grant has.

@@ -101,11 +101,11 @@ func (r requests) RequestGrant(ctx context.Context, s *action.Session, t action.
 		return action.GrantRequest{}, err
 	}
 	now := r.db.Now()
-	request, err := r.db.RequestGrant(ctx, action.GrantRequest{
+	request, made, err := r.db.RequestGrant(ctx, action.GrantRequest{
 		Organization: s.Organization, Session: s.ID, Terms: t, ToolHash: hash, Reason: r.json.RedactText(reason, nil),
 		CreatedAt: now, ExpiresAt: now.Add(requestFor),
 	})
-	if err == nil {
+	if made {
 		r.coord.Publish(action.Hint{Kind: action.HintPolicy, Organization: s.Organization})
 	}
 	return request, err

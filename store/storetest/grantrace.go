@@ -214,7 +214,7 @@ var grantRaceStories = map[string]func(*house){
 		together(64, func(i int) {
 			t := terms()
 			t.Action = fmt.Sprint("action ", i/2) // each twice
-			switch _, err := h.any(i/2+i).RequestGrant(h.ctx, h.wish(t)); {
+			switch _, _, err := h.any(i/2+i).RequestGrant(h.ctx, h.wish(t)); {
 			case errors.Is(err, action.ErrTooMany):
 				refused.Add(1)
 			case err != nil:

@@ -19,7 +19,15 @@ func (h *house) wish(t action.Terms) action.GrantRequest {
 
 func (h *house) request(t action.Terms) action.GrantRequest {
 	h.Helper()
-	return must(h.db.RequestGrant(h.ctx, h.wish(t)))(h)
+	r, _ := h.asks(h.wish(t))
+	return r
+}
+
+func (h *house) asks(r action.GrantRequest) (_ action.GrantRequest, made bool) {
+	h.Helper()
+	r, made, err := h.db.RequestGrant(h.ctx, r)
+	h.ok(err)
+	return r, made
 }
 
 func (h *house) answer(id string) store.RequestVerdict {
@@ -42,15 +50,20 @@ var grantRequestStories = map[string]func(*house){
 	},
 	"asking again for the same is asking once": func(h *house) {
 		first := h.request(terms())
+		made := func(wish action.GrantRequest) []any {
+			r, made := h.asks(wish)
+			return []any{made, r.ID == first.ID}
+		}
 		h.later(time.Minute)
 		h.equal(h.request(terms()), first, "the request")
+		h.equal(made(h.wish(terms())), []any{false, true}, "the same again: made, the same")
 		until := terms()
 		until.ExpiresAt = ptr(h.now.Add(time.Hour))
 		h.equal(h.request(until).ID, first.ID, "the request, with another end")
 		more, hash := terms(), h.wish(terms())
 		more.MaxCalls, hash.ToolHash = budget(2), "changed"
 		h.equal(h.request(more).ID == first.ID, false, "other terms are the same")
-		h.equal(must(h.db.RequestGrant(h.ctx, hash))(h).ID == first.ID, false, "another definition is the same")
+		h.equal(made(hash), []any{true, false}, "another definition: made, the same")
 		h.later(time.Hour)
 		h.equal(h.request(terms()).ID == first.ID, false, "one that expired is asked for again")
 	},
@@ -72,6 +85,49 @@ var grantRequestStories = map[string]func(*house){
 		h.now = time.Now().Add(15 * time.Minute)
 		h.equal(h.request(terms()).Status, action.RequestPending, "a while later")
 	},
+	"people deny the like of a request only so often": func(h *house) {
+		h.choose(action.Settings{SelfApproval: true, DenialLimit: 2})
+		calls := int64(0)
+		more := func(t action.Terms) action.GrantRequest { // never the same
+			calls++
+			t.MaxCalls = budget(calls)
+			return h.wish(t)
+		}
+		deny := func(t action.Terms) {
+			h.Helper()
+			r, _ := h.asks(more(t))
+			must(h.db.DenyRequest(h.ctx, h.answer(r.ID)))(h)
+		}
+		often := func(t action.Terms) {
+			h.Helper()
+			_, made, err := h.db.RequestGrant(h.ctx, more(t))
+			h.refused(err, action.ErrForbidden, "denied_often")
+			h.equal(made, false, "made")
+		}
+		wide := terms()
+		wide.Scope = action.ScopeOrganization
+		deny(terms())
+		deny(wide)
+		often(terms())
+		often(wide)
+		elsewhere := terms()
+		elsewhere.Action = "close_issue"
+		deny(elsewhere)
+		deny(action.Terms{Scope: action.ScopeSession, Source: "linear", Any: true})
+		deny(action.Terms{Scope: action.ScopeSession, Any: true})
+		often(action.Terms{Scope: action.ScopeSession, Source: "slack", Any: true})
+		h.asks(more(elsewhere))
+		h.choose(action.Settings{SelfApproval: true})
+		h.asks(more(terms()))
+		h.choose(action.Settings{SelfApproval: true, DenialLimit: 2})
+		often(terms())
+		h.now = time.Now().Add(23 * time.Hour)
+		often(terms())
+		h.now = time.Now().Add(24 * time.Hour)
+		h.asks(more(terms()))
+		h.s = h.session(action.Interactive)
+		h.asks(more(terms()))
+	},
 	"no more than ten wait": func(h *house) {
 		var last action.GrantRequest
 		for i := range 10 {
@@ -79,7 +135,7 @@ var grantRequestStories = map[string]func(*house){
 			t.Action = fmt.Sprint("action ", i)
 			last = h.request(t)
 		}
-		_, err := h.db.RequestGrant(h.ctx, h.wish(terms()))
+		_, _, err := h.db.RequestGrant(h.ctx, h.wish(terms()))
 		h.refused(err, action.ErrTooMany, "too_many_requests")
 		h.equal(h.request(last.Terms).ID, last.ID, "the same again")
 		must(h.db.DenyRequest(h.ctx, h.answer(last.ID)))(h)
@@ -88,14 +144,14 @@ var grantRequestStories = map[string]func(*house){
 	"a request that makes no sense is refused": func(h *house) {
 		t := terms()
 		t.MaxCalls = budget(-1)
-		_, err := h.db.RequestGrant(h.ctx, h.wish(t))
+		_, _, err := h.db.RequestGrant(h.ctx, h.wish(t))
 		h.equal(h.refused(err, action.ErrInvalid, "invalid_grant").Field, "/max_calls", "field")
 		foreign := h.wish(terms())
 		foreign.Session = newHouse(h.T, h.db).s.ID
-		_, err = h.db.RequestGrant(h.ctx, foreign)
+		_, _, err = h.db.RequestGrant(h.ctx, foreign)
 		h.refused(err, action.ErrNotFound, "session_not_found")
 		must(h.db.RevokeSession(h.ctx, h.org.ID, h.s.ID))(h)
-		_, err = h.db.RequestGrant(h.ctx, h.wish(terms()))
+		_, _, err = h.db.RequestGrant(h.ctx, h.wish(terms()))
 		h.refused(err, action.ErrUnauthenticated, "session_revoked")
 	},
 	"an approved request is a grant as asked": func(h *house) {
@@ -144,7 +200,7 @@ var grantRequestStories = map[string]func(*house){
 	"an organization's any is asked for and narrowed": func(h *house) {
 		r := h.wish(action.Terms{Scope: action.ScopeOrganization, Any: true})
 		r.ToolHash = ""
-		r = must(h.db.RequestGrant(h.ctx, r))(h)
+		r, _ = h.asks(r)
 		v := h.answer(r.ID)
 		v.Terms = &action.Terms{Scope: action.ScopeOrganization, Source: "linear", Any: true}
 		_, g, err := h.db.ApproveRequest(h.ctx, v)
