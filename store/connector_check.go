@@ -13,6 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
+	"sallyport/internal/redact"
 )
 
 // checkConnector refuses what would not be unique, or would send a secret
@@ -35,6 +36,10 @@ func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, ot
 	}
 	if !absolute(r.URL) {
 		return invalid("/url", "A connector needs an absolute http or https URL without user and fragment.")
+	}
+	if r.leaks(others) {
+		return invalid("/url", "This URL holds what looks like a credential, which everyone who sees the connector would read. "+
+			"Leave it out, keep it with sallyport secret set, and name that secret in the connector.")
 	}
 	if err := r.checkUnique(others); err != nil {
 		return err
@@ -83,6 +88,13 @@ func (db *DB) checkSlug(slug string) error {
 func absolute(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
+}
+
+// leaks reports whether a new URL shows a credential. One that is there already
+// does not keep people from turning its connector off.
+func (r *connectorRow) leaks(others []connectorRow) bool {
+	return redact.JSON{}.RedactText(r.URL, nil) != r.URL &&
+		!slices.ContainsFunc(others, func(o connectorRow) bool { return o.ID == r.ID && o.URL == r.URL })
 }
 
 // checkUnique keeps names and slugs apart, also from each other: policy may

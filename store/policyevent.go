@@ -1,13 +1,17 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
+	"sallyport/internal/redact"
 )
 
 type policyEventRow struct {
@@ -41,27 +45,62 @@ func (db *DB) policyChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent
 
 // recordChange writes down who changed policy, and from what to what. It
 // belongs into the transaction of the change. Nil before or after: there was,
-// or is, nothing.
+// or is, nothing. What looks like a credential is not written down.
 func (db *DB) recordChange(ctx context.Context, tx bun.IDB, e action.PolicyEvent, before, after any) (err error) {
 	if e.ID, err = newID(); err != nil {
 		return err
 	}
-	was, err := json.Marshal(before)
+	was, err := cleaned(before)
 	if err != nil {
 		return fmt.Errorf("recording a change of policy: %w", err)
 	}
-	is, err := json.Marshal(after)
+	is, err := cleaned(after)
 	if err != nil {
 		return fmt.Errorf("recording a change of policy: %w", err)
 	}
 	_, err = tx.NewInsert().Model(&policyEventRow{
 		ID: e.ID, Organization: e.Organization, Kind: e.Kind, Subject: e.Subject, By: e.By, At: at(db.now()),
-		Before: string(was), After: string(is),
+		Before: was, After: is,
 	}).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("recording a change of policy: %w", err)
 	}
 	return nil
+}
+
+// cleaned is v as JSON without the credentials that somebody put where none
+// belong: history is never deleted, and many read it. Each string is looked at
+// by itself: a connector's member secret is no credential, but names one.
+func cleaned(v any) (string, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	var clean []byte
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	for copied := 0; ; {
+		start := int(d.InputOffset())
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return string(append(clean, raw[copied:]...)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		text, _ := token.(string)
+		shown := redact.JSON{}.RedactText(text, nil)
+		if shown == text {
+			continue
+		}
+		quoted, err := json.Marshal(shown)
+		if err != nil {
+			return "", err
+		}
+		start += bytes.IndexByte(raw[start:], '"')
+		clean = append(append(clean, raw[copied:start]...), quoted...)
+		copied = int(d.InputOffset())
+	}
 }
 
 // PolicyEventFilter says which changes of policy are wanted. Empty fields

@@ -109,6 +109,23 @@ var historyStories = map[string]func(*house){
 		h.moves("its end", 1, action.EventConnector, c.Source(), func() { h.ok(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "carol")) })
 		h.tells("carol", "", "null")
 	},
+	"credentials are not written down, their names are": func(h *house) {
+		c := h.connector("git", "https://mcp.example.com/mcp?team=a&sort=b")
+		h.secret("linear_token", "mcp.example.com")
+		c.Secret, c.Header, c.Prefix = "linear_token", "X-Api-Key", "Key sk_live_abcdef1234567890abcdef12"
+		c.Risks = map[string]action.Risk{"set_password": action.RiskDanger}
+		h.ok(h.db.UpdateConnector(h.ctx, c, "bob"))
+		was := string(h.history(store.PolicyEventFilter{Subject: c.Source()})[0].After)
+		want := must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
+		want.Prefix = "Key [redacted:32]"
+		h.equal(was, asJSON(h, want), "the connector in the history")
+		v := h.answer(h.request(terms()).ID)
+		v.Note = "Not <so>; with password=hunter22 & --token abcdefgh."
+		must(h.db.DenyRequest(h.ctx, v))(h)
+		var r action.GrantRequest
+		h.ok(json.Unmarshal(h.history(store.PolicyEventFilter{Subject: v.ID})[0].After, &r))
+		h.equal(r.DecidedNote, "Not <so>; with password=[redacted:8] & --token [redacted:9]", "the note in the history")
+	},
 	"what goes with a connector is written down": func(h *house) {
 		c := h.connector("git", "https://mcp.example.com/mcp")
 		other := h.connector("hub", "https://mcp.example.com/mcp")

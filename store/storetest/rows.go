@@ -239,6 +239,8 @@ var connectorStories = map[string]func(*house){
 			"reserved":        {func(c *action.Connector) { c.Slug = "gateway" }, "/slug"},
 			"no scheme":       {func(c *action.Connector) { c.URL = "mcp.example.com" }, "/url"},
 			"another scheme":  {func(c *action.Connector) { c.URL = "file:///etc/passwd" }, "/url"},
+			"a key":           {func(c *action.Connector) { c.URL = "https://mcp.example.com/mcp?team=1&api_key=abcdefgh" }, "/url"},
+			"a token in it":   {func(c *action.Connector) { c.URL = "https://mcp.example.com/s/sk_live_abcdef1234567890abcdef12/mcp" }, "/url"},
 			"a password":      {func(c *action.Connector) { c.URL = "https://u:p@mcp.example.com" }, "/url"},
 			"unknown risk":    {func(c *action.Connector) { c.DefaultRisk = "x" }, "/default_risk"},
 			"unknown secret":  {func(c *action.Connector) { c.Secret = "x" }, "/secret"},
