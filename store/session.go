@@ -60,6 +60,9 @@ func (db *DB) CreateSession(ctx context.Context, s action.Session) (action.Sessi
 }
 
 func (db *DB) completeSession(s *action.Session) (err error) {
+	if err := checkSessionNames(s); err != nil {
+		return err
+	}
 	if s.ID == "" {
 		if s.ID, err = newID(); err != nil {
 			return err
@@ -83,6 +86,21 @@ func (db *DB) completeSession(s *action.Session) (err error) {
 	}
 	if s.Type != action.TypeCoding && s.Type != action.TypeSetup && s.Type != action.TypeAutomation {
 		return invalid("/type", "A session's type is coding, setup or automation.")
+	}
+	return nil
+}
+
+// checkSessionNames refuses what policy could not name.
+func checkSessionNames(s *action.Session) error {
+	for _, n := range []struct{ field, thing, name string }{
+		{"/group", "group", s.Group}, {"/task", "task", s.Task}, {"/automation_id", "automation", s.Automation}, {"/event_id", "event", s.Event},
+	} {
+		if n.name == "" {
+			continue
+		}
+		if err := checkName(n.field, n.thing, n.name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

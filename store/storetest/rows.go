@@ -29,6 +29,19 @@ var sessionStories = map[string]func(*house){
 			_, err := h.db.CreateSession(h.ctx, s)
 			h.refused(err, action.ErrInvalid, "invalid")
 		}
+		for field, set := range map[string]func(*action.Session, string){
+			"/group":         func(s *action.Session, name string) { s.Group = name },
+			"/task":          func(s *action.Session, name string) { s.Task = name },
+			"/automation_id": func(s *action.Session, name string) { s.Automation = name },
+			"/event_id":      func(s *action.Session, name string) { s.Event = name },
+		} {
+			for _, name := range []string{long(200), "team*", "a\nb", "a\u202eb", "a\xff"} {
+				s := action.Session{Organization: h.org.ID, CreatedBy: "alice"}
+				set(&s, name)
+				_, err := h.db.CreateSession(h.ctx, s)
+				h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, field, fmt.Sprintf("field of %q", name))
+			}
+		}
 		_, err := h.db.Session(h.ctx, newID())
 		h.refused(err, action.ErrNotFound, "session_not_found")
 	},
