@@ -23,7 +23,8 @@ type Capability struct {
 	GrantedAt time.Time  `json:"granted_at"`
 }
 
-// GateApproval records that a person let a group's task through a gate.
+// GateApproval records that a person let a group's task through a gate. None
+// holds for ever.
 type GateApproval struct {
 	ID           string `json:"id"`
 	Organization string `json:"organization_id"`
@@ -35,7 +36,7 @@ type GateApproval struct {
 	Actions    []string   `json:"actions"`
 	ApprovedBy string     `json:"approved_by"`
 	ApprovedAt time.Time  `json:"approved_at"`
-	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // nil: never
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // nil, before it is stored: after 30 days
 	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
 }
 

@@ -5,14 +5,20 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
 )
 
-// maxGates is how many approvals of gates are listed.
-const maxGates = 1000
+const (
+	// maxGates is how many approvals of gates are listed.
+	maxGates = 1000
+	// gateHolds is how long an approval holds when nobody says so: none is for
+	// ever, as every decision looks at all that are open.
+	gateHolds = 30 * 24 * time.Hour
+)
 
 type gateRow struct {
 	bun.BaseModel `bun:"table:gate_approvals"`
@@ -41,8 +47,8 @@ func (r *gateRow) event(by string) action.PolicyEvent {
 }
 
 // ApproveGate lets a group's task through a gate, and returns the approval
-// with its id and time. An action of a connector must be of one that exists
-// (ErrNotFound).
+// with its id and time, and its end: without one, in 30 days. An action of a
+// connector must be of one that exists (ErrNotFound).
 func (db *DB) ApproveGate(ctx context.Context, a action.GateApproval) (action.GateApproval, error) {
 	keys, err := db.checkGate(&a)
 	if err != nil {
@@ -52,9 +58,10 @@ func (db *DB) ApproveGate(ctx context.Context, a action.GateApproval) (action.Ga
 	if err != nil {
 		return action.GateApproval{}, err
 	}
+	now := db.now()
 	r := &gateRow{
 		ID: id, Organization: a.Organization, Group: a.Group, Task: a.Task, Gate: a.Gate, Actions: a.Actions,
-		ApprovedBy: a.ApprovedBy, ApprovedAt: at(db.now()), ExpiresAt: atPtr(a.ExpiresAt),
+		ApprovedBy: a.ApprovedBy, ApprovedAt: at(now), ExpiresAt: atPtr(a.ExpiresAt).or(at(now.Add(gateHolds))),
 	}
 	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		for _, key := range keys {
@@ -130,8 +137,9 @@ func (db *DB) RevokeGate(ctx context.Context, organization, id, by string) error
 	})
 }
 
-// ListGates returns approvals of gates, newest first and at most 1000; with a
-// group or task, only its. Those that are revoked or expired are among them.
+// ListGates returns the newest 1000 approvals of gates, newest first; with a
+// group or task, of its. Those that are revoked or expired are among them, and
+// older ones are left out without notice.
 func (db *DB) ListGates(ctx context.Context, organization, group, task string) ([]action.GateApproval, error) {
 	var rows []gateRow
 	if err := gates(db.read, organization, group, task).Scan(ctx, &rows); err != nil {
@@ -155,13 +163,10 @@ func gates(db bun.IDB, organization, group, task string) *bun.SelectQuery {
 	return q.Order("approved_at DESC", "id DESC").Limit(maxGates)
 }
 
-// openGates are those that are neither revoked nor expired. In two parts,
-// each of which is a range of the index.
+// openGates are those that are neither revoked nor expired.
 func openGates(db bun.IDB, organization string, now stamp) *bun.SelectQuery {
-	part := func() *bun.SelectQuery {
-		return db.NewSelect().Model((*gateRow)(nil)).Where("organization_id = ?", organization).Where("revoked_at IS NULL")
-	}
-	return part().Where("expires_at IS NULL").UnionAll(part().Where("expires_at > ?", now))
+	return db.NewSelect().Model((*gateRow)(nil)).Where("organization_id = ?", organization).
+		Where("revoked_at IS NULL").Where("expires_at > ?", now)
 }
 
 func gateApprovals(rows []gateRow) []action.GateApproval {

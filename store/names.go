@@ -27,7 +27,7 @@ func checkName(field, thing, name string) error {
 		return invalid(field, fmt.Sprintf("Name the %s.", thing))
 	}
 	if len(name) > maxName || !plain(name) {
-		return invalid(field, fmt.Sprintf("The name of a %s has at most %d bytes, no control characters and no *.", thing, maxName))
+		return invalid(field, fmt.Sprintf("The name of the %s has at most %d bytes, no control characters and no *.", thing, maxName))
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func first(errs ...error) error {
 // checkFuture refuses an end that would be over at once.
 func checkFuture(ends *time.Time, now time.Time) error {
 	if ends != nil && !now.Before(*ends) {
-		return invalid("/expires_at", "This time is over; give one in the future, or leave it out for never.")
+		return invalid("/expires_at", "This time is over; give one in the future, or leave it out.")
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ INSERT INTO quotas (organization_id, source_id, action, per, calls, seconds, upd
   SELECT 'o' || n % 20 + 1, 's', 'x' || n, 'session', 1, 1, 'me', now() FROM generate_series(1, 20000) n;
 INSERT INTO gate_approvals (id, organization_id, group_id, task_id, gate, approved_by, approved_at, expires_at)
   SELECT 'g' || n, CASE n % 2 WHEN 0 THEN 'o' ELSE 'o1' END, 'g' || n % 50, 't' || n % 5000, 'Security', 'me', now() - (20000 - n) * interval '1 min',
-    CASE WHEN n % 100 > 0 THEN now() - (19900 - n) * interval '1 min' END FROM generate_series(1, 20000) n;
+    now() - (19900 - n) * interval '1 min' FROM generate_series(1, 20000) n;
 INSERT INTO connectors (id, organization_id, name, slug, url, enabled, revision, created_at, updated_at)
   SELECT 'c' || n, 'o', 'c' || n, 'c' || n, 'https://c.example.com', true, 1, now(), now() FROM generate_series(1, 50) n;
 INSERT INTO connectors (id, organization_id, name, slug, url, enabled, revision, created_at, updated_at)
@@ -109,7 +109,7 @@ func TestPolicyQueriesUseTheirIndexOnPostgres(t *testing.T) {
 		"gates of a group":          "gate_approvals_group",
 		"gates of a task":           "gate_approvals_task",
 		"gates of both":             "gate_approvals_task",
-		"open gates":                "(?s)gate_approvals_open.*gate_approvals_open",
+		"open gates":                "gate_approvals_open",
 		"tools of a connector":      "tool_reviews_pkey",
 		"reviewed tools":            "tool_reviews_pkey",
 		"history":                   "Index Scan Backward using policy_events_list",

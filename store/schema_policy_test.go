@@ -23,7 +23,7 @@ func impossiblePolicyIsImpossible(t *testing.T, raw *sql.DB) {
 	for _, text := range []string{
 		`INSERT INTO connectors (id, organization_id, name, slug, url, enabled, revision, created_at, updated_at) VALUES ('c', 'default', 'c', 'c', 'https://c.example.com', TRUE, 1, 'T', 'T')`,
 		`INSERT INTO capabilities (organization_id, group_id, provider, level, granted_by, granted_at) VALUES ('default', 'g', 'p', 2, 'me', 'T')`,
-		`INSERT INTO gate_approvals (id, organization_id, group_id, task_id, gate, approved_by, approved_at) VALUES ('a', 'default', 'g', 't', 'Security', 'me', 'T')`,
+		`INSERT INTO gate_approvals (id, organization_id, group_id, task_id, gate, approved_by, approved_at, expires_at) VALUES ('a', 'default', 'g', 't', 'Security', 'me', 'T', 'T')`,
 		`INSERT INTO quotas (organization_id, source_id, action, per, calls, seconds, updated_by, updated_at) VALUES ('default', 's', 'x', 'session', 1, 1, 'me', 'T')`,
 		`INSERT INTO tool_reviews (organization_id, connector_id, tool, current_behaviour, current_text, current_definition, seen_at) VALUES ('default', 'c', 'x', 'h', 'h', '{}', 'T')`,
 		`INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at) VALUES ('s', 'default', 'interactive', 'coding', 'me', 'T')`,
@@ -49,6 +49,7 @@ func impossiblePolicyIsImpossible(t *testing.T, raw *sql.DB) {
 		"an organization that is none":   "capabilities SET organization_id = 'other'",
 		"an approval for nothing":        "gate_approvals SET actions = '[]'",
 		"approved by nobody":             "gate_approvals SET approved_by = ''",
+		"an approval for ever":           "gate_approvals SET expires_at = NULL",
 		"an approval for no task":        "gate_approvals SET task_id = ''",
 		"an unknown scope":               "quotas SET per = 'hour'",
 		"a quota of nothing":             "quotas SET calls = 0",

@@ -230,7 +230,11 @@ var gateStories = map[string]func(*house){
 		a.ID, a.ApprovedAt = got.ID, got.ApprovedAt
 		h.equal(got, a, "the approval")
 		h.equal(must(h.db.ListGates(h.ctx, h.org.ID, "", ""))(h), []action.GateApproval{a}, "the list")
-		h.equal(h.open(h.gate()).Actions, []string(nil), "actions of one for all")
+		plain := h.open(h.gate())
+		h.equal(plain.Actions, []string(nil), "actions of one for all")
+		if plain.ExpiresAt == nil || plain.ExpiresAt.Sub(plain.ApprovedAt) != 30*24*time.Hour {
+			h.Errorf("approved at %s until %v", plain.ApprovedAt, plain.ExpiresAt)
+		}
 	},
 	"approvals are found by group and task, newest first": func(h *house) {
 		var ids []string

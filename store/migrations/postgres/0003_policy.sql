@@ -57,7 +57,7 @@ CREATE TABLE gate_approvals (
   gate            TEXT COLLATE "C" NOT NULL CHECK (gate <> ''),
   approved_by     TEXT             NOT NULL CHECK (approved_by <> ''),
   approved_at     TIMESTAMPTZ      NOT NULL,
-  expires_at      TIMESTAMPTZ,
+  expires_at      TIMESTAMPTZ      NOT NULL,
   revoked_at      TIMESTAMPTZ,
   actions         TEXT             CHECK (actions <> '[]') -- a JSON list of keys; NULL: all behind the gate
 );

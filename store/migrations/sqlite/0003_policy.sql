@@ -54,7 +54,7 @@ CREATE TABLE gate_approvals (
   gate            TEXT NOT NULL CHECK (gate <> ''),
   approved_by     TEXT NOT NULL CHECK (approved_by <> ''),
   approved_at     TEXT NOT NULL CHECK (length(approved_at) = 27),
-  expires_at      TEXT CHECK (length(expires_at) = 27),
+  expires_at      TEXT NOT NULL CHECK (length(expires_at) = 27),
   revoked_at      TEXT CHECK (length(revoked_at) = 27),
   actions         TEXT CHECK (actions <> '[]') -- a JSON list of keys; NULL: all behind the gate
 ) STRICT;
