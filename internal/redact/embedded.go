@@ -7,8 +7,8 @@ import "sallyport/internal/jsonlex"
 // itself is found without knowing that it is JSON, and JSON in a string of it
 // when the text is looked at under one layer more.
 func embedded(text []byte, spans []span, room *scratch) []span {
-	for i := indexOf(text, "{["); i < len(text); i += indexOf(text[i:], "{[") {
-		if !opens(text, i) {
+	for i := 0; i < len(text); {
+		if c := text[i]; c != '{' && c != '[' || !opens(text, i) {
 			i++
 			continue
 		}

@@ -354,6 +354,22 @@ func TestHostileTextsTakeLinearTime(t *testing.T) {
 	}
 }
 
+// A text with one kind of bracket is not searched for the other at each.
+func TestOneKindOfBracketTakesNoLonger(t *testing.T) {
+	took := func(part string) time.Duration {
+		text := strings.Repeat(part, 1<<20/len(part))
+		start := time.Now()
+		redact.JSON{}.RedactText(text, nil)
+		return time.Since(start)
+	}
+	both := took(`["token":[{`)
+	for _, part := range []string{`"token":[`, `["a": `, `{"a", `} {
+		if one := took(part); one > 20*max(both, took(`["token":[{`)) {
+			t.Errorf("%q: %v; with both kinds %v", part, one, both)
+		}
+	}
+}
+
 func FuzzRedact(f *testing.F) {
 	f.Add([]byte(`{"a":"x canary1 y","password":{"b":"canary1"},"t":"{\"k\":\"canary1\"}"}`), "canary1")
 	f.Add([]byte(`["Y2FuYXJ5MQ==","%63anary1","\u0063anary1",1234567]`), "1234567")
