@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sallyport/action"
 )
 
 // An end is a duration or a time, and goes to the server as it was written.
@@ -108,10 +110,33 @@ func TestChange(t *testing.T) {
 		{`{"mode":"allow","updated_by":"a"}`, `{"mode":"deny","updated_by":"b"}`, `mode: "allow" → "deny"`},
 		{`{"a":1,"b":2}`, `{"b":3,"c":{"d":4}}`, `a: 1 → nothing, b: 2 → 3, c: nothing → d 4`},
 		{`"x"`, `{"a":1}`, `"x" → a 1`},
-		{`null`, `"` + strings.Repeat("é", 200) + `"`, `nothing → "` + strings.Repeat("é", valueLimit-1) + `…`},
+		{`null`, `"` + strings.Repeat("é", 2*valueLimit) + `"`, `nothing → "` + strings.Repeat("é", valueLimit-1) + `…`},
 	} {
 		if got := change(json.RawMessage(c.before), json.RawMessage(c.after)); got != c.want {
 			t.Errorf("%s to %s is %s, want %s", c.before, c.after, got, c.want)
+		}
+	}
+}
+
+// Of a grant, the log tells what it lets through, also when it ends; of a tool,
+// where it stood.
+func TestChanged(t *testing.T) {
+	const grant = `{"scope":"organization","source_id":"connector:1","action":"add","max_calls":5,"pins":{"/c":"x"},"id":"g","created_by":"u"}`
+	revoked := strings.TrimSuffix(grant, "}") + `,"revoked_by":"v"}`
+	const text = `notes:add (connector:1) with /c="x" for all sessions: 5 calls, for ever`
+	for _, c := range []struct{ kind, before, after, want string }{
+		{"grant", `null`, grant, "nothing → " + text},
+		{"grant", grant, revoked, text + `; revoked_by: nothing → "v"`},
+		{"grant", grant, `null`, text + " → nothing"},
+		{"grant", `null`, `{"scope":"session","session_id":"s","any":true}`, "nothing → any action of any source that is not dangerous for session s: any number of calls, for ever"},
+		{"review", `{"state":"new","current":{"text_hash":"x"}}`, `{"state":"reviewed"}`, "new → reviewed"},
+		{"review", `{"state":"removed"}`, `null`, "removed → nothing"},
+		{"review", `null`, `{"state":{},"a":{}}`, "nothing → reviewed: a, state"},
+		{"mode", `null`, `{"mode":"allow"}`, `nothing → mode "allow"`},
+	} {
+		e := &action.PolicyEvent{Kind: c.kind, Before: json.RawMessage(c.before), After: json.RawMessage(c.after)}
+		if got := changed(e, []connectorRow{{ID: "1", Slug: "notes"}}); got != c.want {
+			t.Errorf("%s %s to %s is\n%s, want\n%s", c.kind, c.before, c.after, got, c.want)
 		}
 	}
 }

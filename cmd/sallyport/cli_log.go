@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -37,14 +38,68 @@ func (c *policyLog) Run(ctx context.Context, std *stdio) error {
 	if _, err := server.read(ctx, "/api/v1/connectors", nil, &sources); err != nil {
 		return err
 	}
+	var people list[userRow]
+	if _, err := server.read(ctx, "/api/v1/users", nil, &people); err != nil {
+		return err
+	}
 	return c.print(std, raw, func(w io.Writer) {
+		names := make(map[string]string, len(people.Items))
+		for _, p := range people.Items {
+			names[p.ID] = p.Name
+		}
 		rows := make([][]string, 0, len(events.Items))
 		for _, e := range events.Items {
-			rows = append(rows, []string{since(&e.At), e.By, e.Kind, subject(e.Subject, sources.Items), change(e.Before, e.After)})
+			rows = append(rows, []string{since(&e.At), cmp.Or(names[e.By], e.By), e.Kind, subject(e.Subject, sources.Items), changed(&e, sources.Items)})
 		}
 		table(w, []string{"WHEN", "BY", "KIND", "SUBJECT", "CHANGE"}, rows)
 		more(w, events)
 	})
+}
+
+// changed tells an event of a kind whose values say too much, or too little, as
+// they are.
+func changed(e *action.PolicyEvent, sources []connectorRow) string {
+	switch e.Kind {
+	case action.EventGrant:
+		return grantChange(e, sources)
+	case action.EventReview:
+		return standing(e.Before) + " → " + standing(e.After)
+	}
+	return change(e.Before, e.After)
+}
+
+// grantChange tells what the grant lets through in any case.
+func grantChange(e *action.PolicyEvent, sources []connectorRow) string {
+	var g grantRow
+	was, is := members(e.Before), members(e.After)
+	if json.Unmarshal(e.Before, &g) != nil || json.Unmarshal(e.After, &g) != nil {
+		return change(e.Before, e.After)
+	}
+	i := slices.IndexFunc(sources, func(s connectorRow) bool { return "connector:"+s.ID == g.Terms.Source })
+	if i >= 0 {
+		g.Name = cmp.Or(sources[i].Slug, sources[i].Name)
+	}
+	text := fmt.Sprintf("%s for %s: %s", covers(&g.Terms, g.Name), g.whose(), budget(&g.Terms))
+	switch {
+	case was == nil:
+		return "nothing → " + text
+	case is == nil:
+		return text + " → nothing"
+	}
+	return text + "; " + change(e.Before, e.After)
+}
+
+// standing is where a tool stood, or several that counted as reviewed.
+func standing(raw json.RawMessage) string {
+	var one action.ToolReview
+	if json.Unmarshal(raw, &one) == nil && one.State != "" {
+		return string(one.State)
+	}
+	all := members(raw)
+	if len(all) == 0 {
+		return value(raw)
+	}
+	return "reviewed: " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 }
 
 // subject names the source in a subject as people do, with its id behind.
@@ -108,4 +163,4 @@ func value(raw json.RawMessage) string {
 }
 
 // valueLimit is how much of a value helps in a list.
-const valueLimit = 120
+const valueLimit = 300
