@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -137,25 +138,22 @@ func TestShowsBeforeItDecides(t *testing.T) {
 // Who accepts a tool without saying what he saw is shown it, and told how to
 // say so; from a list that may be old, he is told that.
 func TestReviewTellsHowToAccept(t *testing.T) {
-	tools := `{"error":"no answer","items":[{"tool":"it's","state":"new","current":{"behaviour_hash":"b","text_hash":"x","definition":{"n":1}}}]}`
+	tools := `{"error":"no answer","fetched_at":"2026-01-02T15:04:05Z","items":[{"tool":"it's","state":"new","current":{"behaviour_hash":"b","text_hash":"x","definition":{"n":1}}}]}`
 	var fresh []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/tools") {
-			fresh = append(fresh, r.URL.RawQuery)
-			_, _ = io.WriteString(w, tools)
-			return
-		}
-		_, _ = io.WriteString(w, `{"fetched_at":"2026-01-02T15:04:05Z"}`)
+		fresh = append(fresh, r.URL.RawQuery)
+		_, _ = io.WriteString(w, tools)
 	}))
 	defer server.Close()
 	t.Setenv("SALLYPORT_API_KEY", "key")
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC).Local().Format("15:04")
 	one, all := "@3ff1726cd443", "--accept-all --digest 5e45ddae497c"
 	for _, c := range []struct {
 		flags            []string
 		status           int
 		query, out, errs string
 	}{
-		{nil, exitOK, "fresh=true", "cannot be asked: no answer; its list is from ", ""},
+		{nil, exitOK, "fresh=true", "cannot be asked: no answer; its list is from " + at + " (", ""},
 		{nil, exitOK, "fresh=true", all, ""},
 		{[]string{"--accept-all"}, exitUsage, "fresh=true", "it's" + one + " is new", "sallyport connector review 'my x' " + all + " --data /d"},
 		{[]string{"--accept", "it's"}, exitUsage, "", "it's" + one + " is new", `sallyport connector review 'my x' --accept 'it'\''s` + one + "' --data /d"},

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -35,7 +37,8 @@ type reviewRow struct {
 // reviewList is a connector's tools, and why the server could not be asked.
 type reviewList struct {
 	list[reviewRow]
-	Error string `json:"error"`
+	Fetched *time.Time `json:"fetched_at"`
+	Error   string     `json:"error"`
 }
 
 // Run shows what waits for a review, or accepts what was shown earlier.
@@ -57,20 +60,20 @@ func (c *connectorReview) Run(ctx context.Context, std *stdio) error {
 // unknowingly.
 func (c *connectorReview) look(ctx context.Context, std *stdio, server *client) error {
 	var tools reviewList
-	raw, err := server.read(ctx, connectorPath(c.Name)+"/tools", url.Values{"fresh": {"true"}}, &tools)
+	path := connectorPath(c.Name) + "/tools"
+	raw, err := server.read(ctx, path, url.Values{"fresh": {"true"}}, &tools)
+	if p := new(problem); errors.As(err, &p) && p.Code == "role_required" {
+		if raw, err = server.read(ctx, path, nil, &tools); err == nil {
+			tools.Error = cmp.Or(tools.Error, "that is for owners and admins")
+		}
+	}
 	if err != nil {
 		return err
-	}
-	var old connectorRow
-	if tools.Error != "" {
-		if _, err := server.read(ctx, connectorPath(c.Name), nil, &old); err != nil {
-			return err
-		}
 	}
 	open := waiting(tools.Items)
 	if err := c.print(std, raw, func(w io.Writer) {
 		if tools.Error != "" {
-			said(fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Name, tools.Error, dated(old.Fetched)))(w)
+			said(fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Name, tools.Error, dated(tools.Fetched)))(w)
 		}
 		c.show(w, open)
 	}); err != nil || !c.AcceptAll || len(open) == 0 {

@@ -49,19 +49,24 @@ func wishFor(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // shop serves tools that change, and sets SHOP to its URL; shop sale changes
-// them: sell takes a discount, refund is new, weigh is gone.
+// them: sell takes a discount, refund is new, weigh is gone; shop closes ends it.
 func shop(ts *testscript.TestScript, _ bool, args []string) {
+	here := ts.Value(shopKey{}).(*shopServer)
 	if len(args) == 0 {
 		tools := mcp.NewServer(&mcp.Implementation{Name: "shop", Version: "1"}, nil)
 		shopTool(tools, "sell", `{"type":"object","properties":{"item":{"type":"string"}}}`)
 		shopTool(tools, "weigh", `{"type":"object"}`)
 		server := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, nil))
-		ts.Defer(func() { server.CloseClientConnections(); server.Close() })
+		here.tools, here.close = tools, func() { server.CloseClientConnections(); server.Close() }
+		ts.Defer(here.close)
 		ts.Setenv("SHOP", server.URL)
-		shops(ts)["shop"] = tools
 		return
 	}
-	tools := shops(ts)["shop"]
+	if args[0] == "closes" {
+		here.close()
+		return
+	}
+	tools := here.tools
 	shopTool(tools, "sell", `{"type":"object","properties":{"item":{"type":"string"},"discount":{"type":"number"}}}`)
 	shopTool(tools, "refund", `{"type":"object","title":"\u001b[2J\u202etitle"}`)
 	tools.RemoveTools("weigh")
@@ -72,8 +77,10 @@ func shopTool(s *mcp.Server, name, schema string) {
 		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text("Done."), nil })
 }
 
-func shops(ts *testscript.TestScript) map[string]*mcp.Server {
-	return ts.Value(shopKey{}).(map[string]*mcp.Server)
+// shopServer is the shop of one story.
+type shopServer struct {
+	tools *mcp.Server
+	close func()
 }
 
 type shopKey struct{}

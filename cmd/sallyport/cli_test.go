@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sallyport/internal/dbtest"
@@ -35,7 +34,7 @@ func TestCommand(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_DATA_HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("USER", "ada")
-			env.Values[shopKey{}] = map[string]*mcp.Server{}
+			env.Values[shopKey{}] = new(shopServer)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
