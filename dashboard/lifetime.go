@@ -6,10 +6,10 @@ import (
 	"sallyport/action"
 )
 
-// Lifetime says when something ends: at a time or in a while; without either,
-// never.
+// Lifetime says when something ends: at a time or in a while. Without either,
+// never; an approval of a gate, in 30 days.
 type Lifetime struct {
-	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"In the future; absent: never."`
+	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"In the future; absent: never, or in 30 days for the approval of a gate."`
 	ExpiresIn string     `json:"expires_in,omitempty" maxLength:"40" doc:"Instead of expires_at: a duration from now, such as 24h." example:"24h"`
 }
 

@@ -23,7 +23,7 @@ type gateApprove struct {
 	Group   string   `required:"" placeholder:"G" help:"Group of the sessions."`
 	Task    string   `required:"" placeholder:"T" help:"Task of the sessions, fixed when they were minted."`
 	Action  []string `placeholder:"KEY" help:"Only source:action or source:*; again for more (default: all behind the gate)."`
-	Expires expiry   `placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: never)."`
+	Expires expiry   `placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: in 30 days)."`
 }
 
 func (c *gateApprove) Run(ctx context.Context, std *stdio) error {

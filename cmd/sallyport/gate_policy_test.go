@@ -322,8 +322,10 @@ func TestCeilings(t *testing.T) {
 	h.capable(action.Capability{Level: action.LevelProduction, Gate: "Security"})
 	says("merge", action.StatusDenied, "Security")
 	for _, other := range []action.GateApproval{
-		{Group: "developer", Task: "T-2", Gate: "Security"}, {Group: "ops", Task: "T-1", Gate: "Security"},
-		{Group: "developer", Task: "T-1", Gate: "Legal"}, {Group: "developer", Task: "T-1", Gate: "Security", Actions: []string{"notes:read"}},
+		{Group: "developer", Task: "T-2", Gate: "Security"},
+		{Group: "ops", Task: "T-1", Gate: "Security"},
+		{Group: "developer", Task: "T-1", Gate: "Legal"},
+		{Group: "developer", Task: "T-1", Gate: "Security", Actions: []string{"notes:read"}},
 	} {
 		h.gateApproved(other)
 	}
