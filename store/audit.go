@@ -42,10 +42,12 @@ func newAuditKey(key []byte) (auditKey, error) {
 // mac is the keyed hash of the fields for one purpose. Each field is preceded
 // by its length, so that no two lists of fields are the same bytes.
 func (k auditKey) mac(purpose string, fields ...string) []byte {
-	h := hmac.New(sha256.New, k)
-	for _, f := range append([]string{"sallyport audit 1", purpose}, fields...) {
-		h.Write(sized(nil, f))
+	text := sized(sized(make([]byte, 0, 512), "sallyport audit 1"), purpose)
+	for _, f := range fields {
+		text = sized(text, f)
 	}
+	h := hmac.New(sha256.New, k)
+	h.Write(text)
 	return h.Sum(nil)
 }
 

@@ -66,8 +66,9 @@ func (db *DB) digests(ctx context.Context, organization string, keys []rowKey) (
 		if len(ids) == 0 {
 			continue
 		}
+		d := e.digester()
 		err := db.each(ctx, e.rows(db.read, organization, ids), func(rows *sql.Rows) error {
-			id, digest, err := e.digest(rows)
+			id, digest, err := d.digest(rows)
 			found[rowKey{e.kind, id}] = digest
 			return err
 		})
@@ -87,22 +88,33 @@ func ofKind(keys []rowKey, kind string) (ids []string) {
 	return ids
 }
 
+// digester digests rows of one table, one after the other.
+type digester struct {
+	evidence
+	values, dest []any
+	text         []byte
+}
+
+func (e evidence) digester() *digester {
+	d := &digester{evidence: e, values: make([]any, len(e.columns)), dest: make([]any, len(e.columns))}
+	for i := range d.values {
+		d.dest[i] = &d.values[i]
+	}
+	return d
+}
+
 // digest of the current row: of its kind, and of the names and values that are
 // not NULL, each with its length.
-func (e evidence) digest(rows *sql.Rows) (id string, digest []byte, err error) {
-	values, dest := make([]any, len(e.columns)), make([]any, len(e.columns))
-	for i := range values {
-		dest[i] = &values[i]
-	}
-	if err := rows.Scan(dest...); err != nil {
+func (d *digester) digest(rows *sql.Rows) (id string, digest []byte, err error) {
+	if err := rows.Scan(d.dest...); err != nil {
 		return "", nil, err
 	}
-	text := sized(sized(nil, "sallyport row 1"), e.kind)
-	for i, name := range e.columns {
-		if values[i] == nil {
+	text := sized(sized(d.text[:0], "sallyport row 1"), d.kind)
+	for i, name := range d.columns {
+		if d.values[i] == nil {
 			continue
 		}
-		value, err := lexeme(values[i])
+		value, err := lexeme(d.values[i])
 		if err != nil {
 			return "", nil, fmt.Errorf("column %s: %w", name, err)
 		}
@@ -111,6 +123,7 @@ func (e evidence) digest(rows *sql.Rows) (id string, digest []byte, err error) {
 		}
 		text = sized(sized(text, name), value)
 	}
+	d.text = text
 	sum := sha256.Sum256(text)
 	return id, sum[:], nil
 }

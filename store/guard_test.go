@@ -1,11 +1,14 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/uptrace/bun"
 
 	"sallyport/action"
 )
@@ -133,6 +136,28 @@ func TestAHeadThatRetentionPassedIsTold(t *testing.T) {
 		}
 		if got := note(kept[1]); got != "" {
 			t.Errorf("the checkpoint's: %s", got)
+		}
+	})
+}
+
+// leaver ends a context with the first links that are read.
+type leaver struct {
+	leave context.CancelFunc
+	reads int
+}
+
+func (l *leaver) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+func (l *leaver) AfterQuery(context.Context, *bun.QueryEvent)                        { l.reads++; l.leave() }
+
+// TestVerificationEndsWithItsCaller has one that leaves before it is through.
+func TestVerificationEndsWithItsCaller(t *testing.T) {
+	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
+		ctx, leave := context.WithCancel(t.Context())
+		l := &leaver{leave: leave}
+		db.read = db.read.WithQueryHook(l)
+		r, err := db.VerifyAudit(ctx, DefaultOrganization, testAuditKey, nil)
+		if !errors.Is(err, context.Canceled) || l.reads != 1 || r.OK || r.Checked > 0 {
+			t.Errorf("after %d reads of links: %+v, %v", l.reads, r, err)
 		}
 	})
 }

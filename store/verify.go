@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	verifyLinks = 200  // links whose rows are compared at once
+	verifyLinks = 1000 // links whose rows are compared at once
 	verifyRows  = 1000 // rows that are looked up in the chain at once
 	maxFaults   = 100  // after which faults are only counted as more
 )
@@ -26,7 +26,7 @@ const (
 // the chain must still have it, and the report's note says when retention has
 // removed it. ErrInvalid when it is of another organization or key.
 //
-// It reads in small parts and may run while rows are written, sealed and
+// It reads in parts, ends with ctx, and may run while rows are written, sealed and
 // removed by retention: what comes meanwhile is not looked at.
 func (db *DB) VerifyAudit(ctx context.Context, organization string, key []byte, known *action.AuditHead) (action.AuditReport, error) {
 	v := &verification{db: db, organization: organization}
