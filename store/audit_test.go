@@ -413,3 +413,19 @@ func TestHistoryIsGuarded(t *testing.T) {
 		refused("DELETE FROM invocations WHERE id = 'open'", "no checkpoint covers this invocation")
 	})
 }
+
+// Who asked is in the session, and sealed with each of its calls.
+func TestWhoAskedIsSealed(t *testing.T) {
+	for _, change := range []string{"created_by = 'eve'", "group_id = 'ops'", "task_id = 'T-9'", "kind = 'unattended', automation_id = 'nightly'", "event_id = 'e'"} {
+		t.Run(change, func(t *testing.T) {
+			onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+				unguard(t, raw)
+				mustChange(t, raw, "UPDATE sessions SET "+change)
+				faults := found(t, db, nil)
+				if len(faults) < 10 || !strings.HasPrefix(faults[0], "altered ") {
+					t.Errorf("faults %q", faults)
+				}
+			})
+		})
+	}
+}

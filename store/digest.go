@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,6 +25,16 @@ type evidence struct {
 	kind, table string
 	columns     []string // that the digest covers, sorted
 	order       []string // in which all rows of an organization can be read
+	session     []string // columns of its session that the digest covers, too: who asked
+}
+
+// names are those of all that the digest covers.
+func (e evidence) names() []string {
+	names := slices.Clone(e.columns)
+	for _, column := range e.session {
+		names = append(names, "session "+column)
+	}
+	return names
 }
 
 // evidenceTables are all of them. Left out of the columns are what is sealed
@@ -37,9 +48,9 @@ var evidenceTables = []evidence{
 		"duration_ms", "error_code", "error_message", "executor", "expires_at", "grant_id", "id", "joins", "lease_until", "mode", "mode_source",
 		"organization_id", "params", "params_hash", "policy_version", "result", "result_summary", "revision", "risk", "session_id", "source_id",
 		"source_name", "started_at", "status", "summary", "tool_hash", "unattended", "waiter_seen_at",
-	}, []string{"created_at", "id"}},
-	{sealedEvent, "invocation_events", []string{"at", "by", "data", "id", "invocation_id", "kind", "organization_id"}, []string{"invocation_id", "at", "id"}},
-	{sealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}},
+	}, []string{"created_at", "id"}, []string{"automation_id", "created_by", "event_id", "group_id", "kind", "task_id"}},
+	{sealedEvent, "invocation_events", []string{"at", "by", "data", "id", "invocation_id", "kind", "organization_id"}, []string{"invocation_id", "at", "id"}, nil},
+	{sealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}, nil},
 }
 
 // goneDigest stands for a row that was not there any more when it was to be
@@ -49,7 +60,11 @@ var goneDigest = make([]byte, sha256.Size)
 // rows selects those with the ids. The organization is an expression, so that
 // the primary key is taken and not an index of all that is the organization's.
 func (e evidence) rows(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
-	return db.NewSelect().Table(e.table).Column(e.columns...).Where(withIDs, bun.List(ids), organization)
+	q := db.NewSelect().Table(e.table).Column(e.columns...)
+	for _, column := range e.session {
+		q = q.ColumnExpr("(SELECT s.? FROM sessions AS s WHERE s.id = invocations.session_id)", bun.Ident(column))
+	}
+	return q.Where(withIDs, bun.List(ids), organization)
 }
 
 const withIDs = "id IN (?) AND organization_id || '' = ?"
@@ -91,12 +106,14 @@ func ofKind(keys []rowKey, kind string) (ids []string) {
 // digester digests rows of one table, one after the other.
 type digester struct {
 	evidence
+	covered      []string
 	values, dest []any
 	text         []byte
 }
 
 func (e evidence) digester() *digester {
-	d := &digester{evidence: e, values: make([]any, len(e.columns)), dest: make([]any, len(e.columns))}
+	names := e.names()
+	d := &digester{evidence: e, covered: names, values: make([]any, len(names)), dest: make([]any, len(names))}
 	for i := range d.values {
 		d.dest[i] = &d.values[i]
 	}
@@ -110,7 +127,7 @@ func (d *digester) digest(rows *sql.Rows) (id string, digest []byte, err error) 
 		return "", nil, err
 	}
 	text := sized(sized(d.text[:0], "sallyport row 1"), d.kind)
-	for i, name := range d.columns {
+	for i, name := range d.covered {
 		if d.values[i] == nil {
 			continue
 		}
