@@ -19,6 +19,9 @@ func TestDoorsBesideTheAPI(t *testing.T) {
 		Key string `json:"key"`
 	}
 	g.must("POST", "/api/v1/api-keys", map[string]any{"name": "reader", "role": "member"}, &member)
+	if got := g.knock("GET", "/api/v1/capabilities//notes", g.APIKey, ""); got != http.StatusBadRequest {
+		t.Errorf("a path that lacks a part: %d", got)
+	}
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	credentials := map[string]string{
 		"nothing": "", "garbage": "garbage", "a session": s.Token, "a revoked session": gone.Token, "a forged session": s.Token[:len(s.Token)-2] + "AA",

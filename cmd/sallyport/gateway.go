@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -222,11 +223,18 @@ func (g *gateway) ready() error {
 
 // handler joins the doors.
 func (g *gateway) handler() http.Handler {
-	mux := http.NewServeMux()
+	page, mux := g.page.Handler(), http.NewServeMux()
 	mux.Handle("/mcp", g.mcp)
 	mux.Handle("GET /metrics", g.metrics())
-	mux.Handle("/", g.page.Handler())
-	return mux
+	mux.Handle("/", page)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			// The mux redirects a path that lacks a part; the API says what it lacks.
+			page.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // run serves until ctx ends or something fails, and then closes everything.
