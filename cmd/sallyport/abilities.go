@@ -97,6 +97,11 @@ type requests struct{ *gateway }
 // RequestGrant checks and writes down what the session wants.
 func (r requests) RequestGrant(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error) {
 	hash, err := r.gate.Terms(ctx, s.Organization, &t, false)
+	if e := action.Public(err); err != nil && e.Code == "tool_unreviewed" {
+		// What the message says to a person is not for an agent to do.
+		return action.GrantRequest{}, action.Errorf(action.ErrConflict, e.Code,
+			"This tool is not as it was reviewed, so no grant can be asked for it; ask your user to have it reviewed. Until then each of its calls waits for an approval of its own.")
+	}
 	if err != nil {
 		return action.GrantRequest{}, err
 	}
