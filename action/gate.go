@@ -180,7 +180,7 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wait, error) {
 	act, err := g.Catalog.Find(ctx, c.Session.Organization, c.Source, c.Action, current)
 	if err != nil {
-		return Outcome{}, nil, err
+		return Outcome{}, nil, unwritten(err)
 	}
 	params, err := g.check(act, c.Params)
 	if err != nil {
@@ -192,7 +192,7 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wa
 	}
 	decision, err := g.Decider.Decide(ctx, &c.Session, act, asked, current)
 	if err != nil {
-		return Outcome{}, nil, err
+		return Outcome{}, nil, unwritten(err)
 	}
 	if err := g.spend(ctx, c, &decision); err != nil {
 		return Outcome{}, nil, err

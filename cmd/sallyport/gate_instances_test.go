@@ -257,6 +257,11 @@ func TestWhatIsToldWhileRowsAreOutOfReach(t *testing.T) {
 	if _, err := h.gate.Call(t.Context(), h.call("write", `{"n":2}`)); !errors.As(err, &e) || !errors.Is(err, action.ErrNotReady) || !strings.Contains(e.Message, "not begun") {
 		t.Errorf("who calls anew is told %v", err)
 	}
+	h.rules.version = func(context.Context, string) (int64, error) { return 0, rows.gone() }
+	h.rules.m = nil
+	if _, err := h.gate.Call(t.Context(), h.call("write", `{"n":3}`)); !errors.As(err, &e) || !strings.Contains(e.Message, "not begun") {
+		t.Errorf("whose call cannot be decided is told %v", err)
+	}
 }
 
 // An executor that could not write down how a call ended gets a moment to do
