@@ -93,7 +93,7 @@ func (g *Gate) pass(w *waiter, how *Waiting) {
 // look brings t up to date with its row, and returns the outcome when the
 // invocation ended.
 func (g *Gate) look(ctx context.Context, t *wait) (*Outcome, error) {
-	if out := g.board.outcome(t.inv.ID); out != nil {
+	if out, _ := g.board.outcome(t.inv.ID); out != nil {
 		ended := *out // each caller marks its own
 		return &ended, nil
 	}
@@ -103,6 +103,15 @@ func (g *Gate) look(ctx context.Context, t *wait) (*Outcome, error) {
 	}
 	if !rec.Status.Terminal() {
 		t.inv = g.linked(rec.Invocation)
+		return nil, nil
+	}
+	// A row ends a moment before its run does. The run has the full answer,
+	// which of a read is kept nowhere else.
+	switch here, running := g.board.outcome(t.inv.ID); {
+	case here != nil:
+		ended := *here
+		return &ended, nil
+	case running:
 		return nil, nil
 	}
 	out, err := g.reopen(rec)

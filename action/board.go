@@ -138,14 +138,15 @@ func (b *board) progress(w *waiter) []json.RawMessage {
 	return queued
 }
 
-// outcome returns how the invocation ended here, if it did.
-func (b *board) outcome(id string) *Outcome {
+// outcome returns how the invocation ended here, if it did, and otherwise
+// whether it runs here still: then its end will wake the waiters.
+func (b *board) outcome(id string) (out *Outcome, running bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.entries[id]; e != nil {
-		return e.outcome
+		return e.outcome, e.running
 	}
-	return nil
+	return nil, false
 }
 
 // waited returns the invocations that callers wait for and that do not run

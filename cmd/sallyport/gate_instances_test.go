@@ -316,3 +316,33 @@ func TestLastCheckWaitsForRows(t *testing.T) {
 type reads func(ctx context.Context, id string) (action.Session, error)
 
 func (f reads) Session(ctx context.Context, id string) (action.Session, error) { return f(ctx, id) }
+
+// ending is a ledger that has everybody look at a row between its end and the
+// end of the run.
+type ending struct {
+	action.Ledger
+	hub *coord.Hub
+}
+
+func (l *ending) Finish(ctx context.Context, f *action.Finish) (action.Invocation, bool, error) {
+	inv, recorded, err := l.Ledger.Finish(ctx, f)
+	l.hub.Publish(action.Hint{Kind: action.HintInvocation, Organization: f.Organization, Invocation: f.ID, Status: f.Status})
+	time.Sleep(50 * time.Millisecond)
+	return inv, recorded, err
+}
+
+// Whoever looks at a row in the moment when it has ended, and its run has not,
+// waits for the run: the full answer of a read is nowhere else.
+func TestRowEndsBeforeItsRun(t *testing.T) {
+	rows := &ending{}
+	h := newHouse(t, func(c *action.Config) {
+		rows.Ledger = c.Ledger
+		c.Ledger = rows
+	})
+	rows.hub = h.hub
+	h.catalog.put(tool("read", action.RiskRead, (&effects{}).run))
+	out := h.want(h.get(h.begin(t.Context(), h.call("read", `{}`))), action.StatusCompleted)
+	if out.Answer.Body == nil {
+		t.Error("the answer is lost")
+	}
+}
