@@ -30,7 +30,7 @@ func TestDigestsAreTheSameOnBoth(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range []string{
-			"491832079deed7afae530cadd16cef044bd901b132241aaebe6c4542c00b31e5",
+			"a6e5a453ca88e1d28e93b51fe860c97d24e88f627b081176d60ce49fb3b780e2",
 			"f2e6b70ef55ce986ec0db373f6cc640e4b04b5058688ded999a5fa43e99d6914",
 			"fa2838fe8a73759d914760fc55024996d38201afb5014b7568d201d48d42cd27",
 			"",
