@@ -292,14 +292,16 @@ func TestAFileThatIsNoDatabase(t *testing.T) {
 	openAt(t, path) // the failed one let go of the lock
 }
 
-func TestMigrationsAreWhatWasApplied(t *testing.T) {
+// onEmpty runs a test on databases without any table.
+func onEmpty(t *testing.T, test func(t *testing.T, db *bun.DB)) {
+	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		db, err := connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		migrationsAreWhatWasApplied(t, db)
+		test(t, db)
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		pool, err := openPool(Config{URL: dbtest.Postgres(t)})
@@ -307,8 +309,12 @@ func TestMigrationsAreWhatWasApplied(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer pool.Close()
-		migrationsAreWhatWasApplied(t, newPostgres(pool))
+		test(t, newPostgres(pool))
 	})
+}
+
+func TestMigrationsAreWhatWasApplied(t *testing.T) {
+	onEmpty(t, migrationsAreWhatWasApplied)
 }
 
 func migrationsAreWhatWasApplied(t *testing.T, db *bun.DB) {

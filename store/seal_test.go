@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
-
-	"sallyport/internal/dbtest"
 )
 
 // TestDigestsAreTheSameOnBoth compares with what this version of the encoding
@@ -146,22 +143,7 @@ func TestSealingStaysInProportion(t *testing.T) {
 // TestWhatEndedBeforeIsQueued brings tables up to date in which calls ended
 // before there was a chain.
 func TestWhatEndedBeforeIsQueued(t *testing.T) {
-	t.Run("SQLite", func(t *testing.T) {
-		db, err := connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		whatEndedBeforeIsQueued(t, db)
-	})
-	t.Run("Postgres", func(t *testing.T) {
-		pool, err := openPool(Config{URL: dbtest.Postgres(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer pool.Close()
-		whatEndedBeforeIsQueued(t, newPostgres(pool))
-	})
+	onEmpty(t, whatEndedBeforeIsQueued)
 }
 
 func whatEndedBeforeIsQueued(t *testing.T, db *bun.DB) {
