@@ -39,7 +39,7 @@ type Action struct {
 	Source       string          // source id: "linear" or "connector:<uuid>"
 	SourceName   string          // what people call the source
 	Name         string          // the action's name at its source
-	Tool         string          // the name agents see; unique in the organization
+	Tool         string          // the name agents see; unique in the organization; empty: it is no tool
 	Title        string          // the source's own title; may be empty
 	Description  string          // the source's own text; foreign, untrusted
 	Risk         Risk            // after overrides and annotations
@@ -51,6 +51,7 @@ type Action struct {
 	Review       ReviewRule      // of a connector's tool; empty: the action is the gateway's own code
 	Revision     string          // changes when the source's configuration changes
 	Timeout      time.Duration   // of one execution; zero: the Gate's default
+	MayAsk       []AskKind       // what its source may ask of callers
 
 	// Summarize says in a line what a call with the params would do. Nil: the
 	// params themselves are shown. Its answer is redacted.
@@ -60,27 +61,35 @@ type Action struct {
 	Check func(params json.RawMessage) error
 	// Run executes the action. See [Run].
 	Run Run
+
+	// Complete answers completion/complete about the action's arguments: its
+	// params and its answer are those of MCP, unchanged. Nil: it is not
+	// offered.
+	Complete func(ctx context.Context, params json.RawMessage) (Result, error)
+	// Subscribe has the source tell of changes of one resource, by its name at
+	// the source, or no more. As many calls with on as without end it. Nil: it
+	// is not offered.
+	Subscribe func(ctx context.Context, uri string, on bool) error
 }
 
 // Key returns the action's policy key.
 func (a *Action) Key() Key { return Key{Source: a.Source, Action: a.Name} }
 
 // Run executes an action with canonical params and returns what the source
-// answered. The progress func, never nil, is told the params object of each
-// progress notification of the source, unchanged but for its token, which is
-// absent.
+// answered. The caller, never nil, is told and asked what the source says
+// meanwhile.
 //
 // An answer of the source, good or bad, is a [Result] and no error. An error
 // wraps ErrOutcomeUnknown when the source may have received the request, and
 // ErrUnavailable when it certainly has not; it is an [*Error] when its message
 // may be shown.
-type Run func(ctx context.Context, params json.RawMessage, progress func(json.RawMessage)) (Result, error)
+type Run func(ctx context.Context, params json.RawMessage, caller Caller) (Result, error)
 
 // Result is what a source answered.
 type Result struct {
-	// Body is the result as a CallToolResult object of MCP, byte for byte as
-	// the source sent it, but for the injected credential. Nil when Problem
-	// is set.
+	// Body is the result object of MCP (of tools/call for a tool), byte for
+	// byte as the source sent it, but for the injected credential. Nil when
+	// Problem is set.
 	Body json.RawMessage
 	// Problem is the source's JSON-RPC error object, when it answered so.
 	Problem json.RawMessage

@@ -35,6 +35,12 @@ func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out Outcome, e
 				g.pass(t.w, how) // what came before the end
 				return *ended, nil
 			}
+			round, err := g.asked(ctx, t)
+			if err != nil || round != nil {
+				g.board.leave(t.inv.ID, t.w)
+				g.pass(t.w, how)
+				return Outcome{Invocation: t.inv, Round: round}, err
+			}
 		case <-clock.tick:
 			t.tell(how)
 		case <-clock.patience:
@@ -81,11 +87,14 @@ func (g *Gate) clocks(held bool, how *Waiting) clocks {
 	return c
 }
 
-// pass hands on what progress came.
+// pass hands on what the source said.
 func (g *Gate) pass(w *waiter, how *Waiting) {
-	for _, p := range g.board.progress(w) {
-		if how.Progress != nil {
-			how.Progress(p)
+	for _, said := range g.board.words(w) {
+		switch {
+		case said.log && how.Log != nil:
+			how.Log(said.params)
+		case !said.log && how.Progress != nil:
+			how.Progress(said.params)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 		return Outcome{Invocation: begun.Invocation}, nil, nil
 	}
 	c.unattended = d.Unattended
-	w := g.board.enter(d.ID)
+	w := g.board.enter(d.ID, &c.Waiting)
 	begun, err := g.Ledger.Begin(ctx, d)
 	if err != nil {
 		g.board.leave(d.ID, w)
@@ -120,7 +120,7 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 	}
 	if !begun.New {
 		g.board.leave(d.ID, w)
-		return g.join(ctx, begun)
+		return g.join(ctx, begun, &c.Waiting)
 	}
 	switch begun.Status {
 	case StatusExecuting:
@@ -140,13 +140,13 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 
 // join takes part in an invocation that another call began, or hands out what
 // it came to.
-func (g *Gate) join(ctx context.Context, b Begun) (Outcome, *wait, error) {
+func (g *Gate) join(ctx context.Context, b Begun, how *Waiting) (Outcome, *wait, error) {
 	if b.Status.Terminal() {
 		out, err := g.reopen(b.Record)
 		out.Repeated, out.joins = true, true
 		return out, nil, err
 	}
-	out, wait, err := g.enter(ctx, b.Organization, b.ID)
+	out, wait, err := g.enter(ctx, b.Organization, b.ID, how)
 	out.Repeated, out.joins = true, true
 	if wait != nil {
 		wait.repeated = true
@@ -170,8 +170,8 @@ var errWithdrawn = errors.New("the call was withdrawn under its caller")
 
 // enter puts a caller on the board of an invocation that exists, unless it
 // ended.
-func (g *Gate) enter(ctx context.Context, organization, id string) (Outcome, *wait, error) {
-	w := g.board.enter(id)
+func (g *Gate) enter(ctx context.Context, organization, id string, how *Waiting) (Outcome, *wait, error) {
+	w := g.board.enter(id, how)
 	rec, err := g.Ledger.Load(ctx, organization, id) // after entering: see begin
 	if err != nil {
 		g.board.leave(id, w)
@@ -182,8 +182,13 @@ func (g *Gate) enter(ctx context.Context, organization, id string) (Outcome, *wa
 		out, err := g.reopen(rec)
 		return out, nil, err
 	}
-	if rec.Status == StatusApproved {
+	switch rec.Status {
+	case StatusApproved:
 		g.claim(rec.Invocation)
+	case StatusExecuting:
+		if how.Can != 0 { // it may be asking already
+			g.board.asks(id)
+		}
 	}
 	return Outcome{}, &wait{inv: rec.Invocation, w: w, joins: true}, nil
 }

@@ -15,20 +15,30 @@ type board struct {
 // entry is an invocation that somebody here waits for, or that runs here.
 type entry struct {
 	waiters map[*waiter]struct{}
-	running bool     // a goroutine of this instance claims or executes it
-	outcome *Outcome // once it ended here, with the full answer
+	running bool          // a goroutine of this instance claims or executes it
+	outcome *Outcome      // once it ended here, with the full answer
+	asking  bool          // a round of questions may wait for a caller
+	asker   chan struct{} // wakes whoever waits here for replies; nil: nobody does
 }
 
 // waiter is one caller. Its channels are buffered, so that whoever tells it
 // something never waits for it.
 type waiter struct {
 	wake   chan struct{}
-	news   chan struct{}     // there is progress
-	queued []json.RawMessage // progress, guarded by the board; most callers see none
+	news   chan struct{} // there are words
+	queued []word        // guarded by the board; most callers see none
+	can    ClientFeatures
+	level  string // of log messages
 }
 
-// progressBuffer is how many progress notifications a slow caller may lag.
-const progressBuffer = 64
+// word is something that a source says while it runs.
+type word struct {
+	log    bool // and not progress
+	params json.RawMessage
+}
+
+// wordBuffer is how many words a slow caller may lag.
+const wordBuffer = 64
 
 func (b *board) entryLocked(id string) *entry {
 	if b.entries == nil {
@@ -49,8 +59,8 @@ func (b *board) dropLocked(id string, e *entry) {
 }
 
 // enter adds a waiter.
-func (b *board) enter(id string) *waiter {
-	w := &waiter{wake: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+func (b *board) enter(id string, how *Waiting) *waiter {
+	w := &waiter{wake: make(chan struct{}, 1), news: make(chan struct{}, 1), can: how.Can, level: how.LogLevel}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.entryLocked(id).waiters[w] = struct{}{}
@@ -91,7 +101,7 @@ func (b *board) end(id string, out *Outcome) {
 	if e == nil {
 		return
 	}
-	e.running, e.outcome = false, out
+	e.running, e.outcome, e.asking = false, out, false
 	for w := range e.waiters {
 		signal(w.wake)
 	}
@@ -112,8 +122,8 @@ func (b *board) wake(id string) bool {
 	return len(e.waiters) > 0
 }
 
-// tell hands progress to every waiter; one that lags loses its oldest.
-func (b *board) tell(id string, progress json.RawMessage) {
+// tell hands a word to every waiter; one that lags loses its oldest.
+func (b *board) tell(id string, said word) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.entries[id]
@@ -121,21 +131,84 @@ func (b *board) tell(id string, progress json.RawMessage) {
 		return
 	}
 	for w := range e.waiters {
-		if len(w.queued) == progressBuffer {
+		if len(w.queued) == wordBuffer {
 			w.queued = append(w.queued[:0:0], w.queued[1:]...)
 		}
-		w.queued = append(w.queued, progress)
+		w.queued = append(w.queued, said)
 		signal(w.news)
 	}
 }
 
-// progress takes what a waiter has not heard yet.
-func (b *board) progress(w *waiter) []json.RawMessage {
+// words takes what a waiter has not heard yet.
+func (b *board) words(w *waiter) []word {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	queued := w.queued
 	w.queued = nil
 	return queued
+}
+
+// asks notes that a round of questions was opened or answered, and wakes the
+// waiters, who may take it, and whoever asked.
+func (b *board) asks(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entries[id]
+	if e == nil || e.outcome != nil {
+		return
+	}
+	e.asking = true
+	for w := range e.waiters {
+		if w.can != 0 {
+			signal(w.wake)
+		}
+	}
+	if e.asker != nil {
+		signal(e.asker)
+	}
+}
+
+// asking reports whether a round of questions may wait for a caller.
+func (b *board) asking(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entries[id]
+	return e != nil && e.asking
+}
+
+// listen has whoever asked be woken until done.
+func (b *board) listen(id string) (woken <-chan struct{}, done func()) {
+	c := make(chan struct{}, 1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entryLocked(id).asker = c
+	return c, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if e := b.entries[id]; e != nil {
+			e.asker, e.asking = nil, false
+			b.dropLocked(id, e)
+		}
+	}
+}
+
+// audience is who waits here: what they offer together, the most talkative
+// level of log messages that one wants, and whether one offers all of needs.
+func (b *board) audience(id string, needs ClientFeatures) (callers int, can ClientFeatures, level string, able bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entries[id]
+	if e == nil {
+		return 0, 0, "", false
+	}
+	for w := range e.waiters {
+		can |= w.can
+		able = able || w.can.Has(needs)
+		if level == "" || w.level != "" && severity(w.level) < severity(level) {
+			level = w.level
+		}
+	}
+	return len(e.waiters), can, level, able
 }
 
 // outcome returns how the invocation ended here, if it did, and otherwise

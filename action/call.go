@@ -40,6 +40,15 @@ type Waiting struct {
 	// notification of the source, without a token. Nil is fine. A caller that
 	// does not keep up loses the oldest.
 	Progress func(json.RawMessage)
+	// Log is called in the same way with the params object of each log message
+	// of the source. Nil is fine.
+	Log func(json.RawMessage)
+	// LogLevel is the least severe level of log messages that are wanted, as
+	// MCP names levels. Empty: the caller did not say.
+	LogLevel string
+	// Can says what the caller can be asked. A caller who is asked gets an
+	// outcome with a Round. Zero: nothing.
+	Can ClientFeatures
 
 	unattended bool // nobody sits with the caller
 }
@@ -61,13 +70,17 @@ type Answer struct {
 //   - failed: with code tool_error Answer.Body is what the source said, with
 //     upstream_error Answer.Problem; otherwise Invocation.Error says it;
 //   - denied, expired: Invocation says why;
-//   - pending: the caller's patience ended, or the gateway shuts down.
+//   - pending: the caller's patience ended, or the gateway shuts down;
+//   - executing: the source asks something first, see Round.
 //
 // An Answer without Body and Problem of a completed invocation tells that its
 // full result is no longer kept; Invocation.Result has the redacted one.
 type Outcome struct {
 	Invocation Invocation
 	Answer     Answer
+	// Round is what the source asks of this caller before it goes on. The
+	// caller answers with [Gate.Reply] and comes back with [Gate.Wait].
+	Round *Round
 	// Repeated tells that the call joined an earlier one or was handed its
 	// outcome again.
 	Repeated bool

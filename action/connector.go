@@ -12,14 +12,26 @@ type Connector struct {
 	Header       string `json:"header,omitempty"` // for the secret; empty: Authorization
 	Prefix       string `json:"prefix,omitempty"` // before the secret, such as "Bearer "
 	Secret       string `json:"secret,omitempty"` // key of an organization secret; empty: no credential
-	DefaultRisk  Risk   `json:"default_risk,omitempty"`
+	// Headers are sent along as they are, and shown: they hold no secret.
+	Headers map[string]string `json:"headers,omitempty"`
+	// OAuth says how tokens are had that are sent instead of a secret. Nil:
+	// they are not.
+	OAuth       *OAuthSettings `json:"oauth,omitempty"`
+	DefaultRisk Risk           `json:"default_risk,omitempty"`
 	// Risks are those of single tools, which go before what the server says.
-	Risks     map[string]Risk `json:"tool_risks,omitempty"`
-	Review    ReviewRule      `json:"review"` // empty: trust
-	Enabled   bool            `json:"enabled"`
-	Revision  int64           `json:"revision"` // counts changes that alter what a call does
-	CreatedAt time.Time       `json:"created_at"`
-	UpdatedAt time.Time       `json:"updated_at"`
+	Risks  map[string]Risk `json:"tool_risks,omitempty"`
+	Review ReviewRule      `json:"review"` // empty: trust
+	// MayAsk are the kinds of question that the server may put to the caller of
+	// a call that runs; empty: none.
+	MayAsk []AskKind `json:"may_ask,omitempty"`
+	// PerAgent gives each agent's session a session of its own at the server,
+	// as servers need that keep state. One that may ask has that in any case.
+	PerAgent  bool      `json:"per_agent"`
+	Preset    string    `json:"preset,omitempty"` // from which it was made
+	Enabled   bool      `json:"enabled"`
+	Revision  int64     `json:"revision"` // counts changes that alter what a call does
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // Source returns the connector's source id.
@@ -34,4 +46,11 @@ type Secret struct {
 	UpdatedBy    string    `json:"updated_by"`
 	CreatedAt    time.Time `json:"created_at"`
 	UpdatedAt    time.Time `json:"updated_at"`
+}
+
+// SealedSecret is a secret with its sealed value, written together with the
+// connector that sends it.
+type SealedSecret struct {
+	Secret
+	Sealed []byte
 }

@@ -94,7 +94,7 @@ func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (Outc
 		return Outcome{}, err
 	}
 	w.unattended = s.Kind == Unattended
-	out, wait, err := g.enter(ctx, s.Organization, id)
+	out, wait, err := g.enter(ctx, s.Organization, id, &w)
 	if wait != nil {
 		return g.await(ctx, wait, &w)
 	}

@@ -163,8 +163,11 @@ func (g *Gate) timeout(act *Action) time.Duration {
 func (g *Gate) execute(j *job) {
 	ctx, stop := context.WithTimeout(context.Background(), g.timeout(j.act))
 	started := g.Now()
-	res, err := g.run(ctx, j)
+	on := &line{Gate: g, job: j}
+	res, err := g.run(ctx, j, on)
 	stop()
+	on.over.Store(true)
+	j.joins = j.joins || on.asked.Load() // whoever replied comes back for the outcome
 	fin, answer := g.verdict(j.act, &res, err)
 	fin.DurationMS = max(0, g.Now().Sub(started).Milliseconds())
 	if j.joins && (answer.Body != nil || answer.Problem != nil) {
@@ -176,13 +179,13 @@ func (g *Gate) execute(j *job) {
 }
 
 // run calls the source. A panic of it is an outcome like any other.
-func (g *Gate) run(ctx context.Context, j *job) (res Result, err error) {
+func (g *Gate) run(ctx context.Context, j *job, caller Caller) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: the source panicked: %v", ErrOutcomeUnknown, p)
 		}
 	}()
-	return j.act.Run(ctx, j.params, func(p json.RawMessage) { g.board.tell(j.ID, p) })
+	return j.act.Run(ctx, j.params, caller)
 }
 
 // verdict says what a source's answer means for the row.

@@ -45,6 +45,9 @@ type Config struct {
 	AbandonAfter    time.Duration // without a caller, before an interactive hold is withdrawn; 2 minutes
 	DenialHolds     time.Duration // that a person's denial refuses the same call; 15 minutes
 
+	AskWithin  time.Duration // that a source waits for replies to its questions, within its timeout; 110 seconds
+	TakeWithin time.Duration // before nobody is taken to be there for a question; 5 seconds
+
 	PickupInteractive time.Duration // that an outcome can be picked up; 15 minutes
 	PickupUnattended  time.Duration // likewise, nobody sitting there; 24 hours
 
@@ -56,6 +59,8 @@ type Config struct {
 	MaxHeldParams int // bytes of the params of a held call; 256 KiB
 	KeepResult    int // bytes of a result that are kept for people; 10 KB
 	KeepSummary   int // bytes of a summary; 300
+	MaxRounds     int // rounds of questions of a call; 10
+	MaxAsked      int // bytes of a round, and of the replies to it; 1 MiB
 
 	Now func() time.Time // time.Now
 	Log *slog.Logger     // discards
@@ -81,6 +86,8 @@ func (c *Config) fill() error {
 		{&c.ClaimWithin, 5 * time.Minute},
 		{&c.AbandonAfter, 2 * time.Minute},
 		{&c.DenialHolds, 15 * time.Minute},
+		{&c.AskWithin, 110 * time.Second},
+		{&c.TakeWithin, 5 * time.Second},
 		{&c.PickupInteractive, 15 * time.Minute},
 		{&c.PickupUnattended, 24 * time.Hour},
 		{&c.LookEvery, 250 * time.Millisecond},
@@ -94,7 +101,7 @@ func (c *Config) fill() error {
 	for _, n := range []struct {
 		value *int
 		use   int
-	}{{&c.MaxPending, 10}, {&c.MaxHeldParams, 256 << 10}, {&c.KeepResult, 10_000}, {&c.KeepSummary, 300}} {
+	}{{&c.MaxPending, 10}, {&c.MaxHeldParams, 256 << 10}, {&c.KeepResult, 10_000}, {&c.KeepSummary, 300}, {&c.MaxRounds, 10}, {&c.MaxAsked, 1 << 20}} {
 		if *n.value == 0 {
 			*n.value = n.use
 		}

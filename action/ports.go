@@ -14,7 +14,11 @@ type Catalog interface {
 	Find(ctx context.Context, organization, source, name string, fresh bool) (*Action, error)
 	// List returns every action of the organization that is known now, in a
 	// stable order, with a version that changes when the list does.
+	// What is no tool (see [Action.Tool]) is among them.
 	List(ctx context.Context, organization string) (actions []*Action, version string, err error)
+	// Offerings returns what the organization's sources offer beside actions,
+	// as it is known now. It is shared: treat it as read-only.
+	Offerings(ctx context.Context, organization string) (*Offerings, error)
 }
 
 // Decider says what policy says.
@@ -90,6 +94,7 @@ type Ledger interface {
 	Beginner
 	Settler
 	Keeper
+	Asker
 }
 
 // Beginner writes new invocations.
@@ -289,6 +294,9 @@ type Hint struct {
 	Session      string // of an invocation or a session
 	Invocation   string
 	Status       Status // of an invocation, now
+	Asking       bool   // its source asks something, or was answered
+	Resource     string // of a changed resource: its URI at its source
+	Source       string // likewise: its source id
 }
 
 // HintKind is what changed.
@@ -300,8 +308,9 @@ const (
 	HintCatalog    HintKind = "catalog"
 	HintPolicy     HintKind = "policy"
 	HintSession    HintKind = "session"
-	HintSignal     HintKind = "signal" // instances have something to tell one another about MCP sessions
-	HintReload     HintKind = "reload" // hints may have been lost: look at everything again
+	HintSignal     HintKind = "signal"   // instances have something to tell one another about MCP sessions
+	HintResource   HintKind = "resource" // a resource that somebody subscribed to changed
+	HintReload     HintKind = "reload"   // hints may have been lost: look at everything again
 )
 
 // Hints carries hints.

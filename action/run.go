@@ -71,10 +71,28 @@ func (g *Gate) Poll(ctx context.Context) {
 		n := min(len(ids), 500)
 		moved, err := g.Ledger.Settled(ctx, ids[:n])
 		g.logged("looking at waited calls", err)
+		var running []string
 		for _, inv := range moved {
 			g.moved(inv)
+			if inv.Status == StatusExecuting {
+				running = append(running, inv.ID)
+			}
 		}
+		g.lookForQuestions(ctx, running)
 		ids = ids[n:]
+	}
+}
+
+// lookForQuestions wakes the callers of calls that run elsewhere and ask
+// something.
+func (g *Gate) lookForQuestions(ctx context.Context, running []string) {
+	if len(running) == 0 {
+		return
+	}
+	asking, err := g.Ledger.Asking(ctx, running)
+	g.logged("looking for questions", err)
+	for _, id := range asking {
+		g.board.asks(id)
 	}
 }
 
@@ -87,7 +105,10 @@ func (g *Gate) moved(inv Invocation) {
 
 // hinted acts on the hint that an invocation changed. It does not block.
 func (g *Gate) hinted(h Hint) {
-	if h.Kind == HintInvocation && h.Status != StatusPending {
+	switch {
+	case h.Kind == HintInvocation && h.Asking:
+		g.board.asks(h.Invocation)
+	case h.Kind == HintInvocation && h.Status != StatusPending:
 		g.moved(Invocation{ID: h.Invocation, Organization: h.Organization, Status: h.Status})
 	}
 }

@@ -108,6 +108,11 @@ func (c *Catalog) List(ctx context.Context, organization string) ([]*action.Acti
 	return v.actions, v.version, nil
 }
 
+// Offerings implements [action.Catalog].
+func (c *Catalog) Offerings(context.Context, string) (*action.Offerings, error) {
+	return &action.Offerings{}, nil
+}
+
 // Resolve returns the action that agents see under a name of a tool. It waits
 // as List does when the name is not known yet. ErrNotFound means that no
 // source has it, ErrUnavailable that the one which may have it never answered.

@@ -52,7 +52,7 @@ func (o *origin) List(ctx context.Context) (sources.Listing, error) {
 	return l, o.err
 }
 
-func (o *origin) Call(_ context.Context, tool string, params json.RawMessage, _ func(json.RawMessage)) (action.Result, error) {
+func (o *origin) Call(_ context.Context, tool string, params json.RawMessage, _ action.Caller) (action.Result, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.calls = append(o.calls, tool+string(params))

@@ -26,7 +26,7 @@ func (s slowly) List(ctx context.Context) (sources.Listing, error) {
 	}
 }
 
-func (s slowly) Call(context.Context, string, json.RawMessage, func(json.RawMessage)) (action.Result, error) {
+func (s slowly) Call(context.Context, string, json.RawMessage, action.Caller) (action.Result, error) {
 	return action.Result{}, errors.New("nobody calls")
 }
 

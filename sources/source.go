@@ -16,14 +16,65 @@ type Source interface {
 	// one of the Fault constants wherever the cause is known.
 	List(ctx context.Context) (Listing, error)
 	// Call runs a tool, as [action.Run] says.
-	Call(ctx context.Context, tool string, params json.RawMessage, progress func(json.RawMessage)) (action.Result, error)
+	Call(ctx context.Context, tool string, params json.RawMessage, caller action.Caller) (action.Result, error)
 }
+
+// Offerer is a [Source] that may have resources and prompts beside tools.
+type Offerer interface {
+	// Do sends resources/read, prompts/get or completion/complete with params,
+	// as [action.Run] says. The caller may be nil.
+	Do(ctx context.Context, method string, params json.RawMessage, caller action.Caller) (action.Result, error)
+	// Subscribe has the source tell of changes of a resource, or no more. It
+	// ends with as many calls without on as there were with it.
+	Subscribe(ctx context.Context, uri string, on bool) error
+}
+
+// Listener is a [Source] that may say by itself that something changed.
+type Listener interface {
+	// Listen calls heard for each such word, one at a time, until ctx ends or
+	// there is nothing to listen to; then its error is nil. It begins anew by
+	// itself where a stream breaks.
+	Listen(ctx context.Context, heard func(Notice)) error
+}
+
+// Notice is a word of a source about itself.
+type Notice struct {
+	Kind NoticeKind
+	URI  string // of a NoticeUpdated
+}
+
+// NoticeKind is what a source said.
+type NoticeKind string
+
+// The kinds of notice, by their methods.
+const (
+	NoticeTools     NoticeKind = "notifications/tools/list_changed"
+	NoticeResources NoticeKind = "notifications/resources/list_changed"
+	NoticePrompts   NoticeKind = "notifications/prompts/list_changed"
+	NoticeUpdated   NoticeKind = "notifications/resources/updated"
+)
 
 // Listing is what a source answered to List.
 type Listing struct {
 	Tools    []json.RawMessage // each definition exactly as it was listed
 	Warnings []string          // one sentence each, for people
 	Protocol string            // the protocol version that is spoken
+
+	// Of an [Offerer], each exactly as it was listed. A list that could not be
+	// had, while the tools could, is empty, with a warning.
+	Resources []json.RawMessage
+	Templates []json.RawMessage
+	Prompts   []json.RawMessage
+	Offers    Offers
+}
+
+// Offers says what a source has beside tools.
+type Offers struct {
+	Resources   bool
+	Subscribe   bool // it tells of changes of single resources
+	Prompts     bool
+	Completions bool
+	Logging     bool
 }
 
 // The codes with which a source says what is wrong, so that people can be
@@ -43,5 +94,7 @@ const (
 	FaultRateLimited = "upstream_rate_limited" // it wants fewer requests
 	FaultFailed      = "upstream_failed"       // it failed by itself
 	FaultConfig      = "upstream_config"       // its configuration cannot be used
+	FaultReconnect   = "upstream_reconnect"    // a person must sign in to it again
+	FaultOpen        = "upstream_circuit_open" // it failed again and again, and is left alone for a moment
 	FaultUnrecorded  = "tools_unrecorded"      // it answered, and the gateway could not write its tools down
 )

@@ -88,8 +88,8 @@ func (f *feed) action(t *tool, name string) *action.Action {
 		Review:       review,
 		Revision:     fmt.Sprintf("%s:%d", con.ID, con.Revision),
 		Check:        t.checker.Check,
-		Run: func(ctx context.Context, params json.RawMessage, progress func(json.RawMessage)) (action.Result, error) {
-			return source.Call(ctx, t.name, params, progress)
+		Run: func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
+			return source.Call(ctx, t.name, params, caller)
 		},
 	}
 }

@@ -270,7 +270,7 @@ func TestLapsedLeaseIsSparedAfterAGap(t *testing.T) {
 	var clock shifted
 	begun, end := make(chan struct{}), make(chan struct{})
 	h := newHouse(t, func(c *action.Config) { c.Now = clock.now })
-	h.catalog.put(tool("write", action.RiskWrite, func(context.Context, json.RawMessage, func(json.RawMessage)) (action.Result, error) {
+	h.catalog.put(tool("write", action.RiskWrite, func(context.Context, json.RawMessage, action.Caller) (action.Result, error) {
 		close(begun)
 		<-end
 		return action.Result{Body: json.RawMessage(`{"content":[]}`)}, nil

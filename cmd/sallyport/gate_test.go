@@ -79,7 +79,7 @@ func (s *shelf) put(a *action.Action) {
 // effects counts what actions did.
 type effects struct{ n atomic.Int64 }
 
-func (e *effects) run(_ context.Context, params json.RawMessage, _ func(json.RawMessage)) (action.Result, error) {
+func (e *effects) run(_ context.Context, params json.RawMessage, _ action.Caller) (action.Result, error) {
 	n := e.n.Add(1)
 	return action.Result{Body: json.RawMessage(fmt.Sprintf(`{"content":[{"type":"text","text":"effect %d"}],  "big":12345678901234567890,"echo":%s}`, n, params))}, nil
 }
@@ -428,7 +428,7 @@ func TestNeverMoreThanTenPending(t *testing.T) {
 func TestCallerGoneAfterApproval(t *testing.T) {
 	h, e := newHouse(t), &effects{}
 	release := make(chan struct{})
-	h.catalog.put(tool("write", action.RiskWrite, func(ctx context.Context, p json.RawMessage, f func(json.RawMessage)) (action.Result, error) {
+	h.catalog.put(tool("write", action.RiskWrite, func(ctx context.Context, p json.RawMessage, f action.Caller) (action.Result, error) {
 		<-release
 		return e.run(ctx, p, f)
 	}))
@@ -755,7 +755,7 @@ func TestRevokedSessionWritesNothing(t *testing.T) {
 
 func TestTimeoutOfAWriteIsUnknown(t *testing.T) {
 	h := newHouse(t, func(c *action.Config) { c.CallTimeout = 30 * time.Millisecond })
-	hang := func(ctx context.Context, _ json.RawMessage, _ func(json.RawMessage)) (action.Result, error) {
+	hang := func(ctx context.Context, _ json.RawMessage, _ action.Caller) (action.Result, error) {
 		<-ctx.Done()
 		return action.Result{}, fmt.Errorf("%w: %w", action.ErrOutcomeUnknown, ctx.Err())
 	}
@@ -814,7 +814,7 @@ func TestRestartWhileHeld(t *testing.T) {
 func TestRestartWhileExecuting(t *testing.T) {
 	h, e := newHouse(t), &effects{}
 	begun, release := make(chan struct{}), make(chan struct{})
-	h.catalog.put(tool("write", action.RiskWrite, func(ctx context.Context, p json.RawMessage, f func(json.RawMessage)) (action.Result, error) {
+	h.catalog.put(tool("write", action.RiskWrite, func(ctx context.Context, p json.RawMessage, f action.Caller) (action.Result, error) {
 		close(begun)
 		<-release
 		return e.run(ctx, p, f)
@@ -921,7 +921,7 @@ func big() string { return strings.Repeat("x", 300<<10) }
 
 func TestProgressReachesEveryCallerInOrder(t *testing.T) {
 	h := newHouse(t)
-	h.catalog.put(tool("write", action.RiskWrite, func(_ context.Context, _ json.RawMessage, tell func(json.RawMessage)) (action.Result, error) {
+	h.catalog.put(tool("write", action.RiskWrite, func(_ context.Context, _ json.RawMessage, tell action.Caller) (action.Result, error) {
 		for i := range 20 {
 			tell(json.RawMessage(fmt.Sprintf(`{"progress":%d}`, i)))
 		}

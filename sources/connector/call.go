@@ -9,7 +9,7 @@ import (
 )
 
 // Call implements [sources.Source] with tools/call.
-func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, progress func(json.RawMessage)) (action.Result, error) {
+func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, caller action.Caller) (action.Result, error) {
 	done, err := s.begin()
 	if err != nil {
 		return action.Result{}, err
@@ -22,7 +22,7 @@ func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, 
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
 	}
-	r := &request{method: "tools/call", name: tool, arguments: params, progress: progress}
+	r := &request{method: "tools/call", name: tool, arguments: params, progress: caller.Progress}
 	if headers := s.headers.Load(); headers != nil {
 		r.headers = (*headers)[tool]
 	}

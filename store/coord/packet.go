@@ -24,6 +24,9 @@ type packedHint struct {
 	Session      string          `json:"s,omitempty"`
 	Invocation   string          `json:"i,omitempty"`
 	Status       action.Status   `json:"t,omitempty"`
+	Asking       bool            `json:"a,omitempty"`
+	Resource     string          `json:"u,omitempty"`
+	Source       string          `json:"c,omitempty"`
 }
 
 func pack(h action.Hint) packedHint { return packedHint(h) }
@@ -33,7 +36,7 @@ func (h packedHint) unpack() action.Hint { return action.Hint(h) }
 // known tells whether this version knows what a kind means.
 func known(k action.HintKind) bool {
 	switch k {
-	case action.HintInvocation, action.HintCatalog, action.HintPolicy, action.HintSession, action.HintSignal, action.HintReload:
+	case action.HintInvocation, action.HintCatalog, action.HintPolicy, action.HintSession, action.HintSignal, action.HintResource, action.HintReload:
 		return true
 	}
 	return false

@@ -1,0 +1,182 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// AskKind is a kind of question that a source may put to the caller of a call
+// that runs.
+type AskKind string
+
+// The kinds of question, as connectors allow them.
+const (
+	AskElicitation AskKind = "elicitation"     // a form that the client shows
+	AskURL         AskKind = "url_elicitation" // a link that the client opens
+	AskSampling    AskKind = "sampling"        // a completion by the client's model
+	AskRoots       AskKind = "roots"           // the folders that the client works in
+)
+
+// AskKinds are all of them.
+func AskKinds() []AskKind { return []AskKind{AskElicitation, AskURL, AskSampling, AskRoots} }
+
+// Valid reports whether k is one of the kinds.
+func (k AskKind) Valid() bool { return slices.Contains(AskKinds(), k) }
+
+// ClientFeatures is a set of what an MCP client lets servers ask of it.
+type ClientFeatures uint16
+
+// The features, as clients declare them.
+const (
+	ClientElicitsForm    ClientFeatures = 1 << iota // elicitation.form, or elicitation alone
+	ClientElicitsURL                                // elicitation.url
+	ClientSamples                                   // sampling
+	ClientSamplesTools                              // sampling.tools
+	ClientSamplesContext                            // sampling.context
+	ClientListsRoots                                // roots
+)
+
+// Has reports whether all of the other features are in f.
+func (f ClientFeatures) Has(other ClientFeatures) bool { return f&other == other }
+
+// AskFeatures returns the features that questions of these kinds may use.
+func AskFeatures(kinds []AskKind) (f ClientFeatures) {
+	for _, k := range kinds {
+		switch k {
+		case AskElicitation:
+			f |= ClientElicitsForm
+		case AskURL:
+			f |= ClientElicitsURL
+		case AskSampling:
+			f |= ClientSamples | ClientSamplesTools | ClientSamplesContext
+		case AskRoots:
+			f |= ClientListsRoots
+		}
+	}
+	return f
+}
+
+// Question is one request that a source makes of its caller.
+type Question struct {
+	Key    string          `json:"key"`    // unique in its round
+	Method string          `json:"method"` // elicitation/create, sampling/createMessage or roots/list
+	Params json.RawMessage `json:"params"` // as the source sent them, but for the injected credential; nil: none
+}
+
+// Needs returns the kind of the question and what a client must offer for it;
+// ok is false for a method that no client is asked.
+func (q *Question) Needs() (kind AskKind, f ClientFeatures, ok bool) {
+	var p struct {
+		Mode           string            `json:"mode"`
+		Tools          []json.RawMessage `json:"tools"`
+		IncludeContext string            `json:"includeContext"`
+	}
+	_ = json.Unmarshal(q.Params, &p) // what cannot be read is the client's to refuse
+	switch q.Method {
+	case "elicitation/create":
+		if p.Mode == "url" {
+			return AskURL, ClientElicitsURL, true
+		}
+		return AskElicitation, ClientElicitsForm, true
+	case "sampling/createMessage":
+		f = ClientSamples
+		if len(p.Tools) > 0 {
+			f |= ClientSamplesTools
+		}
+		return AskSampling, f, true
+	case "roots/list":
+		return AskRoots, ClientListsRoots, true
+	}
+	return "", 0, false
+}
+
+// Reply is what a client answered to a [Question]: a result or a JSON-RPC
+// error, as it sent them.
+type Reply struct {
+	Result  json.RawMessage `json:"result,omitempty"`
+	Problem json.RawMessage `json:"error,omitempty"`
+}
+
+// Round is what a source asks at one time and waits for. One caller in flight
+// is given it, which answers with [Gate.Reply] and then waits on with
+// [Gate.Wait].
+type Round struct {
+	ID         string
+	Invocation string
+	Source     string // whose question it is
+	SourceName string
+	Questions  []Question
+	Until      time.Time // the source is waiting no longer than this
+}
+
+// Caller is whoever waits for an execution, as its source sees him: none, one,
+// or several that joined, on this instance or another. Its methods may be
+// called at once from many goroutines, and do nothing after Run returned.
+type Caller interface {
+	// Session is the id of the gateway session that the action runs for.
+	Session() string
+	// Features are what the callers who wait now offer, as far as they are
+	// known on this instance.
+	Features() ClientFeatures
+	// LogLevel is the least severe level of log messages that a caller who
+	// waits now wants, as MCP names levels; empty: nobody said.
+	LogLevel() string
+	// Progress tells the params object of a progress notification of the
+	// source, unchanged but for its token, which is absent.
+	Progress(params json.RawMessage)
+	// Log tells the params object of a log message (notifications/message).
+	Log(params json.RawMessage)
+	// Ask puts questions to one caller who offers all that they need, and
+	// waits for the replies, by key. A key may be missing: the client left it
+	// open. Errors are of kind ErrForbidden when no caller can be asked,
+	// ErrTooMany and ErrTooLarge when the source asked too much, and
+	// ErrUnavailable when nobody answered in time; none of them reached a
+	// person's answer.
+	Ask(ctx context.Context, questions []Question) (map[string]Reply, error)
+}
+
+// AskedRound is the row of a round.
+type AskedRound struct {
+	ID           string
+	Organization string
+	Invocation   string
+	Session      string
+	Needs        ClientFeatures
+	Keys         []string
+	Sealed       []byte // the [Round], sealed for the row's column "sealed"
+	AskedAt      time.Time
+	Until        time.Time
+	TakenAt      *time.Time        // a caller was given it
+	AnsweredAt   *time.Time        // the caller replied all that it will
+	ClosedAt     *time.Time        // the source waits no more
+	Replies      map[string][]byte // by key, each a [Reply] sealed for the column "reply/<key>"
+}
+
+// Asker keeps the rounds of questions of executing invocations. Every method is
+// one transaction and returns when it is durable.
+type Asker interface {
+	// OpenRound writes a round. ErrConflict when the invocation does not
+	// execute any more.
+	OpenRound(ctx context.Context, r *AskedRound) error
+	// Asking returns those of the invocations that have an open round which
+	// nobody took.
+	Asking(ctx context.Context, invocations []string) ([]string, error)
+	// TakeRound gives the invocation's open round to one caller: nil when
+	// there is none, another has it, or can lacks what it needs.
+	TakeRound(ctx context.Context, organization, invocation string, can ClientFeatures, now time.Time) (*AskedRound, error)
+	// ReplyRound writes replies, by key, of the session that was asked; keys
+	// that were answered keep their first reply. The round is answered when
+	// every key is, or with final. A round that was answered already is
+	// returned unchanged. Errors: ErrNotFound (also for another session's, a
+	// key that was not asked, and a round that nobody took), ErrGone when the
+	// source waits no more.
+	ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (AskedRound, error)
+	// LoadRound returns a round with its replies; ErrNotFound.
+	LoadRound(ctx context.Context, organization, id string) (AskedRound, error)
+	// CloseRound ends a round, wipes what was sealed of it, and appends an
+	// event of kind "asked" with data, redacted, to its invocation. A closed
+	// round stays as it is.
+	CloseRound(ctx context.Context, organization, id string, data json.RawMessage, now time.Time) error
+}

@@ -1,0 +1,283 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// line is the [Caller] of an execution: it leads to whoever waits for it.
+type line struct {
+	*Gate
+	job   *job
+	asked atomic.Bool // a round was opened
+	over  atomic.Bool // Run returned
+
+	turn   sync.Mutex // held by the round that is open: there is one at a time
+	rounds int
+}
+
+func (l *line) Session() string { return l.job.Session }
+
+func (l *line) Features() ClientFeatures {
+	_, can, _, _ := l.board.audience(l.job.ID, 0)
+	return can
+}
+
+func (l *line) LogLevel() string {
+	_, _, level, _ := l.board.audience(l.job.ID, 0)
+	return level
+}
+
+func (l *line) Progress(params json.RawMessage) { l.tell(word{params: params}) }
+
+func (l *line) Log(params json.RawMessage) { l.tell(word{log: true, params: params}) }
+
+func (l *line) tell(w word) {
+	if !l.over.Load() {
+		l.board.tell(l.job.ID, w)
+	}
+}
+
+// severity orders the levels of log messages, the least severe first; one that
+// MCP does not know counts as the least.
+func severity(level string) int {
+	return slices.Index([]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}, level)
+}
+
+// Ask opens a round in the rows, where a caller on any instance may take it,
+// and closes it when it was answered or nobody did in time.
+func (l *line) Ask(ctx context.Context, questions []Question) (map[string]Reply, error) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	needs, err := l.mayAsk(questions)
+	if err != nil {
+		return nil, err
+	}
+	if callers, _, _, able := l.board.audience(l.job.ID, needs); callers > 0 && !able {
+		return nil, notAsked("The client of the caller does not offer what the question needs.")
+	}
+	row, err := l.open(ctx, questions, needs)
+	if err != nil {
+		return nil, err
+	}
+	l.asked.Store(true)
+	replies, err := l.replies(ctx, row)
+	l.close(row, questions, replies, err)
+	return replies, err
+}
+
+// mayAsk returns what a client must offer for the questions.
+func (l *line) mayAsk(questions []Question) (needs ClientFeatures, err error) {
+	if l.over.Load() {
+		return 0, notAsked("The call is over.")
+	}
+	if l.rounds++; l.rounds > l.MaxRounds {
+		return 0, Errorf(ErrTooMany, "too_many_questions", "One call may ask its caller %d times at most.", l.MaxRounds)
+	}
+	size := 0
+	seen := map[string]bool{}
+	for i := range questions {
+		q := &questions[i]
+		kind, f, ok := q.Needs()
+		switch {
+		case !ok:
+			return 0, notAsked(fmt.Sprintf("Clients are not asked %.60q.", q.Method))
+		case !slices.Contains(l.job.act.MayAsk, kind):
+			return 0, notAsked(fmt.Sprintf("This source may not ask for %s; an admin can allow it.", kind))
+		case seen[q.Key]:
+			return 0, notAsked("Two questions of a round have the same key.")
+		}
+		seen[q.Key] = true
+		needs |= f
+		size += len(q.Params) + len(q.Key)
+	}
+	switch {
+	case len(questions) == 0:
+		return 0, notAsked("The round has no question.")
+	case size > l.MaxAsked:
+		return 0, Errorf(ErrTooLarge, "question_too_large", "The questions have %d KiB; %d are allowed.", size>>10, l.MaxAsked>>10)
+	}
+	return needs, nil
+}
+
+func notAsked(message string) error {
+	return Errorf(ErrForbidden, "not_asked", "%s", message)
+}
+
+// open writes the round's row.
+func (l *line) open(ctx context.Context, questions []Question, needs ClientFeatures) (*AskedRound, error) {
+	now := l.Now()
+	until := now.Add(l.AskWithin)
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < l.AskWithin {
+		until = now.Add(time.Until(end))
+	}
+	row := &AskedRound{
+		ID: l.NewID(), Organization: l.job.Organization, Invocation: l.job.ID, Session: l.job.Session,
+		Needs: needs, AskedAt: now, Until: until,
+	}
+	round := Round{
+		ID: row.ID, Invocation: l.job.ID, Source: l.job.Source, SourceName: l.job.SourceName, Questions: questions, Until: until,
+	}
+	for _, q := range questions {
+		row.Keys = append(row.Keys, q.Key)
+	}
+	plain, err := json.Marshal(round)
+	if err != nil {
+		return nil, err
+	}
+	if row.Sealed, err = l.Vault.Seal(roundRef(row, "sealed"), plain); err != nil {
+		return nil, err
+	}
+	return row, l.Ledger.OpenRound(ctx, row)
+}
+
+func roundRef(r *AskedRound, column string) Ref {
+	return Ref{Organization: r.Organization, Table: "rounds", Row: r.ID, Column: column}
+}
+
+// replies waits until the round is answered.
+func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, error) {
+	woken, done := l.board.listen(l.job.ID)
+	defer done()
+	l.told(row.Invocation, row.Organization)
+	ticker := time.NewTicker(l.PollEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, Errorf(ErrUnavailable, "not_answered", "Nobody answered the question in time.")
+		case <-woken:
+		case <-ticker.C:
+		}
+		now, err := l.Ledger.LoadRound(ctx, row.Organization, row.ID)
+		switch at := l.Now(); {
+		case err != nil && !errors.Is(err, ErrUnavailable):
+			return nil, err
+		case err != nil: // the rows are out of reach for a moment
+		case now.AnsweredAt != nil:
+			return l.openReplies(&now)
+		case now.TakenAt == nil && at.Sub(row.AskedAt) > l.TakeWithin:
+			return nil, notAsked("Nobody who can be asked waits for this call.")
+		case at.After(row.Until):
+			return nil, Errorf(ErrUnavailable, "not_answered", "Nobody answered the question in time.")
+		}
+	}
+}
+
+// told tells everybody that a round was opened or answered.
+func (g *Gate) told(invocation, organization string) {
+	g.board.asks(invocation)
+	g.Hints.Publish(Hint{Kind: HintInvocation, Organization: organization, Invocation: invocation, Status: StatusExecuting, Asking: true})
+}
+
+func (l *line) openReplies(row *AskedRound) (map[string]Reply, error) {
+	replies := make(map[string]Reply, len(row.Replies))
+	for key, sealed := range row.Replies {
+		plain, err := l.Vault.Open(roundRef(row, "reply/"+key), sealed)
+		if err != nil {
+			return nil, err
+		}
+		var r Reply
+		if err := json.Unmarshal(plain, &r); err != nil {
+			return nil, fmt.Errorf("a kept reply cannot be read: %w", err)
+		}
+		replies[key] = r
+	}
+	return replies, nil
+}
+
+// close ends the round, and has what was asked and answered written down.
+func (l *line) close(row *AskedRound, questions []Question, replies map[string]Reply, asking error) {
+	type record struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params,omitempty"`
+		Reply  json.RawMessage `json:"reply,omitempty"`
+		Error  json.RawMessage `json:"error,omitempty"`
+	}
+	kept := func(raw json.RawMessage) json.RawMessage {
+		if len(raw) == 0 {
+			return nil
+		}
+		return l.JSON.Prune(l.JSON.Redact(raw, nil), l.KeepResult/len(questions))
+	}
+	said := struct {
+		Round     string   `json:"round"`
+		Outcome   string   `json:"outcome"`
+		Questions []record `json:"questions"`
+	}{Round: row.ID, Outcome: "answered"}
+	if asking != nil {
+		said.Outcome = Public(asking).Message
+	}
+	for _, q := range questions {
+		r := replies[q.Key]
+		said.Questions = append(said.Questions, record{Method: q.Method, Params: kept(q.Params), Reply: kept(r.Result), Error: kept(r.Problem)})
+	}
+	data, err := json.Marshal(said)
+	if err != nil {
+		data = json.RawMessage(`{"outcome":"it could not be written down"}`)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	l.logged("closing a round of questions", l.Ledger.CloseRound(ctx, row.Organization, row.ID, data, l.Now()))
+}
+
+// asked takes the round that the call's source opened, if it is for this
+// caller: nil otherwise.
+func (g *Gate) asked(ctx context.Context, t *wait) (*Round, error) {
+	if t.w.can == 0 || t.inv.Status != StatusExecuting || !g.board.asking(t.inv.ID) {
+		return nil, nil
+	}
+	row, err := g.Ledger.TakeRound(ctx, t.inv.Organization, t.inv.ID, t.w.can, g.Now())
+	switch {
+	case errors.Is(err, ErrUnavailable) && ctx.Err() == nil:
+		return nil, nil // whoever asks gives up in time
+	case err != nil || row == nil:
+		return nil, err
+	}
+	plain, err := g.Vault.Open(roundRef(row, "sealed"), row.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	var r Round
+	if err := json.Unmarshal(plain, &r); err != nil {
+		return nil, fmt.Errorf("a kept round of questions cannot be read: %w", err)
+	}
+	return &r, nil
+}
+
+// Reply answers questions of a [Round] that a caller of the session was given,
+// by their keys, and returns the invocation that goes on then. With final, keys
+// that are missing stay unanswered; without it the rest is waited for. Errors:
+// ErrNotFound, ErrGone when the source waits no more, ErrTooLarge.
+func (g *Gate) Reply(ctx context.Context, s *Session, round string, replies map[string]Reply, final bool) (invocation string, err error) {
+	row := &AskedRound{ID: round, Organization: s.Organization}
+	sealed := make(map[string][]byte, len(replies))
+	size := 0
+	for key, r := range replies {
+		size += len(key) + len(r.Result) + len(r.Problem)
+		plain, err := json.Marshal(r)
+		if err != nil {
+			return "", Errorf(ErrInvalid, "invalid_reply", "The reply to %.60q is not valid JSON.", key)
+		}
+		if sealed[key], err = g.Vault.Seal(roundRef(row, "reply/"+key), plain); err != nil {
+			return "", err
+		}
+	}
+	if size > g.MaxAsked {
+		return "", Errorf(ErrTooLarge, "reply_too_large", "The replies have %d KiB; %d are allowed.", size>>10, g.MaxAsked>>10)
+	}
+	now, err := g.Ledger.ReplyRound(ctx, s.Organization, s.ID, round, sealed, final, g.Now())
+	if err != nil {
+		return "", err
+	}
+	if now.AnsweredAt != nil {
+		g.told(now.Invocation, now.Organization)
+	}
+	return now.Invocation, nil
+}

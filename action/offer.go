@@ -1,0 +1,132 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Offerings returns what the session may read and get beside actions: what is
+// of a source whose resources/read or prompts/get is denied is left out.
+func (g *Gate) Offerings(ctx context.Context, s *Session) (*Offerings, error) {
+	all, err := g.Catalog.Offerings(ctx, s.Organization)
+	if err != nil {
+		return nil, err
+	}
+	actions, _, err := g.Catalog.List(ctx, s.Organization)
+	if err != nil {
+		return nil, err
+	}
+	mine := &Offerings{Logs: all.Logs}
+	reads, gets := map[string]bool{}, map[string]bool{}
+	for _, a := range actions {
+		if a.Name != ActionRead && a.Name != ActionPrompt {
+			continue
+		}
+		d, err := g.Decider.Decide(ctx, s, a, nil, false)
+		if err != nil {
+			return nil, err
+		}
+		if d.Mode == ModeDeny {
+			continue
+		}
+		if a.Name == ActionRead {
+			reads[a.Source], mine.Reads = true, true
+		} else {
+			gets[a.Source], mine.Gets = true, true
+		}
+		mine.Completes = mine.Completes || a.Complete != nil
+		mine.Subscribes = mine.Subscribes || a.Subscribe != nil
+	}
+	mine.Resources, mine.Templates = only(all.Resources, reads), only(all.Templates, reads)
+	mine.Prompts = only(all.Prompts, gets)
+	mine.ResourcesVersion = all.ResourcesVersion + "/" + names(reads)
+	mine.PromptsVersion = all.PromptsVersion + "/" + names(gets)
+	return mine, nil
+}
+
+func only(list []Offering, of map[string]bool) []Offering {
+	return slices.DeleteFunc(slices.Clone(list), func(o Offering) bool { return !of[o.Source] })
+}
+
+func names(of map[string]bool) string {
+	list := make([]string, 0, len(of))
+	for name := range of {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ",")
+}
+
+// Complete answers completion/complete about an argument of a source's
+// resources/read or prompts/get. It is no invocation: it is counted as a call
+// of the session, and answered only where policy allows the action itself
+// without asking. Errors: as [Gate.Call], and ErrForbidden.
+func (g *Gate) Complete(ctx context.Context, s *Session, source, name string, params json.RawMessage) (Answer, error) {
+	act, err := g.beside(ctx, s, source, name)
+	if err != nil {
+		return Answer{}, err
+	}
+	if act.Complete == nil {
+		return Answer{}, Errorf(ErrNotFound, "no_completion", "%s completes nothing.", act.SourceName)
+	}
+	ctx, stop := context.WithTimeout(ctx, g.timeout(act))
+	defer stop()
+	res, err := act.Complete(ctx, params)
+	if err != nil {
+		return Answer{}, reading(err)
+	}
+	return Answer{Body: res.Body, Problem: res.Problem}, nil
+}
+
+// Subscribe has a source tell of changes of one of its resources, or no more;
+// they come as hints of kind HintResource. It is counted and allowed as
+// Complete is.
+func (g *Gate) Subscribe(ctx context.Context, s *Session, source, uri string, on bool) error {
+	act, err := g.beside(ctx, s, source, ActionRead)
+	if err != nil {
+		return err
+	}
+	if act.Subscribe == nil {
+		return Errorf(ErrNotFound, "no_subscription", "%s does not tell of changes of single resources.", act.SourceName)
+	}
+	ctx, stop := context.WithTimeout(ctx, g.timeout(act))
+	defer stop()
+	return reading(act.Subscribe(ctx, uri, on))
+}
+
+// beside finds the action that something which is no call belongs to, counts
+// it, and checks that policy allows the action.
+func (g *Gate) beside(ctx context.Context, s *Session, source, name string) (*Action, error) {
+	if g.refusing.Load() {
+		return nil, errDraining()
+	}
+	if err := g.admit(ctx, &Call{Session: *s}); err != nil {
+		return nil, err
+	}
+	act, err := g.Catalog.Find(ctx, s.Organization, source, name, false)
+	if err != nil {
+		return nil, err
+	}
+	d, err := g.Decider.Decide(ctx, s, act, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	if d.Mode != ModeAllow {
+		return nil, Errorf(ErrForbidden, "not_allowed", "Policy does not let this session use %s of %s without asking: %s", name, act.SourceName, d.Why())
+	}
+	return act, nil
+}
+
+// reading turns an unknown outcome of something that has none into a plain
+// failure.
+func reading(err error) error {
+	if !errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	e := *Public(err)
+	e.Kind = ErrUnavailable
+	return &e
+}
