@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"sallyport/action"
 )
@@ -98,3 +99,23 @@ const (
 	FaultOpen        = "upstream_circuit_open" // it failed again and again, and is left alone for a moment
 	FaultUnrecorded  = "tools_unrecorded"      // it answered, and the gateway could not write its tools down
 )
+
+// Circuit is a [Source] that leaves a server alone for a while which failed
+// again and again.
+type Circuit interface {
+	// Circuit reports whether calls fail at once now, and until when.
+	Circuit() (open bool, until time.Time)
+}
+
+// Stepper is a [Source] that can tell how long each step of its last handshake
+// and list took.
+type Stepper interface {
+	Steps() []Step
+}
+
+// Step is a part of reaching a server.
+type Step struct {
+	Name   string        // dns, connect, tls, handshake, tools and so on
+	Took   time.Duration // zero: it was not needed, such as dns for an address
+	Detail string        // such as the version of TLS; may be empty
+}
