@@ -164,6 +164,7 @@ func (g *Gate) execute(j *job) {
 	ctx, stop := context.WithTimeout(context.Background(), g.timeout(j.act))
 	started := g.Now()
 	on := &line{Gate: g, job: j}
+	on.listeners()
 	res, err := g.run(ctx, j, on)
 	stop()
 	on.over.Store(true)

@@ -20,18 +20,35 @@ type line struct {
 
 	turn   sync.Mutex // held by the round that is open: there is one at a time
 	rounds int
+
+	mu    sync.Mutex // guards what follows
+	can   ClientFeatures
+	level string
 }
 
 func (l *line) Session() string { return l.job.Session }
 
 func (l *line) Features() ClientFeatures {
-	_, can, _, _ := l.board.audience(l.job.ID, 0)
+	can, _ := l.listeners()
 	return can
 }
 
 func (l *line) LogLevel() string {
-	_, _, level, _ := l.board.audience(l.job.ID, 0)
+	_, level := l.listeners()
 	return level
+}
+
+// listeners returns what is known of those who wait here. While nobody does it
+// is what was known last: a client of the stateless era leaves with every
+// question, and comes back with the reply, perhaps to another instance.
+func (l *line) listeners() (can ClientFeatures, level string) {
+	callers, can, level, _ := l.board.audience(l.job.ID, 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if callers > 0 {
+		l.can, l.level = can, level
+	}
+	return l.can, l.level
 }
 
 func (l *line) Progress(params json.RawMessage) { l.tell(word{params: params}) }
