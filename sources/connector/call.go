@@ -22,7 +22,7 @@ func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, 
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
 	}
-	r := &request{method: "tools/call", name: tool, arguments: params, progress: caller.Progress}
+	r := &request{method: "tools/call", name: tool, arguments: params, caller: caller}
 	if headers := s.headers.Load(); headers != nil {
 		r.headers = (*headers)[tool]
 	}

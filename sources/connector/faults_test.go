@@ -100,7 +100,7 @@ func TestBrokenAnswers(t *testing.T) {
 				}
 			})
 			s := open(t, u.URL, func(c *connector.Config) { c.MaxAnswer = 32 << 10 })
-			res, err := s.Call(t.Context(), "tool", nil, ignore)
+			res, err := s.Call(t.Context(), "tool", nil, nobody())
 			wantFault(t, err, action.ErrOutcomeUnknown, test.code)
 			if res.Body != nil || res.Problem != nil {
 				t.Errorf("got %s, %s beside the error", res.Body, res.Problem)
@@ -133,7 +133,7 @@ func TestRefusals(t *testing.T) {
 				http.Error(w, "no", test.status)
 			})
 			s := open(t, u.URL, nil)
-			_, err := s.Call(t.Context(), "tool", nil, ignore)
+			_, err := s.Call(t.Context(), "tool", nil, nobody())
 			wantFault(t, err, action.ErrUnavailable, test.code)
 			if e := action.Public(err); e.RetryAfter != 7*time.Second {
 				t.Errorf("retry after %s", e.RetryAfter)
@@ -143,7 +143,7 @@ func TestRefusals(t *testing.T) {
 			}
 			// A doubtful refusal costs the session, so that the next call is
 			// not refused for the same reason.
-			_, _ = s.Call(t.Context(), "tool", nil, ignore)
+			_, _ = s.Call(t.Context(), "tool", nil, nobody())
 			want := 1
 			if test.code == sources.FaultRefused {
 				want = 2
@@ -159,7 +159,7 @@ func TestRefusals(t *testing.T) {
 // call is sent twice, not for ever, and certainly did not run.
 func TestForgottenSession(t *testing.T) {
 	u := newUpstream(t, false, func(w http.ResponseWriter, _ *http.Request, _ *post) { http.Error(w, "who?", http.StatusNotFound) })
-	_, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, ignore)
+	_, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, nobody())
 	wantFault(t, err, action.ErrUnavailable, sources.FaultRefused)
 	if n := len(u.received("tools/call")); n != 2 {
 		t.Errorf("the call was sent %d times", n)
@@ -183,12 +183,12 @@ func TestForgottenSessionBadRequest(t *testing.T) {
 		respond(w, p, `{"content":[]}`)
 	})
 	s := open(t, u.URL, nil)
-	if _, err := s.Call(t.Context(), "tool", nil, ignore); err != nil || executed != 1 {
+	if _, err := s.Call(t.Context(), "tool", nil, nobody()); err != nil || executed != 1 {
 		t.Errorf("%d executions, %v", executed, err)
 	}
 	// Any other 400 may mean anything.
 	refuse = `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: the moon is full"}}`
-	_, err := s.Call(t.Context(), "tool", nil, ignore)
+	_, err := s.Call(t.Context(), "tool", nil, nobody())
 	wantFault(t, err, action.ErrUnavailable, sources.FaultRefused)
 	if executed != 1 {
 		t.Errorf("%d executions", executed)
@@ -223,7 +223,7 @@ func TestNotReached(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := open(t, test.url, nil)
-			_, err := s.Call(t.Context(), "tool", nil, ignore)
+			_, err := s.Call(t.Context(), "tool", nil, nobody())
 			wantFault(t, err, action.ErrUnavailable, test.code)
 			_, err = s.List(t.Context())
 			wantFault(t, err, action.ErrUnavailable, test.code)
@@ -253,7 +253,7 @@ func TestSlowServer(t *testing.T) {
 	s := open(t, u.URL, nil)
 	for _, tool := range []string{"silent", "stream"} {
 		ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		_, err := s.Call(ctx, tool, nil, ignore)
+		_, err := s.Call(ctx, tool, nil, nobody())
 		stop()
 		wantFault(t, err, action.ErrOutcomeUnknown, sources.FaultTimeout)
 	}
@@ -273,11 +273,11 @@ func TestSlowServer(t *testing.T) {
 	}))
 	t.Cleanup(stuck.Close)
 	s = open(t, stuck.URL, func(c *connector.Config) { c.ConnectTimeout = 200 * time.Millisecond })
-	_, err := s.Call(t.Context(), "tool", nil, ignore)
+	_, err := s.Call(t.Context(), "tool", nil, nobody())
 	wantFault(t, err, action.ErrUnavailable, sources.FaultTimeout)
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(action.ErrCancelled)
-	_, err = s.Call(ctx, "tool", nil, ignore)
+	_, err = s.Call(ctx, "tool", nil, nobody())
 	wantFault(t, err, action.ErrUnavailable, "interrupted")
 }
 
@@ -291,7 +291,7 @@ func TestEndlessStream(t *testing.T) {
 		}
 	})
 	s := open(t, u.URL, func(c *connector.Config) { c.MaxAnswer = 1 << 20 })
-	_, err := s.Call(t.Context(), "tool", nil, ignore)
+	_, err := s.Call(t.Context(), "tool", nil, nobody())
 	wantFault(t, err, action.ErrOutcomeUnknown, sources.FaultTooLarge)
 }
 
@@ -303,7 +303,7 @@ func TestStreamThatGoesOn(t *testing.T) {
 		say(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, p.ID))
 		<-r.Context().Done()
 	})
-	if _, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, ignore); err != nil {
+	if _, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, nobody()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -320,7 +320,7 @@ func TestRequestsOfTheServer(t *testing.T) {
 		say(w, `{"jsonrpc":"2.0","id":77,"method":"elicitation/create","params":{"message":"your password?"}}`)
 		say(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, p.ID))
 	})
-	if _, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, ignore); err != nil {
+	if _, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, nobody()); err != nil {
 		t.Fatal(err)
 	}
 	answers := u.received("")
@@ -352,7 +352,7 @@ func TestResumedStream(t *testing.T) {
 		}
 		say(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Load()))
 	})
-	if _, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, ignore); err != nil {
+	if _, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, nobody()); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(u.received("tools/call")); n != 1 {
@@ -443,10 +443,10 @@ func TestCredentialStaysHome(t *testing.T) {
 	}
 	s := with(secret, host)
 	for _, tool := range []string{"private", "elsewhere"} {
-		_, err := s.Call(t.Context(), tool, nil, ignore)
+		_, err := s.Call(t.Context(), tool, nil, nobody())
 		wantFault(t, err, action.ErrUnavailable, sources.FaultRefused)
 	}
-	if _, err := s.Call(t.Context(), "here", nil, ignore); err != nil {
+	if _, err := s.Call(t.Context(), "here", nil, nobody()); err != nil {
 		t.Errorf("a redirect on the same host: %v", err)
 	}
 	if n := stolen.Load(); n != 0 {
@@ -457,7 +457,7 @@ func TestCredentialStaysHome(t *testing.T) {
 		"another port": with(secret, "127.0.0.1:1"), "another host": with(secret, "example.com"), "no host": with(secret, ""),
 		"a line break": with(secret+"\n", host), "nothing": with("", host), "a header of its own": with("x\r\nHost: y", host),
 	} {
-		_, err := s.Call(t.Context(), "here", nil, ignore)
+		_, err := s.Call(t.Context(), "here", nil, nobody())
 		wantFault(t, err, action.ErrUnavailable, sources.FaultCredential)
 		if contains(fmt.Sprint(err), secret) {
 			t.Errorf("%s: the secret is in %v", name, err)
@@ -472,7 +472,7 @@ func TestCredentialStaysHome(t *testing.T) {
 func TestSecretsStayOutOfErrors(t *testing.T) {
 	for _, base := range []string{"http://127.0.0.1:1/mcp", "http://10.0.0.1/mcp"} {
 		s := open(t, base+"?key=canary-in-url", nil)
-		_, err := s.Call(t.Context(), "tool", nil, ignore)
+		_, err := s.Call(t.Context(), "tool", nil, nobody())
 		if err == nil || contains(err.Error(), "canary") {
 			t.Errorf("got %v", err)
 		}
@@ -507,7 +507,7 @@ func TestCloseWaits(t *testing.T) {
 	s := open(t, u.URL, nil)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := s.Call(context.Background(), "tool", json.RawMessage(`{}`), ignore)
+		_, err := s.Call(context.Background(), "tool", json.RawMessage(`{}`), nobody())
 		ended <- err
 	}()
 	<-arrived
@@ -523,6 +523,6 @@ func TestCloseWaits(t *testing.T) {
 		t.Error(err)
 	}
 	<-closed
-	_, err := s.Call(t.Context(), "tool", nil, ignore)
+	_, err := s.Call(t.Context(), "tool", nil, nobody())
 	wantFault(t, err, action.ErrUnavailable, sources.FaultConfig)
 }

@@ -38,7 +38,7 @@ func TestResultsByteForByte(t *testing.T) {
 						say(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.ID, result))
 					})
 					params := `{"b":9007199254740993,"a":[1.0,"\u00e9"]}`
-					res, err := open(t, u.URL, nil).Call(t.Context(), "tool", json.RawMessage(params), ignore)
+					res, err := open(t, u.URL, nil).Call(t.Context(), "tool", json.RawMessage(params), nobody())
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -66,7 +66,7 @@ func TestErrorsByteForByte(t *testing.T) {
 				w.WriteHeader(status)
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":%s}`, p.ID, problem)
 			})
-			res, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, ignore)
+			res, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, nobody())
 			if err != nil || string(res.Problem) != problem || res.Body != nil {
 				t.Errorf("got problem %s, body %s, %v", res.Problem, res.Body, err)
 			}
@@ -109,7 +109,7 @@ func TestProgressByteForByte(t *testing.T) {
 	})
 	var heard []string
 	s := open(t, u.URL, nil)
-	if _, err := s.Call(t.Context(), "tool", nil, func(p json.RawMessage) { heard = append(heard, string(p)) }); err != nil {
+	if _, err := s.Call(t.Context(), "tool", nil, &caller{progress: func(p json.RawMessage) { heard = append(heard, string(p)) }}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{`{"progress":1 ,"total":9007199254740993,"x":null}`, `{"message":"\u00e9"}`}
@@ -193,7 +193,7 @@ func TestSecretIsReplacedEverywhere(t *testing.T) {
 	}
 	said = append(said, string(l.Tools[0]))
 	for _, tool := range []string{"problem", "refuse", "break", "result"} {
-		res, err := s.Call(t.Context(), tool, nil, func(p json.RawMessage) { said = append(said, string(p)) })
+		res, err := s.Call(t.Context(), tool, nil, &caller{progress: func(p json.RawMessage) { said = append(said, string(p)) }})
 		said = append(said, string(res.Body), string(res.Problem), fmt.Sprint(err))
 		if diff := cmp.Diff([]string{secret}, res.Secrets); diff != "" {
 			t.Error(diff)

@@ -78,8 +78,6 @@ func open(t *testing.T, url string, change func(*connector.Config)) *connector.S
 	return s
 }
 
-func ignore(json.RawMessage) {}
-
 func TestRealServers(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era.name, func(t *testing.T) {
@@ -105,7 +103,7 @@ func TestRealServers(t *testing.T) {
 			}
 
 			params := `{"n":9007199254740993,"region":"Zürich"}`
-			res, err := s.Call(t.Context(), "echo", json.RawMessage(params), ignore)
+			res, err := s.Call(t.Context(), "echo", json.RawMessage(params), nobody())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,10 +111,10 @@ func TestRealServers(t *testing.T) {
 			if !strings.Contains(string(res.Body), string(quoted)) || res.IsError || res.Problem != nil {
 				t.Errorf("got %s, error %v, problem %s", res.Body, res.IsError, res.Problem)
 			}
-			if res, err = s.Call(t.Context(), "fail", nil, ignore); err != nil || !res.IsError {
+			if res, err = s.Call(t.Context(), "fail", nil, nobody()); err != nil || !res.IsError {
 				t.Errorf("got %s, %v; want an error of the tool", res.Body, err)
 			}
-			if res, err = s.Call(t.Context(), "nothing", nil, ignore); err != nil || !strings.Contains(string(res.Problem), "-32602") {
+			if res, err = s.Call(t.Context(), "nothing", nil, nobody()); err != nil || !strings.Contains(string(res.Problem), "-32602") {
 				t.Errorf("got problem %s, %v; want -32602", res.Problem, err)
 			}
 			if n := calls.Load(); n != 1 {
@@ -135,9 +133,9 @@ func TestProgressGoesToItsCaller(t *testing.T) {
 			for i := range 40 {
 				group.Go(func() {
 					var heard []string
-					res, err := s.Call(t.Context(), "count", fmt.Appendf(nil, `{"n":%d}`, i), func(p json.RawMessage) {
+					res, err := s.Call(t.Context(), "count", fmt.Appendf(nil, `{"n":%d}`, i), &caller{progress: func(p json.RawMessage) {
 						heard = append(heard, string(p))
-					})
+					}})
 					if err != nil || !strings.Contains(string(res.Body), fmt.Sprintf(`"n":%d`, i)) {
 						t.Errorf("call %d: %s, %v", i, res.Body, err)
 					}
@@ -172,7 +170,7 @@ func TestOneSessionForAll(t *testing.T) {
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() {
-			if _, err := s.Call(t.Context(), "echo", nil, ignore); err != nil {
+			if _, err := s.Call(t.Context(), "echo", nil, nobody()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -197,7 +195,7 @@ func TestRestartedServer(t *testing.T) {
 	t.Cleanup(front.Close)
 	s := open(t, front.URL, nil)
 	for i := range 3 {
-		if _, err := s.Call(t.Context(), "echo", nil, ignore); err != nil {
+		if _, err := s.Call(t.Context(), "echo", nil, nobody()); err != nil {
 			t.Fatal(err)
 		}
 		if n := calls.Load(); n != int64(i+1) {
@@ -217,7 +215,7 @@ func TestOtherEraAfterRestart(t *testing.T) {
 	s := open(t, front.URL, nil)
 	for i := range 4 {
 		now.Store(int64(i % 2))
-		if _, err := s.Call(t.Context(), "echo", nil, ignore); err != nil {
+		if _, err := s.Call(t.Context(), "echo", nil, nobody()); err != nil {
 			t.Fatalf("call %d: %v", i, err)
 		}
 		if n := calls.Load(); n != int64(i+1) {
@@ -236,7 +234,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	t.Cleanup(server.Close)
 	s := open(t, server.URL, nil)
 	for range 100 {
-		if _, err := s.Call(t.Context(), "echo", nil, ignore); err != nil {
+		if _, err := s.Call(t.Context(), "echo", nil, nobody()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -135,7 +135,7 @@ func (x *exchange) hear(ctx context.Context, m *message) {
 	switch {
 	case m.id != nil:
 		x.reply(ctx, m, method)
-	case method == "notifications/progress" && x.request.progress != nil:
+	case method == "notifications/progress" && x.request.caller != nil:
 		x.progress(m.params)
 	}
 }
@@ -150,7 +150,7 @@ func (x *exchange) progress(params []byte) {
 	if told, ok := unquoted(sources.Lookup(params, members, "progressToken")); !ok || told != token(x.id) {
 		return
 	}
-	x.request.progress(x.cred.clean(sources.Without(params, "progressToken")))
+	x.request.caller.Progress(x.cred.clean(sources.Without(params, "progressToken")))
 }
 
 // reply answers a request of the server: pings, and nothing else.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sallyport/action"
 	"sallyport/internal/jsonlex"
 	"sallyport/sources"
 )
@@ -19,7 +20,7 @@ type request struct {
 	arguments json.RawMessage // of the tool
 	cursor    json.RawMessage // of the page; nil: the first
 	headers   []sources.HeaderParam
-	progress  func(json.RawMessage) // nil: not wanted
+	caller    action.Caller // nil: nobody
 }
 
 // The keys with which a request without session tells who asks.
@@ -63,7 +64,7 @@ func (r *request) body(id int64, ses *session, version string) []byte {
 
 func (r *request) meta(id int64, ses *session, version string) []byte {
 	b := []byte{'{'}
-	if r.progress != nil {
+	if r.caller != nil {
 		b = append(b, `"progressToken":`...)
 		b = jsonlex.Quote(b, token(id))
 	}
