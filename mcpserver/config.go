@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,13 +20,24 @@ type Gate interface {
 	Status(ctx context.Context, s *action.Session, id string) (action.Invocation, error)
 	Delivered(o action.Outcome)
 	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
+	Reply(ctx context.Context, s *action.Session, round string, replies map[string]action.Reply, final bool) (invocation string, err error)
+	Offerings(ctx context.Context, s *action.Session) (*action.Offerings, error)
+	Complete(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Answer, error)
+	Subscribe(ctx context.Context, s *action.Session, source, uri string, on bool) error
 }
 
-// Resolver finds the action behind a tool name that the session's list does
-// not show, because it is denied or because it is new. An error of kind
-// ErrNotFound means that no source has it.
+// Resolver finds what is behind a name as agents see it, also one that the
+// session's list does not show, because it is denied or because it is new. An
+// error of kind ErrNotFound means that no source has it.
 type Resolver interface {
+	// Resolve finds the action of a tool.
 	Resolve(ctx context.Context, s *action.Session, tool string) (source, name string, err error)
+	// ResolveResource finds the source of a resource or a resource template,
+	// and the URI or the template as it is there. A URI that only fits a
+	// template is found too.
+	ResolveResource(ctx context.Context, s *action.Session, uri string) (source, name string, err error)
+	// ResolvePrompt finds a prompt.
+	ResolvePrompt(ctx context.Context, s *action.Session, name string) (source, prompt string, err error)
 }
 
 // Grants takes agents' wishes for grants. Only a person makes a grant of one.

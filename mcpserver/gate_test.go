@@ -166,6 +166,28 @@ func (g *gate) Resolve(_ context.Context, _ *action.Session, tool string) (strin
 	return "", "", action.Errorf(action.ErrNotFound, "unknown_tool", "no such tool")
 }
 
+func (g *gate) ResolveResource(_ context.Context, _ *action.Session, uri string) (string, string, error) {
+	return "", "", action.Errorf(action.ErrNotFound, "unknown_resource", "no such resource")
+}
+
+func (g *gate) ResolvePrompt(_ context.Context, _ *action.Session, name string) (string, string, error) {
+	return "", "", action.Errorf(action.ErrNotFound, "unknown_prompt", "no such prompt")
+}
+
+func (g *gate) Offerings(context.Context, *action.Session) (*action.Offerings, error) {
+	return &action.Offerings{}, nil
+}
+
+func (g *gate) Complete(context.Context, *action.Session, string, string, json.RawMessage) (action.Answer, error) {
+	return action.Answer{}, nil
+}
+
+func (g *gate) Subscribe(context.Context, *action.Session, string, string, bool) error { return nil }
+
+func (g *gate) Reply(context.Context, *action.Session, string, map[string]action.Reply, bool) (string, error) {
+	return "", nil
+}
+
 func (g *gate) find(source, name string) *served {
 	for _, a := range g.actions {
 		if a.Source == source && a.Name == name {
