@@ -17,6 +17,10 @@ const EventLateOutcome = "late_outcome"
 // params of a held call.
 const EventRevealed = "params_revealed"
 
+// EventAsked is the kind of an event that tells what the source of a call asked
+// its caller, and what was replied.
+const EventAsked = "asked"
+
 // Event is something that happened to an invocation beside its status. Events
 // are only ever appended.
 type Event struct {

@@ -30,6 +30,7 @@ func Exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 		{"keep", keepStories},
 		{"sweep", sweepStories},
 		{"race", raceStories},
+		{"ask", askStories},
 		{"list", listStories},
 		{"session", sessionStories},
 		{"policy", policyStories},

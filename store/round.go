@@ -1,0 +1,265 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// roundRow is a round of questions. Its writes are exclusive jobs: there are
+// few of them, and none may be done twice or be lost unheard.
+type roundRow struct {
+	bun.BaseModel `bun:"table:rounds"`
+
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	Invocation   string `bun:"invocation_id"`
+	Session      string `bun:"session_id"`
+	Needs        int    `bun:"needs"`
+	Keys         texts  `bun:"keys"`
+	Sealed       []byte `bun:"sealed"`
+	AskedAt      stamp  `bun:"asked_at"`
+	Until        stamp  `bun:"until"`
+	TakenAt      stamp  `bun:"taken_at"`
+	AnsweredAt   stamp  `bun:"answered_at"`
+	ClosedAt     stamp  `bun:"closed_at"`
+}
+
+func (r *roundRow) round() action.AskedRound {
+	return action.AskedRound{
+		ID: r.ID, Organization: r.Organization, Invocation: r.Invocation, Session: r.Session,
+		Needs: action.ClientFeatures(r.Needs), Keys: r.Keys, Sealed: r.Sealed, AskedAt: r.AskedAt.t, Until: r.Until.t,
+		TakenAt: r.TakenAt.ptr(), AnsweredAt: r.AnsweredAt.ptr(), ClosedAt: r.ClosedAt.ptr(),
+	}
+}
+
+// replyRow is what a client answered to one question of a round.
+type replyRow struct {
+	bun.BaseModel `bun:"table:round_replies"`
+
+	Round  string `bun:"round_id,pk"`
+	Key    string `bun:"key,pk"`
+	At     stamp  `bun:"at"`
+	Sealed []byte `bun:"sealed"`
+}
+
+const openRoundSQL = `INSERT INTO rounds (id, organization_id, invocation_id, session_id, needs, keys, sealed, asked_at, until)
+SELECT ?, i.organization_id, i.id, i.session_id, ?, ?, ?, ?, ? FROM invocations i
+WHERE i.organization_id = ? AND i.id = ? AND i.session_id = ? AND i.status = 'executing'`
+
+// OpenRound implements [action.Asker].
+func (db *DB) OpenRound(ctx context.Context, r *action.AskedRound) error {
+	// The call may be a read whose row is queued.
+	if err := db.write.flush(ctx, r.Invocation); err != nil {
+		return err
+	}
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := affected(tx.NewRaw(openRoundSQL, r.ID, int(r.Needs), texts(r.Keys), r.Sealed, at(r.AskedAt), at(r.Until),
+			r.Organization, r.Invocation, r.Session).Exec(ctx))
+		switch {
+		case err != nil:
+			return fmt.Errorf("opening a round of questions of invocation %s: %w", r.Invocation, err)
+		case n == 0:
+			return &action.Error{
+				Kind: action.ErrConflict, Code: "not_executing", Invocation: r.Invocation,
+				Message: "This call is not executing any more, so nothing is asked for it.",
+			}
+		}
+		return nil
+	})
+}
+
+// Asking implements [action.Asker].
+func (db *DB) Asking(ctx context.Context, invocations []string) (asking []string, err error) {
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	for some := range slices.Chunk(invocations, chunk) {
+		var found []string
+		if err := asked(db.read, some).Scan(ctx, &found); err != nil {
+			return nil, fmt.Errorf("looking for open rounds of questions: %w", err)
+		}
+		asking = append(asking, found...)
+	}
+	return asking, nil
+}
+
+func asked(db bun.IDB, invocations []string) *bun.SelectQuery {
+	return db.NewSelect().Table("rounds").Distinct().Column("invocation_id").
+		Where("invocation_id IN (?)", bun.List(invocations)).Where("taken_at IS NULL").Where("closed_at IS NULL")
+}
+
+// TakeRound implements [action.Asker].
+func (db *DB) TakeRound(ctx context.Context, organization, invocation string, can action.ClientFeatures, now time.Time) (taken *action.AskedRound, err error) {
+	some, err := exists(ctx, takeable(db.read, organization, invocation, can, at(now)))
+	if err != nil || !some {
+		return nil, err
+	}
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		taken = nil
+		r := &roundRow{}
+		err := tx.NewUpdate().Model(r).Set("taken_at = ?", at(now)).
+			Where("id = (?)", takeable(tx, organization, invocation, can, at(now))).Returning("*").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("taking a round of questions of invocation %s: %w", invocation, err)
+		}
+		round := r.round()
+		taken = &round
+		return nil
+	})
+	return taken, err
+}
+
+// takeable finds the newest round that a caller may be given: an older one is
+// of a source that could not close it.
+func takeable(db bun.IDB, organization, invocation string, can action.ClientFeatures, now stamp) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("rounds AS r").ColumnExpr("r.id").Join("JOIN invocations AS i ON i.id = r.invocation_id").
+		Where("r.invocation_id = ?", invocation).Where("r.organization_id = ?", organization).
+		Where("r.taken_at IS NULL").Where("r.closed_at IS NULL").Where("r.until > ?", now).
+		Where("(r.needs & ?) = r.needs", int(can)).Where("i.status = 'executing'").
+		OrderExpr("r.asked_at DESC, r.id DESC").Limit(1)
+}
+
+// ReplyRound implements [action.Asker].
+func (db *DB) ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (round action.AskedRound, err error) {
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := roundOf(ctx, tx, organization, id)
+		if err != nil {
+			return err
+		}
+		if err := r.takes(session, replies); err != nil {
+			return err
+		}
+		if r.AnsweredAt.t.IsZero() {
+			if err := r.reply(ctx, tx, replies, final, at(now)); err != nil {
+				return err
+			}
+		}
+		round, err = r.withReplies(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return action.AskedRound{}, err
+	}
+	return round, nil
+}
+
+// takes refuses replies of whoever was not asked, and to what was not asked.
+func (r *roundRow) takes(session string, replies map[string][]byte) error {
+	if r.Session != session || r.TakenAt.t.IsZero() {
+		return noRound()
+	}
+	for key := range replies {
+		if !slices.Contains(r.Keys, key) {
+			return noRound()
+		}
+	}
+	return nil
+}
+
+// reply writes what is new of the replies, and notes when nothing is missing.
+func (r *roundRow) reply(ctx context.Context, tx bun.Tx, replies map[string][]byte, final bool, now stamp) error {
+	if !r.ClosedAt.t.IsZero() || now.t.After(r.Until.t) {
+		return action.Errorf(action.ErrGone, "round_over", "Nobody waits for this reply any more; look at how the call ended.")
+	}
+	for key, sealed := range replies {
+		_, err := tx.NewInsert().Model(&replyRow{Round: r.ID, Key: key, At: now, Sealed: sealed}).
+			On("CONFLICT (round_id, key) DO NOTHING").Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("writing a reply to round %s: %w", r.ID, err)
+		}
+	}
+	n, err := tx.NewSelect().Table("round_replies").Where("round_id = ?", r.ID).Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting the replies to round %s: %w", r.ID, err)
+	}
+	if !final && int(n) < len(r.Keys) {
+		return nil
+	}
+	r.AnsweredAt = now
+	_, err = tx.NewUpdate().Model(r).Column("answered_at").WherePK().Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("answering round %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// LoadRound implements [action.Asker].
+func (db *DB) LoadRound(ctx context.Context, organization, id string) (action.AskedRound, error) {
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	r, err := roundOf(ctx, db.read, organization, id)
+	if err != nil {
+		return action.AskedRound{}, err
+	}
+	return r.withReplies(ctx, db.read)
+}
+
+// withReplies reads what was replied, after the round: what says that it is
+// answered is never without its replies.
+func (r *roundRow) withReplies(ctx context.Context, db bun.IDB) (action.AskedRound, error) {
+	var rows []replyRow
+	if err := db.NewSelect().Model(&rows).Where("round_id = ?", r.ID).Scan(ctx); err != nil {
+		return action.AskedRound{}, fmt.Errorf("reading the replies to round %s: %w", r.ID, err)
+	}
+	round := r.round()
+	round.Replies = make(map[string][]byte, len(rows))
+	for i := range rows {
+		round.Replies[rows[i].Key] = rows[i].Sealed
+	}
+	return round, nil
+}
+
+// CloseRound implements [action.Asker].
+func (db *DB) CloseRound(ctx context.Context, organization, id string, data json.RawMessage, now time.Time) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := roundOf(ctx, tx, organization, id)
+		if err != nil || !r.ClosedAt.t.IsZero() {
+			return err
+		}
+		r.ClosedAt, r.Sealed = at(now), nil
+		if _, err := tx.NewUpdate().Model(r).Column("closed_at", "sealed").WherePK().Exec(ctx); err != nil {
+			return fmt.Errorf("closing round %s: %w", id, err)
+		}
+		if _, err := tx.NewDelete().Model((*replyRow)(nil)).Where("round_id = ?", id).Exec(ctx); err != nil {
+			return fmt.Errorf("wiping the replies to round %s: %w", id, err)
+		}
+		return appendEvent(ctx, tx, &Event{Organization: r.Organization, Invocation: r.Invocation, Kind: EventAsked, At: now, Data: data})
+	})
+}
+
+// roundAge is how long a round stays after the last moment in which it could be
+// answered, so that a client that repeats its reply is told what became of it.
+const roundAge = time.Hour
+
+// oldRounds are those that nobody comes back for, also those that nobody
+// closed: whoever asked died.
+func oldRounds(now time.Time) stale {
+	return stale{table: "rounds", key: "id", time: "until", before: at(now.Add(-roundAge)).or(epoch)}
+}
+
+func roundOf(ctx context.Context, db bun.IDB, organization, id string) (*roundRow, error) {
+	r := &roundRow{ID: id}
+	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noRound()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading round %s: %w", id, err)
+	}
+	return r, nil
+}
+
+func noRound() error {
+	return action.Errorf(action.ErrNotFound, "round_not_found", "There is no such question; call again if it still matters.")
+}
