@@ -22,6 +22,7 @@ type Config struct {
 	Secrets      Secrets
 	Connectors   Connectors
 	Prober       Prober
+	SignIns      SignIns
 	Reviews      Reviews
 	Overrides    Overrides
 	Capabilities Capabilities
@@ -65,6 +66,9 @@ type Config struct {
 	// Modules are the ids of integration modules ("linear"), which policy keys
 	// may name beside connectors. Empty: none.
 	Modules []string
+
+	// Presets are known servers, in the order to show them. Empty: none.
+	Presets []Preset
 
 	// Ready tells whether calls can be served; nil: always.
 	Ready func() error
@@ -120,7 +124,7 @@ func (c *Config) fill() error {
 func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
 		"Gate": c.Gate == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil, "Sessions": c.Sessions == nil, "Secrets": c.Secrets == nil,
-		"Connectors": c.Connectors == nil, "Prober": c.Prober == nil, "Reviews": c.Reviews == nil, "Overrides": c.Overrides == nil,
+		"Connectors": c.Connectors == nil, "Prober": c.Prober == nil, "SignIns": c.SignIns == nil, "Reviews": c.Reviews == nil, "Overrides": c.Overrides == nil,
 		"Capabilities": c.Capabilities == nil, "Gates": c.Gates == nil, "Quotas": c.Quotas == nil, "Settings": c.Settings == nil,
 		"History": c.History == nil, "Grants": c.Grants == nil, "Requests": c.Requests == nil, "Invocations": c.Invocations == nil,
 		"Audit": c.Audit == nil, "Users": c.Users == nil, "APIKeys": c.APIKeys == nil, "Logins": c.Logins == nil, "Tokens": c.Tokens == nil,

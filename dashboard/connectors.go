@@ -47,7 +47,7 @@ func (s *Server) addConnector(ctx context.Context, p *Principal, n NewConnector)
 	if err != nil {
 		return c, err
 	}
-	if err := s.Connectors.CreateConnector(ctx, c, p.By()); err != nil {
+	if err := s.Connectors.CreateConnector(ctx, c, nil, p.By()); err != nil {
 		return c, madeSlugTaken(err, c.Slug, n.Slug == nil)
 	}
 	s.log.InfoContext(ctx, "connector added", "connector", c.ID, "name", c.Name, "url", c.URL, "by", p.By())
@@ -117,7 +117,7 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 		c.Revision++
 	}
 	c.UpdatedAt = s.now()
-	if err := s.Connectors.UpdateConnector(ctx, c, p.By()); err != nil {
+	if err := s.Connectors.UpdateConnector(ctx, c, nil, p.By()); err != nil {
 		return nil, err
 	}
 	s.changed(ctx, p, "connector changed", "connector", c.ID, "revision", c.Revision, "enabled", c.Enabled)

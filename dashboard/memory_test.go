@@ -32,6 +32,7 @@ type memory struct {
 	loginKeys   map[string]string
 	revealed    []string // "invocation to user"
 	policyRows
+	servers
 }
 
 func (m *memory) events(_ context.Context, _, invocation string) ([]dashboard.Event, error) {
@@ -169,7 +170,7 @@ func (m *memory) DeleteSecret(_ context.Context, organization, key string) error
 	return nil
 }
 
-func (m *memory) CreateConnector(_ context.Context, c action.Connector, by string) error {
+func (m *memory) CreateConnector(_ context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, other := range m.connectors {
@@ -181,9 +182,18 @@ func (m *memory) CreateConnector(_ context.Context, c action.Connector, by strin
 			return &action.Error{Kind: action.ErrConflict, Code: "taken", Field: field, Message: "The slug or name is taken; choose another."}
 		}
 	}
+	m.putLocked(secret)
 	m.connectors = append(m.connectors, c)
 	m.recordLocked(c.Organization, action.EventConnector, c.ID, by)
 	return nil
+}
+
+// putLocked writes the secret of a connector that is written, if any.
+func (m *memory) putLocked(s *action.SealedSecret) {
+	if s != nil {
+		row := secretRow(s.Organization, s.Key)
+		m.secrets[row], m.sealed[row] = s.Secret, s.Sealed
+	}
 }
 
 func (m *memory) ListConnectors(_ context.Context, organization string) ([]action.Connector, error) {
@@ -192,13 +202,14 @@ func (m *memory) ListConnectors(_ context.Context, organization string) ([]actio
 	return slices.DeleteFunc(slices.Clone(m.connectors), func(c action.Connector) bool { return c.Organization != organization }), nil
 }
 
-func (m *memory) UpdateConnector(_ context.Context, c action.Connector, by string) error {
+func (m *memory) UpdateConnector(_ context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row, err := find("connector", m.connectors, func(o action.Connector) bool { return o.ID == c.ID })
 	if err != nil {
 		return err
 	}
+	m.putLocked(secret)
 	*row = c
 	m.recordLocked(c.Organization, action.EventConnector, c.ID, by)
 	return nil
@@ -210,25 +221,6 @@ func (m *memory) DeleteConnector(_ context.Context, organization, id, by string)
 	m.connectors = slices.DeleteFunc(m.connectors, func(c action.Connector) bool { return c.ID == id && c.Organization == organization })
 	m.recordLocked(organization, action.EventConnector, id, by)
 	return nil
-}
-
-// State and Probe: every connector lists what the harness' catalog does.
-func (m *memory) State(_ context.Context, c action.Connector) dashboard.ConnectorState {
-	switch c.URL {
-	case "http://down.example/mcp":
-		return dashboard.ConnectorState{Error: "The server did not answer."}
-	case "http://empty.example/mcp":
-		return dashboard.ConnectorState{FetchedAt: m.now()}
-	}
-	return dashboard.ConnectorState{Tools: actionsOf(c.Source()), Warnings: []string{"1 tool was dropped"}, FetchedAt: m.now()}
-}
-
-func (m *memory) Probe(ctx context.Context, c action.Connector) (dashboard.ConnectorState, error) {
-	state := m.State(ctx, c)
-	if c.URL == "http://failing.example/mcp" {
-		state.Error = "The server did not answer just now."
-	}
-	return state, nil
 }
 
 func (m *memory) Invocation(_ context.Context, organization, id string) (action.Invocation, error) {

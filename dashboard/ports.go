@@ -71,33 +71,6 @@ type Secrets interface {
 	DeleteSecret(ctx context.Context, organization, key string) error
 }
 
-// Connectors keeps remote MCP servers. What changes one is told who did it.
-type Connectors interface {
-	// CreateConnector returns ErrConflict when the name or slug is taken.
-	CreateConnector(ctx context.Context, c action.Connector, by string) error
-	ListConnectors(ctx context.Context, organization string) ([]action.Connector, error)
-	// UpdateConnector replaces the row of c.ID; ErrNotFound, ErrConflict.
-	UpdateConnector(ctx context.Context, c action.Connector, by string) error
-	DeleteConnector(ctx context.Context, organization, id, by string) error
-}
-
-// Prober asks connectors what they are like now.
-type Prober interface {
-	// State tells what is known of a saved connector, from the cache.
-	State(ctx context.Context, c action.Connector) ConnectorState
-	// Probe asks the server of c now, saved or not. A server that cannot be
-	// reached or answers badly is a state with an Error, and no error.
-	Probe(ctx context.Context, c action.Connector) (ConnectorState, error)
-}
-
-// ConnectorState is what the catalog knows of a connector.
-type ConnectorState struct {
-	Tools     []*action.Action
-	Error     string // why it cannot be listed, in words for an admin
-	Warnings  []string
-	FetchedAt time.Time // of the list; zero: never
-}
-
 // InvocationFilter says which invocations are wanted. Empty fields match all.
 type InvocationFilter struct {
 	Organization string
@@ -117,7 +90,7 @@ type Invocations interface {
 
 // Event is something that happened to an invocation beside its status.
 type Event struct {
-	Kind string    `json:"kind" example:"late_outcome" doc:"late_outcome: how an execution ended after it was given up; params_revealed: a person read the full params."`
+	Kind string    `json:"kind" example:"late_outcome" doc:"late_outcome: how an execution ended after it was given up; params_revealed: a person read the full params; asked: what its source asked of the caller, and what was answered."`
 	By   string    `json:"by,omitempty" doc:"The user who did it."`
 	At   time.Time `json:"at"`
 	Data raw       `json:"data" doc:"Redacted."`

@@ -1,0 +1,116 @@
+package dashboard_test
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"sallyport/action"
+	"sallyport/dashboard"
+)
+
+// servers are what the connectors' servers and their authorization servers do.
+type servers struct {
+	signedIn []action.OAuthGrant
+	flows    map[string]flow // by state
+	tried    []string        // secrets that were tried, and not kept
+}
+
+// flow is a sign-in that a person began.
+type flow struct{ organization, connector, by string }
+
+// State and Probe: every connector lists what the harness' catalog does.
+func (m *memory) State(_ context.Context, c action.Connector) dashboard.ConnectorState {
+	switch c.URL {
+	case "http://down.example/mcp":
+		return dashboard.ConnectorState{
+			Error: "The server did not answer.", Diagnosis: &dashboard.Diagnosis{Code: "upstream_unreachable", Message: "The server did not answer."},
+			RetryAt: m.now().Add(time.Minute), Steps: []dashboard.Step{{Name: "dns", Took: 2 * time.Millisecond}},
+		}
+	case "http://empty.example/mcp":
+		return dashboard.ConnectorState{FetchedAt: m.now()}
+	}
+	return dashboard.ConnectorState{
+		Tools: append(actionsOf(c.Source()), besideOf(c.Source())...), Warnings: []string{"1 tool was dropped"}, FetchedAt: m.now(),
+		Protocol: "2025-11-25", Resources: 3, Templates: 1, Prompts: 2,
+		Steps: []dashboard.Step{{Name: "tls", Took: 1500 * time.Microsecond, Detail: "TLS 1.3"}, {Name: "tools", Took: 40 * time.Millisecond}},
+	}
+}
+
+func (m *memory) Probe(ctx context.Context, c action.Connector) (dashboard.ConnectorState, error) {
+	state := m.State(ctx, c)
+	if c.URL == "http://failing.example/mcp" {
+		state.Error = "The server did not answer just now."
+	}
+	return state, nil
+}
+
+func (m *memory) Try(ctx context.Context, c action.Connector, secret string) (dashboard.ConnectorState, error) {
+	m.mu.Lock()
+	m.tried = append(m.tried, c.Prefix+secret)
+	m.mu.Unlock()
+	return m.Probe(ctx, c)
+}
+
+func (m *memory) Begin(_ context.Context, c action.Connector, by string) (string, error) {
+	if c.OAuth == nil {
+		return "", action.Errorf(action.ErrInvalid, "no_oauth", "The connector has no OAuth.")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.flows == nil {
+		m.flows = map[string]flow{}
+	}
+	state := "state-" + c.ID
+	m.flows[state] = flow{c.Organization, c.ID, by}
+	return "https://login.example/authorize?state=" + url.QueryEscape(state), nil
+}
+
+func (m *memory) Finish(_ context.Context, organization, by, state, code, iss, problem string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, ok := m.flows[state]
+	if !ok || f.organization != organization || f.by != by {
+		return "", action.Errorf(action.ErrNotFound, "no_such_sign_in", "This sign-in was not begun here, or is over; begin again.")
+	}
+	delete(m.flows, state)
+	if problem != "" || code == "" {
+		return "", action.Errorf(action.ErrForbidden, "sign_in_refused", "The service said no: %s. Begin again.", problem)
+	}
+	m.signedIn = append(m.signedIn, action.OAuthGrant{
+		Organization: organization, Connector: f.connector, Issuer: iss, Scope: "read write", Status: action.OAuthConnected, By: by, UpdatedAt: m.now(),
+	})
+	m.recordLocked(organization, action.EventConnector, f.connector, by)
+	return f.connector, nil
+}
+
+func (m *memory) Disconnect(_ context.Context, c action.Connector, by string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.signedIn, _ = without(m.signedIn, func(g action.OAuthGrant) bool { return g.Organization == c.Organization && g.Connector == c.ID })
+	m.recordLocked(c.Organization, action.EventConnector, c.ID, by)
+	return nil
+}
+
+func (m *memory) ClientMetadata() []byte { return []byte(`{"client_name":"Sallyport"}`) }
+
+// signIns are the memory's: another of its methods is called Grant.
+type signIns struct{ *memory }
+
+func (s signIns) Grant(_ context.Context, organization, connector string) (action.OAuthGrant, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, err := find("sign_in", s.signedIn, func(g action.OAuthGrant) bool { return g.Organization == organization && g.Connector == connector })
+	if err != nil {
+		return action.OAuthGrant{}, err
+	}
+	return *g, nil
+}
+
+// besideOf are the actions of a source that are no tools.
+func besideOf(source string) []*action.Action {
+	return []*action.Action{
+		{Source: source, SourceName: "GitHub", Name: action.ActionPrompt, Risk: action.RiskRead, Hash: "prompts", Check: check},
+		{Source: source, SourceName: "GitHub", Name: action.ActionRead, Risk: action.RiskRead, Hash: "resources", Check: check},
+	}
+}

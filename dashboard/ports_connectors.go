@@ -1,0 +1,80 @@
+package dashboard
+
+import (
+	"context"
+	"time"
+
+	"sallyport/action"
+)
+
+// Connectors keeps remote MCP servers. What changes one is told who did it.
+type Connectors interface {
+	// CreateConnector writes a connector, with its secret when there is one:
+	// both or neither. ErrConflict when the name or slug is taken, or when a
+	// connector of another host uses the secret's key.
+	CreateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error
+	ListConnectors(ctx context.Context, organization string) ([]action.Connector, error)
+	// UpdateConnector replaces the row of c.ID in the same way; ErrNotFound,
+	// ErrConflict.
+	UpdateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error
+	DeleteConnector(ctx context.Context, organization, id, by string) error
+}
+
+// Prober asks connectors what they are like now.
+type Prober interface {
+	// State tells what is known of a saved connector, from the cache.
+	State(ctx context.Context, c action.Connector) ConnectorState
+	// Probe asks the server of c now, saved or not. A server that cannot be
+	// reached or answers badly is a state with an Error, and no error.
+	Probe(ctx context.Context, c action.Connector) (ConnectorState, error)
+	// Try is Probe of a connector that is not saved, with a secret that is not
+	// either: it is forgotten with the answer.
+	Try(ctx context.Context, c action.Connector, secret string) (ConnectorState, error)
+}
+
+// ConnectorState is what the catalog knows of a connector.
+type ConnectorState struct {
+	// Tools are its tools, and beside them how its resources are read and its
+	// prompts gotten, which are none; see [action.Action.Tool].
+	Tools     []*action.Action
+	Error     string     // why it cannot be listed, in words for an admin
+	Diagnosis *Diagnosis // the same, for programs too; nil: it can
+	Warnings  []string
+	FetchedAt time.Time // of the list; zero: never
+	Protocol  string    // the version of MCP that is spoken; empty: not known
+	Steps     []Step    // of the last time that it was asked; nil: not known
+
+	Resources, Templates, Prompts int // that it lists
+
+	RetryAt time.Time // it is left alone until then; zero: it is not
+}
+
+// Diagnosis is what is wrong with a connector.
+type Diagnosis struct {
+	_       struct{} `nullable:"true"`
+	Code    string   `json:"code" doc:"Which it is: upstream_dns, upstream_unreachable, upstream_tls, upstream_blocked, upstream_timeout, upstream_auth, upstream_credential, upstream_reconnect, upstream_transport, upstream_protocol, upstream_too_large, upstream_rate_limited, upstream_refused, upstream_failed, upstream_config, upstream_circuit_open or tools_unrecorded." example:"upstream_auth"`
+	Message string   `json:"message" doc:"What it is and what to do, in a sentence or two."`
+}
+
+// Step is a part of reaching a server.
+type Step struct {
+	Name   string        // dns, connect, tls, handshake, tools and so on
+	Took   time.Duration // zero: it was not needed
+	Detail string        // such as the version of TLS; may be empty
+}
+
+// SignIns are those to the authorization servers of connectors.
+type SignIns interface {
+	// Begin returns where a person's browser goes to sign in.
+	Begin(ctx context.Context, c action.Connector, by string) (authorizeURL string, err error)
+	// Finish takes what the browser came back with, of the same person, and
+	// returns the connector's id.
+	Finish(ctx context.Context, organization, by, state, code, iss, problem string) (connector string, err error)
+	// Disconnect forgets the tokens; it is done again without harm.
+	Disconnect(ctx context.Context, c action.Connector, by string) error
+	// Grant returns what may be said of the tokens; ErrNotFound without any.
+	Grant(ctx context.Context, organization, connector string) (action.OAuthGrant, error)
+	// ClientMetadata is the document that describes the gateway to
+	// authorization servers, in JSON.
+	ClientMetadata() []byte
+}
