@@ -45,7 +45,10 @@ type shelf struct {
 	mu      sync.Mutex
 	actions map[string]*action.Action
 	next    *action.Action // takes its place after the next look
+	offers  action.Offerings
 }
+
+func (s *shelf) Offerings(context.Context, string) (*action.Offerings, error) { return &s.offers, nil }
 
 func (s *shelf) Find(_ context.Context, _, source, name string, _ bool) (*action.Action, error) {
 	s.mu.Lock()
@@ -923,7 +926,7 @@ func TestProgressReachesEveryCallerInOrder(t *testing.T) {
 	h := newHouse(t)
 	h.catalog.put(tool("write", action.RiskWrite, func(_ context.Context, _ json.RawMessage, tell action.Caller) (action.Result, error) {
 		for i := range 20 {
-			tell(json.RawMessage(fmt.Sprintf(`{"progress":%d}`, i)))
+			tell.Progress(json.RawMessage(fmt.Sprintf(`{"progress":%d}`, i)))
 		}
 		return action.Result{Body: json.RawMessage(`{"content":[]}`)}, nil
 	}))
