@@ -2,6 +2,7 @@ package sources
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -12,6 +13,8 @@ import (
 // [action.Catalog].
 type Catalog struct {
 	Config
+
+	readParams, getParams *checker // of resources/read and prompts/get
 
 	life context.Context // of what runs in the background
 	end  context.CancelFunc
@@ -29,6 +32,12 @@ func New(c Config) (*Catalog, error) {
 		return nil, err
 	}
 	cat := &Catalog{Config: c, tenants: map[string]*tenant{}}
+	if cat.readParams, _, err = newChecker(json.RawMessage(readSchemaText), c.Budget); err != nil {
+		return nil, err
+	}
+	if cat.getParams, _, err = newChecker(json.RawMessage(getSchemaText), c.Budget); err != nil {
+		return nil, err
+	}
 	cat.life, cat.end = context.WithCancel(context.Background())
 	return cat, nil
 }
@@ -90,11 +99,30 @@ func (c *Catalog) Invalidate(organization string) {
 // or not for a long time, but not longer than Config.Patience; they go on in
 // the background.
 func (c *Catalog) List(ctx context.Context, organization string) ([]*action.Action, string, error) {
+	v, err := c.view(ctx, organization)
+	if err != nil {
+		return nil, "", err
+	}
+	return v.actions, v.version, nil
+}
+
+// Offerings implements [action.Catalog]. It waits as List does.
+func (c *Catalog) Offerings(ctx context.Context, organization string) (*action.Offerings, error) {
+	v, err := c.view(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	return v.offerings, nil
+}
+
+// view returns what the organization sees now, and remembers that somebody saw
+// it.
+func (c *Catalog) view(ctx context.Context, organization string) (*view, error) {
 	t := c.tenant(organization)
 	v := t.current()
 	if v == nil {
 		if err := t.load(ctx, false); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		t.settle(ctx)
 		v = t.view.Load()
@@ -105,34 +133,7 @@ func (c *Catalog) List(ctx context.Context, organization string) ([]*action.Acti
 		v.shown.Store(true)
 		v = t.view.Load()
 	}
-	return v.actions, v.version, nil
-}
-
-// Offerings implements [action.Catalog].
-func (c *Catalog) Offerings(context.Context, string) (*action.Offerings, error) {
-	return &action.Offerings{}, nil
-}
-
-// Resolve returns the action that agents see under a name of a tool. It waits
-// as List does when the name is not known yet. ErrNotFound means that no
-// source has it, ErrUnavailable that the one which may have it never answered.
-func (c *Catalog) Resolve(ctx context.Context, organization, tool string) (*action.Action, error) {
-	if a := c.tenant(organization).view.Load().tools[tool]; a != nil {
-		return a, nil
-	}
-	if _, _, err := c.List(ctx, organization); err != nil {
-		return nil, err
-	}
-	if a := c.tenant(organization).view.Load().tools[tool]; a != nil {
-		return a, nil
-	}
-	if err := c.tenant(organization).unheard(tool); err != nil {
-		return nil, err
-	}
-	return nil, &action.Error{
-		Kind: action.ErrNotFound, Code: "tool_not_found",
-		Message: fmt.Sprintf("There is no tool %s. List the tools again to see what there is.", show(tool)),
-	}
+	return v, nil
 }
 
 // Find implements [action.Catalog].

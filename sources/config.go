@@ -41,6 +41,10 @@ type Config struct {
 
 const maxRetry = 2 * time.Minute
 
+// askTimeout bounds a call whose source may ask its caller, whose answer takes
+// a person's time.
+const askTimeout = 2 * time.Minute
+
 func (c Config) complete() (Config, error) {
 	if c.Connectors == nil || c.Open == nil {
 		return c, errors.New("sources: Config.Connectors and Config.Open are required")

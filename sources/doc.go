@@ -2,13 +2,19 @@
 // runs them; the [Catalog] gathers the sources of each organization, compiles
 // their tools to actions and keeps them.
 //
-// It promises: what a source listed reaches agents unchanged but for the
-// tool's name; a tool that cannot be used is dropped with a warning, and
+// It promises: what a source listed reaches agents unchanged but for the name or
+// URI; what cannot be used is left out with a warning, and
 // nothing a source lists panics or hangs the gateway; a source that fails
 // keeps its last good list, and one that never answered shows an error rather
 // than an empty list; what a connector lists is told to [Config.Observe] before
-// anybody sees it; names of tools are unique in an organization and the same on
-// every instance; nothing is shared between organizations.
+// anybody sees it; names of tools and prompts and the URIs of resources are
+// unique in an organization and the same on every instance; a source that says
+// again and again that it changed costs a bounded number of requests; nothing is
+// shared between organizations.
+//
+// Resources, templates and prompts are not actions but lists beside them, see
+// [Catalog.Offerings]: they are read and gotten by two actions of each source
+// that has them, which are the gateway's own code and no tools.
 //
 // It decides nothing: policy is asked elsewhere, and only the Gate runs an
 // action.

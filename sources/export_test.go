@@ -7,19 +7,30 @@ import (
 	"sallyport/action"
 )
 
-// Origin is what a name of a tool is made from.
+// Origin is what a name of a tool or a prompt is made from.
 type Origin struct {
 	Created            time.Time
 	Source, Slug, Tool string
 }
 
 // Names gives tests the naming of tools.
-func Names(list []Origin, reserved []string) []string {
-	origins := make([]origin, len(list))
+func Names(list []Origin, reserved []string) []string { return names(origins(list, false), reserved) }
+
+// PromptNames gives tests the naming of prompts.
+func PromptNames(list []Origin) []string { return names(origins(list, true), nil) }
+
+func origins(list []Origin, prompts bool) []origin {
+	out := make([]origin, len(list))
 	for i, o := range list {
-		origins[i] = origin{created: o.Created, source: o.Source, slug: o.Slug, tool: o.Tool}
+		out[i] = origin{created: o.Created, source: o.Source, slug: o.Slug, name: o.Tool, prompt: prompts}
 	}
-	return names(origins, reserved)
+	return out
+}
+
+// TemplateMatches gives tests the matcher of URI templates.
+func TemplateMatches(s, uri string) (bool, error) {
+	t, err := parseTemplate(s)
+	return err == nil && t.matches(uri), err
 }
 
 // Compiled is a compiled tool, for tests.

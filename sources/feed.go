@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"sallyport/action"
@@ -16,7 +17,11 @@ type feed struct {
 	connector action.Connector
 	source    Source // nil: it could not be opened
 
+	life context.Context // of what it does by itself
+	end  context.CancelFunc
+
 	tools    []*tool
+	offer    offer
 	warnings []string
 	protocol string
 	asked    time.Time // when the list at hand was asked for; zero: there is none
@@ -25,18 +30,31 @@ type feed struct {
 	fails    int       // in a row
 	retry    time.Time // not before
 	flight   *flight   // the refresh that is under way
+
+	ear     ear
+	updates updates
 }
 
 // flight is one refresh, which anyone may wait for and nobody cancels.
 type flight struct {
 	started time.Time
 	done    chan struct{}
+	told    kinds // the lists that the source said are others: whoever has them is told so
+}
+
+// content is what a refresh brought.
+type content struct {
+	tools    []*tool
+	offer    offer
+	warnings []string
+	protocol string
 }
 
 // open returns the feed of a connector; one that cannot be opened keeps the
 // error, as one that does not answer would.
 func (t *tenant) open(con action.Connector) *feed {
 	f := &feed{tenant: t, connector: con}
+	f.life, f.end = context.WithCancel(t.life)
 	if f.source, f.err = t.Open(con); f.err != nil {
 		f.source = nil
 		f.fails = 1
@@ -45,6 +63,7 @@ func (t *tenant) open(con action.Connector) *feed {
 }
 
 func (f *feed) close() {
+	f.end()
 	if c, ok := f.source.(io.Closer); ok {
 		if err := c.Close(); err != nil {
 			f.tenant.Log.Debug("closing a source", "source", f.source.ID(), "error", err)
@@ -93,18 +112,18 @@ func (f *feed) awaitedLocked() bool {
 // startLocked starts a refresh. It has its own time limit and no caller.
 func (f *feed) startLocked() *flight {
 	fl := &flight{started: f.tenant.Now(), done: make(chan struct{})}
-	before := f.tools
+	before := content{tools: f.tools, offer: f.offer}
 	run := func() {
 		defer close(fl.done)
 		ctx, stop := context.WithTimeout(f.tenant.life, f.tenant.Timeout)
 		defer stop()
 		listing, err := f.list(ctx)
-		var tools []*tool
+		var c content
 		if err == nil {
-			tools, listing.Warnings = compileAll(listing, before, f.tenant.Budget)
-			err = f.observe(tools)
+			c = f.compile(listing, before)
+			err = f.observe(c.tools)
 		}
-		f.take(fl, tools, listing, err)
+		f.take(fl, c, err)
 	}
 	if !f.tenant.start(run) {
 		close(fl.done)
@@ -123,19 +142,36 @@ func (f *feed) list(ctx context.Context) (l Listing, err error) {
 	return f.source.List(ctx)
 }
 
+// compile compiles what the source listed.
+func (f *feed) compile(l Listing, before content) (c content) {
+	c.protocol = l.Protocol
+	tools, warnings := compileAll(l, before.tools, f.tenant.Budget)
+	c.tools, c.warnings = tools, append(slices.Clone(l.Warnings), warnings...)
+	if _, ok := f.source.(Offerer); ok {
+		c.offer, warnings = compileOffer(l, before.offer)
+		c.warnings = append(c.warnings, warnings...)
+	}
+	c.warnings = fewer(c.warnings)
+	return c
+}
+
 // take keeps what a refresh brought. A failed one leaves the last good list.
-func (f *feed) take(fl *flight, tools []*tool, l Listing, err error) {
+func (f *feed) take(fl *flight, c content, err error) {
 	t := f.tenant
 	t.mu.Lock()
 	f.flight = nil
 	if err != nil {
 		f.failedLocked(err)
 	} else {
-		f.tools, f.warnings, f.protocol = tools, l.Warnings, l.Protocol
+		f.tools, f.offer, f.warnings, f.protocol = c.tools, c.offer, c.warnings, c.protocol
 		f.asked, f.err, f.fails, f.retry = fl.started, nil, 0, time.Time{}
 	}
 	changed := false
 	if t.feeds[f.connector.Source()] == f {
+		if err == nil {
+			t.told.add(fl.told)
+			f.listenLocked()
+		}
 		changed = t.rebuildLocked()
 		t.lastLocked()
 	}
@@ -238,7 +274,7 @@ func diagnose(err error) *action.Error {
 	case errors.As(err, &e):
 		return e
 	case errors.Is(err, context.DeadlineExceeded):
-		return action.Errorf(action.ErrUnavailable, FaultTimeout, "It did not answer in time.")
+		return action.Errorf(action.ErrUnavailable, FaultTimeout, "It did not answer in time; see whether its server is up and can be reached from the gateway. It is asked again by itself.")
 	}
 	return action.Errorf(action.ErrUnavailable, FaultFailed, "It failed in an unexpected way; the gateway's log has the details.")
 }

@@ -71,11 +71,11 @@ type Listing struct {
 
 // Offers says what a source has beside tools.
 type Offers struct {
-	Resources   bool
-	Subscribe   bool // it tells of changes of single resources
-	Prompts     bool
-	Completions bool
-	Logging     bool
+	Resources   bool `json:"resources"`
+	Subscribe   bool `json:"subscribe"` // it tells of changes of single resources
+	Prompts     bool `json:"prompts"`
+	Completions bool `json:"completions"`
+	Logging     bool `json:"logging"`
 }
 
 // The codes with which a source says what is wrong, so that people can be
@@ -115,7 +115,7 @@ type Stepper interface {
 
 // Step is a part of reaching a server.
 type Step struct {
-	Name   string        // dns, connect, tls, handshake, tools and so on
-	Took   time.Duration // zero: it was not needed, such as dns for an address
-	Detail string        // such as the version of TLS; may be empty
+	Name   string        `json:"name"`             // dns, connect, tls, handshake, tools and so on
+	Took   time.Duration `json:"took_ns"`          // zero: it was not needed, such as dns for an address
+	Detail string        `json:"detail,omitempty"` // such as the version of TLS; may be empty
 }

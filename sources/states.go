@@ -17,13 +17,21 @@ type State struct {
 	Slug      string     `json:"slug"`
 	Enabled   bool       `json:"enabled"`
 	Tools     int        `json:"tools"`
+	Resources int        `json:"resources"`
+	Templates int        `json:"resource_templates"`
+	Prompts   int        `json:"prompts"`
+	Offers    Offers     `json:"offers"`
 	Warnings  []string   `json:"warnings,omitempty"`
 	Error     *Diagnosis `json:"error,omitempty"`      // of the last attempt; the tools are of the last good one
 	FetchedAt *time.Time `json:"fetched_at,omitempty"` // of the tools; absent: it never answered
 	Protocol  string     `json:"protocol_version,omitempty"`
 	Checking  bool       `json:"checking,omitempty"` // it is being asked right now
+	RetryAt   *time.Time `json:"retry_at,omitempty"` // it is left alone until then
+	// CircuitOpen tells that calls fail at once until RetryAt.
+	CircuitOpen bool   `json:"circuit_open,omitempty"`
+	Steps       []Step `json:"steps,omitempty"` // of its last handshake and list
 
-	Actions []*action.Action `json:"-"` // in the order of their names; read-only
+	Actions []*action.Action `json:"-"` // its tools, in the order of their names; read-only
 }
 
 // Diagnosis says what is wrong with a source: one of the Fault codes, and a
@@ -42,10 +50,11 @@ func (c *Catalog) States(ctx context.Context, organization string) ([]State, err
 	}
 	t.settle(ctx)
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	list := make([]State, 0, len(t.connectors))
-	for _, con := range t.connectors {
-		list = append(list, t.stateLocked(con))
+	connectors := t.connectors
+	t.mu.Unlock()
+	list := make([]State, 0, len(connectors))
+	for _, con := range connectors {
+		list = append(list, t.stateOf(con))
 	}
 	slices.SortStableFunc(list, func(a, b State) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
@@ -102,17 +111,40 @@ func (t *tenant) probe(ctx context.Context, con action.Connector) (State, error)
 
 func (t *tenant) stateOf(con action.Connector) State {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.stateLocked(con)
+	s, source := t.stateLocked(con)
+	t.mu.Unlock()
+	// Not under the mutex: a source may hold its own while it says something.
+	if c, ok := source.(Circuit); ok {
+		s.open(c.Circuit())
+	}
+	if c, ok := source.(Stepper); ok {
+		s.Steps = c.Steps()
+	}
+	return s
 }
 
-func (t *tenant) stateLocked(con action.Connector) State {
-	s := State{Source: con.Source(), Name: con.Name, Slug: con.Slug, Enabled: con.Enabled}
+// open notes a circuit. Why it opened is the better error, where it is known.
+func (s *State) open(open bool, until time.Time) {
+	if !open {
+		return
+	}
+	until = until.UTC()
+	s.CircuitOpen, s.RetryAt = true, &until
+	if s.Error == nil {
+		s.Error = &Diagnosis{Code: FaultOpen, Message: fmt.Sprintf(
+			"Its server failed again and again, so that calls fail at once until %s and are tried again then by themselves. If that goes on, see whether the server is up.",
+			until.Format("15:04:05 UTC"))}
+	}
+}
+
+func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
+	s = State{Source: con.Source(), Name: con.Name, Slug: con.Slug, Enabled: con.Enabled}
 	f := t.feeds[con.Source()]
 	if f == nil {
-		return s
+		return s, nil
 	}
 	s.Tools, s.Warnings, s.Protocol, s.Checking = len(f.tools), slices.Clone(f.warnings), f.protocol, f.flight != nil
+	s.Resources, s.Templates, s.Prompts, s.Offers = len(f.offer.resources.items), len(f.offer.templates.items), len(f.offer.prompts.items), f.offer.can
 	if !f.asked.IsZero() {
 		asked := f.asked.UTC()
 		s.FetchedAt = &asked
@@ -121,15 +153,19 @@ func (t *tenant) stateLocked(con action.Connector) State {
 		e := diagnose(f.err)
 		s.Error = &Diagnosis{Code: e.Code, Message: e.Message}
 	}
+	if f.err != nil && f.retry.After(t.Now()) {
+		retry := f.retry.UTC()
+		s.RetryAt = &retry
+	}
 	for _, tl := range f.tools {
 		if n := tl.checker.refused.Load(); n > 0 {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("Tool %s has a schema that is costly to check; %d calls were refused for it.", show(tl.name), n))
 		}
 	}
 	for _, a := range t.view.Load().actions {
-		if a.Source == con.Source() {
+		if a.Source == con.Source() && a.Tool != "" {
 			s.Actions = append(s.Actions, a)
 		}
 	}
-	return s
+	return s, f.source
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,12 +28,13 @@ type tenant struct {
 	read       int64      // which read that was
 	connectors []action.Connector
 	feeds      map[string]*feed // of enabled connectors, by source id
+	told       counts           // how often sources said that their lists are others
 	gone       bool
 }
 
 func newTenant(c *Catalog, organization string) *tenant {
 	t := &tenant{Catalog: c, organization: organization, loading: make(chan struct{}, 1), feeds: map[string]*feed{}}
-	t.view.Store(&view{})
+	t.view.Store(&view{offerings: &action.Offerings{}, places: &places{}})
 	return t
 }
 
@@ -129,8 +129,9 @@ func looks(c action.Connector) any {
 		risk       action.Risk
 		risks      string
 		review     action.ReviewRule
+		asks       string
 		created    int64
-	}{c.Name, c.Slug, c.DefaultRisk, fmt.Sprintf("%q", c.Risks), c.Review, c.CreatedAt.UnixNano()}
+	}{c.Name, c.Slug, c.DefaultRisk, fmt.Sprintf("%q", c.Risks), c.Review, fmt.Sprintf("%q", c.MayAsk), c.CreatedAt.UnixNano()}
 }
 
 // feed returns the feed of a source, or ErrNotFound.
@@ -142,29 +143,10 @@ func (t *tenant) feed(source string) (*feed, error) {
 	}
 	for _, con := range t.connectors {
 		if con.Source() == source {
-			return nil, action.Errorf(action.ErrNotFound, "source_disabled", "The connector %s is disabled.", show(con.Name))
+			return nil, action.Errorf(action.ErrNotFound, "source_disabled", "The connector %s is disabled; an admin can enable it.", show(con.Name))
 		}
 	}
-	return nil, action.Errorf(action.ErrNotFound, "source_not_found", "There is no source %s.", show(source))
-}
-
-// unheard returns ErrUnavailable when the tool may be one of a source that has
-// never answered.
-func (t *tenant) unheard(tool string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, f := range t.feeds {
-		slug := f.connector.Slug
-		if !f.asked.IsZero() || slug != "" && !strings.HasPrefix(tool, slug+"_") {
-			continue
-		}
-		return &action.Error{
-			Kind: action.ErrUnavailable, Code: "source_unheard",
-			Message: fmt.Sprintf("The connector %s has not told its tools yet; try again in a few seconds.", show(f.connector.Name)),
-			Err:     f.err,
-		}
-	}
-	return nil
+	return nil, action.Errorf(action.ErrNotFound, "source_not_found", "There is no source %s. List the actions again to see what there is.", show(source))
 }
 
 // settle starts what is due and waits for it, each no longer than the

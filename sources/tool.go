@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"sallyport/action"
@@ -136,16 +135,22 @@ func (t *tool) renamed(name string) json.RawMessage {
 	if name == t.name {
 		return t.raw
 	}
-	members, _ := Members(t.raw)
+	return replaced(t.raw, "name", name)
+}
+
+// replaced returns a definition in which only the value of one member is
+// another.
+func replaced(raw json.RawMessage, member, value string) json.RawMessage {
+	members, _ := Members(raw)
 	for _, m := range members {
-		if m.Name == "name" {
-			out := make([]byte, 0, len(t.raw)+len(name))
-			out = append(out, t.raw[:m.Value]...)
-			out = jsonlex.Quote(out, name)
-			return append(out, t.raw[m.End:]...)
+		if m.Name == member {
+			out := make([]byte, 0, len(raw)+len(value))
+			out = append(out, raw[:m.Value]...)
+			out = jsonlex.Quote(out, value)
+			return append(out, raw[m.End:]...)
 		}
 	}
-	return t.raw
+	return raw
 }
 
 // compileAll compiles what a source listed. Tools that it listed in the same
@@ -155,7 +160,6 @@ func compileAll(listing Listing, before []*tool, budget time.Duration) (tools []
 	for _, t := range before {
 		known[t.digest] = t
 	}
-	warnings = slices.Clone(listing.Warnings)
 	seen := make(map[string]bool, len(listing.Tools))
 	for i, raw := range listing.Tools {
 		if i == maxTools {
@@ -180,10 +184,15 @@ func compileAll(listing Listing, before []*tool, budget time.Duration) (tools []
 			warnings = append(warnings, fmt.Sprintf("Tool %s %s.", label(t, i), note))
 		}
 	}
-	if more := len(warnings) - maxWarnings; more > 0 {
-		warnings = append(warnings[:maxWarnings], fmt.Sprintf("And %d more warnings.", more))
-	}
 	return tools, warnings
+}
+
+// fewer cuts the warnings of a list to as many as people read.
+func fewer(warnings []string) []string {
+	if more := len(warnings) - maxWarnings; more > 0 {
+		warnings = append(warnings[:maxWarnings:maxWarnings], fmt.Sprintf("And %d more warnings.", more))
+	}
+	return warnings
 }
 
 func label(t *tool, i int) string {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"sallyport/action"
 )
@@ -22,7 +23,11 @@ type view struct {
 	tools   map[string]*action.Action // by the name that agents see
 	made    map[*action.Action]*tool  // from which tool each was made
 	version string
-	shown   atomic.Bool // somebody was given the list
+	// What is offered beside them, and who does.
+	offerings *action.Offerings
+	places    *places
+
+	shown atomic.Bool // somebody was given the list
 }
 
 // rebuildLocked builds the view again and reports whether somebody has a list
@@ -30,10 +35,11 @@ type view struct {
 func (t *tenant) rebuildLocked() (changed bool) {
 	before := t.view.Load()
 	next := t.buildLocked(before)
-	if next.version != before.version {
-		t.view.Store(next)
+	if next.version == before.version && next.offerings == before.offerings {
+		return false
 	}
-	return next.version != before.version && before.shown.Load()
+	t.view.Store(next)
+	return before.shown.Load()
 }
 
 func (t *tenant) buildLocked(before *view) *view {
@@ -43,7 +49,7 @@ func (t *tenant) buildLocked(before *view) *view {
 	for _, f := range t.feeds {
 		for _, tl := range f.tools {
 			origins = append(origins, origin{
-				created: f.connector.CreatedAt, source: f.connector.Source(), slug: f.connector.Slug, tool: tl.name,
+				created: f.connector.CreatedAt, source: f.connector.Source(), slug: f.connector.Slug, name: tl.name,
 			})
 			feeds, tools = append(feeds, f), append(tools, tl)
 		}
@@ -65,14 +71,36 @@ func (t *tenant) buildLocked(before *view) *view {
 		v.made[a] = tools[i]
 	}
 	slices.SortFunc(v.actions, func(a, b *action.Action) int { return strings.Compare(a.Tool, b.Tool) })
-	v.version = v.hash()
+	v.actions = append(v.actions, t.besideToolsLocked(before)...)
+	for _, a := range v.actions[len(tools):] {
+		v.index[a.Key()] = a
+	}
+	v.version = v.hash(t.told[toldTools])
+	v.offerings, v.places = t.besideLocked(before)
 	return v
+}
+
+// besideToolsLocked returns the actions that are no tools.
+func (t *tenant) besideToolsLocked(before *view) (list []*action.Action) {
+	for _, f := range t.feeds {
+		for _, a := range f.beside() {
+			if old := before.index[a.Key()]; old != nil && same(old, a) {
+				a = old
+			}
+			list = append(list, a)
+		}
+	}
+	slices.SortFunc(list, func(a, b *action.Action) int {
+		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Name, b.Name))
+	})
+	return list
 }
 
 // action returns the action of a tool, but for its definition.
 func (f *feed) action(t *tool, name string) *action.Action {
 	con := f.connector
 	source, review := f.source, cmp.Or(con.Review, action.ReviewTrust)
+	asks, timeout := f.asking()
 	return &action.Action{
 		Source:       con.Source(),
 		SourceName:   con.Name,
@@ -86,12 +114,27 @@ func (f *feed) action(t *tool, name string) *action.Action {
 		Hash:         approved(t.hashes, review),
 		Hashes:       t.hashes,
 		Review:       review,
-		Revision:     fmt.Sprintf("%s:%d", con.ID, con.Revision),
+		Revision:     f.revision(),
+		Timeout:      timeout,
+		MayAsk:       asks,
 		Check:        t.checker.Check,
 		Run: func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
 			return source.Call(ctx, t.name, params, caller)
 		},
 	}
+}
+
+func (f *feed) revision() string {
+	return fmt.Sprintf("%s:%d", f.connector.ID, f.connector.Revision)
+}
+
+// asking is what the source may ask of callers, and how long its actions may
+// take for it; zero: as long as any.
+func (f *feed) asking() ([]action.AskKind, time.Duration) {
+	if len(f.connector.MayAsk) == 0 {
+		return nil, 0
+	}
+	return f.connector.MayAsk, askTimeout
 }
 
 // risk is the first that somebody named: an admin for this tool, the source in
@@ -115,19 +158,24 @@ func approved(h action.ToolHashes, review action.ReviewRule) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// same reports whether two actions of one tool differ in nothing.
+// same reports whether two actions of one tool, or of none, differ in nothing.
 func same(a, b *action.Action) bool {
-	return a.Tool == b.Tool && a.SourceName == b.SourceName && a.Risk == b.Risk && a.Review == b.Review && a.Revision == b.Revision
+	return a.Tool == b.Tool && a.SourceName == b.SourceName && a.Risk == b.Risk && a.Review == b.Review && a.Revision == b.Revision &&
+		slices.Equal(a.MayAsk, b.MayAsk) && (a.Complete == nil) == (b.Complete == nil) && (a.Subscribe == nil) == (b.Subscribe == nil)
 }
 
-// hash covers all that anyone sees of the actions, and all that policy decides
-// by.
-func (v *view) hash() string {
+// hash covers all that anyone sees of the actions, all that policy decides by,
+// and how often sources said that their tools are others.
+func (v *view) hash(told int) string {
 	h := sha256.New()
+	fmt.Fprintf(h, "%d\x00", told)
 	for _, a := range v.actions {
-		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00", a.Tool, a.Source, a.SourceName, a.Risk, a.Review, a.Revision)
-		digest := v.made[a].digest
-		_, _ = h.Write(digest[:])
+		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%q\x00", a.Tool, a.Source, a.SourceName, a.Name, a.Risk, a.Review, a.Revision, a.MayAsk)
+		if t := v.made[a]; t != nil {
+			_, _ = h.Write(t.digest[:])
+		} else {
+			fmt.Fprintf(h, "%t %t\x00", a.Complete != nil, a.Subscribe != nil)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

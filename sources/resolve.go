@@ -1,0 +1,97 @@
+package sources
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"sallyport/action"
+)
+
+// Resolve returns the action that agents see under a name of a tool. It waits
+// as List does when the name is not known yet. ErrNotFound means that no
+// source has it, ErrUnavailable that the one which may have it never answered.
+func (c *Catalog) Resolve(ctx context.Context, organization, tool string) (a *action.Action, err error) {
+	err = c.resolve(ctx, organization, func(v *view) bool {
+		a = v.tools[tool]
+		return a != nil
+	})
+	if err != nil || a != nil {
+		return a, err
+	}
+	return nil, c.tenant(organization).missing("tool", tool, func(slug string) bool { return prefixed(slug, tool) })
+}
+
+// ResolveResource returns whose resource agents mean by a URI, or whose template
+// by a URI template, and what it is called there. A URI that no source lists is
+// that of the source it names in the form that tells two apart, else of the
+// oldest source with a template for it, else of the only source that has
+// resources. It waits and fails as Resolve does.
+func (c *Catalog) ResolveResource(ctx context.Context, organization, uri string) (source, name string, err error) {
+	var found place
+	err = c.resolve(ctx, organization, func(v *view) (ok bool) {
+		found, ok = v.places.listed(uri)
+		return ok
+	})
+	if err != nil || found.source != "" {
+		return found.source, found.name, err
+	}
+	t := c.tenant(organization)
+	if found, ok := t.view.Load().places.meant(uri); ok {
+		return found.source, found.name, nil
+	}
+	slug, _, named := unqualify(uri)
+	return "", "", t.missing("resource", uri, func(s string) bool { return !named || s == slug })
+}
+
+// ResolvePrompt returns whose prompt agents see under a name, and what it is
+// called there. It waits and fails as Resolve does.
+func (c *Catalog) ResolvePrompt(ctx context.Context, organization, prompt string) (source, name string, err error) {
+	var found place
+	err = c.resolve(ctx, organization, func(v *view) (ok bool) {
+		found, ok = v.places.prompts[prompt]
+		return ok
+	})
+	if err != nil || found.source != "" {
+		return found.source, found.name, err
+	}
+	return "", "", c.tenant(organization).missing("prompt", prompt, func(slug string) bool { return prefixed(slug, prompt) })
+}
+
+// resolve looks into what is known, and when that is not enough once more
+// after waiting for the sources.
+func (c *Catalog) resolve(ctx context.Context, organization string, look func(*view) bool) error {
+	t := c.tenant(organization)
+	if look(t.view.Load()) {
+		return nil
+	}
+	if _, err := c.view(ctx, organization); err != nil {
+		return err
+	}
+	look(t.view.Load())
+	return nil
+}
+
+// prefixed tells whether the source with the slug may have what agents see
+// under the name.
+func prefixed(slug, name string) bool { return slug == "" || strings.HasPrefix(name, slug+"_") }
+
+// missing says that there is no such thing, or ErrUnavailable when it may be
+// one of a source that has never answered.
+func (t *tenant) missing(what, name string, may func(slug string) bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.feeds {
+		if f.asked.IsZero() && may(f.connector.Slug) {
+			return &action.Error{
+				Kind: action.ErrUnavailable, Code: "source_unheard",
+				Message: fmt.Sprintf("The connector %s has not told its %ss yet; try again in a few seconds.", show(f.connector.Name), what),
+				Err:     f.err,
+			}
+		}
+	}
+	return &action.Error{
+		Kind: action.ErrNotFound, Code: what + "_not_found",
+		Message: fmt.Sprintf("There is no %s %s. List the %ss again to see what there is.", what, show(name), what),
+	}
+}
