@@ -1,0 +1,159 @@
+package credential
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"sallyport/action"
+)
+
+// maxBegin bounds all requests of a discovery together.
+const maxBegin = 45 * time.Second
+
+// Begin starts the sign-in of a person to the connector's service and returns
+// the URL at which it goes on. What comes back from there belongs to
+// [OAuth.Finish]. Errors say what is wrong with the connector's settings
+// (ErrInvalid), with its authorization server (ErrUnavailable), or that the
+// server names another one than before (ErrConflict).
+func (o *OAuth) Begin(ctx context.Context, c action.Connector, by string) (authorizeURL string, err error) {
+	if c.OAuth == nil || c.OAuth.Kind != action.OAuthCode {
+		e := action.Errorf(action.ErrInvalid, codeFlow, "Nobody signs in to this connector; set its OAuth kind to %s first.", action.OAuthCode)
+		e.Field = "/oauth/kind"
+		return "", e
+	}
+	r, err := o.reach(c.URL)
+	if err != nil {
+		return "", err
+	}
+	ctx, stop := context.WithTimeout(ctx, maxBegin)
+	defer stop()
+	_, before, err := o.read(ctx, c.Organization, c.ID)
+	if err != nil {
+		return "", err
+	}
+	t, m, err := r.discover(ctx, &c, before)
+	if err != nil {
+		return "", err
+	}
+	state, verifier := secret(), secret()
+	flow := action.OAuthFlow{
+		StateHash: hash(state), Organization: c.Organization, Connector: c.ID, By: by, ExpiresAt: o.Now().UTC().Add(o.FlowLife),
+	}
+	b := begun{target: *t, Verifier: verifier, Iss: m.AuthorizationResponseIssParameterSupported}
+	if flow.Sealed, err = o.seal(flowRef(flow.Organization, flow.StateHash), b); err != nil {
+		return "", err
+	}
+	if err := o.Store.PutOAuthFlow(ctx, flow); err != nil {
+		return "", fmt.Errorf("writing a sign-in: %w", err)
+	}
+	return o.authorizeURL(t, m.AuthorizationEndpoint, state, verifier)
+}
+
+// discover finds out where tokens of the connector are had, who the gateway
+// is there, and what it asks for. before is what was had last, or nil.
+func (r reach) discover(ctx context.Context, c *action.Connector, before *kept) (*target, *oauthex.AuthServerMeta, error) {
+	ch, err := r.probe(ctx, c.Headers)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := r.protection(ctx, ch)
+	if err != nil {
+		return nil, nil, err
+	}
+	if before != nil && before.Host != hostOf(c.URL) {
+		before = nil // it was another server's
+	}
+	pinned := ""
+	if before != nil {
+		pinned = before.Issuer
+	}
+	issuer, err := p.choose(c.OAuth, pinned)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := r.authority(ctx, issuer, c.OAuth.Kind, p.legacy)
+	if err != nil {
+		return nil, nil, err
+	}
+	who, err := r.identify(ctx, c.OAuth, m, before)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &target{
+		Kind: c.OAuth.Kind, Host: hostOf(c.URL), Server: c.URL, Resource: p.resource, Issuer: m.Issuer, Token: m.TokenEndpoint, Revoke: m.RevocationEndpoint,
+		Scopes: asked(c.OAuth, ch, p, m, before), Client: who,
+	}
+	return t, m, nil
+}
+
+// asked selects the scopes to ask for: those of the settings, of the server's
+// challenge, or all that it knows; with them those that it found missing of
+// what was granted, and the one that makes a sign-in last.
+func asked(s *action.OAuthSettings, ch challenge, p *protection, m *oauthex.AuthServerMeta, before *kept) []string {
+	list := s.Scopes
+	if len(list) == 0 {
+		list = ch.scopes
+	}
+	if len(list) == 0 {
+		list = p.scopes
+	}
+	if s.Kind == action.OAuthClient {
+		return scopes(list)
+	}
+	if before != nil && len(before.Wanted) > 0 && sameIssuer(before.Issuer, m.Issuer) {
+		list = slices.Concat(before.Wanted, before.Granted, list)
+	}
+	if slices.Contains(m.ScopesSupported, offline) {
+		list = slices.Concat([]string{offline}, list)
+	}
+	return scopes(list)
+}
+
+// offline is the scope for tokens that are renewed while nobody is there.
+const offline = "offline_access"
+
+func (o *OAuth) authorizeURL(t *target, endpoint, state, verifier string) (string, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "", unusable("The authorization endpoint that the server names is no URL.")
+	}
+	challenge := sha256.Sum256([]byte(verifier))
+	q := u.Query()
+	for name, value := range map[string]string{
+		"response_type": "code", "client_id": t.Client.ID, "redirect_uri": o.RedirectURL, "state": state, "resource": t.Resource,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
+	} {
+		q.Set(name, value)
+	}
+	if len(t.Scopes) > 0 {
+		q.Set("scope", strings.Join(t.Scopes, " "))
+	}
+	if slices.Contains(t.Scopes, offline) {
+		q.Set("prompt", "consent") // OpenID Connect gives it only so
+	}
+	u.RawQuery = q.Encode()
+	return u.String(), nil
+}
+
+// secret returns 256 random bits, in the characters that a state and a
+// verifier may have.
+func secret() string {
+	var b [32]byte
+	rand.Read(b[:]) //nolint:errcheck // never fails: it ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func hash(state string) string {
+	sum := sha256.Sum256([]byte(state))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,99 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/guard"
+)
+
+// Store keeps grants and flows.
+type Store interface {
+	// OAuthGrant returns a connector's grant; ErrNotFound when it has none.
+	OAuthGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, error)
+	// PutOAuthGrant writes a grant over the one of the same Version, or a new
+	// one of Version zero. ErrConflict with code "oauth_moved" when another
+	// came first.
+	PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error
+	// DeleteOAuthGrant removes a grant for a person.
+	DeleteOAuthGrant(ctx context.Context, organization, connector, by string) error
+	// PutOAuthFlow writes a sign-in that began.
+	PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error
+	// TakeOAuthFlow removes and returns a flow, to one caller only;
+	// ErrNotFound when there is none that is still good.
+	TakeOAuthFlow(ctx context.Context, stateHash string, now time.Time) (action.OAuthFlow, error)
+}
+
+// Config says what an [OAuth] works with.
+type Config struct {
+	Store Store        // required
+	Vault action.Vault // seals tokens; required
+	// Lock waits for the lock of that name among all instances, or for the end
+	// of ctx. Required.
+	Lock func(ctx context.Context, name string) (unlock func(), err error)
+	// Guard says what may be dialled. Loopback may be only on behalf of a
+	// connector whose URL names it.
+	Guard guard.Config
+
+	ClientName  string // as people are shown it when they sign in; empty: "Sallyport"
+	RedirectURL string // to which they are sent back; required
+	// MetadataURL is where [OAuth.ClientMetadata] is served, by https. Empty:
+	// nowhere, and the gateway is registered instead.
+	MetadataURL string
+
+	// ClientSecret returns an organization's secret and the host, with its port
+	// if any, that it was set for. Required.
+	ClientSecret func(ctx context.Context, organization, key string) (value, host string, err error)
+
+	RefreshBefore time.Duration // the end of a token; zero: 60 s
+	FlowLife      time.Duration // how long a sign-in may take; zero: 10 min
+	Timeout       time.Duration // of one request to an authorization server; zero: 10 s
+	Now           func() time.Time
+	Log           *slog.Logger
+}
+
+// OAuth has the tokens of all connectors. It is safe for use by several
+// goroutines.
+type OAuth struct {
+	Config
+
+	mu    sync.Mutex
+	doors map[place]*door
+}
+
+// New returns an OAuth, or says what the configuration lacks.
+func New(c Config) (*OAuth, error) {
+	if c.Store == nil || c.Vault == nil || c.Lock == nil || c.ClientSecret == nil {
+		return nil, errors.New("credential: Config.Store, Vault, Lock and ClientSecret are required")
+	}
+	if _, err := guard.CheckURL(c.RedirectURL); err != nil {
+		return nil, errors.New("credential: Config.RedirectURL is not a URL")
+	}
+	if u, err := url.Parse(c.MetadataURL); err != nil || c.MetadataURL != "" && (u.Scheme != "https" || len(u.Path) < 2) {
+		return nil, errors.New("credential: Config.MetadataURL must be an https URL with a path, or empty")
+	}
+	if c.ClientName == "" {
+		c.ClientName = "Sallyport"
+	}
+	if c.RefreshBefore <= 0 {
+		c.RefreshBefore = time.Minute
+	}
+	if c.FlowLife <= 0 {
+		c.FlowLife = 10 * time.Minute
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 10 * time.Second
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return &OAuth{Config: c, doors: make(map[place]*door)}, nil
+}

@@ -1,0 +1,120 @@
+package credential
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/sources"
+)
+
+// maxLife is how long a token is believed to live at most.
+const maxLife = 366 * 24 * time.Hour
+
+// refusal is a token endpoint's no. Its text is foreign but for the code.
+type refusal struct {
+	status int
+	code   string
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("the token endpoint refused: %s (%d)", r.code, r.status) }
+
+// final reports whether asking again is of no use: what was presented is not
+// good any more.
+func (r *refusal) final() bool {
+	switch r.code {
+	case "invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target":
+		return r.status < 500
+	}
+	return false
+}
+
+// exchange asks the token endpoint for tokens and puts them into k, where they
+// replace what was there. Errors that wrap a *[refusal] are the server's no.
+func (r reach) exchange(ctx context.Context, organization string, k *kept, form url.Values) error {
+	form.Set("resource", k.Resource)
+	header := http.Header{}
+	if err := r.prove(ctx, organization, &k.target, form, header); err != nil {
+		return err
+	}
+	now := r.Now().UTC() // before it is sent: a token may not seem to live longer than it does
+	a, err := r.post(ctx, k.Token, "token endpoint", "application/x-www-form-urlencoded", strings.NewReader(form.Encode()), header)
+	if err != nil {
+		return err
+	}
+	return k.take(a, now)
+}
+
+// prove adds to a form or a header who the client is.
+func (r reach) prove(ctx context.Context, organization string, t *target, form url.Values, header http.Header) error {
+	if t.Client.Method == methodNone {
+		form.Set("client_id", t.Client.ID)
+		return nil
+	}
+	secret, err := r.secret(ctx, organization, t)
+	if err != nil {
+		return err
+	}
+	if t.Client.Method == methodPost {
+		form.Set("client_id", t.Client.ID)
+		form.Set("client_secret", secret)
+		return nil
+	}
+	req := http.Request{Header: header}
+	req.SetBasicAuth(url.QueryEscape(t.Client.ID), url.QueryEscape(secret))
+	return nil
+}
+
+// take reads a token endpoint's answer.
+func (k *kept) take(a *reply, now time.Time) error {
+	var got struct {
+		Access  string          `json:"access_token"`
+		Type    string          `json:"token_type"`
+		Refresh string          `json:"refresh_token"`
+		Expires json.RawMessage `json:"expires_in"`
+		Scope   string          `json:"scope"`
+		Error   string          `json:"error"`
+	}
+	err := json.Unmarshal(a.body, &got)
+	switch {
+	case a.status >= 500 || a.status == http.StatusTooManyRequests || a.status == http.StatusRequestTimeout:
+		return action.Errorf(action.ErrUnavailable, sources.FaultFailed, "The authorization server failed (%d); try again later.", a.status)
+	case a.status != http.StatusOK || got.Error != "": // some say 200 and mean no
+		no := &refusal{status: a.status, code: errorCode(got.Error)}
+		return &action.Error{Kind: action.ErrUnavailable, Code: sources.FaultAuth, Err: no,
+			Message: fmt.Sprintf("The authorization server refused to give a token: %s (%d); check the connector's OAuth settings, or sign in again.", no.code, no.status)}
+	case err != nil || got.Access == "" || len(got.Access) > maxAnswer/4 || strings.ContainsFunc(got.Access, notToken):
+		return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "The authorization server's answer holds no token that can be used; its operator must mend that.")
+	case got.Type != "" && !strings.EqualFold(got.Type, "Bearer"):
+		return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "The authorization server gave a token that is no bearer token, which the gateway cannot send; have it give bearer tokens.")
+	}
+	k.Access, k.IssuedAt, k.ExpiresAt = got.Access, now, time.Time{}
+	if got.Refresh != "" { // none: the old one stays good
+		k.Refresh = got.Refresh
+	}
+	if got.Scope != "" {
+		k.Granted = scopes(strings.Fields(got.Scope))
+	}
+	if life := seconds(got.Expires); life > 0 {
+		k.ExpiresAt = now.Add(life)
+	}
+	return nil
+}
+
+func notToken(r rune) bool { return r <= ' ' || r > '~' }
+
+// seconds reads a number, which some send as a string. Zero: it is none, or
+// not sane.
+func seconds(raw json.RawMessage) time.Duration {
+	n, err := strconv.ParseFloat(strings.Trim(string(raw), `" `), 64)
+	if err != nil || !(n >= 1) { // NaN too
+		return 0
+	}
+	return time.Duration(min(n, maxLife.Seconds())) * time.Second
+}

@@ -1,0 +1,151 @@
+package credential
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/guard"
+)
+
+// target is where tokens are had and what they are for: what one sign-in is
+// about, from its beginning on.
+type target struct {
+	Kind     action.OAuthKind `json:"kind"`
+	Host     string           `json:"host"` // of the MCP server, as [guard.Host] has it
+	Server   string           `json:"server"`
+	Resource string           `json:"resource"`
+	Issuer   string           `json:"issuer"`
+	Token    string           `json:"token_endpoint"`
+	Revoke   string           `json:"revocation_endpoint,omitempty"`
+	Scopes   []string         `json:"scopes,omitempty"` // as asked for
+	Client   client           `json:"client"`
+}
+
+// kept is what is sealed of a grant.
+type kept struct {
+	target
+	Access    string    `json:"access,omitempty"` // empty: dead
+	Refresh   string    `json:"refresh,omitempty"`
+	Granted   []string  `json:"granted,omitempty"` // scopes, as the server said or else as asked for
+	IssuedAt  time.Time `json:"issued_at"`
+	ExpiresAt time.Time `json:"expires_at"` // zero: nobody said
+	// Wanted are scopes that the server found missing.
+	Wanted []string `json:"wanted,omitempty"`
+}
+
+// begun is what is sealed of a flow.
+type begun struct {
+	target
+	Verifier string `json:"verifier"`
+	Iss      bool   `json:"iss"` // the server says that it names itself in its answers
+}
+
+func (o *OAuth) seal(ref action.Ref, v any) ([]byte, error) {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("sealing %s: %w", ref.Table, err)
+	}
+	return o.Vault.Seal(ref, plain)
+}
+
+func (o *OAuth) open(ref action.Ref, sealed []byte, v any) error {
+	plain, err := o.Vault.Open(ref, sealed)
+	if err != nil {
+		return err
+	}
+	if json.Unmarshal(plain, v) != nil {
+		return fmt.Errorf("%s of row %q cannot be read", ref.Table, ref.Row) // the cause would quote it
+	}
+	return nil
+}
+
+func grantRef(organization, connector string) action.Ref {
+	return action.Ref{Organization: organization, Table: "oauth_grants", Row: connector, Column: "sealed"}
+}
+
+func flowRef(organization, hash string) action.Ref {
+	return action.Ref{Organization: organization, Table: "oauth_flows", Row: hash, Column: "sealed"}
+}
+
+// read returns the connector's grant as its row has it now. Without one, both
+// are zero.
+func (o *OAuth) read(ctx context.Context, organization, connector string) (action.OAuthGrant, *kept, error) {
+	g, err := o.Store.OAuthGrant(ctx, organization, connector)
+	if errors.Is(err, action.ErrNotFound) {
+		return action.OAuthGrant{}, nil, nil
+	}
+	if err != nil {
+		return g, nil, fmt.Errorf("reading the tokens of connector %s: %w", connector, err)
+	}
+	k := &kept{}
+	if err := o.open(grantRef(organization, connector), g.Sealed, k); err != nil {
+		return g, nil, fmt.Errorf("opening the tokens of connector %s: %w", connector, err)
+	}
+	return g, k, nil
+}
+
+// write puts the grant over the one that was read.
+func (o *OAuth) write(ctx context.Context, g action.OAuthGrant, k *kept) (err error) {
+	g.Issuer, g.ClientID, g.UpdatedAt = k.Issuer, k.Client.ID, o.Now().UTC()
+	g.Scope, g.ExpiresAt = strings.Join(k.Granted, " "), nil
+	if !k.ExpiresAt.IsZero() {
+		g.ExpiresAt = &k.ExpiresAt
+	}
+	if g.Status == action.OAuthConnected {
+		g.Reason = ""
+	}
+	if g.Sealed, err = o.seal(grantRef(g.Organization, g.Connector), k); err != nil {
+		return err
+	}
+	if err := o.Store.PutOAuthGrant(ctx, g); err != nil {
+		return fmt.Errorf("writing the tokens of connector %s: %w", g.Connector, err)
+	}
+	return nil
+}
+
+// due reports whether the token ought to be renewed. One that lives shortly is
+// not renewed before half its life is over.
+func (k *kept) due(now time.Time, before time.Duration) bool {
+	if k.ExpiresAt.IsZero() {
+		return false
+	}
+	return !now.Before(k.ExpiresAt.Add(-min(before, k.ExpiresAt.Sub(k.IssuedAt)/2)))
+}
+
+// alive reports whether the token can be sent.
+func (k *kept) alive(now time.Time) bool {
+	return k.Access != "" && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
+}
+
+// fits reports whether what was had is for the connector as it is now.
+func (k *kept) fits(c *action.Connector) bool {
+	s := c.OAuth
+	return k != nil && k.Kind == s.Kind && k.Host == hostOf(c.URL) &&
+		(s.Issuer == "" || sameIssuer(s.Issuer, k.Issuer)) &&
+		(s.ClientID == "" || s.ClientID == k.Client.ID) &&
+		(s.Kind == action.OAuthCode || slices.Equal(s.Scopes, k.Scopes) || len(s.Scopes) == 0)
+}
+
+// hostOf returns the host of a URL in the form of [guard.Host]; empty: it is
+// none.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return guard.Host(u)
+}
+
+// sameIssuer compares issuers. A slash at the end is no difference: some
+// software writes one by itself. What an authorization server says of itself
+// in its answer is compared more strictly.
+func sameIssuer(a, b string) bool {
+	return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
+}

@@ -1,0 +1,156 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"time"
+
+	"sallyport/action"
+)
+
+// maxRenew bounds a renewal: its caller's leaving does not stop it, since a
+// refresh token may be good once.
+const maxRenew = 30 * time.Second
+
+// errDead is a sign-in that is over.
+var errDead = errors.New("the sign-in is over")
+
+// renew has the tokens replaced unless they are not stale any more, once for
+// all callers and instances, and returns those that are stored then.
+func (o *OAuth) renew(ctx context.Context, c *action.Connector, stale func(*kept) bool) (next *kept, err error) {
+	at := place{c.Organization, c.ID}
+	if err := o.paused(at); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), maxRenew)
+	defer stop()
+	err = o.alone(ctx, at, func() error {
+		if err := o.paused(at); err != nil {
+			return err
+		}
+		g, k, err := o.reread(ctx, at)
+		if err != nil {
+			return unread(err)
+		}
+		if !stale(k) {
+			next = k
+			return nil
+		}
+		next, err = o.replace(ctx, c, g, k)
+		if err != nil {
+			o.pause(at, err)
+		}
+		return err
+	})
+	return next, err
+}
+
+// replace asks for new tokens, and writes down what became of it.
+func (o *OAuth) replace(ctx context.Context, c *action.Connector, g action.OAuthGrant, k *kept) (*kept, error) {
+	next, err := o.ask(ctx, c, g, k)
+	var no *refusal
+	switch {
+	case err == nil:
+		g.Organization, g.Connector, g.Status = c.Organization, c.ID, action.OAuthConnected
+		if len(next.Wanted) > 0 {
+			g.Status = action.OAuthReconnect
+		}
+		return o.store(ctx, c, g, next)
+	case !errors.Is(err, errDead) && !(errors.As(err, &no) && no.final() && k.fits(c)):
+		return nil, err
+	}
+	// Another instance may have renewed it while this one had lost the lock.
+	if _, now, readErr := o.reread(ctx, place{c.Organization, c.ID}); readErr == nil && now != nil && now.IssuedAt.After(k.IssuedAt) {
+		return now, nil
+	}
+	return nil, o.bury(ctx, c, g, k, no)
+}
+
+// ask gets new tokens for the connector.
+func (o *OAuth) ask(ctx context.Context, c *action.Connector, g action.OAuthGrant, k *kept) (*kept, error) {
+	r, err := o.reach(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	if c.OAuth.Kind == action.OAuthClient {
+		return o.askForItself(ctx, r, c, k)
+	}
+	if err := ended(c, g, k); err != nil {
+		return nil, err
+	}
+	if k.Refresh == "" {
+		return nil, errDead
+	}
+	next := *k
+	return &next, r.exchange(ctx, c.Organization, &next, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {k.Refresh}})
+}
+
+// askForItself gets a token by client credentials.
+func (o *OAuth) askForItself(ctx context.Context, r reach, c *action.Connector, k *kept) (*kept, error) {
+	next := &kept{}
+	if k.fits(c) && k.Access != "" {
+		next.target = k.target
+		next.Client.SecretKey = c.OAuth.ClientSecret
+	} else {
+		t, _, err := r.discover(ctx, c, k)
+		if err != nil {
+			return nil, err
+		}
+		next.target = *t
+	}
+	form := url.Values{"grant_type": {"client_credentials"}}
+	if len(next.Scopes) > 0 {
+		form["scope"] = []string{joined(next.Scopes)}
+	}
+	next.Granted = next.Scopes
+	return next, r.exchange(ctx, c.Organization, next, form)
+}
+
+// store writes new tokens. They may be the only good ones, so that a failure
+// is not taken for an answer at once.
+func (o *OAuth) store(ctx context.Context, c *action.Connector, g action.OAuthGrant, k *kept) (*kept, error) {
+	at := place{c.Organization, c.ID}
+	for attempt := 1; ; attempt++ {
+		err := o.write(ctx, g, k)
+		if err == nil {
+			o.forget(at)
+			return k, nil
+		}
+		if errors.Is(err, action.ErrConflict) {
+			if _, now, err := o.reread(ctx, at); err == nil && o.good(c, now) {
+				return now, nil
+			}
+		}
+		if attempt == 3 || errors.Is(err, action.ErrConflict) {
+			o.Log.Error("writing renewed tokens", "connector", c.ID, "error", err)
+			return nil, unread(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(attempt) * 200 * time.Millisecond):
+		}
+	}
+}
+
+// bury writes down that the tokens are of no use any more, and why.
+func (o *OAuth) bury(ctx context.Context, c *action.Connector, g action.OAuthGrant, k *kept, no *refusal) error {
+	dead := *k
+	dead.Access, dead.Refresh, dead.ExpiresAt = "", "", time.Time{}
+	g.Status, g.Reason = action.OAuthReconnect, "The access token ended, and there is none to renew it with."
+	if no != nil {
+		g.Reason = "The authorization server does not renew the sign-in any more (" + no.code + ")."
+		if no.code == "invalid_client" || no.code == "unauthorized_client" {
+			g.Reason = "The authorization server does not take the gateway's client any more (" + no.code + "); check the connector's client id and secret."
+			dead.Client = client{}
+		}
+	}
+	if err := o.write(ctx, g, &dead); err != nil {
+		o.Log.Error("writing that a sign-in ended", "connector", c.ID, "error", err)
+	}
+	o.forget(place{c.Organization, c.ID})
+	o.Log.Warn("a sign-in ended", "connector", c.ID, "reason", g.Reason)
+	e := signIn(c, g.Reason)
+	e.Err = errDead
+	return e
+}
