@@ -5,11 +5,51 @@ import (
 	"encoding/json"
 
 	"sallyport/action"
+	"sallyport/internal/jsonlex"
 	"sallyport/sources"
 )
 
 // Call implements [sources.Source] with tools/call.
 func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, caller action.Caller) (action.Result, error) {
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	whole := append(jsonlex.Quote([]byte(`{"name":`), tool), `,"arguments":`...)
+	whole = append(append(whole, params...), '}')
+	r := &request{method: "tools/call", name: tool, params: whole, arguments: params, caller: caller}
+	if headers := s.headers.Load(); headers != nil {
+		r.headers = (*headers)[tool]
+	}
+	return s.perform(ctx, r)
+}
+
+// Do implements [sources.Offerer]. Of the params, what belongs to the
+// conversation of another client with another server is left out: its _meta,
+// and its answers to questions.
+func (s *Source) Do(ctx context.Context, method string, params json.RawMessage, caller action.Caller) (action.Result, error) {
+	name, ok := map[string]string{"resources/read": "uri", "prompts/get": "name", "completion/complete": ""}[method]
+	if !ok {
+		return action.Result{}, action.Errorf(action.ErrInvalid, "invalid_method", "A server is not sent %.60q for agents.", method)
+	}
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	members, ok := sources.Members(params)
+	if !ok {
+		return action.Result{}, action.Errorf(action.ErrInvalid, "invalid_params", "The params of %s are an object.", method)
+	}
+	r := &request{method: method, params: params, caller: caller}
+	if name != "" {
+		r.name, _ = unquoted(sources.Lookup(params, members, name))
+	}
+	for _, foreign := range []string{"_meta", "inputResponses", "requestState"} {
+		r.params = sources.Without(r.params, foreign)
+	}
+	return s.perform(ctx, r)
+}
+
+// perform sends a request of an agent and judges what is answered.
+func (s *Source) perform(ctx context.Context, r *request) (action.Result, error) {
 	done, err := s.begin()
 	if err != nil {
 		return action.Result{}, err
@@ -19,15 +59,11 @@ func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, 
 	if err != nil {
 		return action.Result{}, err
 	}
-	if len(params) == 0 {
-		params = json.RawMessage("{}")
+	if r.caller != nil {
+		r.can = s.may & r.caller.Features()
 	}
-	r := &request{method: "tools/call", name: tool, arguments: params, caller: caller}
-	if headers := s.headers.Load(); headers != nil {
-		r.headers = (*headers)[tool]
-	}
+	a, err := s.rounds(ctx, &cred, r)
 	res := action.Result{Secrets: cred.secrets()}
-	a, err := s.do(ctx, &cred, r)
 	if err != nil {
 		return res, err
 	}
@@ -35,7 +71,7 @@ func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, 
 		res.Problem = a.problem
 		return res, nil
 	}
-	res.IsError, err = judge(a.result)
+	res.IsError, err = judge(r.method, a.result)
 	if err != nil {
 		return res, err
 	}
@@ -43,9 +79,9 @@ func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, 
 	return res, nil
 }
 
-// judge checks that a result is one, as little as possible, and reads whether
-// it says of itself that it is an error.
-func judge(result json.RawMessage) (isError bool, err error) {
+// judge checks that a result is one of the method, as little as possible, and
+// reads whether it says of itself that it is an error.
+func judge(method string, result json.RawMessage) (isError bool, err error) {
 	members, ok := sources.Members(result)
 	if !ok {
 		return false, broken("The server's result is no object.")
@@ -53,8 +89,16 @@ func judge(result json.RawMessage) (isError bool, err error) {
 	if kind, ok := unquoted(sources.Lookup(result, members, "resultType")); ok && kind != "complete" {
 		return false, broken("The server answered with %.40q instead of a result, which the gateway does not take part in.", printable(kind, 40))
 	}
-	if sources.Lookup(result, members, "content") == nil && sources.Lookup(result, members, "structuredContent") == nil {
-		return false, broken("The server's result has no content.")
+	due := map[string][]string{
+		"tools/call":          {"content", "structuredContent"},
+		"resources/read":      {"contents"},
+		"prompts/get":         {"messages"},
+		"completion/complete": {"completion"},
+	}[method]
+	for _, name := range due {
+		if sources.Lookup(result, members, name) != nil {
+			return method == "tools/call" && string(sources.Lookup(result, members, "isError")) == "true", nil
+		}
 	}
-	return string(sources.Lookup(result, members, "isError")) == "true", nil
+	return false, broken("The server's result has no %s.", due[0])
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/action"
 	"sallyport/internal/guard"
 )
 
@@ -24,6 +25,20 @@ type Config struct {
 	Secret func(ctx context.Context) (value, host string, err error)
 	Header string // that carries the credential; empty: Authorization
 	Prefix string // before the credential, such as "Bearer "
+	// Headers are sent along with every request as they are. They hold no
+	// secret.
+	Headers map[string]string
+	// Refused is told that the server answered 401 or 403 to the secret used,
+	// with these challenges. With again the secret is read anew and the request
+	// sent once more; its error is what the request fails with. Nil: it fails.
+	Refused func(ctx context.Context, used string, status int, challenges []string) (again bool, err error)
+
+	// MayAsk are the kinds of question that the server may put to callers;
+	// empty: none.
+	MayAsk []action.AskKind
+	// PerAgent gives each session of an agent a session of its own at the
+	// server. Where something may be asked that is so in any case.
+	PerAgent bool
 
 	Guard   guard.Config // what may be dialled; zero: public addresses only
 	Version string       // of the gateway, told to the server; empty: "dev"
@@ -32,6 +47,9 @@ type Config struct {
 	MaxAnswer      int64         // bytes of one answer; zero: 16 MiB
 	MaxListing     int64         // bytes of all pages of a list; zero: 32 MiB
 	MaxTools       int           // in a list, the rest is left out; zero: 2,000
+	IdleAgent      time.Duration // after which a session of an agent's own is ended; zero: 10 min
+	TripAfter      int           // failures in a row after which the server is left alone; zero: 5
+	Backoff        time.Duration // the first pause after a failure, which doubles; zero: 1 s
 	Log            *slog.Logger  // bodies are never logged; nil: slog.Default
 }
 
@@ -49,6 +67,11 @@ func (c Config) complete() (Config, *url.URL, error) {
 	if reserved(c.Header) {
 		return c, nil, fmt.Errorf("connector: the header %.100q cannot carry a credential", c.Header)
 	}
+	for name, value := range c.Headers {
+		if reserved(name) || strings.ContainsAny(value, "\r\n\x00") {
+			return c, nil, fmt.Errorf("connector: the header %.100q cannot be set, or has line breaks", name)
+		}
+	}
 	if c.Version == "" {
 		c.Version = "dev"
 	}
@@ -63,6 +86,15 @@ func (c Config) complete() (Config, *url.URL, error) {
 	}
 	if c.MaxTools <= 0 {
 		c.MaxTools = 2_000
+	}
+	if c.IdleAgent <= 0 {
+		c.IdleAgent = 10 * time.Minute
+	}
+	if c.TripAfter <= 0 {
+		c.TripAfter = 5
+	}
+	if c.Backoff <= 0 {
+		c.Backoff = time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -18,6 +18,7 @@ import (
 type credential struct {
 	value string // of the header
 	*cleaner
+	before []string // secrets that were used before it for the same request
 }
 
 // cleaner takes a secret out of what the server answers. It takes some work
@@ -38,11 +39,39 @@ func (c *cleaner) clean(raw []byte) []byte {
 func (c *cleaner) text(s string) string { return string(c.clean([]byte(s))) }
 
 // secrets returns what was used, for whoever keeps the result.
-func (c *cleaner) secrets() []string {
-	if c == nil {
-		return nil
+func (c *credential) secrets() []string {
+	if c.cleaner == nil {
+		return c.before
 	}
-	return []string{c.secret}
+	return append(c.before, c.secret)
+}
+
+// used returns the secret; empty: there is none.
+func (c *credential) used() string {
+	if c.cleaner == nil {
+		return ""
+	}
+	return c.secret
+}
+
+// renew reads the credential again.
+func (s *Source) renew(ctx context.Context, cred *credential) error {
+	next, err := s.credential(ctx)
+	if err != nil {
+		return err
+	}
+	next.before = cred.secrets()
+	*cred = next
+	return nil
+}
+
+// refused asks whoever keeps the credential what to do about a server that
+// refuses it.
+func (s *Source) refused(ctx context.Context, used string, status int, h http.Header) (again bool, err error) {
+	if s.cfg.Refused == nil || status != http.StatusUnauthorized && status != http.StatusForbidden {
+		return false, nil
+	}
+	return s.cfg.Refused(ctx, used, status, h.Values("Www-Authenticate"))
 }
 
 // credential reads the secret and checks that it belongs to the server.
@@ -89,6 +118,7 @@ type authorizer struct {
 	source *Source
 	fixed  *credential // nil: read for each request
 	watch  *sight      // nil: nobody watches
+	open   bool        // the answer may go on for ever; whoever reads it bounds its events
 }
 
 func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -99,14 +129,17 @@ func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	r = r.Clone(r.Context())
+	r = r.Clone(a.watch.traced(r.Context()))
+	for name, value := range a.source.cfg.Headers {
+		r.Header.Set(name, value)
+	}
 	r.Header.Set("User-Agent", "sallyport/"+a.source.cfg.Version)
 	if cred.value != "" {
 		r.Header.Set(a.source.cfg.Header, cred.value)
 	}
 	resp, err := a.source.http.Transport.RoundTrip(r)
-	a.watch.look(resp, err)
-	if err == nil {
+	a.watch.look(resp, err, cred.used())
+	if err == nil && !a.open {
 		resp.Body = guard.LimitBody(resp.Body, a.source.cfg.MaxAnswer)
 	}
 	return resp, err
@@ -122,7 +155,7 @@ func (a *authorizer) ready(ctx context.Context) (*credential, error) {
 	}
 	cred, err := a.source.credential(ctx)
 	if err != nil {
-		a.watch.look(nil, err)
+		a.watch.look(nil, err, "")
 	}
 	return &cred, err
 }

@@ -21,7 +21,9 @@ import (
 // answer is the server's response to a request: a result or a JSON-RPC error.
 type answer struct {
 	result, problem json.RawMessage
+	raw             json.RawMessage // the result as it came, with the credential
 	size            int64
+	stateless       bool
 }
 
 // exchange is one request and what is read in response to it.
@@ -33,34 +35,57 @@ type exchange struct {
 	request *request
 	client  *http.Client
 	sent    atomic.Bool // the request may have reached the server
+	renewed bool        // it was refused, and may be sent again with another credential
 	stop    context.CancelCauseFunc
-	size    int64 // of the events read
-	replies int   // requests of the server that were answered
+	here    context.Context // ends when the answer is there; questions end with it
+	size    int64           // of the events read
+	replies atomic.Int64    // requests of the server that were taken
+	asking  atomic.Int64    // questions that the caller has open
 }
 
-// do sends a request and returns what the server answers. When the server
-// does not know the session, a new one is made and the request sent once
-// more: what was refused so was not executed.
+// do sends a request and returns what the server answers, unless the server is
+// left alone for a while.
 func (s *Source) do(ctx context.Context, cred *credential, r *request) (answer, error) {
-	for again := false; ; again = true {
-		ses, err := s.acquire(ctx)
+	if err := s.circuit.enter(); err != nil {
+		return answer{}, err
+	}
+	a, err := s.send(ctx, cred, r)
+	s.circuit.leave(ctx, err)
+	return a, err
+}
+
+// send sends a request. When the server does not know the session, a new one
+// is made, when it refuses the credential and there is another, that is read;
+// each once, and the request is sent once more: what was refused so was not
+// executed.
+func (s *Source) send(ctx context.Context, cred *credential, r *request) (answer, error) {
+	for missing, renewed := false, false; ; {
+		ses, err := s.acquire(ctx, s.placeOf(r))
 		if err != nil {
 			return answer{}, err
 		}
 		x := &exchange{Source: s, ses: ses, cred: cred, id: s.ids.Add(1), request: r, client: s.client(cred, nil)}
+		x.setLevel(ctx)
 		a, err := x.run(ctx)
-		if gone := errors.Is(err, errSessionGone); gone || x.suspect(err) {
+		gone := errors.Is(err, errSessionGone)
+		if gone || x.suspect(err) {
 			s.drop(ses)
-			if gone && !again {
-				s.release(ses)
-				continue
-			}
 		}
 		s.release(ses)
-		if errors.Is(err, errSessionGone) {
-			err = action.Errorf(action.ErrUnavailable, sources.FaultRefused, "The server forgets its sessions as soon as it makes them.")
+		switch {
+		case gone && !missing:
+			missing = true
+		case gone:
+			return a, action.Errorf(action.ErrUnavailable, sources.FaultRefused, "The server forgets its sessions as soon as it makes them.")
+		case x.renewed && !renewed:
+			renewed = true
+			if err := s.renew(ctx, cred); err != nil {
+				return a, err
+			}
+		default:
+			a.stateless = ses.stateless
+			return a, err
 		}
-		return a, err
 	}
 }
 
@@ -78,7 +103,12 @@ func (x *exchange) run(caller context.Context) (answer, error) {
 	var ctx context.Context
 	ctx, x.stop = context.WithCancelCause(context.WithoutCancel(caller))
 	release := context.AfterFunc(caller, func() { x.stop(context.Cause(caller)) })
+	here, leave := context.WithCancel(ctx)
+	x.here = here
+	x.enlist(x)
 	a, draining, err := x.converse(ctx)
+	x.delist(x)
+	leave()
 	release()
 	if !draining {
 		x.stop(nil)
@@ -92,12 +122,12 @@ func (x *exchange) run(caller context.Context) (answer, error) {
 // converse sends the request and reads the response. draining tells that the
 // rest of a stream is being read in the background.
 func (x *exchange) converse(ctx context.Context) (a answer, draining bool, err error) {
-	resp, err := x.send(ctx)
+	resp, err := x.submit(ctx)
 	if err != nil {
 		return answer{}, false, x.lost(ctx, x.kind(), err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		a, err = x.status(resp)
+		a, err = x.status(ctx, resp)
 		return a, false, err
 	}
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
@@ -121,34 +151,52 @@ func (x *exchange) kind() error {
 	return action.ErrUnavailable
 }
 
-// send posts the request. From the moment that a connection is had for it the
+// submit posts the request. From the moment that a connection is had for it the
 // server may receive it; net/http gets another connection only for a request
 // of which nothing was written.
-func (x *exchange) send(ctx context.Context) (*http.Response, error) {
+func (x *exchange) submit(ctx context.Context) (*http.Response, error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { x.sent.Store(false) },
 		GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) },
 	})
-	body := x.request.body(x.id, x.ses, x.cfg.Version)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url.String(), bytes.NewReader(body))
+	r, err := x.post(ctx, x.ses, x.request, x.id)
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	x.request.setHeaders(r.Header, x.ses)
 	return x.client.Do(r)
+}
+
+// post makes the HTTP request for a request.
+func (s *Source) post(ctx context.Context, ses *session, r *request, id int64) (*http.Request, error) {
+	post, err := newPost(ctx, s.url.String(), r.body(id, ses, s.cfg.Version))
+	if err == nil {
+		r.setHeaders(post.Header, ses)
+	}
+	return post, err
+}
+
+func newPost(ctx context.Context, url string, body []byte) (*http.Request, error) {
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	post.Header.Set("Content-Type", "application/json")
+	post.Header.Set("Accept", "application/json, text/event-stream")
+	return post, nil
 }
 
 // status judges a status that is no success. The answer may be in it: newer
 // servers give JSON-RPC errors a status to match.
-func (x *exchange) status(resp *http.Response) (answer, error) {
+func (x *exchange) status(ctx context.Context, resp *http.Response) (answer, error) {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	m, ok := parseMessage(raw)
 	problem := m.problem
 	if err != nil || !ok {
 		problem = nil
+	}
+	if x.renewed, err = x.refused(ctx, x.cred.used(), resp.StatusCode, resp.Header); err != nil {
+		return answer{}, err
 	}
 	switch {
 	case resp.StatusCode == http.StatusNotFound && x.ses.id != "",
@@ -207,7 +255,7 @@ func (x *exchange) answer(m *message, size int) (answer, error) {
 		}
 		a.problem = x.cred.clean(m.problem)
 	case m.problem == nil && m.result != nil:
-		a.result = x.cred.clean(m.result)
+		a.raw, a.result = m.result, x.cred.clean(m.result)
 	default:
 		return a, broken("The server's answer has neither a result nor an error, or both.")
 	}
@@ -223,18 +271,16 @@ func (x *exchange) giveUp(caller context.Context) {
 	x.work.Go(func() {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(caller), 2*time.Second)
 		defer stop()
-		x.post(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the gateway stopped waiting"}}`, x.id))
+		x.tell(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the gateway stopped waiting"}}`, x.id))
 	})
 }
 
-// post sends a message that has no answer.
-func (x *exchange) post(ctx context.Context, body []byte) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url.String(), bytes.NewReader(body))
+// tell sends a message that has no answer.
+func (x *exchange) tell(ctx context.Context, body []byte) {
+	r, err := newPost(ctx, x.url.String(), body)
 	if err != nil {
 		return
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
 	sessionHeaders(r.Header, x.ses)
 	resp, err := x.client.Do(r)
 	if err != nil {

@@ -115,13 +115,17 @@ func statusFault(status int) *action.Error {
 	return nil
 }
 
-// retryAfter reads how long the server wants to be left alone.
+// retryAfter reads how long the server wants to be left alone: seconds, or
+// until a date.
 func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
+	text := h.Get("Retry-After")
+	var wait time.Duration
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if date, err := http.ParseTime(text); err == nil {
+		wait = time.Until(date)
 	}
-	return min(time.Duration(seconds)*time.Second, time.Hour)
+	return min(max(wait, 0), time.Hour)
 }
 
 // withText adds what the server says of an error, cut and without the secret.

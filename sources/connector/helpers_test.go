@@ -39,6 +39,8 @@ type post struct {
 	Method string
 	Params struct {
 		Name      string
+		URI       string
+		Level     string
 		Arguments json.RawMessage
 		Cursor    string
 		Meta      struct {
@@ -56,16 +58,25 @@ type post struct {
 // handshakes and leaves the rest to tell.
 type upstream struct {
 	*httptest.Server
-	mu    sync.Mutex
-	posts []post
+	mu     sync.Mutex
+	offers string // its capabilities
+	posts  []post
+}
+
+// offer sets the capabilities that the next handshakes tell.
+func (u *upstream) offer(capabilities string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.offers = capabilities
 }
 
 // newUpstream starts a server. With stateless it speaks 2026-07-28.
 func newUpstream(t *testing.T, stateless bool, tell func(w http.ResponseWriter, r *http.Request, p *post)) *upstream {
 	t.Helper()
-	u := &upstream{}
+	u := &upstream{offers: `{"tools":{}}`}
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := post{header: r.Header}
+		offers := ""
 		if r.Method == http.MethodPost {
 			p.raw, _ = read(t, r)
 			if err := json.Unmarshal([]byte(p.raw), &p); err != nil {
@@ -73,16 +84,17 @@ func newUpstream(t *testing.T, stateless bool, tell func(w http.ResponseWriter, 
 			}
 			u.mu.Lock()
 			u.posts = append(u.posts, p)
+			offers = u.offers
 			u.mu.Unlock()
 		}
 		switch {
 		case stateless && p.Method == "server/discover":
-			respond(w, &p, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`)
+			respond(w, &p, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":`+offers+`,"ttlMs":0,"cacheScope":"private"}`)
 		case p.Method == "server/discover":
 			http.Error(w, "what?", http.StatusBadRequest)
 		case p.Method == "initialize":
-			w.Header().Set("Mcp-Session-Id", "session-1")
-			respond(w, &p, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"u","version":"1"}}`)
+			w.Header().Set("Mcp-Session-Id", fmt.Sprintf("session-%d", len(u.received("initialize"))))
+			respond(w, &p, `{"protocolVersion":"2025-11-25","capabilities":`+offers+`,"serverInfo":{"name":"u","version":"1"}}`)
 		case p.Method == "notifications/initialized":
 			w.WriteHeader(http.StatusAccepted)
 		case r.Method == http.MethodDelete:

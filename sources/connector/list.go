@@ -3,18 +3,33 @@ package connector
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"sallyport/action"
 	"sallyport/internal/guard"
 	"sallyport/sources"
 )
 
-const maxPages = 1_000
+const (
+	maxPages     = 1_000
+	maxTemplates = 500
+	maxOthers    = 2_000 // resources, and prompts
+)
 
-// List implements [sources.Source] with tools/list, page after page. A list
-// that breaks anywhere is an error: half of one, or none, would look like an
-// answer.
+// kind is a list that servers have.
+type kind struct {
+	method string
+	member string // of the result
+	name   string // for people
+	max    int
+}
+
+// List implements [sources.Source] with tools/list, page after page, and the
+// lists of resources, templates and prompts where the server offers them. A
+// list of tools that breaks anywhere is an error: half of one, or none, would
+// look like an answer. Another list that breaks is empty, with a warning.
 func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	done, err := s.begin()
 	if err != nil {
@@ -25,75 +40,153 @@ func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	if err != nil {
 		return sources.Listing{}, err
 	}
-	l := listing{seen: map[string]bool{}}
-	for page := 0; ; page++ {
-		more, err := s.page(ctx, &cred, &l)
-		if err != nil {
-			return sources.Listing{}, err
-		}
-		if !more {
-			break
-		}
-		if page == maxPages {
-			return sources.Listing{}, unlisted("Its list of tools has more than %d pages.", maxPages)
-		}
+	l := listing{source: s, cred: &cred}
+	if err := l.tools(ctx); err != nil {
+		return sources.Listing{}, err
 	}
 	s.remember(l.Tools)
-	l.Protocol = s.protocol()
-	if cred.value != "" && s.url.Scheme == "http" && !guard.Loopback(s.url) {
-		l.Warnings = append(l.Warnings, "The credential travels unencrypted, because the URL is http and not https.")
+	s.mu.Lock()
+	l.Protocol, l.Offers = s.era, s.offers
+	s.mu.Unlock()
+	if err := l.others(ctx); err != nil {
+		return sources.Listing{}, err
 	}
+	if cred.value != "" && s.url.Scheme == "http" && !guard.Loopback(s.url) {
+		l.warn("The credential travels unencrypted, because the URL is http and not https.")
+	}
+	s.mu.Lock()
+	s.listed = l.steps
+	s.mu.Unlock()
 	return l.Listing, nil
 }
 
+// listing is what List gathers.
 type listing struct {
 	sources.Listing
-	cursor json.RawMessage
+	source *Source
+	cred   *credential
+	steps  []sources.Step
+}
+
+func (l *listing) warn(format string, args ...any) {
+	l.Warnings = append(l.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (l *listing) tools(ctx context.Context) (err error) {
+	l.Tools, err = l.all(ctx, kind{"tools/list", "tools", "tools", l.source.cfg.MaxTools})
+	return err
+}
+
+// others fetches what the server offers beside tools. Its only error is the
+// end of ctx.
+func (l *listing) others(ctx context.Context) error {
+	for _, other := range []struct {
+		kind
+		offered bool
+		to      *[]json.RawMessage
+	}{
+		{kind{"resources/list", "resources", "resources", maxOthers}, l.Offers.Resources, &l.Resources},
+		{kind{"resources/templates/list", "resourceTemplates", "resource templates", maxTemplates}, l.Offers.Resources, &l.Templates},
+		{kind{"prompts/list", "prompts", "prompts", maxOthers}, l.Offers.Prompts, &l.Prompts},
+	} {
+		if !other.offered {
+			continue
+		}
+		list, err := l.all(ctx, other.kind)
+		switch {
+		case err == nil:
+			*other.to = list
+		case ctx.Err() != nil:
+			return err
+		case !errors.Is(err, errNoMethod): // a server may have resources and no templates
+			l.warn("The %s could not be listed: %s", other.name, action.Public(err).Message)
+		}
+	}
+	return nil
+}
+
+// all fetches all pages of a list.
+func (l *listing) all(ctx context.Context, k kind) ([]json.RawMessage, error) {
+	p := pages{listing: l, kind: k, seen: map[string]bool{}}
+	began := time.Now()
+	defer func() { l.steps = append(l.steps, listStep(k.name, began, len(p.items))) }()
+	for n := 0; ; n++ {
+		more, err := p.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return p.items, nil
+		}
+		if n == maxPages {
+			return nil, unlisted("Its list of %s has more than %d pages.", k.name, maxPages)
+		}
+	}
+}
+
+// pages is a list on its way.
+type pages struct {
+	*listing
+	kind
+	items  []json.RawMessage
+	cursor json.RawMessage // of the next page; nil: the first
 	seen   map[string]bool // cursors
 	size   int64
 }
 
-// page asks for one page and reports whether there is another.
-func (s *Source) page(ctx context.Context, cred *credential, l *listing) (more bool, err error) {
-	a, err := s.do(ctx, cred, &request{method: "tools/list", cursor: l.cursor})
+// errNoMethod is a server that does not know the list's method.
+var errNoMethod = errors.New("the server does not know the method")
+
+// next asks for one page and reports whether there is another.
+func (p *pages) next(ctx context.Context) (more bool, err error) {
+	s := p.source
+	r := &request{method: p.method, can: s.may}
+	if p.cursor != nil {
+		r.params = fmt.Appendf(nil, `{"cursor":%s}`, p.cursor)
+	}
+	a, err := s.do(ctx, p.cred, r)
 	if err != nil {
 		return false, asListing(err)
 	}
 	if a.problem != nil {
-		return false, unlisted("It answered tools/list with an error: %s", printable(problemText(a.problem), 200))
+		e := unlisted("It answered %s with an error: %s", p.method, printable(problemText(a.problem), 200))
+		if problemCode(a.problem) == codeMethod {
+			e.Err = errNoMethod
+		}
+		return false, e
 	}
-	if l.size += a.size; l.size > s.cfg.MaxListing {
-		return false, action.Errorf(action.ErrUnavailable, sources.FaultTooLarge, "Its list of tools is larger than %d MiB.", s.cfg.MaxListing>>20)
+	if p.size += a.size; p.size > s.cfg.MaxListing {
+		return false, action.Errorf(action.ErrUnavailable, sources.FaultTooLarge, "Its list of %s is larger than %d MiB.", p.name, s.cfg.MaxListing>>20)
 	}
 	members, ok := sources.Members(a.result)
 	if !ok {
-		return false, unlisted("Its answer to tools/list is no object.")
+		return false, unlisted("Its answer to %s is no object.", p.method)
 	}
-	var tools []json.RawMessage
-	if raw := sources.Lookup(a.result, members, "tools"); len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &tools) != nil {
-		return false, unlisted("Its answer to tools/list has no array of tools.")
+	var items []json.RawMessage
+	if raw := sources.Lookup(a.result, members, p.member); len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &items) != nil {
+		return false, unlisted("Its answer to %s has no array of %s.", p.method, p.name)
 	}
-	l.Tools = append(l.Tools, tools...)
-	if len(l.Tools) > s.cfg.MaxTools {
-		l.Tools = l.Tools[:s.cfg.MaxTools]
-		l.Warnings = append(l.Warnings, fmt.Sprintf("More than %d tools are listed; the rest is left out.", s.cfg.MaxTools))
+	p.items = append(p.items, items...)
+	if len(p.items) > p.max {
+		p.items = p.items[:p.max]
+		p.warn("More than %d %s are listed; the rest is left out.", p.max, p.name)
 		return false, nil
 	}
-	return l.next(sources.Lookup(a.result, members, "nextCursor"))
+	return p.follow(sources.Lookup(a.result, members, "nextCursor"))
 }
 
-// next takes the cursor of the next page.
-func (l *listing) next(cursor json.RawMessage) (more bool, err error) {
+// follow takes the cursor of the next page.
+func (p *pages) follow(cursor json.RawMessage) (more bool, err error) {
 	switch text, ok := unquoted(cursor); {
 	case cursor == nil, string(cursor) == "null", ok && text == "":
 		return false, nil
 	case !ok:
-		return false, unlisted("Its answer to tools/list has a cursor that is no string.")
-	case l.seen[string(cursor)]:
-		return false, unlisted("Its list of tools goes round in circles: a cursor came twice.")
+		return false, unlisted("Its answer to %s has a cursor that is no string.", p.method)
+	case p.seen[string(cursor)]:
+		return false, unlisted("Its list of %s goes round in circles: a cursor came twice.", p.name)
 	}
-	l.seen[string(cursor)] = true
-	l.cursor = cursor
+	p.seen[string(cursor)] = true
+	p.cursor = cursor
 	return true, nil
 }
 
@@ -116,13 +209,7 @@ func (s *Source) remember(tools []json.RawMessage) {
 	s.headers.Store(&headers)
 }
 
-func (s *Source) protocol() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.era
-}
-
-func unlisted(format string, args ...any) error {
+func unlisted(format string, args ...any) *action.Error {
 	return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, format, args...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -24,120 +25,67 @@ const (
 // ever; with them, until the server forgets it.
 type session struct {
 	sdk       *mcp.ClientSession
+	place     place
 	id        string // Mcp-Session-Id; empty: the server gave none
 	version   string
 	stateless bool
+	offers    sources.Offers
+	lists     changing
 
-	users   int  // calls that use it; guarded by the source's mutex
-	dropped bool // no new call may use it
+	life context.Context // of streams that last as long as the session
+	end  context.CancelFunc
+
+	leveling sync.Mutex // the level is being told
+	level    string     // of the log messages that were asked for; empty: none yet
+
+	// Guarded by the source's mutex.
+	users   int         // calls that use it
+	calls   []*exchange // of callers, the latest last
+	dropped bool        // no new call may use it
+	used    time.Time   // last
+	idle    *time.Timer // ends it when nobody uses it
 }
 
-// attempt is a handshake under way, which several calls may wait for.
-type attempt struct {
-	done    chan struct{}
-	session *session
-	err     error
-}
+// changing are the lists of which a server tells that they change.
+type changing struct{ tools, resources, prompts bool }
 
-// acquire returns the session, made if need be. Whoever acquires releases.
-// Its errors are of kind ErrUnavailable: no call was sent yet.
-func (s *Source) acquire(ctx context.Context) (*session, error) {
-	s.mu.Lock()
-	if s.session != nil {
-		defer s.mu.Unlock()
-		s.session.users++
-		return s.session, nil
-	}
-	a := s.attempt
-	if a == nil {
-		a = &attempt{done: make(chan struct{})}
-		s.attempt = a
-		s.work.Go(func() { s.connect(a) })
-	}
-	s.mu.Unlock()
-	select {
-	case <-a.done:
-	case <-ctx.Done():
-		return nil, interrupted(ctx, action.ErrUnavailable)
-	}
-	if a.err != nil {
-		return nil, a.err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a.session.users++
-	return a.session, nil
-}
-
-func (s *Source) release(ses *session) {
-	s.mu.Lock()
-	ses.users--
-	last := ses.dropped && ses.users == 0
-	s.mu.Unlock()
-	if last {
-		s.hangUp(ses)
-	}
-}
-
-// drop makes the next call shake hands again. The session is ended when no
-// call uses it any more: ending it would end them.
-func (s *Source) drop(ses *session) {
-	s.mu.Lock()
-	if s.session == ses {
-		s.session = nil
-	}
-	ses.dropped = true
-	s.mu.Unlock()
-}
-
-// hangUp ends a session in the background. It runs within a call, so that
-// Close waits for it.
-func (s *Source) hangUp(ses *session) {
-	s.work.Go(func() {
-		if err := ses.sdk.Close(); err != nil {
-			s.cfg.Log.Debug("ending a session", "source", s.cfg.ID, "error", s.scrub(err))
+// shake makes the handshake, a second time when the first was refused and
+// there is another credential.
+func (s *Source) shake(ctx context.Context, era string, can action.ClientFeatures) (*session, error) {
+	for renewed := false; ; renewed = true {
+		seen := &sight{expired: ctx.Err, journey: journey{began: time.Now()}}
+		ses, err := s.greet(ctx, seen, era, can)
+		if err == nil {
+			s.note(seen.steps(ses.version))
+			return ses, nil
 		}
-	})
+		s.note(seen.steps(""))
+		again, refusal := s.refused(ctx, seen.used, seen.status, seen.header)
+		switch {
+		case refusal != nil:
+			return nil, refusal
+		case !again || renewed:
+			return nil, s.handshakeFault(ctx, seen, err)
+		}
+	}
 }
 
-// connect makes one handshake for all who wait for it.
-func (s *Source) connect(a *attempt) {
-	ctx, stop := context.WithTimeout(s.life, s.cfg.ConnectTimeout)
-	defer stop()
-	s.mu.Lock()
-	era := s.era
-	s.mu.Unlock()
-	ses, err := s.shake(ctx, era)
+// note keeps the steps of a handshake.
+func (s *Source) note(steps []sources.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case err == nil:
-		s.session, s.era = ses, ses.version
-	case era == "" && ctx.Err() != nil:
-		// Some old servers never answer a method that they do not know.
-		s.era = lastLegacy
-	default:
-		s.era = ""
-	}
-	a.session, a.err = ses, err
-	s.attempt = nil
-	close(a.done)
+	s.shaken, s.listed = steps, nil
 }
 
-// shake makes the handshake: server/discover, and initialize where that is
-// not known.
-func (s *Source) shake(ctx context.Context, era string) (ses *session, err error) {
-	seen := &sight{expired: ctx.Err}
+// greet says server/discover, and initialize where that is not known.
+func (s *Source) greet(ctx context.Context, seen *sight, era string, can action.ClientFeatures) (ses *session, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the handshake panicked: %v", p)
 		}
-		if err != nil {
-			err = s.handshakeFault(ctx, seen, err)
-		}
 	}()
 	client := mcp.NewClient(&mcp.Implementation{Name: "sallyport", Version: s.cfg.Version}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{}, Logger: slog.New(slog.DiscardHandler),
+		Capabilities: sdkCapabilities(can), Logger: slog.New(slog.DiscardHandler),
 	})
 	sdk, err := client.Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint: s.url.String(), HTTPClient: s.client(nil, seen), DisableStandaloneSSE: true, MaxRetries: -1,
@@ -146,8 +94,29 @@ func (s *Source) shake(ctx context.Context, era string) (ses *session, err error
 		return nil, err
 	}
 	seen.done()
-	version := sdk.InitializeResult().ProtocolVersion
-	return &session{sdk: sdk, id: sdk.ID(), version: version, stateless: version >= stateless}, nil
+	agreed := sdk.InitializeResult()
+	ses = &session{sdk: sdk, id: sdk.ID(), version: agreed.ProtocolVersion, stateless: agreed.ProtocolVersion >= stateless}
+	ses.offer(agreed.Capabilities)
+	ses.life, ses.end = context.WithCancel(context.WithoutCancel(ctx))
+	return ses, nil
+}
+
+// offer reads what the server can do.
+func (ses *session) offer(c *mcp.ServerCapabilities) {
+	if c == nil {
+		return
+	}
+	ses.offers.Completions, ses.offers.Logging = c.Completions != nil, c.Logging != nil
+	if c.Tools != nil {
+		ses.lists.tools = c.Tools.ListChanged
+	}
+	if c.Resources != nil {
+		ses.offers.Resources, ses.offers.Subscribe = true, c.Resources.Subscribe
+		ses.lists.resources = c.Resources.ListChanged
+	}
+	if c.Prompts != nil {
+		ses.offers.Prompts, ses.lists.prompts = true, c.Prompts.ListChanged
+	}
 }
 
 // sight is what was seen on the wire of a handshake, whose errors do not
@@ -157,19 +126,21 @@ type sight struct {
 	mu      sync.Mutex
 	expired func() error // nil: the handshake is done
 	status  int
-	content string
+	header  http.Header // of the last answer
+	used    string      // the secret of the last request
 	err     error
+	journey journey
 }
 
-func (s *sight) look(resp *http.Response, err error) {
+func (s *sight) look(resp *http.Response, err error, used string) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err = err
+	s.err, s.used = err, used
 	if resp != nil {
-		s.status, s.content = resp.StatusCode, resp.Header.Get("Content-Type")
+		s.status, s.header = resp.StatusCode, resp.Header
 	}
 }
 
@@ -197,6 +168,7 @@ func (s *Source) handshakeFault(ctx context.Context, seen *sight, err error) err
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	cause := s.scrub(err)
+	content := seen.header.Get("Content-Type")
 	switch {
 	case seen.err != nil:
 		return s.lost(ctx, action.ErrUnavailable, seen.err)
@@ -204,10 +176,10 @@ func (s *Source) handshakeFault(ctx context.Context, seen *sight, err error) err
 		return s.lost(ctx, action.ErrUnavailable, context.Cause(ctx))
 	case seen.status >= 300:
 		if e := statusFault(seen.status); e != nil {
-			e.Kind, e.Err = action.ErrUnavailable, cause
+			e.Kind, e.Err, e.RetryAfter = action.ErrUnavailable, cause, retryAfter(seen.header)
 			return e
 		}
-	case !strings.HasPrefix(seen.content, "application/json") && !strings.HasPrefix(seen.content, "text/event-stream"):
+	case !strings.HasPrefix(content, "application/json") && !strings.HasPrefix(content, "text/event-stream"):
 		return &action.Error{
 			Kind: action.ErrUnavailable, Code: sources.FaultTransport, Err: cause,
 			Message: "The server answers, but not as an MCP server over streamable HTTP does; check the URL, which often ends in /mcp.",

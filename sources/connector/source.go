@@ -2,10 +2,12 @@ package connector
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"sallyport/action"
 	"sallyport/internal/guard"
@@ -22,15 +24,23 @@ type Source struct {
 	headers atomic.Pointer[map[string][]sources.HeaderParam] // by tool, of the last list
 	cleaner atomic.Pointer[cleaner]                          // of the last credential
 
-	life context.Context // of handshakes
+	may     action.ClientFeatures // what MayAsk comes to
+	circuit circuit
+
+	life context.Context // of handshakes and of listening
 	end  context.CancelFunc
 	work sync.WaitGroup // calls, and what they leave in the background
+	ears sync.WaitGroup // streams of sessions
 
-	mu      sync.Mutex // the fields below
-	closed  bool
-	session *session // nil: none yet, or the last one died
-	attempt *attempt // the handshake under way
-	era     string   // protocol version to begin the next handshake with; empty: the newest
+	mu     sync.Mutex // the fields below
+	closed bool
+	seats  map[place]*seat
+	era    string         // protocol version to begin the next handshake with; empty: the newest
+	offers sources.Offers // of the last handshake
+	shaken []sources.Step // likewise
+	listed []sources.Step // of the last list
+
+	wishes wishes
 }
 
 // New returns the source; nothing is sent before the first List or Call.
@@ -39,7 +49,8 @@ func New(c Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{cfg: c, url: u, http: guard.Client(c.Guard, u)}
+	s := &Source{cfg: c, url: u, http: guard.Client(c.Guard, u), may: action.AskFeatures(c.MayAsk), seats: map[place]*seat{}}
+	s.circuit = circuit{after: c.TripAfter, first: c.Backoff, now: time.Now}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -47,7 +58,7 @@ func New(c Config) (*Source, error) {
 // ID implements [sources.Source].
 func (s *Source) ID() string { return s.cfg.ID }
 
-// Close refuses new calls, waits for those that run, and ends the session.
+// Close refuses new calls, waits for those that run, and ends the sessions.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -55,15 +66,29 @@ func (s *Source) Close() error {
 	s.end()
 	s.work.Wait()
 	s.mu.Lock()
-	ses := s.session
-	s.session = nil
+	seats := s.seats
+	s.seats = map[place]*seat{}
 	s.mu.Unlock()
-	var err error
-	if ses != nil {
-		err = ses.sdk.Close()
+	errs := make(chan error, len(seats))
+	for _, at := range seats {
+		go func() { errs <- at.hangUp() }()
 	}
+	var err error
+	for range seats {
+		err = errors.Join(err, <-errs)
+	}
+	s.ears.Wait()
 	s.http.CloseIdleConnections()
 	return err
+}
+
+// hangUp ends the session of a seat that nobody uses any more.
+func (at *seat) hangUp() error {
+	if at.session == nil {
+		return nil
+	}
+	at.session.end()
+	return at.session.sdk.Close()
 }
 
 // begin counts a call that Close waits for; done ends it.

@@ -15,8 +15,9 @@ import (
 
 // Bounds of one stream.
 const (
-	maxReplies = 100 // requests of the server that are answered
-	maxResumes = 5   // without a new event in between
+	maxReplies = 1000 // requests of the server that are answered
+	maxAsking  = 16   // of them questions that are open at once
+	maxResumes = 5    // without a new event in between
 	maxRetry   = 10 * time.Second
 )
 
@@ -68,7 +69,7 @@ func (x *exchange) events(ctx context.Context, resp *http.Response, last *event)
 			done = true
 			return false
 		case m.method != nil:
-			x.hear(ctx, &m)
+			x.hear(&m)
 		}
 		return true
 	})
@@ -130,13 +131,16 @@ func (x *exchange) resume(ctx context.Context, last *event) (*http.Response, err
 }
 
 // hear takes what the server says beside its response.
-func (x *exchange) hear(ctx context.Context, m *message) {
+func (x *exchange) hear(m *message) {
 	method, _ := unquoted(m.method)
 	switch {
 	case m.id != nil:
-		x.reply(ctx, m, method)
-	case method == "notifications/progress" && x.request.caller != nil:
+		x.reply(x.here, m, method)
+	case x.request.caller == nil:
+	case method == "notifications/progress":
 		x.progress(m.params)
+	case method == "notifications/message":
+		x.log(m.params)
 	}
 }
 
@@ -151,22 +155,6 @@ func (x *exchange) progress(params []byte) {
 		return
 	}
 	x.request.caller.Progress(x.cred.clean(sources.Without(params, "progressToken")))
-}
-
-// reply answers a request of the server: pings, and nothing else.
-func (x *exchange) reply(ctx context.Context, m *message, method string) {
-	if x.replies++; x.replies > maxReplies {
-		return
-	}
-	body := append([]byte(`{"jsonrpc":"2.0","id":`), m.id...)
-	if method == "ping" {
-		body = append(body, `,"result":{}}`...)
-	} else {
-		body = append(body, `,"error":{"code":-32601,"message":"this client does not do that"}}`...)
-	}
-	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
-	defer stop()
-	x.post(ctx, body)
 }
 
 // unquoted returns the text of a JSON string.

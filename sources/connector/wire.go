@@ -16,28 +16,57 @@ import (
 // request is what is to be sent, before the session is known.
 type request struct {
 	method    string
-	name      string          // of the tool; empty: none
-	arguments json.RawMessage // of the tool
-	cursor    json.RawMessage // of the page; nil: the first
+	params    json.RawMessage // an object, without _meta; nil: {}
+	name      string          // of what it concerns, for a header; empty: none
+	arguments json.RawMessage // of a tool, of which headers repeat some
 	headers   []sources.HeaderParam
-	caller    action.Caller // nil: nobody
+	caller    action.Caller         // nil: nobody
+	can       action.ClientFeatures // what the server may ask for it
+	round     []byte                // members that answer what the server asked; may be empty
 }
 
-// The keys with which a request without session tells who asks.
+// The keys of _meta with which a request tells who asks, and for what.
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaClient       = "io.modelcontextprotocol/clientInfo"
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaLogLevel     = "io.modelcontextprotocol/logLevel"
+	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
-// body writes the request as JSON-RPC. The arguments are copied as they are.
+// body writes the request as JSON-RPC. The params are copied as they are.
 func (r *request) body(id int64, ses *session, version string) []byte {
-	b := make([]byte, 0, 512+len(r.arguments)+len(r.cursor))
+	b := make([]byte, 0, 512+len(r.params)+len(r.round))
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = strconv.AppendInt(b, id, 10)
 	b = append(b, `,"method":`...)
 	b = jsonlex.Quote(b, r.method)
 	b = append(b, `,"params":{`...)
+	start := len(b)
+	for _, members := range [][]byte{inner(r.params), r.round, r.meta(id, ses, version)} {
+		if len(members) == 0 {
+			continue
+		}
+		if len(b) > start {
+			b = append(b, ',')
+		}
+		b = append(b, members...)
+	}
+	return append(b, "}}"...)
+}
+
+// inner returns what is between the braces of an object.
+func inner(object []byte) []byte {
+	object = bytes.TrimSpace(object)
+	if len(object) < 2 {
+		return nil
+	}
+	return bytes.TrimSpace(object[1 : len(object)-1])
+}
+
+// meta returns the member _meta, if there is anything to say in it.
+func (r *request) meta(id int64, ses *session, version string) []byte {
+	b := []byte(`"_meta":{`)
 	start := len(b)
 	member := func(name string) {
 		if len(b) > start {
@@ -45,38 +74,25 @@ func (r *request) body(id int64, ses *session, version string) []byte {
 		}
 		b = append(jsonlex.Quote(b, name), ':')
 	}
-	if r.name != "" {
-		member("name")
-		b = jsonlex.Quote(b, r.name)
-		member("arguments")
-		b = append(b, r.arguments...)
-	}
-	if r.cursor != nil {
-		member("cursor")
-		b = append(b, r.cursor...)
-	}
-	if meta := r.meta(id, ses, version); len(meta) > 2 {
-		member("_meta")
-		b = append(b, meta...)
-	}
-	return append(b, "}}"...)
-}
-
-func (r *request) meta(id int64, ses *session, version string) []byte {
-	b := []byte{'{'}
 	if r.caller != nil {
-		b = append(b, `"progressToken":`...)
+		member("progressToken")
 		b = jsonlex.Quote(b, token(id))
 	}
 	if ses.stateless {
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(jsonlex.Quote(b, metaVersion), ':')
+		member(metaVersion)
 		b = jsonlex.Quote(b, ses.version)
-		b = append(jsonlex.Quote(append(b, ','), metaClient), `:{"name":"sallyport","version":`...)
+		member(metaClient)
+		b = append(b, `{"name":"sallyport","version":`...)
 		b = append(jsonlex.Quote(b, version), '}')
-		b = append(jsonlex.Quote(append(b, ','), metaCapabilities), `:{}`...)
+		member(metaCapabilities)
+		b = appendCapabilities(b, r.can)
+		if level := r.level(); level != "" && ses.offers.Logging {
+			member(metaLogLevel)
+			b = jsonlex.Quote(b, level)
+		}
+	}
+	if len(b) == start {
+		return nil
 	}
 	return append(b, '}')
 }

@@ -1,0 +1,62 @@
+package connector
+
+import (
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/action"
+)
+
+// clientCapabilities say what a server may ask. An empty object is a feature.
+type clientCapabilities struct {
+	Elicitation *elicits  `json:"elicitation,omitempty"`
+	Sampling    *samples  `json:"sampling,omitempty"`
+	Roots       *struct{} `json:"roots,omitempty"`
+}
+
+type elicits struct {
+	Form *struct{} `json:"form,omitempty"`
+	URL  *struct{} `json:"url,omitempty"`
+}
+
+type samples struct {
+	Tools   *struct{} `json:"tools,omitempty"`
+	Context *struct{} `json:"context,omitempty"`
+}
+
+// appendCapabilities says what may be asked in a request without session.
+func appendCapabilities(b []byte, can action.ClientFeatures) []byte {
+	var c clientCapabilities
+	if can&(action.ClientElicitsForm|action.ClientElicitsURL) != 0 {
+		c.Elicitation = &elicits{Form: offered(can, action.ClientElicitsForm), URL: offered(can, action.ClientElicitsURL)}
+	}
+	if can.Has(action.ClientSamples) {
+		c.Sampling = &samples{Tools: offered(can, action.ClientSamplesTools), Context: offered(can, action.ClientSamplesContext)}
+	}
+	c.Roots = offered(can, action.ClientListsRoots)
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return append(b, "{}"...)
+	}
+	return append(b, raw...)
+}
+
+func offered(can, feature action.ClientFeatures) *struct{} {
+	if !can.Has(feature) {
+		return nil
+	}
+	return &struct{}{}
+}
+
+// sdkCapabilities says the same in a handshake.
+func sdkCapabilities(can action.ClientFeatures) *mcp.ClientCapabilities {
+	c := &mcp.ClientCapabilities{}
+	if err := json.Unmarshal(appendCapabilities(nil, can), c); err != nil {
+		return c
+	}
+	if can.Has(action.ClientListsRoots) {
+		c.RootsV2 = &mcp.RootCapabilities{}
+	}
+	return c
+}
