@@ -154,6 +154,7 @@ func (s *Server) mount(mux *http.ServeMux) error {
 	})
 	s.open(mux, "GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	s.open(mux, "GET /readyz", s.ready)
+	s.open(mux, "GET /oauth/client.json", s.clientMetadata)
 	s.open(mux, "POST /login", s.redeem)
 	s.open(mux, "POST /logout", s.signOut)
 	s.pages.mount(mux)

@@ -21,7 +21,7 @@ type AvailableAction struct {
 	Source       string       `json:"source_id"`
 	SourceName   string       `json:"source_name"`
 	Action       string       `json:"action" example:"create_issue"`
-	Tool         string       `json:"tool" doc:"Its name over MCP." example:"github_create_issue"`
+	Tool         string       `json:"tool,omitempty" doc:"Its name over MCP; absent: it is no tool, but how resources are read (resources/read) or prompts gotten (prompts/get)." example:"github_create_issue"`
 	Title        string       `json:"title,omitempty"`
 	Description  string       `json:"description,omitempty" doc:"The source's own words."`
 	Risk         action.Risk  `json:"risk"`

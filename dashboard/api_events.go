@@ -93,7 +93,7 @@ func (st *stream) concerns(h action.Hint) bool {
 	}
 	own := st.principal.Session
 	switch h.Kind {
-	case action.HintSignal: // between instances
+	case action.HintSignal, action.HintResource: // of MCP sessions alone
 		return false
 	case action.HintCatalog, action.HintPolicy, action.HintReload:
 		return true

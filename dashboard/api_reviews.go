@@ -69,8 +69,11 @@ func (s *Server) reviewRoutes() {
 			return nil, err
 		}
 		list, err := s.Reviews.ListReviews(ctx, p.Organization, c.ID)
-		v := viewConnector(c, state)
-		return bodyOf(ReviewList{listOf(s.viewReviews(ctx, c, list)).Body, v.FetchedAt, v.Error}), err
+		v := ReviewList{List: listOf(s.viewReviews(ctx, c, list)).Body, Error: state.Error}
+		if !state.FetchedAt.IsZero() {
+			v.FetchedAt = &state.FetchedAt
+		}
+		return bodyOf(v), err
 	})
 	register(s, route{
 		method: "POST", path: "/api/v1/connectors/{ref}/review", tag: "connectors", summary: "Take tools as reviewed", status: http.StatusOK,

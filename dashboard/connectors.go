@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,11 +41,11 @@ func findConnector(all []action.Connector, ref string) *action.Connector {
 }
 
 func (s *Server) addConnector(ctx context.Context, p *Principal, n NewConnector) (action.Connector, error) {
-	c, err := s.newConnector(ctx, p, n)
+	c, secret, err := s.newConnector(ctx, p, n)
 	if err != nil {
 		return c, err
 	}
-	if err := s.Connectors.CreateConnector(ctx, c, nil, p.By()); err != nil {
+	if err := s.Connectors.CreateConnector(ctx, c, secret, p.By()); err != nil {
 		return c, madeSlugTaken(err, c.Slug, n.Slug == nil)
 	}
 	s.log.InfoContext(ctx, "connector added", "connector", c.ID, "name", c.Name, "url", c.URL, "by", p.By())
@@ -55,78 +53,87 @@ func (s *Server) addConnector(ctx context.Context, p *Principal, n NewConnector)
 	return c, nil
 }
 
-func (s *Server) newConnector(ctx context.Context, p *Principal, n NewConnector) (action.Connector, error) {
-	now := s.now()
-	c := action.Connector{
-		ID: uuid.NewString(), Organization: p.Organization, Name: n.Name, URL: n.URL, Header: n.Header,
-		Secret: n.Secret, DefaultRisk: n.DefaultRisk, Review: action.ReviewTrust, Enabled: true, Revision: 1, CreatedAt: now, UpdatedAt: now,
+func (s *Server) newConnector(ctx context.Context, p *Principal, n NewConnector) (action.Connector, *action.SealedSecret, error) {
+	c, err := s.unsaved(p, n.Name, n.FromPreset, &n.Upstream)
+	if err != nil {
+		return c, nil, err
 	}
-	n.ToolRules.apply(&c)
 	if n.Slug != nil {
 		c.Slug = *n.Slug
 	} else {
 		c.Slug = slugOf(n.Name)
 	}
-	switch {
-	case n.Prefix != nil:
-		c.Prefix = *n.Prefix
-	case n.Secret != "" && (n.Header == "" || strings.EqualFold(n.Header, "Authorization")):
-		c.Prefix = "Bearer "
+	if err := checkConnector(&c); err != nil {
+		return c, nil, err
 	}
-	return c, s.checkConnector(ctx, &c)
-}
-
-func (change ConnectorChange) apply(c *action.Connector) {
-	set(&c.Name, change.Name)
-	set(&c.URL, change.URL)
-	set(&c.Header, change.Header)
-	set(&c.Prefix, change.Prefix)
-	set(&c.Secret, change.Secret)
-	set(&c.DefaultRisk, change.DefaultRisk)
-	change.ToolRules.apply(c)
-}
-
-func (rules ToolRules) apply(c *action.Connector) {
-	set(&c.Risks, rules.Risks)
-	set(&c.Review, rules.Review)
-}
-
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
+	secret, err := s.withSecret(ctx, p, &c, n.SecretValue)
+	if err != nil {
+		return c, nil, err
 	}
+	return c, secret, s.checkSecrets(ctx, nil, &c, secret)
+}
+
+// unsaved makes a connector of what a preset says, and over it the request.
+func (s *Server) unsaved(p *Principal, name string, from FromPreset, u *Upstream) (action.Connector, error) {
+	now := s.now()
+	c := action.Connector{
+		ID: uuid.NewString(), Organization: p.Organization, Name: name, Review: action.ReviewTrust, Enabled: true,
+		Revision: 1, CreatedAt: now, UpdatedAt: now,
+	}
+	if err := s.fill(&c, from); err != nil {
+		return c, err
+	}
+	if u.Header != nil && !strings.EqualFold(*u.Header, c.Header) {
+		c.Prefix = "" // the preset's belongs to the preset's header
+	}
+	u.apply(&c)
+	return c, nil
 }
 
 // changeConnector counts the revision up where a call would do something else
 // than before: approvals of the old one are stale.
-func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, change func(*action.Connector)) (*body[ConnectorView], error) {
+func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, change ConnectorChange) (*body[ConnectorView], error) {
 	old, err := s.connector(ctx, p.Organization, ref)
 	if err != nil {
 		return nil, err
 	}
 	c := old
-	change(&c)
-	if err := s.checkConnector(ctx, &c); err != nil {
+	change.apply(&c)
+	if err := checkConnector(&c); err != nil {
 		return nil, err
 	}
 	if err := s.checkRisks(ctx, old, c); err != nil {
 		return nil, err
 	}
-	if c.URL != old.URL || c.Header != old.Header || c.Prefix != old.Prefix || c.Secret != old.Secret ||
-		c.DefaultRisk != old.DefaultRisk || c.Review != old.Review || !maps.Equal(c.Risks, old.Risks) {
+	secret, err := s.withSecret(ctx, p, &c, change.SecretValue)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkSecrets(ctx, &old, &c, secret); err != nil {
+		return nil, err
+	}
+	if alters(&old, &c) {
 		c.Revision++
 	}
 	c.UpdatedAt = s.now()
-	if err := s.Connectors.UpdateConnector(ctx, c, nil, p.By()); err != nil {
+	if err := s.Connectors.UpdateConnector(ctx, c, secret, p.By()); err != nil {
 		return nil, err
 	}
-	s.changed(ctx, p, "connector changed", "connector", c.ID, "revision", c.Revision, "enabled", c.Enabled)
+	s.changed(ctx, p, "connector changed", "connector", c.ID, "revision", c.Revision, "enabled", c.Enabled, "secret", secret != nil)
 	s.hint(action.HintCatalog, p.Organization, "")
-	return bodyOf(viewConnector(c, s.Prober.State(ctx, c))), nil
+	v, err := s.viewConnector(ctx, c, s.Prober.State(ctx, c))
+	v.ReviewReset = c.URL != old.URL
+	return bodyOf(v), err
+}
+
+func (change *ConnectorChange) apply(c *action.Connector) {
+	set(&c.Name, change.Name)
+	set(&c.Enabled, change.enabled)
+	change.Upstream.apply(c)
 }
 
 // checkConnector refuses what could not work or must not be.
-func (s *Server) checkConnector(ctx context.Context, c *action.Connector) error {
+func checkConnector(c *action.Connector) error {
 	c.Name = strings.TrimSpace(c.Name)
 	if c.Name == "" || len(visible(c.Name)) != 1 || strings.ContainsAny(c.Name, "*/") {
 		return invalid("/name", "Give name as plain text without * or /.")
@@ -134,22 +141,7 @@ func (s *Server) checkConnector(ctx context.Context, c *action.Connector) error 
 	if err := checkSlug(c.Slug); err != nil {
 		return err
 	}
-	u, err := url.Parse(c.URL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
-		return invalid("/url", "Give url as an absolute http or https URL, such as https://mcp.example.com/mcp, without user and fragment; put a credential in a secret.")
-	}
-	if err := checkHeader(c); err != nil {
-		return err
-	}
-	if c.DefaultRisk != "" && !c.DefaultRisk.Valid() {
-		return invalid("/default_risk", "default_risk must be one of read, write, danger.")
-	}
-	for tool, risk := range c.Risks {
-		if !risk.Valid() {
-			return invalid("/tool_risks/"+segment(tool), "The risk of a tool must be one of read, write, danger.")
-		}
-	}
-	return s.checkBinding(ctx, c, u.Host)
+	return checkUpstream(c)
 }
 
 // checkRisks refuses a risk of a tool that the connector is known to lack: a
@@ -166,25 +158,6 @@ func (s *Server) checkRisks(ctx context.Context, old, c action.Connector) error 
 		if err := s.checkAction(ctx, action.Key{Source: old.Source(), Action: tool}, []action.Connector{old}); err != nil {
 			return placed(err, "/tool_risks/"+segment(tool))
 		}
-	}
-	return nil
-}
-
-// checkBinding keeps a secret to its host.
-func (s *Server) checkBinding(ctx context.Context, c *action.Connector, host string) error {
-	if c.Secret == "" {
-		return nil
-	}
-	all, err := s.Secrets.ListSecrets(ctx, c.Organization)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(all, func(secret action.Secret) bool { return secret.Key == c.Secret })
-	if i < 0 {
-		return invalid("/secret", fmt.Sprintf("There is no secret %q; set it first, with host %s.", c.Secret, host))
-	}
-	if !strings.EqualFold(all[i].Host, host) {
-		return invalid("/secret", fmt.Sprintf("The secret %q is bound to %s and cannot go to %s; set another for that host.", c.Secret, all[i].Host, host))
 	}
 	return nil
 }
@@ -228,22 +201,4 @@ func madeSlugTaken(err error, slug string, made bool) error {
 	said := *e
 	said.Message = fmt.Sprintf("The slug %q, which was made of the name, is taken; choose another with \"slug\" (at the command line: --slug).", slug)
 	return &said
-}
-
-// checkHeader refuses headers that carry the protocol itself.
-func checkHeader(c *action.Connector) error {
-	if c.Header != "" && !regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$").MatchString(c.Header) {
-		return invalid("/header", "header must be the name of an HTTP header, such as X-Api-Key.")
-	}
-	name := http.CanonicalHeaderKey(c.Header)
-	if slices.Contains([]string{
-		"Host", "Connection", "Content-Length", "Content-Type", "Transfer-Encoding", "Accept", "Cookie",
-		"Upgrade", "Te", "Trailer", "Origin", "Last-Event-Id", "Expect",
-	}, name) || strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Proxy-") {
-		return invalid("/header", fmt.Sprintf("%s belongs to the protocol and cannot carry a secret.", name))
-	}
-	if !regexp.MustCompile(`^[ -~]*$`).MatchString(c.Prefix) {
-		return invalid("/prefix", "prefix must be plain text, such as \"Bearer \".")
-	}
-	return nil
 }

@@ -55,6 +55,8 @@ func event(kind string) string {
 		return "The execution ended after it had been given up."
 	case "params_revealed":
 		return "A person read the full params."
+	case "asked":
+		return "Its source asked the caller something."
 	}
 	return kind
 }

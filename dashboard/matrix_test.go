@@ -29,7 +29,7 @@ const (
 // of either table alone is a mistake.
 var mayUse = map[string]string{
 	"GET /healthz": world, "GET /readyz": world, "GET /login": world, "POST /login": world, "POST /logout": world,
-	"GET /assets/{file}": world, "GET /api/v1/openapi.json": world,
+	"GET /assets/{file}": world, "GET /api/v1/openapi.json": world, "GET /oauth/client.json": world,
 
 	"GET /{$}": people, "GET /inbox/requests": people, "GET /inbox/{id}": people, "GET /inbox/{id}/params": bosses,
 	"GET /activity": people, "GET /invocations/{id}": people, "GET /settings": people,
@@ -57,6 +57,8 @@ var mayUse = map[string]string{
 	"GET /api/v1/connectors": people, "GET /api/v1/connectors/{ref}": people, "GET /api/v1/connectors/{ref}/tools": people,
 	"POST /api/v1/connectors": bosses, "POST /api/v1/connectors/validate": bosses, "POST /api/v1/connectors/{ref}/review": bosses,
 	"PATCH /api/v1/connectors/{ref}": bosses, "DELETE /api/v1/connectors/{ref}": bosses, "POST /api/v1/connectors/{ref}/enable": bosses,
+	"GET /api/v1/connectors/presets": people, "POST /api/v1/connectors/{ref}/onboard": bosses, "POST /api/v1/oauth/finish": bosses,
+	"POST /api/v1/connectors/{ref}/sign-in": bosses, "POST /api/v1/connectors/{ref}/sign-out": bosses,
 	"POST /api/v1/connectors/{ref}/disable": bosses, "POST /api/v1/connectors/{ref}/validate": bosses,
 
 	"GET /api/v1/policy/modes": people, "PUT /api/v1/policy/modes/{key}": bosses, "DELETE /api/v1/policy/modes/{key}": bosses,

@@ -44,6 +44,9 @@ func (m *memory) events(_ context.Context, _, invocation string) ([]dashboard.Ev
 			list = append(list, dashboard.Event{Kind: "params_revealed", By: r[len(invocation)+4:], At: m.now(), Data: json.RawMessage("{}")})
 		}
 	}
+	if m.asked != "" {
+		list = append(list, dashboard.Event{Kind: "asked", At: m.now(), Data: json.RawMessage(m.asked)})
+	}
 	return list, nil
 }
 

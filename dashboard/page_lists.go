@@ -80,7 +80,11 @@ func (p *pages) settings(w http.ResponseWriter, r *http.Request, me *Principal) 
 		return err
 	}
 	for _, c := range connectors {
-		d.Connectors = append(d.Connectors, viewConnector(c, p.Prober.State(ctx, c)))
+		v, err := p.viewConnector(ctx, c, p.Prober.State(ctx, c))
+		if err != nil {
+			return err
+		}
+		d.Connectors = append(d.Connectors, v)
 	}
 	if d.Reviews, err = p.reviews(ctx, connectors); err != nil {
 		return err

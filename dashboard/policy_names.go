@@ -15,22 +15,23 @@ import (
 // so that policy can stand before its tools do.
 func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.Connector) error {
 	i := slices.IndexFunc(all, func(c action.Connector) bool { return c.Source() == key.Source })
-	if i < 0 || !all[i].Enabled || slices.Contains([]string{"*", "resources/read", "prompts/get"}, key.Action) {
+	if i < 0 || !all[i].Enabled || key.Action == "*" || beside(key.Action) {
 		return nil
 	}
 	state := s.Prober.State(ctx, all[i])
-	if len(state.Tools) == 0 && (state.FetchedAt.IsZero() || state.Error != "") {
+	tools := slices.DeleteFunc(slices.Clone(state.Tools), func(a *action.Action) bool { return beside(a.Name) })
+	if len(tools) == 0 && (state.FetchedAt.IsZero() || state.Error != "") {
 		return nil
 	}
-	names := make([]string, len(state.Tools))
-	for j, a := range state.Tools {
+	names := make([]string, len(tools))
+	for j, a := range tools {
 		names[j] = a.Name
 	}
 	if slices.Contains(names, key.Action) {
 		return nil
 	}
 	source := or(all[i].Slug, all[i].Name)
-	for _, a := range state.Tools {
+	for _, a := range tools {
 		if a.Tool == key.Action {
 			return unknownAction("%q is the name that agents see; use %s:%s.", key.Action, source, a.Name)
 		}

@@ -58,6 +58,7 @@ func table() map[string]access {
 		"GET /api/v1/connectors":                 member,
 		"POST /api/v1/connectors":                decider,
 		"POST /api/v1/connectors/validate":       decider,
+		"GET /api/v1/connectors/presets":         member,
 		"GET /api/v1/connectors/{ref}":           member,
 		"PATCH /api/v1/connectors/{ref}":         decider,
 		"DELETE /api/v1/connectors/{ref}":        decider,
@@ -66,6 +67,10 @@ func table() map[string]access {
 		"POST /api/v1/connectors/{ref}/validate": decider,
 		"GET /api/v1/connectors/{ref}/tools":     member,
 		"POST /api/v1/connectors/{ref}/review":   decider,
+		"POST /api/v1/connectors/{ref}/onboard":  decider,
+		"POST /api/v1/connectors/{ref}/sign-in":  decider,
+		"POST /api/v1/connectors/{ref}/sign-out": decider,
+		"POST /api/v1/oauth/finish":              decider,
 
 		"GET /api/v1/policy/modes":           member,
 		"PUT /api/v1/policy/modes/{key}":     decider,
@@ -124,6 +129,7 @@ func table() map[string]access {
 		"GET /readyz":              public,
 		"GET /login":               public,
 		"POST /login":              public,
+		"GET /oauth/client.json":   public,
 		"POST /logout":             public,
 		"GET /assets/{file}":       public,
 	}

@@ -1,0 +1,200 @@
+package dashboard
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+// Upstream is what may be said of a connector's server; what is absent stays as
+// it is, or is the usual.
+type Upstream struct {
+	URL         *string            `json:"url,omitempty" minLength:"1" maxLength:"2048" nullable:"false" doc:"Of its MCP endpoint, http or https. A new one resets the review." example:"https://mcp.example.com/mcp"`
+	Header      *string            `json:"header,omitempty" maxLength:"64" nullable:"false" doc:"Header that carries the secret; default Authorization." example:"Authorization"`
+	Prefix      *string            `json:"prefix,omitempty" maxLength:"64" nullable:"false" doc:"Stands before the secret; default \"Bearer \" in Authorization, nothing elsewhere." example:"Bearer "`
+	Secret      *string            `json:"secret,omitempty" maxLength:"64" nullable:"false" doc:"Key of a secret that is bound to the host of the URL; empty: no credential." example:"github"`
+	SecretValue string             `json:"secret_value,omitempty" maxLength:"16384" writeOnly:"true" doc:"Sets that secret too, bound to the host of the URL, in one step: both or neither. Without secret its key is the connector's, or its slug. It is never read back."`
+	Headers     *map[string]string `json:"headers,omitempty" nullable:"false" doc:"Sent along as they are, and shown; at most 10. No credentials; replaces them all."`
+	OAuth       *NewOAuth          `json:"oauth,omitempty" doc:"How tokens are had that are sent instead of a secret; replaces all of it."`
+	MayAsk      *[]action.AskKind  `json:"may_ask,omitempty" nullable:"false" enum:"elicitation,url_elicitation,sampling,roots" doc:"What the server may ask of the caller of a call that runs; none unless said. A hostile server would phish with it, and sampling is paid for by the caller's model."`
+	PerAgent    *bool              `json:"per_agent,omitempty" nullable:"false" doc:"Give each agent's session a session of its own at the server, which keeps state."`
+	DefaultRisk *action.Risk       `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false" doc:"Of tools that say nothing of themselves; default write."`
+	ToolRules
+}
+
+// ToolRules say what is thought of a connector's tools.
+type ToolRules struct {
+	Risks  *map[string]action.Risk `json:"tool_risks,omitempty" nullable:"false" doc:"Of single tools, whatever the server says; replaces them all."`
+	Review *action.ReviewRule      `json:"review,omitempty" enum:"trust,strict,required" nullable:"false" doc:"What a person must have looked at: trust takes the first list as reviewed, strict also holds a changed text against a tool, required denies what nobody reviewed. Default trust."`
+}
+
+// NewOAuth is how tokens of a connector are had.
+type NewOAuth struct {
+	Kind         string   `json:"kind" enum:"authorization_code,client_credentials,none" doc:"authorization_code: an owner or admin signs in once; client_credentials: the gateway does by itself; none: there is no OAuth."`
+	ClientID     string   `json:"client_id,omitempty" maxLength:"2048" doc:"Of a client that was registered by hand; absent: the gateway registers itself, where it may."`
+	ClientSecret string   `json:"client_secret,omitempty" maxLength:"64" doc:"Key of the secret that holds the client's, bound to the host of the token endpoint."`
+	Scopes       []string `json:"scopes,omitempty" maxItems:"100" nullable:"false" doc:"Absent: what the server asks for."`
+	Issuer       string   `json:"issuer,omitempty" maxLength:"2048" doc:"The one authorization server to use; absent: the one that the server names, kept from the first sign-in on." example:"https://auth.example.com"`
+}
+
+func (u *Upstream) apply(c *action.Connector) {
+	set(&c.URL, u.URL)
+	set(&c.Header, u.Header)
+	set(&c.Prefix, u.Prefix)
+	set(&c.Secret, u.Secret)
+	set(&c.Headers, u.Headers)
+	set(&c.PerAgent, u.PerAgent)
+	set(&c.DefaultRisk, u.DefaultRisk)
+	set(&c.Risks, u.Risks)
+	set(&c.Review, u.Review)
+	if u.MayAsk != nil {
+		c.MayAsk = slices.DeleteFunc(action.AskKinds(), func(k action.AskKind) bool { return !slices.Contains(*u.MayAsk, k) })
+	}
+	if u.OAuth != nil {
+		c.OAuth = u.OAuth.settings()
+	}
+	credential := c.Secret != "" || u.SecretValue != ""
+	if credential && u.Prefix == nil && c.Prefix == "" && (c.Header == "" || strings.EqualFold(c.Header, "Authorization")) {
+		c.Prefix = "Bearer "
+	}
+}
+
+func (o *NewOAuth) settings() *action.OAuthSettings {
+	if o.Kind == "none" {
+		return nil
+	}
+	return &action.OAuthSettings{
+		Kind: action.OAuthKind(o.Kind), ClientID: o.ClientID, ClientSecret: o.ClientSecret, Scopes: o.Scopes, Issuer: o.Issuer,
+	}
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// alters reports whether a call would do something else than before.
+func alters(old, c *action.Connector) bool {
+	return c.URL != old.URL || c.Header != old.Header || c.Prefix != old.Prefix || c.Secret != old.Secret || c.PerAgent != old.PerAgent ||
+		c.DefaultRisk != old.DefaultRisk || c.Review != old.Review || !maps.Equal(c.Risks, old.Risks) ||
+		!maps.Equal(c.Headers, old.Headers) || !slices.Equal(c.MayAsk, old.MayAsk) || !sameOAuth(c.OAuth, old.OAuth)
+}
+
+func sameOAuth(a, b *action.OAuthSettings) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Kind == b.Kind && a.ClientID == b.ClientID && a.ClientSecret == b.ClientSecret && a.Issuer == b.Issuer && slices.Equal(a.Scopes, b.Scopes)
+}
+
+// checkUpstream refuses what could not work or must not be, as far as the
+// connector itself shows it.
+func checkUpstream(c *action.Connector) error {
+	u, err := url.Parse(c.URL)
+	switch {
+	case c.URL == "":
+		return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: "/url", Message: "The body lacks the field url, and no preset says it."}
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil || u.Fragment != "":
+		return invalid("/url", "Give url as an absolute http or https URL, such as https://mcp.example.com/mcp, without user and fragment; put a credential in a secret.")
+	case c.DefaultRisk != "" && !c.DefaultRisk.Valid():
+		return invalid("/default_risk", "default_risk must be one of read, write, danger.")
+	}
+	for tool, risk := range c.Risks {
+		if !risk.Valid() {
+			return invalid("/tool_risks/"+segment(tool), "The risk of a tool must be one of read, write, danger.")
+		}
+	}
+	if err := checkHeader(c); err != nil {
+		return err
+	}
+	if err := checkHeaders(c); err != nil {
+		return err
+	}
+	return checkOAuth(c)
+}
+
+// checkHeader refuses headers that carry the protocol itself.
+func checkHeader(c *action.Connector) error {
+	if c.Header != "" && !headerName(c.Header) {
+		return invalid("/header", "header must be the name of an HTTP header, such as X-Api-Key.")
+	}
+	if protocolHeader(c.Header) {
+		return invalid("/header", fmt.Sprintf("%s belongs to the protocol and cannot carry a secret.", http.CanonicalHeaderKey(c.Header)))
+	}
+	if !printable(c.Prefix) {
+		return invalid("/prefix", "prefix must be plain text, such as \"Bearer \".")
+	}
+	return nil
+}
+
+// checkHeaders does so with those that are sent along.
+func checkHeaders(c *action.Connector) error {
+	if len(c.Headers) > 10 {
+		return invalid("/headers", "At most 10 headers are sent along; leave some out.")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		at := "/headers/" + segment(name)
+		switch {
+		case !headerName(name) || protocolHeader(name):
+			return invalid(at, "This cannot be sent along: name an HTTP header that is not the protocol's, such as X-Read-Only.")
+		case strings.EqualFold(name, "Authorization") || strings.EqualFold(name, c.Header):
+			return invalid(at, "A header that carries a credential is not sent along as it is; give the credential as secret_value.")
+		case len(c.Headers[name]) > 1024 || !printable(c.Headers[name]):
+			return invalid(at, "The value of a header must be plain text of at most 1024 characters.")
+		}
+	}
+	return nil
+}
+
+// scopeForm is RFC 6749's.
+const scopeForm = `^[!#-\[\]-~]{1,255}$`
+
+func checkOAuth(c *action.Connector) error {
+	o := c.OAuth
+	switch {
+	case o == nil:
+		return nil
+	case c.Secret != "":
+		return invalid("/oauth", "A connector sends a secret or tokens of OAuth, not both; send secret as \"\", or oauth with kind none.")
+	case !o.Kind.Valid():
+		return invalid("/oauth/kind", "kind must be one of authorization_code, client_credentials, none.")
+	case o.Kind == action.OAuthClient && (o.ClientID == "" || o.ClientSecret == ""):
+		return invalid("/oauth/client_id", "For client_credentials, give client_id and client_secret of the client that you registered at the service.")
+	case o.Issuer != "" && !validIssuer(o.Issuer):
+		return invalid("/oauth/issuer", "issuer must be an https URL without query and fragment, such as https://auth.example.com.")
+	}
+	for i, scope := range o.Scopes {
+		if !regexp.MustCompile(scopeForm).MatchString(scope) {
+			return invalid(fmt.Sprintf("/oauth/scopes/%d", i), "A scope is one word of plain characters, as the service names it.")
+		}
+	}
+	return nil
+}
+
+func validIssuer(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" &&
+		(u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()))
+}
+
+func headerName(name string) bool {
+	return regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$").MatchString(name)
+}
+
+func printable(text string) bool { return regexp.MustCompile(`^[ -~]*$`).MatchString(text) }
+
+// protocolHeader reports whether HTTP or MCP use the header themselves.
+func protocolHeader(name string) bool {
+	name = http.CanonicalHeaderKey(name)
+	return slices.Contains([]string{
+		"Host", "Connection", "Content-Length", "Content-Type", "Transfer-Encoding", "Accept", "Cookie",
+		"Upgrade", "Te", "Trailer", "Origin", "Last-Event-Id", "Expect",
+	}, name) || strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Proxy-")
+}
