@@ -36,6 +36,12 @@ type connectorRow struct {
 	Risks        risks  `bun:"tool_risks"`
 	CreatedAt    stamp  `bun:"created_at"`
 	UpdatedAt    stamp  `bun:"updated_at"`
+
+	Headers  asJSON[map[string]string]     `bun:"headers"`
+	OAuth    asJSON[*action.OAuthSettings] `bun:"oauth"`
+	MayAsk   asJSON[[]action.AskKind]      `bun:"may_ask"`
+	PerAgent bool                          `bun:"per_agent"`
+	Preset   opt                           `bun:"preset"`
 }
 
 func (r *connectorRow) connector() action.Connector {
@@ -43,6 +49,7 @@ func (r *connectorRow) connector() action.Connector {
 		ID: r.ID, Organization: r.Organization, Name: r.Name, Slug: r.Slug, URL: r.URL,
 		Header: string(r.Header), Prefix: string(r.Prefix), Secret: string(r.Secret), DefaultRisk: action.Risk(r.DefaultRisk),
 		Risks: r.Risks, Review: action.ReviewRule(r.Review), Enabled: r.Enabled, Revision: r.Revision, CreatedAt: r.CreatedAt.t, UpdatedAt: r.UpdatedAt.t,
+		Headers: r.Headers.v, OAuth: r.OAuth.v, MayAsk: r.MayAsk.v, PerAgent: r.PerAgent, Preset: string(r.Preset),
 	}
 }
 
@@ -51,7 +58,9 @@ func newConnectorRow(c *action.Connector, now stamp) *connectorRow {
 		ID: c.ID, Organization: c.Organization, Name: c.Name, Slug: c.Slug, URL: c.URL,
 		Header: opt(c.Header), Prefix: opt(c.Prefix), Secret: opt(c.Secret), DefaultRisk: opt(c.DefaultRisk),
 		Risks: c.Risks, Review: string(c.Review), Enabled: c.Enabled, Revision: 1, CreatedAt: at(c.CreatedAt).or(now), UpdatedAt: now,
+		PerAgent: c.PerAgent, Preset: opt(c.Preset),
 	}
+	r.Headers.v, r.OAuth.v, r.MayAsk.v = c.Headers, c.OAuth, c.MayAsk
 	switch c.Review {
 	case "":
 		r.Review = string(action.ReviewTrust)
@@ -67,9 +76,10 @@ func (r *connectorRow) event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventConnector, Subject: r.source(), By: by}
 }
 
-// CreateConnector writes a connector with revision 1. An empty id is filled
-// in by nobody: the caller needs it.
-func (db *DB) CreateConnector(ctx context.Context, c action.Connector, by string) error {
+// CreateConnector writes a connector with revision 1, and with it, unless it is
+// nil, a secret that it uses, as [DB.PutSecret] would. An empty id is filled in
+// by nobody: the caller needs it.
+func (db *DB) CreateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
 	if c.ID == "" {
 		return errors.New("a connector needs an id")
 	}
@@ -82,7 +92,7 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector, by string
 		if len(others) >= MaxConnectors {
 			return action.Errorf(action.ErrTooMany, "too_many_connectors", "An organization has at most %d connectors; remove one first.", MaxConnectors)
 		}
-		if err := db.checkConnector(ctx, tx, r, others); err != nil {
+		if err := db.checkConnector(ctx, tx, r, secret, others); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
@@ -95,11 +105,12 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector, by string
 	})
 }
 
-// UpdateConnector replaces the row of c.ID; its slug and organization stay.
+// UpdateConnector replaces the row of c.ID; its slug and organization stay. With
+// it, unless it is nil, a secret is written that it uses from now on.
 // The revision counts up when a call would do something else than before.
 // Then, and when it is turned on or off, policy moves too, so that no decision
 // outlives what it rested on. The caller's Revision is not looked at.
-func (db *DB) UpdateConnector(ctx context.Context, c action.Connector, by string) error {
+func (db *DB) UpdateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
 	now := at(db.now())
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r := newConnectorRow(&c, now)
@@ -114,7 +125,7 @@ func (db *DB) UpdateConnector(ctx context.Context, c action.Connector, by string
 		if err != nil {
 			return err
 		}
-		if err := db.checkConnector(ctx, tx, r, others); err != nil {
+		if err := db.checkConnector(ctx, tx, r, secret, others); err != nil {
 			return err
 		}
 		r.CreatedAt, r.TrustedAt = old.CreatedAt, old.TrustedAt.or(r.TrustedAt)
@@ -137,12 +148,15 @@ func (db *DB) UpdateConnector(ctx context.Context, c action.Connector, by string
 // differs reports whether a call would do something else than before.
 func (r *connectorRow) differs(old *connectorRow) bool {
 	return r.URL != old.URL || r.Header != old.Header || r.Prefix != old.Prefix || r.Secret != old.Secret ||
-		r.DefaultRisk != old.DefaultRisk || r.Review != old.Review || !maps.Equal(r.Risks, old.Risks)
+		r.DefaultRisk != old.DefaultRisk || r.Review != old.Review || !maps.Equal(r.Risks, old.Risks) ||
+		!maps.Equal(r.Headers.v, old.Headers.v) || r.OAuth.text() != old.OAuth.text() ||
+		!slices.Equal(r.MayAsk.v, old.MayAsk.v) || r.PerAgent != old.PerAgent
 }
 
 // connectorChanged counts a change, and takes back the reviews and grants that
 // do not outlast it. Behind another URL may be another server. Where people must
-// review, what they never looked at is not reviewed.
+// review, what they never looked at is not reviewed. Tokens go nowhere but where
+// they were had for.
 func (db *DB) connectorChanged(ctx context.Context, tx bun.Tx, old, r *connectorRow, by string) (err error) {
 	switch {
 	case r.URL != old.URL:
@@ -151,6 +165,9 @@ func (db *DB) connectorChanged(ctx context.Context, tx bun.Tx, old, r *connector
 		}
 	case r.Review == string(action.ReviewRequired) && r.Review != old.Review:
 		err = db.resetReviews(ctx, tx, old, firstList, by)
+	}
+	if err == nil && r.signsInElsewhere(old) {
+		err = signOut(ctx, tx, old)
 	}
 	if err != nil {
 		return err

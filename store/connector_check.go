@@ -17,8 +17,8 @@ import (
 )
 
 // checkConnector refuses what would not be unique, or would send a secret
-// where it does not belong.
-func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, others []connectorRow) error {
+// where it does not belong. A secret that comes along is written first.
+func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, secret *action.SealedSecret, others []connectorRow) error {
 	if strings.TrimSpace(r.Name) == "" {
 		return invalid("/name", "A connector needs a name.")
 	}
@@ -42,6 +42,17 @@ func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, ot
 			"Leave it out, keep it with sallyport secret set, and name that secret in the connector.")
 	}
 	if err := r.checkUnique(others); err != nil {
+		return err
+	}
+	if err := r.checkHeaders(others); err != nil {
+		return err
+	}
+	if secret != nil {
+		if err := db.putSecretOf(ctx, tx, r, secret); err != nil {
+			return err
+		}
+	}
+	if err := r.checkExtent(ctx, tx); err != nil {
 		return err
 	}
 	return checkBinding(ctx, tx, r)
@@ -136,7 +147,10 @@ func checkBinding(ctx context.Context, tx bun.Tx, r *connectorRow) error {
 		return fmt.Errorf("reading secret %s: %w", r.Secret, err)
 	}
 	if !sameHost(host, r.URL) {
-		return invalid("/secret", fmt.Sprintf("The secret %q is bound to %s and cannot be sent to another host.", r.Secret, host))
+		return &action.Error{
+			Kind: action.ErrInvalid, Code: "secret_host", Field: "/secret",
+			Message: fmt.Sprintf("The secret %q was given for %s and is sent to no other host; give it again together with this URL.", r.Secret, host),
+		}
 	}
 	return nil
 }

@@ -28,22 +28,22 @@ func TestAURLWithACredentialFromBefore(t *testing.T) {
 
 func urlWithACredential(t *testing.T, db *DB) {
 	c := action.Connector{ID: "c", Organization: DefaultOrganization, Name: "Git", Slug: "git", URL: "https://mcp.example.com/mcp", Enabled: true}
-	if err := db.CreateConnector(t.Context(), c, "alice"); err != nil {
+	if err := db.CreateConnector(t.Context(), c, nil, "alice"); err != nil {
 		t.Fatal(err)
 	}
 	c.URL += "?api_key=sk_live_abcdef1234567890"
 	mustExec(t, db.write.db.DB, "UPDATE connectors SET url = '"+c.URL+"'")
 	c.Enabled = false
-	if err := db.UpdateConnector(t.Context(), c, "alice"); err != nil {
+	if err := db.UpdateConnector(t.Context(), c, nil, "alice"); err != nil {
 		t.Fatal(err)
 	}
 	other := c
 	other.URL += "x"
-	if err := db.UpdateConnector(t.Context(), other, "alice"); err == nil {
+	if err := db.UpdateConnector(t.Context(), other, nil, "alice"); err == nil {
 		t.Error("another URL with a credential was taken")
 	}
 	c.URL = "https://mcp.example.com/mcp"
-	if err := db.UpdateConnector(t.Context(), c, "alice"); err != nil {
+	if err := db.UpdateConnector(t.Context(), c, nil, "alice"); err != nil {
 		t.Fatal(err)
 	}
 	events, err := db.PolicyEvents(t.Context(), PolicyEventFilter{Organization: DefaultOrganization, Subject: c.Source()})

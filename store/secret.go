@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/uptrace/bun"
@@ -34,39 +35,55 @@ func (r *secretRow) secret() action.Secret {
 // PutSecret writes a sealed secret, or replaces it. Its host cannot change
 // while a connector sends it to the old one (ErrConflict).
 func (db *DB) PutSecret(ctx context.Context, s action.Secret, sealed []byte) error {
-	if s.Key == "" {
-		return invalid("/key", "A secret needs a key.")
-	}
-	if s.Host == "" || strings.ContainsAny(s.Host, "/?#@ ") {
-		return invalid("/host", "A secret needs the one host that may receive it, such as api.example.com or 127.0.0.1:9000.")
-	}
 	now := at(db.now())
-	r := &secretRow{
-		Organization: s.Organization, Key: s.Key, Host: strings.ToLower(s.Host), Sealed: sealed, UpdatedBy: s.UpdatedBy,
-		CreatedAt: at(s.CreatedAt).or(now), UpdatedAt: at(s.UpdatedAt).or(now),
-	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		users, err := connectorsOfSecret(ctx, tx, s.Organization, s.Key)
-		if err != nil {
+		users, err := putSecret(ctx, tx, &action.SealedSecret{Secret: s, Sealed: sealed}, "", now)
+		if err != nil || len(users) == 0 {
 			return err
-		}
-		for _, c := range users {
-			if !sameHost(r.Host, c.URL) {
-				return action.Errorf(action.ErrConflict, "secret_in_use",
-					"The connector %q sends this secret to another host than %s; change the connector first.", c.Name, r.Host)
-			}
-		}
-		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, key) DO UPDATE").
-			Set("host = EXCLUDED.host, sealed = EXCLUDED.sealed, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").
-			Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("writing secret %s: %w", s.Key, err)
-		}
-		if len(users) == 0 {
-			return nil
 		}
 		return catalogMoved(ctx, tx, s.Organization)
 	})
+}
+
+// putSecretOf writes a secret together with the connector that uses it.
+func (db *DB) putSecretOf(ctx context.Context, tx bun.Tx, r *connectorRow, s *action.SealedSecret) error {
+	if s.Organization != r.Organization || s.Key == "" || !r.uses(s.Key) {
+		return invalid("/secret", "The secret that is given is not the one that the connector names; name it.")
+	}
+	_, err := putSecret(ctx, tx, s, r.ID, at(db.now()))
+	return err
+}
+
+// putSecret writes a secret and returns the connectors that use it. One of them
+// may have it sent to another host: the one that changes along with it.
+func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along string, now stamp) ([]connectorRow, error) {
+	if s.Key == "" {
+		return nil, invalid("/key", "A secret needs a key.")
+	}
+	if s.Host == "" || strings.ContainsAny(s.Host, "/?#@ ") {
+		return nil, invalid("/host", "A secret needs the one host that may receive it, such as api.example.com or 127.0.0.1:9000.")
+	}
+	users, err := connectorsOfSecret(ctx, tx, s.Organization, s.Key)
+	if err != nil {
+		return nil, err
+	}
+	r := &secretRow{
+		Organization: s.Organization, Key: s.Key, Host: strings.ToLower(s.Host), Sealed: s.Sealed, UpdatedBy: s.UpdatedBy,
+		CreatedAt: at(s.CreatedAt).or(now), UpdatedAt: at(s.UpdatedAt).or(now),
+	}
+	for _, c := range users {
+		if string(c.Secret) == s.Key && c.ID != along && !sameHost(r.Host, c.URL) {
+			return nil, action.Errorf(action.ErrConflict, "secret_in_use",
+				"The connector %q sends this secret to another host than %s; change the connector first.", c.Name, r.Host)
+		}
+	}
+	_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, key) DO UPDATE").
+		Set("host = EXCLUDED.host, sealed = EXCLUDED.sealed, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").
+		Exec(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("writing secret %s: %w", s.Key, err)
+	}
+	return users, nil
 }
 
 // SecretValue returns a secret with its sealed value; ErrNotFound.
@@ -126,12 +143,16 @@ func noSecret(key string) error {
 	return action.Errorf(action.ErrNotFound, "secret_not_found", "There is no secret %q.", key)
 }
 
+// connectorsOfSecret returns those that send the secret to their server, or to
+// the authorization server as their client's.
 func connectorsOfSecret(ctx context.Context, tx bun.Tx, organization, key string) ([]connectorRow, error) {
-	var rows []connectorRow
-	err := tx.NewSelect().Model(&rows).
-		Where("organization_id = ?", organization).Where("secret_key = ?", key).Order("name").Scan(ctx)
+	rows, err := connectorRows(ctx, tx, organization)
 	if err != nil {
-		return nil, fmt.Errorf("looking for connectors with secret %s: %w", key, err)
+		return nil, err
 	}
-	return rows, nil
+	return slices.DeleteFunc(rows, func(r connectorRow) bool { return !r.uses(key) }), nil
+}
+
+func (r *connectorRow) uses(key string) bool {
+	return string(r.Secret) == key || r.OAuth.v != nil && r.OAuth.v.ClientSecret == key
 }

@@ -36,6 +36,31 @@ func (r risks) Value() (driver.Value, error) {
 // Scan implements sql.Scanner.
 func (r *risks) Scan(src any) error { return decode(src, (*map[string]action.Risk)(r)) }
 
+// asJSON is a value as JSON in a row. What holds nothing is NULL.
+type asJSON[T any] struct{ v T }
+
+// Value implements driver.Valuer.
+func (j asJSON[T]) Value() (driver.Value, error) {
+	switch text := j.text(); text {
+	case "null", "{}", "[]":
+		return nil, nil
+	default:
+		return text, nil
+	}
+}
+
+// Scan implements sql.Scanner.
+func (j *asJSON[T]) Scan(src any) error { return decode(src, &j.v) }
+
+// text is the value; equal ones have equal texts.
+func (j asJSON[T]) text() string {
+	text, err := json.Marshal(j.v)
+	if err != nil {
+		panic(err) // no type of a row is without JSON
+	}
+	return string(text)
+}
+
 // encode returns v as JSON for a column of text.
 func encode(v any) (driver.Value, error) {
 	text, err := json.Marshal(v)

@@ -173,11 +173,11 @@ var instanceStories = map[string]func(*house){
 		}{
 			{"a connector comes", func() { c = h.connector("git", "https://mcp.example.com/mcp") }, 0, 1},
 			{"a secret that none uses", func() { h.secret("k", "mcp.example.com") }, 0, 0},
-			{"it is renamed", func() { c.Name = "Renamed"; h.ok(h.db.UpdateConnector(h.ctx, c, "alice")) }, 0, 1},
-			{"it uses the secret", func() { c.Secret = "k"; h.ok(h.db.UpdateConnector(h.ctx, c, "alice")) }, 1, 1},
+			{"it is renamed", func() { c.Name = "Renamed"; h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice")) }, 0, 1},
+			{"it uses the secret", func() { c.Secret = "k"; h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice")) }, 1, 1},
 			{"the secret it uses", func() { h.secret("k", "mcp.example.com") }, 0, 1},
 			{"another secret", func() { h.secret("k2", "mcp.example.com"); h.ok(h.db.DeleteSecret(h.ctx, h.org.ID, "k2")) }, 0, 0},
-			{"a refused one", func() { fails(h, h.db.CreateConnector(h.ctx, refused, "alice"), action.ErrInvalid) }, 0, 0},
+			{"a refused one", func() { fails(h, h.db.CreateConnector(h.ctx, refused, nil, "alice"), action.ErrInvalid) }, 0, 0},
 			{"policy", func() {
 				h.ok(h.db.SetOverride(h.ctx, action.Override{Organization: h.org.ID, Key: action.Key{Source: "linear", Action: "*"}, Mode: action.ModeDeny, UpdatedBy: "alice"}))
 			}, 1, 0},

@@ -73,7 +73,7 @@ func (h *house) reviewedNow(want map[string]string) {
 func (h *house) shop(rule action.ReviewRule) action.Connector {
 	h.Helper()
 	c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Shop", Slug: "shop", URL: "https://mcp.example.com/mcp", Enabled: true, Review: rule}
-	h.ok(h.db.CreateConnector(h.ctx, c, "alice"))
+	h.ok(h.db.CreateConnector(h.ctx, c, nil, "alice"))
 	return must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 }
 
@@ -82,7 +82,7 @@ func (h *house) rule(c action.Connector, rule action.ReviewRule) {
 	h.Helper()
 	c = must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 	c.Review = rule
-	h.ok(h.db.UpdateConnector(h.ctx, c, "alice"))
+	h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice"))
 }
 
 func (h *house) reviewAll(c action.Connector) {
@@ -313,7 +313,7 @@ var reviewStories = map[string]func(*house){
 		all := h.grant(action.Terms{Scope: action.ScopeOrganization, Any: true})
 		version := h.version()
 		c.URL = "https://mcp.example.com/v2"
-		h.ok(h.db.UpdateConnector(h.ctx, c, "bob"))
+		h.ok(h.db.UpdateConnector(h.ctx, c, nil, "bob"))
 		h.equal(h.version(), version+1, "version")
 		h.equal(must(h.db.Grant(h.ctx, h.org.ID, g.ID))(h).RevokedBy, "bob", "who ended the grant for a tool there")
 		h.equal(must(h.db.Grant(h.ctx, h.org.ID, all.ID))(h).RevokedBy, "", "who ended the grant for any")
@@ -338,7 +338,7 @@ var reviewStories = map[string]func(*house){
 			func() { c.Risks = map[string]action.Risk{"a": action.RiskDanger} }, func() { c.Review = action.ReviewStrict },
 		} {
 			change()
-			h.ok(h.db.UpdateConnector(h.ctx, c, "alice"))
+			h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice"))
 			h.stand(c, "a reviewed")
 		}
 	},
@@ -346,18 +346,18 @@ var reviewStories = map[string]func(*house){
 		h.secret("k", "mcp.example.com")
 		c := h.shop(action.ReviewTrust)
 		c.Secret = "k"
-		h.ok(h.db.UpdateConnector(h.ctx, c, "alice"))
+		h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice"))
 		h.observe(c, "v1", "a")
 		moved := action.Secret{Organization: h.org.ID, Key: "k", Host: "evil.example.com", UpdatedBy: "alice"}
 		h.refused(h.db.PutSecret(h.ctx, moved, []byte("x")), action.ErrConflict, "secret_in_use")
 		c.Secret = ""
-		h.ok(h.db.UpdateConnector(h.ctx, c, "alice"))
+		h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice"))
 		h.ok(h.db.PutSecret(h.ctx, moved, []byte("x")))
 		c.Secret = "k"
-		h.equal(h.refused(h.db.UpdateConnector(h.ctx, c, "alice"), action.ErrInvalid, "invalid").Field, "/secret", "field")
+		h.equal(h.refused(h.db.UpdateConnector(h.ctx, c, nil, "alice"), action.ErrInvalid, "secret_host").Field, "/secret", "field")
 		h.stand(c, "a reviewed")
 		c.URL = "https://evil.example.com/mcp"
-		h.ok(h.db.UpdateConnector(h.ctx, c, "alice"))
+		h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice"))
 		h.stand(c)
 	},
 	"a long list of large definitions is written": func(h *house) {
@@ -412,7 +412,7 @@ var reviewRuleStories = map[string]func(*house){
 		} {
 			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "git", URL: "https://mcp.example.com/mcp"}
 			row.change(&c)
-			if e := h.refused(h.db.CreateConnector(h.ctx, c, "alice"), action.ErrInvalid, "invalid"); e.Field != row.field {
+			if e := h.refused(h.db.CreateConnector(h.ctx, c, nil, "alice"), action.ErrInvalid, "invalid"); e.Field != row.field {
 				h.Errorf("%s: field %s, want %s", name, e.Field, row.field)
 			}
 		}
@@ -429,7 +429,7 @@ var reviewRuleStories = map[string]func(*house){
 			func() { c.Review = "" }, // trust again
 		} {
 			change()
-			h.moves(fmt.Sprintf("%s %v", c.Review, c.Risks), 1, action.EventConnector, c.Source(), func() { h.ok(h.db.UpdateConnector(h.ctx, c, "alice")) })
+			h.moves(fmt.Sprintf("%s %v", c.Review, c.Risks), 1, action.EventConnector, c.Source(), func() { h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice")) })
 			got := must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 			c.Revision, c.UpdatedAt = c.Revision+1, got.UpdatedAt
 			if c.Review == "" {
@@ -438,7 +438,7 @@ var reviewRuleStories = map[string]func(*house){
 			h.equal(got, c, "the connector")
 		}
 		c.Risks = map[string]action.Risk{} // says as much as nil
-		h.moves("no risks", 0, "", "", func() { h.ok(h.db.UpdateConnector(h.ctx, c, "alice")) })
+		h.moves("no risks", 0, "", "", func() { h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice")) })
 	},
 	"a session tells which event started it": func(h *house) {
 		s := must(h.db.CreateSession(h.ctx, action.Session{Organization: h.org.ID, CreatedBy: "alice", Event: "event-1", CreatedAt: h.now}))(h)

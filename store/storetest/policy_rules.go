@@ -98,7 +98,7 @@ var historyStories = map[string]func(*house){
 		created()
 		h.equal(h.version(), version, "the version after a connector came: nothing rested on it")
 		h.tells("alice", "null", string(must(json.Marshal(c))(h)))
-		update := func() { h.ok(h.db.UpdateConnector(h.ctx, c, "bob")) }
+		update := func() { h.ok(h.db.UpdateConnector(h.ctx, c, nil, "bob")) }
 		c.Name = "Renamed"
 		h.moves("a new name", 0, "", "", update)
 		was := string(must(json.Marshal(must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)))(h))
@@ -114,7 +114,7 @@ var historyStories = map[string]func(*house){
 		h.secret("linear_token", "mcp.example.com")
 		c.Secret, c.Header, c.Prefix = "linear_token", "X-Api-Key", "Key sk_live_abcdef1234567890abcdef12"
 		c.Risks = map[string]action.Risk{"set_password": action.RiskDanger}
-		h.ok(h.db.UpdateConnector(h.ctx, c, "bob"))
+		h.ok(h.db.UpdateConnector(h.ctx, c, nil, "bob"))
 		was := string(h.history(store.PolicyEventFilter{Subject: c.Source()})[0].After)
 		want := must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 		want.Prefix = "Key [redacted:32]"

@@ -233,7 +233,7 @@ var raceStories = map[string]func(*house){
 		var made atomic.Int64
 		together(16, func(i int) {
 			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: fmt.Sprint("git", i), URL: "https://mcp.example.com/mcp"}
-			switch err := h.any(i).CreateConnector(h.ctx, c, "alice"); {
+			switch err := h.any(i).CreateConnector(h.ctx, c, nil, "alice"); {
 			case err == nil:
 				made.Add(1)
 			case !errors.Is(err, action.ErrConflict):

@@ -168,7 +168,7 @@ func (h *house) secret(key, host string) action.Secret {
 func (h *house) connector(slug, url string) action.Connector {
 	h.Helper()
 	c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "The " + slug, Slug: slug, URL: url, Enabled: true, CreatedAt: h.now}
-	h.ok(h.db.CreateConnector(h.ctx, c, "alice"))
+	h.ok(h.db.CreateConnector(h.ctx, c, nil, "alice"))
 	return must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 }
 
@@ -197,7 +197,7 @@ var secretStories = map[string]func(*house){
 	"a secret in use stays, and stays with its host": func(h *house) {
 		h.secret("k", "mcp.example.com")
 		c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", URL: "https://mcp.example.com:443/mcp", Secret: "k"}
-		h.ok(h.db.CreateConnector(h.ctx, c, "alice"))
+		h.ok(h.db.CreateConnector(h.ctx, c, nil, "alice"))
 		e := h.refused(h.db.DeleteSecret(h.ctx, h.org.ID, "k"), action.ErrConflict, "secret_in_use")
 		if !strings.Contains(e.Message, `"Git"`) {
 			h.Errorf("%q does not name the connector", e.Message)
@@ -236,7 +236,7 @@ var connectorStories = map[string]func(*house){
 			{"Other", "", "/slug"},
 		} {
 			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: row.name, Slug: row.slug, URL: "https://mcp.example.com/mcp"}
-			h.equal(h.refused(h.db.CreateConnector(h.ctx, c, "alice"), action.ErrConflict, "connector_exists").Field, row.field, "field")
+			h.equal(h.refused(h.db.CreateConnector(h.ctx, c, nil, "alice"), action.ErrConflict, "connector_exists").Field, row.field, "field")
 		}
 		newHouse(h.T, h.db).connector("github", "https://mcp.example.com/mcp")
 	},
@@ -246,26 +246,30 @@ var connectorStories = map[string]func(*house){
 			change func(*action.Connector)
 			field  string
 		}{
-			"no name":         {func(c *action.Connector) { c.Name = " " }, "/name"},
-			"upper case":      {func(c *action.Connector) { c.Slug = "GitHub" }, "/slug"},
-			"too long":        {func(c *action.Connector) { c.Slug = "abcdefghijklmnopq" }, "/slug"},
-			"reserved":        {func(c *action.Connector) { c.Slug = "gateway" }, "/slug"},
-			"no scheme":       {func(c *action.Connector) { c.URL = "mcp.example.com" }, "/url"},
-			"another scheme":  {func(c *action.Connector) { c.URL = "file:///etc/passwd" }, "/url"},
-			"a key":           {func(c *action.Connector) { c.URL = "https://mcp.example.com/mcp?team=1&api_key=abcdefgh" }, "/url"},
-			"a token in it":   {func(c *action.Connector) { c.URL = "https://mcp.example.com/s/sk_live_abcdef1234567890abcdef12/mcp" }, "/url"},
-			"a password":      {func(c *action.Connector) { c.URL = "https://u:p@mcp.example.com" }, "/url"},
-			"unknown risk":    {func(c *action.Connector) { c.DefaultRisk = "x" }, "/default_risk"},
-			"unknown secret":  {func(c *action.Connector) { c.Secret = "x" }, "/secret"},
-			"another host":    {func(c *action.Connector) { c.Secret, c.URL = "k", "https://evil.example.com/" }, "/secret"},
-			"another port":    {func(c *action.Connector) { c.Secret, c.URL = "k", "https://mcp.example.com:8443/" }, "/secret"},
-			"plain http port": {func(c *action.Connector) { c.Secret, c.URL = "k", "http://mcp.example.com:443/" }, "/secret"},
+			"no name":        {func(c *action.Connector) { c.Name = " " }, "/name"},
+			"upper case":     {func(c *action.Connector) { c.Slug = "GitHub" }, "/slug"},
+			"too long":       {func(c *action.Connector) { c.Slug = "abcdefghijklmnopq" }, "/slug"},
+			"reserved":       {func(c *action.Connector) { c.Slug = "gateway" }, "/slug"},
+			"no scheme":      {func(c *action.Connector) { c.URL = "mcp.example.com" }, "/url"},
+			"another scheme": {func(c *action.Connector) { c.URL = "file:///etc/passwd" }, "/url"},
+			"a key":          {func(c *action.Connector) { c.URL = "https://mcp.example.com/mcp?team=1&api_key=abcdefgh" }, "/url"},
+			"a token in it":  {func(c *action.Connector) { c.URL = "https://mcp.example.com/s/sk_live_abcdef1234567890abcdef12/mcp" }, "/url"},
+			"a password":     {func(c *action.Connector) { c.URL = "https://u:p@mcp.example.com" }, "/url"},
+			"unknown risk":   {func(c *action.Connector) { c.DefaultRisk = "x" }, "/default_risk"},
+			"unknown secret": {func(c *action.Connector) { c.Secret = "x" }, "/secret"},
 		} {
 			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "git", URL: "https://mcp.example.com/mcp"}
 			row.change(&c)
-			if e := h.refused(h.db.CreateConnector(h.ctx, c, "alice"), action.ErrInvalid, "invalid"); e.Field != row.field {
+			if e := h.refused(h.db.CreateConnector(h.ctx, c, nil, "alice"), action.ErrInvalid, "invalid"); e.Field != row.field {
 				h.Errorf("%s: field %s, want %s", name, e.Field, row.field)
 			}
+		}
+	},
+	"a secret goes to its host only": func(h *house) {
+		h.secret("k", "mcp.example.com")
+		for _, url := range []string{"https://evil.example.com/", "https://mcp.example.com:8443/", "http://mcp.example.com:443/"} {
+			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "git", URL: url, Secret: "k"}
+			h.equal(h.refused(h.db.CreateConnector(h.ctx, c, nil, "alice"), action.ErrInvalid, "secret_host").Field, "/secret", url)
 		}
 	},
 	"an organization has at most fifty": func(h *house) {
@@ -273,7 +277,7 @@ var connectorStories = map[string]func(*house){
 			h.connector(fmt.Sprint("c", i), "https://mcp.example.com/mcp")
 		}
 		c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "One more", Slug: "more", URL: "https://mcp.example.com/mcp"}
-		h.refused(h.db.CreateConnector(h.ctx, c, "alice"), action.ErrTooMany, "too_many_connectors")
+		h.refused(h.db.CreateConnector(h.ctx, c, nil, "alice"), action.ErrTooMany, "too_many_connectors")
 	},
 	"a change that alters calls counts, and moves policy": func(h *house) {
 		h.secret("k", "mcp.example.com")
@@ -294,7 +298,7 @@ var connectorStories = map[string]func(*house){
 			before, revision := must(h.db.PolicyVersion(h.ctx, h.org.ID))(h), c.Revision
 			row.change(&c)
 			c.Revision = 99 // is not the caller's to say
-			h.ok(h.db.UpdateConnector(h.ctx, c, "alice"))
+			h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice"))
 			got := must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 			moved := must(h.db.PolicyVersion(h.ctx, h.org.ID))(h) != before
 			if (got.Revision == revision+1) != row.counts || moved != row.moves {
@@ -308,16 +312,16 @@ var connectorStories = map[string]func(*house){
 		h.secret("k", "127.0.0.1:9000")
 		c := h.connector("git", "http://127.0.0.1:9000/mcp")
 		c.Secret = "k"
-		h.ok(h.db.UpdateConnector(h.ctx, c, "alice"))
+		h.ok(h.db.UpdateConnector(h.ctx, c, nil, "alice"))
 		moved := c
 		moved.URL = "http://127.0.0.1:9001/mcp"
-		h.equal(h.refused(h.db.UpdateConnector(h.ctx, moved, "alice"), action.ErrInvalid, "invalid").Field, "/secret", "field")
+		h.equal(h.refused(h.db.UpdateConnector(h.ctx, moved, nil, "alice"), action.ErrInvalid, "secret_host").Field, "/secret", "field")
 		moved = c
 		moved.Slug = "hub"
-		h.equal(h.refused(h.db.UpdateConnector(h.ctx, moved, "alice"), action.ErrInvalid, "invalid").Field, "/slug", "field")
+		h.equal(h.refused(h.db.UpdateConnector(h.ctx, moved, nil, "alice"), action.ErrInvalid, "invalid").Field, "/slug", "field")
 		moved = c
 		moved.Organization = newHouse(h.T, h.db).org.ID
-		h.refused(h.db.UpdateConnector(h.ctx, moved, "alice"), action.ErrNotFound, "connector_not_found")
+		h.refused(h.db.UpdateConnector(h.ctx, moved, nil, "alice"), action.ErrNotFound, "connector_not_found")
 	},
 	"what goes takes its policy along": func(h *house) {
 		c := h.connector("git", "https://mcp.example.com/mcp")

@@ -36,6 +36,8 @@ func Exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 		{"policy", policyStories},
 		{"secret", secretStories},
 		{"connector", connectorStories},
+		{"connector extent", extentStories},
+		{"oauth", oauthStories},
 		{"people", peopleStories},
 		{"instances", instanceStories},
 		{"lease", leaseStories},

@@ -67,4 +67,3 @@ CREATE TABLE oauth_flows (
   FOREIGN KEY (organization_id, connector_id) REFERENCES connectors (organization_id, id) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX oauth_flows_connector ON oauth_flows (organization_id, connector_id);
-CREATE INDEX oauth_flows_age ON oauth_flows (expires_at);

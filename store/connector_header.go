@@ -1,0 +1,89 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"sallyport/internal/redact"
+)
+
+const (
+	maxHeaders     = 10
+	maxHeaderName  = 100  // bytes
+	maxHeaderValue = 1024 // bytes
+)
+
+// checkHeaders refuses headers that HTTP or MCP need for themselves, and those
+// that would show a credential. One that was sent already does not keep people
+// from turning its connector off.
+func (r *connectorRow) checkHeaders(others []connectorRow) error {
+	headers := r.Headers.v
+	if len(headers) > maxHeaders {
+		return invalid("/headers", fmt.Sprintf("At most %d headers are sent along; leave some out.", maxHeaders))
+	}
+	before := map[string]string{}
+	if i := slices.IndexFunc(others, func(o connectorRow) bool { return o.ID == r.ID }); i >= 0 {
+		before = others[i].Headers.v
+	}
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		field, value := "/headers/"+strings.ReplaceAll(name, "~", "~0"), headers[name]
+		there, known := before[name]
+		switch {
+		case !headerName(name):
+			return invalid("/headers", fmt.Sprintf("%.100q cannot be the name of a header: letters, digits and dashes, at most %d of them.", name, maxHeaderName))
+		case seen[strings.ToLower(name)]:
+			return invalid(field, "Two headers have this name, but for upper and lower case; keep one.")
+		case r.takesHeader(name):
+			return invalid(field, "The gateway sets this header itself; leave it out. A credential belongs into a secret that the connector names.")
+		case !headerValue(value):
+			return invalid(field, fmt.Sprintf("The value of a header is a line of 1 to %d printable ASCII characters.", maxHeaderValue))
+		case (!known || there != value) && showsCredential(name, value):
+			return invalid(field, "This header holds what looks like a credential, which everyone who sees the connector would read. "+
+				"Leave it out, keep the value with sallyport secret set, and name that secret in the connector.")
+		}
+		seen[strings.ToLower(name)] = true
+	}
+	return nil
+}
+
+// takesHeader reports whether the gateway sets the header, or must not pass it.
+func (r *connectorRow) takesHeader(name string) bool {
+	name = textproto.CanonicalMIMEHeaderKey(name)
+	switch name {
+	case "Authorization", "Cookie", textproto.CanonicalMIMEHeaderKey(string(r.Header)),
+		"Host", "Connection", "Transfer-Encoding", "Content-Length", "Content-Type", "Content-Encoding",
+		"Accept", "Accept-Encoding", "Trailer", "Te", "Upgrade", "Keep-Alive", "Expect", "Last-Event-Id",
+		// They tell HTTP clients that a request may be sent twice.
+		"Idempotency-Key", "X-Idempotency-Key":
+		return true
+	}
+	return strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Proxy-")
+}
+
+// headerName reports whether it is a token, as HTTP calls it.
+func headerName(name string) bool {
+	return name != "" && len(name) <= maxHeaderName && !strings.ContainsFunc(name, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+func headerValue(value string) bool {
+	return value != "" && len(value) <= maxHeaderValue && value == strings.TrimSpace(value) && printable(value)
+}
+
+// printable reports whether a text consists of visible ASCII and spaces.
+func printable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// showsCredential judges a value by itself, and by what it is called.
+func showsCredential(name, value string) bool {
+	raw, err := json.Marshal(map[string]string{name: value})
+	return err != nil || string(redact.JSON{}.Redact(raw, nil)) != string(raw)
+}
