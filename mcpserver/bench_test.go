@@ -174,7 +174,7 @@ func TestIdleStreamIsSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all streams are open", func() bool { return s.Linked() == n })
+	eventually(t, "all streams are open", func() bool { return s.Streams() == n })
 	after, runningAfter := use()
 	per := (after - before) / n
 	t.Logf("%d bytes and %.2f goroutines a session", per, float64(runningAfter-running)/n)

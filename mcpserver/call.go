@@ -9,22 +9,28 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"sallyport/action"
 )
 
-// caller is somebody who waits for a tool's answer. It shares no byte with the
-// body of its request.
+// caller is somebody who waits for the answer of a tool, a resource or a prompt.
+// It shares no byte with the body of its request.
 type caller struct {
 	*exchange
 	call     *call
 	reply    *reply
 	progress *progress // nil when the client wants none, or can get none
 
-	name      string // of the tool
+	name      string // of the tool or prompt, or the URI
 	tool      tool
 	arguments json.RawMessage
 	key       string // of idempotency
 	streams   bool   // takes event streams
+	logs      bool   // wants log messages, of this level or worse
+	level     string
+	can       action.ClientFeatures // what its client can be asked
+	retry     *retry                // nil when it is no repeated call with replies
 
 	over func() // ends the call's being in flight; nil before it is
 }
@@ -38,11 +44,11 @@ func (c *caller) answer(a *reply, m message) error {
 	return c.exchange.answer(a, m)
 }
 
-// callTool begins to answer tools/call; the rest does not need the body.
-func (s *Server) callTool(x *exchange, p *params) (rest func()) {
+// begin begins to answer a call; the rest does not need the body.
+func (s *Server) begin(x *exchange, p *params) (rest func()) {
 	c, bad := s.newCaller(x, p)
 	if bad != nil {
-		_ = x.answer(newReply(x.w), *bad) // a client that left needs no answer
+		x.refuse(*bad)
 		return nil
 	}
 	return func() { s.serve(c) }
@@ -50,18 +56,9 @@ func (s *Server) callTool(x *exchange, p *params) (rest func()) {
 
 // newCaller reads a call, or says what is wrong with it.
 func (s *Server) newCaller(x *exchange, p *params) (*caller, *message) {
-	t, bad := s.findTool(x, p)
+	t, arguments, bad := s.target(x, p)
 	if bad != nil {
 		return nil, bad
-	}
-	arguments, ok := p.object()
-	if !ok {
-		return nil, refused("Invalid params: arguments must be a JSON object.")
-	}
-	if x.modern {
-		if wrong := checkParamHeaders(x.r.Header, t.headers, arguments); wrong != nil {
-			return nil, failed(wrong)
-		}
 	}
 	token, wrong := p.token()
 	if wrong != nil {
@@ -75,12 +72,58 @@ func (s *Server) newCaller(x *exchange, p *params) (*caller, *message) {
 		exchange: x, call: &call{}, reply: newReply(x.w),
 		name: p.name, tool: t, arguments: bytes.Clone(arguments), key: key,
 	}
+	if x.method == methodRead {
+		c.name = p.uri
+	}
 	_, c.streams = accepts(x.r)
 	if token != nil && c.streams {
 		c.progress = &progress{token: bytes.Clone(token), reply: c.reply}
 	}
+	if wrong := s.hears(c, p); wrong != nil {
+		return nil, failed(wrong)
+	}
 	x.envelope = envelope{id: bytes.Clone(x.id), method: x.method}
 	return c, nil
+}
+
+// target finds what a call is of, and its arguments.
+func (s *Server) target(x *exchange, p *params) (t tool, arguments []byte, bad *message) {
+	switch x.method {
+	case methodRead:
+		return s.findResource(x, p)
+	case methodPrompt:
+		return s.findPrompt(x, p)
+	}
+	if t, bad = s.findTool(x, p); bad != nil {
+		return t, nil, bad
+	}
+	arguments, ok := p.object()
+	if !ok {
+		return t, nil, refused("Invalid params: arguments must be a JSON object.")
+	}
+	if x.modern {
+		if wrong := checkParamHeaders(x.r.Header, t.headers, arguments); wrong != nil {
+			return t, nil, failed(wrong)
+		}
+	}
+	return t, arguments, nil
+}
+
+// hears reads what the caller can be told and asked meanwhile.
+func (s *Server) hears(c *caller, p *params) (bad *problem) {
+	level, logs, bad := c.logLevel(p)
+	if bad != nil {
+		return bad
+	}
+	c.level, c.logs = level, logs && c.streams
+	switch {
+	case c.modern:
+		c.can = featuresOf(member(p.meta, mcp.MetaKeyClientCapabilities))
+	case c.streams:
+		c.can = c.mcp.can
+	}
+	c.retry, bad = s.readRetry(c, p)
+	return bad
 }
 
 func failed(p *problem) *message {
@@ -169,16 +212,35 @@ func (s *Server) serve(c *caller) {
 	}
 	defer s.calls.remove(c.call)
 	defer s.keepAlive(c)()
-	if c.tool.own != nil {
+	var o action.Outcome
+	var err error
+	switch {
+	case c.retry != nil:
+		o, err = s.goOn(ctx, c)
+	case c.tool.own != nil:
 		c.tool.own(s, ctx, c)
 		return
+	default:
+		o, err = s.cfg.Gate.Call(ctx, action.Call{
+			Session: c.who, Source: c.tool.source, Action: c.tool.action,
+			Params: c.arguments, IdempotencyKey: c.key,
+			Waiting: s.waiting(c, s.patience(c)),
+		})
 	}
-	o, err := s.cfg.Gate.Call(ctx, action.Call{
-		Session: c.who, Source: c.tool.source, Action: c.tool.action,
-		Params: c.arguments, IdempotencyKey: c.key,
-		Waiting: s.waiting(c, s.patience(c)),
-	})
-	s.conclude(ctx, c, o, err, func() message { return unknownTool(c.name, nil).message() })
+	s.conclude(ctx, c, o, err, c.missing)
+}
+
+// missing answers for an action that is gone since it was found.
+func (c *caller) missing() message {
+	switch {
+	case c.retry != nil:
+		return noInvocation()
+	case c.method == methodRead:
+		return unknownResource(c.modern, c.name).message()
+	case c.method == methodPrompt:
+		return unknownPrompt(c.name).message()
+	}
+	return unknownTool(c.name, nil).message()
 }
 
 // turnedAway answers a call that came too late.
@@ -204,7 +266,11 @@ func (s *Server) patience(c *caller) time.Duration {
 
 // waiting connects a caller to the Gate.
 func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
-	w := action.Waiting{Patience: patience}
+	w := action.Waiting{Patience: patience, Can: c.can}
+	if c.logs {
+		w.LogLevel = c.level
+		w.Log = func(params json.RawMessage) { c.logged(params) }
+	}
 	w.Held = func(inv action.Invocation) {
 		c.call.hold()
 		if s.calls.draining() { // it came too late to be seen by Drain
@@ -257,6 +323,11 @@ func (s *Server) keepAlive(c *caller) (stop func()) {
 // conclude gives the caller what became of the call. It counts as delivered
 // when the last byte went out to a client that still wanted it.
 func (s *Server) conclude(ctx context.Context, c *caller, o action.Outcome, err error, missing func() message) {
+	if o, err = s.settle(ctx, c, o, err); err == nil && o.Round != nil {
+		s.ask(c, o.Round)
+		return
+	}
+	known := c.tool.own != nil || c.retry != nil // it was made before this request
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errDraining):
 		s.part(c, o, err)
@@ -269,11 +340,14 @@ func (s *Server) conclude(ctx context.Context, c *caller, o action.Outcome, err 
 	switch {
 	case err == nil:
 		m = outcomeMessage(o, s.lead(), c.tool.strict, s.cfg.Now())
-	case errors.Is(err, action.ErrNotFound) && c.tool.own == nil && o.Invocation.ID != "": // it was there
+		if c.method == methodCall && o.Answer.Body != nil && !isTool(&o.Invocation) {
+			m = asToolResult(o.Answer.Body)
+		}
+	case errors.Is(err, action.ErrNotFound) && !known && o.Invocation.ID != "": // it was there
 		m = failText("%s%s", unknownOutcome, named(o.Invocation.ID))
 	case errors.Is(err, action.ErrNotFound):
 		m = missing()
-	case c.tool.own != nil, o.Invocation.ID != "":
+	case known, o.Invocation.ID != "":
 		m = s.errorMessage(err, asItStands)
 	default:
 		m = s.errorMessage(err, nothingHappened)

@@ -1,6 +1,10 @@
 package mcpserver
 
-import "github.com/modelcontextprotocol/go-sdk/mcp"
+import (
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/action"
+)
 
 // capabilities are those of a client that a server may have use for. What else
 // it declares, experiments and extensions above all, can be of any size and is
@@ -42,6 +46,40 @@ func (c capabilities) only(holds bool) capabilities {
 		return c
 	}
 	return 0
+}
+
+// features are what a client with these can be asked. One that declares
+// elicitation and no kind of it shows forms.
+func (c capabilities) features() (f action.ClientFeatures) {
+	for _, one := range []struct {
+		of capabilities
+		is action.ClientFeatures
+	}{
+		{canElicitForm, action.ClientElicitsForm},
+		{canElicitURL, action.ClientElicitsURL},
+		{canSample, action.ClientSamples},
+		{canSampleContext, action.ClientSamplesContext},
+		{canSampleTools, action.ClientSamplesTools},
+		{canRoots, action.ClientListsRoots},
+	} {
+		if c.has(one.of) {
+			f |= one.is
+		}
+	}
+	if c.has(canElicit) && !c.has(canElicitURL) {
+		f |= action.ClientElicitsForm
+	}
+	return f
+}
+
+// featuresOf reads them from what a request of the stateless era declares.
+func featuresOf(raw []byte) action.ClientFeatures {
+	declared := func(of []byte, key string) bool { return isObject(member(of, key)) }
+	elicitation, sampling := member(raw, "elicitation"), member(raw, "sampling")
+	can := canElicit.only(isObject(elicitation)) | canElicitForm.only(declared(elicitation, "form")) | canElicitURL.only(declared(elicitation, "url")) |
+		canSample.only(isObject(sampling)) | canSampleContext.only(declared(sampling, "context")) | canSampleTools.only(declared(sampling, "tools")) |
+		canRoots.only(declared(raw, "roots"))
+	return can.features()
 }
 
 func (c capabilities) has(one capabilities) bool { return c&one != 0 }

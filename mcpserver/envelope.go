@@ -13,6 +13,8 @@ type envelope struct {
 	id     []byte // raw; nil for notifications
 	method string // empty for responses
 	params []byte // raw; nil when absent
+	result []byte // raw; of a response, as is fault
+	fault  []byte
 }
 
 // isCall reports whether the message wants an answer.
@@ -28,7 +30,7 @@ func parseEnvelope(body []byte) (envelope, *problem) {
 		return e, malformed("The body is not valid UTF-8.")
 	}
 	seen := 0
-	var version, result, fault []byte
+	var version []byte
 	m := members{text: body}
 	for m.next() {
 		bit := 0
@@ -46,9 +48,9 @@ func parseEnvelope(body []byte) (envelope, *problem) {
 		case "params":
 			bit, e.params = 8, m.value
 		case "result":
-			bit, result = 16, m.value
+			bit, e.result = 16, m.value
 		case "error":
-			bit, fault = 32, m.value
+			bit, e.fault = 32, m.value
 		}
 		if seen&bit != 0 {
 			return e, wrongEnvelope("The message has a member twice.")
@@ -67,7 +69,7 @@ func parseEnvelope(body []byte) (envelope, *problem) {
 		return e, wrongEnvelope(`jsonrpc must be "2.0".`)
 	case seen&4 != 0 && e.method == "":
 		return e, wrongEnvelope("method must not be empty.")
-	case seen&4 == 0 && (e.id == nil || result == nil && fault == nil):
+	case seen&4 == 0 && (e.id == nil || e.result == nil && e.fault == nil):
 		return e, wrongEnvelope("The message is neither a request nor a response: it has no method.")
 	case e.params != nil && !isObject(e.params):
 		return e, wrongEnvelope("params must be an object.")

@@ -86,6 +86,23 @@ type message struct {
 	result []byte
 	fault  []byte
 	status int // of HTTP, if nothing was sent yet; zero: see httpStatus
+
+	// said is what result tells the model. Methods whose results cannot say
+	// that something went wrong get it as an error, with code, zero being
+	// codeInternal, and raw data, if any.
+	said string
+	code int
+	data []byte
+}
+
+// asFault is a message for a method that knows no failed results.
+func (m message) asFault() message {
+	if m.said == "" {
+		return m
+	}
+	p := problem{code: m.code, text: m.said, data: m.data}
+	orElse(&p.code, codeInternal)
+	return p.message()
 }
 
 func (p *problem) message() message { return message{fault: p.raw(), status: p.status} }
@@ -104,9 +121,10 @@ func (m *message) httpStatus(modern bool) int {
 
 // failText is a tool result that tells the model what went wrong.
 func failText(format string, args ...any) message {
+	said := fmt.Sprintf(format, args...)
 	b := []byte(`{"content":[{"type":"text","text":`)
-	b = jsonlex.Quote(b, fmt.Sprintf(format, args...))
-	return message{result: append(b, `}],"isError":true}`...)}
+	b = jsonlex.Quote(b, said)
+	return message{result: append(b, `}],"isError":true}`...), said: said}
 }
 
 // errorMessage maps an error of the Gate; words are those in which the caller is
@@ -120,7 +138,9 @@ func (s *Server) errorMessage(err error, words func(*action.Error) string) messa
 	}
 	switch {
 	case errors.Is(err, action.ErrInvalid):
-		return failText("Invalid params%s: %s", at(e.Field), e.Message)
+		m := failText("Invalid params%s: %s", at(e.Field), e.Message)
+		m.code = codeInvalidParams
+		return m
 	case errors.Is(err, action.ErrOutcomeUnknown):
 		return failText("%s%s", unknownOutcome, named(e.Invocation))
 	case errors.Is(err, action.ErrTooMany), errors.Is(err, action.ErrUnavailable),
@@ -138,9 +158,55 @@ func (s *Server) errorMessage(err error, words func(*action.Error) string) messa
 const unknownOutcome = "The outcome is unknown: the call may or may not have happened. " +
 	"Check at the service before you try again; the gateway will not repeat it."
 
+// besideMessage maps an error of the Gate for a request that is no call.
+func (s *Server) besideMessage(err error) message {
+	var e *action.Error
+	if errors.Is(err, action.ErrNotFound) && errors.As(err, &e) {
+		return invalidParams("%s", e.Message).message()
+	}
+	return s.errorMessage(err, asItStands)
+}
+
+// resourceMessage maps an error of finding a resource, or of what was to be
+// done with it.
+func (s *Server) resourceMessage(x *exchange, uri string, err error) message {
+	var e *action.Error
+	if errors.Is(err, action.ErrNotFound) && (!errors.As(err, &e) || e.Code != "no_subscription" && e.Code != "no_completion") {
+		return unknownResource(x.modern, uri).message()
+	}
+	return s.besideMessage(err)
+}
+
+// unknownResource tells of a resource that is not there as the era of whoever
+// asks does.
+func unknownResource(modern bool, uri string) *problem {
+	p := invalidParams("There is no such resource; resources/list tells what there is.")
+	if !modern {
+		p.code = codeNoResource
+	}
+	p.data, _ = json.Marshal(map[string]string{"uri": uri}) // strings always encode
+	return p
+}
+
+func missingURI() *problem {
+	return invalidParams("uri is missing; resources/list tells what there is.")
+}
+
+func unknownPrompt(name string) *problem {
+	return invalidParams("There is no prompt %q; prompts/list tells what there is.", cut(name, 64))
+}
+
 // outcomeMessage maps what became of an invocation. strict is for tools whose
 // result must follow a schema, which a notice cannot; the lead is for a notice.
 func outcomeMessage(o action.Outcome, lead string, strict bool, now time.Time) message {
+	m := endMessage(o, lead, strict, now)
+	if m.said != "" {
+		m.data = pendingContent(&o.Invocation)
+	}
+	return m
+}
+
+func endMessage(o action.Outcome, lead string, strict bool, now time.Time) message {
 	inv := &o.Invocation
 	switch inv.Status {
 	case action.StatusCompleted:
@@ -247,9 +313,10 @@ func goneResult(inv *action.Invocation) message {
 	if kept == nil {
 		kept = json.RawMessage("null")
 	}
+	said := nameOf(inv) + " completed. Its full result is no longer kept; the record holds: " + string(kept)
 	b := []byte(`{"content":[{"type":"text","text":`)
-	b = jsonlex.Quote(b, nameOf(inv)+" completed. Its full result is no longer kept; the record holds: "+string(kept))
-	return message{result: append(b, `}]}`...)}
+	b = jsonlex.Quote(b, said)
+	return message{result: append(b, `}]}`...), said: said}
 }
 
 func nameOf(inv *action.Invocation) string { return source(inv) + " " + inv.Action }

@@ -36,7 +36,7 @@ func Members(raw []byte) (keys []string, values [][]byte, err error) {
 
 // ResultType returns a result as the stateless era gets it.
 func ResultType(result []byte) []byte {
-	rest, lead := withResultType(result)
+	rest, lead := asModern(methodCall, result)
 	return append(append([]byte(nil), lead...), rest...)
 }
 
@@ -126,15 +126,20 @@ func (s *Server) Expire() { s.expire() }
 func StreamAfterEnd() error {
 	s := &session{}
 	s.close()
-	ctx, _ := s.openStream(context.Background())
+	ctx, _ := s.openStream(context.Background(), newStream([kinds]bool{}, nil))
 	return ctx.Err()
 }
 
 // Streams counts the event streams.
-func (s *Server) Streams() int {
-	s.streams.mu.Lock()
-	defer s.streams.mu.Unlock()
-	return len(s.streams.all)
+func (s *Server) Streams() (n int) {
+	s.views.mu.Lock()
+	defer s.views.mu.Unlock()
+	for _, v := range s.views.all {
+		v.mu.Lock()
+		n += len(v.streams)
+		v.mu.Unlock()
+	}
+	return n
 }
 
 // Linked counts the sessions that the SDK knows, of all servers.

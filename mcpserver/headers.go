@@ -54,14 +54,19 @@ func checkModern(h http.Header, e *envelope, p *params) *problem {
 	case method != e.method:
 		return headerMismatch("The header Mcp-Method and the body's method differ.")
 	}
-	if e.method != methodCall {
+	want, what := p.name, "name"
+	switch e.method {
+	case methodCall, methodPrompt:
+	case methodRead:
+		want, what = p.uri, "uri"
+	default:
 		return nil
 	}
 	switch name, ok := headerValue(h.Get("Mcp-Name")); {
 	case name == "":
 		return headerMismatch("The header Mcp-Name is missing.")
-	case !ok || name != p.name:
-		return headerMismatch("The header Mcp-Name and the name in the body differ.")
+	case !ok || name != want:
+		return headerMismatch("The header Mcp-Name and the %s in the body differ.", what)
 	}
 	return nil
 }

@@ -1,15 +1,13 @@
 package mcpserver
 
 import (
-	"context"
 	"net/http"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// This file is the front of the older era: what a session is asked beside
-// tools/list and tools/call.
+// This file is the front of the older era: what the SDK answers.
 
 // converse has the SDK answer a message of a session.
 func (s *Server) converse(x *exchange, body []byte) {
@@ -75,53 +73,6 @@ func (s *Server) openSession(x *exchange, p *mcp.InitializeParams, version strin
 		}
 	}
 	id = s.ids.mint(&who)
-	x.mcp = s.remember(x, nameOfSession(id), who.issued)
+	x.mcp = s.remember(x, nameOfSession(id), &who)
 	return id
-}
-
-// openEvents opens the session's event stream. On it comes word of changed
-// lists, from this instance: every instance looks for itself when it hears
-// that something changed.
-func (s *Server) openEvents(x *exchange) {
-	if p := s.checkVersion(x.r.Header.Get(versionHeader)); p != nil {
-		x.fail(p)
-		return
-	}
-	if _, stream := accepts(x.r); !stream {
-		plain(x.w, http.StatusNotAcceptable, "GET opens an event stream; Accept must list text/event-stream.")
-		return
-	}
-	ctx, ok := x.mcp.openStream(x.r.Context())
-	if !ok {
-		plain(x.w, http.StatusConflict, "This MCP session has an event stream already.")
-		return
-	}
-	defer x.mcp.closeStream()
-	l, ok := s.connectAgain(x)
-	if !ok {
-		return
-	}
-	defer l.close()
-	s.streamThrough(ctx, l.transport, x.w, x.r, s.greeting(ctx, x))
-}
-
-// reopened is how old a session is when an event stream of it, the first that
-// is seen here, cannot be its first one any more.
-const reopened = time.Minute
-
-// greeting looks at the list, so that what changes from now on is news to the
-// client, and returns what its event stream begins with: a client that was
-// without a stream for some time may have missed a change, and is told of one.
-func (s *Server) greeting(ctx context.Context, x *exchange) []byte {
-	now := s.cfg.Now()
-	list, err := x.mcp.view.current(ctx, s.cfg.Gate, &x.who, now)
-	if err != nil {
-		s.cfg.Log.Warn("listing tools for an event stream", "error", err)
-		return nil
-	}
-	switch before := x.mcp.took(list.version); {
-	case before == list.version, before == "" && now.Sub(x.mcp.issued) < reopened:
-		return nil
-	}
-	return []byte("event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\",\"params\":{}}\n\n")
 }

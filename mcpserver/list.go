@@ -8,26 +8,24 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// listTools answers tools/list with the definitions as their sources wrote
-// them.
-func (s *Server) listTools(x *exchange, p *params) {
+// list answers one of the four list methods with the definitions as their
+// sources wrote them.
+func (s *Server) list(x *exchange, p *params) {
 	after, bad := cursorOf(p)
 	if bad != nil {
 		x.fail(bad)
 		return
 	}
 	now := s.cfg.Now()
-	list, err := s.views.of(&x.who, now).current(x.r.Context(), s.cfg.Gate, &x.who, now)
+	v := s.views.of(&x.who, now)
+	list, err := s.listed(x, v, after == "")
 	if err != nil {
-		s.cfg.Log.Error("listing tools", "session", x.who.ID, "error", err)
+		s.cfg.Log.Error("listing", "method", x.method, "session", x.who.ID, "error", err)
 		x.fail(listProblem(err))
 		return
 	}
-	if x.mcp != nil && after == "" {
-		x.mcp.took(list.version)
-	}
 	definitions, next := list.page(after)
-	m := []byte(nil)
+	m := []byte("]")
 	if next != "" {
 		m = jsonlex.Quote(append(m, `,"nextCursor":`...), next)
 	}
@@ -37,7 +35,51 @@ func (s *Server) listTools(x *exchange, p *params) {
 	id := x.id
 	// The list is long and shared: it goes out from where it is.
 	_ = newReply(x.w).end(200, []byte(`{"jsonrpc":"2.0","id":`), id, // a client that left asks again
-		[]byte(`,"result":{"tools":[`), definitions, []byte(`]`), m, []byte(`}}`))
+		[]byte(`,"result":{"`+listMember(x.method)+`":[`), definitions, m, []byte(`}}`))
+}
+
+// listed returns the list that a method asks for, and notes that the client
+// takes it from its beginning.
+func (s *Server) listed(x *exchange, v *view, whole bool) (*pages, error) {
+	took := func(k kind, version string) {
+		if x.mcp != nil && whole {
+			x.mcp.took(k, version)
+		}
+	}
+	if x.method == methodList {
+		t, err := v.current(x.r.Context(), s.cfg.Gate, &x.who, s.cfg.Now())
+		if err != nil {
+			return nil, err
+		}
+		took(kindTools, t.version)
+		return &t.pages, nil
+	}
+	o, err := v.offers(x.r.Context(), s.cfg.Gate, &x.who)
+	if err != nil {
+		return nil, err
+	}
+	switch x.method {
+	case methodPrompts:
+		took(kindPrompts, o.promptsVersion)
+		return &o.prompts, nil
+	case methodTemplates:
+		return &o.templates, nil
+	}
+	took(kindResources, o.resourcesVersion)
+	return &o.resources, nil
+}
+
+// listMember is the member of a result that has the list.
+func listMember(method string) string {
+	switch method {
+	case methodResources:
+		return "resources"
+	case methodTemplates:
+		return "resourceTemplates"
+	case methodPrompts:
+		return "prompts"
+	}
+	return "tools"
 }
 
 // cacheFields are what every list carries in the stateless era. A list is the

@@ -14,14 +14,15 @@ import (
 // gets it as an error without structured content, because strict clients would
 // drop a result that misses the schema.
 func pendingNotice(inv *action.Invocation, lead string, strict bool, now time.Time) message {
+	said := lead + pendingText(inv, now)
 	b := []byte(`{"content":[{"type":"text","text":`)
-	b = jsonlex.Quote(b, lead+pendingText(inv, now))
+	b = jsonlex.Quote(b, said)
 	if strict {
-		return message{result: append(b, `}],"isError":true}`...)}
+		return message{result: append(b, `}],"isError":true}`...), said: said}
 	}
 	b = append(b, `}],"structuredContent":`...)
 	b = append(b, pendingContent(inv)...)
-	return message{result: append(b, '}')}
+	return message{result: append(b, '}'), said: said}
 }
 
 func pendingText(inv *action.Invocation, now time.Time) string {
@@ -38,6 +39,9 @@ func pendingText(inv *action.Invocation, now time.Time) string {
 	}
 	if inv.Status == action.StatusPending && inv.ExpiresAt != nil {
 		link += " It expires in " + remaining(*inv.ExpiresAt, now) + "."
+	}
+	if !isTool(inv) {
+		return fmt.Sprintf("%s%s Repeat the same request later: it is joined, and not asked for again. Or call the tool %s with invocation_id %q.", what, link, toolWait, inv.ID)
 	}
 	return fmt.Sprintf("%s%s Do not repeat the call. Call %s with invocation_id %q to get its result.", what, link, toolWait, inv.ID)
 }

@@ -1,13 +1,17 @@
 package mcpserver
 
-// params are the params of tools/call and tools/list, taken apart. The slices
+// params are the params of the methods that are ours, taken apart. The slices
 // are raw and point into the body.
 type params struct {
 	name      string
 	hasName   bool
+	uri       string // empty when absent
 	arguments []byte
 	cursor    []byte
 	meta      []byte
+	level     []byte
+	state     []byte // requestState, and what goes with it
+	responses []byte
 }
 
 func parseParams(raw []byte) (params, *problem) {
@@ -23,6 +27,11 @@ func parseParams(raw []byte) (params, *problem) {
 				return p, invalidParams("name must be one string.")
 			}
 			p.name, p.hasName = decodeString(m.value), true
+		case "uri":
+			if !isString(m.value) || p.uri != "" {
+				return p, invalidParams("uri must be one string.")
+			}
+			p.uri = decodeString(m.value)
 		case "arguments":
 			if p.arguments != nil {
 				return p, invalidParams("arguments must be given once.")
@@ -30,6 +39,12 @@ func parseParams(raw []byte) (params, *problem) {
 			p.arguments = m.value
 		case "cursor":
 			p.cursor = m.value
+		case "level":
+			p.level = m.value
+		case "requestState":
+			p.state = m.value
+		case "inputResponses":
+			p.responses = m.value
 		case "_meta":
 			if !isObject(m.value) || p.meta != nil {
 				return p, invalidParams("_meta must be one object.")

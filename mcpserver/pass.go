@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -35,29 +34,15 @@ func (s *Server) pass(x *exchange, body []byte) {
 		s.unavailable(x.w)
 		return
 	}
-	if !x.modern && !known(x.method) {
-		if x.isCall() {
-			x.fail(&problem{code: codeMethodNotFound, text: "There is no method " + strconv.Quote(cut(x.method, 64)) + "."})
-		} else {
-			x.w.WriteHeader(http.StatusAccepted) // what means nothing to us needs no answer
-		}
-		return
-	}
 	switch {
-	case x.modern && x.method == "subscriptions/listen":
-		v := s.views.hold(&x.who, s.cfg.Now())
-		defer func() { s.views.release(v, s.cfg.Now()) }()
-		s.sdkServer(v)
-		// What changes from now on is news to the client.
-		if _, err := v.current(x.r.Context(), s.cfg.Gate, &x.who, s.cfg.Now()); err != nil {
-			s.cfg.Log.Warn("listing tools for a subscription", "error", err)
-		}
-		r := forModern(x, s.sdkServer(v), body)
-		s.streamThrough(r.Context(), s.modern, x.w, r, nil)
 	case x.modern:
 		v := s.views.hold(&x.who, s.cfg.Now())
 		defer func() { s.views.release(v, s.cfg.Now()) }()
-		s.modern.ServeHTTP(prepared(x.w), forModern(x, s.sdkServer(v), body))
+		s.modern.ServeHTTP(prepared(x.w), forModern(x, s.sdkServer(x.r.Context(), v, &x.who), body))
+	case !x.isCall():
+		x.w.WriteHeader(http.StatusAccepted) // what a client tells of itself, and what means nothing to us
+	case x.method != "initialize" && x.method != "ping" && x.method != "server/discover":
+		x.fail(noMethod(x.method)) // the SDK would refuse it in plain text
 	case x.mcp != nil:
 		s.converse(x, body)
 	default:
@@ -65,17 +50,8 @@ func (s *Server) pass(x *exchange, body []byte) {
 	}
 }
 
-// known reports whether the SDK knows a method of the older era, which it
-// would otherwise refuse in plain text. Responses have none.
-func known(method string) bool {
-	switch method {
-	case "", "initialize", "ping", "server/discover", "completion/complete", "logging/setLevel",
-		"prompts/get", "prompts/list",
-		"resources/list", "resources/read", "resources/subscribe", "resources/templates/list", "resources/unsubscribe",
-		"notifications/initialized", "notifications/progress", "notifications/roots/list_changed":
-		return true
-	}
-	return false
+func noMethod(method string) *problem {
+	return &problem{code: codeMethodNotFound, text: "There is no method " + strconv.Quote(cut(method, 64)) + "."}
 }
 
 func (s *Server) unavailable(w http.ResponseWriter) {
@@ -89,16 +65,4 @@ func prepared(w http.ResponseWriter) http.ResponseWriter {
 	w.Header().Set("X-Accel-Buffering", "no")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) // where it knows deadlines
 	return w
-}
-
-// streamThrough hands a request to the SDK that it answers with a long event
-// stream, which ends with ctx and when the gateway does. The greeting, if any,
-// is its first event.
-func (s *Server) streamThrough(ctx context.Context, h http.Handler, w http.ResponseWriter, r *http.Request, greeting []byte) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.closing, cancel)()
-	st := s.streams.open(prepared(w), greeting)
-	defer s.streams.shut(st)
-	h.ServeHTTP(st, r.WithContext(ctx))
 }

@@ -27,6 +27,10 @@ type SignalKind string
 const (
 	SignalCancel SignalKind = "cancel" // a client cancelled a call that is in flight elsewhere
 	SignalEnd    SignalKind = "end"    // a client ended its session
+	// A client subscribed to a resource, or does no more. Its event stream may
+	// be elsewhere.
+	SignalSubscribe   SignalKind = "subscribe"
+	SignalUnsubscribe SignalKind = "unsubscribe"
 )
 
 // Signal is a word of one instance to all.
@@ -37,7 +41,7 @@ type Signal struct {
 	// credential and leaves the process nowhere.
 	Session string
 	// Data of a cancel: which call, and whether its client only gave up
-	// waiting.
+	// waiting. Of a subscription: which resource.
 	Data json.RawMessage
 }
 
@@ -72,6 +76,10 @@ func (s *Server) Receive(sig Signal) {
 	case SignalCancel:
 		if known != nil {
 			known.cancelled(sig.Data)
+		}
+	case SignalSubscribe, SignalUnsubscribe:
+		if known != nil {
+			s.subscribedElsewhere(known, sig.Kind, sig.Data)
 		}
 	case SignalEnd:
 		if old := s.sessions.finish(name, s.ids.end(s.cfg.Now()).Add(skew)); old != nil {

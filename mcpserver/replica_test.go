@@ -73,12 +73,12 @@ func TestReplicasStream(t *testing.T) {
 		t.Fatal(got.StatusCode, got.text)
 	}
 	w := d.watch(t, "token-a", id)
-	eventually(t, "the SDK has the stream", func() bool { return d.server.Linked() == 1 })
+	eventually(t, "the stream is open", func() bool { return d.server.Streams() == 1 })
 	for i := range 3 {
 		c.change(fmt.Sprint("late_", i))
 		eventually(t, "the change is heard", func() bool { return w.changes.Load() > int64(i) })
 	}
-	if n := a.server.Linked() + b.server.Linked(); n != 0 {
+	if n := a.server.Streams() + b.server.Streams(); n != 0 {
 		t.Error("the SDK holds sessions without a stream:", n)
 	}
 	if got := d.method(t, http.MethodGet, "token-a", id); got != http.StatusConflict {
@@ -97,14 +97,14 @@ func TestReplicasStream(t *testing.T) {
 	id = a.initialize(t, "token-a")
 	w = d.watch(t, "token-a", id)
 	w.hangUp()
-	eventually(t, "the stream is closed", func() bool { return d.server.Linked() == 0 })
+	eventually(t, "the stream is closed", func() bool { return d.server.Streams() == 0 })
 	told("a stream that opens again without a change", d.watch(t, "token-a", id), id, 0)
 
 	// A client that was away for some time may have missed something.
 	id = a.initialize(t, "token-a")
 	c.later.Store(int64(2 * time.Minute))
 	w = d.watch(t, "token-a", id)
-	eventually(t, "the SDK has the stream", func() bool { return d.server.Linked() == 1 })
+	eventually(t, "the stream is open", func() bool { return d.server.Streams() == 1 })
 	c.change("late_3")
 	eventually(t, "the change is heard", func() bool { return w.changes.Load() > 1 })
 	told("a change, and one that may have been missed", w, id, 2)
@@ -413,7 +413,7 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 	}
 	later.Store(int64(time.Hour))
 	eventually(t, "the stream ends", w.over.Load)
-	eventually(t, "nothing is left", func() bool { return s.server.Linked() == 0 && s.server.Sessions() == 0 })
+	eventually(t, "nothing is left", func() bool { return s.server.Streams() == 0 && s.server.Linked() == 0 && s.server.Sessions() == 0 })
 	if mcpserver.StreamAfterEnd() == nil {
 		t.Error("a stream that opens as its session ends goes on")
 	}
@@ -445,7 +445,7 @@ func TestRestart(t *testing.T) {
 		t.Error("a second initialize:", got.text)
 	}
 	w := s.watch(t, "token-a", id)
-	eventually(t, "the SDK has the stream", func() bool { return s.server.Linked() == 1 })
+	eventually(t, "the stream is open", func() bool { return s.server.Streams() == 1 })
 	s.gate.add(&served{Action: action.Action{Tool: "late"}})
 	s.hints.Publish(action.Hint{Kind: action.HintCatalog, Organization: "acme"})
 	eventually(t, "the change is heard", func() bool { return w.changes.Load() == 1 })
@@ -475,7 +475,7 @@ func TestResumedOnce(t *testing.T) {
 	if n, held := b.server.Held(); n != 1 || held != 1 || b.server.Sessions() != 1 {
 		t.Error("sessions:", b.server.Sessions(), n, held)
 	}
-	eventually(t, "the SDK keeps none", func() bool { return b.server.Linked() == 0 })
+	eventually(t, "nothing is left", func() bool { return b.server.Streams() == 0 })
 	eventually(t, "it is forgotten", func() bool {
 		if c.later.Load() < int64(20*time.Hour) { // the last request may have ended this moment
 			c.later.Add(int64(2 * time.Hour))

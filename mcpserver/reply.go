@@ -52,8 +52,11 @@ func (a *reply) event(message []byte) error {
 	return a.flushLocked()
 }
 
-// keepAlive sends a comment, which clients ignore and proxies do not.
-func (a *reply) keepAlive() error {
+// keepAlive shows that an answer is still to come.
+func (a *reply) keepAlive() error { return a.comment("waiting") }
+
+// comment sends a comment, which clients ignore and proxies do not.
+func (a *reply) comment(text string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended || a.err != nil {
@@ -61,7 +64,7 @@ func (a *reply) keepAlive() error {
 	}
 	a.deadline()
 	a.streamLocked()
-	a.writeLocked(": waiting\n\n")
+	a.writeLocked(": " + text + "\n\n")
 	return a.flushLocked()
 }
 

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"errors"
 	"net/http"
-	"time"
 )
 
 const sessionHeader = "Mcp-Session-Id"
@@ -96,7 +95,7 @@ func (s *Server) resume(x *exchange, id string, name sessionName) (*session, err
 	case ended:
 		return nil, errSessionGone
 	}
-	if kept := s.remember(x, name, who.issued); kept != nil {
+	if kept := s.remember(x, name, &who); kept != nil {
 		return kept, nil
 	}
 	return nil, errSessionGone
@@ -104,9 +103,12 @@ func (s *Server) resume(x *exchange, id string, name sessionName) (*session, err
 
 // remember enters a session that is not known here; nil when it ended
 // meanwhile.
-func (s *Server) remember(x *exchange, name sessionName, issued time.Time) *session {
+func (s *Server) remember(x *exchange, name sessionName, who *identity) *session {
 	now := s.cfg.Now()
-	n := &session{name: name, principal: x.who.ID, issued: issued, ends: s.ids.end(issued), view: s.views.hold(&x.who, now)}
+	n := &session{
+		name: name, principal: x.who.ID, issued: who.issued, ends: s.ids.end(who.issued),
+		can: who.can.features(), view: s.views.hold(&x.who, now),
+	}
 	n.used.Store(now.UnixNano())
 	kept, dropped := s.sessions.add(n, s.cfg.MaxSessions)
 	if kept != n {
@@ -121,5 +123,6 @@ func (s *Server) remember(x *exchange, name sessionName, issued time.Time) *sess
 // end closes a session that is out of the registry.
 func (s *Server) end(old *session) {
 	old.close()
+	s.unwatchAll(old)
 	s.views.release(old.view, s.cfg.Now())
 }

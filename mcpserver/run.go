@@ -39,6 +39,15 @@ func (h *hinted) hear(hint action.Hint) {
 	}
 }
 
+// hear takes a hint of any kind. It does not block.
+func (s *Server) hear(h action.Hint) {
+	if h.Kind == action.HintResource {
+		s.watches.hear(h)
+		return
+	}
+	s.hinted.hear(h)
+}
+
 // take returns what was heard and forgets it.
 func (h *hinted) take() map[string]bool {
 	h.mu.Lock()
@@ -49,10 +58,13 @@ func (h *hinted) take() map[string]bool {
 }
 
 // Run does the upkeep until ctx ends: it tells sessions when their list
-// changed, forgets idle sessions and keeps event streams open. It returns
-// nil.
+// changed, forgets idle sessions, keeps event streams open and ends
+// subscriptions that nobody wants any more. It returns nil.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.cfg.Hints.Subscribe(s.hinted.hear)()
+	defer s.cfg.Hints.Subscribe(s.hear)()
+	var releasing sync.WaitGroup
+	releasing.Go(func() { s.runReleases(ctx) })
+	defer releasing.Wait()
 	sweep := time.NewTicker(min(max(s.cfg.IdleSession/10, 10*time.Millisecond), time.Minute))
 	defer sweep.Stop()
 	beat := time.NewTicker(streamKeepAlive)
@@ -71,7 +83,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-sweep.C:
 			s.expire()
 		case <-beat.C:
-			s.streams.keepAlive()
+			s.views.keepAlive()
 		}
 	}
 }
@@ -83,14 +95,7 @@ func (s *Server) compare(ctx context.Context) {
 		v.mu.Lock()
 		who, known := v.sample, v.announced
 		v.mu.Unlock()
-		if known == "" {
-			continue // nobody saw a list yet
-		}
-		within, cancel := context.WithTimeout(ctx, listWithin)
-		if _, err := v.current(within, s.cfg.Gate, &who, s.cfg.Now()); err != nil {
-			s.cfg.Log.Warn("comparing tool lists", "organization", v.key.organization, "error", err)
-		}
-		cancel()
+		s.look(ctx, v, &who, known)
 	}
 }
 

@@ -3,12 +3,12 @@ package mcpserver
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/action"
 )
 
 // serverKey carries the view's server to the SDK's handler, which asks for it
@@ -45,7 +45,7 @@ type link struct {
 // said anything yet. The caller must close it.
 func (s *Server) connect(x *exchange, v *view, state *mcp.ServerSessionState) (*link, error) {
 	t := &mcp.StreamableServerTransport{} // the id is not for the SDK, which would log it
-	session, err := s.sdkServer(v).Connect(asking(context.Background(), x), t, &mcp.ServerSessionOptions{State: state})
+	session, err := s.sdkServer(x.r.Context(), v, &x.who).Connect(context.Background(), t, &mcp.ServerSessionOptions{State: state})
 	if err != nil {
 		return nil, err
 	}
@@ -61,52 +61,32 @@ func (l *link) ask(r *http.Request, body []byte) *heard {
 	return h
 }
 
-// sdkServer returns the view's server. It has no tools but the marker: we
-// serve tools/list and tools/call, and the SDK is needed to say that there are
-// tools and when they changed.
-func (s *Server) sdkServer(w *view) *mcp.Server {
+// sdkServer returns the view's server, which says what there is now. It has none
+// of that itself: lists, calls and event streams are ours.
+func (s *Server) sdkServer(ctx context.Context, w *view, who *action.Session) *mcp.Server {
+	now := s.offered(ctx, w, who)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.server == nil {
+	if w.server == nil || w.serves != now {
+		w.serves = now
 		w.server = mcp.NewServer(
 			&mcp.Implementation{Name: serverName, Title: "Sallyport", Version: s.cfg.Version},
 			&mcp.ServerOptions{
 				Instructions: s.instructions,
-				Capabilities: s.offered(),
+				Capabilities: now.forSDK(),
 				SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 			})
-		s.offerResources(w.server)
 	}
 	return w.server
 }
 
-// offered is what clients are told that there is. The capabilities of a session
-// change without a word: a client that wants to know them reads them again.
-func (s *Server) offered() *mcp.ServerCapabilities {
-	c := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}}
-	if s.cfg.Snapshot != nil {
-		c.Resources = &mcp.ResourceCapabilities{}
-	}
-	return c
-}
-
 const serverName = "sallyport"
 
-// bump makes the SDK emit tools/list_changed. It does so when a tool is added,
-// also again; there is no other way to ask for it.
-func bump(s *mcp.Server) {
-	s.AddTool(
-		&mcp.Tool{Name: "sallyport-marker", InputSchema: json.RawMessage(`{"type":"object"}`)},
-		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return nil, errors.New("not a tool")
-		})
-}
-
 // forModern returns the exchange's request as the SDK's handler shall see it:
-// with the body that was read already, the server of its view, who asks, and an
-// Accept header that it takes.
+// with the body that was read already, the server of its view, and an Accept
+// header that it takes.
 func forModern(x *exchange, server *mcp.Server, body []byte) *http.Request {
-	ctx := context.WithValue(asking(x.r.Context(), x), serverKey{}, server)
+	ctx := context.WithValue(x.r.Context(), serverKey{}, server)
 	out := withBody(x.r.Clone(ctx), body)
 	out.Header.Set("Accept", "application/json, text/event-stream")
 	return out

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"sync"
@@ -11,10 +10,21 @@ import (
 	"sallyport/action"
 )
 
+// The methods that are ours.
 const (
-	methodList      = "tools/list"
-	methodCall      = "tools/call"
-	methodCancelled = "notifications/cancelled"
+	methodList        = "tools/list"
+	methodCall        = "tools/call"
+	methodResources   = "resources/list"
+	methodTemplates   = "resources/templates/list"
+	methodRead        = "resources/read"
+	methodPrompts     = "prompts/list"
+	methodPrompt      = "prompts/get"
+	methodComplete    = "completion/complete"
+	methodListen      = "subscriptions/listen" // of the stateless era, as the next three are of the older one
+	methodSubscribe   = "resources/subscribe"
+	methodUnsubscribe = "resources/unsubscribe"
+	methodLevel       = "logging/setLevel"
+	methodCancelled   = "notifications/cancelled"
 )
 
 // Server is the http.Handler of /mcp. [Server.Run] must run beside it.
@@ -30,8 +40,10 @@ type Server struct {
 	ids      sessionIDs
 	sessions sessions
 	views    views
-	streams  streams
 	bodies   sync.Pool // of *[]byte
+	states   states
+	watches  watches
+	released released
 
 	calls  calls
 	posted allowances
@@ -55,14 +67,19 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	states, err := newStates(cfg.SessionKey)
+	if err != nil {
+		return nil, err
+	}
 	own := ownTools(cfg.Grants != nil)
 	s := &Server{
 		cfg: cfg, edge: e, ids: ids, modern: newModern(cfg.MaxBody), versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
 		bare:         newToolset(nil, own, ""),
 		instructions: instructions(&cfg),
 		sessions:     newSessions(),
-		views:        views{own: own, all: map[viewKey]*view{}},
-		streams:      streams{all: map[*stream]bool{}},
+		views:        views{own: own, resources: ownResources(cfg.Snapshot != nil), all: map[viewKey]*view{}},
+		states:       states,
+		released:     released{nudge: make(chan struct{}, 1)},
 		calls:        calls{all: map[*call]bool{}},
 		posted:       allowances{of: map[allowanceKey]allowance{}},
 		hinted:       hinted{organizations: map[string]bool{}, nudge: make(chan struct{}, 1)},
@@ -159,18 +176,21 @@ func (s *Server) message(x *exchange, body []byte) (rest func()) {
 		return nil
 	}
 	switch x.method {
-	case methodCall, methodList:
-		return s.tools(x)
 	case methodCancelled:
 		s.cancelled(x)
+	case "":
+		s.replied(x)
+	case methodList, methodCall, methodResources, methodTemplates, methodRead, methodPrompts, methodPrompt,
+		methodComplete, methodListen, methodSubscribe, methodUnsubscribe, methodLevel:
+		return s.ours(x)
 	default:
 		s.pass(x, body)
 	}
 	return nil
 }
 
-// tools handles the two methods that are ours.
-func (s *Server) tools(x *exchange) (rest func()) {
+// ours handles the methods that are ours.
+func (s *Server) ours(x *exchange) (rest func()) {
 	if x.id == nil {
 		x.fail(wrongEnvelope(x.method + " needs an id."))
 		return nil
@@ -179,15 +199,46 @@ func (s *Server) tools(x *exchange) (rest func()) {
 	if bad == nil && x.modern {
 		bad = checkModern(x.r.Header, &x.envelope, &p)
 	}
-	switch {
-	case bad != nil:
+	if bad != nil {
 		x.fail(bad)
-	case x.method == methodList:
-		s.listTools(x, &p)
+		return nil
+	}
+	switch x.method {
+	case methodCall, methodPrompt:
+		return s.begin(x, &p)
+	case methodRead:
+		if p.uri == capabilitiesURI && s.cfg.Snapshot != nil {
+			s.readCapabilities(x)
+			return nil
+		}
+		return s.begin(x, &p)
+	case methodComplete:
+		s.complete(x)
+	case methodListen:
+		if x.modern {
+			return s.listen(x, &p)
+		}
+		x.fail(noMethod(x.method))
+	case methodSubscribe, methodUnsubscribe, methodLevel:
+		s.ofSession(x, &p)
 	default:
-		return s.callTool(x, &p)
+		s.list(x, &p)
 	}
 	return nil
+}
+
+// ofSession handles the methods that only sessions have.
+func (s *Server) ofSession(x *exchange, p *params) {
+	switch {
+	case x.modern:
+		x.fail(noMethod(x.method))
+	case x.method == methodSubscribe:
+		s.subscribe(x, p)
+	case x.method == methodUnsubscribe:
+		s.endSubscription(x, p)
+	default:
+		s.setLevel(x, p)
+	}
 }
 
 // fail answers with an error.
@@ -195,8 +246,16 @@ func (x *exchange) fail(p *problem) {
 	_ = x.answer(newReply(x.w), p.message()) // a client that left needs no answer
 }
 
+// refuse answers with a message that says why not.
+func (x *exchange) refuse(m message) {
+	_ = x.answer(newReply(x.w), m) // a client that left needs no answer
+}
+
 // answer sends the answer to the request. The error is nil when it got out.
 func (x *exchange) answer(a *reply, m message) error {
+	if x.method != methodCall {
+		m = m.asFault()
+	}
 	id := x.id
 	if id == nil {
 		id = []byte("null")
@@ -207,24 +266,7 @@ func (x *exchange) answer(a *reply, m message) error {
 	}
 	result, lead := m.result, []byte(nil)
 	if x.modern {
-		result, lead = withResultType(result)
+		result, lead = asModern(x.method, result)
 	}
 	return a.end(status, []byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"result":`), lead, result, []byte(`}`))
-}
-
-// withResultType splits a result so that lead and rest together say what kind
-// of result it is, which the stateless era wants and older sources do not say.
-// Nothing else of it changes.
-func withResultType(result []byte) (rest, lead []byte) {
-	if member(result, "resultType") != nil {
-		return result, nil
-	}
-	m := members{text: result}
-	if !m.next() {
-		if m.err != nil {
-			return result, nil // no object: not ours to mend
-		}
-		return []byte("}"), []byte(`{"resultType":"complete"`)
-	}
-	return result[bytes.IndexByte(result, '{')+1:], []byte(`{"resultType":"complete",`)
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sallyport/action"
 )
 
 // session is what this instance remembers of an MCP session of the older era:
@@ -19,16 +21,21 @@ type session struct {
 	issued    time.Time
 	ends      time.Time // when its id is good no longer
 	view      *view
+	can       action.ClientFeatures // what its client can be asked
 
 	used atomic.Int64 // when a request last ended, in nanoseconds
 	busy atomic.Int32 // requests and event streams in progress
+	owns atomic.Int32 // subscriptions that this instance made for it
 
-	mu     sync.Mutex
-	calls  map[string]*call   // in flight, by request id; nil while there is none
-	lately []string           // request ids of the last calls that ended here
-	stream context.CancelFunc // ends the event stream; nil while there is none
-	over   bool
-	knows  string // version of the list that its client took here last
+	mu         sync.Mutex
+	calls      map[string]*call // in flight, by request id; nil while there is none
+	lately     []string         // request ids of the last calls that ended here
+	stream     *stream          // nil while there is none
+	endStream  context.CancelFunc
+	over       bool
+	knows      versions                 // of the lists that its client took here last
+	level      string                   // of log messages; empty: its client did not say
+	subscribed map[string]*subscription // by URI, as its client knows it
 }
 
 // leave notes that a request of the session ended; see sessions.enter.
@@ -38,8 +45,9 @@ func (s *session) leave(now time.Time) {
 }
 
 // idleSince reports whether nothing happened since t and nothing is going on.
+// One that subscribed here to a resource may well listen elsewhere.
 func (s *session) idleSince(t time.Time) bool {
-	return s.busy.Load() == 0 && s.used.Load() < t.UnixNano()
+	return s.busy.Load() == 0 && s.owns.Load() == 0 && s.used.Load() < t.UnixNano()
 }
 
 // register notes a call in flight. It returns false when its id is in use.
@@ -99,18 +107,19 @@ func (s *session) endedLately(id string) bool {
 	return slices.Contains(s.lately, id)
 }
 
-// openStream returns a context for the session's event stream, which ends with
-// the session. It returns false when there is a stream already: every message
-// is for one of them only. The caller must close the stream.
-func (s *session) openStream(ctx context.Context) (context.Context, bool) {
+// openStream makes st the session's event stream and returns its context, which
+// ends with the session. It returns false when there is a stream already: every
+// message is for one of them only. The caller must close the stream.
+func (s *session) openStream(ctx context.Context, st *stream) (context.Context, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stream != nil {
 		return nil, false
 	}
-	ctx, s.stream = context.WithCancel(ctx)
+	s.stream = st
+	ctx, s.endStream = context.WithCancel(ctx)
 	if s.over {
-		s.stream()
+		s.endStream()
 	}
 	return ctx, true
 }
@@ -118,8 +127,8 @@ func (s *session) openStream(ctx context.Context) (context.Context, bool) {
 func (s *session) closeStream() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stream()
-	s.stream = nil
+	s.endStream()
+	s.stream, s.endStream = nil, nil
 }
 
 // close ends the session's event stream, now and for good. Calls in flight go
@@ -128,16 +137,16 @@ func (s *session) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
-	if s.stream != nil {
-		s.stream()
+	if s.endStream != nil {
+		s.endStream()
 	}
 }
 
-// took notes which list the client took, and returns the one that it took here
-// before, if any.
-func (s *session) took(version string) (before string) {
+// took notes which list the client took, and returns the one of the kind that
+// it took here before, if any.
+func (s *session) took(k kind, version string) (before string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, s.knows = s.knows, version
+	before, s.knows[k] = s.knows[k], version
 	return before
 }

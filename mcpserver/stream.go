@@ -1,94 +1,138 @@
 package mcpserver
 
 import (
-	"net/http"
+	"context"
+	"slices"
 	"sync"
-	"time"
+
+	"sallyport/internal/jsonlex"
 )
 
-// stream is the writer of a long event stream of the SDK. Each write has its
-// time, and keep-alives may come in between.
+// maxSubscribed is how many resources one client may subscribe to.
+const maxSubscribed = 100
+
+// stream is an open event stream: the one of a session of the older era, or a
+// subscription of the stateless one. Whoever has news for it leaves them and
+// goes on; it is the stream's own request that writes.
 type stream struct {
-	http.ResponseWriter
-	rc *http.ResponseController
+	wants        [kinds]bool
+	subscription []byte // raw id of the subscription; nil in the older era
+	wake         chan struct{}
 
-	mu       sync.Mutex
-	begun    bool // the SDK wrote something, so it is a stream indeed
-	shut     bool
-	greeting []byte // to follow what the SDK begins with
+	mu      sync.Mutex
+	knows   versions    // of the lists that the client was told of
+	due     [kinds]bool // changes to tell
+	updated []string    // resources that changed, each once
+	beat    bool        // a sign of life is due
 }
 
-// Write writes what the SDK gives it, which is always whole events.
-func (s *stream) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.deadline(writeWithin)
-	n, err := s.ResponseWriter.Write(b)
-	if !s.begun && err == nil && len(s.greeting) > 0 {
-		_, err = s.ResponseWriter.Write(s.greeting)
-	}
-	s.begun = true
-	return n, err
+func newStream(wants [kinds]bool, subscription []byte) *stream {
+	return &stream{wants: wants, subscription: subscription, wake: make(chan struct{}, 1)}
 }
 
-// FlushError flushes between writes.
-func (s *stream) FlushError() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rc.Flush()
-}
-
-// keepAlive writes a comment. When it cannot, the connection is broken, and
-// net/http ends the request.
-func (s *stream) keepAlive() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.begun || s.shut {
-		return
-	}
-	s.deadline(time.Second)
-	if _, err := s.ResponseWriter.Write([]byte(": waiting\n\n")); err == nil {
-		_ = s.rc.Flush() // the next write meets the same error
+func (st *stream) nudge() {
+	select {
+	case st.wake <- struct{}{}:
+	default:
 	}
 }
 
-// deadline gives the next write its time, where the writer knows deadlines.
-func (s *stream) deadline(d time.Duration) { _ = s.rc.SetWriteDeadline(time.Now().Add(d)) }
-
-// streams are the event streams that are open.
-type streams struct {
-	mu  sync.Mutex
-	all map[*stream]bool
-}
-
-// open returns a writer that is kept alive until it is shut.
-func (s *streams) open(w http.ResponseWriter, greeting []byte) *stream {
-	st := &stream{ResponseWriter: w, rc: http.NewResponseController(w), greeting: greeting}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all[st] = true
-	return st
-}
-
-// shut makes sure that nothing is written any more: the request is over.
-func (s *streams) shut(st *stream) {
-	s.mu.Lock()
-	delete(s.all, st)
-	s.mu.Unlock()
+// now tells the stream of the version of a list.
+func (st *stream) now(k kind, version string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.shut = true
+	if version == "" || st.knows[k] == version {
+		return
+	}
+	if st.knows[k] != "" && st.wants[k] {
+		st.due[k] = true
+		st.nudge()
+	}
+	st.knows[k] = version
 }
 
-// keepAlive writes a comment to each of them.
-func (s *streams) keepAlive() {
-	s.mu.Lock()
-	open := make([]*stream, 0, len(s.all))
-	for st := range s.all {
-		open = append(open, st)
+// missed has the stream begin with word of a change that its client may have
+// missed.
+func (st *stream) missed(k kind) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.due[k] = st.wants[k]
+	st.nudge()
+}
+
+// update tells the stream of a resource that changed, by the URI that its
+// client knows.
+func (st *stream) update(uri string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if len(st.updated) < maxSubscribed && !slices.Contains(st.updated, uri) {
+		st.updated = append(st.updated, uri)
 	}
-	s.mu.Unlock()
-	for _, st := range open {
-		st.keepAlive()
+	st.nudge()
+}
+
+func (st *stream) keepAlive() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.beat = true
+	st.nudge()
+}
+
+// take returns what there is to say and forgets it.
+func (st *stream) take() (events [][]byte, beat bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for k := range kinds {
+		if st.due[k] {
+			events = append(events, st.notification(k.changed(), nil))
+		}
+	}
+	for _, uri := range st.updated {
+		events = append(events, st.notification("notifications/resources/updated", jsonlex.Quote([]byte(`"uri":`), uri)))
+	}
+	beat = st.beat && len(events) == 0
+	st.due, st.updated, st.beat = [kinds]bool{}, nil, false
+	return events, beat
+}
+
+// notification is a message with a member for its params, or none.
+func (st *stream) notification(method string, member []byte) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","method":"`), method...)
+	b = append(b, `","params":{`...)
+	if st.subscription != nil {
+		b = append(append(append(b, `"_meta":`...), st.meta()...), ',')
+	}
+	b = append(b, member...)
+	if b[len(b)-1] == ',' {
+		b = b[:len(b)-1]
+	}
+	return append(b, `}}`...)
+}
+
+// meta says of which subscription of the stateless era a message is.
+func (st *stream) meta() []byte {
+	b := append([]byte(`{"io.modelcontextprotocol/subscriptionId":`), st.subscription...)
+	return append(b, '}')
+}
+
+// serve writes what there is to say until ctx ends or the client is gone.
+func (st *stream) serve(ctx context.Context, a *reply) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-st.wake:
+		}
+		events, beat := st.take()
+		for _, e := range events {
+			if err := a.event(e); err != nil {
+				return err
+			}
+		}
+		if beat {
+			if err := a.comment("waiting"); err != nil {
+				return err
+			}
+		}
 	}
 }

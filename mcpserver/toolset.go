@@ -1,17 +1,10 @@
 package mcpserver
 
 import (
-	"encoding/base64"
-	"slices"
 	"sort"
-	"strings"
 
 	"sallyport/action"
 )
-
-// pageSize is how many tools one page of tools/list holds. OpenCode reads up
-// to a thousand pages, but most organizations fit into one of these.
-const pageSize = 1000
 
 // toolset is a tool list, encoded once for everyone who sees the same. It does
 // not change after it was made.
@@ -19,9 +12,7 @@ type toolset struct {
 	version string
 	tools   map[string]tool
 	sources map[string]string // what people call them, by id
-	names   []string          // sorted
-	joined  []byte            // the definitions in that order, with commas between
-	ends    []int             // where the i-th definition ends in joined
+	pages
 }
 
 // tool is what a call needs to know of a listed tool.
@@ -55,70 +46,8 @@ func newToolset(list []action.Available, own []ownDefinition, version string) *t
 		t.tools[o.name] = tool{own: o.run}
 		definitions[o.name] = []byte(o.definition)
 	}
-	t.encode(definitions)
+	t.pages = newPages(definitions)
 	return t
-}
-
-func (t *toolset) encode(definitions map[string][]byte) {
-	size := 0
-	t.names = make([]string, 0, len(definitions))
-	for name, d := range definitions {
-		t.names = append(t.names, name)
-		size += len(d) + 1
-	}
-	slices.Sort(t.names)
-	t.joined = make([]byte, 0, size)
-	t.ends = make([]int, len(t.names))
-	for i, name := range t.names {
-		if i > 0 {
-			t.joined = append(t.joined, ',')
-		}
-		t.joined = append(t.joined, definitions[name]...)
-		t.ends[i] = len(t.joined)
-	}
-}
-
-// page returns the definitions after the named tool and the cursor of the next
-// page, if there is one. A cursor is the last name that was shown, so that
-// tools may come and go between two pages without one being missed or shown
-// twice.
-func (t *toolset) page(after string) (definitions []byte, next string) {
-	from := 0
-	if after != "" {
-		from = sort.SearchStrings(t.names, after)
-		if from < len(t.names) && t.names[from] == after {
-			from++
-		}
-	}
-	to := min(from+pageSize, len(t.names))
-	if from >= to {
-		return nil, ""
-	}
-	start := 0
-	if from > 0 {
-		start = t.ends[from-1] + 1
-	}
-	if to < len(t.names) {
-		next = encodeCursor(t.names[to-1])
-	}
-	return t.joined[start:t.ends[to-1]], next
-}
-
-// cursorPrefix marks our cursors, so that a foreign one is told from an old
-// one.
-const cursorPrefix = "after:"
-
-func encodeCursor(last string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + last))
-}
-
-func decodeCursor(cursor string) (last string, ok bool) {
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return "", false
-	}
-	last, ok = strings.CutPrefix(string(b), cursorPrefix)
-	return last, ok && last != ""
 }
 
 // nearest returns up to three names that a caller who wrote name may have

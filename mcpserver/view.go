@@ -31,8 +31,8 @@ func keyOf(s *action.Session) viewKey {
 	return k
 }
 
-// view is what sessions of one key see: their list, and the SDK server that
-// speaks the rest of the protocol with them.
+// view is what sessions of one key see: their lists, and the SDK server that
+// tells them so.
 type view struct {
 	all *views
 	key viewKey
@@ -46,32 +46,37 @@ type view struct {
 
 	mu        sync.Mutex // guards the fields below
 	server    *mcp.Server
+	serves    offered // what the server tells
 	list      *toolset
-	checked   time.Time      // when list was last known to be current; zero: ask
-	announced string         // version of the list that sessions know of
-	sample    action.Session // one that sees this view
+	offered   *offers
+	checked   time.Time            // when list was last known to be current; zero: ask
+	announced versions             // of the lists that sessions know of
+	streams   map[*stream]struct{} // that are told of changes
+	sample    action.Session       // one that sees this view
 }
 
 // views is the pool of views.
 type views struct {
-	own []ownDefinition
-	mu  sync.Mutex
-	all map[viewKey]*view
+	own       []ownDefinition
+	resources map[string][]byte // the gateway's own
+	mu        sync.Mutex
+	all       map[viewKey]*view
 
-	sets sets
+	sets   sets[toolset]
+	offers sets[offers]
 }
 
 // sets are the lists in use. Views of many tasks mostly see the same one, which
 // is large: so they share it.
-type sets struct {
+type sets[T any] struct {
 	mu sync.Mutex
-	m  map[setKey]weak.Pointer[toolset]
+	m  map[setKey]weak.Pointer[T]
 }
 
 type setKey struct{ organization, version string }
 
 // of returns the list of the version, made if nobody has it.
-func (s *sets) of(organization, version string, make func() *toolset) *toolset {
+func (s *sets[T]) of(organization, version string, encode func() *T) *T {
 	key := setKey{organization, version}
 	s.mu.Lock()
 	list := s.m[key].Value()
@@ -79,11 +84,11 @@ func (s *sets) of(organization, version string, make func() *toolset) *toolset {
 	if list != nil {
 		return list
 	}
-	list = make()
+	list = encode()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m == nil {
-		s.m = map[setKey]weak.Pointer[toolset]{}
+		s.m = map[setKey]weak.Pointer[T]{}
 	}
 	for old, p := range s.m {
 		if p.Value() == nil {
@@ -177,7 +182,7 @@ func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now ti
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.list, w.checked, w.sample = list, now, *s
-	w.announceLocked(version)
+	w.announceLocked(kindTools, version)
 	return list, nil
 }
 
@@ -197,12 +202,47 @@ func (w *view) recent(ctx context.Context, gate Gate, s *action.Session, now tim
 	return w.current(ctx, gate, s, now)
 }
 
-// announceLocked tells the sessions of the view that their list is another
-// than the one they know of. The first version is news to nobody.
-func (w *view) announceLocked(version string) {
-	known := w.announced
-	w.announced = version
-	if known != "" && known != version && w.server != nil {
-		bump(w.server)
+// announceLocked tells the streams of the view that a list is another than the
+// one that their clients know of.
+func (w *view) announceLocked(k kind, version string) {
+	if w.announced[k] == version {
+		return
+	}
+	w.announced[k] = version
+	for st := range w.streams {
+		st.now(k, version)
+	}
+}
+
+// join has a stream be told of changes from now on, or from those versions on.
+func (w *view) join(st *stream, since versions) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.streams == nil {
+		w.streams = map[*stream]struct{}{}
+	}
+	w.streams[st] = struct{}{}
+	for k := range kinds {
+		st.now(k, since[k])
+		st.now(k, w.announced[k])
+	}
+}
+
+func (w *view) leave(st *stream) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.streams, st)
+}
+
+// keepAlive has every stream give a sign of life.
+func (v *views) keepAlive() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, w := range v.all {
+		w.mu.Lock()
+		for st := range w.streams {
+			st.keepAlive()
+		}
+		w.mu.Unlock()
 	}
 }

@@ -1,0 +1,78 @@
+package mcpserver
+
+import (
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// severity orders the levels of log messages, the least severe first; -1 is for
+// a name that is none.
+func severity(level string) int {
+	return slices.Index([]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}, level)
+}
+
+// setLevel answers logging/setLevel of the older era. The level is remembered
+// with the MCP session, on this instance.
+func (s *Server) setLevel(x *exchange, p *params) {
+	level, bad := levelOf(p.level, "level")
+	if bad == nil && level == "" {
+		bad = badLevel("level")
+	}
+	if bad != nil {
+		x.fail(bad)
+		return
+	}
+	x.mcp.setLevel(level)
+	x.refuse(message{result: []byte("{}")})
+}
+
+// levelOf reads a level; empty when there is none.
+func levelOf(raw []byte, field string) (string, *problem) {
+	switch {
+	case raw == nil:
+		return "", nil
+	case !isString(raw) || severity(decodeString(raw)) < 0:
+		return "", badLevel(field)
+	}
+	return decodeString(raw), nil
+}
+
+func badLevel(field string) *problem {
+	return invalidParams("%s must be one of debug, info, notice, warning, error, critical, alert and emergency.", field)
+}
+
+func (s *session) setLevel(level string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.level = level
+}
+
+func (s *session) logLevel() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.level
+}
+
+// logLevel returns the level of log messages that the caller wants, and whether
+// it wants any. A client of the older era that said nothing gets what comes;
+// one of the stateless era has to ask for them with every request.
+func (x *exchange) logLevel(p *params) (level string, wanted bool, bad *problem) {
+	if !x.modern {
+		return x.mcp.logLevel(), true, nil
+	}
+	level, bad = levelOf(member(p.meta, mcp.MetaKeyLogLevel), "_meta "+mcp.MetaKeyLogLevel)
+	return level, level != "", bad
+}
+
+// logged sends a log message of the source on, if the caller wants it.
+func (c *caller) logged(params []byte) {
+	level := member(params, "level")
+	if c.level != "" && isString(level) {
+		if n := severity(decodeString(level)); n >= 0 && n < severity(c.level) {
+			return
+		}
+	}
+	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/message","params":`), params...)
+	c.heard(c.reply.event(append(b, '}')))
+}

@@ -1,0 +1,248 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"sallyport/action"
+)
+
+// subscription is a wish of a client to hear of one resource.
+type subscription struct {
+	key watchKey
+	as  string // the URI that the client knows
+	// owner is whose subscription it is at the source. Nil: another instance
+	// made it there, or nobody did yet.
+	owner *action.Session
+}
+
+// subscribeWithin bounds the end of a subscription at its source.
+const subscribeWithin = 10 * time.Second
+
+// subscribeTo has the source of a resource tell of its changes. The resource is
+// one that the session may read.
+func (s *Server) subscribeTo(ctx context.Context, who *action.Session, uri string) (*subscription, error) {
+	source, name, err := s.cfg.Resolver.ResolveResource(ctx, who, uri)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cfg.Gate.Subscribe(ctx, who, source, name, true); err != nil {
+		return nil, err
+	}
+	owner := *who
+	return &subscription{key: watchKey{who.Organization, source, name}, as: uri, owner: &owner}, nil
+}
+
+// unsubscribe ends a subscription at its source, if it was made here.
+func (s *Server) unsubscribe(sub *subscription) {
+	if sub.owner == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), subscribeWithin)
+	defer cancel()
+	if err := s.cfg.Gate.Subscribe(ctx, sub.owner, sub.key.source, sub.key.uri, false); err != nil {
+		s.cfg.Log.Warn("ending a subscription at its source", "session", sub.owner.ID, "source", sub.key.source, "error", err)
+	}
+}
+
+// runReleases ends what nobody wants any more, until ctx ends.
+func (s *Server) runReleases(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.released.nudge:
+			for _, sub := range s.released.take() {
+				s.unsubscribe(sub)
+			}
+		}
+	}
+}
+
+// subscribe answers resources/subscribe of the older era.
+func (s *Server) subscribe(x *exchange, p *params) {
+	switch {
+	case p.uri == "":
+		x.fail(missingURI())
+		return
+	case p.uri == capabilitiesURI:
+		x.fail(invalidParams("Nobody is told of changes of this resource; read it again instead."))
+		return
+	case !x.mcp.mayWatch(p.uri):
+		x.fail(&problem{code: codeInternal, text: fmt.Sprintf("This MCP session has %d subscriptions already; end one before you ask for another.", maxSubscribed)})
+		return
+	case x.mcp.watches(p.uri):
+		_ = x.answer(newReply(x.w), message{result: []byte("{}")}) // a client that left asks again
+		return
+	}
+	sub, err := s.subscribeTo(x.r.Context(), &x.who, p.uri)
+	if err != nil {
+		x.refuse(s.resourceMessage(x, p.uri, err))
+		return
+	}
+	if !x.mcp.watch(&s.watches, sub) { // the session ended, or somebody was faster
+		s.released.add(sub)
+	}
+	s.postSubscription(x, SignalSubscribe, subscriptionData{URI: sub.as, Source: sub.key.source, Name: sub.key.uri})
+	_ = x.answer(newReply(x.w), message{result: []byte("{}")}) // a client that left has what it wants
+}
+
+// endSubscription answers resources/unsubscribe of the older era, on whichever
+// instance it comes to.
+func (s *Server) endSubscription(x *exchange, p *params) {
+	if p.uri == "" {
+		x.fail(missingURI())
+		return
+	}
+	if sub := x.mcp.unwatch(&s.watches, p.uri); sub != nil {
+		s.unsubscribe(sub)
+	}
+	s.postSubscription(x, SignalUnsubscribe, subscriptionData{URI: p.uri})
+	_ = x.answer(newReply(x.w), message{result: []byte("{}")}) // a client that left has what it wants
+}
+
+// watchFor subscribes a stream of the stateless era to resources, as far as
+// that is possible, and returns those for which it was.
+func (s *Server) watchFor(ctx context.Context, x *exchange, st *stream, uris []string) (honoured []string, release func()) {
+	var subs []*subscription
+	seen := map[string]bool{}
+	for _, uri := range uris {
+		if seen[uri] {
+			continue
+		}
+		seen[uri] = true
+		sub, err := s.subscribeTo(ctx, &x.who, uri)
+		if err != nil {
+			s.cfg.Log.Info("a subscription is not honoured", "session", x.who.ID, "error", err)
+			continue
+		}
+		s.watches.add(sub.key, st, uri)
+		subs, honoured = append(subs, sub), append(honoured, uri)
+	}
+	return honoured, func() {
+		for _, sub := range subs {
+			s.watches.remove(sub.key, st)
+			s.released.add(sub)
+		}
+	}
+}
+
+// subscriptionData is the Data of a SignalSubscribe and a SignalUnsubscribe.
+type subscriptionData struct {
+	URI    string `json:"uri"` // as the client knows it
+	Source string `json:"source,omitempty"`
+	Name   string `json:"name,omitempty"` // the URI at the source
+}
+
+// maxPostedURI is the longest URI that is told to peers.
+const maxPostedURI = 8 << 10
+
+// postSubscription tells the other instances, one of which may have the
+// client's event stream.
+func (s *Server) postSubscription(x *exchange, kind SignalKind, d subscriptionData) {
+	if s.cfg.Peers == nil || len(d.URI)+len(d.Name) > maxPostedURI || !s.mayPost(x, kind) {
+		return
+	}
+	data, err := json.Marshal(d)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), peerWithin)
+		defer cancel()
+		err = s.cfg.Peers.Post(ctx, Signal{Kind: kind, Organization: x.who.Organization, Session: x.mcp.name.String(), Data: data})
+	}
+	if err != nil {
+		s.cfg.Log.Warn("telling other instances of a subscription", "error", err)
+	}
+}
+
+// subscribedElsewhere takes a subscription that another instance made, or
+// ended.
+func (s *Server) subscribedElsewhere(known *session, kind SignalKind, data json.RawMessage) {
+	var d subscriptionData
+	if json.Unmarshal(data, &d) != nil || d.URI == "" {
+		return
+	}
+	if kind == SignalSubscribe {
+		known.watch(&s.watches, &subscription{key: watchKey{known.view.key.organization, d.Source, d.Name}, as: d.URI})
+		return
+	}
+	if sub := known.unwatch(&s.watches, d.URI); sub != nil && sub.owner != nil {
+		s.released.add(sub)
+	}
+}
+
+// mayWatch reports whether a session may have one more subscription, or this
+// one again.
+func (s *session) mayWatch(uri string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.subscribed) < maxSubscribed || s.subscribed[uri] != nil
+}
+
+func (s *session) watches(uri string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.subscribed[uri] != nil
+}
+
+// watch notes a subscription. It returns false when it has it already, has too
+// many, or is over.
+func (s *session) watch(w *watches, sub *subscription) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || s.subscribed[sub.as] != nil || len(s.subscribed) >= maxSubscribed {
+		return false
+	}
+	if s.subscribed == nil {
+		s.subscribed = map[string]*subscription{}
+	}
+	s.subscribed[sub.as] = sub
+	if sub.owner != nil {
+		s.owns.Add(1)
+	}
+	w.add(sub.key, s, sub.as)
+	return true
+}
+
+// unwatch forgets a subscription and returns it, or nil.
+func (s *session) unwatch(w *watches, uri string) *subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.subscribed[uri]
+	if sub == nil {
+		return nil
+	}
+	delete(s.subscribed, uri)
+	if sub.owner != nil {
+		s.owns.Add(-1)
+	}
+	w.remove(sub.key, s)
+	return sub
+}
+
+// update tells the session's event stream, if it is here, of a resource that
+// changed.
+func (s *session) update(uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream != nil {
+		s.stream.update(uri)
+	}
+}
+
+// unwatchAll forgets every subscription of a session that is over, and has
+// those end at their sources that were made here.
+func (s *Server) unwatchAll(old *session) {
+	old.mu.Lock()
+	uris := make([]string, 0, len(old.subscribed))
+	for uri := range old.subscribed {
+		uris = append(uris, uri)
+	}
+	old.mu.Unlock()
+	for _, uri := range uris {
+		if sub := old.unwatch(&s.watches, uri); sub != nil && sub.owner != nil {
+			s.released.add(sub)
+		}
+	}
+}
