@@ -29,6 +29,7 @@ type origin struct {
 	lists  int
 	calls  []string
 	closed int
+	more   *house // what it has beside tools; nil: it is a source of tools alone
 }
 
 func (o *origin) ID() string { return o.con.Source() }
@@ -46,8 +47,9 @@ func (o *origin) List(ctx context.Context) (sources.Listing, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := sources.Listing{Protocol: "2026-07-28"}
-	for _, t := range o.tools {
-		l.Tools = append(l.Tools, json.RawMessage(t))
+	l.Tools = raws(o.tools)
+	if o.more != nil {
+		o.more.list(&l)
 	}
 	return l, o.err
 }
@@ -116,6 +118,9 @@ func newWorld(t testing.TB) *world {
 			w.opened++
 			if c.URL == "broken" {
 				return nil, action.Errorf(action.ErrInvalid, "invalid_url", "This is not a URL.")
+			}
+			if o := w.origins[c.ID]; o.more != nil {
+				return o.more, nil
 			}
 			return w.origins[c.ID], nil
 		},
