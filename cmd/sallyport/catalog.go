@@ -32,19 +32,26 @@ func (g *gateway) observe(ctx context.Context, c action.Connector, tools map[str
 	return err
 }
 
-// openConnector returns the source of a connector. Its secret is read anew for
-// each request, so that a changed one is used at once.
+// openConnector returns the source of a connector. Its credential is read anew
+// for each request, so that a changed one is used at once.
 func (g *gateway) openConnector(c action.Connector) (sources.Source, error) {
-	config := connector.Config{
-		ID: c.Source(), URL: c.URL, Header: c.Header, Prefix: c.Prefix,
-		Guard: guard.Config{Allow: g.options.AllowUpstream}, Version: version(), Log: g.log,
-	}
-	if c.Secret != "" {
+	config := g.connectorConfig(c)
+	switch {
+	case c.OAuth != nil:
+		g.withTokens(&config, c)
+	case c.Secret != "":
 		config.Secret = func(ctx context.Context) (value, host string, err error) {
 			return g.secret(ctx, c.Organization, c.Secret)
 		}
 	}
 	return connector.New(config)
+}
+
+func (g *gateway) connectorConfig(c action.Connector) connector.Config {
+	return connector.Config{
+		ID: c.Source(), URL: c.URL, Header: c.Header, Prefix: c.Prefix, Headers: c.Headers, MayAsk: c.MayAsk, PerAgent: c.PerAgent,
+		Guard: guard.Config{Allow: g.options.AllowUpstream}, Version: version(), Log: g.log,
+	}
 }
 
 // secret opens a secret and tells the one host that may receive it.
@@ -65,7 +72,7 @@ func secretRef(organization, key string) action.Ref {
 	return action.Ref{Organization: organization, Table: "secrets", Row: key, Column: "sealed"}
 }
 
-// toolNames finds the action behind a tool name, denied ones too.
+// toolNames finds what is behind the names that agents see, denied or not.
 type toolNames struct{ catalog *sources.Catalog }
 
 // Resolve implements mcpserver.Resolver.
@@ -77,29 +84,14 @@ func (n toolNames) Resolve(ctx context.Context, s *action.Session, tool string) 
 	return a.Source, a.Name, nil
 }
 
-// prober tells people what connectors are like.
-type prober struct{ catalog *sources.Catalog }
-
-// State implements dashboard.Prober.
-func (p prober) State(_ context.Context, c action.Connector) dashboard.ConnectorState {
-	return shown(p.catalog.State(c))
+// ResolveResource implements mcpserver.Resolver.
+func (n toolNames) ResolveResource(ctx context.Context, s *action.Session, uri string) (source, name string, err error) {
+	return n.catalog.ResolveResource(ctx, s.Organization, uri)
 }
 
-// Probe implements dashboard.Prober.
-func (p prober) Probe(ctx context.Context, c action.Connector) (dashboard.ConnectorState, error) {
-	state, err := p.catalog.Probe(ctx, c)
-	return shown(state), err
-}
-
-func shown(s sources.State) dashboard.ConnectorState {
-	state := dashboard.ConnectorState{Tools: s.Actions, Warnings: s.Warnings}
-	if s.Error != nil {
-		state.Error = s.Error.Message
-	}
-	if s.FetchedAt != nil {
-		state.FetchedAt = *s.FetchedAt
-	}
-	return state
+// ResolvePrompt implements mcpserver.Resolver.
+func (n toolNames) ResolvePrompt(ctx context.Context, s *action.Session, name string) (source, prompt string, err error) {
+	return n.catalog.ResolvePrompt(ctx, s.Organization, name)
 }
 
 // reservedSlugs are prefixes that no connector may have: they would make its
@@ -116,7 +108,8 @@ func reservedSlugs() []string {
 func (g *gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
 		Gate: g.gate, Decider: g.policies, Hints: g.coord, Snapshot: g.snapshot, RequestGrant: requests{g}.RequestGrant,
-		Sessions: sessionRows{g.db}, Secrets: g.db, Connectors: g.db, Prober: prober{g.catalog}, Reviews: g.db,
+		Sessions: sessionRows{g.db}, Secrets: g.db, Connectors: g.db, Reviews: g.db,
+		Prober: prober{g}, SignIns: signIns{g.oauth, g.db, prober{g}}, Presets: presets(),
 		Overrides: g.db, Capabilities: g.db, Gates: g.db, Quotas: g.db, Settings: g.db, History: historyRows{g.db},
 		Grants: grantRows{g.db}, Requests: requestRows{g.db}, Audit: auditRows{g.db, g.auditKey},
 		Invocations: invocationRows{g.db}, Users: g.db, APIKeys: g.db, Logins: loginRows{g.db}, Tokens: g.signer,

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -17,50 +15,27 @@ import (
 
 type connectorCommand struct {
 	Add      connectorAdd      `cmd:"" help:"Add a remote MCP server."`
+	Presets  connectorPresets  `cmd:"" help:"List the servers that add --preset knows."`
 	List     connectorList     `cmd:"" help:"List connectors."`
 	Update   connectorUpdate   `cmd:"" help:"Change a connector."`
-	Validate connectorValidate `cmd:"" help:"Ask a connector, or a URL, for its tools now."`
+	SignIn   connectorSignIn   `cmd:"" help:"Begin to sign in at a connector's service: print the URL to open."`
+	SignOut  connectorSignOut  `cmd:"" help:"Forget the tokens of a connector, and revoke them where the service can."`
+	Validate connectorValidate `cmd:"" help:"Ask a connector, or a URL, for its tools now, and tell each step."`
+	Onboard  connectorOnboard  `cmd:"" help:"Show a connector's tools, and say what agents may do with each."`
 	Review   connectorReview   `cmd:"" help:"Show the tools that are new, changed or gone, and accept them."`
 	Enable   connectorEnable   `cmd:"" help:"Offer a connector's tools to agents."`
 	Disable  connectorDisable  `cmd:"" help:"Offer a connector's tools no more."`
 	Remove   connectorRemove   `cmd:"" help:"Remove a connector."`
 }
 
-// connectorFields are what add and update have in common.
-type connectorFields struct {
-	Header *string `placeholder:"H" help:"Header for the secret (default: Authorization)."`
-	Prefix *string `placeholder:"P" help:"What stands before the secret, such as 'Bearer '."`
-	Secret *string `placeholder:"KEY" help:"Secret that is sent along; see secret set."`
-	Risk   *string `placeholder:"RISK" help:"Risk of tools that say nothing of themselves: read, write (default) or danger."`
-}
-
-func (f connectorFields) body() map[string]any {
-	return present(map[string]*string{"header": f.Header, "prefix": f.Prefix, "secret": f.Secret, "default_risk": f.Risk})
-}
-
-// present keeps the fields that were given, also those given as empty.
-func present(fields map[string]*string) map[string]any {
-	body := make(map[string]any)
-	for name, value := range fields {
-		if value != nil {
-			body[name] = *value
-		}
-	}
-	return body
-}
-
-// connectorRules say what is to be thought of a connector's tools.
-type connectorRules struct {
-	Review   string            `enum:"trust,strict,required," default:"" placeholder:"RULE" help:"trust (default): what it lists first counts as reviewed; strict: and changed texts are drift; required: nothing runs before its review."`
-	ToolRisk map[string]string `mapsep:"none" placeholder:"TOOL=RISK" help:"Risk of one tool, whatever it says of itself; again for more, TOOL= to forget one."`
-}
-
+// connectorRow is a connector as the API shows it.
 type connectorRow struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name"`
 	Slug     string            `json:"slug"`
 	URL      string            `json:"url"`
 	Secret   string            `json:"secret"`
+	Headers  map[string]string `json:"headers"`
 	Review   string            `json:"review"`
 	Enabled  bool              `json:"enabled"`
 	Fetched  *time.Time        `json:"fetched_at"`
@@ -68,136 +43,51 @@ type connectorRow struct {
 	Error    string            `json:"error"`
 	Warnings []string          `json:"warnings"`
 	Risks    map[string]string `json:"tool_risks"`
-	Tools    []struct {
-		Name string `json:"name"`
-		Tool string `json:"tool"`
-		Risk string `json:"risk"`
-		Mode string `json:"mode"`
-	} `json:"tools"`
+	OAuth    map[string]any    `json:"oauth"`
+	SignedIn *signedIn         `json:"oauth_status"`
+	RetryAt  *time.Time        `json:"retry_at"`
+	connectorCheck
 }
 
 // said is how a connector is named to a person.
 func (c *connectorRow) said() string { return fmt.Sprintf("connector %s (connector:%s)", c.Name, c.ID) }
 
-type connectorAdd struct {
-	remote
-	connectorFields
-	connectorRules
-	Name string  `arg:"" help:"What people call it."`
-	At   string  `arg:"" name:"url" help:"Its streamable HTTP endpoint."`
-	Slug *string `placeholder:"S" help:"Prefix of its tools' names; --slug= keeps their names (default: from the name)."`
-}
-
-func (c *connectorAdd) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	body := c.body()
-	body["name"], body["url"] = c.Name, c.At
-	if c.Slug != nil {
-		body["slug"] = *c.Slug
-	}
-	if c.Review != "" {
-		body["review"] = c.Review
-	}
-	if len(c.ToolRisk) > 0 {
-		body["tool_risks"] = c.ToolRisk
-	}
-	var made connectorRow
-	raw, err := server.change(ctx, http.MethodPost, "/api/v1/connectors", body, &made)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		said(made.said() + " is added")(w)
-		verb := "validate"
-		if made.Review == string(action.ReviewRequired) {
-			verb = "review"
-		}
-		said("see its tools with: " + c.hint("connector", verb, made.Name))(w)
-	})
-}
-
 type connectorList struct{ remote }
 
 func (c *connectorList) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	var connectors list[connectorRow]
-	raw, err := server.read(ctx, "/api/v1/connectors", nil, &connectors)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
+	return show(ctx, &c.remote, std, "/api/v1/connectors", nil, func(w io.Writer, connectors *list[connectorRow]) {
 		rows := make([][]string, 0, len(connectors.Items))
 		for _, k := range connectors.Items {
-			rows = append(rows, []string{k.Name, k.Slug, k.URL, k.Secret, strconv.Itoa(k.Count), k.state(), k.Review, k.ID})
+			rows = append(rows, []string{k.Name, k.Slug, k.URL, k.credential(), strconv.Itoa(k.Count), k.state(), k.Review, k.ID})
 		}
-		table(w, []string{"NAME", "SLUG", "URL", "SECRET", "TOOLS", "STATE", "REVIEW", "ID"}, rows)
+		table(w, []string{"NAME", "SLUG", "URL", "CREDENTIAL", "TOOLS", "STATE", "REVIEW", "ID"}, rows)
 	})
+}
+
+// credential is what is sent along: the key of a secret, or tokens.
+func (c *connectorRow) credential() string {
+	if c.OAuth != nil {
+		return "OAuth"
+	}
+	return c.Secret
 }
 
 func (c *connectorRow) state() string {
 	switch {
 	case !c.Enabled:
 		return "disabled"
+	case c.SignedIn != nil && c.SignedIn.Status == action.OAuthReconnect:
+		return "reconnect needed: " + c.SignedIn.Reason
+	case c.SignedIn != nil && c.SignedIn.Status != action.OAuthConnected && c.OAuth["kind"] == string(action.OAuthCode):
+		return "nobody signed in yet"
+	case c.RetryAt != nil && c.RetryAt.After(time.Now()):
+		return "failing, asked again " + since(c.RetryAt) + ": " + c.Error
 	case c.Error != "":
 		return "failing: " + c.Error
 	case c.Fetched == nil:
 		return "not asked yet"
 	}
 	return "enabled"
-}
-
-type connectorUpdate struct {
-	remote
-	connectorFields
-	connectorRules
-	Ref  string  `arg:"" name:"name" help:"Name, slug or id of the connector."`
-	Name *string `name:"rename" placeholder:"NAME" help:"Its new name."`
-	At   *string `name:"endpoint" placeholder:"URL" help:"Its new endpoint."`
-}
-
-func (c *connectorUpdate) Run(ctx context.Context, std *stdio) error {
-	body := c.body()
-	for name, value := range present(map[string]*string{"name": c.Name, "url": c.At}) {
-		body[name] = value
-	}
-	if c.Review != "" {
-		body["review"] = c.Review
-	}
-	if len(body)+len(c.ToolRisk) == 0 {
-		return usageError{errors.New("nothing to change: give --endpoint, --rename, --header, --prefix, --secret, --risk, --tool-risk or --review")}
-	}
-	if len(c.ToolRisk) > 0 {
-		risks, err := c.risks(ctx)
-		if err != nil {
-			return err
-		}
-		body["tool_risks"] = risks
-	}
-	return c.act(ctx, std, http.MethodPatch, connectorPath(c.Ref), body, "is changed")
-}
-
-// risks are those of the connector with the given ones put in. The API takes
-// the whole map.
-func (c *connectorUpdate) risks(ctx context.Context) (map[string]string, error) {
-	server, err := c.connect()
-	if err != nil {
-		return nil, err
-	}
-	var now connectorRow
-	if _, err := server.read(ctx, connectorPath(c.Ref), nil, &now); err != nil {
-		return nil, err
-	}
-	risks := map[string]string{}
-	maps.Copy(risks, now.Risks)
-	maps.Copy(risks, c.ToolRisk)
-	maps.DeleteFunc(risks, func(_, risk string) bool { return risk == "" })
-	return risks, nil
 }
 
 // act changes a connector and says what is so now.
@@ -222,52 +112,6 @@ func connectorPath(ref string) string {
 type named struct {
 	remote
 	Name string `arg:"" help:"Name, slug or id of the connector."`
-}
-
-type connectorValidate struct {
-	remote
-	connectorFields
-	Name string `arg:"" name:"name|url" help:"Name, slug or id of a connector, or the URL of a server that is none yet."`
-}
-
-// Run asks the server and fails when it cannot be used.
-func (c *connectorValidate) Run(ctx context.Context, std *stdio) error {
-	path, body := connectorPath(c.Name)+"/validate", any(nil)
-	if strings.Contains(c.Name, "://") {
-		fields := c.body()
-		fields["url"] = c.Name
-		path, body = "/api/v1/connectors/validate", fields
-	} else if len(c.body()) > 0 {
-		return usageError{errors.New("--header, --prefix, --secret and --risk go with a URL; a connector has its own")}
-	}
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	var state connectorRow
-	raw, err := server.change(ctx, http.MethodPost, path, body, &state)
-	if err != nil {
-		return err
-	}
-	if err := c.print(std, raw, state.report); err != nil || state.Error == "" {
-		return err
-	}
-	return fmt.Errorf("%s cannot be used: %s", visible(c.Name), visible(state.Error))
-}
-
-// report tells what a server offers.
-func (c *connectorRow) report(w io.Writer) {
-	for _, warning := range c.Warnings {
-		said("warning: " + warning)(w)
-	}
-	if c.Error != "" {
-		return
-	}
-	rows := make([][]string, 0, len(c.Tools))
-	for _, t := range c.Tools {
-		rows = append(rows, []string{t.Name, t.Tool, t.Risk, t.Mode})
-	}
-	table(w, []string{"TOOL", "AS AGENTS SEE IT", "RISK", "MODE"}, rows)
 }
 
 type connectorEnable struct{ named }

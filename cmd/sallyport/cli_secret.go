@@ -32,7 +32,7 @@ func (c *secretSet) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	value, err := readSecret(std)
+	value, err := readSecret(std, "secret set KEY --host HOST")
 	if err != nil {
 		return err
 	}
@@ -43,8 +43,9 @@ func (c *secretSet) Run(ctx context.Context, std *stdio) error {
 	return c.print(std, raw, said("secret "+c.Key+" is set; only "+c.Host+" will receive it"))
 }
 
-// readSecret reads a value without the line end that shells add.
-func readSecret(std *stdio) (string, error) {
+// readSecret reads a value without the line end that shells add, for a command
+// that is written like so.
+func readSecret(std *stdio, command string) (string, error) {
 	if f, ok := std.In.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 			fmt.Fprintln(std.Err, "type the value, then Enter and Ctrl-D:")
@@ -57,7 +58,7 @@ func readSecret(std *stdio) (string, error) {
 	value := strings.TrimRight(string(raw), "\r\n")
 	switch {
 	case value == "":
-		return "", errors.New("the value is empty: pass it on standard input, as in: printf %s \"$TOKEN\" | sallyport secret set KEY --host HOST")
+		return "", errors.New(`the value is empty: pass it on standard input, as in: printf %s "$TOKEN" | sallyport ` + command)
 	case len(value) > secretLimit:
 		return "", errors.New("the value is over 64 KB; was that the right file?")
 	}

@@ -89,7 +89,7 @@ func form(key string) action.Question {
 	}
 }
 
-func said(h *house, out action.Outcome) []string {
+func heard(h *house, out action.Outcome) []string {
 	h.t.Helper()
 	var body struct {
 		Said []string `json:"said"`
@@ -181,7 +181,7 @@ func TestSourceAsksItsCaller(t *testing.T) {
 		h.reply(second, action.Reply{Problem: json.RawMessage(`{"code":-1,"message":"no"}`)})
 		out := h.want(h.get(h.wait(r.Invocation)), action.StatusCompleted)
 		reply := `{"action":"accept","content":{"n":9007199254740993,"password":"sk-canary"}}`
-		if got := said(h, out); fmt.Sprint(got) != fmt.Sprint([]string{reply, reply, `problem {"code":-1,"message":"no"}`}) {
+		if got := heard(h, out); fmt.Sprint(got) != fmt.Sprint([]string{reply, reply, `problem {"code":-1,"message":"no"}`}) {
 			t.Errorf("the source heard %q", got)
 		}
 		if n := len(h.rows()); n != 1 || q.n.Load() != 1 {
@@ -221,7 +221,7 @@ func TestCallerElsewhereIsAsked(t *testing.T) {
 			r = a.asked(a.get(a.wait(id))) // and back
 			b.reply(r, result(`"two"`))
 			out := b.want(b.get(b.wait(id)), action.StatusCompleted)
-			if got := said(b, out); fmt.Sprint(got) != `["one" "two"]` || q.n.Load() != 1 {
+			if got := heard(b, out); fmt.Sprint(got) != `["one" "two"]` || q.n.Load() != 1 {
 				t.Errorf("the source heard %q in %d runs", got, q.n.Load())
 			}
 			if rec, err := a.db.Load(t.Context(), org, id); err != nil || rec.Executor != a.config.Instance {
@@ -244,7 +244,7 @@ func TestNobodyIsThereToBeAsked(t *testing.T) {
 	id := h.get(gone).Invocation.ID
 	ask()
 	h.eventually("the call to end", func() bool { return h.row(id).Status == action.StatusCompleted })
-	if got := said(h, h.want(h.get(h.begin(t.Context(), h.askable("write"))), action.StatusCompleted)); fmt.Sprint(got) != "[not_asked]" {
+	if got := heard(h, h.want(h.get(h.begin(t.Context(), h.askable("write"))), action.StatusCompleted)); fmt.Sprint(got) != "[not_asked]" {
 		t.Errorf("the source heard %q", got)
 	}
 	if outcomes, _ := h.written(id); len(outcomes) != 1 || !strings.Contains(outcomes[0], "Nobody who can be asked") {
@@ -290,7 +290,7 @@ func TestQuestionsThatAreRefusedAtOnce(t *testing.T) {
 			call := h.askable("read")
 			call.Can = c.can
 			out := h.want(h.get(h.begin(t.Context(), call)), action.StatusCompleted)
-			if got := said(h, out); fmt.Sprint(got) != "["+c.want+"]" {
+			if got := heard(h, out); fmt.Sprint(got) != "["+c.want+"]" {
 				t.Errorf("the source heard %q, want %s", got, c.want)
 			}
 			if outcomes, text := h.written(out.Invocation.ID); len(outcomes) > 0 {
@@ -315,7 +315,7 @@ func TestFloodOfQuestions(t *testing.T) {
 	}
 	h.reply(r, result(`"yes"`))
 	out := h.want(h.get(h.wait(r.Invocation)), action.StatusCompleted)
-	if got := strings.Join(said(h, out), " "); got != `"yes" "yes" "yes"`+strings.Repeat(" too_many_questions", 3) {
+	if got := strings.Join(heard(h, out), " "); got != `"yes" "yes" "yes"`+strings.Repeat(" too_many_questions", 3) {
 		t.Errorf("the source heard %s", got)
 	}
 	for i, can := range q.can {
@@ -349,7 +349,7 @@ func TestOneOfTwoCallersIsAsked(t *testing.T) {
 		}
 		h.reply(r, result(`"yes"`))
 		for _, done := range []<-chan answer{other, h.wait(inv.ID)} {
-			if got := said(h, h.want(h.get(done), action.StatusCompleted)); fmt.Sprint(got) != `["yes"]` {
+			if got := heard(h, h.want(h.get(done), action.StatusCompleted)); fmt.Sprint(got) != `["yes"]` {
 				t.Errorf("the source heard %q", got)
 			}
 		}
@@ -390,7 +390,7 @@ func TestAskedCallerNeverComesBack(t *testing.T) {
 			waits := h.wait(r.Invocation)
 			h.eventually("the caller to wait", func() bool { return h.gate.Callers(r.Invocation) == 1 })
 			story.leave()
-			if got := said(h, h.want(h.get(waits), action.StatusCompleted)); fmt.Sprint(got) != "[not_answered]" {
+			if got := heard(h, h.want(h.get(waits), action.StatusCompleted)); fmt.Sprint(got) != "[not_answered]" {
 				t.Errorf("the source heard %q", got)
 			}
 			if outcomes, _ := h.written(r.Invocation); len(outcomes) != 1 || !strings.Contains(outcomes[0], "Nobody answered") {
@@ -441,7 +441,7 @@ func TestRepliesOneByOne(t *testing.T) {
 		if err := reply(h.session, "c", `"last"`, true); err != nil {
 			t.Fatal(err)
 		}
-		if got := said(h, h.want(h.get(waits), action.StatusCompleted)); fmt.Sprint(got) != `["first" open "last"]` {
+		if got := heard(h, h.want(h.get(waits), action.StatusCompleted)); fmt.Sprint(got) != `["first" open "last"]` {
 			t.Errorf("the source heard %q", got)
 		}
 	})

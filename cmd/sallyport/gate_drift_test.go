@@ -24,7 +24,7 @@ func newWorkshop(h *house, rule action.ReviewRule) *workshop {
 	h.t.Helper()
 	w := &workshop{house: h, effects: &effects{}, risk: action.RiskWrite}
 	w.connector = action.Connector{ID: newID(), Organization: org, Name: "shop", Slug: "shop", URL: "https://shop.example.com/mcp", Enabled: true, Review: rule}
-	if err := h.db.CreateConnector(h.t.Context(), w.connector, "alice"); err != nil {
+	if err := h.db.CreateConnector(h.t.Context(), w.connector, nil, "alice"); err != nil {
 		h.t.Fatal(err)
 	}
 	return w

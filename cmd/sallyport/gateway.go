@@ -24,6 +24,7 @@ import (
 	"sallyport/internal/vault"
 	"sallyport/mcpserver"
 	"sallyport/sources"
+	"sallyport/sources/credential"
 	"sallyport/store"
 )
 
@@ -43,6 +44,7 @@ type gateway struct {
 	watch    *watcher
 	policies *policies
 	sessions *sessions
+	oauth    *credential.OAuth
 	catalog  *sources.Catalog
 	gate     *action.Gate
 	mcp      *mcpserver.Server
@@ -158,6 +160,9 @@ func (g *gateway) openGate(context.Context) (err error) {
 	iv := g.options.Intervals
 	g.policies = &policies{load: g.db.Rules, version: g.db.PolicyVersion, grants: g.db.GrantsFor, now: time.Now, clock: g.db.Now}
 	g.sessions = &sessions{verify: g.signer.Verify, load: g.db.Session, now: g.db.Now}
+	if err = g.openOAuth(); err != nil {
+		return err
+	}
 	if g.catalog, err = g.openCatalog(); err != nil {
 		return err
 	}
@@ -336,7 +341,7 @@ func (g *gateway) forget(h action.Hint) {
 		g.sessions.forget(h.Session)
 	case action.HintCatalog:
 		g.catalog.Invalidate(h.Organization)
-	case action.HintInvocation, action.HintSignal, action.HintReload:
+	case action.HintInvocation, action.HintSignal, action.HintResource, action.HintReload:
 	}
 }
 

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+type connectorOnboard struct {
+	named
+	Mode     map[string]string `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"What agents may do with a tool: allow, require_approval or deny; again for more. resources/read and prompts/get count as tools here."`
+	AllReads string            `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"The same for all that only read and are not named."`
+	Digest   string            `env:"-" placeholder:"D" help:"What was printed below the tools that were shown; with it the modes are set, and all of those tools count as reviewed."`
+}
+
+// Run shows the tools. With the digest of what was shown it sets modes and
+// takes the tools as reviewed, and nothing else: neither tools that are new
+// since, nor definitions that are others by now.
+func (c *connectorOnboard) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	all, raw, err := c.tools(ctx, server)
+	if err != nil {
+		return err
+	}
+	if err := c.check(all); err != nil {
+		return err
+	}
+	seen := digest(all)
+	if c.Digest == "" {
+		if err := c.print(std, raw, func(w io.Writer) { c.show(w, all) }); err != nil {
+			return err
+		}
+		if len(c.Mode) > 0 || c.AllReads != "" {
+			return wrongUse("nothing is changed: say that you decide about what was just shown with --digest %s", seen)
+		}
+		return nil
+	}
+	if c.Digest != seen {
+		return fmt.Errorf("the tools of %s are not those that were shown as %s, and nothing is changed; look again with: %s",
+			visible(c.Name), visible(c.Digest), visible(c.hint("connector", "onboard", c.Name)))
+	}
+	if raw, err = server.change(ctx, http.MethodPost, connectorPath(c.Name)+"/onboard", map[string]any{"tools": c.decided(all)}, nil); err != nil {
+		return err
+	}
+	return c.print(std, raw, said(fmt.Sprintf("%s of %s decided about as shown", number(len(all), "action"), c.Name)))
+}
+
+// tools are what the server lists when it is asked now, and beside them how
+// its resources are read and its prompts gotten, for which nobody reviews.
+func (c *connectorOnboard) tools(ctx context.Context, server *client) ([]reviewRow, json.RawMessage, error) {
+	var known reviewList
+	raw, err := server.read(ctx, connectorPath(c.Name)+"/tools", url.Values{"fresh": {"true"}}, &known)
+	if err != nil {
+		return nil, nil, err
+	}
+	if known.Error != "" {
+		return nil, nil, fmt.Errorf("%s cannot be asked: %s; see: %s", visible(c.Name), visible(known.Error), visible(c.hint("connector", "validate", c.Name)))
+	}
+	var row connectorRow
+	if _, err := server.read(ctx, connectorPath(c.Name), nil, &row); err != nil {
+		return nil, nil, err
+	}
+	all := slices.DeleteFunc(known.Items, func(r reviewRow) bool { return r.Current == nil })
+	for _, b := range row.Beside {
+		r := reviewRow{Risk: string(b.Risk), Mode: string(b.Mode)}
+		r.Tool = b.Name
+		all = append(all, r)
+	}
+	return all, raw, nil
+}
+
+// check refuses modes of tools that are not there, and those that are none.
+func (c *connectorOnboard) check(all []reviewRow) error {
+	for tool, mode := range c.Mode {
+		if !slices.ContainsFunc(all, func(r reviewRow) bool { return r.Tool == tool }) {
+			return fmt.Errorf("%s lists no tool %q; it lists: %s", visible(c.Name), visible(tool), visible(strings.Join(names(all), ", ")))
+		}
+		if !action.Mode(mode).Valid() {
+			return wrongUse("--mode %s=%s: a mode is allow, require_approval or deny", visible(tool), visible(mode))
+		}
+	}
+	return nil
+}
+
+// show lists the tools with what would become of them.
+func (c *connectorOnboard) show(w io.Writer, all []reviewRow) {
+	rows := make([][]string, 0, len(all))
+	for i := range all {
+		r := &all[i]
+		rows = append(rows, []string{r.Tool, r.Risk, r.Mode, string(r.State), c.mode(r), r.words()})
+	}
+	table(w, []string{"TOOL", "RISK", "MODE NOW", "REVIEW", "MODE THEN", "IN ITS SERVER'S WORDS"}, rows)
+	said("whole definitions: " + c.hint("connector", "review", c.Name))(w)
+	said("decide with: " + c.hint("connector", "onboard", c.Name, "--digest", digest(all)) + ", and --mode TOOL=MODE or --all-reads allow")(w)
+}
+
+// mode is the one that is asked for; empty: what policy says stays.
+func (c *connectorOnboard) mode(r *reviewRow) string {
+	if mode, ok := c.Mode[r.Tool]; ok || r.Risk != string(action.RiskRead) {
+		return mode
+	}
+	return c.AllReads
+}
+
+// words are the beginning of a tool's description.
+func (r *reviewRow) words() string {
+	var said struct {
+		Description string `json:"description"`
+	}
+	if r.Current == nil || json.Unmarshal(r.Current.Definition, &said) != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(said.Description), "\n")
+	if text := []rune(line); len(text) > 80 {
+		line = string(text[:80]) + "…"
+	}
+	return line
+}
+
+// decided is what goes to the server: each tool as it was shown.
+func (c *connectorOnboard) decided(all []reviewRow) []map[string]string {
+	list := hashes(all)
+	for i := range all {
+		if mode := c.mode(&all[i]); mode != "" {
+			list[i]["mode"] = mode
+		}
+	}
+	return list
+}

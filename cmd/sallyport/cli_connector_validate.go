@@ -1,0 +1,97 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"sallyport/action"
+)
+
+type connectorValidate struct {
+	remote
+	connectorFields
+	Name string `arg:"" name:"name|url" help:"Name, slug or id of a connector, or the URL of a server that is none yet."`
+}
+
+// connectorCheck is how a server was when it was asked.
+type connectorCheck struct {
+	Protocol  string `json:"protocol_version"`
+	Resources int    `json:"resource_count"`
+	Templates int    `json:"template_count"`
+	Prompts   int    `json:"prompt_count"`
+	Diagnosis *struct {
+		Code string `json:"code"`
+	} `json:"diagnosis"`
+	Steps []struct {
+		Name   string  `json:"name"`
+		TookMS float64 `json:"took_ms"`
+		Detail string  `json:"detail"`
+	} `json:"steps"`
+	Tools  []toolRow `json:"tools"`
+	Beside []toolRow `json:"beside"`
+}
+
+// toolRow is a tool of a connector, or how its resources are read and its
+// prompts gotten.
+type toolRow struct {
+	Name string      `json:"name"`
+	Tool string      `json:"tool"`
+	Risk action.Risk `json:"risk"`
+	Mode action.Mode `json:"mode"`
+}
+
+// Run asks the server and fails when it cannot be used.
+func (c *connectorValidate) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	fields, err := c.body(std, nil)
+	if err != nil {
+		return err
+	}
+	path, body := connectorPath(c.Name)+"/validate", any(nil)
+	if strings.Contains(c.Name, "://") {
+		fields["url"] = c.Name
+		path, body = "/api/v1/connectors/validate", fields
+	} else if len(fields) > 0 {
+		return wrongUse("the flags of a connector go with a URL; connector %s has its own, see: %s", visible(c.Name), visible(c.hint("connector", "update", "--help")))
+	}
+	var state connectorRow
+	raw, err := server.change(ctx, http.MethodPost, path, body, &state)
+	if err != nil {
+		return err
+	}
+	if err := c.print(std, raw, state.report); err != nil || state.Error == "" {
+		return err
+	}
+	code := ""
+	if state.Diagnosis != nil {
+		code = " [" + state.Diagnosis.Code + "]"
+	}
+	return fmt.Errorf("%s cannot be used: %s%s", visible(c.Name), visible(state.Error), visible(code))
+}
+
+// report tells how a server was reached and what it offers.
+func (c *connectorRow) report(w io.Writer) {
+	for _, s := range c.Steps {
+		said(strings.TrimRight(fmt.Sprintf("%-10s %8.1f ms  %s", s.Name, s.TookMS, s.Detail), " "))(w)
+	}
+	for _, warning := range c.Warnings {
+		said("warning: " + warning)(w)
+	}
+	if c.Error != "" {
+		return
+	}
+	said(fmt.Sprintf("MCP %s: %s, %s, %s, %s", cmp.Or(c.Protocol, "of an unknown version"),
+		number(len(c.Tools), "tool"), number(c.Resources, "resource"), number(c.Templates, "resource template"), number(c.Prompts, "prompt")))(w)
+	rows := make([][]string, 0, len(c.Tools)+len(c.Beside))
+	for _, t := range append(c.Tools, c.Beside...) {
+		rows = append(rows, []string{t.Name, t.Tool, string(t.Risk), string(t.Mode)})
+	}
+	table(w, []string{"ACTION", "TOOL AS AGENTS SEE IT", "RISK", "MODE"}, rows)
+}
