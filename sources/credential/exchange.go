@@ -23,7 +23,9 @@ type refusal struct {
 	code   string
 }
 
-func (r *refusal) Error() string { return fmt.Sprintf("the token endpoint refused: %s (%d)", r.code, r.status) }
+func (r *refusal) Error() string {
+	return fmt.Sprintf("the token endpoint refused: %s (%d)", r.code, r.status)
+}
 
 // final reports whether asking again is of no use: what was presented is not
 // good any more.
