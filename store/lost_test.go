@@ -235,6 +235,7 @@ func (l *lostWorld) prepare(name string) error {
 func TestLostConnections(t *testing.T) {
 	cases := maps.Clone(lostCases)
 	maps.Copy(cases, lostGrantCases)
+	maps.Copy(cases, lostAskCases)
 	for how, moment := range map[cut]string{beforeIt: "before", afterIt: "after", withIt: "with"} {
 		for name, c := range cases {
 			t.Run(moment+"/"+name, func(t *testing.T) {

@@ -121,11 +121,12 @@ func (db *DB) TakeRound(ctx context.Context, organization, invocation string, ca
 }
 
 // takeable finds the newest round that a caller may be given: an older one is
-// of a source that could not close it.
+// of a source that could not close it. coalesce keeps PostgreSQL from the index
+// of all rounds' ends.
 func takeable(db bun.IDB, organization, invocation string, can action.ClientFeatures, now stamp) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("rounds AS r").ColumnExpr("r.id").Join("JOIN invocations AS i ON i.id = r.invocation_id").
 		Where("r.invocation_id = ?", invocation).Where("r.organization_id = ?", organization).
-		Where("r.taken_at IS NULL").Where("r.closed_at IS NULL").Where("r.until > ?", now).
+		Where("r.taken_at IS NULL").Where("r.closed_at IS NULL").Where("coalesce(r.until, ?0) > ?0", now).
 		Where("(r.needs & ?) = r.needs", int(can)).Where("i.status = 'executing'").
 		OrderExpr("r.asked_at DESC, r.id DESC").Limit(1)
 }
