@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -31,21 +32,14 @@ func readChallenge(headers []string) (c challenge) {
 			if one.Scheme != "bearer" {
 				continue
 			}
-			c.metadata = first(c.metadata, one.Params["resource_metadata"])
-			c.problem = first(c.problem, one.Params["error"])
+			c.metadata = cmp.Or(c.metadata, one.Params["resource_metadata"])
+			c.problem = cmp.Or(c.problem, one.Params["error"])
 			if len(c.scopes) == 0 {
 				c.scopes = scopes(strings.Fields(one.Params["scope"]))
 			}
 		}
 	}
 	return c
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // scopes returns those of the lists that are formed like scopes, each once, in

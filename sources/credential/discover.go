@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -62,7 +63,7 @@ func (r reach) protection(ctx context.Context, ch challenge) (*protection, error
 		case !found:
 			continue
 		case !r.covers(meta.Resource, place):
-			other = first(other, "“"+printable(meta.Resource, 200)+"”")
+			other = cmp.Or(other, "“"+printable(meta.Resource, 200)+"”")
 			continue
 		case len(meta.AuthorizationServers) == 0:
 			return nil, unusable("The server's resource metadata names no authorization server; its operator must name one.")
