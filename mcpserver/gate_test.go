@@ -33,6 +33,10 @@ type gate struct {
 	grantErr  error
 	requests  []action.GrantRequest
 	lists     int // calls of Available
+	offered   action.Offerings
+	subs      map[string]int // by source and URI
+	subErr    error
+	replyErr  error
 }
 
 // served is an action of the test's organization.
@@ -43,7 +47,8 @@ type served struct {
 	note   string       // of that layer
 	hidden bool         // not in the list, as an action that is denied
 	run    func(ctx context.Context, params json.RawMessage, progress func(string)) action.Outcome
-	err    error // instead of a row
+	err    error                        // instead of a row
+	talk   func(c *talk) action.Outcome // instead of run
 }
 
 // record is a row, and what those who wait for it are told by.
@@ -54,6 +59,7 @@ type record struct {
 	waiters int
 	call    action.Call
 	served  *served
+	round   *askedRound // the one that is open
 }
 
 func newGate(actions ...*served) *gate {
@@ -83,7 +89,7 @@ func (g *gate) add(a *served) {
 	if a.mode == "" {
 		a.mode = action.ModeAllow
 	}
-	g.actions[a.Tool] = a
+	g.actions[cmp.Or(a.Tool, a.Source+":"+a.Name)] = a
 }
 
 func (g *gate) remove(tool string) {
@@ -164,28 +170,6 @@ func (g *gate) Resolve(_ context.Context, _ *action.Session, tool string) (strin
 		return a.Source, a.Name, nil
 	}
 	return "", "", action.Errorf(action.ErrNotFound, "unknown_tool", "no such tool")
-}
-
-func (g *gate) ResolveResource(_ context.Context, _ *action.Session, uri string) (string, string, error) {
-	return "", "", action.Errorf(action.ErrNotFound, "unknown_resource", "no such resource")
-}
-
-func (g *gate) ResolvePrompt(_ context.Context, _ *action.Session, name string) (string, string, error) {
-	return "", "", action.Errorf(action.ErrNotFound, "unknown_prompt", "no such prompt")
-}
-
-func (g *gate) Offerings(context.Context, *action.Session) (*action.Offerings, error) {
-	return &action.Offerings{}, nil
-}
-
-func (g *gate) Complete(context.Context, *action.Session, string, string, json.RawMessage) (action.Answer, error) {
-	return action.Answer{}, nil
-}
-
-func (g *gate) Subscribe(context.Context, *action.Session, string, string, bool) error { return nil }
-
-func (g *gate) Reply(context.Context, *action.Session, string, map[string]action.Reply, bool) (string, error) {
-	return "", nil
 }
 
 func (g *gate) find(source, name string) *served {
@@ -275,6 +259,10 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting) (action.O
 	}()
 	var tick, patience <-chan time.Time
 	o, moved := g.look(r)
+	if round := g.take(r, w.Can); round != nil {
+		o.Round = round
+		return o, nil
+	}
 	if o.Invocation.Status == action.StatusPending {
 		ticker := time.NewTicker(g.holdEvery)
 		defer ticker.Stop()
@@ -293,9 +281,16 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting) (action.O
 		case <-moved:
 			o, moved = g.look(r)
 			for _, p := range g.said(r) {
-				if w.Progress != nil {
+				switch params, log := strings.CutPrefix(p, "log "); {
+				case log && w.Log != nil:
+					w.Log(json.RawMessage(params))
+				case !log && w.Progress != nil:
 					w.Progress(json.RawMessage(p))
 				}
+			}
+			if round := g.take(r, w.Can); round != nil {
+				o.Round = round
+				return o, nil
 			}
 		case <-tick:
 			if w.Held != nil && o.Invocation.Status == action.StatusPending {
@@ -352,7 +347,9 @@ func (g *gate) execute(r *record) {
 		r.wakeLocked()
 	}
 	o := action.Outcome{Answer: action.Answer{Body: json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`)}}
-	if r.served.run != nil {
+	if r.served.talk != nil {
+		o = r.served.talk(&talk{g, r})
+	} else if r.served.run != nil {
 		o = r.served.run(context.Background(), r.call.Params, progress)
 	}
 	g.mu.Lock()

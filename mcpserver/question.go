@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -139,7 +140,7 @@ func (s *Server) replied(x *exchange) {
 // reply hands one reply on. One that is too large is no answer; the source is
 // told so, because nobody will send another.
 func (s *Server) reply(ctx context.Context, x *exchange, round, key string) error {
-	r := action.Reply{Result: x.result, Problem: x.fault}
+	r := action.Reply{Result: bytes.Clone(x.result), Problem: bytes.Clone(x.fault)}
 	if r.Problem != nil {
 		r.Result = nil
 	}

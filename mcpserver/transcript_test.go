@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ var update = flag.Bool("update", false, "write the transcripts anew")
 //	-- send NAME --       a request line, headers, an empty line, the body; it
 //	                      is begun, and everyone acts until all are at rest
 //	-- do --              lines that people and time do: "approve inv-1",
-//	                      "deny inv-1 note", "expire inv-1", "advance 45s",
+//	                      "deny inv-1 note", "expire inv-1", "offer", "advance 45s",
 //	                      "hang up NAME", "policy", "drain 10s", "delivered"
 //	-- NAME --            what came back so far, "(open)" while it goes on
 //	-- head NAME --       only the status and the headers of it
@@ -85,6 +86,9 @@ func play(t *testing.T, file string) {
 	}
 }
 
+// requestState is random, so that it is written down by its number.
+var requestState = regexp.MustCompile(`"requestState":"([^"]{20,})"`)
+
 // player plays one transcript.
 type player struct {
 	t        *testing.T
@@ -93,6 +97,7 @@ type player struct {
 	server   *mcpserver.Server
 	requests map[string]*conversation
 	session  string
+	states   []string // requestStates, as they came
 	log      bytes.Buffer
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
@@ -188,6 +193,9 @@ func (p *player) send(name string, text []byte) {
 // empty header takes it away.
 func (p *player) request(text []byte) *http.Request {
 	text = bytes.ReplaceAll(text, []byte("$SESSION"), []byte(p.session))
+	for i, state := range p.states {
+		text = bytes.ReplaceAll(text, fmt.Appendf(nil, "$STATE%d", i+1), []byte(state))
+	}
 	head, body, _ := bytes.Cut(text, []byte("\n\n"))
 	lines := strings.Split(strings.TrimSpace(string(head)), "\n")
 	method, target, _ := strings.Cut(lines[0], " ")
@@ -247,6 +255,12 @@ func (p *player) do(line string, section *txtar.File) {
 		p.requests[words[2]].cancel()
 	case "add":
 		p.gate.add(&served{Action: action.Action{Tool: words[1]}})
+	case "offer":
+		p.gate.offer()
+	case "move": // move resources|prompts
+		p.gate.move(words[1])
+	case "updated": // updated ORGANIZATION SOURCE URI
+		p.hints.Publish(action.Hint{Kind: action.HintResource, Organization: words[1], Source: words[2], Resource: words[3]})
 	case "hint":
 		p.hints.Publish(action.Hint{Kind: action.HintKind(words[1]), Organization: words[2]})
 	case "drain":
@@ -285,6 +299,8 @@ func (p *player) seen(name string) string {
 			fmt.Fprintln(&b, r)
 		}
 		return b.String()
+	case "subscribed":
+		return p.gate.subscribed()
 	case "log":
 		return p.log.String()
 	}
@@ -329,6 +345,13 @@ func (p *player) shown(c *conversation) string {
 	out := b.String()
 	if p.session != "" {
 		out = strings.ReplaceAll(out, p.session, "$SESSION")
+	}
+	for _, found := range requestState.FindAllStringSubmatch(out, -1) {
+		i := slices.Index(p.states, found[1])
+		if i < 0 {
+			i, p.states = len(p.states), append(p.states, found[1])
+		}
+		out = strings.ReplaceAll(out, found[1], fmt.Sprintf("$STATE%d", i+1))
 	}
 	// A line of a section must not look like the next one's head.
 	return strings.ReplaceAll(out, "\n-- ", "\n- - ")

@@ -1,0 +1,271 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+// askedRound is a round of questions of the gate in memory.
+type askedRound struct {
+	action.Round
+	taken   bool
+	over    bool
+	replies map[string]action.Reply
+	done    chan struct{} // closed when it is answered
+}
+
+// talk is what an action that runs says to its caller.
+type talk struct {
+	gate *gate
+	r    *record
+}
+
+func (t *talk) log(params string) { t.say("log " + params) }
+
+func (t *talk) say(params string) {
+	t.gate.mu.Lock()
+	defer t.gate.mu.Unlock()
+	t.r.reports = append(t.r.reports, params)
+	t.r.wakeLocked()
+}
+
+// ask asks as the real Gate does, and returns the replies, by key, as JSON.
+func (t *talk) ask(within time.Duration, questions ...action.Question) string {
+	t.gate.mu.Lock()
+	inv := &t.r.Invocation
+	round := &askedRound{replies: map[string]action.Reply{}, done: make(chan struct{})}
+	round.Round = action.Round{
+		ID: "round-" + inv.ID, Invocation: inv.ID, Source: inv.Source, SourceName: inv.SourceName,
+		Questions: questions, Until: time.Now().Add(within),
+	}
+	t.r.round = round
+	t.r.wakeLocked()
+	t.gate.mu.Unlock()
+	select {
+	case <-round.done:
+	case <-time.After(within):
+	}
+	t.gate.mu.Lock()
+	defer t.gate.mu.Unlock()
+	round.over = true
+	text, err := json.Marshal(round.replies)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func (g *gate) take(r *record, can action.ClientFeatures) *action.Round {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.round == nil || r.round.taken || r.round.over {
+		return nil
+	}
+	for i := range r.round.Questions {
+		if _, f, ok := r.round.Questions[i].Needs(); !ok || !can.Has(f) {
+			return nil
+		}
+	}
+	r.round.taken = true
+	return &r.round.Round
+}
+
+func (g *gate) Reply(_ context.Context, s *action.Session, id string, replies map[string]action.Reply, final bool) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.replyErr != nil {
+		return "", g.replyErr
+	}
+	r := g.records[strings.TrimPrefix(id, "round-")]
+	if r == nil || r.round == nil || !r.round.taken || r.Invocation.Session != s.ID {
+		return "", action.Errorf(action.ErrNotFound, "unknown_round", "no such round")
+	}
+	for key := range replies {
+		if !slices.ContainsFunc(r.round.Questions, func(q action.Question) bool { return q.Key == key }) {
+			return "", action.Errorf(action.ErrNotFound, "unknown_round", "no such question")
+		}
+	}
+	select {
+	case <-r.round.done:
+		return r.Invocation.ID, nil
+	default:
+	}
+	if r.round.over {
+		return "", action.Errorf(action.ErrGone, "round_over", "the source waits no more")
+	}
+	for key, reply := range replies {
+		if _, answered := r.round.replies[key]; !answered {
+			r.round.replies[key] = reply
+		}
+	}
+	if final || len(r.round.replies) == len(r.round.Questions) {
+		close(r.round.done)
+	}
+	return r.Invocation.ID, nil
+}
+
+func (g *gate) Offerings(context.Context, *action.Session) (*action.Offerings, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	o := g.offered
+	return &o, g.listErr
+}
+
+// found looks a name up among offerings.
+func found(list []action.Offering, as string) (source, name string, err error) {
+	for _, o := range list {
+		if o.As == as {
+			return o.Source, o.Name, nil
+		}
+	}
+	return "", "", action.Errorf(action.ErrNotFound, "unknown", "there is no such thing")
+}
+
+func (g *gate) ResolveResource(_ context.Context, _ *action.Session, uri string) (string, string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if strings.HasPrefix(uri, "demo://t/") && !strings.Contains(uri, "{") {
+		return "demo", uri, nil
+	}
+	return found(slices.Concat(g.offered.Resources, g.offered.Templates), uri)
+}
+
+func (g *gate) ResolvePrompt(_ context.Context, _ *action.Session, name string) (string, string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return found(g.offered.Prompts, name)
+}
+
+// Complete tells what it was asked.
+func (g *gate) Complete(_ context.Context, _ *action.Session, source, name string, params json.RawMessage) (action.Answer, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.offered.Completes {
+		return action.Answer{}, action.Errorf(action.ErrNotFound, "no_completion", "Demo completes nothing.")
+	}
+	if strings.Contains(string(params), "refuse") {
+		return action.Answer{Problem: json.RawMessage(`{"code":-32602,"message":"no","data":{"n":1.0}}`)}, nil
+	}
+	return action.Answer{Body: json.RawMessage(fmt.Sprintf(`{"completion":{"values":["%s %s"]},"asked":%s}`, source, name, params))}, nil
+}
+
+func (g *gate) Subscribe(_ context.Context, _ *action.Session, source, uri string, on bool) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.subErr != nil {
+		return g.subErr
+	}
+	if !g.offered.Subscribes {
+		return action.Errorf(action.ErrNotFound, "no_subscription", "Demo does not tell of changes of single resources.")
+	}
+	if g.subs == nil {
+		g.subs = map[string]int{}
+	}
+	if on {
+		g.subs[source+" "+uri]++
+	} else if g.subs[source+" "+uri]--; g.subs[source+" "+uri] < 0 {
+		panic("an end without a beginning: " + uri)
+	}
+	return nil
+}
+
+// subscribed returns what is subscribed to at sources, one line each.
+func (g *gate) subscribed() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var lines []string
+	for name, n := range g.subs {
+		if n > 0 {
+			lines = append(lines, fmt.Sprintf("%s %d\n", name, n))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// form is a question that a person answers.
+func form(key, message string) action.Question {
+	return action.Question{Key: key, Method: "elicitation/create", Params: json.RawMessage(
+		`{"mode":"form","message":` + message + `,"requestedSchema":{"type":"object","properties":{"n":{"type":"integer","default":1.0}}},"_meta":{"sallyport/source":"Bank","n":1.10},"vendor":9007199254740993}`)}
+}
+
+// offer has the gate offer something of each kind.
+func (g *gate) offer() {
+	g.mu.Lock()
+	g.offered = action.Offerings{
+		Resources: []action.Offering{
+			{Source: "demo", SourceName: "Demo", Name: "demo://b", As: "demo://b", Definition: json.RawMessage(`{"uri":"demo://b", "name":"b","size":12345678901234567890,"vendor":{"z":1,"a":null}}`)},
+			{Source: "two", SourceName: "Two", Name: "demo://b", As: "two+demo://b", Definition: json.RawMessage(`{"uri":"two+demo://b","name":"b"}`)},
+			{Source: "held", SourceName: "Held", Name: "held://x", As: "held://x", Definition: json.RawMessage(`{"uri":"held://x","name":"x"}`)},
+		},
+		Templates: []action.Offering{{Source: "demo", SourceName: "Demo", Name: "demo://t/{id}", As: "demo://t/{id}", Definition: json.RawMessage(`{"uriTemplate":"demo://t/{id}","name":"t"}`)}},
+		Prompts: []action.Offering{
+			{Source: "two", SourceName: "Two", Name: "greet", As: "two_greet", Definition: json.RawMessage(`{"name":"two_greet","arguments":[{"name":"who","required":true}],"vendor":1.10}`)},
+			{Source: "demo", SourceName: "Demo", Name: "asks", As: "asks", Definition: json.RawMessage(`{"name":"asks"}`)},
+		},
+		Reads: true, Gets: true, Completes: true, Logs: true, Subscribes: true,
+		ResourcesVersion: "r1", PromptsVersion: "p1",
+	}
+	g.mu.Unlock()
+	echo := func(_ context.Context, params json.RawMessage, _ func(string)) action.Outcome {
+		return answer(`{"contents":[{"uri":"demo://b","text":"t","n":1.10}],"asked":` + string(params) + `}`)
+	}
+	act := func(source, name string) action.Action {
+		return action.Action{Source: source, SourceName: strings.ToUpper(source[:1]) + source[1:], Name: name}
+	}
+	g.add(&served{Action: act("demo", action.ActionRead), run: echo})
+	g.add(&served{Action: act("two", action.ActionRead), mode: action.ModeDeny, note: "Reads of Two are not for this session"})
+	g.add(&served{Action: act("held", action.ActionRead), mode: action.ModeRequireApproval, talk: func(c *talk) action.Outcome {
+		time.Sleep(time.Second)
+		c.say(`{"progress":1}`)
+		c.log(`{"level":"info","data":"read"}`)
+		return answer(`{"contents":[]}`)
+	}})
+	g.add(&served{Action: act("two", action.ActionPrompt), run: func(_ context.Context, params json.RawMessage, _ func(string)) action.Outcome {
+		if strings.Contains(string(params), "refuse") {
+			return action.Outcome{
+				Answer:     action.Answer{Problem: json.RawMessage(`{"code":-32602,"message":"no","data":{"n":1.0}}`)},
+				Invocation: action.Invocation{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedUpstream}},
+			}
+		}
+		return answer(`{"messages":[],"asked":` + string(params) + `}`)
+	}})
+	g.add(&served{Action: act("demo", action.ActionPrompt), talk: func(c *talk) action.Outcome {
+		return answer(`{"messages":[],"replies":` + c.ask(time.Minute, form("who", `"Who?"`)) + `}`)
+	}})
+	g.add(&served{Action: action.Action{Tool: "asks"}, talk: func(c *talk) action.Outcome {
+		first := c.ask(time.Minute, form("a/b", `"How \u006dany?"`), action.Question{Key: "r", Method: "roots/list"})
+		second := c.ask(time.Minute, action.Question{Key: "s", Method: "sampling/createMessage", Params: json.RawMessage(`{"messages":[],"maxTokens":1e2}`)})
+		return answer(`{"content":[],"first":` + first + `,"second":` + second + `}`)
+	}})
+	g.add(&served{Action: action.Action{Tool: "held_asks"}, mode: action.ModeRequireApproval, talk: func(c *talk) action.Outcome {
+		return answer(`{"content":[],"replies":` + c.ask(time.Minute, form("q", `"Sure?"`)) + `}`)
+	}})
+	g.add(&served{Action: action.Action{Tool: "logs"}, talk: func(c *talk) action.Outcome {
+		for _, level := range []string{"debug", "warning", "odd"} {
+			c.log(`{"level":"` + level + `", "logger":"l","data":{"n":9007199254740993}}`)
+		}
+		time.Sleep(time.Millisecond)
+		return answer(`{"content":[]}`)
+	}})
+}
+
+// move changes the version of a list.
+func (g *gate) move(kind string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch kind {
+	case "resources":
+		g.offered.ResourcesVersion += "+"
+	case "prompts":
+		g.offered.PromptsVersion += "+"
+	}
+}
+
+var errTooLarge = action.Errorf(action.ErrTooLarge, "reply_too_large", "The replies have 2000 KiB; 1024 are allowed.")
