@@ -12,6 +12,7 @@ import (
 // servers are what the connectors' servers and their authorization servers do.
 type servers struct {
 	signedIn []action.OAuthGrant
+	asked    string          // by the source of every call
 	flows    map[string]flow // by state
 	tried    []string        // secrets that were tried, and not kept
 }

@@ -52,8 +52,8 @@ func newPages(s *Server) (*pages, error) {
 		sum := sha256.Sum256(b)
 		p.versions[f.Name()] = hex.EncodeToString(sum[:6])
 	}
-	for _, name := range []string{"inbox", "activity", "invocation", "settings", "login", "error"} {
-		t, err := template.New("").Funcs(p.funcs()).ParseFS(files, "templates/layout.html", "templates/card.html", "templates/requests.html", "templates/policy.html", "templates/"+name+".html")
+	for _, name := range []string{"inbox", "activity", "invocation", "settings", "connector", "callback", "login", "error"} {
+		t, err := template.New("").Funcs(p.funcs()).ParseFS(files, "templates/layout.html", "templates/card.html", "templates/requests.html", "templates/policy.html", "templates/upstream.html", "templates/"+name+".html")
 		if err != nil {
 			return nil, fmt.Errorf("parsing the page %s: %w", name, err)
 		}
@@ -98,10 +98,13 @@ func (p *pages) mount(mux *http.ServeMux) {
 		"GET /activity":          p.activity,
 		"GET /invocations/{id}":  p.invocation,
 		"GET /settings":          p.settings,
+
+		"GET /settings/connectors/{id}": p.connectorPage,
 	} {
 		mux.HandleFunc(pattern, p.signedIn(p.who(pattern), h))
 	}
 	p.open(mux, "GET /login", p.login)
+	p.open(mux, "GET /oauth/callback", p.callback)
 	p.open(mux, "GET /assets/{file}", p.asset)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_page", "There is no page here."))

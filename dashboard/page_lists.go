@@ -59,6 +59,8 @@ func older(q url.Values, next string) string {
 // settingsData is all that the settings show.
 type settingsData struct {
 	Connectors   []ConnectorView
+	Presets      []Preset
+	Form         upstreamForm // of a new connector
 	Reviews      []reviewTable
 	Sessions     Page[action.Session]
 	Keys         []action.APIKey
@@ -74,7 +76,7 @@ type settingsData struct {
 
 func (p *pages) settings(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx := r.Context()
-	d := settingsData{Decides: me.Role.Decides(), MCPURL: p.MCPURL}
+	d := settingsData{Decides: me.Role.Decides(), MCPURL: p.MCPURL, Presets: p.Presets, Form: p.upstreamForm(action.Connector{Review: action.ReviewTrust})}
 	connectors, err := p.Connectors.ListConnectors(ctx, me.Organization)
 	if err != nil {
 		return err

@@ -29,12 +29,8 @@ func (p *pages) reviews(ctx context.Context, connectors []action.Connector) ([]r
 		state := p.Prober.State(ctx, c)
 		t := reviewTable{Connector: c, FetchedAt: state.FetchedAt, Error: state.Error}
 		for _, r := range list {
-			switch {
-			case r.State == action.ToolReviewed:
-			case len(t.Tools) == reviewsShown:
-				t.More++
-			default:
-				t.Tools = append(t.Tools, viewReview(r))
+			if r.State != action.ToolReviewed {
+				t.add(viewReview(r))
 			}
 		}
 		if len(t.Tools) > 0 {
@@ -42,4 +38,12 @@ func (p *pages) reviews(ctx context.Context, connectors []action.Connector) ([]r
 		}
 	}
 	return tables, nil
+}
+
+func (t *reviewTable) add(v ReviewView) {
+	if len(t.Tools) == reviewsShown {
+		t.More++
+		return
+	}
+	t.Tools = append(t.Tools, v)
 }

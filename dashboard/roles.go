@@ -124,11 +124,14 @@ func table() map[string]access {
 		"GET /invocations/{id}":  member,
 		"GET /settings":          member,
 
+		"GET /settings/connectors/{id}": member,
+
 		"GET /api/v1/openapi.json": public,
 		"GET /healthz":             public,
 		"GET /readyz":              public,
 		"GET /login":               public,
 		"POST /login":              public,
+		"GET /oauth/callback":      public,
 		"GET /oauth/client.json":   public,
 		"POST /logout":             public,
 		"GET /assets/{file}":       public,

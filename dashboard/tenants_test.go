@@ -43,7 +43,7 @@ func (h *house) fill() (invocation string) {
 // there is the request of a route about something that fill gave.
 func there(pattern, invocation, key string) (method, path string) {
 	ids := strings.NewReplacer(
-		"sessions/{id}", "sessions/s1", "gates/{id}", "gates/gate-1", "grants/{id}", "grants/grant-1", "grant-requests/{id}", "grant-requests/request-1",
+		"sessions/{id}", "sessions/s1", "connectors/{id}", "connectors/c1", "gates/{id}", "gates/gate-1", "grants/{id}", "grants/grant-1", "grant-requests/{id}", "grant-requests/request-1",
 		"users/{id}", "users/u-ada", "api-keys/{id}", "api-keys/"+key, "secrets/{key}", "secrets/gh", "quotas/{key}", "quotas/connector:c1:create?per=group",
 		"policy/explain", "policy/explain?session=s1&action=connector:c1:create", "{id}", invocation, "{session}", "s1",
 		"{ref}", "c1", "{key}", "connector:c1:create", "{group}", "g", "{provider}", "c1", "{file}", "app.js", "{$}", "",

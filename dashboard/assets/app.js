@@ -14,8 +14,8 @@
     });
     if (res.ok) return res.status === 204 ? {} : res.json();
     const p = await res.json().catch(() => ({}));
-    if (res.status === 401) location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
-    throw Object.assign(new Error(p.detail || "The gateway answered " + res.status + "."), { status: res.status, code: p.code });
+    if (res.status === 401 && document.body.dataset.page !== "callback") location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
+    throw Object.assign(new Error(p.detail || "The gateway answered " + res.status + "."), { status: res.status, code: p.code, field: p.field });
   }
 
   // ── notices and questions ────────────────────────────────────────────────
@@ -292,17 +292,146 @@
     },
     async user(v) { await call("POST", "/api/v1/users", v); return true; },
     async mode(v) { await call("PUT", "/api/v1/policy/modes/" + encodeURIComponent(v.key), { mode: v.mode }); return true; },
-    async connector({ name, url, slug, token }) {
-      const body = { name, url, ...(slug && { slug }) };
-      if (token) {
-        body.secret = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "connector";
-        await call("PUT", "/api/v1/secrets/" + encodeURIComponent(body.secret), { value: token, host: new URL(url).host });
-      }
-      const c = await call("POST", "/api/v1/connectors", body);
-      await call("POST", `/api/v1/connectors/${c.id}/validate`);
+    async connector(v, form) {
+      const c = await call("POST", "/api/v1/connectors", { name: v.name, ...upstream(form) });
+      const page = "/settings/connectors/" + c.id; // it is there now, whatever its server says
+      if (c.oauth && c.oauth.kind === "authorization_code") return signInTo(c.id).catch(() => page + "#oauth");
+      await call("POST", `/api/v1/connectors/${c.id}/validate`).catch(() => {});
+      return page;
+    },
+    async change(v, form) {
+      const c = await call("PATCH", "/api/v1/connectors/" + form.dataset.connector, { name: v.name, ...upstream(form, true) });
+      if (c.enabled) await call("POST", `/api/v1/connectors/${c.id}/validate`).catch(() => {});
+      return true;
+    },
+    async onboard(v, form) {
+      const tools = $$("tr[data-tool]", form).filter((row) => "fresh" in row.dataset || $("select", row).value).map((row) => ({
+        tool: row.dataset.tool, behaviour_hash: row.dataset.behaviour, text_hash: row.dataset.text, mode: $("select", row).value || undefined,
+      }));
+      if (!tools.length) throw new Error("Nothing is chosen: every tool stays as it is.");
+      await call("POST", `/api/v1/connectors/${form.dataset.connector}/onboard`, { tools });
       return true;
     },
   };
+
+  // ── connectors ───────────────────────────────────────────────────────────
+  // upstream reads what a form says of a server: of a new one what is filled
+  // in, of one that is there what was changed.
+  function upstream(form, there) {
+    const field = (name) => form.elements[name];
+    const changed = (f) => f.selectedOptions ? !f.selectedOptions[0]?.defaultSelected : f.type === "checkbox" ? f.checked !== f.defaultChecked : f.value !== f.defaultValue;
+    const said = (name) => field(name) && (there ? changed(field(name)) : field(name).value !== "");
+    const body = {}, auth = field("auth").value;
+    for (const name of ["preset", "variant", "url", "slug", "review", "default_risk"]) if (said(name)) body[name] = field(name).value;
+    const boxes = $$("[name=may_ask]", form);
+    if (boxes.some(changed)) body.may_ask = boxes.filter((b) => b.checked).map((b) => b.value);
+    if (changed(field("per_agent"))) body.per_agent = field("per_agent").checked;
+    if (said("headers")) body.headers = Object.fromEntries(field("headers").value.split("\n").filter((l) => l.trim()).map((l) => [l.split(":")[0].trim(), l.split(":").slice(1).join(":").trim()]));
+    if (auth === "secret") {
+      for (const name of ["header", "prefix"]) if (said(name)) body[name] = field(name).value;
+      if (field("secret_value").value) body.secret_value = field("secret_value").value;
+    }
+    if (there && auth !== "secret" && changed(field("auth"))) body.secret = "";
+    if (auth === "authorization_code" || auth === "client_credentials") body.oauth = oauth(field, auth);
+    else if (there && changed(field("auth"))) body.oauth = { kind: "none" };
+    return body;
+  }
+
+  function oauth(field, kind) {
+    const o = { kind };
+    for (const name of ["client_id", "client_secret", "issuer"]) if (field(name).value) o[name] = field(name).value;
+    const scopes = field("scopes").value.split(/\s+/).filter(Boolean);
+    return scopes.length ? { ...o, scopes } : o;
+  }
+
+  // fit shows the fields that belong to how the gateway signs in.
+  function fit(form) {
+    const auth = form.elements.auth.value;
+    for (const group of $$("[data-auth]", form)) group.hidden = group.dataset.auth !== (auth === "secret" ? "secret" : auth === "none" ? "" : "oauth");
+  }
+
+  let presets;
+  async function choosePreset(form) {
+    presets ??= (await call("GET", "/api/v1/connectors/presets")).items;
+    const p = presets.find((x) => x.name === form.elements.preset.value) || { auth: [], variants: [], name: "" };
+    const f = form.elements, hint = $("[data-hint]", form), variants = $("[data-variants]", form);
+    if (p.name && (!f.name.value || presets.some((x) => x.title === f.name.value))) f.name.value = p.title;
+    f.variant.replaceChildren(new Option("the usual one", ""), ...p.variants.map((v) => new Option(v.title || v.name, v.name)));
+    variants.hidden = !p.variants.length;
+    f.auth.value = { secret: "secret", oauth: "authorization_code" }[p.auth[0]] || "none";
+    f.header.placeholder = p.header || "Authorization";
+    f.prefix.placeholder = p.name ? p.prefix || "nothing" : "Bearer ";
+    hint.textContent = (p.hint || "") + (p.unsure && p.unsure.length ? " Its own documentation was not seen to say all of this: check it there." : "");
+    hint.hidden = !p.hint;
+    f.url.required = !p.name;
+    usual(form, p);
+    fit(form);
+  }
+
+  // usual shows where a preset leads as long as no other address is given.
+  function usual(form, p) {
+    const v = p.variants.find((x) => x.name === form.elements.variant.value) || {};
+    form.elements.url.placeholder = v.url || p.url || "https://mcp.example.com/mcp";
+    if (v.auth && v.auth.length) form.elements.auth.value = { secret: "secret", oauth: "authorization_code" }[v.auth[0]] || "none";
+  }
+
+  // tried says what a server answered to a check. What it wrote itself stays
+  // text; control characters in it are spelled out by the server's own page.
+  function tried(box, v) {
+    const line = (tag, text, kind) => { const e = document.createElement(tag); e.textContent = text; if (kind) e.className = kind; return e; };
+    const spell = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
+    const out = [];
+    if (v.diagnosis || v.error) out.push(line("p", (v.diagnosis ? v.diagnosis.code + ": " : "") + spell(v.error || v.diagnosis.message), "error"));
+    else out.push(line("p", `It answers${v.protocol_version ? ", with MCP " + spell(v.protocol_version) : ""}: ${v.tool_count} tools, ${v.resource_count} resources, ${v.template_count} templates, ${v.prompt_count} prompts.`));
+    for (const w of v.warnings) out.push(line("p", spell(w), "warn"));
+    const steps = (v.steps || []).map((x) => `${x.name} ${x.took_ms ? x.took_ms.toFixed(1) + " ms" : "not needed"}`);
+    if (steps.length) out.push(line("p", spell(steps.join(" · ")), "hint"));
+    if (v.tools && v.tools.length) {
+      const list = line("details", ""), ul = document.createElement("ul");
+      list.append(line("summary", "Tools and their risks"), ul);
+      for (const t of v.tools.slice(0, 500)) ul.append(line("li", `${spell(t.name)} · ${t.risk}`));
+      out.push(list);
+    }
+    box.replaceChildren(...out);
+    box.hidden = false;
+  }
+
+  async function tryFirst(button) {
+    const form = button.form, box = $("[data-tried]", form), error = $(".error", form);
+    error.hidden = true;
+    button.disabled = true;
+    try {
+      const { slug, ...body } = upstream(form);
+      tried(box, await call("POST", "/api/v1/connectors/validate", body));
+    } catch (e) { box.hidden = true; error.textContent = e.message; error.hidden = false; }
+    button.disabled = false;
+  }
+
+  // signInTo returns where the browser goes for a sign-in to a service.
+  async function signInTo(id) {
+    const to = new URL((await call("POST", `/api/v1/connectors/${encodeURIComponent(id)}/sign-in`)).authorize_url);
+    if (to.protocol !== "https:" && to.protocol !== "http:") throw new Error("The service named an address that is no web page.");
+    return to.href;
+  }
+
+  // finishSignIn takes over what a service put into the address, which must
+  // not stay there.
+  async function finishSignIn() {
+    const say = (text) => { $("#callback-state").textContent = text; };
+    const q = new URLSearchParams(location.search);
+    history.replaceState(null, "", location.pathname);
+    const body = {};
+    for (const name of ["state", "code", "iss", "error"]) if (q.get(name)) body[name] = q.get(name);
+    if (!body.state) { say("There is nothing to finish here. Begin at the connector, with Sign in."); return; }
+    try {
+      const c = await call("POST", "/api/v1/oauth/finish", body);
+      say("Signed in. Asking the server what it has…");
+      await call("POST", `/api/v1/connectors/${encodeURIComponent(c.id)}/validate`).catch(() => {});
+      location.replace("/settings/connectors/" + encodeURIComponent(c.id));
+    } catch (e) {
+      say(e.status === 401 ? "This browser is not signed in to the gateway, so nothing was finished. Sign in here first, then begin the sign-in to the service again." : e.message);
+    }
+  }
 
   async function submit(form) {
     const error = $(".error", form), button = $("button", form);
@@ -310,11 +439,14 @@
     button.disabled = true;
     try {
       const values = Object.fromEntries([...new FormData(form)].filter(([, v]) => v !== ""));
-      if (await forms[form.dataset.form](values)) location.reload();
+      const next = await forms[form.dataset.form](values, form);
+      if (typeof next === "string") location.assign(next);
+      else if (next) location.reload();
       else form.reset();
     } catch (e) {
       error.textContent = e.message;
       error.hidden = false;
+      if (e.field === "/secret_value" && form.elements.secret_value) form.elements.secret_value.focus();
     }
     button.disabled = false;
   }
@@ -325,9 +457,17 @@
     button.disabled = true;
     try {
       const answer = await call(method, path);
-      if (answer.error) notice(answer.error);
+      const { then } = button.dataset;
+      if (answer.error && !then) notice(answer.error);
+      else if (then && then !== "reload") location.assign(then);
       else location.reload();
     } catch (e) { notice(e.message); }
+    button.disabled = false;
+  }
+
+  async function leave(button) {
+    button.disabled = true;
+    try { location.assign(await signInTo(button.dataset.signIn)); } catch (e) { notice(e.message); }
     button.disabled = false;
   }
 
@@ -341,15 +481,24 @@
 
   // review takes a tool as reviewed, as it is shown on this page; one that is
   // not listed any more has no hashes, and is forgotten.
-  async function review(button) {
-    const row = button.closest("tr"), { tool, behaviour, text } = row.dataset;
+  async function review(button, connector, rows) {
     button.disabled = true;
     try {
-      const path = `/api/v1/connectors/${encodeURIComponent(row.closest("table").dataset.connector)}/review`;
-      await call("POST", path, { tools: [{ tool, behaviour_hash: behaviour, text_hash: text }] });
+      const tools = rows.map(({ dataset: { tool, behaviour, text } }) => ({ tool, behaviour_hash: behaviour, text_hash: text }));
+      await call("POST", `/api/v1/connectors/${encodeURIComponent(connector)}/review`, { tools });
       location.reload();
     } catch (e) { notice(e.message); }
     button.disabled = false;
+  }
+
+  function reviewOne(button) {
+    const row = button.closest("tr");
+    review(button, row.closest("table").dataset.connector, [row]);
+  }
+
+  async function reviewAll(button) {
+    const connector = button.dataset.reviewAll, rows = $$(`table[data-connector="${CSS.escape(connector)}"] tr[data-tool]`);
+    if (await ask("Take them all as reviewed?", `You have looked at the ${rows.length} tools shown, each with its changes.`, "Yes, all")) review(button, connector, rows);
   }
 
   async function link(user) {
@@ -402,7 +551,10 @@
     else if (b.dataset.reveal) reveal(b.dataset.reveal);
     else if (b.dataset.call) press(b);
     else if (b.dataset.removeMode) removeMode(b);
-    else if ("review" in b.dataset) review(b);
+    else if ("review" in b.dataset) reviewOne(b);
+    else if (b.dataset.reviewAll) reviewAll(b);
+    else if (b.dataset.signIn) leave(b);
+    else if ("try" in b.dataset) tryFirst(b);
     else if (b.dataset.link) link(b.dataset.link);
     else if ("signOut" in b.dataset) signOut();
     else if (b.id === "fresh") showFresh();
@@ -418,6 +570,16 @@
     else if (form.dataset.form) submit(form);
   });
 
+  document.addEventListener("change", (e) => {
+    const form = e.target.form;
+    if (!form || !form.elements.auth) return;
+    if (e.target.name === "preset") choosePreset(form).catch((x) => notice(x.message));
+    else if (e.target.name === "variant") { usual(form, presets.find((p) => p.name === form.elements.preset.value)); fit(form); }
+    else if (e.target.name === "auth") fit(form);
+  });
+  for (const form of $$("form[data-form=connector], form[data-form=change]")) fit(form);
+
+  if (document.body.dataset.page === "callback") finishSignIn();
   if (document.body.dataset.page === "login") {
     signIn();
     addEventListener("hashchange", () => { if (location.hash) signIn(); }); // a link pasted into this very page
