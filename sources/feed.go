@@ -256,7 +256,7 @@ func (f *feed) usable() error {
 	if !f.asked.IsZero() {
 		return nil
 	}
-	reason := "it did not answer yet."
+	reason := "it did not answer yet; try again in a few seconds."
 	if f.err != nil {
 		reason = diagnose(f.err).Message
 	}

@@ -231,7 +231,8 @@ func TestNothingToListenTo(t *testing.T) {
 		}
 		tried := &origin{con: action.Connector{ID: "new", Organization: "o", Name: "N", Slug: "n"}}
 		w.origins["new"] = tried
-		if _, err := w.Probe(t.Context(), furnish(tried).con); err != nil || tried.more.listens != 0 {
+		_, err := w.Probe(t.Context(), furnish(tried).con)
+		if synctest.Wait(); err != nil || tried.more.listened() != 0 {
 			t.Errorf("listened to a connector that is tried, %v", err)
 		}
 	})

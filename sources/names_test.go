@@ -54,8 +54,14 @@ func TestNames(t *testing.T) {
 func TestPromptNames(t *testing.T) {
 	long := strings.Repeat("l", 70)
 	in := []sources.Origin{
-		{day(1), "connector:a", "", "Ask me!"}, {day(1), "connector:a", "", "ask me!"}, {day(1), "connector:a", "", "x_go"}, {day(1), "connector:a", "", long},
-		{day(2), "connector:b", "x", "go"}, {day(2), "connector:b", "x", "a b"}, {day(2), "connector:b", "x", "a_b"}, {day(2), "connector:b", "x", long},
+		{day(1), "connector:a", "", "Ask me!"},
+		{day(1), "connector:a", "", "ask me!"},
+		{day(1), "connector:a", "", "x_go"},
+		{day(1), "connector:a", "", long},
+		{day(2), "connector:b", "x", "go"},
+		{day(2), "connector:b", "x", "a b"},
+		{day(2), "connector:b", "x", "a_b"},
+		{day(2), "connector:b", "x", long},
 		{day(2), "connector:b", "x", "é"},
 	}
 	want := []string{"Ask me!", "ask me!", "x_go", long, "x_go_e9b478", "x_a_b_e86c8f", "x_a_b", "x_" + long[:55] + "_3475fd", "x__"}

@@ -147,7 +147,7 @@ func checkURI(i *item) error {
 	}
 	u, err := url.Parse(i.name)
 	if err != nil || u.Scheme == "" {
-		return errors.New("its URI is not an absolute one, which begins with a scheme such as https:")
+		return errors.New("its URI does not begin with a scheme, as https: is one")
 	}
 	return checkScheme(u.Scheme)
 }

@@ -378,7 +378,7 @@ func TestCircuitAndSteps(t *testing.T) {
 			t.Errorf("got %+v, %v", s, err)
 		}
 		h.set(func(*origin) { h.shut = time.Time{} })
-		if s := w.State(h.con); s.CircuitOpen || s.RetryAt == nil || s.RetryAt.Sub(time.Now()) != 5*time.Second {
+		if s := w.State(h.con); s.CircuitOpen || s.RetryAt == nil || time.Until(*s.RetryAt) != 5*time.Second {
 			t.Errorf("got %+v", s)
 		}
 	})
