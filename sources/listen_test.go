@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -281,6 +282,49 @@ func TestUpdatedResources(t *testing.T) {
 		}
 		if n := h.listed(); n != 1 {
 			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// TestManySpeakAtOnce is for the race detector.
+func TestManySpeakAtOnce(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		var houses []*house
+		for i := range 4 {
+			h := furnish(w.add(fmt.Sprint(i), fmt.Sprintf("s%d", i), i, plain("b")))
+			h.resources, h.templates, h.prompts = []string{resource("doc://x")}, []string{pattern("doc://{x}")}, []string{prompt("p")}
+			houses = append(houses, h)
+		}
+		var group sync.WaitGroup
+		for i := range 24 {
+			group.Go(func() {
+				for j := range 20 {
+					h := houses[(i+j)%4]
+					switch (i + j) % 6 {
+					case 0:
+						_, _ = w.Offerings(t.Context(), "o")
+					case 1:
+						_, _, _ = w.ResolveResource(t.Context(), "o", fmt.Sprint("doc://", j))
+					case 2:
+						_, _, _ = w.ResolvePrompt(t.Context(), "o", h.con.Slug+"_p")
+					case 3:
+						w.change(h.con.ID, func(c *action.Connector) { c.Revision++ })
+						w.Invalidate("o")
+					default:
+						select {
+						case h.words <- sources.Notice{Kind: sources.NoticePrompts}:
+						case h.words <- sources.Notice{Kind: sources.NoticeUpdated, URI: "doc://x"}:
+						case <-time.After(time.Second):
+						}
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+			})
+		}
+		group.Wait()
+		time.Sleep(time.Minute)
+		if o := w.offerings(t); len(o.Resources) != 4 || len(o.Prompts) != 4 {
+			t.Errorf("got %+v", o)
 		}
 	})
 }
