@@ -139,7 +139,7 @@ func TestAnAuthorizationServerThatIsAway(t *testing.T) {
 			_, _ = w.Write(append([]byte(`{"access_token":"`), make([]byte, 65<<10)...))
 		},
 		"it redirects": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/authorize", http.StatusTemporaryRedirect)
+			http.Redirect(w, r, "/revoke", http.StatusTemporaryRedirect)
 		},
 		"it says nothing of use": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
 		"its token is no bearer token": func(w http.ResponseWriter, _ *http.Request) {
@@ -167,8 +167,8 @@ func TestAnAuthorizationServerThatIsAway(t *testing.T) {
 			if _, _, err := o.Token(t.Context(), c); err == nil {
 				t.Error("an ended token was given")
 			}
-			if g := h.grant(); g.Status != action.OAuthConnected {
-				t.Errorf("the grant is %+v", g)
+			if g := h.grant(); g.Status != action.OAuthConnected || len(h.service.revoked) > 0 {
+				t.Errorf("the grant is %+v; elsewhere %q was sent", g, h.service.revoked)
 			}
 			h.service.with(func(s *service) { s.token = nil })
 			h.pass(time.Minute)

@@ -60,6 +60,7 @@ func startService(t *testing.T) *service {
 	t.Cleanup(s.auth.Close)
 	mcp.HandleFunc("POST /mcp", s.serveMCP)
 	mcp.HandleFunc("GET /.well-known/", s.serveResource)
+	mcp.HandleFunc("POST /revoke", s.serveRevoke)
 	auth.HandleFunc("GET /", s.serveMeta)
 	auth.HandleFunc("GET /authorize", s.serveAuthorize)
 	auth.HandleFunc("POST /token", s.serveToken)
