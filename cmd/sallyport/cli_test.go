@@ -35,6 +35,7 @@ func TestCommand(t *testing.T) {
 			env.Setenv("XDG_DATA_HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("USER", "ada")
 			env.Values[shopKey{}] = new(shopServer)
+			env.Values[guardedKey{}] = new(guardedServer)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -43,6 +44,8 @@ func TestCommand(t *testing.T) {
 			"invoke":   invoke,
 			"wishfor":  wishFor,
 			"shop":     shop,
+			"guarded":  guarded,
+			"signin":   signIn,
 			"sealed":   sealed,
 			"forge":    forge,
 			"field":    field,

@@ -80,6 +80,9 @@ func (s *Source) credential(ctx context.Context) (credential, error) {
 		return credential{}, nil
 	}
 	value, host, err := s.cfg.Secret(ctx)
+	if shown := (*action.Error)(nil); errors.As(err, &shown) && errors.Is(err, action.ErrUnavailable) {
+		return credential{}, err // its keeper knows what is to be done
+	}
 	if err != nil {
 		return credential{}, unusable("The connector's secret cannot be read; set it again.", err)
 	}
