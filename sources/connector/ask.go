@@ -77,13 +77,14 @@ func (x *exchange) reply(ctx context.Context, m *message, method string) {
 	}
 }
 
-// put asks the caller and tells the server his answer, unless the call is over
-// by then.
+// put asks the caller and tells the server his answer, or that the call was
+// over first.
 func (x *exchange) put(ctx context.Context, id json.RawMessage, q action.Question) {
 	replies, err := x.request.caller.Ask(ctx, []action.Question{q})
 	reply, answered := replies[q.Key]
 	switch {
 	case ctx.Err() != nil:
+		x.respond(context.WithoutCancel(ctx), id, "error", problem(codeRejected, "the call is over"))
 	case err != nil:
 		x.respond(ctx, id, "error", problem(codeRejected, action.Public(err).Message))
 	case answered && len(reply.Problem) > 0:
@@ -100,7 +101,7 @@ func (x *exchange) respond(ctx context.Context, id json.RawMessage, member strin
 	body := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	body = append(jsonlex.Quote(append(body, ','), member), ':')
 	body = append(append(body, value...), '}')
-	ctx, stop := context.WithTimeout(ctx, 30*time.Second)
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
 	x.tell(ctx, body)
 }

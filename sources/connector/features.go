@@ -56,7 +56,7 @@ func sdkCapabilities(can action.ClientFeatures) *mcp.ClientCapabilities {
 		return c
 	}
 	if can.Has(action.ClientListsRoots) {
-		c.RootsV2 = &mcp.RootCapabilities{}
+		c.RootsV2 = &mcp.RootCapabilities{} //nolint:staticcheck // servers of the older era ask for roots
 	}
 	return c
 }

@@ -38,13 +38,16 @@ type post struct {
 	ID     json.RawMessage
 	Method string
 	Params struct {
-		Name      string
-		URI       string
-		Level     string
-		Arguments json.RawMessage
-		Cursor    string
-		Meta      struct {
+		Name  string
+		URI   string
+		Level string
+
+		Capabilities json.RawMessage
+		Arguments    json.RawMessage
+		Cursor       string
+		Meta         struct {
 			Token json.RawMessage `json:"progressToken"`
+			Level string          `json:"io.modelcontextprotocol/logLevel"`
 		} `json:"_meta"`
 		RequestID json.RawMessage `json:"requestId"`
 	}

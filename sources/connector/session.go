@@ -106,7 +106,7 @@ func (ses *session) offer(c *mcp.ServerCapabilities) {
 	if c == nil {
 		return
 	}
-	ses.offers.Completions, ses.offers.Logging = c.Completions != nil, c.Logging != nil
+	ses.offers.Completions, ses.offers.Logging = c.Completions != nil, c.Logging != nil //nolint:staticcheck // servers still log
 	if c.Tools != nil {
 		ses.lists.tools = c.Tools.ListChanged
 	}

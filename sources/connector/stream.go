@@ -15,9 +15,9 @@ import (
 
 // Bounds of one stream.
 const (
-	maxReplies = 1000 // requests of the server that are answered
-	maxAsking  = 16   // of them questions that are open at once
-	maxResumes = 5    // without a new event in between
+	maxReplies = 200 // requests of the server that are answered
+	maxAsking  = 16  // of them questions that are open at once
+	maxResumes = 5   // without a new event in between
 	maxRetry   = 10 * time.Second
 )
 
