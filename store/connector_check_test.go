@@ -22,7 +22,25 @@ func TestAURLWithACredentialFromBefore(t *testing.T) {
 			}
 			defer db.Close()
 			urlWithACredential(t, db)
+			headerWithACredential(t, db)
 		})
+	}
+}
+
+// headerWithACredential: the same of a header.
+func headerWithACredential(t *testing.T, db *DB) {
+	c := action.Connector{ID: "h", Organization: DefaultOrganization, Name: "Hub", Slug: "hub", URL: "https://mcp.example.com/mcp", Enabled: true}
+	if err := db.CreateConnector(t.Context(), c, nil, "alice"); err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, db.write.db.DB, `UPDATE connectors SET headers = '{"X-Api-Key":"abc"}' WHERE id = 'h'`)
+	c.Headers, c.Enabled = map[string]string{"X-Api-Key": "abc"}, false
+	if err := db.UpdateConnector(t.Context(), c, nil, "alice"); err != nil {
+		t.Error(err)
+	}
+	c.Headers = map[string]string{"X-Api-Key": "abcd"}
+	if err := db.UpdateConnector(t.Context(), c, nil, "alice"); err == nil {
+		t.Error("another credential in a header was taken")
 	}
 }
 
