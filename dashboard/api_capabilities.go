@@ -85,7 +85,7 @@ func (s *Server) capabilityReads() {
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/capabilities/{group}", tag: "capabilities", summary: "Say what a group may do",
-		doc: "With the whole catalog: every action, denied ones too, and why.",
+		doc: "With the whole catalog: every action, denied ones too, and why. One without a tool is how a connector's resources are read (resources/read) or its prompts gotten (prompts/get).",
 	}, func(ctx context.Context, p *Principal, in *struct {
 		Group string `path:"group" maxLength:"200" example:"developer"`
 		Task  string `query:"task" maxLength:"500" doc:"Whose gate approvals count; absent: none do."`
@@ -98,7 +98,7 @@ func (s *Server) capabilityReads() {
 	})
 	register(s, route{
 		method: "GET", path: actionsPath + "/capabilities", tag: "actions", summary: "Say what the session may do",
-		doc: "With the whole catalog: every action, denied ones too, and why.",
+		doc: "With the whole catalog: every action, denied ones too, and why. One without a tool is how a connector's resources are read (resources/read) or its prompts gotten (prompts/get).",
 	}, func(ctx context.Context, p *Principal, in *InSession) (*body[action.Snapshot], error) {
 		session, err := s.sessionOf(ctx, p, in.Session)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 // servers are what the connectors' servers and their authorization servers do.
 type servers struct {
 	signedIn []action.OAuthGrant
+	hostile  bool            // what the servers say of themselves is
 	asked    string          // by the source of every call
 	flows    map[string]flow // by state
 	tried    []string        // secrets that were tried, and not kept
@@ -22,6 +23,12 @@ type flow struct{ organization, connector, by string }
 
 // State and Probe: every connector lists what the harness' catalog does.
 func (m *memory) State(_ context.Context, c action.Connector) dashboard.ConnectorState {
+	if m.hostile {
+		return dashboard.ConnectorState{
+			Error: hostile, Diagnosis: &dashboard.Diagnosis{Code: "upstream_failed", Message: hostile}, Warnings: []string{hostile}, Protocol: hostile,
+			Steps: []dashboard.Step{{Name: hostile, Took: time.Second, Detail: hostile}}, RetryAt: m.now(), Tools: besideOf(c.Source()),
+		}
+	}
 	switch c.URL {
 	case "http://down.example/mcp":
 		return dashboard.ConnectorState{

@@ -77,6 +77,7 @@ func (p *pages) funcs() template.FuncMap {
 		"spans":      func() []span { return spansWithin(p.now(), nil) },
 		"settled":    settledBy,
 		"lines":      lines,
+		"count":      count,
 		"ended":      func(t *time.Time) bool { return t != nil && !p.now().Before(*t) },
 		"join":       strings.Join,
 		"event":      event,
@@ -221,6 +222,14 @@ func moment(t any, layout string) string {
 		}
 	}
 	return ""
+}
+
+// count says how many there are of what.
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // statusWords says a status as the page does.

@@ -27,8 +27,10 @@ type toolRow struct {
 	Fresh bool // no person has looked at it
 }
 
-// toolsShown on one page.
-const toolsShown = 300
+const (
+	toolsShown = 300          // on one page
+	firstList  = "first list" // reviewed what nobody was asked about; see [action.ToolReview]
+)
 
 func (p *pages) connectorPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx := r.Context()
@@ -68,7 +70,7 @@ func (d *connectorData) add(v ReviewView) {
 		d.More++
 		return
 	}
-	row := toolRow{ReviewView: v, Fresh: v.State == action.ToolNew || d.Names[v.ReviewedBy] == ""}
+	row := toolRow{ReviewView: v, Fresh: v.State == action.ToolNew || v.ReviewedBy == firstList}
 	if row.Fresh {
 		d.Fresh++
 	}
@@ -129,7 +131,7 @@ func (p *pages) upstreamForm(c action.Connector) upstreamForm {
 	f.Reviews = choose(string(or(c.Review, action.ReviewTrust)), "trust", "the first list counts as reviewed", "strict", "likewise, and a changed text counts as a change", "required", "what nobody reviewed is denied")
 	f.Risks = choose(string(or(c.DefaultRisk, action.RiskWrite)), "write", "count as writes", "read", "count as reads", "danger", "count as dangerous")
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		f.Headers += name + ": " + c.Headers[name] + "\n"
+		f.Headers += plain(name+": "+c.Headers[name]) + "\n"
 	}
 	for _, a := range askChoices() {
 		a.On = slices.Contains(c.MayAsk, a.Kind)

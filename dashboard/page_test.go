@@ -33,6 +33,13 @@ func hostileHouse(t *testing.T) (*house, string) {
 	}
 	h.m.add(pending)
 	h.m.connectors[0].Name, h.m.connectors[0].URL = hostile, hostile
+	h.m.connectors[0].OAuth = &action.OAuthSettings{Kind: action.OAuthCode, ClientID: hostile, Scopes: []string{hostile}}
+	h.m.connectors[0].Headers = map[string]string{hostile: hostile}
+	h.m.signedIn = append(h.m.signedIn, action.OAuthGrant{Organization: org, Connector: "c1", Status: action.OAuthReconnect, Reason: hostile, Issuer: hostile, Scope: hostile, By: hostile})
+	h.m.hostile = true
+	h.m.reviews = append(h.m.reviews, action.ToolReview{
+		Organization: org, Connector: "c1", Tool: hostile + "2", State: action.ToolNew, ReviewedBy: hostile, Current: &action.ToolVersion{Definition: json.RawMessage(fmt.Sprintf(`{%s:%s}`, text, text))},
+	})
 	h.m.overrides = append(h.m.overrides, action.Override{Organization: org, Key: action.Key{Source: "x", Action: hostile}, Mode: "allow", UpdatedBy: hostile, Automation: hostile})
 	h.m.users[1].Name, h.m.keys[1].Name = hostile, hostile
 	h.m.invocations[0].Summary, h.m.invocations[1].Summary, h.m.invocations[0].ResultNote = hostile, hostile, hostile
@@ -56,7 +63,7 @@ func hostileHouse(t *testing.T) (*house, string) {
 func TestHostileTextIsText(t *testing.T) {
 	h, id := hostileHouse(t)
 	b := h.signIn("u-ada")
-	for _, path := range []string{"/", "/inbox/" + id, "/inbox/requests", "/activity", "/invocations/" + id, "/settings", "/invocations/<script>", "/inbox/" + id + "/params"} {
+	for _, path := range []string{"/", "/inbox/" + id, "/inbox/requests", "/activity", "/invocations/" + id, "/settings", "/settings/connectors/c1", "/settings/connectors/<script>", "/invocations/<script>", "/inbox/" + id + "/params"} {
 		r := b.get(path)
 		if r.StatusCode >= 500 {
 			t.Errorf("%s: %d", path, r.StatusCode)
@@ -76,7 +83,7 @@ func TestHostileTextIsText(t *testing.T) {
 func TestPagesHaveNothingInline(t *testing.T) {
 	h, id := hostileHouse(t)
 	b := h.signIn("u-ada")
-	for _, path := range []string{"/", "/activity", "/invocations/" + id, "/settings", "/login", "/nope"} {
+	for _, path := range []string{"/", "/activity", "/invocations/" + id, "/settings", "/settings/connectors/c1", "/oauth/callback", "/login", "/nope"} {
 		body := b.get(path).body
 		if inline := regexp.MustCompile(`<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+="`).FindString(body); inline != "" {
 			t.Errorf("%s has %q", path, inline)

@@ -19,8 +19,10 @@ func known(c *dashboard.Config) {
 		{Name: "linear", Title: "Linear", URL: "https://mcp.linear.app/mcp", Auth: []string{"oauth", "secret"}, Prefix: "Bearer ", Variants: []dashboard.PresetVariant{
 			{Name: "read-only", Title: "Reading only", URL: "https://mcp.linear.app/mcp/readonly"},
 		}},
-		{Name: "pager", Title: "Pager", URL: "https://mcp.pager.example/mcp", Auth: []string{"secret"}, Header: "X-Key", Prefix: "Token token=", PerAgent: true,
-			Headers: map[string]string{"X-A": "1", "X-B": "1"}, Variants: []dashboard.PresetVariant{{Name: "quiet", Headers: map[string]string{"X-B": "2"}}}},
+		{
+			Name: "pager", Title: "Pager", URL: "https://mcp.pager.example/mcp", Auth: []string{"secret"}, Header: "X-Key", Prefix: "Token token=", PerAgent: true,
+			Headers: map[string]string{"X-A": "1", "X-B": "1"}, Variants: []dashboard.PresetVariant{{Name: "quiet", Headers: map[string]string{"X-B": "2"}}},
+		},
 		{Name: "custom", Title: "Any other", Auth: []string{"none", "secret", "oauth"}},
 	}
 }
@@ -134,7 +136,7 @@ func TestWhatIsSaidOfAServer(t *testing.T) {
 			t.Errorf("%s, twice, leaves revision %d", body, got)
 		}
 	}
-	if c := h.m.connectors[1]; c.OAuth != nil || c.MayAsk != nil && len(c.MayAsk) > 0 {
+	if c := h.m.connectors[1]; c.OAuth != nil || len(c.MayAsk) > 0 {
 		t.Errorf("connector %+v", c)
 	}
 	for body, field := range map[string]string{

@@ -382,7 +382,7 @@
     const spell = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
     const out = [];
     if (v.diagnosis || v.error) out.push(line("p", (v.diagnosis ? v.diagnosis.code + ": " : "") + spell(v.error || v.diagnosis.message), "error"));
-    else out.push(line("p", `It answers${v.protocol_version ? ", with MCP " + spell(v.protocol_version) : ""}: ${v.tool_count} tools, ${v.resource_count} resources, ${v.template_count} templates, ${v.prompt_count} prompts.`));
+    else out.push(line("p", `It answers${v.protocol_version ? ", with MCP " + spell(v.protocol_version) : ""}: ${["tool", "resource", "template", "prompt"].map((w) => `${v[w + "_count"]} ${w}${v[w + "_count"] === 1 ? "" : "s"}`).join(", ")}.`));
     for (const w of v.warnings) out.push(line("p", spell(w), "warn"));
     const steps = (v.steps || []).map((x) => `${x.name} ${x.took_ms ? x.took_ms.toFixed(1) + " ms" : "not needed"}`);
     if (steps.length) out.push(line("p", spell(steps.join(" · ")), "hint"));

@@ -1,0 +1,89 @@
+package dashboard_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"sallyport/action"
+)
+
+func (h *house) lacks(where, body string, wanted ...string) {
+	h.t.Helper()
+	for _, want := range wanted {
+		if !strings.Contains(body, want) {
+			h.t.Errorf("%s lacks %s", where, want)
+		}
+	}
+}
+
+func TestThePageOfAConnector(t *testing.T) {
+	h := newHouse(t, known)
+	h.watched()
+	const path = "/settings/connectors/c1"
+	b := h.signIn("u-ben")
+	body := b.get(path).body
+	h.lacks("the page", body, "5 tools, 3 resources, 1 resource template, 2 prompts", "MCP 2025-11-25", "1.5 ms", "TLS 1.3", "1 tool was dropped",
+		`data-form="change"`, `data-form="onboard"`, `data-review-all="c1"`, "Nobody here has looked at 2 of these tools yet.", public+"/oauth/callback")
+	rows := regexp.MustCompile(`<tr data-tool="([^"]*)"( data-behaviour="b-\d" data-text="t-\d")?( data-fresh)?>`).FindAllStringSubmatch(body, -1)
+	var got []string
+	for _, r := range rows {
+		got = append(got, r[1]+r[3])
+	}
+	want := "list data-fresh, drop data-fresh, prompts/get, resources/read, create, gone"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("the page lists %s, want %s", strings.Join(got, ", "), want)
+	}
+	h.lacks("the tools", body, `<option value="">as it is: allow</option>`, `<option value="">as it is: deny</option>`)
+
+	member := h.signIn("u-cyd").get(path).body
+	if strings.Contains(member, "data-call") || strings.Contains(member, "data-form=\"change\"") || strings.Contains(member, "<select") || strings.Contains(member, "data-sign-in") {
+		t.Error("a member is offered what he may not do")
+	}
+	if r := b.get("/settings/connectors/none"); r.StatusCode != 404 {
+		t.Errorf("of no connector: %d", r.StatusCode)
+	}
+}
+
+// A sign-in that is due is said where people look, with what to do.
+func TestASignInThatIsDue(t *testing.T) {
+	h := newHouse(t)
+	h.signable()
+	b := h.signIn("u-ben")
+	h.lacks("the list", b.get("/settings").body, "sign-in needed", `data-sign-in="c1"`)
+	h.lacks("the page", b.get("/settings/connectors/c1").body, "Nobody has signed in yet", `data-sign-in="c1"`)
+	h.m.signedIn = append(h.m.signedIn, action.OAuthGrant{Organization: org, Connector: "c1", Status: action.OAuthReconnect, Reason: "The service took it back."})
+	for _, path := range []string{"/settings", "/settings/connectors/c1"} {
+		h.lacks(path, b.get(path).body, "reconnect needed", "The service took it back.", `data-sign-in="c1"`)
+	}
+	h.m.signedIn[0] = action.OAuthGrant{Organization: org, Connector: "c1", Status: action.OAuthConnected, Issuer: "https://login.example", By: "u-ben"}
+	h.lacks("the page", b.get("/settings/connectors/c1").body, "connected</span> by ben at", "https://login.example", "Sign out")
+	if strings.Contains(b.get("/settings").body, "data-sign-in") {
+		t.Error("a connector that is connected asks for a sign-in")
+	}
+}
+
+func TestAServerThatIsDown(t *testing.T) {
+	h := newHouse(t)
+	h.m.connectors[0].URL = "http://down.example/mcp"
+	b := h.signIn("u-cyd")
+	for _, path := range []string{"/settings", "/settings/connectors/c1"} {
+		h.lacks(path, b.get(path).body, "left alone", "The server did not answer.")
+	}
+	h.lacks("the page", b.get("/settings/connectors/c1").body, "upstream_unreachable", "None are listed: the server could not be asked.")
+}
+
+// The form offers what is known, and warns of what a server may ask.
+func TestTheFormOfANewConnector(t *testing.T) {
+	h := newHouse(t, known)
+	body := h.signIn("u-ben").get("/settings").body
+	h.lacks("the form", body, `name="preset" value="linear"`, "<span>Pager</span>", `value="" checked><span>Any other</span>`, `name="secret_value" type="password"`, "data-try")
+	if strings.Contains(body, `value="custom"`) {
+		t.Error("the preset without an address is offered beside any other")
+	}
+	for _, kind := range action.AskKinds() {
+		if !regexp.MustCompile(`value="` + string(kind) + `"> <span>\w+ <small>It may [^<]+</small>`).MatchString(body) {
+			t.Errorf("%s is offered without a warning", kind)
+		}
+	}
+}
