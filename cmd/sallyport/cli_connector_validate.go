@@ -79,6 +79,9 @@ func (c *connectorValidate) Run(ctx context.Context, std *stdio) error {
 // report tells how a server was reached and what it offers.
 func (c *connectorRow) report(w io.Writer) {
 	for _, s := range c.Steps {
+		if s.TookMS == 0 {
+			continue // it was not needed
+		}
 		said(strings.TrimRight(fmt.Sprintf("%-10s %8.1f ms  %s", s.Name, s.TookMS, s.Detail), " "))(w)
 	}
 	for _, warning := range c.Warnings {
