@@ -115,5 +115,5 @@ func reserved(header string) bool {
 	}
 	r := http.Request{Header: http.Header{}}
 	r.Header.Set(header, "x")
-	return strings.HasPrefix(name, "Mcp-") || strings.ContainsAny(header, " \t\r\n:") || header != strings.TrimSpace(header)
+	return name == "" || strings.HasPrefix(name, "Mcp-") || strings.ContainsAny(header, " \t\r\n:") || header != strings.TrimSpace(header)
 }
