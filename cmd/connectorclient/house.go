@@ -38,8 +38,11 @@ type house struct {
 
 func newHouse(ctx context.Context, server string, oauth bool, scenario string, given *given) (*house, error) {
 	h := &house{connector: action.Connector{
-		ID: "c", Organization: organization, Name: "Suite", URL: server, Enabled: true, Revision: 1, MayAsk: []action.AskKind{action.AskElicitation},
+		ID: "c", Organization: organization, Name: "Suite", URL: server, Enabled: true, Revision: 1,
 	}}
+	if strings.HasPrefix(scenario, "elicitation") || strings.HasPrefix(scenario, "sep-2322") {
+		h.connector.MayAsk = []action.AskKind{action.AskElicitation}
+	}
 	secretHost := ""
 	if oauth {
 		h.connector.OAuth = &action.OAuthSettings{Kind: action.OAuthCode}

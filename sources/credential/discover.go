@@ -113,7 +113,9 @@ func (p *protection) choose(s *action.OAuthSettings, before string) (string, err
 	if before == "" {
 		return p.issuers[0], nil
 	}
-	i := slices.IndexFunc(p.issuers, func(issuer string) bool { return sameIssuer(issuer, before) })
+	i := slices.IndexFunc(p.issuers, func(issuer string) bool {
+		return sameIssuer(issuer, before) || p.legacy && hostOf(issuer) == hostOf(before)
+	})
 	if i < 0 {
 		e := action.Errorf(action.ErrConflict, codeMoved,
 			"The server names the authorization server %s now, and people signed in at %s before; if it has moved there, set it as the issuer of the connector's OAuth settings and sign in again.",

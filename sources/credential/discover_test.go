@@ -56,20 +56,31 @@ func TestWhereMetadataIs(t *testing.T) {
 // Servers of MCP 2025-03-26 say nothing: their own host is the authorization
 // server.
 func TestServersWithoutMetadata(t *testing.T) {
-	h := newHouse(t)
-	h.service.with(func(s *service) { s.silent = true })
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /mcp", h.service.serveMCP)
-	mux.HandleFunc("GET /authorize", h.service.serveAuthorize)
-	mux.HandleFunc("POST /token", h.service.serveToken)
-	mux.HandleFunc("POST /register", h.service.serveRegister)
-	one := httptest.NewServer(mux)
-	t.Cleanup(one.Close)
-	h.service.with(func(s *service) { s.mcp, s.auth = one, one })
-	o, c := h.instance(), h.connector()
-	h.signIn(o, c)
-	if got := h.token(o, c); got != "access-canary-1" {
-		t.Errorf("got %q", got)
+	for name, change := range map[string]func(s *service){
+		"none at all":                func(s *service) { s.metaAt = "/nowhere" },
+		"of an authorization server": func(*service) {},
+		"of one with a path":         func(s *service) { s.metaAt, s.path = "/.well-known/oauth-authorization-server", "/oauth" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			one := h.service.mcp.Config.Handler.(*http.ServeMux)
+			one.HandleFunc("GET /.well-known/oauth-authorization-server", h.service.serveMeta)
+			one.HandleFunc("GET /authorize", h.service.serveAuthorize)
+			one.HandleFunc("POST /token", h.service.serveToken)
+			one.HandleFunc("POST /register", h.service.serveRegister)
+			h.service.with(change)
+			h.service.with(func(s *service) { s.resourceAt = "/nowhere"; s.auth = s.mcp })
+			o, c := h.instance(), h.connector()
+			for _, want := range []string{"access-canary-1", "access-canary-2"} {
+				h.signIn(o, c)
+				if got := h.token(o, c); got != want {
+					t.Errorf("got %q", got)
+				}
+			}
+			h.service.with(func(s *service) { s.metaAt = ""; s.path = ""; s.meta["issuer"] = "https://elsewhere.example" })
+			_, err := o.Begin(t.Context(), c, "ann")
+			fails(t, err, action.ErrUnavailable, "oauth_discovery", "says of itself that it is another")
+		})
 	}
 }
 

@@ -26,7 +26,7 @@ func (r reach) authority(ctx context.Context, issuer string, kind action.OAuthKi
 			return nil, err
 		}
 		if found {
-			return r.accept(&meta, issuer, kind)
+			return r.accept(&meta, issuer, kind, legacy)
 		}
 	}
 	if !legacy {
@@ -51,9 +51,11 @@ func authorityPlaces(u *url.URL) []string {
 	return places
 }
 
-func (r reach) accept(m *oauthex.AuthServerMeta, issuer string, kind action.OAuthKind) (*oauthex.AuthServerMeta, error) {
+// accept checks metadata. Of servers that are their own authorization server
+// some give it a path of its own.
+func (r reach) accept(m *oauthex.AuthServerMeta, issuer string, kind action.OAuthKind, legacy bool) (*oauthex.AuthServerMeta, error) {
 	shown := printable(issuer, 200)
-	if !sameIssuer(m.Issuer, issuer) {
+	if !sameIssuer(m.Issuer, issuer) && !(legacy && hostOf(m.Issuer) == hostOf(issuer)) {
 		return nil, unusable("The authorization server %s says of itself that it is another (%s); its operator must mend that.", shown, printable(m.Issuer, 200))
 	}
 	if _, err := r.check(m.TokenEndpoint, "token endpoint"); err != nil {

@@ -30,7 +30,6 @@ type service struct {
 	metaAt     string         // where it is; empty: at the place of RFC 8414
 	resource   map[string]any // laid over the resource metadata
 	resourceAt string         // where it is; empty: at the place of the path
-	silent     bool           // there is neither
 	challenge  string         // parameters of the challenge
 	iss        *string        // in the answer; nil: the issuer
 	problem    string         // in the answer instead of a code
@@ -90,7 +89,7 @@ func (s *service) serveResource(w http.ResponseWriter, r *http.Request) {
 	if at == "" {
 		at = "/.well-known/oauth-protected-resource/mcp"
 	}
-	if s.silent || r.URL.Path != at {
+	if r.URL.Path != at {
 		http.NotFound(w, r)
 		return
 	}
@@ -104,7 +103,7 @@ func (s *service) serveMeta(w http.ResponseWriter, r *http.Request) {
 	if at == "" {
 		at = "/.well-known/oauth-authorization-server" + s.path
 	}
-	if s.silent || r.URL.Path != at {
+	if r.URL.Path != at {
 		http.NotFound(w, r)
 		return
 	}
