@@ -292,7 +292,13 @@ type answered struct {
 
 func (s *site) initialize(t testing.TB, token string) (session string) {
 	t.Helper()
-	a := s.post(t, token, "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+	return s.initializeAs(t, token, "{}")
+}
+
+// initializeAs opens a session of a client with those capabilities.
+func (s *site) initializeAs(t testing.TB, token, capabilities string) (session string) {
+	t.Helper()
+	a := s.post(t, token, "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"x","version":"1"}}}`)
 	session = a.Header.Get("Mcp-Session-Id")
 	if session == "" {
 		t.Fatal("no session:", a.StatusCode, a.text)

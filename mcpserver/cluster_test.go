@@ -167,7 +167,8 @@ func (s *site) method(t testing.TB, method, token, session string) int {
 
 // watch is an event stream that is read.
 type watch struct {
-	changes atomic.Int64 // list_changed events
+	changes atomic.Int64 // list_changed events of tools
+	updates atomic.Int64 // of resources
 	over    atomic.Bool
 	hangUp  context.CancelFunc
 }
@@ -195,6 +196,9 @@ func (s *site) watch(t testing.TB, token, session string) *watch {
 		for lines.Scan() {
 			if strings.Contains(lines.Text(), "notifications/tools/list_changed") {
 				w.changes.Add(1)
+			}
+			if strings.Contains(lines.Text(), "notifications/resources/updated") {
+				w.updates.Add(1)
 			}
 		}
 		w.over.Store(true)

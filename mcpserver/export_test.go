@@ -158,6 +158,50 @@ func (s *Server) Linked() (n int) {
 	return n
 }
 
+// Subscribed counts the subscriptions of a session that are known here.
+func (s *Server) Subscribed(id string) int {
+	known := s.sessions.find(nameOfSession(id))
+	if known == nil {
+		return 0
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	return len(known.subscribed)
+}
+
+// Asked is what a requestState says.
+type Asked = asked
+
+// SealState and OpenState are what is done with one.
+func SealState(key []byte, a *Asked) string {
+	k, err := newStates(key)
+	if err != nil {
+		panic(err)
+	}
+	return k.seal(a)
+}
+
+func OpenState(key []byte, text string, now time.Time) (Asked, bool) {
+	k, err := newStates(key)
+	if err != nil {
+		panic(err)
+	}
+	return k.open(text, now)
+}
+
+// CallDigest tells calls apart.
+func CallDigest(method, name string, arguments []byte) []byte {
+	return callDigest(method, name, arguments)
+}
+
+// QuestionID and ParseQuestionID are how replies find their questions.
+func QuestionID(round, key string) string { return questionID(round, key) }
+
+func ParseQuestionID(raw []byte) (round, key string, ok bool) { return parseQuestionID(raw) }
+
+// Question is how a client is asked.
+func Question(source string, q *action.Question) []byte { return appendQuestion(nil, source, q) }
+
 // Wish is what an agent asks for.
 type Wish struct {
 	Tool, Source string

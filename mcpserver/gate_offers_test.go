@@ -79,7 +79,8 @@ func (g *gate) take(r *record, can action.ClientFeatures) *action.Round {
 func (g *gate) Reply(_ context.Context, s *action.Session, id string, replies map[string]action.Reply, final bool) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.replyErr != nil {
+	if g.replyErrs > 0 {
+		g.replyErrs--
 		return "", g.replyErr
 	}
 	r := g.records[strings.TrimPrefix(id, "round-")]
@@ -200,7 +201,7 @@ func (g *gate) offer() {
 	g.mu.Lock()
 	g.offered = action.Offerings{
 		Resources: []action.Offering{
-			{Source: "demo", SourceName: "Demo", Name: "demo://b", As: "demo://b", Definition: json.RawMessage(`{"uri":"demo://b", "name":"b","size":12345678901234567890,"vendor":{"z":1,"a":null}}`)},
+			{Source: "demo", SourceName: "Demo", Name: "demo://b", As: "demo://b", Definition: json.RawMessage(`{"uri":"demo://b", "name":"b","size":12,"vendor":{"z":12345678901234567890,"a":null}}`)},
 			{Source: "two", SourceName: "Two", Name: "demo://b", As: "two+demo://b", Definition: json.RawMessage(`{"uri":"two+demo://b","name":"b"}`)},
 			{Source: "held", SourceName: "Held", Name: "held://x", As: "held://x", Definition: json.RawMessage(`{"uri":"held://x","name":"x"}`)},
 		},
@@ -241,7 +242,7 @@ func (g *gate) offer() {
 	}})
 	g.add(&served{Action: action.Action{Tool: "asks"}, talk: func(c *talk) action.Outcome {
 		first := c.ask(time.Minute, form("a/b", `"How \u006dany?"`), action.Question{Key: "r", Method: "roots/list"})
-		second := c.ask(time.Minute, action.Question{Key: "s", Method: "sampling/createMessage", Params: json.RawMessage(`{"messages":[],"maxTokens":1e2}`)})
+		second := c.ask(time.Minute, action.Question{Key: "s", Method: "sampling/createMessage", Params: json.RawMessage(`{"messages":[],"maxTokens":100}`)})
 		return answer(`{"content":[],"first":` + first + `,"second":` + second + `}`)
 	}})
 	g.add(&served{Action: action.Action{Tool: "held_asks"}, mode: action.ModeRequireApproval, talk: func(c *talk) action.Outcome {
@@ -268,4 +269,24 @@ func (g *gate) move(kind string) {
 	}
 }
 
-var errTooLarge = action.Errorf(action.ErrTooLarge, "reply_too_large", "The replies have 2000 KiB; 1024 are allowed.")
+// failReplies has the next replies fail.
+func (g *gate) failReplies(err error, n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.replyErr, g.replyErrs = err, n
+}
+
+// isAsked reports whether a caller was given a round of the invocation.
+func (g *gate) isAsked(id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.records[id]
+	return r != nil && r.round != nil && r.round.taken
+}
+
+// body is what an invocation was answered.
+func (g *gate) body(id string) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.records[id].Answer.Body
+}

@@ -37,6 +37,7 @@ type gate struct {
 	subs      map[string]int // by source and URI
 	subErr    error
 	replyErr  error
+	replyErrs int // replies that still fail so
 }
 
 // served is an action of the test's organization.

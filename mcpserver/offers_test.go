@@ -1,0 +1,265 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/action"
+	"sallyport/mcpserver"
+)
+
+// answering is a client that answers whatever it is asked.
+func answering() *mcp.ClientOptions {
+	return &mcp.ClientOptions{
+		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"n": 7}, Meta: mcp.Meta{"said": r.Params.Message}}, nil
+		},
+		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+			return &mcp.CreateMessageResult{Role: "assistant", Model: "m", Content: &mcp.TextContent{Text: "yes"}}, nil
+		},
+	}
+}
+
+// A real client of either era is asked and answers, without knowing of us.
+func TestClientIsAsked(t *testing.T) {
+	eras(t, func(t *testing.T, version string) {
+		s := open(t, nil)
+		s.gate.offer()
+		session := s.connect(t, "token-a", version, answering())
+		res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "asks"})
+		if err != nil || res.IsError {
+			t.Fatal(res, err)
+		}
+		var raw struct{ First, Second map[string]action.Reply }
+		if err := json.Unmarshal(s.gate.body("inv-1"), &raw); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`"said":"Demo asks: How many?"`, `"n":7`} {
+			if got := string(raw.First["a/b"].Result); !strings.Contains(got, want) {
+				t.Errorf("the reply %s has no %s", got, want)
+			}
+		}
+		if got := string(raw.Second["s"].Result); !strings.Contains(got, `"yes"`) {
+			t.Error("the model said", got)
+		}
+		if _, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "asks"}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What is offered beside tools reaches a real client of either era.
+func TestClientReads(t *testing.T) {
+	eras(t, func(t *testing.T, version string) {
+		s := open(t, nil)
+		s.gate.offer()
+		updated, changed := make(chan string, 10), make(chan string, 10)
+		session := s.connect(t, "token-a", version, &mcp.ClientOptions{
+			ResourceUpdatedHandler:     func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI },
+			PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { changed <- "prompts" },
+			ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { changed <- "resources" },
+		})
+		if list, err := session.ListResources(t.Context(), nil); err != nil || len(list.Resources) != 3 {
+			t.Fatal(list, err)
+		}
+		if list, err := session.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 2 {
+			t.Fatal(list, err)
+		}
+		if res, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "demo://b"}); err != nil || res.Contents[0].Text != "t" {
+			t.Fatal(res, err)
+		}
+		res, err := session.Complete(t.Context(), &mcp.CompleteParams{
+			Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "two_greet"}, Argument: mcp.CompleteParamsArgument{Name: "who", Value: "a"},
+		})
+		if err != nil || res.Completion.Values[0] != "two prompts/get" {
+			t.Fatal(res, err)
+		}
+		if err := session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "two+demo://b"}); err != nil {
+			t.Fatal(err)
+		}
+		// The streams open on their own time.
+		heard := func(what string, c chan string, do func()) {
+			t.Helper()
+			for range 50 {
+				do()
+				select {
+				case got := <-c:
+					if got != what {
+						t.Errorf("heard of %s, not %s", got, what)
+					}
+					return
+				case <-time.After(200 * time.Millisecond):
+				}
+			}
+			t.Fatal("nothing was heard of", what)
+		}
+		heard("two+demo://b", updated, func() {
+			s.hints.Publish(action.Hint{Kind: action.HintResource, Organization: "acme", Source: "two", Resource: "demo://b"})
+		})
+		for _, kind := range []string{"prompts", "resources"} {
+			heard(kind, changed, func() {
+				s.gate.move(kind)
+				s.hints.Publish(action.Hint{Kind: action.HintCatalog, Organization: "acme"})
+			})
+		}
+	})
+}
+
+// The instance that has the event stream tells of resources whose subscription
+// came to another; what was subscribed to ends with the session, wherever that
+// ended.
+func TestReplicasSubscribe(t *testing.T) {
+	c := newCluster(t, 3)
+	c.gate.offer()
+	a, b, d := c.nodes[0], c.nodes[1], c.nodes[2]
+	id := a.initialize(t, "token-a")
+	w := d.watch(t, "token-a", id)
+	eventually(t, "the stream is open", func() bool { return d.server.Streams() == 1 })
+	sub := func(s *site, method, uri string) {
+		t.Helper()
+		got := s.post(t, "token-a", id, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/%s","params":{"uri":%q}}`, method, uri))
+		if got.text != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+			t.Fatal(method, got.StatusCode, got.text)
+		}
+	}
+	tell := func() {
+		c.hints.Publish(action.Hint{Kind: action.HintResource, Organization: "acme", Source: "two", Resource: "demo://b"})
+	}
+	sub(b, "subscribe", "two+demo://b")
+	sub(a, "subscribe", "demo://b")
+	eventually(t, "the update is heard", func() bool { tell(); return w.updates.Load() > 0 })
+	sub(b, "subscribe", "two+demo://b")
+	if got := c.gate.subscribed(); got != "demo demo://b 1\ntwo demo://b 1\n" {
+		t.Errorf("subscribed to %q", got)
+	}
+	// Nobody forgets a session that listens elsewhere.
+	c.later.Store(int64(2 * time.Hour))
+	b.server.Expire()
+	if got := c.gate.subscribed(); !strings.Contains(got, "two") {
+		t.Errorf("after two hours subscribed to %q", got)
+	}
+	sub(d, "unsubscribe", "two+demo://b")
+	eventually(t, "the subscription ends where it was made", func() bool { return c.gate.subscribed() == "demo demo://b 1\n" })
+	before := w.updates.Load()
+	tell()
+	if got := d.method(t, http.MethodDelete, "token-a", id); got != http.StatusNoContent {
+		t.Fatal(got)
+	}
+	eventually(t, "all ends with the session", func() bool { return c.gate.subscribed() == "" })
+	eventually(t, "the stream ends", w.over.Load)
+	if n := w.updates.Load(); n != before {
+		t.Error("heard of a resource after the subscription ended")
+	}
+}
+
+// A client asked by one instance replies to another; in the stateless era its
+// whole retry goes there.
+func TestReplicasAsk(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			c := newCluster(t, 3)
+			c.gate.offer()
+			session := c.connect(t, "token-a", version, answering())
+			for range 5 {
+				if res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "asks"}); err != nil || res.IsError {
+					t.Fatal(res, err)
+				}
+			}
+		})
+	}
+}
+
+// Beyond its limit a session subscribes to nothing more; what it has is bounded
+// also where peers tell of it.
+func TestSubscriptionsAreBounded(t *testing.T) {
+	c := newCluster(t, 2)
+	c.gate.offer()
+	a, b := c.nodes[0], c.nodes[1]
+	id := a.initialize(t, "token-a")
+	b.post(t, "token-a", id, pingBody)
+	refused := 0
+	for i := range 103 {
+		got := a.post(t, "token-a", id, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"demo://t/%d"}}`, i))
+		if strings.Contains(got.text, "100 subscriptions already") {
+			refused++
+		}
+	}
+	if n := strings.Count(c.gate.subscribed(), "\n"); refused != 3 || n != 100 {
+		t.Errorf("%d were refused, %d stand", refused, n)
+	}
+	for i := range 5 {
+		b.server.Receive(mcpserver.Signal{
+			Kind: mcpserver.SignalSubscribe, Organization: "acme", Session: mcpserver.SessionName(id),
+			Data: json.RawMessage(fmt.Sprintf(`{"uri":"more-%d","source":"demo","name":"x"}`, i)),
+		})
+	}
+	c.peers.carried.Wait()
+	if n := b.server.Subscribed(id); n > 100 {
+		t.Error("peers told of", n)
+	}
+}
+
+const askBody = `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"asks"}}`
+
+// A reply that cannot be kept is said to be none, so that the source need not
+// wait; one that cannot be written down just now may come again.
+func TestRepliesThatFail(t *testing.T) {
+	for _, test := range []struct {
+		err    error
+		status int
+		told   string
+	}{
+		{action.Errorf(action.ErrTooLarge, "reply_too_large", "The replies have 2000 KiB; 1024 are allowed."), 202, "2000 KiB"},
+		{action.Errorf(action.ErrNotReady, "database_unavailable", "Not now."), 503, ""},
+		{action.Errorf(action.ErrGone, "round_over", "The source waits no more."), 202, ""},
+	} {
+		s := open(t, nil)
+		s.gate.offer()
+		id := s.initializeAs(t, "token-a", `{"elicitation":{}}`)
+		done := make(chan string, 1)
+		go func() {
+			done <- s.post(t, "token-a", id, askBody).text
+		}()
+		eventually(t, "the client is asked", func() bool { return s.gate.isAsked("inv-1") })
+		s.gate.failReplies(test.err, 1)
+		reply := `{"jsonrpc":"2.0","id":"sallyport/round-inv-1/who","result":{"action":"accept"}}`
+		if got := s.post(t, "token-a", id, reply); got.StatusCode != test.status {
+			t.Errorf("%v: %d", test.err, got.StatusCode)
+		}
+		s.post(t, "token-a", id, reply)
+		if got := <-done; !strings.Contains(got, test.told) || test.told == "" && !strings.Contains(got, "accept") {
+			t.Errorf("%v: %s", test.err, got)
+		}
+	}
+}
+
+// Whoever is asked is gone: the source is told, and need not wait.
+func TestAskedClientIsGone(t *testing.T) {
+	s := open(t, nil)
+	s.gate.offer()
+	id := s.initializeAs(t, "token-a", `{"elicitation":{}}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(askBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = rpc("token-a", id, "").Header
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	eventually(t, "the client is asked", func() bool { return s.gate.isAsked("inv-1") })
+	cancel()
+	eventually(t, "the source goes on", func() bool { return s.gate.status("inv-1") == action.StatusCompleted })
+	if got := string(s.gate.body("inv-1")); !strings.Contains(got, "gone") {
+		t.Error(got)
+	}
+}
