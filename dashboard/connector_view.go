@@ -1,0 +1,97 @@
+package dashboard
+
+import (
+	"context"
+	"time"
+
+	"sallyport/action"
+)
+
+// ConnectorView is a connector with what is known of it now.
+type ConnectorView struct {
+	action.Connector
+	Source        string       `json:"source_id" example:"connector:0199a3c4-5d6e-7f80-9123-456789abcdef"`
+	ToolCount     int          `json:"tool_count"`
+	ResourceCount int          `json:"resource_count"`
+	TemplateCount int          `json:"template_count"`
+	PromptCount   int          `json:"prompt_count"`
+	Protocol      string       `json:"protocol_version,omitempty" doc:"Of MCP, as it is spoken with the server." example:"2025-11-25"`
+	Error         string       `json:"error,omitempty" doc:"Why its tools cannot be listed."`
+	Diagnosis     *Diagnosis   `json:"diagnosis,omitempty" doc:"The same, classified."`
+	RetryAt       *time.Time   `json:"retry_at,omitempty" doc:"It failed again and again, and is left alone until then."`
+	Steps         []StepView   `json:"steps,omitempty" nullable:"false" doc:"Of the last time that it was asked."`
+	Warnings      []string     `json:"warnings" nullable:"false"`
+	FetchedAt     *time.Time   `json:"fetched_at,omitempty" doc:"When its tools were last listed."`
+	OAuthStatus   *OAuthStatus `json:"oauth_status,omitempty" doc:"Of its tokens; absent without OAuth."`
+	ReviewReset   bool         `json:"review_reset,omitempty" doc:"This change of the URL took back what was reviewed: behind another URL may be another server."`
+	Tools         []ToolView   `json:"tools,omitempty" nullable:"false" doc:"Left out of lists."`
+	Beside        []ToolView   `json:"beside,omitempty" nullable:"false" doc:"How its resources are read and its prompts gotten: actions under policy like tools, and no tools. Left out of lists."`
+}
+
+// StepView is a part of reaching a server.
+type StepView struct {
+	Name   string  `json:"name" example:"handshake"`
+	TookMS float64 `json:"took_ms" example:"12.5"`
+	Detail string  `json:"detail,omitempty"`
+}
+
+// ToolView is one tool of a connector.
+type ToolView struct {
+	Name        string      `json:"name" doc:"At its server." example:"create_issue"`
+	Tool        string      `json:"tool,omitempty" doc:"As agents see it; absent: it is no tool." example:"github_create_issue"`
+	Title       string      `json:"title,omitempty"`
+	Description string      `json:"description,omitempty" doc:"The server's own words."`
+	Risk        action.Risk `json:"risk"`
+	Mode        action.Mode `json:"mode,omitempty" doc:"In a plain session."`
+}
+
+func (s *Server) viewConnector(ctx context.Context, c action.Connector, state ConnectorState) (v ConnectorView, err error) {
+	tools, _ := viewActions(state.Tools)
+	v = ConnectorView{
+		Connector: c, Source: c.Source(), ToolCount: len(tools), ResourceCount: state.Resources, TemplateCount: state.Templates,
+		PromptCount: state.Prompts, Protocol: state.Protocol, Error: state.Error, Diagnosis: state.Diagnosis, Warnings: nonNil(state.Warnings),
+	}
+	for _, step := range state.Steps {
+		v.Steps = append(v.Steps, StepView{step.Name, float64(step.Took.Microseconds()) / 1000, step.Detail})
+	}
+	if !state.FetchedAt.IsZero() {
+		v.FetchedAt = &state.FetchedAt
+	}
+	if !state.RetryAt.IsZero() {
+		v.RetryAt = &state.RetryAt
+	}
+	v.OAuthStatus, err = s.oauthStatus(ctx, c)
+	return v, err
+}
+
+// viewTools adds the actions, each with its mode in a plain session.
+func (s *Server) viewTools(ctx context.Context, c action.Connector, state ConnectorState) (ConnectorView, error) {
+	v, err := s.viewConnector(ctx, c, state)
+	v.Tools, v.Beside = viewActions(state.Tools)
+	modes := map[string]action.Mode{}
+	for _, a := range state.Tools {
+		if d, ok := s.plainly(ctx, a, c.Organization); ok {
+			modes[a.Name] = d.Mode
+		}
+	}
+	for _, list := range [][]ToolView{v.Tools, v.Beside} {
+		for i := range list {
+			list[i].Mode = modes[list[i].Name]
+		}
+	}
+	return v, err
+}
+
+// viewActions parts tools from what is none.
+func viewActions(actions []*action.Action) (tools, beside []ToolView) {
+	tools, beside = []ToolView{}, []ToolView{}
+	for _, a := range actions {
+		v := ToolView{Name: a.Name, Tool: a.Tool, Title: a.Title, Description: a.Description, Risk: a.Risk}
+		if a.Tool == "" {
+			beside = append(beside, v)
+		} else {
+			tools = append(tools, v)
+		}
+	}
+	return tools, beside
+}
