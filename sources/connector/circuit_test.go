@@ -33,7 +33,7 @@ func TestCircuit(t *testing.T) {
 	t.Cleanup(front.Close)
 	s := open(t, front.URL, func(c *connector.Config) { c.TripAfter, c.Backoff = 3, 10*time.Second })
 	clock := s.Clock()
-	fails := func(code string, asked bool) *action.Error {
+	fails := func(code string, asked bool) (message string, after time.Duration) {
 		t.Helper()
 		before := knocks.Load()
 		_, err := s.Call(t.Context(), "tool", nil, nobody())
@@ -41,7 +41,7 @@ func TestCircuit(t *testing.T) {
 		if got := knocks.Load() > before; got != asked {
 			t.Errorf("the server was asked: %t, want %t", got, asked)
 		}
-		return action.Public(err)
+		return action.Public(err).Message, action.Public(err).RetryAfter
 	}
 	wantOpen := func(want bool) {
 		t.Helper()
@@ -55,9 +55,9 @@ func TestCircuit(t *testing.T) {
 		fails(sources.FaultFailed, true)
 	}
 	wantOpen(true)
-	e := fails(sources.FaultOpen, false)
-	if e.RetryAfter != 10*time.Second || !strings.Contains(e.Message, "again in 10s") || !strings.Contains(e.Message, "503") {
-		t.Errorf("it says %q, retry after %s", e.Message, e.RetryAfter)
+	message, after := fails(sources.FaultOpen, false)
+	if after != 10*time.Second || !strings.Contains(message, "again in 10s") || !strings.Contains(message, "503") {
+		t.Errorf("it says %q, retry after %s", message, after)
 	}
 	_, err := s.List(t.Context())
 	wantFault(t, err, action.ErrUnavailable, sources.FaultOpen)
@@ -66,15 +66,15 @@ func TestCircuit(t *testing.T) {
 	wantOpen(false)
 	fails(sources.FaultFailed, true) // it may try once
 	wantOpen(true)
-	if e := fails(sources.FaultOpen, false); e.RetryAfter != 20*time.Second {
-		t.Errorf("retry after %s", e.RetryAfter)
+	if _, after := fails(sources.FaultOpen, false); after != 20*time.Second {
+		t.Errorf("retry after %s", after)
 	}
 	for range 5 {
 		clock(time.Minute)
 		fails(sources.FaultFailed, true)
 	}
-	if e := fails(sources.FaultOpen, false); e.RetryAfter != time.Minute {
-		t.Errorf("retry after %s", e.RetryAfter)
+	if _, after := fails(sources.FaultOpen, false); after != time.Minute {
+		t.Errorf("retry after %s", after)
 	}
 
 	away.Store(false)
@@ -90,7 +90,7 @@ func TestCircuitLetsOneThrough(t *testing.T) {
 	var knocks atomic.Int64
 	var slow atomic.Bool
 	gate := make(chan struct{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,6 +146,23 @@ func TestCircuitCountsFailures(t *testing.T) {
 	}
 	if open, _ := s.Circuit(); open {
 		t.Error("callers who left opened the circuit")
+	}
+	// Many wait for one handshake, which fails once.
+	together := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-together
+		http.Error(w, "x", http.StatusBadGateway)
+	}))
+	t.Cleanup(slow.Close)
+	s = open(t, slow.URL, func(c *connector.Config) { c.TripAfter = 3 })
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() { _, _ = s.Call(t.Context(), "tool", nil, nobody()) })
+	}
+	time.AfterFunc(100*time.Millisecond, func() { close(together) })
+	group.Wait()
+	if open, _ := s.Circuit(); open {
+		t.Error("one failure was counted many times")
 	}
 	u := newUpstream(t, true, func(w http.ResponseWriter, _ *http.Request, _ *post) { http.Error(w, "x", http.StatusBadGateway) })
 	s = open(t, u.URL, nil)

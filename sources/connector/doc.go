@@ -3,18 +3,22 @@
 // (up to 2025-11-25) or without (2026-07-28).
 //
 // The SDK makes the handshake, which is where the eras differ most and change
-// most. tools/list and tools/call do not pass through it: they are sent and
-// read here as raw JSON, because the SDK's types alter numbers, drop fields
-// and refuse content that they do not know.
+// most. All else does not pass through it: requests are sent and answers,
+// notifications and questions read here as raw JSON, because the SDK's types
+// alter numbers, drop fields and refuse content that they do not know.
 //
-// It promises: results, errors, progress and definitions are handed on byte
-// for byte, but for the injected credential, which is replaced wherever the
-// server echoes it; the credential goes to the one host that it was set for;
-// an error tells truly whether the server may have received the call, and a
-// call that it may have received is never sent again; every answer is bounded
-// in size and time.
+// It promises: results, errors, progress, log messages, questions, replies and
+// definitions are handed on byte for byte, but for the injected credential,
+// which is replaced wherever the server echoes it; the credential goes to the
+// one host that it was set for; an error tells truly whether the server may
+// have received the call, and a call that it may have received is never sent
+// again; every answer is bounded in size and time. Of the _meta of a caller
+// nothing reaches the server.
 //
-// It does not show itself able to do anything for the server: requests of the
-// server (sampling, elicitation, roots) are refused, pings answered. It keeps
-// no stream open between calls, so it hears of changed lists only by asking.
+// It shows itself able to do for the server only what the configuration lets
+// it ask and the caller's client offers. Questions become [action.Caller.Ask]
+// in both eras; pings are answered here, and all else is refused. Agents share
+// a session, but where a server may ask or keeps state; without sessions there
+// is nothing to share. A server that cannot be reached again and again is left
+// alone for a while.
 package connector
