@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"sallyport/action"
 )
@@ -166,6 +167,7 @@ func (s *Server) try(ctx context.Context, p *Principal, n TriedConnector) (*body
 	if err != nil {
 		return nil, err
 	}
+	state.RetryAt = time.Time{} // nobody will
 	v, err := s.viewConnector(ctx, c, state)
 	v.Tools, v.Beside = viewActions(state.Tools)
 	return bodyOf(v), err

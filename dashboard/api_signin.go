@@ -117,8 +117,13 @@ func (s *Server) oauthStatus(ctx context.Context, c action.Connector) (*OAuthSta
 }
 
 // clientMetadata tells authorization servers who the gateway is.
-func (s *Server) clientMetadata(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) clientMetadata(w http.ResponseWriter, r *http.Request) {
+	document := s.SignIns.ClientMetadata()
+	if document == nil {
+		s.fail(w, r, action.Errorf(action.ErrNotFound, "no_client_metadata", "This gateway has no such document: that takes a public URL of https."))
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "public, max-age=3600")
-	_, _ = w.Write(s.SignIns.ClientMetadata()) // whoever left can ask again
+	_, _ = w.Write(document) // whoever left can ask again
 }

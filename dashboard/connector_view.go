@@ -18,7 +18,7 @@ type ConnectorView struct {
 	Protocol      string       `json:"protocol_version,omitempty" doc:"Of MCP, as it is spoken with the server." example:"2025-11-25"`
 	Error         string       `json:"error,omitempty" doc:"Why its tools cannot be listed."`
 	Diagnosis     *Diagnosis   `json:"diagnosis,omitempty" doc:"The same, classified."`
-	RetryAt       *time.Time   `json:"retry_at,omitempty" doc:"It failed again and again, and is left alone until then."`
+	RetryAt       *time.Time   `json:"retry_at,omitempty" doc:"It failed, and is asked again by itself then; with the diagnosis upstream_circuit_open its calls fail at once until then."`
 	Steps         []StepView   `json:"steps,omitempty" nullable:"false" doc:"Of the last time that it was asked."`
 	Warnings      []string     `json:"warnings" nullable:"false"`
 	FetchedAt     *time.Time   `json:"fetched_at,omitempty" doc:"When its tools were last listed."`

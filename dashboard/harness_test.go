@@ -65,6 +65,7 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 	t.Helper()
 	h := &house{t: t, clock: &clock{t: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &bytes.Buffer{}, hints: &hints{subs: map[int]func(action.Hint){}}}
 	h.m = newMemory(h.clock.now)
+	h.m.document = []byte("{}")
 	h.signer, _ = token.NewSigner(make([]byte, token.KeySize))
 	h.gate = &gate{m: h.m, hints: h.hints, params: map[string]string{}}
 	c := dashboard.Config{

@@ -12,6 +12,7 @@ import (
 // servers are what the connectors' servers and their authorization servers do.
 type servers struct {
 	signedIn []action.OAuthGrant
+	document []byte          // that describes the gateway
 	hostile  bool            // what the servers say of themselves is
 	asked    string          // by the source of every call
 	flows    map[string]flow // by state
@@ -34,6 +35,11 @@ func (m *memory) State(_ context.Context, c action.Connector) dashboard.Connecto
 		return dashboard.ConnectorState{
 			Error: "The server did not answer.", Diagnosis: &dashboard.Diagnosis{Code: "upstream_unreachable", Message: "The server did not answer."},
 			RetryAt: m.now().Add(time.Minute), Steps: []dashboard.Step{{Name: "dns", Took: 2 * time.Millisecond}},
+		}
+	case "http://open.example/mcp":
+		return dashboard.ConnectorState{
+			Error: "It failed again and again.", Diagnosis: &dashboard.Diagnosis{Code: "upstream_circuit_open", Message: "It failed again and again."},
+			RetryAt: m.now().Add(time.Minute),
 		}
 	case "http://empty.example/mcp":
 		return dashboard.ConnectorState{FetchedAt: m.now()}
@@ -100,7 +106,7 @@ func (m *memory) Disconnect(_ context.Context, c action.Connector, by string) er
 	return nil
 }
 
-func (m *memory) ClientMetadata() []byte { return []byte(`{"client_name":"Sallyport"}`) }
+func (m *memory) ClientMetadata() []byte { return m.document }
 
 // signIns are the memory's: another of its methods is called Grant.
 type signIns struct{ *memory }

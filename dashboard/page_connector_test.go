@@ -68,9 +68,11 @@ func TestAServerThatIsDown(t *testing.T) {
 	h.m.connectors[0].URL = "http://down.example/mcp"
 	b := h.signIn("u-cyd")
 	for _, path := range []string{"/settings", "/settings/connectors/c1"} {
-		h.lacks(path, b.get(path).body, "left alone", "The server did not answer.")
+		h.lacks(path, b.get(path).body, "error</span>", "The server did not answer.", "It is asked again")
 	}
 	h.lacks("the page", b.get("/settings/connectors/c1").body, "upstream_unreachable", "None are listed: the server could not be asked.")
+	h.m.connectors[0].URL = "http://open.example/mcp"
+	h.lacks("the list", b.get("/settings").body, "left alone</span>", "It failed again and again.")
 }
 
 // The form offers what is known, and warns of what a server may ask.

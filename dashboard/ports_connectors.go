@@ -46,7 +46,7 @@ type ConnectorState struct {
 
 	Resources, Templates, Prompts int // that it lists
 
-	RetryAt time.Time // it is left alone until then; zero: it is not
+	RetryAt time.Time // it is asked again by itself then; zero: it did not fail
 }
 
 // Diagnosis is what is wrong with a connector.
@@ -75,6 +75,6 @@ type SignIns interface {
 	// Grant returns what may be said of the tokens; ErrNotFound without any.
 	Grant(ctx context.Context, organization, connector string) (action.OAuthGrant, error)
 	// ClientMetadata is the document that describes the gateway to
-	// authorization servers, in JSON.
+	// authorization servers, in JSON. Nil: there is none.
 	ClientMetadata() []byte
 }

@@ -75,6 +75,9 @@ func TestTheWayBackFromASignIn(t *testing.T) {
 
 func TestClientMetadata(t *testing.T) {
 	h := newHouse(t)
+	h.m.document = nil
+	h.problem(404, "no_client_metadata", "", "GET", "/oauth/client.json", "")
+	h.m.document = []byte(`{"client_name":"Sallyport"}`)
 	r := h.want(200, "", "GET", "/oauth/client.json", "")
 	if r.body != `{"client_name":"Sallyport"}` || r.Header.Get("Content-Type") != "application/json" || !strings.HasPrefix(r.Header.Get("Cache-Control"), "public") {
 		t.Errorf("%v %s", r.Header, r.body)
