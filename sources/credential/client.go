@@ -22,6 +22,9 @@ const (
 	methodNone  = "none"
 )
 
+// maxClientID bounds the id that a registration may give.
+const maxClientID = 2048
+
 // client is who the gateway is to an authorization server.
 type client struct {
 	ID        string `json:"id"`
@@ -107,7 +110,8 @@ func (r reach) register(ctx context.Context, m *oauthex.AuthServerMeta) (client,
 		Method       string      `json:"token_endpoint_auth_method"`
 		Error        string      `json:"error"`
 	}
-	if err := json.Unmarshal(a.body, &got); err != nil || a.status != http.StatusCreated && a.status != http.StatusOK || got.ClientID == "" {
+	err = json.Unmarshal(a.body, &got)
+	if err != nil || a.status != http.StatusCreated && a.status != http.StatusOK || got.ClientID == "" || len(got.ClientID) > maxClientID {
 		return client{}, wrongClient("The authorization server %s did not register the gateway (%d, %s); register a client there by hand, with the redirect URL %s, and set its id here.",
 			printable(m.Issuer, 200), a.status, errorCode(got.Error), r.RedirectURL)
 	}

@@ -3,6 +3,7 @@ package credential
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -39,7 +40,11 @@ func (r reach) probe(ctx context.Context, plain map[string]string) (challenge, e
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
 		`"io.modelcontextprotocol/clientInfo":{"name":"sallyport","version":"1"}}}}`)
 	a, err := r.post(ctx, r.server.String(), "connector's URL", "application/json", body, header)
-	if err != nil || a.status != http.StatusUnauthorized {
+	var odd *action.Error
+	switch {
+	case errors.As(err, &odd) && odd.Code == codeDiscovery:
+		return challenge{}, nil // a long page, say: what there is to know is at the well-known places
+	case err != nil || a.status != http.StatusUnauthorized:
 		return challenge{}, err
 	}
 	return readChallenge(a.header.Values("WWW-Authenticate")), nil

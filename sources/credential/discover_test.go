@@ -27,6 +27,7 @@ func TestWhereMetadataIs(t *testing.T) {
 		"OpenID Connect, path inserted":    func(s *service) { s.path = "/tenant"; s.metaAt = "/.well-known/openid-configuration/tenant" },
 		"OpenID Connect, path appended":    func(s *service) { s.path = "/tenant"; s.metaAt = "/tenant/.well-known/openid-configuration" },
 		"a slash at the end of the issuer": func(s *service) { s.resource["authorization_servers"] = []string{s.issuer() + "/"} },
+		"the server answers with a page":   func(s *service) { s.page = strings.Repeat("x", 65<<10) },
 		"the challenge is of no use":       func(s *service) { s.challenge = `realm="x` },
 		"the challenge leads to a 404":     func(s *service) { s.challenge = `resource_metadata="` + s.mcp.URL + `/nothing"` },
 	} {

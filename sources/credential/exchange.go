@@ -31,7 +31,8 @@ func (r *refusal) Error() string {
 // good any more.
 func (r *refusal) final() bool {
 	switch r.code {
-	case "invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target":
+	case "invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target",
+		"bad_refresh_token", "invalid_refresh_token": // as GitHub and Slack say invalid_grant
 		return r.status < 500
 	}
 	return false

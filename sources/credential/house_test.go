@@ -33,6 +33,7 @@ type house struct {
 	locks   map[string]chan struct{}
 	secrets map[string][2]string // value and host, by key
 	broken  int                  // writes of grants that fail from now on
+	gone    error                // of reads of grants
 	log     bytes.Buffer
 }
 
@@ -171,6 +172,9 @@ func missing() error { return action.Errorf(action.ErrNotFound, "not_found", "It
 func (h *house) OAuthGrant(_ context.Context, organization, connector string) (action.OAuthGrant, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.gone != nil {
+		return action.OAuthGrant{}, h.gone
+	}
 	g, ok := h.grants[organization+"/"+connector]
 	if !ok {
 		return g, missing()

@@ -2,7 +2,9 @@ package credential_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -91,7 +93,7 @@ func TestRenewedTokensSurviveABadWrite(t *testing.T) {
 }
 
 func TestASignInThatEnds(t *testing.T) {
-	for _, code := range []string{"invalid_grant", "invalid_client", "no refresh token"} {
+	for _, code := range []string{"invalid_grant", "invalid_client", "bad_refresh_token", "no refresh token"} {
 		t.Run(code, func(t *testing.T) {
 			h := newHouse(t)
 			o, c := h.instance(), h.connector()
@@ -239,5 +241,38 @@ func TestATokenIsForItsConnectorAsItWas(t *testing.T) {
 				t.Error("the refresh token was sent")
 			}
 		})
+	}
+}
+
+// Our own failures are no sign-in that ended.
+func TestRowsAndLocksThatAreAway(t *testing.T) {
+	h := newHouse(t)
+	away := errors.New("canary: the database is away")
+	o, c := h.instance(func(c *credential.Config) {
+		c.Lock = func(context.Context, string) (func(), error) { return nil, away }
+	}), h.connector()
+	h.signIn(h.instance(), c)
+	h.pass(time.Hour - 30*time.Second)
+	if got := h.token(o, c); got != "access-canary-1" {
+		t.Errorf("while the token is good: %q", got)
+	}
+	h.pass(time.Minute)
+	_, _, err := o.Token(t.Context(), c)
+	told(t, err, sources.FaultTimeout)
+
+	h.gone = away
+	_, _, err = h.instance().Token(t.Context(), c)
+	told(t, err, sources.FaultCredential)
+	if n := h.service.grants("refresh_token"); n > 0 {
+		t.Errorf("%d renewals", n)
+	}
+}
+
+// told checks an error of ours, whose cause is for the log.
+func told(t *testing.T, err error, code string) {
+	t.Helper()
+	var e *action.Error
+	if !errors.As(err, &e) || !errors.Is(err, action.ErrUnavailable) || e.Code != code || strings.Contains(e.Message, "canary") {
+		t.Errorf("got %v; want %q", err, code)
 	}
 }

@@ -31,6 +31,7 @@ type service struct {
 	resource   map[string]any // laid over the resource metadata
 	resourceAt string         // where it is; empty: at the place of the path
 	challenge  string         // parameters of the challenge
+	page       string         // what the MCP server answers in its body
 	iss        *string        // in the answer; nil: the issuer
 	problem    string         // in the answer instead of a code
 	life       any            // expires_in; nil: absent
@@ -80,6 +81,7 @@ func (s *service) serveMCP(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("WWW-Authenticate", header)
 	w.WriteHeader(http.StatusUnauthorized)
+	fmt.Fprint(w, s.page)
 }
 
 func (s *service) serveResource(w http.ResponseWriter, r *http.Request) {
