@@ -194,12 +194,19 @@ func read(response *http.Response, watch func(progress)) (answer, error) {
 		}
 		return got, nil
 	}
-	lines := bufio.NewReaderSize(response.Body, 1<<20)
+	err := events(response.Body, func(raw []byte) (bool, error) { return got.take(raw, watch) })
+	return got, err
+}
+
+// events hands over the data of each event of a stream until take says that it
+// was the last.
+func events(stream io.Reader, take func(raw []byte) (last bool, err error)) error {
+	lines := bufio.NewReaderSize(stream, 1<<20)
 	var data bytes.Buffer
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return got, errors.Join(errNoAnswer, err)
+			return errors.Join(errNoAnswer, err)
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		if value, ok := bytes.CutPrefix(line, []byte("data:")); ok {
@@ -209,9 +216,9 @@ func read(response *http.Response, watch func(progress)) (answer, error) {
 		if len(line) > 0 || data.Len() == 0 {
 			continue // another field, a comment, or an event without data
 		}
-		last, err := got.take(bytes.Clone(data.Bytes()), watch)
+		last, err := take(bytes.Clone(data.Bytes()))
 		if err != nil || last {
-			return got, err
+			return err
 		}
 		data.Reset()
 	}

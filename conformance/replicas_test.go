@@ -10,7 +10,7 @@ import (
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, true, "--hold-every", "200ms")
-	t.Run("suite", func(t *testing.T) { testSuite(t, c) })
+	t.Run("suite", func(t *testing.T) { testSuite(t, c.gateways) })
 	for i, k := range kinds() {
 		t.Run(fmt.Sprintf("%s %s", k.name, k.era), func(t *testing.T) {
 			c := c.in(t)
