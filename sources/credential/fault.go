@@ -26,7 +26,7 @@ func signIn(c *action.Connector, why string) *action.Error {
 		return action.Errorf(action.ErrUnavailable, sources.FaultReconnect, "%s An owner or admin must look at the OAuth settings of %q.", why, c.Name)
 	}
 	return action.Errorf(action.ErrUnavailable, sources.FaultReconnect,
-		"%s An owner or admin must sign in to %q again on the connector's page.", why, c.Name)
+		"%s An owner or admin must sign in to %q on the connector's page.", why, c.Name)
 }
 
 // unreached says why a request had no answer.

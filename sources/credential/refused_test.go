@@ -48,7 +48,7 @@ func TestARefusedTokenThatCannotBeRenewed(t *testing.T) {
 	h.signIn(o, c)
 	h.pass(time.Minute)
 	again, err := o.Refused(t.Context(), c, "access-canary-1", http.StatusUnauthorized, nil)
-	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, `must sign in to "Service" again`)
+	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, `must sign in to "Service" on`)
 	if g := h.grant(); again || g.Status != action.OAuthReconnect {
 		t.Errorf("again: %v, grant %+v", again, g)
 	}

@@ -110,7 +110,7 @@ func TestASignInThatEnds(t *testing.T) {
 			for range 3 {
 				_, _, err := o.Token(t.Context(), c)
 				fails(t, err, action.ErrUnavailable, sources.FaultReconnect, says)
-				fails(t, err, action.ErrUnavailable, sources.FaultReconnect, `must sign in to "Service" again`)
+				fails(t, err, action.ErrUnavailable, sources.FaultReconnect, `must sign in to "Service" on`)
 				h.pass(time.Minute)
 			}
 			if n := h.service.grants("refresh_token"); n > 1 {
