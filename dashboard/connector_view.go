@@ -18,7 +18,8 @@ type ConnectorView struct {
 	Protocol      string       `json:"protocol_version,omitempty" doc:"Of MCP, as it is spoken with the server." example:"2025-11-25"`
 	Error         string       `json:"error,omitempty" doc:"Why its tools cannot be listed."`
 	Diagnosis     *Diagnosis   `json:"diagnosis,omitempty" doc:"The same, classified."`
-	RetryAt       *time.Time   `json:"retry_at,omitempty" doc:"It failed, and is asked again by itself then; with the diagnosis upstream_circuit_open its calls fail at once until then."`
+	RetryAt       *time.Time   `json:"retry_at,omitempty" doc:"It failed, and is asked again by itself then."`
+	CircuitOpen   bool         `json:"circuit_open,omitempty" doc:"It failed again and again: its calls fail at once until retry_at."`
 	Steps         []StepView   `json:"steps,omitempty" nullable:"false" doc:"Of the last time that it was asked."`
 	Warnings      []string     `json:"warnings" nullable:"false"`
 	FetchedAt     *time.Time   `json:"fetched_at,omitempty" doc:"When its tools were last listed."`
@@ -50,6 +51,7 @@ func (s *Server) viewConnector(ctx context.Context, c action.Connector, state Co
 	v = ConnectorView{
 		Connector: c, Source: c.Source(), ToolCount: len(tools), ResourceCount: state.Resources, TemplateCount: state.Templates,
 		PromptCount: state.Prompts, Protocol: state.Protocol, Error: state.Error, Diagnosis: state.Diagnosis, Warnings: nonNil(state.Warnings),
+		CircuitOpen: state.CircuitOpen,
 	}
 	for _, step := range state.Steps {
 		v.Steps = append(v.Steps, StepView{step.Name, float64(step.Took.Microseconds()) / 1000, step.Detail})

@@ -39,7 +39,7 @@ func (m *memory) State(_ context.Context, c action.Connector) dashboard.Connecto
 	case "http://open.example/mcp":
 		return dashboard.ConnectorState{
 			Error: "It failed again and again.", Diagnosis: &dashboard.Diagnosis{Code: "upstream_circuit_open", Message: "It failed again and again."},
-			RetryAt: m.now().Add(time.Minute),
+			RetryAt: m.now().Add(time.Minute), CircuitOpen: true,
 		}
 	case "http://empty.example/mcp":
 		return dashboard.ConnectorState{FetchedAt: m.now()}

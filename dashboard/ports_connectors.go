@@ -46,7 +46,8 @@ type ConnectorState struct {
 
 	Resources, Templates, Prompts int // that it lists
 
-	RetryAt time.Time // it is asked again by itself then; zero: it did not fail
+	RetryAt     time.Time // it is asked again by itself then; zero: it did not fail
+	CircuitOpen bool      // until then its calls fail at once
 }
 
 // Diagnosis is what is wrong with a connector.
