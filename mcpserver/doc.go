@@ -1,6 +1,7 @@
 // Package mcpserver lets agents in: it serves the Model Context Protocol over
 // streamable HTTP, both eras of it (sessions up to 2025-11-25, stateless from
-// 2026-07-28) behind one URL, and turns tools/call into calls of the Gate.
+// 2026-07-28) behind one URL, and turns tools/call, resources/read and
+// prompts/get into calls of the Gate.
 //
 // It promises:
 //
@@ -17,18 +18,29 @@
 //   - an outcome counts as delivered only when its last byte was flushed to a
 //     client that was still there.
 //
-// The two hot methods, tools/list and tools/call, are its own. Everything else
-// of the protocol (initialize, ping, discovery, event streams, subscriptions,
-// resources) is the SDK's, which never sees a tool. The SDK knows a session of the older
-// era only for as long as a request of it, or its event stream, lasts.
+// Lists, calls, completion, log levels, subscriptions and event streams are its
+// own: no tool, resource or prompt meets a typed struct. The SDK answers
+// initialize, ping and server/discover, and knows a session only while it does.
 //
-// Between instances, a cancellation and the end of a session travel by
-// [Peers], within about a second: until then an instance that has the session
-// in use may take calls of it, and little else. Each is a row, so of one
-// principal an instance tells at most 120 a minute of either; a session that
-// ends beyond that ends on its instance alone. Answers to questions that are
-// put to clients (elicitation, sampling) are not carried yet, because none are
-// put.
+// What a source asks of the caller of a call that runs (elicitation, sampling,
+// roots) is put to one client: by requests on the event stream of its call in
+// the older era, by an input_required result in the stateless one. It says whose
+// question it is, in _meta and in the message that a person reads. Replies may
+// come to any instance: the id of a question names it, and a requestState is
+// sealed under a key that all instances have. A client that is gone is told of
+// to the source, so that nobody waits for it.
+//
+// A log message goes to the client whose call it is about. The level that a
+// client of the older era sets is remembered by the instance that it told; on
+// another one, messages come as the source sends them.
+//
+// Between instances, a cancellation, a subscription to a resource and the end of
+// a session travel by [Peers], within about a second: until then an instance
+// that has the session in use may take calls of it, and little else. Each is a
+// row, so of one principal an instance tells at most 120 a minute of each kind;
+// a session that ends beyond that ends on its instance alone. A subscription is
+// told to the instances that know the session then: a client that opens its
+// event stream on another one later has to subscribe again.
 //
 // A change of a list is seen by each instance for itself; the one that has the
 // client's event stream tells it. A client that opens event streams on two

@@ -37,7 +37,7 @@ func (s *Server) openEvents(x *exchange) {
 	s.remind(x, st, now)
 	v.join(st, now)
 	defer v.leave(st)
-	_ = s.stream(ctx, st, a) // a client that left needs no more
+	s.stream(ctx, st, a)
 }
 
 // announced are the kinds of list whose changes a client is told of.
@@ -50,11 +50,11 @@ func (s *Server) announced(ctx context.Context, v *view, x *exchange) (wants [ki
 }
 
 // stream serves a stream until it or the gateway ends.
-func (s *Server) stream(ctx context.Context, st *stream, a *reply) error {
+func (s *Server) stream(ctx context.Context, st *stream, a *reply) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	return st.serve(ctx, a)
+	st.serve(ctx, a)
 }
 
 // reopened is how old a session is when an event stream of it, the first that
@@ -129,9 +129,7 @@ func (s *Server) serveSubscription(x *exchange, v *view, st *stream, uris []stri
 	if len(honoured) > 0 || st.wants != [kinds]bool{} {
 		v.join(st, s.versionsNow(ctx, v, &x.who))
 		defer v.leave(st)
-		if s.stream(ctx, st, a); ctx.Err() != nil {
-			return
-		}
+		s.stream(ctx, st, a)
 	}
 	result := append([]byte(`{"resultType":"complete","_meta":`), st.meta()...)
 	_ = x.answer(a, message{result: append(result, '}')}) // a client that left needs no answer

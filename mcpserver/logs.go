@@ -61,7 +61,8 @@ func (x *exchange) logLevel(p *params) (level string, wanted bool, bad *problem)
 	if !x.modern {
 		return x.mcp.logLevel(), true, nil
 	}
-	level, bad = levelOf(member(p.meta, mcp.MetaKeyLogLevel), "_meta "+mcp.MetaKeyLogLevel)
+	const key = mcp.MetaKeyLogLevel //nolint:staticcheck // deprecated, and in use
+	level, bad = levelOf(member(p.meta, key), "_meta "+key)
 	return level, level != "", bad
 }
 

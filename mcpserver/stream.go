@@ -116,23 +116,21 @@ func (st *stream) meta() []byte {
 }
 
 // serve writes what there is to say until ctx ends or the client is gone.
-func (st *stream) serve(ctx context.Context, a *reply) error {
+func (st *stream) serve(ctx context.Context, a *reply) {
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		case <-st.wake:
 		}
 		events, beat := st.take()
 		for _, e := range events {
-			if err := a.event(e); err != nil {
-				return err
+			if a.event(e) != nil {
+				return
 			}
 		}
-		if beat {
-			if err := a.comment("waiting"); err != nil {
-				return err
-			}
+		if beat && a.comment("waiting") != nil {
+			return
 		}
 	}
 }
