@@ -14,11 +14,12 @@ import (
 	"sallyport/sources"
 )
 
-// The codes of JSON-RPC with which requests of a server are refused.
+// The codes of JSON-RPC with which requests are refused.
 const (
 	codeRejected = -1 // nobody would answer
 	codeMethod   = -32601
 	codeParams   = -32602
+	codeLinks    = -32042 // links are to be opened first
 )
 
 // refuses says why a question is not put to anybody; empty: it is.
@@ -31,6 +32,31 @@ func (s *Source) refuses(q *action.Question) string {
 		return fmt.Sprintf("this connector may not ask for %s; an admin can allow it.", kind)
 	case kind == action.AskURL && !openable(q.Params):
 		return "the link that it wants opened is not https."
+	}
+	return ""
+}
+
+// refusesLinks says why an error is not handed on by which a server wants links
+// opened before the request is sent again; empty: it is.
+func (s *Source) refusesLinks(problem json.RawMessage) string {
+	if problemCode(problem) != codeLinks {
+		return ""
+	}
+	var p struct {
+		Data struct {
+			Elicitations []json.RawMessage `json:"elicitations"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(problem, &p) != nil {
+		return "the links that it wants opened cannot be read."
+	}
+	for _, params := range p.Data.Elicitations {
+		if !slices.Contains(s.cfg.MayAsk, action.AskURL) {
+			return fmt.Sprintf("this connector may not ask for %s; an admin can allow it.", action.AskURL)
+		}
+		if !openable(params) {
+			return "the link that it wants opened is not https."
+		}
 	}
 	return ""
 }

@@ -68,6 +68,9 @@ func (s *Source) perform(ctx context.Context, r *request) (action.Result, error)
 		return res, err
 	}
 	if a.problem != nil {
+		if refusal := s.refusesLinks(a.problem); refusal != "" {
+			return res, unasked("not_asked", "%s", refusal)
+		}
 		res.Problem = a.problem
 		return res, nil
 	}

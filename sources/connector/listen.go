@@ -294,9 +294,13 @@ func (r *refill) Read(p []byte) (int, error) {
 }
 
 // subscribed hears subscriptions/listen.
-func (e *ear) subscribed(ctx context.Context, ses *session) error {
+func (e *ear) subscribed(parent context.Context, ses *session) error {
 	uris, retuned := e.wishes.now()
-	ctx, stop := context.WithCancelCause(ctx)
+	if ses.lists == (changing{}) && len(uris) == 0 {
+		e.wishes.told(nil)
+		return e.idle(parent, retuned)
+	}
+	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
 	go func() {
 		select {
@@ -316,7 +320,7 @@ func (e *ear) subscribed(ctx context.Context, ses *session) error {
 		switch {
 		case m.answers(id):
 			stop(over)
-			nothing = nothing || m.problem != nil && problemCode(m.problem) == codeMethod
+			nothing = nothing || problemCode(m.problem) == codeMethod
 		case !ours(m, id):
 		case method == "notifications/subscriptions/acknowledged":
 			nothing = grantsNothing(m)
@@ -326,10 +330,23 @@ func (e *ear) subscribed(ctx context.Context, ses *session) error {
 			e.notice(m, method)
 		}
 	})
-	if nothing {
+	switch {
+	case nothing && len(uris) == 0:
 		return errDeaf
+	case nothing: // other resources may be granted
+		return e.idle(parent, retuned)
 	}
 	return retunedOr(ctx, err)
+}
+
+// idle waits until other resources are wanted.
+func (e *ear) idle(ctx context.Context, retuned <-chan struct{}) error {
+	select {
+	case <-retuned:
+		return errRetuned
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // errRetuned is a stream that ended because other resources are wanted.

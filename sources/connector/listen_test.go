@@ -269,6 +269,39 @@ func TestSubscriptionsOfStateless(t *testing.T) {
 	}
 }
 
+// TestSubscriptionsAlone has a server that tells of single resources only, and
+// not of each.
+func TestSubscriptionsAlone(t *testing.T) {
+	u := newUpstream(t, true, func(w http.ResponseWriter, r *http.Request, p *post) {
+		stream(w)
+		granted := `{"resourceSubscriptions":["x:b"]}`
+		if !strings.Contains(p.raw, "x:b") {
+			granted = `{}`
+		}
+		say(w, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`+granted+`}}`)
+		if granted == `{}` {
+			say(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, p.ID))
+			return
+		}
+		say(w, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:b"}}`)
+		<-r.Context().Done()
+	})
+	u.offer(`{"resources":{"subscribe":true}}`)
+	s := open(t, u.URL, nil)
+	heard, _ := listenTo(t, s)
+	for _, uri := range []string{"x:a", "x:b"} {
+		if err := s.Subscribe(t.Context(), uri, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantNotices(t, heard, sources.Notice{Kind: sources.NoticeUpdated, URI: "x:b"})
+	for _, p := range u.received("subscriptions/listen") {
+		if !strings.Contains(p.raw, "x:") {
+			t.Errorf("asked for nothing: %s", p.raw)
+		}
+	}
+}
+
 // TestRefusedSubscription counts for nothing.
 func TestRefusedSubscription(t *testing.T) {
 	u := newUpstream(t, false, func(w http.ResponseWriter, _ *http.Request, p *post) {
