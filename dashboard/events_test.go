@@ -95,6 +95,7 @@ func TestEventsBetweenInstances(t *testing.T) {
 	h := newHouse(t)
 	person, agent := h.listen(h.member), h.listen(h.agent)
 	h.hints.Publish(action.Hint{Kind: action.HintSignal, Organization: org})
+	h.hints.Publish(action.Hint{Kind: action.HintResource, Organization: org, Source: "connector:c1", Resource: "file:///a"})
 	h.hints.Publish(action.Hint{Kind: action.HintReload, Organization: "org2"})
 	h.hints.Publish(action.Hint{Kind: action.HintReload, Organization: org})
 	h.hints.Publish(action.Hint{Kind: action.HintPolicy, Organization: org})

@@ -34,6 +34,8 @@ func (h *house) fill() (invocation string) {
 	h.m.reviews = append(h.m.reviews, action.ToolReview{Organization: org, Connector: "c1", Tool: canary, State: action.ToolNew, Current: &action.ToolVersion{Definition: def}})
 	h.m.grants = append(h.m.grants, action.Grant{ID: "grant-1", Organization: org, Session: "s1", CreatedBy: canary})
 	h.m.requests = append(h.m.requests, action.GrantRequest{ID: "request-1", Organization: org, Session: "s1", Reason: canary, Status: action.RequestPending})
+	h.m.connectors[0].OAuth = &action.OAuthSettings{Kind: action.OAuthCode, Issuer: canary}
+	h.m.signedIn = append(h.m.signedIn, action.OAuthGrant{Organization: org, Connector: "c1", Status: action.OAuthConnected, Scope: canary})
 	h.m.heads = append(h.m.heads, action.AuditHead{Organization: org, Hash: canary})
 	h.m.secrets["gh"] = action.Secret{Organization: org, Key: "gh", Host: canary}
 	h.m.recordLocked(org, action.EventMode, canary, canary)
@@ -58,7 +60,7 @@ func (m *memory) rows(organization string) string {
 	defer m.mu.Unlock()
 	var b strings.Builder
 	for _, table := range []any{
-		m.sessions, m.invocations, m.connectors, m.users, m.keys, m.overrides, m.capabilities, m.gates, m.quotas, m.reviews, m.grants, m.requests, m.history,
+		m.sessions, m.invocations, m.connectors, m.users, m.keys, m.overrides, m.capabilities, m.gates, m.quotas, m.reviews, m.grants, m.requests, m.history, m.signedIn,
 	} {
 		for list, i := reflect.ValueOf(table), 0; i < list.Len(); i++ {
 			if row := list.Index(i); row.FieldByName("Organization").String() == organization {
@@ -66,7 +68,7 @@ func (m *memory) rows(organization string) string {
 			}
 		}
 	}
-	return b.String() + fmt.Sprintf("%v %v %v", m.secrets["gh"], m.settings[organization], m.revealed)
+	return b.String() + fmt.Sprintf("%v %v %v %v", m.secrets["gh"], m.settings[organization], m.revealed, m.flows)
 }
 
 // Another organization's owner and session try every route with the ids of
