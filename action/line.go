@@ -162,7 +162,7 @@ func roundRef(r *AskedRound, column string) Ref {
 func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, error) {
 	woken, done := l.board.listen(l.job.ID)
 	defer done()
-	l.told(row.Invocation, row.Organization)
+	l.told(row)
 	ticker := time.NewTicker(l.PollEvery)
 	defer ticker.Stop()
 	for {
@@ -188,9 +188,12 @@ func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, 
 }
 
 // told tells everybody that a round was opened or answered.
-func (g *Gate) told(invocation, organization string) {
-	g.board.asks(invocation)
-	g.Hints.Publish(Hint{Kind: HintInvocation, Organization: organization, Invocation: invocation, Status: StatusExecuting, Asking: true})
+func (g *Gate) told(r *AskedRound) {
+	g.board.asks(r.Invocation)
+	g.Hints.Publish(Hint{
+		Kind: HintInvocation, Organization: r.Organization, Session: r.Session, Invocation: r.Invocation,
+		Status: StatusExecuting, Asking: true,
+	})
 }
 
 func (l *line) openReplies(row *AskedRound) (map[string]Reply, error) {
@@ -294,7 +297,7 @@ func (g *Gate) Reply(ctx context.Context, s *Session, round string, replies map[
 		return "", err
 	}
 	if now.AnsweredAt != nil {
-		g.told(now.Invocation, now.Organization)
+		g.told(&now)
 	}
 	return now.Invocation, nil
 }
