@@ -16,6 +16,7 @@ type house struct {
 	resources, templates, prompts []string
 	warnings                      []string
 	offers                        sources.Offers
+	missing                       sources.Missing
 	did                           []string
 
 	listens int
@@ -45,7 +46,7 @@ func raws(list []string) (out []json.RawMessage) {
 // list is called with the origin's mutex held.
 func (h *house) list(l *sources.Listing) {
 	l.Resources, l.Templates, l.Prompts = raws(h.resources), raws(h.templates), raws(h.prompts)
-	l.Offers, l.Warnings = h.offers, h.warnings
+	l.Offers, l.Missing, l.Warnings = h.offers, h.missing, h.warnings
 }
 
 func (h *house) Do(_ context.Context, method string, params json.RawMessage, _ action.Caller) (action.Result, error) {

@@ -67,11 +67,16 @@ func compileOffer(l Listing, before offer) (o offer, warnings []string) {
 		raw  []json.RawMessage
 		old  shelf
 		new  *shelf
+		gone bool // it could not be had
 	}{
-		{ware{"Resource", "uri", maxResources, checkURI}, l.Resources, before.resources, &o.resources},
-		{ware{"Template", "uriTemplate", maxTemplates, checkTemplate}, l.Templates, before.templates, &o.templates},
-		{ware{"Prompt", "name", maxPrompts, checkPrompt}, l.Prompts, before.prompts, &o.prompts},
+		{ware{"Resource", "uri", maxResources, checkURI}, l.Resources, before.resources, &o.resources, l.Missing.Resources},
+		{ware{"Template", "uriTemplate", maxTemplates, checkTemplate}, l.Templates, before.templates, &o.templates, l.Missing.Templates},
+		{ware{"Prompt", "name", maxPrompts, checkPrompt}, l.Prompts, before.prompts, &o.prompts, l.Missing.Prompts},
 	} {
+		if s.gone {
+			*s.new = s.old
+			continue
+		}
 		var notes []string
 		*s.new, notes = s.kind.stock(s.raw, s.old)
 		warnings = append(warnings, notes...)

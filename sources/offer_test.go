@@ -76,13 +76,20 @@ func TestOfferings(t *testing.T) {
 		if diff := cmp.Diff(want, keys); diff != "" {
 			t.Error(diff)
 		}
-		if s := w.State(h.con); s.Resources != 2 || s.Templates != 1 || s.Prompts != 1 || s.Tools != 1 || len(s.Actions) != 1 || !s.Offers.Prompts {
+		if s := w.State(h.con); s.Resources != 2 || s.Templates != 1 || s.Prompts != 1 || s.Tools != 1 || len(s.Actions) != 3 || !s.Offers.Prompts {
 			t.Errorf("got %+v", s)
 		}
 		if again := w.offerings(t); again != o {
 			t.Error("nothing changed, and the offerings are others")
 		}
+		// What could not be had this time stays.
+		h.set(func(*origin) { h.prompts, h.missing.Prompts = nil, true })
+		time.Sleep(6 * time.Minute)
+		if now := w.offerings(t); now.PromptsVersion != o.PromptsVersion || len(now.Prompts) != len(o.Prompts) {
+			t.Errorf("got %+v after %+v", now, o)
+		}
 		// What changed of one kind leaves the version of the other.
+		h.set(func(*origin) { h.missing.Prompts = false })
 		h.set(func(*origin) { h.prompts = nil })
 		time.Sleep(6 * time.Minute)
 		if now := w.offerings(t); now.PromptsVersion == o.PromptsVersion || now.ResourcesVersion != o.ResourcesVersion || len(now.Prompts) != 0 {

@@ -61,12 +61,21 @@ type Listing struct {
 	Warnings []string          // one sentence each, for people
 	Protocol string            // the protocol version that is spoken
 
-	// Of an [Offerer], each exactly as it was listed. A list that could not be
-	// had, while the tools could, is empty, with a warning.
+	// Of an [Offerer], each exactly as it was listed.
 	Resources []json.RawMessage
 	Templates []json.RawMessage
 	Prompts   []json.RawMessage
 	Offers    Offers
+	// Missing are the lists that could not be had, while the tools could: what
+	// they were before stays, with a warning.
+	Missing Missing
+}
+
+// Missing says which lists of a [Listing] could not be had.
+type Missing struct {
+	Resources bool
+	Templates bool
+	Prompts   bool
 }
 
 // Offers says what a source has beside tools.
@@ -95,7 +104,7 @@ const (
 	FaultRateLimited = "upstream_rate_limited" // it wants fewer requests
 	FaultFailed      = "upstream_failed"       // it failed by itself
 	FaultConfig      = "upstream_config"       // its configuration cannot be used
-	FaultReconnect   = "upstream_reconnect"    // a person must sign in to it again
+	FaultReconnect   = "upstream_reconnect"    // a person must sign in to it
 	FaultOpen        = "upstream_circuit_open" // it failed again and again, and is left alone for a moment
 	FaultUnrecorded  = "tools_unrecorded"      // it answered, and the gateway could not write its tools down
 )

@@ -31,7 +31,7 @@ type State struct {
 	CircuitOpen bool   `json:"circuit_open,omitempty"`
 	Steps       []Step `json:"steps,omitempty"` // of its last handshake and list
 
-	Actions []*action.Action `json:"-"` // its tools, in the order of their names; read-only
+	Actions []*action.Action `json:"-"` // its tools in the order of their names, then what is no tool; read-only
 }
 
 // Diagnosis says what is wrong with a source: one of the Fault codes, and a
@@ -163,7 +163,7 @@ func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
 		}
 	}
 	for _, a := range t.view.Load().actions {
-		if a.Source == con.Source() && a.Tool != "" {
+		if a.Source == con.Source() {
 			s.Actions = append(s.Actions, a)
 		}
 	}
