@@ -67,8 +67,9 @@ func (r risks) check() error {
 		return invalid("/tool_risks", fmt.Sprintf("At most %d tools have a risk of their own; leave some out.", maxRisks))
 	}
 	for _, tool := range slices.Sorted(maps.Keys(r)) {
+		beside := tool == action.ActionRead || tool == action.ActionPrompt
 		switch {
-		case !toolName(tool):
+		case !beside && !toolName(tool):
 			return invalid("/tool_risks", fmt.Sprintf("%q cannot be the name of a tool: letters, digits, _, . and -, at most 128 of them.", tool))
 		case !r[tool].Valid():
 			return invalid("/tool_risks/"+tool, "A risk is read, write or danger.")
