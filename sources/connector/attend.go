@@ -9,10 +9,14 @@ import (
 
 // attend hears the stream of an agent's own session while it lives: questions
 // and log messages come on it which the server does not tie to a call.
-func (s *Source) attend(ses *session) {
+//
+// tuned is called when the server took part for the first time, or did not.
+func (s *Source) attend(ses *session, tuned func()) {
+	defer tuned()
 	wait := time.Duration(0)
 	for ses.life.Err() == nil {
 		resp, err := s.tune(ses.life, ses)
+		tuned()
 		if err == nil {
 			wait = 0
 			err = s.follow(resp, func(m *message, method string) { s.attendTo(ses, m, method) })

@@ -84,10 +84,11 @@ func (l *listing) others(ctx context.Context) error {
 		kind
 		offered bool
 		to      *[]json.RawMessage
+		missing *bool
 	}{
-		{kind{"resources/list", "resources", "resources", maxOthers}, l.Offers.Resources, &l.Resources},
-		{kind{"resources/templates/list", "resourceTemplates", "resource templates", maxTemplates}, l.Offers.Resources, &l.Templates},
-		{kind{"prompts/list", "prompts", "prompts", maxOthers}, l.Offers.Prompts, &l.Prompts},
+		{kind{"resources/list", "resources", "resources", maxOthers}, l.Offers.Resources, &l.Resources, &l.Missing.Resources},
+		{kind{"resources/templates/list", "resourceTemplates", "resource templates", maxTemplates}, l.Offers.Resources, &l.Templates, &l.Missing.Templates},
+		{kind{"prompts/list", "prompts", "prompts", maxOthers}, l.Offers.Prompts, &l.Prompts, &l.Missing.Prompts},
 	} {
 		if !other.offered {
 			continue
@@ -99,6 +100,7 @@ func (l *listing) others(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return err
 		case !errors.Is(err, errNoMethod): // a server may have resources and no templates
+			*other.missing = true
 			l.warn("The %s could not be listed: %s", other.name, action.Public(err).Message)
 		}
 	}

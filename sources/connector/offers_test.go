@@ -108,6 +108,9 @@ func TestBrokenOffers(t *testing.T) {
 			if err != nil || len(l.Tools) != 1 {
 				t.Fatalf("got %d tools, %v", len(l.Tools), err)
 			}
+			if missing := l.Missing != (sources.Missing{}); missing != (test.left == 0 && test.warnings > 0) {
+				t.Errorf("missing are %+v", l.Missing)
+			}
 			if n := len(l.Resources) + len(l.Templates) + len(l.Prompts); n != test.left || len(l.Warnings) != test.warnings {
 				t.Errorf("%d are left, warnings %q", n, l.Warnings)
 			}

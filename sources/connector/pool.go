@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"sallyport/action"
@@ -178,15 +179,17 @@ func (s *Source) connect(p place, at *seat) {
 		can = s.may // what is listed may depend on it
 	}
 	ses, err := s.shake(ctx, era, can)
+	if err == nil {
+		ses.place = p
+		if p != (place{}) && !ses.stateless {
+			s.hear(ctx, ses)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err == nil:
-		ses.place = p
 		at.session, s.era, s.offers = ses, ses.version, ses.offers
-		if p != (place{}) && !ses.stateless {
-			s.ears.Go(func() { s.attend(ses) })
-		}
 	case era == "" && ctx.Err() != nil:
 		// Some old servers never answer a method that they do not know.
 		s.era = lastLegacy
@@ -231,4 +234,21 @@ func (s *Source) protocol() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.era
+}
+
+// hearWithin is how long a new session waits for its stream.
+const hearWithin = time.Second
+
+// hear begins to attend to the session, and waits a moment until the server
+// takes part: what it says while nobody listens is lost.
+func (s *Source) hear(ctx context.Context, ses *session) {
+	heard := make(chan struct{})
+	s.ears.Go(func() { s.attend(ses, sync.OnceFunc(func() { close(heard) })) })
+	late := time.NewTimer(hearWithin)
+	defer late.Stop()
+	select {
+	case <-heard:
+	case <-late.C:
+	case <-ctx.Done():
+	}
 }
