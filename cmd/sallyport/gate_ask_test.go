@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,8 +22,7 @@ type inquirer struct {
 	begun  chan struct{} // closed when the first run began
 	asks   chan struct{} // nothing is asked before it is closed
 
-	mu  sync.Mutex
-	can []action.ClientFeatures // of the callers, when each round began
+	caller action.Caller // of the first run; to be read after begun
 }
 
 func newInquirer(rounds ...[]action.Question) *inquirer {
@@ -41,14 +39,12 @@ func (q *inquirer) quiet() (ask func()) {
 
 func (q *inquirer) run(ctx context.Context, _ json.RawMessage, caller action.Caller) (action.Result, error) {
 	if q.n.Add(1) == 1 {
+		q.caller = caller
 		close(q.begun)
 	}
 	<-q.asks
 	said := []string{}
 	for _, round := range q.rounds {
-		q.mu.Lock()
-		q.can = append(q.can, caller.Features())
-		q.mu.Unlock()
 		replies, err := caller.Ask(ctx, round)
 		if e := (*action.Error)(nil); errors.As(err, &e) {
 			said = append(said, e.Code)
@@ -176,6 +172,9 @@ func TestSourceAsksItsCaller(t *testing.T) {
 		if got := r.Questions[0]; got.Key != "a" || string(got.Params) != string(form("a").Params) {
 			t.Errorf("the question became %s", got.Params)
 		}
+		if can := q.caller.Features(); can != action.ClientElicitsForm || h.gate.Callers(r.Invocation) != 0 {
+			t.Errorf("of the caller who is away with the question it is known that he can %b", can)
+		}
 		h.reply(r, result(`{"action":"accept","content":{"n":9007199254740993,"password":"sk-canary"}}`))
 		second := h.asked(h.get(h.wait(r.Invocation)))
 		h.reply(second, action.Reply{Problem: json.RawMessage(`{"code":-1,"message":"no"}`)})
@@ -226,6 +225,32 @@ func TestCallerElsewhereIsAsked(t *testing.T) {
 			}
 			if rec, err := a.db.Load(t.Context(), org, id); err != nil || rec.Executor != a.config.Instance {
 				t.Errorf("run by %s (%v)", rec.Executor, err)
+			}
+		})
+	}
+}
+
+// Who waited there before the call ran here is asked as well.
+func TestCallerWhoWaitedElsewhereIsAsked(t *testing.T) {
+	for name, hints := range map[string]bool{"with hints": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			a, b := twins(t, hints)
+			q := newInquirer([]action.Question{form("a")})
+			ask := q.quiet()
+			a.catalog.put(q.tool("write", action.RiskWrite))
+			ctx, leave := context.WithCancelCause(t.Context())
+			here := a.begin(ctx, a.call("write", `{}`))
+			id := a.pending().ID
+			there := b.begin(t.Context(), b.askable("write"))
+			b.eventually("both callers", func() bool { return a.gate.Callers(id) == 1 && b.gate.Callers(id) == 1 })
+			a.approve(id) // and so it runs here
+			<-q.begun
+			leave(action.ErrCallerGone)
+			a.get(here)
+			ask()
+			b.reply(b.asked(b.get(there)), result(`"yes"`))
+			if got := heard(b, b.want(b.get(b.wait(id)), action.StatusCompleted)); fmt.Sprint(got) != `["yes"]` || q.n.Load() != 1 {
+				t.Errorf("the source heard %q in %d runs", got, q.n.Load())
 			}
 		})
 	}
@@ -317,11 +342,6 @@ func TestFloodOfQuestions(t *testing.T) {
 	out := h.want(h.get(h.wait(r.Invocation)), action.StatusCompleted)
 	if got := strings.Join(heard(h, out), " "); got != `"yes" "yes" "yes"`+strings.Repeat(" too_many_questions", 3) {
 		t.Errorf("the source heard %s", got)
-	}
-	for i, can := range q.can {
-		if can != action.ClientElicitsForm { // also while the caller is away with the question
-			t.Errorf("before round %d the caller could %b", i, can)
-		}
 	}
 }
 
