@@ -27,6 +27,7 @@ func (s *Server) openEvents(x *exchange) {
 		plain(x.w, http.StatusConflict, "This MCP session has an event stream already.")
 		return
 	}
+	defer v.leave(st)
 	defer x.mcp.closeStream()
 	a := newReply(x.w)
 	defer a.close()
@@ -36,7 +37,6 @@ func (s *Server) openEvents(x *exchange) {
 	now := s.versionsNow(ctx, v, &x.who)
 	s.remind(x, st, now)
 	v.join(st, now)
-	defer v.leave(st)
 	s.stream(ctx, st, a)
 }
 

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http/httptest"
@@ -34,9 +35,9 @@ func Members(raw []byte) (keys []string, values [][]byte, err error) {
 	return keys, values, m.err
 }
 
-// ResultType returns a result as the stateless era gets it.
-func ResultType(result []byte) []byte {
-	rest, lead := asModern(methodCall, result)
+// AsModern returns the result of a method as the stateless era gets it.
+func AsModern(method string, result []byte) []byte {
+	rest, lead := asModern(method, result)
 	return append(append([]byte(nil), lead...), rest...)
 }
 
@@ -167,6 +168,16 @@ func (s *Server) Subscribed(id string) int {
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	return len(known.subscribed)
+}
+
+// ToldAfterOpening is what a stream says first whose client took one version of
+// the tools, when another is known by then.
+func ToldAfterOpening(took, known string) string {
+	v := &view{announced: versions{kindTools: known}}
+	st := newStream([kinds]bool{kindTools: true}, nil)
+	v.join(st, versions{kindTools: took})
+	events, _ := st.take()
+	return string(bytes.Join(events, nil))
 }
 
 // Asked is what a requestState says.

@@ -92,7 +92,7 @@ func FuzzResultType(f *testing.F) {
 		if json.Unmarshal(result, &before) != nil || before == nil || !utf8.Valid(result) || !mcpserver.ValidJSON(result) {
 			return
 		}
-		got := mcpserver.ResultType(result)
+		got := mcpserver.AsModern("tools/call", result)
 		var after map[string]json.RawMessage
 		if err := json.Unmarshal(got, &after); err != nil {
 			t.Fatalf("%q became %q: %v", result, got, err)

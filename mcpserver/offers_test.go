@@ -142,8 +142,8 @@ func TestReplicasSubscribe(t *testing.T) {
 	// Nobody forgets a session that listens elsewhere.
 	c.later.Store(int64(2 * time.Hour))
 	b.server.Expire()
-	if got := c.gate.subscribed(); !strings.Contains(got, "two") {
-		t.Errorf("after two hours subscribed to %q", got)
+	if n := b.server.Subscribed(id); n != 2 { // its own, and the one that it was told of
+		t.Error("after two hours there are", n)
 	}
 	sub(d, "unsubscribe", "two+demo://b")
 	eventually(t, "the subscription ends where it was made", func() bool { return c.gate.subscribed() == "demo demo://b 1\n" })
@@ -261,5 +261,35 @@ func TestAskedClientIsGone(t *testing.T) {
 	eventually(t, "the source goes on", func() bool { return s.gate.status("inv-1") == action.StatusCompleted })
 	if got := string(s.gate.body("inv-1")); !strings.Contains(got, "gone") {
 		t.Error(got)
+	}
+}
+
+// What the stateless era wants is added where it is missing. That what was read
+// is the session's own is said in any case; nothing else changes.
+func TestModernResults(t *testing.T) {
+	for _, test := range []struct{ method, result, want string }{
+		{"tools/call", ` { "content":[] }`, `{"resultType":"complete", "content":[] }`},
+		{"tools/call", `{"content":[],"resultType":"odd"}`, `{"content":[],"resultType":"odd"}`},
+		{"tools/call", `{ }`, `{"resultType":"complete"}`},
+		{"tools/call", `{"cacheScope":"public"}`, `{"resultType":"complete","cacheScope":"public"}`},
+		{"tools/call", `7`, `7`},
+		{"resources/read", `{"contents":[]}`, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[]}`},
+		{"resources/read", `{"ttlMs":9.0,"cacheScope": "public" ,"contents":[],"resultType":"complete"}`, `{"ttlMs":9.0,"cacheScope": "private" ,"contents":[],"resultType":"complete"}`},
+		{"resources/read", `{"cacheScope":"private","cacheScop\u0065":"public"}`, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","cacheScop\u0065":"private"}`},
+		{"resources/read", `{"resultType":"input_required"}`, `{"resultType":"input_required"}`},
+	} {
+		if got := string(mcpserver.AsModern(test.method, []byte(test.result))); got != test.want {
+			t.Errorf("%s %s came to %s, want %s", test.method, test.result, got, test.want)
+		}
+	}
+}
+
+// A list that changes while an event stream opens is told on it.
+func TestChangeWhileOpening(t *testing.T) {
+	if got := mcpserver.ToldAfterOpening("v1", "v2"); !strings.Contains(got, "tools/list_changed") {
+		t.Errorf("told %q", got)
+	}
+	if got := mcpserver.ToldAfterOpening("v2", "v2"); got != "" {
+		t.Errorf("without a change told %q", got)
 	}
 }

@@ -656,7 +656,7 @@ func TestResultType(t *testing.T) {
 		`{"a":1,"resultType":"x"}`: `{"a":1,"resultType":"x"}`,
 		`[]`:                       `[]`,
 	} {
-		if got := string(mcpserver.ResultType([]byte(in))); got != want {
+		if got := string(mcpserver.AsModern("tools/call", []byte(in))); got != want {
 			t.Errorf("%s became %s", in, got)
 		}
 	}
