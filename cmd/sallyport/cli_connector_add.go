@@ -85,11 +85,11 @@ type connectorFields struct {
 
 // oauthFields say how tokens are had that are sent in a secret's place.
 type oauthFields struct {
-	OAuth        string   `name:"oauth" enum:"code,client,none," default:"" placeholder:"KIND" help:"Send tokens in a secret's place: code (somebody signs in once), client (the gateway signs in by itself) or none."`
-	ClientID     *string  `placeholder:"ID" help:"With --oauth: a client that was registered at the service by hand (default: the gateway registers itself)."`
-	ClientSecret *string  `placeholder:"KEY" help:"With --client-id: the key of the secret that is the client's; see secret set."`
-	Scope        []string `sep:"none" placeholder:"S" help:"With --oauth: a scope to ask for; again for more (default: what the server says)."`
-	Issuer       *string  `placeholder:"URL" help:"With --oauth: the one authorization server to use (default: the one that the server names)."`
+	OAuth        string   `name:"oauth" enum:"code,client,none," default:"" env:"-" placeholder:"KIND" help:"Send tokens in a secret's place: code (somebody signs in once), client (the gateway signs in by itself) or none."`
+	ClientID     *string  `env:"-" placeholder:"ID" help:"With --oauth: a client that was registered at the service by hand (default: the gateway registers itself)."`
+	ClientSecret *string  `env:"-" placeholder:"KEY" help:"With --client-id: the key of the secret that is the client's; see secret set."`
+	Scope        []string `sep:"none" env:"-" placeholder:"S" help:"With --oauth: a scope to ask for; again for more (default: what the server says)."`
+	Issuer       *string  `env:"-" placeholder:"URL" help:"With --oauth: the one authorization server to use (default: the one that the server names)."`
 }
 
 // body is what was given, for the API. What stands now is kept where only a
