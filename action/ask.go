@@ -164,8 +164,10 @@ type Asker interface {
 	// nobody took.
 	Asking(ctx context.Context, invocations []string) ([]string, error)
 	// TakeRound gives the invocation's open round to one caller: nil when
-	// there is none, another has it, or can lacks what it needs.
-	TakeRound(ctx context.Context, organization, invocation string, can ClientFeatures, now time.Time) (*AskedRound, error)
+	// there is none, another has it, or can lacks what it needs. A round that
+	// was taken before lost and is not answered counts as one that nobody has;
+	// the zero time: none does.
+	TakeRound(ctx context.Context, organization, invocation string, can ClientFeatures, lost, now time.Time) (*AskedRound, error)
 	// ReplyRound writes replies, by key, of the session that was asked; keys
 	// that were answered keep their first reply. The round is answered when
 	// every key is, or with final. A round that was answered already is

@@ -112,7 +112,7 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 		return Outcome{Invocation: begun.Invocation}, nil, nil
 	}
 	c.unattended = d.Unattended
-	w := g.board.enter(d.ID, &c.Waiting)
+	w := g.board.enter(d.ID, &c.Waiting, g.Now())
 	begun, err := g.Ledger.Begin(ctx, d)
 	if err != nil {
 		g.board.leave(d.ID, w)
@@ -171,7 +171,7 @@ var errWithdrawn = errors.New("the call was withdrawn under its caller")
 // enter puts a caller on the board of an invocation that exists, unless it
 // ended.
 func (g *Gate) enter(ctx context.Context, organization, id string, how *Waiting) (Outcome, *wait, error) {
-	w := g.board.enter(id, how)
+	w := g.board.enter(id, how, g.Now())
 	rec, err := g.Ledger.Load(ctx, organization, id) // after entering: see begin
 	if err != nil {
 		g.board.leave(id, w)

@@ -3,6 +3,7 @@ package action
 import (
 	"encoding/json"
 	"sync"
+	"time"
 )
 
 // board is where callers of this instance wait. It is memory only: rows are
@@ -28,7 +29,8 @@ type waiter struct {
 	news   chan struct{} // there are words
 	queued []word        // guarded by the board; most callers see none
 	can    ClientFeatures
-	level  string // of log messages
+	level  string    // of log messages
+	lost   time.Time // what was asked before it may have been lost; zero: nothing
 }
 
 // word is something that a source says while it runs.
@@ -59,8 +61,11 @@ func (b *board) dropLocked(id string, e *entry) {
 }
 
 // enter adds a waiter.
-func (b *board) enter(id string, how *Waiting) *waiter {
+func (b *board) enter(id string, how *Waiting, now time.Time) *waiter {
 	w := &waiter{wake: make(chan struct{}, 1), news: make(chan struct{}, 1), can: how.Can, level: how.LogLevel}
+	if how.Again {
+		w.lost = now
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.entryLocked(id).waiters[w] = struct{}{}

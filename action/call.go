@@ -49,6 +49,10 @@ type Waiting struct {
 	// Can says what the caller can be asked. A caller who is asked gets an
 	// outcome with a Round. Zero: nothing.
 	Can ClientFeatures
+	// Again says that the caller's client comes back for what it was asked, in
+	// a new request, and may have lost the question: a round that somebody was
+	// given before this caller came, and did not answer, is given to this one.
+	Again bool
 
 	unattended bool // nobody sits with the caller
 }

@@ -1,6 +1,7 @@
 package action
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,7 +145,7 @@ func (l *line) open(ctx context.Context, questions []Question, needs ClientFeatu
 	for _, q := range questions {
 		row.Keys = append(row.Keys, q.Key)
 	}
-	plain, err := json.Marshal(round)
+	plain, err := encode(round)
 	if err != nil {
 		return nil, err
 	}
@@ -179,12 +180,20 @@ func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, 
 		case err != nil: // the rows are out of reach for a moment
 		case now.AnsweredAt != nil:
 			return l.openReplies(&now)
+		case l.refusing.Load() && l.alone():
+			return nil, notAsked("The gateway is shutting down, and whoever was asked is not here.")
 		case now.TakenAt == nil && at.Sub(row.AskedAt) > l.TakeWithin:
 			return nil, notAsked("Nobody who can be asked waits for this call.")
 		case at.After(row.Until):
 			return nil, Errorf(ErrUnavailable, "not_answered", "Nobody answered the question in time.")
 		}
 	}
+}
+
+// alone reports whether nobody waits here.
+func (l *line) alone() bool {
+	callers, _, _, _ := l.board.audience(l.job.ID, 0)
+	return callers == 0
 }
 
 // told tells everybody that a round was opened or answered.
@@ -247,13 +256,22 @@ func (l *line) close(row *AskedRound, questions []Question, replies map[string]R
 	l.logged("closing a round of questions", l.Ledger.CloseRound(ctx, row.Organization, row.ID, data, l.Now()))
 }
 
+// encode keeps foreign JSON as it is, but for white space between its tokens.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
+}
+
 // asked takes the round that the call's source opened, if it is for this
 // caller: nil otherwise.
 func (g *Gate) asked(ctx context.Context, t *wait) (*Round, error) {
 	if t.w.can == 0 || t.inv.Status != StatusExecuting || !g.board.asking(t.inv.ID) {
 		return nil, nil
 	}
-	row, err := g.Ledger.TakeRound(ctx, t.inv.Organization, t.inv.ID, t.w.can, g.Now())
+	row, err := g.Ledger.TakeRound(ctx, t.inv.Organization, t.inv.ID, t.w.can, t.w.lost, g.Now())
 	switch {
 	case errors.Is(err, ErrUnavailable) && ctx.Err() == nil:
 		return nil, nil // whoever asks gives up in time
@@ -281,7 +299,7 @@ func (g *Gate) Reply(ctx context.Context, s *Session, round string, replies map[
 	size := 0
 	for key, r := range replies {
 		size += len(key) + len(r.Result) + len(r.Problem)
-		plain, err := json.Marshal(r)
+		plain, err := encode(r)
 		if err != nil {
 			return "", Errorf(ErrInvalid, "invalid_reply", "The reply to %.60q is not valid JSON.", key)
 		}

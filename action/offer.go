@@ -83,9 +83,15 @@ func (g *Gate) Complete(ctx context.Context, s *Session, source, name string, pa
 
 // Subscribe has a source tell of changes of one of its resources, or no more;
 // they come as hints of kind HintResource. It is counted and allowed as
-// Complete is.
+// Complete is; to end it is always allowed.
 func (g *Gate) Subscribe(ctx context.Context, s *Session, source, uri string, on bool) error {
-	act, err := g.beside(ctx, s, source, ActionRead)
+	find := g.beside
+	if !on { // who may not subscribe any more must not go on being told
+		find = func(ctx context.Context, s *Session, source, name string) (*Action, error) {
+			return g.Catalog.Find(ctx, s.Organization, source, name, false)
+		}
+	}
+	act, err := find(ctx, s, source, ActionRead)
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func (s *Server) patience(c *caller) time.Duration {
 
 // waiting connects a caller to the Gate.
 func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
-	w := action.Waiting{Patience: patience, Can: c.can}
+	w := action.Waiting{Patience: patience, Can: c.can, Again: c.modern}
 	if c.logs {
 		w.LogLevel = c.level
 		w.Log = func(params json.RawMessage) { c.logged(params) }

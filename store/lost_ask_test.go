@@ -110,7 +110,7 @@ func (l *lostWorld) taken() (*action.AskedRound, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err = l.TakeRound(l.ctx, r.Organization, r.Invocation, r.Needs, time.Now())
+	r, err = l.TakeRound(l.ctx, r.Organization, r.Invocation, r.Needs, time.Time{}, time.Now())
 	if err == nil && (r == nil || string(r.Sealed) != "x") {
 		err = fmt.Errorf("what was taken is %+v", r)
 	}

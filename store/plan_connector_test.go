@@ -15,7 +15,7 @@ func connectorQueries(db *DB) map[string]string {
 	now := time.Now()
 	return map[string]string{
 		"who is asking":   asked(db.read, []string{"i7", "i8", "i9"}).String(),
-		"take a round":    takeable(db.read, "default", "i7", action.ClientElicitsForm, at(now)).String(),
+		"take a round":    takeable(db.read, "default", "i7", action.ClientElicitsForm, at(now), at(now)).String(),
 		"look for rounds": oldRounds(now).find(db.read.NewSelect(), 1).String(),
 		"sweep rounds":    oldRounds(now).remove(db.read, 100).String(),
 		"its replies":     "SELECT key FROM round_replies WHERE round_id = 'r7'",

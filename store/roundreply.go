@@ -14,8 +14,8 @@ import (
 )
 
 // TakeRound implements [action.Asker].
-func (db *DB) TakeRound(ctx context.Context, organization, invocation string, can action.ClientFeatures, now time.Time) (taken *action.AskedRound, err error) {
-	some, err := exists(ctx, takeable(db.read, organization, invocation, can, at(now)))
+func (db *DB) TakeRound(ctx context.Context, organization, invocation string, can action.ClientFeatures, lost, now time.Time) (taken *action.AskedRound, err error) {
+	some, err := exists(ctx, takeable(db.read, organization, invocation, can, at(lost).or(epoch), at(now)))
 	if err != nil || !some {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (db *DB) TakeRound(ctx context.Context, organization, invocation string, ca
 		taken = nil
 		r := &roundRow{}
 		err := tx.NewUpdate().Model(r).Set("taken_at = ?", at(now)).
-			Where("id = (?)", takeable(tx, organization, invocation, can, at(now))).Returning("*").Scan(ctx)
+			Where("id = (?)", takeable(tx, organization, invocation, can, at(lost).or(epoch), at(now))).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -40,10 +40,10 @@ func (db *DB) TakeRound(ctx context.Context, organization, invocation string, ca
 // takeable finds the newest round that a caller may be given: an older one is
 // of a source that could not close it. coalesce keeps PostgreSQL from the index
 // of all rounds' ends.
-func takeable(db bun.IDB, organization, invocation string, can action.ClientFeatures, now stamp) *bun.SelectQuery {
+func takeable(db bun.IDB, organization, invocation string, can action.ClientFeatures, lost, now stamp) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("rounds AS r").ColumnExpr("r.id").Join("JOIN invocations AS i ON i.id = r.invocation_id").
 		Where("r.invocation_id = ?", invocation).Where("r.organization_id = ?", organization).
-		Where("r.taken_at IS NULL").Where("r.closed_at IS NULL").Where("coalesce(r.until, ?0) > ?0", now).
+		Where("(r.taken_at IS NULL OR r.taken_at < ?)", lost).Where("r.answered_at IS NULL").Where("r.closed_at IS NULL").Where("coalesce(r.until, ?0) > ?0", now).
 		Where("(r.needs & ?) = r.needs", int(can)).Where("i.status = 'executing'").
 		OrderExpr("r.asked_at DESC, r.id DESC").Limit(1)
 }

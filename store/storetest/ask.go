@@ -29,7 +29,7 @@ func (h *house) question(invocation string, keys ...string) *action.AskedRound {
 // takes has a caller who offers forms and samples ask for a round.
 func (h *house) takes(invocation string) *action.AskedRound {
 	h.Helper()
-	return must(h.db.TakeRound(h.ctx, h.org.ID, invocation, action.ClientElicitsForm|action.ClientSamples, h.now))(h)
+	return must(h.db.TakeRound(h.ctx, h.org.ID, invocation, action.ClientElicitsForm|action.ClientSamples, time.Time{}, h.now))(h)
 }
 
 func (h *house) replies(id string, final bool, replies map[string][]byte) (action.AskedRound, error) {
@@ -85,7 +85,7 @@ var askStories = map[string]func(*house){
 		r.Needs = action.ClientSamples | action.ClientSamplesTools
 		h.ok(h.db.OpenRound(h.ctx, r))
 		take := func(organization string, can action.ClientFeatures) *action.AskedRound {
-			return must(h.db.TakeRound(h.ctx, organization, d.ID, can, h.now))(h)
+			return must(h.db.TakeRound(h.ctx, organization, d.ID, can, time.Time{}, h.now))(h)
 		}
 		for what, got := range map[string]*action.AskedRound{
 			"who offers a part":      take(h.org.ID, action.ClientSamples|action.ClientElicitsForm),
@@ -103,6 +103,34 @@ var askStories = map[string]func(*house){
 		h.later(-time.Microsecond)
 		if take(h.org.ID, r.Needs) == nil {
 			h.Error("nobody may take it")
+		}
+	},
+	"who comes later takes what was lost": func(h *house) {
+		d := h.allowed(`{"a":1}`)
+		h.began(d)
+		r := h.question(d.ID, "a")
+		h.ok(h.db.OpenRound(h.ctx, r))
+		take := func(lost time.Time) *action.AskedRound {
+			return must(h.db.TakeRound(h.ctx, h.org.ID, d.ID, r.Needs, lost, h.now))(h)
+		}
+		if take(h.now) == nil {
+			h.Fatal("nobody may take it")
+		}
+		first := h.now
+		if take(first) != nil {
+			h.Error("it was given to two callers who were there at one time")
+		}
+		h.later(time.Second)
+		if take(time.Time{}) != nil {
+			h.Error("it was given to one who does not ask for what was lost")
+		}
+		if again := take(h.now); again == nil || again.ID != r.ID {
+			h.Errorf("who came later got %+v", again)
+		}
+		must(h.replies(r.ID, true, nil))(h)
+		h.later(time.Second)
+		if take(h.now) != nil {
+			h.Error("it was given away after it was answered")
 		}
 	},
 	"only what executes asks": func(h *house) {
@@ -173,7 +201,7 @@ var askStories = map[string]func(*house){
 		h.opens(d.ID, "a")
 		var taken atomic.Int64
 		together(64, func(i int) {
-			r, err := h.any(i).TakeRound(h.ctx, h.org.ID, d.ID, action.ClientElicitsForm, h.now)
+			r, err := h.any(i).TakeRound(h.ctx, h.org.ID, d.ID, action.ClientElicitsForm, time.Time{}, h.now)
 			if err != nil {
 				h.Error(err)
 			}
