@@ -290,7 +290,7 @@ func (h *house) mode(name string, mode action.Mode) {
 }
 
 func TestQuestionsThatAreRefusedAtOnce(t *testing.T) {
-	never := func(c *action.Config) { c.TakeWithin, c.AskWithin, c.MaxAsked = time.Hour, time.Hour, 1000 }
+	h := newHouse(t, func(c *action.Config) { c.TakeWithin, c.AskWithin, c.MaxAsked = time.Hour, time.Hour, 1000 })
 	link := action.Question{Key: "a", Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","url":"https://x.test"}`)}
 	large := form("a")
 	large.Params = json.RawMessage(`"` + strings.Repeat("x", 2000) + `"`)
@@ -310,7 +310,7 @@ func TestQuestionsThatAreRefusedAtOnce(t *testing.T) {
 		"more than anybody would read": {[]action.Question{large}, ^action.ClientFeatures(0), "question_too_large"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, q := newHouse(t, never), newInquirer(c.round)
+			q := newInquirer(c.round)
 			h.catalog.put(q.tool("read", action.RiskRead, action.AskElicitation, action.AskSampling, action.AskRoots))
 			call := h.askable("read")
 			call.Can = c.can
