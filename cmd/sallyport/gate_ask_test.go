@@ -423,6 +423,37 @@ func TestAskedCallerNeverComesBack(t *testing.T) {
 	}
 }
 
+// A client whose question was lost on the way comes back and is asked again.
+func TestLostQuestionIsAskedAgain(t *testing.T) {
+	h, q := newHouse(t), newInquirer([]action.Question{form("a")})
+	h.catalog.put(q.tool("read", action.RiskRead))
+	r := h.asked(h.get(h.begin(t.Context(), h.askable("read"))))
+	patient := h.wait(r.Invocation) // and has lost nothing
+	h.eventually("the caller to wait", func() bool { return h.gate.Callers(r.Invocation) == 1 })
+	back := askable()
+	back.Again = true
+	out, err := h.gate.Wait(t.Context(), &h.session, r.Invocation, back)
+	if again := h.asked(answer{out, err}); again.ID != r.ID || len(again.Questions) != 1 {
+		t.Errorf("asked %+v, then %+v", r, again)
+	}
+	h.reply(r, result(`"yes"`))
+	if got := heard(h, h.want(h.get(patient), action.StatusCompleted)); fmt.Sprint(got) != `["yes"]` {
+		t.Errorf("the source heard %q", got)
+	}
+}
+
+func TestNobodyWhoIsAwayIsWaitedForAtTheEnd(t *testing.T) {
+	h, q := newHouse(t), newInquirer([]action.Question{form("a")})
+	h.catalog.put(q.tool("read", action.RiskRead))
+	r := h.asked(h.get(h.begin(t.Context(), h.askable("read"))))
+	if err := h.gate.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if row := h.row(r.Invocation); row.Status != action.StatusCompleted || !strings.Contains(string(row.Result), "not_asked") {
+		t.Errorf("the call is %s: %s", row.Status, row.Result)
+	}
+}
+
 func TestRepliesOneByOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, h *house) {
 		q := newInquirer([]action.Question{form("a"), form("b"), form("c")})
