@@ -151,7 +151,7 @@ func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
 	}
 	if f.err != nil {
 		e := diagnose(f.err)
-		s.Error = &Diagnosis{Code: e.Code, Message: e.Message}
+		s.Error = &Diagnosis{Code: e.Code, Message: strings.TrimSpace(e.Message + " " + advice(e.Code))}
 	}
 	if f.err != nil && f.retry.After(t.Now()) {
 		retry := f.retry.UTC()
@@ -168,4 +168,22 @@ func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
 		}
 	}
 	return s, f.source
+}
+
+// advice is what an admin can do about a fault, where its message does not say:
+// the same message goes to agents, who can do something else.
+func advice(code string) string {
+	switch code {
+	case FaultTimeout:
+		return "Check that the server runs and is not overloaded, then validate the connector again."
+	case FaultFailed:
+		return "Look into the server's own log, then validate the connector again."
+	case FaultProtocol:
+		return "Check that the URL is that of its MCP endpoint, and that the server is up to date."
+	case FaultTooLarge:
+		return "Have the server list less, or in smaller pages."
+	case FaultRefused:
+		return "Check the connector's URL and headers, and what the server's own log says."
+	}
+	return ""
 }

@@ -206,7 +206,7 @@ func (x *exchange) status(ctx context.Context, resp *http.Response) (answer, err
 	case len(problem) > 0 && problem[0] == '{' && m.answers(x.id):
 		return answer{problem: x.cred.clean(problem)}, nil
 	}
-	e := statusFault(resp.StatusCode)
+	e := x.statusFault(resp.StatusCode)
 	if e == nil {
 		return answer{}, broken("The server took the request but gave no answer (%d).", resp.StatusCode)
 	}

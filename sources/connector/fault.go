@@ -91,13 +91,16 @@ func interrupted(ctx context.Context, kind error) error {
 
 // statusFault says what a status means that is no success, or nil. A 4xx says
 // that the request was not taken; anything else leaves it open.
-func statusFault(status int) *action.Error {
+func (s *Source) statusFault(status int) *action.Error {
 	text := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 	refused := func(code, format string, args ...any) *action.Error {
 		return action.Errorf(action.ErrUnavailable, code, format, args...)
 	}
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
+		if s.cfg.Secret == nil {
+			return refused(sources.FaultAuth, "The server wants a credential (%s); give the connector a secret, or have it sign in with OAuth.", text)
+		}
 		return refused(sources.FaultAuth, "The server refused the credential (%s); set the connector's secret again, or check its header and prefix.", text)
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone:
 		return refused(sources.FaultTransport, "There is no MCP server at this URL (%s); check it, it often ends in /mcp.", text)

@@ -175,7 +175,7 @@ func (s *Source) handshakeFault(ctx context.Context, seen *sight, err error) err
 	case ctx.Err() != nil:
 		return s.lost(ctx, action.ErrUnavailable, context.Cause(ctx))
 	case seen.status >= 300:
-		if e := statusFault(seen.status); e != nil {
+		if e := s.statusFault(seen.status); e != nil {
 			e.Kind, e.Err, e.RetryAfter = action.ErrUnavailable, cause, retryAfter(seen.header)
 			return e
 		}
