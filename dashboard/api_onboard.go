@@ -22,8 +22,7 @@ type OnboardedTool struct {
 	Mode action.Mode `json:"mode,omitempty" enum:"allow,require_approval,deny" doc:"For the organization; absent: what policy says stays."`
 }
 
-const onboardDoc = "Sets the modes and takes the tools as reviewed, with the hashes of what was looked at. When a tool is another by now, nothing changes (409). " +
-	"Modes are set before anything counts as reviewed, the strict ones first: what breaks in the middle leaves no tool more open than it was, or than was asked."
+const onboardDoc = "Sets the modes and takes the tools as reviewed, with the hashes of what was looked at, all in one. When a tool is another by now, nothing changes (409)."
 
 func (s *Server) onboardRoutes() {
 	register(s, route{
@@ -43,32 +42,34 @@ func (s *Server) onboardRoutes() {
 	})
 }
 
-// onboard is several transactions. They stand in the order that is never more
-// open than was asked: an unreviewed tool asks at least, whatever its mode.
+// onboard checks what it can name, and leaves the rest to the transaction.
 func (s *Server) onboard(ctx context.Context, p *Principal, c action.Connector, tools []OnboardedTool) ([]action.ToolReview, error) {
 	list, err := s.Reviews.ListReviews(ctx, p.Organization, c.ID)
 	if err != nil {
 		return nil, err
 	}
-	var seen []SeenTool
-	named := map[string]bool{}
+	seen, modes, named := map[string]action.ToolHashes{}, map[string]action.Mode{}, map[string]bool{}
 	for i, t := range tools {
 		if named[t.Tool] {
 			return nil, invalid(fmt.Sprintf("/tools/%d/tool", i), "A tool is named twice; name it once, with one mode.")
 		}
 		named[t.Tool] = true
+		if t.Mode != "" {
+			modes[t.Tool] = t.Mode
+		}
 		if beside(t.Tool) {
 			continue
 		}
 		if err := asSeen(list, t.SeenTool); err != nil {
 			return nil, placed(err, fmt.Sprintf("/tools/%d", i))
 		}
-		seen = append(seen, t.SeenTool)
+		seen[t.Tool] = action.ToolHashes{Behaviour: t.Behaviour, Text: t.Text}
 	}
-	if err := s.setModes(ctx, p, c, tools); err != nil || len(seen) == 0 {
-		return list, err
+	if list, err = s.Reviews.OnboardTools(ctx, p.Organization, c.ID, seen, modes, p.By()); err != nil {
+		return nil, err
 	}
-	return s.review(ctx, p, c, NewReview{Tools: seen})
+	s.changed(ctx, p, "tools decided about", "connector", c.ID, "tools", len(seen), "modes", len(modes))
+	return list, nil
 }
 
 // beside reports whether an action of a connector is no tool, and so has
@@ -83,24 +84,6 @@ func asSeen(list []action.ToolReview, t SeenTool) error {
 	}
 	if list[i].Current.ToolHashes != (action.ToolHashes{Behaviour: t.Behaviour, Text: t.Text}) {
 		return &action.Error{Kind: action.ErrConflict, Code: "tool_changed", Field: "/tools", Message: fmt.Sprintf("The tool %q is not as you saw it; look again before you decide about it.", plain(t.Tool))}
-	}
-	return nil
-}
-
-// setModes sets those that are wished, the strict ones first.
-func (s *Server) setModes(ctx context.Context, p *Principal, c action.Connector, tools []OnboardedTool) error {
-	defer s.hint(action.HintPolicy, p.Organization, "")
-	for _, mode := range []action.Mode{action.ModeDeny, action.ModeRequireApproval, action.ModeAllow} {
-		for _, t := range tools {
-			if t.Mode != mode {
-				continue
-			}
-			key := action.Key{Source: c.Source(), Action: t.Tool}
-			if err := s.Overrides.SetOverride(ctx, action.Override{Organization: c.Organization, Key: key, Mode: mode, UpdatedBy: p.By()}); err != nil {
-				return err
-			}
-			s.log.InfoContext(ctx, "policy set", "key", key.String(), "mode", mode, "by", p.By())
-		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -232,6 +233,20 @@ func (m *memory) ReviewTools(ctx context.Context, organization, connector string
 	})
 	m.mu.Unlock()
 	return m.ListReviews(ctx, organization, connector)
+}
+
+func (m *memory) OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) ([]action.ToolReview, error) {
+	list, err := m.ReviewTools(ctx, organization, connector, seen, by)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(modes)) {
+		key := action.Key{Source: "connector:" + connector, Action: name}
+		if err := m.SetOverride(ctx, action.Override{Organization: organization, Key: key, Mode: modes[name], UpdatedBy: by}); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 func (m *memory) PolicyEvents(_ context.Context, f dashboard.PolicyEventFilter) (dashboard.Page[action.PolicyEvent], error) {

@@ -63,6 +63,9 @@ type Reviews interface {
 	// were seen: all of them or none (ErrConflict, code "tool_changed"). Nil:
 	// every tool as it is now.
 	ReviewTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, by string) ([]action.ToolReview, error)
+	// OnboardTools does that, and in the same transaction sets modes of the
+	// connector's actions for the organization, by their names.
+	OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) ([]action.ToolReview, error)
 }
 
 // PolicyEventFilter says which changes of policy are wanted. Empty fields

@@ -39,26 +39,31 @@ func (db *DB) SetOverride(ctx context.Context, o action.Override) error {
 	if err := checkOverride(&o); err != nil {
 		return err
 	}
-	r := &overrideRow{
-		Organization: o.Organization, Automation: o.Automation, Source: o.Key.Source, Action: o.Key.Action,
-		Mode: string(o.Mode), UpdatedBy: o.UpdatedBy, UpdatedAt: at(db.now()),
-	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := checkSource(ctx, tx, o.Organization, o.Key.Source); err != nil {
 			return err
 		}
-		old, err := overrideRowOf(ctx, tx, *r)
-		if err != nil || old != nil && old.Mode == r.Mode {
-			return err
-		}
-		_, err = tx.NewInsert().Model(r).
-			On("CONFLICT (organization_id, automation_id, source_id, action) DO UPDATE").
-			Set("mode = EXCLUDED.mode, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("setting policy %s: %w", o.Key, err)
-		}
-		return db.policyChanged(ctx, tx, r.event(o.UpdatedBy), old.override(), r.override())
+		return db.override(ctx, tx, &o)
 	})
+}
+
+// override writes a row of policy that was checked.
+func (db *DB) override(ctx context.Context, tx bun.Tx, o *action.Override) error {
+	r := &overrideRow{
+		Organization: o.Organization, Automation: o.Automation, Source: o.Key.Source, Action: o.Key.Action,
+		Mode: string(o.Mode), UpdatedBy: o.UpdatedBy, UpdatedAt: at(db.now()),
+	}
+	old, err := overrideRowOf(ctx, tx, *r)
+	if err != nil || old != nil && old.Mode == r.Mode {
+		return err
+	}
+	_, err = tx.NewInsert().Model(r).
+		On("CONFLICT (organization_id, automation_id, source_id, action) DO UPDATE").
+		Set("mode = EXCLUDED.mode, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("setting policy %s: %w", o.Key, err)
+	}
+	return db.policyChanged(ctx, tx, r.event(o.UpdatedBy), old.override(), r.override())
 }
 
 func checkOverride(o *action.Override) error {

@@ -18,7 +18,13 @@ import (
 //
 // Errors: ErrNotFound; ErrConflict with code "tool_changed" when a tool is
 // another by now. Then nothing is reviewed.
-func (db *DB) ReviewTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, by string) (list []action.ToolReview, err error) {
+func (db *DB) ReviewTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, by string) ([]action.ToolReview, error) {
+	return db.OnboardTools(ctx, organization, connector, seen, nil, by)
+}
+
+// OnboardTools does what ReviewTools does, and in the same transaction sets the
+// modes that actions of the connector get in the organization, by their names.
+func (db *DB) OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) (list []action.ToolReview, err error) {
 	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := connectorRowOf(ctx, tx, organization, connector); err != nil {
 			return err
@@ -32,6 +38,15 @@ func (db *DB) ReviewTools(ctx context.Context, organization, connector string, s
 		}
 		if err := db.accept(ctx, tx, organization, connector, rows, by); err != nil {
 			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(modes)) {
+			o := action.Override{Organization: organization, Key: action.Key{Source: "connector:" + connector, Action: name}, Mode: modes[name], UpdatedBy: by}
+			if err := checkOverride(&o); err != nil {
+				return err
+			}
+			if err := db.override(ctx, tx, &o); err != nil {
+				return err
+			}
 		}
 		list, err = listReviews(ctx, tx, organization, connector)
 		return err

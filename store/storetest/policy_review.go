@@ -240,6 +240,29 @@ var reviewStories = map[string]func(*house){
 		})
 		h.moves("none", 0, "", "", func() { must(h.db.ReviewTools(h.ctx, h.org.ID, c.ID, map[string]action.ToolHashes{}, "carol"))(h) })
 	},
+	"a person decides about tools as he saw them, or about none": func(h *house) {
+		c := h.shop(action.ReviewRequired)
+		h.observe(c, "v1", "a", "b")
+		modes := map[string]action.Mode{"a": action.ModeAllow, "b": action.ModeDeny, action.ActionRead: action.ModeRequireApproval}
+		h.moves("an old version", 0, "", "", func() {
+			_, err := h.db.OnboardTools(h.ctx, h.org.ID, c.ID, map[string]action.ToolHashes{"a": hashes("v0")}, modes, "bob")
+			h.refused(err, action.ErrConflict, "tool_changed")
+		})
+		h.moves("no mode", 0, "", "", func() {
+			_, err := h.db.OnboardTools(h.ctx, h.org.ID, c.ID, map[string]action.ToolHashes{"a": hashes("v1")}, map[string]action.Mode{"a": "perhaps"}, "bob")
+			h.refused(err, action.ErrInvalid, "invalid")
+		})
+		h.stand(c, "a new", "b new")
+		must(h.db.OnboardTools(h.ctx, h.org.ID, c.ID, map[string]action.ToolHashes{"a": hashes("v1")}, modes, "bob"))(h)
+		h.stand(c, "a reviewed", "b new")
+		list, _, err := h.db.Overrides(h.ctx, h.org.ID)
+		h.ok(err)
+		got := map[string]action.Mode{}
+		for _, o := range list {
+			got[o.Key.Action] = o.Mode
+		}
+		h.equal(got, modes, "the modes")
+	},
 	"what changed since it was seen is not reviewed, nor what was seen beside it": func(h *house) {
 		c := h.shop(action.ReviewRequired)
 		h.observe(c, "v1", "a", "b", "c")
