@@ -11,6 +11,7 @@ func TestReplicas(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, true, "--hold-every", "200ms")
 	t.Run("suite", func(t *testing.T) { testSuite(t, c.gateways) })
+	t.Run("questions", func(t *testing.T) { testQuestions(t, c.in(t)) })
 	for i, k := range kinds() {
 		t.Run(fmt.Sprintf("%s %s", k.name, k.era), func(t *testing.T) {
 			c := c.in(t)

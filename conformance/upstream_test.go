@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -22,6 +23,12 @@ type upstream struct {
 	// call, when set, answers tools/call in place of the server: it returns
 	// false to leave the request to it.
 	call func(w http.ResponseWriter, r *http.Request, c *toolCall) bool
+	// say, when set, answers a method in place of the server: it returns "" to
+	// leave the request to it.
+	say     func(method string, c *toolCall) string
+	can     string         // capabilities; empty: tools alone
+	methods map[string]int // requests by method
+	shouts  chan string    // notifications for the event stream; nil: there is none
 }
 
 // toolCall is one tools/call as the upstream received it.
@@ -30,6 +37,8 @@ type toolCall struct {
 	Method string          `json:"method"`
 	Params struct {
 		Name      string          `json:"name"`
+		URI       string          `json:"uri"`
+		Cursor    string          `json:"cursor"`
 		Arguments json.RawMessage `json:"arguments"`
 		Meta      struct {
 			ProgressToken json.RawMessage `json:"progressToken"`
@@ -53,15 +62,22 @@ const upstreamTools = `{"tools":[
 {"name":"fail","description":"Fails.","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}},"annotations":{"readOnlyHint":true}}
 ]}`
 
-func startUpstream(t *testing.T) *upstream {
+func startUpstream(t *testing.T, with ...func(*upstream)) *upstream {
 	t.Helper()
-	u := &upstream{effects: make(map[string]int)}
+	u := &upstream{effects: make(map[string]int), methods: make(map[string]int)}
+	for _, set := range with {
+		set(u)
+	}
 	u.Server = httptest.NewServer(u)
-	t.Cleanup(u.Close)
+	t.Cleanup(u.cut)
 	return u
 }
 
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && u.shouts != nil {
+		u.shout(w, r)
+		return
+	}
 	if r.Method != http.MethodPost {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
@@ -74,7 +90,8 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	u.mu.Lock()
 	u.headers = append(u.headers, r.Header.Clone())
-	call := u.call
+	u.methods[c.Method]++
+	call, say := u.call, u.say
 	u.mu.Unlock()
 	if c.ID == nil {
 		w.WriteHeader(http.StatusAccepted)
@@ -83,14 +100,46 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.Method == "tools/call" && call != nil && call(w, r, &c) {
 		return
 	}
+	if say != nil {
+		if result := say(c.Method, &c); result != "" {
+			respond(w, &c, result)
+			return
+		}
+	}
 	u.answer(w, &c)
+}
+
+// shout keeps an event stream open for what there is to shout.
+func (u *upstream) shout(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	flusher := http.NewResponseController(w)
+	for {
+		_ = flusher.Flush()
+		select {
+		case <-r.Context().Done():
+			return
+		case method := <-u.shouts:
+			fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":%q}\n\n", method)
+		}
+	}
+}
+
+// requests counts the requests of a method.
+func (u *upstream) requests(method string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.methods[method]
 }
 
 func (u *upstream) answer(w http.ResponseWriter, c *toolCall) {
 	w.Header().Set("Content-Type", "application/json")
 	switch c.Method {
 	case "initialize":
-		respond(w, c, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"upstream","version":"1"}}`)
+		can := u.can
+		if can == "" {
+			can = `{"tools":{}}`
+		}
+		respond(w, c, `{"protocolVersion":"2025-11-25","capabilities":`+can+`,"serverInfo":{"name":"upstream","version":"1"}}`)
 	case "ping":
 		respond(w, c, `{}`)
 	case "tools/list":
@@ -141,6 +190,30 @@ func (u *upstream) total() int {
 		n += times
 	}
 	return n
+}
+
+// restart ends the server and all that it was doing, and starts it again where
+// it was.
+func (u *upstream) restart(t *testing.T) {
+	t.Helper()
+	at := u.Listener.Addr().String()
+	u.cut()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := httptest.NewUnstartedServer(u)
+	again.Listener.Close()
+	again.Listener = listener
+	again.Start()
+	t.Cleanup(again.Close)
+}
+
+// cut ends the server and all connections to it, event streams too.
+func (u *upstream) cut() {
+	_ = u.Config.Close()
+	u.Server.Close()
 }
 
 // misbehave replaces the answers to tools/call; nil ends it.
