@@ -54,7 +54,7 @@ func (g *gateway) openWith(c action.Connector, secret string) (sources.Source, e
 func shown(s sources.State) dashboard.ConnectorState {
 	state := dashboard.ConnectorState{
 		Tools: s.Actions, Warnings: s.Warnings, Protocol: s.Protocol,
-		Resources: s.Resources, Templates: s.Templates, Prompts: s.Prompts,
+		Resources: s.Resources, Templates: s.Templates, Prompts: s.Prompts, CircuitOpen: s.CircuitOpen,
 	}
 	if s.Error != nil {
 		state.Error, state.Diagnosis = s.Error.Message, &dashboard.Diagnosis{Code: s.Error.Code, Message: s.Error.Message}
