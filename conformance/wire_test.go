@@ -252,7 +252,7 @@ func answerTo(q wireMessage) string {
 	case q.Method == "elicitation/create" && bytes.Contains(q.Params, []byte(`"mode":"url"`)):
 		return `{"action":"accept"}`
 	case q.Method == "elicitation/create":
-		return `{"action":"accept","content":{"name":"Ada","confirm":true}}`
+		return `{"action":"accept","content":{"name":"Ada","username":"Ada","email":"ada@example.com","ok":true,"color":"blue","context":"a test"}}`
 	case q.Method == "sampling/createMessage":
 		return `{"role":"assistant","model":"model-1","content":{"type":"text","text":"Yes <b> & no."},"stopReason":"endTurn"}`
 	case q.Method == "roots/list":
