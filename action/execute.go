@@ -214,6 +214,9 @@ func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
 	reason := "The source's answer did not arrive."
 	if e := (*Error)(nil); errors.As(err, &e) {
 		reason = e.Message
+		if e.RetryAfter > 0 {
+			reason += fmt.Sprintf(" It may be tried again in %s.", e.RetryAfter.Round(time.Second))
+		}
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		reason = fmt.Sprintf("The source did not answer within %s.", g.timeout(act))
 	}

@@ -125,8 +125,9 @@ func (c *Config) fill() error {
 // many goroutines.
 type Gate struct {
 	Config
-	board board
-	lists lists
+	board  board
+	lists  lists
+	offers offers
 
 	sweeps sweeps
 

@@ -86,9 +86,14 @@ func (l *line) Ask(ctx context.Context, questions []Question) (map[string]Reply,
 	}
 	l.asked.Store(true)
 	replies, err := l.replies(ctx, row)
-	l.close(row, questions, replies, err)
+	if closed := l.close(row, questions, replies, err); closed != nil && err == nil {
+		return nil, closed // what nobody wrote down was not answered
+	}
 	return replies, err
 }
+
+// maxKey is how long the key of a question may be, in bytes.
+const maxKey = 256
 
 // mayAsk returns what a client must offer for the questions.
 func (l *line) mayAsk(questions []Question) (needs ClientFeatures, err error) {
@@ -110,6 +115,8 @@ func (l *line) mayAsk(questions []Question) (needs ClientFeatures, err error) {
 			return 0, notAsked(fmt.Sprintf("This source may not ask for %s; an admin can allow it.", kind))
 		case seen[q.Key]:
 			return 0, notAsked("Two questions of a round have the same key.")
+		case q.Key == "" || len(q.Key) > maxKey || !printable(q.Key):
+			return 0, notAsked(fmt.Sprintf("The key of a question has 1 to %d bytes of printable text.", maxKey))
 		}
 		seen[q.Key] = true
 		needs |= f
@@ -221,8 +228,9 @@ func (l *line) openReplies(row *AskedRound) (map[string]Reply, error) {
 	return replies, nil
 }
 
-// close ends the round, and has what was asked and answered written down.
-func (l *line) close(row *AskedRound, questions []Question, replies map[string]Reply, asking error) {
+// close ends the round, and has what was asked and answered written down. An
+// error tells that it could not be.
+func (l *line) close(row *AskedRound, questions []Question, replies map[string]Reply, asking error) error {
 	type record struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params,omitempty"`
@@ -253,7 +261,11 @@ func (l *line) close(row *AskedRound, questions []Question, replies map[string]R
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
-	l.logged("closing a round of questions", l.Ledger.CloseRound(ctx, row.Organization, row.ID, data, l.Now()))
+	if err := l.Ledger.CloseRound(ctx, row.Organization, row.ID, data, l.Now()); err != nil {
+		l.Gate.Log.Error("closing a round of questions", "invocation", row.Invocation, "error", err)
+		return Errorf(ErrUnavailable, "not_recorded", "The reply could not be written down, so it is not used.")
+	}
+	return nil
 }
 
 // encode keeps foreign JSON as it is, but for white space between its tokens.
@@ -295,10 +307,15 @@ func (g *Gate) asked(ctx context.Context, t *wait) (*Round, error) {
 // ErrNotFound, ErrGone when the source waits no more, ErrTooLarge.
 func (g *Gate) Reply(ctx context.Context, s *Session, round string, replies map[string]Reply, final bool) (invocation string, err error) {
 	row := &AskedRound{ID: round, Organization: s.Organization}
-	sealed := make(map[string][]byte, len(replies))
 	size := 0
 	for key, r := range replies {
 		size += len(key) + len(r.Result) + len(r.Problem)
+	}
+	if size > g.MaxAsked {
+		return "", Errorf(ErrTooLarge, "reply_too_large", "The replies have %d KiB; %d are allowed.", size>>10, g.MaxAsked>>10)
+	}
+	sealed := make(map[string][]byte, len(replies))
+	for key, r := range replies {
 		plain, err := encode(r)
 		if err != nil {
 			return "", Errorf(ErrInvalid, "invalid_reply", "The reply to %.60q is not valid JSON.", key)
@@ -306,9 +323,6 @@ func (g *Gate) Reply(ctx context.Context, s *Session, round string, replies map[
 		if sealed[key], err = g.Vault.Seal(roundRef(row, "reply/"+key), plain); err != nil {
 			return "", err
 		}
-	}
-	if size > g.MaxAsked {
-		return "", Errorf(ErrTooLarge, "reply_too_large", "The replies have %d KiB; %d are allowed.", size>>10, g.MaxAsked>>10)
 	}
 	now, err := g.Ledger.ReplyRound(ctx, s.Organization, s.ID, round, sealed, final, g.Now())
 	if err != nil {

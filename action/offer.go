@@ -6,19 +6,39 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Offerings returns what the session may read and get beside actions: what is
 // of a source whose resources/read or prompts/get is denied is left out.
+// It is shared between sessions that see the same: treat it as read-only.
 func (g *Gate) Offerings(ctx context.Context, s *Session) (*Offerings, error) {
 	all, err := g.Catalog.Offerings(ctx, s.Organization)
 	if err != nil {
 		return nil, err
 	}
-	actions, _, err := g.Catalog.List(ctx, s.Organization)
+	actions, catalog, err := g.Catalog.List(ctx, s.Organization)
 	if err != nil {
 		return nil, err
 	}
+	view, policy, err := g.Decider.View(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	key, version := listKey{s.Organization, view}, catalog+"/"+policy
+	if mine := g.offers.find(key, version, all); mine != nil {
+		return mine, nil
+	}
+	mine, err := g.offered(ctx, s, all, actions)
+	if err != nil {
+		return nil, err
+	}
+	g.offers.keep(key, &decidedOffers{version: version, of: all, mine: mine})
+	return mine, nil
+}
+
+// offered decides what of the offerings is a session's.
+func (g *Gate) offered(ctx context.Context, s *Session, all *Offerings, actions []*Action) (*Offerings, error) {
 	mine := &Offerings{Logs: all.Logs}
 	reads, gets := map[string]bool{}, map[string]bool{}
 	for _, a := range actions {
@@ -47,8 +67,48 @@ func (g *Gate) Offerings(ctx context.Context, s *Session) (*Offerings, error) {
 	return mine, nil
 }
 
+// only returns the part of a list that is of the sources: the list itself where
+// that is all of it.
 func only(list []Offering, of map[string]bool) []Offering {
-	return slices.DeleteFunc(slices.Clone(list), func(o Offering) bool { return !of[o.Source] })
+	foreign := func(o Offering) bool { return !of[o.Source] }
+	if !slices.ContainsFunc(list, foreign) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), foreign)
+}
+
+// offers remembers decided offerings by everything that decides them.
+type offers struct {
+	mu sync.Mutex
+	m  map[listKey]*decidedOffers
+}
+
+type decidedOffers struct {
+	version string     // of catalog and policy
+	of      *Offerings // from which they were decided
+	mine    *Offerings
+}
+
+// maxOffers bounds how many views are remembered. Past it they are decided
+// anew.
+const maxOffers = 1_000
+
+func (o *offers) find(k listKey, version string, of *Offerings) *Offerings {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if d := o.m[k]; d != nil && d.version == version && d.of == of {
+		return d.mine
+	}
+	return nil
+}
+
+func (o *offers) keep(k listKey, d *decidedOffers) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.m == nil || len(o.m) >= maxOffers {
+		o.m = make(map[listKey]*decidedOffers)
+	}
+	o.m[k] = d
 }
 
 func names(of map[string]bool) string {

@@ -306,6 +306,8 @@ func TestQuestionsThatAreRefusedAtOnce(t *testing.T) {
 		"sampling with tools":          {[]action.Question{{Key: "a", Method: "sampling/createMessage", Params: json.RawMessage(`{"tools":[{}]}`)}}, action.ClientSamples, "not_asked"},
 		"no method of clients":         {[]action.Question{{Key: "a", Method: "tools/call"}}, ^action.ClientFeatures(0), "not_asked"},
 		"two keys alike":               {[]action.Question{form("a"), form("a")}, ^action.ClientFeatures(0), "not_asked"},
+		"no key":                       {[]action.Question{form("")}, ^action.ClientFeatures(0), "not_asked"},
+		"a key that is none":           {[]action.Question{form("a\x00")}, ^action.ClientFeatures(0), "not_asked"},
 		"no question":                  {[]action.Question{}, ^action.ClientFeatures(0), "not_asked"},
 		"more than anybody would read": {[]action.Question{large}, ^action.ClientFeatures(0), "question_too_large"},
 	} {
@@ -322,6 +324,25 @@ func TestQuestionsThatAreRefusedAtOnce(t *testing.T) {
 				t.Errorf("a round was opened: %s", text)
 			}
 		})
+	}
+}
+
+// forgetful are rows that cannot take down how a round ended.
+type forgetful struct{ action.Ledger }
+
+func (forgetful) CloseRound(context.Context, string, string, json.RawMessage, time.Time) error {
+	return errors.New("the disk is full")
+}
+
+func TestReplyThatCannotBeWrittenDownIsNotUsed(t *testing.T) {
+	h := newHouse(t, func(c *action.Config) { c.Ledger = forgetful{c.Ledger} })
+	q := newInquirer([]action.Question{form("a")})
+	h.catalog.put(q.tool("read", action.RiskRead))
+	r := h.asked(h.get(h.begin(t.Context(), h.askable("read"))))
+	h.reply(r, result(`"yes"`))
+	out := h.want(h.get(h.wait(r.Invocation)), action.StatusCompleted)
+	if got := heard(h, out); fmt.Sprint(got) != "[not_recorded]" {
+		t.Errorf("the source heard %q", got)
 	}
 }
 
