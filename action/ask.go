@@ -1,9 +1,11 @@
 package action
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -65,31 +67,71 @@ type Question struct {
 	Params json.RawMessage `json:"params"` // as the source sent them, but for the injected credential; nil: none
 }
 
-// Needs returns the kind of the question and what a client must offer for it;
-// ok is false for a method that no client is asked.
+// Needs returns the kind of the question and what a client must offer for it.
+// ok is false for a method that no client is asked, and for params that not
+// everyone reads alike: clients may take Mode for mode.
 func (q *Question) Needs() (kind AskKind, f ClientFeatures, ok bool) {
-	var p struct {
-		Mode           string            `json:"mode"`
-		Tools          []json.RawMessage `json:"tools"`
-		IncludeContext string            `json:"includeContext"`
+	if q.Method == "roots/list" {
+		return AskRoots, ClientListsRoots, true
 	}
-	_ = json.Unmarshal(q.Params, &p) // what cannot be read is the client's to refuse
+	p, ok := exactly(q.Params, "mode", "url", "tools", "includeContext", "requestedSchema", "message")
+	if !ok {
+		return "", 0, false
+	}
 	switch q.Method {
 	case "elicitation/create":
-		if p.Mode == "url" {
-			return AskURL, ClientElicitsURL, true
-		}
-		return AskElicitation, ClientElicitsForm, true
+		return elicits(p["mode"])
 	case "sampling/createMessage":
 		f = ClientSamples
-		if len(p.Tools) > 0 {
+		var tools []json.RawMessage
+		if json.Unmarshal(p["tools"], &tools) != nil && p["tools"] != nil || len(tools) > 0 {
 			f |= ClientSamplesTools
 		}
 		return AskSampling, f, true
-	case "roots/list":
-		return AskRoots, ClientListsRoots, true
 	}
 	return "", 0, false
+}
+
+func elicits(mode json.RawMessage) (AskKind, ClientFeatures, bool) {
+	form := "form"
+	if mode != nil && (json.Unmarshal(mode, &form) != nil || string(mode) == "null") {
+		return "", 0, false
+	}
+	switch form {
+	case "url":
+		return AskURL, ClientElicitsURL, true
+	case "form":
+		return AskElicitation, ClientElicitsForm, true
+	}
+	return "", 0, false
+}
+
+// exactly returns the members of an object, by their exact names. It reports
+// false for what is no object, and where one of the names is there twice, or in
+// other letters of upper and lower case.
+func exactly(object json.RawMessage, names ...string) (map[string]json.RawMessage, bool) {
+	members := map[string]json.RawMessage{}
+	if len(object) == 0 {
+		return members, true
+	}
+	d := json.NewDecoder(bytes.NewReader(object))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') || !json.Valid(object) {
+		return nil, false
+	}
+	for d.More() {
+		token, err := d.Token()
+		name, _ := token.(string)
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return nil, false
+		}
+		like := slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
+		if _, twice := members[name]; like && (twice || !slices.Contains(names, name)) {
+			return nil, false
+		}
+		members[name] = value
+	}
+	return members, true
 }
 
 // Reply is what a client answered to a [Question]: a result or a JSON-RPC

@@ -1,0 +1,60 @@
+package action_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"sallyport/action"
+)
+
+// TestNeeds reads questions by exact names only, and none that another reader
+// may take for something else.
+func TestNeeds(t *testing.T) {
+	const elicit, sample, roots = "elicitation/create", "sampling/createMessage", "roots/list"
+	type want struct {
+		kind action.AskKind
+		f    action.ClientFeatures
+	}
+	form, link := want{action.AskElicitation, action.ClientElicitsForm}, want{action.AskURL, action.ClientElicitsURL}
+	samples := want{action.AskSampling, action.ClientSamples}
+	for _, test := range []struct {
+		method, params string
+		want           want // zero: nobody is asked
+	}{
+		{elicit, `{"message":"m","requestedSchema":{"type":"object","properties":{"URL":{},"url":{},"Mode":{}}}}`, form},
+		{elicit, `{"mode":"form"}`, form},
+		{elicit, ` { "tools":1, "includeContext":7, "mode" : "url" } `, link},
+		{elicit, `{"mo\u0064e":"url"}`, link},
+		{elicit, `{"mode":"url","_meta":{"Mode":"form"}}`, link},
+		{elicit, `{"mode":"url","Mode":"form"}`, want{}},
+		{elicit, `{"Mode":"form","mode":"url"}`, want{}},
+		{elicit, `{"mode":"url","MODE":null}`, want{}},
+		{elicit, `{"mode":"form","mode":"url"}`, want{}},
+		{elicit, `{"Mode":"url"}`, want{}},
+		{elicit, `{"mode":"url","url":"https://a","URL":"https://b"}`, want{}},
+		{elicit, `{"message":"a","Message":"b"}`, want{}},
+		{elicit, `{"message":"a","me\u017f\u017fage":"b"}`, want{}},
+		{elicit, `{"requestedSchema":{},"requestedschema":{}}`, want{}},
+		{elicit, `{"mode":"URL"}`, want{}},
+		{elicit, `{"mode":["url"]}`, want{}},
+		{elicit, `{"mode":null}`, want{}},
+		{elicit, `[]`, want{}},
+		{elicit, `{"mode":"form"`, want{}},
+		{elicit, ``, form},
+		{sample, `{"maxTokens":1}`, samples},
+		{sample, `{"tools":[]}`, samples},
+		{sample, `{"tools":[{}]}`, want{action.AskSampling, action.ClientSamples | action.ClientSamplesTools}},
+		{sample, `{"tools":{"a":1}}`, want{action.AskSampling, action.ClientSamples | action.ClientSamplesTools}},
+		{sample, `{"tools":[],"Tools":[{}]}`, want{}},
+		{sample, `{"includeContext":"none","IncludeContext":"allServers"}`, want{}},
+		{roots, ``, want{action.AskRoots, action.ClientListsRoots}},
+		{roots, `{}`, want{action.AskRoots, action.ClientListsRoots}},
+		{"Roots/list", `{}`, want{}},
+	} {
+		q := action.Question{Method: test.method, Params: json.RawMessage(test.params)}
+		kind, f, ok := q.Needs()
+		if got := (want{kind, f}); got != test.want || ok != (test.want != want{}) {
+			t.Errorf("%s %s: needs %v, %t; want %v", test.method, test.params, got, ok, test.want)
+		}
+	}
+}
