@@ -24,6 +24,14 @@ func (k kind) filter() string {
 	return [kinds]string{"toolsListChanged", "promptsListChanged", "resourcesListChanged"}[k]
 }
 
+// announced are the kinds of list whose changes clients are told of.
+func (o offered) announced() (wants [kinds]bool) {
+	for k := range kinds {
+		wants[k] = o.announces(k)
+	}
+	return wants
+}
+
 // announces reports whether clients are told that the list may change.
 func (o offered) announces(k kind) bool {
 	return [kinds]bool{true, o.prompts, o.changes}[k]

@@ -207,6 +207,57 @@ func (s *site) watch(t testing.TB, token, session string) *watch {
 	return w
 }
 
+// listening is the answer to a request of the stateless era, as it comes.
+type listening struct {
+	status int
+	hangUp context.CancelFunc
+	mu     sync.Mutex
+	text   strings.Builder
+	ended  chan struct{}
+}
+
+// modern sends a request of the stateless era and reads what comes.
+func (s *site) modern(t testing.TB, token, method, body string) *listening {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = rpc(token, "", "").Header
+	r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+	r.Header.Set("Mcp-Method", method)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &listening{status: resp.StatusCode, hangUp: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(l.ended)
+		defer func() { _ = resp.Body.Close() }()
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			l.mu.Lock()
+			l.text.WriteString(lines.Text() + "\n")
+			l.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-l.ended })
+	return l
+}
+
+// said is what came so far.
+func (l *listening) said() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// all is what came until the end.
+func (l *listening) all() string {
+	<-l.ended
+	return l.said()
+}
+
 const (
 	pingBody = `{"jsonrpc":"2.0","id":90,"method":"ping"}`
 	listBody = `{"jsonrpc":"2.0","id":91,"method":"tools/list"}`

@@ -21,7 +21,8 @@ func (s *Server) openEvents(x *exchange) {
 		return
 	}
 	v := x.mcp.view
-	st := newStream(s.announced(x.r.Context(), v, x), nil)
+	o := s.offersOf(x.r.Context(), v, &x.who)
+	st := newStream(o.can.announced(), nil)
 	ctx, ok := x.mcp.openStream(x.r.Context(), st)
 	if !ok {
 		plain(x.w, http.StatusConflict, "This MCP session has an event stream already.")
@@ -34,19 +35,10 @@ func (s *Server) openEvents(x *exchange) {
 	if a.comment("ok") != nil {
 		return
 	}
-	now := s.versionsNow(ctx, v, &x.who)
+	now := s.versionsNow(ctx, v, &x.who, o)
 	s.remind(x, st, now)
 	v.join(st, now)
 	s.stream(ctx, st, a)
-}
-
-// announced are the kinds of list whose changes a client is told of.
-func (s *Server) announced(ctx context.Context, v *view, x *exchange) (wants [kinds]bool) {
-	can := s.offered(ctx, v, &x.who)
-	for k := range kinds {
-		wants[k] = can.announces(k)
-	}
-	return wants
 }
 
 // stream serves a stream until it or the gateway ends.
@@ -91,7 +83,8 @@ func (s *Server) listen(x *exchange, p *params) (rest func()) {
 		return nil
 	}
 	v := s.views.hold(&x.who, s.cfg.Now())
-	wants := s.announced(x.r.Context(), v, x)
+	o := s.offersOf(x.r.Context(), v, &x.who)
+	wants := o.can.announced()
 	for k := range kinds {
 		wants[k] = wants[k] && string(member(want, k.filter())) == "true"
 	}
@@ -99,7 +92,7 @@ func (s *Server) listen(x *exchange, p *params) (rest func()) {
 	x.envelope = envelope{id: st.subscription, method: x.method}
 	return func() {
 		defer func() { s.views.release(v, s.cfg.Now()) }()
-		s.serveSubscription(x, v, st, uris)
+		s.serveSubscription(x, v, st, o, uris)
 	}
 }
 
@@ -117,7 +110,7 @@ func subscribedURIs(want []byte) (uris []string, ok bool) {
 
 // serveSubscription keeps a subscription until its client leaves. It ends by
 // itself only when there is nothing to listen to, or with the gateway.
-func (s *Server) serveSubscription(x *exchange, v *view, st *stream, uris []string) {
+func (s *Server) serveSubscription(x *exchange, v *view, st *stream, o *offers, uris []string) {
 	a := newReply(x.w)
 	defer a.close()
 	ctx := x.r.Context()
@@ -127,7 +120,7 @@ func (s *Server) serveSubscription(x *exchange, v *view, st *stream, uris []stri
 		return
 	}
 	if len(honoured) > 0 || st.wants != [kinds]bool{} {
-		v.join(st, s.versionsNow(ctx, v, &x.who))
+		v.join(st, s.versionsNow(ctx, v, &x.who, o))
 		defer v.leave(st)
 		s.stream(ctx, st, a)
 	}

@@ -115,6 +115,7 @@ func (g *gate) Offerings(context.Context, *action.Session) (*action.Offerings, e
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	o := g.offered
+	g.offerings++
 	return &o, g.listErr
 }
 
@@ -289,4 +290,11 @@ func (g *gate) body(id string) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.records[id].Answer.Body
+}
+
+// askedForOfferings counts.
+func (g *gate) askedForOfferings() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.offerings
 }

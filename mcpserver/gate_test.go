@@ -34,6 +34,7 @@ type gate struct {
 	requests  []action.GrantRequest
 	lists     int // calls of Available
 	offered   action.Offerings
+	offerings int            // calls of Offerings
 	subs      map[string]int // by source and URI
 	subErr    error
 	replyErr  error

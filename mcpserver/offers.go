@@ -78,20 +78,20 @@ func (w *view) offers(ctx context.Context, gate Gate, s *action.Session) (*offer
 	return made, nil
 }
 
-// capabilities returns what the session is told that there is. Where that
-// cannot be known just now, it is what it was.
-func (s *Server) offered(ctx context.Context, v *view, who *action.Session) offered {
+// offersOf returns what the session is told that there is. Where that cannot be
+// known just now, it is what it was.
+func (s *Server) offersOf(ctx context.Context, v *view, who *action.Session) *offers {
 	o, err := v.offers(ctx, s.cfg.Gate, who)
 	if err == nil {
-		return o.can
+		return o
 	}
 	s.cfg.Log.Warn("asking what there is beside tools", "session", who.ID, "error", err)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.offered != nil {
-		return v.offered.can
+		return v.offered
 	}
-	return offered{resources: len(s.views.resources) > 0}
+	return &offers{can: offered{resources: len(s.views.resources) > 0}}
 }
 
 // forSDK returns it as the SDK has it.
@@ -139,21 +139,16 @@ func (s *Server) look(ctx context.Context, v *view, who *action.Session, known v
 }
 
 // versionsNow returns the versions of all lists of a view, which its streams
-// are told of from now on.
-func (s *Server) versionsNow(ctx context.Context, v *view, who *action.Session) versions {
+// are told of from now on; o has some of them.
+func (s *Server) versionsNow(ctx context.Context, v *view, who *action.Session, o *offers) versions {
 	within, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
-	var now versions
+	now := versions{kindResources: o.resourcesVersion, kindPrompts: o.promptsVersion}
 	list, err := v.current(within, s.cfg.Gate, who, s.cfg.Now())
-	if err == nil {
-		now[kindTools] = list.version
-		var o *offers
-		if o, err = v.offers(within, s.cfg.Gate, who); err == nil {
-			now[kindResources], now[kindPrompts] = o.resourcesVersion, o.promptsVersion
-		}
-	}
 	if err != nil {
-		s.cfg.Log.Warn("looking at the lists for an event stream", "session", who.ID, "error", err)
+		s.cfg.Log.Warn("looking at the tools for an event stream", "session", who.ID, "error", err)
+		return now
 	}
+	now[kindTools] = list.version
 	return now
 }

@@ -293,3 +293,34 @@ func TestChangeWhileOpening(t *testing.T) {
 		t.Errorf("without a change told %q", got)
 	}
 }
+
+// What there is beside tools is asked for by those who are told of it, once, and
+// by nobody else.
+func TestOfferingsAreAskedForOnce(t *testing.T) {
+	s := open(t, nil, read())
+	s.gate.offer()
+	asked := func(what string, want int, do func()) {
+		t.Helper()
+		before := s.gate.askedForOfferings()
+		do()
+		if n := s.gate.askedForOfferings() - before; n != want {
+			t.Errorf("%s asks %d times, want %d", what, n, want)
+		}
+	}
+	var id string
+	asked("initialize", 1, func() { id = s.initialize(t, "token-a") })
+	asked("ping", 0, func() { s.post(t, "token-a", id, pingBody) })
+	asked("an event stream", 1, func() {
+		s.watch(t, "token-a", id)
+		eventually(t, "it is open", func() bool { return s.server.Streams() == 1 })
+	})
+	modern := func(method string) *listening {
+		return s.modern(t, "token-a", method, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"notifications":{"toolsListChanged":true},"_meta":{`+clientMeta+`}}}`)
+	}
+	asked("server/discover", 1, func() { modern("server/discover").all() })
+	asked("ping of the stateless era", 0, func() { modern("ping").all() })
+	asked("subscriptions/listen", 1, func() {
+		modern("subscriptions/listen")
+		eventually(t, "it is open", func() bool { return s.server.Streams() == 2 })
+	})
+}

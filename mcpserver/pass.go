@@ -38,7 +38,7 @@ func (s *Server) pass(x *exchange, body []byte) {
 	case x.modern:
 		v := s.views.hold(&x.who, s.cfg.Now())
 		defer func() { s.views.release(v, s.cfg.Now()) }()
-		s.modern.ServeHTTP(prepared(x.w), forModern(x, s.sdkServer(x.r.Context(), v, &x.who), body))
+		s.modern.ServeHTTP(prepared(x.w), forModern(x, s.sdkServer(x, v), body))
 	case !x.isCall():
 		x.w.WriteHeader(http.StatusAccepted) // what a client tells of itself, and what means nothing to us
 	case x.method != "initialize" && x.method != "ping" && x.method != "server/discover":

@@ -7,8 +7,6 @@ import (
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"sallyport/action"
 )
 
 // serverKey carries the view's server to the SDK's handler, which asks for it
@@ -45,7 +43,7 @@ type link struct {
 // said anything yet. The caller must close it.
 func (s *Server) connect(x *exchange, v *view, state *mcp.ServerSessionState) (*link, error) {
 	t := &mcp.StreamableServerTransport{} // the id is not for the SDK, which would log it
-	session, err := s.sdkServer(x.r.Context(), v, &x.who).Connect(context.Background(), t, &mcp.ServerSessionOptions{State: state})
+	session, err := s.sdkServer(x, v).Connect(context.Background(), t, &mcp.ServerSessionOptions{State: state})
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +59,18 @@ func (l *link) ask(r *http.Request, body []byte) *heard {
 	return h
 }
 
-// sdkServer returns the view's server, which says what there is now. It has none
-// of that itself: lists, calls and event streams are ours.
-func (s *Server) sdkServer(ctx context.Context, w *view, who *action.Session) *mcp.Server {
-	now := s.offered(ctx, w, who)
+// sdkServer returns the view's server, which says what there is now to those who
+// ask for that. It has none of it itself: lists, calls and event streams are
+// ours.
+func (s *Server) sdkServer(x *exchange, w *view) *mcp.Server {
+	asked := x.method == "initialize" || x.method == "server/discover"
+	var now offered
+	if asked {
+		now = s.offersOf(x.r.Context(), w, &x.who).can
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.server == nil || w.serves != now {
+	if w.server == nil || asked && w.serves != now {
 		w.serves = now
 		w.server = mcp.NewServer(
 			&mcp.Implementation{Name: serverName, Title: "Sallyport", Version: s.cfg.Version},
