@@ -195,7 +195,7 @@ func checkPrompt(i *item) error {
 }
 
 // qualified is the URI by which agents reach one source's resource when another
-// source has a resource of the same URI.
+// source lists the same URI, too.
 func qualified(slug, uri string) string { return "mcp-" + slug + "+" + uri }
 
 // unqualify is the reverse of qualified.

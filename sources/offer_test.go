@@ -209,12 +209,12 @@ func TestResolve(t *testing.T) {
 
 		o := w.offerings(t)
 		if diff := cmp.Diff([]string{
-			"doc://both = old doc://both", "doc://mine = old doc://mine", "doc://pages/7 = mid doc://pages/7", "mcp-+doc://both = mid doc://both",
+			"doc://mine = old doc://mine", "doc://pages/7 = mid doc://pages/7", "mcp-+doc://both = mid doc://both", "mcp-old+doc://both = old doc://both",
 		}, seen(o.Resources)); diff != "" {
 			t.Error(diff)
 		}
 		if diff := cmp.Diff([]string{
-			"doc://pages/{id} = old doc://pages/{id}", "doc://{+any} = mid doc://{+any}", "mcp-+doc://pages/{id} = mid doc://pages/{id}",
+			"doc://{+any} = mid doc://{+any}", "mcp-+doc://pages/{id} = mid doc://pages/{id}", "mcp-old+doc://pages/{id} = old doc://pages/{id}",
 		}, seen(o.Templates)); diff != "" {
 			t.Error(diff)
 		}
@@ -222,25 +222,31 @@ func TestResolve(t *testing.T) {
 			t.Error(diff)
 		}
 		for uri, want := range map[string]string{
-			"doc://both":              "old doc://both",
-			"mcp-+doc://both":         "mid doc://both",
-			"mcp-old+doc://both":      "old doc://both", // the long form is always good
-			"mcp-old+doc://elsewhere": "old doc://elsewhere",
-			"doc://pages/7":           "mid doc://pages/7", // it is listed there
-			"doc://pages/8":           "old doc://pages/8", // the older template
-			"doc://pages/8/9":         "mid doc://pages/8/9",
-			"mcp-+doc://pages/8":      "mid doc://pages/8",
-			"mcp-+doc://pages/{id}":   "mid doc://pages/{id}",
-			"doc://pages/{id}":        "old doc://pages/{id}",
-			"mcp-t+doc://both":        "not found", // it has no resources
-			"mcp-none+doc://both":     "not found",
-			"http://example.com":      "not found",
-			"":                        "not found",
+			"doc://both":               `ambiguous "mcp-old+doc://both", "mcp-+doc://both".`,
+			"mcp-+doc://both":          "mid doc://both",
+			"mcp-old+doc://both":       "old doc://both", // the long form is always good
+			"mcp-old+doc://elsewhere":  "old doc://elsewhere",
+			"doc://pages/7":            "mid doc://pages/7", // it is listed there
+			"doc://pages/8":            `ambiguous "mcp-old+doc://pages/8", "mcp-+doc://pages/8".`,
+			"doc://pages/8/9":          "mid doc://pages/8/9",
+			"mcp-+doc://pages/8":       "mid doc://pages/8",
+			"mcp-+doc://pages/{id}":    "mid doc://pages/{id}",
+			"mcp-old+doc://pages/{id}": "old doc://pages/{id}",
+			"doc://pages/{id}":         `ambiguous "mcp-old+doc://pages/{id}", "mcp-+doc://pages/{id}".`,
+			"mcp-t+doc://both":         "not found", // it has no resources
+			"mcp-none+doc://both":      "not found",
+			"http://example.com":       "not found",
+			"":                         "not found",
 		} {
 			source, name, err := w.ResolveResource(t.Context(), "o", uri)
 			got := strings.TrimPrefix(source, "connector:") + " " + name
-			if errors.Is(err, action.ErrNotFound) {
+			var e *action.Error
+			switch {
+			case errors.Is(err, action.ErrNotFound):
 				got = "not found"
+			case errors.Is(err, action.ErrInvalid) && errors.As(err, &e) && e.Code == "ambiguous_resource" && e.Field == "/uri":
+				_, forms, _ := strings.Cut(e.Message, ": ")
+				got = "ambiguous " + forms
 			}
 			if got != want {
 				t.Errorf("%s is %s, want %s (%v)", uri, got, want, err)
@@ -269,6 +275,20 @@ func TestResolve(t *testing.T) {
 			if source, _, err := w.ResolveResource(t.Context(), "o", uri); !errors.Is(err, action.ErrNotFound) {
 				t.Errorf("%s is of %s, %v", uri, source, err)
 			}
+		}
+	})
+}
+
+// TestAURIOfMany names some of those who have it, and tells that there are more.
+func TestAURIOfMany(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			furnish(w.add(id, id, 1)).resources = []string{resource("doc://all")}
+		}
+		w.offerings(t)
+		_, _, err := w.ResolveResource(t.Context(), "o", "doc://all")
+		if !errors.Is(err, action.ErrInvalid) || !strings.HasSuffix(err.Error(), `"mcp-e+doc://all", and 2 more.`) {
+			t.Error(err)
 		}
 	})
 }

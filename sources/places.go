@@ -19,44 +19,14 @@ type places struct {
 	resources map[string]place // by what agents see
 	templates map[string]place
 	prompts   map[string]place
-	readers   []*reader // the sources that have resources, the oldest first
+	shared    map[string][]string // URIs and templates that several list, with what tells them apart
+	readers   []*reader           // the sources that have resources
 }
 
 // reader is a source that has resources.
 type reader struct {
 	source, slug string
 	templates    []*item
-}
-
-// listed finds what a source listed.
-func (p *places) listed(uri string) (place, bool) {
-	if at, ok := p.resources[uri]; ok {
-		return at, true
-	}
-	at, ok := p.templates[uri]
-	return at, ok
-}
-
-// meant finds the source of a URI that nobody listed.
-func (p *places) meant(uri string) (place, bool) {
-	if slug, plain, ok := unqualify(uri); ok {
-		i := slices.IndexFunc(p.readers, func(r *reader) bool { return r.slug == slug })
-		if i < 0 {
-			return place{}, false
-		}
-		return place{p.readers[i].source, plain}, true
-	}
-	for _, r := range p.readers {
-		for _, t := range r.templates {
-			if t.pattern.matches(uri) {
-				return place{r.source, uri}, true
-			}
-		}
-	}
-	if scheme, _, _ := strings.Cut(uri, ":"); len(p.readers) != 1 || strings.EqualFold(scheme, ownScheme) {
-		return place{}, false
-	}
-	return place{p.readers[0].source, uri}, true
 }
 
 // besideLocked builds what the organization's sources offer beside actions, or
@@ -74,7 +44,8 @@ func (t *tenant) besideLocked(before *view) (*action.Offerings, *places) {
 		return old, before.places
 	}
 	o := &action.Offerings{ResourcesVersion: resources, PromptsVersion: prompts}
-	p := &places{resources: map[string]place{}, templates: map[string]place{}}
+	p := &places{shared: map[string][]string{}}
+	var readers []*feed
 	for _, f := range feeds {
 		can := f.offer.can
 		o.Logs = o.Logs || can.Logging
@@ -84,10 +55,11 @@ func (t *tenant) besideLocked(before *view) (*action.Offerings, *places) {
 			continue
 		}
 		o.Reads, o.Subscribes = true, o.Subscribes || can.Subscribe
+		readers = append(readers, f)
 		p.readers = append(p.readers, &reader{f.connector.Source(), f.connector.Slug, f.offer.templates.items})
-		o.Resources = f.shelve(o.Resources, f.offer.resources.items, "uri", p.resources)
-		o.Templates = f.shelve(o.Templates, f.offer.templates.items, "uriTemplate", p.templates)
 	}
+	o.Resources, p.resources = p.shelve(readers, "uri", func(f *feed) []*item { return f.offer.resources.items })
+	o.Templates, p.templates = p.shelve(readers, "uriTemplate", func(f *feed) []*item { return f.offer.templates.items })
 	o.Prompts, p.prompts = prompted(feeds)
 	for _, list := range [][]action.Offering{o.Resources, o.Templates, o.Prompts} {
 		slices.SortFunc(list, func(a, b action.Offering) int { return strings.Compare(a.As, b.As) })
@@ -109,18 +81,38 @@ func (t *tenant) marks(feeds []*feed) (resources, prompts string) {
 	return hex.EncodeToString(r.Sum(nil)[:16]), hex.EncodeToString(p.Sum(nil)[:16])
 }
 
-// shelve adds items that are told apart by URIs. A URI stays as it is, because
-// results of tools name it too, unless an older source has the same.
-func (f *feed) shelve(list []action.Offering, items []*item, member string, taken map[string]place) []action.Offering {
-	for _, i := range items {
-		as := i.name
-		if _, ok := taken[as]; ok {
-			as = qualified(f.connector.Slug, as)
+// shelve names the items of one kind, which are told apart by URIs. A URI stays
+// as it is, because results of tools name it too, unless several sources list
+// it: then it is nobody's, since a source that is only older than another could
+// otherwise have agents read its own in place of the other's.
+func (p *places) shelve(feeds []*feed, member string, items func(*feed) []*item) (list []action.Offering, at map[string]place) {
+	owners := map[string]int{}
+	for _, f := range feeds {
+		for _, i := range items(f) {
+			owners[i.name]++
 		}
-		taken[as] = place{f.connector.Source(), i.name}
-		list = append(list, f.offering(i, member, as))
 	}
-	return list
+	at = make(map[string]place, len(owners))
+	for _, f := range feeds {
+		for _, i := range items(f) {
+			as := i.name
+			if owners[as] > 1 {
+				as = qualified(f.connector.Slug, i.name)
+				p.share(i.name, as)
+			}
+			at[as] = place{f.connector.Source(), i.name}
+			list = append(list, f.offering(i, member, as))
+		}
+	}
+	return list, at
+}
+
+// share notes a form that tells a URI of several sources apart. A resource and
+// a template of a source may have the same.
+func (p *places) share(uri, form string) {
+	if !slices.Contains(p.shared[uri], form) {
+		p.shared[uri] = append(p.shared[uri], form)
+	}
 }
 
 func (f *feed) offering(i *item, member, as string) action.Offering {

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -25,20 +26,23 @@ func (c *Catalog) Resolve(ctx context.Context, organization, tool string) (a *ac
 // ResolveResource returns whose resource agents mean by a URI, or whose template
 // by a URI template, and what it is called there. A URI that no source lists is
 // that of the source it names in the form that tells two apart, else of the
-// oldest source with a template for it, else of the only source that has
-// resources. It waits and fails as Resolve does.
+// source with a template for it, else of the only source that has resources. It
+// waits and fails as Resolve does; ErrInvalid with the code "ambiguous_resource"
+// names the forms to use for what several sources list, or have templates for.
 func (c *Catalog) ResolveResource(ctx context.Context, organization, uri string) (source, name string, err error) {
 	var found place
+	var several error
 	err = c.resolve(ctx, organization, func(v *view) (ok bool) {
-		found, ok = v.places.listed(uri)
+		found, ok, several = v.places.listed(uri)
 		return ok
 	})
-	if err != nil || found.source != "" {
+	if err = cmp.Or(err, several); err != nil || found.source != "" {
 		return found.source, found.name, err
 	}
 	t := c.tenant(organization)
-	if found, ok := t.view.Load().places.meant(uri); ok {
-		return found.source, found.name, nil
+	found, ok, err := t.view.Load().places.meant(uri)
+	if err != nil || ok {
+		return found.source, found.name, err
 	}
 	slug, _, named := unqualify(uri)
 	return "", "", t.missing("resource", uri, func(s string) bool { return !named || s == slug })

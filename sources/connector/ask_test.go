@@ -335,30 +335,3 @@ func TestCapabilities(t *testing.T) {
 		t.Error(diff)
 	}
 }
-
-// TestLinksInErrors are questions too.
-func TestLinksInErrors(t *testing.T) {
-	for _, test := range []struct {
-		url   string
-		kinds []action.AskKind
-		ok    bool
-	}{
-		{"https://x.example/", []action.AskKind{action.AskURL}, true},
-		{"https://x.example/", []action.AskKind{action.AskElicitation}, false},
-		{"http://x.example/", []action.AskKind{action.AskURL}, false},
-	} {
-		problem := `{"code":-32042,"message":"sign in","data":{"elicitations":[{"mode":"url","url":"` + test.url + `"}]}}`
-		u := newUpstream(t, true, func(w http.ResponseWriter, _ *http.Request, p *post) { fail(w, p, problem) })
-		res, err := open(t, u.URL, mayAsk(test.kinds...)).Call(t.Context(), "tool", nil, nobody())
-		if test.ok {
-			if err != nil || string(res.Problem) != problem {
-				t.Errorf("got %s, %v", res.Problem, err)
-			}
-			continue
-		}
-		wantFault(t, err, action.ErrUnavailable, "not_asked")
-		if res.Problem != nil {
-			t.Errorf("got %s beside the error", res.Problem)
-		}
-	}
-}
