@@ -145,9 +145,56 @@ func (db *DB) CloseRound(ctx context.Context, organization, id string, data json
 const roundAge = time.Hour
 
 // oldRounds are those that nobody comes back for, also those that nobody
-// closed: whoever asked died.
+// closed.
 func oldRounds(now time.Time) stale {
 	return stale{table: "rounds", key: "id", time: "until", before: at(now.Add(-roundAge)).or(epoch)}
+}
+
+// sweepRounds forgets old rounds. Whoever asked one that is open died, so that
+// this is where history learns of it.
+func (db *DB) sweepRounds(ctx context.Context, now time.Time, limit int) error {
+	old := oldRounds(now)
+	some, err := exists(ctx, old.find(db.read.NewSelect(), 1))
+	if err == nil && some {
+		err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+			var rows []roundRow
+			if err := old.remove(tx, limit).Returning("id, organization_id, invocation_id, closed_at").Scan(ctx, &rows); err != nil {
+				return err
+			}
+			for _, r := range rows {
+				if err := r.abandon(ctx, tx, now); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("sweeping rounds: %w", err)
+	}
+	return nil
+}
+
+// abandon tells of a round that nobody closed.
+func (r *roundRow) abandon(ctx context.Context, tx bun.Tx, now time.Time) error {
+	if !r.ClosedAt.t.IsZero() {
+		return nil
+	}
+	data, err := json.Marshal(struct {
+		Round   string `json:"round"`
+		Outcome string `json:"outcome"`
+	}{r.ID, "the gateway that asked stopped"})
+	if err != nil {
+		return err
+	}
+	return appendEvent(ctx, tx, &Event{Organization: r.Organization, Invocation: r.Invocation, Kind: EventAsked, At: now, Data: data})
+}
+
+// readRound reads a round by itself.
+func (db *DB) readRound(ctx context.Context, organization, id string) (*roundRow, error) {
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	return roundOf(ctx, db.read, organization, id)
 }
 
 func roundOf(ctx context.Context, db bun.IDB, organization, id string) (*roundRow, error) {

@@ -48,8 +48,16 @@ func takeable(db bun.IDB, organization, invocation string, can action.ClientFeat
 		OrderExpr("r.asked_at DESC, r.id DESC").Limit(1)
 }
 
-// ReplyRound implements [action.Asker].
+// ReplyRound implements [action.Asker]. A reader looks first: ids come from
+// clients, and what nobody asked is no reason to write.
 func (db *DB) ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (round action.AskedRound, err error) {
+	asked, err := db.readRound(ctx, organization, id)
+	if err == nil {
+		err = asked.takes(session, replies)
+	}
+	if err != nil {
+		return action.AskedRound{}, err
+	}
 	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := roundOf(ctx, tx, organization, id)
 		if err != nil {

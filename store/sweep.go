@@ -90,7 +90,7 @@ func (db *DB) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invocati
 	if err := db.sweepKeys(ctx, r); err != nil {
 		errs = append(errs, fmt.Errorf("sweeping idempotency keys: %w", err))
 	}
-	if _, err := db.forget(ctx, oldRounds(r.Now), r.Limit); err != nil {
+	if err := db.sweepRounds(ctx, r.Now, r.Limit); err != nil {
 		errs = append(errs, err)
 	}
 	return ended, errors.Join(errs...)

@@ -244,5 +244,11 @@ var askStories = map[string]func(*house){
 		h.swept(h.rules())
 		_, err := h.db.LoadRound(h.ctx, h.org.ID, r.ID)
 		h.refused(err, action.ErrNotFound, "round_not_found")
+		h.swept(h.rules())
+		events := must(h.db.Events(h.ctx, h.org.ID, d.ID))(h)
+		want := fmt.Sprintf(`{"round":%q,"outcome":"the gateway that asked stopped"}`, r.ID)
+		if len(events) != 2 || string(events[0].Data) != "{}" || events[1].Kind != store.EventAsked || string(events[1].Data) != want || !events[1].At.Equal(h.now) {
+			h.Errorf("events %+v", events)
+		}
 	},
 }
