@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -138,14 +136,12 @@ func checkBinding(ctx context.Context, tx bun.Tx, r *connectorRow) error {
 	if r.Secret == "" {
 		return nil
 	}
-	var host string
-	err := tx.NewSelect().Table("secrets").Column("host").
-		Where("organization_id = ?", r.Organization).Where("key = ?", r.Secret).Scan(ctx, &host)
-	if errors.Is(err, sql.ErrNoRows) {
-		return invalid("/secret", fmt.Sprintf("There is no secret %q; set it first, for the host of the URL.", r.Secret))
-	}
+	host, err := secretHost(ctx, tx, r.Organization, string(r.Secret))
 	if err != nil {
-		return fmt.Errorf("reading secret %s: %w", r.Secret, err)
+		return err
+	}
+	if host == "" {
+		return invalid("/secret", fmt.Sprintf("There is no secret %q; set it first, for the host of the URL.", r.Secret))
 	}
 	if !sameHost(host, r.URL) {
 		return &action.Error{

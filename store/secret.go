@@ -33,7 +33,7 @@ func (r *secretRow) secret() action.Secret {
 }
 
 // PutSecret writes a sealed secret, or replaces it. Its host cannot change
-// while a connector sends it to the old one (ErrConflict).
+// while a connector sends it to the old one, or signs in with it (ErrConflict).
 func (db *DB) PutSecret(ctx context.Context, s action.Secret, sealed []byte) error {
 	now := at(db.now())
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -54,8 +54,8 @@ func (db *DB) putSecretOf(ctx context.Context, tx bun.Tx, r *connectorRow, s *ac
 	return err
 }
 
-// putSecret writes a secret and returns the connectors that use it. One of them
-// may have it sent to another host: the one that changes along with it.
+// putSecret writes a secret and returns the connectors that use it. Along is the
+// one that changes with it, if any.
 func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along string, now stamp) ([]connectorRow, error) {
 	if s.Key == "" {
 		return nil, invalid("/key", "A secret needs a key.")
@@ -71,11 +71,8 @@ func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along str
 		Organization: s.Organization, Key: s.Key, Host: strings.ToLower(s.Host), Sealed: s.Sealed, UpdatedBy: s.UpdatedBy,
 		CreatedAt: at(s.CreatedAt).or(now), UpdatedAt: at(s.UpdatedAt).or(now),
 	}
-	for _, c := range users {
-		if string(c.Secret) == s.Key && c.ID != along && !sameHost(r.Host, c.URL) {
-			return nil, action.Errorf(action.ErrConflict, "secret_in_use",
-				"The connector %q sends this secret to another host than %s; change the connector first.", c.Name, r.Host)
-		}
+	if err := r.checkUsers(ctx, tx, users, along); err != nil {
+		return nil, err
 	}
 	_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, key) DO UPDATE").
 		Set("host = EXCLUDED.host, sealed = EXCLUDED.sealed, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").
@@ -84,6 +81,39 @@ func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along str
 		return nil, fmt.Errorf("writing secret %s: %w", s.Key, err)
 	}
 	return users, nil
+}
+
+// checkUsers refuses a host to which a connector does not send the secret, and,
+// where the secret is its OAuth client's, another host than before: which one
+// the token endpoint has only a sign-in knows. The connector along may do so.
+func (r *secretRow) checkUsers(ctx context.Context, tx bun.Tx, users []connectorRow, along string) error {
+	before, err := secretHost(ctx, tx, r.Organization, r.Key)
+	if err != nil {
+		return err
+	}
+	for _, c := range users {
+		switch sends := string(c.Secret) == r.Key; {
+		case c.ID == along:
+		case sends && !sameHost(r.Host, c.URL):
+			return action.Errorf(action.ErrConflict, "secret_in_use",
+				"The connector %q sends this secret to another host than %s; change the connector first.", c.Name, r.Host)
+		case !sends && before != "" && !sameHost(before, "https://"+r.Host):
+			return action.Errorf(action.ErrConflict, "secret_in_use",
+				"The connector %q signs in with this secret at %s and not at %s; set another secret for that host, and name it in the connector.", c.Name, before, r.Host)
+		}
+	}
+	return nil
+}
+
+// secretHost returns the host that a secret is bound to; empty when there is
+// none.
+func secretHost(ctx context.Context, tx bun.Tx, organization, key string) (host string, err error) {
+	err = tx.NewSelect().Table("secrets").Column("host").
+		Where("organization_id = ?", organization).Where("key = ?", key).Scan(ctx, &host)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("reading secret %s: %w", key, err)
+	}
+	return host, nil
 }
 
 // SecretValue returns a secret with its sealed value; ErrNotFound.

@@ -164,7 +164,14 @@ var extentStories = map[string]func(*house){
 		c.OAuth.ClientSecret = "client"
 		h.ok(h.db.CreateConnector(h.ctx, c, h.sealed("client", "login.example.com"), "alice"))
 		h.refused(h.db.DeleteSecret(h.ctx, h.org.ID, "client"), action.ErrConflict, "secret_in_use")
-		h.secret("client", "token.example.com") // where that is, only the sign-in knows
+		moved := h.sealed("client", "evil.example.com")
+		h.refused(h.db.PutSecret(h.ctx, moved.Secret, moved.Sealed), action.ErrConflict, "secret_in_use")
+		other := h.whole()
+		other.OAuth, other.Secret, other.Name, other.Slug, other.URL = nil, "client", "Hub", "hub", "https://evil.example.com/mcp"
+		h.refused(h.db.CreateConnector(h.ctx, other, moved, "alice"), action.ErrConflict, "secret_in_use")
+		h.secretIs("client", "login.example.com", "along client")
+		h.secret("client", "LOGIN.example.com:443")
+		h.ok(h.db.UpdateConnector(h.ctx, c, h.sealed("client", "token.example.com"), "alice"))
 		h.ok(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "alice"))
 		h.ok(h.db.DeleteSecret(h.ctx, h.org.ID, "client"))
 	},
