@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// maxPosted is how much of one kind a principal has told to peers in a
-	// minute, by one instance: each word is a row, and an agent may cancel, and
+	// maxPosted is how much of one kind a principal has written to rows in a
+	// minute, by one instance, beside its calls: an agent may cancel, reply, and
 	// open and end sessions, as often as it likes.
 	maxPosted  = 120
 	postWindow = time.Minute
 )
 
-// allowances count what principals had told to peers. They are of principals
-// and not of MCP sessions, which cost nothing to open.
+// allowances count what principals had told to peers, and what they replied.
+// They are of principals and not of MCP sessions, which cost nothing to open.
 type allowances struct {
 	mu sync.Mutex
 	of map[allowanceKey]allowance
@@ -22,7 +22,7 @@ type allowances struct {
 
 type allowanceKey struct {
 	principal string
-	kind      SignalKind
+	kind      SignalKind // kindReply for a reply
 }
 
 type allowance struct {
@@ -32,8 +32,8 @@ type allowance struct {
 
 func (a allowance) over(now time.Time) bool { return now.Sub(a.since) >= postWindow }
 
-// take counts a word and reports whether peers may be told of it. The first of
-// a minute that they may not be told of is worth a line in the log.
+// take counts a word and reports whether it may be written. The first of a
+// minute that may not is worth a line in the log.
 func (a *allowances) take(k allowanceKey, now time.Time) (ok, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,6 +55,19 @@ func (a *allowances) forget(now time.Time) {
 			delete(a.of, k)
 		}
 	}
+}
+
+// kindReply counts replies to questions among what is told to peers.
+const kindReply SignalKind = "reply"
+
+// mayReply reports whether one more reply of the principal is taken, and counts
+// it.
+func (s *Server) mayReply(x *exchange) bool {
+	ok, first := s.posted.take(allowanceKey{x.who.ID, kindReply}, s.cfg.Now())
+	if first {
+		s.cfg.Log.Warn("a session replies too often to questions; no more is taken of it within this minute", "session", x.who.ID)
+	}
+	return ok
 }
 
 // mayPost reports whether peers are to be told of one more word of the kind,

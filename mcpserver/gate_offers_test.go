@@ -11,6 +11,10 @@ import (
 	"sallyport/action"
 )
 
+// roundPrefix is what the ids of rounds have in common; the number of the
+// invocation follows, of which a test has nine at most.
+const roundPrefix = "01920000-0000-7000-8000-00000000000"
+
 // askedRound is a round of questions of the gate in memory.
 type askedRound struct {
 	action.Round
@@ -41,7 +45,7 @@ func (t *talk) ask(within time.Duration, questions ...action.Question) string {
 	inv := &t.r.Invocation
 	round := &askedRound{replies: map[string]action.Reply{}, done: make(chan struct{})}
 	round.Round = action.Round{
-		ID: "round-" + inv.ID, Invocation: inv.ID, Source: inv.Source, SourceName: inv.SourceName,
+		ID: roundPrefix + strings.TrimPrefix(inv.ID, "inv-"), Invocation: inv.ID, Source: inv.Source, SourceName: inv.SourceName,
 		Questions: questions, Until: time.Now().Add(within),
 	}
 	t.r.round = round
@@ -83,7 +87,8 @@ func (g *gate) Reply(_ context.Context, s *action.Session, id string, replies ma
 		g.replyErrs--
 		return "", g.replyErr
 	}
-	r := g.records[strings.TrimPrefix(id, "round-")]
+	g.replied++
+	r := g.records["inv-"+strings.TrimPrefix(id, roundPrefix)]
 	if r == nil || r.round == nil || !r.round.taken || r.Invocation.Session != s.ID {
 		return "", action.Errorf(action.ErrNotFound, "unknown_round", "no such round")
 	}
@@ -297,4 +302,11 @@ func (g *gate) askedForOfferings() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.offerings
+}
+
+// repliesHeard counts.
+func (g *gate) repliesHeard() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.replied
 }

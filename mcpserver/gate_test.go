@@ -39,6 +39,7 @@ type gate struct {
 	subErr    error
 	replyErr  error
 	replyErrs int // replies that still fail so
+	replied   int // calls of Reply
 }
 
 // served is an action of the test's organization.

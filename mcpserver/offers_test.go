@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,7 +230,7 @@ func TestRepliesThatFail(t *testing.T) {
 		}()
 		eventually(t, "the client is asked", func() bool { return s.gate.isAsked("inv-1") })
 		s.gate.failReplies(test.err, 1)
-		reply := `{"jsonrpc":"2.0","id":"sallyport/round-inv-1/who","result":{"action":"accept"}}`
+		reply := `{"jsonrpc":"2.0","id":"sallyport/01920000-0000-7000-8000-000000000001/who","result":{"action":"accept"}}`
 		if got := s.post(t, "token-a", id, reply); got.StatusCode != test.status {
 			t.Errorf("%v: %d", test.err, got.StatusCode)
 		}
@@ -237,6 +238,42 @@ func TestRepliesThatFail(t *testing.T) {
 		if got := <-done; !strings.Contains(got, test.told) || test.told == "" && !strings.Contains(got, "accept") {
 			t.Errorf("%v: %s", test.err, got)
 		}
+	}
+}
+
+// What comes as a reply costs the rows nothing when it can be none, and is
+// bounded when it can, however many MCP sessions it comes by.
+func TestRepliesAreBounded(t *testing.T) {
+	var later atomic.Int64
+	g := newGate()
+	s := newServer(t, g, &hints{}, func(c *mcpserver.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	})
+	end(t, s)
+	reply := func(token, round string) int {
+		t.Helper()
+		return serve(s, rpc(token, begin(t, s, token), `{"jsonrpc":"2.0","id":"sallyport/`+round+`/k","result":{}}`)).Code
+	}
+	const round = "01920000-0000-7000-8000-000000000001"
+	for _, none := range []string{"", "r", "{" + round[2:] + "}", strings.ReplaceAll(round, "-", "_"), strings.ReplaceAll(round, "-", "")} {
+		if got := reply("token-a", none); got != 202 || g.repliesHeard() != 0 {
+			t.Errorf("%q: %d, and the gate heard %d", none, got, g.repliesHeard())
+		}
+	}
+	counts := map[int]int{}
+	for range 122 {
+		counts[reply("token-a", round)]++
+	}
+	if counts[202] != 120 || counts[429] != 2 || g.repliesHeard() != 120 {
+		t.Errorf("of 122 replies %v, and the gate heard %d", counts, g.repliesHeard())
+	}
+	if got := reply("token-b", round); got != 202 {
+		t.Error("another session's:", got)
+	}
+	later.Store(int64(time.Minute))
+	s.Expire()
+	if got := reply("token-a", round); got != 202 {
+		t.Error("a minute later:", got)
 	}
 }
 

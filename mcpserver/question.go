@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"sallyport/action"
 	"sallyport/internal/jsonlex"
 )
@@ -60,7 +62,11 @@ const questionPrefix = "sallyport/"
 
 func questionID(round, key string) string { return questionPrefix + round + "/" + key }
 
-// parseQuestionID reads the id of a response, if it is to a question of ours.
+// uuidText is the length of a UUID as rounds have it; there are other spellings.
+const uuidText = 36
+
+// parseQuestionID reads the id of a response, if it can be to a question of
+// ours.
 func parseQuestionID(id []byte) (round, key string, ok bool) {
 	if !isString(id) {
 		return "", "", false
@@ -70,7 +76,7 @@ func parseQuestionID(id []byte) (round, key string, ok bool) {
 		return "", "", false
 	}
 	round, key, ok = strings.Cut(rest, "/")
-	return round, key, ok && round != ""
+	return round, key, ok && len(round) == uuidText && uuid.Validate(round) == nil
 }
 
 // appendQuestion appends the method and params of a question. Whose it is
@@ -122,6 +128,10 @@ func (s *Server) replied(x *exchange) {
 		return
 	case !ok:
 		x.w.WriteHeader(http.StatusAccepted)
+		return
+	case !s.mayReply(x):
+		x.w.Header().Set("Retry-After", "60")
+		plain(x.w, http.StatusTooManyRequests, "This session replied too often within a minute; send this reply again in a minute.")
 		return
 	}
 	// Whoever answers may well not wait for our answer.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"sallyport/action"
 	"sallyport/internal/jsonlex"
@@ -115,19 +116,21 @@ func FuzzState(f *testing.F) {
 
 // An id that we gave finds its question again; any other is none of ours.
 func FuzzQuestionID(f *testing.F) {
-	f.Add("01a1", "key", `"sallyport/a/b/c"`)
-	f.Add("r", "", `"sallyport//"`)
-	f.Add("r", "a/b\x00ü", `7`)
+	const round = "01920000-0000-7000-8000-000000000001"
+	f.Add(round, "key", `"sallyport/a/b/c"`)
+	f.Add(round, "", `"sallyport//"`)
+	f.Add(round, "a/b\x00ü", `7`)
+	f.Add("r", "a", `"sallyport/`+round+`"`)
 	f.Fuzz(func(t *testing.T, round, key, raw string) {
 		if json.Valid([]byte(raw)) && len(raw) > 0 && (raw[0] == '"' || raw[0] >= '0' && raw[0] <= '9') {
 			mcpserver.ParseQuestionID([]byte(raw))
 		}
-		if round == "" || strings.Contains(round, "/") || strings.ToValidUTF8(round+key, "") != round+key {
+		if strings.Contains(round, "/") || strings.ToValidUTF8(round+key, "") != round+key {
 			return
 		}
 		id := jsonlex.Quote(nil, mcpserver.QuestionID(round, key))
 		gotRound, gotKey, ok := mcpserver.ParseQuestionID(id)
-		if !ok || gotRound != round || gotKey != key {
+		if want := len(round) == 36 && uuid.Validate(round) == nil; ok != want || ok && (gotRound != round || gotKey != key) {
 			t.Fatalf("%q %q came back as %q %q %v", round, key, gotRound, gotKey, ok)
 		}
 	})
