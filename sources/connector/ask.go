@@ -30,46 +30,22 @@ func (s *Source) refuses(q *action.Question) string {
 		return fmt.Sprintf("clients are not asked %.60q.", printable(q.Method, 60))
 	case !slices.Contains(s.cfg.MayAsk, kind):
 		return fmt.Sprintf("this connector may not ask for %s; an admin can allow it.", kind)
-	case kind == action.AskURL && !openable(q.Params):
+	case kind == action.AskURL && !s.openable(q.Params):
 		return "the link that it wants opened is not https."
 	}
 	return ""
 }
 
-// refusesLinks says why an error is not handed on by which a server wants links
-// opened before the request is sent again; empty: it is.
-func (s *Source) refusesLinks(problem json.RawMessage) string {
-	if problemCode(problem) != codeLinks {
-		return ""
-	}
-	var p struct {
-		Data struct {
-			Elicitations []json.RawMessage `json:"elicitations"`
-		} `json:"data"`
-	}
-	if json.Unmarshal(problem, &p) != nil {
-		return "the links that it wants opened cannot be read."
-	}
-	for _, params := range p.Data.Elicitations {
-		if !slices.Contains(s.cfg.MayAsk, action.AskURL) {
-			return fmt.Sprintf("this connector may not ask for %s; an admin can allow it.", action.AskURL)
-		}
-		if !openable(params) {
-			return "the link that it wants opened is not https."
-		}
-	}
-	return ""
-}
-
-// openable reports whether the link of a question may be shown to people.
-func openable(params json.RawMessage) bool {
+// openable reports whether the link of a question may be shown to people. Of
+// their own machines only a server there knows something.
+func (s *Source) openable(params json.RawMessage) bool {
 	members, _ := sources.Members(params)
 	text, _ := unquoted(sources.Lookup(params, members, "url"))
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil {
 		return false
 	}
-	return u.Scheme == "https" || u.Scheme == "http" && guard.Loopback(u)
+	return u.Scheme == "https" || u.Scheme == "http" && guard.Loopback(u) && guard.Loopback(s.url)
 }
 
 // reply answers a request of a server with sessions: pings itself, questions

@@ -3,6 +3,8 @@ package connector
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"sallyport/action"
 	"sallyport/internal/jsonlex"
@@ -62,15 +64,12 @@ func (s *Source) perform(ctx context.Context, r *request) (action.Result, error)
 	if r.caller != nil {
 		r.can = s.may & r.caller.Features()
 	}
-	a, err := s.rounds(ctx, &cred, r)
+	a, err := s.complete(ctx, &cred, r)
 	res := action.Result{Secrets: cred.secrets()}
 	if err != nil {
 		return res, err
 	}
 	if a.problem != nil {
-		if refusal := s.refusesLinks(a.problem); refusal != "" {
-			return res, unasked("not_asked", "%s", refusal)
-		}
 		res.Problem = a.problem
 		return res, nil
 	}
@@ -89,8 +88,9 @@ func judge(method string, result json.RawMessage) (isError bool, err error) {
 	if !ok {
 		return false, broken("The server's result is no object.")
 	}
-	if kind, ok := unquoted(sources.Lookup(result, members, "resultType")); ok && kind != "complete" {
-		return false, broken("The server answered with %.40q instead of a result, which the gateway does not take part in.", printable(kind, 40))
+	named := func(m sources.Member) bool { return strings.EqualFold(m.Name, "resultType") }
+	if kind, _ := only(result, "resultType"); string(kind) != `"complete"` && slices.ContainsFunc(members, named) {
+		return false, broken("The server answered with %.40q instead of a result, which the gateway does not take part in.", printable(string(kind), 40))
 	}
 	due := map[string][]string{
 		"tools/call":          {"content", "structuredContent"},

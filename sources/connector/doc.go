@@ -17,7 +17,8 @@
 //
 // It shows itself able to do for the server only what the configuration lets
 // it ask and the caller's client offers. Questions become [action.Caller.Ask]
-// in both eras; pings are answered here, and all else is refused. Agents share
+// in both eras, and so does an error that wants links opened, after which the
+// call is sent once more; pings are answered here, and all else is refused. Agents share
 // a session, but where a server may ask or keeps state; without sessions there
 // is nothing to share. A server that cannot be reached again and again is left
 // alone for a while.

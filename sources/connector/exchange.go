@@ -291,22 +291,15 @@ func (x *exchange) tell(ctx context.Context, body []byte) {
 	resp.Body.Close() //nolint:errcheck,gosec // there is nothing in it for us
 }
 
+// problemCode returns the code of an error, and 0 for none. Names are read
+// exactly, here and below, as encoding/json does not.
 func problemCode(problem json.RawMessage) int64 {
-	var p struct {
-		Code int64 `json:"code"`
-	}
-	if json.Unmarshal(problem, &p) != nil {
-		return 0
-	}
-	return p.Code
+	members, _ := sources.Members(problem)
+	return whole(sources.Lookup(problem, members, "code"))
 }
 
 func problemText(problem json.RawMessage) string {
-	var p struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(problem, &p) != nil {
-		return ""
-	}
-	return p.Message
+	members, _ := sources.Members(problem)
+	text, _ := unquoted(sources.Lookup(problem, members, "message"))
+	return text
 }

@@ -3,13 +3,18 @@ package connector_test
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/internal/guard"
+	"sallyport/sources/connector"
 )
 
 // signIn is an error that wants a link opened; nothing of it may be shown but
@@ -142,6 +147,43 @@ func TestNoLinks(t *testing.T) {
 	res, err = open(t, wantsOpened(t, true, signIn, 1).URL, mayAsk(action.AskURL)).Call(t.Context(), "tool", nil, nil)
 	if err != nil || res.Problem == nil || contains(string(res.Problem), "x.example") {
 		t.Errorf("nobody waits: got %s, %s, %v", res.Body, res.Problem, err)
+	}
+}
+
+// TestLinksToLoopback lead to the person's own machine, which only a server
+// there has any business with.
+func TestLinksToLoopback(t *testing.T) {
+	var addr atomic.Value
+	addr.Store(netip.MustParseAddr("127.0.0.1"))
+	elsewhere := func(c *connector.Config) {
+		c.Guard = guard.Config{
+			Allow:    []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+			Resolver: &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return resolver(&addr), nil }},
+		}
+	}
+	for _, test := range []struct {
+		link, host string
+		asked      bool
+	}{
+		{"http://127.0.0.1:1/", "127.0.0.1", true},
+		{"http://127.0.0.1:1/", "far.example", false},
+		{"http://localhost/", "far.example", false},
+		{"http://far.example/", "127.0.0.1", false},
+		{"https://127.0.0.1/", "far.example", true},
+	} {
+		u, replied := askDuringCall(t, "elicitation/create", `{"mode":"url","url":"`+test.link+`"}`)
+		var heard []action.Question
+		c := answering(action.Reply{Result: json.RawMessage(`{"action":"decline"}`)}, &heard)
+		s := open(t, strings.Replace(u.URL, "127.0.0.1", test.host, 1), func(c *connector.Config) {
+			mayAsk(action.AskURL)(c)
+			elsewhere(c)
+		})
+		if _, err := s.Call(t.Context(), "tool", nil, c); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-replied; (got.Error == nil) != test.asked || len(heard) > 0 != test.asked {
+			t.Errorf("%s of %s: asked %v, the server was told %s", test.link, test.host, heard, got.raw)
+		}
 	}
 }
 
