@@ -145,8 +145,7 @@ func (s *Server) keepAlive(c *caller) (stop func()) {
 // when the last byte went out to a client that still wanted it.
 func (s *Server) conclude(ctx context.Context, c *caller, o action.Outcome, err error, missing func() message) {
 	if o, err = s.settle(ctx, c, o, err); err == nil && o.Round != nil {
-		s.ask(c, o.Round)
-		return
+		return // the question was the answer
 	}
 	known := c.tool.own != nil || c.retry != nil // it was made before this request
 	switch cause := context.Cause(ctx); {

@@ -219,6 +219,12 @@ type listening struct {
 // modern sends a request of the stateless era and reads what comes.
 func (s *site) modern(t testing.TB, token, method, body string) *listening {
 	t.Helper()
+	return s.modernNamed(t, token, method, "", body)
+}
+
+// modernNamed sends one that names a tool or the like.
+func (s *site) modernNamed(t testing.TB, token, method, name, body string) *listening {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(body))
 	if err != nil {
@@ -227,6 +233,9 @@ func (s *site) modern(t testing.TB, token, method, body string) *listening {
 	r.Header = rpc(token, "", "").Header
 	r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
 	r.Header.Set("Mcp-Method", method)
+	if name != "" {
+		r.Header.Set("Mcp-Name", name)
+	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +244,8 @@ func (s *site) modern(t testing.TB, token, method, body string) *listening {
 	go func() {
 		defer close(l.ended)
 		defer func() { _ = resp.Body.Close() }()
-		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Buffer(nil, 8<<20); lines.Scan(); {
 			l.mu.Lock()
 			l.text.WriteString(lines.Text() + "\n")
 			l.mu.Unlock()

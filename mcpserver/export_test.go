@@ -189,7 +189,8 @@ func SealState(key []byte, a *Asked) string {
 	if err != nil {
 		panic(err)
 	}
-	return k.seal(a)
+	text, _ := k.seal(a)
+	return text
 }
 
 func OpenState(key []byte, text string, now time.Time) (Asked, bool) {

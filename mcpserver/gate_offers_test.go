@@ -162,7 +162,12 @@ func (g *gate) Complete(_ context.Context, _ *action.Session, source, name strin
 	return action.Answer{Body: json.RawMessage(fmt.Sprintf(`{"completion":{"values":["%s %s"]},"asked":%s}`, source, name, params))}, nil
 }
 
-func (g *gate) Subscribe(_ context.Context, _ *action.Session, source, uri string, on bool) error {
+func (g *gate) Subscribe(ctx context.Context, _ *action.Session, source, uri string, on bool) error {
+	if g.subscribing != nil {
+		if err := g.subscribing(ctx, source, uri, on); err != nil {
+			return err
+		}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.subErr != nil {
@@ -250,6 +255,9 @@ func (g *gate) offer() {
 		first := c.ask(time.Minute, form("a/b", `"How \u006dany?"`), action.Question{Key: "r", Method: "roots/list"})
 		second := c.ask(time.Minute, action.Question{Key: "s", Method: "sampling/createMessage", Params: json.RawMessage(`{"messages":[],"maxTokens":100}`)})
 		return answer(`{"content":[],"first":` + first + `,"second":` + second + `}`)
+	}})
+	g.add(&served{Action: action.Action{Tool: "asks_long"}, talk: func(c *talk) action.Outcome {
+		return answer(`{"content":[],"replies":` + c.ask(time.Minute, form(strings.Repeat("k", 256<<10), `"Sure?"`)) + `}`)
 	}})
 	g.add(&served{Action: action.Action{Tool: "held_asks"}, mode: action.ModeRequireApproval, talk: func(c *talk) action.Outcome {
 		return answer(`{"content":[],"replies":` + c.ask(time.Minute, form("q", `"Sure?"`)) + `}`)

@@ -37,9 +37,11 @@ type gate struct {
 	offerings int            // calls of Offerings
 	subs      map[string]int // by source and URI
 	subErr    error
-	replyErr  error
-	replyErrs int // replies that still fail so
-	replied   int // calls of Reply
+	// subscribing is what happens at a source meanwhile.
+	subscribing func(ctx context.Context, source, uri string, on bool) error
+	replyErr    error
+	replyErrs   int // replies that still fail so
+	replied     int // calls of Reply
 }
 
 // served is an action of the test's organization.

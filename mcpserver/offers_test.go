@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -238,6 +239,97 @@ func TestRepliesThatFail(t *testing.T) {
 		if got := <-done; !strings.Contains(got, test.told) || test.told == "" && !strings.Contains(got, "accept") {
 			t.Errorf("%v: %s", test.err, got)
 		}
+	}
+}
+
+// A session that is full, or over, by the time that a source agreed is told so,
+// and the source is told again.
+func TestSubscriptionThatCameTooLate(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		during func(s *site, id string)
+		status int
+		told   string
+	}{
+		{"over", func(s *site, id string) { s.method(t, http.MethodDelete, "token-a", id) }, 404, "unknown or has expired"},
+		{"full", func(s *site, id string) {
+			for i := range 100 {
+				s.server.Receive(mcpserver.Signal{
+					Kind: mcpserver.SignalSubscribe, Organization: "acme", Session: mcpserver.SessionName(id),
+					Data: json.RawMessage(fmt.Sprintf(`{"uri":"more-%d","source":"demo","name":"x"}`, i)),
+				})
+			}
+		}, 200, "100 subscriptions already"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := open(t, nil)
+			s.gate.offer()
+			id := s.initialize(t, "token-a")
+			s.gate.subscribing = func(_ context.Context, _, _ string, on bool) error {
+				if on {
+					test.during(s, id)
+				}
+				return nil
+			}
+			got := s.post(t, "token-a", id, `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"demo://b"}}`)
+			if got.StatusCode != test.status || !strings.Contains(got.text, test.told) {
+				t.Error(got.StatusCode, got.text)
+			}
+			eventually(t, "nothing is subscribed to", func() bool { return s.gate.subscribed() == "" })
+		})
+	}
+}
+
+// A client of the stateless era that does not get its question comes back for
+// it: its source goes on waiting.
+func TestQuestionThatDoesNotGetOut(t *testing.T) {
+	const asks = `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"asks","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`
+	for _, test := range []struct {
+		name string
+		w    http.ResponseWriter
+		left bool
+	}{
+		{"a write fails", &brokenWriter{ResponseRecorder: httptest.NewRecorder(), write: errDown}, false},
+		{"the client left after it", httptest.NewRecorder(), true},
+	} {
+		g := newGate()
+		g.offer()
+		s := newServer(t, g, &hints{}, nil)
+		end(t, s)
+		ctx, leave := context.WithCancel(t.Context())
+		r := rpc("token-a", "", asks).WithContext(ctx)
+		r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+		r.Header.Set("Mcp-Method", "prompts/get")
+		r.Header.Set("Mcp-Name", "asks")
+		w := test.w
+		if test.left {
+			w = &eagerLeaver{test.w, leave}
+		}
+		s.ServeHTTP(w, r)
+		leave()
+		if !g.isAsked("inv-1") || g.repliesHeard() != 0 || g.status("inv-1") != action.StatusExecuting {
+			t.Errorf("%s: asked %v, %d replies, %s", test.name, g.isAsked("inv-1"), g.repliesHeard(), g.status("inv-1"))
+		}
+	}
+}
+
+// eagerLeaver is a client that leaves as soon as it has its answer.
+type eagerLeaver struct {
+	http.ResponseWriter
+	leave func()
+}
+
+func (w *eagerLeaver) FlushError() error { w.leave(); return nil }
+
+// A question that does not fit into a requestState is not asked, and its source
+// hears why.
+func TestQuestionThatIsTooLong(t *testing.T) {
+	s := open(t, nil)
+	s.gate.offer()
+	got := s.modernNamed(t, "token-a", "tools/call", "asks_long",
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"asks_long","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`).all()
+	if strings.Contains(got, "input_required") || !strings.Contains(got, "cannot be asked") {
+		t.Error(got[:min(len(got), 500)])
 	}
 }
 

@@ -19,32 +19,42 @@ import (
 // era gets them as the result of its call, and repeats the call with the
 // replies; see retry.go.
 
-// settle puts what the call's source asks to a client of the older era, round
-// after round, until there is an outcome to answer with.
+// settle puts what the call's source asks to its client, round after round,
+// until there is an outcome to answer with, or the question is the answer.
 func (s *Server) settle(ctx context.Context, c *caller, o action.Outcome, err error) (action.Outcome, error) {
-	for err == nil && o.Round != nil && !c.modern {
+	for err == nil && o.Round != nil {
 		round := o.Round
-		for i := range round.Questions {
-			c.heard(c.reply.event(questionEvent(round, &round.Questions[i])))
+		switch {
+		case !c.modern:
+			for i := range round.Questions {
+				c.heard(c.reply.event(questionEvent(round, &round.Questions[i])))
+			}
+		case s.ask(c, round):
+			return o, nil
+		default:
+			s.unanswered(c, round, "This cannot be asked: the keys of the questions are too long for a client to hand back.")
 		}
 		o, err = s.cfg.Gate.Wait(ctx, &c.who, round.Invocation, s.waiting(c, s.patience(c)))
 		if err != nil {
-			s.unanswered(c, round)
+			s.unanswered(c, round, "The client that was asked is gone.")
 		}
 	}
 	return o, err
 }
 
-// unanswered tells a source that nobody replies any more, so that it need not
+// unanswered tells a source that nobody replies, and why, so that it need not
 // wait. Replies that came keep their place.
-func (s *Server) unanswered(c *caller, round *action.Round) {
+func (s *Server) unanswered(c *caller, round *action.Round, why string) {
 	replies := make(map[string]action.Reply, len(round.Questions))
 	for i := range round.Questions {
-		replies[round.Questions[i].Key] = action.Reply{Problem: (&problem{code: codeInternal, text: "The client that was asked is gone."}).raw()}
+		replies[round.Questions[i].Key] = action.Reply{Problem: (&problem{code: codeInternal, text: why}).raw()}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), peerWithin)
 	defer cancel()
 	_, err := s.cfg.Gate.Reply(ctx, &c.who, round.ID, replies, true)
+	if errors.Is(err, action.ErrTooLarge) { // the keys alone are: then it hears no reason
+		_, err = s.cfg.Gate.Reply(ctx, &c.who, round.ID, nil, true)
+	}
 	if err != nil && !errors.Is(err, action.ErrNotFound) && !errors.Is(err, action.ErrGone) {
 		s.cfg.Log.Warn("telling a source that its question has no answer", "invocation", round.Invocation, "error", err)
 	}

@@ -18,16 +18,21 @@ type retry struct {
 }
 
 // ask puts a round of questions to a client of the stateless era, as the result
-// of its call. Nobody else may be asked them: where the result does not get
-// out, the source is told.
-func (s *Server) ask(c *caller, round *action.Round) {
-	if c.answer(c.reply, s.needsInput(c, round)) != nil || c.r.Context().Err() != nil {
-		s.unanswered(c, round)
+// of its call; false when that cannot be done. Whether the result gets out does
+// not matter: a client that lost it repeats its call and is asked again (see
+// action.Waiting.Again), and for one that does not the source waits no longer
+// than it would for a person.
+func (s *Server) ask(c *caller, round *action.Round) bool {
+	m, ok := s.needsInput(c, round)
+	if ok {
+		_ = c.answer(c.reply, m)
 	}
+	return ok
 }
 
-// needsInput is the result that asks a client of the stateless era.
-func (s *Server) needsInput(c *caller, round *action.Round) message {
+// needsInput is the result that asks a client of the stateless era; false when
+// its state would be larger than one that is taken back.
+func (s *Server) needsInput(c *caller, round *action.Round) (m message, ok bool) {
 	a := &asked{
 		Principal: principalBytes(c), Call: callDigest(c.method, c.name, c.arguments),
 		Invocation: round.Invocation, Round: round.ID, Until: round.Until.Add(stateLife).Unix(),
@@ -42,8 +47,9 @@ func (s *Server) needsInput(c *caller, round *action.Round) message {
 		b = append(jsonlex.Quote(b, q.Key), `:{`...)
 		b = append(appendQuestion(b, round.SourceName, q), '}')
 	}
-	b = jsonlex.Quote(append(b, `},"requestState":`...), s.states.seal(a))
-	return message{result: append(b, '}')}
+	state, ok := s.states.seal(a)
+	b = jsonlex.Quote(append(b, `},"requestState":`...), state)
+	return message{result: append(b, '}')}, ok
 }
 
 func principalBytes(c *caller) []byte {

@@ -17,7 +17,7 @@ const (
 	// stateLife is how long a requestState is good after its round is over: for
 	// as long a client that comes late still gets what became of its call.
 	stateLife = 15 * time.Minute
-	// maxState bounds what is read of one.
+	// maxState bounds one. Its keys are a source's, of any length.
 	maxState = 256 << 10
 )
 
@@ -51,10 +51,12 @@ func newStates(secret []byte) (states, error) {
 	return states{box: box}, err
 }
 
-// seal returns the state as clients see it.
-func (k states) seal(a *asked) string {
+// seal returns the state as clients see it; false when it is one that open
+// would not look at.
+func (k states) seal(a *asked) (text string, ok bool) {
 	plain, _ := json.Marshal(a) // strings, bytes and a number always encode
-	return stateEncoding().EncodeToString(k.box.Seal(nil, nil, plain, nil))
+	text = stateEncoding().EncodeToString(k.box.Seal(nil, nil, plain, nil))
+	return text, len(text) <= maxState
 }
 
 // open reads a state, if it is one of ours and still good. Nothing of it is

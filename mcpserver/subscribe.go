@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"sallyport/action"
@@ -71,7 +72,7 @@ func (s *Server) subscribe(x *exchange, p *params) {
 		x.fail(invalidParams("Nobody is told of changes of this resource; read it again instead."))
 		return
 	case !x.mcp.mayWatch(p.uri):
-		x.fail(&problem{code: codeInternal, text: fmt.Sprintf("This MCP session has %d subscriptions already; end one before you ask for another.", maxSubscribed)})
+		x.fail(tooManySubscriptions())
 		return
 	case x.mcp.watches(p.uri):
 		_ = x.answer(newReply(x.w), message{result: []byte("{}")}) // a client that left asks again
@@ -82,11 +83,30 @@ func (s *Server) subscribe(x *exchange, p *params) {
 		x.refuse(s.resourceMessage(x, p.uri, err))
 		return
 	}
-	if !x.mcp.watch(&s.watches, sub) { // the session ended, or somebody was faster
+	if !x.mcp.watch(&s.watches, sub) {
 		s.released.add(sub)
+		s.notWatched(x, p.uri)
+		return
 	}
 	s.postSubscription(x, SignalSubscribe, subscriptionData{URI: sub.as, Source: sub.key.source, Name: sub.key.uri})
 	_ = x.answer(newReply(x.w), message{result: []byte("{}")}) // a client that left has what it wants
+}
+
+func tooManySubscriptions() *problem {
+	return &problem{code: codeInternal, text: fmt.Sprintf("This MCP session has %d subscriptions already; end one before you ask for another.", maxSubscribed)}
+}
+
+// notWatched answers for a subscription that its source agreed to and that the
+// session cannot have, since a moment ago.
+func (s *Server) notWatched(x *exchange, uri string) {
+	switch {
+	case x.mcp.watches(uri): // it was asked for twice at once
+		_ = x.answer(newReply(x.w), message{result: []byte("{}")}) // a client that left has what it wants
+	case x.mcp.mayWatch(uri): // the session ended
+		plain(x.w, http.StatusNotFound, sessionGone)
+	default:
+		x.fail(tooManySubscriptions())
+	}
 }
 
 // endSubscription answers resources/unsubscribe of the older era, on whichever
