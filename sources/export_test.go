@@ -27,6 +27,12 @@ func origins(list []Origin, prompts bool) []origin {
 	return out
 }
 
+// CompileTemplate gives tests a matcher that is compiled once.
+func CompileTemplate(s string) (func(uri string) bool, error) {
+	t, err := parseTemplate(s)
+	return t.matches, err
+}
+
 // TemplateMatches gives tests the matcher of URI templates.
 func TemplateMatches(s, uri string) (bool, error) {
 	t, err := parseTemplate(s)

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -12,6 +13,10 @@ import (
 // clients leave as they are included.
 type template []part
 
+// maxExpressions of a template bound the work of matching it. Neighbours of one
+// kind match what one of them does, and count as one.
+const maxExpressions = 16
+
 // part is literal text, or an expression when op is set.
 type part struct {
 	text string // the literal
@@ -20,6 +25,7 @@ type part struct {
 
 // parseTemplate reads a template; its error says why it cannot be used.
 func parseTemplate(s string) (t template, err error) {
+	expressions := 0
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return nil, errors.New("its URI template has control characters")
 	}
@@ -42,7 +48,14 @@ func parseTemplate(s string) (t template, err error) {
 		if strings.IndexByte("+#./;?&", expression[0]) >= 0 {
 			op = expression[0]
 		}
-		t, s = append(t, part{op: op}), rest
+		s = rest
+		if n := len(t); n > 0 && t[n-1].op == op {
+			continue
+		}
+		if expressions++; expressions > maxExpressions {
+			return nil, fmt.Errorf("its URI template has more than %d expressions", maxExpressions)
+		}
+		t = append(t, part{op: op})
 	}
 	return t, nil
 }
@@ -60,60 +73,95 @@ func (t template) scheme() string {
 }
 
 // matches reports whether the URI may be one of the template's. It takes time
-// in proportion to the length of either.
+// in proportion to the length of either, and no memory of its own.
 func (t template) matches(uri string) bool {
-	if len(uri) > maxURIBytes {
+	last := len(uri) // where the part at hand may begin, at the latest
+	for _, p := range t {
+		last -= len(p.text)
+	}
+	if len(uri) > maxURIBytes || last < 0 {
 		return false
 	}
-	at := make([]bool, len(uri)+1) // where what was read so far may have ended
+	var one, two [maxURIBytes + 1]bool
+	at, next := one[:len(uri)+1], two[:len(uri)+1] // where what was read so far may have ended
 	at[0] = true
+	first := 0 // of these places
 	for _, p := range t {
-		next, any := p.from(uri, at)
-		if !any {
+		clear(next)
+		if first = p.from(uri, at, next, first, last); first < 0 {
 			return false
 		}
-		at = next
+		last += len(p.text)
+		at, next = next, at
 	}
 	return at[len(uri)]
 }
 
-// from returns where the part may end when it begins at one of the places.
-func (p part) from(uri string, at []bool) (next []bool, any bool) {
-	next = make([]bool, len(at))
-	inside := false // an expression that began before i may end there
-	for i := range at {
-		switch {
-		case p.op != 0:
-			next[i] = at[i] || inside
-			any = any || next[i]
-			if i < len(uri) {
-				inside = inside && p.holds(uri[i]) || at[i] && p.begins(uri[i])
+// from notes in next where the part may end when it begins at one of the places
+// from first to last, and returns the first such end; negative: there is none.
+func (p part) from(uri string, at, next []bool, first, last int) int {
+	if p.op == 0 {
+		return literal(p.text, uri, at[:last+1], next, first)
+	}
+	for first <= last && !at[first] {
+		first++
+	}
+	if first > last {
+		return -1
+	}
+	for i := first; i <= last; i++ {
+		if !at[i] {
+			continue
+		}
+		// One that begins later in this text ends where this one does.
+		for end := min(p.end(uri, i), last); i < end; i++ {
+			next[i] = true
+		}
+		next[i] = true
+	}
+	return first
+}
+
+func literal(text, uri string, at, next []bool, i int) (first int) {
+	first = -1
+	for ; i < len(at); i++ {
+		if at[i] && uri[i] == text[0] && uri[i:i+len(text)] == text {
+			next[i+len(text)] = true
+			if first < 0 {
+				first = i + len(text)
 			}
-		case at[i] && strings.HasPrefix(uri[i:], p.text):
-			next[i+len(p.text)], any = true, true
 		}
 	}
-	return next, any
+	return first
 }
 
-// begins reports whether the text of the expression may begin with c.
-func (p part) begins(c byte) bool {
-	switch p.op {
-	case '{', '+':
-		return p.holds(c)
+// end returns where the text of an expression ends that begins at i, if it is
+// as long as it can be.
+func (p part) end(uri string, i int) int {
+	stops, plain := p.stops()
+	if i == len(uri) || !plain && uri[i] != p.op {
+		return i
 	}
-	return c == p.op
+	if n := strings.IndexAny(uri[i:], stops); n >= 0 {
+		return i + n
+	}
+	return len(uri)
 }
 
-// holds reports whether the text of the expression may contain c.
-func (p part) holds(c byte) bool {
+// stops are what the text of the expression cannot contain; it begins with the
+// operator unless it is plain.
+func (p part) stops() (chars string, plain bool) {
 	switch p.op {
-	case '+', '#':
-		return true
+	case '+':
+		return "", true
+	case '{':
+		return "/?#", true
+	case '#':
+		return "", false
 	case '?', '&':
-		return c != '#'
+		return "#", false
 	case '/':
-		return c != '?' && c != '#'
+		return "?#", false
 	}
-	return c != '/' && c != '?' && c != '#'
+	return "/?#", false
 }

@@ -1,8 +1,10 @@
 package sources_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"sallyport/sources"
 )
@@ -24,6 +26,9 @@ func TestTemplates(t *testing.T) {
 		{"a:b{?x,y*}", []string{"a:b", "a:b?x=1&y=2/3"}, []string{"a:b&x=1", "a:b?x#y"}},
 		{"a:b?c{&x}", []string{"a:b?c", "a:b?c&x=1"}, []string{"a:b?c?x=1"}},
 		{"a:b{x:3}", []string{"a:b", "a:bxyz"}, nil},
+		{"a:" + strings.Repeat("{b}", 600), []string{"a:", "a:b"}, []string{"a:b/"}}, // as one
+		{"a:" + strings.Repeat("{/b}", 500), []string{"a:", "a:/b", "a:/b/c"}, []string{"a:b", "a:/b?c"}},
+		{"a:" + strings.Repeat("{b}/", 16), []string{"a:" + strings.Repeat("/", 16)}, []string{"a:/"}},
 	} {
 		for uris, want := range map[*[]string]bool{&test.yes: true, &test.no: false} {
 			for _, uri := range *uris {
@@ -33,23 +38,88 @@ func TestTemplates(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"a:{", "a:}", "a:{}", "a:{x", "a:{{x}}", "a:{=x}", "a:\n"} {
+	for _, bad := range []string{"a:{", "a:}", "a:{}", "a:{x", "a:{{x}}", "a:{=x}", "a:\n", "a:" + strings.Repeat("{b}/", 17), "a:" + strings.Repeat("{b}{+b}", 9)} {
 		if _, err := sources.TemplateMatches(bad, ""); err == nil {
 			t.Errorf("%q was read", bad)
 		}
 	}
 }
 
-// FuzzTemplate: whatever the template, it matches what it makes of no values.
+// costly are as many templates as a source may have, of the largest size, that
+// fit a URI in as many ways as can be, up to its end.
+func costly(t testing.TB) (templates []func(string) bool, uri string) {
+	for n := range 500 {
+		m, err := sources.CompileTemplate("a:" + strings.Repeat("{+"+strings.Repeat("b", 100+n%20)+"}a{c"+strings.Repeat("d", 100)+"}a", 8) + "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		templates = append(templates, m)
+	}
+	return templates, "a:" + strings.Repeat("a", 2<<10-2)
+}
+
+// A server's templates are matched with what any agent may send.
+func TestMatchingTakesNoMemory(t *testing.T) {
+	templates, uri := costly(t)
+	if n := testing.AllocsPerRun(3, func() {
+		for _, matches := range templates {
+			if matches(uri) {
+				t.Error("it matches")
+			}
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkTemplates(b *testing.B) {
+	templates, uri := costly(b)
+	for b.Loop() {
+		for _, matches := range templates {
+			matches(uri)
+		}
+	}
+}
+
+// expression is the regular expression that says what a template matches.
+func expression(template string) *regexp.Regexp {
+	texts := map[byte]string{'+': `.*`, '#': `(#.*)?`, '.': `(\.[^/?#]*)?`, '/': `(/[^?#]*)?`, ';': `(;[^/?#]*)?`, '?': `(\?[^#]*)?`, '&': `(&[^#]*)?`}
+	pattern := `(?s)^`
+	for template != "" {
+		literal, rest, open := strings.Cut(template, "{")
+		pattern += regexp.QuoteMeta(literal)
+		if !open {
+			break
+		}
+		if text, ok := texts[rest[0]]; ok {
+			pattern += text
+		} else {
+			pattern += `[^/?#]*`
+		}
+		_, template, _ = strings.Cut(rest, "}")
+	}
+	return regexp.MustCompile(pattern + `$`)
+}
+
+// FuzzTemplate: whatever the template, it matches what it makes of no values,
+// and what its regular expression does.
 func FuzzTemplate(f *testing.F) {
 	f.Add("a://{x}/{+y}{?z}", "a://b")
 	f.Add("a:{", "é{")
+	f.Add("a:{x}{/x}{?x}{&x}{#x}b", "a:c/d/e?f?g&h#ib")
+	f.Add("a{.x}{;x}{+x}a{x}a", "a.b;c;da/aaa/baba")
 	f.Fuzz(func(t *testing.T, template, uri string) {
 		if len(template) > 2<<10 || len(uri) > 2<<10 {
 			return
 		}
-		if _, err := sources.TemplateMatches(template, uri); err != nil {
+		got, err := sources.TemplateMatches(template, uri)
+		if err != nil {
 			return
+		}
+		if utf8.ValidString(template) && utf8.ValidString(uri) {
+			if want := expression(template).MatchString(uri); got != want {
+				t.Errorf("%q, %q: %t, want %t", template, uri, got, want)
+			}
 		}
 		bare := ""
 		for rest := template; rest != ""; {
