@@ -3,6 +3,7 @@ package connector_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -134,7 +135,7 @@ func TestCircuitLetsOneThrough(t *testing.T) {
 }
 
 // TestCircuitCountsFailures, not those who were told of one, nor callers who
-// left, nor a server that answers, if badly.
+// left.
 func TestCircuitCountsFailures(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -164,10 +165,263 @@ func TestCircuitCountsFailures(t *testing.T) {
 	if open, _ := s.Circuit(); open {
 		t.Error("one failure was counted many times")
 	}
-	u := newUpstream(t, true, func(w http.ResponseWriter, _ *http.Request, _ *post) { http.Error(w, "x", http.StatusBadGateway) })
-	s = open(t, u.URL, nil)
-	for range 10 {
+}
+
+// TestCircuitOfFailingServer has a server that takes part in handshakes, and
+// fails at calls.
+func TestCircuitOfFailingServer(t *testing.T) {
+	status := func(code int) func(http.ResponseWriter, *http.Request, *post) {
+		return func(w http.ResponseWriter, _ *http.Request, _ *post) { w.WriteHeader(code) }
+	}
+	begin := func(then func(http.ResponseWriter, *http.Request, *post)) func(http.ResponseWriter, *http.Request, *post) {
+		return func(w http.ResponseWriter, r *http.Request, p *post) {
+			stream(w)
+			then(w, r, p)
+		}
+	}
+	abort := func(http.ResponseWriter, *http.Request, *post) { panic(http.ErrAbortHandler) }
+	hang := func(_ http.ResponseWriter, r *http.Request, _ *post) { <-r.Context().Done() }
+	for _, era := range eras {
+		for _, test := range []struct {
+			name  string
+			tell  func(http.ResponseWriter, *http.Request, *post)
+			sent  int // calls, of ten
+			clear bool
+		}{
+			{"503", status(503), 3, false},
+			{"500", status(500), 3, false},
+			{"408", status(408), 3, false},
+			{"lost connection", abort, 3, false},
+			{"lost stream", begin(abort), 3, false},
+			{"timeout", hang, 3, false},
+			{"timeout of a stream", begin(hang), 3, false},
+			{"400", status(400), 10, true},
+			{"429", status(429), 10, false},
+			{"error", func(w http.ResponseWriter, _ *http.Request, p *post) { fail(w, p, `{"code":-32603,"message":"x"}`) }, 10, true},
+			{"broken answer", func(w http.ResponseWriter, _ *http.Request, p *post) { fmt.Fprint(w, "{") }, 10, false},
+		} {
+			t.Run(era.name+"/"+test.name, func(t *testing.T) {
+				u := newUpstream(t, era.stateless, func(w http.ResponseWriter, r *http.Request, p *post) {
+					switch {
+					case p.Method != "tools/call":
+						w.WriteHeader(http.StatusAccepted)
+					case p.Params.Name == "good":
+						respond(w, p, `{"content":[]}`)
+					case p.Params.Name == "503":
+						w.WriteHeader(http.StatusServiceUnavailable)
+					default:
+						test.tell(w, r, p)
+					}
+				})
+				s := open(t, u.URL, func(c *connector.Config) { c.TripAfter, c.Backoff = 3, time.Minute })
+				call := func(tool string) error {
+					ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+					defer stop()
+					if strings.HasPrefix(test.name, "timeout") {
+						ctx, stop = context.WithTimeout(t.Context(), 50*time.Millisecond)
+						defer stop()
+					}
+					_, err := s.Call(ctx, tool, nil, nobody())
+					return err
+				}
+				if err := call("good"); err != nil {
+					t.Fatal(err)
+				}
+				for range 10 {
+					_ = call("tool")
+				}
+				if n := len(u.received("tools/call")) - 1; n != test.sent {
+					t.Errorf("%d of 10 calls were sent, want %d", n, test.sent)
+				}
+				if test.sent != 10 {
+					return
+				}
+				for range 2 {
+					_ = call("503")
+				}
+				_ = call("tool") // which is an answer, or says nothing
+				_ = call("503")
+				if open, _ := s.Circuit(); open == test.clear {
+					t.Errorf("open: %t, so it counted %t as an answer", open, !test.clear)
+				}
+			})
+		}
+	}
+}
+
+// TestTimeOfPeople is no failure of the server: nobody answered its question.
+func TestTimeOfPeople(t *testing.T) {
+	u := newUpstream(t, false, func(w http.ResponseWriter, r *http.Request, p *post) {
+		if p.Method != "tools/call" {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		stream(w)
+		say(w, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+		<-r.Context().Done()
+	})
+	s := open(t, u.URL, func(c *connector.Config) {
+		c.TripAfter, c.MayAsk = 1, []action.AskKind{action.AskRoots}
+	})
+	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	_, err := s.Call(ctx, "tool", nil, &caller{can: action.ClientListsRoots, ask: func(ctx context.Context, _ []action.Question) (map[string]action.Reply, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	wantFault(t, err, action.ErrOutcomeUnknown, sources.FaultTimeout)
+	if open, _ := s.Circuit(); open {
+		t.Error("the circuit is open")
+	}
+}
+
+// TestTrial has the request that tries take long: a sign of life lets the
+// others pass, and without one another may try after a while. Who fails beside
+// it changes nothing.
+func TestTrial(t *testing.T) {
+	var down atomic.Bool
+	release := map[string]chan struct{}{"before": make(chan struct{}), "silent": make(chan struct{}), "slow": make(chan struct{})}
+	begun := make(chan string, 10)
+	u := newUpstream(t, true, func(w http.ResponseWriter, _ *http.Request, p *post) {
+		if down.Load() && p.Params.Name != "before" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		begun <- p.Params.Name
+		switch p.Params.Name {
+		case "before":
+			<-release["before"]
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "silent":
+			<-release["silent"]
+			respond(w, p, `{"content":[]}`)
+		case "slow":
+			stream(w)
+			<-release["slow"]
+			say(w, `{"jsonrpc":"2.0","id":`+string(p.ID)+`,"result":{"content":[]}}`)
+		default:
+			respond(w, p, `{"content":[]}`)
+		}
+	})
+	s := open(t, u.URL, func(c *connector.Config) { c.TripAfter = 1 })
+	clock := s.Clock()
+	var group sync.WaitGroup
+	start := func(tool string) (ended chan error) {
+		ended = make(chan error, 1)
+		group.Go(func() {
+			_, err := s.Call(t.Context(), tool, nil, nobody())
+			ended <- err
+		})
+		if got := <-begun; got != tool {
+			t.Fatalf("%s began, not %s", got, tool)
+		}
+		return ended
+	}
+	call := func() error {
 		_, err := s.Call(t.Context(), "tool", nil, nobody())
-		wantFault(t, err, action.ErrOutcomeUnknown, sources.FaultFailed)
+		return err
+	}
+	before := start("before")
+	down.Store(true)
+	wantFault(t, call(), action.ErrOutcomeUnknown, sources.FaultFailed)
+	down.Store(false)
+	clock(time.Minute)
+	silent := start("silent")
+	close(release["before"])
+	wantFault(t, <-before, action.ErrOutcomeUnknown, sources.FaultFailed)
+	wantFault(t, call(), action.ErrUnavailable, sources.FaultOpen)
+	clock(connector.TrialTime)
+	slow := start("slow")
+	wait(t, "others pass", func() bool { return call() == nil })
+	for _, name := range []string{"silent", "slow"} {
+		close(release[name])
+	}
+	for _, ended := range []chan error{silent, slow} {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	group.Wait()
+}
+
+// TestHandshakeIsSignOfLife lets others pass while the trial's call runs.
+func TestHandshakeIsSignOfLife(t *testing.T) {
+	var down atomic.Bool
+	release, begun := make(chan struct{}), make(chan struct{})
+	u := newUpstream(t, false, func(w http.ResponseWriter, _ *http.Request, p *post) {
+		if p.Params.Name == "slow" {
+			close(begun)
+			<-release
+		}
+		respond(w, p, `{"content":[]}`)
+	})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		u.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	down.Store(true)
+	s := open(t, front.URL, func(c *connector.Config) { c.TripAfter = 1 })
+	clock := s.Clock()
+	_, err := s.Call(t.Context(), "tool", nil, nobody())
+	wantFault(t, err, action.ErrUnavailable, sources.FaultFailed)
+	down.Store(false)
+	clock(time.Minute)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Call(t.Context(), "slow", nil, nobody())
+		ended <- err
+	}()
+	<-begun
+	if _, err := s.Call(t.Context(), "tool", nil, nobody()); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRateLimit leaves a server alone for as long as it wants, a minute at
+// most.
+func TestRateLimit(t *testing.T) {
+	for _, test := range []struct {
+		after string
+		want  time.Duration
+	}{{"20", 20 * time.Second}, {"4000", time.Minute}} {
+		var limited atomic.Bool
+		u := newUpstream(t, true, func(w http.ResponseWriter, _ *http.Request, p *post) {
+			if limited.Load() {
+				w.Header().Set("Retry-After", test.after)
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
+			respond(w, p, `{"content":[]}`)
+		})
+		s := open(t, u.URL, nil)
+		clock := s.Clock()
+		call := func() error {
+			_, err := s.Call(t.Context(), "tool", nil, nobody())
+			return err
+		}
+		limited.Store(true)
+		wantFault(t, call(), action.ErrUnavailable, sources.FaultRateLimited)
+		limited.Store(false)
+		clock(test.want - 5*time.Second)
+		err := call()
+		wantFault(t, err, action.ErrUnavailable, sources.FaultRateLimited)
+		if got := action.Public(err).RetryAfter; got != 5*time.Second {
+			t.Errorf("retry after %s", got)
+		}
+		if n := len(u.received("tools/call")); n != 1 {
+			t.Errorf("%d calls were sent", n)
+		}
+		clock(5 * time.Second)
+		if err := call(); err != nil {
+			t.Error(err)
+		}
 	}
 }

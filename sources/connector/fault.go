@@ -22,6 +22,12 @@ import (
 // not know the session or the protocol version any more.
 var errSessionGone = errors.New("the server does not know the session")
 
+// What a fault says of the server, beside its code.
+var (
+	errCut   = errors.New("the connection was lost")
+	errAlive = errors.New("the server is alive") // it asked something before time was up
+)
+
 // broken is an answer that is no answer. The call may have been executed.
 func broken(format string, args ...any) *action.Error {
 	return action.Errorf(action.ErrOutcomeUnknown, sources.FaultProtocol, format, args...)
@@ -58,6 +64,7 @@ func (s *Source) lost(ctx context.Context, kind, err error) error {
 		e.Code, e.Message = sources.FaultUnreachable, fmt.Sprintf("Nobody answers at %s; check that the server runs and the connector's URL.", guard.Host(s.url))
 	default:
 		e.Code, e.Message = sources.FaultProtocol, "The server closed the connection before it had answered."
+		e.Err = fmt.Errorf("%w: %w", errCut, e.Err)
 	}
 	return e
 }

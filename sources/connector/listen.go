@@ -77,15 +77,16 @@ func (s *Source) shared(ctx context.Context) (*session, error) {
 		return nil, errDeaf
 	}
 	defer done()
-	if err := s.circuit.enter(); err != nil {
+	trial, err := s.circuit.enter()
+	if err != nil {
 		return nil, err
 	}
 	ses, err := s.acquire(ctx, place{})
 	if err != nil {
-		s.circuit.leave(ctx, err)
+		s.circuit.leave(trial, err)
 		return nil, err
 	}
-	s.circuit.pass()
+	s.circuit.pass(trial)
 	s.release(ses)
 	return ses, nil
 }

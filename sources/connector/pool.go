@@ -180,6 +180,7 @@ func (s *Source) connect(p place, at *seat) {
 	}
 	ses, err := s.shake(ctx, era, can)
 	if err == nil {
+		s.circuit.reached()
 		ses.place = p
 		if p != (place{}) && !ses.stateless {
 			s.hear(ctx, ses)

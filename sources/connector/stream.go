@@ -3,6 +3,8 @@ package connector
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -36,7 +38,7 @@ func (x *exchange) stream(ctx context.Context, resp *http.Response) (answer, err
 			if err == nil {
 				err = io.ErrUnexpectedEOF
 			}
-			return a, x.lost(ctx, action.ErrOutcomeUnknown, err)
+			return a, x.unanswered(ctx, err)
 		}
 		if last.id != before {
 			resumes = 0
@@ -48,6 +50,17 @@ func (x *exchange) stream(ctx context.Context, resp *http.Response) (answer, err
 			return a, err
 		}
 	}
+}
+
+// unanswered is a stream that ended before the answer. Time may have run out
+// because nobody answered what the server asked.
+func (x *exchange) unanswered(ctx context.Context, err error) error {
+	err = x.lost(ctx, action.ErrOutcomeUnknown, err)
+	var e *action.Error
+	if errors.As(err, &e) && e.Code == sources.FaultTimeout && x.replies.Load() > 0 {
+		e.Err = fmt.Errorf("%w: %w", errAlive, e.Err)
+	}
+	return err
 }
 
 // events reads one stream. done tells that there is nothing more to expect.
