@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"sallyport/action"
@@ -21,11 +22,16 @@ type credential struct {
 	before []string // secrets that were used before it for the same request
 }
 
-// cleaner takes a secret out of what the server answers. It takes some work
-// to make, and a secret seldom changes.
+// cleaner takes a secret out of what the server answers, and those before it,
+// which the server may still tell. It takes some work to make, and a secret
+// seldom changes.
 type cleaner struct {
 	secret   string
 	replacer *redact.Replacer
+}
+
+func newCleaner(secret string, before ...string) *cleaner {
+	return &cleaner{secret: secret, replacer: redact.NewReplacer(append(before, secret)...)}
 }
 
 // clean returns raw without the secret; it may be raw itself.
@@ -43,7 +49,7 @@ func (c *credential) secrets() []string {
 	if c.cleaner == nil {
 		return c.before
 	}
-	return append(c.before, c.secret)
+	return append(slices.Clone(c.before), c.secret)
 }
 
 // used returns the secret; empty: there is none.
@@ -61,6 +67,9 @@ func (s *Source) renew(ctx context.Context, cred *credential) error {
 		return err
 	}
 	next.before = cred.secrets()
+	if next.cleaner != nil {
+		next.cleaner = newCleaner(next.secret, next.secrets()...)
+	}
 	*cred = next
 	return nil
 }
@@ -93,10 +102,16 @@ func (s *Source) credential(ctx context.Context) (credential, error) {
 	if value == "" || strings.ContainsFunc(c.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return credential{}, unusable("The connector's secret is empty or has line breaks or control characters in it; set it again.", nil)
 	}
-	if c.cleaner = s.cleaner.Load(); c.cleaner == nil || c.secret != value {
-		c.cleaner = &cleaner{secret: value, replacer: redact.NewReplacer(value)}
-		s.cleaner.Store(c.cleaner)
+	switch last := s.cleaner.Load(); {
+	case last == nil:
+		c.cleaner = newCleaner(value)
+	case last.secret != value:
+		c.cleaner = newCleaner(value, last.secret)
+	default:
+		c.cleaner = last
+		return c, nil
 	}
+	s.cleaner.Store(c.cleaner)
 	return c, nil
 }
 
