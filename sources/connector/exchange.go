@@ -46,11 +46,12 @@ type exchange struct {
 // do sends a request and returns what the server answers, unless the server is
 // left alone for a while.
 func (s *Source) do(ctx context.Context, cred *credential, r *request) (answer, error) {
-	if err := s.circuit.enter(); err != nil {
+	trial, err := s.circuit.enter()
+	if err != nil {
 		return answer{}, err
 	}
 	a, err := s.send(ctx, cred, r)
-	s.circuit.leave(ctx, err)
+	s.circuit.leave(trial, err)
 	return a, err
 }
 
@@ -126,6 +127,9 @@ func (x *exchange) converse(ctx context.Context) (a answer, draining bool, err e
 	resp, err := x.submit(ctx)
 	if err != nil {
 		return answer{}, false, x.lost(ctx, x.kind(), err)
+	}
+	if alive(resp.StatusCode) {
+		x.circuit.reached()
 	}
 	if resp.StatusCode != http.StatusOK {
 		a, err = x.status(ctx, resp)
