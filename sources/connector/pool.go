@@ -178,7 +178,7 @@ func (s *Source) connect(p place, at *seat) {
 	if p == (place{}) {
 		can = s.may // what is listed may depend on it
 	}
-	ses, err := s.shake(ctx, era, can)
+	ses, err := s.shake(ctx, p, era, can)
 	if err == nil {
 		s.circuit.reached()
 		ses.place = p

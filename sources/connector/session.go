@@ -51,15 +51,15 @@ type changing struct{ tools, resources, prompts bool }
 
 // shake makes the handshake, a second time when the first was refused and
 // there is another credential.
-func (s *Source) shake(ctx context.Context, era string, can action.ClientFeatures) (*session, error) {
+func (s *Source) shake(ctx context.Context, p place, era string, can action.ClientFeatures) (*session, error) {
 	for renewed := false; ; renewed = true {
 		seen := &sight{expired: ctx.Err, journey: journey{began: time.Now()}}
 		ses, err := s.greet(ctx, seen, era, can)
 		if err == nil {
-			s.note(seen.steps(ses.version))
+			s.note(p, seen.steps(ses.version))
 			return ses, nil
 		}
-		s.note(seen.steps(""))
+		s.note(p, seen.steps(""))
 		again, refusal := s.refused(ctx, seen.used, seen.status, seen.header)
 		switch {
 		case refusal != nil:
@@ -70,8 +70,11 @@ func (s *Source) shake(ctx context.Context, era string, can action.ClientFeature
 	}
 }
 
-// note keeps the steps of a handshake.
-func (s *Source) note(steps []sources.Step) {
+// note keeps the steps of a handshake that is for all.
+func (s *Source) note(p place, steps []sources.Step) {
+	if p != (place{}) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shaken, s.listed = steps, nil

@@ -37,7 +37,7 @@ type Source struct {
 	seats  map[place]*seat
 	era    string         // protocol version to begin the next handshake with; empty: the newest
 	offers sources.Offers // of the last handshake
-	shaken []sources.Step // likewise
+	shaken []sources.Step // of the last one that was for all
 	listed []sources.Step // of the last list
 
 	wishes wishes

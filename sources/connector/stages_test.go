@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"sallyport/action"
 	"sallyport/sources"
+	"sallyport/sources/connector"
 )
 
 // TestStreamCutAtEachStage cuts the connection; only an answer that was there
@@ -150,5 +153,26 @@ func TestStepsOfFailure(t *testing.T) {
 		if last := steps[len(steps)-1]; last.Name != test.last || last.Took <= 0 {
 			t.Errorf("%s: the steps are %+v", test.url, steps)
 		}
+	}
+}
+
+// TestStepsOfAgents are nobody else's.
+func TestStepsOfAgents(t *testing.T) {
+	u := newUpstream(t, false, func(w http.ResponseWriter, _ *http.Request, p *post) {
+		respond(w, p, `{"content":[],"tools":[]}`)
+	})
+	s := open(t, u.URL, func(c *connector.Config) { c.PerAgent = true })
+	if _, err := s.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := s.Steps()
+	if _, err := s.Call(t.Context(), "tool", nil, &caller{session: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(u.received("initialize")); n != 2 {
+		t.Errorf("%d handshakes", n)
+	}
+	if diff := cmp.Diff(want, s.Steps()); diff != "" {
+		t.Error(diff)
 	}
 }
