@@ -1,6 +1,11 @@
 package action
 
-import "time"
+import (
+	"net/textproto"
+	"net/url"
+	"strings"
+	"time"
+)
 
 // Connector is an organization's remote MCP server.
 type Connector struct {
@@ -36,6 +41,36 @@ type Connector struct {
 
 // Source returns the connector's source id.
 func (c *Connector) Source() string { return "connector:" + c.ID }
+
+// KeepsTokens reports whether tokens that were had for old are for c, too: the
+// same kind and client at the same authorization server, for the same host.
+func (c *Connector) KeepsTokens(old *Connector) bool {
+	o, was := c.OAuth, old.OAuth
+	return o != nil && was != nil && o.Kind == was.Kind && o.Issuer == was.Issuer && o.ClientID == was.ClientID && origin(c.URL) == origin(old.URL)
+}
+
+// origin is the scheme and host of a URL.
+func origin(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Scheme + "://" + u.Host)
+}
+
+// ReservedHeader reports whether no connector may set the header, neither for
+// its secret nor beside it: HTTP, MCP or the gateway need it themselves, or
+// net/http takes it as leave to send a request twice.
+func ReservedHeader(name string) bool {
+	name = textproto.CanonicalMIMEHeaderKey(name)
+	switch name {
+	case "Host", "Connection", "Transfer-Encoding", "Content-Length", "Content-Type", "Content-Encoding",
+		"Accept", "Accept-Encoding", "Trailer", "Te", "Upgrade", "Keep-Alive", "Expect", "Last-Event-Id",
+		"Cookie", "Origin", "User-Agent", "Idempotency-Key", "X-Idempotency-Key":
+		return true
+	}
+	return strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Proxy-")
+}
 
 // Secret is what people may know of an organization's secret. Its value is
 // sealed, written over the API and never read over it.

@@ -67,6 +67,18 @@ func Errorf(kind error, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// Lasting reports whether what went wrong stays so until a person does
+// something about it, as far as the code tells: those of a source's settings,
+// and of answers that the gateway does not pass on.
+func (e *Error) Lasting() bool {
+	switch e.Code {
+	case "upstream_auth", "upstream_credential", "upstream_reconnect", "upstream_config", "upstream_blocked",
+		"upstream_tls", "upstream_transport", "upstream_too_large", "not_asked":
+		return true
+	}
+	return false
+}
+
 func (e *Error) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Err)

@@ -117,7 +117,7 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error
 	case errors.Is(err, ErrNotFound):
 		return stale("The action does not exist any more; nothing was executed."), nil
 	case errors.Is(err, ErrUnavailable) && !rowsAway(err):
-		return &Finish{Status: StatusFailed, Error: &Failure{Code: FailedReach, Message: "The source could not be reached; nothing was executed."}}, nil
+		return &Finish{Status: StatusFailed, Error: &Failure{Code: FailedReach, Message: "The source could not be reached; nothing was executed. It may be called again."}}, nil
 	case err != nil:
 		return nil, err
 	case j.act.Hash != j.ToolHash:
@@ -211,11 +211,14 @@ func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
 	}
 	g.Log.Warn("a source failed", "source", act.Source, "action", act.Name, "error", g.JSON.RedactText(err.Error(), res.Secrets))
 	failure := &Failure{Code: FailedUnknown}
-	reason := "The source's answer did not arrive."
+	reason, again := "The source's answer did not arrive.", "It may be tried again."
 	if e := (*Error)(nil); errors.As(err, &e) {
 		reason = e.Message
-		if e.RetryAfter > 0 {
-			reason += fmt.Sprintf(" It may be tried again in %s.", e.RetryAfter.Round(time.Second))
+		switch {
+		case e.Lasting():
+			again = "Do not repeat it: it fails again until a person has mended that; tell the user."
+		case e.RetryAfter > 0:
+			again = fmt.Sprintf("It may be tried again in %s.", e.RetryAfter.Round(time.Second))
 		}
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		reason = fmt.Sprintf("The source did not answer within %s.", g.timeout(act))
@@ -223,10 +226,10 @@ func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
 	switch {
 	case errors.Is(err, ErrUnavailable):
 		failure.Code = FailedReach
-		failure.Message = reason + " Nothing was executed."
+		failure.Message = reason + " Nothing was executed. " + again
 	case act.Risk == RiskRead:
 		failure.Code = FailedReach
-		failure.Message = reason + " It is a read, so it may be tried again."
+		failure.Message = reason + " Nothing was changed. " + again
 	default:
 		failure.Message = reason + " It may or may not have happened; check at the service before trying again. The gateway will not repeat it."
 	}

@@ -246,7 +246,7 @@ func failedMessage(o action.Outcome) message {
 	case code == action.FailedStale:
 		return failText("%s was approved, but what would run now is not what was approved (%s). Nothing was executed. Call again to ask for a new approval.%s", nameOf(inv), why, named(inv.ID))
 	case code == action.FailedReach:
-		return failText("%s was not reached or gave no answer: %s Nothing was changed; you may try again.%s", source(inv), sentence(why), named(inv.ID))
+		return failText("%s gave no answer: %s%s", source(inv), sentence(why), named(inv.ID))
 	}
 	return failText("%s failed inside the gateway before it could run; nothing was executed. Try again later.%s", nameOf(inv), named(inv.ID))
 }
