@@ -90,8 +90,8 @@ func (s *Server) unsaved(p *Principal, name string, from FromPreset, u *Upstream
 	return c, nil
 }
 
-// changeConnector counts the revision up where a call would do something else
-// than before: approvals of the old one are stale.
+// changeConnector answers with the row as it became: whether it has a new
+// revision, so that approvals of the old one are stale, is for the rows to say.
 func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, change ConnectorChange) (*body[ConnectorView], error) {
 	old, err := s.connector(ctx, p.Organization, ref)
 	if err != nil {
@@ -112,11 +112,10 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 	if err := s.checkSecrets(ctx, &old, &c, secret); err != nil {
 		return nil, err
 	}
-	if alters(&old, &c) {
-		c.Revision++
-	}
-	c.UpdatedAt = s.now()
 	if err := s.Connectors.UpdateConnector(ctx, c, secret, p.By()); err != nil {
+		return nil, err
+	}
+	if c, err = s.connector(ctx, p.Organization, c.ID); err != nil {
 		return nil, err
 	}
 	s.changed(ctx, p, "connector changed", "connector", c.ID, "revision", c.Revision, "enabled", c.Enabled, "secret", secret != nil)

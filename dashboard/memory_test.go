@@ -213,6 +213,7 @@ func (m *memory) UpdateConnector(_ context.Context, c action.Connector, secret *
 		return err
 	}
 	m.putLocked(secret)
+	c.Revision = row.Revision + 1 // the rows' own count
 	*row = c
 	m.recordLocked(c.Organization, action.EventConnector, c.ID, by)
 	return nil

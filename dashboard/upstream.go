@@ -37,9 +37,9 @@ type ToolRules struct {
 // NewOAuth is how tokens of a connector are had.
 type NewOAuth struct {
 	Kind         string   `json:"kind" enum:"authorization_code,client_credentials,none" doc:"authorization_code: an owner or admin signs in once; client_credentials: the gateway does by itself; none: there is no OAuth."`
-	ClientID     string   `json:"client_id,omitempty" maxLength:"2048" doc:"Of a client that was registered by hand; absent: the gateway registers itself, where it may."`
+	ClientID     string   `json:"client_id,omitempty" maxLength:"1024" doc:"Of a client that was registered by hand; absent: the gateway registers itself, where it may."`
 	ClientSecret string   `json:"client_secret,omitempty" maxLength:"64" doc:"Key of the secret that holds the client's, bound to the host of the token endpoint."`
-	Scopes       []string `json:"scopes,omitempty" maxItems:"100" nullable:"false" doc:"Absent: what the server asks for."`
+	Scopes       []string `json:"scopes,omitempty" maxItems:"50" nullable:"false" doc:"Each once, of at most 200 characters; absent: what the server asks for."`
 	Issuer       string   `json:"issuer,omitempty" maxLength:"2048" doc:"The one authorization server to use; absent: the one that the server names, kept from the first sign-in on." example:"https://auth.example.com"`
 }
 
@@ -80,20 +80,6 @@ func set[T any](to, from *T) {
 	}
 }
 
-// alters reports whether a call would do something else than before.
-func alters(old, c *action.Connector) bool {
-	return c.URL != old.URL || c.Header != old.Header || c.Prefix != old.Prefix || c.Secret != old.Secret || c.PerAgent != old.PerAgent ||
-		c.DefaultRisk != old.DefaultRisk || c.Review != old.Review || !maps.Equal(c.Risks, old.Risks) ||
-		!maps.Equal(c.Headers, old.Headers) || !slices.Equal(c.MayAsk, old.MayAsk) || !sameOAuth(c.OAuth, old.OAuth)
-}
-
-func sameOAuth(a, b *action.OAuthSettings) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Kind == b.Kind && a.ClientID == b.ClientID && a.ClientSecret == b.ClientSecret && a.Issuer == b.Issuer && slices.Equal(a.Scopes, b.Scopes)
-}
-
 // checkUpstream refuses what could not work or must not be, as far as the
 // connector itself shows it.
 func checkUpstream(c *action.Connector) error {
@@ -125,7 +111,7 @@ func checkHeader(c *action.Connector) error {
 	if c.Header != "" && !headerName(c.Header) {
 		return invalid("/header", "header must be the name of an HTTP header, such as X-Api-Key.")
 	}
-	if protocolHeader(c.Header) {
+	if action.ReservedHeader(c.Header) {
 		return invalid("/header", fmt.Sprintf("%s belongs to the protocol and cannot carry a secret.", http.CanonicalHeaderKey(c.Header)))
 	}
 	if !printable(c.Prefix) {
@@ -139,22 +125,26 @@ func checkHeaders(c *action.Connector) error {
 	if len(c.Headers) > 10 {
 		return invalid("/headers", "At most 10 headers are sent along; leave some out.")
 	}
+	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		at := "/headers/" + segment(name)
+		at, value := "/headers/"+segment(name), c.Headers[name]
 		switch {
-		case !headerName(name) || protocolHeader(name):
+		case len(name) > 100 || !headerName(name) || action.ReservedHeader(name):
 			return invalid(at, "This cannot be sent along: name an HTTP header that is not the protocol's, such as X-Read-Only.")
 		case strings.EqualFold(name, "Authorization") || strings.EqualFold(name, c.Header):
 			return invalid(at, "A header that carries a credential is not sent along as it is; give the credential as secret_value.")
-		case len(c.Headers[name]) > 1024 || !printable(c.Headers[name]):
-			return invalid(at, "The value of a header must be plain text of at most 1024 characters.")
+		case seen[strings.ToLower(name)]:
+			return invalid(at, "Two headers have this name, but for upper and lower case; keep one.")
+		case value == "" || len(value) > 1024 || value != strings.TrimSpace(value) || !printable(value):
+			return invalid(at, "The value of a header must be plain text of 1 to 1024 characters, with no space around it.")
 		}
+		seen[strings.ToLower(name)] = true
 	}
 	return nil
 }
 
-// scopeForm is RFC 6749's.
-const scopeForm = `^[!#-\[\]-~]{1,255}$`
+// scopeForm is RFC 6749's, and no longer than a row takes.
+const scopeForm = `^[!#-\[\]-~]{1,200}$`
 
 func checkOAuth(c *action.Connector) error {
 	o := c.OAuth
@@ -167,12 +157,21 @@ func checkOAuth(c *action.Connector) error {
 		return invalid("/oauth/kind", "kind must be one of authorization_code, client_credentials, none.")
 	case o.Kind == action.OAuthClient && (o.ClientID == "" || o.ClientSecret == ""):
 		return invalid("/oauth/client_id", "For client_credentials, give client_id and client_secret of the client that you registered at the service.")
+	case len(o.ClientID) > 1024 || !printable(o.ClientID):
+		return invalid("/oauth/client_id", "client_id must be plain text of at most 1024 characters.")
+	case o.ClientSecret != "" && o.ClientID == "":
+		return invalid("/oauth/client_id", "A client with a secret has an id; give the client_id that it was registered with.")
+	case len(o.Scopes) > 50:
+		return invalid("/oauth/scopes", "At most 50 scopes are asked for; leave some out.")
 	case o.Issuer != "" && !validIssuer(o.Issuer):
 		return invalid("/oauth/issuer", "issuer must be an https URL without query and fragment, such as https://auth.example.com.")
 	}
 	for i, scope := range o.Scopes {
 		if !regexp.MustCompile(scopeForm).MatchString(scope) {
-			return invalid(fmt.Sprintf("/oauth/scopes/%d", i), "A scope is one word of plain characters, as the service names it.")
+			return invalid(fmt.Sprintf("/oauth/scopes/%d", i), "A scope is one word of at most 200 plain characters, as the service names it.")
+		}
+		if slices.Contains(o.Scopes[:i], scope) {
+			return invalid(fmt.Sprintf("/oauth/scopes/%d", i), "This scope is in the list already; name each once.")
 		}
 	}
 	return nil
@@ -180,7 +179,7 @@ func checkOAuth(c *action.Connector) error {
 
 func validIssuer(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" &&
+	return err == nil && u.Hostname() != "" && u.User == nil && !strings.Contains(text, "?") && u.Fragment == "" &&
 		(u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()))
 }
 
@@ -189,12 +188,3 @@ func headerName(name string) bool {
 }
 
 func printable(text string) bool { return regexp.MustCompile(`^[ -~]*$`).MatchString(text) }
-
-// protocolHeader reports whether HTTP or MCP use the header themselves.
-func protocolHeader(name string) bool {
-	name = http.CanonicalHeaderKey(name)
-	return slices.Contains([]string{
-		"Host", "Connection", "Content-Length", "Content-Type", "Transfer-Encoding", "Accept", "Cookie",
-		"Upgrade", "Te", "Trailer", "Origin", "Last-Event-Id", "Expect",
-	}, name) || strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Proxy-")
-}

@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,11 +41,11 @@ func TestAConnectorWithItsSecret(t *testing.T) {
 	}
 	const one = connectorsPath + "/my-linear"
 	said += h.want(200, h.admin, "PATCH", one, `{"secret_value":"CANARY-2"}`).body
-	if string(h.m.sealed["my-linear"]) != "sealed:CANARY-2" || h.m.connectors[1].Revision != 1 {
+	if string(h.m.sealed["my-linear"]) != "sealed:CANARY-2" {
 		t.Errorf("sealed %s, connector %+v", h.m.sealed["my-linear"], h.m.connectors[1])
 	}
 	said += h.want(200, h.admin, "PATCH", one, `{"secret":"other","secret_value":"CANARY-3"}`).body
-	if h.m.connectors[1].Secret != "other" || string(h.m.sealed["other"]) != "sealed:CANARY-3" || h.m.connectors[1].Revision != 2 {
+	if h.m.connectors[1].Secret != "other" || string(h.m.sealed["other"]) != "sealed:CANARY-3" {
 		t.Errorf("connector %+v", h.m.connectors[1])
 	}
 	for _, row := range []struct{ body, field string }{
@@ -127,34 +128,51 @@ func TestWhatIsSaidOfAServer(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	for i, body := range []string{
+	for _, body := range []string{
 		`{"headers":{"X-Team":"8"}}`, `{"may_ask":[]}`, `{"per_agent":false}`, `{"oauth":{"kind":"authorization_code"}}`, `{"oauth":{"kind":"none"}}`,
 	} {
-		h.want(200, h.admin, "PATCH", connectorsPath+"/a", body)
-		h.want(200, h.admin, "PATCH", connectorsPath+"/a", body)
-		if got := h.m.connectors[1].Revision; got != int64(i+2) {
-			t.Errorf("%s, twice, leaves revision %d", body, got)
+		got := h.want(200, h.admin, "PATCH", connectorsPath+"/a", body).json(t)["revision"]
+		if want := json.Number(strconv.FormatInt(h.m.connectors[1].Revision, 10)); got != want {
+			t.Errorf("%s: answered revision %v, and the row has %v", body, got, want)
 		}
 	}
 	if c := h.m.connectors[1]; c.OAuth != nil || len(c.MayAsk) > 0 {
 		t.Errorf("connector %+v", c)
 	}
 	for body, field := range map[string]string{
-		`"headers":{"Host":"x"}`:                   "/headers/Host",
-		`"headers":{"Mcp-Session-Id":"x"}`:         "/headers/Mcp-Session-Id",
-		`"headers":{"authorization":"x"}`:          "/headers/authorization",
-		`"header":"X-Key","headers":{"x-key":"x"}`: "/headers/x-key",
-		`"headers":{"a/b":"x"}`:                    "/headers/a~1b",
-		`"headers":{"X":"a\nb"}`:                   "/headers/X",
+		`"headers":{"Host":"x"}`:                    "/headers/Host",
+		`"headers":{"Mcp-Session-Id":"x"}`:          "/headers/Mcp-Session-Id",
+		`"headers":{"authorization":"x"}`:           "/headers/authorization",
+		`"header":"X-Key","headers":{"x-key":"x"}`:  "/headers/x-key",
+		`"headers":{"a/b":"x"}`:                     "/headers/a~1b",
+		`"headers":{"X":"a\nb"}`:                    "/headers/X",
+		`"headers":{"X":""}`:                        "/headers/X",
+		`"headers":{"X":" a"}`:                      "/headers/X",
+		`"headers":{"X-a":"1","x-A":"2"}`:           "/headers/x-A",
+		`"headers":{"Idempotency-Key":"x"}`:         "/headers/Idempotency-Key",
+		`"headers":{"accept-encoding":"x"}`:         "/headers/accept-encoding",
+		`"headers":{"Keep-Alive":"x"}`:              "/headers/Keep-Alive",
+		`"headers":{"Content-Encoding":"x"}`:        "/headers/Content-Encoding",
+		`"headers":{"User-Agent":"x"}`:              "/headers/User-Agent",
+		`"header":"User-Agent"`:                     "/header",
+		`"headers":{"` + long("x", 101) + `":"x"}`:  "/headers/" + long("x", 101),
+		`"headers":{"X":"` + long("x", 1025) + `"}`: "/headers/X",
 		`"headers":{"1":"","2":"","3":"","4":"","5":"","6":"","7":"","8":"","9":"","10":"","11":""}`: "/headers",
-		`"may_ask":["everything"]`:                                                "/may_ask/0",
-		`"oauth":{"kind":"password"}`:                                             "/oauth/kind",
-		`"oauth":{"kind":"client_credentials"}`:                                   "/oauth/client_id",
-		`"oauth":{"kind":"authorization_code","client_secret":"none"}`:            "/oauth/client_secret",
-		`"oauth":{"kind":"authorization_code","scopes":["a b"]}`:                  "/oauth/scopes/0",
-		`"oauth":{"kind":"authorization_code","issuer":"http://auth.example"}`:    "/oauth/issuer",
-		`"oauth":{"kind":"authorization_code","issuer":"https://a.example/?x=1"}`: "/oauth/issuer",
-		`"secret":"client","oauth":{"kind":"authorization_code"}`:                 "/oauth",
+		`"may_ask":["everything"]`:              "/may_ask/0",
+		`"oauth":{"kind":"password"}`:           "/oauth/kind",
+		`"oauth":{"kind":"client_credentials"}`: "/oauth/client_id",
+		`"oauth":{"kind":"authorization_code","client_id":"c","client_secret":"none"}`: "/oauth/client_secret",
+		`"oauth":{"kind":"authorization_code","scopes":["a b"]}`:                       "/oauth/scopes/0",
+		`"oauth":{"kind":"authorization_code","scopes":["a","a"]}`:                     "/oauth/scopes/1",
+		`"oauth":{"kind":"authorization_code","scopes":["` + long("s", 201) + `"]}`:    "/oauth/scopes/0",
+		`"oauth":{"kind":"authorization_code","scopes":[` + long(`"s",`, 50) + `"s"]}`: "/oauth/scopes",
+		`"oauth":{"kind":"authorization_code","client_id":"a\u0007"}`:                  "/oauth/client_id",
+		`"oauth":{"kind":"authorization_code","client_id":"` + long("c", 1025) + `"}`:  "/oauth/client_id",
+		`"oauth":{"kind":"authorization_code","client_secret":"client"}`:               "/oauth/client_id",
+		`"oauth":{"kind":"authorization_code","issuer":"http://auth.example"}`:         "/oauth/issuer",
+		`"oauth":{"kind":"authorization_code","issuer":"https://a.example/?"}`:         "/oauth/issuer",
+		`"oauth":{"kind":"authorization_code","issuer":"https://a.example/?x=1"}`:      "/oauth/issuer",
+		`"secret":"client","oauth":{"kind":"authorization_code"}`:                      "/oauth",
 	} {
 		for path, body := range map[string]string{connectorsPath: `{"name":"n","url":"https://auth.example/",` + body + `}`, connectorsPath + "/validate": `{"url":"https://auth.example/",` + body + `}`} {
 			if r := h.want(400, h.admin, "POST", path, body); r.json(t)["field"] != field {
@@ -162,6 +180,25 @@ func TestWhatIsSaidOfAServer(t *testing.T) {
 			}
 		}
 	}
+}
+
+func long(part string, n int) string { return strings.Repeat(part, n) }
+
+// What the rows take is taken here, to the last character.
+func TestAsMuchAsCanBeSaidOfAServer(t *testing.T) {
+	h := newHouse(t)
+	scopes := []string{long("s", 200)}
+	for i := range 49 {
+		scopes = append(scopes, "s"+strconv.Itoa(i))
+	}
+	body, err := json.Marshal(map[string]any{
+		"name": "a", "url": "https://a.example/", "headers": map[string]string{long("x", 100): long("y ", 511) + "yy"},
+		"oauth": map[string]any{"kind": "authorization_code", "client_id": long("c", 1024), "scopes": scopes},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.want(201, h.admin, "POST", connectorsPath, string(body))
 }
 
 func TestPresets(t *testing.T) {

@@ -166,7 +166,7 @@ func (db *DB) connectorChanged(ctx context.Context, tx bun.Tx, old, r *connector
 	case r.Review == string(action.ReviewRequired) && r.Review != old.Review:
 		err = db.resetReviews(ctx, tx, old, firstList, by)
 	}
-	if err == nil && r.signsInElsewhere(old) {
+	if now, was := r.connector(), old.connector(); err == nil && was.OAuth != nil && !now.KeepsTokens(&was) {
 		err = signOut(ctx, tx, old)
 	}
 	if err != nil {

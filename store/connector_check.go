@@ -42,6 +42,9 @@ func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, se
 	if err := r.checkUnique(others); err != nil {
 		return err
 	}
+	if err := r.checkHeader(); err != nil {
+		return err
+	}
 	if err := r.checkHeaders(others); err != nil {
 		return err
 	}

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/textproto"
 	"slices"
 	"strings"
 
+	"sallyport/action"
 	"sallyport/internal/redact"
 )
 
@@ -51,18 +51,20 @@ func (r *connectorRow) checkHeaders(others []connectorRow) error {
 	return nil
 }
 
+// checkHeader refuses a header that cannot carry the secret.
+func (r *connectorRow) checkHeader() error {
+	if name := string(r.Header); name != "" && (!headerName(name) || action.ReservedHeader(name)) {
+		return invalid("/header", "This header cannot carry a secret; name an HTTP header that is not the protocol's, such as X-Api-Key.")
+	}
+	if !printable(string(r.Prefix)) {
+		return invalid("/prefix", "What stands before a secret is printable ASCII, such as \"Bearer \".")
+	}
+	return nil
+}
+
 // takesHeader reports whether the gateway sets the header, or must not pass it.
 func (r *connectorRow) takesHeader(name string) bool {
-	name = textproto.CanonicalMIMEHeaderKey(name)
-	switch name {
-	case "Authorization", "Cookie", textproto.CanonicalMIMEHeaderKey(string(r.Header)),
-		"Host", "Connection", "Transfer-Encoding", "Content-Length", "Content-Type", "Content-Encoding",
-		"Accept", "Accept-Encoding", "Trailer", "Te", "Upgrade", "Keep-Alive", "Expect", "Last-Event-Id",
-		// They tell HTTP clients that a request may be sent twice.
-		"Idempotency-Key", "X-Idempotency-Key":
-		return true
-	}
-	return strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Proxy-")
+	return action.ReservedHeader(name) || strings.EqualFold(name, "Authorization") || strings.EqualFold(name, string(r.Header))
 }
 
 // headerName reports whether it is a token, as HTTP calls it.

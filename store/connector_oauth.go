@@ -102,22 +102,3 @@ func checkClientSecret(ctx context.Context, tx bun.Tx, r *connectorRow) error {
 	}
 	return nil
 }
-
-// signsInElsewhere reports whether tokens of the old connector are not for the
-// new one.
-func (r *connectorRow) signsInElsewhere(old *connectorRow) bool {
-	o, was := r.OAuth.v, old.OAuth.v
-	if o == nil || was == nil {
-		return was != nil
-	}
-	return o.Kind != was.Kind || o.Issuer != was.Issuer || o.ClientID != was.ClientID || origin(r.URL) != origin(old.URL)
-}
-
-// origin is the scheme and host of a URL.
-func origin(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Scheme + "://" + u.Host)
-}

@@ -90,6 +90,12 @@ var extentStories = map[string]func(*house){
 			"the protocol's":        {one("mcp-session-id", "x"), "/headers/mcp-session-id"},
 			"HTTP's":                {one("content-LENGTH", "1"), "/headers/content-LENGTH"},
 			"a cookie":              {one("Cookie", "a=b"), "/headers/Cookie"},
+			"who speaks":            {one("User-Agent", "x"), "/headers/User-Agent"},
+			"a leave to repeat":     {one("idempotency-key", "x"), "/headers/idempotency-key"},
+			"where it comes from":   {one("Origin", "https://x"), "/headers/Origin"},
+			"a secret as protocol":  {func(c *action.Connector) { c.Header = "Keep-Alive" }, "/header"},
+			"a secret as nothing":   {func(c *action.Connector) { c.Header = "X Y" }, "/header"},
+			"a break before it":     {func(c *action.Connector) { c.Prefix = "Bearer\n" }, "/prefix"},
 			"the usual credential":  {one("authorization", "x"), "/headers/authorization"},
 			"the credential's own":  {func(c *action.Connector) { c.Header = "X-Git"; one("x-git", "x")(c) }, "/headers/x-git"},
 			"twice":                 {func(c *action.Connector) { c.Headers = map[string]string{"X-a": "1", "x-A": "2"} }, "/headers/x-A"},
@@ -110,6 +116,8 @@ var extentStories = map[string]func(*house){
 			"an issuer's user":      {oauth(func(o *action.OAuthSettings) { o.Issuer = "https://u:p@login.example.com" }), "/oauth/issuer"},
 			"no URL":                {oauth(func(o *action.OAuthSettings) { o.Issuer = "login.example.com" }), "/oauth/issuer"},
 			"too many scopes":       {oauth(func(o *action.OAuthSettings) { o.Scopes = scopes }), "/oauth/scopes"},
+			"a long scope":          {oauth(func(o *action.OAuthSettings) { o.Scopes = []string{strings.Repeat("s", 201)} }), "/oauth/scopes/0"},
+			"a long client":         {oauth(func(o *action.OAuthSettings) { o.ClientID = strings.Repeat("c", 1025) }), "/oauth/client_id"},
 			"a scope with a space":  {oauth(func(o *action.OAuthSettings) { o.Scopes = []string{"a", "b c"} }), "/oauth/scopes/1"},
 			"a scope twice":         {oauth(func(o *action.OAuthSettings) { o.Scopes = []string{"a", "a"} }), "/oauth/scopes/1"},
 			"a client in two lines": {oauth(func(o *action.OAuthSettings) { o.ClientID = "a\nb" }), "/oauth/client_id"},
@@ -124,6 +132,8 @@ var extentStories = map[string]func(*house){
 		}
 		c := h.whole()
 		c.OAuth.Issuer, c.OAuth.ClientSecret = "http://127.0.0.1:9000", "k"
+		c.OAuth.ClientID, c.OAuth.Scopes = strings.Repeat("c", 1024), append(scopes[:49:49], strings.Repeat("s", 200))
+		c.Headers = map[string]string{strings.Repeat("x", 100): strings.Repeat("y ", 511) + "yy"}
 		h.ok(h.db.CreateConnector(h.ctx, c, nil, "alice"))
 	},
 	"a secret comes along with its connector, or neither does": func(h *house) {
