@@ -16,10 +16,11 @@
 // nothing reaches the server.
 //
 // It shows itself able to do for the server only what the configuration lets
-// it ask and the caller's client offers. Questions become [action.Caller.Ask]
-// in both eras, and so does an error that wants links opened, after which the
-// call is sent once more; pings are answered here, and all else is refused. Agents share
-// a session, but where a server may ask or keeps state; without sessions there
-// is nothing to share. A server that fails again and again, or that wants fewer
+// it ask, and without sessions only what the caller's client offers of that;
+// in a session the question finds out. Questions become [action.Caller.Ask] in
+// both eras, and so does an error that wants links opened, after which the call
+// is sent once more; pings are answered here, and all else is refused. Agents
+// share a session, but where a server may ask or keeps state each has one;
+// without sessions there is nothing to share. A server that fails again and again, or that wants fewer
 // requests, is left alone for a while.
 package connector

@@ -15,8 +15,7 @@ const maxAgents = 200
 
 // place is whose session it is. The zero value is the one that all share.
 type place struct {
-	agent string                // the id of a session of the gateway
-	can   action.ClientFeatures // what the handshake says may be asked
+	agent string // the id of a session of the gateway
 }
 
 // seat is a place's session, or the handshake for it.
@@ -28,6 +27,7 @@ type seat struct {
 // attempt is a handshake under way, which several calls may wait for.
 type attempt struct {
 	done    chan struct{}
+	waiting int // calls; the session's first users
 	session *session
 	err     error
 }
@@ -37,7 +37,7 @@ func (s *Source) placeOf(r *request) place {
 	if r.caller == nil || !s.cfg.PerAgent && s.may == 0 {
 		return place{}
 	}
-	return place{agent: r.caller.Session(), can: r.can}
+	return place{agent: r.caller.Session()}
 }
 
 // acquire returns the session of a place, made if need be. Whoever acquires
@@ -71,19 +71,27 @@ func (s *Source) take(ctx context.Context, p place) (*session, error) {
 		at.attempt = a
 		s.work.Go(func() { s.connect(p, at) })
 	}
+	a.waiting++
 	s.mu.Unlock()
 	select {
 	case <-a.done:
+		return a.session, a.err
 	case <-ctx.Done():
+		s.leave(a)
 		return nil, interrupted(ctx, action.ErrUnavailable)
 	}
-	if a.err != nil {
-		return nil, a.err
-	}
+}
+
+// leave is a call that does not wait for the handshake any more.
+func (s *Source) leave(a *attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.session.use()
-	return a.session, nil
+	switch {
+	case a.session != nil:
+		s.free(a.session)
+	default:
+		a.waiting--
+	}
 }
 
 // seat returns the place's seat. For a new one the agent whose session is idle
@@ -121,7 +129,17 @@ func (ses *session) use() {
 func (s *Source) release(ses *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.free(ses)
+}
+
+// free counts one user less. The source's mutex is held, as in rest.
+func (s *Source) free(ses *session) {
 	ses.users--
+	s.rest(ses)
+}
+
+// rest begins the idle time of a session, or ends it, when nobody uses it.
+func (s *Source) rest(ses *session) {
 	ses.used = time.Now()
 	switch {
 	case ses.users > 0:
@@ -148,7 +166,13 @@ func (s *Source) retire(ses *session) {
 func (s *Source) drop(ses *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if ses.dropped || s.closed && ses.users == 0 { // Close ends it
+		return
+	}
 	s.unseat(ses)
+	if ses.users == 0 {
+		s.hangUp(ses)
+	}
 }
 
 // unseat takes the session from its place. The source's mutex is held.
@@ -174,11 +198,8 @@ func (s *Source) hangUp(ses *session) {
 func (s *Source) connect(p place, at *seat) {
 	ctx, stop := context.WithTimeout(s.life, s.cfg.ConnectTimeout)
 	defer stop()
-	era, can := s.protocol(), p.can
-	if p == (place{}) {
-		can = s.may // what is listed may depend on it
-	}
-	ses, err := s.shake(ctx, p, era, can)
+	era := s.protocol()
+	ses, err := s.shake(ctx, p, era, s.may)
 	if err == nil {
 		s.circuit.reached()
 		ses.place = p
@@ -191,6 +212,8 @@ func (s *Source) connect(p place, at *seat) {
 	switch {
 	case err == nil:
 		at.session, s.era, s.offers = ses, ses.version, ses.offers
+		ses.users = at.attempt.waiting
+		s.rest(ses)
 	case era == "" && ctx.Err() != nil:
 		// Some old servers never answer a method that they do not know.
 		s.era = lastLegacy
@@ -206,9 +229,9 @@ func (s *Source) connect(p place, at *seat) {
 }
 
 // enlist notes that a caller's request is in flight, for what the server says
-// on the stream of the session; delist ends that.
+// on the stream of an agent's own session; delist ends that.
 func (s *Source) enlist(x *exchange) {
-	if x.request.caller == nil {
+	if x.request.caller == nil || x.ses.place == (place{}) {
 		return
 	}
 	s.mu.Lock()
@@ -217,6 +240,9 @@ func (s *Source) enlist(x *exchange) {
 }
 
 func (s *Source) delist(x *exchange) {
+	if x.ses.place == (place{}) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(x.ses.calls, x); i >= 0 {

@@ -1,0 +1,13 @@
+package connector
+
+// Listed counts the calls that streams of sessions know of.
+func (s *Source) Listed() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, at := range s.seats {
+		if at.session != nil {
+			n += len(at.session.calls)
+		}
+	}
+	return n
+}
