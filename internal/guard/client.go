@@ -115,7 +115,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	case last.URL.Scheme == "https" && next.URL.Scheme != "https":
 		return refusedRequest(action.ErrUnavailable, "The service redirects from https to http, where the credential could be read on the way.")
 	case Host(next.URL) != Host(first.URL):
-		return refusedRequest(action.ErrUnavailable, "The service redirects to another host or port, which may not receive its credential; set the URL to where it leads.")
+		return refusedRequest(action.ErrUnavailable, "The service redirects to %.200q, another host or port, which may not receive its credential; set the URL to where it leads.", next.URL.Host)
 	case next.URL.User != nil:
 		return refusedRequest(action.ErrUnavailable, "The service redirects to a URL with a user in it.")
 	}

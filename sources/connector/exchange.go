@@ -211,7 +211,7 @@ func (x *exchange) status(ctx context.Context, resp *http.Response) (answer, err
 	case len(problem) > 0 && problem[0] == '{' && m.answers(x.id):
 		return answer{problem: x.cred.clean(problem)}, nil
 	}
-	e := x.statusFault(resp.StatusCode)
+	e := x.statusFault(resp.StatusCode, resp.Header)
 	if e == nil {
 		return answer{}, broken("The server took the request but gave no answer (%d).", resp.StatusCode)
 	}

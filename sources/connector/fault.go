@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"sallyport/action"
@@ -57,9 +59,11 @@ func (s *Source) lost(ctx context.Context, kind, err error) error {
 		e.Code, e.Message = sources.FaultDNS, fmt.Sprintf("The name %s does not resolve; check the connector's URL.", s.url.Hostname())
 	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &cert), errors.As(err, &name), errors.As(err, &issuer),
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		e.Code, e.Message = sources.FaultTLS, "A secure connection to the server cannot be made; check its certificate and the URL's scheme."
+		e.Code, e.Message = sources.FaultTLS, "A secure connection to the server cannot be made: "+insecure(err)
 	case errors.As(err, &netErr) && netErr.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		e.Code, e.Message = sources.FaultTimeout, "The server did not answer in time."
+	case errors.Is(kind, action.ErrUnavailable) && hungUp(err):
+		e.Code, e.Message = sources.FaultUnreachable, fmt.Sprintf("Whoever listens at %s hangs up without an answer; check the URL's port, and whether it should be https.", guard.Host(s.url))
 	case errors.Is(kind, action.ErrUnavailable):
 		e.Code, e.Message = sources.FaultUnreachable, fmt.Sprintf("Nobody answers at %s; check that the server runs and the connector's URL.", guard.Host(s.url))
 	default:
@@ -67,6 +71,33 @@ func (s *Source) lost(ctx context.Context, kind, err error) error {
 		e.Err = fmt.Errorf("%w: %w", errCut, e.Err)
 	}
 	return e
+}
+
+// hungUp reports whether a connection was made and ended by the other side.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		strings.Contains(err.Error(), "malformed HTTP response")
+}
+
+// insecure says why a server's certificate is not taken, or that there is none.
+func insecure(err error) string {
+	var (
+		name    x509.HostnameError
+		issuer  x509.UnknownAuthorityError
+		invalid x509.CertificateInvalidError
+		record  tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &name):
+		return "its certificate is for another name; check the URL's host, or have the server get a certificate for it."
+	case errors.As(err, &issuer):
+		return "its certificate is of an authority that is not known here; install the authority on the gateway's machine, or have the server get a public certificate."
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "its certificate has expired, or is not good yet; have the server renew it."
+	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return "it does not speak TLS on this port; check the port, and whether the URL should be http."
+	}
+	return "check its certificate and the URL's scheme."
 }
 
 // known passes on what our own parts say of the request.
@@ -98,14 +129,17 @@ func interrupted(ctx context.Context, kind error) error {
 
 // statusFault says what a status means that is no success, or nil. A 4xx says
 // that the request was not taken; anything else leaves it open.
-func (s *Source) statusFault(status int) *action.Error {
+func (s *Source) statusFault(status int, h http.Header) *action.Error {
 	text := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 	refused := func(code, format string, args ...any) *action.Error {
 		return action.Errorf(action.ErrUnavailable, code, format, args...)
 	}
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		if s.cfg.Secret == nil {
+		switch {
+		case s.cfg.Secret == nil && strings.Contains(h.Get("Www-Authenticate"), "resource_metadata"):
+			return refused(sources.FaultAuth, "The server wants a sign-in (%s): have the connector use OAuth, and sign in.", text)
+		case s.cfg.Secret == nil:
 			return refused(sources.FaultAuth, "The server wants a credential (%s); give the connector a secret, or have it sign in with OAuth.", text)
 		}
 		return refused(sources.FaultAuth, "The server refused the credential (%s); set the connector's secret again, or check its header and prefix.", text)
@@ -120,9 +154,18 @@ func (s *Source) statusFault(status int) *action.Error {
 	case status >= 400:
 		return refused(sources.FaultRefused, "The server refused the request (%s).", text)
 	case status >= 300:
-		return refused(sources.FaultRefused, "The server redirects to somewhere else (%s); set the connector's URL to where it leads.", text)
+		return refused(sources.FaultRefused, "The server redirects to somewhere else (%s)%s; set the connector's URL to where it leads.", text, s.leads(h))
 	}
 	return nil
+}
+
+// leads says where a redirect leads, without a query, in which may be anything.
+func (s *Source) leads(h http.Header) string {
+	u, err := s.url.Parse(h.Get("Location"))
+	if err != nil || u.Host == "" || h.Get("Location") == "" {
+		return ""
+	}
+	return ", to " + printable(u.Scheme+"://"+u.Host+u.EscapedPath(), 200)
 }
 
 // retryAfter reads how long the server wants to be left alone: seconds, or
@@ -136,16 +179,6 @@ func retryAfter(h http.Header) time.Duration {
 		wait = time.Until(date)
 	}
 	return min(max(wait, 0), time.Hour)
-}
-
-// withText adds what the server says of an error, cut and without the secret.
-func (s *Source) withText(e *action.Error, said error) *action.Error {
-	text := s.scrub(said).Error()
-	if text == "" {
-		return e
-	}
-	e.Message += " It says: " + printable(text, 200)
-	return e
 }
 
 // printable makes foreign text harmless in a line of ours.

@@ -1,14 +1,18 @@
 package connector
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sallyport/action"
@@ -178,7 +182,13 @@ func (s *Source) handshakeFault(ctx context.Context, seen *sight, err error) err
 	case ctx.Err() != nil:
 		return s.lost(ctx, action.ErrUnavailable, context.Cause(ctx))
 	case seen.status >= 300:
-		if e := s.statusFault(seen.status); e != nil {
+		if (seen.status == http.StatusNotFound || seen.status == http.StatusMethodNotAllowed || seen.status == http.StatusBadRequest) && s.isOld(ctx) {
+			return &action.Error{
+				Kind: action.ErrUnavailable, Code: sources.FaultTransport, Err: cause,
+				Message: "This is an old event-stream endpoint (HTTP+SSE), which the protocol gave up; use the server's streamable HTTP endpoint, whose URL often ends in /mcp.",
+			}
+		}
+		if e := s.statusFault(seen.status, seen.header); e != nil {
 			e.Kind, e.Err, e.RetryAfter = action.ErrUnavailable, cause, retryAfter(seen.header)
 			return e
 		}
@@ -188,8 +198,38 @@ func (s *Source) handshakeFault(ctx context.Context, seen *sight, err error) err
 			Message: "The server answers, but not as an MCP server over streamable HTTP does; check the URL, which often ends in /mcp.",
 		}
 	}
-	return s.withText(&action.Error{
+	var large *action.Error
+	if errors.As(err, &large) && large.Code == "body_too_large" || strings.Contains(err.Error(), "body_too_large") {
+		return s.tooLarge(action.ErrUnavailable)
+	}
+	e := &action.Error{
 		Kind: action.ErrUnavailable, Code: sources.FaultProtocol, Err: cause,
-		Message: "The server did not agree to an MCP session.",
-	}, err)
+		Message: "The server's answer to the handshake is not what MCP wants.",
+	}
+	if said := (*jsonrpc.Error)(nil); errors.As(err, &said) {
+		e.Message += " It says: " + printable(s.scrub(errors.New(said.Message)).Error(), 200)
+	}
+	return e
+}
+
+// isOld reports whether the URL is that of the transport which streamable HTTP
+// replaced: a GET opens an event stream that begins with an endpoint.
+func (s *Source) isOld(ctx context.Context) bool {
+	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
+	if err != nil {
+		return false
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := s.client(nil, nil).Do(r)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		return false
+	}
+	line, _ := bufio.NewReaderSize(io.LimitReader(resp.Body, 1<<10), 1<<10).ReadString('\n')
+	return strings.TrimSpace(strings.TrimPrefix(line, "event:")) == "endpoint"
 }

@@ -42,11 +42,11 @@ func (s *Source) openStream(ctx context.Context, r *http.Request, ses *session) 
 		if _, err := s.refused(ctx, cred.used(), status, resp.Header); err != nil {
 			return nil, err
 		}
-		return nil, s.statusFault(status)
+		return nil, s.statusFault(status, resp.Header)
 	case status == http.StatusNotFound && ses.id != "":
 		return nil, errSessionGone
 	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status >= 500 && status != http.StatusNotImplemented:
-		return nil, s.statusFault(status)
+		return nil, s.statusFault(status, resp.Header)
 	}
 	return nil, errDeaf
 }
