@@ -92,6 +92,7 @@ type world struct {
 	fail       error
 	observed   []observation
 	look       func(o observation) error // what Observe does; nil: nothing
+	apart      *house                    // what is opened from now on; nil: what there is
 }
 
 func (w *world) Publish(h action.Hint) {
@@ -118,6 +119,9 @@ func newWorld(t testing.TB) *world {
 			w.opened++
 			if c.URL == "broken" {
 				return nil, action.Errorf(action.ErrInvalid, "invalid_url", "This is not a URL.")
+			}
+			if w.apart != nil {
+				return w.apart, nil
 			}
 			if o := w.origins[c.ID]; o.more != nil {
 				return o.more, nil
@@ -630,6 +634,96 @@ func TestProbe(t *testing.T) {
 		}
 		w.want(t, "x_b")
 	})
+}
+
+// A person who asks how a connector does is told of its server, not of what the
+// gateway remembers of it.
+func TestProbeReachesTheServer(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		h := furnish(w.add("a", "x", 1, plain("b")))
+		h.steps = []sources.Step{{Name: "long ago"}}
+		w.names(t, "o")
+		open := action.Errorf(action.ErrUnavailable, sources.FaultOpen, "it is left alone")
+		h.set(func(o *origin) { o.err, h.shut = open, time.Now().Add(time.Hour) })
+		apart := furnish(&origin{con: h.con, tools: []string{plain("b"), plain("c")}})
+		apart.steps = []sources.Step{{Name: "now"}}
+		w.apart = apart
+		probe := func(code string, tools int) {
+			t.Helper()
+			s, err := w.Probe(t.Context(), h.con)
+			if err != nil || len(s.Steps) != 1 || s.Steps[0].Name != "now" || s.Tools != tools {
+				t.Errorf("got %+v, %v", s, err)
+			}
+			got := ""
+			if s.Error != nil {
+				got = s.Error.Code
+			}
+			if got != code {
+				t.Errorf("got the error %+v, want %q", s.Error, code)
+			}
+		}
+		probe("", 1) // the server is well; calls fail all the same
+		if s := w.State(h.con); !s.CircuitOpen || s.Error.Code != sources.FaultOpen {
+			t.Errorf("got %+v", s)
+		}
+		apart.set(func(o *origin) { o.err = action.Errorf(action.ErrUnavailable, sources.FaultTLS, "an old certificate") })
+		lists := h.listed()
+		probe(sources.FaultTLS, 1)
+		if s := w.State(h.con); s.Error.Code != sources.FaultTLS || h.listed() != lists {
+			t.Errorf("got %+v after %d lists", s, h.listed()-lists)
+		}
+		apart.set(func(o *origin) { o.err = nil })
+		probe("", 1) // nor is what was wrong before
+		// What only the saved one finds is not hidden.
+		h.set(func(o *origin) {
+			o.err, h.shut = action.Errorf(action.ErrUnavailable, sources.FaultTimeout, "too late"), time.Time{}
+		})
+		probe(sources.FaultTimeout, 1)
+		h.set(func(o *origin) { o.err, o.tools = nil, []string{plain("b"), plain("c")} })
+		probe("", 2)
+		if apart.closed != 5 || h.closed != 0 {
+			t.Errorf("%d and %d closed", apart.closed, h.closed)
+		}
+	})
+}
+
+// Who has no more time for a probe is not told that all is well.
+func TestProbeThatIsLeft(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		o := w.add("a", "x", 1, plain("b"))
+		o.err = action.Errorf(action.ErrUnavailable, sources.FaultDNS, "no such name")
+		w.want(t)
+		o.set(func(o *origin) { o.err, o.slow = nil, 2*time.Second })
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if s, err := w.Probe(ctx, o.con); err != nil || !s.Checking || s.FetchedAt != nil {
+			t.Errorf("got %+v, %v", s, err)
+		}
+		time.Sleep(3 * time.Second)
+		w.want(t, "x_b")
+	})
+}
+
+// TestRetryAfter: a server that says how long it wants to be left alone is, but
+// not for ever.
+func TestRetryAfter(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Second: 5 * time.Second, time.Minute: time.Minute, time.Hour: 10 * time.Minute} {
+		story(t, func(t *testing.T, w *world) {
+			o := w.add("a", "x", 1, plain("b"))
+			o.err = &action.Error{Kind: action.ErrUnavailable, Code: sources.FaultRateLimited, Message: "slowly", RetryAfter: asked}
+			w.want(t)
+			time.Sleep(want - time.Millisecond)
+			w.want(t)
+			if o.listed() != 1 {
+				t.Errorf("%s: asked again before %s", asked, want)
+			}
+			time.Sleep(2 * time.Second)
+			w.want(t)
+			if o.listed() != 2 {
+				t.Errorf("%s: not asked again after %s", asked, want)
+			}
+		})
+	}
 }
 
 func TestClose(t *testing.T) {

@@ -32,14 +32,19 @@ type Config struct {
 	Fresh    time.Duration // and this fresh for it; zero: 1 s
 	Patience time.Duration // List waits for sources no longer; zero: 3 s
 	Timeout  time.Duration // of asking a source; zero: 15 s
-	Retry    time.Duration // a source that failed is left alone for it, then for twice as long, up to 2 min; zero: 5 s
+	Retry    time.Duration // a source that failed is left alone for it, then for twice as long, up to 2 min, and for as long as it asks, up to 10 min; zero: 5 s
 	Budget   time.Duration // of checking params against a costly schema; zero: 250 ms
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: slog.Default
 }
 
-const maxRetry = 2 * time.Minute
+// How long a source that failed is left alone at most: by itself, and because
+// it asks to be.
+const (
+	maxRetry = 2 * time.Minute
+	maxAsked = 10 * time.Minute
+)
 
 // askTimeout bounds a call whose source may ask its caller, whose answer takes
 // a person's time.

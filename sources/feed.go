@@ -179,10 +179,18 @@ func (f *feed) take(fl *flight, c content, err error) {
 	t.announce(changed)
 }
 
+// failedLocked keeps why the source cannot be listed. That it is left alone for
+// a while says less than why that was.
 func (f *feed) failedLocked(err error) {
 	t := f.tenant
-	f.err = err
 	wait := min(t.Retry<<min(f.fails, 10), maxRetry)
+	var e *action.Error
+	if errors.As(err, &e) {
+		wait = min(max(wait, e.RetryAfter), maxAsked)
+	}
+	if f.err == nil || e == nil || e.Code != FaultOpen {
+		f.err = err
+	}
 	f.fails++
 	f.retry = t.Now().Add(wait)
 	if t.life.Err() == nil {

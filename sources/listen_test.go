@@ -76,7 +76,8 @@ func TestNoticeWhileItIsAsked(t *testing.T) {
 		h := furnish(w.add("a", "x", 1, plain("b")))
 		w.want(t, "x_b", "", "")
 		h.set(func(o *origin) { o.slow = 2 * time.Second })
-		go func() { _, _ = w.Probe(t.Context(), h.con) }()
+		time.Sleep(2 * time.Second)
+		go func() { _, _ = w.Find(t.Context(), "o", "connector:a", "b", true) }()
 		time.Sleep(time.Second)
 		lists := h.listed()
 		for range 5 {

@@ -405,8 +405,20 @@ func TestCircuitAndSteps(t *testing.T) {
 			t.Errorf("got %+v, %v", s, err)
 		}
 		h.set(func(*origin) { h.shut = time.Time{} })
+		if s := w.State(h.con); s.CircuitOpen || s.RetryAt != nil || s.Error == nil || s.Error.Code != sources.FaultDNS {
+			t.Errorf("got %+v", s)
+		}
+		time.Sleep(6 * time.Minute)
+		w.names(t, "o")
 		if s := w.State(h.con); s.CircuitOpen || s.RetryAt == nil || time.Until(*s.RetryAt) != 5*time.Second {
 			t.Errorf("got %+v", s)
+		}
+		// That it is left alone does not take the place of why.
+		h.set(func(o *origin) { o.err = action.Errorf(action.ErrUnavailable, sources.FaultOpen, "it is left alone") })
+		time.Sleep(6 * time.Minute)
+		w.names(t, "o")
+		if s := w.State(h.con); s.Error == nil || s.Error.Code != sources.FaultDNS {
+			t.Errorf("got %+v", s.Error)
 		}
 	})
 }

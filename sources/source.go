@@ -13,8 +13,11 @@ import (
 type Source interface {
 	// ID returns the source id, such as "connector:<uuid>".
 	ID() string
-	// List asks for the tools. Its error is an [action.Error] whose code is
-	// one of the Fault constants wherever the cause is known.
+	// List asks for the tools, and of an [Offerer] for what else it lists. Without
+	// the tools it is an error; other lists may be Missing. What could not be
+	// listed stays as it was. Its error is an [action.Error] whose code is one of
+	// the Fault constants wherever the cause is known, and whose RetryAfter says
+	// how long the source wants to be left alone.
 	List(ctx context.Context) (Listing, error)
 	// Call runs a tool, as [action.Run] says.
 	Call(ctx context.Context, tool string, params json.RawMessage, caller action.Caller) (action.Result, error)

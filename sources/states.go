@@ -67,48 +67,6 @@ func (c *Catalog) State(con action.Connector) State {
 	return t.stateOf(con)
 }
 
-// Probe asks a connector for its tools now and returns its state. One that is
-// saved and enabled is refreshed, also when it failed just now; any other is
-// opened for this once.
-func (c *Catalog) Probe(ctx context.Context, con action.Connector) (State, error) {
-	t := c.tenant(con.Organization)
-	if err := t.load(ctx, true); err != nil {
-		return State{}, err
-	}
-	t.mu.Lock()
-	f := t.feeds[con.Source()]
-	if f != nil && f.connector.Revision == con.Revision {
-		f.retry = time.Time{}
-	} else {
-		f = nil
-	}
-	t.mu.Unlock()
-	if f == nil {
-		return t.probe(ctx, con)
-	}
-	// Its error is in the state.
-	_ = f.since(ctx, 0) // a person asked now
-	return c.State(con), nil
-}
-
-// probe looks at a connector through a tenant of its own.
-func (t *tenant) probe(ctx context.Context, con action.Connector) (State, error) {
-	apart := newTenant(t.Catalog, con.Organization)
-	apart.quiet = true
-	defer apart.close()
-	enabled := con.Enabled
-	con.Enabled = true
-	apart.adopt([]action.Connector{con}, 1, t.Now())
-	f, err := apart.feed(con.Source())
-	if err != nil {
-		return State{}, err
-	}
-	_ = f.refreshed(ctx)
-	s := apart.stateOf(con)
-	s.Enabled = enabled
-	return s, nil
-}
-
 func (t *tenant) stateOf(con action.Connector) State {
 	t.mu.Lock()
 	s, source := t.stateLocked(con)
@@ -123,7 +81,8 @@ func (t *tenant) stateOf(con action.Connector) State {
 	return s
 }
 
-// open notes a circuit. Why it opened is the better error, where it is known.
+// open notes a circuit. Why it opened is the better error where it is known: it
+// says what to do, and that calls fail at once is told by CircuitOpen.
 func (s *State) open(open bool, until time.Time) {
 	if !open {
 		return
