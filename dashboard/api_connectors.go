@@ -51,13 +51,7 @@ func (s *Server) connectorReads() {
 		method: "GET", path: "/api/v1/connectors", tag: "connectors", summary: "List connectors and their state",
 	}, func(ctx context.Context, p *Principal, _ *none) (*body[List[ConnectorView]], error) {
 		all, err := s.Connectors.ListConnectors(ctx, p.Organization)
-		views := make([]ConnectorView, len(all))
-		for i, c := range all {
-			if views[i], err = s.viewConnector(ctx, c, s.Prober.State(ctx, c)); err != nil {
-				return nil, err
-			}
-		}
-		return listOf(views), err
+		return listOf(s.viewConnectors(ctx, p.Organization, all)), err
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/connectors/{ref}", tag: "connectors", summary: "Read a connector with its tools",
@@ -85,7 +79,7 @@ func (s *Server) connectorChanges() {
 	})
 	register(s, route{
 		method: "PATCH", path: "/api/v1/connectors/{ref}", tag: "connectors", summary: "Change a connector",
-		doc: "Fields that are absent stay. The slug is for good. A new host is not sent the secret of the old one: send secret_value too.", errors: []int{http.StatusConflict},
+		doc: "Fields that are absent stay. The slug is for good. A new host is not sent the secret of the old one: send secret_value too. Tokens that are not for the new host, kind, client or issuer are revoked, as when a connector is removed.", errors: []int{http.StatusConflict},
 	}, func(ctx context.Context, p *Principal, in *struct {
 		ByRef
 		Body ConnectorChange
@@ -103,11 +97,13 @@ func (s *Server) connectorChanges() {
 	}
 	register(s, route{
 		method: "DELETE", path: "/api/v1/connectors/{ref}", tag: "connectors", summary: "Remove a connector",
+		doc: "Its tokens of OAuth are revoked at the service before, where it offers that and answers within five seconds.",
 	}, func(ctx context.Context, p *Principal, in *ByRef) (*empty, error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
 			return nil, err
 		}
+		s.giveBack(ctx, c, p.By())
 		if err := s.Connectors.DeleteConnector(ctx, p.Organization, c.ID, p.By()); err != nil {
 			return nil, err
 		}

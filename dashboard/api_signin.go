@@ -113,7 +113,27 @@ func (s *Server) oauthStatus(ctx context.Context, c action.Connector) (*OAuthSta
 	if err != nil {
 		return nil, err
 	}
-	return &OAuthStatus{Status: string(g.Status), Reason: g.Reason, Issuer: g.Issuer, Scope: g.Scope, ExpiresAt: g.ExpiresAt, By: g.By}, nil
+	return viewGrant(&g), nil
+}
+
+func viewGrant(g *action.OAuthGrant) *OAuthStatus {
+	return &OAuthStatus{Status: string(g.Status), Reason: g.Reason, Issuer: g.Issuer, Scope: g.Scope, ExpiresAt: g.ExpiresAt, By: g.By}
+}
+
+// giveBackWait is how long a change waits for tokens to be revoked.
+const giveBackWait = 5 * time.Second
+
+// giveBack revokes the tokens of a connector before a change loses them. That a
+// service cannot be reached keeps nothing from changing.
+func (s *Server) giveBack(ctx context.Context, c action.Connector, by string) {
+	if c.OAuth == nil {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, giveBackWait)
+	defer stop()
+	if err := s.SignIns.Disconnect(ctx, c, by); err != nil && !errors.Is(err, action.ErrNotFound) {
+		s.log.WarnContext(ctx, "tokens are lost that could not be given back", "connector", c.ID, "error", err)
+	}
 }
 
 // clientMetadata tells authorization servers who the gateway is.

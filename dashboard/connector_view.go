@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sallyport/action"
@@ -47,8 +48,35 @@ type ToolView struct {
 }
 
 func (s *Server) viewConnector(ctx context.Context, c action.Connector, state ConnectorState) (v ConnectorView, err error) {
+	v = viewState(c, state)
+	v.OAuthStatus, err = s.oauthStatus(ctx, c)
+	return v, err
+}
+
+// viewConnectors does so with those of an organization. A list is there also
+// when what is known of its tokens is not.
+func (s *Server) viewConnectors(ctx context.Context, organization string, all []action.Connector) []ConnectorView {
+	grants, err := s.SignIns.Grants(ctx, organization)
+	if err != nil {
+		s.log.WarnContext(ctx, "listing the sign-ins of connectors", "error", err)
+	}
+	views := make([]ConnectorView, 0, len(all))
+	for _, c := range all {
+		v := viewState(c, s.Prober.State(ctx, c))
+		if err == nil && c.OAuth != nil {
+			v.OAuthStatus = &OAuthStatus{Status: "not_connected"}
+			if i := slices.IndexFunc(grants, func(g action.OAuthGrant) bool { return g.Connector == c.ID }); i >= 0 {
+				v.OAuthStatus = viewGrant(&grants[i])
+			}
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+func viewState(c action.Connector, state ConnectorState) ConnectorView {
 	tools, _ := viewActions(state.Tools)
-	v = ConnectorView{
+	v := ConnectorView{
 		Connector: c, Source: c.Source(), ToolCount: len(tools), ResourceCount: state.Resources, TemplateCount: state.Templates,
 		PromptCount: state.Prompts, Protocol: state.Protocol, Error: state.Error, Diagnosis: state.Diagnosis, Warnings: nonNil(state.Warnings),
 		CircuitOpen: state.CircuitOpen,
@@ -62,8 +90,7 @@ func (s *Server) viewConnector(ctx context.Context, c action.Connector, state Co
 	if !state.RetryAt.IsZero() {
 		v.RetryAt = &state.RetryAt
 	}
-	v.OAuthStatus, err = s.oauthStatus(ctx, c)
-	return v, err
+	return v
 }
 
 // viewTools adds the actions, each with its mode in a plain session.

@@ -112,6 +112,9 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 	if err := s.checkSecrets(ctx, &old, &c, secret); err != nil {
 		return nil, err
 	}
+	if !c.KeepsTokens(&old) {
+		s.giveBack(ctx, old, p.By())
+	}
 	if err := s.Connectors.UpdateConnector(ctx, c, secret, p.By()); err != nil {
 		return nil, err
 	}

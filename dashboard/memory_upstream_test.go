@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"context"
 	"net/url"
+	"slices"
 	"time"
 
 	"sallyport/action"
@@ -17,6 +18,17 @@ type servers struct {
 	asked    string          // by the source of every call
 	flows    map[string]flow // by state
 	tried    []string        // secrets that were tried, and not kept
+	left     []parting
+	away     error // what the sign-ins' services, and the rows of their tokens, answer
+	lookedUp int   // tokens, one by one
+}
+
+// parting is a connector whose tokens were given back, as it was then.
+type parting struct {
+	url      string
+	client   string
+	there    bool // the connector was still so
+	deadline time.Duration
 }
 
 // flow is a sign-in that a person began.
@@ -98,9 +110,19 @@ func (m *memory) Finish(_ context.Context, organization, by, state, code, iss, p
 	return f.connector, nil
 }
 
-func (m *memory) Disconnect(_ context.Context, c action.Connector, by string) error {
+func (m *memory) Disconnect(ctx context.Context, c action.Connector, by string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	p := parting{url: c.URL, there: slices.ContainsFunc(m.connectors, func(o action.Connector) bool { return o.ID == c.ID && o.URL == c.URL && o.OAuth == c.OAuth })}
+	if c.OAuth != nil {
+		p.client = c.OAuth.ClientID
+	}
+	if end, ok := ctx.Deadline(); ok {
+		p.deadline = time.Until(end).Round(5 * time.Second)
+	}
+	if m.left = append(m.left, p); m.away != nil {
+		return m.away
+	}
 	m.signedIn, _ = without(m.signedIn, func(g action.OAuthGrant) bool { return g.Organization == c.Organization && g.Connector == c.ID })
 	m.recordLocked(c.Organization, action.EventConnector, c.ID, by)
 	return nil
@@ -114,11 +136,23 @@ type signIns struct{ *memory }
 func (s signIns) Grant(_ context.Context, organization, connector string) (action.OAuthGrant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.lookedUp++
 	g, err := find("sign_in", s.signedIn, func(g action.OAuthGrant) bool { return g.Organization == organization && g.Connector == connector })
 	if err != nil {
 		return action.OAuthGrant{}, err
 	}
 	return *g, nil
+}
+
+func (s signIns) Grants(_ context.Context, organization string) (list []action.OAuthGrant, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.signedIn {
+		if g.Organization == organization {
+			list = append(list, g)
+		}
+	}
+	return list, s.away
 }
 
 // besideOf are the actions of a source that are no tools.

@@ -81,13 +81,7 @@ func (p *pages) settings(w http.ResponseWriter, r *http.Request, me *Principal) 
 	if err != nil {
 		return err
 	}
-	for _, c := range connectors {
-		v, err := p.viewConnector(ctx, c, p.Prober.State(ctx, c))
-		if err != nil {
-			return err
-		}
-		d.Connectors = append(d.Connectors, v)
-	}
+	d.Connectors = p.viewConnectors(ctx, me.Organization, connectors)
 	if d.Reviews, err = p.reviews(ctx, connectors); err != nil {
 		return err
 	}

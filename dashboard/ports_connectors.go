@@ -71,10 +71,13 @@ type SignIns interface {
 	// Finish takes what the browser came back with, of the same person, and
 	// returns the connector's id.
 	Finish(ctx context.Context, organization, by, state, code, iss, problem string) (connector string, err error)
-	// Disconnect forgets the tokens; it is done again without harm.
+	// Disconnect revokes the tokens, where that can be, and forgets them;
+	// ErrNotFound without any.
 	Disconnect(ctx context.Context, c action.Connector, by string) error
 	// Grant returns what may be said of the tokens; ErrNotFound without any.
 	Grant(ctx context.Context, organization, connector string) (action.OAuthGrant, error)
+	// Grants returns those of all connectors of an organization that have any.
+	Grants(ctx context.Context, organization string) ([]action.OAuthGrant, error)
 	// ClientMetadata is the document that describes the gateway to
 	// authorization servers, in JSON. Nil: there is none.
 	ClientMetadata() []byte

@@ -1,8 +1,12 @@
 package dashboard_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
 )
@@ -51,6 +55,77 @@ func TestSigningInToAConnector(t *testing.T) {
 	if hints := h.hinted(func() { h.want(204, h.admin, "POST", connectorsPath+"/github/sign-out", "") }); hints == 0 {
 		t.Error("nobody hears of a sign-out")
 	}
+}
+
+// Tokens that a change loses are given back before it, while the connector is
+// still as it was; a service that cannot be reached keeps nothing from changing.
+func TestTokensThatAreLostAreGivenBack(t *testing.T) {
+	const one, there = connectorsPath + "/github", "https://mcp.example.com/mcp"
+	for body, lost := range map[string]bool{
+		`{"name":"Renamed"}`:                                                                     false,
+		`{"url":"https://MCP.example.com/v2"}`:                                                   false,
+		`{"url":"https://mcp.example.org/mcp"}`:                                                  true,
+		`{"oauth":{"kind":"none"}}`:                                                              true,
+		`{"oauth":{"kind":"password"}}`:                                                          false, // it is refused
+		`{"oauth":{"kind":"authorization_code","client_id":"old","scopes":["a"]}}`:               false,
+		`{"oauth":{"kind":"authorization_code","client_id":"new"}}`:                              true,
+		`{"oauth":{"kind":"authorization_code","client_id":"old","issuer":"https://a.example"}}`: true,
+		`{"oauth":{"kind":"client_credentials","client_id":"old","client_secret":"k"}}`:          true,
+		``: true, // it is removed
+	} {
+		h := newHouse(t)
+		h.want(200, h.admin, "PUT", "/api/v1/secrets/k", `{"value":"v","host":"a.example"}`)
+		h.m.connectors[0].OAuth = &action.OAuthSettings{Kind: action.OAuthCode, ClientID: "old"}
+		h.m.away = action.Errorf(action.ErrUnavailable, "away", "It is away.")
+		if body == "" {
+			h.want(204, h.admin, "DELETE", one, "")
+		} else {
+			h.do(h.admin, "PATCH", one, body)
+		}
+		var want []parting
+		if lost {
+			want = []parting{{there, "old", true, 5 * time.Second}}
+		}
+		if diff := cmp.Diff(want, h.m.left, cmp.AllowUnexported(parting{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", body, diff)
+		}
+		if said := strings.Contains(h.log.String(), "It is away."); said != lost {
+			t.Errorf("%s: the log:\n%s", body, h.log)
+		}
+		if body == "" && len(h.m.connectors) != 0 || strings.Contains(body, "none") && h.m.connectors[0].OAuth != nil {
+			t.Errorf("%s: it did not happen", body)
+		}
+	}
+}
+
+// A list asks for its tokens once, and is there without them.
+func TestAListOfSignIns(t *testing.T) {
+	h := newHouse(t)
+	h.signable()
+	h.want(201, h.admin, "POST", connectorsPath, `{"name":"b","url":"https://b.example/","oauth":{"kind":"authorization_code"}}`)
+	h.m.signedIn = []action.OAuthGrant{{Organization: org, Connector: "c1", Status: action.OAuthConnected}, {Organization: "org2", Connector: h.m.connectors[1].ID, Status: action.OAuthConnected}}
+	h.m.lookedUp = 0
+	b := h.signIn("u-ben")
+	statuses := func() (list []any) {
+		for _, c := range h.want(200, h.member, "GET", connectorsPath, "").list(t) {
+			s, _ := c["oauth_status"].(map[string]any)
+			list = append(list, s["status"])
+		}
+		return list
+	}
+	if diff := cmp.Diff([]any{"connected", "not_connected"}, statuses()); diff != "" {
+		t.Error(diff)
+	}
+	h.lacks("the page", b.get("/settings").body, "sign-in needed")
+	if h.m.lookedUp != 0 {
+		t.Errorf("%d tokens were read one by one", h.m.lookedUp)
+	}
+	h.m.away = errors.New("a row that cannot be read")
+	if diff := cmp.Diff([]any{nil, nil}, statuses()); diff != "" {
+		t.Error(diff)
+	}
+	h.lacks("the page", b.get("/settings").body, "https://b.example/")
+	h.lacks("the log", h.log.String(), "a row that cannot be read")
 }
 
 // The service leads a browser here from elsewhere, so that it brings no cookie

@@ -73,6 +73,11 @@ func (s signIns) Grant(ctx context.Context, organization, connector string) (act
 	return s.rows.OAuthGrant(ctx, organization, connector)
 }
 
+// Grants implements dashboard.SignIns.
+func (s signIns) Grants(ctx context.Context, organization string) ([]action.OAuthGrant, error) {
+	return s.rows.ListOAuthGrants(ctx, organization)
+}
+
 // Finish implements dashboard.SignIns. A server that refused everybody so far
 // is asked again at once.
 func (s signIns) Finish(ctx context.Context, organization, by, state, code, iss, problem string) (string, error) {
