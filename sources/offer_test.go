@@ -300,7 +300,7 @@ func TestResolveWhatMayBe(t *testing.T) {
 		h := furnish(w.add("b", "b", 1))
 		h.resources, h.prompts = []string{resource("doc://x")}, []string{prompt("p")}
 		furnish(w.add("c", "c", 1))
-		for uri, want := range map[string]error{"doc://x": nil, "doc://y": action.ErrUnavailable, "mcp-dead+doc://y": action.ErrUnavailable, "mcp-none+doc://y": action.ErrNotFound} {
+		for uri, want := range map[string]error{"doc://x": nil, "doc://y": action.ErrNotFound, "mcp-dead+doc://y": action.ErrUnavailable, "mcp-none+doc://y": action.ErrNotFound} {
 			if _, _, err := w.ResolveResource(t.Context(), "o", uri); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", uri, err, want)
 			}

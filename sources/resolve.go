@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sallyport/action"
@@ -20,7 +21,7 @@ func (c *Catalog) Resolve(ctx context.Context, organization, tool string) (a *ac
 	if err != nil || a != nil {
 		return a, err
 	}
-	return nil, c.tenant(organization).missing("tool", tool, func(slug string) bool { return prefixed(slug, tool) })
+	return nil, c.tenant(organization).missing("tool", tool, func(slug string) (may, sure bool) { return prefixed(slug, tool), slug != "" })
 }
 
 // ResolveResource returns whose resource agents mean by a URI, or whose template
@@ -45,7 +46,7 @@ func (c *Catalog) ResolveResource(ctx context.Context, organization, uri string)
 		return found.source, found.name, err
 	}
 	slug, _, named := unqualify(uri)
-	return "", "", t.missing("resource", uri, func(s string) bool { return !named || s == slug })
+	return "", "", t.missing("resource", uri, func(s string) (may, sure bool) { return !named || s == slug, named })
 }
 
 // ResolvePrompt returns whose prompt agents see under a name, and what it is
@@ -59,7 +60,7 @@ func (c *Catalog) ResolvePrompt(ctx context.Context, organization, prompt string
 	if err != nil || found.source != "" {
 		return found.source, found.name, err
 	}
-	return "", "", c.tenant(organization).missing("prompt", prompt, func(slug string) bool { return prefixed(slug, prompt) })
+	return "", "", c.tenant(organization).missing("prompt", prompt, func(slug string) (may, sure bool) { return prefixed(slug, prompt), slug != "" })
 }
 
 // resolve looks into what is known, and when that is not enough once more
@@ -81,21 +82,34 @@ func (c *Catalog) resolve(ctx context.Context, organization string, look func(*v
 func prefixed(slug, name string) bool { return slug == "" || strings.HasPrefix(name, slug+"_") }
 
 // missing says that there is no such thing, or ErrUnavailable when it may be
-// one of a source that has never answered.
-func (t *tenant) missing(what, name string, may func(slug string) bool) error {
+// one of a source that has never answered. Of what may be any source's, one that
+// was asked in vain is only named: it may stay away for days, and must not make
+// every mistake of an agent look like a matter of seconds.
+func (t *tenant) missing(what, name string, of func(slug string) (may, sure bool)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var away []string
 	for _, f := range t.feeds {
-		if f.asked.IsZero() && may(f.connector.Slug) {
-			return &action.Error{
-				Kind: action.ErrUnavailable, Code: "source_unheard",
-				Message: fmt.Sprintf("The connector %s has not told its %ss yet; try again in a few seconds.", show(f.connector.Name), what),
-				Err:     f.err,
+		may, sure := of(f.connector.Slug)
+		switch {
+		case !f.asked.IsZero() || !may:
+		case sure || f.err == nil:
+			e := action.Errorf(action.ErrUnavailable, "source_unheard", "The connector %s has not told its %ss yet; try again in a few seconds.", show(f.connector.Name), what)
+			if e.Err = f.err; f.err != nil {
+				e.Message = fmt.Sprintf("The connector %s cannot be reached, so its %ss are not known; tell the user that an admin can look into that.", show(f.connector.Name), what)
 			}
+			return e
+		default:
+			away = append(away, show(f.connector.Name))
 		}
 	}
-	return &action.Error{
+	e := &action.Error{
 		Kind: action.ErrNotFound, Code: what + "_not_found",
 		Message: fmt.Sprintf("There is no %s %s. List the %ss again to see what there is.", what, show(name), what),
 	}
+	if len(away) > 0 {
+		slices.Sort(away)
+		e.Message += fmt.Sprintf(" Nobody could ask %s, which cannot be reached; an admin can look into that.", strings.Join(away, ", "))
+	}
+	return e
 }
