@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -41,27 +42,80 @@ func (x *exchange) log(params []byte) {
 	x.request.caller.Log(slices.Clone(x.cred.clean(params)))
 }
 
-// setLevel has a session tell as much as the request's caller wants. What was
-// told to other callers before is told on.
+// Bounds of telling a level.
+const (
+	levelWait = time.Second // of the call that wants it
+	levelTime = 5 * time.Second
+)
+
+// setLevel has a session tell as much as the request's caller wants, and waits
+// a moment for that. What was told to other callers before is told on.
 func (x *exchange) setLevel(ctx context.Context) {
-	want := x.request.level()
-	if want == "" || x.ses.stateless || !x.ses.offers.Logging {
+	if want := x.request.level(); want == "" || x.ses.stateless || !x.ses.offers.Logging || !x.raise(want) {
 		return
 	}
-	x.ses.leveling.Lock()
-	defer x.ses.leveling.Unlock()
-	if x.ses.level != "" && severity(x.ses.level) <= severity(want) {
-		return
+	told := make(chan struct{})
+	x.work.Go(func() {
+		defer close(told)
+		x.tellLevels()
+	})
+	late := time.NewTimer(levelWait)
+	defer late.Stop()
+	select {
+	case <-told:
+	case <-late.C:
+	case <-ctx.Done():
 	}
-	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
+}
+
+// raise notes what a session is to tell, and reports whether somebody has to
+// see to that: it is more than before, and nobody does.
+func (x *exchange) raise(level string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	ses := x.ses
+	if ses.mute || ses.level != "" && severity(ses.level) <= severity(level) {
+		return false
+	}
+	ses.level = level
+	first := !ses.leveling
+	ses.leveling = true
+	return first
+}
+
+// tellLevels tells the server until it knows the last level. When it fails once
+// the session is not asked any more.
+func (x *exchange) tellLevels() {
+	for told := ""; ; {
+		x.mu.Lock()
+		want := x.ses.level
+		if told == want {
+			x.ses.leveling = false
+			x.mu.Unlock()
+			return
+		}
+		x.mu.Unlock()
+		if err := x.tellLevel(want); err != nil {
+			x.cfg.Log.Debug("asking a server for log messages", "source", x.cfg.ID, "error", x.scrub(err))
+			x.mu.Lock()
+			x.ses.mute = true
+			x.mu.Unlock()
+			return
+		}
+		told = want
+	}
+}
+
+func (x *exchange) tellLevel(level string) error {
+	ctx, stop := context.WithTimeout(x.life, levelTime)
 	defer stop()
 	set := &exchange{
 		Source: x.Source, ses: x.ses, cred: x.cred, id: x.ids.Add(1), client: x.client,
-		request: &request{method: "logging/setLevel", params: json.RawMessage(`{"level":"` + want + `"}`)},
+		request: &request{method: "logging/setLevel", params: json.RawMessage(`{"level":"` + level + `"}`)},
 	}
-	if a, err := set.run(ctx); err != nil || a.problem != nil {
-		x.cfg.Log.Debug("asking a server for log messages", "source", x.cfg.ID, "error", x.scrub(err))
-		return
+	a, err := set.run(ctx)
+	if err == nil && a.problem != nil {
+		err = errors.New(problemText(a.problem))
 	}
-	x.ses.level = want
+	return err
 }

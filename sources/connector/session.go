@@ -39,15 +39,15 @@ type session struct {
 	life context.Context // of streams that last as long as the session
 	end  context.CancelFunc
 
-	leveling sync.Mutex // the level is being told
-	level    string     // of the log messages that were asked for; empty: none yet
-
 	// Guarded by the source's mutex.
-	users   int         // calls that use it
-	calls   []*exchange // of callers, the latest last
-	dropped bool        // no new call may use it
-	used    time.Time   // last
-	idle    *time.Timer // ends it when nobody uses it
+	level    string      // of the log messages that are asked for; empty: none yet
+	leveling bool        // it is being told
+	mute     bool        // it could not be told
+	users    int         // calls that use it
+	calls    []*exchange // of callers, the latest last
+	dropped  bool        // no new call may use it
+	used     time.Time   // last
+	idle     *time.Timer // ends it when nobody uses it
 }
 
 // changing are the lists of which a server tells that they change.
