@@ -24,6 +24,9 @@ type OAuthStatus struct {
 // SignInLink is where a person signs in.
 type SignInLink struct {
 	AuthorizeURL string `json:"authorize_url" doc:"Open it in the browser that is signed in here, within ten minutes."`
+	Host         string `json:"host" doc:"Of that address. The connector's server named it: show it to the person before he goes there." example:"auth.example.com"`
+	Issuer       string `json:"issuer,omitempty" doc:"The authorization server, where its host is another."`
+	Known        bool   `json:"known" doc:"The connector's settings name that server, or somebody signed in there for the connector before."`
 }
 
 // FinishedSignIn is what a browser comes back with from a sign-in.
@@ -41,7 +44,7 @@ func (s *Server) signInRoutes() {
 		errors: []int{http.StatusTooManyRequests, http.StatusBadGateway},
 	}, func(ctx context.Context, p *Principal, in *ByRef) (*body[SignInLink], error) {
 		to, err := s.beginSignIn(ctx, p, in.Ref)
-		return bodyOf(SignInLink{to}), err
+		return bodyOf(to), err
 	})
 	register(s, route{
 		method: "POST", path: "/api/v1/connectors/{ref}/sign-out", tag: "connectors", summary: "Forget a connector's tokens",
@@ -67,22 +70,31 @@ func (s *Server) signInRoutes() {
 	})
 }
 
-func (s *Server) beginSignIn(ctx context.Context, p *Principal, ref string) (string, error) {
+func (s *Server) beginSignIn(ctx context.Context, p *Principal, ref string) (to SignInLink, err error) {
 	c, err := s.connector(ctx, p.Organization, ref)
 	if err != nil {
-		return "", err
+		return to, err
 	}
 	if c.OAuth == nil || c.OAuth.Kind != action.OAuthCode {
-		return "", &action.Error{
+		return to, &action.Error{
 			Kind: action.ErrInvalid, Code: "no_sign_in",
 			Message: fmt.Sprintf("Nobody signs in to %s; change it first: oauth with kind authorization_code.", c.Name),
 		}
 	}
-	to, err := s.SignIns.Begin(ctx, c, p.By())
-	if err == nil {
-		s.log.InfoContext(ctx, "sign-in begun", "connector", c.ID, "by", p.By())
+	authorize, issuer, err := s.SignIns.Begin(ctx, c, p.By())
+	if err != nil {
+		return to, err
 	}
-	return to, err
+	before, err := s.oauthStatus(ctx, c)
+	if err != nil {
+		return to, err
+	}
+	s.log.InfoContext(ctx, "sign-in begun", "connector", c.ID, "by", p.By())
+	to = SignInLink{AuthorizeURL: authorize, Host: hostOf(authorize), Known: c.OAuth.Issuer != "" || before.Issuer == issuer}
+	if hostOf(issuer) != to.Host {
+		to.Issuer = issuer
+	}
+	return to, nil
 }
 
 // finishSignIn logs who and what for, and nothing of the answer.

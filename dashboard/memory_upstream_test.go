@@ -18,6 +18,7 @@ type servers struct {
 	asked    string          // by the source of every call
 	flows    map[string]flow // by state
 	tried    []string        // secrets that were tried, and not kept
+	issuer   string          // of the authorization server; empty: that of its own host
 	left     []parting
 	away     error // what the sign-ins' services, and the rows of their tokens, answer
 	lookedUp int   // tokens, one by one
@@ -78,9 +79,9 @@ func (m *memory) Try(ctx context.Context, c action.Connector, secret string) (da
 	return m.Probe(ctx, c)
 }
 
-func (m *memory) Begin(_ context.Context, c action.Connector, by string) (string, error) {
+func (m *memory) Begin(_ context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error) {
 	if c.OAuth == nil {
-		return "", action.Errorf(action.ErrInvalid, "no_oauth", "The connector has no OAuth.")
+		return "", "", action.Errorf(action.ErrInvalid, "no_oauth", "The connector has no OAuth.")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +90,7 @@ func (m *memory) Begin(_ context.Context, c action.Connector, by string) (string
 	}
 	state := "state-" + c.ID
 	m.flows[state] = flow{c.Organization, c.ID, by}
-	return "https://login.example/authorize?state=" + url.QueryEscape(state), nil
+	return "https://login.example/authorize?state=" + url.QueryEscape(state), or(m.issuer, "https://login.example"), nil
 }
 
 func (m *memory) Finish(_ context.Context, organization, by, state, code, iss, problem string) (string, error) {
@@ -126,6 +127,13 @@ func (m *memory) Disconnect(ctx context.Context, c action.Connector, by string) 
 	m.signedIn, _ = without(m.signedIn, func(g action.OAuthGrant) bool { return g.Organization == c.Organization && g.Connector == c.ID })
 	m.recordLocked(c.Organization, action.EventConnector, c.ID, by)
 	return nil
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
 }
 
 func (m *memory) ClientMetadata() []byte { return m.document }

@@ -51,7 +51,7 @@ func TestASignInThatIsDue(t *testing.T) {
 	h.signable()
 	b := h.signIn("u-ben")
 	h.lacks("the list", b.get("/settings").body, "sign-in needed", `data-sign-in="c1"`)
-	h.lacks("the page", b.get("/settings/connectors/c1").body, "Nobody has signed in yet", `data-sign-in="c1"`)
+	h.lacks("the page", b.get("/settings/connectors/c1").body, "Nobody has signed in yet", `data-sign-in="c1"`, `id="sign-in-error" role="alert" hidden`)
 	h.m.signedIn = append(h.m.signedIn, action.OAuthGrant{Organization: org, Connector: "c1", Status: action.OAuthReconnect, Reason: "The service took it back."})
 	for _, path := range []string{"/settings", "/settings/connectors/c1"} {
 		h.lacks(path, b.get(path).body, "reconnect needed", "The service took it back.", `data-sign-in="c1"`)

@@ -66,8 +66,9 @@ type Step struct {
 
 // SignIns are those to the authorization servers of connectors.
 type SignIns interface {
-	// Begin returns where a person's browser goes to sign in.
-	Begin(ctx context.Context, c action.Connector, by string) (authorizeURL string, err error)
+	// Begin returns where a person's browser goes to sign in, and the
+	// authorization server whose that is.
+	Begin(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error)
 	// Finish takes what the browser came back with, of the same person, and
 	// returns the connector's id.
 	Finish(ctx context.Context, organization, by, state, code, iss, problem string) (connector string, err error)

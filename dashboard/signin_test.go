@@ -98,6 +98,33 @@ func TestTokensThatAreLostAreGivenBack(t *testing.T) {
 	}
 }
 
+// Whoever leaves for a service is told where to, and asked unless somebody
+// said so before: the server alone says where people sign in.
+func TestWhereASignInLeads(t *testing.T) {
+	for name, row := range map[string]struct {
+		issuer string // that is found
+		named  string // in the settings
+		grant  action.OAuthGrant
+		want   map[string]any
+	}{
+		"a new one":           {want: map[string]any{"host": "login.example", "known": false}},
+		"of another host":     {issuer: "https://id.example/o", want: map[string]any{"host": "login.example", "issuer": "https://id.example/o", "known": false}},
+		"the settings' own":   {named: "https://login.example", want: map[string]any{"host": "login.example", "known": true}},
+		"the one before":      {grant: action.OAuthGrant{Connector: "c1", Issuer: "https://login.example"}, want: map[string]any{"host": "login.example", "known": true}},
+		"another than before": {grant: action.OAuthGrant{Connector: "c1", Issuer: "https://else.example"}, want: map[string]any{"host": "login.example", "known": false}},
+		"another connector's": {grant: action.OAuthGrant{Connector: "c2", Issuer: "https://login.example"}, want: map[string]any{"host": "login.example", "known": false}},
+	} {
+		h := newHouse(t)
+		h.signable()
+		h.m.connectors[0].OAuth.Issuer, h.m.issuer = row.named, row.issuer
+		row.grant.Organization, row.want["authorize_url"] = org, "https://login.example/authorize?state=state-c1"
+		h.m.signedIn = []action.OAuthGrant{row.grant}
+		if diff := cmp.Diff(row.want, h.want(200, h.admin, "POST", connectorsPath+"/github/sign-in", "").json(t)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // A list asks for its tokens once, and is there without them.
 func TestAListOfSignIns(t *testing.T) {
 	h := newHouse(t)

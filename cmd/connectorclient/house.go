@@ -104,12 +104,12 @@ func (h *house) signsIn() bool {
 // at once. A server that has moved to another authorization server is told
 // from a forged one by an admin, who disconnects first.
 func (h *house) signIn(ctx context.Context) error {
-	authorize, err := h.oauth.Begin(ctx, h.connector, person)
+	authorize, _, err := h.oauth.Begin(ctx, h.connector, person)
 	if errors.Is(err, action.ErrConflict) {
 		if err := h.oauth.Disconnect(ctx, h.connector, person); err != nil {
 			return err
 		}
-		authorize, err = h.oauth.Begin(ctx, h.connector, person)
+		authorize, _, err = h.oauth.Begin(ctx, h.connector, person)
 	}
 	if err != nil {
 		return err

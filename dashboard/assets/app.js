@@ -3,6 +3,7 @@
 // the key that lives in this origin's storage.
 (() => {
   const KEY = "sallyport-key";
+  const FAILED = "sallyport-sign-in-failed"; // what is said on the page that comes next
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
@@ -295,7 +296,7 @@
     async connector(v, form) {
       const c = await call("POST", "/api/v1/connectors", { name: v.name, ...upstream(form) });
       const page = "/settings/connectors/" + c.id; // it is there now, whatever its server says
-      if (c.oauth && c.oauth.kind === "authorization_code") return signInTo(c.id).catch(() => page + "#oauth");
+      if (c.oauth && c.oauth.kind === "authorization_code") return signInTo(c.id).then((to) => to || page, (e) => { sessionStorage.setItem(FAILED, e.message); return page; });
       await call("POST", `/api/v1/connectors/${c.id}/validate`).catch(() => {});
       return page;
     },
@@ -375,11 +376,12 @@
     if (v.auth && v.auth.length) form.elements.auth.value = { secret: "secret", oauth: "authorization_code" }[v.auth[0]] || "none";
   }
 
+  const spell = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
+
   // tried says what a server answered to a check. What it wrote itself stays
   // text; control characters in it are spelled out by the server's own page.
   function tried(box, v) {
     const line = (tag, text, kind) => { const e = document.createElement(tag); e.textContent = text; if (kind) e.className = kind; return e; };
-    const spell = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
     const out = [];
     if (v.diagnosis || v.error) out.push(line("p", (v.diagnosis ? v.diagnosis.code + ": " : "") + spell(v.error || v.diagnosis.message), "error"));
     else out.push(line("p", `It answers${v.protocol_version ? ", with MCP " + spell(v.protocol_version) : ""}: ${["tool", "resource", "template", "prompt"].map((w) => `${v[w + "_count"]} ${w}${v[w + "_count"] === 1 ? "" : "s"}`).join(", ")}.`));
@@ -407,11 +409,26 @@
     button.disabled = false;
   }
 
-  // signInTo returns where the browser goes for a sign-in to a service.
+  // signInTo returns where the browser goes for a sign-in to a service, or null
+  // when the person does not want to go there: the connector's server alone says
+  // where that is.
   async function signInTo(id) {
-    const to = new URL((await call("POST", `/api/v1/connectors/${encodeURIComponent(id)}/sign-in`)).authorize_url);
+    const link = await call("POST", `/api/v1/connectors/${encodeURIComponent(id)}/sign-in`);
+    const to = new URL(link.authorize_url);
     if (to.protocol !== "https:" && to.protocol !== "http:") throw new Error("The service named an address that is no web page.");
-    return to.href;
+    const whose = link.issuer ? `, a page of the authorization server ${spell(link.issuer)}` : "";
+    const sure = link.known || await ask(`Sign in at ${to.host}?`, `The connector's server leads you to ${to.host}${whose}. Go there only if you know it as the service's: whoever runs that page may ask for a password.`, "Go there");
+    return sure ? to.href : null;
+  }
+
+  // signInFailed shows why the sign-in of a connector that was just added could
+  // not begin, or why this one cannot.
+  function signInFailed(text) {
+    const box = $("#sign-in-error");
+    if (!box) { notice(text); return; }
+    box.textContent = text;
+    box.hidden = false;
+    box.scrollIntoView({ block: "nearest" });
   }
 
   // finishSignIn takes over what a service put into the address, which must
@@ -425,8 +442,6 @@
     if (!body.state) { say("There is nothing to finish here. Begin at the connector, with Sign in."); return; }
     try {
       const c = await call("POST", "/api/v1/oauth/finish", body);
-      say("Signed in. Asking the server what it has…");
-      await call("POST", `/api/v1/connectors/${encodeURIComponent(c.id)}/validate`).catch(() => {});
       location.replace("/settings/connectors/" + encodeURIComponent(c.id));
     } catch (e) {
       say(e.status === 401 ? "This browser is not signed in to the gateway, so nothing was finished. Sign in here first, then begin the sign-in to the service again." : e.message);
@@ -467,7 +482,10 @@
 
   async function leave(button) {
     button.disabled = true;
-    try { location.assign(await signInTo(button.dataset.signIn)); } catch (e) { notice(e.message); }
+    try {
+      const to = await signInTo(button.dataset.signIn);
+      if (to) location.assign(to);
+    } catch (e) { signInFailed(e.message); }
     button.disabled = false;
   }
 
@@ -580,6 +598,10 @@
   for (const form of $$("form[data-form=connector], form[data-form=change]")) fit(form);
 
   if (document.body.dataset.page === "callback") finishSignIn();
+  if ($("#sign-in-error") && sessionStorage.getItem(FAILED)) {
+    signInFailed(sessionStorage.getItem(FAILED));
+    sessionStorage.removeItem(FAILED);
+  }
   if (document.body.dataset.page === "login") {
     signIn();
     addEventListener("hashchange", () => { if (location.hash) signIn(); }); // a link pasted into this very page

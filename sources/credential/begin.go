@@ -21,29 +21,29 @@ import (
 const maxBegin = 45 * time.Second
 
 // Begin starts the sign-in of a person to the connector's service and returns
-// the URL at which it goes on. What comes back from there belongs to
-// [OAuth.Finish]. Errors say what is wrong with the connector's settings
+// the URL at which it goes on, and the authorization server whose it is. What
+// comes back from there belongs to [OAuth.Finish]. Errors say what is wrong with the connector's settings
 // (ErrInvalid), with its authorization server (ErrUnavailable), or that the
 // server names another one than before (ErrConflict).
-func (o *OAuth) Begin(ctx context.Context, c action.Connector, by string) (authorizeURL string, err error) {
+func (o *OAuth) Begin(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error) {
 	if c.OAuth == nil || c.OAuth.Kind != action.OAuthCode {
 		e := action.Errorf(action.ErrInvalid, codeFlow, "Nobody signs in to this connector; set its OAuth kind to %s first.", action.OAuthCode)
 		e.Field = "/oauth/kind"
-		return "", e
+		return "", "", e
 	}
 	r, err := o.reach(c.URL)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	ctx, stop := context.WithTimeout(ctx, maxBegin)
 	defer stop()
 	_, before, err := o.read(ctx, c.Organization, c.ID)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	t, m, err := r.discover(ctx, &c, before)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	state, verifier := secret(), secret()
 	flow := action.OAuthFlow{
@@ -51,12 +51,13 @@ func (o *OAuth) Begin(ctx context.Context, c action.Connector, by string) (autho
 	}
 	b := begun{target: *t, Verifier: verifier, Iss: m.AuthorizationResponseIssParameterSupported}
 	if flow.Sealed, err = o.seal(flowRef(flow.Organization, flow.StateHash), b); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if err := o.Store.PutOAuthFlow(ctx, flow); err != nil {
-		return "", fmt.Errorf("writing a sign-in: %w", err)
+		return "", "", fmt.Errorf("writing a sign-in: %w", err)
 	}
-	return o.authorizeURL(t, m.AuthorizationEndpoint, state, verifier)
+	authorizeURL, err = o.authorizeURL(t, m.AuthorizationEndpoint, state, verifier)
+	return authorizeURL, t.Issuer, err
 }
 
 // discover finds out where tokens of the connector are had, who the gateway

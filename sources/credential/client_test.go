@@ -107,7 +107,7 @@ func TestClientsThatCannotBe(t *testing.T) {
 			if test.settings != nil {
 				test.settings(c.OAuth)
 			}
-			_, err := h.instance().Begin(t.Context(), c, "ann")
+			_, _, err := h.instance().Begin(t.Context(), c, "ann")
 			code := "oauth_client"
 			if name == "nobody signs in" {
 				code = "oauth_flow"
@@ -129,7 +129,7 @@ func TestAClientsSecretStaysAtItsHost(t *testing.T) {
 		if kind == action.OAuthClient {
 			_, _, err = o.Token(t.Context(), c)
 		} else {
-			authorize, beginErr := o.Begin(t.Context(), c, "ann")
+			authorize, _, beginErr := o.Begin(t.Context(), c, "ann")
 			if beginErr != nil {
 				t.Fatal(beginErr)
 			}

@@ -79,7 +79,7 @@ func TestServersWithoutMetadata(t *testing.T) {
 				}
 			}
 			h.service.with(func(s *service) { s.metaAt = ""; s.path = ""; s.meta["issuer"] = "https://elsewhere.example" })
-			_, err := o.Begin(t.Context(), c, "ann")
+			_, _, err := o.Begin(t.Context(), c, "ann")
 			fails(t, err, action.ErrUnavailable, "oauth_discovery", "says of itself that it is another")
 		})
 	}
@@ -117,7 +117,7 @@ func TestWhatServersSayThatCannotBeUsed(t *testing.T) {
 			h := newHouse(t)
 			h.service.with(test.change)
 			h.service.auth.Config.Handler.(*http.ServeMux).Handle("GET /redirect", http.RedirectHandler(target.URL, http.StatusFound))
-			authorize, err := h.instance().Begin(t.Context(), h.connector(), "ann")
+			authorize, _, err := h.instance().Begin(t.Context(), h.connector(), "ann")
 			fails(t, err, action.ErrUnavailable, test.code, test.says)
 			if authorize != "" || len(h.flows) > 0 || elsewhere > 0 {
 				t.Errorf("it went on to %q", authorize)
@@ -160,7 +160,7 @@ func TestAnIssuerIsKept(t *testing.T) {
 	h.signIn(o, c)
 	second := startService(t)
 	h.service.with(func(s *service) { s.resource["authorization_servers"] = []string{second.issuer()} })
-	_, err := o.Begin(t.Context(), c, "ann")
+	_, _, err := o.Begin(t.Context(), c, "ann")
 	fails(t, err, action.ErrConflict, "oauth_issuer_moved", second.issuer())
 
 	// Where an admin says so, the gateway is registered anew.
@@ -177,7 +177,7 @@ func TestAnIssuerIsKept(t *testing.T) {
 	// Among several, the one that was used is used.
 	h.service.with(func(s *service) { s.resource["authorization_servers"] = []string{s.issuer(), second.issuer()} })
 	c.OAuth.Issuer = ""
-	authorize, err := o.Begin(t.Context(), c, "ann")
+	authorize, _, err := o.Begin(t.Context(), c, "ann")
 	if err != nil || !strings.HasPrefix(authorize, second.issuer()) {
 		t.Errorf("%q, %v", authorize, err)
 	}

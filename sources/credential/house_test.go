@@ -34,6 +34,7 @@ type house struct {
 	secrets map[string][2]string // value and host, by key
 	broken  int                  // writes of grants that fail from now on
 	gone    error                // of reads of grants
+	reading func()               // called by them; nil: nothing
 	log     bytes.Buffer
 }
 
@@ -134,7 +135,7 @@ func finish(t *testing.T, o *credential.OAuth, by string, q url.Values) (string,
 // signIn plays a whole sign-in of ann.
 func (h *house) signIn(o *credential.OAuth, c action.Connector) {
 	h.t.Helper()
-	authorize, err := o.Begin(h.t.Context(), c, "ann")
+	authorize, _, err := o.Begin(h.t.Context(), c, "ann")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -170,6 +171,9 @@ func missing() error { return action.Errorf(action.ErrNotFound, "not_found", "It
 
 // OAuthGrant implements credential.Store.
 func (h *house) OAuthGrant(_ context.Context, organization, connector string) (action.OAuthGrant, error) {
+	if h.reading != nil {
+		h.reading()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.gone != nil {

@@ -21,7 +21,7 @@ func TestSignIn(t *testing.T) {
 	_, _, err := o.Token(t.Context(), c)
 	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Nobody has signed in")
 
-	authorize, err := o.Begin(t.Context(), c, "ann")
+	authorize, _, err := o.Begin(t.Context(), c, "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestSignInsThatAreRefused(t *testing.T) {
 			if test.before != nil {
 				h.service.with(test.before)
 			}
-			authorize, err := o.Begin(t.Context(), h.connector(), "ann")
+			authorize, _, err := o.Begin(t.Context(), h.connector(), "ann")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func TestSignInsThatAreRefused(t *testing.T) {
 func TestACodeIsRedeemedOnce(t *testing.T) {
 	h := newHouse(t)
 	instances := []*credential.OAuth{h.instance(), h.instance()}
-	authorize, err := instances[0].Begin(t.Context(), h.connector(), "ann")
+	authorize, _, err := instances[0].Begin(t.Context(), h.connector(), "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestNothingOfAnAnswerIsTold(t *testing.T) {
 	h.service.with(func(s *service) {
 		s.token = echo
 	})
-	authorize, err := o.Begin(t.Context(), h.connector(), "ann")
+	authorize, _, err := o.Begin(t.Context(), h.connector(), "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
