@@ -413,6 +413,11 @@ func (g *gateway) close() {
 			g.log.Error("closing connectors", "error", err)
 		}
 	}
+	if g.oauth != nil {
+		if err := g.oauth.Close(); err != nil {
+			g.log.Error("ending renewals of tokens", "error", err)
+		}
+	}
 	if g.listener != nil {
 		_ = g.listener.Close()
 	}

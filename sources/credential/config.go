@@ -10,6 +10,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/guard"
+	"sallyport/sources"
 )
 
 // Store keeps grants and flows.
@@ -62,8 +63,13 @@ type Config struct {
 type OAuth struct {
 	Config
 
-	mu    sync.Mutex
-	doors map[place]*door
+	work sync.WaitGroup  // renewals, and reads of rows
+	life context.Context // of waiting for locks
+	end  context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	doors  map[place]*door
 }
 
 // New returns an OAuth, or says what the configuration lacks.
@@ -95,5 +101,31 @@ func New(c Config) (*OAuth, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &OAuth{Config: c, doors: make(map[place]*door)}, nil
+	o := &OAuth{Config: c, doors: make(map[place]*door)}
+	o.life, o.end = context.WithCancel(context.Background())
+	return o, nil
+}
+
+// Close waits for renewals that are under way, which their callers need not do:
+// a refresh token may be good once, and what came for it must be written down.
+// None begins after it, not even one that waits for its turn.
+func (o *OAuth) Close() error {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	o.end()
+	o.work.Wait()
+	return nil
+}
+
+// start runs f in the background, where Close waits for it, unless it came
+// first.
+func (o *OAuth) start(f func()) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return action.Errorf(action.ErrUnavailable, sources.FaultCredential, "The gateway is stopping; try again in a few seconds.")
+	}
+	o.work.Go(f)
+	return nil
 }

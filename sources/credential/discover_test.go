@@ -111,7 +111,7 @@ func TestWhatServersSayThatCannotBeUsed(t *testing.T) {
 		"a private issuer":        {func(s *service) { s.resource["authorization_servers"] = []string{"https://10.1.2.3"} }, sources.FaultBlocked, `"private"`},
 		"a cloud's metadata":      {func(s *service) { s.challenge = `resource_metadata="https://169.254.169.254/latest"` }, sources.FaultBlocked, `"cloud metadata"`},
 		"a private registration":  {func(s *service) { s.meta["registration_endpoint"] = "https://192.168.0.1/register" }, sources.FaultBlocked, `"private"`},
-		"a redirect elsewhere":    {func(s *service) { s.challenge = `resource_metadata="` + s.auth.URL + `/redirect"` }, "oauth_discovery", "redirects to another host"},
+		"a redirect elsewhere":    {func(s *service) { s.challenge = `resource_metadata="` + s.auth.URL + `/redirect"` }, "oauth_discovery", "another host or port"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)

@@ -5,9 +5,10 @@
 //
 // It promises: tokens, client secrets and verifiers are stored sealed and are
 // in no error and no log; a token goes to the host that it was had for and to
-// no other; a sign-in is ended once, by the person who began it, with an answer
+// no other, and to no path that it was not had for; a sign-in is ended once, by the person who began it, with an answer
 // of the very authorization server that was asked; a token is renewed once,
-// however many callers and instances need it; everything is asked through the
+// however many callers and instances need it, and whoever waits for that may
+// leave; everything is asked through the
 // guarded client, in bounded size and time, and a request with a credential
 // follows no redirect.
 //

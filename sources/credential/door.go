@@ -11,9 +11,6 @@ import (
 // place is whose tokens they are.
 type place struct{ organization, connector string }
 
-// fresh is how long a row that was read is relied on.
-const fresh = time.Second
-
 // retry is how long a renewal that failed is not tried again.
 const retry = 10 * time.Second
 
@@ -23,11 +20,12 @@ type door struct {
 	turn chan struct{} // holds one value while somebody changes them
 
 	// Guarded by the OAuth's mutex:
-	at     time.Time // the row was read; zero: it is to be read
-	grant  action.OAuthGrant
-	kept   *kept
-	failed error // of the last renewal
-	until  time.Time
+	at      time.Time // the row was read; zero: it is to be read
+	grant   action.OAuthGrant
+	kept    *kept
+	reading *reading // what those who look wait for; nil: nobody does
+	failed  error    // of the last renewal
+	until   time.Time
 }
 
 func (o *OAuth) door(at place) *door {
@@ -39,18 +37,6 @@ func (o *OAuth) door(at place) *door {
 		o.doors[at] = d
 	}
 	return d
-}
-
-// look returns the grant as it was a second ago or later.
-func (o *OAuth) look(ctx context.Context, at place) (action.OAuthGrant, *kept, error) {
-	d, now := o.door(at), o.Now()
-	o.mu.Lock()
-	g, k, age := d.grant, d.kept, now.Sub(d.at)
-	o.mu.Unlock()
-	if age >= 0 && age < fresh {
-		return g, k, nil
-	}
-	return o.reread(ctx, at)
 }
 
 // reread returns the grant as its row has it now.
@@ -71,7 +57,7 @@ func (o *OAuth) reread(ctx context.Context, at place) (action.OAuthGrant, *kept,
 func (o *OAuth) forget(at place) {
 	d := o.door(at)
 	o.mu.Lock()
-	d.at, d.failed, d.until = time.Time{}, nil, time.Time{}
+	d.at, d.reading, d.failed, d.until = time.Time{}, nil, nil, time.Time{}
 	o.mu.Unlock()
 }
 
@@ -97,17 +83,32 @@ func (o *OAuth) pause(at place, err error) {
 // busy reports whether somebody here changes the tokens now.
 func (o *OAuth) busy(at place) bool { return len(o.door(at).turn) > 0 }
 
-// alone runs f while nobody else changes these tokens, here or elsewhere. One
-// caller of an instance at a time asks for the lock that all contend for.
+// alone runs f while nobody else changes these tokens, here or elsewhere.
 func (o *OAuth) alone(ctx context.Context, at place, f func() error) error {
-	d := o.door(at)
+	leave, err := o.door(at).enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return o.locked(ctx, at, f)
+}
+
+// enter waits until nobody of this instance changes the tokens: one caller at a
+// time asks for the lock that all instances contend for.
+func (d *door) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case d.turn <- struct{}{}:
+		return func() { <-d.turn }, nil
 	case <-ctx.Done():
-		return late(context.Cause(ctx))
+		return nil, late(context.Cause(ctx))
 	}
-	defer func() { <-d.turn }()
-	unlock, err := o.Lock(ctx, "oauth:"+at.organization+":"+at.connector)
+}
+
+func (o *OAuth) locked(ctx context.Context, at place, f func() error) error {
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(o.life, stop)()
+	unlock, err := o.Lock(waiting, "oauth:"+at.organization+":"+at.connector)
 	if err != nil {
 		return late(err)
 	}

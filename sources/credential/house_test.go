@@ -170,9 +170,12 @@ func fails(t *testing.T, err, kind error, code, says string) {
 func missing() error { return action.Errorf(action.ErrNotFound, "not_found", "It is not there.") }
 
 // OAuthGrant implements credential.Store.
-func (h *house) OAuthGrant(_ context.Context, organization, connector string) (action.OAuthGrant, error) {
+func (h *house) OAuthGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, error) {
 	if h.reading != nil {
 		h.reading()
+	}
+	if err := ctx.Err(); err != nil {
+		return action.OAuthGrant{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"sallyport/action"
 )
 
-// maxRenew bounds a renewal: its caller's leaving does not stop it, since a
+// maxRenew bounds a renewal. Its caller's leaving does not stop it, since a
 // refresh token may be good once.
 const maxRenew = 30 * time.Second
 
@@ -17,32 +17,59 @@ const maxRenew = 30 * time.Second
 var errDead = errors.New("the sign-in is over")
 
 // renew has the tokens replaced unless they are not stale any more, once for
-// all callers and instances, and returns those that are stored then.
-func (o *OAuth) renew(ctx context.Context, c *action.Connector, stale func(*kept) bool) (next *kept, err error) {
+// all callers and instances, and returns those that are stored then. A caller
+// whose ctx ends is waited for no longer; what was begun goes on.
+func (o *OAuth) renew(ctx context.Context, c *action.Connector, stale func(*kept) bool) (*kept, error) {
 	at := place{c.Organization, c.ID}
 	if err := o.paused(at); err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), maxRenew)
-	defer stop()
-	err = o.alone(ctx, at, func() error {
-		if err := o.paused(at); err != nil {
+	leave, err := o.door(at).enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var next *kept
+	var failed error
+	done := make(chan struct{})
+	err = o.start(func() {
+		defer close(done)
+		defer leave()
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), maxRenew)
+		defer stop()
+		failed = o.locked(ctx, at, func() (err error) {
+			next, err = o.renewed(ctx, c, stale)
 			return err
-		}
-		g, k, err := o.reread(ctx, at)
-		if err != nil {
-			return unread(err)
-		}
-		if !stale(k) {
-			next = k
-			return nil
-		}
-		next, err = o.replace(ctx, c, g, k)
-		if err != nil {
-			o.pause(at, err)
-		}
-		return err
+		})
 	})
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	select {
+	case <-done:
+		return next, failed
+	case <-ctx.Done():
+		return nil, late(context.Cause(ctx))
+	}
+}
+
+// renewed is renew for the one who is alone.
+func (o *OAuth) renewed(ctx context.Context, c *action.Connector, stale func(*kept) bool) (*kept, error) {
+	at := place{c.Organization, c.ID}
+	if err := o.paused(at); err != nil {
+		return nil, err
+	}
+	g, k, err := o.reread(ctx, at)
+	if err != nil {
+		return nil, unread(err)
+	}
+	if !stale(k) {
+		return k, nil
+	}
+	next, err := o.replace(ctx, c, g, k)
+	if err != nil {
+		o.pause(at, err)
+	}
 	return next, err
 }
 

@@ -63,21 +63,112 @@ func TestATokenInUseSpansARenewal(t *testing.T) {
 	all.Wait()
 }
 
-// A caller who leaves must not take along a refresh token that is good once.
+// A caller who leaves is gone at once, whoever renews, and must not take along a
+// refresh token that is good once.
 func TestARenewalOutlivesItsCaller(t *testing.T) {
 	h := newHouse(t)
 	o, c := h.instance(), h.connector()
 	h.signIn(o, c)
 	h.pass(2 * time.Hour)
-	ctx, leave := context.WithCancel(t.Context())
+	asked, answer := make(chan struct{}), make(chan struct{})
 	h.service.with(func(s *service) {
-		s.token = func(w http.ResponseWriter, _ *http.Request) { leave(); s.issue(w, false) }
+		s.token = func(w http.ResponseWriter, _ *http.Request) { close(asked); <-answer; s.issue(w, false) }
 	})
-	if token, _, err := o.Token(ctx, c); err != nil || token != "access-canary-2" {
-		t.Errorf("%q, %v", token, err)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error)
+	for range 2 {
+		go func() {
+			_, _, err := o.Token(ctx, c)
+			left <- err
+		}()
 	}
-	if got := h.token(h.instance(), c); got != "access-canary-2" {
-		t.Errorf("stored is %q", got)
+	<-asked
+	leave()
+	for range 2 {
+		err := <-left
+		told(t, err, sources.FaultTimeout)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("left by %v", err)
+		}
+	}
+	closed := make(chan error)
+	go func() { closed <- o.Close() }()
+	select {
+	case <-closed:
+		t.Error("what is under way is not waited for")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(answer)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if got := h.token(h.instance(), c); got != "access-canary-2" || h.service.grants("refresh_token") != 1 {
+		t.Errorf("stored is %q after %d renewals", got, h.service.grants("refresh_token"))
+	}
+	h.pass(2 * time.Hour)
+	_, _, err := o.Token(t.Context(), c)
+	told(t, err, sources.FaultCredential)
+}
+
+// A gateway that stops does not wait for its turn behind another.
+func TestCloseWaitsForNoLock(t *testing.T) {
+	h := newHouse(t)
+	waits := make(chan struct{})
+	o, c := h.instance(func(c *credential.Config) {
+		c.Lock = func(ctx context.Context, _ string) (func(), error) { close(waits); <-ctx.Done(); return nil, ctx.Err() }
+	}), h.connector()
+	h.signIn(h.instance(), c)
+	h.pass(2 * time.Hour)
+	left := make(chan error)
+	go func() {
+		_, _, err := o.Token(t.Context(), c)
+		left <- err
+	}()
+	<-waits
+	if err := o.Close(); err != nil {
+		t.Error(err)
+	}
+	told(t, <-left, sources.FaultTimeout)
+}
+
+// However many need a token at a time, its row is read once.
+func TestARowIsReadOnceForAll(t *testing.T) {
+	h := newHouse(t)
+	o, c := h.instance(), h.connector()
+	h.signIn(o, c)
+	h.pass(time.Minute)
+	begun, end := make(chan struct{}, 100), make(chan struct{})
+	h.reading = func() { begun <- struct{}{}; <-end }
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() { // whose read it is
+		_, _, err := o.Token(ctx, c)
+		left <- err
+	}()
+	<-begun
+	leave()
+	if err := <-left; err == nil {
+		t.Error("got a token that nobody read")
+	}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if got := h.token(o, c); got != "access-canary-1" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+	time.Sleep(20 * time.Millisecond) // those who do not wait would read now
+	close(end)
+	all.Wait()
+	h.token(o, c)
+	if n := 1 + len(begun); n != 1 {
+		t.Errorf("read %d times", n)
+	}
+	h.pass(time.Second)
+	h.token(o, c)
+	if n := len(begun); n != 1 {
+		t.Errorf("read %d times in the next second", n)
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 )
 
 // Token returns the connector's access token and the host that it is for. It
-// is renewed before it ends. Errors of kind ErrUnavailable with the code
-// [sources.FaultReconnect] say who must do what.
+// is renewed before it ends; ctx bounds the wait for that, and not the renewal.
+// Errors of kind ErrUnavailable with the code [sources.FaultReconnect] say who
+// must do what.
 func (o *OAuth) Token(ctx context.Context, c action.Connector) (token, host string, err error) {
 	if c.OAuth == nil {
 		return "", "", action.Errorf(action.ErrInvalid, codeFlow, "The connector has no OAuth settings.")
