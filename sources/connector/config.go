@@ -3,12 +3,8 @@ package connector
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
-	"net/textproto"
 	"net/url"
-	"strings"
 	"time"
 
 	"sallyport/action"
@@ -64,13 +60,8 @@ func (c Config) complete() (Config, *url.URL, error) {
 	if c.Header == "" {
 		c.Header = "Authorization"
 	}
-	if reserved(c.Header) {
-		return c, nil, fmt.Errorf("connector: the header %.100q cannot carry a credential", c.Header)
-	}
-	for name, value := range c.Headers {
-		if reserved(name) || strings.ContainsAny(value, "\r\n\x00") {
-			return c, nil, fmt.Errorf("connector: the header %.100q cannot be set, or has line breaks", name)
-		}
+	if err := c.checkHeaders(); err != nil {
+		return c, nil, err
 	}
 	if c.Version == "" {
 		c.Version = "dev"
@@ -100,20 +91,4 @@ func (c Config) complete() (Config, *url.URL, error) {
 		c.Log = slog.Default()
 	}
 	return c, u, nil
-}
-
-// reserved reports whether a header is one that the protocol or HTTP itself
-// needs, or none at all.
-func reserved(header string) bool {
-	name := textproto.CanonicalMIMEHeaderKey(header)
-	switch name {
-	case "Host", "Connection", "Transfer-Encoding", "Content-Length", "Content-Type", "Content-Encoding",
-		"Accept", "Accept-Encoding", "Trailer", "Te", "Upgrade", "Keep-Alive", "Expect", "Last-Event-Id",
-		// net/http takes it as leave to send a request twice.
-		"Idempotency-Key", "X-Idempotency-Key":
-		return true
-	}
-	r := http.Request{Header: http.Header{}}
-	r.Header.Set(header, "x")
-	return name == "" || strings.HasPrefix(name, "Mcp-") || strings.ContainsAny(header, " \t\r\n:") || header != strings.TrimSpace(header)
 }
