@@ -28,7 +28,7 @@ func (c *connectorOnboard) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	all, raw, err := c.tools(ctx, server)
+	all, gone, raw, err := c.tools(ctx, server)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *connectorOnboard) Run(ctx context.Context, std *stdio) error {
 	}
 	seen := digest(all)
 	if c.Digest == "" {
-		if err := c.print(std, raw, func(w io.Writer) { c.show(w, all) }); err != nil {
+		if err := c.print(std, raw, func(w io.Writer) { c.show(w, all, gone) }); err != nil {
 			return err
 		}
 		if len(c.Mode) > 0 || c.AllReads != "" {
@@ -52,31 +52,41 @@ func (c *connectorOnboard) Run(ctx context.Context, std *stdio) error {
 	if raw, err = server.change(ctx, http.MethodPost, connectorPath(c.Name)+"/onboard", map[string]any{"tools": c.decided(all)}, nil); err != nil {
 		return err
 	}
-	return c.print(std, raw, said(fmt.Sprintf("%s of %s decided about as shown", number(len(all), "action"), c.Name)))
+	return c.print(std, raw, func(w io.Writer) {
+		said(fmt.Sprintf("%s of %s decided about as shown", number(len(all), "action"), c.Name))(w)
+		c.left(w, gone)
+	})
 }
 
 // tools are what the server lists when it is asked now, and beside them how
-// its resources are read and its prompts gotten, for which nobody reviews.
-func (c *connectorOnboard) tools(ctx context.Context, server *client) ([]reviewRow, json.RawMessage, error) {
+// its resources are read and its prompts gotten, for which nobody reviews. Gone
+// are those that it listed once.
+func (c *connectorOnboard) tools(ctx context.Context, server *client) (all, gone []reviewRow, raw json.RawMessage, err error) {
 	var known reviewList
-	raw, err := server.read(ctx, connectorPath(c.Name)+"/tools", url.Values{"fresh": {"true"}}, &known)
+	raw, err = server.read(ctx, connectorPath(c.Name)+"/tools", url.Values{"fresh": {"true"}}, &known)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if known.Error != "" {
-		return nil, nil, fmt.Errorf("%s cannot be asked: %s; see: %s", visible(c.Name), visible(known.Error), visible(c.hint("connector", "validate", c.Name)))
+		return nil, nil, nil, fmt.Errorf("%s cannot be asked: %s; see: %s", visible(c.Name), clause(known.Error), visible(c.hint("connector", "validate", c.Name)))
 	}
 	var row connectorRow
 	if _, err := server.read(ctx, connectorPath(c.Name), nil, &row); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	all := slices.DeleteFunc(known.Items, func(r reviewRow) bool { return r.Current == nil })
+	for _, r := range known.Items {
+		if r.Current == nil {
+			gone = append(gone, r)
+		} else {
+			all = append(all, r)
+		}
+	}
 	for _, b := range row.Beside {
 		r := reviewRow{Risk: string(b.Risk), Mode: string(b.Mode)}
 		r.Tool = b.Name
 		all = append(all, r)
 	}
-	return all, raw, nil
+	return all, gone, raw, nil
 }
 
 // check refuses modes of tools that are not there, and those that are none.
@@ -92,14 +102,24 @@ func (c *connectorOnboard) check(all []reviewRow) error {
 	return nil
 }
 
+// left says what a digest does not decide about: nothing runs of a tool that
+// is gone, and to forget it takes a look of its own.
+func (c *connectorOnboard) left(w io.Writer, gone []reviewRow) {
+	if len(gone) > 0 {
+		said(fmt.Sprintf("not listed any more: %s; forget what was reviewed of it with: %s",
+			strings.Join(names(gone), ", "), c.hint("connector", "review", c.Name)))(w)
+	}
+}
+
 // show lists the tools with what would become of them.
-func (c *connectorOnboard) show(w io.Writer, all []reviewRow) {
+func (c *connectorOnboard) show(w io.Writer, all, gone []reviewRow) {
 	rows := make([][]string, 0, len(all))
 	for i := range all {
 		r := &all[i]
 		rows = append(rows, []string{r.Tool, r.Risk, r.Mode, string(r.State), c.mode(r), r.words()})
 	}
 	table(w, []string{"TOOL", "RISK", "MODE NOW", "REVIEW", "MODE THEN", "IN ITS SERVER'S WORDS"}, rows)
+	c.left(w, gone)
 	said("whole definitions: " + c.hint("connector", "review", c.Name))(w)
 	said("decide with: " + c.hint("connector", "onboard", c.Name, "--digest", digest(all)) + ", and --mode TOOL=MODE or --all-reads allow")(w)
 }

@@ -73,7 +73,7 @@ func (c *connectorReview) look(ctx context.Context, std *stdio, server *client) 
 	open := waiting(tools.Items)
 	if err := c.print(std, raw, func(w io.Writer) {
 		if tools.Error != "" {
-			said(fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Name, tools.Error, dated(tools.Fetched)))(w)
+			said(fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Name, clause(tools.Error), dated(tools.Fetched)))(w)
 		}
 		c.show(w, open)
 	}); err != nil || !c.AcceptAll || len(open) == 0 {

@@ -126,14 +126,15 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return nil, fmt.Errorf("reading the server's answer: %w", err)
 	}
-	return nil, refusal(response, raw)
+	return nil, refusal(request, response, raw)
 }
 
-func refusal(response *http.Response, raw []byte) error {
+func refusal(request *http.Request, response *http.Response, raw []byte) error {
 	p := new(problem)
 	if json.Unmarshal(raw, p) != nil || p.Detail == "" {
 		return fmt.Errorf("the server answered %s, which is no answer of Sallyport; check the URL", response.Status)
 	}
+	p.inWords(request.Method, request.URL.Path)
 	if p.Code == "role_required" {
 		p.Detail += " With a server of your own, start it with --local-admin or use an admin's API key in SALLYPORT_API_KEY."
 	}

@@ -62,6 +62,7 @@ func TestRefusals(t *testing.T) {
 		"a problem of a field": {400, `{"code":"invalid_field","detail":"Too long.","field":"/title"}`, "Too long. (/title)"},
 		"a field in the text":  {400, `{"code":"invalid_field","detail":"title is too long.","field":"/title"}`, "title is too long."},
 		"a tool nobody saw":    {409, `{"code":"tool_unreviewed","detail":"Say unreviewed.","field":"/grant/unreviewed"}`, "that is --unreviewed."},
+		"a list elsewhere":     {404, `{"code":"x","detail":"There is none. GET /api/v1/grants lists those that there are."}`, "none. sallyport grant list lists"},
 		"a proxy's page":       {502, `<html>Bad Gateway</html>`, "no answer of Sallyport"},
 		"nothing":              {500, ``, "no answer of Sallyport"},
 		"control characters":   {400, `{"code":"x","detail":"a\u001b[2Jb"}`, `a\u001b[2Jb`},

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// inWords has a refusal say flags and commands where the API says its fields
+// and routes. What is a flag depends on what was asked for.
+func (p *problem) inWords(method, path string) {
+	p.Detail = reworded(p.Detail, routeWords())
+	if !strings.Contains(path, "/api/v1/connectors") {
+		return
+	}
+	flags := connectorFlags(method)
+	p.Detail = regexp.MustCompile(fieldForm).ReplaceAllStringFunc(reworded(p.Detail, connectorWords()), func(field string) string {
+		return flagOf(flags, field, ".")
+	})
+	if pointer, ok := strings.CutPrefix(p.Field, "/"); ok {
+		if flag := flagOf(flags, pointer, "/"); flag != pointer {
+			p.Field = flag
+		}
+	}
+}
+
+// fieldForm is how a sentence names a field: at its beginning, or anywhere
+// where it is no English word.
+const fieldForm = `^[\w.]+(?:\[\d+\])?|\w+_\w+(?:\[\d+\])?`
+
+// flagOf is the flag of a field, with what it is of when it has several; a
+// field that has none stays. What stands within OAuth has a flag of its own.
+func flagOf(flags map[string]string, field, separator string) string {
+	name, of, _ := strings.Cut(strings.TrimPrefix(field, "oauth"+separator), separator)
+	name, _, _ = strings.Cut(name, "[")
+	flag, ok := flags[name]
+	switch {
+	case !ok:
+		return field
+	case strings.Trim(of, "0123456789") == "": // nothing, or a place in a list
+		return flag
+	}
+	return flag + " " + strings.NewReplacer("~1", "/", "~0", "~").Replace(of)
+}
+
+// connectorFlags are what the fields of a connector are here.
+func connectorFlags(method string) map[string]string {
+	flags := map[string]string{
+		"name": "NAME", "url": "the URL", "slug": "--slug", "preset": "--preset", "variant": "--variant",
+		"header": "--header", "prefix": "--prefix", "secret": "--secret", "secret_value": "--secret-stdin", "headers": "--with-header",
+		"may_ask": "--may-ask", "per_agent": "--per-agent", "default_risk": "--risk", "tool_risks": "--tool-risk", "review": "--review",
+		"oauth": "--oauth", "kind": "--oauth", "client_id": "--client-id", "client_secret": "--client-secret", "scopes": "--scope", "issuer": "--issuer",
+	}
+	if method == http.MethodPatch {
+		flags["name"], flags["url"] = "--rename", "--endpoint"
+	}
+	return flags
+}
+
+// wording is an expression for something of the API's, and what stands for it.
+type wording struct {
+	*regexp.Regexp
+	says string
+}
+
+func reworded(text string, all []wording) string {
+	for _, w := range all {
+		text = w.ReplaceAllString(text, w.says)
+	}
+	return text
+}
+
+// routeWords are the lists that refusals point to.
+func routeWords() []wording {
+	return []wording{
+		{regexp.MustCompile(`GET /api/v1/connectors/presets\b`), "sallyport connector presets"},
+		{regexp.MustCompile(`GET /api/v1/connectors/([\w-]+)/tools\b`), "sallyport connector review $1"},
+		{regexp.MustCompile(`GET /api/v1/grant-requests\b`), "sallyport grant requests"},
+		{regexp.MustCompile(`GET /api/v1/grants\b`), "sallyport grant list"},
+		{regexp.MustCompile(`GET /api/v1/gates\b`), "sallyport gate list"},
+		{regexp.MustCompile(`GET /api/v1/sessions( lists)`), "sallyport session list$1"},
+		{regexp.MustCompile(`GET /api/v1/invocations( lists)`), "sallyport pending$1"},
+	}
+}
+
+// connectorWords are sentences about the fields of connectors that are others
+// here. The rest is a name in place of a name.
+func connectorWords() []wording {
+	return []wording{
+		{regexp.MustCompile(`^The body lacks the field (\w+)`), "$1 is missing"},
+		{regexp.MustCompile(`^Give (url|name) as`), "Give the $1 as"},
+		{regexp.MustCompile(`^Give the url`), "Give the URL"},
+		{regexp.MustCompile(`\bsend secret as "", or oauth with kind none`), "use --secret= or --oauth none"},
+		{regexp.MustCompile(`\bsend oauth with kind none`), "use --oauth none"},
+		{regexp.MustCompile(`\boauth with kind authorization_code`), "--oauth code"},
+		{regexp.MustCompile(`^For client_credentials`), "For --oauth client"},
+		{regexp.MustCompile(`\bas secret_value`), "with --secret-stdin"},
+		{regexp.MustCompile(`\bwith secret\.$`), "with --secret."},
+		{regexp.MustCompile(`"slug" \(at the command line: --slug\)`), "--slug"},
+	}
+}
+
+// clause is a sentence that another one goes on from.
+func clause(text string) string { return strings.TrimSuffix(visible(text), ".") }
