@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/guard"
 )
 
 type connectorCommand struct {
@@ -81,13 +82,21 @@ func (c *connectorRow) state() string {
 	case c.SignedIn != nil && c.SignedIn.Status != action.OAuthConnected && c.OAuth["kind"] == string(action.OAuthCode):
 		return "nobody signed in yet"
 	case c.RetryAt != nil && c.RetryAt.After(time.Now()):
-		return "failing, asked again " + since(c.RetryAt) + ": " + c.Error
+		return "failing, asked again " + since(c.RetryAt) + ": " + c.fault()
 	case c.Error != "":
-		return "failing: " + c.Error
+		return "failing: " + c.fault()
 	case c.Fetched == nil:
 		return "not asked yet"
 	}
 	return "enabled"
+}
+
+// fault is why the server cannot be used, with the code of it.
+func (c *connectorRow) fault() string {
+	if c.Diagnosis == nil {
+		return c.Error
+	}
+	return clause(c.Error) + " [" + c.Diagnosis.Code + "]"
 }
 
 // act changes a connector and says what is so now.
@@ -101,7 +110,16 @@ func (r *remote) act(ctx context.Context, std *stdio, method, path string, body 
 	if err != nil {
 		return err
 	}
+	now.warn(std)
 	return r.print(std, raw, said(now.said()+" "+done))
+}
+
+// warn says when anybody on the way can read the credential.
+func (c *connectorRow) warn(std *stdio) {
+	u, err := url.Parse(c.URL)
+	if err == nil && strings.EqualFold(u.Scheme, "http") && !guard.Loopback(u) && c.credential() != "" {
+		said("warning: the credential travels unencrypted, because the URL is http and not https")(std.Err)
+	}
 }
 
 func connectorPath(ref string) string {
@@ -128,6 +146,32 @@ func (c *connectorDisable) Run(ctx context.Context, std *stdio) error {
 
 type connectorRemove struct{ named }
 
+// Run says which secret stays: others may use it, so that nothing deletes it.
 func (c *connectorRemove) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, connectorPath(c.Name), "connector "+c.Name+" is removed")
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	var was connectorRow
+	if _, err := server.read(ctx, connectorPath(c.Name), nil, &was); err != nil {
+		return err
+	}
+	raw, err := server.change(ctx, http.MethodDelete, connectorPath(was.ID), nil, nil)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		said("connector " + was.Name + " is removed")(w)
+		if key := was.key(); key != "" {
+			said("secret " + key + " stays; when nothing else uses it, delete it with: " + c.hint("secret", "delete", key))(w)
+		}
+	})
+}
+
+// key is of the secret that the gateway uses at the server or for it.
+func (c *connectorRow) key() string {
+	if key, ok := c.OAuth["client_secret"].(string); ok {
+		return key
+	}
+	return c.Secret
 }

@@ -51,6 +51,7 @@ func (c *connectorAdd) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
+	made.warn(std)
 	return c.print(std, raw, func(w io.Writer) { made.next(w, &c.remote) })
 }
 
@@ -218,9 +219,5 @@ func (c *connectorUpdate) Run(ctx context.Context, std *stdio) error {
 	if len(body) == 0 {
 		return usageError{errors.New("nothing to change: give one of the flags that connector update --help lists")}
 	}
-	err = c.act(ctx, std, http.MethodPatch, connectorPath(c.Ref), body, "is changed")
-	if p := new(problem); errors.As(err, &p) && p.Code == "secret_host" {
-		return fmt.Errorf("%w; pass it on standard input with --secret-stdin", err)
-	}
-	return err
+	return c.act(ctx, std, http.MethodPatch, connectorPath(c.Ref), body, "is changed")
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +20,9 @@ type signedIn struct {
 	By        string             `json:"by"`
 }
 
+// signInLife is how long a URL to sign in is good.
+const signInLife = 10 * time.Minute
+
 type connectorSignIn struct {
 	named
 	Wait time.Duration `placeholder:"D" help:"Wait this long until somebody did it, at most 10m, such as 5m."`
@@ -29,6 +31,9 @@ type connectorSignIn struct {
 // Run prints where to sign in. It needs a browser that is signed in to
 // Sallyport as the same person: nobody else can finish it.
 func (c *connectorSignIn) Run(ctx context.Context, std *stdio) error {
+	if c.Wait < 0 || c.Wait > signInLife {
+		return wrongUse("--wait is a time of at most 10m: no URL to sign in is good for longer")
+	}
 	server, err := c.connect()
 	if err != nil {
 		return err
@@ -36,6 +41,9 @@ func (c *connectorSignIn) Run(ctx context.Context, std *stdio) error {
 	before, err := c.now(ctx, server)
 	if err != nil {
 		return err
+	}
+	if before.OAuth["kind"] != string(action.OAuthCode) {
+		return before.nobody("signs in", &c.remote)
 	}
 	var link struct {
 		URL string `json:"authorize_url"`
@@ -50,47 +58,85 @@ func (c *connectorSignIn) Run(ctx context.Context, std *stdio) error {
 	}); err != nil || c.Wait <= 0 {
 		return err
 	}
-	return c.until(ctx, std, server, before)
+	return c.until(ctx, std, server, before.grant())
 }
 
 // until waits for tokens that are not those from before.
 func (c *connectorSignIn) until(ctx context.Context, std *stdio, server *client, before signedIn) error {
-	ctx, stop := context.WithTimeout(ctx, min(c.Wait, 10*time.Minute))
-	defer stop()
+	waiting, end := context.WithTimeout(ctx, c.Wait)
+	defer end()
 	for {
 		select {
-		case <-ctx.Done():
-			return fmt.Errorf("nobody signed in within %s; the URL is good for ten minutes, and then: %s", c.Wait, c.hint("connector", "sign-in", c.Name))
+		case <-waiting.Done():
+			return c.ended(ctx)
 		case <-time.After(time.Second):
 		}
-		now, err := c.now(ctx, server)
-		switch {
-		case errors.Is(err, context.DeadlineExceeded):
-		case err != nil:
+		row, err := c.now(waiting, server)
+		if waiting.Err() != nil {
+			return c.ended(ctx)
+		}
+		if err != nil {
 			return err
-		case now.Status == action.OAuthConnected && now != before:
+		}
+		if now := row.grant(); now.Status == action.OAuthConnected && now != before {
 			said("connector " + c.Name + " is connected to " + now.Issuer)(std.Err)
 			return nil
 		}
 	}
 }
 
-// now is what is known of the tokens.
-func (c *connectorSignIn) now(ctx context.Context, server *client) (signedIn, error) {
-	var row connectorRow
-	_, err := server.read(ctx, connectorPath(c.Name), nil, &row)
-	if err != nil || row.SignedIn == nil {
-		return signedIn{}, err
+// ended says why the wait is over: of ctx, by a signal.
+func (c *connectorSignIn) ended(ctx context.Context) error {
+	why := "nobody signed in within " + c.Wait.String()
+	if ctx.Err() != nil {
+		why = "stopped before anybody signed in"
 	}
-	return *row.SignedIn, nil
+	return fmt.Errorf("%s; the URL is good for ten minutes, and then: %s", why, visible(c.hint("connector", "sign-in", c.Name)))
+}
+
+// now is the connector as it is.
+func (c *named) now(ctx context.Context, server *client) (row connectorRow, err error) {
+	_, err = server.read(ctx, connectorPath(c.Name), nil, &row)
+	return row, err
+}
+
+// grant is what is known of the tokens.
+func (c *connectorRow) grant() signedIn {
+	if c.SignedIn == nil {
+		return signedIn{}
+	}
+	return *c.SignedIn
+}
+
+// nobody says of a connector without a person's sign-in why, and what to do.
+func (c *connectorRow) nobody(does string, r *remote) error {
+	why := "it has no OAuth; change that first with: " + r.hint("connector", "update", c.Name, "--oauth", "code")
+	if c.OAuth["kind"] == string(action.OAuthClient) {
+		why = "the gateway does so by itself; when the service refuses it, set its secret again with: " + r.hint("secret", "set", c.key(), "--host", "HOST")
+	}
+	return fmt.Errorf("nobody %s to connector %s: %s", does, visible(c.Name), visible(why))
 }
 
 type connectorSignOut struct{ named }
+
+// signedOut reports whether there are no tokens to forget.
+func (c *connectorRow) signedOut() bool {
+	return c.SignedIn == nil || c.SignedIn.Status != action.OAuthConnected && c.SignedIn.Status != action.OAuthReconnect
+}
 
 func (c *connectorSignOut) Run(ctx context.Context, std *stdio) error {
 	server, err := c.connect()
 	if err != nil {
 		return err
+	}
+	now, err := c.now(ctx, server)
+	switch {
+	case err != nil:
+		return err
+	case now.OAuth == nil, now.OAuth["kind"] == string(action.OAuthClient) && now.signedOut():
+		return now.nobody("is signed in", &c.remote)
+	case now.signedOut():
+		return fmt.Errorf("nobody is signed in to connector %s; sign in first: %s", visible(now.Name), visible(c.hint("connector", "sign-in", now.Name)))
 	}
 	raw, err := server.change(ctx, http.MethodPost, connectorPath(c.Name)+"/sign-out", nil, nil)
 	if err != nil {

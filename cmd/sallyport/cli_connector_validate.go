@@ -66,14 +66,20 @@ func (c *connectorValidate) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
+	if body != nil {
+		state.unnamed()
+	}
 	if err := c.print(std, raw, state.report); err != nil || state.Error == "" {
 		return err
 	}
-	code := ""
-	if state.Diagnosis != nil {
-		code = " [" + state.Diagnosis.Code + "]"
+	return fmt.Errorf("%s cannot be used: %s", visible(c.Name), visible(state.fault()))
+}
+
+// unnamed has a slug to be chosen in the names that agents will see.
+func (c *connectorRow) unnamed() {
+	for i, t := range c.Tools {
+		c.Tools[i].Tool = "<slug>_" + strings.TrimPrefix(t.Tool, c.Slug+"_")
 	}
-	return fmt.Errorf("%s cannot be used: %s%s", visible(c.Name), visible(state.Error), visible(code))
 }
 
 // report tells how a server was reached and what it offers.
@@ -82,7 +88,7 @@ func (c *connectorRow) report(w io.Writer) {
 		if s.TookMS == 0 {
 			continue // it was not needed
 		}
-		said(strings.TrimRight(fmt.Sprintf("%-10s %8.1f ms  %s", s.Name, s.TookMS, s.Detail), " "))(w)
+		said(strings.TrimRight(fmt.Sprintf("%-18s %8.1f ms  %s", s.Name, s.TookMS, s.Detail), " "))(w)
 	}
 	for _, warning := range c.Warnings {
 		said("warning: " + warning)(w)

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
 	"time"
+
+	"sallyport/internal/redact"
 )
 
 type secretCommand struct {
@@ -21,7 +24,7 @@ type secretCommand struct {
 type secretSet struct {
 	remote
 	Key  string `arg:"" help:"Name of the secret."`
-	Host string `required:"" help:"The one host, with its port if any, that may receive it."`
+	Host string `required:"" help:"The one host, with its port if any, that may receive it; an IPv6 address with a port stands in []."`
 }
 
 // secretLimit is far above any credential; it keeps a wrong file out.
@@ -35,6 +38,9 @@ func (c *secretSet) Run(ctx context.Context, std *stdio) error {
 	value, err := readSecret(std, "secret set KEY --host HOST")
 	if err != nil {
 		return err
+	}
+	if ip, err := netip.ParseAddr(c.Host); err == nil && ip.Is6() {
+		c.Host = "[" + c.Host + "]" // as it stands in a URL
 	}
 	raw, err := server.change(ctx, http.MethodPut, "/api/v1/secrets/"+url.PathEscape(c.Key), map[string]any{"host": c.Host, "value": value}, nil)
 	if err != nil {
@@ -59,8 +65,12 @@ func readSecret(std *stdio, command string) (string, error) {
 	switch {
 	case value == "":
 		return "", errors.New(`the value is empty: pass it on standard input, as in: printf %s "$TOKEN" | sallyport ` + command)
+	case strings.TrimSpace(value) == "":
+		return "", errors.New("the value is nothing but blanks; is the variable set that it comes from?")
 	case len(value) > secretLimit:
 		return "", errors.New("the value is over 64 KB; was that the right file?")
+	case len(strings.TrimSpace(value)) < redact.MinSecret:
+		fmt.Fprintf(std.Err, "warning: the value has fewer than %d characters: it is not replaced where the server repeats it\n", redact.MinSecret)
 	}
 	return value, nil
 }
