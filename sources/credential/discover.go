@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -85,12 +86,20 @@ func (r reach) protection(ctx context.Context, ch challenge) (*protection, error
 // as its whole host, is believed only where it would itself be asked: else one
 // tenant of a host could have tokens for all of them.
 func (r reach) covers(resource, place string) bool {
+	its, wider, ok := within(r.server, resource)
+	return ok && (!wider || place == wellKnown(r.server, resourceWellKnown, its))
+}
+
+// within reports whether a server is of a resource, whose path is its, and
+// whether the resource is the wider of the two.
+func within(server *url.URL, resource string) (its string, wider, ok bool) {
 	u, err := guard.CheckURL(resource)
-	if err != nil || u.Scheme != r.server.Scheme || guard.Host(u) != guard.Host(r.server) || u.RawQuery != "" && u.RawQuery != r.server.RawQuery {
-		return false
+	if err != nil || u.Scheme != server.Scheme || guard.Host(u) != guard.Host(server) || u.RawQuery != "" && u.RawQuery != server.RawQuery {
+		return "", false, false
 	}
-	mine, its := strings.TrimSuffix(r.server.Path, "/"), strings.TrimSuffix(u.Path, "/")
-	return mine == its || strings.HasPrefix(mine, its+"/") && place == wellKnown(r.server, resourceWellKnown, its)
+	mine, its := strings.TrimSuffix(server.Path, "/"), strings.TrimSuffix(u.Path, "/")
+	wider = mine != its
+	return its, wider, !wider || strings.HasPrefix(path.Clean(mine), its+"/") // /a/../b is not of /a
 }
 
 // canonical is the server's URL as a resource is named.

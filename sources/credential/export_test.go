@@ -1,5 +1,17 @@
 package credential
 
+import "net/url"
+
+// Within tells whether a server is of a resource.
+func Within(server, resource string) bool {
+	u, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	_, _, ok := within(u, resource)
+	return ok
+}
+
 // Check tells whether a URL that a server names may be used.
 func Check(o *OAuth, server, raw string) error {
 	r, err := o.reach(server)

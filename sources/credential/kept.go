@@ -127,10 +127,27 @@ func (k *kept) alive(now time.Time) bool {
 // fits reports whether what was had is for the connector as it is now.
 func (k *kept) fits(c *action.Connector) bool {
 	s := c.OAuth
-	return k != nil && k.Kind == s.Kind && k.Host == hostOf(c.URL) &&
+	return k != nil && k.Kind == s.Kind && k.Host == hostOf(c.URL) && k.reaches(c.URL) &&
 		(s.Issuer == "" || sameIssuer(s.Issuer, k.Issuer)) &&
 		(s.ClientID == "" || s.ClientID == k.Client.ID) &&
 		(s.Kind == action.OAuthCode || slices.Equal(s.Scopes, k.Scopes) || len(s.Scopes) == 0)
+}
+
+// reaches reports whether the tokens are for a server at that URL: another path
+// of the host may be another tenant's. A resource that is wider than the server
+// was proved to be so when somebody signed in, and no other is.
+func (k *kept) reaches(server string) bool {
+	if server == k.Server {
+		return true
+	}
+	now, err := url.Parse(server)
+	before, errBefore := url.Parse(k.Server)
+	if err != nil || errBefore != nil {
+		return false
+	}
+	_, wider, ok := within(now, k.Resource)
+	_, wide, _ := within(before, k.Resource)
+	return ok && (!wider || wide)
 }
 
 // hostOf returns the host of a URL in the form of [guard.Host]; empty: it is

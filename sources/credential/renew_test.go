@@ -309,6 +309,11 @@ func TestATokenIsForItsConnectorAsItWas(t *testing.T) {
 	for name, change := range map[string]func(c *action.Connector){
 		"another host":   func(c *action.Connector) { c.URL = "https://elsewhere.example/mcp" },
 		"another port":   func(c *action.Connector) { c.URL = "http://127.0.0.1:1/mcp" },
+		"another path":   func(c *action.Connector) { c.URL = strings.Replace(c.URL, "/mcp", "/other", 1) },
+		"a like path":    func(c *action.Connector) { c.URL += "2" },
+		"a path below":   func(c *action.Connector) { c.URL += "/other" },
+		"a way around":   func(c *action.Connector) { c.URL += "/../other" },
+		"another scheme": func(c *action.Connector) { c.URL = strings.Replace(c.URL, "http:", "https:", 1) },
 		"another client": func(c *action.Connector) { c.OAuth.ClientID = "mine" },
 		"another issuer": func(c *action.Connector) { c.OAuth.Issuer = "https://elsewhere.example" },
 	} {
@@ -332,6 +337,40 @@ func TestATokenIsForItsConnectorAsItWas(t *testing.T) {
 				t.Error("the refresh token was sent")
 			}
 		})
+	}
+}
+
+// A token for a whole host, or for some of its paths, goes to all of these.
+func TestATokenIsForAllOfItsResource(t *testing.T) {
+	for resource, urls := range map[string]map[string]bool{
+		"":     {"/mcp/?x=y": true, "/mcp#": true, "/other": true, "/": true, "": true},
+		"/mcp": {"/mcp/": true, "/mcp?x=y": true, "/mcp/b": false, "/": false},
+	} {
+		h := newHouse(t)
+		h.service.with(func(s *service) {
+			s.resource["resource"], s.resourceAt = s.mcp.URL+resource, "/.well-known/oauth-protected-resource"+resource
+			s.token = func(w http.ResponseWriter, _ *http.Request) { s.issue(w, false) }
+		})
+		o, c := h.instance(), h.connector()
+		h.signIn(o, c)
+		for url, want := range urls {
+			c.URL = h.service.mcp.URL + url
+			if _, _, err := o.Token(t.Context(), c); (err == nil) != want {
+				t.Errorf("a token for %q, sent to %q: %v", resource, url, err)
+			}
+		}
+	}
+}
+
+func TestWhatIsOfAResource(t *testing.T) {
+	for server, want := range map[string]bool{
+		"https://a.example/t/": true, "https://A.example:443/t/b": true, "https://a.example/t/b/../c": true, "https://a.example/t?x": true,
+		"https://a.example/t/../b": false, "https://a.example/t/%2e%2e/b": false, "https://a.example/t/b%2F..%2F..%2Fc": false,
+		"https://a.example/tb": false, "https://a.example/": false, "http://a.example/t": false, "https://a.example:8443/t": false, "https://b.example/t": false,
+	} {
+		if got := credential.Within(server, "https://a.example/t"); got != want {
+			t.Errorf("%s: %t", server, got)
+		}
 	}
 }
 
