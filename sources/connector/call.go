@@ -89,8 +89,9 @@ func judge(method string, result json.RawMessage) (isError bool, err error) {
 		return false, broken("The server's result is no object.")
 	}
 	named := func(m sources.Member) bool { return strings.EqualFold(m.Name, "resultType") }
-	if kind, _ := only(result, "resultType"); string(kind) != `"complete"` && slices.ContainsFunc(members, named) {
-		return false, broken("The server answered with %.40q instead of a result, which the gateway does not take part in.", printable(string(kind), 40))
+	kind, _ := only(result, "resultType")
+	if text, _ := unquoted(kind); text != "complete" && string(kind) != "null" && slices.ContainsFunc(members, named) {
+		return false, broken("The server answered with %.40q instead of a result, which the gateway does not take part in.", printable(text, 40))
 	}
 	due := map[string][]string{
 		"tools/call":          {"content", "structuredContent"},

@@ -51,7 +51,8 @@ func (s *Source) show(ctx context.Context, r *request, problem json.RawMessage) 
 		return action.Public(err).Message, nil
 	}
 	for _, q := range questions {
-		if said, ok := only(replies[q.Key].Result, "action"); !ok || string(said) != `"accept"` {
+		said, _ := only(replies[q.Key].Result, "action")
+		if text, _ := unquoted(said); text != "accept" {
 			return "it was not opened; call again to be asked again.", nil
 		}
 	}

@@ -217,6 +217,17 @@ func TestQuestionsReadTwoWays(t *testing.T) {
 	}
 }
 
+// TestResultTypes that are those of results.
+func TestResultTypes(t *testing.T) {
+	for _, result := range []string{`{"resultType":"c\u006fmplete","content":[]}`, `{"resultType":null,"content":[]}`, `{"content":[],"_meta":{"ResultType":1}}`} {
+		u := newUpstream(t, true, func(w http.ResponseWriter, _ *http.Request, p *post) { respond(w, p, result) })
+		res, err := open(t, u.URL, nil).Call(t.Context(), "tool", nil, nobody())
+		if err != nil || string(res.Body) != result {
+			t.Errorf("%s: got %s, %v", result, res.Body, err)
+		}
+	}
+}
+
 // TestResultsReadTwoWays may ask behind our back.
 func TestResultsReadTwoWays(t *testing.T) {
 	for _, result := range []string{
