@@ -23,6 +23,26 @@ type signedIn struct {
 // signInLife is how long a URL to sign in is good.
 const signInLife = 10 * time.Minute
 
+// signInLink is where a person signs in.
+type signInLink struct {
+	URL    string `json:"authorize_url"`
+	Host   string `json:"host"`
+	Issuer string `json:"issuer"` // where its host is another
+	Known  bool   `json:"known"`  // somebody said so before the connector's server did
+}
+
+// leads says where the link goes.
+func (l signInLink) leads() string {
+	to := "it leads to " + visible(l.Host)
+	if l.Issuer != "" {
+		to += ", for the authorization server " + visible(l.Issuer)
+	}
+	if l.Known {
+		return to
+	}
+	return to + "; go there only if you know it as the service's: the connector's server named it"
+}
+
 type connectorSignIn struct {
 	named
 	Wait time.Duration `placeholder:"D" help:"Wait this long until somebody did it, at most 10m, such as 5m."`
@@ -45,14 +65,13 @@ func (c *connectorSignIn) Run(ctx context.Context, std *stdio) error {
 	if before.OAuth["kind"] != string(action.OAuthCode) {
 		return before.nobody("signs in", &c.remote)
 	}
-	var link struct {
-		URL string `json:"authorize_url"`
-	}
+	var link signInLink
 	raw, err := server.change(ctx, http.MethodPost, connectorPath(c.Name)+"/sign-in", nil, &link)
 	if err != nil {
 		return err
 	}
 	if err := c.print(std, raw, func(w io.Writer) {
+		fmt.Fprintln(std.Err, link.leads())
 		fmt.Fprintln(std.Err, "open this within ten minutes, in a browser that is signed in to Sallyport as you:")
 		fmt.Fprintln(w, visible(link.URL))
 	}); err != nil || c.Wait <= 0 {

@@ -19,7 +19,7 @@ func TestSignInStopped(t *testing.T) {
 		switch {
 		case r.Method == http.MethodPost:
 			begun = true
-			fmt.Fprint(w, `{"authorize_url":"https://auth.example/"}`)
+			fmt.Fprint(w, `{"authorize_url":"https://auth.example/","host":"auth.example","issuer":"https://id.example/o","known":false}`)
 		case begun:
 			stop()
 			fallthrough
@@ -33,5 +33,8 @@ func TestSignInStopped(t *testing.T) {
 	status := execute(ctx, []string{"connector", "sign-in", "Linear", "--wait", "9m", "--url", server.URL}, nil, &out, &said)
 	if status != exitError || !strings.Contains(said.String(), "stopped before anybody signed in") || strings.Contains(said.String(), "9m") {
 		t.Errorf("status %d: %s", status, said.String())
+	}
+	if want := "it leads to auth.example, for the authorization server https://id.example/o; go there only if you know it as the service's"; !strings.Contains(said.String(), want) {
+		t.Errorf("it does not say where it leads: %s", said.String())
 	}
 }
