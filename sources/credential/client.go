@@ -13,6 +13,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/guard"
+	"sallyport/sources"
 )
 
 // How a client proves itself at the token endpoint.
@@ -81,7 +82,7 @@ func method(supported []string, secret bool) (string, error) {
 	case slices.Contains(supported, methodNone):
 		return methodNone, nil
 	}
-	return "", wrongClient("The authorization server takes no client secret (only %s); use a client of another kind.", printable(supported[0], 60))
+	return "", wrongClient("The authorization server takes no client secret (only %s); use a client of another kind.", sources.Printable(supported[0], 60))
 }
 
 // register has the authorization server register the gateway (RFC 7591).
@@ -113,7 +114,7 @@ func (r reach) register(ctx context.Context, m *oauthex.AuthServerMeta) (client,
 	err = json.Unmarshal(a.body, &got)
 	if err != nil || a.status != http.StatusCreated && a.status != http.StatusOK || got.ClientID == "" || len(got.ClientID) > maxClientID {
 		return client{}, wrongClient("The authorization server %s did not register the gateway (%d, %s); register a client there by hand, with the redirect URL %s, and set its id here.",
-			printable(m.Issuer, 200), a.status, errorCode(got.Error), r.RedirectURL)
+			sources.Printable(m.Issuer, 200), a.status, errorCode(got.Error), r.RedirectURL)
 	}
 	c := client{ID: got.ClientID, Secret: got.ClientSecret, Method: got.Method, Registered: true, Redirect: r.RedirectURL}
 	if seconds, err := got.Until.Int64(); err == nil && seconds > 0 {
@@ -167,7 +168,7 @@ func (o *OAuth) secret(ctx context.Context, organization string, t *target) (str
 	}
 	if bound := hostOf(u.Scheme + "://" + host); host == "" || bound != guard.Host(u) {
 		return "", wrongSecret("The client's secret %q was set for the host %s and is not sent to the token endpoint at %s; set it again for that host.",
-			t.Client.SecretKey, printable(host, 100), printable(u.Host, 100))
+			t.Client.SecretKey, sources.Printable(host, 100), sources.Printable(u.Host, 100))
 	}
 	return value, nil
 }

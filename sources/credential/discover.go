@@ -14,6 +14,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/guard"
+	"sallyport/sources"
 )
 
 // protection is what a server says of how it is protected.
@@ -69,7 +70,7 @@ func (r reach) protection(ctx context.Context, ch challenge) (*protection, error
 		case !found:
 			continue
 		case !r.covers(meta.Resource, place):
-			other = cmp.Or(other, "“"+printable(meta.Resource, 200)+"”")
+			other = cmp.Or(other, "“"+sources.Printable(meta.Resource, 200)+"”")
 			continue
 		case len(meta.AuthorizationServers) == 0:
 			return nil, unusable("The server's resource metadata names no authorization server; its operator must name one.")
@@ -133,7 +134,7 @@ func (p *protection) choose(s *action.OAuthSettings, before string) (string, err
 	if i < 0 {
 		e := action.Errorf(action.ErrConflict, codeMoved,
 			"The server names the authorization server %s now, and people signed in at %s before; if it has moved there, set it as the issuer of the connector's OAuth settings and sign in again.",
-			printable(p.issuers[0], 200), printable(before, 200))
+			sources.Printable(p.issuers[0], 200), sources.Printable(before, 200))
 		e.Field = "/oauth/issuer"
 		return "", e
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"sallyport/action"
@@ -46,7 +45,7 @@ func unreached(ctx context.Context, u *url.URL, err error) error {
 	default:
 		e.Message = "Nobody answers there, or not over a secure connection; try again later."
 	}
-	e.Message = "Asking " + printable(u.Host, 100) + " about the sign-in failed. " + e.Message
+	e.Message = "Asking " + sources.Printable(u.Host, 100) + " about the sign-in failed. " + e.Message
 	return e
 }
 
@@ -57,20 +56,6 @@ func bare(err error) error {
 		return u.Err
 	}
 	return err
-}
-
-// printable makes foreign text harmless in a line of ours.
-func printable(text string, limit int) string {
-	text = strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
-	if r := []rune(text); len(r) > limit {
-		text = string(r[:limit]) + "…"
-	}
-	return text
 }
 
 // errorCode returns an OAuth error code, or what stands for one that is not

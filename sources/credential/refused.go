@@ -55,7 +55,7 @@ func (o *OAuth) unauthorized(ctx context.Context, c *action.Connector, used stri
 func (o *OAuth) insufficient(ctx context.Context, c *action.Connector, used string, wanted []string) (again bool, err error) {
 	what := "more rights than it has"
 	if len(wanted) > 0 {
-		what = "the scopes " + printable(joined(wanted), 200)
+		what = "the scopes " + sources.Printable(joined(wanted), 200)
 	}
 	if c.OAuth.Kind == action.OAuthClient {
 		return false, action.Errorf(action.ErrUnavailable, sources.FaultAuth, "The server wants %s; add them to the scopes of the connector's OAuth settings.", what)

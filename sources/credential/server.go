@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"sallyport/action"
+	"sallyport/sources"
 )
 
 // authority finds the metadata of an authorization server and checks what
@@ -30,7 +31,7 @@ func (r reach) authority(ctx context.Context, issuer string, kind action.OAuthKi
 		}
 	}
 	if !legacy {
-		return nil, unusable("The authorization server %s has no metadata at any of the usual places; check the issuer.", printable(issuer, 200))
+		return nil, unusable("The authorization server %s has no metadata at any of the usual places; check the issuer.", sources.Printable(issuer, 200))
 	}
 	base := strings.TrimSuffix(issuer, "/")
 	return &oauthex.AuthServerMeta{
@@ -54,9 +55,9 @@ func authorityPlaces(u *url.URL) []string {
 // accept checks metadata. Of servers that are their own authorization server
 // some give it a path of its own.
 func (r reach) accept(m *oauthex.AuthServerMeta, issuer string, kind action.OAuthKind, legacy bool) (*oauthex.AuthServerMeta, error) {
-	shown := printable(issuer, 200)
+	shown := sources.Printable(issuer, 200)
 	if !sameIssuer(m.Issuer, issuer) && !(legacy && hostOf(m.Issuer) == hostOf(issuer)) {
-		return nil, unusable("The authorization server %s says of itself that it is another (%s); its operator must mend that.", shown, printable(m.Issuer, 200))
+		return nil, unusable("The authorization server %s says of itself that it is another (%s); its operator must mend that.", shown, sources.Printable(m.Issuer, 200))
 	}
 	if _, err := r.check(m.TokenEndpoint, "token endpoint"); err != nil {
 		return nil, err
