@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -66,6 +67,29 @@ type signIns struct {
 	*credential.OAuth
 	rows  *store.DB
 	probe prober
+}
+
+// Begin implements dashboard.SignIns.
+func (s signIns) Begin(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error) {
+	authorizeURL, issuer, err = s.OAuth.Begin(ctx, c, by)
+	return authorizeURL, issuer, hinted(err, c.Preset)
+}
+
+// hinted adds to an error about the client where people register one, as far as
+// that is known of the connector's preset.
+func hinted(err error, preset string) error {
+	var e *action.Error
+	if !errors.As(err, &e) || e.Field != "/oauth/client_id" {
+		return err
+	}
+	for _, p := range connector.Presets() {
+		if p.Name == preset && (p.Registration == connector.RegisterStatic || p.Registration == connector.RegisterListed) {
+			more := *e
+			more.Message += " " + p.Hint
+			return &more
+		}
+	}
+	return err
 }
 
 // Grant implements dashboard.SignIns.

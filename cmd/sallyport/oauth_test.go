@@ -4,11 +4,39 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
+	"sallyport/action"
 	"sallyport/store"
 )
+
+// Who has to register a client is told where.
+func TestWhereClientsAreRegistered(t *testing.T) {
+	about := func(field string) error {
+		return &action.Error{Kind: action.ErrInvalid, Code: "oauth_client", Field: field, Message: "Register a client."}
+	}
+	for _, test := range []struct{ preset, field, want string }{
+		{"asana", "/oauth/client_id", "Register a client. Register an app in Asana's developer console"},
+		{"figma", "/oauth/client_id", "Register a client. Figma registers only clients"},
+		{"asana", "/oauth/client_secret", "Register a client."},
+		{"linear", "/oauth/client_id", "Register a client."},
+		{"custom", "/oauth/client_id", "Register a client."},
+	} {
+		err := hinted(about(test.field), test.preset)
+		e := action.Public(err)
+		if got := e.Message; !strings.HasPrefix(got, test.want) || test.want == "Register a client." && got != test.want {
+			t.Errorf("%s, %s: %s", test.preset, test.field, got)
+		}
+		if e.Field != test.field || !errors.Is(err, action.ErrInvalid) {
+			t.Errorf("%s: %+v", test.preset, e)
+		}
+	}
+	if hinted(nil, "asana") != nil {
+		t.Error("a hint without an error")
+	}
+}
 
 // Of the instances that share rows one renews a connector's tokens; the others
 // wait for it, and no longer than whoever wants the token.
