@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -56,7 +57,7 @@ func goodPort(u *url.URL) bool {
 }
 
 // Host returns the host and port that a URL leads to, in one form for all
-// that lead to the same: lower case, the port always there.
+// that lead to the same: lower case, the port always there, IPv6 in [].
 func Host(u *url.URL) string {
 	port := u.Port()
 	switch {
@@ -66,7 +67,7 @@ func Host(u *url.URL) string {
 	case u.Scheme == "https":
 		port = "443"
 	}
-	return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) + ":" + port
+	return net.JoinHostPort(strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), port)
 }
 
 // Loopback reports whether the URL itself names loopback.

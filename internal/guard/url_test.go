@@ -54,7 +54,7 @@ func TestCheckURL(t *testing.T) {
 func TestHost(t *testing.T) {
 	for raw, want := range map[string]string{
 		"https://Example.COM": "example.com:443", "https://example.com:443/x": "example.com:443", "http://example.com.": "example.com:80",
-		"http://example.com:8080": "example.com:8080", "http://[::1]": "::1:80",
+		"http://example.com:8080": "example.com:8080", "http://[::1]": "[::1]:80", "http://[FE80::1]:8080": "[fe80::1]:8080",
 	} {
 		if got := guard.Host(parse(t, raw)); got != want {
 			t.Errorf("%s: got %q, want %q", raw, got, want)
