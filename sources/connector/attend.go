@@ -3,7 +3,6 @@ package connector
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 )
 
@@ -25,7 +24,7 @@ func (s *Source) attend(ses *session, tuned func()) {
 			return // a call will learn of it
 		}
 		wait = min(max(2*wait, s.cfg.Backoff), maxBackoff)
-		if pause(ses.life, wait/2+rand.N(wait)) != nil {
+		if s.breathe(ses.life, wait, err) != nil {
 			return
 		}
 	}
@@ -33,8 +32,8 @@ func (s *Source) attend(ses *session, tuned func()) {
 
 func (s *Source) attendTo(ses *session, m *message, method string) {
 	calls := s.inFlight(ses)
-	if m.method == nil {
-		return // a response, which nobody waits for here
+	if m.method == nil || m.id == nil && s.notice(m, method) {
+		return // a response, which nobody waits for here, or for whoever listens
 	}
 	if len(calls) == 0 {
 		if m.id != nil {

@@ -21,6 +21,9 @@
 // both eras, and so does an error that wants links opened, after which the call
 // is sent once more; pings are answered here, and all else is refused. Agents
 // share a session, but where a server may ask or keeps state each has one;
-// without sessions there is nothing to share. A server that fails again and
+// without sessions there is nothing to share. What a server says of itself, that
+// a list changed, or a resource that somebody subscribed to, is heard on every
+// stream, and kept while nobody listens; that a link which it had opened was
+// dealt with is not handed on. A server that fails again and
 // again, or that wants fewer requests, is left alone for a while.
 package connector

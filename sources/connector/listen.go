@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
+	"sallyport/action"
 	"sallyport/sources"
 )
 
@@ -13,40 +15,42 @@ import (
 var errDeaf = errors.New("the server tells nothing by itself")
 
 // Listen implements [sources.Listener] by a stream on the shared session, or by
-// subscriptions/listen where there are no sessions.
+// subscriptions/listen where there are no sessions. What the server says of
+// itself on other streams is heard too.
 func (s *Source) Listen(ctx context.Context, heard func(sources.Notice)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(s.life, stop)()
-	ear := &ear{Source: s, heard: heard}
+	defer s.notices.listen(heard)()
+	ear := &ear{Source: s}
 	s.wishes.listen(true)
 	defer s.wishes.listen(false)
 	wait := time.Duration(0)
 	for {
 		began := time.Now()
 		err := ear.listen(ctx)
-		switch {
-		case ctx.Err() != nil, errors.Is(err, errDeaf):
+		if ctx.Err() != nil || errors.Is(err, errDeaf) {
 			return nil
-		case errors.Is(err, errRetuned):
-			ear.again = false // nothing broke
-			continue
 		}
 		s.cfg.Log.Debug("listening to a server", "source", s.cfg.ID, "error", s.scrub(err))
 		if time.Since(began) > maxBackoff {
 			wait = 0
 		}
 		wait = min(max(2*wait, s.cfg.Backoff), maxBackoff)
-		if pause(ctx, wait/2+rand.N(wait)) != nil {
+		if s.breathe(ctx, wait, err) != nil {
 			return nil
 		}
 	}
 }
 
+// breathe waits before a stream is begun anew, for as long as the server wants.
+func (s *Source) breathe(ctx context.Context, wait time.Duration, err error) error {
+	return pause(ctx, max(wait/2+rand.N(wait), action.Public(err).RetryAfter))
+}
+
 // ear is one who listens, stream after stream.
 type ear struct {
 	*Source
-	heard   func(sources.Notice)
 	again   bool // a stream broke: something may have been missed
 	missing int  // streams in a row that a new session did not have
 }
@@ -91,9 +95,10 @@ func (s *Source) shared(ctx context.Context) (*session, error) {
 	return ses, nil
 }
 
-// attended hears the stream of the shared session.
+// attended hears the stream of the shared session, and meanwhile tells a new
+// session of all that is wanted.
 func (e *ear) attended(ctx context.Context, ses *session) error {
-	resp, err := e.tune(ctx, ses)
+	resp, err := e.tune(ctx, ses) //nolint:bodyclose // follow closes it
 	if errors.Is(err, errSessionGone) {
 		if e.missing++; e.missing > 1 {
 			return errDeaf // it has no stream, and no other word for that
@@ -105,11 +110,12 @@ func (e *ear) attended(ctx context.Context, ses *session) error {
 		return err
 	}
 	e.missing = 0
-	if err := e.resubscribe(ctx, ses); err != nil {
-		resp.Body.Close() //nolint:errcheck,gosec // it is begun anew
-		return err
-	}
-	e.missed(ses)
+	again := e.missed(ses)
+	ctx, stop := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	defer stop()
+	telling.Go(func() { e.resubscribe(ctx, ses, again) })
 	return e.follow(resp, func(m *message, method string) {
 		switch {
 		case m.method == nil: // a response, which nobody waits for here
@@ -121,11 +127,12 @@ func (e *ear) attended(ctx context.Context, ses *session) error {
 	})
 }
 
-// missed tells that everything may have changed while nobody listened.
-func (e *ear) missed(ses *session) {
-	if !e.again {
-		e.again = true
-		return
+// missed tells that the lists may have changed while nobody listened. again
+// reports whether somebody did before that.
+func (e *ear) missed(ses *session) (again bool) {
+	again, e.again = e.again, true
+	if !again {
+		return false
 	}
 	for _, list := range []struct {
 		kind  sources.NoticeKind
@@ -136,28 +143,8 @@ func (e *ear) missed(ses *session) {
 		{sources.NoticePrompts, ses.lists.prompts},
 	} {
 		if list.tells {
-			e.heard(sources.Notice{Kind: list.kind})
+			e.notices.tell(sources.Notice{Kind: list.kind})
 		}
 	}
-	for _, uri := range e.wishes.uris() {
-		e.heard(sources.Notice{Kind: sources.NoticeUpdated, URI: uri})
-	}
-}
-
-// notice hands on a notification.
-func (e *ear) notice(m *message, method string) {
-	n := sources.Notice{Kind: sources.NoticeKind(method)}
-	switch n.Kind {
-	case sources.NoticeTools, sources.NoticeResources, sources.NoticePrompts:
-	case sources.NoticeUpdated:
-		members, _ := sources.Members(m.params)
-		n.URI, _ = unquoted(sources.Lookup(m.params, members, "uri"))
-		n.URI = e.cleaner.Load().text(n.URI)
-		if n.URI == "" {
-			return
-		}
-	default:
-		return
-	}
-	e.heard(n)
+	return true
 }

@@ -52,6 +52,22 @@ func wantNotices(t *testing.T, heard chan sources.Notice, want ...sources.Notice
 	}
 }
 
+// wantAmong waits for a word, whatever comes before it.
+func wantAmong(t *testing.T, heard chan sources.Notice, want sources.Notice) {
+	t.Helper()
+	late := time.After(10 * time.Second)
+	for {
+		select {
+		case got := <-heard:
+			if got == want {
+				return
+			}
+		case <-late:
+			t.Fatalf("did not hear %v", want)
+		}
+	}
+}
+
 // TestListenToRealServers has servers of the SDK change their lists and a
 // resource.
 func TestListenToRealServers(t *testing.T) {
@@ -161,16 +177,22 @@ func TestListenAgain(t *testing.T) {
 	if n := len(u.received("resources/subscribe")); n != 1 {
 		t.Errorf("subscribed %d times", n)
 	}
+	if err := s.Subscribe(t.Context(), "x:é", true); err != nil {
+		t.Fatal(err)
+	}
 	heard, _ := listenTo(t, s)
 	tools, resources, a := sources.Notice{Kind: sources.NoticeTools}, sources.Notice{Kind: sources.NoticeResources}, sources.Notice{Kind: sources.NoticeUpdated, URI: "x:a"}
-	wantNotices(t, heard, tools, tools, resources, a, sources.Notice{Kind: sources.NoticeUpdated, URI: "x:é"}, tools, resources, a)
+	wantNotices(t, heard, tools, tools, resources)
+	wantAmong(t, heard, sources.Notice{Kind: sources.NoticeUpdated, URI: "x:é"})
+	wantAmong(t, heard, tools)
+	wantAmong(t, heard, a) // as of the new session
 	answers := u.received("")
 	if len(answers) != 2 || string(answers[0].Result) != `{}` || !strings.Contains(string(answers[1].Error), "-32601") {
 		t.Errorf("the server was told %+v", answers)
 	}
 	subscribed := u.received("resources/subscribe")
-	if last := subscribed[len(subscribed)-1]; last.header.Get("Mcp-Session-Id") != "session-2" || last.Params.URI != "x:a" {
-		t.Errorf("the new session was told %s", last.raw)
+	if first := subscribed[2]; first.header.Get("Mcp-Session-Id") != "session-2" || first.Params.URI != "x:a" {
+		t.Errorf("the new session was told %s", first.raw)
 	}
 	for range 2 {
 		if n := len(u.received("resources/unsubscribe")); n != 0 {
@@ -204,7 +226,7 @@ func TestNothingToListenTo(t *testing.T) {
 			stream(w)
 			say(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"what?"}}`, p.ID))
 		}, 1},
-		{"nothing is granted", true, offersAll, func(w http.ResponseWriter, p *post) {
+		{"nothing is granted", true, `{"tools":{"listChanged":true}}`, func(w http.ResponseWriter, p *post) {
 			stream(w)
 			say(w, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{}}}`)
 			say(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, p.ID))
@@ -245,13 +267,15 @@ func TestSubscriptionsOfStateless(t *testing.T) {
 	u.offer(`{"resources":{"subscribe":true},"tools":{"listChanged":true}}`)
 	s := open(t, u.URL, nil)
 	heard, _ := listenTo(t, s)
-	a := sources.Notice{Kind: sources.NoticeUpdated, URI: "x:a"}
-	wantNotices(t, heard, a)
+	wait(t, "a stream is there", func() bool { return len(u.received("subscriptions/listen")) == 1 })
 	for _, uri := range []string{"x:b", "x:a"} {
 		if err := s.Subscribe(t.Context(), uri, true); err != nil {
 			t.Fatal(err)
 		}
-		wantNotices(t, heard, a)
+	}
+	wantNotices(t, heard, sources.Notice{Kind: sources.NoticeUpdated, URI: "x:a"})
+	if n := len(heard); n != 0 {
+		t.Errorf("%d words of what nobody wants", n)
 	}
 	var got []string
 	for _, p := range u.received("subscriptions/listen") {
@@ -299,6 +323,254 @@ func TestSubscriptionsAlone(t *testing.T) {
 		if !strings.Contains(p.raw, "x:") {
 			t.Errorf("asked for nothing: %s", p.raw)
 		}
+	}
+}
+
+// TestSubscriptionAfterNothing has a server grant nothing until a resource is
+// wanted.
+func TestSubscriptionAfterNothing(t *testing.T) {
+	ended := make(chan struct{}, 10)
+	u := newUpstream(t, true, func(w http.ResponseWriter, r *http.Request, p *post) {
+		stream(w)
+		granted := `{"resourceSubscriptions":["x:b"]}`
+		if !strings.Contains(p.raw, "x:b") {
+			granted = `{}`
+		}
+		say(w, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`+granted+`}}`)
+		if granted == `{}` {
+			say(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, p.ID))
+			ended <- struct{}{}
+			return
+		}
+		say(w, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:b"}}`)
+		<-r.Context().Done()
+	})
+	u.offer(`{"tools":{"listChanged":true},"resources":{"subscribe":true}}`)
+	s := open(t, u.URL, nil)
+	heard, _ := listenTo(t, s)
+	<-ended
+	if err := s.Subscribe(t.Context(), "x:b", true); err != nil {
+		t.Fatal(err)
+	}
+	wantAmong(t, heard, sources.Notice{Kind: sources.NoticeUpdated, URI: "x:b"})
+}
+
+// TestStreamsOverlap has the server say something on the old stream before it
+// acknowledges the new one.
+func TestStreamsOverlap(t *testing.T) {
+	asked, go2 := make(chan struct{}), make(chan struct{})
+	first, gone := make(chan http.ResponseWriter, 1), make(chan struct{})
+	u := newUpstream(t, true, func(w http.ResponseWriter, r *http.Request, p *post) {
+		stream(w)
+		ack := `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true}}}`
+		if !strings.Contains(p.raw, "x:a") {
+			say(w, ack)
+			first <- w
+			<-r.Context().Done()
+			close(gone)
+			return
+		}
+		close(asked)
+		<-go2
+		say(w, ack)
+		<-r.Context().Done()
+	})
+	u.offer(`{"resources":{"subscribe":true},"tools":{"listChanged":true}}`)
+	s := open(t, u.URL, nil)
+	heard, _ := listenTo(t, s)
+	old := <-first
+	ended := make(chan error, 1)
+	go func() { ended <- s.Subscribe(t.Context(), "x:a", true) }()
+	<-asked
+	say(old, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+	wantNotices(t, heard, sources.Notice{Kind: sources.NoticeTools})
+	close(go2)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	<-gone // it costs a stream no longer
+	if n := len(heard); n != 0 {
+		t.Errorf("%d words of what was not missed", n)
+	}
+}
+
+// TestOneStreamOnly has a server refuse a second stream: the first makes room,
+// and what may have been missed meanwhile is told.
+func TestOneStreamOnly(t *testing.T) {
+	var streams atomic.Int64
+	u := newUpstream(t, true, func(w http.ResponseWriter, r *http.Request, _ *post) {
+		defer streams.Add(-1)
+		if streams.Add(1) > 1 {
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
+		stream(w)
+		say(w, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true}}}`)
+		<-r.Context().Done()
+	})
+	u.offer(`{"resources":{"subscribe":true},"tools":{"listChanged":true}}`)
+	s := open(t, u.URL, func(c *connector.Config) { c.Backoff = 100 * time.Millisecond })
+	heard, _ := listenTo(t, s)
+	wait(t, "the stream is there", func() bool { return streams.Load() == 1 })
+	if err := s.Subscribe(t.Context(), "x:a", true); err != nil {
+		t.Fatal(err)
+	}
+	wantAmong(t, heard, sources.Notice{Kind: sources.NoticeTools})
+}
+
+// TestHangingSubscriptions has a server with sessions answer none any more:
+// nobody waits for longer than he wants, and its stream is heard meanwhile.
+func TestHangingSubscriptions(t *testing.T) {
+	var hang atomic.Bool
+	hung := make(chan struct{}, 100)
+	u := newUpstream(t, false, func(w http.ResponseWriter, r *http.Request, p *post) {
+		switch {
+		case r.Method == http.MethodGet && r.Header.Get("Mcp-Session-Id") == "session-1":
+			w.WriteHeader(http.StatusNotFound)
+		case r.Method == http.MethodGet:
+			stream(w)
+			<-hung
+			say(w, `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
+			<-r.Context().Done()
+		case p.Method == "resources/subscribe" && hang.Load():
+			hung <- struct{}{}
+			<-r.Context().Done()
+		default:
+			respond(w, p, `{}`)
+		}
+	})
+	u.offer(offersAll)
+	s := open(t, u.URL, func(c *connector.Config) { c.Backoff = time.Millisecond })
+	for _, uri := range []string{"x:a", "x:b"} {
+		if err := s.Subscribe(t.Context(), uri, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hang.Store(true)
+	heard, _ := listenTo(t, s)
+	wantAmong(t, heard, sources.Notice{Kind: sources.NoticePrompts})
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Subscribe(ctx, "x:c", true) }()
+	select {
+	case err := <-ended:
+		wantFault(t, err, action.ErrUnavailable, sources.FaultTimeout)
+	case <-time.After(3 * time.Second):
+		t.Error("who has no time waits for the server")
+	}
+}
+
+// TestSubscribeAgain goes on until the server takes a subscription.
+func TestSubscribeAgain(t *testing.T) {
+	var tries atomic.Int64
+	u := newUpstream(t, false, func(w http.ResponseWriter, r *http.Request, p *post) {
+		switch {
+		case r.Method == http.MethodGet && r.Header.Get("Mcp-Session-Id") == "session-1":
+			w.WriteHeader(http.StatusNotFound)
+		case r.Method == http.MethodGet:
+			stream(w)
+			<-r.Context().Done()
+		case p.Method == "resources/subscribe" && tries.Add(1) == 2:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			respond(w, p, `{}`)
+		}
+	})
+	u.offer(offersAll)
+	s := open(t, u.URL, func(c *connector.Config) { c.Backoff = time.Millisecond })
+	if err := s.Subscribe(t.Context(), "x:a", true); err != nil {
+		t.Fatal(err)
+	}
+	listenTo(t, s)
+	wait(t, "the new session was told", func() bool { return tries.Load() == 3 })
+}
+
+// TestHeardAnywhere has a server without a stream of its own say on the
+// streams of calls, and of an agent's session, what changed.
+func TestHeardAnywhere(t *testing.T) {
+	for _, stateless := range []bool{false, true} {
+		u := newUpstream(t, stateless, func(w http.ResponseWriter, r *http.Request, p *post) {
+			switch {
+			case r.Method == http.MethodGet || p.Method == "subscriptions/listen":
+				w.WriteHeader(http.StatusMethodNotAllowed)
+			case p.Method == "tools/call":
+				stream(w)
+				for range 2 {
+					say(w, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				}
+				say(w, `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"x"}}`)
+				for _, uri := range []string{"x:a", "x:other", ""} {
+					say(w, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"`+uri+`"}}`)
+				}
+				say(w, `{"jsonrpc":"2.0","id":`+string(p.ID)+`,"result":{"content":[]}}`)
+			default:
+				respond(w, p, `{}`)
+			}
+		})
+		u.offer(offersAll)
+		s := open(t, u.URL, nil)
+		if err := s.Subscribe(t.Context(), "x:a", true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Call(t.Context(), "tool", nil, nobody()); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range [][]sources.Notice{{{Kind: sources.NoticeTools}, {Kind: sources.NoticeUpdated, URI: "x:a"}}, nil} {
+			var heard []sources.Notice
+			if err := s.Listen(t.Context(), func(n sources.Notice) { heard = append(heard, n) }); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(want, heard); diff != "" {
+				t.Error(diff)
+			}
+		}
+	}
+	u := newUpstream(t, false, func(w http.ResponseWriter, r *http.Request, p *post) {
+		if r.Method != http.MethodGet {
+			respond(w, p, `{"content":[]}`)
+			return
+		}
+		stream(w)
+		if r.Header.Get("Mcp-Session-Id") == "session-2" {
+			say(w, `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
+		}
+		<-r.Context().Done()
+	})
+	u.offer(offersAll)
+	s := open(t, u.URL, func(c *connector.Config) { c.PerAgent = true })
+	heard, _ := listenTo(t, s)
+	wait(t, "somebody listens", func() bool { return len(u.received("initialize")) == 1 })
+	if _, err := s.Call(t.Context(), "tool", nil, &caller{session: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	wantNotices(t, heard, sources.Notice{Kind: sources.NoticePrompts})
+}
+
+// TestStreamWaitsAsWanted has a server want fewer streams for a while: calls
+// wait as well.
+func TestStreamWaitsAsWanted(t *testing.T) {
+	refused := make(chan struct{}, 10)
+	u := newUpstream(t, false, func(w http.ResponseWriter, r *http.Request, p *post) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("Retry-After", "30")
+			w.WriteHeader(http.StatusTooManyRequests)
+			refused <- struct{}{}
+			return
+		}
+		respond(w, p, `{"content":[]}`)
+	})
+	u.offer(offersAll)
+	s := open(t, u.URL, func(c *connector.Config) { c.Backoff = time.Millisecond })
+	listenTo(t, s)
+	<-refused
+	wait(t, "calls are told to wait", func() bool {
+		_, err := s.Call(t.Context(), "tool", nil, nobody())
+		return err != nil && action.Public(err).Code == sources.FaultRateLimited && action.Public(err).RetryAfter > 20*time.Second
+	})
+	time.Sleep(100 * time.Millisecond)
+	if n := len(refused); n != 0 {
+		t.Errorf("%d streams more were asked for", n)
 	}
 }
 

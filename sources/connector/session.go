@@ -39,6 +39,8 @@ type session struct {
 	life context.Context // of streams that last as long as the session
 	end  context.CancelFunc
 
+	told map[string]bool // resources that it tells of; guarded by the turn of wishes
+
 	// Guarded by the source's mutex.
 	level    string      // of the log messages that are asked for; empty: none yet
 	leveling bool        // it is being told

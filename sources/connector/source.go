@@ -40,7 +40,8 @@ type Source struct {
 	shaken []sources.Step // of the last one that was for all
 	listed []sources.Step // of the last list
 
-	wishes wishes
+	wishes  wishes
+	notices notices
 }
 
 // New returns the source; nothing is sent before the first List or Call.
@@ -51,6 +52,7 @@ func New(c Config) (*Source, error) {
 	}
 	s := &Source{cfg: c, url: u, http: guard.Client(c.Guard, u), may: action.AskFeatures(c.MayAsk), seats: map[place]*seat{}}
 	s.circuit = circuit{after: c.TripAfter, first: c.Backoff, now: time.Now}
+	s.wishes.turn = make(chan struct{}, 1)
 	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
 }

@@ -149,7 +149,7 @@ func (x *exchange) hear(m *message) {
 	switch {
 	case m.id != nil:
 		x.reply(x.here, m, method)
-	case x.request.caller == nil:
+	case x.notice(m, method), x.request.caller == nil:
 	case method == "notifications/progress":
 		x.progress(m.params)
 	case method == "notifications/message":

@@ -6,78 +6,183 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
+	"time"
 
 	"sallyport/sources"
 )
 
-// subscribed hears subscriptions/listen.
-func (e *ear) subscribed(parent context.Context, ses *session) error {
-	uris, retuned := e.wishes.now()
-	if ses.lists == (changing{}) && len(uris) == 0 {
-		e.wishes.told(nil)
-		return e.idle(parent, retuned)
-	}
-	ctx, stop := context.WithCancelCause(parent)
-	defer stop(nil)
-	go func() {
+// subscribed hears subscriptions/listen. When other resources are wanted a
+// stream is begun anew, and the one before it is heard until the server took
+// the new one.
+func (e *ear) subscribed(ctx context.Context, ses *session) error {
+	ctx, stop := context.WithCancel(ctx)
+	var strands sync.WaitGroup
+	defer strands.Wait()
+	defer stop()
+	var last *strand // nil: none is heard
+	for {
+		uris, retuned := e.wishes.now()
+		if ses.lists == (changing{}) && len(uris) == 0 {
+			last = last.silence()
+			e.wishes.told(nil)
+			if err := e.idle(ctx, retuned); err != nil {
+				return err
+			}
+			continue
+		}
+		next := &strand{ear: e, ses: ses, uris: uris, taken: make(chan struct{}), over: make(chan struct{})}
+		next.begin(ctx, &strands)
+		if err := next.settled(ctx); last != nil && errors.Is(err, errDeaf) && !next.nothing {
+			return errSecond
+		}
+		if !last.heard() && next.heard() {
+			e.passed(ses, uris)
+		}
+		last.silence()
+		last = next
 		select {
 		case <-retuned:
-			stop(errRetuned)
+		case <-next.over:
+			if !next.nothing || !ses.offers.Subscribe {
+				return next.err
+			}
+			last = nil
+			if err := e.idle(ctx, retuned); err != nil { // other resources may be granted
+				return err
+			}
 		case <-ctx.Done():
+			return ctx.Err()
 		}
-	}()
-	id := e.ids.Add(1)
-	resp, err := e.subscribe(ctx, ses, id, uris)
-	if err != nil {
-		return retunedOr(ctx, err)
 	}
-	over := errors.New("the server ended the subscription")
-	nothing := false
-	err = e.follow(resp, func(m *message, method string) {
-		switch {
-		case m.answers(id):
-			stop(over)
-			nothing = nothing || problemCode(m.problem) == codeMethod
-		case !ours(m, id):
-		case method == "notifications/subscriptions/acknowledged":
-			nothing = grantsNothing(m)
-			e.wishes.told(uris)
-			e.missed(ses)
-		default:
-			e.notice(m, method)
-		}
-	})
-	switch {
-	case nothing && len(uris) == 0:
-		return errDeaf
-	case nothing: // other resources may be granted
-		return e.idle(parent, retuned)
-	}
-	return retunedOr(ctx, err)
 }
 
-// idle waits until other resources are wanted.
+// errSecond is a server that takes no stream beside another; alone it may.
+var errSecond = errors.New("the server does not take a second stream")
+
+// idle waits until other resources are wanted. Of those that are nothing was
+// missed.
 func (e *ear) idle(ctx context.Context, retuned <-chan struct{}) error {
+	e.again = false
 	select {
 	case <-retuned:
-		return errRetuned
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// errRetuned is a stream that ended because other resources are wanted.
-var errRetuned = errors.New("other resources are wanted")
+// passed tells what may have changed while no stream was heard.
+func (e *ear) passed(ses *session, uris []string) {
+	if !e.missed(ses) {
+		return
+	}
+	for _, uri := range uris {
+		e.updated(uri)
+	}
+}
 
-func retunedOr(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errRetuned) {
-		return cause
+// strand is one stream of subscriptions/listen.
+type strand struct {
+	*ear
+	ses   *session
+	uris  []string
+	quit  context.CancelFunc
+	taken chan struct{} // closed when the server acknowledged it
+	over  chan struct{} // closed at its end
+
+	nothing bool  // it grants nothing; good to read when it is taken or over
+	err     error // good to read when it is over
+}
+
+// begin hears the stream in the background.
+func (s *strand) begin(ctx context.Context, strands *sync.WaitGroup) {
+	ctx, s.quit = context.WithCancel(ctx)
+	strands.Go(func() {
+		defer close(s.over)
+		defer s.quit()
+		s.err = s.listen(ctx)
+	})
+}
+
+// settled waits until the server took the stream. One that never says so is
+// taken at its word after a moment. The error is why it did not.
+func (s *strand) settled(ctx context.Context) error {
+	late := time.NewTimer(wishTime)
+	defer late.Stop()
+	select {
+	case <-s.taken:
+	case <-late.C:
+	case <-ctx.Done():
+	case <-s.over:
+		return s.err
+	}
+	return nil
+}
+
+// heard reports whether the stream goes on.
+func (s *strand) heard() bool {
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.over:
+		return false
+	default:
+		return true
+	}
+}
+
+// silence ends the stream, if there is one.
+func (s *strand) silence() *strand {
+	if s != nil {
+		s.quit()
+	}
+	return nil
+}
+
+// listen hears the stream to its end.
+func (s *strand) listen(ctx context.Context) error {
+	id := s.ids.Add(1)
+	resp, err := s.subscribe(ctx, id) //nolint:bodyclose // follow closes it
+	if err != nil {
+		return err
+	}
+	var ended error
+	err = s.follow(resp, func(m *message, method string) {
+		switch {
+		case m.answers(id):
+			ended = errors.New("the server ended the subscription")
+			if s.nothing || problemCode(m.problem) == codeMethod {
+				ended = errDeaf
+			}
+			s.quit()
+		case !ours(m, id):
+		case method == "notifications/subscriptions/acknowledged":
+			s.acknowledged(m)
+		default:
+			s.notice(m, method)
+		}
+	})
+	if ended != nil {
+		return ended
 	}
 	return err
 }
 
+func (s *strand) acknowledged(m *message) {
+	select {
+	case <-s.taken:
+		return
+	default:
+	}
+	s.nothing = grantsNothing(m)
+	s.wishes.told(s.uris)
+	close(s.taken)
+}
+
 // subscribe posts subscriptions/listen for all that the server offers.
-func (e *ear) subscribe(ctx context.Context, ses *session, id int64, uris []string) (*http.Response, error) {
+func (s *strand) subscribe(ctx context.Context, id int64) (*http.Response, error) {
 	wanted, err := json.Marshal(struct {
 		Notifications any `json:"notifications"`
 	}{struct {
@@ -85,16 +190,15 @@ func (e *ear) subscribe(ctx context.Context, ses *session, id int64, uris []stri
 		Prompts   bool     `json:"promptsListChanged,omitempty"`
 		Resources bool     `json:"resourcesListChanged,omitempty"`
 		URIs      []string `json:"resourceSubscriptions,omitempty"`
-	}{ses.lists.tools, ses.lists.prompts, ses.lists.resources, uris}})
+	}{s.ses.lists.tools, s.ses.lists.prompts, s.ses.lists.resources, s.uris}})
 	if err != nil {
 		return nil, err
 	}
-	r := &request{method: "subscriptions/listen", params: wanted}
-	post, err := e.post(ctx, ses, r, id)
+	post, err := s.post(ctx, s.ses, &request{method: "subscriptions/listen", params: wanted}, id)
 	if err != nil {
 		return nil, err
 	}
-	return e.openStream(ctx, post, ses)
+	return s.openStream(ctx, post, s.ses)
 }
 
 // ours reports whether a notification is of this subscription, or does not say.

@@ -46,7 +46,10 @@ func (s *Source) openStream(ctx context.Context, r *http.Request, ses *session) 
 	case status == http.StatusNotFound && ses.id != "":
 		return nil, errSessionGone
 	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status >= 500 && status != http.StatusNotImplemented:
-		return nil, s.statusFault(status, resp.Header)
+		e := s.statusFault(status, resp.Header)
+		e.RetryAfter = retryAfter(resp.Header)
+		s.circuit.hush(e)
+		return nil, e
 	}
 	return nil, errDeaf
 }

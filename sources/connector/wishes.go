@@ -2,15 +2,12 @@ package connector
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"sallyport/action"
-	"sallyport/internal/jsonlex"
-	"sallyport/sources"
 )
 
 // Bounds of subscriptions.
@@ -21,52 +18,69 @@ const (
 
 // wishes are the resources of whose changes somebody wants to hear.
 type wishes struct {
-	turn sync.Mutex // one change at a time; held while the server is told
+	turn chan struct{} // of the one who tells the server of a resource; holds one
 
 	mu        sync.Mutex // the fields below
-	counts    map[string]int
+	wanted    map[string]wish
 	changed   chan struct{}   // closed at the next change of the set; nil: nobody looked
 	listening int             // streams that hear of them
 	heard     map[string]bool // what the last stream without session was begun with
 	news      chan struct{}   // closed when heard or listening changes
-	session   *session        // with sessions: the last that was told of all
 }
 
-// add counts one more or less for a resource. turned reports whether it is the
-// first, or was the last.
-func (w *wishes) add(uri string, on bool) (turned bool, err error) {
+// wish is one of them.
+type wish struct {
+	count int
+	taken bool // the server knows, or will be told
+}
+
+// add counts one more or less for a resource. tell reports whether the server
+// is to be told.
+func (w *wishes) add(uri string, on bool) (tell bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := w.counts[uri]
+	was, n := w.wanted[uri], 1
 	switch {
-	case on && n == 0 && len(w.counts) >= maxWishes:
+	case on && was.count == 0 && len(w.wanted) >= maxWishes:
 		return false, action.Errorf(action.ErrTooMany, "too_many_subscriptions", "More than %d resources of this source are subscribed to; end some subscriptions first.", maxWishes)
-	case !on && n == 0:
+	case !on && was.count == 0:
 		return false, nil
-	case on && w.counts == nil:
-		w.counts = map[string]int{}
+	case w.wanted == nil:
+		w.wanted = map[string]wish{}
+	case !on:
+		n = -1
 	}
-	if on {
-		n++
-	} else {
-		n--
+	now := wish{was.count + n, was.taken}
+	w.wanted[uri] = now
+	if now.count == 0 {
+		delete(w.wanted, uri)
 	}
-	w.counts[uri] = n
-	if n == 0 {
-		delete(w.counts, uri)
-	}
-	turned = on && n == 1 || !on && n == 0
-	if turned && w.changed != nil {
+	if (was.count == 0 || now.count == 0) && w.changed != nil {
 		close(w.changed)
 		w.changed = nil
 	}
-	return turned, nil
+	return on && !now.taken || now.count == 0, nil
+}
+
+// take notes that a resource that is still wanted needs no telling any more.
+func (w *wishes) take(uri string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := w.wanted[uri]; now.count > 0 {
+		w.wanted[uri] = wish{now.count, true}
+	}
+}
+
+func (w *wishes) wants(uri string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wanted[uri].count > 0
 }
 
 func (w *wishes) uris() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Sorted(maps.Keys(w.counts))
+	return slices.Sorted(maps.Keys(w.wanted))
 }
 
 // now returns the resources and a channel that is closed when others are
@@ -77,7 +91,7 @@ func (w *wishes) now() (uris []string, changed <-chan struct{}) {
 	if w.changed == nil {
 		w.changed = make(chan struct{})
 	}
-	return slices.Sorted(maps.Keys(w.counts)), w.changed
+	return slices.Sorted(maps.Keys(w.wanted)), w.changed
 }
 
 // listen notes that somebody listens, or no more.
@@ -132,79 +146,4 @@ func (w *wishes) settle(ctx context.Context, uri string) {
 			return
 		}
 	}
-}
-
-// Subscribe implements [sources.Offerer].
-func (s *Source) Subscribe(ctx context.Context, uri string, on bool) error {
-	done, err := s.begin()
-	if err != nil {
-		return err
-	}
-	defer done()
-	s.wishes.turn.Lock()
-	defer s.wishes.turn.Unlock()
-	turned, err := s.wishes.add(uri, on)
-	if err != nil || !turned {
-		return err
-	}
-	if err := s.wish(ctx, uri, on); err != nil && on {
-		_, _ = s.wishes.add(uri, false)
-		return err
-	}
-	return nil
-}
-
-// wish tells the server of one resource.
-func (s *Source) wish(ctx context.Context, uri string, on bool) error {
-	ctx, stop := context.WithTimeout(ctx, s.cfg.ConnectTimeout+wishTime)
-	defer stop()
-	ses, err := s.shared(ctx)
-	switch {
-	case errors.Is(err, errDeaf):
-		return action.Errorf(action.ErrUnavailable, sources.FaultConfig, "The connector was changed or removed; try again.")
-	case err != nil:
-		return err
-	case ses.stateless && on:
-		s.wishes.settle(ctx, uri)
-		return nil
-	case ses.stateless:
-		return nil
-	}
-	return s.tellWish(ctx, uri, on)
-}
-
-// tellWish sends resources/subscribe or its opposite on the shared session.
-func (s *Source) tellWish(ctx context.Context, uri string, on bool) error {
-	cred, err := s.credential(ctx)
-	if err != nil {
-		return err
-	}
-	r := &request{method: "resources/subscribe", name: uri, params: append(jsonlex.Quote([]byte(`{"uri":`), uri), '}')}
-	if !on {
-		r.method = "resources/unsubscribe"
-	}
-	a, err := s.do(ctx, &cred, r)
-	if err != nil {
-		return asListing(err)
-	}
-	if a.problem != nil {
-		return action.Errorf(action.ErrUnavailable, sources.FaultRefused, "The server did not take the subscription. It says: %s", printable(problemText(a.problem), 200))
-	}
-	return nil
-}
-
-// resubscribe tells a new session of all that is wanted.
-func (e *ear) resubscribe(ctx context.Context, ses *session) error {
-	e.wishes.turn.Lock()
-	defer e.wishes.turn.Unlock()
-	if e.wishes.session == ses {
-		return nil
-	}
-	e.wishes.session = ses
-	for _, uri := range e.wishes.uris() {
-		if err := e.tellWish(ctx, uri, true); err != nil {
-			e.cfg.Log.Debug("subscribing again", "source", e.cfg.ID, "error", e.scrub(err))
-		}
-	}
-	return ctx.Err()
 }
