@@ -94,8 +94,8 @@ func TestARenewalOutlivesItsCaller(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- o.Close() }()
 	select {
-	case <-closed:
-		t.Error("what is under way is not waited for")
+	case err := <-closed:
+		t.Errorf("what is under way is not waited for (%v)", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(answer)
