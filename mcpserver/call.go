@@ -32,7 +32,9 @@ func (s *Server) serve(c *caller) {
 		return
 	}
 	defer s.calls.remove(c.call)
-	defer s.keepAlive(c)()
+	if c.streams {
+		defer s.keepAlive(c.reply, c.heard)()
+	}
 	var o action.Outcome
 	var err error
 	switch {
@@ -116,18 +118,16 @@ func (c *caller) heard(err error) {
 	}
 }
 
-// keepAlive says something every now and then for as long as the call lasts.
-func (s *Server) keepAlive(c *caller) (stop func()) {
-	if !c.streams {
-		return func() {}
-	}
+// keepAlive says something every now and then until it is stopped, and hands on
+// what became of it.
+func (s *Server) keepAlive(a *reply, heard func(error)) (stop func()) {
 	var mu sync.Mutex // a beat may come before its timer is known
 	var timer *time.Timer
 	mu.Lock()
 	defer mu.Unlock()
 	timer = time.AfterFunc(s.cfg.KeepAliveEvery, func() {
-		err := c.reply.keepAlive()
-		c.heard(err)
+		err := a.keepAlive()
+		heard(err)
 		if err == nil {
 			mu.Lock()
 			defer mu.Unlock()

@@ -209,7 +209,6 @@ func (s *site) watch(t testing.TB, token, session string) *watch {
 
 // listening is the answer to a request of the stateless era, as it comes.
 type listening struct {
-	status int
 	hangUp context.CancelFunc
 	mu     sync.Mutex
 	text   strings.Builder
@@ -240,18 +239,20 @@ func (s *site) modernNamed(t testing.TB, token, method, name, body string) *list
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &listening{status: resp.StatusCode, hangUp: cancel, ended: make(chan struct{})}
-	go func() {
+	l := &listening{hangUp: cancel, ended: make(chan struct{})}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 8<<20)
+	var reading sync.WaitGroup
+	reading.Go(func() {
 		defer close(l.ended)
 		defer func() { _ = resp.Body.Close() }()
-		lines := bufio.NewScanner(resp.Body)
-		for lines.Buffer(nil, 8<<20); lines.Scan(); {
+		for lines.Scan() {
 			l.mu.Lock()
 			l.text.WriteString(lines.Text() + "\n")
 			l.mu.Unlock()
 		}
-	}()
-	t.Cleanup(func() { cancel(); <-l.ended })
+	})
+	t.Cleanup(func() { cancel(); reading.Wait() })
 	return l
 }
 
@@ -260,6 +261,16 @@ func (l *listening) said() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
+}
+
+// first is what came until the first message was whole.
+func (l *listening) first() string {
+	for {
+		if said := l.said(); strings.Contains(said, "}") {
+			return said
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // all is what came until the end.

@@ -98,7 +98,9 @@ type Config struct {
 	// id says all that is needed. Zero: 30 min.
 	IdleSession time.Duration
 	// MaxSessions is how many MCP sessions of one principal are remembered;
-	// the one that rested longest makes room. Zero: 64.
+	// the one that rested longest makes room. It is also how many
+	// subscriptions/listen of the stateless era a principal may have open, of
+	// which none makes room. Zero: 64.
 	MaxSessions int
 	// MaxBody is the largest request in bytes. Zero: 4 MiB.
 	MaxBody int64

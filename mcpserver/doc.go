@@ -11,12 +11,23 @@
 //   - a held call is answered: progress at once and then as often as the Gate
 //     reports it, a "pending" result where the client cannot wait, an answer
 //     for everyone when the gateway stops;
+//   - what a principal has open ends with its right to it: event streams and
+//     subscriptions end when its session expires or is revoked (at a lost hint
+//     of that, within a minute), and subscriptions to resources of a source that
+//     policy does not let it read without asking any more;
 //   - an MCP session answers to the principal that opened it and to nobody
 //     else, and lists and servers of two organizations are never shared;
 //   - a session lives in its signed id: any instance that has the key goes on
 //     with it, after a restart too, for as long as the id is good;
 //   - an outcome counts as delivered only when its last byte was flushed to a
 //     client that was still there.
+//
+// By an instance a principal has 64 subscriptions/listen (see
+// [Config.MaxSessions]), 1,000 subscriptions to resources, of which 100 are of one
+// session or listen, and replies 120 times a minute to questions. A listen is
+// acknowledged after at most ten seconds, with the resources whose sources agreed
+// until then. Where subscriptions end, their sources are told one after another,
+// eight sources at once; beyond a thousand such words a source is not told.
 //
 // Lists, calls, completion, log levels, subscriptions and event streams are its
 // own: no tool, resource or prompt meets a typed struct. The SDK answers
@@ -25,10 +36,12 @@
 // What a source asks of the caller of a call that runs (elicitation, sampling,
 // roots) is put to one client: by requests on the event stream of its call in
 // the older era, by an input_required result in the stateless one. It says whose
-// question it is, in _meta and in the message that a person reads. Replies may
-// come to any instance: the id of a question names it, and a requestState is
-// sealed under a key that all instances have. A client that is gone is told of
-// to the source, so that nobody waits for it.
+// question it is, in _meta and in the message of an elicitation, which a person
+// reads. Replies may come to any instance: the id of a question names it, and a
+// requestState is sealed under a key that all instances have. A client of the older era that is
+// gone is told of to the source, so that nobody waits for it; one of the stateless
+// era may come back for its question, for as long as the source waits. Questions
+// whose keys make a requestState larger than 256 KiB are not asked.
 //
 // A log message goes to the client whose call it is about. The level that a
 // client of the older era sets is remembered by the instance that it told; on

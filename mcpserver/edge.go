@@ -93,13 +93,13 @@ func loopbackName(name string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// authenticate returns whose request it is, or answers it.
-func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *http.Request) (action.Session, bool) {
+// authenticate returns whose request it is and by what bearer, or answers it.
+func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *http.Request) (_ action.Session, bearer string, ok bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	if token == "" || !strings.EqualFold(scheme, "Bearer") {
 		challenge(w, "", "A session token is required: send it as Authorization: Bearer <token>.")
-		return action.Session{}, false
+		return action.Session{}, "", false
 	}
 	who, err := s.cfg.Authenticate(ctx, token)
 	if err == nil {
@@ -107,7 +107,7 @@ func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *htt
 	}
 	switch {
 	case err == nil:
-		return who, true
+		return who, token, true
 	case errors.Is(err, action.ErrUnauthenticated):
 		challenge(w, `, error="invalid_token"`, publicText(err, "The session token is not valid; ask for a new one."))
 	case errors.Is(err, action.ErrForbidden):
@@ -117,7 +117,7 @@ func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *htt
 		w.Header().Set("Retry-After", "1")
 		plain(w, http.StatusServiceUnavailable, "The session token could not be checked just now; nothing was executed for this request. Try again.")
 	}
-	return action.Session{}, false
+	return action.Session{}, "", false
 }
 
 func challenge(w http.ResponseWriter, params, text string) {

@@ -1,9 +1,7 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 )
@@ -22,7 +20,7 @@ func (s *Server) openEvents(x *exchange) {
 	}
 	v := x.mcp.view
 	o := s.offersOf(x.r.Context(), v, &x.who)
-	st := newStream(o.can.announced(), nil)
+	st := newStream(v, o.can.announced(), nil)
 	ctx, ok := x.mcp.openStream(x.r.Context(), st)
 	if !ok {
 		plain(x.w, http.StatusConflict, "This MCP session has an event stream already.")
@@ -30,6 +28,8 @@ func (s *Server) openEvents(x *exchange) {
 	}
 	defer v.leave(st)
 	defer x.mcp.closeStream()
+	ctx, done, _ := s.stand(ctx, x, st) // of these there is one a session
+	defer done()
 	a := newReply(x.w)
 	defer a.close()
 	if a.comment("ok") != nil {
@@ -67,78 +67,4 @@ func (s *Server) remind(x *exchange, st *stream, now versions) {
 		}
 		st.missed(k)
 	}
-}
-
-// listen serves subscriptions/listen of the stateless era: an event stream of
-// what the client names, which is acknowledged first.
-func (s *Server) listen(x *exchange, p *params) (rest func()) {
-	want := member(x.params, "notifications")
-	uris, ok := subscribedURIs(want)
-	if !isObject(want) || !ok {
-		x.fail(invalidParams("notifications must be an object that says what to listen to, with resourceSubscriptions as a list of at most %d URIs.", maxSubscribed))
-		return nil
-	}
-	if s.calls.draining() {
-		s.unavailable(x.w)
-		return nil
-	}
-	v := s.views.hold(&x.who, s.cfg.Now())
-	o := s.offersOf(x.r.Context(), v, &x.who)
-	wants := o.can.announced()
-	for k := range kinds {
-		wants[k] = wants[k] && string(member(want, k.filter())) == "true"
-	}
-	st := newStream(wants, bytes.Clone(x.id))
-	x.envelope = envelope{id: st.subscription, method: x.method}
-	return func() {
-		defer func() { s.views.release(v, s.cfg.Now()) }()
-		s.serveSubscription(x, v, st, o, uris)
-	}
-}
-
-// subscribedURIs reads the list of resources, which may be absent.
-func subscribedURIs(want []byte) (uris []string, ok bool) {
-	raw := member(want, "resourceSubscriptions")
-	if raw == nil || isNull(raw) {
-		return nil, true
-	}
-	if json.Unmarshal(raw, &uris) != nil || len(uris) > maxSubscribed {
-		return nil, false
-	}
-	return uris, true
-}
-
-// serveSubscription keeps a subscription until its client leaves. It ends by
-// itself only when there is nothing to listen to, or with the gateway.
-func (s *Server) serveSubscription(x *exchange, v *view, st *stream, o *offers, uris []string) {
-	a := newReply(x.w)
-	defer a.close()
-	ctx := x.r.Context()
-	honoured, release := s.watchFor(ctx, x, st, uris)
-	defer release()
-	if a.event(st.acknowledgement(honoured)) != nil {
-		return
-	}
-	if len(honoured) > 0 || st.wants != [kinds]bool{} {
-		v.join(st, s.versionsNow(ctx, v, &x.who, o))
-		defer v.leave(st)
-		s.stream(ctx, st, a)
-	}
-	result := append([]byte(`{"resultType":"complete","_meta":`), st.meta()...)
-	_ = x.answer(a, message{result: append(result, '}')}) // a client that left needs no answer
-}
-
-// acknowledgement says what of a subscription is honoured.
-func (st *stream) acknowledgement(uris []string) []byte {
-	honoured := map[string]any{}
-	for k := range kinds {
-		if st.wants[k] {
-			honoured[k.filter()] = true
-		}
-	}
-	if len(uris) > 0 {
-		honoured["resourceSubscriptions"] = uris
-	}
-	raw, _ := json.Marshal(honoured) // strings and booleans always encode
-	return st.notification("notifications/subscriptions/acknowledged", append([]byte(`"notifications":`), raw...))
 }

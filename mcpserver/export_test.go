@@ -127,7 +127,7 @@ func (s *Server) Expire() { s.expire() }
 func StreamAfterEnd() error {
 	s := &session{}
 	s.close()
-	ctx, _ := s.openStream(context.Background(), newStream([kinds]bool{}, nil))
+	ctx, _ := s.openStream(context.Background(), newStream(nil, [kinds]bool{}, nil))
 	return ctx.Err()
 }
 
@@ -174,7 +174,7 @@ func (s *Server) Subscribed(id string) int {
 // the tools, when another is known by then.
 func ToldAfterOpening(took, known string) string {
 	v := &view{announced: versions{kindTools: known}}
-	st := newStream([kinds]bool{kindTools: true}, nil)
+	st := newStream(nil, [kinds]bool{kindTools: true}, nil)
 	v.join(st, versions{kindTools: took})
 	events, _ := st.take()
 	return string(bytes.Join(events, nil))
@@ -287,4 +287,33 @@ func SourceProgress(params []byte, held bool) string {
 	}
 	_ = p.source(params)
 	return w.Body.String()
+}
+
+// Standings counts the principals that have something open.
+func (s *Server) Standings() int {
+	s.standings.mu.Lock()
+	defer s.standings.mu.Unlock()
+	return len(s.standings.of)
+}
+
+// Released is how many of n subscriptions wait to be ended at a source that
+// takes none, when those of another source are taken.
+func Released(n int) (kept, of int) {
+	r := newReleased()
+	r.add(&subscription{key: watchKey{source: "other"}})
+	for range n {
+		if r.add(&subscription{key: watchKey{source: "hangs"}}) {
+			kept++
+		}
+	}
+	for range n { // what hangs is taken once and never done
+		sub := r.next()
+		if sub == nil {
+			return kept, n
+		}
+		if sub.key.source == "other" {
+			r.done(sub)
+		}
+	}
+	return -1, n
 }

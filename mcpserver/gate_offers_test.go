@@ -140,6 +140,9 @@ func (g *gate) ResolveResource(_ context.Context, _ *action.Session, uri string)
 	if strings.HasPrefix(uri, "demo://t/") && !strings.Contains(uri, "{") {
 		return "demo", uri, nil
 	}
+	if strings.HasPrefix(uri, "shut://") {
+		return "shut", uri, nil
+	}
 	return found(slices.Concat(g.offered.Resources, g.offered.Templates), uri)
 }
 
@@ -232,7 +235,8 @@ func (g *gate) offer() {
 		return action.Action{Source: source, SourceName: strings.ToUpper(source[:1]) + source[1:], Name: name}
 	}
 	g.add(&served{Action: act("demo", action.ActionRead), run: echo})
-	g.add(&served{Action: act("two", action.ActionRead), mode: action.ModeDeny, note: "Reads of Two are not for this session"})
+	g.add(&served{Action: act("two", action.ActionRead), run: echo})
+	g.add(&served{Action: act("shut", action.ActionRead), mode: action.ModeDeny, note: "Reads of Shut are not for this session"})
 	g.add(&served{Action: act("held", action.ActionRead), mode: action.ModeRequireApproval, talk: func(c *talk) action.Outcome {
 		time.Sleep(time.Second)
 		c.say(`{"progress":1}`)

@@ -122,13 +122,17 @@ func ownResources(snapshot bool) map[string][]byte {
 }
 
 // look makes the lists of a view anew, as far as somebody knows of them, so
-// that whoever sees one that changed is told.
-func (s *Server) look(ctx context.Context, v *view, who *action.Session, known versions) {
+// that whoever sees one that changed is told, and nobody is told any more of
+// what he may not read.
+func (s *Server) look(ctx context.Context, v *view, who *action.Session, known versions, all []watched) {
 	ctx, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
-	if known[kindTools] != "" {
-		if _, err := v.current(ctx, s.cfg.Gate, who, s.cfg.Now()); err != nil {
+	if known[kindTools] != "" || len(all) > 0 {
+		list, err := v.current(ctx, s.cfg.Gate, who, s.cfg.Now())
+		if err != nil {
 			s.cfg.Log.Warn("comparing tool lists", "organization", v.key.organization, "error", err)
+		} else {
+			s.unwatchDenied(list, all)
 		}
 	}
 	if known[kindResources] != "" || known[kindPrompts] != "" {

@@ -96,6 +96,7 @@ func TestReplicasStream(t *testing.T) {
 
 	id = a.initialize(t, "token-a")
 	w = d.watch(t, "token-a", id)
+	eventually(t, "the stream is open", func() bool { return d.server.Streams() == 1 })
 	w.hangUp()
 	eventually(t, "the stream is closed", func() bool { return d.server.Streams() == 0 })
 	told("a stream that opens again without a change", d.watch(t, "token-a", id), id, 0)

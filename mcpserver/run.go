@@ -41,11 +41,16 @@ func (h *hinted) hear(hint action.Hint) {
 
 // hear takes a hint of any kind. It does not block.
 func (s *Server) hear(h action.Hint) {
-	if h.Kind == action.HintResource {
+	switch h.Kind {
+	case action.HintResource:
 		s.watches.hear(h)
-		return
+	case action.HintSession:
+		s.doubts.add(doubt{h.Organization, h.Session})
+	case action.HintReload:
+		s.doubts.add(doubt{h.Organization, ""})
+	case action.HintCatalog, action.HintPolicy, action.HintInvocation, action.HintSignal:
+		s.hinted.hear(h)
 	}
-	s.hinted.hear(h)
 }
 
 // take returns what was heard and forgets it.
@@ -58,13 +63,16 @@ func (h *hinted) take() map[string]bool {
 }
 
 // Run does the upkeep until ctx ends: it tells sessions when their list
-// changed, forgets idle sessions, keeps event streams open and ends
-// subscriptions that nobody wants any more. It returns nil.
+// changed, forgets idle sessions, keeps event streams open, and ends those, and
+// subscriptions, that nobody may have or wants any more. It returns nil.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.cfg.Hints.Subscribe(s.hear)()
-	var releasing sync.WaitGroup
-	releasing.Go(func() { s.runReleases(ctx) })
-	defer releasing.Wait()
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { s.runChecks(ctx) })
+	for range maxReleasing {
+		beside.Go(func() { s.runReleases(ctx) })
+	}
 	sweep := time.NewTicker(min(max(s.cfg.IdleSession/10, 10*time.Millisecond), time.Minute))
 	defer sweep.Stop()
 	beat := time.NewTicker(streamKeepAlive)
@@ -84,6 +92,7 @@ func (s *Server) Run(ctx context.Context) error {
 			s.expire()
 		case <-beat.C:
 			s.views.keepAlive()
+			s.doubts.add(doubt{}) // a hint may be lost
 		}
 	}
 }
@@ -91,11 +100,12 @@ func (s *Server) Run(ctx context.Context) error {
 // compare makes the lists again that may have changed, and tells whoever sees
 // one that did.
 func (s *Server) compare(ctx context.Context) {
+	watched := s.watches.seenBy()
 	for _, v := range s.views.stale(s.hinted.take()) {
 		v.mu.Lock()
 		who, known := v.sample, v.announced
 		v.mu.Unlock()
-		s.look(ctx, v, &who, known)
+		s.look(ctx, v, &who, known, watched[v])
 	}
 }
 
@@ -106,6 +116,9 @@ func (s *Server) expire() {
 	t := now.Add(-s.cfg.IdleSession)
 	for _, old := range s.sessions.takeIdle(t, now) {
 		s.end(old)
+	}
+	for _, principal := range s.standings.expired(now) {
+		s.lapse(principal)
 	}
 	s.sessions.forget(now)
 	s.posted.forget(now)

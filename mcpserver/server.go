@@ -45,6 +45,9 @@ type Server struct {
 	watches  watches
 	released released
 
+	standings standings
+	doubts    doubts
+
 	calls  calls
 	posted allowances
 
@@ -79,7 +82,9 @@ func New(cfg Config) (*Server, error) {
 		sessions:     newSessions(),
 		views:        views{own: own, resources: ownResources(cfg.Snapshot != nil), all: map[viewKey]*view{}},
 		states:       states,
-		released:     released{nudge: make(chan struct{}, 1)},
+		released:     newReleased(),
+		standings:    standings{of: map[string]*standing{}},
+		doubts:       doubts{of: map[doubt]bool{}, nudge: make(chan struct{}, 1)},
 		calls:        calls{all: map[*call]bool{}},
 		posted:       allowances{of: map[allowanceKey]allowance{}},
 		hinted:       hinted{organizations: map[string]bool{}, nudge: make(chan struct{}, 1)},
@@ -93,6 +98,7 @@ type exchange struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	who    action.Session
+	bearer string   // by which that is known
 	modern bool     // of the stateless era
 	mcp    *session // of the older era; nil when it has none
 	envelope
@@ -125,11 +131,11 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) *exchange {
 		plain(w, http.StatusForbidden, "This Origin may not call the gateway.")
 		return nil
 	}
-	who, ok := s.authenticate(r.Context(), w, r)
+	who, bearer, ok := s.authenticate(r.Context(), w, r)
 	if !ok {
 		return nil
 	}
-	return &exchange{w: w, r: r, who: who, modern: r.Header.Get(versionHeader) >= modernVersion}
+	return &exchange{w: w, r: r, who: who, bearer: bearer, modern: r.Header.Get(versionHeader) >= modernVersion}
 }
 
 func notAllowed(w http.ResponseWriter, allow string) {

@@ -134,6 +134,19 @@ func (r *sessions) takeAll() []*session {
 	return r.take(func(*session) bool { return true })
 }
 
+// takeOf takes out every session of a principal and returns them.
+func (r *sessions) takeOf(principal string) (out []*session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s := range r.of[principal] {
+		out = append(out, s)
+	}
+	for _, s := range out {
+		r.removeLocked(s)
+	}
+	return out
+}
+
 func (r *sessions) take(which func(*session) bool) []*session {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -15,6 +16,7 @@ const maxSubscribed = 100
 // subscription of the stateless one. Whoever has news for it leaves them and
 // goes on; it is the stream's own request that writes.
 type stream struct {
+	view         *view
 	wants        [kinds]bool
 	subscription []byte // raw id of the subscription; nil in the older era
 	wake         chan struct{}
@@ -24,10 +26,53 @@ type stream struct {
 	due     [kinds]bool // changes to tell
 	updated []string    // resources that changed, each once
 	beat    bool        // a sign of life is due
+	// subscribed are those of the stateless era, by URI as the client knows it.
+	subscribed map[string]*subscription
 }
 
-func newStream(wants [kinds]bool, subscription []byte) *stream {
-	return &stream{wants: wants, subscription: subscription, wake: make(chan struct{}, 1)}
+func newStream(v *view, wants [kinds]bool, subscription []byte) *stream {
+	return &stream{view: v, wants: wants, subscription: subscription, wake: make(chan struct{}, 1)}
+}
+
+func (st *stream) sees() *view { return st.view }
+
+// watch notes a subscription.
+func (st *stream) watch(w *watches, sub *subscription) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.subscribed == nil {
+		st.subscribed = map[string]*subscription{}
+	}
+	st.subscribed[sub.as] = sub
+	w.add(sub.key, st, sub.as)
+}
+
+func (st *stream) watches(uri string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.subscribed[uri] != nil
+}
+
+// unwatch forgets a subscription and returns it, or nil.
+func (st *stream) unwatch(w *watches, uri string) *subscription {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	sub := st.subscribed[uri]
+	if sub != nil {
+		delete(st.subscribed, uri)
+		w.remove(sub.key, st)
+	}
+	return sub
+}
+
+// unwatchStream forgets every subscription of a stream that is over.
+func (s *Server) unwatchStream(st *stream) {
+	st.mu.Lock()
+	uris := slices.Collect(maps.Keys(st.subscribed))
+	st.mu.Unlock()
+	for _, uri := range uris {
+		s.release(st.unwatch(&s.watches, uri))
+	}
 }
 
 func (st *stream) nudge() {

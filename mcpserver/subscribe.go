@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
 
 	"sallyport/action"
 )
@@ -19,47 +18,22 @@ type subscription struct {
 	owner *action.Session
 }
 
-// subscribeWithin bounds the end of a subscription at its source.
-const subscribeWithin = 10 * time.Second
-
 // subscribeTo has the source of a resource tell of its changes. The resource is
 // one that the session may read.
-func (s *Server) subscribeTo(ctx context.Context, who *action.Session, uri string) (*subscription, error) {
-	source, name, err := s.cfg.Resolver.ResolveResource(ctx, who, uri)
+func (s *Server) subscribeTo(ctx context.Context, x *exchange, uri string) (*subscription, error) {
+	owner := x.who
+	source, name, err := s.cfg.Resolver.ResolveResource(ctx, &owner, uri)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cfg.Gate.Subscribe(ctx, who, source, name, true); err != nil {
+	if !s.standings.subscribe(x) {
+		return nil, action.Errorf(action.ErrTooMany, "too_many_subscriptions", "This session has %d subscriptions already; end some before you ask for another.", maxSubscriptions)
+	}
+	if err := s.cfg.Gate.Subscribe(ctx, &owner, source, name, true); err != nil {
+		s.standings.unsubscribe(owner.ID)
 		return nil, err
 	}
-	owner := *who
-	return &subscription{key: watchKey{who.Organization, source, name}, as: uri, owner: &owner}, nil
-}
-
-// unsubscribe ends a subscription at its source, if it was made here.
-func (s *Server) unsubscribe(sub *subscription) {
-	if sub.owner == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), subscribeWithin)
-	defer cancel()
-	if err := s.cfg.Gate.Subscribe(ctx, sub.owner, sub.key.source, sub.key.uri, false); err != nil {
-		s.cfg.Log.Warn("ending a subscription at its source", "session", sub.owner.ID, "source", sub.key.source, "error", err)
-	}
-}
-
-// runReleases ends what nobody wants any more, until ctx ends.
-func (s *Server) runReleases(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.released.nudge:
-			for _, sub := range s.released.take() {
-				s.unsubscribe(sub)
-			}
-		}
-	}
+	return &subscription{key: watchKey{owner.Organization, source, name}, as: uri, owner: &owner}, nil
 }
 
 // subscribe answers resources/subscribe of the older era.
@@ -78,13 +52,13 @@ func (s *Server) subscribe(x *exchange, p *params) {
 		_ = x.answer(newReply(x.w), message{result: []byte("{}")}) // a client that left asks again
 		return
 	}
-	sub, err := s.subscribeTo(x.r.Context(), &x.who, p.uri)
+	sub, err := s.subscribeTo(x.r.Context(), x, p.uri)
 	if err != nil {
 		x.refuse(s.resourceMessage(x, p.uri, err))
 		return
 	}
 	if !x.mcp.watch(&s.watches, sub) {
-		s.released.add(sub)
+		s.release(sub)
 		s.notWatched(x, p.uri)
 		return
 	}
@@ -116,37 +90,9 @@ func (s *Server) endSubscription(x *exchange, p *params) {
 		x.fail(missingURI())
 		return
 	}
-	if sub := x.mcp.unwatch(&s.watches, p.uri); sub != nil {
-		s.unsubscribe(sub)
-	}
+	s.release(x.mcp.unwatch(&s.watches, p.uri))
 	s.postSubscription(x, SignalUnsubscribe, subscriptionData{URI: p.uri})
 	_ = x.answer(newReply(x.w), message{result: []byte("{}")}) // a client that left has what it wants
-}
-
-// watchFor subscribes a stream of the stateless era to resources, as far as
-// that is possible, and returns those for which it was.
-func (s *Server) watchFor(ctx context.Context, x *exchange, st *stream, uris []string) (honoured []string, release func()) {
-	var subs []*subscription
-	seen := map[string]bool{}
-	for _, uri := range uris {
-		if seen[uri] {
-			continue
-		}
-		seen[uri] = true
-		sub, err := s.subscribeTo(ctx, &x.who, uri)
-		if err != nil {
-			s.cfg.Log.Info("a subscription is not honoured", "session", x.who.ID, "error", err)
-			continue
-		}
-		s.watches.add(sub.key, st, uri)
-		subs, honoured = append(subs, sub), append(honoured, uri)
-	}
-	return honoured, func() {
-		for _, sub := range subs {
-			s.watches.remove(sub.key, st)
-			s.released.add(sub)
-		}
-	}
 }
 
 // subscriptionData is the Data of a SignalSubscribe and a SignalUnsubscribe.
@@ -187,9 +133,7 @@ func (s *Server) subscribedElsewhere(known *session, kind SignalKind, data json.
 		known.watch(&s.watches, &subscription{key: watchKey{known.view.key.organization, d.Source, d.Name}, as: d.URI})
 		return
 	}
-	if sub := known.unwatch(&s.watches, d.URI); sub != nil && sub.owner != nil {
-		s.released.add(sub)
-	}
+	s.release(known.unwatch(&s.watches, d.URI))
 }
 
 // mayWatch reports whether a session may have one more subscription, or this
@@ -241,6 +185,8 @@ func (s *session) unwatch(w *watches, uri string) *subscription {
 	return sub
 }
 
+func (s *session) sees() *view { return s.view }
+
 // update tells the session's event stream, if it is here, of a resource that
 // changed.
 func (s *session) update(uri string) {
@@ -261,8 +207,18 @@ func (s *Server) unwatchAll(old *session) {
 	}
 	old.mu.Unlock()
 	for _, uri := range uris {
-		if sub := old.unwatch(&s.watches, uri); sub != nil && sub.owner != nil {
-			s.released.add(sub)
+		s.release(old.unwatch(&s.watches, uri))
+	}
+}
+
+// unwatchDenied ends the subscriptions of a view's sessions that they could not
+// make any more.
+func (s *Server) unwatchDenied(list *toolset, all []watched) {
+	for _, w := range all {
+		if list.watchable[w.key.source] {
+			continue
 		}
+		s.cfg.Log.Info("a subscription ends: policy allows it no more, or its source is gone", "organization", w.key.organization, "source", w.key.source)
+		s.release(w.who.unwatch(&s.watches, w.as))
 	}
 }

@@ -12,6 +12,8 @@ type toolset struct {
 	version string
 	tools   map[string]tool
 	sources map[string]string // what people call them, by id
+	// watchable are the sources of whose resources a session may be told.
+	watchable map[string]bool
 	pages
 }
 
@@ -27,10 +29,13 @@ type tool struct {
 
 // newToolset encodes a list. Our own tools win every clash of names.
 func newToolset(list []action.Available, own []ownDefinition, version string) *toolset {
-	t := &toolset{version: version, tools: make(map[string]tool, len(list)+len(own)), sources: map[string]string{}}
+	t := &toolset{version: version, tools: make(map[string]tool, len(list)+len(own)), sources: map[string]string{}, watchable: map[string]bool{}}
 	definitions := make(map[string][]byte, len(list)+len(own))
 	for i := range list {
 		a := list[i].Action
+		if a != nil && a.Name == action.ActionRead && list[i].Decision.Mode == action.ModeAllow {
+			t.watchable[a.Source] = true
+		}
 		if a == nil || a.Tool == "" || len(a.Definition) == 0 {
 			continue
 		}

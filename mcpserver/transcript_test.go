@@ -103,13 +103,16 @@ type player struct {
 	running  sync.WaitGroup
 }
 
-func newPlay(t *testing.T) *player {
+func newPlay(t *testing.T) *player { return newPlayWith(t, func(*mcpserver.Config) {}) }
+
+func newPlayWith(t *testing.T, change func(*mcpserver.Config)) *player {
 	p := &player{t: t, gate: newGate(world()...), hints: &hints{}, requests: map[string]*conversation{}}
 	p.server = newServer(t, p.gate, p.hints, func(c *mcpserver.Config) {
 		c.Log = slog.New(slog.NewTextHandler(&p.log, nil))
 		c.AllowedOrigins = []string{"https://app.example"}
 		c.Grants, c.Snapshot = p.gate, p.gate.snapshot
 		c.KeepAliveEvery = 20 * time.Second // so that no two clocks strike at once
+		change(c)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	p.cancel = cancel

@@ -10,9 +10,18 @@ import (
 // watchKey names a resource: by its URI at its source.
 type watchKey struct{ organization, source, uri string }
 
-// watcher is told of resources that changed, by the URI that its client knows.
-// It must not block.
-type watcher interface{ update(uri string) }
+func (k watchKey) at() sourceKey { return sourceKey{k.organization, k.source} }
+
+// watcher is a session of the older era or a stream of the stateless one.
+type watcher interface {
+	// update tells of a resource that changed, by the URI that the client
+	// knows. It must not block.
+	update(uri string)
+	// unwatch forgets a subscription and returns it, or nil.
+	unwatch(w *watches, uri string) *subscription
+	// sees is the view of whoever watches.
+	sees() *view
+}
 
 // watches know who wants to hear of which resource.
 type watches struct {
@@ -51,27 +60,22 @@ func (w *watches) hear(h action.Hint) {
 	}
 }
 
-// released are subscriptions that end at their sources, when there is time for
-// it.
-type released struct {
-	mu    sync.Mutex
-	all   []*subscription
-	nudge chan struct{}
+// watched is a resource that somebody wants to hear of.
+type watched struct {
+	key watchKey
+	who watcher
+	as  string
 }
 
-func (r *released) add(sub *subscription) {
-	r.mu.Lock()
-	r.all = append(r.all, sub)
-	r.mu.Unlock()
-	select {
-	case r.nudge <- struct{}{}:
-	default:
+// seenBy returns what is watched, by the views of those who do.
+func (w *watches) seenBy() map[*view][]watched {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[*view][]watched{}
+	for key, by := range w.by {
+		for who, as := range by {
+			all[who.sees()] = append(all[who.sees()], watched{key, who, as})
+		}
 	}
-}
-
-func (r *released) take() (all []*subscription) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all, r.all = r.all, nil
 	return all
 }
