@@ -76,7 +76,7 @@ func (s *Source) lost(ctx context.Context, kind, err error) error {
 // hungUp reports whether a connection was made and ended by the other side.
 func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
-		strings.Contains(err.Error(), "malformed HTTP response")
+		strings.Contains(err.Error(), "malformed HTTP response") || strings.Contains(err.Error(), "server closed idle connection")
 }
 
 // insecure says why a server's certificate is not taken, or that there is none.
