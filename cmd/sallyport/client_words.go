@@ -17,10 +17,12 @@ func (p *problem) inWords(method, path string) {
 	p.Detail = regexp.MustCompile(fieldForm).ReplaceAllStringFunc(reworded(p.Detail, connectorWords()), func(field string) string {
 		return flagOf(flags, field, ".")
 	})
-	if pointer, ok := strings.CutPrefix(p.Field, "/"); ok {
-		if flag := flagOf(flags, pointer, "/"); flag != pointer {
-			p.Field = flag
-		}
+	pointer := strings.TrimPrefix(p.Field, "/")
+	switch flag := flagOf(flags, pointer, "/"); {
+	case flag != pointer:
+		p.Field = flag
+	case strings.HasPrefix(pointer, "tools"):
+		p.Field = "" // the sentence names the tool
 	}
 }
 
@@ -74,7 +76,7 @@ func reworded(text string, all []wording) string {
 func routeWords() []wording {
 	return []wording{
 		{regexp.MustCompile(`GET /api/v1/connectors/presets\b`), "sallyport connector presets"},
-		{regexp.MustCompile(`GET /api/v1/connectors/([\w-]+)/tools\b`), "sallyport connector review $1"},
+		{regexp.MustCompile(`GET /api/v1/connectors/([\w-]+)/tools is\b`), "sallyport connector review $1 shows"},
 		{regexp.MustCompile(`GET /api/v1/grant-requests\b`), "sallyport grant requests"},
 		{regexp.MustCompile(`GET /api/v1/grants\b`), "sallyport grant list"},
 		{regexp.MustCompile(`GET /api/v1/gates\b`), "sallyport gate list"},

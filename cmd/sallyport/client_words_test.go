@@ -1,0 +1,26 @@
+package main
+
+import "testing"
+
+// A refusal speaks of flags where the API speaks of a connector's fields, and
+// of nothing else otherwise.
+func TestRefusalsInWords(t *testing.T) {
+	const connectors = "/api/v1/connectors"
+	for _, c := range []struct{ method, path, detail, field, want string }{
+		{"POST", connectors, "The body lacks the field url, and no preset says it.", "/url", "the URL is missing, and no preset says it."},
+		{"PATCH", connectors + "/a", "url must have at most 2048 characters.", "/url", "--endpoint must have at most 2048 characters."},
+		{"PATCH", connectors + "/a", "name must not be empty.", "/name", "--rename must not be empty."},
+		{"POST", connectors, "oauth.client_id must have at most 1024 characters.", "/oauth/client_id", "--client-id must have at most 1024 characters."},
+		{"POST", connectors, "This scope is in the list already; name each once.", "/oauth/scopes/3", "This scope is in the list already; name each once. (--scope)"},
+		{"POST", connectors, "The risk of a tool must be one of read, write, danger.", "/tool_risks/a~1b", "The risk of a tool must be one of read, write, danger. (--tool-risk a/b)"},
+		{"PATCH", connectors + "/a", `The secret "a" was entered for b; enter it again, as secret_value, if c may have it.`, "/secret_value", `The secret "a" was entered for b; enter it again, with --secret-stdin, if c may have it.`},
+		{"POST", connectors, "The connector A uses a secret \"a\" already; name another key for this value with secret.", "/secret", "The connector A uses a secret \"a\" already; name another key for this value with --secret."},
+		{"POST", connectors + "/a/review", "There is no tool b. GET /api/v1/connectors/a/tools is that list.", "/tools", "There is no tool b. sallyport connector review a shows that list."},
+		{"POST", "/api/v1/grants", "review must be true; default_risk is not.", "/url", "review must be true; default_risk is not. (/url)"},
+	} {
+		p := &problem{Detail: c.detail, Field: c.field}
+		if p.inWords(c.method, c.path); p.Error() != c.want {
+			t.Errorf("%s %s\nis   %s\nwant %s", c.method, c.path, p.Error(), c.want)
+		}
+	}
+}
