@@ -326,11 +326,17 @@ func (w *eagerLeaver) FlushError() error { w.leave(); return nil }
 func TestQuestionThatIsTooLong(t *testing.T) {
 	s := open(t, nil)
 	s.gate.offer()
-	got := s.modernNamed(t, "token-a", "tools/call", "asks_long",
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"asks_long","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`).all()
-	if strings.Contains(got, "input_required") || !strings.Contains(got, "cannot be asked") {
-		t.Error(got[:min(len(got), 500)])
+	ask := func(want string) {
+		t.Helper()
+		got := s.modernNamed(t, "token-a", "tools/call", "asks_long",
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"asks_long","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`).all()
+		if strings.Contains(got, "input_required") || !strings.Contains(got, want) {
+			t.Error(got[:min(len(got), 500)])
+		}
 	}
+	ask("cannot be asked")
+	s.gate.failReplies(action.Errorf(action.ErrTooLarge, "reply_too_large", "The replies have 2000 KiB; 1024 are allowed."), 1)
+	ask(`"replies":{}`) // a reason for each key is too much, so that there is none
 }
 
 // What comes as a reply costs the rows nothing when it can be none, and is
