@@ -27,16 +27,29 @@ func origins(list []Origin, prompts bool) []origin {
 	return out
 }
 
-// CompileTemplate gives tests a matcher that is compiled once.
-func CompileTemplate(s string) (func(uri string) bool, error) {
-	t, err := parseTemplate(s)
-	return t.matches, err
+// CompileTemplates gives tests a matcher of templates that are compiled once.
+func CompileTemplates(list []string) (matches func(uri string) (n int), err error) {
+	templates := make([]template, len(list))
+	for i, s := range list {
+		if templates[i], err = parseTemplate(s); err != nil {
+			return nil, err
+		}
+	}
+	return func(uri string) (n int) {
+		a := newAddress(uri)
+		for _, t := range templates {
+			if t.matches(a) {
+				n++
+			}
+		}
+		return n
+	}, nil
 }
 
 // TemplateMatches gives tests the matcher of URI templates.
 func TemplateMatches(s, uri string) (bool, error) {
 	t, err := parseTemplate(s)
-	return err == nil && t.matches(uri), err
+	return err == nil && t.matches(newAddress(uri)), err
 }
 
 // Compiled is a compiled tool, for tests.

@@ -32,8 +32,9 @@ func (p *places) meant(uri string) (at place, ok bool, err error) {
 		return place{p.readers[i].source, plain}, true, nil
 	}
 	var forms []string
+	a := newAddress(uri)
 	for _, r := range p.readers {
-		if r.may(uri) {
+		if r.may(a) {
 			at, forms = place{r.source, uri}, append(forms, qualified(r.slug, uri))
 		}
 	}
@@ -49,8 +50,8 @@ func (p *places) meant(uri string) (at place, ok bool, err error) {
 }
 
 // may reports whether the source has a template for the URI.
-func (r *reader) may(uri string) bool {
-	return slices.ContainsFunc(r.templates, func(t *item) bool { return t.pattern.matches(uri) })
+func (r *reader) may(a *address) bool {
+	return slices.ContainsFunc(r.templates, func(t *item) bool { return t.pattern.matches(a) })
 }
 
 // maxForms are told of a URI that several sources may have.
