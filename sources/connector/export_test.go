@@ -9,6 +9,9 @@ import (
 // TrialTime is how long a trial may take without a sign of life.
 const TrialTime = trialTime
 
+// Hurry gives servers less time for a subscription.
+func (s *Source) Hurry(d time.Duration) { s.wishes.time = d }
+
 // ReadEvents gives the parser of event streams to tests.
 func ReadEvents(r io.Reader, f func(data, id string) bool) error {
 	return readEvents(r, func(e event) bool { return f(string(e.data), e.id) })

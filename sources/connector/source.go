@@ -52,7 +52,7 @@ func New(c Config) (*Source, error) {
 	}
 	s := &Source{cfg: c, url: u, http: guard.Client(c.Guard, u), may: action.AskFeatures(c.MayAsk), seats: map[place]*seat{}}
 	s.circuit = circuit{after: c.TripAfter, first: c.Backoff, now: time.Now}
-	s.wishes.turn = make(chan struct{}, 1)
+	s.wishes.turn, s.wishes.time = make(chan struct{}, 1), wishTime
 	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
 }

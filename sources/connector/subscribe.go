@@ -64,7 +64,7 @@ func (s *Source) tellWish(ctx context.Context, ses *session, uri string) error {
 	if ses.told[uri] == on {
 		return nil
 	}
-	ctx, stop := context.WithTimeout(ctx, wishTime)
+	ctx, stop := context.WithTimeout(ctx, s.wishes.time)
 	defer stop()
 	if err := s.sendWish(ctx, uri, on); err != nil {
 		return err

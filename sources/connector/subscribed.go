@@ -33,7 +33,7 @@ func (e *ear) subscribed(ctx context.Context, ses *session) error {
 		}
 		next := &strand{ear: e, ses: ses, uris: uris, taken: make(chan struct{}), over: make(chan struct{})}
 		next.begin(ctx, &strands)
-		if err := next.settled(ctx); last != nil && errors.Is(err, errDeaf) && !next.nothing {
+		if err := next.settled(ctx); last != nil && errors.Is(err, errDeaf) && !next.void() {
 			return errSecond
 		}
 		if !last.heard() && next.heard() {
@@ -43,8 +43,11 @@ func (e *ear) subscribed(ctx context.Context, ses *session) error {
 		last = next
 		select {
 		case <-retuned:
+			if next.void() {
+				e.again = false // nothing can have been missed
+			}
 		case <-next.over:
-			if !next.nothing || !ses.offers.Subscribe {
+			if !next.void() || !ses.offers.Subscribe {
 				return next.err
 			}
 			last = nil
@@ -91,7 +94,7 @@ type strand struct {
 	taken chan struct{} // closed when the server acknowledged it
 	over  chan struct{} // closed at its end
 
-	nothing bool  // it grants nothing; good to read when it is taken or over
+	nothing bool  // it grants nothing; good to read when it is taken
 	err     error // good to read when it is over
 }
 
@@ -130,6 +133,16 @@ func (s *strand) heard() bool {
 		return false
 	default:
 		return true
+	}
+}
+
+// void reports whether the server granted nothing.
+func (s *strand) void() bool {
+	select {
+	case <-s.taken:
+		return s.nothing
+	default:
+		return false
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 // wishes are the resources of whose changes somebody wants to hear.
 type wishes struct {
 	turn chan struct{} // of the one who tells the server of a resource; holds one
+	time time.Duration // that the server has for one
 
 	mu        sync.Mutex // the fields below
 	wanted    map[string]wish
