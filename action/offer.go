@@ -125,6 +125,9 @@ func names(of map[string]bool) string {
 // of the session, and answered only where policy allows the action itself
 // without asking. Errors: as [Gate.Call], and ErrForbidden.
 func (g *Gate) Complete(ctx context.Context, s *Session, source, name string, params json.RawMessage) (Answer, error) {
+	if err := g.Admit(ctx, s); err != nil {
+		return Answer{}, err
+	}
 	act, err := g.beside(ctx, s, source, name)
 	if err != nil {
 		return Answer{}, err
@@ -142,8 +145,8 @@ func (g *Gate) Complete(ctx context.Context, s *Session, source, name string, pa
 }
 
 // Subscribe has a source tell of changes of one of its resources, or no more;
-// they come as hints of kind HintResource. It is counted and allowed as
-// Complete is; to end it is always allowed.
+// they come as hints of kind HintResource. It is allowed where Complete is; to
+// end it is always allowed. It is not counted: see [Gate.Admit].
 func (g *Gate) Subscribe(ctx context.Context, s *Session, source, uri string, on bool) error {
 	find := g.beside
 	if !on { // who may not subscribe any more must not go on being told
@@ -163,13 +166,22 @@ func (g *Gate) Subscribe(ctx context.Context, s *Session, source, uri string, on
 	return reading(act.Subscribe(ctx, uri, on))
 }
 
-// beside finds the action that something which is no call belongs to, counts
-// it, and checks that policy allows the action.
+// Admit counts something that is no call as one call of the session. Errors:
+// ErrUnauthenticated, ErrTooMany, ErrNotReady.
+func (g *Gate) Admit(ctx context.Context, s *Session) error {
+	if g.refusing.Load() {
+		return errDraining()
+	}
+	return g.admit(ctx, &Call{Session: *s})
+}
+
+// beside finds the action that something which is no call belongs to, and
+// checks that policy allows the action.
 func (g *Gate) beside(ctx context.Context, s *Session, source, name string) (*Action, error) {
 	if g.refusing.Load() {
 		return nil, errDraining()
 	}
-	if err := g.admit(ctx, &Call{Session: *s}); err != nil {
+	if err := s.Live(g.Now()); err != nil {
 		return nil, err
 	}
 	act, err := g.Catalog.Find(ctx, s.Organization, source, name, false)

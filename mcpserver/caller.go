@@ -108,7 +108,7 @@ func (s *Server) target(x *exchange, p *params) (t tool, arguments []byte, bad *
 
 // hears reads what the caller can be told and asked meanwhile.
 func (s *Server) hears(c *caller, p *params) (bad *problem) {
-	level, logs, bad := c.logLevel(p)
+	level, logs, bad := s.logLevel(c.exchange, p)
 	if bad != nil {
 		return bad
 	}

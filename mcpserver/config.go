@@ -24,6 +24,7 @@ type Gate interface {
 	Offerings(ctx context.Context, s *action.Session) (*action.Offerings, error)
 	Complete(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Answer, error)
 	Subscribe(ctx context.Context, s *action.Session, source, uri string, on bool) error
+	Admit(ctx context.Context, s *action.Session) error
 }
 
 // Resolver finds what is behind a name as agents see it, also one that the
@@ -34,7 +35,8 @@ type Resolver interface {
 	Resolve(ctx context.Context, s *action.Session, tool string) (source, name string, err error)
 	// ResolveResource finds the source of a resource or a resource template,
 	// and the URI or the template as it is there. A URI that only fits a
-	// template is found too.
+	// template is found too. ErrInvalid with the code "ambiguous_resource" names
+	// the forms to use for one that several sources have.
 	ResolveResource(ctx context.Context, s *action.Session, uri string) (source, name string, err error)
 	// ResolvePrompt finds a prompt.
 	ResolvePrompt(ctx context.Context, s *action.Session, name string) (source, prompt string, err error)

@@ -44,11 +44,12 @@
 // whose keys make a requestState larger than 256 KiB are not asked.
 //
 // A log message goes to the client whose call it is about. The level that a
-// client of the older era sets is remembered by the instance that it told; on
-// another one, messages come as the source sends them.
+// client of the older era sets is remembered by the instances that know its
+// session then. Where there are several, one that was not told takes info for it;
+// a single one passes messages as the source sends them.
 //
-// Between instances, a cancellation, a subscription to a resource and the end of
-// a session travel by [Peers], within about a second: until then an instance
+// Between instances, a cancellation, a level of log messages, a subscription to a
+// resource and the end of a session travel by [Peers], within about a second: until then an instance
 // that has the session in use may take calls of it, and little else. Each is a
 // row, so of one principal an instance tells at most 120 a minute of each kind;
 // a session that ends beyond that ends on its instance alone. A subscription is

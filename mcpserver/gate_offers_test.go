@@ -190,6 +190,14 @@ func (g *gate) Subscribe(ctx context.Context, _ *action.Session, source, uri str
 	return nil
 }
 
+// Admit counts.
+func (g *gate) Admit(context.Context, *action.Session) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.admitted++
+	return g.admitErr
+}
+
 // subscribed returns what is subscribed to at sources, one line each.
 func (g *gate) subscribed() string {
 	g.mu.Lock()

@@ -37,6 +37,8 @@ type gate struct {
 	offerings int            // calls of Offerings
 	subs      map[string]int // by source and URI
 	subErr    error
+	admitErr  error
+	admitted  int
 	// subscribing is what happens at a source meanwhile.
 	subscribing func(ctx context.Context, source, uri string, on bool) error
 	replyErr    error

@@ -20,6 +20,12 @@ func (s *Server) listen(x *exchange, p *params) (rest func()) {
 		s.unavailable(x.w)
 		return nil
 	}
+	if len(uris) > 0 { // however many they are, they count as one call
+		if err := s.cfg.Gate.Admit(x.r.Context(), &x.who); err != nil {
+			x.refuse(s.besideMessage(err))
+			return nil
+		}
+	}
 	v := s.views.hold(&x.who, s.cfg.Now())
 	o := s.offersOf(x.r.Context(), v, &x.who)
 	wants := o.can.announced()

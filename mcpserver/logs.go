@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -12,8 +13,12 @@ func severity(level string) int {
 	return slices.Index([]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}, level)
 }
 
+// levelElsewhereUnknown is taken for the level of a session whose client may have
+// said one to another instance, and not to this one.
+const levelElsewhereUnknown = "info"
+
 // setLevel answers logging/setLevel of the older era. The level is remembered
-// with the MCP session, on this instance.
+// with the MCP session, and told to the instances that know it.
 func (s *Server) setLevel(x *exchange, p *params) {
 	level, bad := levelOf(p.level, "level")
 	if bad == nil && level == "" {
@@ -24,6 +29,9 @@ func (s *Server) setLevel(x *exchange, p *params) {
 		return
 	}
 	x.mcp.setLevel(level)
+	if s.cfg.Peers != nil && s.mayPost(x, SignalLevel) {
+		s.tellPeers(x, SignalLevel, levelData{Level: level})
+	}
 	x.refuse(message{result: []byte("{}")})
 }
 
@@ -48,6 +56,19 @@ func (s *session) setLevel(level string) {
 	s.level = level
 }
 
+// levelData is the Data of a SignalLevel.
+type levelData struct {
+	Level string `json:"level"`
+}
+
+// levelElsewhere takes a level that the client said to another instance.
+func (s *session) levelElsewhere(data json.RawMessage) {
+	var d levelData
+	if json.Unmarshal(data, &d) == nil && severity(d.Level) >= 0 {
+		s.setLevel(d.Level)
+	}
+}
+
 func (s *session) logLevel() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,9 +78,12 @@ func (s *session) logLevel() string {
 // logLevel returns the level of log messages that the caller wants, and whether
 // it wants any. A client of the older era that said nothing gets what comes;
 // one of the stateless era has to ask for them with every request.
-func (x *exchange) logLevel(p *params) (level string, wanted bool, bad *problem) {
+func (s *Server) logLevel(x *exchange, p *params) (level string, wanted bool, bad *problem) {
 	if !x.modern {
-		return x.mcp.logLevel(), true, nil
+		if level = x.mcp.logLevel(); level == "" && s.cfg.Peers != nil {
+			level = levelElsewhereUnknown
+		}
+		return level, true, nil
 	}
 	const key = mcp.MetaKeyLogLevel //nolint:staticcheck // deprecated, and in use
 	level, bad = levelOf(member(p.meta, key), "_meta "+key)

@@ -29,6 +29,7 @@ const (
 	SignalEnd    SignalKind = "end"    // a client ended its session
 	// A client subscribed to a resource, or does no more. Its event stream may
 	// be elsewhere.
+	SignalLevel       SignalKind = "level" // a client said which log messages it wants
 	SignalSubscribe   SignalKind = "subscribe"
 	SignalUnsubscribe SignalKind = "unsubscribe"
 )
@@ -76,6 +77,10 @@ func (s *Server) Receive(sig Signal) {
 	case SignalCancel:
 		if known != nil {
 			known.cancelled(sig.Data)
+		}
+	case SignalLevel:
+		if known != nil {
+			known.levelElsewhere(sig.Data)
 		}
 	case SignalSubscribe, SignalUnsubscribe:
 		if known != nil {

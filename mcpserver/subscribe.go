@@ -52,7 +52,11 @@ func (s *Server) subscribe(x *exchange, p *params) {
 		_ = x.answer(newReply(x.w), message{result: []byte("{}")}) // a client that left asks again
 		return
 	}
-	sub, err := s.subscribeTo(x.r.Context(), x, p.uri)
+	err := s.cfg.Gate.Admit(x.r.Context(), &x.who)
+	var sub *subscription
+	if err == nil {
+		sub, err = s.subscribeTo(x.r.Context(), x, p.uri)
+	}
 	if err != nil {
 		x.refuse(s.resourceMessage(x, p.uri, err))
 		return
@@ -111,14 +115,19 @@ func (s *Server) postSubscription(x *exchange, kind SignalKind, d subscriptionDa
 	if s.cfg.Peers == nil || len(d.URI)+len(d.Name) > maxPostedURI || !s.mayPost(x, kind) {
 		return
 	}
-	data, err := json.Marshal(d)
+	s.tellPeers(x, kind, d)
+}
+
+// tellPeers posts a signal about the session, which others can do without.
+func (s *Server) tellPeers(x *exchange, kind SignalKind, what any) {
+	data, err := json.Marshal(what)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), peerWithin)
 		defer cancel()
 		err = s.cfg.Peers.Post(ctx, Signal{Kind: kind, Organization: x.who.Organization, Session: x.mcp.name.String(), Data: data})
 	}
 	if err != nil {
-		s.cfg.Log.Warn("telling other instances of a subscription", "error", err)
+		s.cfg.Log.Warn("telling other instances of an MCP session", "kind", kind, "error", err)
 	}
 }
 

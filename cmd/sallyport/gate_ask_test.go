@@ -293,7 +293,7 @@ func TestQuestionsThatAreRefusedAtOnce(t *testing.T) {
 	h := newHouse(t, func(c *action.Config) { c.TakeWithin, c.AskWithin, c.MaxAsked = time.Hour, time.Hour, 1000 })
 	link := action.Question{Key: "a", Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","url":"https://x.test"}`)}
 	large := form("a")
-	large.Params = json.RawMessage(`"` + strings.Repeat("x", 2000) + `"`)
+	large.Params = json.RawMessage(`{"message":"` + strings.Repeat("x", 2000) + `"}`)
 	for name, c := range map[string]struct {
 		round []action.Question
 		can   action.ClientFeatures
