@@ -268,13 +268,16 @@ func TestResourcesOfTheSameURI(t *testing.T) {
 		w := newWire(t, g.MCPURL, g.mint(nil).Token, era, nothing)
 		var uris []string
 		g.await("both resources", func() bool { uris = names(w, "resources/list", ""); return len(uris) == 2 })
-		for uri, from := range map[string]string{"file:///same": "from one", "mcp-two+file:///same": "from two"} {
+		for uri, from := range map[string]string{"mcp-one+file:///same": "from one", "mcp-two+file:///same": "from two"} {
 			if !slices.Contains(uris, uri) {
 				t.Errorf("%s: %v lacks %s", era, uris, uri)
 			}
 			if got := w.request("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); !strings.Contains(string(got.Result), from) {
 				t.Errorf("%s: %s came to %s, %+v", era, uri, got.Result, got.Error)
 			}
+		}
+		if got := w.request("resources/read", `{"uri":"file:///same"}`); got.Error == nil || !strings.Contains(got.Error.Message, "mcp-two+file:///same") {
+			t.Errorf("%s: the plain URI came to %s, %+v", era, got.Result, got.Error)
 		}
 	}
 }
