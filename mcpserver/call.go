@@ -186,8 +186,10 @@ func (s *Server) lead() string {
 
 // deliver sends the last message of a call.
 func (s *Server) deliver(ctx context.Context, c *caller, o action.Outcome, m message, recorded bool) {
-	sent := c.answer(c.reply, m)
+	// Looked at before the answer: clients that are done with their connection
+	// close it as soon as they have read the last byte.
 	wanted := ctx.Err() == nil && c.r.Context().Err() == nil
+	sent := c.answer(c.reply, m)
 	if sent == nil && wanted && recorded && o.Invocation.Status.Terminal() {
 		s.cfg.Gate.Delivered(o)
 	}

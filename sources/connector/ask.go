@@ -27,7 +27,7 @@ func (s *Source) refuses(q *action.Question) string {
 	kind, _, ok := q.Needs()
 	switch {
 	case !ok:
-		return fmt.Sprintf("clients are not asked %.60q, or not with params that can be read in two ways.", printable(q.Method, 60))
+		return fmt.Sprintf("clients are not asked %.60q, or not with params that can be read in two ways.", sources.Printable(q.Method, 60))
 	case !slices.Contains(s.cfg.MayAsk, kind):
 		return fmt.Sprintf("this connector may not ask for %s; an admin can allow it.", kind)
 	case kind == action.AskURL && !s.openable(q.Params):

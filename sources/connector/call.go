@@ -91,7 +91,7 @@ func judge(method string, result json.RawMessage) (isError bool, err error) {
 	named := func(m sources.Member) bool { return strings.EqualFold(m.Name, "resultType") }
 	kind, _ := only(result, "resultType")
 	if text, _ := unquoted(kind); text != "complete" && string(kind) != "null" && slices.ContainsFunc(members, named) {
-		return false, broken("The server answered with %.40q instead of a result, which the gateway does not take part in.", printable(text, 40))
+		return false, broken("The server answered with %.40q instead of a result, which the gateway does not take part in.", sources.Printable(text, 40))
 	}
 	due := map[string][]string{
 		"tools/call":          {"content", "structuredContent"},

@@ -144,7 +144,7 @@ func (x *exchange) converse(ctx context.Context) (a answer, draining bool, err e
 		return a, err == nil, err
 	default:
 		resp.Body.Close() //nolint:errcheck,gosec // it is of no use
-		return answer{}, false, broken("The server answered with content of the type %.60q instead of JSON or an event stream.", printable(kind, 60))
+		return answer{}, false, broken("The server answered with content of the type %.60q instead of JSON or an event stream.", sources.Printable(kind, 60))
 	}
 }
 
@@ -217,7 +217,7 @@ func (x *exchange) status(ctx context.Context, resp *http.Response) (answer, err
 	}
 	e.RetryAfter = retryAfter(resp.Header)
 	if text := problemText(problem); text != "" {
-		e.Message += " It says: " + printable(x.cred.text(text), 200)
+		e.Message += " It says: " + sources.Printable(x.cred.text(text), 200)
 	}
 	return answer{}, e
 }

@@ -165,7 +165,7 @@ func (s *Source) leads(h http.Header) string {
 	if err != nil || u.Host == "" || h.Get("Location") == "" {
 		return ""
 	}
-	return ", to " + printable(u.Scheme+"://"+u.Host+u.EscapedPath(), 200)
+	return ", to " + sources.Printable(u.Scheme+"://"+u.Host+u.EscapedPath(), 200)
 }
 
 // retryAfter reads how long the server wants to be left alone: seconds, or
@@ -179,20 +179,6 @@ func retryAfter(h http.Header) time.Duration {
 		wait = time.Until(date)
 	}
 	return min(max(wait, 0), time.Hour)
-}
-
-// printable makes foreign text harmless in a line of ours.
-func printable(text string, limit int) string {
-	text = strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
-	if r := []rune(text); len(r) > limit {
-		text = string(r[:limit]) + "…"
-	}
-	return text
 }
 
 // scrub returns an error for the log: neither the secret nor the URL's query,

@@ -29,7 +29,7 @@ type kind struct {
 // List implements [sources.Source] with tools/list, page after page, and the
 // lists of resources, templates and prompts where the server offers them. A
 // list of tools that breaks anywhere is an error: half of one, or none, would
-// look like an answer. Another list that breaks is empty, with a warning.
+// look like an answer. Another list that breaks is missing, with a warning.
 func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	done, err := s.begin()
 	if err != nil {
@@ -151,7 +151,7 @@ func (p *pages) next(ctx context.Context) (more bool, err error) {
 		return false, asListing(err)
 	}
 	if a.problem != nil {
-		e := unlisted("It answered %s with an error: %s", p.method, printable(problemText(a.problem), 200))
+		e := unlisted("It answered %s with an error: %s", p.method, sources.Printable(problemText(a.problem), 200))
 		if problemCode(a.problem) == codeMethod {
 			e.Err = errNoMethod
 		}

@@ -209,7 +209,7 @@ func (s *Source) handshakeFault(ctx context.Context, seen *sight, err error) err
 		Message: "The server's answer to the handshake is not what MCP wants.",
 	}
 	if said := (*jsonrpc.Error)(nil); errors.As(err, &said) {
-		e.Message += " It says: " + printable(s.scrub(errors.New(said.Message)).Error(), 200)
+		e.Message += " It says: " + sources.Printable(s.scrub(errors.New(said.Message)).Error(), 200)
 	}
 	return e
 }

@@ -93,7 +93,7 @@ func (s *Source) sendWish(ctx context.Context, uri string, on bool) error {
 		return asListing(err)
 	}
 	if a.problem != nil {
-		return action.Errorf(action.ErrUnavailable, sources.FaultRefused, "The server did not take the subscription. It says: %s", printable(problemText(a.problem), 200))
+		return action.Errorf(action.ErrUnavailable, sources.FaultRefused, "The server did not take the subscription. It says: %s", sources.Printable(problemText(a.problem), 200))
 	}
 	return nil
 }
