@@ -141,6 +141,7 @@ func TestReplicasSubscribe(t *testing.T) {
 	if got := c.gate.subscribed(); got != "demo demo://b 1\ntwo demo://b 1\n" {
 		t.Errorf("subscribed to %q", got)
 	}
+	c.peers.carried.Wait() // all have been told
 	// Nobody forgets a session that listens elsewhere.
 	c.later.Store(int64(2 * time.Hour))
 	b.server.Expire()
