@@ -18,7 +18,11 @@ import (
 func TestEveryFieldTravels(t *testing.T) {
 	var h action.Hint
 	for i, v := 0, reflect.ValueOf(&h).Elem(); i < v.NumField(); i++ {
-		v.Field(i).SetString("value " + strconv.Itoa(i))
+		if f := v.Field(i); f.Kind() == reflect.Bool {
+			f.SetBool(true)
+		} else {
+			f.SetString("value " + strconv.Itoa(i))
+		}
 	}
 	h.Kind = action.HintInvocation
 	text, err := packet{From: "a", Lost: true, Hints: []packedHint{pack(h)}}.encode()
