@@ -1,7 +1,6 @@
 package action
 
 import (
-	"net/textproto"
 	"net/url"
 	"strings"
 	"time"
@@ -56,20 +55,6 @@ func origin(text string) string {
 		return ""
 	}
 	return strings.ToLower(u.Scheme + "://" + u.Host)
-}
-
-// ReservedHeader reports whether no connector may set the header, neither for
-// its secret nor beside it: HTTP, MCP or the gateway need it themselves, or
-// net/http takes it as leave to send a request twice.
-func ReservedHeader(name string) bool {
-	name = textproto.CanonicalMIMEHeaderKey(name)
-	switch name {
-	case "Host", "Connection", "Transfer-Encoding", "Content-Length", "Content-Type", "Content-Encoding",
-		"Accept", "Accept-Encoding", "Trailer", "Te", "Upgrade", "Keep-Alive", "Expect", "Last-Event-Id",
-		"Cookie", "Origin", "User-Agent", "Idempotency-Key", "X-Idempotency-Key":
-		return true
-	}
-	return strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Proxy-")
 }
 
 // Secret is what people may know of an organization's secret. Its value is

@@ -108,13 +108,13 @@ func checkUpstream(c *action.Connector) error {
 
 // checkHeader refuses headers that carry the protocol itself.
 func checkHeader(c *action.Connector) error {
-	if c.Header != "" && !headerName(c.Header) {
+	if c.Header != "" && !action.HeaderName(c.Header) {
 		return invalid("/header", "header must be the name of an HTTP header, such as X-Api-Key.")
 	}
 	if action.ReservedHeader(c.Header) {
 		return invalid("/header", fmt.Sprintf("%s belongs to the protocol and cannot carry a secret.", http.CanonicalHeaderKey(c.Header)))
 	}
-	if !printable(c.Prefix) {
+	if !action.PlainText(c.Prefix) {
 		return invalid("/prefix", "prefix must be plain text, such as \"Bearer \".")
 	}
 	return nil
@@ -129,13 +129,13 @@ func checkHeaders(c *action.Connector) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		at, value := "/headers/"+segment(name), c.Headers[name]
 		switch {
-		case len(name) > 100 || !headerName(name) || action.ReservedHeader(name):
+		case !action.HeaderName(name) || action.ReservedHeader(name):
 			return invalid(at, "This cannot be sent along: name an HTTP header that is not the protocol's, such as X-Read-Only.")
 		case strings.EqualFold(name, "Authorization") || strings.EqualFold(name, c.Header):
 			return invalid(at, "A header that carries a credential is not sent along as it is; give the credential as secret_value.")
 		case seen[strings.ToLower(name)]:
 			return invalid(at, "Two headers have this name, but for upper and lower case; keep one.")
-		case value == "" || len(value) > 1024 || value != strings.TrimSpace(value) || !printable(value):
+		case !action.HeaderValue(value):
 			return invalid(at, "The value of a header must be plain text of 1 to 1024 characters, with no space around it.")
 		}
 		seen[strings.ToLower(name)] = true
@@ -157,7 +157,7 @@ func checkOAuth(c *action.Connector) error {
 		return invalid("/oauth/kind", "kind must be one of authorization_code, client_credentials, none.")
 	case o.Kind == action.OAuthClient && (o.ClientID == "" || o.ClientSecret == ""):
 		return invalid("/oauth/client_id", "For client_credentials, give client_id and client_secret of the client that you registered at the service.")
-	case len(o.ClientID) > 1024 || !printable(o.ClientID):
+	case len(o.ClientID) > 1024 || !action.PlainText(o.ClientID):
 		return invalid("/oauth/client_id", "client_id must be plain text of at most 1024 characters.")
 	case o.ClientSecret != "" && o.ClientID == "":
 		return invalid("/oauth/client_id", "A client with a secret has an id; give the client_id that it was registered with.")
@@ -182,9 +182,3 @@ func validIssuer(text string) bool {
 	return err == nil && u.Hostname() != "" && u.User == nil && !strings.Contains(text, "?") && u.Fragment == "" &&
 		(u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()))
 }
-
-func headerName(name string) bool {
-	return regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$").MatchString(name)
-}
-
-func printable(text string) bool { return regexp.MustCompile(`^[ -~]*$`).MatchString(text) }

@@ -11,11 +11,7 @@ import (
 	"sallyport/internal/redact"
 )
 
-const (
-	maxHeaders     = 10
-	maxHeaderName  = 100  // bytes
-	maxHeaderValue = 1024 // bytes
-)
+const maxHeaders = 10
 
 // checkHeaders refuses headers that HTTP or MCP need for themselves, and those
 // that would show a credential. One that was sent already does not keep people
@@ -34,14 +30,14 @@ func (r *connectorRow) checkHeaders(others []connectorRow) error {
 		field, value := "/headers/"+strings.ReplaceAll(name, "~", "~0"), headers[name]
 		there, known := before[name]
 		switch {
-		case !headerName(name):
-			return invalid("/headers", fmt.Sprintf("%.100q cannot be the name of a header: letters, digits and dashes, at most %d of them.", name, maxHeaderName))
+		case !action.HeaderName(name):
+			return invalid("/headers", fmt.Sprintf("%.100q cannot be the name of a header: letters, digits and dashes, at most 100 of them.", name))
 		case seen[strings.ToLower(name)]:
 			return invalid(field, "Two headers have this name, but for upper and lower case; keep one.")
 		case r.takesHeader(name):
 			return invalid(field, "The gateway sets this header itself; leave it out. A credential belongs into a secret that the connector names.")
-		case !headerValue(value):
-			return invalid(field, fmt.Sprintf("The value of a header is a line of 1 to %d printable ASCII characters.", maxHeaderValue))
+		case !action.HeaderValue(value):
+			return invalid(field, "The value of a header is a line of 1 to 1024 printable ASCII characters.")
 		case (!known || there != value) && showsCredential(name, value):
 			return invalid(field, "This header holds what looks like a credential, which everyone who sees the connector would read. "+
 				"Leave it out, keep the value with sallyport secret set, and name that secret in the connector.")
@@ -53,10 +49,10 @@ func (r *connectorRow) checkHeaders(others []connectorRow) error {
 
 // checkHeader refuses a header that cannot carry the secret.
 func (r *connectorRow) checkHeader() error {
-	if name := string(r.Header); name != "" && (!headerName(name) || action.ReservedHeader(name)) {
+	if name := string(r.Header); name != "" && (!action.HeaderName(name) || action.ReservedHeader(name)) {
 		return invalid("/header", "This header cannot carry a secret; name an HTTP header that is not the protocol's, such as X-Api-Key.")
 	}
-	if !printable(string(r.Prefix)) {
+	if !action.PlainText(string(r.Prefix)) {
 		return invalid("/prefix", "What stands before a secret is printable ASCII, such as \"Bearer \".")
 	}
 	return nil
@@ -65,23 +61,6 @@ func (r *connectorRow) checkHeader() error {
 // takesHeader reports whether the gateway sets the header, or must not pass it.
 func (r *connectorRow) takesHeader(name string) bool {
 	return action.ReservedHeader(name) || strings.EqualFold(name, "Authorization") || strings.EqualFold(name, string(r.Header))
-}
-
-// headerName reports whether it is a token, as HTTP calls it.
-func headerName(name string) bool {
-	return name != "" && len(name) <= maxHeaderName && !strings.ContainsFunc(name, func(r rune) bool {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
-}
-
-func headerValue(value string) bool {
-	return value != "" && len(value) <= maxHeaderValue && value == strings.TrimSpace(value) && printable(value)
-}
-
-// printable reports whether a text consists of visible ASCII and spaces.
-func printable(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // showsCredential judges a value by itself, and by what it is called.

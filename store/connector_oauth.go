@@ -53,7 +53,7 @@ func checkOAuth(o *action.OAuthSettings) error {
 	switch {
 	case !o.Kind.Valid():
 		return invalid("/oauth/kind", "Tokens are had by authorization_code or by client_credentials.")
-	case len(o.ClientID) > maxClientID || !printable(o.ClientID):
+	case len(o.ClientID) > maxClientID || !action.PlainText(o.ClientID):
 		return invalid("/oauth/client_id", fmt.Sprintf("The id of a client has at most %d printable ASCII characters.", maxClientID))
 	case o.ClientSecret != "" && o.ClientID == "":
 		return invalid("/oauth/client_id", "A client with a secret has an id; give the one that it was registered with.")
@@ -64,7 +64,7 @@ func checkOAuth(o *action.OAuthSettings) error {
 	}
 	for i, scope := range o.Scopes {
 		field := fmt.Sprintf("/oauth/scopes/%d", i)
-		if scope == "" || len(scope) > maxScope || !printable(scope) || strings.ContainsAny(scope, ` "\`) {
+		if scope == "" || len(scope) > maxScope || !action.PlainText(scope) || strings.ContainsAny(scope, ` "\`) {
 			return invalid(field, fmt.Sprintf("A scope has 1 to %d printable ASCII characters, without spaces, quotes and backslashes.", maxScope))
 		}
 		if slices.Contains(o.Scopes[:i], scope) {
