@@ -52,6 +52,12 @@ type Action struct {
 	Revision     string          // changes when the source's configuration changes
 	Timeout      time.Duration   // of one execution; zero: the Gate's default
 	MayAsk       []AskKind       // what its source may ask of callers
+	// Provider is the module whose action it is: a session must be bound to an
+	// integration of it. Empty: the action is no module's.
+	Provider string
+	// OneConnection tells that the module cannot tell by the params which of
+	// several integrations is meant: a session must be bound to just one.
+	OneConnection bool
 
 	// Summarize says in a line what a call with the params would do. Nil: the
 	// params themselves are shown. Its answer is redacted.

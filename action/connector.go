@@ -30,12 +30,14 @@ type Connector struct {
 	MayAsk []AskKind `json:"may_ask,omitempty"`
 	// PerAgent gives each agent's session a session of its own at the server,
 	// as servers need that keep state. One that may ask has that in any case.
-	PerAgent  bool      `json:"per_agent"`
-	Preset    string    `json:"preset,omitempty"` // from which it was made
-	Enabled   bool      `json:"enabled"`
-	Revision  int64     `json:"revision"` // counts changes that alter what a call does
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
+	PerAgent bool   `json:"per_agent"`
+	Preset   string `json:"preset,omitempty"` // from which it was made
+	// TimeoutSeconds of one call; zero: the Gate's. At most [MaxTimeout].
+	TimeoutSeconds int       `json:"timeout_seconds,omitempty"`
+	Enabled        bool      `json:"enabled"`
+	Revision       int64     `json:"revision"` // counts changes that alter what a call does
+	CreatedAt      time.Time `json:"created_at"`
+	UpdatedAt      time.Time `json:"updated_at"`
 }
 
 // Source returns the connector's source id.

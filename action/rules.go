@@ -14,6 +14,9 @@ type Rules struct {
 	Capabilities []Capability // that are not revoked; expired ones may be among them
 	Gates        []GateApproval
 	Quotas       []Quota
+	// Integrations are those that are not deleted, without their credentials. A
+	// change of one that matters to a decision moves the version.
+	Integrations []Integration
 	// Reviewed are the hashes that were reviewed, by source and tool.
 	Reviewed map[Key]ToolHashes
 	// Risks are those that the reviewed tools had then. A changed tool counts
@@ -57,4 +60,9 @@ const (
 	EventSettings   = "settings"
 	EventReview     = "review"
 	EventConnector  = "connector" // added, removed, or changed in what a call would do
+	// EventIntegration tells of an integration that was connected, changed in
+	// what a call would do, changed in its status, or disconnected.
+	EventIntegration = "integration"
+	EventApp         = "provider_app" // the gateway's registration at a service
+	EventBinding     = "connections"  // of an automation
 )

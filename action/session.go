@@ -33,10 +33,13 @@ type Session struct {
 	Task         string      `json:"task,omitempty"`     // fixed when minted
 	Event        string      `json:"event_id,omitempty"` // inbound event that started it
 	Title        string      `json:"title,omitempty"`
-	CreatedBy    string      `json:"created_by"`
-	CreatedAt    time.Time   `json:"created_at"`
-	ExpiresAt    *time.Time  `json:"expires_at,omitempty"` // nil: never
-	RevokedAt    *time.Time  `json:"revoked_at,omitempty"`
+	// Connections are the ids of the integrations that its agent may use, or
+	// [AllConnections] alone; fixed when minted. Empty: none.
+	Connections []string   `json:"connections,omitempty"`
+	CreatedBy   string     `json:"created_by"`
+	CreatedAt   time.Time  `json:"created_at"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"` // nil: never
+	RevokedAt   *time.Time `json:"revoked_at,omitempty"`
 }
 
 // Live returns nil while the session's token is good, and otherwise an

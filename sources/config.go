@@ -24,6 +24,18 @@ type Config struct {
 	Observe func(ctx context.Context, c action.Connector, tools map[string]action.ToolVersion) error
 	// Hints is told of lists that changed. Nil: nobody is.
 	Hints action.Hints
+	// Modules are the services that the gateway itself speaks to. With any, the
+	// next four are required.
+	Modules []*Module
+	// Integrations returns an organization's integrations that are not deleted.
+	Integrations func(ctx context.Context, organization string) ([]action.Integration, error)
+	// Session returns a session by its id.
+	Session func(ctx context.Context, id string) (action.Session, error)
+	// Connect returns what a module needs to speak for an integration.
+	Connect func(ctx context.Context, in action.Integration) (*Conn, error)
+	// Refused is told that the service did not take the integration's credential,
+	// which was token. Again: there is another one by now, to try once.
+	Refused func(ctx context.Context, in action.Integration, token, why string) (again bool, err error)
 	// Reserved are names of tools that no source may have.
 	Reserved []string
 

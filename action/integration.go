@@ -1,0 +1,193 @@
+package action
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// Integration is an organization's connection to a service that a module of
+// the gateway speaks to. Its credential is sealed, written over the API and
+// never read over it.
+type Integration struct {
+	ID           string          `json:"id"`
+	Organization string          `json:"organization_id"`
+	Provider     string          `json:"provider"` // the module's id, which is its source id
+	Kind         IntegrationKind `json:"kind"`
+	Broker       Broker          `json:"broker,omitempty"`
+	// Account identifies whose credential it is at the service: a workspace, an
+	// installation. One account of a provider is one integration, so that
+	// connecting it again renews this one.
+	Account     string `json:"account"`
+	AccountName string `json:"account_name,omitempty"` // as the service calls it; foreign
+	Name        string `json:"name"`                   // what people here call it
+	// User makes it a user connection: this user's own, used where an action
+	// asks for his name on what it does. Empty: the organization's.
+	User       string     `json:"user_id,omitempty"`
+	Visibility Visibility `json:"visibility"`
+	// BaseURL of the service's API; empty: the module's own. The credential is
+	// sent to its host alone.
+	BaseURL  string          `json:"base_url,omitempty"`
+	Settings json.RawMessage `json:"settings,omitempty"` // as the module's schema says; nil: none
+	Scopes   []string        `json:"scopes,omitempty"`   // as granted; empty: the service does not say
+	// TimeoutSeconds of one call; zero: the Gate's. At most [MaxTimeout].
+	TimeoutSeconds int               `json:"timeout_seconds,omitempty"`
+	Status         IntegrationStatus `json:"status"`
+	Reason         string            `json:"reason,omitempty"` // of a status other than active
+	ExpiresAt      *time.Time        `json:"expires_at,omitempty"`
+	Revision       int64             `json:"revision"` // counts changes that alter what a call does
+	CreatedBy      string            `json:"created_by"`
+	CreatedAt      time.Time         `json:"created_at"`
+	UpdatedAt      time.Time         `json:"updated_at"`
+
+	Version int64  `json:"-"` // counts writes of the credential; zero: it is new
+	Sealed  []byte `json:"-"` // the credential; nil where it is not read, or there is none
+}
+
+// MaxTimeout is the longest time that one call of a source may be given.
+const MaxTimeout = 2 * time.Minute
+
+// IntegrationKind is what a credential is.
+type IntegrationKind string
+
+// The kinds of integration.
+const (
+	KindAPIKey   IntegrationKind = "api_key"
+	KindBotToken IntegrationKind = "bot_token"
+	KindOAuth2   IntegrationKind = "oauth2"
+	KindApp      IntegrationKind = "app_installation"
+	KindNone     IntegrationKind = "none" // the module needs no credential
+)
+
+// Valid reports whether k is one of the kinds.
+func (k IntegrationKind) Valid() bool {
+	return slices.Contains([]IntegrationKind{KindAPIKey, KindBotToken, KindOAuth2, KindApp, KindNone}, k)
+}
+
+// Broker is who keeps an OAuth token.
+type Broker string
+
+// The brokers.
+const (
+	BrokerOwn   Broker = ""      // the gateway itself
+	BrokerNango Broker = "nango" // https://nango.dev, which is asked for it
+)
+
+// Visibility says who may see and use an integration.
+type Visibility string
+
+// The visibilities.
+const (
+	VisibleOrganization Visibility = "organization"
+	VisiblePrivate      Visibility = "private" // only who made it
+)
+
+// Valid reports whether v is one of the two.
+func (v Visibility) Valid() bool { return v == VisibleOrganization || v == VisiblePrivate }
+
+// IntegrationStatus is whether a credential can be used.
+type IntegrationStatus string
+
+// The statuses.
+const (
+	IntegrationActive    IntegrationStatus = "active"
+	IntegrationExpired   IntegrationStatus = "expired" // it ended by itself, and could not be renewed
+	IntegrationRevoked   IntegrationStatus = "revoked" // the service does not take it any more
+	IntegrationSuspended IntegrationStatus = "suspended"
+	IntegrationDeleted   IntegrationStatus = "deleted" // disconnected; the row stays for the record
+)
+
+// Valid reports whether s is one of the statuses.
+func (s IntegrationStatus) Valid() bool {
+	return slices.Contains([]IntegrationStatus{IntegrationActive, IntegrationExpired, IntegrationRevoked, IntegrationSuspended, IntegrationDeleted}, s)
+}
+
+// Owner returns the only user that may see the integration; empty: everybody
+// of the organization may.
+func (in *Integration) Owner() string {
+	switch {
+	case in.User != "":
+		return in.User
+	case in.Visibility == VisiblePrivate:
+		return in.CreatedBy
+	}
+	return ""
+}
+
+// AllConnections, alone in a session's Connections, binds it to every
+// integration that the whole organization may see, now and later.
+const AllConnections = "all"
+
+// Bound returns those of an organization's integrations of a provider that the
+// session is bound to, dead ones too, deleted ones not. A user connection is
+// none of them: see [OwnConnection].
+func (s *Session) Bound(all []Integration, provider string) []Integration {
+	every := slices.Equal(s.Connections, []string{AllConnections})
+	var list []Integration
+	for _, in := range all {
+		switch {
+		case in.Provider != provider || in.User != "" || in.Status == IntegrationDeleted:
+		case every && in.Visibility == VisibleOrganization,
+			!every && slices.Contains(s.Connections, in.ID):
+			list = append(list, in)
+		}
+	}
+	return list
+}
+
+// OwnConnection returns the active connection of the session's creator at the
+// account's service, for an action that bears his name. An unattended session
+// acts in nobody's name.
+func (s *Session) OwnConnection(all []Integration, provider string) (Integration, bool) {
+	if s.Kind != Interactive {
+		return Integration{}, false
+	}
+	for _, in := range all {
+		if in.Provider == provider && in.User != "" && in.User == s.CreatedBy && in.Status == IntegrationActive {
+			return in, true
+		}
+	}
+	return Integration{}, false
+}
+
+// ProviderApp is an organization's registration of the gateway at a service:
+// what it takes to have people sign in there, or to act as an app. Its secrets
+// are sealed, written over the API and never read over it.
+type ProviderApp struct {
+	Organization string `json:"organization_id"`
+	Provider     string `json:"provider"` // a module's id, or "nango"
+	ClientID     string `json:"client_id,omitempty"`
+	// Slug is the app's name in the URL at which it is installed (GitHub), AppID
+	// what it signs with.
+	Slug  string `json:"slug,omitempty"`
+	AppID string `json:"app_id,omitempty"`
+	// BaseURL of the service, where it is not the module's own: an Enterprise
+	// server, a broker of one's own. The secrets are sent to its host alone.
+	BaseURL string `json:"base_url,omitempty"`
+	// Keys are the broker's names of providers (Nango: provider_config_key), by
+	// module id; a module that is not named has its own id there.
+	Keys      map[string]string `json:"keys,omitempty"`
+	Secrets   []string          `json:"secrets"` // the names of those that are set
+	UpdatedBy string            `json:"updated_by"`
+	UpdatedAt time.Time         `json:"updated_at"`
+
+	Sealed []byte `json:"-"` // a JSON object of the secrets by name
+}
+
+// The names of a [ProviderApp]'s secrets.
+const (
+	AppClientSecret = "client_secret"
+	AppPrivateKey   = "private_key" // PEM, of a GitHub App
+	AppAPIKey       = "api_key"     // of a broker
+)
+
+// IntegrationFlow is a connection that a person began to make in his browser.
+type IntegrationFlow struct {
+	StateHash    string // of the state parameter, in hex
+	Organization string
+	Provider     string
+	By           string // the user
+	Login        string // of the browser, or of the API key: nobody else can end it
+	ExpiresAt    time.Time
+	Sealed       []byte // what is wanted, verifier and endpoints
+}
