@@ -1,0 +1,62 @@
+package event
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrSignature is a delivery that nobody with a secret signed.
+	ErrSignature = errors.New("the signature is missing or wrong")
+	// ErrStale is a delivery that was signed too long ago, or for the future.
+	ErrStale = errors.New("the signature's time is too far from now")
+)
+
+// Header returns the only value of a header. Several are refused as none:
+// which of them a sender meant is not ours to choose.
+func Header(h http.Header, name string) (value string, ok bool) {
+	values := h.Values(name)
+	if len(values) != 1 || values[0] == "" {
+		return "", false
+	}
+	return values[0], true
+}
+
+// VerifyHex compares a signature, the prefix and then hex in either case, with
+// the HMAC-SHA256 of the parts under each of the secrets, in constant time. An
+// empty secret verifies nothing, since anybody can sign with it.
+func VerifyHex(signature, prefix string, secrets [][]byte, parts ...[]byte) error {
+	digits, ok := strings.CutPrefix(signature, prefix)
+	given, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(given) != sha256.Size {
+		return ErrSignature
+	}
+	found := false
+	for _, secret := range secrets {
+		if len(secret) == 0 {
+			continue
+		}
+		mac := hmac.New(sha256.New, secret)
+		for _, part := range parts {
+			mac.Write(part)
+		}
+		found = hmac.Equal(mac.Sum(nil), given) || found
+	}
+	if !found {
+		return ErrSignature
+	}
+	return nil
+}
+
+// Within returns nil when at is at most tolerance away from now, either way.
+func Within(at, now time.Time, tolerance time.Duration) error {
+	if d := now.Sub(at); d > tolerance || d < -tolerance {
+		return ErrStale
+	}
+	return nil
+}
