@@ -93,6 +93,9 @@ func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
 		req.Header = r.Header.Clone()
 	}
 	client := guard.Client(c.pool.Guard, c.base)
+	if r.NoRedirect {
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {

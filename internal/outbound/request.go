@@ -22,6 +22,9 @@ type Request struct {
 	// Serial: no other such request of the same client is under way meanwhile,
 	// as services want that limit writes.
 	Serial bool
+	// NoRedirect: an answer that leads elsewhere is handed out as it is. For what
+	// was allowed for this one place alone.
+	NoRedirect bool
 	// Limited reports whether an answer means that the service did nothing and
 	// wants fewer requests, and for how long; zero: it does not say. Nil: 429
 	// does, with Retry-After.
