@@ -7,8 +7,9 @@
 //
 // The layers are asked in this order:
 //
-//  1. Ceilings, which can only deny: what the session's group may do at the
-//     provider at all.
+//  1. Ceilings, which can only deny: whether the session is connected to the
+//     service of a module at all, by an integration that can be used, and what
+//     its group may do at the provider.
 //  2. A cascade whose first hit wins: the override of the session's
 //     automation, the organization's override, the group's capability, and
 //     what the action's risk suggests. In a session that an inbound event

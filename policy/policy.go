@@ -20,7 +20,8 @@ type Policy struct {
 	quotas       map[action.Key][]action.Quota
 	reviewed     map[action.Key]action.ToolHashes
 	risks        map[action.Key]action.Risk // of the reviewed tools
-	expiries     []time.Time                // of capabilities and gate approvals, ascending
+	connections  connections
+	expiries     []time.Time // of capabilities and gate approvals, ascending
 }
 
 // New returns the policy that the rules make. They must not change any more.
@@ -29,6 +30,7 @@ func New(rules action.Rules) *Policy {
 		version: rules.Version, settings: rules.Settings, reviewed: rules.Reviewed, risks: rules.Risks,
 		organization: modes{}, automations: map[string]modes{}, capabilities: map[place]*capability{}, groups: map[string]bool{},
 		gates: map[gate][]approval{}, quotas: map[action.Key][]action.Quota{},
+		connections: connections{},
 	}
 	for _, o := range rules.Overrides {
 		p.addOverride(o)
@@ -45,6 +47,9 @@ func New(rules action.Rules) *Policy {
 	}
 	for _, q := range rules.Quotas {
 		p.quotas[q.Key] = append(p.quotas[q.Key], q)
+	}
+	for _, in := range rules.Integrations {
+		p.connections[in.Provider] = append(p.connections[in.Provider], in)
 	}
 	slices.SortFunc(p.expiries, time.Time.Compare)
 	return p
@@ -77,7 +82,8 @@ func (p *Policy) Stamp(now time.Time) string {
 // expired tells whether something that is good until at, or for ever, is over.
 func expired(at *time.Time, now time.Time) bool { return at != nil && !now.Before(*at) }
 
-// layer is what speaks in a decision. It gives a mode when it has one.
+// layer is what speaks in a decision. It gives a mode when it has one, and no
+// step at all when the action is none of its business.
 type layer func(p *Policy, now time.Time, s *action.Session, a *action.Action) action.Step
 
 // Decide says what is to be done with a call of the action in the session,
@@ -85,9 +91,12 @@ type layer func(p *Policy, now time.Time, s *action.Session, a *action.Action) a
 func (p *Policy) Decide(now time.Time, s *action.Session, a *action.Action) action.Decision {
 	found := p.compare(a)
 	a = p.atWorst(a, found)
-	d := action.Decision{Version: p.version, DenialLimit: p.settings.DenialLimit, Steps: make([]action.Step, 0, 6)}
-	for _, ask := range [...]layer{(*Policy).ceiling, (*Policy).automation, (*Policy).override, (*Policy).capability, (*Policy).inferred} {
+	d := action.Decision{Version: p.version, DenialLimit: p.settings.DenialLimit, Steps: make([]action.Step, 0, 7)}
+	for _, ask := range [...]layer{(*Policy).connected, (*Policy).ceiling, (*Policy).automation, (*Policy).override, (*Policy).capability, (*Policy).inferred} {
 		step := ask(p, now, s, a)
+		if step.Layer == "" {
+			continue
+		}
 		d.Steps = append(d.Steps, step)
 		if step.Mode != "" {
 			d.Mode, d.Source = step.Mode, step.Layer

@@ -33,6 +33,9 @@ func (p *Policy) View(now time.Time, s *action.Session) string {
 		parts = append(parts, "group "+strconv.Quote(s.Group))
 		parts = append(parts, p.open(now, s)...)
 	}
+	for _, id := range p.connections.usable(s) {
+		parts = append(parts, "connection "+strconv.Quote(id))
+	}
 	return strings.Join(parts, ", ")
 }
 

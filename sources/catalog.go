@@ -15,6 +15,7 @@ type Catalog struct {
 	Config
 
 	readParams, getParams *checker // of resources/read and prompts/get
+	services              []*service
 
 	life context.Context // of what runs in the background
 	end  context.CancelFunc
@@ -36,6 +37,9 @@ func New(c Config) (*Catalog, error) {
 		return nil, err
 	}
 	if cat.getParams, _, err = newChecker(json.RawMessage(getSchemaText), c.Budget); err != nil {
+		return nil, err
+	}
+	if cat.services, err = newServices(cat); err != nil {
 		return nil, err
 	}
 	cat.life, cat.end = context.WithCancel(context.Background())
@@ -83,8 +87,8 @@ func (c *Catalog) tenant(organization string) *tenant {
 	return t
 }
 
-// Invalidate forgets the organization's connectors, so that they are read
-// again by whoever asks next, and sources that failed are asked again too.
+// Invalidate forgets the organization's connectors and integrations, so that
+// they are read again by whoever asks next, and sources that failed are asked again too.
 // The lists of sources that did not change stay.
 func (c *Catalog) Invalidate(organization string) {
 	c.mu.Lock()
@@ -148,15 +152,7 @@ func (c *Catalog) Find(ctx context.Context, organization, source, name string, f
 	if err := t.load(ctx, fresh); err != nil {
 		return nil, err
 	}
-	f, err := t.feed(source)
-	if err != nil {
-		return nil, err
-	}
-	if fresh {
-		err = f.refreshed(ctx)
-	} else {
-		err = f.answered(ctx)
-	}
+	called, err := t.ready(ctx, source, fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +161,26 @@ func (c *Catalog) Find(ctx context.Context, organization, source, name string, f
 	}
 	return nil, &action.Error{
 		Kind: action.ErrNotFound, Code: "action_not_found",
-		Message: fmt.Sprintf("%s has no action %s. List the actions again to see what there is.", show(f.name()), show(name)),
+		Message: fmt.Sprintf("%s has no action %s. List the actions again to see what there is.", show(called), show(name)),
 	}
+}
+
+// ready waits until the actions of a source are known, or fresh, and returns
+// what the source is called. Those of a module always are.
+func (t *tenant) ready(ctx context.Context, source string, fresh bool) (called string, err error) {
+	for _, s := range t.services {
+		if s.ID == source {
+			return s.Title, nil
+		}
+	}
+	f, err := t.feed(source)
+	switch {
+	case err != nil:
+		return "", err
+	case fresh:
+		err = f.refreshed(ctx)
+	default:
+		err = f.answered(ctx)
+	}
+	return f.name(), err
 }

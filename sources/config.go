@@ -45,6 +45,7 @@ type Config struct {
 	Patience time.Duration // List waits for sources no longer; zero: 3 s
 	Timeout  time.Duration // of asking a source; zero: 15 s
 	Retry    time.Duration // a source that failed is left alone for it, then for twice as long, up to 2 min, and for as long as it asks, up to 10 min; zero: 5 s
+	Call     time.Duration // one call of a module for an integration that names no time; zero: 30 s
 	Budget   time.Duration // of checking params against a costly schema; zero: 250 ms
 
 	Now func() time.Time // nil: time.Now
@@ -66,6 +67,9 @@ func (c Config) complete() (Config, error) {
 	if c.Connectors == nil || c.Open == nil {
 		return c, errors.New("sources: Config.Connectors and Config.Open are required")
 	}
+	if len(c.Modules) > 0 && (c.Integrations == nil || c.Session == nil || c.Connect == nil || c.Refused == nil) {
+		return c, errors.New("sources: with Config.Modules, Config.Integrations, Session, Connect and Refused are required")
+	}
 	for _, d := range []struct {
 		value *time.Duration
 		zero  time.Duration
@@ -76,6 +80,7 @@ func (c Config) complete() (Config, error) {
 		{&c.Patience, 3 * time.Second},
 		{&c.Timeout, 15 * time.Second},
 		{&c.Retry, 5 * time.Second},
+		{&c.Call, 30 * time.Second},
 		{&c.Budget, 250 * time.Millisecond},
 	} {
 		if *d.value <= 0 {

@@ -20,13 +20,14 @@ type tenant struct {
 	view  atomic.Pointer[view]
 	until atomic.Int64 // the view is handed out without a look until then, in Unix ns
 
-	loading chan struct{} // holds one: who reads the connectors
-	begun   atomic.Int64  // reads of the connectors
+	loading chan struct{} // holds one: who reads the connectors and integrations
+	begun   atomic.Int64  // reads of them
 
 	mu         sync.Mutex // the fields below, and the fields of the feeds
-	loaded     time.Time  // when the connectors were read
+	loaded     time.Time  // when the connectors and integrations were read
 	read       int64      // which read that was
 	connectors []action.Connector
+	presences  []presence       // of all modules; nil: integrations were never read
 	feeds      map[string]*feed // of enabled connectors, by source id
 	told       counts           // how often sources said that their lists are others
 	gone       bool
@@ -56,7 +57,7 @@ func (t *tenant) forget() {
 	}
 }
 
-// load reads the connectors when they were not read lately, or with force
+// load reads the connectors and integrations when they were not read lately, or with force
 // when no read began since load was called.
 func (t *tenant) load(ctx context.Context, force bool) error {
 	asked := t.begun.Load()
@@ -77,13 +78,21 @@ func (t *tenant) load(ctx context.Context, force bool) error {
 	if err != nil {
 		return fmt.Errorf("reading the connectors of %s: %w", t.organization, err)
 	}
-	t.adopt(list, read, now)
+	var present []presence
+	if len(t.services) > 0 {
+		all, err := t.Integrations(ctx, t.organization)
+		if err != nil {
+			return fmt.Errorf("reading the integrations of %s: %w", t.organization, err)
+		}
+		present = t.present(all)
+	}
+	t.adopt(list, present, read, now)
 	return nil
 }
 
 // adopt opens the sources of new connectors, drops those of old ones, and
 // keeps the rest.
-func (t *tenant) adopt(list []action.Connector, read int64, now time.Time) {
+func (t *tenant) adopt(list []action.Connector, present []presence, read int64, now time.Time) {
 	t.mu.Lock()
 	if t.gone {
 		t.mu.Unlock()
@@ -91,7 +100,8 @@ func (t *tenant) adopt(list []action.Connector, read int64, now time.Time) {
 	}
 	t.loaded, t.read, t.connectors = now, read, slices.Clone(list)
 	feeds := make(map[string]*feed, len(list))
-	differs := t.view.Load().version == ""
+	differs := t.view.Load().version == "" || !slices.Equal(t.presences, present)
+	t.presences = present
 	for _, con := range list {
 		if !con.Enabled {
 			continue

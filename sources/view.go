@@ -43,24 +43,14 @@ func (t *tenant) rebuildLocked() (changed bool) {
 }
 
 func (t *tenant) buildLocked(before *view) *view {
-	var origins []origin
-	var feeds []*feed
-	var tools []*tool
-	for _, f := range t.feeds {
-		for _, tl := range f.tools {
-			origins = append(origins, origin{
-				created: f.connector.CreatedAt, source: f.connector.Source(), slug: f.connector.Slug, name: tl.name,
-			})
-			feeds, tools = append(feeds, f), append(tools, tl)
-		}
-	}
+	origins, tools, makers := t.listedLocked()
 	v := &view{
 		index: make(map[action.Key]*action.Action, len(tools)),
 		tools: make(map[string]*action.Action, len(tools)),
 		made:  make(map[*action.Action]*tool, len(tools)),
 	}
 	for i, name := range names(origins, t.Reserved) {
-		a := feeds[i].action(tools[i], name)
+		a := makers[i].action(tools[i], name)
 		if old := before.index[a.Key()]; old != nil && before.made[old] == tools[i] && same(old, a) {
 			a = old
 		} else {
@@ -80,6 +70,30 @@ func (t *tenant) buildLocked(before *view) *view {
 	return v
 }
 
+// maker makes the action of one of its tools under a name, but for the
+// definition.
+type maker interface {
+	action(t *tool, name string) *action.Action
+}
+
+// listedLocked returns all tools, with what names each and what makes its
+// action.
+func (t *tenant) listedLocked() (origins []origin, tools []*tool, makers []maker) {
+	add := func(m maker, o origin, list []*tool) {
+		for _, tl := range list {
+			o.name = tl.name
+			origins, tools, makers = append(origins, o), append(tools, tl), append(makers, m)
+		}
+	}
+	for _, f := range t.feeds {
+		add(f, origin{created: f.connector.CreatedAt, source: f.connector.Source(), slug: f.connector.Slug}, f.tools)
+	}
+	for _, p := range t.presences {
+		add(p, origin{created: p.since, source: p.ID, slug: p.ID}, p.tools)
+	}
+	return origins, tools, makers
+}
+
 // besideToolsLocked returns the actions that are no tools.
 func (t *tenant) besideToolsLocked(before *view) (list []*action.Action) {
 	for _, f := range t.feeds {
@@ -96,7 +110,7 @@ func (t *tenant) besideToolsLocked(before *view) (list []*action.Action) {
 	return list
 }
 
-// action returns the action of a tool, but for its definition.
+// action implements [maker].
 func (f *feed) action(t *tool, name string) *action.Action {
 	con := f.connector
 	source, review := f.source, cmp.Or(con.Review, action.ReviewTrust)
@@ -161,7 +175,7 @@ func approved(h action.ToolHashes, review action.ReviewRule) string {
 // same reports whether two actions of one tool, or of none, differ in nothing.
 func same(a, b *action.Action) bool {
 	return a.Tool == b.Tool && a.SourceName == b.SourceName && a.Risk == b.Risk && a.Review == b.Review && a.Revision == b.Revision &&
-		slices.Equal(a.MayAsk, b.MayAsk) && (a.Complete == nil) == (b.Complete == nil) && (a.Subscribe == nil) == (b.Subscribe == nil)
+		a.Timeout == b.Timeout && slices.Equal(a.MayAsk, b.MayAsk) && (a.Complete == nil) == (b.Complete == nil) && (a.Subscribe == nil) == (b.Subscribe == nil)
 }
 
 // hash covers all that anyone sees of the actions, all that policy decides by,
@@ -170,7 +184,7 @@ func (v *view) hash(told int) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d\x00", told)
 	for _, a := range v.actions {
-		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%q\x00", a.Tool, a.Source, a.SourceName, a.Name, a.Risk, a.Review, a.Revision, a.MayAsk)
+		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%d\x00%q\x00", a.Tool, a.Source, a.SourceName, a.Name, a.Risk, a.Review, a.Revision, a.Timeout, a.MayAsk)
 		if t := v.made[a]; t != nil {
 			_, _ = h.Write(t.digest[:])
 		} else {

@@ -1,0 +1,43 @@
+package sources
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+// settingsBudget is for schemas of our own, which cost little.
+const settingsBudget = time.Second
+
+// CheckSettings returns nil for settings that fit the module's schema, and none
+// at all where it has no schema. Its error is an [*action.Error] of kind
+// ErrInvalid whose field is below /settings.
+func (m *Module) CheckSettings(settings json.RawMessage) error {
+	if len(settings) == 0 {
+		settings = json.RawMessage("{}")
+	}
+	schema := m.Settings
+	if schema == nil {
+		schema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	}
+	c, _, err := newChecker(schema, settingsBudget)
+	if err != nil {
+		return err
+	}
+	return inSettings(c.Check(settings))
+}
+
+// inSettings says of settings what was said of params.
+func inSettings(err error) error {
+	var e *action.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &action.Error{
+		Kind: e.Kind, Code: "invalid_settings", Field: "/settings" + e.Field,
+		Message: "The settings do not fit: " + strings.TrimPrefix(e.Message, unfitting),
+	}
+}
