@@ -11,6 +11,7 @@ import (
 
 // situation is one row of the matrix: what each layer has to say.
 type situation struct {
+	connection   string // of a module's action: "none", "dead", "one", "several"; "": it is no module's
 	ceiling      string // "": no group, "reaches", "short"
 	automation   action.Mode
 	organization action.Mode
@@ -24,7 +25,7 @@ type situation struct {
 // expected is the table of who wins, written down as plainly as can be. It
 // shares nothing with the package.
 func expected(x situation) (action.Mode, action.Layer) {
-	if x.ceiling == "short" {
+	if x.ceiling == "short" || x.connection != "" && x.connection != "one" {
 		return deny, "ceiling"
 	}
 	var mode action.Mode
@@ -76,10 +77,12 @@ func TestMatrix(t *testing.T) {
 			for _, organization := range modes {
 				for _, risk := range []action.Risk{"read", "write", "danger", "odd"} {
 					for _, event := range []bool{false, true} {
-						rows = append(rows, situation{ceiling: ceiling, automation: automation, organization: organization, risk: risk, event: event})
+						for _, connection := range []string{"", "none", "dead", "one", "several"} {
+							rows = append(rows, situation{connection: connection, ceiling: ceiling, automation: automation, organization: organization, risk: risk, event: event})
+						}
 						for _, review := range []action.ReviewRule{"trust", "strict", "required"} {
 							for _, tool := range []string{"reviewed", "text", "changed", "new"} {
-								rows = append(rows, situation{ceiling, automation, organization, risk, event, review, tool, ""})
+								rows = append(rows, situation{"", ceiling, automation, organization, risk, event, review, tool, ""})
 							}
 						}
 					}
@@ -129,8 +132,15 @@ func (x situation) ordered(t *testing.T, d action.Decision) bool {
 			return false
 		}
 	}
-	want := []string{"ceiling"}
-	if x.ceiling != "short" {
+	var want []string
+	if x.connection != "" {
+		want = append(want, "ceiling")
+	}
+	unconnected := x.connection != "" && x.connection != "one"
+	if !unconnected {
+		want = append(want, "ceiling")
+	}
+	if !unconnected && x.ceiling != "short" {
 		want = append(want, "automation")
 		if x.automation == none {
 			want = append(want, "organization")
@@ -161,6 +171,7 @@ func (x situation) build() (*policy.Policy, *action.Session, *action.Action) {
 	a := &action.Action{Source: "s", Name: "act", Risk: x.risk, Hash: "now", Review: x.review, Hashes: action.ToolHashes{Behaviour: "b", Text: "t"}}
 	key := a.Key()
 	rules := action.Rules{Settings: action.Settings{SelfApproval: true}, Reviewed: map[action.Key]action.ToolHashes{}}
+	x.connect(&rules, s, a)
 	if x.automation != none {
 		rules.Overrides = append(rules.Overrides, action.Override{Automation: "a1", Key: key, Mode: x.automation})
 	}
@@ -189,6 +200,26 @@ func (x situation) build() (*policy.Policy, *action.Session, *action.Action) {
 		rules.Reviewed[key] = action.ToolHashes{Behaviour: "before", Text: "t"}
 	}
 	return policy.New(rules), s, a
+}
+
+func (x situation) connect(rules *action.Rules, s *action.Session, a *action.Action) {
+	if x.connection == "" {
+		return
+	}
+	a.Provider, a.OneConnection = a.Source, true
+	one := action.Integration{ID: "i1", Name: "one", Provider: "s", Status: action.IntegrationActive}
+	other, broken := one, one
+	other.ID, broken.Status = "i2", action.IntegrationExpired
+	switch x.connection {
+	case "none":
+		s.Connections, rules.Integrations = []string{"i2"}, []action.Integration{one}
+	case "dead":
+		s.Connections, rules.Integrations = []string{"i1"}, []action.Integration{broken, other}
+	case "one":
+		s.Connections, rules.Integrations = []string{"i1"}, []action.Integration{one, other}
+	case "several":
+		s.Connections, rules.Integrations = []string{"i1", "i2"}, []action.Integration{one, other}
+	}
 }
 
 func (x situation) grants() []action.Grant {

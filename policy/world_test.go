@@ -63,6 +63,9 @@ func newWorld(roll dice) *world {
 	for range roll(8) {
 		w.rules.Reviewed[someKey(roll)] = someHashes(roll)
 	}
+	for i := range roll(4) {
+		w.rules.Integrations = append(w.rules.Integrations, someIntegration(roll, fmt.Sprint("i", i)))
+	}
 	for range 1 + roll(3) {
 		w.sessions = append(w.sessions, someSession(roll))
 	}
@@ -119,9 +122,18 @@ func someHashes(roll dice) action.ToolHashes {
 	return action.ToolHashes{Behaviour: pick(roll, "b1", "b2"), Text: pick(roll, "t1", "t2")}
 }
 
+func someIntegration(roll dice, id string) action.Integration {
+	return action.Integration{
+		ID: id, Name: "name of " + id, Organization: "o", Provider: pick(roll, "s", "s", "t"), User: pick(roll, "", "", "", "u1"), CreatedBy: someUser(roll),
+		Visibility: pick(roll, action.VisibleOrganization, action.VisibleOrganization, action.VisiblePrivate),
+		Status:     pick(roll, action.IntegrationActive, action.IntegrationActive, action.IntegrationRevoked, action.IntegrationDeleted),
+		Reason:     pick(roll, "", "It was taken back."),
+	}
+}
+
 func someSession(roll dice) action.Session {
 	return action.Session{
-		ID: pick(roll, "s1", "s2"), Organization: "o", Automation: pick(roll, "", "a1"), Group: someGroup(roll), Task: someTask(roll),
+		ID: pick(roll, "s1", "s2", ""), Connections: pick(roll, nil, []string{action.AllConnections}, []string{"i0"}, []string{"i2", "i1", "i0"}), Organization: "o", Automation: pick(roll, "", "a1"), Group: someGroup(roll), Task: someTask(roll),
 		Event: pick(roll, "", "e1"), CreatedBy: someUser(roll),
 	}
 }
@@ -131,6 +143,8 @@ func someAction(roll dice) action.Action {
 	if roll(2) == 0 {
 		a.Source, a.Review, a.Hashes = "c", pick(roll, action.ReviewTrust, action.ReviewStrict, action.ReviewRequired), someHashes(roll)
 		a.Hash = hashOf(&a)
+	} else if roll(2) == 0 {
+		a.Provider, a.OneConnection = a.Source, roll(2) == 0
 	}
 	return a
 }
