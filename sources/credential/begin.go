@@ -37,7 +37,7 @@ func (o *OAuth) Begin(ctx context.Context, c action.Connector, by string) (autho
 	}
 	ctx, stop := context.WithTimeout(ctx, maxBegin)
 	defer stop()
-	_, before, err := o.read(ctx, c.Organization, c.ID)
+	_, before, err := o.readGrant(ctx, c.Organization, c.ID)
 	if err != nil {
 		return "", "", err
 	}
@@ -50,7 +50,7 @@ func (o *OAuth) Begin(ctx context.Context, c action.Connector, by string) (autho
 		StateHash: hash(state), Organization: c.Organization, Connector: c.ID, By: by, ExpiresAt: o.Now().UTC().Add(o.FlowLife),
 	}
 	b := begun{target: *t, Verifier: verifier, Iss: m.AuthorizationResponseIssParameterSupported}
-	if flow.Sealed, err = o.seal(flowRef(flow.Organization, flow.StateHash), b); err != nil {
+	if flow.Sealed, err = seal(o.Vault, flowRef(flow.Organization, flow.StateHash), b); err != nil {
 		return "", "", err
 	}
 	if err := o.Store.PutOAuthFlow(ctx, flow); err != nil {

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
-	"sync"
 	"time"
 
 	"sallyport/action"
 	"sallyport/internal/guard"
-	"sallyport/sources"
 )
 
 // Store keeps grants and flows.
@@ -63,13 +61,7 @@ type Config struct {
 type OAuth struct {
 	Config
 
-	work sync.WaitGroup  // renewals, and reads of rows
-	life context.Context // of waiting for locks
-	end  context.CancelFunc
-
-	mu     sync.Mutex
-	closed bool
-	doors  map[place]*door
+	*doors[held]
 }
 
 // New returns an OAuth, or says what the configuration lacks.
@@ -101,8 +93,9 @@ func New(c Config) (*OAuth, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	o := &OAuth{Config: c, doors: make(map[place]*door)}
-	o.life, o.end = context.WithCancel(context.Background())
+	o := &OAuth{Config: c}
+	o.doors = &doors[held]{name: "oauth", lock: c.Lock, read: o.held, timeout: c.Timeout, now: c.Now}
+	o.open()
 	return o, nil
 }
 
@@ -110,22 +103,6 @@ func New(c Config) (*OAuth, error) {
 // a refresh token may be good once, and what came for it must be written down.
 // None begins after it, not even one that waits for its turn.
 func (o *OAuth) Close() error {
-	o.mu.Lock()
-	o.closed = true
-	o.mu.Unlock()
-	o.end()
-	o.work.Wait()
-	return nil
-}
-
-// start runs f in the background, where Close waits for it, unless it came
-// first.
-func (o *OAuth) start(f func()) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
-		return action.Errorf(action.ErrUnavailable, sources.FaultCredential, "The gateway is stopping; try again in a few seconds.")
-	}
-	o.work.Go(f)
+	o.close()
 	return nil
 }

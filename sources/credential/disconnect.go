@@ -15,7 +15,7 @@ import (
 func (o *OAuth) Disconnect(ctx context.Context, c action.Connector, by string) error {
 	at := place{c.Organization, c.ID}
 	return o.alone(ctx, at, func() error {
-		_, k, err := o.read(ctx, c.Organization, c.ID)
+		_, k, err := o.readGrant(ctx, c.Organization, c.ID)
 		if err != nil {
 			o.Log.Warn("tokens are removed that cannot be given back", "connector", c.ID, "error", err)
 		}

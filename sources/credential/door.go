@@ -2,100 +2,143 @@ package credential
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"sallyport/action"
 	"sallyport/sources"
 )
 
-// place is whose tokens they are.
-type place struct{ organization, connector string }
+// place is whose credential it is: a connector's, or an integration's.
+type place struct{ organization, id string }
 
 // retry is how long a renewal that failed is not tried again.
 const retry = 10 * time.Second
 
-// door is what this instance knows of a connector's tokens, and the one way
-// for it to change them.
-type door struct {
-	turn chan struct{} // holds one value while somebody changes them
+// doors are the one way for this instance to read credentials of rows and to
+// change them: each is read once at a time and changed by one at a time.
+type doors[V any] struct {
+	name    string // of the locks
+	lock    func(ctx context.Context, name string) (unlock func(), err error)
+	read    func(ctx context.Context, at place) (V, error)
+	timeout time.Duration // of reading
+	now     func() time.Time
 
-	// Guarded by the OAuth's mutex:
+	work sync.WaitGroup  // renewals, and reads of rows
+	life context.Context // of waiting for locks
+	end  context.CancelFunc
+
+	mu     sync.Mutex // and what is said to be guarded of each door
+	closed bool
+	doors  map[place]*door[V]
+}
+
+// door is what this instance knows of one credential.
+type door[V any] struct {
+	turn chan struct{} // holds one value while somebody changes it
+
+	// Guarded by the mutex of all:
 	at      time.Time // the row was read; zero: it is to be read
-	grant   action.OAuthGrant
-	kept    *kept
-	reading *reading // what those who look wait for; nil: nobody does
-	failed  error    // of the last renewal
+	row     V
+	reading *reading[V] // what those who look wait for; nil: nobody does
+	failed  error       // of the last renewal
 	until   time.Time
 }
 
-func (o *OAuth) door(at place) *door {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	d := o.doors[at]
-	if d == nil {
-		d = &door{turn: make(chan struct{}, 1)}
-		o.doors[at] = d
-	}
-	return d
+func (d *doors[V]) open() {
+	d.doors = make(map[place]*door[V])
+	d.life, d.end = context.WithCancel(context.Background())
 }
 
-// reread returns the grant as its row has it now.
-func (o *OAuth) reread(ctx context.Context, at place) (action.OAuthGrant, *kept, error) {
-	now := o.Now()
-	g, k, err := o.read(ctx, at.organization, at.connector)
-	if err != nil {
-		return g, nil, err
+// close waits for what was started. Nothing begins after it.
+func (d *doors[V]) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.end()
+	d.work.Wait()
+}
+
+// start runs f in the background, where close waits for it, unless it came
+// first.
+func (d *doors[V]) start(f func()) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return action.Errorf(action.ErrUnavailable, sources.FaultCredential, "The gateway is stopping; try again in a few seconds.")
 	}
-	d := o.door(at)
-	o.mu.Lock()
-	d.at, d.grant, d.kept = now, g, k
-	o.mu.Unlock()
-	return g, k, nil
+	d.work.Go(f)
+	return nil
+}
+
+func (d *doors[V]) door(at place) *door[V] {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	one := d.doors[at]
+	if one == nil {
+		one = &door[V]{turn: make(chan struct{}, 1)}
+		d.doors[at] = one
+	}
+	return one
+}
+
+// reread returns the row as it is now.
+func (d *doors[V]) reread(ctx context.Context, at place) (V, error) {
+	now := d.now()
+	row, err := d.read(ctx, at)
+	if err != nil {
+		return row, err
+	}
+	one := d.door(at)
+	d.mu.Lock()
+	one.at, one.row = now, row
+	d.mu.Unlock()
+	return row, nil
 }
 
 // forget has the row read again.
-func (o *OAuth) forget(at place) {
-	d := o.door(at)
-	o.mu.Lock()
-	d.at, d.reading, d.failed, d.until = time.Time{}, nil, nil, time.Time{}
-	o.mu.Unlock()
+func (d *doors[V]) forget(at place) {
+	one := d.door(at)
+	d.mu.Lock()
+	one.at, one.reading, one.failed, one.until = time.Time{}, nil, nil, time.Time{}
+	d.mu.Unlock()
 }
 
 // paused returns why the last renewal failed, as long as it is too early for
 // another.
-func (o *OAuth) paused(at place) error {
-	d := o.door(at)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.Now().Before(d.until) {
-		return d.failed
+func (d *doors[V]) paused(at place) error {
+	one := d.door(at)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.now().Before(one.until) {
+		return one.failed
 	}
 	return nil
 }
 
-func (o *OAuth) pause(at place, err error) {
-	d := o.door(at)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	d.failed, d.until = err, o.Now().Add(retry)
+func (d *doors[V]) pause(at place, err error) {
+	one := d.door(at)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	one.failed, one.until = err, d.now().Add(retry)
 }
 
-// busy reports whether somebody here changes the tokens now.
-func (o *OAuth) busy(at place) bool { return len(o.door(at).turn) > 0 }
+// busy reports whether somebody here changes the credential now.
+func (d *doors[V]) busy(at place) bool { return len(d.door(at).turn) > 0 }
 
-// alone runs f while nobody else changes these tokens, here or elsewhere.
-func (o *OAuth) alone(ctx context.Context, at place, f func() error) error {
-	leave, err := o.door(at).enter(ctx)
+// alone runs f while nobody else changes the credential, here or elsewhere.
+func (d *doors[V]) alone(ctx context.Context, at place, f func() error) error {
+	leave, err := d.door(at).enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return o.locked(ctx, at, f)
+	return d.locked(ctx, at, f)
 }
 
-// enter waits until nobody of this instance changes the tokens: one caller at a
-// time asks for the lock that all instances contend for.
-func (d *door) enter(ctx context.Context) (leave func(), err error) {
+// enter waits until nobody of this instance changes the credential: one caller
+// at a time asks for the lock that all instances contend for.
+func (d *door[V]) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case d.turn <- struct{}{}:
 		return func() { <-d.turn }, nil
@@ -104,11 +147,11 @@ func (d *door) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-func (o *OAuth) locked(ctx context.Context, at place, f func() error) error {
+func (d *doors[V]) locked(ctx context.Context, at place, f func() error) error {
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(o.life, stop)()
-	unlock, err := o.Lock(waiting, "oauth:"+at.organization+":"+at.connector)
+	defer context.AfterFunc(d.life, stop)()
+	unlock, err := d.lock(waiting, d.name+":"+at.organization+":"+at.id)
 	if err != nil {
 		return late(err)
 	}
@@ -117,7 +160,36 @@ func (o *OAuth) locked(ctx context.Context, at place, f func() error) error {
 }
 
 func late(err error) error {
-	e := action.Errorf(action.ErrUnavailable, sources.FaultTimeout, "The connector's token is being renewed, which takes too long; try again.")
+	e := action.Errorf(action.ErrUnavailable, sources.FaultTimeout, "The token is being renewed, which takes too long; try again.")
 	e.Err = err
 	return e
+}
+
+// once runs f when it is the caller's turn at the door, in the background: a
+// caller whose ctx ends is waited for no longer, and what was begun goes on.
+func once[V, R any](ctx context.Context, d *doors[V], at place, f func(context.Context) (R, error)) (got R, err error) {
+	leave, err := d.door(at).enter(ctx)
+	if err != nil {
+		return got, err
+	}
+	var failed error
+	done := make(chan struct{})
+	err = d.start(func() {
+		defer close(done)
+		defer leave()
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), maxRenew)
+		defer stop()
+		got, failed = f(ctx)
+	})
+	if err != nil {
+		leave()
+		return got, err
+	}
+	select {
+	case <-done:
+		return got, failed
+	case <-ctx.Done():
+		var none R
+		return none, late(context.Cause(ctx))
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func (r reach) exchange(ctx context.Context, organization string, k *kept, form 
 	if err != nil {
 		return err
 	}
-	return k.take(a, now)
+	return k.take(a.status, a.body, now)
 }
 
 // prove adds to a form or a header who the client is.
@@ -74,29 +75,30 @@ func (r reach) prove(ctx context.Context, organization string, t *target, form u
 	return nil
 }
 
-// take reads a token endpoint's answer.
-func (k *kept) take(a *reply, now time.Time) error {
+// take reads a token endpoint's answer. kinds are types of token that are sent
+// like bearer tokens.
+func (k *issued) take(status int, body []byte, now time.Time, kinds ...string) error {
 	var got struct {
 		Access  string          `json:"access_token"`
 		Type    string          `json:"token_type"`
 		Refresh string          `json:"refresh_token"`
 		Expires json.RawMessage `json:"expires_in"`
-		Scope   string          `json:"scope"`
+		Scope   scopeText       `json:"scope"`
 		Error   string          `json:"error"`
 	}
-	err := json.Unmarshal(a.body, &got)
+	err := json.Unmarshal(body, &got)
 	switch {
-	case a.status >= 500 || a.status == http.StatusTooManyRequests || a.status == http.StatusRequestTimeout:
-		return action.Errorf(action.ErrUnavailable, sources.FaultFailed, "The authorization server failed (%d); try again later.", a.status)
-	case a.status != http.StatusOK || got.Error != "": // some say 200 and mean no
-		no := &refusal{status: a.status, code: errorCode(got.Error)}
+	case status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
+		return action.Errorf(action.ErrUnavailable, sources.FaultFailed, "The authorization server failed (%d); try again later.", status)
+	case status != http.StatusOK || got.Error != "": // some say 200 and mean no
+		no := &refusal{status: status, code: errorCode(got.Error)}
 		return &action.Error{
 			Kind: action.ErrUnavailable, Code: sources.FaultAuth, Err: no,
-			Message: fmt.Sprintf("The authorization server refused to give a token: %s (%d); check the connector's OAuth settings, or sign in again.", no.code, no.status),
+			Message: fmt.Sprintf("The authorization server refused to give a token: %s (%d); check the OAuth settings, or sign in again.", no.code, no.status),
 		}
 	case err != nil || got.Access == "" || len(got.Access) > maxAnswer/4 || strings.ContainsFunc(got.Access, notToken):
 		return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "The authorization server's answer holds no token that can be used; its operator must mend that.")
-	case got.Type != "" && !strings.EqualFold(got.Type, "Bearer"):
+	case got.Type != "" && !strings.EqualFold(got.Type, "Bearer") && !slices.Contains(kinds, got.Type):
 		return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "The authorization server gave a token that is no bearer token, which the gateway cannot send; have it give bearer tokens.")
 	}
 	k.Access, k.IssuedAt, k.ExpiresAt = got.Access, now, time.Time{}
@@ -104,12 +106,25 @@ func (k *kept) take(a *reply, now time.Time) error {
 		k.Refresh = got.Refresh
 	}
 	if got.Scope != "" {
-		k.Granted = scopes(strings.Fields(got.Scope))
+		k.Granted = scopes(strings.Fields(string(got.Scope)))
 	}
 	if life := seconds(got.Expires); life > 0 {
 		k.ExpiresAt = now.Add(life)
 	}
 	return nil
+}
+
+// scopeText is a list of scopes as one text, which some services write as a list.
+type scopeText string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *scopeText) UnmarshalJSON(raw []byte) error {
+	var list []string
+	if json.Unmarshal(raw, &list) == nil {
+		*s = scopeText(joined(list))
+		return nil
+	}
+	return json.Unmarshal(raw, (*string)(s))
 }
 
 func notToken(r rune) bool { return r <= ' ' || r > '~' }

@@ -30,7 +30,7 @@ func (o *OAuth) Finish(ctx context.Context, organization, by, state, code, iss, 
 	if err != nil {
 		return connector, err
 	}
-	k := &kept{target: b.target, Granted: b.Scopes}
+	k := &kept{target: b.target, issued: issued{Granted: b.Scopes}}
 	form := url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {o.RedirectURL}, "code_verifier": {b.Verifier},
 	}
@@ -60,7 +60,7 @@ func (o *OAuth) resume(ctx context.Context, organization, by, state string) (b b
 	if f.Organization != organization || f.By != by {
 		return b, "", action.Errorf(action.ErrForbidden, codeFlow, "Another person began this sign-in, and only that person can end it; begin your own on the connector's page.")
 	}
-	return b, f.Connector, o.open(flowRef(organization, f.StateHash), f.Sealed, &b)
+	return b, f.Connector, unseal(o.Vault, flowRef(organization, f.StateHash), f.Sealed, &b)
 }
 
 // keep writes what a person's sign-in gave, over whatever was there.
@@ -68,7 +68,7 @@ func (o *OAuth) keep(ctx context.Context, organization, connector, by string, k 
 	at := place{organization, connector}
 	return o.alone(ctx, at, func() error {
 		for attempt := 1; ; attempt++ {
-			g, _, err := o.read(ctx, organization, connector)
+			g, _, err := o.readGrant(ctx, organization, connector)
 			if err != nil && len(g.Sealed) == 0 {
 				return err
 			}

@@ -28,14 +28,25 @@ type target struct {
 	Client   client           `json:"client"`
 }
 
-// kept is what is sealed of a grant.
-type kept struct {
-	target
+// issued is what a token endpoint gave.
+type issued struct {
 	Access    string    `json:"access,omitempty"` // empty: dead
 	Refresh   string    `json:"refresh,omitempty"`
 	Granted   []string  `json:"granted,omitempty"` // scopes, as the server said or else as asked for
-	IssuedAt  time.Time `json:"issued_at"`
-	ExpiresAt time.Time `json:"expires_at"` // zero: nobody said
+	IssuedAt  time.Time `json:"issued_at,omitzero"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: nobody said
+}
+
+// held is a grant's row, and what is sealed in it. Without one, both are zero.
+type held struct {
+	grant action.OAuthGrant
+	kept  *kept
+}
+
+// kept is what is sealed of a grant.
+type kept struct {
+	target
+	issued
 	// Wanted are scopes that the server found missing.
 	Wanted []string `json:"wanted,omitempty"`
 }
@@ -47,16 +58,16 @@ type begun struct {
 	Iss      bool   `json:"iss"` // the server says that it names itself in its answers
 }
 
-func (o *OAuth) seal(ref action.Ref, v any) ([]byte, error) {
+func seal(vault action.Vault, ref action.Ref, v any) ([]byte, error) {
 	plain, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("sealing %s: %w", ref.Table, err)
 	}
-	return o.Vault.Seal(ref, plain)
+	return vault.Seal(ref, plain)
 }
 
-func (o *OAuth) open(ref action.Ref, sealed []byte, v any) error {
-	plain, err := o.Vault.Open(ref, sealed)
+func unseal(vault action.Vault, ref action.Ref, sealed []byte, v any) error {
+	plain, err := vault.Open(ref, sealed)
 	if err != nil {
 		return err
 	}
@@ -74,9 +85,14 @@ func flowRef(organization, hash string) action.Ref {
 	return action.Ref{Organization: organization, Table: "oauth_flows", Row: hash, Column: "sealed"}
 }
 
-// read returns the connector's grant as its row has it now. Without one, both
-// are zero.
-func (o *OAuth) read(ctx context.Context, organization, connector string) (action.OAuthGrant, *kept, error) {
+func (o *OAuth) held(ctx context.Context, at place) (h held, err error) {
+	h.grant, h.kept, err = o.readGrant(ctx, at.organization, at.id)
+	return h, err
+}
+
+// readGrant returns the connector's grant as its row has it now. Without one,
+// both are zero.
+func (o *OAuth) readGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, *kept, error) {
 	g, err := o.Store.OAuthGrant(ctx, organization, connector)
 	if errors.Is(err, action.ErrNotFound) {
 		return action.OAuthGrant{}, nil, nil
@@ -85,7 +101,7 @@ func (o *OAuth) read(ctx context.Context, organization, connector string) (actio
 		return g, nil, fmt.Errorf("reading the tokens of connector %s: %w", connector, err)
 	}
 	k := &kept{}
-	if err := o.open(grantRef(organization, connector), g.Sealed, k); err != nil {
+	if err := unseal(o.Vault, grantRef(organization, connector), g.Sealed, k); err != nil {
 		return g, nil, fmt.Errorf("opening the tokens of connector %s: %w", connector, err)
 	}
 	return g, k, nil
@@ -101,7 +117,7 @@ func (o *OAuth) write(ctx context.Context, g action.OAuthGrant, k *kept) (err er
 	if g.Status == action.OAuthConnected {
 		g.Reason = ""
 	}
-	if g.Sealed, err = o.seal(grantRef(g.Organization, g.Connector), k); err != nil {
+	if g.Sealed, err = seal(o.Vault, grantRef(g.Organization, g.Connector), k); err != nil {
 		return err
 	}
 	if err := o.Store.PutOAuthGrant(ctx, g); err != nil {
@@ -112,7 +128,7 @@ func (o *OAuth) write(ctx context.Context, g action.OAuthGrant, k *kept) (err er
 
 // due reports whether the token ought to be renewed. One that lives shortly is
 // not renewed before half its life is over.
-func (k *kept) due(now time.Time, before time.Duration) bool {
+func (k *issued) due(now time.Time, before time.Duration) bool {
 	if k.ExpiresAt.IsZero() {
 		return false
 	}
@@ -120,7 +136,7 @@ func (k *kept) due(now time.Time, before time.Duration) bool {
 }
 
 // alive reports whether the token can be sent.
-func (k *kept) alive(now time.Time) bool {
+func (k *issued) alive(now time.Time) bool {
 	return k.Access != "" && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 

@@ -62,10 +62,11 @@ func (o *OAuth) insufficient(ctx context.Context, c *action.Connector, used stri
 	}
 	at := place{c.Organization, c.ID}
 	err = o.alone(ctx, at, func() error {
-		g, k, err := o.reread(ctx, at)
+		h, err := o.reread(ctx, at)
 		if err != nil {
 			return unread(err)
 		}
+		g, k := h.grant, h.kept
 		if again = k != nil && k.Access != used && k.Access != ""; again || k == nil {
 			return nil
 		}

@@ -17,40 +17,19 @@ const maxRenew = 30 * time.Second
 var errDead = errors.New("the sign-in is over")
 
 // renew has the tokens replaced unless they are not stale any more, once for
-// all callers and instances, and returns those that are stored then. A caller
-// whose ctx ends is waited for no longer; what was begun goes on.
+// all callers and instances, and returns those that are stored then.
 func (o *OAuth) renew(ctx context.Context, c *action.Connector, stale func(*kept) bool) (*kept, error) {
 	at := place{c.Organization, c.ID}
 	if err := o.paused(at); err != nil {
 		return nil, err
 	}
-	leave, err := o.door(at).enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var next *kept
-	var failed error
-	done := make(chan struct{})
-	err = o.start(func() {
-		defer close(done)
-		defer leave()
-		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), maxRenew)
-		defer stop()
-		failed = o.locked(ctx, at, func() (err error) {
+	return once(ctx, o.doors, at, func(ctx context.Context) (next *kept, err error) {
+		err = o.locked(ctx, at, func() error {
 			next, err = o.renewed(ctx, c, stale)
 			return err
 		})
+		return next, err
 	})
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	select {
-	case <-done:
-		return next, failed
-	case <-ctx.Done():
-		return nil, late(context.Cause(ctx))
-	}
 }
 
 // renewed is renew for the one who is alone.
@@ -59,14 +38,14 @@ func (o *OAuth) renewed(ctx context.Context, c *action.Connector, stale func(*ke
 	if err := o.paused(at); err != nil {
 		return nil, err
 	}
-	g, k, err := o.reread(ctx, at)
+	h, err := o.reread(ctx, at)
 	if err != nil {
 		return nil, unread(err)
 	}
-	if !stale(k) {
-		return k, nil
+	if !stale(h.kept) {
+		return h.kept, nil
 	}
-	next, err := o.replace(ctx, c, g, k)
+	next, err := o.replace(ctx, c, h.grant, h.kept)
 	if err != nil {
 		o.pause(at, err)
 	}
@@ -88,8 +67,8 @@ func (o *OAuth) replace(ctx context.Context, c *action.Connector, g action.OAuth
 		return nil, err
 	}
 	// Another instance may have renewed it while this one had lost the lock.
-	if _, now, readErr := o.reread(ctx, place{c.Organization, c.ID}); readErr == nil && now != nil && now.IssuedAt.After(k.IssuedAt) {
-		return now, nil
+	if now, readErr := o.reread(ctx, place{c.Organization, c.ID}); readErr == nil && now.kept != nil && now.kept.IssuedAt.After(k.IssuedAt) {
+		return now.kept, nil
 	}
 	return nil, o.bury(ctx, c, g, k, no)
 }
@@ -145,8 +124,8 @@ func (o *OAuth) store(ctx context.Context, c *action.Connector, g action.OAuthGr
 			return k, nil
 		}
 		if errors.Is(err, action.ErrConflict) {
-			if _, now, err := o.reread(ctx, at); err == nil && o.good(c, now) {
-				return now, nil
+			if now, err := o.reread(ctx, at); err == nil && o.good(c, now.kept) {
+				return now.kept, nil
 			}
 		}
 		if attempt == 3 || errors.Is(err, action.ErrConflict) {

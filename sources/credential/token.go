@@ -17,10 +17,11 @@ func (o *OAuth) Token(ctx context.Context, c action.Connector) (token, host stri
 		return "", "", action.Errorf(action.ErrInvalid, codeFlow, "The connector has no OAuth settings.")
 	}
 	at := place{c.Organization, c.ID}
-	g, k, err := o.look(ctx, at)
+	h, err := o.look(ctx, at)
 	if err != nil {
 		return "", "", unread(err)
 	}
+	g, k := h.grant, h.kept
 	if o.good(&c, k) {
 		return k.Access, k.Host, nil
 	}
