@@ -1,0 +1,80 @@
+package sentry
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/internal/outbound"
+	"sallyport/sources"
+)
+
+// refuse makes an error of an answer that is no success.
+func refuse(r *outbound.Response, a ask) error {
+	if r.Status >= 500 {
+		return action.Errorf(action.ErrOutcomeUnknown, sources.FaultFailed,
+			"Sentry failed by itself (HTTP %d). Try again later; read an issue before you repeat a change of it.", r.Status)
+	}
+	code, text := said(r.Body)
+	no := &sources.Refusal{Code: code, Status: r.Status, Detail: text}
+	switch {
+	case r.Status == http.StatusUnauthorized && strings.HasSuffix(code, "-required"):
+		// sso-required, sudo-required, 2fa-required: the credential is good.
+		no.Message = "Sentry wants its user to sign in there in another way first; have an admin connect Sentry with a token of an internal integration."
+	case r.Status == http.StatusUnauthorized:
+		no.Credential = true
+		no.Message = "Sentry does not take the credential of this connection any more; have an admin connect Sentry again."
+	case r.Status == http.StatusForbidden:
+		no.Message = fmt.Sprintf("The credential of this connection may not do that: it lacks the scope %s, or access to the project; have an admin connect Sentry with it.", a.scope)
+	case r.Status == http.StatusNotFound:
+		no.Message = a.missing
+	case r.Status >= 300 && r.Status < 400:
+		no.Message = "Sentry sends this elsewhere; have an admin set the base URL of the connection to the organization's region, such as https://de.sentry.io."
+	case text == "":
+		no.Message = fmt.Sprintf("Sentry refuses this (HTTP %d); check the params.", r.Status)
+	default:
+		no.Message = fmt.Sprintf("Sentry refuses the params, change what it names: %q", text)
+	}
+	return no
+}
+
+// said returns the code and the text of an error, bounded and printable. Sentry
+// says {"detail": "text"}, {"detail": {"code", "message"}}, a bare string, or
+// for each wrong field what is wrong with it.
+func said(body []byte) (code, text string) {
+	var v any
+	if json.Unmarshal(body, &v) != nil {
+		return "", ""
+	}
+	if fields, ok := v.(object); ok {
+		if v, ok = fields["detail"]; !ok {
+			return "", sources.Printable(perField(fields), maxSaid)
+		}
+	}
+	switch v := v.(type) {
+	case string:
+		text = v
+	case object:
+		code, _ = v["code"].(string)
+		text, _ = v["message"].(string)
+	}
+	return sources.Printable(code, 80), sources.Printable(text, maxSaid)
+}
+
+const maxSaid = 300
+
+func perField(fields object) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		what := fields[name]
+		if list, ok := what.([]any); ok && len(list) == 1 {
+			what = list[0]
+		}
+		parts = append(parts, fmt.Sprintf("%s: %v", name, what))
+	}
+	return strings.Join(parts, "; ")
+}
