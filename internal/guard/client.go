@@ -67,8 +67,15 @@ func NewTransport(c Config) *http.Transport {
 // when it is done with it.
 func Client(c Config, configured *url.URL) *http.Client {
 	c.AllowLoopback = Loopback(configured)
+	return Over(NewTransport(c), configured)
+}
+
+// Over returns a client as [Client] does, over a transport that others use too.
+// Whether loopback may be dialled is the transport's: one that allows it is for
+// URLs that name loopback only.
+func Over(t *http.Transport, configured *url.URL) *http.Client {
 	return &http.Client{
-		Transport:     &bound{configured: *configured, host: Host(configured), next: NewTransport(c)},
+		Transport:     &bound{configured: *configured, host: Host(configured), next: t},
 		CheckRedirect: checkRedirect,
 	}
 }

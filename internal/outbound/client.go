@@ -1,114 +1,152 @@
 package outbound
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"log/slog"
+	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"sallyport/action"
-	"sallyport/internal/guard"
 )
-
-// Config is what [New] needs.
-type Config struct {
-	Guard guard.Config // what may be dialled; loopback only for a base URL that names it
-
-	Timeout     time.Duration // of one attempt; zero: 30 s
-	MaxBody     int64         // of an answer; zero: 8 MiB
-	MaxWait     time.Duration // a wait that a service asks for is waited for up to this, and is an error beyond; zero: 5 s
-	Attempts    int           // of one request; zero: 3
-	PerHost     int           // requests to one host at a time, of all clients; zero: 32
-	PerClient   int           // requests of one client at a time; zero: 8
-	UserAgent   string        // empty: "sallyport"
-	IdleClients int           // clients that are kept while nobody uses them; zero: 1,000
-
-	Now func() time.Time // nil: time.Now
-	Log *slog.Logger     // nil: slog.Default
-}
-
-// Pool hands out clients. They share connections, and what was learned of
-// hosts. It is safe for use by several goroutines.
-type Pool struct {
-	Config
-}
-
-// New returns a pool.
-func New(c Config) *Pool {
-	if c.Timeout <= 0 {
-		c.Timeout = 30 * time.Second
-	}
-	if c.MaxBody <= 0 {
-		c.MaxBody = 8 << 20
-	}
-	return &Pool{Config: c}
-}
-
-// Close closes idle connections.
-func (p *Pool) Close() {}
-
-// Client returns the client for the base URL and whoever's credential it is
-// (an integration's id): limits that a service imposes are that one's. Secrets
-// are kept out of errors.
-func (p *Pool) Client(whose string, base *url.URL, secrets ...string) *Client {
-	return &Client{pool: p, base: base, secrets: secrets}
-}
-
-// Client speaks to one base URL with one credential.
-type Client struct {
-	pool    *Pool
-	base    *url.URL
-	secrets []string
-}
-
-// Base returns the base URL, which nobody may change.
-func (c *Client) Base() *url.URL { return c.base }
 
 // Do sends a request and returns the answer, whatever its status. Errors are
 // [*action.Error]s: ErrUnavailable when the service did nothing (code
 // "upstream_rate_limited" with RetryAfter where it wants to be left alone),
-// ErrOutcomeUnknown when it may have.
+// ErrOutcomeUnknown when it may have, ErrInvalid when the path is none.
+//
+// It takes as long as ctx has, or [Config.Timeout] when ctx has no deadline.
 func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
-	ctx, stop := context.WithTimeout(ctx, c.pool.Timeout)
-	defer stop()
-	u := *c.base
-	raw := strings.TrimSuffix(c.base.String(), "/") + r.Path
-	full, err := url.Parse(raw)
-	if err != nil {
+	if err := checkPath(r.Path); err != nil {
 		return nil, err
 	}
-	u = *full
-	u.RawQuery = r.Query.Encode()
-	req, err := http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(r.Body))
-	if err != nil {
-		return nil, err
+	if _, has := ctx.Deadline(); !has {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, c.pool.Timeout)
+		defer stop()
 	}
-	if r.Header != nil {
-		req.Header = r.Header.Clone()
-	}
-	client := guard.Client(c.pool.Guard, c.base)
-	if r.NoRedirect {
-		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	}
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
-	if err != nil {
-		var shown *action.Error
-		if errors.As(err, &shown) {
-			return nil, shown
+	lane := c.pool.lanes.enter(c.lane)
+	defer c.pool.lanes.leave(c.lane, lane)
+	if r.Serial {
+		if !lane.serial.take(ctx) {
+			return nil, c.crowded(ctx)
 		}
-		return nil, fmt.Errorf("%w: %w", action.ErrOutcomeUnknown, err)
+		defer lane.serial.free()
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(guard.LimitBody(resp.Body, c.pool.MaxBody))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", action.ErrOutcomeUnknown, err)
+	return c.tries(ctx, r, lane)
+}
+
+// tries sends a request until there is an answer that counts, or no sense or
+// safety in another try.
+func (c *Client) tries(ctx context.Context, r *Request, l *lane) (*Response, error) {
+	waits := waits{left: c.pool.MaxWait}
+	for try := 1; ; try++ {
+		resp, seen, err := c.turn(ctx, r, l, &waits)
+		if seen < 0 {
+			return nil, err
+		}
+		if err == nil {
+			wait, limited := r.limited(resp, c.pool.Now())
+			if limited {
+				wait = l.limit(c.pool.Now(), wait, seen)
+				if try < c.pool.Attempts && waits.fit(ctx, wait) {
+					continue // the next turn waits
+				}
+				return nil, c.rateLimited(wait)
+			}
+			l.passed()
+		}
+		pause := max(backoff(try), told(resp, c.pool.Now()))
+		if try == c.pool.Attempts || !repeatable(r, resp, err) || !waits.sleep(ctx, pause) {
+			return resp, err
+		}
+		c.pool.Log.InfoContext(ctx, "a request to a service is sent again", "host", c.base.Host, "try", try+1, "err", err)
 	}
-	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+}
+
+// turn waits until the service may be asked, and for a place among those who
+// do, and asks. Seen is negative when it was not asked.
+func (c *Client) turn(ctx context.Context, r *Request, l *lane, w *waits) (resp *Response, seen int, err error) {
+	for {
+		wait, seen := l.wait(c.pool.Now())
+		if wait > 0 {
+			if !w.sleep(ctx, wait) {
+				return nil, -1, c.rateLimited(wait)
+			}
+			continue
+		}
+		if !l.slots.take(ctx) {
+			return nil, -1, c.crowded(ctx)
+		}
+		h := c.pool.enter(c.host)
+		if !h.slots.take(ctx) {
+			c.pool.leave(c.host, h)
+			l.slots.free()
+			return nil, -1, c.crowded(ctx)
+		}
+		// Whoever was asked meanwhile may have been told to hold back.
+		wait, seen = l.wait(c.pool.Now())
+		if wait <= 0 {
+			resp, err = c.send(ctx, r)
+		}
+		h.slots.free()
+		c.pool.leave(c.host, h)
+		l.slots.free()
+		if wait <= 0 {
+			return resp, seen, err
+		}
+	}
+}
+
+// repeatable reports whether a request may and should be sent again.
+func repeatable(r *Request, resp *Response, err error) bool {
+	if err == nil {
+		switch resp.Status {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return r.Repeatable
+		}
+		return false
+	}
+	var e *action.Error
+	if !errors.As(err, &e) || e.Lasting() || e.Code == codeTimeout || e.Code == codeInterrupted || e.Code == codeRefused {
+		return false
+	}
+	return r.Repeatable || errors.Is(e.Kind, action.ErrUnavailable)
+}
+
+// backoff is how long to wait after the first, second and so on try. Those who
+// failed together do not come back together.
+func backoff(try int) time.Duration {
+	return jitter(250 * time.Millisecond << min(try-1, 4))
+}
+
+// jitter returns d and up to a half more.
+func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
+
+// waits are what a request may wait for its service in all.
+type waits struct{ left time.Duration }
+
+// fit reports whether there is time for the wait.
+func (w *waits) fit(ctx context.Context, d time.Duration) bool {
+	if d > w.left {
+		return false
+	}
+	deadline, has := ctx.Deadline()
+	return ctx.Err() == nil && (!has || time.Until(deadline) > d)
+}
+
+// sleep waits, and reports whether it did.
+func (w *waits) sleep(ctx context.Context, d time.Duration) bool {
+	if !w.fit(ctx, d) {
+		return false
+	}
+	w.left -= d
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -1,0 +1,149 @@
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/redact"
+)
+
+// The codes of errors, which are those of connectors.
+const (
+	codeDNS         = "upstream_dns"
+	codeUnreachable = "upstream_unreachable"
+	codeTLS         = "upstream_tls"
+	codeBlocked     = "upstream_blocked"
+	codeTimeout     = "upstream_timeout"
+	codeTooLarge    = "upstream_too_large"
+	codeRateLimited = "upstream_rate_limited"
+	codeRefused     = "upstream_refused"
+	codeCredential  = "upstream_credential"
+	codeFailed      = "upstream_failed"
+	codeInterrupted = "interrupted"
+)
+
+// lost says what went wrong on the way, and whether the request may have been
+// received.
+func (c *Client) lost(ctx context.Context, err error, sent bool) error {
+	kind := action.ErrUnavailable
+	if sent {
+		kind = action.ErrOutcomeUnknown
+	}
+	e := &action.Error{Kind: kind, Err: c.cause(err)}
+	var (
+		known  *action.Error
+		dns    *net.DNSError
+		netErr net.Error
+	)
+	host := c.base.Hostname()
+	switch {
+	case errors.As(err, &known):
+		c.known(e, known)
+	case context.Cause(ctx) != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		e.Code, e.Message = codeInterrupted, fmt.Sprintf("The request to %s was given up before it had answered.", host)
+	case errors.As(err, &dns) && !dns.IsTimeout:
+		e.Code, e.Message = codeDNS, fmt.Sprintf("The name %s does not resolve; check the integration's base URL, or try again later.", host)
+	case insecure(err):
+		e.Code, e.Message = codeTLS, fmt.Sprintf("A secure connection to %s cannot be made; check its certificate, and the base URL's scheme and port.", host)
+	case ctx.Err() != nil, errors.As(err, &netErr) && netErr.Timeout():
+		e.Code, e.Message = codeTimeout, fmt.Sprintf("%s did not answer in time%s.", host, advice(sent))
+	case !sent:
+		e.Code, e.Message = codeUnreachable, fmt.Sprintf("Nobody answers at %s; check the integration's base URL, or try again later.", host)
+	default:
+		e.Code, e.Message = codeFailed, fmt.Sprintf("The connection to %s broke before it had answered%s.", host, advice(sent))
+	}
+	e.Message = c.clean(e.Message)
+	return e
+}
+
+func advice(sent bool) string {
+	if sent {
+		return "; before doing it again, see whether it was done"
+	}
+	return "; nothing was sent, try again later"
+}
+
+// known passes on what the guard says.
+func (c *Client) known(e, known *action.Error) {
+	e.Message = known.Message
+	switch known.Code {
+	case "address_blocked":
+		e.Code = codeBlocked
+	case "redirect_refused":
+		e.Code, e.Kind = codeRefused, known.Kind
+	case "body_too_large":
+		e.Code, e.Message = codeTooLarge, fmt.Sprintf("The answer of %s is larger than %d KiB; ask for less.", c.base.Hostname(), max(c.pool.MaxBody>>10, 1))
+	default:
+		e.Code = known.Code
+	}
+}
+
+func insecure(err error) bool {
+	var (
+		record tls.RecordHeaderError
+		alert  tls.AlertError
+		cert   *tls.CertificateVerificationError
+		name   x509.HostnameError
+		issuer x509.UnknownAuthorityError
+	)
+	return errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &cert) || errors.As(err, &name) || errors.As(err, &issuer) ||
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+}
+
+// rateLimited says that the service wants to be left alone.
+func (c *Client) rateLimited(wait time.Duration) error {
+	e := action.Errorf(action.ErrUnavailable, codeRateLimited, "%s wants fewer requests and did nothing; try again in %d seconds.",
+		c.base.Hostname(), int(math.Ceil(wait.Seconds())))
+	e.RetryAfter = wait
+	return e
+}
+
+// crowded says that there was no place for the request in time.
+func (c *Client) crowded(ctx context.Context) error {
+	e := action.Errorf(action.ErrUnavailable, codeTimeout, "Too many requests to %s are under way, so this one was not sent; try again later.", c.base.Hostname())
+	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		e.Code, e.Message = codeInterrupted, "The request was given up before it was sent."
+	}
+	e.Err = context.Cause(ctx)
+	return e
+}
+
+// unsendable says that the request cannot be put on the wire.
+func (c *Client) unsendable(err error) error {
+	return &action.Error{
+		Kind: action.ErrUnavailable, Code: codeCredential, Err: c.cause(err),
+		Message: fmt.Sprintf("The request to %s cannot be written; connect the integration again with a credential that has no line breaks.", c.base.Hostname()),
+	}
+}
+
+// cause is an error for the log: it holds neither a credential nor the URL, in
+// whose query some keep one. What it stands for can be asked, and not reached.
+type cause struct {
+	text string
+	err  error
+}
+
+func (c *Client) cause(err error) error {
+	text := err.Error()
+	var u *url.Error
+	if errors.As(err, &u) {
+		text = u.Err.Error()
+	}
+	return &cause{text: c.clean(text), err: err}
+}
+
+func (c *cause) Error() string        { return c.text }
+func (c *cause) Is(target error) bool { return errors.Is(c.err, target) }
+
+func (c *Client) clean(text string) string {
+	return string(redact.NewReplacer(c.secrets...).Replace([]byte(text)))
+}
