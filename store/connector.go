@@ -42,6 +42,7 @@ type connectorRow struct {
 	MayAsk   asJSON[[]action.AskKind]      `bun:"may_ask"`
 	PerAgent bool                          `bun:"per_agent"`
 	Preset   opt                           `bun:"preset"`
+	Timeout  int                           `bun:"timeout_seconds"`
 }
 
 func (r *connectorRow) connector() action.Connector {
@@ -50,6 +51,7 @@ func (r *connectorRow) connector() action.Connector {
 		Header: string(r.Header), Prefix: string(r.Prefix), Secret: string(r.Secret), DefaultRisk: action.Risk(r.DefaultRisk),
 		Risks: r.Risks, Review: action.ReviewRule(r.Review), Enabled: r.Enabled, Revision: r.Revision, CreatedAt: r.CreatedAt.t, UpdatedAt: r.UpdatedAt.t,
 		Headers: r.Headers.v, OAuth: r.OAuth.v, MayAsk: r.MayAsk.v, PerAgent: r.PerAgent, Preset: string(r.Preset),
+		TimeoutSeconds: r.Timeout,
 	}
 }
 
@@ -58,7 +60,7 @@ func newConnectorRow(c *action.Connector, now stamp) *connectorRow {
 		ID: c.ID, Organization: c.Organization, Name: c.Name, Slug: c.Slug, URL: c.URL,
 		Header: opt(c.Header), Prefix: opt(c.Prefix), Secret: opt(c.Secret), DefaultRisk: opt(c.DefaultRisk),
 		Risks: c.Risks, Review: string(c.Review), Enabled: c.Enabled, Revision: 1, CreatedAt: at(c.CreatedAt).or(now), UpdatedAt: now,
-		PerAgent: c.PerAgent, Preset: opt(c.Preset),
+		PerAgent: c.PerAgent, Preset: opt(c.Preset), Timeout: c.TimeoutSeconds,
 	}
 	r.Headers.v, r.OAuth.v, r.MayAsk.v = c.Headers, c.OAuth, c.MayAsk
 	switch c.Review {
@@ -150,7 +152,7 @@ func (r *connectorRow) differs(old *connectorRow) bool {
 	return r.URL != old.URL || r.Header != old.Header || r.Prefix != old.Prefix || r.Secret != old.Secret ||
 		r.DefaultRisk != old.DefaultRisk || r.Review != old.Review || !maps.Equal(r.Risks, old.Risks) ||
 		!maps.Equal(r.Headers.v, old.Headers.v) || r.OAuth.text() != old.OAuth.text() ||
-		!slices.Equal(r.MayAsk.v, old.MayAsk.v) || r.PerAgent != old.PerAgent
+		!slices.Equal(r.MayAsk.v, old.MayAsk.v) || r.PerAgent != old.PerAgent || r.Timeout != old.Timeout
 }
 
 // connectorChanged counts a change, and takes back the reviews and grants that

@@ -37,6 +37,9 @@ func (r *connectorRow) checkExtent(ctx context.Context, tx bun.Tx) error {
 	if preset := string(r.Preset); utf8.RuneCountInString(preset) > maxPreset || preset != "" && !plain(preset) {
 		return invalid("/preset", fmt.Sprintf("The name of a preset has at most %d characters.", maxPreset))
 	}
+	if err := checkTimeout(r.Timeout); err != nil {
+		return err
+	}
 	if r.OAuth.v == nil {
 		return nil
 	}

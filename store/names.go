@@ -108,6 +108,14 @@ func checkRate(at string, r action.Rate) error {
 	return nil
 }
 
+// checkTimeout refuses a time for a call that no source is given.
+func checkTimeout(seconds int) error {
+	if most := int(action.MaxTimeout / time.Second); seconds < 0 || seconds > most {
+		return invalid("/timeout_seconds", fmt.Sprintf("A call is given 1 to %d seconds; 0 for the usual time.", most))
+	}
+	return nil
+}
+
 // checkSource refuses a connector that does not exist: it might come to exist
 // later, with other tools than were meant. Modules cannot be told from typing
 // errors here; a rule for none of them is of no effect.

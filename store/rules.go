@@ -60,6 +60,9 @@ func readRules(ctx context.Context, tx bun.Tx, organization string, now stamp) (
 	if rules.Quotas, err = listQuotas(ctx, tx, organization); err != nil {
 		return rules, err
 	}
+	if rules.Integrations, err = listIntegrations(ctx, liveIntegrations(tx, organization)); err != nil {
+		return rules, err
+	}
 	rules.Reviewed, rules.Risks, err = reviewed(ctx, tx, organization)
 	return rules, err
 }

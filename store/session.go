@@ -27,19 +27,22 @@ type sessionRow struct {
 	CreatedAt    stamp  `bun:"created_at"`
 	ExpiresAt    stamp  `bun:"expires_at"`
 	RevokedAt    stamp  `bun:"revoked_at"`
+
+	Connections asJSON[[]string] `bun:"connections"`
 }
 
 func (r *sessionRow) session() action.Session {
 	return action.Session{
 		ID: r.ID, Organization: r.Organization, Kind: action.SessionKind(r.Kind), Type: action.SessionType(r.Type),
 		Automation: string(r.Automation), Group: string(r.Group), Task: string(r.Task), Event: string(r.Event), Title: string(r.Title),
-		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.ptr(), RevokedAt: r.RevokedAt.ptr(),
+		Connections: r.Connections.v, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.ptr(), RevokedAt: r.RevokedAt.ptr(),
 	}
 }
 
 // CreateSession writes a session and returns it with what was left out: an id,
 // its kind (interactive, or unattended with an automation), its type (coding)
-// and when it was made.
+// and when it was made. It can be bound to integrations that who makes it may
+// see.
 func (db *DB) CreateSession(ctx context.Context, s action.Session) (action.Session, error) {
 	if err := db.completeSession(&s); err != nil {
 		return action.Session{}, err
@@ -49,7 +52,11 @@ func (db *DB) CreateSession(ctx context.Context, s action.Session) (action.Sessi
 		Group: opt(s.Group), Task: opt(s.Task), Event: opt(s.Event), Title: opt(s.Title), CreatedBy: s.CreatedBy,
 		CreatedAt: at(s.CreatedAt), ExpiresAt: atPtr(s.ExpiresAt),
 	}
+	r.Connections.v = s.Connections
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := checkConnections(ctx, tx, s.Organization, s.CreatedBy, s.Connections, false); err != nil {
+			return err
+		}
 		_, err := tx.NewInsert().Model(r).Exec(ctx)
 		return err
 	})

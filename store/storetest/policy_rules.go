@@ -177,8 +177,9 @@ var rulesStories = map[string]func(*house){
 		g, late := h.open(h.gate()), h.gate()
 		late.ExpiresAt = ptr(time.Now().Add(time.Hour))
 		lasting := h.open(late)
+		in := h.connected(h.own("T1", "bob"))
 		h.equal(h.rulesNow(), action.Rules{
-			Version: h.version(), Settings: s, Overrides: []action.Override{o}, Capabilities: []action.Capability{k, expiring},
+			Version: h.version(), Settings: s, Integrations: []action.Integration{in}, Overrides: []action.Override{o}, Capabilities: []action.Capability{k, expiring},
 			Gates: []action.GateApproval{g, lasting}, Quotas: []action.Quota{q},
 			Reviewed: map[action.Key]action.ToolHashes{{Source: c.Source(), Action: "merge"}: hashes("v1")},
 			Risks:    map[action.Key]action.Risk{{Source: c.Source(), Action: "merge"}: action.RiskWrite},
@@ -186,7 +187,7 @@ var rulesStories = map[string]func(*house){
 		other := newHouse(h.T, h.db)
 		h.equal(other.rulesNow(), action.Rules{
 			Version: other.version(), Settings: action.DefaultSettings(), Overrides: []action.Override{}, Capabilities: []action.Capability{}, Gates: []action.GateApproval{},
-			Quotas: []action.Quota{}, Reviewed: map[action.Key]action.ToolHashes{}, Risks: map[action.Key]action.Risk{},
+			Quotas: []action.Quota{}, Integrations: []action.Integration{}, Reviewed: map[action.Key]action.ToolHashes{}, Risks: map[action.Key]action.Risk{},
 		}, "those of another organization")
 		_, err := h.db.Rules(h.ctx, newID())
 		h.refused(err, action.ErrNotFound, "organization_not_found")

@@ -38,6 +38,7 @@ func Exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 		{"connector", connectorStories},
 		{"connector extent", extentStories},
 		{"oauth", oauthStories},
+		{"integration", integrationStories},
 		{"people", peopleStories},
 		{"instances", instanceStories},
 		{"lease", leaseStories},

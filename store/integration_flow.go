@@ -1,0 +1,85 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// maxIntegrationFlows is how many connections of an organization may have begun
+// and not ended.
+const maxIntegrationFlows = 100
+
+type integrationFlowRow struct {
+	bun.BaseModel `bun:"table:integration_flows"`
+
+	StateHash    string `bun:"state_hash,pk"`
+	Organization string `bun:"organization_id"`
+	Provider     string `bun:"provider"`
+	By           string `bun:"by"`
+	Login        string `bun:"login"`
+	ExpiresAt    stamp  `bun:"expires_at"`
+	Sealed       []byte `bun:"sealed"`
+}
+
+// PutIntegrationFlow writes a connection that begins, after those of the
+// organization went that are over. ErrTooMany.
+func (db *DB) PutIntegrationFlow(ctx context.Context, f action.IntegrationFlow) error {
+	r := &integrationFlowRow{
+		StateHash: f.StateHash, Organization: f.Organization, Provider: f.Provider, By: f.By, Login: f.Login, ExpiresAt: at(f.ExpiresAt), Sealed: f.Sealed,
+	}
+	now := at(db.now())
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewDelete().Table("integration_flows").Where("organization_id = ?", f.Organization).Where("expires_at <= ?", now).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("forgetting old connections: %w", err)
+		}
+		n, err := integrationFlows(tx, f.Organization).Count(ctx)
+		if err != nil {
+			return fmt.Errorf("counting connections: %w", err)
+		}
+		if n >= maxIntegrationFlows {
+			return action.Errorf(action.ErrTooMany, "too_many_connections",
+				"%d connections were begun and not ended; end one of them, or try again in some minutes.", n)
+		}
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return fmt.Errorf("writing a connection: %w", err)
+		}
+		return nil
+	})
+}
+
+func integrationFlows(db bun.IDB, organization string) *bun.SelectQuery {
+	return db.NewSelect().Table("integration_flows").Where("organization_id = ?", organization)
+}
+
+// TakeIntegrationFlow removes a connection that began and returns it, once:
+// ErrNotFound afterwards, and ErrGone when it is over.
+func (db *DB) TakeIntegrationFlow(ctx context.Context, stateHash string, now time.Time) (action.IntegrationFlow, error) {
+	r := &integrationFlowRow{}
+	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Returning("*").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return action.Errorf(action.ErrNotFound, "connection_not_found", "This connection was not begun here, or has ended; connect again.")
+		}
+		if err != nil {
+			return fmt.Errorf("taking a connection: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return action.IntegrationFlow{}, err
+	}
+	if !now.Before(r.ExpiresAt.t) {
+		return action.IntegrationFlow{}, action.Errorf(action.ErrGone, "connection_over", "This connection took too long; connect again.")
+	}
+	return action.IntegrationFlow{
+		StateHash: r.StateHash, Organization: r.Organization, Provider: r.Provider, By: r.By, Login: r.Login, ExpiresAt: r.ExpiresAt.t, Sealed: r.Sealed,
+	}, nil
+}

@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// MaxIntegrations is how many an organization may have that are not deleted.
+const MaxIntegrations = 200
+
+// PutIntegration writes an integration and makes it active, with in.Version
+// zero as a new one, and otherwise in the place of the row of that version,
+// which keeps who made it, and when. It returns it as it is then, without its
+// credential. ErrConflict, code "integration_moved", when another came first;
+// ErrTooMany.
+//
+// The revision counts up when a call would do something else than before. A
+// user has one connection of his own at a provider: that of another account is
+// disconnected.
+func (db *DB) PutIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
+	r := newIntegrationRow(&in, at(db.now()))
+	if err := r.check(); err != nil {
+		return action.Integration{}, err
+	}
+	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error { return db.putIntegration(ctx, tx, r, in.Version, by) })
+	if err != nil {
+		return action.Integration{}, err
+	}
+	return r.shown(), nil
+}
+
+func (db *DB) putIntegration(ctx context.Context, tx bun.Tx, r *integrationRow, version int64, by string) error {
+	old, err := anyIntegration(ctx, tx, r.Organization, r.ID)
+	if err != nil {
+		return err
+	}
+	if err := r.replaces(ctx, tx, old, version); err != nil {
+		return err
+	}
+	if err := db.disconnectOthers(ctx, tx, r, by); err != nil {
+		return err
+	}
+	if err := checkRoom(ctx, tx, old, r.Organization); err != nil {
+		return err
+	}
+	if old == nil {
+		_, err = tx.NewInsert().Model(r).Exec(ctx)
+	} else {
+		_, err = tx.NewUpdate().Model(r).WherePK().Where("organization_id = ?", r.Organization).Exec(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("writing integration %s: %w", r.ID, err)
+	}
+	return db.integrationChanged(ctx, tx, old, r, by)
+}
+
+// replaces takes over what stays of the old row, and refuses when that is not
+// the one that was meant, or when the account has a row already.
+func (r *integrationRow) replaces(ctx context.Context, tx bun.Tx, old *integrationRow, version int64) error {
+	if old != nil {
+		r.Provider, r.User, r.CreatedBy, r.CreatedAt, r.Revision = old.Provider, old.User, old.CreatedBy, old.CreatedAt, old.Revision
+		if r.differs(old) {
+			r.Revision++
+		}
+		in := r.integration()
+		r.Holder = in.Owner()
+	}
+	if old.version() != version {
+		return integrationMoved()
+	}
+	same, err := findIntegration(ctx, integrationOf(tx, r.Organization, r.Provider, r.Holder, r.Account, r.User != ""))
+	if err == nil && same != nil && same.ID != r.ID {
+		err = integrationMoved()
+	}
+	return err
+}
+
+// version is that of the row; zero when there is none.
+func (r *integrationRow) version() int64 {
+	if r == nil {
+		return 0
+	}
+	return r.Version
+}
+
+func integrationMoved() error {
+	return action.Errorf(action.ErrConflict, "integration_moved", "This integration was changed in this moment; read it again.")
+}
+
+// disconnectOthers ends the user's own connections at the provider beside r.
+func (db *DB) disconnectOthers(ctx context.Context, tx bun.Tx, r *integrationRow, by string) error {
+	if r.User == "" {
+		return nil
+	}
+	var others []integrationRow
+	err := tx.NewSelect().Model(&others).Where("organization_id = ?", r.Organization).Where("user_id = ?", r.User).
+		Where("provider = ?", r.Provider).Where("status <> 'deleted'").Where("id <> ?", r.ID).Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the connections of a user: %w", err)
+	}
+	for i := range others {
+		if err := db.setStatus(ctx, tx, &others[i], action.IntegrationDeleted, "Another account was connected.", by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRoom refuses one more than an organization may have.
+func checkRoom(ctx context.Context, tx bun.Tx, old *integrationRow, organization string) error {
+	if old != nil && old.Status != string(action.IntegrationDeleted) {
+		return nil
+	}
+	n, err := tx.NewSelect().Table("integrations").Where("organization_id = ?", organization).Where("status <> 'deleted'").Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting integrations: %w", err)
+	}
+	if n >= MaxIntegrations {
+		return action.Errorf(action.ErrTooMany, "too_many_integrations", "An organization has at most %d integrations; disconnect one first.", MaxIntegrations)
+	}
+	return nil
+}
+
+// RenewIntegration writes the credential in.Sealed, ExpiresAt and Scopes in the
+// place of those of in.Version. Nothing else changes, for nobody.
+// ErrConflict, code "integration_moved", when the row has another version or is
+// deleted.
+func (db *DB) RenewIntegration(ctx context.Context, in action.Integration) error {
+	now := at(db.now())
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := affected(tx.NewUpdate().Table("integrations").
+			Set("sealed = ?, expires_at = ?, scopes = ?, updated_at = ?, version = version + 1", in.Sealed, atPtr(in.ExpiresAt), asJSON[[]string]{in.Scopes}, now).
+			Where("organization_id = ?", in.Organization).Where("id = ?", in.ID).
+			Where("version = ?", in.Version).Where("status <> 'deleted'").Exec(ctx))
+		if err != nil {
+			return fmt.Errorf("renewing integration %s: %w", in.ID, err)
+		}
+		if n == 0 {
+			return integrationMoved()
+		}
+		return nil
+	})
+}
+
+// SetIntegrationStatus says whether the credential can be used, and why not,
+// and reports whether that is new. With IntegrationDeleted the credential is
+// wiped. ErrNotFound, also when it is deleted and is to be something else.
+func (db *DB) SetIntegrationStatus(ctx context.Context, organization, id string, status action.IntegrationStatus, reason, by string) (changed bool, err error) {
+	if !status.Valid() {
+		return false, invalid("/status", "A status is active, expired, revoked, suspended or deleted.")
+	}
+	if status == action.IntegrationActive {
+		reason = ""
+	}
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		changed = false
+		r, err := anyIntegration(ctx, tx, organization, id)
+		switch {
+		case err != nil:
+			return err
+		case r == nil, r.Status == string(action.IntegrationDeleted) && status != action.IntegrationDeleted:
+			return noIntegration()
+		case r.Status == string(action.IntegrationDeleted), r.Status == string(status) && string(r.Reason) == reason:
+			return nil
+		}
+		changed = true
+		return db.setStatus(ctx, tx, r, status, reason, by)
+	})
+	return changed && err == nil, err
+}
+
+// setStatus writes another status, or reason, of a row. The version counts up
+// when the credential goes, so that no renewal brings it back.
+func (db *DB) setStatus(ctx context.Context, tx bun.Tx, r *integrationRow, status action.IntegrationStatus, reason, by string) error {
+	old := *r
+	r.Status, r.Reason, r.UpdatedAt = string(status), opt(reason), at(db.now())
+	if status == action.IntegrationDeleted {
+		r.Sealed, r.ExpiresAt, r.Version = nil, stamp{}, r.Version+1
+	}
+	_, err := tx.NewUpdate().Model(r).Column("status", "reason", "updated_at", "sealed", "expires_at", "version").
+		WherePK().Where("organization_id = ?", r.Organization).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("changing the status of integration %s: %w", r.ID, err)
+	}
+	return db.integrationChanged(ctx, tx, &old, r, by)
+}
