@@ -65,37 +65,39 @@ func (c *Client) tries(ctx context.Context, r *Request, l *lane) (*Response, err
 }
 
 // turn waits until the service may be asked, and for a place among those who
-// do, and asks. Seen is negative when it was not asked.
+// do, and asks. Seen is what the request had seen of its limits, negative when
+// it was not sent.
 func (c *Client) turn(ctx context.Context, r *Request, l *lane, w *waits) (resp *Response, seen int, err error) {
 	for {
-		wait, seen := l.wait(c.pool.Now())
-		if wait > 0 {
-			if !w.sleep(ctx, wait) {
-				return nil, -1, c.rateLimited(wait)
-			}
-			continue
+		if wait, _ := l.wait(c.pool.Now()); wait > 0 && !w.sleep(ctx, wait) {
+			return nil, -1, c.rateLimited(wait)
 		}
-		if !l.slots.take(ctx) {
-			return nil, -1, c.crowded(ctx)
-		}
-		h := c.pool.enter(c.host)
-		if !h.slots.take(ctx) {
-			c.pool.leave(c.host, h)
-			l.slots.free()
-			return nil, -1, c.crowded(ctx)
-		}
-		// Whoever was asked meanwhile may have been told to hold back.
-		wait, seen = l.wait(c.pool.Now())
-		if wait <= 0 {
-			resp, err = c.send(ctx, r)
-		}
-		h.slots.free()
-		c.pool.leave(c.host, h)
-		l.slots.free()
-		if wait <= 0 {
+		resp, seen, err = c.placed(ctx, r, l)
+		if seen >= 0 || err != nil {
 			return resp, seen, err
 		}
 	}
+}
+
+// placed sends a request when it has a place, unless the service asked
+// meanwhile to be left alone: then seen is negative and there is no error.
+func (c *Client) placed(ctx context.Context, r *Request, l *lane) (resp *Response, seen int, err error) {
+	if !l.slots.take(ctx) {
+		return nil, -1, c.crowded(ctx)
+	}
+	defer l.slots.free()
+	h := c.pool.enter(c.host)
+	defer c.pool.leave(c.host, h)
+	if !h.slots.take(ctx) {
+		return nil, -1, c.crowded(ctx)
+	}
+	defer h.slots.free()
+	wait, seen := l.wait(c.pool.Now())
+	if wait > 0 {
+		return nil, -1, nil
+	}
+	resp, err = c.send(ctx, r)
+	return resp, seen, err
 }
 
 // repeatable reports whether a request may and should be sent again.

@@ -2,6 +2,8 @@ package outbound_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"fmt"
 	"net"
@@ -104,8 +106,10 @@ func TestHangsEnd(t *testing.T) {
 			deadline time.Duration // of the context; zero: none
 			want     time.Duration
 		}{
-			{"/hang", 0, 30 * time.Second}, {"/trickle", 0, 30 * time.Second},
-			{"/hang", 7 * time.Second, 7 * time.Second}, {"/hang", 2 * time.Minute, 2 * time.Minute},
+			{"/hang", 0, 30 * time.Second},
+			{"/trickle", 0, 30 * time.Second},
+			{"/hang", 7 * time.Second, 7 * time.Second},
+			{"/hang", 2 * time.Minute, 2 * time.Minute},
 		} {
 			ctx, stop := t.Context(), context.CancelFunc(func() {})
 			if test.deadline > 0 {
@@ -127,10 +131,30 @@ func TestHangsEnd(t *testing.T) {
 	})
 }
 
+func TestHTTP2MayHaveReceivedIt(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("it speaks %s", r.Proto)
+		}
+		stop()
+		<-r.Context().Done()
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	p := outbound.New(outbound.Config{Guard: guard.Config{TLS: &tls.Config{RootCAs: roots}}})
+	t.Cleanup(p.Close)
+	_, err := p.Client("one", parse(t, s.URL)).Do(ctx, post("/"))
+	fails(t, err, action.ErrOutcomeUnknown, "interrupted", "given up")
+}
+
 // A server may say anything, and have it end up in an error.
 func TestErrorsHoldNoSecret(t *testing.T) {
 	const secret = "canary/with+signs=="
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,9 +74,9 @@ func TestRateLimits(t *testing.T) {
 				}
 				switch {
 				case test.limited:
-					e := fails(t, err, action.ErrUnavailable, "upstream_rate_limited", "localhost wants fewer requests")
-					if e.RetryAfter < test.wait || e.RetryAfter > test.wait*2 {
-						t.Errorf("told to wait %v", e.RetryAfter)
+					fails(t, err, action.ErrUnavailable, "upstream_rate_limited", "localhost wants fewer requests")
+					if got := retryAfter(err); got < test.wait || got > test.wait*2 {
+						t.Errorf("told to wait %v", got)
 					}
 				case err != nil || resp.Status != 200:
 					t.Errorf("%+v, %v", resp, err)
@@ -97,8 +97,9 @@ func TestLimitsAreOneCredentials(t *testing.T) {
 		fails(t, err, action.ErrUnavailable, "upstream_rate_limited", "60 seconds")
 		time.Sleep(20 * time.Second)
 		_, err = p.Client("one", parse(t, "http://LOCALHOST:80/other")).Do(t.Context(), get("/"))
-		if e := fails(t, err, action.ErrUnavailable, "upstream_rate_limited", "40 seconds"); e.RetryAfter != 40*time.Second || len(l.at) != 1 {
-			t.Errorf("told %v after %d requests", e.RetryAfter, len(l.at))
+		fails(t, err, action.ErrUnavailable, "upstream_rate_limited", "40 seconds")
+		if retryAfter(err) != 40*time.Second || len(l.at) != 1 {
+			t.Errorf("told %v after %d requests", retryAfter(err), len(l.at))
 		}
 		for _, c := range []*outbound.Client{p.Client("two", base), p.Client("one", parse(t, "http://localhost:81"))} {
 			if _, err := c.Do(t.Context(), get("/")); err != nil {
@@ -120,7 +121,8 @@ func TestUntoldLimitsGrow(t *testing.T) {
 		c := p.Client("one", parse(t, "http://localhost"))
 		told := func() time.Duration {
 			_, err := c.Do(t.Context(), get("/"))
-			return fails(t, err, action.ErrUnavailable, "upstream_rate_limited", "").RetryAfter
+			fails(t, err, action.ErrUnavailable, "upstream_rate_limited", "")
+			return retryAfter(err)
 		}
 		var wg sync.WaitGroup
 		for range 6 {

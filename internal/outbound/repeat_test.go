@@ -46,9 +46,14 @@ func TestRepeats(t *testing.T) {
 			status int // zero: an error
 			asked  int32
 		}{
-			{get("/heals"), 200, 3}, {post("/heals"), 502, 1}, {put("/heals"), 200, 3},
-			{get("/503"), 503, 3}, {get("/later"), 503, 1}, {get("/500"), 500, 1},
-			{put("/breaks"), 0, 3}, {post("/breaks"), 0, 1},
+			{get("/heals"), 200, 3},
+			{post("/heals"), 502, 1},
+			{put("/heals"), 200, 3},
+			{get("/503"), 503, 3},
+			{get("/later"), 503, 1},
+			{get("/500"), 500, 1},
+			{put("/breaks"), 0, 3},
+			{post("/breaks"), 0, 1},
 		} {
 			asked.Store(0)
 			resp, err := c.Do(t.Context(), test.r)
@@ -111,7 +116,14 @@ func TestReusedConnections(t *testing.T) {
 		}
 		_, err := c.Do(t.Context(), post("/"))
 		fails(t, err, action.ErrOutcomeUnknown, "upstream_failed", "whether it was done")
-		if asked != 3 {
+		if _, err := c.Do(t.Context(), post("/")); err != nil {
+			t.Fatal(err)
+		}
+		last.broken.Store(true)
+		p.DialWith(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") })
+		_, err = c.Do(t.Context(), post("/"))
+		fails(t, err, action.ErrUnavailable, "upstream_unreachable", "Nobody answers")
+		if asked != 4 {
 			t.Errorf("%d requests", asked)
 		}
 	})

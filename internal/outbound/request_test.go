@@ -17,16 +17,13 @@ import (
 
 func TestRequestsGoOutAsTheyAre(t *testing.T) {
 	var got []string
-	_, p := served(t, outbound.Config{}, nil)
-	c, _ := served(t, outbound.Config{UserAgent: "gate/1"}, func(w http.ResponseWriter, r *http.Request) {
+	c, p := served(t, outbound.Config{UserAgent: "gate/1"}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got = []string{r.Method, r.RequestURI, r.Header.Get("Authorization"), r.UserAgent(), string(body), fmt.Sprint(r.ContentLength)}
 		w.Header().Set("X-Answer", "yes")
 		w.WriteHeader(http.StatusTeapot)
 		fmt.Fprint(w, "short and stout")
 	})
-	p = outbound.New(outbound.Config{UserAgent: "gate/1"})
-	t.Cleanup(p.Close)
 	base := *c.Base()
 	base.Path = "/api/0/"
 	resp, err := p.Client("one", &base).Do(t.Context(), &outbound.Request{

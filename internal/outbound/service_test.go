@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"sallyport/action"
 	"sallyport/internal/outbound"
@@ -82,13 +83,14 @@ func bubble(t *testing.T, c outbound.Config, h http.HandlerFunc) *outbound.Pool 
 func get(path string) *outbound.Request {
 	return &outbound.Request{Method: "GET", Path: path, Repeatable: true}
 }
+
 func post(path string) *outbound.Request {
 	return &outbound.Request{Method: "POST", Path: path, Body: []byte("{}")}
 }
 
 // fails checks an error's kind and code, that its message has says in it, and
 // that no secret is in any error of its chain.
-func fails(t *testing.T, err, kind error, code, says string) *action.Error {
+func fails(t *testing.T, err, kind error, code, says string) {
 	t.Helper()
 	var e *action.Error
 	if !errors.As(err, &e) || !errors.Is(err, kind) || e.Code != code || !strings.Contains(e.Message, says) {
@@ -104,8 +106,9 @@ func fails(t *testing.T, err, kind error, code, says string) *action.Error {
 			t.Errorf("a secret is in %s", text)
 		}
 	})
-	return e
 }
+
+func retryAfter(err error) time.Duration { return action.Public(err).RetryAfter }
 
 func walk(err error, visit func(error)) {
 	if err == nil {
