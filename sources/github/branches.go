@@ -1,0 +1,96 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/sources"
+)
+
+type newBranch struct {
+	repository
+	Branch string `json:"branch"`
+	Base   string `json:"base"`
+	SHA    string `json:"sha"`
+}
+
+func createBranch() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name: "create_branch", Title: "Create a branch", Risk: action.RiskWrite,
+		Description: "Creates a branch at the tip of another one, or at a commit. No branch main or master can be created.",
+		Input: input(3, ownerParam, repoParam,
+			`"branch":{"type":"string","minLength":1,"maxLength":240,"description":"The new branch's name, such as fix/login."}`,
+			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch to begin at. Left out: the repository's default branch, or sha."}`,
+			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The full id of the commit to begin at, instead of base."}`),
+		Summarize: summary(func(p newBranch) string {
+			return fmt.Sprintf("Create branch %q in %s at %s", p.Branch, p.repository, p.begin())
+		}),
+		Examples: []sources.Example{
+			{Note: "From the default branch", Params: []byte(`{"owner":"octocat","repo":"hello-world","branch":"fix/login"}`)},
+			{Note: "From a release", Params: []byte(`{"owner":"octocat","repo":"hello-world","branch":"fix/1.2","base":"release/1.2"}`)},
+		},
+		Run: write(runCreateBranch),
+	}
+}
+
+func (p newBranch) begin() string {
+	switch {
+	case p.SHA != "":
+		return "commit " + p.SHA[:min(len(p.SHA), 10)]
+	case p.Base != "":
+		return fmt.Sprintf("the tip of %q", p.Base)
+	}
+	return "the tip of its default branch"
+}
+
+// tipOf is a ref.
+type tipOf struct {
+	Object struct {
+		SHA string `json:"sha"`
+	} `json:"object"`
+}
+
+func runCreateBranch(ctx context.Context, c *sources.Conn, rules rules, p newBranch) (any, error) {
+	name, err := rules.newBranch(p.Branch)
+	if err != nil {
+		return nil, err
+	}
+	if p.SHA != "" && p.Base != "" {
+		return nil, &sources.Refusal{Code: "invalid_params", Message: "Give /base or /sha, not both: a branch begins at one commit."}
+	}
+	if p.SHA == "" {
+		if p.SHA, err = p.tip(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	var created tipOf
+	_, err = request{
+		method: "POST", path: p.path("git", "refs"), about: p.repository.about(), fixed: true,
+		body: map[string]string{"ref": "refs/heads/" + name, "sha": p.SHA},
+	}.send(ctx, c, &created)
+	return map[string]string{"branch": name, "sha": created.Object.SHA}, err
+}
+
+// tip returns the id of the commit that the new branch begins at.
+func (p newBranch) tip(ctx context.Context, c *sources.Conn) (string, error) {
+	base := p.Base
+	if base == "" {
+		found, err := p.look(ctx, c, true)
+		if err != nil {
+			return "", err
+		}
+		base = found.DefaultBranch
+	}
+	base, err := branchName("base", base)
+	if err != nil {
+		return "", err
+	}
+	var tip tipOf
+	_, err = request{
+		path:  p.path(append([]string{"git", "ref", "heads"}, strings.Split(base, "/")...)...),
+		about: about{repository: p.repository, what: fmt.Sprintf("branch %q in %s", base, p.repository), hint: "check /base with list_branches"}, fixed: true,
+	}.send(ctx, c, &tip)
+	return tip.Object.SHA, err
+}

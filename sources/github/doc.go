@@ -1,0 +1,15 @@
+// Package github is the module for GitHub: repositories, issues, branches and
+// pull requests, on github.com and on Enterprise servers, for personal tokens,
+// OAuth and installations of a GitHub App.
+//
+// It promises: no branch main or master is ever created, and an integration's
+// own rules of repositories and base branches hold before any request is made; a
+// write lands in the repository that was named, or nowhere, also when that was
+// renamed; a merge merges the commit that was named, or nothing; a page of a list
+// is asked for by the page's mark and never by a URL out of an answer; a limit of
+// requests is told from a refusal.
+//
+// It does not use go-github, which counts limits by itself, follows redirects of
+// writes, and decodes a hundred URLs an object: requests here are few, and
+// [outbound.Client] has to see each. Tests have that library make the same ones.
+package github

@@ -1,0 +1,141 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/sources"
+)
+
+type issuesParams struct {
+	repository
+	State    string   `json:"state"`
+	Labels   []string `json:"labels"`
+	Assignee string   `json:"assignee"`
+	Creator  string   `json:"creator"`
+	Since    string   `json:"since"`
+	Sort     string   `json:"sort"`
+	Order    string   `json:"direction"`
+	paged
+}
+
+func listIssues() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name: "list_issues", Title: "List issues", Risk: action.RiskRead, Idempotent: true,
+		Description: "Lists a repository's issues, without pull requests, the newest first unless sort says otherwise; bodies are cut, get_issue has them whole.",
+		Input: input(2, ownerParam, repoParam,
+			`"state":{"type":"string","enum":["open","closed","all"],"default":"open","description":"Open ones unless told."}`,
+			`"labels":{"type":"array","maxItems":20,"items":{"type":"string","minLength":1,"maxLength":100,"pattern":"^[^,]+$"},"description":"Only issues that have all of these labels."}`,
+			`"assignee":{"type":"string","maxLength":100,"description":"A login; none for issues that nobody is assigned to, * for those that somebody is."}`,
+			`"creator":{"type":"string","maxLength":100,"description":"The login of who wrote the issue."}`,
+			`"since":{"type":"string","maxLength":40,"pattern":"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,}(Z|[+-][0-9]{2}:[0-9]{2})$","description":"Only issues updated since, such as 2026-01-31T00:00:00Z."}`,
+			`"sort":{"type":"string","enum":["created","updated","comments"],"default":"created"}`,
+			`"direction":{"type":"string","enum":["asc","desc"],"default":"desc"}`,
+			limitParam, cursorParam),
+		Summarize: summary(func(p issuesParams) string { return "List issues of " + p.String() }),
+		Examples: []sources.Example{
+			{Note: "Open bugs that nobody works on", Params: []byte(`{"owner":"octocat","repo":"hello-world","labels":["bug"],"assignee":"none"}`)},
+			{Note: "What happened lately", Params: []byte(`{"owner":"octocat","repo":"hello-world","state":"all","sort":"updated","limit":10}`)},
+		},
+		Run: read(func(ctx context.Context, c *sources.Conn, p issuesParams) (any, error) {
+			r := request{path: p.path("issues"), about: p.repository.about(), query: filters(
+				"state", p.State, "labels", strings.Join(p.Labels, ","), "assignee", p.Assignee, "creator", p.Creator,
+				"since", p.Since, "sort", p.Sort, "direction", p.Order)}
+			return list(ctx, c, p.paged, r, func(i *issue) bool {
+				i.bound(excerpt)
+				return i.PullRequest == nil
+			})
+		}),
+	}
+}
+
+func getIssue() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name: "get_issue", Title: "Get an issue", Risk: action.RiskRead, Idempotent: true,
+		Description: "Returns an issue with its text. With is_pull_request it is a pull request: get_pr knows more of it, and get_pr_comments has its conversation.",
+		Input:       input(3, ownerParam, repoParam, issueParam),
+		Summarize:   summary(func(p numbered) string { return "Get issue " + p.String() }),
+		Examples:    []sources.Example{{Note: "One issue", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347}`)}},
+		Run: read(func(ctx context.Context, c *sources.Conn, p numbered) (any, error) {
+			return p.issue(ctx, c, false)
+		}),
+	}
+}
+
+// issue asks for the issue. Fixed: for a write.
+func (n numbered) issue(ctx context.Context, c *sources.Conn, fixed bool) (issue, error) {
+	var found issue
+	_, err := request{path: n.path("issues", n.Number.String()), about: n.about("issue"), fixed: fixed}.send(ctx, c, &found)
+	found.bound(wholeBody)
+	found.IsPull, found.PullRequest = found.PullRequest != nil, nil
+	return found, err
+}
+
+func (n numbered) about(kind string) about {
+	lists := map[string]string{"issue": "list_issues", "pull request": "list_prs"}
+	return about{repository: n.repository, what: kind + " " + n.String(), hint: "check owner, repo and number with " + lists[kind]}
+}
+
+type newIssue struct {
+	repository
+	Title     string   `json:"title"`
+	Body      string   `json:"body"`
+	Labels    []string `json:"labels"`
+	Assignees []string `json:"assignees"`
+	Milestone integer  `json:"milestone"`
+}
+
+func createIssue() sources.ModuleAction {
+	type wire struct {
+		Title     string   `json:"title"`
+		Body      string   `json:"body,omitempty"`
+		Labels    []string `json:"labels,omitempty"`
+		Assignees []string `json:"assignees,omitempty"`
+		Milestone integer  `json:"milestone,omitempty"`
+	}
+	return sources.ModuleAction{
+		Name: "create_issue", Title: "Create an issue", Risk: action.RiskWrite, AsUser: true,
+		Description: "Opens an issue in a repository. Look with list_issues first whether there is one already.",
+		Input: input(3, ownerParam, repoParam, titleParam, `"body":`+bodyParam,
+			`"labels":{"type":"array","maxItems":100,"items":{"type":"string","minLength":1,"maxLength":100},"description":"Names of labels."}`,
+			`"assignees":{"type":"array","maxItems":10,"items":{"type":"string","minLength":1,"maxLength":100},"description":"Logins of people to assign; they are notified."}`,
+			`"milestone":{"type":"integer","minimum":1,"maximum":2147483647,"description":"The number of a milestone."}`),
+		Summarize: summary(func(p newIssue) string {
+			return fmt.Sprintf("Create issue in %s: %q%s%s", p.repository, p.Title, listed(", labels ", p.Labels), listed(", assigned to ", p.Assignees))
+		}),
+		Examples: []sources.Example{{Note: "A bug", Params: []byte(`{"owner":"octocat","repo":"hello-world","title":"Login fails with an empty password","body":"Steps: …","labels":["bug"]}`)}},
+		Run: write(func(ctx context.Context, c *sources.Conn, _ rules, p newIssue) (any, error) {
+			return p.post(ctx, c, p.repository.about(), wire{p.Title, p.Body, p.Labels, p.Assignees, p.Milestone}, "issues")
+		}),
+	}
+}
+
+// made is what agents are told of what they made or changed.
+type made struct {
+	ID      int64  `json:"id,omitempty"`
+	Number  int    `json:"number,omitempty"`
+	Title   string `json:"title,omitempty"`
+	State   string `json:"state,omitempty"`
+	Reason  string `json:"state_reason,omitempty"`
+	Draft   bool   `json:"draft,omitempty"`
+	URL     string `json:"html_url"`
+	Message string `json:"message,omitempty"`
+}
+
+// post makes something below the repository.
+func (r repository) post(ctx context.Context, c *sources.Conn, at about, body any, below ...string) (made, error) {
+	var m made
+	_, err := request{method: http.MethodPost, path: r.path(below...), body: body, about: at, fixed: true}.send(ctx, c, &m)
+	return m, err
+}
+
+// listed is a list for a summary; empty: nothing.
+func listed(before string, list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return before + strings.Join(list, ", ")
+}

@@ -1,0 +1,66 @@
+package github_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"sallyport/action"
+	"sallyport/sources/github"
+)
+
+// fits checks params by a validator, as the catalog does.
+func fits(t *testing.T, schema json.RawMessage, params string) error {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("mem:schema", doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("mem:schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled.Validate(v)
+}
+
+func TestActionsAreWhatTheySay(t *testing.T) {
+	want := map[string]action.Risk{
+		"list_repos": "read", "get_repo": "read", "list_issues": "read", "get_issue": "read", "list_prs": "read",
+		"get_pr": "read", "get_pr_comments": "read", "list_branches": "read",
+		"create_issue": "write", "comment_issue": "write", "close_issue": "write", "create_branch": "write",
+		"create_pr": "write", "comment_pr": "write", "merge_pr": "danger",
+	}
+	got := map[string]action.Risk{}
+	for _, a := range github.Module().Actions {
+		got[a.Name] = a.Risk
+		if len(a.Examples) == 0 || a.Title == "" || a.Description == "" {
+			t.Errorf("%s has no example, title or description", a.Name)
+		}
+		for _, e := range a.Examples {
+			if err := fits(t, a.Input, string(e.Params)); err != nil {
+				t.Errorf("%s: %s: %v", a.Name, e.Note, err)
+			}
+			if a.Summarize(e.Params) == "" {
+				t.Errorf("%s: %s has no summary", a.Name, e.Note)
+			}
+		}
+		for _, broken := range []string{`{}`, `[]`, `{"owner":1}`, `{"sha":"a"}`, `nonsense`} {
+			a.Summarize(json.RawMessage(broken)) // does not panic
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("risks (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,124 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/sources"
+)
+
+type newPull struct {
+	repository
+	Title string `json:"title"`
+	Head  string `json:"head"`
+	Base  string `json:"base"`
+	Body  string `json:"body"`
+	Draft bool   `json:"draft"`
+}
+
+func createPull() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name: "create_pr", Title: "Open a pull request", Risk: action.RiskWrite, AsUser: true,
+		Description: "Opens a pull request to have one branch merged into another. An admin may have ruled out some base branches.",
+		Input: input(5, ownerParam, repoParam, titleParam,
+			`"head":{"type":"string","minLength":1,"maxLength":350,"description":"The branch with the changes, which was pushed: my-branch, or of a fork octocat:my-branch."}`,
+			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch to merge into, often the default branch, which get_repo tells."}`,
+			`"body":`+bodyParam,
+			`"draft":{"type":"boolean","default":false,"description":"Whether it is a draft, not ready for review."}`),
+		Summarize: summary(func(p newPull) string {
+			kind := "pull request"
+			if p.Draft {
+				kind = "draft pull request"
+			}
+			return fmt.Sprintf("Open %s in %s, %q into %q: %q", kind, p.repository, p.Head, p.Base, p.Title)
+		}),
+		Examples: []sources.Example{{Note: "A fix", Params: []byte(`{"owner":"octocat","repo":"hello-world","title":"Refuse empty passwords","head":"fix/login","base":"main","body":"Fixes #1347."}`)}},
+		Run:      write(runCreatePull),
+	}
+}
+
+func runCreatePull(ctx context.Context, c *sources.Conn, rules rules, p newPull) (any, error) {
+	base, err := rules.base(p.Base)
+	if err != nil {
+		return nil, err
+	}
+	head, err := headName(p.Head)
+	if err != nil {
+		return nil, err
+	}
+	return p.post(ctx, c, p.repository.about(), struct {
+		Title string `json:"title"`
+		Head  string `json:"head"`
+		Base  string `json:"base"`
+		Body  string `json:"body,omitempty"`
+		Draft bool   `json:"draft"`
+	}{p.Title, head, base, p.Body, p.Draft}, "pulls")
+}
+
+// headName checks a branch that may be another owner's.
+func headName(head string) (string, error) {
+	owner, name, other := strings.Cut(head, ":")
+	if !other {
+		return branchName("head", head)
+	}
+	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`).MatchString(owner) {
+		return "", &sources.Refusal{Code: "invalid_branch", Message: "The param /head has no user or organization before its colon; write octocat:my-branch, or the branch alone."}
+	}
+	name, err := branchName("head", name)
+	return owner + ":" + name, err
+}
+
+type merge struct {
+	numbered
+	SHA     string `json:"sha"`
+	Method  string `json:"merge_method"`
+	Title   string `json:"commit_title"`
+	Message string `json:"commit_message"`
+}
+
+func mergePull() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name: "merge_pr", Title: "Merge a pull request", Risk: action.RiskDanger,
+		Description: "Merges a pull request into its base branch, if its head is still the commit sha. Take sha from head.sha of get_pr, after you looked at the diff; when the head moves, nothing is merged and the new one has to be approved.",
+		Input: input(4, ownerParam, repoParam, pullParam,
+			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The full id of the head commit that is to be merged: head.sha of get_pr."}`,
+			`"merge_method":{"type":"string","enum":["merge","squash","rebase"],"default":"merge","description":"How; get_repo tells which of them the repository allows."}`,
+			`"commit_title":{"type":"string","minLength":1,"maxLength":256,"description":"The title of the commit. Left out: GitHub's own."}`,
+			`"commit_message":{"type":"string","maxLength":65536,"description":"The rest of the commit's message. Left out: GitHub's own."}`),
+		Summarize: summary(func(p merge) string {
+			return fmt.Sprintf("Merge pull request %s at commit %s into its base branch (%s)", p.numbered, p.SHA[:min(len(p.SHA), 10)], p.method())
+		}),
+		Examples: []sources.Example{{Note: "All as one commit", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","merge_method":"squash"}`)}},
+		Run:      write(runMergePull),
+	}
+}
+
+func (p merge) method() string {
+	if p.Method == "" {
+		return "merge"
+	}
+	return p.Method
+}
+
+func runMergePull(ctx context.Context, c *sources.Conn, _ rules, p merge) (any, error) {
+	var result struct {
+		SHA    string `json:"sha"`
+		Merged bool   `json:"merged"`
+	}
+	body := map[string]string{"sha": p.SHA, "merge_method": p.method()}
+	if p.Title != "" {
+		body["commit_title"] = p.Title
+	}
+	if p.Message != "" {
+		body["commit_message"] = p.Message
+	}
+	_, err := request{
+		method: http.MethodPut, path: p.path("pulls", p.Number.String(), "merge"), about: p.numbered.about("pull request"),
+		body: body, fixed: true,
+	}.send(ctx, c, &result)
+	return result, err
+}

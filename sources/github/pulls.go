@@ -1,0 +1,111 @@
+package github
+
+import (
+	"context"
+
+	"sallyport/action"
+	"sallyport/sources"
+)
+
+type pullsParams struct {
+	repository
+	State string `json:"state"`
+	Head  string `json:"head"`
+	Base  string `json:"base"`
+	Sort  string `json:"sort"`
+	Order string `json:"direction"`
+	paged
+}
+
+func listPulls() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name: "list_prs", Title: "List pull requests", Risk: action.RiskRead, Idempotent: true,
+		Description: "Lists a repository's pull requests, the newest first unless sort says otherwise; bodies are cut, get_pr has them whole.",
+		Input: input(2, ownerParam, repoParam,
+			`"state":{"type":"string","enum":["open","closed","all"],"default":"open","description":"Open ones unless told; merged ones are closed and have merged_at."}`,
+			`"head":{"type":"string","maxLength":350,"pattern":"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}:.+$","description":"Only those that come from this branch, with its owner: octocat:my-branch."}`,
+			`"base":{"type":"string","maxLength":240,"description":"Only those that go into this branch."}`,
+			`"sort":{"type":"string","enum":["created","updated","popularity","long-running"],"default":"created"}`,
+			`"direction":{"type":"string","enum":["asc","desc"],"default":"desc","description":"Newest or most first, unless told."}`,
+			limitParam, cursorParam),
+		Summarize: summary(func(p pullsParams) string { return "List pull requests of " + p.String() }),
+		Examples: []sources.Example{
+			{Note: "Is there one of my branch already?", Params: []byte(`{"owner":"octocat","repo":"hello-world","head":"octocat:new-topic"}`)},
+		},
+		Run: read(func(ctx context.Context, c *sources.Conn, p pullsParams) (any, error) {
+			if p.Order == "" {
+				p.Order = "desc" // GitHub's own default depends on sort
+			}
+			r := request{path: p.path("pulls"), about: p.repository.about(), query: filters(
+				"state", p.State, "head", p.Head, "base", p.Base, "sort", p.Sort, "direction", p.Order)}
+			return list(ctx, c, p.paged, r, func(l *pull) bool {
+				l.bound(excerpt)
+				l.MergeCommit = ""
+				return true
+			})
+		}),
+	}
+}
+
+// How much of a diff agents get, in bytes.
+const (
+	defaultPatches = 20_000
+	patchOfFile    = 8_000
+)
+
+// file is a file of a diff.
+type file struct {
+	Name      string `json:"filename"`
+	Was       string `json:"previous_filename,omitempty"`
+	Status    string `json:"status"`
+	Additions int    `json:"additions"`
+	Deletions int    `json:"deletions"`
+	Patch     string `json:"patch,omitempty"`
+	Cut       bool   `json:"_truncated,omitempty"`
+}
+
+type pullParams struct {
+	numbered
+	Patches *integer `json:"patch_bytes"`
+	paged
+}
+
+func getPull() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name: "get_pr", Title: "Get a pull request", Risk: action.RiskRead, Idempotent: true,
+		Description: "Returns a pull request with its text, whether it can be merged, head.sha (which merge_pr wants), and a summary of its diff: the files with what was added and deleted, and as much of their patches as patch_bytes lets in.",
+		Input: input(3, ownerParam, repoParam, pullParam,
+			`"patch_bytes":{"type":"integer","minimum":0,"maximum":200000,"default":20000,"description":"How much of the patches, in bytes in all; 0 for none."}`,
+			`"limit":{"type":"integer","minimum":1,"maximum":100,"default":30,"description":"How many files at most, 30 unless told. With a cursor it stays what it was."}`,
+			`"cursor":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,1000}$","description":"diff.next_cursor of the answer before, for more files."}`),
+		Summarize: summary(func(p numbered) string { return "Get pull request " + p.String() }),
+		Examples: []sources.Example{
+			{Note: "With the beginning of its diff", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347}`)},
+			{Note: "Its state alone", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"patch_bytes":0,"limit":1}`)},
+		},
+		Run: read(runGetPull),
+	}
+}
+
+func runGetPull(ctx context.Context, c *sources.Conn, p pullParams) (any, error) {
+	var result struct {
+		pull
+		Diff page[file] `json:"diff"`
+	}
+	at := p.numbered.about("pull request")
+	if _, err := (request{path: p.path("pulls", p.Number.String()), about: at}).send(ctx, c, &result.pull); err != nil {
+		return nil, err
+	}
+	result.bound(wholeBody)
+	room := defaultPatches
+	if p.Patches != nil {
+		room = int(*p.Patches)
+	}
+	var err error
+	result.Diff, err = list(ctx, c, p.paged, request{path: p.path("pulls", p.Number.String(), "files"), about: at}, func(f *file) bool {
+		f.Patch, f.Cut = shortened(f.Patch, min(room, patchOfFile))
+		room -= len(f.Patch)
+		return true
+	})
+	return result, err
+}

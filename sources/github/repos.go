@@ -1,0 +1,117 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/sources"
+)
+
+func listRepos() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name: "list_repos", Title: "List repositories", Risk: action.RiskRead, Idempotent: true,
+		Description: "Lists the repositories that the connection can see, the last pushed to first where GitHub sorts them. With owner, only those of that organization or user.",
+		Input:       input(0, ownerParam, limitParam, cursorParam),
+		Summarize: summary(func(p repository) string {
+			if p.Owner == "" {
+				return "List repositories"
+			}
+			return "List repositories of " + p.Owner
+		}),
+		Examples: []sources.Example{{Note: "All that the connection can see", Params: []byte(`{}`)}, {Note: "Those of an organization", Params: []byte(`{"owner":"octo-org","limit":100}`)}},
+		Run: read(func(ctx context.Context, c *sources.Conn, p reposParams) (any, error) {
+			return runListRepos(ctx, c, p)
+		}),
+	}
+}
+
+type reposParams struct {
+	Owner string `json:"owner"`
+	paged
+}
+
+func runListRepos(ctx context.Context, c *sources.Conn, p reposParams) (page[repo], error) {
+	every := func(*repo) bool { return true }
+	switch {
+	case c.Kind == action.KindApp:
+		return installed(ctx, c, p.Owner, p.paged)
+	case p.Owner == "":
+		return list(ctx, c, p.paged, request{path: []string{"user", "repos"}, query: filters("sort", "pushed")}, every)
+	}
+	r := request{path: []string{"orgs", p.Owner, "repos"}, query: filters("sort", "pushed"), about: about{what: "organization or user " + p.Owner, hint: "check /owner"}}
+	result, err := list(ctx, c, p.paged, r, every)
+	var no *sources.Refusal
+	if errors.As(err, &no) && no.Status == http.StatusNotFound { // it is a user
+		r.path[0] = "users"
+		return list(ctx, c, p.paged, r, every)
+	}
+	return result, err
+}
+
+// installed lists the repositories of an installation, which are all of one
+// account, whoever is asked for.
+func installed(ctx context.Context, c *sources.Conn, owner string, p paged) (page[repo], error) {
+	type answer struct {
+		Repositories []repo `json:"repositories"`
+	}
+	return listOf(ctx, c, p, request{path: []string{"installation", "repositories"}}, func(*[]repo) (any, func() []repo) {
+		var a answer
+		return &a, func() []repo { return a.Repositories }
+	}, func(r *repo) bool { return owner == "" || strings.EqualFold(string(r.Owner), owner) })
+}
+
+func getRepo() sources.ModuleAction {
+	return sources.ModuleAction{
+		Name: "get_repo", Title: "Get a repository", Risk: action.RiskRead, Idempotent: true,
+		Description: "Returns a repository: its default branch, whether it is archived, what the connection may do there, and which ways of merging it allows. A repository that was renamed is found by its old name; full_name is the new one.",
+		Input:       input(2, ownerParam, repoParam),
+		Summarize:   summary(func(p repository) string { return "Get " + p.String() }),
+		Examples:    []sources.Example{{Note: "What is the default branch?", Params: []byte(`{"owner":"octocat","repo":"hello-world"}`)}},
+		Run: read(func(ctx context.Context, c *sources.Conn, p repository) (any, error) {
+			return p.look(ctx, c, false)
+		}),
+	}
+}
+
+// look asks for the repository itself. Fixed: for a write.
+func (r repository) look(ctx context.Context, c *sources.Conn, fixed bool) (repo, error) {
+	var found repo
+	_, err := request{path: r.path(), about: r.about(), fixed: fixed}.send(ctx, c, &found)
+	return found, err
+}
+
+func (r repository) about() about {
+	return about{repository: r, what: "repository " + r.String(), hint: "check owner and repo with list_repos"}
+}
+
+func listBranches() sources.ModuleAction {
+	type params struct {
+		repository
+		Protected *bool `json:"protected"`
+		paged
+	}
+	type branch struct {
+		Name      string `json:"name"`
+		Commit    commit `json:"commit"`
+		Protected bool   `json:"protected"`
+	}
+	return sources.ModuleAction{
+		Name: "list_branches", Title: "List branches", Risk: action.RiskRead, Idempotent: true,
+		Description: "Lists a repository's branches by name, each with the id of its last commit.",
+		Input: input(2, ownerParam, repoParam,
+			`"protected":{"type":"boolean","description":"Only branches that are protected, or only those that are not. Left out: all."}`, limitParam, cursorParam),
+		Summarize: summary(func(p params) string { return "List branches of " + p.String() }),
+		Examples:  []sources.Example{{Note: "All branches", Params: []byte(`{"owner":"octocat","repo":"hello-world","limit":100}`)}},
+		Run: read(func(ctx context.Context, c *sources.Conn, p params) (any, error) {
+			q := filters()
+			if p.Protected != nil {
+				q = filters("protected", map[bool]string{true: "true", false: "false"}[*p.Protected])
+			}
+			r := request{path: p.path("branches"), query: q, about: p.repository.about()}
+			return list(ctx, c, p.paged, r, func(*branch) bool { return true })
+		}),
+	}
+}

@@ -1,0 +1,111 @@
+package github
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/sources"
+)
+
+// settingsSchema describes an integration's rules.
+const settingsSchema = `{
+	"type": "object",
+	"properties": {
+		"repositories": {"type": "array", "maxItems": 1000, "items": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(\\*|[A-Za-z0-9._-]{1,100})$"},
+			"description": "Where agents may write: owner/repo, or owner/* for all of an owner. Left out: wherever the credential may. Empty: nowhere."},
+		"pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240},
+			"description": "The only branches that a pull request may be opened into; * stands for any characters. Left out: all but denied_pr_bases."},
+		"denied_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240},
+			"description": "Branches that no pull request may be opened into, in whatever case; * stands for any characters. Left out: production, prod, live and release/*, unless pr_bases is given."}
+	},
+	"additionalProperties": false
+}`
+
+// rules are what an integration's settings allow. Nil lists were left out.
+type rules struct {
+	Repositories []string `json:"repositories"`
+	Bases        []string `json:"pr_bases"`
+	DeniedBases  []string `json:"denied_pr_bases"`
+}
+
+// readRules refuses settings that it does not understand in full: a rule that
+// was meant must not go missing.
+func readRules(settings json.RawMessage) (rules, error) {
+	var r rules
+	if len(settings) == 0 {
+		settings = json.RawMessage("{}")
+	}
+	d := json.NewDecoder(bytes.NewReader(settings))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return rules{}, guardrail("The settings of this GitHub integration cannot be read, so nothing is written with it; have an admin set them again.")
+	}
+	if r.Bases == nil && r.DeniedBases == nil {
+		r.DeniedBases = []string{"production", "prod", "live", "release/*"}
+	}
+	return r, nil
+}
+
+// guardrail is a refusal of our own, made before any request.
+func guardrail(format string, args ...any) error {
+	return &sources.Refusal{Code: "guardrail", Message: fmt.Sprintf(format, args...)}
+}
+
+// repository refuses one that agents may not write to.
+func (r rules) repository(at repository) error {
+	if r.Repositories == nil || slices.ContainsFunc(r.Repositories, func(allowed string) bool {
+		owner, name, _ := strings.Cut(allowed, "/")
+		return strings.EqualFold(owner, at.Owner) && (name == "*" || strings.EqualFold(name, at.Repo))
+	}) {
+		return nil
+	}
+	return guardrail("Agents may not write to %s: it is not among this integration's repositories; work in one that is, or have an admin add it.", at)
+}
+
+// newBranch returns the name of a branch that may be created.
+func (r rules) newBranch(name string) (string, error) {
+	short, err := branchName("branch", name)
+	if err != nil {
+		return "", err
+	}
+	if strings.EqualFold(short, "main") || strings.EqualFold(short, "master") {
+		return "", guardrail("No branch called main or master is created here; give /branch another name.")
+	}
+	return short, nil
+}
+
+// base returns the name of a branch that a pull request may be opened into.
+func (r rules) base(name string) (string, error) {
+	short, err := branchName("base", name)
+	if err != nil {
+		return "", err
+	}
+	lower := strings.ToLower(short)
+	denied := slices.ContainsFunc(r.DeniedBases, func(p string) bool { return matches(strings.ToLower(p), lower) })
+	allowed := r.Bases == nil || slices.ContainsFunc(r.Bases, func(p string) bool { return matches(p, short) })
+	if denied || !allowed {
+		return "", guardrail("No pull request may be opened into %q here; choose another /base, or have an admin change this integration's pr_bases or denied_pr_bases.", short)
+	}
+	return short, nil
+}
+
+// matches reports whether the pattern fits all of the text; * in it fits any
+// characters, slashes too.
+func matches(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	rest, ok := strings.CutPrefix(text, parts[0])
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(rest, part)
+		if !ok || at < 0 {
+			return false
+		}
+		rest = rest[at+len(part):]
+	}
+	return ok && strings.HasSuffix(rest, parts[len(parts)-1])
+}
