@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -33,12 +34,15 @@ type service struct {
 	mu      sync.Mutex
 	answers []answer
 	asked   []request
+
+	patience time.Duration // of the client, with waits and repeats; zero: none
 }
 
 type answer struct {
 	status int // zero: 200
 	header http.Header
 	body   string
+	lost   bool // the connection breaks instead
 }
 
 type request struct {
@@ -65,6 +69,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, asked)
 	a := s.answers[min(len(s.asked), len(s.answers))-1]
+	if a.lost {
+		panic(http.ErrAbortHandler)
+	}
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
@@ -88,7 +95,7 @@ func (s *service) conn(t *testing.T, kind action.IntegrationKind) *sources.Conn 
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := outbound.New(outbound.Config{MaxWait: 1})
+	pool := outbound.New(outbound.Config{MaxWait: max(s.patience, 1)})
 	t.Cleanup(pool.Close)
 	return &sources.Conn{Kind: kind, Token: "lin_api_canary", HTTP: pool.Client(t.Name(), base, "lin_api_canary")}
 }

@@ -100,7 +100,7 @@ func nothingDone(err error) error {
 		return err
 	}
 	return &action.Error{
-		Kind: action.ErrUnavailable, Code: "upstream_failed", Err: err,
+		Kind: action.ErrUnavailable, Code: "upstream_failed", Err: errors.New(err.Error()), // not of its kind
 		Message: "Linear did not answer which team is meant, so nothing was created; call again in a moment, or give the team's id.",
 	}
 }
