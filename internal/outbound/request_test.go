@@ -59,6 +59,32 @@ func TestPathsStayBelowTheBase(t *testing.T) {
 	}
 }
 
+func TestRedirectsAreHandedOutWhereAskedFor(t *testing.T) {
+	var asked []string
+	c, _ := served(t, outbound.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		if r.URL.Path == "/old" {
+			http.Redirect(w, r, "/new", http.StatusTemporaryRedirect)
+		}
+	})
+	for _, test := range []struct {
+		stay   bool
+		status int
+		asked  []string
+	}{{true, 307, []string{"/old"}}, {false, 200, []string{"/old", "/new"}}} {
+		asked = nil
+		r := get("/old")
+		r.NoRedirect = test.stay
+		resp, err := c.Do(t.Context(), r)
+		if err != nil || resp.Status != test.status {
+			t.Errorf("%+v, %v", resp, err)
+		}
+		if d := cmp.Diff(test.asked, asked); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
 func FuzzPath(f *testing.F) {
 	f.Add("repos", "../x")
 	f.Add("%2e%2e", "a\\..")

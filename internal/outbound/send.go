@@ -23,7 +23,11 @@ func (c *Client) send(ctx context.Context, r *Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.http.Do(req)
+	client := *c.http
+	if r.NoRedirect {
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, c.lost(ctx, err, w.sent.Load())
 	}
