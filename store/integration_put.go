@@ -96,14 +96,27 @@ func (db *DB) disconnectOthers(ctx context.Context, tx bun.Tx, r *integrationRow
 	if r.User == "" {
 		return nil
 	}
-	var others []integrationRow
-	err := tx.NewSelect().Model(&others).Where("organization_id = ?", r.Organization).Where("user_id = ?", r.User).
-		Where("provider = ?", r.Provider).Where("status <> 'deleted'").Where("id <> ?", r.ID).Scan(ctx)
-	if err != nil {
-		return fmt.Errorf("reading the connections of a user: %w", err)
+	others := heldBy(tx, r.Organization, r.Holder).Where("user_id IS NOT NULL").Where("provider = ?", r.Provider).Where("id <> ?", r.ID)
+	return db.disconnect(ctx, tx, others, "Another account was connected.", by)
+}
+
+// disconnectAll ends what only a user saw who is no more.
+func (db *DB) disconnectAll(ctx context.Context, tx bun.Tx, organization, user string) error {
+	return db.disconnect(ctx, tx, heldBy(tx, organization, user), "The user was removed.", user)
+}
+
+// heldBy selects the integrations that only the user sees.
+func heldBy(db bun.IDB, organization, user string) *bun.SelectQuery {
+	return liveIntegrations(db, organization).Where("holder = ?", user)
+}
+
+func (db *DB) disconnect(ctx context.Context, tx bun.Tx, q *bun.SelectQuery, reason, by string) error {
+	var rows []integrationRow
+	if err := q.Scan(ctx, &rows); err != nil {
+		return fmt.Errorf("reading the integrations of a user: %w", err)
 	}
-	for i := range others {
-		if err := db.setStatus(ctx, tx, &others[i], action.IntegrationDeleted, "Another account was connected.", by); err != nil {
+	for i := range rows {
+		if err := db.setStatus(ctx, tx, &rows[i], action.IntegrationDeleted, reason, by); err != nil {
 			return err
 		}
 	}
@@ -178,11 +191,12 @@ func (db *DB) SetIntegrationStatus(ctx context.Context, organization, id string,
 func (db *DB) setStatus(ctx context.Context, tx bun.Tx, r *integrationRow, status action.IntegrationStatus, reason, by string) error {
 	old := *r
 	r.Status, r.Reason, r.UpdatedAt = string(status), opt(reason), at(db.now())
+	columns := []string{"status", "reason", "updated_at"}
 	if status == action.IntegrationDeleted {
 		r.Sealed, r.ExpiresAt, r.Version = nil, stamp{}, r.Version+1
+		columns = append(columns, "sealed", "expires_at", "version")
 	}
-	_, err := tx.NewUpdate().Model(r).Column("status", "reason", "updated_at", "sealed", "expires_at", "version").
-		WherePK().Where("organization_id = ?", r.Organization).Exec(ctx)
+	_, err := tx.NewUpdate().Model(r).Column(columns...).WherePK().Where("organization_id = ?", r.Organization).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("changing the status of integration %s: %w", r.ID, err)
 	}

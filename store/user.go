@@ -98,8 +98,9 @@ func (db *DB) SetUserRole(ctx context.Context, organization, id string, role act
 	})
 }
 
-// DeleteUser removes a person with his logins, links and API keys;
-// ErrNotFound, or ErrConflict for the last owner.
+// DeleteUser removes a person with his logins, links and API keys, and
+// disconnects the integrations that only he saw; ErrNotFound, or ErrConflict for
+// the last owner.
 func (db *DB) DeleteUser(ctx context.Context, organization, id string) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := checkLastOwner(ctx, tx, organization, id, ""); err != nil {
@@ -109,7 +110,7 @@ func (db *DB) DeleteUser(ctx context.Context, organization, id string) error {
 		if err != nil {
 			return fmt.Errorf("deleting user %s: %w", id, err)
 		}
-		return nil
+		return db.disconnectAll(ctx, tx, organization, id)
 	})
 }
 

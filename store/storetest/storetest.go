@@ -39,6 +39,7 @@ func Exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 		{"connector extent", extentStories},
 		{"oauth", oauthStories},
 		{"integration", integrationStories},
+		{"integration use", integrationUseStories},
 		{"people", peopleStories},
 		{"instances", instanceStories},
 		{"lease", leaseStories},
