@@ -86,7 +86,7 @@ func (p *performance) answered(out json.RawMessage) (action.Result, error) {
 	if _, ok := Members(out); !ok {
 		return p.result(nil), action.Errorf(action.ErrOutcomeUnknown, "module_failed", "What %s answered could not be read by the gateway; its log has the details.", p.Title)
 	}
-	return p.result(out), nil
+	return p.result(p.clean(out)), nil
 }
 
 // refused is the result of a refusal, which is an answer too. What the service
@@ -101,6 +101,7 @@ func (p *performance) refused(no *Refusal) action.Result {
 	if code == "" {
 		code = strconv.Itoa(no.Status)
 	}
+	// Cleaned before it is cut: half a credential would not be found.
 	text := p.clean(fmt.Appendf(nil, "%s refused (%s): %s", p.Title, code, message))
 	res := p.result([]byte(Printable(string(text), maxRefusal)))
 	res.IsError = true
@@ -112,12 +113,13 @@ func (p *performance) why(no *Refusal) string {
 	return Printable(string(p.clean([]byte(no.Error()))), maxRefusal)
 }
 
-// result makes a result of tools/call of a text; nil: none.
+// result makes a result of tools/call of a text without the credential; nil:
+// none.
 func (p *performance) result(text []byte) action.Result {
 	res := action.Result{Secrets: p.secrets}
 	if text != nil {
-		body := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), p.clean(text))
-		res.Body = p.clean(append(body, `}]}`...))
+		body := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), text)
+		res.Body = append(body, `}]}`...)
 	}
 	return res
 }
