@@ -20,6 +20,7 @@ type Wanted struct {
 	Settings       json.RawMessage
 	TimeoutSeconds int
 	Scopes         []string // of OAuth; empty: those that the module needs
+	Account        string   // that the credential must be of, else ErrConflict and nothing is saved; empty: any
 	By             string   // the user
 	Login          string   // of the browser, or of the API key
 }

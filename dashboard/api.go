@@ -186,6 +186,7 @@ func (s *Server) routes() {
 	s.invocationRoutes()
 	s.secretRoutes()
 	s.connectorRoutes()
+	s.integrationRoutes()
 	s.policyRoutes()
 	s.quotaRoutes()
 	s.capabilityRoutes()

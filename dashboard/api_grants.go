@@ -155,7 +155,7 @@ func (s *Server) grants(ctx context.Context, f GrantFilter) (Page[action.Grant],
 	if err != nil {
 		return Page[action.Grant]{}, nil, err
 	}
-	if id, err := s.sourceID(f.Source, all); err == nil {
+	if id, err := s.sourceID(ctx, f.Organization, f.Source, all); err == nil {
 		f.Source = id
 	}
 	page, err := s.Grants.ListGrants(ctx, f)

@@ -3,9 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 
 	"sallyport/action"
 )
@@ -43,8 +41,8 @@ type ByPolicyKey struct {
 	Key string `path:"key" maxLength:"300" example:"github:create_issue"`
 }
 
-const keyDoc = "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id. " +
-	"The action is the one of its server, not the name that agents see; one that the connector is known to lack is refused. Escape a / in it as %2F."
+const keyDoc = "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id; module:ID names a module where a connector is called so too. " +
+	"The action is the one of its server, not the name that agents see; one that the connector or module is known to lack is refused. Escape a / in it as %2F."
 
 func (s *Server) policyRoutes() {
 	register(s, route{
@@ -195,30 +193,8 @@ func (s *Server) resolveKey(ctx context.Context, organization, text string) (act
 	if key.Source == "*" {
 		return key, all, nil
 	}
-	key.Source, err = s.sourceID(key.Source, all)
+	key.Source, err = s.sourceID(ctx, organization, key.Source, all)
 	return key, all, err
-}
-
-// source resolves what people call a source.
-func (s *Server) source(ctx context.Context, organization, name string) (id string, all []action.Connector, err error) {
-	if all, err = s.Connectors.ListConnectors(ctx, organization); err != nil {
-		return "", nil, err
-	}
-	id, err = s.sourceID(name, all)
-	return id, all, err
-}
-
-func (s *Server) sourceID(name string, all []action.Connector) (string, error) {
-	if slices.Contains(s.Modules, name) {
-		return name, nil
-	}
-	if c := findConnector(all, name); c != nil {
-		return c.Source(), nil
-	}
-	return name, &action.Error{
-		Kind: action.ErrNotFound, Code: "no_such_source", Field: "/key",
-		Message: fmt.Sprintf("No source is called %q; use a connector's slug, name or id.", name),
-	}
 }
 
 // placed says of an error's field where it stands in this request.

@@ -17,7 +17,9 @@ type NewSession struct {
 	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"Owners and admins only."`
 	Event      string             `json:"event_id,omitempty" maxLength:"200" doc:"The inbound event that starts it; owners and admins only. Then no allow of the organization lets a write through."`
 	Title      string             `json:"title,omitempty" maxLength:"200" example:"Fix the login page"`
-	TTL        string             `json:"ttl,omitempty" maxLength:"40" doc:"How long it lives, such as 8h or 90m; default 720h, at most 8760h." example:"8h"`
+	// Nil and empty differ; see [Server.connections].
+	Connections []string `json:"connections,omitempty" maxItems:"50" nullable:"false" doc:"Integrations that its agent may use: ids, ids of providers of which there is one, or \"all\" alone, those that the whole organization may see, now and later. Absent: none, or what the automation is bound to." example:"linear"`
+	TTL         string   `json:"ttl,omitempty" maxLength:"40" doc:"How long it lives, such as 8h or 90m; default 720h, at most 8760h." example:"8h"`
 }
 
 // MintedSession is a new session with its token, which is shown once.
@@ -46,13 +48,17 @@ func (s *Server) sessionRoutes() {
 	register(s, route{
 		method: "GET", path: "/api/v1/sessions", tag: "sessions", summary: "List sessions, newest first",
 	}, func(ctx context.Context, p *Principal, in *Paging) (*body[List[action.Session]], error) {
-		page, err := s.Sessions.ListSessions(ctx, p.Organization, in.query())
+		page, err := s.listSessions(ctx, p, in.query())
 		return pageOf(page, same), err
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/sessions/{id}", tag: "sessions", summary: "Read a session",
 	}, func(ctx context.Context, p *Principal, in *ByID) (*body[action.Session], error) {
 		session, err := s.session(ctx, p.Organization, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		session.Connections, err = s.seen(ctx, p, session.Connections)
 		return bodyOf(session), err
 	})
 	register(s, route{
@@ -70,6 +76,19 @@ func (s *Server) session(ctx context.Context, organization, id string) (action.S
 		return action.Session{}, action.Errorf(action.ErrNotFound, "session_not_found", "There is no such session.")
 	}
 	return session, err
+}
+
+// listSessions leaves out of their connections what is private to others.
+func (s *Server) listSessions(ctx context.Context, p *Principal, q Query) (Page[action.Session], error) {
+	page, err := s.Sessions.ListSessions(ctx, p.Organization, q)
+	if err != nil {
+		return page, err
+	}
+	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.By())
+	for i := range page.Items {
+		page.Items[i].Connections = only(page.Items[i].Connections, all)
+	}
+	return page, err
 }
 
 func (s *Server) revoke(ctx context.Context, p *Principal, id string) error {
@@ -97,10 +116,13 @@ func (s *Server) mint(ctx context.Context, p *Principal, n NewSession) (MintedSe
 	if err != nil {
 		return MintedSession{}, err
 	}
+	if session.Connections, err = s.connections(ctx, p, n); err != nil {
+		return MintedSession{}, err
+	}
 	if session, err = s.Sessions.CreateSession(ctx, session); err != nil {
 		return MintedSession{}, err
 	}
-	s.log.InfoContext(ctx, "session minted", "session", session.ID, "by", p.By())
+	s.log.InfoContext(ctx, "session minted", "session", session.ID, "connections", session.Connections, "by", p.By())
 	return MintedSession{SessionID: session.ID, Token: s.Tokens.Mint(session.ID), MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt}, nil
 }
 

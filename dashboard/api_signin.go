@@ -35,6 +35,10 @@ type FinishedSignIn struct {
 	Code  string `json:"code,omitempty" maxLength:"4096" writeOnly:"true"`
 	Iss   string `json:"iss,omitempty" maxLength:"2048" doc:"The issuer, where it says so."`
 	Error string `json:"error,omitempty" maxLength:"1024" doc:"Instead of code: what the service said."`
+	// What apps and brokers lead back with.
+	Installation string `json:"installation_id,omitempty" maxLength:"100" doc:"Of a GitHub App; it is asked for at GitHub before it counts."`
+	Setup        string `json:"setup_action,omitempty" maxLength:"20" doc:"Of a GitHub App; request: somebody there must agree first."`
+	Connection   string `json:"connection_id,omitempty" maxLength:"200" doc:"Of a broker; it is asked for there before it counts."`
 }
 
 func (s *Server) signInRoutes() {
@@ -62,11 +66,11 @@ func (s *Server) signInRoutes() {
 		return nil, nil
 	})
 	register(s, route{
-		method: "POST", path: "/api/v1/oauth/finish", tag: "connectors", status: http.StatusOK, summary: "Finish a sign-in to a connector's service",
-		doc:    "With what the service put into the address that it led the browser back to, once.",
+		method: "POST", path: "/api/v1/oauth/finish", tag: "connectors", status: http.StatusOK, summary: "Finish a sign-in to a connector's service, or a connection",
+		doc:    "With what the service put into the address that it led the browser back to, once, by the person who began it. A member finishes connections of his own alone.",
 		errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusBadGateway},
-	}, func(ctx context.Context, p *Principal, in *struct{ Body FinishedSignIn }) (*body[ConnectorView], error) {
-		return s.finishSignIn(ctx, p, in.Body)
+	}, func(ctx context.Context, p *Principal, in *struct{ Body FinishedSignIn }) (*body[Finished], error) {
+		return s.finish(ctx, p, in.Body)
 	})
 }
 
@@ -98,7 +102,7 @@ func (s *Server) beginSignIn(ctx context.Context, p *Principal, ref string) (to 
 }
 
 // finishSignIn logs who and what for, and nothing of the answer.
-func (s *Server) finishSignIn(ctx context.Context, p *Principal, n FinishedSignIn) (*body[ConnectorView], error) {
+func (s *Server) finishSignIn(ctx context.Context, p *Principal, n FinishedSignIn) (*ConnectorView, error) {
 	id, err := s.SignIns.Finish(ctx, p.Organization, p.By(), n.State, n.Code, n.Iss, n.Error)
 	if err != nil {
 		return nil, err
@@ -110,7 +114,7 @@ func (s *Server) finishSignIn(ctx context.Context, p *Principal, n FinishedSignI
 		return nil, err
 	}
 	v, err := s.viewConnector(ctx, c, s.Prober.State(ctx, c))
-	return bodyOf(v), err
+	return &v, err
 }
 
 // oauthStatus is nil for a connector without OAuth.

@@ -23,6 +23,9 @@ type Config struct {
 	Connectors   Connectors
 	Prober       Prober
 	SignIns      SignIns
+	Integrations Integrations
+	Connections  Connections
+	Providers    []Provider // empty, but not nil: none
 	Reviews      Reviews
 	Overrides    Overrides
 	Capabilities Capabilities
@@ -63,10 +66,6 @@ type Config struct {
 	// AllowedHosts are further names in a Host header that are answered, with
 	// or without a port. Empty: the public host alone.
 	AllowedHosts []string
-	// Modules are the ids of integration modules ("linear"), which policy keys
-	// may name beside connectors. Empty: none.
-	Modules []string
-
 	// Presets are known servers, in the order to show them. Empty: none.
 	Presets []Preset
 
@@ -124,7 +123,8 @@ func (c *Config) fill() error {
 func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
 		"Gate": c.Gate == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil, "Sessions": c.Sessions == nil, "Secrets": c.Secrets == nil,
-		"Connectors": c.Connectors == nil, "Prober": c.Prober == nil, "SignIns": c.SignIns == nil, "Reviews": c.Reviews == nil, "Overrides": c.Overrides == nil,
+		"Connectors": c.Connectors == nil, "Prober": c.Prober == nil, "SignIns": c.SignIns == nil,
+		"Integrations": c.Integrations == nil, "Connections": c.Connections == nil, "Providers": c.Providers == nil, "Reviews": c.Reviews == nil, "Overrides": c.Overrides == nil,
 		"Capabilities": c.Capabilities == nil, "Gates": c.Gates == nil, "Quotas": c.Quotas == nil, "Settings": c.Settings == nil,
 		"History": c.History == nil, "Grants": c.Grants == nil, "Requests": c.Requests == nil, "Invocations": c.Invocations == nil,
 		"Audit": c.Audit == nil, "Users": c.Users == nil, "APIKeys": c.APIKeys == nil, "Logins": c.Logins == nil, "Tokens": c.Tokens == nil,

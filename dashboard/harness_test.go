@@ -69,7 +69,7 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 	h.signer, _ = token.NewSigner(make([]byte, token.KeySize))
 	h.gate = &gate{m: h.m, hints: h.hints, params: map[string]string{}}
 	c := dashboard.Config{
-		Gate: h.gate, Decider: decider{}, Hints: h.hints, Sessions: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m, SignIns: signIns{h.m}, Reviews: h.m,
+		Gate: h.gate, Decider: decider{}, Hints: h.hints, Sessions: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m, SignIns: signIns{h.m}, Integrations: rows{h.m}, Connections: services{h.m}, Providers: providers(), Reviews: h.m,
 		Overrides: h.m, Capabilities: h.m, Gates: h.m, Quotas: h.m, Settings: h.m, History: h.m, Grants: h.m, Requests: h.m,
 		Invocations: h.m, Audit: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer, Snapshot: h.m.snapshot, RequestGrant: h.requestGrant,
 		SealSecret: func(_, _ string, v []byte) ([]byte, error) { return append([]byte("sealed:"), v...), nil },

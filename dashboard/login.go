@@ -131,7 +131,7 @@ func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
 			return nil, err
 		}
 	}
-	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: u.Role, login: &login}, nil
+	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: u.Role, login: &login, via: login.ID}, nil
 }
 
 func (s *Server) checkKey(r *http.Request, keyHash string) error {

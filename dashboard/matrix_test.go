@@ -33,7 +33,7 @@ var mayUse = map[string]string{
 
 	"GET /{$}": people, "GET /inbox/requests": people, "GET /inbox/{id}": people, "GET /inbox/{id}/params": bosses,
 	"GET /activity": people, "GET /invocations/{id}": people, "GET /settings": people,
-	"GET /settings/connectors/{id}": people,
+	"GET /settings/connectors/{id}": people, "GET /settings/integrations/{provider}": people,
 
 	"GET /api/v1/me": anyCredential, "GET /api/v1/events": anyCredential,
 
@@ -58,9 +58,15 @@ var mayUse = map[string]string{
 	"GET /api/v1/connectors": people, "GET /api/v1/connectors/{ref}": people, "GET /api/v1/connectors/{ref}/tools": people,
 	"POST /api/v1/connectors": bosses, "POST /api/v1/connectors/validate": bosses, "POST /api/v1/connectors/{ref}/review": bosses,
 	"PATCH /api/v1/connectors/{ref}": bosses, "DELETE /api/v1/connectors/{ref}": bosses, "POST /api/v1/connectors/{ref}/enable": bosses,
-	"GET /api/v1/connectors/presets": people, "POST /api/v1/connectors/{ref}/onboard": bosses, "POST /api/v1/oauth/finish": bosses,
+	"GET /api/v1/connectors/presets": people, "POST /api/v1/connectors/{ref}/onboard": bosses, "POST /api/v1/oauth/finish": people,
 	"POST /api/v1/connectors/{ref}/sign-in": bosses, "POST /api/v1/connectors/{ref}/sign-out": bosses,
 	"POST /api/v1/connectors/{ref}/disable": bosses, "POST /api/v1/connectors/{ref}/validate": bosses,
+
+	"GET /api/v1/integrations": people, "POST /api/v1/integrations": people, "GET /api/v1/integrations/providers": people,
+	"POST /api/v1/integrations/connect": people, "GET /api/v1/integrations/{id}": people, "PATCH /api/v1/integrations/{id}": people,
+	"DELETE /api/v1/integrations/{id}": people, "POST /api/v1/integrations/{id}/check": people, "GET /api/v1/integrations/{id}/metadata": people,
+	"GET /api/v1/integrations/apps": bosses, "PUT /api/v1/integrations/apps/{provider}": bosses, "DELETE /api/v1/integrations/apps/{provider}": bosses,
+	"GET /api/v1/automations/{automation}/connections": people, "PUT /api/v1/automations/{automation}/connections": bosses,
 
 	"GET /api/v1/policy/modes": people, "PUT /api/v1/policy/modes/{key}": bosses, "DELETE /api/v1/policy/modes/{key}": bosses,
 	"GET /api/v1/policy/quotas": people, "PUT /api/v1/policy/quotas/{key}": bosses, "DELETE /api/v1/policy/quotas/{key}": bosses,

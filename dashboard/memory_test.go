@@ -33,6 +33,7 @@ type memory struct {
 	revealed    []string // "invocation to user"
 	policyRows
 	servers
+	connectedRows
 }
 
 func (m *memory) events(_ context.Context, _, invocation string) ([]dashboard.Event, error) {

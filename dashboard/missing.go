@@ -30,6 +30,15 @@ func listed(p *Principal, err error) error {
 		path = "/api/v1/gates"
 	case "session_not_found":
 		path = "/api/v1/sessions"
+	case "integration_not_found":
+		path = "/api/v1/integrations"
+	case "no_such_source":
+		if p.Session == nil {
+			return err
+		}
+		out := *e // agents do not learn what there is beside what they may call
+		out.Message = "No source is called so; GET /api/v1/sessions/" + p.Session.ID + "/actions/available lists what you may call."
+		return &out
 	default:
 		return err
 	}

@@ -52,8 +52,8 @@ func newPages(s *Server) (*pages, error) {
 		sum := sha256.Sum256(b)
 		p.versions[f.Name()] = hex.EncodeToString(sum[:6])
 	}
-	for _, name := range []string{"inbox", "activity", "invocation", "settings", "connector", "callback", "login", "error"} {
-		t, err := template.New("").Funcs(p.funcs()).ParseFS(files, "templates/layout.html", "templates/card.html", "templates/requests.html", "templates/policy.html", "templates/upstream.html", "templates/"+name+".html")
+	for _, name := range []string{"inbox", "activity", "invocation", "settings", "connector", "provider", "callback", "login", "error"} {
+		t, err := template.New("").Funcs(p.funcs()).ParseFS(files, "templates/layout.html", "templates/card.html", "templates/requests.html", "templates/policy.html", "templates/upstream.html", "templates/integrations.html", "templates/"+name+".html")
 		if err != nil {
 			return nil, fmt.Errorf("parsing the page %s: %w", name, err)
 		}
@@ -80,6 +80,9 @@ func (p *pages) funcs() template.FuncMap {
 		"count":      count,
 		"ended":      func(t *time.Time) bool { return t != nil && !p.now().Before(*t) },
 		"join":       strings.Join,
+		"kind":       kindWords,
+		"sees":       whoSees,
+		"registered": registered,
 		"event":      event,
 		"nothingRan": nothingRan,
 		"limited":    func(names []string) bool { return names != nil }, // also to none
@@ -100,7 +103,8 @@ func (p *pages) mount(mux *http.ServeMux) {
 		"GET /invocations/{id}":  p.invocation,
 		"GET /settings":          p.settings,
 
-		"GET /settings/connectors/{id}": p.connectorPage,
+		"GET /settings/connectors/{id}":         p.connectorPage,
+		"GET /settings/integrations/{provider}": p.providerPage,
 	} {
 		mux.HandleFunc(pattern, p.signedIn(p.who(pattern), h))
 	}

@@ -10,18 +10,19 @@ import (
 // card is one invocation as the inbox and its own page show it.
 type card struct {
 	action.Invocation
-	Asking  action.Session
-	Why     string    // why it was held or refused, in one sentence
-	Text    []Segment // the params
-	Pins    []pin     // those that a grant may be bound to
-	Full    bool      // they are all that will run, but for what is masked
-	Masked  bool      // some of them are masked
-	Hides   bool      // some are redacted, and this person may not see them
-	Decides bool      // the person who looks may decide
-	Who     string    // who decided
-	Settled settler   // who or what did, in every case
-	Left    int       // seconds
-	Hold    int       // seconds, of the whole hold
+	Asking   action.Session
+	Why      string    // why it was held or refused, in one sentence
+	Text     []Segment // the params
+	Pins     []pin     // those that a grant may be bound to
+	Full     bool      // they are all that will run, but for what is masked
+	Masked   bool      // some of them are masked
+	Hides    bool      // some are redacted, and this person may not see them
+	Decides  bool      // the person who looks may decide
+	Who      string    // who decided
+	Settled  settler   // who or what did, in every case
+	Left     int       // seconds
+	Hold     int       // seconds, of the whole hold
+	Accounts []string  // whose credentials it would use, of a module's action
 }
 
 const inboxSize = 50
@@ -105,6 +106,9 @@ func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, 
 	var err error
 	if c.Asking, err = p.session(ctx, me.Organization, inv.Session); err != nil {
 		c.Asking = action.Session{ID: inv.Session}
+	}
+	if c.Accounts, err = p.accounts(ctx, me, &c.Asking, inv.Source); err != nil {
+		return c, err
 	}
 	if inv.ExpiresAt != nil {
 		c.Left = max(0, int(inv.ExpiresAt.Sub(p.now()).Seconds()))

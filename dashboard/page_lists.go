@@ -59,6 +59,8 @@ func older(q url.Values, next string) string {
 // settingsData is all that the settings show.
 type settingsData struct {
 	Connectors   []ConnectorView
+	Integrations []IntegrationView
+	Providers    []Provider
 	Presets      []Preset
 	Form         upstreamForm // of a new connector
 	Reviews      []reviewTable
@@ -82,10 +84,14 @@ func (p *pages) settings(w http.ResponseWriter, r *http.Request, me *Principal) 
 		return err
 	}
 	d.Connectors = p.viewConnectors(ctx, me.Organization, connectors)
+	d.Providers = p.Providers
+	if d.Integrations, err = p.integrations(ctx, me); err != nil {
+		return err
+	}
 	if d.Reviews, err = p.reviews(ctx, connectors); err != nil {
 		return err
 	}
-	if d.Sessions, err = p.Sessions.ListSessions(ctx, me.Organization, Query{Limit: 50}); err != nil {
+	if d.Sessions, err = p.listSessions(ctx, me, Query{Limit: 50}); err != nil {
 		return err
 	}
 	if d.Keys, err = p.APIKeys.ListAPIKeys(ctx, me.Organization); err != nil {

@@ -14,6 +14,9 @@ import (
 // nothing. Of a connector that is off or never answered, any name is taken,
 // so that policy can stand before its tools do.
 func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.Connector) error {
+	if p := s.provider(key.Source); p != nil {
+		return p.checkAction(key.Action)
+	}
 	i := slices.IndexFunc(all, func(c action.Connector) bool { return c.Source() == key.Source })
 	if i < 0 || !all[i].Enabled || key.Action == "*" || beside(key.Action) {
 		return nil
@@ -41,6 +44,20 @@ func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.C
 	}
 	return unknownAction("%s has no action %q; nearest: %s. If it is new there, check the connector first, so that its tools are listed anew.",
 		source, key.Action, plain(strings.Join(nearest(key.Action, names, 3), ", ")))
+}
+
+// checkAction refuses an action that the module lacks.
+func (p *Provider) checkAction(name string) error {
+	names := make([]string, len(p.Actions))
+	for i, a := range p.Actions {
+		if names[i] = a.Name; name == "*" || name == a.Name {
+			return nil
+		}
+		if name == p.ID+"_"+a.Name {
+			return unknownAction("%q is the name that agents see; use %s:%s.", name, p.ID, a.Name)
+		}
+	}
+	return unknownAction("%s has no action %q; nearest: %s.", p.ID, name, strings.Join(nearest(name, names, 3), ", "))
 }
 
 func unknownAction(format string, args ...any) error {

@@ -67,6 +67,10 @@ type Provider struct {
 	Actions  []ProviderAction `json:"actions"`
 	Metadata bool             `json:"metadata" doc:"Whether there is metadata for forms."`
 	Many     bool             `json:"many" doc:"Whether one session may be bound to several integrations of it."`
+
+	// CheckSettings tells whether settings fit the schema; ErrInvalid with a
+	// field below /settings. Nil: they are not looked at.
+	CheckSettings func(settings json.RawMessage) error `json:"-"`
 }
 
 // ProviderNeed is a way to connect to a service.

@@ -20,6 +20,7 @@ type Principal struct {
 	Name         string
 	Role         action.Role   // of a person
 	login        *action.Login // of a browser
+	via          string        // the id of that, or of the person's API key
 }
 
 // By returns what a row says of who did it.
@@ -88,7 +89,7 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
-	return &Principal{Organization: key.Organization, User: u.ID, Name: u.Name, Role: lesser(key.Role, u.Role)}, nil
+	return &Principal{Organization: key.Organization, User: u.ID, Name: u.Name, Role: lesser(key.Role, u.Role), via: key.ID}, nil
 }
 
 func lesser(a, b action.Role) action.Role {

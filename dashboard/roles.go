@@ -19,7 +19,9 @@ const (
 // table is the one place that says who may do what. A person is a browser
 // login or an API key with its role, but that pages (all that is not under
 // /api) know browsers alone; a session is an agent with its token. Beyond it,
-// a member mints only plain sessions (see mintable), only an owner makes,
+// a member mints only plain sessions (see mintable), an integration is changed
+// by its owner alone, or where everybody sees it by those who decide (see
+// manages), only an owner makes,
 // changes or removes owners (see outranks), and the rows may keep the creator
 // of a session from deciding for it.
 func table() map[string]access {
@@ -70,7 +72,22 @@ func table() map[string]access {
 		"POST /api/v1/connectors/{ref}/onboard":  decider,
 		"POST /api/v1/connectors/{ref}/sign-in":  decider,
 		"POST /api/v1/connectors/{ref}/sign-out": decider,
-		"POST /api/v1/oauth/finish":              decider,
+		"POST /api/v1/oauth/finish":              member,
+
+		"GET /api/v1/integrations":                         member,
+		"POST /api/v1/integrations":                        member,
+		"GET /api/v1/integrations/providers":               member,
+		"POST /api/v1/integrations/connect":                member,
+		"GET /api/v1/integrations/{id}":                    member,
+		"PATCH /api/v1/integrations/{id}":                  member,
+		"DELETE /api/v1/integrations/{id}":                 member,
+		"POST /api/v1/integrations/{id}/check":             member,
+		"GET /api/v1/integrations/{id}/metadata":           member,
+		"GET /api/v1/integrations/apps":                    decider,
+		"PUT /api/v1/integrations/apps/{provider}":         decider,
+		"DELETE /api/v1/integrations/apps/{provider}":      decider,
+		"GET /api/v1/automations/{automation}/connections": member,
+		"PUT /api/v1/automations/{automation}/connections": decider,
 
 		"GET /api/v1/policy/modes":           member,
 		"PUT /api/v1/policy/modes/{key}":     decider,
@@ -124,7 +141,8 @@ func table() map[string]access {
 		"GET /invocations/{id}":  member,
 		"GET /settings":          member,
 
-		"GET /settings/connectors/{id}": member,
+		"GET /settings/connectors/{id}":         member,
+		"GET /settings/integrations/{provider}": member,
 
 		"GET /api/v1/openapi.json": public,
 		"GET /healthz":             public,

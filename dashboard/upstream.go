@@ -25,6 +25,7 @@ type Upstream struct {
 	MayAsk      *[]action.AskKind  `json:"may_ask,omitempty" nullable:"false" enum:"elicitation,url_elicitation,sampling,roots" doc:"What the server may ask of the caller of a call that runs; none unless said. A hostile server would phish with it, and sampling is paid for by the caller's model."`
 	PerAgent    *bool              `json:"per_agent,omitempty" nullable:"false" doc:"Give each agent's session a session of its own at the server, which keeps state."`
 	DefaultRisk *action.Risk       `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false" doc:"Of tools that say nothing of themselves; default write."`
+	Timeout     *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Of one call; 0: the gateway's."`
 	ToolRules
 }
 
@@ -50,6 +51,7 @@ func (u *Upstream) apply(c *action.Connector) {
 	set(&c.Secret, u.Secret)
 	set(&c.Headers, u.Headers)
 	set(&c.PerAgent, u.PerAgent)
+	set(&c.TimeoutSeconds, u.Timeout)
 	set(&c.DefaultRisk, u.DefaultRisk)
 	set(&c.Risks, u.Risks)
 	set(&c.Review, u.Review)
@@ -143,8 +145,10 @@ func checkHeaders(c *action.Connector) error {
 	return nil
 }
 
-// scopeForm is RFC 6749's, and no longer than a row takes.
-const scopeForm = `^[!#-\[\]-~]{1,200}$`
+// validScope is RFC 6749's, and no longer than a row takes.
+func validScope(scope string) bool {
+	return regexp.MustCompile(`^[!#-\[\]-~]{1,200}$`).MatchString(scope)
+}
 
 func checkOAuth(c *action.Connector) error {
 	o := c.OAuth
@@ -167,7 +171,7 @@ func checkOAuth(c *action.Connector) error {
 		return invalid("/oauth/issuer", "issuer must be an https URL without query and fragment, such as https://auth.example.com.")
 	}
 	for i, scope := range o.Scopes {
-		if !regexp.MustCompile(scopeForm).MatchString(scope) {
+		if !validScope(scope) {
 			return invalid(fmt.Sprintf("/oauth/scopes/%d", i), "A scope is one word of at most 200 plain characters, as the service names it.")
 		}
 		if slices.Contains(o.Scopes[:i], scope) {

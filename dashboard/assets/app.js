@@ -278,7 +278,7 @@
 
   const forms = {
     async session(v) {
-      const s = await call("POST", "/api/v1/sessions", v);
+      const s = await call("POST", "/api/v1/sessions", v.connections ? { ...v, connections: [v.connections] } : v);
       const box = $("#session-once");
       out(box, "env", "export SALLYPORT_TOKEN=" + s.token);
       out(box, "snippet", snippet(s.mcp_url));
@@ -305,6 +305,36 @@
       if (c.enabled) await call("POST", `/api/v1/connectors/${c.id}/validate`).catch(() => {});
       return true;
     },
+    async connect(v, form) {
+      const body = connecting(v, form);
+      if (!("browser" in form.dataset)) {
+        const made = await call("POST", "/api/v1/integrations", body);
+        return at(`/settings/integrations/${made.provider}`, made.id);
+      }
+      const link = await call("POST", "/api/v1/integrations/connect", body);
+      const to = webPage(link.url);
+      if (!(await ask(`Go on at ${to.host}?`, `To connect, you sign in at ${to.host}. Go there only if you know it as the service's, or as your own server.`, "Go there"))) return nothing;
+      if (!link.token) return to.href;
+      const box = $("[data-broker]", form);
+      $("a", box).href = to.href;
+      box.dataset.state = link.state;
+      box.hidden = false;
+      return nothing;
+    },
+    async integration(v, form) {
+      const body = {};
+      for (const f of form.elements) if (f.name && f.name !== "settings" && changed(f)) body[f.name] = f.type === "number" ? Number(f.value) : f.value;
+      const settings = form.elements.settings;
+      if (settings && changed(settings)) body.settings = json(settings.value || "{}");
+      await call("PATCH", "/api/v1/integrations/" + encodeURIComponent(form.dataset.integration), body);
+      return true;
+    },
+    async app(v, form) {
+      const { keys, ...body } = v;
+      if (keys) body.keys = pairs(keys);
+      await call("PUT", "/api/v1/integrations/apps/" + encodeURIComponent(form.dataset.provider), body);
+      return true;
+    },
     async onboard(v, form) {
       const tools = $$("tr[data-tool]", form).filter((row) => "fresh" in row.dataset || $("select", row).value).map((row) => ({
         tool: row.dataset.tool, behaviour_hash: row.dataset.behaviour, text_hash: row.dataset.text, mode: $("select", row).value || undefined,
@@ -315,19 +345,75 @@
     },
   };
 
+  // ── integrations ─────────────────────────────────────────────────────────
+  const nothing = {}; // is done, and the page stays as it is
+  const changed = (f) => f.selectedOptions ? !f.selectedOptions[0]?.defaultSelected : f.type === "checkbox" ? f.checked !== f.defaultChecked : f.value !== f.defaultValue;
+  const pairs = (text) => Object.fromEntries(text.split("\n").filter((l) => l.trim()).map((l) => [l.split(":")[0].trim(), l.split(":").slice(1).join(":").trim()]));
+
+  // json keeps an error of the form's own words.
+  function json(text) {
+    try { return JSON.parse(text); } catch (e) { throw new Error("The settings are no JSON: " + e.message); }
+  }
+
+  function webPage(address) {
+    const to = new URL(address);
+    if (to.protocol !== "https:" && to.protocol !== "http:") throw new Error("The service named an address that is no web page.");
+    return to;
+  }
+
+  // at is the address of a part of a page, which is loaded also from itself.
+  function at(path, part) {
+    if (location.pathname !== path) return path + "#" + part;
+    history.replaceState(null, "", "#" + part);
+    return true;
+  }
+
+  function connecting(v, form) {
+    const { own, private: alone, nango, settings, timeout_seconds: seconds, ...body } = v;
+    Object.assign(body, { provider: form.dataset.provider, kind: form.dataset.kind });
+    if (own) body.own = true;
+    else if (alone) body.visibility = "private";
+    if (form.elements.nango && form.elements.nango.checked) body.broker = "nango";
+    if (settings) body.settings = json(settings);
+    if (seconds) body.timeout_seconds = Number(seconds);
+    return body;
+  }
+
+  // brokered ends a connection whose page does not lead back here.
+  async function brokered(button) {
+    button.disabled = true;
+    try {
+      const done = await call("POST", "/api/v1/oauth/finish", { state: button.closest("[data-broker]").dataset.state });
+      const to = at(`/settings/integrations/${done.integration.provider}`, done.integration.id);
+      if (to === true) location.reload(); else location.assign(to);
+    } catch (e) { notice(e.message); }
+    button.disabled = false;
+  }
+
+  async function disconnect(button) {
+    const name = button.dataset.name;
+    if (!(await ask("Disconnect?", `Disconnect ${name}? Agents cannot use it any more, and its credential is wiped here.`, "Disconnect"))) return;
+    button.disabled = true;
+    try {
+      const { revoked } = await call("DELETE", "/api/v1/integrations/" + encodeURIComponent(button.dataset.disconnect));
+      if (!revoked) await ask("Disconnected here", "The service did not take the credential back: remove it there too, if it is still good.", "I will");
+      location.reload();
+    } catch (e) { notice(e.message); }
+    button.disabled = false;
+  }
+
   // ── connectors ───────────────────────────────────────────────────────────
   // upstream reads what a form says of a server: of a new one what is filled
   // in, of one that is there what was changed.
   function upstream(form, there) {
     const field = (name) => form.elements[name];
-    const changed = (f) => f.selectedOptions ? !f.selectedOptions[0]?.defaultSelected : f.type === "checkbox" ? f.checked !== f.defaultChecked : f.value !== f.defaultValue;
     const said = (name) => field(name) && (there ? changed(field(name)) : field(name).value !== "");
     const body = {}, auth = field("auth").value;
     for (const name of ["preset", "variant", "url", "slug", "review", "default_risk"]) if (said(name)) body[name] = field(name).value;
     const boxes = $$("[name=may_ask]", form);
     if (boxes.some(changed)) body.may_ask = boxes.filter((b) => b.checked).map((b) => b.value);
     if (changed(field("per_agent"))) body.per_agent = field("per_agent").checked;
-    if (said("headers")) body.headers = Object.fromEntries(field("headers").value.split("\n").filter((l) => l.trim()).map((l) => [l.split(":")[0].trim(), l.split(":").slice(1).join(":").trim()]));
+    if (said("headers")) body.headers = pairs(field("headers").value);
     if (auth === "secret") {
       for (const name of ["header", "prefix"]) if (said(name)) body[name] = field(name).value;
       if (field("secret_value").value) body.secret_value = field("secret_value").value;
@@ -414,8 +500,7 @@
   // where that is.
   async function signInTo(id) {
     const link = await call("POST", `/api/v1/connectors/${encodeURIComponent(id)}/sign-in`);
-    const to = new URL(link.authorize_url);
-    if (to.protocol !== "https:" && to.protocol !== "http:") throw new Error("The service named an address that is no web page.");
+    const to = webPage(link.authorize_url);
     const whose = link.issuer ? `, a page of the authorization server ${spell(link.issuer)}` : "";
     const sure = link.known || await ask(`Sign in at ${to.host}?`, `The connector's server leads you to ${to.host}${whose}. Go there only if you know it as the service's: whoever runs that page may ask for a password.`, "Go there");
     return sure ? to.href : null;
@@ -438,11 +523,13 @@
     const q = new URLSearchParams(location.search);
     history.replaceState(null, "", location.pathname);
     const body = {};
-    for (const name of ["state", "code", "iss", "error"]) if (q.get(name)) body[name] = q.get(name);
-    if (!body.state) { say("There is nothing to finish here. Begin at the connector, with Sign in."); return; }
+    for (const name of ["state", "code", "iss", "error", "installation_id", "setup_action", "connection_id"]) if (q.get(name)) body[name] = q.get(name);
+    if (body.setup_action === "request") { say("The app is asked for, and not installed yet: an owner of the account at GitHub must agree. Once that is done, connect it again here; it takes a moment then."); return; }
+    if (!body.state && body.installation_id) { say("The app was installed or changed at GitHub, but this was not begun here, so nothing was connected. To connect the installation, open GitHub under Integrations and choose to connect by installing the app."); return; }
+    if (!body.state) { say("There is nothing to finish here. Begin at the connector, with Sign in, or at the integration, with Connect."); return; }
     try {
       const c = await call("POST", "/api/v1/oauth/finish", body);
-      location.replace("/settings/connectors/" + encodeURIComponent(c.id));
+      location.replace(c.of === "integration" ? `/settings/integrations/${c.integration.provider}#${c.integration.id}` : "/settings/connectors/" + encodeURIComponent(c.id));
     } catch (e) {
       say(e.status === 401 ? "This browser is not signed in to the gateway, so nothing was finished. Sign in here first, then begin the sign-in to the service again." : e.message);
     }
@@ -456,6 +543,7 @@
       const values = Object.fromEntries([...new FormData(form)].filter(([, v]) => v !== ""));
       const next = await forms[form.dataset.form](values, form);
       if (typeof next === "string") location.assign(next);
+      else if (next === nothing) button.disabled = false;
       else if (next) location.reload();
       else form.reset();
     } catch (e) {
@@ -573,6 +661,8 @@
     else if (b.dataset.reviewAll) reviewAll(b);
     else if (b.dataset.signIn) leave(b);
     else if ("try" in b.dataset) tryFirst(b);
+    else if (b.dataset.disconnect) disconnect(b);
+    else if ("finish" in b.dataset) brokered(b);
     else if (b.dataset.link) link(b.dataset.link);
     else if ("signOut" in b.dataset) signOut();
     else if (b.id === "fresh") showFresh();

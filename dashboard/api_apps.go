@@ -1,0 +1,174 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"sallyport/action"
+)
+
+// NewApp is the gateway's registration at a service, or at a broker of its
+// tokens. It replaces all of the one before.
+type NewApp struct {
+	ClientID     string            `json:"client_id,omitempty" maxLength:"1024" doc:"Of OAuth, as the service gave it."`
+	ClientSecret string            `json:"client_secret,omitempty" maxLength:"4096" writeOnly:"true"`
+	AppID        string            `json:"app_id,omitempty" maxLength:"100" doc:"Of a GitHub App." example:"123456"`
+	Slug         string            `json:"slug,omitempty" maxLength:"100" doc:"Of a GitHub App: its name in the address at which it is installed." example:"acme-gate"`
+	PrivateKey   string            `json:"private_key,omitempty" maxLength:"16384" writeOnly:"true" doc:"Of a GitHub App: an RSA key in PEM."`
+	APIKey       string            `json:"api_key,omitempty" maxLength:"4096" writeOnly:"true" doc:"Of a broker: the environment's key."`
+	BaseURL      string            `json:"base_url,omitempty" maxLength:"2048" doc:"Where it is not the service's own; https, or http on this machine. The secrets are sent to its host alone." example:"https://github.example.com"`
+	Keys         map[string]string `json:"keys,omitempty" nullable:"false" doc:"Of a broker: its names of providers (Nango: provider_config_key) by provider; absent: the provider's id."`
+}
+
+// ByProvider is the parameter of a route about a provider.
+type ByProvider struct {
+	Provider string `path:"provider" maxLength:"40" doc:"Id of a provider, or nango." example:"linear"`
+}
+
+func (s *Server) providerAppRoutes() {
+	register(s, route{
+		method: "GET", path: "/api/v1/integrations/apps", tag: "integrations", summary: "List the gateway's registrations at services",
+		doc: "Of their secrets, the names.",
+	}, func(ctx context.Context, p *Principal, _ *none) (*body[List[action.ProviderApp]], error) {
+		apps, err := s.Integrations.ListProviderApps(ctx, p.Organization)
+		for i := range apps {
+			apps[i].Secrets = nonNil(apps[i].Secrets)
+		}
+		return listOf(apps), err
+	})
+	register(s, route{
+		method: "PUT", path: "/api/v1/integrations/apps/{provider}", tag: "integrations", summary: "Register the gateway at a service", status: http.StatusOK,
+		doc:    "With what the service gave when the gateway was registered there, by hand: the address that it leads back to is /oauth/callback of the public URL. Replaces all of it, secrets too.",
+		errors: []int{http.StatusConflict},
+	}, func(ctx context.Context, p *Principal, in *struct {
+		ByProvider
+		Body NewApp
+	},
+	) (*body[action.ProviderApp], error) {
+		app, err := s.putApp(ctx, p, in.Provider, in.Body)
+		return bodyOf(app), err
+	})
+	register(s, route{
+		method: "DELETE", path: "/api/v1/integrations/apps/{provider}", tag: "integrations", summary: "Forget a registration",
+		doc: "Refused while an integration needs it.", errors: []int{http.StatusConflict},
+	}, func(ctx context.Context, p *Principal, in *ByProvider) (*empty, error) {
+		if err := s.Integrations.DeleteProviderApp(ctx, p.Organization, in.Provider, p.By()); err != nil {
+			return nil, err
+		}
+		s.changed(ctx, p, "provider app removed", "provider", in.Provider)
+		return nil, nil
+	})
+}
+
+func (s *Server) putApp(ctx context.Context, p *Principal, provider string, n NewApp) (action.ProviderApp, error) {
+	app := action.ProviderApp{
+		Organization: p.Organization, Provider: provider, ClientID: n.ClientID, Slug: n.Slug, AppID: n.AppID, BaseURL: n.BaseURL,
+		Keys: n.Keys, UpdatedBy: p.By(), UpdatedAt: s.now(),
+	}
+	if err := s.checkApp(provider, &n); err != nil {
+		return app, err
+	}
+	secrets := n.secrets()
+	app.Secrets = slices.AppendSeq([]string{}, maps.Keys(secrets))
+	slices.Sort(app.Secrets)
+	app, err := s.Connections.SealApp(app, secrets)
+	if err != nil {
+		return app, err
+	}
+	if err := s.Integrations.PutProviderApp(ctx, app, p.By()); err != nil {
+		return app, err
+	}
+	s.changed(ctx, p, "provider app set", "provider", provider, "secrets", app.Secrets)
+	return app, nil
+}
+
+// secrets are those that were sent, by name.
+func (n *NewApp) secrets() map[string]string {
+	all := map[string]string{action.AppClientSecret: n.ClientSecret, action.AppPrivateKey: n.PrivateKey, action.AppAPIKey: n.APIKey}
+	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })
+	return all
+}
+
+// checkApp refuses a registration that could not work.
+func (s *Server) checkApp(provider string, n *NewApp) error {
+	p := s.provider(provider)
+	lacks := func(field, why string) error {
+		return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: field, Message: why}
+	}
+	switch {
+	case provider == string(action.BrokerNango):
+		if n.APIKey == "" {
+			return lacks("/api_key", "Send the key of the Nango environment as api_key.")
+		}
+		if n.ClientID != "" || n.ClientSecret != "" || n.AppID != "" || n.Slug != "" || n.PrivateKey != "" {
+			return invalid("/client_id", "Of Nango, send api_key, base_url and keys alone; clients are registered there.")
+		}
+	case p == nil || p.need("", action.KindOAuth2, action.KindApp) == nil:
+		return invalid("/provider", fmt.Sprintf("The gateway is not registered at %q; providers are %s, of which it is at those of kind oauth2 and app_installation, and nango.", plain(provider), s.providerIDs()))
+	case n.APIKey != "" || len(n.Keys) > 0:
+		return invalid("/api_key", "api_key and keys are of the broker nango; leave them out.")
+	case n.ClientID == "" && n.AppID == "":
+		return lacks("/client_id", "Send the client_id that the service gave; of a GitHub App, app_id, slug and private_key.")
+	case n.ClientSecret != "" && n.ClientID == "":
+		return lacks("/client_id", "A client with a secret has an id; send client_id too.")
+	}
+	if err := n.checkInstalled(p); err != nil {
+		return err
+	}
+	return s.checkAppTexts(n)
+}
+
+// checkInstalled does so with what belongs to an app that is installed.
+func (n *NewApp) checkInstalled(p *Provider) error {
+	if n.AppID == "" && n.Slug == "" && n.PrivateKey == "" {
+		return nil
+	}
+	if p != nil && p.need(action.KindApp, action.KindApp) == nil {
+		return invalid("/app_id", fmt.Sprintf("%s has no apps to install; leave out app_id, slug and private_key.", p.Title))
+	}
+	for field, v := range map[string]string{"/app_id": n.AppID, "/slug": n.Slug, "/private_key": n.PrivateKey} {
+		if v == "" {
+			return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: field, Message: "An app that is installed takes app_id, slug and private_key; send all three."}
+		}
+	}
+	if !isRSAKey(n.PrivateKey) {
+		return invalid("/private_key", "private_key must be an RSA private key of at least 2048 bits in PEM, as GitHub hands it out: the whole file, with its first and last line.")
+	}
+	return nil
+}
+
+func (s *Server) checkAppTexts(n *NewApp) error {
+	for field, v := range map[string]string{
+		"/client_id": n.ClientID, "/client_secret": n.ClientSecret, "/app_id": n.AppID, "/slug": n.Slug, "/api_key": n.APIKey,
+	} {
+		if !action.PlainText(v) {
+			return invalid(field, "This must be plain text on one line, as the service gave it.")
+		}
+	}
+	for id, key := range n.Keys {
+		if s.provider(id) == nil || key == "" || !action.PlainText(key) {
+			return invalid("/keys/"+segment(id), fmt.Sprintf("keys gives a name at the broker for a provider's id; providers are %s.", s.providerIDs()))
+		}
+	}
+	return checkBaseURL(n.BaseURL)
+}
+
+// isRSAKey reports whether text is one key, as PKCS #1 or PKCS #8.
+func isRSAKey(text string) bool {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return false
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key.N.BitLen() >= 2048
+	}
+	any, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, ok := any.(*rsa.PrivateKey)
+	return err == nil && ok && key.N.BitLen() >= 2048
+}

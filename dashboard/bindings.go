@@ -1,0 +1,156 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+// Bindings are the integrations that an automation's sessions are bound to.
+type Bindings struct {
+	Automation  string   `json:"automation_id"`
+	Connections []string `json:"connections" nullable:"false" doc:"Ids of integrations."`
+}
+
+// NewBindings replaces them.
+type NewBindings struct {
+	Connections []string `json:"connections" maxItems:"50" nullable:"false" doc:"Ids of integrations, or of providers of which there is one. Empty: none."`
+}
+
+// ByAutomation is the parameter of a route about an automation.
+type ByAutomation struct {
+	Automation string `path:"automation" maxLength:"200" example:"nightly-triage"`
+}
+
+func (s *Server) bindingRoutes() {
+	const path = "/api/v1/automations/{automation}/connections"
+	register(s, route{
+		method: "GET", path: path, tag: "integrations", summary: "Say what an automation's sessions are bound to",
+	}, func(ctx context.Context, p *Principal, in *ByAutomation) (*body[Bindings], error) {
+		ids, err := s.Integrations.Bindings(ctx, p.Organization, in.Automation)
+		if err != nil {
+			return nil, err
+		}
+		ids, err = s.seen(ctx, p, ids)
+		return bodyOf(Bindings{in.Automation, nonNil(ids)}), err
+	})
+	register(s, route{
+		method: "PUT", path: path, tag: "integrations", summary: "Bind an automation's sessions to integrations", status: http.StatusOK,
+		doc: "Replaces what it was bound to. Of sessions that are minted from now on without connections of their own.",
+	}, func(ctx context.Context, p *Principal, in *struct {
+		ByAutomation
+		Body NewBindings
+	},
+	) (*body[Bindings], error) {
+		ids, err := s.bindable(ctx, p, in.Body.Connections)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.Integrations.SetBindings(ctx, p.Organization, in.Automation, ids, p.By()); err != nil {
+			return nil, err
+		}
+		s.changed(ctx, p, "automation bound", "automation", in.Automation, "connections", ids)
+		return bodyOf(Bindings{in.Automation, nonNil(ids)}), nil
+	})
+}
+
+// seen are those of the ids that the person may know of: what is private to
+// others is not there for him.
+func (s *Server) seen(ctx context.Context, p *Principal, ids []string) ([]string, error) {
+	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
+		return ids, nil
+	}
+	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.By())
+	return only(ids, all), err
+}
+
+// only are the ids that are in the list.
+func only(ids []string, all []action.Integration) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return id != action.AllConnections && !slices.ContainsFunc(all, func(in action.Integration) bool { return in.ID == id })
+	})
+}
+
+// connections returns what a session is bound to that is minted with these
+// names; nil: none are said, which is the automation's, if it has one.
+func (s *Server) connections(ctx context.Context, p *Principal, n NewSession) ([]string, error) {
+	switch {
+	case n.Connections == nil && n.Automation != "":
+		return s.Integrations.Bindings(ctx, p.Organization, n.Automation)
+	case slices.Equal(n.Connections, []string{action.AllConnections}):
+		return n.Connections, nil
+	}
+	return s.bindable(ctx, p, n.Connections)
+}
+
+// bindable returns the ids of integrations that were named by id or provider.
+func (s *Server) bindable(ctx context.Context, p *Principal, names []string) (ids []string, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.By())
+	if err != nil {
+		return nil, err
+	}
+	bound := map[string]string{} // the id, by the provider that takes just one
+	for i, name := range names {
+		at := fmt.Sprintf("/connections/%d", i)
+		in, err := s.bind(name, all)
+		if err != nil {
+			return nil, placed(err, at)
+		}
+		if slices.Contains(ids, in.ID) {
+			continue
+		}
+		if provider := s.provider(in.Provider); provider != nil && !provider.Many {
+			if bound[in.Provider] != "" {
+				return nil, invalid(at, fmt.Sprintf("A session is bound to one integration of %s, as its actions cannot tell several apart; leave one out.", provider.Title))
+			}
+			bound[in.Provider] = in.ID
+		}
+		ids = append(ids, in.ID)
+	}
+	return ids, nil
+}
+
+// bind finds the integration that one name means, among those that the person
+// may see.
+func (s *Server) bind(name string, all []action.Integration) (*action.Integration, error) {
+	if i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == name }); i >= 0 {
+		if all[i].User != "" {
+			return nil, invalid("/connections", "This is somebody's own connection, which nothing is bound to: it is used by itself where an action bears his name. Name one of the organization's.")
+		}
+		return &all[i], nil
+	}
+	if name == action.AllConnections {
+		return nil, invalid("/connections", `"all" stands alone, and for a session; here, name integrations.`)
+	}
+	name = strings.TrimPrefix(name, modulePrefix)
+	if s.provider(name) == nil {
+		return nil, invalid("/connections", fmt.Sprintf("There is no integration or provider %q; GET /api/v1/integrations lists the ids, and providers are %s.", plain(name), s.providerIDs()))
+	}
+	return theOne(name, all)
+}
+
+// theOne is the only active integration of a provider that everybody may see.
+func theOne(provider string, all []action.Integration) (*action.Integration, error) {
+	var found []*action.Integration
+	var names []string
+	for i, in := range all {
+		if in.Provider == provider && in.Owner() == "" && in.Status == action.IntegrationActive {
+			found = append(found, &all[i])
+			names = append(names, fmt.Sprintf("%s (%s)", in.ID, plain(or(in.Name, in.Account))))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, invalid("/connections", fmt.Sprintf("There is no active integration of %s; connect one first, or name one by its id.", provider))
+	case 1:
+		return found[0], nil
+	}
+	return nil, invalid("/connections", fmt.Sprintf("There are several integrations of %s; name one by its id: %s.", provider, strings.Join(names, ", ")))
+}

@@ -1,0 +1,344 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/internal/guard"
+)
+
+// IntegrationView is an integration with what can be said of it now.
+type IntegrationView struct {
+	action.Integration
+	Title  string `json:"provider_title" example:"Linear"`
+	Usable bool   `json:"usable" doc:"Sessions that are bound to it can call its actions."`
+	Why    string `json:"unusable_reason,omitempty" doc:"Why they cannot, and what to do."`
+}
+
+func (s *Server) viewIntegration(in action.Integration) IntegrationView {
+	v := IntegrationView{Integration: in, Title: in.Provider}
+	provider := s.provider(in.Provider)
+	if provider != nil {
+		v.Title = provider.Title
+	}
+	switch {
+	case provider == nil:
+		v.Why = "This gateway has no module for the service any more; disconnect it."
+	case in.Status == action.IntegrationActive:
+		v.Usable = true
+	default:
+		v.Why = strings.TrimSpace(in.Reason + " Connect the account again to use it.")
+	}
+	return v
+}
+
+// integrations are those that the person may see.
+func (s *Server) integrations(ctx context.Context, p *Principal) ([]IntegrationView, error) {
+	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.By())
+	views := make([]IntegrationView, len(all))
+	for i, in := range all {
+		views[i] = s.viewIntegration(in)
+	}
+	return views, err
+}
+
+// provider returns the module of an id; nil: there is none.
+func (s *Server) provider(id string) *Provider {
+	if i := slices.IndexFunc(s.Providers, func(p Provider) bool { return p.ID == id }); i >= 0 {
+		return &s.Providers[i]
+	}
+	return nil
+}
+
+// need returns the provider's way to connect of a kind; empty: the first of
+// those that may be. Nil: there is none.
+func (p *Provider) need(kind action.IntegrationKind, may ...action.IntegrationKind) *ProviderNeed {
+	i := slices.IndexFunc(p.Needs, func(n ProviderNeed) bool {
+		return slices.Contains(may, n.Kind) && (kind == "" || n.Kind == kind)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &p.Needs[i]
+}
+
+// manages returns nil when the person may change or end an integration that he
+// sees: what has an owner is his alone.
+func manages(p *Principal, in *action.Integration) error {
+	switch owner := in.Owner(); {
+	case owner == p.By(), owner == "" && p.Role.Decides():
+		return nil
+	case owner != "":
+		return action.Errorf(action.ErrNotFound, "integration_not_found", "There is no such integration.")
+	}
+	return action.Errorf(action.ErrForbidden, "role_required", "The integration is the organization's; ask an owner or admin.")
+}
+
+// managed returns an integration that the person may change.
+func (s *Server) managed(ctx context.Context, p *Principal, id string) (action.Integration, error) {
+	in, err := s.Integrations.Integration(ctx, p.Organization, id, p.By())
+	if err != nil {
+		return in, err
+	}
+	return in, manages(p, &in)
+}
+
+// connect makes an integration of a credential.
+func (s *Server) connect(ctx context.Context, p *Principal, n NewIntegration) (*saved, error) {
+	w, err := s.wanted(p, n.Connecting, action.KindAPIKey, action.KindBotToken, action.KindNone)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkCredential(n.Secret, w.Kind != action.KindNone); err != nil {
+		return nil, err
+	}
+	w.Secret = n.Secret
+	before, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.By())
+	if err != nil {
+		return nil, err
+	}
+	in, err := s.Connections.Connect(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	s.integrationChanged(ctx, p, "integration connected", &in)
+	out := &saved{Status: http.StatusCreated, Body: s.viewIntegration(in)}
+	if slices.ContainsFunc(before, func(o action.Integration) bool { return o.ID == in.ID }) {
+		out.Status = http.StatusOK
+	}
+	return out, nil
+}
+
+// wanted checks what is said of a new connection, as far as this is known
+// without the service.
+func (s *Server) wanted(p *Principal, c Connecting, kinds ...action.IntegrationKind) (action.Wanted, error) {
+	w := action.Wanted{
+		Organization: p.Organization, Provider: c.Provider, Broker: c.Broker, Name: strings.TrimSpace(c.Name), Own: c.Own,
+		Visibility: c.Visibility, BaseURL: c.BaseURL, Settings: settled(c.Settings), TimeoutSeconds: c.Timeout, By: p.By(), Login: p.via,
+	}
+	provider := s.provider(c.Provider)
+	if provider == nil {
+		return w, invalid("/provider", fmt.Sprintf("There is no provider %q; there is %s.", plain(c.Provider), s.providerIDs()))
+	}
+	need := provider.need(c.Kind, kinds...)
+	if need == nil {
+		return w, provider.otherwise(c.Kind, kinds)
+	}
+	w.Kind = need.Kind
+	switch {
+	case !c.Own && !p.Role.Decides():
+		return w, &action.Error{
+			Kind: action.ErrForbidden, Code: "role_required", Field: "/own",
+			Message: "A member connects in his own name alone: send own as true, or ask an owner or admin to connect it for the organization.",
+		}
+	case c.Own && !need.Users:
+		return w, invalid("/own", fmt.Sprintf("Nobody connects to %s so in his own name; leave own out.", provider.Title))
+	case c.Own && c.Visibility == action.VisibleOrganization:
+		return w, invalid("/visibility", "A connection of your own is private; leave visibility out.")
+	case c.Broker != action.BrokerOwn && w.Kind != action.KindOAuth2:
+		return w, invalid("/broker", "A broker keeps tokens of kind oauth2; leave broker out.")
+	}
+	if err := checkName(w.Name); err != nil {
+		return w, err
+	}
+	if err := checkBaseURL(w.BaseURL); err != nil {
+		return w, err
+	}
+	return w, checkSettings(provider, w.Settings)
+}
+
+// otherwise says how a provider is connected instead.
+func (p *Provider) otherwise(kind action.IntegrationKind, may []action.IntegrationKind) error {
+	var here, there []string
+	for _, n := range p.Needs {
+		if slices.Contains(may, n.Kind) {
+			here = append(here, string(n.Kind))
+		} else {
+			there = append(there, string(n.Kind))
+		}
+	}
+	route := "/api/v1/integrations/connect"
+	if slices.Contains(may, action.KindOAuth2) {
+		route = "/api/v1/integrations"
+	}
+	if slices.Contains(there, string(kind)) || len(here) == 0 {
+		return invalid("/kind", fmt.Sprintf("%s is connected so elsewhere: POST %s takes kind %s.", p.Title, route, strings.Join(there, ", ")))
+	}
+	return invalid("/kind", fmt.Sprintf("%s is not connected so; kind may be %s.", p.Title, strings.Join(here, ", ")))
+}
+
+func (s *Server) providerIDs() string {
+	ids := make([]string, len(s.Providers))
+	for i, p := range s.Providers {
+		ids[i] = p.ID
+	}
+	return or(strings.Join(ids, ", "), "none")
+}
+
+func checkCredential(secret string, needed bool) error {
+	switch {
+	case needed && secret == "":
+		return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: "/secret", Message: "Send the key or token as secret."}
+	case !needed && secret != "":
+		return invalid("/secret", "This kind has no credential; leave secret out.")
+	}
+	return placed(checkSecret("untitled", NewSecret{Value: secret, Host: "untitled"}), "/secret")
+}
+
+func checkName(name string) error {
+	if name != "" && len(visible(name)) != 1 {
+		return invalid("/name", "Give name as plain text.")
+	}
+	return nil
+}
+
+// checkBaseURL takes https, and http on this machine; empty is the provider's.
+func checkBaseURL(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := guard.CheckURL(text)
+	switch {
+	case err != nil:
+		return placed(err, "/base_url")
+	case u.Scheme != "https" && !isLoopback(u.Hostname()), u.RawQuery != "":
+		return invalid("/base_url", "base_url must be an https URL without a query, such as https://sentry.example.com.")
+	}
+	return nil
+}
+
+func checkSettings(p *Provider, settings raw) error {
+	if settings == nil || p == nil {
+		return nil
+	}
+	if settings[0] != '{' {
+		return invalid("/settings", "settings must be a JSON object that fits the provider's settings_schema.")
+	}
+	if p.CheckSettings == nil {
+		return nil
+	}
+	return p.CheckSettings(settings)
+}
+
+// settled is nil for settings that say nothing.
+func settled(settings raw) raw {
+	if text := strings.TrimSpace(string(settings)); text != "" && text != "null" {
+		return raw(text)
+	}
+	return nil
+}
+
+func (s *Server) changeIntegration(ctx context.Context, p *Principal, id string, change IntegrationChange) (action.Integration, error) {
+	in, err := s.managed(ctx, p, id)
+	if err != nil {
+		return in, err
+	}
+	if err := s.checkChange(p, &in, &change); err != nil {
+		return in, err
+	}
+	if change.Secret != "" {
+		if err := s.renew(ctx, p, &in, change.Secret); err != nil {
+			return in, err
+		}
+	}
+	set(&in.Name, change.Name)
+	set(&in.Visibility, change.Visibility)
+	set(&in.TimeoutSeconds, change.Timeout)
+	if settings := settled(change.Settings); settings != nil {
+		in.Settings = settings
+	}
+	if in, err = s.Integrations.ChangeIntegration(ctx, in, p.By()); err != nil {
+		return in, err
+	}
+	s.integrationChanged(ctx, p, "integration changed", &in, "revision", in.Revision, "secret", change.Secret != "")
+	return in, nil
+}
+
+// checkChange refuses what would not be, before anything is changed.
+func (s *Server) checkChange(p *Principal, in *action.Integration, change *IntegrationChange) error {
+	if change.Visibility != nil && *change.Visibility != in.Visibility {
+		switch {
+		case in.User != "":
+			return invalid("/visibility", "A connection in somebody's own name stays private; connect another for the organization.")
+		case !p.Role.Decides():
+			return action.Errorf(action.ErrForbidden, "role_required", "Only owners and admins choose who sees an integration; ask one.")
+		case in.CreatedBy != p.By():
+			return invalid("/visibility", "Private means to be seen by who made it alone, and that was somebody else; connect the account again as private.")
+		}
+	}
+	if change.Name != nil {
+		*change.Name = strings.TrimSpace(*change.Name)
+		if *change.Name == "" {
+			return invalid("/name", "Give name as plain text.")
+		}
+		if err := checkName(*change.Name); err != nil {
+			return err
+		}
+	}
+	if change.Secret != "" && in.Kind != action.KindAPIKey && in.Kind != action.KindBotToken {
+		return invalid("/secret", fmt.Sprintf("An integration of kind %s has no key to replace; connect the account again.", in.Kind))
+	}
+	if err := checkCredential(change.Secret, change.Secret != ""); err != nil {
+		return err
+	}
+	return checkSettings(s.provider(in.Provider), settled(change.Settings))
+}
+
+// renew replaces the credential by another one of the same account.
+func (s *Server) renew(ctx context.Context, p *Principal, in *action.Integration, secret string) error {
+	next, err := s.Connections.Connect(ctx, action.Wanted{
+		Organization: in.Organization, Provider: in.Provider, Kind: in.Kind, Broker: in.Broker, Secret: secret, Name: in.Name,
+		Own: in.User != "", Visibility: in.Visibility, BaseURL: in.BaseURL, Settings: in.Settings, TimeoutSeconds: in.TimeoutSeconds,
+		Account: in.Account, By: p.By(), Login: p.via,
+	})
+	switch {
+	case errors.Is(err, action.ErrConflict):
+		return placed(err, "/secret")
+	case err != nil:
+		return err
+	case next.ID != in.ID:
+		s.integrationChanged(ctx, p, "integration connected", &next)
+		return &action.Error{
+			Kind: action.ErrConflict, Code: "other_account", Field: "/secret",
+			Message: "The credential is of another account, which is an integration of its own now; this one is as it was.",
+		}
+	}
+	*in = next
+	return nil
+}
+
+func (s *Server) checkIntegration(ctx context.Context, p *Principal, id string) (action.Integration, error) {
+	in, err := s.managed(ctx, p, id)
+	if err != nil {
+		return in, err
+	}
+	now, err := s.Connections.Check(ctx, in)
+	if err != nil {
+		return in, err
+	}
+	s.integrationChanged(ctx, p, "integration checked", &now, "status", now.Status)
+	return now, nil
+}
+
+func (s *Server) disconnect(ctx context.Context, p *Principal, id string) (revoked bool, err error) {
+	in, err := s.managed(ctx, p, id)
+	if err != nil {
+		return false, err
+	}
+	if revoked, err = s.Connections.Disconnect(ctx, in, p.By()); err != nil {
+		return revoked, err
+	}
+	s.integrationChanged(ctx, p, "integration disconnected", &in, "revoked", revoked)
+	return revoked, nil
+}
+
+// integrationChanged logs a change, and has everybody decide and list anew.
+func (s *Server) integrationChanged(ctx context.Context, p *Principal, what string, in *action.Integration, args ...any) {
+	s.changed(ctx, p, what, append([]any{"integration", in.ID, "provider", in.Provider}, args...)...)
+	s.hint(action.HintCatalog, p.Organization, "")
+}

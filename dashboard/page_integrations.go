@@ -1,0 +1,189 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+// providerData is all that the page of a service shows.
+type providerData struct {
+	Provider     Provider
+	Integrations []integrationRow
+	Ways         []way
+	Settings     []setting
+	App          *action.ProviderApp // the gateway's registration there; nil: none
+	AppFor       []action.IntegrationKind
+	Nango        *action.ProviderApp // that at the broker; nil: none
+	Redirect     string              // where the service leads back to
+	Names        map[string]string
+	Decides      bool
+}
+
+// integrationRow is an integration as the page shows it.
+type integrationRow struct {
+	IntegrationView
+	Manages bool // the person may change it
+	Keyed   bool // its credential is one that a form takes
+	Sharing []choice
+}
+
+// way is how the person may connect the service.
+type way struct {
+	ProviderNeed
+	Browser bool // it goes on at the service
+	OwnOnly bool // the person connects in his own name alone
+	Ready   bool // the gateway is registered there, where it must be
+	Nango   bool // a broker may do it
+}
+
+// setting is one of a service's settings, as its schema describes it.
+type setting struct{ Name, Type, Text string }
+
+func (p *pages) providerPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	ctx := r.Context()
+	provider := p.provider(r.PathValue("provider"))
+	if provider == nil {
+		return action.Errorf(action.ErrNotFound, "no_such_provider", "There is no such service here; the settings list those that there are.")
+	}
+	d := providerData{Provider: *provider, Decides: me.Role.Decides(), Redirect: p.PublicURL + "/oauth/callback", Settings: settingsOf(provider.Settings)}
+	views, err := p.integrations(ctx, me)
+	if err != nil {
+		return err
+	}
+	for _, v := range views {
+		if v.Provider == provider.ID {
+			d.Integrations = append(d.Integrations, rowOf(v, me))
+		}
+	}
+	if d.Names, err = p.names(ctx, me.Organization); err != nil {
+		return err
+	}
+	apps, err := p.Integrations.ListProviderApps(ctx, me.Organization)
+	if err != nil {
+		return err
+	}
+	d.addWays(apps)
+	return p.render(w, "provider", "layout", view{Page: "settings", Title: provider.Title, Me: me, Data: d})
+}
+
+func rowOf(v IntegrationView, me *Principal) integrationRow {
+	return integrationRow{
+		IntegrationView: v, Manages: manages(me, &v.Integration) == nil,
+		Keyed:   v.Kind == action.KindAPIKey || v.Kind == action.KindBotToken,
+		Sharing: choose(string(v.Visibility), "organization", "everybody here", "private", "only whoever made it"),
+	}
+}
+
+// addWays adds how the person may connect, the best way first.
+func (d *providerData) addWays(apps []action.ProviderApp) {
+	app := func(id string) *action.ProviderApp {
+		if i := slices.IndexFunc(apps, func(a action.ProviderApp) bool { return a.Provider == id }); i >= 0 {
+			return &apps[i]
+		}
+		return nil
+	}
+	d.App, d.Nango = app(d.Provider.ID), app(string(action.BrokerNango))
+	for _, n := range d.Provider.Needs {
+		browser := n.Kind == action.KindOAuth2 || n.Kind == action.KindApp
+		if browser {
+			d.AppFor = append(d.AppFor, n.Kind)
+		}
+		if !d.Decides && !n.Users {
+			continue
+		}
+		nango := n.Kind == action.KindOAuth2 && d.Nango != nil
+		d.Ways = append(d.Ways, way{n, browser, !d.Decides, !browser || d.App != nil || nango, nango})
+	}
+}
+
+// registration is a form of the gateway's registration.
+type registration struct {
+	ID               string
+	App              *action.ProviderApp // nil: it is not set
+	Set              action.ProviderApp
+	OAuth, Installed bool // the fields that it has
+}
+
+func registered(id string, app *action.ProviderApp, kinds []action.IntegrationKind) registration {
+	r := registration{ID: id, App: app, Installed: slices.Contains(kinds, action.KindApp), OAuth: slices.Contains(kinds, action.KindOAuth2)}
+	if app != nil {
+		r.Set = *app
+	}
+	return r
+}
+
+// settingsOf reads what a schema says of its properties.
+func settingsOf(schema raw) (list []setting) {
+	var s struct {
+		Properties map[string]struct {
+			Type        any    `json:"type"`
+			Description string `json:"description"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		list = append(list, setting{name, fmt.Sprint(s.Properties[name].Type), s.Properties[name].Description})
+	}
+	return list
+}
+
+// kindWords says a kind as the page does.
+func kindWords(k action.IntegrationKind) string {
+	return map[action.IntegrationKind]string{
+		action.KindAPIKey: "with a key", action.KindBotToken: "with a bot's token", action.KindOAuth2: "by signing in there",
+		action.KindApp: "by installing the gateway's app there", action.KindNone: "without a credential",
+	}[k]
+}
+
+// whoSees says who may see and use an integration.
+func whoSees(in action.Integration, names map[string]string) string {
+	owner := in.Owner()
+	switch {
+	case in.User != "":
+		return "in the name of " + plain(or(names[owner], short(owner))) + " alone"
+	case owner != "":
+		return "only " + plain(or(names[owner], short(owner)))
+	}
+	return "everybody here"
+}
+
+// accounts say whose credentials a call of a module's action would use, or
+// would choose from. What is private to others is counted, and not named.
+func (p *pages) accounts(ctx context.Context, me *Principal, s *action.Session, source string) (list []string, err error) {
+	if p.provider(source) == nil {
+		return nil, nil
+	}
+	all, err := p.Integrations.ListIntegrations(ctx, me.Organization, me.By())
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range s.Bound(all, source) {
+		list = append(list, accountOf(&in))
+	}
+	if own, ok := s.OwnConnection(all, source); ok {
+		list = append(list, accountOf(&own)+", in the name of whoever made the session, where the action asks for it")
+	}
+	return list, nil
+}
+
+// accountOf leads with what the service calls the account, which people here
+// cannot choose.
+func accountOf(in *action.Integration) string {
+	text := or(in.AccountName, in.Account)
+	if in.Name != "" && !strings.EqualFold(in.Name, text) {
+		text += " (" + in.Name + ")"
+	}
+	if in.BaseURL != "" {
+		text += " at " + hostOf(in.BaseURL)
+	}
+	return text
+}

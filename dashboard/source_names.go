@@ -1,0 +1,69 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+// modulePrefix before its id names a module, whatever connectors are called.
+const modulePrefix = "module:"
+
+// source resolves what people call a source.
+func (s *Server) source(ctx context.Context, organization, name string) (id string, all []action.Connector, err error) {
+	if all, err = s.Connectors.ListConnectors(ctx, organization); err != nil {
+		return "", nil, err
+	}
+	id, err = s.sourceID(ctx, organization, name, all)
+	return id, all, err
+}
+
+// sourceID returns the id of a source. A name of both a module and a connector
+// is the connector's until the organization uses the module, and then nobody's.
+func (s *Server) sourceID(ctx context.Context, organization, name string, all []action.Connector) (string, error) {
+	if id, named := strings.CutPrefix(name, modulePrefix); named && s.provider(id) != nil {
+		return id, nil
+	}
+	module, c := s.provider(name), findConnector(all, name)
+	switch {
+	case module == nil && c == nil:
+		return name, s.noSource(name, all)
+	case module == nil:
+		return c.Source(), nil
+	case c == nil:
+		return name, nil
+	}
+	used, err := s.Integrations.ListIntegrations(ctx, organization, "")
+	if err != nil {
+		return name, err
+	}
+	if !slices.ContainsFunc(used, func(in action.Integration) bool { return in.Provider == name }) {
+		return c.Source(), nil
+	}
+	return name, &action.Error{
+		Kind: action.ErrInvalid, Code: "ambiguous_source", Field: "/key",
+		Message: fmt.Sprintf("Both a connector and an integration are called %q; name %s for the connector, %s%s for the integration.", name, c.Source(), modulePrefix, name),
+	}
+}
+
+// noSource says what there is instead.
+func (s *Server) noSource(name string, all []action.Connector) error {
+	var names []string
+	for _, c := range all {
+		names = append(names, plain(or(c.Slug, c.Name)))
+	}
+	for _, p := range s.Providers {
+		names = append(names, p.ID)
+	}
+	there := "there is none yet"
+	if len(names) > 0 {
+		there = "there is " + strings.Join(names[:min(len(names), 30)], ", ")
+	}
+	return &action.Error{
+		Kind: action.ErrNotFound, Code: "no_such_source", Field: "/key",
+		Message: fmt.Sprintf("No source is called %q: %s. Use a connector's slug, name or id, or a module's id.", name, there),
+	}
+}
