@@ -33,8 +33,18 @@ func (r *refusal) Error() string {
 func (r *refusal) final() bool {
 	switch r.code {
 	case "invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target",
-		"bad_refresh_token", "invalid_refresh_token": // as GitHub and Slack say invalid_grant
+		"bad_refresh_token", "invalid_refresh_token", "token_revoked", "token_expired", "account_inactive": // as GitHub and Slack say invalid_grant
 		return r.status < 500
+	}
+	return false
+}
+
+// client reports whether it is the gateway's client that is not taken, rather
+// than what it presented.
+func (r *refusal) client() bool {
+	switch r.code {
+	case "invalid_client", "unauthorized_client", "incorrect_client_credentials", "bad_client_secret", "invalid_client_id":
+		return true
 	}
 	return false
 }

@@ -1,0 +1,94 @@
+package credential
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+
+	"sallyport/action"
+	"sallyport/sources"
+)
+
+// Check asks the service whether the credential is good, writes down what it
+// says, and returns the integration as it is then. An error says why the service
+// could not be asked.
+func (t *Tokens) Check(ctx context.Context, in action.Integration) (action.Integration, error) {
+	at := place{in.Organization, in.ID}
+	m := t.modules[in.Provider]
+	err := t.checkup(ctx, m, at, true)
+	h, readErr := t.reread(ctx, at)
+	if readErr != nil {
+		return in, readErr
+	}
+	h.in.Sealed = nil
+	var shown *action.Error
+	if h.in.Status != action.IntegrationActive && errors.As(err, &shown) && shown.Code == sources.FaultReconnect {
+		err = nil // the row says it
+	}
+	return h.in, err
+}
+
+func (t *Tokens) checkup(ctx context.Context, m *sources.Module, at place, again bool) error {
+	h, err := t.reread(ctx, at)
+	if err != nil || h.in.Kind == action.KindNone || m == nil || m.Account == nil {
+		return err
+	}
+	c, err := t.conn(ctx, &h)
+	if err != nil {
+		return err
+	}
+	_, err = m.Account(ctx, c)
+	var no *sources.Refusal
+	switch {
+	case err == nil:
+		if h.in.Status != action.IntegrationActive {
+			t.setStatus(ctx, h.in, action.IntegrationActive, "")
+		}
+		return nil
+	case errors.As(err, &no) && no.Credential:
+		better, err := t.Refused(ctx, h.in, c.Token, refusalCode(no))
+		if better && again {
+			return t.checkup(ctx, m, at, false)
+		}
+		return err
+	case errors.As(err, &no):
+		return t.refusedForm(m, no, c.Token)
+	}
+	return unsent(err)
+}
+
+// Metadata answers what forms need: what the module says to the query, as JSON.
+func (t *Tokens) Metadata(ctx context.Context, in action.Integration, q url.Values) (json.RawMessage, error) {
+	m := t.modules[in.Provider]
+	if m == nil || m.Metadata == nil {
+		return nil, action.Errorf(action.ErrNotFound, "no_metadata", "There is no metadata of %s.", t.title(in.Provider))
+	}
+	for again := true; ; again = false {
+		c, err := t.Conn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := m.Metadata(ctx, c, q)
+		var no *sources.Refusal
+		switch {
+		case err == nil:
+			return json.Marshal(answer)
+		case !errors.As(err, &no):
+			return nil, unsent(err)
+		case !no.Credential:
+			return nil, t.refusedForm(m, no, c.Token)
+		}
+		if better, err := t.Refused(ctx, in, c.Token, refusalCode(no)); err != nil || !better || !again {
+			if err == nil {
+				err = t.refusedForm(m, no, c.Token)
+			}
+			return nil, err
+		}
+	}
+}
+
+// refusedForm is a service's no for people.
+func (t *Tokens) refusedForm(m *sources.Module, no *sources.Refusal, token string) error {
+	return failing(sources.FaultRefused, nil, "%s refused (%s): %s", m.Title, refusalCode(no), clean(no.Message, token))
+}

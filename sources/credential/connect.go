@@ -1,0 +1,212 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/internal/guard"
+	"sallyport/sources"
+)
+
+// Codes of errors of connecting.
+const (
+	codeWanted  = "invalid_integration"
+	codeRefused = "credential_refused" // the service does not take it
+	codeNoApp   = "no_app"             // the gateway is not registered at the service
+)
+
+// maxSecret bounds a key, in bytes.
+const maxSecret = 8 << 10
+
+// Connect verifies a key or a bot's token at its service and saves it: as a new
+// integration, or in the place of what its account had before. Errors of kind
+// ErrInvalid name the field.
+func (t *Tokens) Connect(ctx context.Context, w action.Wanted) (action.Integration, error) {
+	m, _, err := t.need(&w)
+	if err != nil {
+		return action.Integration{}, err
+	}
+	if w.Kind == action.KindOAuth2 || w.Kind == action.KindApp {
+		return action.Integration{}, invalid("/kind", "%s is connected with %s in a browser; begin it there, on the page of integrations.", m.Title, w.Kind)
+	}
+	base, host, err := t.wantedBase(m, &w, "")
+	if err != nil {
+		return action.Integration{}, err
+	}
+	w.BaseURL = base
+	if err := checkSettings(m, w.Settings, true); err != nil {
+		return action.Integration{}, err
+	}
+	w.Secret = strings.TrimSpace(w.Secret)
+	if err := checkSecret(m, &w); err != nil {
+		return action.Integration{}, err
+	}
+	c := &cred{Host: host, Value: w.Secret}
+	if w.Kind == action.KindNone {
+		c = nil
+	}
+	return t.verified(ctx, m, w, c, w.Secret)
+}
+
+// need checks what is wanted against what the module offers, and fills in what
+// was left out.
+func (t *Tokens) need(w *action.Wanted) (*sources.Module, sources.Need, error) {
+	m := t.modules[w.Provider]
+	if m == nil {
+		return nil, sources.Need{}, invalid("/provider", "There is no service %q to connect to; there are %s.", sources.Printable(w.Provider, 40), t.providers())
+	}
+	if w.Kind == "" && len(m.Needs) > 0 {
+		w.Kind = m.Needs[0].Kind
+	}
+	i := slices.IndexFunc(m.Needs, func(n sources.Need) bool { return n.Kind == w.Kind })
+	switch {
+	case i < 0:
+		return m, sources.Need{}, invalid("/kind", "%s cannot be connected with %q; use %s.", m.Title, sources.Printable(string(w.Kind), 40), kinds(m.Needs))
+	case w.Own && !slices.ContainsFunc(m.Needs[i:], func(n sources.Need) bool { return n.Kind == w.Kind && n.Users }):
+		return m, sources.Need{}, invalid("/own", "%s is connected with %s for the whole organization only; leave own out.", m.Title, w.Kind)
+	case w.Broker != action.BrokerOwn && (w.Broker != action.BrokerNango || w.Kind != action.KindOAuth2):
+		return m, sources.Need{}, invalid("/broker", "A broker is %q, for %s only; or leave it out.", action.BrokerNango, action.KindOAuth2)
+	case w.TimeoutSeconds < 0 || w.TimeoutSeconds > int(action.MaxTimeout.Seconds()):
+		return m, sources.Need{}, invalid("/timeout_seconds", "A call may take up to %d seconds; zero leaves it to the gateway.", int(action.MaxTimeout.Seconds()))
+	case w.Visibility != "" && !w.Visibility.Valid():
+		return m, sources.Need{}, invalid("/visibility", "The visibility is %q or %q.", action.VisibleOrganization, action.VisiblePrivate)
+	case w.Own && w.Visibility == action.VisibleOrganization:
+		return m, sources.Need{}, invalid("/visibility", "One's own connection is private; leave visibility out.")
+	case w.Own:
+		w.Visibility = action.VisiblePrivate
+	case w.Visibility == "":
+		w.Visibility = action.VisibleOrganization
+	}
+	return m, m.Needs[i], nil
+}
+
+func (t *Tokens) providers() string {
+	var ids []string
+	for id := range t.modules {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return strings.Join(ids, ", ")
+}
+
+func kinds(needs []sources.Need) string {
+	var list []string
+	for _, n := range needs {
+		list = append(list, string(n.Kind))
+	}
+	return strings.Join(slices.Compact(list), " or ")
+}
+
+// wantedBase returns the base URL to keep, empty where it is the module's own,
+// and the host that the credential is for. registered is that of the gateway's
+// registration at the service.
+func (t *Tokens) wantedBase(m *sources.Module, w *action.Wanted, registered string) (base, host string, err error) {
+	base = w.BaseURL
+	if base == "" {
+		base = registered
+	}
+	if base == "" {
+		base = m.BaseURL
+	}
+	if base == "" {
+		return "", "", nil
+	}
+	u, err := guard.CheckURL(base)
+	if err == nil && u.Scheme != "https" && !guard.Loopback(u) {
+		err = invalid("/base_url", "The base URL must begin with https://, since the credential is sent there.")
+	}
+	if err == nil && u.RawQuery != "" {
+		err = invalid("/base_url", "The base URL must not have a query.")
+	}
+	var shown *action.Error
+	if errors.As(err, &shown) {
+		shown.Field = "/base_url"
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if base == m.BaseURL {
+		base = ""
+	}
+	return base, guard.Host(u), nil
+}
+
+func checkSecret(m *sources.Module, w *action.Wanted) error {
+	odd := func(r rune) bool { return r <= ' ' || r > '~' }
+	switch {
+	case w.Kind == action.KindNone && w.Secret == "":
+		return nil
+	case w.Kind == action.KindNone:
+		return invalid("/secret", "%s needs no credential; leave it out.", m.Title)
+	case w.Secret == "":
+		return invalid("/secret", "Give the credential for %s.", m.Title)
+	case len(w.Secret) > maxSecret || strings.ContainsFunc(w.Secret, odd):
+		return invalid("/secret", "The credential has blanks or other characters that cannot be sent, or more than %d of them; copy it again.", maxSecret)
+	}
+	return nil
+}
+
+// verified asks the service whose the credential is, and saves it. Without a
+// cred there is nothing to ask.
+func (t *Tokens) verified(ctx context.Context, m *sources.Module, w action.Wanted, c *cred, token string) (action.Integration, error) {
+	var account sources.Account
+	if c != nil && m.Account != nil {
+		base, err := t.base(&action.Integration{Provider: w.Provider, BaseURL: w.BaseURL})
+		if err != nil {
+			return action.Integration{}, err
+		}
+		conn := &sources.Conn{Kind: w.Kind, Token: token, Settings: w.Settings}
+		if base != nil {
+			conn.HTTP = t.HTTP.Client("connect:"+w.Organization+":"+w.Provider, base, token)
+		}
+		if account, err = m.Account(ctx, conn); err != nil {
+			return action.Integration{}, unverified(m, &w, token, err)
+		}
+	}
+	if w.Kind == action.KindNone { // several may differ in their settings alone
+		account.ID = w.Name
+	}
+	if account.ID == "" {
+		account.ID = w.Provider
+	}
+	return t.keep(ctx, m, w, account, c)
+}
+
+// unverified says that the service does not take what is to be saved.
+func unverified(m *sources.Module, w *action.Wanted, token string, err error) error {
+	var no *sources.Refusal
+	if !errors.As(err, &no) {
+		return unsent(err)
+	}
+	e := action.Errorf(action.ErrInvalid, codeRefused, "%s did not take the credential (%s): %s", m.Title, refusalCode(no), clean(no.Message, token))
+	e.Field = "/secret"
+	if w.Kind == action.KindOAuth2 {
+		e.Field = ""
+	}
+	return e
+}
+
+func refusalCode(no *sources.Refusal) string {
+	if no.Code != "" {
+		return sources.Printable(no.Code, 60)
+	}
+	return fmt.Sprint(no.Status)
+}
+
+// clean is foreign text for people, in which the token cannot be.
+func clean(text, token string) string {
+	if token != "" {
+		text = strings.ReplaceAll(text, token, "…")
+	}
+	return sources.Printable(text, 400)
+}
+
+func invalid(field, format string, args ...any) error {
+	e := action.Errorf(action.ErrInvalid, codeWanted, format, args...)
+	e.Field = field
+	return e
+}

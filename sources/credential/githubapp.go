@@ -1,0 +1,170 @@
+package credential
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"sallyport/action"
+	"sallyport/internal/guard"
+	"sallyport/internal/outbound"
+	"sallyport/sources"
+)
+
+// installation is what GitHub says of one.
+type installation struct {
+	ID      int64 `json:"id"`
+	Account struct {
+		ID    int64  `json:"id"`
+		Login string `json:"login"`
+	} `json:"account"`
+	SuspendedAt *time.Time        `json:"suspended_at"`
+	Permissions map[string]string `json:"permissions"`
+}
+
+// account is whose installation it is. Its own id changes when the app is
+// installed anew, that of the account does not.
+func (i *installation) account() sources.Account {
+	var scopes []string
+	for name, level := range i.Permissions {
+		scopes = append(scopes, sources.Printable(name+":"+level, 100))
+	}
+	return sources.Account{ID: strconv.FormatInt(i.Account.ID, 10), Name: i.Account.Login, Scopes: scopeList(scopes)}
+}
+
+// installationOf asks GitHub about an installation, as the app.
+func (t *Tokens) installationOf(ctx context.Context, app *registration, api, id string) (*installation, error) {
+	a, err := t.asApp(ctx, app, api, http.MethodGet, id, "")
+	if err != nil {
+		return nil, err
+	}
+	i := &installation{}
+	switch {
+	case a.Status == http.StatusNotFound:
+		return nil, unfinished("The GitHub App has no such installation; install it again from the page of integrations.")
+	case a.Status != http.StatusOK:
+		return nil, t.appRefused(a)
+	case json.Unmarshal(a.Body, i) != nil || strconv.FormatInt(i.ID, 10) != id || i.Account.ID == 0:
+		return nil, failing(sources.FaultProtocol, nil, "GitHub's answer about the installation cannot be read; try again later.")
+	}
+	return i, nil
+}
+
+// installationToken has GitHub give a token.
+func (t *Tokens) installationToken(ctx context.Context, h *owned) (m minted, err error) {
+	app, api, err := t.appOf(ctx, h)
+	if err != nil {
+		return m, err
+	}
+	a, err := t.asApp(ctx, app, api, http.MethodPost, h.cred.Installation, "access_tokens")
+	if err != nil {
+		return m, err
+	}
+	var got struct {
+		Token     string    `json:"token"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	switch {
+	case a.Status == http.StatusNotFound:
+		return m, t.bury(ctx, h, action.IntegrationRevoked, "The GitHub App is not installed there any more; install it again.")
+	case a.Status == http.StatusForbidden && strings.Contains(strings.ToLower(string(a.Body)), "suspended"):
+		return m, t.bury(ctx, h, action.IntegrationSuspended, "The installation of the GitHub App is suspended; its owner must unsuspend it at GitHub, then have it checked here.")
+	case a.Status != http.StatusCreated:
+		return m, t.appRefused(a)
+	case json.Unmarshal(a.Body, &got) != nil || got.Token == "" || strings.ContainsFunc(got.Token, notToken):
+		return m, failing(sources.FaultProtocol, nil, "GitHub's answer holds no token; try again later.")
+	}
+	m.token, m.until = got.Token, t.Now().Add(t.AppTokenLife)
+	if last := got.ExpiresAt.Add(-time.Minute); !got.ExpiresAt.IsZero() && last.Before(m.until) {
+		m.until = last
+	}
+	return m, nil
+}
+
+// appRefused is GitHub's no to the app itself.
+func (t *Tokens) appRefused(a *outbound.Response) error {
+	if a.Status == http.StatusUnauthorized {
+		return failing(sources.FaultAuth, nil, "GitHub does not take the App's signature; an owner or admin must set its id and private key again: sallyport integration app set github.")
+	}
+	return failing(sources.FaultFailed, nil, "GitHub did not answer about the installation (%d); try again later.", a.Status)
+}
+
+// appOf returns the app of an integration and the URL of the API that it is
+// used at: the app's own, or the module's.
+func (t *Tokens) appOf(ctx context.Context, h *owned) (app *registration, api string, err error) {
+	if app, err = t.registration(ctx, h.in.Organization, h.in.Provider); err != nil {
+		return nil, "", err
+	}
+	api = t.appAPI(app)
+	if hostOf(api) != h.cred.Host {
+		return nil, "", failing(sources.FaultReconnect, nil, "The GitHub App's base URL was changed since; somebody must install the app again from the page of integrations.")
+	}
+	return app, api, nil
+}
+
+func (t *Tokens) appAPI(app *registration) string {
+	api := app.BaseURL
+	if m := t.modules[app.Provider]; api == "" && m != nil {
+		api = m.BaseURL
+	}
+	return strings.TrimSuffix(api, "/")
+}
+
+// asApp makes a request about an installation, signed by the app.
+func (t *Tokens) asApp(ctx context.Context, app *registration, api, method, id, what string) (*outbound.Response, error) {
+	signed, err := t.appJWT(app)
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{
+		"Authorization": {"Bearer " + signed}, "X-Github-Api-Version": {"2022-11-28"}, "Content-Type": {"application/json"},
+	}
+	path := outbound.Path("app", "installations", id)
+	if what != "" {
+		path += outbound.Path(what)
+	}
+	return t.send(ctx, "app:"+app.Organization+":"+app.Provider, api+path, &outbound.Request{Method: method, Header: header, Repeatable: method == http.MethodGet}, signed)
+}
+
+// appJWT signs as the app, for ten minutes less a minute in all: GitHub takes no
+// longer ones, and clocks differ.
+func (t *Tokens) appJWT(app *registration) (string, error) {
+	pem, err := app.need(action.AppPrivateKey)
+	if err != nil {
+		return "", err
+	}
+	who := cmp.Or(app.AppID, app.ClientID)
+	key, err := privateKey(pem)
+	if err != nil || who == "" { // the error may hold the key
+		return "", noApp(app.Provider, "The registration at %s has no app id, or no private key that can be used.", app.Provider)
+	}
+	begin := t.Now().Add(-30 * time.Second)
+	claims := jwt.RegisteredClaims{Issuer: who, IssuedAt: jwt.NewNumericDate(begin), ExpiresAt: jwt.NewNumericDate(begin.Add(9 * time.Minute))}
+	signed, err := jwt.NewWithClaims(jwt.SigningMethodRS256, claims).SignedString(key)
+	if err != nil {
+		return "", failing(sources.FaultCredential, nil, "The App's private key cannot sign; set it again: sallyport integration app set %s.", app.Provider)
+	}
+	return signed, nil
+}
+
+// installURL is where a person installs the app.
+func installURL(app *registration, state string) string {
+	u := &url.URL{Scheme: "https", Host: "github.com", Path: "/apps/" + app.Slug + "/installations/new"}
+	if base, err := guard.CheckURL(app.BaseURL); err == nil {
+		u.Scheme, u.Host, u.Path = base.Scheme, base.Host, "/github-apps/"+app.Slug+"/installations/new"
+	}
+	u.RawQuery = url.Values{"state": {state}}.Encode()
+	return u.String()
+}
+
+// installationID is a number, in the browser's answer.
+func installationID(raw string) bool {
+	return raw != "" && len(raw) <= 19 && !strings.ContainsFunc(raw, func(r rune) bool { return r < '0' || r > '9' })
+}

@@ -1,0 +1,58 @@
+package credential
+
+import (
+	"net/url"
+)
+
+// preset is how a service gives tokens to the gateway itself.
+type preset struct {
+	authorize, token, revoke string // URLs; no revoke: it knows no such thing
+	comma                    bool   // between scopes
+	authorizing              url.Values
+	bearers                  []string // types of token that are bearer tokens under another name
+}
+
+// presetOf returns a service's preset by the name that a module's Need gives.
+func presetOf(name string) (p preset, ok bool) {
+	switch name {
+	case "linear":
+		p = preset{
+			authorize: "https://linear.app/oauth/authorize", token: "https://api.linear.app/oauth/token",
+			revoke: "https://api.linear.app/oauth/revoke", comma: true,
+		}
+	case "sentry":
+		p = preset{authorize: "https://sentry.io/oauth/authorize/", token: "https://sentry.io/oauth/token/"}
+	case "slack":
+		p = preset{
+			authorize: "https://slack.com/oauth/v2/authorize", token: "https://slack.com/api/oauth.v2.access",
+			comma: true, bearers: []string{"bot"},
+		}
+	case "github":
+		p = preset{authorize: "https://github.com/login/oauth/authorize", token: "https://github.com/login/oauth/access_token"}
+	case "google":
+		p = preset{
+			authorize: "https://accounts.google.com/o/oauth2/v2/auth", token: "https://oauth2.googleapis.com/token",
+			revoke: "https://oauth2.googleapis.com/revoke",
+			// Without them there is no refresh token, or only at the first sign-in.
+			authorizing: url.Values{"access_type": {"offline"}, "prompt": {"consent"}},
+		}
+	default:
+		return p, false
+	}
+	return p, true
+}
+
+// at returns the preset for a server of one's own: the same paths at its origin.
+func (p preset) at(base string) preset {
+	origin, err := url.Parse(base)
+	if base == "" || err != nil {
+		return p
+	}
+	for _, endpoint := range []*string{&p.authorize, &p.token, &p.revoke} {
+		if u, err := url.Parse(*endpoint); err == nil && *endpoint != "" {
+			u.Scheme, u.Host = origin.Scheme, origin.Host
+			*endpoint = u.String()
+		}
+	}
+	return p
+}

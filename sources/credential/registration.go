@@ -1,0 +1,116 @@
+package credential
+
+import (
+	"context"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"sallyport/action"
+	"sallyport/internal/guard"
+	"sallyport/sources"
+)
+
+// registration is how an organization's gateway is known at a service.
+type registration struct {
+	action.ProviderApp
+	secrets map[string]string
+}
+
+func appRef(organization, provider string) action.Ref {
+	return action.Ref{Organization: organization, Table: "provider_apps", Row: provider, Column: "sealed"}
+}
+
+// registration returns the organization's, with its secrets. Without one the
+// error is of kind ErrInvalid and has the code "no_app".
+func (t *Tokens) registration(ctx context.Context, organization, provider string) (*registration, error) {
+	app, err := t.Store.ProviderApp(ctx, organization, provider)
+	if errors.Is(err, action.ErrNotFound) {
+		return nil, noApp(provider, "The gateway is not registered at %s for this organization.", provider)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the registration at %s: %w", provider, err)
+	}
+	r := &registration{ProviderApp: app, secrets: map[string]string{}}
+	if len(app.Sealed) > 0 {
+		if err := unseal(t.Vault, appRef(organization, provider), app.Sealed, &r.secrets); err != nil {
+			return nil, fmt.Errorf("opening the registration at %s: %w", provider, err)
+		}
+	}
+	r.Sealed = nil
+	return r, nil
+}
+
+func noApp(provider, format string, args ...any) error {
+	return action.Errorf(action.ErrInvalid, codeNoApp, "%s An owner or admin must set it: sallyport integration app set %s, or PUT /api/v1/integrations/apps/%s.",
+		fmt.Sprintf(format, args...), provider, provider)
+}
+
+// need returns the named secret, or says that it is to be set.
+func (r *registration) need(secret string) (string, error) {
+	if r.secrets[secret] == "" {
+		return "", noApp(r.Provider, "The registration at %s has no %s.", r.Provider, secret)
+	}
+	return r.secrets[secret], nil
+}
+
+// SealApp seals the secrets of a registration, by their names, and returns it
+// with them. Errors name the field.
+func (t *Tokens) SealApp(app action.ProviderApp, secrets map[string]string) (action.ProviderApp, error) {
+	known := []string{action.AppClientSecret, action.AppPrivateKey, action.AppAPIKey}
+	for name, value := range secrets {
+		switch {
+		case !slices.Contains(known, name):
+			return app, invalid("/secrets/"+name, "There is no such secret of a registration; there are %s.", strings.Join(known, ", "))
+		case value == "":
+			return app, invalid("/secrets/"+name, "A secret cannot be empty; leave it out instead.")
+		}
+	}
+	if key := secrets[action.AppPrivateKey]; key != "" {
+		if _, err := privateKey(key); err != nil {
+			return app, invalid("/secrets/"+action.AppPrivateKey, "This is no RSA key in PEM; give the whole file that the service made, with its first and last line.")
+		}
+	}
+	app.Secrets, app.Sealed = slices.Sorted(maps.Keys(secrets)), nil
+	if len(secrets) == 0 {
+		return app, nil
+	}
+	plain, err := json.Marshal(secrets)
+	if err != nil {
+		return app, errors.New("sealing a registration") // the cause would quote it
+	}
+	app.Sealed, err = t.Vault.Seal(appRef(app.Organization, app.Provider), plain)
+	return app, err
+}
+
+// privateKey reads a PEM. Its errors may hold parts of it.
+func privateKey(pem string) (*rsa.PrivateKey, error) {
+	return jwt.ParseRSAPrivateKeyFromPEM([]byte(pem))
+}
+
+// boundBase is wantedBase for what the gateway's registration is used for: its
+// secrets, and the tokens had with them, are for the service's own host alone,
+// or one below it (de.sentry.io).
+func (t *Tokens) boundBase(m *sources.Module, w *action.Wanted, app *registration) (base, host string, err error) {
+	base, host, err = t.wantedBase(m, w, app.BaseURL)
+	if err != nil || w.BaseURL == "" {
+		return base, host, err
+	}
+	own := app.BaseURL
+	if own == "" {
+		own = m.BaseURL
+	}
+	at, errAt := url.Parse(own)
+	wanted, errWanted := url.Parse(w.BaseURL)
+	if errAt != nil || errWanted != nil || guard.Host(at) != host && !strings.HasSuffix(strings.ToLower(wanted.Hostname()), "."+strings.ToLower(at.Hostname())) {
+		return "", "", invalid("/base_url", "The gateway is registered at %s and connects to no other host; set the base_url of the registration first.", at.Host)
+	}
+	return base, host, nil
+}
