@@ -208,7 +208,7 @@ func TestSettings(t *testing.T) {
 		var e *action.Error
 		switch {
 		case want == "" && err == nil:
-		case !errors.As(err, &e) || e.Field != want || e.Kind != action.ErrInvalid || !strings.HasPrefix(e.Message, "The settings do not fit: ") || strings.Contains(e.Message, "params"):
+		case !errors.As(err, &e) || e.Field != want || !errors.Is(err, action.ErrInvalid) || !strings.HasPrefix(e.Message, "The settings do not fit: ") || strings.Contains(e.Message, "params"):
 			t.Errorf("%s: %v", settings, err)
 		}
 	}
