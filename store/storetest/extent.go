@@ -15,7 +15,7 @@ func (h *house) whole() action.Connector {
 		OAuth: &action.OAuthSettings{
 			Kind: action.OAuthCode, ClientID: "https://gate.example.com/client.json", Scopes: []string{"repo:read", "user"}, Issuer: "https://login.example.com/o",
 		},
-		MayAsk: []action.AskKind{action.AskElicitation, action.AskRoots}, PerAgent: true, Preset: "git", Enabled: true, CreatedAt: h.now,
+		MayAsk: []action.AskKind{action.AskElicitation, action.AskRoots}, PerAgent: true, Preset: "git", TimeoutSeconds: 90, Enabled: true, CreatedAt: h.now,
 	}
 }
 
@@ -51,6 +51,7 @@ var extentStories = map[string]func(*house){
 			{func() { c.MayAsk = c.MayAsk[:1] }, 1},
 			{func() { c.MayAsk = nil }, 1},
 			{func() { c.PerAgent = false }, 1},
+			{func() { c.TimeoutSeconds = 0 }, 1},
 			{func() { o := *c.OAuth; o.Scopes = o.Scopes[:1]; c.OAuth = &o }, 1},
 			{func() { o := *c.OAuth; o.Kind = action.OAuthClient; c.OAuth = &o }, 1},
 			{func() { c.OAuth = nil }, 1},
@@ -105,6 +106,8 @@ var extentStories = map[string]func(*house){
 			"a long value":          {one("X-A", strings.Repeat("x", 1025)), "/headers/X-A"},
 			"a token":               {one("X-A", "sk_live_abcdef1234567890abcdef12"), "/headers/X-A"},
 			"a name for a secret":   {one("X-Api-Key", "abc"), "/headers/X-Api-Key"},
+			"a long time":           {func(c *action.Connector) { c.TimeoutSeconds = 121 }, "/timeout_seconds"},
+			"no time at all":        {func(c *action.Connector) { c.TimeoutSeconds = -1 }, "/timeout_seconds"},
 			"an unknown question":   {func(c *action.Connector) { c.MayAsk = []action.AskKind{action.AskRoots, "riddle"} }, "/may_ask/1"},
 			"a question twice":      {func(c *action.Connector) { c.MayAsk = []action.AskKind{action.AskRoots, action.AskRoots} }, "/may_ask/1"},
 			"a long preset":         {func(c *action.Connector) { c.Preset = strings.Repeat("x", 41) }, "/preset"},

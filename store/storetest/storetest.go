@@ -40,6 +40,7 @@ func Exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 		{"oauth", oauthStories},
 		{"integration", integrationStories},
 		{"integration use", integrationUseStories},
+		{"integration binding", bindingStories},
 		{"people", peopleStories},
 		{"instances", instanceStories},
 		{"lease", leaseStories},
