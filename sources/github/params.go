@@ -1,6 +1,7 @@
 package github
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -82,8 +83,18 @@ func read[P any](do func(ctx context.Context, c *sources.Conn, p P) (any, error)
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(result)
+		return encode(result)
 	}
+}
+
+// encode leaves < and & as they are: diffs are full of them, and no browser
+// reads this.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // write makes an action's Run of a function that changes something, if the

@@ -75,6 +75,7 @@ func headName(head string) (string, error) {
 type merge struct {
 	numbered
 	SHA     string `json:"sha"`
+	Base    string `json:"base"`
 	Method  string `json:"merge_method"`
 	Title   string `json:"commit_title"`
 	Message string `json:"commit_message"`
@@ -86,13 +87,14 @@ func mergePull() sources.ModuleAction {
 		Description: "Merges a pull request into its base branch, if its head is still the commit sha. Take sha from head.sha of get_pr, after you looked at the diff; when the head moves, nothing is merged and the new one has to be approved.",
 		Input: input(4, ownerParam, repoParam, pullParam,
 			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The full id of the head commit that is to be merged: head.sha of get_pr."}`,
+			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch that it goes into: base.ref of get_pr. Nothing is merged when it goes into another by then. Whoever approves sees it."}`,
 			`"merge_method":{"type":"string","enum":["merge","squash","rebase"],"default":"merge","description":"How; get_repo tells which of them the repository allows."}`,
 			`"commit_title":{"type":"string","minLength":1,"maxLength":256,"description":"The title of the commit. Left out: GitHub's own."}`,
 			`"commit_message":{"type":"string","maxLength":65536,"description":"The rest of the commit's message. Left out: GitHub's own."}`),
 		Summarize: summary(func(p merge) string {
-			return fmt.Sprintf("Merge pull request %s at commit %s into its base branch (%s)", p.numbered, p.SHA[:min(len(p.SHA), 10)], p.method())
+			return fmt.Sprintf("Merge pull request %s at commit %s into %s (%s)", p.numbered, p.SHA[:min(len(p.SHA), 10)], p.into(), p.method())
 		}),
-		Examples: []sources.Example{{Note: "All as one commit", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","merge_method":"squash"}`)}},
+		Examples: []sources.Example{{Note: "All as one commit", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","base":"main","merge_method":"squash"}`)}},
 		Run:      write(runMergePull),
 	}
 }
@@ -104,10 +106,33 @@ func (p merge) method() string {
 	return p.Method
 }
 
+func (p merge) into() string {
+	if p.Base == "" {
+		return "its base branch"
+	}
+	return fmt.Sprintf("%q", p.Base)
+}
+
+// goesInto refuses a pull request that was led into another branch than the one
+// that was approved: its head stays the same then.
+func (p merge) goesInto(ctx context.Context, c *sources.Conn) error {
+	var now pull
+	_, err := request{path: p.path("pulls", p.Number.String()), about: p.numbered.about("pull request"), fixed: true}.send(ctx, c, &now)
+	if err == nil && now.Base.Ref != p.Base {
+		return guardrail("Pull request %s goes into another branch than /base, and nothing was merged; look at it with get_pr, and have it approved again.", p.numbered)
+	}
+	return err
+}
+
 func runMergePull(ctx context.Context, c *sources.Conn, _ rules, p merge) (any, error) {
 	var result struct {
 		SHA    string `json:"sha"`
 		Merged bool   `json:"merged"`
+	}
+	if p.Base != "" {
+		if err := p.goesInto(ctx, c); err != nil {
+			return nil, err
+		}
 	}
 	body := map[string]string{"sha": p.SHA, "merge_method": p.method()}
 	if p.Title != "" {

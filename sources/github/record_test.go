@@ -74,7 +74,7 @@ func (s *server) record(r *http.Request, body []byte) reply {
 	fmt.Fprintf(&b, "%s %s\n", r.Method, r.URL.RequestURI())
 	for _, name := range []string{"Accept", "Authorization", "Content-Type", "X-Github-Api-Version"} {
 		if value := r.Header.Values(name); value != nil {
-			fmt.Fprintf(&b, "%s: %s\n", name, strings.Join(value, ", "))
+			fmt.Fprintf(&b, "%s: %s\n", name, strings.ReplaceAll(strings.Join(value, ", "), token, "TOKEN"))
 		}
 	}
 	if len(body) > 0 {

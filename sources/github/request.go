@@ -79,7 +79,7 @@ func (r request) build(c *sources.Conn) (*outbound.Request, error) {
 	req.Serial, req.Repeatable = true, r.again
 	req.Header.Set("Content-Type", "application/json")
 	var err error
-	req.Body, err = json.Marshal(r.body)
+	req.Body, err = encode(r.body)
 	return req, err
 }
 
