@@ -16,6 +16,12 @@
 // [Catalog.Offerings]: they are read and gotten by two actions of each source
 // that has them, which are the gateway's own code and no tools.
 //
+// A [Module] is a service that the gateway itself speaks to. Its actions are in
+// the catalog of every organization, connected or not, and are compiled like the
+// tools of a server. For which integration a call is, and with what credential,
+// is found out when it runs; what a service refuses is an answer, in which the
+// credential is not.
+//
 // It decides nothing: policy is asked elsewhere, and only the Gate runs an
 // action.
 package sources
