@@ -137,7 +137,7 @@ func (change *ConnectorChange) apply(c *action.Connector) {
 // checkConnector refuses what could not work or must not be.
 func checkConnector(c *action.Connector) error {
 	c.Name = strings.TrimSpace(c.Name)
-	if c.Name == "" || len(visible(c.Name)) != 1 || strings.ContainsAny(c.Name, "*/") {
+	if !plainName(c.Name) || strings.ContainsAny(c.Name, "*/") {
 		return invalid("/name", "Give name as plain text without * or /.")
 	}
 	if err := checkSlug(c.Slug); err != nil {

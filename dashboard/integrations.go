@@ -190,8 +190,14 @@ func checkCredential(secret string, needed bool) error {
 	return placed(checkSecret("untitled", NewSecret{Value: secret, Host: "untitled"}), "/secret")
 }
 
+// plainName reports whether nothing in a name hides or poses.
+func plainName(name string) bool {
+	all := visible(name)
+	return len(all) == 1 && all[0].Class == ""
+}
+
 func checkName(name string) error {
-	if name != "" && len(visible(name)) != 1 {
+	if name != "" && !plainName(name) {
 		return invalid("/name", "Give name as plain text.")
 	}
 	return nil
@@ -272,12 +278,8 @@ func (s *Server) checkChange(p *Principal, in *action.Integration, change *Integ
 		}
 	}
 	if change.Name != nil {
-		*change.Name = strings.TrimSpace(*change.Name)
-		if *change.Name == "" {
+		if *change.Name = strings.TrimSpace(*change.Name); !plainName(*change.Name) {
 			return invalid("/name", "Give name as plain text.")
-		}
-		if err := checkName(*change.Name); err != nil {
-			return err
 		}
 	}
 	if change.Secret != "" && in.Kind != action.KindAPIKey && in.Kind != action.KindBotToken {

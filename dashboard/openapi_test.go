@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sallyport/action"
 )
 
 var update = flag.Bool("update", false, "write openapi.json anew")
@@ -83,6 +85,9 @@ func TestOpenAPIIsComplete(t *testing.T) {
 // What the description shows as an example of a body, the server takes.
 func TestExamplesOfBodies(t *testing.T) {
 	h := newHouse(t)
+	h.m.integrations = append(h.m.integrations, action.Integration{
+		ID: "0199a3c6-0000-7000-8000-000000000001", Organization: org, Provider: "linear", Visibility: action.VisibleOrganization, Status: action.IntegrationActive,
+	})
 	var doc struct {
 		Paths map[string]map[string]struct {
 			RequestBody *struct {
@@ -110,7 +115,10 @@ func TestExamplesOfBodies(t *testing.T) {
 				continue
 			}
 			name := strings.TrimPrefix(op.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/")
-			path := strings.NewReplacer("{session}", "s1", "{id}", "none", "{ref}", "github", "{key}", "github:create", "{group}", "developer", "{provider}", "github").Replace(path)
+			path := strings.NewReplacer("{session}", "s1", "{id}", "none", "{ref}", "github", "{key}", "github:create", "{group}", "developer", "{provider}", "github", "{automation}", "nightly").Replace(path)
+			if strings.Contains(path, "apps") {
+				path = "/api/v1/integrations/apps/linear"
+			}
 			if strings.Contains(path, "secrets") {
 				path = "/api/v1/secrets/example"
 			}

@@ -58,6 +58,8 @@ func (s *Server) noSource(name string, all []action.Connector) error {
 	for _, p := range s.Providers {
 		names = append(names, p.ID)
 	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	there := "there is none yet"
 	if len(names) > 0 {
 		there = "there is " + strings.Join(names[:min(len(names), 30)], ", ")

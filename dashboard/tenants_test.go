@@ -17,6 +17,9 @@ import (
 // canary stands in everything that the first organization has.
 const canary = "CANARY"
 
+// hush stands in what is private to one person of it.
+const hush = "HUSH-HUSH"
+
 // fill gives the organization one of everything.
 func (h *house) fill() (invocation string) {
 	h.t.Helper()
@@ -36,6 +39,13 @@ func (h *house) fill() (invocation string) {
 	h.m.requests = append(h.m.requests, action.GrantRequest{ID: "request-1", Organization: org, Session: "s1", Reason: canary, Status: action.RequestPending})
 	h.m.connectors[0].OAuth = &action.OAuthSettings{Kind: action.OAuthCode, Issuer: canary}
 	h.m.signedIn = append(h.m.signedIn, action.OAuthGrant{Organization: org, Connector: "c1", Status: action.OAuthConnected, Scope: canary})
+	h.m.integrations = append(h.m.integrations,
+		action.Integration{ID: "int-c", Organization: org, Provider: "linear", Kind: action.KindAPIKey, Account: canary, Name: canary, Visibility: action.VisibleOrganization, Status: action.IntegrationActive, CreatedBy: "u-ada"},
+		action.Integration{ID: "int-private", Organization: org, Provider: "linear", Kind: action.KindAPIKey, Account: hush, Name: hush, Reason: hush, Visibility: action.VisiblePrivate, Status: action.IntegrationActive, CreatedBy: "u-pat"},
+		action.Integration{ID: "int-own", Organization: org, Provider: "linear", Kind: action.KindAPIKey, Account: hush, Name: hush, User: "u-pat", Visibility: action.VisiblePrivate, Status: action.IntegrationActive, CreatedBy: "u-pat"})
+	h.m.apps = append(h.m.apps, action.ProviderApp{Organization: org, Provider: "linear", ClientID: canary})
+	h.m.bindings = map[string][]string{org + " nightly": {"int-c", "int-private"}}
+	h.m.sessions[0].Connections = []string{"int-c", "int-private"}
 	h.m.heads = append(h.m.heads, action.AuditHead{Organization: org, Hash: canary})
 	h.m.secrets["gh"] = action.Secret{Organization: org, Key: "gh", Host: canary}
 	h.m.recordLocked(org, action.EventMode, canary, canary)
@@ -45,7 +55,7 @@ func (h *house) fill() (invocation string) {
 // there is the request of a route about something that fill gave.
 func there(pattern, invocation, key string) (method, path string) {
 	ids := strings.NewReplacer(
-		"sessions/{id}", "sessions/s1", "connectors/{id}", "connectors/c1", "gates/{id}", "gates/gate-1", "grants/{id}", "grants/grant-1", "grant-requests/{id}", "grant-requests/request-1",
+		"sessions/{id}", "sessions/s1", "integrations/{id}", "integrations/int-c", "apps/{provider}", "apps/linear", "settings/integrations/{provider}", "settings/integrations/linear", "{automation}", "nightly", "connectors/{id}", "connectors/c1", "gates/{id}", "gates/gate-1", "grants/{id}", "grants/grant-1", "grant-requests/{id}", "grant-requests/request-1",
 		"users/{id}", "users/u-ada", "api-keys/{id}", "api-keys/"+key, "secrets/{key}", "secrets/gh", "quotas/{key}", "quotas/connector:c1:create?per=group",
 		"policy/explain", "policy/explain?session=s1&action=connector:c1:create", "{id}", invocation, "{session}", "s1",
 		"{ref}", "c1", "{key}", "connector:c1:create", "{group}", "g", "{provider}", "c1", "{file}", "app.js", "{$}", "",
@@ -60,7 +70,7 @@ func (m *memory) rows(organization string) string {
 	defer m.mu.Unlock()
 	var b strings.Builder
 	for _, table := range []any{
-		m.sessions, m.invocations, m.connectors, m.users, m.keys, m.overrides, m.capabilities, m.gates, m.quotas, m.reviews, m.grants, m.requests, m.history, m.signedIn,
+		m.sessions, m.invocations, m.connectors, m.users, m.keys, m.overrides, m.capabilities, m.gates, m.quotas, m.reviews, m.grants, m.requests, m.history, m.signedIn, m.integrations, m.apps,
 	} {
 		for list, i := reflect.ValueOf(table), 0; i < list.Len(); i++ {
 			if row := list.Index(i); row.FieldByName("Organization").String() == organization {
@@ -68,7 +78,7 @@ func (m *memory) rows(organization string) string {
 			}
 		}
 	}
-	return b.String() + fmt.Sprintf("%v %v %v %v", m.secrets["gh"], m.settings[organization], m.revealed, m.flows)
+	return b.String() + fmt.Sprintf("%v %v %v %v %v %v", m.secrets["gh"], m.settings[organization], m.revealed, m.flows, m.bindings[organization+" nightly"], m.ended)
 }
 
 // Another organization's owner and session try every route with the ids of
@@ -99,7 +109,8 @@ func TestOrganizationsDoNotMeet(t *testing.T) {
 				t.Errorf("%s shows the other organization's %s: %d %s", pattern, name, r.StatusCode, r.body)
 			}
 			named := strings.Contains(pattern, "{") && !strings.Contains(pattern, "{file}") && !strings.Contains(pattern, "{$}")
-			own := pattern == "GET /api/v1/capabilities/{group}" || strings.Contains(pattern, "secrets") // names, and its own to give
+			own := pattern == "GET /api/v1/capabilities/{group}" || strings.Contains(pattern, "secrets") || // names, and its own to give
+				strings.Contains(pattern, "{automation}") || strings.Contains(pattern, "integrations/{provider}") || pattern == "PUT /api/v1/integrations/apps/{provider}"
 			unknown := name != "owner" || !strings.HasPrefix(path, "/api/") || mayUse[pattern] == ownSession || r.StatusCode == 404
 			if named && !own && (r.StatusCode < 300 || !unknown) {
 				t.Errorf("%s lets the other organization's %s through, or knows of it: %d %s", pattern, name, r.StatusCode, r.body)
@@ -108,5 +119,39 @@ func TestOrganizationsDoNotMeet(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, h.m.rows(org)); diff != "" {
 		t.Errorf("the other organization changed something:\n%s", diff)
+	}
+}
+
+// What is private to somebody is nowhere for the others of the organization,
+// whatever they may do there.
+func TestWhatIsPrivateStaysSo(t *testing.T) {
+	h := newHouse(t)
+	invocation := h.fill()
+	_ = h.m.CreateUser(t.Context(), action.User{ID: "u-pat", Organization: org, Name: "pat", Role: action.RoleAdmin})
+	keyID, _, _ := token.ParseAPIKey(h.owner)
+	b := h.signIn("u-ben")
+	bodies := map[string]string{}
+	for pattern := range mayUse {
+		method, path := there(pattern, invocation, keyID)
+		if method != "GET" || path == "/api/v1/events" {
+			continue
+		}
+		for _, bearer := range []string{h.owner, h.member} {
+			bodies[pattern] += h.do(bearer, method, path, "").body
+		}
+		bodies[pattern] += b.get(path).body
+	}
+	for pattern, body := range bodies {
+		for _, what := range []string{hush, "int-private", "int-own"} {
+			if strings.Contains(body, what) {
+				t.Errorf("%s shows %s", pattern, what)
+			}
+		}
+	}
+	pat := h.signIn("u-pat")
+	for _, path := range []string{"/settings", "/settings/integrations/linear", "/api/v1/integrations", "/api/v1/sessions/s1"} {
+		if body := pat.get(path).body; !strings.Contains(body, "int-private") && !strings.Contains(body, hush) {
+			t.Errorf("%s does not show it to its owner", path)
+		}
 	}
 }
