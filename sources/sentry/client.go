@@ -40,7 +40,8 @@ func send(ctx context.Context, c *sources.Conn, a ask, out any) (http.Header, er
 	}
 	resp, err := c.HTTP.Do(ctx, &outbound.Request{
 		Method: a.method, Path: "/api/0" + outbound.Path(a.path...) + "/", // without the last slash it is redirected
-		Query: a.query, Header: header, Body: a.body, Repeatable: true, Limited: limited,
+		Query: a.query, Header: header, Body: a.body, Limited: limited,
+		Repeatable: true, NoRedirect: a.method != http.MethodGet, // a change was allowed for this one issue
 	})
 	if err != nil {
 		return nil, err

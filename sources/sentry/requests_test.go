@@ -12,12 +12,12 @@ func TestRequests(t *testing.T) {
 	short := answer{body: `{"organizationSlug":"acme","projectSlug":"web","groupId":"4711","group":{},"shortId":"WEB-1A"}`}
 	const base = "/api/0/organizations/acme/"
 	answers := map[string]answer{
-		"GET " + base + "issues/":                    {body: "[" + issue + "]"},
-		"GET " + base + "issues/4711/":               {body: issue},
-		"PUT " + base + "issues/4711/":               {body: issue},
-		"GET " + base + "shortids/WEB-1A/":           short,
-		"GET " + base + "issues/4711/events/":        {body: "[" + event + "]"},
-		"GET " + base + "issues/4711/events/latest/": {body: event},
+		"GET " + base + "issues/":                                              {body: "[" + issue + "]"},
+		"GET " + base + "issues/4711/":                                         {body: issue},
+		"PUT " + base + "issues/4711/":                                         {body: issue},
+		"GET " + base + "shortids/WEB-1A/":                                     short,
+		"GET " + base + "issues/4711/events/":                                  {body: "[" + event + "]"},
+		"GET " + base + "issues/4711/events/latest/":                           {body: event},
 		"GET " + base + "issues/4711/events/0f0e0d0c0b0a09080706050403020100/": {body: event},
 	}
 	for _, c := range []struct{ name, action, params string }{
