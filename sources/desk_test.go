@@ -50,6 +50,7 @@ func newDesk(t *testing.T, change func(m *sources.Module)) *desk {
 	d := &desk{t: t, sessions: map[string]action.Session{}, tokens: map[string]string{}, next: map[string]string{}, pool: outbound.New(outbound.Config{})}
 	server := httptest.NewServer(http.HandlerFunc(d.serve))
 	t.Cleanup(server.Close)
+	t.Cleanup(d.pool.Close)
 	d.base, _ = url.Parse(server.URL)
 	m := d.module()
 	if change != nil {
