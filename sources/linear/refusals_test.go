@@ -152,8 +152,8 @@ func TestNoSuchTeam(t *testing.T) {
 	if r := new(sources.Refusal); !errors.As(err, &r) || !strings.Contains(r.Message, "teamId") {
 		t.Errorf("the error is %v", err)
 	}
-	if len(s.asked) != 1 {
-		t.Errorf("%d requests: an issue was created", len(s.asked))
+	if len(s.requests()) != 1 {
+		t.Errorf("%d requests: an issue was created", len(s.requests()))
 	}
 	s = newService(t, answer{status: 500})
 	if _, err := run(t, s, "create_issue", `{"teamId":"ENG","title":"T"}`); !errors.Is(err, action.ErrUnavailable) || errors.Is(err, action.ErrOutcomeUnknown) {
@@ -184,13 +184,13 @@ func TestMadeBefore(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", tt.action, diff)
 		}
-		if made, read := newID(s.asked[0].Variables), string(s.asked[1].Variables); made == "" || !strings.Contains(read, made) {
+		if made, read := newID(s.requests()[0].Variables), string(s.requests()[1].Variables); made == "" || !strings.Contains(read, made) {
 			t.Errorf("%s: made %q, and read %s", tt.action, made, read)
 		}
 	}
 	s := newService(t, conflict("Issue"), answer{status: 500})
 	got, err := run(t, s, "create_issue", params)
-	if want := `{"id":"` + newID(s.asked[0].Variables) + `"}`; err != nil || got != want {
+	if want := `{"id":"` + newID(s.requests()[0].Variables) + `"}`; err != nil || got != want {
 		t.Errorf("it cannot be read: %s, %v", got, err)
 	}
 	s = newService(t, conflict("IssueLabel"))
@@ -245,8 +245,8 @@ func TestLeftAlone(t *testing.T) {
 	if !errors.As(err, &e) || !errors.Is(err, action.ErrUnavailable) || e.Code != "upstream_rate_limited" || e.RetryAfter < time.Minute || e.RetryAfter > 2*time.Minute {
 		t.Errorf("the error is %v, %+v", err, e)
 	}
-	if len(s.asked) != 1 {
-		t.Errorf("%d requests", len(s.asked))
+	if len(s.requests()) != 1 {
+		t.Errorf("%d requests", len(s.requests()))
 	}
 }
 
@@ -262,7 +262,7 @@ func TestLostAnswer(t *testing.T) {
 	if err != nil || got != issueShown {
 		t.Fatalf("%s, %v", got, err)
 	}
-	if first, second := newID(s.asked[0].Variables), newID(s.asked[1].Variables); first != second || first == "" {
+	if first, second := newID(s.requests()[0].Variables), newID(s.requests()[1].Variables); first != second || first == "" {
 		t.Errorf("repeated with another id: %q, then %q", first, second)
 	}
 }

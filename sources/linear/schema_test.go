@@ -131,5 +131,5 @@ func everyRequest(t *testing.T) []request {
 		_, _ = m.Metadata(t.Context(), conn, map[string][]string{"team": {team}})
 	}
 	_, _ = m.Account(t.Context(), conn)
-	return s.asked
+	return s.requests()
 }

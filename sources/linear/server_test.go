@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +90,13 @@ func newID(variables json.RawMessage) string {
 	return v.Input.ID
 }
 
+// requests returns what was asked.
+func (s *service) requests() []request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
 func (s *service) conn(t *testing.T, kind action.IntegrationKind) *sources.Conn {
 	t.Helper()
 	base, err := url.Parse(s.URL)
@@ -122,7 +130,7 @@ var anyID = regexp.MustCompile(`"id": "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89a
 // transcript shows the requests as golden files hold them.
 func (s *service) transcript() string {
 	var b strings.Builder
-	for _, r := range s.asked {
+	for _, r := range s.requests() {
 		var variables bytes.Buffer
 		_ = json.Indent(&variables, r.Variables, "", "  ")
 		shown := variables.String()

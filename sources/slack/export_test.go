@@ -1,0 +1,7 @@
+package slack
+
+// Success and Limited read an answer.
+var (
+	Success = success
+	Limited = limited
+)
