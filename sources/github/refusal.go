@@ -117,8 +117,8 @@ func (a about) conflict(f fault) string {
 func unprocessable(f fault) (code, message string) {
 	details := f.details()
 	for _, d := range details {
-		if code == "" {
-			code = sources.Printable(d.Code, 60)
+		if code == "" && name(d.Code) {
+			code = d.Code
 		}
 	}
 	switch {
@@ -134,7 +134,7 @@ func unprocessable(f fault) (code, message string) {
 		return code, "GitHub takes this for spam; do not send it again, and tell a person."
 	}
 	for _, d := range details {
-		if d.Field != "" {
+		if name(d.Field) {
 			return code, fmt.Sprintf("GitHub does not take the param /%s: %s.", param(d.Field), complaint(d.Code))
 		}
 	}
@@ -149,7 +149,13 @@ func param(field string) string {
 	case "commit_id", "commit":
 		return "sha"
 	}
-	return sources.Printable(field, 60)
+	return field
+}
+
+// name reports whether a word of GitHub's is one that a program chose, and no
+// sentence.
+func name(word string) bool {
+	return 0 < len(word) && len(word) <= 40 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") == ""
 }
 
 func complaint(code string) string {
