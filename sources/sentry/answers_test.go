@@ -93,6 +93,11 @@ func TestRefusals(t *testing.T) {
 			answer{status: 400, body: `{"detail":"Error parsing search query: Invalid\u202e \u0000date"}`},
 			"", `"Error parsing search query: Invalid   date"`, false,
 		},
+		{
+			"another region", "update_issue", change,
+			answer{status: 307, header: http.Header{"Location": {"/api/0/organizations/acme/issues/2/"}}},
+			"", "Sentry sends this elsewhere", false,
+		},
 		{"a bare string", "get_issue", `{"issue_id":"1"}`, answer{status: 400, body: `"Too much"`}, "", `"Too much"`, false},
 		{"no JSON", "get_issue", `{"issue_id":"1"}`, answer{status: 400, body: `<html>`}, "", "Sentry refuses this (HTTP 400)", false},
 	} {
