@@ -125,7 +125,7 @@ func unsent(err error) error {
 		return nil
 	}
 	shown := action.Public(err)
-	e := failing(shown.Code, err, "%s", shown.Message)
+	e := failing(shown.Code, shown.Err, "%s", shown.Message)
 	e.RetryAfter = shown.RetryAfter
 	return e
 }
