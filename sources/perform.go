@@ -45,10 +45,10 @@ func (p *performance) perform(ctx context.Context) (action.Result, error) {
 	out, token, err := p.attempt(ctx)
 	if no := refusal(err); no != nil && no.Credential {
 		again, lost := p.catalog.Refused(ctx, p.in, token, p.why(no))
-		if lost != nil {
+		switch {
+		case lost != nil && !lasting(lost):
 			return p.result(nil), undone(lost)
-		}
-		if again {
+		case lost == nil && again:
 			out, _, err = p.attempt(ctx)
 		}
 	}
@@ -64,6 +64,13 @@ func (p *performance) perform(ctx context.Context) (action.Result, error) {
 func refusal(err error) (no *Refusal) {
 	errors.As(err, &no)
 	return no
+}
+
+// lasting tells whether the keeper of the credential says what the refusal says
+// too, which has the service's own code beside it: that it takes a person.
+func lasting(err error) bool {
+	var e *action.Error
+	return errors.As(err, &e) && e.Lasting()
 }
 
 // attempt does it with the credential as it is now.

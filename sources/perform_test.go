@@ -149,6 +149,7 @@ func TestACredentialThatIsRefused(t *testing.T) {
 		{name: "renewed", next: map[string]string{"old-one": "new-one"}, heard: []string{"old-one", "new-one"}},
 		{name: "not renewed", heard: []string{"old-one"}, says: again},
 		{name: "refused again", next: map[string]string{"old-one": "old-two"}, heard: []string{"old-one", "old-two"}, says: again},
+		{name: "the keeper knows that it is over", lost: action.Errorf(action.ErrUnavailable, sources.FaultReconnect, "Connect it again."), heard: []string{"old-one"}, says: again},
 		{name: "the keeper is away", lost: errors.New("no database"), heard: []string{"old-one"}, err: action.ErrUnavailable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
