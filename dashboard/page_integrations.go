@@ -157,7 +157,7 @@ func whoSees(in action.Integration, names map[string]string) string {
 }
 
 // accounts say whose credentials a call of a module's action would use, or
-// would choose from. What is private to others is counted, and not named.
+// would choose from. What is private to others is said to be, and not named.
 func (p *pages) accounts(ctx context.Context, me *Principal, s *action.Session, source string) (list []string, err error) {
 	if p.provider(source) == nil {
 		return nil, nil
@@ -168,6 +168,9 @@ func (p *pages) accounts(ctx context.Context, me *Principal, s *action.Session, 
 	}
 	for _, in := range s.Bound(all, source) {
 		list = append(list, accountOf(&in))
+	}
+	if len(only(s.Connections, all)) < len(s.Connections) {
+		list = append(list, "perhaps one that you may not see")
 	}
 	if own, ok := s.OwnConnection(all, source); ok {
 		list = append(list, accountOf(&own)+", in the name of whoever made the session, where the action asks for it")
