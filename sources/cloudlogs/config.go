@@ -1,0 +1,62 @@
+package cloudlogs
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Config says which logs agents may read.
+type Config struct {
+	// Services are paths of files by names of services. A path may be a pattern
+	// of [filepath.Match], for the files that rotation makes; files that end in
+	// .gz are read as such. Where links lead is the operator's choice. Required,
+	// unless there is a Backend.
+	Services map[string]string
+	// Backend has the logs instead. Nil: files have them.
+	Backend Backend
+
+	MaxRange   time.Duration // that a query may span; zero: 24 h
+	MaxEntries int           // that a query may return; zero: 100
+	Timeout    time.Duration // of one action; zero: 20 s
+
+	Now func() time.Time // nil: time.Now
+}
+
+func (c Config) complete() (Config, error) {
+	switch {
+	case c.Backend == nil && len(c.Services) == 0:
+		return c, fmt.Errorf("cloudlogs: Config.Services is required: a path, or a pattern of paths, for each name of a service")
+	case c.MaxRange < 0 || c.MaxEntries < 0 || c.Timeout < 0:
+		return c, fmt.Errorf("cloudlogs: Config.MaxRange, MaxEntries and Timeout must not be negative")
+	}
+	named := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		pattern := c.Services[name]
+		if !named.MatchString(name) {
+			return c, fmt.Errorf("cloudlogs: the service %q needs a name of letters, digits, ., _ and -, at most 64 of them", name)
+		}
+		if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" {
+			return c, fmt.Errorf("cloudlogs: the service %q has %q, which is no path and no pattern of paths", name, pattern)
+		}
+	}
+	if c.Backend == nil {
+		c.Backend = &files{services: maps.Clone(c.Services)}
+	}
+	if c.MaxRange == 0 {
+		c.MaxRange = 24 * time.Hour
+	}
+	if c.MaxEntries == 0 {
+		c.MaxEntries = 100
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 20 * time.Second
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c, nil
+}

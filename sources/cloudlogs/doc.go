@@ -1,0 +1,12 @@
+// Package cloudlogs lets agents read logs: files of JSON lines and what
+// journalctl exports, here where the gateway runs, or whatever else a [Backend]
+// reads.
+//
+// It promises that params name services and never files; that a query reads a
+// bounded time, memory and answer, the newest first; and that the id of an entry
+// leads to that entry or to none.
+//
+// What a log says is foreign text and is handed on as data. Lines are expected
+// in the order of their times, give or take some seconds; what has no time and
+// no line with a time before it is counted and left out.
+package cloudlogs

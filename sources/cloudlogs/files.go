@@ -1,0 +1,196 @@
+package cloudlogs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"sallyport/sources"
+)
+
+// slack is how far from their order lines may be, and clocks of files from
+// those of the lines in them.
+const (
+	slack     = 10 * time.Second
+	fileSlack = time.Minute
+)
+
+// files is the backend of files here.
+type files struct {
+	services map[string]string // path or pattern by name
+}
+
+// Services implements [Backend].
+func (b *files) Services(ctx context.Context) ([]Service, error) {
+	list := []Service{}
+	for name, pattern := range b.services {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s := Service{Name: name}
+		for i, f := range findFiles(pattern) {
+			if i == 0 {
+				newest := f.written.UTC().Truncate(time.Second)
+				s.Newest = &newest
+			}
+			s.Files++
+			s.Bytes += f.size
+		}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Query implements [Backend].
+func (b *files) Query(ctx context.Context, q Query) (Page, error) {
+	pattern, ok := b.services[q.Service]
+	if !ok {
+		return Page{}, noService(q.Service)
+	}
+	s := &scan{ctx: ctx, q: &q, top: top{limit: q.Limit}}
+	if q.Cursor != "" {
+		after, ok := parseCursor(q.Cursor)
+		if !ok {
+			return Page{}, &sources.Refusal{Code: "invalid_cursor", Status: 400, Message: "The cursor is none of query_logs; repeat the query without it."}
+		}
+		s.top.after = &after
+	}
+	for _, at := range findFiles(pattern) {
+		if at.written.Before(s.least().Add(slack - fileSlack)) {
+			break
+		}
+		if err := b.scan(s, at); err != nil {
+			return Page{}, err
+		}
+	}
+	page := s.top.page()
+	page.Untimed = s.untimed
+	return page, nil
+}
+
+func (b *files) scan(s *scan, at found) error {
+	f, err := b.open(s.q.Service, at)
+	switch {
+	case ended(err) || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return unreadable(s.q.Service, err)
+	}
+	defer f.Close()
+	s.file, s.pending, s.held = f, nil, 0
+	if f.zipped || f.format == exported {
+		err = s.forward()
+	} else {
+		err = s.backward()
+	}
+	if s.ctx.Err() != nil {
+		return s.ctx.Err()
+	}
+	if err != nil && !ended(err) {
+		return unreadable(s.q.Service, err)
+	}
+	return nil
+}
+
+// Entry implements [Backend].
+func (b *files) Entry(ctx context.Context, text string) (Entry, error) {
+	want, ok := parseID(text)
+	pattern, known := b.services[want.service]
+	if !ok || !known {
+		return Entry{}, noEntry()
+	}
+	for _, at := range findFiles(pattern) {
+		entry, err := b.entry(ctx, want, at)
+		switch {
+		case err == nil:
+			return entry, nil
+		case ctx.Err() != nil:
+			return Entry{}, ctx.Err()
+		case !ended(err) && !errors.Is(err, fs.ErrNotExist):
+			return Entry{}, unreadable(want.service, err)
+		}
+	}
+	return Entry{}, noEntry()
+}
+
+// entry looks for an entry in a file. The error is io.EOF when it is not there.
+func (b *files) entry(ctx context.Context, want id, at found) (Entry, error) {
+	f, err := b.open(want.service, at)
+	if err != nil {
+		return Entry{}, err
+	}
+	defer f.Close()
+	if f.digest != want.file {
+		return Entry{}, io.EOF
+	}
+	r, err := f.reader(ctx)
+	if err != nil {
+		return Entry{}, err
+	}
+	s := newSplitter(f.format, r, 0)
+	if !f.zipped {
+		if err := s.skip(f, want.offset); err != nil {
+			return Entry{}, err
+		}
+	}
+	var last time.Time
+	for {
+		rec, err := s.next()
+		if err != nil || rec.offset > want.offset {
+			return Entry{}, cmp.Or(err, io.EOF)
+		}
+		d := f.format.read(rec.raw)
+		if !d.time.IsZero() {
+			last = d.time
+		}
+		if rec.offset == want.offset {
+			if digestOf(rec.raw) != want.hash {
+				return Entry{}, io.EOF
+			}
+			return entryOf(want.service, f, rec, d, last), nil
+		}
+	}
+}
+
+// skip goes on at an offset, or at a line before that has a time, when the
+// file has a line there.
+func (s *splitter) skip(f *file, offset int64) error {
+	if offset >= f.size {
+		return io.EOF
+	}
+	if offset > 0 {
+		var before [1]byte
+		if _, err := f.ReadAt(before[:], offset-1); err != nil || before[0] != '\n' {
+			return io.EOF
+		}
+	}
+	from := offset
+	if s.format == lines {
+		back := newBackward(f, offset)
+		for range maxPending {
+			rec, err := back.prev()
+			if err != nil {
+				break
+			}
+			if from = rec.offset; !lines.read(rec.raw).time.IsZero() {
+				break
+			}
+		}
+	}
+	s.offset = from
+	s.r = newReader(io.NewSectionReader(f, from, f.size-from))
+	return nil
+}
+
+func noService(name string) error {
+	return &sources.Refusal{Code: "unknown_service", Status: 404, Message: "There is no service " + quote(name) + "; list_services names them."}
+}
+
+func noEntry() error {
+	return &sources.Refusal{Code: "unknown_entry", Status: 404, Message: "There is no entry with this id, or its file is gone by now; query the logs again for ids."}
+}
