@@ -59,7 +59,7 @@ func TestAccountsOfDifferentServers(t *testing.T) {
 	ids := map[string]bool{}
 	for _, path := range []string{"", "/a", "/b"} {
 		got, err := sentry.Module().Account(t.Context(), s.conn(t, path, ""))
-		if err != nil || !strings.HasSuffix(got.ID, "#1") {
+		if err != nil || got.ID != strings.TrimPrefix(s.URL, "http://")+path+"#1" {
 			t.Errorf("%q: %+v, %v", path, got, err)
 		}
 		ids[got.ID] = true

@@ -50,10 +50,11 @@ func runListIssues(ctx context.Context, c *sources.Conn, params json.RawMessage)
 	set(q, "project", p.Project)
 	set(q, "sort", p.Sort)
 	q["collapse"] = []string{"stats"} // hourly counts, which nobody reads here
-	return list(ctx, c, ask{
-		path: []string{"organizations", org, "issues"}, query: q, scope: "event:read",
-		missing: fmt.Sprintf("There is no organization %q, or no project %q in it, that this connection sees; check organization_slug and project_slug.", org, p.Project),
-	}, compactIssue)
+	missing := fmt.Sprintf("There is no organization %q that this connection sees; check organization_slug.", org)
+	if p.Project != "" {
+		missing = fmt.Sprintf("There is no project %q in the organization %q that this connection sees; check project_slug, or leave it out.", p.Project, org)
+	}
+	return list(ctx, c, ask{path: []string{"organizations", org, "issues"}, query: q, scope: "event:read", missing: missing}, compactIssue)
 }
 
 // values are the query of a page; Sentry calls its size otherwise in different
