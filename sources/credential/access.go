@@ -149,7 +149,7 @@ func (t *Tokens) send(ctx context.Context, whose, endpoint string, r *outbound.R
 	if err != nil {
 		return nil, failing(sources.FaultConfig, nil, "The service's URL cannot be used; set the base URL again.")
 	}
-	r.Path, r.Query = u.EscapedPath(), u.Query()
+	r.Path, r.Query, r.NoRedirect = u.EscapedPath(), u.Query(), true
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	codeWanted  = "invalid_integration"
 	codeRefused = "credential_refused" // the service does not take it
+	codeAccount = "other_account"      // it is of another account than the one that is meant
 	codeNoApp   = "no_app"             // the gateway is not registered at the service
 )
 

@@ -167,10 +167,11 @@ func late(err error) error {
 
 // once runs f when it is the caller's turn at the door, in the background: a
 // caller whose ctx ends is waited for no longer, and what was begun goes on.
-func once[V, R any](ctx context.Context, d *doors[V], at place, f func(context.Context) (R, error)) (got R, err error) {
+func once[V, R any](ctx context.Context, d *doors[V], at place, f func(context.Context) (R, error)) (R, error) {
+	var got, none R
 	leave, err := d.door(at).enter(ctx)
 	if err != nil {
-		return got, err
+		return none, err
 	}
 	var failed error
 	done := make(chan struct{})
@@ -183,13 +184,12 @@ func once[V, R any](ctx context.Context, d *doors[V], at place, f func(context.C
 	})
 	if err != nil {
 		leave()
-		return got, err
+		return none, err
 	}
 	select {
 	case <-done:
 		return got, failed
 	case <-ctx.Done():
-		var none R
 		return none, late(context.Cause(ctx))
 	}
 }

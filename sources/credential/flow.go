@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -132,6 +133,9 @@ func (t *Tokens) beginApp(ctx context.Context, m *sources.Module, b *wish, state
 	if b.Wanted.BaseURL, b.Host, err = t.boundBase(m, &b.Wanted, app); err != nil {
 		return step, err
 	}
+	if hostOf(t.appAPI(app)) != b.Host {
+		return step, invalid("/base_url", "The GitHub App is registered for another host; leave base_url out.")
+	}
 	step.URL = installURL(app, state)
 	return step, nil
 }
@@ -257,7 +261,7 @@ func (t *Tokens) finishNango(ctx context.Context, m *sources.Module, f action.In
 	if err != nil {
 		return none, err
 	}
-	if status != 200 || c.Tags[nangoFlow] != f.StateHash || !strings.EqualFold(c.Tags["organization_id"], f.Organization) || !strings.EqualFold(c.Tags["end_user_id"], f.By) {
+	if status != http.StatusOK || c.Tags[nangoFlow] != f.StateHash || !strings.EqualFold(c.Tags["organization_id"], f.Organization) || !strings.EqualFold(c.Tags["end_user_id"], f.By) {
 		return none, unfinished("Nango has no such connection that was made here; begin again.")
 	}
 	return t.verified(ctx, m, b.Wanted, &cred{Host: b.Host, Connection: id, Key: b.Key}, c.token())

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -117,8 +118,11 @@ func (t *Tokens) revokeTokens(ctx context.Context, h *owned) error {
 	if err != nil {
 		return err
 	}
-	if p.revoke == "" {
+	if p.revoke == "" && p.forget == "" {
 		return errKept
+	}
+	if p.forget != "" {
+		return t.forgetToken(ctx, h, app, p)
 	}
 	for _, token := range []struct{ value, kind string }{{h.cred.Refresh, "refresh_token"}, {h.cred.Access, "access_token"}} {
 		if token.value == "" {
@@ -138,4 +142,25 @@ func (t *Tokens) revokeTokens(ctx context.Context, h *owned) error {
 		}
 	}
 	return nil
+}
+
+// forgetToken gives a token back in GitHub's way, in which the app speaks for
+// itself at the API.
+func (t *Tokens) forgetToken(ctx context.Context, h *owned, app *registration, p preset) error {
+	secret, err := app.need(action.AppClientSecret)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]string{"access_token": h.cred.Access})
+	if err != nil {
+		return errors.New("encoding a token")
+	}
+	proof := http.Request{Header: http.Header{"Content-Type": {"application/json"}}}
+	proof.SetBasicAuth(app.ClientID, secret)
+	endpoint := t.appAPI(app) + outbound.Path(p.forget, app.ClientID, "token")
+	a, err := t.send(ctx, "oauth:"+h.in.Organization, endpoint, &outbound.Request{Method: http.MethodDelete, Header: proof.Header, Body: body}, h.cred.Access, secret)
+	if err == nil && a.Status >= 300 && a.Status != http.StatusNotFound {
+		err = failing(sources.FaultRefused, nil, "The service answered %d.", a.Status)
+	}
+	return err
 }

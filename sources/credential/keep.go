@@ -22,6 +22,10 @@ func (t *Tokens) keep(ctx context.Context, m *sources.Module, w action.Wanted, a
 		return action.Integration{}, err
 	}
 	w.Settings = settings
+	if w.Account != "" && w.Account != account.ID {
+		return action.Integration{}, action.Errorf(action.ErrConflict, codeAccount,
+			"This credential is of another account (%s); connect that one as an integration of its own.", sources.Printable(account.Name, 100))
+	}
 	holder := ""
 	if w.Own || w.Visibility == action.VisiblePrivate {
 		holder = w.By

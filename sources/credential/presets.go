@@ -7,6 +7,7 @@ import (
 // preset is how a service gives tokens to the gateway itself.
 type preset struct {
 	authorize, token, revoke string // URLs; no revoke: it knows no such thing
+	forget                   string // of the API, where tokens are given back in GitHub's way
 	comma                    bool   // between scopes
 	authorizing              url.Values
 	bearers                  []string // types of token that are bearer tokens under another name
@@ -28,7 +29,9 @@ func presetOf(name string) (p preset, ok bool) {
 			comma: true, bearers: []string{"bot"},
 		}
 	case "github":
-		p = preset{authorize: "https://github.com/login/oauth/authorize", token: "https://github.com/login/oauth/access_token"}
+		p = preset{
+			authorize: "https://github.com/login/oauth/authorize", token: "https://github.com/login/oauth/access_token", forget: "applications",
+		}
 	case "google":
 		p = preset{
 			authorize: "https://accounts.google.com/o/oauth2/v2/auth", token: "https://oauth2.googleapis.com/token",
