@@ -52,21 +52,29 @@ func runGetPullComments(ctx context.Context, c *sources.Conn, p pullCommentsPara
 		// an issue has no reviews to be missed.
 		{"reviews", p.path("pulls", p.Number.String(), "reviews"), &result.Reviews},
 		{"review_comments", p.path("pulls", p.Number.String(), "comments"), &result.ReviewComments},
-		{"conversation", p.path("issues", p.Number.String(), "comments"), &result.Conversation},
+		{"conversation", p.talk(), &result.Conversation},
 	} {
 		if p.List != "" && p.List != l.name {
 			continue
 		}
-		found, err := list(ctx, c, p.paged, request{path: l.path, about: p.numbered.about("pull request")}, func(c *comment) bool {
-			c.bound(commentBody)
-			return true
-		})
+		found, err := p.comments(ctx, c, p.paged, l.path, "pull request")
 		if err != nil {
 			return nil, err
 		}
 		*l.into = &found
 	}
 	return result, nil
+}
+
+// talk is the path of the conversation about an issue or a pull request.
+func (n numbered) talk() []string { return n.path("issues", n.Number.String(), "comments") }
+
+// comments reads one of the lists of what was said.
+func (n numbered) comments(ctx context.Context, c *sources.Conn, p paged, path []string, kind string) (page[comment], error) {
+	return list(ctx, c, p, request{path: path, about: n.about(kind)}, func(c *comment) bool {
+		c.bound(commentBody)
+		return true
+	})
 }
 
 type newComment struct {

@@ -52,17 +52,41 @@ func listIssues() sources.ModuleAction {
 	}
 }
 
+type issueParams struct {
+	numbered
+	Said bool `json:"comments"`
+	paged
+}
+
 func getIssue() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "get_issue", Title: "Get an issue", Risk: action.RiskRead, Idempotent: true,
-		Description: "Returns an issue with its text. With is_pull_request it is a pull request: get_pr knows more of it, and get_pr_comments has its conversation.",
-		Input:       input(3, ownerParam, repoParam, issueParam),
-		Summarize:   summary(func(p numbered) string { return "Get issue " + p.String() }),
-		Examples:    []sources.Example{{Note: "One issue", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347}`)}},
-		Run: read(func(ctx context.Context, c *sources.Conn, p numbered) (any, error) {
-			return p.issue(ctx, c, false)
-		}),
+		Description: "Returns an issue with its text and, with comments, its conversation, the oldest first. With is_pull_request it is a pull request: get_pr knows more of it.",
+		Input: input(3, ownerParam, repoParam, issueParam,
+			`"comments":{"type":"boolean","default":false,"description":"Whether to return the comments, too."}`,
+			`"limit":{"type":"integer","minimum":1,"maximum":100,"default":30,"description":"How many comments at most, 30 unless told. With a cursor it stays what it was."}`,
+			`"cursor":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,1000}$","description":"conversation.next_cursor of the answer before, for more comments."}`),
+		Summarize: summary(func(p numbered) string { return "Get issue " + p.String() }),
+		Examples: []sources.Example{
+			{Note: "One issue", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347}`)},
+			{Note: "With what was said of it", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"comments":true}`)},
+		},
+		Run: read(runGetIssue),
 	}
+}
+
+func runGetIssue(ctx context.Context, c *sources.Conn, p issueParams) (any, error) {
+	var result struct {
+		issue
+		Conversation *page[comment] `json:"conversation,omitempty"`
+	}
+	var err error
+	if result.issue, err = p.issue(ctx, c, false); err != nil || !p.Said && p.Cursor == "" {
+		return result, err
+	}
+	found, err := p.comments(ctx, c, p.paged, p.talk(), "issue")
+	result.Conversation = &found
+	return result, err
 }
 
 // issue asks for the issue. Fixed: for a write.

@@ -2,7 +2,9 @@ package github_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"sallyport/action"
+	"sallyport/sources"
 	"sallyport/sources/github"
 )
 
@@ -62,5 +65,35 @@ func TestActionsAreWhatTheySay(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("risks (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheCatalogTakesIt has the catalog compile the module as it does at the
+// start, settings and examples too.
+func TestTheCatalogTakesIt(t *testing.T) {
+	none := errors.New("nobody asks")
+	cat, err := sources.New(sources.Config{
+		Modules:      []*sources.Module{github.Module()},
+		Connectors:   func(context.Context, string) ([]action.Connector, error) { return nil, none },
+		Open:         func(action.Connector) (sources.Source, error) { return nil, none },
+		Integrations: func(context.Context, string) ([]action.Integration, error) { return nil, none },
+		Session:      func(context.Context, string) (action.Session, error) { return action.Session{}, none },
+		Connect:      func(context.Context, action.Integration) (*sources.Conn, error) { return nil, none },
+		Refused:      func(context.Context, action.Integration, string, string) (bool, error) { return false, none },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cat.Close(); err != nil {
+		t.Error(err)
+	}
+	schema := github.Module().Settings
+	for settings, want := range map[string]bool{
+		`{}`: true, `{"repositories":["octocat/hello","octo-org/*"],"pr_bases":["main"],"denied_pr_bases":["release/*"]}`: true,
+		`{"repositories":["hello"]}`: false, `{"repositories":["*/*"]}`: false, `{"repositories":null}`: false, `{"repos":[]}`: false, `{"pr_bases":[""]}`: false,
+	} {
+		if got := fits(t, schema, settings) == nil; got != want {
+			t.Errorf("%s fits: %v", settings, got)
+		}
 	}
 }

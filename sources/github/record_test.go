@@ -142,6 +142,9 @@ func run(t *testing.T, c *sources.Conn, name, params string) (json.RawMessage, e
 	if err != nil && strings.Contains(err.Error(), token) {
 		t.Errorf("%s: the credential is in the error: %v", name, err)
 	}
+	if strings.Contains(string(result), token) {
+		t.Errorf("%s: the credential is in the result", name)
+	}
 	return result, err
 }
 

@@ -33,6 +33,10 @@ func TestRequests(t *testing.T) {
 		},
 		{file: "get_issue", action: "get_issue", params: `{"owner":"octocat","repo":"hello","number":7.0}`, replies: map[string][]reply{"GET /repos/octocat/hello/issues/7": one(issueJSON)}},
 		{
+			file: "get_issue_comments", action: "get_issue", params: `{"owner":"octocat","repo":"hello","number":7,"comments":true,"limit":10}`,
+			replies: map[string][]reply{"GET /repos/octocat/hello/issues/7": one(issueJSON), "GET /repos/octocat/hello/issues/7/comments": one(commentJSON)},
+		},
+		{
 			file: "list_prs", action: "list_prs", params: `{"owner":"octocat","repo":"hello","state":"closed","head":"octocat:fix/it","base":"trunk","sort":"popularity"}`,
 			replies: map[string][]reply{"GET /repos/octocat/hello/pulls": one("[" + pullJSON + "]")},
 		},
