@@ -63,6 +63,14 @@ func ParseCursor(s string) (string, bool) {
 	return p.cursor(), ok
 }
 
+// Forge makes an id that leads some bytes behind another, to what it says.
+func Forge(text string, behind int64, says string) string {
+	i, _ := parseID(text)
+	i.offset += behind
+	i.hash = digestOf([]byte(says))
+	return i.String()
+}
+
 // LevelOf is the level of a line.
 func LevelOf(raw string) string {
 	d := lines.read([]byte(raw))

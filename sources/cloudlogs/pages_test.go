@@ -103,6 +103,27 @@ func TestIDs(t *testing.T) {
 	d.refused("get_log_entry", fmt.Sprintf(`{"id":%q}`, entries[2].ID), "unknown_entry", "ids")
 }
 
+// Whoever knows what a part of a line says cannot get an entry from within.
+func TestIDsWithinALine(t *testing.T) {
+	d := newDesk(t)
+	first := line(time.Minute, "info", "a")
+	d.write("api.log", []byte(first), noon)
+	d.write("journal", fmt.Appendf(nil, "__REALTIME_TIMESTAMP=%d\nMESSAGE=b\n\n", noon.UnixMicro()), noon)
+	for service, rest := range map[string]string{"api": first[1 : len(first)-1], "journal": fmt.Sprintf("_REALTIME_TIMESTAMP=%d\nMESSAGE=b\n", noon.UnixMicro())} {
+		at := d.query(fmt.Sprintf(`{"service":%q}`, service)).Entries[0]
+		d.refused("get_log_entry", fmt.Sprintf(`{"id":%q}`, cloudlogs.Forge(at.ID, 1, rest)), "unknown_entry", "ids")
+		var same cloudlogs.Entry
+		if service == "api" {
+			rest = "{" + rest
+		} else {
+			rest = "_" + rest
+		}
+		if err := d.run("get_log_entry", fmt.Sprintf(`{"id":%q}`, cloudlogs.Forge(at.ID, 0, rest)), &same); err != nil {
+			t.Errorf("%s: the forged id of the whole entry does not work: %v", service, err)
+		}
+	}
+}
+
 // Lines without a time have that of the line before; where there is none, they
 // are counted.
 func TestLinesWithoutATime(t *testing.T) {
@@ -158,8 +179,9 @@ func TestLongLinesAreCut(t *testing.T) {
 func TestPagesAreBounded(t *testing.T) {
 	d := newDesk(t)
 	var b bytes.Buffer
-	for i := range 20 {
-		b.WriteString(line(time.Duration(20-i)*time.Minute, "info", fmt.Sprint(i), `,"pad":"`+strings.Repeat("x", 100_000)+`"`))
+	for i := range 12 {
+		pad := strings.Repeat("x", []int{10, 180_000, 200_000}[i%3])
+		b.WriteString(line(time.Duration(20-i)*time.Minute, "info", fmt.Sprint(i), `,"pad":"`+pad+`"`))
 	}
 	d.write("api.log", b.Bytes(), noon)
 	n, cursor := 0, ""
@@ -174,7 +196,7 @@ func TestPagesAreBounded(t *testing.T) {
 			break
 		}
 	}
-	if n != 20 {
+	if n != 12 {
 		t.Errorf("%d entries", n)
 	}
 }

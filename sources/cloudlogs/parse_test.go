@@ -98,6 +98,7 @@ func TestHugeFieldsOfJournals(t *testing.T) {
 	}
 	for _, broken := range []string{
 		"A\n\xff\xff\xff\xff\xff\xff\xff\xff", "A\n\x05", "A\n\x05\x00\x00\x00\x00\x00\x00\x00abc",
+		"A\n\xff\xff\xff\xff\xff\xff\xff\xff\nB=1\n\n",
 		"A=1\nB\n\xff\xff\xff\xff\xff\xff\xff\x7fabc\n\n",
 	} {
 		if list, _, _ := cloudlogs.Forward([]byte(broken)); len(list) != 0 {
