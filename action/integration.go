@@ -119,8 +119,9 @@ func (in *Integration) Owner() string {
 const AllConnections = "all"
 
 // Bound returns those of an organization's integrations of a provider that the
-// session is bound to, dead ones too, deleted ones not. A user connection is
-// none of them: see [OwnConnection].
+// session is bound to, dead ones too, deleted ones not. One that became private
+// to another user since is left out. A user connection is none of them: see
+// [Session.OwnConnection].
 func (s *Session) Bound(all []Integration, provider string) []Integration {
 	every := slices.Equal(s.Connections, []string{AllConnections})
 	var list []Integration
@@ -128,7 +129,7 @@ func (s *Session) Bound(all []Integration, provider string) []Integration {
 		switch {
 		case in.Provider != provider || in.User != "" || in.Status == IntegrationDeleted:
 		case every && in.Visibility == VisibleOrganization,
-			!every && slices.Contains(s.Connections, in.ID):
+			!every && slices.Contains(s.Connections, in.ID) && (in.Owner() == "" || in.Owner() == s.CreatedBy):
 			list = append(list, in)
 		}
 	}
@@ -136,7 +137,7 @@ func (s *Session) Bound(all []Integration, provider string) []Integration {
 }
 
 // OwnConnection returns the active connection of the session's creator at the
-// account's service, for an action that bears his name. An unattended session
+// provider's service, for an action that bears his name. An unattended session
 // acts in nobody's name.
 func (s *Session) OwnConnection(all []Integration, provider string) (Integration, bool) {
 	if s.Kind != Interactive {

@@ -24,6 +24,7 @@ func TestConnections(t *testing.T) {
 	}
 	as := func(*integration) {}
 	private := func(in *integration) { in.Visibility, in.CreatedBy = action.VisiblePrivate, "u1" }
+	anothers := func(in *integration) { in.Visibility, in.CreatedBy = action.VisiblePrivate, "u2" }
 	own := func(in *integration) { in.User = "u1" }
 	revoked := func(in *integration) {
 		in.Status, in.Reason = action.IntegrationRevoked, "Linear says\n\u202ethat it is gone."
@@ -48,6 +49,7 @@ func TestConnections(t *testing.T) {
 		{name: "another service's", integrations: with(func(in *integration) { in.Provider = "sentry" }), connections: all, want: nobody},
 		{name: "bound", integrations: with(as, as), connections: []string{"2"}, want: "The session is connected to 'Bmce'.", passes: true},
 		{name: "bound to a private one", integrations: with(private), connections: []string{"1"}, want: "The session is connected to 'Acme'.", passes: true},
+		{name: "bound to one that became private to another", integrations: with(anothers), connections: []string{"1"}, want: nobody},
 		{name: "all", integrations: with(as, private), connections: all, want: "The session is connected to 'Acme'.", passes: true},
 		{name: "a group", integrations: with(as, private), snapshot: true, want: "The session is connected to 'Acme'.", passes: true},
 		{name: "dead", integrations: with(revoked), connections: all, want: `The session can use no integration of Linear: 'Acme' is revoked (Linear says\n\u202ethat it is gone). A person must connect it again.`},
@@ -58,7 +60,7 @@ func TestConnections(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := policy.New(action.Rules{Integrations: tt.integrations})
-			s := &action.Session{ID: "s1", Connections: tt.connections}
+			s := &action.Session{ID: "s1", CreatedBy: "u1", Connections: tt.connections}
 			if tt.snapshot {
 				s.ID = ""
 			}
@@ -120,7 +122,7 @@ func (w *world) connects(s *action.Session, a *action.Action) bool {
 	active := 0
 	for _, in := range w.rules.Integrations {
 		every := slices.Contains(s.Connections, "all") || s.ID == "" && s.Connections == nil
-		mine := slices.Contains(s.Connections, in.ID) || every && in.Visibility == "organization"
+		mine := slices.Contains(s.Connections, in.ID) && (in.Visibility == "organization" || in.CreatedBy == s.CreatedBy) || every && in.Visibility == "organization"
 		if mine && in.User == "" && in.Provider == a.Provider && in.Status == "active" {
 			active++
 		}

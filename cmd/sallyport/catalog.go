@@ -18,7 +18,9 @@ func (g *gateway) openCatalog() (*sources.Catalog, error) {
 	return sources.New(sources.Config{
 		Connectors: g.db.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.OwnTools(),
 		Observe: g.observe,
-		TTL:     g.options.Intervals.ListFor, Timeout: g.options.Intervals.ListTimeout, Log: g.log,
+		Modules: g.modules, Integrations: g.db.Integrations, Session: g.sessions.snapshot, Connect: g.tokens.Conn, Refused: g.tokens.Refused,
+		Call: g.options.Intervals.CallTimeout,
+		TTL:  g.options.Intervals.ListFor, Timeout: g.options.Intervals.ListTimeout, Log: g.log,
 	})
 }
 
@@ -109,6 +111,7 @@ func (g *gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
 		Gate: g.gate, Decider: g.policies, Hints: g.coord, Snapshot: g.snapshot, RequestGrant: requests{g}.RequestGrant,
 		Sessions: sessionRows{g.db}, Secrets: g.db, Connectors: g.db, Reviews: g.db,
+		Integrations: g.db, Connections: connections{g.tokens, g}, Providers: g.providers(),
 		Prober: prober{g}, SignIns: signIns{g.oauth, g.db, prober{g}}, Presets: presets(),
 		Overrides: g.db, Capabilities: g.db, Gates: g.db, Quotas: g.db, Settings: g.db, History: historyRows{g.db},
 		Grants: grantRows{g.db}, Requests: requestRows{g.db}, Audit: auditRows{g.db, g.auditKey},

@@ -19,6 +19,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/dashboard"
+	"sallyport/internal/outbound"
 	"sallyport/internal/redact"
 	"sallyport/internal/token"
 	"sallyport/internal/vault"
@@ -45,6 +46,9 @@ type gateway struct {
 	policies *policies
 	sessions *sessions
 	oauth    *credential.OAuth
+	modules  []*sources.Module
+	outbound *outbound.Pool
+	tokens   *credential.Tokens
 	catalog  *sources.Catalog
 	gate     *action.Gate
 	mcp      *mcpserver.Server
@@ -156,11 +160,14 @@ func reachable(addr string) string {
 }
 
 // openGate builds what decides and runs calls.
-func (g *gateway) openGate(context.Context) (err error) {
+func (g *gateway) openGate(ctx context.Context) (err error) {
 	iv := g.options.Intervals
 	g.policies = &policies{load: g.db.Rules, version: g.db.PolicyVersion, grants: g.db.GrantsFor, now: time.Now, clock: g.db.Now}
 	g.sessions = &sessions{verify: g.signer.Verify, load: g.db.Session, now: g.db.Now}
 	if err = g.openOAuth(); err != nil {
+		return err
+	}
+	if err = g.openIntegrations(ctx); err != nil {
 		return err
 	}
 	if g.catalog, err = g.openCatalog(); err != nil {
@@ -417,6 +424,14 @@ func (g *gateway) close() {
 		if err := g.oauth.Close(); err != nil {
 			g.log.Error("ending renewals of tokens", "error", err)
 		}
+	}
+	if g.tokens != nil {
+		if err := g.tokens.Close(); err != nil {
+			g.log.Error("ending renewals of integrations", "error", err)
+		}
+	}
+	if g.outbound != nil {
+		g.outbound.Close()
 	}
 	if g.listener != nil {
 		_ = g.listener.Close()

@@ -30,6 +30,11 @@ type options struct {
 	RateLimit     int             `help:"Calls a minute and session (default: 60); 0 for no limit. Instances count together with Valkey, and each by itself without." default:"60" placeholder:"N"`
 	LogLevel      string          `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
 
+	Logs        map[string]string `help:"Log files that agents may read through the integration cloudlogs, by the name of their service: JSON lines or the journal's export, as a pattern where they are rotated." placeholder:"NAME=FILE"`
+	LogsFor     []string          `help:"Organizations that may connect to them (default: the first one alone)." placeholder:"ORGANIZATION"`
+	LogsRange   time.Duration     `help:"The longest time that one query of logs covers (24h)." placeholder:"D"`
+	LogsEntries int               `help:"The most entries that it answers (100)." placeholder:"N"`
+
 	Retention time.Duration `help:"How long ended calls are kept, such as 2160h for 90 days (default: for ever). What goes leaves a checkpoint in the chain of evidence." placeholder:"D"`
 
 	DatabaseURL         string `help:"PostgreSQL instead of the file in the data folder, for any number of instances: postgres://user:password@host/name." placeholder:"URL"`
@@ -83,6 +88,12 @@ func (o *options) check() error {
 	}
 	if o.Retention != 0 && o.Retention < 48*time.Hour {
 		return fmt.Errorf("--retention (%s) must be 48h or more, so that no call is removed whose result may still be picked up; or 0 to keep all", o.Retention)
+	}
+	if o.LogsRange < 0 || o.LogsEntries < 0 {
+		return errors.New("--logs-range and --logs-entries must be above 0, or 0 for the default")
+	}
+	if err := checkLogs(o.Logs); err != nil {
+		return err
 	}
 	if o.DatabaseConnections < 0 {
 		return errors.New("--database-connections must be 1 or more, or 0 for the default")

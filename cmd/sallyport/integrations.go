@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/dashboard"
+	"sallyport/internal/guard"
+	"sallyport/internal/outbound"
+	"sallyport/sources"
+	"sallyport/sources/cloudlogs"
+	"sallyport/sources/credential"
+	"sallyport/sources/github"
+	"sallyport/sources/gmail"
+	"sallyport/sources/linear"
+	"sallyport/sources/sentry"
+	"sallyport/sources/slack"
+	"sallyport/store"
+)
+
+// logsID is the id of the module for log files.
+const logsID = "cloudlogs"
+
+// openIntegrations builds the modules, and what has their credentials.
+func (g *gateway) openIntegrations(context.Context) (err error) {
+	g.modules = []*sources.Module{linear.Module(), sentry.Module(), slack.Module(), github.Module(), gmail.Module()}
+	if len(g.options.Logs) > 0 {
+		logs, err := cloudlogs.New(cloudlogs.Config{
+			Services: g.options.Logs, MaxRange: g.options.LogsRange, MaxEntries: g.options.LogsEntries, Now: g.db.Now,
+		})
+		if err != nil {
+			return fmt.Errorf("--logs: %w", err)
+		}
+		g.modules = append(g.modules, logs)
+	}
+	g.outbound = outbound.New(outbound.Config{
+		Guard: guard.Config{Allow: g.options.AllowUpstream}, UserAgent: "sallyport/" + version(), Log: g.log,
+	})
+	g.tokens, err = credential.NewTokens(credential.TokensConfig{
+		Store: g.db, Vault: g.vault, Lock: patient{g.coord}.lock, Modules: g.modules, HTTP: g.outbound,
+		RedirectURL: g.url + "/oauth/callback", Changed: g.integrationChanged, Now: g.db.Now, Log: g.log,
+	})
+	return err
+}
+
+// integrationChanged has everybody decide and list anew.
+func (g *gateway) integrationChanged(organization string) {
+	for _, kind := range []action.HintKind{action.HintPolicy, action.HintCatalog} {
+		g.coord.Publish(action.Hint{Kind: kind, Organization: organization})
+	}
+}
+
+// connections are the tokens, but for what only the operator gives away.
+type connections struct {
+	*credential.Tokens
+	*gateway
+}
+
+// Connect implements dashboard.Connections.
+func (c connections) Connect(ctx context.Context, w action.Wanted) (action.Integration, error) {
+	if w.Provider == logsID && !c.readsLogs(w.Organization) {
+		return action.Integration{}, action.Errorf(action.ErrForbidden, "logs_not_offered",
+			"The operator does not offer the logs of this gateway to this organization; he can with --logs-for %s.", w.Organization)
+	}
+	return c.Tokens.Connect(ctx, w)
+}
+
+// readsLogs reports whether the organization may connect to the logs: those of
+// the machine are the operator's, whose organization is the first.
+func (g *gateway) readsLogs(organization string) bool {
+	if len(g.options.LogsFor) == 0 {
+		return organization == store.DefaultOrganization
+	}
+	return slices.Contains(g.options.LogsFor, organization)
+}
+
+// providers are the modules, as the dashboard names them.
+func (g *gateway) providers() []dashboard.Provider {
+	all := make([]dashboard.Provider, 0, len(g.modules))
+	for _, m := range g.modules {
+		p := dashboard.Provider{
+			ID: m.ID, Title: m.Title, About: m.About, Guide: m.Guide, BaseURL: m.BaseURL, Settings: m.Settings,
+			Needs: []dashboard.ProviderNeed{}, Actions: []dashboard.ProviderAction{}, Metadata: m.Metadata != nil, Many: m.Choose != nil,
+		}
+		for _, n := range m.Needs {
+			p.Needs = append(p.Needs, dashboard.ProviderNeed{
+				Kind: n.Kind, Users: n.Users, App: n.Kind == action.KindOAuth2 || n.Kind == action.KindApp, Scopes: n.Scopes, Hint: n.Hint,
+			})
+		}
+		for _, a := range m.Actions {
+			p.Actions = append(p.Actions, dashboard.ProviderAction{
+				Name: a.Name, Title: a.Title, Description: a.Description, Risk: a.Risk, Level: a.Risk.Level(), Idempotent: a.Idempotent, Input: a.Input,
+			})
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// checkLogs refuses services that could not be named in a call.
+func checkLogs(services map[string]string) error {
+	for name, file := range services {
+		if name == "" || len(name) > 100 || strings.ContainsAny(name, " \t\r\n*/") {
+			return fmt.Errorf("--logs %s=%s: the name of a service has up to 100 characters, no blanks, no * and no /", name, file)
+		}
+		if file == "" {
+			return errors.New("--logs " + name + "=: name the file, or a pattern of files")
+		}
+	}
+	return nil
+}
