@@ -56,8 +56,8 @@ func (c *Client) tries(ctx context.Context, r *Request, l *lane) (*Response, err
 			}
 			l.passed()
 		}
-		pause := max(backoff(try), told(resp, c.pool.Now()))
-		if try == c.pool.Attempts || !repeatable(r, resp, err) || !waits.sleep(ctx, pause) {
+		if try == c.pool.Attempts || !repeatable(r, resp, err) ||
+			!waits.sleep(ctx, told(resp, c.pool.Now())) || !sleep(ctx, backoff(try)) {
 			return resp, err
 		}
 		c.pool.Log.InfoContext(ctx, "a request to a service is sent again", "host", c.base.Host, "try", try+1, "err", err)
@@ -129,20 +129,28 @@ func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
 type waits struct{ left time.Duration }
 
 // fit reports whether there is time for the wait.
-func (w *waits) fit(ctx context.Context, d time.Duration) bool {
+func (w *waits) fit(ctx context.Context, d time.Duration) bool { return d <= w.left && fits(ctx, d) }
+
+// sleep waits, and reports whether it did.
+func (w *waits) sleep(ctx context.Context, d time.Duration) bool {
 	if d > w.left {
 		return false
 	}
+	w.left -= d
+	return sleep(ctx, d)
+}
+
+// fits reports whether ctx lasts longer than d.
+func fits(ctx context.Context, d time.Duration) bool {
 	deadline, has := ctx.Deadline()
 	return ctx.Err() == nil && (!has || time.Until(deadline) > d)
 }
 
-// sleep waits, and reports whether it did.
-func (w *waits) sleep(ctx context.Context, d time.Duration) bool {
-	if !w.fit(ctx, d) {
+// sleep waits when there is time for it, and reports whether it did.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if !fits(ctx, d) {
 		return false
 	}
-	w.left -= d
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -146,7 +146,7 @@ func TestPausesBetweenTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration
 		began := time.Now()
-		p := bubble(t, outbound.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		p := bubble(t, outbound.Config{MaxWait: 1}, func(w http.ResponseWriter, _ *http.Request) {
 			at = append(at, time.Since(began))
 			w.WriteHeader(http.StatusServiceUnavailable)
 		})

@@ -39,7 +39,8 @@ type Response struct {
 }
 
 // Path joins segments to a path in which none of them can become two, or a way
-// up: each is escaped, and "." and ".." are too.
+// up: each is escaped, and "." and ".." are too. [Client.Do] refuses those all
+// the same, and empty ones, since some servers undo escapes first.
 func Path(segments ...string) string {
 	path := ""
 	for _, s := range segments {
