@@ -92,9 +92,9 @@ func (t *Tokens) token(ctx context.Context, h *owned) (string, error) {
 func (t *Tokens) over(in *action.Integration) *action.Error {
 	reason := in.Reason
 	if reason == "" {
-		reason = fmt.Sprintf("The connection to %s is %s.", t.title(in.Provider), in.Status)
+		reason = fmt.Sprintf("The connection to %s is %s; connect it again.", t.title(in.Provider), in.Status)
 	}
-	return failing(sources.FaultReconnect, errDead, "%s Somebody must connect %s again on the page of integrations.", reason, t.title(in.Provider))
+	return failing(sources.FaultReconnect, errDead, "%s A person must do that, on the page of integrations.", reason)
 }
 
 // title is how people call a provider.
