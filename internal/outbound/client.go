@@ -40,10 +40,11 @@ func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
 // safety in another try.
 func (c *Client) tries(ctx context.Context, r *Request, l *lane) (*Response, error) {
 	waits := waits{left: c.pool.MaxWait}
+	reached := false // by an earlier try, which may have been executed
 	for try := 1; ; try++ {
 		resp, seen, err := c.turn(ctx, r, l, &waits)
 		if seen < 0 {
-			return nil, err
+			return nil, after(reached, err)
 		}
 		if err == nil {
 			wait, limited := r.limited(resp, c.pool.Now())
@@ -52,16 +53,31 @@ func (c *Client) tries(ctx context.Context, r *Request, l *lane) (*Response, err
 				if try < c.pool.Attempts && waits.fit(ctx, wait) {
 					continue // the next turn waits
 				}
-				return nil, c.rateLimited(wait)
+				return nil, after(reached, c.rateLimited(wait))
 			}
 			l.passed()
 		}
+		err = after(reached, err)
 		if try == c.pool.Attempts || !repeatable(r, resp, err) ||
 			!waits.sleep(ctx, told(resp, c.pool.Now())) || !sleep(ctx, backoff(try)) {
 			return resp, err
 		}
+		reached = reached || err == nil || errors.Is(err, action.ErrOutcomeUnknown)
 		c.pool.Log.InfoContext(ctx, "a request to a service is sent again", "host", c.base.Host, "try", try+1, "err", err)
 	}
+}
+
+// after is an error of a try that did nothing, where an earlier one may have
+// done something: then nobody knows.
+func after(reached bool, err error) error {
+	var e *action.Error
+	if !reached || !errors.As(err, &e) || !errors.Is(e.Kind, action.ErrUnavailable) {
+		return err
+	}
+	unsure := *e
+	unsure.Kind = action.ErrOutcomeUnknown
+	unsure.Message = "The request was sent, no answer came that counts, and it could not be sent again."
+	return &unsure
 }
 
 // turn waits until the service may be asked, and for a place among those who

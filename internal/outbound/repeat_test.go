@@ -69,6 +69,33 @@ func TestRepeats(t *testing.T) {
 	})
 }
 
+// What an earlier try may have done is not undone by a later one that did
+// nothing.
+func TestALaterTryDoesNotMakeSure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		p := bubble(t, outbound.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case asked.Add(1) > 1:
+				w.Header().Set("Retry-After", "60")
+				w.WriteHeader(http.StatusTooManyRequests)
+			case r.URL.Path == "/breaks":
+				panic(http.ErrAbortHandler)
+			default:
+				w.WriteHeader(http.StatusBadGateway)
+			}
+		})
+		for _, path := range []string{"/breaks", "/fails"} {
+			asked.Store(0)
+			_, err := p.Client(path, parse(t, "http://localhost")).Do(t.Context(), get(path))
+			fails(t, err, action.ErrOutcomeUnknown, "upstream_rate_limited", "could not be sent again")
+			if errors.Is(err, action.ErrUnavailable) || asked.Load() != 2 {
+				t.Errorf("%s: asked %d times, then %v", path, asked.Load(), err)
+			}
+		}
+	})
+}
+
 // A write goes out as soon as there is somebody to receive it, and once.
 func TestWhatWasNotSentIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
