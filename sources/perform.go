@@ -61,9 +61,17 @@ func (p *performance) perform(ctx context.Context) (action.Result, error) {
 	return p.answered(out)
 }
 
+// refusal returns why nothing was done, nil where that is not so: a service's
+// no, or params that lead to no request.
 func refusal(err error) (no *Refusal) {
-	errors.As(err, &no)
-	return no
+	var e *action.Error
+	if errors.As(err, &no) {
+		return no
+	}
+	if errors.As(err, &e) && errors.Is(e.Kind, action.ErrInvalid) {
+		return &Refusal{Code: e.Code, Message: e.Message}
+	}
+	return nil
 }
 
 // lasting tells whether the keeper of the credential says what the refusal says
