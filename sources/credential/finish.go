@@ -43,6 +43,10 @@ func (o *OAuth) Finish(ctx context.Context, organization, by, state, code, iss, 
 	return connector, o.keep(ctx, organization, connector, by, k)
 }
 
+// codeNoFlow is of a state that no sign-in to a connector has, so that it may
+// be another's.
+const codeNoFlow = "no_such_sign_in"
+
 func unfinished(format string, args ...any) error {
 	return action.Errorf(action.ErrInvalid, codeFlow, format, args...)
 }
@@ -52,7 +56,7 @@ func (o *OAuth) resume(ctx context.Context, organization, by, state string) (b b
 	now := o.Now()
 	f, err := o.Store.TakeOAuthFlow(ctx, hash(state), now)
 	if errors.Is(err, action.ErrNotFound) || err == nil && !now.Before(f.ExpiresAt) {
-		return b, "", unfinished("This sign-in is over, took too long, or was never begun; begin again on the connector's page.")
+		return b, "", action.Errorf(action.ErrInvalid, codeNoFlow, "This sign-in is over, took too long, or was never begun; begin again on the connector's page.")
 	}
 	if err != nil {
 		return b, "", err
