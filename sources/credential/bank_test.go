@@ -265,7 +265,10 @@ func (b *bank) RenewIntegration(_ context.Context, in action.Integration) error 
 }
 
 // SetIntegrationStatus implements credential.TokenStore.
-func (b *bank) SetIntegrationStatus(_ context.Context, organization, id string, status action.IntegrationStatus, reason, _ string) (bool, error) {
+func (b *bank) SetIntegrationStatus(_ context.Context, organization, id string, status action.IntegrationStatus, reason, by string) (bool, error) {
+	if by == "" {
+		return false, errors.New("nobody did it")
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	in, ok := b.rows[id]

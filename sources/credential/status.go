@@ -15,9 +15,12 @@ func (t *Tokens) bury(ctx context.Context, h *owned, status action.IntegrationSt
 	return t.over(&dead)
 }
 
+// itself is who changed a status that no person changed, in records.
+const itself = "gateway"
+
 // setStatus writes a status, as the gateway itself found it.
 func (t *Tokens) setStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) {
-	changed, err := t.Store.SetIntegrationStatus(ctx, in.Organization, in.ID, status, reason, "")
+	changed, err := t.Store.SetIntegrationStatus(ctx, in.Organization, in.ID, status, reason, itself)
 	if err != nil {
 		t.Log.Error("writing an integration's status", "integration", in.ID, "status", status, "error", err)
 		return
