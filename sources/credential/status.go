@@ -20,6 +20,7 @@ const itself = "gateway"
 
 // setStatus writes a status, as the gateway itself found it.
 func (t *Tokens) setStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) {
+	ctx = context.WithoutCancel(ctx) // it is so, whoever still waits
 	changed, err := t.Store.SetIntegrationStatus(ctx, in.Organization, in.ID, status, reason, itself)
 	if err != nil {
 		t.Log.Error("writing an integration's status", "integration", in.ID, "status", status, "error", err)
