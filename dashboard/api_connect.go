@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -59,35 +58,24 @@ func (s *Server) beginConnection(ctx context.Context, p *Principal, n NewConnect
 // finish ends what a state belongs to. A connector's sign-in is for those who
 // decide, who alone begin one.
 func (s *Server) finish(ctx context.Context, p *Principal, n FinishedSignIn) (*body[Finished], error) {
-	unknown := error(action.Errorf(action.ErrNotFound, "no_such_sign_in", "This sign-in is over, took too long, or was never begun; begin it again."))
 	if p.Role.Decides() {
 		v, err := s.finishSignIn(ctx, p, n)
 		if err == nil {
 			return bodyOf(Finished{Of: "connector", ConnectorView: v}), nil
 		}
-		if !noFlow(err) {
+		if action.Public(err).Code != "no_such_sign_in" {
 			return nil, err
 		}
-		unknown = err
 	}
 	in, err := s.Connections.Finish(ctx, p.Organization, p.By(), p.via, action.ConnectAnswer{
 		State: n.State, Code: n.Code, Error: n.Error, Installation: n.Installation, Connection: n.Connection,
 	})
-	switch {
-	case errors.Is(err, action.ErrNotFound):
-		return nil, unknown
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	s.integrationChanged(ctx, p, "integration connected", &in)
 	v := s.viewIntegration(in)
 	return bodyOf(Finished{Of: "integration", Integration: &v}), nil
-}
-
-// noFlow tells that no connector's sign-in could be ended with a state, so
-// that it may be another's.
-func noFlow(err error) bool {
-	return errors.Is(err, action.ErrNotFound) || errors.Is(err, action.ErrInvalid) && action.Public(err).Code == "oauth_flow"
 }
 
 func checkScopes(field string, scopes []string) error {

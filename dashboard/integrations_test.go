@@ -215,7 +215,7 @@ func TestConnectingInABrowser(t *testing.T) {
 	for name, r := range map[string]reply{
 		"another browser": other.change("POST", finish, body), "a key": h.do(h.member, "POST", finish, body), "an admin": h.do(h.admin, "POST", finish, body),
 	} {
-		if r.StatusCode != 404 || r.json(t)["code"] != "no_such_sign_in" && r.json(t)["code"] != "no_such_flow" {
+		if r.StatusCode != 404 || r.json(t)["code"] != "no_such_flow" {
 			t.Errorf("%s ended it: %d %s", name, r.StatusCode, r.body)
 		}
 	}
@@ -234,6 +234,10 @@ func TestConnectingInABrowser(t *testing.T) {
 	}
 	if done := ben.change("POST", finish, `{"state":"state-c1","code":"x"}`).json(t); done["of"] != "connector" || done["id"] != "c1" {
 		t.Errorf("a connector's: %v", done)
+	}
+	ben.change("POST", connectorsPath+"/github/sign-in", "")
+	if r := ben.change("POST", finish, `{"state":"state-c1","error":"access_denied"}`); r.json(t)["code"] != "sign_in_refused" {
+		t.Errorf("a connector's that is refused: %s", r.body)
 	}
 	ben.change("POST", integrationsPath+"/connect", `{"provider":"github"}`)
 	if r := ben.change("POST", finish, `{"state":"begun-1","installation_id":"4711","setup_action":"install"}`); r.StatusCode != 200 || !strings.Contains(r.body, `"account":"4711"`) {

@@ -215,7 +215,7 @@ func (s services) Finish(_ context.Context, organization, by, login string, a ac
 	defer s.mu.Unlock()
 	w, ok := s.begun[a.State]
 	if !ok || w.Organization != organization || w.By != by || w.Login != login {
-		return action.Integration{}, missing("flow")
+		return action.Integration{}, action.Errorf(action.ErrNotFound, "no_such_flow", "This connection was not begun here, or is over; begin again.")
 	}
 	delete(s.begun, a.State)
 	if a.Error != "" {

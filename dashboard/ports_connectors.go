@@ -70,7 +70,7 @@ type SignIns interface {
 	// authorization server whose that is.
 	Begin(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error)
 	// Finish takes what the browser came back with, of the same person, and
-	// returns the connector's id.
+	// returns the connector's id. A state of no sign-in: code "no_such_sign_in".
 	Finish(ctx context.Context, organization, by, state, code, iss, problem string) (connector string, err error)
 	// Disconnect revokes the tokens, where that can be, and forgets them;
 	// ErrNotFound without any.
