@@ -85,6 +85,7 @@ func (g *gateway) providers() []dashboard.Provider {
 		p := dashboard.Provider{
 			ID: m.ID, Title: m.Title, About: m.About, Guide: m.Guide, BaseURL: m.BaseURL, Settings: m.Settings,
 			Needs: []dashboard.ProviderNeed{}, Actions: []dashboard.ProviderAction{}, Metadata: m.Metadata != nil, Many: m.Choose != nil,
+			CheckSettings: m.CheckSettings,
 		}
 		for _, n := range m.Needs {
 			p.Needs = append(p.Needs, dashboard.ProviderNeed{
