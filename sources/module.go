@@ -37,6 +37,10 @@ type Module struct {
 	// Metadata answers what forms need, by the query: see the module. Nil: it
 	// has none.
 	Metadata func(ctx context.Context, c *Conn, q url.Values) (any, error)
+	// Poll looks for what happened since the cursor that the look before left.
+	// Nil, or a cursor that the module cannot read, begins with what happens from
+	// now on. Errors are those of Run. Nil: the service cannot be polled.
+	Poll func(ctx context.Context, c *Conn, cursor json.RawMessage) (Polled, error)
 	// Choose returns the one of several integrations that a call with the params
 	// means, by its index, or -1. Nil: a session is bound to one at a time.
 	Choose func(params json.RawMessage, among []action.Integration) int

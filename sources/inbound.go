@@ -1,0 +1,47 @@
+package sources
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/internal/jsonlex"
+	"sallyport/internal/redact"
+)
+
+// maxContext bounds [event.Event.Context], in bytes.
+const maxContext = 64 << 10
+
+// ReadDelivery decodes what a service posted into v, which takes what it knows
+// of it. Nesting is bounded.
+func ReadDelivery(body []byte, v any) error {
+	if err := jsonlex.Document(body); err != nil {
+		return fmt.Errorf("reading a delivery: %w", err)
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("reading a delivery: %w", err)
+	}
+	return nil
+}
+
+// EventContext returns v, a struct or map that JSON can hold, as the context of
+// an event. One that is too large becomes shorter and says so ("_truncated").
+func EventContext(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // models read it
+	if err := e.Encode(v); err != nil {
+		return json.RawMessage(`{"_truncated":true}`)
+	}
+	return redact.JSON{}.Prune(bytes.TrimSpace(b.Bytes()), maxContext)
+}
+
+// Passes reports whether a filter has one of the values, in whatever case. A
+// filter without entries lets everything pass; empty values match nothing.
+func Passes(filter []string, values ...string) bool {
+	return len(filter) == 0 || slices.ContainsFunc(values, func(v string) bool {
+		return v != "" && slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, v) })
+	})
+}

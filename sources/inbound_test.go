@@ -1,0 +1,59 @@
+package sources_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"sallyport/sources"
+)
+
+func TestReadDelivery(t *testing.T) {
+	for body, good := range map[string]bool{
+		`{"id":"a","more":[1]}`: true,
+		`{"id":"a"} {}`:         false,
+		`{"id":7}`:              false,
+		``:                      false,
+		`{"id":"a","more":` + strings.Repeat("[", 1001) + strings.Repeat("]", 1001) + `}`: false,
+	} {
+		var v struct{ ID string }
+		if err := sources.ReadDelivery([]byte(body), &v); (err == nil) != good || good && v.ID != "a" {
+			t.Errorf("%.40s: %v, %q", body, err, v.ID)
+		}
+	}
+}
+
+func TestEventContext(t *testing.T) {
+	if got := string(sources.EventContext(map[string]any{"a": "<b> & \xff"})); got != `{"a":"<b> & \ufffd"}` {
+		t.Errorf("got %s", got)
+	}
+	long := sources.EventContext(map[string]any{"id": "7", "body": strings.Repeat("é", 64<<10)})
+	var v struct {
+		ID        string
+		Truncated bool `json:"_truncated"`
+	}
+	if err := json.Unmarshal(long, &v); err != nil || len(long) > 64<<10 || v.ID != "7" || !v.Truncated {
+		t.Errorf("%d bytes, %+v, %v", len(long), v, err)
+	}
+	if got := string(sources.EventContext(map[string]any{"a": func() {}})); got != `{"_truncated":true}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestPasses(t *testing.T) {
+	for _, tt := range []struct {
+		filter, values []string
+		want           bool
+	}{
+		{nil, nil, true},
+		{nil, []string{"a"}, true},
+		{[]string{"A", "b"}, []string{"", "B"}, true},
+		{[]string{"a"}, []string{"ab"}, false},
+		{[]string{"a"}, nil, false},
+		{[]string{""}, []string{""}, false},
+	} {
+		if got := sources.Passes(tt.filter, tt.values...); got != tt.want {
+			t.Errorf("%q of %q: %v", tt.filter, tt.values, got)
+		}
+	}
+}
