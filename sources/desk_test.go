@@ -269,8 +269,9 @@ func said(t *testing.T, res action.Result) string {
 	t.Helper()
 	var body struct {
 		Content []struct{ Type, Text string }
+		IsError bool
 	}
-	if err := json.Unmarshal(res.Body, &body); err != nil || len(body.Content) != 1 || body.Content[0].Type != "text" {
+	if err := json.Unmarshal(res.Body, &body); err != nil || len(body.Content) != 1 || body.Content[0].Type != "text" || body.IsError != res.IsError {
 		t.Fatalf("the result is %s: %v", res.Body, err)
 	}
 	return body.Content[0].Text

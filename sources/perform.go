@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,7 +120,7 @@ func (p *performance) refused(no *Refusal) action.Result {
 	// Cleaned before it is cut: half a credential would not be found.
 	text := p.clean(fmt.Appendf(nil, "%s refused (%s): %s", p.Title, code, message))
 	res := p.result([]byte(Printable(string(text), maxRefusal)))
-	res.IsError = true
+	res.IsError, res.Body = true, append(bytes.TrimSuffix(res.Body, []byte("}")), `,"isError":true}`...)
 	return res
 }
 

@@ -132,8 +132,7 @@ func TestARefusalIsAnAnswer(t *testing.T) {
 	if res, err = d.call("list", `{"what":"missing missing"}`, "1"); err != nil || strings.Contains(said(t, res), "0123") {
 		t.Errorf("a credential was cut: %s, %v", res.Body, err)
 	}
-	heard := len(d.heard)
-	if res, err = d.call("add", `{"text":"upwards"}`, "1"); err != nil || !res.IsError || !strings.HasPrefix(said(t, res), "Notes refused (invalid_path): ") || len(d.heard) != heard {
+	if res, err = d.call("add", `{"text":"upwards"}`, "1"); err != nil || !res.IsError || !strings.HasPrefix(said(t, res), "Notes refused (invalid_path): ") || len(d.heard) > 0 {
 		t.Errorf("params that lead to no request: %s, %v", res.Body, err)
 	}
 	if _, err := d.call("list", `{"what":"broken"}`, "1"); !errors.Is(err, action.ErrOutcomeUnknown) {
