@@ -251,6 +251,13 @@ func TestConnectingInABrowser(t *testing.T) {
 	if r := ben.change("POST", finish, `{"state":"begun-1","error":"access_denied"}`); r.StatusCode != 403 {
 		t.Errorf("a refusal: %s", r.body)
 	}
+	ben.change("POST", connectorsPath+"/github/sign-in", "")
+	if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember); err != nil {
+		t.Fatal(err)
+	}
+	if r := ben.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 404 || len(h.m.flows) != 1 {
+		t.Errorf("whoever was demoted since ended a connector's sign-in: %d %s", r.StatusCode, r.body)
+	}
 	if strings.Contains(h.log.String(), "CANARY") {
 		t.Error("the code is in the log")
 	}
