@@ -1,11 +1,15 @@
 package linear_test
 
 import (
+	"encoding/json"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"sallyport/action"
+	"sallyport/ingest/event"
 	"sallyport/internal/outbound"
 	"sallyport/sources"
 	"sallyport/sources/linear"
@@ -29,6 +33,29 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("the error is %v", err)
 		} else if r.Message == "" && errors.As(err, &r) {
 			t.Error("a refusal without a message")
+		}
+	})
+}
+
+// FuzzDelivery reads anything as a delivery: what it tells is bounded, can be
+// told apart, and is of a type that there is a trigger for.
+func FuzzDelivery(f *testing.F) {
+	f.Add("", []byte(posted("Issue", "update", hookIssue, `,"updatedFrom":{"title":"x"}`)), "{}")
+	f.Add(deliveryID, []byte(posted("Comment", "create", hookComment, "")), `{"teams":["ENG"],"authors":["x"]}`)
+	f.Add(deliveryID, []byte(posted("Issue", "create", `{"id":"a","updatedAt":"2026-11-02T10:00:00Z","labels":{"nodes":[{}]},"assignee":null}`, "")), `{"labels":["x"]}`)
+	f.Add("", []byte(`{"type":"OAuthApp","action":"revoked"}`), "7")
+	f.Fuzz(func(t *testing.T, id string, body []byte, config string) {
+		_ = linear.Triggers().Webhook.Verify(signed(string(body)), [][]byte{[]byte(hookSecret)}, sent())
+		d := &event.Delivery{Header: http.Header{"Linear-Delivery": {id}}, Body: body}
+		got, err := linear.Triggers().Webhook.Parse(d)
+		if err != nil && len(got.Events) > 0 {
+			t.Errorf("events beside %v", err)
+		}
+		for _, e := range got.Events {
+			if e.Key == "" || len(e.Key) > 200 || len(e.Context) > 64<<10 || !json.Valid(e.Context) || len([]rune(e.Title)) > 201 || strings.ContainsAny(e.Title, "\n\u202e") {
+				t.Errorf("got %+v", e)
+			}
+			matching(t, e.Type)(&e, json.RawMessage(config))
 		}
 	})
 }

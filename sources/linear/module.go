@@ -3,8 +3,8 @@
 //
 // It promises that what an agent says travels in variables only, that a new
 // issue or comment is made once however often the request is sent, and that an
-// answer is a success only where Linear says so, whatever the HTTP status. It
-// knows no webhooks and keeps nothing.
+// answer is a success only where Linear says so, whatever the HTTP status. What
+// changed is heard of by webhook, or by polling for issues. It keeps nothing.
 package linear
 
 import (
@@ -38,5 +38,6 @@ func Module() *sources.Module {
 		Actions:  []sources.ModuleAction{listAction(), getAction(), createAction(), updateAction(), commentAction()},
 		Account:  account,
 		Metadata: metadata,
+		Poll:     poll,
 	}
 }

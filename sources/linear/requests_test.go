@@ -138,3 +138,16 @@ func TestMetadata(t *testing.T) {
 	}
 	golden(t, "metadata", s.transcript())
 }
+
+// pollCursors are of a poll that begins, and one that goes on.
+var pollCursors = []string{``, `{"mark":"2026-11-02T10:00:00.5Z","after":"c2"}`}
+
+func TestPollRequests(t *testing.T) {
+	s := newService(t, answer{body: `{"data":{"issues":{"nodes":[],"pageInfo":{"hasNextPage":false,"endCursor":null}}}}`})
+	for _, cursor := range pollCursors {
+		if _, err := linear.Module().Poll(t.Context(), s.conn(t, action.KindAPIKey), json.RawMessage(cursor)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden(t, "poll", s.transcript())
+}

@@ -131,5 +131,8 @@ func everyRequest(t *testing.T) []request {
 		_, _ = m.Metadata(t.Context(), conn, map[string][]string{"team": {team}})
 	}
 	_, _ = m.Account(t.Context(), conn)
+	for _, cursor := range pollCursors {
+		_, _ = m.Poll(t.Context(), conn, json.RawMessage(cursor))
+	}
 	return s.requests()
 }

@@ -1,6 +1,9 @@
 package linear
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // The shapes in which agents get what Linear answers: lists are lists, and
 // pages have the cursor of the next one.
@@ -48,6 +51,7 @@ type named struct {
 	Title       string `json:"title,omitempty"`
 	Name        string `json:"name,omitempty"`
 	DisplayName string `json:"displayName,omitempty"`
+	Email       string `json:"email,omitempty"`
 	Type        string `json:"type,omitempty"`
 }
 
@@ -72,11 +76,15 @@ type comment struct {
 	Issue     *named `json:"issue,omitempty"`
 }
 
-// list is a connection of GraphQL, read as the list that it holds.
+// nodes is a connection of GraphQL, read as the list that it holds. Webhooks
+// have the list itself.
 type nodes[T any] []T
 
 // UnmarshalJSON takes the nodes.
 func (l *nodes[T]) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(data, []byte("[")) {
+		return json.Unmarshal(data, (*[]T)(l))
+	}
 	var p page[T]
 	err := json.Unmarshal(data, &p)
 	*l = p.Items

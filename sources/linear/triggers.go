@@ -1,0 +1,121 @@
+package linear
+
+import (
+	"encoding/json"
+
+	"sallyport/ingest/event"
+	"sallyport/sources"
+)
+
+// The types of event, and what is done to their subjects.
+const (
+	issueEvent   = "issue"
+	commentEvent = "comment"
+
+	created = "created"
+	updated = "updated"
+)
+
+// Triggers returns what Linear can tell of.
+func Triggers() event.Provider {
+	return event.Provider{
+		ID:    "linear",
+		Title: "Linear",
+		Triggers: []event.Trigger{
+			{
+				ID: issueEvent, Title: "Issue created or changed",
+				Description: "An issue was created or changed. All filters that are set must fit; a filter fits when one of its entries does.",
+				Config: json.RawMessage(`{
+					"type": "object",
+					"additionalProperties": false,
+					"properties": {
+						"actions": {"type": "array", "uniqueItems": true, "items": {"enum": ["created", "updated"]}, "description": "What happened to it; either when absent."},
+						"teams": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Keys such as ENG, names or ids."},
+						"states": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Names (In Progress), types (triage, backlog, unstarted, started, completed, canceled, duplicate) or ids."},
+						"priorities": {"type": "array", "uniqueItems": true, "items": {"type": "integer", "minimum": 0, "maximum": 4}, "description": "0 none, 1 urgent, 2 high, 3 medium, 4 low."},
+						"labels": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Names or ids; one of them is enough."},
+						"assignees": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Email addresses, names or ids; none for issues without assignee."},
+						"projects": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Names or ids."}
+					}
+				}`),
+				Matches: matches,
+			},
+			{
+				ID: commentEvent, Title: "Comment written or changed",
+				Description: "Somebody commented on an issue, or changed a comment. Only webhooks tell of comments: an integration that is polled does not.",
+				Config: json.RawMessage(`{
+					"type": "object",
+					"additionalProperties": false,
+					"properties": {
+						"actions": {"type": "array", "uniqueItems": true, "items": {"enum": ["created", "updated"]}, "description": "What happened to it; either when absent."},
+						"teams": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Of the issue: keys such as ENG, names or ids."},
+						"authors": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Email addresses, names or ids."}
+					}
+				}`),
+				Matches: matches,
+			},
+		},
+		Webhook: &event.Webhook{Verify: verify, Parse: parse},
+	}
+}
+
+// filters are the config of a trigger; each one has those of its type.
+type filters struct {
+	Actions    []string  `json:"actions"`
+	Teams      []string  `json:"teams"`
+	States     []string  `json:"states"`
+	Priorities []float64 `json:"priorities"`
+	Labels     []string  `json:"labels"`
+	Assignees  []string  `json:"assignees"`
+	Projects   []string  `json:"projects"`
+	Authors    []string  `json:"authors"`
+}
+
+func matches(e *event.Event, config json.RawMessage) bool {
+	var f filters
+	var n news
+	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &n) != nil {
+		return false
+	}
+	if !sources.Passes(f.Actions, n.Action) {
+		return false
+	}
+	switch {
+	case e.Type == issueEvent && n.Issue != nil:
+		return f.passIssue(n.Issue)
+	case e.Type == commentEvent && n.Comment != nil:
+		return f.passComment(n.Comment)
+	}
+	return false
+}
+
+func (f filters) passIssue(i *changedIssue) bool {
+	priority := len(f.Priorities) == 0
+	for _, p := range f.Priorities {
+		priority = priority || p == i.Priority
+	}
+	assignee := i.Assignee.called()
+	if i.Assignee == nil {
+		assignee = []string{"none"}
+	}
+	var labels []string
+	for _, l := range i.Labels {
+		labels = append(labels, l.called()...)
+	}
+	return priority && sources.Passes(f.Teams, i.Team.called()...) &&
+		sources.Passes(f.States, append(i.State.called(), i.State.Type)...) &&
+		sources.Passes(f.Labels, labels...) && sources.Passes(f.Assignees, assignee...) &&
+		sources.Passes(f.Projects, i.Project.called()...)
+}
+
+func (f filters) passComment(c *changedComment) bool {
+	return sources.Passes(f.Teams, c.Issue.team().called()...) && sources.Passes(f.Authors, c.User.called()...)
+}
+
+// called returns what filters may call it by.
+func (n *named) called() []string {
+	if n == nil {
+		return nil
+	}
+	return []string{n.ID, n.Key, n.Name, n.DisplayName, n.Email}
+}

@@ -1,0 +1,118 @@
+package linear
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"sallyport/ingest/event"
+	"sallyport/sources"
+)
+
+// tolerance is how far a delivery's time may be from ours, as Linear has it.
+const tolerance = time.Minute
+
+// verify checks the signature over the body, and then the time in it. There is
+// a header with a time too, which anybody can change.
+func verify(d *event.Delivery, secrets [][]byte, now time.Time) error {
+	signature, ok := event.Header(d.Header, "Linear-Signature")
+	if !ok {
+		return event.ErrSignature
+	}
+	if err := event.VerifyHex(signature, "", secrets, d.Body); err != nil {
+		return err
+	}
+	var sent struct {
+		At float64 `json:"webhookTimestamp"` // milliseconds
+	}
+	if sources.ReadDelivery(d.Body, &sent) != nil || sent.At < 0 || sent.At > 1e15 {
+		return event.ErrStale
+	}
+	return event.Within(time.UnixMilli(int64(sent.At)), now, tolerance)
+}
+
+// delivery is what Linear posts.
+type delivery struct {
+	Type         string                     `json:"type"`
+	Action       string                     `json:"action"`
+	Organization string                     `json:"organizationId"`
+	URL          string                     `json:"url"`
+	Actor        *named                     `json:"actor"`
+	Data         json.RawMessage            `json:"data"`
+	Before       map[string]json.RawMessage `json:"updatedFrom"`
+}
+
+func parse(d *event.Delivery) (event.Parsed, error) {
+	var in delivery
+	if err := sources.ReadDelivery(d.Body, &in); err != nil {
+		return event.Parsed{}, err
+	}
+	out := event.Parsed{Account: in.Organization}
+	if id, ok := event.Header(d.Header, "Linear-Delivery"); ok && isID(id) {
+		out.ID = id
+	}
+	if in.Type == "OAuthApp" && in.Action == "revoked" {
+		out.Lifecycle = event.Uninstalled
+	}
+	n, id, err := in.news()
+	if err != nil || n == nil {
+		return out, err
+	}
+	if out.ID != "" {
+		id = out.ID
+	}
+	out.Events = []event.Event{n.event(id, in.Type+":"+in.Action)}
+	return out, nil
+}
+
+// news returns what a delivery tells, and what tells it from others; nil:
+// nothing that there is a trigger for.
+func (d delivery) news() (n *news, id string, err error) {
+	actions := map[string]string{"create": created, "update": updated}
+	n = &news{Action: actions[d.Action], Actor: d.Actor, Changed: d.changed()}
+	switch {
+	case n.Action == "":
+		return nil, "", nil
+	case d.Type == "Issue":
+		err = sources.ReadDelivery(d.Data, &n.Issue)
+		if i := n.Issue; i != nil {
+			id = key(i.ID, i.UpdatedAt)
+			if i.Team.ID == "" {
+				i.Team.ID = i.TeamID
+			}
+		}
+	case d.Type == "Comment":
+		err = sources.ReadDelivery(d.Data, &n.Comment)
+		if c := n.Comment; c != nil {
+			id, c.URL = key(c.ID, c.UpdatedAt), d.URL
+		}
+	default:
+		return nil, "", nil
+	}
+	if err == nil && id == "" {
+		err = errors.New("a delivery of Linear that does not say what was changed, and when")
+	}
+	return n, id, err
+}
+
+// changed are the names of the fields that an update is about.
+func (d delivery) changed() (names []string) {
+	for name := range d.Before {
+		if name != "updatedAt" && len(names) < 100 {
+			names = append(names, sources.Printable(name, 100))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// key tells a change from others of the same thing; empty when it has no id or
+// no time.
+func key(id, at string) string {
+	t, err := time.Parse(time.RFC3339, at)
+	if id == "" || len(id) > 100 || err != nil {
+		return ""
+	}
+	return id + ":" + t.UTC().Format(time.RFC3339Nano)
+}
