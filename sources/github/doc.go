@@ -9,6 +9,11 @@
 // is asked for by the page's mark and never by a URL out of an answer; a limit of
 // requests is told from a refusal.
 //
+// Of deliveries it promises: nothing is read of one whose signature was not
+// verified first; since no header is signed, the body has to be that of the event
+// that the header names; a branch of a fork does not pass for one of the
+// repository's own.
+//
 // It does not use go-github, which counts limits by itself, follows redirects of
 // writes, and decodes a hundred URLs an object: requests here are few, and
 // [outbound.Client] has to see each. Tests have that library make the same ones.

@@ -56,13 +56,18 @@ func guardrail(format string, args ...any) error {
 
 // repository refuses one that agents may not write to.
 func (r rules) repository(at repository) error {
-	if r.Repositories == nil || slices.ContainsFunc(r.Repositories, func(allowed string) bool {
-		owner, name, _ := strings.Cut(allowed, "/")
-		return strings.EqualFold(owner, at.Owner) && (name == "*" || strings.EqualFold(name, at.Repo))
-	}) {
+	if r.Repositories == nil || at.among(r.Repositories) {
 		return nil
 	}
 	return guardrail("Agents may not write to %s: it is not among this integration's repositories; work in one that is, or have an admin add it.", at)
+}
+
+// among reports whether a list has the repository, as owner/repo or owner/*.
+func (r repository) among(list []string) bool {
+	return slices.ContainsFunc(list, func(one string) bool {
+		owner, name, _ := strings.Cut(one, "/")
+		return strings.EqualFold(owner, r.Owner) && (name == "*" || strings.EqualFold(name, r.Repo))
+	})
 }
 
 // newBranch returns the name of a branch that may be created.
