@@ -13,19 +13,20 @@ import (
 // its API. Each runs as Run(context.Context, *stdio) error, so whoever parses
 // the command line binds those two.
 type clientCommands struct {
-	Session    sessionCommand    `cmd:"" help:"Mint, list and revoke the sessions of agents."`
-	Secret     secretCommand     `cmd:"" help:"Set, list and delete the credentials that connectors use."`
-	Connector  connectorCommand  `cmd:"" help:"Add, check, review and change remote MCP servers."`
-	Policy     policyCommand     `cmd:"" help:"Say what is allowed, denied or held for approval."`
-	Capability capabilityCommand `cmd:"" help:"Say how far the sessions of a group may go at a provider."`
-	Gate       gateCommand       `cmd:"" help:"Let a group's task through a gate to dangerous actions."`
-	Pending    pendingCommand    `cmd:"" help:"List the calls and grant requests that wait for a decision."`
-	Approve    approveCommand    `cmd:"" help:"Let a held call run."`
-	Deny       denyCommand       `cmd:"" help:"Refuse a held call."`
-	Grant      grantCommand      `cmd:"" help:"Approve calls ahead, and what agents ask for."`
-	Audit      auditCommand      `cmd:"" help:"Check and export the evidence."`
-	User       userCommand       `cmd:"" help:"Add, list and change the people of the organization."`
-	APIKey     apiKeyCommand     `cmd:"" name:"api-key" help:"Create, list and revoke keys for programs."`
+	Session     sessionCommand     `cmd:"" help:"Mint, list and revoke the sessions of agents."`
+	Secret      secretCommand      `cmd:"" help:"Set, list and delete the credentials that connectors use."`
+	Connector   connectorCommand   `cmd:"" help:"Add, check, review and change remote MCP servers."`
+	Integration integrationCommand `cmd:"" help:"Connect services that the gateway speaks to by itself, and say who may use them."`
+	Policy      policyCommand      `cmd:"" help:"Say what is allowed, denied or held for approval."`
+	Capability  capabilityCommand  `cmd:"" help:"Say how far the sessions of a group may go at a provider."`
+	Gate        gateCommand        `cmd:"" help:"Let a group's task through a gate to dangerous actions."`
+	Pending     pendingCommand     `cmd:"" help:"List the calls and grant requests that wait for a decision."`
+	Approve     approveCommand     `cmd:"" help:"Let a held call run."`
+	Deny        denyCommand        `cmd:"" help:"Refuse a held call."`
+	Grant       grantCommand       `cmd:"" help:"Approve calls ahead, and what agents ask for."`
+	Audit       auditCommand       `cmd:"" help:"Check and export the evidence."`
+	User        userCommand        `cmd:"" help:"Add, list and change the people of the organization."`
+	APIKey      apiKeyCommand      `cmd:"" name:"api-key" help:"Create, list and revoke keys for programs."`
 }
 
 // stdio is where a command reads and writes.

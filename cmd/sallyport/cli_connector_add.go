@@ -81,6 +81,7 @@ type connectorFields struct {
 	MayAsk      *string     `placeholder:"KINDS" help:"What its server may ask of whoever calls: elicitation, url_elicitation, sampling, roots, with commas between; --may-ask= for nothing (default)."`
 	PerAgent    *bool       `placeholder:"BOOL" help:"Whether each agent's session has a session of its own at the server: --per-agent=true or =false (default, unless it may ask)."`
 	Risk        *string     `placeholder:"RISK" help:"Risk of tools that say nothing of themselves: read, write (default) or danger."`
+	Timeout     *callTime   `placeholder:"D" help:"Of one call, from 1s to 2m; 0 for the gateway's (default)."`
 	oauthFields
 }
 
@@ -99,6 +100,9 @@ func (f *connectorFields) body(std *stdio, now *connectorRow) (map[string]any, e
 	body := present(map[string]*string{"header": f.Header, "prefix": f.Prefix, "secret": f.Secret, "default_risk": f.Risk})
 	if f.PerAgent != nil {
 		body["per_agent"] = *f.PerAgent
+	}
+	if f.Timeout != nil {
+		body["timeout_seconds"] = f.Timeout.seconds
 	}
 	if f.MayAsk != nil {
 		body["may_ask"] = strings.FieldsFunc(*f.MayAsk, func(r rune) bool { return r == ',' || r == ' ' })

@@ -7,8 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
+
+	"sallyport/action"
 )
 
 type sessionCommand struct {
@@ -19,13 +22,14 @@ type sessionCommand struct {
 
 type sessionCreate struct {
 	remote
-	Kind       string  `enum:"interactive,unattended," default:"" help:"interactive (default) or unattended."`
-	Type       string  `enum:"coding,setup,automation," default:"" help:"coding (default), setup or automation."`
-	Title      string  `help:"What people see of it."`
-	Group      string  `help:"Group whose capabilities are its ceiling."`
-	Task       string  `help:"Task that it works on; fixed from now on."`
-	Automation string  `placeholder:"ID" help:"Automation that it runs; implies unattended."`
-	TTL        lasting `placeholder:"D" help:"How long its token is good, such as 8h or 90d (default: the server's)."`
+	Kind       string   `enum:"interactive,unattended," default:"" help:"interactive (default) or unattended."`
+	Type       string   `enum:"coding,setup,automation," default:"" help:"coding (default), setup or automation."`
+	Title      string   `help:"What people see of it."`
+	Group      string   `help:"Group whose capabilities are its ceiling."`
+	Task       string   `help:"Task that it works on; fixed from now on."`
+	Automation string   `placeholder:"ID" help:"Automation that it runs; implies unattended."`
+	TTL        lasting  `placeholder:"D" help:"How long its token is good, such as 8h or 90d (default: the server's)."`
+	Connect    []string `sep:"none" env:"-" placeholder:"REF" help:"Integration that its agent may use: id, name or provider; again for more, or all (default: none, or what the automation is bound to)."`
 }
 
 // Run prints JSON in any case: a token is for a program to take.
@@ -41,11 +45,36 @@ func (c *sessionCreate) Run(ctx context.Context, std *stdio) error {
 	if c.TTL.Duration != 0 {
 		body["ttl"] = c.TTL.String()
 	}
+	if len(c.Connect) > 0 {
+		if body["connections"], err = server.bindable(ctx, c.Connect); err != nil {
+			return err
+		}
+	}
 	raw, err := server.change(ctx, http.MethodPost, "/api/v1/sessions", body, nil)
 	if err != nil {
 		return err
 	}
+	if len(c.Connect) == 0 && c.Automation == "" && !c.JSON {
+		c.blind(ctx, std, server)
+	}
 	return std.printJSON(raw)
+}
+
+// blind says that the session sees no integration, where there are some.
+func (c *sessionCreate) blind(ctx context.Context, std *stdio, server *client) {
+	var all list[integrationRow]
+	if _, err := server.read(ctx, integrationsPath, nil, &all); err != nil {
+		return // the session is minted, which alone was asked for
+	}
+	n := 0
+	for _, in := range all.Items {
+		if in.Usable && in.User == "" {
+			n++
+		}
+	}
+	if n > 0 {
+		said(fmt.Sprintf("note: this session sees none of %s; mint one with --connect REF or --connect all to have its agent use them", number(n, "integration")))(std.Err)
+	}
 }
 
 // given are fields of a body; those that are empty were not given.
@@ -81,14 +110,15 @@ type sessionList struct {
 }
 
 type sessionRow struct {
-	ID        string     `json:"id"`
-	Kind      string     `json:"kind"`
-	Type      string     `json:"type"`
-	Title     string     `json:"title"`
-	CreatedBy string     `json:"created_by"`
-	CreatedAt *time.Time `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at"`
-	RevokedAt *time.Time `json:"revoked_at"`
+	ID          string     `json:"id"`
+	Kind        string     `json:"kind"`
+	Type        string     `json:"type"`
+	Title       string     `json:"title"`
+	CreatedBy   string     `json:"created_by"`
+	CreatedAt   *time.Time `json:"created_at"`
+	ExpiresAt   *time.Time `json:"expires_at"`
+	RevokedAt   *time.Time `json:"revoked_at"`
+	Connections []string   `json:"connections"`
 }
 
 func (c *sessionList) Run(ctx context.Context, std *stdio) error {
@@ -104,11 +134,19 @@ func (c *sessionList) Run(ctx context.Context, std *stdio) error {
 	return c.print(std, raw, func(w io.Writer) {
 		rows := make([][]string, 0, len(sessions.Items))
 		for _, s := range sessions.Items {
-			rows = append(rows, []string{s.ID, s.Kind, s.Type, s.Title, s.CreatedBy, since(s.CreatedAt), s.state()})
+			rows = append(rows, []string{s.ID, s.Kind, s.Type, s.Title, s.CreatedBy, since(s.CreatedAt), s.state(), s.sees()})
 		}
-		table(w, []string{"SESSION", "KIND", "TYPE", "TITLE", "BY", "CREATED", "EXPIRES"}, rows)
+		table(w, []string{"SESSION", "KIND", "TYPE", "TITLE", "BY", "CREATED", "EXPIRES", "INTEGRATIONS"}, rows)
 		more(w, sessions)
 	})
+}
+
+// sees tells how many integrations its agent may use.
+func (s *sessionRow) sees() string {
+	if slices.Equal(s.Connections, []string{action.AllConnections}) {
+		return action.AllConnections
+	}
+	return strconv.Itoa(len(s.Connections))
 }
 
 func (s *sessionRow) state() string {

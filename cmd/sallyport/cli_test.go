@@ -41,6 +41,7 @@ func TestCommand(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"ready":    ready,
 			"notebook": startNotebook,
+			"linear":   startLinear,
 			"invoke":   invoke,
 			"wishfor":  wishFor,
 			"shop":     shop,

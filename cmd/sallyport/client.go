@@ -31,7 +31,7 @@ const answerLimit = 64 << 20
 func (r *remote) connect() (*client, error) {
 	at, key := r.URL, os.Getenv("SALLYPORT_API_KEY")
 	if at == "" {
-		e, err := readEndpoint(cmp.Or(r.Data, dataFolder()))
+		e, err := readEndpoint(r.folder())
 		if err != nil {
 			return nil, err
 		}
@@ -45,6 +45,9 @@ func (r *remote) connect() (*client, error) {
 	}
 	return newClient(at, key)
 }
+
+// folder is the data folder of a server on this machine.
+func (r *remote) folder() string { return cmp.Or(r.Data, dataFolder()) }
 
 func newClient(at, key string) (*client, error) {
 	base, err := url.Parse(strings.TrimSuffix(at, "/"))

@@ -10,11 +10,22 @@ import (
 // and routes. What is a flag depends on what was asked for.
 func (p *problem) inWords(method, path string) {
 	p.Detail = reworded(p.Detail, routeWords())
-	if !strings.Contains(path, "/api/v1/connectors") {
+	flags, words := map[string]string(nil), []wording(nil)
+	switch {
+	case strings.Contains(path, "/api/v1/connectors"):
+		flags, words = connectorFlags(method), connectorWords()
+	case strings.HasPrefix(path, appsPath):
+		flags, words = appFlags(), appWords()
+	case strings.HasPrefix(path, integrationsPath):
+		flags, words = integrationFlags(), integrationWords()
+	case strings.HasPrefix(path, "/api/v1/sessions"):
+		flags = map[string]string{"connections": "--connect"}
+	case strings.HasPrefix(path, "/api/v1/automations"):
+		flags = map[string]string{"connections": "REF"}
+	default:
 		return
 	}
-	flags := connectorFlags(method)
-	p.Detail = regexp.MustCompile(fieldForm).ReplaceAllStringFunc(reworded(p.Detail, connectorWords()), func(field string) string {
+	p.Detail = regexp.MustCompile(fieldForm).ReplaceAllStringFunc(reworded(p.Detail, words), func(field string) string {
 		return flagOf(flags, field, ".")
 	})
 	pointer := strings.TrimPrefix(p.Field, "/")
@@ -51,12 +62,54 @@ func connectorFlags(method string) map[string]string {
 		"name": "NAME", "url": "the URL", "slug": "--slug", "preset": "--preset", "variant": "--variant",
 		"header": "--header", "prefix": "--prefix", "secret": "--secret", "secret_value": "--secret-stdin", "headers": "--with-header",
 		"may_ask": "--may-ask", "per_agent": "--per-agent", "default_risk": "--risk", "tool_risks": "--tool-risk", "review": "--review",
-		"oauth": "--oauth", "kind": "--oauth", "client_id": "--client-id", "client_secret": "--client-secret", "scopes": "--scope", "issuer": "--issuer",
+		"timeout_seconds": "--timeout", "oauth": "--oauth", "kind": "--oauth", "client_id": "--client-id", "client_secret": "--client-secret", "scopes": "--scope", "issuer": "--issuer",
 	}
 	if method == http.MethodPatch {
 		flags["name"], flags["url"] = "--rename", "--endpoint"
 	}
 	return flags
+}
+
+// integrationFlags are what the fields of an integration are here.
+func integrationFlags() map[string]string {
+	return map[string]string{
+		"provider": "PROVIDER", "kind": "--kind", "broker": "--nango", "name": "--name", "own": "--own", "visibility": "--private",
+		"base_url": "--base-url", "settings": "--settings", "timeout_seconds": "--timeout", "secret": "standard input",
+	}
+}
+
+// integrationWords are sentences about those fields that are others here.
+func integrationWords() []wording {
+	return []wording{
+		{regexp.MustCompile(`\bsend own as true`), "use --own"},
+		{regexp.MustCompile(`\bleave own out`), "leave --own out"},
+		{regexp.MustCompile(`\bleave visibility out`), "leave --private out"},
+		{regexp.MustCompile(`\bleave broker out`), "leave --nango out"},
+		{regexp.MustCompile(`^Give name as`), "Give --name as"},
+		{regexp.MustCompile(`^Send the key or token as secret\.`), "Pass the key or token on standard input."},
+	}
+}
+
+// appFlags are what the fields of the gateway's registration at a service are
+// here.
+func appFlags() map[string]string {
+	return map[string]string{
+		"provider": "PROVIDER", "client_id": "--client-id", "client_secret": "--client-secret-stdin", "app_id": "--app-id", "slug": "--slug",
+		"private_key": "--private-key", "api_key": "--api-key-stdin", "base_url": "--base-url", "keys": "--key",
+	}
+}
+
+// appWords are sentences about those fields that are others here.
+func appWords() []wording {
+	return []wording{
+		{regexp.MustCompile(`^Send the key of the Nango environment as api_key\.`), "Pass the key of the Nango environment with --api-key-stdin."},
+		{regexp.MustCompile(`^(Of Nango, )?[Ss]end (the client_id|api_key)`), "${1}give $2"},
+		{regexp.MustCompile(`\bsend client_id too`), "give --client-id too"},
+		{regexp.MustCompile(`\bsend all three`), "give all three"},
+		{regexp.MustCompile(`\bapp_id, slug and private_key\b`), "--app-id, --slug and --private-key"},
+		{regexp.MustCompile(`\bbase_url and keys alone`), "--base-url and --key alone"},
+		{regexp.MustCompile(`\bapi_key and keys are`), "--api-key-stdin and --key are"},
+	}
 }
 
 // wording is an expression for something of the API's, and what stands for it.
@@ -80,6 +133,7 @@ func routeWords() []wording {
 		{regexp.MustCompile(`GET /api/v1/grant-requests\b`), "sallyport grant requests"},
 		{regexp.MustCompile(`GET /api/v1/grants\b`), "sallyport grant list"},
 		{regexp.MustCompile(`GET /api/v1/gates\b`), "sallyport gate list"},
+		{regexp.MustCompile(`GET /api/v1/integrations( lists)`), "sallyport integration list$1"},
 		{regexp.MustCompile(`GET /api/v1/sessions( lists)`), "sallyport session list$1"},
 		{regexp.MustCompile(`GET /api/v1/invocations( lists)`), "sallyport pending$1"},
 	}

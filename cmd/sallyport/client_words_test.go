@@ -16,6 +16,14 @@ func TestRefusalsInWords(t *testing.T) {
 		{"PATCH", connectors + "/a", `The secret "a" was entered for b; enter it again, as secret_value, if c may have it.`, "/secret_value", `The secret "a" was entered for b; enter it again, with --secret-stdin, if c may have it.`},
 		{"POST", connectors, "The connector A uses a secret \"a\" already; name another key for this value with secret.", "/secret", "The connector A uses a secret \"a\" already; name another key for this value with --secret."},
 		{"POST", connectors + "/a/review", "There is no tool b. GET /api/v1/connectors/a/tools is that list.", "/tools", "There is no tool b. sallyport connector review a shows that list."},
+		{"POST", integrationsPath, "A member connects in his own name alone: send own as true, or ask an owner or admin to connect it for the organization.", "/own", "A member connects in his own name alone: use --own, or ask an owner or admin to connect it for the organization."},
+		{"POST", integrationsPath, "base_url must be an https URL without a query.", "/base_url", "--base-url must be an https URL without a query."},
+		{"POST", integrationsPath, "There is no field pr_base.", "/settings/pr_base", "There is no field pr_base. (--settings pr_base)"},
+		{"POST", integrationsPath, "Linear did not take the credential (AUTHENTICATION_ERROR).", "/secret", "Linear did not take the credential (AUTHENTICATION_ERROR). (standard input)"},
+		{"PUT", appsPath + "/nango", "Send the key of the Nango environment as api_key.", "/api_key", "Pass the key of the Nango environment with --api-key-stdin."},
+		{"PUT", appsPath + "/github", "An app that is installed takes app_id, slug and private_key; send all three.", "/slug", "An app that is installed takes --app-id, --slug and --private-key; give all three."},
+		{"PUT", appsPath + "/github", "private_key must be an RSA private key of at least 2048 bits in PEM.", "/private_key", "--private-key must be an RSA private key of at least 2048 bits in PEM."},
+		{"POST", "/api/v1/sessions", `There is no integration or provider "x"; GET /api/v1/integrations lists the ids.`, "/connections/0", `There is no integration or provider "x"; sallyport integration list lists the ids. (--connect)`},
 		{"POST", "/api/v1/grants", "review must be true; default_risk is not.", "/url", "review must be true; default_risk is not. (/url)"},
 	} {
 		p := &problem{Detail: c.detail, Field: c.field}

@@ -82,7 +82,9 @@ func TestIntegrationFromConnectToAnswer(t *testing.T) {
 	if got := sent[0].Header.Get("Authorization"); got != linearKey || sent[0].Method+" "+sent[0].Path != "POST /graphql" {
 		t.Errorf("sent %s %s with %q", sent[0].Method, sent[0].Path, got)
 	}
-	var body struct{ Variables struct{ Input map[string]any } }
+	var body struct {
+		Variables struct{ Input map[string]any }
+	}
 	if err := json.Unmarshal([]byte(sent[0].Body), &body); err != nil {
 		t.Fatal(err)
 	}
