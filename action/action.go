@@ -101,6 +101,8 @@ type Result struct {
 	Problem json.RawMessage
 	// IsError tells that Body says so of itself.
 	IsError bool
+	// Integration is the id of that for which a module ran; empty: none.
+	Integration string
 	// Secrets are the credentials that were used, so that what is kept can be
 	// cleaned of them. Never stored.
 	Secrets []string

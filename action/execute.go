@@ -170,6 +170,7 @@ func (g *Gate) execute(j *job) {
 	on.over.Store(true)
 	j.joins = j.joins || on.asked.Load() // whoever replied comes back for the outcome
 	fin, answer := g.verdict(j.act, &res, err)
+	fin.Integration = res.Integration
 	fin.DurationMS = max(0, g.Now().Sub(started).Milliseconds())
 	if j.joins && (answer.Body != nil || answer.Problem != nil) {
 		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.keep()); err != nil {

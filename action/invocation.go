@@ -86,8 +86,9 @@ type Invocation struct {
 	DeniedNote   string          `json:"denied_note,omitempty"`
 	ApprovedBy   string          `json:"approved_by,omitempty"` // who decided, also when he denied
 	ApprovedAt   *time.Time      `json:"approved_at,omitempty"`
-	Grant        string          `json:"grant_id,omitempty"` // that let it run
-	Executor     string          `json:"executor,omitempty"` // the instance that ran it
+	Grant        string          `json:"grant_id,omitempty"`       // that let it run
+	Integration  string          `json:"integration_id,omitempty"` // for which a module ran
+	Executor     string          `json:"executor,omitempty"`       // the instance that ran it
 	CreatedAt    time.Time       `json:"created_at"`
 	ExpiresAt    *time.Time      `json:"expires_at,omitempty"` // of a held call
 	StartedAt    *time.Time      `json:"started_at,omitempty"` // of the execution

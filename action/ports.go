@@ -238,6 +238,7 @@ type Finish struct {
 	DeniedNote   string
 	Now          time.Time
 	DurationMS   int64
+	Integration  string // for which a module ran
 }
 
 // Keeper reads rows and keeps them in order.

@@ -125,7 +125,7 @@ func invocationColumns() columns[exportedCall] {
 		names: []string{
 			"id", "created_at", "session_id", "source_id", "source_name", "action", "risk", "mode", "mode_source", "status", "summary", "params",
 			"params_hash", "tool_hash", "result", "result_summary", "error_code", "error_message", "denied_reason", "denied_note",
-			"approved_by", "approved_at", "grant_id", "executor", "started_at", "completed_at", "duration_ms",
+			"approved_by", "approved_at", "grant_id", "integration_id", "executor", "started_at", "completed_at", "duration_ms",
 			"session_created_by", "group", "task", "automation_id", "decision",
 		},
 		cells: func(inv exportedCall) []string {
@@ -133,7 +133,7 @@ func invocationColumns() columns[exportedCall] {
 			return []string{
 				inv.ID, precise(inv.CreatedAt), inv.Session, inv.Source, inv.SourceName, inv.Action, string(inv.Risk), string(inv.Mode), string(inv.ModeSource),
 				string(inv.Status), inv.Summary, string(inv.Params), inv.ParamsHash, inv.ToolHash, string(inv.Result), inv.ResultNote, failure.Code,
-				failure.Message, inv.DeniedReason, inv.DeniedNote, inv.ApprovedBy, precise(inv.ApprovedAt), inv.Grant, inv.Executor,
+				failure.Message, inv.DeniedReason, inv.DeniedNote, inv.ApprovedBy, precise(inv.ApprovedAt), inv.Grant, inv.Integration, inv.Executor,
 				precise(inv.StartedAt), precise(inv.CompletedAt), number(inv.DurationMS),
 				inv.CreatedBy, inv.Group, inv.Task, inv.Automation, steps(inv.Steps),
 			}

@@ -132,7 +132,7 @@ func (p *performance) why(no *Refusal) string {
 // result makes a result of tools/call of a text without the credential; nil:
 // none.
 func (p *performance) result(text []byte) action.Result {
-	res := action.Result{Secrets: p.secrets}
+	res := action.Result{Secrets: p.secrets, Integration: p.in.ID}
 	if text != nil {
 		body := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), text)
 		res.Body = append(body, `}]}`...)

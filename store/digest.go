@@ -45,10 +45,10 @@ func (e evidence) names() []string {
 var evidenceTables = []evidence{
 	{sealedInvocation, "invocations", []string{
 		"action", "answered", "approved_at", "approved_by", "completed_at", "created_at", "decision", "denied_note", "denied_reason",
-		"duration_ms", "error_code", "error_message", "executor", "expires_at", "grant_id", "id", "joins", "lease_until", "mode", "mode_source",
+		"duration_ms", "error_code", "error_message", "executor", "expires_at", "grant_id", "id", "integration_id", "joins", "lease_until", "mode", "mode_source",
 		"organization_id", "params", "params_hash", "policy_version", "result", "result_summary", "revision", "risk", "session_id", "source_id",
 		"source_name", "started_at", "status", "summary", "tool_hash", "unattended", "waiter_seen_at",
-	}, []string{"created_at", "id"}, []string{"automation_id", "created_by", "event_id", "group_id", "kind", "task_id"}},
+	}, []string{"created_at", "id"}, []string{"automation_id", "connections", "created_by", "event_id", "group_id", "kind", "task_id"}},
 	{sealedEvent, "invocation_events", []string{"at", "by", "data", "id", "invocation_id", "kind", "organization_id"}, []string{"invocation_id", "at", "id"}, nil},
 	{sealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}, nil},
 }

@@ -11,8 +11,9 @@ import (
 )
 
 const finishSQL = `UPDATE invocations SET status = ?1, completed_at = ?2, duration_ms = ?3, result = ?4, sealed_result = ?5,
-  pickup_until = ?6, error_code = ?7, error_message = ?8, denied_reason = ?9, denied_note = ?10, result_summary = ?11, sealed_params = NULL
-WHERE organization_id = ?12 AND id = ?13 AND status = 'executing' AND executor = ?14`
+  pickup_until = ?6, error_code = ?7, error_message = ?8, denied_reason = ?9, denied_note = ?10, result_summary = ?11, integration_id = ?12,
+  sealed_params = NULL
+WHERE organization_id = ?13 AND id = ?14 AND status = 'executing' AND executor = ?15`
 
 // Finish implements [action.Settler].
 func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocation, recorded bool, err error) {
@@ -66,7 +67,7 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 // finished is an executing invocation as f leaves it.
 func finished(inv action.Invocation, f *action.Finish) action.Invocation {
 	inv.Status, inv.CompletedAt, inv.DurationMS = f.Status, at(f.Now).ptr(), &f.DurationMS
-	inv.DeniedReason, inv.DeniedNote = f.DeniedReason, f.DeniedNote
+	inv.DeniedReason, inv.DeniedNote, inv.Integration = f.DeniedReason, f.DeniedNote, f.Integration
 	inv.Result, inv.ResultNote = nil, f.ResultNote
 	if len(f.Result) > 0 {
 		inv.Result = f.Result
@@ -89,7 +90,7 @@ func finishArgs(f *action.Finish) []any {
 	}
 	return []any{
 		string(f.Status), at(f.Now), f.DurationMS, opt(f.Result), sealed, pickup, opt(failure.Code), opt(failure.Message),
-		opt(f.DeniedReason), opt(f.DeniedNote), opt(f.ResultNote), f.Organization, f.ID, f.Executor,
+		opt(f.DeniedReason), opt(f.DeniedNote), opt(f.ResultNote), opt(f.Integration), f.Organization, f.ID, f.Executor,
 	}
 }
 

@@ -52,6 +52,7 @@ type invocationRow struct {
 	Summary       opt    `bun:"summary"`
 	ResultNote    opt    `bun:"result_summary"`
 	Grant         opt    `bun:"grant_id"`
+	Integration   opt    `bun:"integration_id"`
 
 	SealedParams []byte `bun:"sealed_params"`
 	SealedResult []byte `bun:"sealed_result"`
@@ -66,7 +67,7 @@ var (
 		"completed_at", "pickup_until", "delivered_at", "duration_ms", "policy_version", "source_id", "action",
 		"params_hash", "tool_hash", "revision", "risk", "mode", "mode_source", "executor", "approved_by",
 		"denied_reason", "error_code", "source_name", "denied_note", "error_message", "decision", "params", "result",
-		"summary", "result_summary", "grant_id",
+		"summary", "result_summary", "grant_id", "integration_id",
 	}
 	kept      = append(shown[:len(shown):len(shown)], "sealed_params", "sealed_result")
 	shownList = strings.Join(shown, ", ")
@@ -81,7 +82,7 @@ func (r *invocationRow) fields() []any {
 		&r.CompletedAt, &r.PickupUntil, &r.DeliveredAt, &r.DurationMS, &r.PolicyVersion, &r.Source, &r.Action,
 		&r.ParamsHash, &r.ToolHash, &r.Revision, &r.Risk, &r.Mode, &r.ModeSource, &r.Executor, &r.ApprovedBy,
 		&r.DeniedReason, &r.ErrorCode, &r.SourceName, &r.DeniedNote, &r.ErrorMessage, &r.Decision, &r.Params, &r.Result,
-		&r.Summary, &r.ResultNote, &r.Grant,
+		&r.Summary, &r.ResultNote, &r.Grant, &r.Integration,
 		&r.SealedParams, &r.SealedResult,
 	}
 }
@@ -109,7 +110,7 @@ func (r *invocationRow) invocation() (action.Invocation, error) {
 		Source: r.Source, SourceName: r.SourceName, Action: r.Action,
 		Risk: action.Risk(r.Risk), Mode: action.Mode(r.Mode), ModeSource: action.Layer(r.ModeSource),
 		Status: action.Status(r.Status), Summary: string(r.Summary), ResultNote: string(r.ResultNote),
-		Grant: string(r.Grant), Executor: string(r.Executor),
+		Grant: string(r.Grant), Integration: string(r.Integration), Executor: string(r.Executor),
 		Params: json.RawMessage(r.Params), ParamsHash: r.ParamsHash, ToolHash: r.ToolHash, Revision: r.Revision,
 		DeniedReason: string(r.DeniedReason), DeniedNote: string(r.DeniedNote), ApprovedBy: string(r.ApprovedBy),
 		ApprovedAt: r.ApprovedAt.ptr(), CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.ptr(),

@@ -57,7 +57,7 @@ func hotQueries(db *DB) []hotQuery {
 		},
 		{
 			name: "finish", sqlite: []string{byID}, postgres: one,
-			sql: text(finishSQL, nil, "completed", at(now), 3, "{}", nil, nil, nil, nil, nil, nil, nil, "o", "i7", "e"),
+			sql: text(finishSQL, nil, "completed", at(now), 3, "{}", nil, nil, nil, nil, nil, nil, nil, nil, "o", "i7", "e"),
 		},
 		{name: "delivered", sql: text(deliveredSQL, nil, at(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
 		{name: "claim", sql: text(claimSQL, "e", at(now), at(now), "o", "i7", bun.Safe("id")), sqlite: []string{byID}, postgres: one},

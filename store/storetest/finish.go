@@ -13,6 +13,7 @@ var finishStories = map[string]func(*house){
 	"what Finish returns is what Load returns": func(h *house) {
 		for name, change := range map[string]func(*action.Finish){
 			"completed": func(*action.Finish) {},
+			"of a module": func(f *action.Finish) { f.Integration = "i1" },
 			"failed": func(f *action.Finish) {
 				f.Status, f.Error = action.StatusFailed, &action.Failure{Code: action.FailedTool, Message: "It said no."}
 			},
@@ -27,6 +28,7 @@ var finishStories = map[string]func(*house){
 				inv := h.finish(f)
 				rec := h.load(d.ID)
 				h.equal(inv, rec.Invocation, name+" "+kind)
+				h.equal(rec.Integration, f.Integration, name+" "+kind+", for which integration")
 				h.equal(string(rec.SealedResult), string(f.SealedResult), "the sealed result")
 			}
 		}

@@ -77,3 +77,17 @@ CREATE TABLE vault_keys (
 
 ALTER TABLE sessions ADD COLUMN connections TEXT CHECK (connections LIKE '["%"]'); -- a JSON list; NULL: none
 ALTER TABLE connectors ADD COLUMN timeout_seconds INTEGER NOT NULL DEFAULT 0 CHECK (timeout_seconds BETWEEN 0 AND 120);
+
+-- For which integration a call of a module ran. The triggers are as before, with
+-- the new columns.
+ALTER TABLE invocations ADD COLUMN integration_id TEXT CHECK (integration_id <> '');
+DROP TRIGGER invocations_terminal ON invocations;
+CREATE TRIGGER invocations_terminal BEFORE UPDATE OF
+  id, organization_id, session_id, status, joins, unattended, answered, created_at, waiter_seen_at, expires_at,
+  approved_at, started_at, lease_until, completed_at, duration_ms, policy_version, source_id, action, params_hash,
+  tool_hash, revision, risk, mode, mode_source, executor, approved_by, denied_reason, error_code, source_name,
+  denied_note, error_message, decision, params, result, summary, result_summary, grant_id, integration_id
+ON invocations FOR EACH ROW WHEN (OLD.completed_at IS NOT NULL) EXECUTE FUNCTION refuse_history();
+DROP TRIGGER sessions_fixed ON sessions;
+CREATE TRIGGER sessions_fixed BEFORE UPDATE OF id, organization_id, kind, type, automation_id, group_id, task_id, event_id, created_by, created_at, connections
+ON sessions FOR EACH ROW EXECUTE FUNCTION refuse_change();

@@ -84,3 +84,22 @@ CREATE TABLE vault_keys (
 
 ALTER TABLE sessions ADD COLUMN connections TEXT CHECK (connections LIKE '["%"]'); -- a JSON list; NULL: none
 ALTER TABLE connectors ADD COLUMN timeout_seconds INTEGER NOT NULL DEFAULT 0 CHECK (timeout_seconds BETWEEN 0 AND 120);
+
+-- For which integration a call of a module ran. The triggers are as before, with
+-- the new columns.
+ALTER TABLE invocations ADD COLUMN integration_id TEXT CHECK (integration_id <> '');
+DROP TRIGGER invocations_terminal;
+CREATE TRIGGER invocations_terminal BEFORE UPDATE OF
+  id, organization_id, session_id, status, joins, unattended, answered, created_at, waiter_seen_at, expires_at,
+  approved_at, started_at, lease_until, completed_at, duration_ms, policy_version, source_id, action, params_hash,
+  tool_hash, revision, risk, mode, mode_source, executor, approved_by, denied_reason, error_code, source_name,
+  denied_note, error_message, decision, params, result, summary, result_summary, grant_id, integration_id
+ON invocations WHEN OLD.completed_at IS NOT NULL
+BEGIN
+  SELECT RAISE(ABORT, 'a terminal invocation does not change');
+END;
+DROP TRIGGER sessions_fixed;
+CREATE TRIGGER sessions_fixed BEFORE UPDATE OF id, organization_id, kind, type, automation_id, group_id, task_id, event_id, created_by, created_at, connections ON sessions
+BEGIN
+  SELECT RAISE(ABORT, 'what a session is does not change');
+END;
