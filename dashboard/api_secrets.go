@@ -18,6 +18,13 @@ type NewSecret struct {
 	Host  string `json:"host" minLength:"1" maxLength:"255" doc:"The one host, with its port if it is not the usual one, that may receive it." example:"api.example.com"`
 }
 
+// Rotated is what a rotation of the master key did.
+type Rotated struct {
+	KeyID    string `json:"key_id" doc:"Of the key that seals now; it tells nothing of the key." example:"72cd6e8422c407fb"`
+	Resealed int    `json:"resealed" doc:"Values that another key had sealed."`
+	Left     int    `json:"left" doc:"Values that are sealed with another key still, as none of the keys opens them. While there are any, the old key is kept."`
+}
+
 func (s *Server) secretRoutes() {
 	type ByKey struct {
 		Key string `path:"key" maxLength:"64" example:"github"`
@@ -48,6 +55,14 @@ func (s *Server) secretRoutes() {
 		s.log.InfoContext(ctx, "secret deleted", "key", in.Key, "by", p.By())
 		s.hint(action.HintCatalog, p.Organization, "")
 		return nil, nil
+	})
+	register(s, route{
+		method: "POST", path: "/api/v1/secrets/rotate", tag: "secrets", summary: "Replace the master key", status: http.StatusOK, errors: []int{http.StatusConflict},
+		doc: "Seals everything that is kept sealed, of all organizations, with a new master key: one that it makes where the key is in the data folder, or the one that the operator has set. It can be asked again after it was interrupted, and goes on.",
+	}, func(ctx context.Context, p *Principal, _ *none) (*body[Rotated], error) {
+		s.log.InfoContext(ctx, "master key about to be replaced", "by", p.By())
+		done, err := s.Rotate(ctx, p.Organization)
+		return bodyOf(done), err
 	})
 }
 

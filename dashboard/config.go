@@ -50,6 +50,9 @@ type Config struct {
 	RequestGrant func(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error)
 	// SealSecret seals the value of a secret for its row.
 	SealSecret func(organization, key string, value []byte) ([]byte, error)
+	// Rotate seals everything with a new master key, or with the one that an
+	// operator has set; for the owner of an organization that may.
+	Rotate func(ctx context.Context, organization string) (Rotated, error)
 	// Revealed writes down that somebody read the full params of a held call.
 	// Without that nothing is revealed.
 	Revealed func(ctx context.Context, organization, invocation, by string) error
@@ -128,7 +131,7 @@ func (c *Config) complete() error {
 		"Capabilities": c.Capabilities == nil, "Gates": c.Gates == nil, "Quotas": c.Quotas == nil, "Settings": c.Settings == nil,
 		"History": c.History == nil, "Grants": c.Grants == nil, "Requests": c.Requests == nil, "Invocations": c.Invocations == nil,
 		"Audit": c.Audit == nil, "Users": c.Users == nil, "APIKeys": c.APIKeys == nil, "Logins": c.Logins == nil, "Tokens": c.Tokens == nil,
-		"Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil, "SealSecret": c.SealSecret == nil, "Revealed": c.Revealed == nil,
+		"Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil, "SealSecret": c.SealSecret == nil, "Rotate": c.Rotate == nil, "Revealed": c.Revealed == nil,
 		"Events": c.Events == nil, "Hash": c.Hash == nil, "Log": c.Log == nil,
 	} {
 		if missing {

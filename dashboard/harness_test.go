@@ -74,6 +74,7 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 		Invocations: h.m, Audit: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer, Snapshot: h.m.snapshot, RequestGrant: h.requestGrant,
 		SealSecret: func(_, _ string, v []byte) ([]byte, error) { return append([]byte("sealed:"), v...), nil },
 		Revealed:   h.m.reveal,
+		Rotate:     h.m.rotate,
 		Events:     h.m.events,
 		Hash:       func(v []byte) string { return hexOf(token.HashSecret(string(v))) },
 		PublicURL:  public, Now: h.clock.now, Log: slog.New(slog.NewTextHandler(h.log, nil)),

@@ -23,6 +23,7 @@ const (
 	sessionOrBosses = "The session's own token, an owner or an admin."
 	people          = "Any person."
 	bosses          = "An owner or an admin."
+	owners          = "An owner."
 )
 
 // mayUse says again who may use each route that the server answers. A change
@@ -53,7 +54,7 @@ var mayUse = map[string]string{
 	"GET /api/v1/invocations": people, "GET /api/v1/invocations/{id}": people, "GET /api/v1/invocations/{id}/events": people,
 	"GET /api/v1/invocations/{id}/params": bosses, "POST /api/v1/invocations/{id}/approve": bosses, "POST /api/v1/invocations/{id}/deny": bosses,
 
-	"GET /api/v1/secrets": people, "PUT /api/v1/secrets/{key}": bosses, "DELETE /api/v1/secrets/{key}": bosses,
+	"GET /api/v1/secrets": people, "PUT /api/v1/secrets/{key}": bosses, "DELETE /api/v1/secrets/{key}": bosses, "POST /api/v1/secrets/rotate": owners,
 
 	"GET /api/v1/connectors": people, "GET /api/v1/connectors/{ref}": people, "GET /api/v1/connectors/{ref}/tools": people,
 	"POST /api/v1/connectors": bosses, "POST /api/v1/connectors/validate": bosses, "POST /api/v1/connectors/{ref}/review": bosses,
@@ -105,6 +106,7 @@ var standing = map[string][]string{
 	sessionOrBosses: {"own session", "admin", "owner"},
 	people:          {"member", "admin", "owner"},
 	bosses:          {"admin", "owner"},
+	owners:          {"owner"},
 }
 
 // credentials are of every kind that there is. People who were demoted or

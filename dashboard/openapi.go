@@ -71,6 +71,7 @@ func describeRoute(rt route, who access) string {
 		approver: "The session's own token, an owner or an admin.",
 		member:   "Any person.",
 		decider:  "An owner or an admin.",
+		owner:    "An owner.",
 	}[who]
 	return strings.TrimSpace(rt.doc + "\n\nWho: " + said)
 }

@@ -14,6 +14,7 @@ const (
 	approver        // that session, or a person who decides
 	member          // any person
 	decider         // an owner or admin
+	owner           // an owner
 )
 
 // table is the one place that says who may do what. A person is a browser
@@ -56,6 +57,7 @@ func table() map[string]access {
 		"GET /api/v1/secrets":          member,
 		"PUT /api/v1/secrets/{key}":    decider,
 		"DELETE /api/v1/secrets/{key}": decider,
+		"POST /api/v1/secrets/rotate":  owner,
 
 		"GET /api/v1/connectors":                 member,
 		"POST /api/v1/connectors":                decider,
@@ -167,8 +169,10 @@ func (a access) permit(p *Principal, session string) error {
 		return nil
 	case a == agent:
 		return action.Errorf(action.ErrForbidden, "session_only", "Only the session's own token may do this; people decide, agents call.")
-	case (a == decider || a == approver) && p.Role.Decides():
+	case (a == decider || a == approver) && p.Role.Decides(), a == owner && p.Role == action.RoleOwner:
 		return nil
+	case a == owner:
+		return action.Errorf(action.ErrForbidden, "owner_required", "Only an owner may do this; ask one of the organization.")
 	case a == decider || a == approver:
 		return action.Errorf(action.ErrForbidden, "role_required",
 			"A %s may not do this; ask an owner or admin of the organization.", p.Role)

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,6 +52,32 @@ func (db *DB) CheckKeys(ctx context.Context, fingerprints map[string]string) err
 			if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 				return fmt.Errorf("noting the %s key: %w", name, err)
 			}
+		}
+		return nil
+	})
+}
+
+// CheckedKey returns the fingerprint of a key that [DB.CheckKeys] wrote down; ""
+// when nobody has yet.
+func (db *DB) CheckedKey(ctx context.Context, name string) (fingerprint string, err error) {
+	err = db.read.NewSelect().Table("key_checks").Column("fingerprint").Where("name = ?", name).Scan(ctx, &fingerprint)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("reading the fingerprint of the %s key: %w", name, err)
+	}
+	return fingerprint, nil
+}
+
+// ReplaceKey writes down the fingerprint of the key that replaced one of those
+// that have the olds, or is there already; ErrConflict when it is a third one's.
+func (db *DB) ReplaceKey(ctx context.Context, name, fingerprint string, olds ...string) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := affected(tx.NewUpdate().Table("key_checks").Set("fingerprint = ?", fingerprint).
+			Where("name = ?", name).Where("fingerprint IN (?)", bun.List(append(olds, fingerprint))).Exec(ctx))
+		switch {
+		case err != nil:
+			return fmt.Errorf("noting the new %s key: %w", name, err)
+		case n == 0:
+			return keyDiffers(name)
 		}
 		return nil
 	})

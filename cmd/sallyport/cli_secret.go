@@ -19,6 +19,7 @@ type secretCommand struct {
 	Set    secretSet    `cmd:"" help:"Set a secret; its value is read from standard input."`
 	List   secretList   `cmd:"" help:"List secrets, without their values."`
 	Delete secretDelete `cmd:"" help:"Delete a secret that no connector uses."`
+	Rotate secretRotate `cmd:"" help:"Seal everything that is kept sealed with a new master key. Run it again if it was interrupted."`
 }
 
 type secretSet struct {
@@ -108,4 +109,26 @@ type secretDelete struct {
 
 func (c *secretDelete) Run(ctx context.Context, std *stdio) error {
 	return c.remove(ctx, std, "/api/v1/secrets/"+url.PathEscape(c.Key), "secret "+c.Key+" is deleted")
+}
+
+type secretRotate struct{ remote }
+
+func (c *secretRotate) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	var done struct {
+		KeyID    string `json:"key_id"`
+		Resealed int    `json:"resealed"`
+		Left     int    `json:"left"`
+	}
+	raw, err := server.change(ctx, http.MethodPost, "/api/v1/secrets/rotate", nil, &done)
+	if err != nil {
+		return err
+	}
+	if done.Left > 0 {
+		fmt.Fprintf(std.Err, "warning: %d values open with none of the keys, or change all the time; the server's log names them, and the old key is kept\n", done.Left)
+	}
+	return c.print(std, raw, said(fmt.Sprintf("master key %s seals everything now; %d values were sealed with another before", done.KeyID, done.Resealed)))
 }

@@ -57,12 +57,28 @@ func (g *gateway) hinted() bool {
 
 // checkKeys makes sure that all instances on the rows have the same keys: with
 // others they could not read what they sealed, nor know each other's tokens.
-func (g *gateway) checkKeys(ctx context.Context, keys map[string][]byte) error {
-	fingerprints := map[string]string{}
-	for name, key := range keys {
-		fingerprints[name] = hex.EncodeToString(derive(key, "key check "+name))[:32]
+// The rows may know a master key that another is about to replace.
+func (g *gateway) checkKeys(ctx context.Context, signing []byte) error {
+	known, err := g.db.CheckedKey(ctx, "master")
+	if err != nil {
+		return err
 	}
-	return g.db.CheckKeys(ctx, fingerprints)
+	master := g.master.sealing
+	for _, old := range g.master.opening() {
+		if fingerprint("master", old) == known {
+			master = old
+		}
+	}
+	err = g.db.CheckKeys(ctx, map[string]string{"master": fingerprint("master", master), "token": fingerprint("token", signing)})
+	if err != nil {
+		return err
+	}
+	return g.openKept(ctx, master)
+}
+
+// fingerprint tells a key from others, and nothing of it.
+func fingerprint(name string, key []byte) string {
+	return hex.EncodeToString(derive(key, "key check "+name))[:32]
 }
 
 // derive makes a key for one purpose out of another, so that none serves two

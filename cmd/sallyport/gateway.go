@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +40,10 @@ type gateway struct {
 	vault    *vault.Vault
 	signer   *token.Signer
 	mcpKey   []byte
-	auditKey []byte // of the chain of evidence; never in the database
+	auditKey []byte // of the chain of evidence; in the database only sealed
+	master   masterKeys
+	rotating sync.Mutex        // guards master, once it is open
+	kept     map[string][]byte // keys that a rotation does not change
 	json     *redact.JSON
 	coord    coordination
 	watch    *watcher
@@ -99,27 +103,22 @@ func openParts(ctx context.Context, o options, log *slog.Logger, steps ...func(*
 
 // openRows opens the database and the keys.
 func (g *gateway) openRows(ctx context.Context) (err error) {
-	master, err := g.secretKey(g.options.MasterKey, "master.key")
-	if err != nil {
+	if err := g.openMaster(); err != nil {
 		return err
 	}
 	signing, err := g.secretKey(g.options.TokenKey, "token.key")
 	if err != nil {
 		return err
 	}
-	if g.vault, err = vault.New(master); err != nil {
-		return err
-	}
 	if g.signer, err = token.NewSigner(signing); err != nil {
 		return err
 	}
 	g.mcpKey = derive(signing, "MCP session ids")
-	g.auditKey = derive(master, "audit chain")
 	g.json = &redact.JSON{Hash: g.shortHash}
 	if g.db, err = store.Open(ctx, g.storeConfig()); err != nil {
 		return err
 	}
-	return g.checkKeys(ctx, map[string][]byte{"master": master, "token": signing})
+	return g.checkKeys(ctx, signing)
 }
 
 // storeConfig says where the rows are.
@@ -292,6 +291,9 @@ func (g *gateway) keepUp(ctx context.Context) error {
 	}
 	if g.options.Retention > 0 {
 		chores = append(chores, chore{name: "retain", every: time.Minute, once: true, do: g.retain})
+	}
+	if g.master.file != "" {
+		chores = append(chores, chore{name: "rotate", every: 5 * time.Second, do: g.resume})
 	}
 	if g.db.Shared() {
 		chores = append(chores, chore{name: "clock", every: cmp.Or(iv.ClockEvery, 10*time.Second), do: func(ctx context.Context) {

@@ -41,8 +41,9 @@ type options struct {
 	DatabaseConnections int    `help:"PostgreSQL connections of this process (16)." placeholder:"N"`
 	ValkeyURL           string `help:"Valkey or Redis, by which instances tell each other at once what changed, and count calls together: valkey://host:6379/0." placeholder:"URL"`
 
-	MasterKey string `help:"32 bytes in hex that seal secrets, params and results (default: generated in the data folder)." placeholder:"HEX"`
-	TokenKey  string `help:"32 bytes in hex that sign session tokens (default: generated in the data folder)." placeholder:"HEX"`
+	MasterKey     string   `help:"32 bytes in hex that seal secrets, params and results (default: generated in the data folder)." placeholder:"HEX"`
+	OldMasterKeys []string `help:"Further master keys that open what they sealed, and seal nothing: while one is replaced." placeholder:"HEX"`
+	TokenKey      string   `help:"32 bytes in hex that sign session tokens (default: generated in the data folder)." placeholder:"HEX"`
 
 	Intervals intervals `embed:"" group:"Intervals"`
 }

@@ -8,8 +8,8 @@
 // anything of what is in them but its length.
 //
 // Several master keys can open while the first one seals, so that a key can
-// be replaced: put the new one first, seal everything again, drop the old one.
-// Hashes are always made with the first key; replacing it changes them.
+// be replaced while the vault is in use: put the new one first, seal everything
+// again, drop the old one. Hashes do not follow: their key has to be kept.
 //
 // It does not stop a writer of the database from putting an older value of a
 // place back into the same place.

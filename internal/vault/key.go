@@ -1,7 +1,6 @@
 package vault
 
 import (
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -65,23 +64,16 @@ func readKey(path string) ([]byte, error) {
 // makeKey writes a new key beside path and links it to its name, which fails
 // when the name is taken, so that nobody ever reads half a key and nobody's
 // key is replaced.
-func makeKey(path string) (err error) {
-	key := make([]byte, KeySize)
-	rand.Read(key) //nolint:errcheck // never fails: it ends the process instead
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // O_EXCL, mode 0600
+func makeKey(path string) error {
+	fresh, err := writeKey(path)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // nothing depends on it
-	_, err = f.WriteString(hex.EncodeToString(key) + "\n")
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	defer os.Remove(fresh) //nolint:errcheck // nothing depends on it
+	if err := os.Link(fresh, path); err != nil {
 		return err
 	}
-	if err := os.Link(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	return syncDir(filepath.Dir(path))
 }
 
 func syncDir(dir string) error {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"sallyport/action"
 )
@@ -39,55 +40,90 @@ const (
 // Vault seals, opens and hashes. It is an [action.Vault], safe for use by
 // several goroutines.
 type Vault struct {
-	keys []subkeys // the first seals
+	ring atomic.Pointer[[]subkeys] // the first seals
+	hash atomic.Pointer[[]byte]
 }
 
 // subkeys is what is derived of one master key.
 type subkeys struct {
 	id   [keyIDLen]byte
 	seal []byte
-	hash []byte
 }
 
-// New returns a vault that seals and hashes with the master key and can also
-// open what older ones sealed. Each has [KeySize] random bytes.
+// New returns a vault that seals with the master key and can also open what
+// older ones sealed. Each has [KeySize] random bytes. It hashes with a key that
+// is derived of the first, until it is told another.
 func New(master []byte, older ...[]byte) (*Vault, error) {
 	v := &Vault{}
-	for _, key := range slices.Concat([][]byte{master}, older) {
-		s, err := derive(key)
-		if err != nil {
-			return nil, err
-		}
-		v.keys = append(v.keys, s)
+	if err := v.Use(master, older...); err != nil {
+		return nil, err
 	}
+	hash, err := HashKey(master)
+	if err != nil {
+		return nil, err
+	}
+	v.UseHash(hash)
 	return v, nil
 }
 
+// Use has the vault seal with another master key from now on, and open what
+// that one and the older ones sealed. Hashes stay as they are. What has begun
+// ends with the keys that it began with.
+func (v *Vault) Use(master []byte, older ...[]byte) error {
+	ring := make([]subkeys, 0, 1+len(older))
+	for _, key := range slices.Concat([][]byte{master}, older) {
+		s, err := derive(key)
+		if err != nil {
+			return err
+		}
+		ring = append(ring, s)
+	}
+	v.ring.Store(&ring)
+	return nil
+}
+
+// UseHash has the vault make its hashes with a key that it was given by
+// [HashKey] of an earlier master key.
+func (v *Vault) UseHash(key []byte) { v.hash.Store(&key) }
+
 func derive(master []byte) (s subkeys, err error) {
+	copy(s.id[:], KeyID(master))
+	s.seal, err = subkey(master, "sallyport vault seal")
+	return s, err
+}
+
+// HashKey derives of a master key the one that makes hashes. It outlives the
+// master key: hashes in rows are compared with new ones.
+func HashKey(master []byte) ([]byte, error) { return subkey(master, "sallyport vault hash") }
+
+func subkey(master []byte, purpose string) ([]byte, error) {
 	if len(master) != KeySize {
-		return s, fmt.Errorf("a master key has %d bytes, not %d", KeySize, len(master))
+		return nil, fmt.Errorf("a master key has %d bytes, not %d", KeySize, len(master))
 	}
+	key, err := hkdf.Key(sha256.New, master, nil, purpose, KeySize)
+	if err != nil {
+		return nil, fmt.Errorf("deriving a key: %w", err)
+	}
+	return key, nil
+}
+
+// KeyID names a master key and tells nothing of it. It stands in what the key
+// sealed, behind the first byte.
+func KeyID(master []byte) []byte {
 	sum := sha256.Sum256(master)
-	copy(s.id[:], sum[:])
-	if s.seal, err = hkdf.Key(sha256.New, master, nil, "sallyport vault seal", KeySize); err != nil {
-		return s, fmt.Errorf("deriving the sealing key: %w", err)
-	}
-	if s.hash, err = hkdf.Key(sha256.New, master, nil, "sallyport vault hash", KeySize); err != nil {
-		return s, fmt.Errorf("deriving the hashing key: %w", err)
-	}
-	return s, nil
+	return sum[:keyIDLen]
 }
 
 // Hash returns the keyed hash of canonical bytes: HMAC-SHA-256 in hex.
 func (v *Vault) Hash(canonical []byte) string {
-	mac := hmac.New(sha256.New, v.keys[0].hash)
+	mac := hmac.New(sha256.New, *v.hash.Load())
 	mac.Write(canonical)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // Seal encrypts plain for the place that ref names.
 func (v *Vault) Seal(ref action.Ref, plain []byte) ([]byte, error) {
-	key := &v.keys[0]
+	key := &(*v.ring.Load())[0]
 	sealed := make([]byte, header, header+12+len(plain)+16)
 	sealed[0] = format
 	copy(sealed[1:], key.id[:])
@@ -113,11 +149,12 @@ func (v *Vault) open(ref action.Ref, sealed []byte) ([]byte, error) {
 	if len(sealed) < header || sealed[0] != format {
 		return nil, ErrSealed
 	}
-	i := slices.IndexFunc(v.keys, func(k subkeys) bool { return string(k.id[:]) == string(sealed[1:1+keyIDLen]) })
+	ring := *v.ring.Load()
+	i := slices.IndexFunc(ring, func(k subkeys) bool { return string(k.id[:]) == string(sealed[1:1+keyIDLen]) })
 	if i < 0 {
 		return nil, ErrKey
 	}
-	aead, err := v.keys[i].aead(sealed[:header])
+	aead, err := ring[i].aead(sealed[:header])
 	if err != nil {
 		return nil, err
 	}

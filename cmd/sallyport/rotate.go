@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"sallyport/action"
+	"sallyport/dashboard"
+	"sallyport/internal/vault"
+	"sallyport/store"
+)
+
+// masterKeys are those of the vault. They change in a rotation.
+type masterKeys struct {
+	sealing []byte
+	file    string   // that sealing is in; empty: it was given
+	retired []byte   // that sealing replaces in its file; nil: none
+	given   [][]byte // further ones that only open
+	stuck   bool     // the replacement cannot end: some values open with no key
+}
+
+// opening are the keys that do not seal.
+func (k *masterKeys) opening() [][]byte {
+	if k.retired == nil {
+		return k.given
+	}
+	return append([][]byte{k.retired}, k.given...)
+}
+
+// openMaster reads the master keys, and opens the vault with them.
+func (g *gateway) openMaster() (err error) {
+	k := &g.master
+	for i, text := range g.options.OldMasterKeys {
+		key, err := vault.ParseKey(text)
+		if err != nil {
+			return fmt.Errorf("--old-master-keys, key %d: %w", i+1, err)
+		}
+		k.given = append(k.given, key)
+	}
+	if k.sealing, err = g.secretKey(g.options.MasterKey, masterFile); err != nil {
+		return err
+	}
+	if g.options.MasterKey == "" {
+		k.file = filepath.Join(g.options.Data, masterFile)
+		if k.retired, err = vault.LoadRetired(k.file); err != nil {
+			return err
+		}
+	}
+	g.vault, err = vault.New(k.sealing, k.opening()...)
+	return err
+}
+
+const masterFile = "master.key"
+
+// Names of the keys that outlive the master keys: rows and the chains of
+// evidence hold what they made, which new ones could not make again.
+const (
+	keptHash  = "hash"
+	keptAudit = "audit"
+)
+
+func keptRef(name string) action.Ref {
+	return action.Ref{Table: "vault_keys", Row: name, Column: "sealed"}
+}
+
+// openKept finds the keys that were kept in a rotation. Before the first one
+// they are derived of the master key that the rows were written with.
+func (g *gateway) openKept(ctx context.Context, master []byte) error {
+	hash, err := vault.HashKey(master)
+	if err != nil {
+		return err
+	}
+	g.kept = map[string][]byte{keptHash: hash, keptAudit: derive(master, "audit chain")}
+	for name := range g.kept {
+		sealed, err := g.db.VaultKey(ctx, name)
+		if errors.Is(err, action.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			g.kept[name], err = g.vault.Open(keptRef(name), sealed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	g.vault.UseHash(g.kept[keptHash])
+	g.auditKey = g.kept[keptAudit]
+	return nil
+}
+
+// rotation replaces the master key. Each step can be done again after it was
+// done, in part or in full, by a process that died meanwhile.
+type rotation struct {
+	*gateway
+	settle time.Duration // how long what began with the old key may take to be written
+	done   int           // values that were sealed anew
+	left   int           // that could not be
+}
+
+func (r *rotation) steps() []func(context.Context) error {
+	return []func(context.Context) error{r.keep, r.replace, r.reseal, r.wait, r.reseal, r.note, r.drop}
+}
+
+// rotationSettles is above the time in which the file's one writer answers.
+const rotationSettles = 3 * time.Second
+
+// rotate has everything sealed with a new master key. One that has begun goes
+// on instead.
+func (g *gateway) rotate(ctx context.Context, organization string) (dashboard.Rotated, error) {
+	if organization != store.DefaultOrganization {
+		return dashboard.Rotated{}, action.Errorf(action.ErrForbidden, "operator_required",
+			"The master key is of all organizations of this server; an owner of its first one replaces it.")
+	}
+	if !g.rotating.TryLock() {
+		return dashboard.Rotated{}, action.Errorf(action.ErrConflict, "rotation_running", "A rotation is going on; ask again in a minute.")
+	}
+	defer g.rotating.Unlock()
+	if err := g.rotatable(); err != nil {
+		return dashboard.Rotated{}, err
+	}
+	return g.rotateAll(ctx)
+}
+
+func (g *gateway) rotateAll(ctx context.Context) (dashboard.Rotated, error) {
+	r := &rotation{gateway: g, settle: rotationSettles}
+	for _, step := range r.steps() {
+		if err := step(ctx); err != nil {
+			return dashboard.Rotated{}, fmt.Errorf("rotating the master key: %w", err)
+		}
+	}
+	answer := dashboard.Rotated{KeyID: hex.EncodeToString(vault.KeyID(g.master.sealing)), Resealed: r.done, Left: r.left}
+	g.log.Info("everything is sealed with the new master key", "key", answer.KeyID, "resealed", r.done, "left", r.left)
+	return answer, nil
+}
+
+// rotatable tells what is to be done first where this process alone cannot
+// make a new key.
+func (g *gateway) rotatable() error {
+	switch {
+	case g.master.file == "" && len(g.master.given) == 0:
+		return action.Errorf(action.ErrConflict, "old_master_keys_missing",
+			"The master key comes from SALLYPORT_MASTER_KEY, and only you can set another: make one (openssl rand -hex 32), put it there and the old one into SALLYPORT_OLD_MASTER_KEYS, restart, and run this again. With several instances every one has to know both keys first; see Keys in docs/instances.md.")
+	case g.master.file != "" && g.db.Shared():
+		return action.Errorf(action.ErrConflict, "master_key_in_file",
+			"The database may be shared, and a key file is one machine's: put the key of %s into SALLYPORT_MASTER_KEY of every instance, restart, and rotate as docs/instances.md says under Keys.", g.master.file)
+	}
+	return nil
+}
+
+// keep writes down the keys that do not change.
+func (r *rotation) keep(ctx context.Context) error {
+	for name, key := range r.kept {
+		_, err := r.db.VaultKey(ctx, name)
+		if errors.Is(err, action.ErrNotFound) {
+			var sealed []byte
+			if sealed, err = r.vault.Seal(keptRef(name), key); err == nil {
+				err = r.db.PutVaultKey(ctx, name, sealed)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace makes a new key where it is this process's to make.
+func (r *rotation) replace(context.Context) (err error) {
+	k := &r.master
+	if k.file == "" {
+		return nil
+	}
+	if k.sealing, k.retired, err = vault.ReplaceKey(k.file); err != nil {
+		return err
+	}
+	return r.vault.Use(k.sealing, k.opening()...)
+}
+
+// resealRounds is how often it is looked for what was sealed with another key
+// meanwhile.
+const resealRounds = 10
+
+func (r *rotation) reseal(ctx context.Context) error {
+	for range resealRounds {
+		done, left, err := r.db.Reseal(ctx, vault.KeyID(r.master.sealing), r.again)
+		r.done, r.left = r.done+done, left
+		if err != nil || done == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// again seals a value with the new key. What opens with no key was lost before.
+func (r *rotation) again(ref action.Ref, sealed []byte) ([]byte, error) {
+	plain, err := r.vault.Open(ref, sealed)
+	if err != nil {
+		r.log.Warn("a sealed value opens with none of the keys", "table", ref.Table, "row", ref.Row, "column", ref.Column, "error", err)
+		return nil, err
+	}
+	return r.vault.Seal(ref, plain)
+}
+
+// wait lets those write who sealed with the old key just before, where that key
+// is about to go.
+func (r *rotation) wait(ctx context.Context) error {
+	if r.master.file == "" {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(r.settle):
+		return nil
+	}
+}
+
+// note has later starts want the new key.
+func (r *rotation) note(ctx context.Context) error {
+	var olds []string
+	for _, old := range r.master.opening() {
+		olds = append(olds, fingerprint("master", old))
+	}
+	return r.db.ReplaceKey(ctx, "master", fingerprint("master", r.master.sealing), olds...)
+}
+
+// drop forgets the old key, unless something may still be read with it.
+func (r *rotation) drop(context.Context) error {
+	k := &r.master
+	if k.stuck = r.left > 0; k.stuck || k.file == "" {
+		return nil
+	}
+	if err := vault.DropRetired(k.file); err != nil {
+		return err
+	}
+	k.retired = nil
+	return r.vault.Use(k.sealing, k.opening()...)
+}
+
+// resume ends a rotation that was stopped.
+func (g *gateway) resume(ctx context.Context) {
+	if !g.rotating.TryLock() {
+		return
+	}
+	defer g.rotating.Unlock()
+	if g.master.retired == nil || g.master.stuck {
+		return
+	}
+	if _, err := g.rotateAll(ctx); err != nil && ctx.Err() == nil {
+		g.log.Warn("going on with a rotation that was stopped", "error", err)
+	}
+}

@@ -1,0 +1,90 @@
+package vault
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A key file is replaced in three steps, and whoever stops between two of them
+// loses no key: the old key gets a second name, a new one takes its first, and
+// in the end, when nothing needs it any more, the second name goes.
+
+// Retired is where the old key lies while the one in path replaces it.
+func Retired(path string) string { return path + ".old" }
+
+// LoadRetired reads the key that the one in path replaces; nil when none is
+// being replaced.
+func LoadRetired(path string) ([]byte, error) {
+	current, err := readKey(path)
+	if err != nil {
+		return nil, err
+	}
+	old, err := readKey(Retired(path))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && bytes.Equal(old, current) { // stopped before the new one came
+		return nil, nil
+	}
+	return old, err
+}
+
+// ReplaceKey puts a new key into the file and keeps the old one beside it. A
+// replacement that has begun and not ended goes on with the keys that it has.
+func ReplaceKey(path string) (master, old []byte, err error) {
+	if old, err = LoadRetired(path); err == nil && old == nil {
+		if err = replaceKey(path); err == nil {
+			old, err = LoadRetired(path)
+		}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("replacing the key in %s: %w", path, err)
+	}
+	master, err = readKey(path)
+	return master, old, err
+}
+
+func replaceKey(path string) error {
+	if err := os.Link(path, Retired(path)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := syncDir(dir); err != nil { // before the first name can point to another
+		return err
+	}
+	fresh, err := writeKey(path)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return errors.Join(err, os.Remove(fresh))
+	}
+	return syncDir(dir)
+}
+
+// writeKey writes a new key beside path, and returns where.
+func writeKey(path string) (name string, err error) {
+	key := make([]byte, KeySize)
+	rand.Read(key)                                                            //nolint:errcheck // never fails: it ends the process instead
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // O_EXCL, mode 0600
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(hex.EncodeToString(key) + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+// DropRetired removes the old key of a file: nothing that it sealed can be read
+// any more.
+func DropRetired(path string) error {
+	if err := os.Remove(Retired(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the old key: %w", err)
+	}
+	return syncDir(filepath.Dir(path))
+}
