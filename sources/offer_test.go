@@ -196,6 +196,23 @@ func TestToolsMayAsk(t *testing.T) {
 	})
 }
 
+// TestToolsMayTakeLonger where an admin says so, whatever the source may ask.
+func TestToolsMayTakeLonger(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		w.add("a", "x", 1, plain("b"))
+		before := w.want(t, "x_b")
+		w.change("a", func(c *action.Connector) { c.TimeoutSeconds, c.MayAsk = 90, []action.AskKind{action.AskSampling} })
+		w.Invalidate("o")
+		if v := w.want(t, "x_b"); v == before {
+			t.Error("the version is the same")
+		}
+		a, err := w.Find(t.Context(), "o", "connector:a", "b", false)
+		if err != nil || a.Timeout != 90*time.Second {
+			t.Errorf("got %+v, %v", a, err)
+		}
+	})
+}
+
 // TestResolve finds whose a URI or a prompt is.
 func TestResolve(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {

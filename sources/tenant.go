@@ -140,8 +140,9 @@ func looks(c action.Connector) any {
 		risks      string
 		review     action.ReviewRule
 		asks       string
+		timeout    int
 		created    int64
-	}{c.Name, c.Slug, c.DefaultRisk, fmt.Sprintf("%q", c.Risks), c.Review, fmt.Sprintf("%q", c.MayAsk), c.CreatedAt.UnixNano()}
+	}{c.Name, c.Slug, c.DefaultRisk, fmt.Sprintf("%q", c.Risks), c.Review, fmt.Sprintf("%q", c.MayAsk), c.TimeoutSeconds, c.CreatedAt.UnixNano()}
 }
 
 // feed returns the feed of a source, or ErrNotFound.

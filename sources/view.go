@@ -143,12 +143,16 @@ func (f *feed) revision() string {
 }
 
 // asking is what the source may ask of callers, and how long its actions may
-// take for it; zero: as long as any.
+// take: as an admin said, or for the answer of a person; zero: as long as any.
 func (f *feed) asking() ([]action.AskKind, time.Duration) {
-	if len(f.connector.MayAsk) == 0 {
-		return nil, 0
+	con := f.connector
+	switch {
+	case con.TimeoutSeconds > 0:
+		return con.MayAsk, min(time.Duration(con.TimeoutSeconds)*time.Second, action.MaxTimeout)
+	case len(con.MayAsk) > 0:
+		return con.MayAsk, askTimeout
 	}
-	return f.connector.MayAsk, askTimeout
+	return nil, 0
 }
 
 // risk is the first that somebody named: an admin for this tool, the source in
