@@ -86,7 +86,7 @@ func (m members) event(native string, body []byte) (*event.Event, error) {
 		about, err = o.Push, errors.Join(m.without("action"), json.Unmarshal(body, o.Push), o.Push.complete())
 	case "check_suite":
 		o.Suite = &check{}
-		about, err = o.Suite, errors.Join(m.read("check_suite", o.Suite), m.without("deployment"))
+		about, err = o.Suite, m.read("check_suite", o.Suite)
 	case "check_run":
 		o.Run = &check{}
 		about, err = o.Run, errors.Join(m.read("check_run", o.Run), m.without("deployment"))

@@ -70,8 +70,8 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 func payload(body []byte) ([]byte, error) {
 	if form, is := bytes.CutPrefix(body, []byte("payload=")); is {
 		text, err := url.QueryUnescape(string(form))
-		if err != nil || bytes.ContainsAny(form, "&;") {
-			return nil, errors.New("github: the delivery's form needs a payload and nothing else")
+		if err != nil {
+			return nil, fmt.Errorf("github: the delivery's form: %w", err)
 		}
 		body = []byte(text)
 	}

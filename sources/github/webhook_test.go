@@ -201,6 +201,7 @@ func TestTheHeaderIsNotSigned(t *testing.T) {
 		"a pull request's commits for a push":              {"push", pullEvent},
 		"a new branch for a push":                          {"push", `{"ref":"fix","ref_type":"branch","master_branch":"trunk",` + aboutJSON + `}`},
 		"a deployment for a run of a workflow":             {"workflow_run", strings.Replace(runOfFlow, `"workflow":{`, `"deployment":{`, 1)},
+		"a deployment's state for a check":                 {"check_run", strings.Replace(runEvent, `"action":"created",`, `"action":"created","deployment":{},`, 1)},
 		"a suite for a check":                              {"check_run", suiteEvent},
 		"a check for a suite":                              {"check_suite", runEvent},
 		"an event without a repository":                    {"issues", `{"action":"opened","issue":` + issueJSON + `,` + senderJSON + `}`},
