@@ -90,7 +90,7 @@ func (s *Server) managed(ctx context.Context, p *Principal, id string) (action.I
 
 // connect makes an integration of a credential.
 func (s *Server) connect(ctx context.Context, p *Principal, n NewIntegration) (*saved, error) {
-	w, err := s.wanted(p, n.Connecting, action.KindAPIKey, action.KindBotToken, action.KindNone)
+	w, err := s.wanted(ctx, p, n.Connecting, action.KindAPIKey, action.KindBotToken, action.KindNone)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (s *Server) connect(ctx context.Context, p *Principal, n NewIntegration) (*
 
 // wanted checks what is said of a new connection, as far as this is known
 // without the service.
-func (s *Server) wanted(p *Principal, c Connecting, kinds ...action.IntegrationKind) (action.Wanted, error) {
+func (s *Server) wanted(ctx context.Context, p *Principal, c Connecting, kinds ...action.IntegrationKind) (action.Wanted, error) {
 	w := action.Wanted{
 		Organization: p.Organization, Provider: c.Provider, Broker: c.Broker, Name: strings.TrimSpace(c.Name), Own: c.Own,
 		Visibility: c.Visibility, BaseURL: c.BaseURL, Settings: settled(c.Settings), TimeoutSeconds: c.Timeout, By: p.By(), Login: p.via,
@@ -149,7 +149,29 @@ func (s *Server) wanted(p *Principal, c Connecting, kinds ...action.IntegrationK
 	if err := checkBaseURL(w.BaseURL); err != nil {
 		return w, err
 	}
-	return w, checkSettings(provider, w.Settings)
+	if err := checkSettings(provider, w.Settings); err != nil {
+		return w, err
+	}
+	return w, s.checkPlace(ctx, p, &w)
+}
+
+// checkPlace lets a member lead the gateway only to where the organization
+// itself connects to: an operator may have opened what he could not reach.
+func (s *Server) checkPlace(ctx context.Context, p *Principal, w *action.Wanted) error {
+	if w.BaseURL == "" || p.Role.Decides() {
+		return nil
+	}
+	shared, err := s.Integrations.ListIntegrations(ctx, p.Organization, "")
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(shared, func(in action.Integration) bool { return in.Provider == w.Provider && in.BaseURL == w.BaseURL }) {
+		return nil
+	}
+	return &action.Error{
+		Kind: action.ErrForbidden, Code: "role_required", Field: "/base_url",
+		Message: "A member connects to the provider's own address, or to one that an integration of the organization has; leave base_url out, or ask an owner or admin to connect the organization there first.",
+	}
 }
 
 // otherwise says how a provider is connected instead.

@@ -108,6 +108,16 @@ func TestWhoseIntegrationsAre(t *testing.T) {
 	h.m.bindings = map[string][]string{org + " nightly": {shared, private}}
 	minted := h.want(201, h.owner, "POST", "/api/v1/sessions", `{"connections":["`+private+`"]}`).json(t)["session_id"].(string)
 
+	const elsewhere = "https://linear.example.com"
+	mine := "{" + key + `,"own":true,"base_url":"` + elsewhere + `"}`
+	if p := h.problem(403, "role_required", h.member, "POST", integrationsPath, mine); p["field"] != "/base_url" {
+		t.Errorf("a member led the gateway astray: %v", p)
+	}
+	h.problem(403, "role_required", h.member, "POST", integrationsPath+"/connect", `{"provider":"linear","own":true,"base_url":"`+elsewhere+`"}`)
+	there := h.want(201, h.admin, "POST", integrationsPath, `{"provider":"linear","secret":"there-x","base_url":"`+elsewhere+`"}`).json(t)["id"].(string)
+	h.want(200, h.member, "POST", integrationsPath, mine)
+	h.want(200, h.admin, "DELETE", integrationsPath+"/"+there, "")
+
 	ids := func(credential, path string) (got []string) {
 		for _, in := range h.want(200, credential, "GET", path, "").list(t) {
 			got = append(got, in["id"].(string))
