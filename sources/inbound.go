@@ -35,7 +35,21 @@ func EventContext(v any) json.RawMessage {
 	if err := e.Encode(v); err != nil {
 		return json.RawMessage(`{"_truncated":true}`)
 	}
-	return redact.JSON{}.Prune(bytes.TrimSpace(b.Bytes()), maxContext)
+	// What was foreign JSON before may hold what is no text, which rows refuse.
+	text := bytes.ToValidUTF8(bytes.TrimSpace(b.Bytes()), []byte("\ufffd"))
+	return redact.JSON{}.Prune(text, maxContext)
+}
+
+// PlainID returns a foreign id that has the form of one, so that it can stand
+// in keys and rows, or nothing.
+func PlainID(id string) string {
+	odd := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:", r))
+	}
+	if len(id) > 100 || strings.ContainsFunc(id, odd) {
+		return ""
+	}
+	return id
 }
 
 // Passes reports whether a filter has one of the values, in whatever case. A

@@ -27,6 +27,9 @@ func TestEventContext(t *testing.T) {
 	if got := string(sources.EventContext(map[string]any{"a": "<b> & \xff"})); got != `{"a":"<b> & \ufffd"}` {
 		t.Errorf("got %s", got)
 	}
+	if got := string(sources.EventContext(map[string]any{"a": json.RawMessage("\"\xff\"")})); got != "{\"a\":\"\ufffd\"}" {
+		t.Errorf("got %s", got)
+	}
 	long := sources.EventContext(map[string]any{"id": "7", "body": strings.Repeat("é", 64<<10)})
 	var v struct {
 		ID        string
@@ -54,6 +57,17 @@ func TestPasses(t *testing.T) {
 	} {
 		if got := sources.Passes(tt.filter, tt.values...); got != tt.want {
 			t.Errorf("%q of %q: %v", tt.filter, tt.values, got)
+		}
+	}
+}
+
+func TestPlainID(t *testing.T) {
+	for id, plain := range map[string]bool{
+		"Ev0PV52K21": true, "234d1a4e-b617-4388-90fe-adc3633d6b72": true, "a_b.c:D": true,
+		"a b": false, "a\x00": false, "é": false, "a/b": false, strings.Repeat("a", 101): false,
+	} {
+		if got := sources.PlainID(id); (got == id) != plain || !plain && got != "" {
+			t.Errorf("%q: got %q", id, got)
 		}
 	}
 }

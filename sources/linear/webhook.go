@@ -48,9 +48,9 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if err := sources.ReadDelivery(d.Body, &in); err != nil {
 		return event.Parsed{}, err
 	}
-	out := event.Parsed{Account: in.Organization}
-	if id, ok := event.Header(d.Header, "Linear-Delivery"); ok && isID(id) {
-		out.ID = id
+	out := event.Parsed{Account: sources.PlainID(in.Organization)}
+	if id, ok := event.Header(d.Header, "Linear-Delivery"); ok {
+		out.ID = sources.PlainID(id)
 	}
 	if in.Type == "OAuthApp" && in.Action == "revoked" {
 		out.Lifecycle = event.Uninstalled
@@ -111,7 +111,7 @@ func (d delivery) changed() (names []string) {
 // no time.
 func key(id, at string) string {
 	t, err := time.Parse(time.RFC3339, at)
-	if id == "" || len(id) > 100 || err != nil {
+	if id = sources.PlainID(id); id == "" || err != nil {
 		return ""
 	}
 	return id + ":" + t.UTC().Format(time.RFC3339Nano)

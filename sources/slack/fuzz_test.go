@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,30 @@ func FuzzAnswer(f *testing.F) {
 		}
 		if r := new(sources.Refusal); err != nil && !errors.As(err, &r) && !errors.Is(err, action.ErrOutcomeUnknown) {
 			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// FuzzDelivery reads anything as a delivery: what it tells is bounded, can be
+// told apart, and is of a type that there is a trigger for.
+func FuzzDelivery(f *testing.F) {
+	f.Add([]byte(callback(`{"type":"message","channel":"C1","user":"U1","text":"x","files":[null]}`)), `{"contains":["x"]}`)
+	f.Add([]byte(callback(`{"type":"reaction_added","reaction":"eyes","item":{"type":"message"}}`)), `{"reactions":["eyes"]}`)
+	f.Add([]byte(`{"type":"url_verification","challenge":"x"}`), `{}`)
+	f.Add([]byte(`{"type":"event_callback","event_id":"E","event_time":-1,"event":{"type":"app_uninstalled"}}`), ``)
+	f.Fuzz(func(t *testing.T, body []byte, config string) {
+		got, err := parse(string(body))
+		if err != nil && len(got.Events) > 0 || len(got.Challenge) > 4000 {
+			t.Errorf("%+v beside %v", got, err)
+		}
+		for _, e := range got.Events {
+			if e.Key == "" || len(e.Key) > 100 || len(e.Context) > 64<<10 || !json.Valid(e.Context) || len([]rune(e.Title)) > 201 || strings.ContainsAny(e.Title, "\n\u202e") {
+				t.Errorf("got %+v", e)
+			}
+			if y := e.OccurredAt.Year(); y > 9999 {
+				t.Errorf("in the year %d", y)
+			}
+			trigger(t, e.Type).Matches(&e, json.RawMessage(config))
 		}
 	})
 }

@@ -5,7 +5,8 @@
 // as the approver read it, without previews of what its links lead to unless
 // the params ask for them, and that an answer is a success only where Slack
 // says so. It speaks plain HTTP to the four methods that it needs: a client
-// library would decide about repeats itself.
+// library would decide about repeats itself. Of events it tells what people do,
+// and never what the app did itself.
 package slack
 
 import (

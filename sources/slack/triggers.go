@@ -1,0 +1,94 @@
+package slack
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"sallyport/ingest/event"
+	"sallyport/sources"
+)
+
+// The types of event, named as Slack does.
+const (
+	messageEvent  = "message"
+	mentionEvent  = "app_mention"
+	reactionEvent = "reaction_added"
+)
+
+// Triggers returns what Slack's Events API can tell of.
+func Triggers() event.Provider {
+	return event.Provider{
+		ID:    "slack",
+		Title: "Slack",
+		Triggers: []event.Trigger{
+			{
+				ID: messageEvent, Title: "Message posted",
+				Description: "Somebody posted a message where the app is a member. Edits and what Slack itself writes (who joined, who left) are no messages. The app needs the message events that fit, and their scopes, such as channels:history.",
+				Config:      json.RawMessage(messageConfig), Matches: matches,
+			},
+			{
+				ID: mentionEvent, Title: "App mentioned",
+				Description: "Somebody mentioned the app in a message. The app needs the event app_mention and the scope app_mentions:read.",
+				Config:      json.RawMessage(messageConfig), Matches: matches,
+			},
+			{
+				ID: reactionEvent, Title: "Reaction added",
+				Description: "Somebody added an emoji to a message where the app is a member. The app needs the event reaction_added and the scope reactions:read.",
+				Config: json.RawMessage(`{
+					"type": "object",
+					"additionalProperties": false,
+					"properties": {
+						"reactions": {"type": "array", "maxItems": 100, "items": {"type": "string", "pattern": "^[^:\\s]{1,100}(::[^:\\s]{1,100})?$"}, "description": "Names of emoji without colons, such as eyes."},
+						"channels": {"type": "array", "maxItems": 100, "items": {"type": "string", "pattern": "^[A-Za-z0-9]{1,30}$"}, "description": "Ids of channels, such as C024BE91L."},
+						"users": {"type": "array", "maxItems": 100, "items": {"type": "string", "pattern": "^[A-Za-z0-9]{1,30}$"}, "description": "Ids of who reacted, such as U024BE7LH."}
+					}
+				}`),
+				Matches: matches,
+			},
+		},
+		Webhook: &event.Webhook{Verify: verify, Parse: parse},
+	}
+}
+
+// messageConfig is of messages and mentions alike.
+const messageConfig = `{
+	"type": "object",
+	"additionalProperties": false,
+	"properties": {
+		"channels": {"type": "array", "maxItems": 100, "items": {"type": "string", "pattern": "^[A-Za-z0-9]{1,30}$"}, "description": "Ids of channels, such as C024BE91L."},
+		"users": {"type": "array", "maxItems": 100, "items": {"type": "string", "pattern": "^[A-Za-z0-9]{1,30}$"}, "description": "Ids of who wrote it, such as U024BE7LH, or B024BE7LH for a bot."},
+		"contains": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 300}, "description": "Only with one of these texts in it or its attachments; upper and lower case are the same."},
+		"bots": {"type": "boolean", "description": "Also what other bots write, which is left out otherwise. What the app itself writes never counts."}
+	}
+}`
+
+// filters are the config of a trigger; each one has those of its type.
+type filters struct {
+	Channels  []string `json:"channels"`
+	Users     []string `json:"users"`
+	Contains  []string `json:"contains"`
+	Reactions []string `json:"reactions"`
+	Bots      bool     `json:"bots"`
+}
+
+func matches(e *event.Event, config json.RawMessage) bool {
+	var f filters
+	var n news
+	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &n) != nil {
+		return false
+	}
+	if n.Bot && !f.Bots && e.Type != reactionEvent {
+		return false
+	}
+	return sources.Passes(f.Channels, n.Channel) && sources.Passes(f.Users, n.User, n.BotID) &&
+		sources.Passes(f.Reactions, n.Reaction) && f.contained(n.texts())
+}
+
+// contained reports whether the text has one of those that it should have.
+func (f filters) contained(text string) bool {
+	text = strings.ToLower(text)
+	return len(f.Contains) == 0 || slices.ContainsFunc(f.Contains, func(part string) bool {
+		return strings.Contains(text, strings.ToLower(part))
+	})
+}
