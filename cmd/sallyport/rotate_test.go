@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sallyport/action"
+	"sallyport/internal/dbtest"
+	"sallyport/internal/vault"
+	"sallyport/store"
+)
+
+// vaulted is a gateway that is opened, and not run, and what is kept in it: a
+// secret, a held call and a chain of evidence.
+type vaulted struct {
+	*gateway
+	t    *testing.T
+	held string // an invocation
+	hash string
+	head action.AuditHead
+}
+
+const rotatedSecret = "canary-of-a-secret"
+
+func openVaulted(t *testing.T, o options) *vaulted {
+	t.Helper()
+	o.Listen = "127.0.0.1:0"
+	g, err := openGateway(t.Context(), o, slog.New(slog.NewTextHandler(testWriter{t}, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.close)
+	return &vaulted{gateway: g, t: t}
+}
+
+func (v *vaulted) ok(err error) {
+	v.t.Helper()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// fill keeps something.
+func (v *vaulted) fill(upstream string) {
+	v.t.Helper()
+	v.put("first")
+	c := action.Connector{ID: uuid.NewString(), Organization: store.DefaultOrganization, Name: "Notes", Slug: "notes", URL: upstream, Enabled: true, Revision: 1}
+	v.ok(v.db.CreateConnector(v.t.Context(), c, nil, "me"))
+	s, err := v.db.CreateSession(v.t.Context(), action.Session{ID: uuid.NewString(), Organization: store.DefaultOrganization, Kind: action.Unattended, Type: action.TypeCoding, CreatedBy: "test", CreatedAt: v.db.Now()})
+	v.ok(err)
+	out, err := v.gate.Call(v.t.Context(), action.Call{Session: s, Source: c.Source(), Action: "add", Params: json.RawMessage(`{"text":"canary-of-params"}`), Waiting: action.Waiting{Patience: time.Millisecond}})
+	v.ok(err)
+	if v.held = out.Invocation.ID; out.Invocation.Status != action.StatusPending {
+		v.t.Fatalf("the call is %s", out.Invocation.Status)
+	}
+	newSealer(v.db, v.auditKey, v.log).seal(v.t.Context())
+	heads, err := v.db.AuditHeads(v.t.Context(), store.DefaultOrganization)
+	v.ok(err)
+	v.head, v.hash = heads[0], v.vault.Hash([]byte("x"))
+}
+
+func (v *vaulted) put(key string) {
+	v.t.Helper()
+	sealed, err := v.sealSecret(store.DefaultOrganization, key, []byte(rotatedSecret))
+	v.ok(err)
+	v.ok(v.db.PutSecret(v.t.Context(), action.Secret{Organization: store.DefaultOrganization, Key: key, Host: "h.example", UpdatedBy: "me", CreatedAt: v.db.Now(), UpdatedAt: v.db.Now()}, sealed))
+}
+
+// reads checks that everything that was kept can be used still.
+func (v *vaulted) reads(as *vaulted, secrets ...string) {
+	v.t.Helper()
+	for _, key := range append(secrets, "first") {
+		if value, _, err := v.secret(v.t.Context(), store.DefaultOrganization, key); value != rotatedSecret || err != nil {
+			v.t.Errorf("secret %s is %q, %v", key, value, err)
+		}
+	}
+	if raw, full, err := v.gate.Params(v.t.Context(), store.DefaultOrganization, as.held); !full || err != nil || !strings.Contains(string(raw), "canary-of-params") {
+		v.t.Errorf("the held call has %s, full %v, %v", raw, full, err)
+	}
+	if v.vault.Hash([]byte("x")) != as.hash {
+		v.t.Error("values hash otherwise than before")
+	}
+	newSealer(v.db, v.auditKey, v.log).seal(v.t.Context())
+	report, err := v.db.VerifyAudit(v.t.Context(), store.DefaultOrganization, v.auditKey, &as.head)
+	if err != nil || !report.OK || report.Unsealed != 0 || report.Checked == 0 {
+		v.t.Errorf("evidence: %+v, %v", report, err)
+	}
+}
+
+// sealedOtherwise counts what another key than this sealed.
+func (v *vaulted) sealedOtherwise(key []byte) int {
+	v.t.Helper()
+	_, left, err := v.db.Reseal(v.t.Context(), vault.KeyID(key), func(action.Ref, []byte) ([]byte, error) { return nil, errors.New("only counted") })
+	v.ok(err)
+	return left
+}
+
+func keyOf(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := vault.ParseKey(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// TestRotationStoppedAnywhere stops after each step, as a process does that is
+// killed: the next start reads everything, and ends what had begun.
+func TestRotationStoppedAnywhere(t *testing.T) {
+	url, stop, err := serveNotebook(t.Context(), newNotebook())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for n := range len((&rotation{}).steps()) + 1 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			data := t.TempDir()
+			file := filepath.Join(data, "master.key")
+			v := openVaulted(t, options{Data: data})
+			v.fill(url)
+			first := keyOf(t, file)
+			for _, step := range (&rotation{gateway: v.gateway}).steps()[:n] {
+				v.ok(step(t.Context()))
+			}
+			v.reads(v)
+			v.close()
+
+			again := openVaulted(t, options{Data: data})
+			again.reads(v)
+			if n < 2 { // nothing that had to be ended
+				for _, step := range (&rotation{gateway: again.gateway}).steps() {
+					again.ok(step(t.Context()))
+				}
+			} else {
+				r := &rotation{gateway: again.gateway}
+				if again.master.retired != nil {
+					for _, step := range r.steps() {
+						again.ok(step(t.Context()))
+					}
+				}
+			}
+			again.reads(v)
+			now := keyOf(t, file)
+			if string(now) == string(first) || again.sealedOtherwise(now) != 0 || again.sealedOtherwise(first) == 0 {
+				t.Errorf("sealed otherwise than by the new key: %d, than by the old one: %d", again.sealedOtherwise(now), again.sealedOtherwise(first))
+			}
+			if _, err := os.Stat(file + ".old"); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the old key is there: %v", err)
+			}
+			again.close()
+			openVaulted(t, options{Data: data}).reads(v)
+		})
+	}
+}
+
+// TestRotationBetweenCalls writes and reads all the time.
+func TestRotationBetweenCalls(t *testing.T) {
+	url, stop, err := serveNotebook(t.Context(), newNotebook())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	data := t.TempDir()
+	v := openVaulted(t, options{Data: data})
+	v.fill(url)
+	ctx, end := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	written := make([][]string, 4)
+	for i := range written {
+		busy.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				key := fmt.Sprintf("k%d-%d", i, n%20)
+				v.put(key)
+				written[i] = append(written[i], key)
+				if value, _, err := v.secret(t.Context(), store.DefaultOrganization, key); value != rotatedSecret || err != nil {
+					t.Errorf("secret %s is %q, %v", key, value, err)
+				}
+			}
+		})
+	}
+	for range 3 {
+		for _, step := range (&rotation{gateway: v.gateway, settle: 100 * time.Millisecond}).steps() {
+			v.ok(step(t.Context()))
+		}
+	}
+	end()
+	busy.Wait()
+	v.close()
+	again := openVaulted(t, options{Data: data})
+	for _, keys := range written {
+		again.reads(v, keys[max(0, len(keys)-20):]...)
+	}
+	if n := again.sealedOtherwise(keyOf(t, filepath.Join(data, "master.key"))); n != 0 {
+		t.Errorf("%d values are sealed with an earlier key", n)
+	}
+}
+
+// TestRotationOfManyInstances goes the way that docs/instances.md tells.
+func TestRotationOfManyInstances(t *testing.T) {
+	url, stop, err := serveNotebook(t.Context(), newNotebook())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	database, a, b := dbtest.Postgres(t), strings.Repeat("aa", 32), strings.Repeat("bb", 32)
+	at := func(master string, olds ...string) options {
+		return options{Data: t.TempDir(), DatabaseURL: database, MasterKey: master, OldMasterKeys: olds, TokenKey: strings.Repeat("cc", 32)}
+	}
+	before := openVaulted(t, at(a))
+	before.fill(url)
+	if _, err := before.rotate(t.Context(), store.DefaultOrganization); action.Public(err).Code != "old_master_keys_missing" {
+		t.Errorf("without another key: %v", err)
+	}
+	before.close()
+
+	one, two := openVaulted(t, at(a, b)), openVaulted(t, at(b, a))
+	one.put("one")
+	two.put("two")
+	one.reads(before, "one", "two")
+	two.reads(before, "one", "two")
+	if _, err := two.rotate(t.Context(), "another"); !errors.Is(err, action.ErrForbidden) {
+		t.Errorf("by another organization: %v", err)
+	}
+	done, err := two.rotate(t.Context(), store.DefaultOrganization)
+	raw, _ := hex.DecodeString(b)
+	if err != nil || done.Left != 0 || done.Resealed < 3 || done.KeyID != hex.EncodeToString(vault.KeyID(raw)) {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	if n := two.sealedOtherwise(raw); n != 0 {
+		t.Errorf("%d values are sealed with the old key", n)
+	}
+	one.reads(before, "one", "two") // what the other one's key seals now
+	one.put("late")
+	if done, err := two.rotate(t.Context(), store.DefaultOrganization); err != nil || done.Resealed != 1 || done.Left != 0 {
+		t.Errorf("after a late one: %+v, %v", done, err)
+	}
+	one.close()
+	two.close()
+	openVaulted(t, at(b)).reads(before, "one", "two", "late")
+	if _, err := openGateway(t.Context(), func() options { o := at(a); o.Listen = "127.0.0.1:0"; return o }(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "SALLYPORT_MASTER_KEY") {
+		t.Errorf("with the old key alone: %v", err)
+	}
+}
+
+// TestWhatOpensWithNoKey keeps the old key, which is said to be.
+func TestWhatOpensWithNoKey(t *testing.T) {
+	data := t.TempDir()
+	v := openVaulted(t, options{Data: data})
+	v.put("first")
+	v.ok(v.db.PutVaultKey(t.Context(), "altered", append([]byte("\x01otherkey"), make([]byte, 60)...)))
+	r := &rotation{gateway: v.gateway}
+	for _, step := range r.steps() {
+		v.ok(step(t.Context()))
+	}
+	if _, err := os.Stat(filepath.Join(data, "master.key.old")); r.left != 1 || err != nil {
+		t.Errorf("left %d; the old key: %v", r.left, err)
+	}
+}
