@@ -5,4 +5,9 @@
 // something was left out, the result says so (`_truncated`). Lists of frames,
 // exceptions and breadcrumbs have the newest first, so that what is cut is the
 // oldest. Nothing is looked up twice or kept.
+//
+// Of what Sentry posts, the body has to be about what the header says, since no
+// header is signed; events are told apart by ids of the body where there are
+// some, since every try has another Request-ID; variables, headers and users are
+// not told.
 package sentry

@@ -1,0 +1,77 @@
+package sentry
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"sallyport/ingest/event"
+)
+
+// Triggers returns the inbound half of the module: what an integration at Sentry
+// is told of issues, errors and alerts.
+func Triggers() event.Provider {
+	return event.Provider{
+		ID: "sentry", Title: "Sentry",
+		Triggers: []event.Trigger{
+			trigger("event_alert", "Alert", "A rule of Sentry's whose action is the integration was met by an event.", filterProjects, filterEnvironments, filterLevel),
+			trigger("issue", "Issue", "An issue was created, resolved, assigned, archived or opened again.", filterActions, filterProjects, filterLevel),
+			trigger("error", "Error", "An error came in, each single one.", filterProjects, filterEnvironments, filterLevel),
+		},
+		Webhook: &event.Webhook{Verify: verify, Parse: parse},
+	}
+}
+
+func trigger(id, title, description string, filters ...string) event.Trigger {
+	return event.Trigger{ID: id, Title: title, Description: description, Config: schema("", filters...), Matches: passes}
+}
+
+// Properties of the filters' schemas.
+const (
+	filterActions      = `"actions": {"type": "array", "maxItems": 10, "uniqueItems": true, "title": "Actions", "items": {"enum": ["created", "resolved", "assigned", "archived", "ignored", "unresolved"]}, "description": "What was done; older servers say ignored for archived. None: any."}`
+	filterProjects     = `"projects": {"type": "array", "maxItems": 200, "title": "Projects", "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Slugs or numeric ids. None: any."}`
+	filterEnvironments = `"environments": {"type": "array", "maxItems": 100, "title": "Environments", "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Such as production. None: any, and events without one."}`
+	filterLevel        = `"minimum_level": {"enum": ["debug", "info", "warning", "error", "fatal"], "title": "Minimum level", "description": "That level and those above it. Left out: any."}`
+)
+
+// wanted is the config of a trigger. An empty list lets everything pass.
+type wanted struct {
+	Actions      []string `json:"actions"`
+	Projects     []string `json:"projects"`
+	Environments []string `json:"environments"`
+	Level        string   `json:"minimum_level"`
+}
+
+// facts are what filters read of an event's context.
+type facts struct {
+	Action  string `json:"action"`
+	Project struct {
+		ID   string `json:"id"`
+		Slug string `json:"slug"`
+	} `json:"project"`
+	Environment string `json:"environment"`
+	Level       string `json:"level"`
+}
+
+// passes reports whether an event passes the filters. What cannot be read does
+// not pass: a filter that was meant must not go missing.
+func passes(e *event.Event, config json.RawMessage) bool {
+	var w wanted
+	var is facts
+	if len(config) > 0 && json.Unmarshal(config, &w) != nil || json.Unmarshal(e.Context, &is) != nil {
+		return false
+	}
+	return (len(w.Actions) == 0 || slices.Contains(w.Actions, is.Action)) &&
+		(len(w.Environments) == 0 || slices.Contains(w.Environments, is.Environment)) &&
+		(len(w.Projects) == 0 || slices.ContainsFunc(w.Projects, func(p string) bool {
+			return p == is.Project.ID || strings.EqualFold(p, is.Project.Slug)
+		})) &&
+		(w.Level == "" || atLeast(is.Level, w.Level))
+}
+
+// atLeast reports whether a level is known and not below another, also known.
+func atLeast(level, minimum string) bool {
+	order := []string{"debug", "info", "warning", "error", "fatal"}
+	least := slices.Index(order, minimum)
+	return least >= 0 && slices.Index(order, level) >= least
+}

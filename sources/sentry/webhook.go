@@ -1,0 +1,85 @@
+package sentry
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/ingest/event"
+	"sallyport/internal/jsonlex"
+)
+
+// verify takes the signature from either of the two headers that Sentry has for
+// it. The time of a delivery is not signed: one never gets too old.
+func verify(d *event.Delivery, secrets [][]byte, _ time.Time) error {
+	given := slices.Concat(d.Header.Values("Sentry-Hook-Signature"), d.Header.Values("Sentry-App-Signature"))
+	if len(given) != 1 {
+		return event.ErrSignature
+	}
+	return event.VerifyHex(given[0], "", secrets, d.Body)
+}
+
+// parse reads a delivery. No header is signed: what the body is about has to be
+// what the header says.
+func parse(d *event.Delivery) (event.Parsed, error) {
+	p := event.Parsed{ID: requestID(d.Header)}
+	if len(d.Body) == 0 { // signed all the same, and about nothing
+		return p, nil
+	}
+	body, err := read(d.Body)
+	if err != nil {
+		return event.Parsed{}, err
+	}
+	resource, ok := event.Header(d.Header, "Sentry-Hook-Resource")
+	if !ok {
+		return event.Parsed{}, errors.New("sentry: the delivery needs one header Sentry-Hook-Resource")
+	}
+	p.Account = str(as(body["installation"])["uuid"])
+	if resource == "installation" {
+		p.Lifecycle, err = lifecycle(body, p.Account)
+		return p, err
+	}
+	e, err := happened(resource, body)
+	if e != nil {
+		if e.Key == "" {
+			e.Key = p.ID
+		}
+		if e.Key == "" {
+			e.Key = key(resource, string(d.Body))
+		}
+		p.Events = []event.Event{*e}
+	}
+	return p, err
+}
+
+func read(body []byte) (o object, err error) {
+	if err = jsonlex.Document(body); err == nil {
+		err = decode(body, &o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sentry: the delivery's body: %w", err)
+	}
+	return o, nil
+}
+
+// requestID is the id of a delivery; empty: it has none that can be kept. Sentry
+// gives every try another.
+func requestID(h http.Header) string {
+	id, _ := event.Header(h, "Request-ID")
+	if len(id) > 100 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return id
+}
+
+// lifecycle tells what happened to an installation: the one whose the delivery
+// is.
+func lifecycle(body object, account string) (event.Lifecycle, error) {
+	if about := str(as(as(body["data"])["installation"])["uuid"]); about == "" || about != account {
+		return "", errors.New("sentry: the delivery is not about its installation, as its header says")
+	}
+	return map[string]event.Lifecycle{"created": event.Installed, "deleted": event.Uninstalled}[str(body["action"])], nil
+}
