@@ -148,6 +148,20 @@ var instanceStories = map[string]func(*house){
 		h.ok(h.db.CheckKeys(h.ctx, first)) // the refused ones wrote nothing
 		h.refused(h.db.CheckKeys(h.ctx, map[string]string{"new": "f4"}), action.ErrConflict, "key_differs")
 	},
+	"a key is replaced by one who has the old one": func(h *house) {
+		h.equal(must(h.db.CheckedKey(h.ctx, "turned"))(h), "", "before anybody came")
+		h.refused(h.db.ReplaceKey(h.ctx, "turned", "f2", "f1"), action.ErrConflict, "key_differs")
+		h.ok(h.db.CheckKeys(h.ctx, map[string]string{"turned": "f1", "other": "f1"}))
+		h.refused(h.db.ReplaceKey(h.ctx, "turned", "f2", "f3"), action.ErrConflict, "key_differs")
+		h.refused(h.db.ReplaceKey(h.ctx, "turned", "f2"), action.ErrConflict, "key_differs")
+		for range 2 { // the second time it is there
+			h.ok(h.any(1).ReplaceKey(h.ctx, "turned", "f2", "f3", "f1"))
+		}
+		h.equal(must(h.db.CheckedKey(h.ctx, "turned"))(h), "f2", "then")
+		h.equal(must(h.db.CheckedKey(h.ctx, "other"))(h), "f1", "the other one")
+		h.refused(h.db.CheckKeys(h.ctx, map[string]string{"turned": "f1"}), action.ErrConflict, "key_differs")
+		h.ok(h.db.CheckKeys(h.ctx, map[string]string{"turned": "f2"}))
+	},
 	"of first callers with different keys one wins, with all of its keys": func(h *house) {
 		var won atomic.Int64
 		together(8, func(i int) {
