@@ -58,7 +58,14 @@ func (p *Policy) unconnected(s *action.Session, a *action.Action) string {
 
 func dead(in action.Integration) bool { return in.Status != action.IntegrationActive }
 
-func name(in action.Integration) string { return quoted(in.Name) }
+// name is what people call it. A decision is read by whoever decides, and what
+// a private one is called is its owner's alone.
+func name(in action.Integration) string {
+	if in.Owner() != "" {
+		return "a private integration"
+	}
+	return quoted(in.Name)
+}
 
 // health says why an integration cannot be used.
 func health(in action.Integration) string {

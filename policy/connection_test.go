@@ -48,7 +48,7 @@ func TestConnections(t *testing.T) {
 		{name: "a user's own is no connection by itself", integrations: with(own), connections: []string{"1"}, want: nobody},
 		{name: "another service's", integrations: with(func(in *integration) { in.Provider = "sentry" }), connections: all, want: nobody},
 		{name: "bound", integrations: with(as, as), connections: []string{"2"}, want: "The session is connected to 'Bmce'.", passes: true},
-		{name: "bound to a private one", integrations: with(private), connections: []string{"1"}, want: "The session is connected to 'Acme'.", passes: true},
+		{name: "bound to a private one", integrations: with(private), connections: []string{"1"}, want: "The session is connected to a private integration.", passes: true},
 		{name: "bound to one that became private to another", integrations: with(anothers), connections: []string{"1"}, want: nobody},
 		{name: "all", integrations: with(as, private), connections: all, want: "The session is connected to 'Acme'.", passes: true},
 		{name: "a group", integrations: with(as, private), snapshot: true, want: "The session is connected to 'Acme'.", passes: true},

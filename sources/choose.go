@@ -61,7 +61,7 @@ func (s *service) among(active []action.Integration, params json.RawMessage) (in
 	i := s.Choose(params, active)
 	if i < 0 || i >= len(active) {
 		return in, action.Errorf(action.ErrUnavailable, "ambiguous_integration",
-			"The params do not tell which integration of %s is meant: %s. Name what is only in one of them.", s.Title, listed(active, func(in action.Integration) string { return show(in.Name) }))
+			"The params do not tell which integration of %s is meant: %s. Name what is only in one of them.", s.Title, listed(active, named))
 	}
 	return active[i], nil
 }
@@ -70,12 +70,21 @@ func (s *service) among(active []action.Integration, params json.RawMessage) (in
 func (s *service) dead(bound []action.Integration) error {
 	return action.Errorf(action.ErrUnavailable, FaultReconnect, "%s cannot be used: %s. Tell the user that a person must connect it again.", s.Title,
 		listed(bound, func(in action.Integration) string {
-			why := fmt.Sprintf("%s is %s", show(in.Name), in.Status)
+			why := fmt.Sprintf("%s is %s", named(in), in.Status)
 			if in.Reason != "" {
 				why += " (" + Printable(strings.TrimRight(in.Reason, ". "), maxRefusal/3) + ")"
 			}
 			return why
 		}))
+}
+
+// named is what people call an integration. Who looks at a call learns no name
+// of a private one.
+func named(in action.Integration) string {
+	if in.Owner() != "" {
+		return "a private integration"
+	}
+	return show(in.Name)
 }
 
 // listed says something of each of a few integrations.

@@ -111,7 +111,7 @@ func (p *performance) refused(no *Refusal) action.Result {
 	p.catalog.Log.Info("a service refused a call", "provider", p.ID, "action", p.act.Name, "integration", p.in.ID, "why", p.why(no))
 	message := no.Message
 	if no.Credential {
-		message = fmt.Sprintf("It does not take the credential of the integration %s any more. Do not repeat the call: tell the user that a person must connect %s again.", show(p.in.Name), p.Title)
+		message = fmt.Sprintf("It does not take the credential of %s any more. Do not repeat the call: tell the user that a person must connect %s again.", named(p.in), p.Title)
 	}
 	code := no.Code
 	if code == "" {

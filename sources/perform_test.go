@@ -141,7 +141,7 @@ func TestARefusalIsAnAnswer(t *testing.T) {
 }
 
 func TestACredentialThatIsRefused(t *testing.T) {
-	const again = `Notes refused (bad_token): It does not take the credential of the integration "Name of 1" any more. Do not repeat the call: tell the user that a person must connect Notes again.`
+	const again = `Notes refused (bad_token): It does not take the credential of "Name of 1" any more. Do not repeat the call: tell the user that a person must connect Notes again.`
 	for _, tt := range []struct {
 		name  string
 		next  map[string]string

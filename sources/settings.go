@@ -38,6 +38,6 @@ func inSettings(err error) error {
 	}
 	return &action.Error{
 		Kind: e.Kind, Code: "invalid_settings", Field: "/settings" + e.Field,
-		Message: "The settings do not fit: " + strings.TrimPrefix(e.Message, unfitting),
+		Message: "The settings do not fit: " + strings.ReplaceAll(strings.TrimPrefix(e.Message, unfitting), "is not a field of this action", "is no setting"),
 	}
 }
