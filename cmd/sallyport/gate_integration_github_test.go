@@ -105,9 +105,12 @@ func TestMergeTakesAPersonsWord(t *testing.T) {
 func TestGuardrailsAtGitHub(t *testing.T) {
 	p, gitHub := serveHouse(t), newService(t, likeGitHub(gitHubToken))
 	settings := map[string]any{"repositories": []string{"octocat/hello"}, "denied_pr_bases": []string{"release/*"}}
-	p.refused(400, "invalid_settings", "POST", "/integrations", map[string]any{
+	why := p.refused(400, "invalid_settings", "POST", "/integrations", map[string]any{
 		"provider": "github", "kind": "api_key", "secret": gitHubToken, "base_url": gitHub.URL, "settings": map[string]any{"repos": []string{"octocat/hello"}},
 	})
+	if !strings.Contains(why, `"repos" is no setting`) {
+		t.Errorf("the settings are refused with %q", why)
+	}
 	p.connectTo(gitHub, "github", map[string]any{"kind": "api_key", "secret": gitHubToken, "settings": settings})
 	a := p.agent("github")
 	for _, act := range []string{"create_branch", "create_pr", "create_issue"} {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sallyport/action"
+	"sallyport/internal/token"
 )
 
 // premises is a whole gateway that is served, seen from outside: by the people
@@ -114,10 +116,13 @@ func (p *premises) as(name string, role action.Role) *premises {
 	p.t.Helper()
 	var user action.User
 	p.must("POST", "/users", map[string]any{"name": name, "role": role}, &user)
-	var made struct{ Key string }
-	p.must("POST", "/api-keys", map[string]any{"name": name, "user_id": user.ID, "role": role}, &made)
+	id, key, hash := token.NewAPIKey()
+	row := action.APIKey{ID: id, Organization: user.Organization, Name: name, User: user.ID, Role: role, CreatedAt: p.db.Now()}
+	if err := p.db.CreateAPIKey(p.t.Context(), row, hex.EncodeToString(hash)); err != nil {
+		p.t.Fatal(err)
+	}
 	other := *p
-	other.key = made.Key
+	other.key = key
 	return &other
 }
 
