@@ -1,15 +1,15 @@
 // Package gmail is the module of Gmail: what it takes to connect a mailbox, so
-// that triggers can watch it. Agents get no actions by it.
+// that triggers can watch it by polling. Agents get no actions by it.
+//
+// It promises that mail which arrived since the last look is told, and read from
+// the mailbox's own history; where Gmail does not keep that any more, watching
+// begins anew. It reads who wrote to whom about what, and never a mail's body.
 package gmail
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"net/http"
 
 	"sallyport/action"
-	"sallyport/internal/outbound"
 	"sallyport/sources"
 )
 
@@ -28,32 +28,12 @@ func Module() *sources.Module {
 			Hint: "Sign in with the Google account whose mail is to be watched, and allow that it is read.",
 		}},
 		Account: account,
+		Poll:    poll,
 	}
 }
 
 // account returns the mailbox of a credential; its address is its id.
 func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
-	resp, err := c.HTTP.Do(ctx, &outbound.Request{
-		Method:     http.MethodGet,
-		Path:       "/gmail/v1/users/me/profile",
-		Header:     http.Header{"Authorization": {"Bearer " + c.Token}, "Accept": {"application/json"}},
-		Repeatable: true,
-		Limited:    limited,
-	})
-	if err != nil {
-		return sources.Account{}, err
-	}
-	if resp.Status != http.StatusOK {
-		return sources.Account{}, refusal(resp)
-	}
-	var profile struct {
-		Address string `json:"emailAddress"`
-	}
-	if err := json.Unmarshal(resp.Body, &profile); err != nil || profile.Address == "" {
-		return sources.Account{}, &action.Error{
-			Kind: action.ErrUnavailable, Code: sources.FaultProtocol,
-			Message: fmt.Sprintf("What answered at %s is not Gmail's API; check the base URL.", c.HTTP.Base().Host),
-		}
-	}
-	return sources.Account{ID: profile.Address, Name: profile.Address}, nil
+	p, err := mailbox(ctx, c)
+	return sources.Account{ID: p.Address, Name: p.Address}, err
 }

@@ -1,0 +1,139 @@
+package gmail
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/sources"
+)
+
+// perLook is how many records of history are read in one look. Each one is a
+// request more.
+const perLook = 50
+
+// cursor is how far the history of the mailbox was read.
+type cursor struct {
+	HistoryID string `json:"history_id"`
+}
+
+// records are a page of the history, the oldest first.
+type records struct {
+	History   []record `json:"history"` // absent: nothing happened
+	HistoryID string   `json:"historyId"`
+	Next      string   `json:"nextPageToken"`
+}
+
+type record struct {
+	ID    string `json:"id"`
+	Added []struct {
+		Message struct {
+			ID string `json:"id"`
+		} `json:"message"`
+	} `json:"messagesAdded"`
+}
+
+// poll reads the mail that was added to the mailbox. A cursor that is too old
+// for Gmail, which keeps a week or less, begins anew: what came between is not
+// told.
+func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (sources.Polled, error) {
+	var at cursor
+	if json.Unmarshal(raw, &at) != nil || at.HistoryID == "" {
+		return baseline(ctx, c)
+	}
+	var page records
+	err := get(ctx, c, url.Values{
+		"startHistoryId": {at.HistoryID}, "historyTypes": {"messageAdded"}, "maxResults": {strconv.Itoa(perLook)},
+	}, &page, "history")
+	if missing(err) {
+		return baseline(ctx, c)
+	}
+	if err != nil {
+		return sources.Polled{}, err
+	}
+	return page.read(ctx, c)
+}
+
+// baseline takes all mail that is there for old.
+func baseline(ctx context.Context, c *sources.Conn) (sources.Polled, error) {
+	p, err := mailbox(ctx, c)
+	if err != nil {
+		return sources.Polled{}, err
+	}
+	if p.HistoryID == "" {
+		return sources.Polled{}, foreign(c)
+	}
+	return leave(sources.Polled{}, p.HistoryID)
+}
+
+// read tells the mail of a page. The place behind a record is as good as that
+// behind a page, so when it breaks off, what was read stays read.
+func (p records) read(ctx context.Context, c *sources.Conn) (sources.Polled, error) {
+	var out sources.Polled
+	done := ""
+	for _, r := range p.History {
+		events, err := r.read(ctx, c)
+		if err == nil && r.ID == "" {
+			err = foreign(c)
+		}
+		if err != nil && done == "" {
+			return sources.Polled{}, err
+		}
+		if err != nil {
+			out.Wait = patience(err)
+			return leave(out, done)
+		}
+		out.Events, done = append(out.Events, events...), r.ID
+	}
+	if p.Next == "" {
+		done = p.HistoryID
+	}
+	if done == "" {
+		return sources.Polled{}, foreign(c)
+	}
+	out.More = p.Next != ""
+	return leave(out, done)
+}
+
+// read tells the mail of a record, but for what is not there any more.
+func (r record) read(ctx context.Context, c *sources.Conn) (events []event.Event, err error) {
+	for _, added := range r.Added {
+		m, err := fetch(ctx, c, added.Message.ID)
+		if missing(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if e, is := m.event(); is {
+			events = append(events, e)
+		}
+	}
+	return events, nil
+}
+
+func leave(out sources.Polled, historyID string) (_ sources.Polled, err error) {
+	out.Cursor, err = json.Marshal(cursor{historyID})
+	return out, err
+}
+
+// missing reports whether Gmail does not have it any more.
+func missing(err error) bool {
+	var no *sources.Refusal
+	return errors.As(err, &no) && no.Status == http.StatusNotFound
+}
+
+// patience is how long Gmail wants to be left alone.
+func patience(err error) (wait time.Duration) {
+	var e *action.Error
+	if errors.As(err, &e) {
+		wait = e.RetryAfter
+	}
+	return wait
+}

@@ -1,0 +1,59 @@
+package gmail
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"sallyport/action"
+	"sallyport/internal/outbound"
+	"sallyport/sources"
+)
+
+// get reads what is at a path of the user's mailbox into out.
+func get(ctx context.Context, c *sources.Conn, query url.Values, out any, path ...string) error {
+	resp, err := c.HTTP.Do(ctx, &outbound.Request{
+		Method:     http.MethodGet,
+		Path:       "/gmail/v1/users/me" + outbound.Path(path...),
+		Query:      query,
+		Header:     http.Header{"Authorization": {"Bearer " + c.Token}, "Accept": {"application/json"}},
+		Repeatable: true,
+		Limited:    limited,
+	})
+	if err != nil {
+		return err
+	}
+	if resp.Status != http.StatusOK {
+		return refusal(resp)
+	}
+	if err := json.Unmarshal(resp.Body, out); err != nil {
+		return foreign(c)
+	}
+	return nil
+}
+
+// foreign is an answer that Gmail would not give.
+func foreign(c *sources.Conn) error {
+	return &action.Error{
+		Kind: action.ErrUnavailable, Code: sources.FaultProtocol,
+		Message: fmt.Sprintf("What answered at %s is not Gmail's API; check the base URL.", c.HTTP.Base().Host),
+	}
+}
+
+// profile is the mailbox: whose it is, and how far its history goes.
+type profile struct {
+	Address   string `json:"emailAddress"`
+	HistoryID string `json:"historyId"` // a number too large for JSON's
+}
+
+func mailbox(ctx context.Context, c *sources.Conn) (p profile, err error) {
+	if err := get(ctx, c, nil, &p, "profile"); err != nil {
+		return profile{}, err
+	}
+	if p.Address == "" {
+		return profile{}, foreign(c)
+	}
+	return p, nil
+}
