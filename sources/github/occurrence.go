@@ -108,17 +108,16 @@ func (m members) event(native string, body []byte) (*event.Event, error) {
 	return e, nil
 }
 
-// circumstances reads what all events have.
+// circumstances reads what all events have, and what some have.
 func (m members) circumstances(o *occurrence) error {
-	err := errors.Join(m.read("repository", &o.Repository), m.read("sender", &o.Sender))
+	err := m.read("repository", &o.Repository)
 	if o.Push == nil {
 		err = errors.Join(err, m.read("action", &o.Action))
 	}
-	if m["label"] != nil {
-		err = errors.Join(err, m.read("label", &o.Label))
-	}
-	if raw := m["assignee"]; raw != nil {
-		err = errors.Join(err, json.Unmarshal(raw, &o.Assignee))
+	for name, into := range map[string]any{"sender": &o.Sender, "label": &o.Label, "assignee": &o.Assignee} {
+		if m[name] != nil {
+			err = errors.Join(err, json.Unmarshal(m[name], into))
+		}
 	}
 	return err
 }

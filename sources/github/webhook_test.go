@@ -169,6 +169,16 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
+// TestWhatIsGone: GitHub writes null for whom and what it does not know any
+// more.
+func TestWhatIsGone(t *testing.T) {
+	sender := `"sender":` + userJSON
+	e := heard(t, "issues", strings.NewReplacer(`"label":{"id":208045946,"name":"urgent"}`, `"label":null,"assignee":null`, sender, `"sender":null`).Replace(issueEvent))
+	if e.Title != "octocat/hello#7: It is broken" || strings.Contains(string(e.Context), "urgent") {
+		t.Errorf("got %q, %s", e.Title, e.Context)
+	}
+}
+
 // TestWhatIsNoTrigger is no error, and no event.
 func TestWhatIsNoTrigger(t *testing.T) {
 	for kind, body := range map[string]string{
