@@ -169,9 +169,10 @@ func TestContext(t *testing.T) {
 func TestFramesElsewhere(t *testing.T) {
 	const frames = `{"stacktrace":{"frames":[{"filename":"main.c","in_app":true}]}}`
 	for name, in := range map[string]string{
-		"the event's":   `"exception":null,` + frames[1:len(frames)-1],
-		"the thread's":  `"threads":{"values":[{"crashed":false,"stacktrace":{"frames":[{"filename":"idle.c"}]}},{"crashed":true,` + frames[1:] + `]}`,
-		"the exception": `"exception":{"values":[` + frames + `,{"type":"Later","stacktrace":{"frames":[]}}]}`,
+		"the event's":          `"exception":null,` + frames[1:len(frames)-1],
+		"the thread's":         `"threads":{"values":[{"crashed":false,"stacktrace":{"frames":[{"filename":"idle.c"}]}},{"crashed":true,` + frames[1:] + `]}`,
+		"the last exception's": `"exception":{"values":[{"stacktrace":{"frames":[{"filename":"idle.c","in_app":true}]}},` + frames + `]}`,
+		"the exception":        `"exception":{"values":[` + frames + `,{"type":"Later","stacktrace":{"frames":[]}}]}`,
 	} {
 		e := heard(t, "error", `{"action":"created","data":{"error":{`+in+`}},`+fromSentry+`}`)
 		if !strings.Contains(string(e.Context), `"files":["main.c"]`) || strings.Contains(string(e.Context), "idle.c") {
