@@ -78,6 +78,7 @@ func (m members) event(native string, body []byte) (*event.Event, error) {
 	case "issues":
 		e.Type, o.Issue = "issue", &issue{}
 		about, err = o.Issue, errors.Join(m.read("issue", o.Issue), m.without("comment"))
+		o.Issue.IsPull, o.Issue.PullRequest = o.Issue.PullRequest != nil, nil
 	case "pull_request":
 		o.Pull = &pull{}
 		about, err = o.Pull, errors.Join(m.read("pull_request", o.Pull), m.without("comment", "review", "thread"))
@@ -92,7 +93,7 @@ func (m members) event(native string, body []byte) (*event.Event, error) {
 		about, err = o.Run, errors.Join(m.read("check_run", o.Run), m.without("deployment"))
 	case "workflow_run":
 		o.Workflow = &check{}
-		about, err = o.Workflow, errors.Join(m.read("workflow_run", o.Workflow), m.without("deployment"))
+		about, err = o.Workflow, errors.Join(m.read("workflow_run", o.Workflow), m.without("deployment", "reviewers"))
 	default:
 		return nil, nil
 	}

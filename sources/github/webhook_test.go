@@ -179,6 +179,15 @@ func TestWhatIsGone(t *testing.T) {
 	}
 }
 
+// TestPullRequestsAsIssues: some of what happens to a pull request is told as of
+// an issue.
+func TestPullRequestsAsIssues(t *testing.T) {
+	e := heard(t, "issues", strings.Replace(issueEvent, issueJSON, asPull(issueJSON), 1))
+	if text := string(e.Context); !strings.Contains(text, `"is_pull_request":true`) || strings.Contains(text, "api.github.com") {
+		t.Errorf("got %s", text)
+	}
+}
+
 // TestWhatIsNoTrigger is no error, and no event.
 func TestWhatIsNoTrigger(t *testing.T) {
 	for kind, body := range map[string]string{
@@ -211,6 +220,7 @@ func TestTheHeaderIsNotSigned(t *testing.T) {
 		"a pull request's commits for a push":              {"push", pullEvent},
 		"a new branch for a push":                          {"push", `{"ref":"fix","ref_type":"branch","master_branch":"trunk",` + aboutJSON + `}`},
 		"a deployment for a run of a workflow":             {"workflow_run", strings.Replace(runOfFlow, `"workflow":{`, `"deployment":{`, 1)},
+		"a review of a deployment for a run of a workflow": {"workflow_run", strings.Replace(runOfFlow, `"workflow":{`, `"reviewers":[],"x":{`, 1)},
 		"a deployment's state for a check":                 {"check_run", strings.Replace(runEvent, `"action":"created",`, `"action":"created","deployment":{},`, 1)},
 		"a suite for a check":                              {"check_run", suiteEvent},
 		"a check for a suite":                              {"check_suite", runEvent},
