@@ -116,7 +116,7 @@ func (g *gateway) dashboardConfig() dashboard.Config {
 		Overrides: g.db, Capabilities: g.db, Gates: g.db, Quotas: g.db, Settings: g.db, History: historyRows{g.db},
 		Grants: grantRows{g.db}, Requests: requestRows{g.db}, Audit: auditRows{g.db, g.auditKey},
 		Invocations: invocationRows{g.db}, Users: g.db, APIKeys: g.db, Logins: loginRows{g.db}, Tokens: g.signer,
-		SealSecret: g.sealSecret, Revealed: g.revealed, Events: g.events, Hash: g.vault.Hash,
+		SealSecret: g.sealSecret, Rotate: g.rotate, Revealed: g.revealed, Events: g.events, Hash: g.vault.Hash,
 		PublicURL: g.url, AllowedHosts: append(slices.Clone(g.options.AllowHost), strings.TrimPrefix(g.local, "http://")), Ready: g.ready, Now: g.db.Now, Log: g.log,
 	}
 }
