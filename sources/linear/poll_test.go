@@ -229,7 +229,7 @@ func TestPollBreaksOff(t *testing.T) {
 	fresh.tells("nothing happened")
 }
 
-// TestPollWhoseplaceIsGone reads from the beginning what it had not finished.
+// TestPollWhosePlaceIsGone reads from the beginning what it had not finished.
 func TestPollWhosePlaceIsGone(t *testing.T) {
 	w := newWorkspace(t)
 	w.put("first", 0)
@@ -258,6 +258,13 @@ func TestPollWhosePlaceIsGone(t *testing.T) {
 	w.fail = gone
 	if _, err = w.look(); err == nil {
 		t.Error("a question that is refused from the beginning is no trouble")
+	}
+	for i := range 60 {
+		w.put(fmt.Sprintf("%04d", i), 30)
+	}
+	w.fail = func(asked int) (int, string) { return gone(asked - 1) }
+	if got, err = w.look(); err == nil {
+		t.Errorf("a page that is refused each time is no trouble: %d events", len(got.Events))
 	}
 }
 

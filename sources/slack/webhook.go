@@ -19,9 +19,9 @@ const maxChallenge = 1000
 // verify checks the signature, which covers the time that comes with it.
 func verify(d *event.Delivery, secrets [][]byte, now time.Time) error {
 	signature, signed := event.Header(d.Header, "X-Slack-Signature")
-	sent, dated := event.Header(d.Header, "X-Slack-Request-Timestamp")
+	sent, _ := event.Header(d.Header, "X-Slack-Request-Timestamp")
 	seconds, err := strconv.ParseInt(sent, 10, 64)
-	if !signed || !dated || err != nil {
+	if !signed || err != nil {
 		return event.ErrSignature
 	}
 	err = event.VerifyHex(signature, "v0=", secrets, []byte("v0:"+sent+":"), d.Body)
