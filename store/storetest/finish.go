@@ -12,7 +12,7 @@ import (
 var finishStories = map[string]func(*house){
 	"what Finish returns is what Load returns": func(h *house) {
 		for name, change := range map[string]func(*action.Finish){
-			"completed": func(*action.Finish) {},
+			"completed":   func(*action.Finish) {},
 			"of a module": func(f *action.Finish) { f.Integration = "i1" },
 			"failed": func(f *action.Finish) {
 				f.Status, f.Error = action.StatusFailed, &action.Failure{Code: action.FailedTool, Message: "It said no."}
