@@ -45,7 +45,7 @@ type performance struct {
 func (p *performance) perform(ctx context.Context) (action.Result, error) {
 	out, token, err := p.attempt(ctx)
 	if no := refusal(err); no != nil && no.Credential {
-		again, lost := p.catalog.Refused(ctx, p.in, token, p.why(no))
+		again, lost := p.catalog.Refused(ctx, p.in, token, string(p.clean([]byte(no.code()))))
 		switch {
 		case lost != nil && !lasting(lost):
 			return p.result(nil), undone(lost)
@@ -60,6 +60,14 @@ func (p *performance) perform(ctx context.Context) (action.Result, error) {
 		return p.result(nil), err
 	}
 	return p.answered(out)
+}
+
+// code is the service's own, or the status where it has none.
+func (r *Refusal) code() string {
+	if r.Code == "" {
+		return strconv.Itoa(r.Status)
+	}
+	return r.Code
 }
 
 // refusal returns why nothing was done, nil where that is not so: a service's
@@ -113,12 +121,8 @@ func (p *performance) refused(no *Refusal) action.Result {
 	if no.Credential {
 		message = fmt.Sprintf("It does not take the credential of %s any more. Do not repeat the call: tell the user that a person must connect %s again.", named(p.in), p.Title)
 	}
-	code := no.Code
-	if code == "" {
-		code = strconv.Itoa(no.Status)
-	}
 	// Cleaned before it is cut: half a credential would not be found.
-	text := p.clean(fmt.Appendf(nil, "%s refused (%s): %s", p.Title, code, message))
+	text := p.clean(fmt.Appendf(nil, "%s refused (%s): %s", p.Title, no.code(), message))
 	res := p.result([]byte(Printable(string(text), maxRefusal)))
 	res.IsError, res.Body = true, append(bytes.TrimSuffix(res.Body, []byte("}")), `,"isError":true}`...)
 	return res

@@ -174,7 +174,7 @@ func TestACredentialThatIsRefused(t *testing.T) {
 			if diff := cmp.Diff(tt.heard, tokens); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff([]string{"1 old-one: refused (bad_token, 401): The token is bad. no [redacted]"}, d.refused); diff != "" {
+			if diff := cmp.Diff([]string{"1 old-one: bad_token"}, d.refused); diff != "" {
 				t.Error(diff)
 			}
 			if !slices.Equal(res.Secrets, tt.heard) {

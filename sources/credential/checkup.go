@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"sallyport/action"
+	"sallyport/internal/redact"
 	"sallyport/sources"
 )
 
@@ -47,7 +48,7 @@ func (t *Tokens) checkup(ctx context.Context, m *sources.Module, at place, again
 		}
 		return nil
 	case errors.As(err, &no) && no.Credential:
-		better, err := t.Refused(ctx, h.in, c.Token, refusalCode(no))
+		better, err := t.Refused(ctx, h.in, c.Token, refusalCode(no, c.Token))
 		if better && again {
 			return t.checkup(ctx, m, at, false)
 		}
@@ -73,13 +74,13 @@ func (t *Tokens) Metadata(ctx context.Context, in action.Integration, q url.Valu
 		var no *sources.Refusal
 		switch {
 		case err == nil:
-			return json.Marshal(answer)
+			return harmless(answer, c.Token)
 		case !errors.As(err, &no):
 			return nil, unsent(err)
 		case !no.Credential:
 			return nil, t.refusedForm(m, no, c.Token)
 		}
-		if better, err := t.Refused(ctx, in, c.Token, refusalCode(no)); err != nil || !better || !again {
+		if better, err := t.Refused(ctx, in, c.Token, refusalCode(no, c.Token)); err != nil || !better || !again {
 			if err == nil {
 				err = t.refusedForm(m, no, c.Token)
 			}
@@ -88,7 +89,14 @@ func (t *Tokens) Metadata(ctx context.Context, in action.Integration, q url.Valu
 	}
 }
 
+// harmless is an answer as JSON. A service may repeat the credential in what it
+// says.
+func harmless(answer any, token string) (json.RawMessage, error) {
+	raw, err := json.Marshal(answer)
+	return redact.NewReplacer(token).Replace(raw), err
+}
+
 // refusedForm is a service's no for people.
 func (t *Tokens) refusedForm(m *sources.Module, no *sources.Refusal, token string) error {
-	return failing(sources.FaultRefused, nil, "%s refused (%s): %s", m.Title, refusalCode(no), clean(no.Message, token))
+	return failing(sources.FaultRefused, nil, "%s refused (%s): %s", m.Title, refusalCode(no, token), clean(no.Message, token))
 }

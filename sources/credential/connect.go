@@ -9,6 +9,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/guard"
+	"sallyport/internal/redact"
 	"sallyport/sources"
 )
 
@@ -167,6 +168,7 @@ func (t *Tokens) verified(ctx context.Context, m *sources.Module, w action.Wante
 		if account, err = m.Account(ctx, conn); err != nil {
 			return action.Integration{}, unverified(m, &w, token, err)
 		}
+		account.ID, account.Name = without(account.ID, token), without(account.Name, token)
 	}
 	if w.Kind == action.KindNone { // several may differ in their settings alone
 		account.ID = w.Name
@@ -183,7 +185,11 @@ func unverified(m *sources.Module, w *action.Wanted, token string, err error) er
 	if !errors.As(err, &no) {
 		return unsent(err)
 	}
-	e := action.Errorf(action.ErrInvalid, codeRefused, "%s did not take the credential (%s): %s", m.Title, refusalCode(no), clean(no.Message, token))
+	message := clean(no.Message, token)
+	if no.Credential { // the module's words are for one that was good before
+		message = "Copy it again, whole, and see that it is meant for this and has not ended."
+	}
+	e := action.Errorf(action.ErrInvalid, codeRefused, "%s did not take the credential (%s): %s", m.Title, refusalCode(no, token), message)
 	e.Field = "/secret"
 	if w.Kind == action.KindOAuth2 {
 		e.Field = ""
@@ -191,19 +197,25 @@ func unverified(m *sources.Module, w *action.Wanted, token string, err error) er
 	return e
 }
 
-func refusalCode(no *sources.Refusal) string {
+// refusalCode is a service's code. It is foreign, too.
+func refusalCode(no *sources.Refusal, token string) string {
 	if no.Code != "" {
-		return sources.Printable(no.Code, 60)
+		return sources.Printable(without(no.Code, token), 60)
 	}
 	return fmt.Sprint(no.Status)
 }
 
 // clean is foreign text for people, in which the token cannot be.
-func clean(text, token string) string {
-	if token != "" {
-		text = strings.ReplaceAll(text, token, "…")
+func clean(text, token string) string { return sources.Printable(without(text, token), 400) }
+
+// without is foreign text in which the token cannot be, in no form that services
+// repeat it in.
+func without(text, token string) string {
+	if token == "" {
+		return text
 	}
-	return sources.Printable(text, 400)
+	text = string(redact.NewReplacer(token).Replace([]byte(text)))
+	return strings.ReplaceAll(text, token, "…") // also a short one
 }
 
 func invalid(field, format string, args ...any) error {

@@ -51,7 +51,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 		"time":        {func(w *action.Wanted) { w.TimeoutSeconds = 121 }, "invalid_integration", "/timeout_seconds", "120"},
 		"broker":      {func(w *action.Wanted) { w.Broker = action.BrokerNango }, "invalid_integration", "/broker", "oauth2"},
 		"own for all": {func(w *action.Wanted) { w.Own, w.Visibility = true, action.VisibleOrganization }, "invalid_integration", "/visibility", "private"},
-		"refused":     {func(w *action.Wanted) { w.Secret = "canary-bad" }, "credential_refused", "/secret", "Acme did not take the credential (bad_token): Make another key."},
+		"refused":     {func(w *action.Wanted) { w.Secret = "canary-bad" }, "credential_refused", "/secret", "Acme did not take the credential (bad_token): Copy it again, whole,"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBank(t)
@@ -83,7 +83,7 @@ func TestConnectingAgainRenewsTheSame(t *testing.T) {
 	if again, err := tokens.Refused(t.Context(), first, "key-canary-1", "bad_token key-canary-1"); again {
 		t.Error("there is no other key, and it is said to try again")
 	} else {
-		fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Acme does not take the credential any more (bad_token …); connect it again.")
+		fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "Acme does not take the credential any more (bad_token [redacted]); connect it again.")
 	}
 	if row := b.row(first.ID); row.Status != action.IntegrationRevoked || b.changed != 2 {
 		t.Errorf("it is %s, and %d changes were told", row.Status, b.changed)

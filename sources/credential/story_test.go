@@ -36,7 +36,7 @@ func TestMetadataIsTheModules(t *testing.T) {
 		t.Errorf("got %s, %v", got, err)
 	}
 	_, err = tokens.Metadata(t.Context(), in, url.Values{"kind": {"teems"}})
-	fails(t, err, action.ErrUnavailable, sources.FaultRefused, "Acme refused (unknown): There are teams (…).")
+	fails(t, err, action.ErrUnavailable, sources.FaultRefused, "Acme refused (unknown): There are teams ([redacted]).")
 	_, err = tokens.Metadata(t.Context(), in, nil)
 	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "connect it again")
 	if row := b.row(in.ID); row.Status != action.IntegrationRevoked {
