@@ -31,6 +31,7 @@ type premises struct {
 	said *tape // all that it ever answered
 	http *http.Client
 	key  string // of the person who speaks
+	stop func() // ends it; again is nothing
 }
 
 // tape keeps what is written to it.
@@ -99,11 +100,14 @@ func serveHouse(t *testing.T, change ...func(*options)) *premises {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- g.run(ctx) }()
-	t.Cleanup(func() {
+	p.stop = sync.OnceFunc(func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	})
+	t.Cleanup(func() {
+		p.stop()
 		if t.Failed() {
 			t.Logf("the gateway's log:\n%s", p.log)
 		}

@@ -18,7 +18,7 @@ func ofWorkspace(id, key string) func(http.ResponseWriter, *asked) {
 			reply(w, 200, `{"data":{"viewer":{"id":"u2","name":"Ben","email":"ben@example.com"},"organization":{"id":"`+id+`","name":"`+id+`","urlKey":"`+id+`"}}}`)
 			return
 		}
-		likeLinear(key)(w, r)
+		likeLinear(strings.TrimPrefix(key, "Bearer "))(w, r)
 	}
 }
 
