@@ -123,7 +123,7 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error
 	case j.act.Hash != j.ToolHash:
 		return stale("The action's definition changed after it was approved; nothing was executed. Call it again to have it approved as it is now."), nil
 	case j.act.Revision != j.Revision:
-		return stale("The connector's configuration changed after the approval; nothing was executed. Call again to have it approved as it is now."), nil
+		return stale("What the call is sent to was changed after the approval; nothing was executed. Call again to have it approved as it is now."), nil
 	}
 	decision, err := g.Decider.Decide(ctx, &s, j.act, nil, true)
 	if err != nil {

@@ -47,23 +47,26 @@ func (s *service) bound(who *action.Session, all []action.Integration, params js
 		return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The session is not connected to %s; tell the user that it takes a session that is.", s.Title)
 	case len(active) == 0:
 		return in, s.dead(bound)
+	case s.Choose != nil && len(bound) > 1:
+		return s.among(bound, params)
 	case len(active) == 1:
 		return active[0], nil
 	}
-	return s.among(active, params)
+	return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The session is connected to several integrations of %s, and its actions are for one; tell the user that it takes a session with one of them.", s.Title)
 }
 
-// among has the module tell by the params which one is meant.
-func (s *service) among(active []action.Integration, params json.RawMessage) (in action.Integration, err error) {
-	if s.Choose == nil {
-		return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The session is connected to several integrations of %s, and its actions are for one; tell the user that it takes a session with one of them.", s.Title)
-	}
-	i := s.Choose(params, active)
-	if i < 0 || i >= len(active) {
+// among has the module tell by the params which one is meant. Dead ones are
+// asked for, too: what is for one of them is for no other.
+func (s *service) among(bound []action.Integration, params json.RawMessage) (in action.Integration, err error) {
+	i := s.Choose(params, bound)
+	switch {
+	case i < 0 || i >= len(bound):
 		return in, action.Errorf(action.ErrUnavailable, "ambiguous_integration",
-			"The params do not tell which integration of %s is meant: %s. Name what is only in one of them.", s.Title, listed(active, named))
+			"The params do not tell which integration of %s is meant: %s. Name the account that it is for, such as the owner of a repository or the organization.", s.Title, listed(bound, named))
+	case bound[i].Status != action.IntegrationActive:
+		return in, s.dead(bound[i : i+1])
 	}
-	return active[i], nil
+	return bound[i], nil
 }
 
 // dead says why none of a session's integrations can be used.

@@ -95,7 +95,7 @@ func TestRevisionsOfModules(t *testing.T) {
 	d.change("2", func(in *action.Integration) { in.Revision++ })
 	moved("a change", true)
 	d.change("2", func(in *action.Integration) { in.Status, in.Reason = action.IntegrationRevoked, "gone" })
-	moved("a death", false)
+	moved("a death", true)
 	d.change("2", func(in *action.Integration) { in.Status = action.IntegrationDeleted })
 	moved("an end", true)
 }

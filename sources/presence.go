@@ -66,13 +66,13 @@ func since(mine []action.Integration) time.Time {
 	return first.UTC().Round(0)
 }
 
-// revision is another one when an integration was added, removed or changed in
-// what a call would do, so that what was approved before is not run after. That
-// one died, or lives again, changes nothing of that.
+// revision is another one when an integration was added, removed, changed in
+// what a call would do, died or lives again: for all of that a call may go
+// elsewhere, and what was approved before is not run after.
 func revision(mine []action.Integration) string {
 	lines := make([]string, 0, len(mine))
 	for _, in := range mine {
-		lines = append(lines, fmt.Sprintf("%q %d", in.ID, in.Revision))
+		lines = append(lines, fmt.Sprintf("%q %d %t", in.ID, in.Revision, in.Status == action.IntegrationActive))
 	}
 	slices.Sort(lines)
 	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
