@@ -231,14 +231,18 @@ func lookForCanaries(t *testing.T, p *premises, rows func(places map[string][]by
 			}
 		}
 	}
-	if len(canaries) < 20 {
-		t.Fatalf("the story did not happen: there are %d canaries", len(canaries))
+	names := map[string]string{} // by value: each is looked for once
+	for what, canary := range canaries {
+		names[canary] = what
+	}
+	if len(names) < 20 {
+		t.Fatalf("the story did not happen: there are %d canaries", len(names))
 	}
 	places := map[string][]byte{}
 	rows(places)
 	p.stop()
 	places["the log"], places["what was answered"], places["the live events"] = []byte(p.log.String()), []byte(p.said.String()), []byte(heard.String())
-	for what, canary := range canaries {
+	for canary, what := range names {
 		for place, raw := range places {
 			for _, form := range disguises(canary) {
 				if i := bytes.Index(raw, []byte(form)); i >= 0 {
@@ -396,8 +400,8 @@ func (p *premises) askEverything(made map[string]integrationRow) {
 		}
 		for _, inv := range calls.Items {
 			p.do("GET", strings.NewReplacer("{session}", inv.Session, "{id}", inv.ID, "{automation}", "nightly", "{group}", "g").Replace(path), nil)
-			if !strings.Contains(path, "{") {
-				break
+			if !strings.Contains(path, "invocations/{") {
+				break // the others say the same of each
 			}
 		}
 	}

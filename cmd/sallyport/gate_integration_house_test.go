@@ -79,7 +79,7 @@ func serveHouse(t *testing.T, change ...func(*options)) *premises {
 	}
 	o := options{Listen: "127.0.0.1:0", Data: t.TempDir(), LocalAdmin: true, LogLevel: "debug"}
 	o.Intervals = intervals{
-		HoldEvery: 100 * time.Millisecond, SweepEvery: 20 * time.Millisecond, SealEvery: 20 * time.Millisecond, PollEvery: 50 * time.Millisecond,
+		HoldEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond, SealEvery: 100 * time.Millisecond, PollEvery: 50 * time.Millisecond,
 		ClaimGrace: 20 * time.Millisecond, ClaimGraceBlind: 500 * time.Millisecond,
 	}
 	for _, f := range change {
