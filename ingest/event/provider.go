@@ -32,9 +32,12 @@ type Trigger struct {
 // Webhook reads what one service posts. Both are pure.
 type Webhook struct {
 	// Verify returns nil when the delivery was signed with one of the secrets,
-	// and now is within the time that the scheme allows. No secret, or an empty
-	// one, verifies nothing. Errors are [ErrSignature] and [ErrStale].
-	Verify func(d *Delivery, secrets [][]byte, now time.Time) error
+	// at a time at most tolerance away from now. No secret, or an empty one,
+	// verifies nothing. Errors are [ErrSignature] and [ErrStale].
+	Verify func(d *Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error
+	// Tolerance is what the service itself advises, for who ingests to choose
+	// otherwise. Zero: it signs no time, and no delivery gets too old.
+	Tolerance time.Duration
 	// Parse reads a verified delivery. What the module has no trigger for is no
 	// error: it has no events.
 	Parse func(d *Delivery) (Parsed, error)

@@ -19,7 +19,7 @@ import (
 
 // verify takes the signature by SHA-256 and no other. GitHub signs no time: a
 // delivery never gets too old.
-func verify(d *event.Delivery, secrets [][]byte, _ time.Time) error {
+func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) error {
 	signature, ok := event.Header(d.Header, "X-Hub-Signature-256")
 	if !ok {
 		return event.ErrSignature

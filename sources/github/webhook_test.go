@@ -95,7 +95,7 @@ func TestVerify(t *testing.T) {
 		{"in the header of SHA-1", "X-Hub-Signature", hello, []string{published}, false},
 	} {
 		d := &event.Delivery{Header: http.Header{test.header: test.signatures}, Body: []byte(test.body)}
-		err := github.Triggers().Webhook.Verify(d, [][]byte{nil, []byte("new"), []byte(key)}, time.Time{})
+		err := github.Triggers().Webhook.Verify(d, [][]byte{nil, []byte("new"), []byte(key)}, time.Time{}, 0)
 		if (err == nil) != test.good || err != nil && !errors.Is(err, event.ErrSignature) {
 			t.Errorf("%s: %v", test.name, err)
 		}
@@ -104,7 +104,7 @@ func TestVerify(t *testing.T) {
 				t.Errorf("%s: the library says %v", test.name, theirs)
 			}
 		}
-		if err := github.Triggers().Webhook.Verify(d, nil, time.Time{}); !errors.Is(err, event.ErrSignature) {
+		if err := github.Triggers().Webhook.Verify(d, nil, time.Time{}, 0); !errors.Is(err, event.ErrSignature) {
 			t.Errorf("%s, without a secret: %v", test.name, err)
 		}
 	}

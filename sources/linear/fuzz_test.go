@@ -45,7 +45,7 @@ func FuzzDelivery(f *testing.F) {
 	f.Add(deliveryID, []byte(posted("Issue", "create", `{"id":"a","updatedAt":"2026-11-02T10:00:00Z","labels":{"nodes":[{}]},"assignee":null}`, "")), `{"labels":["x"]}`)
 	f.Add("", []byte(`{"type":"OAuthApp","action":"revoked"}`), "7")
 	f.Fuzz(func(t *testing.T, id string, body []byte, config string) {
-		_ = linear.Triggers().Webhook.Verify(signed(string(body)), [][]byte{[]byte(hookSecret)}, sent())
+		_ = linear.Triggers().Webhook.Verify(signed(string(body)), [][]byte{[]byte(hookSecret)}, sent(), time.Minute)
 		d := &event.Delivery{Header: http.Header{"Linear-Delivery": {id}}, Body: body}
 		got, err := linear.Triggers().Webhook.Parse(d)
 		if err != nil && len(got.Events) > 0 {

@@ -55,7 +55,7 @@ func Triggers() event.Provider {
 				Matches: matches,
 			},
 		},
-		Webhook: &event.Webhook{Verify: verify, Parse: parse},
+		Webhook: &event.Webhook{Verify: verify, Tolerance: advised, Parse: parse},
 	}
 }
 

@@ -10,12 +10,12 @@ import (
 	"sallyport/sources"
 )
 
-// tolerance is how far a delivery's time may be from ours, as Linear has it.
-const tolerance = time.Minute
+// advised is how far a delivery's time may be from ours, as Linear has it.
+const advised = time.Minute
 
 // verify checks the signature over the body, and then the time in it. There is
 // a header with a time too, which anybody can change.
-func verify(d *event.Delivery, secrets [][]byte, now time.Time) error {
+func verify(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error {
 	signature, ok := event.Header(d.Header, "Linear-Signature")
 	if !ok {
 		return event.ErrSignature

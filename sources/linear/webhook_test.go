@@ -39,7 +39,10 @@ func signed(body string) *event.Delivery {
 
 func TestVerify(t *testing.T) {
 	body := fmt.Sprintf(`{"action":"create","webhookTimestamp":%d}`, sentAt)
-	verify := linear.Triggers().Webhook.Verify
+	hook := linear.Triggers().Webhook
+	verify := func(d *event.Delivery, secrets [][]byte, now time.Time) error {
+		return hook.Verify(d, secrets, now, hook.Tolerance)
+	}
 	for _, tt := range []struct {
 		name   string
 		body   string
@@ -86,6 +89,9 @@ func TestVerify(t *testing.T) {
 	d.Body = append(d.Body, '\n')
 	if err := verify(d, [][]byte{[]byte(hookSecret)}, sent()); !errors.Is(err, event.ErrSignature) {
 		t.Errorf("another body: %v", err)
+	}
+	if err := hook.Verify(signed(body), [][]byte{[]byte(hookSecret)}, sent().Add(time.Hour), time.Hour); err != nil {
+		t.Errorf("as late as was chosen: %v", err)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // verify takes the signature from either of the two headers that Sentry has for
 // it. The time of a delivery is not signed: one never gets too old.
-func verify(d *event.Delivery, secrets [][]byte, _ time.Time) error {
+func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) error {
 	given := slices.Concat(d.Header.Values("Sentry-Hook-Signature"), d.Header.Values("Sentry-App-Signature"))
 	if len(given) != 1 {
 		return event.ErrSignature

@@ -96,12 +96,12 @@ func TestVerify(t *testing.T) {
 		"of an empty body": {http.Header{hooked: {empty}}, body, false},
 	} {
 		d := &event.Delivery{Header: test.header, Body: []byte(test.body)}
-		err := sentry.Triggers().Webhook.Verify(d, [][]byte{[]byte("new"), []byte("a client secret")}, time.Time{})
+		err := sentry.Triggers().Webhook.Verify(d, [][]byte{[]byte("new"), []byte("a client secret")}, time.Time{}, 0)
 		if (err == nil) != test.good || err != nil && !errors.Is(err, event.ErrSignature) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, secrets := range [][][]byte{nil, {nil}, {[]byte("other")}} {
-			if err := sentry.Triggers().Webhook.Verify(d, secrets, time.Time{}); !errors.Is(err, event.ErrSignature) {
+			if err := sentry.Triggers().Webhook.Verify(d, secrets, time.Time{}, 0); !errors.Is(err, event.ErrSignature) {
 				t.Errorf("%s, with %q: %v", name, secrets, err)
 			}
 		}

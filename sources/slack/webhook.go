@@ -10,14 +10,14 @@ import (
 	"sallyport/sources"
 )
 
-// tolerance is how far a delivery's time may be from ours, as Slack has it.
-const tolerance = 5 * time.Minute
+// advised is how far a delivery's time may be from ours, as Slack has it.
+const advised = 5 * time.Minute
 
 // maxChallenge bounds what is echoed, in characters.
 const maxChallenge = 1000
 
 // verify checks the signature, which covers the time that comes with it.
-func verify(d *event.Delivery, secrets [][]byte, now time.Time) error {
+func verify(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error {
 	signature, signed := event.Header(d.Header, "X-Slack-Signature")
 	sent, _ := event.Header(d.Header, "X-Slack-Request-Timestamp")
 	seconds, err := strconv.ParseInt(sent, 10, 64)

@@ -55,9 +55,13 @@ func TestVerify(t *testing.T) {
 			"X-Slack-Signature": {hookSign}, "X-Slack-Request-Timestamp": {fmt.Sprint(hookTime)},
 		}}
 		tt.change(d)
-		err := slack.Triggers().Webhook.Verify(d, [][]byte{[]byte("new"), []byte(hookSecret)}, tt.now)
+		hook := slack.Triggers().Webhook
+		err := hook.Verify(d, [][]byte{[]byte("new"), []byte(hookSecret)}, tt.now, hook.Tolerance)
 		if !errors.Is(err, tt.want) || (err == nil) != (tt.want == nil) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+		if err := hook.Verify(d, [][]byte{[]byte(hookSecret)}, tt.now, time.Hour); tt.want == event.ErrStale && err != nil {
+			t.Errorf("%s, within what was chosen: %v", tt.name, err)
 		}
 	}
 }
