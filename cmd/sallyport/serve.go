@@ -57,7 +57,8 @@ func (g *gateway) greet(w io.Writer, link string) {
      }
    }
 
-Add a service with "sallyport connector add NAME URL"; "sallyport --help" has the rest.
+Add a service with "sallyport integration connect PROVIDER", or any MCP server with
+"sallyport connector add NAME URL"; "sallyport --help" has the rest.
 `, g.url, link, g.url+"/mcp", g.dataFlag())
 }
 
