@@ -27,7 +27,7 @@ func marks() map[string]*regexp.Regexp {
 }
 
 // start is the first page.
-func start(limit integer) position {
+func start(limit sources.Integer) position {
 	if limit == 0 {
 		limit = 30
 	}
@@ -35,7 +35,7 @@ func start(limit integer) position {
 }
 
 // resume is where a list starts, or goes on with a cursor.
-func resume(cursor string, limit integer) (position, error) {
+func resume(cursor string, limit sources.Integer) (position, error) {
 	if cursor == "" {
 		return start(limit), nil
 	}

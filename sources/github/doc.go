@@ -5,7 +5,8 @@
 // It promises: no branch main or master is ever created, and an integration's
 // own rules of repositories and base branches hold before any request is made; a
 // write lands in the repository that was named, or nowhere, also when that was
-// renamed; a merge merges the commit that was named, or nothing; a page of a list
+// renamed; of a write that was not sent, since what it looks at first was not
+// answered, nobody is told that it may have been done; a merge merges the commit that was named, or nothing; a page of a list
 // is asked for by the page's mark and never by a URL out of an answer; a limit of
 // requests is told from a refusal.
 //

@@ -105,20 +105,20 @@ func (n numbered) about(kind string) about {
 
 type newIssue struct {
 	repository
-	Title     string   `json:"title"`
-	Body      string   `json:"body"`
-	Labels    []string `json:"labels"`
-	Assignees []string `json:"assignees"`
-	Milestone integer  `json:"milestone"`
+	Title     string          `json:"title"`
+	Body      string          `json:"body"`
+	Labels    []string        `json:"labels"`
+	Assignees []string        `json:"assignees"`
+	Milestone sources.Integer `json:"milestone"`
 }
 
 func createIssue() sources.ModuleAction {
 	type wire struct {
-		Title     string   `json:"title"`
-		Body      string   `json:"body,omitempty"`
-		Labels    []string `json:"labels,omitempty"`
-		Assignees []string `json:"assignees,omitempty"`
-		Milestone integer  `json:"milestone,omitempty"`
+		Title     string          `json:"title"`
+		Body      string          `json:"body,omitempty"`
+		Labels    []string        `json:"labels,omitempty"`
+		Assignees []string        `json:"assignees,omitempty"`
+		Milestone sources.Integer `json:"milestone,omitempty"`
 	}
 	return sources.ModuleAction{
 		Name: "create_issue", Title: "Create an issue", Risk: action.RiskWrite, AsUser: true,

@@ -14,8 +14,8 @@ const pages = 5
 
 // paged are the params of a list.
 type paged struct {
-	Limit  integer `json:"limit"`
-	Cursor string  `json:"cursor"`
+	Limit  sources.Integer `json:"limit"`
+	Cursor string          `json:"cursor"`
 }
 
 // list reads one page of a list. Keep makes items ready and says which of them

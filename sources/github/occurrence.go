@@ -140,7 +140,7 @@ const maxContext = 64 << 10
 func (o *occurrence) context(about subject) (json.RawMessage, error) {
 	for limit := maxContext / 4; limit > 8; limit /= 4 {
 		o.Cut = about.shorten(limit) || o.Cut
-		text, err := encode(o)
+		text, err := sources.Encode(o)
 		if err != nil || len(text) <= maxContext {
 			return text, err
 		}

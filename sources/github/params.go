@@ -1,12 +1,9 @@
 package github
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	"sallyport/sources"
@@ -52,25 +49,10 @@ func (r repository) path(below ...string) []string {
 // numbered is an issue or a pull request.
 type numbered struct {
 	repository
-	Number integer `json:"number"`
+	Number sources.Integer `json:"number"`
 }
 
 func (n numbered) String() string { return fmt.Sprintf("%s#%d", n.repository, n.Number) }
-
-// integer is a number without fraction, however it is written: 12 and 1.2e1 are
-// the same to a JSON Schema.
-type integer int64
-
-func (n *integer) UnmarshalJSON(raw []byte) error {
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return fmt.Errorf("%.40s is no whole number", raw)
-	}
-	*n = integer(f)
-	return nil
-}
-
-func (n integer) String() string { return strconv.FormatInt(int64(n), 10) }
 
 // read makes an action's Run of a function that only reads.
 func read[P any](do func(ctx context.Context, c *sources.Conn, p P) (any, error)) func(context.Context, *sources.Conn, json.RawMessage) (json.RawMessage, error) {
@@ -83,18 +65,8 @@ func read[P any](do func(ctx context.Context, c *sources.Conn, p P) (any, error)
 		if err != nil {
 			return nil, err
 		}
-		return encode(result)
+		return sources.Encode(result)
 	}
-}
-
-// encode leaves < and & as they are: diffs are full of them, and no browser
-// reads this.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // write makes an action's Run of a function that changes something, if the

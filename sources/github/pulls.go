@@ -66,7 +66,7 @@ type file struct {
 
 type pullParams struct {
 	numbered
-	Patches *integer `json:"patch_bytes"`
+	Patches *sources.Integer `json:"patch_bytes"`
 	paged
 }
 

@@ -22,8 +22,8 @@ type request struct {
 	query  url.Values
 	body   any // nil: none
 	about  about
-	// fixed: it is of a write, and its repository must not turn out to be
-	// another one.
+	// fixed: it is of a write, or what the write looks at first, and its
+	// repository must not turn out to be another one.
 	fixed bool
 	again bool // a write that changes nothing more when it comes twice
 }
@@ -37,6 +37,14 @@ type about struct {
 
 // send sends the request and reads a good answer into out.
 func (r request) send(ctx context.Context, c *sources.Conn, out any) (http.Header, error) {
+	header, err := r.exchange(ctx, c, out)
+	if r.fixed && r.method == "" {
+		err = sources.NothingDone(err)
+	}
+	return header, err
+}
+
+func (r request) exchange(ctx context.Context, c *sources.Conn, out any) (http.Header, error) {
 	req, err := r.build(c)
 	if err != nil {
 		return nil, err
@@ -79,7 +87,7 @@ func (r request) build(c *sources.Conn) (*outbound.Request, error) {
 	req.Serial, req.Repeatable = true, r.again
 	req.Header.Set("Content-Type", "application/json")
 	var err error
-	req.Body, err = encode(r.body)
+	req.Body, err = sources.Encode(r.body)
 	return req, err
 }
 
