@@ -127,7 +127,7 @@ func TestQueries(t *testing.T) {
 	d.write("worker.log", []byte(line(5*time.Minute, "info", "another")), noon)
 	for params, want := range map[string]string{
 		`{"service":"api"}`:                                              "e d timeout c b a",
-		`{"service":"api","limit":2}`:                                    "e d timeout",
+		`{"service":"api","limit":2.0}`:                                  "e d timeout",
 		`{"service":"api","since":"25m"}`:                                "e d timeout",
 		`{"service":"api","since":"45m","until":"30m"}`:                  "c b",
 		`{"service":"api","since":"2026-03-01T12:30:00+01:00"}`:          "e d timeout c",

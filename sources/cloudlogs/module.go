@@ -1,7 +1,6 @@
 package cloudlogs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,19 +69,8 @@ func (m *module) bounded(do func(context.Context, json.RawMessage) (any, error))
 		if err != nil {
 			return nil, err
 		}
-		return encode(answer)
+		return sources.Encode(answer)
 	}
-}
-
-// encode writes an answer without the escapes that are for HTML.
-func encode(answer any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(answer); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
 }
 
 func (m *module) services(ctx context.Context, _ json.RawMessage) (any, error) {

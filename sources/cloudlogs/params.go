@@ -14,14 +14,14 @@ import (
 
 // params are those of query_logs.
 type params struct {
-	Service string         `json:"service"`
-	Since   string         `json:"since"`
-	Until   string         `json:"until"`
-	Text    string         `json:"text"`
-	Level   string         `json:"level"`
-	Fields  map[string]any `json:"fields"`
-	Limit   int            `json:"limit"`
-	Cursor  string         `json:"cursor"`
+	Service string          `json:"service"`
+	Since   string          `json:"since"`
+	Until   string          `json:"until"`
+	Text    string          `json:"text"`
+	Level   string          `json:"level"`
+	Fields  map[string]any  `json:"fields"`
+	Limit   sources.Integer `json:"limit"`
+	Cursor  string          `json:"cursor"`
 }
 
 // defaultSpan is what a query spans that says nothing of it.
@@ -54,7 +54,7 @@ func (m *module) read(raw json.RawMessage) (Query, error) {
 	if err := d.Decode(&p); err != nil {
 		return Query{}, wrong("", "must be those that the schema says")
 	}
-	q := Query{Service: p.Service, Text: p.Text, Limit: p.Limit, Cursor: p.Cursor, Fields: map[string]string{}}
+	q := Query{Service: p.Service, Text: p.Text, Limit: int(p.Limit), Cursor: p.Cursor, Fields: map[string]string{}}
 	for name, v := range p.Fields {
 		q.Fields[name] = fmt.Sprint(v)
 	}

@@ -32,6 +32,7 @@ func listAction() sources.ModuleAction {
 				"after": {"type": "string", "minLength": 1, "maxLength": 300, "description": "The next_cursor of the call before, with the same filters."}
 			}
 		}`),
+		Summarize: summarizeList,
 		Examples: []sources.Example{
 			{Note: "What is in progress in a team", Params: json.RawMessage(`{"teamId":"ENG","state":"started","first":20}`)},
 			{Note: "What changed this week about a topic", Params: json.RawMessage(`{"query":"login","updatedAfter":"-P7D","orderBy":"updatedAt"}`)},
@@ -57,8 +58,9 @@ func getAction() sources.ModuleAction {
 				"commentsAfter": {"type": "string", "minLength": 1, "maxLength": 300, "description": "The comments.next_cursor of the call before."}
 			}
 		}`),
-		Examples: []sources.Example{{Note: "By its identifier", Params: json.RawMessage(`{"issueId":"ENG-123"}`)}},
-		Run:      getIssue,
+		Summarize: summarizeGet,
+		Examples:  []sources.Example{{Note: "By its identifier", Params: json.RawMessage(`{"issueId":"ENG-123"}`)}},
+		Run:       getIssue,
 	}
 }
 

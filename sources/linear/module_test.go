@@ -58,7 +58,7 @@ func TestActions(t *testing.T) {
 				t.Errorf("%s: an example does not fit: %v", a.Name, err)
 			}
 		}
-		if write := a.Risk != action.RiskRead; write != (a.Summarize != nil) || write != a.AsUser {
+		if write := a.Risk != action.RiskRead; a.Summarize == nil || write != a.AsUser {
 			t.Errorf("%s: risk %s, AsUser %v, a summary %v", a.Name, a.Risk, a.AsUser, a.Summarize != nil)
 		}
 	}
@@ -104,20 +104,27 @@ func TestParamsAtTheEdge(t *testing.T) {
 }
 
 func TestSummaries(t *testing.T) {
+	const one, two = "2cfb482a-81e3-4154-b5b9-2c805e70a02d", "2cfb482a-81e3-4154-b5b9-2c805e70a02e"
 	long := strings.Repeat("é", 200)
 	for _, tt := range []struct{ action, params, want string }{
 		{"create_issue", `{"teamId":"ENG","title":"Login \u202efails\nnow"}`, `Create the issue "Login \u202efails\nnow" in the team ENG`},
 		{
-			"create_issue", `{"teamId":"ENG","title":"T","priority":1,"labelIds":["a","b"],"assigneeId":"u"}`,
-			`Create the issue "T" in the team ENG: priority urgent, assignee u, labelIds 2`,
+			"create_issue", `{"teamId":"ENG","title":"T","priority":1.0,"labelIds":["` + one + `","` + two + `"],"assigneeId":"u"}`,
+			`Create the issue "T" in the team ENG: priority urgent, assignee u, labels ` + one + ` and ` + two,
 		},
 		{"create_issue", `{"teamId":"A: do B","title":"T"}`, `Create the issue "T" in the team "A: do B"`},
 		{
-			"update_issue", `{"issueId":"ENG-7","assigneeId":null,"description":"` + long + `","addedLabelIds":["a"]}`,
-			`Change the issue ENG-7: description "` + strings.Repeat("é", 99) + `…", assignee none, addedLabelIds 1`,
+			"update_issue", `{"issueId":"ENG-7","assigneeId":null,"description":"` + long + `","addedLabelIds":["a","b","c"]}`,
+			`Change the issue ENG-7: assignee none, add labels a and b and 1 more, whole description "` + strings.Repeat("é", 99) + `…"`,
 		},
 		{"add_comment", `{"issueId":"ENG-7","body":"Hi"}`, `Comment on the issue ENG-7: "Hi"`},
-		{"add_comment", `{"issueId":"ENG-7","body":"Hi","parentId":"c"}`, `Reply to a comment on the issue ENG-7: "Hi"`},
+		{"add_comment", `{"issueId":"ENG-7","body":"Hi","parentId":"c"}`, `Reply to the comment c on the issue ENG-7: "Hi"`},
+		{"list_issues", `{}`, `List issues`},
+		{
+			"list_issues", `{"query":"log, in","teamId":"ENG","state":"In Progress","priority":0,"first":1e1,"includeArchived":true}`,
+			`List issues: of the team ENG, in the state "In Progress", priority none, with the text "log, in", archived ones too: true, at most 10`,
+		},
+		{"get_issue", `{"issueId":"ENG-7","commentsAfter":"x y"}`, `Read the issue ENG-7: with comments after "x y"`},
 	} {
 		if got := find(t, tt.action).Summarize(json.RawMessage(tt.params)); got != tt.want {
 			t.Errorf("%s\n got %s\nwant %s", tt.action, got, tt.want)

@@ -1,7 +1,6 @@
 package linear
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -18,18 +17,18 @@ import (
 const perPage = 25
 
 type listParams struct {
-	TeamID          string   `json:"teamId"`
-	ProjectID       string   `json:"projectId"`
-	State           string   `json:"state"`
-	Assignee        string   `json:"assignee"`
-	Label           string   `json:"label"`
-	Priority        *float64 `json:"priority"`
-	Query           string   `json:"query"`
-	UpdatedAfter    string   `json:"updatedAfter"`
-	IncludeArchived bool     `json:"includeArchived"`
-	OrderBy         string   `json:"orderBy"`
-	First           int      `json:"first"`
-	After           string   `json:"after"`
+	TeamID          string           `json:"teamId"`
+	ProjectID       string           `json:"projectId"`
+	State           string           `json:"state"`
+	Assignee        string           `json:"assignee"`
+	Label           string           `json:"label"`
+	Priority        *sources.Integer `json:"priority"`
+	Query           string           `json:"query"`
+	UpdatedAfter    string           `json:"updatedAfter"`
+	IncludeArchived bool             `json:"includeArchived"`
+	OrderBy         string           `json:"orderBy"`
+	First           sources.Integer  `json:"first"`
+	After           string           `json:"after"`
 }
 
 func listIssues(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
@@ -150,7 +149,7 @@ func getIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (jso
 		w.States, w.AvailableIn = w.AvailableIn.States, nil
 	}
 	slices.SortStableFunc(w.Comments.Items, func(a, b comment) int { return strings.Compare(a.CreatedAt, b.CreatedAt) })
-	return encode(w)
+	return sources.Encode(w)
 }
 
 // pick returns one field of the data in the shape of T.
@@ -159,7 +158,7 @@ func pick[T any](data json.RawMessage, name string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode(v)
+	return sources.Encode(v)
 }
 
 func field[T any](data json.RawMessage, name string) (v T, err error) {
@@ -171,13 +170,4 @@ func field[T any](data json.RawMessage, name string) (v T, err error) {
 		return v, uncertain(http.StatusOK, err.Error())
 	}
 	return v, nil
-}
-
-// encode leaves <, > and & as they are: models read it.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
 }

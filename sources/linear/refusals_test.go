@@ -155,9 +155,11 @@ func TestNoSuchTeam(t *testing.T) {
 	if len(s.requests()) != 1 {
 		t.Errorf("%d requests: an issue was created", len(s.requests()))
 	}
-	s = newService(t, answer{status: 500})
-	if _, err := run(t, s, "create_issue", `{"teamId":"ENG","title":"T"}`); !errors.Is(err, action.ErrUnavailable) || errors.Is(err, action.ErrOutcomeUnknown) {
-		t.Errorf("nothing was created, and the error is %v", err)
+	for _, a := range []answer{{status: 500}, {lost: true}, {body: `{"data":{"teams":7}}`}, {body: `{"data":[]}`}} {
+		s = newService(t, a)
+		if _, err := run(t, s, "create_issue", `{"teamId":"ENG","title":"T"}`); !errors.Is(err, action.ErrUnavailable) || errors.Is(err, action.ErrOutcomeUnknown) {
+			t.Errorf("%+v: nothing was created, and the error is %v", a, err)
+		}
 	}
 }
 

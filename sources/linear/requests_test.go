@@ -29,7 +29,7 @@ var calls = []struct {
 	},
 	{
 		"list-filtered", "list_issues",
-		`{"after":"c2","assignee":"me","first":50,"includeArchived":true,"label":"Bug","orderBy":"updatedAt","priority":1,"projectId":"9cfb482a-81e3-4154-b5b9-2c805e70a02d","query":"log\"in","state":"Started","teamId":"ENG","updatedAfter":"-P7D"}`,
+		`{"after":"c2","assignee":"me","first":5e1,"includeArchived":true,"label":"Bug","orderBy":"updatedAt","priority":1.0,"projectId":"9cfb482a-81e3-4154-b5b9-2c805e70a02d","query":"log\"in","state":"Started","teamId":"ENG","updatedAfter":"-P7D"}`,
 		`{"data":{"issues":{"nodes":[],"pageInfo":{"hasNextPage":false,"endCursor":"c3"}}}}`,
 		`{"items":[],"next_cursor":null}`,
 	},
@@ -61,7 +61,7 @@ var calls = []struct {
 	},
 	{
 		"create", "create_issue",
-		`{"assigneeId":"1cfb482a-81e3-4154-b5b9-2c805e70a02d","description":"a\nb","labelIds":["2cfb482a-81e3-4154-b5b9-2c805e70a02d"],"priority":2,"projectId":"5cfb482a-81e3-4154-b5b9-2c805e70a02d","stateId":"3cfb482a-81e3-4154-b5b9-2c805e70a02d","teamId":"4cfb482a-81e3-4154-b5b9-2c805e70a02d","title":"Login <fails>"}`,
+		`{"assigneeId":"1cfb482a-81e3-4154-b5b9-2c805e70a02d","description":"a\nb","labelIds":["2cfb482a-81e3-4154-b5b9-2c805e70a02d"],"priority":2.0,"projectId":"5cfb482a-81e3-4154-b5b9-2c805e70a02d","stateId":"3cfb482a-81e3-4154-b5b9-2c805e70a02d","teamId":"4cfb482a-81e3-4154-b5b9-2c805e70a02d","title":"Login <fails>"}`,
 		`{"data":{"issueCreate":{"success":true,"issue":{` + issueFields + `}}}}`,
 		issueShown,
 	},

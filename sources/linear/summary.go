@@ -3,42 +3,62 @@ package linear
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+
+	"sallyport/sources"
 )
 
 // The summaries are the line that an approver reads first, beside all params.
-// Text is quoted, so that nothing in it passes for ours.
+// Text is quoted, so that nothing in it passes for ours; ids are whole, since a
+// part of one cannot be compared. Free text comes last, where it is cut.
+
+func summarizeList(params json.RawMessage) string {
+	in, _ := readInput(params)
+	return "List issues" + in.said(
+		word{"teamId", "of the team"}, word{"projectId", "of the project"}, word{"state", "in the state"},
+		word{"assignee", "assigned to"}, word{"label", "with the label"}, word{"priority", "priority"},
+		word{"query", "with the text"}, word{"updatedAfter", "changed since"}, word{"includeArchived", "archived ones too:"},
+		word{"orderBy", "ordered by"}, word{"first", "at most"}, word{"after", "after"})
+}
+
+func summarizeGet(params json.RawMessage) string {
+	in, _ := readInput(params)
+	return "Read the issue " + short(in.text("issueId")) + in.said(word{"commentsAfter", "with comments after"})
+}
 
 func summarizeCreate(params json.RawMessage) string {
 	in, _ := readInput(params)
-	line := fmt.Sprintf("Create the issue %s in the team %s", quoted(in.text("title")), short(in.text("teamId")))
-	return line + in.changes("description", "priority", "stateId", "assigneeId", "projectId", "labelIds")
+	return fmt.Sprintf("Create the issue %s in the team %s", quoted(in.text("title")), short(in.text("teamId"))) + in.said(
+		word{"priority", "priority"}, word{"stateId", "state"}, word{"assigneeId", "assignee"},
+		word{"projectId", "project"}, word{"labelIds", "labels"}, word{"description", "description"})
 }
 
 func summarizeUpdate(params json.RawMessage) string {
 	in, _ := readInput(params)
-	line := "Change the issue " + short(in.text("issueId"))
-	return line + in.changes("title", "description", "priority", "stateId", "assigneeId", "projectId", "addedLabelIds", "removedLabelIds")
+	return "Change the issue " + short(in.text("issueId")) + in.said(
+		word{"priority", "priority"}, word{"stateId", "state"}, word{"assigneeId", "assignee"}, word{"projectId", "project"},
+		word{"addedLabelIds", "add labels"}, word{"removedLabelIds", "remove labels"}, word{"title", "title"}, word{"description", "whole description"})
 }
 
 func summarizeComment(params json.RawMessage) string {
 	in, _ := readInput(params)
-	where := "Comment on the issue "
-	if in.text("parentId") != "" {
-		where = "Reply to a comment on the issue "
+	where := "Comment"
+	if parent := in.text("parentId"); parent != "" {
+		where = "Reply to the comment " + short(parent)
 	}
-	return where + short(in.text("issueId")) + ": " + quoted(in.text("body"))
+	return where + " on the issue " + short(in.text("issueId")) + ": " + quoted(in.text("body"))
 }
 
-// changes spells the params of those names, as far as they are there.
-func (in input) changes(names ...string) string {
+// word is what a summary calls a param.
+type word struct{ param, called string }
+
+// said spells those params that are there.
+func (in input) said(words ...word) string {
 	var parts []string
-	for _, name := range names {
-		raw, there := in[name].(json.RawMessage)
-		if there {
-			parts = append(parts, strings.TrimSuffix(name, "Id")+" "+value(name, raw))
+	for _, w := range words {
+		if v, there := in[w.param]; there {
+			parts = append(parts, w.called+" "+value(w.param, v))
 		}
 	}
 	if len(parts) == 0 {
@@ -47,7 +67,8 @@ func (in input) changes(names ...string) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-func value(name string, raw json.RawMessage) string {
+func value(name string, v any) string {
+	raw, _ := json.Marshal(v)
 	var text string
 	var list []string
 	switch {
@@ -55,19 +76,32 @@ func value(name string, raw json.RawMessage) string {
 		return "none"
 	case name == "priority":
 		return priority(raw)
-	case json.Unmarshal(raw, &text) == nil && slices.Contains([]string{"title", "description"}, name):
+	case json.Unmarshal(raw, &text) == nil && (name == "title" || name == "description" || name == "query"):
 		return quoted(text)
 	case json.Unmarshal(raw, &text) == nil:
 		return short(text)
 	case json.Unmarshal(raw, &list) == nil:
-		return strconv.Itoa(len(list))
+		return several(list)
 	}
 	return short(string(raw))
 }
 
+// several names two, so that what comes after them has a place in the line.
+func several(ids []string) string {
+	var parts []string
+	for _, id := range ids[:min(len(ids), 2)] {
+		parts = append(parts, short(id))
+	}
+	if more := len(ids) - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, " and ")
+}
+
 func priority(raw json.RawMessage) string {
 	words := []string{"none", "urgent", "high", "medium", "low"}
-	if n, err := strconv.Atoi(string(raw)); err == nil && n >= 0 && n < len(words) {
+	var n sources.Integer
+	if json.Unmarshal(raw, &n) == nil && n >= 0 && int(n) < len(words) {
 		return words[n]
 	}
 	return short(string(raw))

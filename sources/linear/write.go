@@ -1,6 +1,7 @@
 package linear
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,12 +9,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"sallyport/action"
 	"sallyport/sources"
 )
 
 // input is what a mutation takes: our params have the names of its fields, and
-// their values pass as they are.
+// their values pass as they are, but for numbers that may be written in several ways.
 type input map[string]any
 
 func readInput(params json.RawMessage) (input, error) {
@@ -21,7 +21,11 @@ func readInput(params json.RawMessage) (input, error) {
 	err := json.Unmarshal(params, &raw)
 	in := input{}
 	for name, value := range raw {
-		in[name] = value
+		if in[name] = value; name == "priority" || name == "first" {
+			var n sources.Integer
+			err = cmp.Or(err, json.Unmarshal(value, &n))
+			in[name] = n
+		}
 	}
 	return in, err
 }
@@ -82,27 +86,16 @@ func teamID(ctx context.Context, c *sources.Conn, team string) (string, error) {
 	}
 	data, err := ask(ctx, c, operation{"FindTeam", object{"filter": teamFilter(team)}, true})
 	if err != nil {
-		return "", nothingDone(err)
+		return "", sources.NothingDone(err)
 	}
 	teams, err := field[nodes[named]](data, "teams")
 	if err != nil {
-		return "", err
+		return "", sources.NothingDone(err)
 	}
 	if len(teams) != 1 {
 		return "", &sources.Refusal{Code: "no_such_team", Message: notFound("Team")}
 	}
 	return teams[0].ID, nil
-}
-
-// nothingDone tells of trouble before the write that nothing was written.
-func nothingDone(err error) error {
-	if !errors.Is(err, action.ErrOutcomeUnknown) {
-		return err
-	}
-	return &action.Error{
-		Kind: action.ErrUnavailable, Code: "upstream_failed", Err: errors.New(err.Error()), // not of its kind
-		Message: "Linear did not answer which team is meant, so nothing was created; call again in a moment, or give the team's id.",
-	}
 }
 
 // payload is what a mutation answers, and a query of what one made.
@@ -115,11 +108,11 @@ type payload struct {
 func (p payload) encode() (json.RawMessage, error) {
 	switch {
 	case p.Issue != nil:
-		return encode(p.Issue)
+		return sources.Encode(p.Issue)
 	case p.Comment != nil:
-		return encode(p.Comment)
+		return sources.Encode(p.Comment)
 	}
-	return encode(object{"success": true})
+	return sources.Encode(object{"success": true})
 }
 
 // mutate sends a mutation and returns what it made. The answer may name errors
@@ -155,7 +148,7 @@ func reread(ctx context.Context, c *sources.Conn, query, id string) (json.RawMes
 	data, err := ask(ctx, c, operation{query, object{"id": id}, true})
 	var p payload
 	if err != nil || json.Unmarshal(data, &p) != nil {
-		return encode(named{ID: id})
+		return sources.Encode(named{ID: id})
 	}
 	return p.encode()
 }

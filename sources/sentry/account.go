@@ -27,7 +27,7 @@ func account(ctx context.Context, c *sources.Conn) (sources.Account, error) {
 	if one.ID == "" || one.Slug == "" {
 		return sources.Account{}, notSentry(c, nil)
 	}
-	own, err := encode(settings{Organization: one.Slug})
+	own, err := sources.Encode(settings{Organization: one.Slug})
 	return sources.Account{ID: unique(c, one.ID), Name: one.Name, Settings: own}, err
 }
 

@@ -165,6 +165,29 @@ func TestAnswersOfNoUse(t *testing.T) {
 	}
 }
 
+// TestNothingWasChanged: before the issue is known, nothing is sent that changes
+// one.
+func TestNothingWasChanged(t *testing.T) {
+	for _, a := range []answer{{status: 500}, {body: `{"groupId":7}`}, {body: `{}`}, {body: `null`}} {
+		s := serve(t, map[string]answer{"GET /api/0/organizations/acme/shortids/WEB-1A/": a})
+		_, err := run(t, s.conn(t, "", acme), "update_issue", `{"issue_id":"WEB-1A","hasSeen":true}`)
+		if !errors.Is(err, action.ErrUnavailable) || errors.Is(err, action.ErrOutcomeUnknown) || strings.Contains(strings.Join(s.asked, ""), "PUT ") {
+			t.Errorf("%+v: got %v after %q", a, err, s.asked)
+		}
+	}
+}
+
+// TestWholeNumbers are whole however they are written.
+func TestWholeNumbers(t *testing.T) {
+	for _, limit := range []string{"10", "10.0", "1e1"} {
+		s := serve(t, map[string]answer{"GET " + issues: {body: `[]`}})
+		_, err := run(t, s.conn(t, "", acme), "list_issues", `{"limit":`+limit+`}`)
+		if err != nil || len(s.asked) != 1 || !strings.Contains(s.asked[0], "limit=10&") {
+			t.Errorf("%s: %v after %q", limit, err, s.asked)
+		}
+	}
+}
+
 // TestBaseURLs keeps the path of a server of one's own.
 func TestBaseURLs(t *testing.T) {
 	for _, prefix := range []string{"", "/", "/tools/sentry", "/tools/sentry/"} {

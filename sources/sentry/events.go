@@ -17,8 +17,9 @@ func listIssueEvents() sources.ModuleAction {
 		Input: schema(`"issue_id"`, propIssue, propOrganization,
 			`"query": {"type": "string", "maxLength": 2000, "description": "Sentry's event search, such as \"release:1.4.2 browser.name:Safari\"."}`,
 			propPeriod, propEnvironment, propLimit, propCursor),
-		Examples: []sources.Example{{Note: "Events of one release", Params: json.RawMessage(`{"issue_id": "WEB-1A", "query": "release:1.4.2", "limit": 5}`)}},
-		Run:      runListIssueEvents,
+		Summarize: summary("List the events of", "query", "statsPeriod", "environment", "limit", "cursor"),
+		Examples:  []sources.Example{{Note: "Events of one release", Params: json.RawMessage(`{"issue_id": "WEB-1A", "query": "release:1.4.2", "limit": 5}`)}},
+		Run:       runListIssueEvents,
 	}
 }
 
@@ -44,8 +45,9 @@ func getEvent() sources.ModuleAction {
 		Input: schema(`"issue_id", "event_id"`, propIssue,
 			`"event_id": {"type": "string", "pattern": "^(latest|oldest|recommended|[0-9a-fA-F]{32})$", "description": "Id of the event (32 hexadecimal digits), or latest, oldest or recommended."}`,
 			propOrganization, propEnvironment),
-		Examples: []sources.Example{{Note: "Where it fails now", Params: json.RawMessage(`{"issue_id": "WEB-1A", "event_id": "latest"}`)}},
-		Run:      runGetEvent,
+		Summarize: summary("Read an event of", "event_id", "environment"),
+		Examples:  []sources.Example{{Note: "Where it fails now", Params: json.RawMessage(`{"issue_id": "WEB-1A", "event_id": "latest"}`)}},
+		Run:       runGetEvent,
 	}
 }
 

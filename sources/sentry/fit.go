@@ -1,11 +1,12 @@
 package sentry
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
 	"unicode/utf8"
+
+	"sallyport/sources"
 )
 
 // maxResult bounds the result of an action, in bytes.
@@ -22,20 +23,12 @@ func (s *shortened) json(answer object) (json.RawMessage, error) {
 		if c.cut {
 			out["_truncated"] = true
 		}
-		text, err := encode(out)
+		text, err := sources.Encode(out)
 		if err != nil || len(text) <= maxResult {
 			return text, err
 		}
 	}
 	return nil, wrong("too_large", "Sentry's answer is too large, even when it is cut; ask for fewer with limit, or for something else.")
-}
-
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // cutter makes values shorter: strings to 32 times room characters, lists to

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"sallyport/action"
@@ -21,6 +20,7 @@ func listIssues() sources.ModuleAction {
 			`"query": {"type": "string", "maxLength": 2000, "default": "is:unresolved", "description": "Sentry's issue search, such as \"is:unresolved level:error\" or words of the message. Empty: all issues."}`,
 			`"sort": {"type": "string", "enum": ["date", "new", "freq", "user", "trends", "inbox", "recommended"], "default": "date", "description": "By last seen (date), first seen (new), events (freq), users (user) and so on."}`,
 			propPeriod, propEnvironment, propLimit, propCursor),
+		Summarize: summary("List", "project_slug", "query", "sort", "statsPeriod", "environment", "limit", "cursor"),
 		Examples: []sources.Example{
 			{Note: "What is new and unresolved in one project", Params: json.RawMessage(`{"project_slug": "web", "sort": "new", "limit": 10}`)},
 			{Note: "Errors of production in the last day", Params: json.RawMessage(`{"query": "is:unresolved level:error", "environment": "production", "statsPeriod": "24h", "sort": "freq"}`)},
@@ -62,7 +62,7 @@ func runListIssues(ctx context.Context, c *sources.Conn, params json.RawMessage)
 func (p page) values(size string) url.Values {
 	q := url.Values{size: {"25"}}
 	if p.Limit != nil {
-		q.Set(size, strconv.Itoa(*p.Limit))
+		q.Set(size, p.Limit.String())
 	}
 	if p.Query != nil {
 		q.Set("query", *p.Query) // empty is another thing than none
@@ -97,6 +97,7 @@ func getIssue() sources.ModuleAction {
 		Name: "get_issue", Title: "Get an issue", Risk: action.RiskRead, Idempotent: true,
 		Description: "Reads one issue: state, assignee, releases, tags and what was done to it lately.",
 		Input:       schema(`"issue_id"`, propIssue, propOrganization, propEnvironment),
+		Summarize:   summary("Read", "environment"),
 		Examples:    []sources.Example{{Params: json.RawMessage(`{"issue_id": "WEB-1A"}`)}},
 		Run:         runGetIssue,
 	}

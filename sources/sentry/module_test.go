@@ -90,15 +90,30 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestSummaryOfAChange(t *testing.T) {
-	for _, a := range sentry.Module().Actions {
-		if a.Name != "update_issue" {
-			continue
-		}
-		got := a.Summarize(json.RawMessage(`{"priority":"high","issue_id":"WEB-1A","statusDetails":{"inRelease":"1.4.3"},"status":"resolved","assignedTo":"","hasSeen":true,"isBookmarked":false}`))
-		want := `Change Sentry issue WEB-1A: status "resolved", statusDetails {"inRelease":"1.4.3"}, assignedTo "", priority "high", hasSeen true, isBookmarked false`
-		if got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
+func TestSummaries(t *testing.T) {
+	for _, c := range []struct{ action, params, want string }{
+		{
+			"update_issue", `{"priority":"high","issue_id":"WEB-1A","statusDetails":{"inRelease":"1.4.3"},"status":"resolved","assignedTo":"","hasSeen":true,"isBookmarked":false}`,
+			`Change Sentry issue WEB-1A: status "resolved", statusDetails {"inRelease":"1.4.3"}, assignedTo "", priority "high", hasSeen true, isBookmarked false`,
+		},
+		{
+			"update_issue", `{"issue_id":"1","organization_slug":"acme: status \u202ex","hasSeen":true}`,
+			`Change Sentry issue 1 of "acme: status  x": hasSeen true`,
+		},
+		{"list_issues", `{}`, `List Sentry issues`},
+		{"list_issues", `{"organization_slug":"acme","query":"is:\"x\"","limit":5}`, `List Sentry issues of acme: query "is:\"x\"", limit 5`},
+		{"get_issue", `{"issue_id":"WEB-1A"}`, `Read Sentry issue WEB-1A`},
+		{"list_issue_events", `{"issue_id":"1","query":"a"}`, `List the events of Sentry issue 1: query "a"`},
+		{"get_event", `{"issue_id":"1","event_id":"latest"}`, `Read an event of Sentry issue 1: event_id "latest"`},
+		{"get_event", `[]`, `Read an event of something at Sentry`},
+	} {
+		for _, a := range sentry.Module().Actions {
+			if a.Name != c.action {
+				continue
+			}
+			if got := a.Summarize(json.RawMessage(c.params)); got != c.want {
+				t.Errorf("%s\n got %s\nwant %s", a.Name, got, c.want)
+			}
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package sentry
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"sallyport/sources"
+)
 
 // Properties that several actions have.
 const (
@@ -32,9 +36,9 @@ type target struct {
 
 // page is what part of a list is wanted.
 type page struct {
-	Query       *string `json:"query"`
-	Environment string  `json:"environment"`
-	Period      string  `json:"statsPeriod"`
-	Limit       *int    `json:"limit"`
-	Cursor      string  `json:"cursor"`
+	Query       *string          `json:"query"`
+	Environment string           `json:"environment"`
+	Period      string           `json:"statsPeriod"`
+	Limit       *sources.Integer `json:"limit"`
+	Cursor      string           `json:"cursor"`
 }

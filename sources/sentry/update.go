@@ -3,7 +3,6 @@ package sentry
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -22,7 +21,7 @@ func updateIssue() sources.ModuleAction {
 			`"priority": {"type": "string", "enum": ["low", "medium", "high"]}`,
 			`"hasSeen": {"type": "boolean", "description": "Whether the connection's user has seen it."}`,
 			`"isBookmarked": {"type": "boolean", "description": "Whether the connection's user has it among his bookmarks."}`),
-		Summarize: summarizeUpdate,
+		Summarize: summary("Change", changeable[:]...),
 		Examples: []sources.Example{
 			{Note: "Resolved by a release", Params: json.RawMessage(`{"issue_id": "WEB-1A", "status": "resolved", "statusDetails": {"inRelease": "1.4.3"}}`)},
 			{Note: "Ignored for a day", Params: json.RawMessage(`{"issue_id": "WEB-1A", "status": "ignored", "statusDetails": {"ignoreDuration": 1440}}`)},
@@ -71,25 +70,6 @@ func changes(params json.RawMessage) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-func summarizeUpdate(params json.RawMessage) string {
-	var t target
-	set, err := changes(params)
-	if err != nil || json.Unmarshal(params, &t) != nil {
-		return "Change a Sentry issue"
-	}
-	text := "Change Sentry issue " + t.Issue
-	if t.Organization != "" {
-		text += " of " + t.Organization
-	}
-	var parts []string
-	for _, name := range changeable {
-		if v, ok := set[name]; ok {
-			parts = append(parts, fmt.Sprintf("%s %s", name, v))
-		}
-	}
-	return text + ": " + strings.Join(parts, ", ")
-}
-
 func runUpdateIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
 	var t target
 	if err := json.Unmarshal(params, &t); err != nil {
@@ -104,9 +84,9 @@ func runUpdateIssue(ctx context.Context, c *sources.Conn, params json.RawMessage
 	}
 	at, err := find(ctx, c, t)
 	if err != nil {
-		return nil, err
+		return nil, sources.NothingDone(err)
 	}
-	body, err := encode(set)
+	body, err := sources.Encode(set)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func send(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.Ra
 		return nil, err
 	}
 	m.UnfurlMedia = m.UnfurlLinks
-	body, err := encode(m)
+	body, err := sources.Encode(m)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func send(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.Ra
 	if _, err := ask(ctx, c, call{method: "chat.postMessage", body: body}, &posted); err != nil {
 		return nil, err
 	}
-	return encode(struct {
+	return sources.Encode(struct {
 		Channel  string   `json:"channel"`
 		TS       string   `json:"ts"`
 		Thread   string   `json:"thread_ts,omitempty"`

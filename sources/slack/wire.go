@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -78,12 +77,3 @@ func limited(resp *outbound.Response) (time.Duration, bool) {
 
 // maxWait keeps a nonsensical wait from overflowing, in seconds.
 const maxWait = 24 * 60 * 60
-
-// encode leaves <, > and & as they are, which are Slack's markup.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
-}
