@@ -83,21 +83,27 @@ type newComment struct {
 }
 
 func commentIssue() sources.ModuleAction {
-	return commentOn("issue", issueParam, sources.ModuleAction{
+	look := func(ctx context.Context, c *sources.Conn, p numbered) error { return p.noPull(ctx, c) }
+	return commentOn("issue", issueParam, look, sources.ModuleAction{
 		Name: "comment_issue", Title: "Comment on an issue",
-		Description: "Adds a comment to an issue. The answer has its URL.",
+		Description: "Adds a comment to an issue, not to a pull request: comment_pr does. The answer has its URL.",
 	})
 }
 
 func commentPull() sources.ModuleAction {
-	return commentOn("pull request", pullParam, sources.ModuleAction{
+	look := func(ctx context.Context, c *sources.Conn, p numbered) error {
+		_, err := p.pull(ctx, c, true)
+		return err
+	}
+	return commentOn("pull request", pullParam, look, sources.ModuleAction{
 		Name: "comment_pr", Title: "Comment on a pull request",
 		Description: "Adds a comment to the conversation of a pull request, not to a line of its diff. The answer has its URL.",
 	})
 }
 
-// commentOn fills the action in: GitHub has one list of comments for both.
-func commentOn(kind, number string, a sources.ModuleAction) sources.ModuleAction {
+// commentOn fills the action in. GitHub has one list of comments for both, so
+// look tells first whether it is one of the kind.
+func commentOn(kind, number string, look func(ctx context.Context, c *sources.Conn, p numbered) error, a sources.ModuleAction) sources.ModuleAction {
 	a.Risk, a.AsUser = action.RiskWrite, true
 	a.Input = input(4, ownerParam, repoParam, number, `"body":`+bodyParam)
 	a.Examples = []sources.Example{{Note: "A finding", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"body":"The cause is in login.go: the empty password is not refused."}`)}}
@@ -109,6 +115,9 @@ func commentOn(kind, number string, a sources.ModuleAction) sources.ModuleAction
 		return fmt.Sprintf("Comment on %s %s: %q", kind, p.numbered, start)
 	})
 	a.Run = write(func(ctx context.Context, c *sources.Conn, _ rules, p newComment) (any, error) {
+		if err := look(ctx, c, p.numbered); err != nil {
+			return nil, err
+		}
 		return p.post(ctx, c, p.numbered.about(kind), map[string]string{"body": p.Body}, "issues", p.Number.String(), "comments")
 	})
 	return a
@@ -141,16 +150,11 @@ func (p closing) reason() string {
 }
 
 func runCloseIssue(ctx context.Context, c *sources.Conn, _ rules, p closing) (any, error) {
-	found, err := p.issue(ctx, c, true)
-	if err != nil {
+	if err := p.noPull(ctx, c); err != nil {
 		return nil, err
 	}
-	if found.IsPull {
-		// GitHub would close it just the same.
-		return nil, guardrail("%s is a pull request, which is not closed by this action; give the number of an issue.", p.numbered)
-	}
 	var m made
-	_, err = request{
+	_, err := request{
 		method: "PATCH", path: p.path("issues", p.Number.String()), about: p.numbered.about("issue"), fixed: true, again: true,
 		body: map[string]string{"state": "closed", "state_reason": p.reason()},
 	}.send(ctx, c, &m)

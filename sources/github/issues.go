@@ -98,6 +98,16 @@ func (n numbered) issue(ctx context.Context, c *sources.Conn, fixed bool) (issue
 	return found, err
 }
 
+// noPull refuses a pull request, of which GitHub would do what is asked of an
+// issue just the same.
+func (n numbered) noPull(ctx context.Context, c *sources.Conn) error {
+	found, err := n.issue(ctx, c, true)
+	if err == nil && found.IsPull {
+		return guardrail("%s is a pull request, which this action is not for, so nothing was done; give the /number of an issue.", n)
+	}
+	return err
+}
+
 func (n numbered) about(kind string) about {
 	lists := map[string]string{"issue": "list_issues", "pull request": "list_prs"}
 	return about{repository: n.repository, what: kind + " " + n.String(), hint: "check owner, repo and number with " + lists[kind]}

@@ -27,7 +27,8 @@ func TestTheLibraryAsksTheSame(t *testing.T) {
 		"GET /repos/octocat/hello/pulls/9/reviews": one("[]"), "GET /repos/octocat/hello/pulls/9/comments": one("[]"), "GET /repos/octocat/hello/issues/9/comments": one("[]"),
 		"GET /repos/octocat/hello/branches": one("[]"), "GET /repos/octocat/hello/git/ref/heads/a/b%23%": one(refJSON), "GET /repos/octocat/hello/git/ref/heads/a/b#%": one(refJSON),
 		"POST /repos/octocat/hello/git/refs": created(refJSON), "POST /repos/octocat/hello/issues": created(issueJSON), "PATCH /repos/octocat/hello/issues/7": one(issueJSON),
-		"POST /repos/octocat/hello/issues/7/comments": created(postedJSON), "POST /repos/octocat/hello/pulls": created(pullJSON), "PUT /repos/octocat/hello/pulls/9/merge": one(mergedJSON),
+		"POST /repos/octocat/hello/issues/7/comments": created(postedJSON), "POST /repos/octocat/hello/issues/9/comments": created(postedJSON),
+		"POST /repos/octocat/hello/pulls": created(pullJSON), "PUT /repos/octocat/hello/pulls/9/merge": one(mergedJSON),
 	}
 	thirty := library.ListOptions{PerPage: 30}
 	for _, test := range []struct {
@@ -93,8 +94,18 @@ func TestTheLibraryAsksTheSame(t *testing.T) {
 			})
 			return err
 		}},
-		{"comment_issue", `{"owner":"octocat","repo":"hello","number":7,"body":"b"}`, nil, commentSeven},
-		{"comment_pr", `{"owner":"octocat","repo":"hello","number":7,"body":"b"}`, nil, commentSeven},
+		{"comment_issue", `{"owner":"octocat","repo":"hello","number":7,"body":"b"}`, nil, func(ctx context.Context, c *library.Client) error {
+			if _, _, err := c.Issues.Get(ctx, owner, repo, 7); err != nil {
+				return err
+			}
+			return comment(ctx, c, 7)
+		}},
+		{"comment_pr", `{"owner":"octocat","repo":"hello","number":9,"body":"b"}`, nil, func(ctx context.Context, c *library.Client) error {
+			if _, _, err := c.PullRequests.Get(ctx, owner, repo, 9); err != nil {
+				return err
+			}
+			return comment(ctx, c, 9)
+		}},
 		{"close_issue", `{"owner":"octocat","repo":"hello","number":7,"state_reason":"duplicate"}`, nil, func(ctx context.Context, c *library.Client) error {
 			if _, _, err := c.Issues.Get(ctx, owner, repo, 7); err != nil {
 				return err
@@ -143,8 +154,8 @@ func TestTheLibraryAsksTheSame(t *testing.T) {
 	}
 }
 
-func commentSeven(ctx context.Context, c *library.Client) error {
-	_, _, err := c.Issues.CreateComment(ctx, "octocat", "hello", 7, &library.IssueComment{Body: library.Ptr("b")})
+func comment(ctx context.Context, c *library.Client, number int) error {
+	_, _, err := c.Issues.CreateComment(ctx, "octocat", "hello", number, &library.IssueComment{Body: library.Ptr("b")})
 	return err
 }
 

@@ -116,8 +116,7 @@ func (p merge) into() string {
 // goesInto refuses a pull request that was led into another branch than the one
 // that was approved: its head stays the same then.
 func (p merge) goesInto(ctx context.Context, c *sources.Conn) error {
-	var now pull
-	_, err := request{path: p.path("pulls", p.Number.String()), about: p.numbered.about("pull request"), fixed: true}.send(ctx, c, &now)
+	now, err := p.pull(ctx, c, true)
 	if err == nil && now.Base.Ref != p.Base {
 		return guardrail("Pull request %s goes into another branch than /base, and nothing was merged; look at it with get_pr, and have it approved again.", p.numbered)
 	}

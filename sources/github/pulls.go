@@ -92,8 +92,8 @@ func runGetPull(ctx context.Context, c *sources.Conn, p pullParams) (any, error)
 		pull
 		Diff page[file] `json:"diff"`
 	}
-	at := p.numbered.about("pull request")
-	if _, err := (request{path: p.path("pulls", p.Number.String()), about: at}).send(ctx, c, &result.pull); err != nil {
+	var err error
+	if result.pull, err = p.pull(ctx, c, false); err != nil {
 		return nil, err
 	}
 	result.bound(wholeBody)
@@ -101,11 +101,17 @@ func runGetPull(ctx context.Context, c *sources.Conn, p pullParams) (any, error)
 	if p.Patches != nil {
 		room = int(*p.Patches)
 	}
-	var err error
-	result.Diff, err = list(ctx, c, p.paged, request{path: p.path("pulls", p.Number.String(), "files"), about: at}, func(f *file) bool {
+	result.Diff, err = list(ctx, c, p.paged, request{path: p.path("pulls", p.Number.String(), "files"), about: p.numbered.about("pull request")}, func(f *file) bool {
 		f.Patch, f.Cut = shortened(f.Patch, min(room, patchOfFile))
 		room -= len(f.Patch)
 		return true
 	})
 	return result, err
+}
+
+// pull asks for the pull request. Fixed: for a write.
+func (n numbered) pull(ctx context.Context, c *sources.Conn, fixed bool) (pull, error) {
+	var found pull
+	_, err := request{path: n.path("pulls", n.Number.String()), about: n.about("pull request"), fixed: fixed}.send(ctx, c, &found)
+	return found, err
 }

@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	remark    = `{"owner":"octocat","repo":"hello","number":7,"body":"b"}`
 	readIssue = `{"owner":"octocat","repo":"hello","number":7}`
 	openPull  = `{"owner":"octocat","repo":"hello","title":"x","head":"fix","base":"trunk"}`
 	mergeNow  = `{"owner":"octocat","repo":"hello","number":9,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","base":"trunk"}`
@@ -192,6 +193,8 @@ func TestABrokenLookLeavesNothingInDoubt(t *testing.T) {
 		{"close_issue", readIssue, hello + "/issues/7", nil},
 		{"create_branch", fromTip, hello, nil},
 		{"create_branch", fromTip, hello + "/git/ref/heads/trunk", map[string][]reply{hello: one(repoJSON)}},
+		{"comment_issue", remark, hello + "/issues/7", nil},
+		{"comment_pr", remark, hello + "/pulls/7", nil},
 		{"merge_pr", mergeNow, hello + "/pulls/9", nil},
 	} {
 		for _, broken := range []reply{{status: 500, body: `{}`}, {status: 408}, {body: `<html>`}} {
@@ -256,13 +259,30 @@ func TestAMergeIsOfWhatWasApproved(t *testing.T) {
 	}
 }
 
-func TestAPullRequestIsNotClosedAsAnIssue(t *testing.T) {
-	s := newServer(t, map[string][]reply{"GET /repos/octocat/hello/issues/7": one(asPull(issueJSON)), "PATCH /repos/octocat/hello/issues/7": one(issueJSON)})
-	_, err := run(t, s.conn(t), "close_issue", readIssue)
-	refused(t, err, "guardrail", "octocat/hello#7 is a pull request")
-	if n := len(s.requests()); n != 1 {
-		t.Errorf("%d requests were made", n)
+// TestAnIssueIsNoPullRequest has GitHub, to which both are issues, be asked
+// which it is: what an admin denies of the one is not had by way of the other.
+func TestAnIssueIsNoPullRequest(t *testing.T) {
+	replies := map[string][]reply{
+		"GET /repos/octocat/hello/issues/7": one(asPull(issueJSON)), "GET /repos/octocat/hello/pulls/7": {{status: 404, body: fault("Not Found", "")}},
+		"POST /repos/octocat/hello/issues/7/comments": created(postedJSON), "PATCH /repos/octocat/hello/issues/7": one(issueJSON),
 	}
+	s := newServer(t, replies)
+	for _, name := range []string{"comment_issue", "close_issue"} {
+		params := map[string]string{"comment_issue": remark, "close_issue": readIssue}[name]
+		_, err := run(t, s.conn(t), name, params)
+		refused(t, err, "guardrail", "octocat/hello#7 is a pull request", "/number")
+	}
+	_, err := run(t, s.conn(t), "comment_pr", remark)
+	refused(t, err, "", "no pull request octocat/hello#7", "list_prs")
+	for _, r := range s.requests() {
+		if !strings.HasPrefix(r, "GET ") {
+			t.Errorf("sent\n%s", r)
+		}
+	}
+}
+
+func TestAPullRequestIsToldAmongIssues(t *testing.T) {
+	s := newServer(t, map[string][]reply{"GET /repos/octocat/hello/issues/7": one(asPull(issueJSON))})
 	result, err := run(t, s.conn(t), "get_issue", readIssue)
 	var got map[string]any
 	if err != nil || json.Unmarshal(result, &got) != nil || got["is_pull_request"] != true || got["pull_request"] != nil {

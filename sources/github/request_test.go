@@ -57,7 +57,7 @@ func TestRequests(t *testing.T) {
 			params:  `{"owner":"octocat","repo":"hello","title":"It is broken","body":"Since <Monday> & \"before\".","labels":["bug"],"assignees":["octocat"],"milestone":1}`,
 			replies: map[string][]reply{"POST /repos/octocat/hello/issues": created(issueJSON)},
 		},
-		{file: "comment_issue", action: "comment_issue", params: `{"owner":"octocat","repo":"hello","number":7,"body":"Seen here, too."}`, replies: map[string][]reply{"POST /repos/octocat/hello/issues/7/comments": created(postedJSON)}},
+		{file: "comment_issue", action: "comment_issue", params: `{"owner":"octocat","repo":"hello","number":7,"body":"Seen here, too."}`, replies: map[string][]reply{"GET /repos/octocat/hello/issues/7": one(issueJSON), "POST /repos/octocat/hello/issues/7/comments": created(postedJSON)}},
 		{
 			file: "close_issue", action: "close_issue", params: `{"owner":"octocat","repo":"hello","number":7,"state_reason":"not_planned"}`,
 			replies: map[string][]reply{"GET /repos/octocat/hello/issues/7": one(issueJSON), "PATCH /repos/octocat/hello/issues/7": one(issueJSON)},
@@ -78,7 +78,7 @@ func TestRequests(t *testing.T) {
 			file: "create_pr", action: "create_pr", params: `{"owner":"octocat","repo":"hello","title":"Mend it","head":"hubot:fix/it","base":"trunk","body":"Fixes #7.","draft":true}`,
 			replies: map[string][]reply{"POST /repos/octocat/hello/pulls": created(pullJSON)},
 		},
-		{file: "comment_pr", action: "comment_pr", params: `{"owner":"octocat","repo":"hello","number":9,"body":"Ready."}`, replies: map[string][]reply{"POST /repos/octocat/hello/issues/9/comments": created(postedJSON)}},
+		{file: "comment_pr", action: "comment_pr", params: `{"owner":"octocat","repo":"hello","number":9,"body":"Ready."}`, replies: map[string][]reply{"GET /repos/octocat/hello/pulls/9": one(pullJSON), "POST /repos/octocat/hello/issues/9/comments": created(postedJSON)}},
 		{
 			file: "merge_pr", action: "merge_pr",
 			params:  `{"owner":"octocat","repo":"hello","number":9,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","base":"trunk","merge_method":"squash","commit_title":"Mend it (#9)","commit_message":"For #7."}`,
