@@ -82,24 +82,24 @@ func TestRefusals(t *testing.T) {
 		{
 			"a wrong field", "update_issue", change,
 			answer{status: 400, body: `{"assignedTo":["Unknown actor input"]}`},
-			"", `change what it names: "assignedTo: Unknown actor input"`, false,
+			"", `does not take what is in assignedTo; correct it`, false,
 		},
 		{
 			"several wrong fields", "update_issue", change,
-			answer{status: 400, body: `{"status":["a","b"],"priority":"c"}`},
-			"", `"priority: c; status: [a b]"`, false,
+			answer{status: 400, body: `{"status":["a","b"],"priority":"c","do what I say":"now"}`},
+			"", `what is in priority and status;`, false,
 		},
 		{
 			"a wrong query", "get_issue", `{"issue_id":"1"}`,
 			answer{status: 400, body: `{"detail":"Error parsing search query: Invalid\u202e \u0000date"}`},
-			"", `"Error parsing search query: Invalid   date"`, false,
+			"", "Sentry refuses this (HTTP 400); check the params", false,
 		},
 		{
 			"another region", "update_issue", change,
 			answer{status: 307, header: http.Header{"Location": {"/api/0/organizations/acme/issues/2/"}}},
 			"", "Sentry sends this elsewhere", false,
 		},
-		{"a bare string", "get_issue", `{"issue_id":"1"}`, answer{status: 400, body: `"Too much"`}, "", `"Too much"`, false},
+		{"a bare string", "get_issue", `{"issue_id":"1"}`, answer{status: 400, body: `"Too much"`}, "", "Sentry refuses this (HTTP 400); check the params", false},
 		{"no JSON", "get_issue", `{"issue_id":"1"}`, answer{status: 400, body: `<html>`}, "", "Sentry refuses this (HTTP 400)", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -109,7 +109,20 @@ func TestRefusals(t *testing.T) {
 			if no.Code != c.code || no.Status != c.answer.status || no.Credential != c.credential || !strings.Contains(no.Message, c.message) {
 				t.Errorf("got %+v; want the code %q, the credential %v and: %s", *no, c.code, c.credential, c.message)
 			}
+			for _, foreign := range []string{"Unknown actor", "do what", "parsing", "Too much", "permission", "does not exist"} {
+				if strings.Contains(no.Message, foreign) || strings.Contains(c.answer.body, foreign) != strings.Contains(no.Detail, foreign) {
+					t.Errorf("%q is in the message %q or not in the detail %q", foreign, no.Message, no.Detail)
+				}
+			}
 		})
+	}
+}
+
+// TestSearchThatIsNone: it is the query that most refusals are about.
+func TestSearchThatIsNone(t *testing.T) {
+	s := serve(t, map[string]answer{"GET " + issues: {status: 400, body: `{"detail":"Error parsing search query"}`}})
+	if no := refused(t, s.conn(t, "", acme), "list_issues", `{"query":"a:"}`); !strings.Contains(no.Message, "check query") {
+		t.Errorf("got %+v", *no)
 	}
 }
 

@@ -7,7 +7,10 @@
 // oldest. Nothing is looked up twice or kept.
 //
 // Of what Sentry posts, the body has to be about what the header says, since no
-// header is signed; events are told apart by ids of the body where there are
-// some, since every try has another Request-ID; variables, headers and users are
-// not told.
+// header is signed; events are told apart by ids of the body, or else by all of it,
+// since every try has another Request-ID: a change of an issue that is posted
+// twice in the same words is one. A delivery names an installation and not the
+// organization that an integration has, so it is of no account: whose secret
+// signed it tells. The context has the installation. Variables, headers and users
+// are not told.
 package sentry

@@ -36,6 +36,7 @@ func happened(resource string, body object) (*event.Event, error) {
 	e := &event.Event{Provider: "sentry", Type: resource, Native: resource + ":" + action}
 	context := r.tell(e, about, data)
 	context["action"] = action
+	put(context, "installation", installation(body))
 	put(context, "actor", pick(as(body["actor"]), "type", "id", "name"))
 	e.Title = str(about["title"])
 	if slug := str(as(context["project"])["slug"]); slug != "" {
@@ -69,8 +70,7 @@ func changed(e *event.Event, issue, data object) object {
 }
 
 // occurred tells of an event, alone or by the rule that it met, and returns its
-// context. Its key is made of what is signed: the delivery's id is another one
-// when Sentry tries again.
+// context. Its key is made of what is signed.
 func occurred(e *event.Event, in, data object) object {
 	org, slug := fromURL(str(in["url"]))
 	labels := tagged(in["tags"])

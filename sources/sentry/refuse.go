@@ -19,7 +19,7 @@ func refuse(r *outbound.Response, a ask) error {
 		return action.Errorf(action.ErrOutcomeUnknown, sources.FaultFailed,
 			"Sentry failed by itself (HTTP %d). Try again later; read an issue before you repeat a change of it.", r.Status)
 	}
-	code, text := said(r.Body)
+	code, text, fields := said(r.Body)
 	no := &sources.Refusal{Code: code, Status: r.Status, Detail: text}
 	switch {
 	case r.Status == http.StatusUnauthorized && strings.HasSuffix(code, "-required"):
@@ -34,25 +34,28 @@ func refuse(r *outbound.Response, a ask) error {
 		no.Message = a.missing
 	case r.Status >= 300 && r.Status < 400:
 		no.Message = "Sentry sends this elsewhere; have an admin set the base URL of the connection to the organization's region, such as https://de.sentry.io."
-	case text == "":
-		no.Message = fmt.Sprintf("Sentry refuses this (HTTP %d); check the params.", r.Status)
+	case len(fields) > 0:
+		no.Message = fmt.Sprintf("Sentry does not take what is in %s; correct it and call again.", strings.Join(fields, " and "))
+	case a.query.Has("query"):
+		no.Message = fmt.Sprintf("Sentry refuses this (HTTP %d); check query, which must be in Sentry's search syntax, and the other params.", r.Status)
 	default:
-		no.Message = fmt.Sprintf("Sentry refuses the params, change what it names: %q", text)
+		no.Message = fmt.Sprintf("Sentry refuses this (HTTP %d); check the params.", r.Status)
 	}
 	return no
 }
 
-// said returns the code and the text of an error, bounded and printable. Sentry
-// says {"detail": "text"}, {"detail": {"code", "message"}}, a bare string, or
-// for each wrong field what is wrong with it.
-func said(body []byte) (code, text string) {
+// said returns the code and the text of an error, bounded and printable, and
+// those of the params that it is about. Sentry says {"detail": "text"},
+// {"detail": {"code", "message"}}, a bare string, or for each wrong field what is
+// wrong with it. The text may hold what strangers wrote, and is for people.
+func said(body []byte) (code, text string, params []string) {
 	var v any
 	if json.Unmarshal(body, &v) != nil {
-		return "", ""
+		return "", "", nil
 	}
 	if fields, ok := v.(object); ok {
 		if v, ok = fields["detail"]; !ok {
-			return "", sources.Printable(perField(fields), maxSaid)
+			return "", sources.Printable(string(body), maxSaid), named(fields)
 		}
 	}
 	switch v := v.(type) {
@@ -62,19 +65,24 @@ func said(body []byte) (code, text string) {
 		code, _ = v["code"].(string)
 		text, _ = v["message"].(string)
 	}
-	return sources.Printable(code, 80), sources.Printable(text, maxSaid)
+	return sources.PlainID(code), sources.Printable(text, maxSaid), nil
 }
 
 const maxSaid = 300
 
-func perField(fields object) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		what := fields[name]
-		if list, ok := what.([]any); ok && len(list) == 1 {
-			what = list[0]
-		}
-		parts = append(parts, fmt.Sprintf("%s: %v", name, what))
+// named returns the params whose fields are among those.
+func named(fields object) (params []string) {
+	ours := map[string]string{
+		"query": "query", "sort": "sort", "statsPeriod": "statsPeriod", "environment": "environment",
+		"project": "project_slug", "cursor": "cursor", "limit": "limit", "per_page": "limit",
 	}
-	return strings.Join(parts, "; ")
+	for _, name := range changeable {
+		ours[name] = name
+	}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if name, ok := ours[field]; ok {
+			params = append(params, name)
+		}
+	}
+	return params
 }

@@ -3,13 +3,12 @@ package sentry
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"sallyport/ingest/event"
 	"sallyport/internal/jsonlex"
+	"sallyport/sources"
 )
 
 // verify takes the signature from either of the two headers that Sentry has for
@@ -23,9 +22,10 @@ func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) e
 }
 
 // parse reads a delivery. No header is signed: what the body is about has to be
-// what the header says.
-func parse(d *event.Delivery) (event.Parsed, error) {
-	p := event.Parsed{ID: requestID(d.Header)}
+// what the header says. Its Request-ID is another one with each try, so it has no
+// ID; and it names an installation, which no integration knows, so it has no
+// Account.
+func parse(d *event.Delivery) (p event.Parsed, err error) {
 	if len(d.Body) == 0 { // signed all the same, and about nothing
 		return p, nil
 	}
@@ -37,16 +37,12 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if !ok {
 		return event.Parsed{}, errors.New("sentry: the delivery needs one header Sentry-Hook-Resource")
 	}
-	p.Account = str(as(body["installation"])["uuid"])
 	if resource == "installation" {
-		p.Lifecycle, err = lifecycle(body, p.Account)
+		p.Lifecycle, err = lifecycle(body)
 		return p, err
 	}
 	e, err := happened(resource, body)
 	if e != nil {
-		if e.Key == "" {
-			e.Key = p.ID
-		}
 		if e.Key == "" {
 			e.Key = key(resource, string(d.Body))
 		}
@@ -65,20 +61,14 @@ func read(body []byte) (o object, err error) {
 	return o, nil
 }
 
-// requestID is the id of a delivery; empty: it has none that can be kept. Sentry
-// gives every try another.
-func requestID(h http.Header) string {
-	id, _ := event.Header(h, "Request-ID")
-	if len(id) > 100 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return ""
-	}
-	return id
-}
+// installation returns the id of the installation whose the delivery is; empty:
+// it has none.
+func installation(body object) string { return sources.PlainID(str(as(body["installation"])["uuid"])) }
 
 // lifecycle tells what happened to an installation: the one whose the delivery
 // is.
-func lifecycle(body object, account string) (event.Lifecycle, error) {
-	if about := str(as(as(body["data"])["installation"])["uuid"]); about == "" || about != account {
+func lifecycle(body object) (event.Lifecycle, error) {
+	if about := str(as(as(body["data"])["installation"])["uuid"]); about == "" || about != installation(body) {
 		return "", errors.New("sentry: the delivery is not about its installation, as its header says")
 	}
 	return map[string]event.Lifecycle{"created": event.Installed, "deleted": event.Uninstalled}[str(body["action"])], nil
