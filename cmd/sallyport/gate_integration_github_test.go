@@ -56,7 +56,7 @@ func TestMergeTakesAPersonsWord(t *testing.T) {
 	p, gitHub := serveHouse(t), newService(t, likeGitHub(gitHubToken))
 	p.connectTo(gitHub, "github", map[string]any{"kind": "api_key", "secret": gitHubToken})
 	a := p.agent("github")
-	const merge = `{"owner":"octocat","repo":"hello","number":9,"sha":"` + headSHA + `","merge_method":"squash"}`
+	const merge = `{"owner":"octocat","repo":"hello","number":9,"sha":"` + headSHA + `","base":"trunk","merge_method":"squash"}`
 	if slices.Contains(a.tools("github"), "github_merge_pr") {
 		t.Error("an agent is offered to merge, unasked")
 	}

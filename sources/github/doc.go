@@ -8,8 +8,10 @@
 // renamed; of a write that was not sent, since what it looks at first was not
 // answered, nobody is told that it may have been done; what is done to an issue is
 // done to no pull request, and the other way round; a merge merges the commit that
-// was named, or nothing; a page of a list is asked for by the page's mark and never
-// by a URL out of an answer; a limit of requests is told from a refusal.
+// was named, or nothing, and nothing where the pull request was found, right before,
+// to go into another branch than the one that was named; a page of a list is asked
+// for by the page's mark and never by a URL out of an answer; a limit of requests is
+// told from a refusal.
 //
 // Of deliveries it promises: nothing is read of one whose signature was not
 // verified first; since no header is signed, the body has to be that of the event

@@ -127,7 +127,10 @@ func TestTheLibraryAsksTheSame(t *testing.T) {
 			})
 			return err
 		}},
-		{"merge_pr", `{"owner":"octocat","repo":"hello","number":9,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","merge_method":"rebase","commit_title":"t","commit_message":"m"}`, nil, func(ctx context.Context, c *library.Client) error {
+		{"merge_pr", `{"owner":"octocat","repo":"hello","number":9,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","base":"trunk","merge_method":"rebase","commit_title":"t","commit_message":"m"}`, nil, func(ctx context.Context, c *library.Client) error {
+			if _, _, err := c.PullRequests.Get(ctx, owner, repo, 9); err != nil {
+				return err
+			}
 			_, _, err := c.PullRequests.Merge(ctx, owner, repo, 9, "m", &library.PullRequestOptions{CommitTitle: "t", SHA: "6dcb09b5b57875f334f61aebed695e2e4193db5e", MergeMethod: "rebase"})
 			return err
 		}},

@@ -84,15 +84,15 @@ type merge struct {
 func mergePull() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name: "merge_pr", Title: "Merge a pull request", Risk: action.RiskDanger,
-		Description: "Merges a pull request into its base branch, if its head is still the commit sha. Take sha from head.sha of get_pr, after you looked at the diff; when the head moves, nothing is merged and the new one has to be approved.",
-		Input: input(4, ownerParam, repoParam, pullParam,
+		Description: "Merges a pull request, if its head is still the commit sha and it still goes into the branch base. Take them from head.sha and base.ref of get_pr, after you looked at the diff; when one of them changes, nothing is merged and it has to be approved anew. An admin may have ruled out some base branches.",
+		Input: input(5, ownerParam, repoParam, pullParam,
 			`"sha":{"type":"string","pattern":"^[0-9a-f]{40}$","description":"The full id of the head commit that is to be merged: head.sha of get_pr."}`,
-			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch that it goes into: base.ref of get_pr. Nothing is merged when it goes into another by then. Whoever approves sees it."}`,
+			`"base":{"type":"string","minLength":1,"maxLength":240,"description":"The branch that it goes into: base.ref of get_pr."}`,
 			`"merge_method":{"type":"string","enum":["merge","squash","rebase"],"default":"merge","description":"How; get_repo tells which of them the repository allows."}`,
 			`"commit_title":{"type":"string","minLength":1,"maxLength":256,"description":"The title of the commit. Left out: GitHub's own."}`,
 			`"commit_message":{"type":"string","maxLength":65536,"description":"The rest of the commit's message. Left out: GitHub's own."}`),
 		Summarize: summary(func(p merge) string {
-			return fmt.Sprintf("Merge pull request %s at commit %s into %s (%s)", p.numbered, p.SHA[:min(len(p.SHA), 10)], p.into(), p.method())
+			return fmt.Sprintf("Merge pull request %s at commit %s into %q (%s)", p.numbered, p.SHA[:min(len(p.SHA), 10)], p.Base, p.method())
 		}),
 		Examples: []sources.Example{{Note: "All as one commit", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","base":"main","merge_method":"squash"}`)}},
 		Run:      write(runMergePull),
@@ -106,32 +106,27 @@ func (p merge) method() string {
 	return p.Method
 }
 
-func (p merge) into() string {
-	if p.Base == "" {
-		return "its base branch"
-	}
-	return fmt.Sprintf("%q", p.Base)
-}
-
 // goesInto refuses a pull request that was led into another branch than the one
 // that was approved: its head stays the same then.
-func (p merge) goesInto(ctx context.Context, c *sources.Conn) error {
+func (p merge) goesInto(ctx context.Context, c *sources.Conn, base string) error {
 	now, err := p.pull(ctx, c, true)
-	if err == nil && now.Base.Ref != p.Base {
+	if err == nil && now.Base.Ref != base {
 		return guardrail("Pull request %s goes into another branch than /base, and nothing was merged; look at it with get_pr, and have it approved again.", p.numbered)
 	}
 	return err
 }
 
-func runMergePull(ctx context.Context, c *sources.Conn, _ rules, p merge) (any, error) {
+func runMergePull(ctx context.Context, c *sources.Conn, rules rules, p merge) (any, error) {
+	base, err := rules.base(p.Base)
+	if err == nil {
+		err = p.goesInto(ctx, c, base)
+	}
+	if err != nil {
+		return nil, err
+	}
 	var result struct {
 		SHA    string `json:"sha"`
 		Merged bool   `json:"merged"`
-	}
-	if p.Base != "" {
-		if err := p.goesInto(ctx, c); err != nil {
-			return nil, err
-		}
 	}
 	body := map[string]string{"sha": p.SHA, "merge_method": p.method()}
 	if p.Title != "" {
@@ -140,7 +135,7 @@ func runMergePull(ctx context.Context, c *sources.Conn, _ rules, p merge) (any, 
 	if p.Message != "" {
 		body["commit_message"] = p.Message
 	}
-	_, err := request{
+	_, err = request{
 		method: http.MethodPut, path: p.path("pulls", p.Number.String(), "merge"), about: p.numbered.about("pull request"),
 		body: body, fixed: true,
 	}.send(ctx, c, &result)

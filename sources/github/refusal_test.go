@@ -254,8 +254,10 @@ func TestAMergeIsOfWhatWasApproved(t *testing.T) {
 	if n := len(s.requests()); n != 1 {
 		t.Errorf("%d requests were made", n)
 	}
-	if fits(t, find(t, "merge_pr").Input, `{"owner":"octocat","repo":"hello","number":9}`) == nil {
-		t.Error("a merge without the commit fits")
+	for _, without := range []string{`"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e"`, `"base":"trunk"`} {
+		if fits(t, find(t, "merge_pr").Input, `{"owner":"octocat","repo":"hello","number":9,`+without+`}`) == nil {
+			t.Errorf("a merge with no more than %s fits", without)
+		}
 	}
 }
 

@@ -17,9 +17,9 @@ const settingsSchema = `{
 		"repositories": {"type": "array", "maxItems": 1000, "items": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(\\*|[A-Za-z0-9._-]{1,100})$"},
 			"description": "Where agents may write: owner/repo, or owner/* for all of an owner. Left out: wherever the credential may. Empty: nowhere."},
 		"pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240},
-			"description": "The only branches that a pull request may be opened into; * stands for any characters. Left out: all but denied_pr_bases."},
+			"description": "The only branches that a pull request may be opened or merged into; * stands for any characters. Left out: all but denied_pr_bases."},
 		"denied_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240},
-			"description": "Branches that no pull request may be opened into, in whatever case; * stands for any characters. Left out: production, prod, live and release/*, unless pr_bases is given."}
+			"description": "Branches that no pull request may be opened or merged into, in whatever case; * stands for any characters. Left out: production, prod, live and release/*, unless pr_bases is given."}
 	},
 	"additionalProperties": false
 }`
@@ -82,7 +82,7 @@ func (r rules) newBranch(name string) (string, error) {
 	return short, nil
 }
 
-// base returns the name of a branch that a pull request may be opened into.
+// base returns the name of a branch that a pull request may be opened or merged into.
 func (r rules) base(name string) (string, error) {
 	short, err := branchName("base", name)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r rules) base(name string) (string, error) {
 	denied := slices.ContainsFunc(r.DeniedBases, func(p string) bool { return matches(strings.ToLower(p), lower) })
 	allowed := r.Bases == nil || slices.ContainsFunc(r.Bases, func(p string) bool { return matches(p, short) })
 	if denied || !allowed {
-		return "", guardrail("No pull request may be opened into %q here; choose another /base, or have an admin change this integration's pr_bases or denied_pr_bases.", short)
+		return "", guardrail("No pull request may be opened or merged into %q here; choose another /base, or have an admin change this integration's pr_bases or denied_pr_bases.", short)
 	}
 	return short, nil
 }

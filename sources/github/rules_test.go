@@ -135,7 +135,7 @@ func TestGuardrailsComeBeforeRequests(t *testing.T) {
 	writes := map[string]string{
 		"create_issue": `"title":"x"`, "comment_issue": `"number":1,"body":"x"`, "close_issue": `"number":1`, "create_branch": `"branch":"x"`,
 		"create_pr": `"title":"x","head":"x","base":"y"`, "comment_pr": `"number":1,"body":"x"`,
-		"merge_pr": `"number":1,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e"`,
+		"merge_pr": `"number":1,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","base":"trunk"`,
 	}
 	s := newServer(t, nil)
 	for _, a := range github.Module().Actions {
@@ -173,6 +173,12 @@ func TestGuardrailsComeBeforeRequests(t *testing.T) {
 	refused(t, err, "invalid_branch", "/head")
 	_, err = run(t, c, "create_pr", `{"owner":"octocat","repo":"hello","title":"x","head":"a:b:c","base":"y"}`)
 	refused(t, err, "invalid_branch", "/head")
+	_, err = run(t, c, "merge_pr", strings.Replace(mergeNow, "trunk", "release/2", 1))
+	refused(t, err, "guardrail", "/base", "release/2")
+	_, err = run(t, s.conn(t, settings(`{"pr_bases":["develop"]}`)), "merge_pr", mergeNow)
+	refused(t, err, "guardrail", "/base", "trunk")
+	_, err = run(t, c, "merge_pr", strings.Replace(mergeNow, "trunk", "a b", 1))
+	refused(t, err, "invalid_branch", "/base")
 	if n := len(s.requests()); n != asked {
 		t.Errorf("%d requests were made", n-asked)
 	}
