@@ -279,7 +279,7 @@ func (p *premises) listenToEvents() *tape {
 		p.t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+p.key)
-	response, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request) //nolint:bodyclose // below, when the stream ends
 	if err != nil {
 		p.t.Fatal(err)
 	}

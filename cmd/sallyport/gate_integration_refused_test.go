@@ -11,13 +11,6 @@ import (
 	"sallyport/action"
 )
 
-// offered is an action as people see it for a session.
-type offered struct {
-	Source, Action string
-	Mode           action.Mode
-	Note           string `json:"denied_note"`
-}
-
 func TestRevokedKeyAndConnectedAgain(t *testing.T) {
 	p, linear := serveHouse(t), newService(t, likeLinear(linearKey))
 	in := p.connectTo(linear, "linear", map[string]any{"kind": "api_key", "secret": linearKey})
