@@ -67,6 +67,37 @@ func TestParams(t *testing.T) {
 	fits(`{"channel":"C1","text":"x","username":"CEO"}`, false)
 }
 
+// TestLinksBehindWords finds whatever shows something else than where it leads.
+func TestLinksBehindWords(t *testing.T) {
+	for text, want := range map[string]bool{
+		"<https://evil|x>":                    true,
+		"<HTTPS://evil|x>":                    true,
+		"<mailto:a@b|x>":                      true,
+		"<slack://x|y>":                       true,
+		"<tel:1|y>":                           true,
+		"<!date^0^see notes^https://evil|x>":  true,
+		"<!DATE^0^see notes^https://evil|x>":  true,
+		"<!date^0^see notes^https://evil>":    true,
+		"<!date^0^{date}|a day>":              false,
+		"<!unknown^x|y>":                      true,
+		"<@https://evil|x>":                   true,
+		"<#https://evil|x>":                   true,
+		"<a <https://evil|x>":                 true,
+		"<!channel <https://evil|x>":          true,
+		"<@U1|ada> <#C2|ops> <!here|here>":    false,
+		"<!subteam^S1|@x> <!channel|channel>": false,
+		"<https://a.example> | <mailto:a@b>":  false,
+		"a <b |":                              false,
+		"|>":                                  false,
+		"<":                                   false,
+	} {
+		params, _ := json.Marshal(map[string]string{"channel": "C1", "text": text})
+		if got := strings.Contains(slack.Module().Actions[0].Summarize(params), "with a link behind other words"); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
 func TestSummary(t *testing.T) {
 	far := strings.Repeat("x", 200)
 	for _, tt := range []struct{ params, want string }{
@@ -86,6 +117,10 @@ func TestSummary(t *testing.T) {
 		{
 			`{"channel":"C1","text":"<https://evil.example|https://good.example>"}`,
 			`Send to C1, with a link behind other words: "<https://evil.example|https://good.example>"`,
+		},
+		{
+			`{"channel":"C1","text":"<@W1> <!SUBTEAM^S1|@x> <!HERE|h>"}`,
+			`Send to C1, NOTIFYING @here and user groups (1) and people (1): "<@W1> <!SUBTEAM^S1|@x> <!HERE|h>"`,
 		},
 		{`{"channel":"C1","text":"&lt;!channel&gt; <https://a.example>"}`, `Send to C1: "&lt;!channel&gt; <https://a.example>"`},
 	} {

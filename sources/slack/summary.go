@@ -3,7 +3,7 @@ package slack
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,13 +34,13 @@ func summarize(params json.RawMessage) string {
 // notified says whom a text mentions: those who are many first.
 func notified(text string) (who []string) {
 	people, groups := 0, 0
-	for _, found := range mention().FindAllStringSubmatch(text, -1) {
-		switch mass, kind := found[2], found[1]; {
-		case mass != "" && !slices.Contains(who, "@"+mass):
-			who = append(who, "@"+mass)
-		case kind == "!subteam^":
+	for markup := range markups(text) {
+		switch kind, of := kindOf(markup); {
+		case kind == mass && !slices.Contains(who, "@"+of):
+			who = append(who, "@"+of)
+		case kind == group:
 			groups++
-		case kind == "@":
+		case kind == person:
 			people++
 		}
 	}
@@ -53,14 +53,72 @@ func notified(text string) (who []string) {
 	return who
 }
 
-func mention() *regexp.Regexp {
-	return regexp.MustCompile(`<(@|!subteam\^|!(channel|here|everyone|group)\b)`)
-}
-
 // masked reports whether a link shows something else than where it leads.
 func masked(text string) bool {
-	return regexp.MustCompile(`<(https?://|mailto:)[^|>]*\|`).MatchString(text)
+	for markup := range markups(text) {
+		content, _, closed := strings.Cut(markup, ">")
+		shown, _, words := strings.Cut(content, "|")
+		switch kind, word := kindOf(shown); {
+		case !closed:
+		case kind == date && strings.Count(shown, "^") > 2: // beside the time and its form, a link
+			return true
+		case (kind == person || kind == channelName) && words && len(word)+1 < len(shown): // no id
+			return true
+		case kind == other && words && shown != "":
+			return true
+		}
+	}
+	return false
 }
+
+// markups are what follows each < of a text.
+func markups(text string) iter.Seq[string] {
+	_, rest, _ := strings.Cut(text, "<")
+	return func(yield func(string) bool) {
+		for ; rest != "" && yield(rest); _, rest, _ = strings.Cut(rest, "<") {
+		}
+	}
+}
+
+// kind is what a piece of Slack's markup stands for.
+type kind int
+
+const (
+	other kind = iota // a link, or what nobody knows
+	person
+	channelName
+	group
+	mass // the channel, all who are here, everyone
+	date
+)
+
+// kindOf tells what the markup is that begins so, and the word that it begins
+// with. Case makes no difference, as little as Slack may make of it.
+func kindOf(markup string) (_ kind, word string) {
+	if markup == "" {
+		return other, ""
+	}
+	sign, word := markup[0], markup[1:]
+	if end := strings.IndexFunc(word, odd); end >= 0 {
+		word = word[:end]
+	}
+	word = strings.ToLower(word)
+	switch {
+	case sign == '@':
+		return person, word
+	case sign == '#':
+		return channelName, word
+	case sign == '!' && slices.Contains([]string{"channel", "here", "everyone", "group"}, word):
+		return mass, word
+	case sign == '!' && word == "subteam":
+		return group, word
+	case sign == '!' && word == "date":
+		return date, word
+	}
+	return other, word
+}
+
+func odd(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
 
 // short is a channel or a time, quoted where it is none.
 func short(id string) string {
