@@ -35,7 +35,12 @@ func whose(ctx context.Context, c *sources.Conn) (sources.Account, error) {
 	if err != nil {
 		return sources.Account{}, err
 	}
-	return sources.Account{ID: strconv.FormatInt(user.ID, 10), Name: user.Login, Scopes: scopes(header.Values("X-Oauth-Scopes"))}, nil
+	return sources.Account{ID: userID(c.HTTP.Base(), user.ID), Name: user.Login, Scopes: scopes(header.Values("X-Oauth-Scopes"))}, nil
+}
+
+// userID is a user's at the server of the base URL.
+func userID(base *url.URL, id int64) string {
+	return sources.AccountID(base, "api.github.com", strconv.FormatInt(id, 10))
 }
 
 // scopes returns what a token was granted; nil: GitHub does not say, as of

@@ -3,6 +3,7 @@ package github_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -34,7 +35,11 @@ func TestAccounts(t *testing.T) {
 		},
 		{"an installation that sees nothing", app, map[string][]reply{"GET /installation/repositories?per_page=1": one(`{"total_count":0,"repositories":[]}`)}, sources.Account{}},
 	} {
-		c := newServer(t, test.replies).conn(t)
+		s := newServer(t, test.replies)
+		c := s.conn(t)
+		if test.want.ID != "" { // the server is none of GitHub's own
+			test.want.ID = strings.TrimPrefix(s.URL, "http://") + "#" + test.want.ID
+		}
 		if test.kind != nil {
 			test.kind(c)
 		}
@@ -48,6 +53,22 @@ func TestAccounts(t *testing.T) {
 	}
 	_, err := github.Module().Account(t.Context(), newServer(t, map[string][]reply{"GET /user": {{status: 401, body: `{"message":"Bad credentials"}`}}}).conn(t))
 	refused(t, err, "", "connect GitHub again")
+}
+
+// TestUsersOfTwoServers has users of Enterprise servers, which count from 1, be
+// others than those of github.com and of each other.
+func TestUsersOfTwoServers(t *testing.T) {
+	for base, want := range map[string]string{
+		github.Module().BaseURL: "7", "https://api.github.com:443/": "7", "https://hub.example/api/v3": "hub.example/api/v3#7", "https://other.example/api/v3/": "other.example/api/v3#7",
+	} {
+		u, err := url.Parse(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := github.UserID(u, 7); got != want {
+			t.Errorf("%s: %q, not %q", base, got, want)
+		}
+	}
 }
 
 func TestMetadata(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 var (
 	Limited = limited
 	Matches = matches
+	UserID  = userID
 )
 
 // NewBranch checks the name of a branch that is to be created.
