@@ -36,6 +36,10 @@ type ConnectStep struct {
 // ConnectAnswer is what a browser comes back with. Which of it there is depends
 // on the service.
 type ConnectAnswer struct {
+	// Provider is the one whose callback the browser came to. It must be that of
+	// the flow: what one service answered is for no other.
+	Provider     string
+	Iss          string // the issuer, where it says so
 	State        string
 	Code         string
 	Error        string // of the service, instead of a code

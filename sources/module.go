@@ -41,6 +41,10 @@ type Module struct {
 	// Nil, or a cursor that the module cannot read, begins with what happens from
 	// now on. Errors are those of Run. Nil: the service cannot be polled.
 	Poll func(ctx context.Context, c *Conn, cursor json.RawMessage) (Polled, error)
+	// Workspace tells that an account is a workspace of many people, so that a
+	// user's own connection stands in for the organization's only where both are
+	// of the same one. Otherwise an account is a person or an installation.
+	Workspace bool
 	// Choose returns the one of several integrations that a call with the params
 	// means, by its index, or -1. Nil: a session is bound to one at a time.
 	Choose func(params json.RawMessage, among []action.Integration) int
