@@ -52,23 +52,30 @@ func scopes(values []string) []string {
 	return strings.FieldsFunc(strings.Join(values, ","), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// choose returns the integration of the account that owns the repository.
+// choose returns the integration of the account that owns the repository. Where
+// there is none it is the only one that is no installation: those see their own
+// account's repositories alone, users those of others, too.
 func choose(params json.RawMessage, among []action.Integration) int {
 	var p repository
-	chosen := -1
 	if json.Unmarshal(params, &p) != nil || p.Owner == "" {
-		return chosen
+		return -1
 	}
+	owners, users := []int{}, []int{}
 	for i, in := range among {
-		if !strings.EqualFold(in.AccountName, p.Owner) {
-			continue
+		if strings.EqualFold(in.AccountName, p.Owner) {
+			owners = append(owners, i)
 		}
-		if chosen >= 0 {
-			return -1
+		if in.Kind != action.KindApp {
+			users = append(users, i)
 		}
-		chosen = i
 	}
-	return chosen
+	switch {
+	case len(owners) == 1:
+		return owners[0]
+	case len(owners) == 0 && len(users) == 1:
+		return users[0]
+	}
+	return -1
 }
 
 // metadata lists repositories, for forms: as many as a form can show. Query:

@@ -103,11 +103,29 @@ func TestChoice(t *testing.T) {
 		}
 		return list
 	}
+	// mixed are an installation of octo-org, tokens of the names, and what is
+	// dead of the installation's kind.
+	mixed := func(tokens ...string) []action.Integration {
+		list := named(append([]string{"octo-org", "gone"}, tokens...)...)
+		list[0].Kind, list[1].Kind, list[1].Status = action.KindApp, action.KindApp, action.IntegrationRevoked
+		for i := range tokens {
+			list[i+2].Kind = action.KindAPIKey
+		}
+		return list
+	}
 	for _, test := range []struct {
 		params string
 		among  []action.Integration
 		want   int
 	}{
+		{`{"owner":"hubot"}`, mixed("octocat"), 2},
+		{`{"owner":"octo-org"}`, mixed("octocat"), 0},
+		{`{"owner":"gone"}`, mixed("octocat"), 1},
+		{`{"owner":"octocat"}`, mixed("octocat", "hubot"), 2},
+		{`{"owner":"octo-org"}`, mixed("octo-org"), -1},
+		{`{"owner":"hubot"}`, mixed("octocat", "octokitten"), -1},
+		{`{"owner":"hubot"}`, mixed(), -1},
+		{`{}`, mixed("octocat"), -1},
 		{`{"owner":"Octo-Org"}`, named("octocat", "octo-org", ""), 1},
 		{`{"owner":"octocat"}`, named("octocat", "OCTOCAT"), -1},
 		{`{"owner":"hubot"}`, named("octocat", "octo-org"), -1},
