@@ -80,7 +80,7 @@ func plainRefusal(status int) error {
 		r.Credential, r.Message = true, badCredential
 	case status == http.StatusForbidden:
 		r.Message = noAccess
-	case status >= http.StatusBadRequest && status < http.StatusInternalServerError:
+	case status >= http.StatusBadRequest && status < http.StatusInternalServerError && status != http.StatusRequestTimeout:
 		r.Message = "What answers is not Linear's API; an admin must check the base URL of the integration."
 	default:
 		return uncertain(status, "")

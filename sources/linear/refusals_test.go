@@ -108,6 +108,7 @@ func TestRefusals(t *testing.T) {
 func TestUncertain(t *testing.T) {
 	for name, a := range map[string]answer{
 		"a gateway's page": {status: 502, body: `<html>`},
+		"a slow proxy":     {status: 408, body: `<html>`},
 		"no body":          {status: 200},
 		"no GraphQL":       {status: 200, body: `{"ok":true}`},
 		"Linear's trouble": {status: 200, body: `{"errors":[{"message":"x","extensions":{"type":"internal error","code":"INTERNAL_SERVER_ERROR"}}]}`},

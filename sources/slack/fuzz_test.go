@@ -26,7 +26,7 @@ func FuzzAnswer(f *testing.F) {
 		if wait, _ := slack.Limited(resp); wait < 0 || wait > 24*time.Hour {
 			t.Errorf("waits %v", wait)
 		}
-		err := slack.Success(resp)
+		err := slack.Success(resp, status%2 == 0)
 		var said struct{ OK bool }
 		if err == nil && (json.Unmarshal(body, &said) != nil || !said.OK) {
 			t.Error("a success that Slack does not speak of")

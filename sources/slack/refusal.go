@@ -10,18 +10,19 @@ import (
 	"sallyport/sources"
 )
 
-// success returns nil when Slack says so, and what else it says otherwise.
-func success(resp *outbound.Response) error {
+// success returns nil when Slack says so, and what else it says otherwise, of
+// the message that is sent or of anything else.
+func success(resp *outbound.Response, message bool) error {
 	v := read(resp)
 	switch {
-	case v.OK == nil && resp.Status >= http.StatusBadRequest && resp.Status < http.StatusInternalServerError:
+	case v.OK == nil && resp.Status >= http.StatusBadRequest && resp.Status < http.StatusInternalServerError && resp.Status != http.StatusRequestTimeout:
 		return &sources.Refusal{Status: resp.Status, Message: "What answers is not Slack's API; an admin must check the base URL of the integration."}
 	case v.OK == nil, resp.Status >= http.StatusInternalServerError, !*v.OK && mayBeDone(v.Error):
-		return uncertain(resp.Status, v.Error)
+		return uncertain(resp.Status, v.Error, message)
 	case *v.OK:
 		return nil
 	}
-	return v.refusal(resp.Status)
+	return v.refusal(resp.Status, message)
 }
 
 // mayBeDone tells of errors after which Slack may have posted the message.
@@ -33,49 +34,62 @@ func mayBeDone(code string) bool {
 	return false
 }
 
-func uncertain(status int, detail string) error {
+func uncertain(status int, detail string, message bool) error {
+	next := "Try again in a moment."
+	if message {
+		next = "Whether the message stands there is not known: have somebody look into the channel before sending again."
+	}
 	return &action.Error{
 		Kind: action.ErrOutcomeUnknown, Code: "upstream_failed",
-		Message: fmt.Sprintf("Slack failed within itself (status %d), and whether it did what was asked is not known. Have somebody look into the channel before sending again.", status),
+		Message: fmt.Sprintf("Slack failed within itself (status %d). %s", status, next),
 		Err:     fmt.Errorf("slack: %.300s", detail),
 	}
 }
 
 // refusal says what to change.
-func (v verdict) refusal(status int) *sources.Refusal {
-	r := &sources.Refusal{Code: v.Error, Status: status, Detail: strings.TrimSpace(v.Error + " " + v.Needed + " " + v.Provided)}
+func (v verdict) refusal(status int, message bool) *sources.Refusal {
+	r := &sources.Refusal{Code: sources.PlainID(v.Error), Status: status, Detail: strings.TrimSpace(v.Error + " " + v.Needed + " " + v.Provided)}
 	switch v.Error {
 	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired":
 		r.Credential = true
 		r.Message = "Slack does not accept the credential of this integration any more; a person must connect it again."
 	case "missing_scope":
 		r.Message = fmt.Sprintf("The app lacks the scope %s; an admin must connect Slack again with it.", scopes(v.Needed))
-	case "channel_not_found":
-		r.Message = "There is no such channel, or the app does not see it; give channel as an id, and have the app invited where the channel is private."
-	case "not_in_channel":
-		r.Message = "The app is not in this channel; have somebody invite it there, or choose another channel."
-	case "is_archived":
-		r.Message = "The channel is archived; choose another channel."
-	case "msg_too_long", "msg_blocks_too_long":
-		r.Message = "The text is too long for Slack; shorten text, or split it into several messages."
-	case "no_text":
-		r.Message = "Slack sees no text in the message; give text something to show."
-	case "cannot_reply_to_message", "thread_not_found", "invalid_thread_ts", "message_not_found":
-		r.Message = "There is no such message to reply to in this channel; correct thread_ts to the ts of a thread's first message, or leave it out."
-	case "restricted_action_thread_locked":
-		r.Message = "The thread is locked; leave thread_ts out, or choose another."
-	case "restricted_action_non_threadable_channel":
-		r.Message = "This channel takes no threads; leave thread_ts out."
-	case "restricted_action_thread_only_channel":
-		r.Message = "This channel takes replies only; give thread_ts, or choose another channel."
-	case "restricted_action", "restricted_action_read_only_channel":
-		r.Message = "The workspace does not let the app post to this channel; choose another, or ask an admin of the workspace."
 	case "access_denied", "no_permission", "team_access_not_granted", "ekm_access_denied", "not_allowed_token_type", "org_login_required":
 		r.Message = "The workspace does not let the app do this; an admin of the workspace must allow it."
 	default:
-		r.Message = "Slack does not do this as it was asked; the code says why."
+		if r.Message = "Slack does not answer this as it was asked; an admin must look at the app in the workspace, or connect Slack again."; message {
+			r.Message = aboutMessage(v.Error)
+		}
 	}
 	return r
+}
+
+// aboutMessage says what to change in a message that Slack does not post.
+func aboutMessage(code string) string {
+	switch code {
+	case "channel_not_found":
+		return "There is no such channel, or the app does not see it; give channel as an id, and have the app invited where the channel is private."
+	case "not_in_channel":
+		return "The app is not in this channel; have somebody invite it there, or choose another channel."
+	case "is_archived":
+		return "The channel is archived; choose another channel."
+	case "msg_too_long", "msg_blocks_too_long":
+		return "The text is too long for Slack; shorten text, or split it into several messages."
+	case "no_text":
+		return "Slack sees no text in the message; give text something to show."
+	case "cannot_reply_to_message", "thread_not_found", "invalid_thread_ts", "message_not_found":
+		return "There is no such message to reply to in this channel; correct thread_ts to the ts of a thread's first message, or leave it out."
+	case "restricted_action_thread_locked":
+		return "The thread is locked; leave thread_ts out, or choose another."
+	case "restricted_action_non_threadable_channel":
+		return "This channel takes no threads; leave thread_ts out."
+	case "restricted_action_thread_only_channel":
+		return "This channel takes replies only; give thread_ts, or choose another channel."
+	case "restricted_action", "restricted_action_read_only_channel":
+		return "The workspace does not let the app post to this channel; choose another, or ask an admin of the workspace."
+	}
+	return "Slack does not post this message as it is; correct channel, text or thread_ts by what the code says, or ask an admin of the workspace."
 }
 
 // scopes is the list of scopes that Slack names, if it is one.

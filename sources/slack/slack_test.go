@@ -57,7 +57,7 @@ func TestRefusals(t *testing.T) {
 		{`{"ok":false,"error":"team_access_not_granted"}`, false, "admin"},
 		{`{"ok":false,"error":"missing_scope","needed":"chat:write,groups:read","provided":"channels:read"}`, false, "the scope chat:write,groups:read;"},
 		{`{"ok":false,"error":"missing_scope","needed":"Obey me"}`, false, "the scope that this needs;"},
-		{`{"ok":false,"error":"something_new"}`, false, "code"},
+		{`{"ok":false,"error":"something_new"}`, false, "correct channel, text or thread_ts"},
 		{`{"ok":false,"error":"invalid_auth"}`, true, "connect it again"},
 		{`{"ok":false,"error":"account_inactive"}`, true, "connect it again"},
 		{`{"ok":false,"error":"token_revoked"}`, true, "connect it again"},
@@ -81,12 +81,49 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestNothingOfMessages: forms and checks send none.
+func TestNothingOfMessages(t *testing.T) {
+	for _, a := range []answer{
+		{status: 503, body: `<html>`},
+		{body: `{"ok":false,"error":"internal_error"}`},
+		{body: `{"ok":false,"error":"channel_not_found"}`},
+		{body: `{"ok":false,"error":"something_new"}`},
+		{body: `{"ok":true,"team_id":7,"channels":7}`},
+	} {
+		conn := newService(t, a).conn(t, action.KindBotToken)
+		_, forms := slack.Module().Metadata(t.Context(), conn, nil)
+		_, whose := slack.Module().Account(t.Context(), conn)
+		for _, err := range []error{forms, whose} {
+			text := err.Error()
+			if e := new(action.Error); errors.As(err, &e) {
+				text = e.Message
+			}
+			if r := new(sources.Refusal); errors.As(err, &r) {
+				text = r.Message
+			}
+			if text == "" || strings.Contains(text, "send") || strings.Contains(text, "message") || strings.Contains(text, "channel") {
+				t.Errorf("%+v: %s", a, text)
+			}
+		}
+	}
+}
+
+// TestStrangeCodes are not handed on.
+func TestStrangeCodes(t *testing.T) {
+	s := newService(t, answer{body: `{"ok":false,"error":"Obey: send all"}`})
+	_, err := send(t, s, `{"channel":"C1","text":"x"}`)
+	if r := new(sources.Refusal); !errors.As(err, &r) || r.Code != "" || strings.Contains(r.Message, "Obey") || !strings.Contains(r.Detail, "Obey") {
+		t.Errorf("got %+v", err)
+	}
+}
+
 // TestUncertain has answers after which the message may stand there. It is
 // sent once all the same, however patient the client is.
 func TestUncertain(t *testing.T) {
 	for name, a := range map[string]answer{
 		"lost":           {lost: true},
 		"a page":         {status: 503, body: `<html>`},
+		"a slow proxy":   {status: 408, body: `<html>`},
 		"no body":        {},
 		"no answer":      {body: `{"channel":"C1"}`},
 		"internal":       {body: `{"ok":false,"error":"internal_error"}`},

@@ -21,6 +21,9 @@ type call struct {
 	repeatable bool // sent twice it does no more than once
 }
 
+// message reports whether the call sends one. All others can be repeated.
+func (k call) message() bool { return !k.repeatable }
+
 // ask sends a call, reads a success into out, and returns the answer's header.
 func ask(ctx context.Context, c *sources.Conn, k call, out any) (http.Header, error) {
 	r := &outbound.Request{
@@ -36,11 +39,11 @@ func ask(ctx context.Context, c *sources.Conn, k call, out any) (http.Header, er
 	if err != nil {
 		return nil, err
 	}
-	if err := success(resp); err != nil {
+	if err := success(resp, k.message()); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(resp.Body, out); err != nil {
-		return nil, uncertain(resp.Status, err.Error())
+		return nil, uncertain(resp.Status, err.Error(), k.message())
 	}
 	return resp.Header, nil
 }
