@@ -46,7 +46,7 @@ func getAction() sources.ModuleAction {
 	return sources.ModuleAction{
 		Name:        "get_issue",
 		Title:       "Get an issue",
-		Description: "Returns one Linear issue with description, sub-issues, attachments, comments (50 at a time, oldest of them first; comments.next_cursor leads to earlier ones) and the states that it may be moved to.",
+		Description: "Returns one Linear issue with description, sub-issues, attachments, comments (50 at a time, oldest of them first; comments.next_cursor leads to earlier ones) and the states that it may be moved to. Long texts are cut, and _truncated says so.",
 		Risk:        action.RiskRead,
 		Idempotent:  true,
 		Input: json.RawMessage(`{

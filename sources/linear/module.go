@@ -3,7 +3,8 @@
 //
 // It promises that what an agent says travels in variables only, that a new
 // issue or comment is made once however often the request is sent, and that an
-// answer is a success only where Linear says so, whatever the HTTP status. What
+// answer is a success only where Linear says so, whatever the HTTP status. An
+// issue is told within 60 KiB, and says where something was left out. What
 // changed is heard of by webhook, or by polling for issues. It keeps nothing.
 package linear
 

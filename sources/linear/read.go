@@ -149,7 +149,7 @@ func getIssue(ctx context.Context, c *sources.Conn, params json.RawMessage) (jso
 		w.States, w.AvailableIn = w.AvailableIn.States, nil
 	}
 	slices.SortStableFunc(w.Comments.Items, func(a, b comment) int { return strings.Compare(a.CreatedAt, b.CreatedAt) })
-	return sources.Encode(w)
+	return w.fit()
 }
 
 // pick returns one field of the data in the shape of T.

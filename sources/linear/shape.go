@@ -40,7 +40,8 @@ type whole struct {
 	AvailableIn *struct {
 		States nodes[named] `json:"states"`
 	} `json:"availableIn,omitempty"`
-	States nodes[named] `json:"states"`
+	States    nodes[named] `json:"states"`
+	Truncated bool         `json:"_truncated,omitempty"`
 }
 
 // named is anything that has an id and names, as far as it has them.
