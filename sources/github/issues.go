@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"sallyport/action"
@@ -166,10 +167,12 @@ func (r repository) post(ctx context.Context, c *sources.Conn, at about, body an
 	return m, err
 }
 
-// listed is a list for a summary; empty: nothing.
+// listed is a list for a summary, each in quotes; empty: nothing.
 func listed(before string, list []string) string {
-	if len(list) == 0 {
-		return ""
+	quoted := ""
+	for _, one := range list {
+		quoted += before + strconv.Quote(one)
+		before = ", "
 	}
-	return before + strings.Join(list, ", ")
+	return quoted
 }

@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -124,10 +125,10 @@ func runMergePull(ctx context.Context, c *sources.Conn, rules rules, p merge) (a
 	if err != nil {
 		return nil, err
 	}
-	var result struct {
-		SHA    string `json:"sha"`
-		Merged bool   `json:"merged"`
-	}
+	return p.put(ctx, c)
+}
+
+func (p merge) put(ctx context.Context, c *sources.Conn) (any, error) {
 	body := map[string]string{"sha": p.SHA, "merge_method": p.method()}
 	if p.Title != "" {
 		body["commit_title"] = p.Title
@@ -135,9 +136,25 @@ func runMergePull(ctx context.Context, c *sources.Conn, rules rules, p merge) (a
 	if p.Message != "" {
 		body["commit_message"] = p.Message
 	}
-	_, err = request{
+	var answer struct {
+		SHA     string `json:"sha"`
+		Merged  *bool  `json:"merged"`
+		Message string `json:"message"`
+	}
+	_, err := request{
 		method: http.MethodPut, path: p.path("pulls", p.Number.String(), "merge"), about: p.numbered.about("pull request"),
 		body: body, fixed: true,
-	}.send(ctx, c, &result)
-	return result, err
+	}.send(ctx, c, &answer)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Merged == nil:
+		return nil, unreadable(errors.New("whether it was merged is not told"))
+	case !*answer.Merged:
+		return nil, &sources.Refusal{
+			Code: "not_merged", Status: http.StatusOK, Detail: sources.Printable(answer.Message, 1000),
+			Message: fmt.Sprintf("The pull request %s was not merged, as GitHub says; look at its mergeable_state with get_pr.", p.numbered),
+		}
+	}
+	return map[string]any{"merged": true, "sha": answer.SHA}, nil
 }

@@ -247,6 +247,30 @@ func TestRenames(t *testing.T) {
 	}
 }
 
+// TestAnAnswerThatIsGoodByItsStatusAlone has GitHub say 200, and not what that
+// stands for.
+func TestAnAnswerThatIsGoodByItsStatusAlone(t *testing.T) {
+	answer := func(body string) *server {
+		return newServer(t, map[string][]reply{"GET /repos/octocat/hello/pulls/9": one(pullJSON), "PUT /repos/octocat/hello/pulls/9/merge": one(body)})
+	}
+	_, err := run(t, answer(`{"sha":null,"merged":false,"message":"The base branch is frozen."}`).conn(t), "merge_pr", mergeNow)
+	refused(t, err, "not_merged", "octocat/hello#9 was not merged", "get_pr")
+	var no *sources.Refusal
+	if errors.As(err, &no) && no.Detail != "The base branch is frozen." {
+		t.Errorf("GitHub's reason is %q", no.Detail)
+	}
+	if _, err = run(t, answer(`{}`).conn(t), "merge_pr", mergeNow); !errors.Is(err, action.ErrOutcomeUnknown) {
+		t.Errorf("an answer that does not tell: %v", err)
+	}
+	for _, ref := range []string{`{"ref":"refs/heads/y","object":{"sha":""}}`, `{}`} {
+		s := newServer(t, map[string][]reply{"GET /repos/octocat/hello/git/ref/heads/y": one(ref), "POST /repos/octocat/hello/git/refs": created(refJSON)})
+		_, err = run(t, s.conn(t), "create_branch", `{"owner":"octocat","repo":"hello","branch":"x","base":"y"}`)
+		if n := len(s.requests()); n != 1 || !errors.Is(err, action.ErrUnavailable) {
+			t.Errorf("%s: %d requests, %v", ref, n, err)
+		}
+	}
+}
+
 func TestAMergeIsOfWhatWasApproved(t *testing.T) {
 	s := newServer(t, map[string][]reply{"GET /repos/octocat/hello/pulls/9": one(pullJSON)})
 	_, err := run(t, s.conn(t), "merge_pr", strings.Replace(mergeNow, `"trunk"`, `"develop"`, 1))

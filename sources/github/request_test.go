@@ -54,7 +54,7 @@ func TestRequests(t *testing.T) {
 		{file: "list_branches", action: "list_branches", params: `{"owner":"octocat","repo":"hello","protected":true}`, replies: map[string][]reply{"GET /repos/octocat/hello/branches": one(branchJSON)}},
 		{
 			file: "create_issue", action: "create_issue",
-			params:  `{"owner":"octocat","repo":"hello","title":"It is broken","body":"Since <Monday> & \"before\".","labels":["bug"],"assignees":["octocat"],"milestone":1}`,
+			params:  `{"owner":"octocat","repo":"hello","title":"It is broken","body":"Since <Monday> & \"before\".","labels":["bug","due, urgent"],"assignees":["octocat"],"milestone":1}`,
 			replies: map[string][]reply{"POST /repos/octocat/hello/issues": created(issueJSON)},
 		},
 		{file: "comment_issue", action: "comment_issue", params: `{"owner":"octocat","repo":"hello","number":7,"body":"Seen here, too."}`, replies: map[string][]reply{"GET /repos/octocat/hello/issues/7": one(issueJSON), "POST /repos/octocat/hello/issues/7/comments": created(postedJSON)}},
