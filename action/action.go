@@ -65,6 +65,11 @@ type Action struct {
 	// Check tells whether params fit InputSchema. Its error is an [*Error] of
 	// kind ErrInvalid that names the offending field.
 	Check func(params json.RawMessage) error
+	// Bind says for which of a session's integrations a call with the params would
+	// run, so that a person approves that one and no other, and refuses what
+	// could not run in any case: then its error is an [*Error]. Nil: the action
+	// has no integration.
+	Bind func(ctx context.Context, s *Session, params json.RawMessage) (Binding, error)
 	// Run executes the action. See [Run].
 	Run Run
 
@@ -77,6 +82,15 @@ type Action struct {
 	// is not offered.
 	Subscribe func(ctx context.Context, uri string, on bool) error
 }
+
+// Binding is the integration that a call is for.
+type Binding struct {
+	Integration string // its id
+	Revision    string // changes when the call would go elsewhere
+}
+
+// bound is the revision of what a call with the binding would do.
+func (a *Action) bound(b Binding) string { return a.Revision + "/" + b.Revision }
 
 // Key returns the action's policy key.
 func (a *Action) Key() Key { return Key{Source: a.Source, Action: a.Name} }

@@ -159,6 +159,9 @@ type Round struct {
 type Caller interface {
 	// Session is the id of the gateway session that the action runs for.
 	Session() string
+	// Integration is the id of the integration that a person approved the call
+	// for; empty: he was not asked.
+	Integration() string
 	// Features are what the callers who wait now offer, as far as they are
 	// known on this instance.
 	Features() ClientFeatures

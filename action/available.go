@@ -84,7 +84,7 @@ func (g *Gate) Explain(ctx context.Context, s *Session, source, name string, par
 	if params == nil {
 		e.Decision.Steps = append(slices.Clip(d.Steps), Step{Layer: LayerGrant, Note: "Grants are for calls with certain params, and none were given: nobody looked for one."})
 	}
-	draft, err := g.draft(&Call{Session: *s}, act, d, params, g.Vault.Hash(params))
+	draft, err := g.draft(ctx, &Call{Session: *s}, act, d, params, g.Vault.Hash(params))
 	if err != nil {
 		return Explained{}, err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // draft fills in the row of a decided call.
-func (g *Gate) draft(c *Call, act *Action, d Decision, params json.RawMessage, hash string) (*Draft, error) {
+func (g *Gate) draft(ctx context.Context, c *Call, act *Action, d Decision, params json.RawMessage, hash string) (*Draft, error) {
 	now := g.Now()
 	redacted := g.JSON.Redact(params, nil)
 	draft := &Draft{
@@ -39,6 +39,13 @@ func (g *Gate) draft(c *Call, act *Action, d Decision, params json.RawMessage, h
 		if len(params) > g.MaxHeldParams {
 			return nil, Errorf(ErrTooLarge, "params_too_large",
 				"A person must approve this call, and nobody can read %d KiB: a held call has at most %d KiB of params.", len(params)>>10, g.MaxHeldParams>>10)
+		}
+		if act.Bind != nil && params != nil {
+			b, err := act.Bind(ctx, &c.Session, params)
+			if err != nil {
+				return nil, err
+			}
+			draft.Integration, draft.Revision = b.Integration, act.bound(b)
 		}
 		sealed, err := g.Vault.Seal(paramsRef(&draft.Invocation), params)
 		if err != nil {

@@ -122,8 +122,8 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error
 		return nil, err
 	case j.act.Hash != j.ToolHash:
 		return stale("The action's definition changed after it was approved; nothing was executed. Call it again to have it approved as it is now."), nil
-	case j.act.Revision != j.Revision:
-		return stale("What the call is sent to was changed after the approval; nothing was executed. Call again to have it approved as it is now."), nil
+	case j.act.Bind == nil && j.act.Revision != j.Revision:
+		return moved(), nil
 	}
 	decision, err := g.Decider.Decide(ctx, &s, j.act, nil, true)
 	if err != nil {
@@ -139,7 +139,30 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error
 	if g.Vault.Hash(j.params) != j.ParamsHash || !bytes.Equal(g.JSON.Redact(j.params, nil), j.Params) {
 		return stale("The stored params are not those that were approved; nothing was executed."), nil
 	}
+	return g.boundAgain(ctx, j, &s)
+}
+
+// boundAgain ends a call of a module that would go elsewhere now than where a
+// person let it.
+func (g *Gate) boundAgain(ctx context.Context, j *job, s *Session) (*Finish, error) {
+	if j.act.Bind == nil {
+		return nil, nil
+	}
+	b, err := j.act.Bind(ctx, s, j.params)
+	var e *Error
+	switch {
+	case errors.As(err, &e) && !rowsAway(err):
+		return stale("The call cannot run any more as it was approved, so nothing was executed: " + e.Message), nil
+	case err != nil:
+		return nil, err
+	case b.Integration != j.Integration || j.act.bound(b) != j.Revision:
+		return moved(), nil
+	}
 	return nil, nil
+}
+
+func moved() *Finish {
+	return stale("What the call is sent to was changed after the approval; nothing was executed. Call again to have it approved as it is now.")
 }
 
 func stale(message string) *Finish {

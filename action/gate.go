@@ -205,7 +205,7 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wa
 	if err := g.spend(ctx, c, &decision); err != nil {
 		return Outcome{}, nil, err
 	}
-	draft, err := g.draft(c, act, decision, params, g.Vault.Hash(params))
+	draft, err := g.draft(ctx, c, act, decision, params, g.Vault.Hash(params))
 	if err != nil {
 		return Outcome{}, nil, err
 	}

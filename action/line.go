@@ -29,6 +29,8 @@ type line struct {
 
 func (l *line) Session() string { return l.job.Session }
 
+func (l *line) Integration() string { return l.job.Integration }
+
 func (l *line) Features() ClientFeatures {
 	can, _ := l.listeners()
 	return can

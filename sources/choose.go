@@ -10,25 +10,58 @@ import (
 	"sallyport/action"
 )
 
-// choose returns the integration that a call is for, as things are now. Policy
-// looked before; but what it rested on may be a second old, and only here are
-// the params known.
-func (s *service) choose(ctx context.Context, session string, act *ModuleAction, params json.RawMessage) (in action.Integration, err error) {
-	who, err := s.catalog.Session(ctx, session)
+// binder returns what tells for which integration a call would run, before a
+// person is asked about it.
+func (s *service) binder(act *ModuleAction) func(context.Context, *action.Session, json.RawMessage) (action.Binding, error) {
+	return func(ctx context.Context, who *action.Session, params json.RawMessage) (action.Binding, error) {
+		in, err := s.choose(ctx, who, act, params)
+		if err != nil {
+			return action.Binding{}, err
+		}
+		if act.Guard != nil {
+			if no := refusal(act.Guard(in.Settings, params)); no != nil {
+				return action.Binding{}, action.Errorf(action.ErrForbidden, no.Code, "%s: %s", s.Title, Printable(no.Message, maxRefusal))
+			}
+		}
+		return action.Binding{Integration: in.ID, Revision: fmt.Sprintf("%s %d", in.ID, in.Revision)}, nil
+	}
+}
+
+// chosen is the integration of a call that runs, which is the one that a person
+// approved it for, if he was asked.
+func (s *service) chosen(ctx context.Context, caller action.Caller, act *ModuleAction, params json.RawMessage) (in action.Integration, err error) {
+	who, err := s.catalog.Session(ctx, caller.Session())
 	if err != nil {
 		return in, err
 	}
-	all, err := s.catalog.Integrations(ctx, who.Organization)
-	if err != nil {
+	in, err = s.choose(ctx, &who, act, params)
+	if approved := caller.Integration(); err == nil && approved != "" && approved != in.ID {
+		return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The call would now run for another integration of %s than the one it was approved for; call again to have it approved anew.", s.Title)
+	}
+	return in, err
+}
+
+// choose returns the integration that a call is for. Policy looked before; but
+// only here are the params known.
+func (s *service) choose(ctx context.Context, who *action.Session, act *ModuleAction, params json.RawMessage) (in action.Integration, err error) {
+	t := s.catalog.tenant(who.Organization)
+	if err := t.load(ctx, false); err != nil {
 		return in, err
 	}
-	if in, err = s.bound(&who, all, params); err != nil || !act.AsUser {
+	all := t.connections()
+	if in, err = s.bound(who, all, params); err != nil || !act.AsUser {
 		return in, err
 	}
-	if own, ok := who.OwnConnection(all, s.ID); ok && own.BaseURL == in.BaseURL {
+	if own, ok := who.OwnConnection(all, s.ID); ok && s.standsIn(own, in) {
 		return behalf(own, in), nil
 	}
 	return in, nil
+}
+
+// standsIn reports whether a user's own connection reaches what the integration
+// does that his session is bound to.
+func (s *service) standsIn(own, in action.Integration) bool {
+	return own.BaseURL == in.BaseURL && (!s.Workspace || own.Account == in.Account)
 }
 
 // behalf is a user's own connection in the place of the integration that his

@@ -243,10 +243,13 @@ func (d *desk) find(name string) *action.Action {
 // agent is the caller of a session.
 type agent struct {
 	action.Caller
-	session string
+	session  string
+	approved string // integration
 }
 
 func (a agent) Session() string { return a.session }
+
+func (a agent) Integration() string { return a.approved }
 
 // call has a session with the connections call the action.
 func (d *desk) call(name, params string, connections ...string) (action.Result, error) {

@@ -76,6 +76,10 @@ type ModuleAction struct {
 	// Summarize says in a line what a call with the params would do.
 	Summarize func(params json.RawMessage) string
 	Examples  []Example
+	// Guard refuses params that the integration's settings do not let run, before
+	// anybody is asked about them. It asks nobody; nil: nothing is refused so.
+	// Run refuses the same.
+	Guard func(settings, params json.RawMessage) error
 	// Run does it and returns a JSON object. Params fit Input. A service's no is
 	// a [*Refusal]; other errors are those of [outbound.Client.Do].
 	Run func(ctx context.Context, c *Conn, params json.RawMessage) (json.RawMessage, error)

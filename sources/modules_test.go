@@ -98,6 +98,10 @@ func TestRevisionsOfModules(t *testing.T) {
 	moved("a death", true)
 	d.change("2", func(in *action.Integration) { in.Status = action.IntegrationDeleted })
 	moved("an end", true)
+	d.add("own", 1, func(in *action.Integration) { in.User = "u1" })
+	moved("somebody's own", false)
+	d.add("private", 1, func(in *action.Integration) { in.Visibility = action.VisiblePrivate })
+	moved("what is private", false)
 }
 
 // What everybody is told names an account only where everybody may know it.

@@ -20,7 +20,7 @@ const maxRefusal = 600
 // session is of.
 func (s *service) run(act *ModuleAction) action.Run {
 	return func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
-		in, err := s.choose(ctx, caller.Session(), act, params)
+		in, err := s.chosen(ctx, caller, act, params)
 		if err != nil {
 			return action.Result{}, undone(err)
 		}

@@ -66,12 +66,16 @@ func since(mine []action.Integration) time.Time {
 	return first.UTC().Round(0)
 }
 
-// revision is another one when an integration was added, removed, changed in
-// what a call would do, died or lives again: for all of that a call may go
-// elsewhere, and what was approved before is not run after.
+// revision is another one when an integration of the organization was added,
+// removed, changed in what a call would do, died or lives again: for all of that
+// a call may go elsewhere, and what was approved before is not run after. What is
+// one person's own counts where a call is for it, by the call's binding.
 func revision(mine []action.Integration) string {
 	lines := make([]string, 0, len(mine))
 	for _, in := range mine {
+		if in.Owner() != "" {
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("%q %d %t", in.ID, in.Revision, in.Status == action.IntegrationActive))
 	}
 	slices.Sort(lines)
@@ -120,6 +124,7 @@ func (p presence) action(t *tool, name string) *action.Action {
 		OneConnection: p.Choose == nil,
 		Summarize:     act.Summarize,
 		Check:         t.checker.Check,
+		Bind:          p.binder(act),
 		Run:           p.run(act),
 	}
 }

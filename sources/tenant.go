@@ -27,9 +27,10 @@ type tenant struct {
 	loaded     time.Time  // when the connectors and integrations were read
 	read       int64      // which read that was
 	connectors []action.Connector
-	presences  []presence       // of all modules; nil: integrations were never read
-	feeds      map[string]*feed // of enabled connectors, by source id
-	told       counts           // how often sources said that their lists are others
+	presences  []presence           // of all modules; nil: integrations were never read
+	bonds      []action.Integration // not deleted ones, as they were read; read-only
+	feeds      map[string]*feed     // of enabled connectors, by source id
+	told       counts               // how often sources said that their lists are others
 	gone       bool
 }
 
@@ -79,20 +80,28 @@ func (t *tenant) load(ctx context.Context, force bool) error {
 		return fmt.Errorf("reading the connectors of %s: %w", t.organization, err)
 	}
 	var present []presence
+	var all []action.Integration
 	if len(t.services) > 0 {
-		all, err := t.Integrations(ctx, t.organization)
+		all, err = t.Integrations(ctx, t.organization)
 		if err != nil {
 			return fmt.Errorf("reading the integrations of %s: %w", t.organization, err)
 		}
 		present = t.present(all)
 	}
-	t.adopt(list, present, read, now)
+	t.adopt(list, all, present, read, now)
 	return nil
+}
+
+// connections are the organization's integrations as they were read last.
+func (t *tenant) connections() []action.Integration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bonds
 }
 
 // adopt opens the sources of new connectors, drops those of old ones, and
 // keeps the rest.
-func (t *tenant) adopt(list []action.Connector, present []presence, read int64, now time.Time) {
+func (t *tenant) adopt(list []action.Connector, all []action.Integration, present []presence, read int64, now time.Time) {
 	t.mu.Lock()
 	if t.gone {
 		t.mu.Unlock()
@@ -101,7 +110,7 @@ func (t *tenant) adopt(list []action.Connector, present []presence, read int64, 
 	t.loaded, t.read, t.connectors = now, read, slices.Clone(list)
 	feeds := make(map[string]*feed, len(list))
 	differs := t.view.Load().version == "" || !slices.Equal(t.presences, present)
-	t.presences = present
+	t.presences, t.bonds = present, all
 	for _, con := range list {
 		if !con.Enabled {
 			continue

@@ -58,9 +58,9 @@ const (
 	insertColumns = `INSERT INTO invocations (
   id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, started_at,
   lease_until, completed_at, policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode,
-  mode_source, executor, denied_reason, source_name, denied_note, decision, params, sealed_params, summary, grant_id)
+  mode_source, executor, denied_reason, source_name, denied_note, decision, params, sealed_params, summary, grant_id, integration_id)
 `
-	insertValues = `?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29`
+	insertValues = `?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30`
 
 	insertSQL = insertColumns + `VALUES (` + insertValues + `)`
 
@@ -355,7 +355,7 @@ func insertArgs(d *action.Draft, r *invocationRow) []any {
 		r.ID, r.Organization, r.Session, r.Status, flag(d.Joins), flag(d.Unattended), r.CreatedAt, r.ExpiresAt, r.StartedAt,
 		at(d.LeaseUntil), r.CompletedAt, r.PolicyVersion, r.Source, r.Action, r.ParamsHash, r.ToolHash, r.Revision, r.Risk, r.Mode,
 		r.ModeSource, r.Executor, r.DeniedReason, r.SourceName, r.DeniedNote, r.Decision, r.Params, r.SealedParams,
-		r.Summary, r.Grant,
+		r.Summary, r.Grant, r.Integration,
 	}
 }
 

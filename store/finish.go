@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 )
 
 const finishSQL = `UPDATE invocations SET status = ?1, completed_at = ?2, duration_ms = ?3, result = ?4, sealed_result = ?5,
-  pickup_until = ?6, error_code = ?7, error_message = ?8, denied_reason = ?9, denied_note = ?10, result_summary = ?11, integration_id = ?12,
+  pickup_until = ?6, error_code = ?7, error_message = ?8, denied_reason = ?9, denied_note = ?10, result_summary = ?11, integration_id = coalesce(?12, integration_id),
   sealed_params = NULL
 WHERE organization_id = ?13 AND id = ?14 AND status = 'executing' AND executor = ?15`
 
@@ -67,7 +68,7 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 // finished is an executing invocation as f leaves it.
 func finished(inv action.Invocation, f *action.Finish) action.Invocation {
 	inv.Status, inv.CompletedAt, inv.DurationMS = f.Status, at(f.Now).ptr(), &f.DurationMS
-	inv.DeniedReason, inv.DeniedNote, inv.Integration = f.DeniedReason, f.DeniedNote, f.Integration
+	inv.DeniedReason, inv.DeniedNote, inv.Integration = f.DeniedReason, f.DeniedNote, cmp.Or(f.Integration, inv.Integration)
 	inv.Result, inv.ResultNote = nil, f.ResultNote
 	if len(f.Result) > 0 {
 		inv.Result = f.Result

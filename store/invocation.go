@@ -166,6 +166,7 @@ func newRow(d *action.Draft) (*invocationRow, error) {
 		Risk: string(d.Risk), Mode: string(d.Mode), ModeSource: string(d.ModeSource), Executor: opt(d.Executor),
 		DeniedReason: opt(d.DeniedReason), DeniedNote: opt(d.DeniedNote),
 		Decision: string(steps), Params: string(d.Params), Summary: opt(d.Summary), SealedParams: d.SealedParams,
+		Integration: opt(d.Integration),
 	}
 	if r.Params == "" {
 		r.Params = "{}"

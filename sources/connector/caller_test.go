@@ -23,6 +23,7 @@ func nobody() *caller { return &caller{} }
 func (c *caller) Session() string                 { return c.session }
 func (c *caller) Features() action.ClientFeatures { return c.can }
 func (c *caller) LogLevel() string                { return c.level }
+func (c *caller) Integration() string             { return "" }
 
 func (c *caller) Progress(p json.RawMessage) {
 	if c.progress != nil {
