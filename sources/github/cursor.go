@@ -5,8 +5,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sallyport/sources"
@@ -16,14 +16,28 @@ import (
 // next page that tell the page. Of the rest of the link nothing is believed.
 type position url.Values
 
-// marks are the params of a position, and what each may be.
-func marks() map[string]*regexp.Regexp {
-	return map[string]*regexp.Regexp{
-		"page":     regexp.MustCompile(`^[1-9][0-9]{0,6}$`),
-		"after":    regexp.MustCompile(`^[A-Za-z0-9+/=_:.-]{1,500}$`),
-		"per_page": regexp.MustCompile(`^([1-9][0-9]?|100)$`),
-		"skip":     regexp.MustCompile(`^[1-9][0-9]?$`), // our own: as many of the page were seen before
+// alphanumeric is what names and marks are made of, beside a few others.
+const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+// isMark reports whether a param of a position is one, and what it may be.
+func isMark(name, value string) bool {
+	switch name {
+	case "page":
+		return natural(value, 9_999_999)
+	case "per_page":
+		return natural(value, 100)
+	case "skip": // our own: as many of the page were seen before
+		return natural(value, 99)
+	case "after":
+		return 0 < len(value) && len(value) <= 500 && strings.Trim(value, alphanumeric+"+/=_:.-") == ""
 	}
+	return false
+}
+
+// natural reports whether a text is a number from 1 to most, written as we do.
+func natural(text string, most int) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && 1 <= n && n <= most && strconv.Itoa(n) == text
 }
 
 // start is the first page.
@@ -51,9 +65,8 @@ func resume(cursor string, limit sources.Integer) (position, error) {
 }
 
 func sound(values url.Values) bool {
-	allowed := marks()
 	for name, value := range values {
-		if mark := allowed[name]; mark == nil || len(value) != 1 || !mark.MatchString(value[0]) {
+		if len(value) != 1 || !isMark(name, value[0]) {
 			return false
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"sallyport/action"
@@ -66,11 +65,16 @@ func headName(head string) (string, error) {
 	if !other {
 		return branchName("head", head)
 	}
-	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`).MatchString(owner) {
+	if !isOwner(owner) {
 		return "", &sources.Refusal{Code: "invalid_branch", Message: "The param /head has no user or organization before its colon; write octocat:my-branch, or the branch alone."}
 	}
 	name, err := branchName("head", name)
 	return owner + ":" + name, err
+}
+
+// isOwner reports whether it may be the name of a user or organization.
+func isOwner(name string) bool {
+	return len(name) <= 100 && strings.Trim(name, alphanumeric+"_-") == "" && strings.IndexAny(name, alphanumeric) == 0
 }
 
 type merge struct {

@@ -285,6 +285,19 @@ func TestAMergeIsOfWhatWasApproved(t *testing.T) {
 	}
 }
 
+// TestAnIssueThatWentElsewhere has an issue be in another repository now, while
+// its own has the name that it had.
+func TestAnIssueThatWentElsewhere(t *testing.T) {
+	s := newServer(t, map[string][]reply{
+		"GET /repos/octocat/hello/issues/7": {{status: 301, header: map[string]string{"Location": "BASE/repositories/2/issues/3"}}},
+		"GET /repos/octocat/hello":          one(repoJSON),
+	})
+	for name, params := range map[string]string{"close_issue": readIssue, "comment_issue": remark} {
+		_, err := run(t, s.conn(t), name, params)
+		refused(t, err, "moved", "issue octocat/hello#7", "another repository", "get_issue", "nothing was changed")
+	}
+}
+
 // TestAnIssueIsNoPullRequest has GitHub, to which both are issues, be asked
 // which it is: what an admin denies of the one is not had by way of the other.
 func TestAnIssueIsNoPullRequest(t *testing.T) {

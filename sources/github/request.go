@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"sallyport/action"
 	"sallyport/internal/outbound"
@@ -97,7 +98,8 @@ func (r request) build(c *sources.Conn) (*outbound.Request, error) {
 }
 
 // moved says that a write was led to another repository than the one whose name
-// it bears: that is one which nobody allowed.
+// it bears: that is one which nobody allowed. The repository is called otherwise
+// now, or its issue was transferred.
 func (r request) moved(ctx context.Context, c *sources.Conn, resp *outbound.Response) error {
 	no := &sources.Refusal{
 		Code: "repository_moved", Status: resp.Status,
@@ -107,7 +109,12 @@ func (r request) moved(ctx context.Context, c *sources.Conn, resp *outbound.Resp
 		Name string `json:"full_name"`
 	}
 	_, err := request{path: r.about.path(), about: r.about}.send(ctx, c, &now)
-	if err == nil && now.Name != "" {
+	switch {
+	case err != nil, now.Name == "":
+	case strings.EqualFold(now.Name, r.about.String()):
+		no.Code = "moved"
+		no.Message = "The " + r.about.thing() + " is in another repository now, and nothing was changed; get_issue still finds it and tells where in html_url."
+	default:
 		no.Message = "The repository " + r.about.String() + " is called " + sources.Printable(now.Name, 200) + " now, and nothing was changed; call again with that owner and repo."
 	}
 	return no
