@@ -41,6 +41,9 @@ type Page struct {
 	Entries []Entry `json:"entries"`
 	Cursor  string  `json:"next_cursor,omitempty"` // empty: there is no more
 	Untimed int     `json:"untimed,omitempty"`     // lines that were left out, because nothing says when they were written
+	// Unreadable are files that were left out, wholly or from some place on:
+	// they cannot be read, or are links that lead elsewhere.
+	Unreadable int `json:"unreadable_files,omitempty"`
 }
 
 // Entry is a line of a log.

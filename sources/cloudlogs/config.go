@@ -2,6 +2,7 @@ package cloudlogs
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -13,8 +14,9 @@ import (
 type Config struct {
 	// Services are paths of files by names of services. A path may be a pattern
 	// of [filepath.Match], for the files that rotation makes; files that end in
-	// .gz are read as such. Where links lead is the operator's choice. Required,
-	// unless there is a Backend.
+	// .gz are read as such. A path may be a link, or lead through some; what a
+	// pattern matches may not lead out of the folder before its first wildcard.
+	// Required, unless there is a Backend.
 	Services map[string]string
 	// Backend has the logs instead. Nil: files have them.
 	Backend Backend
@@ -23,6 +25,7 @@ type Config struct {
 	MaxEntries int           // that a query may return; zero: 100
 	Timeout    time.Duration // of one action; zero: 20 s
 
+	Log *slog.Logger     // which files cannot be read; nil: nowhere
 	Now func() time.Time // nil: time.Now
 }
 
@@ -43,8 +46,11 @@ func (c Config) complete() (Config, error) {
 			return c, fmt.Errorf("cloudlogs: the service %q has %q, which is no path and no pattern of paths", name, pattern)
 		}
 	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
 	if c.Backend == nil {
-		c.Backend = &files{services: maps.Clone(c.Services)}
+		c.Backend = &files{maps.Clone(c.Services), c.Log}
 	}
 	if c.MaxRange == 0 {
 		c.MaxRange = 24 * time.Hour

@@ -9,37 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-	"time"
-
-	"sallyport/action"
 )
-
-// maxFiles bounds how many files of a service are looked at, the ones written
-// last.
-const maxFiles = 1000
-
-// found is a file of a service that is not open.
-type found struct {
-	path    string
-	size    int64
-	written time.Time
-}
-
-// findFiles returns the files that a pattern stands for, the one written last first.
-func findFiles(pattern string) []found {
-	paths, _ := filepath.Glob(pattern) // New has checked the pattern
-	var list []found
-	for _, path := range paths {
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			list = append(list, found{path, info.Size(), info.ModTime()})
-		}
-	}
-	slices.SortStableFunc(list, func(a, b found) int { return b.written.Compare(a.written) })
-	return list[:min(len(list), maxFiles)]
-}
 
 // file is an open file of a service.
 type file struct {
@@ -53,11 +23,11 @@ type file struct {
 // open opens a file and looks how it begins. The error is fs.ErrNotExist also
 // where there is nothing to read.
 func (b *files) open(service string, at found) (*file, error) {
-	f, err := os.Open(at.path)
+	f, err := at.open()
 	if err != nil {
 		return nil, err
 	}
-	o := &file{File: f, zipped: strings.HasSuffix(at.path, ".gz")}
+	o := &file{File: f, zipped: at.zipped}
 	if err := o.look(service); err != nil {
 		f.Close()
 		return nil, err
@@ -121,11 +91,3 @@ func (e *ending) Read(p []byte) (int, error) {
 // ended reports whether reading came to the end of what is there, also of a
 // file that is being written or was cut off.
 func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
-
-// unreadable says that a file cannot be read. Which one is for the log.
-func unreadable(service string, err error) error {
-	return &action.Error{
-		Kind: action.ErrUnavailable, Code: "logs_unreadable", Err: err,
-		Message: "A file with logs of " + service + " cannot be read; the operator can see which in the gateway's log, and why.",
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -22,17 +23,19 @@ const (
 // files is the backend of files here.
 type files struct {
 	services map[string]string // path or pattern by name
+	log      *slog.Logger
 }
 
 // Services implements [Backend].
 func (b *files) Services(ctx context.Context) ([]Service, error) {
-	list := []Service{}
+	all := []Service{}
 	for name, pattern := range b.services {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		s := Service{Name: name}
-		for i, f := range findFiles(pattern) {
+		list, _ := findFiles(pattern)
+		for i, f := range list {
 			if i == 0 {
 				newest := f.written.UTC().Truncate(time.Second)
 				s.Newest = &newest
@@ -40,10 +43,10 @@ func (b *files) Services(ctx context.Context) ([]Service, error) {
 			s.Files++
 			s.Bytes += f.size
 		}
-		list = append(list, s)
+		all = append(all, s)
 	}
-	slices.SortFunc(list, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
-	return list, nil
+	slices.SortFunc(all, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 // Query implements [Backend].
@@ -60,26 +63,32 @@ func (b *files) Query(ctx context.Context, q Query) (Page, error) {
 		}
 		s.top.after = &after
 	}
-	for _, at := range findFiles(pattern) {
+	list, unreadable := findFiles(pattern)
+	for _, at := range list {
 		if at.written.Before(s.least().Add(slack - fileSlack)) {
 			break
 		}
-		if err := b.scan(s, at); err != nil {
-			return Page{}, err
+		switch err := b.scan(s, at); {
+		case ctx.Err() != nil:
+			return Page{}, ctx.Err()
+		case err != nil:
+			b.log.Warn("a file of logs cannot be read", "service", q.Service, "file", at.path, "err", err)
+			unreadable++
 		}
 	}
 	page := s.top.page()
-	page.Untimed = s.untimed
+	page.Untimed, page.Unreadable = s.untimed, unreadable
 	return page, nil
 }
 
+// scan reads a file for a query. What was read of it before an error stays read.
 func (b *files) scan(s *scan, at found) error {
 	f, err := b.open(s.q.Service, at)
 	switch {
 	case ended(err) || errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return unreadable(s.q.Service, err)
+		return err
 	}
 	defer f.Close()
 	s.file, s.pending, s.held = f, nil, 0
@@ -88,13 +97,10 @@ func (b *files) scan(s *scan, at found) error {
 	} else {
 		err = s.backward()
 	}
-	if s.ctx.Err() != nil {
-		return s.ctx.Err()
+	if ended(err) {
+		return nil
 	}
-	if err != nil && !ended(err) {
-		return unreadable(s.q.Service, err)
-	}
-	return nil
+	return err
 }
 
 // Entry implements [Backend].
@@ -104,15 +110,14 @@ func (b *files) Entry(ctx context.Context, text string) (Entry, error) {
 	if !ok || !known {
 		return Entry{}, noEntry()
 	}
-	for _, at := range findFiles(pattern) {
+	list, _ := findFiles(pattern)
+	for _, at := range list {
 		entry, err := b.entry(ctx, want, at)
 		switch {
 		case err == nil:
 			return entry, nil
 		case ctx.Err() != nil:
 			return Entry{}, ctx.Err()
-		case !ended(err) && !errors.Is(err, fs.ErrNotExist):
-			return Entry{}, unreadable(want.service, err)
 		}
 	}
 	return Entry{}, noEntry()

@@ -3,13 +3,16 @@ package cloudlogs_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sallyport/sources"
@@ -209,14 +212,107 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// What cannot be read is told, and where it is is not.
+// TestUnreadableFiles: one of several that cannot be read is left out, and that
+// is told; where it is is not.
 func TestUnreadableFiles(t *testing.T) {
 	d := newDesk(t)
-	if err := os.WriteFile(filepath.Join(d.dir, "api.log.gz"), []byte("this is not compressed"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, "api.log.1.gz"), []byte("this is not compressed"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := d.run("query_logs", `{"service":"api"}`, &struct{}{})
-	if err == nil || !strings.Contains(err.Error(), "logs_unreadable") {
-		t.Errorf("got %v", err)
+	d.write("api.log", []byte(line(5*time.Minute, "info", "x")+line(0, "info", "y")), noon)
+	d.write("api.log.2.gz", []byte(line(9*time.Minute, "info", "w")), noon)
+	whole, err := os.ReadFile(filepath.Join(d.dir, "api.log.2.gz"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	whole[len(whole)-6] ^= 1 // the checksum
+	if err := os.WriteFile(filepath.Join(d.dir, "api.log.2.gz"), whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := d.query(`{"service":"api"}`)
+	if p.Unreadable != 2 || len(p.Entries) < 2 || p.Entries[0].Message != "y" {
+		t.Fatalf("got %+v", p)
+	}
+	var e cloudlogs.Entry
+	if err := d.run("get_log_entry", `{"id":"`+p.Entries[1].ID+`"}`, &e); err != nil || e.Message != "x" {
+		t.Errorf("got %+v, %v", e, err)
+	}
+}
+
+// TestLinks: of a pattern nobody is led out of its folder by who may write
+// there, but a path that the operator names may be a link.
+func TestLinks(t *testing.T) {
+	elsewhere := t.TempDir()
+	secret := filepath.Join(elsewhere, "secret.log")
+	if err := os.WriteFile(secret, []byte(line(0, "info", "secret")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, func(c *cloudlogs.Config) {
+		dir := filepath.Dir(c.Services["worker"])
+		c.Services["deep"] = filepath.Join(dir, "*", "secret.log")
+		c.Services["linked"] = filepath.Join(dir, "folder", "*.log")
+	})
+	d.write("api.log", []byte(line(0, "info", "x")), noon)
+	for name, to := range map[string]string{
+		"api.log.1": secret, "api.log.2": filepath.Join("..", filepath.Base(elsewhere), "secret.log"), // leave it
+		"api.log.3":  filepath.Join(d.dir, "inside"), // does not
+		"worker.log": secret,                         // named
+		"away":       elsewhere, "folder": elsewhere,
+	} {
+		if err := os.Symlink(to, filepath.Join(d.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.write("inside", []byte(line(time.Minute, "info", "y")), noon)
+	for service, want := range map[string]string{"api": "x y", "worker": "secret", "deep": "", "linked": "secret"} {
+		if got := d.messages(`{"service":"` + service + `"}`); got != want {
+			t.Errorf("%s: got %q, want %q", service, got, want)
+		}
+	}
+	if p := d.query(`{"service":"api"}`); p.Unreadable != 2 {
+		t.Errorf("%d files are told as left out", p.Unreadable)
+	}
+}
+
+// waiter is a backend that answers when it is let.
+type waiter struct{ let chan struct{} }
+
+func (w waiter) Services(context.Context) ([]cloudlogs.Service, error) { return nil, nil }
+
+func (w waiter) Entry(context.Context, string) (cloudlogs.Entry, error) {
+	return cloudlogs.Entry{}, nil
+}
+
+func (w waiter) Query(ctx context.Context, _ cloudlogs.Query) (cloudlogs.Page, error) {
+	select {
+	case <-w.let:
+	case <-ctx.Done():
+	}
+	return cloudlogs.Page{}, ctx.Err()
+}
+
+// TestTwoAtOnce: a third waits for a moment, and is then refused.
+func TestTwoAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waiter{make(chan struct{})}
+		d := newDesk(t, func(c *cloudlogs.Config) { c.Backend = w })
+		var done sync.WaitGroup
+		for range 2 {
+			done.Go(func() {
+				if err := d.run("query_logs", `{"service":"api"}`, &struct{}{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		d.refused("query_logs", `{"service":"api"}`, "too_many_queries", "when one of them has ended")
+		done.Go(func() {
+			if err := d.run("query_logs", `{"service":"api"}`, &struct{}{}); err != nil {
+				t.Errorf("it did not wait: %v", err)
+			}
+		})
+		synctest.Wait()
+		close(w.let)
+		done.Wait()
+	})
 }

@@ -11,14 +11,14 @@ import (
 	"sallyport/sources"
 )
 
-// New returns the module that reads the logs. It keeps nothing but its
-// configuration.
+// New returns the module that reads the logs. It keeps its configuration, and
+// how many queries it is at.
 func New(c Config) (*sources.Module, error) {
 	c, err := c.complete()
 	if err != nil {
 		return nil, err
 	}
-	m := &module{c}
+	m := &module{c, make(chan struct{}, atOnce)}
 	return &sources.Module{
 		ID: "cloudlogs", Title: "Cloud logs",
 		About: "Logs of services, which the gateway's operator names: files of JSON lines and exported journals.",
@@ -52,14 +52,50 @@ func New(c Config) (*sources.Module, error) {
 	}, nil
 }
 
-type module struct{ Config }
+// No more than atOnce queries run at once, since each reads much and holds
+// much; more of them wait for as long as patience, and are then refused.
+const (
+	atOnce   = 2
+	patience = 3 * time.Second
+)
+
+type module struct {
+	Config
+	running chan struct{} // has one for each
+}
+
+// begin waits until another query may run.
+func (m *module) begin(ctx context.Context) error {
+	wait := time.NewTimer(patience)
+	defer wait.Stop()
+	select {
+	case m.running <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-wait.C:
+		return &sources.Refusal{
+			Code: "too_many_queries", Status: 429,
+			Message: fmt.Sprintf("%d queries of logs run already; call again when one of them has ended.", atOnce),
+		}
+	}
+}
+
+// alone does it as one of those that may run at once.
+func (m *module) alone(ctx context.Context, params json.RawMessage, do func(context.Context, json.RawMessage) (any, error)) (any, error) {
+	if err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-m.running }()
+	return do(ctx, params)
+}
 
 // bounded is an action that ends in time, in words that help.
 func (m *module) bounded(do func(context.Context, json.RawMessage) (any, error)) func(context.Context, *sources.Conn, json.RawMessage) (json.RawMessage, error) {
 	return func(ctx context.Context, _ *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
 		ctx, stop := context.WithTimeout(ctx, m.Timeout)
 		defer stop()
-		answer, err := do(ctx, params)
+		answer, err := m.alone(ctx, params, do)
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil, &sources.Refusal{
 				Code: "too_much", Status: 504,
