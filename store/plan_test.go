@@ -191,7 +191,8 @@ INSERT INTO invocations (id, organization_id, session_id, status, joins, unatten
     1, 'linear', 'x', 'hash p' || n, '', '', 'write', 'require_approval', 'inferred', 'Linear', '[]', repeat('x', 300)
   FROM generate_series(1, 5000) n JOIN sessions s ON s.id = 's' || n % 400 + 1;`
 
-func TestHotQueriesUseTheirIndexOnPostgres(t *testing.T) {
+func openBusy(t *testing.T) *DB {
+	t.Helper()
 	url := dbtest.PostgresFrom(t, "busy", func(url string) error {
 		db, err := Open(t.Context(), Config{URL: url})
 		if err != nil {
@@ -204,7 +205,12 @@ func TestHotQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestHotQueriesUseTheirIndexOnPostgres(t *testing.T) {
+	db := openBusy(t)
 	for _, q := range hotQueries(db) {
 		t.Run(q.name, func(t *testing.T) {
 			bad := []string{"Seq Scan on invocations", "Seq Scan on idempotency_keys", "Seq Scan on logins", "Seq Scan on invocation_events"}

@@ -19,11 +19,11 @@ type sealedColumn struct {
 	table, column string
 	key           []string // the primary key
 	organization  string   // an expression; the row is t
-	where         string   // further rows cannot have the column; empty: all may
+	status, by    string   // of an invocation: its time in the status's index comes before the key; empty: the key alone
 	place         func(key []string) (table, row, column string)
 }
 
-// sealedColumns are all of them.
+// sealedColumns are all of them. A call goes on to a later one, if anywhere.
 func sealedColumns() []sealedColumn {
 	const own, none = "t.organization_id", "''"
 	return []sealedColumn{
@@ -39,11 +39,10 @@ func sealedColumns() []sealedColumn {
 			table: "round_replies", column: "sealed", key: []string{"round_id", "key"},
 			organization: "(SELECT r.organization_id FROM rounds AS r WHERE r.id = t.round_id)", place: placeOfReply,
 		},
-		{
-			table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own,
-			where: "(t.status = 'pending' OR t.status = 'approved' OR t.status = 'executing')", // by their small indexes
-		},
-		{table: "invocations", column: "sealed_result", key: []string{"id"}, organization: own},
+		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "pending", by: "expires_at"},
+		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "approved", by: "approved_at"},
+		{table: "invocations", column: "sealed_params", key: []string{"id"}, organization: own, status: "executing", by: "lease_until"},
+		{table: "invocations", column: "sealed_result", key: []string{"id"}, organization: own, by: "pickup_until"},
 	}
 }
 
@@ -60,13 +59,8 @@ func (c *sealedColumn) ref(organization string, key []string) action.Ref {
 	return ref
 }
 
-// keyColumns are the parts of the key, and what stands between them.
-func (c *sealedColumn) keyColumns(between string) string {
-	return "t." + strings.Join(c.key, between+"t.")
-}
-
-// rekeyBatch is how many values one transaction replaces.
-const rekeyBatch = 50
+// resealPage is how many values are read, and replaced, at a time.
+const resealPage = 50
 
 // Reseal has every sealed value whose bytes 2 to 9, which name the master key,
 // are others than keyID replaced by what seal makes of it; everything else of
@@ -78,88 +72,103 @@ func (db *DB) Reseal(ctx context.Context, keyID []byte, seal func(action.Ref, []
 		return 0, 0, err
 	}
 	for _, c := range sealedColumns() {
-		keys, err := db.sealedOtherwise(ctx, &c, keyID)
+		n, over, err := db.resealColumn(ctx, &c, keyID, seal)
+		done, left = done+n, left+over
 		if err != nil {
-			return done, left, fmt.Errorf("looking for what another key sealed in %s: %w", c.table, err)
-		}
-		for some := range slices.Chunk(keys, rekeyBatch) {
-			if err := ctx.Err(); err != nil {
-				return done, left, err
-			}
-			n, over, err := db.resealSome(ctx, &c, keyID, some, seal)
-			if err != nil {
-				return done, left, fmt.Errorf("sealing %s.%s anew: %w", c.table, c.column, err)
-			}
-			done, left = done+n, left+over
+			return done, left, fmt.Errorf("sealing %s.%s anew: %w", c.table, c.column, err)
 		}
 	}
 	return done, left, nil
 }
 
-// sealedOtherwise are the keys of the rows that another master key sealed.
-func (db *DB) sealedOtherwise(ctx context.Context, c *sealedColumn, keyID []byte) (keys [][]string, err error) {
-	q := otherwise(db.read, c, keyID).ColumnExpr(c.keyColumns(", "))
-	err = db.each(ctx, q, func(rows *sql.Rows) error {
-		key := make([]string, len(c.key))
-		keys = append(keys, key)
-		return rows.Scan(into(key)...)
+// resealColumn goes through the column page by page. Values are sealed outside
+// of the writer, and only those replaced that are as they were.
+func (db *DB) resealColumn(ctx context.Context, c *sealedColumn, keyID []byte, seal func(action.Ref, []byte) ([]byte, error)) (done, left int, err error) {
+	for page, after := []sealedRow(nil), c.start(); ; after = page[resealPage-1] {
+		if page, err = db.sealedOtherwise(ctx, c, keyID, after); err != nil {
+			return done, left, err
+		}
+		var list []sealedRow
+		for _, r := range page {
+			if r.now, err = seal(c.ref(r.organization, r.key), r.old); err == nil {
+				list = append(list, r)
+			}
+		}
+		n, err := db.replaceSealed(ctx, c, list)
+		done, left = done+n, left+len(page)-n
+		if err != nil || len(page) < resealPage {
+			return done, left, err
+		}
+	}
+}
+
+// sealedRow is a value, and what replaces it.
+type sealedRow struct {
+	key          []string
+	at           stamp // in the column's index by time, if it has one
+	organization string
+	old, now     []byte
+}
+
+// start is before all rows.
+func (c *sealedColumn) start() sealedRow {
+	return sealedRow{key: make([]string, len(c.key)), at: epoch}
+}
+
+// sealedOtherwise is a page of what another master key sealed.
+func (db *DB) sealedOtherwise(ctx context.Context, c *sealedColumn, keyID []byte, after sealedRow) (page []sealedRow, err error) {
+	err = db.each(ctx, c.page(db.read, keyID, after), func(rows *sql.Rows) error {
+		r := c.start()
+		to := []any{&r.organization, &r.old}
+		if c.by != "" {
+			to = append(to, &r.at)
+		}
+		for i := range r.key {
+			to = append(to, &r.key[i])
+		}
+		err := rows.Scan(to...)
+		page = append(page, r)
+		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	slices.SortFunc(keys, slices.Compare) // all lock rows in one order
-	return keys, err
+	return page, err
 }
 
-func otherwise(db bun.IDB, c *sealedColumn, keyID []byte) *bun.SelectQuery {
-	q := db.NewSelect().TableExpr(c.table+" AS t").Where("t."+c.column+" IS NOT NULL").Where("substr(t."+c.column+", 2, ?) <> ?", len(keyID), keyID)
-	if c.where != "" {
-		q = q.Where(c.where)
+func (c *sealedColumn) page(db bun.IDB, keyID []byte, after sealedRow) *bun.SelectQuery {
+	var order []string
+	var bounds []any
+	if c.by != "" {
+		order, bounds = append(order, "t."+c.by), append(bounds, after.at)
 	}
-	return q
-}
-
-// resealed is a value that replaces another.
-type resealed struct {
-	key      []string
-	old, now []byte
-}
-
-// resealSome reads the values, seals them outside of the writer, and replaces
-// those that are as they were.
-func (db *DB) resealSome(ctx context.Context, c *sealedColumn, keyID []byte, keys [][]string, seal func(action.Ref, []byte) ([]byte, error)) (done, left int, err error) {
-	var list []resealed
-	for _, key := range keys {
-		r, organization := resealed{key: key}, ""
-		q := otherwise(db.read, c, keyID).ColumnExpr(c.organization + ", t." + c.column)
-		err := db.each(ctx, c.one(q.QueryBuilder(), key).Unwrap().(*bun.SelectQuery), func(rows *sql.Rows) error {
-			return rows.Scan(&organization, &r.old)
-		})
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			continue // it is gone, or somebody else did it
-		case err != nil:
-			return 0, 0, err
-		}
-		if r.now, err = seal(c.ref(organization, key), r.old); err != nil {
-			left++
-			continue
-		}
-		list = append(list, r)
+	for i, part := range c.key {
+		order, bounds = append(order, "t."+part), append(bounds, after.key[i])
 	}
-	done, err = db.replaceSealed(ctx, c, list)
-	return done, left + len(list) - done, err
+	columns := strings.Join(order, ", ")
+	q := db.NewSelect().TableExpr(c.table+" AS t").ColumnExpr(c.organization+", t."+c.column+", "+columns).
+		Where("t."+c.column+" IS NOT NULL").Where("substr(t."+c.column+", 2, ?) <> ?", len(keyID), keyID).
+		Where("("+columns+") > (?)", bun.List(bounds))
+	if c.status != "" {
+		q = q.Where("t.status = ?", c.status)
+	}
+	return q.OrderExpr(columns).Limit(resealPage)
 }
 
-func (db *DB) replaceSealed(ctx context.Context, c *sealedColumn, list []resealed) (n int, err error) {
+// replaceSealed counts what it replaced. All lock the rows in one order.
+func (db *DB) replaceSealed(ctx context.Context, c *sealedColumn, list []sealedRow) (n int, err error) {
 	if len(list) == 0 {
-		return 0, nil
+		return 0, ctx.Err()
 	}
+	slices.SortFunc(list, func(a, b sealedRow) int { return slices.Compare(a.key, b.key) })
 	err = db.write.do(ctx, &job{whole: true, run: func(ctx context.Context, tx bun.IDB) error {
 		n = 0
 		for _, r := range list {
 			q := tx.NewUpdate().TableExpr(c.table+" AS t").Set("? = ?", bun.Ident(c.column), r.now).Where("t.? = ?", bun.Ident(c.column), r.old)
-			one, err := affected(c.one(q.QueryBuilder(), r.key).Unwrap().(*bun.UpdateQuery).Exec(ctx))
+			for i, part := range c.key {
+				q = q.Where("t.? = ?", bun.Ident(part), r.key[i])
+			}
+			one, err := affected(q.Exec(ctx))
 			if err != nil {
 				return err
 			}
@@ -168,21 +177,4 @@ func (db *DB) replaceSealed(ctx context.Context, c *sealedColumn, list []reseale
 		return nil
 	}})
 	return n, err
-}
-
-// one narrows a query to the row of a key.
-func (c *sealedColumn) one(q bun.QueryBuilder, key []string) bun.QueryBuilder {
-	for i, part := range c.key {
-		q = q.Where("t.? = ?", bun.Ident(part), key[i])
-	}
-	return q
-}
-
-// into has a row scanned into the parts.
-func into(parts []string) []any {
-	to := make([]any, len(parts))
-	for i := range parts {
-		to[i] = &parts[i]
-	}
-	return to
 }

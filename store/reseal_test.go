@@ -35,6 +35,7 @@ func TestEverySealedColumnIsKnown(t *testing.T) {
 			want = append(want, c.table+"."+c.column)
 		}
 		slices.Sort(want)
+		want = slices.Compact(want) // by status
 		query := bytesOfSQLite
 		if _, ok := raw.Driver().(*stdlib.Driver); ok {
 			query = bytesOfPostgres
@@ -210,6 +211,68 @@ func TestResealLeavesWhatItMust(t *testing.T) {
 		}
 		if done, left, err = db.Reseal(t.Context(), []byte("NEW.KEY!"), seal); done != 1 || left != 0 || err != nil {
 			t.Errorf("then: done %d, left %d, %v", done, left, err)
+		}
+	})
+}
+
+// Values of one time are more than a page, and what is refused does not hide
+// what is behind it.
+func TestResealGoesThroughPages(t *testing.T) {
+	resealOnBoth(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		const n = 3*resealPage + 7
+		for status, columns := range map[string]string{
+			"pending":   "sealed_params = BYTES, expires_at = 'AT'",
+			"approved":  "sealed_params = BYTES, approved_by = 'me', approved_at = 'AT'",
+			"executing": "sealed_params = BYTES, approved_by = 'me', started_at = 'T', executor = 'e', lease_until = 'AT'",
+			"completed": "sealed_result = BYTES, approved_by = 'me', started_at = 'T', completed_at = 'T', result = '{}', pickup_until = 'AT'",
+		} {
+			for i := range n {
+				columns := strings.ReplaceAll(columns, "AT", fmt.Sprintf("2026-01-01T00:00:%02d.000000Z", 2-i/resealPage/2))
+				if err := insertRow(t, raw, fmt.Sprintf("%s %d", status, i), status, columns); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		asked, refused := map[string]int{}, 0
+		done, left, err := db.Reseal(t.Context(), []byte("NEW.KEY!"), func(ref action.Ref, _ []byte) ([]byte, error) {
+			if asked[ref.Table+ref.Row+ref.Column]++; len(asked)%3 == 0 {
+				refused++
+				return nil, errors.New("refused")
+			}
+			return sealedWith("NEW.KEY!", "again"), nil
+		})
+		if want := 4*n + len(resealWant); done+left != want || left != refused || len(asked) != want || err != nil {
+			t.Errorf("done %d, left %d of %d, asked for %d, %d refused, %v", done, left, want, len(asked), refused, err)
+		}
+	})
+}
+
+// No page reads what it does not need: calls at rest, and those before it.
+func TestPagesOfSealedValuesUseTheirIndex(t *testing.T) {
+	index := map[string]string{"expires_at": "invocations_expiry", "approved_at": "invocations_unclaimed", "lease_until": "invocations_lease", "pickup_until": "invocations_sealed"}
+	t.Run("SQLite", func(t *testing.T) {
+		db := openAt(t, newPath(t))
+		for _, c := range sealedColumns() {
+			query := c.page(db.read, []byte("NEW.KEY!"), c.start()).String()
+			want := index[c.by]
+			if c.by == "" {
+				want = "(" + c.key[0]
+			}
+			if plan := explain(t, db, query); !strings.Contains(plan, want) || !strings.Contains(plan, ">?)") && !strings.Contains(plan, ">(?,?)") || strings.Contains(plan, "SCAN") {
+				t.Errorf("no %s in the plan of %s\n%s", want, query, plan)
+			}
+		}
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		db := openBusy(t)
+		for _, c := range sealedColumns() {
+			if c.by == "" {
+				continue // few rows
+			}
+			query := c.page(db.read, []byte("NEW.KEY!"), c.start()).String()
+			if plan := explainPostgres(t, db, query); !strings.Contains(plan, index[c.by]) || strings.Contains(plan, "Seq Scan") {
+				t.Errorf("no %s in the plan of %s\n%s", index[c.by], query, plan)
+			}
 		}
 	})
 }
