@@ -170,10 +170,7 @@ func (t *Tokens) verified(ctx context.Context, m *sources.Module, w action.Wante
 		}
 		account.ID, account.Name = without(account.ID, token), without(account.Name, token)
 	}
-	if w.Kind == action.KindNone { // several may differ in their settings alone
-		account.ID = w.Name
-	}
-	if account.ID == "" {
+	if account.ID == "" { // there is one: of the service as such
 		account.ID = w.Provider
 	}
 	return t.keep(ctx, m, w, account, c)

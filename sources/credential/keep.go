@@ -55,7 +55,8 @@ func newIntegration(w *action.Wanted, account string) (action.Integration, error
 }
 
 // put writes the integration with what is wanted and the credential. What is
-// not said stays as it was.
+// not said stays as it was, also where it was disconnected meanwhile: sessions
+// are still bound to it, and its settings say what they may not do.
 func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integration, w *action.Wanted, account *sources.Account, c *cred) (saved action.Integration, err error) {
 	before := in
 	in.Kind, in.Broker, in.Visibility, in.BaseURL = w.Kind, w.Broker, w.Visibility, w.BaseURL
@@ -67,10 +68,8 @@ func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integrati
 	if w.TimeoutSeconds > 0 {
 		in.TimeoutSeconds = w.TimeoutSeconds
 	}
-	if in.Settings = w.Settings; before.Version > 0 && before.Status != action.IntegrationDeleted {
-		if in.Settings, err = laid(before.Settings, w.Settings); err != nil {
-			return in, err
-		}
+	if in.Settings, err = laid(before.Settings, w.Settings); err != nil {
+		return in, err
 	}
 	if err := checkSettings(m, in.Settings, false); err != nil {
 		return in, err

@@ -67,13 +67,13 @@ func ended(c *action.Connector, g action.OAuthGrant, k *kept) error {
 	return nil
 }
 
-// unread is a token that cannot be had because of our own rows.
+// unread is a credential that cannot be had because of our own rows.
 func unread(err error) error {
 	var shown *action.Error
 	if errors.As(err, &shown) {
 		return err
 	}
-	e := action.Errorf(action.ErrUnavailable, sources.FaultCredential, "The connector's token cannot be read or written just now; try again.")
+	e := action.Errorf(action.ErrUnavailable, sources.FaultCredential, "The credential cannot be read or written just now; try again.")
 	e.Err = err
 	return e
 }
