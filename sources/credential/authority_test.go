@@ -42,7 +42,7 @@ func (b *bank) startAuthority() *authority {
 	a.manager.MustTokenStorage(tokenstore.NewMemoryTokenStore())
 	a.manager.MapAccessGenerate(a)
 	clients := tokenstore.NewClientStore()
-	if err := clients.Set("client", &models.Client{ID: "client", Secret: "secret-canary", Domain: callback}); err != nil {
+	if err := clients.Set("client", &models.Client{ID: "client", Secret: "secret-canary", Domain: callback + "/acme"}); err != nil {
 		b.t.Fatal(err)
 	}
 	a.manager.MapClientStorage(clients)
@@ -118,11 +118,11 @@ func visit(t *testing.T, authorize string) action.ConnectAnswer {
 	}
 	resp.Body.Close()
 	back, err := resp.Location()
-	if err != nil || !strings.HasPrefix(back.String(), callback+"?") {
+	if err != nil || !strings.HasPrefix(back.String(), callback+"/acme?") {
 		t.Fatalf("sent back to %v: %v", back, err)
 	}
 	q := back.Query()
-	return action.ConnectAnswer{State: q.Get("state"), Code: q.Get("code"), Error: q.Get("error")}
+	return action.ConnectAnswer{Provider: "acme", State: q.Get("state"), Code: q.Get("code"), Error: q.Get("error")}
 }
 
 func begin(t *testing.T, tokens *credential.Tokens, w action.Wanted) action.ConnectStep {
@@ -137,7 +137,7 @@ func begin(t *testing.T, tokens *credential.Tokens, w action.Wanted) action.Conn
 // connected plays a whole connection of ann.
 func connected(t *testing.T, tokens *credential.Tokens) action.Integration {
 	t.Helper()
-	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", visit(t, begin(t, tokens, oauth()).URL))
+	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, visit(t, begin(t, tokens, oauth()).URL))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ type wish struct {
 	Host     string        `json:"host"`   // that the credential will be for
 	Client   string        `json:"client_id,omitempty"`
 	Token    string        `json:"token_endpoint,omitempty"`
+	Issuer   string        `json:"issuer,omitempty"` // of the answer, where it names one; empty: not known
 	Verifier string        `json:"verifier,omitempty"`
 	Key      string        `json:"key,omitempty"` // the broker's name of the provider
 }
@@ -91,9 +92,14 @@ func (t *Tokens) beginOAuth(ctx context.Context, m *sources.Module, need sources
 		return step, err
 	}
 	p = p.at(app.BaseURL)
-	b.Client, b.Token, b.Verifier = app.ClientID, p.token, secret()
-	step.URL, err = p.authorizeURL(b, t.RedirectURL, state)
+	b.Client, b.Token, b.Issuer, b.Verifier = app.ClientID, p.token, p.issuer, secret()
+	step.URL, err = p.authorizeURL(b, t.redirectURL(m.ID), state)
 	return step, err
+}
+
+// redirectURL is where a provider's answers come back to.
+func (t *Tokens) redirectURL(provider string) string {
+	return strings.TrimSuffix(t.RedirectURL, "/") + "/" + url.PathEscape(provider)
 }
 
 func (p preset) authorizeURL(b *wish, redirect, state string) (string, error) {

@@ -12,15 +12,22 @@ import (
 )
 
 // Finish ends a connection with what the browser came back with: for the user
-// and the login that began it, once. The connection is over then, in whichever
-// way: another one needs another Begin.
-func (t *Tokens) Finish(ctx context.Context, organization, by, login string, a action.ConnectAnswer) (action.Integration, error) {
+// and the login that began it, once, at the page of the very service that was
+// asked. decides tells whether the user may still connect for the organization;
+// who may not ends his own connections alone. The connection is over then, in
+// whichever way: another one needs another Begin.
+func (t *Tokens) Finish(ctx context.Context, organization, by, login string, decides bool, a action.ConnectAnswer) (action.Integration, error) {
 	f, b, err := t.resumed(ctx, organization, by, login, a.State)
 	if err != nil {
 		return action.Integration{}, err
 	}
 	m := t.modules[f.Provider]
 	switch {
+	case !decides && !b.Wanted.Own:
+		return action.Integration{}, action.Errorf(action.ErrForbidden, "role_required",
+			"An owner or admin connects services for the organization, which you no longer are; ask one, or connect it as your own.")
+	case a.Provider != f.Provider || a.Iss != "" && b.Issuer != "" && a.Iss != b.Issuer:
+		return action.Integration{}, unfinished("The answer is not of the service that was asked. Somebody may have tampered with it; begin again on the page of integrations.")
 	case m == nil:
 		return action.Integration{}, unfinished("The gateway does not speak to %s any more.", f.Provider)
 	case a.Error != "":
@@ -69,7 +76,7 @@ func (t *Tokens) finishOAuth(ctx context.Context, m *sources.Module, b *wish, co
 		return none, err
 	}
 	err = t.exchange(ctx, app, p, &c.issued, url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {t.RedirectURL}, "code_verifier": {b.Verifier},
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {t.redirectURL(m.ID)}, "code_verifier": {b.Verifier},
 	})
 	var no *refusal
 	if errors.As(err, &no) && !no.client() {

@@ -18,7 +18,7 @@ func TestConnectingAtARealAuthorizationServer(t *testing.T) {
 	_, tokens := b.signing()
 	step := begin(t, tokens, oauth())
 	q := query(t, step.URL)
-	if q.Get("redirect_uri") != callback || q.Get("scope") != "read,write" || q.Get("code_challenge_method") != "S256" || q.Get("state") != step.State ||
+	if q.Get("redirect_uri") != callback+"/acme" || q.Get("scope") != "read,write" || q.Get("code_challenge_method") != "S256" || q.Get("state") != step.State ||
 		!step.ExpiresAt.Equal(b.clock().Add(5*time.Minute)) {
 		t.Errorf("the person is sent to %s until %s", step.URL, step.ExpiresAt)
 	}
@@ -27,7 +27,7 @@ func TestConnectingAtARealAuthorizationServer(t *testing.T) {
 			t.Errorf("the flow is kept as %+v", f)
 		}
 	}
-	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", visit(t, step.URL))
+	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, visit(t, step.URL))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestVerifierIsTheFlowsOwn(t *testing.T) {
 	mine, stolen := begin(t, tokens, oauth()), begin(t, tokens, oauth())
 	a := visit(t, stolen.URL)
 	a.State = mine.State // a code that was injected into another flow
-	_, err := tokens.Finish(t.Context(), "org", "ann", "l1", a)
+	_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, a)
 	fails(t, err, action.ErrInvalid, "oauth_flow", "invalid_grant")
 	if len(b.rows) > 0 {
 		t.Error("it was saved")
@@ -67,19 +67,23 @@ func TestVerifierIsTheFlowsOwn(t *testing.T) {
 func TestFinishIsForWhoBegan(t *testing.T) {
 	for name, c := range map[string]struct {
 		org, by, login string
+		member         bool // who decides nothing any more
 		change         func(b *bank, a *action.ConnectAnswer)
 		kind           error
 		says           string
 	}{
-		"another user":         {"org", "bob", "l1", nil, action.ErrForbidden, "another login"},
-		"another login":        {"org", "ann", "l2", nil, action.ErrForbidden, "another login"},
-		"another organization": {"gro", "ann", "l1", nil, action.ErrForbidden, "another login"},
-		"no state":             {"org", "ann", "l1", func(_ *bank, a *action.ConnectAnswer) { a.State = "" }, action.ErrInvalid, "no state"},
-		"wrong state":          {"org", "ann", "l1", func(_ *bank, a *action.ConnectAnswer) { a.State += "x" }, action.ErrInvalid, "never begun"},
-		"late":                 {"org", "ann", "l1", func(b *bank, _ *action.ConnectAnswer) { b.pass(5 * time.Minute) }, action.ErrInvalid, "took too long"},
-		"denied":               {"org", "ann", "l1", func(_ *bank, a *action.ConnectAnswer) { a.Error = "access_denied" }, action.ErrInvalid, "did not let the gateway in: access_denied"},
-		"odd denial":           {"org", "ann", "l1", func(_ *bank, a *action.ConnectAnswer) { a.Error = "<b>canary" }, action.ErrInvalid, "an unknown error"},
-		"no code":              {"org", "ann", "l1", func(_ *bank, a *action.ConnectAnswer) { a.Code = "" }, action.ErrInvalid, "no code"},
+		"another user":         {"org", "bob", "l1", false, nil, action.ErrForbidden, "another login"},
+		"another login":        {"org", "ann", "l2", false, nil, action.ErrForbidden, "another login"},
+		"another organization": {"gro", "ann", "l1", false, nil, action.ErrForbidden, "another login"},
+		"decides no more":      {"org", "ann", "l1", true, nil, action.ErrForbidden, "An owner or admin connects"},
+		"another's page":       {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Provider = "acne" }, action.ErrInvalid, "not of the service that was asked"},
+		"nobody's page":        {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Provider = "" }, action.ErrInvalid, "not of the service that was asked"},
+		"no state":             {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.State = "" }, action.ErrInvalid, "no state"},
+		"wrong state":          {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.State += "x" }, action.ErrInvalid, "never begun"},
+		"late":                 {"org", "ann", "l1", false, func(b *bank, _ *action.ConnectAnswer) { b.pass(5 * time.Minute) }, action.ErrInvalid, "took too long"},
+		"denied":               {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Error = "access_denied" }, action.ErrInvalid, "did not let the gateway in: access_denied"},
+		"odd denial":           {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Error = "<b>canary" }, action.ErrInvalid, "an unknown error"},
+		"no code":              {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Code = "" }, action.ErrInvalid, "no code"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBank(t)
@@ -88,8 +92,15 @@ func TestFinishIsForWhoBegan(t *testing.T) {
 			if c.change != nil {
 				c.change(b, &a)
 			}
-			_, err := tokens.Finish(t.Context(), c.org, c.by, c.login, a)
-			fails(t, err, c.kind, "oauth_flow", c.says)
+			_, err := tokens.Finish(t.Context(), c.org, c.by, c.login, !c.member, a)
+			code := "oauth_flow"
+			if c.member {
+				code = "role_required"
+			}
+			fails(t, err, c.kind, code, c.says)
+			if len(b.rows) > 0 || b.requests("POST /oauth/token") > 0 {
+				t.Error("the code was sent")
+			}
 			if err != nil && strings.Contains(err.Error(), "ann") {
 				t.Errorf("%v tells of the other one", err)
 			}
@@ -98,11 +109,38 @@ func TestFinishIsForWhoBegan(t *testing.T) {
 	b := newBank(t)
 	_, tokens := b.signing()
 	a := visit(t, begin(t, tokens, oauth()).URL)
-	if _, err := tokens.Finish(t.Context(), "org", "ann", "l1", a); err != nil {
+	if _, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, a); err != nil {
 		t.Fatal(err)
 	}
-	_, err := tokens.Finish(t.Context(), "org", "ann", "l1", a)
+	_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, a)
 	fails(t, err, action.ErrInvalid, "oauth_flow", "begin again")
+}
+
+// What a service calls itself in its answer is compared where that is known.
+func TestIssuerOfAnAnswer(t *testing.T) {
+	for issuer, says := range map[string]string{
+		"https://accounts.google.com": "did not let the gateway in", "": "did not let the gateway in",
+		"https://accounts.google.com/": "not of the service that was asked", "https://thief.example": "not of the service that was asked",
+	} {
+		b := newBank(t)
+		tokens := b.instance(b.module(func(m *sources.Module) { m.Needs[1].Preset = "google" }))
+		b.register(tokens, action.ProviderApp{Provider: "acme", ClientID: "client"}, nil)
+		a := action.ConnectAnswer{Provider: "acme", Iss: issuer, State: begin(t, tokens, oauth()).State, Error: "access_denied"}
+		_, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, a)
+		fails(t, err, action.ErrInvalid, "oauth_flow", says)
+	}
+}
+
+// Who does not decide connects in his own name alone.
+func TestOwnConnectionNeedsNoRole(t *testing.T) {
+	b := newBank(t)
+	_, tokens := b.signing()
+	w := oauth()
+	w.Own = true
+	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", false, visit(t, begin(t, tokens, w).URL))
+	if err != nil || in.User != "ann" {
+		t.Errorf("got %+v, %v", in, err)
+	}
 }
 
 func TestBeginNeedsARegistration(t *testing.T) {
@@ -297,7 +335,7 @@ func TestServicesOwnWays(t *testing.T) {
 			b := newBank(t)
 			b.mux.HandleFunc("POST "+c.path, func(w http.ResponseWriter, r *http.Request) {
 				_ = r.ParseForm()
-				if f := r.PostForm; f.Get("code") != "c" || f.Get("client_secret") != "secret-canary" || f.Get("redirect_uri") != callback || len(f.Get("code_verifier")) < 43 ||
+				if f := r.PostForm; f.Get("code") != "c" || f.Get("client_secret") != "secret-canary" || f.Get("redirect_uri") != callback+"/acme" || len(f.Get("code_verifier")) < 43 ||
 					r.Header.Get("Accept") != "application/json" {
 					t.Errorf("it is asked with %v", f)
 				}
@@ -306,7 +344,7 @@ func TestServicesOwnWays(t *testing.T) {
 			tokens := b.instance(b.module(func(m *sources.Module) { m.Needs[1].Preset = c.preset }))
 			b.register(tokens, action.ProviderApp{Provider: "acme", ClientID: "client", BaseURL: b.url}, map[string]string{action.AppClientSecret: "secret-canary"})
 			step := begin(t, tokens, oauth())
-			in, err := tokens.Finish(t.Context(), "org", "ann", "l1", action.ConnectAnswer{State: step.State, Code: "c"})
+			in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: step.State, Code: "c"})
 			if c.says != "" {
 				fails(t, err, action.ErrInvalid, "oauth_flow", c.says)
 				return

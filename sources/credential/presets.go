@@ -7,6 +7,7 @@ import (
 // preset is how a service gives tokens to the gateway itself.
 type preset struct {
 	authorize, token, revoke string // URLs; no revoke: it knows no such thing
+	issuer                   string // as it names itself in answers (RFC 9207); empty: not known
 	forget                   string // of the API, where tokens are given back in GitHub's way
 	comma                    bool   // between scopes
 	authorizing              url.Values
@@ -35,7 +36,7 @@ func presetOf(name string) (p preset, ok bool) {
 	case "google":
 		p = preset{
 			authorize: "https://accounts.google.com/o/oauth2/v2/auth", token: "https://oauth2.googleapis.com/token",
-			revoke: "https://oauth2.googleapis.com/revoke",
+			revoke: "https://oauth2.googleapis.com/revoke", issuer: "https://accounts.google.com",
 			// Without them there is no refresh token, or only at the first sign-in.
 			authorizing: url.Values{"access_type": {"offline"}, "prompt": {"consent"}},
 		}
@@ -45,12 +46,14 @@ func presetOf(name string) (p preset, ok bool) {
 	return p, true
 }
 
-// at returns the preset for a server of one's own: the same paths at its origin.
+// at returns the preset for a server of one's own: the same paths at its origin,
+// and whatever it calls itself.
 func (p preset) at(base string) preset {
 	origin, err := url.Parse(base)
 	if base == "" || err != nil {
 		return p
 	}
+	p.issuer = ""
 	for _, endpoint := range []*string{&p.authorize, &p.token, &p.revoke} {
 		if u, err := url.Parse(*endpoint); err == nil && *endpoint != "" {
 			u.Scheme, u.Host = origin.Scheme, origin.Host

@@ -2,6 +2,7 @@ package credential_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -108,7 +109,7 @@ func TestGitHubsTokensAreGivenBack(t *testing.T) {
 	tokens := b.instance(b.module(func(m *sources.Module) { m.Needs[1].Preset = "github" }))
 	b.register(tokens, action.ProviderApp{Provider: "acme", ClientID: "client", BaseURL: b.url}, map[string]string{action.AppClientSecret: "secret-canary"})
 	step := begin(t, tokens, oauth())
-	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", action.ConnectAnswer{State: step.State, Code: "c"})
+	in, err := tokens.Finish(t.Context(), "org", "ann", "l1", true, action.ConnectAnswer{Provider: "acme", State: step.State, Code: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,5 +175,36 @@ func TestCallerLeaves(t *testing.T) {
 	a.answers(0, "")
 	if got, err := b.instance(b.module()).Token(t.Context(), in); got != "access-canary-2" || err != nil {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// Guardrails that a disconnection removed would be missed by the sessions that
+// are still bound to what comes back.
+func TestSettingsOutliveADisconnection(t *testing.T) {
+	b := newBank(t)
+	tokens := b.instance(b.module())
+	w := key()
+	w.Name, w.Settings = "Ours", json.RawMessage(`{"team":"core"}`)
+	in, err := tokens.Connect(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Disconnect(t.Context(), in, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	again, err := tokens.Connect(t.Context(), key())
+	if err != nil || again.ID != in.ID || again.Name != "Ours" || string(again.Settings) != `{"org":"acme","team":"core"}` {
+		t.Errorf("it came back as %+v, %v", again, err)
+	}
+}
+
+func TestModuleWithoutCredentialIsConnectedOnce(t *testing.T) {
+	b := newBank(t)
+	tokens := b.instance(&sources.Module{ID: "acme", Title: "Acme", Needs: []sources.Need{{Kind: action.KindNone}}})
+	for _, name := range []string{"One", "Another", ""} {
+		in, err := tokens.Connect(t.Context(), action.Wanted{Organization: "org", Provider: "acme", Name: name, By: "ann", Login: "l1"})
+		if err != nil || in.Account != "acme" || len(b.rows) != 1 {
+			t.Errorf("got %+v, %v; there are %d", in, err, len(b.rows))
+		}
 	}
 }

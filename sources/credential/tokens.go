@@ -50,8 +50,9 @@ type TokensConfig struct {
 	Lock    func(ctx context.Context, name string) (unlock func(), err error)
 	Modules []*sources.Module
 	HTTP    *outbound.Pool // required
-	// RedirectURL is where people are sent back to after they signed in.
-	// Required.
+	// RedirectURL is where people are sent back to after they signed in, but for
+	// the provider's id, which is added to its path: each has a page of its own,
+	// so that what one service answers is taken for no other's. Required.
 	RedirectURL string
 	// Changed is told of an organization one of whose integrations was connected,
 	// disconnected or changed its status. Nil: nobody is.
