@@ -15,6 +15,9 @@ type Polled struct {
 	Cursor json.RawMessage
 	// More tells that there is more to be had at once: a look is bounded.
 	More bool
+	// Lost tells people in a sentence that things may have happened of which no
+	// look will tell; empty: none are known of.
+	Lost string
 	// Wait is the least time until the next look at what comes from now on.
 	// Zero: the module does not mind.
 	Wait time.Duration

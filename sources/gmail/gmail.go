@@ -1,9 +1,11 @@
 // Package gmail is the module of Gmail: what it takes to connect a mailbox, so
-// that triggers can watch it by polling. Agents get no actions by it.
+// that triggers can watch it by polling, once there are some. Agents get no
+// actions by it.
 //
 // It promises that mail which arrived since the last look is told, and read from
-// the mailbox's own history; where Gmail does not keep that any more, watching
-// begins anew. It reads who wrote to whom about what, and never a mail's body.
+// the mailbox's own history, or else said to be lost: where Gmail does not keep
+// that history any more, watching begins anew, and a message that Gmail refuses to
+// show is left out. It reads who wrote to whom about what, and never a mail's body.
 package gmail
 
 import (
@@ -20,12 +22,12 @@ func Module() *sources.Module {
 	return &sources.Module{
 		ID:      "gmail",
 		Title:   "Gmail",
-		About:   "Watches a mailbox for triggers that start runs on new mail; agents get no actions by it.",
-		Guide:   "Gmail has no actions. A connected mailbox is watched by triggers, which start a run when mail arrives; the mail comes with the run.",
+		About:   "For triggers that poll a mailbox for new mail, which come later; nothing uses a connection yet, and agents get no actions by it.",
+		Guide:   "Gmail has no actions. A connection is for triggers that poll a mailbox, which come later; nothing uses it yet.",
 		BaseURL: "https://gmail.googleapis.com",
 		Needs: []sources.Need{{
 			Kind: action.KindOAuth2, Users: true, Preset: "google", Scopes: []string{scope},
-			Hint: "Sign in with the Google account whose mail is to be watched, and allow that it is read.",
+			Hint: "Sign in with the Google account whose mail triggers are to watch, once there are some, and allow that it is read.",
 		}},
 		Account: account,
 		Poll:    poll,

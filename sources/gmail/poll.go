@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -40,8 +41,8 @@ type record struct {
 }
 
 // poll reads the mail that was added to the mailbox. A cursor that is too old
-// for Gmail, which keeps a week or less, begins anew: what came between is not
-// told.
+// for Gmail, which keeps a week or less, begins anew, and says that what came
+// between is lost.
 func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (sources.Polled, error) {
 	var at cursor
 	if json.Unmarshal(raw, &at) != nil || at.HistoryID == "" {
@@ -52,7 +53,9 @@ func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (sources.Po
 		"startHistoryId": {at.HistoryID}, "historyTypes": {"messageAdded"}, "maxResults": {strconv.Itoa(perLook)},
 	}, &page, "history")
 	if missing(err) {
-		return baseline(ctx, c)
+		out, err := baseline(ctx, c)
+		out.Lost = "Gmail keeps no history that is as old as the last look; mail that came since the last look is not told."
+		return out, err
 	}
 	if err != nil {
 		return sources.Polled{}, err
@@ -76,9 +79,9 @@ func baseline(ctx context.Context, c *sources.Conn) (sources.Polled, error) {
 // behind a page, so when it breaks off, what was read stays read.
 func (p records) read(ctx context.Context, c *sources.Conn) (sources.Polled, error) {
 	var out sources.Polled
-	done := ""
+	done, refused := "", 0
 	for _, r := range p.History {
-		events, err := r.read(ctx, c)
+		events, no, err := r.read(ctx, c)
 		if err == nil && r.ID == "" {
 			err = foreign(c)
 		}
@@ -90,6 +93,9 @@ func (p records) read(ctx context.Context, c *sources.Conn) (sources.Polled, err
 			return leave(out, done)
 		}
 		out.Events, done = append(out.Events, events...), r.ID
+		if refused += no; refused > 0 {
+			out.Lost = fmt.Sprintf("Gmail refused to show %d message(s), which are not told.", refused)
+		}
 	}
 	if p.Next == "" {
 		done = p.HistoryID
@@ -101,21 +107,36 @@ func (p records) read(ctx context.Context, c *sources.Conn) (sources.Polled, err
 	return leave(out, done)
 }
 
-// read tells the mail of a record, but for what is not there any more.
-func (r record) read(ctx context.Context, c *sources.Conn) (events []event.Event, err error) {
+// read tells the mail of a record, but for what is not there any more, and for
+// what Gmail refuses to show: the mailbox would be stuck there.
+func (r record) read(ctx context.Context, c *sources.Conn) (events []event.Event, refused int, err error) {
 	for _, added := range r.Added {
 		m, err := fetch(ctx, c, added.Message.ID)
-		if missing(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if e, is := m.event(); is {
-			events = append(events, e)
+		switch {
+		case err == nil:
+			if e, is := m.event(); is {
+				events = append(events, e)
+			}
+		case missing(err):
+		case alone(ctx, c, err):
+			refused++
+		default:
+			return nil, 0, err
 		}
 	}
-	return events, nil
+	return events, refused, nil
+}
+
+// alone reports whether Gmail refuses a message for what that is, which will not
+// change: whatever is wrong with the credential or a quota, it says of the
+// mailbox too.
+func alone(ctx context.Context, c *sources.Conn, err error) bool {
+	var no *sources.Refusal
+	if !errors.As(err, &no) || no.Credential || no.Status < 400 || no.Status >= 500 || no.Status == http.StatusRequestTimeout {
+		return false
+	}
+	_, err = mailbox(ctx, c)
+	return err == nil
 }
 
 func leave(out sources.Polled, historyID string) (_ sources.Polled, err error) {

@@ -279,9 +279,56 @@ func TestForgottenHistory(t *testing.T) {
 	b.add(mail{id: "a"})
 	b.forgot = b.last() + 1
 	b.add(mail{id: "b"})
-	b.tells("too long ago")
+	if got := b.tells("too long ago"); !strings.Contains(got.Lost, "mail that came since the last look") {
+		t.Errorf("what was lost is not told: %q", got.Lost)
+	}
 	b.add(mail{id: "c"})
-	b.tells("from there on", "c")
+	if got := b.tells("from there on", "c"); got.Lost != "" {
+		t.Errorf("lost: %q", got.Lost)
+	}
+}
+
+// TestRefusedMail: a message that Gmail refuses to show does not stop the
+// mailbox, but one that it may show later does, and so does trouble with all.
+func TestRefusedMail(t *testing.T) {
+	for _, tt := range []struct {
+		status  int
+		body    string
+		all     bool // it is answered to everything else, too
+		skipped bool
+	}{
+		{400, fault(400, "FAILED_PRECONDITION", "failedPrecondition"), false, true},
+		{403, fault(403, "PERMISSION_DENIED", "forbidden"), false, true},
+		{403, fault(403, "PERMISSION_DENIED", "insufficientPermissions"), true, false},
+		{403, fault(403, "RESOURCE_EXHAUSTED", "dailyLimitExceeded"), true, false},
+		{401, fault(401, "UNAUTHENTICATED", "authError"), false, false},
+		{408, "", false, false},
+		{500, "", false, false},
+	} {
+		b := newBox(t)
+		b.tells("begins")
+		b.add(mail{id: "a"})
+		b.add(mail{id: "b"}, mail{id: "bad"}, mail{id: "c"})
+		b.add(mail{id: "d"})
+		b.fail = func(path string) (int, string) {
+			if path == "/messages/bad" || tt.all && path == "/profile" {
+				return tt.status, tt.body
+			}
+			return 0, ""
+		}
+		if !tt.skipped {
+			if got := b.tells(tt.body, "a"); got.Lost != "" {
+				t.Errorf("%d %s: lost %q", tt.status, tt.body, got.Lost)
+			}
+			b.fail = nil
+			b.tells("whole again", "b", "bad", "c", "d")
+			continue
+		}
+		if got := b.tells(tt.body, "a", "b", "c", "d"); !strings.Contains(got.Lost, "1 message") {
+			t.Errorf("%d %s: lost %q", tt.status, tt.body, got.Lost)
+		}
+		b.tells("nothing happened")
+	}
 }
 
 // TestPollFails without a new cursor, and never names the credential.
