@@ -18,7 +18,7 @@ type newBranch struct {
 }
 
 func createBranch() sources.ModuleAction {
-	return sources.ModuleAction{
+	return guarded(sources.ModuleAction{
 		Name: "create_branch", Title: "Create a branch", Risk: action.RiskWrite,
 		Description: "Creates a branch at the tip of another one, or at a commit. No branch main or master can be created.",
 		Input: input(3, ownerParam, repoParam,
@@ -32,8 +32,23 @@ func createBranch() sources.ModuleAction {
 			{Note: "From the default branch", Params: []byte(`{"owner":"octocat","repo":"hello-world","branch":"fix/login"}`)},
 			{Note: "From a release", Params: []byte(`{"owner":"octocat","repo":"hello-world","branch":"fix/1.2","base":"release/1.2"}`)},
 		},
-		Run: write(runCreateBranch),
+	}, runCreateBranch)
+}
+
+func (p newBranch) check(rules rules) error {
+	if err := p.repository.check(rules); err != nil {
+		return err
 	}
+	if p.SHA != "" && p.Base != "" {
+		return &sources.Refusal{Code: "invalid_params", Message: "Give /base or /sha, not both: a branch begins at one commit."}
+	}
+	if p.Base != "" {
+		if _, err := branchName("base", p.Base); err != nil {
+			return err
+		}
+	}
+	_, err := rules.newBranch(p.Branch)
+	return err
 }
 
 func (p newBranch) begin() string {
@@ -53,13 +68,10 @@ type tipOf struct {
 	} `json:"object"`
 }
 
-func runCreateBranch(ctx context.Context, c *sources.Conn, rules rules, p newBranch) (any, error) {
-	name, err := rules.newBranch(p.Branch)
+func runCreateBranch(ctx context.Context, c *sources.Conn, p newBranch) (any, error) {
+	name, err := branchName("branch", p.Branch)
 	if err != nil {
 		return nil, err
-	}
-	if p.SHA != "" && p.Base != "" {
-		return nil, &sources.Refusal{Code: "invalid_params", Message: "Give /base or /sha, not both: a branch begins at one commit."}
 	}
 	if p.SHA == "" {
 		if p.SHA, err = p.tip(ctx, c); err != nil {

@@ -114,13 +114,12 @@ func commentOn(kind, number string, look func(ctx context.Context, c *sources.Co
 		}
 		return fmt.Sprintf("Comment on %s %s: %q", kind, p.numbered, start)
 	})
-	a.Run = write(func(ctx context.Context, c *sources.Conn, _ rules, p newComment) (any, error) {
+	return guarded(a, func(ctx context.Context, c *sources.Conn, p newComment) (any, error) {
 		if err := look(ctx, c, p.numbered); err != nil {
 			return nil, err
 		}
 		return p.post(ctx, c, p.numbered.about(kind), map[string]string{"body": p.Body}, "issues", p.Number.String(), "comments")
 	})
-	return a
 }
 
 type closing struct {
@@ -129,7 +128,7 @@ type closing struct {
 }
 
 func closeIssue() sources.ModuleAction {
-	return sources.ModuleAction{
+	return guarded(sources.ModuleAction{
 		Name: "close_issue", Title: "Close an issue", Risk: action.RiskWrite, Idempotent: true,
 		Description: "Closes an issue, not a pull request.",
 		Input: input(3, ownerParam, repoParam, issueParam,
@@ -138,8 +137,7 @@ func closeIssue() sources.ModuleAction {
 			return fmt.Sprintf("Close issue %s as %s", p.numbered, p.reason())
 		}),
 		Examples: []sources.Example{{Note: "It is done", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"state_reason":"completed"}`)}},
-		Run:      write(runCloseIssue),
-	}
+	}, runCloseIssue)
 }
 
 func (p closing) reason() string {
@@ -149,7 +147,7 @@ func (p closing) reason() string {
 	return p.Reason
 }
 
-func runCloseIssue(ctx context.Context, c *sources.Conn, _ rules, p closing) (any, error) {
+func runCloseIssue(ctx context.Context, c *sources.Conn, p closing) (any, error) {
 	if err := p.noPull(ctx, c); err != nil {
 		return nil, err
 	}

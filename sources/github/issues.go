@@ -131,7 +131,7 @@ func createIssue() sources.ModuleAction {
 		Assignees []string        `json:"assignees,omitempty"`
 		Milestone sources.Integer `json:"milestone,omitempty"`
 	}
-	return sources.ModuleAction{
+	return guarded(sources.ModuleAction{
 		Name: "create_issue", Title: "Create an issue", Risk: action.RiskWrite, AsUser: true,
 		Description: "Opens an issue in a repository. Look with list_issues first whether there is one already.",
 		Input: input(3, ownerParam, repoParam, titleParam, `"body":`+bodyParam,
@@ -142,10 +142,9 @@ func createIssue() sources.ModuleAction {
 			return fmt.Sprintf("Create issue in %s: %q%s%s", p.repository, p.Title, listed(", labels ", p.Labels), listed(", assigned to ", p.Assignees))
 		}),
 		Examples: []sources.Example{{Note: "A bug", Params: []byte(`{"owner":"octocat","repo":"hello-world","title":"Login fails with an empty password","body":"Steps: …","labels":["bug"]}`)}},
-		Run: write(func(ctx context.Context, c *sources.Conn, _ rules, p newIssue) (any, error) {
-			return p.post(ctx, c, p.repository.about(), wire{p.Title, p.Body, p.Labels, p.Assignees, p.Milestone}, "issues")
-		}),
-	}
+	}, func(ctx context.Context, c *sources.Conn, p newIssue) (any, error) {
+		return p.post(ctx, c, p.repository.about(), wire{p.Title, p.Body, p.Labels, p.Assignees, p.Milestone}, "issues")
+	})
 }
 
 // made is what agents are told of what they made or changed.

@@ -37,7 +37,7 @@ type repository struct {
 	Repo  string `json:"repo"`
 }
 
-func (r repository) at() repository { return r }
+func (r repository) check(rules rules) error { return rules.repository(r) }
 
 func (r repository) String() string { return r.Owner + "/" + r.Repo }
 
@@ -69,19 +69,34 @@ func read[P any](do func(ctx context.Context, c *sources.Conn, p P) (any, error)
 	}
 }
 
-// write makes an action's Run of a function that changes something, if the
-// integration's rules let it.
-func write[P interface{ at() repository }](do func(ctx context.Context, c *sources.Conn, rules rules, p P) (any, error)) func(context.Context, *sources.Conn, json.RawMessage) (json.RawMessage, error) {
-	return read(func(ctx context.Context, c *sources.Conn, p P) (any, error) {
-		rules, err := readRules(c.Settings)
-		if err == nil {
-			err = rules.repository(p.at())
+// ruled are the params of an action that changes something.
+type ruled interface {
+	// check refuses what can be refused of the params without asking GitHub.
+	check(rules rules) error
+}
+
+// guarded makes it an action that changes something, if its params pass: before
+// anybody is asked about them, and again when it runs.
+func guarded[P ruled](a sources.ModuleAction, do func(ctx context.Context, c *sources.Conn, p P) (any, error)) sources.ModuleAction {
+	a.Guard = func(settings, params json.RawMessage) error {
+		var p P
+		if err := json.Unmarshal(params, &p); err != nil {
+			return fmt.Errorf("github: params that the schema let through: %w", err)
 		}
+		rules, err := readRules(settings)
 		if err != nil {
+			return err
+		}
+		return p.check(rules)
+	}
+	run := read(do)
+	a.Run = func(ctx context.Context, c *sources.Conn, params json.RawMessage) (json.RawMessage, error) {
+		if err := a.Guard(c.Settings, params); err != nil {
 			return nil, err
 		}
-		return do(ctx, c, rules, p)
-	})
+		return run(ctx, c, params)
+	}
+	return a
 }
 
 // summary makes an action's Summarize.

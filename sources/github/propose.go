@@ -21,7 +21,7 @@ type newPull struct {
 }
 
 func createPull() sources.ModuleAction {
-	return sources.ModuleAction{
+	return guarded(sources.ModuleAction{
 		Name: "create_pr", Title: "Open a pull request", Risk: action.RiskWrite, AsUser: true,
 		Description: "Opens a pull request to have one branch merged into another. An admin may have ruled out some base branches.",
 		Input: input(5, ownerParam, repoParam, titleParam,
@@ -37,12 +37,22 @@ func createPull() sources.ModuleAction {
 			return fmt.Sprintf("Open %s in %s, %q into %q: %q", kind, p.repository, p.Head, p.Base, p.Title)
 		}),
 		Examples: []sources.Example{{Note: "A fix", Params: []byte(`{"owner":"octocat","repo":"hello-world","title":"Refuse empty passwords","head":"fix/login","base":"main","body":"Fixes #1347."}`)}},
-		Run:      write(runCreatePull),
-	}
+	}, runCreatePull)
 }
 
-func runCreatePull(ctx context.Context, c *sources.Conn, rules rules, p newPull) (any, error) {
-	base, err := rules.base(p.Base)
+func (p newPull) check(rules rules) error {
+	err := p.repository.check(rules)
+	if err == nil {
+		_, err = rules.base(p.Base)
+	}
+	if err == nil {
+		_, err = headName(p.Head)
+	}
+	return err
+}
+
+func runCreatePull(ctx context.Context, c *sources.Conn, p newPull) (any, error) {
+	base, err := branchName("base", p.Base)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +97,7 @@ type merge struct {
 }
 
 func mergePull() sources.ModuleAction {
-	return sources.ModuleAction{
+	return guarded(sources.ModuleAction{
 		Name: "merge_pr", Title: "Merge a pull request", Risk: action.RiskDanger,
 		Description: "Merges a pull request, if its head is still the commit sha and it still goes into the branch base. Take them from head.sha and base.ref of get_pr, after you looked at the diff; when one of them changes, nothing is merged and it has to be approved anew. An admin may have ruled out some base branches.",
 		Input: input(5, ownerParam, repoParam, pullParam,
@@ -100,8 +110,15 @@ func mergePull() sources.ModuleAction {
 			return fmt.Sprintf("Merge pull request %s at commit %s into %q (%s)", p.numbered, p.SHA[:min(len(p.SHA), 10)], p.Base, p.method())
 		}),
 		Examples: []sources.Example{{Note: "All as one commit", Params: []byte(`{"owner":"octocat","repo":"hello-world","number":1347,"sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e","base":"main","merge_method":"squash"}`)}},
-		Run:      write(runMergePull),
+	}, runMergePull)
+}
+
+func (p merge) check(rules rules) error {
+	err := p.repository.check(rules)
+	if err == nil {
+		_, err = rules.base(p.Base)
 	}
+	return err
 }
 
 func (p merge) method() string {
@@ -121,8 +138,8 @@ func (p merge) goesInto(ctx context.Context, c *sources.Conn, base string) error
 	return err
 }
 
-func runMergePull(ctx context.Context, c *sources.Conn, rules rules, p merge) (any, error) {
-	base, err := rules.base(p.Base)
+func runMergePull(ctx context.Context, c *sources.Conn, p merge) (any, error) {
+	base, err := branchName("base", p.Base)
 	if err == nil {
 		err = p.goesInto(ctx, c, base)
 	}

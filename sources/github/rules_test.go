@@ -130,7 +130,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestGuardrailsComeBeforeRequests runs every write where it is not allowed.
+// TestGuardrailsComeBeforeRequests runs every write where it is not allowed, and
+// has it refused before anybody is asked.
 func TestGuardrailsComeBeforeRequests(t *testing.T) {
 	writes := map[string]string{
 		"create_issue": `"title":"x"`, "comment_issue": `"number":1,"body":"x"`, "close_issue": `"number":1`, "create_branch": `"branch":"x"`,
@@ -149,36 +150,40 @@ func TestGuardrailsComeBeforeRequests(t *testing.T) {
 		for _, rules := range []string{`{"repositories":["octocat/other","hello/*"]}`, `{"repositories":[]}`, `{"repos":["octocat/hello"]}`, `nonsense`} {
 			_, err := run(t, s.conn(t, settings(rules)), a.Name, `{"owner":"octocat","repo":"hello",`+params+`}`)
 			refused(t, err, "guardrail")
+			refused(t, a.Guard(json.RawMessage(rules), json.RawMessage(`{"owner":"octocat","repo":"hello",`+params+`}`)), "guardrail")
 		}
 		for _, rules := range []string{`{"repositories":["octocat/other","OctoCat/HELLO"]}`, `{"repositories":["OCTOCAT/*"]}`, `{}`} {
 			before := len(s.requests())
 			_, err := run(t, s.conn(t, settings(rules)), a.Name, `{"owner":"octocat","repo":"hello",`+params+`}`)
 			refused(t, err, "", "There is no")
+			if err := a.Guard(json.RawMessage(rules), json.RawMessage(`{"owner":"octocat","repo":"hello",`+params+`}`)); err != nil {
+				t.Errorf("%s with %s: %v", a.Name, rules, err)
+			}
 			if len(s.requests()) == before {
 				t.Errorf("%s with %s asked for nothing", a.Name, rules)
 			}
 		}
 	}
 	asked := len(s.requests())
-	c := s.conn(t)
-	_, err := run(t, c, "create_branch", `{"owner":"octocat","repo":"hello","branch":"refs/heads/Main"}`)
-	refused(t, err, "guardrail", "main or master")
-	_, err = run(t, c, "create_branch", `{"owner":"octocat","repo":"hello","branch":"x","base":"../../issues"}`)
-	refused(t, err, "invalid_branch", "/base")
-	_, err = run(t, c, "create_branch", `{"owner":"octocat","repo":"hello","branch":"x","base":"y","sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e"}`)
-	refused(t, err, "invalid_params", "/base", "/sha")
-	_, err = run(t, c, "create_pr", `{"owner":"octocat","repo":"hello","title":"x","head":"x","base":"release/2"}`)
-	refused(t, err, "guardrail", "/base")
-	_, err = run(t, c, "create_pr", `{"owner":"octocat","repo":"hello","title":"x","head":"a/b:c","base":"y"}`)
-	refused(t, err, "invalid_branch", "/head")
-	_, err = run(t, c, "create_pr", `{"owner":"octocat","repo":"hello","title":"x","head":"a:b:c","base":"y"}`)
-	refused(t, err, "invalid_branch", "/head")
-	_, err = run(t, c, "merge_pr", strings.Replace(mergeNow, "trunk", "release/2", 1))
-	refused(t, err, "guardrail", "/base", "release/2")
-	_, err = run(t, s.conn(t, settings(`{"pr_bases":["develop"]}`)), "merge_pr", mergeNow)
-	refused(t, err, "guardrail", "/base", "trunk")
-	_, err = run(t, c, "merge_pr", strings.Replace(mergeNow, "trunk", "a b", 1))
-	refused(t, err, "invalid_branch", "/base")
+	const all, hello = `{}`, `{"owner":"octocat","repo":"hello",`
+	for _, test := range []struct {
+		action, params, settings, code string
+		words                          []string
+	}{
+		{"create_branch", hello + `"branch":"refs/heads/Main"}`, all, "guardrail", []string{"main or master"}},
+		{"create_branch", hello + `"branch":"x","base":"../../issues"}`, all, "invalid_branch", []string{"/base"}},
+		{"create_branch", hello + `"branch":"x","base":"y","sha":"6dcb09b5b57875f334f61aebed695e2e4193db5e"}`, all, "invalid_params", []string{"/base", "/sha"}},
+		{"create_pr", hello + `"title":"x","head":"x","base":"release/2"}`, all, "guardrail", []string{"/base"}},
+		{"create_pr", hello + `"title":"x","head":"a/b:c","base":"y"}`, all, "invalid_branch", []string{"/head"}},
+		{"create_pr", hello + `"title":"x","head":"a:b:c","base":"y"}`, all, "invalid_branch", []string{"/head"}},
+		{"merge_pr", strings.Replace(mergeNow, "trunk", "release/2", 1), all, "guardrail", []string{"/base", "release/2"}},
+		{"merge_pr", mergeNow, `{"pr_bases":["develop"]}`, "guardrail", []string{"/base", "trunk"}},
+		{"merge_pr", strings.Replace(mergeNow, "trunk", "a b", 1), all, "invalid_branch", []string{"/base"}},
+	} {
+		_, err := run(t, s.conn(t, settings(test.settings)), test.action, test.params)
+		refused(t, err, test.code, test.words...)
+		refused(t, find(t, test.action).Guard(json.RawMessage(test.settings), json.RawMessage(test.params)), test.code, test.words...)
+	}
 	if n := len(s.requests()); n != asked {
 		t.Errorf("%d requests were made", n-asked)
 	}
