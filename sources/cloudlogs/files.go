@@ -197,5 +197,5 @@ func noService(name string) error {
 }
 
 func noEntry() error {
-	return &sources.Refusal{Code: "unknown_entry", Status: 404, Message: "There is no entry with this id, or its file is gone by now; query the logs again for ids."}
+	return &sources.Refusal{Code: "unknown_entry", Status: 404, Message: "There is no entry with this id, or its file is gone by now, or cannot be read; query the logs again for ids."}
 }
