@@ -12,9 +12,12 @@ import (
 	"sallyport/action"
 )
 
-// maxIntegrationFlows is how many connections of an organization may have begun
-// and not ended.
-const maxIntegrationFlows = 100
+// How many connections may have begun and not ended: of an organization, and of
+// one person in it, who could else keep all others from theirs.
+const (
+	maxIntegrationFlows = 100
+	maxFlowsOfOnePerson = 10
+)
 
 type integrationFlowRow struct {
 	bun.BaseModel `bun:"table:integration_flows"`
@@ -40,19 +43,33 @@ func (db *DB) PutIntegrationFlow(ctx context.Context, f action.IntegrationFlow) 
 		if err != nil {
 			return fmt.Errorf("forgetting old connections: %w", err)
 		}
-		n, err := integrationFlows(tx, f.Organization).Count(ctx)
-		if err != nil {
-			return fmt.Errorf("counting connections: %w", err)
-		}
-		if n >= maxIntegrationFlows {
-			return action.Errorf(action.ErrTooMany, "too_many_connections",
-				"%d connections were begun and not ended; end one of them, or try again in some minutes.", n)
+		if err := checkFlows(ctx, tx, f.Organization, f.By); err != nil {
+			return err
 		}
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return fmt.Errorf("writing a connection: %w", err)
 		}
 		return nil
 	})
+}
+
+// checkFlows refuses one more than may be under way.
+func checkFlows(ctx context.Context, tx bun.Tx, organization, by string) error {
+	all, err := integrationFlows(tx, organization).Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting connections: %w", err)
+	}
+	his, err := integrationFlows(tx, organization).Where("? = ?", bun.Ident("by"), by).Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting a person's connections: %w", err)
+	}
+	switch {
+	case his >= maxFlowsOfOnePerson:
+		return action.Errorf(action.ErrTooMany, "too_many_connections", "You began %d connections and ended none of them; end one, or try again in some minutes.", his)
+	case all >= maxIntegrationFlows:
+		return action.Errorf(action.ErrTooMany, "too_many_connections", "%d connections were begun and not ended; end one of them, or try again in some minutes.", all)
+	}
+	return nil
 }
 
 func integrationFlows(db bun.IDB, organization string) *bun.SelectQuery {

@@ -243,12 +243,34 @@ var integrationUseStories = map[string]func(*house){
 		})
 		h.equal(taken.Load(), int64(1), "connections")
 	},
+	"at most ten connections of a person are begun": func(h *house) {
+		of := func(state, user string) action.IntegrationFlow {
+			f := h.beginning(state)
+			f.By = user
+			return f
+		}
+		over := of("over", "bob")
+		over.ExpiresAt = h.now.Add(-time.Second)
+		h.ok(h.db.PutIntegrationFlow(h.ctx, over))
+		for i := range 10 {
+			h.ok(h.db.PutIntegrationFlow(h.ctx, of(fmt.Sprint(i), "bob")))
+		}
+		h.refused(h.db.PutIntegrationFlow(h.ctx, of("more", "bob")), action.ErrTooMany, "too_many_connections")
+		h.ok(h.db.PutIntegrationFlow(h.ctx, of("another", "carol")))
+		theirs := of("theirs", "bob")
+		theirs.Organization = newHouse(h.T, h.db).org.ID
+		h.ok(h.db.PutIntegrationFlow(h.ctx, theirs))
+		must(h.db.TakeIntegrationFlow(h.ctx, "0", h.now))(h)
+		h.ok(h.db.PutIntegrationFlow(h.ctx, of("more", "bob")))
+	},
 	"at most a hundred connections are begun": func(h *house) {
 		over := h.beginning("over")
 		over.ExpiresAt = h.now.Add(-time.Second)
 		h.ok(h.db.PutIntegrationFlow(h.ctx, over))
 		for i := range 100 {
-			h.ok(h.db.PutIntegrationFlow(h.ctx, h.beginning(fmt.Sprint(i))))
+			f := h.beginning(fmt.Sprint(i))
+			f.By += fmt.Sprint(i % 10)
+			h.ok(h.db.PutIntegrationFlow(h.ctx, f))
 		}
 		h.refused(h.db.PutIntegrationFlow(h.ctx, h.beginning("more")), action.ErrTooMany, "too_many_connections")
 		_, err := h.db.TakeIntegrationFlow(h.ctx, "over", h.now)
