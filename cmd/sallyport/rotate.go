@@ -169,14 +169,16 @@ func (r *rotation) keep(ctx context.Context) error {
 }
 
 // replace makes a new key where it is this process's to make.
-func (r *rotation) replace(context.Context) (err error) {
+func (r *rotation) replace(context.Context) error {
 	k := &r.master
 	if k.file == "" {
 		return nil
 	}
-	if k.sealing, k.retired, err = vault.ReplaceKey(k.file); err != nil {
+	sealing, retired, err := vault.ReplaceKey(k.file)
+	if err != nil {
 		return err
 	}
+	k.sealing, k.retired = sealing, retired
 	return r.vault.Use(k.sealing, k.opening()...)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -266,6 +267,29 @@ func TestWhatOpensWithNoKey(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(data, "master.key.old")); r.left != 1 || err != nil {
 		t.Errorf("left %d; the old key: %v", r.left, err)
+	}
+}
+
+// TestReplacementFails leaves the keys as they are.
+func TestReplacementFails(t *testing.T) {
+	data := t.TempDir()
+	v := openVaulted(t, options{Data: data})
+	v.put("first")
+	file := filepath.Join(data, "master.key")
+	v.ok(os.WriteFile(file+".old", []byte("broken"), 0o600))
+	if _, err := v.rotate(t.Context(), store.DefaultOrganization); err == nil {
+		t.Error("a broken old key is taken for none")
+	}
+	if !bytes.Equal(v.master.sealing, keyOf(t, file)) || v.master.retired != nil {
+		t.Errorf("the key that seals has %d bytes, the retired one %d", len(v.master.sealing), len(v.master.retired))
+	}
+	v.ok(os.Remove(file + ".old"))
+	r := &rotation{gateway: v.gateway}
+	for _, step := range r.steps() {
+		v.ok(step(t.Context()))
+	}
+	if value, _, err := v.secret(t.Context(), store.DefaultOrganization, "first"); value != rotatedSecret || err != nil {
+		t.Errorf("the secret is %q, %v", value, err)
 	}
 }
 
