@@ -44,7 +44,7 @@ func (s *Server) providerAppRoutes() {
 	})
 	register(s, route{
 		method: "PUT", path: "/api/v1/integrations/apps/{provider}", tag: "integrations", summary: "Register the gateway at a service", status: http.StatusOK,
-		doc:    "With what the service gave when the gateway was registered there, by hand: the address that it leads back to is /oauth/callback of the public URL. Replaces all of it, secrets too.",
+		doc:    "With what the service gave when the gateway was registered there, by hand: the address that it leads back to is /oauth/callback/{provider} of the public URL; it is the Setup URL of a GitHub App, too. Replaces all of it, secrets too.",
 		errors: []int{http.StatusConflict},
 	}, func(ctx context.Context, p *Principal, in *struct {
 		ByProvider

@@ -26,7 +26,7 @@ func (s *Server) connectRoutes() {
 	register(s, route{
 		method: "POST", path: "/api/v1/integrations/connect", tag: "integrations", summary: "Begin to connect a service in the browser", status: http.StatusOK,
 		doc: "For kinds oauth2 and app_installation. The same person finishes it within five minutes, in the browser or with the API key that began it: " +
-			"the service leads back to a page that sends what it got to /api/v1/oauth/finish. A broker does not: send the state there when its page is done.",
+			"the service leads back to /oauth/callback/{provider}, a page that sends what it got to /api/v1/oauth/finish. A broker does not: send the provider and the state there when its page is done.",
 		errors: []int{http.StatusConflict, http.StatusTooManyRequests, http.StatusBadGateway},
 	}, func(ctx context.Context, p *Principal, in *struct{ Body NewConnection }) (*body[ConnectLink], error) {
 		link, err := s.beginConnection(ctx, p, in.Body)
@@ -55,20 +55,33 @@ func (s *Server) beginConnection(ctx context.Context, p *Principal, n NewConnect
 	return link, nil
 }
 
-// finish ends what a state belongs to. A connector's sign-in is for those who
-// decide, who alone begin one.
+// finish ends what was begun where the answer came to. Connectors have a page
+// of their own, and each provider has: what one server was led to answer must
+// not reach the flow of another.
 func (s *Server) finish(ctx context.Context, p *Principal, n FinishedSignIn) (*body[Finished], error) {
-	if p.Role.Decides() {
-		v, err := s.finishSignIn(ctx, p, n)
-		if err == nil {
-			return bodyOf(Finished{Of: "connector", ConnectorView: v}), nil
-		}
-		if action.Public(err).Code != "no_such_sign_in" {
-			return nil, err
-		}
+	if n.Provider != "" {
+		return s.finishConnection(ctx, p, n)
 	}
-	in, err := s.Connections.Finish(ctx, p.Organization, p.By(), p.via, action.ConnectAnswer{
-		State: n.State, Code: n.Code, Error: n.Error, Installation: n.Installation, Connection: n.Connection,
+	if err := decider.permit(p, ""); err != nil {
+		return nil, err
+	}
+	v, err := s.finishSignIn(ctx, p, n)
+	if err != nil {
+		return nil, err
+	}
+	return bodyOf(Finished{Of: "connector", ConnectorView: v}), nil
+}
+
+func (s *Server) finishConnection(ctx context.Context, p *Principal, n FinishedSignIn) (*body[Finished], error) {
+	decides := p.Role.Decides()
+	switch {
+	case s.provider(n.Provider) == nil:
+		return nil, invalid("/provider", fmt.Sprintf("There is no provider %q; there is %s.", plain(n.Provider), s.providerIDs()))
+	case p.lesser && !decides:
+		return nil, errLesserKey()
+	}
+	in, err := s.Connections.Finish(ctx, p.Organization, p.By(), p.via, decides, action.ConnectAnswer{
+		Provider: n.Provider, Iss: n.Iss, State: n.State, Code: n.Code, Error: n.Error, Installation: n.Installation, Connection: n.Connection,
 	})
 	if err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ func (s *Server) integrationReads() {
 	register(s, route{
 		method: "GET", path: "/api/v1/integrations/{id}", tag: "integrations", summary: "Read an integration",
 	}, func(ctx context.Context, p *Principal, in *ByID) (*body[IntegrationView], error) {
-		i, err := s.Integrations.Integration(ctx, p.Organization, in.ID, p.By())
+		i, err := s.Integrations.Integration(ctx, p.Organization, in.ID, p.viewer())
 		return bodyOf(s.viewIntegration(i)), err
 	})
 	register(s, route{
@@ -102,7 +102,7 @@ func (s *Server) integrationReads() {
 		doc:    "Such as its teams and projects; which, the query says in the provider's own parameters.",
 		errors: []int{http.StatusBadGateway},
 	}, func(ctx context.Context, p *Principal, in *MetadataQuery) (*body[json.RawMessage], error) {
-		i, err := s.Integrations.Integration(ctx, p.Organization, in.ID, p.By())
+		i, err := s.Integrations.Integration(ctx, p.Organization, in.ID, p.viewer())
 		if err != nil {
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func (s *Server) listSessions(ctx context.Context, p *Principal, q Query) (Page[
 	if err != nil {
 		return page, err
 	}
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.By())
+	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
 	for i := range page.Items {
 		page.Items[i].Connections = only(page.Items[i].Connections, all)
 	}

@@ -31,10 +31,11 @@ type SignInLink struct {
 
 // FinishedSignIn is what a browser comes back with from a sign-in.
 type FinishedSignIn struct {
-	State string `json:"state" minLength:"1" maxLength:"1024"`
-	Code  string `json:"code,omitempty" maxLength:"4096" writeOnly:"true"`
-	Iss   string `json:"iss,omitempty" maxLength:"2048" doc:"The issuer, where it says so."`
-	Error string `json:"error,omitempty" maxLength:"1024" doc:"Instead of code: what the service said."`
+	Provider string `json:"provider,omitempty" maxLength:"40" doc:"Id of the provider to whose page the answer came, /oauth/callback/{provider}; absent: to that of connectors, /oauth/callback." example:"linear"`
+	State    string `json:"state" minLength:"1" maxLength:"1024"`
+	Code     string `json:"code,omitempty" maxLength:"4096" writeOnly:"true"`
+	Iss      string `json:"iss,omitempty" maxLength:"2048" doc:"The issuer, where it says so."`
+	Error    string `json:"error,omitempty" maxLength:"1024" doc:"Instead of code: what the service said."`
 	// What apps and brokers lead back with.
 	Installation string `json:"installation_id,omitempty" maxLength:"100" doc:"Of a GitHub App; it is asked for at GitHub before it counts."`
 	Setup        string `json:"setup_action,omitempty" maxLength:"20" doc:"Of a GitHub App; request: somebody there must agree first."`
@@ -67,7 +68,7 @@ func (s *Server) signInRoutes() {
 	})
 	register(s, route{
 		method: "POST", path: "/api/v1/oauth/finish", tag: "connectors", status: http.StatusOK, summary: "Finish a sign-in to a connector's service, or a connection",
-		doc:    "With what the service put into the address that it led the browser back to, once, by the person who began it. A member finishes connections of his own alone.",
+		doc:    "With what the service put into the address that it led the browser back to, once, by the person who began it. Owners and admins alone sign in to connectors; a member finishes connections of his own.",
 		errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusBadGateway},
 	}, func(ctx context.Context, p *Principal, in *struct{ Body FinishedSignIn }) (*body[Finished], error) {
 		return s.finish(ctx, p, in.Body)

@@ -64,7 +64,7 @@ func (s *Server) seen(ctx context.Context, p *Principal, ids []string) ([]string
 	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
 		return ids, nil
 	}
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.By())
+	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
 	return only(ids, all), err
 }
 
@@ -80,7 +80,11 @@ func only(ids []string, all []action.Integration) []string {
 func (s *Server) connections(ctx context.Context, p *Principal, n NewSession) ([]string, error) {
 	switch {
 	case n.Connections == nil && n.Automation != "":
-		return s.Integrations.Bindings(ctx, p.Organization, n.Automation)
+		ids, err := s.Integrations.Bindings(ctx, p.Organization, n.Automation)
+		if err != nil {
+			return nil, err
+		}
+		return s.seen(ctx, p, ids)
 	case slices.Equal(n.Connections, []string{action.AllConnections}):
 		return n.Connections, nil
 	}
@@ -92,7 +96,7 @@ func (s *Server) bindable(ctx context.Context, p *Principal, names []string) (id
 	if len(names) == 0 {
 		return nil, nil
 	}
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.By())
+	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func examples() map[string]string {
 		"ConnectLink":       `{"url":"https://linear.app/oauth/authorize?client_id=0123&state=q1w2…","state":"q1w2…","expires_at":"2026-03-01T12:05:00Z","host":"linear.app"}`,
 		"IntegrationView":   integration,
 		"Finished":          `{"of":"integration","integration":` + integration + `}`,
-		"FinishedSignIn":    `{"state":"q1w2…","code":"a1b2…","iss":"https://auth.example.com"}`,
+		"FinishedSignIn":    `{"provider":"linear","state":"q1w2…","code":"a1b2…"}`,
 		"SignInLink":        `{"authorize_url":"https://auth.example.com/authorize?response_type=code&state=q1w2…"}`,
 		"NewMode":           `{"mode":"require_approval"}`,
 		"Approval":          `{"params_hash":"3f9a…","tool_hash":"c01d…","mode":"grant","grant":{"scope":"session","max_calls":5,"expires_in":"1h","pin":["/title"]}}`,

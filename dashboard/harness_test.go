@@ -101,6 +101,13 @@ func (h *house) key(name string, role action.Role) string {
 	return key
 }
 
+// lesserKey returns a key of somebody who is there, of a role of its own.
+func (h *house) lesserKey(user string, role action.Role) string {
+	id, key, hash := token.NewAPIKey()
+	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: id, Organization: org, Name: "lesser", User: user, Role: role}, hexOf(hash))
+	return key
+}
+
 func (h *house) session(id string) string {
 	_, _ = h.m.CreateSession(context.Background(), action.Session{
 		ID: id, Organization: org, Kind: action.Interactive, Type: action.TypeCoding, Title: "Work on " + id, CreatedAt: h.clock.now(),

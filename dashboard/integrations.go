@@ -39,7 +39,7 @@ func (s *Server) viewIntegration(in action.Integration) IntegrationView {
 
 // integrations are those that the person may see.
 func (s *Server) integrations(ctx context.Context, p *Principal) ([]IntegrationView, error) {
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.By())
+	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
 	views := make([]IntegrationView, len(all))
 	for i, in := range all {
 		views[i] = s.viewIntegration(in)
@@ -71,7 +71,7 @@ func (p *Provider) need(kind action.IntegrationKind, may ...action.IntegrationKi
 // sees: what has an owner is his alone.
 func manages(p *Principal, in *action.Integration) error {
 	switch owner := in.Owner(); {
-	case owner == p.By(), owner == "" && p.Role.Decides():
+	case owner != "" && owner == p.viewer(), owner == "" && p.Role.Decides():
 		return nil
 	case owner != "":
 		return action.Errorf(action.ErrNotFound, "integration_not_found", "There is no such integration.")
@@ -81,7 +81,7 @@ func manages(p *Principal, in *action.Integration) error {
 
 // managed returns an integration that the person may change.
 func (s *Server) managed(ctx context.Context, p *Principal, id string) (action.Integration, error) {
-	in, err := s.Integrations.Integration(ctx, p.Organization, id, p.By())
+	in, err := s.Integrations.Integration(ctx, p.Organization, id, p.viewer())
 	if err != nil {
 		return in, err
 	}
@@ -98,7 +98,7 @@ func (s *Server) connect(ctx context.Context, p *Principal, n NewIntegration) (*
 		return nil, err
 	}
 	w.Secret = n.Secret
-	before, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.By())
+	before, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +131,8 @@ func (s *Server) wanted(ctx context.Context, p *Principal, c Connecting, kinds .
 	}
 	w.Kind = need.Kind
 	switch {
+	case p.lesser && (c.Own || c.Visibility == action.VisiblePrivate || !p.Role.Decides()):
+		return w, errLesserKey()
 	case !c.Own && !p.Role.Decides():
 		return w, &action.Error{
 			Kind: action.ErrForbidden, Code: "role_required", Field: "/own",
@@ -153,6 +155,12 @@ func (s *Server) wanted(ctx context.Context, p *Principal, c Connecting, kinds .
 		return w, err
 	}
 	return w, s.checkPlace(ctx, p, &w)
+}
+
+// errLesserKey is for what a key of a lesser role does not do for its person.
+func errLesserKey() error {
+	return action.Errorf(action.ErrForbidden, "role_required",
+		"This API key has a lesser role than whoever made it, so that it connects nothing in that person's name or for that person alone; do it in the page, or with a key of the person's own role.")
 }
 
 // checkPlace lets a member lead the gateway only to where the organization
@@ -295,7 +303,7 @@ func (s *Server) checkChange(p *Principal, in *action.Integration, change *Integ
 			return invalid("/visibility", "A connection in somebody's own name stays private; connect another for the organization.")
 		case !p.Role.Decides():
 			return action.Errorf(action.ErrForbidden, "role_required", "Only owners and admins choose who sees an integration; ask one.")
-		case in.CreatedBy != p.By():
+		case in.CreatedBy != p.viewer():
 			return invalid("/visibility", "Private means to be seen by who made it alone, and that was somebody else; connect the account again as private.")
 		}
 	}

@@ -161,6 +161,55 @@ func TestWhoseIntegrationsAre(t *testing.T) {
 	h.want(200, h.member, "DELETE", integrationsPath+"/"+own, "")
 }
 
+// A key of a lesser role than its person's is not that person: agents may read
+// the one that the gateway leaves on its machine.
+func TestAKeyOfALesserRole(t *testing.T) {
+	h := newHouse(t)
+	const key = `"provider":"linear","secret":"HUSH-x"`
+	private := h.want(201, h.owner, "POST", integrationsPath, "{"+key+`,"visibility":"private"}`).json(t)["id"].(string)
+	own := h.want(201, h.owner, "POST", integrationsPath, "{"+key+`,"own":true}`).json(t)["id"].(string)
+	shared := h.want(201, h.owner, "POST", integrationsPath, `{"provider":"linear","secret":"all-x"}`).json(t)["id"].(string)
+	h.m.bindings = map[string][]string{org + " nightly": {shared, private}}
+	h.want(201, h.owner, "POST", "/api/v1/sessions", `{"connections":["`+private+`"]}`)
+	asAdmin, asMember := h.lesserKey("u-ada", action.RoleAdmin), h.lesserKey("u-ada", action.RoleMember)
+	for name, lesser := range map[string]string{"admin": asAdmin, "member": asMember} {
+		before := h.m.rows(org)
+		for _, id := range []string{private, own} {
+			for _, route := range []string{"GET ", "PATCH ", "DELETE ", "POST /check", "GET /metadata"} {
+				method, rest, _ := strings.Cut(route, " ")
+				h.problem(404, "integration_not_found", lesser, method, integrationsPath+"/"+id+rest, map[string]string{"PATCH": `{"name":"Mine"}`}[method])
+			}
+		}
+		h.problem(400, "invalid_field", lesser, "POST", "/api/v1/sessions", `{"connections":["`+private+`"]}`)
+		h.problem(403, "role_required", lesser, "POST", integrationsPath, "{"+key+`,"own":true}`)
+		h.problem(403, "role_required", lesser, "POST", integrationsPath, "{"+key+`,"visibility":"private"}`)
+		h.problem(403, "role_required", lesser, "POST", integrationsPath+"/connect", `{"provider":"linear","own":true}`)
+		if diff := cmp.Diff(before, h.m.rows(org)); diff != "" || len(h.m.begun) != 0 {
+			t.Errorf("a key of the role %s changed something:\n%s", name, diff)
+		}
+		for _, path := range []string{integrationsPath, "/api/v1/sessions", "/api/v1/automations/nightly/connections"} {
+			if body := h.want(200, lesser, "GET", path, "").body; strings.Contains(body, `"`+private+`"`) || strings.Contains(body, `"`+own+`"`) {
+				t.Errorf("a key of the role %s reads at %s: %s", name, path, body)
+			}
+		}
+	}
+	for _, route := range []string{"PATCH ", "DELETE ", "POST /check"} {
+		method, rest, _ := strings.Cut(route, " ")
+		h.problem(403, "role_required", asMember, method, integrationsPath+"/"+shared+rest, map[string]string{"PATCH": `{"name":"Mine"}`}[method])
+	}
+	h.problem(403, "role_required", asMember, "POST", integrationsPath, "{"+key+"}")
+	h.problem(403, "role_required", asMember, "POST", integrationsPath+"/connect", `{"provider":"linear"}`)
+	h.problem(403, "role_required", asMember, "POST", "/api/v1/oauth/finish", `{"provider":"linear","state":"begun-1","code":"x"}`)
+	h.problem(400, "invalid_field", asAdmin, "PUT", "/api/v1/automations/a/connections", `{"connections":["`+private+`"]}`)
+	h.problem(400, "invalid_field", asAdmin, "PATCH", integrationsPath+"/"+shared, `{"visibility":"private"}`)
+	h.want(200, asAdmin, "PATCH", integrationsPath+"/"+shared, `{"name":"Ours"}`) // which its role does
+	id := h.want(201, asAdmin, "POST", "/api/v1/sessions", `{"automation":"nightly"}`).json(t)["session_id"]
+	minted := h.m.sessions[slices.IndexFunc(h.m.sessions, func(s action.Session) bool { return s.ID == id })]
+	if diff := cmp.Diff([]string{shared}, minted.Connections); diff != "" {
+		t.Errorf("an automation's session is bound to more: %s", diff)
+	}
+}
+
 func TestChangingAnIntegration(t *testing.T) {
 	h := newHouse(t)
 	id := h.want(201, h.admin, "POST", integrationsPath, `{"provider":"linear","secret":"acme-1","name":"Ours"}`).json(t)["id"].(string)
@@ -221,7 +270,7 @@ func TestConnectingInABrowser(t *testing.T) {
 		t.Errorf("begun %+v", w)
 	}
 	const finish = "/api/v1/oauth/finish"
-	const body = `{"state":"begun-1","code":"CANARY"}`
+	const body = `{"provider":"linear","state":"begun-1","code":"CANARY"}`
 	for name, r := range map[string]reply{
 		"another browser": other.change("POST", finish, body), "a key": h.do(h.member, "POST", finish, body), "an admin": h.do(h.admin, "POST", finish, body),
 	} {
@@ -239,7 +288,7 @@ func TestConnectingInABrowser(t *testing.T) {
 	}
 	ben := h.signIn("u-ben")
 	ben.change("POST", connectorsPath+"/github/sign-in", "")
-	if r := cyd.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 404 || len(h.m.flows) != 1 {
+	if r := cyd.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 403 || len(h.m.flows) != 1 {
 		t.Errorf("a member ended a connector's sign-in: %d %s", r.StatusCode, r.body)
 	}
 	if done := ben.change("POST", finish, `{"state":"state-c1","code":"x"}`).json(t); done["of"] != "connector" || done["id"] != "c1" {
@@ -250,26 +299,66 @@ func TestConnectingInABrowser(t *testing.T) {
 		t.Errorf("a connector's that is refused: %s", r.body)
 	}
 	ben.change("POST", integrationsPath+"/connect", `{"provider":"github"}`)
-	if r := ben.change("POST", finish, `{"state":"begun-1","installation_id":"4711","setup_action":"install"}`); r.StatusCode != 200 || !strings.Contains(r.body, `"account":"4711"`) {
+	if r := ben.change("POST", finish, `{"provider":"github","state":"begun-1","installation_id":"4711","setup_action":"install"}`); r.StatusCode != 200 || !strings.Contains(r.body, `"account":"4711"`) {
 		t.Errorf("an installation: %s", r.body)
 	}
 	broker := ben.change("POST", integrationsPath+"/connect", `{"provider":"linear","broker":"nango"}`).json(t)
-	if r := ben.change("POST", finish, `{"state":"`+broker["state"].(string)+`","connection_id":"c-9"}`); broker["token"] == nil || r.StatusCode != 200 {
+	if r := ben.change("POST", finish, `{"provider":"linear","state":"`+broker["state"].(string)+`","connection_id":"c-9"}`); broker["token"] == nil || r.StatusCode != 200 {
 		t.Errorf("a broker's: %v %s", broker, r.body)
 	}
 	ben.change("POST", integrationsPath+"/connect", `{"provider":"linear"}`)
-	if r := ben.change("POST", finish, `{"state":"begun-1","error":"access_denied"}`); r.StatusCode != 403 {
+	if r := ben.change("POST", finish, `{"provider":"linear","state":"begun-1","error":"access_denied"}`); r.StatusCode != 403 {
 		t.Errorf("a refusal: %s", r.body)
 	}
 	ben.change("POST", connectorsPath+"/github/sign-in", "")
 	if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember); err != nil {
 		t.Fatal(err)
 	}
-	if r := ben.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 404 || len(h.m.flows) != 1 {
+	if r := ben.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 403 || len(h.m.flows) != 1 {
 		t.Errorf("whoever was demoted since ended a connector's sign-in: %d %s", r.StatusCode, r.body)
 	}
 	if strings.Contains(h.log.String(), "CANARY") {
 		t.Error("the code is in the log")
+	}
+}
+
+// What came to the page of one service ends nothing of another's, nor a
+// connector's, whose server may have led the browser there.
+func TestAnAnswerIsForWhomItCameTo(t *testing.T) {
+	h := newHouse(t)
+	h.signable()
+	const finish = "/api/v1/oauth/finish"
+	ben := h.signIn("u-ben")
+	ben.change("POST", connectorsPath+"/github/sign-in", "")
+	ben.change("POST", integrationsPath+"/connect", `{"provider":"linear"}`)
+	for name, body := range map[string]string{
+		"at the connectors'":  `{"state":"begun-1","code":"x"}`,
+		"at another's":        `{"provider":"github","state":"begun-1","code":"x"}`,
+		"a connector's there": `{"provider":"linear","state":"state-c1","code":"x"}`,
+		"at nobody's":         `{"provider":"jira","state":"begun-1","code":"x"}`,
+	} {
+		if r := ben.change("POST", finish, body); r.StatusCode < 400 || len(h.m.begun) != 1 || len(h.m.flows) != 1 || len(h.m.integrations) != 0 {
+			t.Errorf("%s: %d %s", name, r.StatusCode, r.body)
+		}
+	}
+	if slices.ContainsFunc(h.m.answers, func(a action.ConnectAnswer) bool { return a.Provider != "github" && a.Provider != "linear" }) {
+		t.Errorf("an answer to a connector went on: %v", h.m.answers)
+	}
+	ben.change("POST", finish, `{"provider":"linear","state":"begun-1","code":"c","iss":"https://linear.example"}`)
+	want := action.ConnectAnswer{Provider: "linear", Iss: "https://linear.example", State: "begun-1", Code: "c"}
+	if diff := cmp.Diff(want, h.m.answers[len(h.m.answers)-1]); diff != "" || len(h.m.begun) != 0 {
+		t.Errorf("the answer (-want +got):\n%s", diff)
+	}
+	ben.change("POST", integrationsPath+"/connect", `{"provider":"linear"}`)
+	if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember); err != nil {
+		t.Fatal(err)
+	}
+	if r := ben.change("POST", finish, `{"provider":"linear","state":"begun-1","code":"x"}`); r.StatusCode != 403 || len(h.m.integrations) != 1 {
+		t.Errorf("whoever was demoted since connected the organization: %d %s", r.StatusCode, r.body)
+	}
+	page := h.want(200, "", "GET", "/oauth/callback/linear?state=begun-1&code=CANARY", "").body
+	if strings.Contains(page, "CANARY") || !strings.Contains(page, `data-page="callback"`) {
+		t.Errorf("the page:\n%s", page)
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 // of either table alone is a mistake.
 var mayUse = map[string]string{
 	"GET /healthz": world, "GET /readyz": world, "GET /login": world, "POST /login": world, "POST /logout": world,
-	"GET /assets/{file}": world, "GET /api/v1/openapi.json": world, "GET /oauth/client.json": world, "GET /oauth/callback": world,
+	"GET /assets/{file}": world, "GET /api/v1/openapi.json": world, "GET /oauth/client.json": world, "GET /oauth/callback": world, "GET /oauth/callback/{provider}": world,
 
 	"GET /{$}": people, "GET /inbox/requests": people, "GET /inbox/{id}": people, "GET /inbox/{id}/params": bosses,
 	"GET /activity": people, "GET /invocations/{id}": people, "GET /settings": people,

@@ -20,11 +20,12 @@ type connectedRows struct {
 	bindings     map[string][]string // by organization and automation
 	wishes       []action.Wanted
 	begun        map[string]action.Wanted // by state
-	secretsSent  map[string]string        // of the last registration that was sealed
-	dead         map[string]bool          // credentials that their service takes no more, by account
-	queried      url.Values               // of metadata
-	ended        []string                 // ids that were disconnected
-	stubborn     bool                     // services do not take credentials back
+	answers      []action.ConnectAnswer
+	secretsSent  map[string]string // of the last registration that was sealed
+	dead         map[string]bool   // credentials that their service takes no more, by account
+	queried      url.Values        // of metadata
+	ended        []string          // ids that were disconnected
+	stubborn     bool              // services do not take credentials back
 }
 
 // rows are dashboard.Integrations over memory.
@@ -210,14 +211,18 @@ func (s services) Begin(_ context.Context, w action.Wanted) (action.ConnectStep,
 	return step, nil
 }
 
-func (s services) Finish(_ context.Context, organization, by, login string, a action.ConnectAnswer) (action.Integration, error) {
+func (s services) Finish(_ context.Context, organization, by, login string, decides bool, a action.ConnectAnswer) (action.Integration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.answers = append(s.answers, a)
 	w, ok := s.begun[a.State]
-	if !ok || w.Organization != organization || w.By != by || w.Login != login {
+	if !ok || w.Organization != organization || w.By != by || w.Login != login || w.Provider != a.Provider {
 		return action.Integration{}, action.Errorf(action.ErrNotFound, "no_such_flow", "This connection was not begun here, or is over; begin again.")
 	}
 	delete(s.begun, a.State)
+	if !decides && !w.Own {
+		return action.Integration{}, action.Errorf(action.ErrForbidden, "role_required", "It is for the organization; ask an owner or admin.")
+	}
 	if a.Error != "" {
 		return action.Integration{}, action.Errorf(action.ErrForbidden, "connect_refused", "The service said no: %s. Begin again.", a.Error)
 	}

@@ -110,6 +110,7 @@ func (p *pages) mount(mux *http.ServeMux) {
 	}
 	p.open(mux, "GET /login", p.login)
 	p.open(mux, "GET /oauth/callback", p.callback)
+	p.open(mux, "GET /oauth/callback/{provider}", p.callback)
 	p.open(mux, "GET /assets/{file}", p.asset)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_page", "There is no page here."))

@@ -52,7 +52,7 @@ func (p *pages) providerPage(w http.ResponseWriter, r *http.Request, me *Princip
 	if provider == nil {
 		return action.Errorf(action.ErrNotFound, "no_such_provider", "There is no such service here; the settings list those that there are.")
 	}
-	d := providerData{Provider: *provider, Decides: me.Role.Decides(), Redirect: p.PublicURL + "/oauth/callback", Settings: settingsOf(provider.Settings)}
+	d := providerData{Provider: *provider, Decides: me.Role.Decides(), Redirect: p.PublicURL + "/oauth/callback/" + provider.ID, Settings: settingsOf(provider.Settings)}
 	views, err := p.integrations(ctx, me)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (p *pages) accounts(ctx context.Context, me *Principal, s *action.Session, 
 	if p.provider(source) == nil {
 		return nil, nil
 	}
-	all, err := p.Integrations.ListIntegrations(ctx, me.Organization, me.By())
+	all, err := p.Integrations.ListIntegrations(ctx, me.Organization, me.viewer())
 	if err != nil {
 		return nil, err
 	}

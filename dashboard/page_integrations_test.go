@@ -19,7 +19,7 @@ func TestThePageOfAService(t *testing.T) {
 	h.lacks("the settings", ben.get("/settings").body, `href="/settings/integrations/linear#i1"`, `\u202e`, "Its token ended. Connect the account again", `<option value="i1">`)
 	admin := ben.get(path).body
 	h.lacks("the page", admin, `data-integration="i1"`, `data-disconnect="i2"`, `\u202e`, "The gateway is not registered at Linear yet", `data-kind="api_key"`,
-		"The team whose issues are meant", `name="private"`, `data-form="app" data-provider="linear"`, `data-form="app" data-provider="nango"`, "create_issue", public+"/oauth/callback")
+		"The team whose issues are meant", `name="private"`, `data-form="app" data-provider="linear"`, `data-form="app" data-provider="nango"`, "create_issue", public+"/oauth/callback/linear<")
 	member := cyd.get(path).body
 	h.lacks("a member's page", member, `data-integration="i3"`, "in the name of cyd alone", `<input type="hidden" name="own" value="on">`, "An owner or admin does that.")
 	for _, what := range []string{`data-integration="i1"`, `data-disconnect="i1"`, `name="private"`, `data-form="app"`} {
@@ -29,7 +29,7 @@ func TestThePageOfAService(t *testing.T) {
 	}
 	h.m.apps = []action.ProviderApp{{Organization: org, Provider: "nango", Secrets: []string{"api_key"}}}
 	h.lacks("with a broker", cyd.get(path).body, "data-browser", `name="nango" checked disabled`)
-	for path, want := range map[string]string{"github": `name="private_key"`, "cloudlogs": "Owners and admins connect Cloud logs."} {
+	for path, want := range map[string]string{"github": `/oauth/callback/github</code>, which is its Setup URL too`, "cloudlogs": "Owners and admins connect Cloud logs."} {
 		who := ben
 		if path == "cloudlogs" {
 			who = cyd

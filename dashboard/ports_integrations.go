@@ -41,8 +41,9 @@ type Connections interface {
 	Connect(ctx context.Context, w action.Wanted) (action.Integration, error)
 	// Begin starts a connection that a person's browser finishes.
 	Begin(ctx context.Context, w action.Wanted) (action.ConnectStep, error)
-	// Finish ends one with what came back, for the login that began it.
-	Finish(ctx context.Context, organization, by, login string, a action.ConnectAnswer) (action.Integration, error)
+	// Finish ends one with what came back, for the login that began it. Whoever
+	// does not decide for the organization ends those of his own alone.
+	Finish(ctx context.Context, organization, by, login string, decides bool, a action.ConnectAnswer) (action.Integration, error)
 	// Check asks the service whether the credential is good, and keeps what it
 	// says.
 	Check(ctx context.Context, in action.Integration) (action.Integration, error)

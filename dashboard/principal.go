@@ -21,10 +21,21 @@ type Principal struct {
 	Role         action.Role   // of a person
 	login        *action.Login // of a browser
 	via          string        // the id of that, or of the person's API key
+	lesser       bool          // that key's role is below the person's
 }
 
 // By returns what a row says of who did it.
 func (p *Principal) By() string { return p.User }
+
+// viewer is whose private and own integrations the principal sees and manages;
+// empty: nobody's. A key of a lesser role may lie where agents read it, so that
+// whoever has it is not taken for the person.
+func (p *Principal) viewer() string {
+	if p.lesser {
+		return ""
+	}
+	return p.User
+}
 
 // identify returns who sends r, or an error of kind ErrUnauthenticated. An
 // Authorization header is looked at alone: a browser never sends one by
@@ -89,7 +100,7 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
-	return &Principal{Organization: key.Organization, User: u.ID, Name: u.Name, Role: lesser(key.Role, u.Role), via: key.ID}, nil
+	return &Principal{Organization: key.Organization, User: u.ID, Name: u.Name, Role: lesser(key.Role, u.Role), via: key.ID, lesser: lesser(key.Role, u.Role) != u.Role}, nil
 }
 
 func lesser(a, b action.Role) action.Role {

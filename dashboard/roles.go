@@ -155,6 +155,8 @@ func table() map[string]access {
 		"GET /oauth/client.json":   public,
 		"POST /logout":             public,
 		"GET /assets/{file}":       public,
+
+		"GET /oauth/callback/{provider}": public,
 	}
 }
 

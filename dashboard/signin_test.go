@@ -33,7 +33,7 @@ func TestSigningInToAConnector(t *testing.T) {
 	}
 	const finish, body = "/api/v1/oauth/finish", `{"state":"state-c1","code":"CANARY","iss":"https://login.example"}`
 	h.want(403, "", "POST", finish, body, "Cookie", b.cookie, "Origin", public) // the cookie alone reads
-	h.problem(404, "no_such_flow", h.owner, "POST", finish, body)               // another person's
+	h.problem(404, "no_such_sign_in", h.owner, "POST", finish, body)            // another person's
 	done := b.change("POST", finish, body)
 	if s := done.json(t)["oauth_status"].(map[string]any); s["status"] != "connected" || s["by"] != "u-ben" || s["issuer"] != "https://login.example" || s["scope"] != "read write" {
 		t.Errorf("finished %s", done.body)

@@ -383,7 +383,7 @@
   async function brokered(button) {
     button.disabled = true;
     try {
-      const done = await call("POST", "/api/v1/oauth/finish", { state: button.closest("[data-broker]").dataset.state });
+      const done = await call("POST", "/api/v1/oauth/finish", { provider: button.closest("form").dataset.provider, state: button.closest("[data-broker]").dataset.state });
       const to = at(`/settings/integrations/${done.integration.provider}`, done.integration.id);
       if (to === true) location.reload(); else location.assign(to);
     } catch (e) { notice(e.message); }
@@ -522,7 +522,8 @@
     const say = (text) => { $("#callback-state").textContent = text; };
     const q = new URLSearchParams(location.search);
     history.replaceState(null, "", location.pathname);
-    const body = {};
+    const body = {}, provider = location.pathname.split("/")[3]; // none: of a connector
+    if (provider) body.provider = decodeURIComponent(provider);
     for (const name of ["state", "code", "iss", "error", "installation_id", "setup_action", "connection_id"]) if (q.get(name)) body[name] = q.get(name);
     if (body.setup_action === "request") { say("The app is asked for, and not installed yet: an owner of the account at GitHub must agree. Once that is done, connect it again here; it takes a moment then."); return; }
     if (!body.state && body.installation_id) { say("The app was installed or changed at GitHub, but this was not begun here, so nothing was connected. To connect the installation, open GitHub under Integrations and choose to connect by installing the app."); return; }
