@@ -9,7 +9,9 @@
 //
 // Several master keys can open while the first one seals, so that a key can
 // be replaced while the vault is in use: put the new one first, seal everything
-// again, drop the old one. Hashes do not follow: their key has to be kept.
+// again, drop the old one. Hashes do not follow: their key has to be kept. An old
+// key that something may still need can be shelved, which hinders no other
+// replacement.
 //
 // It does not stop a writer of the database from putting an older value of a
 // place back into the same place.

@@ -9,11 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // A key file is replaced in three steps, and whoever stops between two of them
 // loses no key: the old key gets a second name, a new one takes its first, and
-// in the end, when nothing needs it any more, the second name goes.
+// in the end, when nothing needs it any more, the second name goes. When something
+// may need it still, it gets a third name instead, and the file can be replaced
+// again.
 
 // Retired is where the old key lies while the one in path replaces it.
 func Retired(path string) string { return path + ".old" }
@@ -80,10 +83,57 @@ func writeKey(path string) (name string, err error) {
 	return f.Name(), nil
 }
 
-// DropRetired removes the old key of a file: nothing that it sealed can be read
-// any more.
+// Shelve ends a replacement whose old key something may still need: it stays
+// beside the new one, under a name that has its [KeyID]. Without an old key
+// nothing is done.
+func Shelve(path string) error {
+	old, err := readKey(Retired(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.Rename(Retired(path), Retired(path)+"."+hex.EncodeToString(KeyID(old)))
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the old key: %w", err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// LoadShelved reads the keys that were shelved.
+func LoadShelved(path string) (keys [][]byte, err error) {
+	names, err := shelved(path)
+	for _, name := range names {
+		key, err := readKey(name)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, err
+}
+
+func shelved(path string) (names []string, err error) {
+	dir, prefix := filepath.Dir(path), filepath.Base(Retired(path))+"."
+	files, err := os.ReadDir(dir)
+	for _, f := range files {
+		if id, ok := strings.CutPrefix(f.Name(), prefix); ok && len(id) == 2*keyIDLen {
+			names = append(names, filepath.Join(dir, f.Name()))
+		}
+	}
+	return names, err
+}
+
+// DropRetired removes the old keys of a file, those that were shelved too:
+// nothing that they sealed can be read any more.
 func DropRetired(path string) error {
-	if err := os.Remove(Retired(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	names, err := shelved(path)
+	for _, name := range append(names, Retired(path)) {
+		if e := os.Remove(name); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("removing the old key: %w", err)
 	}
 	return syncDir(filepath.Dir(path))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"sallyport/internal/vault"
@@ -78,6 +79,55 @@ func TestReplaceKeyKeepsABrokenOne(t *testing.T) {
 	}
 	if kept, err := vault.LoadKey(path); err != nil || !bytes.Equal(kept, first) {
 		t.Errorf("the key is another: %v", err)
+	}
+}
+
+// TestShelve replaces a key twice, and the old ones stay until they are dropped.
+func TestShelve(t *testing.T) {
+	path, first := keyFile(t)
+	if err := vault.Shelve(path); err != nil {
+		t.Errorf("without an old key: %v", err)
+	}
+	want := [][]byte{first}
+	for range 2 {
+		master, _, err := vault.ReplaceKey(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := vault.Shelve(path); err != nil {
+			t.Fatal(err)
+		}
+		if old, err := vault.LoadRetired(path); old != nil || err != nil {
+			t.Errorf("it is being replaced still: %v, %v", old != nil, err)
+		}
+		got, err := vault.LoadShelved(path)
+		slices.SortFunc(got, bytes.Compare)
+		slices.SortFunc(want, bytes.Compare)
+		if !slices.EqualFunc(got, want, bytes.Equal) || err != nil {
+			t.Errorf("got %d keys, %v; want %d", len(got), err, len(want))
+		}
+		want = append(want, master)
+	}
+	files, err := filepath.Glob(path + ".old.*")
+	if len(files) != 2 || err != nil {
+		t.Errorf("there are %v, %v", files, err)
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", file, info, err)
+		}
+	}
+	if err := vault.DropRetired(path); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); len(left) != 1 || err != nil {
+		t.Errorf("dropped, there are %v, %v", left, err)
+	}
+	if err := os.WriteFile(vault.Retired(path)+".0123456789abcdef", []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := vault.LoadShelved(path); err == nil {
+		t.Error("a broken one is passed over")
 	}
 }
 
