@@ -159,10 +159,12 @@ func (db *DB) RenewIntegration(ctx context.Context, in action.Integration) error
 	})
 }
 
-// SetIntegrationStatus says whether the credential can be used, and why not,
-// and reports whether that is new. With IntegrationDeleted the credential is
-// wiped. ErrNotFound, also when it is deleted and is to be something else.
-func (db *DB) SetIntegrationStatus(ctx context.Context, organization, id string, status action.IntegrationStatus, reason, by string) (changed bool, err error) {
+// SetIntegrationStatus says whether the credential of that version can be used,
+// and why not, and reports whether that is new; version zero: whichever there
+// is. With IntegrationDeleted the credential is wiped. ErrNotFound, also when it
+// is deleted and is to be something else; ErrConflict, code "integration_moved",
+// when there is another one.
+func (db *DB) SetIntegrationStatus(ctx context.Context, organization, id string, version int64, status action.IntegrationStatus, reason, by string) (changed bool, err error) {
 	if !status.Valid() {
 		return false, invalid("/status", "A status is active, expired, revoked, suspended or deleted.")
 	}
@@ -177,6 +179,8 @@ func (db *DB) SetIntegrationStatus(ctx context.Context, organization, id string,
 			return err
 		case r == nil, r.Status == string(action.IntegrationDeleted) && status != action.IntegrationDeleted:
 			return noIntegration()
+		case version != 0 && version != r.Version:
+			return integrationMoved()
 		case r.Status == string(action.IntegrationDeleted), r.Status == string(status) && string(r.Reason) == reason:
 			return nil
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/sources"
 )
 
 // access returns the access token of our own OAuth, renewed before it ends.
@@ -17,7 +16,7 @@ func (t *Tokens) access(ctx context.Context, h *owned) (string, error) {
 	if usable && (c.Refresh == "" || !c.due(t.Now(), t.RefreshBefore) || t.busy(h.place())) {
 		return c.Access, nil
 	}
-	next, err := t.renew(ctx, h.place(), func(c *cred) bool { return !c.issued.alive(t.Now()) || c.due(t.Now(), t.RefreshBefore) })
+	next, err := t.renew(ctx, h, func(c *cred) bool { return !c.issued.alive(t.Now()) || c.due(t.Now(), t.RefreshBefore) })
 	switch {
 	case err == nil:
 		return next, nil
@@ -29,13 +28,18 @@ func (t *Tokens) access(ctx context.Context, h *owned) (string, error) {
 
 // renew has the access token replaced unless it is not stale any more, once for
 // all callers and instances, and returns the one that is stored then.
-func (t *Tokens) renew(ctx context.Context, at place, stale func(*cred) bool) (string, error) {
+func (t *Tokens) renew(ctx context.Context, h *owned, stale func(*cred) bool) (string, error) {
+	at := h.place()
 	if err := t.paused(at); err != nil {
 		return "", err
 	}
 	return once(ctx, t.doors, at, func(ctx context.Context) (token string, err error) {
+		// Whoever was here before may have renewed it: no lock is needed for that.
+		if now, err := t.look(ctx, at); err == nil && now.cred.Host == h.cred.Host && !stale(now.cred) {
+			return now.cred.Access, nil
+		}
 		err = t.locked(ctx, at, func() error {
-			token, err = t.renewed(ctx, at, stale)
+			token, err = t.renewed(ctx, h, stale)
 			return err
 		})
 		return token, err
@@ -43,27 +47,32 @@ func (t *Tokens) renew(ctx context.Context, at place, stale func(*cred) bool) (s
 }
 
 // renewed is renew for the one who is alone.
-func (t *Tokens) renewed(ctx context.Context, at place, stale func(*cred) bool) (string, error) {
+func (t *Tokens) renewed(ctx context.Context, h *owned, stale func(*cred) bool) (string, error) {
+	at := h.place()
 	if err := t.paused(at); err != nil {
 		return "", err
 	}
-	h, err := t.reread(ctx, at)
+	h, err := t.same(ctx, h)
 	if err != nil {
-		return "", unread(err)
+		return "", err
 	}
 	if !stale(h.cred) {
 		return h.cred.Access, nil
 	}
 	next := *h.cred
-	err = t.refresh(ctx, &h, &next)
+	err = t.refresh(ctx, h, &next)
 	var no *refusal
 	switch {
 	case err == nil:
-		return t.renewal(ctx, &h, &next)
+		return t.renewal(ctx, h, &next)
+	case errors.Is(err, errForeign):
+		err = t.bury(ctx, h, action.IntegrationExpired, action.Public(err).Message)
 	case errors.Is(err, errDead) || errors.As(err, &no) && no.final() && !no.client():
-		err = t.expire(ctx, &h, no)
+		err = t.expire(ctx, h, no)
 	}
-	t.pause(at, err)
+	if !errors.Is(err, errNewer) { // which may be good
+		t.pause(at, err)
+	}
 	return "", err
 }
 
@@ -83,11 +92,7 @@ func (t *Tokens) refresh(ctx context.Context, h *owned, c *cred) error {
 // is not taken for an answer at once.
 func (t *Tokens) renewal(ctx context.Context, h *owned, c *cred) (string, error) {
 	in, at := h.in, h.place()
-	sealed, err := seal(t.Vault, integrationRef(at.organization, at.id), c)
-	if err != nil {
-		return "", unread(err)
-	}
-	in.Sealed, in.UpdatedAt, in.ExpiresAt = sealed, t.Now().UTC(), nil
+	in.UpdatedAt, in.ExpiresAt = t.Now().UTC(), nil
 	if !c.ExpiresAt.IsZero() {
 		in.ExpiresAt = &c.ExpiresAt
 	}
@@ -95,6 +100,12 @@ func (t *Tokens) renewal(ctx context.Context, h *owned, c *cred) (string, error)
 		in.Scopes = scopeList(c.Granted)
 	}
 	for attempt := 1; ; attempt++ {
+		// Each time anew: the vault's key may be replaced between two tries.
+		sealed, err := seal(t.Vault, integrationRef(at.organization, at.id), c)
+		if err != nil {
+			return "", unread(err)
+		}
+		in.Sealed = sealed
 		if err = t.Store.RenewIntegration(ctx, in); err == nil {
 			t.forget(at)
 			return c.Access, nil
@@ -118,9 +129,6 @@ func (t *Tokens) renewal(ctx context.Context, h *owned, c *cred) (string, error)
 // expire writes down that the tokens are of no use any more, unless another
 // instance renewed them while this one had lost the lock.
 func (t *Tokens) expire(ctx context.Context, h *owned, no *refusal) error {
-	if now, err := t.reread(ctx, h.place()); err == nil && now.in.Version != h.in.Version {
-		return failing(sources.FaultTimeout, nil, "The token was renewed just now; try again.")
-	}
 	reason := "The access to " + t.title(h.in.Provider) + " ended, and there is nothing to renew it with; connect it again."
 	if no != nil {
 		reason = t.title(h.in.Provider) + " does not renew the access any more (" + no.code + "); connect it again."

@@ -42,6 +42,7 @@ type bank struct {
 	log     bytes.Buffer
 	seen    []string // requests to the service: method, path, Authorization, body
 	good    func(token string) bool
+	on      func(r *http.Request) // called before each request to the service
 }
 
 func newBank(t *testing.T) *bank {
@@ -67,7 +68,11 @@ func (b *bank) serve(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	b.mu.Lock()
 	b.seen = append(b.seen, r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Authorization")+" "+string(body))
+	on := b.on
 	b.mu.Unlock()
+	if on != nil {
+		on(r)
+	}
 	b.mux.ServeHTTP(w, r)
 }
 
@@ -218,6 +223,19 @@ func (b *bank) IntegrationOf(_ context.Context, organization, provider, holder, 
 	return action.Integration{}, missing()
 }
 
+// Integrations implements credential.TokenStore.
+func (b *bank) Integrations(_ context.Context, organization string) (list []action.Integration, _ error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, in := range b.rows {
+		if in.Organization == organization && in.Status != action.IntegrationDeleted {
+			in.Sealed = nil
+			list = append(list, in)
+		}
+	}
+	return list, nil
+}
+
 // IntegrationCredential implements credential.TokenStore.
 func (b *bank) IntegrationCredential(_ context.Context, organization, id string) (action.Integration, error) {
 	b.mu.Lock()
@@ -265,7 +283,7 @@ func (b *bank) RenewIntegration(_ context.Context, in action.Integration) error 
 }
 
 // SetIntegrationStatus implements credential.TokenStore.
-func (b *bank) SetIntegrationStatus(_ context.Context, organization, id string, status action.IntegrationStatus, reason, by string) (bool, error) {
+func (b *bank) SetIntegrationStatus(_ context.Context, organization, id string, version int64, status action.IntegrationStatus, reason, by string) (bool, error) {
 	if by == "" {
 		return false, errors.New("nobody did it")
 	}
@@ -275,10 +293,13 @@ func (b *bank) SetIntegrationStatus(_ context.Context, organization, id string, 
 	if !ok || in.Organization != organization {
 		return false, missing()
 	}
+	if version != 0 && version != in.Version {
+		return false, moved()
+	}
 	changed := in.Status != status || in.Reason != reason
 	in.Status, in.Reason = status, reason
 	if status == action.IntegrationDeleted {
-		in.Sealed = nil
+		in.Sealed, in.Version = nil, in.Version+1
 	}
 	b.rows[id] = in
 	return changed, nil

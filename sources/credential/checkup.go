@@ -43,10 +43,7 @@ func (t *Tokens) checkup(ctx context.Context, m *sources.Module, at place, again
 	var no *sources.Refusal
 	switch {
 	case err == nil:
-		if h.in.Status != action.IntegrationActive {
-			t.setStatus(ctx, h.in, action.IntegrationActive, "")
-		}
-		return nil
+		return t.revive(ctx, at)
 	case errors.As(err, &no) && no.Credential:
 		better, err := t.Refused(ctx, h.in, c.Token, refusalCode(no, c.Token))
 		if better && again {
@@ -57,6 +54,16 @@ func (t *Tokens) checkup(ctx context.Context, m *sources.Module, at place, again
 		return t.refusedForm(m, no, c.Token)
 	}
 	return unsent(err)
+}
+
+// revive writes that the credential is good, which may have been renewed for
+// the question.
+func (t *Tokens) revive(ctx context.Context, at place) error {
+	h, err := t.reread(ctx, at)
+	if err == nil && h.in.Status != action.IntegrationActive {
+		t.setStatus(ctx, h.in, action.IntegrationActive, "")
+	}
+	return err
 }
 
 // Metadata answers what forms need: what the module says to the query, as JSON.

@@ -24,9 +24,18 @@ func (t *Tokens) client(ctx context.Context, h *owned) (*registration, preset, e
 		return nil, p, err
 	}
 	if p = p.at(app.BaseURL); app.ClientID != h.cred.Client || p.token != h.cred.Token {
-		return nil, p, failing(sources.FaultReconnect, nil, "The gateway's registration at %s was changed since; somebody must connect %s again.", h.in.Provider, t.title(h.in.Provider))
+		return nil, p, foreign("The gateway's registration at %s was changed since; connect it again.", t.title(h.in.Provider))
 	}
 	return app, p, nil
+}
+
+// errForeign is a credential that another registration than today's had.
+var errForeign = errors.New("it was had by another registration")
+
+func foreign(format string, args ...any) error {
+	e := failing(sources.FaultReconnect, nil, format, args...)
+	e.Err = errForeign
+	return e
 }
 
 func (t *Tokens) presetFor(provider string, kind action.IntegrationKind) (preset, bool) {

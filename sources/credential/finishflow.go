@@ -109,7 +109,11 @@ func (t *Tokens) finishApp(ctx context.Context, m *sources.Module, b *wish, id s
 	if i.SuspendedAt != nil {
 		return none, unfinished("The installation is suspended; have its owner unsuspend it at GitHub, and begin again.")
 	}
-	return t.keep(ctx, m, b.Wanted, i.account(), &cred{Host: b.Host, Installation: id})
+	account, err := i.account(m, api)
+	if err != nil {
+		return none, err
+	}
+	return t.keep(ctx, m, b.Wanted, account, &cred{Host: b.Host, Installation: id})
 }
 
 // finishNango asks Nango for the connection: it must be the one that this very

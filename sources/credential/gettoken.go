@@ -68,7 +68,7 @@ func (t *Tokens) alive(ctx context.Context, in action.Integration) (owned, error
 	case h.in.Status != action.IntegrationActive:
 		return h, t.over(&h.in)
 	case h.in.BaseURL != in.BaseURL || h.in.Kind != in.Kind:
-		return h, failing(sources.FaultCredential, nil, "The integration was changed just now; try again.")
+		return h, newer()
 	}
 	return h, nil
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -30,13 +32,23 @@ type installation struct {
 }
 
 // account is whose installation it is. Its own id changes when the app is
-// installed anew, that of the account does not.
-func (i *installation) account() sources.Account {
+// installed anew, that of the account does not. Servers of others than GitHub
+// count them from 1, each.
+func (i *installation) account(m *sources.Module, api string) (sources.Account, error) {
+	base, err := url.Parse(api)
+	if err != nil {
+		return sources.Account{}, fmt.Errorf("the URL of the app: %w", err)
+	}
+	cloud, err := url.Parse(m.BaseURL)
+	if err != nil {
+		return sources.Account{}, fmt.Errorf("the URL of module %s: %w", m.ID, err)
+	}
 	var scopes []string
 	for name, level := range i.Permissions {
 		scopes = append(scopes, sources.Printable(name+":"+level, 100))
 	}
-	return sources.Account{ID: strconv.FormatInt(i.Account.ID, 10), Name: i.Account.Login, Scopes: scopeList(scopes)}
+	id := sources.AccountID(base, cloud.Host, strconv.FormatInt(i.Account.ID, 10))
+	return sources.Account{ID: id, Name: i.Account.Login, Scopes: scopeList(scopes)}, nil
 }
 
 // installationOf asks GitHub about an installation, as the app.
@@ -60,6 +72,9 @@ func (t *Tokens) installationOf(ctx context.Context, app *registration, api, id 
 // installationToken has GitHub give a token.
 func (t *Tokens) installationToken(ctx context.Context, h *owned) (m minted, err error) {
 	app, api, err := t.appOf(ctx, h)
+	if errors.Is(err, errForeign) {
+		err = t.bury(ctx, h, action.IntegrationExpired, action.Public(err).Message)
+	}
 	if err != nil {
 		return m, err
 	}
@@ -104,7 +119,7 @@ func (t *Tokens) appOf(ctx context.Context, h *owned) (app *registration, api st
 	}
 	api = t.appAPI(app)
 	if hostOf(api) != h.cred.Host {
-		return nil, "", failing(sources.FaultReconnect, nil, "The GitHub App's base URL was changed since; somebody must install the app again from the page of integrations.")
+		return nil, "", foreign("The GitHub App's base URL was changed since; install the app again.")
 	}
 	return app, api, nil
 }

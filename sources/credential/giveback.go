@@ -30,7 +30,7 @@ func (t *Tokens) Disconnect(ctx context.Context, in action.Integration, by strin
 	default:
 		revoked = t.giveBack(ctx, &h)
 	}
-	changed, err := t.Store.SetIntegrationStatus(ctx, in.Organization, in.ID, action.IntegrationDeleted, "", by)
+	changed, err := t.Store.SetIntegrationStatus(ctx, in.Organization, in.ID, 0, action.IntegrationDeleted, "", by)
 	t.drop(at)
 	if changed {
 		t.Changed(in.Organization)

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"sallyport/action"
@@ -32,18 +33,41 @@ func (t *Tokens) mint(ctx context.Context, h *owned, not string) (string, error)
 		if err := t.paused(at); err != nil {
 			return "", err
 		}
-		m, err := t.minting(ctx, h, not != "")
+		now, err := t.same(ctx, h)
+		if err != nil {
+			return "", err
+		}
+		if m, ok := t.remembered(now); ok && m.token != not {
+			return m.token, nil
+		}
+		m, err := t.minting(ctx, now, not != "")
+		if errors.Is(err, errNewer) {
+			return "", err
+		}
 		if err != nil {
 			err = unsent(err)
 			t.pause(at, err)
 			return "", err
 		}
-		m.version, m.at = h.in.Version, t.Now()
+		m.version, m.at = now.in.Version, t.Now()
 		t.mintedMu.Lock()
 		t.minted[at] = m
 		t.mintedMu.Unlock()
 		return m.token, nil
 	})
+}
+
+// same returns the row as it is now, unless its credential is for something else
+// than the caller knows.
+func (t *Tokens) same(ctx context.Context, h *owned) (*owned, error) {
+	now, err := t.reread(ctx, h.place())
+	if err != nil {
+		return nil, unread(err)
+	}
+	if now.in.Kind != h.in.Kind || now.in.Broker != h.in.Broker || now.cred.Host != h.cred.Host {
+		return nil, newer()
+	}
+	return &now, nil
 }
 
 func (t *Tokens) minting(ctx context.Context, h *owned, anew bool) (minted, error) {

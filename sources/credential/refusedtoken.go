@@ -77,7 +77,7 @@ func (t *Tokens) refusedAccess(ctx context.Context, h *owned, token, why string)
 		})
 		return err == nil, err
 	}
-	_, err := t.renew(ctx, h.place(), func(c *cred) bool { return c.Access == token })
+	_, err := t.renew(ctx, h, func(c *cred) bool { return c.Access == token })
 	return err == nil, unsent(err)
 }
 

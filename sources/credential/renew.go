@@ -24,6 +24,10 @@ func (o *OAuth) renew(ctx context.Context, c *action.Connector, stale func(*kept
 		return nil, err
 	}
 	return once(ctx, o.doors, at, func(ctx context.Context) (next *kept, err error) {
+		// Whoever was here before may have renewed it: no lock is needed for that.
+		if now, err := o.look(ctx, at); err == nil && !stale(now.kept) {
+			return now.kept, nil
+		}
 		err = o.locked(ctx, at, func() error {
 			next, err = o.renewed(ctx, c, stale)
 			return err

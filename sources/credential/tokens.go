@@ -20,6 +20,9 @@ type TokenStore interface {
 	// ones too, with its credential; ErrNotFound. Holder is its Owner; own: it is
 	// the holder's own connection.
 	IntegrationOf(ctx context.Context, organization, provider, holder, account string, own bool) (action.Integration, error)
+	// Integrations returns all of an organization's that are not deleted, without
+	// their credentials.
+	Integrations(ctx context.Context, organization string) ([]action.Integration, error)
 	// IntegrationCredential returns one with its credential; ErrNotFound, also
 	// when it is deleted.
 	IntegrationCredential(ctx context.Context, organization, id string) (action.Integration, error)
@@ -29,9 +32,10 @@ type TokenStore interface {
 	// RenewIntegration writes Sealed, ExpiresAt, Scopes and UpdatedAt over the
 	// same Version; ErrConflict.
 	RenewIntegration(ctx context.Context, in action.Integration) error
-	// SetIntegrationStatus writes a status and why. With deleted the credential
-	// goes.
-	SetIntegrationStatus(ctx context.Context, organization, id string, status action.IntegrationStatus, reason, by string) (changed bool, err error)
+	// SetIntegrationStatus writes the status of the credential of that version,
+	// zero: of whichever there is, and why; ErrConflict when there is another by
+	// now. With deleted the credential goes.
+	SetIntegrationStatus(ctx context.Context, organization, id string, version int64, status action.IntegrationStatus, reason, by string) (changed bool, err error)
 	// ProviderApp returns a registration with its secrets; ErrNotFound.
 	ProviderApp(ctx context.Context, organization, provider string) (action.ProviderApp, error)
 	// PutIntegrationFlow writes a connection that began.

@@ -50,7 +50,7 @@ func (h *house) credential(id string) action.Integration {
 
 func (h *house) setIntegration(id string, status action.IntegrationStatus, reason string) bool {
 	h.Helper()
-	return must(h.db.SetIntegrationStatus(h.ctx, h.org.ID, id, status, reason, "bob"))(h)
+	return must(h.db.SetIntegrationStatus(h.ctx, h.org.ID, id, 0, status, reason, "bob"))(h)
 }
 
 // again reads the integration of the account of in, as one that connects it
@@ -98,7 +98,7 @@ var integrationStories = map[string]func(*house){
 		h.refused(err, action.ErrNotFound, "integration_not_found")
 		_, err = h.db.IntegrationCredential(h.ctx, other.org.ID, in.ID)
 		h.refused(err, action.ErrNotFound, "integration_not_found")
-		_, err = h.db.SetIntegrationStatus(h.ctx, other.org.ID, in.ID, action.IntegrationDeleted, "", "eve")
+		_, err = h.db.SetIntegrationStatus(h.ctx, other.org.ID, in.ID, 0, action.IntegrationDeleted, "", "eve")
 		h.refused(err, action.ErrNotFound, "integration_not_found")
 		_, err = h.db.ChangeIntegration(h.ctx, action.Integration{ID: in.ID, Organization: other.org.ID, Name: "x"}, "alice")
 		h.refused(err, action.ErrNotFound, "integration_not_found")
@@ -145,7 +145,7 @@ var integrationStories = map[string]func(*house){
 		h.refused(err, action.ErrNotFound, "integration_not_found")
 		_, err = h.db.IntegrationCredential(h.ctx, h.org.ID, in.ID)
 		h.refused(err, action.ErrNotFound, "integration_not_found")
-		_, err = h.db.SetIntegrationStatus(h.ctx, h.org.ID, in.ID, action.IntegrationActive, "", "bob")
+		_, err = h.db.SetIntegrationStatus(h.ctx, h.org.ID, in.ID, 0, action.IntegrationActive, "", "bob")
 		h.refused(err, action.ErrNotFound, "integration_not_found")
 		old := must(h.db.IntegrationOf(h.ctx, h.org.ID, "slack", "", "T1", false))(h)
 		if old.Sealed != nil || old.ExpiresAt != nil || old.Status != action.IntegrationDeleted {
@@ -206,6 +206,19 @@ var integrationStories = map[string]func(*house){
 		together(8, func(i int) { _, _ = h.any(i).PutIntegration(h.ctx, again, "alice") })
 		h.equal(h.credential(again.ID).Version, int64(2), "the version")
 	},
+	"a status is of the credential that it was found of": func(h *house) {
+		in := h.connected(h.slack("T1"))
+		again := h.connected(must(h.again(h.db, h.slack("T1")))(h))
+		h.shifts("a late finding", 0, func() {
+			for _, status := range []action.IntegrationStatus{action.IntegrationRevoked, action.IntegrationDeleted, action.IntegrationActive} {
+				_, err := h.db.SetIntegrationStatus(h.ctx, h.org.ID, in.ID, in.Version, status, "of before", "bob")
+				h.refused(err, action.ErrConflict, "integration_moved")
+			}
+		})
+		again.Sealed = []byte("sealed T1")
+		h.equal(h.credential(in.ID), again, "the integration")
+		h.equal(must(h.db.SetIntegrationStatus(h.ctx, h.org.ID, in.ID, again.Version, action.IntegrationRevoked, "of now", "bob"))(h), true, "changed")
+	},
 	"a status is told once": func(h *house) {
 		in := h.connected(h.slack("T1"))
 		set := func(status action.IntegrationStatus, reason string, want bool) {
@@ -224,7 +237,7 @@ var integrationStories = map[string]func(*house){
 		h.equal(string(h.credential(in.ID).Sealed), "sealed T1", "the credential")
 		set(action.IntegrationActive, "of before", true)
 		h.equal(h.credential(in.ID).Reason, "", "the reason")
-		_, err := h.db.SetIntegrationStatus(h.ctx, h.org.ID, in.ID, "dead", "", "bob")
+		_, err := h.db.SetIntegrationStatus(h.ctx, h.org.ID, in.ID, 0, "dead", "", "bob")
 		h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, "/status", "the field")
 	},
 }
