@@ -18,7 +18,7 @@ func (g *gateway) openCatalog() (*sources.Catalog, error) {
 	return sources.New(sources.Config{
 		Connectors: g.db.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.OwnTools(),
 		Observe: g.observe,
-		Modules: g.modules, Integrations: g.db.Integrations, Session: g.sessions.snapshot, Connect: g.tokens.Conn, Refused: g.tokens.Refused,
+		Modules: g.modules, Integrations: g.db.Integrations, Session: g.sessions.snapshot, Connect: g.speak, Refused: g.tokens.Refused,
 		Call: g.options.Intervals.CallTimeout,
 		TTL:  g.options.Intervals.ListFor, Timeout: g.options.Intervals.ListTimeout, Log: g.log,
 	})

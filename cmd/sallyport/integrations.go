@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"sallyport/action"
 	"sallyport/dashboard"
@@ -30,7 +28,7 @@ func (g *gateway) openIntegrations(context.Context) (err error) {
 	g.modules = []*sources.Module{linear.Module(), sentry.Module(), slack.Module(), github.Module(), gmail.Module()}
 	if len(g.options.Logs) > 0 {
 		logs, err := cloudlogs.New(cloudlogs.Config{
-			Services: g.options.Logs, MaxRange: g.options.LogsRange, MaxEntries: g.options.LogsEntries, Now: g.db.Now,
+			Services: g.options.Logs, MaxRange: g.options.LogsRange, MaxEntries: g.options.LogsEntries, Now: g.db.Now, Log: g.log,
 		})
 		if err != nil {
 			return fmt.Errorf("--logs: %w", err)
@@ -62,11 +60,27 @@ type connections struct {
 
 // Connect implements dashboard.Connections.
 func (c connections) Connect(ctx context.Context, w action.Wanted) (action.Integration, error) {
-	if w.Provider == logsID && !c.readsLogs(w.Organization) {
-		return action.Integration{}, action.Errorf(action.ErrForbidden, "logs_not_offered",
-			"The operator does not offer the logs of this gateway to this organization; he can with --logs-for %s.", w.Organization)
+	if err := c.offered(w.Provider, w.Organization); err != nil {
+		return action.Integration{}, err
 	}
 	return c.Tokens.Connect(ctx, w)
+}
+
+// speak returns what a module needs to speak for an integration.
+func (g *gateway) speak(ctx context.Context, in action.Integration) (*sources.Conn, error) {
+	if err := g.offered(in.Provider, in.Organization); err != nil {
+		return nil, err
+	}
+	return g.tokens.Conn(ctx, in)
+}
+
+// offered refuses what the operator does not offer to the organization, now.
+func (g *gateway) offered(provider, organization string) error {
+	if provider != logsID || g.readsLogs(organization) {
+		return nil
+	}
+	return action.Errorf(action.ErrForbidden, "logs_not_offered",
+		"The operator does not offer the logs of this gateway to this organization; he can with --logs-for %s.", organization)
 }
 
 // readsLogs reports whether the organization may connect to the logs: those of
@@ -100,17 +114,4 @@ func (g *gateway) providers() []dashboard.Provider {
 		all = append(all, p)
 	}
 	return all
-}
-
-// checkLogs refuses services that could not be named in a call.
-func checkLogs(services map[string]string) error {
-	for name, file := range services {
-		if name == "" || len(name) > 100 || strings.ContainsAny(name, " \t\r\n*/") {
-			return fmt.Errorf("--logs %s=%s: the name of a service has up to 100 characters, no blanks, no * and no /", name, file)
-		}
-		if file == "" {
-			return errors.New("--logs " + name + "=: name the file, or a pattern of files")
-		}
-	}
-	return nil
 }

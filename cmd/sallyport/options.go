@@ -93,9 +93,6 @@ func (o *options) check() error {
 	if o.LogsRange < 0 || o.LogsEntries < 0 {
 		return errors.New("--logs-range and --logs-entries must be above 0, or 0 for the default")
 	}
-	if err := checkLogs(o.Logs); err != nil {
-		return err
-	}
 	if o.DatabaseConnections < 0 {
 		return errors.New("--database-connections must be 1 or more, or 0 for the default")
 	}
