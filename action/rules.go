@@ -65,4 +65,5 @@ const (
 	EventIntegration = "integration"
 	EventApp         = "provider_app" // the gateway's registration at a service
 	EventBinding     = "connections"  // of an automation
+	EventMasterKey   = "master_key"   // replaced; the subject is the name of the new one
 )
