@@ -172,7 +172,7 @@ type ProviderApp struct {
 	UpdatedBy string            `json:"updated_by"`
 	UpdatedAt time.Time         `json:"updated_at"`
 
-	Sealed []byte `json:"-"` // a JSON object of the secrets by name
+	Sealed []byte `json:"-"` // the secrets by name, and for which host they are
 }
 
 // The names of a [ProviderApp]'s secrets.

@@ -154,14 +154,28 @@ func TestInstallationIsGitHubsWord(t *testing.T) {
 
 func TestInstallURLAtGitHub(t *testing.T) {
 	b := newBank(t)
-	_, tokens := b.startHub()
-	b.mu.Lock()
-	registered := b.apps["org/acme"]
-	registered.BaseURL = ""
-	b.apps["org/acme"] = registered
-	b.mu.Unlock()
+	h, tokens := b.startHub()
+	b.register(tokens, action.ProviderApp{Provider: "acme", AppID: "7", Slug: "sallyport"}, map[string]string{action.AppPrivateKey: h.pem()})
 	if got := begin(t, tokens, app()).URL; !strings.HasPrefix(got, "https://github.com/apps/sallyport/installations/new?state=") {
 		t.Errorf("the person is sent to %s", got)
+	}
+}
+
+// Who can write the row of a registration has its secrets sent nowhere else.
+func TestSecretsOfARegistrationAreForItsHost(t *testing.T) {
+	for name, base := range map[string]string{"another host": "https://thief.example", "without TLS": "http://%s", "the service's own": ""} {
+		t.Run(name, func(t *testing.T) {
+			b := newBank(t)
+			h, tokens := b.startHub()
+			b.register(tokens, action.ProviderApp{Provider: "acme", AppID: "7", Slug: "sallyport", BaseURL: "https://git.example/api/v3"}, map[string]string{action.AppPrivateKey: h.pem()})
+			b.mu.Lock()
+			row := b.apps["org/acme"]
+			row.BaseURL = strings.ReplaceAll(base, "%s", "git.example:443")
+			b.apps["org/acme"] = row
+			b.mu.Unlock()
+			_, err := tokens.Begin(t.Context(), app())
+			fails(t, err, action.ErrInvalid, "no_app", "another base_url than its secrets were given for; set both again")
+		})
 	}
 }
 

@@ -38,14 +38,36 @@ func (t *Tokens) registration(ctx context.Context, organization, provider string
 	if err != nil {
 		return nil, fmt.Errorf("reading the registration at %s: %w", provider, err)
 	}
-	r := &registration{ProviderApp: app, secrets: map[string]string{}}
+	r := &registration{ProviderApp: app}
 	if len(app.Sealed) > 0 {
-		if err := unseal(t.Vault, appRef(organization, provider), app.Sealed, &r.secrets); err != nil {
+		var s appSecrets
+		if err := unseal(t.Vault, appRef(organization, provider), app.Sealed, &s); err != nil {
 			return nil, fmt.Errorf("opening the registration at %s: %w", provider, err)
 		}
+		if s.Origin != origin(app.BaseURL) {
+			return nil, noApp(provider, "The registration at %s has another base_url than its secrets were given for; set both again.", provider)
+		}
+		r.secrets = s.Secrets
 	}
 	r.Sealed = nil
 	return r, nil
+}
+
+// appSecrets is what is sealed of a registration.
+type appSecrets struct {
+	// Origin of the base URL that they were given for, empty: the service's own.
+	// Who can write the row must not have them sent elsewhere.
+	Origin  string            `json:"origin,omitempty"`
+	Secrets map[string]string `json:"secrets"`
+}
+
+// origin returns the scheme and host of a URL; empty: it is none.
+func origin(raw string) string {
+	u, err := url.Parse(raw)
+	if raw == "" || err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + guard.Host(u)
 }
 
 func noApp(provider, format string, args ...any) error {
@@ -61,8 +83,8 @@ func (r *registration) need(secret string) (string, error) {
 	return r.secrets[secret], nil
 }
 
-// SealApp seals the secrets of a registration, by their names, and returns it
-// with them. Errors name the field.
+// SealApp seals the secrets of a registration, by their names, for its base URL
+// alone, and returns it with them. Errors name the field.
 func (t *Tokens) SealApp(app action.ProviderApp, secrets map[string]string) (action.ProviderApp, error) {
 	known := []string{action.AppClientSecret, action.AppPrivateKey, action.AppAPIKey}
 	for name, value := range secrets {
@@ -82,7 +104,7 @@ func (t *Tokens) SealApp(app action.ProviderApp, secrets map[string]string) (act
 	if len(secrets) == 0 {
 		return app, nil
 	}
-	plain, err := json.Marshal(secrets)
+	plain, err := json.Marshal(appSecrets{origin(app.BaseURL), secrets})
 	if err != nil {
 		return app, errors.New("sealing a registration") // the cause would quote it
 	}
