@@ -213,6 +213,10 @@ func (g *Gate) run(ctx context.Context, j *job, caller Caller) (res Result, err 
 	return j.act.Run(ctx, j.params, caller)
 }
 
+// codeRateLimited is of a service that wants fewer requests; RetryAfter says for
+// how long.
+const codeRateLimited = "upstream_rate_limited"
+
 // verdict says what a source's answer means for the row.
 func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
 	answer := Answer{Body: res.Body, Problem: res.Problem, IsError: res.IsError}
@@ -237,7 +241,9 @@ func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
 	failure := &Failure{Code: FailedUnknown}
 	reason, again := "The source's answer did not arrive.", "It may be tried again."
 	if e := (*Error)(nil); errors.As(err, &e) {
-		reason = e.Message
+		if reason = e.Message; act.Provider != "" && e.Code == codeRateLimited {
+			reason = act.SourceName + " wants fewer requests."
+		}
 		switch {
 		case e.Lasting():
 			again = "Do not repeat it: it fails again until a person has mended that; tell the user."

@@ -245,6 +245,8 @@ func failedMessage(o action.Outcome) message {
 		return failText("%s (%s)%s", unknownOutcome, nameOf(inv), named(inv.ID))
 	case code == action.FailedStale:
 		return failText("%s was approved, but what would run now is not what was approved (%s). Nothing was executed. Call again to ask for a new approval.%s", nameOf(inv), why, named(inv.ID))
+	case code == action.FailedReach && strings.HasPrefix(why, source(inv)+" "): // it answered
+		return failText("%s%s", sentence(why), named(inv.ID))
 	case code == action.FailedReach:
 		return failText("%s gave no answer: %s%s", source(inv), sentence(why), named(inv.ID))
 	}
@@ -300,7 +302,7 @@ func policyText(inv *action.Invocation) string {
 func remedy(layer action.Layer) string {
 	switch layer {
 	case action.LayerCeiling:
-		return "an admin can change what this session's group may do"
+		return "only people can give this session what it lacks"
 	case action.LayerDrift:
 		return "an admin can review the tool"
 	}

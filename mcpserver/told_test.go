@@ -146,3 +146,41 @@ func TestShutdownWords(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// How a call ended is told once, with what can be done about it: what a ceiling
+// lacks, its own sentence says.
+func TestEndsAreToldOnce(t *testing.T) {
+	denied := func(layer action.Layer, note string) action.Invocation {
+		return action.Invocation{Status: action.StatusDenied, DeniedReason: action.DeniedPolicy, Mode: action.ModeDeny, ModeSource: layer, DeniedNote: note}
+	}
+	failed := func(message string) action.Invocation {
+		return action.Invocation{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedReach, Message: message}}
+	}
+	for name, c := range map[string]struct {
+		inv  action.Invocation
+		want string
+	}{
+		"not connected": {
+			denied(action.LayerCeiling, "The session is not connected to Linear; mint a session with 'Acme' among its connections, or with all."),
+			"Linear read is denied by policy (layer: ceiling); nothing was executed. The session is not connected to Linear; mint a session with 'Acme' among its connections, or with all. Do not repeat it; tell the user, for only people can give this session what it lacks. (invocation inv-1)",
+		},
+		"a mode":          {denied(action.LayerOrganization, "No."), "Linear read is denied by policy (layer: organization); nothing was executed. No. Do not repeat it; tell the user, for an admin can change the policy. (invocation inv-1)"},
+		"a name of one's": {failed("Linear wants fewer requests. Nothing was executed. It may be tried again in 1m0s."), "Linear wants fewer requests. Nothing was executed. It may be tried again in 1m0s. (invocation inv-1)"},
+		"out of reach":    {failed("Nobody answers at x."), "Linear gave no answer: Nobody answers at x. (invocation inv-1)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := &scripted{gate: newGate(read())}
+			g.answer = func() (action.Outcome, error) {
+				inv := c.inv
+				inv.ID, inv.SourceName, inv.Action = "inv-1", "Linear", "read"
+				return action.Outcome{Invocation: inv}, nil
+			}
+			s := newServer(t, g.gate, &hints{}, func(c *mcpserver.Config) { c.Gate = g })
+			end(t, s)
+			if text := serve(s, rpc("token-a", begin(t, s, "token-a"), ask(1, "read"))).Body.String(); !strings.Contains(text, `"`+c.want+`"`) {
+				t.Errorf("told %s\nwant %s", text, c.want)
+			}
+		})
+	}
+}
