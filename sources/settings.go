@@ -3,6 +3,7 @@ package sources
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -28,6 +29,24 @@ func (m *Module) CheckSettings(settings json.RawMessage) error {
 		return err
 	}
 	return inSettings(c.Check(settings))
+}
+
+// CheckSomeSettings is [Module.CheckSettings] for settings of which some may be
+// missing: they may still follow from the account.
+func (m *Module) CheckSomeSettings(settings json.RawMessage) error {
+	if m.Settings == nil {
+		return m.CheckSettings(settings)
+	}
+	var schema map[string]json.RawMessage
+	if err := json.Unmarshal(m.Settings, &schema); err != nil {
+		return fmt.Errorf("the settings of module %s: %w", m.ID, err)
+	}
+	delete(schema, "required")
+	some, err := json.Marshal(schema)
+	if err != nil {
+		return fmt.Errorf("the settings of module %s: %w", m.ID, err)
+	}
+	return (&Module{Settings: some}).CheckSettings(settings)
 }
 
 // inSettings says of settings what was said of params.

@@ -41,7 +41,7 @@ func (t *Tokens) Begin(ctx context.Context, w action.Wanted) (action.ConnectStep
 	if w.Kind != action.KindOAuth2 && w.Kind != action.KindApp {
 		return step, invalid("/kind", "%s is connected with %s by giving the credential; there is nothing to do in a browser.", m.Title, w.Kind)
 	}
-	if err := checkSettings(m, w.Settings, true); err != nil {
+	if err := m.CheckSomeSettings(w.Settings); err != nil {
 		return step, err
 	}
 	if len(w.Scopes) == 0 {

@@ -40,7 +40,7 @@ func (t *Tokens) Connect(ctx context.Context, w action.Wanted) (action.Integrati
 		return action.Integration{}, err
 	}
 	w.BaseURL = base
-	if err := checkSettings(m, w.Settings, true); err != nil {
+	if err := m.CheckSomeSettings(w.Settings); err != nil {
 		return action.Integration{}, err
 	}
 	w.Secret = strings.TrimSpace(w.Secret)
@@ -168,12 +168,29 @@ func (t *Tokens) verified(ctx context.Context, m *sources.Module, w action.Wante
 		if account, err = m.Account(ctx, conn); err != nil {
 			return action.Integration{}, unverified(m, &w, token, err)
 		}
-		account.ID, account.Name = without(account.ID, token), without(account.Name, token)
+		if account, err = harmlessAccount(account, token); err != nil {
+			return action.Integration{}, err
+		}
 	}
 	if account.ID == "" { // there is one: of the service as such
 		account.ID = w.Provider
 	}
 	return t.keep(ctx, m, w, account, c)
+}
+
+// harmlessAccount is an account in which the token cannot be, whatever the
+// service repeats.
+func harmlessAccount(a sources.Account, token string) (sources.Account, error) {
+	a.ID, a.Name = without(a.ID, token), without(a.Name, token)
+	for i, scope := range a.Scopes {
+		a.Scopes[i] = without(scope, token)
+	}
+	if a.Settings == nil {
+		return a, nil
+	}
+	settings, err := harmless(a.Settings, token)
+	a.Settings = settings
+	return a, err
 }
 
 // unverified says that the service does not take what is to be saved.
