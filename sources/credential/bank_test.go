@@ -261,6 +261,12 @@ func (b *bank) PutIntegration(_ context.Context, in action.Integration, _ string
 	in.Version++
 	in.Revision++
 	b.rows[in.ID] = in
+	for id, other := range b.rows { // a user has one of his own
+		if in.User != "" && other.User == in.User && other.Provider == in.Provider && id != in.ID {
+			other.Status, other.Sealed, other.Version = action.IntegrationDeleted, nil, other.Version+1
+			b.rows[id] = other
+		}
+	}
 	return in, nil
 }
 

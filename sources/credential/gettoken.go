@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"sallyport/action"
 	"sallyport/internal/guard"
@@ -35,21 +36,40 @@ func (t *Tokens) Conn(ctx context.Context, in action.Integration) (*sources.Conn
 }
 
 func (t *Tokens) conn(ctx context.Context, h *owned) (*sources.Conn, error) {
-	base, err := t.base(&h.in)
-	if err != nil {
-		return nil, failing(sources.FaultConfig, err, "The base URL of the integration cannot be used; connect it again.")
-	}
-	c := &sources.Conn{Kind: h.in.Kind, Settings: h.in.Settings, Account: h.in.Account}
-	if h.in.Kind != action.KindNone && (base == nil || guard.Host(base) != h.cred.Host) {
-		return nil, failing(sources.FaultCredential, nil, "The integration's credential was had for another host than that of its base URL; connect it again.")
-	}
-	if c.Token, err = t.token(ctx, h); err != nil {
+	if _, err := t.bound(h); err != nil {
 		return nil, err
 	}
+	token, err := t.token(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	return t.connWith(h, token)
+}
+
+// connWith is conn with a token of the integration that is known.
+func (t *Tokens) connWith(h *owned, token string) (*sources.Conn, error) {
+	base, err := t.bound(h)
+	if err != nil {
+		return nil, err
+	}
+	c := &sources.Conn{Kind: h.in.Kind, Token: token, Settings: h.in.Settings, Account: h.in.Account}
 	if base != nil {
-		c.HTTP = t.HTTP.Client(h.in.ID, base, c.Token)
+		c.HTTP = t.HTTP.Client(h.in.ID, base, token)
 	}
 	return c, nil
+}
+
+// bound returns the base URL, which must be one that the credential is for; nil:
+// there is neither.
+func (t *Tokens) bound(h *owned) (*url.URL, error) {
+	base, err := t.base(&h.in)
+	switch {
+	case err != nil:
+		return nil, failing(sources.FaultConfig, err, "The base URL of the integration cannot be used; connect it again.")
+	case h.in.Kind != action.KindNone && (base == nil || guard.Host(base) != h.cred.Host):
+		return nil, failing(sources.FaultCredential, nil, "The integration's credential was had for another host than that of its base URL; connect it again.")
+	}
+	return base, nil
 }
 
 // alive returns an integration that can be used, as it was a second ago or

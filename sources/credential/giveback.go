@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"sallyport/action"
@@ -17,36 +19,68 @@ import (
 const maxGiveBack = 5 * time.Second
 
 // Disconnect ends an integration for a person, and tells whether the service
-// took the credential back. That it did not is no error.
+// took the credential back. That it did not is no error: the service may know no
+// such thing, or another integration of the account would end with this one.
 func (t *Tokens) Disconnect(ctx context.Context, in action.Integration, by string) (revoked bool, err error) {
 	at := place{in.Organization, in.ID}
-	ctx = context.WithoutCancel(ctx)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), maxRenew)
+	defer stop()
+	err = t.alone(ctx, at, func() error {
+		revoked, err = t.disconnect(ctx, at, by)
+		return err
+	})
+	return revoked, err
+}
+
+// disconnect is Disconnect for the one who is alone: a renewal under way would
+// bring a credential that nobody gives back.
+func (t *Tokens) disconnect(ctx context.Context, at place, by string) (revoked bool, err error) {
 	h, err := t.owned(ctx, at)
 	switch {
 	case errors.Is(err, action.ErrNotFound):
 		return false, err
 	case err != nil:
-		t.Log.Warn("a credential is removed that cannot be given back", "integration", in.ID, "error", err)
+		t.Log.Warn("a credential is removed that cannot be given back", "integration", at.id, "error", err)
 	default:
 		revoked = t.giveBack(ctx, &h)
 	}
-	changed, err := t.Store.SetIntegrationStatus(ctx, in.Organization, in.ID, 0, action.IntegrationDeleted, "", by)
+	changed, err := t.Store.SetIntegrationStatus(ctx, at.organization, at.id, 0, action.IntegrationDeleted, "", by)
 	t.drop(at)
 	if changed {
-		t.Changed(in.Organization)
+		t.Changed(at.organization)
 	}
 	return revoked, err
+}
+
+// needed reports whether another integration would end if the service took the
+// credential back: uninstalling an app, and at many services revoking, ends all
+// that an account gave the gateway. A broker's connection is the integration's
+// alone.
+func (t *Tokens) needed(ctx context.Context, h *owned) (bool, error) {
+	if h.in.Broker == action.BrokerNango {
+		return false, nil
+	}
+	all, err := t.Store.Integrations(ctx, h.in.Organization)
+	if err != nil {
+		return true, fmt.Errorf("reading the integrations beside it: %w", err)
+	}
+	return slices.ContainsFunc(all, func(in action.Integration) bool {
+		return in.ID != h.in.ID && in.Provider == h.in.Provider && in.Account == h.in.Account
+	}), nil
 }
 
 // giveBack tells the service that the credential is not needed any more.
 func (t *Tokens) giveBack(ctx context.Context, h *owned) bool {
 	ctx, stop := context.WithTimeout(ctx, maxGiveBack)
 	defer stop()
-	var err error
+	needed, err := t.needed(ctx, h)
 	m := t.modules[h.in.Provider]
 	switch {
 	case h.in.Kind == action.KindNone || m == nil:
 		return false
+	case needed && err == nil:
+		err = errKept
+	case err != nil:
 	case h.in.Kind == action.KindApp:
 		err = t.uninstall(ctx, h)
 	case h.in.Broker == action.BrokerNango:
@@ -64,8 +98,8 @@ func (t *Tokens) giveBack(ctx context.Context, h *owned) bool {
 	return err == nil
 }
 
-// errKept is a service that takes no credential back.
-var errKept = errors.New("the service takes no credential back")
+// errKept is a credential that no service takes back, or that is still needed.
+var errKept = errors.New("the credential is not given back")
 
 func (t *Tokens) uninstall(ctx context.Context, h *owned) error {
 	app, api, err := t.appOf(ctx, h)
@@ -95,15 +129,17 @@ func (t *Tokens) nangoDelete(ctx context.Context, h *owned) error {
 // revokeByModule has the module do it with the token that there is: to renew
 // one for it would be odd.
 func (t *Tokens) revokeByModule(ctx context.Context, m *sources.Module, h *owned) error {
-	base, err := t.base(&h.in)
 	token := h.cred.Value
 	if h.in.Kind == action.KindOAuth2 {
 		token = h.cred.Access
 	}
-	if err != nil || base == nil || hostOf(base.String()) != h.cred.Host || token == "" {
-		return errors.New("there is no credential for the base URL")
+	c, err := t.connWith(h, token)
+	if err != nil {
+		return err
 	}
-	c := &sources.Conn{Kind: h.in.Kind, Token: token, Settings: h.in.Settings, Account: h.in.Account, HTTP: t.HTTP.Client(h.in.ID, base, token)}
+	if token == "" {
+		return errors.New("there is no credential to give back")
+	}
 	var no *sources.Refusal
 	if err = m.Revoke(ctx, c); errors.As(err, &no) {
 		return errors.New(clean(no.Message, token)) // its detail is foreign

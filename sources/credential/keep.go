@@ -71,7 +71,7 @@ func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integrati
 	if in.Settings, err = laid(before.Settings, w.Settings); err != nil {
 		return in, err
 	}
-	if err := checkSettings(m, in.Settings, false); err != nil {
+	if err := m.CheckSettings(in.Settings); err != nil {
 		return in, err
 	}
 	if in.Name = w.Name; in.Name == "" {
@@ -95,7 +95,7 @@ func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integrati
 			return in, err
 		}
 	}
-	at := place{in.Organization, in.ID}
+	at, replaced := place{in.Organization, in.ID}, t.replaced(ctx, &in)
 	err = t.alone(ctx, at, func() (err error) {
 		saved, err = t.Store.PutIntegration(ctx, in, w.By)
 		return err
@@ -103,9 +103,35 @@ func (t *Tokens) put(ctx context.Context, m *sources.Module, in action.Integrati
 	if err != nil {
 		return in, fmt.Errorf("writing integration %s: %w", in.ID, err)
 	}
+	for _, h := range replaced {
+		t.giveBack(context.WithoutCancel(ctx), &h)
+		t.drop(h.place())
+	}
 	t.drop(at)
 	t.Changed(in.Organization)
 	return saved, nil
+}
+
+// replaced returns the user's own connections of other accounts, with their
+// credentials: the store ends them when it writes in, and knows no services.
+func (t *Tokens) replaced(ctx context.Context, in *action.Integration) (list []owned) {
+	if in.User == "" {
+		return nil
+	}
+	all, err := t.Store.Integrations(ctx, in.Organization)
+	for _, other := range all {
+		if other.User != in.User || other.Provider != in.Provider || other.ID == in.ID {
+			continue
+		}
+		var h owned
+		if h, err = t.owned(ctx, place{other.Organization, other.ID}); err == nil {
+			list = append(list, h)
+		}
+	}
+	if err != nil {
+		t.Log.Warn("a credential is replaced that cannot be given back", "integration", in.ID, "error", err)
+	}
+	return list
 }
 
 func named(m *sources.Module, account string) string {

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"context"
+	"errors"
 
 	"sallyport/action"
 	"sallyport/sources"
@@ -32,7 +33,8 @@ func (t *Tokens) Refused(ctx context.Context, in action.Integration, token, why 
 	return false, t.refusedValue(ctx, at, token, why)
 }
 
-// refusedValue writes down that a key is of no use, unless another was set.
+// refusedValue writes down that a key is of no use, unless another was set, or
+// it is of use.
 func (t *Tokens) refusedValue(ctx context.Context, at place, token, why string) error {
 	return t.alone(ctx, at, func() error {
 		h, err := t.reread(ctx, at)
@@ -42,17 +44,47 @@ func (t *Tokens) refusedValue(ctx context.Context, at place, token, why string) 
 		if h.cred.Value != token {
 			return failing(sources.FaultCredential, nil, "The credential was replaced just now; try again.")
 		}
-		return t.bury(ctx, &h, action.IntegrationRevoked, t.reason(&h.in, token, why))
+		return t.refusedForGood(ctx, &h, token, why)
 	})
+}
+
+// refusedForGood buries a credential that cannot be renewed, when the service
+// does not take it for what every credential is good for either: some refuse so
+// what a credential merely is not allowed to do.
+func (t *Tokens) refusedForGood(ctx context.Context, h *owned, token, why string) error {
+	m := t.modules[h.in.Provider]
+	if m == nil || m.Account == nil {
+		return t.bury(ctx, h, action.IntegrationRevoked, t.reason(&h.in, token, why))
+	}
+	c, err := t.connWith(h, token)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, t.Timeout)
+	defer stop()
+	_, err = m.Account(ctx, c)
+	var no *sources.Refusal
+	switch {
+	case errors.As(err, &no) && no.Credential:
+		return t.bury(ctx, h, action.IntegrationRevoked, t.reason(&h.in, token, why))
+	case err == nil || no != nil:
+		return failing(sources.FaultRefused, nil, "%s refused this%s, though it still takes the credential, which may lack a right that it takes; see to its rights there, or connect another one.",
+			m.Title, beside(why, token))
+	}
+	return unsent(err)
 }
 
 // reason says that the service does not take the credential, with its words.
 func (t *Tokens) reason(in *action.Integration, token, why string) string {
-	reason := t.title(in.Provider) + " does not take the credential any more"
+	return t.title(in.Provider) + " does not take the credential any more" + beside(why, token) + "; connect it again."
+}
+
+// beside is what a service says, where it says anything.
+func beside(why, token string) string {
 	if why = clean(why, token); why != "" {
-		reason += " (" + why + ")"
+		return " (" + why + ")"
 	}
-	return reason + "; connect it again."
+	return ""
 }
 
 // refusedAccess replaces an access token. One that was had just now is not
@@ -73,7 +105,7 @@ func (t *Tokens) refusedAccess(ctx context.Context, h *owned, token, why string)
 			if now.cred.Access != token {
 				return nil
 			}
-			return t.bury(ctx, &now, action.IntegrationRevoked, t.reason(&now.in, token, why))
+			return t.refusedForGood(ctx, &now, token, why)
 		})
 		return err == nil, err
 	}

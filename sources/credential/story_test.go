@@ -39,6 +39,12 @@ func TestMetadataIsTheModules(t *testing.T) {
 	_, err = tokens.Metadata(t.Context(), in, url.Values{"kind": {"teems"}})
 	fails(t, err, action.ErrUnavailable, sources.FaultRefused, "Acme refused (unknown): There are teams ([redacted]).")
 	_, err = tokens.Metadata(t.Context(), in, nil)
+	fails(t, err, action.ErrUnavailable, sources.FaultRefused, "Acme refused this (bad_token), though it still takes the credential")
+	if row := b.row(in.ID); row.Status != action.IntegrationActive {
+		t.Errorf("a good key is %s", row.Status)
+	}
+	b.good = func(string) bool { return false }
+	_, err = tokens.Metadata(t.Context(), in, nil)
 	fails(t, err, action.ErrUnavailable, sources.FaultReconnect, "connect it again")
 	if row := b.row(in.ID); row.Status != action.IntegrationRevoked {
 		t.Errorf("it is %s", row.Status)
