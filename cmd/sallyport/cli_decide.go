@@ -150,7 +150,7 @@ func (v *verdict) show(ctx context.Context, std *stdio, server *client, reveal b
 	if v.JSON {
 		out = std.Err
 	}
-	row.show(out, params)
+	row.show(out, server.whose(ctx, row), params)
 	return row, who, nil
 }
 

@@ -90,10 +90,10 @@ func TestSaysWhatWasSeen(t *testing.T) {
 // A person sees what he decides on before he does, each thing once, and nothing
 // secret unless he asks for it.
 func TestShowsBeforeItDecides(t *testing.T) {
-	const row = `{"id":"1","source_name":"notes","source_id":"notes","action":"add","risk":"write","session_id":"s","status":"STATUS","params":{"k":"[redacted]"},
+	const row = `{"id":"1","source_name":"notes","source_id":"connector:n","action":"add","risk":"write","session_id":"s","status":"STATUS","params":{"k":"[redacted]"},
 		"summary":"k=[redacted]","mode_source":"SOURCE","decision":[{"layer":"inferred","note":"Writes wait."},{"layer":"drift","note":"It changed.","alert":true},
 		{"layer":"grant","note":"No grant."}],"denied_reason":"policy","denied_note":"Now denied."}`
-	what := "1  notes:add, write, of session s\n"
+	what := "1  notes:add (connector:n), write, of session s\n    in the session nightly of ada (user u1)\n"
 	for _, c := range []struct{ line, source, status, shown, err string }{
 		{"pending", "inferred", "pending", what + "    Writes wait.\n! It changed.\n    params {\"k\":\"[redacted]\"}\n", ""},
 		{"pending", "drift", "pending", what + "! It changed.\n    params {", ""},
@@ -116,6 +116,10 @@ func TestShowsBeforeItDecides(t *testing.T) {
 				_, _ = io.WriteString(w, `{"full":true,"params":{"k":"hunter2"}}`)
 			case strings.HasSuffix(r.URL.Path, "/1"):
 				_, _ = io.WriteString(w, row)
+			case strings.HasSuffix(r.URL.Path, "/sessions/s"):
+				_, _ = io.WriteString(w, `{"created_by":"u1","title":"nightly"}`)
+			case strings.HasSuffix(r.URL.Path, "/users"):
+				_, _ = io.WriteString(w, `{"items":[{"id":"u1","name":"ada"}]}`)
 			default:
 				_, _ = io.WriteString(w, `{"name":"ada","items":[`+row+`]}`)
 			}
@@ -134,6 +138,43 @@ func TestShowsBeforeItDecides(t *testing.T) {
 		if !strings.Contains(c.line, "--reveal") && strings.Contains(shown, "hunter2") {
 			t.Errorf("%s tells a secret:\n%s", c.line, shown)
 		}
+	}
+}
+
+// What a module's call would do is told in its module's words, with the account
+// that it is for; of an account that is somebody's own, the id.
+func TestTellsWhatAModuleWouldDo(t *testing.T) {
+	const row = `{"id":"1","source_name":"Slack","source_id":"slack","action":"send_message","risk":"write","session_id":"s","params":{},
+		"summary":"Send to C0123, NOTIFYING @channel","integration_id":"ID"}`
+	const what = "1  Slack:send_message (slack), write, of session s\n    Send to C0123, NOTIFYING @channel\n    for "
+	for id, account := range map[string]string{"i1": "integration Work (i1), account Acme", "i2": "integration i2"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			row := strings.ReplaceAll(row, "ID", id)
+			switch r.URL.Path {
+			case "/api/v1/integrations":
+				_, _ = io.WriteString(w, `{"items":[{"id":"i1","name":"Work","account":"T1","account_name":"Acme"}]}`)
+			case "/api/v1/invocations/1":
+				_, _ = io.WriteString(w, row)
+			case "/api/v1/invocations":
+				_, _ = io.WriteString(w, `{"items":[`+row+`]}`)
+			case "/api/v1/sessions/s", "/api/v1/grant-requests":
+				_, _ = io.WriteString(w, `{"created_by":"u9"}`)
+			case "/api/v1/users":
+				w.WriteHeader(http.StatusForbidden)
+			default:
+				_, _ = io.WriteString(w, `{"name":"ada","invocation":`+row+`}`)
+			}
+		}))
+		t.Setenv("SALLYPORT_URL", server.URL)
+		t.Setenv("SALLYPORT_API_KEY", "key")
+		for _, line := range []string{"pending", "approve 1", "deny 1"} {
+			var out bytes.Buffer
+			status := execute(t.Context(), strings.Fields(line), nil, &out, &out)
+			if want := what + account + "\n    in the session of user u9\n"; status != exitOK || !strings.Contains(out.String(), want) {
+				t.Errorf("%s: status %d\n%s\nwant %s", line, status, out.String(), want)
+			}
+		}
+		server.Close()
 	}
 }
 

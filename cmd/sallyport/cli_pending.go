@@ -20,7 +20,8 @@ type invocationRow struct {
 	Action     string          `json:"action"`
 	Risk       string          `json:"risk"`
 	Status     string          `json:"status"`
-	Params     json.RawMessage `json:"params"` // redacted
+	Summary    string          `json:"summary"` // redacted
+	Params     json.RawMessage `json:"params"`  // redacted
 	ParamsHash string          `json:"params_hash"`
 	ToolHash   string          `json:"tool_hash"`
 	ModeSource action.Layer    `json:"mode_source"`
@@ -30,7 +31,9 @@ type invocationRow struct {
 	DeniedNote string          `json:"denied_note"`
 	CreatedAt  *time.Time      `json:"created_at"`
 	ExpiresAt  *time.Time      `json:"expires_at"`
-	Error      *struct {
+	// Integration is what a module's call is for.
+	Integration string `json:"integration_id"`
+	Error       *struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	} `json:"error"`
@@ -52,8 +55,9 @@ func call(name, source, act string) string {
 
 // show tells what the call is, why it waits, and what a person must know before
 // he lets it run. What the source and the agent said of it is in params.
-func (i *invocationRow) show(w io.Writer, params string) {
+func (i *invocationRow) show(w io.Writer, of *whose, params string) {
 	said(i.ID + "  " + i.what())(w)
+	of.show(w, i)
 	decision := action.Decision{Source: i.ModeSource, Steps: i.Steps}
 	alerts := action.Alerts(i.Steps)
 	if why := decision.Why(); why != "" && !slices.Contains(alerts, why) {
@@ -94,18 +98,18 @@ func (c *pendingCommand) Run(ctx context.Context, std *stdio) error {
 		if len(held.Items)+len(asked.Items) == 0 {
 			fmt.Fprintln(w, "nothing waits for a decision")
 		}
-		c.showCalls(w, held)
+		c.showCalls(w, server.whose(ctx, held.Items...), held)
 		c.showRequests(w, asked)
 	})
 }
 
-func (c *pendingCommand) showCalls(w io.Writer, held list[invocationRow]) {
+func (c *pendingCommand) showCalls(w io.Writer, of *whose, held list[invocationRow]) {
 	if len(held.Items) == 0 {
 		return
 	}
 	for k := range held.Items {
 		i := &held.Items[k]
-		i.show(w, "params "+string(i.Params))
+		i.show(w, of, "params "+string(i.Params))
 		fmt.Fprintf(w, "    asked %s, expires %s\n", since(i.CreatedAt), since(i.ExpiresAt))
 	}
 	more(w, held)

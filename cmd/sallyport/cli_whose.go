@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// whose is what is told of calls besides their rows: whose session each is of,
+// and which account it is for.
+type whose struct {
+	sessions     map[string]sessionRow
+	people       []userRow
+	integrations []integrationRow
+}
+
+// whose asks for it. What cannot be read is told by its id: the calls alone
+// were asked for.
+func (c *client) whose(ctx context.Context, calls ...invocationRow) *whose {
+	w := &whose{sessions: make(map[string]sessionRow)}
+	var people list[userRow]
+	var all list[integrationRow]
+	bound := false
+	for i := range calls {
+		id := calls[i].Session
+		if _, asked := w.sessions[id]; id != "" && !asked {
+			var s sessionRow
+			_, _ = c.read(ctx, "/api/v1/sessions/"+url.PathEscape(id), nil, &s)
+			w.sessions[id] = s
+		}
+		bound = bound || calls[i].Integration != ""
+	}
+	if len(w.sessions) > 0 {
+		_, _ = c.read(ctx, "/api/v1/users", nil, &people)
+	}
+	if bound {
+		_, _ = c.read(ctx, integrationsPath, nil, &all)
+	}
+	w.people, w.integrations = people.Items, all.Items
+	return w
+}
+
+// show tells what the call would do, in the words of its module, for which
+// integration and in whose session. A connector's has no words but its params.
+func (w *whose) show(out io.Writer, i *invocationRow) {
+	if i.Summary != "" && !strings.HasPrefix(i.Source, "connector:") {
+		said("    " + i.Summary)(out)
+	}
+	if i.Integration != "" {
+		said("    for " + w.account(i.Integration))(out)
+	}
+	if s := w.sessions[i.Session]; s.CreatedBy != "" {
+		title := ""
+		if s.Title != "" {
+			title = " " + s.Title
+		}
+		said("    in the session" + title + " of " + w.person(s.CreatedBy))(out)
+	}
+}
+
+// account is an integration as people know it. One that is private to somebody
+// else is not theirs to know.
+func (w *whose) account(id string) string {
+	i := slices.IndexFunc(w.integrations, func(in integrationRow) bool { return in.ID == id })
+	if i < 0 {
+		return "integration " + id
+	}
+	return w.integrations[i].said() + ", account " + w.integrations[i].account()
+}
+
+func (w *whose) person(id string) string {
+	if i := slices.IndexFunc(w.people, func(u userRow) bool { return u.ID == id }); i >= 0 {
+		return w.people[i].Name + " (user " + id + ")"
+	}
+	return "user " + id
+}
