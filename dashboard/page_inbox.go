@@ -107,7 +107,7 @@ func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, 
 	if c.Asking, err = p.session(ctx, me.Organization, inv.Session); err != nil {
 		c.Asking = action.Session{ID: inv.Session}
 	}
-	if c.Accounts, err = p.accounts(ctx, me, &c.Asking, inv.Source); err != nil {
+	if c.Accounts, err = p.accounts(ctx, me, &c.Asking, &inv); err != nil {
 		return c, err
 	}
 	if inv.ExpiresAt != nil {

@@ -156,26 +156,42 @@ func whoSees(in action.Integration, names map[string]string) string {
 	return "everybody here"
 }
 
-// accounts say whose credentials a call of a module's action would use, or
-// would choose from. What is private to others is said to be, and not named.
-func (p *pages) accounts(ctx context.Context, me *Principal, s *action.Session, source string) (list []string, err error) {
-	if p.provider(source) == nil {
+// accounts say whose credential a call of a module's action uses, or from which
+// it would choose where none is chosen yet. What is private to others is said to
+// be, and not named.
+func (p *pages) accounts(ctx context.Context, me *Principal, s *action.Session, inv *action.Invocation) (list []string, err error) {
+	if p.provider(inv.Source) == nil {
 		return nil, nil
 	}
 	all, err := p.Integrations.ListIntegrations(ctx, me.Organization, me.viewer())
 	if err != nil {
 		return nil, err
 	}
-	for _, in := range s.Bound(all, source) {
+	if inv.Integration != "" {
+		return []string{chosen(all, inv.Integration)}, nil
+	}
+	for _, in := range s.Bound(all, inv.Source) {
 		list = append(list, accountOf(&in))
 	}
 	if len(only(s.Connections, all)) < len(s.Connections) {
 		list = append(list, "perhaps one that you may not see")
 	}
-	if own, ok := s.OwnConnection(all, source); ok {
+	if own, ok := s.OwnConnection(all, inv.Source); ok {
 		list = append(list, accountOf(&own)+", in the name of whoever made the session, where the action asks for it")
 	}
 	return list, nil
+}
+
+// chosen says whose the integration is that a call was decided for.
+func chosen(all []action.Integration, id string) string {
+	i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == id })
+	switch {
+	case i < 0:
+		return "of an integration that you may not see, or that is disconnected: " + short(id)
+	case all[i].User != "":
+		return accountOf(&all[i]) + ", in the name of whoever made the session"
+	}
+	return accountOf(&all[i])
 }
 
 // accountOf leads with what the service calls the account, which people here

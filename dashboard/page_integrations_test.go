@@ -64,4 +64,15 @@ func TestTheAccountOfACall(t *testing.T) {
 	h.lacks("with one that is private", b.get("/invocations/"+id).body, "One of the accounts", "perhaps one that you may not see")
 	h.m.sessions[0].Connections = []string{"all"}
 	h.lacks("with all", b.get("/invocations/"+id).body, "One of the accounts", "a2 (Unbound)")
+	for chosen, want := range map[string]string{"i1": "Account <b>Acme (Ours) at linear.test</b>", "i3": "Account <b>of an integration that you may not see, or that is disconnected: i3</b>"} {
+		h.gate.set(id, func(inv *action.Invocation) { inv.Integration = chosen })
+		page := b.get("/invocations/" + id).body
+		h.lacks("once it is chosen", page, want, "<dt>Integration</dt><dd><code>"+chosen+"</code>")
+		if strings.Contains(page, "Unbound") || strings.Contains(page, "Pat&#39;s") {
+			t.Errorf("the page names others than %s", chosen)
+		}
+		if v := h.want(200, h.member, "GET", "/api/v1/invocations/"+id, "").json(t); v["integration_id"] != chosen {
+			t.Errorf("the API says %v", v)
+		}
+	}
 }
