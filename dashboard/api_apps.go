@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"sallyport/action"
 )
@@ -22,7 +24,7 @@ type NewApp struct {
 	Slug         string            `json:"slug,omitempty" maxLength:"100" doc:"Of a GitHub App: its name in the address at which it is installed." example:"acme-gate"`
 	PrivateKey   string            `json:"private_key,omitempty" maxLength:"16384" writeOnly:"true" doc:"Of a GitHub App: an RSA key in PEM."`
 	APIKey       string            `json:"api_key,omitempty" maxLength:"4096" writeOnly:"true" doc:"Of a broker: the environment's key."`
-	BaseURL      string            `json:"base_url,omitempty" maxLength:"2048" doc:"Where it is not the service's own; https, or http on this machine. The secrets are sent to its host alone." example:"https://github.example.com"`
+	BaseURL      string            `json:"base_url,omitempty" maxLength:"2048" doc:"Where it is not the service's own; https, or http on this machine. The secrets are sent to its host alone." example:"https://github.example.com/api/v3"`
 	Keys         map[string]string `json:"keys,omitempty" nullable:"false" doc:"Of a broker: its names of providers (Nango: provider_config_key) by provider; absent: the provider's id."`
 }
 
@@ -121,7 +123,13 @@ func (s *Server) checkApp(provider string, n *NewApp) error {
 	if err := n.checkInstalled(p); err != nil {
 		return err
 	}
-	return s.checkAppTexts(n)
+	if err := s.checkAppTexts(n); err != nil {
+		return err
+	}
+	if p != nil && p.need(action.KindApp, action.KindApp) != nil {
+		return checkAPI(n.BaseURL)
+	}
+	return nil
 }
 
 // checkInstalled does so with what belongs to an app that is installed.
@@ -157,6 +165,16 @@ func (s *Server) checkAppTexts(n *NewApp) error {
 		}
 	}
 	return checkBaseURL(n.BaseURL)
+}
+
+// checkAPI refuses the address of an Enterprise server's pages: its API is below
+// them. Where a host is for the API alone, as api.github.com is, it has no path.
+func checkAPI(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || text == "" || strings.TrimSuffix(u.Path, "/") == "/api/v3" || strings.HasPrefix(u.Hostname(), "api.") || isLoopback(u.Hostname()) {
+		return nil
+	}
+	return invalid("/base_url", fmt.Sprintf("base_url must lead to the API, which an Enterprise server has at https://%s/api/v3.", u.Host))
 }
 
 // isRSAKey reports whether text is one key, as PKCS #1 or PKCS #8.

@@ -99,10 +99,10 @@ func (s *Server) integrationReads() {
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/integrations/{id}/metadata", tag: "integrations", summary: "Ask the service what forms need",
-		doc:    "Such as its teams and projects; which, the query says in the provider's own parameters.",
+		doc:    "Such as its teams and projects; which, the query says in the provider's own parameters. The credential may see more of them than everybody here may know of. " + managersDoc,
 		errors: []int{http.StatusBadGateway},
 	}, func(ctx context.Context, p *Principal, in *MetadataQuery) (*body[json.RawMessage], error) {
-		i, err := s.Integrations.Integration(ctx, p.Organization, in.ID, p.viewer())
+		i, err := s.managed(ctx, p, in.ID)
 		if err != nil {
 			return nil, err
 		}

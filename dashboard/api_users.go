@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"sallyport/action"
 )
@@ -63,7 +64,7 @@ func (s *Server) userRoutes() {
 	})
 	register(s, route{
 		method: "DELETE", path: "/api/v1/users/{id}", tag: "users", summary: "Remove a person", errors: []int{http.StatusConflict},
-		doc: "Their sign-ins and API keys are refused from now on. The last owner stays.",
+		doc: "Their sign-ins and API keys are refused from now on, and what they alone could use of integrations is disconnected. The last owner stays.",
 	}, func(ctx context.Context, p *Principal, in *ByID) (*empty, error) {
 		return nil, s.removeUser(ctx, p, in.ID)
 	})
@@ -114,13 +115,60 @@ func (s *Server) changeRole(ctx context.Context, p *Principal, id string, role a
 }
 
 func (s *Server) removeUser(ctx context.Context, p *Principal, id string) error {
-	if _, err := s.other(ctx, p, id); err != nil {
+	u, err := s.other(ctx, p, id)
+	if err != nil {
+		return err
+	}
+	if err := s.removable(ctx, &u); err != nil {
+		return err
+	}
+	if err := s.disconnectAll(ctx, p, id); err != nil {
 		return err
 	}
 	if err := s.Users.DeleteUser(ctx, p.Organization, id); err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "user removed", "user", id, "by", p.By())
+	s.changed(ctx, p, "user removed", "user", id)
+	s.hint(action.HintCatalog, p.Organization, "")
+	return nil
+}
+
+// removable refuses the last owner, as the removal would, before anything of
+// his is gone.
+func (s *Server) removable(ctx context.Context, u *action.User) error {
+	if u.Role != action.RoleOwner {
+		return nil
+	}
+	all, err := s.Users.ListUsers(ctx, u.Organization)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, func(o action.User) bool { return o.Role == action.RoleOwner && o.ID != u.ID }) {
+		return nil
+	}
+	return action.Errorf(action.ErrConflict, "last_owner", "This is the last owner; make someone else an owner first.")
+}
+
+// disconnectAll gives back the credentials that only the user could use, for
+// as long as a change waits for that. What is left is wiped with the user.
+func (s *Server) disconnectAll(ctx context.Context, p *Principal, user string) error {
+	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, user)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, giveBackWait)
+	defer stop()
+	for _, in := range all {
+		if in.Owner() != user {
+			continue
+		}
+		if err = ctx.Err(); err == nil {
+			_, err = s.Connections.Disconnect(ctx, in, p.By())
+		}
+		if err != nil {
+			s.log.WarnContext(ctx, "a credential is lost that could not be given back", "integration", in.ID, "error", err)
+		}
+	}
 	return nil
 }
 

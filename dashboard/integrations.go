@@ -21,6 +21,7 @@ type IntegrationView struct {
 }
 
 func (s *Server) viewIntegration(in action.Integration) IntegrationView {
+	in.Reason = plain(in.Reason) // a service may have written some of it
 	v := IntegrationView{Integration: in, Title: in.Provider}
 	provider := s.provider(in.Provider)
 	if provider != nil {

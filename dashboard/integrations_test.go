@@ -46,6 +46,10 @@ func TestConnectingWithAKey(t *testing.T) {
 	if checked["usable"] != false || checked["status"] != "revoked" || !strings.Contains(checked["unusable_reason"].(string), "Connect the account again") {
 		t.Errorf("checked %v", checked)
 	}
+	h.m.integrations[0].Reason = "It says \u202eno\n."
+	if r := h.want(200, h.member, "GET", integrationsPath+"/"+id, ""); strings.Contains(r.body, "\u202e") || r.json(t)["reason"] != `It says \u202eno\n.` || strings.Contains(r.json(t)["unusable_reason"].(string), "\n") {
+		t.Errorf("a service's words are shown as they are: %s", r.body)
+	}
 	all := h.want(200, h.member, "GET", integrationsPath, "").body + h.want(200, h.member, "GET", integrationsPath+"/"+id, "").body + h.log.String() + again.body
 	if strings.Contains(all, "CANARY") {
 		t.Errorf("the credential came back: %s", all)
@@ -155,7 +159,8 @@ func TestWhoseIntegrationsAre(t *testing.T) {
 	h.problem(403, "role_required", h.member, "PATCH", integrationsPath+"/"+shared, `{"name":"Mine"}`)
 	h.problem(403, "role_required", h.member, "DELETE", integrationsPath+"/"+shared, "")
 	h.problem(403, "role_required", h.member, "POST", integrationsPath+"/"+shared+"/check", "")
-	h.want(200, h.member, "GET", integrationsPath+"/"+shared+"/metadata", "")
+	h.problem(403, "role_required", h.member, "GET", integrationsPath+"/"+shared+"/metadata", "")
+	h.want(200, h.member, "GET", integrationsPath+"/"+own+"/metadata", "")
 	h.want(200, h.member, "PATCH", integrationsPath+"/"+own, `{"name":"Mine"}`)
 	h.problem(400, "invalid_field", h.member, "PATCH", integrationsPath+"/"+own, `{"visibility":"organization"}`)
 	h.want(200, h.member, "DELETE", integrationsPath+"/"+own, "")
@@ -207,6 +212,36 @@ func TestAKeyOfALesserRole(t *testing.T) {
 	minted := h.m.sessions[slices.IndexFunc(h.m.sessions, func(s action.Session) bool { return s.ID == id })]
 	if diff := cmp.Diff([]string{shared}, minted.Connections); diff != "" {
 		t.Errorf("an automation's session is bound to more: %s", diff)
+	}
+}
+
+// What only somebody could use is given back before he is removed, which a
+// service that cannot be reached does not keep from happening.
+func TestRemovingWhoeverConnected(t *testing.T) {
+	for name, away := range map[string]error{"a good day": nil, "a bad day": action.Errorf(action.ErrUnavailable, "away", "It is away.")} {
+		h := newHouse(t)
+		own := h.want(201, h.member, "POST", integrationsPath, `{"provider":"linear","secret":"a-x","own":true}`).json(t)["id"].(string)
+		h.want(201, h.owner, "POST", integrationsPath, `{"provider":"linear","secret":"b-x","own":true}`)
+		private := h.want(201, h.admin, "POST", integrationsPath, `{"provider":"linear","secret":"c-x","visibility":"private"}`).json(t)["id"].(string)
+		h.want(201, h.admin, "POST", integrationsPath, `{"provider":"linear","secret":"d-x"}`)
+		h.problem(409, "last_owner", h.owner, "DELETE", "/api/v1/users/u-ada", "")
+		h.problem(403, "owner_required", h.admin, "DELETE", "/api/v1/users/u-ada", "")
+		if len(h.m.ended) != 0 {
+			t.Errorf("%s: somebody who stays lost %v", name, h.m.ended)
+		}
+		h.m.away = away
+		hints := h.hinted(func() {
+			h.want(204, h.owner, "DELETE", "/api/v1/users/u-cyd", "")
+			h.want(204, h.owner, "DELETE", "/api/v1/users/u-ben", "")
+		})
+		want := []string{own, private}
+		if away != nil {
+			want = nil
+			h.lacks("the log", h.log.String(), "It is away.", "integration="+own, "integration="+private)
+		}
+		if diff := cmp.Diff(want, h.m.ended); diff != "" || hints == 0 || len(h.m.users) != 1 {
+			t.Errorf("%s: %d hints, %d people, ended (-want +got):\n%s", name, hints, len(h.m.users), diff)
+		}
 	}
 }
 
@@ -365,11 +400,11 @@ func TestAnAnswerIsForWhomItCameTo(t *testing.T) {
 func TestMetadata(t *testing.T) {
 	h := newHouse(t)
 	id := h.want(201, h.admin, "POST", integrationsPath, `{"provider":"linear","secret":"acme-1","name":"Ours"}`).json(t)["id"].(string)
-	r := h.want(200, h.member, "GET", integrationsPath+"/"+id+"/metadata?what=labels&team=ENG", "")
+	r := h.want(200, h.owner, "GET", integrationsPath+"/"+id+"/metadata?what=labels&team=ENG", "")
 	if r.body != `{"big":9007199254740993,"of":"Ours"}`+"\n" || h.m.queried.Get("team") != "ENG" || h.m.queried.Get("what") != "labels" {
 		t.Errorf("%s, asked %v", r.body, h.m.queried)
 	}
-	if p := h.problem(400, "invalid_query", h.member, "GET", integrationsPath+"/"+id+"/metadata?what=bad", ""); p["field"] != "/query/what" {
+	if p := h.problem(400, "invalid_query", h.admin, "GET", integrationsPath+"/"+id+"/metadata?what=bad", ""); p["field"] != "/query/what" {
 		t.Errorf("a query that is wrong: %v", p)
 	}
 }
@@ -383,7 +418,7 @@ func TestRegistrations(t *testing.T) {
 	}
 	text := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 	quoted, _ := json.Marshal(text)
-	r := h.want(200, h.admin, "PUT", apps+"/github", `{"app_id":"42","slug":"gate","private_key":`+string(quoted)+`,"client_id":"c","client_secret":"CANARY","base_url":"https://ghe.example"}`)
+	r := h.want(200, h.admin, "PUT", apps+"/github", `{"app_id":"42","slug":"gate","private_key":`+string(quoted)+`,"client_id":"c","client_secret":"CANARY","base_url":"https://ghe.example/api/v3"}`)
 	if v := r.json(t); !slices.Equal(v["secrets"].([]any), []any{"client_secret", "private_key"}) || v["updated_by"] != "u-ben" {
 		t.Errorf("set %s", r.body)
 	}
@@ -405,6 +440,8 @@ func TestRegistrations(t *testing.T) {
 		`linear {"client_id":"a","app_id":"1","slug":"s","private_key":"x"}`: "/app_id",
 		`github {"app_id":"1","slug":"s","private_key":"x"}`:                 "/private_key",
 		`github {"app_id":"1","private_key":"x"}`:                            "/slug",
+		`github {"client_id":"a","base_url":"https://ghe.example"}`:          "/base_url",
+		`github {"client_id":"a","base_url":"https://ghe.example/api"}`:      "/base_url",
 		`cloudlogs {"client_id":"a"}`:                                        "/provider",
 		`jira {"client_id":"a"}`:                                             "/provider",
 		`nango {}`:                                                           "/api_key",
@@ -419,6 +456,10 @@ func TestRegistrations(t *testing.T) {
 	if h.m.rows(org) != before {
 		t.Error("a refused registration changed something")
 	}
+	for _, at := range []string{"https://ghe.example/api/v3/", "https://api.acme.ghe.example", "http://127.0.0.1:9"} {
+		h.want(200, h.admin, "PUT", apps+"/github", `{"client_id":"a","base_url":"`+at+`"}`)
+	}
+	h.want(200, h.admin, "PUT", apps+"/linear", `{"client_id":"a","base_url":"https://linear.example"}`)
 	h.want(204, h.admin, "DELETE", apps+"/nango", "")
 	h.want(404, h.admin, "DELETE", apps+"/nango", "")
 }

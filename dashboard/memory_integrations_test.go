@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -246,8 +247,8 @@ func (s services) Disconnect(_ context.Context, in action.Integration, by string
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row, err := find("integration", s.integrations, func(o action.Integration) bool { return o.ID == in.ID })
-	if err != nil {
-		return false, err
+	if err != nil || s.away != nil {
+		return false, errors.Join(err, s.away)
 	}
 	row.Status, row.Sealed = action.IntegrationDeleted, nil
 	s.ended = append(s.ended, in.ID)

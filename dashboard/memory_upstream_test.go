@@ -20,7 +20,7 @@ type servers struct {
 	tried    []string        // secrets that were tried, and not kept
 	issuer   string          // of the authorization server; empty: that of its own host
 	left     []parting
-	away     error // what the sign-ins' services, and the rows of their tokens, answer
+	away     error // what services that are to take something back, and the rows of their tokens, answer
 	lookedUp int   // tokens, one by one
 }
 
