@@ -125,7 +125,7 @@ func (s *Server) settingsRoutes() {
 		method: "GET", path: "/api/v1/policy/events", tag: "policy", summary: "List changes of policy, newest first",
 	}, func(ctx context.Context, p *Principal, in *struct {
 		Paging
-		Kind    string `query:"kind" enum:"mode,capability,gate,grant,grant_request,quota,settings,review,connector,integration,provider_app,connections"`
+		Kind    string `query:"kind" enum:"mode,capability,gate,grant,grant_request,quota,settings,review,connector,integration,provider_app,connections,master_key"`
 		Subject string `query:"subject" doc:"What changed, as the event says it."`
 	},
 	) (*body[List[action.PolicyEvent]], error) {

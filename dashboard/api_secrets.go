@@ -61,7 +61,7 @@ func (s *Server) secretRoutes() {
 		doc: "Seals everything that is kept sealed, of all organizations, with a new master key: one that it makes where the key is in the data folder, or the one that the operator has set. It can be asked again after it was interrupted, and goes on.",
 	}, func(ctx context.Context, p *Principal, _ *none) (*body[Rotated], error) {
 		s.log.InfoContext(ctx, "master key about to be replaced", "by", p.By())
-		done, err := s.Rotate(ctx, p.Organization)
+		done, err := s.Rotate(ctx, p.Organization, p.By())
 		return bodyOf(done), err
 	})
 }

@@ -51,8 +51,9 @@ type Config struct {
 	// SealSecret seals the value of a secret for its row.
 	SealSecret func(organization, key string, value []byte) ([]byte, error)
 	// Rotate seals everything with a new master key, or with the one that an
-	// operator has set; for the owner of an organization that may.
-	Rotate func(ctx context.Context, organization string) (Rotated, error)
+	// operator has set; for the owner of an organization that may. It is on
+	// record by whom.
+	Rotate func(ctx context.Context, organization, by string) (Rotated, error)
 	// Revealed writes down that somebody read the full params of a held call.
 	// Without that nothing is revealed.
 	Revealed func(ctx context.Context, organization, invocation, by string) error

@@ -9,8 +9,8 @@ import (
 )
 
 // rotate is of the first organization alone.
-func (m *memory) rotate(_ context.Context, organization string) (dashboard.Rotated, error) {
-	if organization != org {
+func (m *memory) rotate(_ context.Context, organization, by string) (dashboard.Rotated, error) {
+	if organization != org || by == "" {
 		return dashboard.Rotated{}, action.Errorf(action.ErrForbidden, "operator_required", "Ask the operator.")
 	}
 	return dashboard.Rotated{KeyID: "72cd6e8422c407fb", Resealed: 3}, nil

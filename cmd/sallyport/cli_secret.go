@@ -118,17 +118,27 @@ func (c *secretRotate) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var done struct {
-		KeyID    string `json:"key_id"`
-		Resealed int    `json:"resealed"`
-		Left     int    `json:"left"`
-	}
+	var done rotated
 	raw, err := server.change(ctx, http.MethodPost, "/api/v1/secrets/rotate", nil, &done)
 	if err != nil {
 		return err
 	}
 	if done.Left > 0 {
-		fmt.Fprintf(std.Err, "warning: %d values open with none of the keys, or change all the time; the server's log names them, and the old key is kept\n", done.Left)
+		fmt.Fprintf(std.Err, "warning: %d values open with none of the keys, or change all the time; the server's log names them, and the old key is kept until they are gone and you rotate again\n", done.Left)
 	}
-	return c.print(std, raw, said(fmt.Sprintf("master key %s seals everything now; %d values were sealed with another before", done.KeyID, done.Resealed)))
+	return c.print(std, raw, said(done.String()))
+}
+
+// rotated is what the server did.
+type rotated struct {
+	KeyID    string `json:"key_id"`
+	Resealed int    `json:"resealed"`
+	Left     int    `json:"left"`
+}
+
+func (d rotated) String() string {
+	if d.Left > 0 {
+		return fmt.Sprintf("master key %s seals from now on; %d values were sealed with another before, and %d still are", d.KeyID, d.Resealed, d.Left)
+	}
+	return fmt.Sprintf("master key %s seals everything now; %d values were sealed with another before", d.KeyID, d.Resealed)
 }

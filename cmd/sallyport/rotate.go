@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"sallyport/action"
@@ -19,16 +21,17 @@ type masterKeys struct {
 	sealing []byte
 	file    string   // that sealing is in; empty: it was given
 	retired []byte   // that sealing replaces in its file; nil: none
+	shelved [][]byte // that were replaced before, when some values were left
 	given   [][]byte // further ones that only open
-	stuck   bool     // the replacement cannot end: some values open with no key
 }
 
 // opening are the keys that do not seal.
 func (k *masterKeys) opening() [][]byte {
-	if k.retired == nil {
-		return k.given
+	olds := slices.Concat(k.shelved, k.given)
+	if k.retired != nil {
+		olds = append(olds, k.retired)
 	}
-	return append([][]byte{k.retired}, k.given...)
+	return olds
 }
 
 // openMaster reads the master keys, and opens the vault with them.
@@ -47,6 +50,9 @@ func (g *gateway) openMaster() (err error) {
 	if g.options.MasterKey == "" {
 		k.file = filepath.Join(g.options.Data, masterFile)
 		if k.retired, err = vault.LoadRetired(k.file); err != nil {
+			return err
+		}
+		if k.shelved, err = vault.LoadShelved(k.file); err != nil {
 			return err
 		}
 	}
@@ -96,13 +102,15 @@ func (g *gateway) openKept(ctx context.Context, master []byte) error {
 // done, in part or in full, by a process that died meanwhile.
 type rotation struct {
 	*gateway
+	by     string        // who asked for it
 	settle time.Duration // how long what began with the old key may take to be written
+	same   bool          // the key that seals is the one that the rows knew
 	done   int           // values that were sealed anew
 	left   int           // that could not be
 }
 
 func (r *rotation) steps() []func(context.Context) error {
-	return []func(context.Context) error{r.keep, r.replace, r.reseal, r.wait, r.reseal, r.note, r.drop}
+	return []func(context.Context) error{r.keep, r.replace, r.record, r.reseal, r.wait, r.reseal, r.note, r.drop}
 }
 
 // rotationSettles is above the time in which the file's one writer answers.
@@ -110,7 +118,7 @@ const rotationSettles = 3 * time.Second
 
 // rotate has everything sealed with a new master key. One that has begun goes
 // on instead.
-func (g *gateway) rotate(ctx context.Context, organization string) (dashboard.Rotated, error) {
+func (g *gateway) rotate(ctx context.Context, organization, by string) (dashboard.Rotated, error) {
 	if organization != store.DefaultOrganization {
 		return dashboard.Rotated{}, action.Errorf(action.ErrForbidden, "operator_required",
 			"The master key is of all organizations of this server; an owner of its first one replaces it.")
@@ -122,19 +130,48 @@ func (g *gateway) rotate(ctx context.Context, organization string) (dashboard.Ro
 	if err := g.rotatable(); err != nil {
 		return dashboard.Rotated{}, err
 	}
-	return g.rotateAll(ctx)
+	r := &rotation{gateway: g, by: by, settle: rotationSettles}
+	if err := r.run(ctx); err != nil {
+		return dashboard.Rotated{}, err
+	}
+	return dashboard.Rotated{KeyID: keyName(g.master.sealing), Resealed: r.done, Left: r.left}, r.idle(ctx)
 }
 
-func (g *gateway) rotateAll(ctx context.Context) (dashboard.Rotated, error) {
-	r := &rotation{gateway: g, settle: rotationSettles}
+func keyName(key []byte) string { return hex.EncodeToString(vault.KeyID(key)) }
+
+func (r *rotation) run(ctx context.Context) error {
 	for _, step := range r.steps() {
 		if err := step(ctx); err != nil {
-			return dashboard.Rotated{}, fmt.Errorf("rotating the master key: %w", err)
+			return fmt.Errorf("rotating the master key: %w", err)
 		}
 	}
-	answer := dashboard.Rotated{KeyID: hex.EncodeToString(vault.KeyID(g.master.sealing)), Resealed: r.done, Left: r.left}
-	g.log.Info("everything is sealed with the new master key", "key", answer.KeyID, "resealed", r.done, "left", r.left)
-	return answer, nil
+	level, says := slog.LevelInfo, "everything is sealed with the master key"
+	if r.left > 0 {
+		level, says = slog.LevelWarn, "some values are not sealed with the master key; the old one is kept"
+	}
+	r.log.Log(ctx, level, says, "key", keyName(r.master.sealing), "resealed", r.done, "left", r.left, "by", r.by)
+	return nil
+}
+
+// idle is an error when nothing was done, as the new key was given only to open.
+// A rotation that ended and is run again is told by the history.
+func (r *rotation) idle(ctx context.Context) error {
+	if r.master.file != "" || !r.same || r.done > 0 {
+		return nil
+	}
+	last, err := r.db.LastRotation(ctx, store.DefaultOrganization)
+	if err != nil {
+		return err
+	}
+	again := last.KeyID == keyName(r.master.sealing)
+	for _, key := range r.master.given {
+		again = again && slices.Contains(last.Old, keyName(key))
+	}
+	if again {
+		return nil
+	}
+	return action.Errorf(action.ErrConflict, "master_key_not_replaced",
+		"The key in SALLYPORT_MASTER_KEY is the one that sealed before; nothing was replaced. Swap the keys on every instance: the new one into SALLYPORT_MASTER_KEY, this one into SALLYPORT_OLD_MASTER_KEYS. Restart them one by one, and run this again; see Keys in docs/instances.md.")
 }
 
 // rotatable tells what is to be done first where this process alone cannot
@@ -180,6 +217,20 @@ func (r *rotation) replace(context.Context) error {
 	}
 	k.sealing, k.retired = sealing, retired
 	return r.vault.Use(k.sealing, k.opening()...)
+}
+
+// record writes down who replaced which keys, once, before anything needs the
+// new one alone.
+func (r *rotation) record(ctx context.Context) error {
+	known, err := r.db.CheckedKey(ctx, "master")
+	if r.same = known == fingerprint("master", r.master.sealing); err != nil || r.same {
+		return err
+	}
+	var olds []string
+	for _, old := range r.master.opening() {
+		olds = append(olds, keyName(old))
+	}
+	return r.db.RecordRotation(ctx, store.Rotation{Organization: store.DefaultOrganization, KeyID: keyName(r.master.sealing), Old: olds, By: r.by})
 }
 
 // resealRounds is how often it is looked for what was sealed with another key
@@ -230,17 +281,30 @@ func (r *rotation) note(ctx context.Context) error {
 	return r.db.ReplaceKey(ctx, "master", fingerprint("master", r.master.sealing), olds...)
 }
 
-// drop forgets the old key, unless something may still be read with it.
+// drop forgets the old keys. When something may still be read with one, they
+// stay as further ones, and a later rotation makes a new key all the same.
 func (r *rotation) drop(context.Context) error {
 	k := &r.master
-	if k.stuck = r.left > 0; k.stuck || k.file == "" {
+	if k.file == "" {
 		return nil
+	}
+	if r.left > 0 {
+		return r.shelve()
 	}
 	if err := vault.DropRetired(k.file); err != nil {
 		return err
 	}
-	k.retired = nil
+	k.retired, k.shelved = nil, nil
 	return r.vault.Use(k.sealing, k.opening()...)
+}
+
+func (r *rotation) shelve() error {
+	k := &r.master
+	err := vault.Shelve(k.file)
+	if err == nil && k.retired != nil {
+		k.shelved, k.retired = append(k.shelved, k.retired), nil
+	}
+	return err
 }
 
 // resume ends a rotation that was stopped.
@@ -249,10 +313,14 @@ func (g *gateway) resume(ctx context.Context) {
 		return
 	}
 	defer g.rotating.Unlock()
-	if g.master.retired == nil || g.master.stuck {
+	if g.master.retired == nil {
 		return
 	}
-	if _, err := g.rotateAll(ctx); err != nil && ctx.Err() == nil {
+	r := &rotation{gateway: g, by: itself, settle: rotationSettles}
+	if err := r.run(ctx); err != nil && ctx.Err() == nil {
 		g.log.Warn("going on with a rotation that was stopped", "error", err)
 	}
 }
+
+// itself stands for who asked when nobody did.
+const itself = "gateway"

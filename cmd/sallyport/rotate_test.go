@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"sallyport/action"
@@ -108,6 +109,24 @@ func (v *vaulted) sealedOtherwise(key []byte) int {
 	return left
 }
 
+// recorded checks who made which key the newest one, in hex.
+func (v *vaulted) recorded(key, by string, olds ...string) {
+	v.t.Helper()
+	name := func(text string) string {
+		raw, err := hex.DecodeString(text)
+		v.ok(err)
+		return keyName(raw)
+	}
+	want := store.Rotation{Organization: store.DefaultOrganization, KeyID: name(key), By: by}
+	for _, old := range olds {
+		want.Old = append(want.Old, name(old))
+	}
+	got, err := v.db.LastRotation(v.t.Context(), store.DefaultOrganization)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		v.t.Errorf("on record (-want +got), %v:\n%s", err, diff)
+	}
+}
+
 func keyOf(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -136,7 +155,7 @@ func TestRotationStoppedAnywhere(t *testing.T) {
 			v := openVaulted(t, options{Data: data})
 			v.fill(url)
 			first := keyOf(t, file)
-			for _, step := range (&rotation{gateway: v.gateway}).steps()[:n] {
+			for _, step := range (&rotation{by: "me", gateway: v.gateway}).steps()[:n] {
 				v.ok(step(t.Context()))
 			}
 			v.reads(v)
@@ -145,15 +164,16 @@ func TestRotationStoppedAnywhere(t *testing.T) {
 			again := openVaulted(t, options{Data: data})
 			again.reads(v)
 			switch {
-			case n == 4:
+			case n == 2 || n == 5:
 				again.resume(t.Context()) // as a start does, which waits a little
 			case n < 2 || again.master.retired != nil:
-				for _, step := range (&rotation{gateway: again.gateway}).steps() {
+				for _, step := range (&rotation{by: "me", gateway: again.gateway}).steps() {
 					again.ok(step(t.Context()))
 				}
 			}
 			again.reads(v)
 			now := keyOf(t, file)
+			again.recorded(hex.EncodeToString(now), map[bool]string{true: "gateway", false: "me"}[n == 2], hex.EncodeToString(first))
 			if string(now) == string(first) || again.sealedOtherwise(now) != 0 || again.sealedOtherwise(first) == 0 {
 				t.Errorf("sealed otherwise than by the new key: %d, than by the old one: %d", again.sealedOtherwise(now), again.sealedOtherwise(first))
 			}
@@ -192,7 +212,7 @@ func TestRotationBetweenCalls(t *testing.T) {
 		})
 	}
 	for range 3 {
-		for _, step := range (&rotation{gateway: v.gateway, settle: 100 * time.Millisecond}).steps() {
+		for _, step := range (&rotation{by: "me", gateway: v.gateway, settle: 100 * time.Millisecond}).steps() {
 			v.ok(step(t.Context()))
 		}
 	}
@@ -221,20 +241,23 @@ func TestRotationOfManyInstances(t *testing.T) {
 	}
 	before := openVaulted(t, at(a))
 	before.fill(url)
-	if _, err := before.rotate(t.Context(), store.DefaultOrganization); action.Public(err).Code != "old_master_keys_missing" {
+	if _, err := before.rotate(t.Context(), store.DefaultOrganization, "olga"); action.Public(err).Code != "old_master_keys_missing" {
 		t.Errorf("without another key: %v", err)
 	}
 	before.close()
 
 	one, two := openVaulted(t, at(a, b)), openVaulted(t, at(b, a))
+	if _, err := one.rotate(t.Context(), store.DefaultOrganization, "eve"); action.Public(err).Code != "master_key_not_replaced" {
+		t.Errorf("where the old key seals: %v", err)
+	}
 	one.put("one")
 	two.put("two")
 	one.reads(before, "one", "two")
 	two.reads(before, "one", "two")
-	if _, err := two.rotate(t.Context(), "another"); !errors.Is(err, action.ErrForbidden) {
+	if _, err := two.rotate(t.Context(), "another", "eve"); !errors.Is(err, action.ErrForbidden) {
 		t.Errorf("by another organization: %v", err)
 	}
-	done, err := two.rotate(t.Context(), store.DefaultOrganization)
+	done, err := two.rotate(t.Context(), store.DefaultOrganization, "olga")
 	raw, _ := hex.DecodeString(b)
 	if err != nil || done.Left != 0 || done.Resealed < 3 || done.KeyID != hex.EncodeToString(vault.KeyID(raw)) {
 		t.Errorf("got %+v, %v", done, err)
@@ -244,8 +267,19 @@ func TestRotationOfManyInstances(t *testing.T) {
 	}
 	one.reads(before, "one", "two") // what the other one's key seals now
 	one.put("late")
-	if done, err := two.rotate(t.Context(), store.DefaultOrganization); err != nil || done.Resealed != 1 || done.Left != 0 {
+	if done, err := two.rotate(t.Context(), store.DefaultOrganization, "olga"); err != nil || done.Resealed != 1 || done.Left != 0 {
 		t.Errorf("after a late one: %+v, %v", done, err)
+	}
+	if done, err := two.rotate(t.Context(), store.DefaultOrganization, "otto"); err != nil || done.Resealed+done.Left != 0 {
+		t.Errorf("with nothing left to do: %+v, %v", done, err)
+	}
+	two.recorded(b, "olga", a)
+	if _, err := one.rotate(t.Context(), store.DefaultOrganization, "eve"); err != nil { // the way back
+		t.Error(err)
+	}
+	one.recorded(a, "eve", b)
+	if _, err := two.rotate(t.Context(), store.DefaultOrganization, "olga"); err != nil {
+		t.Error(err)
 	}
 	one.close()
 	two.close()
@@ -255,18 +289,57 @@ func TestRotationOfManyInstances(t *testing.T) {
 	}
 }
 
-// TestWhatOpensWithNoKey keeps the old key, which is said to be.
+// TestWhatOpensWithNoKey keeps the old keys, which is said, and hinders no other
+// rotation.
 func TestWhatOpensWithNoKey(t *testing.T) {
 	data := t.TempDir()
 	v := openVaulted(t, options{Data: data})
 	v.put("first")
-	v.ok(v.db.PutVaultKey(t.Context(), "altered", append([]byte("\x01otherkey"), make([]byte, 60)...)))
-	r := &rotation{gateway: v.gateway}
-	for _, step := range r.steps() {
-		v.ok(step(t.Context()))
+	moved, err := v.vault.Seal(action.Ref{Table: "vault_keys", Row: "elsewhere", Column: "sealed"}, []byte("x"))
+	v.ok(err)
+	v.ok(v.db.PutVaultKey(t.Context(), "altered", moved))
+	file := filepath.Join(data, "master.key")
+	keys := [][]byte{keyOf(t, file)}
+	for n := range 2 {
+		r := &rotation{by: "me", gateway: v.gateway}
+		v.ok(r.run(t.Context()))
+		if keys = append(keys, keyOf(t, file)); r.left != 1 || bytes.Equal(keys[n], keys[n+1]) || v.master.retired != nil {
+			t.Errorf("rotation %d: left %d, a new key %v, one being replaced %v", n, r.left, !bytes.Equal(keys[n], keys[n+1]), v.master.retired != nil)
+		}
+		v.close()
+		if v = openVaulted(t, options{Data: data}); len(v.master.opening()) != n+1 {
+			t.Errorf("rotation %d: %d keys open", n, len(v.master.opening()))
+		}
 	}
-	if _, err := os.Stat(filepath.Join(data, "master.key.old")); r.left != 1 || err != nil {
-		t.Errorf("left %d; the old key: %v", r.left, err)
+	for _, old := range keys[:2] { // what only they open
+		key, err := vault.New(old)
+		v.ok(err)
+		if late, err := key.Seal(keptRef("late"), []byte("x")); err == nil {
+			_, err = v.vault.Open(keptRef("late"), late)
+			v.ok(err)
+		}
+	}
+	right, err := v.vault.Seal(keptRef("altered"), []byte("x"))
+	v.ok(err)
+	v.ok(v.db.PutVaultKey(t.Context(), "altered", right))
+	r := &rotation{by: "me", gateway: v.gateway}
+	v.ok(r.run(t.Context()))
+	if files, _ := filepath.Glob(file + "*"); len(files) != 1 || r.left != 0 || len(v.master.opening()) != 0 {
+		t.Errorf("when nothing needs them: %v, left %d, %d keys open", files, r.left, len(v.master.opening()))
+	}
+	if value, _, err := v.secret(t.Context(), store.DefaultOrganization, "first"); value != rotatedSecret || err != nil {
+		t.Errorf("the secret is %q, %v", value, err)
+	}
+}
+
+func TestRotatedSays(t *testing.T) {
+	for want, done := range map[string]rotated{
+		"seals everything now": {KeyID: "72cd6e8422c407fb", Resealed: 3},
+		"and 1 still are":      {KeyID: "72cd6e8422c407fb", Resealed: 3, Left: 1},
+	} {
+		if got := done.String(); !strings.Contains(got, want) || done.Left > 0 && strings.Contains(got, "everything") {
+			t.Errorf("got %q; want %q in it", got, want)
+		}
 	}
 }
 
@@ -277,14 +350,14 @@ func TestReplacementFails(t *testing.T) {
 	v.put("first")
 	file := filepath.Join(data, "master.key")
 	v.ok(os.WriteFile(file+".old", []byte("broken"), 0o600))
-	if _, err := v.rotate(t.Context(), store.DefaultOrganization); err == nil {
+	if _, err := v.rotate(t.Context(), store.DefaultOrganization, "olga"); err == nil {
 		t.Error("a broken old key is taken for none")
 	}
 	if !bytes.Equal(v.master.sealing, keyOf(t, file)) || v.master.retired != nil {
 		t.Errorf("the key that seals has %d bytes, the retired one %d", len(v.master.sealing), len(v.master.retired))
 	}
 	v.ok(os.Remove(file + ".old"))
-	r := &rotation{gateway: v.gateway}
+	r := &rotation{by: "me", gateway: v.gateway}
 	for _, step := range r.steps() {
 		v.ok(step(t.Context()))
 	}
@@ -299,9 +372,9 @@ func TestSealedJustBefore(t *testing.T) {
 	v := openVaulted(t, options{Data: data})
 	late, err := v.sealSecret(store.DefaultOrganization, "late", []byte(rotatedSecret))
 	v.ok(err)
-	steps := (&rotation{gateway: v.gateway}).steps()
+	steps := (&rotation{by: "me", gateway: v.gateway}).steps()
 	for i, step := range steps {
-		if i == 3 {
+		if i == 4 {
 			v.ok(v.db.PutSecret(t.Context(), action.Secret{Organization: store.DefaultOrganization, Key: "late", Host: "h.example", UpdatedBy: "me", CreatedAt: v.db.Now(), UpdatedAt: v.db.Now()}, late))
 		}
 		v.ok(step(t.Context()))
