@@ -19,12 +19,14 @@ type integrationProviders struct{ remote }
 
 // providerRow is a service that can be connected.
 type providerRow struct {
-	ID       string            `json:"id"`
-	Title    string            `json:"title"`
-	About    string            `json:"about"`
-	Needs    []providerNeed    `json:"needs"`
-	Settings json.RawMessage   `json:"settings_schema"`
-	Actions  []json.RawMessage `json:"actions"`
+	ID       string          `json:"id"`
+	Title    string          `json:"title"`
+	About    string          `json:"about"`
+	Needs    []providerNeed  `json:"needs"`
+	Settings json.RawMessage `json:"settings_schema"`
+	Actions  []struct {
+		Name string `json:"name"`
+	} `json:"actions"`
 }
 
 // providerNeed is a way to connect one.

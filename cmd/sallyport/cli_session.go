@@ -50,12 +50,19 @@ func (c *sessionCreate) Run(ctx context.Context, std *stdio) error {
 			return err
 		}
 	}
-	raw, err := server.change(ctx, http.MethodPost, "/api/v1/sessions", body, nil)
+	var made struct {
+		ID string `json:"session_id"`
+	}
+	raw, err := server.change(ctx, http.MethodPost, "/api/v1/sessions", body, &made)
 	if err != nil {
 		return err
 	}
-	if len(c.Connect) == 0 && c.Automation == "" && !c.JSON {
+	switch {
+	case c.JSON:
+	case len(c.Connect) == 0 && c.Automation == "":
 		c.blind(ctx, std, server)
+	default:
+		server.unusable(ctx, std, made.ID)
 	}
 	return std.printJSON(raw)
 }
