@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 )
 
 type policyCommand struct {
@@ -21,7 +23,7 @@ type policyCommand struct {
 // keyed are the commands on one key of policy.
 type keyed struct {
 	remote
-	Key        string `arg:"" help:"source:action, source:* or *; a connector goes by its name, slug or id."`
+	Key        string `arg:"" help:"source:action, source:* or *; a connector goes by its name, slug or id, an integration by its provider or module:PROVIDER."`
 	Automation string `placeholder:"ID" help:"Only for sessions of this automation."`
 }
 
@@ -81,12 +83,36 @@ func (c *policyShow) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
+	var connectors list[connectorRow]
+	var used list[integrationRow]
+	if !c.JSON {
+		if _, err := server.read(ctx, "/api/v1/connectors", nil, &connectors); err != nil {
+			return err
+		}
+		if _, err := server.read(ctx, integrationsPath, nil, &used); err != nil {
+			return err
+		}
+	}
 	return c.print(std, raw, func(w io.Writer) {
 		rows := make([][]string, 0, len(modes.Items))
 		for _, m := range modes.Items {
-			rows = append(rows, []string{m.Name, m.Mode, m.Automation, m.UpdatedBy})
+			rows = append(rows, []string{m.said(connectors.Items, used.Items), m.Mode, m.Automation, m.UpdatedBy})
 		}
 		table(w, []string{"KEY", "MODE", "AUTOMATION", "SET BY"}, rows)
 		fmt.Fprintln(w, "anything else: reads are allowed, writes wait for approval, dangerous actions are denied")
 	})
+}
+
+// said is the key as policy set takes it: a name that a module and a connector
+// share is told with which of them it is.
+func (m *modeRow) said(connectors []connectorRow, used []integrationRow) string {
+	source, _, _ := strings.Cut(m.Name, ":")
+	ofConnector := strings.HasPrefix(m.Key, "connector:")
+	switch {
+	case ofConnector && slices.ContainsFunc(used, func(in integrationRow) bool { return strings.EqualFold(in.Provider, source) }):
+		return m.Key
+	case !ofConnector && slices.ContainsFunc(connectors, func(c connectorRow) bool { return c.Slug == source || strings.EqualFold(c.Name, source) }):
+		return "module:" + m.Key
+	}
+	return m.Name
 }
