@@ -34,6 +34,8 @@ type stdio struct {
 	In  io.Reader
 	Out io.Writer
 	Err io.Writer
+
+	notes []string // for Err, once the command did what it was to do
 }
 
 // remote are the flags that every client command has. The API key comes from

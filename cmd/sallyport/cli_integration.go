@@ -186,7 +186,7 @@ func (c *integrationCheck) Run(ctx context.Context, std *stdio) error {
 
 type integrationMetadata struct {
 	which
-	Query map[string]string `arg:"" optional:"" mapsep:"none" placeholder:"KEY=VALUE" help:"What is asked for, in the provider's own words, such as team=ENG."`
+	Query map[string]string `arg:"" optional:"" mapsep:"none" placeholder:"KEY=VALUE" help:"What is asked for, in the provider's own words: team=ENG of linear, organization=SLUG and project=SLUG of sentry, owner=NAME of github; slack has none."`
 }
 
 // Run prints JSON in any case: what there is, each service says in its own way.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,7 +112,10 @@ func (c *integrationConnect) Run(ctx context.Context, std *stdio) error {
 	}
 	body := c.body()
 	if !need.here() {
-		return c.inBrowser(std, len(body) > 0, need)
+		if len(body) > 0 {
+			return wrongUse("%s is connected in the browser, where the page asks for name, settings and the rest; leave those flags out", c.Provider)
+		}
+		return c.inBrowser(ctx, std, server, &providers.Items[i], need)
 	}
 	body["provider"], body["kind"] = c.Provider, need.Kind
 	if need.Kind != action.KindNone {
@@ -121,12 +123,15 @@ func (c *integrationConnect) Run(ctx context.Context, std *stdio) error {
 			return err
 		}
 	}
-	var made integrationRow
-	raw, err := server.change(ctx, http.MethodPost, integrationsPath, body, &made)
+	status, raw, err := server.ask(ctx, http.MethodPost, integrationsPath, nil, body)
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, func(w io.Writer) { made.next(w, &c.remote) })
+	var made integrationRow
+	if err := decode(raw, &made); err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) { made.next(w, &c.remote, status == http.StatusOK) })
 }
 
 // need is how the service is to be connected.
@@ -148,38 +153,13 @@ func (c *integrationConnect) need(p *providerRow) (providerNeed, error) {
 	return providerNeed{}, wrongUse("%s is not connected with %s; --kind may be: %s", p.Title, kind, p.kinds())
 }
 
-// inBrowser says where a person goes on: he signs in at the service, and only
-// the browser that began it can end it.
-func (c *integrationConnect) inBrowser(std *stdio, chosen bool, need providerNeed) error {
-	if chosen {
-		return wrongUse("%s is connected in the browser, where the page asks for name, settings and the rest; leave those flags out", c.Provider)
+// next says what to do with an integration that was just connected, or connected
+// again.
+func (in *integrationRow) next(w io.Writer, r *remote, again bool) {
+	if again {
+		said(in.said() + " is renewed, for the account " + in.account() + ", which was connected before; the sessions that see it still do")(w)
+		return
 	}
-	at, err := c.public()
-	if err != nil {
-		return err
-	}
-	at += "/settings/integrations/" + url.PathEscape(c.Provider)
-	raw, err := json.Marshal(map[string]any{"provider": c.Provider, "kind": need.Kind, "page": at})
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		said(c.Provider + " is connected with " + string(need.Kind) + " in a browser, by somebody who is signed in to Sallyport there. Open:")(w)
-		said(at)(w)
-	})
-}
-
-// public is where browsers reach the server.
-func (r *remote) public() (string, error) {
-	if r.URL != "" {
-		return strings.TrimSuffix(r.URL, "/"), nil
-	}
-	e, err := readEndpoint(r.folder())
-	return strings.TrimSuffix(e.MCPURL, "/mcp"), err
-}
-
-// next says what to do with an integration that was just connected.
-func (in *integrationRow) next(w io.Writer, r *remote) {
 	said(in.said() + " is connected, for the account " + in.account())(w)
 	if in.User != "" {
 		said("it is used in your own sessions, where an action bears your name")(w)

@@ -51,7 +51,8 @@ func (c *secretSet) Run(ctx context.Context, std *stdio) error {
 }
 
 // readSecret reads a value without the line end that shells add, for a command
-// that is written like so.
+// that is written like so. What is to be known of a value that is kept is told
+// when it is.
 func readSecret(std *stdio, command string) (string, error) {
 	if f, ok := std.In.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -71,7 +72,7 @@ func readSecret(std *stdio, command string) (string, error) {
 	case len(value) > secretLimit:
 		return "", errors.New("the value is over 64 KB; was that the right file?")
 	case len(strings.TrimSpace(value)) < redact.MinSecret:
-		fmt.Fprintf(std.Err, "warning: the value has fewer than %d characters: it is not replaced where the server repeats it\n", redact.MinSecret)
+		std.notes = append(std.notes, fmt.Sprintf("warning: the value has fewer than %d characters: it is not replaced where the server repeats it", redact.MinSecret))
 	}
 	return value, nil
 }

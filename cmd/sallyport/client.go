@@ -80,16 +80,21 @@ func (p *problem) Error() string {
 
 // do sends in, unless it is nil, and returns the body of the answer.
 func (c *client) do(ctx context.Context, method, path string, query url.Values, in any) (json.RawMessage, error) {
+	_, raw, err := c.ask(ctx, method, path, query, in)
+	return raw, err
+}
+
+// ask is do with the status of the answer.
+func (c *client) ask(ctx context.Context, method, path string, query url.Values, in any) (status int, raw json.RawMessage, err error) {
 	response, err := c.send(ctx, method, path, query, in)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer response.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
-	if err != nil {
-		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	if raw, err = io.ReadAll(io.LimitReader(response.Body, answerLimit)); err != nil {
+		return 0, nil, fmt.Errorf("reading the server's answer: %w", err)
 	}
-	return raw, nil
+	return response.StatusCode, raw, nil
 }
 
 // send sends in, unless it is nil, and returns an answer that is no refusal.

@@ -46,13 +46,14 @@ func main() {
 // execute runs one command line and returns its exit status.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var line commandLine
+	std := &stdio{In: stdin, Out: stdout, Err: stderr}
 	exited := -1
 	parser, err := kong.New(
 		&line, kong.Name("sallyport"),
 		kong.Description("The gate between coding agents and the services they act on."),
 		kong.DefaultEnvars("SALLYPORT"), kong.Vars{"data": dataFolder(), "version": version()},
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Exit(func(status int) { exited = status }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&stdio{In: stdin, Out: stdout, Err: stderr}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(std),
 		kong.Configuration(loadConfig), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {
@@ -76,6 +77,9 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			return exitUsage
 		}
 		return exitError
+	}
+	for _, note := range std.notes {
+		fmt.Fprintln(stderr, note)
 	}
 	return exitOK
 }
