@@ -153,7 +153,7 @@ func (p *premises) inBrowser(begin, finish map[string]any) integrationRow {
 	p.t.Helper()
 	var step action.ConnectStep
 	p.must("POST", "/integrations/connect", begin, &step)
-	finish["state"] = step.State
+	finish["state"], finish["provider"] = step.State, begin["provider"]
 	var done struct{ Integration integrationRow }
 	p.must("POST", "/oauth/finish", finish, &done)
 	return done.Integration

@@ -23,8 +23,9 @@ func TestRevokedKeyAndConnectedAgain(t *testing.T) {
 	if strings.Contains(got, linearKey) {
 		t.Errorf("the agent is told the key: %s", got)
 	}
-	if n := len(linear.requests("")); n != 1 {
-		t.Errorf("%d requests with a key that is over", n)
+	// The call, and the question whether it is the key that is over.
+	if n, asked := len(linear.requests("")), len(linear.requests("Viewer")); n != 2 || asked != 1 {
+		t.Errorf("%d requests with a key that is over, of which %d asked whose it is", n, asked)
 	}
 	now := p.integration(in.ID)
 	if now.Status != action.IntegrationRevoked || now.Usable || !strings.Contains(now.Why, "Connect the account again") {
@@ -37,8 +38,8 @@ func TestRevokedKeyAndConnectedAgain(t *testing.T) {
 	if why.Mode != action.ModeDeny || !strings.Contains(why.Reason, "revoked") {
 		t.Errorf("people are told %s: %q", why.Mode, why.Reason)
 	}
-	if n := len(linear.requests("")); n != 1 {
-		t.Errorf("%d requests for a dead integration", n-1)
+	if n := len(linear.requests("")); n != 2 {
+		t.Errorf("%d requests for a dead integration", n-2)
 	}
 
 	// A person checks, and then connects the account again: it is the same.
