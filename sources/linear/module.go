@@ -21,11 +21,12 @@ var guide string
 // Module returns the module.
 func Module() *sources.Module {
 	return &sources.Module{
-		ID:      "linear",
-		Title:   "Linear",
-		About:   "Reads, creates and changes issues of a Linear workspace, and comments on them.",
-		Guide:   guide,
-		BaseURL: "https://api.linear.app",
+		ID:        "linear",
+		Workspace: true,
+		Title:     "Linear",
+		About:     "Reads, creates and changes issues of a Linear workspace, and comments on them.",
+		Guide:     guide,
+		BaseURL:   "https://api.linear.app",
 		Needs: []sources.Need{
 			{
 				Kind: action.KindOAuth2, Users: true, Preset: "linear", Scopes: []string{"read", "write"},

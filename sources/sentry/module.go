@@ -16,11 +16,12 @@ var guide string
 func Module() *sources.Module {
 	scopes := []string{"org:read", "project:read", "event:read", "event:write"}
 	return &sources.Module{
-		ID:      "sentry",
-		Title:   "Sentry",
-		About:   "Reads issues and events of Sentry, hosted or your own, and changes issues.",
-		Guide:   guide,
-		BaseURL: "https://sentry.io",
+		ID:        "sentry",
+		Workspace: true,
+		Title:     "Sentry",
+		About:     "Reads issues and events of Sentry, hosted or your own, and changes issues.",
+		Guide:     guide,
+		BaseURL:   "https://sentry.io",
 		Needs: []sources.Need{
 			{
 				Kind: action.KindOAuth2, Users: true, Preset: "sentry", Scopes: scopes,
