@@ -76,14 +76,16 @@ func integrationFlows(db bun.IDB, organization string) *bun.SelectQuery {
 	return db.NewSelect().Table("integration_flows").Where("organization_id = ?", organization)
 }
 
-// TakeIntegrationFlow removes a connection that began and returns it, once:
-// ErrNotFound afterwards, and ErrGone when it is over.
-func (db *DB) TakeIntegrationFlow(ctx context.Context, stateHash string, now time.Time) (action.IntegrationFlow, error) {
+// TakeIntegrationFlow removes a connection that the user began with the login
+// and returns it, once: ErrNotFound afterwards, and ErrGone when it is over. That
+// of another stays as it is, and is not found.
+func (db *DB) TakeIntegrationFlow(ctx context.Context, organization, stateHash, by, login string, now time.Time) (action.IntegrationFlow, error) {
 	r := &integrationFlowRow{}
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Returning("*").Scan(ctx)
+		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Where("organization_id = ?", organization).
+			Where("? = ?", bun.Ident("by"), by).Where("login = ?", login).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return action.Errorf(action.ErrNotFound, "connection_not_found", "This connection was not begun here, or has ended; connect again.")
+			return action.Errorf(action.ErrNotFound, "connection_not_found", "This login began no such connection, or it has ended; connect again.")
 		}
 		if err != nil {
 			return fmt.Errorf("taking a connection: %w", err)

@@ -331,11 +331,11 @@ func (b *bank) PutIntegrationFlow(_ context.Context, f action.IntegrationFlow) e
 }
 
 // TakeIntegrationFlow implements credential.TokenStore.
-func (b *bank) TakeIntegrationFlow(_ context.Context, stateHash string, _ time.Time) (action.IntegrationFlow, error) {
+func (b *bank) TakeIntegrationFlow(_ context.Context, organization, stateHash, by, login string, _ time.Time) (action.IntegrationFlow, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f, ok := b.flows[stateHash]
-	if !ok {
+	if !ok || f.Organization != organization || f.By != by || f.Login != login {
 		return f, missing()
 	}
 	delete(b.flows, stateHash)

@@ -43,8 +43,7 @@ func (o *OAuth) Finish(ctx context.Context, organization, by, state, code, iss, 
 	return connector, o.keep(ctx, organization, connector, by, k)
 }
 
-// codeNoFlow is of a state that no sign-in to a connector has, so that it may
-// be another's.
+// codeNoFlow is of a state that no sign-in to a connector has.
 const codeNoFlow = "no_such_sign_in"
 
 func unfinished(format string, args ...any) error {

@@ -13,7 +13,7 @@ import (
 
 // Finish ends a connection with what the browser came back with: for the user
 // and the login that began it, once, at the page of the very service that was
-// asked. decides tells whether the user may still connect for the organization;
+// asked. Another login's attempt leaves it as it is. decides tells whether the user may still connect for the organization;
 // who may not ends his own connections alone. The connection is over then, in
 // whichever way: another one needs another Begin.
 func (t *Tokens) Finish(ctx context.Context, organization, by, login string, decides bool, a action.ConnectAnswer) (action.Integration, error) {
@@ -45,21 +45,19 @@ func (t *Tokens) Finish(ctx context.Context, organization, by, login string, dec
 	return t.finishOAuth(ctx, m, b, a.Code)
 }
 
-// resumed takes the flow of a state. Whose it is else is not told.
+// resumed takes the flow of a state, which must be the login's own. Whether it is
+// another's is not told.
 func (t *Tokens) resumed(ctx context.Context, organization, by, login, state string) (f action.IntegrationFlow, b *wish, err error) {
 	now := t.Now()
 	if state == "" {
 		return f, nil, unfinished("The answer has no state in it, so that nobody knows what it answers; begin the connection here, on the page of integrations.")
 	}
-	f, err = t.Store.TakeIntegrationFlow(ctx, hash(state), now)
+	f, err = t.Store.TakeIntegrationFlow(ctx, organization, hash(state), by, login, now)
 	if errors.Is(err, action.ErrNotFound) || errors.Is(err, action.ErrGone) || err == nil && !now.Before(f.ExpiresAt) {
-		return f, nil, unfinished("This connection is over, took too long, or was never begun; begin again on the page of integrations.")
+		return f, nil, unfinished("This connection is over, took too long, was never begun, or was begun by another login, which can still end it; begin again on the page of integrations.")
 	}
 	if err != nil {
 		return f, nil, err
-	}
-	if f.Organization != organization || f.By != by || f.Login != login {
-		return f, nil, action.Errorf(action.ErrForbidden, codeFlow, "This connection was begun by another login, which alone can end it; begin your own on the page of integrations.")
 	}
 	b = &wish{}
 	return f, b, unseal(t.Vault, integrationFlowRef(f.Organization, f.StateHash), f.Sealed, b)

@@ -72,9 +72,9 @@ func TestFinishIsForWhoBegan(t *testing.T) {
 		kind           error
 		says           string
 	}{
-		"another user":         {"org", "bob", "l1", false, nil, action.ErrForbidden, "another login"},
-		"another login":        {"org", "ann", "l2", false, nil, action.ErrForbidden, "another login"},
-		"another organization": {"gro", "ann", "l1", false, nil, action.ErrForbidden, "another login"},
+		"another user":         {"org", "bob", "l1", false, nil, action.ErrInvalid, "another login, which can still end it"},
+		"another login":        {"org", "ann", "l2", false, nil, action.ErrInvalid, "another login, which can still end it"},
+		"another organization": {"gro", "ann", "l1", false, nil, action.ErrInvalid, "another login, which can still end it"},
 		"decides no more":      {"org", "ann", "l1", true, nil, action.ErrForbidden, "An owner or admin connects"},
 		"another's page":       {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Provider = "acne" }, action.ErrInvalid, "not of the service that was asked"},
 		"nobody's page":        {"org", "ann", "l1", false, func(_ *bank, a *action.ConnectAnswer) { a.Provider = "" }, action.ErrInvalid, "not of the service that was asked"},
@@ -103,6 +103,10 @@ func TestFinishIsForWhoBegan(t *testing.T) {
 			}
 			if err != nil && strings.Contains(err.Error(), "ann") {
 				t.Errorf("%v tells of the other one", err)
+			}
+			_, err = tokens.Finish(t.Context(), "org", "ann", "l1", true, a)
+			if others := strings.Contains(c.says, "another login"); others != (err == nil) {
+				t.Errorf("who began it gets %v then", err)
 			}
 		})
 	}

@@ -113,7 +113,7 @@ func TestSignInsThatAreRefused(t *testing.T) {
 			_, err = o.Finish(t.Context(), org, by, q.Get("state"), q.Get("code"), q.Get("iss"), q.Get("error"))
 			code := "oauth_flow"
 			if name == "another state" || name == "no state" || name == "too late" {
-				code = "no_such_sign_in" // it may be another's
+				code = "no_such_sign_in"
 			}
 			fails(t, err, test.kind, code, test.says)
 			if n := h.service.grants("authorization_code"); n > 0 {

@@ -40,9 +40,10 @@ type TokenStore interface {
 	ProviderApp(ctx context.Context, organization, provider string) (action.ProviderApp, error)
 	// PutIntegrationFlow writes a connection that began.
 	PutIntegrationFlow(ctx context.Context, f action.IntegrationFlow) error
-	// TakeIntegrationFlow removes and returns one, to one caller only;
-	// ErrNotFound when there is none that is still good.
-	TakeIntegrationFlow(ctx context.Context, stateHash string, now time.Time) (action.IntegrationFlow, error)
+	// TakeIntegrationFlow removes and returns one that the user began with the
+	// login, to one caller only; ErrNotFound when there is none that is still
+	// good. That of another stays.
+	TakeIntegrationFlow(ctx context.Context, organization, stateHash, by, login string, now time.Time) (action.IntegrationFlow, error)
 }
 
 // TokensConfig says what [Tokens] work with.

@@ -223,18 +223,27 @@ var integrationUseStories = map[string]func(*house){
 	"a connection is ended once, and in time": func(h *house) {
 		f := h.beginning("s")
 		h.ok(h.db.PutIntegrationFlow(h.ctx, f))
-		h.equal(must(h.db.TakeIntegrationFlow(h.ctx, "s", h.now))(h), f, "the connection")
+		h.equal(must(h.take(h.db, "s", h.now))(h), f, "the connection")
 		h.ok(h.db.PutIntegrationFlow(h.ctx, f))
-		_, err := h.db.TakeIntegrationFlow(h.ctx, "s", f.ExpiresAt)
+		_, err := h.take(h.db, "s", f.ExpiresAt)
 		h.refused(err, action.ErrGone, "connection_over")
-		_, err = h.db.TakeIntegrationFlow(h.ctx, "s", h.now)
+		_, err = h.take(h.db, "s", h.now)
 		h.refused(err, action.ErrNotFound, "connection_not_found")
+	},
+	"a connection is ended by the login that began it": func(h *house) {
+		f := h.beginning("s")
+		h.ok(h.db.PutIntegrationFlow(h.ctx, f))
+		for _, other := range [][3]string{{h.org.ID, "bob", f.Login}, {h.org.ID, f.By, "another"}, {newHouse(h.T, h.db).org.ID, f.By, f.Login}} {
+			_, err := h.db.TakeIntegrationFlow(h.ctx, other[0], "s", other[1], other[2], h.now)
+			h.refused(err, action.ErrNotFound, "connection_not_found")
+		}
+		h.equal(must(h.take(h.db, "s", h.now))(h), f, "what others left")
 	},
 	"20 come back from a connection, one is let in": func(h *house) {
 		h.ok(h.db.PutIntegrationFlow(h.ctx, h.beginning("s")))
 		var taken atomic.Int64
 		together(20, func(i int) {
-			switch _, err := h.any(i).TakeIntegrationFlow(h.ctx, "s", h.now); {
+			switch _, err := h.take(h.any(i), "s", h.now); {
 			case err == nil:
 				taken.Add(1)
 			case !errors.Is(err, action.ErrNotFound):
@@ -260,7 +269,7 @@ var integrationUseStories = map[string]func(*house){
 		theirs := of("theirs", "bob")
 		theirs.Organization = newHouse(h.T, h.db).org.ID
 		h.ok(h.db.PutIntegrationFlow(h.ctx, theirs))
-		must(h.db.TakeIntegrationFlow(h.ctx, "0", h.now))(h)
+		must(h.db.TakeIntegrationFlow(h.ctx, h.org.ID, "0", "bob", "login", h.now))(h)
 		h.ok(h.db.PutIntegrationFlow(h.ctx, of("more", "bob")))
 	},
 	"at most a hundred connections are begun": func(h *house) {
@@ -273,7 +282,7 @@ var integrationUseStories = map[string]func(*house){
 			h.ok(h.db.PutIntegrationFlow(h.ctx, f))
 		}
 		h.refused(h.db.PutIntegrationFlow(h.ctx, h.beginning("more")), action.ErrTooMany, "too_many_connections")
-		_, err := h.db.TakeIntegrationFlow(h.ctx, "over", h.now)
+		_, err := h.take(h.db, "over", h.now)
 		h.refused(err, action.ErrNotFound, "connection_not_found")
 		h.ok(h.db.PutIntegrationFlow(h.ctx, newHouse(h.T, h.db).beginning("theirs")))
 	},
@@ -286,6 +295,11 @@ var integrationUseStories = map[string]func(*house){
 			h.equal(string(must(h.db.VaultKey(h.ctx, name))(h)), sealed, "the key")
 		}
 	},
+}
+
+// take ends a connection of h.beginning.
+func (h *house) take(db *store.DB, state string, now time.Time) (action.IntegrationFlow, error) {
+	return db.TakeIntegrationFlow(h.ctx, h.org.ID, state, "alice", "login", now)
 }
 
 func (h *house) beginning(state string) action.IntegrationFlow {
