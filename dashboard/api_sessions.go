@@ -18,7 +18,7 @@ type NewSession struct {
 	Event      string             `json:"event_id,omitempty" maxLength:"200" doc:"The inbound event that starts it; owners and admins only. Then no allow of the organization lets a write through."`
 	Title      string             `json:"title,omitempty" maxLength:"200" example:"Fix the login page"`
 	// Nil and empty differ; see [Server.connections].
-	Connections []string `json:"connections,omitempty" maxItems:"50" nullable:"false" doc:"Integrations that its agent may use: ids, ids of providers of which there is one, or \"all\" alone, those that the whole organization may see, now and later. Absent: none, or what the automation is bound to." example:"linear"`
+	Connections []string `json:"connections,omitempty" maxItems:"50" nullable:"false" doc:"Integrations that its agent may use: ids, ids of providers of which there is one, names that only one has, or \"all\" alone, those that the whole organization may see, now and later. Absent: none, or what the automation is bound to." example:"linear"`
 	TTL         string   `json:"ttl,omitempty" maxLength:"40" doc:"How long it lives, such as 8h or 90m; default 720h, at most 8760h." example:"8h"`
 }
 

@@ -18,7 +18,7 @@ type Bindings struct {
 
 // NewBindings replaces them.
 type NewBindings struct {
-	Connections []string `json:"connections" maxItems:"50" nullable:"false" doc:"Ids of integrations, or of providers of which there is one. Empty: none."`
+	Connections []string `json:"connections" maxItems:"50" nullable:"false" doc:"Ids of integrations, or of providers of which there is one, or names of integrations; what two are called by is refused. Empty: none."`
 }
 
 // ByAutomation is the parameter of a route about an automation.
@@ -91,7 +91,8 @@ func (s *Server) connections(ctx context.Context, p *Principal, n NewSession) ([
 	return s.bindable(ctx, p, n.Connections)
 }
 
-// bindable returns the ids of integrations that were named by id or provider.
+// bindable returns the ids of integrations that were named by id, provider or
+// name.
 func (s *Server) bindable(ctx context.Context, p *Principal, names []string) (ids []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -122,39 +123,61 @@ func (s *Server) bindable(ctx context.Context, p *Principal, names []string) (id
 }
 
 // bind finds the integration that one name means, among those that the person
-// may see.
+// may see: by its id, else as the one of a provider, else by its name.
 func (s *Server) bind(name string, all []action.Integration) (*action.Integration, error) {
 	if i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == name }); i >= 0 {
-		if all[i].User != "" {
-			return nil, invalid("/connections", "This is somebody's own connection, which nothing is bound to: it is used by itself where an action bears his name. Name one of the organization's.")
-		}
-		return &all[i], nil
+		return bindableOnly(&all[i])
 	}
 	if name == action.AllConnections {
 		return nil, invalid("/connections", `"all" stands alone, and for a session; here, name integrations.`)
 	}
-	name = strings.TrimPrefix(name, modulePrefix)
-	if s.provider(name) == nil {
-		return nil, invalid("/connections", fmt.Sprintf("There is no integration or provider %q; GET /api/v1/integrations lists the ids, and providers are %s.", plain(name), s.providerIDs()))
+	if id := strings.TrimPrefix(name, modulePrefix); s.provider(id) != nil {
+		return theOne(id, all)
 	}
-	return theOne(name, all)
+	found := those(all, func(in *action.Integration) bool { return strings.EqualFold(in.Name, name) })
+	if ours := those(found, func(in *action.Integration) bool { return in.User == "" }); len(ours) > 0 {
+		found = ours
+	}
+	switch len(found) {
+	case 0:
+		return nil, invalid("/connections", fmt.Sprintf("There is no integration or provider %q; GET /api/v1/integrations lists the ids and names, and providers are %s.", plain(name), s.providerIDs()))
+	case 1:
+		return bindableOnly(&found[0])
+	}
+	return nil, several(fmt.Sprintf("called %q", plain(name)), found)
+}
+
+// bindableOnly refuses what nothing is bound to.
+func bindableOnly(in *action.Integration) (*action.Integration, error) {
+	if in.User != "" {
+		return nil, invalid("/connections", "This is somebody's own connection, which nothing is bound to: it is used by itself where an action bears his name. Name one of the organization's.")
+	}
+	return in, nil
 }
 
 // theOne is the only active integration of a provider that everybody may see.
 func theOne(provider string, all []action.Integration) (*action.Integration, error) {
-	var found []*action.Integration
-	var names []string
-	for i, in := range all {
-		if in.Provider == provider && in.Owner() == "" && in.Status == action.IntegrationActive {
-			found = append(found, &all[i])
-			names = append(names, fmt.Sprintf("%s (%s)", in.ID, plain(or(in.Name, in.Account))))
-		}
-	}
+	found := those(all, func(in *action.Integration) bool {
+		return in.Provider == provider && in.Owner() == "" && in.Status == action.IntegrationActive
+	})
 	switch len(found) {
 	case 0:
 		return nil, invalid("/connections", fmt.Sprintf("There is no active integration of %s; connect one first, or name one by its id.", provider))
 	case 1:
-		return found[0], nil
+		return &found[0], nil
 	}
-	return nil, invalid("/connections", fmt.Sprintf("There are several integrations of %s; name one by its id: %s.", provider, strings.Join(names, ", ")))
+	return nil, several("of "+provider, found)
+}
+
+func those(all []action.Integration, keep func(*action.Integration) bool) []action.Integration {
+	return slices.DeleteFunc(slices.Clone(all), func(in action.Integration) bool { return !keep(&in) })
+}
+
+// several refuses a name of more than one integration.
+func several(which string, found []action.Integration) error {
+	names := make([]string, len(found))
+	for i, in := range found {
+		names[i] = fmt.Sprintf("%s (%s)", in.ID, plain(or(in.Name, in.Account)))
+	}
+	return invalid("/connections", fmt.Sprintf("There are several integrations %s; name one by its id: %s.", which, strings.Join(names, ", ")))
 }

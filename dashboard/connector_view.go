@@ -48,7 +48,7 @@ type ToolView struct {
 }
 
 func (s *Server) viewConnector(ctx context.Context, c action.Connector, state ConnectorState) (v ConnectorView, err error) {
-	v = viewState(c, state)
+	v = s.viewState(c, state)
 	v.OAuthStatus, err = s.oauthStatus(ctx, c)
 	return v, err
 }
@@ -62,7 +62,7 @@ func (s *Server) viewConnectors(ctx context.Context, organization string, all []
 	}
 	views := make([]ConnectorView, 0, len(all))
 	for _, c := range all {
-		v := viewState(c, s.Prober.State(ctx, c))
+		v := s.viewState(c, s.Prober.State(ctx, c))
 		if err == nil && c.OAuth != nil {
 			v.OAuthStatus = &OAuthStatus{Status: "not_connected"}
 			if i := slices.IndexFunc(grants, func(g action.OAuthGrant) bool { return g.Connector == c.ID }); i >= 0 {
@@ -74,13 +74,14 @@ func (s *Server) viewConnectors(ctx context.Context, organization string, all []
 	return views
 }
 
-func viewState(c action.Connector, state ConnectorState) ConnectorView {
+func (s *Server) viewState(c action.Connector, state ConnectorState) ConnectorView {
 	tools, _ := viewActions(state.Tools)
 	v := ConnectorView{
 		Connector: c, Source: c.Source(), ToolCount: len(tools), ResourceCount: state.Resources, TemplateCount: state.Templates,
-		PromptCount: state.Prompts, Protocol: state.Protocol, Error: state.Error, Diagnosis: state.Diagnosis, Warnings: nonNil(state.Warnings),
+		PromptCount: state.Prompts, Protocol: state.Protocol, Error: state.Error, Diagnosis: state.Diagnosis, Warnings: slices.Clone(nonNil(state.Warnings)),
 		CircuitOpen: state.CircuitOpen,
 	}
+	v.Warnings = append(v.Warnings, s.sharedNames(&c)...)
 	for _, step := range state.Steps {
 		v.Steps = append(v.Steps, StepView{step.Name, float64(step.Took.Microseconds()) / 1000, step.Detail})
 	}

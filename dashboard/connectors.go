@@ -27,7 +27,7 @@ func (s *Server) connector(ctx context.Context, organization, ref string) (actio
 }
 
 func findConnector(all []action.Connector, ref string) *action.Connector {
-	id := strings.TrimPrefix(ref, "connector:")
+	id := strings.TrimPrefix(ref, connectorPrefix)
 	for _, matches := range []func(action.Connector) bool{
 		func(c action.Connector) bool { return c.ID == id },
 		func(c action.Connector) bool { return c.Slug != "" && c.Slug == ref },

@@ -146,7 +146,7 @@ func (s *Server) wanted(ctx context.Context, p *Principal, c Connecting, kinds .
 	case c.Broker != action.BrokerOwn && w.Kind != action.KindOAuth2:
 		return w, invalid("/broker", "A broker keeps tokens of kind oauth2; leave broker out.")
 	}
-	if err := checkName(w.Name); err != nil {
+	if err := s.checkName(w.Name, w.Provider); err != nil {
 		return w, err
 	}
 	if err := checkBaseURL(w.BaseURL); err != nil {
@@ -227,9 +227,18 @@ func plainName(name string) bool {
 	return len(all) == 1 && all[0].Class == ""
 }
 
-func checkName(name string) error {
-	if name != "" && !plainName(name) {
+// checkName refuses names of an integration of a provider that hide something,
+// or that stand for something else where sessions are bound.
+func (s *Server) checkName(name, provider string) error {
+	low := strings.ToLower(name)
+	switch {
+	case name == "":
+		return nil
+	case !plainName(name):
 		return invalid("/name", "Give name as plain text.")
+	case low == action.AllConnections, low != provider && s.provider(low) != nil,
+		strings.HasPrefix(low, modulePrefix), strings.HasPrefix(low, connectorPrefix):
+		return invalid("/name", fmt.Sprintf("The name %q stands for something else where sessions are bound; choose another.", name))
 	}
 	return nil
 }
@@ -309,8 +318,11 @@ func (s *Server) checkChange(p *Principal, in *action.Integration, change *Integ
 		}
 	}
 	if change.Name != nil {
-		if *change.Name = strings.TrimSpace(*change.Name); !plainName(*change.Name) {
+		if *change.Name = strings.TrimSpace(*change.Name); *change.Name == "" {
 			return invalid("/name", "Give name as plain text.")
+		}
+		if err := s.checkName(*change.Name, in.Provider); err != nil {
+			return err
 		}
 	}
 	if change.Secret != "" && in.Kind != action.KindAPIKey && in.Kind != action.KindBotToken {

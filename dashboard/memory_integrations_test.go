@@ -60,6 +60,7 @@ func providers() []dashboard.Provider {
 			ID: "cloudlogs", Title: "Cloud logs", About: "Logs.", Needs: []dashboard.ProviderNeed{{Kind: action.KindNone}},
 			Actions: []dashboard.ProviderAction{act("query_logs", action.RiskRead)},
 		},
+		{ID: "gmail", Title: "Gmail", About: "Mail.", Needs: []dashboard.ProviderNeed{{Kind: action.KindOAuth2, Users: true, App: true}}},
 	}
 }
 

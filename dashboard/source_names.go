@@ -9,8 +9,12 @@ import (
 	"sallyport/action"
 )
 
-// modulePrefix before its id names a module, whatever connectors are called.
-const modulePrefix = "module:"
+// A prefix before its id names a module or a connector, whatever the others are
+// called.
+const (
+	modulePrefix    = "module:"
+	connectorPrefix = "connector:"
+)
 
 // source resolves what people call a source.
 func (s *Server) source(ctx context.Context, organization, name string) (id string, all []action.Connector, err error) {
@@ -68,4 +72,14 @@ func (s *Server) noSource(name string, all []action.Connector) error {
 		Kind: action.ErrNotFound, Code: "no_such_source", Field: "/key",
 		Message: fmt.Sprintf("No source is called %q: %s. Use a connector's slug, name or id, or a module's id.", name, there),
 	}
+}
+
+// sharedNames are sentences about what a connector and a module are both called.
+func (s *Server) sharedNames(c *action.Connector) (warnings []string) {
+	for _, p := range s.Providers {
+		if c.Slug == p.ID || strings.EqualFold(c.Name, p.ID) {
+			warnings = append(warnings, fmt.Sprintf("The gateway has a module that is called %s, too: in policy, name this connector %s, and the module %s%s.", p.ID, c.Source(), modulePrefix, p.ID))
+		}
+	}
+	return warnings
 }
