@@ -5,6 +5,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -61,11 +62,20 @@ func (s *Server) providerAppRoutes() {
 		doc: "Refused while an integration needs it.", errors: []int{http.StatusConflict},
 	}, func(ctx context.Context, p *Principal, in *ByProvider) (*empty, error) {
 		if err := s.Integrations.DeleteProviderApp(ctx, p.Organization, in.Provider, p.By()); err != nil {
-			return nil, err
+			return nil, unregistered(in.Provider, err)
 		}
 		s.changed(ctx, p, "provider app removed", "provider", in.Provider)
 		return nil, nil
 	})
+}
+
+// unregistered says of a registration that is not there that nothing was done.
+func unregistered(provider string, err error) error {
+	if !errors.Is(err, action.ErrNotFound) {
+		return err
+	}
+	return action.Errorf(action.ErrNotFound, "provider_app_not_found",
+		"The gateway is not registered at %s, so there is nothing to forget; GET /api/v1/integrations/apps lists where it is.", plain(provider))
 }
 
 func (s *Server) putApp(ctx context.Context, p *Principal, provider string, n NewApp) (action.ProviderApp, error) {
@@ -111,7 +121,9 @@ func (s *Server) checkApp(provider string, n *NewApp) error {
 		if n.ClientID != "" || n.ClientSecret != "" || n.AppID != "" || n.Slug != "" || n.PrivateKey != "" {
 			return invalid("/client_id", "Of Nango, send api_key, base_url and keys alone; clients are registered there.")
 		}
-	case p == nil || p.need("", action.KindOAuth2, action.KindApp) == nil:
+	case p != nil && p.need("", action.KindOAuth2, action.KindApp) == nil:
+		return invalid("/provider", fmt.Sprintf("%s has no need of a registration; connect it without.", p.Title))
+	case p == nil:
 		return invalid("/provider", fmt.Sprintf("The gateway is not registered at %q; providers are %s, of which it is at those of kind oauth2 and app_installation, and nango.", plain(provider), s.providerIDs()))
 	case n.APIKey != "" || len(n.Keys) > 0:
 		return invalid("/api_key", "api_key and keys are of the broker nango; leave them out.")
@@ -144,6 +156,9 @@ func (n *NewApp) checkInstalled(p *Provider) error {
 		if v == "" {
 			return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: field, Message: "An app that is installed takes app_id, slug and private_key; send all three."}
 		}
+	}
+	if strings.Trim(n.AppID, "0123456789") != "" {
+		return invalid("/app_id", "app_id is a number, which the app's page at GitHub shows as App ID; the slug and the client id are others.")
 	}
 	if !isRSAKey(n.PrivateKey) {
 		return invalid("/private_key", "private_key must be an RSA private key of at least 2048 bits in PEM, as GitHub hands it out: the whole file, with its first and last line.")

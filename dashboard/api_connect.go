@@ -26,7 +26,7 @@ func (s *Server) connectRoutes() {
 	register(s, route{
 		method: "POST", path: "/api/v1/integrations/connect", tag: "integrations", summary: "Begin to connect a service in the browser", status: http.StatusOK,
 		doc: "For kinds oauth2 and app_installation. The same person finishes it within five minutes, in the browser or with the API key that began it: " +
-			"the service leads back to /oauth/callback/{provider}, a page that sends what it got to /api/v1/oauth/finish. A broker does not: send the provider and the state there when its page is done.",
+			"the service leads back to /oauth/callback/{provider}, a page that sends what it got to /api/v1/oauth/finish. A broker does not: when its page is done, send the provider, the state and, as connection_id, the id of the connection there, which the broker shows.",
 		errors: []int{http.StatusConflict, http.StatusTooManyRequests, http.StatusBadGateway},
 	}, func(ctx context.Context, p *Principal, in *struct{ Body NewConnection }) (*body[ConnectLink], error) {
 		link, err := s.beginConnection(ctx, p, in.Body)

@@ -29,17 +29,19 @@ type SignInLink struct {
 	Known        bool   `json:"known" doc:"The connector's settings name that server, or somebody signed in there for the connector before."`
 }
 
-// FinishedSignIn is what a browser comes back with from a sign-in.
+// FinishedSignIn is what a browser comes back with from a sign-in. Services add
+// more to it, which nobody here asked for and nothing is made of.
 type FinishedSignIn struct {
-	Provider string `json:"provider,omitempty" maxLength:"40" doc:"Id of the provider to whose page the answer came, /oauth/callback/{provider}; absent: to that of connectors, /oauth/callback." example:"linear"`
-	State    string `json:"state" minLength:"1" maxLength:"1024"`
-	Code     string `json:"code,omitempty" maxLength:"4096" writeOnly:"true"`
-	Iss      string `json:"iss,omitempty" maxLength:"2048" doc:"The issuer, where it says so."`
-	Error    string `json:"error,omitempty" maxLength:"1024" doc:"Instead of code: what the service said."`
+	_        struct{} `additionalProperties:"true"`
+	Provider string   `json:"provider,omitempty" maxLength:"40" doc:"Id of the provider to whose page the answer came, /oauth/callback/{provider}; absent: to that of connectors, /oauth/callback." example:"linear"`
+	State    string   `json:"state" minLength:"1" maxLength:"1024"`
+	Code     string   `json:"code,omitempty" maxLength:"4096" writeOnly:"true"`
+	Iss      string   `json:"iss,omitempty" maxLength:"2048" doc:"The issuer, where it says so."`
+	Error    string   `json:"error,omitempty" maxLength:"1024" doc:"Instead of code: what the service said."`
 	// What apps and brokers lead back with.
 	Installation string `json:"installation_id,omitempty" maxLength:"100" doc:"Of a GitHub App; it is asked for at GitHub before it counts."`
 	Setup        string `json:"setup_action,omitempty" maxLength:"20" doc:"Of a GitHub App; request: somebody there must agree first."`
-	Connection   string `json:"connection_id,omitempty" maxLength:"200" doc:"Of a broker; it is asked for there before it counts."`
+	Connection   string `json:"connection_id,omitempty" maxLength:"200" doc:"Of a broker, which shows it when its page is done; a broker's connection is finished with it alone. It is asked for there before it counts."`
 }
 
 func (s *Server) signInRoutes() {
@@ -68,7 +70,7 @@ func (s *Server) signInRoutes() {
 	})
 	register(s, route{
 		method: "POST", path: "/api/v1/oauth/finish", tag: "connectors", status: http.StatusOK, summary: "Finish a sign-in to a connector's service, or a connection",
-		doc:    "With what the service put into the address that it led the browser back to, once, by the person who began it. Owners and admins alone sign in to connectors; a member finishes connections of his own.",
+		doc:    "With what the service put into the address that it led the browser back to, once, by the person who began it; what is not named here is ignored. Owners and admins alone sign in to connectors; a member finishes connections of his own.",
 		errors: []int{http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusBadGateway},
 	}, func(ctx context.Context, p *Principal, in *struct{ Body FinishedSignIn }) (*body[Finished], error) {
 		return s.finish(ctx, p, in.Body)

@@ -326,7 +326,7 @@ func TestConnectingInABrowser(t *testing.T) {
 	if r := cyd.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 403 || len(h.m.flows) != 1 {
 		t.Errorf("a member ended a connector's sign-in: %d %s", r.StatusCode, r.body)
 	}
-	if done := ben.change("POST", finish, `{"state":"state-c1","code":"x"}`).json(t); done["of"] != "connector" || done["id"] != "c1" {
+	if done := ben.change("POST", finish, `{"state":"state-c1","code":"x","session_state":"y"}`).json(t); done["of"] != "connector" || done["id"] != "c1" {
 		t.Errorf("a connector's: %v", done)
 	}
 	ben.change("POST", connectorsPath+"/github/sign-in", "")
@@ -334,7 +334,7 @@ func TestConnectingInABrowser(t *testing.T) {
 		t.Errorf("a connector's that is refused: %s", r.body)
 	}
 	ben.change("POST", integrationsPath+"/connect", `{"provider":"github"}`)
-	if r := ben.change("POST", finish, `{"provider":"github","state":"begun-1","installation_id":"4711","setup_action":"install"}`); r.StatusCode != 200 || !strings.Contains(r.body, `"account":"4711"`) {
+	if r := ben.change("POST", finish, `{"provider":"github","state":"begun-1","installation_id":"4711","setup_action":"install","authuser":"0","scope":["a"],"hd":null}`); r.StatusCode != 200 || !strings.Contains(r.body, `"account":"4711"`) {
 		t.Errorf("an installation: %s", r.body)
 	}
 	broker := ben.change("POST", integrationsPath+"/connect", `{"provider":"linear","broker":"nango"}`).json(t)
@@ -342,7 +342,7 @@ func TestConnectingInABrowser(t *testing.T) {
 		t.Errorf("a broker's: %v %s", broker, r.body)
 	}
 	ben.change("POST", integrationsPath+"/connect", `{"provider":"linear"}`)
-	if r := ben.change("POST", finish, `{"provider":"linear","state":"begun-1","error":"access_denied"}`); r.StatusCode != 403 {
+	if r := ben.change("POST", finish, `{"provider":"linear","state":"begun-1","error":"access_denied","error_description":"No.","prompt":"none"}`); r.StatusCode != 403 {
 		t.Errorf("a refusal: %s", r.body)
 	}
 	ben.change("POST", connectorsPath+"/github/sign-in", "")
@@ -432,21 +432,22 @@ func TestRegistrations(t *testing.T) {
 	}
 	before := h.m.rows(org)
 	for what, field := range map[string]string{
-		`linear {}`:                                                          "/client_id",
-		`linear {"client_secret":"x"}`:                                       "/client_id",
-		`linear {"client_id":"a b\u0007"}`:                                   "/client_id",
-		`linear {"client_id":"a","base_url":"http://a.test"}`:                "/base_url",
-		`linear {"client_id":"a","api_key":"x"}`:                             "/api_key",
-		`linear {"client_id":"a","app_id":"1","slug":"s","private_key":"x"}`: "/app_id",
-		`github {"app_id":"1","slug":"s","private_key":"x"}`:                 "/private_key",
-		`github {"app_id":"1","private_key":"x"}`:                            "/slug",
-		`github {"client_id":"a","base_url":"https://ghe.example"}`:          "/base_url",
-		`github {"client_id":"a","base_url":"https://ghe.example/api"}`:      "/base_url",
-		`cloudlogs {"client_id":"a"}`:                                        "/provider",
-		`jira {"client_id":"a"}`:                                             "/provider",
-		`nango {}`:                                                           "/api_key",
-		`nango {"api_key":"k","client_id":"c"}`:                              "/client_id",
-		`nango {"api_key":"k","keys":{"jira":"x"}}`:                          "/keys/jira",
+		`linear {}`:                                                               "/client_id",
+		`linear {"client_secret":"x"}`:                                            "/client_id",
+		`linear {"client_id":"a b\u0007"}`:                                        "/client_id",
+		`linear {"client_id":"a","base_url":"http://a.test"}`:                     "/base_url",
+		`linear {"client_id":"a","api_key":"x"}`:                                  "/api_key",
+		`linear {"client_id":"a","app_id":"1","slug":"s","private_key":"x"}`:      "/app_id",
+		`github {"app_id":"1","slug":"s","private_key":"x"}`:                      "/private_key",
+		`github {"app_id":"1","private_key":"x"}`:                                 "/slug",
+		`github {"app_id":"abc","slug":"s","private_key":` + string(quoted) + `}`: "/app_id",
+		`github {"client_id":"a","base_url":"https://ghe.example"}`:               "/base_url",
+		`github {"client_id":"a","base_url":"https://ghe.example/api"}`:           "/base_url",
+		`cloudlogs {"client_id":"a"}`:                                             "/provider",
+		`jira {"client_id":"a"}`:                                                  "/provider",
+		`nango {}`:                                                                "/api_key",
+		`nango {"api_key":"k","client_id":"c"}`:                                   "/client_id",
+		`nango {"api_key":"k","keys":{"jira":"x"}}`:                               "/keys/jira",
 	} {
 		provider, body, _ := strings.Cut(what, " ")
 		if r := h.want(400, h.admin, "PUT", apps+"/"+provider, body); r.json(t)["field"] != field {
@@ -461,7 +462,12 @@ func TestRegistrations(t *testing.T) {
 	}
 	h.want(200, h.admin, "PUT", apps+"/linear", `{"client_id":"a","base_url":"https://linear.example"}`)
 	h.want(204, h.admin, "DELETE", apps+"/nango", "")
-	h.want(404, h.admin, "DELETE", apps+"/nango", "")
+	if p := h.problem(404, "provider_app_not_found", h.admin, "DELETE", apps+"/nango", ""); !strings.Contains(p["detail"].(string), "is not registered at nango, so") {
+		t.Errorf("forgotten twice: %v", p)
+	}
+	if p := h.problem(400, "invalid_field", h.admin, "PUT", apps+"/cloudlogs", `{"client_id":"a"}`); !strings.Contains(p["detail"].(string), "Cloud logs has no need of a registration") {
+		t.Errorf("of what needs none: %v", p)
+	}
 }
 
 func TestWhatSessionsAreBoundTo(t *testing.T) {
@@ -507,7 +513,7 @@ func TestWhatSessionsAreBoundTo(t *testing.T) {
 		`{"connections":["l1","l2"]}`:   "one integration of Linear",
 		`{"connections":["github"]}`:    "name one by its id: g1 (g1), g2 (g2)",
 		`{"connections":["cloudlogs"]}`: "no active integration of cloudlogs",
-		`{"connections":["jira"]}`:      "providers are linear, github, cloudlogs",
+		`{"connections":["jira"]}`:      "providers are linear, github, cloudlogs, gmail",
 		`{"connections":["all","l1"]}`:  "stands alone",
 		`{"connections":["mine"]}`:      "own connection",
 	} {
@@ -532,8 +538,12 @@ func TestSourcesThatAreModules(t *testing.T) {
 		t.Errorf("a typo: %v", p)
 	}
 	h.problem(400, "unknown_action", h.admin, "PUT", put("linear:linear_create_issue"), deny)
+	p = h.problem(400, "unknown_action", h.admin, "PUT", put("gmail:foo"), deny)
+	if p["detail"] != "gmail has no actions, so there is nothing to decide; name one of another source." {
+		t.Errorf("of what has none: %v", p)
+	}
 	p = h.problem(404, "no_such_source", h.admin, "PUT", put("lniear:create_issue"), deny)
-	if !strings.Contains(p["detail"].(string), "there is cloudlogs, github, linear.") {
+	if !strings.Contains(p["detail"].(string), "there is cloudlogs, github, gmail, linear.") {
 		t.Errorf("a source that is none: %v", p)
 	}
 	// GitHub is a connector too: its own until the organization uses the module.

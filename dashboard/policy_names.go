@@ -57,6 +57,9 @@ func (p *Provider) checkAction(name string) error {
 			return unknownAction("%q is the name that agents see; use %s:%s.", name, p.ID, a.Name)
 		}
 	}
+	if len(names) == 0 {
+		return unknownAction("%s has no actions, so there is nothing to decide; name one of another source.", p.ID)
+	}
 	return unknownAction("%s has no action %q; nearest: %s.", p.ID, name, strings.Join(nearest(name, names, 3), ", "))
 }
 
