@@ -14,7 +14,10 @@ func TestOwnConnectionsAndApprovals(t *testing.T) {
 	p, linear := serveHouse(t), newService(t, likeLinear(linearKey, bens, mallorys))
 	ben, mallory := p.as("Ben", action.RoleMember), p.as("Mallory", action.RoleMember)
 	shared := p.connectTo(linear, "linear", map[string]any{"kind": "api_key", "secret": linearKey})
-	const create = `{"teamId":"4cfb482a-81e3-4154-b5b9-2c805e70a02d","title":"T"}`
+	// Each is another call: an answer that is on its way may be given once more.
+	create := func(title string) string {
+		return `{"teamId":"4cfb482a-81e3-4154-b5b9-2c805e70a02d","title":"` + title + `"}`
+	}
 	a := ben.agent("linear")
 	sent := func(key string) int {
 		n := 0
@@ -26,7 +29,7 @@ func TestOwnConnectionsAndApprovals(t *testing.T) {
 		return n
 	}
 
-	done := a.call("linear_create_issue", create)
+	done := a.call("linear_create_issue", create("A"))
 	held := p.held()
 	if held.Integration != shared.ID {
 		t.Errorf("the held call is for %q, not %q", held.Integration, shared.ID)
@@ -38,7 +41,7 @@ func TestOwnConnectionsAndApprovals(t *testing.T) {
 		t.Errorf("sent %d times", sent(linearKey))
 	}
 
-	done = a.call("linear_create_issue", create)
+	done = a.call("linear_create_issue", create("B"))
 	held = p.held()
 	own := ben.connectTo(linear, "linear", map[string]any{"kind": "api_key", "secret": bens, "own": true})
 	p.approve(held.ID)
@@ -47,7 +50,7 @@ func TestOwnConnectionsAndApprovals(t *testing.T) {
 		t.Errorf("it ran in his own name all the same: %d", total)
 	}
 
-	done = a.call("linear_create_issue", create)
+	done = a.call("linear_create_issue", create("C"))
 	held = p.held()
 	if held.Integration != own.ID {
 		t.Errorf("the held call is for %q, not his own %q", held.Integration, own.ID)
