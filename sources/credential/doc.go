@@ -18,7 +18,7 @@
 // to the URL, and passes to Finish what came back. It signs no assertions
 // (private_key_jwt, DPoP).
 //
-// It does not use golang.org/x/oauth2, which finds out how a client proves
-// itself by trying twice, does not tell a final no from a passing one, takes a
-// 200 with an error in it for an answer, and follows redirects with the body.
+// It does not use golang.org/x/oauth2: connectors and integrations share one
+// exchange, which needs resource indicators, discovered metadata and a guarded
+// client that reads a bounded body, and one place that knows what is a final no.
 package credential
