@@ -216,6 +216,15 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %v", settings, err)
 		}
 	}
+	m.Settings = json.RawMessage(`{"type":"object","properties":{"of":{"type":"array","description":"A word in capitals.","items":{"type":"string","pattern":"^[A-Z]+$"}},"by":{"pattern":"^[a-z]+$"}}}`)
+	for settings, says := range map[string]string{
+		`{"of":["A","b"]}`: `The settings do not fit: "of[1]" is not of its form. of: A word in capitals.`,
+		`{"by":"B"}`:       `The settings do not fit: "by" must match the pattern ^[a-z]+$.`,
+	} {
+		if err := m.CheckSettings(json.RawMessage(settings)); err == nil || !strings.HasSuffix(err.Error(), says) {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
 	m.Settings = nil
 	if err := m.CheckSettings(json.RawMessage(`{"wide":true}`)); err == nil {
 		t.Error("a module without settings takes some")

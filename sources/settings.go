@@ -28,7 +28,7 @@ func (m *Module) CheckSettings(settings json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	return inSettings(c.Check(settings))
+	return inSettings(c.Check(settings), schema)
 }
 
 // CheckSomeSettings is [Module.CheckSettings] for settings of which some may be
@@ -49,14 +49,34 @@ func (m *Module) CheckSomeSettings(settings json.RawMessage) error {
 	return (&Module{Settings: some}).CheckSettings(settings)
 }
 
-// inSettings says of settings what was said of params.
-func inSettings(err error) error {
+// inSettings says of settings what was said of params, and of one that fits no
+// pattern what the schema says of it: people read no patterns.
+func inSettings(err error, schema json.RawMessage) error {
 	var e *action.Error
 	if !errors.As(err, &e) {
 		return err
 	}
+	message := strings.ReplaceAll(strings.TrimPrefix(e.Message, unfitting), "is not a field of this action", "is no setting")
+	name, _, _ := strings.Cut(strings.TrimPrefix(e.Field, "/"), "/")
+	before, _, unmatched := strings.Cut(message, " must match the pattern ")
+	if about := description(schema, name); unmatched && about != "" && !strings.Contains(before, "; ") {
+		message = before + " is not of its form. " + name + ": " + about
+	}
 	return &action.Error{
 		Kind: e.Kind, Code: "invalid_settings", Field: "/settings" + e.Field,
-		Message: "The settings do not fit: " + strings.ReplaceAll(strings.TrimPrefix(e.Message, unfitting), "is not a field of this action", "is no setting"),
+		Message: "The settings do not fit: " + message,
 	}
+}
+
+// description is what a schema says of a property.
+func description(schema json.RawMessage, property string) string {
+	var s struct {
+		Properties map[string]struct {
+			Description string `json:"description"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return "" // schemas that do not compile are refused before
+	}
+	return s.Properties[property].Description
 }

@@ -91,6 +91,7 @@ func TestTheCatalogTakesIt(t *testing.T) {
 	for settings, want := range map[string]bool{
 		`{}`: true, `{"repositories":["octocat/hello","octo-org/*"],"pr_bases":["main"],"denied_pr_bases":["release/*"]}`: true,
 		`{"repositories":["hello"]}`: false, `{"repositories":["*/*"]}`: false, `{"repositories":null}`: false, `{"repos":[]}`: false, `{"pr_bases":[""]}`: false,
+		`{"pr_bases":["["]}`: false, `{"denied_pr_bases":["a b"]}`: false, `{"pr_bases":["release/*-v1.0","*"]}`: true,
 	} {
 		if got := fits(t, schema, settings) == nil; got != want {
 			t.Errorf("%s fits: %v", settings, got)

@@ -16,10 +16,10 @@ const settingsSchema = `{
 	"properties": {
 		"repositories": {"type": "array", "maxItems": 1000, "items": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(\\*|[A-Za-z0-9._-]{1,100})$"},
 			"description": "Where agents may write: owner/repo, or owner/* for all of an owner. Left out: wherever the credential may. Empty: nowhere."},
-		"pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240},
-			"description": "The only branches that a pull request may be opened or merged into; * stands for any characters. Left out: all but denied_pr_bases."},
-		"denied_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240},
-			"description": "Branches that no pull request may be opened or merged into, in whatever case; * stands for any characters. Left out: production, prod, live and release/*, unless pr_bases is given."}
+		"pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
+			"description": "The only branches that a pull request may be opened or merged into; * stands for any characters, and spaces and ~ ^ : ? [ \\ are in no name of a branch. Left out: all but denied_pr_bases."},
+		"denied_pr_bases": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[^\\s~^:?\\[\\\\]+$"},
+			"description": "Branches that no pull request may be opened or merged into, in whatever case; * stands for any characters, and spaces and ~ ^ : ? [ \\ are in no name of a branch. Left out: production, prod, live and release/*, unless pr_bases is given."}
 	},
 	"additionalProperties": false
 }`
