@@ -377,3 +377,20 @@ func TestPresets(t *testing.T) {
 		}
 	}
 }
+
+// A server of one's own may be under a path. Sentry's base URL is that path, and
+// its OAuth is below it; those of others are of the API, beside which it is.
+func TestPresetsOfAServerUnderAPath(t *testing.T) {
+	for preset, want := range map[string]string{
+		"linear": "https://host.example/oauth/authorize?",
+		"sentry": "https://host.example/under/a%2Fpath/oauth/authorize/?",
+		"github": "https://host.example/login/oauth/authorize?",
+	} {
+		b := newBank(t)
+		tokens := b.instance(b.module(func(m *sources.Module) { m.Needs[1].Preset = preset }))
+		b.register(tokens, action.ProviderApp{Provider: "acme", ClientID: "client", BaseURL: "https://host.example/under/a%2Fpath/"}, nil)
+		if got := begin(t, tokens, oauth()).URL; !strings.HasPrefix(got, want) {
+			t.Errorf("%s leads to %s", preset, got)
+		}
+	}
+}

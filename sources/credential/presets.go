@@ -10,6 +10,7 @@ type preset struct {
 	issuer                   string // as it names itself in answers (RFC 9207); empty: not known
 	forget                   string // of the API, where tokens are given back in GitHub's way
 	comma                    bool   // between scopes
+	below                    bool   // the base URL is the server's own, with the path that it is under, not its API's
 	authorizing              url.Values
 	bearers                  []string // types of token that are bearer tokens under another name
 }
@@ -23,7 +24,7 @@ func presetOf(name string) (p preset, ok bool) {
 			revoke: "https://api.linear.app/oauth/revoke", comma: true,
 		}
 	case "sentry":
-		p = preset{authorize: "https://sentry.io/oauth/authorize/", token: "https://sentry.io/oauth/token/"}
+		p = preset{authorize: "https://sentry.io/oauth/authorize/", token: "https://sentry.io/oauth/token/", below: true}
 	case "slack":
 		p = preset{
 			authorize: "https://slack.com/oauth/v2/authorize", token: "https://slack.com/api/oauth.v2.access",
@@ -47,17 +48,20 @@ func presetOf(name string) (p preset, ok bool) {
 }
 
 // at returns the preset for a server of one's own: the same paths at its origin,
-// and whatever it calls itself.
+// or below the path that it is under, and whatever it calls itself.
 func (p preset) at(base string) preset {
-	origin, err := url.Parse(base)
+	own, err := url.Parse(base)
 	if base == "" || err != nil {
 		return p
 	}
 	p.issuer = ""
+	root := &url.URL{Scheme: own.Scheme, Host: own.Host}
+	if p.below {
+		root.Path, root.RawPath = own.Path, own.RawPath
+	}
 	for _, endpoint := range []*string{&p.authorize, &p.token, &p.revoke} {
 		if u, err := url.Parse(*endpoint); err == nil && *endpoint != "" {
-			u.Scheme, u.Host = origin.Scheme, origin.Host
-			*endpoint = u.String()
+			*endpoint = root.JoinPath(u.EscapedPath()).String()
 		}
 	}
 	return p
