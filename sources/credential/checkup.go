@@ -11,13 +11,16 @@ import (
 	"sallyport/sources"
 )
 
-// Check asks the service whether the credential is good, writes down what it
-// says, and returns the integration as it is then. An error says why the service
-// could not be asked.
+// Check asks the service whether the credential is good, and who keeps it whether
+// there still is one, writes down what they say, and returns the integration as
+// it is then. It takes as long as one request may. An error says why they could
+// not be asked.
 func (t *Tokens) Check(ctx context.Context, in action.Integration) (action.Integration, error) {
 	at := place{in.Organization, in.ID}
 	m := t.modules[in.Provider]
-	err := t.checkup(ctx, m, at, true)
+	asking, stop := context.WithTimeout(ctx, t.Timeout)
+	defer stop()
+	err := t.checkup(asking, m, at, true)
 	h, readErr := t.reread(ctx, at)
 	if readErr != nil {
 		return in, readErr
@@ -33,6 +36,9 @@ func (t *Tokens) Check(ctx context.Context, in action.Integration) (action.Integ
 func (t *Tokens) checkup(ctx context.Context, m *sources.Module, at place, again bool) error {
 	h, err := t.reread(ctx, at)
 	if err != nil || h.in.Kind == action.KindNone || m == nil || m.Account == nil {
+		return err
+	}
+	if err := t.kept(ctx, &h); err != nil {
 		return err
 	}
 	c, err := t.conn(ctx, &h)
@@ -52,6 +58,24 @@ func (t *Tokens) checkup(ctx context.Context, m *sources.Module, at place, again
 		return err
 	case errors.As(err, &no):
 		return t.refusedForm(m, no, c.Token)
+	}
+	return unanswered(m.Title, err)
+}
+
+// kept asks the one who keeps the credential whether there still is one: a token
+// that is remembered here may outlive it.
+func (t *Tokens) kept(ctx context.Context, h *owned) error {
+	var err error
+	switch {
+	case h.in.Kind == action.KindApp:
+		err = t.installed(ctx, h)
+	case h.in.Broker == action.BrokerNango:
+		_, err = t.brokersToken(ctx, h, false)
+	default:
+		return nil
+	}
+	if err == nil {
+		t.forget(h.place()) // what failed a moment ago does not stand in the way
 	}
 	return unsent(err)
 }
@@ -83,7 +107,7 @@ func (t *Tokens) Metadata(ctx context.Context, in action.Integration, q url.Valu
 		case err == nil:
 			return harmless(answer, c.Token)
 		case !errors.As(err, &no):
-			return nil, unsent(err)
+			return nil, unanswered(m.Title, err)
 		case !no.Credential:
 			return nil, t.refusedForm(m, no, c.Token)
 		}

@@ -165,6 +165,8 @@ func (t *Tokens) verified(ctx context.Context, m *sources.Module, w action.Wante
 		if base != nil {
 			conn.HTTP = t.HTTP.Client("connect:"+w.Organization+":"+w.Provider, base, token)
 		}
+		ctx, stop := context.WithTimeout(ctx, t.Timeout)
+		defer stop()
 		if account, err = m.Account(ctx, conn); err != nil {
 			return action.Integration{}, unverified(m, &w, token, err)
 		}
@@ -197,7 +199,7 @@ func harmlessAccount(a sources.Account, token string) (sources.Account, error) {
 func unverified(m *sources.Module, w *action.Wanted, token string, err error) error {
 	var no *sources.Refusal
 	if !errors.As(err, &no) {
-		return unsent(err)
+		return unanswered(m.Title, err)
 	}
 	message := clean(no.Message, token)
 	if no.Credential { // the module's words are for one that was good before

@@ -102,5 +102,5 @@ func (t *Tokens) send(ctx context.Context, whose, endpoint string, r *outbound.R
 		}
 	}
 	a, err := t.HTTP.Client(whose, &url.URL{Scheme: u.Scheme, Host: u.Host}, kept...).Do(ctx, r)
-	return a, unsent(err)
+	return a, unanswered(u.Hostname(), err)
 }

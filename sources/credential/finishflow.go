@@ -36,6 +36,11 @@ func (t *Tokens) Finish(ctx context.Context, organization, by, login string, dec
 	// A code is good once: from here on the person's leaving stops nothing.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), maxBegin)
 	defer stop()
+	in, err := t.finish(ctx, m, f, b, &a)
+	return in, over(err)
+}
+
+func (t *Tokens) finish(ctx context.Context, m *sources.Module, f action.IntegrationFlow, b *wish, a *action.ConnectAnswer) (action.Integration, error) {
 	switch {
 	case b.Wanted.Broker == action.BrokerNango:
 		return t.finishNango(ctx, m, f, b, a.Connection)
@@ -43,6 +48,17 @@ func (t *Tokens) Finish(ctx context.Context, organization, by, login string, dec
 		return t.finishApp(ctx, m, b, a.Installation)
 	}
 	return t.finishOAuth(ctx, m, b, a.Code)
+}
+
+// over says of a service that could not be asked that trying again means
+// beginning again.
+func over(err error) error {
+	if err == nil || !errors.Is(err, action.ErrUnavailable) {
+		return err
+	}
+	e := *action.Public(err)
+	e.Message += " This attempt to connect is over: begin again on the page of integrations."
+	return &e
 }
 
 // resumed takes the flow of a state, which must be the login's own. Whether it is
@@ -103,6 +119,9 @@ func (t *Tokens) finishApp(ctx context.Context, m *sources.Module, b *wish, id s
 	i, err := t.installationOf(ctx, app, api, id)
 	if err != nil {
 		return none, err
+	}
+	if i == nil {
+		return none, unfinished("The GitHub App has no such installation; install it again from the page of integrations.")
 	}
 	if i.SuspendedAt != nil {
 		return none, unfinished("The installation is suspended; have its owner unsuspend it at GitHub, and begin again.")

@@ -114,6 +114,9 @@ func (t *Tokens) over(in *action.Integration) *action.Error {
 	if reason == "" {
 		reason = fmt.Sprintf("The connection to %s is %s; connect it again.", t.title(in.Provider), in.Status)
 	}
+	if in.User != "" { // or it would be looked for among the organization's
+		return failing(sources.FaultReconnect, errDead, "%s This is the own connection of the person for whom you work, who must do that on the page of integrations.", reason)
+	}
 	return failing(sources.FaultReconnect, errDead, "%s A person must do that, on the page of integrations.", reason)
 }
 
@@ -137,6 +140,19 @@ func failing(code string, cause error, format string, args ...any) *action.Error
 		e.Err = errors.New(cause.Error())
 	}
 	return e
+}
+
+// unanswered is unsent for what was merely asked: nothing was to be done at the
+// service, so that nothing is in doubt when it does not answer.
+func unanswered(who string, err error) error {
+	if !errors.Is(err, action.ErrOutcomeUnknown) {
+		return unsent(err)
+	}
+	shown, what := action.Public(err), "gave no answer that can be used"
+	if shown.Code == sources.FaultTimeout {
+		what = "did not answer in time"
+	}
+	return failing(shown.Code, shown.Err, "%s %s; try again later.", who, what)
 }
 
 // unsent is failing for an error that says what to do.

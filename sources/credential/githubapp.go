@@ -51,7 +51,8 @@ func (i *installation) account(m *sources.Module, api string) (sources.Account, 
 	return sources.Account{ID: id, Name: i.Account.Login, Scopes: scopeList(scopes)}, nil
 }
 
-// installationOf asks GitHub about an installation, as the app.
+// installationOf asks GitHub about an installation, as the app; nil: there is no
+// such one.
 func (t *Tokens) installationOf(ctx context.Context, app *registration, api, id string) (*installation, error) {
 	a, err := t.asApp(ctx, app, api, http.MethodGet, id, "")
 	if err != nil {
@@ -60,7 +61,7 @@ func (t *Tokens) installationOf(ctx context.Context, app *registration, api, id 
 	i := &installation{}
 	switch {
 	case a.Status == http.StatusNotFound:
-		return nil, unfinished("The GitHub App has no such installation; install it again from the page of integrations.")
+		return nil, nil //nolint:nilnil // there is none, which is no error
 	case a.Status != http.StatusOK:
 		return nil, t.appRefused(a)
 	case json.Unmarshal(a.Body, i) != nil || strconv.FormatInt(i.ID, 10) != id || i.Account.ID == 0:
@@ -69,12 +70,35 @@ func (t *Tokens) installationOf(ctx context.Context, app *registration, api, id 
 	return i, nil
 }
 
+// installed asks GitHub whether the installation is there, and in use.
+func (t *Tokens) installed(ctx context.Context, h *owned) error {
+	app, api, err := t.livingApp(ctx, h)
+	if err != nil {
+		return err
+	}
+	i, err := t.installationOf(ctx, app, api, h.cred.Installation)
+	switch {
+	case err != nil:
+		return err
+	case i == nil:
+		return t.uninstalled(ctx, h)
+	case i.SuspendedAt != nil:
+		return t.suspended(ctx, h)
+	}
+	return nil
+}
+
+func (t *Tokens) uninstalled(ctx context.Context, h *owned) error {
+	return t.bury(ctx, h, action.IntegrationRevoked, "The GitHub App is not installed there any more; install it again.")
+}
+
+func (t *Tokens) suspended(ctx context.Context, h *owned) error {
+	return t.bury(ctx, h, action.IntegrationSuspended, "The installation of the GitHub App is suspended; its owner must unsuspend it at GitHub, then have it checked here.")
+}
+
 // installationToken has GitHub give a token.
 func (t *Tokens) installationToken(ctx context.Context, h *owned) (m minted, err error) {
-	app, api, err := t.appOf(ctx, h)
-	if errors.Is(err, errForeign) {
-		err = t.bury(ctx, h, action.IntegrationExpired, action.Public(err).Message)
-	}
+	app, api, err := t.livingApp(ctx, h)
 	if err != nil {
 		return m, err
 	}
@@ -88,9 +112,9 @@ func (t *Tokens) installationToken(ctx context.Context, h *owned) (m minted, err
 	}
 	switch {
 	case a.Status == http.StatusNotFound:
-		return m, t.bury(ctx, h, action.IntegrationRevoked, "The GitHub App is not installed there any more; install it again.")
+		return m, t.uninstalled(ctx, h)
 	case a.Status == http.StatusForbidden && strings.Contains(strings.ToLower(string(a.Body)), "suspended"):
-		return m, t.bury(ctx, h, action.IntegrationSuspended, "The installation of the GitHub App is suspended; its owner must unsuspend it at GitHub, then have it checked here.")
+		return m, t.suspended(ctx, h)
 	case a.Status != http.StatusCreated:
 		return m, t.appRefused(a)
 	case json.Unmarshal(a.Body, &got) != nil || got.Token == "" || strings.ContainsFunc(got.Token, notToken):
@@ -122,6 +146,16 @@ func (t *Tokens) appOf(ctx context.Context, h *owned) (app *registration, api st
 		return nil, "", foreign("The GitHub App's base URL was changed since; install the app again.")
 	}
 	return app, api, nil
+}
+
+// livingApp is appOf for what is to be used: an app that is another by now ends
+// the integration.
+func (t *Tokens) livingApp(ctx context.Context, h *owned) (app *registration, api string, err error) {
+	app, api, err = t.appOf(ctx, h)
+	if errors.Is(err, errForeign) {
+		err = t.bury(ctx, h, action.IntegrationExpired, action.Public(err).Message)
+	}
+	return app, api, err
 }
 
 func (t *Tokens) appAPI(app *registration) string {

@@ -71,7 +71,7 @@ func (t *Tokens) refusedForGood(ctx context.Context, h *owned, token, why string
 		return failing(sources.FaultRefused, nil, "%s refused this%s, though it still takes the credential, which may lack a right that it takes; see to its rights there, or connect another one.",
 			m.Title, beside(why, token))
 	}
-	return unsent(err)
+	return unanswered(m.Title, err)
 }
 
 // reason says that the service does not take the credential, with its words.

@@ -22,6 +22,8 @@ func TestMetadataIsTheModules(t *testing.T) {
 			switch q.Get("kind") {
 			case "teams":
 				return []string{c.Account, c.Token[:3]}, nil
+			case "tames":
+				return nil, lost()
 			case "teems":
 				return nil, &sources.Refusal{Code: "unknown", Status: 400, Message: "There are teams (" + c.Token + ")."}
 			}
@@ -38,6 +40,8 @@ func TestMetadataIsTheModules(t *testing.T) {
 	}
 	_, err = tokens.Metadata(t.Context(), in, url.Values{"kind": {"teems"}})
 	fails(t, err, action.ErrUnavailable, sources.FaultRefused, "Acme refused (unknown): There are teams ([redacted]).")
+	_, err = tokens.Metadata(t.Context(), in, url.Values{"kind": {"tames"}})
+	fails(t, err, action.ErrUnavailable, sources.FaultFailed, "Acme gave no answer that can be used; try again later.")
 	_, err = tokens.Metadata(t.Context(), in, nil)
 	fails(t, err, action.ErrUnavailable, sources.FaultRefused, "Acme refused this (bad_token), though it still takes the credential")
 	if row := b.row(in.ID); row.Status != action.IntegrationActive {

@@ -66,7 +66,7 @@ type TokensConfig struct {
 	FlowLife      time.Duration // how long a person may take to connect; zero: 5 min
 	RefreshBefore time.Duration // the end of a token; zero: 60 s
 	AppTokenLife  time.Duration // how long a GitHub App's token is used; zero: 50 min
-	Timeout       time.Duration // of one request to do with credentials; zero: 10 s
+	Timeout       time.Duration // of one request to do with credentials, and of a whole check; zero: 10 s
 	Now           func() time.Time
 	Log           *slog.Logger
 }
