@@ -102,6 +102,10 @@ func (p *pages) mount(mux *http.ServeMux) {
 		"GET /activity":          p.activity,
 		"GET /invocations/{id}":  p.invocation,
 		"GET /settings":          p.settings,
+		"GET /settings/integrations": func(w http.ResponseWriter, r *http.Request, _ *Principal) error {
+			http.Redirect(w, r, "/settings#integrations", http.StatusFound) // 303 leads to the sign-in
+			return nil
+		},
 
 		"GET /settings/connectors/{id}":         p.connectorPage,
 		"GET /settings/integrations/{provider}": p.providerPage,

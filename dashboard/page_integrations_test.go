@@ -28,13 +28,17 @@ func TestThePageOfAService(t *testing.T) {
 		}
 	}
 	h.m.apps = []action.ProviderApp{{Organization: org, Provider: "nango", Secrets: []string{"api_key"}}}
-	h.lacks("with a broker", cyd.get(path).body, "data-browser", `name="nango" checked disabled`)
+	h.lacks("with a broker", cyd.get(path).body, "data-browser", `name="nango" required`, `data-form="broker"`, `name="connection_id" required`)
 	for path, want := range map[string]string{"github": `/oauth/callback/github</code>, which is its Setup URL too`, "cloudlogs": "Owners and admins connect Cloud logs."} {
 		who := ben
 		if path == "cloudlogs" {
 			who = cyd
 		}
 		h.lacks(path, who.get("/settings/integrations/"+path).body, want)
+	}
+	h.lacks("without actions", ben.get("/settings/integrations/gmail").body, "Gmail has no actions for agents.")
+	if r := ben.get("/settings/integrations"); r.StatusCode != 302 || r.Header.Get("Location") != "/settings#integrations" {
+		t.Errorf("of all: %d %s", r.StatusCode, r.Header.Get("Location"))
 	}
 	if r := ben.get("/settings/integrations/jira"); r.StatusCode != 404 {
 		t.Errorf("of no service: %d", r.StatusCode)

@@ -144,6 +144,7 @@ func table() map[string]access {
 		"GET /settings":          member,
 
 		"GET /settings/connectors/{id}":         member,
+		"GET /settings/integrations":            member,
 		"GET /settings/integrations/{provider}": member,
 
 		"GET /api/v1/openapi.json": public,

@@ -3,6 +3,7 @@
 // the key that lives in this origin's storage.
 (() => {
   const KEY = "sallyport-key";
+  const DONE = "sallyport-done"; // the same, of what went well
   const FAILED = "sallyport-sign-in-failed"; // what is said on the page that comes next
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -29,11 +30,16 @@
     hush = setTimeout(() => { box.hidden = true; }, 6000);
   }
 
-  function ask(title, text, yes) {
+  // remember has the page that comes next say something.
+  const remember = (text) => sessionStorage.setItem(DONE, text);
+
+  // ask paints its button as a deletion's, unless the kind is another.
+  function ask(title, text, yes, kind = "danger") {
     const box = $("#confirm");
     $("#confirm-title").textContent = title;
     $("#confirm-text").textContent = text;
     $("#confirm-yes").textContent = yes;
+    $("#confirm-yes").className = kind;
     box.returnValue = "no";
     box.showModal();
     return new Promise((done) => box.addEventListener("close", () => done(box.returnValue === "yes"), { once: true }));
@@ -308,18 +314,21 @@
     async connect(v, form) {
       const body = connecting(v, form);
       if (!("browser" in form.dataset)) {
-        const made = await call("POST", "/api/v1/integrations", body);
-        return at(`/settings/integrations/${made.provider}`, made.id);
+        return connected(await call("POST", "/api/v1/integrations", body));
       }
       const link = await call("POST", "/api/v1/integrations/connect", body);
       const to = webPage(link.url);
-      if (!(await ask(`Go on at ${to.host}?`, `To connect, you sign in at ${to.host}. Go there only if you know it as the service's, or as your own server.`, "Go there"))) return nothing;
+      if (!(await ask(`Go on at ${to.host}?`, `To connect, you sign in at ${to.host}. Go there only if you know it as the service's, or as your own server.`, "Go there", ""))) return nothing;
       if (!link.token) return to.href;
-      const box = $("[data-broker]", form);
+      const box = form.nextElementSibling; // which ends it
       $("a", box).href = to.href;
       box.dataset.state = link.state;
       box.hidden = false;
       return nothing;
+    },
+    async broker(v, form) {
+      const { provider, state } = form.dataset;
+      return connected((await call("POST", "/api/v1/oauth/finish", { provider, state, ...v })).integration);
     },
     async integration(v, form) {
       const body = {};
@@ -368,6 +377,12 @@
     return true;
   }
 
+  // connected leads to what is connected now, where it is told.
+  function connected(integration) {
+    remember(`${spell(integration.name)} is connected.`);
+    return at(`/settings/integrations/${integration.provider}`, integration.id);
+  }
+
   function connecting(v, form) {
     const { own, private: alone, nango, settings, timeout_seconds: seconds, ...body } = v;
     Object.assign(body, { provider: form.dataset.provider, kind: form.dataset.kind });
@@ -379,24 +394,13 @@
     return body;
   }
 
-  // brokered ends a connection whose page does not lead back here.
-  async function brokered(button) {
-    button.disabled = true;
-    try {
-      const done = await call("POST", "/api/v1/oauth/finish", { provider: button.closest("form").dataset.provider, state: button.closest("[data-broker]").dataset.state });
-      const to = at(`/settings/integrations/${done.integration.provider}`, done.integration.id);
-      if (to === true) location.reload(); else location.assign(to);
-    } catch (e) { notice(e.message); }
-    button.disabled = false;
-  }
-
   async function disconnect(button) {
     const name = button.dataset.name;
     if (!(await ask("Disconnect?", `Disconnect ${name}? Agents cannot use it any more, and its credential is wiped here.`, "Disconnect"))) return;
     button.disabled = true;
     try {
       const { revoked } = await call("DELETE", "/api/v1/integrations/" + encodeURIComponent(button.dataset.disconnect));
-      if (!revoked) await ask("Disconnected here", "The service did not take the credential back: remove it there too, if it is still good.", "I will");
+      if (!revoked) await ask("Disconnected here", "The service did not take the credential back: remove it there too, if it is still good.", "I will", "");
       location.reload();
     } catch (e) { notice(e.message); }
     button.disabled = false;
@@ -502,7 +506,7 @@
     const link = await call("POST", `/api/v1/connectors/${encodeURIComponent(id)}/sign-in`);
     const to = webPage(link.authorize_url);
     const whose = link.issuer ? `, a page of the authorization server ${spell(link.issuer)}` : "";
-    const sure = link.known || await ask(`Sign in at ${to.host}?`, `The connector's server leads you to ${to.host}${whose}. Go there only if you know it as the service's: whoever runs that page may ask for a password.`, "Go there");
+    const sure = link.known || await ask(`Sign in at ${to.host}?`, `The connector's server leads you to ${to.host}${whose}. Go there only if you know it as the service's: whoever runs that page may ask for a password.`, "Go there", "");
     return sure ? to.href : null;
   }
 
@@ -530,7 +534,9 @@
     if (!body.state) { say("There is nothing to finish here. Begin at the connector, with Sign in, or at the integration, with Connect."); return; }
     try {
       const c = await call("POST", "/api/v1/oauth/finish", body);
-      location.replace(c.of === "integration" ? `/settings/integrations/${c.integration.provider}#${c.integration.id}` : "/settings/connectors/" + encodeURIComponent(c.id));
+      if (c.of === "integration") { location.replace(connected(c.integration)); return; }
+      remember(`${spell(c.name)} is connected.`);
+      location.replace("/settings/connectors/" + encodeURIComponent(c.id));
     } catch (e) {
       say(e.status === 401 ? "This browser is not signed in to the gateway, so nothing was finished. Sign in here first, then begin the sign-in to the service again." : e.message);
     }
@@ -663,7 +669,6 @@
     else if (b.dataset.signIn) leave(b);
     else if ("try" in b.dataset) tryFirst(b);
     else if (b.dataset.disconnect) disconnect(b);
-    else if ("finish" in b.dataset) brokered(b);
     else if (b.dataset.link) link(b.dataset.link);
     else if ("signOut" in b.dataset) signOut();
     else if (b.id === "fresh") showFresh();
@@ -692,6 +697,10 @@
   if ($("#sign-in-error") && sessionStorage.getItem(FAILED)) {
     signInFailed(sessionStorage.getItem(FAILED));
     sessionStorage.removeItem(FAILED);
+  }
+  if (document.body.dataset.page !== "callback" && sessionStorage.getItem(DONE)) {
+    notice(sessionStorage.getItem(DONE));
+    sessionStorage.removeItem(DONE);
   }
   if (document.body.dataset.page === "login") {
     signIn();
