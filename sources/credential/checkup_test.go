@@ -150,7 +150,7 @@ func TestOwnConnectionsAreTold(t *testing.T) {
 		_, err = tokens.Refused(t.Context(), in, "key-canary-1", "")
 		says := "A person must do that, on the page of integrations."
 		if own {
-			says = "This is the own connection of the person for whom you work, who must do that on the page of integrations."
+			says = "It is a user's own connection: that user must do it, on the page of integrations."
 		}
 		fails(t, err, action.ErrUnavailable, sources.FaultReconnect, says)
 		b.good = func(string) bool { return true }

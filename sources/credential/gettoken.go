@@ -115,7 +115,7 @@ func (t *Tokens) over(in *action.Integration) *action.Error {
 		reason = fmt.Sprintf("The connection to %s is %s; connect it again.", t.title(in.Provider), in.Status)
 	}
 	if in.User != "" { // or it would be looked for among the organization's
-		return failing(sources.FaultReconnect, errDead, "%s This is the own connection of the person for whom you work, who must do that on the page of integrations.", reason)
+		return failing(sources.FaultReconnect, errDead, "%s It is a user's own connection: that user must do it, on the page of integrations.", reason)
 	}
 	return failing(sources.FaultReconnect, errDead, "%s A person must do that, on the page of integrations.", reason)
 }
