@@ -27,7 +27,14 @@ func (g *gateway) snapshot(ctx context.Context, s *action.Session) (action.Snaps
 			providers[c.Source()] = newProvider(c.Source(), c.Name, s)
 		}
 	}
+	integrations, err := g.db.Integrations(ctx, s.Organization)
+	if err != nil {
+		return snap, err
+	}
 	for _, a := range abilities {
+		if !here(integrations, a.Provider, s) {
+			continue
+		}
 		p := providers[a.Source]
 		if p == nil {
 			p = newProvider(a.Source, a.SourceName, s)
@@ -47,6 +54,15 @@ func (g *gateway) snapshot(ctx context.Context, s *action.Session) (action.Snaps
 		snap.Providers = append(snap.Providers, p.Name)
 	}
 	return snap, nil
+}
+
+// here reports whether there is an integration of the provider that the session
+// may know of. What the organization does not use at all would only be in the
+// way of what it does.
+func here(all []action.Integration, provider string, s *action.Session) bool {
+	return provider == "" || slices.ContainsFunc(all, func(in action.Integration) bool {
+		return in.Provider == provider && (in.Owner() == "" || in.Owner() == s.CreatedBy)
+	})
 }
 
 // newProvider begins with what a group has that was given nothing; without a
