@@ -119,7 +119,11 @@ func (p *performance) refused(no *Refusal) action.Result {
 	p.catalog.Log.Info("a service refused a call", "provider", p.ID, "action", p.act.Name, "integration", p.in.ID, "why", p.why(no))
 	message := no.Message
 	if no.Credential {
-		message = fmt.Sprintf("It does not take the credential of %s any more. Do not repeat the call: tell the user that a person must connect %s again.", named(p.in), p.Title)
+		whose, who := named(p.in), "a person"
+		if p.in.User != "" {
+			whose, who = "the user's own connection", "he himself"
+		}
+		message = fmt.Sprintf("It does not take the credential of %s any more. Do not repeat the call: tell the user that %s must connect %s again.", whose, who, p.Title)
 	}
 	// Cleaned before it is cut: half a credential would not be found.
 	text := p.clean(fmt.Appendf(nil, "%s refused (%s): %s", p.Title, no.code(), message))

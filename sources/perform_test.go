@@ -185,6 +185,17 @@ func TestACredentialThatIsRefused(t *testing.T) {
 	}
 }
 
+func TestOnesOwnCredentialThatIsRefused(t *testing.T) {
+	d := newDesk(t, nil)
+	d.add("1", 1)
+	d.add("mine", 1, func(in *action.Integration) { in.User = "u1" })
+	d.tokens["mine"] = "old-one"
+	res, err := d.callAs(action.Session{Kind: action.Interactive, CreatedBy: "u1", Connections: []string{"1"}}, "add", note)
+	if err != nil || !strings.Contains(said(t, res), "the user's own connection any more. Do not repeat the call: tell the user that he himself must connect Notes again.") {
+		t.Errorf("got %s, %v", res.Body, err)
+	}
+}
+
 // A service may repeat the credential in what it answers.
 func TestTheCredentialIsNotInTheAnswer(t *testing.T) {
 	d := newDesk(t, nil)

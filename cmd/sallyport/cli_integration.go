@@ -231,7 +231,7 @@ func (c *integrationDisconnect) Run(ctx context.Context, std *stdio) error {
 		case end.Revoked:
 			said(in.Title + " took the credential back")(w)
 		default:
-			said(in.Title + " did not take the credential back; if nothing else uses it, remove it there")(w)
+			said("the credential was not taken back at " + in.Title + "; if nothing else uses it, remove it there")(w)
 		}
 	})
 }

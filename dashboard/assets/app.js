@@ -400,7 +400,7 @@
     button.disabled = true;
     try {
       const { revoked } = await call("DELETE", "/api/v1/integrations/" + encodeURIComponent(button.dataset.disconnect));
-      if (!revoked) await ask("Disconnected here", "The service did not take the credential back: remove it there too, if it is still good.", "I will", "");
+      if (!revoked) await ask("Disconnected here", "The credential was not taken back: remove it at the service too, if it is still good.", "I will", "");
       location.reload();
     } catch (e) { notice(e.message); }
     button.disabled = false;
