@@ -44,7 +44,7 @@ func (t *tenant) probe(ctx context.Context, con action.Connector) (s State, faul
 	defer apart.close()
 	enabled := con.Enabled
 	con.Enabled = true
-	apart.adopt([]action.Connector{con}, nil, nil, 1, t.Now())
+	apart.adopt([]action.Connector{con}, nil, nil, 1, 0, t.Now())
 	f, err := apart.feed(con.Source())
 	if err != nil {
 		return State{}, nil, err

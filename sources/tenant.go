@@ -29,6 +29,7 @@ type tenant struct {
 	connectors []action.Connector
 	presences  []presence           // of all modules; nil: integrations were never read
 	bonds      []action.Integration // not deleted ones, as they were read; read-only
+	forgot     int                  // how often all of this was forgotten
 	feeds      map[string]*feed     // of enabled connectors, by source id
 	told       counts               // how often sources said that their lists are others
 	gone       bool
@@ -51,6 +52,7 @@ func (t *tenant) current() *view {
 func (t *tenant) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.forgot++
 	t.loaded = time.Time{}
 	t.until.Store(0)
 	for _, f := range t.feeds {
@@ -70,6 +72,7 @@ func (t *tenant) load(ctx context.Context, force bool) error {
 	}
 	t.mu.Lock()
 	good := !t.loaded.IsZero() && (t.read > asked || !force && t.Now().Sub(t.loaded) < t.Reload)
+	forgot := t.forgot
 	t.mu.Unlock()
 	if good {
 		return nil
@@ -88,7 +91,7 @@ func (t *tenant) load(ctx context.Context, force bool) error {
 		}
 		present = t.present(all)
 	}
-	t.adopt(list, all, present, read, now)
+	t.adopt(list, all, present, read, forgot, now)
 	return nil
 }
 
@@ -101,11 +104,14 @@ func (t *tenant) connections() []action.Integration {
 
 // adopt opens the sources of new connectors, drops those of old ones, and
 // keeps the rest.
-func (t *tenant) adopt(list []action.Connector, all []action.Integration, present []presence, read int64, now time.Time) {
+func (t *tenant) adopt(list []action.Connector, all []action.Integration, present []presence, read int64, forgot int, now time.Time) {
 	t.mu.Lock()
 	if t.gone {
 		t.mu.Unlock()
 		return
+	}
+	if t.forgot != forgot { // it may be from before what changed: whoever asks next reads again
+		now = time.Time{}
 	}
 	t.loaded, t.read, t.connectors = now, read, slices.Clone(list)
 	feeds := make(map[string]*feed, len(list))
