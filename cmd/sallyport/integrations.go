@@ -25,7 +25,7 @@ const logsID = "cloudlogs"
 
 // openIntegrations builds the modules, and what has their credentials.
 func (g *gateway) openIntegrations(context.Context) (err error) {
-	g.modules = []*sources.Module{linear.Module(), sentry.Module(), slack.Module(), github.Module(), gmail.Module()}
+	g.modules = services()
 	if len(g.options.Logs) > 0 {
 		logs, err := cloudlogs.New(cloudlogs.Config{
 			Services: g.options.Logs, MaxRange: g.options.LogsRange, MaxEntries: g.options.LogsEntries, Now: g.db.Now, Log: g.log,
@@ -43,6 +43,11 @@ func (g *gateway) openIntegrations(context.Context) (err error) {
 		RedirectURL: g.url + "/oauth/callback", Changed: g.integrationChanged, Now: g.db.Now, Log: g.log,
 	})
 	return err
+}
+
+// services are the modules that need nothing of the operator.
+func services() []*sources.Module {
+	return []*sources.Module{linear.Module(), sentry.Module(), slack.Module(), github.Module(), gmail.Module()}
 }
 
 // integrationChanged has everybody decide and list anew.

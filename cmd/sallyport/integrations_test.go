@@ -1,12 +1,52 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"sallyport/action"
+	"sallyport/sources"
 	"sallyport/store"
 )
+
+// The catalog takes all modules, and its checks of params take their examples
+// and not anything.
+func TestModulesInTheCatalog(t *testing.T) {
+	catalog, err := sources.New(sources.Config{
+		Connectors:   func(context.Context, string) ([]action.Connector, error) { return nil, nil },
+		Open:         func(action.Connector) (sources.Source, error) { return nil, action.ErrNotFound },
+		Modules:      services(),
+		Integrations: func(context.Context, string) ([]action.Integration, error) { return nil, nil },
+		Session:      func(context.Context, string) (action.Session, error) { return action.Session{}, nil },
+		Connect:      func(context.Context, action.Integration) (*sources.Conn, error) { return nil, action.ErrNotFound },
+		Refused:      func(context.Context, action.Integration, string, string) (bool, error) { return false, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = catalog.Close() })
+	for _, m := range services() {
+		for _, declared := range m.Actions {
+			name := m.ID + "_" + declared.Name
+			a, err := catalog.Find(t.Context(), "o", m.ID, declared.Name, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Tool != name || a.Risk != declared.Risk || a.Summarize == nil || len(declared.Examples) == 0 {
+				t.Errorf("%s: the tool %s of risk %s lacks something", name, a.Tool, a.Risk)
+			}
+			for _, e := range declared.Examples {
+				if err := a.Check(e.Params); err != nil || a.Summarize(e.Params) == "" {
+					t.Errorf("%s: %s: %v", name, e.Params, err)
+				}
+			}
+			if a.Check([]byte(`{"nothing":"of the kind"}`)) == nil {
+				t.Errorf("%s takes anything", name)
+			}
+		}
+	}
+}
 
 // The logs of the machine are the operator's to give, and to take back from an
 // organization that is connected to them.
