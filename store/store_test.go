@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -36,7 +37,15 @@ func open(t *testing.T, c store.Config) *store.DB {
 
 func TestSQLite(t *testing.T) {
 	storetest.Exercise(t, func(t *testing.T) []*store.DB {
-		return []*store.DB{open(t, store.Config{Path: filepath.Join(t.TempDir(), "data", "a b#1?%.db")})}
+		path := filepath.Join(t.TempDir(), "data", "a b#1?%.db")
+		dbtest.FileFrom(t, "store", path, func(path string) error {
+			db, err := store.Open(context.Background(), store.Config{Path: path})
+			if err != nil {
+				return err
+			}
+			return db.Close()
+		})
+		return []*store.DB{open(t, store.Config{Path: path})}
 	})
 }
 

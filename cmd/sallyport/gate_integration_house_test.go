@@ -74,9 +74,6 @@ func (o overhearing) RoundTrip(r *http.Request) (*http.Response, error) {
 // serveHouse serves a gateway from an empty folder, or from the rows that change names.
 func serveHouse(t *testing.T, change ...func(*options)) *premises {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("serves a whole gateway")
-	}
 	o := options{Listen: "127.0.0.1:0", Data: t.TempDir(), LocalAdmin: true, LogLevel: "debug"}
 	o.Intervals = intervals{
 		HoldEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond, SealEvery: 100 * time.Millisecond, PollEvery: 50 * time.Millisecond,
