@@ -60,8 +60,8 @@ func (t *tenant) forget() {
 	}
 }
 
-// load reads the connectors and integrations when they were not read lately, or with force
-// when no read began since load was called.
+// load reads the connectors and integrations when they were not read lately, or
+// with force when no read began since load was called.
 func (t *tenant) load(ctx context.Context, force bool) error {
 	asked := t.begun.Load()
 	select {

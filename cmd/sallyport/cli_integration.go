@@ -85,6 +85,15 @@ type which struct {
 	Ref string `arg:"" help:"Id or name of the integration, or its provider when there is just one of it."`
 }
 
+// find connects, and finds the route about the integration.
+func (c *which) find(ctx context.Context) (server *client, path string, err error) {
+	if server, err = c.connect(); err != nil {
+		return nil, "", err
+	}
+	path, err = c.path(ctx, server)
+	return server, path, err
+}
+
 // path finds the integration, and the route about it.
 func (c *which) path(ctx context.Context, server *client) (string, error) {
 	in, err := server.integration(ctx, c.Ref)
@@ -131,11 +140,7 @@ func several(ref string, found []integrationRow) error {
 type integrationShow struct{ which }
 
 func (c *integrationShow) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	path, err := c.path(ctx, server)
+	_, path, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,11 +176,7 @@ func (in *integrationRow) report(w io.Writer) {
 type integrationCheck struct{ which }
 
 func (c *integrationCheck) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	path, err := c.path(ctx, server)
+	_, path, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -191,11 +192,7 @@ type integrationMetadata struct {
 
 // Run prints JSON in any case: what there is, each service says in its own way.
 func (c *integrationMetadata) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	path, err := c.path(ctx, server)
+	server, path, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
