@@ -58,6 +58,11 @@ type Action struct {
 	// OneConnection tells that the module cannot tell by the params which of
 	// several integrations is meant: a session must be bound to just one.
 	OneConnection bool
+	About         *About    // of its source, for guides; nil: it says nothing
+	Examples      []Example // for guides; the best first
+
+	// Own is set of an action of [Platform], and of no other.
+	Own *Own
 
 	// Summarize says in a line what a call with the params would do. Nil: the
 	// params themselves are shown. Its answer is redacted.

@@ -159,6 +159,8 @@ type Round struct {
 type Caller interface {
 	// Session is the id of the gateway session that the action runs for.
 	Session() string
+	// Invocation is the id of the invocation that runs.
+	Invocation() string
 	// Integration is the id of the integration that a person approved the call
 	// for; empty: he was not asked.
 	Integration() string
@@ -222,6 +224,11 @@ type Asker interface {
 	ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (AskedRound, error)
 	// LoadRound returns a round with its replies; ErrNotFound.
 	LoadRound(ctx context.Context, organization, id string) (AskedRound, error)
+	// Returns notes what can be asked of a caller who left with a call that is
+	// held or approved, and comes back for it by itself; what several can adds up.
+	Returns(ctx context.Context, organization, invocation string, can ClientFeatures) error
+	// Returning returns what was noted so; zero: nothing.
+	Returning(ctx context.Context, organization, invocation string) (ClientFeatures, error)
 	// CloseRound ends a round, wipes what was sealed of it, and appends an
 	// event of kind "asked" with data, redacted, to its invocation. A closed
 	// round stays as it is.

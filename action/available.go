@@ -20,6 +20,9 @@ func (g *Gate) Available(ctx context.Context, s *Session) (list []Available, ver
 	if err != nil {
 		return nil, "", err
 	}
+	if s.CompletedAt != nil {
+		view += "/completed"
+	}
 	key := listKey{s.Organization, view}
 	version = catalog + "/" + policy + "/" + view
 	if l := g.lists.find(key, version); l != nil {
@@ -55,13 +58,26 @@ func (g *Gate) decided(ctx context.Context, s *Session, actions []*Action) ([]Av
 			return nil, err
 		}
 		d.Limits = nil // they name who is counted, and the list may be shared
+		if s.CompletedAt != nil {
+			d = d.completed(a)
+		}
 		list = append(list, Available{Action: a, Decision: d})
 	}
 	return list, nil
 }
 
+// completed is what a decision comes to in a session that said that it is done:
+// it hears again what its last word was answered with, and begins nothing.
+func (d Decision) completed(a *Action) Decision {
+	if d.Mode == ModeDeny || a.Own != nil && a.Own.OfRun {
+		return d
+	}
+	said := Step{Layer: LayerCeiling, Mode: ModeDeny, Note: "The run of this session is done, and the session does nothing more."}
+	return Decision{Mode: ModeDeny, Source: LayerCeiling, Version: d.Version, Steps: append(slices.Clip(d.Steps), said)}
+}
+
 // Explain decides a call for nobody: nothing is counted, used up or written.
-// Nil params stand for any. Errors: ErrInvalid for params that do not fit, and
+// Nil params stand for any, a session without an id for all that are like it. Errors: ErrInvalid for params that do not fit, and
 // those of finding the action.
 func (g *Gate) Explain(ctx context.Context, s *Session, source, name string, params json.RawMessage) (Explained, error) {
 	act, err := g.Catalog.Find(ctx, s.Organization, source, name, false)
@@ -83,6 +99,9 @@ func (g *Gate) Explain(ctx context.Context, s *Session, source, name string, par
 	}
 	if params == nil {
 		e.Decision.Steps = append(slices.Clip(d.Steps), Step{Layer: LayerGrant, Note: "Grants are for calls with certain params, and none were given: nobody looked for one."})
+	}
+	if s.ID == "" {
+		return e, nil // nobody asked before
 	}
 	draft, err := g.draft(ctx, &Call{Session: *s}, act, d, params, g.Vault.Hash(params))
 	if err != nil {

@@ -13,9 +13,15 @@ func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out Outcome, e
 	defer func() { out.Repeated, out.joins = t.repeated, t.joins }()
 	held := t.inv.Mode == ModeRequireApproval // also while it executes: its callers still need a sign of life
 	t.inv.ApprovalURL = g.ApprovalURL(t.inv.ID)
+	if held && how.Leaves {
+		return Outcome{Invocation: t.inv}, g.leaves(ctx, t, how)
+	}
 	clock := g.clocks(held, how)
 	defer clock.stop()
 	if held && how.Patience > 0 {
+		if t.new && how.Opened != nil && how.Opened(t.inv) {
+			return Outcome{Invocation: t.inv}, g.answered(ctx, t)
+		}
 		t.tell(how)
 	}
 	for {
@@ -153,6 +159,17 @@ func (g *Gate) answered(ctx context.Context, t *wait) error {
 	return unread(g.Ledger.Answered(ctx, t.inv.Organization, t.inv.ID), t.inv.ID)
 }
 
+// leaves lets a caller go who comes back by itself. What it can be asked then is
+// kept: the source that runs meanwhile wants to know.
+func (g *Gate) leaves(ctx context.Context, t *wait, how *Waiting) error {
+	if err := g.answered(ctx, t); err != nil || how.Can == 0 {
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer stop()
+	return unread(g.Ledger.Returns(ctx, t.inv.Organization, t.inv.ID, how.Can), t.inv.ID)
+}
+
 // left takes a caller away that is gone. When it was the last one and left on
 // purpose, nobody wants the held call any more; but a hold of an unattended
 // session waits for a person, not for its caller.
@@ -181,7 +198,7 @@ func (g *Gate) withdraw(ctx context.Context, inv *Invocation) error {
 	if err != nil {
 		return err
 	}
-	g.announce(gone)
+	g.changed(&gone)
 	return nil
 }
 

@@ -70,6 +70,9 @@ func (g *Gate) draft(ctx context.Context, c *Call, act *Action, d Decision, para
 	default:
 		return nil, fmt.Errorf("policy answered with mode %q", d.Mode)
 	}
+	if c.Session.Status == SessionPaused {
+		draft.Paused, draft.Snapshot = true, false
+	}
 	return draft, nil
 }
 
@@ -104,6 +107,7 @@ type wait struct {
 	w        *waiter
 	joins    bool // see Outcome
 	repeated bool
+	new      bool // this caller's call wrote the row
 }
 
 // begin writes the draft's row, or joins the one that answers the call. It
@@ -115,7 +119,7 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 		if err != nil {
 			return Outcome{}, nil, unwritten(err)
 		}
-		g.announce(begun.Invocation)
+		g.changed(&begun.Invocation)
 		return Outcome{Invocation: begun.Invocation}, nil, nil
 	}
 	c.unattended = d.Unattended
@@ -136,13 +140,13 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 		g.work.run(func() { g.execute(j) })
 	case StatusDenied: // a person said no to the same call a while ago
 		g.board.leave(d.ID, w)
-		g.announce(begun.Invocation)
+		g.changed(&begun.Invocation)
 		return Outcome{Invocation: g.linked(begun.Invocation)}, nil, nil
 	}
 	if begun.Status == StatusPending {
-		g.announce(begun.Invocation)
+		g.changed(&begun.Invocation)
 	}
-	return Outcome{}, &wait{inv: begun.Invocation, w: w, joins: d.Joins}, nil
+	return Outcome{}, &wait{inv: begun.Invocation, w: w, joins: d.Joins, new: true}, nil
 }
 
 // join takes part in an invocation that another call began, or hands out what
@@ -213,8 +217,14 @@ func (g *Gate) linked(inv Invocation) Invocation {
 	return inv
 }
 
-// announce tells everybody who may care that the invocation changed.
-func (g *Gate) announce(inv Invocation) {
+// changed tells everybody who may care that this instance gave the invocation a
+// new status.
+func (g *Gate) changed(inv *Invocation) {
+	g.Observer.Changed(inv)
+	g.announce(inv)
+}
+
+func (g *Gate) announce(inv *Invocation) {
 	g.Hints.Publish(Hint{
 		Kind: HintInvocation, Organization: inv.Organization, Session: inv.Session,
 		Invocation: inv.ID, Status: inv.Status,

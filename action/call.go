@@ -31,6 +31,14 @@ type Waiting struct {
 	// Zero or less: the outcome is given at once. Executing calls are waited
 	// for regardless, within the context.
 	Patience time.Duration
+	// Leaves says that the caller waits neither for a person nor for the execution
+	// of a call that one approved: it comes back by itself, see [Gate.Look].
+	Leaves bool
+	// Opened is called once, before Held, for the call that is held: not for one
+	// that joins it, and not for who comes back for it. True: the caller was told
+	// where the call is decided and leaves with that, to come back by itself.
+	// Nil is fine.
+	Opened func(Invocation) (leaves bool)
 	// Held is called at once when the call is held, and then every
 	// Config.HoldEvery until it ends, also while it executes after its
 	// approval. Nil is fine. Held and Progress are called one at a time, on

@@ -68,6 +68,9 @@ type Secret struct {
 	UpdatedBy    string    `json:"updated_by"`
 	CreatedAt    time.Time `json:"created_at"`
 	UpdatedAt    time.Time `json:"updated_at"`
+	// LastUsedAt is when it was last read to be sent, to within a minute; nil:
+	// never.
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
 }
 
 // SealedSecret is a secret with its sealed value, written together with the

@@ -80,7 +80,7 @@ func (g *Gate) settled(inv Invocation, err error) (Invocation, error) {
 	if err != nil {
 		return inv, err
 	}
-	g.announce(inv)
+	g.changed(&inv)
 	return g.linked(inv), nil
 }
 
@@ -104,12 +104,9 @@ func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (Outc
 
 // Status returns an invocation of the session.
 func (g *Gate) Status(ctx context.Context, s *Session, id string) (Invocation, error) {
-	rec, err := g.Ledger.Load(ctx, s.Organization, id)
+	rec, err := g.sessionRecord(ctx, s, id)
 	if err != nil {
-		return Invocation{}, unread(err, id)
-	}
-	if rec.Session != s.ID {
-		return Invocation{}, Errorf(ErrNotFound, "unknown_invocation", "This session has no such invocation.")
+		return Invocation{}, err
 	}
 	return g.linked(rec.Invocation), nil
 }

@@ -1,5 +1,7 @@
 package action
 
+import "time"
+
 // Layer is the part of policy that made a decision (mode_source).
 type Layer string
 
@@ -73,4 +75,6 @@ type Override struct {
 	Key          Key    `json:"-"`
 	Mode         Mode   `json:"mode"`
 	UpdatedBy    string `json:"updated_by"`
+	// UpdatedAt is told by lists for people; no decision rests on it.
+	UpdatedAt time.Time `json:"-"`
 }

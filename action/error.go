@@ -67,6 +67,10 @@ func Errorf(kind error, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// Unfitting begins the message of an error about params that miss their schema.
+// Who says so already leaves it out.
+const Unfitting = "The params do not fit: "
+
 // Lasting reports whether what went wrong stays so until a person does
 // something about it, as far as the code tells: those of a source's settings,
 // and of answers that the gateway does not pass on.

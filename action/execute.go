@@ -16,6 +16,7 @@ type job struct {
 	params     json.RawMessage
 	joins      bool // a repeat may be handed the outcome
 	unattended bool
+	returning  ClientFeatures // what callers can be asked who come back by themselves
 }
 
 // claim has an approved call executed by this instance, if no other wins it.
@@ -52,7 +53,7 @@ func (g *Gate) claimed(inv Invocation) error {
 	if err != nil {
 		return err
 	}
-	g.announce(rec.Invocation)
+	g.changed(&rec.Invocation)
 	j := &job{Invocation: rec.Invocation, joins: true}
 	fin, err := g.again(ctx, j, rec.SealedParams)
 	for rowsAway(err) && pause(ctx, g.LookEvery) {
@@ -67,6 +68,8 @@ func (g *Gate) claimed(inv Invocation) error {
 		g.finish(j, fin, Answer{})
 		return nil
 	}
+	j.returning, err = g.Ledger.Returning(ctx, rec.Organization, rec.ID)
+	g.logged("reading what the callers can be asked", err)
 	g.execute(j)
 	return nil
 }
@@ -109,7 +112,7 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error
 		return nil, err
 	}
 	j.unattended = s.Kind == Unattended
-	if err := s.Live(g.Now()); err != nil {
+	if err := s.Working(g.Now()); err != nil {
 		return denial("The session ended before the call could run."), nil
 	}
 	j.act, err = g.Catalog.Find(ctx, j.Organization, j.Source, j.Action, true)
@@ -186,7 +189,7 @@ func (g *Gate) timeout(act *Action) time.Duration {
 func (g *Gate) execute(j *job) {
 	ctx, stop := context.WithTimeout(context.Background(), g.timeout(j.act))
 	started := g.Now()
-	on := &line{Gate: g, job: j}
+	on := &line{Gate: g, job: j, can: j.returning}
 	on.listeners()
 	res, err := g.run(ctx, j, on)
 	stop()
@@ -194,7 +197,9 @@ func (g *Gate) execute(j *job) {
 	j.joins = j.joins || on.asked.Load() // whoever replied comes back for the outcome
 	fin, answer := g.verdict(j.act, &res, err)
 	fin.Integration = res.Integration
-	fin.DurationMS = max(0, g.Now().Sub(started).Milliseconds())
+	took := max(0, g.Now().Sub(started))
+	fin.DurationMS = took.Milliseconds()
+	g.Observer.Ran(&j.Invocation, fin.Status, took)
 	if j.joins && (answer.Body != nil || answer.Problem != nil) {
 		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.keep()); err != nil {
 			g.Log.Error("sealing a result", "invocation", j.ID, "error", err)
@@ -221,6 +226,9 @@ const codeRateLimited = "upstream_rate_limited"
 func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
 	answer := Answer{Body: res.Body, Problem: res.Problem, IsError: res.IsError}
 	switch {
+	case act.Own != nil && errors.Is(err, ErrTooMany):
+		// Others of the session came first; the same call may be made again later.
+		return denial(Public(err).Message), Answer{}
 	case err == nil && res.Problem != nil:
 		return &Finish{Status: StatusFailed, Error: &Failure{
 			Code: FailedUpstream, Message: g.clip(problemText(res.Problem), res.Secrets),
@@ -327,8 +335,10 @@ func (g *Gate) finish(j *job, fin *Finish, answer Answer) {
 	case !recorded:
 		g.Log.Warn("a call ended after it was given up", "invocation", j.ID, "status", fin.Status)
 		answer = Answer{}
+	default:
+		g.Observer.Changed(&ended)
 	}
 	ended = g.linked(ended)
 	g.board.end(j.ID, &Outcome{Invocation: ended, Answer: answer, joins: j.joins})
-	g.announce(ended)
+	g.announce(&ended)
 }

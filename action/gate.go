@@ -64,6 +64,8 @@ type Config struct {
 
 	Now func() time.Time // time.Now
 	Log *slog.Logger     // discards
+
+	Observer Observer // nobody
 }
 
 func (c *Config) fill() error {
@@ -118,6 +120,9 @@ func (c *Config) fill() error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Observer == nil {
+		c.Observer = nobody{}
+	}
 	return nil
 }
 
@@ -152,7 +157,7 @@ func New(c Config) (*Gate, error) {
 // executes, and returns when the invocation ended or the caller's patience
 // did. Errors, with no row behind them: ErrInvalid (params, with the field),
 // ErrNotFound (no such action), ErrUnauthenticated, ErrTooMany, ErrTooLarge,
-// ErrConflict (idempotency key), ErrUnavailable; and the cause of ctx when
+// ErrConflict (idempotency key, or a paused session), ErrUnavailable; and the cause of ctx when
 // the caller left.
 func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 	if g.refusing.Load() || !g.work.add() {
@@ -160,6 +165,11 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 	}
 	defer g.work.done()
 	if err := g.admit(ctx, &c); err != nil {
+		g.Observer.Refused(err)
+		return Outcome{}, err
+	}
+	if err := g.repeats(ctx, &c); err != nil {
+		g.Observer.Refused(err)
 		return Outcome{}, err
 	}
 	for attempt := 0; ; attempt++ {
@@ -170,10 +180,14 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 		}
 		c.ungranted = c.ungranted || errors.Is(err, ErrDeniedBefore)
 		switch {
+		case attempt == 0 && c.Source == Platform && err != nil && Public(err).Code == CodeCompleted:
+			continue // by the same call, perhaps, which was answered meanwhile
 		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, ErrGrantSpent) || errors.Is(err, ErrDeniedBefore) || errors.Is(err, errWithdrawn)):
 			continue
 		case errors.Is(err, errWithdrawn):
 			return out, nil // it says so of itself
+		case err != nil && out.Invocation.ID == "":
+			g.Observer.Refused(err)
 		}
 		return out, err
 	}
@@ -186,6 +200,7 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 // It does not wait itself, and nor does what it calls: a held call waits for
 // minutes on the stack that it has by then, and there may be ten thousand.
 func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wait, error) {
+	began := time.Now()
 	act, err := g.Catalog.Find(ctx, c.Session.Organization, c.Source, c.Action, current)
 	if err != nil {
 		return Outcome{}, nil, unwritten(err)
@@ -193,6 +208,9 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wa
 	params, err := g.check(act, c.Params)
 	if err != nil {
 		return Outcome{}, nil, err
+	}
+	if out, err := g.recall(ctx, c, act, params); out != nil || err != nil {
+		return orNone(out), nil, err
 	}
 	asked := params
 	if c.ungranted {
@@ -202,6 +220,7 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wa
 	if err != nil {
 		return Outcome{}, nil, unwritten(err)
 	}
+	g.Observer.Decided(act, &decision, time.Since(began))
 	if err := g.spend(ctx, c, &decision); err != nil {
 		return Outcome{}, nil, err
 	}
@@ -214,7 +233,11 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wa
 
 // admit refuses callers before anything is resolved for them.
 func (g *Gate) admit(ctx context.Context, c *Call) error {
-	if err := c.Session.Live(g.Now()); err != nil {
+	live := c.Session.Working
+	if c.Source == Platform { // see recall
+		live = c.Session.Live
+	}
+	if err := live(g.Now()); err != nil {
 		return err
 	}
 	if len(c.IdempotencyKey) > 255 || !printable(c.IdempotencyKey) {
@@ -228,10 +251,28 @@ func (g *Gate) admit(ctx context.Context, c *Call) error {
 	return nil
 }
 
+// repeats has a call of a paused session only join one that is open: a caller
+// who lost his connection may wait on, while nothing new begins. That it is
+// paused is not taken from a snapshot, so that who was resumed need not wait.
+func (g *Gate) repeats(ctx context.Context, c *Call) error {
+	if c.Session.Status != SessionPaused {
+		return nil
+	}
+	s, err := g.Sessions.Session(ctx, c.Session.ID)
+	if err != nil {
+		return unwritten(err)
+	}
+	if err := s.Live(g.Now()); err != nil {
+		return err
+	}
+	c.Session = s
+	return nil
+}
+
 // spend counts a call that is not denied against the limits that policy names:
 // once, however often it is decided.
 func (g *Gate) spend(ctx context.Context, c *Call, d *Decision) error {
-	if d.Mode == ModeDeny || c.counted {
+	if d.Mode == ModeDeny || c.counted || c.Session.Status == SessionPaused {
 		return nil
 	}
 	c.counted = true

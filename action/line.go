@@ -29,6 +29,8 @@ type line struct {
 
 func (l *line) Session() string { return l.job.Session }
 
+func (l *line) Invocation() string { return l.job.ID }
+
 func (l *line) Integration() string { return l.job.Integration }
 
 func (l *line) Features() ClientFeatures {
@@ -182,8 +184,9 @@ func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, 
 		case <-woken:
 		case <-ticker.C:
 		}
+		at := l.Now() // before the look, so that what happened by then is seen
 		now, err := l.Ledger.LoadRound(ctx, row.Organization, row.ID)
-		switch at := l.Now(); {
+		switch {
 		case err != nil && !errors.Is(err, ErrUnavailable):
 			return nil, err
 		case err != nil: // the rows are out of reach for a moment
@@ -191,12 +194,21 @@ func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, 
 			return l.openReplies(&now)
 		case l.refusing.Load() && l.alone():
 			return nil, notAsked("The gateway is shutting down, and whoever was asked is not here.")
-		case now.TakenAt == nil && at.Sub(row.AskedAt) > l.TakeWithin:
+		case now.TakenAt == nil && at.Sub(row.AskedAt) > l.takeWithin():
 			return nil, notAsked("Nobody who can be asked waits for this call.")
 		case at.After(row.Until):
 			return nil, Errorf(ErrUnavailable, "not_answered", "Nobody answered the question in time.")
 		}
 	}
+}
+
+// takeWithin is how long the question waits for somebody to take it. Who comes
+// back by himself does so every few seconds.
+func (l *line) takeWithin() time.Duration {
+	if l.job.returning != 0 {
+		return 3 * l.TakeWithin
+	}
+	return l.TakeWithin
 }
 
 // alone reports whether nobody waits here.
@@ -285,11 +297,20 @@ func (g *Gate) asked(ctx context.Context, t *wait) (*Round, error) {
 	if t.w.can == 0 || t.inv.Status != StatusExecuting || !g.board.asking(t.inv.ID) {
 		return nil, nil
 	}
-	row, err := g.Ledger.TakeRound(ctx, t.inv.Organization, t.inv.ID, t.w.can, t.w.lost, g.Now())
+	return g.take(ctx, &t.inv, t.w.can, t.w.lost)
+}
+
+// take gives the open round of an executing call to one caller; nil when there
+// is none for him. Who comes back is not asked again what he answered.
+func (g *Gate) take(ctx context.Context, inv *Invocation, can ClientFeatures, lost time.Time) (*Round, error) {
+	row, err := g.Ledger.TakeRound(ctx, inv.Organization, inv.ID, can, lost, g.Now())
+	if err == nil && row != nil && !lost.IsZero() {
+		*row, err = g.Ledger.LoadRound(ctx, row.Organization, row.ID) // with the replies
+	}
 	switch {
 	case errors.Is(err, ErrUnavailable) && ctx.Err() == nil:
 		return nil, nil // whoever asks gives up in time
-	case err != nil || row == nil:
+	case err != nil || row == nil || row.AnsweredAt != nil || row.ClosedAt != nil:
 		return nil, err
 	}
 	plain, err := g.Vault.Open(roundRef(row, "sealed"), row.Sealed)
@@ -300,6 +321,7 @@ func (g *Gate) asked(ctx context.Context, t *wait) (*Round, error) {
 	if err := json.Unmarshal(plain, &r); err != nil {
 		return nil, fmt.Errorf("a kept round of questions cannot be read: %w", err)
 	}
+	r.Questions = slices.DeleteFunc(r.Questions, func(q Question) bool { return row.Replies[q.Key] != nil })
 	return &r, nil
 }
 

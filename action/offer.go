@@ -181,7 +181,7 @@ func (g *Gate) beside(ctx context.Context, s *Session, source, name string) (*Ac
 	if g.refusing.Load() {
 		return nil, errDraining()
 	}
-	if err := s.Live(g.Now()); err != nil {
+	if err := s.Accepts(g.Now()); err != nil {
 		return nil, err
 	}
 	act, err := g.Catalog.Find(ctx, s.Organization, source, name, false)

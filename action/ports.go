@@ -108,7 +108,9 @@ type Beginner interface {
 	//     ErrConflict with code "idempotency_key_reused" when its params
 	//     differ; else the open row of the same call (session, source,
 	//     action, params hash); else a terminal one that no caller received
-	//     yet and that may still be picked up;
+	//     yet and that may still be picked up. What joins nothing is refused
+	//     when Paused, or when the session is paused unless Snapshot
+	//     (ErrConflict, code "session_paused");
 	//  3. if Grants: [ErrDeniedBefore] when a person denied the same call since
 	//     DeniedSince; if Pending: such a denial turns the draft into a denied
 	//     row with reason DeniedRepeated; DenialLimit denials of the action by people in the session, with any
@@ -142,6 +144,7 @@ type Draft struct {
 	PolicyVersion  int64
 	Snapshot       bool // an allowed read: queued, step 1 left out
 	Joins          bool
+	Paused         bool // the session was paused when the call came: it joins, or is refused
 	IdempotencyKey string
 	SealedParams   []byte    // of a pending row
 	MaxPending     int       // zero: no limit
@@ -294,7 +297,8 @@ type Hint struct {
 	Organization string
 	Session      string // of an invocation or a session
 	Invocation   string
-	Status       Status // of an invocation, now
+	Run          string // of an automation's run
+	Status       Status // of an invocation or a run, now
 	Asking       bool   // its source asks something, or was answered
 	Resource     string // of a changed resource: its URI at its source
 	Source       string // likewise: its source id
@@ -311,6 +315,8 @@ const (
 	HintSession    HintKind = "session"
 	HintSignal     HintKind = "signal"   // instances have something to tell one another about MCP sessions
 	HintResource   HintKind = "resource" // a resource that somebody subscribed to changed
+	HintRun        HintKind = "run"      // a run of an automation began, or changed
+	HintLogin      HintKind = "login"    // people's logins ended: who listens looks whether its own did
 	HintReload     HintKind = "reload"   // hints may have been lost: look at everything again
 )
 

@@ -32,6 +32,9 @@ type Settings struct {
 	// DenialLimit is how many denials of an action in a session deny it there
 	// for good; zero: none do.
 	DenialLimit int `json:"denial_limit"`
+	// UnverifiedEvents lets events start runs that a broker forwards without
+	// having verified who sent them.
+	UnverifiedEvents bool `json:"unverified_events"`
 }
 
 // DefaultSettings are those of an organization that chose nothing.
@@ -66,4 +69,23 @@ const (
 	EventApp         = "provider_app" // the gateway's registration at a service
 	EventBinding     = "connections"  // of an automation
 	EventMasterKey   = "master_key"   // replaced; the subject is the name of the new one
+	// What starts runs, where they go, and what people did to them by hand.
+	EventAutomation = "automation"
+	EventTrigger    = "trigger"
+	EventSchedule   = "schedule"
+	EventEndpoint   = "run_endpoint"
+	EventRun        = "run"
+	EventDelivery   = "delivery"
+	EventPerson     = "person"      // added, given another role, cut off, removed, or let in again
+	EventNotify     = "notify"      // where people hear of held calls elsewhere
+	EventEnv        = "env_request" // environment variables that a person gave to a session, or did not; never their values
 )
+
+// EventKinds are all kinds of policy events.
+func EventKinds() []string {
+	return []string{
+		EventMode, EventCapability, EventGate, EventGrant, EventRequest, EventEnv, EventQuota, EventSettings, EventReview, EventConnector,
+		EventIntegration, EventApp, EventBinding, EventMasterKey, EventAutomation, EventTrigger, EventSchedule, EventEndpoint,
+		EventRun, EventDelivery, EventPerson, EventNotify,
+	}
+}

@@ -1,6 +1,9 @@
 package action
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // SessionKind tells whether a person sits with the agent.
 type SessionKind string
@@ -21,6 +24,65 @@ const (
 	TypeAutomation SessionType = "automation"
 )
 
+// SessionStatus is where a session is in its life:
+//
+//	pending ──► running ◄──► paused
+//	   └───────────┴────────────┴──► stopped | failed
+//
+// It is pending until its token is used first. A session whose time is over
+// keeps its status: see [Session.Live].
+type SessionStatus string
+
+// The statuses of a session.
+const (
+	SessionPending SessionStatus = "pending"
+	SessionRunning SessionStatus = "running"
+	SessionPaused  SessionStatus = "paused" // begins no calls
+	SessionStopped SessionStatus = "stopped"
+	SessionFailed  SessionStatus = "failed"
+)
+
+// Valid reports whether there is such a status.
+func (s SessionStatus) Valid() bool {
+	switch s {
+	case SessionPending, SessionRunning, SessionPaused, SessionStopped, SessionFailed:
+		return true
+	}
+	return false
+}
+
+// Ended reports whether a session of this status never lives again.
+func (s SessionStatus) Ended() bool { return s == SessionStopped || s == SessionFailed }
+
+// ToolListing is what an agent's list of tools holds.
+type ToolListing string
+
+// The listings. The empty one is the gateway's setting.
+const (
+	ListAll    ToolListing = "all"    // every tool that it may use
+	ListSearch ToolListing = "search" // tools that find and call the others
+)
+
+// Valid reports whether there is such a listing.
+func (t ToolListing) Valid() bool { return t == "" || t == ListAll || t == ListSearch }
+
+// NeverIdle is the IdleTimeout of a session that silence does not stop.
+const NeverIdle time.Duration = -1
+
+// LeftOut is an integration that a session was to use and was not bound to,
+// since its token could not be had when the session was minted.
+type LeftOut struct {
+	Integration string `json:"integration" doc:"Its id."`
+	Name        string `json:"name"`
+	Reason      string `json:"reason"`
+}
+
+// Once says that a session is to be made once, however often it is asked for.
+type Once struct {
+	Key  string // of the organization; empty: it is made each time
+	Hash string // of who asks for what
+}
+
 // Session is one agent's sandbox session. Its token proves its ID and nothing
 // else: all the rest is read from its row.
 type Session struct {
@@ -33,6 +95,20 @@ type Session struct {
 	Task         string      `json:"task,omitempty"`     // fixed when minted
 	Event        string      `json:"event_id,omitempty"` // inbound event that started it
 	Title        string      `json:"title,omitempty"`
+
+	Status SessionStatus `json:"status" enum:"pending,running,paused,stopped,failed" doc:"pending until its token is used first; a session whose time is over keeps the status that it had."`
+	Tools  ToolListing   `json:"tools,omitempty" enum:"all,search" doc:"What its list of tools holds; absent: the gateway's setting."`
+	Prompt string        `json:"prompt,omitempty" doc:"Its own system prompt; absent in lists, and where it has that of its type."`
+	Model  string        `json:"model,omitempty" doc:"Canonical id of a model."`
+	// LastSeenAt is when its token was used last, to within a minute; nil:
+	// never.
+	LastSeenAt *time.Time `json:"last_seen_at,omitempty" doc:"When its token was used last, to within a minute."`
+	// IdleTimeout is after how long a silence it is stopped. Zero: the
+	// gateway's; [NeverIdle]: never.
+	IdleTimeout time.Duration `json:"-"`
+	EndedNote   string        `json:"ended_note,omitempty" doc:"Why it stopped or failed."`
+	LeftOut     []LeftOut     `json:"left_out,omitempty" doc:"Integrations that it was to use and is not connected to."`
+
 	// Connections are the ids of the integrations that its agent may use, or
 	// [AllConnections] alone; fixed when minted. Empty: none.
 	Connections []string   `json:"connections,omitempty"`
@@ -40,16 +116,83 @@ type Session struct {
 	CreatedAt   time.Time  `json:"created_at"`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"` // nil: never
 	RevokedAt   *time.Time `json:"revoked_at,omitempty"`
+	// CompletedAt is when its agent said that its run is done. Until the session
+	// expires, a few minutes later, it is only told again what it was answered.
+	CompletedAt *time.Time `json:"completed_at,omitempty"`
+}
+
+// byAutomation, with an automation's id, makes the sessions of its runs. No
+// person's name begins so.
+const byAutomation = "automation:"
+
+// ByAutomation is in whose name the sessions of an automation's runs are made.
+func ByAutomation(id string) string { return byAutomation + id }
+
+// OfRun reports whether the session was made for a run, by the gateway: a person
+// can name an automation and an event, too.
+func (s *Session) OfRun() bool {
+	return s.Type == TypeAutomation && s.Event != "" && s.CreatedBy == ByAutomation(s.Automation)
+}
+
+// Accepts returns nil while the session may begin calls, and otherwise what
+// Working says, or an [*Error] of kind ErrConflict while it is paused.
+func (s *Session) Accepts(now time.Time) error {
+	if err := s.Working(now); err != nil || s.Status != SessionPaused {
+		return err
+	}
+	return Errorf(ErrConflict, CodePaused,
+		"A person paused this session: nothing was executed, and new calls are refused until an owner or admin resumes it. Calls that are held wait on, and may still be waited for. Otherwise stop here, tell the person, and do not try again by yourself at once.")
 }
 
 // Live returns nil while the session's token is good, and otherwise an
 // [*Error] of kind ErrUnauthenticated that says why it is not.
 func (s *Session) Live(now time.Time) error {
 	switch {
+	case s.RevokedAt != nil && s.Event != "":
+		return Errorf(ErrUnauthenticated, "session_revoked", "The run of this session has ended, or was taken back; stop.")
 	case s.RevokedAt != nil:
-		return Errorf(ErrUnauthenticated, "session_revoked", "This session was revoked; ask for a new session token.")
+		return Errorf(ErrUnauthenticated, "session_revoked", "%s; ask for a new session token.", s.ended())
 	case s.ExpiresAt != nil && !now.Before(*s.ExpiresAt):
 		return Errorf(ErrUnauthenticated, "session_expired", "This session has expired; ask for a new session token.")
+	}
+	return nil
+}
+
+// The codes with which a session that lives is refused new calls. Whoever speaks
+// to programs hands them on, so that they can be told apart.
+const (
+	CodePaused    = "session_paused"    // an owner or admin can resume it
+	CodeCompleted = "session_completed" // it said that it is done
+)
+
+// What a session's EndedNote says when nobody wrote it: that it was revoked, or,
+// with how long it was, that it was idle.
+const (
+	NoteRevoked = "The session was revoked."
+	NoteIdle    = "It was idle for "
+)
+
+// ended is how the session ended, to its agent. The note of a person is for people.
+func (s *Session) ended() string {
+	switch {
+	case s.Status == SessionFailed:
+		return "A person ended this session as one that failed"
+	case s.Status != SessionStopped, s.EndedNote == NoteRevoked:
+		return "This session was revoked"
+	case strings.HasPrefix(s.EndedNote, NoteIdle):
+		return "This session was stopped, for it was idle"
+	}
+	return "A person stopped this session"
+}
+
+// Working returns nil while the session may do something new: it is live
+// (ErrUnauthenticated), and did not say that it is done (ErrConflict).
+func (s *Session) Working(now time.Time) error {
+	if err := s.Live(now); err != nil {
+		return err
+	}
+	if s.CompletedAt != nil {
+		return Errorf(ErrConflict, CodeCompleted, "The run of this session is done, and the session does nothing more; stop. What was answered to its completion is answered to the same one again.")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (g *Gate) Sweep(ctx context.Context) {
 				g.Log.Warn("an execution was given up", "invocation", inv.ID, "error", inv.Error.Code)
 			}
 			g.board.wake(inv.ID)
-			g.announce(inv)
+			g.changed(&inv)
 		}
 		if err != nil {
 			return

@@ -22,6 +22,8 @@ type connection struct {
 	out     []byte
 	body    []byte
 	session string
+	meta    string // what each request says of its client; in the era without sessions
+	headers string // and which headers that takes
 }
 
 const answerTimeout = 30 * time.Second
@@ -68,6 +70,22 @@ func (c *connection) another(ctx context.Context, to target) (*connection, error
 	return more, nil
 }
 
+// openModern connects to the target for requests of one method, and of one tool
+// where it is a call, in the era without sessions: there is no handshake.
+func openModern(ctx context.Context, to target, token, method, tool string) (*connection, error) {
+	c, err := dial(ctx, to, 64<<10)
+	if err != nil {
+		return nil, err
+	}
+	c.meta = `,"io.modelcontextprotocol/protocolVersion":"` + modern + `","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`
+	c.headers = "Mcp-Method: " + method + "\r\n"
+	if tool != "" {
+		c.headers += "Mcp-Name: " + tool + "\r\n"
+	}
+	c.prepare(to, token)
+	return c, nil
+}
+
 func dial(ctx context.Context, to target, buffer int) (*connection, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", to.addr)
@@ -78,9 +96,13 @@ func dial(ctx context.Context, to target, buffer int) (*connection, error) {
 }
 
 func (c *connection) prepare(to target, token string) {
+	version := legacy
+	if c.meta != "" {
+		version = modern
+	}
 	c.head = fmt.Appendf(c.head[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
-		"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: 2025-11-25\r\n",
-		to.path, to.addr, token)
+		"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: %s\r\n%s",
+		to.path, to.addr, token, version, c.headers)
 	if c.session != "" {
 		c.head = fmt.Appendf(c.head, "Mcp-Session-Id: %s\r\n", c.session)
 	}
@@ -90,15 +112,27 @@ func (c *connection) prepare(to target, token string) {
 // call runs one tools/call and checks that it was answered with a result. It
 // carries a progress token, as the calls of real agents do.
 func (c *connection) call(tool string, n int64) error {
-	status, err := c.post(callBody(tool, n))
+	status, err := c.post(callBody(tool, n, c.meta))
 	if err != nil {
 		return err
 	}
 	return c.check(status, n)
 }
 
-func callBody(tool string, n int64) []byte {
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"progressToken":%d},"name":%q,"arguments":{"n":%d,"text":"the quick brown fox jumps over the lazy dog"}}}`, n, n, tool, n)
+func callBody(tool string, n int64, meta string) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"progressToken":%d%s},"name":%q,"arguments":{"n":%d,"text":"the quick brown fox jumps over the lazy dog"}}}`, n, n, meta, tool, n)
+}
+
+// list asks for all tools, of which there must be some number at least.
+func (c *connection) list(n int64, tools int) error {
+	status, err := c.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":{"_meta":{"progressToken":%d%s}}}`, n, n, c.meta))
+	if err != nil {
+		return err
+	}
+	if listed := bytes.Count(c.body, []byte(`"inputSchema"`)); listed < tools {
+		return fmt.Errorf("%d tools are listed, of %d: %.300s", listed, tools, c.body)
+	}
+	return c.check(status, n)
 }
 
 // check looks at the answer in c.body.

@@ -2,9 +2,14 @@
 //
 // It drives the same lean client against three targets, each a process of its
 // own on loopback: the upstream itself (direct), the thinnest possible proxy
-// in front of it, and the gateway in front of it with policy, durable audit
-// and SQLite. The targets take turns within every round, so that a noisy
+// in front of it, and the gateway in front of it with policy and durable audit,
+// on SQLite and on PostgreSQL, in both eras of the protocol. Beside calls it asks
+// for lists of tools, and times a gateway from its start on an empty folder to its
+// first answered call. The targets take turns within every round, so that a noisy
 // machine disturbs all alike, and the ratios are medians over the rounds.
+//
+// "bench check -baseline FILE" holds the ratios of such a report against those of
+// an earlier one, and fails when one is worse by more than 15 %.
 //
 // "bench instances" measures what depends on where the rows are and on how many
 // instances share them: the gateway alone on SQLite, three on a PostgreSQL with
@@ -23,6 +28,13 @@
 // Both end with an error unless every call was answered and had exactly one
 // effect. PostgreSQL writes durably; its data lies where that of the gateways
 // does. Whatever holds the calls is on the same machine and is told beside them.
+//
+// "bench webhooks" sends signed deliveries at a steady rate, whatever becomes of
+// those before, to one gateway on SQLite and one on PostgreSQL, which work them
+// off meanwhile. The clock runs from when a delivery was due, so that one that
+// waits behind a slow one counts as slow; and again from its request. It ends
+// with an error unless each delivery became one run. Who sends them is on the
+// same machine, too.
 //
 // What many rows cost is for "make bench-growth".
 //

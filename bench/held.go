@@ -29,7 +29,7 @@ type heldCall struct {
 // goroutine behind that waits for the answer, until the connection is closed.
 func hold(c *connection, tool string, n int64) (*heldCall, error) {
 	h := &heldCall{connection: c, n: n, done: make(chan struct{})}
-	if err := h.send(callBody(tool, n), heldFor); err != nil {
+	if err := h.send(callBody(tool, n, ""), heldFor); err != nil {
 		return nil, err
 	}
 	status, _, chunked, err := h.header()

@@ -70,7 +70,7 @@ func TestTally(t *testing.T) {
 		n  int64
 		ok bool
 	}{{1, true}, {2, true}, {2, false}} {
-		response, err := http.Post(server.URL+"/mcp", "application/json", strings.NewReader(string(callBody("write", step.n))))
+		response, err := http.Post(server.URL+"/mcp", "application/json", strings.NewReader(string(callBody("write", step.n, ""))))
 		if err != nil {
 			t.Fatal(err)
 		}

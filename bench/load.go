@@ -22,12 +22,6 @@ type target struct {
 	pid    int
 }
 
-// cell is one combination that is measured.
-type cell struct {
-	Kind     string `json:"kind"` // read or write
-	Sessions int    `json:"sessions"`
-}
-
 // sample is one measurement of a cell at one target.
 type sample struct {
 	PerSecond float64       // calls
@@ -46,13 +40,13 @@ func measure(ctx context.Context, to target, c cell, next *atomic.Int64, warm, r
 		}
 	}()
 	for i := range c.Sessions {
-		connection, err := open(ctx, to, to.tokens[i%len(to.tokens)])
+		connection, err := c.open(ctx, to, to.tokens[i%len(to.tokens)])
 		if err != nil {
 			return sample{}, fmt.Errorf("%s: %w", to.name, err)
 		}
 		connections = append(connections, connection)
 	}
-	if _, err := drive(connections, to.prefix+c.Kind, next, warm); err != nil {
+	if _, err := drive(connections, c.request(to), next, warm); err != nil {
 		return sample{}, fmt.Errorf("%s: %w", to.name, err)
 	}
 	before, err := cpuTime(to.pid)
@@ -60,7 +54,7 @@ func measure(ctx context.Context, to target, c cell, next *atomic.Int64, warm, r
 		return sample{}, err
 	}
 	start := time.Now()
-	took, err := drive(connections, to.prefix+c.Kind, next, run)
+	took, err := drive(connections, c.request(to), next, run)
 	if err != nil {
 		return sample{}, fmt.Errorf("%s: %w", to.name, err)
 	}
@@ -78,9 +72,9 @@ func measure(ctx context.Context, to target, c cell, next *atomic.Int64, warm, r
 	}, nil
 }
 
-// drive has every connection call for the given time, and returns how long
-// each call took. No two calls carry the same n, so that none joins another.
-func drive(connections []*connection, tool string, next *atomic.Int64, run time.Duration) ([]time.Duration, error) {
+// drive has every connection ask for the given time, and returns how long each
+// answer took. No two calls carry the same n, so that none joins another.
+func drive(connections []*connection, request func(*connection, int64) error, next *atomic.Int64, run time.Duration) ([]time.Duration, error) {
 	var group errgroup.Group
 	var mu sync.Mutex
 	var all []time.Duration
@@ -93,7 +87,7 @@ func drive(connections []*connection, tool string, next *atomic.Int64, run time.
 				if start.After(end) && len(took) > 0 {
 					break
 				}
-				if err := c.call(tool, next.Add(1)); err != nil {
+				if err := request(c, next.Add(1)); err != nil {
 					return err
 				}
 				took = append(took, time.Since(start))

@@ -30,13 +30,23 @@ type options struct {
 	duration time.Duration
 	warm     time.Duration
 	json     string
+	dir      string
 	sessions []int
-	baseline bool // leave the gateway out
+	lists    []int // numbers of tools
+	stores   []string
+	eras     []string
+	starts   int
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == "instances" {
 		return instances(ctx, args[1:], out)
+	}
+	if len(args) > 0 && args[0] == "webhooks" {
+		return webhooks(ctx, args[1:], out)
+	}
+	if len(args) > 0 && args[0] == "check" {
+		return check(args[1:], out)
 	}
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -44,8 +54,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&o.duration, "duration", 1500*time.Millisecond, "how long a cell is measured in a round")
 	flags.DurationVar(&o.warm, "warm", 300*time.Millisecond, "how long a cell runs before that")
 	flags.StringVar(&o.json, "json", "", "file to write the figures to; empty: none")
-	flags.BoolVar(&o.baseline, "baseline", false, "measure without the gateway: the proxy takes its place")
-	sessions := flags.String("sessions", "1,16,64", "numbers of MCP sessions")
+	flags.StringVar(&o.dir, "dir", os.TempDir(), "folder for the data of gateways and databases; on a disk, commits are durable")
+	flags.IntVar(&o.starts, "starts", 5, "how often a gateway is started on an empty folder; 0: never")
+	sessions := flags.String("sessions", "1,16,64", "numbers of MCP sessions that call")
+	lists := flags.String("lists", "10,1000", "numbers of tools that are listed; empty: none")
+	stores := flags.String("stores", "sqlite,postgres", "where the rows of the gateways are")
+	eras := flags.String("eras", legacy+","+modern, "versions of the protocol")
 	role := flags.String("role", "", "used by the benchmark itself")
 	to := flags.String("to", "", "used by the benchmark itself")
 	if err := flags.Parse(args); err != nil {
@@ -59,18 +73,56 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case "proxy":
 		return serveRole(ctx, newProxy(*to))
 	}
-	for text := range strings.SplitSeq(*sessions, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return fmt.Errorf("-sessions %q: want numbers such as 1,16,64", *sessions)
-		}
-		o.sessions = append(o.sessions, n)
+	var err error
+	if o.sessions, err = numbers("-sessions", *sessions); err != nil {
+		return err
+	}
+	if o.lists, err = numbers("-lists", *lists); err != nil {
+		return err
+	}
+	if o.stores, err = among("-stores", *stores, "sqlite", "postgres"); err != nil {
+		return err
+	}
+	if o.eras, err = among("-eras", *eras, legacy, modern); err != nil {
+		return err
+	}
+	if o.rounds < 1 || len(o.cells()) == 0 {
+		return fmt.Errorf("nothing is to be measured: -rounds must be 1 or more, and there must be -sessions with -stores and -eras, or -lists")
 	}
 	return bench(ctx, o, out)
 }
 
+// numbers reads those of a flag.
+func numbers(flag, text string) (list []int, err error) {
+	for one := range strings.SplitSeq(text, ",") {
+		if text == "" {
+			break
+		}
+		n, err := strconv.Atoi(one)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%s %q: want numbers such as 1,16,64", flag, text)
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+// among reads the words of a flag, each of which is one of some.
+func among(flag, text string, some ...string) (list []string, err error) {
+	for one := range strings.SplitSeq(text, ",") {
+		if text == "" {
+			break
+		}
+		if !slices.Contains(some, one) {
+			return nil, fmt.Errorf("%s %q: want some of %s", flag, text, strings.Join(some, ","))
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
 func bench(ctx context.Context, o options, out io.Writer) error {
-	dir, err := os.MkdirTemp("", "sallyport-bench-")
+	dir, err := os.MkdirTemp(o.dir, "sallyport-bench-")
 	if err != nil {
 		return err
 	}
@@ -79,43 +131,19 @@ func bench(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	upstream, err := startRole(ctx, "-role", "upstream")
+	p, err := o.startParties(ctx, dir)
+	defer p.stop()
 	if err != nil {
 		return err
 	}
-	defer upstream.stop()
-	at := "http://" + upstream.addr + "/mcp"
-	thin, err := startRole(ctx, "-role", "proxy", "-to", at)
-	if err != nil {
-		return err
-	}
-	defer thin.stop()
-
-	direct := target{name: "direct", addr: upstream.addr, path: "/mcp", tokens: []string{"none"}, pid: upstream.cmd.Process.Pid}
-	proxied := target{name: "proxy", addr: thin.addr, path: "/mcp", tokens: []string{"none"}, pid: thin.cmd.Process.Pid}
-	gated := proxied
-	if !o.baseline {
-		binary, err := build(ctx, dir)
-		if err != nil {
-			return err
-		}
-		gateway, err := startGateway(ctx, binary, dir, "serve")
-		if err != nil {
-			return err
-		}
-		defer gateway.stop()
-		if gated, err = gateway.connect(ctx, at, slices.Max(o.sessions)); err != nil {
-			return err
-		}
-		if err := gateway.allow(ctx, gated); err != nil {
-			return err
-		}
-	}
-	cells, rounds, err := interleave(ctx, o, [3]target{direct, proxied, gated}, "http://"+upstream.addr+"/writes")
+	cells, rounds, err := interleave(ctx, o, p)
 	if err != nil {
 		return err
 	}
 	report := summarize(cells, rounds, disk)
+	if report.StartUp, err = o.startUps(ctx, p, dir); err != nil {
+		return err
+	}
 	if o.json != "" {
 		if err := save(o.json, report); err != nil {
 			return err
@@ -126,18 +154,14 @@ func bench(ctx context.Context, o options, out io.Writer) error {
 
 // interleave measures every cell at every target in every round. The order of
 // the targets turns with the rounds, so that none is always the first.
-func interleave(ctx context.Context, o options, targets [3]target, writes string) ([]cell, map[cell][]round, error) {
-	var cells []cell
-	for _, kind := range []string{"read", "write"} {
-		for _, n := range o.sessions {
-			cells = append(cells, cell{kind, n})
-		}
-	}
+func interleave(ctx context.Context, o options, p *parties) ([]cell, map[cell][]round, error) {
+	cells, writes := o.cells(), "http://"+p.upstream.addr+"/writes"
 	rounds := make(map[cell][]round)
 	var next atomic.Int64
 	for i := range o.rounds {
 		for _, c := range cells {
 			var one [3]sample
+			targets := p.targets(c)
 			for k := range targets {
 				k = (k + i) % len(targets)
 				sent, effects := next.Load(), int64(0)
@@ -156,8 +180,8 @@ func interleave(ctx context.Context, o options, targets [3]target, writes string
 				}
 			}
 			rounds[c] = append(rounds[c], round{one[0], one[1], one[2]})
-			fmt.Fprintf(os.Stderr, "round %d of %d: %-5s %3d sessions: direct %6.0f/s, proxy %6.0f/s, gateway %6.0f/s\n",
-				i+1, o.rounds, c.Kind, c.Sessions, one[0].PerSecond, one[1].PerSecond, one[2].PerSecond)
+			fmt.Fprintf(os.Stderr, "round %d of %d: %s: direct %6.0f/s, proxy %6.0f/s, gateway %6.0f/s\n",
+				i+1, o.rounds, c, one[0].PerSecond, one[1].PerSecond, one[2].PerSecond)
 		}
 	}
 	return cells, rounds, nil

@@ -121,12 +121,12 @@ func startGateway(ctx context.Context, binary, dir, part string, args ...string)
 		return nil, err
 	}
 	g := &gateway{cmd: cmd, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: approvers}}}
-	for range 600 {
+	for range 6000 {
 		raw, err := os.ReadFile(filepath.Join(data, "endpoint.json"))
 		if err == nil && json.Unmarshal(raw, &g.endpoint) == nil {
 			return g, nil
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond)
 	}
 	text, _ := os.ReadFile(log.Name())
 	g.stop()

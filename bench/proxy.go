@@ -9,7 +9,7 @@ import (
 // proxy is the thinnest proxy that net/http allows: it reads the body, sends
 // it on and copies the answer back. No policy, no audit, no protocol.
 type proxy struct {
-	to     string
+	to     string // scheme and host
 	client *http.Client
 }
 
@@ -23,12 +23,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	out, err := http.NewRequestWithContext(r.Context(), r.Method, p.to, bytes.NewReader(body))
+	out, err := http.NewRequestWithContext(r.Context(), r.Method, p.to+r.URL.Path, bytes.NewReader(body))
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	for _, name := range []string{"Content-Type", "Accept", "Mcp-Protocol-Version", "Mcp-Session-Id"} {
+	for _, name := range []string{"Content-Type", "Accept", "Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name"} {
 		out.Header[name] = r.Header[name]
 	}
 	response, err := p.client.Do(out)

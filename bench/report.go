@@ -17,8 +17,9 @@ type row struct {
 	Direct         float64 `json:"direct_per_second"`
 	Proxy          float64 `json:"proxy_per_second"`
 	Gateway        float64 `json:"gateway_per_second"`
-	ProxyDirect    float64 `json:"proxy_to_direct"`  // ratio, of each round
-	GatewayProxy   float64 `json:"gateway_to_proxy"` // ratio, of each round
+	ProxyDirect    float64 `json:"proxy_to_direct"`   // ratio, of each round
+	GatewayProxy   float64 `json:"gateway_to_proxy"`  // ratio, of each round
+	GatewayDirect  float64 `json:"gateway_to_direct"` // ratio, of each round
 	DirectP50      float64 `json:"direct_p50_ms"`
 	ProxyP50       float64 `json:"proxy_p50_ms"`
 	GatewayP50     float64 `json:"gateway_p50_ms"`
@@ -33,7 +34,8 @@ type report struct {
 	Go       string  `json:"go"`
 	CPUs     int     `json:"cpus"`
 	Rounds   int     `json:"rounds"`
-	DiskWait float64 `json:"disk_wait_ms"` // of one durable 4 KB write
+	DiskWait float64 `json:"disk_wait_ms"`     // of one durable 4 KB write
+	StartUp  float64 `json:"start_to_call_ms"` // from the start on an empty folder; zero: not measured
 	Rows     []row   `json:"rows"`
 }
 
@@ -56,6 +58,7 @@ func summarize(cells []cell, rounds map[cell][]round, disk time.Duration) report
 			Gateway:        of(func(o round) float64 { return o.gateway.PerSecond }),
 			ProxyDirect:    of(func(o round) float64 { return o.proxy.PerSecond / o.direct.PerSecond }),
 			GatewayProxy:   of(func(o round) float64 { return o.gateway.PerSecond / o.proxy.PerSecond }),
+			GatewayDirect:  of(func(o round) float64 { return o.gateway.PerSecond / o.direct.PerSecond }),
 			DirectP50:      of(func(o round) float64 { return ms(o.direct.P50) }),
 			ProxyP50:       of(func(o round) float64 { return ms(o.proxy.P50) }),
 			GatewayP50:     of(func(o round) float64 { return ms(o.gateway.P50) }),
@@ -72,13 +75,26 @@ func summarize(cells []cell, rounds map[cell][]round, disk time.Duration) report
 func (r report) table(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %d CPUs, medians of %d rounds; one durable write takes %.2f ms here\n\n", r.Go, r.CPUs, r.Rounds, r.DiskWait)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "kind\tsessions\tdirect/s\tproxy/s\tgateway/s\tproxy:direct\tgateway:proxy\t±\tp50 direct\tp50 gateway\tp99 gateway\tCPU proxy\tCPU gateway\t")
+	fmt.Fprintln(t, "store\tera\tkind\tsessions\tdirect/s\tproxy/s\tgateway/s\tproxy:direct\tgateway:direct\tgateway:proxy\t±\tp50 direct\tp50 gateway\tp99 gateway\tCPU proxy\tCPU gateway\t")
 	for _, row := range r.Rows {
-		fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t%.2f ms\t%.2f ms\t%.2f ms\t%.0f µs\t%.0f µs\t\n",
-			row.Kind, row.Sessions, row.Direct, row.Proxy, row.Gateway, row.ProxyDirect, row.GatewayProxy, row.SpreadOfRatios/2,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f ms\t%.2f ms\t%.2f ms\t%.0f µs\t%.0f µs\t\n",
+			row.Store, row.Era, row.Kind, row.Sessions, row.Direct, row.Proxy, row.Gateway, row.ProxyDirect, row.GatewayDirect, row.GatewayProxy, row.SpreadOfRatios/2,
 			row.DirectP50, row.GatewayP50, row.GatewayP99, row.ProxyCPU, row.GatewayCPU)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || r.StartUp == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nfrom the start on an empty folder to the first answered call: %.0f ms\n", r.StartUp)
+	return err
+}
+
+// ratio is the one of a row that is held against its like: calls are compared
+// with the proxy's, lists with the upstream's own.
+func (r *row) ratio() float64 {
+	if r.tools() > 0 {
+		return r.GatewayDirect
+	}
+	return r.GatewayProxy
 }
 
 func save(path string, report any) error {

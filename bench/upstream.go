@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
@@ -13,6 +16,25 @@ import (
 // that it does not dominate what is measured. It counts the writes it did.
 type upstream struct {
 	writes atomic.Int64
+	lists  sync.Map // of int: the answer with so many tools
+}
+
+// many is the answer with so many tools. It is made once.
+func (u *upstream) many(n int) string {
+	if list, ok := u.lists.Load(n); ok {
+		return list.(string)
+	}
+	var b strings.Builder
+	b.WriteString(`{"tools":[`)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"name":"read_%d","description":"Reads the records of kind %d, newest first, and says which there are.","inputSchema":%s,"annotations":{"readOnlyHint":true}}`, i, i, toolSchema)
+	}
+	b.WriteString("]}")
+	u.lists.Store(n, b.String())
+	return b.String()
 }
 
 type request struct {
@@ -52,7 +74,8 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	answer, found := u.answer(&req)
+	tools, _ := strconv.Atoi(path.Base(r.URL.Path))
+	answer, found := u.answer(&req, tools)
 	if !found {
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, req.ID)
@@ -61,13 +84,18 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, req.ID, answer)
 }
 
-func (u *upstream) answer(req *request) (result string, found bool) {
+// answer is of a server with so many tools; zero: with one that reads and one
+// that writes.
+func (u *upstream) answer(req *request, tools int) (result string, found bool) {
 	switch req.Method {
 	case "initialize":
 		return initializeResult, true
 	case "ping":
 		return `{}`, true
 	case "tools/list":
+		if tools > 0 {
+			return u.many(tools), true
+		}
 		return toolsResult, true
 	case "tools/call":
 		if req.Params.Name == "write" {

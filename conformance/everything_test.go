@@ -122,7 +122,7 @@ func (tr transcript) normal(prefix string) transcript {
 	own := slices.DeleteFunc(slices.Clone(tr.Tools), func(tool map[string]any) bool {
 		name, _ := tool["name"].(string)
 		return !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, "invocation_") || strings.HasPrefix(name, "actions_") ||
-			name == "grant_request" || (prefix == "" && strings.HasPrefix(name, "ev_"))
+			name == "grant_request" || name == "verify" || name == "request_env_variables" || (prefix == "" && strings.HasPrefix(name, "ev_"))
 	})
 	for _, tool := range own {
 		tool["name"] = strings.TrimPrefix(tool["name"].(string), prefix)

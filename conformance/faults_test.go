@@ -148,7 +148,9 @@ func TestIdenticalCallsAreOne(t *testing.T) {
 		calls = append(calls, agents[i%len(agents)].start(t, "up_write", arguments))
 	}
 	held := s.held()
-	time.Sleep(time.Second) // let most of them arrive while it is held
+	for _, call := range calls {
+		call.holds() // who comes once it was answered begins another
+	}
 	s.approve(held.ID)
 	for _, call := range calls {
 		if got := call.wait(); got.Result.IsError || !strings.Contains(got.text(), "did write 1") {

@@ -143,7 +143,7 @@ func nameOf(definition json.RawMessage) string {
 
 // own tells whether something is the gateway's.
 func own(id string) bool {
-	return strings.HasPrefix(id, "invocation_") || strings.HasPrefix(id, "actions_") || id == "grant_request" || strings.HasPrefix(id, "sallyport:")
+	return slices.Contains([]string{"setup", "coding", "automation", "verify", "request_env_variables"}, id) || strings.HasPrefix(id, "invocation_") || strings.HasPrefix(id, "actions_") || id == "grant_request" || strings.HasPrefix(id, "sallyport:")
 }
 
 // sessionOnly tells whether something is there since a session made it.

@@ -12,10 +12,10 @@ import (
 // where it listens.
 func (c *cluster) startIngest(args ...string) (url string) {
 	c.t.Helper()
-	g := c.prepare("ingest", args...)
+	g := c.prepare("ingest", append(args, "--public-url", c.gateways[0].URL)...)
 	g.spawn()
 	c.t.Cleanup(g.finish)
-	ready := regexp.MustCompile(`ready at (http://\S+)`)
+	ready := regexp.MustCompile(`ready at (http://[^\s;]+)`)
 	g.await("ingest to be ready", func() bool {
 		if found := ready.FindSubmatch(g.logged()); found != nil {
 			url = string(found[1])

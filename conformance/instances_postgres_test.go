@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -26,10 +27,13 @@ func TestPostgresRestartsUnderLoad(t *testing.T) {
 	l := c.startLoad(nil)
 
 	l.more(60, toldResult)
+	began := time.Now()
 	c.crash()
 	c.postgres.Start()
+	away := time.Since(began)
 	l.more(60, toldResult)
 
+	began = time.Now()
 	c.postgres.Stop()
 	for _, g := range c.gateways {
 		g.ready(http.StatusServiceUnavailable)
@@ -38,10 +42,17 @@ func TestPostgresRestartsUnderLoad(t *testing.T) {
 	for _, g := range c.gateways {
 		g.ready(http.StatusOK)
 	}
+	away = max(away, time.Since(began))
 	l.more(60, toldResult)
 
+	// Calls wait 10 s for a database. On a slow machine it may be away for
+	// longer, and then they may be told so.
+	short := away < 8*time.Second
+	if !short {
+		t.Logf("PostgreSQL was away for %v: who was told what is not compared", away)
+	}
 	for words, n := range map[string]int{toldNothing: l.count(toldNothing), toldUnknown: l.count(toldUnknown)} {
-		if n > 0 {
+		if short && n > 0 {
 			t.Errorf("in two short restarts %d callers were told %s; they should only have waited", n, words)
 		}
 	}

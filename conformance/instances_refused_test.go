@@ -36,6 +36,7 @@ func TestWrongUseIsRefused(t *testing.T) {
 	}
 	c := &cluster{t: t}
 	dir := t.TempDir()
+	const public = "SALLYPORT_PUBLIC_URL=http://127.0.0.1:1"
 	for _, part := range []string{"gateway", "ingest"} {
 		c.refuses("needs --database-url", nil, part, "--listen", "127.0.0.1:0", "--data", dir)
 		for at, message := range map[string]string{
@@ -43,8 +44,8 @@ func TestWrongUseIsRefused(t *testing.T) {
 			"postgres://sallyport:" + password + "@127.0.0.1:port/sallyport":              "the database URL has the form",
 			"mysql://sallyport:" + password + "@127.0.0.1/sallyport":                      "the database URL has the form",
 		} {
-			c.refuses(message, keys(), part, "--listen", "127.0.0.1:0", "--data", dir, "--database-url", at)
-			c.refuses(message, append(keys(), "SALLYPORT_DATABASE_URL="+at), part, "--listen", "127.0.0.1:0", "--data", dir)
+			c.refuses(message, append(keys(), public), part, "--listen", "127.0.0.1:0", "--data", dir, "--database-url", at)
+			c.refuses(message, append(keys(), public, "SALLYPORT_DATABASE_URL="+at), part, "--listen", "127.0.0.1:0", "--data", dir)
 		}
 	}
 	c.refuses("the URL of Valkey is not valid", nil, "serve", "--listen", "127.0.0.1:0", "--data", dir, "--valkey-url", "valkey://user:"+password+"@127.0.0.1:port/0")

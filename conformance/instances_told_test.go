@@ -63,7 +63,14 @@ func (l *load) check(g *gateway) {
 		}
 	}
 	for _, effect := range l.approved {
-		if r := rows[effect]; len(r) != 1 || r[0].ApprovedBy == "" || r[0].Status != "completed" && r[0].code() != "outcome_unknown" {
+		r := rows[effect]
+		if len(r) != 1 || r[0].ApprovedBy == "" {
+			l.t.Errorf("%q was approved, but the rows are %+v", effect, r)
+			continue
+		}
+		// A database that is away for long keeps an approved call from running;
+		// then its row says so, and checkRow that nothing happened.
+		if code := r[0].code(); r[0].Status != "completed" && code != "outcome_unknown" && code != "internal" {
 			l.t.Errorf("%q was approved, but the rows are %+v", effect, r)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -56,10 +57,12 @@ func testQuestions(t *testing.T, c *cluster) {
 		}
 	}
 	t.Run("held, approved, and asked", func(t *testing.T) { testHeldAndAsked(t, c) })
+	t.Run("a task", func(t *testing.T) { testTask(t, c) })
 }
 
 // testHeldAndAsked has a call approved on one replica, executed on another and
-// asked from there; it is one row and one effect.
+// asked from there; it is one row and one effect. Its client, which opens pages,
+// is asked first to open the one of the approval: that it agrees decides nothing.
 func testHeldAndAsked(t *testing.T, c *cluster) {
 	g := c.gateways[0]
 	source := g.asking("held", startReference(t, false), mayAsk)
@@ -68,6 +71,8 @@ func testHeldAndAsked(t *testing.T, c *cluster) {
 		b := startBalancer(t, c.gateways, g.mint(nil).Token)
 		b.pin("tools/call", 0)
 		w := newWire(t, b.URL+"/mcp", "", era, allOfIt)
+		var opened atomic.Bool
+		w.before = func(q wireMessage) { opened.Store(opened.Load() || strings.Contains(string(q.Params), `"mode":"url"`)) }
 		done := make(chan wireAnswer, 1)
 		go func() {
 			got, err := w.try(t.Context(), "tools/call", `{"name":"held_test_elicitation","arguments":{"message":"Who?"}}`)
@@ -77,14 +82,84 @@ func testHeldAndAsked(t *testing.T, c *cluster) {
 			done <- got
 		}()
 		held := g.held()
+		await(t, "the client to agree to open the page", func() bool { return opened.Load() })
+		if now := g.held(); now.ID != held.ID {
+			t.Errorf("%s: after the client agreed, another call is held: %s", era, now.ID)
+		}
 		c.gateways[1].approve(held.ID)
-		if got := <-done; len(got.Asked) != 1 || !strings.Contains(string(got.Result), "Ada") {
+		got := <-done
+		if len(got.Asked) != 2 || !strings.Contains(string(got.Asked[0].Params), `"url":"`+g.URL+"/") || !strings.Contains(string(got.Asked[0].Params), held.ID) {
+			t.Errorf("%s: the page to open came as %v", era, got.Asked)
+		}
+		if !strings.Contains(string(got.Result), "Ada") {
 			t.Errorf("%s: asked %v, it came to %s, %+v", era, got.Asked, got.Result, got.Error)
 		}
 		g.ends(held.ID, "completed")
 	}
 	if rows := g.invocations("source=" + source); len(rows) != 2 {
 		t.Errorf("two calls have %d rows", len(rows))
+	}
+}
+
+// testTask has a call held as a task on one replica, approved and asked on others,
+// and looked at on all of them, also after one started again.
+func testTask(t *testing.T, c *cluster) {
+	g := c.gateways[0]
+	source := g.asking("task", startReference(t, false), mayAsk)
+	g.mode(source+":test_elicitation", "require_approval")
+	b := startBalancer(t, c.gateways, g.mint(nil).Token)
+	b.pin("tools/call", 0)
+	w := newWire(t, b.URL+"/mcp", "", newerEra, `{"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+	made := w.request("tools/call", `{"name":"task_test_elicitation","arguments":{"message":"Who?"}}`)
+	var task wireTask
+	task.read(t, made)
+	held := g.held()
+	if task.Type != "task" || task.ID != held.ID || task.Status != "working" || !strings.Contains(task.Message, g.URL+"/") || len(made.Asked) != 0 {
+		t.Fatalf("the call became %s, and the row is %s", made.Result, held.ID)
+	}
+	c.gateways[0].stop()
+	c.gateways[0].start()
+	on := func(replica int, method, more string) (task wireTask) {
+		b.pin(method, replica)
+		task.read(t, w.request(method, fmt.Sprintf(`{"taskId":%q%s}`, held.ID, more)))
+		return task
+	}
+	if now := on(1, "tasks/get", ""); now.Type != "complete" || now.Status != "working" {
+		t.Errorf("after a restart the task is %+v", now)
+	}
+	c.gateways[1].approve(held.ID)
+	var asks wireTask
+	await(t, "the task to ask", func() bool {
+		asks = on(2, "tasks/get", "")
+		return asks.Status == "input_required"
+	})
+	for key, q := range asks.Questions {
+		on(0, "tasks/update", fmt.Sprintf(`,"inputResponses":{%q:%s}`, key, answerTo(q)))
+	}
+	await(t, "the task to end", func() bool {
+		task = on(0, "tasks/get", "")
+		return task.Status == "completed"
+	})
+	if !strings.Contains(string(task.Result), "Ada") || len(asks.Questions) != 1 {
+		t.Errorf("asked %v, the task came to %s", asks.Questions, task.Result)
+	}
+	g.ends(held.ID, "completed")
+}
+
+// wireTask is a task as a client sees it.
+type wireTask struct {
+	Type      string                 `json:"resultType"`
+	ID        string                 `json:"taskId"`
+	Status    string                 `json:"status"`
+	Message   string                 `json:"statusMessage"`
+	Questions map[string]wireMessage `json:"inputRequests"`
+	Result    json.RawMessage        `json:"result"`
+}
+
+func (w *wireTask) read(t *testing.T, got wireAnswer) {
+	t.Helper()
+	if got.Error != nil || json.Unmarshal(got.Result, w) != nil {
+		t.Fatalf("a task came as %s, %+v", got.Result, got.Error)
 	}
 }
 

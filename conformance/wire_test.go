@@ -174,7 +174,7 @@ func (w *wire) once(ctx context.Context, method, params string) (wireAnswer, err
 	}
 	in["_meta"] = raw
 	var name string
-	for _, key := range []string{"name", "uri"} {
+	for _, key := range []string{"name", "uri", "taskId"} {
 		if in[key] != nil {
 			_ = json.Unmarshal(in[key], &name) // what is no string has no header
 		}

@@ -9,11 +9,14 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"sallyport/action"
+	"sallyport/internal/hangup"
 )
 
 // exchange is what a request carries from the check of its credential to its
@@ -21,6 +24,10 @@ import (
 // huma; register takes it out again and hands the principal on as an argument.
 type exchange struct {
 	principal *Principal
+	// again tells whether the credential is still good for the route.
+	again func() error
+	// gone tells whether the client left.
+	gone func() bool
 	// sent, when a handler sets it, is called once the answer is on its way
 	// to the client without error.
 	sent func()
@@ -76,11 +83,28 @@ func (s *Server) open(mux *http.ServeMux, pattern string, h http.HandlerFunc) {
 	mux.HandleFunc(pattern, h)
 }
 
-// onSent has f called when the answer to this request was sent.
+// onSent has f called when the answer to this request was sent. Whether its
+// client is there is looked at before: one that is done with its connection
+// closes it as soon as it has read the last byte.
 func onSent(ctx context.Context, f func()) {
-	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && !x.gone() {
 		x.sent = f
 	}
+}
+
+// stillPermitted looks again whether the credential of a request is good, for
+// who waited.
+func stillPermitted(ctx context.Context) error {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x.again()
+}
+
+func (s *Server) again(who access, r *http.Request) error {
+	p, err := s.identify(r)
+	if err != nil {
+		return err
+	}
+	return s.permit(who, p, r)
 }
 
 // enter checks the credential and the role before anything of the request is
@@ -90,16 +114,16 @@ func (s *Server) enter(who access) func(huma.Context, func(huma.Context)) {
 		r, w := humago.Unwrap(hc)
 		p, err := s.identify(r)
 		if err == nil {
-			err = who.permit(p, r.PathValue("session"))
+			err = s.permit(who, p, r)
 		}
 		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
-		x := &exchange{principal: p}
+		x := &exchange{principal: p, again: func() error { return s.again(who, r) }, gone: func() bool { return hangup.Gone(r) }}
 		a := &answer{humaContext: huma.WithValue(hc, exchangeKey{}, x)}
 		next(a)
-		if x.sent != nil && a.failed == nil && http.NewResponseController(w).Flush() == nil && r.Context().Err() == nil {
+		if x.sent != nil && a.failed == nil && http.NewResponseController(w).Flush() == nil {
 			x.sent()
 		}
 	}
@@ -117,6 +141,16 @@ type answer struct {
 
 // Unwrap lets adapters find the request.
 func (a *answer) Unwrap() huma.Context { return a.humaContext }
+
+// SetReadDeadline bounds how long the body may take. At its end net/http takes
+// the bound off. Of a request without a body it would stay: when it passed, the
+// context would end of this request and of all later ones on its connection.
+func (a *answer) SetReadDeadline(t time.Time) error {
+	if r, _ := humago.Unwrap(a.humaContext); r.ContentLength == 0 {
+		return nil
+	}
+	return a.humaContext.SetReadDeadline(t)
+}
 
 // SetStatus writes the status.
 func (a *answer) SetStatus(code int) { a.humaContext.SetStatus(badInput(code)) }
@@ -140,13 +174,16 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func (s *Server) mount(mux *http.ServeMux) error {
 	s.api = humago.New(mux, s.apiConfig())
 	s.routes()
-	description, err := s.describe()
-	if err != nil {
-		return err
-	}
-	s.open(mux, "GET /api/v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	s.finishDescription()
+	description := sync.OnceValues(s.describe) // when it is asked for: making it is half of a start
+	s.open(mux, "GET /api/v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		text, err := description()
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(description)
+		_, _ = w.Write(text)
 	})
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, action.Errorf(action.ErrNotFound, "no_such_route",
@@ -183,20 +220,34 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 func (s *Server) routes() {
 	s.sessionRoutes()
 	s.actionRoutes()
+	s.toolRoutes()
+	s.setupRoutes()
+	s.guideRoutes()
 	s.invocationRoutes()
+	s.statisticsRoutes()
 	s.secretRoutes()
 	s.connectorRoutes()
 	s.integrationRoutes()
+	s.automationRoutes()
+	s.triggerRoutes()
+	s.scheduleRoutes()
+	s.inboundRoutes()
+	s.runRoutes()
+	s.outboxRoutes()
+	s.notifyRoutes()
 	s.policyRoutes()
 	s.quotaRoutes()
 	s.capabilityRoutes()
 	s.gateRoutes()
 	s.grantRoutes()
 	s.requestRoutes()
+	s.envRoutes()
+	s.evidenceRoutes()
 	s.reviewRoutes()
 	s.auditRoutes()
 	s.exportRoutes()
 	s.userRoutes()
+	s.loginRoutes()
 	s.keyRoutes()
 	s.eventRoutes()
 }

@@ -12,7 +12,7 @@ import (
 type NewCall struct {
 	Source         string `json:"source" minLength:"1" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github"`
 	Action         string `json:"action" minLength:"1" maxLength:"200" example:"create_issue"`
-	Params         raw    `json:"params,omitempty" doc:"An object that fits the action's schema; default {}."`
+	Params         raw    `json:"params,omitempty" doc:"An object that fits the action's schema; default {}. A string that holds such an object is taken for it."`
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"The same key is the same call. The header Idempotency-Key says the same."`
 }
 
@@ -89,21 +89,27 @@ func (s *Server) actionReads() {
 	const one = actionsPath + "/invocations/{id}"
 	register(s, route{
 		method: "GET", path: actionsPath + "/invocations", tag: "actions", summary: "List the session's invocations, newest first",
+		doc: listDoc,
 	}, func(ctx context.Context, p *Principal, in *struct {
 		InSession
-		Filter
+		Paging
+		Sought
 	},
-	) (*body[List[action.Invocation]], error) {
+	) (*body[InvocationList], error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
-		return s.listInvocations(ctx, p.Organization, in.Session, in.Filter)
+		return s.listInvocations(ctx, p, in.Sought, AskedBy{Session: in.Session}, in.query())
 	})
 	register(s, route{
 		method: "GET", path: one, tag: "actions", summary: "Read an invocation of the session",
-	}, func(ctx context.Context, p *Principal, in *InSessionByID) (*body[action.Invocation], error) {
+	}, func(ctx context.Context, p *Principal, in *InSessionByID) (*body[InvocationView], error) {
 		inv, err := s.ownInvocation(ctx, p, in.Session, in.ID)
-		return bodyOf(s.shown(inv)), err
+		if err != nil {
+			return nil, err
+		}
+		v, err := s.view(ctx, p, inv)
+		return bodyOf(v), err
 	})
 	register(s, route{
 		method: "GET", path: one + "/result", tag: "actions", summary: "Fetch the full result while it may be picked up",
@@ -175,7 +181,7 @@ func (s *Server) invoke(ctx context.Context, p *Principal, n NewCall, header, wa
 	defer stop()
 	out, err := s.Gate.Call(waitCtx, call)
 	if err != nil {
-		return nil, inBody(err)
+		return nil, s.suggested(ctx, &call.Session, call.Source, call.Action, inBody(err))
 	}
 	return s.answered(ctx, out)
 }
@@ -197,16 +203,21 @@ func (s *Server) call(ctx context.Context, p *Principal, n NewCall, header, wait
 	if err != nil {
 		return action.Call{}, err
 	}
-	if n.IdempotencyKey != "" && header != "" && n.IdempotencyKey != header {
-		return action.Call{}, invalid("/idempotency_key", "The header Idempotency-Key and the field idempotency_key differ; send one of them.")
+	key, err := oneKey(n.IdempotencyKey, header)
+	if err != nil {
+		return action.Call{}, err
+	}
+	params, err := object(n.Params)
+	if err != nil {
+		return action.Call{}, err
 	}
 	source := n.Source
 	if id, _, err := s.source(ctx, p.Organization, source); err == nil {
 		source = id
 	}
 	return action.Call{
-		Session: *p.Session, Source: source, Action: n.Action, Params: n.Params,
-		IdempotencyKey: or(n.IdempotencyKey, header), Waiting: action.Waiting{Patience: patience},
+		Session: *p.Session, Source: source, Action: n.Action, Params: params,
+		IdempotencyKey: key, Waiting: action.Waiting{Patience: patience},
 	}, nil
 }
 
@@ -226,8 +237,13 @@ func (s *Server) answered(ctx context.Context, out action.Outcome) (*called, err
 
 // refused is a denied call as an error.
 func refused(inv action.Invocation) error {
+	return &action.Error{Kind: action.ErrForbidden, Code: "denied", Message: refusedMessage(inv.DeniedReason, inv.DeniedNote), Invocation: inv.ID}
+}
+
+// refusedMessage says who refused a call, and the note that says why.
+func refusedMessage(reason, note string) string {
 	message := "Policy refuses this action; ask an owner or admin when it is needed."
-	switch inv.DeniedReason {
+	switch reason {
 	case action.DeniedHuman:
 		message = "A person denied this call."
 	case action.DeniedRepeated:
@@ -235,12 +251,15 @@ func refused(inv action.Invocation) error {
 	case action.DeniedOften:
 		message = "People denied this action again and again in this session, so it is not asked again here; do something else."
 	case action.DeniedWithdrawn:
-		message = "The call was withdrawn because its caller cancelled it or left."
+		message = "The call was withdrawn before a person decided; nothing was executed."
+		if note == "" {
+			message = "The call was withdrawn because its caller cancelled it or left."
+		}
 	}
-	if inv.DeniedNote != "" {
-		message += " Note: " + inv.DeniedNote
+	if note != "" {
+		message += " Note: " + note
 	}
-	return &action.Error{Kind: action.ErrForbidden, Code: "denied", Message: message, Invocation: inv.ID}
+	return message
 }
 
 func (s *Server) result(ctx context.Context, p *Principal, session, id, wait string) (*called, error) {

@@ -12,10 +12,12 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"sallyport/action"
+	"sallyport/ingest/event"
 )
 
 const eventsDoc = "Server-sent events. `ready` comes first, and after every reconnection: read again what you show. " +
-	"`invocation` has {id, status, session_id, source_id, action}; `catalog`, `policy` and `session` say that something of the kind changed. " +
+	"`invocation` has {id, status, session_id, source_id, action}; `run` has {id, status} of a run of an automation that began or changed; `catalog`, `policy` and `session` say that something of the kind changed. " +
+	"`ended` says that the credential is over, and the stream with it. " +
 	"`reload` says that events may have been lost, to a client that was too slow, and every second while other instances cannot be heard: read again. A session's token hears of its own session alone."
 
 // InvocationEvent is the data of an invocation event.
@@ -25,6 +27,12 @@ type InvocationEvent struct {
 	Session string        `json:"session_id"`
 	Source  string        `json:"source_id,omitempty"`
 	Action  string        `json:"action,omitempty"`
+}
+
+// RunEvent is the data of a run's event.
+type RunEvent struct {
+	ID     string          `json:"id"`
+	Status event.RunStatus `json:"status"`
 }
 
 // streamed is an answer that is written as it comes.
@@ -95,6 +103,8 @@ func (st *stream) concerns(h action.Hint) bool {
 	switch h.Kind {
 	case action.HintSignal, action.HintResource: // of MCP sessions alone
 		return false
+	case action.HintRun, action.HintLogin: // of people
+		return own == nil
 	case action.HintCatalog, action.HintPolicy, action.HintReload:
 		return true
 	}
@@ -108,8 +118,11 @@ func (st *stream) next(tick <-chan time.Time) bool {
 	case <-st.server.closing:
 		return false
 	case <-tick:
-		return st.alive() && st.send(": keep-alive\n\n")
+		return (st.alive() || st.leave()) && st.send(": keep-alive\n\n")
 	case h := <-st.hints:
+		if h.Kind == action.HintLogin {
+			return st.alive() || st.leave()
+		}
 		if st.lost.Swap(false) {
 			st.drain()
 			return st.send("event: reload\ndata: {}\n\n")
@@ -136,11 +149,19 @@ func (st *stream) alive() bool {
 	return err == nil
 }
 
+// leave tells a listener that its credential is over, and ends the stream.
+func (st *stream) leave() bool {
+	st.send("event: ended\ndata: {}\n\n")
+	return false
+}
+
 func (st *stream) format(h action.Hint) string {
 	var data any = struct{}{}
 	switch h.Kind {
 	case action.HintInvocation:
 		data = st.describe(h)
+	case action.HintRun:
+		data = RunEvent{ID: h.Run, Status: event.RunStatus(h.Status)}
 	case action.HintSession:
 		data = map[string]string{"session_id": h.Session}
 	}

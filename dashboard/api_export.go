@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -16,14 +15,10 @@ const exportDoc = "Oldest first, streamed, redacted as rows are; a call with the
 
 // ExportQuery says what is exported, and how.
 type ExportQuery struct {
-	What    string          `query:"what" enum:"invocations,policy" default:"invocations" doc:"policy: changes of policy, of which only from and to are asked."`
-	Format  string          `query:"format" enum:"jsonl,csv" default:"jsonl"`
-	From    string          `query:"from" doc:"Not before this time or day." example:"2026-01-02T15:04:05Z"`
-	To      string          `query:"to" doc:"Before this time or day." example:"2026-02-01"`
-	Status  []action.Status `query:"status" enum:"pending,approved,executing,completed,failed,denied,expired" doc:"One or more, with commas."`
-	Session string          `query:"session"`
-	Source  string          `query:"source" doc:"Id of a source, or slug or name of a connector."`
-	Action  string          `query:"action"`
+	What   string `query:"what" enum:"invocations,policy" default:"invocations" doc:"policy: changes of policy, of which only from and to are asked."`
+	Format string `query:"format" enum:"jsonl,csv" default:"jsonl"`
+	Sought
+	AskedBy
 }
 
 func (s *Server) exportRoutes() {
@@ -31,7 +26,7 @@ func (s *Server) exportRoutes() {
 	register(s, route{
 		method: "GET", path: path, tag: "audit", summary: "Export calls or changes of policy", doc: exportDoc,
 	}, func(ctx context.Context, p *Principal, in *ExportQuery) (*streamed, error) {
-		f, err := s.exported(ctx, p, in)
+		f, err := s.sought(ctx, p, in.Sought, in.AskedBy)
 		if err != nil {
 			return nil, err
 		}
@@ -54,36 +49,6 @@ func (s *Server) exportRoutes() {
 	s.api.OpenAPI().Paths[path].Get.Responses["200"] = &huma.Response{
 		Description: "The rows, as a file", Content: map[string]*huma.MediaType{"application/jsonl": lines, "text/csv": lines},
 	}
-}
-
-func (s *Server) exported(ctx context.Context, p *Principal, in *ExportQuery) (f ExportFilter, err error) {
-	f = ExportFilter{Organization: p.Organization, Session: in.Session, Source: in.Source, Action: in.Action, Statuses: in.Status}
-	if f.From, err = parseMoment("/from", in.From); err != nil {
-		return f, err
-	}
-	if f.To, err = parseMoment("/to", in.To); err != nil {
-		return f, err
-	}
-	if !f.To.IsZero() && !f.From.Before(f.To) {
-		return f, invalid("/to", "to must be after from.")
-	}
-	if id, _, err := s.source(ctx, p.Organization, in.Source); err == nil {
-		f.Source = id
-	}
-	return f, nil
-}
-
-// parseMoment reads a time or a day; the zero time when there is none.
-func parseMoment(field, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.UTC(), nil
-		}
-	}
-	return time.Time{}, invalid(field, field[1:]+" must be a time or a day, such as 2026-01-02T15:04:05Z or 2026-01-02.")
 }
 
 func number(n *int64) string {

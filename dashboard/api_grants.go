@@ -109,14 +109,15 @@ func (s *Server) grantReads() {
 		method: "GET", path: "/api/v1/grants", tag: "grants", summary: "List grants, newest first",
 	}, func(ctx context.Context, p *Principal, in *struct {
 		Paging
-		Session string `query:"session"`
-		Source  string `query:"source" doc:"Id of a source, or slug or name of a connector."`
-		Action  string `query:"action"`
-		Usable  bool   `query:"usable" doc:"Only those that are neither revoked, expired nor used up."`
+		Session string            `query:"session"`
+		Scope   action.GrantScope `query:"scope" enum:"session,organization"`
+		Source  string            `query:"source" doc:"Id of a source, or slug or name of a connector."`
+		Action  string            `query:"action"`
+		Usable  bool              `query:"usable" doc:"Only those that are neither revoked, expired nor used up."`
 	},
 	) (*body[List[GrantView]], error) {
 		return s.listGrants(ctx, GrantFilter{
-			Organization: p.Organization, Session: in.Session, Source: in.Source, Action: in.Action, Usable: in.Usable, Query: in.query(),
+			Organization: p.Organization, Session: in.Session, Scope: in.Scope, Source: in.Source, Action: in.Action, Usable: in.Usable, Query: in.query(),
 		})
 	})
 	register(s, route{

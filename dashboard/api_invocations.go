@@ -57,14 +57,6 @@ type FullParams struct {
 	ToolHash   string `json:"tool_hash"`
 }
 
-// Filter is the query of a list of invocations.
-type Filter struct {
-	Paging
-	Status string `query:"status" enum:"pending,approved,executing,completed,failed,denied,expired"`
-	Source string `query:"source" doc:"Id of a source, or slug or name of a connector."`
-	Action string `query:"action"`
-}
-
 // Patience is how long the answer may take.
 type Patience struct {
 	Wait string `query:"wait" doc:"Wait this long for the outcome, at most 10m; absent: do not." example:"30s"`
@@ -73,18 +65,24 @@ type Patience struct {
 func (s *Server) invocationRoutes() {
 	register(s, route{
 		method: "GET", path: "/api/v1/invocations", tag: "invocations", summary: "List invocations, newest first",
+		doc: listDoc,
 	}, func(ctx context.Context, p *Principal, in *struct {
-		Filter
-		Session string `query:"session"`
+		Paging
+		Sought
+		AskedBy
 	},
-	) (*body[List[action.Invocation]], error) {
-		return s.listInvocations(ctx, p.Organization, in.Session, in.Filter)
+	) (*body[InvocationList], error) {
+		return s.listInvocations(ctx, p, in.Sought, in.AskedBy, in.query())
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/invocations/{id}", tag: "invocations", summary: "Read an invocation",
-	}, func(ctx context.Context, p *Principal, in *ByID) (*body[action.Invocation], error) {
+	}, func(ctx context.Context, p *Principal, in *ByID) (*body[InvocationView], error) {
 		inv, err := s.Invocations.Invocation(ctx, p.Organization, in.ID)
-		return bodyOf(s.shown(inv)), err
+		if err != nil {
+			return nil, err
+		}
+		v, err := s.view(ctx, p, inv)
+		return bodyOf(v), err
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/invocations/{id}/params", tag: "invocations", summary: "Read what a held call would run with",
@@ -170,18 +168,6 @@ func (s *Server) verdictRoutes(path string) {
 		out, err := s.deny(ctx, p, in.Body.verdict("", in.ID))
 		return bodyOf(out), err
 	})
-}
-
-func (s *Server) listInvocations(ctx context.Context, organization, session string, f Filter) (*body[List[action.Invocation]], error) {
-	source := f.Source
-	if id, _, err := s.source(ctx, organization, source); err == nil {
-		source = id
-	}
-	page, err := s.Invocations.ListInvocations(ctx, InvocationFilter{
-		Organization: organization, Status: action.Status(f.Status), Session: session,
-		Source: source, Action: f.Action, Query: f.query(),
-	})
-	return pageOf(page, s.shown), err
 }
 
 // shown adds what a row does not hold: where a person decides.

@@ -11,8 +11,10 @@ import (
 
 // NewKey is an API key as it is wished for.
 type NewKey struct {
-	Name string      `json:"name" minLength:"1" maxLength:"120" example:"deploy script"`
-	Role action.Role `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member; at most the maker's own."`
+	Name  string          `json:"name" minLength:"1" maxLength:"120" example:"deploy script"`
+	Role  action.Role     `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member; at most the maker's own."`
+	Scope action.KeyScope `json:"scope,omitempty" enum:"runs" doc:"A key for workers alone: it claims runs, works on them as long as its maker is an owner or admin, and does nothing else. It has no other role than member."`
+	Lifetime
 }
 
 // MintedKey is a new API key, shown once.
@@ -52,10 +54,17 @@ func (s *Server) mintKey(ctx context.Context, p *Principal, n NewKey) (MintedKey
 		return MintedKey{}, err
 	}
 	id, key, hash := token.NewAPIKey()
-	row := action.APIKey{ID: id, Organization: p.Organization, Name: n.Name, User: p.User, Role: role, CreatedAt: s.now()}
+	until, err := n.until(s.now())
+	if err != nil {
+		return MintedKey{}, err
+	}
+	if n.Scope != "" && role != action.RoleMember {
+		return MintedKey{}, invalid("/role", "A key for workers has no role beside its scope; leave out role or scope.")
+	}
+	row := action.APIKey{ID: id, Organization: p.Organization, Name: n.Name, User: p.User, Role: role, Scope: n.Scope, CreatedAt: s.now(), ExpiresAt: until}
 	if err := s.APIKeys.CreateAPIKey(ctx, row, hex.EncodeToString(hash)); err != nil {
 		return MintedKey{}, err
 	}
-	s.log.InfoContext(ctx, "API key made", "key", id, "role", role, "by", p.By())
+	s.log.InfoContext(ctx, "API key made", "key", id, "role", role, "scope", n.Scope, "by", p.By())
 	return MintedKey{APIKey: row, Key: key}, nil
 }

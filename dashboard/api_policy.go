@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"sallyport/action"
 )
@@ -11,7 +12,7 @@ import (
 // NewMode is what a policy key is to mean.
 type NewMode struct {
 	Mode       action.Mode `json:"mode" enum:"allow,deny,require_approval" example:"require_approval"`
-	Automation string      `json:"automation,omitempty" maxLength:"200" doc:"For sessions of this automation alone; absent: for the organization."`
+	Automation string      `json:"automation,omitempty" maxLength:"200" doc:"For sessions of this automation alone, by its id or name; absent: for the organization."`
 }
 
 // ModeView is one override.
@@ -21,6 +22,7 @@ type ModeView struct {
 	Mode       action.Mode `json:"mode"`
 	Automation string      `json:"automation_id,omitempty"`
 	UpdatedBy  string      `json:"updated_by"`
+	UpdatedAt  *time.Time  `json:"updated_at,omitempty" doc:"Absent in the answer to a change: it is now."`
 }
 
 // Explanation is a decision that was made for nobody.
@@ -28,12 +30,22 @@ type Explanation struct {
 	action.Decision
 	Key       string      `json:"key"`
 	Name      string      `json:"name"`
-	Session   string      `json:"session_id"`
+	Session   string      `json:"session_id" doc:"Empty: of none that there is."`
 	Risk      action.Risk `json:"risk"`
 	Available bool        `json:"listed" doc:"Agents see the action; a denied one is not listed."`
 	Reason    string      `json:"reason" doc:"What the layer that decided says."`
 	Refused   string      `json:"refused,omitempty" doc:"Why a call that would ask is refused without asking: repeated, often or too_many_pending; absent: a person is asked." example:"often"`
 	Note      string      `json:"refused_note,omitempty" doc:"The same in a sentence."`
+}
+
+// Asked is the call that is explained.
+type Asked struct {
+	Session    string `query:"session" doc:"Id of a session. Absent: any that was minted plainly, or with the following."`
+	Group      string `query:"group" maxLength:"200"`
+	Task       string `query:"task" maxLength:"500"`
+	Automation string `query:"automation" maxLength:"200" doc:"Id or name."`
+	Action     string `query:"action" required:"true" doc:"A policy key that names one action." example:"github:create_issue"`
+	Params     string `query:"params" maxLength:"32768" doc:"A JSON object that fits the action's schema."`
 }
 
 // ByPolicyKey is the parameter of a route about a policy key.
@@ -60,7 +72,7 @@ func (s *Server) policyRoutes() {
 		method: "DELETE", path: "/api/v1/policy/modes/{key}", tag: "policy", summary: "Take a mode back",
 	}, func(ctx context.Context, p *Principal, in *struct {
 		ByPolicyKey
-		Automation string `query:"automation"`
+		Automation string `query:"automation" maxLength:"200" doc:"Id or name."`
 	},
 	) (*empty, error) {
 		return nil, s.unsetMode(ctx, p, in.Key, in.Automation)
@@ -74,13 +86,8 @@ func (s *Server) policyRoutes() {
 	register(s, route{
 		method: "GET", path: "/api/v1/policy/explain", tag: "policy", summary: "Say how a call would be decided",
 		doc: "Runs, counts and writes nothing. Without params, grants are not looked at.", errors: []int{http.StatusNotFound},
-	}, func(ctx context.Context, p *Principal, in *struct {
-		Session string `query:"session" required:"true" doc:"Id of a session."`
-		Action  string `query:"action" required:"true" doc:"A policy key that names one action." example:"github:create_issue"`
-		Params  string `query:"params" maxLength:"32768" doc:"A JSON object that fits the action's schema."`
-	},
-	) (*body[Explanation], error) {
-		e, err := s.explain(ctx, p, in.Session, in.Action, raw(in.Params))
+	}, func(ctx context.Context, p *Principal, in *Asked) (*body[Explanation], error) {
+		e, err := s.explain(ctx, p, in)
 		return bodyOf(e), err
 	})
 }
@@ -88,6 +95,9 @@ func (s *Server) policyRoutes() {
 func (s *Server) setMode(ctx context.Context, p *Principal, text string, n NewMode) (ModeView, error) {
 	key, all, err := s.knownKey(ctx, p.Organization, text)
 	if err != nil {
+		return ModeView{}, err
+	}
+	if n.Automation, err = s.automationID(ctx, p, n.Automation, "/automation"); err != nil {
 		return ModeView{}, err
 	}
 	o := action.Override{Organization: p.Organization, Automation: n.Automation, Key: key, Mode: n.Mode, UpdatedBy: p.By()}
@@ -101,6 +111,9 @@ func (s *Server) setMode(ctx context.Context, p *Principal, text string, n NewMo
 func (s *Server) unsetMode(ctx context.Context, p *Principal, text, automation string) error {
 	key, err := s.storedKey(ctx, p.Organization, text)
 	if err != nil {
+		return err
+	}
+	if automation, err = s.automationID(ctx, p, automation, "/automation"); err != nil {
 		return err
 	}
 	if err := s.Overrides.UnsetOverride(ctx, p.Organization, automation, key, p.By()); err != nil {
@@ -132,12 +145,29 @@ func (s *Server) modes(ctx context.Context, organization string) ([]ModeView, er
 	return views, nil
 }
 
-func (s *Server) explain(ctx context.Context, p *Principal, session, text string, params raw) (Explanation, error) {
-	row, err := s.session(ctx, p.Organization, session)
+// imagined is a session of which only that is known, or the one that is named.
+func (s *Server) imagined(ctx context.Context, p *Principal, in *Asked) (action.Session, error) {
+	if in.Session != "" {
+		if in.Group+in.Task+in.Automation != "" {
+			return action.Session{}, invalid("/session", "A session has its own group, task and automation; name it, or them, not both.")
+		}
+		return s.session(ctx, p.Organization, in.Session)
+	}
+	row := action.Session{Organization: p.Organization, Kind: action.Interactive, Type: action.TypeCoding, Group: in.Group, Task: in.Task}
+	var err error
+	if row.Automation, err = s.automationID(ctx, p, in.Automation, "/automation"); row.Automation != "" {
+		row.Kind, row.Type = action.Unattended, action.TypeAutomation
+	}
+	return row, err
+}
+
+func (s *Server) explain(ctx context.Context, p *Principal, in *Asked) (Explanation, error) {
+	row, err := s.imagined(ctx, p, in)
 	if err != nil {
 		return Explanation{}, err
 	}
-	key, all, err := s.resolveKey(ctx, p.Organization, text)
+	params := raw(in.Params)
+	key, all, err := s.resolveKey(ctx, p.Organization, in.Action)
 	if err != nil {
 		return Explanation{}, placed(err, "/action")
 	}
@@ -209,7 +239,11 @@ func placed(err error, field string) error {
 }
 
 func viewMode(o action.Override, all []action.Connector) ModeView {
-	return ModeView{Key: o.Key.String(), Name: keyName(o.Key, all), Mode: o.Mode, Automation: o.Automation, UpdatedBy: o.UpdatedBy}
+	v := ModeView{Key: o.Key.String(), Name: keyName(o.Key, all), Mode: o.Mode, Automation: o.Automation, UpdatedBy: o.UpdatedBy}
+	if !o.UpdatedAt.IsZero() {
+		v.UpdatedAt = &o.UpdatedAt
+	}
+	return v
 }
 
 // keyName writes a key as people do: with the slug, or else the name.

@@ -31,8 +31,9 @@ type QuotaView struct {
 
 // SettingsChange is what may change of an organization's settings.
 type SettingsChange struct {
-	SelfApproval *bool `json:"self_approval,omitempty" nullable:"false" doc:"The creator of a session may approve its calls, and make grants for it."`
-	DenialLimit  *int  `json:"denial_limit,omitempty" minimum:"0" maximum:"1000" nullable:"false" doc:"After so many denials of an action in a session it is denied there for good; 0: never." example:"3"`
+	SelfApproval     *bool `json:"self_approval,omitempty" nullable:"false" doc:"The creator of a session may approve its calls, and make grants for it."`
+	DenialLimit      *int  `json:"denial_limit,omitempty" minimum:"0" maximum:"1000" nullable:"false" doc:"After so many denials of an action in a session it is denied there for good; 0: never." example:"3"`
+	UnverifiedEvents *bool `json:"unverified_events,omitempty" nullable:"false" doc:"Events start runs that a broker forwards without having verified who sent them."`
 }
 
 func (s *Server) quotaRoutes() {
@@ -115,23 +116,33 @@ func (s *Server) settingsRoutes() {
 		}
 		set(&now.SelfApproval, in.Body.SelfApproval)
 		set(&now.DenialLimit, in.Body.DenialLimit)
+		set(&now.UnverifiedEvents, in.Body.UnverifiedEvents)
 		if err := s.Settings.SetSettings(ctx, p.Organization, now, p.By()); err != nil {
 			return nil, err
 		}
-		s.changed(ctx, p, "settings changed", "self_approval", now.SelfApproval, "denial_limit", now.DenialLimit)
+		s.changed(ctx, p, "settings changed", "self_approval", now.SelfApproval, "denial_limit", now.DenialLimit, "unverified_events", now.UnverifiedEvents)
 		return bodyOf(now), nil
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/policy/events", tag: "policy", summary: "List changes of policy, newest first",
 	}, func(ctx context.Context, p *Principal, in *struct {
 		Paging
-		Kind    string `query:"kind" enum:"mode,capability,gate,grant,grant_request,quota,settings,review,connector,integration,provider_app,connections,master_key"`
+		Kind    string `query:"kind" enum:"mode,capability,gate,grant,grant_request,env_request,quota,settings,review,connector,integration,provider_app,connections,master_key,automation,trigger,schedule,run_endpoint,run,delivery,person,notify"`
 		Subject string `query:"subject" doc:"What changed, as the event says it."`
+		By      string `query:"by" doc:"Id of who did it."`
+		From    string `query:"from" doc:"Not before this time or day." example:"2026-01-02T15:04:05Z"`
+		To      string `query:"to" doc:"Before this time or day." example:"2026-02-01"`
 	},
 	) (*body[List[action.PolicyEvent]], error) {
-		page, err := s.History.PolicyEvents(ctx, PolicyEventFilter{
-			Organization: p.Organization, Kind: in.Kind, Subject: in.Subject, Query: in.query(),
-		})
+		f := PolicyEventFilter{Organization: p.Organization, Kind: in.Kind, Subject: in.Subject, By: in.By, Query: in.query()}
+		var err error
+		if f.From, err = parseMoment("/from", in.From); err != nil {
+			return nil, err
+		}
+		if f.To, err = parseMoment("/to", in.To); err != nil {
+			return nil, err
+		}
+		page, err := s.History.PolicyEvents(ctx, f)
 		return pageOf(page, same), err
 	})
 }

@@ -49,7 +49,8 @@ type Refusal struct {
 func (s *Server) requestRoutes() {
 	register(s, route{
 		method: "POST", path: actionsPath + "/grants", tag: "actions", summary: "Ask for a grant", status: http.StatusAccepted,
-		doc: "A person decides; nothing is granted before.", errors: []int{http.StatusTooManyRequests},
+		doc:    "A person decides; nothing is granted before. Nobody is asked for what is denied anyway (403, `denied`), or runs without a grant (409, `already_allowed`).",
+		errors: []int{http.StatusConflict, http.StatusTooManyRequests},
 	}, func(ctx context.Context, p *Principal, in *struct {
 		InSession
 		Body NewRequest
@@ -60,6 +61,9 @@ func (s *Server) requestRoutes() {
 			Scope: n.Scope, Source: n.Source, Action: n.Action, Any: n.Any, Pins: n.Pins, MaxCalls: n.MaxCalls, Lifetime: Lifetime{ExpiresIn: n.ExpiresIn},
 		})
 		if err != nil {
+			return nil, err
+		}
+		if err := s.worthAsking(ctx, p.Session, &t); err != nil {
 			return nil, err
 		}
 		r, err := s.RequestGrant(ctx, p.Session, t, n.Reason)
@@ -97,6 +101,26 @@ func (s *Server) requestRoutes() {
 		return bodyOf(v), err
 	})
 	s.requestVerdicts("/api/v1/grant-requests/{id}")
+}
+
+// worthAsking refuses a wish for one action that a person need not decide about:
+// his attention is short.
+func (s *Server) worthAsking(ctx context.Context, session *action.Session, t *action.Terms) error {
+	if t.Any {
+		return nil
+	}
+	e, err := s.Gate.Explain(ctx, session, t.Source, t.Action, nil)
+	if err != nil {
+		return s.suggested(ctx, session, t.Source, t.Action, err)
+	}
+	switch e.Decision.Mode {
+	case action.ModeAllow:
+		return action.Errorf(action.ErrConflict, "already_allowed", "This action runs without asking as it is, so there is nothing to grant; just call it.")
+	case action.ModeDeny:
+		return action.Errorf(action.ErrForbidden, "denied", "%s A grant lifts no denial.", refusedMessage("", e.Decision.Why()))
+	case action.ModeRequireApproval:
+	}
+	return nil
 }
 
 func (s *Server) requestVerdicts(path string) {

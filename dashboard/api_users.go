@@ -10,12 +10,17 @@ import (
 
 // Me is who the caller is.
 type Me struct {
-	Kind         string      `json:"kind" enum:"session,person" example:"person"`
-	Organization string      `json:"organization_id"`
-	Session      string      `json:"session_id,omitempty"`
-	User         string      `json:"user_id,omitempty"`
-	Name         string      `json:"name,omitempty" example:"Ada"`
-	Role         action.Role `json:"role,omitempty"`
+	Kind         string          `json:"kind" enum:"session,person" example:"person"`
+	Organization string          `json:"organization_id"`
+	Session      string          `json:"session_id,omitempty"`
+	SessionKind  string          `json:"session_kind,omitempty" example:"interactive"`
+	SessionType  string          `json:"session_type,omitempty" example:"coding"`
+	Model        string          `json:"model,omitempty" doc:"The session's, where it has one." example:"claude-opus-4.6"`
+	User         string          `json:"user_id,omitempty"`
+	Name         string          `json:"name,omitempty" example:"Ada"`
+	Role         action.Role     `json:"role,omitempty"`
+	Scope        action.KeyScope `json:"scope,omitempty" doc:"Of an API key that may do no more than this."`
+	MCPURL       string          `json:"mcp_url" doc:"Where agents reach this gateway." example:"http://127.0.0.1:8787/mcp"`
 }
 
 // NewUser is a person as he is added.
@@ -33,9 +38,11 @@ func (s *Server) userRoutes() {
 	register(s, route{
 		method: "GET", path: "/api/v1/me", tag: "users", summary: "Say who is asking",
 	}, func(_ context.Context, p *Principal, _ *none) (*body[Me], error) {
-		me := Me{Kind: "person", Organization: p.Organization, User: p.User, Name: p.Name, Role: p.Role}
+		me := Me{Kind: "person", Organization: p.Organization, User: p.User, Name: p.Name, Role: p.Role, Scope: p.scope, MCPURL: s.MCPURL}
 		if p.Session != nil {
 			me.Kind, me.Session = "session", p.Session.ID
+			me.SessionKind, me.SessionType = string(p.Session.Kind), string(p.Session.Type)
+			me.Model = p.Session.Model
 		}
 		return bodyOf(me), nil
 	})
@@ -82,7 +89,7 @@ func (s *Server) addUser(ctx context.Context, p *Principal, n NewUser) (action.U
 	if err := p.outranks(u.Role); err != nil {
 		return u, err
 	}
-	if err := s.Users.CreateUser(ctx, u); err != nil {
+	if err := s.Users.CreateUser(ctx, u, p.By()); err != nil {
 		return u, err
 	}
 	s.log.InfoContext(ctx, "user added", "user", u.ID, "role", u.Role, "by", p.By())
@@ -106,7 +113,7 @@ func (s *Server) changeRole(ctx context.Context, p *Principal, id string, role a
 	if err := p.outranks(role); err != nil {
 		return u, err
 	}
-	if err := s.Users.SetUserRole(ctx, p.Organization, id, role); err != nil {
+	if err := s.Users.SetUserRole(ctx, p.Organization, id, role, p.By()); err != nil {
 		return u, err
 	}
 	s.log.InfoContext(ctx, "user changed", "user", id, "role", role, "by", p.By())
@@ -125,10 +132,11 @@ func (s *Server) removeUser(ctx context.Context, p *Principal, id string) error 
 	if err := s.disconnectAll(ctx, p, id); err != nil {
 		return err
 	}
-	if err := s.Users.DeleteUser(ctx, p.Organization, id); err != nil {
+	if err := s.Users.DeleteUser(ctx, p.Organization, id, p.By()); err != nil {
 		return err
 	}
 	s.changed(ctx, p, "user removed", "user", id)
+	s.hint(action.HintLogin, p.Organization, "")
 	s.hint(action.HintCatalog, p.Organization, "")
 	return nil
 }
@@ -173,8 +181,13 @@ func (s *Server) disconnectAll(ctx context.Context, p *Principal, user string) e
 }
 
 func (s *Server) linkFor(ctx context.Context, p *Principal, id string) (Link, error) {
-	if _, err := s.other(ctx, p, id); err != nil {
+	u, err := s.other(ctx, p, id)
+	if err != nil {
 		return Link{}, err
+	}
+	if u.Issuer != "" {
+		return Link{}, action.Errorf(action.ErrConflict, "signs_in_elsewhere",
+			"This person signs in through %s, which says whether he may; a link would go round it. Add somebody of this gateway alone instead.", u.Issuer)
 	}
 	s.log.InfoContext(ctx, "sign-in link made", "user", id, "by", p.By())
 	return s.CreateLoginLink(ctx, p.Organization, id)

@@ -23,7 +23,7 @@ type NewBindings struct {
 
 // ByAutomation is the parameter of a route about an automation.
 type ByAutomation struct {
-	Automation string `path:"automation" maxLength:"200" example:"nightly-triage"`
+	Automation string `path:"automation" maxLength:"200" doc:"Id or name." example:"nightly-triage"`
 }
 
 func (s *Server) bindingRoutes() {
@@ -31,12 +31,16 @@ func (s *Server) bindingRoutes() {
 	register(s, route{
 		method: "GET", path: path, tag: "integrations", summary: "Say what an automation's sessions are bound to",
 	}, func(ctx context.Context, p *Principal, in *ByAutomation) (*body[Bindings], error) {
-		ids, err := s.Integrations.Bindings(ctx, p.Organization, in.Automation)
+		a, err := s.automation(ctx, p, in.Automation, "")
+		if err != nil {
+			return nil, err
+		}
+		ids, err := s.Integrations.Bindings(ctx, p.Organization, a.ID)
 		if err != nil {
 			return nil, err
 		}
 		ids, err = s.seen(ctx, p, ids)
-		return bodyOf(Bindings{in.Automation, nonNil(ids)}), err
+		return bodyOf(Bindings{a.ID, nonNil(ids)}), err
 	})
 	register(s, route{
 		method: "PUT", path: path, tag: "integrations", summary: "Bind an automation's sessions to integrations", status: http.StatusOK,
@@ -46,15 +50,19 @@ func (s *Server) bindingRoutes() {
 		Body NewBindings
 	},
 	) (*body[Bindings], error) {
+		a, err := s.automation(ctx, p, in.Automation, "")
+		if err != nil {
+			return nil, err
+		}
 		ids, err := s.bindable(ctx, p, in.Body.Connections)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.Integrations.SetBindings(ctx, p.Organization, in.Automation, ids, p.By()); err != nil {
+		if err := s.Integrations.SetBindings(ctx, p.Organization, a.ID, ids, p.By()); err != nil {
 			return nil, err
 		}
-		s.changed(ctx, p, "automation bound", "automation", in.Automation, "connections", ids)
-		return bodyOf(Bindings{in.Automation, nonNil(ids)}), nil
+		s.changed(ctx, p, "automation bound", "automation", a.ID, "connections", ids)
+		return bodyOf(Bindings{a.ID, nonNil(ids)}), nil
 	})
 }
 
@@ -155,14 +163,17 @@ func bindableOnly(in *action.Integration) (*action.Integration, error) {
 	return in, nil
 }
 
-// theOne is the only active integration of a provider that everybody may see.
+// theOne is the only active integration of a provider that everybody may see,
+// or when none is active, the only one: what is bound to it says why not.
 func theOne(provider string, all []action.Integration) (*action.Integration, error) {
-	found := those(all, func(in *action.Integration) bool {
-		return in.Provider == provider && in.Owner() == "" && in.Status == action.IntegrationActive
-	})
+	ours := those(all, func(in *action.Integration) bool { return in.Provider == provider && in.Owner() == "" })
+	found := those(ours, func(in *action.Integration) bool { return in.Status == action.IntegrationActive })
+	if len(found) == 0 && len(ours) == 1 {
+		found = ours
+	}
 	switch len(found) {
 	case 0:
-		return nil, invalid("/connections", fmt.Sprintf("There is no active integration of %s; connect one first, or name one by its id.", provider))
+		return nil, invalid("/connections", fmt.Sprintf("There is no active integration of %[1]s; connect one first (at the command line: sallyport integration connect %[1]s), or name one by its id.", provider))
 	case 1:
 		return &found[0], nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/guard"
 )
 
 // Config is what the server needs. Every field is required but those whose
@@ -19,6 +20,7 @@ type Config struct {
 	Decider      Decider
 	Hints        action.Hints
 	Sessions     Sessions
+	SessionLife  SessionLife
 	Secrets      Secrets
 	Connectors   Connectors
 	Prober       Prober
@@ -35,16 +37,38 @@ type Config struct {
 	History      History
 	Grants       Grants
 	Requests     GrantRequests
+	Env          EnvRequests
+	Uploads      Uploads
+	Files        Files
 	Invocations  Invocations
+	Statistics   Statistics
+	Desk         Desk
 	Audit        Audit
 	Users        Users
 	APIKeys      APIKeys
 	Logins       Logins
 	Tokens       Tokens
+	Automations  Automations
+	Setups       Setups
+	Triggers     Triggers
+	Deliveries   Deliveries
+	Runs         Runs
+	Notify       Notify
+	Vault        Vault
+	JSON         JSON
+
+	EventProviders []EventProvider // empty, but not nil: none
+	Times          Times
 
 	// Snapshot says what a session may do, with the whole catalog. A session
 	// without an id stands for all of its group and task.
 	Snapshot func(ctx context.Context, s *action.Session) (action.Snapshot, error)
+	// AgentTools are the names of the gateway's own MCP tools that a session
+	// lists, so that its prompt names no others. Nil: it lists none.
+	AgentTools func(s *action.Session) []string
+	// Used is told of each use of a session's token, and does not block. Nil:
+	// nobody wants to know.
+	Used func(s *action.Session)
 	// RequestGrant checks and writes down a session's wish for a grant, and
 	// publishes a hint of policy, by which inboxes learn of it.
 	RequestGrant func(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error)
@@ -59,8 +83,15 @@ type Config struct {
 	Revealed func(ctx context.Context, organization, invocation, by string) error
 	// Events returns what else happened to an invocation, oldest first.
 	Events func(ctx context.Context, organization, invocation string) ([]Event, error)
+	// TestNotify sends a test by a channel of an organization, and says what was
+	// answered; ErrNotFound.
+	TestNotify func(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyAnswer, error)
 	// Hash is the keyed hash that stands for a value which is not shown.
 	Hash func(value []byte) string
+
+	// Guard is what may be reached of the URLs that people set for deliveries.
+	// Zero: nothing private.
+	Guard guard.Config
 
 	// PublicURL is where people reach the page: scheme and host, no path.
 	// Every link is built from it and nothing else.
@@ -70,6 +101,8 @@ type Config struct {
 	// AllowedHosts are further names in a Host header that are answered, with
 	// or without a port. Empty: the public host alone.
 	AllowedHosts []string
+	// Version of the program, which the page names; empty: it does not.
+	Version string
 	// Presets are known servers, in the order to show them. Empty: none.
 	Presets []Preset
 
@@ -78,6 +111,19 @@ type Config struct {
 	// SessionTTL is how long a session lives that was minted without ttl;
 	// zero: 30 days.
 	SessionTTL time.Duration
+	// SeenEvery is how often it is noted that callers of held calls still wait;
+	// zero: 10 s.
+	SeenEvery time.Duration
+	// RunLife is how long a run may take that is claimed over the API; zero: 48
+	// hours.
+	RunLife time.Duration
+	// OIDC has people sign in with an OpenID provider; nil: nobody does.
+	OIDC *OIDC
+	// UserJWT takes tokens of a host application; nil: none.
+	UserJWT *UserJWT
+	// LoginIdle ends a login that is not used for so long; zero: 8 hours.
+	// LoginLife ends each; zero: 7 days.
+	LoginIdle, LoginLife time.Duration
 	// KeepAlive is the pause between two comments of an event stream, at which
 	// its credential is checked again; zero: 15 s.
 	KeepAlive time.Duration
@@ -90,14 +136,15 @@ const (
 	maxBody     = 1 << 20          // of a request
 	maxWait     = 10 * time.Minute // of ?wait=
 	linkLife    = 10 * time.Minute // of a login link
-	idleLife    = 8 * time.Hour    // of a login that is not used
-	loginLife   = 7 * 24 * time.Hour
-	touchEvery  = time.Minute // how exact a login's SeenAt is
-	eventBuffer = 64          // live events that wait for one slow client
+	touchEvery  = time.Minute      // how exact a login's SeenAt is
+	eventBuffer = 64               // live events that wait for one slow client
 )
 
 func (c *Config) fill() error {
 	if err := c.complete(); err != nil {
+		return err
+	}
+	if err := errors.Join(c.OIDC.check(), c.UserJWT.check()); err != nil {
 		return err
 	}
 	u, err := url.Parse(c.PublicURL)
@@ -110,6 +157,18 @@ func (c *Config) fill() error {
 	}
 	if c.SessionTTL == 0 {
 		c.SessionTTL = 30 * 24 * time.Hour
+	}
+	if c.SeenEvery == 0 {
+		c.SeenEvery = 10 * time.Second
+	}
+	if c.RunLife == 0 {
+		c.RunLife = 48 * time.Hour
+	}
+	if c.LoginIdle == 0 {
+		c.LoginIdle = 8 * time.Hour
+	}
+	if c.LoginLife == 0 {
+		c.LoginLife = 7 * 24 * time.Hour
 	}
 	if c.KeepAlive == 0 {
 		c.KeepAlive = 15 * time.Second
@@ -126,14 +185,16 @@ func (c *Config) fill() error {
 // complete refuses a configuration that lacks something.
 func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
-		"Gate": c.Gate == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil, "Sessions": c.Sessions == nil, "Secrets": c.Secrets == nil,
+		"Gate": c.Gate == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil, "Sessions": c.Sessions == nil, "SessionLife": c.SessionLife == nil, "Secrets": c.Secrets == nil,
 		"Connectors": c.Connectors == nil, "Prober": c.Prober == nil, "SignIns": c.SignIns == nil,
 		"Integrations": c.Integrations == nil, "Connections": c.Connections == nil, "Providers": c.Providers == nil, "Reviews": c.Reviews == nil, "Overrides": c.Overrides == nil,
 		"Capabilities": c.Capabilities == nil, "Gates": c.Gates == nil, "Quotas": c.Quotas == nil, "Settings": c.Settings == nil,
-		"History": c.History == nil, "Grants": c.Grants == nil, "Requests": c.Requests == nil, "Invocations": c.Invocations == nil,
+		"History": c.History == nil, "Grants": c.Grants == nil, "Requests": c.Requests == nil, "Env": c.Env == nil, "Uploads": c.Uploads == nil, "Files": c.Files == nil, "Invocations": c.Invocations == nil, "Statistics": c.Statistics == nil, "Desk": c.Desk == nil,
 		"Audit": c.Audit == nil, "Users": c.Users == nil, "APIKeys": c.APIKeys == nil, "Logins": c.Logins == nil, "Tokens": c.Tokens == nil,
 		"Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil, "SealSecret": c.SealSecret == nil, "Rotate": c.Rotate == nil, "Revealed": c.Revealed == nil,
 		"Events": c.Events == nil, "Hash": c.Hash == nil, "Log": c.Log == nil,
+		"Automations": c.Automations == nil, "Setups": c.Setups == nil, "Triggers": c.Triggers == nil, "Deliveries": c.Deliveries == nil, "Runs": c.Runs == nil, "Notify": c.Notify == nil, "TestNotify": c.TestNotify == nil,
+		"Vault": c.Vault == nil, "JSON": c.JSON == nil, "EventProviders": c.EventProviders == nil, "Times": c.Times == nil,
 	} {
 		if missing {
 			return fmt.Errorf("dashboard: Config.%s is required", name)

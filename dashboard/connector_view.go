@@ -81,6 +81,11 @@ func (s *Server) viewState(c action.Connector, state ConnectorState) ConnectorVi
 		PromptCount: state.Prompts, Protocol: state.Protocol, Error: state.Error, Diagnosis: state.Diagnosis, Warnings: slices.Clone(nonNil(state.Warnings)),
 		CircuitOpen: state.CircuitOpen,
 	}
+	if v.Diagnosis != nil {
+		d := *v.Diagnosis
+		d.Field = d.concerns(&c)
+		v.Diagnosis = &d
+	}
 	v.Warnings = append(v.Warnings, s.sharedNames(&c)...)
 	for _, step := range state.Steps {
 		v.Steps = append(v.Steps, StepView{step.Name, float64(step.Took.Microseconds()) / 1000, step.Detail})

@@ -48,8 +48,16 @@ func nothingRan(inv action.Invocation) bool {
 	return inv.Error.Code == action.FailedStale || inv.Error.Code == action.FailedInternal
 }
 
-// event names a kind of event for people.
-func event(kind string) string {
+// modeWord says a mode as lists do.
+func modeWord(m action.Mode) string {
+	if m == action.ModeRequireApproval {
+		return "held"
+	}
+	return map[action.Mode]string{action.ModeAllow: "allowed", action.ModeDeny: "denied"}[m]
+}
+
+// happening names a kind of event for people.
+func happening(kind string) string {
 	switch kind {
 	case "late_outcome":
 		return "The execution ended after it had been given up."

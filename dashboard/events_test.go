@@ -140,6 +140,9 @@ func TestAStreamEndsWithItsCredential(t *testing.T) {
 	if _, err := h.m.RevokeSession(t.Context(), org, "s1"); err != nil {
 		t.Fatal(err)
 	}
+	if event, _ := l.next(); event != "ended" {
+		t.Errorf("event %q as the session ended", event)
+	}
 	if event, _ := l.next(); event != "" {
 		t.Errorf("event %q after the session ended", event)
 	}

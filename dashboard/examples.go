@@ -1,6 +1,9 @@
 package dashboard
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+)
 
 // examples are the examples of the description, by the name of their schema.
 // A test sends those of bodies to the server.
@@ -23,7 +26,9 @@ func examples() map[string]string {
 		request = `{"id":"0199a3c5-0000-7000-8000-000000000003","organization_id":"default","session_id":"` + session + `","terms":{` + terms + `},
 			"tool_hash":"c01d…","reason":"Filing what the audit found.","status":"pending","created_at":"2026-03-01T12:00:00Z","expires_at":"2026-03-02T12:00:00Z","name":"github"}`
 	)
-	return map[string]string{
+	all := inboundExamples()
+	maps.Copy(all, notifyExamples())
+	maps.Copy(all, map[string]string{
 		"NewCapability":   `{"level":"write","denied_actions":["drop"],"rate":{"calls":100,"seconds":3600},"expires_in":"720h"}`,
 		"NewGateApproval": `{"gate":"deploy","group":"developer","task":"T-42","expires_in":"8h"}`,
 		"NewGrant":        `{"scope":"session","session_id":"` + session + `","source":"github","action":"create_issue","pins":{"/repo":"docs"},"max_calls":5,"expires_in":"24h"}`,
@@ -33,10 +38,20 @@ func examples() map[string]string {
 		"NewQuota":        `{"per":"session","calls":20,"seconds":3600}`,
 		"SettingsChange":  `{"self_approval":false,"denial_limit":3}`,
 		"NewReview":       `{"tools":[{"tool":"create_issue","behaviour_hash":"9b1d…","text_hash":"77aa…"}]}`,
-		"KnownHead":       `{"head":{"organization_id":"default","seq":1204,"hash":"5f0c…","mac":"a2e9…","at":"2026-03-01T12:00:00Z"}}`,
-		"GrantView":       grant,
-		"RequestView":     request,
-		"RequestOutcome":  `{"request":` + request + `,"grant":` + grant + `}`,
+		"EnvAnswer":       `{"values":{"STRIPE_TEST_KEY":"sk_test_0123456789"}}`,
+		"EnvRefusal":      `{"reason":"Use the test account; its key is in the vault."}`,
+		"EnvPulled":       `{"values":{"STRIPE_TEST_KEY":"sk_test_0123456789"},"pending":[],"refused":[]}`,
+		"EnvRequest": `{"id":"0199a3c5-0000-7000-8000-000000000006","organization_id":"default","session_id":"` + session + `","status":"pending",
+			"keys":[{"key":"STRIPE_TEST_KEY","type":"secret","description":"The checkout tests call Stripe.","suggestions":[{"label":"Test key","instructions":"Stripe, Developers, API keys."}]}],
+			"created_at":"2026-03-01T12:00:00Z","expires_at":"2026-03-02T12:00:00Z"}`,
+		"Upload": `{"id":"0199a3c6-9999-7000-8000-0123456789ab","organization_id":"default","session_id":"` + session + `","folder":".sallyport/verification/",
+			"prefix":"default/` + session + `/0199a3c6-9999-7000-8000-0123456789ab/","manifest_sha256":"9f86…","file_count":1,"bytes":5,
+			"files":[{"name":"test-report.txt","size":5,"sha256":"2cf2…","content_type":"text/plain","stored_at":"2026-03-01T12:00:00Z"}],
+			"created_at":"2026-03-01T12:00:00Z","sealed_at":"2026-03-01T12:00:01Z"}`,
+		"KnownHead":      `{"head":{"organization_id":"default","seq":1204,"hash":"5f0c…","mac":"a2e9…","at":"2026-03-01T12:00:00Z"}}`,
+		"GrantView":      grant,
+		"RequestView":    request,
+		"RequestOutcome": `{"request":` + request + `,"grant":` + grant + `}`,
 		"CapabilityView": `{"organization_id":"default","group":"developer","provider":"` + source + `","level":2,"allowed_actions":null,
 			"granted_by":"` + user + `","granted_at":"2026-03-01T12:00:00Z","name":"github"}`,
 		"GateApproval": `{"id":"0199a3c5-0000-7000-8000-000000000004","organization_id":"default","group":"developer","task":"T-42","gate":"deploy",
@@ -47,6 +62,17 @@ func examples() map[string]string {
 			"reason":"group 'developer' has level 1 (read) at github, merge_pr needs level 3"}`,
 		"PolicyEvent": `{"id":"0199a3c5-0000-7000-8000-000000000005","organization_id":"default","kind":"settings","subject":"settings","by":"` + user + `",
 			"at":"2026-03-01T12:00:00Z","before":{"self_approval":true,"denial_limit":3},"after":{"self_approval":false,"denial_limit":3}}`,
+		"StatisticsView": `{"window":"24h","computed_at":"2026-03-01T12:00:04Z","from":"2026-02-28T12:30:00Z","to":"2026-03-01T12:30:00Z","bucket_seconds":1800,
+			"calls":{"count":212,"since":"2026-02-28T12:30:00Z"},
+			"buckets":[{"at":"2026-03-01T12:00:00Z","allow":200,"require_approval":10,"deny":2}],
+			"actions":[{"source_id":"` + source + `","source_name":"GitHub","action":"create_issue","risk":"write","calls":10,"failed":1,"denied":2}],
+			"sources":[{"source_id":"` + source + `","source_name":"GitHub","calls":212,"ran":208,"failed":3,"p50_ms":120,"p95_ms":900,"last_failed_at":"2026-03-01T11:58:00Z","health":"ok"}],
+			"held":{"count":10,"since":"2026-02-28T12:30:00Z","waiting":1,"approved":6,"denied":2,"expired":1,"withdrawn":0,"refused":0,"p50_ms":21000,"p90_ms":95000,
+			"bins":[{"up_to_ms":60000,"calls":6},{"calls":2}]},
+			"denied":{"count":4,"since":"2026-02-28T12:30:00Z","reasons":[{"denied_reason":"human","calls":2},{"denied_reason":"policy","mode_source":"ceiling","calls":2}]},
+			"queues":{"pending":{"count":1},"approved":{"count":0},"executing":{"count":2},"runs_queued":{"count":0},"deliveries_waiting":{"count":0},"outbox_waiting":{"count":0}}}`,
+		"GuideView":         `{"source_id":"` + source + `","title":"GitHub","markdown":"## GitHub\n\n### ` + "`github_create_issue`" + `\n\nA call of it waits for a person's approval."}`,
+		"PromptView":        `{"type":"coding","own":false,"text":"You work in a sandbox."}`,
 		"NewSession":        `{"title":"Fix the login page","kind":"interactive","ttl":"8h"}`,
 		"NewSecret":         `{"value":"ghp_0123456789","host":"mcp.example.com"}`,
 		"NewConnector":      `{"name":"Issues","url":"https://issues.example.com/mcp","slug":"issues","secret_value":"key_0123456789","may_ask":["elicitation"]}`,
@@ -67,17 +93,24 @@ func examples() map[string]string {
 		"Approval":          `{"params_hash":"3f9a…","tool_hash":"c01d…","mode":"grant","grant":{"scope":"session","max_calls":5,"expires_in":"1h","pin":["/title"]}}`,
 		"Denial":            `{"reason":"Use the staging project."}`,
 		"NewCall":           `{"source":"github","action":"create_issue","params":{"title":"Login page is broken","number":9007199254740993}}`,
+		"PlatformCall":      `{"session_id":"` + session + `","tool_call_id":"call_01","params":{"commands":[{"name":"web","command":"pnpm dev"}]}}`,
+		"PlatformAnswer":    `{"success":true,"result":"Saved 1 command in the setup \"default\", in the place of what was there.","data":{"command_count":1,"setup":"default"},"invocation":"` + id + `","status":"completed"}`,
+		"SetupEntry":        `{"name":"default","command_count":1,"file_count":0,"updated_by":"` + session + `","updated_at":"2026-03-01T12:00:00Z"}`,
+		"SetupView":         `{"name":"default","service_commands":[{"name":"web","command":"pnpm dev"}],"env_files":[],"updated_by":"` + session + `","created_at":"2026-03-01T12:00:00Z","updated_at":"2026-03-01T12:00:00Z"}`,
 		"NewUser":           `{"name":"Ada","role":"admin"}`,
 		"RoleChange":        `{"role":"admin"}`,
-		"NewKey":            `{"name":"deploy script","role":"member"}`,
+		"NewKey":            `{"name":"worker","scope":"runs"}`,
 		"Invocation":        held,
 		"Outcome":           `{"invocation":` + held + `}`,
 		"FullParams":        `{"params":{"title":"Login page is broken","number":9007199254740993},"full":true,"params_hash":"3f9a…","tool_hash":"c01d…"}`,
 		"Link":              `{"url":"http://127.0.0.1:8787/login#CODE.KEY","expires_at":"2026-03-01T12:10:00Z"}`,
-		"MintedSession":     `{"session_id":"` + session + `","token":"sps_…","mcp_url":"http://127.0.0.1:8787/mcp","expires_at":"2026-03-01T20:00:00Z"}`,
+		"MintedSession":     `{"session_id":"` + session + `","token":"sps_…","mcp_url":"http://127.0.0.1:8787/mcp","expires_at":"2026-03-01T20:00:00Z","status":"pending","left_out":[{"integration":"0199a3c4-5d6e-7f80-9123-0000000000c1","name":"Linear","reason":"The token expired. Connect the account again to use it."}]}`,
+		"SessionChange":     `{"title":"Fix the login page","idle_timeout":"30m"}`,
+		"SessionEnd":        `{"note":"The task was given up."}`,
 		"ModeView":          `{"key":"` + source + `:create_issue","name":"github:create_issue","mode":"allow","updated_by":"` + user + `"}`,
 		"Problem":           `{"type":"about:blank","title":"Conflict","status":409,"code":"already_decided","detail":"This call was approved by Ada a moment ago.","invocation":"` + id + `"}`,
-	}
+	})
+	return all
 }
 
 // illustrate puts the examples into the description.

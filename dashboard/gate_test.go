@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ type gate struct {
 	mu        sync.Mutex
 	verdicts  []action.Verdict
 	params    map[string]string
+	sealed    string // the call whose params cannot be opened
 	delivered []string
 	calls     []action.Call
 	fail      error // what Call returns instead
@@ -210,6 +212,9 @@ func (g *gate) Params(_ context.Context, organization, id string) ([]byte, bool,
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if id == g.sealed {
+		return nil, false, errors.New("no key opens them")
+	}
 	if p, ok := g.params[id]; ok && !inv.Status.Terminal() {
 		return []byte(p), true, nil
 	}

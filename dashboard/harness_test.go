@@ -17,6 +17,8 @@ import (
 
 	"sallyport/action"
 	"sallyport/dashboard"
+	"sallyport/ingest/event"
+	"sallyport/internal/redact"
 	"sallyport/internal/token"
 )
 
@@ -69,9 +71,12 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 	h.signer, _ = token.NewSigner(make([]byte, token.KeySize))
 	h.gate = &gate{m: h.m, hints: h.hints, params: map[string]string{}}
 	c := dashboard.Config{
-		Gate: h.gate, Decider: decider{}, Hints: h.hints, Sessions: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m, SignIns: signIns{h.m}, Integrations: rows{h.m}, Connections: services{h.m}, Providers: providers(), Reviews: h.m,
+		Gate: h.gate, Decider: decider{}, Hints: h.hints, Sessions: h.m, SessionLife: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m, SignIns: signIns{h.m}, Integrations: rows{h.m}, Connections: services{h.m}, Providers: providers(), Reviews: h.m,
 		Overrides: h.m, Capabilities: h.m, Gates: h.m, Quotas: h.m, Settings: h.m, History: h.m, Grants: h.m, Requests: h.m,
-		Invocations: h.m, Audit: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer, Snapshot: h.m.snapshot, RequestGrant: h.requestGrant,
+		Invocations: h.m, Statistics: h.m, Desk: desk{h.m}, Audit: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer, Snapshot: h.m.snapshot, RequestGrant: h.requestGrant,
+		Setups: h.m, Automations: inbound{h.m}, Triggers: inbound{h.m}, Deliveries: inbound{h.m}, Runs: inbound{h.m}, Notify: notices{h.m}, TestNotify: notices{h.m}.test, Vault: safe{}, JSON: redact.JSON{},
+		Env: h.m, Uploads: h.m, Files: h.m,
+		EventProviders: eventProviders(), Times: hourly,
 		SealSecret: func(_, _ string, v []byte) ([]byte, error) { return append([]byte("sealed:"), v...), nil },
 		Revealed:   h.m.reveal,
 		Rotate:     h.m.rotate,
@@ -90,14 +95,38 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 	h.owner, h.admin, h.member = h.key("ada", action.RoleOwner), h.key("ben", action.RoleAdmin), h.key("cyd", action.RoleMember)
 	h.agent, h.other = h.session("s1"), h.session("s2")
 	_ = h.m.CreateConnector(t.Context(), action.Connector{ID: "c1", Organization: org, Name: "GitHub", Slug: "github", URL: "https://mcp.example.com/mcp", Enabled: true, Revision: 1}, nil, "u-ada")
+	h.m.automations = append(h.m.automations, event.Automation{ID: "nightly", Organization: org, Name: "nightly-triage", Enabled: true, Instructions: "Sort the inbox.", CreatedBy: "u-ada"})
 	return h
+}
+
+// run adds a queued run of the automation, with its event, and returns its id.
+func (h *house) run(id string) string {
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
+	if h.m.contexts == nil {
+		h.m.contexts = map[string][]byte{}
+	}
+	h.m.records = append(h.m.records, event.Record{
+		ID: "event-" + id, Organization: org, Trigger: "trigger-1", Automation: "nightly", Provider: "github", Type: "issue", Key: id,
+		Title: "Bug", Run: id, RunStatus: event.RunQueued, CreatedAt: h.clock.now(), Shown: []byte(`{"token":"[redacted]"}`),
+	})
+	h.m.contexts["event-"+id] = []byte(org + "/events/event-" + id + `/sealed:{"token":"whole","n":9007199254740993}`)
+	h.m.runs = append(h.m.runs, event.Run{ID: id, Organization: org, Automation: "nightly", Event: "event-" + id, Trigger: "trigger-1", Status: event.RunQueued, Title: "Bug", CreatedAt: h.clock.now()})
+	return id
 }
 
 // key adds a person and returns an API key of theirs.
 func (h *house) key(name string, role action.Role) string {
-	_ = h.m.CreateUser(context.Background(), action.User{ID: "u-" + name, Organization: org, Name: name, Role: role, CreatedAt: h.clock.now()})
+	_ = h.m.CreateUser(context.Background(), action.User{ID: "u-" + name, Organization: org, Name: name, Role: role, CreatedAt: h.clock.now()}, "u-ada")
 	id, key, hash := token.NewAPIKey()
 	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: id, Organization: org, Name: name, User: "u-" + name, Role: role}, hexOf(hash))
+	return key
+}
+
+// workerKey returns a key for workers of somebody who is there.
+func (h *house) workerKey(user string) string {
+	id, key, hash := token.NewAPIKey()
+	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: id, Organization: org, Name: "worker", User: user, Role: action.RoleMember, Scope: action.ScopeRuns}, hexOf(hash))
 	return key
 }
 

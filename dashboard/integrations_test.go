@@ -145,9 +145,9 @@ func TestWhoseIntegrationsAre(t *testing.T) {
 	if p := h.problem(400, "invalid_field", h.admin, "POST", "/api/v1/sessions", `{"connections":["`+shared+`","`+private+`"]}`); p["field"] != "/connections/1" {
 		t.Errorf("bound to what is not his: %v", p)
 	}
-	h.problem(400, "invalid_field", h.admin, "PUT", "/api/v1/automations/a/connections", `{"connections":["`+private+`"]}`)
+	h.problem(400, "invalid_field", h.admin, "PUT", "/api/v1/automations/nightly/connections", `{"connections":["`+private+`"]}`)
 	seen := h.want(200, h.admin, "GET", "/api/v1/automations/nightly/connections", "").body + h.want(200, h.admin, "GET", "/api/v1/sessions/"+minted, "").body +
-		h.want(200, h.admin, "GET", "/api/v1/sessions", "").body + b.get("/settings").body + b.get("/settings/integrations/linear").body
+		h.want(200, h.admin, "GET", "/api/v1/sessions", "").body + b.settings() + b.get("/integrations/linear").body
 	for _, what := range []string{`"` + private + `"`, `"` + own + `"`, "HUSH"} {
 		if strings.Contains(seen, what) {
 			t.Errorf("another admin sees %s", what)
@@ -205,7 +205,7 @@ func TestAKeyOfALesserRole(t *testing.T) {
 	h.problem(403, "role_required", asMember, "POST", integrationsPath, "{"+key+"}")
 	h.problem(403, "role_required", asMember, "POST", integrationsPath+"/connect", `{"provider":"linear"}`)
 	h.problem(403, "role_required", asMember, "POST", "/api/v1/oauth/finish", `{"provider":"linear","state":"begun-1","code":"x"}`)
-	h.problem(400, "invalid_field", asAdmin, "PUT", "/api/v1/automations/a/connections", `{"connections":["`+private+`"]}`)
+	h.problem(400, "invalid_field", asAdmin, "PUT", "/api/v1/automations/nightly/connections", `{"connections":["`+private+`"]}`)
 	h.problem(400, "invalid_field", asAdmin, "PATCH", integrationsPath+"/"+shared, `{"visibility":"private"}`)
 	h.want(200, asAdmin, "PATCH", integrationsPath+"/"+shared, `{"name":"Ours"}`) // which its role does
 	id := h.want(201, asAdmin, "POST", "/api/v1/sessions", `{"automation":"nightly"}`).json(t)["session_id"]
@@ -346,7 +346,7 @@ func TestConnectingInABrowser(t *testing.T) {
 		t.Errorf("a refusal: %s", r.body)
 	}
 	ben.change("POST", connectorsPath+"/github/sign-in", "")
-	if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember); err != nil {
+	if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember, "u-ada"); err != nil {
 		t.Fatal(err)
 	}
 	if r := ben.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 403 || len(h.m.flows) != 1 {
@@ -385,7 +385,7 @@ func TestAnAnswerIsForWhomItCameTo(t *testing.T) {
 		t.Errorf("the answer (-want +got):\n%s", diff)
 	}
 	ben.change("POST", integrationsPath+"/connect", `{"provider":"linear"}`)
-	if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember); err != nil {
+	if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember, "u-ada"); err != nil {
 		t.Fatal(err)
 	}
 	if r := ben.change("POST", finish, `{"provider":"linear","state":"begun-1","code":"x"}`); r.StatusCode != 403 || len(h.m.integrations) != 1 {
@@ -426,7 +426,7 @@ func TestRegistrations(t *testing.T) {
 		t.Errorf("sealed %v", h.m.secretsSent)
 	}
 	h.want(200, h.admin, "PUT", apps+"/nango", `{"api_key":"CANARY","keys":{"linear":"linear-prod"}}`)
-	all := h.want(200, h.admin, "GET", apps, "").body + r.body + h.log.String() + h.signIn("u-ben").get("/settings/integrations/github").body
+	all := h.want(200, h.admin, "GET", apps, "").body + r.body + h.log.String() + h.signIn("u-ben").get("/integrations/github").body
 	if strings.Contains(all, "CANARY") || strings.Contains(all, "PRIVATE KEY-") {
 		t.Errorf("a secret came back: %s", all)
 	}
@@ -496,7 +496,7 @@ func TestWhatSessionsAreBoundTo(t *testing.T) {
 		`{"connections":["all"]}`:                {"all"},
 		`{"connections":["linear"]}`:             {"l1"},
 		`{"connections":["module:linear","l1"]}`: {"l1"},
-		`{"connections":["l2"]}`:                 {"l2"},
+		`{"connections":["l2"]}`:                 nil, // it is revoked: left out
 		`{"connections":["g1","g2","l1"]}`:       {"g1", "g2", "l1"},
 	} {
 		if diff := cmp.Diff(want, bound(h.member, body)); diff != "" {
@@ -543,7 +543,7 @@ func TestSourcesThatAreModules(t *testing.T) {
 		t.Errorf("of what has none: %v", p)
 	}
 	p = h.problem(404, "no_such_source", h.admin, "PUT", put("lniear:create_issue"), deny)
-	if !strings.Contains(p["detail"].(string), "there is cloudlogs, github, gmail, linear.") {
+	if !strings.Contains(p["detail"].(string), "there is cloudlogs, github, gmail, linear, platform.") {
 		t.Errorf("a source that is none: %v", p)
 	}
 	// GitHub is a connector too: its own until the organization uses the module.

@@ -8,6 +8,25 @@ import "strings"
 type Line struct {
 	Depth int // of its indentation
 	Text  []Segment
+	Block []Line // instead of Text: the lines of a text, in a box of theirs
+}
+
+const (
+	tallText = 40 // lines of a text that are shown at once
+	wideText = 80 // letters of a line, about, before it wraps
+)
+
+// Long reports whether a text may be taller than the box that it has.
+func (l Line) Long() bool {
+	rows := 0
+	for _, line := range l.Block {
+		width := 0
+		for _, s := range line.Text {
+			width += len(s.Text)
+		}
+		rows += 1 + width/wideText
+	}
+	return rows > tallText
 }
 
 // lines cuts segments at the line breaks that the layout made; text has none,
@@ -15,13 +34,29 @@ type Line struct {
 func lines(segments []Segment) []Line {
 	out := []Line{{}}
 	for _, s := range segments {
-		if rest, ok := strings.CutPrefix(s.Text, "\n"); ok {
+		rest, breaks := strings.CutPrefix(s.Text, "\n")
+		depth := (len(rest) - len(strings.TrimLeft(rest, " "))) / 2
+		switch last := &out[len(out)-1]; {
+		case breaks && s.Class == classText && last.Block != nil:
+			last.Block = append(last.Block, Line{})
+		case breaks && s.Class == classText:
+			out = append(out, Line{Depth: depth, Block: []Line{{}}})
+		case breaks:
+			out = append(out, Line{Depth: depth})
 			s.Text = rest
-			out = append(out, Line{Depth: (len(rest) - len(strings.TrimLeft(rest, " "))) / 2})
-		}
-		if last := &out[len(out)-1]; s.Text != "" {
-			last.Text = append(last.Text, s)
+			fallthrough
+		default:
+			out[len(out)-1].add(s)
 		}
 	}
 	return out
+}
+
+func (l *Line) add(s Segment) {
+	if l.Block != nil {
+		l = &l.Block[len(l.Block)-1]
+	}
+	if s.Text != "" {
+		l.Text = append(l.Text, s)
+	}
 }

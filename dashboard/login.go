@@ -36,9 +36,16 @@ func (s *Server) CreateLoginLink(ctx context.Context, organization, user string)
 	if _, err := s.Users.User(ctx, organization, user); err != nil {
 		return Link{}, err
 	}
+	return s.createLink(ctx, organization, user, action.ViaLink)
+}
+
+func (s *Server) createLink(ctx context.Context, organization, user string, via action.Via) (Link, error) {
+	if !s.links.take(organization+"/"+user, s.now()) {
+		return Link{}, errTooOften(linkEvery, "Many sign-in links were made for this person within minutes; use one of them, or try again later.")
+	}
 	code, key := secret(), secret()
 	link := LoginLink{
-		Organization: organization, User: user,
+		Organization: organization, User: user, Via: via,
 		CodeHash: hashSecret(code), KeyHash: hashSecret(key), ExpiresAt: s.now().Add(linkLife),
 	}
 	if err := s.Logins.CreateLoginLink(ctx, link); err != nil {
@@ -61,17 +68,28 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now, cookie := s.now(), secret()
-	_, err := s.Logins.RedeemLoginLink(r.Context(), hashSecret(body.Code), hashSecret(cookie), action.Login{
-		ID: newID(), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(loginLife),
+	was, _ := s.identifyLogin(r) // of this browser until now
+	login, err := s.Logins.RedeemLoginLink(r.Context(), hashSecret(body.Code), hashSecret(cookie), action.Login{
+		ID: newID(), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.LoginLife),
 	}, now)
 	if errors.Is(err, action.ErrUnauthenticated) {
-		err = errSpent(err)
+		// Only codes that are none: a good one works whoever else is behind its
+		// address.
+		if err = errSpent(err); !s.tries.take(sender(r), now) {
+			err = errTooOften(tryEvery, "Too many sign-in links from this address were not good; wait some seconds, and open a new link.")
+		}
 	}
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	s.setCookie(w, cookie, int(loginLife/time.Second))
+	if was != nil { // nobody could end it any more
+		if err := s.Logins.DeleteLogin(r.Context(), was.login.ID); err != nil { // the link is used: there is no second try
+			s.log.ErrorContext(r.Context(), "the earlier login of a browser stays", "login", was.login.ID, "user", was.User, "error", err)
+		}
+	}
+	s.log.InfoContext(r.Context(), "signed in", "user", login.User, "via", login.Via)
+	s.setCookie(w, cookie, int(s.LoginLife/time.Second))
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -95,7 +113,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 // errSpent says the ways to a link that need no link.
 func errSpent(err error) error {
 	return action.Errorf(action.ErrUnauthenticated, action.Public(err).Code, "This sign-in link was used already, or its ten minutes are over. "+
-		"Ask somebody who is signed in for another (Settings → People → Sign-in link), or restart the server, which prints a new one.")
+		"Ask somebody who is signed in for another (People → Sign-in link), or restart the server, which prints a new one.")
 }
 
 func errForeign() error {
@@ -114,14 +132,14 @@ func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
 		return nil, unknownAsBad(err)
 	}
 	now := s.now()
-	if !now.Before(login.ExpiresAt) || now.Sub(login.SeenAt) > idleLife {
+	if !now.Before(login.ExpiresAt) || now.Sub(login.SeenAt) > s.LoginIdle {
 		return nil, action.Errorf(action.ErrUnauthenticated, "login_expired", "This sign-in has ended; ask for a new sign-in link.")
 	}
 	u, err := s.Users.User(r.Context(), login.Organization, login.User)
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
-	if changes(r.Method) && r.URL.Path != "/logout" {
+	if changes(r.Method) && r.URL.Path != "/logout" && r.URL.Path != "/login" {
 		if err := s.checkKey(r, keyHash); err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/ingest/event"
 	"sallyport/internal/token"
 )
 
@@ -24,21 +25,37 @@ const (
 	people          = "Any person."
 	bosses          = "An owner or an admin."
 	owners          = "An owner."
+	hosts           = "The bearer of a host application's token."
+	listeners       = "Any credential but a key for workers."
+	workers         = "A key for workers, an owner or an admin."
+	runHolders      = "A key for workers, an owner, an admin, or the session that works on the run."
+	anySession      = "A session's token."
+	runReaders      = "Any person, or the session that works on the run."
 )
 
 // mayUse says again who may use each route that the server answers. A change
 // of either table alone is a mistake.
 var mayUse = map[string]string{
-	"GET /healthz": world, "GET /readyz": world, "GET /login": world, "POST /login": world, "POST /logout": world,
+	"GET /healthz": world, "GET /readyz": world, "GET /login": world, "GET /login/oidc": world, "GET /login/oidc/callback": world, "POST /login": world, "POST /logout": world,
 	"GET /assets/{file}": world, "GET /api/v1/openapi.json": world, "GET /oauth/client.json": world, "GET /oauth/callback": world, "GET /oauth/callback/{provider}": world,
 
-	"GET /{$}": people, "GET /inbox/requests": people, "GET /inbox/{id}": people, "GET /inbox/{id}/params": bosses,
-	"GET /activity": people, "GET /invocations/{id}": people, "GET /settings": people,
-	"GET /settings/connectors/{id}": people, "GET /settings/integrations": people, "GET /settings/integrations/{provider}": people,
+	"GET /{$}": people, "GET /inbox/requests": people, "GET /inbox/{id}": people, "GET /inbox/{id}/params": bosses, "GET /inbox/{id}/grant": bosses,
+	"GET /inbox/more": people, "GET /inbox/cards": people, "GET /inbox/count": people, "GET /inbox/waiters": people,
+	"GET /activity": people, "GET /invocations/{id}": people, "GET /overview": people, "GET /api/v1/statistics": people,
+	"GET /policy": people, "GET /grants": people, "GET /sessions": people, "GET /people": people,
+	"GET /connectors": people, "GET /connectors/{id}": people, "GET /connectors/new": bosses, "GET /secrets": people, "GET /integrations": people, "GET /integrations/{provider}": people, "GET /settings/{rest...}": people, "GET /settings": people,
+	"GET /policy/actions": people, "GET /policy/answer": people, "GET /policy/removed": people, "GET /audit": people,
 
-	"GET /api/v1/me": anyCredential, "GET /api/v1/events": anyCredential,
+	"GET /automations": people, "GET /automations/{id}": people, "GET /triggers": people, "GET /triggers/new": bosses, "GET /triggers/{id}": people,
+	"GET /schedules": people, "GET /runs": people, "GET /runs/{id}": people, "GET /events": people, "GET /events/{id}": people,
+	"GET /events/{id}/context": bosses, "GET /deliveries": bosses, "GET /deliveries/{id}": bosses,
+
+	"GET /api/v1/me": anyCredential, "GET /api/v1/events": listeners,
 
 	"GET /api/v1/sessions/{session}/actions/available":                 sessionOrPeople,
+	"GET /api/v1/sessions/{session}/actions/guide":                     sessionOrPeople,
+	"GET /api/v1/sessions/{session}/actions/guide/{source}":            sessionOrPeople,
+	"GET /api/v1/sessions/{session}/prompt":                            sessionOrPeople,
 	"GET /api/v1/sessions/{session}/actions/capabilities":              sessionOrPeople,
 	"GET /api/v1/sessions/{session}/actions/grants":                    sessionOrPeople,
 	"POST /api/v1/sessions/{session}/actions/grants":                   ownSession,
@@ -48,8 +65,19 @@ var mayUse = map[string]string{
 	"GET /api/v1/sessions/{session}/actions/invocations/{id}/result":   sessionOrBosses,
 	"POST /api/v1/sessions/{session}/actions/invocations/{id}/approve": bosses,
 	"POST /api/v1/sessions/{session}/actions/invocations/{id}/deny":    bosses,
-	"GET /api/v1/sessions":                                             people, "POST /api/v1/sessions": people,
-	"GET /api/v1/sessions/{id}": people, "DELETE /api/v1/sessions/{id}": bosses,
+	"PUT /api/v1/sessions/{session}/evidence/{upload}/{name}":          ownSession,
+	"GET /api/v1/sessions/{session}/evidence":                          sessionOrPeople,
+	"GET /api/v1/sessions/{session}/evidence/{upload}":                 sessionOrPeople,
+	"GET /api/v1/sessions/{session}/evidence/{upload}/{name}":          sessionOrPeople,
+	"GET /api/v1/sessions/{session}/env":                               sessionOrPeople,
+	"POST /api/v1/sessions/{session}/env/pull":                         ownSession,
+	"GET /api/v1/env-requests":                                         people, "GET /api/v1/env-requests/{id}": people,
+	"POST /api/v1/env-requests/{id}/answer": bosses, "POST /api/v1/env-requests/{id}/refuse": bosses,
+	"GET /sessions/{id}/evidence": people, "GET /env-requests/{id}": people,
+	"POST /internal/tools/{tool}": anySession, "GET /api/v1/setups": people, "GET /api/v1/setups/{name}": people,
+	"GET /api/v1/sessions": people, "POST /api/v1/sessions": people,
+	"GET /api/v1/sessions/{id}": people, "DELETE /api/v1/sessions/{id}": bosses, "PATCH /api/v1/sessions/{id}": people,
+	"POST /api/v1/sessions/{id}/pause": bosses, "POST /api/v1/sessions/{id}/resume": bosses, "POST /api/v1/sessions/{id}/stop": bosses, "POST /api/v1/sessions/{id}/fail": bosses,
 
 	"GET /api/v1/invocations": people, "GET /api/v1/invocations/{id}": people, "GET /api/v1/invocations/{id}/events": people,
 	"GET /api/v1/invocations/{id}/params": bosses, "POST /api/v1/invocations/{id}/approve": bosses, "POST /api/v1/invocations/{id}/deny": bosses,
@@ -69,6 +97,24 @@ var mayUse = map[string]string{
 	"GET /api/v1/integrations/apps": bosses, "PUT /api/v1/integrations/apps/{provider}": bosses, "DELETE /api/v1/integrations/apps/{provider}": bosses,
 	"GET /api/v1/automations/{automation}/connections": people, "PUT /api/v1/automations/{automation}/connections": bosses,
 
+	"GET /api/v1/automations": people, "POST /api/v1/automations": bosses, "GET /api/v1/automations/{automation}": people,
+	"PATCH /api/v1/automations/{automation}": bosses, "DELETE /api/v1/automations/{automation}": bosses,
+	"GET /api/v1/providers": people, "GET /api/v1/providers/{id}": people, "GET /api/v1/poll-groups": people,
+	"GET /api/v1/triggers": people, "POST /api/v1/triggers": bosses, "GET /api/v1/triggers/{id}": people, "PATCH /api/v1/triggers/{id}": bosses,
+	"DELETE /api/v1/triggers/{id}": bosses, "GET /api/v1/triggers/{id}/secrets": people, "POST /api/v1/triggers/{id}/rotate": bosses,
+	"GET /api/v1/schedules": people, "POST /api/v1/schedules": bosses, "POST /api/v1/schedules/preview": people,
+	"GET /api/v1/schedules/{id}": people, "PATCH /api/v1/schedules/{id}": bosses, "DELETE /api/v1/schedules/{id}": bosses,
+	"GET /api/v1/inbound-events": people, "GET /api/v1/inbound-events/{id}": people,
+	"GET /api/v1/inbound-events/{id}/context": bosses, "POST /api/v1/inbound-events/{id}/skip": bosses,
+	"GET /api/v1/deliveries": bosses, "GET /api/v1/deliveries/{id}": bosses, "POST /api/v1/deliveries/{id}/redrive": bosses,
+	"GET /api/v1/runs": people, "GET /api/v1/runs/{id}": runReaders, "POST /api/v1/runs/claim": workers,
+	"POST /api/v1/runs/{id}/renew": runHolders, "POST /api/v1/runs/{id}/finish": runHolders,
+	"POST /api/v1/runs/{id}/cancel": bosses, "POST /api/v1/runs/{id}/resolve": bosses, "POST /api/v1/runs/{id}/redrive": bosses,
+	"GET /api/v1/outbox": bosses, "POST /api/v1/outbox/{id}/redrive": bosses, "GET /api/v1/run-endpoint": bosses,
+	"PUT /api/v1/run-endpoint": bosses, "DELETE /api/v1/run-endpoint": bosses, "POST /api/v1/run-endpoint/rotate": bosses,
+	"GET /api/v1/notify": bosses, "PUT /api/v1/notify/{kind}": bosses, "DELETE /api/v1/notify/{kind}": bosses, "POST /api/v1/notify/{kind}/test": bosses,
+	"POST /api/v1/notify/webhook/rotate": bosses, "GET /api/v1/notifications": bosses,
+
 	"GET /api/v1/policy/modes": people, "PUT /api/v1/policy/modes/{key}": bosses, "DELETE /api/v1/policy/modes/{key}": bosses,
 	"GET /api/v1/policy/quotas": people, "PUT /api/v1/policy/quotas/{key}": bosses, "DELETE /api/v1/policy/quotas/{key}": bosses,
 	"GET /api/v1/policy/settings": people, "PUT /api/v1/policy/settings": bosses,
@@ -86,6 +132,8 @@ var mayUse = map[string]string{
 
 	"GET /api/v1/users": people, "POST /api/v1/users": bosses, "PATCH /api/v1/users/{id}": bosses,
 	"DELETE /api/v1/users/{id}": bosses, "POST /api/v1/users/{id}/login-link": bosses,
+	"GET /api/v1/me/logins": people, "DELETE /api/v1/me/logins": people, "DELETE /api/v1/me/logins/{id}": people, "POST /api/v1/me/login-link": hosts,
+	"DELETE /api/v1/users/{id}/logins": bosses, "GET /api/v1/removed-users": bosses, "DELETE /api/v1/removed-users/{id}": bosses,
 	"GET /api/v1/api-keys": people, "POST /api/v1/api-keys": bosses, "DELETE /api/v1/api-keys/{id}": bosses,
 }
 
@@ -99,9 +147,14 @@ type credential struct {
 
 // standing says what each counts as.
 var standing = map[string][]string{
-	world:           {"", "own session", "other session", "member", "admin", "owner"},
-	anyCredential:   {"own session", "other session", "member", "admin", "owner"},
+	world:           {"", "own session", "other session", "run's session", "worker", "former worker", "member", "admin", "owner"},
+	anyCredential:   {"own session", "other session", "run's session", "worker", "former worker", "member", "admin", "owner"},
+	listeners:       {"own session", "other session", "run's session", "member", "admin", "owner"},
+	workers:         {"worker", "admin", "owner"},
+	runHolders:      {"run's session", "worker", "admin", "owner"},
+	runReaders:      {"run's session", "member", "admin", "owner"},
 	ownSession:      {"own session"},
+	anySession:      {"own session", "other session", "run's session"},
 	sessionOrPeople: {"own session", "member", "admin", "owner"},
 	sessionOrBosses: {"own session", "admin", "owner"},
 	people:          {"member", "admin", "owner"},
@@ -130,13 +183,15 @@ func (h *house) credentials() map[string]credential {
 
 		"own session": {as: "own session", bearer: h.agent}, "other session": {as: "other session", bearer: h.other},
 		"key of a member": {as: "member", bearer: h.member}, "key of an admin": {as: "admin", bearer: h.admin}, "key of an owner": {as: "owner", bearer: h.owner},
+		"key for workers": {as: "worker", bearer: h.workerKey("u-ben")}, "key for workers of a demoted person": {as: "former worker", bearer: h.workerKey("u-dan")},
+		"session of the run": {as: "run's session", bearer: h.claimed("run-1")}, "session of another run": {as: "other session", bearer: h.claimed("run-2")},
 		"key of a demoted person": {as: "member", bearer: demotedKey}, "login of a demoted person": browser("member", "u-dan", true),
 		"login of a member": browser("member", "u-cyd", true), "login of an admin": browser("admin", "u-ben", true), "login without the page's key": browser("admin", "u-ben", false),
 	}
-	if err := h.m.SetUserRole(h.t.Context(), org, "u-dan", action.RoleMember); err != nil {
+	if err := h.m.SetUserRole(h.t.Context(), org, "u-dan", action.RoleMember, "u-ada"); err != nil {
 		h.t.Fatal(err)
 	}
-	if err := h.m.DeleteUser(h.t.Context(), org, "u-eve"); err != nil {
+	if err := h.m.DeleteUser(h.t.Context(), org, "u-eve", "u-ada"); err != nil {
 		h.t.Fatal(err)
 	}
 	return all
@@ -156,12 +211,12 @@ func TestEveryRouteWithEveryCredential(t *testing.T) {
 		if api && op.who != who {
 			t.Errorf("%s is described as for %q, and should be for %q", pattern, op.who, who)
 		}
-		if strings.Contains(pattern, "/api/v1/") != api && who != world {
+		if (strings.Contains(pattern, "/api/v1/") || strings.Contains(pattern, "/internal/")) != api && who != world {
 			t.Errorf("%s is not described", pattern)
 		}
 		for name, c := range all {
 			method, path, _ := strings.Cut(strings.NewReplacer(
-				"{session}", "s1", "{id}", "none", "{ref}", "none", "{key}", "none:x", "{group}", "none", "{provider}", "none", "{file}", "app.js", "{$}", "",
+				"runs/{id}", "runs/run-1", "{session}", "s1", "{id}", "none", "{upload}", uploadID, "{name}", "none", "{ref}", "none", "{key}", "none:x", "{group}", "none", "{provider}", "none", "{file}", "core.js", "{kind}", "webhook", "{tool}", "save_env_files", "{$}", "",
 			).Replace(pattern), " ")
 			h.try(pattern, who, method, path, op.body, name, c)
 		}
@@ -179,6 +234,9 @@ func TestEveryRouteWithWhatIsThere(t *testing.T) {
 	for _, reading := range []bool{false, true} {
 		for pattern, who := range mayUse {
 			method, path := there(pattern, invocation, keyID)
+			if who == runReaders {
+				path = strings.Replace(path, "run-9", "run-1", 1) // whose session is among them
+			}
 			for name, c := range all {
 				may := slices.Contains(standing[who], c.as)
 				if may && !c.reads && method != "GET" || reading != (may && method == "GET") {
@@ -188,7 +246,7 @@ func TestEveryRouteWithWhatIsThere(t *testing.T) {
 					continue // of his own alone; see TestWhoseIntegrationsAre
 				}
 				got := h.try(pattern, who, method, path, described[pattern].example, name, c)
-				page := !strings.HasPrefix(path, "/api/") && c.headers == nil
+				page := !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/internal/") && c.headers == nil
 				if reading && who != world && !page && got != 200 && got != 202 && got != 302 {
 					t.Errorf("%s with %s does not find what is there: %d", pattern, name, got)
 				}
@@ -204,10 +262,10 @@ func TestEveryRouteWithWhatIsThere(t *testing.T) {
 // the credential may.
 func (h *house) try(pattern, who, method, path, body, name string, c credential) (got int) {
 	h.t.Helper()
-	if path == "/logout" && c.as != "" {
+	if (path == "/logout" || pattern == "DELETE /api/v1/me/logins") && c.as != "" {
 		return 0 // it would end the sign-ins that are tried next
 	}
-	page := !strings.HasPrefix(path, "/api/")
+	page := !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/internal/")
 	patience := 5 * time.Second
 	if path == "/api/v1/events" {
 		patience = 20 * time.Millisecond // it would go on
@@ -220,7 +278,7 @@ func (h *house) try(pattern, who, method, path, body, name string, c credential)
 	may := slices.Contains(standing[who], as) && (!c.reads || method == "GET")
 	switch {
 	case who == world:
-		if path != "/login" && path != "/logout" && got != 200 {
+		if !strings.HasPrefix(path, "/login") && path != "/logout" && got != 200 {
 			h.t.Errorf("%s with %s: %d", pattern, name, got)
 		}
 	case as == "" && page && got != 303, as == "" && !page && got != 401:
@@ -268,12 +326,24 @@ func (h *house) described() map[string]operation {
 			if op.RequestBody != nil {
 				o.body = `{"nothing":1}`
 				name := strings.TrimPrefix(op.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/")
-				o.example = string(doc.Components.Schemas[name].Examples[0])
+				if examples := doc.Components.Schemas[name].Examples; len(examples) > 0 { // bytes have none
+					o.example = string(examples[0])
+				}
 			}
 			out[strings.ToUpper(method)+" "+path] = o
 		}
 	}
 	return out
+}
+
+// claimed adds a run that somebody works on, and returns its session's token.
+func (h *house) claimed(id string) string {
+	h.run(id)
+	work, err := inbound{h.m}.ClaimRun(h.t.Context(), event.Claim{Organization: org, Run: id, By: "endpoint", Lease: time.Minute, Life: time.Hour})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.signer.Mint(work.Run.Session)
 }
 
 func (h *house) revokedKey() string {

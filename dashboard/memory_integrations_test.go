@@ -244,6 +244,13 @@ func (s services) Check(_ context.Context, in action.Integration) (action.Integr
 	return *row, nil
 }
 
+func (s services) Unusable(_ context.Context, in action.Integration) string {
+	if s.dead[in.Account] {
+		return "The service takes its token no longer; connect it again."
+	}
+	return ""
+}
+
 func (s services) Disconnect(_ context.Context, in action.Integration, by string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

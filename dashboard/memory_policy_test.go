@@ -253,7 +253,8 @@ func (m *memory) PolicyEvents(_ context.Context, f dashboard.PolicyEventFilter) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return page(only(m.history, func(e action.PolicyEvent) bool {
-		return e.Organization == f.Organization && (f.Kind == "" || e.Kind == f.Kind) && (f.Subject == "" || e.Subject == f.Subject)
+		return e.Organization == f.Organization && (f.Kind == "" || e.Kind == f.Kind) && (f.Subject == "" || e.Subject == f.Subject) &&
+			(f.By == "" || e.By == f.By) && !e.At.Before(f.From) && (f.To.IsZero() || e.At.Before(f.To))
 	}), f.Query), nil
 }
 
@@ -307,7 +308,7 @@ func (m *memory) ListGrants(_ context.Context, f dashboard.GrantFilter) (dashboa
 	defer m.mu.Unlock()
 	return page(only(m.grants, func(g action.Grant) bool {
 		return g.Organization == f.Organization && (f.Session == "" || g.Session == f.Session || f.Covering && g.Session == "") &&
-			(f.Source == "" || g.Source == f.Source) && (f.Action == "" || g.Action == f.Action) && (!f.Usable || g.Usable(m.now()))
+			(f.Source == "" || g.Source == f.Source) && (f.Action == "" || g.Action == f.Action) && (f.Scope == "" || g.Scope == f.Scope) && (!f.Usable || g.Usable(m.now()))
 	}), f.Query), nil
 }
 
@@ -402,6 +403,10 @@ func (m *memory) AuditHeads(_ context.Context, organization string) ([]action.Au
 	return only(m.heads, func(h action.AuditHead) bool { return h.Organization == organization }), nil
 }
 
+func (m *memory) Evidence(_ context.Context, _, id string) (action.Evidence, error) {
+	return action.Evidence{Digest: "digest of " + id}, nil
+}
+
 func (m *memory) VerifyAudit(_ context.Context, organization string, known *action.AuditHead) (action.AuditReport, error) {
 	r := action.AuditReport{Organization: organization, OK: true, Checked: int64(len(m.invocations))}
 	if known != nil && known.Hash != "good" {
@@ -410,11 +415,9 @@ func (m *memory) VerifyAudit(_ context.Context, organization string, known *acti
 	return r, nil
 }
 
-func (m *memory) Export(ctx context.Context, f dashboard.ExportFilter, yield func(action.Invocation) error) error {
+func (m *memory) Export(ctx context.Context, f dashboard.InvocationFilter, yield func(action.Invocation) error) error {
 	for _, inv := range m.invocations {
-		if inv.Organization != f.Organization || f.Session != "" && inv.Session != f.Session || f.Source != "" && inv.Source != f.Source ||
-			f.Action != "" && inv.Action != f.Action || len(f.Statuses) > 0 && !slices.Contains(f.Statuses, inv.Status) ||
-			inv.CreatedAt.Before(f.From) || !f.To.IsZero() && !inv.CreatedAt.Before(f.To) {
+		if !m.wantedLocked(f, inv) {
 			continue
 		}
 		if ctx.Err() != nil {

@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,14 +13,17 @@ import (
 
 	"sallyport/action"
 	"sallyport/dashboard"
+	"sallyport/ingest/event"
 )
 
 // memory keeps everything that the server asks for in maps. It follows the
 // contracts of ports.go: what a real store refuses, it refuses.
 type memory struct {
 	mu          sync.Mutex
+	setups      []action.Setup
 	now         func() time.Time
 	sessions    []action.Session
+	once        map[string]keyedSession // by organization/key
 	secrets     map[string]action.Secret
 	sealed      map[string][]byte
 	connectors  []action.Connector
@@ -31,9 +35,15 @@ type memory struct {
 	logins      map[string]action.Login // by hash of the cookie
 	loginKeys   map[string]string
 	revealed    []string // "invocation to user"
+	waiters     map[string]action.Waiter
+	peopleRows
 	policyRows
 	servers
 	connectedRows
+	inboundRows
+	notifyRows
+	evidenceRows
+	countedRows
 }
 
 func (m *memory) events(_ context.Context, _, invocation string) ([]dashboard.Event, error) {
@@ -60,8 +70,10 @@ func (m *memory) reveal(_ context.Context, _, invocation, by string) error {
 
 func newMemory(now func() time.Time) *memory {
 	return &memory{
-		now: now, secrets: map[string]action.Secret{}, sealed: map[string][]byte{}, keyHashes: map[string]string{},
+		evidenceRows: evidenceRows{bytes: map[string]string{}},
+		now:          now, once: map[string]keyedSession{}, secrets: map[string]action.Secret{}, sealed: map[string][]byte{}, keyHashes: map[string]string{},
 		links: map[string]dashboard.LoginLink{}, logins: map[string]action.Login{}, loginKeys: map[string]string{},
+		peopleRows: peopleRows{removedBy: map[string]string{}, endedLogins: map[string]action.LoginEnd{}, keyUses: map[string]time.Time{}, said: map[string]time.Time{}},
 	}
 }
 
@@ -92,6 +104,9 @@ func page[T any](list []T, q dashboard.Query) dashboard.Page[T] {
 func (m *memory) CreateSession(_ context.Context, s action.Session) (action.Session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if s.Status == "" {
+		s.Status = action.SessionRunning
+	}
 	m.sessions = append(m.sessions, s)
 	return s, nil
 }
@@ -106,10 +121,31 @@ func (m *memory) Session(_ context.Context, id string) (action.Session, error) {
 	return *s, nil
 }
 
-func (m *memory) ListSessions(_ context.Context, organization string, q dashboard.Query) (dashboard.Page[action.Session], error) {
+func (m *memory) ListSessions(_ context.Context, f dashboard.SessionFilter) (dashboard.Page[action.Session], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return page(slices.DeleteFunc(slices.Clone(m.sessions), func(s action.Session) bool { return s.Organization != organization }), q), nil
+	return page(slices.DeleteFunc(slices.Clone(m.sessions), func(s action.Session) bool {
+		live := s.Live(m.now()) == nil
+		return s.Organization != f.Organization || f.Live && !live || f.Ended && live || f.Status != "" && s.Status != f.Status
+	}), f.Query), nil
+}
+
+func (m *memory) SessionStates(_ context.Context, organization string, ids []string) (map[string]dashboard.SessionState, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	states := map[string]dashboard.SessionState{}
+	for _, inv := range m.invocations {
+		if inv.Organization != organization || !slices.Contains(ids, inv.Session) {
+			continue
+		}
+		s := states[inv.Session]
+		s.LastCall = &inv.CreatedAt
+		if inv.Status == action.StatusPending {
+			s.Pending++
+		}
+		states[inv.Session] = s
+	}
+	return states, nil
 }
 
 func (m *memory) RevokeSession(_ context.Context, organization, id string) ([]action.Invocation, error) {
@@ -120,7 +156,9 @@ func (m *memory) RevokeSession(_ context.Context, organization, id string) ([]ac
 		return nil, err
 	}
 	now := m.now()
-	s.RevokedAt = &now
+	if s.RevokedAt == nil {
+		s.RevokedAt, s.Status = &now, action.SessionStopped
+	}
 	var withdrew []action.Invocation
 	for i, inv := range m.invocations {
 		if inv.Session == id && inv.Status == action.StatusPending {
@@ -241,14 +279,25 @@ func (m *memory) Invocation(_ context.Context, organization, id string) (action.
 func (m *memory) ListInvocations(_ context.Context, f dashboard.InvocationFilter) (dashboard.Page[action.Invocation], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	list := slices.DeleteFunc(slices.Clone(m.invocations), func(inv action.Invocation) bool {
-		return inv.Organization != f.Organization || (f.Status != "" && inv.Status != f.Status) || (f.Session != "" && inv.Session != f.Session) ||
-			(f.Source != "" && inv.Source != f.Source) || (f.Action != "" && inv.Action != f.Action)
-	})
+	list := slices.DeleteFunc(slices.Clone(m.invocations), func(inv action.Invocation) bool { return !m.wantedLocked(f, inv) })
 	return page(list, f.Query), nil
 }
 
-func (m *memory) CreateUser(_ context.Context, u action.User) error {
+func (m *memory) wantedLocked(f dashboard.InvocationFilter, inv action.Invocation) bool {
+	is := func(want, got string) bool { return want == "" || want == got }
+	var s action.Session
+	if i := slices.IndexFunc(m.sessions, func(s action.Session) bool { return s.ID == inv.Session }); i >= 0 {
+		s = m.sessions[i]
+	}
+	return inv.Organization == f.Organization && is(f.Session, inv.Session) && is(f.Automation, s.Automation) && is(f.Group, s.Group) &&
+		is(f.Person, inv.ApprovedBy) && is(f.Source, inv.Source) && is(f.Action, inv.Action) &&
+		is(string(f.Risk), string(inv.Risk)) && is(string(f.Mode), string(inv.Mode)) &&
+		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, inv.Status)) &&
+		!inv.CreatedAt.Before(f.From) && (f.To.IsZero() || inv.CreatedAt.Before(f.To)) &&
+		(f.Run == "" || slices.ContainsFunc(m.runs, func(r event.Run) bool { return r.ID == f.Run && r.Session == inv.Session }))
+}
+
+func (m *memory) CreateUser(_ context.Context, u action.User, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.users = append(m.users, u)
@@ -284,12 +333,15 @@ func (m *memory) lastOwnerLocked(organization, id string) error {
 	return nil
 }
 
-func (m *memory) SetUserRole(_ context.Context, organization, id string, role action.Role) error {
+func (m *memory) SetUserRole(_ context.Context, organization, id string, role action.Role, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u, err := find("user", m.users, func(u action.User) bool { return u.ID == id && u.Organization == organization })
 	if err != nil {
 		return err
+	}
+	if u.Issuer != "" {
+		return action.Errorf(action.ErrConflict, "role_from_elsewhere", "The role comes from %s.", u.Issuer)
 	}
 	if u.Role == action.RoleOwner && role != action.RoleOwner {
 		if err := m.lastOwnerLocked(organization, id); err != nil {
@@ -300,7 +352,7 @@ func (m *memory) SetUserRole(_ context.Context, organization, id string, role ac
 	return nil
 }
 
-func (m *memory) DeleteUser(_ context.Context, organization, id string) error {
+func (m *memory) DeleteUser(_ context.Context, organization, id, by string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u, err := find("user", m.users, func(u action.User) bool { return u.ID == id && u.Organization == organization })
@@ -312,6 +364,10 @@ func (m *memory) DeleteUser(_ context.Context, organization, id string) error {
 			return err
 		}
 	}
+	if u.Issuer != "" {
+		m.removed, m.removedBy[u.ID] = append(m.removed, *u), by
+	}
+	m.signOutLocked(organization, id, action.EndRemoved)
 	m.users = slices.DeleteFunc(m.users, func(u action.User) bool { return u.ID == id })
 	return nil
 }
@@ -330,13 +386,19 @@ func (m *memory) APIKey(_ context.Context, id string) (action.APIKey, string, er
 	if err != nil {
 		return action.APIKey{}, "", err
 	}
-	return *k, m.keyHashes[id], nil
+	return m.usedLocked(*k), m.keyHashes[id], nil
 }
 
 func (m *memory) ListAPIKeys(_ context.Context, organization string) ([]action.APIKey, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(m.keys), func(k action.APIKey) bool { return k.Organization != organization }), nil
+	var list []action.APIKey
+	for _, k := range m.keys {
+		if k.Organization == organization {
+			list = append(list, m.usedLocked(k))
+		}
+	}
+	return list, nil
 }
 
 func (m *memory) RevokeAPIKey(_ context.Context, organization, id string, now time.Time) error {
@@ -353,6 +415,9 @@ func (m *memory) RevokeAPIKey(_ context.Context, organization, id string, now ti
 func (m *memory) CreateLoginLink(_ context.Context, l dashboard.LoginLink) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, ok := m.links[l.CodeHash]; ok || slices.Contains(m.usedLinks, l.CodeHash) {
+		return action.Errorf(action.ErrConflict, "login_link_exists", "This sign-in was used already.")
+	}
 	m.links[l.CodeHash] = l
 	return nil
 }
@@ -362,10 +427,11 @@ func (m *memory) RedeemLoginLink(_ context.Context, codeHash, cookieHash string,
 	defer m.mu.Unlock()
 	link, ok := m.links[codeHash]
 	delete(m.links, codeHash)
+	m.usedLinks = append(m.usedLinks, codeHash)
 	if !ok || !now.Before(link.ExpiresAt) {
 		return action.Login{}, action.Errorf(action.ErrUnauthenticated, "login_link_spent", "This sign-in link was used or is over; ask for a new one.")
 	}
-	l.Organization, l.User = link.Organization, link.User
+	l.Organization, l.User, l.Via = link.Organization, link.User, cmp.Or(link.Via, action.ViaLink)
 	m.logins[cookieHash], m.loginKeys[cookieHash] = l, link.KeyHash
 	return l, nil
 }

@@ -26,6 +26,13 @@ func listed(p *Principal, err error) error {
 		path = "/api/v1/grants"
 	case "grant_request_not_found":
 		path = "/api/v1/grant-requests"
+	case "env_request_not_found":
+		path = "/api/v1/env-requests"
+	case "upload_not_found":
+		if p.Session == nil {
+			return err
+		}
+		path = "/api/v1/sessions/" + p.Session.ID + "/evidence"
 	case "gate_not_found":
 		path = "/api/v1/gates"
 	case "session_not_found":

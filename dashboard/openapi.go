@@ -66,12 +66,18 @@ func operationID(rt route) string {
 func describeRoute(rt route, who access) string {
 	said := map[access]string{
 		anyone:   "Any credential.",
+		listener: "Any credential but a key for workers.",
 		agent:    "The session's own token.",
+		caller:   "A session's token.",
 		audience: "The session's own token, or any person.",
 		approver: "The session's own token, an owner or an admin.",
 		member:   "Any person.",
+		worker:   "A key for workers, an owner or an admin.",
+		holder:   "A key for workers, an owner, an admin, or the session that works on the run.",
+		reader:   "Any person, or the session that works on the run.",
 		decider:  "An owner or an admin.",
 		owner:    "An owner.",
+		hosted:   "The bearer of a host application's token.",
 	}[who]
 	return strings.TrimSpace(rt.doc + "\n\nWho: " + said)
 }
@@ -80,23 +86,27 @@ func security(who access) []map[string][]string {
 	people := []map[string][]string{{"apiKey": {}}, {"browser": {}}}
 	session := map[string][]string{"session": {}}
 	switch who {
-	case agent:
+	case agent, caller:
 		return []map[string][]string{session}
-	case anyone, audience, approver:
+	case anyone, listener, audience, approver, holder, reader:
 		return append(people, session)
 	}
 	return people
 }
 
-// describe returns the description, indented, so that a change of it can be
-// read in a diff.
-func (s *Server) describe() ([]byte, error) {
-	api := s.api.OpenAPI()
-	schemas := api.Components.Schemas.Map()
+// finishDescription puts the last touches to the description, while no request
+// reads it yet.
+func (s *Server) finishDescription() {
+	schemas := s.api.OpenAPI().Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // huma's own error, which rejected replaces
 	delete(schemas, "ErrorDetail")
 	s.illustrate()
-	b, err := json.Marshal(api)
+}
+
+// describe returns the description, indented, so that a change of it can be
+// read in a diff. It changes nothing: requests are checked against it.
+func (s *Server) describe() ([]byte, error) {
+	b, err := json.Marshal(s.api.OpenAPI())
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -28,18 +29,19 @@ type pages struct {
 	*Server
 	templates map[string]*template.Template
 	versions  map[string]string // of each asset: a hash of its bytes
+	packed    map[string][]byte // of each asset: it, compressed
 }
 
 // view is what every page gets.
 type view struct {
-	Page  string // which one; marks the link of it
+	Page  string // the one in the navigation that it belongs to; see [pages.navigation]
 	Title string
 	Me    *Principal
 	Data  any
 }
 
 func newPages(s *Server) (*pages, error) {
-	p := &pages{Server: s, templates: map[string]*template.Template{}, versions: map[string]string{}}
+	p := &pages{Server: s, templates: map[string]*template.Template{}, versions: map[string]string{}, packed: map[string][]byte{}}
 	assets, err := fs.ReadDir(files, "assets")
 	if err != nil {
 		return nil, err
@@ -51,9 +53,12 @@ func newPages(s *Server) (*pages, error) {
 		}
 		sum := sha256.Sum256(b)
 		p.versions[f.Name()] = hex.EncodeToString(sum[:6])
+		if p.packed[f.Name()], err = pack(b); err != nil {
+			return nil, err
+		}
 	}
-	for _, name := range []string{"inbox", "activity", "invocation", "settings", "connector", "provider", "callback", "login", "error"} {
-		t, err := template.New("").Funcs(p.funcs()).ParseFS(files, "templates/layout.html", "templates/card.html", "templates/requests.html", "templates/policy.html", "templates/upstream.html", "templates/integrations.html", "templates/"+name+".html")
+	for name := range areas() {
+		t, err := template.New("").Funcs(p.funcs(name)).Funcs(p.inboundFuncs()).ParseFS(files, "templates/layout.html", "templates/part_*.html", "templates/"+name+".html")
 		if err != nil {
 			return nil, fmt.Errorf("parsing the page %s: %w", name, err)
 		}
@@ -62,8 +67,37 @@ func newPages(s *Server) (*pages, error) {
 	return p, nil
 }
 
-func (p *pages) funcs() template.FuncMap {
+// areas are the pages by the names of their templates, each with the area that
+// it belongs to, after what it borrows. An area may have a script and a style
+// of its own, by its name, which its pages load after core.js and style.css.
+func areas() map[string]string {
+	return map[string]string{
+		"inbox": "env inbox", "env": "env", "evidence": "", "invocation": "inbox activity", "activity": "activity", "overview": "uplot.min overview",
+		"connectors": "connections", "connector": "connections", "connector_new": "connections", "secrets": "connections", "integrations": "connections", "provider": "connections", "callback": "connections",
+		"policy": "connections policy", "grants": "policy", "audit": "audit", "sessions": "sessions", "people": "people",
+		"automations": "automations", "automation": "automations", "triggers": "automations", "trigger": "automations", "trigger_new": "automations",
+		"schedules": "automations", "runs": "automations", "run": "automations", "events": "automations", "event": "automations", "deliveries": "automations", "delivery": "automations",
+		"settings": "settings", "login": "login", "error": "",
+	}
+}
+
+// parts lists those of some areas' files that there are.
+func (p *pages) parts(common []string, areas, ext string) []string {
+	for area := range strings.FieldsSeq(areas) {
+		if _, ok := p.versions[area+ext]; ok {
+			common = append(common, area+ext)
+		}
+	}
+	return common
+}
+
+func (p *pages) funcs(name string) template.FuncMap {
+	area := areas()[name]
+	scripts, styles := p.parts([]string{"htmx.min.js", "core.js"}, area, ".js"), p.parts([]string{"style.css"}, area, ".css")
 	return template.FuncMap{
+		"scripts":    func() []string { return scripts },
+		"styles":     func() []string { return styles },
+		"nav":        p.navigation,
 		"asset":      func(name string) string { return "/assets/" + name + "?v=" + p.versions[name] },
 		"visible":    visible,
 		"plain":      plain,
@@ -72,6 +106,9 @@ func (p *pages) funcs() template.FuncMap {
 		"iso":        iso,
 		"short":      short,
 		"status":     statusWords,
+		"level":      levelBadge,
+		"means":      modeWords,
+		"window":     whileOf,
 		"shown":      shown,
 		"alerts":     action.Alerts,
 		"spans":      func() []span { return spansWithin(p.now(), nil) },
@@ -80,10 +117,16 @@ func (p *pages) funcs() template.FuncMap {
 		"count":      count,
 		"ended":      func(t *time.Time) bool { return t != nil && !p.now().Before(*t) },
 		"join":       strings.Join,
+		"wants":      wantsWords,
+		"told":       toldWords,
+		"channel":    func(d settingsData, c *NotifyView) channelData { return channelData{d, c} },
 		"kind":       kindWords,
+		"ways":       waysIn,
 		"sees":       whoSees,
 		"registered": registered,
-		"event":      event,
+		"event":      happening,
+		"modeWord":   modeWord,
+		"spread":     func(list ...string) []string { return list },
 		"nothingRan": nothingRan,
 		"limited":    func(names []string) bool { return names != nil }, // also to none
 		"pins":       func(t action.Terms) []pin { return pinsOf(&t) },
@@ -96,29 +139,82 @@ func (p *pages) funcs() template.FuncMap {
 func (p *pages) mount(mux *http.ServeMux) {
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request, *Principal) error{
 		"GET /{$}":               p.inbox,
+		"GET /inbox/more":        p.inboxMore,
+		"GET /inbox/cards":       p.inboxCards,
+		"GET /inbox/count":       p.inboxCount,
+		"GET /inbox/waiters":     p.inboxWaiters,
 		"GET /inbox/requests":    p.inboxRequests,
 		"GET /inbox/{id}":        p.inboxCard,
+		"GET /inbox/{id}/grant":  p.inboxGrant,
 		"GET /inbox/{id}/params": p.inboxParams,
 		"GET /activity":          p.activity,
+		"GET /overview":          p.overview,
 		"GET /invocations/{id}":  p.invocation,
-		"GET /settings":          p.settings,
-		"GET /settings/integrations": func(w http.ResponseWriter, r *http.Request, _ *Principal) error {
-			http.Redirect(w, r, "/settings#integrations", http.StatusFound) // 303 leads to the sign-in
-			return nil
-		},
 
-		"GET /settings/connectors/{id}":         p.connectorPage,
-		"GET /settings/integrations/{provider}": p.providerPage,
+		"GET /connectors":              p.connectorsPage,
+		"GET /connectors/new":          p.newConnectorPage,
+		"GET /connectors/{id}":         p.connectorPage,
+		"GET /integrations":            p.integrationsPage,
+		"GET /integrations/{provider}": p.providerPage,
+		"GET /secrets":                 p.secretsPage,
+
+		"GET /policy":         p.policyPage,
+		"GET /policy/actions": p.policyActions,
+		"GET /policy/answer":  p.explained,
+		"GET /policy/removed": p.policyRemoved,
+		"GET /audit":          p.auditPage,
+
+		"GET /grants":   p.grantsPage,
+		"GET /sessions": p.sessionsPage,
+
+		"GET /sessions/{id}/evidence": p.evidencePage,
+		"GET /env-requests/{id}":      p.envPage,
+
+		"GET /automations":         p.automationsPage,
+		"GET /automations/{id}":    p.automationPage,
+		"GET /triggers":            p.triggersPage,
+		"GET /triggers/new":        p.newTriggerPage,
+		"GET /triggers/{id}":       p.triggerPage,
+		"GET /schedules":           p.schedulesPage,
+		"GET /runs":                p.runsPage,
+		"GET /runs/{id}":           p.runPage,
+		"GET /events":              p.eventsPage,
+		"GET /events/{id}":         p.eventPage,
+		"GET /events/{id}/context": p.eventContext,
+		"GET /deliveries":          p.deliveriesPage,
+		"GET /deliveries/{id}":     p.deliveryPage,
+
+		"GET /people":   p.peoplePage,
+		"GET /settings": p.settingsPage,
+
+		"GET /settings/{rest...}": moved,
 	} {
 		mux.HandleFunc(pattern, p.signedIn(p.who(pattern), h))
 	}
 	p.open(mux, "GET /login", p.login)
+	p.open(mux, "GET /login/oidc", p.beginOIDC)
+	p.open(mux, "GET "+callbackPath, p.endOIDC)
 	p.open(mux, "GET /oauth/callback", p.callback)
 	p.open(mux, "GET /oauth/callback/{provider}", p.callback)
 	p.open(mux, "GET /assets/{file}", p.asset)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_page", "There is no page here."))
 	})
+}
+
+// moved leads from where pages of connectors and integrations were to where
+// they are, and nowhere else.
+func moved(w http.ResponseWriter, r *http.Request, _ *Principal) error {
+	kind, id, one := strings.Cut(r.PathValue("rest"), "/")
+	if kind != "connectors" && kind != "integrations" {
+		return action.Errorf(action.ErrNotFound, "no_such_page", "There is no page here; begin at one of the pages beside.")
+	}
+	to := "/" + kind
+	if one {
+		to += "/" + url.PathEscape(id)
+	}
+	http.Redirect(w, r, to, http.StatusFound) // 303 leads to the sign-in
+	return nil
 }
 
 // signedIn sends those who are not to the sign-in page, and tells those who
@@ -171,18 +267,6 @@ func (p *pages) render(w http.ResponseWriter, page, part string, v any) error {
 	return nil
 }
 
-func (p *pages) login(w http.ResponseWriter, r *http.Request) {
-	if isLoopback(p.public.Hostname()) && !strings.EqualFold(r.Host, p.public.Host) {
-		// A cookie is for one name, and localhost has several. The fragment
-		// follows a redirect.
-		http.Redirect(w, r, p.PublicURL+r.URL.RequestURI(), http.StatusSeeOther)
-		return
-	}
-	if err := p.render(w, "login", "layout", view{Page: "login", Title: "Sign in"}); err != nil {
-		p.failed(w, r, nil, err)
-	}
-}
-
 func isLoopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
 }
@@ -202,7 +286,25 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("v") == version {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
+	w.Header().Set("Vary", "Accept-Encoding")
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		b = p.packed[name]
+	}
 	_, _ = w.Write(b) // a browser that left needs no script
+}
+
+// pack compresses what is the same for everybody. Pages are not: their length
+// would tell of what stands beside a text that somebody else chose.
+func pack(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(b)
+	err = errors.Join(err, w.Close()) // which writes the rest
+	return out.Bytes(), err
 }
 
 // short is the end of an id: the beginnings are times, and alike.
@@ -213,8 +315,11 @@ func short(id string) string {
 	return "…" + plain(id[len(id)-8:])
 }
 
-// utc writes a time for people, iso for their browsers.
-func utc(t any) string { return moment(t, "2 Jan 2006 15:04:05 UTC") }
+// utc writes a time for people, as the helper exact of core.js does; iso, for
+// their browsers.
+func utc(t any) string {
+	return strings.Replace(moment(t, "Mon 2 Jan 2006, 15:04:05 UTC"), ":00 UTC", " UTC", 1)
+}
 
 func iso(t any) string { return moment(t, time.RFC3339) }
 

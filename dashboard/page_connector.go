@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"sallyport/action"
 )
@@ -32,6 +33,79 @@ const (
 	firstList  = "first list" // reviewed what nobody was asked about; see [action.ToolReview]
 )
 
+func (p *pages) connectorsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	connectors, err := p.Connectors.ListConnectors(r.Context(), me.Organization)
+	if err != nil {
+		return err
+	}
+	return p.render(w, "connectors", "layout", view{Page: "connectors", Title: "Connectors", Me: me, Data: struct {
+		Connectors []ConnectorView
+		Decides    bool
+	}{p.viewConnectors(r.Context(), me.Organization, connectors), me.Role.Decides()}})
+}
+
+// newConnectorData is the gallery of known servers, or the form of one.
+type newConnectorData struct {
+	Presets []Preset
+	Preset  *Preset           // the chosen one
+	Custom  bool              // any other server was chosen
+	Ways    map[string]string // to sign in, by variant; "" is the preset itself
+	Form    upstreamForm
+}
+
+func (p *pages) newConnectorPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	d := newConnectorData{Presets: p.Presets, Form: p.upstreamForm(action.Connector{Review: action.ReviewTrust})}
+	switch name := r.URL.Query().Get("preset"); name {
+	case "":
+	case "custom":
+		d.Custom = true
+	default:
+		i := slices.IndexFunc(p.Presets, func(known Preset) bool { return known.Name == name })
+		if i < 0 {
+			return action.Errorf(action.ErrNotFound, "no_such_preset", "There is no such server among the known ones; choose another, or add it by its URL.")
+		}
+		d.choose(&p.Presets[i])
+	}
+	return p.render(w, "connector_new", "layout", view{Page: "connectors", Title: "Add a connector", Me: me, Data: d})
+}
+
+// choose fills the form with what is known of a server.
+func (d *newConnectorData) choose(known *Preset) {
+	d.Preset, d.Ways = known, map[string]string{"": authOf(known.Auth)}
+	for _, v := range known.Variants {
+		d.Ways[v.Name] = authOf(v.Auth)
+		if len(v.Auth) == 0 {
+			d.Ways[v.Name] = d.Ways[""]
+		}
+	}
+	d.Form.usual = usual{known.URL, known.Header, or(known.Prefix, "nothing")}
+	for i := range d.Form.Auths {
+		d.Form.Auths[i].On = d.Form.Auths[i].Value == d.Ways[""]
+	}
+}
+
+// authOf is how a form says the first of the ways in which a server is signed
+// in to.
+func authOf(ways []string) string {
+	switch {
+	case len(ways) == 0:
+		return "none"
+	case ways[0] == "oauth":
+		return string(action.OAuthCode)
+	}
+	return ways[0]
+}
+
+// waysIn says them to people.
+func waysIn(ways []string) string {
+	words := map[string]string{"none": "open", "secret": "key", "oauth": "sign-in"}
+	said := make([]string, len(ways))
+	for i, w := range ways {
+		said[i] = words[w]
+	}
+	return strings.Join(said, " or ")
+}
+
 func (p *pages) connectorPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx := r.Context()
 	c, err := p.connector(ctx, me.Organization, r.PathValue("id"))
@@ -39,6 +113,13 @@ func (p *pages) connectorPage(w http.ResponseWriter, r *http.Request, me *Princi
 		return err
 	}
 	state := p.Prober.State(ctx, c)
+	if c.Enabled && state.FetchedAt.IsZero() && state.Error == "" {
+		// Nobody asked it since the gateway began: its risks are not known, and
+		// nothing can be reviewed.
+		if state, err = p.Prober.Probe(ctx, c); err != nil {
+			return err
+		}
+	}
 	d := connectorData{Form: p.upstreamForm(c), Decides: me.Role.Decides()}
 	if d.View, err = p.viewTools(ctx, c, state); err != nil {
 		return err
@@ -62,7 +143,7 @@ func (p *pages) connectorPage(w http.ResponseWriter, r *http.Request, me *Princi
 	if len(changed.Tools) > 0 {
 		d.Reviews = []reviewTable{changed}
 	}
-	return p.render(w, "connector", "layout", view{Page: "settings", Title: c.Name, Me: me, Data: d})
+	return p.render(w, "connector", "layout", view{Page: "connectors", Title: c.Name, Me: me, Data: d})
 }
 
 func (d *connectorData) add(v ReviewView) {
@@ -96,6 +177,7 @@ func (p *pages) callback(w http.ResponseWriter, r *http.Request) {
 // upstreamForm are the fields of a connector's form, filled.
 type upstreamForm struct {
 	action.Connector
+	usual
 	OAuth    action.OAuthSettings
 	Headers  string // one a line
 	Redirect string // where services lead back to
@@ -104,6 +186,9 @@ type upstreamForm struct {
 	Reviews  []choice
 	Risks    []choice
 }
+
+// usual is what a known server has where nothing else is said.
+type usual struct{ Usual, UsualHeader, UsualPrefix string }
 
 // choice is one of several.
 type choice struct {
@@ -119,7 +204,10 @@ type askChoice struct {
 }
 
 func (p *pages) upstreamForm(c action.Connector) upstreamForm {
-	f := upstreamForm{Connector: c, Redirect: p.PublicURL + "/oauth/callback"}
+	f := upstreamForm{Connector: c, Redirect: p.PublicURL + "/oauth/callback", usual: usual{UsualPrefix: "Bearer "}}
+	if c.ID != "" {
+		f.UsualPrefix = "nothing"
+	}
 	auth := "none"
 	if c.Secret != "" {
 		auth = "secret"

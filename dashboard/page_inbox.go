@@ -3,65 +3,101 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"sallyport/action"
 )
 
-// card is one invocation as the inbox and its own page show it.
-type card struct {
-	action.Invocation
-	Asking   action.Session
-	Why      string    // why it was held or refused, in one sentence
-	Text     []Segment // the params
-	Pins     []pin     // those that a grant may be bound to
-	Full     bool      // they are all that will run, but for what is masked
-	Masked   bool      // some of them are masked
-	Hides    bool      // some are redacted, and this person may not see them
-	Decides  bool      // the person who looks may decide
-	Who      string    // who decided
-	Settled  settler   // who or what did, in every case
-	Left     int       // seconds
-	Hold     int       // seconds, of the whole hold
-	Accounts []string  // whose credentials it would use, of a module's action
+// inboxSize is how many cards a page has; the script asks for as many again at
+// once, or for twice as many that follow.
+const inboxSize = 25
+
+// inboxPage is a part of what waits, newest first.
+type inboxPage struct {
+	Cards  []card
+	Next   string // cursor of the part that follows; empty: there is none
+	Cursor string // of this part; empty: it begins with the newest
 }
 
-const inboxSize = 50
-
 func (p *pages) inbox(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	page, err := p.Invocations.ListInvocations(r.Context(), InvocationFilter{
-		Organization: me.Organization, Status: action.StatusPending, Query: Query{Limit: inboxSize},
-	})
+	page, err := p.inboxPage(r.Context(), me, Query{Limit: inboxSize, Cursor: r.URL.Query().Get("cursor")})
 	if err != nil {
 		return err
-	}
-	names, err := p.names(r.Context(), me.Organization)
-	if err != nil {
-		return err
-	}
-	cards := make([]card, len(page.Items))
-	for i, inv := range page.Items {
-		if cards[i], err = p.card(r.Context(), me, inv, names); err != nil {
-			return err
-		}
 	}
 	requests, err := p.requests(r.Context(), me)
 	if err != nil {
 		return err
 	}
 	return p.render(w, "inbox", "layout", view{Page: "inbox", Title: "Inbox", Me: me, Data: struct {
-		Cards    []card
-		Total    int
+		inboxPage
 		Requests requestList
-	}{cards, page.Total, requests}})
+	}{page, requests}})
 }
 
-// inboxCard is one card alone, for the script to put in its place.
+// inboxMore is the part that follows one, for the script to put below it.
+func (p *pages) inboxMore(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	page, err := p.inboxPage(r.Context(), me, Query{Limit: 2 * inboxSize, Cursor: r.URL.Query().Get("cursor")})
+	if err != nil {
+		return err
+	}
+	return p.render(w, "inbox", "part", page)
+}
+
+func (p *pages) inboxPage(ctx context.Context, me *Principal, q Query) (inboxPage, error) {
+	page, err := p.Invocations.ListInvocations(ctx, pendingOf(me.Organization, q))
+	if err != nil {
+		return inboxPage{}, err
+	}
+	cards, err := p.cards(ctx, me, page.Items)
+	spare(cards)
+	return inboxPage{Cards: cards, Next: page.Next, Cursor: q.Cursor}, err
+}
+
+// inboxCards is some cards by their ids, in the order that was asked for:
+// those that the script let go of, and those that it has not seen.
+func (p *pages) inboxCards(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	ids, err := askedIDs(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	var list []action.Invocation
+	for _, id := range ids {
+		if inv, err := p.Invocations.Invocation(r.Context(), me.Organization, id); err == nil { // else it is gone
+			list = append(list, inv)
+		}
+	}
+	cards, err := p.cards(r.Context(), me, list)
+	if err != nil {
+		return err
+	}
+	spare(cards)
+	return p.render(w, "inbox", "part", inboxPage{Cards: cards})
+}
+
+// askedIDs are the calls that a query names, as many as a page has.
+func askedIDs(q url.Values) ([]string, error) {
+	if ids := q["id"]; len(ids) <= 2*inboxSize {
+		return ids, nil
+	}
+	return nil, invalid("/id", "Ask for fewer calls at once.")
+}
+
+// inboxCard is one card alone, and whole.
 func (p *pages) inboxCard(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	c, err := p.cardOf(r.Context(), me, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	return p.render(w, "inbox", "item", view{Me: me, Data: c})
+}
+
+// inboxGrant is the form of an approval that lets more calls through.
+func (p *pages) inboxGrant(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	c, err := p.cardOf(r.Context(), me, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return p.render(w, "inbox", "granting-form", c)
 }
 
 // inboxParams is what a card masks, for a person who asked to see it.
@@ -73,68 +109,28 @@ func (p *pages) inboxParams(w http.ResponseWriter, r *http.Request, me *Principa
 	return p.render(w, "inbox", "params-full", view{Me: me, Data: pretty(full.Params)})
 }
 
-func (p *pages) invocation(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	c, err := p.cardOf(r.Context(), me, r.PathValue("id"))
+// inboxCount is how much waits, however much it is.
+func (p *pages) inboxCount(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	calls, requests, err := p.Desk.CountWaiting(r.Context(), me.Organization)
 	if err != nil {
 		return err
 	}
-	events, err := p.Events(r.Context(), me.Organization, c.ID)
+	return sendJSON(w, map[string]int{"calls": calls, "requests": requests})
+}
+
+// inboxWaiters tells the script of the callers of cards that are in sight.
+func (p *pages) inboxWaiters(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	ids, err := askedIDs(r.URL.Query())
 	if err != nil {
 		return err
 	}
-	return p.render(w, "invocation", "layout", view{Page: "activity", Title: c.Action, Me: me, Data: struct {
-		card
-		Events []Event
-	}{c, events}})
-}
-
-func (p *pages) cardOf(ctx context.Context, me *Principal, id string) (card, error) {
-	inv, err := p.Invocations.Invocation(ctx, me.Organization, id)
+	waiters, err := p.Desk.Waiters(r.Context(), me.Organization, ids)
 	if err != nil {
-		return card{}, err
+		return err
 	}
-	names, err := p.names(ctx, me.Organization)
-	if err != nil {
-		return card{}, err
+	said := map[string]waiting{}
+	for id, waiter := range waiters {
+		said[id] = p.waiting(waiter)
 	}
-	return p.card(ctx, me, inv, names)
-}
-
-func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, names map[string]string) (card, error) {
-	decision := action.Decision{Source: inv.ModeSource, Steps: inv.Steps}
-	c := card{Invocation: inv, Why: decision.Why(), Decides: me.Role.Decides(), Who: or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, names)}
-	var err error
-	if c.Asking, err = p.session(ctx, me.Organization, inv.Session); err != nil {
-		c.Asking = action.Session{ID: inv.Session}
-	}
-	if c.Accounts, err = p.accounts(ctx, me, &c.Asking, &inv); err != nil {
-		return c, err
-	}
-	if inv.ExpiresAt != nil {
-		c.Left = max(0, int(inv.ExpiresAt.Sub(p.now()).Seconds()))
-		c.Hold = max(1, int(inv.ExpiresAt.Sub(inv.CreatedAt).Seconds()))
-	}
-	c.Text = pretty(inv.Params)
-	c.Hides = inv.Status == action.StatusPending && !c.Decides && redacted(inv.Params)
-	if inv.Status != action.StatusPending || !c.Decides {
-		return c, nil
-	}
-	full, whole, err := p.Gate.Params(ctx, me.Organization, inv.ID)
-	if err != nil {
-		return c, err
-	}
-	if whole {
-		c.Full, c.Text = true, prettyMasked(full, inv.Params, p.Hash)
-		c.Masked, c.Pins = masked(c.Text), pinnable(full, inv.Params)
-	}
-	return c, nil
-}
-
-func masked(text []Segment) bool {
-	for _, s := range text {
-		if s.Class == classMasked {
-			return true
-		}
-	}
-	return false
+	return sendJSON(w, said)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/ingest/event"
 )
 
 // providerData is all that the page of a service shows.
@@ -32,6 +33,7 @@ type integrationRow struct {
 	Manages bool // the person may change it
 	Keyed   bool // its credential is one that a form takes
 	Sharing []choice
+	Binds   []event.Automation // whose sessions use it
 }
 
 // way is how the person may connect the service.
@@ -45,6 +47,22 @@ type way struct {
 
 // setting is one of a service's settings, as its schema describes it.
 type setting struct{ Name, Type, Text string }
+
+func (p *pages) integrationsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	integrations, err := p.integrations(r.Context(), me)
+	if err != nil {
+		return err
+	}
+	names, err := p.names(r.Context(), me.Organization)
+	if err != nil {
+		return err
+	}
+	return p.render(w, "integrations", "layout", view{Page: "integrations", Title: "Integrations", Me: me, Data: struct {
+		Integrations []IntegrationView
+		Providers    []Provider
+		Names        map[string]string
+	}{integrations, p.Providers, names}})
+}
 
 func (p *pages) providerPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx := r.Context()
@@ -62,6 +80,9 @@ func (p *pages) providerPage(w http.ResponseWriter, r *http.Request, me *Princip
 			d.Integrations = append(d.Integrations, rowOf(v, me))
 		}
 	}
+	if err := p.addBindings(ctx, me, d.Integrations); err != nil {
+		return err
+	}
 	if d.Names, err = p.names(ctx, me.Organization); err != nil {
 		return err
 	}
@@ -70,7 +91,31 @@ func (p *pages) providerPage(w http.ResponseWriter, r *http.Request, me *Princip
 		return err
 	}
 	d.addWays(apps)
-	return p.render(w, "provider", "layout", view{Page: "settings", Title: provider.Title, Me: me, Data: d})
+	return p.render(w, "provider", "layout", view{Page: "integrations", Title: provider.Title, Me: me, Data: d})
+}
+
+// addBindings adds the automations to the integrations that their sessions are
+// bound to.
+func (p *pages) addBindings(ctx context.Context, me *Principal, rows []integrationRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	automations, err := p.Automations.ListAutomations(ctx, me.Organization)
+	if err != nil {
+		return err
+	}
+	for _, a := range automations {
+		ids, err := p.Integrations.Bindings(ctx, me.Organization, a.ID)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			if slices.Contains(ids, rows[i].ID) {
+				rows[i].Binds = append(rows[i].Binds, a)
+			}
+		}
+	}
+	return nil
 }
 
 func rowOf(v IntegrationView, me *Principal) integrationRow {
@@ -81,7 +126,8 @@ func rowOf(v IntegrationView, me *Principal) integrationRow {
 	}
 }
 
-// addWays adds how the person may connect, the best way first.
+// addWays adds how the person may connect: what can be done at once, and of that the
+// best way first.
 func (d *providerData) addWays(apps []action.ProviderApp) {
 	app := func(id string) *action.ProviderApp {
 		if i := slices.IndexFunc(apps, func(a action.ProviderApp) bool { return a.Provider == id }); i >= 0 {
@@ -101,6 +147,15 @@ func (d *providerData) addWays(apps []action.ProviderApp) {
 		nango := n.Kind == action.KindOAuth2 && d.Nango != nil
 		d.Ways = append(d.Ways, way{n, browser, !d.Decides, !browser || d.App != nil || nango, nango})
 	}
+	slices.SortStableFunc(d.Ways, func(a, b way) int {
+		switch {
+		case a.Ready == b.Ready:
+			return 0
+		case a.Ready:
+			return -1
+		}
+		return 1
+	})
 }
 
 // registration is a form of the gateway's registration.
@@ -158,17 +213,13 @@ func whoSees(in action.Integration, names map[string]string) string {
 
 // accounts say whose credential a call of a module's action uses, or from which
 // it would choose where none is chosen yet. What is private to others is said to
-// be, and not named.
-func (p *pages) accounts(ctx context.Context, me *Principal, s *action.Session, inv *action.Invocation) (list []string, err error) {
+// be, and not named. All are the integrations that this person may see.
+func (p *pages) accounts(all []action.Integration, s *action.Session, inv *action.Invocation) (list []string) {
 	if p.provider(inv.Source) == nil {
-		return nil, nil
-	}
-	all, err := p.Integrations.ListIntegrations(ctx, me.Organization, me.viewer())
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	if inv.Integration != "" {
-		return []string{chosen(all, inv.Integration)}, nil
+		return []string{chosen(all, inv.Integration)}
 	}
 	for _, in := range s.Bound(all, inv.Source) {
 		list = append(list, accountOf(&in))
@@ -179,7 +230,7 @@ func (p *pages) accounts(ctx context.Context, me *Principal, s *action.Session, 
 	if own, ok := s.OwnConnection(all, inv.Source); ok {
 		list = append(list, accountOf(&own)+", in the name of whoever made the session, where the action asks for it")
 	}
-	return list, nil
+	return list
 }
 
 // chosen says whose the integration is that a call was decided for.

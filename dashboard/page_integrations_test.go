@@ -14,9 +14,9 @@ func TestThePageOfAService(t *testing.T) {
 		{ID: "i2", Organization: org, Provider: "linear", Kind: action.KindOAuth2, Account: "a2", Name: "Dead", Visibility: action.VisibleOrganization, Status: action.IntegrationExpired, Reason: "Its token ended.", CreatedBy: "u-ada"},
 		{ID: "i3", Organization: org, Provider: "linear", Kind: action.KindAPIKey, Account: "a3", Name: "Cyd's", User: "u-cyd", Visibility: action.VisiblePrivate, Status: action.IntegrationActive, CreatedBy: "u-cyd"},
 	}
-	const path = "/settings/integrations/linear"
+	const path = "/integrations/linear"
 	ben, cyd := h.signIn("u-ben"), h.signIn("u-cyd")
-	h.lacks("the settings", ben.get("/settings").body, `href="/settings/integrations/linear#i1"`, `\u202e`, "Its token ended. Connect the account again", `<option value="i1">`)
+	h.lacks("the settings", ben.settings(), `href="/integrations/linear#i1"`, `\u202e`, "Its token ended. Connect the account again", `<option value="i1">`)
 	admin := ben.get(path).body
 	h.lacks("the page", admin, `data-integration="i1"`, `data-disconnect="i2"`, `\u202e`, "The gateway is not registered at Linear yet", `data-kind="api_key"`,
 		"The team whose issues are meant", `name="private"`, `data-form="app" data-provider="linear"`, `data-form="app" data-provider="nango"`, "create_issue", public+"/oauth/callback/linear<")
@@ -34,13 +34,20 @@ func TestThePageOfAService(t *testing.T) {
 		if path == "cloudlogs" {
 			who = cyd
 		}
-		h.lacks(path, who.get("/settings/integrations/"+path).body, want)
+		h.lacks(path, who.get("/integrations/"+path).body, want)
 	}
-	h.lacks("without actions", ben.get("/settings/integrations/gmail").body, "Gmail has no actions for agents.")
-	if r := ben.get("/settings/integrations"); r.StatusCode != 302 || r.Header.Get("Location") != "/settings#integrations" {
-		t.Errorf("of all: %d %s", r.StatusCode, r.Header.Get("Location"))
+	h.lacks("without actions", ben.get("/integrations/gmail").body, "Gmail has no actions for agents.")
+	for from, to := range map[string]string{"/settings/integrations": "/integrations", "/settings/connectors/c1": "/connectors/c1", "/settings/connectors/%2Fevil.example": "/connectors/%2Fevil.example"} {
+		if r := ben.get(from); r.StatusCode != 302 || r.Header.Get("Location") != to {
+			t.Errorf("%s: %d to %s", from, r.StatusCode, r.Header.Get("Location"))
+		}
 	}
-	if r := ben.get("/settings/integrations/jira"); r.StatusCode != 404 {
+	for _, from := range []string{"/settings/%2Fevil.example", "/settings/..%2F%2Fevil.example", "/settings/%5Cevil.example", "/settings/none"} {
+		if r := ben.get(from); r.StatusCode != 404 {
+			t.Errorf("%s: %d to %s", from, r.StatusCode, r.Header.Get("Location"))
+		}
+	}
+	if r := ben.get("/integrations/jira"); r.StatusCode != 404 {
 		t.Errorf("of no service: %d", r.StatusCode)
 	}
 }

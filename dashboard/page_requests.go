@@ -13,14 +13,16 @@ import (
 // requestCard is an agent's wish for a grant as the inbox shows it.
 type requestCard struct {
 	RequestView
-	Asking action.Session
-	Pins   []pin
-	Spans  []span // that are not longer than was asked
+	Asking     action.Session
+	Automation string // the name of the session's
+	Pins       []pin
+	Spans      []span // that are not longer than was asked
 }
 
 // requestList is what waits, as far as the inbox shows it.
 type requestList struct {
 	Cards   []requestCard
+	Env     []envCard // of those who want environment variables
 	Total   int
 	Decides bool
 }
@@ -46,12 +48,30 @@ func (p *pages) requests(ctx context.Context, me *Principal) (requestList, error
 	if err != nil {
 		return list, err
 	}
-	list.Total = page.Total
+	if list.Env, err = p.envCards(ctx, me); err != nil {
+		return list, err
+	}
+	if list.Total = page.Total; len(page.Items) == 0 {
+		return list, nil
+	}
+	ids := make([]string, len(page.Items))
+	for i, r := range page.Items {
+		ids[i] = r.Session
+	}
+	sessions, err := p.Desk.SessionsOf(ctx, me.Organization, ids)
+	if err != nil {
+		return list, err
+	}
+	automations, err := p.Desk.AutomationNames(ctx, me.Organization)
+	if err != nil {
+		return list, err
+	}
 	for _, r := range page.Items {
 		c := requestCard{RequestView: RequestView{r, sourceName(r.Terms.Source, all)}, Pins: pinsOf(&r.Terms), Spans: spansWithin(p.now(), r.Terms.ExpiresAt)}
-		if c.Asking, err = p.session(ctx, me.Organization, r.Session); err != nil {
+		if c.Asking = sessions[r.Session]; c.Asking.ID == "" {
 			c.Asking = action.Session{ID: r.Session}
 		}
+		c.Automation = or(automations[c.Asking.Automation], c.Asking.Automation)
 		list.Cards = append(list.Cards, c)
 	}
 	return list, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/internal/nearest"
 )
 
 // checkAction refuses a key whose connector is known to lack the action: a
@@ -43,7 +44,7 @@ func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.C
 		return unknownAction("%s has no tools, so no action %q; check the connector again when that changed.", source, key.Action)
 	}
 	return unknownAction("%s has no action %q; nearest: %s. If it is new there, check the connector first, so that its tools are listed anew.",
-		source, key.Action, plain(strings.Join(nearest(key.Action, names, 3), ", ")))
+		source, key.Action, plain(strings.Join(nearest.Three(key.Action, names), ", ")))
 }
 
 // checkAction refuses an action that the module lacks.
@@ -60,39 +61,9 @@ func (p *Provider) checkAction(name string) error {
 	if len(names) == 0 {
 		return unknownAction("%s has no actions, so there is nothing to decide; name one of another source.", p.ID)
 	}
-	return unknownAction("%s has no action %q; nearest: %s.", p.ID, name, strings.Join(nearest(name, names, 3), ", "))
+	return unknownAction("%s has no action %q; nearest: %s.", p.ID, name, strings.Join(nearest.Three(name, names), ", "))
 }
 
 func unknownAction(format string, args ...any) error {
 	return &action.Error{Kind: action.ErrInvalid, Code: "unknown_action", Field: "/key", Message: fmt.Sprintf(format, args...)}
-}
-
-// nearest returns up to n of the names, most alike first.
-func nearest(to string, names []string, n int) []string {
-	names = slices.Clone(names)
-	slices.SortStableFunc(names, func(a, b string) int { return distance(to, a) - distance(to, b) })
-	return names[:min(n, len(names))]
-}
-
-// distance counts the letters to insert, drop or replace until a is b,
-// whatever their case.
-func distance(a, b string) int {
-	from, to := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, r := range from {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j, q := range to {
-			replaced := diagonal
-			if r != q {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(to)]
 }

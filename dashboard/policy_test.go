@@ -282,10 +282,11 @@ func TestQuotasAndSettings(t *testing.T) {
 	h.want(204, h.admin, "DELETE", "/api/v1/policy/quotas/github:create?per=group", "")
 
 	for _, row := range []struct{ body, want string }{
-		{``, `{"self_approval":true,"denial_limit":3}`},
-		{`{"denial_limit":0}`, `{"self_approval":true,"denial_limit":0}`},
-		{`{"self_approval":false}`, `{"self_approval":false,"denial_limit":0}`},
-		{`{}`, `{"self_approval":false,"denial_limit":0}`},
+		{``, `{"self_approval":true,"denial_limit":3,"unverified_events":false}`},
+		{`{"denial_limit":0}`, `{"self_approval":true,"denial_limit":0,"unverified_events":false}`},
+		{`{"self_approval":false}`, `{"self_approval":false,"denial_limit":0,"unverified_events":false}`},
+		{`{"unverified_events":true}`, `{"self_approval":false,"denial_limit":0,"unverified_events":true}`},
+		{`{}`, `{"self_approval":false,"denial_limit":0,"unverified_events":true}`},
 	} {
 		if row.body != "" {
 			h.want(200, h.owner, "PUT", "/api/v1/policy/settings", row.body)

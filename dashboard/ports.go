@@ -48,19 +48,57 @@ type Page[T any] struct {
 	Next   string // cursor of the next page; empty: there is none
 	Total  int    // of the whole list, as far as it was counted
 	Capped bool   // Total is a floor: counting stopped there
+
+	// LookedBack is set when the page ends because it looked so far back and
+	// no further: it may be short, or empty, and another one follow.
+	LookedBack time.Time
+}
+
+// SessionFilter says which sessions are wanted.
+type SessionFilter struct {
+	Organization string
+	Live         bool                 // only those whose token is good
+	Ended        bool                 // only the others
+	Status       action.SessionStatus // empty: any
+	Query
+}
+
+// SessionState is what goes on in a session.
+type SessionState struct {
+	LastCall *time.Time // nil: none that is kept
+	Pending  int        // calls that wait for a person
+	Grants   int        // for it alone, that could cover a call now
 }
 
 // Sessions keeps agents' sessions.
 type Sessions interface {
-	// CreateSession writes a session and returns it as it is stored.
-	CreateSession(ctx context.Context, s action.Session) (action.Session, error)
+	// MakeSession writes a session and returns it as it is stored, or the one
+	// that was made with the same key. ErrConflict: with another wish.
+	MakeSession(ctx context.Context, s action.Session, once action.Once) (made action.Session, existed bool, err error)
+	// SessionOnce returns the session of a key, if there is one. ErrConflict: it
+	// was made with another wish.
+	SessionOnce(ctx context.Context, organization string, once action.Once) (s action.Session, found bool, err error)
 	// Session returns one by its id alone, which is all that a token proves;
 	// ErrNotFound.
 	Session(ctx context.Context, id string) (action.Session, error)
-	ListSessions(ctx context.Context, organization string, q Query) (Page[action.Session], error)
+	ListSessions(ctx context.Context, f SessionFilter) (Page[action.Session], error)
+	// SessionStates says what goes on in some sessions, by their ids.
+	SessionStates(ctx context.Context, organization string, ids []string) (map[string]SessionState, error)
 	// RevokeSession ends a session and returns the pending invocations that it
 	// withdrew. It is done again without harm; ErrNotFound.
 	RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error)
+}
+
+// SessionLife moves sessions from status to status. Errors: ErrNotFound, and
+// ErrConflict that names the status when it does not lead there.
+type SessionLife interface {
+	PauseSession(ctx context.Context, organization, id string) (action.Session, error)
+	ResumeSession(ctx context.Context, organization, id string) (action.Session, error)
+	// EndSession stops one or has it failed, and returns the pending
+	// invocations that it withdrew.
+	EndSession(ctx context.Context, organization, id string, as action.SessionStatus, note string) (s action.Session, withdrew []action.Invocation, err error)
+	// ChangeSession changes what is not nil.
+	ChangeSession(ctx context.Context, organization, id string, title *string, idle *time.Duration) (action.Session, error)
 }
 
 // Secrets keeps sealed secrets. Nothing here returns a value.
@@ -74,10 +112,17 @@ type Secrets interface {
 // InvocationFilter says which invocations are wanted. Empty fields match all.
 type InvocationFilter struct {
 	Organization string
-	Status       action.Status
 	Session      string
+	Run          string // whose sessions, of all its claims
+	Automation   string // of the session
+	Group        string // likewise
+	Person       string // who approved or denied it
+	Statuses     []action.Status
 	Source       string
 	Action       string
+	Risk         action.Risk
+	Mode         action.Mode
+	From, To     time.Time // created in this time: From is part of it, To is not
 	Query
 }
 
@@ -88,6 +133,24 @@ type Invocations interface {
 	ListInvocations(ctx context.Context, f InvocationFilter) (Page[action.Invocation], error)
 }
 
+// Desk reads what people who decide see beside a page of calls, for all of them
+// at once. What the organization has not is left out.
+type Desk interface {
+	SessionsOf(ctx context.Context, organization string, ids []string) (map[string]action.Session, error)
+	// Waiters tells who waits for those of the invocations that are pending.
+	Waiters(ctx context.Context, organization string, ids []string) (map[string]action.Waiter, error)
+	AutomationNames(ctx context.Context, organization string) (map[string]string, error)
+	// CountWaiting counts the calls and the requests for grants that wait for
+	// a person.
+	CountWaiting(ctx context.Context, organization string) (calls, requests int, err error)
+}
+
+// Statistics counts invocations.
+type Statistics interface {
+	// Statistics looks at no more rows than it says.
+	Statistics(ctx context.Context, organization string, p action.Period) (action.Statistics, error)
+}
+
 // Event is something that happened to an invocation beside its status.
 type Event struct {
 	Kind string    `json:"kind" example:"late_outcome" doc:"late_outcome: how an execution ended after it was given up; params_revealed: a person read the full params; asked: what its source asked of the caller, and what was answered."`
@@ -96,15 +159,31 @@ type Event struct {
 	Data raw       `json:"data" doc:"Redacted."`
 }
 
-// Users keeps people.
+// Users keeps people. By is who changes them, for the record.
 type Users interface {
-	CreateUser(ctx context.Context, u action.User) error
+	CreateUser(ctx context.Context, u action.User, by string) error
 	User(ctx context.Context, organization, id string) (action.User, error)
 	ListUsers(ctx context.Context, organization string) ([]action.User, error)
 	// SetUserRole and DeleteUser refuse the last owner with ErrConflict, in
-	// the transaction that changes the row. DeleteUser ends the user's logins.
-	SetUserRole(ctx context.Context, organization, id string, role action.Role) error
-	DeleteUser(ctx context.Context, organization, id string) error
+	// the transaction that changes the row; SetUserRole also whose role another
+	// house says. DeleteUser ends the user's logins, and keeps somebody of
+	// another house away.
+	SetUserRole(ctx context.Context, organization, id string, role action.Role, by string) error
+	DeleteUser(ctx context.Context, organization, id, by string) error
+
+	// AdmitUser returns the user whom another house knows as in, made or
+	// changed to what it says now. ErrForbidden when he was removed,
+	// ErrNotFound without the organization, and ErrConflict when the last owner
+	// would be one no more: then he is cut off.
+	AdmitUser(ctx context.Context, in action.Identity) (action.User, error)
+	// CutOffUser ends the logins, links and API keys of somebody to whom
+	// another house gives no role; id is empty when there was nothing to end.
+	CutOffUser(ctx context.Context, organization, issuer, subject string) (id string, err error)
+	// RemovedUsers are those of other houses who are kept away, until
+	// ReadmitUser by somebody of that role; ErrNotFound, or ErrForbidden when
+	// only an owner may.
+	RemovedUsers(ctx context.Context, organization string) ([]action.RemovedUser, error)
+	ReadmitUser(ctx context.Context, organization, id string, as action.Role, by string) error
 }
 
 // APIKeys keeps the hashes of API keys.
@@ -114,6 +193,8 @@ type APIKeys interface {
 	APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error)
 	ListAPIKeys(ctx context.Context, organization string) ([]action.APIKey, error)
 	RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error
+	// TouchAPIKey notes that a key is in use, at most once a minute.
+	TouchAPIKey(ctx context.Context, id string, used time.Time) error
 }
 
 // LoginLink is a one-time sign-in link. Only hashes are stored.
@@ -122,11 +203,13 @@ type LoginLink struct {
 	User         string
 	CodeHash     string
 	KeyHash      string
+	Via          action.Via // empty: link
 	ExpiresAt    time.Time
 }
 
 // Logins keeps browser logins and the links that start them.
 type Logins interface {
+	// CreateLoginLink returns ErrConflict when there was one with the code.
 	CreateLoginLink(ctx context.Context, l LoginLink) error
 	// RedeemLoginLink uses up the link of the code hash and writes the login
 	// with the cookie's hash and the link's key hash, in one transaction. The
@@ -138,6 +221,15 @@ type Logins interface {
 	Login(ctx context.Context, cookieHash string) (l action.Login, keyHash string, err error)
 	TouchLogin(ctx context.Context, id string, seen time.Time) error
 	DeleteLogin(ctx context.Context, id string) error
+	// ListLogins returns a user's logins that are good, the newest first.
+	ListLogins(ctx context.Context, organization, user string) ([]action.Login, error)
+	// EndLogin ends one from elsewhere; ErrNotFound. EndLogins ends all of a
+	// user's, with links that are not used yet.
+	EndLogin(ctx context.Context, organization, user, id string) error
+	EndLogins(ctx context.Context, organization, user string, why action.LoginEnd) (n int, err error)
+	// LoginEnd says why the login of a cookie's hash is good no more; empty
+	// when it is good, or nothing is known of it.
+	LoginEnd(ctx context.Context, cookieHash string) (action.LoginEnd, error)
 }
 
 // Tokens signs session tokens; see [sallyport/internal/token.Signer].
@@ -146,6 +238,20 @@ type Tokens interface {
 	Mint(session string) string
 	// Verify returns the id that a token proves, or ErrUnauthenticated.
 	Verify(token string) (session string, err error)
+}
+
+// Vault seals the secrets that deliveries are signed with, and opens the
+// contexts of events, each for its place.
+type Vault interface {
+	Seal(ref action.Ref, plain []byte) ([]byte, error)
+	Open(ref action.Ref, sealed []byte) ([]byte, error)
+}
+
+// JSON is what is kept of what workers say; see [action.JSON].
+type JSON interface {
+	Redact(raw json.RawMessage, secrets []string) json.RawMessage
+	Prune(raw json.RawMessage, limit int) json.RawMessage
+	RedactText(text string, secrets []string) string
 }
 
 // raw is JSON that passes through untouched.

@@ -55,6 +55,21 @@ type Diagnosis struct {
 	_       struct{} `nullable:"true"`
 	Code    string   `json:"code" doc:"Which it is: upstream_dns, upstream_unreachable, upstream_tls, upstream_blocked, upstream_timeout, upstream_auth, upstream_credential, upstream_reconnect, upstream_transport, upstream_protocol, upstream_too_large, upstream_rate_limited, upstream_refused, upstream_failed, upstream_config, upstream_circuit_open or tools_unrecorded." example:"upstream_auth"`
 	Message string   `json:"message" doc:"What it is and what to do, in a sentence or two."`
+	Field   string   `json:"field,omitempty" doc:"What of the connector it concerns, as a JSON Pointer; absent: nothing that is set here." example:"/secret_value"`
+}
+
+// concerns tells which field of a connector a fault is about.
+func (d *Diagnosis) concerns(c *action.Connector) string {
+	switch d.Code {
+	case "upstream_dns", "upstream_unreachable", "upstream_tls", "upstream_blocked", "upstream_timeout", "upstream_transport", "upstream_protocol", "upstream_config":
+		return "/url"
+	case "upstream_auth", "upstream_credential", "upstream_reconnect":
+		if c.OAuth != nil {
+			return "/oauth"
+		}
+		return "/secret_value"
+	}
+	return ""
 }
 
 // Step is a part of reaching a server.

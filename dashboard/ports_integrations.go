@@ -47,6 +47,9 @@ type Connections interface {
 	// Check asks the service whether the credential is good, and keeps what it
 	// says.
 	Check(ctx context.Context, in action.Integration) (action.Integration, error)
+	// Unusable says why no token can be had for an integration until a person
+	// does something; empty: one can be had, or just now nobody knows.
+	Unusable(ctx context.Context, in action.Integration) string
 	// Disconnect ends an integration, and tells whether the service took the
 	// credential back. That it did not is no error.
 	Disconnect(ctx context.Context, in action.Integration, by string) (revoked bool, err error)

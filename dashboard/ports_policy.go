@@ -74,6 +74,8 @@ type PolicyEventFilter struct {
 	Organization string
 	Kind         string
 	Subject      string
+	By           string    // a person's id
+	From, To     time.Time // not before, and before; zero: open
 	Query
 }
 
@@ -87,6 +89,7 @@ type GrantFilter struct {
 	Organization string
 	Session      string
 	Covering     bool // with Session: also those of the whole organization
+	Scope        action.GrantScope
 	Source       string
 	Action       string
 	Usable       bool // neither revoked, expired nor used up
@@ -134,25 +137,17 @@ type GrantRequests interface {
 	DenyRequest(ctx context.Context, v RequestVerdict) (action.GrantRequest, error)
 }
 
-// ExportFilter says which rows are exported, by when they were made. Empty
-// fields match all.
-type ExportFilter struct {
-	Organization string
-	From, To     time.Time // zero: open
-	Session      string
-	Source       string
-	Action       string
-	Statuses     []action.Status
-}
-
 // Audit reads the evidence.
 type Audit interface {
 	AuditHeads(ctx context.Context, organization string) ([]action.AuditHead, error)
+	// Evidence returns what proves an invocation; ErrNotFound.
+	Evidence(ctx context.Context, organization, id string) (action.Evidence, error)
 	// VerifyAudit looks through an organization's chain; known is a head that
 	// somebody kept, or nil.
 	VerifyAudit(ctx context.Context, organization string, known *action.AuditHead) (action.AuditReport, error)
 	// Export and ExportPolicy hand over row after row, oldest first, in
-	// constant memory, until yield returns an error, which they return.
-	Export(ctx context.Context, f ExportFilter, yield func(action.Invocation) error) error
+	// constant memory, until yield returns an error, which they return. The
+	// filter's Query is not asked.
+	Export(ctx context.Context, f InvocationFilter, yield func(action.Invocation) error) error
 	ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error
 }

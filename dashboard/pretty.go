@@ -110,6 +110,8 @@ func (n *node) like(mask *node) bool {
 type printer struct {
 	writer
 	hash func([]byte) string // nil: nothing is masked
+	text bool                // within a text of several lines
+	box  bool                // the value that was written last ended as such
 }
 
 func (p *printer) punct(text string) { p.add(classPunct, text, "") }
@@ -117,6 +119,7 @@ func (p *printer) punct(text string) { p.add(classPunct, text, "") }
 func (p *printer) indent(depth int) { p.add("", "\n"+strings.Repeat("  ", min(depth, 40)), "") }
 
 func (p *printer) value(n, mask *node, depth int) {
+	p.box = false
 	switch {
 	case p.hash != nil && (!n.like(mask) || (n.open == 0 && !bytes.Equal(n.raw, mask.raw))):
 		p.masked(n, mask, depth)
@@ -125,7 +128,7 @@ func (p *printer) value(n, mask *node, depth int) {
 	case n.open != 0:
 		p.nest(n, mask, depth)
 	case n.raw[0] == '"':
-		p.str(n.raw, depth)
+		p.str(n.raw, depth, p.quoted)
 	case n.raw[0] == 't' || n.raw[0] == 'f' || n.raw[0] == 'n':
 		p.add(classWord, string(n.raw), "")
 	default:
@@ -145,27 +148,28 @@ func (p *printer) nest(n, mask *node, depth int) {
 	for i, kid := range n.kids {
 		p.indent(depth + 1)
 		if n.open == '{' {
-			p.key(n, mask, i, depth+1)
+			p.key(n, mask, i)
 		}
 		if mask == nil {
 			p.value(kid, nil, depth+1)
 		} else {
 			p.value(kid, mask.kids[i], depth+1)
 		}
-		if i < len(n.kids)-1 {
+		if i < len(n.kids)-1 && !p.box {
 			p.punct(",")
 		}
 	}
 	p.indent(depth)
 	p.punct(string(closing(n.open)))
+	p.box = false
 }
 
-func (p *printer) key(n, mask *node, i, depth int) {
+func (p *printer) key(n, mask *node, i int) {
 	p.class = classKey
 	if mask != nil && !bytes.Equal(mask.keys[i], n.keys[i]) {
-		p.marked(mask.keys[i], depth)
+		p.marked(mask.keys[i])
 	} else {
-		p.str(n.keys[i], depth)
+		p.quoted(n.keys[i])
 	}
 	p.flush()
 	p.class = classString
@@ -179,7 +183,7 @@ const maskTitle = "The value is not shown here; the same hash is the same value.
 // long the value is and its hash.
 func (p *printer) masked(n, mask *node, depth int) {
 	if mask != nil && mask.open == 0 && mask.raw[0] == '"' && marks().Match(mask.raw) {
-		p.marked(mask.raw, depth)
+		p.str(mask.raw, depth, p.marked)
 		return
 	}
 	value := n.bytes()
@@ -195,16 +199,16 @@ func (p *printer) masked(n, mask *node, depth int) {
 func marks() *regexp.Regexp { return regexp.MustCompile(`\[redacted:([0-9]+):([0-9a-f]+)\]`) }
 
 // marked writes a string of the redacted form with its marks as such.
-func (p *printer) marked(raw []byte, depth int) {
+func (p *printer) marked(raw []byte) {
 	body, from := raw[1:len(raw)-1], 0
-	p.plain.WriteByte('"')
+	p.quote()
 	for _, at := range marks().FindAllSubmatchIndex(body, -1) {
-		p.body(body[from:at[0]], depth)
+		p.body(body[from:at[0]])
 		p.add(classMasked, fmt.Sprintf("redacted · %s bytes · #%s", body[at[2]:at[3]], body[at[4]:at[5]]), maskTitle)
 		from = at[1]
 	}
-	p.body(body[from:], depth)
-	p.plain.WriteByte('"')
+	p.body(body[from:])
+	p.quote()
 	p.flush()
 }
 
@@ -226,20 +230,56 @@ func (n *node) bytes() []byte {
 	return append(out, closing(n.open))
 }
 
-// str writes a string from its JSON form. What needs no escape is shown
-// decoded; a line break is spelled out and then made, so that long texts read
-// well and no line of them can pass for JSON of its own.
-func (p *printer) str(raw []byte, depth int) {
-	p.plain.WriteByte('"')
-	p.body(raw[1:len(raw)-1], depth)
-	p.plain.WriteByte('"')
+// str writes a string from its JSON form. One of several lines becomes a text
+// with its own lines, in a box: no line of it can pass for JSON around it.
+func (p *printer) str(raw []byte, depth int, write func([]byte)) {
+	breaks := lineBreaks(raw)
+	if breaks == 0 {
+		write(raw)
+		return
+	}
+	p.add(classNote, "text of "+count(breaks+1, "line"), "")
+	p.text = true
+	p.add(classText, "\n"+strings.Repeat("  ", min(depth, 40)), "")
+	write(raw)
+	p.text, p.box = false, true
+}
+
+// lineBreaks counts those of a string, but for one at its end alone.
+func lineBreaks(raw []byte) (n int) {
+	last := 0
+	for i := 1; i < len(raw)-1; i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		if i++; raw[i] == 'n' {
+			n, last = n+1, i
+		}
+	}
+	if n == 1 && last == len(raw)-2 {
+		return 0
+	}
+	return n
+}
+
+// quoted writes a string on a line. What needs no escape is shown decoded.
+func (p *printer) quoted(raw []byte) {
+	p.quote()
+	p.body(raw[1 : len(raw)-1])
+	p.quote()
 	p.flush()
 }
 
-func (p *printer) body(body []byte, depth int) {
+func (p *printer) quote() {
+	if !p.text {
+		p.plain.WriteByte('"')
+	}
+}
+
+func (p *printer) body(body []byte) {
 	for i := 0; i < len(body); {
 		if body[i] == '\\' {
-			i += p.escaped(body[i:], depth, i+2 < len(body))
+			i += p.escaped(body[i:])
 			continue
 		}
 		r, size := utf8.DecodeRune(body[i:])
@@ -253,18 +293,17 @@ func (p *printer) body(body []byte, depth int) {
 }
 
 // escaped writes the escape at the start of body and returns its length.
-func (p *printer) escaped(body []byte, depth int, more bool) int {
-	switch body[1] {
-	case '"', '\\':
+func (p *printer) escaped(body []byte) int {
+	switch c := body[1]; {
+	case c == '/' || p.text && (c == '"' || c == '\\'):
+		p.plain.WriteByte(c)
+	case c == '"' || c == '\\':
 		p.plain.Write(body[:2])
-	case '/':
-		p.plain.WriteByte('/')
-	case 'n':
-		p.escape(`\n`)
-		if more {
-			p.add(classWrap, "\n"+strings.Repeat("  ", min(depth, 40))+"┊ ", "The string goes on.")
-		}
-	case 'u':
+	case p.text && c == 'n':
+		p.add(classText, "\n", "")
+	case p.text && c == 't':
+		p.add(classTab, "\t", "A tab")
+	case c == 'u':
 		return p.unicode(body)
 	default:
 		p.escape(string(body[:2]))
@@ -285,7 +324,7 @@ func (p *printer) unicode(body []byte) int {
 	switch {
 	case utf16.IsSurrogate(r) || hidden(r):
 		p.escape(strings.ToLower(string(body[:size])))
-	case r == '"' || r == '\\':
+	case !p.text && (r == '"' || r == '\\'):
 		p.plain.WriteByte('\\')
 		p.plain.WriteRune(r)
 	default:

@@ -27,22 +27,24 @@ func TestPretty(t *testing.T) {
 	for in, want := range map[string]string{
 		`{}`: `{}`,
 		`{"a":9007199254740993,"b":[1e400,-0.10,true,null],"c":[]}`: "{\n  \"a\": 9007199254740993,\n  \"b\": [\n    1e400,\n    -0.10,\n    true,\n    null\n  ],\n  \"c\": []\n}",
-		"\"safe\u202egnp.exe\"":          `"safe‹\u202e›gnp.exe"`,
-		`"safe\u202Egnp.exe"`:            `"safe‹\u202e›gnp.exe"`,
-		"\"zero\u200bwidth\u00a0space\"": `"zero‹\u200b›width‹\u00a0›space"`,
-		`"caf\u00e9 \ud83d\ude00"`:       `"café 😀"`,
-		`"lone \ud83d!"`:                 `"lone ‹\ud83d›!"`,
-		`"tag \udb40\udc41"`:             `"tag ‹\udb40\udc41›"`,
-		`"a\"b\\c\/d\u0022e\u005c"`:      `"a\"b\\c/d\"e\\"`,
-		`"one\ntwo"`:                     "\"one‹\\n›\n┊ two\"",
-		`"end\n"`:                        `"end‹\n›"`,
-		`"t\tr\u0000"`:                   `"t‹\t›r‹\u0000›"`,
-		"\"p\u0430ypal.com and привет\"": "\"‹p\u0430ypal›.com and привет\"",
-		"\"日本語のテスト\"":                    "\"日本語のテスト\"",
-		"{\"\u202ekey\":1}":              "{\n  \"‹\\u202e›key\": 1\n}",
-		"\"\xff\"":                       `"‹\xff›"`,
-		`nope`:                           `‹not JSON› nope`,
-		` "\\u202e" `:                    `"\\u202e"`,
+		"\"safe\u202egnp.exe\"":                  `"safe‹\u202e›gnp.exe"`,
+		`"safe\u202Egnp.exe"`:                    `"safe‹\u202e›gnp.exe"`,
+		"\"zero\u200bwidth\u00a0space\"":         `"zero‹\u200b›width‹\u00a0›space"`,
+		`"caf\u00e9 \ud83d\ude00"`:               `"café 😀"`,
+		`"lone \ud83d!"`:                         `"lone ‹\ud83d›!"`,
+		`"tag \udb40\udc41"`:                     `"tag ‹\udb40\udc41›"`,
+		`"a\"b\\c\/d\u0022e\u005c"`:              `"a\"b\\c/d\"e\\"`,
+		`"one\ntwo"`:                             "text of 2 lines\none\ntwo",
+		`{"a":"\t\"one\"\n\r\u202e\\n\n","b":1}`: "{\n  \"a\": text of 3 lines\n  \t\"one\"\n‹\\r›‹\\u202e›\\n\n\n  \"b\": 1\n}",
+		`{"a\nb":["x\ny"]}`:                      "{\n  \"a‹\\n›b\": [\n    text of 2 lines\n    x\ny\n  ]\n}",
+		`"end\n"`:                                `"end‹\n›"`,
+		`"t\tr\u0000"`:                           `"t‹\t›r‹\u0000›"`,
+		"\"p\u0430ypal.com and привет\"":         "\"‹p\u0430ypal›.com and привет\"",
+		"\"日本語のテスト\"":                            "\"日本語のテスト\"",
+		"{\"\u202ekey\":1}":                      "{\n  \"‹\\u202e›key\": 1\n}",
+		"\"\xff\"":                               `"‹\xff›"`,
+		`nope`:                                   `‹not JSON› nope`,
+		` "\\u202e" `:                            `"\\u202e"`,
 	} {
 		if got := flat(pretty([]byte(in))); got != want {
 			t.Errorf("%s\n got %s\nwant %s", in, got, want)
@@ -53,17 +55,24 @@ func TestPretty(t *testing.T) {
 // Every line is a box of its own, with the depth that it hangs at, and nothing
 // is lost between them.
 func TestLines(t *testing.T) {
-	in := pretty([]byte(`{"a":["one\ntwo",{}],"b":1}`))
 	var depths []int
 	var texts []string
-	for _, l := range lines(in) {
-		depths, texts = append(depths, l.Depth), append(texts, flat(l.Text))
+	for _, l := range lines(pretty([]byte(`{"a":["one\n\"b\": 2",{}],"b":1}`))) {
+		depths = append(depths, l.Depth)
+		for _, of := range l.Block {
+			texts = append(texts, "┃"+flat(of.Text))
+		}
+		if l.Block == nil {
+			texts = append(texts, flat(l.Text))
+		}
 	}
-	if got := strings.Join(texts, "\n"); got != flat(in) {
-		t.Errorf("got %s\nwant %s", got, flat(in))
+	// A text that looks like JSON is in its own box.
+	want := []string{"{", `  "a": [`, "    text of 2 lines", "┃one", `┃"b": 2`, "    {}", "  ],", `  "b": 1`, "}"}
+	if diff := cmp.Diff(want, texts); diff != "" {
+		t.Error(diff)
 	}
 	if diff := cmp.Diff([]int{0, 1, 2, 2, 2, 1, 1, 0}, depths); diff != "" {
-		t.Error(diff, texts)
+		t.Error(diff)
 	}
 }
 
@@ -123,8 +132,8 @@ func FuzzPretty(f *testing.F) {
 		segments := pretty(in)
 		for _, s := range segments {
 			text := s.Text
-			if s.Class == "" || s.Class == classWrap {
-				text = strings.ReplaceAll(text, "\n", "")
+			if s.Class == "" || s.Class == classText || s.Class == classTab {
+				text = strings.NewReplacer("\n", "", "\t", "").Replace(text)
 			}
 			if strings.ContainsFunc(text, hidden) {
 				t.Fatalf("%q shows a hidden character: %q", in, s.Text)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"sallyport/action"
 	"sallyport/internal/token"
@@ -22,10 +23,21 @@ type Principal struct {
 	login        *action.Login // of a browser
 	via          string        // the id of that, or of the person's API key
 	lesser       bool          // that key's role is below the person's
+	scope        action.KeyScope
+	works        bool // of a key for workers: its person still decides
+	host         bool // with a token of the host application
 }
 
 // By returns what a row says of who did it.
 func (p *Principal) By() string { return p.User }
+
+// worker is what a run says of who works on it.
+func (p *Principal) worker() string {
+	if p.scope == action.ScopeRuns {
+		return "key:" + p.via
+	}
+	return p.By()
+}
 
 // viewer is whose private and own integrations the principal sees and manages;
 // empty: nobody's. A key of a lesser role may lie where agents read it, so that
@@ -57,6 +69,8 @@ func (s *Server) identifyBearer(ctx context.Context, header string) (*Principal,
 		return s.identifySession(ctx, text)
 	case strings.HasPrefix(text, token.APIKeyPrefix):
 		return s.identifyKey(ctx, text)
+	case s.hostTokens != nil && isJWT(text):
+		return s.identifyHost(ctx, text)
 	}
 	return nil, errBadCredential()
 }
@@ -72,6 +86,9 @@ func (s *Server) identifySession(ctx context.Context, text string) (*Principal, 
 	}
 	if err := session.Live(s.now()); err != nil {
 		return nil, err
+	}
+	if s.Used != nil {
+		s.Used(&session)
 	}
 	return &Principal{Organization: session.Organization, Session: &session}, nil
 }
@@ -100,7 +117,45 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
-	return &Principal{Organization: key.Organization, User: u.ID, Name: u.Name, Role: lesser(key.Role, u.Role), via: key.ID, lesser: lesser(key.Role, u.Role) != u.Role}, nil
+	if now := s.now(); key.UsedAt == nil || now.Sub(*key.UsedAt) >= touchEvery {
+		if err := s.APIKeys.TouchAPIKey(ctx, key.ID, now); err != nil {
+			return nil, err
+		}
+	}
+	role := lesser(key.Role, u.Role)
+	return &Principal{
+		Organization: key.Organization, User: u.ID, Name: u.Name, Role: role, via: key.ID, lesser: role != u.Role,
+		scope: key.Scope, works: key.Scope == action.ScopeRuns && u.Role.Decides(),
+	}, nil
+}
+
+// permit returns nil when the principal may use a route of that access, for
+// what the path names.
+func (s *Server) permit(who access, p *Principal, r *http.Request) error {
+	if err := p.idle(r, s.now()); err != nil {
+		return err
+	}
+	if err := who.permit(p, r.PathValue("session")); err != nil || (who != holder && who != reader) || p.Session == nil {
+		return err
+	}
+	run, err := s.Runs.RunOfSession(r.Context(), p.Organization, p.Session.ID)
+	if err != nil && !errors.Is(err, action.ErrNotFound) {
+		return err
+	}
+	if err != nil || run.ID != r.PathValue("id") || run.Session != p.Session.ID {
+		return action.Errorf(action.ErrForbidden, "other_run", "This token is not of the session that works on the run; use that one's.")
+	}
+	return nil
+}
+
+// idle refuses what a session would change that said that it is done. Calls go
+// to the Gate, which knows those that were answered before.
+func (p *Principal) idle(r *http.Request, now time.Time) error {
+	calls := strings.HasPrefix(r.URL.Path, "/internal/tools/") || strings.HasSuffix(r.URL.Path, "/actions/invoke")
+	if p.Session == nil || p.Session.CompletedAt == nil || r.Method == http.MethodGet || calls {
+		return nil
+	}
+	return p.Session.Working(now)
 }
 
 func lesser(a, b action.Role) action.Role {

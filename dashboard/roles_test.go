@@ -44,7 +44,7 @@ func TestNamesOfThisMachine(t *testing.T) {
 
 func TestHeadersOfEveryAnswer(t *testing.T) {
 	h := newHouse(t)
-	for _, path := range []string{"/", "/login", "/nope", "/api/v1/me", "/api/nope", "/assets/app.js", "/healthz"} {
+	for _, path := range []string{"/", "/login", "/nope", "/api/v1/me", "/api/nope", "/assets/core.js", "/healthz"} {
 		r := h.do("", "GET", path, "")
 		csp := r.Header.Get("Content-Security-Policy")
 		if !strings.HasPrefix(csp, "default-src 'none'; script-src 'self';") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {

@@ -16,13 +16,20 @@ import (
 // Server answers the API and the page.
 type Server struct {
 	Config
-	log    *slog.Logger
-	public *url.URL
-	hosts  map[string]bool
-	roles  map[string]access
-	api    huma.API
-	pages  *pages
-	http   http.Handler
+	log     *slog.Logger
+	public  *url.URL
+	hosts   map[string]bool
+	roles   map[string]access
+	api     huma.API
+	pages   *pages
+	figures *figures
+	links   *pace // that are made for each person
+	tries   *pace // of codes that were none, by each sender
+	sending *sending
+	http    http.Handler
+
+	oidc       *provider   // nil: nobody signs in so
+	hostTokens *hostTokens // nil: likewise
 
 	mounted map[string]bool // what of roles is served
 
@@ -42,7 +49,14 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		Config: c, log: c.Log, public: public, closing: make(chan struct{}),
-		hosts: allowedHosts(public, c.AllowedHosts), roles: table(), mounted: map[string]bool{},
+		hosts: allowedHosts(public, c.AllowedHosts), roles: table(), mounted: map[string]bool{}, figures: newFigures(),
+		links: newPace(linkEvery, linksAtOnce), tries: newPace(tryEvery, triesAtOnce), sending: newSending(),
+	}
+	if s.oidc, err = newProvider(c.OIDC, s.now); err != nil {
+		return nil, err
+	}
+	if s.hostTokens, err = newHostTokens(c.UserJWT, s.now); err != nil {
+		return nil, err
 	}
 	if s.pages, err = newPages(s); err != nil {
 		return nil, err

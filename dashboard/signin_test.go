@@ -143,7 +143,7 @@ func TestAListOfSignIns(t *testing.T) {
 	if diff := cmp.Diff([]any{"connected", "not_connected"}, statuses()); diff != "" {
 		t.Error(diff)
 	}
-	h.lacks("the page", b.get("/settings").body, "sign-in needed")
+	h.lacks("the page", b.settings(), "sign-in needed")
 	if h.m.lookedUp != 0 {
 		t.Errorf("%d tokens were read one by one", h.m.lookedUp)
 	}
@@ -151,7 +151,7 @@ func TestAListOfSignIns(t *testing.T) {
 	if diff := cmp.Diff([]any{nil, nil}, statuses()); diff != "" {
 		t.Error(diff)
 	}
-	h.lacks("the page", b.get("/settings").body, "https://b.example/")
+	h.lacks("the page", b.settings(), "https://b.example/")
 	h.lacks("the log", h.log.String(), "a row that cannot be read")
 }
 

@@ -16,6 +16,9 @@ const (
 	connectorPrefix = "connector:"
 )
 
+// platformName is what lists call the source of the gateway's own tools.
+const platformName = "Sallyport"
+
 // source resolves what people call a source.
 func (s *Server) source(ctx context.Context, organization, name string) (id string, all []action.Connector, err error) {
 	if all, err = s.Connectors.ListConnectors(ctx, organization); err != nil {
@@ -31,8 +34,13 @@ func (s *Server) sourceID(ctx context.Context, organization, name string, all []
 	if id, named := strings.CutPrefix(name, modulePrefix); named && s.provider(id) != nil {
 		return id, nil
 	}
+	if name == action.Platform {
+		return name, nil // no connector's slug; one of that name has an id
+	}
 	module, c := s.provider(name), findConnector(all, name)
 	switch {
+	case module == nil && c == nil && strings.EqualFold(name, platformName):
+		return action.Platform, nil
 	case module == nil && c == nil:
 		return name, s.noSource(name, all)
 	case module == nil:
@@ -62,6 +70,7 @@ func (s *Server) noSource(name string, all []action.Connector) error {
 	for _, p := range s.Providers {
 		names = append(names, p.ID)
 	}
+	names = append(names, action.Platform)
 	slices.Sort(names)
 	names = slices.Compact(names)
 	there := "there is none yet"

@@ -3,7 +3,9 @@ package dashboard_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/dashboard"
+	"sallyport/ingest/event"
 	"sallyport/internal/token"
 )
 
@@ -37,6 +41,9 @@ func (h *house) fill() (invocation string) {
 	h.m.reviews = append(h.m.reviews, action.ToolReview{Organization: org, Connector: "c1", Tool: canary, State: action.ToolNew, Current: &action.ToolVersion{Definition: def}})
 	h.m.grants = append(h.m.grants, action.Grant{ID: "grant-1", Organization: org, Session: "s1", CreatedBy: canary})
 	h.m.requests = append(h.m.requests, action.GrantRequest{ID: "request-1", Organization: org, Session: "s1", Reason: canary, Status: action.RequestPending})
+	h.m.env = append(h.m.env, action.EnvRequest{ID: "env-1", Organization: org, Session: "s1", Status: action.EnvPending, Keys: []action.EnvKey{{Key: "TOKEN", Description: canary}}})
+	h.m.uploads = append(h.m.uploads, action.Upload{ID: uploadID, Organization: org, Session: "s1", Folder: canary, Files: []action.UploadFile{{Name: "report.txt", Size: 6, SHA256: canary, StoredAt: &time.Time{}}}})
+	h.m.bytes[org+"/s1/"+uploadID+"/"+canary] = canary
 	h.m.connectors[0].OAuth = &action.OAuthSettings{Kind: action.OAuthCode, Issuer: canary}
 	h.m.signedIn = append(h.m.signedIn, action.OAuthGrant{Organization: org, Connector: "c1", Status: action.OAuthConnected, Scope: canary})
 	h.m.integrations = append(h.m.integrations,
@@ -46,6 +53,20 @@ func (h *house) fill() (invocation string) {
 	h.m.apps = append(h.m.apps, action.ProviderApp{Organization: org, Provider: "linear", ClientID: canary})
 	h.m.bindings = map[string][]string{org + " nightly": {"int-c", "int-private"}}
 	h.m.sessions[0].Connections = []string{"int-c", "int-private"}
+	h.m.automations[0].Instructions = canary
+	h.m.triggers = append(h.m.triggers,
+		event.Trigger{ID: "trigger-1", Organization: org, Automation: "nightly", Name: canary, Kind: event.Webhooks, Provider: "github", Type: "issue", Enabled: true, Config: []byte(`{}`)},
+		event.Trigger{ID: "trigger-2", Organization: org, Automation: "nightly", Name: canary, Kind: event.Polling, Provider: "linear", Type: "issue", Enabled: true, Config: []byte(`{}`), Integration: "int-private", PollSeconds: 60})
+	h.m.signing = map[string][]event.Secret{org + " trigger-1": {{ID: canary}}, org + " " + dashboard.EndpointSecrets: {{ID: canary}}}
+	h.m.groups = append(h.m.groups, event.PollGroup{ID: "group-1", Organization: org, Provider: "linear", Integration: "int-private", LastError: canary})
+	h.m.schedules = append(h.m.schedules, event.Schedule{ID: "schedule-1", Organization: org, Automation: "nightly", Name: canary, Cron: "0 7 * * *", TimeZone: "UTC"})
+	h.m.records = append(h.m.records, event.Record{ID: "event-1", Organization: org, Trigger: "trigger-1", Automation: "nightly", Receipt: "delivery-1", Title: canary, Run: "run-9", RunStatus: event.RunQueued, Shown: []byte(canary)})
+	h.m.contexts = map[string][]byte{"event-1": []byte(org + `/events/event-1/sealed:{"a":"` + canary + `"}`)}
+	h.m.receipts = append(h.m.receipts, event.Receipt{ID: "delivery-1", Organization: org, Endpoint: "direct/github/trigger-1", Status: event.ReceiptFailed, LastError: canary, Shown: []byte(canary)})
+	h.m.setups = append(h.m.setups, action.Setup{Organization: org, Name: "default", UpdatedBy: canary, ServiceCommands: []byte("[]"), EnvFiles: []byte("[]")})
+	h.m.runs = append(h.m.runs, event.Run{ID: "run-9", Organization: org, Automation: "nightly", Event: "event-1", Status: event.RunQueued, Title: canary})
+	h.m.parcels = append(h.m.parcels, event.Parcel{ID: "parcel-1", Organization: org, Run: "run-9", Status: event.ParcelDead, LastError: canary})
+	h.m.endpoints = append(h.m.endpoints, event.Endpoint{Organization: org, URL: "https://" + canary + ".example", Enabled: true})
 	h.m.heads = append(h.m.heads, action.AuditHead{Organization: org, Hash: canary})
 	h.m.secrets["gh"] = action.Secret{Organization: org, Key: "gh", Host: canary}
 	h.m.recordLocked(org, action.EventMode, canary, canary)
@@ -55,10 +76,14 @@ func (h *house) fill() (invocation string) {
 // there is the request of a route about something that fill gave.
 func there(pattern, invocation, key string) (method, path string) {
 	ids := strings.NewReplacer(
-		"sessions/{id}", "sessions/s1", "integrations/{id}", "integrations/int-c", "apps/{provider}", "apps/linear", "settings/integrations/{provider}", "settings/integrations/linear", "{automation}", "nightly", "connectors/{id}", "connectors/c1", "gates/{id}", "gates/gate-1", "grants/{id}", "grants/grant-1", "grant-requests/{id}", "grant-requests/request-1",
+		" /events/{id}", " /events/event-1", " /automations/{id}", " /automations/nightly", "{rest...}", "connectors/c1", "providers/{id}", "providers/github", "triggers/{id}", "triggers/trigger-1", "schedules/{id}", "schedules/schedule-1", "inbound-events/{id}", "inbound-events/event-1",
+		"deliveries/{id}", "deliveries/delivery-1", "runs/{id}/renew", "runs/run-1/renew", "runs/{id}/finish", "runs/run-1/finish", "runs/{id}", "runs/run-9", "outbox/{id}", "outbox/parcel-1",
+		"setups/{name}", "setups/default", "{tool}", "save_env_files",
+		"env-requests/{id}", "env-requests/env-1", "{upload}", uploadID, "{name}", "report.txt",
+		"sessions/{id}", "sessions/s1", "integrations/{id}", "integrations/int-c", "apps/{provider}", "apps/linear", "integrations/{provider}", "integrations/linear", "{automation}", "nightly", "connectors/{id}", "connectors/c1", "gates/{id}", "gates/gate-1", "grants/{id}", "grants/grant-1", "grant-requests/{id}", "grant-requests/request-1",
 		"users/{id}", "users/u-ada", "api-keys/{id}", "api-keys/"+key, "secrets/{key}", "secrets/gh", "quotas/{key}", "quotas/connector:c1:create?per=group",
-		"policy/explain", "policy/explain?session=s1&action=connector:c1:create", "{id}", invocation, "{session}", "s1",
-		"{ref}", "c1", "{key}", "connector:c1:create", "{group}", "g", "{provider}", "c1", "{file}", "app.js", "{$}", "",
+		"policy/explain", "policy/explain?session=s1&action=connector:c1:create", "{id}", invocation, "{session}", "s1", "{source}", "connector:c1",
+		"{ref}", "c1", "{key}", "connector:c1:create", "{group}", "g", "{provider}", "c1", "{file}", "core.js", "{kind}", "webhook", "{$}", "",
 	)
 	method, path, _ = strings.Cut(ids.Replace(pattern), " ")
 	return method, path
@@ -71,6 +96,7 @@ func (m *memory) rows(organization string) string {
 	var b strings.Builder
 	for _, table := range []any{
 		m.sessions, m.invocations, m.connectors, m.users, m.keys, m.overrides, m.capabilities, m.gates, m.quotas, m.reviews, m.grants, m.requests, m.history, m.signedIn, m.integrations, m.apps,
+		m.setups, m.automations, m.triggers, m.schedules, m.records, m.receipts, m.runs, m.parcels, m.endpoints, m.env, m.uploads,
 	} {
 		for list, i := reflect.ValueOf(table), 0; i < list.Len(); i++ {
 			if row := list.Index(i); row.FieldByName("Organization").String() == organization {
@@ -78,7 +104,7 @@ func (m *memory) rows(organization string) string {
 			}
 		}
 	}
-	return b.String() + fmt.Sprintf("%v %v %v %v %v %v", m.secrets["gh"], m.settings[organization], m.revealed, m.flows, m.bindings[organization+" nightly"], m.ended)
+	return b.String() + fmt.Sprintf("%v %v %v %v %v %v %v", m.secrets["gh"], m.settings[organization], m.revealed, m.flows, m.bindings[organization+" nightly"], m.ended, only(slices.Sorted(maps.Keys(m.signing)), func(owner string) bool { return strings.HasPrefix(owner, organization+" ") }))
 }
 
 // Another organization's owner and session try every route with the ids of
@@ -87,7 +113,7 @@ func TestOrganizationsDoNotMeet(t *testing.T) {
 	h := newHouse(t)
 	invocation := h.fill()
 	keyID, _, _ := token.ParseAPIKey(h.owner)
-	_ = h.m.CreateUser(t.Context(), action.User{ID: "u-zed", Organization: "org2", Name: "zed", Role: action.RoleOwner})
+	_ = h.m.CreateUser(t.Context(), action.User{ID: "u-zed", Organization: "org2", Name: "zed", Role: action.RoleOwner}, "u-ada")
 	id, owner, hash := token.NewAPIKey()
 	_ = h.m.CreateAPIKey(t.Context(), action.APIKey{ID: id, Organization: "org2", User: "u-zed", Role: action.RoleOwner}, hexOf(hash))
 	_, _ = h.m.CreateSession(t.Context(), action.Session{ID: "foreign", Organization: "org2"})
@@ -95,7 +121,7 @@ func TestOrganizationsDoNotMeet(t *testing.T) {
 	described, before := h.described(), h.m.rows(org)
 	for pattern := range mayUse {
 		method, path := there(pattern, invocation, keyID)
-		if path == "/api/v1/events" || path == "/logout" {
+		if path == "/api/v1/events" || path == "/logout" || pattern == "DELETE /api/v1/me/logins" {
 			continue // see TestEvents; and it would end the sign-in
 		}
 		body := described[pattern].example
@@ -109,8 +135,8 @@ func TestOrganizationsDoNotMeet(t *testing.T) {
 				t.Errorf("%s shows the other organization's %s: %d %s", pattern, name, r.StatusCode, r.body)
 			}
 			named := strings.Contains(pattern, "{") && mayUse[pattern] != world && !strings.Contains(pattern, "{$}")
-			own := pattern == "GET /api/v1/capabilities/{group}" || strings.Contains(pattern, "secrets") || // names, and its own to give
-				strings.Contains(pattern, "{automation}") || strings.Contains(pattern, "integrations/{provider}") || strings.Contains(pattern, "apps/{provider}")
+			own := pattern == "GET /api/v1/capabilities/{group}" || strings.Contains(pattern, "api/v1/providers") || strings.Contains(pattern, "secrets") || // names, and its own to give
+				strings.Contains(pattern, "integrations/{provider}") || strings.Contains(pattern, "apps/{provider}") || strings.Contains(pattern, "notify/{kind}")
 			unknown := name != "owner" || !strings.HasPrefix(path, "/api/") || mayUse[pattern] == ownSession || r.StatusCode == 404
 			if named && !own && (r.StatusCode < 300 || !unknown) {
 				t.Errorf("%s lets the other organization's %s through, or knows of it: %d %s", pattern, name, r.StatusCode, r.body)
@@ -127,7 +153,7 @@ func TestOrganizationsDoNotMeet(t *testing.T) {
 func TestWhatIsPrivateStaysSo(t *testing.T) {
 	h := newHouse(t)
 	invocation := h.fill()
-	_ = h.m.CreateUser(t.Context(), action.User{ID: "u-pat", Organization: org, Name: "pat", Role: action.RoleAdmin})
+	_ = h.m.CreateUser(t.Context(), action.User{ID: "u-pat", Organization: org, Name: "pat", Role: action.RoleAdmin}, "u-ada")
 	keyID, _, _ := token.ParseAPIKey(h.owner)
 	b := h.signIn("u-ben")
 	bodies := map[string]string{}
@@ -149,7 +175,7 @@ func TestWhatIsPrivateStaysSo(t *testing.T) {
 		}
 	}
 	pat := h.signIn("u-pat")
-	for _, path := range []string{"/settings", "/settings/integrations/linear", "/api/v1/integrations", "/api/v1/sessions/s1"} {
+	for _, path := range []string{"/integrations", "/sessions", "/integrations/linear", "/api/v1/integrations", "/api/v1/sessions/s1"} {
 		if body := pat.get(path).body; !strings.Contains(body, "int-private") && !strings.Contains(body, hush) {
 			t.Errorf("%s does not show it to its owner", path)
 		}

@@ -25,7 +25,9 @@ const (
 	classNumber = "num"
 	classWord   = "lit" // true, false, null
 	classPunct  = "pun"
-	classWrap   = "wrap" // a line break within a string
+	classNote   = "how" // what is said of a value
+	classText   = "txt" // a line begins, of a text of several
+	classTab    = "tab"
 )
 
 // visible splits foreign text so that nothing in it can hide or pose: control,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/hangup"
 )
 
 // serve answers one call, however long it takes.
@@ -44,13 +45,33 @@ func (s *Server) serve(c *caller) {
 		c.tool.own(s, ctx, c)
 		return
 	default:
-		o, err = s.cfg.Gate.Call(ctx, action.Call{
-			Session: c.who, Source: c.tool.source, Action: c.tool.action,
-			Params: c.arguments, IdempotencyKey: c.key,
-			Waiting: s.waiting(c, s.patience(c)),
-		})
+		var asked bool
+		if o, asked, err = s.make(ctx, c); asked {
+			return
+		}
 	}
 	s.conclude(ctx, c, o, err, c.missing)
+}
+
+// make makes the call. It returns true when it answered with the question to open
+// a page: only to whoever begins a held call, for who repeats one was asked.
+func (s *Server) make(ctx context.Context, c *caller) (o action.Outcome, asked bool, err error) {
+	waiting := s.waiting(c, s.patience(c))
+	if c.shows() {
+		waiting.Opened = func(inv action.Invocation) (leaves bool) {
+			if !c.modern {
+				s.opens(c, &inv)
+				return false
+			}
+			asked, leaves = s.askToOpen(c, &inv)
+			return leaves
+		}
+	}
+	o, err = s.cfg.Gate.Call(ctx, action.Call{
+		Session: c.who, Source: c.tool.source, Action: c.tool.action,
+		Params: c.arguments, IdempotencyKey: c.key, Waiting: waiting,
+	})
+	return o, asked, err
 }
 
 // missing answers for an action that is gone since it was found.
@@ -63,7 +84,7 @@ func (c *caller) missing() message {
 	case c.method == methodPrompt:
 		return unknownPrompt(c.name).message()
 	}
-	return unknownTool(c.name, nil).message()
+	return unknownTool(c.name, "").message()
 }
 
 // turnedAway answers a call that came too late.
@@ -89,13 +110,14 @@ func (s *Server) patience(c *caller) time.Duration {
 
 // waiting connects a caller to the Gate.
 func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
-	w := action.Waiting{Patience: patience, Can: c.can, Again: c.modern}
+	w := action.Waiting{Patience: patience, Can: c.can, Again: c.modern, Leaves: c.tasks}
 	if c.logs {
 		w.LogLevel = c.level
 		w.Log = func(params json.RawMessage) { c.logged(params) }
 	}
 	w.Held = func(inv action.Invocation) {
 		c.call.hold()
+		c.decided(&inv)
 		if s.calls.draining() { // it came too late to be seen by Drain
 			c.call.cancel(errDraining)
 			return
@@ -147,6 +169,9 @@ func (s *Server) conclude(ctx context.Context, c *caller, o action.Outcome, err 
 	if o, err = s.settle(ctx, c, o, err); err == nil && o.Round != nil {
 		return // the question was the answer
 	}
+	if err == nil {
+		c.decided(&o.Invocation)
+	}
 	known := c.tool.own != nil || c.retry != nil // it was made before this request
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errDraining):
@@ -158,6 +183,9 @@ func (s *Server) conclude(ctx context.Context, c *caller, o action.Outcome, err 
 	}
 	var m message
 	switch {
+	case err == nil && c.tasks && !o.Invocation.Status.Terminal():
+		t := s.taskOf(&o.Invocation, c.who.Kind == action.Unattended)
+		m = t.created()
 	case err == nil:
 		m = outcomeMessage(o, s.lead(), c.tool.strict, s.cfg.Now())
 		if c.method == methodCall && o.Answer.Body != nil && !isTool(&o.Invocation) {
@@ -188,7 +216,7 @@ func (s *Server) lead() string {
 func (s *Server) deliver(ctx context.Context, c *caller, o action.Outcome, m message, recorded bool) {
 	// Looked at before the answer: clients that are done with their connection
 	// close it as soon as they have read the last byte.
-	wanted := ctx.Err() == nil && c.r.Context().Err() == nil
+	wanted := ctx.Err() == nil && !hangup.Gone(c.r)
 	sent := c.answer(c.reply, m)
 	if sent == nil && wanted && recorded && o.Invocation.Status.Terminal() {
 		s.cfg.Gate.Delivered(o)

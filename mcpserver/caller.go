@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strings"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sallyport/action"
 )
@@ -28,6 +25,8 @@ type caller struct {
 	level     string
 	can       action.ClientFeatures // what its client can be asked
 	retry     *retry                // nil when it is no repeated call with replies
+	tasks     bool                  // takes a task instead of waiting for a person
+	shown     string                // the invocation whose page its client was asked to open, of the older era
 
 	over func() // ends the call's being in flight; nil before it is
 }
@@ -63,7 +62,10 @@ func (s *Server) newCaller(x *exchange, p *params) (*caller, *message) {
 	}
 	key, ok := idempotencyKey(x, p)
 	if !ok {
-		return nil, refused("Invalid params at /_meta/sallyport~1idempotencyKey: give one idempotency key, a string, in the header or in _meta; two that differ mean two calls.")
+		return nil, refused("Invalid params at /_meta/sallyport~1idempotencyKey: give one idempotency key, a string, in the header, in _meta or as an argument of actions_call; two that differ mean two calls.")
+	}
+	if key, ok = toolCallID(p, t, key); !ok {
+		return nil, refused("Invalid params at /_meta/sallyport~1toolCallId: give the id of the tool call, a string.")
 	}
 	c := &caller{
 		exchange: x, call: &call{}, reply: newReply(x.w),
@@ -91,15 +93,18 @@ func (s *Server) target(x *exchange, p *params) (t tool, arguments []byte, bad *
 	case methodPrompt:
 		return s.findPrompt(x, p)
 	}
+	if bad = unwrap(&x.who, p); bad != nil {
+		return t, nil, bad
+	}
 	if t, bad = s.findTool(x, p); bad != nil {
 		return t, nil, bad
 	}
 	arguments, ok := p.object()
 	if !ok {
-		return t, nil, refused("Invalid params: arguments must be a JSON object.")
+		return t, nil, noObject(p.arguments)
 	}
 	if x.modern {
-		if wrong := checkParamHeaders(x.r.Header, t.headers, arguments); wrong != nil {
+		if wrong := checkParamHeaders(x.r.Header, t.headers, arguments, p.wrapped); wrong != nil {
 			return t, nil, failed(wrong)
 		}
 	}
@@ -115,7 +120,8 @@ func (s *Server) hears(c *caller, p *params) (bad *problem) {
 	c.level, c.logs = level, logs && c.streams
 	switch {
 	case c.modern:
-		c.can = featuresOf(member(p.meta, mcp.MetaKeyClientCapabilities))
+		c.can = featuresOf(capabilitiesIn(p.meta))
+		c.tasks = c.method == methodCall && c.tool.own == nil && declaresTasks(p.meta)
 	case c.streams:
 		c.can = c.mcp.can
 	}
@@ -161,27 +167,39 @@ func (s *Server) findTool(x *exchange, p *params) (tool, *message) {
 	return tool{source: source, action: name, strict: true}, nil
 }
 
-func unknownTool(name string, nearest []string) *problem {
-	return invalidParams("Unknown tool %q.%s", cut(name, 64), didYouMean(nearest))
+func unknownTool(name, nearest string) *problem {
+	return invalidParams("Unknown tool %q.%s", cut(name, 64), nearest)
 }
 
-func didYouMean(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	return " Did you mean " + strings.Join(names, ", ") + "?"
-}
-
-// idempotencyKey reads the key from where the two kinds of client put it.
+// idempotencyKey reads the key from where the kinds of client put it: the
+// header, _meta, or an argument of actions_call.
 func idempotencyKey(x *exchange, p *params) (key string, ok bool) {
-	header := x.r.Header.Get("Idempotency-Key")
-	raw := member(p.meta, "sallyport/idempotencyKey")
-	if raw == nil {
-		return header, true
+	key = x.r.Header.Get("Idempotency-Key")
+	for _, raw := range [][]byte{member(p.meta, "sallyport/idempotencyKey"), p.key} {
+		if raw == nil {
+			continue
+		}
+		if !isString(raw) {
+			return "", false
+		}
+		given := decodeString(raw)
+		if key != "" && given != key {
+			return "", false
+		}
+		key = given
 	}
-	if !isString(raw) {
+	return key, true
+}
+
+// toolCallID is what the gateway's own tools know a call by: the id that the
+// client's model gave it, or else the key of idempotency.
+func toolCallID(p *params, t tool, key string) (id string, ok bool) {
+	raw := member(p.meta, "sallyport/toolCallId")
+	switch {
+	case t.source != action.Platform || raw == nil:
+		return key, true
+	case !isString(raw):
 		return "", false
 	}
-	key = decodeString(raw)
-	return key, header == "" || header == key
+	return decodeString(raw), true
 }

@@ -72,6 +72,9 @@ func (c capabilities) features() (f action.ClientFeatures) {
 	return f
 }
 
+// capabilitiesIn are those that a request of the stateless era declares, raw.
+func capabilitiesIn(meta []byte) []byte { return member(meta, mcp.MetaKeyClientCapabilities) }
+
 // featuresOf reads them from what a request of the stateless era declares.
 func featuresOf(raw []byte) action.ClientFeatures {
 	declared := func(of []byte, key string) bool { return isObject(member(of, key)) }

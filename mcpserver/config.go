@@ -18,6 +18,8 @@ type Gate interface {
 	Call(ctx context.Context, c action.Call) (action.Outcome, error)
 	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (action.Outcome, error)
 	Status(ctx context.Context, s *action.Session, id string) (action.Invocation, error)
+	Look(ctx context.Context, s *action.Session, id string, can action.ClientFeatures) (action.Outcome, error)
+	Withdraw(ctx context.Context, s *action.Session, id string) error
 	Delivered(o action.Outcome)
 	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
 	Reply(ctx context.Context, s *action.Session, round string, replies map[string]action.Reply, final bool) (invocation string, err error)
@@ -66,6 +68,10 @@ type Config struct {
 	// sallyport://capabilities. Nil: there is no such resource.
 	Snapshot func(ctx context.Context, s *action.Session) (action.Snapshot, error)
 
+	// Tools is what sessions list that do not say: every tool, or those that find
+	// and call the others. Empty: every tool.
+	Tools action.ToolListing
+
 	// AllowedHosts may stand in the Host header, with or without a port; an
 	// entry without one allows every port. The host of PublicURL is always
 	// allowed, the names of the loopback interface when the request came in
@@ -84,6 +90,11 @@ type Config struct {
 	// UnattendedPendingAfter is the same for a client of an unattended session
 	// that can. Zero: 10 min.
 	UnattendedPendingAfter time.Duration
+	// Pickup is how long a result can be picked up after the end of its call, as
+	// clients are told of tasks. Zero: 15 min.
+	Pickup time.Duration
+	// UnattendedPickup is the same in an unattended session. Zero: 24 h.
+	UnattendedPickup time.Duration
 	// KeepAliveEvery is how often a silent answer carries a comment, so that
 	// nothing on the way takes the connection for dead. Zero: 15 s.
 	KeepAliveEvery time.Duration
@@ -138,6 +149,8 @@ func (c *Config) complete() error {
 	orElse(&c.SessionLife, 24*time.Hour)
 	orElse(&c.PendingAfter, 45*time.Second)
 	orElse(&c.UnattendedPendingAfter, 10*time.Minute)
+	orElse(&c.Pickup, 15*time.Minute)
+	orElse(&c.UnattendedPickup, 24*time.Hour)
 	orElse(&c.KeepAliveEvery, 15*time.Second)
 	orElse(&c.IdleSession, 30*time.Minute)
 	orElse(&c.MaxSessions, 64)

@@ -43,6 +43,13 @@
 // era may come back for its question, for as long as the source waits. Questions
 // whose keys make a requestState larger than 256 KiB are not asked.
 //
+// A held call is a task for clients of the stateless era that declare the Tasks
+// extension with it: the row of its invocation, and nothing besides. Only tools/call
+// makes tasks, only of calls that a person has to approve. A client that opens pages
+// (URL elicitation) is asked once to open the page of the approval instead, unless its
+// session is unattended. It is the row that has the decision: nothing that a client
+// replies approves a call, denies or withdraws it.
+//
 // A log message goes to the client whose call it is about. The level that a
 // client of the older era sets is remembered by the instances that know its
 // session then. Where there are several, one that was not told takes info for it;

@@ -138,7 +138,7 @@ func (s *Server) errorMessage(err error, words func(*action.Error) string) messa
 	}
 	switch {
 	case errors.Is(err, action.ErrInvalid):
-		m := failText("Invalid params%s: %s", at(e.Field), e.Message)
+		m := failText("Invalid params%s: %s", at(e.Field), strings.TrimPrefix(e.Message, action.Unfitting))
 		m.code = codeInvalidParams
 		return m
 	case errors.Is(err, action.ErrOutcomeUnknown):

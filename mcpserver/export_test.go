@@ -317,3 +317,24 @@ func Released(n int) (kept, of int) {
 	}
 	return -1, n
 }
+
+// SameView tells whether two sessions share their lists.
+func SameView(a, b *action.Session) bool {
+	var v views
+	return v.keyOf(a) == v.keyOf(b)
+}
+
+// AnnouncedTools is the version of the tools that an organization's one view
+// tells its streams of.
+func (s *Server) AnnouncedTools(organization string) string {
+	s.views.mu.Lock()
+	defer s.views.mu.Unlock()
+	for key, w := range s.views.all {
+		if key.organization == organization {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.announced[kindTools]
+		}
+	}
+	return ""
+}

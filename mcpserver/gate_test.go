@@ -27,7 +27,8 @@ type gate struct {
 	records   map[string]*record
 	order     []string
 	delivered []string
-	causes    []error // with which callers left
+	answered  []string // which callers were let go with, to come back by themselves
+	causes    []error  // with which callers left
 	keys      []string
 	listErr   error
 	grantErr  error
@@ -55,6 +56,7 @@ type served struct {
 	hidden bool         // not in the list, as an action that is denied
 	run    func(ctx context.Context, params json.RawMessage, progress func(string)) action.Outcome
 	err    error                        // instead of a row
+	joined bool                         // every call is one that was made before
 	talk   func(c *talk) action.Outcome // instead of run
 }
 
@@ -200,6 +202,7 @@ func (g *gate) Call(ctx context.Context, c action.Call) (action.Outcome, error) 
 		return action.Outcome{}, a.err
 	}
 	r := &record{moved: make(chan struct{}), call: c, served: a}
+	r.Repeated = a.joined
 	r.Invocation = action.Invocation{
 		ID: fmt.Sprintf("inv-%d", len(g.order)+1), Organization: c.Session.Organization, Session: c.Session.ID,
 		Source: a.Source, SourceName: a.SourceName, Action: a.Name, Mode: a.mode, ModeSource: action.LayerOrganization,
@@ -225,7 +228,7 @@ func (g *gate) Call(ctx context.Context, c action.Call) (action.Outcome, error) 
 		go g.execute(r)
 	}
 	g.mu.Unlock()
-	return g.await(ctx, r, c.Waiting)
+	return g.await(ctx, r, c.Waiting, !a.joined)
 }
 
 func (g *gate) Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (action.Outcome, error) {
@@ -235,7 +238,7 @@ func (g *gate) Wait(ctx context.Context, s *action.Session, id string, w action.
 	if r == nil || r.Invocation.Session != s.ID {
 		return action.Outcome{}, action.Errorf(action.ErrNotFound, "unknown_invocation", "no such invocation")
 	}
-	return g.await(ctx, r, w)
+	return g.await(ctx, r, w, false)
 }
 
 func (g *gate) Status(_ context.Context, s *action.Session, id string) (action.Invocation, error) {
@@ -248,6 +251,55 @@ func (g *gate) Status(_ context.Context, s *action.Session, id string) (action.I
 	return r.Invocation, nil
 }
 
+func (g *gate) Look(_ context.Context, s *action.Session, id string, can action.ClientFeatures) (action.Outcome, error) {
+	inv, err := g.Status(context.Background(), s, id)
+	if err != nil {
+		return action.Outcome{}, err
+	}
+	g.mu.Lock()
+	r := g.records[id]
+	o := r.Outcome
+	if r.round != nil && r.round.taken && len(r.round.replies) < len(r.round.Questions) { // lost, perhaps
+		r.round.taken = false
+	}
+	g.mu.Unlock()
+	if inv.Status == action.StatusExecuting && can != 0 {
+		o.Round = g.unanswered(r, g.take(r, can))
+	}
+	return o, nil
+}
+
+// unanswered is a round without what was answered.
+func (g *gate) unanswered(r *record, round *action.Round) *action.Round {
+	if round == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left := *round
+	left.Questions = slices.DeleteFunc(slices.Clone(left.Questions), func(q action.Question) bool {
+		_, answered := r.round.replies[q.Key]
+		return answered
+	})
+	return &left
+}
+
+func (g *gate) Withdraw(_ context.Context, s *action.Session, id string) error {
+	if _, err := g.Status(context.Background(), s, id); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.records[id]
+	if r.Invocation.Status != action.StatusPending {
+		return action.Errorf(action.ErrConflict, "not_pending", "it is not held any more")
+	}
+	now := time.Now()
+	r.Invocation.Status, r.Invocation.DeniedReason, r.Invocation.CompletedAt = action.StatusDenied, action.DeniedWithdrawn, &now
+	r.wakeLocked()
+	return nil
+}
+
 func (g *gate) Delivered(o action.Outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -255,7 +307,7 @@ func (g *gate) Delivered(o action.Outcome) {
 }
 
 // await waits as the real Gate does: all callbacks come from this goroutine.
-func (g *gate) await(ctx context.Context, r *record, w action.Waiting) (action.Outcome, error) {
+func (g *gate) await(ctx context.Context, r *record, w action.Waiting, begins bool) (action.Outcome, error) {
 	g.mu.Lock()
 	r.waiters++
 	g.mu.Unlock()
@@ -270,7 +322,13 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting) (action.O
 		o.Round = round
 		return o, nil
 	}
+	if w.Leaves && o.Invocation.Mode == action.ModeRequireApproval && !o.Invocation.Status.Terminal() {
+		return g.leaves(o)
+	}
 	if o.Invocation.Status == action.StatusPending {
+		if w.Opened != nil && w.Patience > 0 && begins && w.Opened(o.Invocation) {
+			return g.leaves(o)
+		}
 		ticker := time.NewTicker(g.holdEvery)
 		defer ticker.Stop()
 		tick = ticker.C
@@ -305,12 +363,19 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting) (action.O
 			}
 		case <-patience:
 			if o.Invocation.Status == action.StatusPending {
-				return o, nil
+				return g.leaves(o)
 			}
 		case <-ctx.Done():
 			return o, g.left(ctx, r)
 		}
 	}
+	return o, nil
+}
+
+func (g *gate) leaves(o action.Outcome) (action.Outcome, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.answered = append(g.answered, o.Invocation.ID)
 	return o, nil
 }
 

@@ -95,7 +95,7 @@ func (s *Server) unlisted(ctx context.Context, c *caller, name string, list *too
 	case err == nil:
 		return badArgument("tool", "Calls of %s are denied, and a grant lifts no denial: it only saves the wait for a person. Do without it, or tell the user that an admin can change the policy.", cut(name, 64))
 	case errors.Is(err, action.ErrNotFound):
-		return badArgument("tool", "There is no tool %q.%s", cut(name, 64), didYouMean(list.nearest(name)))
+		return badArgument("tool", "There is no tool %q.%s", cut(name, 64), list.nearest(name))
 	}
 	return err
 }

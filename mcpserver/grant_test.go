@@ -145,7 +145,7 @@ func TestNoGrants(t *testing.T) {
 	if text := serve(s, rpc("token-a", id, callBody(1, "grant_request", `,"arguments":{"tool":"write"}`))).Body.String(); !strings.Contains(text, "Unknown tool") {
 		t.Error(text)
 	}
-	if text := serve(s, rpc("token-a", "", initializeBody)).Body.String(); strings.Contains(text, "grant_request") || strings.Contains(text, "sallyport://") || strings.Contains(text, `"resources"`) {
+	if text := serve(s, rpc("token-a", "", initializeBody)).Body.String(); strings.Contains(text, "grant_request") || strings.Contains(text, "sallyport://capabilities") {
 		t.Error(text)
 	}
 }

@@ -59,6 +59,8 @@ func checkModern(h http.Header, e *envelope, p *params) *problem {
 	case methodCall, methodPrompt:
 	case methodRead:
 		want, what = p.uri, "uri"
+	case methodTask, methodTaskUpdate, methodTaskCancel:
+		want, what = p.task, "taskId"
 	default:
 		return nil
 	}
@@ -104,8 +106,10 @@ func collectParamHeaders(schema []byte, path []string) []paramHeader {
 }
 
 // checkParamHeaders compares the Mcp-Param headers of a tool with its
-// arguments. Headers that the tool does not know are nobody's business.
-func checkParamHeaders(h http.Header, wanted []paramHeader, arguments []byte) *problem {
+// arguments. Headers that the tool does not know are nobody's business. One that
+// is missing is not missed of a wrapped call, whose client knows the definition
+// of actions_call only.
+func checkParamHeaders(h http.Header, wanted []paramHeader, arguments []byte, wrapped bool) *problem {
 	for _, w := range wanted {
 		value := arguments
 		for _, key := range w.path {
@@ -116,6 +120,9 @@ func checkParamHeaders(h http.Header, wanted []paramHeader, arguments []byte) *p
 			if header != "" {
 				return headerMismatch("The header %s is given, the argument %s is not.", w.header, strings.Join(w.path, "."))
 			}
+			continue
+		}
+		if header == "" && wrapped {
 			continue
 		}
 		if header == "" {

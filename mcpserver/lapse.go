@@ -77,9 +77,10 @@ func (s *Server) runChecks(ctx context.Context) {
 // again with the next sign of life of the event streams.
 func (s *Server) check(ctx context.Context, of map[doubt]bool) {
 	for principal, bearer := range s.standings.doubted(of) {
-		err := s.good(ctx, bearer)
+		who, err := s.good(ctx, bearer)
 		switch {
 		case err == nil:
+			s.standings.sees(&who, s.views.keyOf)
 		case errors.Is(err, action.ErrUnauthenticated), errors.Is(err, action.ErrForbidden):
 			s.lapse(principal)
 		default:
@@ -89,15 +90,32 @@ func (s *Server) check(ctx context.Context, of map[doubt]bool) {
 	}
 }
 
-// good returns nil while the bearer's session may use MCP.
-func (s *Server) good(ctx context.Context, bearer string) error {
+// good returns the bearer's session while it may use MCP.
+func (s *Server) good(ctx context.Context, bearer string) (action.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
 	who, err := s.cfg.Authenticate(ctx, bearer)
 	if err != nil {
-		return err
+		return who, err
 	}
-	return who.Live(s.cfg.Now())
+	return who, who.Live(s.cfg.Now())
+}
+
+// sees has the event streams of a session that lists otherwise than it did, such
+// as in search mode now, say so. It goes on hearing of what changes in the list
+// that it had: whatever changes one changes the other.
+func (r *standings) sees(who *action.Session, view func(*action.Session) viewKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.of[who.ID]
+	if one == nil || view(&one.who) == view(who) {
+		return
+	}
+	one.who = *who
+	for st := range one.streams {
+		st.missed(kindTools)
+		st.missed(kindPrompts)
+	}
 }
 
 // lapse ends what a principal has open whose right to it ended: its MCP

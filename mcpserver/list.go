@@ -51,7 +51,7 @@ func (s *Server) listed(x *exchange, v *view, whole bool) (*pages, error) {
 		if err != nil {
 			return nil, err
 		}
-		took(kindTools, t.version)
+		took(kindTools, t.told)
 		return &t.pages, nil
 	}
 	o, err := v.offers(x.r.Context(), s.cfg.Gate, &x.who)

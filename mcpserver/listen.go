@@ -8,12 +8,17 @@ import (
 )
 
 // listen serves subscriptions/listen of the stateless era: an event stream of
-// what the client names, which is acknowledged first.
+// what the client names, which is acknowledged first. Tasks are not among it:
+// their clients ask for them.
 func (s *Server) listen(x *exchange, p *params) (rest func()) {
 	want := member(x.params, "notifications")
 	uris, ok := subscribedURIs(want)
 	if !isObject(want) || !ok {
 		x.fail(invalidParams("notifications must be an object that says what to listen to, with resourceSubscriptions as a list of at most %d URIs.", maxSubscribed))
+		return nil
+	}
+	if member(want, "taskIds") != nil && !declaresTasks(p.meta) {
+		x.fail(needsTasks())
 		return nil
 	}
 	if s.calls.draining() {

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,25 +24,37 @@ type offers struct {
 // offered is what clients are told that there is.
 type offered struct {
 	resources, changes, subscribe, prompts, completions, logging bool
+
+	tasks bool // in the stateless era alone
 }
 
-// newOffers encodes what is offered. The gateway's own resource wins a clash.
-func newOffers(o *action.Offerings, own map[string][]byte) *offers {
-	resources := definitionsOf(o.Resources)
-	for uri, definition := range own {
-		resources[uri] = definition
-	}
+// newOffers encodes what is offered to sessions of a type. The gateway's own
+// resources and prompts win a clash.
+func newOffers(o *action.Offerings, own *ownOffers, t action.SessionType) *offers {
 	return &offers{
-		resourcesVersion: o.ResourcesVersion, promptsVersion: o.PromptsVersion,
-		resources: newPages(resources), templates: newPages(definitionsOf(o.Templates)), prompts: newPages(definitionsOf(o.Prompts)),
-		can: offeredOf(o, len(own) > 0),
+		resourcesVersion: o.ResourcesVersion, promptsVersion: o.PromptsVersion + "/" + string(t),
+		resources: newPages(over(definitionsOf(o.Resources), own.resources)),
+		templates: newPages(over(definitionsOf(o.Templates), own.templates)),
+		prompts:   newPages(over(over(definitionsOf(o.Prompts), own.nothing), own.prompts[t])),
+		can:       offeredOf(o),
 	}
 }
 
-func offeredOf(o *action.Offerings, own bool) offered {
+func over(list, own map[string][]byte) map[string][]byte {
+	for name, definition := range own {
+		if definition == nil {
+			delete(list, name)
+			continue
+		}
+		list[name] = definition
+	}
+	return list
+}
+
+func offeredOf(o *action.Offerings) offered {
 	return offered{
-		resources: o.Reads || own, changes: o.Reads, subscribe: o.Subscribes,
-		prompts: o.Gets, completions: o.Completes, logging: o.Logs,
+		resources: true, changes: o.Reads, subscribe: o.Subscribes,
+		prompts: true, completions: o.Completes, logging: o.Logs,
 	}
 }
 
@@ -58,8 +69,8 @@ func definitionsOf(list []action.Offering) map[string][]byte {
 }
 
 // offersKey is what makes two sessions of an organization be offered the same.
-func offersKey(o *action.Offerings, own bool) string {
-	return fmt.Sprintf("%s\n%s\n%v", o.ResourcesVersion, o.PromptsVersion, offeredOf(o, own))
+func offersKey(o *action.Offerings, t action.SessionType) string {
+	return fmt.Sprintf("%s\n%s\n%s\n%v", o.ResourcesVersion, o.PromptsVersion, t, offeredOf(o))
 }
 
 // offers returns what is offered now to the sessions of the view.
@@ -68,8 +79,8 @@ func (w *view) offers(ctx context.Context, gate Gate, s *action.Session) (*offer
 	if err != nil {
 		return nil, err
 	}
-	key := offersKey(now, len(w.all.resources) > 0)
-	made := w.all.offers.of(w.key.organization, key, func() *offers { return newOffers(now, w.all.resources) })
+	key := offersKey(now, w.key.kind)
+	made := w.all.offers.of(w.key.organization, key, func() *offers { return newOffers(now, &w.all.beside, w.key.kind) })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.offered = made // kept, so that the next one need not encode it again
@@ -91,7 +102,7 @@ func (s *Server) offersOf(ctx context.Context, v *view, who *action.Session) *of
 	if v.offered != nil {
 		return v.offered
 	}
-	return &offers{can: offered{resources: len(s.views.resources) > 0}}
+	return &offers{can: offered{resources: true, prompts: true}}
 }
 
 // forSDK returns it as the SDK has it.
@@ -103,22 +114,12 @@ func (o offered) forSDK() *mcp.ServerCapabilities {
 	if o.prompts {
 		c.Prompts = &mcp.PromptCapabilities{ListChanged: true}
 	}
+	if o.tasks {
+		c.AddExtension(tasksExtension, nil)
+	}
 	c.Completions = ifSo[mcp.CompletionCapabilities](o.completions)
 	c.Logging = ifSo[mcp.LoggingCapabilities](o.logging) //nolint:staticcheck // deprecated in the other era
 	return c
-}
-
-// ownResources are the definitions of the gateway's own, by URI.
-func ownResources(snapshot bool) map[string][]byte {
-	if !snapshot {
-		return nil
-	}
-	definition, _ := json.Marshal(&mcp.Resource{ // strings always encode
-		URI: capabilitiesURI, Name: "capabilities", Title: "What this session may do", MIMEType: capabilitiesType,
-		Description: "Every service and every action behind this gateway, with what policy says of it for this session: allow, require_approval or deny, and why. " +
-			"Read it before you plan work that needs an action which you do not see among the tools. Descriptions in it are the services' own words.",
-	})
-	return map[string][]byte{capabilitiesURI: definition}
 }
 
 // look makes the lists of a view anew, as far as somebody knows of them, so
@@ -153,6 +154,6 @@ func (s *Server) versionsNow(ctx context.Context, v *view, who *action.Session, 
 		s.cfg.Log.Warn("looking at the tools for an event stream", "session", who.ID, "error", err)
 		return now
 	}
-	now[kindTools] = list.version
+	now[kindTools] = list.told
 	return now
 }

@@ -68,10 +68,10 @@ func TestClientReads(t *testing.T) {
 			PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { changed <- "prompts" },
 			ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { changed <- "resources" },
 		})
-		if list, err := session.ListResources(t.Context(), nil); err != nil || len(list.Resources) != 3 {
+		if list, err := session.ListResources(t.Context(), nil); err != nil || len(list.Resources) != 4 {
 			t.Fatal(list, err)
 		}
-		if list, err := session.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 2 {
+		if list, err := session.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 5 {
 			t.Fatal(list, err)
 		}
 		if res, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "demo://b"}); err != nil || res.Contents[0].Text != "t" {

@@ -11,9 +11,10 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// The gateway's own tools look at calls that were made, or ask a person for
-// something. They make no calls, so they have no row and no rate, and decide
-// nothing.
+// The gateway's own tools look at calls that were made and at what there is to
+// call, or ask a person for something. They make no calls, so they have no row
+// and no rate, and decide nothing. (actions_call is none of them: it is unwrapped
+// before a tool is looked for.)
 const (
 	toolWait   = "invocation_wait"
 	toolStatus = "invocation_status"
@@ -30,6 +31,8 @@ type ownDefinition struct {
 	name       string
 	definition string
 	run        ownTool
+	// searching: it is listed in search mode only.
+	searching bool
 }
 
 // OwnTools returns the names that no action may have, whether or not the tool
@@ -42,15 +45,29 @@ func OwnTools() []string {
 	return names
 }
 
+// Listed returns the names of the gateway's own tools that the session lists.
+func (s *Server) Listed(who *action.Session) (names []string) {
+	for _, o := range s.views.own {
+		if !o.searching || s.views.searches(who) {
+			names = append(names, o.name)
+		}
+	}
+	return names
+}
+
 // ownTools are those that are offered: all of them, or those that need nobody
 // who takes wishes for grants.
 func ownTools(grants bool) []ownDefinition {
 	tools := []ownDefinition{
-		{toolStatus, statusDefinition, (*Server).statusTool},
-		{toolWait, waitDefinition, (*Server).waitTool},
+		{toolStatus, statusDefinition, (*Server).statusTool, false},
+		{toolWait, waitDefinition, (*Server).waitTool, false},
+		{toolGuide, guideDefinition, (*Server).guideTool, false},
+		{toolSearch, searchDefinition, (*Server).searchTool, true},
+		{toolDescribe, describeDefinition, (*Server).describeTool, true},
+		{toolCall, callDefinition, (*Server).selfTool, true},
 	}
 	if grants {
-		tools = append(tools, ownDefinition{toolGrant, grantDefinition, (*Server).grantTool})
+		tools = append(tools, ownDefinition{toolGrant, grantDefinition, (*Server).grantTool, false})
 	}
 	return tools
 }
@@ -69,6 +86,12 @@ const statusDefinition = `{"name":"invocation_status","title":"Status of an invo
 	`"invocation_id":{"type":"string","description":"The invocation_id of the call."}},` +
 	`"required":["invocation_id"],"additionalProperties":false},` +
 	`"annotations":{"title":"Status of an invocation","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
+
+// selfTool answers a call of actions_call that was not unwrapped, which does not
+// happen.
+func (s *Server) selfTool(_ context.Context, c *caller) {
+	_ = c.answer(c.reply, internalProblem().message()) // a client that left needs no answer
+}
 
 // noInvocation answers for an id that is nobody's and for one that is
 // another's alike.

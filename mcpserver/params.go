@@ -1,17 +1,24 @@
 package mcpserver
 
+import "sallyport/internal/jsonlex"
+
 // params are the params of the methods that are ours, taken apart. The slices
 // are raw and point into the body.
 type params struct {
 	name      string
 	hasName   bool
 	uri       string // empty when absent
+	task      string // likewise
 	arguments []byte
 	cursor    []byte
 	meta      []byte
 	level     []byte
 	state     []byte // requestState, and what goes with it
 	responses []byte
+
+	// Of actions_call, once it is unwrapped.
+	wrapped bool
+	key     []byte // of idempotency, raw; nil when it has none
 }
 
 func parseParams(raw []byte) (params, *problem) {
@@ -32,6 +39,11 @@ func parseParams(raw []byte) (params, *problem) {
 				return p, invalidParams("uri must be one string.")
 			}
 			p.uri = decodeString(m.value)
+		case "taskId":
+			if !isString(m.value) || p.task != "" {
+				return p, invalidParams("taskId must be one string.")
+			}
+			p.task = decodeString(m.value)
 		case "arguments":
 			if p.arguments != nil {
 				return p, invalidParams("arguments must be given once.")
@@ -61,19 +73,10 @@ func parseParams(raw []byte) (params, *problem) {
 // object returns the arguments as an object. Some models write the object as
 // a string, and leave it out when there is nothing to say.
 func (p *params) object() ([]byte, bool) {
-	switch {
-	case p.arguments == nil, isNull(p.arguments):
+	if p.arguments == nil || isNull(p.arguments) {
 		return []byte("{}"), true
-	case isObject(p.arguments):
-		return p.arguments, true
-	case isString(p.arguments):
-		inner := []byte(decodeString(p.arguments))
-		m := members{text: inner}
-		for m.next() {
-		}
-		return inner, m.err == nil
 	}
-	return nil, false
+	return jsonlex.Object(p.arguments)
 }
 
 // token returns the raw progress token, or nil when the client wants no

@@ -29,7 +29,7 @@ func TestReplicasClient(t *testing.T) {
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changes.Add(1) },
 	})
 	for range 7 {
-		if list, err := session.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 4 {
+		if list, err := session.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 5 {
 			t.Fatal(list, err)
 		}
 		if res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "read"}); err != nil || res.IsError {

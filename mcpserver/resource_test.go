@@ -27,7 +27,7 @@ func TestCapabilitiesAreOnesOwn(t *testing.T) {
 				t.Errorf("declared: %+v", c)
 			}
 			list, err := session.ListResources(t.Context(), nil)
-			if err != nil || len(list.Resources) != 1 || list.Resources[0].URI != "sallyport://capabilities" {
+			if err != nil || len(list.Resources) != 2 || list.Resources[0].URI != "sallyport://capabilities" {
 				t.Fatal(list, err)
 			}
 			all.Go(func() {

@@ -50,6 +50,7 @@ func (s *Server) hear(h action.Hint) {
 		s.doubts.add(doubt{h.Organization, ""})
 	case action.HintCatalog, action.HintPolicy, action.HintInvocation, action.HintSignal:
 		s.hinted.hear(h)
+	case action.HintRun: // of people, and their workers
 	}
 }
 

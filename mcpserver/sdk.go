@@ -65,22 +65,36 @@ func (l *link) ask(r *http.Request, body []byte) *heard {
 func (s *Server) sdkServer(x *exchange, w *view) *mcp.Server {
 	asked := x.method == "initialize" || x.method == "server/discover"
 	var now offered
+	var says string
 	if asked {
 		now = s.offersOf(x.r.Context(), w, &x.who).can
+		now.tasks = x.modern
+		says = s.instructionsOf(x, w)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.server == nil || asked && w.serves != now {
-		w.serves = now
+	if w.server == nil || asked && (w.serves != now || w.says != says) {
+		w.serves, w.says = now, says
 		w.server = mcp.NewServer(
 			&mcp.Implementation{Name: serverName, Title: "Sallyport", Version: s.cfg.Version},
 			&mcp.ServerOptions{
-				Instructions: s.instructions,
+				Instructions: says,
 				Capabilities: now.forSDK(),
 				SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 			})
 	}
 	return w.server
+}
+
+// instructionsOf are those of the sessions of a view, by its list as it is now.
+func (s *Server) instructionsOf(x *exchange, w *view) string {
+	ctx, cancel := context.WithTimeout(x.r.Context(), listWithin)
+	defer cancel()
+	list, err := w.current(ctx, s.cfg.Gate, &x.who, s.cfg.Now())
+	if err != nil {
+		s.cfg.Log.Warn("looking at the tools for the instructions", "session", x.who.ID, "error", err)
+	}
+	return s.instructions(w.key.search, list)
 }
 
 const serverName = "sallyport"

@@ -29,12 +29,11 @@ const (
 
 // Server is the http.Handler of /mcp. [Server.Run] must run beside it.
 type Server struct {
-	cfg          Config
-	edge         edge
-	versions     []string // of the protocol, newest first
-	cacheFields  []byte
-	bare         *toolset // our own tools, for when there is no list
-	instructions string   // for the client's model
+	cfg         Config
+	edge        edge
+	versions    []string // of the protocol, newest first
+	cacheFields []byte
+	bare        *toolset // our own tools, for when there is no list
 
 	modern   http.Handler // the SDK's
 	ids      sessionIDs
@@ -77,17 +76,16 @@ func New(cfg Config) (*Server, error) {
 	own := ownTools(cfg.Grants != nil)
 	s := &Server{
 		cfg: cfg, edge: e, ids: ids, modern: newModern(cfg.MaxBody), versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
-		bare:         newToolset(nil, own, ""),
-		instructions: instructions(&cfg),
-		sessions:     newSessions(),
-		views:        views{own: own, resources: ownResources(cfg.Snapshot != nil), all: map[viewKey]*view{}},
-		states:       states,
-		released:     newReleased(),
-		standings:    standings{of: map[string]*standing{}},
-		doubts:       doubts{of: map[doubt]bool{}, nudge: make(chan struct{}, 1)},
-		calls:        calls{all: map[*call]bool{}},
-		posted:       allowances{of: map[allowanceKey]allowance{}},
-		hinted:       hinted{organizations: map[string]bool{}, nudge: make(chan struct{}, 1)},
+		bare:      newToolset(nil, own, "", false),
+		sessions:  newSessions(),
+		views:     views{own: own, search: cfg.Tools == action.ListSearch, beside: newOwnOffers(cfg.Snapshot != nil), all: map[viewKey]*view{}},
+		states:    states,
+		released:  newReleased(),
+		standings: standings{of: map[string]*standing{}},
+		doubts:    doubts{of: map[doubt]bool{}, nudge: make(chan struct{}, 1)},
+		calls:     calls{all: map[*call]bool{}},
+		posted:    allowances{of: map[allowanceKey]allowance{}},
+		hinted:    hinted{organizations: map[string]bool{}, nudge: make(chan struct{}, 1)},
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s, nil
@@ -187,7 +185,8 @@ func (s *Server) message(x *exchange, body []byte) (rest func()) {
 	case "":
 		s.replied(x)
 	case methodList, methodCall, methodResources, methodTemplates, methodRead, methodPrompts, methodPrompt,
-		methodComplete, methodListen, methodSubscribe, methodUnsubscribe, methodLevel:
+		methodComplete, methodListen, methodSubscribe, methodUnsubscribe, methodLevel,
+		methodTask, methodTaskUpdate, methodTaskCancel:
 		return s.ours(x)
 	default:
 		s.pass(x, body)
@@ -210,11 +209,17 @@ func (s *Server) ours(x *exchange) (rest func()) {
 		return nil
 	}
 	switch x.method {
-	case methodCall, methodPrompt:
+	case methodCall:
+		return s.begin(x, &p)
+	case methodPrompt:
+		if ownPrompt(p.name) {
+			s.getPrompt(x, &p)
+			return nil
+		}
 		return s.begin(x, &p)
 	case methodRead:
-		if p.uri == capabilitiesURI && s.cfg.Snapshot != nil {
-			s.readCapabilities(x)
+		if read := s.ownResource(p.uri); read != nil {
+			read(x, p.uri)
 			return nil
 		}
 		return s.begin(x, &p)
@@ -225,6 +230,12 @@ func (s *Server) ours(x *exchange) (rest func()) {
 			return s.listen(x, &p)
 		}
 		x.fail(noMethod(x.method))
+	case methodTask, methodTaskUpdate, methodTaskCancel:
+		if x.modern {
+			s.tasks(x, &p)
+		} else {
+			x.fail(noMethod(x.method))
+		}
 	case methodSubscribe, methodUnsubscribe, methodLevel:
 		s.ofSession(x, &p)
 	default:

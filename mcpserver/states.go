@@ -27,7 +27,7 @@ type asked struct {
 	Principal  []byte   `json:"principal"`
 	Call       []byte   `json:"call"` // see callDigest
 	Invocation string   `json:"invocation"`
-	Round      string   `json:"round"`
+	Round      string   `json:"round"` // empty: what was asked is to open a page
 	Keys       []string `json:"keys"`
 	Until      int64    `json:"until"` // in Unix seconds
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sallyport/action"
+	"sallyport/internal/hangup"
+	"sallyport/internal/hangup/hanguptest"
 	"sallyport/mcpserver"
 )
 
@@ -121,12 +123,16 @@ func TestDelivery(t *testing.T) {
 		{"write fails", &brokenWriter{write: broken}, false, "read", 0},
 		{"flush fails", &brokenWriter{flush: broken}, false, "read", 0},
 		{"client gone", &brokenWriter{}, true, "leave", 0},
+		{"client gone unnoticed", &brokenWriter{}, true, "read", 0},
 		{"no row", &brokenWriter{}, false, "refused", 0},
 		{"denied", &brokenWriter{}, false, "denied", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			if c.gone && c.tool == "read" {
+				ctx = hangup.ConnContext(ctx, hanguptest.Conn(t))
+			}
 			leave := &served{Action: action.Action{Tool: "leave"}, run: func(context.Context, json.RawMessage, func(string)) action.Outcome {
 				cancel()
 				return answer(`{}`)
@@ -241,7 +247,7 @@ func TestCallsWithoutList(t *testing.T) {
 // No action can take the place of one of the gateway's own tools.
 func TestOwnToolsWin(t *testing.T) {
 	names := mcpserver.OwnTools()
-	if !slices.Equal(names, []string{"invocation_status", "invocation_wait", "grant_request"}) {
+	if !slices.Equal(names, []string{"invocation_status", "invocation_wait", "actions_guide", "actions_search", "actions_describe", "actions_call", "grant_request"}) {
 		t.Error(names)
 	}
 	g := newGate(&served{Action: action.Action{Tool: "invocation_wait"}})

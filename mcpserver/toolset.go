@@ -1,9 +1,14 @@
 package mcpserver
 
 import (
-	"sort"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"sync"
 
 	"sallyport/action"
+	"sallyport/internal/nearest"
+	"sallyport/internal/rank"
 )
 
 // toolset is a tool list, encoded once for everyone who sees the same. It does
@@ -14,7 +19,20 @@ type toolset struct {
 	sources map[string]string // what people call them, by id
 	// watchable are the sources of whose resources a session may be told.
 	watchable map[string]bool
-	pages
+	pages     // what is listed
+	// told is by what clients are told of changes: the version, for what a server
+	// says of its own list is handed on whether or not it says something else now.
+	// In search mode it is a digest of what is listed, for what a client does not
+	// see changes without it.
+	told string
+
+	all         []action.Available // as the Gate gave it: not ours to change
+	definitions map[string][]byte  // of all tools, listed or not
+	searched    []action.Available // the tools that are found by words
+	indexed     sync.Once
+	ranks       *rank.Index
+	hits        []hit // as they are told, in the order of searched
+	unread      bool  // some say more than is searched
 }
 
 // tool is what a call needs to know of a listed tool.
@@ -25,12 +43,17 @@ type tool struct {
 	mode    action.Mode // of a call with any params
 	strict  bool        // results must follow a schema
 	headers []paramHeader
+	at      int // its place in toolset.all
 }
 
-// newToolset encodes a list. Our own tools win every clash of names.
-func newToolset(list []action.Available, own []ownDefinition, version string) *toolset {
-	t := &toolset{version: version, tools: make(map[string]tool, len(list)+len(own)), sources: map[string]string{}, watchable: map[string]bool{}}
-	definitions := make(map[string][]byte, len(list)+len(own))
+// newToolset encodes a list. Our own tools win every clash of names. With search
+// only they and the platform's are listed, and all others are found by words.
+func newToolset(list []action.Available, own []ownDefinition, version string, search bool) *toolset {
+	t := &toolset{
+		version: version, tools: make(map[string]tool, len(list)+len(own)), sources: map[string]string{}, watchable: map[string]bool{},
+		all: list, definitions: make(map[string][]byte, len(list)+len(own)),
+	}
+	listed := make(map[string][]byte, len(list)+len(own))
 	for i := range list {
 		a := list[i].Action
 		if a != nil && a.Name == action.ActionRead && list[i].Decision.Mode == action.ModeAllow {
@@ -42,65 +65,69 @@ func newToolset(list []action.Available, own []ownDefinition, version string) *t
 		t.tools[a.Tool] = tool{
 			source: a.Source, action: a.Name, mode: list[i].Decision.Mode,
 			strict:  len(a.OutputSchema) > 0,
-			headers: paramHeaders(a.InputSchema),
+			headers: paramHeaders(a.InputSchema), at: i,
 		}
-		definitions[a.Tool] = a.Definition
+		t.definitions[a.Tool] = a.Definition
+		if !search || a.Source == action.Platform {
+			listed[a.Tool] = a.Definition
+		}
 		t.sources[a.Source] = a.SourceName
 	}
 	for _, o := range own {
 		t.tools[o.name] = tool{own: o.run}
-		definitions[o.name] = []byte(o.definition)
+		t.definitions[o.name] = []byte(o.definition)
+		if delete(listed, o.name); search || !o.searching {
+			listed[o.name] = []byte(o.definition)
+		}
 	}
-	t.pages = newPages(definitions)
+	for i := range list {
+		a := list[i].Action
+		if a == nil || a.Source == action.Platform {
+			continue
+		}
+		if one := t.tools[a.Tool]; one.is(a) {
+			t.searched = append(t.searched, list[i])
+		}
+	}
+	t.pages = newPages(listed)
+	if t.told = version; search {
+		t.told = fmt.Sprintf("%x", sha256.Sum256(t.joined))
+	}
 	return t
 }
 
-// nearest returns up to three names that a caller who wrote name may have
-// meant.
-func (t *toolset) nearest(name string) []string {
-	type near struct {
-		name     string
-		distance int
-	}
-	if len(name) > 128 {
-		return nil
-	}
-	limit := max(2, len(name)/2)
-	var found []near
-	for _, n := range t.names {
-		if d := distance(name, n, limit); d <= limit {
-			found = append(found, near{n, d})
-		}
-	}
-	sort.SliceStable(found, func(i, j int) bool { return found[i].distance < found[j].distance })
-	var names []string
-	for _, f := range found[:min(3, len(found))] {
-		names = append(names, f.name)
-	}
-	return names
+// is reports whether it is the tool of the action, and not one of ours.
+func (t *tool) is(a *action.Action) bool {
+	return t.own == nil && t.source == a.Source && t.action == a.Name && a.Tool != ""
 }
 
-// distance is the number of letters to change between a and b, or more than
-// limit.
-func distance(a, b string, limit int) int {
-	if d := len(a) - len(b); d > limit || -d > limit {
-		return limit + 1
+// available returns the action of a tool, or nil for one of ours and for one
+// that is not there.
+func (t *toolset) available(name string) *action.Available {
+	if one, ok := t.tools[name]; ok && one.own == nil {
+		return &t.all[one.at]
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	return nil
+}
+
+// definition returns that of a tool, listed or not; nil when there is none.
+func (t *toolset) definition(name string) []byte { return t.definitions[name] }
+
+// Beyond these a list is long: it costs a model more than what it is for.
+const (
+	longList  = 100
+	longBytes = 50 << 10
+)
+
+// long reports whether whoever lists it might better search.
+func (t *toolset) long() bool { return len(t.names) > longList || len(t.joined) > longBytes }
+
+// nearest tells a caller who wrote name which tools may be meant.
+func (t *toolset) nearest(name string) string {
+	names := append(make([]string, 0, len(t.names)+len(t.searched)), t.names...)
+	for i := range t.searched {
+		names = append(names, t.searched[i].Tool)
 	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
+	slices.Sort(names)
+	return nearest.Sentence(name, names)
 }

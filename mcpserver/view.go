@@ -2,6 +2,8 @@ package mcpserver
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 	"weak"
@@ -20,15 +22,32 @@ const freshFor = time.Second
 // share a list and a server; two organizations never do.
 type viewKey struct {
 	organization, automation, group, task string
-	event                                 bool // an inbound event started it
+	connections, of                       string             // the integrations that it may use, and in whose name
+	event                                 bool               // an inbound event started it
+	kind                                  action.SessionType // whose prompt comes first, and which tools of ours there are
+	run                                   bool               // it works on an automation's run
+	done                                  bool               // it said that it is done
+	search                                bool               // it lists what finds and calls the other tools
 }
 
-func keyOf(s *action.Session) viewKey {
-	k := viewKey{organization: s.Organization, automation: s.Automation, group: s.Group, event: s.Event != ""}
+func (v *views) keyOf(s *action.Session) viewKey {
+	k := viewKey{
+		organization: s.Organization, automation: s.Automation, group: s.Group, event: s.Event != "",
+		kind: s.Type, run: s.OfRun(), done: s.CompletedAt != nil, search: v.searches(s),
+	}
+	if len(s.Connections) > 0 {
+		k.connections, k.of = strings.Join(slices.Sorted(slices.Values(s.Connections)), ","), s.CreatedBy
+	}
 	if s.Group != "" { // only groups have gates, and only gates look at the task
 		k.task = s.Task
 	}
 	return k
+}
+
+// searches reports whether the session lists what finds and calls the other
+// tools, and not those.
+func (v *views) searches(s *action.Session) bool {
+	return s.Tools == action.ListSearch || s.Tools == "" && v.search
 }
 
 // view is what sessions of one key see: their lists, and the SDK server that
@@ -47,6 +66,7 @@ type view struct {
 	mu        sync.Mutex // guards the fields below
 	server    *mcp.Server
 	serves    offered // what the server tells
+	says      string  // and its instructions
 	list      *toolset
 	offered   *offers
 	checked   time.Time            // when list was last known to be current; zero: ask
@@ -57,10 +77,11 @@ type view struct {
 
 // views is the pool of views.
 type views struct {
-	own       []ownDefinition
-	resources map[string][]byte // the gateway's own
-	mu        sync.Mutex
-	all       map[viewKey]*view
+	own    []ownDefinition
+	search bool      // what sessions list that do not say
+	beside ownOffers // the gateway's own
+	mu     sync.Mutex
+	all    map[viewKey]*view
 
 	sets   sets[toolset]
 	offers sets[offers]
@@ -108,7 +129,7 @@ func (v *views) of(s *action.Session, now time.Time) *view {
 }
 
 func (v *views) ofLocked(s *action.Session, now time.Time) *view {
-	key := keyOf(s)
+	key := v.keyOf(s)
 	w := v.all[key]
 	if w == nil {
 		w = &view{all: v, key: key, own: v.own, sample: *s}
@@ -176,13 +197,16 @@ func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now ti
 	w.mu.Lock()
 	list := w.list
 	w.mu.Unlock()
+	if w.key.search {
+		version = "search/" + version // the same tools, listed otherwise
+	}
 	if list == nil || list.version != version {
-		list = w.all.sets.of(w.key.organization, version, func() *toolset { return newToolset(available, w.own, version) })
+		list = w.all.sets.of(w.key.organization, version, func() *toolset { return newToolset(available, w.own, version, w.key.search) })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.list, w.checked, w.sample = list, now, *s
-	w.announceLocked(kindTools, version)
+	w.announceLocked(kindTools, list.told)
 	return list, nil
 }
 

@@ -65,7 +65,10 @@ func (g *approval) covers(now time.Time, a *action.Action) bool {
 
 // ceiling denies what is beyond the capability of the session's group.
 func (p *Policy) ceiling(now time.Time, s *action.Session, a *action.Action) action.Step {
-	if s.Group == "" {
+	switch {
+	case a.Own != nil:
+		return action.Step{} // see own
+	case s.Group == "":
 		return action.Step{Layer: action.LayerCeiling, Note: "The session has no group, so no ceiling."}
 	}
 	step := action.Step{Layer: action.LayerCeiling, Mode: action.ModeDeny}

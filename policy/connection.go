@@ -78,7 +78,7 @@ func health(in action.Integration) string {
 // maxNamed integrations are named in a sentence.
 const maxNamed = 5
 
-func each(all []action.Integration, say func(action.Integration) string) string {
+func each[T any](all []T, say func(T) string) string {
 	parts := make([]string, 0, maxNamed+1)
 	for _, in := range all[:min(len(all), maxNamed)] {
 		parts = append(parts, say(in))

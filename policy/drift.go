@@ -78,7 +78,7 @@ func tighten(d *action.Decision, a *action.Action, found finding) {
 func (f finding) sentence() string {
 	switch f {
 	case asReviewed:
-		return "The tool is as it was reviewed."
+		return "The tool is as it was when it was reviewed, or first listed."
 	case textIgnored:
 		return "The tool does what was reviewed; its texts changed, which does not count for this connector."
 	case textChanged:

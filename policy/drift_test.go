@@ -25,9 +25,9 @@ func TestDrift(t *testing.T) {
 		says   string // of the drift; empty: it is not asked
 	}{
 		{name: "not a connector's", now: as("b2", "t2"), unseen: true, before: allow, want: allow, by: action.LayerOrganization},
-		{name: "as reviewed", review: trust, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "as it was reviewed"},
-		{name: "as reviewed, strict", review: strict, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "as it was reviewed"},
-		{name: "as reviewed, required", review: required, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "as it was reviewed"},
+		{name: "as reviewed", review: trust, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "when it was reviewed, or first listed"},
+		{name: "as reviewed, strict", review: strict, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "when it was reviewed, or first listed"},
+		{name: "as reviewed, required", review: required, now: reviewed, before: allow, want: allow, by: action.LayerOrganization, says: "when it was reviewed, or first listed"},
 
 		{name: "changed", review: trust, now: as("b2", "t1"), before: allow, want: approve, by: action.LayerDrift, says: "The tool changed since it was reviewed, so a person must approve each call"},
 		{name: "changed, strict", review: strict, now: as("b2", "t1"), before: allow, want: approve, by: action.LayerDrift, says: "changed"},

@@ -78,6 +78,9 @@ func (p *Policy) override(_ time.Time, s *action.Session, a *action.Action) acti
 
 // capability allows what the group may do: the ceiling was asked before.
 func (p *Policy) capability(_ time.Time, s *action.Session, a *action.Action) action.Step {
+	if a.Own != nil {
+		return action.Step{}
+	}
 	c := p.capabilities[place{s.Group, a.Source}]
 	if s.Group == "" || c == nil {
 		return action.Step{Layer: action.LayerCapability, Note: "The session has no group, so no capability."}
@@ -89,6 +92,9 @@ func (p *Policy) capability(_ time.Time, s *action.Session, a *action.Action) ac
 // inferred goes by the action's risk. Anything that is not known to be a read
 // or a write is as bad as a danger.
 func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) action.Step {
+	if a.Own != nil {
+		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It acts on this gateway alone, and such tools run without asking unless policy says otherwise."}
+	}
 	switch a.Risk {
 	case action.RiskRead:
 		return action.Step{Layer: action.LayerInferred, Mode: action.ModeAllow, Note: "It only reads, and reads run without asking unless policy says otherwise."}
@@ -100,9 +106,10 @@ func (p *Policy) inferred(_ time.Time, _ *action.Session, a *action.Action) acti
 
 // attended has a person look at what would be allowed in a session that an
 // inbound event started, because whoever sent the event may have worded what
-// the agent wants. Reads are let through. What inferred allows is a read.
+// the agent wants. Reads are let through, and what acts on this gateway alone.
+// What inferred allows is one of the two.
 func attended(step action.Step, s *action.Session, a *action.Action) action.Step {
-	if s.Event != "" && step.Mode == action.ModeAllow && a.Risk != action.RiskRead {
+	if s.Event != "" && a.Own == nil && step.Mode == action.ModeAllow && a.Risk != action.RiskRead {
 		step.Mode = action.ModeRequireApproval
 		step.Note += " An inbound event started the session, so a person must approve it all the same: only an override of the automation lets it run without."
 	}

@@ -92,7 +92,7 @@ func (p *Policy) Decide(now time.Time, s *action.Session, a *action.Action) acti
 	found := p.compare(a)
 	a = p.atWorst(a, found)
 	d := action.Decision{Version: p.version, DenialLimit: p.settings.DenialLimit, Steps: make([]action.Step, 0, 7)}
-	for _, ask := range [...]layer{(*Policy).connected, (*Policy).ceiling, (*Policy).automation, (*Policy).override, (*Policy).capability, (*Policy).inferred} {
+	for _, ask := range [...]layer{(*Policy).own, (*Policy).connected, (*Policy).ceiling, (*Policy).automation, (*Policy).override, (*Policy).capability, (*Policy).inferred} {
 		step := ask(p, now, s, a)
 		if step.Layer == "" {
 			continue

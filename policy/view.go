@@ -22,6 +22,12 @@ func (p *Policy) View(now time.Time, s *action.Session) string {
 	default:
 		parts = append(parts, "automation "+strconv.Quote(s.Automation))
 	}
+	if s.Type != "" && s.Type != action.TypeCoding {
+		parts = append(parts, string(s.Type))
+	}
+	if s.OfRun() {
+		parts = append(parts, "of a run")
+	}
 	if s.Event != "" {
 		parts = append(parts, "event")
 	}

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ type Catalog struct {
 
 	readParams, getParams *checker // of resources/read and prompts/get
 	services              []*service
+	own                   *own
 
 	life context.Context // of what runs in the background
 	end  context.CancelFunc
@@ -40,6 +42,9 @@ func New(c Config) (*Catalog, error) {
 		return nil, err
 	}
 	if cat.services, err = newServices(cat); err != nil {
+		return nil, err
+	}
+	if cat.own, err = newOwn(c.Own, c.Budget); err != nil {
 		return nil, err
 	}
 	cat.life, cat.end = context.WithCancel(context.Background())
@@ -143,6 +148,9 @@ func (c *Catalog) view(ctx context.Context, organization string) (*view, error) 
 // Find implements [action.Catalog].
 func (c *Catalog) Find(ctx context.Context, organization, source, name string, fresh bool) (*action.Action, error) {
 	t := c.tenant(organization)
+	if source == action.Platform {
+		name = cmp.Or(c.own.alias(name), name)
+	}
 	key := action.Key{Source: source, Action: name}
 	if !fresh {
 		if v := t.current(); v != nil && v.index[key] != nil {
@@ -168,6 +176,9 @@ func (c *Catalog) Find(ctx context.Context, organization, source, name string, f
 // ready waits until the actions of a source are known, or fresh, and returns
 // what the source is called. Those of a module always are.
 func (t *tenant) ready(ctx context.Context, source string, fresh bool) (called string, err error) {
+	if source == action.Platform && t.Own != nil {
+		return t.own.Title, nil
+	}
 	for _, s := range t.services {
 		if s.ID == source {
 			return s.Title, nil

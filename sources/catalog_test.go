@@ -443,6 +443,9 @@ func TestSourceThatNeverAnswered(t *testing.T) {
 		if n := bad.listed(); n != 1 {
 			t.Errorf("a source that just failed was asked %d times", n)
 		}
+		if all := w.Health(); len(all) != 3 || !all[0].Good || all[1].Good || all[2].Good {
+			t.Errorf("health: %+v", all)
+		}
 		states, _ := w.States(t.Context(), "o")
 		if len(states) != 3 || states[1].Error == nil || states[1].FetchedAt != nil || states[2].Error == nil {
 			t.Errorf("got %+v", states)
@@ -663,6 +666,9 @@ func TestProbeReachesTheServer(t *testing.T) {
 			}
 		}
 		probe("", 1) // the server is well; calls fail all the same
+		if all := w.Health(); len(all) != 1 || all[0] != (sources.Health{Source: h.con.Source()}) {
+			t.Errorf("health: %+v", all)
+		}
 		if s := w.State(h.con); !s.CircuitOpen || s.Error.Code != sources.FaultOpen {
 			t.Errorf("got %+v", s)
 		}

@@ -184,12 +184,9 @@ func explain(err error) error {
 	return unfit(list[0].pointer, message+".")
 }
 
-// unfitting begins what is said of params.
-const unfitting = "The params do not fit: "
-
 func unfit(pointer, message string) error {
 	return &action.Error{
 		Kind: action.ErrInvalid, Code: "invalid_params", Field: pointer,
-		Message: unfitting + message,
+		Message: action.Unfitting + message,
 	}
 }

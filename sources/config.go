@@ -27,6 +27,8 @@ type Config struct {
 	// Modules are the services that the gateway itself speaks to. With any, the
 	// next four are required.
 	Modules []*Module
+	// Own is what the gateway itself does for agents. Nil: nothing.
+	Own *Own
 	// Integrations returns an organization's integrations that are not deleted.
 	Integrations func(ctx context.Context, organization string) ([]action.Integration, error)
 	// Session returns a session by its id.
@@ -38,6 +40,8 @@ type Config struct {
 	Refused func(ctx context.Context, in action.Integration, token, why string) (again bool, err error)
 	// Reserved are names of tools that no source may have.
 	Reserved []string
+	// ReservedPrompts are names of prompts that no source may have.
+	ReservedPrompts []string
 
 	Reload   time.Duration // connectors are read again after it; zero: 1 s
 	TTL      time.Duration // a source's list is good for it; zero: 5 min

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"sallyport/action"
@@ -24,6 +25,7 @@ type feed struct {
 	offer    offer
 	warnings []string
 	protocol string
+	says     string    // the server's instructions to models
 	asked    time.Time // when the list at hand was asked for; zero: there is none
 	observed string    // mark of the list that Observe took last; empty: none
 	err      error     // of the last attempt; nil: it worked
@@ -31,6 +33,7 @@ type feed struct {
 	retry    time.Time // not before
 	flight   *flight   // the refresh that is under way
 
+	about   *action.About // of the actions as they are
 	ear     ear
 	updates updates
 }
@@ -48,6 +51,7 @@ type content struct {
 	offer    offer
 	warnings []string
 	protocol string
+	says     string
 }
 
 // open returns the feed of a connector; one that cannot be opened keeps the
@@ -144,7 +148,7 @@ func (f *feed) list(ctx context.Context) (l Listing, err error) {
 
 // compile compiles what the source listed.
 func (f *feed) compile(l Listing, before content) (c content) {
-	c.protocol = l.Protocol
+	c.protocol, c.says = l.Protocol, strings.ToValidUTF8(l.Says, "\uFFFD")
 	tools, warnings := compileAll(l, before.tools, f.tenant.Budget)
 	c.tools, c.warnings = tools, append(slices.Clone(l.Warnings), warnings...)
 	if _, ok := f.source.(Offerer); ok {
@@ -163,7 +167,7 @@ func (f *feed) take(fl *flight, c content, err error) {
 	if err != nil {
 		f.failedLocked(err)
 	} else {
-		f.tools, f.offer, f.warnings, f.protocol = c.tools, c.offer, c.warnings, c.protocol
+		f.tools, f.offer, f.warnings, f.protocol, f.says = c.tools, c.offer, c.warnings, c.protocol, c.says
 		f.asked, f.err, f.fails, f.retry = fl.started, nil, 0, time.Time{}
 	}
 	changed := false

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"sallyport/internal/jsonlex"
 	"sallyport/internal/redact"
@@ -58,4 +60,23 @@ func Passes(filter []string, values ...string) bool {
 	return len(filter) == 0 || slices.ContainsFunc(values, func(v string) bool {
 		return v != "" && slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, v) })
 	})
+}
+
+// EventTime returns a time that rows and JSON can hold; zero: the text is none.
+func EventTime(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 {
+		return time.Time{}
+	}
+	return t
+}
+
+// WebURL returns a foreign URL if a page may link to it, or nothing. The gateway
+// itself never goes there.
+func WebURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || len(text) > 2000 || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+		return ""
+	}
+	return u.String()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"sallyport/sources"
 )
@@ -68,6 +69,32 @@ func TestPlainID(t *testing.T) {
 	} {
 		if got := sources.PlainID(id); (got == id) != plain || !plain && got != "" {
 			t.Errorf("%q: got %q", id, got)
+		}
+	}
+}
+
+func TestEventTime(t *testing.T) {
+	for text, want := range map[string]time.Time{
+		"2026-07-23T20:12:30.5+02:00": time.Date(2026, 7, 23, 18, 12, 30, 5e8, time.UTC),
+		"0001-01-01T00:00:00+01:00":   {}, // the year before the first
+		"9999-12-31T23:59:59-01:00":   {},
+		"2026-07-23":                  {},
+		"":                            {},
+	} {
+		if got := sources.EventTime(text); got != want {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+}
+
+func TestWebURL(t *testing.T) {
+	for text, good := range map[string]bool{
+		"https://example.com/a?b#c": true, "http://localhost:8000/": true,
+		"": false, "javascript:alert(1)": false, "https://user:pass@example.com/": false, "/relative": false, "https:opaque": false,
+		"%zz": false, "https://example.com/" + strings.Repeat("x", 2000): false,
+	} {
+		if got := sources.WebURL(text); (got == text) != good && text != "" || !good && got != "" {
+			t.Errorf("%.40q: got %q", text, got)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/ingest/event"
 	"sallyport/internal/outbound"
 )
 
@@ -40,7 +41,11 @@ type Module struct {
 	// Poll looks for what happened since the cursor that the look before left.
 	// Nil, or a cursor that the module cannot read, begins with what happens from
 	// now on. Errors are those of Run. Nil: the service cannot be polled.
-	Poll func(ctx context.Context, c *Conn, cursor json.RawMessage) (Polled, error)
+	Poll func(ctx context.Context, c *Conn, cursor json.RawMessage) (event.Polled, error)
+	// Hydrate completes an event that a delivery tells too little of, by its ids
+	// and never by a URL of it: it returns false, and asks nobody, when nothing is
+	// missing. Errors are those of Run. Nil: deliveries say all there is.
+	Hydrate func(ctx context.Context, c *Conn, e *event.Event) (changed bool, err error)
 	// Workspace tells that an account is a workspace of many people, so that a
 	// user's own connection stands in for the organization's only where both are
 	// of the same one. Otherwise an account is a person or an installation.
@@ -59,7 +64,7 @@ type Need struct {
 	// and KindApp.
 	Preset string
 	Scopes []string // that the actions need, in the service's words
-	Hint   string   // one sentence: where a person gets the credential
+	Hint   string   // where a person gets the credential, and what triggers need besides
 }
 
 // ModuleAction is one operation of a module.
@@ -83,6 +88,8 @@ type ModuleAction struct {
 	// Run does it and returns a JSON object. Params fit Input. A service's no is
 	// a [*Refusal]; other errors are those of [outbound.Client.Do].
 	Run func(ctx context.Context, c *Conn, params json.RawMessage) (json.RawMessage, error)
+
+	closed bool // it reaches nothing outside of the gateway
 }
 
 // Example is a call that makes sense, for guides.

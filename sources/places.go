@@ -60,7 +60,7 @@ func (t *tenant) besideLocked(before *view) (*action.Offerings, *places) {
 	}
 	o.Resources, p.resources = p.shelve(readers, "uri", func(f *feed) []*item { return f.offer.resources.items })
 	o.Templates, p.templates = p.shelve(readers, "uriTemplate", func(f *feed) []*item { return f.offer.templates.items })
-	o.Prompts, p.prompts = prompted(feeds)
+	o.Prompts, p.prompts = prompted(feeds, t.ReservedPrompts)
 	for _, list := range [][]action.Offering{o.Resources, o.Templates, o.Prompts} {
 		slices.SortFunc(list, func(a, b action.Offering) int { return strings.Compare(a.As, b.As) })
 	}
@@ -124,7 +124,7 @@ func (f *feed) offering(i *item, member, as string) action.Offering {
 }
 
 // prompted names the prompts.
-func prompted(feeds []*feed) (list []action.Offering, at map[string]place) {
+func prompted(feeds []*feed, reserved []string) (list []action.Offering, at map[string]place) {
 	var origins []origin
 	var from []*feed
 	var items []*item
@@ -140,7 +140,7 @@ func prompted(feeds []*feed) (list []action.Offering, at map[string]place) {
 		}
 	}
 	at = make(map[string]place, len(items))
-	for n, as := range names(origins, nil) {
+	for n, as := range names(origins, reserved) {
 		o := from[n].offering(items[n], "name", as)
 		list, at[as] = append(list, o), place{o.Source, o.Name}
 	}

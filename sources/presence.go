@@ -122,6 +122,8 @@ func (p presence) action(t *tool, name string) *action.Action {
 		Timeout:       p.timeout,
 		Provider:      p.ID,
 		OneConnection: p.Choose == nil,
+		About:         p.about,
+		Examples:      act.examples(),
 		Summarize:     act.Summarize,
 		Check:         t.checker.Check,
 		Bind:          p.binder(act),

@@ -15,7 +15,9 @@ import (
 // source has it, ErrUnavailable that the one which may have it never answered.
 func (c *Catalog) Resolve(ctx context.Context, organization, tool string) (a *action.Action, err error) {
 	err = c.resolve(ctx, organization, func(v *view) bool {
-		a = v.tools[tool]
+		if a = v.tools[tool]; a == nil {
+			a = v.tools[c.own.alias(tool)]
+		}
 		return a != nil
 	})
 	if err != nil || a != nil {

@@ -18,6 +18,7 @@ type service struct {
 	catalog *Catalog
 	tools   []*tool
 	actions map[string]*ModuleAction // by name
+	about   *action.About
 }
 
 // Modules returns the services that the gateway itself speaks to, which nobody
@@ -46,7 +47,10 @@ func newService(m *Module, budget time.Duration) (*service, error) {
 	if err := m.check(budget); err != nil {
 		return nil, err
 	}
-	s := &service{Module: m, actions: make(map[string]*ModuleAction, len(m.Actions))}
+	s := &service{
+		Module: m, actions: make(map[string]*ModuleAction, len(m.Actions)),
+		about: &action.About{Title: m.Title, Text: m.About, Guide: m.Guide},
+	}
 	for i := range m.Actions {
 		act := &m.Actions[i]
 		t, err := act.compile(budget)
@@ -120,6 +124,15 @@ func (a *ModuleAction) compile(budget time.Duration) (*tool, error) {
 	return t, nil
 }
 
+// examples are the action's, as guides have them.
+func (a *ModuleAction) examples() []action.Example {
+	list := make([]action.Example, len(a.Examples))
+	for i, e := range a.Examples {
+		list[i] = action.Example(e)
+	}
+	return list
+}
+
 // definition is the action as a tool of MCP.
 func (a *ModuleAction) definition() (json.RawMessage, error) {
 	type annotations struct {
@@ -138,7 +151,7 @@ func (a *ModuleAction) definition() (json.RawMessage, error) {
 		Input       json.RawMessage `json:"inputSchema"`
 		Annotations annotations     `json:"annotations"`
 	}{a.Name, a.Title, a.Description, a.Input, annotations{
-		ReadOnly: a.Risk == action.RiskRead, Destructive: a.Risk == action.RiskDanger, Idempotent: a.Idempotent, OpenWorld: true,
+		ReadOnly: a.Risk == action.RiskRead, Destructive: a.Risk == action.RiskDanger, Idempotent: a.Idempotent, OpenWorld: !a.closed,
 	}})
 	return bytes.TrimSpace(b.Bytes()), err
 }

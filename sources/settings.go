@@ -24,11 +24,25 @@ func (m *Module) CheckSettings(settings json.RawMessage) error {
 	if schema == nil {
 		schema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	}
+	return checkDocument(schema, settings, document{"settings", "The settings do not fit: ", "is no setting"})
+}
+
+// CheckConfig returns nil for a trigger's filters that fit the schema of its
+// type. Its error is an [*action.Error] of kind ErrInvalid whose field is below
+// /config.
+func CheckConfig(schema, config json.RawMessage) error {
+	return checkDocument(schema, config, document{"config", "The config does not fit: ", "is no field of it"})
+}
+
+// document is what a schema of our own is for, and what is said of it.
+type document struct{ name, unfit, unknown string }
+
+func checkDocument(schema, value json.RawMessage, d document) error {
 	c, _, err := newChecker(schema, settingsBudget)
 	if err != nil {
 		return err
 	}
-	return inSettings(c.Check(settings), schema)
+	return d.said(c.Check(value), schema)
 }
 
 // CheckSomeSettings is [Module.CheckSettings] for settings of which some may be
@@ -49,22 +63,22 @@ func (m *Module) CheckSomeSettings(settings json.RawMessage) error {
 	return (&Module{Settings: some}).CheckSettings(settings)
 }
 
-// inSettings says of settings what was said of params, and of one that fits no
+// said says of a document what was said of params, and of a value that fits no
 // pattern what the schema says of it: people read no patterns.
-func inSettings(err error, schema json.RawMessage) error {
+func (d document) said(err error, schema json.RawMessage) error {
 	var e *action.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	message := strings.ReplaceAll(strings.TrimPrefix(e.Message, unfitting), "is not a field of this action", "is no setting")
+	message := strings.ReplaceAll(strings.TrimPrefix(e.Message, action.Unfitting), "is not a field of this action", d.unknown)
 	name, _, _ := strings.Cut(strings.TrimPrefix(e.Field, "/"), "/")
 	before, _, unmatched := strings.Cut(message, " must match the pattern ")
 	if about := description(schema, name); unmatched && about != "" && !strings.Contains(before, "; ") {
 		message = before + " is not of its form. " + name + ": " + about
 	}
 	return &action.Error{
-		Kind: e.Kind, Code: "invalid_settings", Field: "/settings" + e.Field,
-		Message: "The settings do not fit: " + message,
+		Kind: e.Kind, Code: "invalid_" + d.name, Field: "/" + d.name + e.Field,
+		Message: d.unfit + message,
 	}
 }
 

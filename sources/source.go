@@ -69,6 +69,9 @@ type Listing struct {
 	Templates []json.RawMessage
 	Prompts   []json.RawMessage
 	Offers    Offers
+	// Says are the server's instructions to models: foreign, bounded. Empty: it
+	// gives none.
+	Says string
 	// Missing are the lists that could not be had, while the tools could: what
 	// they were before stays, with a warning.
 	Missing Missing

@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -145,4 +146,44 @@ func advice(code string) string {
 		return "Check the connector's URL and headers, and what the server's own log says."
 	}
 	return ""
+}
+
+// Health is how a connector answers, as far as this process knows.
+type Health struct {
+	Source string
+	Good   bool // its last list arrived, and calls of it do not fail at once
+}
+
+// Health returns that of every enabled connector of all organizations which was
+// asked for anything, in the order of their source ids. It asks nobody.
+func (c *Catalog) Health() []Health {
+	c.mu.Lock()
+	tenants := slices.Collect(maps.Values(c.tenants))
+	c.mu.Unlock()
+	var all []Health
+	for _, t := range tenants {
+		all = append(all, t.health()...)
+	}
+	slices.SortFunc(all, func(a, b Health) int { return strings.Compare(a.Source, b.Source) })
+	return all
+}
+
+func (t *tenant) health() []Health {
+	var asked []Health
+	var of []Source
+	t.mu.Lock()
+	for _, con := range t.connectors {
+		if f := t.feeds[con.Source()]; f != nil && con.Enabled && (f.err != nil || !f.asked.IsZero()) {
+			asked, of = append(asked, Health{Source: con.Source(), Good: f.err == nil}), append(of, f.source)
+		}
+	}
+	t.mu.Unlock()
+	for i, source := range of { // not under the mutex: see stateOf
+		if c, ok := source.(Circuit); ok {
+			if open, _ := c.Circuit(); open {
+				asked[i].Good = false
+			}
+		}
+	}
+	return asked
 }

@@ -85,6 +85,7 @@ func (t *tenant) listedLocked() (origins []origin, tools []*tool, makers []maker
 			origins, tools, makers = append(origins, o), append(tools, tl), append(makers, m)
 		}
 	}
+	add(ownOf{t.own, t.organization}, origin{source: action.Platform}, t.own.tools) // older than all others
 	for _, f := range t.feeds {
 		add(f, origin{created: f.connector.CreatedAt, source: f.connector.Source(), slug: f.connector.Slug}, f.tools)
 	}
@@ -115,6 +116,9 @@ func (f *feed) action(t *tool, name string) *action.Action {
 	con := f.connector
 	source, review := f.source, cmp.Or(con.Review, action.ReviewTrust)
 	asks, timeout := f.asking()
+	if f.about == nil || f.about.Guide != f.says {
+		f.about = &action.About{Guide: f.says, Foreign: true}
+	}
 	return &action.Action{
 		Source:       con.Source(),
 		SourceName:   con.Name,
@@ -131,6 +135,7 @@ func (f *feed) action(t *tool, name string) *action.Action {
 		Revision:     f.revision(),
 		Timeout:      timeout,
 		MayAsk:       asks,
+		About:        f.about,
 		Check:        t.checker.Check,
 		Run: func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
 			return source.Call(ctx, t.name, params, caller)
@@ -178,12 +183,14 @@ func approved(h action.ToolHashes, review action.ReviewRule) string {
 
 // same reports whether two actions of one tool, or of none, differ in nothing.
 func same(a, b *action.Action) bool {
-	return a.Tool == b.Tool && a.SourceName == b.SourceName && a.Risk == b.Risk && a.Review == b.Review && a.Revision == b.Revision &&
+	return a.Tool == b.Tool && a.SourceName == b.SourceName && a.Risk == b.Risk && a.Review == b.Review && a.About == b.About && a.Revision == b.Revision &&
 		a.Timeout == b.Timeout && slices.Equal(a.MayAsk, b.MayAsk) && (a.Complete == nil) == (b.Complete == nil) && (a.Subscribe == nil) == (b.Subscribe == nil)
 }
 
 // hash covers all that anyone sees of the actions, all that policy decides by,
-// and how often sources said that their tools are others.
+// and how often sources said that their tools are others. What a server says of
+// itself is not in it: some say the time, and agents would be told of a change
+// each time. Guides have it as it was when something else changed.
 func (v *view) hash(told int) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d\x00", told)

@@ -20,12 +20,14 @@ type apiKeyRow struct {
 	User         string `bun:"user_id"`
 	Name         string `bun:"name"`
 	Role         string `bun:"role"`
+	Scope        opt    `bun:"scope"`
 	Hash         string `bun:"hash"`
 	CreatedAt    stamp  `bun:"created_at"`
 	ExpiresAt    stamp  `bun:"expires_at"`
 	RevokedAt    stamp  `bun:"revoked_at"`
 
 	UserRole string `bun:"user_role,scanonly"`
+	UsedAt   stamp  `bun:"used_at,scanonly"`
 	Over     bool   `bun:"over,scanonly"` // its time is, by the database's clock
 }
 
@@ -33,8 +35,8 @@ type apiKeyRow struct {
 // when that has become less.
 func (r *apiKeyRow) key() action.APIKey {
 	k := action.APIKey{
-		ID: r.ID, Organization: r.Organization, Name: r.Name, User: r.User, Role: action.Role(r.Role),
-		CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.ptr(), RevokedAt: r.RevokedAt.ptr(),
+		ID: r.ID, Organization: r.Organization, Name: r.Name, User: r.User, Role: action.Role(r.Role), Scope: action.KeyScope(r.Scope),
+		CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.ptr(), RevokedAt: r.RevokedAt.ptr(), UsedAt: r.UsedAt.ptr(),
 	}
 	if rank(action.Role(r.UserRole)) < rank(k.Role) {
 		k.Role = action.Role(r.UserRole)
@@ -62,8 +64,11 @@ func (db *DB) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) er
 	if !k.Role.Valid() {
 		return invalid("/role", "A role is owner, admin or member.")
 	}
+	if k.Scope != "" && k.Scope != action.ScopeRuns {
+		return invalid("/scope", "The scope of a key is runs; leave it out for all that the role may.")
+	}
 	r := &apiKeyRow{
-		ID: k.ID, Organization: k.Organization, User: k.User, Name: k.Name, Role: string(k.Role), Hash: hash,
+		ID: k.ID, Organization: k.Organization, User: k.User, Name: k.Name, Role: string(k.Role), Scope: opt(k.Scope), Hash: hash,
 		CreatedAt: at(k.CreatedAt).or(at(db.now())), ExpiresAt: atPtr(k.ExpiresAt),
 	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -75,8 +80,9 @@ func (db *DB) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) er
 }
 
 func (db *DB) apiKeys(rows any) *bun.SelectQuery {
-	return db.read.NewSelect().Model(rows).ColumnExpr("k.*, u.role AS user_role, coalesce(k.expires_at <= ?, ?) AS over", db.clockNow(), false).
-		Join("JOIN users AS u ON u.organization_id = k.organization_id AND u.id = k.user_id")
+	return db.read.NewSelect().Model(rows).ColumnExpr("k.*, u.role AS user_role, used.used_at, coalesce(k.expires_at <= ?, ?) AS over", db.clockNow(), false).
+		Join("JOIN users AS u ON u.organization_id = k.organization_id AND u.id = k.user_id").
+		Join("LEFT JOIN api_key_uses AS used ON used.key_id = k.id")
 }
 
 // APIKey returns a key's row, revoked or not, with the hash to compare;
@@ -115,6 +121,18 @@ func (db *DB) ListAPIKeys(ctx context.Context, organization string) ([]action.AP
 	}
 	return list, nil
 }
+
+// TouchAPIKey notes that a key is in use, at most once a minute. It is queued.
+func (db *DB) TouchAPIKey(ctx context.Context, id string, used time.Time) error {
+	return db.write.enqueue(ctx, &job{row: id, single: true, run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewRaw(touchKeySQL, id, at(used), at(used.Add(-touchEvery))).Exec(ctx)
+		return err
+	}})
+}
+
+// A key may be gone when its use is noted.
+const touchKeySQL = `INSERT INTO api_key_uses (key_id, used_at) SELECT id, ?1 FROM api_keys WHERE id = ?0
+ON CONFLICT (key_id) DO UPDATE SET used_at = excluded.used_at WHERE api_key_uses.used_at <= ?2`
 
 // RevokeAPIKey ends a key for good; ErrNotFound. A second time changes nothing.
 func (db *DB) RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error {

@@ -45,6 +45,7 @@ type DB struct {
 	log       *slog.Logger
 	reserved  []string
 	loginIdle time.Duration
+	lookBack  int // calls that one search looks at
 
 	read  *bun.DB // many connections; those to SQLite cannot write
 	write *writer
@@ -63,7 +64,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	}
 	c = c.withDefaults()
 	ticks := newClock(c.Now)
-	db := &DB{clock: ticks, now: ticks.now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, retry: retrier{c.RetryFor}}
+	db := &DB{clock: ticks, now: ticks.now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, lookBack: lookBack, retry: retrier{c.RetryFor}}
 	open := db.openURL
 	if c.URL == "" {
 		lock, err := lockFile(c.Path)
@@ -206,6 +207,13 @@ func (db *DB) do(ctx context.Context, f func(context.Context, bun.Tx) error) err
 	return db.write.do(ctx, &job{whole: true, exclusive: true, run: func(ctx context.Context, tx bun.IDB) error {
 		return f(ctx, tx.(bun.Tx))
 	}})
+}
+
+// once runs f in a transaction that is durable when once returns nil, beside
+// others, which lock rows or compare what they change: where there are many
+// writers f must do so too.
+func (db *DB) once(ctx context.Context, f func(context.Context, bun.IDB) error) error {
+	return db.write.do(ctx, &job{whole: true, numbered: true, run: f})
 }
 
 // newID returns an id whose order is the order of time.

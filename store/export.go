@@ -2,9 +2,8 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -12,37 +11,43 @@ import (
 	"sallyport/action"
 )
 
-// exportRows is how many rows an export looks at in one statement, and holds
-// at most.
-const exportRows = 100
+const (
+	// exportRows is how many rows an export holds at most.
+	exportRows = 100
 
-// ExportFilter says which invocations are exported. Empty fields match all.
-type ExportFilter struct {
-	Organization string    // required
-	From, To     time.Time // created in this time: From is part of it, To is not
-	Session      string
-	Source       string
-	Action       string
-	Statuses     []action.Status
-}
+	// exportStep is at how many it looks in one statement.
+	exportStep = 1000
+)
 
 // Export gives yield every invocation that the filter matches, oldest first,
-// and stops at yield's error, which it returns. It reads in parts and holds
-// nothing open meanwhile, so that yield may take its time. A read that is
-// still queued may be missing.
-func (db *DB) Export(ctx context.Context, f ExportFilter, yield func(action.Invocation) error) error {
-	for _, s := range f.Statuses {
-		if !s.Valid() {
-			return invalid("/status", fmt.Sprintf("There is no status %q.", s))
-		}
+// and stops at yield's error, which it returns. The filter's limit and cursor
+// are not asked. It reads in parts and holds nothing open meanwhile, so that
+// yield may take its time. A read that is still queued may be missing.
+func (db *DB) Export(ctx context.Context, f Filter, yield func(action.Invocation) error) error {
+	if err := db.prepare(ctx, &f); err != nil {
+		return err
 	}
-	for after, end := f.begin(), f.end(); after != end; {
-		last := end // unless another part follows
-		err := db.each(ctx, f.turn(db.read, after), func(rows *sql.Rows) error { return rows.Scan(&last.at, &last.id) })
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	s, within := f.search(), f.span()
+	s.oldest = true
+	for n := exportRows; ; n = exportStep { // who reads sees the first ones soon
+		places, err := db.step(ctx, s, &within, n)
+		if err != nil {
 			return fmt.Errorf("exporting invocations: %w", err)
 		}
-		list, err := db.list(ctx, f.part(db.read, after, last))
+		last := len(places) < n
+		if places, err = db.fulfilling(ctx, s, places); err != nil {
+			return fmt.Errorf("exporting invocations: %w", err)
+		}
+		if err := db.exportAt(ctx, s, places, yield); err != nil || last {
+			return err
+		}
+	}
+}
+
+// exportAt hands over the invocations at the places.
+func (db *DB) exportAt(ctx context.Context, s *search, places []cursor, yield func(action.Invocation) error) error {
+	for some := range slices.Chunk(places, exportRows) {
+		list, err := db.at(ctx, s, some)
 		if err != nil {
 			return fmt.Errorf("exporting invocations: %w", err)
 		}
@@ -51,50 +56,8 @@ func (db *DB) Export(ctx context.Context, f ExportFilter, yield func(action.Invo
 				return err
 			}
 		}
-		after = last
 	}
 	return nil
-}
-
-// begin and end are places before and behind all that the filter wants.
-func (f ExportFilter) begin() cursor { return cursor{at: at(f.From).or(epoch)} }
-
-func (f ExportFilter) end() cursor {
-	return cursor{at: at(f.To).or(stamp{time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)})}
-}
-
-// between selects from the organization's or the session's rows, oldest first,
-// those behind one place and not behind another. The session is part of the
-// places and of the order: so the index is taken that has it.
-func (f ExportFilter) between(q *bun.SelectQuery, after, last cursor) *bun.SelectQuery {
-	q = q.Where("organization_id = ?", f.Organization)
-	if f.Session != "" {
-		return q.OrderExpr("session_id, created_at, id").Where("(session_id, created_at, id) > (?, ?, ?)", f.Session, after.at, after.id).
-			Where("(session_id, created_at, id) <= (?, ?, ?)", f.Session, last.at, last.id)
-	}
-	return q.OrderExpr("created_at, id").Where("(created_at, id) > (?, ?)", after.at, after.id).Where("(created_at, id) <= (?, ?)", last.at, last.id)
-}
-
-// turn selects the last row of the next part. Parts are counted before the rest
-// of the filter is asked: however few rows match, each statement is short.
-func (f ExportFilter) turn(db bun.IDB, after cursor) *bun.SelectQuery {
-	return f.between(db.NewSelect().Table("invocations").Column("created_at", "id"), after, f.end()).Limit(1).Offset(exportRows - 1)
-}
-
-// part selects what matches of the rows up to last. It has no limit: a row may
-// have come between the others meanwhile.
-func (f ExportFilter) part(db bun.IDB, after, last cursor) *bun.SelectQuery {
-	q := f.between(db.NewSelect().Model((*invocationRow)(nil)), after, last)
-	if f.Source != "" {
-		q = q.Where("source_id = ?", f.Source)
-	}
-	if f.Action != "" {
-		q = q.Where("action = ?", f.Action)
-	}
-	if len(f.Statuses) > 0 {
-		q = q.Where("status || '' IN (?)", bun.List(f.Statuses)) // an expression: see [Filter.match]
-	}
-	return q
 }
 
 // policyPart selects changes of policy, oldest first.

@@ -54,6 +54,12 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 		return err
 	}
 	if known {
+		if done, err := db.write.instead(ctx, f.ID, func(b *begunRow) *job { return db.endedJob(b, f, &recorded) }); done {
+			if err != nil {
+				return action.Invocation{}, false, err
+			}
+			return finished(begun, f), recorded, nil
+		}
 		j.quick = &quick{&db.stmts.finish, args, func(n int64) bool {
 			recorded, inv = n > 0, finished(begun, f)
 			return recorded
@@ -63,6 +69,49 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 		return action.Invocation{}, false, err
 	}
 	return inv, recorded, nil
+}
+
+// endedJob writes a row that was not written yet as f leaves it.
+func (db *DB) endedJob(b *begunRow, f *action.Finish, recorded *bool) *job {
+	var failure action.Failure
+	if f.Error != nil {
+		failure = *f.Error
+	}
+	r := b.row
+	r.Status, r.CompletedAt, r.SealedParams = string(f.Status), at(f.Now), nil
+	r.DeniedReason, r.DeniedNote, r.Integration = opt(f.DeniedReason), opt(f.DeniedNote), cmp.Or(opt(f.Integration), r.Integration)
+	sealed, pickup := pickedUp(f)
+	args := append(insertArgs(b.draft, &r),
+		f.DurationMS, opt(f.Result), sealed, pickup, opt(failure.Code), opt(failure.Message), opt(f.ResultNote))
+	j := &job{single: true, patient: true}
+	j.run = func(ctx context.Context, tx bun.IDB) error {
+		n, err := affected(db.stmts.ended.exec(ctx, tx, args...))
+		if err != nil {
+			return fmt.Errorf("finishing invocation %s: %w", f.ID, err)
+		}
+		if *recorded = n > 0; *recorded {
+			return nil
+		}
+		written, err := db.inTx(ctx, tx, f.Organization, f.ID) // by an attempt whose commit nobody heard of
+		if err != nil {
+			return err
+		}
+		*recorded = written.endedBy(f)
+		return nil
+	}
+	j.quick = &quick{&db.stmts.ended, args, func(n int64) bool {
+		*recorded = n > 0
+		return *recorded
+	}}
+	return j
+}
+
+// pickedUp is what is kept for whoever comes back for the outcome, and until when.
+func pickedUp(f *action.Finish) (sealed []byte, until stamp) {
+	if until = at(f.PickupUntil); until.t.IsZero() {
+		return nil, until // nobody may pick it up
+	}
+	return f.SealedResult, until
 }
 
 // finished is an executing invocation as f leaves it.
@@ -85,10 +134,7 @@ func finishArgs(f *action.Finish) []any {
 	if f.Error != nil {
 		failure = *f.Error
 	}
-	sealed, pickup := f.SealedResult, at(f.PickupUntil)
-	if pickup.t.IsZero() {
-		sealed = nil // nobody may pick it up
-	}
+	sealed, pickup := pickedUp(f)
 	return []any{
 		string(f.Status), at(f.Now), f.DurationMS, opt(f.Result), sealed, pickup, opt(failure.Code), opt(failure.Message),
 		opt(f.DeniedReason), opt(f.DeniedNote), opt(f.ResultNote), opt(f.Integration), f.Organization, f.ID, f.Executor,

@@ -17,6 +17,7 @@ type GrantFilter struct {
 	Organization string // required
 	Session      string // those for this session
 	Covering     bool   // with Session: also those for the whole organization
+	Scope        action.GrantScope
 	Source       string
 	Action       string
 	Usable       bool   // only those that could cover a call now
@@ -55,6 +56,12 @@ func (f GrantFilter) match(q *bun.SelectQuery, now time.Time) *bun.SelectQuery {
 		q = q.Where("coalesce(session_id, '') IN (?, '')", f.Session)
 	case f.Session != "":
 		q = q.Where("coalesce(session_id, '') = ?", f.Session)
+	}
+	switch f.Scope {
+	case action.ScopeOrganization:
+		q = q.Where("coalesce(session_id, '') = ''")
+	case action.ScopeSession:
+		q = q.Where("session_id IS NOT NULL")
 	}
 	if f.Source != "" {
 		q = q.Where("source_id = ?", f.Source)

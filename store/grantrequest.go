@@ -150,7 +150,7 @@ func putRequest(ctx context.Context, tx bun.IDB, r *requestRow) (*requestRow, er
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Live(r.CreatedAt.t); err != nil {
+	if err := s.Accepts(r.CreatedAt.t); err != nil {
 		return nil, err
 	}
 	if earlier, err := answered(ctx, tx, r); earlier != nil || err != nil {

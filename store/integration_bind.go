@@ -93,23 +93,28 @@ func (db *DB) SetBindings(ctx context.Context, organization, automation string, 
 		if err := checkConnections(ctx, tx, organization, by, ids, true); err != nil {
 			return err
 		}
-		var old []string
-		err := tx.NewDelete().Model((*bindingRow)(nil)).Where("organization_id = ?", organization).Where("automation_id = ?", automation).
-			Returning("integration_id").Scan(ctx, &old)
-		if err != nil {
-			return fmt.Errorf("deleting the connections of automation %s: %w", automation, err)
-		}
-		if err := insertBindings(ctx, tx, organization, automation, ids); err != nil {
-			return err
-		}
-		was, is := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(ids))
-		if slices.Equal(was, is) {
-			return nil
-		}
-		return db.recordChange(ctx, tx, action.PolicyEvent{
-			Organization: organization, Kind: action.EventBinding, Subject: automation, By: by,
-		}, was, is)
+		return db.replaceBindings(ctx, tx, organization, automation, ids, by)
 	})
+}
+
+// replaceBindings writes what was checked.
+func (db *DB) replaceBindings(ctx context.Context, tx bun.Tx, organization, automation string, ids []string, by string) error {
+	var old []string
+	err := tx.NewDelete().Model((*bindingRow)(nil)).Where("organization_id = ?", organization).Where("automation_id = ?", automation).
+		Returning("integration_id").Scan(ctx, &old)
+	if err != nil {
+		return fmt.Errorf("deleting the connections of automation %s: %w", automation, err)
+	}
+	if err := insertBindings(ctx, tx, organization, automation, ids); err != nil {
+		return err
+	}
+	was, is := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(ids))
+	if slices.Equal(was, is) {
+		return nil
+	}
+	return db.recordChange(ctx, tx, action.PolicyEvent{
+		Organization: organization, Kind: action.EventBinding, Subject: automation, By: by,
+	}, was, is)
 }
 
 func insertBindings(ctx context.Context, tx bun.Tx, organization, automation string, ids []string) error {

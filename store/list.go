@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -13,79 +14,131 @@ import (
 type Filter struct {
 	Organization string // required
 	Session      string
+	Run          string // whose sessions, of all its claims
+	Automation   string // of the session
+	Group        string // likewise
+	Person       string // who approved or denied it
 	Statuses     []action.Status
 	Source       string
 	Action       string
-	Limit        int    // zero: 50; at most 500
-	Cursor       string // of the page before; empty: from the newest
+	Risk         action.Risk
+	Mode         action.Mode
+	From, To     time.Time // created in this time: From is part of it, To is not
+	Limit        int       // zero: 50; at most 500
+	Cursor       string    // of the page before; empty: from the newest
+
+	sessions []string // of Run
 }
 
 // ListInvocations returns a page of invocations, newest first. A read that is
 // still queued may be missing for a moment.
+//
+// What no index has in order is looked for among so many calls, and no more:
+// such a page may be short, or empty, and says how far back it looked. Its
+// total is of as many of the newest calls.
 func (db *DB) ListInvocations(ctx context.Context, f Filter) (Page[action.Invocation], error) {
 	var page Page[action.Invocation]
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
 		return page, err
 	}
+	if err := db.prepare(ctx, &f); err != nil {
+		return page, err
+	}
+	s := f.search()
+	if s.direct() {
+		return db.listDirect(ctx, s, after)
+	}
+	return db.listFound(ctx, s, after)
+}
+
+// prepare checks a filter and completes it.
+func (db *DB) prepare(ctx context.Context, f *Filter) (err error) {
 	for _, s := range f.Statuses {
 		if !s.Valid() {
-			return page, invalid("/status", fmt.Sprintf("There is no status %q.", s))
+			return invalid("/status", fmt.Sprintf("There is no status %q.", s))
 		}
 	}
-	limit := pageSize(f.Limit)
-	rows, err := db.list(ctx, f.find(db.read, after, limit))
+	switch f.Risk {
+	case "", action.RiskRead, action.RiskWrite, action.RiskDanger:
+	default:
+		return invalid("/risk", fmt.Sprintf("There is no risk %q; take read, write or danger.", f.Risk))
+	}
+	switch f.Mode {
+	case "", action.ModeAllow, action.ModeDeny, action.ModeRequireApproval:
+	default:
+		return invalid("/mode", fmt.Sprintf("There is no mode %q; take allow, deny or require_approval.", f.Mode))
+	}
+	if f.Run != "" {
+		f.sessions, err = db.sessionsOfRun(ctx, f.Organization, f.Run)
+	}
+	return err
+}
+
+// listDirect is a page of what one index has, in order.
+func (db *DB) listDirect(ctx context.Context, s *search, after cursor) (page Page[action.Invocation], err error) {
+	limit := pageSize(s.f.Limit)
+	rows, err := db.list(ctx, s.find(db.read, s.f.span().upTo(after), limit+1))
 	if err != nil {
 		return page, fmt.Errorf("listing invocations: %w", err)
 	}
-	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().Table("invocations")))
+	total, capped, err := countUpTo(ctx, s.lists[0].match(db.read.NewSelect(), s.f.Organization, s.f.span()))
 	if err != nil {
 		return page, fmt.Errorf("counting invocations: %w", err)
 	}
 	return newPage(rows, limit, total, capped, func(i action.Invocation) cursor { return cursor{at(i.CreatedAt), i.ID} }), nil
 }
 
-// find is the query of one page.
-func (f Filter) find(db bun.IDB, after cursor, limit int) *bun.SelectQuery {
-	rows := db.NewSelect().Model((*invocationRow)(nil))
-	if f.Session != "" || len(f.Statuses) < 2 {
-		return newestFirst(f.match(rows), after, limit)
+// listFound is a page of what has to be looked for.
+func (db *DB) listFound(ctx context.Context, s *search, after cursor) (page Page[action.Invocation], err error) {
+	limit := pageSize(s.f.Limit)
+	seen, err := db.look(ctx, s, s.f.span(), maxTotal+1)
+	if err != nil {
+		return page, fmt.Errorf("counting invocations: %w", err)
 	}
-	// Each status by itself is in order in the index, several are not: so the
-	// first rows of each are looked up, and then the first of these.
-	var some *bun.SelectQuery
-	for _, s := range f.Statuses {
-		one := f
-		one.Statuses = []action.Status{s}
-		part := db.NewSelect().TableExpr("(?) AS part",
-			newestFirst(one.match(db.NewSelect().Table("invocations").Column("id")), after, limit)).Column("id")
-		if some == nil {
-			some = part
-		} else {
-			some = some.UnionAll(part)
+	page.Total, page.Capped = min(len(seen.found), maxTotal), len(seen.found) > maxTotal || !seen.all
+	if after.id != "" {
+		if seen, err = db.look(ctx, s, s.f.span().upTo(after), limit+1); err != nil {
+			return page, fmt.Errorf("looking for invocations: %w", err)
 		}
 	}
-	return newestFirst(rows.Where("id IN (?)", some), cursor{}, limit)
+	switch {
+	case len(seen.found) > limit:
+		seen.found = seen.found[:limit]
+		page.Next = seen.found[limit-1].String()
+	case !seen.all:
+		page.Next, page.LookedBack = seen.last.String(), seen.last.at.t
+	}
+	if page.Items, err = db.at(ctx, s, seen.found); err != nil {
+		return page, fmt.Errorf("listing invocations: %w", err)
+	}
+	return page, nil
 }
 
-// match restricts q to what the filter wants.
-func (f Filter) match(q *bun.SelectQuery) *bun.SelectQuery {
-	q = q.Where("organization_id = ?", f.Organization)
-	switch {
-	case len(f.Statuses) > 0 && f.Session != "":
-		// As an expression, so that the index of sessions is taken and not
-		// that of statuses, which is long.
-		q = q.Where("session_id = ?", f.Session).Where("status || '' IN (?)", bun.List(f.Statuses))
-	case f.Session != "":
-		q = q.Where("session_id = ?", f.Session)
-	case len(f.Statuses) > 0:
-		q = q.Where("status IN (?)", bun.List(f.Statuses))
+// at reads the invocations at the places, in their order.
+func (db *DB) at(ctx context.Context, s *search, places []cursor) ([]action.Invocation, error) {
+	if len(places) == 0 {
+		return nil, nil
 	}
-	if f.Source != "" {
-		q = q.Where("source_id = ?", f.Source)
+	rows, err := db.list(ctx, s.among(db.read.NewSelect().Model((*invocationRow)(nil)), places))
+	if err != nil {
+		return nil, err
 	}
-	if f.Action != "" {
-		q = q.Where("action = ?", f.Action)
+	known := make(map[string]action.Invocation, len(rows))
+	for _, inv := range rows {
+		known[inv.ID] = inv
 	}
-	return q
+	list := make([]action.Invocation, 0, len(rows))
+	for _, place := range places {
+		if inv, ok := known[place.id]; ok { // otherwise it has changed since
+			list = append(list, inv)
+		}
+	}
+	return list, nil
+}
+
+// find is the query of a page of what one index has.
+func (s *search) find(db bun.IDB, within span, n int) *bun.SelectQuery {
+	list := s.lists[0]
+	return list.order(list.match(db.NewSelect().Model((*invocationRow)(nil)), s.f.Organization, within), false).Limit(int64(n))
 }

@@ -25,7 +25,8 @@ type LoginLink struct {
 	User         string
 	CodeHash     string
 	KeyHash      string
-	ExpiresAt    time.Time // at most ten minutes from now
+	Via          action.Via // empty: link
+	ExpiresAt    time.Time  // at most ten minutes from now
 }
 
 type linkRow struct {
@@ -35,6 +36,7 @@ type linkRow struct {
 	KeyHash      string `bun:"key_hash"`
 	Organization string `bun:"organization_id"`
 	User         string `bun:"user_id"`
+	Via          opt    `bun:"via"`
 	CreatedAt    stamp  `bun:"created_at"`
 	ExpiresAt    stamp  `bun:"expires_at"`
 	UsedAt       stamp  `bun:"used_at"`
@@ -48,6 +50,7 @@ type loginRow struct {
 	KeyHash      string `bun:"key_hash"`
 	Organization string `bun:"organization_id"`
 	User         string `bun:"user_id"`
+	Via          opt    `bun:"via"`
 	CreatedAt    stamp  `bun:"created_at"`
 	SeenAt       stamp  `bun:"seen_at"`
 	ExpiresAt    stamp  `bun:"expires_at"`
@@ -55,23 +58,24 @@ type loginRow struct {
 
 func (r *loginRow) login() action.Login {
 	return action.Login{
-		ID: r.ID, Organization: r.Organization, User: r.User,
+		ID: r.ID, Organization: r.Organization, User: r.User, Via: action.Via(r.Via.or(opt(action.ViaLink))),
 		CreatedAt: r.CreatedAt.t, SeenAt: r.SeenAt.t, ExpiresAt: r.ExpiresAt.t,
 	}
 }
 
 // CreateLoginLink writes a link, and forgets links and logins that are over.
+// ErrConflict when there was one with the code.
 func (db *DB) CreateLoginLink(ctx context.Context, l LoginLink) error {
 	now := db.now()
 	if latest := now.Add(linkLife); l.ExpiresAt.IsZero() || l.ExpiresAt.After(latest) {
 		l.ExpiresAt = latest
 	}
 	r := &linkRow{
-		CodeHash: l.CodeHash, KeyHash: l.KeyHash, Organization: l.Organization, User: l.User,
+		CodeHash: l.CodeHash, KeyHash: l.KeyHash, Organization: l.Organization, User: l.User, Via: opt(l.Via),
 		CreatedAt: at(now), ExpiresAt: at(l.ExpiresAt),
 	}
-	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		for _, table := range []string{"login_links", "logins"} {
+	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		for _, table := range []string{"login_links", "logins", "ended_logins"} {
 			if _, err := tx.NewDelete().Table(table).Where("expires_at < ?", at(now)).Exec(ctx); err != nil {
 				return fmt.Errorf("forgetting old %s: %w", table, err)
 			}
@@ -81,6 +85,10 @@ func (db *DB) CreateLoginLink(ctx context.Context, l LoginLink) error {
 		}
 		return nil
 	})
+	if taken(err) {
+		return action.Errorf(action.ErrConflict, "login_link_exists", "This sign-in was used already; begin another.")
+	}
+	return err
 }
 
 // RedeemLoginLink uses the link of the code up and writes the login of the
@@ -93,12 +101,22 @@ func (db *DB) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, 
 	r := &loginRow{
 		ID: l.ID, CookieHash: cookieHash, CreatedAt: at(l.CreatedAt).or(at(now)), SeenAt: at(l.SeenAt).or(at(now)), ExpiresAt: at(l.ExpiresAt),
 	}
-	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	over := action.Errorf(action.ErrUnauthenticated, "login_link_over", "This sign-in link was used or is over; ask for a new one.")
+	// Anybody may try codes, so one that is none costs a look and no write.
+	some, err := exists(ctx, db.read.NewSelect().Table("login_links").Column("code_hash").
+		Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", at(now)))
+	if err != nil {
+		return action.Login{}, fmt.Errorf("looking for a sign-in link: %w", err)
+	}
+	if !some {
+		return action.Login{}, over
+	}
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		err := tx.NewUpdate().Table("login_links").Set("used_at = ?", at(now)).
 			Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", at(now)).
-			Returning("organization_id, user_id, key_hash").Scan(ctx, &r.Organization, &r.User, &r.KeyHash)
+			Returning("organization_id, user_id, key_hash, via").Scan(ctx, &r.Organization, &r.User, &r.KeyHash, &r.Via)
 		if errors.Is(err, sql.ErrNoRows) {
-			return action.Errorf(action.ErrUnauthenticated, "login_link_over", "This sign-in link was used or is over; ask for a new one.")
+			return over
 		}
 		if err != nil {
 			return fmt.Errorf("redeeming a sign-in link: %w", err)
@@ -106,7 +124,7 @@ func (db *DB) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, 
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return fmt.Errorf("writing a login: %w", err)
 		}
-		return nil
+		return userSeen(ctx, tx, r.ID, r.SeenAt)
 	})
 	if err != nil {
 		return action.Login{}, err
@@ -118,9 +136,7 @@ func (db *DB) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, 
 // ErrNotFound, also when it is over or was not used for too long.
 func (db *DB) Login(ctx context.Context, cookieHash string) (l action.Login, keyHash string, err error) {
 	r := &loginRow{}
-	now := db.now()
-	err = db.read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash).
-		Where("expires_at > ?", at(now)).Where("seen_at > ?", at(now.Add(-db.loginIdle))).Scan(ctx)
+	err = db.good(db.read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return l, "", action.Errorf(action.ErrNotFound, "login_not_found", "This sign-in has ended; ask for a new sign-in link.")
 	}
@@ -130,28 +146,25 @@ func (db *DB) Login(ctx context.Context, cookieHash string) (l action.Login, key
 	return r.login(), r.KeyHash, nil
 }
 
-// TouchLogin notes that a login is in use, at most once a minute. It is
-// queued.
+// TouchLogin notes that a login and its user are active, at most once a minute.
+// It is queued.
 func (db *DB) TouchLogin(ctx context.Context, id string, seen time.Time) error {
-	return db.write.enqueue(ctx, &job{row: id, single: true, run: func(ctx context.Context, tx bun.IDB) error {
+	return db.write.enqueue(ctx, &job{row: id, run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewUpdate().Table("logins").Set("seen_at = ?", at(seen)).
 			Where("id = ?", id).Where("seen_at <= ?", at(seen.Add(-touchEvery))).Exec(ctx)
-		return err
+		if err != nil {
+			return err
+		}
+		return userSeen(ctx, tx, id, at(seen))
 	}})
 }
 
-// DeleteLogin signs out. A second time changes nothing.
-func (db *DB) DeleteLogin(ctx context.Context, id string) error {
-	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewDelete().Table("logins").Where("id = ?", id).Exec(ctx)
-		return err
-	})
-}
-
-// DeleteLogins signs a user out everywhere.
-func (db *DB) DeleteLogins(ctx context.Context, organization, user string) error {
-	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewDelete().Table("logins").Where("organization_id = ?", organization).Where("user_id = ?", user).Exec(ctx)
-		return err
-	})
+func userSeen(ctx context.Context, tx bun.IDB, login string, seen stamp) error {
+	_, err := tx.NewUpdate().Table("users").Set("seen_at = ?", seen).
+		Where("id = (?)", tx.NewSelect().Table("logins").Column("user_id").Where("id = ?", login)).
+		Where("seen_at IS NULL OR seen_at <= ?", at(seen.t.Add(-touchEvery))).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("noting that a user was seen: %w", err)
+	}
+	return nil
 }

@@ -187,7 +187,7 @@ var lostCases = map[string]lostCase{
 	"a user is made": {
 		cut: "commit\x00", check: func(l *lostWorld) error { _, err := l.User(l.ctx, l.s.Organization, "u"); return err },
 		do: func(l *lostWorld) error {
-			return l.CreateUser(l.ctx, action.User{ID: "u", Organization: l.s.Organization, Name: "Ada", Role: action.RoleOwner})
+			return l.CreateUser(l.ctx, action.User{ID: "u", Organization: l.s.Organization, Name: "Ada", Role: action.RoleOwner}, "me")
 		},
 	},
 	"a session is revoked": {
@@ -306,7 +306,7 @@ func TestADatabaseThatStaysAwayIsSaid(t *testing.T) {
 			return err
 		},
 		"user": func() error {
-			return db.CreateUser(t.Context(), action.User{ID: "u", Organization: s.Organization, Name: "A", Role: action.RoleOwner})
+			return db.CreateUser(t.Context(), action.User{ID: "u", Organization: s.Organization, Name: "A", Role: action.RoleOwner}, "me")
 		},
 		"finish": func() error {
 			ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -118,7 +118,7 @@ func overrideRowOf(ctx context.Context, tx bun.Tx, r overrideRow) (*overrideRow,
 
 // overridesSQL reads the version and the rows in one statement, so that they
 // belong together whatever is written meanwhile.
-const overridesSQL = `SELECT o.policy_version, p.automation_id, p.source_id, p.action, p.mode, p.updated_by
+const overridesSQL = `SELECT o.policy_version, p.automation_id, p.source_id, p.action, p.mode, p.updated_by, p.updated_at
 FROM organizations o LEFT JOIN policy_overrides p ON p.organization_id = o.id
 WHERE o.id = ?1 ORDER BY p.automation_id, p.source_id, p.action`
 
@@ -135,7 +135,8 @@ func (db *DB) Overrides(ctx context.Context, organization string) (list []action
 	for rows.Next() {
 		found = true
 		var automation, source, act, mode, by opt
-		if err := rows.Scan(&version, &automation, &source, &act, &mode, &by); err != nil {
+		var when stamp
+		if err := rows.Scan(&version, &automation, &source, &act, &mode, &by, &when); err != nil {
 			return nil, 0, fmt.Errorf("reading policy: %w", err)
 		}
 		if mode == "" {
@@ -143,7 +144,7 @@ func (db *DB) Overrides(ctx context.Context, organization string) (list []action
 		}
 		list = append(list, action.Override{
 			Organization: organization, Automation: string(automation), Key: action.Key{Source: string(source), Action: string(act)},
-			Mode: action.Mode(mode), UpdatedBy: string(by),
+			Mode: action.Mode(mode), UpdatedBy: string(by), UpdatedAt: when.t,
 		})
 	}
 	if err := rows.Err(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"strings"
+	"time"
 
 	"github.com/uptrace/bun"
 )
@@ -14,6 +15,10 @@ type Page[T any] struct {
 	Next   string // cursor of the next page; empty: there is none
 	Total  int    // of the whole list
 	Capped bool   // counting stopped at Total; there are more
+
+	// LookedBack is set when the page ends because it looked so far back and
+	// no further: it may be short, or empty, and another one follow.
+	LookedBack time.Time
 }
 
 const (

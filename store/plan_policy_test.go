@@ -33,6 +33,7 @@ func policyQueries(db *DB) map[string]string {
 		"history of a kind":         events(PolicyEventFilter{Kind: "gate"}),
 		"history of a subject":      events(PolicyEventFilter{Subject: "s7"}),
 		"history of both":           events(PolicyEventFilter{Kind: "gate", Subject: "s7"}),
+		"history of a person":       events(PolicyEventFilter{By: "me7"}),
 		"count of a kind's history": PolicyEventFilter{Organization: "o", Kind: "gate"}.match(db.read.NewSelect().Table("policy_events")).ColumnExpr("1").Limit(maxTotal + 1).String(),
 	}
 }
@@ -55,6 +56,7 @@ func TestPolicyQueriesUseTheirIndexOnSQLite(t *testing.T) {
 		"history of a kind":         "policy_events_kind (organization_id=? AND kind=? AND (at,id)<(?,?))",
 		"history of a subject":      "policy_events_subject (organization_id=? AND subject=? AND (at,id)<(?,?))",
 		"history of both":           "(organization_id=? AND ",
+		"history of a person":       "policy_events_by (organization_id=? AND by=? AND (at,id)<(?,?))",
 		"count of a kind's history": "policy_events_kind (organization_id=? AND kind=?)",
 	}
 	for name, query := range policyQueries(db) {
@@ -87,7 +89,7 @@ INSERT INTO tool_reviews (organization_id, connector_id, tool, current_behaviour
     reviewed_behaviour, reviewed_text, reviewed_definition, reviewed_by, reviewed_at)
   SELECT 'o', 'c' || n % 50 + 1, 't' || n, 'h', 'h', repeat('x', 500), now(), 'h', 'h', repeat('x', 500), 'me', now() FROM generate_series(1, 2000) n;
 INSERT INTO policy_events (id, organization_id, kind, subject, by, at, before, after)
-  SELECT 'e' || n, CASE n % 2 WHEN 0 THEN 'o' ELSE 'o1' END, CASE n % 200 WHEN 0 THEN 'gate' ELSE 'grant' END, 's' || n % 4000, 'me',
+  SELECT 'e' || n, CASE n % 2 WHEN 0 THEN 'o' ELSE 'o1' END, CASE n % 200 WHEN 0 THEN 'gate' ELSE 'grant' END, 's' || n % 4000, 'me' || n % 300,
     now() - (20000 - n) * interval '1 min', 'null', 'null' FROM generate_series(1, 20000) n;
 ANALYZE`
 
@@ -116,6 +118,7 @@ func TestPolicyQueriesUseTheirIndexOnPostgres(t *testing.T) {
 		"history of a kind":         "policy_events_kind",
 		"history of a subject":      "policy_events_subject",
 		"history of both":           "policy_events_(kind|subject)",
+		"history of a person":       "policy_events_by",
 		"count of a kind's history": "policy_events_kind",
 	}
 	for name, query := range policyQueries(db) {

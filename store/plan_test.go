@@ -32,12 +32,26 @@ func hotQueries(db *DB) []hotQuery {
 	text := func(query string, args ...any) string { return db.read.NewRaw(query, args...).String() }
 	list := func(f Filter) string {
 		f.Organization = "o"
-		return f.find(db.read, after, 50).Column(shown...).String()
+		return f.search().find(db.read, f.span().upTo(after), 50).Column(shown...).String()
 	}
 	count := func(f Filter) string {
 		f.Organization = "o"
-		return f.match(db.read.NewSelect().Table("invocations")).ColumnExpr("1").Limit(maxTotal + 1).String()
+		return f.search().lists[0].match(db.read.NewSelect(), "o", span{}).ColumnExpr("1").Limit(maxTotal + 1).String()
 	}
+	places := func(f Filter) string {
+		f.Organization = "o"
+		return f.search().places(db.read, f.span().upTo(after), 250).String()
+	}
+	among := func(f Filter) string {
+		f.Organization = "o"
+		return f.search().among(db.read.NewSelect().Table("invocations").Column("id"), []cursor{{id: "i7"}, {id: "i17"}, {id: "i27"}}).String()
+	}
+	everything := Filter{
+		Session: "s", Run: "r", Automation: "a", Group: "g", Person: "me", Statuses: []action.Status{"completed"}, Source: "linear", Action: "x",
+		Risk: "write", Mode: "allow", sessions: []string{"s"},
+	}
+	between := "(created_at,id)>(?,?) AND (created_at,id)<(?,?))"
+	since := now.AddDate(0, 0, -7)
 	const byID = "USING INDEX sqlite_autoindex_invocations_1 (id=?)"
 	one := []string{"invocations_pkey"}
 	queries := []hotQuery{
@@ -68,13 +82,23 @@ func hotQueries(db *DB) []hotQuery {
 			sqlite: []string{"invocation_events_list (organization_id=? AND invocation_id=?)"}, postgres: []string{"invocation_events_"}, sorts: true,
 		},
 		{name: "list", sql: list(Filter{}), sqlite: []string{"invocations_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
-		{name: "list of a session", sql: list(Filter{Session: "s"}), sqlite: []string{"invocations_session (organization_id=? AND session_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_session"}},
-		{name: "list of a session by status", sql: list(Filter{Session: "s", Statuses: []action.Status{"completed"}}), sqlite: []string{"invocations_session (organization_id=? AND session_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_session"}, sorts: true},
-		{name: "inbox", sql: list(Filter{Statuses: []action.Status{"pending"}}), sqlite: []string{"invocations_inbox (organization_id=? AND status=? AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_"}, sorts: true},
-		{name: "list by status", sql: list(Filter{Statuses: []action.Status{"completed"}}), sqlite: []string{"invocations_inbox (organization_id=? AND status=? AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_"}},
+		{name: "list of a session", sql: list(Filter{Session: "s"}), sqlite: []string{"invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}},
+		{name: "inbox", sql: list(Filter{Statuses: []action.Status{"pending"}}), sqlite: []string{"invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_"}, sorts: true},
+		{name: "list by status", sql: list(Filter{Statuses: []action.Status{"completed"}}), sqlite: []string{"invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_"}},
 		{name: "count", sql: count(Filter{}), sqlite: []string{"SEARCH invocations USING COVERING INDEX invocations_"}, scans: true},
-		{name: "count of the inbox", sql: count(Filter{Statuses: []action.Status{"pending", "approved"}}), sqlite: []string{"invocations_inbox (organization_id=? AND status=?)"}, postgres: []string{"invocations_inbox"}},
-		{name: "count of a session", sql: count(Filter{Session: "s", Statuses: []action.Status{"pending"}}), sqlite: []string{"invocations_session (organization_id=? AND session_id=?)"}, postgres: []string{"invocations_session"}},
+		{name: "count of the inbox", sql: count(Filter{Statuses: []action.Status{"pending"}}), sqlite: []string{"COVERING INDEX invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_inbox"}},
+		{name: "count of a session", sql: count(Filter{Session: "s"}), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}},
+		{name: "list of a week", sql: list(Filter{From: since}), sqlite: []string{"invocations_list (organization_id=? AND " + between}, postgres: []string{"invocations_list"}},
+		{name: "list of a person", sql: list(Filter{Person: "me", From: since}), sqlite: []string{"invocations_person (organization_id=? AND (approved_by,created_at,id)>(?,?,?) AND (approved_by,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_person"}, sorts: true},
+		{name: "list of dangers", sql: list(Filter{Risk: "danger", From: since}), sqlite: []string{"invocations_danger (organization_id=? AND " + between}, postgres: []string{"invocations_danger"}, sorts: true},
+		{name: "list of a mode", sql: list(Filter{Mode: "deny", From: since}), sqlite: []string{"invocations_mode (organization_id=? AND (mode,created_at,id)>(?,?,?) AND (mode,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_mode"}, sorts: true},
+		{name: "places of all", sql: places(Filter{Source: "linear", From: since}), sqlite: []string{"COVERING INDEX invocations_list (organization_id=? AND " + between}, postgres: []string{"invocations_list"}},
+		{name: "places of a session", sql: places(Filter{Session: "s", Statuses: []action.Status{"completed"}}), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}, sorts: true},
+		{name: "places of a status", sql: places(Filter{Statuses: []action.Status{"completed"}, Source: "linear"}), sqlite: []string{"COVERING INDEX invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_"}},
+		{name: "places of a person", sql: places(Filter{Person: "me", Source: "linear"}), sqlite: []string{"COVERING INDEX invocations_person (organization_id=? AND (approved_by,created_at,id)>(?,?,?) AND (approved_by,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_person"}, sorts: true},
+		{name: "places of an automation", sql: places(Filter{Automation: "a", From: since}), sqlite: []string{"PRIMARY KEY (organization_id=? AND (kind,name,created_at,id)>(?,?,?,?) AND (kind,name,created_at,id)<(?,?,?,?))"}, postgres: []string{"invocation_origins_pkey"}, sorts: true},
+		{name: "places of a group", sql: places(Filter{Group: "g", From: since}), sqlite: []string{"PRIMARY KEY (organization_id=? AND (kind,name,created_at,id)>(?,?,?,?) AND (kind,name,created_at,id)<(?,?,?,?))"}, postgres: []string{"invocation_origins_pkey"}, sorts: true},
+		{name: "among places", sql: among(everything), sqlite: []string{byID, "SEARCH s USING INDEX sqlite_autoindex_sessions_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
 		{name: "unclaimed", sql: unclaimed(db.read, now, 10).String(), sqlite: []string{"invocations_unclaimed (approved_at<?)"}, postgres: []string{"invocations_unclaimed"}},
 		{name: "look for old keys", sql: staleKeys(db.read.NewSelect(), rules, 1).Column("k.invocation_id").String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey"}},
 		{name: "sweep old keys", sql: removeKeys(db.read, rules).String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey", "Tid Scan on idempotency_keys"}},
@@ -120,7 +144,7 @@ func TestHotQueriesUseTheirIndexOnSQLite(t *testing.T) {
 	}
 	t.Run("several statuses", func(t *testing.T) {
 		plan := explain(t, db, severalStatuses(db))
-		if strings.Count(plan, "invocations_inbox (organization_id=? AND status=? AND (created_at,id)<(?,?))") != 2 {
+		if strings.Count(plan, "invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))") != 2 {
 			t.Errorf("each status should be looked up in order:\n%s", plan)
 		}
 	})
@@ -129,7 +153,7 @@ func TestHotQueriesUseTheirIndexOnSQLite(t *testing.T) {
 // severalStatuses takes one look-up each.
 func severalStatuses(db *DB) string {
 	f := Filter{Organization: "o", Statuses: []action.Status{"pending", "completed"}}
-	return f.find(db.read, cursor{at(time.Now().Add(-time.Hour)), "id"}, 50).Column(shown...).String()
+	return f.search().places(db.read, span{before: cursor{at(time.Now().Add(-time.Hour)), "id"}}, 50).String()
 }
 
 func checkPlan(t *testing.T, query, plan string, want, bad []string) {
@@ -153,26 +177,27 @@ func checkPlan(t *testing.T, query, plan string, want, bad []string) {
 // ended, a few run, and many wait for people of whom the statistics, which are
 // always late, know nothing yet.
 const busy = `
+ALTER TABLE invocations SET (autovacuum_enabled = off); -- statistics are those of the ANALYZE below
 INSERT INTO organizations (id, name, created_at) SELECT 'o' || n, 'O', now() FROM generate_series(1, 9) n;
 INSERT INTO organizations (id, name, created_at) VALUES ('o', 'O', now());
-INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at)
-  SELECT 's' || n, CASE WHEN n <= 200 THEN 'o' ELSE 'o' || n % 9 + 1 END, 'interactive', 'coding', 'me', now() FROM generate_series(1, 400) n;
+INSERT INTO sessions (id, organization_id, kind, type, group_id, created_by, created_at)
+  SELECT 's' || n, CASE WHEN n <= 200 THEN 'o' ELSE 'o' || n % 9 + 1 END, 'interactive', 'coding', CASE WHEN n % 9 = 0 THEN 'g' END, 'me', now() FROM generate_series(1, 400) n;
 INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at) VALUES ('s', 'o', 'interactive', 'coding', 'me', now());
 INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, approved_at,
     started_at, lease_until, completed_at, pickup_until, delivered_at, policy_version, source_id, action, params_hash, tool_hash, revision,
     risk, mode, mode_source, executor, approved_by, denied_reason, source_name, decision, params, result, sealed_result)
-  SELECT 'i' || n, s.organization_id, s.id, status, n % 2, 0, born, born,
+  SELECT 'i' || n, s.organization_id, s.id, r.status, n % 2, 0, born, born,
     NULL,
-    CASE WHEN status = 'approved' THEN now() END,
-    CASE WHEN status IN ('executing', 'completed') THEN born END,
-    CASE WHEN status = 'executing' THEN now() + n % 60 * interval '1 s' END,
-    CASE WHEN status IN ('completed', 'denied') THEN born END,
-    CASE WHEN status = 'completed' THEN born + interval '15 minutes' END,
-    CASE WHEN n % 50 > 0 AND status = 'completed' THEN born END,
-    1, 'linear', 'x', 'hash ' || n, '', '', 'write', CASE WHEN status = 'denied' THEN 'require_approval' ELSE 'allow' END, 'organization',
-    CASE WHEN status IN ('executing', 'completed') THEN 'me' END, CASE WHEN status = 'approved' THEN 'me' END,
-    CASE WHEN status = 'denied' THEN 'human' END, 'Linear', '[]', repeat('x', 300), repeat('y', 300),
-    CASE WHEN status = 'completed' AND n > 37000 THEN '\x01'::bytea END
+    CASE WHEN r.status = 'approved' THEN now() END,
+    CASE WHEN r.status IN ('executing', 'completed') THEN born END,
+    CASE WHEN r.status = 'executing' THEN now() + n % 60 * interval '1 s' END,
+    CASE WHEN r.status IN ('completed', 'denied') THEN born END,
+    CASE WHEN r.status = 'completed' THEN born + interval '15 minutes' END,
+    CASE WHEN n % 50 > 0 AND r.status = 'completed' THEN born END,
+    1, 'linear', 'x', 'hash ' || n, '', '', 'write', CASE WHEN r.status = 'denied' THEN 'require_approval' ELSE 'allow' END, 'organization',
+    CASE WHEN r.status IN ('executing', 'completed') THEN 'me' END, CASE WHEN r.status = 'approved' THEN 'me' END,
+    CASE WHEN r.status = 'denied' THEN 'human' END, 'Linear', '[]', repeat('x', 300), repeat('y', 300),
+    CASE WHEN r.status = 'completed' AND n > 37000 THEN '\x01'::bytea END
   FROM (SELECT n, now() - (38000 - n) * interval '30 s' AS born, CASE WHEN n % 10 = 0 THEN 's' ELSE 's' || n % 401 END AS session,
       CASE WHEN n > 37990 THEN 'approved' WHEN n > 37900 THEN 'executing' WHEN n % 40 = 0 THEN 'denied' ELSE 'completed' END AS status
     FROM generate_series(1, 38000) n) r JOIN sessions s ON s.id = r.session;

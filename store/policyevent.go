@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -109,8 +110,10 @@ type PolicyEventFilter struct {
 	Organization string // required
 	Kind         string // one of the Event constants of package action
 	Subject      string
-	Limit        int    // zero: 50; at most 500
-	Cursor       string // of the page before; empty: from the newest
+	By           string    // who did it
+	From, To     time.Time // not before, and before; zero: open
+	Limit        int       // zero: 50; at most 500
+	Cursor       string    // of the page before; empty: from the newest
 }
 
 // PolicyEvents returns a page of the history of policy, newest first.
@@ -153,6 +156,15 @@ func (f PolicyEventFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
 	}
 	if f.Subject != "" {
 		q = q.Where("subject = ?", f.Subject)
+	}
+	if f.By != "" {
+		q = q.Where("by = ?", f.By)
+	}
+	if !f.From.IsZero() {
+		q = q.Where("at >= ?", at(f.From))
+	}
+	if !f.To.IsZero() {
+		q = q.Where("at < ?", at(f.To))
 	}
 	return q
 }

@@ -34,7 +34,7 @@ func (w *writer) besideLocked(ctx context.Context, j *job) error {
 			if len(ahead) == 0 {
 				return w.pooled(ctx, j)
 			}
-			return w.along(ctx, ahead, j)
+			return w.along(ctx, j.row, ahead, append(ahead[:len(ahead):len(ahead)], j))
 		}
 		// Some are under way already, in a batch or taken along.
 		if err := w.waitLocked(ctx, &job{}); err != nil {
@@ -66,11 +66,11 @@ func (w *writer) takeLocked(row string) (found []*job, all bool) {
 	return found, true
 }
 
-// along does a job behind the queued ones of its row.
-func (w *writer) along(ctx context.Context, ahead []*job, j *job) error {
-	row := j.row
+// along does a batch for the last of it, which has a caller. Ahead are the jobs of
+// its row that were taken out of the queue for it.
+func (w *writer) along(ctx context.Context, row string, ahead, batch []*job) error {
+	j := batch[len(batch)-1]
 	j.row = "" // its caller hears of it
-	batch := append(ahead, j)
 	err := w.together(ctx, batch, true, j.patient)
 	w.answer(batch, err)
 	w.mu.Lock()
@@ -146,14 +146,9 @@ func (w *writer) whole(ctx context.Context, j *job) error {
 		return err
 	}
 	defer tx.Rollback()
-	xid := ""
-	if j.exclusive {
-		// The transaction's number comes with the lock: an exclusive job may be
-		// of any kind, and cannot tell by its rows whether it was done before.
-		err := tx.NewRaw("SELECT pg_advisory_xact_lock(?), pg_current_xact_id()::text", int64(exclusiveLock)).Scan(ctx, new(string), &xid)
-		if err != nil {
-			return err
-		}
+	xid, err := xidOf(ctx, tx, j)
+	if err != nil {
+		return err
 	}
 	if err := safely(ctx, tx, j.run); err != nil {
 		return err
@@ -163,6 +158,18 @@ func (w *writer) whole(ctx context.Context, j *job) error {
 		j.xid = xid
 	}
 	return err
+}
+
+// xidOf is the number of the transaction of a job that cannot tell by its rows
+// whether it was done before. That of an exclusive one comes with the lock.
+func xidOf(ctx context.Context, tx bun.Tx, j *job) (xid string, err error) {
+	switch {
+	case j.exclusive:
+		err = tx.NewRaw("SELECT pg_advisory_xact_lock(?), pg_current_xact_id()::text", int64(exclusiveLock)).Scan(ctx, new(string), &xid)
+	case j.numbered:
+		err = tx.NewRaw("SELECT pg_current_xact_id()::text").Scan(ctx, &xid)
+	}
+	return xid, err
 }
 
 // begin begins a transaction in which each statement sees what was committed

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -131,11 +132,11 @@ func (p *proxy) accept() {
 
 // pass forwards until a cut. Replies go through a switch that a cut turns off.
 func (p *proxy) pass(client, server net.Conn) {
-	var deaf sync.Mutex
-	replied := make(chan struct{}, 1)
-	cutOff := false
+	var cutOff atomic.Bool
+	replied := make(chan struct{}) // closed, too, when no reply can come any more
 	var back sync.WaitGroup
 	back.Go(func() {
+		defer close(replied)
 		defer client.Close()
 		buf := make([]byte, 1<<16)
 		for {
@@ -143,27 +144,19 @@ func (p *proxy) pass(client, server net.Conn) {
 			if err != nil {
 				return
 			}
-			deaf.Lock()
-			silent := cutOff
-			deaf.Unlock()
-			if silent {
+			if cutOff.Load() {
 				// A reply that ends with "ready for query" is a complete one.
 				if n >= 6 && buf[n-6] == 'Z' {
-					replied <- struct{}{}
 					return
 				}
 				continue
 			}
-			if _, err := client.Write(buf[:n]); err != nil {
+			if _, err := client.Write(buf[:n]); err != nil && !cutOff.Load() {
 				return
 			}
 		}
 	})
-	p.forward(client, server, func() {
-		deaf.Lock()
-		cutOff = true
-		deaf.Unlock()
-	}, replied)
+	p.forward(client, server, func() { cutOff.Store(true) }, replied)
 	client.Close()
 	server.Close()
 	back.Wait()

@@ -34,6 +34,11 @@ func sealedColumns() []sealedColumn {
 		{table: "integrations", column: "sealed", key: []string{"id"}, organization: own},
 		{table: "provider_apps", column: "sealed", key: []string{"organization_id", "provider"}, organization: own},
 		{table: "integration_flows", column: "sealed", key: []string{"state_hash"}, organization: own},
+		{table: "signing_secrets", column: "sealed", key: []string{"id"}, organization: own},
+		{table: "notify_channels", column: "sealed", key: []string{"organization_id", "kind"}, organization: own},
+		{table: "inbox", column: "sealed", key: []string{"id"}, organization: own},
+		{table: "events", column: "sealed", key: []string{"id"}, organization: own},
+		{table: "env_requests", column: "sealed", key: []string{"id"}, organization: own},
 		{table: "rounds", column: "sealed", key: []string{"id"}, organization: own},
 		{
 			table: "round_replies", column: "sealed", key: []string{"round_id", "key"},

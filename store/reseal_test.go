@@ -65,6 +65,12 @@ var resealRows = slices.Concat(integrationRows, []string{
 	`INSERT INTO secrets (organization_id, key, host, sealed, updated_by, created_at, updated_at) VALUES ('default', 'k', 'h', BYTES, 'me', 'T', 'T')`,
 	`INSERT INTO oauth_grants (organization_id, connector_id, issuer, status, updated_at, version, sealed) VALUES ('default', 'c', 'https://i', 'connected', 'T', 1, BYTES)`,
 	`INSERT INTO oauth_flows (state_hash, organization_id, connector_id, by, expires_at, sealed) VALUES ('f', 'default', 'c', 'me', 'T', BYTES)`,
+	`INSERT INTO signing_secrets (id, organization_id, owner_id, sealed, created_at) VALUES ('w', 'default', 't', BYTES, 'T')`,
+	`INSERT INTO notify_channels (organization_id, kind, enabled, wants, failures, sealed, updated_by, updated_at) VALUES ('default', 'slack', TRUE, 'all', 0, BYTES, 'me', 'T')`,
+	`INSERT INTO inbox (id, organization_id, endpoint, provider, dedup_key, size, status, attempt, next_at, received_at, sealed)
+	  VALUES ('d', 'default', 'direct/github', 'github', 'k', 1, 'queued', 0, 'T', 'T', BYTES)`,
+	`INSERT INTO events (id, organization_id, trigger_id, automation_id, provider, type, dedup_key, title, created_at, sealed)
+	  VALUES ('e', 'default', 't', 'a', 'github', 'issue', 'k', 'n', 'T', BYTES)`,
 	`INSERT INTO rounds (id, organization_id, invocation_id, session_id, needs, keys, sealed, asked_at, until) VALUES ('r', 'default', 'executing', 's', 1, '["a"]', BYTES, 'T', 'T')`,
 	`INSERT INTO round_replies (round_id, key, at, sealed) VALUES ('r', 'a', 'T', BYTES)`,
 	`UPDATE invocations SET sealed_params = BYTES WHERE status IN ('pending', 'approved', 'executing')`,
@@ -72,10 +78,10 @@ var resealRows = slices.Concat(integrationRows, []string{
 
 // resealWant are the places that those are sealed for.
 var resealWant = []string{
-	" vault_keys k sealed", "default integration_flows s sealed", "default integrations i sealed", "default invocations approved sealed_params",
+	" vault_keys k sealed", "default events e sealed", "default inbox d sealed", "default integration_flows s sealed", "default integrations i sealed", "default invocations approved sealed_params",
 	"default invocations completed sealed_result", "default invocations executing sealed_params", "default invocations pending sealed_params",
-	"default oauth_flows f sealed", "default oauth_grants c sealed", "default provider_apps slack sealed",
-	"default rounds r reply/a", "default rounds r sealed", "default secrets k sealed",
+	"default notify_channels slack sealed", "default oauth_flows f sealed", "default oauth_grants c sealed", "default provider_apps slack sealed",
+	"default rounds r reply/a", "default rounds r sealed", "default secrets k sealed", "default signing_secrets w sealed",
 }
 
 // resealOnBoth has one value sealed with key "OLD.KEY!" in each column.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -23,12 +24,13 @@ type secretRow struct {
 	UpdatedBy    string `bun:"updated_by"`
 	CreatedAt    stamp  `bun:"created_at"`
 	UpdatedAt    stamp  `bun:"updated_at"`
+	LastUsedAt   stamp  `bun:"last_used_at"`
 }
 
 func (r *secretRow) secret() action.Secret {
 	return action.Secret{
 		Organization: r.Organization, Key: r.Key, Host: r.Host, UpdatedBy: r.UpdatedBy,
-		CreatedAt: r.CreatedAt.t, UpdatedAt: r.UpdatedAt.t,
+		CreatedAt: r.CreatedAt.t, UpdatedAt: r.UpdatedAt.t, LastUsedAt: r.LastUsedAt.ptr(),
 	}
 }
 
@@ -127,6 +129,17 @@ func (db *DB) SecretValue(ctx context.Context, organization, key string) (action
 		return action.Secret{}, nil, fmt.Errorf("reading secret %s: %w", key, err)
 	}
 	return r.secret(), r.Sealed, nil
+}
+
+// SecretUsed notes that a secret was read to be sent, at most once a minute. It
+// is queued.
+func (db *DB) SecretUsed(ctx context.Context, organization, key string, used time.Time) error {
+	return db.write.enqueue(ctx, &job{row: organization + " " + key, single: true, run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewUpdate().Table("secrets").Set("last_used_at = ?", at(used)).
+			Where("organization_id = ?", organization).Where("key = ?", key).
+			Where("last_used_at IS NULL OR last_used_at <= ?", at(used.Add(-touchEvery))).Exec(ctx)
+		return err
+	}})
 }
 
 // ListSecrets returns what people may know of the organization's secrets.

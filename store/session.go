@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -27,16 +28,49 @@ type sessionRow struct {
 	CreatedAt    stamp  `bun:"created_at"`
 	ExpiresAt    stamp  `bun:"expires_at"`
 	RevokedAt    stamp  `bun:"revoked_at"`
+	CompletedAt  stamp  `bun:"completed_at"`
 
 	Connections asJSON[[]string] `bun:"connections"`
+
+	Status     string                   `bun:"status"`
+	Tools      opt                      `bun:"tools"`
+	Prompt     opt                      `bun:"prompt"`
+	Model      opt                      `bun:"model"`
+	LastSeenAt stamp                    `bun:"last_seen_at"`
+	Idle       sql.NullInt64            `bun:"idle_seconds"` // NULL: the gateway's; 0: never
+	EndedNote  opt                      `bun:"ended_note"`
+	LeftOut    asJSON[[]action.LeftOut] `bun:"left_out"`
+	Key        opt                      `bun:"idempotency_key"`
+	Hash       opt                      `bun:"idempotency_hash"`
 }
 
 func (r *sessionRow) session() action.Session {
+	status := action.SessionStatus(r.Status)
+	if !r.RevokedAt.t.IsZero() && !status.Ended() {
+		status = action.SessionStopped // by an instance that knows no status
+	}
 	return action.Session{
 		ID: r.ID, Organization: r.Organization, Kind: action.SessionKind(r.Kind), Type: action.SessionType(r.Type),
 		Automation: string(r.Automation), Group: string(r.Group), Task: string(r.Task), Event: string(r.Event), Title: string(r.Title),
 		Connections: r.Connections.v, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.ptr(), RevokedAt: r.RevokedAt.ptr(),
+		CompletedAt: r.CompletedAt.ptr(),
+		Status:      status, Tools: action.ToolListing(r.Tools), Prompt: string(r.Prompt), Model: string(r.Model),
+		LastSeenAt: r.LastSeenAt.ptr(), IdleTimeout: fromIdle(r.Idle), EndedNote: string(r.EndedNote), LeftOut: r.LeftOut.v,
 	}
+}
+
+func fromIdle(seconds sql.NullInt64) time.Duration {
+	switch {
+	case !seconds.Valid:
+		return 0
+	case seconds.Int64 == 0:
+		return action.NeverIdle
+	}
+	return time.Duration(seconds.Int64) * time.Second
+}
+
+func toIdle(d time.Duration) sql.NullInt64 {
+	return sql.NullInt64{Int64: int64(max(d, 0) / time.Second), Valid: d != 0}
 }
 
 // CreateSession writes a session and returns it with what was left out: an id,
@@ -47,12 +81,7 @@ func (db *DB) CreateSession(ctx context.Context, s action.Session) (action.Sessi
 	if err := db.completeSession(&s); err != nil {
 		return action.Session{}, err
 	}
-	r := &sessionRow{
-		ID: s.ID, Organization: s.Organization, Kind: string(s.Kind), Type: string(s.Type), Automation: opt(s.Automation),
-		Group: opt(s.Group), Task: opt(s.Task), Event: opt(s.Event), Title: opt(s.Title), CreatedBy: s.CreatedBy,
-		CreatedAt: at(s.CreatedAt), ExpiresAt: atPtr(s.ExpiresAt),
-	}
-	r.Connections.v = s.Connections
+	r := newSessionRow(&s)
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := checkConnections(ctx, tx, s.Organization, s.CreatedBy, s.Connections, false); err != nil {
 			return err
@@ -64,6 +93,18 @@ func (db *DB) CreateSession(ctx context.Context, s action.Session) (action.Sessi
 		return action.Session{}, fmt.Errorf("making a session: %w", err)
 	}
 	return r.session(), nil
+}
+
+func newSessionRow(s *action.Session) *sessionRow {
+	r := &sessionRow{
+		ID: s.ID, Organization: s.Organization, Kind: string(s.Kind), Type: string(s.Type), Automation: opt(s.Automation),
+		Group: opt(s.Group), Task: opt(s.Task), Event: opt(s.Event), Title: opt(s.Title), CreatedBy: s.CreatedBy,
+		CreatedAt: at(s.CreatedAt), ExpiresAt: atPtr(s.ExpiresAt),
+	}
+	r.Connections.v = s.Connections
+	r.Status, r.Tools, r.Prompt, r.Model = string(s.Status), opt(s.Tools), opt(s.Prompt), opt(s.Model)
+	r.LastSeenAt, r.Idle, r.LeftOut.v = atPtr(s.LastSeenAt), toIdle(s.IdleTimeout), s.LeftOut
+	return r
 }
 
 func (db *DB) completeSession(s *action.Session) (err error) {
@@ -93,6 +134,22 @@ func (db *DB) completeSession(s *action.Session) (err error) {
 	}
 	if s.Type != action.TypeCoding && s.Type != action.TypeSetup && s.Type != action.TypeAutomation {
 		return invalid("/type", "A session's type is coding, setup or automation.")
+	}
+	return completeLife(s)
+}
+
+// completeLife is about what a session lives by.
+func completeLife(s *action.Session) error {
+	if s.Status == "" {
+		s.Status = action.SessionPending
+	}
+	switch {
+	case s.Status.Ended() || !s.Status.Valid():
+		return invalid("/status", "A session begins pending, running or paused.")
+	case !s.Tools.Valid():
+		return invalid("/tools", "A session's list of tools is all or search.")
+	case s.IdleTimeout < 0 && s.IdleTimeout != action.NeverIdle || s.IdleTimeout%time.Second != 0 && s.IdleTimeout > 0:
+		return invalid("/idle_timeout", "An idle timeout is whole seconds above zero.")
 	}
 	return nil
 }
@@ -140,10 +197,12 @@ func noSession() error {
 // SessionFilter says which sessions are wanted.
 type SessionFilter struct {
 	Organization string
-	Automation   string // empty: any
-	Live         bool   // only those whose token is good now
-	Limit        int    // zero: 50; at most 500
-	Cursor       string // of the page before; empty: from the newest
+	Automation   string               // empty: any
+	Live         bool                 // only those whose token is good now
+	Ended        bool                 // only the others
+	Status       action.SessionStatus // of those whose time is not over, or that ended; empty: any
+	Limit        int                  // zero: 50; at most 500
+	Cursor       string               // of the page before; empty: from the newest
 }
 
 // ListSessions returns a page of sessions, newest first.
@@ -159,13 +218,25 @@ func (db *DB) ListSessions(ctx context.Context, f SessionFilter) (Page[action.Se
 			q = q.Where("automation_id = ?", f.Automation)
 		}
 		if f.Live {
-			q = q.Where("revoked_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", now)
+			q = q.Where("revoked_at IS NULL").Where("completed_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", now)
+		}
+		if f.Ended {
+			q = q.Where("revoked_at IS NOT NULL OR completed_at IS NOT NULL OR expires_at <= ?", now)
+		}
+		switch f.Status {
+		case "":
+		case action.SessionFailed:
+			q = q.Where("status = 'failed'")
+		case action.SessionStopped: // also by an instance that knows no status
+			q = q.Where("revoked_at IS NOT NULL").Where("status <> 'failed'")
+		case action.SessionPending, action.SessionRunning, action.SessionPaused:
+			q = live(q.Where("status = ?", f.Status), now)
 		}
 		return q
 	}
 	limit := pageSize(f.Limit)
 	var rows []sessionRow
-	err = newestFirst(match(db.read.NewSelect().Model(&rows)), after, limit).Scan(ctx)
+	err = newestFirst(match(db.read.NewSelect().Model(&rows).ExcludeColumn("prompt")), after, limit).Scan(ctx)
 	if err != nil {
 		return Page[action.Session]{}, fmt.Errorf("listing sessions: %w", err)
 	}
@@ -183,28 +254,54 @@ func (db *DB) ListSessions(ctx context.Context, f SessionFilter) (Page[action.Se
 // RevokeSession ends a session for good and withdraws its pending invocations,
 // which are returned. A second time changes nothing.
 func (db *DB) RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error) {
-	now := db.now()
-	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		withdrew = nil
-		res, err := tx.NewUpdate().Table("sessions").Set("revoked_at = coalesce(revoked_at, ?)", at(now)).
-			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("revoking session %s: %w", id, err)
-		}
-		if n, err := res.RowsAffected(); err != nil {
-			return err
-		} else if n == 0 {
-			return noSession()
-		}
-		var rows []invocationRow
-		err = withdrawn(tx.NewUpdate().Table("invocations"), now, "The session was revoked.").
-			Where("organization_id = ?", organization).Where("session_id = ?", id).Where("status = 'pending'").
-			Returning(shownList).Scan(ctx, &rows)
-		if err != nil {
-			return fmt.Errorf("withdrawing the calls of session %s: %w", id, err)
-		}
-		withdrew, err = invocations(rows)
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		withdrew, err = revokeSession(ctx, tx, organization, id, db.now(), action.NoteRevoked)
 		return err
 	})
 	return withdrew, err
+}
+
+// revokeSession tells with the note why its calls were withdrawn. The session's
+// row comes first: who begins a call that waits holds it, too.
+func revokeSession(ctx context.Context, tx bun.IDB, organization, id string, now time.Time, note string) ([]action.Invocation, error) {
+	n, err := affected(tx.NewUpdate().Table("sessions").
+		Set("status = CASE WHEN revoked_at IS NULL THEN 'stopped' ELSE status END").
+		Set("ended_note = CASE WHEN revoked_at IS NULL THEN ? ELSE ended_note END", note).
+		Set("revoked_at = coalesce(revoked_at, ?)", at(now)).
+		Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("revoking session %s: %w", id, err)
+	}
+	if n == 0 {
+		return nil, noSession()
+	}
+	return withdrawCalls(ctx, tx, organization, id, now, note)
+}
+
+// completeSession has a session do nothing new from now on, but live until a
+// time, so that its agent hears what it was answered. Its calls are withdrawn as
+// by [revokeSession].
+func completeSession(ctx context.Context, tx bun.IDB, organization, id string, now, until time.Time, note string) ([]action.Invocation, error) {
+	n, err := affected(tx.NewUpdate().Table("sessions").Set("completed_at = ?", at(now)).
+		Set("expires_at = CASE WHEN expires_at < ? THEN expires_at ELSE ? END", at(until), at(until)).
+		Where("organization_id = ?", organization).Where("id = ?", id).Where("revoked_at IS NULL").Where("completed_at IS NULL").Exec(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("completing session %s: %w", id, err)
+	}
+	if n == 0 {
+		return nil, noSession()
+	}
+	return withdrawCalls(ctx, tx, organization, id, now, note)
+}
+
+// withdrawCalls withdraws what waits in a session whose row the caller holds.
+func withdrawCalls(ctx context.Context, tx bun.IDB, organization, id string, now time.Time, note string) ([]action.Invocation, error) {
+	var rows []invocationRow
+	err := withdrawn(tx.NewUpdate().Table("invocations"), now, note).
+		Where("organization_id = ?", organization).Where("session_id = ?", id).Where("status = 'pending'").
+		Returning(shownList).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("withdrawing the calls of session %s: %w", id, err)
+	}
+	return invocations(rows)
 }

@@ -19,10 +19,11 @@ type settingsRow struct {
 	Version      int64  `bun:"policy_version"`
 	SelfApproval int    `bun:"self_approval"`
 	DenialLimit  int    `bun:"denial_limit"`
+	Unverified   int    `bun:"unverified_events"`
 }
 
 func (r *settingsRow) settings() action.Settings {
-	return action.Settings{SelfApproval: r.SelfApproval == 1, DenialLimit: r.DenialLimit}
+	return action.Settings{SelfApproval: r.SelfApproval == 1, DenialLimit: r.DenialLimit, UnverifiedEvents: r.Unverified == 1}
 }
 
 // Settings returns what an organization chose, or the defaults.
@@ -48,11 +49,8 @@ func (db *DB) SetSettings(ctx context.Context, organization string, s action.Set
 		if was == s {
 			return nil
 		}
-		r.SelfApproval, r.DenialLimit = 0, s.DenialLimit
-		if s.SelfApproval {
-			r.SelfApproval = 1
-		}
-		if _, err := tx.NewUpdate().Model(r).Column("self_approval", "denial_limit").WherePK().Exec(ctx); err != nil {
+		r.SelfApproval, r.DenialLimit, r.Unverified = flag(s.SelfApproval), s.DenialLimit, flag(s.UnverifiedEvents)
+		if _, err := tx.NewUpdate().Model(r).Column("self_approval", "denial_limit", "unverified_events").WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("writing settings: %w", err)
 		}
 		return db.policyChanged(ctx, tx, action.PolicyEvent{

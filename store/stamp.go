@@ -82,6 +82,14 @@ func (s *stamp) parse(text string) error {
 // opt is a text that may be missing. The empty one is NULL.
 type opt string
 
+// or returns o, or other for NULL.
+func (o opt) or(other opt) opt {
+	if o == "" {
+		return other
+	}
+	return o
+}
+
 // Value implements driver.Valuer.
 func (o opt) Value() (driver.Value, error) {
 	if o == "" {
@@ -103,4 +111,12 @@ func (o *opt) Scan(src any) error {
 		return fmt.Errorf("a text in a row is a %T", src)
 	}
 	return nil
+}
+
+// bytes returns nil for NULL.
+func (o opt) bytes() []byte {
+	if o == "" {
+		return nil
+	}
+	return []byte(o)
 }

@@ -14,9 +14,10 @@ import (
 // database parse each time; there that costs more than the statement itself.
 // Placeholders have the form ?1.
 type statements struct {
-	check, insert, queue, finish, delivered, one, use statement // of the writer
-	load, overrides, version, grants                  statement // of the readers
-	insertLive                                        statement // where there are several writers
+	check, insert, queue, ended, finish, delivered, one, use statement // of the writer
+	receive                                                  statement // of the writer
+	load, overrides, version, grants                         statement // of the readers
+	insertLive                                               statement // where there are several writers
 }
 
 // statement is a text, prepared where that pays.
@@ -28,8 +29,8 @@ type statement struct {
 
 func (s *statements) ofWriter() map[string]*statement {
 	return map[string]*statement{
-		checkSQL: &s.check, insertSQL: &s.insert, queueSQL: &s.queue, finishSQL: &s.finish, deliveredSQL: &s.delivered, loadSQL: &s.one,
-		useGrantSQL: &s.use,
+		checkSQL: &s.check, insertSQL: &s.insert, queueSQL: &s.queue, endedSQL: &s.ended, finishSQL: &s.finish, deliveredSQL: &s.delivered, loadSQL: &s.one,
+		useGrantSQL: &s.use, receiveSQL: &s.receive,
 	}
 }
 

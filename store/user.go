@@ -18,15 +18,22 @@ type userRow struct {
 	Organization string `bun:"organization_id"`
 	Name         string `bun:"name"`
 	Role         string `bun:"role"`
+	Issuer       opt    `bun:"issuer"`
+	Subject      opt    `bun:"subject"`
+	SaidAt       stamp  `bun:"said_at"`
 	CreatedAt    stamp  `bun:"created_at"`
+	SeenAt       stamp  `bun:"seen_at"`
 }
 
 func (r *userRow) user() action.User {
-	return action.User{ID: r.ID, Organization: r.Organization, Name: r.Name, Role: action.Role(r.Role), CreatedAt: r.CreatedAt.t}
+	return action.User{
+		ID: r.ID, Organization: r.Organization, Name: r.Name, Role: action.Role(r.Role),
+		Issuer: string(r.Issuer), Subject: string(r.Subject), CreatedAt: r.CreatedAt.t, SeenAt: r.SeenAt.ptr(),
+	}
 }
 
 // CreateUser writes a person; ErrConflict when the name is taken.
-func (db *DB) CreateUser(ctx context.Context, u action.User) error {
+func (db *DB) CreateUser(ctx context.Context, u action.User, by string) error {
 	switch {
 	case u.ID == "":
 		return errors.New("a user needs an id")
@@ -37,8 +44,10 @@ func (db *DB) CreateUser(ctx context.Context, u action.User) error {
 	}
 	r := &userRow{ID: u.ID, Organization: u.Organization, Name: u.Name, Role: string(u.Role), CreatedAt: at(u.CreatedAt).or(at(db.now()))}
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewInsert().Model(r).Exec(ctx)
-		return err
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return err
+		}
+		return db.recordPerson(ctx, tx, r, by, nil, personOf(r))
 	})
 	if taken(err) {
 		return &action.Error{Kind: action.ErrConflict, Code: "user_exists", Field: "/name", Message: "Someone has this name already; choose another."}
@@ -47,6 +56,23 @@ func (db *DB) CreateUser(ctx context.Context, u action.User) error {
 		return fmt.Errorf("writing user %s: %w", u.ID, err)
 	}
 	return nil
+}
+
+// person is what history says of somebody.
+type person struct {
+	Name   string `json:"name"`
+	Role   string `json:"role,omitempty"` // empty: none any more
+	Issuer string `json:"issuer,omitempty"`
+}
+
+func personOf(r *userRow) *person {
+	return &person{Name: r.Name, Role: r.Role, Issuer: string(r.Issuer)}
+}
+
+// recordPerson writes down what became of somebody. Nil before or after: he was
+// not, or is not, of the organization.
+func (db *DB) recordPerson(ctx context.Context, tx bun.Tx, r *userRow, by string, before, after *person) error {
+	return db.recordChange(ctx, tx, action.PolicyEvent{Organization: r.Organization, Kind: action.EventPerson, Subject: r.ID, By: by}, before, after)
 }
 
 // User returns one person; ErrNotFound.
@@ -80,35 +106,79 @@ func (db *DB) ListUsers(ctx context.Context, organization string) ([]action.User
 	return list, nil
 }
 
-// SetUserRole changes a role; ErrNotFound, or ErrConflict for the last owner.
-func (db *DB) SetUserRole(ctx context.Context, organization, id string, role action.Role) error {
+// SetUserRole changes a role; ErrNotFound, or ErrConflict for the last owner
+// and for people whose role another house says.
+func (db *DB) SetUserRole(ctx context.Context, organization, id string, role action.Role, by string) error {
 	if !role.Valid() {
 		return invalid("/role", "A role is owner, admin or member.")
 	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := checkLastOwner(ctx, tx, organization, id, role); err != nil {
+		r, err := userOf(ctx, tx, organization, id)
+		if err != nil {
 			return err
 		}
-		_, err := tx.NewUpdate().Table("users").Set("role = ?", role).
-			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("changing the role of user %s: %w", id, err)
+		if r.Issuer != "" {
+			return action.Errorf(action.ErrConflict, "role_from_elsewhere",
+				"This person's role comes from %s and follows it at each sign-in; change it there, or remove the person here.", string(r.Issuer))
 		}
-		return nil
+		return db.giveRole(ctx, tx, r, string(role), by)
 	})
+}
+
+// giveRole changes a role unless that would leave no owner.
+func (db *DB) giveRole(ctx context.Context, tx bun.Tx, r *userRow, role, by string) error {
+	if err := checkLastOwner(ctx, tx, r.Organization, r.ID, action.Role(role)); err != nil {
+		return err
+	}
+	before := personOf(r)
+	if r.Role == role {
+		return nil
+	}
+	_, err := tx.NewUpdate().Table("users").Set("role = ?", role).
+		Where("organization_id = ?", r.Organization).Where("id = ?", r.ID).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("changing the role of user %s: %w", r.ID, err)
+	}
+	r.Role = role
+	return db.recordPerson(ctx, tx, r, by, before, personOf(r))
+}
+
+// userOf reads a row that a transaction changes; ErrNotFound.
+func userOf(ctx context.Context, tx bun.Tx, organization, id string) (*userRow, error) {
+	r := &userRow{ID: id}
+	err := tx.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noUser()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading user %s: %w", id, err)
+	}
+	return r, nil
 }
 
 // DeleteUser removes a person with his logins, links and API keys, and
 // disconnects the integrations that only he saw; ErrNotFound, or ErrConflict for
-// the last owner.
-func (db *DB) DeleteUser(ctx context.Context, organization, id string) error {
+// the last owner. Somebody of another house stays away: see [DB.ReadmitUser].
+func (db *DB) DeleteUser(ctx context.Context, organization, id, by string) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := userOf(ctx, tx, organization, id)
+		if err != nil {
+			return err
+		}
 		if err := checkLastOwner(ctx, tx, organization, id, ""); err != nil {
 			return err
 		}
-		_, err := tx.NewDelete().Table("users").Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
-		if err != nil {
+		if err := db.bar(ctx, tx, r, by); err != nil {
+			return err
+		}
+		if _, err := db.endLogins(ctx, tx, organization, id, action.EndRemoved); err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Table("users").Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx); err != nil {
 			return fmt.Errorf("deleting user %s: %w", id, err)
+		}
+		if err := db.recordPerson(ctx, tx, r, by, personOf(r), nil); err != nil {
+			return err
 		}
 		return db.disconnectAll(ctx, tx, organization, id)
 	})
@@ -125,13 +195,6 @@ func checkLastOwner(ctx context.Context, tx bun.Tx, organization, id string, rol
 	}
 	if role != action.RoleOwner && len(owners) == 1 && owners[0] == id {
 		return action.Errorf(action.ErrConflict, "last_owner", "This is the last owner; make someone else an owner first.")
-	}
-	there, err := tx.NewSelect().Table("users").Where("organization_id = ?", organization).Where("id = ?", id).Exists(ctx)
-	if err != nil {
-		return fmt.Errorf("reading user %s: %w", id, err)
-	}
-	if !there {
-		return noUser()
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,12 +36,19 @@ type job struct {
 	whole bool
 	// exclusive tells that no two such jobs may run at the same time.
 	exclusive bool
+	// numbered tells that a whole job cannot tell by its rows whether it was
+	// done before: its transaction tells. Exclusive jobs are so anyway.
+	numbered bool
 	// patient jobs wait for a lost database for as long as their context lasts.
 	patient bool
 	// quick, if there is one, is all that run does in the usual course.
 	quick *quick
 	// again tells run that it may have been committed before.
 	again bool
+	// begins is the row that a queued job writes; its end may be written with it.
+	begins *begunRow
+	// instead is the queued job in whose place this one is done.
+	instead *job
 
 	// The fields below belong to the writer.
 
@@ -124,6 +132,48 @@ func (w *writer) do(ctx context.Context, j *job) error {
 // waitLocked queues the job and sees it done. It unlocks w.mu.
 func (w *writer) waitLocked(ctx context.Context, j *job) error {
 	w.queue = append(w.queue, j)
+	return w.seeLocked(ctx, j)
+}
+
+// instead does the job that end makes in the place of the queued one that begins
+// its row: what is written once need not be changed. It reports false when there
+// is none, or when somebody is at it.
+//
+// Measured with BenchmarkCall, reads of 64 callers on SQLite, medians of rounds
+// in turn: 89 µs of processor time a call instead of 112.
+func (w *writer) instead(ctx context.Context, row string, end func(*begunRow) *job) (bool, error) {
+	w.mu.Lock()
+	i := w.beginsLocked(row)
+	if i < 0 || w.closed {
+		w.mu.Unlock()
+		return false, nil
+	}
+	w.active.Add(1)
+	defer w.active.Done()
+	begin := w.queue[i]
+	j := end(begin.begins)
+	if shared(w.db) {
+		w.queue = slices.Delete(w.queue, i, i+1)
+		w.taken[row] = make(chan struct{})
+		w.mu.Unlock()
+		return true, w.along(ctx, row, []*job{begin}, []*job{j})
+	}
+	j.row, j.instead = row, begin
+	w.queue[i] = j
+	return true, w.seeLocked(ctx, j)
+}
+
+// beginsLocked finds the job that begins a row, while it is all that is queued
+// for it; -1 when there is none.
+func (w *writer) beginsLocked(row string) int {
+	if w.rows[row] != 1 {
+		return -1
+	}
+	return slices.IndexFunc(w.queue, func(q *job) bool { return q.row == row && q.begins != nil && q.turn == nil })
+}
+
+// seeLocked sees a queued job done. It unlocks w.mu.
+func (w *writer) seeLocked(ctx context.Context, j *job) error {
 	lead := !w.leading
 	if lead {
 		w.leading = true
@@ -155,11 +205,17 @@ func (w *writer) takeBack(j *job) bool {
 		return false
 	}
 	for i, q := range w.queue {
-		if q == j {
+		switch {
+		case q != j:
+			continue
+		case j.instead != nil:
+			w.queue[i] = j.instead
+			w.armLocked()
+		default:
 			w.queue = append(w.queue[:i:i], w.queue[i+1:]...)
 			w.forgetLocked(j)
-			return true
 		}
+		return true
 	}
 	return false
 }
@@ -310,7 +366,7 @@ func (w *writer) answer(batch []*job, err error) {
 		if j.err == nil && err != nil {
 			j.err = fmt.Errorf("committing: %w", err)
 		}
-		if j.err != nil && j.row != "" {
+		if j.err != nil && j.row != "" && j.instead == nil {
 			w.log.Error("a queued write failed", "row", j.row, "error", j.err)
 		}
 	}

@@ -16,6 +16,8 @@ func (agent) Features() action.ClientFeatures { return action.AskFeatures(action
 
 func (agent) LogLevel() string { return "" }
 
+func (agent) Invocation() string { return "" }
+
 func (agent) Integration() string { return "" }
 
 func (agent) Progress(json.RawMessage) {}

@@ -32,7 +32,7 @@ func (g *gateway) snapshot(ctx context.Context, s *action.Session) (action.Snaps
 		return snap, err
 	}
 	for _, a := range abilities {
-		if !here(integrations, a.Provider, s) {
+		if !here(integrations, a.Provider, s) || a.Own != nil && a.Decision.Mode == action.ModeDeny {
 			continue
 		}
 		p := providers[a.Source]

@@ -88,9 +88,8 @@ func (g *gateway) openAdmin(ctx context.Context) error {
 func (g *gateway) findOwner(ctx context.Context) error {
 	users, err := g.db.ListUsers(ctx, store.DefaultOrganization)
 	for _, u := range users {
-		if u.Role == action.RoleOwner {
-			g.admin = u
-			break
+		if u.Role == action.RoleOwner && (g.admin.ID == "" || g.admin.Issuer != "" && u.Issuer == "") {
+			g.admin = u // one of this gateway alone, if there is one
 		}
 	}
 	return err
@@ -101,7 +100,7 @@ func (g *gateway) createOwner(ctx context.Context) error {
 		ID: newID(), Organization: store.DefaultOrganization, Name: localName(),
 		Role: action.RoleOwner, CreatedAt: g.db.Now(),
 	}
-	err := g.db.CreateUser(ctx, owner)
+	err := g.db.CreateUser(ctx, owner, owner.ID)
 	if errors.Is(err, action.ErrConflict) {
 		return g.findOwner(ctx) // another instance started at the same moment
 	}
@@ -137,7 +136,12 @@ func (g *gateway) welcome(ctx context.Context) (link string, err error) {
 }
 
 // writeKey makes a key, and writes endpoint.json with it.
-func (g *gateway) writeKey(ctx context.Context) error {
+func (g *gateway) writeKey(ctx context.Context) (err error) {
+	if g.claim == nil {
+		if g.claim, err = claimFolder(g.options.Data); err != nil {
+			return err
+		}
+	}
 	id, key, hash := token.NewAPIKey()
 	role := action.RoleMember // reads, and mints plain sessions
 	if g.options.LocalAdmin {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"sallyport/action"
 	"sallyport/dashboard"
+	"sallyport/ingest"
 	"sallyport/internal/guard"
 	"sallyport/mcpserver"
 	"sallyport/sources"
@@ -15,8 +17,13 @@ import (
 
 // openCatalog returns the catalog of every organization's actions.
 func (g *gateway) openCatalog() (*sources.Catalog, error) {
+	own, err := g.platform()
+	if err != nil {
+		return nil, err
+	}
 	return sources.New(sources.Config{
-		Connectors: g.db.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.OwnTools(),
+		Own:        own,
+		Connectors: g.db.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.OwnTools(), ReservedPrompts: mcpserver.PromptNames(),
 		Observe: g.observe,
 		Modules: g.modules, Integrations: g.db.Integrations, Session: g.sessions.snapshot, Connect: g.speak, Refused: g.tokens.Refused,
 		Call: g.options.Intervals.CallTimeout,
@@ -29,6 +36,7 @@ func (g *gateway) openCatalog() (*sources.Catalog, error) {
 func (g *gateway) observe(ctx context.Context, c action.Connector, tools map[string]action.ToolVersion) error {
 	changed, err := g.db.ObserveTools(ctx, c.Organization, c.ID, c.Revision, tools)
 	if err == nil && changed {
+		g.counts.lists.Inc()
 		g.coord.Publish(action.Hint{Kind: action.HintPolicy, Organization: c.Organization})
 	}
 	return err
@@ -63,7 +71,15 @@ func (g *gateway) secret(ctx context.Context, organization, key string) (value, 
 		return "", "", err
 	}
 	plain, err := g.vault.Open(secretRef(organization, key), sealed)
-	return string(plain), row.Host, err
+	if err != nil {
+		return "", "", err
+	}
+	if now := time.Now(); row.LastUsedAt == nil || now.Sub(*row.LastUsedAt) > time.Minute {
+		if err := g.db.SecretUsed(ctx, organization, key, now); err != nil {
+			g.log.WarnContext(ctx, "noting that a secret was used", "key", key, "error", err)
+		}
+	}
+	return string(plain), row.Host, nil
 }
 
 func (g *gateway) sealSecret(organization, key string, value []byte) ([]byte, error) {
@@ -109,14 +125,18 @@ func reservedSlugs() []string {
 
 func (g *gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
-		Gate: g.gate, Decider: g.policies, Hints: g.coord, Snapshot: g.snapshot, RequestGrant: requests{g}.RequestGrant,
-		Sessions: sessionRows{g.db}, Secrets: g.db, Connectors: g.db, Reviews: g.db,
+		Gate: g.gate, Decider: g.policies, Hints: g.coord, Guard: g.guard(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, RequestGrant: requests{g}.RequestGrant,
+		Sessions: sessionRows{g.db}, SessionLife: g.db, Used: g.sessions.use, Secrets: g.db, Connectors: g.db, Reviews: g.db,
 		Integrations: g.db, Connections: connections{g.tokens, g}, Providers: g.providers(),
 		Prober: prober{g}, SignIns: signIns{g.oauth, g.db, prober{g}}, Presets: presets(),
 		Overrides: g.db, Capabilities: g.db, Gates: g.db, Quotas: g.db, Settings: g.db, History: historyRows{g.db},
+		Env: envRows{g.db}, Uploads: uploadRows{g.db}, Files: g.files,
 		Grants: grantRows{g.db}, Requests: requestRows{g.db}, Audit: auditRows{g.db, g.auditKey},
-		Invocations: invocationRows{g.db}, Users: g.db, APIKeys: g.db, Logins: loginRows{g.db}, Tokens: g.signer,
+		Invocations: invocationRows{g.db}, Statistics: g.db, Desk: g.db, SeenEvery: g.options.Intervals.SeenEvery, Users: g.db, APIKeys: g.db, Logins: loginRows{g.db}, Tokens: g.signer,
+		Setups: g.db, Automations: g.db, Triggers: g.db, Deliveries: deliveryRows{g.db}, Runs: runRows{g.db}, Notify: g.db, TestNotify: g.notices.Test, Vault: g.vault, JSON: g.json,
+		EventProviders: g.eventProviders(), Times: ingest.Times, RunLife: g.options.RunLife.Duration,
 		SealSecret: g.sealSecret, Rotate: g.rotate, Revealed: g.revealed, Events: g.events, Hash: g.vault.Hash,
-		PublicURL: g.url, AllowedHosts: append(slices.Clone(g.options.AllowHost), strings.TrimPrefix(g.local, "http://")), Ready: g.ready, Now: g.db.Now, Log: g.log,
+		OIDC: g.options.SignIn.oidc(g.guard()), LoginIdle: g.options.SignIn.LoginIdle, LoginLife: g.options.SignIn.LoginLife,
+		PublicURL: g.url, Version: version(), AllowedHosts: append(slices.Clone(g.options.AllowHost), strings.TrimPrefix(g.local, "http://")), Ready: g.ready, Now: g.db.Now, Log: g.log,
 	}
 }

@@ -13,20 +13,34 @@ import (
 // its API. Each runs as Run(context.Context, *stdio) error, so whoever parses
 // the command line binds those two.
 type clientCommands struct {
-	Session     sessionCommand     `cmd:"" help:"Mint, list and revoke the sessions of agents."`
+	Session     sessionCommand     `cmd:"" help:"Mint, list, pause and end the sessions of agents."`
 	Secret      secretCommand      `cmd:"" help:"Set, list and delete the credentials that connectors use."`
 	Connector   connectorCommand   `cmd:"" help:"Add, check, review and change remote MCP servers."`
 	Integration integrationCommand `cmd:"" help:"Connect services that the gateway speaks to by itself, and say who may use them."`
 	Policy      policyCommand      `cmd:"" help:"Say what is allowed, denied or held for approval."`
 	Capability  capabilityCommand  `cmd:"" help:"Say how far the sessions of a group may go at a provider."`
 	Gate        gateCommand        `cmd:"" help:"Let a group's task through a gate to dangerous actions."`
-	Pending     pendingCommand     `cmd:"" help:"List the calls and grant requests that wait for a decision."`
+	Automation  automationCommand  `cmd:"" help:"Say what agents do without a person beside them."`
+	Trigger     triggerCommand     `cmd:"" help:"Have events of services start runs of automations."`
+	Schedule    scheduleCommand    `cmd:"" help:"Start runs of automations at times."`
+	Event       eventCommand       `cmd:"" help:"See which events came, and what they started."`
+	Delivery    deliveryCommand    `cmd:"" help:"See what services posted, and work it off again."`
+	Setup       setupCommand       `cmd:"" help:"See how workspaces are brought up, as setup sessions saved it."`
+	Run         runCommand         `cmd:"" help:"See, work on and end the runs of automations."`
+	Pending     pendingCommand     `cmd:"" help:"List the calls, and the requests for grants and variables, that wait for a person."`
 	Approve     approveCommand     `cmd:"" help:"Let a held call run."`
 	Deny        denyCommand        `cmd:"" help:"Refuse a held call."`
 	Grant       grantCommand       `cmd:"" help:"Approve calls ahead, and what agents ask for."`
 	Audit       auditCommand       `cmd:"" help:"Check and export the evidence."`
+	Verify      verifyCommand      `cmd:"" help:"An agent's own: send files as evidence of its work, with SALLYPORT_TOKEN."`
+	Env         envCommand         `cmd:"" help:"Answer agents that ask for environment variables; in a sandbox, take what was given and write files of it."`
+	Notify      notifyCommand      `cmd:"" help:"Tell approvers elsewhere that calls wait: by webhook and in Slack."`
 	User        userCommand        `cmd:"" help:"Add, list and change the people of the organization."`
 	APIKey      apiKeyCommand      `cmd:"" name:"api-key" help:"Create, list and revoke keys for programs."`
+	Actions     actionsCommand     `cmd:"" help:"An agent's own: see and call what its session may, with SALLYPORT_TOKEN."`
+	Prompt      promptCommand      `cmd:"" help:"Print the system prompt of a session, or of a type of session."`
+	Models      modelsCommand      `cmd:"" help:"List models under their names: the gateway's, OpenCode's and the provider's."`
+	Config      configCommand      `cmd:"" name:"opencode-config" help:"Print or merge the configuration with which OpenCode, Claude Code, Cursor or VS Code reaches the gateway."`
 }
 
 // stdio is where a command reads and writes.
@@ -43,7 +57,7 @@ type stdio struct {
 // because a command line can be read by every user of the machine.
 type remote struct {
 	Data string `placeholder:"DIR" type:"path" help:"Data folder of a server on this machine, in which it tells where to find it (default: ${data})."`
-	URL  string `placeholder:"URL" help:"The server, instead of a data folder; needs SALLYPORT_API_KEY."`
+	URL  string `placeholder:"URL" help:"The server, instead of a data folder; needs SALLYPORT_API_KEY, or for what is an agent's own SALLYPORT_TOKEN."`
 	JSON bool   `help:"Print the server's JSON."`
 }
 

@@ -19,6 +19,8 @@ type apiKeyCreate struct {
 	remote
 	Name string `arg:"" help:"What it is for."`
 	Role string `enum:"owner,admin,member" default:"member" help:"What it may do, at most what you may: owner, admin or member (default)."`
+	// Scope leaves the role without meaning.
+	Scope string `enum:"runs," default:"" help:"runs: a key for workers, which claims, renews and finishes runs, and does nothing else."`
 }
 
 func (c *apiKeyCreate) Run(ctx context.Context, std *stdio) error {
@@ -30,7 +32,11 @@ func (c *apiKeyCreate) Run(ctx context.Context, std *stdio) error {
 		ID  string `json:"id"`
 		Key string `json:"key"`
 	}
-	raw, err := server.change(ctx, http.MethodPost, "/api/v1/api-keys", map[string]any{"name": c.Name, "role": c.Role}, &made)
+	body := map[string]any{"name": c.Name, "role": c.Role}
+	if c.Scope != "" {
+		body["scope"] = c.Scope
+	}
+	raw, err := server.change(ctx, http.MethodPost, "/api/v1/api-keys", body, &made)
 	if err != nil {
 		return err
 	}
@@ -52,6 +58,7 @@ func (c *apiKeyList) Run(ctx context.Context, std *stdio) error {
 		Name      string     `json:"name"`
 		User      string     `json:"user_id"`
 		Role      string     `json:"role"`
+		Scope     string     `json:"scope"`
 		CreatedAt *time.Time `json:"created_at"`
 		RevokedAt *time.Time `json:"revoked_at"`
 	}]
@@ -66,7 +73,11 @@ func (c *apiKeyList) Run(ctx context.Context, std *stdio) error {
 			if k.RevokedAt != nil {
 				state = "revoked " + since(k.RevokedAt)
 			}
-			rows = append(rows, []string{k.Name, k.Role, k.User, since(k.CreatedAt), state, k.ID})
+			role := k.Role
+			if k.Scope != "" {
+				role = "only " + k.Scope
+			}
+			rows = append(rows, []string{k.Name, role, k.User, since(k.CreatedAt), state, k.ID})
 		}
 		table(w, []string{"NAME", "ROLE", "OF", "CREATED", "STATE", "ID"}, rows)
 	})

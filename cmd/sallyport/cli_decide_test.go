@@ -218,7 +218,7 @@ func TestForeignText(t *testing.T) {
 	const evil = "\x1b[2J\u202egnp"
 	text, _ := json.Marshal(evil)
 	item := strings.ReplaceAll(`{"id":E,"tool":E,"state":E,"name":E,"source_name":E,"source_id":E,"action":E,"summary":E,"risk":E,"reason":E,
-		"session_id":E,"subject":E,"kind":E,"by":E,"before":{E:E},"after":E,"gate":E,"group":E,"task":E,"actions":[E],"terms":{"source_id":E,"action":E,"pins":{E:E}},
+		"keys":[{"key":E,"description":E,"suggestions":[{"label":E,"instructions":E,"value":E}]}],"note":E,"session_id":E,"subject":E,"kind":E,"by":E,"before":{E:E},"after":E,"gate":E,"group":E,"task":E,"actions":[E],"terms":{"source_id":E,"action":E,"pins":{E:E}},
 		"pins":{E:E},"provider":E,"allowed_actions":[E],"required_gate":E,"granted_by":E,"created_by":E,"approved_by":E,"decided_note":E,"status":E,"per":E,"updated_by":E,
 		"current":{"definition":{E:E}},"changes":[{"path":E,"kind":E,"before":E,"after":{E:E}}]}`, "E", string(text))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -230,13 +230,13 @@ func TestForeignText(t *testing.T) {
 	t.Setenv("SALLYPORT_URL", server.URL)
 	t.Setenv("SALLYPORT_API_KEY", "key")
 	for _, line := range []string{
-		"pending", "approve 1 --grant org", "deny 1", "capability list", "capability show g", "capability set g p --level 1",
+		"pending", "env requests", "env refuse 1", "env answer 1", "approve 1 --grant org", "deny 1", "capability list", "capability show g", "capability set g p --level 1",
 		"gate list", "gate approve q --group g --task t", "grant list", "grant create n:a", "grant remove 1", "grant requests",
 		"grant approve 1", "grant deny 1", "connector review x", "connector review x --accept-all", "policy log", "policy quota list",
 		"policy quota set n:a --per session --calls 1 --window 1m", "policy explain --session s --action n:a", "audit verify",
 	} {
 		var out, errs bytes.Buffer
-		execute(t.Context(), strings.Fields(line), nil, &out, &errs)
+		execute(t.Context(), strings.Fields(line), strings.NewReader("x"), &out, &errs)
 		if shown := out.String() + errs.String(); strings.ContainsAny(shown, "\x1b\u202e") {
 			t.Errorf("%s prints it raw:\n%q", line, shown)
 		} else if !strings.Contains(shown, `\u202e`) {

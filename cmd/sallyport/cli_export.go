@@ -22,17 +22,26 @@ type auditExport struct {
 	What    string `enum:"invocations,policy" default:"invocations" help:"invocations (default), or policy for its changes."`
 	From    moment `placeholder:"TIME" help:"Not before this time, such as 2026-01-02T15:04:05Z, or 24h for a day ago."`
 	To      moment `placeholder:"TIME" help:"Not after this time."`
-	Status  string `help:"Only calls with this status."`
+	Status  string `help:"Only calls with this status, or one of several with commas."`
 	Session string `placeholder:"ID" help:"Only calls of this session."`
 	Source  string `help:"Only calls to this source."`
 	Action  string `help:"Only calls of this action."`
-	Out     string `placeholder:"FILE" type:"path" help:"Write to this new file, which only you may read (default: standard output)."`
+
+	Risk       string `enum:",read,write,danger" default:"" help:"Only calls of this risk."`
+	Mode       string `enum:",allow,deny,require_approval" default:"" help:"Only calls that policy let through, refused or held."`
+	OfRun      string `name:"run" placeholder:"ID" help:"Only calls of this run."`
+	Automation string `placeholder:"ID" help:"Only calls of this automation."`
+	Group      string `help:"Only calls of sessions of this group."`
+	Person     string `placeholder:"ID" help:"Only calls that this person decided; me is you."`
+
+	Out string `placeholder:"FILE" type:"path" help:"Write to this new file, which only you may read (default: standard output)."`
 }
 
 func (c *auditExport) query() url.Values {
 	query := queryOf(given{
 		"format": c.Format, "from": c.From.String(), "to": c.To.String(),
-		"status": c.Status, "session": c.Session, "source": c.Source, "action": c.Action,
+		"status": c.Status, "session": c.Session, "source": c.Source, "action": c.Action, "risk": c.Risk, "mode": c.Mode,
+		"run": c.OfRun, "automation": c.Automation, "group": c.Group, "person": c.Person,
 	})
 	if c.What == "policy" {
 		query.Set("what", c.What)
@@ -45,8 +54,8 @@ func (c *auditExport) Run(ctx context.Context, std *stdio) error {
 	if c.JSON && c.Format == "csv" {
 		return wrongUse("--json and --format csv exclude one another; leave one out")
 	}
-	if c.What == "policy" && c.Status+c.Session+c.Source+c.Action != "" {
-		return wrongUse("--status, --session, --source and --action choose calls; with --what policy there is --from and --to")
+	if c.What == "policy" && c.Status+c.Session+c.Source+c.Action+c.Risk+c.Mode+c.OfRun+c.Automation+c.Group+c.Person != "" {
+		return wrongUse("--status, --session, --source, --action and the like choose calls; with --what policy there is --from and --to")
 	}
 	return c.write(ctx, std, exportSilence)
 }

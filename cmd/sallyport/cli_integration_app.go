@@ -78,7 +78,7 @@ func (c *appSet) Run(ctx context.Context, std *stdio) error {
 			return
 		}
 		if at, err := c.public(); err == nil {
-			said("it must lead back to " + at + "/oauth/callback/" + url.PathEscape(a.Provider) + "; connect it at " + at + "/settings/integrations/" + url.PathEscape(a.Provider))(w)
+			said("it must lead back to " + at + "/oauth/callback/" + url.PathEscape(a.Provider) + "; connect it at " + at + "/integrations/" + url.PathEscape(a.Provider))(w)
 		}
 	})
 }

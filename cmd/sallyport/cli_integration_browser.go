@@ -23,7 +23,7 @@ func (c *integrationConnect) inBrowser(ctx context.Context, std *stdio, server *
 	if err != nil {
 		return err
 	}
-	page := at + "/settings/integrations/" + url.PathEscape(p.ID)
+	page := at + "/integrations/" + url.PathEscape(p.ID)
 	raw, err := json.Marshal(map[string]any{"provider": p.ID, "kind": need.Kind, "page": page})
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 type policyLog struct {
 	remote
 	paging
-	Kind    string `enum:"mode,capability,gate,grant,grant_request,quota,settings,review,connector," default:"" help:"Only changes of this kind: mode, capability, gate, grant, grant_request, quota, settings, review or connector."`
+	Kind    string `enum:"${event_kinds}," default:"" help:"Only changes of this kind: ${event_kinds}."`
 	Subject string `help:"Only changes of this key, group and provider, or id, as --json shows it."`
 }
 
@@ -47,9 +47,10 @@ func (c *policyLog) Run(ctx context.Context, std *stdio) error {
 		for _, p := range people.Items {
 			names[p.ID] = p.Name
 		}
+		automations := server.labels(ctx, automationsPath)
 		rows := make([][]string, 0, len(events.Items))
 		for _, e := range events.Items {
-			rows = append(rows, []string{since(&e.At), cmp.Or(names[e.By], e.By), e.Kind, subject(e.Subject, sources.Items), changed(&e, sources.Items)})
+			rows = append(rows, []string{since(&e.At), cmp.Or(names[e.By], e.By), e.Kind, subjectOf(&e, sources.Items, automations), changed(&e, sources.Items)})
 		}
 		table(w, []string{"WHEN", "BY", "KIND", "SUBJECT", "CHANGE"}, rows)
 		more(w, events)
@@ -100,6 +101,24 @@ func standing(raw json.RawMessage) string {
 		return value(raw)
 	}
 	return "reviewed: " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+}
+
+// subjectOf names what an event is about, as it was called then.
+func subjectOf(e *action.PolicyEvent, sources []connectorRow, automations labels) string {
+	var was struct {
+		Name       string `json:"name"`
+		Automation string `json:"automation_id"`
+	}
+	for _, told := range []json.RawMessage{e.Before, e.After} {
+		_ = json.Unmarshal(told, &was) // of other kinds it is no object
+	}
+	switch e.Kind {
+	case action.EventAutomation, action.EventTrigger, action.EventSchedule:
+		return sourceName(was.Name, e.Subject)
+	case action.EventRun:
+		return sourceName("of "+automations.of(was.Automation), e.Subject)
+	}
+	return subject(e.Subject, sources)
 }
 
 // subject names the source in a subject as people do, with its id behind.

@@ -75,7 +75,7 @@ type pendingCommand struct {
 }
 
 // Run lists what is held, each call with its redacted params. With --json it is
-// the calls alone; grant requests has the rest.
+// the calls alone; grant requests and env requests have the rest.
 func (c *pendingCommand) Run(ctx context.Context, std *stdio) error {
 	server, err := c.connect()
 	if err != nil {
@@ -94,12 +94,19 @@ func (c *pendingCommand) Run(ctx context.Context, std *stdio) error {
 			return err
 		}
 	}
+	var lacks list[envRequestRow]
+	if !c.JSON {
+		if _, err := server.read(ctx, envRequestsPath, url.Values{"status": {"pending"}}, &lacks); err != nil {
+			return err
+		}
+	}
 	return c.print(std, raw, func(w io.Writer) {
-		if len(held.Items)+len(asked.Items) == 0 {
+		if len(held.Items)+len(asked.Items)+len(lacks.Items) == 0 {
 			fmt.Fprintln(w, "nothing waits for a decision")
 		}
 		c.showCalls(w, server.whose(ctx, held.Items...), held)
 		c.showRequests(w, asked)
+		c.showVariables(w, lacks)
 	})
 }
 
@@ -128,4 +135,18 @@ func (c *pendingCommand) showRequests(w io.Writer, asked list[requestRow]) {
 		said("and more; all of them: " + c.hint("grant", "requests"))(w)
 	}
 	c.howToGrant(w)
+}
+
+func (c *pendingCommand) showVariables(w io.Writer, lacks list[envRequestRow]) {
+	if len(lacks.Items) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "requests for environment variables:")
+	for _, r := range lacks.Items {
+		r.report(w)
+	}
+	if lacks.Next != "" {
+		said("and more; all of them: " + c.hint("env", "requests"))(w)
+	}
+	c.howToGive(w)
 }

@@ -2,22 +2,33 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/agent"
 )
 
 type sessionCommand struct {
 	Create sessionCreate `cmd:"" help:"Mint a session and print its token, once."`
 	List   sessionList   `cmd:"" help:"List sessions."`
-	Revoke sessionRevoke `cmd:"" help:"Revoke a session; its token is worthless at once."`
+	Show   sessionShow   `cmd:"" help:"Show a session."`
+	Rename sessionRename `cmd:"" help:"Change what a session is called, or how long it may be idle."`
+	Pause  sessionPause  `cmd:"" help:"Have a session begin no calls; what is held stays."`
+	Resume sessionResume `cmd:"" help:"Have a paused session begin calls again."`
+	Stop   sessionStop   `cmd:"" help:"End a session for good; what is held is withdrawn."`
+	Fail   sessionFail   `cmd:"" help:"End a session for good as one that failed."`
+	Revoke sessionRevoke `cmd:"" help:"Stop a session whatever its status; its token is worthless at once."`
 }
 
 type sessionCreate struct {
@@ -30,9 +41,15 @@ type sessionCreate struct {
 	Automation string   `placeholder:"ID" help:"Automation that it runs; implies unattended."`
 	TTL        lasting  `placeholder:"D" help:"How long its token is good, such as 8h or 90d (default: the server's)."`
 	Connect    []string `sep:"none" env:"-" placeholder:"REF" help:"Integration that its agent may use: id, name or provider; again for more, or all (default: none, or what the automation is bound to)."`
+	PromptFile string   `type:"path" env:"-" placeholder:"FILE" help:"File with a system prompt of its own (default: that of its type)."`
+	Tools      string   `enum:"all,search," default:"" help:"What its agent lists: all tools, or search: tools that find and call them (default: the server's)."`
+	Model      string   `placeholder:"ID" help:"Model that it is for; sallyport models lists them."`
+	Idle       string   `name:"idle-timeout" placeholder:"D" help:"After how long a silence it is stopped, such as 30m, or never (default: the server's)."`
+	Key        string   `name:"idempotency-key" env:"-" placeholder:"KEY" help:"The same key and wish is the same session, with its token again."`
 }
 
-// Run prints JSON in any case: a token is for a program to take.
+// Run prints JSON in any case, and before all else: a token is for a program to
+// take.
 func (c *sessionCreate) Run(ctx context.Context, std *stdio) error {
 	server, err := c.connect()
 	if err != nil {
@@ -40,8 +57,15 @@ func (c *sessionCreate) Run(ctx context.Context, std *stdio) error {
 	}
 	body := given{
 		"kind": c.Kind, "type": c.Type, "title": c.Title, "group": c.Group,
-		"task": c.Task, "automation": c.Automation,
+		"task": c.Task, "automation": c.Automation, "tools": c.Tools, "model": c.Model, "idle_timeout": c.Idle, "idempotency_key": c.Key,
 	}.set()
+	if c.PromptFile != "" {
+		text, err := os.ReadFile(c.PromptFile)
+		if err != nil {
+			return fmt.Errorf("reading the prompt: %w", err)
+		}
+		body["prompt"] = string(text)
+	}
 	if c.TTL.Duration != 0 {
 		body["ttl"] = c.TTL.String()
 	}
@@ -51,21 +75,61 @@ func (c *sessionCreate) Run(ctx context.Context, std *stdio) error {
 		}
 	}
 	var made struct {
-		ID string `json:"session_id"`
+		ID      string    `json:"session_id"`
+		MCPURL  string    `json:"mcp_url"`
+		LeftOut []leftOut `json:"left_out"`
 	}
-	raw, err := server.change(ctx, http.MethodPost, "/api/v1/sessions", body, &made)
+	raw, err := c.mint(ctx, server, body)
 	if err != nil {
 		return err
 	}
+	if err := errors.Join(std.printJSON(raw), decode(raw, &made)); err != nil {
+		return err
+	}
+	if c.JSON {
+		return nil // all is in what the server said
+	}
+	for _, l := range made.LeftOut {
+		said("note: left out " + l.words())(std.Err)
+	}
 	switch {
-	case c.JSON:
 	case len(c.Connect) == 0 && c.Automation == "":
 		c.blind(ctx, std, server)
 	default:
 		server.unusable(ctx, std, made.ID)
 	}
-	return std.printJSON(raw)
+	if made.MCPURL != "" {
+		said("its agent's shell needs: export SALLYPORT_URL=" + word(gatewayOf(made.MCPURL)) + " " + agent.TokenVariable + "=TOKEN")(std.Err)
+	}
+	return nil
 }
+
+// mint makes the session, with a key, so that one whose token was lost on the
+// way is not lost.
+func (c *sessionCreate) mint(ctx context.Context, server *client, body map[string]any) (json.RawMessage, error) {
+	request, err := server.request(ctx, http.MethodPost, "/api/v1/sessions", nil, body)
+	if err != nil {
+		return nil, err
+	}
+	key := c.Key
+	if key == "" {
+		key = "cli-" + rand.Text()
+		request.Header.Set("Idempotency-Key", key)
+	}
+	var raw json.RawMessage
+	response, err := server.dispatch(request)
+	if err == nil {
+		_, raw, err = whole(response)
+	}
+	p := new(problem)
+	if err != nil && (!errors.As(err, &p) || p.Status >= http.StatusInternalServerError) && !errors.As(err, new(nobody)) {
+		return nil, fmt.Errorf("%w; whether the session was made is not known: the same command with --idempotency-key %s gets it with its token, and never makes a second one", err, key)
+	}
+	return raw, err
+}
+
+// gatewayOf is the gateway's own URL, of that for MCP.
+func gatewayOf(mcp string) string { return strings.TrimSuffix(strings.TrimRight(mcp, "/"), "/mcp") }
 
 // blind says that the session sees no integration, where there are some.
 func (c *sessionCreate) blind(ctx context.Context, std *stdio, server *client) {
@@ -114,6 +178,7 @@ func (p paging) query() url.Values {
 type sessionList struct {
 	remote
 	paging
+	State string `enum:"live,ended,pending,running,paused,stopped,failed," default:"" help:"Only those: live, ended, or a status."`
 }
 
 type sessionRow struct {
@@ -126,6 +191,18 @@ type sessionRow struct {
 	ExpiresAt   *time.Time `json:"expires_at"`
 	RevokedAt   *time.Time `json:"revoked_at"`
 	Connections []string   `json:"connections"`
+
+	Group      string     `json:"group"`
+	Task       string     `json:"task"`
+	Automation string     `json:"automation_id"`
+	Status     string     `json:"status"`
+	EndedNote  string     `json:"ended_note"`
+	Tools      string     `json:"tools"`
+	Prompt     string     `json:"prompt"`
+	Model      string     `json:"model"`
+	Idle       string     `json:"idle_timeout"`
+	LastSeenAt *time.Time `json:"last_seen_at"`
+	LeftOut    []leftOut  `json:"left_out"`
 }
 
 func (c *sessionList) Run(ctx context.Context, std *stdio) error {
@@ -134,16 +211,20 @@ func (c *sessionList) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	var sessions list[sessionRow]
-	raw, err := server.read(ctx, "/api/v1/sessions", c.query(), &sessions)
+	query := c.query()
+	if c.State != "" {
+		query.Set("state", c.State)
+	}
+	raw, err := server.read(ctx, "/api/v1/sessions", query, &sessions)
 	if err != nil {
 		return err
 	}
 	return c.print(std, raw, func(w io.Writer) {
 		rows := make([][]string, 0, len(sessions.Items))
 		for _, s := range sessions.Items {
-			rows = append(rows, []string{s.ID, s.Kind, s.Type, s.Title, s.CreatedBy, since(s.CreatedAt), s.state(), s.sees()})
+			rows = append(rows, []string{s.ID, s.Kind, s.Type, s.Title, s.CreatedBy, since(s.CreatedAt), s.life(), since(s.ExpiresAt), s.sees()})
 		}
-		table(w, []string{"SESSION", "KIND", "TYPE", "TITLE", "BY", "CREATED", "EXPIRES", "INTEGRATIONS"}, rows)
+		table(w, []string{"SESSION", "KIND", "TYPE", "TITLE", "BY", "CREATED", "STATUS", "EXPIRES", "INTEGRATIONS"}, rows)
 		more(w, sessions)
 	})
 }
@@ -156,11 +237,15 @@ func (s *sessionRow) sees() string {
 	return strconv.Itoa(len(s.Connections))
 }
 
-func (s *sessionRow) state() string {
-	if s.RevokedAt != nil {
-		return "revoked " + since(s.RevokedAt)
+// life is where the session is, and since when where that is an end.
+func (s *sessionRow) life() string {
+	switch {
+	case s.RevokedAt != nil:
+		return s.Status + " " + since(s.RevokedAt)
+	case s.ExpiresAt != nil && !s.ExpiresAt.After(time.Now()):
+		return "over"
 	}
-	return since(s.ExpiresAt)
+	return s.Status
 }
 
 type sessionRevoke struct {

@@ -12,6 +12,7 @@ import (
 type policySettings struct {
 	remote
 	SelfApproval *bool `help:"Whether whoever made a session may approve its calls: --self-approval=true or =false."`
+	Unverified   *bool `name:"unverified-events" help:"Whether events that a broker forwards without verifying who sent them may start runs: --unverified-events=true or =false."`
 	DenialLimit  *int  `placeholder:"N" help:"Denials by people after which an action is denied for the session; 0: never."`
 }
 
@@ -23,6 +24,9 @@ func (c *policySettings) Run(ctx context.Context, std *stdio) error {
 	}
 	if c.DenialLimit != nil {
 		body["denial_limit"] = *c.DenialLimit
+	}
+	if c.Unverified != nil {
+		body["unverified_events"] = *c.Unverified
 	}
 	if len(body) == 0 {
 		return show(ctx, &c.remote, std, "/api/v1/policy/settings", nil, showSettings)
@@ -40,5 +44,10 @@ func showSettings(w io.Writer, s *action.Settings) {
 		fmt.Fprintln(w, "however often people deny an action, it is asked for again")
 	} else {
 		fmt.Fprintf(w, "after %d denials by people, an action is denied for the rest of the session\n", s.DenialLimit)
+	}
+	if s.UnverifiedEvents {
+		fmt.Fprintln(w, "events that a broker forwards without verifying who sent them may start runs")
+	} else {
+		fmt.Fprintln(w, "events that a broker forwards without verifying who sent them start nothing")
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -88,15 +87,14 @@ type shopKey struct{}
 // sealed DIR waits until everything that ended is part of the evidence.
 func sealed(ts *testscript.TestScript, _ bool, args []string) {
 	db := openRows(ts, args[0])
-	for range 600 {
+	done := func() bool {
 		var waiting int
 		ts.Check(db.QueryRowContext(context.Background(), `SELECT count(*) FROM audit_queue`).Scan(&waiting))
-		if waiting == 0 {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+		return waiting == 0
 	}
-	ts.Fatalf("something was not sealed within 30 s")
+	if !comes(done) {
+		ts.Fatalf("something was not sealed within %v", waitAtMost)
+	}
 }
 
 // forge DIR alters every call in the database of a data folder, as somebody

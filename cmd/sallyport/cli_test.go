@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -34,23 +33,34 @@ func TestCommand(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_DATA_HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("USER", "ada")
+			// Else every command sleeps for a second before it ends.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Values[shopKey{}] = new(shopServer)
 			env.Values[guardedKey{}] = new(guardedServer)
+			env.Values[tallyKey{}] = new(tallyServer)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"ready":    ready,
-			"notebook": startNotebook,
-			"linear":   startLinear,
-			"invoke":   invoke,
-			"wishfor":  wishFor,
-			"shop":     shop,
-			"guarded":  guarded,
-			"signin":   signIn,
-			"sealed":   sealed,
-			"forge":    forge,
-			"field":    field,
-			"pick":     pick,
+			"ready":      ready,
+			"decides":    decides,
+			"fetches":    fetches,
+			"nowhere":    nowhere,
+			"notebook":   startNotebook,
+			"linear":     startLinear,
+			"invoke":     invoke,
+			"wishfor":    wishFor,
+			"shop":       shop,
+			"guarded":    guarded,
+			"signin":     signIn,
+			"sealed":     sealed,
+			"forge":      forge,
+			"field":      field,
+			"pick":       pick,
+			"post":       post,
+			"eventually": eventually,
+			"tally":      tally,
+			"exits":      exits,
+			"waiting":    waitsFor,
 			"memberkey": func(ts *testscript.TestScript, _ bool, _ []string) {
 				ts.Setenv("SALLYPORT_API_KEY", strings.TrimSpace(ts.ReadFile("key")))
 			},
@@ -61,13 +71,13 @@ func TestCommand(t *testing.T) {
 
 // ready DIR waits until a server runs on the data folder.
 func ready(ts *testscript.TestScript, _ bool, args []string) {
-	for range 600 {
-		if _, err := os.Stat(endpointPath(ts.MkAbs(args[0]))); err == nil {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	runs := func() bool {
+		_, err := os.Stat(endpointPath(ts.MkAbs(args[0])))
+		return err == nil
 	}
-	ts.Fatalf("no server was ready on %s within 30 s", args[0])
+	if !comes(runs) {
+		ts.Fatalf("no server was ready on %s within %v", args[0], waitAtMost)
+	}
 }
 
 // notebook serves the demo's upstream, and sets NOTEBOOK to its URL.

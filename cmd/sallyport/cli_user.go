@@ -15,6 +15,9 @@ type userCommand struct {
 	Role      userRole      `cmd:"" help:"Change what a person may do."`
 	Remove    userRemove    `cmd:"" help:"Remove a person and end their logins."`
 	LoginLink userLoginLink `cmd:"" name:"login-link" help:"Print a link that signs a person in once."`
+	SignOut   userSignOut   `cmd:"" name:"sign-out" help:"Sign a person out of every browser."`
+	Removed   userRemoved   `cmd:"" help:"List people of an OpenID provider or a host application who were removed."`
+	Readmit   userReadmit   `cmd:"" help:"Let such a person sign in again."`
 }
 
 type userRow struct {
@@ -150,4 +153,56 @@ func (c *userLoginLink) Run(ctx context.Context, std *stdio) error {
 		fmt.Fprintln(w, visible(link.URL))
 		fmt.Fprintf(std.Err, "it works once and ends %s\n", since(link.ExpiresAt))
 	})
+}
+
+type userSignOut struct{ person }
+
+func (c *userSignOut) Run(ctx context.Context, std *stdio) error {
+	server, u, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	var ended struct {
+		Ended int `json:"ended"`
+	}
+	raw, err := server.change(ctx, http.MethodDelete, u.path()+"/logins", nil, &ended)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, said(fmt.Sprintf("%s is signed out everywhere: %d browsers", u.Name, ended.Ended)))
+}
+
+type userRemoved struct{ remote }
+
+func (c *userRemoved) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	var removed list[struct {
+		ID        string     `json:"id"`
+		Name      string     `json:"name"`
+		Issuer    string     `json:"issuer"`
+		RemovedAt *time.Time `json:"removed_at"`
+	}]
+	raw, err := server.read(ctx, "/api/v1/removed-users", nil, &removed)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		rows := make([][]string, 0, len(removed.Items))
+		for _, u := range removed.Items {
+			rows = append(rows, []string{u.Name, u.Issuer, since(u.RemovedAt), u.ID})
+		}
+		table(w, []string{"NAME", "FROM", "REMOVED", "ID"}, rows)
+	})
+}
+
+type userReadmit struct {
+	remote
+	ID string `arg:"" help:"Id of the person who was removed."`
+}
+
+func (c *userReadmit) Run(ctx context.Context, std *stdio) error {
+	return c.remove(ctx, std, "/api/v1/removed-users/"+url.PathEscape(c.ID), "user "+c.ID+" may sign in again")
 }

@@ -14,6 +14,7 @@ type whose struct {
 	sessions     map[string]sessionRow
 	people       []userRow
 	integrations []integrationRow
+	automations  labels
 }
 
 // whose asks for it. What cannot be read is told by its id: the calls alone
@@ -22,13 +23,14 @@ func (c *client) whose(ctx context.Context, calls ...invocationRow) *whose {
 	w := &whose{sessions: make(map[string]sessionRow)}
 	var people list[userRow]
 	var all list[integrationRow]
-	bound := false
+	bound, unattended := false, false
 	for i := range calls {
 		id := calls[i].Session
 		if _, asked := w.sessions[id]; id != "" && !asked {
 			var s sessionRow
 			_, _ = c.read(ctx, "/api/v1/sessions/"+url.PathEscape(id), nil, &s)
 			w.sessions[id] = s
+			unattended = unattended || strings.HasPrefix(s.CreatedBy, ofAutomation)
 		}
 		bound = bound || calls[i].Integration != ""
 	}
@@ -37,6 +39,9 @@ func (c *client) whose(ctx context.Context, calls ...invocationRow) *whose {
 	}
 	if bound {
 		_, _ = c.read(ctx, integrationsPath, nil, &all)
+	}
+	if unattended {
+		w.automations = c.labels(ctx, automationsPath)
 	}
 	w.people, w.integrations = people.Items, all.Items
 	return w
@@ -70,7 +75,13 @@ func (w *whose) account(id string) string {
 	return w.integrations[i].said() + ", account " + w.integrations[i].account()
 }
 
+// ofAutomation begins the maker of a session that a run was given.
+const ofAutomation = "automation:"
+
 func (w *whose) person(id string) string {
+	if strings.HasPrefix(id, ofAutomation) {
+		return w.automations.of(id)
+	}
 	if i := slices.IndexFunc(w.people, func(u userRow) bool { return u.ID == id }); i >= 0 {
 		return w.people[i].Name + " (user " + id + ")"
 	}

@@ -50,7 +50,8 @@ func (r *remote) connect() (*client, error) {
 func (r *remote) folder() string { return cmp.Or(r.Data, dataFolder()) }
 
 func newClient(at, key string) (*client, error) {
-	base, err := url.Parse(strings.TrimSuffix(at, "/"))
+	// The URL of MCP clients is the one that people have at hand.
+	base, err := url.Parse(strings.TrimSuffix(gatewayOf(at), "/"))
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of a server; want something like http://127.0.0.1:8787", at)
 	}
@@ -90,6 +91,11 @@ func (c *client) ask(ctx context.Context, method, path string, query url.Values,
 	if err != nil {
 		return 0, nil, err
 	}
+	return whole(response)
+}
+
+// whole is an answer's status and body.
+func whole(response *http.Response) (status int, raw json.RawMessage, err error) {
 	defer response.Body.Close()
 	if raw, err = io.ReadAll(io.LimitReader(response.Body, answerLimit)); err != nil {
 		return 0, nil, fmt.Errorf("reading the server's answer: %w", err)
@@ -100,6 +106,38 @@ func (c *client) ask(ctx context.Context, method, path string, query url.Values,
 // send sends in, unless it is nil, and returns an answer that is no refusal.
 // Its body is the caller's to close.
 func (c *client) send(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
+	request, err := c.request(ctx, method, path, query, in)
+	if err != nil {
+		return nil, err
+	}
+	return c.dispatch(request)
+}
+
+// dispatch sends a request that was made by request.
+func (c *client) dispatch(request *http.Request) (*http.Response, error) {
+	response, err := c.http.Do(request)
+	if err != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, nobody{fmt.Errorf("no server runs at %s any more; start it with: sallyport serve", c.base)}
+		}
+		return nil, fmt.Errorf("the server does not answer; is it running? %w", err)
+	}
+	if response.StatusCode < 300 {
+		return response, nil
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	if err != nil {
+		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	}
+	return nil, refusal(request, response, raw)
+}
+
+// nobody is that nothing listens at the URL, so that nothing arrived.
+type nobody struct{ error }
+
+// request is a request with in as its body, unless it is nil.
+func (c *client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Request, error) {
 	var body io.Reader
 	if in != nil {
 		raw, err := json.Marshal(in)
@@ -119,22 +157,7 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	if in != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, fmt.Errorf("no server runs at %s any more; start it with: sallyport serve", c.base)
-		}
-		return nil, fmt.Errorf("the server does not answer; is it running? %w", err)
-	}
-	if response.StatusCode < 300 {
-		return response, nil
-	}
-	defer response.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
-	if err != nil {
-		return nil, fmt.Errorf("reading the server's answer: %w", err)
-	}
-	return nil, refusal(request, response, raw)
+	return request, nil
 }
 
 func refusal(request *http.Request, response *http.Response, raw []byte) error {

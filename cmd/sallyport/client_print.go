@@ -33,8 +33,12 @@ func (r *remote) print(s *stdio, raw json.RawMessage, human func(w io.Writer)) e
 	return nil
 }
 
-// table writes rows in columns under a head.
+// table writes rows in columns under a head, or that there are none.
 func table(w io.Writer, head []string, rows [][]string) {
+	if len(rows) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(head, "\t"))
 	for _, row := range rows {
@@ -63,6 +67,19 @@ func visible(text string) string {
 	return b.String()
 }
 
+// maxCell is how much of a sentence a table shows, in characters; what is shown
+// alone has all of it.
+const maxCell = 60
+
+// brief is the beginning of a sentence, for a table.
+func brief(text string) string {
+	runes := []rune(text)
+	if len(runes) <= maxCell {
+		return text
+	}
+	return string(runes[:maxCell-1]) + "…"
+}
+
 // since tells a time as a person would: in 4m, 2h ago.
 func since(t *time.Time) string {
 	if t == nil || t.IsZero() {
@@ -79,18 +96,18 @@ func short(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
+	case d.Round(time.Minute) < time.Hour:
+		return fmt.Sprintf("%dm", d.Round(time.Minute)/time.Minute)
+	case d.Round(time.Hour) < 48*time.Hour:
+		return fmt.Sprintf("%dh", d.Round(time.Hour)/time.Hour)
 	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
+	return fmt.Sprintf("%dd", d.Round(24*time.Hour)/(24*time.Hour))
 }
 
 // more says that a list goes on.
 func more[T any](w io.Writer, l list[T]) {
 	if l.Next != "" {
-		fmt.Fprintf(w, "and more; --json --cursor %s continues\n", l.Next)
+		fmt.Fprintf(w, "and more: the same command goes on with --cursor %s\n", l.Next)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestPrintJSON(t *testing.T) {
 
 func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 59 * time.Second: "59s", 90 * time.Second: "1m", 3 * time.Hour: "3h", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
+		0: "0s", 59 * time.Second: "59s", 89 * time.Second: "1m", 4*time.Minute + 59*time.Second: "5m", 59*time.Minute + 40*time.Second: "1h", 3 * time.Hour: "3h", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
 	} {
 		if got := short(d); got != want {
 			t.Errorf("short(%v) = %q, want %q", d, got, want)

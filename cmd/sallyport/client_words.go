@@ -10,8 +10,14 @@ import (
 // and routes. What is a flag depends on what was asked for.
 func (p *problem) inWords(method, path string) {
 	p.Detail = reworded(p.Detail, routeWords())
+	if method == http.MethodGet {
+		p.Detail = strings.Replace(p.Detail, "make it first: sallyport automation create", "sallyport automation list lists them", 1)
+	}
 	flags, words := map[string]string(nil), []wording(nil)
 	switch {
+	case strings.Contains(path, "/actions/"): // params have names of their own
+		p.Field = strings.TrimPrefix(p.Field, "/params")
+		return
 	case strings.Contains(path, "/api/v1/connectors"):
 		flags, words = connectorFlags(method), connectorWords()
 	case strings.HasPrefix(path, appsPath):
@@ -19,9 +25,11 @@ func (p *problem) inWords(method, path string) {
 	case strings.HasPrefix(path, integrationsPath):
 		flags, words = integrationFlags(), integrationWords()
 	case strings.HasPrefix(path, "/api/v1/sessions"):
-		flags = map[string]string{"connections": "--connect"}
+		flags = map[string]string{"connections": "--connect", "idle_timeout": "--idle-timeout", "idempotency_key": "--idempotency-key", "prompt": "--prompt-file", "model": "--model"}
 	case strings.HasPrefix(path, "/api/v1/automations"):
-		flags = map[string]string{"connections": "REF"}
+		flags = automationFlags(method)
+	case strings.HasPrefix(path, triggersPath), strings.HasPrefix(path, schedulesPath), strings.HasPrefix(path, runsPath):
+		flags, words = inboundFlags(), inboundWords()
 	default:
 		return
 	}
@@ -30,6 +38,8 @@ func (p *problem) inWords(method, path string) {
 	})
 	pointer := strings.TrimPrefix(p.Field, "/")
 	switch flag := flagOf(flags, pointer, "/"); {
+	case flag != pointer && flag == strings.ToUpper(flag):
+		p.Field = "" // an argument, of which the sentence tells
 	case flag != pointer:
 		p.Field = flag
 	case strings.HasPrefix(pointer, "tools"):
@@ -75,6 +85,35 @@ func integrationFlags() map[string]string {
 	return map[string]string{
 		"provider": "PROVIDER", "kind": "--kind", "broker": "--nango", "name": "--name", "own": "--own", "visibility": "--private",
 		"base_url": "--base-url", "settings": "--settings", "timeout_seconds": "--timeout", "secret": "standard input",
+	}
+}
+
+// automationFlags are what the fields of an automation are here.
+func automationFlags(method string) map[string]string {
+	flags := map[string]string{"name": "NAME", "instructions": "--instructions", "connections": "INTEGRATION"}
+	if method == http.MethodPatch {
+		flags["name"] = "--rename"
+	}
+	return flags
+}
+
+// inboundFlags are what the fields of triggers, schedules and runs are here.
+func inboundFlags() map[string]string {
+	return map[string]string{
+		"automation": "AUTOMATION", "provider": "PROVIDER", "event_type": "TYPE", "trigger_type": "--kind", "interval_seconds": "--poll",
+		"integration_id": "--integration", "config": "--config", "secret": "--secret-stdin", "keep": "--keep", "cron_expression": "CRON",
+		"timezone": "--zone", "missed": "--missed", "lease": "--lease", "claim_id": "--claim", "code": "--code", "message": "--message", "result": "--result",
+	}
+}
+
+// inboundWords are sentences about those fields that are others here.
+func inboundWords() []wording {
+	return []wording{
+		{regexp.MustCompile(`^interval_seconds must be at (least|most) (\d+)`), "interval_seconds must be at $1 ${2}s"},
+		{regexp.MustCompile(`^Say in message\b`), "Say with --message"},
+		{regexp.MustCompile(`\bSend it as secret\b`), "Pass it with --secret-stdin"},
+		{regexp.MustCompile(`, as integration_id;`), ", with --integration;"},
+		{regexp.MustCompile(`\bzone into timezone\b`), "zone into --zone"},
 	}
 }
 
@@ -130,12 +169,26 @@ func routeWords() []wording {
 	return []wording{
 		{regexp.MustCompile(`GET /api/v1/connectors/presets\b`), "sallyport connector presets"},
 		{regexp.MustCompile(`GET /api/v1/connectors/([\w-]+)/tools is\b`), "sallyport connector review $1 shows"},
+		{regexp.MustCompile(`GET /api/v1/sessions/[\w-]+/actions/invocations\b`), "sallyport actions calls"},
+		{regexp.MustCompile(`GET /api/v1/sessions/[\w-]+/actions/available\b`), "sallyport actions list"},
+		{regexp.MustCompile(`GET /api/v1/sessions/[\w-]+/evidence lists those that there are\.`), "Leave --upload out for a new one."},
+		{regexp.MustCompile(`GET /api/v1/env-requests\b`), "sallyport env requests"},
 		{regexp.MustCompile(`GET /api/v1/grant-requests\b`), "sallyport grant requests"},
 		{regexp.MustCompile(`GET /api/v1/grants\b`), "sallyport grant list"},
 		{regexp.MustCompile(`GET /api/v1/gates\b`), "sallyport gate list"},
 		{regexp.MustCompile(`GET /api/v1/integrations( lists)`), "sallyport integration list$1"},
 		{regexp.MustCompile(`GET /api/v1/sessions( lists)`), "sallyport session list$1"},
 		{regexp.MustCompile(`GET /api/v1/invocations( lists)`), "sallyport pending$1"},
+		{regexp.MustCompile(`make it first \(.*: (sallyport automation create)\)`), "make it first: $1"},
+		{regexp.MustCompile(`set an endpoint with PUT /api/v1/run-endpoint\b`), "set an endpoint with: sallyport run endpoint set URL"},
+		{regexp.MustCompile(`POST /api/v1/run-endpoint/rotate\b`), "sallyport run endpoint rotate"},
+		{regexp.MustCompile(`\bsend trigger_type (webhook|polling)\b`), "use --kind $1"},
+		{regexp.MustCompile(`\bof trigger_type polling\b`), "with --kind polling"},
+		{regexp.MustCompile(`\bleave interval_seconds out\b`), "leave --poll out"},
+		{regexp.MustCompile(`\bleave integration_id out\b`), "leave --integration out"},
+		{regexp.MustCompile(`^event_type must\b`), "The type must"},
+		{regexp.MustCompile(`\bgive cron_expression\b`), "give the expression"},
+		{regexp.MustCompile(`connect one first \(.*: (sallyport integration connect \w+)\)`), "connect one first with $1"},
 	}
 }
 

@@ -95,7 +95,7 @@ func serveNotebook(ctx context.Context, n *notebook) (url string, stop func(), e
 // open starts the gateway; its end comes over the channel.
 func (d *demo) open(ctx context.Context, listen string) (chan error, error) {
 	options := options{Listen: listen, Data: d.data, LocalAdmin: true}
-	g, err := openGateway(ctx, options, newLogger(d.Err, "warn"))
+	g, err := openGateway(ctx, options, newLogger(d.Err, "warn", "text"))
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +155,7 @@ func (d *demo) explain(w io.Writer) {
 
    Or let OpenCode be it: export SALLYPORT_TOKEN=%[4]s, and in opencode.json
 
-   { "mcp": { "sallyport": { "type": "remote", "url": "%[3]s", "oauth": false,
-       "headers": { "Authorization": "Bearer {env:SALLYPORT_TOKEN}" } } } }
+%[8]s
 
 3. Approve it on the page, or from another terminal in this folder:
 
@@ -164,5 +163,5 @@ func (d *demo) explain(w io.Writer) {
    go run ./cmd/sallyport approve ID --data %[7]s
 
 Ctrl-C ends the demo and forgets all of it.
-`, d.gateway.url, d.login, d.session.MCP, d.session.Token, demoSlug, snippet, d.data)
+`, d.gateway.url, d.login, d.session.MCP, d.session.Token, demoSlug, snippet, d.data, openCodeConfig(d.session.MCP, "   "))
 }

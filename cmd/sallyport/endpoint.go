@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // endpoint is what a running server leaves in its data folder, so that
@@ -38,6 +39,29 @@ func (e endpoint) write(data string) error {
 		return fmt.Errorf("writing %s: %w", endpointPath(data), err)
 	}
 	return os.Rename(tmp.Name(), endpointPath(data))
+}
+
+// claimFolder makes this process the only one whose endpoint.json may be in the
+// folder. The kernel ends the claim with the process. The file of the rows has a
+// lock of its own; where rows are in PostgreSQL this is all that keeps two
+// instances from telling commands of each other.
+func claimFolder(data string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(data, "endpoint.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("claiming the data folder: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		by := "another process"
+		if e, err := readEndpoint(data); err == nil {
+			by = fmt.Sprintf("process %d", e.PID)
+		}
+		err = fmt.Errorf("the data folder %s is that of %s, whose endpoint.json is in it; give each instance on a machine its own with --data", data, by)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // readEndpoint finds the server that runs on a data folder.

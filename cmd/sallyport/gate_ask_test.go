@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -415,22 +416,24 @@ func TestCallerWhoCanIsAsked(t *testing.T) {
 
 func TestAskedCallerNeverComesBack(t *testing.T) {
 	var clock shifted
-	for name, story := range map[string]struct {
-		within time.Duration // of the call
-		leave  func()
-	}{
-		"the question lapses":     {time.Hour, func() { clock.move(2 * time.Minute) }},
-		"the call has had enough": {2 * time.Second, func() {}},
+	for name, leave := range map[string]func(enough func()){
+		"the question lapses":     func(func()) { clock.move(2 * time.Minute) },
+		"the call has had enough": func(enough func()) { enough() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, q := newHouse(t, func(c *action.Config) { c.Now, c.AskWithin = clock.now, time.Minute }), newInquirer([]action.Question{form("a")})
 			act := q.tool("read", action.RiskRead)
-			act.Timeout = story.within
+			act.Timeout = time.Hour
+			within, enough := context.WithCancel(t.Context())
+			defer enough()
+			act.Run = func(_ context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
+				return q.run(within, params, caller)
+			}
 			h.catalog.put(act)
 			r := h.asked(h.get(h.begin(t.Context(), h.askable("read"))))
 			waits := h.wait(r.Invocation)
 			h.eventually("the caller to wait", func() bool { return h.gate.Callers(r.Invocation) == 1 })
-			story.leave()
+			leave(enough)
 			if got := heard(h, h.want(h.get(waits), action.StatusCompleted)); fmt.Sprint(got) != "[not_answered]" {
 				t.Errorf("the source heard %q", got)
 			}
@@ -441,6 +444,48 @@ func TestAskedCallerNeverComesBack(t *testing.T) {
 				t.Errorf("a late reply: %v", err)
 			}
 		})
+	}
+}
+
+// slow are rows whose first look at a round takes until then; only then is the
+// round there to be taken.
+type slow struct {
+	action.Ledger
+	looked, then chan struct{}
+	first        *sync.Once
+}
+
+func (s slow) LoadRound(ctx context.Context, organization, id string) (action.AskedRound, error) {
+	round, err := s.Ledger.LoadRound(ctx, organization, id)
+	s.first.Do(func() {
+		close(s.looked)
+		<-s.then
+	})
+	return round, err
+}
+
+func (s slow) TakeRound(ctx context.Context, organization, invocation string, can action.ClientFeatures, lost, now time.Time) (*action.AskedRound, error) {
+	<-s.looked
+	return s.Ledger.TakeRound(ctx, organization, invocation, can, lost, now)
+}
+
+// Who took the question while the source's instance stood still has it.
+func TestQuestionTakenDuringALookIsTaken(t *testing.T) {
+	var clock shifted
+	rows := slow{looked: make(chan struct{}), then: make(chan struct{}), first: &sync.Once{}}
+	h, q := newHouse(t, func(c *action.Config) {
+		rows.Ledger = c.Ledger
+		c.Now, c.AskWithin, c.Ledger = clock.now, time.Hour, rows
+	}), newInquirer([]action.Question{form("a")})
+	act := q.tool("read", action.RiskRead)
+	act.Timeout = time.Hour
+	h.catalog.put(act)
+	r := h.asked(h.get(h.begin(t.Context(), h.askable("read"))))
+	clock.move(time.Minute)
+	close(rows.then)
+	h.reply(r, result(`"yes"`))
+	if got := heard(h, h.want(h.get(h.wait(r.Invocation)), action.StatusCompleted)); fmt.Sprint(got) != `["yes"]` {
+		t.Errorf("the source heard %q", got)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 	"sallyport/store"
 )
 
@@ -148,7 +147,7 @@ func TestNoOrderOfEditsLetsADriftedToolRun(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { orders(t, func(t *testing.T) *house { return newHouse(t, many) }, 6, 60) })
 	t.Run("PostgreSQL", func(t *testing.T) {
 		orders(t, func(t *testing.T) *house {
-			return newHouseOn(t, store.Config{URL: dbtest.Postgres(t)}, many, func(c *action.Config) { c.Alone = false })
+			return newHouseOn(t, store.Config{URL: postgresTables(t)}, many, func(c *action.Config) { c.Alone = false })
 		}, 2, 40)
 	})
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 )
 
 // parrot is a service that repeats the credential of each request, in whatever
@@ -180,7 +179,7 @@ func TestCredentialsAreNowhere(t *testing.T) {
 		})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		at := dbtest.Postgres(t)
+		at := postgresTables(t)
 		p := serveHouse(t, func(o *options) { o.DatabaseURL = at })
 		lookForCanaries(t, p, func(places map[string][]byte) { dumpTables(t, at, places) })
 	})
@@ -340,7 +339,7 @@ func (p *premises) callAll(birds *aviary, made map[string]integrationRow) {
 	for _, key := range []string{"linear:create_issue", "sentry:update_issue", "slack:send_message", "github:create_issue"} {
 		p.mode(key, action.ModeAllow)
 	}
-	agents := map[string]*agent{
+	agents := map[string]*visitor{
 		"linear": p.agent(made["linear"].ID), "nango": p.agent(made["nango"].ID), "sentry": p.agent("sentry"), "slack": p.agent("slack"),
 		"app": p.agent(made["app"].ID), "github": p.agent(made["github"].ID),
 	}
@@ -371,7 +370,7 @@ func (p *premises) callAll(birds *aviary, made map[string]integrationRow) {
 				if got.err != nil || mood == "" && got.isError {
 					p.t.Errorf("in the mood %q an agent was answered %q (%v)", mood, got.text, got.err)
 				}
-			case <-time.After(30 * time.Second):
+			case <-time.After(waitAtMost):
 				p.t.Fatalf("in the mood %q an agent was never answered", mood)
 			}
 		}

@@ -82,9 +82,10 @@ func serveHouse(t *testing.T, change ...func(*options)) *premises {
 	for _, f := range change {
 		f(&o)
 	}
+	prepareRows(t, &o)
 	p := &premises{t: t, log: &tape{}, said: &tape{}}
 	p.http = &http.Client{Transport: overhearing{p.said}}
-	g, _, err := startGateway(t.Context(), o, &stdio{In: strings.NewReader(""), Out: io.Discard, Err: p.log})
+	g, _, err := startGateway(t.Context(), o, &stdio{In: strings.NewReader(""), Out: io.Discard, Err: p.log}, (*gateway).openInbound)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,16 +204,16 @@ func (p *premises) integration(id string) integrationRow {
 	return in
 }
 
-// agent is a client of MCP with a session that is bound so.
-type agent struct {
+// tenant is a client of MCP with a session that is bound so.
+type visitor struct {
 	t *testing.T
 	*mcp.ClientSession
 	session mintedSession
 }
 
-func (p *premises) agent(connections ...string) *agent {
+func (p *premises) agent(connections ...string) *visitor {
 	p.t.Helper()
-	a := &agent{t: p.t}
+	a := &visitor{t: p.t}
 	body := map[string]any{}
 	if connections != nil {
 		body["connections"] = connections
@@ -222,7 +223,7 @@ func (p *premises) agent(connections ...string) *agent {
 }
 
 // attend connects as the agent of a session.
-func (p *premises) attend(s mintedSession) *agent {
+func (p *premises) attend(s mintedSession) *visitor {
 	p.t.Helper()
 	transport := &mcp.StreamableClientTransport{
 		Endpoint: p.url + "/mcp", DisableStandaloneSSE: true,
@@ -233,7 +234,7 @@ func (p *premises) attend(s mintedSession) *agent {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { _ = session.Close() })
-	return &agent{p.t, session, s}
+	return &visitor{p.t, session, s}
 }
 
 // carrying adds a token to requests.
@@ -250,7 +251,7 @@ func (c carrying) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // tools are those of the service that the agent is offered.
-func (a *agent) tools(provider string) (names []string) {
+func (a *visitor) tools(provider string) (names []string) {
 	a.t.Helper()
 	for t, err := range a.Tools(a.t.Context(), nil) {
 		if err != nil {
@@ -272,7 +273,7 @@ type spokenTo struct {
 }
 
 // call begins a call.
-func (a *agent) call(tool, args string) <-chan spokenTo {
+func (a *visitor) call(tool, args string) <-chan spokenTo {
 	done := make(chan spokenTo, 1)
 	go func() {
 		out, err := a.CallTool(a.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
@@ -291,7 +292,7 @@ func (a *agent) call(tool, args string) <-chan spokenTo {
 }
 
 // answered waits for an answer that holds all of the texts.
-func (a *agent) answered(done <-chan spokenTo, isError bool, texts ...string) string {
+func (a *visitor) answered(done <-chan spokenTo, isError bool, texts ...string) string {
 	a.t.Helper()
 	select {
 	case got := <-done:
@@ -304,7 +305,7 @@ func (a *agent) answered(done <-chan spokenTo, isError bool, texts ...string) st
 			}
 		}
 		return got.text
-	case <-time.After(30 * time.Second):
+	case <-time.After(waitAtMost):
 		a.t.Fatal("the agent was never answered")
 		return ""
 	}
@@ -342,10 +343,8 @@ func (p *premises) approve(id string) {
 
 func (p *premises) eventually(what string, f func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			p.t.Fatalf("never came: %s", what)
-		}
+	if !comes(f) {
+		p.t.Fatalf("never came: %s", what)
 	}
 }
 

@@ -7,13 +7,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 )
 
 // Two instances over the same rows are one gateway: what is connected, approved
 // or refused at one of them is so at the other.
 func TestIntegrationsOfTwoInstances(t *testing.T) {
-	at := dbtest.Postgres(t)
+	at := postgresTables(t)
 	shared := func(o *options) {
 		o.DatabaseURL, o.MasterKey, o.TokenKey = at, strings.Repeat("1a", 32), strings.Repeat("2b", 32)
 	}

@@ -90,6 +90,9 @@ func TestPrivateIntegration(t *testing.T) {
 	in := ben.connectTo(linear, "linear", map[string]any{"kind": "api_key", "secret": linearKey, "visibility": "private", "name": "Hideaway"})
 	his := ben.agent(in.ID)
 	his.answered(his.call("linear_list_issues", `{}`), false, "ENG-7")
+	for _, name := range []string{"nightly", "other"} {
+		p.must("POST", "/automations", map[string]any{"name": name}, nil)
+	}
 	ben.refused(400, "invalid", "PUT", "/automations/nightly/connections", map[string]any{"connections": []string{in.ID}})
 
 	before := len(linear.requests(""))

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 	"sallyport/store"
 	"sallyport/store/coord"
 )
@@ -25,7 +24,7 @@ func onBoth(t *testing.T, story func(t *testing.T, h *house)) {
 	many := func(c *action.Config) { c.MaxPending = 1000 }
 	t.Run("SQLite", func(t *testing.T) { story(t, newHouse(t, many)) })
 	t.Run("PostgreSQL", func(t *testing.T) {
-		story(t, newHouseOn(t, store.Config{URL: dbtest.Postgres(t)}, many, func(c *action.Config) { c.Alone = false }))
+		story(t, newHouseOn(t, store.Config{URL: postgresTables(t)}, many, func(c *action.Config) { c.Alone = false }))
 	})
 }
 

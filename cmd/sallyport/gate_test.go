@@ -37,6 +37,7 @@ type house struct {
 	vault   *vault.Vault
 	config  action.Config
 	gate    *action.Gate
+	end     func() // ends the gate as a process that is asked to would
 	session action.Session
 }
 
@@ -102,7 +103,7 @@ func tool(name string, risk action.Risk, run action.Run) *action.Action {
 
 func newHouse(t *testing.T, change ...func(*action.Config)) *house {
 	t.Helper()
-	return newHouseOn(t, store.Config{Path: t.TempDir() + "/sallyport.db"}, change...)
+	return newHouseOn(t, store.Config{Path: withTables(t, t.TempDir()+"/sallyport.db")}, change...)
 }
 
 func newHouseOn(t *testing.T, rows store.Config, change ...func(*action.Config)) *house {
@@ -143,7 +144,15 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start runs a new Gate over the rows, as a new process would.
+// restart runs a new Gate in place of the last one.
+func (h *house) restart() {
+	h.t.Helper()
+	h.end()
+	h.start()
+}
+
+// start runs a new Gate over the rows, as a new process would. The last one
+// goes on: one that is alone takes it for dead.
 func (h *house) start() {
 	h.t.Helper()
 	h.config.Instance = uuid.NewString()
@@ -158,13 +167,14 @@ func (h *house) start() {
 	running.Go(func() {
 		_ = upkeep(ctx, alone{}, h.config.Log, []chore{{name: "sweep", every: 5 * time.Millisecond, once: true, do: gate.Sweep}})
 	})
-	h.t.Cleanup(func() {
+	h.end = sync.OnceFunc(func() {
 		drained, end := context.WithTimeout(context.Background(), 10*time.Second)
 		defer end()
 		_ = gate.Drain(drained)
 		stop()
 		running.Wait()
 	})
+	h.t.Cleanup(h.end)
 }
 
 func (h *house) newSession(kind action.SessionKind) action.Session {
@@ -195,16 +205,26 @@ func (h *house) begin(ctx context.Context, c action.Call) <-chan answer {
 	return done
 }
 
+// waitAtMost bounds every wait for something that must happen. It is long because
+// it is only used up by a failure, or by a very slow machine.
+const waitAtMost = time.Minute
+
+// comes waits until f is true, and reports false when it never was.
+func comes(f func() bool) bool {
+	for end := time.Now().Add(waitAtMost); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
 // eventually waits until f is true.
 func (h *house) eventually(what string, f func() bool) {
 	h.t.Helper()
-	for range 2000 {
-		if f() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
+	if !comes(f) {
+		h.t.Fatalf("never came: %s", what)
 	}
-	h.t.Fatalf("never came: %s", what)
 }
 
 func (h *house) rows(statuses ...action.Status) []action.Invocation {
@@ -254,7 +274,7 @@ func (h *house) get(done <-chan answer) answer {
 	select {
 	case a := <-done:
 		return a
-	case <-time.After(20 * time.Second):
+	case <-time.After(waitAtMost):
 		h.t.Fatal("the caller was never answered")
 		return answer{}
 	}
@@ -805,7 +825,7 @@ func TestRestartWhileHeld(t *testing.T) {
 	inv := h.pending()
 	die(action.ErrCallerGone)
 	h.get(done)
-	h.start()
+	h.restart()
 	h.approve(inv.ID)
 	h.eventually("the execution without a caller", func() bool { return h.row(inv.ID).Status == action.StatusCompleted })
 	back := h.want(h.get(h.begin(t.Context(), h.call("write", `{"a":1}`))), action.StatusCompleted)
@@ -862,7 +882,7 @@ func TestDrainAnswersEveryCaller(t *testing.T) {
 	if a := h.get(h.begin(t.Context(), h.call("write", `{"a":2}`))); !errors.Is(a.err, action.ErrUnavailable) {
 		t.Errorf("a call while draining: %v", a.err)
 	}
-	h.start()
+	h.restart()
 	back := h.begin(t.Context(), h.call("write", `{"a":1}`))
 	h.approve(inv.ID)
 	if out := h.want(h.get(back), action.StatusCompleted); out.Invocation.ID != inv.ID || e.n.Load() != 1 {

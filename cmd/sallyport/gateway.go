@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/dashboard"
+	"sallyport/internal/hangup"
 	"sallyport/internal/outbound"
 	"sallyport/internal/redact"
 	"sallyport/internal/token"
@@ -28,6 +30,7 @@ import (
 	"sallyport/sources"
 	"sallyport/sources/credential"
 	"sallyport/store"
+	"sallyport/store/files"
 )
 
 // gateway is everything in one process: the rows, the Gate and its two doors.
@@ -54,7 +57,11 @@ type gateway struct {
 	outbound *outbound.Pool
 	tokens   *credential.Tokens
 	catalog  *sources.Catalog
+	files    *files.Store // of evidence; nil: another process keeps it
 	gate     *action.Gate
+	inbound  *inbound // nil: another process takes webhooks
+	notices  *notices
+	counts   counts
 	mcp      *mcpserver.Server
 	page     *dashboard.Server
 
@@ -65,20 +72,25 @@ type gateway struct {
 	away     atomic.Bool   // the database, when last asked
 	admin    action.User   // the local owner
 	founded  bool          // the local owner was made at this start
+	claim    *os.File      // of the data folder, for endpoint.json; nil: none
 	wrote    bool          // endpoint.json is ours
 	key      action.APIKey // the one in it
 }
 
-// openGateway opens the data folder and listens. Nothing is served before
-// run.
-func openGateway(ctx context.Context, o options, log *slog.Logger) (*gateway, error) {
-	return openParts(ctx, o, log, (*gateway).openRows, (*gateway).openCoordination, (*gateway).listen, (*gateway).openGate, (*gateway).openDoors, (*gateway).openAdmin)
+// step opens a part of a gateway.
+type step = func(*gateway, context.Context) error
+
+// openGateway opens the data folder and listens, and takes further steps.
+// Nothing is served before run.
+func openGateway(ctx context.Context, o options, log *slog.Logger, more ...step) (*gateway, error) {
+	steps := []step{(*gateway).openRows, (*gateway).openCoordination, (*gateway).listen, (*gateway).openFiles, (*gateway).openGate, (*gateway).openDoors, (*gateway).openAdmin}
+	return openParts(ctx, o, log, append(steps, more...)...)
 }
 
 // openParts takes the steps in their order, and all of them back when one
 // fails.
-func openParts(ctx context.Context, o options, log *slog.Logger, steps ...func(*gateway, context.Context) error) (_ *gateway, err error) {
-	g := &gateway{options: o, log: log, instance: uuid.NewString(), watch: newWatcher()}
+func openParts(ctx context.Context, o options, log *slog.Logger, steps ...step) (_ *gateway, err error) {
+	g := &gateway{options: o, log: log, instance: uuid.NewString(), watch: newWatcher(), counts: newCounts()}
 	defer func() {
 		if err != nil {
 			g.close()
@@ -106,7 +118,7 @@ func (g *gateway) openRows(ctx context.Context) (err error) {
 	if err := g.openMaster(); err != nil {
 		return err
 	}
-	signing, err := g.secretKey(g.options.TokenKey, "token.key")
+	signing, err := g.secretKey(g.options.TokenKey, tokenFile)
 	if err != nil {
 		return err
 	}
@@ -123,9 +135,9 @@ func (g *gateway) openRows(ctx context.Context) (err error) {
 
 // storeConfig says where the rows are.
 func (g *gateway) storeConfig() store.Config {
-	c := store.Config{Now: wallClock, Log: g.log, ReservedSlugs: reservedSlugs(), MaxConns: g.options.DatabaseConnections}
+	c := store.Config{Now: wallClock, Log: g.log, ReservedSlugs: reservedSlugs(), MaxConns: g.options.DatabaseConnections, LoginIdle: g.options.SignIn.LoginIdle}
 	if c.URL = g.options.DatabaseURL; c.URL == "" {
-		c.Path = filepath.Join(g.options.Data, "sallyport.db")
+		c.Path = filepath.Join(g.options.Data, databaseFile)
 	}
 	return c
 }
@@ -182,7 +194,7 @@ func (g *gateway) openGate(ctx context.Context) (err error) {
 		ClaimGrace: iv.ClaimGrace, ClaimGraceBlind: iv.ClaimGraceBlind,
 		AbandonAfter: iv.AbandonAfter, DenialHolds: iv.DenialHolds,
 		PickupInteractive: iv.Pickup, PickupUnattended: iv.PickupUnattend,
-		LookEvery: iv.SweepEvery, SeenEvery: iv.SeenEvery, PollEvery: iv.PollEvery, Now: g.db.Now, Log: g.log,
+		LookEvery: iv.SweepEvery, SeenEvery: iv.SeenEvery, PollEvery: iv.PollEvery, Now: g.db.Now, Log: g.log, Observer: newCallLog(g.counts.calls, g.log),
 	})
 	return err
 }
@@ -201,16 +213,23 @@ func (g *gateway) openDoors(context.Context) (err error) {
 		others = peers{g.db, g.coord}
 	}
 	g.mcp, err = mcpserver.New(mcpserver.Config{
-		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, Grants: requests{g}, Snapshot: g.snapshot,
+		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, Grants: requests{g}, Snapshot: g.snapshot, Tools: action.ToolListing(g.options.ToolList),
 		SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: others,
 		AllowedHosts: g.options.AllowHost, PublicURL: g.url, Version: version(),
-		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, KeepAliveEvery: iv.KeepAlive,
+		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, Pickup: iv.Pickup, UnattendedPickup: iv.PickupUnattend, KeepAliveEvery: iv.KeepAlive,
 		IdleSession: iv.IdleSession, Now: g.db.Now, Log: g.log,
 	})
 	if err != nil {
 		return err
 	}
-	g.page, err = dashboard.New(g.dashboardConfig())
+	if err := g.openNotices(); err != nil {
+		return err
+	}
+	c := g.dashboardConfig()
+	if c.UserJWT, err = g.options.SignIn.userJWT(g.guard(), g.url); err != nil {
+		return err
+	}
+	g.page, err = dashboard.New(c)
 	return err
 }
 
@@ -238,6 +257,11 @@ func (g *gateway) handler() http.Handler {
 	mux.Handle("/mcp", g.mcp)
 	mux.Handle("GET /metrics", g.metrics())
 	mux.Handle("/", page)
+	if g.inbound != nil {
+		g.inbound.takeIn(mux)
+	} else {
+		mux.HandleFunc("/webhooks/", noWebhooks)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
 			// The mux redirects a path that lacks a part; the API says what it lacks.
@@ -248,11 +272,19 @@ func (g *gateway) handler() http.Handler {
 	})
 }
 
+// noWebhooks tells whoever set up a trigger's URL where deliveries go.
+func noWebhooks(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = io.WriteString(w, `{"error":"This instance takes no webhooks: route /webhooks/ to one of sallyport ingest, or run sallyport serve."}`+"\n")
+}
+
 // run serves until ctx ends or something fails, and then closes everything.
 func (g *gateway) run(ctx context.Context) error {
 	defer g.close()
 	var group run.Group
 	g.addServer(&group)
+	g.addInbound(&group)
 	for _, actor := range g.actors() {
 		// They outlive ctx: calls that are being answered need them.
 		free, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -271,7 +303,7 @@ func (g *gateway) run(ctx context.Context) error {
 
 // actors are what runs beside the HTTP server.
 func (g *gateway) actors() []func(context.Context) error {
-	all := []func(context.Context) error{g.gate.Run, g.mcp.Run, g.keepUp}
+	all := []func(context.Context) error{g.gate.Run, g.mcp.Run, g.keepUp, g.tellApprovers}
 	if g.db.Shared() {
 		all = append(all, g.watchRows)
 	}
@@ -289,6 +321,12 @@ func (g *gateway) keepUp(ctx context.Context) error {
 		{name: "clean", every: time.Minute, once: true, do: g.clean},
 		{name: "seal", every: cmp.Or(iv.SealEvery, 500*time.Millisecond), once: true, do: newSealer(g.db, g.auditKey, g.log).seal},
 	}
+	chores = append(chores, g.sessionChores()...)
+	runs, err := g.runChores()
+	if err != nil {
+		return err
+	}
+	chores = append(chores, runs...)
 	if g.options.Retention > 0 {
 		chores = append(chores, chore{name: "retain", every: time.Minute, once: true, do: g.retain})
 	}
@@ -305,6 +343,9 @@ func (g *gateway) keepUp(ctx context.Context) error {
 			chores = append(chores, chore{name: "key", every: keyRenew, do: g.renewKey})
 		}
 	}
+	for i := range chores {
+		chores[i] = g.counts.timed(chores[i])
+	}
 	return upkeep(ctx, g.coord, g.log, chores)
 }
 
@@ -312,10 +353,14 @@ func (g *gateway) keepUp(ctx context.Context) error {
 func (g *gateway) clean(ctx context.Context) {
 	now := g.db.Now()
 	for what, sweep := range map[string]func(limit int) (int, error){
-		"signals":      func(limit int) (int, error) { return g.db.SweepSignals(ctx, now.Add(-signalsKept), limit) },
-		"API keys":     func(limit int) (int, error) { return g.db.SweepAPIKeys(ctx, now, limit) },
-		"MCP sessions": func(limit int) (int, error) { return g.db.SweepMCPSessions(ctx, now, limit) },
-		"grants":       func(limit int) (int, error) { return g.db.SweepGrants(ctx, now, limit) },
+		"signals":         func(limit int) (int, error) { return g.db.SweepSignals(ctx, now.Add(-signalsKept), limit) },
+		"API keys":        func(limit int) (int, error) { return g.db.SweepAPIKeys(ctx, now, limit) },
+		"MCP sessions":    func(limit int) (int, error) { return g.db.SweepMCPSessions(ctx, now, limit) },
+		"grants":          func(limit int) (int, error) { return g.db.SweepGrants(ctx, now, limit) },
+		"notifications":   func(limit int) (int, error) { return g.db.SweepNotifications(ctx, now.Add(-noticesKept), limit) },
+		"signing secrets": func(limit int) (int, error) { return g.db.SweepSigningSecrets(ctx, now, limit) },
+		"variables":       func(limit int) (int, error) { return g.db.SweepEnv(ctx, now, limit) },
+		"evidence":        func(limit int) (int, error) { return g.sweepEvidence(ctx, now, limit) },
 	} {
 		for n := cleanBatch; n == cleanBatch && ctx.Err() == nil; {
 			var err error
@@ -350,7 +395,7 @@ func (g *gateway) forget(h action.Hint) {
 		g.sessions.forget(h.Session)
 	case action.HintCatalog:
 		g.catalog.Invalidate(h.Organization)
-	case action.HintInvocation, action.HintSignal, action.HintResource, action.HintReload:
+	case action.HintInvocation, action.HintSignal, action.HintResource, action.HintRun, action.HintReload:
 	}
 }
 
@@ -361,6 +406,7 @@ func (g *gateway) addServer(group *run.Group) {
 	server := &http.Server{
 		Handler: g.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return streams },
+		ConnContext: hangup.ConnContext, // so that what nobody received is not taken for delivered
 		ErrorLog:    slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
 	}
 	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
@@ -417,6 +463,9 @@ func (g *gateway) close() {
 		_ = os.Remove(endpointPath(g.options.Data))
 		g.revokeKey()
 	}
+	if g.claim != nil {
+		_ = g.claim.Close() // which ends the claim
+	}
 	if g.catalog != nil {
 		if err := g.catalog.Close(); err != nil {
 			g.log.Error("closing connectors", "error", err)
@@ -434,6 +483,17 @@ func (g *gateway) close() {
 	}
 	if g.outbound != nil {
 		g.outbound.Close()
+	}
+	if g.inbound != nil {
+		g.inbound.sender.close()
+	}
+	if g.notices != nil {
+		g.notices.sender.close()
+	}
+	if g.files != nil {
+		if err := g.files.Close(); err != nil {
+			g.log.Error("closing the store of evidence", "error", err)
+		}
 	}
 	if g.listener != nil {
 		_ = g.listener.Close()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -36,7 +37,7 @@ func (g *gateway) openIntegrations(context.Context) (err error) {
 		g.modules = append(g.modules, logs)
 	}
 	g.outbound = outbound.New(outbound.Config{
-		Guard: guard.Config{Allow: g.options.AllowUpstream}, UserAgent: "sallyport/" + version(), Log: g.log,
+		Guard: g.guard(), UserAgent: "sallyport/" + version(), Log: g.log,
 	})
 	g.tokens, err = credential.NewTokens(credential.TokensConfig{
 		Store: g.db, Vault: g.vault, Lock: patient{g.coord}.lock, Modules: g.modules, HTTP: g.outbound,
@@ -69,6 +70,19 @@ func (c connections) Connect(ctx context.Context, w action.Wanted) (action.Integ
 		return action.Integration{}, err
 	}
 	return c.Tokens.Connect(ctx, w)
+}
+
+// Unusable implements dashboard.Connections.
+func (c connections) Unusable(ctx context.Context, in action.Integration) string {
+	if err := c.offered(in.Provider, in.Organization); err != nil {
+		return action.Public(err).Message
+	}
+	_, err := c.Tokens.Conn(ctx, in)
+	var e *action.Error
+	if errors.As(err, &e) && slices.Contains([]string{sources.FaultReconnect, sources.FaultCredential, sources.FaultConfig}, e.Code) {
+		return e.Message
+	}
+	return ""
 }
 
 // speak returns what a module needs to speak for an integration.
@@ -120,3 +134,6 @@ func (g *gateway) providers() []dashboard.Provider {
 	}
 	return all
 }
+
+// guard says what may be reached outside.
+func (g *gateway) guard() guard.Config { return guard.Config{Allow: g.options.AllowUpstream} }

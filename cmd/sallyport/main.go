@@ -13,9 +13,11 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // schedules have time zones, wherever the binary runs
 
 	"github.com/alecthomas/kong"
 
+	"sallyport/action"
 	"sallyport/internal/redact"
 )
 
@@ -26,11 +28,32 @@ const (
 	exitUsage = 2
 )
 
+// The exit statuses of the commands that make an agent's calls.
+const (
+	exitDenied  = 3 // policy or a person refused, this call or all of the session
+	exitExpired = 4 // nobody decided in time
+	exitFailed  = 5 // it ran and failed, or could not run
+	exitUnknown = 6 // it may or may not have happened
+	exitPending = 7 // it still waits, or runs, and this command does not wait longer
+)
+
+// statusError is an error that ends the process with a status of its own.
+type statusError struct {
+	error
+	status int
+}
+
+// Unwrap returns what is wrong.
+func (e statusError) Unwrap() error { return e.error }
+
 type commandLine struct {
 	Serve   serveCommand     `cmd:"" help:"Run everything in one process."`
 	Gateway gatewayCommand   `cmd:"" help:"Run one of several instances for agents and people; they share --database-url."`
-	Ingest  ingestCommand    `cmd:"" help:"Run the work that no request brings, apart from the gateways: overdue calls and cleaning."`
+	Ingest  ingestCommand    `cmd:"" help:"Run what starts runs, apart from the gateways: webhooks, polls and schedules, and overdue calls and cleaning."`
 	Migrate migrateCommand   `cmd:"" help:"Bring the database up to date, or say what that would do."`
+	Backup  backupCommand    `cmd:"" help:"Copy the data folder while its gateway runs: the embedded database, keys and evidence."`
+	Restore restoreCommand   `cmd:"" help:"Make a data folder of a backup, and check what it holds."`
+	Doctor  doctorCommand    `cmd:"" help:"Check configuration, data folder, database, keys, Valkey and connectors, and say what to do."`
 	Demo    demoCommand      `cmd:"" help:"Run a gateway with a built-in upstream, to try an approval."`
 	Version kong.VersionFlag `help:"Print the version." env:"-"`
 	clientCommands
@@ -51,7 +74,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	parser, err := kong.New(
 		&line, kong.Name("sallyport"),
 		kong.Description("The gate between coding agents and the services they act on."),
-		kong.DefaultEnvars("SALLYPORT"), kong.Vars{"data": dataFolder(), "version": version()},
+		kong.DefaultEnvars("SALLYPORT"), kong.Vars{"data": dataFolder(), "version": version(), "event_kinds": strings.Join(action.EventKinds(), ",")},
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Exit(func(status int) { exited = status }),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(std),
 		kong.Configuration(loadConfig), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
@@ -68,11 +91,14 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "sallyport: %v\nTry: sallyport --help\n", err)
+		fmt.Fprintf(stderr, "sallyport: %s\nTry: %s --help\n", strings.Replace(err.Error(), `,"" but got`, " but got", 1), attempted(err))
 		return exitUsage
 	}
 	if err := command.Run(); err != nil {
 		fmt.Fprintln(stderr, "sallyport:", err)
+		if own := new(statusError); errors.As(err, own) {
+			return own.status
+		}
 		if errors.As(err, new(usageError)) {
 			return exitUsage
 		}
@@ -82,6 +108,21 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		fmt.Fprintln(stderr, note)
 	}
 	return exitOK
+}
+
+// attempted is the command that was meant, as far as it was understood.
+func attempted(err error) string {
+	command := "sallyport"
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) {
+		return command
+	}
+	for _, part := range wrong.Context.Path {
+		if part.Command != nil {
+			command += " " + part.Command.Name
+		}
+	}
+	return command
 }
 
 // version is what the build knows of itself.
@@ -95,10 +136,14 @@ func version() string {
 
 // newLogger writes lines that are cleaned of secrets: also of those in an error
 // that somebody else made.
-func newLogger(w io.Writer, level string) *slog.Logger {
+func newLogger(w io.Writer, level, format string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelInfo
 	}
-	return slog.New(redact.NewHandler(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}), &redact.JSON{}, nil))
+	var lines slog.Handler = slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})
+	if format == "json" {
+		lines = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l})
+	}
+	return slog.New(redact.NewHandler(lines, &redact.JSON{}, nil))
 }

@@ -1,35 +1,90 @@
 package main
 
 import (
+	"context"
+	"crypto/subtle"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"sallyport/sources"
 	"sallyport/store/coord"
 )
 
-// metrics serves what operators watch, in Prometheus's format. It holds counts
-// only: no name, no param, no credential.
-func (g *gateway) metrics() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gauge("sallyport_waiting_calls", "Calls whose callers wait on this instance.", func() float64 { return float64(g.gate.Waiting()) }),
-	)
-	if g.coord.valkey != nil {
-		g.valkeyMetrics(registry)
-	}
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+// counts are what operators watch that is counted where it happens.
+type counts struct {
+	calls  *callMetrics
+	chores *prometheus.SummaryVec
+	lists  prometheus.Counter
 }
 
-func (g *gateway) valkeyMetrics(registry *prometheus.Registry) {
+func newCounts() counts {
+	return counts{
+		calls:  newCallMetrics(),
+		chores: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "sallyport_chore_seconds", Help: "How often this instance did what is to be done again and again (sweep: ending what is overdue), and how long it took."}, []string{"chore"}),
+		lists:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_tool_lists_changed_total", Help: "Lists of connectors' tools that were other than the ones before, or the first."}),
+	}
+}
+
+// timed is the chore with its rounds counted.
+func (c counts) timed(ch chore) chore {
+	do, rounds := ch.do, c.chores.WithLabelValues(ch.name)
+	ch.do = func(ctx context.Context) {
+		began := time.Now()
+		do(ctx)
+		rounds.Observe(time.Since(began).Seconds())
+	}
+	return ch
+}
+
+// metrics serves what operators watch, in Prometheus's format: numbers,
+// and beside them ids of sources and names of actions. No param, no result, no
+// credential is in it.
+func (g *gateway) metrics() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(g.collectors()...)
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	if g.options.MetricsToken == "" {
+		return handler
+	}
+	want := []byte("Bearer " + g.options.MetricsToken)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "send the token of --metrics-token (SALLYPORT_METRICS_TOKEN) as Authorization: Bearer TOKEN", http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// collectors are the gateway's own metrics.
+func (g *gateway) collectors() []prometheus.Collector {
+	all := append(g.counts.calls.collectors(),
+		gauge("sallyport_waiting_calls", "Calls whose callers wait on this instance.", func() float64 { return float64(g.gate.Waiting()) }),
+		g.counts.chores, g.counts.lists,
+		backlog("sallyport_calls_pending", "Calls that wait for a person, counted to 10,000; the same on all instances.", g.db.CallsPending),
+		backlog("sallyport_tools_unreviewed", "Tools of connectors that nobody reviewed as they are, counted to 10,000; the same on all instances.", g.db.ToolsUnreviewed),
+		connectorHealth{g.catalog},
+	)
+	if g.inbound != nil {
+		all = append(all, g.inbound.counts.collectors(g.db)...)
+	}
+	if g.coord.valkey != nil {
+		all = append(all, g.valkeyMetrics()...)
+	}
+	return all
+}
+
+func (g *gateway) valkeyMetrics() []prometheus.Collector {
 	stat := func(f func(coord.Stats) float64) func() float64 {
 		return func() float64 { return f(g.coord.valkey.Stats()) }
 	}
-	registry.MustRegister(
+	return []prometheus.Collector{
 		gauge("sallyport_valkey_up", "1 while hints of other instances arrive.", stat(func(s coord.Stats) float64 {
 			if s.Up {
 				return 1
@@ -40,7 +95,31 @@ func (g *gateway) valkeyMetrics(registry *prometheus.Registry) {
 		counter("sallyport_hints_dropped_total", "Hints that other instances were not sent.", stat(func(s coord.Stats) float64 { return float64(s.Dropped) })),
 		counter("sallyport_rate_limit_fallback_total", "Calls that were counted by this instance alone.", stat(func(s coord.Stats) float64 { return float64(s.Fallbacks) })),
 		counter("sallyport_lock_fallback_total", "Locks that were not asked of Valkey, because it did not answer.", stat(func(s coord.Stats) float64 { return float64(s.LockFallbacks) })),
-	)
+	}
+}
+
+// connectorHealth tells how connectors are when it is asked.
+type connectorHealth struct{ catalog *sources.Catalog }
+
+// Describe implements prometheus.Collector.
+func (connectorHealth) Describe(all chan<- *prometheus.Desc) { all <- connectorUp() }
+
+// Collect implements prometheus.Collector.
+func (h connectorHealth) Collect(all chan<- prometheus.Metric) {
+	for i, c := range h.catalog.Health() {
+		if i == toldSources {
+			return
+		}
+		up := 0.0
+		if c.Good {
+			up = 1
+		}
+		all <- prometheus.MustNewConstMetric(connectorUp(), prometheus.GaugeValue, up, c.Source)
+	}
+}
+
+func connectorUp() *prometheus.Desc {
+	return prometheus.NewDesc("sallyport_connector_up", "1 while an enabled connector answers this instance, of the first 100 that it asked for anything.", []string{"source"}, nil)
 }
 
 func gauge(name, help string, f func() float64) prometheus.Collector {

@@ -23,7 +23,7 @@ type where struct {
 }
 
 func (w *where) config(std *stdio) store.Config {
-	g := gateway{options: options{Data: w.Data, DatabaseURL: w.DatabaseURL}, log: newLogger(std.Err, "warn")}
+	g := gateway{options: options{Data: w.Data, DatabaseURL: w.DatabaseURL}, log: newLogger(std.Err, "warn", "text")}
 	if g.options.Data == "" {
 		g.options.Data = dataFolder()
 	}

@@ -41,7 +41,7 @@ func TestWhereClientsAreRegistered(t *testing.T) {
 // Of the instances that share rows one renews a connector's tokens; the others
 // wait for it, and no longer than whoever wants the token.
 func TestPatientLock(t *testing.T) {
-	db, err := store.Open(t.Context(), store.Config{Path: t.TempDir() + "/sallyport.db"})
+	db, err := store.Open(t.Context(), store.Config{Path: withTables(t, t.TempDir()+"/sallyport.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestPatientLock(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(waitAtMost):
 		t.Error("it was never free")
 	}
 }

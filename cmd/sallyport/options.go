@@ -23,19 +23,32 @@ type options struct {
 	Config        kong.ConfigFlag `help:"YAML file with the names of these flags as keys; flags and environment go before it." placeholder:"FILE"`
 	Listen        string          `help:"Address to listen on (default: 127.0.0.1:8787); port 0 picks a free one." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
 	Data          string          `help:"Folder of the database and the keys (default: ${data})." placeholder:"DIR" type:"path"`
-	LocalAdmin    bool            `help:"Write a key of a full administrator to endpoint.json. Whoever runs as the same system user, an agent's shell too, can then approve."`
+	LocalAdmin    bool            `help:"Write a key of a full administrator to endpoint.json (ingest, which has no API, writes none). Whoever runs as the same system user, an agent's shell too, can then approve."`
 	PublicURL     string          `help:"Where people and agents reach this server: scheme and host. Every link is built from it (default: the listening address)." placeholder:"URL"`
 	AllowHost     []string        `help:"Further names that a request's Host header may have." placeholder:"HOST"`
 	AllowUpstream []netip.Prefix  `help:"Private networks that connectors may reach." placeholder:"CIDR"`
 	RateLimit     int             `help:"Calls a minute and session (default: 60); 0 for no limit. Instances count together with Valkey, and each by itself without." default:"60" placeholder:"N"`
+	ToolList      string          `help:"What agents list, where their session does not say: all tools that they may use, or search: tools that find and call them." enum:"all,search" default:"all"`
 	LogLevel      string          `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
+	LogFormat     string          `help:"text or json: the form of the log's lines." enum:"text,json" default:"text"`
+	MetricsToken  string          `help:"What /metrics wants as Authorization: Bearer TOKEN (default: nothing; then whoever reaches this server reads it, agents too)." placeholder:"TOKEN"`
 
 	Logs        map[string]string `help:"Log files that agents may read through the integration cloudlogs, by the name of their service: JSON lines or the journal's export, as a pattern where they are rotated." placeholder:"NAME=FILE"`
 	LogsFor     []string          `help:"Organizations that may connect to them (default: the first one alone)." placeholder:"ORGANIZATION"`
 	LogsRange   time.Duration     `help:"The longest time that one query of logs covers (24h)." placeholder:"D"`
 	LogsEntries int               `help:"The most entries that it answers (100)." placeholder:"N"`
 
+	WebhookSecrets   webhookSecrets    `help:"Secrets that URLs of a whole provider are verified with, and nango for what Nango forwards; a provider that is named twice has two, while one is replaced." placeholder:"PROVIDER=SECRET,…"`
+	WebhookRate      int               `help:"New verified deliveries a minute that the URL of each trigger takes, and repeated ones beside (default: 6000); the URL of a whole provider takes ten times as many; 0 for no limit." default:"6000" placeholder:"N"`
+	WebhookTolerance webhookTolerances `help:"How far the time that a provider signs may be from now, where it is not what the provider advises." placeholder:"PROVIDER=D,…"`
+	PayloadRetention time.Duration     `help:"How long payloads of deliveries and events are kept (default: 720h, 30 days); 0 for ever." default:"720h" placeholder:"D"`
+	RunLife          runLife           `help:"How long a run may take before it has failed (default: 48h)." default:"48h" placeholder:"D"`
+
 	Retention time.Duration `help:"How long ended calls are kept, such as 2160h for 90 days (default: for ever). What goes leaves a checkpoint in the chain of evidence." placeholder:"D"`
+
+	Evidence         string        `help:"Where files are kept that agents send as evidence of their work: file:///FOLDER, or s3://BUCKET?region=R&endpoint=URL for anything that speaks S3, whose credentials are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (default: a folder in the data folder, which several instances do not share)." placeholder:"URL"`
+	SessionIdle      time.Duration `help:"How long a session may be idle before it is stopped, where it has no time of its own, such as 12h (default: for ever)." placeholder:"D"`
+	SessionRetention time.Duration `help:"How long ended sessions are kept, such as 720h (default: for ever). Then they lose title, prompt, notes and key, and what nothing refers to is deleted." placeholder:"D"`
 
 	DatabaseURL         string `help:"PostgreSQL instead of the file in the data folder, for any number of instances: postgres://user:password@host/name." placeholder:"URL"`
 	DatabaseConnections int    `help:"PostgreSQL connections of this process (16)." placeholder:"N"`
@@ -45,7 +58,8 @@ type options struct {
 	OldMasterKeys []string `help:"Further master keys that open what they sealed, and seal nothing: while one is replaced." placeholder:"HEX"`
 	TokenKey      string   `help:"32 bytes in hex that sign session tokens (default: generated in the data folder)." placeholder:"HEX"`
 
-	Intervals intervals `embed:"" group:"Intervals"`
+	SignIn    signInFlags `embed:"" group:"Signing in"`
+	Intervals intervals   `embed:"" group:"Intervals"`
 }
 
 // intervals are times that few deployments change. Zero
@@ -76,8 +90,20 @@ type intervals struct {
 	ClockEvery      time.Duration `help:"Between two comparisons of this clock with the database's (10s)." placeholder:"D"`
 	ValkeyHeartbeat time.Duration `help:"Between two tries whether Valkey carries what instances say; it counts as away after two and a half of silence (1s)." placeholder:"D"`
 	ValkeyTimeout   time.Duration `help:"Of one request to Valkey (250ms)." placeholder:"D"`
+	InboxEvery      time.Duration `help:"Between two looks for deliveries, where nothing tells that one came (1s)." placeholder:"D"`
+	InboxLease      time.Duration `help:"Before others work off what an instance took up that does not answer any more (1m)." placeholder:"D"`
+	InboxPause      time.Duration `help:"After the first failure to work off a delivery; doubled each time (1s)." placeholder:"D"`
+	LookEvery       time.Duration `help:"Between two looks for what is to be polled (1s)." placeholder:"D"`
+	ScheduleEvery   time.Duration `help:"Between two looks for schedules that are due (1s)." placeholder:"D"`
+	DispatchEvery   time.Duration `help:"Between two looks for runs to deliver (1s)." placeholder:"D"`
+	NotifyEvery     time.Duration `help:"Between two looks for held calls to tell approvers of elsewhere; hints make it sooner (1s)." placeholder:"D"`
+	RunSweepEvery   time.Duration `help:"Between two looks for runs whose worker is lost or whose time is over (5s)." placeholder:"D"`
+	EvidenceKept    time.Duration `help:"Before files are removed that an agent sent and did not verify (25h, longer than a call of verify may be held)." name:"evidence-unsealed" placeholder:"D"`
+	SessionEvery    time.Duration `help:"Between two rounds of noting which sessions are used (1s)." placeholder:"D"`
+	SessionIdleLook time.Duration `help:"Between two looks for sessions that are idle, or ended long ago (15s)." name:"session-idle-every" placeholder:"D"`
 	IdleSession     time.Duration `help:"Before memory of an unused MCP session is freed (30m)." placeholder:"D"`
 	SessionLife     time.Duration `help:"How long an MCP session can be used (24h)." name:"mcp-session-life" placeholder:"D"`
+	CompletionStays time.Duration `help:"How long a session that completed its run is answered the same again (15m)." placeholder:"D"`
 	ShutdownDelay   time.Duration `help:"Before a stopping server refuses anything, so that balancers see /readyz first (0s)." placeholder:"D"`
 	ShutdownWithin  time.Duration `help:"Time for executing calls to end when the server stops (40s)." placeholder:"D"`
 }
@@ -89,6 +115,12 @@ func (o *options) check() error {
 	}
 	if o.Retention != 0 && o.Retention < 48*time.Hour {
 		return fmt.Errorf("--retention (%s) must be 48h or more, so that no call is removed whose result may still be picked up; or 0 to keep all", o.Retention)
+	}
+	if o.SessionIdle < 0 || o.SessionIdle%time.Second != 0 || o.SessionRetention < 0 {
+		return errors.New("--session-idle must be whole seconds and --session-retention a time above 0, or 0 for ever")
+	}
+	if err := errors.Join(o.checkInbound(), o.SignIn.check()); err != nil {
+		return err
 	}
 	if o.LogsRange < 0 || o.LogsEntries < 0 {
 		return errors.New("--logs-range and --logs-entries must be above 0, or 0 for the default")

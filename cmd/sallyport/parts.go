@@ -49,20 +49,28 @@ type ingestCommand struct {
 	options
 }
 
-// Run does the work of the cluster that no request brings, until ctx ends.
+// Run takes in what happens elsewhere, and does the work of the cluster that no
+// request brings, until ctx ends.
 func (c *ingestCommand) Run(ctx context.Context, std *stdio) error {
 	if err := c.shared("ingest"); err != nil {
 		return err
 	}
-	g, err := openParts(ctx, c.options, newLogger(std.Err, c.LogLevel), (*gateway).openRows, (*gateway).openCoordination, (*gateway).listen, (*gateway).openGate)
+	if c.PublicURL == "" {
+		return errors.New("sallyport ingest tells who works on runs where the gateways are, and needs --public-url (or SALLYPORT_PUBLIC_URL): the same as theirs")
+	}
+	steps := []step{(*gateway).openRows, (*gateway).openCoordination, (*gateway).listen, (*gateway).openGate, (*gateway).openInbound}
+	if c.Evidence != "" { // which it cleans; of a folder of its own it knows nothing
+		steps = append(steps, (*gateway).openFiles)
+	}
+	g, err := openParts(ctx, c.options, newLogger(std.Err, c.LogLevel, c.LogFormat), steps...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, "Sallyport ingest is ready at %s\n", g.local)
+	fmt.Fprintf(std.Out, "Sallyport ingest is ready at %s; webhooks reach it at %s/webhooks/\n", g.local, g.url)
 	return g.runIngest(ctx)
 }
 
-// runIngest serves probes and metrics beside the chores.
+// runIngest serves webhooks, probes and metrics beside what works them off.
 func (g *gateway) runIngest(ctx context.Context) error {
 	defer g.close()
 	var group run.Group
@@ -76,11 +84,18 @@ func (g *gateway) runIngest(ctx context.Context) error {
 		_, _ = io.WriteString(w, "ready\n")
 	})
 	mux.Handle("GET /metrics", g.metrics())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn)}
+	g.inbound.takeIn(mux)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn)}
 	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
 		g.stopping.Store(true)
-		_ = server.Close() // probes and scrapes only
+		time.Sleep(g.options.Intervals.ShutdownDelay) // so that balancers see /readyz first
+		last, stop := context.WithTimeout(context.Background(), lastAnswers)
+		defer stop()
+		if err := server.Shutdown(last); err != nil {
+			_ = server.Close()
+		}
 	})
+	g.addInbound(&group)
 	actors := []func(context.Context) error{g.keepUp}
 	if g.coord.valkey != nil {
 		actors = append(actors, g.coord.valkey.Run)

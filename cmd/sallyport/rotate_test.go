@@ -19,7 +19,6 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 	"sallyport/internal/vault"
 	"sallyport/store"
 )
@@ -39,6 +38,7 @@ const rotatedSecret = "canary-of-a-secret"
 func openVaulted(t *testing.T, o options) *vaulted {
 	t.Helper()
 	o.Listen = "127.0.0.1:0"
+	prepareRows(t, &o)
 	g, err := openGateway(t.Context(), o, slog.New(slog.NewTextHandler(testWriter{t}, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestRotationOfManyInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	database, a, b := dbtest.Postgres(t), strings.Repeat("aa", 32), strings.Repeat("bb", 32)
+	database, a, b := postgresTables(t), strings.Repeat("aa", 32), strings.Repeat("bb", 32)
 	at := func(master string, olds ...string) options {
 		return options{Data: t.TempDir(), DatabaseURL: database, MasterKey: master, OldMasterKeys: olds, TokenKey: strings.Repeat("cc", 32)}
 	}

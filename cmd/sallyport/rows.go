@@ -13,30 +13,40 @@ import (
 
 type sessionRows struct{ *store.DB }
 
-func (r sessionRows) ListSessions(ctx context.Context, organization string, q dashboard.Query) (dashboard.Page[action.Session], error) {
-	page, err := r.DB.ListSessions(ctx, store.SessionFilter{Organization: organization, Limit: q.Limit, Cursor: q.Cursor})
+func (r sessionRows) ListSessions(ctx context.Context, f dashboard.SessionFilter) (dashboard.Page[action.Session], error) {
+	page, err := r.DB.ListSessions(ctx, store.SessionFilter{Organization: f.Organization, Live: f.Live, Ended: f.Ended, Status: f.Status, Limit: f.Limit, Cursor: f.Cursor})
 	return dashboard.Page[action.Session](page), err
+}
+
+func (r sessionRows) SessionStates(ctx context.Context, organization string, ids []string) (map[string]dashboard.SessionState, error) {
+	rows, err := r.DB.SessionStates(ctx, organization, ids)
+	states := make(map[string]dashboard.SessionState, len(rows))
+	for id, s := range rows {
+		states[id] = dashboard.SessionState(s)
+	}
+	return states, err
 }
 
 type invocationRows struct{ *store.DB }
 
 func (r invocationRows) ListInvocations(ctx context.Context, f dashboard.InvocationFilter) (dashboard.Page[action.Invocation], error) {
-	filter := store.Filter{
-		Organization: f.Organization, Session: f.Session, Source: f.Source, Action: f.Action,
+	page, err := r.DB.ListInvocations(ctx, wanted(f))
+	return dashboard.Page[action.Invocation](page), err
+}
+
+func wanted(f dashboard.InvocationFilter) store.Filter {
+	return store.Filter{
+		Organization: f.Organization, Session: f.Session, Run: f.Run, Automation: f.Automation, Group: f.Group, Person: f.Person,
+		Statuses: f.Statuses, Source: f.Source, Action: f.Action, Risk: f.Risk, Mode: f.Mode, From: f.From, To: f.To,
 		Limit: f.Limit, Cursor: f.Cursor,
 	}
-	if f.Status != "" {
-		filter.Statuses = []action.Status{f.Status}
-	}
-	page, err := r.DB.ListInvocations(ctx, filter)
-	return dashboard.Page[action.Invocation](page), err
 }
 
 type historyRows struct{ *store.DB }
 
 func (r historyRows) PolicyEvents(ctx context.Context, f dashboard.PolicyEventFilter) (dashboard.Page[action.PolicyEvent], error) {
 	page, err := r.DB.PolicyEvents(ctx, store.PolicyEventFilter{
-		Organization: f.Organization, Kind: f.Kind, Subject: f.Subject, Limit: f.Limit, Cursor: f.Cursor,
+		Organization: f.Organization, Kind: f.Kind, Subject: f.Subject, By: f.By, From: f.From, To: f.To, Limit: f.Limit, Cursor: f.Cursor,
 	})
 	return dashboard.Page[action.PolicyEvent](page), err
 }
@@ -45,7 +55,7 @@ type grantRows struct{ *store.DB }
 
 func (r grantRows) ListGrants(ctx context.Context, f dashboard.GrantFilter) (dashboard.Page[action.Grant], error) {
 	page, err := r.DB.ListGrants(ctx, store.GrantFilter{
-		Organization: f.Organization, Session: f.Session, Covering: f.Covering, Source: f.Source, Action: f.Action, Usable: f.Usable,
+		Organization: f.Organization, Session: f.Session, Covering: f.Covering, Scope: f.Scope, Source: f.Source, Action: f.Action, Usable: f.Usable,
 		Limit: f.Limit, Cursor: f.Cursor,
 	})
 	return dashboard.Page[action.Grant](page), err
@@ -78,8 +88,8 @@ func (r auditRows) VerifyAudit(ctx context.Context, organization string, known *
 	return r.DB.VerifyAudit(ctx, organization, r.key, known)
 }
 
-func (r auditRows) Export(ctx context.Context, f dashboard.ExportFilter, yield func(action.Invocation) error) error {
-	return r.DB.Export(ctx, store.ExportFilter(f), yield)
+func (r auditRows) Export(ctx context.Context, f dashboard.InvocationFilter, yield func(action.Invocation) error) error {
+	return r.DB.Export(ctx, wanted(f), yield)
 }
 
 // revealed writes down that somebody read the full params of a held call.

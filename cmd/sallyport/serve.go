@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
+
+	"sallyport/internal/agent"
 )
 
 type serveCommand struct {
@@ -12,7 +15,7 @@ type serveCommand struct {
 
 // Run serves until ctx ends.
 func (c *serveCommand) Run(ctx context.Context, std *stdio) error {
-	g, link, err := startGateway(ctx, c.options, std)
+	g, link, err := startGateway(ctx, c.options, std, (*gateway).openInbound)
 	if err != nil {
 		return err
 	}
@@ -20,10 +23,10 @@ func (c *serveCommand) Run(ctx context.Context, std *stdio) error {
 	return g.run(ctx)
 }
 
-// startGateway opens a gateway, and returns a link with which the local owner
-// signs in.
-func startGateway(ctx context.Context, o options, std *stdio) (*gateway, string, error) {
-	g, err := openGateway(ctx, o, newLogger(std.Err, o.LogLevel))
+// startGateway opens a gateway, with further steps, and returns a link with which
+// the local owner signs in.
+func startGateway(ctx context.Context, o options, std *stdio, more ...step) (*gateway, string, error) {
+	g, err := openGateway(ctx, o, newLogger(std.Err, o.LogLevel, o.LogFormat), more...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -45,21 +48,26 @@ func (g *gateway) greet(w io.Writer, link string) {
 2. Mint a session for an agent; this prints its token:
    sallyport session create%[4]s
 
-3. Give the agent the token in SALLYPORT_TOKEN, and this in its opencode.json:
-   {
-     "mcp": {
-       "sallyport": {
-         "type": "remote",
-         "url": "%[3]s",
-         "headers": { "Authorization": "Bearer {env:SALLYPORT_TOKEN}" },
-         "oauth": false
-       }
-     }
-   }
+3. Give the agent the token in SALLYPORT_TOKEN, and this in its opencode.json
+   (sallyport opencode-config --session ID%[4]s --write DIR merges it, for other clients too):
+%[3]s
 
 Add a service with "sallyport integration connect PROVIDER", or any MCP server with
 "sallyport connector add NAME URL"; "sallyport --help" has the rest.
-`, g.url, link, g.url+"/mcp", g.dataFlag())
+`, g.url, link, openCodeConfig(g.url+"/mcp", "   "), g.dataFlag())
+}
+
+// openCodeConfig is what OpenCode's configuration must say, each line indented.
+func openCodeConfig(mcpURL, indent string) string {
+	config, err := agent.ClientConfig(agent.OpenCode, agent.Setup{MCPURL: mcpURL})
+	if err != nil {
+		return "" // of a client that is known: cannot be
+	}
+	text, err := config.JSON()
+	if err != nil {
+		return "" // of values that are texts: cannot be
+	}
+	return indent + strings.ReplaceAll(text, "\n", "\n"+indent)
 }
 
 // dataFlag is what commands need to find this server.

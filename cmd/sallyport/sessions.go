@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"sallyport/action"
+	"sallyport/store"
 )
 
 // sessions authenticates agents: a token proves a session's id, and the rest
@@ -16,8 +19,9 @@ type sessions struct {
 	load   func(ctx context.Context, id string) (action.Session, error)
 	now    func() time.Time
 
-	mu sync.Mutex
-	m  map[string]sessionSnapshot
+	mu   sync.Mutex
+	m    map[string]sessionSnapshot
+	used map[string]struct{} // whose use is to be noted
 }
 
 type sessionSnapshot struct {
@@ -41,7 +45,33 @@ func (s *sessions) Authenticate(ctx context.Context, token string) (action.Sessi
 	if err != nil {
 		return session, err
 	}
-	return session, session.Live(s.now())
+	if err := session.Live(s.now()); err != nil {
+		return session, err
+	}
+	s.use(&session)
+	return session, nil
+}
+
+// use remembers that a session is used, unless that is written already.
+func (s *sessions) use(session *action.Session) {
+	if last := session.LastSeenAt; session.Status != action.SessionPending && last != nil && s.now().Sub(*last) < store.SeenEvery {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used == nil {
+		s.used = map[string]struct{}{}
+	}
+	s.used[session.ID] = struct{}{}
+}
+
+// takeUsed returns the sessions whose use is to be noted.
+func (s *sessions) takeUsed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := slices.Collect(maps.Keys(s.used))
+	clear(s.used)
+	return ids
 }
 
 // Session implements action.Sessions: it reads the row.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 	"sallyport/sources"
 	"sallyport/sources/credential"
 )
@@ -64,7 +63,7 @@ func TestTokensAreRenewedOnceOnRealRows(t *testing.T) {
 		renewedOnce(t, openVaulted(t, options{Data: t.TempDir()}))
 	})
 	t.Run("Postgres", func(t *testing.T) {
-		at := dbtest.Postgres(t)
+		at := postgresTables(t)
 		open := func() *vaulted {
 			return openVaulted(t, options{Data: t.TempDir(), DatabaseURL: at, MasterKey: strings.Repeat("1a", 32), TokenKey: strings.Repeat("2b", 32)})
 		}

@@ -160,16 +160,14 @@ func TestPagesReloadWhileNothingIsHeard(t *testing.T) {
 	go func() { defer close(done); _ = w.run(ctx) }()
 	until := func(what string, f func() bool) {
 		t.Helper()
-		for range 5000 {
+		locked := func() bool {
 			mu.Lock()
-			ok := f()
-			mu.Unlock()
-			if ok {
-				return
-			}
-			time.Sleep(time.Millisecond)
+			defer mu.Unlock()
+			return f()
 		}
-		t.Fatal("never came:", what)
+		if !comes(locked) {
+			t.Fatal("never came:", what)
+		}
 	}
 	until("reloads without hints", func() bool { return reloads > 2 })
 	mu.Lock()

@@ -9,27 +9,48 @@ import (
 // Provider is the inbound half of a module: the triggers that people can set
 // up, and how the service delivers what happened.
 type Provider struct {
-	ID       string // the module's id, or that of a service without actions
-	Title    string
-	Triggers []Trigger
+	ID    string // the module's id, or that of a service without actions
+	Title string
+	Types []Type
 	// Webhook reads what the service posts. Nil: it is only polled.
 	Webhook *Webhook
+	// Polls tells that the module can look for events by itself.
+	Polls bool
+	// Secret tells people in a sentence whose the secret of a webhook is: chosen
+	// here, or given by the service. Markdown.
+	Secret string
+	// GivesSecret tells that the service makes that secret: one of ours would
+	// verify nothing that it sends.
+	GivesSecret bool
+	// Accounts tells that a delivery says whose it is, in the words that an
+	// integration has: only then can one URL serve many who are connected.
+	Accounts bool
 }
 
-// Trigger is one kind of event that a person can have start something.
-type Trigger struct {
-	ID          string // the [Event] type that it is about, such as "issue"
+// Type returns the provider's type of that id, or nil.
+func (p *Provider) Type(id string) *Type {
+	for i := range p.Types {
+		if p.Types[i].ID == id {
+			return &p.Types[i]
+		}
+	}
+	return nil
+}
+
+// Type is one kind of event that a person can have start something.
+type Type struct {
+	ID          string // of an [Event]: "issue"
 	Title       string
 	Description string
 	// Config is the JSON Schema of a trigger's filters, an object of which
 	// nothing is required.
 	Config json.RawMessage
-	// Matches reports whether an event of the trigger's type passes the filters,
-	// which fit Config. It asks nobody.
+	// Matches reports whether an event of the type passes the filters, which fit
+	// Config. It asks nobody.
 	Matches func(e *Event, config json.RawMessage) bool
 }
 
-// Webhook reads what one service posts. Both are pure.
+// Webhook reads what one service posts. All of it is pure.
 type Webhook struct {
 	// Verify returns nil when the delivery was signed with one of the secrets,
 	// at a time at most tolerance away from now. No secret, or an empty one,
@@ -38,7 +59,15 @@ type Webhook struct {
 	// Tolerance is what the service itself advises, for who ingests to choose
 	// otherwise. Zero: it signs no time, and no delivery gets too old.
 	Tolerance time.Duration
-	// Parse reads a verified delivery. What the module has no trigger for is no
+	// Challenge returns what a verified delivery wants answered at once, in place
+	// of being kept; nil when it is none. Nil: the service sends no challenges.
+	Challenge func(d *Delivery) []byte
+	// IDHeader is the header in which the sender repeats the delivery's id when
+	// it tries again. Empty: there is none.
+	IDHeader string
+	// MaxBody is the largest body, in bytes. Zero: 1 MiB.
+	MaxBody int64
+	// Parse reads a verified delivery. What the module has no type for is no
 	// error: it has no events.
 	Parse func(d *Delivery) (Parsed, error)
 }
@@ -47,6 +76,9 @@ type Webhook struct {
 type Delivery struct {
 	Header http.Header
 	Body   []byte
+	// Config of the trigger at whose own URL it came in. Nil: it came to a URL
+	// of the whole provider.
+	Config json.RawMessage
 }
 
 // Parsed is what a delivery says.
@@ -54,15 +86,13 @@ type Parsed struct {
 	// ID of the delivery, as the sender repeats it when it tries again; empty:
 	// it has none.
 	ID string
-	// Signed tells that the signature covers ID. Otherwise whoever captured the
-	// delivery can change it.
+	// Signed tells that the signature covers what the events' keys are made of.
+	// Otherwise whoever captured the delivery can change them.
 	Signed bool
 	// Account is whose event it is at the service, as an integration has it: an
 	// installation, a workspace. Empty: the delivery does not say.
 	Account string
 	Events  []Event
-	// Challenge is to be answered at once, in place of anything else. Nil: none.
-	Challenge []byte
 	// Lifecycle of the account's installation; empty: nothing happened to it.
 	Lifecycle Lifecycle
 }
@@ -82,15 +112,31 @@ const (
 // heard of.
 type Event struct {
 	Provider string
-	Type     string // of a [Trigger]: "issue"
+	Type     string // of a [Type]: "issue"
 	Native   string // as the service names it: "issues:opened"
 	// Key tells this event from all others of its trigger, and is the same when
 	// it is heard of again: the delivery's id, or an id with the time of its
-	// last change.
+	// last change. Empty: the delivery does not tell it from others.
 	Key        string
 	OccurredAt time.Time // zero: the service does not say
 	Title      string    // one line, foreign
 	URL        string    // for people; foreign
 	// Context is a JSON object of what filters and instructions read.
 	Context json.RawMessage
+}
+
+// Polled is what a look at a service found since the one before.
+type Polled struct {
+	Events []Event // the oldest first
+	// Cursor is where the next look begins, never nil. It is the module's own
+	// affair, and to be kept together with the events or not at all.
+	Cursor json.RawMessage
+	// More tells that there is more to be had at once: a look is bounded.
+	More bool
+	// Lost tells people in a sentence that things may have happened of which no
+	// look will tell; empty: none are known of.
+	Lost string
+	// Wait is the least time until the next look at what comes from now on.
+	// Zero: the module does not mind.
+	Wait time.Duration
 }

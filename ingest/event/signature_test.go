@@ -17,12 +17,6 @@ const (
 )
 
 func TestVerifyHex(t *testing.T) {
-	secrets := func(list ...string) (all [][]byte) {
-		for _, s := range list {
-			all = append(all, []byte(s))
-		}
-		return all
-	}
 	for _, test := range []struct {
 		name      string
 		signature string
@@ -30,19 +24,19 @@ func TestVerifyHex(t *testing.T) {
 		body      string
 		good      bool
 	}{
-		{"as published", signature, secrets(secret), body, true},
-		{"in capitals", "sha256=757107EA0EB2509FC211221CCE984B8A37570B6D7586C22C46F4379C8B043E17", secrets(secret), body, true},
-		{"the second of two secrets", signature, secrets("new", secret), body, true},
-		{"the first of two secrets", signature, secrets(secret, "new"), body, true},
-		{"another body", signature, secrets(secret), body + " ", false},
-		{"another secret", signature, secrets("other"), body, false},
+		{"as published", signature, keys(secret), body, true},
+		{"in capitals", "sha256=757107EA0EB2509FC211221CCE984B8A37570B6D7586C22C46F4379C8B043E17", keys(secret), body, true},
+		{"the second of two secrets", signature, keys("new", secret), body, true},
+		{"the first of two secrets", signature, keys(secret, "new"), body, true},
+		{"another body", signature, keys(secret), body + " ", false},
+		{"another secret", signature, keys("other"), body, false},
 		{"no secret", signature, nil, body, false},
-		{"no prefix", signature[len("sha256="):], secrets(secret), body, false},
-		{"cut", signature[:len(signature)-2], secrets(secret), body, false},
-		{"no hex", "sha256=zz" + signature[9:], secrets(secret), body, false},
-		{"nothing", "", secrets(secret), body, false},
+		{"no prefix", signature[len("sha256="):], keys(secret), body, false},
+		{"cut", signature[:len(signature)-2], keys(secret), body, false},
+		{"no hex", "sha256=zz" + signature[9:], keys(secret), body, false},
+		{"nothing", "", keys(secret), body, false},
 		// HMAC-SHA256 of the body under an empty key.
-		{"an empty secret", "sha256=2bbcfa9524f3218c7a34b30e6936f8b1a4516cb097f1a85a1c7d98b5977ec769", secrets(""), body, false},
+		{"an empty secret", "sha256=2bbcfa9524f3218c7a34b30e6936f8b1a4516cb097f1a85a1c7d98b5977ec769", keys(""), body, false},
 	} {
 		err := event.VerifyHex(test.signature, "sha256=", test.secrets, []byte(test.body))
 		if (err == nil) != test.good || err != nil && !errors.Is(err, event.ErrSignature) {

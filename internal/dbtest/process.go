@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // status reads a process's state and parent; ok is false when there is no such
@@ -46,15 +48,30 @@ func children(pid int) []int {
 }
 
 // signalAll signals a server and its children. The server stands still
-// meanwhile, so that it can neither start another child nor mourn one.
+// meanwhile, so that it can neither start another child nor mourn one. Of those
+// that are killed none is left when it returns: one would keep the shared memory
+// that another start finds in use.
 func signalAll(pid int, s syscall.Signal) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
-	for _, child := range children(pid) {
+	within(func() bool { state, _, ok := status(pid); return !ok || state == 'T' }) // it may be starting a child
+	all := children(pid)
+	for _, child := range all {
 		_ = syscall.Kill(child, s) // it may have ended by itself
 	}
-	return syscall.Kill(pid, s)
+	err := syscall.Kill(pid, s)
+	if s == syscall.SIGKILL {
+		within(func() bool { return !slices.ContainsFunc(all, alive) })
+	}
+	return err
+}
+
+// within waits for what takes the kernel a moment.
+func within(done func() bool) {
+	for end := time.Now().Add(5 * time.Second); !done() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // forget removes the shared memory that a killed PostgreSQL in dir leaves in

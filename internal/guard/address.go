@@ -1,10 +1,14 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"net/url"
 	"syscall"
+	"time"
 
 	"sallyport/action"
 )
@@ -112,6 +116,35 @@ func (c *checker) refuses(addr netip.Addr) string {
 		return "reserved"
 	}
 	return ""
+}
+
+// resolveWithin is how long a name may take that [Config.CheckReach] looks up.
+const resolveWithin = 2 * time.Second
+
+// CheckReach refuses a URL to which a client of this configuration may not
+// connect now, with ErrInvalid and the field /url, so that whoever sets it hears of
+// it at once. A name that cannot be looked up is not refused: it may be known
+// later. What is dialled is checked again then.
+func (c Config) CheckReach(ctx context.Context, u *url.URL) error {
+	check := newChecker(c.Allow, c.AllowLoopback || Loopback(u))
+	ctx, stop := context.WithTimeout(ctx, resolveWithin)
+	defer stop()
+	resolver := c.Resolver
+	if resolver == nil {
+		resolver = net.DefaultResolver
+	}
+	addrs, err := resolver.LookupNetIP(ctx, "ip", u.Hostname()) // an address is its own answer
+	if err != nil || len(addrs) == 0 {
+		return nil //nolint:nilerr // see above
+	}
+	var name string
+	for _, a := range addrs {
+		if name = check.refuses(a); name == "" {
+			return nil
+		}
+	}
+	refused := blocked(name, addrs[0].String())
+	return &action.Error{Kind: action.ErrInvalid, Code: "address_blocked", Field: "/url", Message: action.Public(refused).Message, Err: refused}
 }
 
 func (c *checker) allowed(addr netip.Addr, bits int) bool {

@@ -1,9 +1,11 @@
 package guard_test
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 
+	"sallyport/action"
 	"sallyport/internal/guard"
 )
 
@@ -98,4 +100,33 @@ func FuzzWrappedAddresses(f *testing.F) {
 			t.Errorf("%s passes", sixToFour)
 		}
 	})
+}
+
+// What is refused when a URL is set is what is refused when it is dialled.
+func TestCheckReach(t *testing.T) {
+	open := guard.Config{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	for _, test := range []struct {
+		config  guard.Config
+		url     string
+		refused bool
+	}{
+		{guard.Config{}, "https://8.8.8.8/hook", false},
+		{guard.Config{}, "http://127.0.0.1:9/hook", false},
+		{guard.Config{}, "http://localhost/hook", false},
+		{guard.Config{}, "https://name.invalid/hook", false},
+		{guard.Config{}, "https://10.1.2.3/hook", true},
+		{guard.Config{}, "https://[::ffff:10.1.2.3]:8443/hook", true},
+		{guard.Config{}, "https://169.254.169.254/", true},
+		{open, "https://10.1.2.3/hook", false},
+		{open, "https://192.168.1.1/hook", true},
+	} {
+		u, err := guard.CheckURL(test.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = test.config.CheckReach(t.Context(), u)
+		if refused := errors.Is(err, action.ErrInvalid) && errors.Is(err, guard.ErrBlocked); refused != test.refused || !refused && err != nil {
+			t.Errorf("%s: %v", test.url, err)
+		}
+	}
 }

@@ -20,9 +20,19 @@ type limiter struct {
 	at   []time.Time
 	left int    // times that it will say no
 	head string // Retry-After
+	wave int    // so many requests are answered together, if any
+	full chan struct{}
 }
 
 func (l *limiter) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	if l.full != nil {
+		l.mu.Lock()
+		if l.wave--; l.wave == 0 {
+			close(l.full)
+		}
+		l.mu.Unlock()
+		<-l.full
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.at = append(l.at, time.Now())
@@ -116,7 +126,7 @@ func TestLimitsAreOneCredentials(t *testing.T) {
 // Where nothing is told, the pauses grow; a wave of requests counts once.
 func TestUntoldLimitsGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &limiter{left: 8}
+		l := &limiter{left: 8, wave: 6, full: make(chan struct{})}
 		p := bubble(t, outbound.Config{Attempts: 1}, l.ServeHTTP)
 		c := p.Client("one", parse(t, "http://localhost"))
 		told := func() time.Duration {

@@ -23,6 +23,16 @@ func NewHandler(inner slog.Handler, j *JSON, secrets func() []string) slog.Handl
 	return &handler{inner: inner, json: *j, secrets: secrets, last: new(atomic.Pointer[memory])}
 }
 
+// Bare returns a logger that writes where l does, and cleans nothing: for lines
+// that come with every call, and of whose values each is known to be none that
+// somebody sent.
+func Bare(l *slog.Logger) *slog.Logger {
+	if h, ok := l.Handler().(*handler); ok {
+		return slog.New(h.inner)
+	}
+	return l
+}
+
 type handler struct {
 	inner   slog.Handler
 	json    JSON

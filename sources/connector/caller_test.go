@@ -21,6 +21,7 @@ type caller struct {
 func nobody() *caller { return &caller{} }
 
 func (c *caller) Session() string                 { return c.session }
+func (c *caller) Invocation() string              { return "" }
 func (c *caller) Features() action.ClientFeatures { return c.can }
 func (c *caller) LogLevel() string                { return c.level }
 func (c *caller) Integration() string             { return "" }

@@ -46,7 +46,7 @@ func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	}
 	s.remember(l.Tools)
 	s.mu.Lock()
-	l.Protocol, l.Offers = s.era, s.offers
+	l.Protocol, l.Offers, l.Says = s.era, s.offers, s.says
 	s.mu.Unlock()
 	if err := l.others(ctx); err != nil {
 		return sources.Listing{}, err

@@ -211,7 +211,7 @@ func (s *Source) connect(p place, at *seat) {
 	defer s.mu.Unlock()
 	switch {
 	case err == nil:
-		at.session, s.era, s.offers = ses, ses.version, ses.offers
+		at.session, s.era, s.offers, s.says = ses, ses.version, ses.offers, ses.says
 		ses.users = at.attempt.waiting
 		s.rest(ses)
 	case era == "" && ctx.Err() != nil:

@@ -31,7 +31,7 @@ var eras = []struct {
 // serve runs an MCP server of the SDK with a few tools.
 func serve(t *testing.T, stateless bool, calls *atomic.Int64) *httptest.Server {
 	t.Helper()
-	s := mcp.NewServer(&mcp.Implementation{Name: "upstream", Version: "1"}, nil)
+	s := mcp.NewServer(&mcp.Implementation{Name: "upstream", Version: "1"}, &mcp.ServerOptions{Instructions: "Ask me first."})
 	object := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"},"region":{"type":"string","x-mcp-header":"Region"}}}`)
 	s.AddTool(&mcp.Tool{Name: "echo", InputSchema: object, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
 		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -89,6 +89,9 @@ func TestRealServers(t *testing.T) {
 			}
 			if l.Protocol != era.protocol {
 				t.Errorf("protocol %q, want %q", l.Protocol, era.protocol)
+			}
+			if l.Says != "Ask me first." {
+				t.Errorf("it says %q of itself", l.Says)
 			}
 			var names []string
 			for _, raw := range l.Tools {

@@ -35,6 +35,7 @@ type session struct {
 	stateless bool
 	offers    sources.Offers
 	lists     changing
+	says      string // the server's instructions to models
 
 	life context.Context // of streams that last as long as the session
 	end  context.CancelFunc
@@ -105,10 +106,14 @@ func (s *Source) greet(ctx context.Context, seen *sight, era string, can action.
 	seen.done()
 	agreed := sdk.InitializeResult()
 	ses = &session{sdk: sdk, id: sdk.ID(), version: agreed.ProtocolVersion, stateless: agreed.ProtocolVersion >= stateless}
+	ses.says = agreed.Instructions[:min(len(agreed.Instructions), maxSays)]
 	ses.offer(agreed.Capabilities)
 	ses.life, ses.end = context.WithCancel(context.WithoutCancel(ctx))
 	return ses, nil
 }
+
+// maxSays is how much of a server's instructions is kept, in bytes.
+const maxSays = 8 << 10
 
 // offer reads what the server can do.
 func (ses *session) offer(c *mcp.ServerCapabilities) {

@@ -37,6 +37,7 @@ type Source struct {
 	seats  map[place]*seat
 	era    string         // protocol version to begin the next handshake with; empty: the newest
 	offers sources.Offers // of the last handshake
+	says   string         // likewise: the server's instructions
 	shaken []sources.Step // of the last one that was for all
 	listed []sources.Step // of the last list
 

@@ -2,6 +2,7 @@ package credential_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -195,7 +196,7 @@ func (b *bank) pass(d time.Duration) {
 // register has the organization's gateway registered at a provider.
 func (b *bank) register(t *credential.Tokens, app action.ProviderApp, secrets map[string]string) {
 	b.t.Helper()
-	app.Organization = "org"
+	app.Organization = cmp.Or(app.Organization, "org")
 	app, err := t.SealApp(app, secrets)
 	if err != nil {
 		b.t.Fatal(err)
@@ -230,6 +231,18 @@ func (b *bank) Integrations(_ context.Context, organization string) (list []acti
 	for _, in := range b.rows {
 		if in.Organization == organization && in.Status != action.IntegrationDeleted {
 			in.Sealed = nil
+			list = append(list, in)
+		}
+	}
+	return list, nil
+}
+
+// BrokeredIntegrations implements credential.TokenStore.
+func (b *bank) BrokeredIntegrations(_ context.Context, broker action.Broker) (list []action.Integration, _ error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, in := range b.rows {
+		if in.Broker == broker && in.Status != action.IntegrationDeleted && len(in.Sealed) > 0 {
 			list = append(list, in)
 		}
 	}

@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -45,15 +46,16 @@ func (t *Tokens) nango(ctx context.Context, app *registration, r *outbound.Reque
 	if err != nil {
 		return nil, err
 	}
-	base := strings.TrimSuffix(app.BaseURL, "/")
-	if base == "" {
-		base = nangoURL
-	}
 	r.Header = http.Header{"Authorization": {"Bearer " + key}}
 	if r.Body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	return t.send(ctx, "nango:"+app.Organization, base+path+"?"+q.Encode(), r, key)
+	return t.send(ctx, "nango:"+app.Organization, nangoBase(app)+path+"?"+q.Encode(), r, key)
+}
+
+// nangoBase is the URL of the organization's Nango.
+func nangoBase(app *registration) string {
+	return cmp.Or(strings.TrimSuffix(app.BaseURL, "/"), nangoURL)
 }
 
 // nangoKey is the broker's name of a provider.

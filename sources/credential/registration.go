@@ -38,10 +38,15 @@ func (t *Tokens) registration(ctx context.Context, organization, provider string
 	if err != nil {
 		return nil, fmt.Errorf("reading the registration at %s: %w", provider, err)
 	}
-	r := &registration{ProviderApp: app}
+	return t.opened(app)
+}
+
+// opened returns a registration with its secrets, as its row has them.
+func (t *Tokens) opened(app action.ProviderApp) (*registration, error) {
+	r, provider := &registration{ProviderApp: app}, app.Provider
 	if len(app.Sealed) > 0 {
 		var s appSecrets
-		if err := unseal(t.Vault, appRef(organization, provider), app.Sealed, &s); err != nil {
+		if err := unseal(t.Vault, appRef(app.Organization, provider), app.Sealed, &s); err != nil {
 			return nil, fmt.Errorf("opening the registration at %s: %w", provider, err)
 		}
 		if s.Origin != origin(app.BaseURL) {

@@ -35,20 +35,27 @@ const itself = "gateway"
 // setStatus writes a status, as the gateway itself found it, and reports whether
 // it was found of the credential that there still is.
 func (t *Tokens) setStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) bool {
+	current, err := t.putStatus(ctx, in, status, reason)
+	if err != nil {
+		t.Log.Error("writing an integration's status", "integration", in.ID, "status", status, "error", err)
+	}
+	return current
+}
+
+func (t *Tokens) putStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) (current bool, err error) {
 	ctx = context.WithoutCancel(ctx) // it is so, whoever still waits
 	changed, err := t.Store.SetIntegrationStatus(ctx, in.Organization, in.ID, in.Version, status, reason, itself)
 	if errors.Is(err, action.ErrConflict) {
 		t.drop(place{in.Organization, in.ID})
-		return false
+		return false, nil
 	}
 	if err != nil {
-		t.Log.Error("writing an integration's status", "integration", in.ID, "status", status, "error", err)
-		return true
+		return true, err
 	}
 	t.drop(place{in.Organization, in.ID})
 	if changed {
 		t.Log.Warn("an integration changed its status", "integration", in.ID, "provider", in.Provider, "status", status, "reason", reason)
 		t.Changed(in.Organization)
 	}
-	return true
+	return true, nil
 }

@@ -26,6 +26,9 @@ type TokenStore interface {
 	// IntegrationCredential returns one with its credential; ErrNotFound, also
 	// when it is deleted.
 	IntegrationCredential(ctx context.Context, organization, id string) (action.Integration, error)
+	// BrokeredIntegrations returns those of all organizations whose tokens the
+	// broker keeps, with their credentials.
+	BrokeredIntegrations(ctx context.Context, broker action.Broker) ([]action.Integration, error)
 	// PutIntegration writes one over that of the same Version, or a new one of
 	// Version zero, and makes it active. ErrConflict when another came first.
 	PutIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error)
@@ -81,6 +84,8 @@ type Tokens struct {
 
 	mintedMu sync.Mutex
 	minted   map[place]minted // tokens that are in no row
+
+	brokered brokered
 }
 
 // NewTokens returns Tokens, or says what the configuration lacks.

@@ -16,12 +16,15 @@ type wanted struct {
 	Branches     []string `json:"branches"`
 	Labels       []string `json:"labels"`
 	Conclusions  []string `json:"conclusions"`
+	Ignored      []string `json:"ignore_senders"`
+	Bots         bool     `json:"bots"`
 }
 
 // facts are what filters read of an event's context.
 type facts struct {
 	Action     string   `json:"action"`
 	Repository where    `json:"repository"`
+	Sender     actor    `json:"sender"`
 	Branch     string   `json:"branch"`
 	Label      named    `json:"label"`
 	Issue      labeled  `json:"issue"`
@@ -47,6 +50,9 @@ func passes(e *event.Event, config json.RawMessage) bool {
 	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &is) != nil {
 		return false
 	}
+	if is.Sender.Type == "Bot" && !f.Bots && !ofMachines(e.Type, is.Sender.Login) || slices.ContainsFunc(f.Ignored, func(i string) bool { return strings.EqualFold(i, is.Sender.Login) }) {
+		return false
+	}
 	owner, name, _ := strings.Cut(is.Repository.FullName, "/")
 	labels := slices.Concat([]named{is.Label}, is.Issue.Labels, is.Pull.Labels)
 	conclusions := []string{is.Suite.Conclusion, is.Run.Conclusion, is.Workflow.Conclusion} // of these it has one
@@ -57,6 +63,18 @@ func passes(e *event.Event, config json.RawMessage) bool {
 			return slices.ContainsFunc(labels, func(has named) bool { return strings.EqualFold(string(has), l) })
 		}) &&
 		either(f.Conclusions, func(c string) bool { return slices.Contains(conclusions, c) })
+}
+
+// ofMachines reports whether bots do such things for people: they make checks, run
+// workflows, and merge what people queued.
+func ofMachines(kind, login string) bool {
+	switch kind {
+	case "check_suite", "check_run", "workflow_run":
+		return true
+	case "push":
+		return login == "github-merge-queue[bot]"
+	}
+	return false
 }
 
 // either reports whether one of a list is what is wanted, or nothing is.

@@ -69,26 +69,67 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-func triggerOf(t *testing.T, id string) event.Trigger {
+// TestSenders: agents that act as an app, or as a user of their own, do not start
+// themselves.
+func TestSenders(t *testing.T) {
+	bot := func(body string) string { return strings.Replace(body, `"type":"User"`, `"type":"Bot"`, -1) }
+	by := func(login, body string) string {
+		return bot(strings.Replace(body, `"sender":{"login":"octocat"`, `"sender":{"login":"`+login+`"`, 1))
+	}
+	for _, test := range []struct {
+		kind, body, config string
+		passes             bool
+	}{
+		{"issues", bot(issueEvent), `{}`, false},
+		{"issues", bot(issueEvent), `{"bots":false}`, false},
+		{"issues", bot(issueEvent), `{"bots":true}`, true},
+		{"issues", bot(issueEvent), `{"bots":true,"ignore_senders":["octocat"]}`, false},
+		{"issues", issueEvent, `{"ignore_senders":["x","OctoCat"]}`, false},
+		{"issues", issueEvent, `{"ignore_senders":["octo","dependabot[bot]"]}`, true},
+		{"issues", strings.Replace(issueEvent, `"sender":`+userJSON, `"sender":null`, 1), `{"ignore_senders":["octocat"]}`, true},
+		{"pull_request", bot(pullEvent), `{}`, false},
+		{"push", bot(pushEvent), `{}`, false},
+		{"push", bot(pushEvent), `{"bots":true}`, true},
+		{"workflow_run", bot(runOfFlow), `{}`, true},
+		{"push", by("github-merge-queue[bot]", pushEvent), `{}`, true},
+		{"push", by("github-merge-queue[bot]", pushEvent), `{"ignore_senders":["github-merge-queue[bot]"]}`, false},
+		{"push", by("other-merge-queue[bot]", pushEvent), `{}`, false},
+		{"pull_request", by("github-merge-queue[bot]", pullEvent), `{}`, false},
+		{"check_suite", bot(suiteEvent), `{}`, true},
+		{"check_run", bot(runEvent), `{}`, true},
+		{"check_run", bot(runEvent), `{"ignore_senders":["octocat"]}`, false},
+	} {
+		e := heard(t, test.kind, test.body)
+		trigger := triggerOf(t, e.Type)
+		if got := trigger.Matches(&e, json.RawMessage(test.config)); got != test.passes {
+			t.Errorf("%s with %s: %v", test.kind, test.config, got)
+		}
+		if err := fits(t, trigger.Config, test.config); err != nil {
+			t.Errorf("%s: its schema refuses %s: %v", test.kind, test.config, err)
+		}
+	}
+}
+
+func triggerOf(t *testing.T, id string) event.Type {
 	t.Helper()
-	for _, one := range github.Triggers().Triggers {
+	for _, one := range github.Triggers().Types {
 		if one.ID == id {
 			return one
 		}
 	}
 	t.Fatalf("there is no trigger %s", id)
-	return event.Trigger{}
+	return event.Type{}
 }
 
 func TestConfigsAreStrict(t *testing.T) {
-	for _, one := range github.Triggers().Triggers {
+	for _, one := range github.Triggers().Types {
 		if one.Title == "" || one.Description == "" {
 			t.Errorf("%s has no title or description", one.ID)
 		}
 		if err := fits(t, one.Config, `{}`); err != nil {
 			t.Errorf("%s: %v", one.ID, err)
 		}
-		for _, config := range []string{`[]`, `{"other":1}`, `{"actions":["open"]}`, `{"repositories":["hello"]}`, `{"conclusions":["fine"]}`, `{"branches":[""]}`} {
+		for _, config := range []string{`[]`, `{"other":1}`, `{"actions":["open"]}`, `{"repositories":["hello"]}`, `{"conclusions":["fine"]}`, `{"branches":[""]}`, `{"ignore_senders":["a b"]}`, `{"bots":1}`} {
 			if fits(t, one.Config, config) == nil {
 				t.Errorf("%s takes %s", one.ID, config)
 			}
@@ -172,7 +213,7 @@ func sound(t *testing.T, e event.Event) {
 	if err := json.Unmarshal(e.Context, &context); err != nil || len(e.Context) > 64<<10 {
 		t.Errorf("its context is %.200s: %v", e.Context, err)
 	}
-	if e.Key == "" || len(e.Key) > 100 {
+	if len(e.Key) > 100 {
 		t.Errorf("its key is %q", e.Key)
 	}
 	if !printable(e.Title) || len([]rune(e.Title)) > 301 {

@@ -3,7 +3,6 @@ package github
 import (
 	"encoding/json"
 	"errors"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -116,9 +115,7 @@ func (m members) circumstances(o *occurrence) error {
 		err = errors.Join(err, m.read("action", &o.Action))
 	}
 	for name, into := range map[string]any{"sender": &o.Sender, "label": &o.Label, "assignee": &o.Assignee} {
-		if m[name] != nil {
-			err = errors.Join(err, json.Unmarshal(m[name], into))
-		}
+		err = errors.Join(err, m.readAny(name, into))
 	}
 	return err
 }
@@ -126,7 +123,7 @@ func (m members) circumstances(o *occurrence) error {
 // tell writes the event of an occurrence.
 func (o *occurrence) tell(e *event.Event, about subject) (err error) {
 	e.Title = sources.Printable(o.Repository.FullName+about.line(), 300)
-	e.URL = webURL(about.link(o.Repository))
+	e.URL = sources.WebURL(about.link(o.Repository))
 	e.OccurredAt = about.changed(o.Repository).UTC()
 	o.Branch = about.branch(o.Repository)
 	e.Context, err = o.context(about)
@@ -146,13 +143,4 @@ func (o *occurrence) context(about subject) (json.RawMessage, error) {
 		}
 	}
 	return nil, errors.New("github: the delivery's names and lists are too long for any of GitHub's")
-}
-
-// webURL returns a URL that a page may link to; empty: it is none.
-func webURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || len(text) > 2000 || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
-		return ""
-	}
-	return u.String()
 }

@@ -2,12 +2,12 @@ package github
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,11 +45,14 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if !ok {
 		return event.Parsed{}, errors.New("github: the delivery needs one header X-GitHub-Event")
 	}
-	in, err := m.installation()
-	if err != nil {
+	var in installation
+	if err := m.readAny("installation", &in); err != nil {
 		return event.Parsed{}, err
 	}
-	p := event.Parsed{ID: deliveryID(d.Header), Account: in.account()}
+	p := event.Parsed{ID: deliveryID(d.Header)}
+	if p.Account, err = m.account(in); err != nil {
+		return event.Parsed{}, err
+	}
 	if native == "installation" {
 		p.Lifecycle, err = m.lifecycle(in)
 		return p, err
@@ -57,9 +60,6 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	e, err := m.event(native, body)
 	if e != nil {
 		e.Key = p.ID
-		if e.Key == "" {
-			e.Key = fmt.Sprintf("sha256:%x", sha256.Sum256(body)) // the time of the last change is in it
-		}
 		p.Events = []event.Event{*e}
 	}
 	return p, err
@@ -96,7 +96,15 @@ func (m members) read(name string, into any) error {
 	if !ok || string(raw) == "null" {
 		return fmt.Errorf("github: the delivery has no %s, which its event has", name)
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	return m.readAny(name, into)
+}
+
+// readAny decodes a member where it is there.
+func (m members) readAny(name string, into any) error {
+	if m[name] == nil {
+		return nil
+	}
+	if err := json.Unmarshal(m[name], into); err != nil {
 		return fmt.Errorf("github: the delivery's %s: %w", name, err)
 	}
 	return nil
@@ -112,27 +120,49 @@ func (m members) without(names ...string) error {
 	return fmt.Errorf("github: the delivery has a %s, so it is not the event of its header", names[i])
 }
 
-// installation is whose a delivery is. Most say no more of it than the id.
+// installation is that of the app which was told. Most deliveries say no more
+// of it than the id.
 type installation struct {
-	ID    int64 `json:"id"`
-	AppID int64 `json:"app_id"`
+	ID      int64 `json:"id"`
+	AppID   int64 `json:"app_id"`
+	Account owner `json:"account"`
 }
 
-// account is empty for a webhook of a repository or an organization.
-func (i installation) account() string {
-	if i.ID == 0 {
+// owner is a user or an organization.
+type owner struct {
+	ID  int64  `json:"id"`
+	URL string `json:"url"` // at the API of the server that it is of
+}
+
+// account is as an integration of the owner has it; empty: it is not said.
+func (o owner) account() string {
+	base, err := url.Parse(o.URL)
+	if o.ID == 0 || err != nil {
 		return ""
 	}
-	return strconv.FormatInt(i.ID, 10)
+	if base.Host == "" {
+		return strconv.FormatInt(o.ID, 10)
+	}
+	base.Path = path.Dir(path.Dir(base.Path)) // without users/octocat
+	return userID(base, o.ID)
 }
 
-func (m members) installation() (in installation, err error) {
-	if raw := m["installation"]; raw != nil {
-		if err = json.Unmarshal(raw, &in); err != nil {
-			err = fmt.Errorf("github: the delivery's installation: %w", err)
-		}
+// account is that which the app is installed at, whose are the repositories. It
+// is empty for a webhook of a repository or an organization, which no integration
+// has anything to do with.
+func (m members) account(in installation) (string, error) {
+	if in.ID == 0 || in.Account.ID != 0 {
+		return in.Account.account(), nil
 	}
-	return in, err
+	var organization owner
+	var of struct {
+		Owner owner `json:"owner"`
+	}
+	err := errors.Join(m.readAny("repository", &of), m.readAny("organization", &organization))
+	if of.Owner.ID != 0 {
+		return of.Owner.account(), err
+	}
+	return organization.account(), err
 }
 
 // lifecycle tells what happened to an installation. That of an issue is deleted,

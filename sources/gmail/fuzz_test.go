@@ -20,6 +20,6 @@ func FuzzMessage(f *testing.F) {
 		if len(e.Context) > 64<<10 || !json.Valid(e.Context) || len([]rune(e.Title)) > 201 || strings.ContainsAny(e.Title, "\n\u202e") || e.OccurredAt.Year() > 9999 {
 			t.Errorf("got %+v", e)
 		}
-		gmail.Triggers().Triggers[0].Matches(&e, json.RawMessage(config))
+		gmail.Triggers().Types[0].Matches(&e, json.RawMessage(config))
 	})
 }

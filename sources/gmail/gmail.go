@@ -1,6 +1,5 @@
 // Package gmail is the module of Gmail: what it takes to connect a mailbox, so
-// that triggers can watch it by polling, once there are some. Agents get no
-// actions by it.
+// that triggers can watch it by polling. Agents get no actions by it.
 //
 // It promises that mail which arrived since the last look is told, and read from
 // the mailbox's own history, or else said to be lost: where Gmail does not keep
@@ -22,12 +21,12 @@ func Module() *sources.Module {
 	return &sources.Module{
 		ID:      "gmail",
 		Title:   "Gmail",
-		About:   "For triggers that poll a mailbox for new mail, which come later; nothing uses a connection yet, and agents get no actions by it.",
-		Guide:   "Gmail has no actions. A connection is for triggers that poll a mailbox, which come later; nothing uses it yet.",
+		About:   "Watches a mailbox for new mail, so that triggers can start something; agents get no actions by it.",
+		Guide:   "Gmail has no actions. A connection is for triggers, which watch a mailbox for new mail.",
 		BaseURL: "https://gmail.googleapis.com",
 		Needs: []sources.Need{{
 			Kind: action.KindOAuth2, Users: true, Preset: "google", Scopes: []string{scope},
-			Hint: "Sign in with the Google account whose mail triggers are to watch, once there are some, and allow that it is read.",
+			Hint: "Sign in with the Google account whose mail triggers are to watch, and allow that it is read.",
 		}},
 		Account: account,
 		Poll:    poll,

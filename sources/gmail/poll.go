@@ -43,7 +43,7 @@ type record struct {
 // poll reads the mail that was added to the mailbox. A cursor that is too old
 // for Gmail, which keeps a week or less, begins anew, and says that what came
 // between is lost.
-func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (sources.Polled, error) {
+func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.Polled, error) {
 	var at cursor
 	if json.Unmarshal(raw, &at) != nil || at.HistoryID == "" {
 		return baseline(ctx, c)
@@ -58,27 +58,27 @@ func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (sources.Po
 		return out, err
 	}
 	if err != nil {
-		return sources.Polled{}, err
+		return event.Polled{}, err
 	}
 	return page.read(ctx, c)
 }
 
 // baseline takes all mail that is there for old.
-func baseline(ctx context.Context, c *sources.Conn) (sources.Polled, error) {
+func baseline(ctx context.Context, c *sources.Conn) (event.Polled, error) {
 	p, err := mailbox(ctx, c)
 	if err != nil {
-		return sources.Polled{}, err
+		return event.Polled{}, err
 	}
 	if p.HistoryID == "" {
-		return sources.Polled{}, foreign(c)
+		return event.Polled{}, foreign(c)
 	}
-	return leave(sources.Polled{}, p.HistoryID)
+	return leave(event.Polled{}, p.HistoryID)
 }
 
 // read tells the mail of a page. The place behind a record is as good as that
 // behind a page, so when it breaks off, what was read stays read.
-func (p records) read(ctx context.Context, c *sources.Conn) (sources.Polled, error) {
-	var out sources.Polled
+func (p records) read(ctx context.Context, c *sources.Conn) (event.Polled, error) {
+	var out event.Polled
 	done, refused := "", 0
 	for _, r := range p.History {
 		events, no, err := r.read(ctx, c)
@@ -86,7 +86,7 @@ func (p records) read(ctx context.Context, c *sources.Conn) (sources.Polled, err
 			err = foreign(c)
 		}
 		if err != nil && done == "" {
-			return sources.Polled{}, err
+			return event.Polled{}, err
 		}
 		if err != nil {
 			out.Wait = patience(err)
@@ -101,7 +101,7 @@ func (p records) read(ctx context.Context, c *sources.Conn) (sources.Polled, err
 		done = p.HistoryID
 	}
 	if done == "" {
-		return sources.Polled{}, foreign(c)
+		return event.Polled{}, foreign(c)
 	}
 	out.More = p.Next != ""
 	return leave(out, done)
@@ -139,7 +139,7 @@ func alone(ctx context.Context, c *sources.Conn, err error) bool {
 	return err == nil
 }
 
-func leave(out sources.Polled, historyID string) (_ sources.Polled, err error) {
+func leave(out event.Polled, historyID string) (_ event.Polled, err error) {
 	out.Cursor, err = json.Marshal(cursor{historyID})
 	return out, err
 }

@@ -143,7 +143,7 @@ func (b *box) message(w http.ResponseWriter, id string) {
 	_, _ = io.WriteString(w, fault(404, "NOT_FOUND", "notFound"))
 }
 
-func (b *box) look() (sources.Polled, error) {
+func (b *box) look() (event.Polled, error) {
 	b.asked = nil
 	got, err := gmail.Module().Poll(b.t.Context(), b.conn, b.cursor)
 	if err == nil {
@@ -153,7 +153,7 @@ func (b *box) look() (sources.Polled, error) {
 }
 
 // tells looks once and compares the mail that is told, by id.
-func (b *box) tells(when string, want ...string) sources.Polled {
+func (b *box) tells(when string, want ...string) event.Polled {
 	b.t.Helper()
 	polled, err := b.look()
 	if err != nil {
@@ -380,7 +380,7 @@ func TestPollFails(t *testing.T) {
 func TestFilters(t *testing.T) {
 	b := newBox(t)
 	b.tells("begins")
-	trigger := gmail.Triggers().Triggers[0]
+	trigger := gmail.Triggers().Types[0]
 	for _, tt := range []struct {
 		labels, config string
 		want           bool

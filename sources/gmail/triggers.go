@@ -15,7 +15,8 @@ func Triggers() event.Provider {
 	return event.Provider{
 		ID:    "gmail",
 		Title: "Gmail",
-		Triggers: []event.Trigger{{
+		Polls: true,
+		Types: []event.Type{{
 			ID: messageEvent, Title: "New mail",
 			Description: "Mail came into the mailbox. Without labels: all but spam, trash and what the mailbox itself sent.",
 			Config: json.RawMessage(`{

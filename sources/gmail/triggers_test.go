@@ -10,7 +10,7 @@ import (
 )
 
 func TestConfig(t *testing.T) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(gmail.Triggers().Triggers[0].Config))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(gmail.Triggers().Types[0].Config))
 	if err != nil {
 		t.Fatal(err)
 	}

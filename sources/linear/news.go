@@ -1,8 +1,8 @@
 package linear
 
 import (
+	"slices"
 	"strings"
-	"time"
 
 	"sallyport/ingest/event"
 	"sallyport/sources"
@@ -22,6 +22,7 @@ type changedIssue struct {
 	Description *string `json:"description,omitempty"`
 	ArchivedAt  *string `json:"archivedAt,omitempty"`
 	Creator     *named  `json:"creator,omitempty"`
+	BotActor    bot     `json:"botActor,omitzero"` // created it
 	// TeamID is there beside a team that may be missing, in webhooks.
 	TeamID string `json:"teamId,omitempty"`
 }
@@ -33,7 +34,8 @@ type changedComment struct {
 	CreatedAt string          `json:"createdAt"`
 	UpdatedAt string          `json:"updatedAt"`
 	User      *named          `json:"user"`
-	Issue     *commentedIssue `json:"issue"` // null: it is on something else
+	BotActor  bot             `json:"botActor,omitzero"` // wrote it
+	Issue     *commentedIssue `json:"issue"`             // null: it is on something else
 }
 
 type commentedIssue struct {
@@ -49,6 +51,43 @@ func (i *commentedIssue) team() *named {
 		return nil
 	}
 	return i.Team
+}
+
+// bot tells whether there is one.
+type bot bool
+
+// UnmarshalJSON takes an object, or one in a string, as webhooks have it.
+func (b *bot) UnmarshalJSON(raw []byte) error {
+	text := strings.Trim(string(raw), `"`)
+	*b = bot(!slices.Contains([]string{"", "{}", "null", "false"}, text))
+	return nil
+}
+
+// byBot reports whether no person did it, as far as that is told: of changes only
+// webhooks know who made them.
+func (n news) byBot() bool {
+	if n.Actor != nil && n.Actor.Type != "" && !strings.Contains(strings.ToLower(n.Actor.Type), "user") {
+		return true // oauthClient, integration, or what comes to be besides
+	}
+	switch {
+	case n.Action != created:
+		return false
+	case n.Issue != nil:
+		return bool(n.Issue.BotActor) || n.Issue.Creator != nil && n.Issue.Creator.App
+	}
+	return n.Comment != nil && bool(n.Comment.BotActor)
+}
+
+// authors returns what filters may call those by who did it.
+func (n news) authors() []string {
+	names := n.Actor.called()
+	if n.Comment != nil {
+		names = append(names, n.Comment.User.called()...)
+	}
+	if n.Issue != nil && n.Action == created {
+		names = append(names, n.Issue.Creator.called()...)
+	}
+	return names
 }
 
 // titleLength bounds the title of an event, in characters.
@@ -74,7 +113,7 @@ func (n news) event(key, native string) event.Event {
 	if n.Action == created {
 		changed = born
 	}
-	e.OccurredAt, _ = time.Parse(time.RFC3339, changed) // or it is not known
+	e.OccurredAt = sources.EventTime(changed)
 	e.Title = sources.Printable(e.Title, titleLength)
 	return e
 }

@@ -24,12 +24,12 @@ const (
 
 // poll reads the issues that changed. It never tells of comments, nor of what
 // was deleted.
-func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (sources.Polled, error) {
+func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (event.Polled, error) {
 	var at cursor
 	if json.Unmarshal(raw, &at) != nil || at.Mark.IsZero() {
 		return baseline(ctx, c)
 	}
-	out := sources.Polled{Wait: quiet, More: true}
+	out := event.Polled{Wait: quiet, More: true}
 	for n := range pollPages {
 		found, done, err := at.page(ctx, c)
 		if n == 0 && at.After != "" && refused(err) { // that place is gone
@@ -37,7 +37,7 @@ func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (sources.Po
 			found, done, err = at.page(ctx, c)
 		}
 		if err != nil && (n == 0 || refused(err)) {
-			return sources.Polled{}, err
+			return event.Polled{}, err
 		}
 		out.Events = append(out.Events, found...)
 		if err != nil { // what was read stays read
@@ -53,19 +53,19 @@ func poll(ctx context.Context, c *sources.Conn, raw json.RawMessage) (sources.Po
 
 // baseline takes the latest change as the one up to which all is old. The clock
 // that counts is Linear's.
-func baseline(ctx context.Context, c *sources.Conn) (sources.Polled, error) {
+func baseline(ctx context.Context, c *sources.Conn) (event.Polled, error) {
 	p, err := changes(ctx, c, object{"first": 1})
 	if err != nil {
-		return sources.Polled{}, err
+		return event.Polled{}, err
 	}
 	start := time.Unix(0, 0).UTC() // no issues: whatever comes is new
 	for _, i := range p.Items {
 		if start, err = moment(i.UpdatedAt); err != nil {
-			return sources.Polled{}, err
+			return event.Polled{}, err
 		}
 	}
 	at := cursor{Start: start, Mark: start}
-	return at.leave(sources.Polled{Wait: quiet})
+	return at.leave(event.Polled{Wait: quiet})
 }
 
 func changes(ctx context.Context, c *sources.Conn, variables object) (page[changedIssue], error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/ingest/event"
 	"sallyport/internal/outbound"
 	"sallyport/sources"
 	"sallyport/sources/linear"
@@ -33,7 +34,10 @@ type workspace struct {
 	fail  func(asked int) (status int, body string) // zero: it answers
 }
 
-type held struct{ created, updated time.Time }
+type held struct {
+	created, updated time.Time
+	by               string // members that say who created it
+}
 
 func newWorkspace(t *testing.T) *workspace {
 	w := &workspace{t: t, issues: map[string]*held{}}
@@ -87,8 +91,8 @@ func (w *workspace) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	nodes, end := make([]string, 0, len(page)), ""
 	for _, id := range page {
 		i := w.issues[id]
-		nodes = append(nodes, fmt.Sprintf(`{"id":%q,"identifier":%q,"title":"T","createdAt":%q,"updatedAt":%q,"labels":{"nodes":[]}}`,
-			id, "ENG-"+id, i.created.Format(time.RFC3339Nano), i.updated.Format(time.RFC3339Nano)))
+		nodes = append(nodes, fmt.Sprintf(`{"id":%q,"identifier":%q,"title":"T","createdAt":%q,"updatedAt":%q,"labels":{"nodes":[]}%s}`,
+			id, "ENG-"+id, i.created.Format(time.RFC3339Nano), i.updated.Format(time.RFC3339Nano), i.by))
 		end = id
 	}
 	fmt.Fprintf(rw, `{"data":{"issues":{"nodes":[%s],"pageInfo":{"hasNextPage":%t,"endCursor":%q}}}}`,
@@ -108,7 +112,7 @@ func (w *workspace) put(id string, minute float64) {
 	w.issues[id].updated = day(minute)
 }
 
-func (w *workspace) look() (sources.Polled, error) {
+func (w *workspace) look() (event.Polled, error) {
 	w.asked = 0
 	got, err := linear.Module().Poll(w.t.Context(), w.conn, w.cursor)
 	if err == nil {
@@ -118,7 +122,7 @@ func (w *workspace) look() (sources.Polled, error) {
 }
 
 // tells looks once and compares what is told: issue, at, action.
-func (w *workspace) tells(when string, want ...string) sources.Polled {
+func (w *workspace) tells(when string, want ...string) event.Polled {
 	w.t.Helper()
 	polled, err := w.look()
 	if err != nil {
@@ -176,6 +180,33 @@ func TestPollOfNothing(t *testing.T) {
 	w.tells("a cursor that is none")
 	w.put("1", 1)
 	w.tells("goes on from there", "1:2026-11-02T10:01:00Z updated")
+}
+
+// TestPollTellsWhoCreated, and of a change not who made it.
+func TestPollTellsWhoCreated(t *testing.T) {
+	w := newWorkspace(t)
+	w.put("0", 0)
+	w.tells("begins")
+	w.put("0", 1)
+	w.issues["0"].by = `,"botActor":{"id":"b"}`
+	for id, by := range map[string]string{"1": `,"botActor":{"id":"b"}`, "2": `,"creator":{"id":"x","app":true},"botActor":null`, "3": `,"creator":{"id":"u","name":"Ada","app":false}`, "4": `,"creator":null`} {
+		w.put(id, 2)
+		w.issues[id].by = by
+	}
+	polled, err := w.look()
+	if err != nil || len(polled.Events) != 5 {
+		t.Fatal(polled, err)
+	}
+	matches := matching(t, "issue")
+	for _, e := range polled.Events {
+		id, _, _ := strings.Cut(e.Key, ":")
+		if got, want := matches(&e, nil), id != "1" && id != "2"; got != want || !matches(&e, json.RawMessage(`{"bots":true}`)) {
+			t.Errorf("%s passes: %v", e.Context, got)
+		}
+		if got := matches(&e, json.RawMessage(`{"bots":true,"ignore_authors":["Ada"]}`)); got != (id != "3") {
+			t.Errorf("%s passes without Ada: %v", e.Context, got)
+		}
+	}
 }
 
 // TestPollOfMuch needs several looks; the mark moves after the last one, so

@@ -54,6 +54,7 @@ type named struct {
 	DisplayName string `json:"displayName,omitempty"`
 	Email       string `json:"email,omitempty"`
 	Type        string `json:"type,omitempty"`
+	App         bool   `json:"app,omitempty"` // a user that is none
 }
 
 type child struct {

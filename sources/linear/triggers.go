@@ -21,7 +21,8 @@ func Triggers() event.Provider {
 	return event.Provider{
 		ID:    "linear",
 		Title: "Linear",
-		Triggers: []event.Trigger{
+		Polls: true,
+		Types: []event.Type{
 			{
 				ID: issueEvent, Title: "Issue created or changed",
 				Description: "An issue was created or changed. All filters that are set must fit; a filter fits when one of its entries does.",
@@ -35,7 +36,9 @@ func Triggers() event.Provider {
 						"priorities": {"type": "array", "uniqueItems": true, "items": {"type": "integer", "minimum": 0, "maximum": 4}, "description": "0 none, 1 urgent, 2 high, 3 medium, 4 low."},
 						"labels": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Names or ids; one of them is enough."},
 						"assignees": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Email addresses, names or ids; none for issues without assignee."},
-						"projects": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Names or ids."}
+						"projects": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Names or ids."},
+						"ignore_authors": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Not what these did: email addresses, names or ids. Name here the user whose key agents act with, so that they do not start themselves. Polling knows only who created an issue, and not who changed one."},
+						"bots": {"type": "boolean", "description": "Also what apps and integrations did, which is left out otherwise so that agents do not start themselves. Polling knows only of a new issue whether one created it."}
 					}
 				}`),
 				Matches: matches,
@@ -49,13 +52,17 @@ func Triggers() event.Provider {
 					"properties": {
 						"actions": {"type": "array", "uniqueItems": true, "items": {"enum": ["created", "updated"]}, "description": "What happened to it; either when absent."},
 						"teams": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Of the issue: keys such as ENG, names or ids."},
-						"authors": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Email addresses, names or ids."}
+						"authors": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Email addresses, names or ids."},
+						"ignore_authors": {"type": "array", "maxItems": 100, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Not what these did: email addresses, names or ids. Name here the user whose key agents act with, so that they do not start themselves."},
+						"bots": {"type": "boolean", "description": "Also what apps and integrations did, which is left out otherwise so that agents do not start themselves."}
 					}
 				}`),
 				Matches: matches,
 			},
 		},
-		Webhook: &event.Webhook{Verify: verify, Tolerance: advised, Parse: parse},
+		Secret:      "Linear makes the secret, and shows it as **Signing secret** when the webhook is made (**Settings › API › Webhooks**, with this URL): enter it here.",
+		GivesSecret: true, Accounts: true,
+		Webhook: &event.Webhook{Verify: verify, Tolerance: advised, Parse: parse, IDHeader: "Linear-Delivery"},
 	}
 }
 
@@ -69,6 +76,8 @@ type filters struct {
 	Assignees  []string  `json:"assignees"`
 	Projects   []string  `json:"projects"`
 	Authors    []string  `json:"authors"`
+	Ignored    []string  `json:"ignore_authors"`
+	Bots       bool      `json:"bots"`
 }
 
 func matches(e *event.Event, config json.RawMessage) bool {
@@ -77,7 +86,7 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &n) != nil {
 		return false
 	}
-	if !sources.Passes(f.Actions, n.Action) {
+	if n.byBot() && !f.Bots || len(f.Ignored) > 0 && sources.Passes(f.Ignored, n.authors()...) || !sources.Passes(f.Actions, n.Action) {
 		return false
 	}
 	switch {

@@ -12,15 +12,15 @@ import (
 	"sallyport/sources/linear"
 )
 
-func trigger(t *testing.T, id string) event.Trigger {
+func trigger(t *testing.T, id string) event.Type {
 	t.Helper()
-	for _, tr := range linear.Triggers().Triggers {
+	for _, tr := range linear.Triggers().Types {
 		if tr.ID == id {
 			return tr
 		}
 	}
 	t.Fatalf("there is no trigger %s", id)
-	return event.Trigger{}
+	return event.Type{}
 }
 
 func matching(t *testing.T, id string) func(*event.Event, json.RawMessage) bool {
@@ -109,8 +109,55 @@ func TestFilters(t *testing.T) {
 	}
 }
 
+// TestWhoDidIt: agents that act as an app, or as a user of their own, do not start
+// themselves.
+func TestWhoDidIt(t *testing.T) {
+	const me = `"actor":{"id":"u1","type":"user","name":"Ada Byron"}`
+	app := `"actor":{"id":"x1","type":"oauthClient","name":"Gate"}`
+	tell := func(kind, action, data, actor string) event.Event {
+		p, err := linear.Triggers().Webhook.Parse(signed(strings.Replace(posted(kind, action, data, ""), me, actor, 1)))
+		if err != nil || len(p.Events) != 1 {
+			t.Fatal(p, err)
+		}
+		return p.Events[0]
+	}
+	made := strings.Replace(hookIssue, `"botActor":"{}"`, `"botActor":"{\"type\":\"workflow\"}"`, 1)
+	wrote := strings.Replace(hookComment, `"body":`, `"botActor":{"id":"b"},"body":`, 1)
+	for _, tt := range []struct {
+		name     string
+		of       event.Event
+		config   string
+		want     bool
+		withBots bool // and with bots
+	}{
+		{"a person", tell("Issue", "update", hookIssue, me), `{}`, true, true},
+		{"nobody who is known", tell("Issue", "update", hookIssue, `"actor":null`), `{}`, true, true},
+		{"somebody outside", tell("Issue", "update", hookIssue, `"actor":{"id":"e","type":"externalUser"}`), `{}`, true, true},
+		{"an app", tell("Issue", "update", hookIssue, app), `{}`, false, true},
+		{"an integration", tell("Comment", "create", hookComment, `"actor":{"id":"i","type":"integration","service":"github"}`), `{}`, false, true},
+		{"an app that is no actor", tell("Issue", "create", made, me), `{}`, false, true},
+		{"a person, with the issue of an app", tell("Issue", "update", made, me), `{}`, true, true},
+		{"an app's comment", tell("Comment", "create", wrote, `"actor":null`), `{}`, false, true},
+		{"a person who is left out", tell("Issue", "update", hookIssue, me), `{"ignore_authors":["ada byron"]}`, false, false},
+		{"another one is left out", tell("Issue", "update", hookIssue, me), `{"ignore_authors":["u2","Bob"]}`, true, true},
+		{"an app that is left out", tell("Issue", "update", hookIssue, app), `{"ignore_authors":["gate"]}`, false, false},
+		{"a comment's author", tell("Comment", "create", hookComment, `"actor":null`), `{"ignore_authors":["bob@example.com"]}`, false, false},
+		{"nobody who is known is left out", tell("Issue", "update", hookIssue, `"actor":null`), `{"ignore_authors":["u1"]}`, true, true},
+	} {
+		bots := strings.Replace(`{"bots":true,`+tt.config[1:], ",}", "}", 1)
+		for config, want := range map[string]bool{tt.config: tt.want, bots: tt.withBots} {
+			if got := matching(t, tt.of.Type)(&tt.of, json.RawMessage(config)); got != want {
+				t.Errorf("%s, %s: %v", tt.name, config, got)
+			}
+			if err := fits(t, configSchema(t, tt.of.Type), config); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 func TestConfigs(t *testing.T) {
-	for _, tr := range linear.Triggers().Triggers {
+	for _, tr := range linear.Triggers().Types {
 		s := configSchema(t, tr.ID)
 		if s.AdditionalProperties != false || len(s.Required) > 0 || tr.Title == "" || tr.Description == "" {
 			t.Errorf("%s lacks something", tr.ID)

@@ -41,6 +41,7 @@ type delivery struct {
 	Actor        *named                     `json:"actor"`
 	Data         json.RawMessage            `json:"data"`
 	Before       map[string]json.RawMessage `json:"updatedFrom"`
+	SentAt       float64                    `json:"webhookTimestamp"` // milliseconds
 }
 
 func parse(d *event.Delivery) (event.Parsed, error) {
@@ -48,7 +49,8 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if err := sources.ReadDelivery(d.Body, &in); err != nil {
 		return event.Parsed{}, err
 	}
-	out := event.Parsed{Account: sources.PlainID(in.Organization)}
+	// The header's id is not signed: what was changed, and when, tells events apart.
+	out := event.Parsed{Signed: true, Account: sources.PlainID(in.Organization)}
 	if id, ok := event.Header(d.Header, "Linear-Delivery"); ok {
 		out.ID = sources.PlainID(id)
 	}
@@ -59,15 +61,12 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if err != nil || n == nil {
 		return out, err
 	}
-	if out.ID != "" {
-		id = out.ID
-	}
 	out.Events = []event.Event{n.event(id, in.Type+":"+in.Action)}
 	return out, nil
 }
 
-// news returns what a delivery tells, and what tells it from others; nil:
-// nothing that there is a trigger for.
+// news returns what a delivery tells, and what of the signed body tells it from
+// others; nil: nothing that there is a trigger for.
 func (d delivery) news() (n *news, id string, err error) {
 	actions := map[string]string{"create": created, "update": updated}
 	n = &news{Action: actions[d.Action], Actor: d.Actor, Changed: d.changed()}
@@ -77,7 +76,7 @@ func (d delivery) news() (n *news, id string, err error) {
 	case d.Type == "Issue":
 		err = sources.ReadDelivery(d.Data, &n.Issue)
 		if i := n.Issue; i != nil {
-			id = key(i.ID, i.UpdatedAt)
+			id = d.key(i.ID, i.UpdatedAt)
 			if i.Team.ID == "" {
 				i.Team.ID = i.TeamID
 			}
@@ -85,7 +84,7 @@ func (d delivery) news() (n *news, id string, err error) {
 	case d.Type == "Comment":
 		err = sources.ReadDelivery(d.Data, &n.Comment)
 		if c := n.Comment; c != nil {
-			id, c.URL = key(c.ID, c.UpdatedAt), d.URL
+			id, c.URL = d.key(c.ID, c.UpdatedAt), d.URL
 		}
 	default:
 		return nil, "", nil
@@ -94,6 +93,18 @@ func (d delivery) news() (n *news, id string, err error) {
 		err = errors.New("a delivery of Linear that does not say what was changed, and when")
 	}
 	return n, id, err
+}
+
+// key tells a delivery from others, by the time of sending where nothing says when
+// the change was; empty when it has no id, or no time.
+func (d delivery) key(id, at string) string {
+	if at == "" && 0 < d.SentAt && d.SentAt < 1e15 {
+		at = time.UnixMilli(int64(d.SentAt)).UTC().Format(time.RFC3339Nano)
+	}
+	if id = key(id, at); id != "" {
+		id += ":" + d.Action
+	}
+	return id
 }
 
 // changed are the names of the fields that an update is about.

@@ -114,15 +114,15 @@ func at(text string) time.Time {
 func TestParse(t *testing.T) {
 	const issueContext = `"issue":{"id":"0b1c","identifier":"ENG-7","title":"Login` + "\u202e" + ` <fails>","url":"https://linear.app/acme/issue/ENG-7","state":{"id":"s1","name":"In Progress","type":"started"},"priority":2,"priorityLabel":"High","assignee":{"id":"u1","name":"Ada Byron","email":"ada@example.com"},"team":{"id":"t1","key":"ENG","name":"Engineering"},"project":{"id":"p1","name":"Launch"},"labels":[{"id":"l1","name":"Bug"},{"id":"l2","name":"Urgent"}],"createdAt":"2026-11-01T10:00:00.000Z","updatedAt":"2026-11-02T10:00:00.000Z","description":"It **fails**.","teamId":"t1"},"actor":{"id":"u1","name":"Ada Byron","type":"user"}`
 	issue := event.Event{
-		Provider: "linear", Type: "issue", Native: "Issue:create", Key: deliveryID, OccurredAt: at("2026-11-01T10:00:00Z"),
+		Provider: "linear", Type: "issue", Native: "Issue:create", Key: "0b1c:2026-11-02T10:00:00Z:create", OccurredAt: at("2026-11-01T10:00:00Z"),
 		Title: "ENG-7: Login  <fails>", URL: "https://linear.app/acme/issue/ENG-7",
 		Context: json.RawMessage(`{"action":"created",` + issueContext + `}`),
 	}
 	changed := issue
-	changed.Native, changed.OccurredAt = "Issue:update", at("2026-11-02T10:00:00Z")
+	changed.Native, changed.Key, changed.OccurredAt = "Issue:update", "0b1c:2026-11-02T10:00:00Z:update", at("2026-11-02T10:00:00Z")
 	changed.Context = json.RawMessage(`{"action":"updated",` + issueContext + `,"changed":["stateId","title"]}`)
 	comment := event.Event{
-		Provider: "linear", Type: "comment", Native: "Comment:create", Key: deliveryID, OccurredAt: at("2026-11-03T10:00:00Z"),
+		Provider: "linear", Type: "comment", Native: "Comment:create", Key: "c9:2026-11-03T11:00:00Z:create", OccurredAt: at("2026-11-03T10:00:00Z"),
 		Title: "Comment on ENG-7: Done now", URL: "https://linear.app/acme/x",
 		Context: json.RawMessage(`{"action":"created","comment":{"id":"c9","body":"Done\nnow","url":"https://linear.app/acme/x","createdAt":"2026-11-03T10:00:00.000Z","updatedAt":"2026-11-03T11:00:00.000Z","user":{"id":"u2","name":"Bob","email":"bob@example.com"},"issue":{"id":"0b1c","identifier":"ENG-7","title":"Login","url":"https://linear.app/acme/issue/ENG-7","team":{"id":"t1","key":"ENG","name":"Engineering"}}},"actor":{"id":"u1","name":"Ada Byron","type":"user"}}`),
 	}
@@ -142,20 +142,29 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if diff := cmp.Diff(event.Parsed{ID: deliveryID, Account: "o1", Events: tt.want}, got); diff != "" {
+		if diff := cmp.Diff(event.Parsed{ID: deliveryID, Signed: true, Account: "o1", Events: tt.want}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }
 
-// TestKeyWithoutDelivery: what the body says tells changes apart, and not the
-// issue and the action alone.
-func TestKeyWithoutDelivery(t *testing.T) {
-	for _, header := range []http.Header{{}, {"Linear-Delivery": {deliveryID, deliveryID}}, {"Linear-Delivery": {strings.Repeat("x", 9999)}}} {
-		d := &event.Delivery{Header: header, Body: []byte(posted("Issue", "update", hookIssue, ""))}
-		got, err := linear.Triggers().Webhook.Parse(d)
-		if err != nil || got.ID != "" || len(got.Events) != 1 || got.Events[0].Key != "0b1c:2026-11-02T10:00:00Z" {
-			t.Errorf("%v: got %+v, %v", header, got, err)
+// TestKeys: what the body says tells changes apart, and no header, which anybody
+// can change.
+func TestKeys(t *testing.T) {
+	late := strings.Replace(hookIssue, "2026-11-02T10:00:00.000Z", "2026-11-02T10:00:00.001Z", 1)
+	timeless := strings.Replace(hookIssue, `"updatedAt":"2026-11-02T10:00:00.000Z",`, "", 1)
+	sent := "0b1c:" + time.UnixMilli(sentAt).UTC().Format(time.RFC3339Nano) + ":update"
+	for _, header := range []http.Header{{}, {"Linear-Delivery": {deliveryID}}, {"Linear-Delivery": {deliveryID, deliveryID}}, {"Linear-Delivery": {strings.Repeat("x", 9999)}}} {
+		for body, want := range map[string]string{
+			posted("Issue", "update", hookIssue, ""): "0b1c:2026-11-02T10:00:00Z:update",
+			posted("Issue", "create", hookIssue, ""): "0b1c:2026-11-02T10:00:00Z:create",
+			posted("Issue", "update", late, ""):      "0b1c:2026-11-02T10:00:00.001Z:update",
+			posted("Issue", "update", timeless, ""):  sent,
+		} {
+			got, err := linear.Triggers().Webhook.Parse(&event.Delivery{Header: header, Body: []byte(body)})
+			if err != nil || !got.Signed || len(got.Events) != 1 || got.Events[0].Key != want {
+				t.Errorf("%v: got %+v, %v; want the key %s", header, got, err, want)
+			}
 		}
 	}
 }

@@ -8,9 +8,9 @@
 //
 // Of what Sentry posts, the body has to be about what the header says, since no
 // header is signed; events are told apart by ids of the body, or else by all of it,
-// since every try has another Request-ID: a change of an issue that is posted
-// twice in the same words is one. A delivery names an installation and not the
-// organization that an integration has, so it is of no account: whose secret
-// signed it tells. The context has the installation. Variables, headers and users
-// are not told.
+// since a try may have another Request-ID: a change of an issue that is posted
+// twice in the same words is one. A delivery is of an installation, by its UUID, and
+// not of the organization that an integration has: whose secret signed it tells.
+// What happened to an issue is posted without a trace: that of its latest event is
+// looked up. Variables, headers and users are not told.
 package sentry

@@ -1,6 +1,10 @@
 package sentry
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"sallyport/ingest/event"
+)
 
 // Limited is what the module tells the client of outbound requests of limits.
 var Limited = limited
@@ -13,4 +17,15 @@ func Event(body []byte) (json.RawMessage, error) {
 	}
 	s := &shortened{}
 	return s.json(s.wholeEvent(event))
+}
+
+// Hydrated puts the body of an answer into an event.
+func Hydrated(e *event.Event, body []byte) bool {
+	var known, latest object
+	if decode(e.Context, &known) != nil || decode(body, &latest) != nil {
+		return false
+	}
+	whole, err := enriched(known, posted(latest))
+	e.Context = whole
+	return err == nil
 }

@@ -4,10 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"sallyport/ingest/event"
 	"sallyport/sources"
@@ -37,7 +35,8 @@ func happened(resource string, body object) (*event.Event, error) {
 	context := r.tell(e, about, data)
 	context["action"] = action
 	put(context, "installation", installation(body))
-	put(context, "actor", pick(as(body["actor"]), "type", "id", "name"))
+	by := as(body["actor"])
+	put(context, "actor", pick(object{"type": str(by["type"]), "id": str(by["id"]), "name": str(by["name"])}, "type", "id", "name"))
 	e.Title = str(about["title"])
 	if slug := str(as(context["project"])["slug"]); slug != "" {
 		e.Title = slug + ": " + e.Title
@@ -62,7 +61,7 @@ func changed(e *event.Event, issue, data object) object {
 	put(out, "assignee", pick(as(data["assignee"]), "type", "id", "name"))
 	put(out, "resolution_type", data["resolution_type"])
 	if e.Native == "issue:created" {
-		e.OccurredAt = instant(issue["firstSeen"])
+		e.OccurredAt = sources.EventTime(str(issue["firstSeen"]))
 		e.Key = key("issue:created", str(issue["id"]), str(issue["firstSeen"]))
 	}
 	e.URL = firstURL(issue["web_url"], issue["permalink"])
@@ -81,8 +80,8 @@ func occurred(e *event.Event, in, data object) object {
 	put(out, "level", either(in["level"], labels["level"]))
 	put(out, "rule", str(data["triggered_rule"]))
 	put(out, "issue", pick(object{"id": str(in["issue_id"])}, "id"))
-	trace(out, in)
-	e.OccurredAt = instant(in["datetime"])
+	trace(out, in, hookFrame)
+	e.OccurredAt = sources.EventTime(str(in["datetime"]))
 	if id := str(in["event_id"]); id != "" {
 		e.Key = key(e.Type, str(in["project"]), id, str(data["triggered_rule"]))
 	}
@@ -117,15 +116,6 @@ func either(values ...any) string {
 	return ""
 }
 
-// instant returns a time; zero: it is none.
-func instant(v any) time.Time {
-	t, err := time.Parse(time.RFC3339, str(v))
-	if err != nil {
-		return time.Time{}
-	}
-	return t.UTC()
-}
-
 // fromURL returns the slugs that a URL of the API has, the only place where a
 // payload has them. Nobody goes there.
 func fromURL(text string) (organization, project string) {
@@ -140,10 +130,8 @@ func fromURL(text string) (organization, project string) {
 // firstURL returns the first URL that a page may link to; empty: none is.
 func firstURL(values ...any) string {
 	for _, v := range values {
-		text := str(v)
-		u, err := url.Parse(text)
-		if err == nil && len(text) <= 2000 && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil {
-			return u.String()
+		if link := sources.WebURL(str(v)); link != "" {
+			return link
 		}
 	}
 	return ""

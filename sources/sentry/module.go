@@ -45,6 +45,7 @@ func Module() *sources.Module {
 		Actions:  []sources.ModuleAction{listIssues(), getIssue(), listIssueEvents(), getEvent(), updateIssue()},
 		Account:  account,
 		Metadata: metadata,
+		Hydrate:  hydrate,
 		Choose:   choose,
 	}
 }

@@ -34,9 +34,9 @@ func tagged(v any) object {
 	return out
 }
 
-// trace adds what was thrown, where, and the program's own files, the newest of
-// each first.
-func trace(out, in object) {
+// trace adds what was thrown, where by its frames, and the program's own files,
+// the newest of each first.
+func trace(out, in object, frame func(object) object) {
 	s := &shortened{}
 	thrown := as(in["exception"])["values"]
 	put(out, "exceptions", s.last(thrown, hookExceptions, func(x object) object {
@@ -44,7 +44,7 @@ func trace(out, in object) {
 		put(o, "mechanism", pick(as(x["mechanism"]), "type", "handled"))
 		return o
 	}))
-	frames := s.last(framesOf(in, thrown), hookFrames, hookFrame)
+	frames := s.last(framesOf(in, thrown), hookFrames, frame)
 	put(out, "frames", frames)
 	put(out, "files", files(frames))
 	if s.cut {

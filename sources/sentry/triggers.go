@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sallyport/ingest/event"
+	"sallyport/sources"
 )
 
 // Triggers returns the inbound half of the module: what an integration at Sentry
@@ -13,17 +14,19 @@ import (
 func Triggers() event.Provider {
 	return event.Provider{
 		ID: "sentry", Title: "Sentry",
-		Triggers: []event.Trigger{
+		Types: []event.Type{
 			trigger("event_alert", "Alert", "A rule of Sentry's whose action is the integration was met by an event.", filterProjects, filterEnvironments, filterLevel),
-			trigger("issue", "Issue", "An issue was created, resolved, assigned, archived or opened again.", filterActions, filterProjects, filterLevel),
+			trigger("issue", "Issue", "An issue was created, resolved, assigned, archived or opened again. With a connection to Sentry, it comes with the trace of its latest event.", filterActions, filterProjects, filterLevel, filterActors, filterBots),
 			trigger("error", "Error", "An error came in, each single one.", filterProjects, filterEnvironments, filterLevel),
 		},
-		Webhook: &event.Webhook{Verify: verify, Parse: parse},
+		Secret:      "Sentry makes the secret: enter the **Client Secret** of an internal integration (**Settings › Custom Integrations**) that has this URL as its webhook URL.",
+		GivesSecret: true,
+		Webhook:     &event.Webhook{Verify: verify, Parse: parse, IDHeader: "Request-ID"},
 	}
 }
 
-func trigger(id, title, description string, filters ...string) event.Trigger {
-	return event.Trigger{ID: id, Title: title, Description: description, Config: schema("", filters...), Matches: passes}
+func trigger(id, title, description string, filters ...string) event.Type {
+	return event.Type{ID: id, Title: title, Description: description, Config: schema("", filters...), Matches: passes}
 }
 
 // Properties of the filters' schemas.
@@ -31,6 +34,8 @@ const (
 	filterActions      = `"actions": {"type": "array", "maxItems": 10, "uniqueItems": true, "title": "Actions", "items": {"enum": ["created", "resolved", "assigned", "archived", "ignored", "unresolved"]}, "description": "What was done; older servers say ignored for archived. None: any."}`
 	filterProjects     = `"projects": {"type": "array", "maxItems": 200, "title": "Projects", "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Slugs or numeric ids. None: any."}`
 	filterEnvironments = `"environments": {"type": "array", "maxItems": 100, "title": "Environments", "items": {"type": "string", "minLength": 1, "maxLength": 100}, "description": "Such as production. None: any, and events without one."}`
+	filterActors       = `"ignore_actors": {"type": "array", "maxItems": 100, "title": "Ignored actors", "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": "Not what these did: names or ids. Name here the user whose token agents act with, so that they do not start themselves."}`
+	filterBots         = `"bots": {"type": "boolean", "title": "Bots", "description": "Also what integrations did, which is left out otherwise so that agents do not start themselves. What Sentry itself did always counts."}`
 	filterLevel        = `"minimum_level": {"enum": ["debug", "info", "warning", "error", "fatal"], "title": "Minimum level", "description": "That level and those above it. Left out: any."}`
 )
 
@@ -40,11 +45,18 @@ type wanted struct {
 	Projects     []string `json:"projects"`
 	Environments []string `json:"environments"`
 	Level        string   `json:"minimum_level"`
+	Ignored      []string `json:"ignore_actors"`
+	Bots         bool     `json:"bots"`
 }
 
 // facts are what filters read of an event's context.
 type facts struct {
-	Action  string `json:"action"`
+	Action string `json:"action"`
+	Actor  struct {
+		Type string `json:"type"` // user, application
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	} `json:"actor"`
 	Project struct {
 		ID   string `json:"id"`
 		Slug string `json:"slug"`
@@ -59,6 +71,10 @@ func passes(e *event.Event, config json.RawMessage) bool {
 	var w wanted
 	var is facts
 	if len(config) > 0 && json.Unmarshal(config, &w) != nil || json.Unmarshal(e.Context, &is) != nil {
+		return false
+	}
+	bot := e.Type == "issue" && is.Actor.Type == "application" && is.Actor.ID != "sentry"
+	if bot && !w.Bots || len(w.Ignored) > 0 && sources.Passes(w.Ignored, is.Actor.ID, is.Actor.Name) {
 		return false
 	}
 	return (len(w.Actions) == 0 || slices.Contains(w.Actions, is.Action)) &&

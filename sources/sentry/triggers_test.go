@@ -55,15 +55,47 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-func triggerOf(t *testing.T, id string) event.Trigger {
+// TestWhoDidIt: agents that act as an integration, or as a user of their own, do not
+// start themselves.
+func TestWhoDidIt(t *testing.T) {
+	resolved := strings.Replace(issueHook, "created", "resolved", 1)
+	by := func(actor string) string {
+		return strings.Replace(resolved, `{"id":"sentry","name":"Sentry","type":"application"}`, actor, 1)
+	}
+	for _, test := range []struct {
+		resource, body, config string
+		passes                 bool
+	}{
+		{"issue", resolved, `{}`, true}, // Sentry itself
+		{"issue", by(`{"id":7,"name":"Ada","type":"user"}`), `{}`, true},
+		{"issue", by(`{"id":7,"name":"Ada","type":"user"}`), `{"ignore_actors":["ada"]}`, false},
+		{"issue", by(`{"id":7,"name":"Ada","type":"user"}`), `{"ignore_actors":["7"]}`, false},
+		{"issue", by(`{"id":7,"name":"Ada","type":"user"}`), `{"ignore_actors":["8"]}`, true},
+		{"issue", by(`{"id":9,"name":"Gate","type":"application"}`), `{}`, false},
+		{"issue", by(`{"id":9,"name":"Gate","type":"application"}`), `{"bots":true}`, true},
+		{"issue", by(`{"id":9,"name":"Gate","type":"application"}`), `{"bots":true,"ignore_actors":["Gate"]}`, false},
+		{"issue", by(`null`), `{"ignore_actors":["7"]}`, true},
+		{"error", errorHook, `{}`, true},
+	} {
+		e := heard(t, test.resource, test.body)
+		if got := triggerOf(t, e.Type).Matches(&e, json.RawMessage(test.config)); got != test.passes {
+			t.Errorf("%s with %s: %v", e.Context, test.config, got)
+		}
+		if err := check(triggerOf(t, e.Type).Config, test.config); err != nil {
+			t.Errorf("its schema refuses %s: %v", test.config, err)
+		}
+	}
+}
+
+func triggerOf(t *testing.T, id string) event.Type {
 	t.Helper()
-	for _, one := range sentry.Triggers().Triggers {
+	for _, one := range sentry.Triggers().Types {
 		if one.ID == id {
 			return one
 		}
 	}
 	t.Fatalf("there is no trigger %s", id)
-	return event.Trigger{}
+	return event.Type{}
 }
 
 // TestLargeEvents: whatever fills an event, a filter still finds what it reads.
@@ -120,7 +152,7 @@ func sound(t *testing.T, e event.Event) {
 	if err := json.Unmarshal(e.Context, &context); err != nil || len(e.Context) > 64<<10 {
 		t.Errorf("its context is %.200s: %v", e.Context, err)
 	}
-	if e.Key == "" || len(e.Key) > 100 {
+	if len(e.Key) > 100 {
 		t.Errorf("its key is %q", e.Key)
 	}
 	unseen := func(r rune) bool { return !strconv.IsPrint(r) }

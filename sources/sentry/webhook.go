@@ -22,10 +22,11 @@ func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) e
 }
 
 // parse reads a delivery. No header is signed: what the body is about has to be
-// what the header says. Its Request-ID is another one with each try, so it has no
-// ID; and it names an installation, which no integration knows, so it has no
-// Account.
+// what the header says. The account is the installation's UUID, which the
+// organization's id, that an integration has, does not follow from.
 func parse(d *event.Delivery) (p event.Parsed, err error) {
+	id, _ := event.Header(d.Header, "Request-ID")
+	p.ID = sources.PlainID(id)
 	if len(d.Body) == 0 { // signed all the same, and about nothing
 		return p, nil
 	}
@@ -33,6 +34,7 @@ func parse(d *event.Delivery) (p event.Parsed, err error) {
 	if err != nil {
 		return event.Parsed{}, err
 	}
+	p.Account = installation(body)
 	resource, ok := event.Header(d.Header, "Sentry-Hook-Resource")
 	if !ok {
 		return event.Parsed{}, errors.New("sentry: the delivery needs one header Sentry-Hook-Resource")
@@ -43,8 +45,9 @@ func parse(d *event.Delivery) (p event.Parsed, err error) {
 	}
 	e, err := happened(resource, body)
 	if e != nil {
-		if e.Key == "" {
-			e.Key = key(resource, string(d.Body))
+		// What Sentry says of a change has no time in it, and may be said again.
+		if p.Signed = e.Key != ""; !p.Signed {
+			e.Key = p.ID
 		}
 		p.Events = []event.Event{*e}
 	}

@@ -19,6 +19,10 @@ import (
 //go:embed guide.md
 var guide string
 
+// forEvents is what triggers need besides, which actions do not: it is no scope to
+// ask everybody for.
+const forEvents = " Triggers need more: let the app subscribe to the bot events message.channels, app_mention and reaction_added, with their scopes channels:history, app_mentions:read and reactions:read, and install it again from its own page."
+
 // Module returns the module.
 func Module() *sources.Module {
 	return &sources.Module{
@@ -30,11 +34,11 @@ func Module() *sources.Module {
 		Needs: []sources.Need{
 			{
 				Kind: action.KindOAuth2, Preset: "slack", Scopes: []string{"chat:write", "channels:read", "groups:read"},
-				Hint: "Install the app in the workspace, then invite it to the channels that agents are to post to.",
+				Hint: "Install the app in the workspace, then invite it to the channels that agents are to post to." + forEvents,
 			},
 			{
 				Kind: action.KindBotToken, Scopes: []string{"chat:write", "channels:read", "groups:read"},
-				Hint: "Copy the Bot User OAuth Token (xoxb-…) from the app's page, under OAuth & Permissions.",
+				Hint: "Copy the Bot User OAuth Token (xoxb-…) from the app's page, under OAuth & Permissions." + forEvents,
 			},
 		},
 		Actions:  []sources.ModuleAction{sendAction()},

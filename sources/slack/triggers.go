@@ -21,7 +21,7 @@ func Triggers() event.Provider {
 	return event.Provider{
 		ID:    "slack",
 		Title: "Slack",
-		Triggers: []event.Trigger{
+		Types: []event.Type{
 			{
 				ID: messageEvent, Title: "Message posted",
 				Description: "Somebody posted a message where the app is a member. Edits and what Slack itself writes (who joined, who left) are no messages. The app needs the message events that fit, and their scopes, such as channels:history.",
@@ -47,7 +47,9 @@ func Triggers() event.Provider {
 				Matches: matches,
 			},
 		},
-		Webhook: &event.Webhook{Verify: verify, Tolerance: advised, Parse: parse},
+		Secret:      "Slack makes the secret: enter the **Signing Secret** of the app (**Basic Information** on its page), and this URL as request URL of its **Event Subscriptions**.",
+		GivesSecret: true, Accounts: true,
+		Webhook: &event.Webhook{Verify: verify, Tolerance: advised, Parse: parse, Challenge: challenge},
 	}
 }
 

@@ -12,15 +12,15 @@ import (
 	"sallyport/sources/slack"
 )
 
-func trigger(t *testing.T, id string) event.Trigger {
+func trigger(t *testing.T, id string) event.Type {
 	t.Helper()
-	for _, tr := range slack.Triggers().Triggers {
+	for _, tr := range slack.Triggers().Types {
 		if tr.ID == id {
 			return tr
 		}
 	}
 	t.Fatalf("there is no trigger %s", id)
-	return event.Trigger{}
+	return event.Type{}
 }
 
 // fitsConfig reports what keeps a config from fitting its trigger.

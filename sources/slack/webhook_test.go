@@ -85,15 +85,20 @@ func callback(inner string) string {
 }
 
 func TestChallenge(t *testing.T) {
-	got, err := parse(`{"token":"x","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`)
-	want := event.Parsed{Challenge: []byte("3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P")}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Error(diff, err)
+	challenge := func(body string) string {
+		return string(slack.Triggers().Webhook.Challenge(&event.Delivery{Body: []byte(body)}))
 	}
-	for _, challenge := range []string{`""`, `"a\nb"`, `"` + strings.Repeat("a", 1001) + `"`, `7`} {
-		if got, err := parse(`{"type":"url_verification","challenge":` + challenge + `}`); err == nil {
-			t.Errorf("%.20s: got %+v", challenge, got)
+	const text = "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P"
+	if got := challenge(`{"token":"x","challenge":"` + text + `","type":"url_verification"}`); got != text {
+		t.Errorf("got %q", got)
+	}
+	for _, value := range []string{`""`, `"a\nb"`, `"` + strings.Repeat("a", 1001) + `"`, `7`} {
+		if got := challenge(`{"type":"url_verification","challenge":` + value + `}`); got != "" {
+			t.Errorf("%.20s: got %q", value, got)
 		}
+	}
+	if got := challenge(callback(`{"type":"message","text":"url_verification"}`)); got != "" {
+		t.Errorf("a message: got %q", got)
 	}
 }
 

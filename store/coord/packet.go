@@ -23,6 +23,7 @@ type packedHint struct {
 	Organization string          `json:"o,omitempty"`
 	Session      string          `json:"s,omitempty"`
 	Invocation   string          `json:"i,omitempty"`
+	Run          string          `json:"r,omitempty"`
 	Status       action.Status   `json:"t,omitempty"`
 	Asking       bool            `json:"a,omitempty"`
 	Resource     string          `json:"u,omitempty"`
@@ -36,7 +37,7 @@ func (h packedHint) unpack() action.Hint { return action.Hint(h) }
 // known tells whether this version knows what a kind means.
 func known(k action.HintKind) bool {
 	switch k {
-	case action.HintInvocation, action.HintCatalog, action.HintPolicy, action.HintSession, action.HintSignal, action.HintResource, action.HintReload:
+	case action.HintInvocation, action.HintCatalog, action.HintPolicy, action.HintSession, action.HintSignal, action.HintResource, action.HintRun, action.HintLogin, action.HintReload:
 		return true
 	}
 	return false

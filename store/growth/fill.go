@@ -80,9 +80,10 @@ SELECT '01999999-0000-7000-8000-' || CAST(100000000000 + n AS TEXT),
 FROM kinds`
 
 // sessionsSQL writes the sessions of the invocations before {rows}.
-const sessionsSQL = `INSERT INTO sessions (id, organization_id, kind, type, title, created_by, created_at)
+// Every second one has one of three groups.
+const sessionsSQL = `INSERT INTO sessions (id, organization_id, kind, type, group_id, title, created_by, created_at)
 WITH RECURSIVE number(s) AS (SELECT 0 UNION ALL SELECT s + 1 FROM number WHERE s < {rows} / 10 + 20)
-SELECT {session}, {organization}, 'interactive', 'coding', 'Fix the build', 'person', {time:{end} - {rows} + (s / 20) * 200} FROM number`
+SELECT {session}, {organization}, 'interactive', 'coding', CASE WHEN s % 2 = 0 THEN 'group-' || CAST(s % 3 AS TEXT) END, 'Fix the build', 'person', {time:{end} - {rows} + (s / 20) * 200} FROM number`
 
 const organizationsSQL = `INSERT INTO organizations (id, name, policy_version, created_at)
 WITH RECURSIVE number(o) AS (SELECT 0 UNION ALL SELECT o + 1 FROM number WHERE o < 19)
@@ -93,6 +94,11 @@ SELECT 'organization-' || CAST(o AS TEXT), 'Organization', 1, {time:{end}} FROM 
 const keysSQL = `INSERT INTO idempotency_keys (organization_id, session_id, source_id, action, key, invocation_id, params_hash, created_at)
 SELECT organization_id, session_id, source_id, action, 'key of ' || id, id, params_hash, created_at
 FROM invocations WHERE joins = 1 AND id LIKE '%0' AND created_at > {time:{end} - 250000}`
+
+// originsSQL makes up for triggers that were left out.
+const originsSQL = `INSERT INTO invocation_origins (organization_id, kind, name, created_at, id)
+SELECT i.organization_id, 'group', s.group_id, i.created_at, i.id FROM invocations AS i JOIN sessions AS s ON s.id = i.session_id
+WHERE s.group_id IS NOT NULL ON CONFLICT DO NOTHING`
 
 // grantsSQL gives every session a grant that it has used up.
 const grantsSQL = `INSERT INTO grants (id, organization_id, scope, session_id, source_id, action, covers_any, max_calls, used_calls, spent_at, created_by, created_at)
@@ -125,7 +131,7 @@ func history(ctx context.Context, db *sql.DB, d dialect, rows int) error {
 			return fmt.Errorf("invocations from %d on: %w", from, err)
 		}
 	}
-	for _, text := range []string{keysSQL, grantsSQL, d.done} {
+	for _, text := range []string{keysSQL, originsSQL, grantsSQL, d.done} {
 		if _, err := conn.ExecContext(ctx, d.write(text, rows, end, 0)); err != nil {
 			return fmt.Errorf("%.60s: %w", text, err)
 		}

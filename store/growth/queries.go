@@ -102,6 +102,16 @@ func hotQueries() []query {
 		{name: "list, deep page", run: list(func(p *place) store.Filter { return store.Filter{Cursor: p.deep} })},
 		{name: "list, one row and count", run: list(func(*place) store.Filter { return store.Filter{Limit: 1} })},
 		{name: "list of a session", run: list(func(p *place) store.Filter { return store.Filter{Session: sessionOf(p.past())} })},
+		{name: "list of a week, one source", run: list(func(*place) store.Filter {
+			return store.Filter{Source: "connector:3", From: time.Now().AddDate(0, 0, -7)}
+		})},
+		{name: "list by a person", run: list(func(*place) store.Filter { return store.Filter{Person: "person"} })},
+		{name: "list of what was held", run: list(func(*place) store.Filter { return store.Filter{Mode: action.ModeRequireApproval} })},
+		{name: "list of several statuses", run: list(func(*place) store.Filter {
+			return store.Filter{Statuses: []action.Status{action.StatusFailed, action.StatusDenied, action.StatusExpired}}
+		})},
+		{name: "list of a group", run: list(func(*place) store.Filter { return store.Filter{Group: "group-1"} })},
+		{name: "search in vain", run: inVain},
 		{name: "sessions, newest page", run: sessions},
 	}
 }
@@ -255,6 +265,15 @@ func list(of func(*place) store.Filter) func(context.Context, *place) error {
 		}
 		return err
 	}
+}
+
+// inVain looks for what there is none of, as far back as a search goes.
+func inVain(ctx context.Context, p *place) error {
+	page, err := p.db.ListInvocations(ctx, store.Filter{Organization: measured, Source: "connector:3", Action: "none"})
+	if err == nil && (len(page.Items) > 0 || page.LookedBack.IsZero()) {
+		err = fmt.Errorf("%d calls, looked back to %v", len(page.Items), page.LookedBack)
+	}
+	return err
 }
 
 func sessions(ctx context.Context, p *place) error {

@@ -21,8 +21,11 @@ var finishStories = map[string]func(*house){
 				f.Status, f.Result, f.SealedResult, f.DeniedReason, f.DeniedNote = action.StatusDenied, nil, nil, action.DeniedPolicy, "Not any more."
 			},
 		} {
-			for kind, d := range map[string]*action.Draft{"write": h.allowed(`{"a":"` + name + `"}`), "read": h.read(`{}`)} {
+			for kind, d := range map[string]*action.Draft{"write": h.allowed(`{"a":"` + name + `"}`), "read": h.read(`{}`), "read that somebody saw": h.read(`{}`)} {
 				h.began(d)
+				if kind == "read that somebody saw" { // then it is written before its end is
+					h.status(d.ID, action.StatusExecuting)
+				}
 				f := h.done(d.ID)
 				change(f)
 				inv := h.finish(f)

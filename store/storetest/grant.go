@@ -185,6 +185,8 @@ var grantStories = map[string]func(*house){
 			"of a session":               {store.GrantFilter{Session: mine.ID}, ids[3:]},
 			"covering a session":         {store.GrantFilter{Session: mine.ID, Covering: true}, []string{ids[0], ids[2], ids[3]}},
 			"covering it, usable":        {store.GrantFilter{Session: mine.ID, Covering: true, Usable: true}, ids[2:]},
+			"of sessions":                {store.GrantFilter{Scope: action.ScopeSession}, []string{ids[1], ids[3]}},
+			"of the organization":        {store.GrantFilter{Scope: action.ScopeOrganization}, []string{ids[0], ids[2]}},
 			"of a source":                {store.GrantFilter{Source: "slack"}, ids[:1]},
 			"of an action":               {store.GrantFilter{Action: "create_issue"}, []string{ids[1], ids[3]}},
 			"of another source's action": {store.GrantFilter{Source: "slack", Action: "create_issue"}, nil},

@@ -208,7 +208,7 @@ var grantRequestStories = map[string]func(*house){
 		h.equal([]any{g.Session, g.Terms}, []any{"", *v.Terms}, "the grant")
 	},
 	"nobody decides twice, and the second hears who was first": func(h *house) {
-		h.ok(h.db.CreateUser(h.ctx, action.User{ID: "u" + h.org.ID, Organization: h.org.ID, Name: "Grace", Role: action.RoleAdmin}))
+		h.ok(h.db.CreateUser(h.ctx, action.User{ID: "u" + h.org.ID, Organization: h.org.ID, Name: "Grace", Role: action.RoleAdmin}, "me"))
 		for word, decide := range map[string]func(store.RequestVerdict) error{
 			"approved": func(v store.RequestVerdict) error { _, _, err := h.db.ApproveRequest(h.ctx, v); return err },
 			"denied":   func(v store.RequestVerdict) error { _, err := h.db.DenyRequest(h.ctx, v); return err },

@@ -92,7 +92,7 @@ var integrationUseStories = map[string]func(*house){
 		shared.CreatedBy = u.ID
 		shared = h.connected(shared)
 		h.user("ada", action.RoleOwner)
-		h.ok(h.db.DeleteUser(h.ctx, h.org.ID, u.ID))
+		h.ok(h.db.DeleteUser(h.ctx, h.org.ID, u.ID, "me"))
 		h.equal(ids(must(h.db.Integrations(h.ctx, h.org.ID))(h)), []string{shared.ID}, "integrations")
 		if old := must(h.db.IntegrationOf(h.ctx, h.org.ID, "slack", u.ID, "T1", true))(h); old.Sealed != nil {
 			h.Error("his credential is kept")

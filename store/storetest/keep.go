@@ -43,6 +43,43 @@ var keepStories = map[string]func(*house){
 		h.ok(h.db.Answered(h.ctx, h.org.ID, d.ID)) // too late, and no harm
 		h.ok(h.db.Answered(h.ctx, h.org.ID, newID()))
 	},
+	"what callers can be asked who come back adds up, for their organization": func(h *house) {
+		d, done := h.held(`{"a":1}`), h.held(`{"a":2}`)
+		h.began(d)
+		h.began(done)
+		h.deny(done.ID, "")
+		can := func(organization, id string) action.ClientFeatures {
+			return must(h.db.Returning(h.ctx, organization, id))(h)
+		}
+		h.equal(can(h.org.ID, d.ID), action.ClientFeatures(0), "of nobody")
+		h.ok(h.db.Returns(h.ctx, h.org.ID, d.ID, action.ClientElicitsForm))
+		h.ok(h.db.Returns(h.ctx, h.org.ID, d.ID, action.ClientSamples))
+		h.ok(h.db.Returns(h.ctx, newID(), d.ID, action.ClientListsRoots)) // another organization's
+		h.ok(h.db.Returns(h.ctx, h.org.ID, done.ID, action.ClientSamples))
+		h.ok(h.db.Returns(h.ctx, h.org.ID, newID(), action.ClientSamples))
+		h.equal(can(h.org.ID, d.ID), action.ClientElicitsForm|action.ClientSamples, "together")
+		h.equal(can(newID(), d.ID), action.ClientFeatures(0), "to another organization")
+		h.equal(can(h.org.ID, done.ID), action.ClientFeatures(0), "of a call that ended")
+	},
+	"who waits for a held call is told, to its organization": func(h *house) {
+		waits, told, done := h.held(`{"a":1}`), h.held(`{"a":2}`), h.held(`{"a":3}`)
+		begun := h.now
+		for _, d := range []*action.Draft{waits, told, done} {
+			h.began(d)
+		}
+		h.ok(h.db.Answered(h.ctx, h.org.ID, told.ID))
+		h.deny(done.ID, "")
+		h.later(time.Minute)
+		h.ok(h.db.Seen(h.ctx, []string{waits.ID}, h.now))
+		ids := []string{waits.ID, told.ID, done.ID, newID()}
+		h.equal(must(h.db.Waiters(h.ctx, h.org.ID, ids))(h), map[string]action.Waiter{waits.ID: {SeenAt: h.now}, told.ID: {SeenAt: begun, Answered: true}}, "waiters")
+		h.equal(must(h.db.SessionsOf(h.ctx, h.org.ID, []string{h.s.ID, newID()}))(h), map[string]action.Session{h.s.ID: must(h.db.Session(h.ctx, h.s.ID))(h)}, "sessions")
+		calls, requests, err := h.db.CountWaiting(h.ctx, h.org.ID)
+		h.ok(err)
+		h.equal([]int{calls, requests}, []int{2, 0}, "what waits")
+		other := newHouse(h.T, h.db)
+		h.equal(len(must(h.db.Waiters(h.ctx, other.org.ID, ids))(h))+len(must(h.db.SessionsOf(h.ctx, other.org.ID, []string{h.s.ID}))(h)), 0, "what another organization hears")
+	},
 	"only what is no longer pending has settled": func(h *house) {
 		var ids, want []string
 		for i := range 600 {

@@ -13,7 +13,7 @@ import (
 func (h *house) user(name string, role action.Role) action.User {
 	h.Helper()
 	u := action.User{ID: newID(), Organization: h.org.ID, Name: name, Role: role, CreatedAt: h.now}
-	h.ok(h.db.CreateUser(h.ctx, u))
+	h.ok(h.db.CreateUser(h.ctx, u, "me"))
 	h.later(time.Second)
 	return u
 }
@@ -41,28 +41,28 @@ var peopleStories = map[string]func(*house){
 		owner, member := h.user("Ada", action.RoleOwner), h.user("Bob", action.RoleMember)
 		h.equal(must(h.db.ListUsers(h.ctx, h.org.ID))(h), []action.User{owner, member}, "people")
 		h.equal(must(h.db.User(h.ctx, h.org.ID, member.ID))(h), member, "one of them")
-		h.refused(h.db.CreateUser(h.ctx, action.User{ID: newID(), Organization: h.org.ID, Name: "ada", Role: action.RoleAdmin}), action.ErrConflict, "user_exists")
-		h.refused(h.db.CreateUser(h.ctx, action.User{ID: newID(), Organization: h.org.ID, Name: "Eve", Role: "root"}), action.ErrInvalid, "invalid")
-		h.refused(h.db.CreateUser(h.ctx, action.User{ID: newID(), Organization: h.org.ID, Role: action.RoleMember}), action.ErrInvalid, "invalid")
+		h.refused(h.db.CreateUser(h.ctx, action.User{ID: newID(), Organization: h.org.ID, Name: "ada", Role: action.RoleAdmin}, "me"), action.ErrConflict, "user_exists")
+		h.refused(h.db.CreateUser(h.ctx, action.User{ID: newID(), Organization: h.org.ID, Name: "Eve", Role: "root"}, "me"), action.ErrInvalid, "invalid")
+		h.refused(h.db.CreateUser(h.ctx, action.User{ID: newID(), Organization: h.org.ID, Role: action.RoleMember}, "me"), action.ErrInvalid, "invalid")
 		_, err := h.db.User(h.ctx, newHouse(h.T, h.db).org.ID, member.ID)
 		h.refused(err, action.ErrNotFound, "user_not_found")
 	},
 	"an organization keeps an owner": func(h *house) {
 		ada, bob := h.user("Ada", action.RoleOwner), h.user("Bob", action.RoleMember)
-		h.refused(h.db.SetUserRole(h.ctx, h.org.ID, ada.ID, action.RoleAdmin), action.ErrConflict, "last_owner")
-		h.refused(h.db.DeleteUser(h.ctx, h.org.ID, ada.ID), action.ErrConflict, "last_owner")
-		h.ok(h.db.SetUserRole(h.ctx, h.org.ID, ada.ID, action.RoleOwner))
-		h.ok(h.db.SetUserRole(h.ctx, h.org.ID, bob.ID, action.RoleOwner))
+		h.refused(h.db.SetUserRole(h.ctx, h.org.ID, ada.ID, action.RoleAdmin, "me"), action.ErrConflict, "last_owner")
+		h.refused(h.db.DeleteUser(h.ctx, h.org.ID, ada.ID, "me"), action.ErrConflict, "last_owner")
+		h.ok(h.db.SetUserRole(h.ctx, h.org.ID, ada.ID, action.RoleOwner, "me"))
+		h.ok(h.db.SetUserRole(h.ctx, h.org.ID, bob.ID, action.RoleOwner, "me"))
 		var refused atomic.Int64
 		together(2, func(i int) {
-			if h.db.DeleteUser(h.ctx, h.org.ID, []string{ada.ID, bob.ID}[i]) != nil {
+			if h.db.DeleteUser(h.ctx, h.org.ID, []string{ada.ID, bob.ID}[i], "me") != nil {
 				refused.Add(1)
 			}
 		})
 		h.equal(refused.Load(), int64(1), "owners that stayed")
-		h.refused(h.db.DeleteUser(h.ctx, h.org.ID, newID()), action.ErrNotFound, "user_not_found")
-		h.refused(h.db.SetUserRole(h.ctx, h.org.ID, newID(), action.RoleAdmin), action.ErrNotFound, "user_not_found")
-		h.refused(h.db.SetUserRole(h.ctx, h.org.ID, bob.ID, "root"), action.ErrInvalid, "invalid")
+		h.refused(h.db.DeleteUser(h.ctx, h.org.ID, newID(), "me"), action.ErrNotFound, "user_not_found")
+		h.refused(h.db.SetUserRole(h.ctx, h.org.ID, newID(), action.RoleAdmin, "me"), action.ErrNotFound, "user_not_found")
+		h.refused(h.db.SetUserRole(h.ctx, h.org.ID, bob.ID, "root", "me"), action.ErrInvalid, "invalid")
 	},
 	"an API key is found by its id and ends once": func(h *house) {
 		u := h.user("Ada", action.RoleOwner)
@@ -74,6 +74,13 @@ var peopleStories = map[string]func(*house){
 		h.equal(got, k, "the key")
 		h.equal(gotHash, sum, "its hash")
 		h.equal(must(h.db.ListAPIKeys(h.ctx, h.org.ID))(h), []action.APIKey{k}, "the list")
+		narrow := action.APIKey{ID: newID(), Organization: h.org.ID, Name: "worker", User: u.ID, Role: action.RoleAdmin, Scope: action.ScopeRuns, CreatedAt: h.now}
+		h.ok(h.db.CreateAPIKey(h.ctx, narrow, sum))
+		got, _, err = h.db.APIKey(h.ctx, narrow.ID)
+		h.ok(err)
+		h.equal(got, narrow, "a key with a scope")
+		e := h.refused(h.db.CreateAPIKey(h.ctx, action.APIKey{ID: newID(), Organization: h.org.ID, User: u.ID, Role: action.RoleAdmin, Scope: "all"}, sum), action.ErrInvalid, "invalid")
+		h.equal(e.Field, "/scope", "field")
 		h.ok(h.db.RevokeAPIKey(h.ctx, h.org.ID, k.ID, h.now))
 		h.ok(h.db.RevokeAPIKey(h.ctx, h.org.ID, k.ID, h.now.Add(time.Hour)))
 		got, _, err = h.db.APIKey(h.ctx, k.ID)
@@ -135,11 +142,11 @@ var peopleStories = map[string]func(*house){
 		u := h.user("Bob", action.RoleAdmin)
 		k := action.APIKey{ID: newID(), Organization: h.org.ID, Name: "ci", User: u.ID, Role: action.RoleAdmin, CreatedAt: h.now}
 		h.ok(h.db.CreateAPIKey(h.ctx, k, hash("key")))
-		h.ok(h.db.SetUserRole(h.ctx, h.org.ID, u.ID, action.RoleMember))
+		h.ok(h.db.SetUserRole(h.ctx, h.org.ID, u.ID, action.RoleMember, "me"))
 		got, _, err := h.db.APIKey(h.ctx, k.ID)
 		h.ok(err)
 		h.equal(got.Role, action.RoleMember, "role")
-		h.ok(h.db.DeleteUser(h.ctx, h.org.ID, u.ID))
+		h.ok(h.db.DeleteUser(h.ctx, h.org.ID, u.ID, "me"))
 		_, _, err = h.db.APIKey(h.ctx, k.ID)
 		h.refused(err, action.ErrNotFound, "api_key_not_found")
 	},
@@ -193,10 +200,10 @@ var peopleStories = map[string]func(*house){
 			must(h.db.RedeemLoginLink(h.ctx, l.CodeHash, cookie, login, h.now.Add(-time.Hour)))(h)
 			switch name {
 			case "user":
-				h.ok(h.db.DeleteUser(h.ctx, h.org.ID, u.ID))
+				h.ok(h.db.DeleteUser(h.ctx, h.org.ID, u.ID, "me"))
 				u = h.user("Bob", action.RoleMember)
 			case "all":
-				h.ok(h.db.DeleteLogins(h.ctx, h.org.ID, u.ID))
+				must(h.db.EndLogins(h.ctx, h.org.ID, u.ID, action.EndAdmin))(h)
 			}
 			_, _, err := h.db.Login(h.ctx, cookie)
 			h.refused(err, action.ErrNotFound, "login_not_found")

@@ -365,12 +365,13 @@ var settingsStories = map[string]func(*house){
 	"what it chooses is written down": func(h *house) {
 		set := func(s action.Settings) func() { return func() { h.ok(h.db.SetSettings(h.ctx, h.org.ID, s, "alice")) } }
 		h.moves("the defaults", 0, "", "", set(action.DefaultSettings()))
-		for _, s := range []action.Settings{{SelfApproval: false, DenialLimit: 3}, {SelfApproval: false, DenialLimit: 0}, {SelfApproval: true, DenialLimit: 0}} {
+		for _, s := range []action.Settings{{SelfApproval: false, DenialLimit: 3}, {SelfApproval: false, DenialLimit: 0}, {SelfApproval: true, DenialLimit: 0}, {SelfApproval: true, UnverifiedEvents: true}} {
 			was := string(must(json.Marshal(must(h.db.Settings(h.ctx, h.org.ID))(h)))(h))
 			h.moves(fmt.Sprintf("%+v", s), 1, action.EventSettings, "settings", set(s))
 			h.tells("alice", was, string(must(json.Marshal(s))(h)))
 			h.moves("the same", 0, "", "", set(s))
 			h.equal(must(h.db.Settings(h.ctx, h.org.ID))(h), s, "settings")
+			h.equal(must(h.db.UnverifiedEvents(h.ctx, h.org.ID))(h), s.UnverifiedEvents, "whether unverified events start something")
 		}
 		h.moves("a limit below none", 0, "", "", func() {
 			e := h.refused(h.db.SetSettings(h.ctx, h.org.ID, action.Settings{DenialLimit: -1}, "alice"), action.ErrInvalid, "invalid")

@@ -222,7 +222,7 @@ var raceStories = map[string]func(*house){
 			owners = append(owners, h.user(fmt.Sprint("Owner ", i), action.RoleOwner))
 		}
 		together(len(owners), func(i int) {
-			err := h.any(i).DeleteUser(h.ctx, h.org.ID, owners[i].ID)
+			err := h.any(i).DeleteUser(h.ctx, h.org.ID, owners[i].ID, "me")
 			if err != nil && !errors.Is(err, action.ErrConflict) {
 				h.Error(err)
 			}

@@ -15,16 +15,21 @@ var sessionStories = map[string]func(*house){
 		s := action.Session{
 			ID: newID(), Organization: h.org.ID, Kind: action.Unattended, Type: action.TypeAutomation, Automation: "a", Group: "g", Task: "t",
 			Title: "Nightly", CreatedBy: "alice", CreatedAt: h.now, ExpiresAt: &ends,
+			Status: action.SessionRunning, Tools: action.ListSearch, Prompt: "Fix it.", Model: "anthropic/claude-sonnet-4", LastSeenAt: &h.now,
+			IdleTimeout: time.Minute, LeftOut: []action.LeftOut{{Integration: "i", Name: "Linear", Reason: "It was disconnected."}},
 		}
 		h.equal(must(h.db.CreateSession(h.ctx, s))(h), s, "the session")
 		h.equal(must(h.db.Session(h.ctx, s.ID))(h), s, "the session")
 		plain := must(h.db.CreateSession(h.ctx, action.Session{Organization: h.org.ID, CreatedBy: "alice"}))(h)
-		h.equal([]any{plain.Kind, plain.Type, plain.ID != "", plain.CreatedAt.IsZero()}, []any{action.Interactive, action.TypeCoding, true, false}, "a plain one")
+		h.equal([]any{plain.Kind, plain.Type, plain.ID != "", plain.CreatedAt.IsZero(), plain.Status, plain.IdleTimeout},
+			[]any{action.Interactive, action.TypeCoding, true, false, action.SessionPending, time.Duration(0)}, "a plain one")
+		never := must(h.db.CreateSession(h.ctx, action.Session{Organization: h.org.ID, CreatedBy: "alice", IdleTimeout: action.NeverIdle}))(h)
+		h.equal(must(h.db.Session(h.ctx, never.ID))(h), never, "one that is never idle")
 		auto := must(h.db.CreateSession(h.ctx, action.Session{Organization: h.org.ID, CreatedBy: "alice", Automation: "a"}))(h)
 		h.equal(auto.Kind, action.Unattended, "kind with an automation")
 	},
 	"a session that makes no sense is refused": func(h *house) {
-		for _, s := range []action.Session{{Kind: "x"}, {Type: "x"}, {Kind: action.Interactive, Automation: "a"}} {
+		for _, s := range []action.Session{{Kind: "x"}, {Type: "x"}, {Kind: action.Interactive, Automation: "a"}, {Status: action.SessionStopped}, {Tools: "x"}, {IdleTimeout: -time.Minute}, {IdleTimeout: time.Millisecond}} {
 			s.Organization, s.CreatedBy = h.org.ID, "alice"
 			_, err := h.db.CreateSession(h.ctx, s)
 			h.refused(err, action.ErrInvalid, "invalid")
@@ -71,6 +76,7 @@ var sessionStories = map[string]func(*house){
 		if revoked.RevokedAt == nil {
 			h.Fatal("not revoked")
 		}
+		h.equal(revoked.Status, action.SessionStopped, "its status")
 		h.equal(len(must(h.db.RevokeSession(h.ctx, h.org.ID, first.ID))(h)), 0, "withdrawn the second time")
 		h.equal(must(h.db.Session(h.ctx, first.ID))(h), revoked, "the session after a second time")
 		_, err := h.db.RevokeSession(h.ctx, newHouse(h.T, h.db).org.ID, h.s.ID)
@@ -120,6 +126,12 @@ var policyStories = map[string]func(*house){
 		read := func() ([]action.Override, int64) {
 			list, version, err := h.db.Overrides(h.ctx, h.org.ID)
 			h.ok(err)
+			for i := range list {
+				if d := list[i].UpdatedAt.Sub(h.now); d < -time.Minute || d > time.Minute {
+					h.Errorf("%s was set %s from now", list[i].Key, d)
+				}
+				list[i].UpdatedAt = time.Time{}
+			}
 			h.equal(must(h.db.PolicyVersion(h.ctx, h.org.ID))(h), version, "version")
 			return list, version
 		}
@@ -187,6 +199,19 @@ var secretStories = map[string]func(*house){
 		h.refused(err, action.ErrNotFound, "secret_not_found")
 		h.ok(h.db.DeleteSecret(h.ctx, h.org.ID, "github"))
 		h.refused(h.db.DeleteSecret(h.ctx, h.org.ID, "github"), action.ErrNotFound, "secret_not_found")
+	},
+	"a use of a secret is noted, at most once a minute": func(h *house) {
+		s := h.secret("github", "api.example.com")
+		for _, use := range []struct{ after, noted time.Duration }{{0, 0}, {30 * time.Second, 0}, {-time.Hour, 0}, {2 * time.Minute, 2 * time.Minute}} {
+			h.ok(h.db.SecretUsed(h.ctx, h.org.ID, "github", h.now.Add(use.after)))
+			h.ok(h.db.Flush(h.ctx))
+			noted := h.now.Add(use.noted)
+			h.equal(must(h.db.ListSecrets(h.ctx, h.org.ID))(h)[0].LastUsedAt, &noted, "the last use")
+		}
+		h.ok(h.db.PutSecret(h.ctx, s, []byte("new")))
+		if got, _, err := h.db.SecretValue(h.ctx, h.org.ID, "github"); err != nil || got.LastUsedAt == nil {
+			h.Errorf("a new value makes it unused: %+v, %v", got, err)
+		}
 	},
 	"a secret without key or host is refused": func(h *house) {
 		for field, s := range map[string]action.Secret{"/key": {Host: "a.example"}, "/host": {Key: "k"}} {

@@ -37,7 +37,7 @@ var settleStories = map[string]func(*house){
 		}
 	},
 	"nobody decides twice, and the second hears who was first": func(h *house) {
-		h.ok(h.db.CreateUser(h.ctx, action.User{ID: "u" + h.org.ID, Organization: h.org.ID, Name: "Grace", Role: action.RoleAdmin}))
+		h.ok(h.db.CreateUser(h.ctx, action.User{ID: "u" + h.org.ID, Organization: h.org.ID, Name: "Grace", Role: action.RoleAdmin}, "me"))
 		approved, denied := h.held(`{"a":1}`), h.held(`{"a":2}`)
 		h.began(approved)
 		h.began(denied)

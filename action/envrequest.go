@@ -1,0 +1,150 @@
+package action
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// EnvStatus is where a request for environment variables stands.
+type EnvStatus string
+
+// The states of a request for environment variables.
+const (
+	EnvPending  EnvStatus = "pending"  // it waits for a person
+	EnvAnswered EnvStatus = "answered" // values are there for the sandbox
+	EnvTaken    EnvStatus = "taken"    // the sandbox has them
+	EnvRefused  EnvStatus = "refused"  // a person said no
+	EnvExpired  EnvStatus = "expired"  // nobody answered, or nobody took the values, in time
+)
+
+// Valid reports whether there is such a status.
+func (s EnvStatus) Valid() bool {
+	return s == EnvPending || s == EnvAnswered || s == EnvTaken || s == EnvRefused || s == EnvExpired
+}
+
+// Limits of requests for environment variables.
+const (
+	MaxEnvKeys        = 50
+	maxEnvKey         = 200      // bytes of a name
+	maxEnvSuggestions = 10       // for one variable
+	maxEnvText        = 2000     // bytes of a text of the agent
+	maxEnvValue       = 64 << 10 // bytes of a value
+	maxEnvValues      = 256 << 10
+)
+
+// EnvRequest is an agent's wish for environment variables. Values are no part
+// of it: they are sealed until the sandbox takes them, once.
+type EnvRequest struct {
+	ID           string     `json:"id"`
+	Organization string     `json:"organization_id"`
+	Session      string     `json:"session_id"`
+	Status       EnvStatus  `json:"status" enum:"pending,answered,taken,refused,expired"`
+	Keys         []EnvKey   `json:"keys" nullable:"false" doc:"The agent's words."`
+	CreatedAt    time.Time  `json:"created_at"`
+	ExpiresAt    time.Time  `json:"expires_at" doc:"Until when it can be answered, or, once it is, until when the values can be taken."`
+	DecidedBy    string     `json:"decided_by,omitempty"`
+	DecidedAt    *time.Time `json:"decided_at,omitempty"`
+	Note         string     `json:"note,omitempty" doc:"Why it was refused; the agent reads it."`
+	TakenAt      *time.Time `json:"taken_at,omitempty"`
+}
+
+// EnvKey is one variable that is asked for.
+type EnvKey struct {
+	Key         string          `json:"key"`
+	Description string          `json:"description,omitempty"`
+	Type        string          `json:"type,omitempty" enum:"env,secret" doc:"secret: it is entered unseen. Absent: env."`
+	Required    *bool           `json:"required,omitempty" doc:"Absent: it is."`
+	Suggestions []EnvSuggestion `json:"suggestions,omitempty"`
+}
+
+// EnvSuggestion helps whoever answers.
+type EnvSuggestion struct {
+	Label        string `json:"label"`
+	Value        string `json:"value,omitempty" doc:"To be taken as it is."`
+	Instructions string `json:"instructions,omitempty" doc:"How to come by a value."`
+}
+
+// Needed reports whether an answer must have a value.
+func (k *EnvKey) Needed() bool { return k.Required == nil || *k.Required }
+
+// Secret reports whether the value is entered unseen.
+func (k *EnvKey) Secret() bool { return k.Type == "secret" }
+
+// CheckEnvKeys refuses keys that nobody could answer, with ErrInvalid and the
+// field.
+func CheckEnvKeys(keys []EnvKey) error {
+	if len(keys) == 0 || len(keys) > MaxEnvKeys {
+		return invalidEnv("/keys", fmt.Sprintf("Ask for 1 to %d variables at once.", MaxEnvKeys))
+	}
+	seen := map[string]bool{}
+	for i := range keys {
+		k, field := &keys[i], fmt.Sprintf("/keys/%d", i)
+		switch {
+		case !validEnvName(k.Key):
+			return invalidEnv(field+"/key", fmt.Sprintf("The name of a variable has letters, digits and _, no digit first, and at most %d of them.", maxEnvKey))
+		case seen[k.Key]:
+			return invalidEnv(field+"/key", fmt.Sprintf("%s is asked for twice; ask once.", k.Key))
+		case k.Type != "" && k.Type != "env" && k.Type != "secret":
+			return invalidEnv(field+"/type", "The type of a variable is env or secret.")
+		case !shortText(k.Description):
+			return invalidEnv(field+"/description", fmt.Sprintf("A description has at most %d bytes.", maxEnvText))
+		case len(k.Suggestions) > maxEnvSuggestions:
+			return invalidEnv(field+"/suggestions", fmt.Sprintf("A variable has at most %d suggestions.", maxEnvSuggestions))
+		}
+		seen[k.Key] = true
+		for j, s := range k.Suggestions {
+			if s.Label == "" || !shortText(s.Label) || !shortText(s.Value) || !shortText(s.Instructions) {
+				return invalidEnv(fmt.Sprintf("%s/suggestions/%d", field, j), fmt.Sprintf("A suggestion needs a label, and none of its texts has more than %d bytes.", maxEnvText))
+			}
+		}
+	}
+	return nil
+}
+
+// CheckEnvValues refuses an answer that is not one to the keys, with
+// ErrInvalid. It names no value.
+func CheckEnvValues(keys []EnvKey, values map[string]string) error {
+	asked, total := map[string]bool{}, 0
+	var missing []string
+	for i := range keys {
+		k := &keys[i]
+		asked[k.Key] = true
+		if v, ok := values[k.Key]; k.Needed() && (!ok || v == "") {
+			missing = append(missing, k.Key)
+		}
+	}
+	if len(missing) > 0 {
+		return invalidEnv("/values/"+missing[0], "These variables are required and have no value: "+strings.Join(missing, ", ")+".")
+	}
+	for name, v := range values {
+		total += len(v)
+		switch {
+		case !asked[name]:
+			return invalidEnv("/values", "There is a value of a variable that was not asked for; leave it out.")
+		case len(v) > maxEnvValue || total > maxEnvValues:
+			return invalidEnv("/values/"+name, fmt.Sprintf("A value has at most %d KiB, and all together have %d KiB.", maxEnvValue>>10, maxEnvValues>>10))
+		case strings.ContainsRune(v, 0) || !utf8.ValidString(v):
+			return invalidEnv("/values/"+name, "A value is text without NUL.")
+		}
+	}
+	return nil
+}
+
+func invalidEnv(field, message string) error {
+	return &Error{Kind: ErrInvalid, Code: "invalid_params", Field: field, Message: message}
+}
+
+func shortText(text string) bool {
+	return len(text) <= maxEnvText && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
+}
+
+func validEnvName(name string) bool {
+	if name == "" || len(name) > maxEnvKey || name[0] >= '0' && name[0] <= '9' {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+}

@@ -1,0 +1,49 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+)
+
+// recall hands out what a tool of the gateway's own answered to the same call
+// before, however long ago, and refuses what is over its session's quota. It
+// comes before policy: nothing is done. Nil: it is a new call.
+func (g *Gate) recall(ctx context.Context, c *Call, act *Action, params json.RawMessage) (*Outcome, error) {
+	if act.Own == nil {
+		return nil, nil
+	}
+	reply, err := act.Own.Answered(ctx, &c.Session, c.IdempotencyKey, params)
+	if err != nil {
+		return nil, unwritten(err)
+	}
+	if reply == nil {
+		return nil, c.Session.Working(g.Now())
+	}
+	return g.reply(ctx, c, act, reply)
+}
+
+// reply is the outcome of a call that was answered. Its invocation may be gone,
+// or say less than the reply, when its executor died before it wrote that down.
+func (g *Gate) reply(ctx context.Context, c *Call, act *Action, reply *ToolReply) (*Outcome, error) {
+	rec, err := g.Ledger.Load(ctx, c.Session.Organization, reply.Invocation)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, unwritten(err)
+	}
+	inv := rec.Invocation
+	inv.ID, inv.Organization, inv.Session = reply.Invocation, c.Session.Organization, c.Session.ID
+	inv.Source, inv.SourceName, inv.Action, inv.Risk = act.Source, act.SourceName, act.Name, act.Risk
+	inv.Status, inv.Error = StatusCompleted, nil
+	if reply.Failed {
+		inv.Status, inv.Error = StatusFailed, &Failure{Code: FailedTool, Message: g.clip(reply.Text, nil)}
+	}
+	res := reply.Result()
+	return &Outcome{Invocation: g.linked(inv), Answer: Answer{Body: res.Body, IsError: res.IsError}, Repeated: true}, nil
+}
+
+func orNone(out *Outcome) Outcome {
+	if out == nil {
+		return Outcome{}
+	}
+	return *out
+}

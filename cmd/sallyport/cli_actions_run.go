@@ -1,0 +1,345 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+// patience are the flags of commands that wait for a call.
+type patience struct {
+	Wait time.Duration `env:"-" default:"10m" placeholder:"D" help:"How long to wait while the call is held or runs (default: 10m); 0s asks once. Then the exit status is 7, and the call goes on waiting."`
+}
+
+type actionsRun struct {
+	inSession
+	patience
+	Source         string `arg:"" help:"Id or name of the source; see sallyport actions list."`
+	Action         string `arg:"" help:"The action."`
+	Params         string `env:"-" default:"{}" placeholder:"JSON|@FILE|-" help:"Its params as a JSON object: here, in a file, or on standard input (default: {})."`
+	IdempotencyKey string `env:"-" placeholder:"KEY" help:"The same key is the same call, which runs once: to get the outcome of a command that was cut off (default: a new one)."`
+}
+
+func (c *actionsRun) Run(ctx context.Context, std *stdio) error {
+	params, err := readParams(c.Params, std.In)
+	if err != nil {
+		return err
+	}
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	key := cmp.Or(c.IdempotencyKey, "cli-"+rand.Text())
+	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON}
+	err = w.call(ctx, map[string]any{"source": c.Source, "action": c.Action, "params": params, "idempotency_key": key})
+	if w.id == "" && (ctx.Err() != nil || errors.As(err, new(unanswered))) {
+		return statusError{fmt.Errorf("%w; whether the call was made is not known: the same command with --idempotency-key %s gets its outcome, and never makes it twice", stopped(ctx, err), key), exitPending}
+	}
+	return err
+}
+
+// readParams reads what --params says. What is no JSON object is wrong use.
+func readParams(text string, stdin io.Reader) (json.RawMessage, error) {
+	raw, from := []byte(text), "--params"
+	var err error
+	switch path, file := strings.CutPrefix(text, "@"); {
+	case file:
+		raw, err = os.ReadFile(path)
+		from = path
+	case text == "-":
+		raw, err = io.ReadAll(io.LimitReader(stdin, answerLimit))
+		from = "standard input"
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the params: %w", err)
+	}
+	raw = bytes.TrimSpace(raw)
+	if !json.Valid(raw) {
+		return nil, wrongUse("%s is no JSON; write an object such as --params '{\"title\": \"Fix the login page\"}'", visible(from))
+	}
+	if raw[0] != '{' {
+		return nil, wrongUse("%s is JSON but no object; params are named, as in --params '{\"title\": \"Fix the login page\"}'", visible(from))
+	}
+	return raw, nil
+}
+
+type actionsWait struct {
+	inSession
+	patience
+	ID string `arg:"" help:"Id of the invocation."`
+}
+
+func (c *actionsWait) Run(ctx context.Context, std *stdio) error {
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON, id: c.ID}
+	return w.wait(ctx)
+}
+
+// calledRow is an invocation as its session sees it.
+type calledRow struct {
+	invocationRow
+	Result      json.RawMessage `json:"result"`
+	ApprovalURL string          `json:"approval_url"`
+}
+
+// outcomeRow is what the server answers to a call.
+type outcomeRow struct {
+	Invocation calledRow       `json:"invocation"`
+	Result     json.RawMessage `json:"result"`
+	Problem    json.RawMessage `json:"problem"`
+}
+
+// waiter waits for a call, tells how it goes on standard error and prints its
+// result on standard output.
+type waiter struct {
+	*agentClient
+	std   *stdio
+	until time.Time
+	whole bool   // print the whole outcome
+	id    string // of the invocation, once it is known
+
+	status string // that was told of
+}
+
+// A look at a call lasts so long at most; the first one is short, so that a
+// person hears of it soon. Proxies cut what is silent for a minute.
+const (
+	firstLook = time.Second
+	nextLook  = 20 * time.Second
+)
+
+// call makes the call and waits for it.
+func (w *waiter) call(ctx context.Context, body map[string]any) error {
+	status, raw, err := w.ask(ctx, http.MethodPost, w.path("/invoke"), w.look(firstLook), body)
+	if err != nil {
+		return w.refused(ctx, err)
+	}
+	if done, err := w.heard(ctx, status, raw); done {
+		return err
+	}
+	return w.wait(ctx)
+}
+
+// wait looks at the call until it ended or the patience is over.
+func (w *waiter) wait(ctx context.Context) error {
+	for {
+		status, raw, err := w.ask(ctx, http.MethodGet, w.path("/invocations/"+url.PathEscape(w.id)+"/result"), w.look(nextLook), nil)
+		if err != nil {
+			return w.refused(ctx, err)
+		}
+		if done, err := w.heard(ctx, status, raw); done {
+			return err
+		}
+	}
+}
+
+// look is how long the server is to wait.
+func (w *waiter) look(most time.Duration) url.Values {
+	d := max(0, min(time.Until(w.until), most)).Round(time.Millisecond)
+	return url.Values{"wait": {d.String()}}
+}
+
+// heard takes an answer, and reports whether it is the last one.
+func (w *waiter) heard(ctx context.Context, status int, raw json.RawMessage) (done bool, err error) {
+	var out outcomeRow
+	if err := decode(raw, &out); err != nil {
+		return true, err
+	}
+	w.id = out.Invocation.ID
+	if status != http.StatusAccepted {
+		return true, w.ended(raw, &out)
+	}
+	w.progress(&out.Invocation)
+	if left := time.Until(w.until); left > 0 && ctx.Err() == nil {
+		return false, nil
+	}
+	if err := w.print(raw); err != nil {
+		return true, err
+	}
+	return true, w.pending(out.Invocation.Status)
+}
+
+// progress says on standard error how the call stands.
+func (w *waiter) progress(c *calledRow) {
+	tell := said
+	first := w.status == ""
+	switch {
+	case c.Status == string(action.StatusPending) && first:
+		tell("a person must approve " + c.what() + " (invocation " + c.ID + ")")(w.log)
+		if c.ApprovalURL != "" {
+			tell("  at " + c.ApprovalURL)(w.log)
+		}
+		tell("  it expires " + since(c.ExpiresAt) + "; sallyport actions wait " + c.ID + " comes back to it")(w.log)
+	case c.Status == string(action.StatusPending):
+		tell("still waits for a person; it expires " + since(c.ExpiresAt))(w.log)
+	case c.Status != w.status:
+		tell(c.tell())(w.log)
+	}
+	w.status = c.Status
+}
+
+// what names the call to its own agent.
+func (c *calledRow) what() string { return cmp.Or(c.SourceName, c.Source) + ":" + c.Action }
+
+// ended prints the outcome and returns what the command ends with.
+func (w *waiter) ended(raw json.RawMessage, out *outcomeRow) error {
+	c := &out.Invocation
+	if out.Result == nil && c.Status == string(action.StatusCompleted) {
+		said("the result was picked up or its time is over; this is what was kept of it, redacted and perhaps cut")(w.log)
+		out.Result = c.Result
+	}
+	switch {
+	case w.whole:
+		if err := w.std.printJSON(raw); err != nil {
+			return err
+		}
+	case out.Result != nil:
+		if err := w.std.printJSON(out.Result); err != nil {
+			return err
+		}
+	}
+	switch c.Status {
+	case string(action.StatusCompleted):
+		return nil
+	case string(action.StatusExpired):
+		return statusError{errors.New(c.tell()), exitExpired}
+	}
+	if c.Error != nil && c.Error.Code == action.FailedUnknown {
+		return statusError{errors.New(c.tell()), exitUnknown}
+	}
+	return statusError{errors.New(c.tell()), exitFailed}
+}
+
+// print prints the whole outcome, where that was asked for.
+func (w *waiter) print(raw json.RawMessage) error {
+	if !w.whole {
+		return nil
+	}
+	return w.std.printJSON(raw)
+}
+
+// refused gives the refusal of a call its exit status.
+func (w *waiter) refused(ctx context.Context, err error) error {
+	var p *problem
+	switch {
+	case ctx.Err() != nil && w.id != "":
+		return w.pending("pending")
+	case errors.As(err, &p) && p.Code == "denied":
+		if p.Invocation != "" {
+			err = fmt.Errorf("%w (invocation %s)", err, p.Invocation)
+		}
+		return statusError{errors.Join(err, w.printDenied(ctx, p.Invocation)), exitDenied}
+	case w.status == string(action.StatusPending) && p != nil && p.Status == http.StatusUnauthorized:
+		// The session ended between two looks, and took what it held along; but
+		// a person may have approved the call just before, and it may have run.
+		return statusError{fmt.Errorf("the call was withdrawn with its session, unless a person had just approved it; a person can look at invocation %s: %w", w.id, err), exitUnknown}
+	case w.id != "" && p != nil && p.Status == http.StatusUnauthorized:
+		return statusError{fmt.Errorf("the call was not held any more when its session ended, and may or may not have happened; a person can look at invocation %s: %w", w.id, err), exitUnknown}
+	case w.id != "" && errors.As(err, new(unanswered)):
+		return statusError{fmt.Errorf("%w; the call may still be open, so do not make it again: sallyport actions wait %s comes back to it once the gateway answers", err, w.id), exitPending}
+	}
+	return barred(err)
+}
+
+// barred gives the status of a denial to what is refused because the session is
+// paused, or is done: a person said so, and asking again is of no use.
+func barred(err error) error {
+	var p *problem
+	if errors.As(err, &p) && slices.Contains([]string{"denied", action.CodePaused, action.CodeCompleted}, p.Code) {
+		return statusError{err, exitDenied}
+	}
+	return err
+}
+
+// printDenied prints the invocation where the whole outcome was asked for: the
+// refusal itself has only its id.
+func (w *waiter) printDenied(ctx context.Context, id string) error {
+	if !w.whole || id == "" {
+		return nil
+	}
+	var out struct {
+		Invocation json.RawMessage `json:"invocation"`
+	}
+	if _, err := w.get(ctx, w.path("/invocations/"+url.PathEscape(id)), nil, &out.Invocation); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	return w.std.printJSON(raw)
+}
+
+// pending is the end of a command whose call goes on. It withdraws nothing:
+// who started the command may have lost patience while a person is deciding,
+// and will want the outcome of what that person allows.
+func (w *waiter) pending(status string) error {
+	return statusError{fmt.Errorf("the call is %s and goes on without this command; do not make it again: sallyport actions wait %s comes back to it", status, w.id), exitPending}
+}
+
+// stopped is what ended a command before it knew of its call.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errors.New("stopped before the gateway answered")
+	}
+	return err
+}
+
+// tell says where a call stands, as a person would.
+func (c *calledRow) tell() string {
+	name := c.what() + " "
+	switch c.Status {
+	case string(action.StatusPending):
+		return name + "waits for a person; it expires " + since(c.ExpiresAt)
+	case string(action.StatusApproved):
+		return name + "was approved and runs at once"
+	case string(action.StatusExecuting):
+		return name + "runs"
+	case string(action.StatusExpired):
+		return name + "expired before anybody decided; nothing was executed"
+	case string(action.StatusDenied):
+		text := name + "was denied (" + c.Denied + "); nothing was executed"
+		if c.DeniedNote != "" {
+			text += ": " + c.DeniedNote
+		}
+		return text
+	case string(action.StatusFailed):
+		return name + c.failure()
+	}
+	return name + c.Status
+}
+
+// became is the call's status, in a word; unknown when nobody knows what it did.
+func (c *calledRow) became() string {
+	if c.Error != nil && c.Error.Code == action.FailedUnknown {
+		return "unknown"
+	}
+	return c.Status
+}
+
+// failure says why the call failed.
+func (c *calledRow) failure() string {
+	switch {
+	case c.Error == nil:
+		return "failed"
+	case c.Error.Code == action.FailedUnknown:
+		return "may or may not have happened: " + c.Error.Message
+	}
+	return "failed: " + c.Error.Message
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+const envRequestsPath = "/api/v1/env-requests"
+
+// envRequestRow is an agent's request for variables.
+type envRequestRow struct{ action.EnvRequest }
+
+// report tells who asks for what. Descriptions and suggestions are the agent's
+// own words.
+func (r *envRequestRow) report(w io.Writer) {
+	said(fmt.Sprintf("%s  session %s asks for %s", r.ID, r.Session, number(len(r.Keys), "environment variable")))(w)
+	for _, k := range r.Keys {
+		text := "    " + k.Key
+		if !k.Needed() {
+			text += " (may be left out)"
+		}
+		said(text)(w)
+		if k.Description != "" {
+			said("      the agent says: " + k.Description)(w)
+		}
+		for _, s := range k.Suggestions {
+			text := "      the agent suggests: " + s.Label
+			if s.Instructions != "" {
+				text += ": " + s.Instructions
+			}
+			if s.Value != "" {
+				text += " = " + s.Value
+			}
+			said(text)(w)
+		}
+	}
+	at := "    asked " + since(&r.CreatedAt)
+	if r.Status == action.EnvPending {
+		said(at + ", expires " + since(&r.ExpiresAt))(w)
+		return
+	}
+	text := at + ", " + string(r.Status)
+	if r.DecidedBy != "" {
+		text += " (by " + r.DecidedBy + ")"
+	}
+	if r.Note != "" {
+		text += ": " + r.Note
+	}
+	said(text)(w)
+}
+
+// envWarning is what the page says, too.
+const envWarning = "! The agent can read what you enter, and so can everything that runs in its sandbox. Give it only what it may have: keys of test accounts, with as few rights as will do."
+
+func (r *remote) howToGive(w io.Writer) {
+	said(envWarning)(w)
+	said(fmt.Sprintf("answer with: %s (the value on standard input) or: %s, or: %s",
+		r.hint("env", "answer", "ID", "NAME"), r.hint("env", "answer", "ID", "--values", "FILE"), r.hint("env", "refuse", "ID", "--reason", "TEXT")))(w)
+}
+
+type envRequests struct {
+	remote
+	paging
+	Status  string `enum:"pending,answered,taken,refused,expired,all" default:"pending" help:"pending (default), answered, taken, refused, expired or all."`
+	Session string `placeholder:"ID" help:"Only of this session."`
+}
+
+func (c *envRequests) Run(ctx context.Context, std *stdio) error {
+	query := c.query()
+	if c.Status != "all" {
+		query.Set("status", c.Status)
+	}
+	if c.Session != "" {
+		query.Set("session", c.Session)
+	}
+	return show(ctx, &c.remote, std, envRequestsPath, query, func(w io.Writer, all *list[envRequestRow]) {
+		switch {
+		case len(all.Items) > 0:
+		case c.Status == "pending":
+			fmt.Fprintln(w, "nothing waits for an answer")
+		default:
+			fmt.Fprintln(w, "there is no such request")
+		}
+		for _, r := range all.Items {
+			r.report(w)
+		}
+		more(w, *all)
+		if len(all.Items) > 0 && c.Status == "pending" {
+			c.howToGive(w)
+		}
+	})
+}
+
+// envWish names a request for variables.
+type envWish struct {
+	remote
+	ID string `arg:"" help:"Id of the request; see sallyport env requests."`
+}
+
+func (c *envWish) path() string { return envRequestsPath + "/" + url.PathEscape(c.ID) }
+
+type envAnswer struct {
+	envWish
+	Name   string `arg:"" optional:"" help:"Of the one variable whose value is on standard input (default: the only one that is asked for)."`
+	Values string `env:"-" placeholder:"FILE|-" help:"File with the values of several, or - for standard input: a JSON object {\"NAME\": \"value\"}."`
+}
+
+// Run shows who asks for what and who reads the answer, before it takes one.
+// Values are no arguments: a command line can be read by every user of the
+// machine.
+func (c *envAnswer) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	var asked envRequestRow
+	if _, err := server.read(ctx, c.path(), nil, &asked); err != nil {
+		return err
+	}
+	asked.report(std.Err)
+	if asked.Status == action.EnvPending {
+		said(envWarning)(std.Err)
+	}
+	values, err := c.values(std, &asked)
+	if err != nil {
+		return err
+	}
+	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/answer", map[string]any{"values": values}, func(w io.Writer, r *envRequestRow) {
+		said(fmt.Sprintf("gave %s to session %s; its sandbox takes them once, with sallyport env pull; they are wiped %s",
+			strings.Join(slices.Sorted(maps.Keys(values)), ", "), r.Session, since(&r.ExpiresAt)))(w)
+	})
+}
+
+// values reads what is entered.
+func (c *envAnswer) values(std *stdio, asked *envRequestRow) (map[string]string, error) {
+	switch {
+	case c.Values != "" && c.Name != "":
+		return nil, wrongUse("say NAME and pass its value on standard input, or give --values, not both")
+	case c.Values != "":
+		return c.file(std)
+	case c.Name == "" && len(asked.Keys) != 1:
+		return nil, wrongUse("several variables are asked for; give them as --values FILE, a JSON object {\"NAME\": \"value\"}")
+	case c.Name == "":
+		c.Name = asked.Keys[0].Key
+	}
+	value, err := readSecret(std, "env answer "+c.ID+" "+word(c.Name))
+	return map[string]string{c.Name: value}, err
+}
+
+// file reads an object of texts. What is wrong with it is told without it.
+func (c *envAnswer) file(std *stdio) (values map[string]string, err error) {
+	in := std.In
+	if c.Values != "-" {
+		f, err := os.Open(c.Values)
+		if err != nil {
+			return nil, fmt.Errorf("reading the values: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, specLimit))
+	if err != nil {
+		return nil, fmt.Errorf("reading the values: %w", err)
+	}
+	if json.Unmarshal(raw, &values) != nil || len(values) == 0 {
+		return nil, errors.New(`the values are no object of texts; write {"NAME": "value"}`)
+	}
+	return values, nil
+}
+
+type envRefuse struct {
+	envWish
+	Reason string `placeholder:"TEXT" help:"Why; the agent reads it."`
+}
+
+func (c *envRefuse) Run(ctx context.Context, std *stdio) error {
+	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/refuse", given{"reason": c.Reason}.set(), func(w io.Writer, r *envRequestRow) {
+		names := make([]string, len(r.Keys))
+		for i, k := range r.Keys {
+			names[i] = k.Key
+		}
+		said(fmt.Sprintf("refused %s to session %s", strings.Join(names, ", "), r.Session))(w)
+	})
+}

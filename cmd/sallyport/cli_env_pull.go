@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+type envPull struct {
+	inSession
+	File string        `default:"/tmp/.sallyport_env.json" type:"path" placeholder:"FILE" help:"Where to write the values, as a JSON object for its owner alone; what it has stays (default: /tmp/.sallyport_env.json)."`
+	Wait time.Duration `env:"-" placeholder:"D" help:"How long to wait for a person to answer (default: not at all). Then the exit status is 7."`
+}
+
+// pulledEnv is what the server hands out.
+type pulledEnv struct {
+	Values  map[string]string `json:"values"`
+	Pending []string          `json:"pending"`
+	Refused []struct {
+		Keys   []string `json:"keys"`
+		Reason string   `json:"reason"`
+	} `json:"refused"`
+}
+
+// pullEvery is the pause between two looks for an answer.
+const pullEvery = 2 * time.Second
+
+// Run asks until there is something to say, or the patience is over.
+func (c *envPull) Run(ctx context.Context, std *stdio) error {
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(c.Wait); ; {
+		got, err := c.look(ctx, a)
+		if err != nil {
+			return err
+		}
+		if len(got.Values) > 0 || len(got.Pending) == 0 || !time.Now().Before(end) {
+			return c.report(std, got)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(pullEvery, time.Until(end))):
+		}
+	}
+}
+
+// look takes what there is and adds it to the file, while no other command
+// does. It makes sure that the file can be written before it takes what is
+// handed out only once.
+func (c *envPull) look(ctx context.Context, a *agentClient) (*pulledEnv, error) {
+	t, err := beginTake(ctx, c.File)
+	if err != nil {
+		return nil, fmt.Errorf("nothing was taken: %w", err)
+	}
+	defer t.Close()
+	all, err := readValues(c.File)
+	if err != nil {
+		return nil, err
+	}
+	next, err := os.CreateTemp(filepath.Dir(c.File), ".sallyport_env_*") // mode 0600
+	if err != nil {
+		return nil, fmt.Errorf("nothing was taken, as it could not be written: %w", err)
+	}
+	defer os.Remove(next.Name())
+	defer next.Close()
+	got, err := a.pullEnv(ctx, t.key)
+	if err != nil {
+		return nil, err // values may have been taken before it failed: the key stays
+	}
+	if len(got.Values) > 0 {
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, got.Values)
+		if err := replaceBy(next, c.File, all); err != nil {
+			return nil, fmt.Errorf("the values were taken and could not be written; run this again within five minutes, once they can be: %w", err)
+		}
+	}
+	return got, t.done()
+}
+
+// pullEnv takes what there is. All tries have one key, by which values that were
+// handed out are handed out again if their answer was lost.
+func (a *agentClient) pullEnv(ctx context.Context, key string) (*pulledEnv, error) {
+	path := "/api/v1/sessions/" + url.PathEscape(a.session) + "/env/pull"
+	for try := 1; ; try++ {
+		request, err := a.request(ctx, http.MethodPost, path, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		request.Header.Set("Idempotency-Key", key)
+		_, raw, err := a.answer(ctx, request)
+		if err == nil {
+			got := new(pulledEnv)
+			if json.Unmarshal(raw, got) != nil { // whose error could show some
+				err = errors.New("the server's answer is not understood; are server and command of one version?")
+			}
+			return got, err
+		}
+		if !errors.As(err, new(unanswered)) || ctx.Err() != nil || try > retries {
+			return nil, err
+		}
+		said(fmt.Sprintf("%v; trying again (%d of %d)", err, try, retries))(a.log)
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(a.pause):
+		}
+	}
+}
+
+// replaceBy writes values into next, which takes the place of a file.
+func replaceBy(next *os.File, name string, values map[string]string) error {
+	raw, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	_, err = next.Write(append(raw, '\n'))
+	if err = errors.Join(err, next.Chmod(0o600), next.Sync(), next.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), name)
+}
+
+// report says what came, by name: values are for the file alone.
+func (c *envPull) report(std *stdio, got *pulledEnv) error {
+	names := slices.Sorted(maps.Keys(got.Values))
+	if c.JSON {
+		raw, err := json.Marshal(map[string]any{"file": c.File, "keys": nonEmpty(names), "pending": got.Pending, "refused": got.Refused})
+		if err == nil {
+			err = std.printJSON(raw)
+		}
+		if err != nil {
+			return err
+		}
+	} else if len(names) > 0 {
+		said("wrote " + strings.Join(names, ", ") + " to " + c.File)(std.Out)
+	}
+	refused := make([]string, 0, len(got.Refused))
+	for _, r := range got.Refused {
+		refused = append(refused, strings.TrimSuffix(fmt.Sprintf("a person refused %s: %s", strings.Join(r.Keys, ", "), visible(r.Reason)), ": "))
+	}
+	told := refused
+	if len(got.Pending) > 0 {
+		told = append(told, "a person did not answer yet: "+strings.Join(got.Pending, ", "))
+	}
+	switch {
+	case len(names) > 0:
+		if !c.JSON {
+			std.notes = append(std.notes, told...)
+		}
+		return nil
+	case len(got.Pending) > 0:
+		return statusError{errors.New(strings.Join(told, "\n") + "; run this again, with --wait 10m"), exitPending}
+	case len(refused) > 0:
+		return statusError{errors.New(strings.Join(told, "\n")), exitDenied}
+	}
+	return errors.New("there is nothing to take: ask for variables with the tool request_env_variables first; they were taken already, or nobody answered within a day")
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"strings"
+)
+
+// labels are what people call things, by the ids that rows have of them.
+type labels map[string]string
+
+// labels reads those of lists. What cannot be read is told by its id: something
+// else was asked for.
+func (c *client) labels(ctx context.Context, paths ...string) labels {
+	all := make(labels)
+	for _, path := range paths {
+		var found list[struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+		}]
+		_, _ = c.read(ctx, path, nil, &found)
+		for _, one := range found.Items {
+			all[one.ID] = one.Name
+		}
+	}
+	return all
+}
+
+// of is the name of what has an id. Keys are told as "key:ID", automations that
+// act for nobody as "automation:ID".
+func (n labels) of(id string) string {
+	kind, bare, _ := strings.Cut(id, ":")
+	if name := n[bare]; name != "" {
+		return kind + " " + name
+	}
+	return cmp.Or(n[id], id)
+}
+
+// Lists that have names of those who act, and of what starts runs.
+const (
+	usersPath = "/api/v1/users"
+	keysPath  = "/api/v1/api-keys"
+)

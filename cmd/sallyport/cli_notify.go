@@ -1,0 +1,173 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"sallyport/dashboard"
+)
+
+type notifyCommand struct {
+	Webhook notifyWebhook `cmd:"" help:"Have held calls told to a URL; prints the secret that signs them, once."`
+	Slack   notifySlack   `cmd:"" help:"Have held calls told in Slack, by an incoming webhook (its URL on standard input) or an integration."`
+	Show    notifyShow    `cmd:"" help:"Show where approvers hear of held calls."`
+	Log     notifyLog     `cmd:"" help:"List what they were told."`
+	Test    notifyTest    `cmd:"" help:"Send a test message now, and say what was answered."`
+	Rotate  notifyRotate  `cmd:"" help:"Replace the secret that signs webhooks."`
+	Remove  notifyRemove  `cmd:"" help:"Tell nobody this way any more."`
+}
+
+const notifyPath = "/api/v1/notify"
+
+// telling is what every channel has.
+type telling struct {
+	remote
+	Wants string `enum:"all,danger,unattended," default:"" help:"Which held calls: all (default), danger, or those of unattended sessions. Left out, it stays as it is."`
+	Off   bool   `xor:"state" help:"Set it up, and tell of nothing yet; or no more."`
+	On    bool   `xor:"state" help:"Tell again. A new one tells at once; left out, one that is there stays as it is."`
+}
+
+func (t *telling) body() map[string]any {
+	body := map[string]any{}
+	if t.On || t.Off {
+		body["enabled"] = t.On
+	}
+	if t.Wants != "" {
+		body["wants"] = t.Wants
+	}
+	return body
+}
+
+type notifyWebhook struct {
+	telling
+	Target      string `arg:"" optional:"" name:"url" help:"https, or http on this machine. Left out, it stays as it is."`
+	SecretStdin bool   `help:"Read the secret from standard input instead of making one."`
+}
+
+func (c *notifyWebhook) Run(ctx context.Context, std *stdio) error {
+	body := c.body()
+	if c.Target != "" {
+		body["url"] = c.Target
+	}
+	if c.SecretStdin {
+		secret, err := readSecret(std, "notify webhook URL --secret-stdin")
+		if err != nil {
+			return err
+		}
+		body["secret"] = secret
+	}
+	return alter(ctx, &c.remote, std, http.MethodPut, notifyPath+"/webhook", body, func(w io.Writer, now *dashboard.MintedNotify) {
+		showNotify(w, &now.NotifyView)
+		said("try it with: " + c.hint("notify", "test", "webhook"))(w)
+		sayOnce(w, std, "the secret is "+now.Secret, now.Secret)
+	})
+}
+
+type notifySlack struct {
+	telling
+	URLStdin    bool   `name:"url-stdin" help:"Read the URL of an incoming webhook from standard input, also when other flags are given."`
+	Integration string `placeholder:"ID" help:"Post by the token of this integration with Slack, instead of an incoming webhook."`
+	Channel     string `placeholder:"CHANNEL" help:"With --integration: the id of the channel."`
+}
+
+func (c *notifySlack) Run(ctx context.Context, std *stdio) error {
+	body := c.body()
+	switch {
+	case c.Integration != "":
+		body["integration"], body["channel"] = c.Integration, c.Channel
+	case c.Channel != "":
+		body["channel"] = c.Channel
+	case c.URLStdin, c.Wants == "" && !c.On && !c.Off:
+		url, err := readSecret(std, "notify slack")
+		if err != nil {
+			return err
+		}
+		body["url"] = url
+	}
+	return alter(ctx, &c.remote, std, http.MethodPut, notifyPath+"/slack", body, func(w io.Writer, now *dashboard.MintedNotify) {
+		showNotify(w, &now.NotifyView)
+		said("try it with: " + c.hint("notify", "test", "slack"))(w)
+	})
+}
+
+func showNotify(w io.Writer, v *dashboard.NotifyView) {
+	to := v.URL
+	switch {
+	case v.Channel != "":
+		to = "the channel " + v.Channel
+	case to == "":
+		to = "an incoming webhook"
+	}
+	state := "tells of"
+	if !v.Enabled {
+		state = "is off; it would tell of"
+	}
+	said(fmt.Sprintf("%s %s %s calls, to %s", v.Kind, state, v.Wants, to))(w)
+	if v.Failures > 0 {
+		said(fmt.Sprintf("it failed %s in a row, last %s: %s", number(v.Failures, "time"), since(v.LastErrorAt), v.LastError))(w)
+	}
+}
+
+type notifyShow struct{ remote }
+
+func (c *notifyShow) Run(ctx context.Context, std *stdio) error {
+	return show(ctx, &c.remote, std, notifyPath, nil, func(w io.Writer, all *list[dashboard.NotifyView]) {
+		if len(all.Items) == 0 {
+			said("nobody hears of held calls elsewhere; set it up with: " + c.hint("notify", "webhook", "URL"))(w)
+		}
+		for i := range all.Items {
+			showNotify(w, &all.Items[i])
+		}
+	})
+}
+
+type notifyLog struct{ remote }
+
+func (c *notifyLog) Run(ctx context.Context, std *stdio) error {
+	return show(ctx, &c.remote, std, "/api/v1/notifications", nil, func(w io.Writer, all *list[dashboard.NotificationView]) {
+		rows := make([][]string, 0, len(all.Items))
+		for _, n := range all.Items {
+			rows = append(rows, []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), number(n.Failures, "failure"), since(&n.CreatedAt)})
+		}
+		table(w, []string{"OF", "BY", "TELLS", "STATUS", "FAILED", "MADE"}, rows)
+	})
+}
+
+// theNotify names a channel.
+type theNotify struct {
+	remote
+	Kind string `arg:"" enum:"webhook,slack" help:"webhook or slack."`
+}
+
+type notifyTest struct{ theNotify }
+
+func (c *notifyTest) Run(ctx context.Context, std *stdio) error {
+	ok := false
+	err := alter(ctx, &c.remote, std, http.MethodPost, notifyPath+"/"+c.Kind+"/test", nil, func(w io.Writer, a *dashboard.NotifyTest) {
+		ok = a.OK
+		said(a.Detail)(w)
+	})
+	if err == nil && !ok && !c.JSON {
+		return errors.New("the test did not arrive")
+	}
+	return err
+}
+
+type notifyRotate struct {
+	remote
+	replacement
+}
+
+func (c *notifyRotate) Run(ctx context.Context, std *stdio) error {
+	return c.replace(ctx, &c.remote, std, notifyPath+"/webhook", "notify rotate", "the webhook for held calls")
+}
+
+type notifyRemove struct{ theNotify }
+
+func (c *notifyRemove) Run(ctx context.Context, std *stdio) error {
+	return c.remove(ctx, std, notifyPath+"/"+c.Kind, "nobody hears of held calls by "+c.Kind+" any more")
+}

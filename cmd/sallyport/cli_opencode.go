@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/agent"
+)
+
+type configCommand struct {
+	inSession
+	Session      string  `env:"-" placeholder:"ID" help:"The session whose agent is to be configured (default: that of SALLYPORT_TOKEN)."`
+	Client       string  `env:"-" enum:"opencode,claude-code,cursor,vscode" default:"opencode" help:"opencode (default), claude-code, cursor or vscode."`
+	Write        string  `env:"-" type:"path" placeholder:"FILE|DIR" help:"Merge it into this file, or into the client's file in this project folder; all else there stays, comments too (default: print it)."`
+	Model        string  `env:"-" placeholder:"MODEL" help:"Model, under any of its names; see sallyport models (default: the session's, where none is configured). OpenCode only."`
+	Permissions  string  `env:"-" enum:"gateway,sandbox,none," default:"" help:"What OpenCode asks its user: gateway adds that it asks nothing about tools of the gateway, which asks itself; sandbox that it asks nothing at all, for a machine that may be broken; none leaves it alone. A rule that is there stays (default: sandbox for an unattended session, else gateway)."`
+	Instructions *string `env:"-" placeholder:"FILE" help:"File that OpenCode adds to its prompt, from the project's folder; empty for none (default: .sallyport/actions-guide.md)."`
+}
+
+func (c *configCommand) Run(ctx context.Context, std *stdio) error {
+	who, err := c.who(ctx, std)
+	if err != nil {
+		return err
+	}
+	setup, err := c.setup(&who)
+	if err != nil {
+		return err
+	}
+	config, err := agent.ClientConfig(agent.Client(c.Client), setup)
+	if err != nil {
+		return err
+	}
+	if c.Write == "" {
+		text, err := config.JSON()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(std.Out, text)
+		c.next(std.Err, config.File, &setup)
+		return nil
+	}
+	path, err := c.merge(&config)
+	if err != nil {
+		return err
+	}
+	said(path + " configures " + c.Client + " for session " + who.Session)(std.Out)
+	c.next(std.Err, "", &setup)
+	return nil
+}
+
+// who is the session that the configuration is for: that of the token, or one
+// that the caller may read.
+func (c *configCommand) who(ctx context.Context, std *stdio) (me, error) {
+	if c.Session == "" {
+		if os.Getenv(agent.TokenVariable) == "" {
+			return me{}, wrongUse("say for which session: --session ID, or its token in %s", agent.TokenVariable)
+		}
+		_, who, err := c.identify(ctx, std)
+		return who, err
+	}
+	if os.Getenv(agent.TokenVariable) != "" && os.Getenv("SALLYPORT_API_KEY") == "" { // in a sandbox
+		if _, who, err := c.identify(ctx, std); err == nil && who.Session == c.Session {
+			return who, nil
+		}
+	}
+	server, err := c.remote.connect()
+	if err != nil {
+		return me{}, err
+	}
+	var who me
+	if _, err := server.read(ctx, "/api/v1/me", nil, &who); err != nil {
+		return me{}, err
+	}
+	var s configured
+	if _, err := server.read(ctx, "/api/v1/sessions/"+url.PathEscape(c.Session), nil, &s); err != nil {
+		return me{}, err
+	}
+	if s.Status.Ended() || s.RevokedAt != nil || s.ExpiresAt != nil && s.ExpiresAt.Before(time.Now()) {
+		return me{}, fmt.Errorf("session %s has ended; mint another one with: %s", c.Session, c.hint("session", "create"))
+	}
+	who.Session, who.Kind, who.Model = s.ID, s.Kind, s.Model
+	return who, nil
+}
+
+// configured is what of a session matters to its agent's configuration.
+type configured struct {
+	ID        string               `json:"id"`
+	Kind      string               `json:"kind"`
+	Model     string               `json:"model"`
+	Status    action.SessionStatus `json:"status"`
+	RevokedAt *time.Time           `json:"revoked_at"`
+	ExpiresAt *time.Time           `json:"expires_at"`
+}
+
+func (c *configCommand) setup(who *me) (agent.Setup, error) {
+	s := agent.Setup{MCPURL: who.MCPURL, Permissions: agent.Permissions(c.Permissions), Instructions: agent.GuideFile}
+	if agent.Client(c.Client) != agent.OpenCode {
+		if c.Model != "" || c.Permissions != "" || c.Instructions != nil {
+			return s, wrongUse("--model, --permissions and --instructions go with --client opencode; %s has them elsewhere", c.Client)
+		}
+		return agent.Setup{MCPURL: who.MCPURL}, nil
+	}
+	if c.Instructions != nil {
+		s.Instructions = *c.Instructions
+	}
+	if s.Permissions == "" {
+		s.Permissions = agent.AskOwn
+		if who.Kind == string(action.Unattended) {
+			s.Permissions = agent.AskNothing
+		}
+	}
+	name := c.Model
+	if name == "" {
+		name, s.ModelDefault = who.Model, true
+	}
+	if name == "" {
+		return s, nil
+	}
+	model, err := agent.FindModel(name)
+	if err != nil {
+		return s, usageError{errors.New(action.Public(err).Message)}
+	}
+	s.Model = model.OpenCode
+	return s, nil
+}
+
+// merge changes the file of --write, or makes it, and returns its path.
+func (c *configCommand) merge(config *agent.Config) (string, error) {
+	path := c.Write
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && filepath.Ext(path) != ".json" && filepath.Ext(path) != ".jsonc" {
+		return "", wrongUse("there is no folder %s; make it, or name a file that ends in .json or .jsonc", path)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if path, err = clientFile(path, config.File, config.Client == agent.OpenCode); err != nil {
+			return "", err
+		}
+	}
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	text, err := config.Merge(old)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w. Nothing is changed; mend it, or print the configuration without --write and add it by hand", path, err)
+	}
+	return path, writeWhole(path, text)
+}
+
+// clientFile is a client's file in a project's folder; comments says that the
+// client reads one with the ending of JSON with comments too.
+func clientFile(folder, name string, comments bool) (string, error) {
+	path := filepath.Join(folder, filepath.FromSlash(name))
+	if _, err := os.Lstat(path); comments && errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path + "c"); err == nil {
+			return path + "c", nil
+		}
+	}
+	return path, os.MkdirAll(filepath.Dir(path), 0o755)
+}
+
+// next says what is still to be done. The token is in no file that this
+// command writes.
+func (c *configCommand) next(w io.Writer, file string, setup *agent.Setup) {
+	if file != "" {
+		said("put this into " + file + " of your project, or have it merged with --write DIR; then:")(w)
+	}
+	if agent.Client(c.Client) != agent.VSCode {
+		said("  export SALLYPORT_URL=" + word(gatewayOf(setup.MCPURL)) + "   # for the command sallyport")(w)
+	}
+	switch agent.Client(c.Client) {
+	case agent.OpenCode:
+		said("  export " + agent.TokenVariable + "=...   # what session create printed")(w)
+		if setup.Instructions == agent.GuideFile {
+			said("  sallyport actions guide --write " + filepath.Dir(agent.GuideFile) + "   # what the session may do, for its prompt")(w)
+		}
+		said("  opencode")(w)
+	case agent.ClaudeCode:
+		said("  export " + agent.TokenVariable + "=...   # what session create printed")(w)
+		said("  claude")(w)
+	case agent.Cursor:
+		said("  export " + agent.TokenVariable + "=...   # what session create printed; Cursor must be started from this shell")(w)
+		said("  cursor .")(w)
+	case agent.VSCode:
+		said("  code .   # asks for the session's token when the server starts first, and keeps it")(w)
+	}
+}

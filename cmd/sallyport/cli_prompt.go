@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+
+	"sallyport/action"
+	"sallyport/internal/agent"
+	"sallyport/mcpserver"
+	"sallyport/sources/platform"
+)
+
+type promptCommand struct {
+	inSession
+	Session string `env:"-" placeholder:"ID" help:"The session (default: that of SALLYPORT_TOKEN)."`
+	Type    string `env:"-" enum:"coding,setup,automation," default:"" help:"Instead of a session's: that of a type, coding, setup or automation; needs no server."`
+}
+
+// promptRow is a prompt as the server tells it.
+type promptRow struct {
+	Type string `json:"type"`
+	Own  bool   `json:"own"`
+	Text string `json:"text"`
+}
+
+func (c *promptCommand) Run(ctx context.Context, std *stdio) error {
+	if c.Type != "" {
+		if c.Session != "" {
+			return wrongUse("--type is for any session of a type; leave out it or --session")
+		}
+		return c.ofType(std)
+	}
+	var p promptRow
+	raw, err := c.read(ctx, std, &p)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) { page(w, p.Text) })
+}
+
+func (c *promptCommand) read(ctx context.Context, std *stdio, p *promptRow) (json.RawMessage, error) {
+	path := func(session string) string { return "/api/v1/sessions/" + url.PathEscape(session) + "/prompt" }
+	if c.Session != "" {
+		server, err := c.remote.connect()
+		if err != nil {
+			return nil, err
+		}
+		return server.read(ctx, path(c.Session), nil, p)
+	}
+	if os.Getenv(agent.TokenVariable) == "" {
+		return nil, wrongUse("say whose prompt: --session ID, --type TYPE, or a session's token in %s", agent.TokenVariable)
+	}
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return nil, err
+	}
+	return a.get(ctx, path(a.session), nil, p)
+}
+
+// ofType prints the prompt of a type of session whose tools are all listed.
+func (c *promptCommand) ofType(std *stdio) error {
+	t := action.SessionType(c.Type)
+	text := agent.Prompt(t, func(tool string) bool { return tool != "actions_search" && slices.Contains(toolsOf(t), tool) })
+	raw, err := json.Marshal(promptRow{Type: c.Type, Text: text})
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) { page(w, text) })
+}
+
+// toolsOf are the gateway's own tools in sessions of a type.
+func toolsOf(t action.SessionType) []string {
+	tools := append(mcpserver.OwnTools(), platform.VerifyTool, platform.VariablesTool)
+	switch t {
+	case action.TypeSetup:
+		return append(tools, platform.CommandsTool, platform.FilesTool)
+	case action.TypeAutomation:
+		return append(tools, platform.CompleteTool)
+	}
+	return tools
+}

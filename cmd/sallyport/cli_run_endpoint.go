@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"sallyport/ingest/event"
+)
+
+type endpointPlace struct {
+	Set    endpointSet    `cmd:"" help:"Have runs delivered to a URL; prints the secret that signs them, once."`
+	Show   endpointShow   `cmd:"" help:"Show where runs are delivered."`
+	Rotate endpointRotate `cmd:"" help:"Replace the secret that signs deliveries of runs."`
+	Remove endpointRemove `cmd:"" help:"Deliver runs no more; they wait to be claimed."`
+}
+
+const runEndpointPath = "/api/v1/run-endpoint"
+
+type endpointSet struct {
+	remote
+	Target      string `arg:"" name:"url" help:"https, or http on this machine."`
+	Disabled    bool   `help:"Do not deliver yet: runs wait to be claimed."`
+	SecretStdin bool   `help:"Read the secret from standard input instead of making one."`
+}
+
+func (c *endpointSet) Run(ctx context.Context, std *stdio) error {
+	body := map[string]any{"url": c.Target, "enabled": !c.Disabled}
+	if c.SecretStdin {
+		secret, err := readSecret(std, "run endpoint set URL --secret-stdin")
+		if err != nil {
+			return err
+		}
+		body["secret"] = secret
+	}
+	return alter(ctx, &c.remote, std, http.MethodPut, runEndpointPath, body, func(w io.Writer, e *struct {
+		event.Endpoint
+		Secret string `json:"secret"`
+	},
+	) {
+		showRunEndpoint(w, &e.Endpoint)
+		if e.Secret == "" && !c.SecretStdin {
+			said("the secret stays as it is; replace it with: " + c.hint("run", "endpoint", "rotate"))(w)
+		}
+		sayOnce(w, std, "the secret is "+e.Secret, e.Secret)
+	})
+}
+
+func showRunEndpoint(w io.Writer, e *event.Endpoint) {
+	text := "runs are delivered to " + e.URL
+	if !e.Enabled {
+		text = "runs wait to be claimed: delivery to " + e.URL + " is disabled"
+	}
+	said(fmt.Sprintf("%s, signed with %s", text, number(len(e.Secrets), "secret")))(w)
+}
+
+type endpointShow struct{ remote }
+
+func (c *endpointShow) Run(ctx context.Context, std *stdio) error {
+	err := show(ctx, &c.remote, std, runEndpointPath, nil, showRunEndpoint)
+	var none *problem
+	if !errors.As(err, &none) || none.Code != "no_run_endpoint" {
+		return err
+	}
+	return c.print(std, json.RawMessage("{}"), said(none.Error()))
+}
+
+type endpointRotate struct {
+	remote
+	replacement
+}
+
+func (c *endpointRotate) Run(ctx context.Context, std *stdio) error {
+	return c.replace(ctx, &c.remote, std, runEndpointPath, "run endpoint rotate", "the endpoint for runs")
+}
+
+type endpointRemove struct{ remote }
+
+func (c *endpointRemove) Run(ctx context.Context, std *stdio) error {
+	return c.remove(ctx, std, runEndpointPath, "runs are delivered no more; they wait to be claimed")
+}

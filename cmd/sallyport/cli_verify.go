@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sallyport/action"
+)
+
+type verifyCommand struct {
+	inSession
+	patience
+	Folder string `arg:"" optional:"" default:".sallyport/verification/" help:"Where the files are (default: .sallyport/verification/). Symbolic links are left out."`
+	Upload string `env:"-" placeholder:"ID" help:"Go on with an upload that was cut off (default: a new one)."`
+}
+
+// Run sends every file, and then has the gateway seal what it got.
+func (c *verifyCommand) Run(ctx context.Context, std *stdio) error {
+	root, err := os.OpenRoot(c.Folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no folder %s; put the files there that show your work, such as screenshots and test reports", c.Folder)
+	}
+	if info, statErr := os.Stat(c.Folder); statErr == nil && !info.IsDir() {
+		return wrongUse("%s is a file; put what shows your work into a folder, and name that", visible(c.Folder))
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	list, err := evidenceIn(root, std)
+	if err != nil {
+		return err
+	}
+	a, err := c.connect(ctx, std)
+	if err != nil {
+		return err
+	}
+	if c.Upload == "" {
+		c.Upload = uuid.NewString()
+	}
+	for i := range list {
+		if err := a.sendFile(ctx, root, c.Upload, &list[i]); err != nil {
+			return fmt.Errorf("%s: %w (go on with: --upload %s)", visible(list[i].Name), err, c.Upload)
+		}
+	}
+	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON}
+	return w.call(ctx, map[string]any{
+		"source": action.Platform, "action": "verify", "idempotency_key": fmt.Sprintf("verify-%s-%.4x", c.Upload, sha256.Sum256([]byte(c.Folder))),
+		"params": map[string]string{"folder": filepath.ToSlash(c.Folder), "upload": c.Upload},
+	})
+}
+
+// evidenceIn lists the regular files of a folder. What the gateway would refuse
+// is refused before anything is sent.
+func evidenceIn(root *os.Root, std *stdio) (list []action.UploadFile, err error) {
+	var bytes int64
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			fmt.Fprintf(std.Err, "left out %s: it is no regular file\n", visible(name))
+			return nil
+		}
+		f, err := measured(root, name)
+		if err != nil {
+			return err
+		}
+		list, bytes = append(list, f), bytes+f.Size
+		if len(list) > action.MaxUploadFiles || bytes > action.MaxUploadBytes {
+			return fmt.Errorf("there are over %d files or %d MiB; leave only what shows your work", action.MaxUploadFiles, action.MaxUploadBytes>>20)
+		}
+		return nil
+	})
+	if err == nil && len(list) == 0 {
+		err = errors.New("the folder has no files; put some there that show your work, such as screenshots and test reports")
+	}
+	return list, err
+}
+
+// measured reads a file once, for its size and digest.
+func measured(root *os.Root, name string) (f action.UploadFile, err error) {
+	in, err := root.Open(name)
+	if err != nil {
+		return f, err
+	}
+	defer in.Close()
+	digest := sha256.New()
+	size, err := io.Copy(digest, io.LimitReader(in, action.MaxUploadFile+1))
+	if err != nil {
+		return f, err
+	}
+	f = action.UploadFile{Name: name, Size: size, SHA256: hex.EncodeToString(digest.Sum(nil))}
+	if err := f.Check(); err != nil {
+		return f, fmt.Errorf("%s: %w", visible(name), errors.New(action.Public(err).Message))
+	}
+	return f, nil
+}
+
+// sendFile sends one file, again while the gateway does not answer, or cannot take
+// it for now.
+func (a *agentClient) sendFile(ctx context.Context, root *os.Root, upload string, f *action.UploadFile) error {
+	path := "/api/v1/sessions/" + url.PathEscape(a.session) + "/evidence/" + upload + "/" + url.PathEscape(f.Name)
+	for try := 1; ; try++ {
+		err := a.sendOnce(ctx, root, path, f, sendSilence)
+		pause := a.pause
+		var p *problem
+		switch {
+		case errors.As(err, &p) && p.Status == http.StatusTooManyRequests:
+			pause *= 10 // an attempt that was cut off lasts a minute there
+		case p != nil && slices.Contains([]string{"files_unavailable", "body_broken"}, p.Code), errors.As(err, new(unanswered)):
+		default:
+			return err
+		}
+		if ctx.Err() != nil || try > retries {
+			return err
+		}
+		said(fmt.Sprintf("%v; trying again (%d of %d)", err, try, retries))(a.log)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// sendSilence is how long nothing of a file may go out, and then no answer come.
+const sendSilence = 2 * time.Minute
+
+// sendOnce takes as long as the line does, as long as bytes go out.
+func (a *agentClient) sendOnce(outer context.Context, root *os.Root, path string, f *action.UploadFile, silence time.Duration) error {
+	ctx, stop := context.WithCancelCause(outer)
+	defer stop(nil)
+	timer := time.AfterFunc(silence, func() { stop(fmt.Errorf("nothing moved for %s", silence)) })
+	defer timer.Stop()
+	patient := *a.http
+	patient.Timeout = 0
+	in, err := root.Open(f.Name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, a.base.String()+path, io.TeeReader(io.LimitReader(in, f.Size), sink(func() { timer.Reset(silence) })))
+	if err != nil {
+		return err
+	}
+	request.ContentLength = f.Size
+	if f.Size == 0 {
+		request.Body = http.NoBody
+	}
+	request.Header.Set("Authorization", "Bearer "+a.key)
+	request.Header.Set("Content-Type", "application/octet-stream")
+	request.Header.Set("X-Content-Sha256", f.SHA256)
+	request.Header.Set("Content-Length", strconv.FormatInt(f.Size, 10))
+	_, _, err = (&agentClient{client: &client{base: a.base, key: a.key, http: &patient}}).answer(ctx, request)
+	if stalled := context.Cause(ctx); stalled != nil && outer.Err() == nil {
+		return unanswered{fmt.Errorf("the gateway at %s takes no bytes: %w", a.base, stalled)}
+	}
+	return err
+}

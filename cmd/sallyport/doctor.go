@@ -1,0 +1,396 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/vault"
+	"sallyport/store"
+	"sallyport/store/coord"
+	"sallyport/store/files"
+)
+
+type doctorCommand struct {
+	options
+	JSON bool `help:"Print JSON."`
+}
+
+// finding is what one check found.
+type finding struct {
+	Check  string `json:"check"`
+	Status string `json:"status"` // ok, warn or fail
+	Detail string `json:"detail"`
+}
+
+// doctor looks at a set-up. No folder, key or table is made; but a PostgreSQL that
+// was migrated and never used gets its first organization, as from any start.
+type doctor struct {
+	*gateway
+	found []finding
+	keys  bool // the keys of the data folder, or those given, were read
+}
+
+const (
+	doctorPatience = 5 * time.Second // for one check that asks somebody
+	clockOff       = time.Second
+	lagLong        = time.Minute
+	diskLow        = 1 << 30
+	diskOut        = 100 << 20
+)
+
+// Run checks what serve would be given with the same flags, and fails when
+// something would keep it from working.
+func (c *doctorCommand) Run(ctx context.Context, std *stdio) error {
+	c.Data = cmp.Or(c.Data, dataFolder())
+	d := &doctor{gateway: &gateway{options: c.options, log: newLogger(io.Discard, "error", "text")}}
+	defer d.close()
+	d.configuration(ctx)
+	if d.folder() {
+		d.keyFiles()
+	}
+	d.database(ctx)
+	d.valkey(ctx)
+	d.store(ctx)
+	d.running(ctx)
+	if c.JSON {
+		if err := json.NewEncoder(std.Out).Encode(map[string]any{"items": d.found}); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range d.found {
+			fmt.Fprintf(std.Out, "%-4s  %s: %s\n", f.Status, f.Check, visible(f.Detail))
+		}
+	}
+	if n := d.failed(); n > 0 {
+		return fmt.Errorf("%s failed; what to do stands beside each", number(n, "check"))
+	}
+	return nil
+}
+
+func (d *doctor) failed() (n int) {
+	for _, f := range d.found {
+		if f.Status == "fail" {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *doctor) note(status, check, detail string, args ...any) {
+	d.found = append(d.found, finding{Check: check, Status: status, Detail: fmt.Sprintf(detail, args...)})
+}
+
+// configuration checks what needs nobody else.
+func (d *doctor) configuration(ctx context.Context) {
+	o := &d.options
+	if err := o.check(); err != nil {
+		d.note("fail", "configuration", "%v", err)
+	} else {
+		d.note("ok", "configuration", "flags, environment and file fit together")
+	}
+	public, err := o.public(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(ctx, o.Listen)})
+	if err != nil {
+		d.note("fail", "public URL", "%v", err)
+		return
+	}
+	u, err := url.Parse(public)
+	if err != nil {
+		d.note("fail", "public URL", "%v", err)
+		return
+	}
+	ip := net.ParseIP(u.Hostname())
+	here := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	switch {
+	case here:
+		d.note("ok", "public URL", "%s, for this machine alone; others, and webhooks at %s/webhooks/, need --public-url", public, public)
+	case u.Scheme != "https":
+		d.note("warn", "public URL", "%s is not https: tokens and sign-ins cross the network readable; put a proxy with TLS before it and set --public-url https://…", public)
+	default:
+		d.note("ok", "public URL", "%s is the only origin of the page; webhooks arrive at %s/webhooks/", public, public)
+	}
+}
+
+func portOf(ctx context.Context, listen string) int {
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return 0
+	}
+	n, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// folder looks at the data folder, and reports whether it is there.
+func (d *doctor) folder() bool {
+	data := d.options.Data
+	info, err := os.Stat(data)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		d.note("warn", "data folder", "%s is not there; the first start makes it", data)
+		return false
+	case err != nil:
+		d.note("fail", "data folder", "%v", err)
+		return false
+	case !info.IsDir():
+		d.note("fail", "data folder", "%s is a file; name a folder with --data", data)
+		return false
+	case info.Mode().Perm()&0o077 != 0:
+		d.note("fail", "data folder", "others may look into %s (mode %04o); run: chmod 700 %[1]s", data, info.Mode().Perm())
+	case syscall.Access(data, 2) != nil: // W_OK
+		d.note("fail", "data folder", "this user may not write to %s; run this, and the server, as its owner", data)
+	default:
+		d.note("ok", "data folder", "%s", data)
+	}
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(data, &disk); err != nil {
+		d.note("warn", "disk", "its free space is not known: %v", err)
+		return true
+	}
+	free := disk.Bavail * uint64(disk.Bsize) //nolint:gosec // a block has a size above zero
+	status, then := "ok", ""
+	if free < diskLow {
+		status, then = "warn", "; make room, or have --retention remove old calls"
+	}
+	if free < diskOut {
+		status = "fail"
+	}
+	d.note(status, "disk", "%d MiB are free%s", free>>20, then)
+	return true
+}
+
+// keyFiles reads the keys, and makes none.
+func (d *doctor) keyFiles() {
+	for file, given := range map[string]string{masterFile: d.options.MasterKey, tokenFile: d.options.TokenKey} {
+		if _, err := os.Stat(filepath.Join(d.options.Data, file)); given == "" && err != nil {
+			d.note("warn", "keys", "there is no %s and none is given; a first start makes it, and on rows that are there already it would fit nothing", file)
+			return
+		}
+	}
+	if err := d.openMaster(); err != nil {
+		d.note("fail", "keys", "%v", err)
+		return
+	}
+	if _, err := d.secretKey(d.options.TokenKey, tokenFile); err != nil {
+		d.note("fail", "keys", "%v", err)
+		return
+	}
+	d.keys = true
+}
+
+// database looks at the rows, if they are there.
+func (d *doctor) database(ctx context.Context) {
+	if d.options.DatabaseURL == "" {
+		if _, err := os.Stat(filepath.Join(d.options.Data, databaseFile)); errors.Is(err, os.ErrNotExist) {
+			d.note("ok", "database", "there is none yet; the first start makes it")
+			return
+		}
+	}
+	config := d.storeConfig()
+	config.RetryFor = doctorPatience
+	list, err := store.MigrationStatus(ctx, config)
+	if err != nil {
+		d.note("fail", "database", "%v", err)
+		return
+	}
+	pending := 0
+	for _, m := range list {
+		if m.AppliedAt == nil {
+			pending++
+		}
+	}
+	if pending > 0 {
+		d.note("warn", "database", "%s to apply; sallyport migrate does, and so does the next start; what is in the rows was not looked at", number(pending, "migration"))
+		return
+	}
+	if d.options.DatabaseURL == "" {
+		d.db, err = store.Still(config.Path)
+	} else {
+		d.db, err = store.Open(ctx, config) // there is nothing to migrate
+	}
+	if err != nil {
+		d.note("fail", "database", "%v", err)
+		return
+	}
+	d.note("ok", "database", "it answers, and its tables are those of this version")
+	d.rows(ctx)
+}
+
+// rows are the checks of what is in the database.
+func (d *doctor) rows(ctx context.Context) {
+	if d.db.Shared() {
+		if off := time.Until(d.db.Now()).Abs(); off > clockOff {
+			d.note("warn", "clock", "it is %s off the database's; times in rows are the database's, but tokens of sign-ins are checked by this one: have it set (NTP)", off.Round(time.Millisecond))
+		} else {
+			d.note("ok", "clock", "it agrees with the database's")
+		}
+	}
+	if d.keys && d.fits(ctx) {
+		d.chains(ctx)
+	}
+	for _, queue := range []struct {
+		what string
+		lag  func(context.Context) (time.Duration, error)
+	}{{"inbox", d.db.InboxLag}, {"outbox", d.db.OutboxLag}} {
+		what := queue.what
+		late, err := queue.lag(ctx)
+		switch {
+		case err != nil:
+			d.note("fail", what, "%v", err)
+		case late > lagLong:
+			d.note("warn", what, "its oldest entry is due for %s: see that serve or ingest runs, and sallyport delivery list or sallyport run list", late.Round(time.Second))
+		default:
+			d.note("ok", what, "nothing is late")
+		}
+	}
+}
+
+// fits compares the keys with those that the rows know.
+func (d *doctor) fits(ctx context.Context) bool {
+	known, err := d.db.CheckedKey(ctx, "master")
+	if err != nil {
+		d.note("fail", "keys", "%v", err)
+		return false
+	}
+	for _, key := range append(d.master.opening(), d.master.sealing) {
+		if known != "" && known != fingerprint("master", key) {
+			continue
+		}
+		if err := d.openKept(ctx, key); err != nil {
+			d.note("fail", "keys", "%v", err)
+			return false
+		}
+		d.note("ok", "keys", "the master key is that of the rows")
+		return d.tokenFits(ctx)
+	}
+	d.note("fail", "keys", "the master key is not that of the rows: set the SALLYPORT_MASTER_KEY that they were written with, or put the old %s back", masterFile)
+	return false
+}
+
+func (d *doctor) tokenFits(ctx context.Context) bool {
+	known, err := d.db.CheckedKey(ctx, "token")
+	if err == nil && known != "" {
+		var key []byte
+		if key, err = d.secretKey(d.options.TokenKey, tokenFile); err == nil && fingerprint("token", key) != known {
+			err = fmt.Errorf("the token key is not that of the rows: set their SALLYPORT_TOKEN_KEY, or put the old %s back", tokenFile)
+		}
+	}
+	if err != nil {
+		d.note("fail", "keys", "%v", err)
+	}
+	return err == nil
+}
+
+// chains looks at the ends of the chains of evidence; audit verify follows them.
+func (d *doctor) chains(ctx context.Context) {
+	heads, err := d.db.AuditHeads(ctx, "")
+	if err != nil {
+		d.note("fail", "evidence", "%v", err)
+		return
+	}
+	for _, h := range heads {
+		if err := d.db.Sealable(ctx, h.Organization, d.auditKey); err != nil {
+			d.note("fail", "evidence", "%v", err)
+			return
+		}
+	}
+	d.note("ok", "evidence", "the ends of its chains hold; sallyport audit verify follows them whole")
+}
+
+func (d *doctor) valkey(ctx context.Context) {
+	if d.options.ValkeyURL == "" {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, doctorPatience)
+	defer stop()
+	if err := coord.Ping(ctx, d.options.ValkeyURL); err != nil {
+		d.note("warn", "Valkey", "%v; calls go on without it, more slowly: see that it runs and that the URL is right", err)
+		return
+	}
+	d.note("ok", "Valkey", "it answers")
+}
+
+// store asks for a file that is not there.
+func (d *doctor) store(ctx context.Context) {
+	at := d.options.Evidence
+	if at == "" {
+		if d.options.DatabaseURL != "" {
+			d.note("warn", "files", "evidence is kept on this machine alone; with several instances set --evidence")
+		}
+		return
+	}
+	if u, err := url.Parse(at); err == nil && u.Scheme == "file" {
+		if _, err := os.Stat(u.Path); err != nil {
+			d.note("warn", "files", "the folder of --evidence is not there (%v); the first start makes it", err)
+			return
+		}
+	}
+	ctx, stop := context.WithTimeout(ctx, doctorPatience)
+	defer stop()
+	s, err := files.Open(ctx, at)
+	if err == nil {
+		_, _, err = s.Get(ctx, "doctor/"+strings.Repeat("0", 2*vault.KeySize))
+		err = errors.Join(unless(err, action.ErrNotFound), s.Close())
+	}
+	if err != nil {
+		d.note("fail", "files", "%v (--evidence)", err)
+		return
+	}
+	d.note("ok", "files", "the store of evidence answers")
+}
+
+func unless(err, fine error) error {
+	if errors.Is(err, fine) {
+		return nil
+	}
+	return err
+}
+
+// running asks the server on the data folder, if one runs.
+func (d *doctor) running(ctx context.Context) {
+	e, err := readEndpoint(d.options.Data)
+	if err != nil {
+		d.note("ok", "server", "none runs on this data folder; connectors were not asked")
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, doctorPatience)
+	defer stop()
+	server, err := newClient(e.URL, e.APIKey)
+	if err == nil {
+		_, err = server.do(ctx, http.MethodGet, "/readyz", nil, nil)
+	}
+	if errors.As(err, new(nobody)) {
+		d.note("warn", "server", "process %d is gone and left %s; start it again with sallyport serve", e.PID, endpointPath(d.options.Data))
+		return
+	}
+	if err != nil {
+		d.note("fail", "server", "%s is not ready: %v; its log says why", e.URL, err)
+		return
+	}
+	d.note("ok", "server", "process %d is ready at %s", e.PID, e.URL)
+	var all list[connectorRow]
+	if _, err := server.read(ctx, "/api/v1/connectors", nil, &all); err != nil {
+		d.note("fail", "connectors", "%v", err)
+		return
+	}
+	for _, c := range all.Items {
+		if c.Enabled && c.Error != "" {
+			d.note("warn", "connectors", "%s: %s (sallyport connector validate %s tells more)", c.Name, c.Error, cmp.Or(c.Slug, c.ID))
+		}
+	}
+	d.note("ok", "connectors", "%s", number(len(all.Items), "connector"))
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/oklog/run"
+	"golang.org/x/sync/errgroup"
+
+	"sallyport/action"
+	"sallyport/ingest"
+	"sallyport/ingest/event"
+	"sallyport/internal/guard"
+	"sallyport/store"
+)
+
+// inbound is what takes in what happens elsewhere, and makes runs of it.
+type inbound struct {
+	server     *ingest.Server
+	worker     *ingest.Worker
+	poller     *ingest.Poller
+	scheduler  *ingest.Scheduler
+	dispatcher *ingest.Dispatcher
+	sender     runSender
+	counts     inboundCounts
+}
+
+// openInbound builds it. Nothing happens before run.
+func (g *gateway) openInbound(context.Context) (err error) {
+	in := &inbound{sender: newRunSender(guard.Config{Allow: g.options.AllowUpstream}), counts: newInboundCounts()}
+	if in.dispatcher, err = ingest.NewDispatcher(g.dispatcherConfig(in)); err != nil {
+		return err
+	}
+	if in.worker, err = ingest.NewWorker(g.workerConfig(in)); err != nil {
+		return err
+	}
+	if in.server, err = ingest.NewServer(g.webhookConfig(in)); err != nil {
+		return err
+	}
+	if in.poller, err = ingest.NewPoller(g.pollerConfig(in)); err != nil {
+		return err
+	}
+	if in.scheduler, err = ingest.NewScheduler(g.schedulerConfig(in)); err != nil {
+		return err
+	}
+	g.inbound = in
+	return nil
+}
+
+func (g *gateway) webhookConfig(in *inbound) ingest.ServerConfig {
+	o := &g.options
+	perMinute := o.WebhookRate
+	if perMinute == 0 {
+		perMinute = -1 // zero is a default there
+	}
+	return ingest.ServerConfig{
+		Providers: eventSources(), Inbox: g.db, Rules: g.db, Vault: g.vault,
+		Secrets: o.WebhookSecrets.of, Operator: store.DefaultOrganization, PerMinute: perMinute, Tolerances: o.WebhookTolerance.of,
+		Accepted: in.worker.Wake, Count: in.counts.answered, NewID: newID, Now: g.db.Now, Log: g.log,
+	}
+}
+
+func (g *gateway) workerConfig(in *inbound) ingest.WorkerConfig {
+	iv := g.options.Intervals
+	return ingest.WorkerConfig{
+		Providers: eventSources(), Inbox: g.db, Rules: g.db, Integrations: eventOwners{g}, Services: inboundServices{g},
+		Vault: g.vault, JSON: g.json, Operator: store.DefaultOrganization, Worker: g.instance, NewID: newID, Hydrates: g.hydrates,
+		PollEvery: iv.InboxEvery, Lease: iv.InboxLease, Backoff: pauses(iv.InboxPause),
+		Began: in.dispatch(g), Count: in.counts.worked, Now: g.db.Now, Log: g.log,
+	}
+}
+
+// pauses are those between attempts, where the first is not the default.
+func pauses(first time.Duration) func(attempt int) time.Duration {
+	if first == 0 {
+		return nil
+	}
+	return func(attempt int) time.Duration { return first << min(attempt-1, 10) }
+}
+
+func (g *gateway) pollerConfig(in *inbound) ingest.PollerConfig {
+	return ingest.PollerConfig{
+		Providers: eventSources(), Clocks: g.db, Rules: g.db, Services: inboundServices{g}, Vault: g.vault, JSON: g.json,
+		Worker: g.instance, NewID: newID, Every: g.options.Intervals.LookEvery,
+		Began: in.dispatch(g), Looked: in.counts.looked, Now: g.db.Now, Log: g.log,
+	}
+}
+
+func (g *gateway) schedulerConfig(in *inbound) ingest.SchedulerConfig {
+	return ingest.SchedulerConfig{
+		Clocks: g.db, Vault: g.vault, JSON: g.json, NewID: newID, Every: g.options.Intervals.ScheduleEvery,
+		Began: in.dispatch(g), Now: g.db.Now, Log: g.log,
+	}
+}
+
+func (g *gateway) dispatcherConfig(in *inbound) ingest.DispatcherConfig {
+	return ingest.DispatcherConfig{
+		Outbox: g.db, Vault: g.vault, JSON: g.json, Doer: in.sender, Worker: g.instance, Token: g.signer.Mint,
+		MCPURL: g.url + "/mcp", APIURL: g.url + "/api/v1", UserAgent: "sallyport/" + version(),
+		Every: g.options.Intervals.DispatchEvery, Life: g.options.RunLife.Duration,
+		Changed: func(runs []event.Run) { g.runsChanged(runs, nil) }, Now: g.db.Now, Log: g.log,
+	}
+}
+
+// dispatch returns what has runs that began delivered at once, where they are.
+func (in *inbound) dispatch(g *gateway) func([]event.Run) {
+	return func(runs []event.Run) {
+		for _, r := range runs {
+			g.log.Info("a run waits", "organization", r.Organization, "run", r.ID, "automation", r.Automation, "event", r.Event)
+			g.tellRun(r)
+		}
+		in.dispatcher.Wake()
+	}
+}
+
+// run does all that no request brings until ctx ends, and finishes what it took
+// up, which takes seconds at most.
+func (in *inbound) run(ctx context.Context) error {
+	all, ctx := errgroup.WithContext(ctx)
+	for _, part := range []func(context.Context) error{in.worker.Run, in.poller.Run, in.scheduler.Run, in.dispatcher.Run} {
+		all.Go(func() error { return part(ctx) })
+	}
+	return all.Wait()
+}
+
+// addInbound adds it to a group. It comes right behind the server: nothing is
+// taken in any more when it stops, and what it needs to finish is still there.
+func (g *gateway) addInbound(group *run.Group) {
+	if g.inbound == nil {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	group.Add(func() error {
+		defer close(done)
+		return g.inbound.run(ctx)
+	}, func(error) {
+		stop()
+		<-done
+	})
+}
+
+// takeIn serves webhooks beside other things.
+func (in *inbound) takeIn(mux *http.ServeMux) { mux.Handle("/webhooks/", in.server.Handler()) }
+
+// runChores end runs that are overdue, and forget payloads. Any process does them.
+func (g *gateway) runChores() ([]chore, error) {
+	o := &g.options
+	sweeper, err := ingest.NewSweeper(ingest.SweeperConfig{
+		Outbox: g.db, Retainer: g.db, Retention: o.PayloadRetention, Changed: g.runsChanged, Now: g.db.Now, Log: g.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := []chore{{name: "runs", every: cmp.Or(o.Intervals.RunSweepEvery, 5*time.Second), once: true, do: sweeper.Sweep}}
+	if o.PayloadRetention > 0 {
+		all = append(all, chore{name: "payloads", every: time.Minute, once: true, do: sweeper.Forget})
+	}
+	return all, nil
+}
+
+// tellRun tells people, and workers that wait for one.
+func (g *gateway) tellRun(r event.Run) {
+	g.coord.Publish(action.Hint{Kind: action.HintRun, Organization: r.Organization, Run: r.ID, Status: action.Status(r.Status)})
+}
+
+// runsChanged tells of runs that nobody's request changed: where one is not its
+// worker's any more, nobody may use its session, here or elsewhere.
+func (g *gateway) runsChanged(runs []event.Run, withdrew []action.Invocation) {
+	for _, r := range runs {
+		g.tellRun(r)
+		if r.Session == "" || r.Status == event.RunClaimed {
+			continue
+		}
+		g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: r.Organization, Session: r.Session})
+	}
+	for _, i := range withdrew {
+		g.coord.Publish(action.Hint{Kind: action.HintInvocation, Organization: i.Organization, Session: i.Session, Invocation: i.ID, Status: i.Status})
+	}
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sallyport/store"
+)
+
+type restoreCommand struct {
+	where
+	From          string   `arg:"" type:"path" help:"What sallyport backup made."`
+	MasterKey     string   `help:"The master key of the backup, where it is not in it." placeholder:"HEX"`
+	OldMasterKeys []string `help:"Further ones, as its gateway had them." placeholder:"HEX"`
+	TokenKey      string   `help:"Its token key, likewise." placeholder:"HEX"`
+}
+
+// restored is what a restore found.
+type restored struct {
+	Data         string `json:"data"`
+	TakenAt      string `json:"taken_at"`
+	Links        int64  `json:"links"`
+	Files        int    `json:"files"`
+	FilesMissing int    `json:"files_missing"`
+	Expired      int    `json:"expired"`
+}
+
+// Run makes a data folder of a backup. Everything is checked in a folder beside
+// it before it takes its place, and the backup stays as it is.
+func (c *restoreCommand) Run(ctx context.Context, std *stdio) error {
+	data, err := c.embedded("restore")
+	if err != nil {
+		return err
+	}
+	m, err := readManifest(c.From)
+	if err != nil {
+		return err
+	}
+	if err := c.hasKeys(m); err != nil {
+		return err
+	}
+	if err := emptyFolder(data); err != nil {
+		return err
+	}
+	stage, err := os.MkdirTemp(data, ".restore-*") // mode 0700
+	if err != nil {
+		return fmt.Errorf("making the data folder: %w", err)
+	}
+	defer os.RemoveAll(stage)
+	done := restored{Data: data, TakenAt: m.TakenAt.Format("2006-01-02T15:04:05Z07:00")}
+	if err := c.fill(ctx, stage, m, &done, std); err != nil {
+		return err
+	}
+	if err := unstage(stage, data); err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(std.Out).Encode(done)
+	}
+	done.report(std.Out)
+	return nil
+}
+
+func readManifest(from string) (*manifest, error) {
+	m := new(manifest)
+	text, err := os.ReadFile(filepath.Join(from, manifestFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is no backup: it has no %s; name a folder that sallyport backup made", from, manifestFile)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of the backup: %w", manifestFile, err)
+	}
+	if m.Format != backupFormat {
+		return nil, fmt.Errorf("the backup is of format %d and was made by version %s; restore it with that version", m.Format, visible(m.Version))
+	}
+	for _, name := range m.Keys {
+		if name != tokenFile && name != masterFile && !strings.HasPrefix(name, masterFile+".") || strings.ContainsRune(name, filepath.Separator) {
+			return nil, fmt.Errorf("the backup names a key file %q, which no data folder has", name)
+		}
+	}
+	return m, nil
+}
+
+// hasKeys refuses to go on without what the rows were sealed with: new keys
+// would be made, and open nothing.
+func (c *restoreCommand) hasKeys(m *manifest) error {
+	for file, given := range map[string]string{masterFile: c.MasterKey, tokenFile: c.TokenKey} {
+		if given == "" && !slices.Contains(m.Keys, file) {
+			return fmt.Errorf("the backup has no %s: set SALLYPORT_MASTER_KEY and SALLYPORT_TOKEN_KEY to the keys of its gateway, as far as they are not in it", file)
+		}
+	}
+	return nil
+}
+
+// emptyFolder makes the data folder, or refuses one that has something in it.
+func emptyFolder(data string) error {
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return fmt.Errorf("making the data folder: %w", err)
+	}
+	entries, err := os.ReadDir(data)
+	if err != nil {
+		return fmt.Errorf("reading the data folder: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() != "lost+found" {
+			return fmt.Errorf("the data folder %s is not empty (it has %s), and a restore overwrites nothing: stop its server and move the folder away, or name another one with --data", data, visible(e.Name()))
+		}
+	}
+	return nil
+}
+
+// fill copies the backup into a folder and checks what it holds.
+func (c *restoreCommand) fill(ctx context.Context, stage string, m *manifest, done *restored, std *stdio) error {
+	for _, name := range append(slices.Clone(m.Keys), databaseFile) {
+		if err := copyFile(filepath.Join(c.From, name), filepath.Join(stage, name)); err != nil {
+			return fmt.Errorf("copying the backup: %w", err)
+		}
+	}
+	database := filepath.Join(stage, databaseFile)
+	if sum, err := sumOf(database); err != nil || sum != m.Database {
+		return errors.Join(fmt.Errorf("%s of the backup is not what was written (size or SHA-256 differ): it was damaged or changed; use another backup", databaseFile), err)
+	}
+	rows, err := store.Still(database)
+	if err == nil {
+		err = rows.Integrity(ctx)
+		if err == nil {
+			done.Files, done.FilesMissing, err = copyFiles(ctx, rows, c.From, stage)
+		}
+		err = errors.Join(err, rows.Close())
+	}
+	if err != nil {
+		return err
+	}
+	return c.settle(ctx, stage, done, std)
+}
+
+// settle opens the rows with their keys, follows the chains of evidence, and
+// ends what waited.
+func (c *restoreCommand) settle(ctx context.Context, stage string, done *restored, std *stdio) error {
+	g := &gateway{options: options{Data: stage, MasterKey: c.MasterKey, OldMasterKeys: c.OldMasterKeys, TokenKey: c.TokenKey}, log: newLogger(std.Err, "warn", "text")}
+	defer g.close()
+	if err := g.openRows(ctx); err != nil {
+		return err
+	}
+	heads, err := g.db.AuditHeads(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, head := range heads {
+		report, err := g.db.VerifyAudit(ctx, head.Organization, g.auditKey, nil)
+		if err != nil {
+			return err
+		}
+		if !report.OK {
+			showReport(std.Err, &report, nil)
+			return fmt.Errorf("the evidence of organization %s does not hold, so nothing was restored; use an earlier backup, or see docs/backup.md", visible(head.Organization))
+		}
+		done.Links += report.Checked
+	}
+	done.Expired, err = g.db.EndWaiting(ctx)
+	return err
+}
+
+// unstage moves everything to its place, the database last: a server that
+// starts meanwhile finds either none or all.
+func unstage(stage, data string) error {
+	entries, err := os.ReadDir(stage)
+	if err != nil {
+		return err
+	}
+	names := []string{databaseFile}
+	for _, e := range entries {
+		if name := e.Name(); !strings.HasPrefix(name, databaseFile) {
+			names = append([]string{name}, names...)
+		}
+	}
+	for _, name := range names {
+		to := filepath.Join(data, name)
+		if _, err := os.Lstat(to); err == nil {
+			return fmt.Errorf("%s came while the backup was checked; stop what made it, empty the folder and restore again", to)
+		}
+		if err := os.Rename(filepath.Join(stage, name), to); err != nil {
+			return fmt.Errorf("putting %s in its place: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+func (r *restored) report(w io.Writer) {
+	fmt.Fprintf(w, "Restored %s as it was at %s: the database is sound, the evidence holds (%s), %s of evidence are there.\n", r.Data, r.TakenAt, number(r.Links, "link"), number(r.Files, "file"))
+	if r.FilesMissing > 0 {
+		fmt.Fprintf(w, "%s that rows tell of are not in the backup.\n", number(r.FilesMissing, "file"))
+	}
+	if r.Expired > 0 {
+		fmt.Fprintf(w, "%s that waited then expired: they may have run since.\n", number(r.Expired, "call"))
+	}
+	fmt.Fprintln(w, "What was revoked, used up or ended after that moment is as it was before: look at sessions, API keys, users and grants before agents go on (docs/backup.md).")
+}

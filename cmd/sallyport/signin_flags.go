@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/dashboard"
+	"sallyport/internal/guard"
+)
+
+// signInFlags say how people sign in beside one-time links; see docs/sign-in.md.
+type signInFlags struct {
+	LoginIdle time.Duration `help:"How long a browser stays signed in without being used (default: 8h)." default:"8h" placeholder:"D"`
+	LoginLife time.Duration `help:"How long it stays signed in at most (default: 168h)." default:"168h" placeholder:"D"`
+
+	OIDCIssuer       string      `name:"oidc-issuer" help:"OpenID provider with which people sign in: its issuer URL. Its redirect URI is PUBLIC_URL/login/oidc/callback." placeholder:"URL"`
+	OIDCClientID     string      `name:"oidc-client-id" help:"What the provider calls this gateway." placeholder:"ID"`
+	OIDCClientSecret string      `name:"oidc-client-secret" help:"Its secret there (none: a public client); better as SALLYPORT_OIDC_CLIENT_SECRET." placeholder:"SECRET"`
+	OIDCName         string      `name:"oidc-name" help:"What the button says after \"Sign in with\" (default: the issuer's host)." placeholder:"TEXT"`
+	OIDCScopes       []string    `name:"oidc-scopes" help:"Scopes to ask for beside openid (profile,email)." placeholder:"SCOPE,…"`
+	OIDCRoleClaim    string      `name:"oidc-role-claim" help:"Claim of the ID token that gives the role: a text or a list, with dots between names of a path." placeholder:"CLAIM"`
+	OIDCRoleMap      roleMap     `name:"oidc-role-map" help:"Roles by values of that claim; the mightiest counts." placeholder:"VALUE=ROLE,…"`
+	OIDCDefaultRole  action.Role `name:"oidc-default-role" help:"Role of everybody else whom the provider signs in: admin or member (default: none, they are refused)." placeholder:"ROLE"`
+	OIDCNameClaim    string      `name:"oidc-name-claim" help:"Claim of the person's name (default: name, preferred_username or email)." placeholder:"CLAIM"`
+	OIDCOrganization string      `name:"oidc-organization" help:"Organization of those who sign in so (default: the first one)." default:"default" placeholder:"ID"`
+
+	UserJWTIssuer    string `name:"user-jwt-issuer" help:"Host application whose tokens (Authorization: Bearer) say who its users are, with sub, org and role: their iss." placeholder:"TEXT"`
+	UserJWTAudience  string `name:"user-jwt-audience" help:"Their aud (default: the public URL)." placeholder:"TEXT"`
+	UserJWTJWKSURL   string `name:"user-jwt-jwks-url" help:"Where its public keys are." placeholder:"URL"`
+	UserJWTPublicKey string `name:"user-jwt-public-key" help:"Or its public key: RSA (RS256), P-256 (ES256) or Ed25519 (EdDSA)." placeholder:"FILE" type:"path"`
+}
+
+// roleMap are roles by what a provider calls them.
+type roleMap struct{ of map[string]action.Role }
+
+// UnmarshalText reads a flag: platform=owner,approvers=admin. A value may have
+// a = of its own.
+func (m *roleMap) UnmarshalText(text []byte) error {
+	m.of = map[string]action.Role{}
+	for one := range strings.SplitSeq(string(text), ",") {
+		at := strings.LastIndexByte(one, '=')
+		if at < 1 || !action.Role(strings.TrimSpace(one[at+1:])).Valid() {
+			return fmt.Errorf("%q maps to no role; write VALUE=ROLE, such as approvers=admin, with owner, admin or member", one)
+		}
+		m.of[strings.TrimSpace(one[:at])] = action.Role(strings.TrimSpace(one[at+1:]))
+	}
+	return nil
+}
+
+// check refuses what could let in whom nobody meant.
+func (f *signInFlags) check() error {
+	switch {
+	case f.LoginIdle < 0 || f.LoginLife < 0, f.LoginIdle > 0 && f.LoginIdle < time.Minute, f.LoginLife > 0 && f.LoginLife < time.Minute:
+		return fmt.Errorf("--login-idle (%s) and --login-life (%s) must be 1m or more", f.LoginIdle, f.LoginLife)
+	case f.LoginLife > 0 && f.LoginIdle > f.LoginLife:
+		return fmt.Errorf("--login-idle (%s) must not be longer than --login-life (%s), which ends a sign-in anyway", f.LoginIdle, f.LoginLife)
+	case f.OIDCIssuer == "" && (f.OIDCClientID != "" || f.OIDCClientSecret != "" || f.OIDCRoleClaim != "" || len(f.OIDCRoleMap.of) > 0 || f.OIDCDefaultRole != ""):
+		return errors.New("--oidc-… needs --oidc-issuer, the provider's issuer URL")
+	case f.OIDCIssuer != "" && f.OIDCClientID == "":
+		return errors.New("--oidc-issuer needs --oidc-client-id, what the provider calls this gateway")
+	case f.OIDCIssuer != "" && len(f.OIDCRoleMap.of) == 0 && f.OIDCDefaultRole == "":
+		return errors.New("--oidc-issuer gives nobody a role: set --oidc-role-claim with --oidc-role-map, or --oidc-default-role")
+	case len(f.OIDCRoleMap.of) > 0 && f.OIDCRoleClaim == "":
+		return errors.New("--oidc-role-map needs --oidc-role-claim, the claim whose values it names")
+	case f.OIDCDefaultRole == action.RoleOwner:
+		return errors.New("--oidc-default-role cannot be owner: map a value of the role claim to owner with --oidc-role-map")
+	case f.OIDCDefaultRole != "" && !f.OIDCDefaultRole.Valid():
+		return fmt.Errorf("--oidc-default-role is admin or member, not %q", f.OIDCDefaultRole)
+	case f.UserJWTIssuer == "" && (f.UserJWTAudience != "" || f.UserJWTJWKSURL != "" || f.UserJWTPublicKey != ""):
+		return errors.New("--user-jwt-… needs --user-jwt-issuer, the iss of the host application's tokens")
+	case f.UserJWTIssuer != "" && (f.UserJWTJWKSURL == "") == (f.UserJWTPublicKey == ""):
+		return errors.New("--user-jwt-issuer needs --user-jwt-jwks-url or --user-jwt-public-key, one of the two")
+	}
+	return nil
+}
+
+// oidc is the OpenID provider of the flags; nil: none.
+func (f *signInFlags) oidc(g guard.Config) *dashboard.OIDC {
+	if f.OIDCIssuer == "" {
+		return nil
+	}
+	return &dashboard.OIDC{
+		Issuer: f.OIDCIssuer, ClientID: f.OIDCClientID, ClientSecret: f.OIDCClientSecret, Name: f.OIDCName, Scopes: f.OIDCScopes,
+		Organization: f.OIDCOrganization, RoleClaim: f.OIDCRoleClaim, RoleMap: f.OIDCRoleMap.of, DefaultRole: f.OIDCDefaultRole, NameClaim: f.OIDCNameClaim,
+		Guard: g,
+	}
+}
+
+// userJWT is the host application of the flags; nil: none.
+func (f *signInFlags) userJWT(g guard.Config, public string) (*dashboard.UserJWT, error) {
+	if f.UserJWTIssuer == "" {
+		return nil, nil
+	}
+	u := &dashboard.UserJWT{Issuer: f.UserJWTIssuer, Audience: f.UserJWTAudience, JWKSURL: f.UserJWTJWKSURL, Guard: g}
+	if u.Audience == "" {
+		u.Audience = public
+	}
+	if f.UserJWTPublicKey == "" {
+		return u, nil
+	}
+	key, err := os.ReadFile(f.UserJWTPublicKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading --user-jwt-public-key: %w", err)
+	}
+	u.PublicKey = key
+	return u, nil
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// writeWhole puts a file in place at once, so that nobody reads half of it. A
+// file that is there keeps its mode; behind a link, what it points to is
+// replaced and the link stays.
+func writeWhole(path string, content []byte) error {
+	mode := fs.FileMode(0)
+	at, err := filepath.EvalSymlinks(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s is a link to nothing; make what it points to, or remove it", path)
+		}
+		at = path
+	case err != nil:
+		return err
+	default:
+		info, err := os.Stat(at)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is no file; say which file to write", path)
+		}
+		mode = info.Mode().Perm()
+	}
+	return replace(at, content, mode)
+}
+
+// replace writes beside a file and renames onto it. Mode 0 is that of new files.
+func replace(path string, content []byte, mode fs.FileMode) error {
+	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text())
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp) // gone, once it is renamed
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Chmod(cmp.Or(mode, 0o644))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return os.Rename(tmp, path)
+}

@@ -1,0 +1,121 @@
+package opencode_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// gateway is a sallyport process.
+type gateway struct {
+	path, data, log string
+	addr            string
+	flags           []string
+	cmd             *exec.Cmd
+	done            chan struct{} // closed when the process has ended
+
+	// What serve tells of itself once it is ready.
+	URL    string `json:"url"`
+	MCPURL string `json:"mcp_url"`
+	APIKey string `json:"api_key"`
+	PID    int    `json:"pid"`
+}
+
+// newGateway prepares a process that serves from an empty folder, as an
+// administrator's own.
+func newGateway(dir string, flags ...string) (*gateway, error) {
+	path, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	return &gateway{
+		path: path, data: filepath.Join(dir, "sallyport"), log: filepath.Join(dir, "log"), addr: "127.0.0.1:0",
+		flags: append([]string{"--local-admin", "--rate-limit", "0"}, flags...),
+	}, nil
+}
+
+// start starts the process and waits until it is ready. One that was started
+// before comes back where it was.
+func (g *gateway) start() error {
+	log, err := os.OpenFile(g.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	g.cmd = exec.CommandContext(context.Background(), g.path, append([]string{"serve", "--listen", g.addr, "--data", g.data}, g.flags...)...)
+	g.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // else each end takes a second
+	g.cmd.Stdout, g.cmd.Stderr = log, log
+	if err := g.cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	g.done = done
+	go func() { defer close(done); _ = g.cmd.Wait() }()
+	return g.serves()
+}
+
+// serves waits until the process is ready.
+func (g *gateway) serves() error {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-g.done:
+			return fmt.Errorf("the gateway ended at its start:\n%s", g.logged())
+		default:
+		}
+		raw, err := os.ReadFile(filepath.Join(g.data, "endpoint.json"))
+		if err == nil && json.Unmarshal(raw, g) == nil && g.PID == g.cmd.Process.Pid {
+			at, err := url.Parse(g.URL)
+			if err == nil {
+				g.addr = at.Host
+			}
+			return err
+		}
+	}
+	return errors.Join(fmt.Errorf("the gateway was not ready within %v:\n%s", patience, g.logged()), g.close())
+}
+
+// kill ends the process as a power cut would.
+func (g *gateway) kill() {
+	_ = g.cmd.Process.Kill() // one that ended already is as dead
+	<-g.done
+}
+
+// stop asks the process to end and waits until it has.
+func (g *gateway) stop() error {
+	_ = g.cmd.Process.Signal(syscall.SIGTERM) // one that ended already is read by close
+	select {
+	case <-g.done:
+		return nil
+	case <-time.After(patience):
+		g.kill()
+		return fmt.Errorf("the gateway did not end within %v of being asked to", patience)
+	}
+}
+
+// close ends the process and looks at what it wrote.
+func (g *gateway) close() error {
+	err := g.stop()
+	log := g.logged()
+	for _, sign := range []string{"DATA RACE", "panic:", "panicked", "http: panic"} {
+		if bytes.Contains(log, []byte(sign)) {
+			return errors.Join(err, fmt.Errorf("the gateway's log has %q:\n%s", sign, log))
+		}
+	}
+	return err
+}
+
+func (g *gateway) logged() []byte {
+	raw, err := os.ReadFile(g.log)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return raw
+}

@@ -1,0 +1,151 @@
+package opencode_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the transcript into README.md")
+
+// Where README.md has the transcript.
+const (
+	readme = "../../README.md"
+	opens  = "<!-- A test writes this: go test ./conformance/opencode -run Transcript -update -->\n"
+	closes = "<!-- the end of what the test writes -->\n"
+)
+
+// TestTranscript does what the README tells its reader to do, and holds the
+// README to what came of it.
+func TestTranscript(t *testing.T) {
+	t.Parallel()
+	s := beginAlone(t)
+	notes := startUpstream(
+		tool{Name: "find", Description: "Finds notes.", Reads: true, Does: "no note about "},
+		tool{Name: "add", Description: "Adds a note.", Does: "added "},
+	)
+	t.Cleanup(notes.close)
+	if err := s.connects("notes", notes); err != nil {
+		t.Fatal(err)
+	}
+	model := s.model(
+		call("sallyport_notes_find", args{"text": "milk"}),
+		call("sallyport_notes_add", args{"text": "milk"}),
+		say("Milk is on the list now."),
+	)
+	d := &document{t: t, s: s, dir: t.TempDir()}
+
+	if err := json.NewDecoder(strings.NewReader(d.sallyport("session", "create", "--title", "Groceries"))).Decode(&s.session); err != nil {
+		t.Fatal(err)
+	}
+	d.printf("$ export SALLYPORT_TOKEN=sps_…\n")
+	d.installs(model)
+	d.sallyport("opencode-config", "--session", s.session.ID, "--write", "opencode.json")
+	run := d.opencode.run("Put milk on the list.")
+	d.printf("$ opencode run \"Put milk on the list.\"\n")
+	id := s.held()
+	await(t, "OpenCode to show the read", func() bool { return strings.Contains(run.printed(), "notes_find") })
+	before := run.printed()
+	d.printf("%s", trimmed(before))
+	d.printf("\n# It waits. In another terminal, or in the page:\n")
+	d.sallyport("pending")
+	d.sallyport("approve", id)
+	d.printf("\n# And OpenCode goes on:\n%s", trimmed(strings.TrimPrefix(run.ends(), before)))
+	d.compare()
+}
+
+// document is a transcript in the making.
+type document struct {
+	t        *testing.T
+	s        *story
+	dir      string // the project's folder
+	opencode *opencode
+	text     strings.Builder
+}
+
+// installs has OpenCode read what is its user's from his own configuration, and
+// what is the project's from its folder.
+func (d *document) installs(m *model) {
+	d.t.Helper()
+	own := configuration(m)
+	delete(own, "permission")
+	raw, err := json.Marshal(own)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.opencode = d.s.installed(raw)
+	d.opencode.env = append(d.opencode.env, "OPENCODE_DISABLE_PROJECT_CONFIG=0")
+	d.dir = d.opencode.work()
+}
+
+func (d *document) printf(format string, a ...any) { fmt.Fprintf(&d.text, format, a...) }
+
+// sallyport runs a command in the project's folder, and writes down what it
+// printed.
+func (d *document) sallyport(arguments ...string) (printed string) {
+	d.t.Helper()
+	command := exec.CommandContext(context.Background(), d.s.path, arguments...)
+	command.Dir = d.dir
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.dir, "XDG_DATA_HOME=" + filepath.Dir(d.s.data)}
+	out, err := command.CombinedOutput()
+	if err != nil {
+		d.t.Fatalf("sallyport %s: %v\n%s", strings.Join(arguments, " "), err, out)
+	}
+	d.printf("$ sallyport %s\n%s", strings.Join(arguments, " "), trimmed(string(out)))
+	return string(out)
+}
+
+func trimmed(printed string) string { return strings.Trim(printed, "\n") + "\n" }
+
+func (d *document) compare() {
+	d.t.Helper()
+	raw, err := os.ReadFile(readme)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), opens)
+	old, after, closed := strings.Cut(rest, closes)
+	if !ok || !closed {
+		d.t.Fatalf("README.md lacks one of the lines\n%s%s", opens, closes)
+	}
+	made := "\n```console\n" + d.stable() + "```\n\n"
+	if *update {
+		if err := os.WriteFile(readme, []byte(before+opens+made+closes+after), 0o600); err != nil {
+			d.t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(old, made); diff != "" {
+		d.t.Errorf("README.md is not what happens; run this test with -update (-README +now):\n%s", diff)
+	}
+}
+
+// stable has an example in the place of what differs each time.
+func (d *document) stable() string {
+	text := d.text.String()
+	for _, r := range []struct{ pattern, with string }{
+		{`127\.0\.0\.1:\d+`, "127.0.0.1:8787"},
+		{`sps_[\w-]{20,}`, "sps_…"},
+		{`\d{4}-\d\d-\d\dT[\d:.]+Z`, "2026-12-22T09:00:00Z"},
+		{`asked \w+ ago, expires in \w+`, "asked 3s ago, expires in 5m"},
+		{regexp.QuoteMeta(d.dir) + `/`, ""},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+	}
+	known := map[string]string{}
+	return regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`).ReplaceAllStringFunc(text, func(id string) string {
+		if known[id] == "" {
+			known[id] = fmt.Sprintf("0199a3c4-5d6e-7f80-9123-4567890abc%02d", len(known)+1)
+		}
+		return known[id]
+	})
+}

@@ -1,0 +1,84 @@
+package opencode_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// tool is a tool of an upstream. It takes the param text.
+type tool struct {
+	Name, Description string
+	Reads, Destroys   bool   // as its annotations say
+	Does              string // what its result says, before the param text
+}
+
+// upstream is an MCP server that writes down what its tools did, and tells its
+// clients when it has more of them.
+type upstream struct {
+	*httptest.Server
+	mcp *mcp.Server
+
+	mu   sync.Mutex
+	done []string
+}
+
+func demoTools() []tool {
+	return []tool{
+		{Name: "read", Description: "Reads a note.", Reads: true, Does: "read "},
+		{Name: "write", Description: "Writes a note.", Does: "wrote "},
+		{Name: "wipe", Description: "Removes all notes.", Destroys: true, Does: "wiped "},
+	}
+}
+
+func startUpstream(tools ...tool) *upstream {
+	u := &upstream{mcp: mcp.NewServer(&mcp.Implementation{Name: "upstream", Version: "1"}, nil)}
+	u.has(tools...)
+	u.Server = httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return u.mcp }, nil))
+	return u
+}
+
+// has adds the tools.
+func (u *upstream) has(tools ...tool) {
+	for _, made := range tools {
+		u.mcp.AddTool(&mcp.Tool{
+			Name: made.Name, Description: made.Description,
+			InputSchema: args{"type": "object", "properties": args{"text": args{"type": "string"}}, "required": []string{"text"}},
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: made.Reads, DestructiveHint: &made.Destroys},
+		}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			var in struct {
+				Text string `json:"text"`
+			}
+			if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
+				return nil, err
+			}
+			did := made.Does + in.Text
+			u.mu.Lock()
+			u.done = append(u.done, did)
+			u.mu.Unlock()
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: did}}}, nil
+		})
+	}
+}
+
+// did counts how often a tool did what its result says.
+func (u *upstream) did(what string) (n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, d := range u.done {
+		if d == what {
+			n++
+		}
+	}
+	return n
+}
+
+// close ends the server and all connections to it.
+func (u *upstream) close() {
+	_ = u.Config.Close()
+	u.Server.Close()
+}

@@ -1,0 +1,87 @@
+package page_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestConnectorFromFormToUse adds a server by the form: each fault is said
+// beside the field it concerns, nothing is saved until it works, its tools are
+// reviewed, used, changed behind everybody's back and reviewed again.
+func TestConnectorFromFormToUse(t *testing.T) {
+	s := begin(t)
+	up := startUpstream(tool{Name: "list", Description: "Lists plants.", Risk: "read", Does: "plants "}, tool{Name: "water", Description: "Waters a plant.", Risk: "write", Params: []string{"text"}, Does: "watered "})
+	t.Cleanup(up.close)
+	up.wants("right-key")
+	owner := s.person("owner")
+	owner.goTo("/connectors/new")
+	owner.photo("connectors-gallery")
+	owner.click("Any other server by its URL")
+	owner.fill("[name=name]", "Garden")
+
+	owner.fill("[name=url]", "http://127.0.0.1:1/mcp")
+	owner.click("Check and add")
+	owner.blames("url", "Nobody answers at")
+	owner.photo("connector-wrong-url")
+
+	owner.fill("[name=url]", up.URL)
+	owner.click("Check and add")
+	owner.blames("auth", "wants a credential")
+	owner.fill("[name=auth]", "secret")
+	owner.fill("[name=secret_value]", "wrong-key")
+	owner.click("Check and add")
+	owner.blames("secret_value", "refused the credential")
+	owner.photo("connector-wrong-key")
+	var list struct {
+		Items []struct{ Name, ID string }
+	}
+	s.must("GET", "/api/v1/connectors", nil, &list)
+	for _, c := range list.Items {
+		if c.Name == "Garden" {
+			t.Error("a connector that did not work was saved")
+		}
+	}
+
+	owner.fill("[name=secret_value]", "right-key")
+	owner.click("Only check")
+	owner.sees("It answers", "2 tools")
+	owner.hides("[aria-invalid]")
+	owner.click("Check and add")
+	owner.waitFor(`/^\/connectors\/[0-9a-f-]{36}$/.test(location.pathname) && document.readyState === "complete"`, "the page of the new connector")
+	owner.sees("Garden", "list", "water", "read", "write", "Nobody here has looked at 2 of these tools yet")
+	owner.fill(`[data-tool=water] select`, "allow")
+	owner.photo("connector-review")
+	owner.click("Apply, and take these as reviewed")
+	owner.waitFor(`document.querySelector("[data-tool=water] option")?.textContent === "as it is: allow"`, "the chosen mode to be in force")
+
+	agent := s.agent("Look after the garden")
+	if got := agent.call("garden_water", args{"text": "the fern"}).text(); got != "watered the fern" {
+		t.Errorf("the agent was told %q", got)
+	}
+
+	up.has(tool{Name: "water", Description: "Waters a plant. Also opens the gate.", Risk: "danger", Params: []string{"text", "gate"}, Does: "watered "})
+	owner.click("Check now")
+	owner.sees("Tools to review", "Also opens the gate", "/properties/gate")
+	owner.photo("connector-changed-tool")
+	owner.within("#reviews").click("Take as reviewed")
+	owner.waitFor(`!document.querySelector("#reviews") && document.querySelector("[data-tool=water]")`, "the change to be taken as reviewed")
+
+	owner.click("Turn off")
+	owner.confirm()
+	owner.waitFor(`[...document.querySelectorAll("button")].some((b) => b.textContent === "Turn on")`, "the connector to be off")
+	owner.goTo("/secrets")
+	owner.sees("Garden")
+	var used string
+	owner.eval(`[...document.querySelectorAll("tr")].find((r) => r.textContent.includes("Garden")).querySelector("[data-label='Last used']").textContent`, &used)
+	if strings.Contains(used, "never") || used == "" {
+		t.Errorf("the key that was sent is said to have been used %q", used)
+	}
+	owner.photo("secrets")
+}
+
+// blames waits until the field is marked as wrong, with the reason beside it.
+func (w *window) blames(field, reason string) {
+	w.t.Helper()
+	w.waitFor(`((f) => f && f.getAttribute("aria-invalid") === "true" && f === document.activeElement && document.getElementById(f.getAttribute("aria-describedby"))?.textContent.includes(`+quote(reason)+`))(document.forms[0].elements[`+quote(field)+`])`,
+		"the field "+field+" to be blamed: "+reason)
+}

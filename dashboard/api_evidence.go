@@ -1,0 +1,200 @@
+package dashboard
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"sallyport/action"
+)
+
+const (
+	evidencePath = "/api/v1/sessions/{session}/evidence"
+	sendDoc      = "The body is the file's bytes, with Content-Length. The first file makes the upload, whose id the agent chooses. The same bytes again are no mistake; other bytes under the same name are a conflict. " +
+		"The tool verify seals the upload; one that is not sealed within 25 hours of its last file is removed. One sender sends a file, and a session four files at a time; 429 says when to try again."
+	fileDoc = "Always as an attachment of type application/octet-stream, whatever it is: an agent made it."
+
+	sendWithin = 5 * time.Minute // for the bytes of one file to be read by a browser
+)
+
+// InUpload is the parameters of a route about a file of an upload.
+type InUpload struct {
+	InSession
+	Upload string `path:"upload" doc:"A UUID in lower case, which the agent makes." example:"0199a3c6-9999-7000-8000-0123456789ab"`
+	Name   string `path:"name" doc:"The file's path in the folder; / is written %2F." example:"test-report.txt"`
+}
+
+func (in *InUpload) ref(p *Principal) UploadRef {
+	return UploadRef{p.Organization, in.Session, in.Upload}
+}
+
+// sentFile is a file on its way in.
+type sentFile struct {
+	InUpload
+	SHA256 string `header:"X-Content-Sha256" required:"true" doc:"Of the bytes, in hex." example:"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"`
+
+	length int64 // -1: not said
+	bytes  *steady
+}
+
+// Resolve implements huma.Resolver: bytes are read as they come, and not before.
+func (in *sentFile) Resolve(hc huma.Context) []error {
+	r, _ := humago.Unwrap(hc)
+	in.length = r.ContentLength
+	in.bytes = newSteady(r.Body, in.length, func(t time.Time) { _ = hc.SetReadDeadline(t) }) // not every connection has deadlines
+	return nil
+}
+
+func (s *Server) evidenceRoutes() {
+	const one, file = evidencePath + "/{upload}", evidencePath + "/{upload}/{name}"
+	register(s, route{
+		method: "PUT", path: file, tag: "evidence", summary: "Send a file as evidence", status: http.StatusOK, doc: sendDoc,
+		errors: []int{http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusBadGateway},
+	}, func(ctx context.Context, p *Principal, in *sentFile) (*body[action.UploadFile], error) {
+		f, err := s.receive(ctx, p, in)
+		return bodyOf(f), err
+	})
+	s.api.OpenAPI().Paths[file].Put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}
+	register(s, route{
+		method: "GET", path: evidencePath, tag: "evidence", summary: "List what the session sent as evidence, newest first",
+	}, func(ctx context.Context, p *Principal, in *struct {
+		InSession
+		Paging
+	},
+	) (*body[List[action.Upload]], error) {
+		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
+			return nil, err
+		}
+		page, err := s.Uploads.ListUploads(ctx, p.Organization, in.Session, in.query())
+		return pageOf(page, func(u action.Upload) action.Upload { return u }), err
+	})
+	register(s, route{
+		method: "GET", path: one, tag: "evidence", summary: "Read one upload with its files",
+	}, func(ctx context.Context, p *Principal, in *struct {
+		InSession
+		Upload string `path:"upload"`
+	},
+	) (*body[action.Upload], error) {
+		u, err := s.Uploads.Upload(ctx, UploadRef{p.Organization, in.Session, in.Upload})
+		return bodyOf(u), err
+	})
+	register(s, route{
+		method: "GET", path: file, tag: "evidence", summary: "Fetch a file of evidence", doc: fileDoc, errors: []int{http.StatusBadGateway},
+	}, func(ctx context.Context, p *Principal, in *InUpload) (*streamed, error) {
+		return s.sendEvidence(ctx, p, in)
+	})
+	s.api.OpenAPI().Paths[file].Get.Responses["200"] = &huma.Response{
+		Description: "The bytes", Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
+	}
+}
+
+// receive keeps a file: first its row, then its bytes, then that they are there.
+func (s *Server) receive(ctx context.Context, p *Principal, in *sentFile) (action.UploadFile, error) {
+	defer in.bytes.leave()
+	size := in.length
+	if size < 0 {
+		return action.UploadFile{}, invalid("/Content-Length", "Say how many bytes the file has: send Content-Length, and no chunks.")
+	}
+	f := action.UploadFile{Name: in.Name, Size: size, SHA256: in.SHA256, Type: action.GuessType(in.Name)}
+	key := fileKey(in.ref(p), &f)
+	end, err := s.sending.begin(in.ref(p), key)
+	if err != nil {
+		return f, err
+	}
+	defer end()
+	there, err := s.Uploads.ReserveFile(ctx, in.ref(p), f)
+	if err != nil || there {
+		return f, err
+	}
+	if err := s.Files.Put(ctx, key, in.bytes, size, f.SHA256); err != nil {
+		if in.bytes.err != nil { // the sender's, who may be gone
+			err = action.Errorf(action.ErrInvalid, "body_broken", "The file's bytes broke off or came too slowly; send it again.")
+		}
+		return f, err
+	}
+	return f, s.Uploads.FileStored(ctx, in.ref(p), f.Name)
+}
+
+// fileKey is where a file's bytes are. Its name is no part of it, since not
+// every store takes every name.
+func fileKey(ref UploadRef, f *action.UploadFile) string {
+	return action.UploadPrefix(ref.Organization, ref.Session, ref.ID) + f.SHA256
+}
+
+func (s *Server) sendEvidence(ctx context.Context, p *Principal, in *InUpload) (*streamed, error) {
+	u, err := s.Uploads.Upload(ctx, in.ref(p))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range u.Files {
+		if f.Name != in.Name || f.StoredAt == nil {
+			continue
+		}
+		content, size, err := s.Files.Get(ctx, fileKey(in.ref(p), &f))
+		if err != nil {
+			return nil, err
+		}
+		return &streamed{Body: func(hc huma.Context) {
+			defer content.Close()
+			_, w := humago.Unwrap(hc)
+			asAttachment(w.Header(), f.Name, size)
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendWithin)) // a client that does not read holds nothing open
+			if _, err := io.Copy(w, content); err != nil {
+				panic(http.ErrAbortHandler) // what was cut off must not look whole
+			}
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		}}, nil
+	}
+	return nil, action.Errorf(action.ErrNotFound, "file_not_found", "This upload has no such file; list its files.")
+}
+
+// asAttachment keeps browsers from doing anything with a file but saving it.
+func asAttachment(h http.Header, name string, size int64) {
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", `attachment; filename="`+asciiName(name)+`"; filename*=UTF-8''`+spelled(name))
+	h.Set("Content-Length", strconv.FormatInt(size, 10))
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Download-Options", "noopen")
+}
+
+// asciiName is the last part of a name as every client can read it.
+func asciiName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, base(name))
+}
+
+// spelled is the last part of a name by RFC 8187. What is not seen, or reorders
+// what is, becomes _: the name is shown beside the file for good.
+func spelled(name string) string {
+	var b strings.Builder
+	for _, c := range []byte(seen(base(name))) {
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("._-", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteString("%" + strings.ToUpper(strconv.FormatInt(int64(c)+256, 16)[1:]))
+	}
+	return b.String()
+}
+
+func seen(name string) string {
+	return strings.Map(func(r rune) rune {
+		if hidden(r) {
+			return '_'
+		}
+		return r
+	}, name)
+}
+
+func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

@@ -1,0 +1,269 @@
+"use strict";
+// Connectors and integrations.
+(() => {
+  const { $, $$, call, notice, remember, ask, forms, presses, nothing, changed, pairs, json, webPage, at, spell, page, blame, forgive } = sallyport;
+  const FAILED = "sallyport-sign-in-failed"; // what is said on the page that comes next
+
+  Object.assign(forms, {
+    async connector(v, form) {
+      const body = { name: v.name, ...upstream(form) };
+      const browser = body.oauth && body.oauth.kind === "authorization_code";
+      if (!browser && !v.anyway && !(await tries(form, body))) return nothing;
+      const c = await placed(form, call("POST", "/api/v1/connectors", body));
+      const page = "/connectors/" + c.id; // it is there now, whatever its server says
+      if (browser) return signInTo(c.id).then((to) => to || page, (e) => { sessionStorage.setItem(FAILED, e.message); return page; });
+      await call("POST", `/api/v1/connectors/${c.id}/validate`).catch(() => {});
+      return page;
+    },
+    async change(v, form) {
+      const c = await placed(form, call("PATCH", "/api/v1/connectors/" + form.dataset.connector, { name: v.name, ...upstream(form, true) }));
+      if (c.enabled) await call("POST", `/api/v1/connectors/${c.id}/validate`).catch(() => {});
+      return true;
+    },
+    async secret({ key, ...v }) { await call("PUT", "/api/v1/secrets/" + encodeURIComponent(key), v); return true; },
+    async connect(v, form) {
+      const body = connecting(v, form);
+      if (!("browser" in form.dataset)) {
+        return connected(await call("POST", "/api/v1/integrations", body));
+      }
+      const link = await call("POST", "/api/v1/integrations/connect", body);
+      const to = webPage(link.url);
+      if (!(await ask(`Go on at ${to.host}?`, `To connect, you sign in at ${to.host}. Go there only if you know it as the service's, or as your own server.`, "Go there"))) return nothing;
+      if (!link.token) return to.href;
+      const box = form.nextElementSibling; // which ends it
+      $("a", box).href = to.href;
+      box.dataset.state = link.state;
+      box.hidden = false;
+      return nothing;
+    },
+    async broker(v, form) {
+      const { provider, state } = form.dataset;
+      return connected((await call("POST", "/api/v1/oauth/finish", { provider, state, ...v })).integration);
+    },
+    async integration(v, form) {
+      const body = {};
+      for (const f of form.elements) if (f.name && f.name !== "settings" && changed(f)) body[f.name] = f.type === "number" ? Number(f.value) : f.value;
+      const settings = form.elements.settings;
+      if (settings && changed(settings)) body.settings = json(settings.value || "{}");
+      await call("PATCH", "/api/v1/integrations/" + encodeURIComponent(form.dataset.integration), body);
+      return true;
+    },
+    async app(v, form) {
+      const { keys, ...body } = v;
+      if (keys) body.keys = pairs(keys);
+      await call("PUT", "/api/v1/integrations/apps/" + encodeURIComponent(form.dataset.provider), body);
+      return true;
+    },
+    async onboard(v, form) {
+      const tools = $$("tr[data-tool]", form).filter((row) => "fresh" in row.dataset || $("select", row).value).map((row) => ({
+        tool: row.dataset.tool, behaviour_hash: row.dataset.behaviour, text_hash: row.dataset.text, mode: $("select", row).value || undefined,
+      }));
+      if (!tools.length) throw new Error("Nothing is chosen: every tool stays as it is.");
+      await call("POST", `/api/v1/connectors/${form.dataset.connector}/onboard`, { tools });
+      return true;
+    },
+  });
+
+  // connected leads to what is connected now, where it is told.
+  function connected(integration) {
+    remember(`${spell(integration.name)} is connected.`);
+    return at(`/integrations/${integration.provider}`, integration.id);
+  }
+
+  function connecting(v, form) {
+    const { own, private: alone, nango, settings, timeout_seconds: seconds, ...body } = v;
+    Object.assign(body, { provider: form.dataset.provider, kind: form.dataset.kind });
+    if (own) body.own = true;
+    else if (alone) body.visibility = "private";
+    if (form.elements.nango && form.elements.nango.checked) body.broker = "nango";
+    if (settings) body.settings = json(settings);
+    if (seconds) body.timeout_seconds = Number(seconds);
+    return body;
+  }
+
+  async function disconnect(button) {
+    const name = button.dataset.name;
+    if (!(await ask("Disconnect?", `Disconnect ${name}? Agents cannot use it any more, and its credential is wiped here.`, "Disconnect", "danger"))) return;
+    const { revoked } = await call("DELETE", "/api/v1/integrations/" + encodeURIComponent(button.dataset.disconnect));
+    if (!revoked) await ask("Disconnected here", "The credential was not taken back: remove it at the service too, if it is still good.", "I will");
+    location.reload();
+  }
+
+  // ── connectors ───────────────────────────────────────────────────────────
+  // upstream reads what a form says of a server: of a new one what is filled
+  // in, of one that is there what was changed.
+  function upstream(form, there) {
+    const field = (name) => form.elements[name];
+    const said = (name) => field(name) && (there ? changed(field(name)) : field(name).value !== "");
+    const body = {}, auth = field("auth").value;
+    for (const name of ["preset", "variant", "url", "slug", "review", "default_risk"]) if (said(name)) body[name] = field(name).value;
+    const boxes = $$("[name=may_ask]", form);
+    if (boxes.some(changed)) body.may_ask = boxes.filter((b) => b.checked).map((b) => b.value);
+    if (changed(field("per_agent"))) body.per_agent = field("per_agent").checked;
+    if (said("headers")) body.headers = pairs(field("headers").value);
+    if (auth === "secret") {
+      for (const name of ["header", "prefix"]) if (said(name)) body[name] = field(name).value;
+      if (field("secret_value").value) body.secret_value = field("secret_value").value;
+    }
+    if (there && auth !== "secret" && changed(field("auth"))) body.secret = "";
+    if (auth === "authorization_code" || auth === "client_credentials") body.oauth = oauth(field, auth);
+    else if (there && changed(field("auth"))) body.oauth = { kind: "none" };
+    return body;
+  }
+
+  function oauth(field, kind) {
+    const o = { kind };
+    for (const name of ["client_id", "client_secret", "issuer"]) if (field(name).value) o[name] = field(name).value;
+    const scopes = field("scopes").value.split(/\s+/).filter(Boolean);
+    return scopes.length ? { ...o, scopes } : o;
+  }
+
+  // fit shows the fields that belong to how the gateway signs in.
+  function fit(form) {
+    const auth = form.elements.auth.value;
+    for (const group of $$("[data-auth]", form)) group.hidden = group.dataset.auth !== (auth === "secret" ? "secret" : auth === "none" ? "" : "oauth");
+  }
+
+  // usual shows where a preset leads as long as no other address is given.
+  function usual(form) {
+    const { url, auth } = form.elements.variant.selectedOptions[0].dataset;
+    form.elements.url.placeholder = url;
+    form.elements.auth.value = auth;
+    fit(form);
+  }
+
+  // field is the one of the form that an error is about: who signs in is chosen
+  // before what with.
+  function field(form, pointer = "") {
+    const [, name, part] = pointer.split("/");
+    if (name === "oauth") return "/" + (part && form.elements[part] ? part : "auth");
+    if (name === "secret" || name === "secret_value") return form.elements.auth.value === "secret" ? "/secret_value" : "/auth";
+    return pointer;
+  }
+
+  const placed = (form, answer) => answer.catch((e) => { throw Object.assign(e, { field: field(form, e.field) }); });
+
+  // tries asks the server of a form whether it works, and shows what it says.
+  async function tries(form, { slug, ...body }) {
+    const box = $("[data-tried]", form), v = await placed(form, call("POST", "/api/v1/connectors/validate", body));
+    const fault = v.diagnosis || (v.error && { message: v.error });
+    tried(box, v);
+    if (!fault) return true;
+    $("[data-anyway]", form).hidden = false;
+    blame(form, { field: field(form, fault.field), message: spell(fault.message) });
+    return false;
+  }
+
+  // tried says what a server answered to a check. What it wrote itself stays
+  // text; control characters in it are spelled out by the server's own page.
+  function tried(box, v) {
+    const line = (tag, text, kind) => { const e = document.createElement(tag); e.textContent = text; if (kind) e.className = kind; return e; };
+    const out = [];
+    if (v.diagnosis || v.error) out.push(line("p", "It does not work yet" + (v.diagnosis ? ": " + v.diagnosis.code : "") + ".", "warn"));
+    else out.push(line("p", `It answers${v.protocol_version ? ", with MCP " + spell(v.protocol_version) : ""}: ${["tool", "resource", "template", "prompt"].map((w) => `${v[w + "_count"]} ${w}${v[w + "_count"] === 1 ? "" : "s"}`).join(", ")}.`));
+    for (const w of v.warnings) out.push(line("p", spell(w), "warn"));
+    const steps = (v.steps || []).map((x) => `${x.name} ${x.took_ms ? x.took_ms.toFixed(1) + " ms" : "not needed"}`);
+    if (steps.length) out.push(line("p", spell(steps.join(" · ")), "hint"));
+    if (v.tools && v.tools.length) {
+      const list = line("details", ""), ul = document.createElement("ul");
+      list.append(line("summary", "Tools and their risks"), ul);
+      for (const t of v.tools.slice(0, 500)) ul.append(line("li", `${spell(t.name)} · ${t.risk}`));
+      out.push(list);
+    }
+    box.replaceChildren(...out);
+    box.hidden = false;
+  }
+
+  async function tryFirst(button) {
+    const form = button.form;
+    forgive(form);
+    try { await tries(form, upstream(form)); } catch (e) { $("[data-tried]", form).hidden = true; blame(form, e); }
+  }
+
+  // signInTo returns where the browser goes for a sign-in to a service, or null
+  // when the person does not want to go there: the connector's server alone says
+  // where that is.
+  async function signInTo(id) {
+    const link = await call("POST", `/api/v1/connectors/${encodeURIComponent(id)}/sign-in`);
+    const to = webPage(link.authorize_url);
+    const whose = link.issuer ? `, a page of the authorization server ${spell(link.issuer)}` : "";
+    const sure = link.known || await ask(`Sign in at ${to.host}?`, `The connector's server leads you to ${to.host}${whose}. Go there only if you know it as the service's: whoever runs that page may ask for a password.`, "Go there");
+    return sure ? to.href : null;
+  }
+
+  // signInFailed shows why the sign-in of a connector that was just added could
+  // not begin, or why this one cannot.
+  function signInFailed(text) {
+    const box = $("#sign-in-error");
+    if (!box) { notice(text); return; }
+    box.textContent = text;
+    box.hidden = false;
+    box.scrollIntoView({ block: "nearest" });
+  }
+
+  // finishSignIn takes over what a service put into the address, which must
+  // not stay there.
+  async function finishSignIn() {
+    const say = (text) => { $("#callback-state").textContent = text; };
+    const q = new URLSearchParams(location.search);
+    history.replaceState(null, "", location.pathname);
+    const body = {}, provider = location.pathname.split("/")[3]; // none: of a connector
+    if (provider) body.provider = decodeURIComponent(provider);
+    for (const name of ["state", "code", "iss", "error", "installation_id", "setup_action", "connection_id"]) if (q.get(name)) body[name] = q.get(name);
+    if (body.setup_action === "request") { say("The app is asked for, and not installed yet: an owner of the account at GitHub must agree. Once that is done, connect it again here; it takes a moment then."); return; }
+    if (!body.state && body.installation_id) { say("The app was installed or changed at GitHub, but this was not begun here, so nothing was connected. To connect the installation, open GitHub under Integrations and choose to connect by installing the app."); return; }
+    if (!body.state) { say("There is nothing to finish here. Begin at the connector, with Sign in, or at the integration, with Connect."); return; }
+    try {
+      const c = await call("POST", "/api/v1/oauth/finish", body);
+      if (c.of === "integration") { location.replace(connected(c.integration)); return; }
+      remember(`${spell(c.name)} is connected.`);
+      location.replace("/connectors/" + encodeURIComponent(c.id));
+    } catch (e) {
+      say(e.status === 401 ? "This browser is not signed in to the gateway, so nothing was finished. Sign in here first, then begin the sign-in to the service again." : e.message);
+    }
+  }
+
+  async function leave(button) {
+    try {
+      const to = await signInTo(button.dataset.signIn);
+      if (to) location.assign(to);
+    } catch (e) { signInFailed(e.message); }
+  }
+
+  // review takes a tool as reviewed, as it is shown on this page; one that is
+  // not listed any more has no hashes, and is forgotten.
+  async function review(connector, rows) {
+    const tools = rows.map(({ dataset: { tool, behaviour, text } }) => ({ tool, behaviour_hash: behaviour, text_hash: text }));
+    await call("POST", `/api/v1/connectors/${encodeURIComponent(connector)}/review`, { tools });
+    location.reload();
+  }
+
+  function reviewOne(button) {
+    const row = button.closest("tr");
+    return review(row.closest("table").dataset.connector, [row]);
+  }
+
+  async function reviewAll(button) {
+    const connector = button.dataset.reviewAll, rows = $$(`table[data-connector="${CSS.escape(connector)}"] tr[data-tool]`);
+    if (await ask("Take them all as reviewed?", `You have looked at the ${rows.length} tools shown, each with its changes.`, "Take them")) await review(connector, rows);
+  }
+
+  Object.assign(presses, { signIn: leave, try: tryFirst, disconnect, review: reviewOne, reviewAll });
+
+  document.addEventListener("change", (e) => {
+    const form = e.target.form;
+    if (!form || !form.elements.auth) return;
+    if (e.target.name === "variant") usual(form);
+    else if (e.target.name === "auth") fit(form);
+  });
+  for (const form of $$("form[data-form=connector], form[data-form=change]")) {
+    fit(form);
+    if (form.dataset.fault) blame(form, { field: field(form, form.dataset.fault), message: form.dataset.faultText }, false);
+  }
+
+  if (page === "callback") finishSignIn();
+  if ($("#sign-in-error") && sessionStorage.getItem(FAILED)) {
+    signInFailed(sessionStorage.getItem(FAILED));
+    sessionStorage.removeItem(FAILED);
+  }
+})();

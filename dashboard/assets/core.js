@@ -1,0 +1,311 @@
+"use strict";
+// What every page shares: speaking to the API, asking and telling people,
+// times, live events, forms and buttons. Reading needs the cookie alone; every
+// change carries the key that lives in this origin's storage.
+//
+// An area's own script adds to sallyport.forms (by data-form), to
+// sallyport.presses (by data-press), and listens with sallyport.live.
+const sallyport = (() => {
+  const KEY = "sallyport-key";
+  const DONE = "sallyport-done"; // what is said on the page that comes next
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  async function call(method, path, body) {
+    const res = await fetch(path, {
+      method, credentials: "same-origin",
+      headers: { "Content-Type": "application/json", "X-Sallyport-Key": localStorage.getItem(KEY) || "" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const away = res.redirected || res.status === 401; // not signed in any more
+    if (res.ok && !away) return res.status === 204 ? {} : res.json();
+    const p = await res.json().catch(() => ({}));
+    if (away && page !== "callback") location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
+    throw Object.assign(new Error(p.detail || "The gateway answered " + res.status + "."), { status: res.status, code: p.code, field: p.field });
+  }
+
+  // ── notices and questions ────────────────────────────────────────────────
+  let hush;
+  function notice(text) {
+    const box = $("#notice");
+    box.textContent = text;
+    box.hidden = false;
+    clearTimeout(hush);
+    hush = setTimeout(() => { box.hidden = true; }, 6000);
+  }
+
+  // remember has the page that comes next say something.
+  const remember = (text) => sessionStorage.setItem(DONE, text);
+
+  // ask paints its button as a deletion's where the kind is danger.
+  function ask(title, text, yes, kind = "") {
+    const box = $("#confirm");
+    $("#confirm-title").textContent = title;
+    $("#confirm-text").textContent = text;
+    $("#confirm-yes").textContent = yes;
+    $("#confirm-yes").className = kind;
+    box.returnValue = "no";
+    box.showModal();
+    return new Promise((done) => box.addEventListener("close", () => done(box.returnValue === "yes"), { once: true }));
+  }
+
+  // sure asks before a button does what its data-ask or data-sure says, in the
+  // button's own words, and in its colour.
+  async function sure(button) {
+    const { ask: asks, sure: text = asks, yes = button.textContent.trim() } = button.dataset;
+    return !text || ask("Are you sure?", text, yes, button.matches(".bad, .danger") ? "danger" : "");
+  }
+
+  // ── times ────────────────────────────────────────────────────────────────
+  // exact says a time as the pages of the server do, in a zone; without one,
+  // where the viewer is.
+  function exact(time, timeZone) {
+    try {
+      const parts = new Intl.DateTimeFormat("en-GB", { timeZone, weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" }).formatToParts(time);
+      const { weekday, day, month, year, hour, minute, second, timeZoneName } = Object.fromEntries(parts.map((p) => [p.type, p.value]));
+      return `${weekday} ${day} ${month.slice(0, 3)} ${year}, ${hour}:${minute}${second === "00" ? "" : ":" + second} ${timeZoneName}`;
+    } catch { return exact(time, "UTC"); } // a zone that this browser does not know
+  }
+
+  const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" });
+  function ago(then) {
+    const s = (then - Date.now()) / 1000;
+    for (const [unit, size] of [["day", 86400], ["hour", 3600], ["minute", 60]]) {
+      if (Math.abs(s) >= size) return relative.format(Math.trunc(s / size), unit);
+    }
+    return Math.abs(s) < 5 ? "now" : relative.format(Math.trunc(s), "second");
+  }
+
+  function clock(seconds) {
+    const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60, s = Math.floor(seconds % 60);
+    const two = (n) => String(n).padStart(2, "0");
+    return h ? `${h}:${two(m)}:${two(s)} left` : `${m}:${two(s)} left`;
+  }
+
+  // A text that is longer than its box says so at its end. What says so takes
+  // its room also when there is nothing to say, so that nothing moves.
+  const measured = new ResizeObserver((entries) => {
+    for (const { target: box } of entries) {
+      const more = box.nextElementSibling, end = box.getBoundingClientRect().bottom + 1;
+      if (more?.dataset.press !== "whole") continue;
+      const shown = [...box.children].filter((line) => line.getBoundingClientRect().bottom + box.scrollTop <= end);
+      more.textContent = `${shown.length} of ${box.children.length} lines · show all`;
+      more.style.visibility = box.scrollHeight > box.clientHeight + 1 ? "" : "hidden";
+    }
+  });
+
+  const ticks = []; // what else happens every second
+  function tick() {
+    for (const t of $$("time[datetime]:not([data-exact])")) {
+      const then = Date.parse(t.dateTime);
+      if (then) t.textContent = ago(then);
+    }
+    for (const text of $$(".prose.long")) measured.observe(text); // again is nothing
+    for (const f of ticks) f();
+  }
+
+  // ── live events ──────────────────────────────────────────────────────────
+  // One stream a page. A browser has few connections to one server, so a page
+  // that nobody looks at lets go of its own, unless it says that it must not.
+  const page = document.body.dataset.page;
+  const listeners = {};
+  let stream, resting;
+  const keep = () => sallyport.awake;
+
+  // live calls back with the data of each event of a kind; see /api/v1/events.
+  // "ready" and "reload" say that what is shown must be read again; "lost",
+  // that the stream broke.
+  function live(kind, f) {
+    (listeners[kind] ??= []).push(f);
+    if (stream) hear(kind);
+  }
+
+  const tell = (kind, data) => { for (const f of listeners[kind] || []) Promise.resolve(f(data)).catch(() => {}); };
+  const heard = new Set();
+  function hear(kind) {
+    if (heard.has(kind) || kind === "lost") return;
+    heard.add(kind);
+    stream.addEventListener(kind, (e) => tell(kind, JSON.parse(e.data)));
+  }
+
+  function listen() {
+    clearTimeout(resting);
+    if (stream) return;
+    stream = new EventSource("/api/v1/events");
+    heard.clear();
+    for (const kind of Object.keys(listeners)) hear(kind);
+    stream.onerror = () => tell("lost");
+  }
+
+  function rest() {
+    if (!stream || keep()) return;
+    stream.close();
+    stream = undefined;
+  }
+
+  // ── how many wait ────────────────────────────────────────────────────────
+  const title = document.title;
+  let counting;
+  async function count() {
+    counting = undefined;
+    const { calls, requests } = await call("GET", "/inbox/count");
+    const n = calls + requests;
+    document.title = (n ? `(${n}) ` : "") + title;
+    for (const badge of $$("[data-count]")) { badge.textContent = n; badge.hidden = n === 0; }
+    tell("counted", n);
+  }
+  const countSoon = () => { counting ??= setTimeout(() => count().catch(() => {}), 300); };
+
+  // ── forms ────────────────────────────────────────────────────────────────
+  const out = (root, name, text) => { $(`[data-out=${name}]`, root).textContent = text; root.hidden = false; };
+
+  // renew fetches a list of this page anew; what stands around it, such as a
+  // secret that is shown once, stays.
+  async function renew(id) {
+    await htmx.ajax("GET", location.pathname, { target: "#" + id, select: "#" + id, swap: "outerMorph" });
+    tick();
+  }
+
+  const forms = {};
+  const nothing = {}; // is done, and the page stays as it is
+  const changed = (f) => f.selectedOptions ? !f.selectedOptions[0]?.defaultSelected : f.type === "checkbox" ? f.checked !== f.defaultChecked : f.value !== f.defaultValue;
+  const pairs = (text) => Object.fromEntries(text.split("\n").filter((l) => l.trim()).map((l) => [l.split(":")[0].trim(), l.split(":").slice(1).join(":").trim()]));
+
+  // json keeps an error of the form's own words.
+  function json(text) {
+    try { return JSON.parse(text); } catch (e) { throw new Error("The settings are no JSON: " + e.message); }
+  }
+
+  function webPage(address) {
+    const to = new URL(address);
+    if (to.protocol !== "https:" && to.protocol !== "http:") throw new Error("The service named an address that is no web page.");
+    return to;
+  }
+
+  // at is the address of a part of a page, which is loaded also from itself.
+  function at(path, part) {
+    if (location.pathname !== path) return path + "#" + part;
+    history.replaceState(null, "", "#" + part);
+    return true;
+  }
+
+  const spell = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
+
+  // blame shows an error of a form: beside the field that it names, if the form
+  // has such a one, which is given the focus unless somebody is elsewhere.
+  function blame(form, e, focus = true) {
+    const name = (e.field || "").split("/")[1], field = name && form.elements[name];
+    const box = $(":scope > .error, .error", form);
+    if (!box.home) box.before(box.home = document.createComment("")); // where it stands unless it is beside a field
+    box.textContent = e.message;
+    box.hidden = false;
+    if (!field || !field.setAttribute || field.type === "hidden") return;
+    box.id ||= "error-" + Math.random().toString(36).slice(2);
+    field.setAttribute("aria-invalid", "true");
+    field.setAttribute("aria-describedby", box.id);
+    field.closest("label, .field")?.after(box);
+    for (let at = field.closest("details"); at; at = at.parentElement.closest("details")) at.open = true;
+    if (focus) field.focus();
+  }
+
+  function forgive(form) {
+    const box = $(".error", form);
+    if (box) box.hidden = true;
+    box?.home?.after(box);
+    for (const f of $$("[aria-invalid]", form)) { f.removeAttribute("aria-invalid"); f.removeAttribute("aria-describedby"); }
+  }
+
+  async function submit(form, button) {
+    forgive(form);
+    button.disabled = true;
+    try {
+      const values = Object.fromEntries([...new FormData(form)].filter(([, v]) => v !== ""));
+      const next = await forms[form.dataset.form](values, form);
+      if (typeof next === "string") location.assign(next);
+      else if (next === nothing) button.disabled = false;
+      else if (next) location.reload();
+      else form.reset();
+    } catch (e) { blame(form, e); }
+    button.disabled = false;
+  }
+
+  // ── buttons ──────────────────────────────────────────────────────────────
+  const presses = {
+    // copy puts a text of the page on the clipboard: that of the element whose
+    // id the button names.
+    async copy(button) {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.of).textContent);
+      notice("Copied.");
+    },
+    // whole opens a long text, which takes the focus of its button.
+    whole(button) {
+      const text = button.previousElementSibling;
+      for (const box of [text, button.closest("pre")]) box?.classList.add("whole");
+      text.focus({ preventScroll: true });
+      button.remove();
+    },
+    async signOut() {
+      await fetch("/logout", { method: "POST", credentials: "same-origin" });
+      localStorage.removeItem(KEY);
+      location.assign("/login");
+    },
+  };
+
+  async function press(button) {
+    if (!(await sure(button))) return;
+    const [method, path] = button.dataset.call.split(" ");
+    button.disabled = true;
+    try {
+      const answer = await call(method, path);
+      const { then } = button.dataset;
+      if (answer.error && !then) notice(answer.error);
+      else if (then && then !== "reload") location.assign(then);
+      else location.reload();
+    } catch (e) { notice(e.message); }
+    button.disabled = false;
+  }
+
+  async function pressed(button) {
+    button.disabled = true;
+    try { await presses[button.dataset.press](button); } catch (e) { notice(e.message); }
+    button.disabled = false;
+  }
+
+  document.addEventListener("click", (e) => {
+    const b = e.target.closest("button");
+    if (!b) return;
+    if (b.dataset.call) press(b);
+    else if (b.dataset.press) pressed(b);
+  });
+
+  document.addEventListener("submit", (e) => {
+    const form = e.target;
+    if (!form.dataset.form) return;
+    e.preventDefault();
+    submit(form, e.submitter || $("button", form));
+  });
+
+  document.addEventListener("DOMContentLoaded", () => {
+    if (page !== "callback" && sessionStorage.getItem(DONE)) {
+      notice(sessionStorage.getItem(DONE));
+      sessionStorage.removeItem(DONE);
+    }
+    tick();
+    setInterval(tick, 1000);
+    if (!("signedIn" in document.body.dataset)) return;
+    live("ready", countSoon);
+    live("reload", countSoon);
+    live("invocation", countSoon);
+    live("policy", countSoon);
+    live("ended", () => location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search)));
+    listen();
+    document.addEventListener("visibilitychange", () => { if (document.hidden) resting = setTimeout(rest, 5000); else listen(); });
+    addEventListener("pagehide", () => { stream?.close(); stream = undefined; });
+    addEventListener("pageshow", (e) => { if (e.persisted) listen(); });
+  });
+
+  return {
+    $, $$, KEY, page, call, notice, remember, ask, sure, exact, ago, clock, tick, ticks, live, countSoon, out, renew, forms, presses,
+    nothing, changed, pairs, json, webPage, at, spell, blame, forgive, awake: false,
+  };
+})();

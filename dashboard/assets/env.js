@@ -1,0 +1,45 @@
+"use strict";
+// Environment variables that agents ask for.
+(() => {
+  const { call, remember, forms, presses } = sallyport;
+  const path = (form, verb) => `/api/v1/env-requests/${encodeURIComponent(form.dataset.env)}/${verb}`;
+
+  // Names of fields begin with v., so that none that an agent chose is taken
+  // for a part of the form itself.
+  forms.env = async (fields, form) => {
+    const values = Object.fromEntries(Object.entries(fields).map(([name, value]) => [name.slice(2), value.replace(/\r\n/g, "\n")]));
+    try {
+      await call("POST", path(form, "answer"), { values });
+    } catch (e) {
+      e.field = (e.field || "").replace(/^\/values\//, "/v.");
+      throw e;
+    }
+    form.reset();
+    remember("Given. The agent takes the values once.");
+    return true;
+  };
+
+  forms.envRefused = async (fields, form) => {
+    await call("POST", path(form, "refuse"), fields);
+    remember("Refused.");
+    return true;
+  };
+
+  presses.suggested = (button) => {
+    const field = document.getElementById(button.dataset.of);
+    field.value = button.dataset.value;
+    field.focus();
+  };
+
+  // A password field holds one line; keys have several.
+  presses.severalLines = (button) => {
+    const field = document.getElementById(button.dataset.of), area = document.createElement("textarea");
+    for (const name of ["id", "name", "required", "maxlength", "spellcheck"]) if (field.hasAttribute(name)) area.setAttribute(name, field.getAttribute(name));
+    area.rows = 6;
+    area.autocomplete = "off";
+    area.value = field.value;
+    field.replaceWith(area);
+    button.remove();
+    area.focus();
+  };
+})();

@@ -1,0 +1,45 @@
+"use strict";
+// Signing in with a link.
+(() => {
+  const { $, KEY, ask } = sallyport;
+
+  // next returns a whole address: a path alone may begin like that of a host.
+  function next() {
+    const to = new URLSearchParams(location.search).get("next") || "/";
+    const url = URL.parse(to, location.origin);
+    return url?.origin === location.origin && !url.pathname.startsWith("//") ? url.href : location.origin;
+  }
+
+  async function signIn() {
+    const say = (text) => { $("#login-state").textContent = text; };
+    const [code, key] = location.hash.slice(1).split(".");
+    const failed = $("#login > .error"); // what went wrong is read here, at an address that can be opened again
+    history.replaceState(null, "", failed ? "/login" : location.pathname + location.search);
+    if (failed && !code) return;
+    // A link from elsewhere arrives without the cookie; from here it goes along.
+    const me = () => fetch("/api/v1/me", { credentials: "same-origin" });
+    if (!code || !key) {
+      if ((await me()).ok) location.replace(next());
+      return;
+    }
+    // A link that somebody sent must not have one work as him unawares.
+    const res = localStorage.getItem(KEY) && await me(); // else nobody is signed in
+    if (res && res.ok && !await ask("Sign in with this link?", `You are signed in as ${(await res.json()).name}; sign in with this link instead?`, "Sign in with the link")) {
+      location.replace(next());
+      return;
+    }
+    say("Signing in…");
+    const done = await fetch("/login", { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code }) });
+    if (!done.ok) {
+      const p = await done.json().catch(() => ({}));
+      say(p.detail || "Signing in failed.");
+      if (p.detail) $("#login .hint").hidden = true; // it says the same
+      return;
+    }
+    localStorage.setItem(KEY, key);
+    location.replace(next());
+  }
+
+  signIn();
+  addEventListener("hashchange", () => { if (location.hash) signIn(); }); // a link pasted into this very page
+})();

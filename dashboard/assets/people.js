@@ -1,0 +1,28 @@
+"use strict";
+// People, their API keys, and where one is signed in.
+(() => {
+  const { $, call, out, renew, forms, presses } = sallyport;
+
+  const once = (id, name, text) => {
+    out($(id), name, text);
+    $(id).focus();
+  };
+
+  forms.key = async ({ can, ...v }) => {
+    const k = await call("POST", "/api/v1/api-keys", can === "runs" ? { ...v, scope: can } : { ...v, role: can });
+    await renew("key-list");
+    once("#key-once", "key", k.key);
+    return false;
+  };
+  forms.user = async (v) => { await call("POST", "/api/v1/users", v); return true; };
+  forms.role = async ({ user, role }) => { await call("PATCH", "/api/v1/users/" + encodeURIComponent(user), { role }); return true; };
+
+  presses.link = async (button) => once("#link-once", "link", (await call("POST", `/api/v1/users/${encodeURIComponent(button.dataset.user)}/login-link`)).url);
+  presses.role = (button) => {
+    const form = $("#role-form");
+    form.elements.user.value = button.dataset.user;
+    form.elements.role.value = button.dataset.role;
+    out(form, "name", button.dataset.name);
+    form.elements.role.focus();
+  };
+})();

@@ -1,0 +1,104 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// maxInstructions bounds what an automation tells its agent, in bytes.
+const maxInstructions = 64 << 10
+
+// automation finds one by its id or name; field is where it was named, empty
+// for the path.
+func (s *Server) automation(ctx context.Context, p *Principal, ref, field string) (event.Automation, error) {
+	a, err := s.Automations.Automation(ctx, p.Organization, ref)
+	if !errors.Is(err, action.ErrNotFound) {
+		return a, err
+	}
+	return a, &action.Error{
+		Kind: action.ErrNotFound, Code: "no_such_automation", Field: field,
+		Message: fmt.Sprintf("There is no automation %q; make it first (POST /api/v1/automations; at the command line: sallyport automation create).", plain(ref)),
+	}
+}
+
+// automationID is that of an automation that may be named; empty: none was.
+func (s *Server) automationID(ctx context.Context, p *Principal, ref, field string) (string, error) {
+	if ref == "" {
+		return "", nil
+	}
+	a, err := s.automation(ctx, p, ref, field)
+	return a.ID, err
+}
+
+func (s *Server) addAutomation(ctx context.Context, p *Principal, n NewAutomation) (event.Automation, error) {
+	now := s.now()
+	a := event.Automation{
+		ID: newID(), Organization: p.Organization, Name: strings.TrimSpace(n.Name), Enabled: true, Instructions: n.Instructions,
+		CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
+	}
+	set(&a.Enabled, n.Enabled)
+	if err := checkAutomation(&a); err != nil {
+		return a, err
+	}
+	a, err := s.Automations.CreateAutomation(ctx, a)
+	if err != nil {
+		return a, err
+	}
+	s.changed(ctx, p, "automation made", "automation", a.ID, "name", a.Name)
+	return a, nil
+}
+
+func (s *Server) changeAutomation(ctx context.Context, p *Principal, ref string, change AutomationChange) (event.Automation, error) {
+	a, err := s.automation(ctx, p, ref, "")
+	if err != nil {
+		return a, err
+	}
+	set(&a.Name, change.Name)
+	set(&a.Enabled, change.Enabled)
+	set(&a.Instructions, change.Instructions)
+	a.Name, a.UpdatedAt = strings.TrimSpace(a.Name), s.now()
+	if err := checkAutomation(&a); err != nil {
+		return a, err
+	}
+	if a, err = s.Automations.UpdateAutomation(ctx, a, p.By()); err != nil {
+		return a, err
+	}
+	s.changed(ctx, p, "automation changed", "automation", a.ID, "name", a.Name, "enabled", a.Enabled)
+	return a, nil
+}
+
+func (s *Server) removeAutomation(ctx context.Context, p *Principal, ref string) error {
+	a, err := s.automation(ctx, p, ref, "")
+	if err != nil {
+		return err
+	}
+	if err := s.Automations.DeleteAutomation(ctx, p.Organization, a.ID, p.By()); err != nil {
+		return err
+	}
+	s.changed(ctx, p, "automation removed", "automation", a.ID, "name", a.Name)
+	return nil
+}
+
+func checkAutomation(a *event.Automation) error {
+	if err := checkTitle(a.Name); err != nil {
+		return err
+	}
+	if len(a.Instructions) > maxInstructions || !utf8.ValidString(a.Instructions) || strings.ContainsRune(a.Instructions, 0) {
+		return invalid("/instructions", "instructions must be text of at most 65536 bytes.")
+	}
+	return nil
+}
+
+// checkTitle refuses names of which something would not be seen.
+func checkTitle(name string) error {
+	if name == "" || utf8.RuneCountInString(name) > 120 || !plainName(name) {
+		return invalid("/name", "Give name as plain text of 1 to 120 characters, on one line.")
+	}
+	return nil
+}

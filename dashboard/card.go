@@ -1,0 +1,210 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"sallyport/action"
+)
+
+// card is one invocation as the inbox and its own page show it.
+type card struct {
+	action.Invocation
+	Asking     action.Session
+	Automation string    // the name of the session's
+	Why        string    // why it was held or refused, in one sentence
+	Text       []Segment // the params
+	Pins       []pin     // those that a grant may be bound to
+	Full       bool      // they are all that will run, but for what is masked
+	Masked     bool      // some of them are masked
+	Hides      bool      // some are redacted, and this person may not see them
+	Unreadable bool      // the params that would run cannot be opened: nobody can know what he would approve
+	Partial    bool      // the params are left out: the script asks for the whole card before anybody decides
+	Decides    bool      // the person who looks may decide
+	Who        string    // who decided
+	Settled    settler   // who or what did, in every case
+	Left       int       // seconds
+	Hold       int       // seconds, of the whole hold
+	Waiting    waiting   // who waits for the answer, while it is pending
+	Accounts   []string  // whose credentials it would use, of a module's action
+}
+
+// waiting is whether anybody would hear of a decision.
+type waiting struct {
+	State string `json:"state"` // waits, told or gone; empty: not known
+	Text  string `json:"text"`
+}
+
+// waiting says it of a caller. Callers are noted every so often, so one that
+// was not for three times is gone.
+func (p *pages) waiting(w action.Waiter) waiting {
+	switch {
+	case p.now().Sub(w.SeenAt) < 3*p.SeenEvery:
+		return waiting{"waits", "The agent waits for the answer."}
+	case w.Answered:
+		return waiting{"told", "The agent was told that it is pending, and may ask again later."}
+	}
+	return waiting{"gone", "Nobody waits any more: what is approved now may run without anybody hearing of it."}
+}
+
+// around is what the cards of a page show beside their calls, read for all of
+// them at once.
+type around struct {
+	sessions     map[string]action.Session
+	waiters      map[string]action.Waiter
+	people       map[string]string
+	automations  map[string]string
+	integrations []action.Integration
+}
+
+func pendingOf(organization string, q Query) InvocationFilter {
+	return InvocationFilter{Organization: organization, Statuses: []action.Status{action.StatusPending}, Query: q}
+}
+
+func (p *pages) around(ctx context.Context, me *Principal, list []action.Invocation) (b around, err error) {
+	var pending, sessions []string
+	modules := false
+	for _, inv := range list {
+		sessions = append(sessions, inv.Session)
+		modules = modules || p.provider(inv.Source) != nil
+		if inv.Status == action.StatusPending {
+			pending = append(pending, inv.ID)
+		}
+	}
+	if b.people, err = p.names(ctx, me.Organization); err != nil {
+		return b, err
+	}
+	if b.sessions, err = p.Desk.SessionsOf(ctx, me.Organization, sessions); err != nil {
+		return b, err
+	}
+	if b.waiters, err = p.Desk.Waiters(ctx, me.Organization, pending); err != nil {
+		return b, err
+	}
+	if modules {
+		if b.integrations, err = p.Integrations.ListIntegrations(ctx, me.Organization, me.viewer()); err != nil {
+			return b, err
+		}
+	}
+	for _, s := range b.sessions {
+		if s.Automation != "" {
+			b.automations, err = p.Desk.AutomationNames(ctx, me.Organization)
+			break
+		}
+	}
+	return b, err
+}
+
+func (p *pages) cards(ctx context.Context, me *Principal, list []action.Invocation) ([]card, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	b, err := p.around(ctx, me, list)
+	if err != nil {
+		return nil, err
+	}
+	cards := make([]card, len(list))
+	for i, inv := range list {
+		if cards[i], err = p.card(ctx, me, inv, &b); err != nil {
+			return nil, err
+		}
+	}
+	return cards, nil
+}
+
+func (p *pages) cardOf(ctx context.Context, me *Principal, id string) (card, error) {
+	inv, err := p.Invocations.Invocation(ctx, me.Organization, id)
+	if err != nil {
+		return card{}, err
+	}
+	cards, err := p.cards(ctx, me, []action.Invocation{inv})
+	if err != nil {
+		return card{}, err
+	}
+	return cards[0], nil
+}
+
+func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, b *around) (card, error) {
+	decision := action.Decision{Source: inv.ModeSource, Steps: inv.Steps}
+	c := card{Invocation: inv, Why: decision.Why(), Decides: me.Role.Decides(), Who: or(b.people[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, b.people)}
+	var ok bool
+	if c.Asking, ok = b.sessions[inv.Session]; !ok {
+		c.Asking = action.Session{ID: inv.Session}
+	}
+	c.Automation = or(b.automations[c.Asking.Automation], c.Asking.Automation)
+	c.Accounts = p.accounts(b.integrations, &c.Asking, &inv)
+	if waiter, ok := b.waiters[inv.ID]; ok {
+		c.Waiting = p.waiting(waiter)
+	}
+	if inv.ExpiresAt != nil {
+		c.Left = max(0, int(inv.ExpiresAt.Sub(p.now()).Seconds()))
+		c.Hold = max(1, int(inv.ExpiresAt.Sub(inv.CreatedAt).Seconds()))
+	}
+	c.Text = pretty(inv.Params)
+	c.Hides = inv.Status == action.StatusPending && !c.Decides && redacted(inv.Params)
+	if inv.Status != action.StatusPending || !c.Decides {
+		return c, nil
+	}
+	full, whole, err := p.Gate.Params(ctx, me.Organization, inv.ID)
+	if ctx.Err() != nil {
+		return c, ctx.Err()
+	}
+	if err != nil {
+		p.Log.WarnContext(ctx, "the params of a held call cannot be opened", "invocation", inv.ID, "error", err)
+		c.Unreadable = true
+		return c, nil
+	}
+	if whole {
+		c.Full, c.Text = true, prettyMasked(full, inv.Params, p.Hash)
+		c.Masked, c.Pins = masked(c.Text), pinnable(full, inv.Params)
+	}
+	return c, nil
+}
+
+func masked(text []Segment) bool {
+	for _, s := range text {
+		if s.Class == classMasked {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	lightParams = 1 << 10  // of markup, that every card may have
+	roomyParams = 12 << 10 // that the cards of a page may have beside
+)
+
+// spare leaves out the params of cards that would make a page heavy. The
+// script asks for each of these alone, once it comes near the window.
+func spare(cards []card) {
+	room := roomyParams
+	for i := range cards {
+		c := &cards[i]
+		size := weight(c.Text)
+		switch {
+		case size <= lightParams:
+		case size <= room:
+			room -= size
+		default:
+			c.Text, c.Partial = nil, true
+		}
+	}
+}
+
+// weight is about how much markup text becomes.
+func weight(text []Segment) (n int) {
+	for _, s := range text {
+		n += len(s.Text) + 8
+		if s.Class != "" {
+			n += 24 + len(s.Title)
+		}
+	}
+	return n
+}
+
+// sendJSON writes JSON for a page's script.
+func sendJSON(w http.ResponseWriter, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(v)
+}

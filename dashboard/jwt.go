@@ -1,0 +1,206 @@
+package dashboard
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"sallyport/action"
+	"sallyport/internal/guard"
+)
+
+// UserJWT is the tokens of a host application that says who its users are:
+// sub, org and role, of at most an hour.
+type UserJWT struct {
+	Issuer    string // iss of every token
+	Audience  string // aud of every token
+	JWKSURL   string // where its keys are; or
+	PublicKey []byte // its key as PEM. One of the two is required
+	Guard     guard.Config
+}
+
+// tokenLife is how far ahead a token of a host application may end.
+const tokenLife = time.Hour
+
+// check refuses what would take anybody's tokens.
+func (u *UserJWT) check() error {
+	switch {
+	case u == nil:
+		return nil
+	case u.Issuer == "" || u.Audience == "":
+		return errors.New("tokens of a host application need an issuer and an audience")
+	case (u.JWKSURL == "") == (len(u.PublicKey) == 0):
+		return errors.New("tokens of a host application need either the URL of its keys or a public key")
+	case u.JWKSURL != "":
+		_, err := checkIssuer("the URL of a host application's keys", u.JWKSURL)
+		return err
+	}
+	_, _, err := publicKey(u.PublicKey)
+	return err
+}
+
+// publicKey reads a key, and says what is signed with it.
+func publicKey(text []byte) (key crypto.PublicKey, alg string, err error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "PUBLIC KEY" {
+		return nil, "", errors.New("the public key of a host application is no PEM block PUBLIC KEY; openssl pkey -pubout writes one")
+	}
+	if key, err = x509.ParsePKIXPublicKey(block.Bytes); err != nil {
+		return nil, "", fmt.Errorf("reading the public key of a host application: %w", err)
+	}
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		if k.N.BitLen() >= 2048 {
+			return key, oidc.RS256, nil
+		}
+	case *ecdsa.PublicKey:
+		if k.Curve == elliptic.P256() {
+			return key, oidc.ES256, nil
+		}
+	case ed25519.PublicKey:
+		return key, oidc.EdDSA, nil
+	}
+	return nil, "", errors.New("the public key of a host application must be RSA of 2048 bits or more (RS256), of the curve P-256 (ES256) or Ed25519 (EdDSA)")
+}
+
+// hostTokens verifies them.
+type hostTokens struct {
+	issuer   string
+	verifier *oidc.IDTokenVerifier
+	now      func() time.Time
+}
+
+func newHostTokens(u *UserJWT, now func() time.Time) (*hostTokens, error) {
+	if u == nil {
+		return nil, nil
+	}
+	algs, keys := []string{oidc.RS256, oidc.ES256, oidc.EdDSA}, oidc.KeySet(nil)
+	if u.JWKSURL != "" {
+		at, err := checkIssuer("the URL of a host application's keys", u.JWKSURL)
+		if err != nil {
+			return nil, err
+		}
+		client := newOutside(u.Guard, at)
+		client.Transport = &seldom{next: client.Transport, now: now}
+		keys = oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), client), u.JWKSURL)
+	} else {
+		key, alg, err := publicKey(u.PublicKey)
+		if err != nil {
+			return nil, err
+		}
+		algs, keys = []string{alg}, &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key}}
+	}
+	return &hostTokens{issuer: u.Issuer, now: now, verifier: oidc.NewVerifier(u.Issuer, keys, &oidc.Config{
+		ClientID: u.Audience, SupportedSigningAlgs: algs, Now: func() time.Time { return now().Add(-clockSkew) },
+	})}, nil
+}
+
+// verify returns whom a token is of.
+func (h *hostTokens) verify(ctx context.Context, text string) (action.Identity, error) {
+	token, err := h.verifier.Verify(ctx, text)
+	if err != nil {
+		e := errBadToken("it is not signed by whom the gateway knows, is over, or is for another audience")
+		e.Err = err
+		return action.Identity{}, e
+	}
+	var c claims
+	if err := token.Claims(&c); err != nil {
+		return action.Identity{}, errBadToken("its claims are no JSON object")
+	}
+	who := action.Identity{
+		Organization: c.text("org"), Issuer: h.issuer, Subject: token.Subject, Role: action.Role(c.text("role")), Name: c.name("", token.Subject),
+		SaidAt: token.IssuedAt,
+	}
+	switch {
+	case token.Expiry.After(h.now().Add(tokenLife + clockSkew)):
+		return who, errBadToken("its exp is more than an hour ahead")
+	case !token.IssuedAt.IsZero() && token.IssuedAt.After(h.now().Add(clockSkew)):
+		return who, errBadToken("its iat is in the future")
+	case who.Organization == "":
+		return who, errBadToken("it lacks the claim org")
+	case !who.Role.Valid():
+		return who, errBadToken("its claim role must be owner, admin or member")
+	}
+	return who, checkSubject(token.Subject)
+}
+
+func errBadToken(why string) *action.Error {
+	return action.Errorf(action.ErrUnauthenticated, "bad_user_token", "This token of the host application is not good: %s. Have it sign a new one.", why)
+}
+
+// isJWT tells whether a bearer could be a token of the host application.
+func isJWT(text string) bool { return strings.Count(text, ".") == 2 && strings.HasPrefix(text, "ey") }
+
+// identifyHost is who a token of the host application is of.
+func (s *Server) identifyHost(ctx context.Context, text string) (*Principal, error) {
+	who, err := s.hostTokens.verify(ctx, text)
+	if err != nil {
+		var e *action.Error
+		if errors.As(err, &e) && e.Err != nil {
+			s.log.WarnContext(ctx, "a token of the host application was refused", "error", e.Err)
+		}
+		return nil, err
+	}
+	u, err := s.takeIn(ctx, who)
+	if errors.Is(err, action.ErrNotFound) {
+		return nil, errBadToken("there is no organization as its claim org says")
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A token that is older than the last one says less than is known, and gives
+	// no more than it says.
+	role := lesser(who.Role, u.Role)
+	return &Principal{Organization: u.Organization, User: u.ID, Name: u.Name, Role: role, lesser: role != u.Role, host: true}, nil
+}
+
+// takeIn takes somebody of another house in, or tells those who listen that he
+// is out.
+func (s *Server) takeIn(ctx context.Context, who action.Identity) (action.User, error) {
+	u, err := s.Users.AdmitUser(ctx, who)
+	if !errors.Is(err, action.ErrConflict) {
+		return u, err
+	}
+	s.log.WarnContext(ctx, "somebody was not taken in", "issuer", who.Issuer, "role", who.Role, "error", err)
+	s.hint(action.HintLogin, who.Organization, "")
+	if action.Public(err).Code == "last_owner" {
+		err = action.Errorf(action.ErrForbidden, "last_owner",
+			"You would be an owner no more, and you are the last one, so that nobody was signed in: have somebody else made an owner first. The operator gets a sign-in link by restarting the gateway.")
+	}
+	return u, err
+}
+
+// withoutRole ends what somebody has who is given no role any more.
+func (s *Server) withoutRole(ctx context.Context, who action.Identity) error {
+	id, err := s.Users.CutOffUser(ctx, who.Organization, who.Issuer, who.Subject)
+	if err != nil {
+		return err
+	}
+	s.log.WarnContext(ctx, "somebody without a role was not signed in", "issuer", who.Issuer, "user", id)
+	if id != "" {
+		s.hint(action.HintLogin, who.Organization, "")
+	}
+	return action.Errorf(action.ErrForbidden, "no_role",
+		"The provider knows you, and gives you no role here; ask whoever manages your groups there, or have the operator map one with --oidc-role-map.")
+}
+
+// hostLink makes a link for the bearer of a host application's token, to which
+// the application leads the browser.
+func (s *Server) hostLink(ctx context.Context, p *Principal) (Link, error) {
+	if p.lesser { // the link would give the role of now
+		return Link{}, errBadToken("it is older than the role that its person has now, or does not say by iat how old it is")
+	}
+	s.log.InfoContext(ctx, "sign-in link made for a user of the host application", "user", p.User)
+	return s.createLink(ctx, p.Organization, p.User, action.ViaHost)
+}

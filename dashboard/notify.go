@@ -1,0 +1,99 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/internal/guard"
+)
+
+// notifyChannel returns the channel of a kind, or what a new one begins as.
+func (s *Server) notifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (c action.NotifyChannel, known bool, err error) {
+	c, err = s.Notify.NotifyChannel(ctx, organization, kind)
+	if errors.Is(err, action.ErrNotFound) {
+		return action.NotifyChannel{Organization: organization, Kind: kind, Enabled: true, Wants: action.WantsAll}, false, nil
+	}
+	return c, err == nil, err
+}
+
+// toWebhook takes the URL, and makes the secret of a webhook that has none.
+func (s *Server) toWebhook(ctx context.Context, c *action.NotifyChannel, n *NotifyChange, known bool) (*event.Secret, string, error) {
+	if n.Integration != "" || n.Channel != "" {
+		return nil, "", invalid("/integration", "integration and channel are of Slack; a webhook has a url.")
+	}
+	if c.URL = or(n.URL, c.URL); c.URL == "" {
+		return nil, "", invalid("/url", "Send the url that held calls are told to.")
+	}
+	u, err := guard.CheckURL(c.URL)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case u.Scheme != "https" && !guard.Loopback(u):
+		return nil, "", invalid("/url", "url must be https, or http on this machine: others could read what agents ask for.")
+	}
+	if n.URL != "" { // one that was set before may be switched off in any case
+		if err := s.Guard.CheckReach(ctx, u); err != nil {
+			return nil, "", err
+		}
+	}
+	switch {
+	case known && n.Secret != "":
+		return nil, "", invalid("/secret", "The webhook has a secret already; leave secret out, and replace it with POST /api/v1/notify/webhook/rotate.")
+	case known:
+		return nil, "", nil
+	}
+	secret, shown, err := s.newSecret(c.Organization, n.Secret, true)
+	return &secret, shown, err
+}
+
+// slackHooks are the hosts of Slack's incoming webhooks.
+var slackHooks = []string{"hooks.slack.com", "hooks.slack-gov.com"}
+
+// toSlack takes an incoming webhook's URL, or an integration with a channel:
+// either replaces the other.
+func (s *Server) toSlack(ctx context.Context, p *Principal, c *action.NotifyChannel, n *NotifyChange) error {
+	switch {
+	case n.Secret != "":
+		return invalid("/secret", "Messages of Slack are not signed; leave secret out.")
+	case n.URL != "" && n.Integration+n.Channel != "":
+		return invalid("/url", "Send the url of an incoming webhook, or integration and channel, and not both.")
+	case n.URL != "":
+		return s.toHook(c, n.URL)
+	}
+	c.Integration, c.Target = or(n.Integration, c.Integration), or(n.Channel, c.Target)
+	switch {
+	case c.Integration == "" && c.Target == "" && c.Sealed != nil:
+		return nil
+	case c.Integration == "":
+		return invalid("/url", "Send the url of an incoming webhook of Slack, or the integration and the channel to post to.")
+	case c.Target == "" || strings.ContainsFunc(c.Target, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return invalid("/channel", "Send the id of the channel, such as C0123456789, or its name.")
+	}
+	c.Sealed = nil
+	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == c.Integration })
+	if i < 0 || all[i].Provider != "slack" || all[i].User != "" || all[i].Visibility != action.VisibleOrganization {
+		return invalid("/integration", "integration must be the id of a Slack integration that the whole organization sees; GET /api/v1/integrations lists them.")
+	}
+	return nil
+}
+
+func (s *Server) toHook(c *action.NotifyChannel, text string) (err error) {
+	u, err := guard.CheckURL(text)
+	if err != nil {
+		return err
+	}
+	if (u.Scheme != "https" || !slices.Contains(slackHooks, u.Host)) && !guard.Loopback(u) {
+		return invalid("/url", "The URL of an incoming webhook of Slack begins with https://hooks.slack.com/.")
+	}
+	c.Integration, c.Target = "", ""
+	c.Sealed, err = s.Vault.Seal(action.Ref{Organization: c.Organization, Table: "notify_channels", Row: string(action.NotifySlack), Column: "sealed"}, []byte(text))
+	return err
+}

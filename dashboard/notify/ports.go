@@ -1,0 +1,51 @@
+package notify
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// Rows keep channels, and what was told by them.
+type Rows interface {
+	NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error)
+	NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error)
+	// LookForCalls makes notifications of calls, and of requests for variables,
+	// that were held before a time.
+	LookForCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyMark) (made int, next action.NotifyMark, err error)
+	LookForEnds(ctx context.Context, c action.NotifyChannel, from action.NotifyMark) (closed int, next action.NotifyMark, err error)
+	// ClaimChannels gives the worker, for the lease, channels by which something
+	// is due. What it claimed before an error is returned with it.
+	ClaimChannels(ctx context.Context, worker string, lease time.Duration) ([]action.NotifyChannel, error)
+	// NextNotification returns nil when nothing is due.
+	NextNotification(ctx context.Context, c action.NotifyChannel) (*action.NotifyWork, error)
+	// SettleNotification returns false when the worker lost the channel.
+	SettleNotification(ctx context.Context, worker string, o action.NotifyOutcome) (held bool, err error)
+	ReleaseChannel(ctx context.Context, worker string, c action.NotifyChannel) error
+	SigningSecrets(ctx context.Context, organization, owner string) ([]event.Secret, error)
+}
+
+// Vault opens what was sealed.
+type Vault interface {
+	Open(ref action.Ref, sealed []byte) ([]byte, error)
+}
+
+// JSON takes credentials out of texts.
+type JSON interface {
+	RedactText(text string, used []string) string
+}
+
+// Doer sends requests, and follows no redirect.
+type Doer interface {
+	Do(r *http.Request) (*http.Response, error)
+}
+
+// Slack calls methods of Slack's API with the token of an integration.
+type Slack interface {
+	// Call returns the answer of a method, whatever it says. Errors are for
+	// people to read, without a credential.
+	Call(ctx context.Context, organization, integration, method string, body []byte) ([]byte, error)
+}

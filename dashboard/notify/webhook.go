@@ -1,0 +1,74 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// secretsOwner is whose the secrets are that sign webhooks.
+const secretsOwner = "notify"
+
+// noKeyText is what people read where a webhook could not even be sent.
+const noKeyText = "The webhook has no secret to sign with; make one: sallyport notify rotate"
+
+// envelope is the body of a webhook, as Standard Webhooks has it.
+type envelope struct {
+	Type         string    `json:"type"`
+	Timestamp    time.Time `json:"timestamp"`
+	Organization string    `json:"organization_id"`
+	Data         any       `json:"data"`
+}
+
+// The types of webhook: of what waits, then of its end.
+var (
+	typesOfCalls     = [2]string{"invocation.held", "invocation.settled"}
+	typesOfVariables = [2]string{"env_request.held", "env_request.settled"}
+)
+
+const typeTest = "notify.test"
+
+// toWebhook posts something signed. The id is the same however often it is sent.
+func (s *Sender) toWebhook(ctx context.Context, c *action.NotifyChannel, id, kind string, data any) (answer, error) {
+	now := s.Now()
+	body, err := json.Marshal(envelope{kind, now.UTC().Truncate(time.Second), c.Organization, data})
+	if err != nil {
+		return answer{}, err
+	}
+	secrets, err := s.Rows.SigningSecrets(ctx, c.Organization, secretsOwner)
+	if err != nil {
+		return answer{}, err
+	}
+	signed := s.sign(ctx, c.Organization, secrets, id, now, body)
+	if signed == "" {
+		return answer{said: noKeyText}, nil
+	}
+	return s.request(ctx, c.URL, body, http.Header{
+		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(now.Unix(), 10)}, "Webhook-Signature": {signed},
+	})
+}
+
+// sign returns what each of the secrets that are good signs; empty: there is none.
+func (s *Sender) sign(ctx context.Context, organization string, secrets []event.Secret, id string, now time.Time, body []byte) string {
+	var all []string
+	for _, secret := range secrets {
+		if secret.ExpiresAt != nil && !secret.ExpiresAt.After(now) {
+			continue
+		}
+		plain, err := s.Vault.Open(action.Ref{Organization: organization, Table: "signing_secrets", Row: secret.ID, Column: "sealed"}, secret.Sealed)
+		if err != nil {
+			s.Log.ErrorContext(ctx, "a secret of the webhook for held calls could not be opened", "organization", organization, "secret", secret.ID, "error", err)
+			continue
+		}
+		if signature := event.SignStandard(id, now, body, plain); signature != "" {
+			all = append(all, signature)
+		}
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,280 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"sallyport/action"
+	"sallyport/internal/guard"
+)
+
+// OIDC is an OpenID provider with which people sign in. It is asked for its
+// addresses when somebody does: one that is down stops nothing else.
+type OIDC struct {
+	Issuer       string
+	ClientID     string
+	ClientSecret string                 // empty: a public client
+	Name         string                 // on the button; empty: the issuer's host
+	Scopes       []string               // beside openid; nil: profile and email
+	Organization string                 // of everybody who signs in so
+	RoleClaim    string                 // a text or a list of them; a path with dots; empty: none
+	RoleMap      map[string]action.Role // by value of that claim
+	DefaultRole  action.Role            // where the map has none; empty: refused; never owner
+	NameClaim    string                 // empty: name, preferred_username, email or the subject
+	Guard        guard.Config           // what may be reached
+}
+
+const (
+	flowLife      = 10 * time.Minute // between leaving for the provider and coming back
+	discoveryLife = time.Hour        // of what the provider says of itself
+	discoveryRest = 5 * time.Second  // after it could not be asked
+	clockSkew     = time.Minute      // how far its clock may be from ours
+)
+
+// asymmetric are the signatures of tokens that are taken. None can be made with
+// what is public.
+func asymmetric() []string { return []string{oidc.RS256, oidc.PS256, oidc.ES256, oidc.EdDSA} }
+
+// check refuses what would let the wrong people in.
+func (o *OIDC) check() error {
+	if o == nil {
+		return nil
+	}
+	_, err := checkIssuer("the issuer of OpenID Connect", o.Issuer)
+	switch {
+	case err != nil:
+		return err
+	case o.ClientID == "" || o.Organization == "":
+		return errors.New("OpenID Connect needs a client id and an organization")
+	case o.DefaultRole == action.RoleOwner:
+		return errors.New("the default role of OpenID Connect cannot be owner: map a value of the role claim to it")
+	case len(o.RoleMap) > 0 && o.RoleClaim == "":
+		return errors.New("a role map of OpenID Connect needs a role claim")
+	case len(o.RoleMap) == 0 && o.DefaultRole == "":
+		return errors.New("OpenID Connect gives nobody a role: it needs a role claim with a map, or a default role")
+	}
+	for _, r := range append([]action.Role{cmp.Or(o.DefaultRole, action.RoleMember)}, values(o.RoleMap)...) {
+		if !r.Valid() {
+			return fmt.Errorf("OpenID Connect gives the role %q; a role is owner, admin or member", r)
+		}
+	}
+	return nil
+}
+
+func values[K comparable, V any](m map[K]V) (list []V) {
+	for _, v := range m {
+		list = append(list, v)
+	}
+	return list
+}
+
+// provider is what is known of the OpenID provider.
+type provider struct {
+	OIDC
+	client *http.Client
+	now    func() time.Time
+
+	mu     sync.Mutex
+	known  *discovered
+	asked  time.Time // when it was known, or could not be
+	failed error
+}
+
+// discovered is what the provider says of itself.
+type discovered struct {
+	*oidc.Provider
+	style oauth2.AuthStyle // how the client says at its token endpoint who it is
+}
+
+func newProvider(o *OIDC, now func() time.Time) (*provider, error) {
+	if o == nil {
+		return nil, nil
+	}
+	u, err := url.Parse(o.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	p := &provider{OIDC: *o, now: now, client: newOutside(o.Guard, u)}
+	p.Name = cmp.Or(p.Name, u.Host)
+	if p.Scopes == nil {
+		p.Scopes = []string{"profile", "email"}
+	}
+	return p, nil
+}
+
+// discover asks the provider where it signs people in. What it said before
+// stands in while it does not answer, and for others while it is asked.
+func (p *provider) discover() (*discovered, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	age := p.now().Sub(p.asked)
+	switch {
+	case p.failed != nil && age < discoveryRest && p.known == nil:
+		return nil, p.failed
+	case p.known != nil && age < discoveryLife:
+		return p.known, nil
+	case p.known != nil:
+		p.asked = p.now()
+		p.mu.Unlock()
+		found, err := p.ask()
+		p.mu.Lock()
+		if err == nil {
+			p.known = found
+		}
+		return p.known, nil
+	}
+	p.known, p.failed = p.ask()
+	p.asked = p.now()
+	return p.known, p.failed
+}
+
+// ask returns nothing beside an error.
+func (p *provider) ask() (*discovered, error) {
+	// The client is kept for its keys: no request's context may end it.
+	found, err := oidc.NewProvider(oidc.ClientContext(context.Background(), p.client), p.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	// The library does not look at these.
+	var more struct {
+		Methods []string `json:"token_endpoint_auth_methods_supported"`
+	}
+	if err := found.Claims(&more); err != nil {
+		return nil, err
+	}
+	if _, err := checkIssuer("the provider's authorization_endpoint", found.Endpoint().AuthURL); err != nil {
+		return nil, err
+	}
+	// To try one way after the other would use the code up.
+	style := oauth2.AuthStyleInHeader
+	if p.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
+		style = oauth2.AuthStyleInParams
+	}
+	return &discovered{found, style}, nil
+}
+
+// oauth is the client's side of the protocol.
+func (p *provider) oauth(found *discovered, callback string) *oauth2.Config {
+	e := found.Endpoint()
+	e.AuthStyle = found.style
+	return &oauth2.Config{
+		ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: e, RedirectURL: callback,
+		Scopes: append([]string{oidc.ScopeOpenID}, p.Scopes...),
+	}
+}
+
+// flow is a sign-in that is under way at the provider. It travels sealed in a
+// cookie of the browser that began it, and no other browser can end it.
+type flow struct {
+	State     string    `json:"state"`
+	Nonce     string    `json:"nonce"`
+	Verifier  string    `json:"verifier"`
+	Code      string    `json:"code"` // of the link that it becomes, which can be made once
+	Key       string    `json:"key"`
+	Next      string    `json:"next,omitempty"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// identify trades the provider's code for who somebody is.
+func (p *provider) identify(ctx context.Context, f flow, callback, code string) (action.Identity, error) {
+	found, err := p.discover()
+	if err != nil {
+		return action.Identity{}, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	tokens, err := p.oauth(found, callback).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
+	if err != nil {
+		return action.Identity{}, fmt.Errorf("trading the code: %w", withoutAnswer(err))
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	token, err := found.Verifier(&oidc.Config{
+		ClientID: p.ClientID, SupportedSigningAlgs: asymmetric(), Now: func() time.Time { return p.now().Add(-clockSkew) },
+	}).Verify(ctx, raw)
+	if err != nil {
+		return action.Identity{}, err
+	}
+	var c claims
+	if err := token.Claims(&c); err != nil {
+		return action.Identity{}, err
+	}
+	switch {
+	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(f.Nonce)) != 1:
+		return action.Identity{}, errors.New("the nonce is of another sign-in")
+	case !p.isFor(c, token.Audience):
+		return action.Identity{}, errors.New("the token was issued to another client")
+	}
+	if err := checkSubject(token.Subject); err != nil {
+		return action.Identity{}, err
+	}
+	return action.Identity{
+		Organization: p.Organization, Issuer: p.Issuer, Subject: token.Subject, Name: c.name(p.NameClaim, token.Subject), Role: p.role(c),
+		SaidAt: p.said(token),
+	}, nil
+}
+
+// said is when the provider said it: now, by its own clock when that is not
+// ahead.
+func (p *provider) said(token *oidc.IDToken) time.Time {
+	if now := p.now(); token.IssuedAt.IsZero() || token.IssuedAt.After(now) {
+		return now
+	}
+	return token.IssuedAt
+}
+
+// isFor tells whether a token was issued to this client, and not only with it
+// in mind.
+func (p *provider) isFor(c claims, audience []string) bool {
+	if _, said := c["azp"]; said {
+		return c.text("azp") == p.ClientID
+	}
+	return len(audience) == 1
+}
+
+// withoutAnswer leaves out of an error the body that the provider answered,
+// which may repeat what it was sent.
+func withoutAnswer(err error) error {
+	var answered *oauth2.RetrieveError
+	if errors.As(err, &answered) && answered.Response != nil {
+		return fmt.Errorf("the provider answered %d %.80q", answered.Response.StatusCode, answered.ErrorCode)
+	}
+	return err
+}
+
+// sealFlow makes the text of a cookie of a flow.
+func (s *Server) sealFlow(f flow) (string, error) {
+	plain, err := json.Marshal(f)
+	if err != nil {
+		return "", err
+	}
+	sealed, err := s.Vault.Seal(flowRef(s.oidc.Organization), plain)
+	return encode64(sealed), err
+}
+
+// openFlow reads it; false when it is none, or over.
+func (s *Server) openFlow(text string) (f flow, ok bool) {
+	sealed, err := decode64(text)
+	if err != nil {
+		return f, false
+	}
+	plain, err := s.Vault.Open(flowRef(s.oidc.Organization), sealed)
+	if err != nil || json.Unmarshal(plain, &f) != nil {
+		return f, false
+	}
+	return f, s.now().Before(f.ExpiresAt)
+}
+
+func flowRef(organization string) action.Ref {
+	return action.Ref{Organization: organization, Table: "cookies", Row: "oidc", Column: "flow"}
+}

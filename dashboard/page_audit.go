@@ -1,0 +1,301 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+// auditData is all that the page of the audit shows.
+type auditData struct {
+	Rows            []eventRow
+	Total           int
+	Capped          bool
+	Kinds, People   []choice
+	Subject         string
+	From, To        string // as they were asked
+	Older           string // address; empty: there are none
+	Filtered, First bool
+	Head            *action.AuditHead // nil: not for this person
+	HeadJSON        string
+	Decides         bool
+	Names           map[string]string
+}
+
+// eventRow is one change of policy, in words.
+type eventRow struct {
+	action.PolicyEvent
+	What    string // such as "Mode set"
+	Subject string // with the names of sources
+	Changes []fieldChange
+	More    int // that are not shown
+}
+
+// fieldChange is what became of one part.
+type fieldChange struct {
+	Field         string
+	Before, After []Segment // nil: it was not there, or is not any more
+}
+
+func (p *pages) auditPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	ctx, q := r.Context(), r.URL.Query()
+	f := PolicyEventFilter{
+		Organization: me.Organization, Kind: q.Get("kind"), Subject: strings.TrimSpace(q.Get("subject")), By: q.Get("by"),
+		Query: Query{Limit: 50, Cursor: q.Get("cursor")},
+	}
+	d := auditData{Subject: f.Subject, From: q.Get("from"), To: q.Get("to"), First: f.Cursor == "", Decides: me.Role.Decides()}
+	d.Filtered = f.Kind+f.Subject+f.By+d.From+d.To != ""
+	var err error
+	if f.From, err = parseMoment("/from", d.From); err != nil {
+		return err
+	}
+	if f.To, err = lastDay(d.To); err != nil {
+		return err
+	}
+	all, err := p.Connectors.ListConnectors(ctx, me.Organization)
+	if err != nil {
+		return err
+	}
+	if d.Names, err = p.names(ctx, me.Organization); err != nil {
+		return err
+	}
+	f.Subject = storedSubject(f.Subject, all)
+	page, err := p.History.PolicyEvents(ctx, f)
+	if err != nil {
+		return err
+	}
+	d.Total, d.Capped, d.Older = page.Total, page.Capped, olderEvents(q, page.Next)
+	for _, e := range page.Items {
+		d.Rows = append(d.Rows, eventIn(e, all, d.Names))
+	}
+	d.choices(f)
+	if d.Decides {
+		if err := p.head(ctx, me.Organization, &d); err != nil {
+			return err
+		}
+	}
+	return p.render(w, "audit", "layout", view{Page: "audit", Title: "Audit", Me: me, Data: d})
+}
+
+// head adds the end of the chain of evidence.
+func (p *pages) head(ctx context.Context, organization string, d *auditData) error {
+	heads, err := p.Audit.AuditHeads(ctx, organization)
+	if err != nil || len(heads) == 0 {
+		return err
+	}
+	d.Head = &heads[0]
+	raw, err := json.Marshal(heads[0])
+	d.HeadJSON = string(raw)
+	return err
+}
+
+// lastDay reads the end of a time: of a day, its end.
+func lastDay(text string) (time.Time, error) {
+	t, err := parseMoment("/to", text)
+	if err == nil && len(text) == len(time.DateOnly) {
+		t = t.AddDate(0, 0, 1)
+	}
+	return t, err
+}
+
+func (d *auditData) choices(f PolicyEventFilter) {
+	d.Kinds = []choice{{Text: "everything"}}
+	for _, k := range eventKinds() {
+		d.Kinds = append(d.Kinds, choice{k.kind, k.plural, k.kind == f.Kind})
+	}
+	d.People = []choice{{Text: "anybody"}}
+	ids := make([]string, 0, len(d.Names))
+	for id := range d.Names {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		return strings.Compare(strings.ToLower(d.Names[a]), strings.ToLower(d.Names[b]))
+	})
+	for _, id := range ids {
+		d.People = append(d.People, choice{id, plain(d.Names[id]), id == f.By})
+	}
+}
+
+// storedSubject is a subject with the ids of connectors for their slugs, as
+// keys are stored.
+func storedSubject(text string, all []action.Connector) string {
+	source, name := cutKey(text)
+	if c := findConnector(all, source); c != nil && name != "" {
+		return c.Source() + ":" + name
+	}
+	if c := findConnector(all, text); c != nil {
+		return c.Source()
+	}
+	return text
+}
+
+func olderEvents(q url.Values, next string) string {
+	if next == "" {
+		return ""
+	}
+	out := url.Values{"cursor": {next}}
+	for _, name := range []string{"kind", "subject", "by", "from", "to"} {
+		if v := q.Get(name); v != "" {
+			out.Set(name, v)
+		}
+	}
+	return "/audit?" + out.Encode()
+}
+
+// eventKind is a kind of event as people say it.
+type eventKind struct{ kind, one, plural string }
+
+func eventKinds() []eventKind {
+	return []eventKind{
+		{action.EventMode, "Mode", "modes"},
+		{action.EventCapability, "Capability", "capabilities"},
+		{action.EventGate, "Approval of a gate", "gates"},
+		{action.EventGrant, "Grant", "grants"},
+		{action.EventRequest, "Request for a grant", "requests for grants"},
+		{action.EventEnv, "Request for variables", "requests for variables"},
+		{action.EventQuota, "Rate", "rates"},
+		{action.EventSettings, "Settings", "settings"},
+		{action.EventReview, "Tools", "reviews of tools"},
+		{action.EventConnector, "Connector", "connectors"},
+		{action.EventIntegration, "Integration", "integrations"},
+		{action.EventApp, "Registration at a service", "registrations at services"},
+		{action.EventBinding, "Connections of an automation", "connections of automations"},
+		{action.EventMasterKey, "Master key", "master keys"},
+		{action.EventAutomation, "Automation", "automations"},
+		{action.EventTrigger, "Trigger", "triggers"},
+		{action.EventSchedule, "Schedule", "schedules"},
+		{action.EventEndpoint, "Endpoint for runs", "endpoint for runs"},
+		{action.EventRun, "Run", "runs"},
+		{action.EventDelivery, "Delivery", "deliveries"},
+		{action.EventPerson, "Person", "people"},
+		{action.EventNotify, "Notifications", "notifications"},
+	}
+}
+
+// fieldsShown of one event.
+const fieldsShown = 40
+
+// eventIn says what happened: what it was about, and each part that changed.
+func eventIn(e action.PolicyEvent, all []action.Connector, names map[string]string) eventRow {
+	row := eventRow{PolicyEvent: e, What: e.Kind, Subject: e.Subject}
+	for _, k := range eventKinds() {
+		if k.kind == e.Kind {
+			row.What = k.one
+		}
+	}
+	before, after := leavesOf(e.Before), leavesOf(e.After)
+	switch {
+	case len(before) == 0 && len(after) == 0:
+	case len(before) == 0:
+		row.What += " added"
+	case len(after) == 0:
+		row.What += " removed"
+	case before["revoked_at"] == nil && after["revoked_at"] != nil:
+		row.What += " revoked"
+	default:
+		row.What += " changed"
+	}
+	named := func(text string) string {
+		for _, c := range all {
+			text = strings.ReplaceAll(text, c.Source(), or(c.Slug, c.Name))
+		}
+		return or(names[text], text)
+	}
+	row.Subject = named(row.Subject)
+	for _, field := range fieldsOf(before, after) {
+		was, is := before.value(field, named), after.value(field, named)
+		if bytes.Equal(before[field], after[field]) || was == nil && is == nil {
+			continue
+		}
+		if len(row.Changes) == fieldsShown {
+			row.More++
+			continue
+		}
+		row.Changes = append(row.Changes, fieldChange{fieldWords(field), was, is})
+	}
+	return row
+}
+
+// leaves are the parts of a JSON value that have none, by their names.
+type leaves map[string][]byte
+
+// noise is what says nothing about the change that its row does not.
+func noise(name string) bool {
+	return slices.Contains([]string{"organization_id", "updated_by", "updated_at", "granted_by", "granted_at", "created_by", "created_at", "revision", "id"}, name)
+}
+
+func leavesOf(value raw) leaves {
+	root, ok := parseJSON(value)
+	if !ok || string(root.bytes()) == "null" {
+		return nil
+	}
+	out := leaves{}
+	if root.open != '{' {
+		out[""] = root.bytes()
+		return out
+	}
+	root.gather("", out)
+	return out
+}
+
+func (n *node) gather(at string, out leaves) {
+	for i, key := range n.keys {
+		var name string
+		_ = json.Unmarshal(key, &name) // it was parsed before
+		if at == "" && noise(name) {
+			continue
+		}
+		if kid := n.kids[i]; kid.open == '{' && len(kid.kids) > 0 {
+			kid.gather(at+name+"\x00", out)
+		} else {
+			out[at+name] = kid.bytes()
+		}
+	}
+}
+
+func fieldsOf(before, after leaves) []string {
+	var fields []string
+	for _, side := range []leaves{before, after} {
+		for field := range side {
+			fields = append(fields, field)
+		}
+	}
+	slices.Sort(fields)
+	return slices.Compact(fields)
+}
+
+// valueShown bounds one side of a change; the export has all of it.
+const valueShown = 600
+
+// value is one side of a change, as people read it: a text without its quotes,
+// ids by their names.
+func (l leaves) value(field string, named func(string) string) []Segment {
+	raw, ok := l[field]
+	if !ok || string(raw) == "null" {
+		return nil
+	}
+	var text string
+	if n, err := strconv.Atoi(string(raw)); err == nil && field == "level" {
+		return visible(action.Level(n).String())
+	}
+	if json.Unmarshal(raw, &text) == nil {
+		return visible(clip(named(text), valueShown))
+	}
+	return visible(clip(string(raw), valueShown))
+}
+
+// fieldWords writes a field's name as words.
+func fieldWords(field string) string {
+	if field == "" {
+		return "value"
+	}
+	return strings.NewReplacer("\x00", " › ", "_", " ").Replace(field)
+}

@@ -1,0 +1,71 @@
+package dashboard
+
+import (
+	"net/http"
+
+	"sallyport/ingest/event"
+)
+
+// deliveryData is all that the page of a delivery shows.
+type deliveryData struct {
+	DeliveryView
+	Cause  cause
+	Text   []Segment // the payload; nil: it is not kept
+	Events []InboundEvent
+	Causes map[string]cause
+}
+
+func receiptStatuses() []string { return []string{"queued", "processing", "completed", "failed"} }
+
+func (p *pages) deliveriesPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	ctx := r.Context()
+	f := readFilters(r, "status", "provider", "trigger")
+	if err := f.oneOf("status", receiptStatuses()...); err != nil {
+		return err
+	}
+	page, err := p.Deliveries.ListReceipts(ctx, ReceiptFilter{
+		Organization: me.Organization, Status: event.ReceiptStatus(f.Get("status")), Provider: f.Get("provider"), Trigger: f.Get("trigger"), Query: f.paging().query(),
+	})
+	if err != nil {
+		return err
+	}
+	causes, err := p.causes(ctx, me.Organization)
+	if err != nil {
+		return err
+	}
+	return p.render(w, "deliveries", "layout", view{Page: "deliveries", Title: "Deliveries", Me: me, Data: struct {
+		Page[event.Receipt]
+		Filters   filters
+		Statuses  []string
+		Providers []EventProvider
+		Causes    map[string]cause
+	}{page, f, receiptStatuses(), p.EventProviders, causes}})
+}
+
+func (p *pages) deliveryPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	ctx := r.Context()
+	receipt, err := p.Deliveries.Receipt(ctx, me.Organization, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	d := deliveryData{DeliveryView: viewDelivery(receipt)}
+	if d.Payload != nil {
+		d.Text = pretty(d.Payload)
+	}
+	if d.Causes, err = p.causes(ctx, me.Organization); err != nil {
+		return err
+	}
+	d.Cause = d.Causes[d.Trigger]
+	events, err := p.listEvents(ctx, me, &EventQuery{Delivery: d.ID, Paging: Paging{Limit: 50}})
+	if err != nil {
+		return err
+	}
+	d.Events = events.Body.Items
+	return p.render(w, "delivery", "layout", view{Page: "deliveries", Title: "Delivery", Me: me, Data: d})
+}
+
+// again reports whether a delivery can be worked off once more: it failed, or
+// reached nobody and kept its payload.
+func again(r event.Receipt) bool {
+	return r.Status == event.ReceiptFailed || r.Status == event.ReceiptCompleted && r.LastError != "" && !r.Doubled
+}

@@ -1,0 +1,215 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+// explainPanel says how a call would be decided. Its question is in the
+// address, so that it can be handed on.
+type explainPanel struct {
+	Asked
+	Source, Name string // the two parts of the key, as they were asked
+	Sessions     []sessionChoice
+	Problem      *Problem
+	Answer       *Explanation
+	Share        tally // of a pattern, in place of an answer
+}
+
+// sessionChoice is a session as forms offer it.
+type sessionChoice struct {
+	ID, Text string
+	On       bool
+}
+
+// tally is how many actions of a pattern have which mode now.
+type tally struct {
+	Of                 int
+	Allow, Hold, Deny  int
+	Everything, Listed bool
+}
+
+// sessionsOffered by a form: the newest.
+const sessionsOffered = 50
+
+func (p *pages) explainPanel(ctx context.Context, me *Principal, q url.Values) (explainPanel, error) {
+	d := askedOf(q)
+	page, err := p.listSessions(ctx, me, "", Query{Limit: sessionsOffered})
+	if err != nil {
+		return d, err
+	}
+	d.Sessions = sessionChoices(page.Items, d.Session)
+	return d, p.answer(ctx, me, &d)
+}
+
+// sessionChoices offers sessions by what they are for, and the one that was
+// chosen, also when it is old.
+func sessionChoices(list []action.Session, chosen string) []sessionChoice {
+	var out []sessionChoice
+	for _, s := range list {
+		text := plain(or(clip(s.Title, 60), "untitled")) + " · " + short(s.ID)
+		if s.Group != "" {
+			text += " · group " + plain(s.Group)
+		}
+		out = append(out, sessionChoice{s.ID, text, s.ID == chosen})
+	}
+	if chosen != "" && !slices.ContainsFunc(out, func(c sessionChoice) bool { return c.On }) {
+		out = append(out, sessionChoice{chosen, short(chosen), true})
+	}
+	return out
+}
+
+// askedOf reads the question: a key, or its two parts.
+func askedOf(q url.Values) explainPanel {
+	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
+	d := explainPanel{Asked: Asked{
+		Session: get("session"), Group: get("group"), Task: get("task"), Automation: get("automation"), Action: get("key"), Params: get("params"),
+	}}
+	if d.Action != "" {
+		d.Source, d.Name = cutKey(d.Action)
+	} else if d.Source, d.Name = get("source"), get("action"); d.Source != "" && d.Name != "" {
+		d.Action = d.Source + ":" + d.Name
+	}
+	return d
+}
+
+// explained is the answer alone, for the script to put in its place.
+func (p *pages) explained(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	d := askedOf(r.URL.Query())
+	if err := p.answer(r.Context(), me, &d); err != nil {
+		return err
+	}
+	return p.render(w, "policy", "explained", d)
+}
+
+// answer decides for nobody. What is wrong with the question is a part of the
+// answer.
+func (p *pages) answer(ctx context.Context, me *Principal, d *explainPanel) error {
+	if d.Action == "" {
+		return nil
+	}
+	err := p.tallied(ctx, me, d)
+	if err == nil && !d.Share.Listed {
+		var e Explanation
+		if e, err = p.explain(ctx, me, &d.Asked); err == nil {
+			d.Answer = &e
+		}
+	}
+	if err != nil {
+		if d.Problem = p.problem(ctx, err); d.Problem.Status >= http.StatusInternalServerError {
+			return err
+		}
+	}
+	return nil
+}
+
+// tallied counts what is in force of the actions that a pattern names.
+func (p *pages) tallied(ctx context.Context, me *Principal, d *explainPanel) error {
+	if d.Name != "*" {
+		return nil
+	}
+	key, _, err := p.resolveKey(ctx, me.Organization, d.Action)
+	if err != nil {
+		return err
+	}
+	s, err := p.imagined(ctx, me, &d.Asked)
+	if err != nil {
+		return err
+	}
+	snap, err := p.Snapshot(ctx, &s)
+	d.Share = tally{Listed: true, Everything: key.Source == "*"}
+	for _, a := range snap.Capabilities {
+		if key.Source == "*" || key.Source == a.Provider {
+			d.Share.add(a.Actions)
+		}
+	}
+	return err
+}
+
+func (t *tally) add(actions []action.ActionAbility) {
+	t.Of += len(actions)
+	for _, a := range actions {
+		switch a.Mode {
+		case action.ModeAllow:
+			t.Allow++
+		case action.ModeRequireApproval:
+			t.Hold++
+		case action.ModeDeny:
+			t.Deny++
+		}
+	}
+}
+
+// modeWords says what a mode does with a call.
+func modeWords(m action.Mode) string {
+	return map[action.Mode]string{
+		action.ModeAllow: "it runs", action.ModeRequireApproval: "a person is asked", action.ModeDeny: "it is refused",
+	}[m]
+}
+
+// policyRemoved says, in words, what is in force once a mode is taken back.
+func (p *pages) policyRemoved(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	q := r.URL.Query()
+	text := ""
+	if key, err := action.ParseKey(q.Get("key")); err == nil {
+		if text, err = p.without(r.Context(), me.Organization, q.Get("automation"), key); err != nil {
+			return err
+		}
+	}
+	return p.render(w, "policy", "removed", text)
+}
+
+// without looks for what says something of the key when this does not: the
+// cascade of policy, from here on.
+func (p *pages) without(ctx context.Context, organization, automation string, key action.Key) (string, error) {
+	list, _, err := p.Overrides.Overrides(ctx, organization)
+	if err != nil {
+		return "", err
+	}
+	all, err := p.Connectors.ListConnectors(ctx, organization)
+	if err != nil {
+		return "", err
+	}
+	owners := []string{automation}
+	if automation != "" {
+		owners = append(owners, "")
+	}
+	for _, owner := range owners {
+		for _, wider := range []action.Key{key, {Source: key.Source, Action: "*"}, {Source: "*", Action: "*"}} {
+			i := slices.IndexFunc(list, func(o action.Override) bool { return o.Automation == owner && o.Key == wider })
+			if i < 0 || owner == automation && wider == key {
+				continue
+			}
+			who := "for everybody"
+			if owner != "" {
+				who = "for this automation"
+			}
+			return fmt.Sprintf("Then %s is in force, as it is set %s: %s.", plain(keyName(wider, all)), who, modeWords(list[i].Mode)), nil
+		}
+	}
+	return p.inferredOf(ctx, organization, key)
+}
+
+// inferredOf says what holds where nobody said anything.
+func (p *pages) inferredOf(ctx context.Context, organization string, key action.Key) (string, error) {
+	const beside = " In a group, what it may do there counts first."
+	actions, err := p.actionsOf(ctx, organization, key.Source)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(actions, func(a action.ActionAbility) bool { return a.Action == key.Action })
+	if i < 0 {
+		return "Then nothing is said of it: reads run, writes wait for a person, destructive actions are refused." + beside, nil
+	}
+	return map[action.Risk]string{
+		action.RiskRead:   "Then nothing is said of it, and it only reads: it runs without asking.",
+		action.RiskWrite:  "Then nothing is said of it, and it writes: a person is asked.",
+		action.RiskDanger: "Then nothing is said of it, and it is destructive: it is refused.",
+	}[actions[i].Risk] + beside, nil
+}

@@ -1,0 +1,90 @@
+package dashboard
+
+import (
+	"html/template"
+	"strings"
+
+	"sallyport/ingest/event"
+)
+
+// inboundFuncs are what the pages of inbound work need beside what all do.
+func (p *pages) inboundFuncs() template.FuncMap {
+	return template.FuncMap{
+		"marks":      markdown,
+		"unmatched":  unmatched,
+		"again":      again,
+		"paragraphs": paragraphs,
+		"intervals":  intervals,
+		"crons":      crons,
+		"workerHelp": p.workerHelp,
+		"runRows": func(runs List[RunView], causes map[string]cause) any {
+			return struct {
+				Runs   List[RunView]
+				Causes map[string]cause
+			}{runs, causes}
+		},
+		"eventRows": func(events []InboundEvent, causes map[string]cause) any {
+			return struct {
+				Events []InboundEvent
+				Causes map[string]cause
+			}{events, causes}
+		},
+		"receiptRows": func(items []event.Receipt, causes map[string]cause) any {
+			return struct {
+				Items  []event.Receipt
+				Causes map[string]cause
+			}{items, causes}
+		},
+		"noCauses": func() map[string]cause { return nil },
+		"paging": func(f filters, cursor string) any {
+			return struct{ Newest, Older string }{f.Newest(), f.Older(cursor)}
+		},
+		"copyable": func(id, label, text string) any {
+			return struct{ ID, Label, Text string }{id, label, text}
+		},
+	}
+}
+
+// paragraphs splits what a person wrote at its line breaks.
+func paragraphs(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// interval is a choice of how often something is looked at.
+type interval struct {
+	Seconds int
+	Text    string
+}
+
+func intervals() []interval {
+	return []interval{{30, "30 seconds"}, {60, "minute"}, {300, "5 minutes"}, {900, "15 minutes"}, {3600, "hour"}, {21600, "6 hours"}, {86400, "day"}}
+}
+
+// crons are expressions to begin with.
+func crons() []choice {
+	return []choice{
+		{Value: "0 9 * * 1-5", Text: "weekdays at 9"},
+		{Value: "0 * * * *", Text: "each hour"},
+		{Value: "*/15 * * * *", Text: "each 15 minutes"},
+		{Value: "30 6 * * *", Text: "each day at 6:30"},
+		{Value: "0 8 1 * *", Text: "the 1st of a month at 8"},
+	}
+}
+
+// workerHelp is how a program gets a run to work on.
+func (p *pages) workerHelp() string {
+	return strings.Join([]string{
+		"sallyport api-key create worker --scope runs   # prints the key, once",
+		"export WORKER_KEY=…",
+		`curl -X POST '` + p.PublicURL + `/api/v1/runs/claim?wait=30s' \`,
+		`  -H "Authorization: Bearer $WORKER_KEY" -H 'Content-Type: application/json' -d '{"lease":"5m"}'`,
+		`curl -X POST ` + p.PublicURL + `/api/v1/runs/RUN_ID/finish \`,
+		`  -H "Authorization: Bearer $WORKER_KEY" -H 'Content-Type: application/json' -d '{"claim_id":"CLAIM_ID","status":"succeeded"}'`,
+	}, "\n")
+}

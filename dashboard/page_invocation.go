@@ -1,0 +1,158 @@
+package dashboard
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// invocationPage is what the page of one call shows.
+type invocationPage struct {
+	card
+	Moments  []occasion
+	Evidence action.Evidence
+	Origin   event.Origin
+	From     link // where its connector or integration is
+	Short    bool // the result is kept shortened
+}
+
+// link leads to a page; without a path, to none.
+type link struct{ Path, Text string }
+
+// occasion is something that happened to a call.
+type occasion struct {
+	At    time.Time
+	Text  string
+	By    settler // who did it; none: nobody in particular
+	Note  string  // what was said of it
+	Data  raw     // redacted
+	Class string  // of its mark: good, bad, or neither
+}
+
+func (p *pages) invocation(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	ctx := r.Context()
+	c, err := p.cardOf(ctx, me, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	d := invocationPage{card: c, From: sourcePage(c.Invocation), Short: bytes.Contains(c.Result, []byte(`"_truncated"`))}
+	if d.Evidence, err = p.Audit.Evidence(ctx, me.Organization, c.ID); err != nil {
+		return err
+	}
+	origins, err := p.origins(ctx, me, c.Invocation)
+	if err != nil {
+		return err
+	}
+	d.Origin = origins[c.Session]
+	if d.Moments, err = p.moments(ctx, me, &d); err != nil {
+		return err
+	}
+	return p.render(w, "invocation", "layout", view{Page: "activity", Title: c.Action, Me: me, Data: d})
+}
+
+// sourcePage is where the source of a call is managed.
+func sourcePage(inv action.Invocation) link {
+	if id, ok := strings.CutPrefix(inv.Source, "connector:"); ok {
+		return link{"/connectors/" + id, inv.SourceName}
+	}
+	if inv.Integration != "" {
+		return link{"/integrations/" + inv.Source, inv.SourceName}
+	}
+	return link{Text: inv.SourceName}
+}
+
+// moments are what happened to the call, in the order of time.
+func (p *pages) moments(ctx context.Context, me *Principal, d *invocationPage) ([]occasion, error) {
+	events, err := p.Events(ctx, me.Organization, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	names, err := p.names(ctx, me.Organization)
+	if err != nil {
+		return nil, err
+	}
+	list := lifeOf(d.Invocation, d.Settled)
+	if at := d.Evidence.DeliveredAt; at != nil {
+		list = append(list, occasion{At: *at, Text: "The caller had the result."})
+	}
+	for _, e := range events {
+		m := occasion{At: e.At, Text: happening(e.Kind), Data: e.Data}
+		if e.By != "" {
+			m.By = settler{Text: or(names[e.By], short(e.By)), Person: names[e.By] != ""}
+		}
+		list = append(list, m)
+	}
+	slices.SortStableFunc(list, func(a, b occasion) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
+	return list, nil
+}
+
+// lifeOf is what the row tells of its life.
+func lifeOf(inv action.Invocation, by settler) []occasion {
+	list := []occasion{{At: inv.CreatedAt, Text: "The agent asked."}}
+	add := func(at *time.Time, m occasion) {
+		if at != nil {
+			m.At = *at
+			list = append(list, m)
+		}
+	}
+	layer := "By the layer " + string(inv.ModeSource) + "."
+	switch {
+	case inv.Mode == action.ModeRequireApproval:
+		add(&inv.CreatedAt, occasion{Text: "Policy held it for a person.", Note: layer})
+	case inv.Mode == action.ModeAllow && inv.Grant != "":
+		add(&inv.CreatedAt, occasion{Text: "A grant let it through.", Class: "good"})
+	case inv.Mode == action.ModeAllow:
+		add(&inv.CreatedAt, occasion{Text: "Policy let it through.", Note: layer, Class: "good"})
+	}
+	if inv.ApprovedBy != "" && inv.ApprovedAt != nil {
+		add(inv.ApprovedAt, occasion{Text: "Approved.", By: by, Class: "good"})
+	}
+	if inv.StartedAt != nil {
+		add(inv.StartedAt, occasion{Text: "It began to run.", Note: inv.Executor})
+	}
+	add(inv.CompletedAt, endOf(inv, by))
+	return list
+}
+
+// endOf says how it ended.
+func endOf(inv action.Invocation, by settler) occasion {
+	m := occasion{Note: inv.DeniedNote}
+	switch inv.Status {
+	case action.StatusCompleted:
+		m.Text, m.Class = "It completed.", "good"
+	case action.StatusFailed:
+		m.Text, m.Class = "It failed.", "bad"
+		if inv.Error != nil {
+			m.Note = inv.Error.Code
+		}
+	case action.StatusExpired:
+		m.Text, m.Class = "It expired: nobody decided in time.", "bad"
+		if inv.ApprovedBy != "" {
+			m.Text = "It expired: nothing took it up in time."
+		}
+	default:
+		switch m.Class = "bad"; inv.DeniedReason {
+		case action.DeniedHuman:
+			m.Text, m.By = "Denied.", by
+		case action.DeniedWithdrawn:
+			m.Text, m.Class = "Withdrawn.", ""
+			if inv.DeniedNote == "" {
+				m.Text = "Withdrawn: its caller cancelled or left."
+			}
+		case action.DeniedRepeated:
+			m.Text = "Refused: the same call was denied a short while ago."
+		case action.DeniedOften:
+			m.Text = "Refused: people denied this action again and again in this session."
+		default:
+			m.Text = "Policy refused it."
+		}
+	}
+	return m
+}

@@ -1,0 +1,200 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+// overview is what the page of charts shows. Every figure leads to the calls
+// that it is of, as far as a list of calls can be asked for them.
+type overview struct {
+	StatisticsView
+	Window  window
+	Windows []window
+	Never   bool // nothing was ever called
+	Tiles   []tile
+	Modes   [3]int // allowed, held and denied
+	Rows    []bucketRow
+	Bins    []binRow
+	Actions []actionRow
+	Denials []denialRow
+	Health  []sourceRow
+
+	AllList, HeldList, DeniedList string // where these calls are listed
+}
+
+// tile is how many of something there are now.
+type tile struct {
+	Title, Path string
+	Count       string
+}
+
+type bucketRow struct {
+	action.Bucket
+	Unix int64
+	Path string
+}
+
+type binRow struct {
+	Words string
+	Calls int
+}
+
+type actionRow struct {
+	action.ActionCount
+	Path, Failures string // where they are listed, and those that failed
+	Share          string // that failed
+	bar
+}
+
+type denialRow struct {
+	Words, Path string
+	Calls       int
+	bar
+}
+
+type sourceRow struct {
+	SourceStatistics
+	Path, Failures, Page string
+	Share, P50, P95      string
+	bar
+}
+
+// bar is a drawn figure, in hundredths of the longest one. The second part
+// belongs to the first.
+type bar struct{ Long, Bad float64 }
+
+func newBar(n, bad, most int) bar {
+	if most == 0 {
+		return bar{}
+	}
+	return bar{100 * float64(n) / float64(most), 100 * float64(bad) / float64(most)}
+}
+
+func (p *pages) overview(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	name := or(r.URL.Query().Get("window"), "24h")
+	stats, err := p.viewStatistics(r.Context(), me.Organization, name)
+	if err != nil {
+		return err
+	}
+	o := newOverview(stats)
+	o.Tiles = p.tiles(me, stats.Queues)
+	if stats.Calls.Count == 0 {
+		page, err := p.Invocations.ListInvocations(r.Context(), InvocationFilter{Organization: me.Organization, Query: Query{Limit: 1}})
+		if err != nil {
+			return err
+		}
+		o.Never = len(page.Items) == 0
+	}
+	return p.render(w, "overview", "layout", view{Page: "overview", Title: "Overview", Me: me, Data: o})
+}
+
+func newOverview(s StatisticsView) *overview {
+	o := &overview{StatisticsView: s, Windows: windows()}
+	o.Window, _ = findWindow(s.Window)
+	o.AllList = s.list(s.Calls)
+	o.HeldList = s.list(s.Held.Extent, "mode", string(action.ModeRequireApproval))
+	o.DeniedList = s.list(s.Denied.Extent, "status", string(action.StatusDenied))
+	for _, b := range s.Buckets {
+		o.Modes[0] += b.Allow
+		o.Modes[1] += b.RequireApproval
+		o.Modes[2] += b.Deny
+		path := callsBetween(b.At, b.At.Add(time.Duration(s.Width)*time.Second))
+		o.Rows = append(o.Rows, bucketRow{b, b.At.Unix(), path})
+	}
+	for _, b := range s.Held.Bins {
+		o.Bins = append(o.Bins, binRow{binWords(b, s.Held.Bins), b.Calls})
+	}
+	o.countActions(s)
+	o.countDenials(s)
+	o.countSources(s)
+	return o
+}
+
+func (o *overview) countActions(s StatisticsView) {
+	for _, a := range s.Statistics.Actions {
+		pairs := []string{"source", a.Source, "action", a.Action}
+		o.Actions = append(o.Actions, actionRow{
+			a, s.list(s.Calls, pairs...), s.list(s.Calls, append(pairs, "status", string(action.StatusFailed))...),
+			share(a.Failed, a.Calls), newBar(a.Calls, a.Failed, s.Statistics.Actions[0].Calls),
+		})
+	}
+}
+
+func (o *overview) countDenials(s StatisticsView) {
+	for _, d := range s.Denied.Reasons {
+		pairs := []string{"status", string(action.StatusDenied)}
+		if d.Reason != action.DeniedPolicy {
+			pairs = append(pairs, "mode", string(action.ModeRequireApproval))
+		}
+		o.Denials = append(o.Denials, denialRow{denialWords(d), s.list(s.Denied.Extent, pairs...), d.Calls, newBar(d.Calls, 0, s.Denied.Reasons[0].Calls)})
+	}
+}
+
+func (o *overview) countSources(s StatisticsView) {
+	most := int64(0)
+	for _, source := range s.Sources {
+		if source.P95MS != nil {
+			most = max(most, *source.P95MS)
+		}
+	}
+	for _, source := range s.Sources {
+		row := sourceRow{
+			SourceStatistics: source, Path: s.list(s.Calls, "source", source.Source), Failures: s.list(s.Calls, "source", source.Source, "status", string(action.StatusFailed)),
+			Share: share(source.Failed, source.Calls),
+		}
+		if id, ok := strings.CutPrefix(source.Source, connectorPrefix); ok && source.Health != "" {
+			row.Page = "/connectors/" + url.PathEscape(id)
+		}
+		if source.P50MS != nil {
+			row.P50, row.P95 = elapsed(*source.P50MS), elapsed(*source.P95MS)
+			row.bar = newBar(int(*source.P50MS), int(*source.P95MS-*source.P50MS), int(most))
+		}
+		o.Health = append(o.Health, row)
+	}
+}
+
+// list is where the calls of an extent are listed, of those that more is asked
+// of by names and values.
+func (s StatisticsView) list(e action.Extent, pairs ...string) string {
+	return callsBetween(e.Since, s.To, pairs...)
+}
+
+func callsBetween(from, to time.Time, pairs ...string) string {
+	q := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return "/activity?" + q.Encode()
+}
+
+// tiles are what waits or runs, with a link for who may see it.
+func (p *pages) tiles(me *Principal, q action.Queues) []tile {
+	list := []tile{
+		{"waiting for a person", "/", deep(q.Pending)},
+		{"approved, about to run", "/activity?status=approved", deep(q.Approved)},
+		{"running", "/activity?status=executing", deep(q.Executing)},
+		{"runs queued", "/runs?status=queued", deep(q.Runs)},
+		{"deliveries to be read", "/deliveries?status=queued", deep(q.Deliveries)},
+		{"runs to be sent, where there is an endpoint", "/runs?status=queued", deep(q.Outbox)},
+	}
+	for i := range list {
+		path, _, _ := strings.Cut(list[i].Path, "?")
+		if !p.offers(me, path) {
+			list[i].Path = ""
+		}
+	}
+	return list
+}
+
+func deep(d action.Depth) string {
+	text := thousands(d.Count)
+	if d.Capped {
+		text += "+"
+	}
+	return text
+}

@@ -1,0 +1,87 @@
+package dashboard
+
+import (
+	"net/http"
+
+	"sallyport/action"
+)
+
+// settingsData is what the page of settings shows.
+type settingsData struct {
+	Decides bool
+	Webhook *NotifyView // nil: nobody set it up
+	Slack   *NotifyView
+	Told    []NotificationView
+	Slacks  []action.Integration // that can post to Slack
+	Names   map[string]string
+	Public  string
+	MCP     string
+	Version string
+}
+
+// channelData is one channel, or none, among the rest.
+type channelData struct {
+	settingsData
+	Channel *NotifyView
+}
+
+func (p *pages) settingsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	ctx := r.Context()
+	d := settingsData{Decides: me.Role.Decides(), Public: p.PublicURL, MCP: p.MCPURL, Version: p.Version}
+	channels, err := p.notifyViews(ctx, me.Organization)
+	if err != nil {
+		return err
+	}
+	for i, c := range channels {
+		if c.Kind == action.NotifyWebhook {
+			d.Webhook = &channels[i]
+		} else {
+			d.Slack = &channels[i]
+		}
+	}
+	if d.Names, err = p.names(ctx, me.Organization); err != nil {
+		return err
+	}
+	if d.Decides {
+		if d.Told, err = p.notifications(ctx, me.Organization, 20); err != nil {
+			return err
+		}
+		all, err := p.Integrations.ListIntegrations(ctx, me.Organization, me.viewer())
+		if err != nil {
+			return err
+		}
+		for _, in := range all {
+			if in.Provider == "slack" && in.User == "" && in.Visibility == action.VisibleOrganization {
+				d.Slacks = append(d.Slacks, in)
+			}
+		}
+	}
+	return p.render(w, "settings", "layout", view{Page: "settings", Title: "Settings", Me: me, Data: d})
+}
+
+// wantsWords says which held calls a channel tells of.
+func wantsWords(w action.NotifyWants) string {
+	switch w {
+	case action.WantsDanger:
+		return "dangerous calls alone"
+	case action.WantsUnattended:
+		return "calls of unattended sessions alone"
+	case action.WantsAll:
+	}
+	return "every held call"
+}
+
+// toldWords says what became of a notification.
+func toldWords(n NotificationView) string {
+	switch {
+	case n.Status == action.NotifyPending && n.Failures > 0:
+		return "to be sent again"
+	case n.Status == action.NotifyPending:
+		return "to be sent"
+	case n.Status == action.NotifyVoid && n.Event == action.NotifyHeld:
+		return "not sent: the call ended, or the channel was off"
+	case n.Status == action.NotifyVoid:
+		return "given up"
+	}
+	return "sent"
+}

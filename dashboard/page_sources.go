@@ -1,0 +1,100 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+// sourceChoice is a source of actions as forms offer it.
+type sourceChoice struct {
+	Value string // what the API takes for it, whatever else is called so
+	ID    string
+	Name  string
+	Live  bool // what it has is known
+}
+
+// automationChoice is an automation as forms offer it.
+type automationChoice struct{ ID, Name string }
+
+// sources are an organization's connectors and the modules, those that have
+// something first.
+func (p *pages) sources(ctx context.Context, organization string, connectors []action.Connector) ([]sourceChoice, error) {
+	snap, err := p.Snapshot(ctx, plainSession(organization))
+	if err != nil {
+		return nil, err
+	}
+	live := map[string]bool{}
+	for _, a := range snap.Capabilities {
+		live[a.Provider] = true
+	}
+	var list []sourceChoice
+	for _, c := range connectors {
+		list = append(list, sourceChoice{Value: c.Source(), ID: c.Source(), Name: or(c.Slug, c.Name), Live: live[c.Source()]})
+	}
+	for _, m := range p.Providers {
+		list = append(list, sourceChoice{Value: modulePrefix + m.ID, ID: m.ID, Name: m.ID, Live: live[m.ID]})
+	}
+	slices.SortStableFunc(list, func(a, b sourceChoice) int {
+		if a.Live != b.Live {
+			return map[bool]int{true: -1, false: 1}[a.Live]
+		}
+		return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	return list, nil
+}
+
+// plainSession is one that nothing special is said of.
+func plainSession(organization string) *action.Session {
+	return &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
+}
+
+func (p *pages) automationChoices(ctx context.Context, organization string) ([]automationChoice, error) {
+	all, err := p.Automations.ListAutomations(ctx, organization)
+	list := make([]automationChoice, len(all))
+	for i, a := range all {
+		list[i] = automationChoice{a.ID, a.Name}
+	}
+	return list, err
+}
+
+// sourceActions are what a source has, with what is in force of it.
+type sourceActions struct {
+	Source  string
+	Actions []action.ActionAbility
+}
+
+// policyActions is the actions of a source, for the script to offer.
+func (p *pages) policyActions(w http.ResponseWriter, r *http.Request, me *Principal) error {
+	name := r.URL.Query().Get("source")
+	d := sourceActions{Source: name}
+	if name != "" && name != "*" {
+		id, _, err := p.source(r.Context(), me.Organization, name)
+		if err != nil {
+			return err
+		}
+		if d.Actions, err = p.actionsOf(r.Context(), me.Organization, id); err != nil {
+			return err
+		}
+	}
+	return p.render(w, "policy", "actions", d)
+}
+
+// actionsOf are those of a source in a session that nothing special is said
+// of.
+func (p *pages) actionsOf(ctx context.Context, organization, source string) ([]action.ActionAbility, error) {
+	snap, err := p.Snapshot(ctx, plainSession(organization))
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range snap.Capabilities {
+		if a.Provider == source {
+			return a.Actions, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,76 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"sallyport/action"
+)
+
+// happened is one thing that happened to a run.
+type happened struct {
+	At   time.Time
+	What string
+	By   string // empty: nobody
+}
+
+// timeline puts in order what rows say of a run, and what people did to it.
+func (p *pages) timeline(ctx context.Context, d *runData) (all []happened, err error) {
+	add := func(at *time.Time, what string) {
+		if at != nil && !at.IsZero() {
+			all = append(all, happened{At: *at, What: what})
+		}
+	}
+	add(d.Event.OccurredAt, "It happened")
+	add(&d.Event.CreatedAt, "The event matched, and the run was queued")
+	add(d.StartedAt, "Its worker began")
+	if d.Session != "" {
+		if s, err := p.session(ctx, d.Organization, d.Session); err == nil { // one that is gone says nothing
+			add(&s.CreatedAt, fmt.Sprintf("It was taken by %s (attempt %d)", d.Worker.Text, d.Attempt))
+		}
+	}
+	for _, inv := range d.Calls.Items {
+		add(&inv.CreatedAt, fmt.Sprintf("Its agent asked for %s › %s", plain(inv.SourceName), plain(inv.Action)))
+	}
+	page, err := p.History.PolicyEvents(ctx, PolicyEventFilter{Organization: d.Organization, Kind: action.EventRun, Subject: d.ID, Query: Query{Limit: 100}})
+	if err != nil {
+		return nil, err
+	}
+	acted := time.Time{}
+	for _, e := range page.Items {
+		all = append(all, happened{At: e.At, What: runActed(e), By: e.By})
+		if e.At.After(acted) {
+			acted = e.At
+		}
+	}
+	if d.EndedAt != nil && d.EndedAt.After(acted) { // otherwise it was a person who ended it
+		add(d.EndedAt, "It ended: "+string(d.Status))
+	}
+	slices.SortStableFunc(all, func(a, b happened) int { return a.At.Compare(b.At) })
+	return all, nil
+}
+
+// runActed says what a person did to a run.
+func runActed(e action.PolicyEvent) string {
+	var before, after struct {
+		Status string `json:"status"`
+		Code   string `json:"code"`
+	}
+	if json.Unmarshal(e.Before, &before) != nil || json.Unmarshal(e.After, &after) != nil {
+		return "Changed by hand"
+	}
+	switch {
+	case after.Status == "queued":
+		return "Queued anew, from " + or(before.Status, "nothing")
+	case after.Code == "cancelled":
+		return "Cancelled"
+	case before.Status == "needs_human":
+		return "Resolved: " + after.Status
+	case after.Status == "skipped":
+		return "Its event was skipped"
+	}
+	return "Changed: " + after.Status
+}

@@ -1,0 +1,239 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// Limits of what workers say.
+const (
+	runLease   = 5 * time.Minute
+	maxLease   = 24 * time.Hour
+	maxResult  = 64 << 10 // as it is sent
+	keptResult = 10 << 10
+	maxRunWait = time.Minute
+	runLook    = time.Second // between two looks while one waits: hints may be lost
+)
+
+// claimRun gives the worker a run; 204 when none waits.
+func (s *Server) claimRun(ctx context.Context, p *Principal, w Wish, wait string) (*claimed, error) {
+	patience, err := parseWait(wait)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.claim(ctx, p, w)
+	if err != nil {
+		return nil, err
+	}
+	work, err := s.awaitRun(ctx, c, min(patience, maxRunWait))
+	switch {
+	case noRun(err):
+		return &claimed{Status: http.StatusNoContent}, nil
+	case err != nil:
+		return nil, err
+	}
+	s.runChanged(&work.Run)
+	s.log.InfoContext(ctx, "run claimed", "run", work.Run.ID, "session", work.Run.Session, "by", c.By)
+	out := ClaimedRun{
+		Run: work.Run, Automation: RunAutomation{ID: work.Automation.ID, Name: work.Automation.Name, Instructions: work.Automation.Instructions},
+		Event:   InboundEvent{Record: work.Record, Status: work.Record.Status(), AutomationName: work.Automation.Name},
+		Session: RunSession{ID: work.Run.Session, Token: s.Tokens.Mint(work.Run.Session), MCPURL: s.MCPURL, ExpiresAt: work.ExpiresAt},
+		ClaimID: work.Run.Claim, LeaseUntil: work.Run.LeaseUntil,
+	}
+	if work.Sealed != nil {
+		out.Event.Context, err = s.openContext(p.Organization, work.Record.ID, work.Sealed)
+	}
+	return &claimed{Status: http.StatusOK, Body: out}, err
+}
+
+func noRun(err error) bool {
+	return errors.Is(err, action.ErrNotFound) && action.Public(err).Code == "no_run"
+}
+
+// awaitRun claims a run as soon as one waits.
+func (s *Server) awaitRun(ctx context.Context, c event.Claim, patience time.Duration) (event.Work, error) {
+	if patience == 0 {
+		return s.Runs.ClaimRun(ctx, c)
+	}
+	came := make(chan struct{}, 1)
+	defer s.Hints.Subscribe(func(h action.Hint) {
+		if h.Kind != action.HintRun || h.Organization != c.Organization || h.Status != action.Status(event.RunQueued) {
+			return
+		}
+		select {
+		case came <- struct{}{}:
+		default:
+		}
+	})()
+	end, look := time.NewTimer(patience), time.NewTicker(runLook)
+	defer end.Stop()
+	defer look.Stop()
+	for {
+		work, err := s.Runs.ClaimRun(ctx, c)
+		if !noRun(err) {
+			return work, err
+		}
+		select {
+		case <-came:
+		case <-look.C:
+		case <-end.C:
+			return work, err
+		case <-s.closing:
+			return work, err
+		case <-ctx.Done():
+			return work, err
+		}
+		if err := stillPermitted(ctx); err != nil {
+			return work, err
+		}
+	}
+}
+
+// runChanged tells people, and workers that wait.
+func (s *Server) runChanged(r *event.Run) {
+	s.Hints.Publish(action.Hint{Kind: action.HintRun, Organization: r.Organization, Run: r.ID, Status: action.Status(r.Status)})
+}
+
+func (s *Server) claim(ctx context.Context, p *Principal, w Wish) (event.Claim, error) {
+	c := event.Claim{Organization: p.Organization, Run: w.Run, By: p.worker(), Life: s.RunLife}
+	var err error
+	if c.Automation, err = s.automationID(ctx, p, w.Automation, "/automation"); err != nil {
+		return c, err
+	}
+	c.Lease, err = time.ParseDuration(or(w.Lease, runLease.String()))
+	if err != nil || c.Lease < time.Second || c.Lease > maxLease {
+		return c, invalid("/lease", "lease must be a duration from 1s to 24h, such as 5m.")
+	}
+	c.Lease = c.Lease.Truncate(time.Second)
+	return c, nil
+}
+
+// claimOf is the claim that a worker presents. The session that works on a run
+// need not: it is of one claim alone.
+func (s *Server) claimOf(ctx context.Context, p *Principal, said string) (string, error) {
+	if said != "" {
+		return said, nil
+	}
+	if p.Session == nil {
+		return "", &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: "/claim_id", Message: "The body lacks the field claim_id, which the claim was answered with."}
+	}
+	run, err := s.Runs.RunOfSession(ctx, p.Organization, p.Session.ID)
+	if err == nil && (run.Session != p.Session.ID || run.Claim == "") {
+		err = action.Errorf(action.ErrConflict, "claim_lost", "This session has the run no more; stop working on it.")
+	}
+	return run.Claim, err
+}
+
+func (s *Server) renewRun(ctx context.Context, p *Principal, id string, r *Renewal) (event.Run, error) {
+	if r == nil {
+		r = &Renewal{}
+	}
+	claim, err := s.claimOf(ctx, p, r.ClaimID)
+	if err != nil {
+		return event.Run{}, err
+	}
+	run, err := s.Runs.RenewRun(ctx, p.Organization, id, claim)
+	if err == nil {
+		s.runChanged(&run)
+	}
+	return run, err
+}
+
+func (s *Server) finishRun(ctx context.Context, p *Principal, id string, f Finish) (event.Run, error) {
+	e, err := s.ending(f.Status, f.RunOutcome)
+	if err == nil && f.Status == event.RunNeeds && strings.TrimSpace(f.Message) == "" {
+		err = invalid("/message", "Say in message what a person is to do.")
+	}
+	if err != nil {
+		return event.Run{}, err
+	}
+	claim, err := s.claimOf(ctx, p, f.ClaimID)
+	if err != nil {
+		return event.Run{}, err
+	}
+	run, withdrew, err := s.Runs.FinishRun(ctx, p.Organization, id, claim, e)
+	if err != nil {
+		return run, err
+	}
+	s.runEnded(ctx, p, "run finished", run, withdrew)
+	return run, nil
+}
+
+func (s *Server) cancelRun(ctx context.Context, p *Principal, id, reason string) (event.Run, error) {
+	run, withdrew, err := s.Runs.CancelRun(ctx, p.Organization, id, p.By(), s.JSON.RedactText(reason, nil))
+	if err != nil {
+		return run, err
+	}
+	s.runEnded(ctx, p, "run cancelled", run, withdrew)
+	return run, nil
+}
+
+func (s *Server) resolveRun(ctx context.Context, p *Principal, id string, r Resolution) (event.Run, error) {
+	e, err := s.ending(r.Status, r.RunOutcome)
+	if err != nil {
+		return event.Run{}, err
+	}
+	run, err := s.Runs.ResolveRun(ctx, p.Organization, id, p.By(), e)
+	if err != nil {
+		return run, err
+	}
+	s.runEnded(ctx, p, "run resolved", run, nil)
+	return run, nil
+}
+
+func (s *Server) redriveRun(ctx context.Context, p *Principal, id string) (event.Run, error) {
+	run, err := s.Runs.RedriveRun(ctx, p.Organization, id, p.By())
+	if err != nil {
+		return run, err
+	}
+	s.runChanged(&run)
+	s.log.InfoContext(ctx, "run queued anew", "run", run.ID, "by", p.By())
+	return run, nil
+}
+
+// ending is what was said of a run, without what must not be kept.
+func (s *Server) ending(status event.RunStatus, o RunOutcome) (event.Ending, error) {
+	e := event.Ending{Status: status, Code: o.Code, Message: s.JSON.RedactText(o.Message, nil)}
+	switch {
+	case o.Code != "" && !isCode(o.Code):
+		return e, invalid("/code", "code must be 1 to 64 lower-case letters, digits and underscores, such as tests_failed.")
+	case o.Code != "" && status == event.RunSucceeded:
+		return e, invalid("/code", "code says why a run did not succeed; leave it out.")
+	case len(o.Result) > maxResult:
+		return e, &action.Error{Kind: action.ErrTooLarge, Code: "result_too_large", Field: "/result", Message: "result must be at most 65536 bytes; send a summary, and a link to the rest."}
+	}
+	if result := settled(o.Result); result != nil {
+		e.Result = s.JSON.Prune(s.JSON.Redact(result, nil), keptResult)
+	}
+	return e, nil
+}
+
+// isCode tells whether text, which is not empty, is for programs to compare.
+func isCode(text string) bool {
+	return len(text) <= 64 && strings.Trim(text[:1], "abcdefghijklmnopqrstuvwxyz") == "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+// runEnded logs the end of a run, and tells of its session's.
+func (s *Server) runEnded(ctx context.Context, p *Principal, what string, run event.Run, withdrew []action.Invocation) {
+	s.log.InfoContext(ctx, what, "run", run.ID, "status", run.Status, "code", run.Code, "by", or(p.worker(), "session"), "withdrew", len(withdrew))
+	s.runChanged(&run)
+	if run.Session != "" {
+		s.sessionEnded(run.Organization, run.Session, withdrew)
+	}
+}
+
+// jsonOrText is JSON as it is, and anything else as a string.
+func jsonOrText(text []byte) raw {
+	if json.Valid(text) {
+		return text
+	}
+	quoted, _ := json.Marshal(string(text)) // a string: cannot fail
+	return quoted
+}

@@ -1,0 +1,117 @@
+package dashboard
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"sallyport/ingest/event"
+)
+
+// upcoming is how many times to come are shown.
+const upcoming = 5
+
+func (s *Server) schedules(ctx context.Context, p *Principal, automation string) ([]ScheduleView, error) {
+	id, err := s.automationID(ctx, p, automation, "/automation")
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Triggers.ListSchedules(ctx, p.Organization, id)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.Automations.AutomationNames(ctx, p.Organization)
+	views := make([]ScheduleView, len(list))
+	for i, row := range list {
+		views[i] = s.showSchedule(row, names)
+	}
+	return views, err
+}
+
+func (s *Server) viewSchedule(ctx context.Context, row event.Schedule) (ScheduleView, error) {
+	names, err := s.Automations.AutomationNames(ctx, row.Organization)
+	return s.showSchedule(row, names), err
+}
+
+// showSchedule shows the times that the rows know of: one that is overdue comes
+// first.
+func (s *Server) showSchedule(row event.Schedule, names map[string]string) ScheduleView {
+	v := ScheduleView{Schedule: row, AutomationName: names[row.Automation], Next: []time.Time{}}
+	if row.NextAt == nil {
+		return v
+	}
+	v.Next = append(v.Next, *row.NextAt)
+	later, err := s.Times(row.Cron, row.TimeZone, *row.NextAt, upcoming-1)
+	if err != nil {
+		s.log.Warn("times of a schedule that is kept are not known", "schedule", row.ID, "error", err)
+	}
+	v.Next = append(v.Next, later...)
+	return v
+}
+
+func (s *Server) addSchedule(ctx context.Context, p *Principal, n NewSchedule) (ScheduleView, error) {
+	now := s.now()
+	row := event.Schedule{
+		ID: newID(), Organization: p.Organization, Name: strings.TrimSpace(or(n.Name, n.Cron)), Cron: strings.TrimSpace(n.Cron),
+		TimeZone: or(n.TimeZone, "UTC"), Enabled: true, Missed: or(n.Missed, event.MissedOnce), CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
+	}
+	set(&row.Enabled, n.Enabled)
+	var err error
+	if row.Automation, err = s.automationID(ctx, p, n.Automation, "/automation"); err != nil {
+		return ScheduleView{}, err
+	}
+	if err := s.due(&row); err != nil {
+		return ScheduleView{}, err
+	}
+	if row, err = s.Triggers.CreateSchedule(ctx, row); err != nil {
+		return ScheduleView{}, err
+	}
+	s.changed(ctx, p, "schedule made", "schedule", row.ID, "automation", row.Automation, "cron", row.Cron, "zone", row.TimeZone)
+	return s.viewSchedule(ctx, row)
+}
+
+func (s *Server) changeSchedule(ctx context.Context, p *Principal, id string, change ScheduleChange) (ScheduleView, error) {
+	old, err := s.Triggers.Schedule(ctx, p.Organization, id)
+	if err != nil {
+		return ScheduleView{}, err
+	}
+	row := old
+	set(&row.Name, change.Name)
+	set(&row.Cron, change.Cron)
+	set(&row.TimeZone, change.TimeZone)
+	set(&row.Missed, change.Missed)
+	set(&row.Enabled, change.Enabled)
+	row.Name, row.Cron, row.UpdatedAt = strings.TrimSpace(row.Name), strings.TrimSpace(row.Cron), s.now()
+	if row.Cron != old.Cron || row.TimeZone != old.TimeZone || row.Enabled != old.Enabled {
+		err = s.due(&row)
+	} else {
+		err = checkTitle(row.Name)
+	}
+	if err != nil {
+		return ScheduleView{}, err
+	}
+	if row, err = s.Triggers.UpdateSchedule(ctx, row, p.By()); err != nil {
+		return ScheduleView{}, err
+	}
+	s.changed(ctx, p, "schedule changed", "schedule", row.ID, "cron", row.Cron, "zone", row.TimeZone, "enabled", row.Enabled)
+	return s.viewSchedule(ctx, row)
+}
+
+// due checks a schedule and finds its next time from now on.
+func (s *Server) due(row *event.Schedule) error {
+	if err := checkTitle(row.Name); err != nil {
+		return err
+	}
+	times, err := s.Times(row.Cron, row.TimeZone, s.now(), 1)
+	switch {
+	case err != nil:
+		return err
+	case len(times) == 0:
+		return invalid("/cron_expression", "This is never due; give cron_expression a time that comes, such as 0 7 * * 1-5.")
+	}
+	row.NextAt = nil
+	if row.Enabled {
+		row.NextAt = &times[0]
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// Rotation replaces a secret that deliveries are signed with.
+type Rotation struct {
+	Secret string `json:"secret,omitempty" writeOnly:"true" minLength:"16" maxLength:"512" doc:"Where the service makes it; absent: one is made and answered."`
+	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the secrets before stay good: a duration up to 720h; default 24h. 0s: not at all." example:"24h"`
+}
+
+// MintedSecret is a new secret, shown once.
+type MintedSecret struct {
+	Secret string `json:"secret,omitempty" doc:"Shown once; absent where it was sent." example:"whsec_…"`
+}
+
+// SigningSecret is a secret that deliveries are signed with, without its value.
+type SigningSecret event.Secret
+
+func signingSecrets(list []event.Secret) []SigningSecret {
+	out := make([]SigningSecret, len(list))
+	for i, s := range list {
+		out[i] = SigningSecret(s)
+	}
+	return out
+}
+
+const (
+	secretBytes = 32
+	keepSecrets = 24 * time.Hour
+	maxKeep     = 30 * 24 * time.Hour
+)
+
+// newSecret returns the secret for a row, and what to show of it: nothing where
+// it was given.
+func (s *Server) newSecret(organization, given string, standard bool) (event.Secret, string, error) {
+	text, shown := given, ""
+	if given == "" {
+		text = makeSecret(standard)
+		shown = text
+	} else if err := checkSigning(given); err != nil {
+		return event.Secret{}, "", err
+	}
+	secret := event.Secret{ID: newID(), CreatedAt: s.now()}
+	var err error
+	secret.Sealed, err = s.Vault.Seal(action.Ref{Organization: organization, Table: "signing_secrets", Row: secret.ID, Column: "sealed"}, []byte(text))
+	return secret, shown, err
+}
+
+// makeSecret returns 32 random bytes in the form of Standard Webhooks, where
+// they are the key, or else in hex, where the text itself is.
+func makeSecret(standard bool) string {
+	key := make([]byte, secretBytes)
+	_, _ = rand.Read(key) // never fails
+	if standard {
+		return "whsec_" + base64.StdEncoding.EncodeToString(key)
+	}
+	return hex.EncodeToString(key)
+}
+
+// checkSigning takes the secret of a service as it is, but for what was pasted
+// with it.
+func checkSigning(secret string) error {
+	if len(secret) < 16 || len(secret) > 512 || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return invalid("/secret", "secret must be 16 to 512 plain characters without spaces, as the service shows it.")
+	}
+	text, standard := strings.CutPrefix(secret, "whsec_")
+	if key, err := base64.StdEncoding.DecodeString(text); standard && (err != nil || len(key) < 16) {
+		return invalid("/secret", "What follows whsec_ must be at least 16 bytes in base64; copy the whole secret.")
+	}
+	return nil
+}
+
+// signsStandard reports whether deliveries to a trigger are signed as Standard
+// Webhooks has it.
+func signsStandard(provider string, config raw) bool {
+	if provider != "custom" && provider != "posthog" {
+		return false
+	}
+	var c struct {
+		Verification struct {
+			Scheme string `json:"scheme"`
+		} `json:"verification"`
+	}
+	_ = json.Unmarshal(config, &c) // it was checked when it was written
+	return or(c.Verification.Scheme, "standard") == "standard"
+}
+
+// rotate gives an owner of secrets another one.
+func (s *Server) rotate(ctx context.Context, p *Principal, owner string, r *Rotation, standard bool) (MintedSecret, error) {
+	if r == nil {
+		r = &Rotation{}
+	}
+	keep, err := time.ParseDuration(or(r.Keep, keepSecrets.String()))
+	if err != nil || keep < 0 || keep > maxKeep {
+		return MintedSecret{}, invalid("/keep", "keep must be a duration up to 720h, such as 24h, or 0s.")
+	}
+	secret, shown, err := s.newSecret(p.Organization, r.Secret, standard)
+	if err != nil {
+		return MintedSecret{}, err
+	}
+	if err := s.Triggers.RotateSecret(ctx, p.Organization, owner, secret, s.now().Add(keep), p.By()); err != nil {
+		return MintedSecret{}, err
+	}
+	s.log.InfoContext(ctx, "signing secret replaced", "owner", owner, "keep", keep.String(), "by", p.By())
+	return MintedSecret{Secret: shown}, nil
+}

@@ -1,0 +1,185 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// posthogProvider has URLs that name an automation, which its people know
+// before there is a trigger.
+const posthogProvider = "posthog"
+
+// lookTimeout bounds the search for a trigger.
+const lookTimeout = 5 * time.Second
+
+// endpoint is a URL that somebody may post to, and what verifies it.
+type endpoint struct {
+	path         string // behind /webhooks/; of a trigger always the same one
+	provider     *event.Provider
+	asked        string // the same as it was called
+	organization string
+	trigger      *event.Trigger // nil: a URL of the whole provider
+	secrets      [][]byte
+}
+
+// finder returns whose URL a request is for, or an error of [refusals].
+type finder func(r *http.Request) (endpoint, error)
+
+func nowhere(*http.Request) (endpoint, error) { return endpoint{}, errUnknown }
+
+// direct finds the URL of a whole provider.
+func (s *Server) direct(r *http.Request) (endpoint, error) {
+	id := r.PathValue("provider")
+	p := s.providers[id]
+	if p == nil || p.Webhook == nil || id == customProvider {
+		return endpoint{}, errUnknown
+	}
+	return endpoint{path: "direct/" + id, provider: p, organization: s.Operator, secrets: s.deploy[id]}, nil
+}
+
+// nango finds the URL for all that comes by way of Nango.
+func (s *Server) nango(*http.Request) (endpoint, error) {
+	p := &event.Provider{ID: nangoProvider, Webhook: &event.Webhook{Verify: verifyNango}}
+	return endpoint{path: "nango", provider: p, organization: s.Operator, secrets: s.deploy[nangoProvider]}, nil
+}
+
+// triggers finds a trigger's own URL. Ids of triggers are made here: what is none
+// is not even looked up.
+func (s *Server) triggers(r *http.Request) (endpoint, error) {
+	provider, id := r.PathValue("provider"), r.PathValue("trigger")
+	if !isTrigger(id) {
+		return endpoint{}, errUnknown
+	}
+	return s.locked(r, "direct/"+provider+"/"+id, provider, id, func(ctx context.Context) (event.Lock, error) {
+		return s.Rules.TriggerLock(ctx, id)
+	})
+}
+
+// custom finds the URL of a trigger of one's own sender.
+func (s *Server) custom(r *http.Request) (endpoint, error) {
+	id := r.PathValue("trigger")
+	if !isTrigger(id) {
+		return endpoint{}, errUnknown
+	}
+	return s.locked(r, "custom/"+id, customProvider, id, func(ctx context.Context) (event.Lock, error) {
+		return s.Rules.TriggerLock(ctx, id)
+	})
+}
+
+func isTrigger(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
+
+// automation finds the URL of the one trigger of a provider that an automation
+// has.
+func (s *Server) automation(provider string) finder {
+	prefix := "automation/"
+	if provider == posthogProvider {
+		prefix = "posthog/"
+	}
+	return func(r *http.Request) (endpoint, error) {
+		id := r.PathValue("automation")
+		return s.locked(r, prefix+id, provider, id, func(ctx context.Context) (event.Lock, error) {
+			return s.Rules.AutomationLock(ctx, id, provider)
+		})
+	}
+}
+
+// locked finds the trigger behind a URL that has an id in it.
+func (s *Server) locked(r *http.Request, path, provider, id string, look func(context.Context) (event.Lock, error)) (endpoint, error) {
+	p := s.providers[provider]
+	if p == nil || p.Webhook == nil || len(id) > maxID || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+		return endpoint{}, errUnknown
+	}
+	k, err := s.locks.get(path, func() (*key, error) { return s.look(r.Context(), look) })
+	switch {
+	case errors.Is(err, action.ErrNotFound):
+		return endpoint{}, errUnknown
+	case err != nil:
+		s.Log.ErrorContext(r.Context(), "a trigger could not be looked up", "provider", provider, "error", err)
+		return endpoint{path: path, provider: p}, errStorage
+	case k.trigger.Provider != provider || k.trigger.Kind != event.Webhooks:
+		return endpoint{}, errUnknown
+	}
+	return endpoint{path: home(&k.trigger), asked: path, provider: p, organization: k.trigger.Organization, trigger: &k.trigger, secrets: k.secrets}, nil
+}
+
+// home is the one of a trigger's URLs under which all that comes to any of them
+// is counted and kept, so that a delivery that was captured at one is no new
+// one at another.
+func home(t *event.Trigger) string {
+	if t.Provider == customProvider {
+		return "custom/" + t.ID
+	}
+	return "direct/" + t.Provider + "/" + t.ID
+}
+
+// look reads a trigger and opens its secrets. Others wait for it, so it does not
+// end with the request.
+func (s *Server) look(ctx context.Context, look func(context.Context) (event.Lock, error)) (*key, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
+	lock, err := look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k := &key{trigger: lock.Trigger}
+	for _, secret := range lock.Secrets {
+		plain, openErr := s.Vault.Open(action.Ref{Organization: lock.Trigger.Organization, Table: "signing_secrets", Row: secret.ID, Column: "sealed"}, secret.Sealed)
+		if openErr != nil { // another one may do
+			s.Log.ErrorContext(ctx, "a secret of a trigger cannot be opened", "trigger", lock.Trigger.ID, "secret", secret.ID, "error", openErr)
+			err = openErr
+			continue
+		}
+		if len(plain) > 0 { // with an empty one anybody can sign
+			k.secrets = append(k.secrets, plain)
+		}
+	}
+	if len(k.secrets) == 0 && err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// config is the trigger's; nil for a URL of the whole provider.
+func (e *endpoint) config() json.RawMessage {
+	if e.trigger == nil {
+		return nil
+	}
+	return e.trigger.Config
+}
+
+func (e *endpoint) maxBody() int64 {
+	if n := e.provider.Webhook.MaxBody; n > 0 {
+		return n
+	}
+	return smallBody
+}
+
+// idHeader is where the delivery has its id; with custom senders, where the
+// trigger says. Empty: nowhere.
+func (e *endpoint) idHeader(d *event.Delivery) string {
+	if e.provider.ID == customProvider {
+		c := readCustom(d.Config)
+		return c.IDHeader
+	}
+	return e.provider.Webhook.IDHeader
+}
+
+// deliveryID is the id that the sender repeats when it tries again, or nothing.
+func (e *endpoint) deliveryID(d *event.Delivery) string {
+	name := e.idHeader(d)
+	if name == "" {
+		return ""
+	}
+	id, _ := event.Header(d.Header, name)
+	return id
+}

@@ -1,0 +1,187 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sallyport/ingest/event"
+)
+
+// WorkerConfig says what a [Worker] works with. The interfaces are required; of
+// the durations and numbers, zero means the default in the comment.
+type WorkerConfig struct {
+	Providers    []event.Provider // [Custom] is added
+	Inbox        Inbox
+	Rules        Rules
+	Integrations Integrations
+	Services     Services
+	Vault        Vault
+	JSON         JSON
+
+	Operator string        // the organization of URLs of a whole provider; it may connect as it likes
+	Worker   string        // this process; unique among those that share rows
+	NewID    func() string // ids of events and runs, ascending in time (UUIDv7)
+	// Hydrates tells of a provider whether its module completes events: others
+	// need not wait for a service. Nil: any might.
+	Hydrates func(provider string) bool
+
+	Workers     int           // goroutines that take batches; 2
+	Batch       int           // deliveries of one batch, whose writing others wait for; 25
+	Lease       time.Duration // before others take what this process has; 1 minute
+	PollEvery   time.Duration // between two looks when nobody wakes it; 1 second
+	Gather      time.Duration // rest after a batch that was not full, so that the next one is no batch of one; 20 ms
+	MaxAttempts int           // before a delivery failed; 10
+	// Backoff returns the wait after an attempt failed, the first being 1. Nil: a
+	// second, doubled each time up to 10 minutes, with jitter.
+	Backoff func(attempt int) time.Duration
+
+	Began func(runs []event.Run)      // is told of runs that began; nil: nobody is
+	Count func(what, provider string) // counts for metrics, see [Worker]; nil: nobody does
+	Now   func() time.Time            // time.Now
+	Log   *slog.Logger                // discards
+}
+
+func (c *WorkerConfig) fill() error {
+	if c.Inbox == nil || c.Rules == nil || c.Integrations == nil || c.Services == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil || c.Worker == "" {
+		return errors.New("ingest.WorkerConfig: Inbox, Rules, Integrations, Services, Vault, JSON, NewID and Worker are required")
+	}
+	for value, use := range map[*time.Duration]time.Duration{&c.Lease: time.Minute, &c.PollEvery: time.Second, &c.Gather: 20 * time.Millisecond} {
+		if *value == 0 {
+			*value = use
+		}
+	}
+	for value, use := range map[*int]int{&c.Workers: 2, &c.Batch: 25, &c.MaxAttempts: 10} {
+		if *value == 0 {
+			*value = use
+		}
+	}
+	if c.Hydrates == nil {
+		c.Hydrates = func(string) bool { return true }
+	}
+	if c.Backoff == nil {
+		c.Backoff = func(attempt int) time.Duration { return backoff(time.Second, 10*time.Minute, attempt) }
+	}
+	if c.Began == nil {
+		c.Began = func([]event.Run) {}
+	}
+	if c.Count == nil {
+		c.Count = func(string, string) {}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Worker works off what the inbox keeps: it reads each delivery with the module
+// of its service, finds out for whom it is, has its events completed, asks the
+// triggers, and writes what came of it. It counts deliveries as "completed",
+// "retried" and "failed", and, beside that, "doubled" and "unreadable" ones,
+// "losing" ones that ended processes, "hydrate_failed" and "hydrate_backoff"; and of matches "run" and "no_run": the event was there
+// already, or its trigger not any more.
+type Worker struct {
+	WorkerConfig
+	match *matcher
+	held  held
+	lanes lanes
+	aside sync.WaitGroup // deliveries whose events are being completed
+	wake  bell
+}
+
+// NewWorker returns a worker, for [Worker.Run].
+func NewWorker(c WorkerConfig) (*Worker, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	known, err := newRegistry(c.Providers)
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{
+		WorkerConfig: c,
+		match:        &matcher{providers: known, vault: c.Vault, json: c.JSON, newID: c.NewID, now: c.Now, log: c.Log},
+		wake:         newBell(),
+	}, nil
+}
+
+// Wake has the worker look for deliveries now. It does not wait.
+func (w *Worker) Wake() { w.wake.ring() }
+
+// finishWithin is how long what has begun may take when the worker is to stop.
+const finishWithin = 5 * time.Second
+
+// Run works until ctx ends, and finishes what it took before it returns ctx's
+// error. What it cannot finish in time others take when its lease is over.
+func (w *Worker) Run(ctx context.Context) error {
+	work, stop := outlive(ctx, finishWithin)
+	defer stop()
+	var all sync.WaitGroup
+	for range w.Workers {
+		all.Go(func() { w.take(ctx, work) })
+	}
+	renewal, end := context.WithCancel(work)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { w.renew(renewal) })
+	all.Wait()
+	w.aside.Wait()
+	end()
+	renewing.Wait()
+	return ctx.Err()
+}
+
+// take works off batch after batch. What it takes up is finished with work,
+// which outlives ctx.
+func (w *Worker) take(ctx, work context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		receipts, err := w.Inbox.ClaimReceipts(work, w.Worker, w.Batch, w.Lease)
+		switch {
+		case err != nil:
+			failures++
+			w.Log.ErrorContext(ctx, "deliveries cannot be taken from the inbox", "error", err)
+			sleep(ctx, backoff(w.PollEvery, 30*w.PollEvery, failures))
+		case len(receipts) == 0:
+			failures = 0
+			w.wake.wait(ctx, w.PollEvery)
+		default:
+			failures = 0
+			full := len(receipts) == w.Batch
+			if full {
+				w.Wake() // there is more, and another may be idle
+			}
+			others, suspect := suspects(receipts)
+			w.batch(ctx, work, others)
+			w.alone(ctx, work, suspect)
+			if !full {
+				sleep(ctx, w.Gather)
+			}
+		}
+	}
+}
+
+// batch reads what was claimed and writes what came of it, together. What waits
+// for a service is worked off beside it, so that nothing else waits, too.
+func (w *Worker) batch(ctx, work context.Context, receipts []event.Receipt) {
+	w.held.add(receipts)
+	look := w.newLookup()
+	var list []event.Settlement
+	for _, r := range receipts {
+		rd, err := w.read(work, look, r)
+		switch {
+		case err != nil:
+			list = append(list, w.failure(work, rd, err))
+		case rd.lane == "":
+			list = append(list, w.matched(work, rd))
+		default:
+			if late := w.setAside(ctx, work, rd); late != nil {
+				list = append(list, w.later(rd, late))
+			}
+		}
+	}
+	w.settle(work, list)
+}

@@ -1,0 +1,98 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sallyport/internal/agent"
+)
+
+const at = "http://127.0.0.1:8787/mcp"
+
+func config(t *testing.T, c agent.Client, s agent.Setup) agent.Config {
+	t.Helper()
+	s.MCPURL = at
+	made, err := agent.ClientConfig(c, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func TestClientConfig(t *testing.T) {
+	t.Parallel()
+	for c, want := range map[agent.Client]string{
+		agent.OpenCode: `{"$schema":"https://opencode.ai/config.json","model":"anthropic/claude-opus-4-6",
+			"mcp":{"sallyport":{"type":"remote","url":"` + at + `","enabled":true,"headers":{"Authorization":"Bearer {env:SALLYPORT_TOKEN}"},"oauth":false}},
+			"permission":{"*":"allow","question":"deny"},"instructions":[".sallyport/actions-guide.md"]}`,
+		agent.ClaudeCode: `{"mcpServers":{"sallyport":{"type":"http","url":"` + at + `","headers":{"Authorization":"Bearer ${SALLYPORT_TOKEN}"}}}}`,
+		agent.Cursor:     `{"mcpServers":{"sallyport":{"url":"` + at + `","headers":{"Authorization":"Bearer ${env:SALLYPORT_TOKEN}"}}}}`,
+		agent.VSCode: `{"servers":{"sallyport":{"type":"http","url":"` + at + `","headers":{"Authorization":"Bearer ${input:sallyport-token}"}}},
+			"inputs":[{"type":"promptString","id":"sallyport-token","description":"Token of the Sallyport session","password":true}]}`,
+	} {
+		made := config(t, c, agent.Setup{Model: "anthropic/claude-opus-4-6", Permissions: agent.AskNothing, Instructions: agent.GuideFile})
+		text, err := made.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(decoded(t, want), decoded(t, text)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", c, diff)
+		}
+	}
+	if _, err := agent.ClientConfig("emacs", agent.Setup{}); err == nil || !strings.Contains(err.Error(), "claude-code") {
+		t.Errorf("an unknown client: %v", err)
+	}
+}
+
+func decoded(t *testing.T, text string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+// TestPermissions: no choice loosens or tightens a rule that its user wrote.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		permissions agent.Permissions
+		file, want  string
+	}{
+		"sandbox":            {agent.AskNothing, `{"permission": {"bash": "ask"}}`, `{"*": "allow", "bash": "ask", "question": "deny"}`},
+		"sandbox and a rule": {agent.AskNothing, `{"permission": {"*": "ask", "question": "allow"}}`, `{"*": "ask", "question": "allow"}`},
+		"gateway":            {agent.AskOwn, `{"permission": {"*": "ask"}}`, `{"*": "ask", "sallyport_*": "allow"}`},
+		"gateway and a rule": {agent.AskOwn, `{"permission": {"sallyport_*": "ask"}}`, `{"sallyport_*": "ask"}`},
+		"gateway and narrower rules": {
+			agent.AskOwn, `{"permission": {"*": "ask", "sallyport_notes_add_note": "deny", "sallyport_x": "ask"}}`,
+			`{"*": "ask", "sallyport_*": "allow", "sallyport_notes_add_note": "deny", "sallyport_x": "ask"}`,
+		},
+		"gateway and a narrower rule alone": {agent.AskOwn, `{"permission": {"sallyport_x": "deny"}}`, `{"sallyport_*": "allow", "sallyport_x": "deny"}`},
+		"gateway and a rule for several":    {agent.AskOwn, `{"permission": {"bash": "ask", "*_delete": "deny"}}`, `{"bash": "ask", "sallyport_*": "allow", "*_delete": "deny"}`},
+		"gateway and a word":                {agent.AskOwn, `{"permission": "deny"}`, "{\n    \"*\": \"deny\",\n    \"sallyport_*\": \"allow\"\n  }"},
+		"none":                              {agent.AskAsBefore, `{"permission": "ask"}`, `"ask"`},
+	} {
+		made := config(t, agent.OpenCode, agent.Setup{Permissions: test.permissions})
+		out, err := made.Merge([]byte(test.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(out), `"permission": `+test.want) {
+			t.Errorf("%s: %s; want %s", name, out, test.want)
+		}
+	}
+}
+
+func TestModelOfFileStays(t *testing.T) {
+	t.Parallel()
+	for keep, want := range map[bool]string{true: `"model": "a/b"`, false: `"model": "c/d"`} {
+		made := config(t, agent.OpenCode, agent.Setup{Model: "c/d", ModelDefault: keep})
+		if out, err := made.Merge([]byte(`{"model": "a/b"}`)); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("default %v: %s, %v; want %s", keep, out, err, want)
+		}
+	}
+}

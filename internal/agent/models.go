@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"sallyport/action"
+)
+
+// Model is one model under the names that are in use for it.
+type Model struct {
+	ID       string `json:"id"`       // canonical: in the gateway's rows and API
+	OpenCode string `json:"opencode"` // provider/model, as in OpenCode's configuration
+	API      string `json:"api"`      // as the provider's API wants it
+	Provider string `json:"provider"` // whose API
+}
+
+// Models returns every model that is known. A new one is a line here.
+func Models() []Model {
+	return []Model{
+		{"claude-opus-4.6", "anthropic/claude-opus-4-6", "claude-opus-4-6", "anthropic"},
+		{"claude-opus-4.5", "anthropic/claude-opus-4-5", "claude-opus-4-5-20251101", "anthropic"},
+		// OpenCode runs this one as its successor, as the agents' contract has
+		// it; the form of the API stays that of the canonical id.
+		{"claude-sonnet-4", "anthropic/claude-sonnet-4-5", "claude-sonnet-4-20250514", "anthropic"},
+	}
+}
+
+// FindModel returns the model that has the name in any of its forms. Its error
+// is an [*action.Error] of kind ErrInvalid that names the models there are.
+func FindModel(name string) (Model, error) {
+	for _, m := range Models() {
+		if name == m.ID || name == m.OpenCode || name == m.API {
+			return m, nil
+		}
+	}
+	var known []string
+	for _, m := range Models() {
+		known = append(known, m.ID)
+	}
+	slices.SortFunc(known, func(a, b string) int { return cmp.Compare(a, b) })
+	e := action.Errorf(action.ErrInvalid, "unknown_model", "There is no model %q; use one of %s.", name, strings.Join(known, ", "))
+	e.Field = "/model"
+	return Model{}, e
+}

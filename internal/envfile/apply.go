@@ -1,0 +1,175 @@
+package envfile
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Values are those of the variables that a specification names: what lookup
+// says, and over it the overrides.
+func Values(files []File, lookup func(string) (string, bool), over map[string]string) map[string]string {
+	values := map[string]string{}
+	for _, f := range files {
+		for _, k := range f.Keys {
+			if v, ok := lookup(k.Key); ok {
+				values[k.Key] = v
+			}
+			if v, ok := over[k.Key]; ok {
+				values[k.Key] = v
+			}
+		}
+	}
+	return values
+}
+
+// Apply writes the files below the folder workspace. Where one is that was not
+// written here it stops, unless replace is set. Nothing is written unless all of
+// them can be; a disk that fails between two leaves the first ones.
+func Apply(workspace string, files []File, values map[string]string, replace bool) error {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return fmt.Errorf("opening the workspace: %w", err)
+	}
+	defer root.Close()
+	if err := ready(root, files, values, replace); err != nil {
+		return err
+	}
+	for i := range files {
+		if err := write(root, files[i].Name(), render(files[i].Keys, values)); err != nil {
+			return fmt.Errorf("writing %s: %w", files[i].Name(), err)
+		}
+	}
+	return exclude(workspace, files)
+}
+
+// ready is the first pass: it names every variable that is missing, and every
+// file that cannot be written.
+func ready(root *os.Root, files []File, values map[string]string, replace bool) error {
+	var missing []string
+	var errs []error
+	for i := range files {
+		f := &files[i]
+		for _, k := range f.Keys {
+			v, ok := values[k.Key]
+			if !ok && k.Required {
+				missing = append(missing, k.Key)
+			}
+			if strings.ContainsRune(v, 0) {
+				errs = append(errs, fmt.Errorf("the value of %s has a NUL in it, which no file of this form can say", k.Key))
+			}
+			if _, plain := quote(v); !plain {
+				errs = append(errs, unquotable(k.Key, v))
+			}
+		}
+		if mine, err := written(root, f.Name()); err != nil {
+			errs = append(errs, err)
+		} else if mine == foreign && !replace {
+			errs = append(errs, fmt.Errorf("%s is there and was not written by sallyport env apply; move it away, or say --replace", f.Name()))
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		errs = append(errs, fmt.Errorf("these variables have no value: %s; nothing was written. Ask for them with request_env_variables and run: sallyport env pull",
+			strings.Join(slices.Compact(missing), ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// owner is whose a file is.
+type owner int
+
+const (
+	absent owner = iota
+	ours
+	foreign
+)
+
+// written tells whether there is a file of that name, and of whom. It refuses
+// what is no regular file, and a way to it that leads over a symbolic link.
+func written(root *os.Root, name string) (owner, error) {
+	for at := path.Dir(name); at != "."; at = path.Dir(at) {
+		info, err := root.Lstat(at)
+		if err == nil && !info.IsDir() {
+			return absent, fmt.Errorf("%s is no folder (nothing is written through symbolic links)", at)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return absent, err
+		}
+	}
+	info, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return absent, nil
+	case err != nil:
+		return absent, err
+	case !info.Mode().IsRegular():
+		return absent, fmt.Errorf("%s is no regular file (nothing is written through symbolic links)", name)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return absent, err
+	}
+	defer f.Close()
+	first, err := io.ReadAll(io.LimitReader(f, int64(len(mark))+1))
+	if err != nil {
+		return absent, err
+	}
+	if bytes.Equal(first, []byte(mark+"\n")) {
+		return ours, nil
+	}
+	return foreign, nil
+}
+
+// write replaces a file at once.
+func write(root *os.Root, name string, content []byte) error {
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	next := name + ".sallyport-" + rand.Text() // another command may write the same file now
+	f, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = root.Rename(next, name)
+	}
+	if err != nil {
+		_ = root.Remove(next)
+	}
+	return err
+}
+
+// Scrub removes those of the files that were written here. It returns what it
+// removed, and what is there and is somebody else's.
+func Scrub(workspace string, files []File) (removed, left []string, err error) {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the workspace: %w", err)
+	}
+	defer root.Close()
+	var errs []error
+	for i := range files {
+		name := files[i].Name()
+		mine, err := written(root, name)
+		switch {
+		case err != nil, mine == foreign:
+			left = append(left, name)
+		case mine == ours:
+			if err := root.Remove(name); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			removed = append(removed, name)
+		}
+	}
+	return removed, left, errors.Join(errs...)
+}

@@ -1,0 +1,260 @@
+package guide
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"sallyport/internal/jsonlex"
+)
+
+// Bounds of what is read of a schema. Beyond them it is cut, and the table says
+// so.
+const (
+	maxSchema  = 512 << 10
+	maxNesting = 6
+	maxParams  = 120
+	maxRead    = 2 << 20 // bytes that are looked at, again and again where references say so
+	maxName    = 200     // characters of a param's name
+	maxKind    = 500     // of what it may be
+	maxAbout   = 1000    // of what is said of it, or stands for it
+)
+
+// Param is one of the params of an action, as its JSON Schema has it. All texts
+// are the source's own.
+type Param struct {
+	Name     string // with dots within objects and [] within arrays: assignee.id, labels[].name
+	Type     string // "string", "array of string", "one of \"a\", \"b\"" and so on; empty: any
+	Required bool   // within the object that it is of
+	About    string
+	Default  string // JSON; empty: none
+}
+
+// Params reads the params from a schema, in the order in which it has them.
+// What is no schema of an object has none. A schema is a server's own: no more is
+// looked at than so many bytes (zero: 2 MiB), of some over and over, and cut tells
+// that it says more than was read.
+func Params(schema []byte, most int) (params []Param, cut bool) {
+	if len(schema) > maxSchema {
+		return nil, true
+	}
+	if jsonlex.Document(schema) != nil {
+		return nil, false
+	}
+	r := newReader(schema)
+	if most > 0 {
+		r.left = min(most, maxRead)
+	}
+	r.properties(schema, "", 0)
+	return r.params, r.cut
+}
+
+// reader walks a schema.
+type reader struct {
+	root   []byte
+	params []Param
+	left   int  // bytes that may still be looked at
+	cut    bool // something was left out
+}
+
+func newReader(schema []byte) reader { return reader{root: schema, left: maxRead} }
+
+// may counts a look at a schema, and reports whether there may be more.
+func (r *reader) may(schema []byte) bool {
+	if r.left -= len(schema) + 64; r.left < 0 {
+		r.cut = true
+	}
+	return r.left >= 0
+}
+
+// short cuts a text of the schema.
+func (r *reader) short(text string, limit int) string {
+	s := short(text, limit)
+	r.cut = r.cut || len(s) != len(text)
+	return s
+}
+
+// properties adds the properties of an object's schema.
+func (r *reader) properties(schema []byte, prefix string, depth int) {
+	schema = r.resolved(schema)
+	if !r.may(schema) {
+		return
+	}
+	required := texts(get(schema, "required"))
+	for name, one := range members(get(schema, "properties")) {
+		if len(r.params) == maxParams || depth == maxNesting || r.left < 0 {
+			r.cut = true
+			return
+		}
+		one = r.resolved(one)
+		as := r.short(prefix+name, maxName)
+		r.params = append(r.params, Param{
+			Name: as, Type: r.short(r.kind(one, 0), maxKind), Required: slices.Contains(required, name),
+			About: r.short(text(get(one, "description")), maxAbout), Default: r.short(string(get(one, "default")), maxAbout),
+		})
+		r.within(one, as, depth+1)
+	}
+	for _, of := range []string{"allOf", "anyOf", "oneOf"} {
+		for one := range elements(get(schema, of)) {
+			if depth == maxNesting || r.left < 0 {
+				r.cut = true
+				return
+			}
+			r.properties(one, prefix, depth+1)
+		}
+	}
+}
+
+// within adds what is inside of a property.
+func (r *reader) within(schema []byte, name string, depth int) {
+	for depth < maxNesting {
+		if items := get(schema, "items"); items != nil && get(schema, "properties") == nil {
+			schema, name = r.resolved(items), name+"[]"
+			depth++
+			continue
+		}
+		break
+	}
+	r.properties(schema, name+".", depth)
+}
+
+// resolved follows references within the schema itself, a few of them.
+func (r *reader) resolved(schema []byte) []byte {
+	for range maxNesting {
+		if !r.may(schema) {
+			return nil
+		}
+		path, ok := strings.CutPrefix(text(get(schema, "$ref")), "#/")
+		if !ok {
+			break
+		}
+		if schema = r.root; !r.may(schema) {
+			return nil
+		}
+		for segment := range strings.SplitSeq(path, "/") {
+			schema = get(schema, strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
+		}
+	}
+	return schema
+}
+
+// kind says in words what a value may be.
+func (r *reader) kind(schema []byte, depth int) string {
+	if depth > 3 || !r.may(schema) {
+		return ""
+	}
+	if c := get(schema, "const"); c != nil {
+		return string(c)
+	}
+	if values := list(get(schema, "enum")); len(values) > 0 {
+		return "one of " + strings.Join(values, ", ")
+	}
+	for _, of := range []string{"anyOf", "oneOf"} {
+		var kinds []string
+		for one := range elements(get(schema, of)) {
+			if k := r.kind(r.resolved(one), depth+1); k != "" && !slices.Contains(kinds, k) {
+				kinds = append(kinds, k)
+			}
+		}
+		if len(kinds) > 0 {
+			return strings.Join(kinds, " or ")
+		}
+	}
+	kinds := texts(get(schema, "type"))
+	if t := text(get(schema, "type")); t != "" {
+		kinds = []string{t}
+	}
+	k := strings.Join(kinds, " or ")
+	if k == "array" {
+		if of := r.kind(r.resolved(get(schema, "items")), depth+1); of != "" {
+			return "array of " + of
+		}
+	}
+	if format := text(get(schema, "format")); format != "" && k == "string" {
+		return k + " (" + format + ")"
+	}
+	return k
+}
+
+// members are those of an object; none of anything else. raw is valid JSON.
+func members(raw []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		i := jsonlex.Space(raw, 0)
+		if i == len(raw) || raw[i] != '{' {
+			return
+		}
+		for i = jsonlex.Space(raw, i+1); i < len(raw) && raw[i] != '}'; i = next(raw, i) {
+			end, _, _ := jsonlex.String(raw, i)
+			name, _ := jsonlex.Unquote(nil, raw[i+1:end-1])
+			start := jsonlex.Space(raw, jsonlex.Space(raw, end)+1)
+			if i, _ = jsonlex.Value(raw, start, 0); !yield(string(name), raw[start:i]) {
+				return
+			}
+		}
+	}
+}
+
+// elements are those of an array; none of anything else.
+func elements(raw []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		i := jsonlex.Space(raw, 0)
+		if i == len(raw) || raw[i] != '[' {
+			return
+		}
+		for i = jsonlex.Space(raw, i+1); i < len(raw) && raw[i] != ']'; i = next(raw, i) {
+			start := i
+			if i, _ = jsonlex.Value(raw, start, 0); !yield(raw[start:i]) {
+				return
+			}
+		}
+	}
+}
+
+// next is where the element or member after the one that ends at i begins, or
+// the closing bracket.
+func next(raw []byte, i int) int {
+	if i = jsonlex.Space(raw, i); i < len(raw) && raw[i] == ',' {
+		i = jsonlex.Space(raw, i+1)
+	}
+	return i
+}
+
+// get returns the value of a member, or nil.
+func get(object []byte, name string) []byte {
+	for n, value := range members(object) {
+		if n == name {
+			return value
+		}
+	}
+	return nil
+}
+
+// text returns the value of a string; empty for anything else.
+func text(raw []byte) string {
+	if len(raw) < 2 || raw[0] != '"' {
+		return ""
+	}
+	t, _ := jsonlex.Unquote(nil, raw[1:len(raw)-1])
+	return string(t)
+}
+
+// texts are the strings of an array.
+func texts(raw []byte) (out []string) {
+	for one := range elements(raw) {
+		if len(one) > 0 && one[0] == '"' {
+			out = append(out, text(one))
+		}
+	}
+	return out
+}
+
+// list are the elements of an array as JSON, the first few of many.
+func list(raw []byte) (out []string) {
+	for one := range elements(raw) {
+		if len(out) == 20 {
+			return append(out, "…")
+		}
+		out = append(out, string(one))
+	}
+	return out
+}

@@ -1,0 +1,235 @@
+package jsonc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// Kind is what an edit does where something stands already.
+type Kind int
+
+// The kinds of edit.
+const (
+	Set     Kind = iota // the value stands there afterwards
+	Default             // what stands there stays
+	First               // as Default; a new key goes before all others of its object
+	Element             // the value is an element of the list there, unless it is one already
+)
+
+// Edit is one change of a document.
+type Edit struct {
+	Path  []string // keys from the root; missing objects on the way are made
+	Value any      // as encoding/json writes it
+	Kind  Kind
+	// Identity is the key by which elements that are objects are told apart, for
+	// Element; "" compares whole values.
+	Identity string
+	// Before holds of the keys before the first of which a new key goes; nil, or
+	// where it holds of none: at the end.
+	Before func(key string) bool
+	// Under is the key under which a text or boolean goes that stands where the
+	// last object of the path is due; "" refuses.
+	Under string
+}
+
+// Fault is a document that cannot be changed as asked.
+type Fault struct {
+	Path    string // the key concerned, with dots; "" is the document
+	Problem string // what is wrong there
+}
+
+func (f *Fault) Error() string {
+	if f.Path == "" {
+		return f.Problem
+	}
+	return f.Path + " " + f.Problem
+}
+
+var mark = []byte("\xef\xbb\xbf") // of the order of bytes, which some editors write
+
+// Apply returns the document with the edits made, in their order. A document
+// of white space alone is an empty object. Errors are [*Fault]s.
+func Apply(document []byte, edits []Edit) ([]byte, error) {
+	text, marked := bytes.CutPrefix(document, mark)
+	if len(bytes.TrimSpace(text)) == 0 {
+		text = []byte("{}\n")
+	}
+	root, err := hujson.Parse(bytes.Clone(text))
+	if err != nil {
+		return nil, &Fault{Problem: "is no JSON: " + strings.TrimPrefix(err.Error(), "hujson: ")}
+	}
+	m := manner(text)
+	for _, e := range edits {
+		if err := m.apply(&root, e); err != nil {
+			return nil, err
+		}
+	}
+	out := root.Pack()
+	if marked {
+		out = append(bytes.Clone(mark), out...)
+	}
+	return out, nil
+}
+
+// writer writes what is new in the manner of a document.
+type writer struct {
+	newline string
+	indent  string
+}
+
+// manner finds how a document is written.
+func manner(text []byte) writer {
+	w := writer{newline: "\n", indent: "  "}
+	if bytes.Contains(text, []byte("\r\n")) {
+		w.newline = "\r\n"
+	}
+	for line := range bytes.Lines(text) {
+		rest := bytes.TrimLeft(line, " \t")
+		if indent := line[:len(line)-len(rest)]; len(indent) > 0 && len(rest) > 0 && rest[0] == '"' {
+			w.indent = string(indent)
+			break
+		}
+	}
+	return w
+}
+
+func (w writer) apply(root *hujson.Value, e Edit) error {
+	at := root
+	for i, key := range e.Path[:len(e.Path)-1] {
+		o, err := w.object(at, e, i)
+		if err != nil {
+			return err
+		}
+		next, err := member(o, key, e.Path[:i+1])
+		if err != nil {
+			return err
+		}
+		if next == nil {
+			next = w.insert(o, i+1, key, struct{}{}, len(o.Members))
+		}
+		at = next
+	}
+	depth := len(e.Path)
+	o, err := w.object(at, e, depth-1)
+	if err != nil {
+		return err
+	}
+	key := e.Path[depth-1]
+	there, err := member(o, key, e.Path)
+	switch {
+	case err != nil:
+		return err
+	case e.Kind == Element:
+		return w.element(o, there, e)
+	case there == nil:
+		w.insert(o, depth, key, e.Value, place(o, e))
+	case e.Kind == Set && !same(there, e.Value):
+		there.Value = w.value(depth, e.Value)
+	}
+	return nil
+}
+
+// place is where among the keys of an object a new one goes.
+func place(o *hujson.Object, e Edit) int {
+	if e.Kind == First {
+		return 0
+	}
+	if e.Before != nil {
+		for i := range o.Members {
+			if name, _ := o.Members[i].Name.Value.(hujson.Literal); e.Before(name.String()) {
+				return i
+			}
+		}
+	}
+	return len(o.Members)
+}
+
+// object is the object that is due at a depth of the edit's path.
+func (w writer) object(at *hujson.Value, e Edit, depth int) (*hujson.Object, error) {
+	if o, ok := at.Value.(*hujson.Object); ok {
+		return o, nil
+	}
+	kind := at.Value.Kind()
+	if e.Under == "" || depth != len(e.Path)-1 || !slices.Contains([]hujson.Kind{'"', 't', 'f'}, kind) {
+		return nil, &Fault{strings.Join(e.Path[:depth], "."), "is no object, so nothing can be added to it"}
+	}
+	o := new(hujson.Object)
+	w.insert(o, depth+1, e.Under, json.RawMessage(at.Value.(hujson.Literal)), 0)
+	at.Value = o
+	return o, nil
+}
+
+// element adds to the list at a key.
+func (w writer) element(o *hujson.Object, there *hujson.Value, e Edit) error {
+	depth := len(e.Path)
+	if there == nil {
+		w.insert(o, depth, e.Path[depth-1], []any{e.Value}, len(o.Members))
+		return nil
+	}
+	list, ok := there.Value.(*hujson.Array)
+	if !ok {
+		return &Fault{strings.Join(e.Path, "."), "is no list, so nothing can be added to it"}
+	}
+	for i := range list.Elements {
+		if alike(&list.Elements[i], e) {
+			return nil
+		}
+	}
+	w.push(list, depth+1, e.Value)
+	return nil
+}
+
+// member finds a key's value; nil: it is not there. Of a key that is there
+// twice nobody knows which counts.
+func member(o *hujson.Object, key string, path []string) (*hujson.Value, error) {
+	var found *hujson.Value
+	for i := range o.Members {
+		if name, _ := o.Members[i].Name.Value.(hujson.Literal); name.String() != key {
+			continue
+		}
+		if found != nil {
+			return nil, &Fault{strings.Join(path, "."), "is there twice; remove one of them"}
+		}
+		found = &o.Members[i].Value
+	}
+	return found, nil
+}
+
+// same reports whether a value is what encoding/json writes of another.
+func same(v *hujson.Value, other any) bool {
+	return bytes.Equal(compact(v), encoded(other))
+}
+
+func compact(v *hujson.Value) []byte {
+	c := v.Clone()
+	c.Minimize()
+	return c.Pack()
+}
+
+func alike(v *hujson.Value, e Edit) bool {
+	if e.Identity == "" {
+		return same(v, e.Value)
+	}
+	var got, want map[string]any
+	if json.Unmarshal(compact(v), &got) != nil || json.Unmarshal(encoded(e.Value), &want) != nil {
+		return false
+	}
+	return got[e.Identity] == want[e.Identity]
+}
+
+// encoded is a value as JSON that a person may read: nothing is escaped that
+// need not be.
+func encoded(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(fmt.Sprintf("jsonc: a value of an edit is no JSON: %v", err)) // edits are made of our own values
+	}
+	return bytes.TrimSpace(b.Bytes())
+}

@@ -1,0 +1,116 @@
+// Package nearest finds the names that somebody may have meant who wrote one
+// that does not exist. It looks at letters only: whoever asks decides which
+// names may be told at all.
+package nearest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// longest is the longest name that is looked at, in bytes.
+const longest = 128
+
+// Three returns the three of the names that are nearest to the wanted one, the
+// nearest first. Nearest are those that have it as a whole part or the other way
+// round (create_issue, linear_create_issue), then those that the fewest letters
+// tell from it. Letters count alike in both cases, and so do -, . and _. The
+// order of names decides between equals.
+func Three(wanted string, names []string) []string {
+	found := sorted(wanted, names)
+	out := make([]string, 0, 3)
+	for _, f := range found[:min(3, len(found))] {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+// Sentence tells the names that [Three] finds, with a space before it: as a
+// question when they are so near that they may be meant. It is empty where there
+// are none.
+func Sentence(wanted string, names []string) string {
+	found := sorted(wanted, names)
+	found = found[:min(3, len(found))]
+	limit := max(2, len(wanted)/2)
+	var near, all []string
+	for _, f := range found {
+		all = append(all, f.name)
+		if f.distance <= limit {
+			near = append(near, f.name)
+		}
+	}
+	switch {
+	case len(near) > 0:
+		return " Did you mean " + strings.Join(near, ", ") + "?"
+	case len(all) > 0:
+		return " The nearest are " + strings.Join(all, ", ") + "."
+	}
+	return ""
+}
+
+// candidate is a name and how far it is from the wanted one.
+type candidate struct {
+	name     string
+	distance int
+}
+
+func sorted(wanted string, names []string) []candidate {
+	if wanted == "" || len(wanted) > longest {
+		return nil
+	}
+	plainly, seen := plain(wanted), make(map[string]bool, len(names))
+	found := make([]candidate, 0, len(names))
+	for _, n := range names {
+		if len(n) <= longest && !seen[n] {
+			seen[n] = true
+			found = append(found, candidate{n, apart(plainly, plain(n))})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	return found
+}
+
+// plain is a name without what writers mistake most.
+func plain(name string) string {
+	return strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToLower(name))
+}
+
+// apart is how far two plain names are from each other. A whole part is nearer
+// than any misspelling but of one letter.
+func apart(a, b string) int {
+	d := distance(a, b)
+	if d > 1 && (part(a, b) || part(b, a)) {
+		return 1
+	}
+	return d
+}
+
+// part tells that whole is outer with more words around it.
+func part(whole, outer string) bool {
+	if len(whole) < 3 {
+		return false
+	}
+	return strings.HasPrefix(outer, whole+"_") || strings.HasSuffix(outer, "_"+whole) || strings.Contains(outer, "_"+whole+"_")
+}
+
+// distance is the number of letters to change between a and b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diagonal = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,236 @@
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/internal/guide"
+	"sallyport/internal/jsonlex"
+	"sallyport/internal/rank"
+)
+
+// In search mode a session's list has the gateway's own tools only, and every
+// other tool is found, described and called through these. They are answered in
+// the other mode too, where they are not listed: a client that knows them loses
+// nothing when the mode changes, and a list that is complete need not have them.
+const (
+	toolSearch   = "actions_search"
+	toolDescribe = "actions_describe"
+	toolCall     = "actions_call"
+)
+
+const (
+	usualHits = 8
+	mostHits  = 50
+	lineLimit = 160 // characters of a description in a hit
+)
+
+const searchDefinition = `{"name":"actions_search","title":"Search the tools",` +
+	`"description":"Finds tools by words. This session has more tools than its list shows: every one of them is found here, and called with actions_call. ` +
+	`Say what you want to do in a few words, such as \"create issue\" or \"post message channel\". An empty query lists all of them by name.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"query":{"type":"string","maxLength":1000,"description":"Words of what the tool does, its service, its name or its arguments."},` +
+	`"limit":{"type":"integer","minimum":1,"maximum":50,"default":8,"description":"How many tools at most."}},` +
+	`"required":["query"],"additionalProperties":false},` +
+	`"annotations":{"title":"Search the tools","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
+
+const describeDefinition = `{"name":"actions_describe","title":"Describe a tool",` +
+	`"description":"Returns the full definition of a tool that actions_search found, with the JSON Schema of its arguments. Read it before the first actions_call of a tool.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"tool":{"type":"string","description":"The name of the tool, as actions_search tells it."}},` +
+	`"required":["tool"],"additionalProperties":false},` +
+	`"annotations":{"title":"Describe a tool","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
+
+const callDefinition = `{"name":"actions_call","title":"Call a tool",` +
+	`"description":"Calls a tool that actions_search found, as if it were in the list: the same checks, the same waiting for a person's approval, the same result. ` +
+	`actions_describe tells which arguments it takes.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"tool":{"type":"string","description":"The name of the tool, as actions_search tells it."},` +
+	`"arguments":{"type":"object","description":"The arguments of that tool.","additionalProperties":true},` +
+	`"idempotency_key":{"type":"string","maxLength":255,"description":"The same key is the same call: a repeat with it gets the result of the first one and does nothing again."},` +
+	`"task":{"type":"string","description":"The task that you believe this session works on. The call is refused when it is another one."}},` +
+	`"required":["tool"],"additionalProperties":false},` +
+	`"annotations":{"title":"Call a tool","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}}`
+
+// hit is a tool that was found.
+type hit struct {
+	Tool     string      `json:"tool"`
+	Source   string      `json:"source"`
+	About    string      `json:"about"`
+	Mode     action.Mode `json:"mode"`
+	Required []string    `json:"required"`
+}
+
+// searchTool finds tools by words.
+func (s *Server) searchTool(ctx context.Context, c *caller) {
+	query, limit, bad := searchArguments(c.arguments)
+	if bad != "" {
+		_ = c.answer(c.reply, failText("Invalid params at %s", bad)) // a client that left needs no answer
+		return
+	}
+	now := s.cfg.Now()
+	list, err := s.views.of(&c.who, now).current(ctx, s.cfg.Gate, &c.who, now)
+	if err != nil {
+		_ = c.answer(c.reply, s.errorMessage(err, asItStands)) // as above
+		return
+	}
+	_ = c.answer(c.reply, list.found(query, limit)) // as above
+}
+
+func searchArguments(raw []byte) (query string, limit int, bad string) {
+	q := member(raw, "query")
+	if q != nil && !isNull(q) {
+		if !isString(q) || len(q) > 4000 {
+			return "", 0, "/query: it must be a string of at most 1000 characters."
+		}
+		query = decodeString(q)
+	}
+	limit = usualHits
+	if n := member(raw, "limit"); n != nil && !isNull(n) {
+		var err error
+		if limit, err = strconv.Atoi(string(n)); err != nil || limit < 1 {
+			return "", 0, "/limit: it must be a whole number from 1 to 50."
+		}
+	}
+	return query, min(limit, mostHits), ""
+}
+
+// found is the answer to a search.
+func (t *toolset) found(query string, limit int) message {
+	best, total := t.index().Search(query, limit)
+	hits := make([]hit, 0, len(best))
+	var text strings.Builder
+	switch {
+	case total == 0 && len(t.searched) == 0:
+		text.WriteString("This session has no tools beside the gateway's own.")
+	case total == 0:
+		text.WriteString("No tool has any of these words. Try other words, or an empty query for the names of all tools.")
+	default:
+		fmt.Fprintf(&text, "%d of %d tools that fit, the best first. actions_describe tells the arguments of one, actions_call calls it.\n", len(best), total)
+	}
+	for _, i := range best {
+		h := t.hits[i]
+		hits = append(hits, h)
+		fmt.Fprintf(&text, "- %s (%s; %s): %s", h.Tool, h.Source, guide.Mode(h.Mode), cmp.Or(h.About, "no description"))
+		if len(h.Required) > 0 {
+			text.WriteString(" Needs " + strings.Join(h.Required, ", ") + ".")
+		}
+		text.WriteByte('\n')
+	}
+	if t.unread {
+		text.WriteString("Some tools say more of themselves than is searched: a tool is always found by its name.\n")
+	}
+	content, _ := json.Marshal(struct { // strings and numbers always encode
+		Tools []hit `json:"tools"`
+		Total int   `json:"total"`
+	}{hits, total})
+	return saying(strings.TrimSpace(text.String()), content)
+}
+
+// saying is a tool result with a text and structured content.
+func saying(text string, content []byte) message {
+	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), text)
+	b = append(append(b, `}],"structuredContent":`...), content...)
+	return message{result: append(b, '}')}
+}
+
+func hitOf(a *action.Available, params []guide.Param) hit {
+	h := hit{Tool: a.Tool, Source: guide.Line(a.SourceName, 60), Mode: a.Decision.Mode, Required: []string{}}
+	h.About = guide.Line(cmp.Or(a.Description, a.Title), lineLimit)
+	for _, p := range params {
+		if p.Required && len(h.Required) < 20 && !strings.Contains(p.Name, ".") {
+			h.Required = append(h.Required, guide.Line(p.Name, 60))
+		}
+	}
+	return h
+}
+
+// Of schemas, which servers write, no more is read to search in than these bytes
+// of each, or these of all where there are fewer.
+const (
+	searchedSchema  = 128 << 10
+	searchedSchemas = 64 << 20
+)
+
+// index returns what finds the tools by words. Most lists are never searched.
+func (t *toolset) index() *rank.Index {
+	t.indexed.Do(func() {
+		names := make([]string, len(t.searched))
+		texts := make([][]rank.Field, len(t.searched))
+		t.hits = make([]hit, len(t.searched))
+		for i := range t.searched {
+			a := &t.searched[i]
+			names[i] = a.Tool
+			fields := []rank.Field{{Text: a.Tool, Weight: 4}, {Text: a.Name, Weight: 2}, {Text: a.SourceName, Weight: 3}, {Text: a.Title, Weight: 3}, {Text: a.Description, Weight: 2}}
+			params, cut := guide.Params(a.InputSchema, max(searchedSchema, searchedSchemas/len(t.searched)))
+			for _, p := range params {
+				fields = append(fields, rank.Field{Text: p.Name, Weight: 1}, rank.Field{Text: p.About, Weight: 0.5})
+			}
+			texts[i], t.hits[i] = fields, hitOf(a, params)
+			t.unread = t.unread || cut
+		}
+		t.ranks = rank.New(names, texts)
+		t.unread = t.unread || t.ranks.Cut() > 0
+	})
+	return t.ranks
+}
+
+// describeTool tells all of a tool's definition.
+func (s *Server) describeTool(ctx context.Context, c *caller) {
+	m, err := s.described(ctx, c)
+	if err != nil {
+		m = s.errorMessage(err, asItStands)
+	}
+	_ = c.answer(c.reply, m) // a client that left needs no answer
+}
+
+func (s *Server) described(ctx context.Context, c *caller) (message, error) {
+	name := ""
+	if v := member(c.arguments, "tool"); isString(v) {
+		name = decodeString(v)
+	}
+	if name == "" {
+		return failText("Invalid params at /tool: it must be the name of a tool; actions_search finds them."), nil
+	}
+	now := s.cfg.Now()
+	list, err := s.views.of(&c.who, now).current(ctx, s.cfg.Gate, &c.who, now)
+	if err != nil {
+		return message{}, err
+	}
+	if d := list.definition(name); d != nil {
+		return describedMessage(list, name, d), nil
+	}
+	_, _, err = s.cfg.Resolver.Resolve(ctx, &c.who, name)
+	switch {
+	case err == nil:
+		return failText("Policy denies calls of %s in this session, so its definition is not told. Do without it, or tell the user that an admin can change the policy.", cut(name, 64)), nil
+	case errors.Is(err, action.ErrNotFound):
+		return failText("%s", unknownTool(name, list.nearest(name)).text), nil
+	}
+	return message{}, err
+}
+
+// describedMessage hands a definition on as its source wrote it.
+func describedMessage(list *toolset, name string, definition []byte) message {
+	text := name + " is a tool of the gateway itself. Call it by its name."
+	about := []byte(`{"tool":`)
+	about = jsonlex.Quote(about, name)
+	if a := list.available(name); a != nil {
+		text = fmt.Sprintf("%s is a tool of %s. A call of it %s. What follows is its definition in the words of %s; call it with actions_call.",
+			name, guide.Line(a.SourceName, 60), guide.Mode(a.Decision.Mode), guide.Line(a.SourceName, 60))
+		about = jsonlex.Quote(append(about, `,"source":`...), a.SourceName)
+		about = jsonlex.Quote(append(about, `,"mode":`...), string(a.Decision.Mode))
+		about = jsonlex.Quote(append(about, `,"risk":`...), string(a.Risk))
+	}
+	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), text)
+	b = jsonlex.Quote(append(b, `},{"type":"text","text":`...), definition)
+	b = append(append(b, `}],"structuredContent":`...), about...)
+	b = append(append(b, `,"definition":`...), definition...)
+	return message{result: append(b, '}', '}')}
+}

@@ -1,0 +1,62 @@
+package pagerduty
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"sallyport/ingest/event"
+	"sallyport/sources"
+)
+
+// maxSignatures of one delivery are tried: a webhook has a secret, and for a
+// while another one.
+const maxSignatures = 10
+
+// verify takes a delivery of whose signatures, by all secrets that PagerDuty has
+// for the webhook, one is by one of ours.
+func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) error {
+	list, ok := event.Header(d.Header, "X-PagerDuty-Signature")
+	signatures := strings.Split(list, ",")
+	if !ok || len(signatures) > maxSignatures {
+		return event.ErrSignature
+	}
+	for _, one := range signatures {
+		if event.VerifyHex(strings.TrimSpace(one), "v1=", secrets, d.Body) == nil {
+			return nil
+		}
+	}
+	return event.ErrSignature
+}
+
+// delivery is what PagerDuty posts.
+type delivery struct {
+	Event struct {
+		ID         string          `json:"id"`
+		Type       string          `json:"event_type"` // incident.triggered
+		OccurredAt string          `json:"occurred_at"`
+		Agent      *reference      `json:"agent"`
+		Data       json.RawMessage `json:"data"`
+	} `json:"event"`
+}
+
+// parse reads a delivery. That by which PagerDuty tries a webhook (pagey.ping) is
+// one of those that have no events.
+func parse(d *event.Delivery) (event.Parsed, error) {
+	var in delivery
+	if err := sources.ReadDelivery(d.Body, &in); err != nil {
+		return event.Parsed{}, err
+	}
+	out := event.Parsed{ID: sources.PlainID(in.Event.ID), Signed: true}
+	if out.ID == "" {
+		return event.Parsed{}, errors.New("pagerduty: the delivery's event has no id that could be kept")
+	}
+	n, err := in.news()
+	if n != nil {
+		e := n.event(in.Event.Type)
+		e.Key, e.OccurredAt = out.ID, sources.EventTime(in.Event.OccurredAt)
+		out.Events = []event.Event{e}
+	}
+	return out, err
+}

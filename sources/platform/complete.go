@@ -1,0 +1,94 @@
+package platform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/sources"
+)
+
+const completeSchema = `{
+  "type": "object",
+  "properties": {
+    "run_id": {"type": "string", "maxLength": 100, "description": "Of this session's run, and no other; may be left out."},
+    "completion_id": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Made up by you, once for this run: repeat the call with the same one when you do not get the answer."},
+    "outcome": {"type": "string", "enum": ["succeeded", "failed", "needs_human"], "description": "needs_human: a person must go on; say in summary_markdown what he is to do."},
+    "summary_markdown": {"type": "string", "maxLength": 8000, "description": "What was done and found, for people."},
+    "citations": {"type": "array", "maxItems": 50, "items": {"type": "string", "minLength": 1, "maxLength": 500}, "description": "Where it can be read up: links, files, issues."},
+    "diff_ref": {"type": "string", "maxLength": 500, "description": "Where the change is: a pull request, a branch, a commit."},
+    "test_report_ref": {"type": "string", "maxLength": 500, "description": "Where the tests' report is."},
+    "side_effect_refs": {"type": "array", "maxItems": 50, "items": {"type": "string", "minLength": 1, "maxLength": 500}, "description": "What else was changed, such as messages sent or issues made."}
+  },
+  "required": ["completion_id", "outcome"],
+  "additionalProperties": false
+}`
+
+type completion struct {
+	Run       string   `json:"run_id"`
+	ID        string   `json:"completion_id"`
+	Outcome   string   `json:"outcome"`
+	Summary   string   `json:"summary_markdown"`
+	Citations []string `json:"citations"`
+	Diff      string   `json:"diff_ref"`
+	Report    string   `json:"test_report_ref"`
+	Effects   []string `json:"side_effect_refs"`
+}
+
+func (p *platform) complete() sources.OwnAction {
+	return sources.OwnAction{
+		Name: CompleteTool, Alias: "automation.complete", Title: "Complete the run",
+		Description: "Ends this automation's run: say once how it went, as the last thing that you do. " +
+			"The session does nothing more afterwards, and calls that still wait for approval are withdrawn.",
+		Risk: action.RiskWrite, Idempotent: true, Types: []action.SessionType{action.TypeAutomation}, OfRun: true, Input: json.RawMessage(completeSchema),
+		Examples: []sources.Example{{
+			Note:   "It went well",
+			Params: json.RawMessage(`{"completion_id":"done-1","outcome":"succeeded","summary_markdown":"Fixed the flaky test.","diff_ref":"https://github.com/acme/app/pull/7"}`),
+		}},
+		Summarize: func(params json.RawMessage) string {
+			var in completion
+			if json.Unmarshal(params, &in) != nil {
+				return ""
+			}
+			return strings.TrimSuffix(fmt.Sprintf("End the run as %s: %s", in.Outcome, in.Summary), ": ")
+		},
+		Check: checkCompletion, Answered: p.completed, Run: p.completes,
+	}
+}
+
+func checkCompletion(params json.RawMessage) error {
+	var in completion
+	if err := json.Unmarshal(params, &in); err != nil {
+		return invalid("", "The params cannot be read: give an object.")
+	}
+	if in.Outcome == "needs_human" && strings.TrimSpace(in.Summary) == "" {
+		return invalid("/summary_markdown", "Say in summary_markdown what a person is to do.")
+	}
+	return checkText("/completion_id", in.ID, false)
+}
+
+// completed remembers what was answered, by the completion's id as well as by the
+// call's.
+func (p *platform) completed(ctx context.Context, c action.ToolCall, params json.RawMessage) (*action.ToolReply, error) {
+	var in completion
+	if err := json.Unmarshal(params, &in); err != nil {
+		return nil, err
+	}
+	return p.Rows.ToolAnswered(ctx, p.call(c, params), in.ID)
+}
+
+func (p *platform) completes(ctx context.Context, c action.ToolCall, params json.RawMessage) (action.ToolReply, error) {
+	var in completion
+	if err := json.Unmarshal(params, &in); err != nil {
+		return action.ToolReply{}, err
+	}
+	reply, ended, err := p.Rows.CompleteRun(ctx, p.call(c, params), action.Completion{
+		ID: in.ID, Run: in.Run, Outcome: in.Outcome, Message: p.JSON.RedactText(in.Summary, nil), Record: p.JSON.Redact(params, nil), Stays: p.Stays,
+	})
+	if ended != nil {
+		p.Completed(c.Organization, c.Session, ended)
+	}
+	return reply, err
+}

@@ -1,0 +1,123 @@
+package platform
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"sallyport/action"
+	"sallyport/internal/envfile"
+	"sallyport/sources"
+)
+
+const filesSchema = `{
+  "type": "object",
+  "properties": {
+    "files": {
+      "type": "array", "minItems": 1, "maxItems": 10,
+      "description": "All of them: they replace what was saved before.",
+      "items": {
+        "type": "object",
+        "properties": {
+          "path": {"type": "string", "minLength": 1, "maxLength": 500, "description": "Of the file, relative to the workspace."},
+          "workspacePath": {"type": "string", "maxLength": 500, "description": "Which workspace, where there are several repositories. Default: \".\"."},
+          "format": {"type": "string", "enum": ["dotenv"]},
+          "mode": {"type": "string", "enum": ["secret"]},
+          "keys": {
+            "type": "array", "minItems": 1, "maxItems": 50,
+            "description": "The names of the variables in it, never their values.",
+            "items": {
+              "type": "object",
+              "properties": {
+                "key": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+                "required": {"type": "boolean", "description": "Nothing works without it."}
+              },
+              "required": ["key", "required"],
+              "additionalProperties": false
+            }
+          }
+        },
+        "required": ["path", "format", "mode", "keys"],
+        "additionalProperties": false
+      }
+    }
+  },
+  "required": ["files"],
+  "additionalProperties": false
+}`
+
+type envFile struct {
+	Path          string  `json:"path"`
+	WorkspacePath *string `json:"workspacePath"`
+	Keys          []struct {
+		Key string `json:"key"`
+	} `json:"keys"`
+}
+
+func (p *platform) saveFiles() sources.OwnAction {
+	return sources.OwnAction{
+		Name: FilesTool, Title: "Save environment files",
+		Description: "Saves which files with environment variables this workspace needs, and the names of the variables in them, so that later sandboxes get them. " +
+			"Names only: values are never given here. Give all files each time: they replace those saved before. For setup sessions.",
+		Risk: action.RiskWrite, Idempotent: true, Types: []action.SessionType{action.TypeSetup}, Input: json.RawMessage(filesSchema),
+		Examples: []sources.Example{{
+			Note:   "One file",
+			Params: json.RawMessage(`{"files":[{"path":".env.local","format":"dotenv","mode":"secret","keys":[{"key":"DATABASE_URL","required":true}]}]}`),
+		}},
+		Summarize: func(params json.RawMessage) string {
+			in, err := readFiles(params)
+			if err != nil || len(in) == 0 {
+				return ""
+			}
+			return fmt.Sprintf("Save which environment files the workspace needs: %d, the first %s with %d variables", len(in), in[0].Path, len(in[0].Keys))
+		},
+		Check: checkFiles, Answered: p.answered, Run: p.saved("files", p.Rows.SaveEnvFiles),
+	}
+}
+
+func readFiles(params json.RawMessage) ([]envFile, error) {
+	var in struct {
+		Files []envFile `json:"files"`
+	}
+	err := json.Unmarshal(params, &in)
+	return in.Files, err
+}
+
+func checkFiles(params json.RawMessage) error {
+	in, err := readFiles(params)
+	if err != nil {
+		return invalid("/files", "The files cannot be read: %s", "give a list of objects.")
+	}
+	listed := map[string]bool{}
+	for i, f := range in {
+		at := fmt.Sprintf("/files/%d", i)
+		if err := first(checkPath(at+"/path", f.Path), checkOptional(at+"/workspacePath", f.WorkspacePath)); err != nil {
+			return err
+		}
+		key := f.Path
+		if f.WorkspacePath != nil && *f.WorkspacePath != "." {
+			key = *f.WorkspacePath + "\x00" + key
+		}
+		if listed[key] {
+			return invalid(at+"/path", "The file %q is there twice; put all its keys into one.", f.Path)
+		}
+		listed[key] = true
+		if err := checkKeys(at, &f); err != nil {
+			return err
+		}
+	}
+	if _, err := envfile.Parse(params); err != nil { // what is saved can be applied
+		return invalid("/files", "These files could not be made in a sandbox: %s", err.Error()+".")
+	}
+	return nil
+}
+
+func checkKeys(at string, f *envFile) error {
+	seen := map[string]bool{}
+	for i, k := range f.Keys {
+		if seen[k.Key] {
+			return invalid(fmt.Sprintf("%s/keys/%d/key", at, i), "The key %s is there twice in %q; give it once.", k.Key, f.Path)
+		}
+		seen[k.Key] = true
+	}
+	return nil
+}

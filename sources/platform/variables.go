@@ -1,0 +1,146 @@
+package platform
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/sources"
+)
+
+// VariablesTool is the tool that asks people for environment variables.
+const VariablesTool = "request_env_variables"
+
+// Variables are asked for.
+type Variables interface {
+	// RequestVariables writes down what a session wants to know, and answers with
+	// what answer makes of it; made tells that a person was not asked before.
+	RequestVariables(ctx context.Context, c action.ToolCall, keys []action.EnvKey, answer func(action.EnvRequest) (action.ToolReply, error)) (reply action.ToolReply, made bool, err error)
+}
+
+const variablesSchema = `{
+  "type": "object",
+  "properties": {
+    "keys": {
+      "type": "array", "minItems": 1, "maxItems": 50,
+      "items": {
+        "type": "object",
+        "properties": {
+          "key": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "description": "The name of the variable."},
+          "description": {"type": "string", "maxLength": 2000, "description": "What it is for, to the person who is asked."},
+          "type": {"type": "string", "enum": ["env", "secret"], "description": "secret: the person enters it unseen. Default: env."},
+          "required": {"type": "boolean", "description": "Default: true."},
+          "suggestions": {
+            "type": "array", "maxItems": 10,
+            "items": {
+              "type": "object",
+              "properties": {
+                "label": {"type": "string", "minLength": 1, "maxLength": 2000},
+                "value": {"type": "string", "maxLength": 2000, "description": "That the person may take as it is; no secret."},
+                "instructions": {"type": "string", "maxLength": 2000, "description": "How to come by a value."}
+              },
+              "required": ["label"],
+              "additionalProperties": false
+            }
+          }
+        },
+        "required": ["key"],
+        "additionalProperties": false
+      }
+    }
+  },
+  "required": ["keys"],
+  "additionalProperties": false
+}`
+
+func (p *platform) variables() sources.OwnAction {
+	return sources.OwnAction{
+		Name: VariablesTool, Title: "Ask a person for environment variables",
+		Description: "Asks a person for environment variables that you lack, such as an API key of a test account, and answers at once. " +
+			"Then run sallyport env pull --wait 10m in the sandbox's shell: it writes what the person entered to a file, once. " +
+			"Never for credentials of services that are among your tools: the gateway has those. Never print the file or its values.",
+		Risk: action.RiskWrite, Idempotent: true, Input: json.RawMessage(variablesSchema),
+		Examples: []sources.Example{{
+			Note:   "A key that tests need",
+			Params: json.RawMessage(`{"keys":[{"key":"STRIPE_TEST_KEY","type":"secret","description":"The checkout tests call Stripe.","suggestions":[{"label":"Test key","instructions":"Stripe, Developers, API keys, of the test mode."}]}]}`),
+		}},
+		Summarize: func(params json.RawMessage) string {
+			keys, err := readVariables(params)
+			if err != nil {
+				return ""
+			}
+			return "Ask a person for " + names(keys)
+		},
+		Check: func(params json.RawMessage) error {
+			keys, err := readVariables(params)
+			if err != nil {
+				return invalid("/keys", "The keys cannot be read: %s", "give a list of objects.")
+			}
+			if err := action.CheckEnvKeys(keys); err != nil {
+				return err
+			}
+			return p.noSecrets(keys)
+		},
+		Answered: p.answered,
+		Run: func(ctx context.Context, c action.ToolCall, params json.RawMessage) (action.ToolReply, error) {
+			keys, err := readVariables(params)
+			if err != nil {
+				return action.ToolReply{}, err
+			}
+			reply, made, err := p.Rows.RequestVariables(ctx, p.call(c, params), keys, p.asked)
+			if made && err == nil {
+				p.Asked(c.Organization, c.Session)
+			}
+			return reply, err
+		},
+	}
+}
+
+// noSecrets refuses what looks like a credential: every member may read what is
+// asked for.
+func (p *platform) noSecrets(keys []action.EnvKey) error {
+	for i, k := range keys {
+		at := fmt.Sprintf("/keys/%d", i)
+		if err := p.noSecret(at+"/description", k.Description); err != nil {
+			return err
+		}
+		for j, s := range k.Suggestions {
+			for field, text := range map[string]string{"label": s.Label, "value": s.Value, "instructions": s.Instructions} {
+				if err := p.noSecret(fmt.Sprintf("%s/suggestions/%d/%s", at, j, field), text); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func readVariables(params json.RawMessage) ([]action.EnvKey, error) {
+	var in struct {
+		Keys []action.EnvKey `json:"keys"`
+	}
+	err := json.Unmarshal(params, &in)
+	return in.Keys, err
+}
+
+// asked is what the agent hears at once.
+func (p *platform) asked(r action.EnvRequest) (action.ToolReply, error) {
+	at := strings.TrimSuffix(p.PublicURL, "/") + "/env-requests/" + r.ID
+	data, err := json.Marshal(map[string]any{"request_id": r.ID, "status": r.Status, "url": at, "expires_at": r.ExpiresAt})
+	if err != nil {
+		return action.ToolReply{}, err
+	}
+	return action.ToolReply{Data: data, Text: fmt.Sprintf(
+		"A person is asked for %s at %s. Now run in the sandbox's shell: sallyport env pull --wait 10m. It waits for the answer and writes the values to /tmp/.sallyport_env.json, once; "+
+			"take single ones from there with jq, or write files with sallyport env apply. Do not print the file. If the person refuses, the command says why.", names(r.Keys), at)}, nil
+}
+
+func names(keys []action.EnvKey) string {
+	list := make([]string, len(keys))
+	for i, k := range keys {
+		list[i] = k.Key
+	}
+	return strings.Join(list, ", ")
+}

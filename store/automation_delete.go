@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// runDeleted is why a run did not begin whose automation went.
+const runDeleted = "automation_deleted"
+
+// DeleteAutomation removes one with its triggers, schedules, overrides and
+// bindings; its runs that nobody has yet are skipped. ErrNotFound, or
+// ErrConflict while a run is worked on. What its events and runs were stays.
+func (db *DB) DeleteAutomation(ctx context.Context, organization, id, by string) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := lockAutomation(ctx, tx, organization, id)
+		if err != nil {
+			return err
+		}
+		if err := db.deleteTriggers(ctx, tx, r, by); err != nil {
+			return err
+		}
+		if err := db.deleteSchedules(ctx, tx, r, by); err != nil {
+			return err
+		}
+		if err := db.endRuns(ctx, tx, r); err != nil {
+			return err
+		}
+		if err := db.forgetPolicy(ctx, tx, r, by); err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Model(r).WherePK().Exec(ctx); err != nil {
+			return fmt.Errorf("deleting automation %s: %w", id, err)
+		}
+		return db.recordChange(ctx, tx, r.event(by), r.told(), nil)
+	})
+}
+
+// lockAutomation reads one that goes. Who writes events holds it until their
+// runs are there, to be skipped with the others; no event comes afterwards.
+func lockAutomation(ctx context.Context, tx bun.Tx, organization, id string) (*automationRow, error) {
+	q := tx.NewSelect().Model((*automationRow)(nil)).Where("organization_id = ?", organization).Where("id = ?", id)
+	if shared(tx) {
+		q = q.For("UPDATE")
+	}
+	return findAutomation(ctx, q, id)
+}
+
+func (db *DB) deleteTriggers(ctx context.Context, tx bun.Tx, a *automationRow, by string) error {
+	var rows []triggerRow
+	if err := triggersOf(tx, a.Organization, a.ID).Scan(ctx, &rows); err != nil {
+		return fmt.Errorf("reading the triggers of automation %s: %w", a.ID, err)
+	}
+	for i := range rows {
+		if err := db.deleteTrigger(ctx, tx, &rows[i], by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (db *DB) deleteSchedules(ctx context.Context, tx bun.Tx, a *automationRow, by string) error {
+	var rows []scheduleRow
+	if err := schedulesOf(tx, a.Organization, a.ID).Scan(ctx, &rows); err != nil {
+		return fmt.Errorf("reading the schedules of automation %s: %w", a.ID, err)
+	}
+	for i := range rows {
+		if err := db.deleteSchedule(ctx, tx, &rows[i], by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endRuns skips runs that nobody has. What looks for others afterwards sees
+// those that somebody took, or gave back, in this moment.
+func (db *DB) endRuns(ctx context.Context, tx bun.Tx, a *automationRow) error {
+	now := at(db.now())
+	var ended []string
+	err := tx.NewUpdate().Table("runs").Set("status = ?, completed_at = ?, code = ?", string(event.RunSkipped), now, runDeleted).
+		Where("organization_id = ?", a.Organization).Where("automation_id = ?", a.ID).Where("status = ?", string(event.RunQueued)).
+		Returning("id").Scan(ctx, &ended)
+	if err != nil {
+		return fmt.Errorf("skipping the runs of automation %s: %w", a.ID, err)
+	}
+	busy, err := exists(ctx, tx.NewSelect().Table("runs").ColumnExpr("1").
+		Where("organization_id = ?", a.Organization).Where("automation_id = ?", a.ID).Where("claim_id IS NOT NULL OR status = ?", string(event.RunQueued)))
+	if err != nil {
+		return fmt.Errorf("looking for runs of automation %s: %w", a.ID, err)
+	}
+	if busy {
+		return action.Errorf(action.ErrConflict, "automation_busy", "A run of this automation is being worked on; cancel it, or wait until it ends.")
+	}
+	for some := range slices.Chunk(ended, chunk) {
+		_, err := tx.NewUpdate().Table("outbox").Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(event.ParcelVoid), now).
+			Where("run_id IN (?)", bun.List(some)).Where("status IN ('pending', 'sending')").Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("taking back the runs of automation %s: %w", a.ID, err)
+		}
+	}
+	return nil
+}
+
+// forgetPolicy removes what the automation's runs may do: another one must not
+// come by it.
+func (db *DB) forgetPolicy(ctx context.Context, tx bun.Tx, a *automationRow, by string) error {
+	var rows []overrideRow
+	err := tx.NewDelete().Model(&rows).Where("organization_id = ?", a.Organization).Where("automation_id = ?", a.ID).Returning("*").Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("unsetting the policy of automation %s: %w", a.ID, err)
+	}
+	for i := range rows {
+		if err := db.recordChange(ctx, tx, rows[i].event(by), rows[i].override(), nil); err != nil {
+			return err
+		}
+	}
+	if len(rows) > 0 {
+		if _, err := policyMoved(ctx, tx, a.Organization); err != nil {
+			return err
+		}
+	}
+	return db.replaceBindings(ctx, tx, a.Organization, a.ID, nil, by)
+}

@@ -1,0 +1,22 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+// Ping connects to the Valkey at a URL, asks whether it answers, and leaves.
+func Ping(ctx context.Context, url string) error {
+	options, err := parseURL(url)
+	if err != nil {
+		return err
+	}
+	client, err := valkey.NewClient(options)
+	if err != nil {
+		return fmt.Errorf("connecting to Valkey: %w", err)
+	}
+	defer client.Close()
+	return client.Do(ctx, client.B().Ping().Build()).Error()
+}

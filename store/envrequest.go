@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+const (
+	// maxEnvRequests is how many requests of a session may wait for a person.
+	maxEnvRequests = 5
+	// envWaits is how long a request waits for a person, and then its values for
+	// the sandbox.
+	envWaits = 24 * time.Hour
+	// envAgain is how long values that were taken are handed out again to the
+	// same key, as the answer may have been lost.
+	envAgain = 5 * time.Minute
+)
+
+// envRow is a request for environment variables. What is asked for is JSON text.
+type envRow struct {
+	bun.BaseModel `bun:"table:env_requests"`
+
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	Session      string `bun:"session_id"`
+	Status       string `bun:"status"`
+	Keys         string `bun:"keys"`
+	CreatedAt    stamp  `bun:"created_at"`
+	ExpiresAt    stamp  `bun:"expires_at"`
+	DecidedBy    opt    `bun:"decided_by"`
+	DecidedAt    stamp  `bun:"decided_at"`
+	Note         opt    `bun:"note"`
+	TakenAt      stamp  `bun:"taken_at"`
+}
+
+func (r *envRow) request() (action.EnvRequest, error) {
+	req := action.EnvRequest{
+		ID: r.ID, Organization: r.Organization, Session: r.Session, Status: action.EnvStatus(r.Status), CreatedAt: r.CreatedAt.t, ExpiresAt: r.ExpiresAt.t,
+		DecidedBy: string(r.DecidedBy), DecidedAt: r.DecidedAt.ptr(), Note: string(r.Note), TakenAt: r.TakenAt.ptr(),
+	}
+	if err := json.Unmarshal([]byte(r.Keys), &req.Keys); err != nil {
+		return req, fmt.Errorf("reading the keys of request %s: %w", r.ID, err)
+	}
+	return req, nil
+}
+
+// RequestEnv writes down what variables a session wants. The same wish is the
+// request that waits already; made tells that a new one was written. Errors:
+// ErrInvalid with the field; those of a session that is unknown or not live;
+// ErrTooMany (code "too_many_requests").
+func (db *DB) RequestEnv(ctx context.Context, organization, session string, keys []action.EnvKey) (req action.EnvRequest, made bool, err error) {
+	if err := action.CheckEnvKeys(keys); err != nil {
+		return req, false, err
+	}
+	now := db.now()
+	r, err := newEnvRow(organization, session, keys, now)
+	if err != nil {
+		return req, false, err
+	}
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		made = false
+		earlier, err := putEnvRequest(ctx, tx, r, now)
+		if made = err == nil && earlier == nil; earlier != nil {
+			r = earlier
+		}
+		return err
+	})
+	if err != nil {
+		return req, false, err
+	}
+	req, err = r.request()
+	return req, made, err
+}
+
+func newEnvRow(organization, session string, keys []action.EnvKey, now time.Time) (*envRow, error) {
+	id, err := newID()
+	if err != nil {
+		return nil, err
+	}
+	text, err := verbatim(keys)
+	if err != nil {
+		return nil, fmt.Errorf("writing what variables are asked for: %w", err)
+	}
+	return &envRow{
+		ID: id, Organization: organization, Session: session, Status: string(action.EnvPending), Keys: text, CreatedAt: at(now), ExpiresAt: at(now.Add(envWaits)),
+	}, nil
+}
+
+func putEnvRequest(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) (earlier *envRow, err error) {
+	s, err := sessionIn(ctx, tx, r.Organization, r.Session)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Working(now); err != nil {
+		return nil, err
+	}
+	var waiting []envRow
+	if err := tx.NewSelect().Model(&waiting).Where("session_id = ?", r.Session).Where("status = 'pending'").Where("expires_at > ?", at(now)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("looking for requests of session %s: %w", r.Session, err)
+	}
+	for i := range waiting {
+		if waiting[i].Keys == r.Keys {
+			return &waiting[i], nil
+		}
+	}
+	if len(waiting) >= maxEnvRequests {
+		return nil, action.Errorf(action.ErrTooMany, "too_many_requests", "%d requests of this session already wait for a person; wait until one is answered, then ask again.", len(waiting))
+	}
+	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+		return nil, fmt.Errorf("writing a request for variables: %w", err)
+	}
+	return nil, nil
+}
+
+// EnvRequest returns one request; ErrNotFound when the organization has no such.
+func (db *DB) EnvRequest(ctx context.Context, organization, id string) (action.EnvRequest, error) {
+	r, err := readEnv(ctx, db.read, organization, id)
+	if err != nil {
+		return action.EnvRequest{}, err
+	}
+	return r.request()
+}
+
+func readEnv(ctx context.Context, db bun.IDB, organization, id string) (*envRow, error) {
+	var r envRow
+	err := db.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, action.Errorf(action.ErrNotFound, "env_request_not_found", "There is no such request for environment variables.")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading request %s: %w", id, err)
+	}
+	return &r, nil
+}
+
+// EnvFilter says which requests are wanted. Empty fields match all.
+type EnvFilter struct {
+	Organization string // required
+	Session      string
+	Status       action.EnvStatus
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: from the newest
+}
+
+// ListEnvRequests returns a page of requests, newest first.
+func (db *DB) ListEnvRequests(ctx context.Context, f EnvFilter) (Page[action.EnvRequest], error) {
+	var page Page[action.EnvRequest]
+	after, err := parseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	if f.Status != "" && !f.Status.Valid() {
+		return page, invalid("/status", fmt.Sprintf("There is no status %q; a request is pending, answered, taken, refused or expired.", f.Status))
+	}
+	match := func(q *bun.SelectQuery) *bun.SelectQuery {
+		q = q.Where("organization_id = ?", f.Organization)
+		if f.Session != "" {
+			q = q.Where("session_id = ?", f.Session)
+		}
+		if f.Status != "" {
+			q = q.Where("status = ?", string(f.Status))
+		}
+		return q
+	}
+	var rows []envRow
+	if err := newestFirst(match(db.read.NewSelect().Model(&rows)), after, pageSize(f.Limit)).Scan(ctx); err != nil {
+		return page, fmt.Errorf("listing requests for variables: %w", err)
+	}
+	total, capped, err := countUpTo(ctx, match(db.read.NewSelect().Table("env_requests")))
+	if err != nil {
+		return page, fmt.Errorf("counting requests for variables: %w", err)
+	}
+	list := make([]action.EnvRequest, 0, len(rows))
+	for i := range rows {
+		req, err := rows[i].request()
+		if err != nil {
+			return page, err
+		}
+		list = append(list, req)
+	}
+	return newPage(list, pageSize(f.Limit), total, capped, func(r action.EnvRequest) cursor { return cursor{at(r.CreatedAt), r.ID} }), nil
+}

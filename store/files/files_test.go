@@ -1,0 +1,195 @@
+package files_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"sallyport/action"
+	"sallyport/store/files"
+)
+
+// onBoth runs a test on a folder, and on a server that speaks S3.
+func onBoth(t *testing.T, test func(t *testing.T, s *files.Store)) {
+	t.Run("folder", func(t *testing.T) { test(t, open(t, "file://"+filepath.Join(t.TempDir(), "new", "evidence"))) })
+	t.Run("S3", func(t *testing.T) { test(t, open(t, bucket(t))) })
+}
+
+// bucket is a real server with an empty bucket.
+func bucket(t *testing.T) string {
+	t.Helper()
+	backend := s3mem.New()
+	if err := backend.CreateBucket("evidence"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(server.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	return "s3://evidence?region=eu-central-1&prefix=gate/&endpoint=" + server.URL
+}
+
+func open(t *testing.T, url string) *files.Store {
+	t.Helper()
+	s, err := files.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func sum(b []byte) string {
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:])
+}
+
+func there(t *testing.T, s *files.Store, key string) string {
+	t.Helper()
+	r, size, err := s.Get(t.Context(), key)
+	if errors.Is(err, action.ErrNotFound) {
+		return "nothing"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil || int64(len(b)) != size {
+		t.Fatalf("%d of %d bytes, %v", len(b), size, err)
+	}
+	return string(b)
+}
+
+func TestWhatIsPutIsThere(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *files.Store) {
+		big := bytes.Repeat([]byte("0123456789abcdef"), 700_000) // over one part of S3's
+		for key, b := range map[string][]byte{"o/s/u/empty": {}, "o/s/u/small": []byte("hello"), "o/s/u/big": big} {
+			if err := s.Put(t.Context(), key, bytes.NewReader(b), int64(len(b)), sum(b)); err != nil {
+				t.Fatal(err)
+			}
+			if got := there(t, s, key); got != string(b) {
+				t.Errorf("%s has %d bytes", key, len(got))
+			}
+		}
+		if got := there(t, s, "o/s/u/none"); got != "nothing" {
+			t.Errorf("what was not put is %q", got)
+		}
+	})
+}
+
+func TestWhatIsNotAsAnnouncedIsNotKept(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *files.Store) {
+		good, broken := []byte("hello"), errors.New("gone")
+		for name, put := range map[string]struct {
+			r    io.Reader
+			size int64
+			sum  string
+			want error
+		}{
+			"too short":       {bytes.NewReader(good[:4]), 5, sum(good), action.ErrInvalid},
+			"too long":        {bytes.NewReader(append(good, '!')), 5, sum(good), action.ErrInvalid},
+			"without an end":  {neverEnds{}, 5, sum(good), action.ErrInvalid},
+			"others":          {strings.NewReader("HELLO"), 5, sum(good), action.ErrInvalid},
+			"sender is gone":  {io.MultiReader(strings.NewReader("he"), iotest.ErrReader(broken)), 5, sum(good), broken},
+			"gone at the end": {io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(broken)), 5, sum(good), broken},
+		} {
+			if err := s.Put(t.Context(), "k/"+name, put.r, put.size, put.sum); !errors.Is(err, put.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got := there(t, s, "k/"+name); got != "nothing" {
+				t.Errorf("%s left %q", name, got)
+			}
+		}
+	})
+}
+
+// A refused file takes nothing away from what was there.
+func TestARefusedFileReplacesNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *files.Store) {
+		b := []byte("first")
+		if err := s.Put(t.Context(), "k", bytes.NewReader(b), 5, sum(b)); err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Put(t.Context(), "k", strings.NewReader("other"), 5, sum(b))
+		if got := there(t, s, "k"); got != "first" {
+			t.Errorf("now it is %q", got)
+		}
+	})
+}
+
+func TestRemoveAllRemovesThePrefixAlone(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *files.Store) {
+		b := []byte("x")
+		for _, key := range []string{"o/s/u1/a", "o/s/u1/b", "o/s/u10/a", "o/s2/u1/a"} {
+			if err := s.Put(t.Context(), key, bytes.NewReader(b), 1, sum(b)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := s.RemoveAll(t.Context(), "o/s/u1/"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for key, want := range map[string]string{"o/s/u1/a": "nothing", "o/s/u1/b": "nothing", "o/s/u10/a": "x", "o/s2/u1/a": "x"} {
+			if got := there(t, s, key); got != want {
+				t.Errorf("%s is %q", key, got)
+			}
+		}
+	})
+}
+
+func TestTheFolderIsForItsOwnerAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "evidence")
+	s, b := open(t, "file://"+dir), []byte("x")
+	if err := s.Put(t.Context(), "o/s/u/k", bytes.NewReader(b), 1, sum(b)); err != nil {
+		t.Fatal(err)
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if info, err := d.Info(); err != nil || d.IsDir() && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is %v, %v", path, info.Mode(), err)
+		}
+		return err
+	})
+	if entries, _ := os.ReadDir(filepath.Join(dir, "o", "s", "u")); len(entries) != 1 {
+		t.Errorf("there is more than the file: %v", entries)
+	}
+}
+
+func TestAddressesThatAreNone(t *testing.T) {
+	for _, url := range []string{"", "/var/x", "file://relative/x", "file:///x?create=1", "gs://x", "s3://", "s3://b/path", "s3://k:s@b", "s3://b?accelerate=true", "::"} {
+		if _, err := files.Open(context.Background(), url); err == nil {
+			t.Errorf("%q was opened", url)
+		}
+	}
+}
+
+func TestAServerThatIsAwayIsSaidSo(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Setenv("AWS_MAX_ATTEMPTS", "1")
+	s := open(t, "s3://b?region=x&endpoint=http://127.0.0.1:1")
+	err := s.Put(t.Context(), "k", strings.NewReader("x"), 1, sum([]byte("x")))
+	if !errors.Is(err, action.ErrUnavailable) || strings.Contains(action.Public(err).Message, "127.0.0.1") {
+		t.Errorf("%v", err)
+	}
+}
+
+// neverEnds is a sender who does not stop.
+type neverEnds struct{}
+
+func (neverEnds) Read(p []byte) (int, error) { return len(p), nil }

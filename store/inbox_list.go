@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// ReceiptFilter says which deliveries are wanted. Empty fields match all.
+type ReceiptFilter struct {
+	Organization string // required
+	Trigger      string
+	Provider     string
+	Status       event.ReceiptStatus
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: from the newest
+}
+
+// ListReceipts returns a page of deliveries, newest first, without what is
+// sealed.
+func (db *DB) ListReceipts(ctx context.Context, f ReceiptFilter) (Page[event.Receipt], error) {
+	var page Page[event.Receipt]
+	after, err := parseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	switch f.Status {
+	case "", event.ReceiptQueued, event.ReceiptProcessing, event.ReceiptCompleted, event.ReceiptFailed:
+	default:
+		return page, invalid("/status", fmt.Sprintf("There is no status %q; take queued, processing, completed or failed.", f.Status))
+	}
+	limit := pageSize(f.Limit)
+	var rows []receiptRow
+	if err := f.find(db.read, after, limit).Scan(ctx, &rows); err != nil {
+		return page, fmt.Errorf("listing deliveries: %w", err)
+	}
+	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().Table("inbox")))
+	if err != nil {
+		return page, fmt.Errorf("counting deliveries: %w", err)
+	}
+	return newPage(receipts(rows), limit, total, capped, func(r event.Receipt) cursor { return cursor{at(r.ReceivedAt), r.ID} }), nil
+}
+
+func (f ReceiptFilter) find(db bun.IDB, after cursor, limit int) *bun.SelectQuery {
+	q := f.match(db.NewSelect().Model((*receiptRow)(nil)).ExcludeColumn("sealed"))
+	if after.id != "" {
+		q = q.Where("(received_at, id) < (?, ?)", after.at, after.id)
+	}
+	return q.OrderExpr("received_at DESC, id DESC").Limit(int64(limit) + 1)
+}
+
+func (f ReceiptFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+	// What is said in another way is in no index: few wait, so they are taken
+	// and sorted; most are completed, so the organization's are read in order.
+	organization := "organization_id = ?"
+	switch f.Status {
+	case event.ReceiptQueued, event.ReceiptProcessing:
+		if f.Trigger == "" {
+			organization = "organization_id || '' = ?"
+		}
+	}
+	q = q.Where(organization, f.Organization)
+	if f.Trigger != "" {
+		q = q.Where("trigger_id = ?", f.Trigger)
+	}
+	if f.Provider != "" {
+		q = q.Where("provider = ?", f.Provider)
+	}
+	switch f.Status {
+	case "":
+		return q
+	case event.ReceiptCompleted:
+		return q.Where("status NOT IN ('queued', 'processing', 'failed')")
+	}
+	return q.Where("status = ?", f.Status)
+}
+
+// Receipt returns a delivery with what is sealed; ErrNotFound.
+func (db *DB) Receipt(ctx context.Context, organization, id string) (event.Receipt, error) {
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	r, err := receiptOf(ctx, db.read, organization, id)
+	if err != nil {
+		return event.Receipt{}, err
+	}
+	return r.receipt(), nil
+}
+
+func receiptOf(ctx context.Context, db bun.IDB, organization, id string) (*receiptRow, error) {
+	r := &receiptRow{ID: id}
+	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, action.Errorf(action.ErrNotFound, "delivery_not_found", "There is no such delivery; list the deliveries to see which there are.")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading delivery %s: %w", id, err)
+	}
+	return r, nil
+}
+
+// RedriveReceipt queues one anew that failed or reached nobody; ErrConflict for
+// others, ErrGone when its payload was forgotten.
+func (db *DB) RedriveReceipt(ctx context.Context, organization, id, by string) (event.Receipt, error) {
+	var r *receiptRow
+	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if r, err = receiptOf(ctx, tx, organization, id); err != nil {
+			return err
+		}
+		switch {
+		case r.Status != string(event.ReceiptFailed) && (r.Status != string(event.ReceiptCompleted) || r.Sealed == nil):
+			return action.Errorf(action.ErrConflict, "not_failed", "This delivery is %s; only one that failed or reached nobody can be worked off again.", r.Status)
+		case r.Sealed == nil:
+			return action.Errorf(action.ErrGone, "payload_gone", "The payload of this delivery was forgotten; have its sender send it again.")
+		}
+		before := r.told()
+		r.Status, r.Attempt, r.Failures, r.Losses, r.NextAt, r.ProcessedAt, r.LastError = string(event.ReceiptQueued), 0, 0, 0, at(db.now()), stamp{}, ""
+		n, err := affected(tx.NewUpdate().Model(r).Column("status", "attempt", "failures", "losses", "next_at", "processed_at", "last_error").
+			WherePK().Where("status IN ('failed', 'completed')").Where("sealed IS NOT NULL").Exec(ctx))
+		switch {
+		case err != nil:
+			return fmt.Errorf("queueing delivery %s: %w", id, err)
+		case n == 0: // the sender tried again
+			return action.Errorf(action.ErrConflict, "not_failed", "Its sender has just sent this delivery again; see what becomes of it.")
+		}
+		e := action.PolicyEvent{Organization: organization, Kind: action.EventDelivery, Subject: id, By: by}
+		return db.recordChange(ctx, tx, e, before, r.told())
+	})
+	if err != nil {
+		return event.Receipt{}, err
+	}
+	return r.receipt(), nil
+}
+
+// told is what history says of a delivery.
+func (r *receiptRow) told() any {
+	return struct {
+		Endpoint string `json:"endpoint"`
+		Status   string `json:"status"`
+		Attempt  int    `json:"attempt"`
+	}{r.Endpoint, r.Status, r.Attempt}
+}

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// begins is put as the beginning of a row, whose end writes n + 100.
+func begins(n int) *job {
+	j := put(n)
+	j.begins = &begunRow{}
+	return j
+}
+
+func ends(n int) func(*begunRow) *job {
+	return func(*begunRow) *job { return put(n + 100) }
+}
+
+func TestEndIsWrittenInThePlaceOfTheBeginning(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	done, err := b.write.instead(t.Context(), "1", ends(1))
+	if !done || err != nil {
+		t.Fatal(done, err)
+	}
+	b.want(101)
+	if b.write.queued([]string{"1"}) {
+		t.Error("the row still counts as queued")
+	}
+}
+
+func TestEndOfAWrittenBeginningIsItsOwn(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	b.ok(b.write.flush(t.Context(), "1"))
+	if done, err := b.write.instead(t.Context(), "1", ends(1)); done || err != nil {
+		t.Fatal(done, err)
+	}
+	b.ok(b.write.enqueue(t.Context(), begins(2)))
+	b.ok(b.write.enqueue(t.Context(), put(2))) // more than its beginning
+	if done, err := b.write.instead(t.Context(), "2", ends(2)); done || err != nil {
+		t.Fatal(done, err)
+	}
+	b.want(1)
+}
+
+func TestReadersWaitForTheEndThatIsQueued(t *testing.T) {
+	b := newBench(t, time.Hour)
+	free := b.busy()
+	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.write.instead(context.Background(), "1", ends(1))
+		ended <- err
+	}()
+	for !b.replaced() {
+		time.Sleep(time.Millisecond)
+	}
+	flushed := make(chan error, 1)
+	go func() { flushed <- b.write.flush(context.Background(), "1") }()
+	b.waitQueue(2)
+	free()
+	b.ok(<-flushed)
+	b.want(101)
+	b.ok(<-ended)
+}
+
+func TestBeginningComesBackWhenItsEndIsTakenBack(t *testing.T) {
+	b := newBench(t, time.Millisecond)
+	free := b.busy()
+	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.write.instead(ctx, "1", ends(1))
+		ended <- err
+	}()
+	for !b.replaced() {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	free()
+	b.ok(b.write.flush(t.Context(), "1"))
+	b.want(1)
+}
+
+func TestFailedEndTellsItsCaller(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	done, err := b.write.instead(t.Context(), "1", func(*begunRow) *job { return &job{single: true, run: exec("INSERT INTO none VALUES (1)")} })
+	if !done || err == nil {
+		t.Fatal(done, err)
+	}
+	b.want()
+}
+
+// replaced reports whether an end took the place of a beginning.
+func (b *bench) replaced() bool {
+	b.write.mu.Lock()
+	defer b.write.mu.Unlock()
+	for _, q := range b.write.queue {
+		if q.instead != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// RecordFilter says which events of triggers and schedules are wanted. Empty
+// fields match all.
+type RecordFilter struct {
+	Organization string // required
+	Trigger      string // or a schedule
+	Automation   string
+	Receipt      string
+	Provider     string
+	Status       string // of [event.Record.Status]
+	Skipped      *bool
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: from the newest
+}
+
+// What [event.Record.Status] says.
+const (
+	eventQueued     = "queued"
+	eventProcessing = "processing"
+	eventCompleted  = "completed"
+	eventFailed     = "failed"
+	eventSkipped    = "skipped"
+)
+
+// ListEvents returns a page of events of triggers and schedules, newest first.
+func (db *DB) ListEvents(ctx context.Context, f RecordFilter) (Page[event.Record], error) {
+	var page Page[event.Record]
+	after, err := parseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	switch f.Status {
+	case "", eventQueued, eventProcessing, eventCompleted, eventFailed, eventSkipped:
+	default:
+		return page, invalid("/status", fmt.Sprintf("There is no status %q of an event; take queued, processing, completed, failed or skipped.", f.Status))
+	}
+	limit := pageSize(f.Limit)
+	var rows []recordRow
+	if err := f.find(db.read, after, limit).Scan(ctx, &rows); err != nil {
+		return page, fmt.Errorf("listing events: %w", err)
+	}
+	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().TableExpr("events AS e")))
+	if err != nil {
+		return page, fmt.Errorf("counting events: %w", err)
+	}
+	list := make([]event.Record, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].record())
+	}
+	return newPage(list, limit, total, capped, func(r event.Record) cursor { return cursor{at(r.CreatedAt), r.ID} }), nil
+}
+
+func (f RecordFilter) find(db bun.IDB, after cursor, limit int) *bun.SelectQuery {
+	q := f.match(records(db))
+	if after.id != "" {
+		q = q.Where("(e.created_at, e.id) < (?, ?)", after.at, after.id)
+	}
+	return q.OrderExpr("e.created_at DESC, e.id DESC").Limit(int64(limit) + 1)
+}
+
+func (f RecordFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+	few := f.Receipt != ""
+	if few {
+		q = q.Where("e.inbox_id = ?", f.Receipt)
+	}
+	switch f.Status {
+	case eventQueued, eventProcessing, eventFailed:
+		few = true
+		q = q.Where("e.id IN (?)", f.inRuns(q.DB()))
+	case eventCompleted: // as most are
+		q = q.Where("EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'succeeded')")
+	case eventSkipped:
+		q = q.Where("(e.skip_reason IS NOT NULL OR EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'skipped'))")
+	}
+	if few {
+		// As an expression, so that these few are taken and sorted, and not all of
+		// the organization read in order.
+		q = q.Where("e.organization_id || '' = ?", f.Organization)
+	} else {
+		q = q.Where("e.organization_id = ?", f.Organization)
+	}
+	if f.Provider != "" {
+		q = q.Where("e.provider = ?", f.Provider)
+	}
+	if f.Trigger != "" {
+		q = q.Where("e.trigger_id = ?", f.Trigger)
+	}
+	if f.Automation != "" {
+		q = q.Where("e.automation_id = ?", f.Automation)
+	}
+	if f.Skipped != nil {
+		q = q.Where("(e.skip_reason IS NOT NULL) = ?", *f.Skipped)
+	}
+	return q
+}
+
+// inRuns finds the events whose runs stand where the status says, of which few
+// runs are.
+func (f RecordFilter) inRuns(db bun.IDB) *bun.SelectQuery {
+	where := map[string][]event.RunStatus{
+		eventQueued: {event.RunQueued}, eventProcessing: {event.RunClaimed, event.RunRunning, event.RunNeeds}, eventFailed: {event.RunFailed},
+	}[f.Status]
+	q := db.NewSelect().TableExpr("runs AS r").Column("r.event_id").Where("r.organization_id = ?", f.Organization).
+		Where("r.status IN (?)", bun.List(where)).Where(fewRunsSQL)
+	if f.Trigger != "" {
+		q = q.Where("r.trigger_id = ?", f.Trigger)
+	}
+	return q
+}
+
+// records selects events with their runs, without what is sealed.
+func records(db bun.IDB) *bun.SelectQuery {
+	return db.NewSelect().Model((*recordRow)(nil)).ExcludeColumn("sealed").ColumnExpr("r.id AS run_id, r.status AS run_status, r.session_id, r.completed_at").
+		Join("LEFT JOIN runs AS r ON r.event_id = e.id")
+}
+
+// Event returns one; ErrNotFound.
+func (db *DB) Event(ctx context.Context, organization, id string) (event.Record, error) {
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	return recordOf(ctx, db.read, organization, id)
+}
+
+func recordOf(ctx context.Context, db bun.IDB, organization, id string) (event.Record, error) {
+	var r recordRow
+	err := records(db).Where("e.id = ?", id).Where("e.organization_id = ?", organization).Scan(ctx, &r)
+	if errors.Is(err, sql.ErrNoRows) {
+		return event.Record{}, noRecord()
+	}
+	if err != nil {
+		return event.Record{}, fmt.Errorf("reading event %s: %w", id, err)
+	}
+	return r.record(), nil
+}
+
+func noRecord() error {
+	return action.Errorf(action.ErrNotFound, "event_not_found", "There is no such event; list the events to see which there are.")
+}
+
+// EventContext returns the event's whole context, sealed; nil after its
+// retention, and where it was skipped.
+func (db *DB) EventContext(ctx context.Context, organization, id string) (sealed []byte, err error) {
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	var r recordRow
+	err = db.read.NewSelect().Model(&r).Column("sealed").Where("id = ?", id).Where("organization_id = ?", organization).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noRecord()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the context of event %s: %w", id, err)
+	}
+	return r.Sealed, nil
+}

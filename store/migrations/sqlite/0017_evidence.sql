@@ -1,0 +1,76 @@
+-- Files that sessions send as evidence of their work. Their bytes are in a store
+-- of files, below organization/session/upload. An upload that is not sealed, or
+-- whose session is gone, is removed with them.
+
+CREATE TABLE evidence_uploads (
+  session_id      TEXT    NOT NULL CHECK (session_id <> ''),
+  id              TEXT    NOT NULL CHECK (id <> ''),
+  organization_id TEXT    NOT NULL REFERENCES organizations (id),
+  folder          TEXT    CHECK (folder <> ''),
+  manifest        TEXT    CHECK (length(manifest) = 64),
+  created_at      TEXT    NOT NULL CHECK (length(created_at) = 27),
+  touched_at      TEXT    NOT NULL CHECK (length(touched_at) = 27),
+  sealed_at       TEXT    CHECK (length(sealed_at) = 27),
+  gone_at         TEXT    CHECK (length(gone_at) = 27),
+  PRIMARY KEY (session_id, id),
+  CONSTRAINT sealed_with_a_manifest CHECK ((sealed_at IS NULL) = (manifest IS NULL))
+) STRICT;
+CREATE INDEX evidence_uploads_list ON evidence_uploads (organization_id, session_id, created_at, id);
+CREATE INDEX evidence_uploads_open ON evidence_uploads (touched_at) WHERE sealed_at IS NULL AND gone_at IS NULL;
+CREATE INDEX evidence_uploads_gone ON evidence_uploads (gone_at) WHERE gone_at IS NOT NULL;
+
+CREATE TABLE evidence_files (
+  session_id   TEXT    NOT NULL,
+  upload_id    TEXT    NOT NULL,
+  name         TEXT    NOT NULL CHECK (name <> ''),
+  size         INTEGER NOT NULL CHECK (size >= 0),
+  sha256       TEXT    NOT NULL CHECK (length(sha256) = 64),
+  content_type TEXT    NOT NULL CHECK (content_type <> ''),
+  stored_at    TEXT    CHECK (length(stored_at) = 27),
+  PRIMARY KEY (session_id, upload_id, name),
+  FOREIGN KEY (session_id, upload_id) REFERENCES evidence_uploads (session_id, id) ON DELETE CASCADE
+) STRICT;
+
+-- What a person was shown does not change.
+CREATE TRIGGER evidence_files_added BEFORE INSERT ON evidence_files
+WHEN (SELECT sealed_at FROM evidence_uploads WHERE session_id = NEW.session_id AND id = NEW.upload_id) IS NOT NULL
+BEGIN SELECT RAISE(ABORT, 'sealed evidence does not change'); END;
+CREATE TRIGGER evidence_files_changed BEFORE UPDATE ON evidence_files
+WHEN (SELECT sealed_at FROM evidence_uploads WHERE session_id = OLD.session_id AND id = OLD.upload_id) IS NOT NULL
+BEGIN SELECT RAISE(ABORT, 'sealed evidence does not change'); END;
+CREATE TRIGGER evidence_uploads_changed BEFORE UPDATE OF folder, manifest, sealed_at ON evidence_uploads WHEN OLD.sealed_at IS NOT NULL
+BEGIN SELECT RAISE(ABORT, 'sealed evidence does not change'); END;
+
+-- Environment variables that agents ask people for. Values are sealed, handed
+-- out once, and then wiped.
+
+CREATE TABLE env_requests (
+  id              TEXT    NOT NULL PRIMARY KEY CHECK (id <> ''),
+  organization_id TEXT    NOT NULL REFERENCES organizations (id),
+  session_id      TEXT    NOT NULL,
+  status          TEXT    NOT NULL CHECK (status IN ('pending', 'answered', 'taken', 'refused', 'expired')),
+  keys            TEXT    NOT NULL CHECK (keys <> ''),
+  created_at      TEXT    NOT NULL CHECK (length(created_at) = 27),
+  expires_at      TEXT    NOT NULL CHECK (length(expires_at) = 27),
+  decided_by      TEXT    CHECK (decided_by <> ''),
+  decided_at      TEXT    CHECK (length(decided_at) = 27),
+  note            TEXT,
+  sealed          BLOB,
+  taken_at        TEXT    CHECK (length(taken_at) = 27),
+  taken_key       TEXT    CHECK (taken_key <> ''),
+  CONSTRAINT decided_by_somebody CHECK ((decided_by IS NULL) = (decided_at IS NULL)),
+  CONSTRAINT undecided_while_pending CHECK (status <> 'pending' OR decided_at IS NULL),
+  CONSTRAINT taken_at_some_time CHECK ((status = 'taken') = (taken_at IS NOT NULL) AND (taken_at IS NULL) = (taken_key IS NULL)),
+  CONSTRAINT values_only_between CHECK (sealed IS NULL OR status IN ('answered', 'taken')),
+  CONSTRAINT answered_with_values CHECK (status <> 'answered' OR sealed IS NOT NULL)
+) STRICT;
+CREATE INDEX env_requests_list ON env_requests (organization_id, created_at, id);
+CREATE INDEX env_requests_session ON env_requests (session_id, created_at, id);
+CREATE INDEX env_requests_pending ON env_requests (organization_id) WHERE status = 'pending';
+CREATE INDEX env_requests_due ON env_requests (expires_at) WHERE status IN ('pending', 'answered');
+CREATE INDEX env_requests_handed ON env_requests (taken_at) WHERE status = 'taken' AND sealed IS NOT NULL;
+
+CREATE TRIGGER sessions_gone AFTER DELETE ON sessions BEGIN
+  UPDATE evidence_uploads SET gone_at = created_at WHERE session_id = OLD.id AND gone_at IS NULL;
+  DELETE FROM env_requests WHERE session_id = OLD.id;
+END;

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// parcelTerms are those under which a worker sends.
+type parcelTerms struct {
+	worker      string
+	lease, life time.Duration
+}
+
+// ClaimParcels gives the worker up to limit parcels that are due, of
+// organizations that have an enabled endpoint, which share the limit. The run of
+// each is claimed by the endpoint with it, for life; when it was before, session
+// and claim are the same. One whose run somebody else has, or that ended, is
+// void; one whose run waits for its automation to be enabled waits, too. What was
+// claimed before an error is returned with it.
+func (db *DB) ClaimParcels(ctx context.Context, worker string, limit int, lease, life time.Duration) (list []event.Dispatch, err error) {
+	if worker == "" || limit <= 0 || lease <= 0 || life <= 0 {
+		return nil, errors.New("claiming deliveries: give a worker, how many, and for how long")
+	}
+	var due []string
+	if err := dueOrganizations(db.read, at(db.now())).Scan(ctx, &due); err != nil {
+		return nil, fmt.Errorf("looking for deliveries: %w", err)
+	}
+	rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+	// What some leave of their share is shared by those that have more.
+	for len(due) > 0 && len(list) < limit {
+		share, more := max((limit-len(list))/len(due), 1), due[:0]
+		for _, organization := range due {
+			n := min(share, limit-len(list))
+			if n == 0 {
+				break
+			}
+			some, err := db.claimParcels(ctx, organization, n, parcelTerms{worker, lease, life})
+			if list = append(list, some...); err != nil {
+				return list, fmt.Errorf("claiming deliveries: %w", err)
+			}
+			if len(some) == n {
+				more = append(more, organization)
+			}
+		}
+		due = more
+	}
+	return list, nil
+}
+
+// dueOrganizations are those with something to send.
+func dueOrganizations(db bun.IDB, now stamp) *bun.SelectQuery {
+	again := begunParcels(db.NewSelect().TableExpr("outbox AS o").ColumnExpr("1"), now).Where("o.organization_id = p.organization_id")
+	return db.NewSelect().TableExpr("run_endpoints AS p").Column("p.organization_id").Where("p.enabled").Where("EXISTS (?) OR "+waitsSQL, again)
+}
+
+// waitsSQL tells of an endpoint p that a run waits for it. Each enabled automation
+// is looked at, and none of the runs that wait for another to be enabled.
+const waitsSQL = `EXISTS (SELECT 1 FROM automations AS a WHERE a.organization_id = p.organization_id AND a.enabled AND
+	(SELECT r.id FROM runs AS r WHERE r.organization_id = a.organization_id AND r.automation_id = a.id AND r.status = 'queued' ORDER BY r.created_at, r.id LIMIT 1) IS NOT NULL)`
+
+// begunParcels restricts q to the next attempts that are due: of what was begun,
+// which goes on though its automation was disabled.
+func begunParcels(q *bun.SelectQuery, now stamp) *bun.SelectQuery {
+	return q.Where("o.status = 'pending' AND o.attempt > 0").Where("o.next_at <= ?", now)
+}
+
+// againParcels are an organization's, the most overdue first.
+func againParcels(db bun.IDB, into any, organization string, now stamp, limit int) *bun.SelectQuery {
+	return begunParcels(db.NewSelect().Model(into), now).Join("JOIN runs AS r ON r.id = o.run_id").
+		Where("o.organization_id = ?", organization).Order("o.next_at", "o.id").Limit(int64(limit))
+}
+
+// firstParcels are an automation's that were never sent, as their runs came. The
+// where names the predicate of the index of open ones word by word.
+func firstParcels(db bun.IDB, into any, organization, automation string, now stamp, limit int) *bun.SelectQuery {
+	return db.NewSelect().Model(into).Join("JOIN runs AS r ON r.id = o.run_id").
+		Where("r.organization_id = ?", organization).Where("r.automation_id = ?", automation).Where("r.status = 'queued'").
+		Where("o.status IN ('pending', 'sending')").Where("o.status = 'pending'").Where("o.next_at <= ?", now).
+		Order("r.created_at", "r.id").Limit(int64(limit))
+}
+
+// dueParcels finds up to so many that an organization has to send: those that
+// were begun and those that wait take turns to be the first.
+func dueParcels(ctx context.Context, tx bun.IDB, organization string, now stamp, limit int) (rows []parcelRow, err error) {
+	var automations []string
+	if err := waitingAutomations(tx, organization, "").Scan(ctx, &automations); err != nil {
+		return nil, err
+	}
+	finds := []func(into any, limit int) *bun.SelectQuery{
+		func(into any, limit int) *bun.SelectQuery { return againParcels(tx, into, organization, now, limit) },
+	}
+	for _, a := range automations {
+		finds = append(finds, func(into any, limit int) *bun.SelectQuery { return firstParcels(tx, into, organization, a, now, limit) })
+	}
+	if rand.N(2) == 0 {
+		finds = append(finds[1:], finds[0])
+	}
+	for _, find := range finds {
+		if len(rows) >= limit {
+			break
+		}
+		var some []parcelRow
+		q := find(&some, limit-len(rows))
+		if shared(tx) {
+			// Both are locked here and neither is waited for: others lock the run
+			// first, and then its delivery.
+			q = q.For("NO KEY UPDATE OF o, r SKIP LOCKED")
+		}
+		if err := q.Scan(ctx); err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+	}
+	return rows, nil
+}
+
+func (db *DB) claimParcels(ctx context.Context, organization string, limit int, t parcelTerms) (list []event.Dispatch, err error) {
+	endpoint, err := db.RunEndpoint(ctx, organization)
+	if errors.Is(err, action.ErrNotFound) || err == nil && !endpoint.Enabled {
+		return nil, nil // since a moment
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = db.once(ctx, func(ctx context.Context, tx bun.IDB) error {
+		list = nil
+		now := db.now()
+		rows, err := dueParcels(ctx, tx, organization, at(now), limit)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			w, err := db.claimParcel(ctx, tx, &rows[i], t, now)
+			if err != nil {
+				return err
+			}
+			if w != nil {
+				list = append(list, event.Dispatch{Parcel: rows[i].parcel(), Work: *w, Endpoint: endpoint})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// claimParcel claims one, with its run; nil when nobody needs it any more. p is
+// it as read, and then as written.
+func (db *DB) claimParcel(ctx context.Context, tx bun.IDB, p *parcelRow, t parcelTerms, now time.Time) (*event.Work, error) {
+	r, err := readRun(ctx, tx, p.Organization, p.Run)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.is(event.RunQueued):
+		if err := db.claimRun(ctx, tx, r, claimTerms{by: byEndpoint, deadline: now.Add(t.life), now: now}); err != nil {
+			return nil, err
+		}
+	case r.Claim != "" && r.ClaimedBy == byEndpoint:
+	default:
+		return nil, closeParcel(ctx, tx, r.ID, event.ParcelVoid, now)
+	}
+	p.Status, p.Attempt = string(event.ParcelSending), p.Attempt+1
+	p.Holder, p.LeaseUntil = opt(t.worker), at(now.Add(t.lease))
+	_, err = tx.NewUpdate().Model(p).Column("status", "attempt", "holder", "lease_until").WherePK().Exec(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("claiming delivery %s: %w", p.ID, err)
+	}
+	w, err := readWork(ctx, tx, r)
+	return &w, err
+}

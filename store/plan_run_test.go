@@ -1,0 +1,132 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"sallyport/ingest/event"
+	"sallyport/internal/dbtest"
+)
+
+// runQuery is one that is asked often, and the indexes that each database must
+// take: no query may grow with the runs that ended.
+type runQuery struct {
+	name, sql        string
+	sqlite, postgres []string
+	sorts            bool // there are few rows at most
+}
+
+// runQueries are those of an organization "o".
+func runQueries(db *DB) []runQuery {
+	now, after := at(time.Now()), cursor{at(time.Now().Add(-time.Hour)), "id"}
+	list := func(f RunFilter) string {
+		f.Organization = "o"
+		return newestFirst(f.match(runs(db.read, (*runRow)(nil))), after, 50).String()
+	}
+	parcels := func(s event.ParcelStatus) string {
+		f := ParcelFilter{Organization: "o", Status: s}
+		return newestFirst(f.match(db.read.NewSelect().Model((*parcelRow)(nil))), after, 50).String()
+	}
+	queries := []runQuery{
+		{name: "whose runs wait", sql: waitingAutomations(db.read, "o", "").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}, sorts: true},
+		{name: "look for a run", sql: waitingRuns(db.read, "o", "a7").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}},
+		{name: "what sessions are for", sql: originsOfSessions(db.read, "o", []string{"s7", "s8", "s9"}).String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
+		{name: "list", sql: list(RunFilter{}), sqlite: []string{"runs_list (organization_id=? AND (created_at,id)<(?,?))", "invocations_pending (organization_id=? AND session_id=?)"}, postgres: []string{"runs_list", "events_pkey", "invocations_pending"}},
+		{name: "list of an automation", sql: list(RunFilter{Automation: "a7"}), sqlite: []string{"runs_automation (organization_id=? AND automation_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_automation"}},
+		{name: "last of each automation", sql: lastRuns(db.read, (*runRow)(nil), "o").String(), sqlite: []string{"runs_automation (organization_id=? AND automation_id=?)", "SEARCH r USING INDEX sqlite_autoindex_runs_1 (id=?)"}, postgres: []string{"runs_automation", "runs_pkey"}, sorts: true},
+		{name: "list of a status", sql: list(RunFilter{Status: event.RunNeeds}), sqlite: []string{"runs_status (organization_id=? AND status=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_status"}},
+		{name: "list of a trigger", sql: list(RunFilter{Trigger: "t7"}), sqlite: []string{"runs_trigger (organization_id=? AND trigger_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_trigger"}, sorts: true},
+		{name: "an event's", sql: list(RunFilter{Event: "e7"}), sqlite: []string{"(event_id=?)"}, postgres: []string{"runs_event_id_key"}, sorts: true},
+		{name: "sessions of a run", sql: sessionsOfRun(db.read, "o", "r7").String(), sqlite: []string{"SEARCH s USING", "SEARCH r USING"}, postgres: []string{"runs_pkey", "sessions_event"}, sorts: true},
+		{name: "a session's", sql: runOfSession(db.read, (*runRow)(nil), "o", "s7").String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
+		{name: "those that wait for people", sql: waitingForPeople(db.read, now, 100).String(), sqlite: []string{"runs_lease (lease_until"}, postgres: []string{"runs_lease"}},
+		{name: "deliveries", sql: parcels(""), sqlite: []string{"outbox_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"outbox_list"}},
+		{name: "dead deliveries", sql: parcels(event.ParcelDead), sqlite: []string{"outbox_dead (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"outbox_dead"}},
+		{name: "who has something to send", sql: dueOrganizations(db.read, now).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)", "runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"outbox_again", "runs_waiting"}, sorts: true},
+		{name: "what is to be sent again", sql: againParcels(db.read, (*parcelRow)(nil), "o", now, 20).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)"}, postgres: []string{"outbox_again", "runs_pkey"}},
+		{name: "what is to be sent", sql: firstParcels(db.read, (*parcelRow)(nil), "o", "a7", now, 20).String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)", "outbox_open"}, postgres: []string{"runs_waiting", "outbox_open"}},
+		{name: "sessions that ended long ago", sql: unpurged(db.read, now.t, 100).String(), sqlite: []string{"sessions_unpurged (<expr><?)"}, postgres: []string{"sessions_unpurged"}},
+		{name: "sessions that had to stay", sql: purgedLongAgo(db.read, now.t, 100).String(), sqlite: []string{"sessions_purged (purged_at>? AND purged_at<?)"}, postgres: []string{"sessions_purged"}},
+		{
+			name: "deleting sessions", sql: deletePurged(db.read, []string{"s7", "s8", "s9"}).String(),
+			sqlite:   []string{"SEARCH s USING INDEX sqlite_autoindex_sessions_1 (id=?)", "invocations_session (organization_id=? AND session_id=?)", "grants_of_session (organization_id=? AND session_id=?)", "grant_requests_session (organization_id=? AND session_id=?)", "runs_session (session_id=?)"},
+			postgres: []string{"sessions_pkey", "invocations_session", "runs_session"}, sorts: true, // of grants there are none
+		},
+		{name: "lost deliveries", sql: lapsedParcels(db.read.NewSelect(), now, 100).String(), sqlite: []string{"outbox_lease (lease_until<?)"}, postgres: []string{"outbox_lease"}},
+		{name: "freeing them", sql: freeParcels(db.read, now, 100).String(), sqlite: []string{"outbox_lease (lease_until<?)"}, postgres: []string{"outbox_lease"}},
+	}
+	for _, s := range runSweeps(now) {
+		index := "runs_deadline"
+		if s.what == "lost" {
+			index = "runs_lease"
+		}
+		queries = append(queries, runQuery{name: s.what, sql: s.overdue(db.read, (*runRow)(nil), 100).String(), sqlite: []string{index}, postgres: []string{index}})
+	}
+	return queries
+}
+
+func TestRunQueriesUseTheirIndexOnSQLite(t *testing.T) {
+	db := openRunFile(t)[0]
+	for _, q := range runQueries(db) {
+		t.Run(q.name, func(t *testing.T) {
+			bad := []string{"SCAN r\n", "SCAN o\n", "SCAN s\n", "SCAN e\n", "SCAN i\n"}
+			if !q.sorts {
+				bad = append(bad, "TEMP B-TREE")
+			}
+			checkPlan(t, q.sql, explain(t, db, q.sql), q.sqlite, bad)
+		})
+	}
+}
+
+// manyRuns are those of some weeks: nearly all ended.
+const manyRuns = `
+INSERT INTO organizations (id, name, created_at) SELECT 'o' || n, 'O', now() FROM generate_series(1, 9) n;
+INSERT INTO organizations (id, name, created_at) VALUES ('o', 'O', now());
+INSERT INTO automations (organization_id, id, name, enabled, instructions, created_by, created_at, updated_at)
+  SELECT o.id, 'a' || n, 'a' || n, true, '', 'me', now(), now() FROM organizations AS o, generate_series(0, 49) AS n;
+INSERT INTO sessions (id, organization_id, kind, type, automation_id, event_id, created_by, created_at)
+  SELECT 's' || n, CASE WHEN n % 3 = 0 THEN 'o' ELSE 'o' || n % 9 + 1 END, 'unattended', 'automation', 'a' || n % 50, 'e' || n, 'automation:a' || n % 50, now() FROM generate_series(1, 20000) n;
+INSERT INTO events (id, organization_id, trigger_id, automation_id, provider, type, dedup_key, title, created_at)
+  SELECT 'e' || n, CASE WHEN n % 3 = 0 THEN 'o' ELSE 'o' || n % 9 + 1 END, 't', 'a' || n % 50, 'github', 'issue', 'k' || n, 'Bug', now() FROM generate_series(1, 20200) n;
+INSERT INTO runs (id, organization_id, automation_id, event_id, trigger_id, status, attempt, claim_id, claimed_by, lease_until, deadline, session_id, created_at, completed_at)
+  SELECT 'r' || n, CASE WHEN n % 3 = 0 THEN 'o' ELSE 'o' || n % 9 + 1 END, 'a' || n % 50, 'e' || n, 't', status, 1,
+    CASE WHEN status = 'running' THEN 'c' END, 'w', CASE WHEN status = 'running' AND n % 2 = 0 THEN now() + n % 60 * interval '1 s' END,
+    CASE WHEN status = 'running' THEN now() + interval '1 hour' END, CASE WHEN n <= 20000 THEN 's' || n END,
+    now() - (20200 - n) * interval '1 min', CASE WHEN status IN ('succeeded', 'failed') THEN now() END
+  FROM (SELECT n, CASE WHEN n > 20000 THEN 'queued' WHEN n > 19800 THEN 'running' WHEN n % 40 = 0 THEN 'failed' ELSE 'succeeded' END AS status FROM generate_series(1, 20200) n) s;
+INSERT INTO outbox (id, organization_id, run_id, status, attempt, next_at, holder, lease_until, created_at, delivered_at)
+  SELECT 'x' || id, organization_id, id, CASE status WHEN 'queued' THEN 'pending' WHEN 'running' THEN 'sending' WHEN 'failed' THEN 'dead' ELSE 'delivered' END, 0, created_at,
+    CASE WHEN status = 'running' THEN 'd' END, CASE WHEN status = 'running' THEN now() END, created_at, CASE WHEN status IN ('failed', 'succeeded') THEN now() END FROM runs;
+INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, completed_at,
+    policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, source_name, decision, params)
+  SELECT 'i' || n, organization_id, id, CASE WHEN n % 100 = 0 THEN 'pending' ELSE 'expired' END, 0, 1, now(), now(), now(), CASE WHEN n % 100 > 0 THEN now() END,
+    1, 'linear', 'x', 'h' || n, '', '', 'write', 'allow', 'inferred', 'Linear', '[]', '{}' FROM (SELECT *, substr(id, 2)::int AS n FROM sessions) AS s;
+INSERT INTO run_endpoints (organization_id, url, enabled, updated_by, updated_at) SELECT id, 'https://example.com', true, 'me', now() FROM organizations;
+ANALYZE`
+
+func TestRunQueriesUseTheirIndexOnPostgres(t *testing.T) {
+	db, err := Open(t.Context(), Config{URL: dbtest.PostgresFrom(t, "runs", func(url string) error {
+		db, err := Open(t.Context(), Config{URL: url})
+		if err != nil {
+			return err
+		}
+		_, err = db.read.DB.ExecContext(t.Context(), manyRuns)
+		return errors.Join(err, db.Close())
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for _, q := range runQueries(db) {
+		t.Run(q.name, func(t *testing.T) {
+			bad := []string{"Seq Scan on runs", "Seq Scan on outbox", "Seq Scan on sessions", "Seq Scan on events", "Seq Scan on invocations"}
+			if !q.sorts {
+				bad = append(bad, "Sort")
+			}
+			plan := strings.ReplaceAll(explainPostgres(t, db, q.sql), "Incremental Sort", "incremental") // of ties alone
+			checkPlan(t, q.sql, plan, q.postgres, bad)
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+type runRow struct {
+	bun.BaseModel `bun:"table:runs,alias:r"`
+
+	ID           string `bun:"id,pk"`
+	Organization string `bun:"organization_id"`
+	Automation   string `bun:"automation_id"`
+	Event        string `bun:"event_id"`
+	Trigger      string `bun:"trigger_id"`
+	Status       string `bun:"status"`
+	Attempt      int    `bun:"attempt"`
+	Claim        opt    `bun:"claim_id"`
+	LastClaim    opt    `bun:"last_claim"` // with which its worker ended it
+	ClaimedBy    opt    `bun:"claimed_by"`
+	LeaseUntil   stamp  `bun:"lease_until"`
+	LeaseSeconds *int64 `bun:"lease_seconds"`
+	Deadline     stamp  `bun:"deadline"`
+	Session      opt    `bun:"session_id"`
+	Code         opt    `bun:"code"`
+	Message      opt    `bun:"message"`
+	Result       opt    `bun:"result"`
+	CreatedAt    stamp  `bun:"created_at"`
+	StartedAt    stamp  `bun:"started_at"`
+	CompletedAt  stamp  `bun:"completed_at"`
+
+	Title   string `bun:"title,scanonly"`
+	Waiting int    `bun:"waiting,scanonly"`
+}
+
+// runs reads rows with what of a run is kept elsewhere. Sub-selects keep the
+// order of the runs' own indexes, and read no more than the rows of the page.
+func runs(db bun.IDB, into any) *bun.SelectQuery {
+	return db.NewSelect().Model(into).ColumnExpr("r.*").
+		ColumnExpr("(SELECT e.title FROM events AS e WHERE e.id = r.event_id) AS title").
+		ColumnExpr(`(SELECT count(*) FROM invocations AS i
+			WHERE i.organization_id = r.organization_id AND i.session_id = r.session_id AND i.status = 'pending') AS waiting`)
+}
+
+func (r *runRow) run() event.Run {
+	return event.Run{
+		ID: r.ID, Organization: r.Organization, Automation: r.Automation, Event: r.Event, Trigger: r.Trigger,
+		Status: event.RunStatus(r.Status), Attempt: r.Attempt, Claim: string(r.Claim), ClaimedBy: string(r.ClaimedBy),
+		LeaseUntil: r.LeaseUntil.ptr(), Deadline: r.Deadline.ptr(), Session: string(r.Session), Waiting: r.Waiting,
+		Code: string(r.Code), Message: string(r.Message), Result: json.RawMessage(r.Result),
+		CreatedAt: r.CreatedAt.t, StartedAt: r.StartedAt.ptr(), EndedAt: r.CompletedAt.ptr(), Title: r.Title,
+	}
+}
+
+func (r *runRow) is(s event.RunStatus) bool { return r.Status == string(s) }
+
+// Run returns a run; ErrNotFound.
+func (db *DB) Run(ctx context.Context, organization, id string) (event.Run, error) {
+	return oneRun(ctx, db.read, organization, id)
+}
+
+func oneRun(ctx context.Context, db bun.IDB, organization, id string) (event.Run, error) {
+	r, err := readRun(ctx, db, organization, id)
+	if err != nil {
+		return event.Run{}, err
+	}
+	return r.run(), nil
+}
+
+func readRun(ctx context.Context, db bun.IDB, organization, id string) (*runRow, error) {
+	return firstRun(ctx, func(into any) *bun.SelectQuery {
+		return runs(db, into).Where("r.organization_id = ?", organization).Where("r.id = ?", id)
+	})
+}
+
+func firstRun(ctx context.Context, find func(into any) *bun.SelectQuery) (*runRow, error) {
+	var rows []runRow
+	if err := find(&rows).Limit(1).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading a run: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, action.Errorf(action.ErrNotFound, "run_not_found", "There is no such run; list the runs to see which there are.")
+	}
+	return &rows[0], nil
+}
+
+// RunFilter says which runs are wanted. Empty fields match all.
+type RunFilter struct {
+	Organization string // required
+	Automation   string
+	Trigger      string // or a schedule
+	Event        string
+	Status       event.RunStatus
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: from the newest
+}
+
+// runStatuses are all that a run can have; the first of them are in the index by
+// status, which names them in this way.
+var runStatuses = []event.RunStatus{
+	event.RunQueued, event.RunClaimed, event.RunRunning, event.RunNeeds, event.RunFailed, event.RunSucceeded, event.RunSkipped,
+}
+
+const (
+	fewRuns    = 5 // of runStatuses: of the others nearly all runs are
+	fewRunsSQL = "r.status IN ('queued', 'claimed', 'running', 'needs_human', 'failed')"
+)
+
+// ListRuns returns a page of runs, newest first.
+func (db *DB) ListRuns(ctx context.Context, f RunFilter) (page Page[event.Run], err error) {
+	after, err := parseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	if f.Status != "" && !slices.Contains(runStatuses, f.Status) {
+		return page, invalid("/status", fmt.Sprintf("There is no status %q of a run; it is one of %q.", f.Status, runStatuses))
+	}
+	limit := pageSize(f.Limit)
+	var rows []runRow
+	if err := newestFirst(f.match(runs(db.read, &rows)), after, limit).Scan(ctx); err != nil {
+		return page, fmt.Errorf("listing runs: %w", err)
+	}
+	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().TableExpr("runs AS r")))
+	if err != nil {
+		return page, fmt.Errorf("counting runs: %w", err)
+	}
+	list := make([]event.Run, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].run())
+	}
+	return newPage(list, limit, total, capped, func(r event.Run) cursor { return cursor{at(r.CreatedAt), r.ID} }), nil
+}
+
+// LastRuns returns the newest run of each automation that has one, by their ids.
+func (db *DB) LastRuns(ctx context.Context, organization string) (map[string]event.Run, error) {
+	var rows []runRow
+	if err := lastRuns(db.read, &rows, organization).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading the last runs: %w", err)
+	}
+	last := make(map[string]event.Run, len(rows))
+	for i := range rows {
+		last[rows[i].Automation] = rows[i].run()
+	}
+	return last, nil
+}
+
+// lastRuns takes a step in the index for each automation, however many runs it had.
+// The organization is an expression, so that only the index of ids is taken.
+func lastRuns(db bun.IDB, into any, organization string) *bun.SelectQuery {
+	return runs(db, into).Where("r.organization_id || '' = ?", organization).Where(`r.id IN (SELECT (
+		SELECT l.id FROM runs AS l WHERE l.organization_id = a.organization_id AND l.automation_id = a.id ORDER BY l.created_at DESC, l.id DESC LIMIT 1)
+		FROM automations AS a WHERE a.organization_id = ?0)`, organization)
+}
+
+// match restricts q to what the filter wants.
+func (f RunFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+	q = q.Where("r.organization_id = ?", f.Organization)
+	if f.Automation != "" {
+		q = q.Where("r.automation_id = ?", f.Automation)
+	}
+	if f.Trigger != "" {
+		q = q.Where("r.trigger_id = ?", f.Trigger)
+	}
+	if f.Event != "" {
+		q = q.Where("r.event_id = ?", f.Event)
+	}
+	if f.Status != "" {
+		q = q.Where("r.status = ?", string(f.Status))
+		if slices.Contains(runStatuses[:fewRuns], f.Status) {
+			q = q.Where(fewRunsSQL) // SQLite must be told of the index's own condition
+		}
+	}
+	return q
+}
+
+// errRunMoved tells that a run is no more what was read: nothing was written.
+var errRunMoved = errors.New("the run changed meanwhile")
+
+// swapped is nil when a compare-and-swap changed its one row.
+func swapped(n int, err error) error {
+	if err == nil && n == 0 {
+		return errRunMoved
+	}
+	return err
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/internal/guard"
+	"sallyport/internal/redact"
+)
+
+// maxEndpoint is how long a URL may be, in bytes.
+const maxEndpoint = 2000
+
+type endpointRow struct {
+	bun.BaseModel `bun:"table:run_endpoints"`
+
+	Organization string `bun:"organization_id,pk"`
+	URL          string `bun:"url"`
+	Enabled      bool   `bun:"enabled"`
+	UpdatedBy    string `bun:"updated_by"`
+	UpdatedAt    stamp  `bun:"updated_at"`
+}
+
+func (r *endpointRow) endpoint() event.Endpoint {
+	return event.Endpoint{Organization: r.Organization, URL: r.URL, Enabled: r.Enabled, UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.t}
+}
+
+// told is what history says of an endpoint.
+func (r *endpointRow) told() any {
+	if r == nil {
+		return nil
+	}
+	return struct {
+		URL     string `json:"url"`
+		Enabled bool   `json:"enabled"`
+	}{r.URL, r.Enabled}
+}
+
+func (r *endpointRow) event(by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventEndpoint, Subject: endpointSecrets, By: by}
+}
+
+// RunEndpoint returns where an organization's runs are delivered to, with its
+// secrets that have not expired; ErrNotFound when runs are only claimed.
+func (db *DB) RunEndpoint(ctx context.Context, organization string) (event.Endpoint, error) {
+	return db.endpoint(ctx, db.read, organization)
+}
+
+func (db *DB) endpoint(ctx context.Context, from bun.IDB, organization string) (event.Endpoint, error) {
+	r, err := endpointRowOf(ctx, from, organization)
+	if err != nil {
+		return event.Endpoint{}, err
+	}
+	e := r.endpoint()
+	e.Secrets, err = db.secrets(ctx, from, organization, endpointSecrets)
+	return e, err
+}
+
+// endpointRowOf reads an organization's; ErrNotFound.
+func endpointRowOf(ctx context.Context, db bun.IDB, organization string) (*endpointRow, error) {
+	r := &endpointRow{Organization: organization}
+	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, action.Errorf(action.ErrNotFound, "endpoint_not_found", "Runs are delivered nowhere; set an endpoint, or have workers claim them.")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the endpoint for runs: %w", err)
+	}
+	return r, nil
+}
+
+// SetRunEndpoint writes URL and Enabled, in the name of e.UpdatedBy, adds the
+// secret when it is given, and returns the endpoint with all that are good.
+func (db *DB) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *event.Secret) (event.Endpoint, error) {
+	r := &endpointRow{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: at(db.now())}
+	if err := r.check(); err != nil {
+		return event.Endpoint{}, err
+	}
+	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		old, err := endpointRowOf(ctx, tx, r.Organization)
+		if err != nil && !errors.Is(err, action.ErrNotFound) {
+			return err
+		}
+		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id) DO UPDATE").
+			Set("url = EXCLUDED.url, enabled = EXCLUDED.enabled, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("writing the endpoint for runs: %w", err)
+		}
+		if secret != nil {
+			if err := db.addSecret(ctx, tx, r.Organization, endpointSecrets, *secret); err != nil {
+				return err
+			}
+		}
+		if err := db.recordChange(ctx, tx, r.event(r.UpdatedBy), old.told(), r.told()); err != nil {
+			return err
+		}
+		e, err = db.endpoint(ctx, tx, r.Organization)
+		return err
+	})
+	if err != nil {
+		return event.Endpoint{}, err
+	}
+	return e, nil
+}
+
+func (r *endpointRow) check() error {
+	switch {
+	case r.UpdatedBy == "":
+		return errors.New("setting an endpoint needs the person who does it")
+	case len(r.URL) > maxEndpoint || !absolute(r.URL):
+		return invalid("/url", fmt.Sprintf("An endpoint is an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpoint))
+	case readable(r.URL):
+		return invalid("/url", "An endpoint is https, or http on this machine: what is delivered holds the token of a session, which others could read.")
+	case redact.JSON{}.RedactText(r.URL, nil) != r.URL:
+		return invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
+	}
+	return nil
+}
+
+// readable reports whether others could read what is sent to a URL.
+func readable(text string) bool {
+	u, err := url.Parse(text)
+	return err != nil || u.Scheme != "https" && !guard.Loopback(u)
+}
+
+// DeleteRunEndpoint removes an organization's endpoint with its secrets: runs
+// wait for who claims them. ErrNotFound.
+func (db *DB) DeleteRunEndpoint(ctx context.Context, organization, by string) error {
+	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := endpointRowOf(ctx, tx, organization)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Model(r).WherePK().Exec(ctx); err != nil {
+			return fmt.Errorf("deleting the endpoint for runs: %w", err)
+		}
+		if err := deleteSecrets(ctx, tx, organization, endpointSecrets); err != nil {
+			return err
+		}
+		return db.recordChange(ctx, tx, r.event(by), r.told(), nil)
+	})
+}

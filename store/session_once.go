@@ -1,0 +1,72 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// makeTries is how often the session of a key may be deleted between the attempt
+// to make it and the look at it.
+const makeTries = 3
+
+// MakeSession is CreateSession, but that the session of the same key is
+// returned when there is one. ErrConflict: that was made by another wish.
+func (db *DB) MakeSession(ctx context.Context, s action.Session, once action.Once) (made action.Session, existed bool, err error) {
+	if once.Key == "" {
+		made, err = db.CreateSession(ctx, s)
+		return made, false, err
+	}
+	if err := db.completeSession(&s); err != nil {
+		return made, false, err
+	}
+	r := newSessionRow(&s)
+	r.Key, r.Hash = opt(once.Key), opt(once.Hash)
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := checkConnections(ctx, tx, s.Organization, s.CreatedBy, s.Connections, false); err != nil {
+			return err
+		}
+		for range makeTries {
+			n, err := affected(tx.NewInsert().Model(r).On("CONFLICT (organization_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING").Exec(ctx))
+			if made, existed = r.session(), false; err != nil || n > 0 {
+				return err
+			}
+			if made, existed, err = sessionOnce(ctx, tx, s.Organization, once); err != nil || existed {
+				return err
+			}
+		}
+		return action.Errorf(action.ErrUnavailable, "unavailable", "The session that this idempotency key made was deleted at this moment; try again.")
+	})
+	if err != nil {
+		return action.Session{}, false, fmt.Errorf("making a session: %w", err)
+	}
+	return made, existed, nil
+}
+
+// SessionOnce returns the session that was made with a key, if there is one.
+// ErrConflict: it was made by another wish.
+func (db *DB) SessionOnce(ctx context.Context, organization string, once action.Once) (s action.Session, found bool, err error) {
+	return sessionOnce(ctx, db.read, organization, once)
+}
+
+func sessionOnce(ctx context.Context, tx bun.IDB, organization string, once action.Once) (action.Session, bool, error) {
+	var r sessionRow
+	err := tx.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("idempotency_key = ?", once.Key).Scan(ctx)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return action.Session{}, false, nil
+	case err != nil:
+		return action.Session{}, false, fmt.Errorf("looking for the session of a key: %w", err)
+	case string(r.Hash) != once.Hash:
+		return action.Session{}, false, &action.Error{
+			Kind: action.ErrConflict, Code: "idempotency_key_reused", Field: "/idempotency_key",
+			Message: "This idempotency key made another session, or one for somebody else; use a new key for a new session.",
+		}
+	}
+	return r.session(), true, nil
+}
