@@ -172,6 +172,7 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 		g.Observer.Refused(err)
 		return Outcome{}, err
 	}
+	recalled := false
 	for attempt := 0; ; attempt++ {
 		out, wait, err := g.attempt(ctx, &c, attempt > 0)
 		if wait != nil {
@@ -180,8 +181,9 @@ func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
 		}
 		c.ungranted = c.ungranted || errors.Is(err, ErrDeniedBefore)
 		switch {
-		case attempt == 0 && c.Source == Platform && err != nil && Public(err).Code == CodeCompleted:
-			continue // by the same call, perhaps, which was answered meanwhile
+		case !recalled && c.Source == Platform && err != nil && Public(err).Code == CodeCompleted:
+			recalled = true // by the same call, perhaps, which was answered meanwhile
+			continue
 		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, ErrGrantSpent) || errors.Is(err, ErrDeniedBefore) || errors.Is(err, errWithdrawn)):
 			continue
 		case errors.Is(err, errWithdrawn):

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -328,4 +329,44 @@ func TestHeldBeforeAPauseRunsDuringIt(t *testing.T) {
 			t.Errorf("after the pause: %+v", next)
 		}
 	})
+}
+
+// overtaken is a ledger before which policy moves, and then the same call's end.
+type overtaken struct {
+	action.Ledger
+	begun int
+	ends  func()
+}
+
+func (l *overtaken) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) {
+	if l.begun++; l.begun == 1 {
+		return action.Begun{}, action.ErrPolicyMoved
+	}
+	l.ends()
+	return action.Begun{}, action.Errorf(action.ErrConflict, action.CodeCompleted, "It is done.")
+}
+
+// The same call may end its session at any moment of this one: also in one that
+// is tried anew for another reason.
+func TestCompletedWhilePolicyMoves(t *testing.T) {
+	rows := &overtaken{}
+	h := newHouse(t, func(c *action.Config) {
+		rows.Ledger = c.Ledger
+		c.Ledger = rows
+	})
+	var kept *action.ToolReply
+	rows.ends = func() { kept = &action.ToolReply{Invocation: "first", Text: "It is recorded."} }
+	own := tool("done", action.RiskWrite, (&effects{}).run)
+	own.Source, own.SourceName = action.Platform, action.Platform
+	own.Own = &action.Own{Answered: func(context.Context, *action.Session, string, json.RawMessage) (*action.ToolReply, error) {
+		return kept, nil
+	}}
+	h.catalog.put(own)
+	h.allow("done")
+	call := h.call("done", `{}`)
+	call.Source = action.Platform
+	out, err := h.gate.Call(t.Context(), call)
+	if err != nil || !out.Repeated || out.Invocation.ID != "first" || rows.begun != 2 {
+		t.Errorf("after %d tries: %+v, %v", rows.begun, out, err)
+	}
 }
