@@ -1,6 +1,9 @@
 package action
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Capability is the ceiling of a group's sessions at one provider. A group
 // without one has level none there.
@@ -48,6 +51,25 @@ type Rate struct {
 
 // Window returns the rate's window.
 func (r Rate) Window() time.Duration { return time.Duration(r.Seconds) * time.Second }
+
+// Span names the window to people: "an hour", "90 seconds".
+func (r Rate) Span() string {
+	for _, unit := range []struct {
+		size      int
+		one, many string
+	}{{86400, "a day", "days"}, {3600, "an hour", "hours"}, {60, "a minute", "minutes"}} {
+		switch {
+		case r.Seconds == unit.size:
+			return unit.one
+		case r.Seconds%unit.size == 0:
+			return strconv.Itoa(r.Seconds/unit.size) + " " + unit.many
+		}
+	}
+	if r.Seconds == 1 {
+		return "1 second"
+	}
+	return strconv.Itoa(r.Seconds) + " seconds"
+}
 
 // Limit is a rate that one call counts against.
 type Limit struct {

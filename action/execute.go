@@ -228,7 +228,7 @@ func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
 	switch {
 	case act.Own != nil && errors.Is(err, ErrTooMany):
 		// Others of the session came first; the same call may be made again later.
-		return denial(Public(err).Message), Answer{}
+		return &Finish{Status: StatusDenied, DeniedReason: DeniedQuota, DeniedNote: Public(err).Message}, Answer{}
 	case err == nil && res.Problem != nil:
 		return &Finish{Status: StatusFailed, Error: &Failure{
 			Code: FailedUpstream, Message: g.clip(problemText(res.Problem), res.Secrets),

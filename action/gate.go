@@ -284,7 +284,7 @@ func (g *Gate) spend(ctx context.Context, c *Call, d *Decision) error {
 			continue
 		}
 		e := Errorf(ErrTooMany, "quota_reached", "The quota of %s is used up (%d calls in %s); try again in %s.",
-			l.What, l.Calls, l.Window(), wait.Round(time.Second)+time.Second)
+			l.What, l.Calls, l.Span(), wait.Round(time.Second)+time.Second)
 		e.RetryAfter = wait
 		return e
 	}

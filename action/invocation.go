@@ -42,6 +42,7 @@ const (
 	DeniedRepeated  = "repeated"  // a person said no to the same call a short while ago
 	DeniedOften     = "often"     // people said no to this action again and again in this session
 	DeniedWithdrawn = "withdrawn" // the last caller cancelled or left
+	DeniedQuota     = "quota"     // a tool of the gateway's own has done for the session what it does at once
 )
 
 // The codes of a failed invocation (error.code).

@@ -19,11 +19,14 @@ type Setup struct {
 	UpdatedAt time.Time       `json:"updated_at"`
 }
 
+// PlainSetup is the setup of the sessions without a group. It is no group's name.
+const PlainSetup = "default"
+
 // SetupOf is the name of the setup that a session saves: its group's, or the one
 // that is there without groups.
 func SetupOf(s *Session) string {
 	if s.Group != "" {
 		return s.Group
 	}
-	return "default"
+	return PlainSetup
 }

@@ -255,6 +255,8 @@ func refusedMessage(reason, note string) string {
 		if note == "" {
 			message = "The call was withdrawn because its caller cancelled it or left."
 		}
+	case action.DeniedQuota:
+		message = "This session is at a limit of the gateway, so that nothing was executed; the same call may be made again later."
 	}
 	if note != "" {
 		message += " Note: " + note

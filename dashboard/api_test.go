@@ -296,6 +296,7 @@ func TestADenialSaysWhose(t *testing.T) {
 		action.DeniedHuman:    "A person denied this call.",
 		action.DeniedRepeated: "A person denied this same call a short while ago",
 		action.DeniedOften:    "People denied this action again and again in this session",
+		action.DeniedQuota:    "This session is at a limit of the gateway, so that nothing was executed; the same call may be made again later. Note: ",
 	} {
 		h.gate.set(id, func(inv *action.Invocation) {
 			inv.Status, inv.DeniedReason, inv.DeniedNote = action.StatusDenied, reason, "group 'developer' has level 1 (read) at github"

@@ -25,6 +25,8 @@ func settledBy(inv action.Invocation, names map[string]string) settler {
 		return settler{Text: "same call was denied before"}
 	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedOften:
 		return settler{Text: "denied too often here"}
+	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedQuota:
+		return settler{Text: "a limit of the session"}
 	case inv.Status == action.StatusDenied && inv.DeniedReason != action.DeniedHuman, inv.ApprovedBy == "":
 		return settler{Text: "policy"}
 	}

@@ -84,6 +84,8 @@ func denialWords(d action.DenialCount) string {
 		return "People had denied the action again and again"
 	case action.DeniedWithdrawn:
 		return "Its caller left or took it back"
+	case action.DeniedQuota:
+		return "The session was at a limit of the gateway"
 	}
 	words := map[action.Layer]string{
 		action.LayerCeiling: "Ceiling of the session's group", action.LayerAutomation: "The automation's own mode",

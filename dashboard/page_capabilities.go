@@ -109,17 +109,4 @@ func levelBadge(l action.Level) string {
 }
 
 // whileOf says a number of seconds as people do.
-func whileOf(seconds int) string {
-	for _, unit := range []struct {
-		size int
-		name string
-	}{{86400, "day"}, {3600, "hour"}, {60, "minute"}} {
-		if seconds == unit.size {
-			return "a" + map[bool]string{true: "n"}[unit.name == "hour"] + " " + unit.name
-		}
-		if seconds%unit.size == 0 {
-			return count(seconds/unit.size, unit.name)
-		}
-	}
-	return count(seconds, "second")
-}
+func whileOf(seconds int) string { return action.Rate{Seconds: seconds}.Span() }

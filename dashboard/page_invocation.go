@@ -150,6 +150,8 @@ func endOf(inv action.Invocation, by settler) occasion {
 			m.Text = "Refused: the same call was denied a short while ago."
 		case action.DeniedOften:
 			m.Text = "Refused: people denied this action again and again in this session."
+		case action.DeniedQuota:
+			m.Text = "Refused: the session was at a limit of the gateway."
 		default:
 			m.Text = "Policy refused it."
 		}

@@ -185,6 +185,7 @@ func TestWhoDecidedIsSaidByItsReason(t *testing.T) {
 		{late, "denied", "policy", false, "<b>Denied</b>", "by ben"}, // approved, and refused before it ran
 		{no(action.DeniedRepeated), "denied", "same call was denied before", false, "was denied a short while ago", "policy"},
 		{no(action.DeniedOften), "denied", "denied too often here", false, "again and again in this session", "policy"},
+		{no(action.DeniedQuota), "denied", "a limit of the session", false, "at a limit of the gateway", "policy"},
 		{no(action.DeniedWithdrawn), "withdrawn", "withdrawn", false, `outcome is-withdrawn`, "outcome is-denied"},
 		{action.Invocation{Status: action.StatusCompleted, ApprovedBy: "u-ben"}, "completed", "ben", true, "Approved by ben", ""},
 		{action.Invocation{Status: action.StatusCompleted}, "completed", "policy", false, "Allowed", ""},

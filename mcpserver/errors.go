@@ -278,6 +278,9 @@ func deniedText(inv *action.Invocation) string {
 		}
 		return nameOf(inv) + " was withdrawn because its caller cancelled or left before a person decided; nothing was executed." +
 			note + " Call again only if it is still needed."
+	case action.DeniedQuota:
+		return nameOf(inv) + " was not done, since this session is at a limit of the gateway; nothing was executed." + note +
+			" The same call may be made again then."
 	}
 	return policyText(inv)
 }

@@ -36,7 +36,7 @@ func world() []*served {
 	tooMany := &action.Error{Kind: action.ErrTooMany, Code: "rate_limited", Message: "This session made too many calls.", RetryAfter: 1500 * time.Millisecond}
 	quota := &action.Error{
 		Kind: action.ErrTooMany, Code: "quota_reached", RetryAfter: 90 * time.Second,
-		Message: "The quota of group developer at Demo is used up (30 calls in 1h0m0s); try again in 1m30s.",
+		Message: "The quota of group developer at Demo is used up (30 calls in an hour); try again in 1m30s.",
 	}
 	return []*served{
 		{Action: act("read"), run: func(_ context.Context, params json.RawMessage, _ func(string)) action.Outcome {

@@ -52,6 +52,9 @@ func (s *Server) requestGrant(ctx context.Context, c *caller) (action.GrantReque
 		return action.GrantRequest{}, err
 	}
 	now := s.cfg.Now()
+	if err := c.who.Working(now); err != nil { // whose list lacks what it may ask for
+		return action.GrantRequest{}, err
+	}
 	list, err := s.views.of(&c.who, now).current(ctx, s.cfg.Gate, &c.who, now)
 	if err != nil {
 		return action.GrantRequest{}, err

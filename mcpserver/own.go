@@ -33,6 +33,14 @@ type ownDefinition struct {
 	run        ownTool
 	// searching: it is listed in search mode only.
 	searching bool
+	// begins: it asks for something new, so that a session which is done does not
+	// list it. Who calls it all the same is told why not.
+	begins bool
+}
+
+// listed reports whether sessions list it that search, or that are done.
+func (o *ownDefinition) listed(search, done bool) bool {
+	return (search || !o.searching) && (!done || !o.begins)
 }
 
 // OwnTools returns the names that no action may have, whether or not the tool
@@ -48,7 +56,7 @@ func OwnTools() []string {
 // Listed returns the names of the gateway's own tools that the session lists.
 func (s *Server) Listed(who *action.Session) (names []string) {
 	for _, o := range s.views.own {
-		if !o.searching || s.views.searches(who) {
+		if o.listed(s.views.searches(who), who.CompletedAt != nil) {
 			names = append(names, o.name)
 		}
 	}
@@ -59,15 +67,15 @@ func (s *Server) Listed(who *action.Session) (names []string) {
 // who takes wishes for grants.
 func ownTools(grants bool) []ownDefinition {
 	tools := []ownDefinition{
-		{toolStatus, statusDefinition, (*Server).statusTool, false},
-		{toolWait, waitDefinition, (*Server).waitTool, false},
-		{toolGuide, guideDefinition, (*Server).guideTool, false},
-		{toolSearch, searchDefinition, (*Server).searchTool, true},
-		{toolDescribe, describeDefinition, (*Server).describeTool, true},
-		{toolCall, callDefinition, (*Server).selfTool, true},
+		{name: toolStatus, definition: statusDefinition, run: (*Server).statusTool},
+		{name: toolWait, definition: waitDefinition, run: (*Server).waitTool},
+		{name: toolGuide, definition: guideDefinition, run: (*Server).guideTool},
+		{name: toolSearch, definition: searchDefinition, run: (*Server).searchTool, searching: true},
+		{name: toolDescribe, definition: describeDefinition, run: (*Server).describeTool, searching: true},
+		{name: toolCall, definition: callDefinition, run: (*Server).selfTool, searching: true},
 	}
 	if grants {
-		tools = append(tools, ownDefinition{toolGrant, grantDefinition, (*Server).grantTool, false})
+		tools = append(tools, ownDefinition{name: toolGrant, definition: grantDefinition, run: (*Server).grantTool, begins: true})
 	}
 	return tools
 }

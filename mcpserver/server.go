@@ -76,7 +76,7 @@ func New(cfg Config) (*Server, error) {
 	own := ownTools(cfg.Grants != nil)
 	s := &Server{
 		cfg: cfg, edge: e, ids: ids, modern: newModern(cfg.MaxBody), versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
-		bare:      newToolset(nil, own, "", false),
+		bare:      newToolset(nil, own, "", false, false),
 		sessions:  newSessions(),
 		views:     views{own: own, search: cfg.Tools == action.ListSearch, beside: newOwnOffers(cfg.Snapshot != nil), all: map[viewKey]*view{}},
 		states:    states,

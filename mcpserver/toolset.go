@@ -48,7 +48,7 @@ type tool struct {
 
 // newToolset encodes a list. Our own tools win every clash of names. With search
 // only they and the platform's are listed, and all others are found by words.
-func newToolset(list []action.Available, own []ownDefinition, version string, search bool) *toolset {
+func newToolset(list []action.Available, own []ownDefinition, version string, search, done bool) *toolset {
 	t := &toolset{
 		version: version, tools: make(map[string]tool, len(list)+len(own)), sources: map[string]string{}, watchable: map[string]bool{},
 		all: list, definitions: make(map[string][]byte, len(list)+len(own)),
@@ -76,7 +76,7 @@ func newToolset(list []action.Available, own []ownDefinition, version string, se
 	for _, o := range own {
 		t.tools[o.name] = tool{own: o.run}
 		t.definitions[o.name] = []byte(o.definition)
-		if delete(listed, o.name); search || !o.searching {
+		if delete(listed, o.name); o.listed(search, done) {
 			listed[o.name] = []byte(o.definition)
 		}
 	}

@@ -201,7 +201,7 @@ func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now ti
 		version = "search/" + version // the same tools, listed otherwise
 	}
 	if list == nil || list.version != version {
-		list = w.all.sets.of(w.key.organization, version, func() *toolset { return newToolset(available, w.own, version, w.key.search) })
+		list = w.all.sets.of(w.key.organization, version, func() *toolset { return newToolset(available, w.own, version, w.key.search, w.key.done) })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -166,6 +166,9 @@ func checkSessionNames(s *action.Session) error {
 			return err
 		}
 	}
+	if s.Group == action.PlainSetup {
+		return invalid("/group", fmt.Sprintf("No group is called %q: it is the setup of sessions without a group. Leave the group out, or choose another name.", s.Group))
+	}
 	return nil
 }
 

@@ -158,7 +158,7 @@ func overQuota(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Tim
 		return nil
 	}
 	e := action.Errorf(action.ErrTooMany, "quota_reached", "%s may be called %d times in %s by a session, and was; try again in %s.",
-		c.Tool, c.Quota.Calls, c.Quota.Window(), wait.Round(time.Second)+time.Second)
+		c.Tool, c.Quota.Calls, c.Quota.Span(), wait.Round(time.Second)+time.Second)
 	e.RetryAfter = wait
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -207,8 +208,8 @@ func quotaOfTools(h *runHouse) {
 	_, err := h.db.ToolAnswered(h.ctx, over, "")
 	h.refused(err, action.ErrTooMany, "quota_reached")
 	var e *action.Error
-	if errors.As(err, &e); e.RetryAfter <= 59*time.Minute || e.RetryAfter > time.Hour {
-		h.Fatalf("it refills in %s", e.RetryAfter)
+	if errors.As(err, &e); e.RetryAfter <= 59*time.Minute || e.RetryAfter > time.Hour || !strings.Contains(e.Message, "10 times in an hour by a session") {
+		h.Fatalf("it refills in %s: %s", e.RetryAfter, e.Message)
 	}
 	kept, err := h.db.ToolAnswered(h.ctx, h.call(s, "save_env_files", "call-3", "a"), "")
 	h.ok(err)

@@ -61,7 +61,7 @@ func (c *capabilityRow) limits() string {
 		parts = append(parts, "dangerous actions behind gate "+c.Gate)
 	}
 	if c.Rate != nil {
-		parts = append(parts, fmt.Sprintf("%s in %s", number(c.Rate.Calls, "call"), c.Rate.Window()))
+		parts = append(parts, fmt.Sprintf("%s in %s", number(c.Rate.Calls, "call"), c.Rate.Span()))
 	}
 	if c.ExpiresAt != nil {
 		parts = append(parts, ends(c.ExpiresAt))

@@ -65,7 +65,7 @@ func (e *explanation) report(w io.Writer) {
 	}
 	table(w, []string{"LAYER", "KEY", "MODE", "WHY"}, rows)
 	for _, l := range e.Limits {
-		said(fmt.Sprintf("it would count against %s in %s of %s", number(l.Calls, "call"), l.Window(), l.What))(w)
+		said(fmt.Sprintf("it would count against %s in %s of %s", number(l.Calls, "call"), l.Span(), l.What))(w)
 	}
 	if len(e.Grants) > 0 {
 		said("it would use up a call of grant " + strings.Join(e.Grants, ", or of "))(w)

@@ -42,7 +42,7 @@ type quotaSet struct {
 func (c *quotaSet) Run(ctx context.Context, std *stdio) error {
 	body := map[string]any{"per": c.Per, "calls": c.Calls, "seconds": c.Window.seconds}
 	return alter(ctx, &c.remote, std, http.MethodPut, c.path(), body, func(w io.Writer, q *quotaRow) {
-		said(fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, number(q.Calls, "call"), q.Window(), q.Per))(w)
+		said(fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, number(q.Calls, "call"), q.Span(), q.Per))(w)
 	})
 }
 
@@ -58,7 +58,7 @@ func (c *quotaList) Run(ctx context.Context, std *stdio) error {
 	return show(ctx, &c.remote, std, "/api/v1/policy/quotas", nil, func(w io.Writer, all *list[quotaRow]) {
 		rows := make([][]string, 0, len(all.Items))
 		for _, q := range all.Items {
-			rows = append(rows, []string{q.Name, string(q.Per), strconv.Itoa(q.Calls), q.Window().String(), q.UpdatedBy})
+			rows = append(rows, []string{q.Name, string(q.Per), strconv.Itoa(q.Calls), q.Span(), q.UpdatedBy})
 		}
 		table(w, []string{"KEY", "PER", "CALLS", "IN", "SET BY"}, rows)
 	})

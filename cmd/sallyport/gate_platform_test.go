@@ -140,10 +140,11 @@ func TestAgentCompletesItsRun(t *testing.T) {
 		}
 		// Nothing else is done any more.
 		other.answered(other.call("github_create_issue", answerIssue), true, "is done")
+		other.answered(other.call("grant_request", `{"tool":"github_create_issue","reason":"x"}`), true, "is done")
 		holder := *p
 		holder.key = session.Token
 		// And nothing else is listed.
-		if !other.lists("automation_complete") || other.lists("github_create_issue") || other.lists("verify") {
+		if !other.lists("automation_complete") || other.lists("github_create_issue") || other.lists("verify") || other.lists("grant_request") || !other.lists("invocation_wait") {
 			t.Error("a session that is done lists what it would be refused, or not what is answered again")
 		}
 		var left struct{ Items []struct{ Action string } }
@@ -268,6 +269,22 @@ func TestSetupIsSavedAndReadBack(t *testing.T) {
 			t.Errorf("a repeat is not free: %+v", ok)
 		}
 	})
+}
+
+// A sixth request for variables is refused by a limit, and not by policy, which
+// nobody needs to change for it.
+func TestOneRequestForVariablesTooMany(t *testing.T) {
+	p := serveHouse(t)
+	var session mintedSession
+	p.must("POST", "/sessions", map[string]any{}, &session)
+	a := p.attend(session)
+	for i := range 5 {
+		a.answered(a.call("request_env_variables", fmt.Sprintf(`{"keys":[{"key":"KEY_%d"}]}`, i)), false, "env pull")
+	}
+	a.answered(a.call("request_env_variables", `{"keys":[{"key":"KEY_5"}]}`), true, "at a limit of the gateway", "5 requests of this session already wait")
+	if inv := p.ended(session.ID, "request_env_variables"); inv.Status != action.StatusDenied || inv.DeniedReason != action.DeniedQuota {
+		t.Errorf("%s %s (%s)", inv.Status, inv.DeniedReason, inv.DeniedNote)
+	}
 }
 
 // What an organization holds is done once a person approved it, and not at all

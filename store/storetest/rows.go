@@ -47,7 +47,10 @@ var sessionStories = map[string]func(*house){
 				h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, field, fmt.Sprintf("field of %q", name))
 			}
 		}
-		_, err := h.db.Session(h.ctx, newID())
+		// It would share the setup of those without a group.
+		_, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org.ID, CreatedBy: "alice", Group: "default"})
+		h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, "/group", "field of the group default")
+		_, err = h.db.Session(h.ctx, newID())
 		h.refused(err, action.ErrNotFound, "session_not_found")
 	},
 	"revoking a session withdraws what it holds, and nothing else": func(h *house) {
