@@ -25,7 +25,8 @@ import (
 
 type doctorCommand struct {
 	options
-	JSON bool `help:"Print JSON."`
+	JSON  bool   `help:"Print JSON."`
+	Ready string `help:"Ask nothing but whether the server at this URL takes calls, and fail when it does not: a health check where there is no curl." env:"-" placeholder:"URL"`
 }
 
 // finding is what one check found.
@@ -54,6 +55,9 @@ const (
 // Run checks what serve would be given with the same flags, and fails when
 // something would keep it from working.
 func (c *doctorCommand) Run(ctx context.Context, std *stdio) error {
+	if c.Ready != "" {
+		return askReady(ctx, c.Ready)
+	}
 	c.Data = cmp.Or(c.Data, dataFolder())
 	d := &doctor{gateway: &gateway{options: c.options, log: newLogger(io.Discard, "error", "text")}}
 	defer d.close()
@@ -76,6 +80,25 @@ func (c *doctorCommand) Run(ctx context.Context, std *stdio) error {
 	}
 	if n := d.failed(); n > 0 {
 		return fmt.Errorf("%s failed; what to do stands beside each", number(n, "check"))
+	}
+	return nil
+}
+
+// askReady asks a server whether it takes calls.
+func askReady(ctx context.Context, at string) error {
+	ctx, stop := context.WithTimeout(ctx, 3*time.Second)
+	defer stop()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(at, "/")+"/readyz", nil)
+	if err != nil || request.URL.Host == "" {
+		return wrongUse("--ready %s is no URL of a server; give one such as http://127.0.0.1:8787", at)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("%w; see that it runs, and that --listen is where --ready asks", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s is not ready (status %d); its log says why", at, response.StatusCode)
 	}
 	return nil
 }

@@ -125,8 +125,15 @@ func attempted(err error) string {
 	return command
 }
 
+// release is the version that a packager gives with -ldflags -X, where a build
+// knows none by itself: from an archive, or in an image.
+var release string
+
 // version is what the build knows of itself.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "dev"
