@@ -4,34 +4,36 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // TestLinksOfDocs has every document name what is there: files that it links to,
-// and in the security model the tests that show each line.
+// headings in them, and in the security model the tests that show each line.
 func TestLinksOfDocs(t *testing.T) {
 	t.Parallel()
-	documents, err := filepath.Glob("../docs/*.md")
-	if err != nil || len(documents) == 0 {
-		t.Fatalf("no documents: %v", err)
-	}
-	for _, root := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
-		documents = append(documents, filepath.Join("..", root))
-	}
 	link := regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
-	for _, document := range documents {
+	for _, document := range documents(t) {
 		tests := 0
-		for _, m := range link.FindAllStringSubmatch(textOf(t, document), -1) {
+		for _, m := range link.FindAllStringSubmatch(prose(textOf(t, document)), -1) {
 			text, to := strings.Trim(m[1], "`"), m[2]
-			file, _, _ := strings.Cut(to, "#")
-			if file == "" || strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") {
+			if strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") {
 				continue
 			}
+			file, heading, _ := strings.Cut(to, "#")
 			path := filepath.Join(filepath.Dir(document), file)
+			if file == "" {
+				path = document
+			}
 			if _, err := os.Stat(path); err != nil {
 				t.Errorf("%s links to %s: %v", document, to, err)
 				continue
+			}
+			if heading != "" && !slices.Contains(anchors(textOf(t, path)), heading) {
+				t.Errorf("%s links to %s, and there is no such heading", document, to)
 			}
 			if strings.HasPrefix(text, "Test") && strings.HasSuffix(file, "_test.go") {
 				if tests++; !strings.Contains(textOf(t, path), "\nfunc "+text+"(") {
@@ -43,6 +45,92 @@ func TestLinksOfDocs(t *testing.T) {
 			t.Errorf("the security model names %d tests", tests)
 		}
 	}
+}
+
+// TestIndexOfDocs has the index name every page, so that none is found by
+// chance alone.
+func TestIndexOfDocs(t *testing.T) {
+	t.Parallel()
+	const index = "../docs/README.md"
+	text := textOf(t, index)
+	for _, document := range documents(t) {
+		name := filepath.Base(document)
+		if filepath.Dir(document) == filepath.Dir(index) && document != index && !strings.Contains(text, "("+name+")") {
+			t.Errorf("%s does not name %s", index, name)
+		}
+	}
+}
+
+// TestLimitsOfDocs has every bound that the page of limits tells be in the
+// source: each row names files and what stands there, so that who changes a
+// bound comes by the page.
+func TestLimitsOfDocs(t *testing.T) {
+	t.Parallel()
+	const page = "../docs/limits.md"
+	row := regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]+ \| [^|]+ \| .*\|$`)
+	shown := regexp.MustCompile(`<!-- (\S+): (.+?) -->`)
+	spaces := regexp.MustCompile(`\s+`)
+	rows := 0
+	for _, line := range row.FindAllString(textOf(t, page), -1) {
+		if strings.HasPrefix(line, "| what |") {
+			continue
+		}
+		rows++
+		all := shown.FindAllStringSubmatch(line, -1)
+		if len(all) == 0 {
+			t.Errorf("where does this stand? Add <!-- FILE: TEXT --> to the row:\n%s", line)
+		}
+		for _, m := range all {
+			text := spaces.ReplaceAllString(textOf(t, filepath.Join("..", m[1])), " ")
+			if !strings.Contains(text, strings.ReplaceAll(m[2], `\|`, "|")) {
+				t.Errorf("%s does not say %q any more; see to the row:\n%s", m[1], m[2], line)
+			}
+		}
+	}
+	if rows < 60 {
+		t.Errorf("the page has %d rows", rows)
+	}
+}
+
+// documents are the pages that people read.
+func documents(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	for _, root := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+		found = append(found, filepath.Join("..", root))
+	}
+	return found
+}
+
+// prose is a document without its code blocks.
+func prose(text string) string {
+	return regexp.MustCompile("(?ms)^ *```.*?^ *```").ReplaceAllString(text, "")
+}
+
+// anchors are what links to the headings of a document end in, as GitHub makes
+// them.
+func anchors(text string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ +(.+)$`).FindAllStringSubmatch(prose(text), -1) {
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1])
+		again := anchor
+		for n := 1; slices.Contains(all, again); n++ {
+			again = anchor + "-" + strconv.Itoa(n)
+		}
+		all = append(all, again)
+	}
+	return all
 }
 
 func textOf(t *testing.T, path string) string {

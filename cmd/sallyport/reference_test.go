@@ -31,16 +31,11 @@ func TestConfigurationReference(t *testing.T) {
 // reference writes down every command with its flags.
 func reference(t *testing.T) string {
 	t.Helper()
-	var line commandLine
-	app, err := kong.New(&line, kong.Name("sallyport"), kong.DefaultEnvars("SALLYPORT"),
-		kong.Vars{"data": "~/.local/share/sallyport", "version": "", "event_kinds": "EVENTS"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := program(t)
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-Every command, its flags, and the variables that stand for them. A flag goes before
+Every command, what it takes, its flags, and the variables that stand for them. A flag goes before
 its variable, and that before the file of ` + "`--config`" + `, a YAML mapping from names of flags to
 values. What is not set has the default in its text. This file is made from the
 program: ` + "`go test ./cmd/sallyport -run TestConfigurationReference -update`" + `.
@@ -55,6 +50,7 @@ program: ` + "`go test ./cmd/sallyport -run TestConfigurationReference -update`"
 	walk = func(n *kong.Node) {
 		if n.Type == kong.CommandNode {
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n", n.FullPath(), cell(n.Help))
+			arguments(&b, n)
 			flags(&b, told, "sallyport serve", n.Flags)
 		}
 		for _, child := range n.Children {
@@ -63,6 +59,17 @@ program: ` + "`go test ./cmd/sallyport -run TestConfigurationReference -update`"
 	}
 	walk(app.Model.Node)
 	return b.String()
+}
+
+// program is what the command line is made of.
+func program(t *testing.T) *kong.Kong {
+	t.Helper()
+	app, err := kong.New(&commandLine{}, kong.Name("sallyport"), kong.DefaultEnvars("SALLYPORT"),
+		kong.Vars{"data": "~/.local/share/sallyport", "version": "", "event_kinds": "EVENTS"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return app
 }
 
 // find is a command of the first level.
@@ -105,6 +112,17 @@ func flags(b *strings.Builder, told map[string]string, here string, list []*kong
 	}
 	for _, at := range elsewhere {
 		fmt.Fprintf(b, "\nAnd the flags of: %s.\n", at)
+	}
+}
+
+// arguments writes what a command takes beside flags.
+func arguments(b *strings.Builder, n *kong.Node) {
+	if len(n.Positional) == 0 {
+		return
+	}
+	b.WriteString("\n| argument | what |\n|---|---|\n")
+	for _, a := range n.Positional {
+		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(a.Summary(), "|", `\|`), cell(a.Help))
 	}
 }
 

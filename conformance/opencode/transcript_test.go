@@ -15,17 +15,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the transcript into README.md")
+var update = flag.Bool("update", false, "write the transcript into docs/opencode.md")
 
-// Where README.md has the transcript.
+// Where docs/opencode.md has the transcript.
 const (
-	readme = "../../README.md"
+	page   = "../../docs/opencode.md"
 	opens  = "<!-- A test writes this: go test ./conformance/opencode -run Transcript -update -->\n"
 	closes = "<!-- the end of what the test writes -->\n"
 )
 
-// TestTranscript does what the README tells its reader to do, and holds the
-// README to what came of it.
+// TestTranscript does what docs/opencode.md tells its reader to do, and holds
+// the page to what came of it.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	s := beginAlone(t)
@@ -108,24 +108,24 @@ func trimmed(printed string) string { return strings.Trim(printed, "\n") + "\n" 
 
 func (d *document) compare() {
 	d.t.Helper()
-	raw, err := os.ReadFile(readme)
+	raw, err := os.ReadFile(page)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	before, rest, ok := strings.Cut(string(raw), opens)
 	old, after, closed := strings.Cut(rest, closes)
 	if !ok || !closed {
-		d.t.Fatalf("README.md lacks one of the lines\n%s%s", opens, closes)
+		d.t.Fatalf("docs/opencode.md lacks one of the lines\n%s%s", opens, closes)
 	}
 	made := "\n```console\n" + d.stable() + "```\n\n"
 	if *update {
-		if err := os.WriteFile(readme, []byte(before+opens+made+closes+after), 0o600); err != nil {
+		if err := os.WriteFile(page, []byte(before+opens+made+closes+after), 0o600); err != nil {
 			d.t.Fatal(err)
 		}
 		return
 	}
 	if diff := cmp.Diff(old, made); diff != "" {
-		d.t.Errorf("README.md is not what happens; run this test with -update (-README +now):\n%s", diff)
+		d.t.Errorf("docs/opencode.md is not what happens; run this test with -update (-page +now):\n%s", diff)
 	}
 }
 
