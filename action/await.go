@@ -10,11 +10,17 @@ import (
 // over or the gateway shuts down, and takes the waiter off the board. What is
 // large is kept out of its frame, in which a held call rests.
 func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out Outcome, err error) {
-	defer func() { out.Repeated, out.joins = t.repeated, t.joins }()
+	defer func() {
+		out.Repeated, out.joins = t.repeated, t.joins
+		g.traceHold(ctx, t, &out.Invocation)
+	}()
 	held := t.inv.Mode == ModeRequireApproval // also while it executes: its callers still need a sign of life
 	t.inv.ApprovalURL = g.ApprovalURL(t.inv.ID)
 	if held && how.Leaves {
 		return Outcome{Invocation: t.inv}, g.leaves(ctx, t, how)
+	}
+	if g.Tracer != nil && t.inv.Status == StatusPending && how.Patience > 0 {
+		t.holds = time.Now()
 	}
 	clock := g.clocks(held, how)
 	defer clock.stop()
@@ -117,7 +123,9 @@ func (g *Gate) look(ctx context.Context, t *wait) (*Outcome, error) {
 		return nil, err
 	}
 	if !rec.Status.Terminal() {
-		t.inv = g.linked(rec.Invocation)
+		if t.inv = g.linked(rec.Invocation); t.inv.Status != StatusPending {
+			g.traceHold(ctx, t, &t.inv)
+		}
 		return nil, nil
 	}
 	// A row ends a moment before its run does. The run has the full answer,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // draft fills in the row of a decided call.
@@ -107,7 +108,8 @@ type wait struct {
 	w        *waiter
 	joins    bool // see Outcome
 	repeated bool
-	new      bool // this caller's call wrote the row
+	new      bool      // this caller's call wrote the row
+	holds    time.Time // since when the caller waits for a person, in a traced call
 }
 
 // begin writes the draft's row, or joins the one that answers the call. It
@@ -136,7 +138,7 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 	switch begun.Status {
 	case StatusExecuting:
 		g.board.start(begun.ID)
-		j := &job{Invocation: begun.Invocation, act: act, params: params, joins: d.Joins, unattended: d.Unattended}
+		j := &job{Invocation: begun.Invocation, act: act, params: params, joins: d.Joins, unattended: d.Unattended, trace: g.bare(ctx)}
 		g.work.run(func() { g.execute(j) })
 	case StatusDenied: // a person said no to the same call a while ago
 		g.board.leave(d.ID, w)
@@ -144,6 +146,7 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 		return Outcome{Invocation: g.linked(begun.Invocation)}, nil, nil
 	}
 	if begun.Status == StatusPending {
+		g.keepTrace(ctx, begun.ID)
 		g.changed(&begun.Invocation)
 	}
 	return Outcome{}, &wait{inv: begun.Invocation, w: w, joins: d.Joins, new: true}, nil
@@ -192,6 +195,9 @@ func (g *Gate) enter(ctx context.Context, organization, id string, how *Waiting)
 		g.board.leave(id, w)
 		out, err := g.reopen(rec)
 		return out, nil, err
+	}
+	if rec.Status != StatusExecuting {
+		g.keepTrace(ctx, id)
 	}
 	switch rec.Status {
 	case StatusApproved:

@@ -85,11 +85,16 @@ func (g *Gate) settled(inv Invocation, err error) (Invocation, error) {
 }
 
 // Wait waits for an invocation of the session as its caller would.
-func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (Outcome, error) {
+func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (out Outcome, err error) {
 	if !g.work.add() {
 		return Outcome{}, errDraining()
 	}
 	defer g.work.done()
+	if g.Tracer != nil {
+		var end func(Traced)
+		ctx, end = g.Tracer.Start(ctx, TraceWait)
+		defer func() { end(tracedAnswer(s, &out, err)) }()
+	}
 	if _, err := g.Status(ctx, s, id); err != nil {
 		return Outcome{}, err
 	}

@@ -16,7 +16,9 @@ type job struct {
 	params     json.RawMessage
 	joins      bool // a repeat may be handed the outcome
 	unattended bool
-	returning  ClientFeatures // what callers can be asked who come back by themselves
+	returning  ClientFeatures  // what callers can be asked who come back by themselves
+	trace      context.Context // carries the span of its caller, where calls are traced and it is known
+	end        Traced          // how it ended
 }
 
 // claim has an approved call executed by this instance, if no other wins it.
@@ -55,6 +57,8 @@ func (g *Gate) claimed(inv Invocation) error {
 	}
 	g.changed(&rec.Invocation)
 	j := &job{Invocation: rec.Invocation, joins: true}
+	defer g.traceResume(j)()
+	began := time.Now()
 	fin, err := g.again(ctx, j, rec.SealedParams)
 	for rowsAway(err) && pause(ctx, g.LookEvery) {
 		fin, err = g.again(ctx, j, rec.SealedParams)
@@ -64,6 +68,7 @@ func (g *Gate) claimed(inv Invocation) error {
 		g.Log.Error("checking an approved call again", "invocation", inv.ID, "error", err)
 		fin = &Finish{Status: StatusFailed, Error: &Failure{Code: FailedInternal, Message: "The gateway could not check the call again before running it; nothing was executed."}}
 	}
+	g.traceRecheck(j, fin, began)
 	if fin != nil {
 		g.finish(j, fin, Answer{})
 		return nil
@@ -187,7 +192,11 @@ func (g *Gate) timeout(act *Action) time.Duration {
 // only place from which an effect starts, and knows no caller: nobody's
 // leaving stops it, only its own timeout.
 func (g *Gate) execute(j *job) {
-	ctx, stop := context.WithTimeout(context.Background(), g.timeout(j.act))
+	ctx, stop := context.WithTimeout(j.trace, g.timeout(j.act))
+	var end func(Traced)
+	if g.Tracer != nil {
+		ctx, end = g.Tracer.Start(ctx, TraceExecute)
+	}
 	started := g.Now()
 	on := &line{Gate: g, job: j, can: j.returning}
 	on.listeners()
@@ -200,6 +209,9 @@ func (g *Gate) execute(j *job) {
 	took := max(0, g.Now().Sub(started))
 	fin.DurationMS = took.Milliseconds()
 	g.Observer.Ran(&j.Invocation, fin.Status, took)
+	if end != nil {
+		end(j.came(fin))
+	}
 	if j.joins && (answer.Body != nil || answer.Problem != nil) {
 		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.keep()); err != nil {
 			g.Log.Error("sealing a result", "invocation", j.ID, "error", err)
@@ -339,6 +351,7 @@ func (g *Gate) finish(j *job, fin *Finish, answer Answer) {
 		g.Observer.Changed(&ended)
 	}
 	ended = g.linked(ended)
+	j.end = traced(&ended)
 	g.board.end(j.ID, &Outcome{Invocation: ended, Answer: answer, joins: j.joins})
 	g.announce(&ended)
 }

@@ -66,6 +66,7 @@ type Config struct {
 	Log *slog.Logger     // discards
 
 	Observer Observer // nobody
+	Tracer   Tracer   // nil: calls are not traced, which costs nothing
 }
 
 func (c *Config) fill() error {
@@ -135,6 +136,7 @@ type Gate struct {
 	offers offers
 
 	sweeps sweeps
+	traces traces
 
 	refusing atomic.Bool   // no new calls are taken
 	drain    chan struct{} // closed when no new work is taken
@@ -159,11 +161,16 @@ func New(c Config) (*Gate, error) {
 // ErrNotFound (no such action), ErrUnauthenticated, ErrTooMany, ErrTooLarge,
 // ErrConflict (idempotency key, or a paused session), ErrUnavailable; and the cause of ctx when
 // the caller left.
-func (g *Gate) Call(ctx context.Context, c Call) (Outcome, error) {
+func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	if g.refusing.Load() || !g.work.add() {
 		return Outcome{}, errDraining()
 	}
 	defer g.work.done()
+	if g.Tracer != nil {
+		var end func(Traced)
+		ctx, end = g.Tracer.Start(ctx, TraceCall)
+		defer func() { end(tracedAnswer(&c.Session, &out, err)) }()
+	}
 	if err := g.admit(ctx, &c); err != nil {
 		g.Observer.Refused(err)
 		return Outcome{}, err
@@ -223,6 +230,7 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wa
 		return Outcome{}, nil, unwritten(err)
 	}
 	g.Observer.Decided(act, &decision, time.Since(began))
+	g.tracePolicy(ctx, c, act, &decision, began)
 	if err := g.spend(ctx, c, &decision); err != nil {
 		return Outcome{}, nil, err
 	}

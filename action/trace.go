@@ -1,0 +1,191 @@
+package action
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Tracer draws what becomes of calls as spans of traces. Many goroutines call it
+// at once, and calls wait for it: it must be quick and block for nothing. What it
+// does changes nothing of a call.
+type Tracer interface {
+	// Start begins a span within the one that ctx carries, and returns a context
+	// that carries the new one. Its end is called once.
+	Start(ctx context.Context, step TraceStep) (_ context.Context, end func(Traced))
+	// Past draws a span, within the one that ctx carries, of what ends now.
+	Past(ctx context.Context, step TraceStep, began time.Time, t Traced)
+	// Bare returns a context that carries the span of ctx and nothing else of it:
+	// no end and no other value.
+	Bare(ctx context.Context) context.Context
+}
+
+// TraceStep is a part of a call that is a span.
+type TraceStep string
+
+// The steps of a call.
+const (
+	TraceCall    TraceStep = "call"    // a caller's, from the request to the answer
+	TraceWait    TraceStep = "wait"    // likewise of a caller who comes back for a call
+	TraceDecide  TraceStep = "decide"  // finding and checking the action, and policy
+	TraceHold    TraceStep = "hold"    // while a caller waits for a person
+	TraceResume  TraceStep = "resume"  // an approved call, from its claim to its end, which are the next two
+	TraceRecheck TraceStep = "recheck" // reading everything again before it runs
+	TraceExecute TraceStep = "execute" // the source's work
+)
+
+// Traced is what a span tells of a call. Params, results, and texts that people
+// or sources wrote have no place in it, so that none gets out by a trace.
+type Traced struct {
+	Organization string
+	Session      string
+	Invocation   string
+	Source       string
+	Action       string
+	Mode         Mode
+	ModeSource   Layer
+	Status       Status
+	Code         string // why it failed, was denied or refused: one of the gateway's own words
+	Repeated     bool   // the call joined an earlier one, or was handed its outcome
+}
+
+// traced tells of an invocation.
+func traced(inv *Invocation) Traced {
+	t := Traced{
+		Organization: inv.Organization, Session: inv.Session, Invocation: inv.ID, Source: inv.Source, Action: inv.Action,
+		Mode: inv.Mode, ModeSource: inv.ModeSource, Status: inv.Status, Code: inv.DeniedReason,
+	}
+	if inv.Error != nil {
+		t.Code = inv.Error.Code
+	}
+	return t
+}
+
+// tracedAnswer tells of what a caller gets.
+func tracedAnswer(s *Session, out *Outcome, err error) Traced {
+	t := traced(&out.Invocation)
+	t.Organization, t.Session, t.Repeated = s.Organization, s.ID, out.Repeated
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrCancelled):
+		t.Code = "cancelled"
+	case errors.Is(err, ErrCallerGone):
+		t.Code = "caller_gone"
+	default:
+		t.Code = Public(err).Code
+	}
+	return t
+}
+
+// came tells of an execution, or of one that did not come to be.
+func (j *job) came(fin *Finish) Traced {
+	t := traced(&j.Invocation)
+	t.Status, t.Code = fin.Status, fin.DeniedReason
+	if fin.Error != nil {
+		t.Code = fin.Error.Code
+	}
+	return t
+}
+
+// tracePolicy draws that a call was decided.
+func (g *Gate) tracePolicy(ctx context.Context, c *Call, act *Action, d *Decision, began time.Time) {
+	if g.Tracer != nil {
+		g.Tracer.Past(ctx, TraceDecide, began, Traced{
+			Organization: c.Session.Organization, Session: c.Session.ID, Source: act.Source, Action: act.Name,
+			Mode: d.Mode, ModeSource: d.Source,
+		})
+	}
+}
+
+// traceResume begins to draw what becomes of an approved call here, within the
+// span of its caller where that is known.
+func (g *Gate) traceResume(j *job) (end func()) {
+	j.trace = g.traces.take(j.ID)
+	if g.Tracer == nil {
+		return func() {}
+	}
+	ctx, over := g.Tracer.Start(j.trace, TraceResume)
+	j.trace = ctx
+	return func() { over(j.end) }
+}
+
+// traceRecheck draws that an approved call was looked at again; fin is how it ended
+// by that, nil: it runs.
+func (g *Gate) traceRecheck(j *job, fin *Finish, began time.Time) {
+	switch {
+	case g.Tracer == nil:
+	case fin == nil:
+		g.Tracer.Past(j.trace, TraceRecheck, began, traced(&j.Invocation))
+	default:
+		g.Tracer.Past(j.trace, TraceRecheck, began, j.came(fin))
+	}
+}
+
+// traceHold draws once that a caller waited for a person.
+func (g *Gate) traceHold(ctx context.Context, t *wait, now *Invocation) {
+	if !t.holds.IsZero() {
+		g.Tracer.Past(ctx, TraceHold, t.holds, traced(now))
+		t.holds = time.Time{}
+	}
+}
+
+// bare is what an execution knows of its caller: the span, and nothing else.
+func (g *Gate) bare(ctx context.Context) context.Context {
+	if g.Tracer == nil {
+		return context.Background()
+	}
+	return g.Tracer.Bare(ctx)
+}
+
+// keepTrace has the execution of a held call be drawn within the span of its
+// first caller on this instance, whether he still waits then or left to come back.
+func (g *Gate) keepTrace(ctx context.Context, id string) {
+	if g.Tracer != nil {
+		g.traces.keep(id, g.Tracer.Bare(ctx))
+	}
+}
+
+// maxTraces is how many held calls have their spans remembered.
+const maxTraces = 10_000
+
+// traces are spans of callers by the invocations that are held for them. What is
+// forgotten, the oldest first, is executed in a trace of its own.
+type traces struct {
+	mu   sync.Mutex
+	kept map[string]*list.Element
+	old  list.List // of [keptTrace], the oldest first
+}
+
+type keptTrace struct {
+	id  string
+	ctx context.Context
+}
+
+func (t *traces) keep(id string, ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = map[string]*list.Element{}
+	}
+	if t.kept[id] != nil {
+		return
+	}
+	if len(t.kept) == maxTraces {
+		delete(t.kept, t.old.Remove(t.old.Front()).(keptTrace).id)
+	}
+	t.kept[id] = t.old.PushBack(keptTrace{id, ctx})
+}
+
+// take returns what was kept, or nothing, and forgets it.
+func (t *traces) take(id string) context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.kept[id]
+	if e == nil {
+		return context.Background()
+	}
+	delete(t.kept, id)
+	return t.old.Remove(e).(keptTrace).ctx
+}
