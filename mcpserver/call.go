@@ -16,7 +16,11 @@ func (s *Server) serve(c *caller) {
 	if c.mcp != nil {
 		c.call.linger = cancelWithin
 	}
-	ctx, stop := c.call.begin(c.r.Context())
+	request := c.r.Context()
+	if c.trace != "" {
+		request = s.cfg.Trace(request, c.trace)
+	}
+	ctx, stop := c.call.begin(request)
 	defer stop()
 	defer c.reply.close()
 	if c.mcp != nil {

@@ -20,6 +20,7 @@ type caller struct {
 	tool      tool
 	arguments json.RawMessage
 	key       string // of idempotency
+	trace     string // whose trace the call is part of, as its client says; only where calls are traced
 	streams   bool   // takes event streams
 	logs      bool   // wants log messages, of this level or worse
 	level     string
@@ -73,6 +74,9 @@ func (s *Server) newCaller(x *exchange, p *params) (*caller, *message) {
 	}
 	if x.method == methodRead {
 		c.name = p.uri
+	}
+	if raw := member(p.meta, "traceparent"); s.cfg.Trace != nil && isString(raw) {
+		c.trace = decodeString(raw)
 	}
 	_, c.streams = accepts(x.r)
 	if token != nil && c.streams {

@@ -68,6 +68,10 @@ type Config struct {
 	// sallyport://capabilities. Nil: there is no such resource.
 	Snapshot func(ctx context.Context, s *action.Session) (action.Snapshot, error)
 
+	// Trace returns ctx as part of the trace that a client named in _meta, in the
+	// form of W3C, for a call. Nil: calls are not traced.
+	Trace func(ctx context.Context, traceparent string) context.Context
+
 	// Tools is what sessions list that do not say: every tool, or those that find
 	// and call the others. Empty: every tool.
 	Tools action.ToolListing

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -23,6 +24,10 @@ type Config struct {
 	PerClient   int           // requests of one client at a time; zero: 8
 	UserAgent   string        // empty: "sallyport"
 	IdleClients int           // clients that are remembered while nobody uses them; zero: 1,000
+
+	// Traceparent returns whose trace a request is part of, in the form of W3C.
+	// Empty: no trace. Nil: of no request.
+	Traceparent func(ctx context.Context) string
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: slog.Default

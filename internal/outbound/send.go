@@ -67,6 +67,11 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", c.pool.UserAgent)
 	}
+	if c.pool.Traceparent != nil {
+		if trace := c.pool.Traceparent(ctx); trace != "" {
+			req.Header.Set("Traceparent", trace)
+		}
+	}
 	return req, nil
 }
 

@@ -36,6 +36,10 @@ type Config struct {
 	// server. Where something may be asked that is so in any case.
 	PerAgent bool
 
+	// Traceparent returns whose trace a request is part of, in the form of W3C; it is
+	// sent in the header and in _meta. Empty: no trace. Nil: of no request.
+	Traceparent func(ctx context.Context) string
+
 	Guard   guard.Config // what may be dialled; zero: public addresses only
 	Version string       // of the gateway, told to the server; empty: "dev"
 

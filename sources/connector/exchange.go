@@ -46,6 +46,9 @@ type exchange struct {
 // do sends a request and returns what the server answers, unless the server is
 // left alone for a while.
 func (s *Source) do(ctx context.Context, cred *credential, r *request) (answer, error) {
+	if s.cfg.Traceparent != nil {
+		r.trace = s.cfg.Traceparent(ctx)
+	}
 	trial, err := s.circuit.enter()
 	if err != nil {
 		return answer{}, err

@@ -23,6 +23,7 @@ type request struct {
 	caller    action.Caller         // nil: nobody
 	can       action.ClientFeatures // what the server may ask for it
 	round     []byte                // members that answer what the server asked; may be empty
+	trace     string                // whose trace it is part of; empty: none
 }
 
 // The keys of _meta with which a request tells who asks, and for what.
@@ -33,6 +34,9 @@ const (
 	metaLogLevel     = "io.modelcontextprotocol/logLevel"
 	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
+
+// traceparent is a header, and a key of _meta.
+const traceparent = "traceparent"
 
 // body writes the request as JSON-RPC. The params are copied as they are.
 func (r *request) body(id int64, ses *session, version string) []byte {
@@ -91,6 +95,10 @@ func (r *request) meta(id int64, ses *session, version string) []byte {
 			b = jsonlex.Quote(b, level)
 		}
 	}
+	if r.trace != "" {
+		member(traceparent)
+		b = jsonlex.Quote(b, r.trace)
+	}
 	if len(b) == start {
 		return nil
 	}
@@ -103,6 +111,9 @@ func token(id int64) string { return "sallyport-" + strconv.FormatInt(id, 10) }
 // setHeaders sets what the transport wants to know of the request.
 func (r *request) setHeaders(h http.Header, ses *session) {
 	sessionHeaders(h, ses)
+	if r.trace != "" {
+		h.Set(traceparent, r.trace)
+	}
 	if !ses.stateless {
 		return
 	}
