@@ -59,7 +59,8 @@ func (g *gateway) openConnector(c action.Connector) (sources.Source, error) {
 
 func (g *gateway) connectorConfig(c action.Connector) connector.Config {
 	return connector.Config{
-		ID: c.Source(), URL: c.URL, Header: c.Header, Prefix: c.Prefix, Headers: c.Headers, MayAsk: c.MayAsk, PerAgent: c.PerAgent,
+		Traceparent: g.tracing.traceparent(),
+		ID:          c.Source(), URL: c.URL, Header: c.Header, Prefix: c.Prefix, Headers: c.Headers, MayAsk: c.MayAsk, PerAgent: c.PerAgent,
 		Guard: guard.Config{Allow: g.options.AllowUpstream}, Version: version(), Log: g.log,
 	}
 }

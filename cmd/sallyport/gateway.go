@@ -61,6 +61,7 @@ type gateway struct {
 	gate     *action.Gate
 	inbound  *inbound // nil: another process takes webhooks
 	notices  *notices
+	tracing  *tracing // nil: nothing is traced
 	counts   counts
 	mcp      *mcpserver.Server
 	page     *dashboard.Server
@@ -83,7 +84,7 @@ type step = func(*gateway, context.Context) error
 // openGateway opens the data folder and listens, and takes further steps.
 // Nothing is served before run.
 func openGateway(ctx context.Context, o options, log *slog.Logger, more ...step) (*gateway, error) {
-	steps := []step{(*gateway).openRows, (*gateway).openCoordination, (*gateway).listen, (*gateway).openFiles, (*gateway).openGate, (*gateway).openDoors, (*gateway).openAdmin}
+	steps := []step{(*gateway).openTracing, (*gateway).openRows, (*gateway).openCoordination, (*gateway).listen, (*gateway).openFiles, (*gateway).openGate, (*gateway).openDoors, (*gateway).openAdmin}
 	return openParts(ctx, o, log, append(steps, more...)...)
 }
 
@@ -195,6 +196,7 @@ func (g *gateway) openGate(ctx context.Context) (err error) {
 		AbandonAfter: iv.AbandonAfter, DenialHolds: iv.DenialHolds,
 		PickupInteractive: iv.Pickup, PickupUnattended: iv.PickupUnattend,
 		LookEvery: iv.SweepEvery, SeenEvery: iv.SeenEvery, PollEvery: iv.PollEvery, Now: g.db.Now, Log: g.log, Observer: newCallLog(g.counts.calls, g.log),
+		Tracer: g.tracing.calls(),
 	})
 	return err
 }
@@ -214,7 +216,7 @@ func (g *gateway) openDoors(context.Context) (err error) {
 	}
 	g.mcp, err = mcpserver.New(mcpserver.Config{
 		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, Grants: requests{g}, Snapshot: g.snapshot, Tools: action.ToolListing(g.options.ToolList),
-		SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: others,
+		Trace: g.tracing.follows(), SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: others,
 		AllowedHosts: g.options.AllowHost, PublicURL: g.url, Version: version(),
 		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, Pickup: iv.Pickup, UnattendedPickup: iv.PickupUnattend, KeepAliveEvery: iv.KeepAlive,
 		IdleSession: iv.IdleSession, Now: g.db.Now, Log: g.log,
@@ -258,18 +260,18 @@ func (g *gateway) handler() http.Handler {
 	mux.Handle("GET /metrics", g.metrics())
 	mux.Handle("/", page)
 	if g.inbound != nil {
-		g.inbound.takeIn(mux)
+		g.inbound.takeIn(mux, g.tracing)
 	} else {
 		mux.HandleFunc("/webhooks/", noWebhooks)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return g.tracing.doors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
 			// The mux redirects a path that lacks a part; the API says what it lacks.
 			page.ServeHTTP(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})
+	}))
 }
 
 // noWebhooks tells whoever set up a trigger's URL where deliveries go.
@@ -498,6 +500,7 @@ func (g *gateway) close() {
 	if g.listener != nil {
 		_ = g.listener.Close()
 	}
+	g.tracing.close()
 	if g.db != nil {
 		if err := g.db.Close(); err != nil {
 			g.log.Error("closing the database", "error", err)

@@ -110,6 +110,7 @@ func (in *inbound) dispatch(g *gateway) func([]event.Run) {
 		for _, r := range runs {
 			g.log.Info("a run waits", "organization", r.Organization, "run", r.ID, "automation", r.Automation, "event", r.Event)
 			g.tellRun(r)
+			g.tracing.run(&r)
 		}
 		in.dispatcher.Wake()
 	}
@@ -143,7 +144,9 @@ func (g *gateway) addInbound(group *run.Group) {
 }
 
 // takeIn serves webhooks beside other things.
-func (in *inbound) takeIn(mux *http.ServeMux) { mux.Handle("/webhooks/", in.server.Handler()) }
+func (in *inbound) takeIn(mux *http.ServeMux, t *tracing) {
+	mux.Handle("/webhooks/", t.webhooks(in.server.Handler()))
+}
 
 // runChores end runs that are overdue, and forget payloads. Any process does them.
 func (g *gateway) runChores() ([]chore, error) {

@@ -37,7 +37,7 @@ func (g *gateway) openIntegrations(context.Context) (err error) {
 		g.modules = append(g.modules, logs)
 	}
 	g.outbound = outbound.New(outbound.Config{
-		Guard: g.guard(), UserAgent: "sallyport/" + version(), Log: g.log,
+		Guard: g.guard(), UserAgent: "sallyport/" + version(), Traceparent: g.tracing.traceparent(), Log: g.log,
 	})
 	g.tokens, err = credential.NewTokens(credential.TokensConfig{
 		Store: g.db, Vault: g.vault, Lock: patient{g.coord}.lock, Modules: g.modules, HTTP: g.outbound,

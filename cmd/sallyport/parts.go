@@ -58,7 +58,7 @@ func (c *ingestCommand) Run(ctx context.Context, std *stdio) error {
 	if c.PublicURL == "" {
 		return errors.New("sallyport ingest tells who works on runs where the gateways are, and needs --public-url (or SALLYPORT_PUBLIC_URL): the same as theirs")
 	}
-	steps := []step{(*gateway).openRows, (*gateway).openCoordination, (*gateway).listen, (*gateway).openGate, (*gateway).openInbound}
+	steps := []step{(*gateway).openTracing, (*gateway).openRows, (*gateway).openCoordination, (*gateway).listen, (*gateway).openGate, (*gateway).openInbound}
 	if c.Evidence != "" { // which it cleans; of a folder of its own it knows nothing
 		steps = append(steps, (*gateway).openFiles)
 	}
@@ -84,7 +84,7 @@ func (g *gateway) runIngest(ctx context.Context) error {
 		_, _ = io.WriteString(w, "ready\n")
 	})
 	mux.Handle("GET /metrics", g.metrics())
-	g.inbound.takeIn(mux)
+	g.inbound.takeIn(mux, g.tracing)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn)}
 	group.Add(func() error { return server.Serve(g.listener) }, func(error) {
 		g.stopping.Store(true)

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// checkEndpoint refuses what leads to no collector. It does not repeat it: there
+// may be a password in it.
+func checkEndpoint(variable, endpoint string) error {
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("%s must be the URL of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318; or leave it out for no traces", variable)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("%s must be a scheme, a host and a path; what proves who sends goes into OTEL_EXPORTER_OTLP_HEADERS", variable)
+	}
+	return nil
+}
+
+// checkExporter refuses settings with which spans would not be sent as they say.
+func (env environment) checkExporter() error {
+	if variable, protocol := env.otlp("PROTOCOL"); protocol != "" && protocol != "http/protobuf" && protocol != "http/json" {
+		return fmt.Errorf("%s must be http/protobuf or http/json; over gRPC nothing is sent (collectors take HTTP at port 4318)", variable)
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+		if value := env(name); value != "" && !headerList(value) {
+			return fmt.Errorf("%s must be name=value,name=value, with values as in a URL (%%20 is a space)", name)
+		}
+	}
+	for _, kind := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
+		variable, file := env.otlp(kind)
+		if file == "" {
+			continue
+		}
+		if _, err := os.ReadFile(file); err != nil {
+			return fmt.Errorf("%s must name a file in PEM: %w", variable, err)
+		}
+	}
+	if variable, value := env.otlp("TIMEOUT"); value != "" {
+		if ms, err := strconv.Atoi(value); err != nil || ms <= 0 {
+			return fmt.Errorf("%s must be a number of milliseconds above 0", variable)
+		}
+	}
+	return nil
+}
+
+func headerList(value string) bool {
+	for pair := range strings.SplitSeq(value, ",") {
+		name, value, found := strings.Cut(pair, "=")
+		name = strings.TrimSpace(name)
+		if _, err := url.PathUnescape(value); err != nil || !found || name == "" || strings.ContainsFunc(name, notInToken) {
+			return false
+		}
+	}
+	return true
+}
+
+// notInToken finds what no name of a header has.
+func notInToken(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
+// checkSampler refuses a sampler that there is not.
+func (env environment) checkSampler() error {
+	switch strings.ToLower(strings.TrimSpace(env("OTEL_TRACES_SAMPLER"))) {
+	case "", "always_on", "always_off", "parentbased_always_on", "parentbased_always_off":
+		return nil
+	case "traceidratio", "parentbased_traceidratio":
+		arg := strings.TrimSpace(env("OTEL_TRACES_SAMPLER_ARG"))
+		if share, err := strconv.ParseFloat(arg, 64); arg != "" && (err != nil || !(share >= 0 && share <= 1)) {
+			return fmt.Errorf("OTEL_TRACES_SAMPLER_ARG must be the share of traces to keep, from 0 to 1")
+		}
+		return nil
+	}
+	return fmt.Errorf("OTEL_TRACES_SAMPLER must be always_on, always_off or traceidratio, or one of these after parentbased_")
+}
