@@ -61,31 +61,57 @@ func TestIndexOfDocs(t *testing.T) {
 	}
 }
 
-// TestLimitsOfDocs has every bound that the page of limits tells be in the
-// source: each row names files and what stands there, so that who changes a
-// bound comes by the page.
+// TestQuotesOfDocs has the source say what documents quote it for: a comment
+// <!-- FILE: TEXT --> behind a line names a file, or a folder, and what stands
+// there, so that who changes a bound or a message comes by the page.
+func TestQuotesOfDocs(t *testing.T) {
+	t.Parallel()
+	quote := regexp.MustCompile(`<!-- ([\w./-]+/[\w./-]+): (.+?) -->`)
+	quotes := 0
+	for _, document := range documents(t) {
+		for line := range strings.Lines(textOf(t, document)) {
+			for _, m := range quote.FindAllStringSubmatch(line, -1) {
+				quotes++
+				text := strings.ReplaceAll(m[2], `\|`, "|")
+				said := regexp.MustCompile(regexp.QuoteMeta(text) + `([^\d_]|$)`) // 50 is not 500
+				if !slices.ContainsFunc(filesAt(t, filepath.Join("..", m[1])), said.MatchString) {
+					t.Errorf("%s does not say %q any more; see to this in %s:\n%s", m[1], text, document, line)
+				}
+			}
+		}
+	}
+	if quotes < 100 {
+		t.Errorf("only %d quotes were found", quotes)
+	}
+}
+
+// filesAt are the texts of a file, or of the Go files of a folder, with one
+// space in the place of any.
+func filesAt(t *testing.T, path string) []string {
+	t.Helper()
+	files := []string{path}
+	if filepath.Ext(path) == "" {
+		files, _ = filepath.Glob(filepath.Join(path, "*.go"))
+		files = slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
+	}
+	spaces := regexp.MustCompile(`\s+`)
+	for i, name := range files {
+		files[i] = spaces.ReplaceAllString(textOf(t, name), " ")
+	}
+	return files
+}
+
+// TestLimitsOfDocs has each row of the page of limits say where the bound
+// stands.
 func TestLimitsOfDocs(t *testing.T) {
 	t.Parallel()
-	const page = "../docs/limits.md"
-	row := regexp.MustCompile(`(?m)^\| [^|]+ \| [^|]+ \| [^|]+ \| .*\|$`)
-	shown := regexp.MustCompile(`<!-- (\S+): (.+?) -->`)
-	spaces := regexp.MustCompile(`\s+`)
 	rows := 0
-	for _, line := range row.FindAllString(textOf(t, page), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^\| .*\|$`).FindAllString(textOf(t, "../docs/limits.md"), -1) {
 		if strings.HasPrefix(line, "| what |") {
 			continue
 		}
-		rows++
-		all := shown.FindAllStringSubmatch(line, -1)
-		if len(all) == 0 {
+		if rows++; !strings.Contains(line, "<!-- ") {
 			t.Errorf("where does this stand? Add <!-- FILE: TEXT --> to the row:\n%s", line)
-		}
-		for _, m := range all {
-			text := spaces.ReplaceAllString(textOf(t, filepath.Join("..", m[1])), " ")
-			said := regexp.MustCompile(regexp.QuoteMeta(strings.ReplaceAll(m[2], `\|`, "|")) + `([^\d_]|$)`) // 50 is not 500
-			if !said.MatchString(text) {
-				t.Errorf("%s does not say %q any more; see to the row:\n%s", m[1], m[2], line)
-			}
 		}
 	}
 	if rows < 60 {
