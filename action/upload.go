@@ -52,7 +52,7 @@ func UploadPrefix(organization, session, upload string) string {
 // Check refuses a file whose name leads elsewhere or cannot be shown, or which
 // is too long, with ErrInvalid or ErrTooLarge.
 func (f *UploadFile) Check() error {
-	if err := checkUploadName(f.Name); err != nil {
+	if err := CheckUploadName(f.Name); err != nil {
 		return err
 	}
 	if f.Size < 0 || len(f.SHA256) != 64 || strings.Trim(f.SHA256, "0123456789abcdef") != "" {
@@ -64,7 +64,9 @@ func (f *UploadFile) Check() error {
 	return nil
 }
 
-func checkUploadName(name string) error {
+// CheckUploadName refuses a name that leads elsewhere or cannot be shown, with
+// ErrInvalid.
+func CheckUploadName(name string) error {
 	bad := func(why string) error {
 		return &Error{Kind: ErrInvalid, Code: "invalid_name", Field: "/name", Message: "The name of a file " + why + "; rename it."}
 	}

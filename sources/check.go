@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"sallyport/action"
+	"sallyport/internal/nearest"
 )
 
 // Bounds of the params of one check.
@@ -111,7 +114,7 @@ func (c *checker) Check(params json.RawMessage) error {
 
 func (c *checker) fit(v any, values, bytes float64) error {
 	if c.plain.cost.visits*values <= cheapVisits && c.plain.cost.bytes*bytes <= cheapMatches {
-		return explain(validate(c.plain, v))
+		return explain(validate(c.plain, v), c.plain)
 	}
 	err := c.measured(v)
 	if err == nil {
@@ -124,7 +127,7 @@ func (c *checker) fit(v any, values, bytes float64) error {
 			Message: "Checking these params against the action's schema takes too long; send fewer or smaller ones.",
 		}
 	}
-	return explain(err)
+	return explain(err, c.plain)
 }
 
 var errOverrun = errors.New("the check took too long")
@@ -161,7 +164,7 @@ func validate(s *schema, v any) (err error) {
 }
 
 // explain turns the validator's error into one that a model can act on.
-func explain(err error) error {
+func explain(err error, s *schema) error {
 	if err == nil {
 		return nil
 	}
@@ -175,13 +178,32 @@ func explain(err error) error {
 	}
 	texts := make([]string, 0, maxProblems)
 	for _, p := range list[:min(len(list), maxProblems)] {
-		texts = append(texts, p.text)
+		texts = append(texts, p.text+s.meant(&p))
 	}
 	message := strings.Join(texts, "; ")
 	if more := len(list) - maxProblems; more > 0 {
 		message += fmt.Sprintf("; and %d more", more)
 	}
 	return unfit(list[0].pointer, message+".")
+}
+
+// maxMeant is how many fields are compared with one that is not known.
+const maxMeant = 200
+
+// meant tells which fields of the schema a writer may have meant by one that it
+// does not know.
+func (s *schema) meant(p *problem) string {
+	if p.rank != rankUnknown || strings.Count(p.pointer, "/") != 1 || len(s.Properties) > maxMeant {
+		return ""
+	}
+	near := nearest.Near(p.field, slices.Sorted(maps.Keys(s.Properties)))
+	for i, name := range near {
+		near[i] = show(name)
+	}
+	if len(near) == 0 {
+		return ""
+	}
+	return " (did you mean " + strings.Join(near, ", ") + "?)"
 }
 
 func unfit(pointer, message string) error {

@@ -36,7 +36,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{`{"title":"x","team":"ENG","points":1.0,"priority":3.0,"ratio":0.3}`, "", ""},
 		{`{"title":"x"}`, "/team", `"team" is missing.`},
 		{`{}`, "/team", `"team" is missing; "title" is missing.`},
-		{`{"titel":"x","team":"ENG"}`, "/title", `"title" is missing; "titel" is not a field of this action.`},
+		{`{"titel":"x","team":"ENG"}`, "/title", `"title" is missing; "titel" is not a field of this action (did you mean "title"?).`},
 		{`{"title":7,"team":"ENG"}`, "/title", `"title" must be a string, not a number.`},
 		{`{"title":null,"team":"ENG"}`, "/title", `"title" must be a string, not null.`},
 		{`{"title":"toolong","team":"ENG"}`, "/title", `"title" must have at most 5 characters, not 7.`},

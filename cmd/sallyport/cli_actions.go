@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"sallyport/internal/nearest"
 )
 
 type actionsCommand struct {
@@ -52,17 +55,19 @@ func (c *actionsList) Run(ctx context.Context, std *stdio) error {
 	}
 	var kept []json.RawMessage
 	var rows [][]string
+	var sources []string
 	for _, item := range all.Items {
 		var row availableRow
 		if err := decode(item, &row); err != nil {
 			return err
 		}
+		sources = append(sources, cmp.Or(row.SourceName, row.Source))
 		if c.fits(&row) {
 			kept, rows = append(kept, item), append(rows, row.cells())
 		}
 	}
 	if len(kept) == 0 && c.Source != "" && c.Search == "" {
-		return fmt.Errorf("the session has no action of a source %q; sallyport actions list has all of them", c.Source)
+		return fmt.Errorf("the session has no action of a source %q; sallyport actions list has all of them.%s", c.Source, visible(nearest.Sentence(c.Source, sources)))
 	}
 	if c.JSON {
 		raw, err := json.Marshal(map[string]any{"items": append([]json.RawMessage{}, kept...), "total": len(kept), "next_cursor": ""})

@@ -50,8 +50,13 @@ func (c *actionsGuide) Run(ctx context.Context, std *stdio) error {
 }
 
 func writeGuide(std *stdio, folder, text string) error {
+	if strings.HasSuffix(folder, ".md") {
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			return wrongUse("--write names a folder, in which the guide is called %s; leave out %s", guideFile, visible(filepath.Base(folder)))
+		}
+	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
+		return unwritable(folder, err)
 	}
 	path := filepath.Join(folder, guideFile)
 	if err := writeWhole(path, []byte(text)); err != nil {

@@ -139,7 +139,11 @@ func (w *waiter) call(ctx context.Context, body map[string]any) error {
 // wait looks at the call until it ended or the patience is over.
 func (w *waiter) wait(ctx context.Context) error {
 	for {
-		status, raw, err := w.ask(ctx, http.MethodGet, w.path("/invocations/"+url.PathEscape(w.id)+"/result"), w.look(nextLook), nil)
+		most := nextLook
+		if w.status == "" { // nobody has been told yet what is waited for
+			most = 0
+		}
+		status, raw, err := w.ask(ctx, http.MethodGet, w.path("/invocations/"+url.PathEscape(w.id)+"/result"), w.look(most), nil)
 		if err != nil {
 			return w.refused(ctx, err)
 		}

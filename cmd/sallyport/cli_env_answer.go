@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/internal/nearest"
 )
 
 const envRequestsPath = "/api/v1/env-requests"
@@ -132,7 +133,17 @@ func (c *envAnswer) Run(ctx context.Context, std *stdio) error {
 	if asked.Status == action.EnvPending {
 		said(envWarning)(std.Err)
 	}
+	if asked.Status == action.EnvPending && c.Name != "" {
+		if err := asked.asks(c.Name); err != nil { // before a value is typed
+			return err
+		}
+	}
 	values, err := c.values(std, &asked)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err == nil && asked.Status == action.EnvPending {
+			err = asked.asks(name)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -140,6 +151,21 @@ func (c *envAnswer) Run(ctx context.Context, std *stdio) error {
 		said(fmt.Sprintf("gave %s to session %s; its sandbox takes them once, with sallyport env pull; they are wiped %s",
 			strings.Join(slices.Sorted(maps.Keys(values)), ", "), r.Session, since(&r.ExpiresAt)))(w)
 	})
+}
+
+// asks refuses a name that is not asked for.
+func (r *envRequestRow) asks(name string) error {
+	names := make([]string, len(r.Keys))
+	for i, k := range r.Keys {
+		names[i] = k.Key
+	}
+	if slices.Contains(names, name) {
+		return nil
+	}
+	if near := nearest.Near(name, names); len(near) > 0 && len(names) > 1 {
+		return wrongUse("the request asks for %s, and not for %s; did you mean %s?", strings.Join(names, ", "), visible(name), strings.Join(near, ", "))
+	}
+	return wrongUse("the request asks for %s, and not for %s", strings.Join(names, ", "), visible(name))
 }
 
 // values reads what is entered.

@@ -145,7 +145,7 @@ func (c *configCommand) merge(config *agent.Config) (string, error) {
 	}
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+		return "", unreadable(path, err)
 	}
 	text, err := config.Merge(old)
 	if err != nil {
@@ -163,7 +163,10 @@ func clientFile(folder, name string, comments bool) (string, error) {
 			return path + "c", nil
 		}
 	}
-	return path, os.MkdirAll(filepath.Dir(path), 0o755)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", unwritable(filepath.Dir(path), err)
+	}
+	return path, nil
 }
 
 // next says what is still to be done. The token is in no file that this

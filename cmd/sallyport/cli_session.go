@@ -17,6 +17,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/agent"
+	"sallyport/internal/nearest"
 )
 
 type sessionCommand struct {
@@ -92,6 +93,9 @@ func (c *sessionCreate) Run(ctx context.Context, std *stdio) error {
 	for _, l := range made.LeftOut {
 		said("note: left out " + l.words())(std.Err)
 	}
+	if c.Group != "" {
+		c.groupless(ctx, std, server)
+	}
 	switch {
 	case len(c.Connect) == 0 && c.Automation == "":
 		c.blind(ctx, std, server)
@@ -145,6 +149,28 @@ func (c *sessionCreate) blind(ctx context.Context, std *stdio, server *client) {
 	}
 	if n > 0 {
 		said(fmt.Sprintf("note: this session sees none of %s; mint one with --connect REF or --connect all to have its agent use them", number(n, "integration")))(std.Err)
+	}
+}
+
+// groupless says that the session's group has no capability, where others have
+// some: the name may be mistaken, and the session may call nothing.
+func (c *sessionCreate) groupless(ctx context.Context, std *stdio, server *client) {
+	var all list[struct {
+		Group string `json:"group"`
+	}]
+	if _, err := server.read(ctx, "/api/v1/capabilities", nil, &all); err != nil {
+		return // the session is minted, which alone was asked for
+	}
+	var groups []string
+	for _, row := range all.Items {
+		if row.Group == c.Group {
+			return
+		}
+		groups = append(groups, row.Group)
+	}
+	if len(groups) > 0 {
+		said(fmt.Sprintf("note: group %s has no capability, so that this session's calls of services are denied; sallyport capability list shows who has one.%s",
+			c.Group, nearest.Sentence(c.Group, groups)))(std.Err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,6 +31,9 @@ type verifyCommand struct {
 
 // Run sends every file, and then has the gateway seal what it got.
 func (c *verifyCommand) Run(ctx context.Context, std *stdio) error {
+	if c.Upload != "" && !action.ValidUploadID(c.Upload) {
+		return wrongUse("--upload takes the id that verify printed when it was cut off, a UUID in lower case; leave it out for a new upload")
+	}
 	root, err := os.OpenRoot(c.Folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no folder %s; put the files there that show your work, such as screenshots and test reports", c.Folder)
@@ -54,7 +58,7 @@ func (c *verifyCommand) Run(ctx context.Context, std *stdio) error {
 	}
 	for i := range list {
 		if err := a.sendFile(ctx, root, c.Upload, &list[i]); err != nil {
-			return fmt.Errorf("%s: %w (go on with: --upload %s)", visible(list[i].Name), err, c.Upload)
+			return fmt.Errorf("%s: %w%s", visible(list[i].Name), err, c.onward(err))
 		}
 	}
 	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON}
@@ -64,10 +68,28 @@ func (c *verifyCommand) Run(ctx context.Context, std *stdio) error {
 	})
 }
 
+// onward says how to go on after a file could not be sent: with the same upload
+// where it still takes files, with a new one where it does not, and not at all
+// where the file itself is refused.
+func (c *verifyCommand) onward(err error) string {
+	p := new(problem)
+	switch {
+	case !errors.As(err, &p), p.Status >= http.StatusInternalServerError, p.Status == http.StatusTooManyRequests, p.Code == "body_broken":
+		return " (go on with: --upload " + c.Upload + ")"
+	case p.Status == http.StatusConflict:
+		return " (run verify again without --upload: that makes a new upload)"
+	}
+	return ""
+}
+
+// maxWrong is how many files are told of that the gateway would refuse.
+const maxWrong = 10
+
 // evidenceIn lists the regular files of a folder. What the gateway would refuse
 // is refused before anything is sent.
 func evidenceIn(root *os.Root, std *stdio) (list []action.UploadFile, err error) {
 	var bytes int64
+	var wrong []string
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -76,9 +98,17 @@ func evidenceIn(root *os.Root, std *stdio) (list []action.UploadFile, err error)
 			fmt.Fprintf(std.Err, "left out %s: it is no regular file\n", visible(name))
 			return nil
 		}
+		if err := action.CheckUploadName(name); err != nil {
+			wrong = append(wrong, visible(name)+": "+action.Public(err).Message)
+			return nil
+		}
 		f, err := measured(root, name)
 		if err != nil {
 			return err
+		}
+		if err := f.Check(); err != nil {
+			wrong = append(wrong, visible(name)+": "+action.Public(err).Message)
+			return nil
 		}
 		list, bytes = append(list, f), bytes+f.Size
 		if len(list) > action.MaxUploadFiles || bytes > action.MaxUploadBytes {
@@ -86,6 +116,12 @@ func evidenceIn(root *os.Root, std *stdio) (list []action.UploadFile, err error)
 		}
 		return nil
 	})
+	if n := len(wrong); err == nil && n > 0 {
+		if n > maxWrong {
+			wrong = append(wrong[:maxWrong], fmt.Sprintf("and %d more", n-maxWrong))
+		}
+		return nil, fmt.Errorf("%s would be refused, so nothing was sent:\n%s", number(n, "file"), strings.Join(wrong, "\n"))
+	}
 	if err == nil && len(list) == 0 {
 		err = errors.New("the folder has no files; put some there that show your work, such as screenshots and test reports")
 	}
@@ -104,11 +140,7 @@ func measured(root *os.Root, name string) (f action.UploadFile, err error) {
 	if err != nil {
 		return f, err
 	}
-	f = action.UploadFile{Name: name, Size: size, SHA256: hex.EncodeToString(digest.Sum(nil))}
-	if err := f.Check(); err != nil {
-		return f, fmt.Errorf("%s: %w", visible(name), errors.New(action.Public(err).Message))
-	}
-	return f, nil
+	return action.UploadFile{Name: name, Size: size, SHA256: hex.EncodeToString(digest.Sum(nil))}, nil
 }
 
 // sendFile sends one file, again while the gateway does not answer, or cannot take

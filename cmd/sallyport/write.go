@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // writeWhole puts a file in place at once, so that nobody reads half of it. A
@@ -42,7 +43,7 @@ func replace(path string, content []byte, mode fs.FileMode) error {
 	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text())
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return unwritable(path, err)
 	}
 	defer os.Remove(tmp) // gone, once it is renamed
 	_, err = f.Write(content)
@@ -56,4 +57,38 @@ func replace(path string, content []byte, mode fs.FileMode) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return os.Rename(tmp, path)
+}
+
+// unwritable says why a file cannot be made, and what to do. The name in err may
+// be one that nobody gave.
+func unwritable(path string, err error) error {
+	folder := filepath.Dir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no folder %s to write %s into; make it, or name another place", visible(folder), visible(filepath.Base(path)))
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%s cannot be written: the folder %s lets this user make no files; give it the right, or name another place", visible(path), visible(folder))
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%s cannot be written: a part of its path is a file; remove that, or name another place", visible(path))
+	}
+	return fmt.Errorf("%s cannot be written; name another place: %w", visible(path), bare(err))
+}
+
+// unreadable is the same of a file that is there.
+func unreadable(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s cannot be read by this user; give it the right, or name another file", visible(path))
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("there is no %s: a part of its path is a file; name another place", visible(path))
+	}
+	return fmt.Errorf("%s cannot be read; name another file: %w", visible(path), bare(err))
+}
+
+// bare is an error without the name that it is about.
+func bare(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }

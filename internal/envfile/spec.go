@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"reflect"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -61,12 +62,58 @@ func Parse(raw []byte) ([]File, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return nil, fmt.Errorf(`the specification is not understood: %w; it is {"files": [{"path": ".env", "keys": [{"key": "NAME", "required": true}]}]}`, err)
+		return nil, fmt.Errorf(`the specification %s; write it as {"files": [{"path": ".env", "keys": [{"key": "NAME", "required": true}]}]}`, misread(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more behind the specification; give it alone")
 	}
 	return spec.Files, check(spec.Files)
+}
+
+// misread says what is wrong with a specification that cannot be decoded.
+func misread(err error) string {
+	var typed *json.UnmarshalTypeError
+	field, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
+	switch {
+	case errors.Is(err, io.EOF):
+		return "is empty"
+	case unknown:
+		return "has a field " + field + ", which there is not"
+	case errors.As(err, &typed) && typed.Field != "":
+		return fmt.Sprintf("has %s at %s, where there must be %s", article(typed.Value), typed.Field, kindOf(typed.Type))
+	case errors.As(err, &typed):
+		return fmt.Sprintf("is %s, and must be an object with files or a list of them", article(typed.Value))
+	}
+	return "is no JSON: " + err.Error()
+}
+
+// article is what a decoder met, in words.
+func article(value string) string {
+	value, _, _ = strings.Cut(value, " ") // a number comes with its digits
+	switch value {
+	case "bool":
+		return "true or false"
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	case "string":
+		return "a text"
+	}
+	return "a " + value
+}
+
+// kindOf is what a decoder wants, in words.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct:
+		return "an object"
+	}
+	return "a text"
 }
 
 // check names everything that is wrong.

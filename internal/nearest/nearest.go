@@ -26,24 +26,26 @@ func Three(wanted string, names []string) []string {
 	return out
 }
 
+// Near returns those of the names that [Three] finds which are so near that they
+// may be meant.
+func Near(wanted string, names []string) (near []string) {
+	found := sorted(wanted, names)
+	for _, f := range found[:min(3, len(found))] {
+		if f.distance <= max(2, len(wanted)/2) {
+			near = append(near, f.name)
+		}
+	}
+	return near
+}
+
 // Sentence tells the names that [Three] finds, with a space before it: as a
 // question when they are so near that they may be meant. It is empty where there
 // are none.
 func Sentence(wanted string, names []string) string {
-	found := sorted(wanted, names)
-	found = found[:min(3, len(found))]
-	limit := max(2, len(wanted)/2)
-	var near, all []string
-	for _, f := range found {
-		all = append(all, f.name)
-		if f.distance <= limit {
-			near = append(near, f.name)
-		}
-	}
-	switch {
-	case len(near) > 0:
+	if near := Near(wanted, names); len(near) > 0 {
 		return " Did you mean " + strings.Join(near, ", ") + "?"
-	case len(all) > 0:
+	}
+	if all := Three(wanted, names); len(all) > 0 {
 		return " The nearest are " + strings.Join(all, ", ") + "."
 	}
 	return ""
