@@ -5,13 +5,16 @@
 GOFUMPT_VERSION       := v0.12.0
 GOLANGCI_LINT_VERSION := v2.15.0
 GOTESTSUM_VERSION     := v1.13.0
+GOVULNCHECK_VERSION   := v1.9.0
 
 GO            ?= go
 BIN           := $(CURDIR)/bin
 GOFUMPT       := $(BIN)/gofumpt-$(GOFUMPT_VERSION)
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOTESTSUM     := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
+GOVULNCHECK   := $(BIN)/govulncheck-$(GOVULNCHECK_VERSION)
 FUZZTIME      ?= 20s
+VULNDB        ?= https://vuln.go.dev
 ROUNDS        ?= 5
 
 # SQLite is C translated to Go, with memory of its own that the race detector
@@ -67,6 +70,19 @@ lint: $(GOFUMPT) $(GOLANGCI_LINT) ## Check formatting, go vet, the import rule a
 format: $(GOFUMPT) ## Format the Go files
 	$(GOFUMPT) -w .
 
+.PHONY: licences
+licences: ## Say which licence each module of the program has; those that ask for more than to be named fail (make test too)
+	$(GO) test -count 1 -v -run '^TestLicences' ./conformance
+
+# Apart from make test: it reads the whole program for a minute, and what it says
+# depends on the day.
+.PHONY: vulncheck
+vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities in what the program calls; says so when their database (VULNDB) cannot be reached
+	@status=0; said=$$($(GOVULNCHECK) -db $(VULNDB) ./cmd/... 2>&1) || status=$$?; printf '%s\n' "$$said"; \
+	case "$$status $$said" in 1*"fetching vulnerabilities"*) \
+	  echo "vulncheck: NOTHING WAS CHECKED: the database of vulnerabilities cannot be reached: $(VULNDB)" >&2; exit 0;; esac; \
+	exit $$status
+
 .PHONY: bench
 bench: ## Compare calls through the gateway with direct ones and with a thin proxy (ROUNDS=5)
 	$(GO) run ./bench -rounds $(ROUNDS) -json bench.json $(FLAGS)
@@ -106,6 +122,11 @@ $(GOTESTSUM):
 	@echo "installing gotestsum $(GOTESTSUM_VERSION) into ./bin"
 	@GOBIN=$(BIN) GOFLAGS= $(GO) install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
 	@mv $(BIN)/gotestsum $@
+
+$(GOVULNCHECK):
+	@echo "installing govulncheck $(GOVULNCHECK_VERSION) into ./bin"
+	@GOBIN=$(BIN) GOFLAGS= $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	@mv $(BIN)/govulncheck $@
 
 $(GOLANGCI_LINT):
 	@echo "installing golangci-lint $(GOLANGCI_LINT_VERSION) into ./bin (a minute or two, once)"
