@@ -70,7 +70,11 @@ func TestQuotesOfDocs(t *testing.T) {
 	quotes := 0
 	for _, document := range documents(t) {
 		for line := range strings.Lines(textOf(t, document)) {
-			for _, m := range quote.FindAllStringSubmatch(line, -1) {
+			found := quote.FindAllStringSubmatch(line, -1)
+			if strings.HasPrefix(line, "|") && len(found) != strings.Count(line, "<!-- ") {
+				t.Errorf("%s: a comment of a row is <!-- FILE: TEXT -->:\n%s", document, line)
+			}
+			for _, m := range found {
 				quotes++
 				text := strings.ReplaceAll(m[2], `\|`, "|")
 				said := regexp.MustCompile(regexp.QuoteMeta(text) + `([^\d_]|$)`) // 50 is not 500
