@@ -35,7 +35,7 @@ WHERE s.organization_id = ?1 AND s.id = ?2`
 const (
 	openSQL = `SELECT i.id FROM invocations i
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
-    AND i.joins = 1 AND i.status IN ('pending', 'approved', 'executing')`
+    AND i.joins = 1 AND i.completed_at IS NULL AND i.status IN ('pending', 'approved', 'executing')`
 	undeliveredSQL = `SELECT i.id FROM invocations i
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
     AND i.joins = 1 AND i.delivered_at IS NULL AND i.pickup_until IS NOT NULL AND i.pickup_until > ?6

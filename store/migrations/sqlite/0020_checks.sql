@@ -43,6 +43,11 @@ UPDATE sqlite_schema SET sql = replace(replace(sql,
 WHERE type = 'table' AND name = 'outbox';
 PRAGMA writable_schema = RESET;
 
+-- The same of an index: what is open has not ended.
+DROP INDEX invocations_open;
+CREATE UNIQUE INDEX invocations_open ON invocations (organization_id, session_id, source_id, action, params_hash)
+  WHERE joins = 1 AND completed_at IS NULL;
+
 -- One look at the session where there were two. That it is made anew also tells
 -- other connections to read the tables' texts again.
 DROP TRIGGER invocations_origin;
