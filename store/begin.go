@@ -106,7 +106,7 @@ func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) 
 		// A copy: what is written may differ from the draft, and be undone.
 		row, joined := *r, (*action.Begun)(nil)
 		j := &job{
-			again: again, single: d.IdempotencyKey == "" && len(d.Grants) == 0, whole: true,
+			again: again, single: d.IdempotencyKey == "" && len(d.Grants) == 0, whole: true, passes: true,
 			// Without a key or a grant its only write that needs company is
 			// none: what expires an overdue row, or notes a waiter, is right
 			// whether or not the insert is.

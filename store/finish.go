@@ -27,7 +27,7 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 	args := finishArgs(f)
 	begun, known := db.running.take(f.Organization, f.ID)
 	late := &Event{Organization: f.Organization, Invocation: f.ID, Kind: EventLateOutcome, At: f.Now}
-	j := &job{single: true, row: f.ID, patient: true}
+	j := &job{single: true, row: f.ID, patient: true, passes: true}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
 		recorded = false
 		res, err := db.stmts.finish.exec(ctx, tx, args...)
@@ -83,7 +83,7 @@ func (db *DB) endedJob(b *begunRow, f *action.Finish, recorded *bool) *job {
 	sealed, pickup := pickedUp(f)
 	args := append(insertArgs(b.draft, &r),
 		f.DurationMS, opt(f.Result), sealed, pickup, opt(failure.Code), opt(failure.Message), opt(f.ResultNote))
-	j := &job{single: true, patient: true}
+	j := &job{single: true, patient: true, passes: true}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
 		n, err := affected(db.stmts.ended.exec(ctx, tx, args...))
 		if err != nil {

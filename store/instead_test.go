@@ -110,3 +110,55 @@ func (b *bench) replaced() bool {
 	}
 	return false
 }
+
+// overtakes is put as a job that may be done before rows that began.
+func overtakes(n int) *job {
+	j := put(n)
+	j.row, j.passes = "", true
+	return j
+}
+
+func TestBeginningsWaitForTheirEndsWhileOthersAreCommitted(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	b.ok(b.write.do(t.Context(), overtakes(2)))
+	b.want(2)
+	if done, err := b.write.instead(t.Context(), "1", ends(1)); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	b.want(2, 101)
+}
+
+func TestBeginningsComeBeforeWhatDoesNotPassThem(t *testing.T) {
+	for name, then := range map[string]func(*bench) error{
+		"another write":     func(b *bench) error { return b.write.do(t.Context(), &job{run: put(2).run}) },
+		"a look at the row": func(b *bench) error { return b.write.flush(t.Context(), "1") },
+		"more of the same row": func(b *bench) error {
+			j := put(1)
+			j.run, j.passes = put(2).run, true
+			return b.write.do(t.Context(), j)
+		},
+		"what passes, later on": func(b *bench) error { time.Sleep(2 * settles); return b.write.do(t.Context(), overtakes(2)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, time.Hour)
+			b.ok(b.write.enqueue(t.Context(), begins(1)))
+			b.ok(then(b))
+			if b.write.queued([]string{"1"}) {
+				t.Error("the beginning is still queued")
+			}
+		})
+	}
+}
+
+// Many beginnings are not in the way of who commits.
+func TestMoreBeginningsThanABatch(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.write.batch = 2
+	for n := range 5 {
+		b.ok(b.write.enqueue(t.Context(), begins(n)))
+	}
+	b.ok(b.write.do(t.Context(), overtakes(9)))
+	b.ok(b.write.flush(t.Context(), "4"))
+	b.want(0, 1, 2, 3, 4, 9)
+}

@@ -16,6 +16,10 @@ import (
 const (
 	maxBatch = 256  // jobs in one transaction
 	maxQueue = 4096 // queued jobs, after which queueing waits
+
+	// settles is how long what begins a row waits for its end while others are
+	// committed.
+	settles = 50 * time.Millisecond
 )
 
 var errClosed = errors.New("the database is closed")
@@ -47,12 +51,16 @@ type job struct {
 	again bool
 	// begins is the row that a queued job writes; its end may be written with it.
 	begins *begunRow
+	// passes tells that the job has nothing to do with rows that began and are
+	// not written yet, so that it need not come after them.
+	passes bool
 	// instead is the queued job in whose place this one is done.
 	instead *job
 
 	// The fields below belong to the writer.
 
-	xid  string // of a transaction whose end is not known
+	xid  string    // of a transaction whose end is not known
+	came time.Time // into the queue, of what begins a row
 	err  error
 	turn chan bool // true: lead; false: answered. Nil while nobody waits
 	next bool      // chosen to lead
@@ -125,6 +133,7 @@ func (w *writer) do(ctx context.Context, j *job) error {
 	if shared(w.db) && j.run != nil {
 		return w.besideLocked(ctx, j)
 	}
+	j.passes = j.passes && w.rows[j.row] == 0
 	j.row = "" // it waits itself, and is no queued one
 	return w.waitLocked(ctx, j)
 }
@@ -229,6 +238,9 @@ func (w *writer) enqueue(ctx context.Context, j *job) error {
 		return errClosed
 	}
 	w.rows[j.row]++
+	if j.begins != nil {
+		j.came = time.Now()
+	}
 	if len(w.queue) >= maxQueue {
 		w.active.Add(1)
 		defer w.active.Done()
@@ -293,11 +305,7 @@ func (w *writer) ring() {
 func (w *writer) lead(j *job) {
 	for done := false; !done; {
 		w.mu.Lock()
-		n := min(len(w.queue), w.batch)
-		batch := w.queue[:n:n]
-		if w.queue = w.queue[n:]; len(w.queue) == 0 {
-			w.queue = nil
-		}
+		batch := w.batchLocked(j)
 		w.mu.Unlock()
 		w.commit(batch)
 		w.mu.Lock()
@@ -315,6 +323,39 @@ func (w *writer) lead(j *job) {
 			}
 		}
 	}
+}
+
+// batchLocked takes the jobs of one transaction from the queue: the first ones,
+// in their order. What begins a row stays for a while, if all others may pass it:
+// its end may come and be written in its place.
+func (w *writer) batchLocked(lead *job) []*job {
+	n := min(len(w.queue), w.batch)
+	batch, rest := w.queue[:n:n], w.queue[n:]
+	young := time.Now().Add(-settles)
+	stays := func(j *job) bool { return j != lead && j.begins != nil && j.turn == nil && j.came.After(young) }
+	if slices.ContainsFunc(batch, stays) && !slices.ContainsFunc(batch, w.followsLocked) {
+		staying := make([]*job, 0, len(w.queue))
+		passing := make([]*job, 0, n)
+		for _, j := range batch {
+			if stays(j) {
+				staying = append(staying, j)
+			} else {
+				passing = append(passing, j)
+			}
+		}
+		if len(passing) > 0 {
+			batch, rest = passing, append(staying, rest...)
+		}
+	}
+	if w.queue = rest; len(rest) == 0 {
+		w.queue = nil
+	}
+	return batch
+}
+
+// followsLocked tells whether the job comes after all that were queued before it.
+func (w *writer) followsLocked(j *job) bool {
+	return j.begins == nil && (!j.passes || w.rows[j.row] > 1)
 }
 
 // forgetLocked notes that a queued job is no longer ahead of readers.
