@@ -1,0 +1,44 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func TestHeapMayGrowByRoom(t *testing.T) {
+	for live, want := range map[uint64]int{
+		0: most, 4 << 20: most, 16 << 20: 390, 32 << 20: 190, 63 << 20: 100, 64 << 20: 100, 1 << 30: 100,
+	} {
+		if got := growth(live); got != want {
+			t.Errorf("%d bytes may grow by %d percent, not %d", live, got, want)
+		}
+	}
+}
+
+func TestRoomFollowsTheHeap(t *testing.T) {
+	t.Setenv("GOGC", "")
+	t.Setenv("GOMEMLIMIT", "")
+	before := debug.SetGCPercent(goPercent)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	t.Cleanup(giveRoom())
+	percent := func() int {
+		now := debug.SetGCPercent(goPercent)
+		debug.SetGCPercent(now)
+		return now
+	}
+	becomes := func(otherwise string, ok func(int) bool) {
+		t.Helper()
+		for end := time.Now().Add(waitAtMost); !ok(percent()); runtime.GC() {
+			if time.Now().After(end) {
+				t.Fatal(otherwise)
+			}
+		}
+	}
+	held := make([]byte, 256<<20)
+	becomes("a large heap is not collected as ever", func(p int) bool { return p == goPercent })
+	runtime.KeepAlive(held)
+	held = nil
+	becomes("a small one has no room", func(p int) bool { return p > goPercent })
+}
