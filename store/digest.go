@@ -60,11 +60,17 @@ var goneDigest = make([]byte, sha256.Size)
 // rows selects those with the ids. The organization is an expression, so that
 // the primary key is taken and not an index of all that is the organization's.
 func (e evidence) rows(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
-	q := db.NewSelect().Table(e.table).Column(e.columns...)
-	for _, column := range e.session {
-		q = q.ColumnExpr("(SELECT s.? FROM sessions AS s WHERE s.id = invocations.session_id)", bun.Ident(column))
+	q := db.NewSelect().TableExpr("? AS r", bun.Ident(e.table))
+	for _, column := range e.columns {
+		q = q.ColumnExpr("r.?", bun.Ident(column))
 	}
-	return q.Where(withIDs, bun.List(ids), organization)
+	if len(e.session) > 0 {
+		q = q.Join("LEFT JOIN sessions AS s ON s.id = r.session_id")
+	}
+	for _, column := range e.session {
+		q = q.ColumnExpr("s.?", bun.Ident(column))
+	}
+	return q.Where("r.id IN (?) AND r.organization_id || '' = ?", bun.List(ids), organization)
 }
 
 const withIDs = "id IN (?) AND organization_id || '' = ?"

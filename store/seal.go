@@ -176,7 +176,7 @@ func (db *DB) sealRows(ctx context.Context, k auditKey, organization string, row
 	}
 	head := k.extend(c, links, at(db.now()))
 	return db.write.do(ctx, &job{whole: true, run: func(ctx context.Context, tx bun.IDB) error {
-		if err := c.append(ctx, tx, head, links); err != nil {
+		if err := c.append(ctx, tx, &db.stmts.link, head, links); err != nil {
 			return err
 		}
 		for _, e := range evidenceTables {
@@ -226,7 +226,7 @@ func (k auditKey) extend(c *chain, links []sealRow, now stamp) mark {
 }
 
 // append writes links and the head that they make, unless the chain went on.
-func (c *chain) append(ctx context.Context, tx bun.IDB, head mark, links []sealRow) error {
+func (c *chain) append(ctx context.Context, tx bun.IDB, stmt *statement, head mark, links []sealRow) error {
 	if len(links) == 0 {
 		return nil
 	}
@@ -240,7 +240,7 @@ func (c *chain) append(ctx context.Context, tx bun.IDB, head mark, links []sealR
 	if n == 0 {
 		return errOvertaken
 	}
-	_, err = tx.NewInsert().Model(&links).Exec(ctx)
+	err = putLinks(ctx, tx, stmt, links)
 	if taken(err) {
 		return errOvertaken
 	}
@@ -249,6 +249,25 @@ func (c *chain) append(ctx context.Context, tx bun.IDB, head mark, links []sealR
 	}
 	return nil
 }
+
+// putLinks writes them one by one where the statement is prepared: as one text
+// they would be longer to parse than to write.
+func putLinks(ctx context.Context, tx bun.IDB, stmt *statement, links []sealRow) error {
+	if stmt.prepared == nil {
+		_, err := tx.NewInsert().Model(&links).Exec(ctx)
+		return err
+	}
+	for i := range links {
+		l := &links[i]
+		if _, err := stmt.exec(ctx, tx, l.Organization, l.Seq, l.Kind, l.Row, l.Digest, l.Hash, l.At); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linkSQL writes one link.
+const linkSQL = `INSERT INTO audit_seals (organization_id, seq, kind, row_id, digest, hash, sealed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`
 
 // unqueue takes the rows of one table out of the queue.
 func (e evidence) unqueue(ctx context.Context, tx bun.IDB, organization string, rows []waiting) error {

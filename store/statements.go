@@ -15,7 +15,7 @@ import (
 // Placeholders have the form ?1.
 type statements struct {
 	check, insert, queue, ended, finish, delivered, one, use statement // of the writer
-	receive                                                  statement // of the writer
+	receive, link                                            statement // of the writer
 	load, overrides, version, grants                         statement // of the readers
 	insertLive                                               statement // where there are several writers
 }
@@ -30,7 +30,7 @@ type statement struct {
 func (s *statements) ofWriter() map[string]*statement {
 	return map[string]*statement{
 		checkSQL: &s.check, insertSQL: &s.insert, queueSQL: &s.queue, endedSQL: &s.ended, finishSQL: &s.finish, deliveredSQL: &s.delivered, loadSQL: &s.one,
-		useGrantSQL: &s.use, receiveSQL: &s.receive,
+		useGrantSQL: &s.use, receiveSQL: &s.receive, linkSQL: &s.link,
 	}
 }
 
