@@ -18,7 +18,7 @@ type job struct {
 	unattended bool
 	returning  ClientFeatures  // what callers can be asked who come back by themselves
 	trace      context.Context // carries the span of its caller, where calls are traced and it is known
-	end        Traced          // how it ended
+	end        *Traced         // how it ended, where calls are traced
 }
 
 // claim has an approved call executed by this instance, if no other wins it.
@@ -351,7 +351,7 @@ func (g *Gate) finish(j *job, fin *Finish, answer Answer) {
 		g.Observer.Changed(&ended)
 	}
 	ended = g.linked(ended)
-	j.end = traced(&ended)
+	g.traceEnd(j, &ended)
 	g.board.end(j.ID, &Outcome{Invocation: ended, Answer: answer, joins: j.joins})
 	g.announce(&ended)
 }

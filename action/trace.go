@@ -108,7 +108,15 @@ func (g *Gate) traceResume(j *job) (end func()) {
 	}
 	ctx, over := g.Tracer.Start(j.trace, TraceResume)
 	j.trace = ctx
-	return func() { over(j.end) }
+	return func() { over(*j.end) }
+}
+
+// traceEnd notes how a job ended, which each does before it is over.
+func (g *Gate) traceEnd(j *job, ended *Invocation) {
+	if g.Tracer != nil {
+		t := traced(ended)
+		j.end = &t
+	}
 }
 
 // traceRecheck draws that an approved call was looked at again; fin is how it ended

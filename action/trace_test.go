@@ -19,6 +19,7 @@ func TestNoTraceCostsNothing(t *testing.T) {
 		j.trace = g.bare(ctx)
 		g.traceResume(j)()
 		g.traceRecheck(j, nil, time.Time{})
+		g.traceEnd(j, inv)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

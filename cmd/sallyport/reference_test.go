@@ -37,8 +37,9 @@ func reference(t *testing.T) string {
 
 Every command, what it takes, its flags, and the variables that stand for them. A flag goes before
 its variable, and that before the file of ` + "`--config`" + `, a YAML mapping from names of flags to
-values. What is not set has the default in its text. This file is made from the
-program: ` + "`go test ./cmd/sallyport -run TestConfigurationReference -update`" + `.
+values. What is not set has the default in its text. Traces alone are set by
+OpenTelemetry's own variables ([observability.md](observability.md#traces)). This file
+is made from the program: ` + "`go test ./cmd/sallyport -run TestConfigurationReference -update`" + `.
 `)
 	told := map[string]string{}
 	common := func(title, command string, names ...string) {

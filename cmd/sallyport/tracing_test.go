@@ -98,6 +98,20 @@ func (c *collector) in(traceID string) map[string]drawn {
 	return found
 }
 
+// of is the trace of the span of that name and invocation; empty: it did not come.
+func (c *collector) of(name, invocation string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.spans {
+		for _, a := range s.Attributes {
+			if s.Name == name && a.Key == "sallyport.invocation" && a.Value.GetStringValue() == invocation {
+				return hex.EncodeToString(s.TraceId)
+			}
+		}
+	}
+	return ""
+}
+
 // shows waits for all of the spans of a trace.
 func (c *collector) shows(p *premises, traceID string, names ...string) map[string]drawn {
 	p.t.Helper()
@@ -390,6 +404,28 @@ func TestTraceOfCallThatIsComeBackFor(t *testing.T) {
 	second := spans.shows(p, traceB, "wait", "hold")
 	within(t, second, "hold", "wait")
 	second["wait"].says(t, map[string]string{"status": "completed", "invocation": out.Invocation.ID})
+
+	// A process that knows nothing of the caller runs it in a trace of its own, which
+	// the invocation's id leads to.
+	c.Params = json.RawMessage(`{"text":"another"}`)
+	if out, err = h.gate.Call(follow(t.Context(), "00-"+traceC+"-"+clientSpan+"-01"), c); err != nil {
+		t.Fatal(err)
+	}
+	h.restart()
+	if _, err := h.gate.Approve(t.Context(), action.Verdict{Organization: org, ID: out.Invocation.ID, By: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	own := ""
+	p.eventually("the call resumes", func() bool {
+		own = spans.of("sallyport.resume", out.Invocation.ID)
+		return own != ""
+	})
+	third := spans.shows(p, own, "resume", "recheck", "execute")
+	if len(third["resume"].ParentSpanId) != 0 || own == traceC {
+		t.Errorf("it resumes in the trace %s within %x", own, third["resume"].ParentSpanId)
+	}
+	within(t, third, "execute", "resume")
+	spans.shows(p, traceC, "call", "decide")
 }
 
 // Without a collector nothing of traces is read, made or sent on.
