@@ -14,6 +14,7 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOTESTSUM     := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
 GOVULNCHECK   := $(BIN)/govulncheck-$(GOVULNCHECK_VERSION)
 FUZZTIME      ?= 20s
+SOAK          ?= 10m
 VULNDB        ?= https://vuln.go.dev
 ROUNDS        ?= 5
 
@@ -101,6 +102,10 @@ bench-instances: ## Time approvals across instances, and hold ten thousand calls
 bench-growth: ## Compare the store's hot queries at 2,000,000 and at 20,000 rows (FLAGS="-large 200000")
 	@mkdir -p $(BIN)
 	$(GO) run ./store/growth -json $(BIN)/bench-growth.json $(FLAGS)
+
+.PHONY: soak
+soak: ## Have two gateways work for SOAK (10m) while all around them restarts: no leak, nothing lost, doubled or stuck
+	SOAK=$(SOAK) $(GO) test -count 1 -v -run '^TestSoak$$' -timeout 0 ./conformance
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (20s)

@@ -21,6 +21,8 @@ type cluster struct {
 	upstream *upstream
 	source   string // of the upstream
 	session  session
+	program  func() (string, error) // which the gateways run; nil: the one of all tests
+	loads    int                    // that were begun
 }
 
 // withValkey says how instances hear of each other.
@@ -90,7 +92,11 @@ func keys() []string {
 // prepare adds a process on the cluster's servers that is not started yet.
 func (c *cluster) prepare(part string, args ...string) *gateway {
 	c.t.Helper()
-	g := newGateway(c.t, part, append([]string{"--database-url", c.postgres.URL}, args...)...)
+	program := c.program
+	if program == nil {
+		program = binary
+	}
+	g := newGatewayOf(c.t, program, part, append([]string{"--database-url", c.postgres.URL}, args...)...)
 	if c.valkey != nil {
 		g.args = append(g.args, "--valkey-url", c.valkey.URL)
 	}

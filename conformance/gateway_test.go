@@ -87,7 +87,13 @@ func startGateway(t *testing.T, args ...string) *gateway {
 // newGateway prepares a process with a data folder of its own.
 func newGateway(t *testing.T, part string, args ...string) *gateway {
 	t.Helper()
-	path, err := binary()
+	return newGatewayOf(t, binary, part, args...)
+}
+
+// newGatewayOf is newGateway with another program.
+func newGatewayOf(t *testing.T, program func() (string, error), part string, args ...string) *gateway {
+	t.Helper()
+	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,11 @@ type load struct {
 	// leaving is a gateway that may go: its callers may find nobody there, and
 	// then know nothing.
 	leaving *gateway
+	soaking bool // the upstream restarts and has a tool that drifts
+	agents  []*agent
+	pause   time.Duration // of each, between two things that it does
+	// restarting keeps approvals from a gateway whose key is about to change.
+	restarting sync.RWMutex
 
 	mu       sync.Mutex
 	n        int
@@ -42,12 +47,20 @@ const (
 // calls of the cluster's own session.
 func (c *cluster) startLoad(leaving *gateway) *load {
 	c.t.Helper()
-	l := &load{cluster: c, stop: make(chan struct{}), leaving: leaving, n: 1000, told: make(map[string][]string)}
+	return c.startLoadOf(leaving, 5*time.Millisecond) // the machine has more to do
+}
+
+// startLoadOf is startLoad with another pause.
+func (c *cluster) startLoadOf(leaving *gateway, pause time.Duration) *load {
+	c.t.Helper()
+	c.loads++
+	l := &load{cluster: c, stop: make(chan struct{}), leaving: leaving, pause: pause, n: 1_000_000*(c.loads-1) + 1000, told: make(map[string][]string)}
 	c.gateways[0].mode(c.source+":"+loadWrite, "allow")
 	c.gateways[0].mode(c.source+":"+loadHold, "require_approval")
 	for _, g := range c.gateways {
 		for _, tool := range []string{loadRead, loadWrite, loadHold, loadHold} {
 			a := newAgent(c.t, g.MCPURL, g.mint(nil).Token)
+			l.agents = append(l.agents, a)
 			l.work(func() { l.call(g, a, tool) })
 		}
 		l.work(func() { l.approve(g) })
@@ -63,7 +76,7 @@ func (l *load) work(f func()) {
 			select {
 			case <-l.stop:
 				return
-			case <-time.After(5 * time.Millisecond): // the machine has more to do
+			case <-time.After(l.pause):
 				f()
 			}
 		}
@@ -115,6 +128,8 @@ func (l *load) call(g *gateway, a *agent, tool string) {
 // approve approves what is held, at any gateway. While the database is away
 // that fails, and is tried again.
 func (l *load) approve(g *gateway) {
+	l.restarting.RLock()
+	defer l.restarting.RUnlock()
 	r, err := g.try("GET", "/api/v1/invocations?status=pending&limit=100", nil)
 	if err != nil {
 		return

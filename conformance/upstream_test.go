@@ -207,7 +207,7 @@ func (u *upstream) restart(t *testing.T) {
 	again.Listener.Close()
 	again.Listener = listener
 	again.Start()
-	t.Cleanup(again.Close)
+	u.Server = again
 }
 
 // cut ends the server and all connections to it, event streams too.
