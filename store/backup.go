@@ -56,6 +56,22 @@ func Still(path string) (*DB, error) {
 	return &DB{clock: ticks, now: ticks.now, log: c.Log, loginIdle: c.LoginIdle, lookBack: lookBack, retry: retrier{c.RetryFor}, read: read}, nil
 }
 
+// Look opens a PostgreSQL to look at it, as [Still] does a file: nothing is
+// migrated or written, its first organization neither. Only what reads may be
+// called.
+func Look(ctx context.Context, c Config) (*DB, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	ticks := newClock(c.Now)
+	db := &DB{clock: ticks, now: ticks.now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, lookBack: lookBack, retry: retrier{c.RetryFor}}
+	if err := db.connect(ctx, c); err != nil {
+		return nil, errors.Join(c.failed(err), db.Close())
+	}
+	return db, nil
+}
+
 // Integrity has SQLite look at every page, index and reference of the file; the
 // error says what does not hold.
 func (db *DB) Integrity(ctx context.Context) error {

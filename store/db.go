@@ -138,6 +138,15 @@ func (db *DB) openFile(ctx context.Context, c Config) error {
 }
 
 func (db *DB) openURL(ctx context.Context, c Config) error {
+	if err := db.connect(ctx, c); err != nil {
+		return err
+	}
+	_, err := migrate(ctx, db.write.db, db.now)
+	return err
+}
+
+// connect opens a PostgreSQL as it is.
+func (db *DB) connect(ctx context.Context, c Config) error {
 	pool, err := openPool(c)
 	if err != nil {
 		return err
@@ -149,11 +158,7 @@ func (db *DB) openURL(ctx context.Context, c Config) error {
 	if err := db.Ping(ctx); err != nil {
 		return err
 	}
-	if err := db.SyncClock(ctx); err != nil {
-		return err
-	}
-	_, err = migrate(ctx, db.write.db, db.now)
-	return err
+	return db.SyncClock(ctx)
 }
 
 // failed says which database it was.

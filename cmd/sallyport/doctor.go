@@ -36,8 +36,7 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-// doctor looks at a set-up. No folder, key or table is made; but a PostgreSQL that
-// was migrated and never used gets its first organization, as from any start.
+// doctor looks at a set-up. No folder, key, table or row is made.
 type doctor struct {
 	*gateway
 	found []finding
@@ -243,7 +242,7 @@ func (d *doctor) database(ctx context.Context) {
 	if d.options.DatabaseURL == "" {
 		d.db, err = store.Still(config.Path)
 	} else {
-		d.db, err = store.Open(ctx, config) // there is nothing to migrate
+		d.db, err = store.Look(ctx, config)
 	}
 	if err != nil {
 		d.note("fail", "database", "%v", err)

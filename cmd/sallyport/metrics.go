@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/subtle"
+	"net"
 	"net/http"
 	"time"
 
@@ -48,8 +49,15 @@ func (g *gateway) metrics() http.Handler {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registry.MustRegister(g.collectors()...)
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-	if g.options.MetricsToken == "" {
+	switch {
+	case g.options.MetricsToken != "":
+	case g.alone():
 		return handler
+	default:
+		g.log.Warn("/metrics is refused, since others than this machine reach " + g.options.Listen + ": set --metrics-token to have it read")
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "this server listens beyond its own machine, so that /metrics is read with a token only: start it with --metrics-token (SALLYPORT_METRICS_TOKEN)", http.StatusForbidden)
+		})
 	}
 	want := []byte("Bearer " + g.options.MetricsToken)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,6 +68,15 @@ func (g *gateway) metrics() http.Handler {
 		}
 		handler.ServeHTTP(w, r)
 	})
+}
+
+// alone reports whether only this machine reaches the listener.
+func (g *gateway) alone() bool {
+	if g.listener == nil {
+		return true
+	}
+	at, ok := g.listener.Addr().(*net.TCPAddr)
+	return ok && at.IP.IsLoopback()
 }
 
 // collectors are the gateway's own metrics.

@@ -31,7 +31,7 @@ type options struct {
 	ToolList      string          `help:"What agents list, where their session does not say: all tools that they may use, or search: tools that find and call them." enum:"all,search" default:"all"`
 	LogLevel      string          `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
 	LogFormat     string          `help:"text or json: the form of the log's lines." enum:"text,json" default:"text"`
-	MetricsToken  string          `help:"What /metrics wants as Authorization: Bearer TOKEN (default: nothing; then whoever reaches this server reads it, agents too)." placeholder:"TOKEN"`
+	MetricsToken  string          `help:"What /metrics wants as Authorization: Bearer TOKEN (default: nothing; then it is read on a loopback listener alone)." placeholder:"TOKEN"`
 
 	Logs        map[string]string `help:"Log files that agents may read through the integration cloudlogs, by the name of their service: JSON lines or the journal's export, as a pattern where they are rotated." placeholder:"NAME=FILE"`
 	LogsFor     []string          `help:"Organizations that may connect to them (default: the first one alone)." placeholder:"ORGANIZATION"`

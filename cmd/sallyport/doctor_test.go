@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"sallyport/internal/dbtest"
+)
+
+// A doctor that looks at a PostgreSQL and a Valkey changes nothing: one that was
+// migrated and never used stays without an organization.
+func TestDoctorOnServers(t *testing.T) {
+	url, valkey := postgresTables(t), dbtest.Valkey(t)
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), `DELETE FROM organizations`); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	status := execute(t.Context(), []string{"doctor", "--data", filepath.Join(t.TempDir(), "none"), "--database-url", url, "--valkey-url", valkey}, nil, &out, &errs)
+	for _, want := range []string{"ok    database: it answers", "ok    clock", "ok    inbox", "ok    outbox", "ok    Valkey: it answers", "warn  files: evidence is kept on this machine alone"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if strings.Contains(out.String(), "fail ") || status != exitOK {
+		t.Errorf("status %d, %s", status, errs.String())
+	}
+	var n int
+	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM organizations`).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d organizations: %v", n, err)
+	}
+	if t.Failed() {
+		t.Log(out.String())
+	}
+}
