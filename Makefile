@@ -26,8 +26,8 @@ NOT_WATCHED   := -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.or
 
 # Stories of whole gateways, browsers and databases share a machine and its
 # clock. A few that fail (at most 8, subtests counted) are run once more, by
-# themselves; what passes
-# only then is listed at the end, to be looked into. Never after a data race.
+# themselves; what passes only then is listed at the end, to be looked into. Never
+# after a data race.
 ONCE_MORE     := --rerun-fails=1 --rerun-fails-max-failures=8 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
 
 .DEFAULT_GOAL := help
@@ -87,6 +87,10 @@ vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities in what the program 
 .PHONY: bench
 bench: ## Compare calls through the gateway with direct ones and with a thin proxy (ROUNDS=5)
 	$(GO) run ./bench -rounds $(ROUNDS) -json bench.json $(FLAGS)
+
+.PHONY: bench-check
+bench-check: bench ## The same, and fail where a ratio is worse than bench/baseline.json by more than 15 %
+	$(GO) run ./bench check -baseline bench/baseline.json -report bench.json
 
 .PHONY: bench-webhooks
 bench-webhooks: ## Send a thousand signed webhooks a second for 30 s (FLAGS="-rate 500 -setups sqlite")
