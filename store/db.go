@@ -172,6 +172,10 @@ func (c Config) failed(err error) error {
 	return fmt.Errorf("opening %s: %w", place(c.URL), err)
 }
 
+// Away reports whether an error of [Open] is of a PostgreSQL that cannot be
+// reached, or takes no connections, at the moment: trying again may help.
+func Away(err error) bool { return lost(err) }
+
 // Shared reports whether other processes may use the same rows.
 func (db *DB) Shared() bool { return shared(db.read) }
 

@@ -39,6 +39,5 @@ func TestRoomFollowsTheHeap(t *testing.T) {
 	held := make([]byte, 256<<20)
 	becomes("a large heap is not collected as ever", func(p int) bool { return p == goPercent })
 	runtime.KeepAlive(held)
-	held = nil
 	becomes("a small one has no room", func(p int) bool { return p > goPercent })
 }

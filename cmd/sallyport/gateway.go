@@ -128,11 +128,32 @@ func (g *gateway) openRows(ctx context.Context) (err error) {
 	}
 	g.mcpKey = derive(signing, "MCP session ids")
 	g.json = &redact.JSON{Hash: g.shortHash}
-	if g.db, err = store.Open(ctx, g.storeConfig()); err != nil {
+	if err := g.openStore(ctx); err != nil {
 		return err
 	}
 	return g.checkKeys(ctx, signing)
 }
+
+// openStore waits a while for a database that is away: whatever starts both
+// together need not start one after the other.
+func (g *gateway) openStore(ctx context.Context) (err error) {
+	for until := time.Now().Add(g.options.DatabaseWait); ; {
+		g.db, err = store.Open(ctx, g.storeConfig())
+		left := time.Until(until).Round(time.Second)
+		if err == nil || !store.Away(err) || left <= 0 {
+			return err
+		}
+		g.log.Warn("waiting for the database", "error", err, "for_another", left)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(min(startPause, left)):
+		}
+	}
+}
+
+// startPause is between two looks for a database that is away.
+const startPause = 2 * time.Second
 
 // storeConfig says where the rows are.
 func (g *gateway) storeConfig() store.Config {

@@ -50,9 +50,10 @@ type options struct {
 	SessionIdle      time.Duration `help:"How long a session may be idle before it is stopped, where it has no time of its own, such as 12h (default: for ever)." placeholder:"D"`
 	SessionRetention time.Duration `help:"How long ended sessions are kept, such as 720h (default: for ever). Then they lose title, prompt, notes and key, and what nothing refers to is deleted." placeholder:"D"`
 
-	DatabaseURL         string `help:"PostgreSQL instead of the file in the data folder, for any number of instances: postgres://user:password@host/name." placeholder:"URL"`
-	DatabaseConnections int    `help:"PostgreSQL connections of this process (16)." placeholder:"N"`
-	ValkeyURL           string `help:"Valkey or Redis, by which instances tell each other at once what changed, and count calls together: valkey://host:6379/0." placeholder:"URL"`
+	DatabaseURL         string        `help:"PostgreSQL instead of the file in the data folder, for any number of instances: postgres://user:password@host/name." placeholder:"URL"`
+	DatabaseConnections int           `help:"PostgreSQL connections of this process (16)." placeholder:"N"`
+	DatabaseWait        time.Duration `help:"How long to wait at the start for a PostgreSQL that cannot be reached; 0 to end at once." default:"30s" placeholder:"D"`
+	ValkeyURL           string        `help:"Valkey or Redis, by which instances tell each other at once what changed, and count calls together: valkey://host:6379/0." placeholder:"URL"`
 
 	MasterKey     string   `help:"32 bytes in hex that seal secrets, params and results (default: generated in the data folder)." placeholder:"HEX"`
 	OldMasterKeys []string `help:"Further master keys that open what they sealed, and seal nothing: while one is replaced." placeholder:"HEX"`
@@ -124,6 +125,9 @@ func (o *options) check() error {
 	}
 	if o.LogsRange < 0 || o.LogsEntries < 0 {
 		return errors.New("--logs-range and --logs-entries must be above 0, or 0 for the default")
+	}
+	if o.DatabaseWait < 0 {
+		return errors.New("--database-wait must be a time such as 30s, or 0 to wait for nothing")
 	}
 	if o.DatabaseConnections < 0 {
 		return errors.New("--database-connections must be 1 or more, or 0 for the default")
