@@ -429,7 +429,11 @@ func TestExecutionOutlivesItsTimeout(t *testing.T) {
 			t.Errorf("the caller is invited to repeat a write that may have happened: %q", got.text())
 		}
 	}
-	<-answered
+	select {
+	case <-answered:
+	case <-time.After(patience):
+		t.Fatal("the call never reached the upstream")
+	}
 	if i := s.only(""); i.Status != "failed" || i.code() != "outcome_unknown" {
 		t.Errorf("the row is %+v", i)
 	}
