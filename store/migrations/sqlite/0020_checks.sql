@@ -1,7 +1,7 @@
 -- SQLite makes a table of its own in memory for each list of more than two
 -- values that a constraint compares with, in each statement anew. A row of
--- invocations is written in two thirds of the processor time without (the
--- store's BenchmarkCall). What is allowed stays the same, and so does every row:
+-- invocations takes 38 µs of processor time instead of 58 without them
+-- (BenchmarkEndedRow). What is allowed stays the same, and so does every row:
 -- only the text is another, which is how SQLite wants a CHECK to be changed
 -- (https://www.sqlite.org/lang_altertable.html#otheralter).
 PRAGMA writable_schema = ON;
