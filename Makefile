@@ -109,7 +109,7 @@ bench-growth: ## Compare the store's hot queries at 2,000,000 and at 20,000 rows
 
 .PHONY: soak
 soak: ## Have two gateways work for SOAK (10m) while all around them restarts: no leak, nothing lost, doubled or stuck
-	SOAK=$(SOAK) $(GO) test -count 1 -v -run '^TestSoak$$' -timeout 0 ./conformance
+	SOAK=$(SOAK) $(GO) test -count 1 -v -run '^TestSoak$$' -timeout 2h ./conformance
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (20s)

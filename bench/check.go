@@ -27,6 +27,9 @@ func check(args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("the baseline: %w", err)
 	}
+	if len(baseline.Rows) == 0 {
+		return fmt.Errorf("%s has no figures; write it with make bench", *from)
+	}
 	report, err := load(*of)
 	if err != nil {
 		return fmt.Errorf("the report (make bench writes it): %w", err)

@@ -120,6 +120,7 @@ func overtakes(n int) *job {
 
 func TestBeginningsWaitForTheirEndsWhileOthersAreCommitted(t *testing.T) {
 	b := newBench(t, time.Hour)
+	b.write.settles = time.Hour
 	b.ok(b.write.enqueue(t.Context(), begins(1)))
 	b.ok(b.write.do(t.Context(), overtakes(2)))
 	b.want(2)
@@ -138,7 +139,7 @@ func TestBeginningsComeBeforeWhatDoesNotPassThem(t *testing.T) {
 			j.run, j.passes = put(2).run, true
 			return b.write.do(t.Context(), j)
 		},
-		"what passes, later on": func(b *bench) error { time.Sleep(2 * settles); return b.write.do(t.Context(), overtakes(2)) },
+		"what passes, later on": func(b *bench) error { time.Sleep(2 * settleFor); return b.write.do(t.Context(), overtakes(2)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, time.Hour)
@@ -154,11 +155,12 @@ func TestBeginningsComeBeforeWhatDoesNotPassThem(t *testing.T) {
 // Many beginnings are not in the way of who commits.
 func TestMoreBeginningsThanABatch(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.write.batch = 2
+	b.write.batch, b.write.settles = 2, time.Hour
 	for n := range 5 {
 		b.ok(b.write.enqueue(t.Context(), begins(n)))
 	}
 	b.ok(b.write.do(t.Context(), overtakes(9)))
+	b.want(9)
 	b.ok(b.write.flush(t.Context(), "4"))
 	b.want(0, 1, 2, 3, 4, 9)
 }

@@ -17,9 +17,9 @@ const (
 	maxBatch = 256  // jobs in one transaction
 	maxQueue = 4096 // queued jobs, after which queueing waits
 
-	// settles is how long what begins a row waits for its end while others are
+	// settleFor is how long what begins a row waits for its end while others are
 	// committed.
-	settles = 50 * time.Millisecond
+	settleFor = 50 * time.Millisecond
 )
 
 var errClosed = errors.New("the database is closed")
@@ -97,12 +97,13 @@ type writer struct {
 	timer   *time.Timer
 	closed  bool
 	batch   int // jobs in one transaction, for the benchmark's other half
+	settles time.Duration
 }
 
 func newWriter(db *bun.DB, c Config) *writer {
 	return &writer{
 		db: db, after: c.FlushAfter, log: c.Log, retry: retrier{c.RetryFor}, alone: make(chan struct{}, 1),
-		rows: map[string]int{}, taken: map[string]chan struct{}{}, batch: maxBatch,
+		rows: map[string]int{}, taken: map[string]chan struct{}{}, batch: maxBatch, settles: settleFor,
 	}
 }
 
@@ -326,28 +327,26 @@ func (w *writer) lead(j *job) {
 }
 
 // batchLocked takes the jobs of one transaction from the queue: the first ones,
-// in their order. What begins a row stays for a while, if all others may pass it:
-// its end may come and be written in its place.
+// in their order. What begins a row stays for a while, as far as all that comes
+// after it may pass it: its end may come and be written in its place.
 func (w *writer) batchLocked(lead *job) []*job {
-	n := min(len(w.queue), w.batch)
-	batch, rest := w.queue[:n:n], w.queue[n:]
-	young := time.Now().Add(-settles)
+	young := time.Now().Add(-w.settles)
 	stays := func(j *job) bool { return j != lead && j.begins != nil && j.turn == nil && j.came.After(young) }
-	if slices.ContainsFunc(batch, stays) && !slices.ContainsFunc(batch, w.followsLocked) {
-		staying := make([]*job, 0, len(w.queue))
-		passing := make([]*job, 0, n)
-		for _, j := range batch {
-			if stays(j) {
+	if slices.ContainsFunc(w.queue, stays) && !slices.ContainsFunc(w.queue, w.followsLocked) {
+		staying, batch := make([]*job, 0, len(w.queue)), make([]*job, 0, min(len(w.queue), w.batch))
+		for _, j := range w.queue {
+			if len(batch) == w.batch || stays(j) {
 				staying = append(staying, j)
 			} else {
-				passing = append(passing, j)
+				batch = append(batch, j)
 			}
 		}
-		if len(passing) > 0 {
-			batch, rest = passing, append(staying, rest...)
-		}
+		w.queue = staying
+		return batch // with the lead at the latest when all before it is done
 	}
-	if w.queue = rest; len(rest) == 0 {
+	n := min(len(w.queue), w.batch)
+	batch := w.queue[:n:n]
+	if w.queue = w.queue[n:]; len(w.queue) == 0 {
 		w.queue = nil
 	}
 	return batch

@@ -27,7 +27,7 @@ type client struct {
 const answerLimit = 64 << 20
 
 // connect finds the server: by URL and key, or by the data folder in which a
-// server on this machine tells both. A URL alone is enough of the server there.
+// server on this machine tells both.
 func (r *remote) connect() (*client, error) {
 	at, key := r.URL, os.Getenv("SALLYPORT_API_KEY")
 	if at == "" {
@@ -40,18 +40,11 @@ func (r *remote) connect() (*client, error) {
 			key = e.APIKey
 		}
 	}
-	if e, err := readEndpoint(r.folder()); key == "" && err == nil && sameServer(at, e.URL) {
-		key = e.APIKey // to whom else it might be sent, it is not
-	}
-	if key == "" {
+	server, err := newClient(at, key)
+	if err == nil && key == "" { // an agent's variables are no reason to act as a person
 		return nil, fmt.Errorf("no API key for %s: set SALLYPORT_API_KEY to a key from `sallyport api-key create NAME` on its machine, or unset SALLYPORT_URL to reach the server of the data folder", at)
 	}
-	return newClient(at, key)
-}
-
-// sameServer tells whether both are of one gateway, whether or not they name MCP.
-func sameServer(a, b string) bool {
-	return strings.TrimSuffix(gatewayOf(a), "/") == strings.TrimSuffix(gatewayOf(b), "/")
+	return server, err
 }
 
 // folder is the data folder of a server on this machine.

@@ -45,7 +45,10 @@ func giveRoom() (stop func()) {
 		}
 	}
 	runtime.SetFinalizer(new([16]byte), collected)
-	return func() { stopped.Store(true) }
+	return func() {
+		stopped.Store(true)
+		debug.SetGCPercent(goPercent)
+	}
 }
 
 // growth is by how many percent a heap may grow that holds so much, in tens.

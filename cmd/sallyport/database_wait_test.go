@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/url"
@@ -42,7 +43,8 @@ func TestDatabaseThatComesLaterIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	closed, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,12 +56,12 @@ func TestDatabaseThatComesLaterIsWaitedFor(t *testing.T) {
 			t.Fatalf("it does not wait: %s", log)
 		}
 	}
-	door, err := net.Listen("tcp", at)
+	door, err := lc.Listen(t.Context(), "tcp", at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer door.Close()
-	go forward(door, u.Host)
+	go forward(t.Context(), door, u.Host)
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -71,13 +73,14 @@ func TestDatabaseThatComesLaterIsWaitedFor(t *testing.T) {
 }
 
 // forward hands every connection on to a server.
-func forward(door net.Listener, to string) {
+func forward(ctx context.Context, door net.Listener, to string) {
+	var dialer net.Dialer
 	for {
 		in, err := door.Accept()
 		if err != nil {
 			return
 		}
-		out, err := net.Dial("tcp", to)
+		out, err := dialer.DialContext(ctx, "tcp", to)
 		if err != nil {
 			in.Close()
 			return

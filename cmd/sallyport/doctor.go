@@ -91,7 +91,9 @@ func askReady(ctx context.Context, at string) error {
 	if err != nil || request.URL.Host == "" {
 		return wrongUse("--ready %s is no URL of a server; give one such as http://127.0.0.1:8787", at)
 	}
-	response, err := http.DefaultClient.Do(request)
+	asks := http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer asks.CloseIdleConnections()
+	response, err := asks.Do(request)
 	if err != nil {
 		return fmt.Errorf("%w; see that it runs, and that --listen is where --ready asks", err)
 	}
@@ -123,6 +125,11 @@ func (d *doctor) configuration(ctx context.Context) {
 	} else {
 		d.note("ok", "configuration", "flags, environment and file fit together")
 	}
+	if on, err := environment(os.Getenv).traces(); err != nil {
+		d.note("fail", "traces", "%v", err)
+	} else if on {
+		d.note("ok", "traces", "sent to the collector that the environment names")
+	}
 	public, err := o.public(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(ctx, o.Listen)})
 	if err != nil {
 		d.note("fail", "public URL", "%v", err)
@@ -133,8 +140,7 @@ func (d *doctor) configuration(ctx context.Context) {
 		d.note("fail", "public URL", "%v", err)
 		return
 	}
-	ip := net.ParseIP(u.Hostname())
-	here := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	here := loopbackName(u.Hostname())
 	switch {
 	case here:
 		d.note("ok", "public URL", "%s, for this machine alone; others, and webhooks at %s/webhooks/, need --public-url", public, public)

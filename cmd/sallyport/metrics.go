@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,13 +71,23 @@ func (g *gateway) metrics() http.Handler {
 	})
 }
 
-// alone reports whether only this machine reaches the listener.
+// alone reports whether only this machine reaches the listener: a public URL of
+// another one means that somebody hands requests on to it.
 func (g *gateway) alone() bool {
+	if u, err := url.Parse(g.options.PublicURL); g.options.PublicURL != "" && (err != nil || !loopbackName(u.Hostname())) {
+		return false
+	}
 	if g.listener == nil {
 		return true
 	}
 	at, ok := g.listener.Addr().(*net.TCPAddr)
 	return ok && at.IP.IsLoopback()
+}
+
+// loopbackName reports whether a URL's host is this machine to whoever is on it.
+func loopbackName(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // collectors are the gateway's own metrics.

@@ -16,13 +16,17 @@ func TestMetricsNeedATokenOffLoopback(t *testing.T) {
 	for _, row := range []struct {
 		listen, token, sent string
 		status              int
+		public              string
 	}{
-		{"127.0.0.1:0", "", "", 200},
-		{"0.0.0.0:0", "", "", 403},
-		{"0.0.0.0:0", "", "secret", 403},
-		{"0.0.0.0:0", "secret", "", 401},
-		{"0.0.0.0:0", "secret", "secret", 200},
-		{"127.0.0.1:0", "secret", "", 401},
+		{"127.0.0.1:0", "", "", 200, ""},
+		{"0.0.0.0:0", "", "", 403, ""},
+		{"0.0.0.0:0", "", "secret", 403, ""},
+		{"0.0.0.0:0", "secret", "", 401, ""},
+		{"0.0.0.0:0", "secret", "secret", 200, ""},
+		{"127.0.0.1:0", "secret", "", 401, ""},
+		{"127.0.0.1:0", "", "", 200, "http://localhost:8787"},
+		{"127.0.0.1:0", "", "", 403, "https://gate.example.com"},
+		{"127.0.0.1:0", "secret", "secret", 200, "https://gate.example.com"},
 	} {
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", row.listen)
 		if err != nil {
@@ -30,7 +34,7 @@ func TestMetricsNeedATokenOffLoopback(t *testing.T) {
 		}
 		var log bytes.Buffer
 		one := &gateway{options: g.options, listener: listener, gate: g.gate, db: g.db, catalog: g.catalog, coord: g.coord, counts: newCounts(), log: slog.New(slog.NewTextHandler(&log, nil))}
-		one.options.Listen, one.options.MetricsToken = row.listen, row.token
+		one.options.Listen, one.options.MetricsToken, one.options.PublicURL = row.listen, row.token, row.public
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
 		if row.sent != "" {
 			r.Header.Set("Authorization", "Bearer "+row.sent)

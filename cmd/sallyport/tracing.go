@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -56,17 +55,17 @@ func newTracing(ctx context.Context, instance string, log *slog.Logger) (*tracin
 	if err != nil {
 		return nil, errors.New("OTEL_RESOURCE_ATTRIBUTES cannot be read; write it as key=value,key=value")
 	}
-	sends, err := otlptracehttp.New(ctx, otlptracehttp.WithProxy(noProxy))
+	client, err := environment(os.Getenv).client()
+	if err != nil {
+		return nil, err
+	}
+	sends, err := otlptracehttp.New(ctx, otlptracehttp.WithHTTPClient(client))
 	if err != nil {
 		return nil, fmt.Errorf("the exporter of traces: %w (see the variables OTEL_EXPORTER_OTLP_… in docs/observability.md)", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(&reporting{SpanExporter: sends, log: log}), sdktrace.WithResource(about))
 	return &tracing{provider: provider, tracer: provider.Tracer("sallyport"), log: log}, nil
 }
-
-// noProxy keeps to what all of the gateway's traffic does, whatever stands in the
-// environment.
-func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
 
 // flushWithin is how long the last spans may take when the process ends.
 const flushWithin = 3 * time.Second
@@ -198,6 +197,9 @@ func (t *tracing) traceparent() func(context.Context) string {
 	}
 }
 
+// collectorSays bounds what is repeated of a collector's answer.
+const collectorSays = 300
+
 // reporting says in the log when spans stop to arrive, and when they arrive again.
 type reporting struct {
 	sdktrace.SpanExporter
@@ -211,7 +213,7 @@ func (r *reporting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySp
 	switch fails := err != nil; {
 	case r.failed.Swap(fails) == fails: // said already
 	case fails:
-		r.log.Warn("the collector of traces takes no spans; they are lost until it does, calls go on", "error", err)
+		r.log.Warn("the collector of traces takes no spans; they are lost until it does, calls go on", "error", fmt.Sprintf("%.*s", collectorSays, err))
 	default:
 		r.log.Info("the collector of traces takes spans again")
 	}
@@ -248,6 +250,12 @@ func (env environment) traces() (on bool, err error) {
 	}
 	if err := checkEndpoint(variable, endpoint); err != nil {
 		return false, err
+	}
+	// The library reads it too, though the other one counts.
+	if all := env("OTEL_EXPORTER_OTLP_ENDPOINT"); strings.TrimSpace(all) != "" {
+		if err := checkEndpoint("OTEL_EXPORTER_OTLP_ENDPOINT", strings.TrimSpace(all)); err != nil {
+			return false, err
+		}
 	}
 	return true, errors.Join(env.checkExporter(), env.checkSampler())
 }

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // checkEndpoint refuses what leads to no collector. It does not repeat it: there
@@ -77,4 +82,43 @@ func (env environment) checkSampler() error {
 		return nil
 	}
 	return fmt.Errorf("OTEL_TRACES_SAMPLER must be always_on, always_off or traceidratio, or one of these after parentbased_")
+}
+
+// collectorTimeout is the specification's default.
+const collectorTimeout = 10 * time.Second
+
+// client speaks to the collector alone: it follows no redirect, which would take
+// spans and headers elsewhere, and uses no proxy, as all that the gateway sends.
+func (env environment) client() (*http.Client, error) {
+	settings := &tls.Config{MinVersion: tls.VersionTLS12}
+	if variable, file := env.otlp("CERTIFICATE"); file != "" {
+		pem, err := os.ReadFile(file)
+		settings.RootCAs = x509.NewCertPool()
+		if err != nil || !settings.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s must name a file with certificates in PEM", variable)
+		}
+	}
+	certificate, file := env.otlp("CLIENT_CERTIFICATE")
+	_, key := env.otlp("CLIENT_KEY")
+	if (file == "") != (key == "") {
+		return nil, errors.New("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY go together: set both, or none")
+	}
+	if file != "" {
+		pair, err := tls.LoadX509KeyPair(file, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s and its key: %w", certificate, err)
+		}
+		settings.Certificates = []tls.Certificate{pair}
+	}
+	timeout := collectorTimeout
+	if _, value := env.otlp("TIMEOUT"); value != "" {
+		if ms, err := strconv.Atoi(value); err == nil {
+			timeout = time.Duration(ms) * time.Millisecond
+		}
+	}
+	return &http.Client{
+		Timeout:       timeout,
+		Transport:     &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
 }
