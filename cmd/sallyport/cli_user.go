@@ -43,7 +43,7 @@ func (c *userAdd) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, said(fmt.Sprintf("%s %s (%s) is added; sign him in with: %s", made.Role, made.Name, made.ID, c.hint("user", "login-link", made.ID))))
+	return c.print(std, raw, said(fmt.Sprintf("%s %s (%s) is added; the sign-in link is made with: %s", made.Role, made.Name, made.ID, c.hint("user", "login-link", made.ID))))
 }
 
 type userList struct{ remote }

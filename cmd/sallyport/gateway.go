@@ -43,7 +43,8 @@ type gateway struct {
 	vault    *vault.Vault
 	signer   *token.Signer
 	mcpKey   []byte
-	auditKey []byte // of the chain of evidence; in the database only sealed
+	madeKeys []string // files that this start made
+	auditKey []byte   // of the chain of evidence; in the database only sealed
 	master   masterKeys
 	rotating sync.Mutex        // guards master, once it is open
 	kept     map[string][]byte // keys that a rotation does not change
@@ -131,7 +132,10 @@ func (g *gateway) openRows(ctx context.Context) (err error) {
 	if err := g.openStore(ctx); err != nil {
 		return err
 	}
-	return g.checkKeys(ctx, signing)
+	if err = g.checkKeys(ctx, signing); err != nil && action.Public(err).Code == "key_differs" {
+		return g.unmakeKeys(err)
+	}
+	return err
 }
 
 // openStore waits a while for a database that is away: whatever starts both
@@ -164,11 +168,26 @@ func (g *gateway) storeConfig() store.Config {
 	return c
 }
 
+// secretKey is the one that is given, or that of the data folder, where a first
+// start makes it.
 func (g *gateway) secretKey(hex, file string) ([]byte, error) {
 	if hex != "" {
 		return vault.ParseKey(hex)
 	}
-	return vault.LoadKey(filepath.Join(g.options.Data, file))
+	path := filepath.Join(g.options.Data, file)
+	if _, err := os.Lstat(path); os.IsNotExist(err) {
+		g.madeKeys = append(g.madeKeys, path)
+	}
+	return vault.LoadKey(path)
+}
+
+// unmakeKeys removes keys that this start made beside rows of another one, so that
+// neither a later start nor a backup takes them for the ones that were lost.
+func (g *gateway) unmakeKeys(err error) error {
+	for _, path := range g.madeKeys {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
 
 func (g *gateway) listen(ctx context.Context) (err error) {
