@@ -64,6 +64,7 @@ lint: $(GOFUMPT) $(GOLANGCI_LINT) ## Check formatting, go vet, the import rule a
 	@bad=$$($(GOFUMPT) -l .); \
 	if [ -n "$$bad" ]; then echo "not formatted; run make format:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags soak ./conformance
 	$(GO) test -run '^TestImport' ./conformance
 	$(GOLANGCI_LINT) run ./...
 
@@ -109,7 +110,7 @@ bench-growth: ## Compare the store's hot queries at 2,000,000 and at 20,000 rows
 
 .PHONY: soak
 soak: ## Have two gateways work for SOAK (10m) while all around them restarts: no leak, nothing lost, doubled or stuck
-	SOAK=$(SOAK) $(GO) test -count 1 -v -run '^TestSoak$$' -timeout 2h ./conformance
+	SOAK=$(SOAK) $(GO) test -count 1 -v -tags soak -run '^TestSoak$$' -timeout 2h ./conformance
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (20s)

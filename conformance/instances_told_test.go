@@ -122,6 +122,9 @@ func (l *load) checkTold(effect, words string, rows []invocation) {
 	}
 }
 
+// loadDrift is a tool that is another one now and then, while it is soaked.
+const loadDrift = "shift"
+
 // checkRow checks that a row tells the truth.
 func (l *load) checkRow(effect string, i *invocation) {
 	l.t.Helper()

@@ -1,3 +1,5 @@
+//go:build soak
+
 package conformance_test
 
 import (
@@ -35,12 +37,9 @@ var plainBinary = sync.OnceValues(func() (string, error) {
 // every completed call had one effect, nothing is left waiting or executing, and
 // the gateway that stayed has no more goroutines, memory and open files than before.
 func TestSoak(t *testing.T) {
-	if os.Getenv("SOAK") == "" {
-		t.Skip("it takes minutes; run: make soak")
-	}
 	length, err := time.ParseDuration(os.Getenv("SOAK"))
 	if err != nil {
-		t.Fatalf("SOAK is how long it takes, such as 10m: %v", err)
+		t.Fatalf("SOAK is how long it takes, such as SOAK=10m: %v", err)
 	}
 	c := newServers(t, true)
 	c.program = plainBinary
@@ -92,9 +91,6 @@ func TestSoak(t *testing.T) {
 
 // soakPause is how long each caller rests between two calls.
 const soakPause = 60 * time.Millisecond
-
-// loadDrift is a tool that is another one now and then.
-const loadDrift = "shift"
 
 // driftingTool adds it to the upstream; what is returned changes it, and back.
 func (c *cluster) driftingTool() (change func()) {

@@ -21,17 +21,24 @@ import (
 	"sallyport/store"
 )
 
+// openFilled is a gateway with something of everything, and its upstream's URL.
+func openFilled(t *testing.T) (v *vaulted, upstream string) {
+	t.Helper()
+	upstream, stop, err := serveNotebook(t.Context(), newNotebook())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	v = openVaulted(t, options{Data: t.TempDir()})
+	v.fill(upstream)
+	return v, upstream
+}
+
 // TestBackupUnderLoad takes backups while calls go on and restores each: it is
 // sound, its evidence holds, and it has every call that was answered before the
 // backup began.
 func TestBackupUnderLoad(t *testing.T) {
-	url, stop, err := serveNotebook(t.Context(), newNotebook())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	v := openVaulted(t, options{Data: t.TempDir()})
-	v.fill(url)
+	v, url := openFilled(t)
 	source, session := v.allowAll(url)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
@@ -127,13 +134,7 @@ func (v *vaulted) commands(c interface {
 
 // TestRestoreRefuses damages a backup in each way, and a restore leaves nothing.
 func TestRestoreRefuses(t *testing.T) {
-	url, stop, err := serveNotebook(t.Context(), newNotebook())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	v := openVaulted(t, options{Data: t.TempDir()})
-	v.fill(url)
+	v, _ := openFilled(t)
 	for name, test := range map[string]struct {
 		without bool
 		damage  func(t *testing.T, to string)
@@ -234,13 +235,7 @@ func tamper(t *testing.T, to string) {
 // TestBackupDuringRotation replaces the keys between copies: the keys in a
 // backup are those of its rows.
 func TestBackupDuringRotation(t *testing.T) {
-	url, stop, err := serveNotebook(t.Context(), newNotebook())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	v := openVaulted(t, options{Data: t.TempDir()})
-	v.fill(url)
+	v, _ := openFilled(t)
 	var busy sync.WaitGroup
 	ctx, end := context.WithCancel(t.Context())
 	busy.Go(func() {

@@ -78,20 +78,9 @@ type envRequests struct {
 }
 
 func (c *envRequests) Run(ctx context.Context, std *stdio) error {
-	query := c.query()
-	if c.Status != "all" {
-		query.Set("status", c.Status)
-	}
-	if c.Session != "" {
-		query.Set("session", c.Session)
-	}
-	return show(ctx, &c.remote, std, envRequestsPath, query, func(w io.Writer, all *list[envRequestRow]) {
-		switch {
-		case len(all.Items) > 0:
-		case c.Status == "pending":
-			fmt.Fprintln(w, "nothing waits for an answer")
-		default:
-			fmt.Fprintln(w, "there is no such request")
+	return show(ctx, &c.remote, std, envRequestsPath, requestsOf(c.query(), c.Status, c.Session), func(w io.Writer, all *list[envRequestRow]) {
+		if len(all.Items) == 0 {
+			noRequests(w, c.Status, "an answer")
 		}
 		for _, r := range all.Items {
 			r.report(w)

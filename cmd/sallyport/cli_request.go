@@ -41,6 +41,26 @@ func (r *requestRow) report(w io.Writer) {
 	said(text)(w)
 }
 
+// requestsOf narrows a list of agents' requests.
+func requestsOf(query url.Values, status, session string) url.Values {
+	if status != "all" {
+		query.Set("status", status)
+	}
+	if session != "" {
+		query.Set("session", session)
+	}
+	return query
+}
+
+// noRequests says so of such a list.
+func noRequests(w io.Writer, status, awaited string) {
+	if status == "pending" {
+		fmt.Fprintln(w, "nothing waits for "+awaited)
+		return
+	}
+	fmt.Fprintln(w, "there is no such request")
+}
+
 type grantRequests struct {
 	remote
 	paging
@@ -49,20 +69,9 @@ type grantRequests struct {
 }
 
 func (c *grantRequests) Run(ctx context.Context, std *stdio) error {
-	query := c.query()
-	if c.Status != "all" {
-		query.Set("status", c.Status)
-	}
-	if c.Session != "" {
-		query.Set("session", c.Session)
-	}
-	return show(ctx, &c.remote, std, "/api/v1/grant-requests", query, func(w io.Writer, all *list[requestRow]) {
-		switch {
-		case len(all.Items) > 0:
-		case c.Status == "pending":
-			fmt.Fprintln(w, "nothing waits for a decision")
-		default:
-			fmt.Fprintln(w, "there is no such request")
+	return show(ctx, &c.remote, std, "/api/v1/grant-requests", requestsOf(c.query(), c.Status, c.Session), func(w io.Writer, all *list[requestRow]) {
+		if len(all.Items) == 0 {
+			noRequests(w, c.Status, "a decision")
 		}
 		for _, r := range all.Items {
 			r.report(w)
