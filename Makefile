@@ -56,7 +56,7 @@ quick: ## Only the tests that need no other programs, without the race detector
 	$(GO) test -short ./...
 
 .PHONY: prepare
-prepare: ## Install what the tests need beside Go (a C compiler, Node.js, PostgreSQL, Redis, Chromium), and say so
+prepare: ## Install what the tests need beside Go (a C compiler, Node.js, PostgreSQL, Redis, systemd-analyze, Chromium), and say so
 	@.ci/prepare
 
 .PHONY: lint
