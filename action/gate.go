@@ -158,9 +158,10 @@ func New(c Config) (*Gate, error) {
 // Call runs an action for a session: it checks, decides, records, holds and
 // executes, and returns when the invocation ended or the caller's patience
 // did. Errors, with no row behind them: ErrInvalid (params, with the field),
-// ErrNotFound (no such action), ErrUnauthenticated, ErrTooMany, ErrTooLarge,
-// ErrConflict (idempotency key, or a paused session), ErrUnavailable; and the cause of ctx when
-// the caller left.
+// ErrForbidden (nobody can call it through a gateway), ErrNotFound (no such
+// action), ErrUnauthenticated, ErrTooMany, ErrTooLarge, ErrConflict (idempotency
+// key, or a paused session), ErrUnavailable; and the cause of ctx when the caller
+// left.
 func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 	if g.refusing.Load() || !g.work.add() {
 		return Outcome{}, errDraining()

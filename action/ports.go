@@ -100,7 +100,8 @@ type Ledger interface {
 // Beginner writes new invocations.
 type Beginner interface {
 	// Begin writes the draft's row, or finds the one that answers the call
-	// already. In its transaction, in this order:
+	// already. Nobody changes the draft afterwards. In its transaction, in this
+	// order:
 	//
 	//  1. unless Snapshot: the session must be live (ErrUnauthenticated) and
 	//     the policy version the organization's ([ErrPolicyMoved]);

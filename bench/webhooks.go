@@ -259,7 +259,7 @@ func (g *gateway) drained(ctx context.Context) error {
 				return err
 			}
 			if left = page.Total; left > 0 {
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(500 * time.Millisecond) // counting what is left costs the gateway something, too
 			}
 		}
 	}

@@ -112,14 +112,21 @@ func argumentsOf(arguments map[string]string, name string) string {
 	return `{}`
 }
 
-// names are those of a list, without what is the gateway's own.
+// names are those of a list, without what is the gateway's own, and without
+// tools that run only as tasks: the gateway refuses their calls, which say why.
 func names(w *wire, method, prefix string) (names []string) {
 	for _, item := range items(w.request(method, `{}`).Result, lists()[method]) {
-		if id := nameOf(item); !own(id) && strings.HasPrefix(id, prefix) && !sessionOnly(id) {
+		if id := nameOf(item); !own(id) && strings.HasPrefix(id, prefix) && !sessionOnly(id) && !taskOnly(item) {
 			names = append(names, strings.TrimPrefix(id, prefix))
 		}
 	}
 	return names
+}
+
+func taskOnly(item json.RawMessage) bool {
+	var tool struct{ Execution struct{ TaskSupport string } }
+	_ = json.Unmarshal(item, &tool) // what is no tool has none
+	return tool.Execution.TaskSupport == "required"
 }
 
 func items(result json.RawMessage, list string) (items []json.RawMessage) {

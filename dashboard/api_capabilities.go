@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"sallyport/action"
@@ -28,7 +29,8 @@ type GroupRate struct {
 // CapabilityView is one capability.
 type CapabilityView struct {
 	action.Capability
-	Name string `json:"name" doc:"Of the provider, as people write it." example:"github"`
+	Name    string `json:"name" doc:"Of the provider, as people write it." example:"github"`
+	Warning string `json:"warning,omitempty" doc:"Only in the answer to a change: nobody could tell whether the connector has the actions that are named."`
 }
 
 // ByCapability is the parameters of a route about one capability.
@@ -51,11 +53,20 @@ func (s *Server) capabilityRoutes() {
 		if err != nil {
 			return nil, err
 		}
+		warning := ""
+		for _, name := range slices.Concat(c.AllowedActions, c.DeniedActions) {
+			if warning != "" {
+				break
+			}
+			if warning, err = s.unsure(ctx, action.Key{Source: c.Provider, Action: name}, all); err != nil {
+				return nil, err
+			}
+		}
 		if c, err = s.Capabilities.PutCapability(ctx, c); err != nil {
 			return nil, err
 		}
 		s.changed(ctx, p, "capability given", "group", c.Group, "provider", c.Provider, "level", c.Level.String())
-		return bodyOf(CapabilityView{c, sourceName(c.Provider, all)}), nil
+		return bodyOf(CapabilityView{Capability: c, Name: sourceName(c.Provider, all), Warning: warning}), nil
 	})
 	register(s, route{
 		method: "DELETE", path: "/api/v1/capabilities/{group}/{provider}", tag: "capabilities", summary: "Revoke a capability",
@@ -117,7 +128,7 @@ func (s *Server) capabilities(ctx context.Context, organization, group string) (
 	all, err := s.Connectors.ListConnectors(ctx, organization)
 	views := make([]CapabilityView, len(list))
 	for i, c := range list {
-		views[i] = CapabilityView{c, sourceName(c.Provider, all)}
+		views[i] = CapabilityView{Capability: c, Name: sourceName(c.Provider, all)}
 	}
 	return views, err
 }

@@ -104,9 +104,11 @@ func (s *Server) connectorChanges() {
 			return nil, err
 		}
 		s.giveBack(ctx, c, p.By())
-		if err := s.Connectors.DeleteConnector(ctx, p.Organization, c.ID, p.By()); err != nil {
+		withdrew, err := s.Connectors.DeleteConnector(ctx, p.Organization, c.ID, p.By())
+		if err != nil {
 			return nil, err
 		}
+		s.Withdrew(withdrew)
 		s.changed(ctx, p, "connector removed", "connector", c.ID)
 		s.hint(action.HintCatalog, p.Organization, "")
 		return nil, nil

@@ -3,10 +3,12 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/nearest"
 )
 
 // NewMode is what a policy key is to mean.
@@ -23,6 +25,7 @@ type ModeView struct {
 	Automation string      `json:"automation_id,omitempty"`
 	UpdatedBy  string      `json:"updated_by"`
 	UpdatedAt  *time.Time  `json:"updated_at,omitempty" doc:"Absent in the answer to a change: it is now."`
+	Warning    string      `json:"warning,omitempty" doc:"Only in the answer to a change: nobody could tell whether the connector has the action, with the nearest that it had."`
 }
 
 // Explanation is a decision that was made for nobody.
@@ -54,7 +57,7 @@ type ByPolicyKey struct {
 }
 
 const keyDoc = "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id; module:ID names a module where a connector is called so too. " +
-	"The action is the one of its server, not the name that agents see; one that the connector or module is known to lack is refused. Escape a / in it as %2F."
+	"The action is the one of its server, not the name that agents see; one that the connector or module is known to lack is refused, and a connector that was not asked yet is asked. Escape a / in it as %2F."
 
 func (s *Server) policyRoutes() {
 	register(s, route{
@@ -100,12 +103,18 @@ func (s *Server) setMode(ctx context.Context, p *Principal, text string, n NewMo
 	if n.Automation, err = s.automationID(ctx, p, n.Automation, "/automation"); err != nil {
 		return ModeView{}, err
 	}
+	warning, err := s.unsure(ctx, key, all)
+	if err != nil {
+		return ModeView{}, err
+	}
 	o := action.Override{Organization: p.Organization, Automation: n.Automation, Key: key, Mode: n.Mode, UpdatedBy: p.By()}
 	if err := s.Overrides.SetOverride(ctx, o); err != nil {
 		return ModeView{}, err
 	}
 	s.changed(ctx, p, "policy set", "key", key.String(), "mode", n.Mode, "automation", n.Automation)
-	return viewMode(o, all), nil
+	v := viewMode(o, all)
+	v.Warning = warning
+	return v, nil
 }
 
 func (s *Server) unsetMode(ctx context.Context, p *Principal, text, automation string) error {
@@ -117,10 +126,25 @@ func (s *Server) unsetMode(ctx context.Context, p *Principal, text, automation s
 		return err
 	}
 	if err := s.Overrides.UnsetOverride(ctx, p.Organization, automation, key, p.By()); err != nil {
-		return err
+		return s.notSet(ctx, p.Organization, text, err)
 	}
 	s.changed(ctx, p, "policy unset", "key", key.String(), "automation", automation)
 	return nil
+}
+
+// notSet says of a mode that is not there which ones are nearest to what was
+// asked for.
+func (s *Server) notSet(ctx context.Context, organization, text string, err error) error {
+	modes, failed := s.modes(ctx, organization)
+	if !errors.Is(err, action.ErrNotFound) || failed != nil {
+		return err
+	}
+	names := make([]string, len(modes))
+	for i, m := range modes {
+		names[i] = m.Name
+	}
+	return action.Errorf(action.ErrNotFound, "override_not_found", "%s", plain(fmt.Sprintf(
+		"No mode is set for %s.%s GET /api/v1/policy/modes lists those that are.", text, nearest.Sentence(text, names))))
 }
 
 // changed logs a change of policy and tells the rest of the gateway.

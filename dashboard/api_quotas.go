@@ -27,6 +27,7 @@ type QuotaView struct {
 	Calls     int               `json:"calls"`
 	Seconds   int               `json:"seconds"`
 	UpdatedBy string            `json:"updated_by"`
+	Warning   string            `json:"warning,omitempty" doc:"As in the answer to a mode that is set."`
 }
 
 // SettingsChange is what may change of an organization's settings.
@@ -53,6 +54,10 @@ func (s *Server) quotaRoutes() {
 		if err != nil {
 			return nil, err
 		}
+		warning, err := s.unsure(ctx, key, all)
+		if err != nil {
+			return nil, err
+		}
 		q := action.Quota{
 			Organization: p.Organization, Key: key, Per: in.Body.Per, Rate: action.Rate(in.Body.NewRate), UpdatedBy: p.By(),
 		}
@@ -60,7 +65,9 @@ func (s *Server) quotaRoutes() {
 			return nil, err
 		}
 		s.changed(ctx, p, "quota set", "key", key.String(), "per", q.Per, "calls", q.Calls, "seconds", q.Seconds)
-		return bodyOf(viewQuota(q, all)), nil
+		v := viewQuota(q, all)
+		v.Warning = warning
+		return bodyOf(v), nil
 	})
 	register(s, route{
 		method: "DELETE", path: "/api/v1/policy/quotas/{key}", tag: "policy", summary: "Take a quota back",

@@ -13,6 +13,8 @@ import (
 type SessionView struct {
 	action.Session
 	Idle string `json:"idle_timeout,omitempty" doc:"After how long a silence it is stopped, or never; absent: the gateway's setting." example:"30m0s"`
+	// Withdrew is told once, to whoever ends the session.
+	Withdrew int `json:"withdrawn_calls,omitempty" doc:"Only in the answer that ends it: the held calls that were withdrawn."`
 }
 
 func viewSession(s action.Session) SessionView {
@@ -86,7 +88,11 @@ func (s *Server) lifeRoutes() {
 				return nil, err
 			}
 			s.sessionEnded(p.Organization, in.ID, withdrew)
-			return s.moved(ctx, p, word, session)
+			out, err := s.moved(ctx, p, word, session)
+			if err == nil {
+				out.Body.Withdrew = len(withdrew)
+			}
+			return out, err
 		})
 	}
 }

@@ -137,11 +137,7 @@ func (s *Server) revoke(ctx context.Context, p *Principal, id string) error {
 // withdrawn with it.
 func (s *Server) sessionEnded(organization, id string, withdrew []action.Invocation) {
 	s.hint(action.HintSession, organization, id)
-	for _, inv := range withdrew {
-		s.Hints.Publish(action.Hint{
-			Kind: action.HintInvocation, Organization: organization, Session: id, Invocation: inv.ID, Status: inv.Status,
-		})
-	}
+	s.Withdrew(withdrew)
 }
 
 func same[T any](v T) T { return v }

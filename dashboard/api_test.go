@@ -240,11 +240,30 @@ func TestPolicyKeysNameActionsThatExist(t *testing.T) {
 	}
 	h.want(200, h.admin, "PUT", set("github:*"), `{"mode":"deny"}`)
 
-	// What is not known cannot be checked.
-	h.m.connectors[0].Enabled = false
-	h.want(200, h.admin, "PUT", set("github:later"), `{"mode":"deny"}`)
+	// A server that was not asked yet is asked.
+	was := h.m.connectors[0].URL
+	h.m.connectors[0].URL = "http://new.example/mcp"
+	h.problem(400, "unknown_action", h.admin, "PUT", set("github:craete"), `{"mode":"deny"}`)
+
+	// What is not known cannot be checked, and that is said.
+	h.m.connectors[0].Enabled, h.m.connectors[0].URL = false, was
+	warns := func(key string, words ...string) {
+		t.Helper()
+		got, _ := h.want(200, h.admin, "PUT", set(key), `{"mode":"deny"}`).json(t)["warning"].(string)
+		for _, w := range words {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: the warning %q does not say %q", key, got, w)
+			}
+		}
+		if got != "" && len(words) == 0 {
+			t.Errorf("%s: there is nothing to warn of: %s", key, got)
+		}
+	}
+	warns("github:craete", `github is off and never listed an action "craete"`, "Did you mean create")
+	warns("github:create")
 	h.m.connectors[0].Enabled, h.m.connectors[0].URL = true, "http://down.example/mcp"
-	h.want(200, h.admin, "PUT", set("github:later"), `{"mode":"deny"}`)
+	warns("github:later", `github cannot be asked and never listed an action "later"`)
+	warns("github:*")
 	h.m.connectors[0].URL = "http://empty.example/mcp"
 	h.problem(400, "unknown_action", h.admin, "PUT", set("github:later"), `{"mode":"deny"}`)
 	h.want(204, h.admin, "DELETE", set("github:later"), "") // the way back stays open

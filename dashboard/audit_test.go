@@ -46,6 +46,17 @@ func (h *house) kept(n int) {
 	}
 }
 
+// A source that there is not is no filter that finds nothing; the id of one that
+// was removed is.
+func TestCallsOfNoSource(t *testing.T) {
+	h := newHouse(t)
+	p := h.problem(400, "no_such_source", h.admin, "GET", "/api/v1/invocations?source=githb", "")
+	if p["field"] != "/source" || !strings.Contains(p["detail"].(string), "Did you mean github") {
+		t.Errorf("it is answered %v", p)
+	}
+	h.want(200, h.admin, "GET", "/api/v1/invocations?source=connector:removed", "")
+}
+
 func TestExport(t *testing.T) {
 	h := newHouse(t)
 	h.kept(3)

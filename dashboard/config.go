@@ -69,6 +69,9 @@ type Config struct {
 	// Used is told of each use of a session's token, and does not block. Nil:
 	// nobody wants to know.
 	Used func(s *action.Session)
+	// Withdrew is told of held calls that ended with their session or connector, and
+	// publishes a hint of each.
+	Withdrew func(calls []action.Invocation)
 	// RequestGrant checks and writes down a session's wish for a grant, and
 	// publishes a hint of policy, by which inboxes learn of it.
 	RequestGrant func(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error)
@@ -185,7 +188,7 @@ func (c *Config) fill() error {
 // complete refuses a configuration that lacks something.
 func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
-		"Gate": c.Gate == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil, "Sessions": c.Sessions == nil, "SessionLife": c.SessionLife == nil, "Secrets": c.Secrets == nil,
+		"Gate": c.Gate == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil, "Sessions": c.Sessions == nil, "SessionLife": c.SessionLife == nil, "Withdrew": c.Withdrew == nil, "Secrets": c.Secrets == nil,
 		"Connectors": c.Connectors == nil, "Prober": c.Prober == nil, "SignIns": c.SignIns == nil,
 		"Integrations": c.Integrations == nil, "Connections": c.Connections == nil, "Providers": c.Providers == nil, "Reviews": c.Reviews == nil, "Overrides": c.Overrides == nil,
 		"Capabilities": c.Capabilities == nil, "Gates": c.Gates == nil, "Quotas": c.Quotas == nil, "Settings": c.Settings == nil,

@@ -35,6 +35,7 @@ type StepView struct {
 	Name   string  `json:"name" example:"handshake"`
 	TookMS float64 `json:"took_ms" example:"12.5"`
 	Detail string  `json:"detail,omitempty"`
+	Failed bool    `json:"failed,omitempty" doc:"What was tried in it was not had."`
 }
 
 // ToolView is one tool of a connector.
@@ -88,7 +89,7 @@ func (s *Server) viewState(c action.Connector, state ConnectorState) ConnectorVi
 	}
 	v.Warnings = append(v.Warnings, s.sharedNames(&c)...)
 	for _, step := range state.Steps {
-		v.Steps = append(v.Steps, StepView{step.Name, float64(step.Took.Microseconds()) / 1000, step.Detail})
+		v.Steps = append(v.Steps, StepView{step.Name, float64(step.Took.Microseconds()) / 1000, step.Detail, step.Failed})
 	}
 	if !state.FetchedAt.IsZero() {
 		v.FetchedAt = &state.FetchedAt

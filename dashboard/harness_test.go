@@ -71,7 +71,7 @@ func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 	h.signer, _ = token.NewSigner(make([]byte, token.KeySize))
 	h.gate = &gate{m: h.m, hints: h.hints, params: map[string]string{}}
 	c := dashboard.Config{
-		Gate: h.gate, Decider: decider{}, Hints: h.hints, Sessions: h.m, SessionLife: h.m, Secrets: h.m, Connectors: h.m, Prober: h.m, SignIns: signIns{h.m}, Integrations: rows{h.m}, Connections: services{h.m}, Providers: providers(), Reviews: h.m,
+		Gate: h.gate, Decider: decider{}, Hints: h.hints, Sessions: h.m, SessionLife: h.m, Withdrew: h.withdrew, Secrets: h.m, Connectors: h.m, Prober: h.m, SignIns: signIns{h.m}, Integrations: rows{h.m}, Connections: services{h.m}, Providers: providers(), Reviews: h.m,
 		Overrides: h.m, Capabilities: h.m, Gates: h.m, Quotas: h.m, Settings: h.m, History: h.m, Grants: h.m, Requests: h.m,
 		Invocations: h.m, Statistics: h.m, Desk: desk{h.m}, Audit: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer, Snapshot: h.m.snapshot, RequestGrant: h.requestGrant,
 		Setups: h.m, Automations: inbound{h.m}, Triggers: inbound{h.m}, Deliveries: inbound{h.m}, Runs: inbound{h.m}, Notify: notices{h.m}, TestNotify: notices{h.m}.test, Vault: safe{}, JSON: redact.JSON{},
@@ -239,3 +239,9 @@ func (h *house) problem(status int, code, credential, method, path, body string,
 }
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
+
+func (h *house) withdrew(calls []action.Invocation) {
+	for _, inv := range calls {
+		h.hints.Publish(action.Hint{Kind: action.HintInvocation, Organization: inv.Organization, Session: inv.Session, Invocation: inv.ID, Status: inv.Status})
+	}
+}

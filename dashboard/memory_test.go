@@ -258,12 +258,12 @@ func (m *memory) UpdateConnector(_ context.Context, c action.Connector, secret *
 	return nil
 }
 
-func (m *memory) DeleteConnector(_ context.Context, organization, id, by string) error {
+func (m *memory) DeleteConnector(_ context.Context, organization, id, by string) ([]action.Invocation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.connectors = slices.DeleteFunc(m.connectors, func(c action.Connector) bool { return c.ID == id && c.Organization == organization })
 	m.recordLocked(organization, action.EventConnector, id, by)
-	return nil
+	return nil, nil
 }
 
 func (m *memory) Invocation(_ context.Context, organization, id string) (action.Invocation, error) {

@@ -54,6 +54,8 @@ func (m *memory) State(_ context.Context, c action.Connector) dashboard.Connecto
 			Error: "It failed again and again.", Diagnosis: &dashboard.Diagnosis{Code: "upstream_circuit_open", Message: "It failed again and again."},
 			RetryAt: m.now().Add(time.Minute), CircuitOpen: true,
 		}
+	case "http://new.example/mcp": // until it is asked
+		return dashboard.ConnectorState{}
 	case "http://empty.example/mcp":
 		return dashboard.ConnectorState{FetchedAt: m.now()}
 	}
@@ -65,6 +67,9 @@ func (m *memory) State(_ context.Context, c action.Connector) dashboard.Connecto
 }
 
 func (m *memory) Probe(ctx context.Context, c action.Connector) (dashboard.ConnectorState, error) {
+	if c.URL == "http://new.example/mcp" {
+		c.URL = "http://asked.example/mcp"
+	}
 	state := m.State(ctx, c)
 	if c.URL == "http://failing.example/mcp" {
 		state.Error = "The server did not answer just now."

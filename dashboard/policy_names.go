@@ -12,8 +12,9 @@ import (
 
 // checkAction refuses a key whose connector is known to lack the action: a
 // denial with a typo in it, or of the name that agents see, would deny
-// nothing. Of a connector that is off or never answered, any name is taken,
-// so that policy can stand before its tools do.
+// nothing. One that was not asked yet is asked now. Of a connector that is off
+// or does not answer, any name is taken, so that policy can stand before its
+// tools do; see [Server.unsure].
 func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.Connector) error {
 	if p := s.provider(key.Source); p != nil {
 		return p.checkAction(key.Action)
@@ -23,6 +24,12 @@ func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.C
 		return nil
 	}
 	state := s.Prober.State(ctx, all[i])
+	if state.FetchedAt.IsZero() && state.Error == "" {
+		var err error
+		if state, err = s.Prober.Probe(ctx, all[i]); err != nil {
+			return err
+		}
+	}
 	tools := slices.DeleteFunc(slices.Clone(state.Tools), func(a *action.Action) bool { return beside(a.Name) })
 	if len(tools) == 0 && (state.FetchedAt.IsZero() || state.Error != "") {
 		return nil
@@ -45,6 +52,40 @@ func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.C
 	}
 	return unknownAction("%s has no action %q; nearest: %s. If it is new there, check the connector first, so that its tools are listed anew.",
 		source, key.Action, plain(strings.Join(nearest.Three(key.Action, names), ", ")))
+}
+
+// unsure says of a key that checkAction took that nobody knows of such an
+// action, because its connector is off or does not answer; empty: somebody does.
+func (s *Server) unsure(ctx context.Context, key action.Key, all []action.Connector) (string, error) {
+	i := slices.IndexFunc(all, func(c action.Connector) bool { return c.Source() == key.Source })
+	if i < 0 || key.Action == "*" || beside(key.Action) {
+		return "", nil
+	}
+	c := all[i]
+	state := s.Prober.State(ctx, c)
+	if c.Enabled && state.Error == "" {
+		return "", nil
+	}
+	seen, err := s.Reviews.ListReviews(ctx, c.Organization, c.ID)
+	if err != nil {
+		return "", err
+	}
+	names := make([]string, len(seen))
+	for j, r := range seen {
+		names[j] = r.Tool
+	}
+	for _, a := range state.Tools {
+		names = append(names, a.Name)
+	}
+	if slices.Contains(names, key.Action) {
+		return "", nil
+	}
+	why := "is off"
+	if c.Enabled {
+		why = "cannot be asked"
+	}
+	source := or(c.Slug, c.Name)
+	return plain(fmt.Sprintf("%s %s and never listed an action %q: what was set counts for nothing until it does.%s", source, why, key.Action, nearest.Sentence(key.Action, names))), nil
 }
 
 // checkAction refuses an action that the module lacks.

@@ -17,7 +17,8 @@ type Connectors interface {
 	// UpdateConnector replaces the row of c.ID in the same way; ErrNotFound,
 	// ErrConflict.
 	UpdateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error
-	DeleteConnector(ctx context.Context, organization, id, by string) error
+	// DeleteConnector returns the calls that it withdrew; ErrNotFound.
+	DeleteConnector(ctx context.Context, organization, id, by string) ([]action.Invocation, error)
 }
 
 // Prober asks connectors what they are like now.
@@ -77,6 +78,7 @@ type Step struct {
 	Name   string        // dns, connect, tls, handshake, tools and so on
 	Took   time.Duration // zero: it was not needed
 	Detail string        // such as the version of TLS; may be empty
+	Failed bool          // the server got no further
 }
 
 // SignIns are those to the authorization servers of connectors.

@@ -2,9 +2,12 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/nearest"
 )
 
 // Sought is what calls are looked for by, in lists and exports.
@@ -56,8 +59,15 @@ func (s *Server) sought(ctx context.Context, p *Principal, in Sought, by AskedBy
 	if in.Source == "" {
 		return f, nil
 	}
-	if id, _, err := s.source(ctx, p.Organization, in.Source); err == nil {
+	id, all, err := s.source(ctx, p.Organization, in.Source)
+	switch {
+	case err == nil:
 		f.Source = id
+	case action.Public(err).Code == "no_such_source" && !strings.Contains(in.Source, ":"): // an id may be that of one that was removed
+		return f, &action.Error{
+			Kind: action.ErrInvalid, Code: "no_such_source", Field: "/source",
+			Message: fmt.Sprintf("No source is called %q.%s A connector that was removed is named by its id.", in.Source, nearest.Sentence(in.Source, s.sourceNames(all))),
+		}
 	}
 	return f, nil
 }

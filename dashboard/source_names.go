@@ -61,9 +61,8 @@ func (s *Server) sourceID(ctx context.Context, organization, name string, all []
 	}
 }
 
-// noSource says what there is instead.
-func (s *Server) noSource(name string, all []action.Connector) error {
-	var names []string
+// sourceNames are the names of all sources.
+func (s *Server) sourceNames(all []action.Connector) (names []string) {
 	for _, c := range all {
 		names = append(names, plain(or(c.Slug, c.Name)))
 	}
@@ -72,7 +71,12 @@ func (s *Server) noSource(name string, all []action.Connector) error {
 	}
 	names = append(names, action.Platform)
 	slices.Sort(names)
-	names = slices.Compact(names)
+	return slices.Compact(names)
+}
+
+// noSource says what there is instead.
+func (s *Server) noSource(name string, all []action.Connector) error {
+	names := s.sourceNames(all)
 	there := "there is none yet"
 	if len(names) > 0 {
 		there = "there is " + strings.Join(names[:min(len(names), 30)], ", ")

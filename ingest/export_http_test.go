@@ -32,3 +32,10 @@ func (r Room) Take(ctx context.Context, size int64) (time.Duration, error) {
 
 // Unfit says which filters an event does not pass, for tests.
 var Unfit = unfit
+
+// Average is how long keeping takes, for tests.
+func (p *Pace) Average() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.average
+}

@@ -32,6 +32,7 @@ type ServerConfig struct {
 	// Tolerances are how far a signed time may be from ours, by provider, for
 	// those where it is not what the service advises.
 	Tolerances map[string]time.Duration
+	Pace       *Pace                       // is told how long they take; may be nil
 	Accepted   func()                      // told of each delivery kept; may be nil
 	Count      func(what, provider string) // counts answers; may be nil
 	NewID      func() string               // ids of receipts, ascending in time (UUIDv7)

@@ -533,3 +533,17 @@ func TestStorageIsAway(t *testing.T) {
 	h.rules.fail = nil
 	h.post("/webhooks/direct/hub/one", "{}", signed("s", "{}", nil), 200)
 }
+
+func TestServerTellsItsPace(t *testing.T) {
+	var pace ingest.Pace
+	h := newHouse(t, func(c *ingest.ServerConfig) { c.Pace = &pace })
+	h.trigger("t", "hub", `{}`, hubSecret)
+	h.post("/webhooks/direct/hub/t", "forged", signed("another", "forged", nil), 401)
+	if got := pace.Average(); got != 0 {
+		t.Errorf("%v on average, and nothing was kept", got)
+	}
+	h.post("/webhooks/direct/hub/t", hubBody, signed(hubSecret, hubBody, nil), 200)
+	if pace.Average() <= 0 {
+		t.Error("it does not say how long a delivery took")
+	}
+}

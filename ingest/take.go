@@ -70,6 +70,7 @@ func (s *Server) keep(ctx context.Context, e endpoint, d *event.Delivery) (fresh
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
 	now := s.Now().UTC()
+	defer func(began time.Time) { s.Pace.took(time.Since(began), time.Now()) }(time.Now())
 	r := event.Receipt{
 		ID: s.NewID(), Organization: e.organization, Endpoint: e.path, Provider: e.provider.ID,
 		Key: receiptKey(s.Vault, e.deliveryID(d), d.Body, now), Size: len(d.Body),

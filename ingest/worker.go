@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type WorkerConfig struct {
 	PollEvery   time.Duration // between two looks when nobody wakes it; 1 second
 	Gather      time.Duration // rest after a batch that was not full, so that the next one is no batch of one; 20 ms
 	MaxAttempts int           // before a delivery failed; 10
+	Pace        *Pace         // of the server that shares rows and processors; nil: there is none
 	// Backoff returns the wait after an attempt failed, the first being 1. Nil: a
 	// second, doubled each time up to 10 minutes, with jitter.
 	Backoff func(attempt int) time.Duration
@@ -154,14 +156,25 @@ func (w *Worker) take(ctx, work context.Context) {
 			if full {
 				w.Wake() // there is more, and another may be idle
 			}
+			began := time.Now()
 			others, suspect := suspects(receipts)
 			w.batch(ctx, work, others)
 			w.alone(ctx, work, suspect)
+			rest := w.Pace.rest(time.Since(began), waited(receipts, w.Now()), time.Now())
 			if !full {
-				sleep(ctx, w.Gather)
+				rest = max(rest, w.Gather)
 			}
+			sleep(ctx, rest)
 		}
 	}
+}
+
+// waited is how long the first of them was due.
+func waited(receipts []event.Receipt, now time.Time) (longest time.Duration) {
+	for _, r := range receipts {
+		longest = max(longest, now.Sub(r.NextAt))
+	}
+	return longest
 }
 
 // batch reads what was claimed and writes what came of it, together. What waits
@@ -171,6 +184,7 @@ func (w *Worker) batch(ctx, work context.Context, receipts []event.Receipt) {
 	look := w.newLookup()
 	var list []event.Settlement
 	for _, r := range receipts {
+		runtime.Gosched() // those who wait for an answer go before
 		rd, err := w.read(work, look, r)
 		switch {
 		case err != nil:

@@ -191,7 +191,7 @@ func (s *Server) conclude(ctx context.Context, c *caller, o action.Outcome, err 
 		t := s.taskOf(&o.Invocation, c.who.Kind == action.Unattended)
 		m = t.created()
 	case err == nil:
-		m = outcomeMessage(o, s.lead(), c.tool.strict, s.cfg.Now())
+		m = s.outcomeMessage(o, s.lead(), c.tool.strict, s.cfg.Now())
 		if c.method == methodCall && o.Answer.Body != nil && !isTool(&o.Invocation) {
 			m = asToolResult(o.Answer.Body)
 		}

@@ -99,6 +99,9 @@ type Config struct {
 	Pickup time.Duration
 	// UnattendedPickup is the same in an unattended session. Zero: 24 h.
 	UnattendedPickup time.Duration
+	// DenialHolds is how long a person's denial refuses the same call, as agents
+	// are told. Zero: 15 min.
+	DenialHolds time.Duration
 	// KeepAliveEvery is how often a silent answer carries a comment, so that
 	// nothing on the way takes the connection for dead. Zero: 15 s.
 	KeepAliveEvery time.Duration
@@ -155,6 +158,7 @@ func (c *Config) complete() error {
 	orElse(&c.UnattendedPendingAfter, 10*time.Minute)
 	orElse(&c.Pickup, 15*time.Minute)
 	orElse(&c.UnattendedPickup, 24*time.Hour)
+	orElse(&c.DenialHolds, 15*time.Minute)
 	orElse(&c.KeepAliveEvery, 15*time.Second)
 	orElse(&c.IdleSession, 30*time.Minute)
 	orElse(&c.MaxSessions, 64)

@@ -68,7 +68,7 @@ func (s *Server) part(c *caller, o action.Outcome, err error) {
 	}
 	m := failText("%s", lostText)
 	if recorded {
-		m = outcomeMessage(o, partingText, c.tool.strict, s.cfg.Now())
+		m = s.outcomeMessage(o, partingText, c.tool.strict, s.cfg.Now())
 	}
 	s.deliver(ctx, c, o, m, recorded)
 }

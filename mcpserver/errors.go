@@ -198,15 +198,15 @@ func unknownPrompt(name string) *problem {
 
 // outcomeMessage maps what became of an invocation. strict is for tools whose
 // result must follow a schema, which a notice cannot; the lead is for a notice.
-func outcomeMessage(o action.Outcome, lead string, strict bool, now time.Time) message {
-	m := endMessage(o, lead, strict, now)
+func (s *Server) outcomeMessage(o action.Outcome, lead string, strict bool, now time.Time) message {
+	m := s.endMessage(o, lead, strict, now)
 	if m.said != "" {
 		m.data = pendingContent(&o.Invocation)
 	}
 	return m
 }
 
-func endMessage(o action.Outcome, lead string, strict bool, now time.Time) message {
+func (s *Server) endMessage(o action.Outcome, lead string, strict bool, now time.Time) message {
 	inv := &o.Invocation
 	switch inv.Status {
 	case action.StatusCompleted:
@@ -217,7 +217,7 @@ func endMessage(o action.Outcome, lead string, strict bool, now time.Time) messa
 	case action.StatusFailed:
 		return failedMessage(o)
 	case action.StatusDenied:
-		return failText("%s%s", deniedText(inv), named(inv.ID))
+		return failText("%s%s", s.deniedText(inv), named(inv.ID))
 	case action.StatusExpired:
 		if inv.ApprovedBy != "" {
 			return failText("%s was approved, but it was not run in time and the approval expired; nothing was executed. Call again if it is still needed.%s", nameOf(inv), named(inv.ID))
@@ -254,7 +254,7 @@ func failedMessage(o action.Outcome) message {
 }
 
 // deniedText says who refused, and what to make of it.
-func deniedText(inv *action.Invocation) string {
+func (s *Server) deniedText(inv *action.Invocation) string {
 	note := ""
 	if inv.DeniedNote != "" {
 		note = " Reason given: " + sentence(inv.DeniedNote)
@@ -262,7 +262,7 @@ func deniedText(inv *action.Invocation) string {
 	switch inv.DeniedReason {
 	case action.DeniedHuman:
 		return nameOf(inv) + " was denied by a person; nothing was executed." + note +
-			" Do not repeat this call: for 15 minutes it is refused without asking again."
+			" Do not repeat this call: for " + lasting(s.cfg.DenialHolds) + " it is refused without asking again."
 	case action.DeniedRepeated:
 		return "A person denied the same call of " + nameOf(inv) + " a short while ago, so it was refused without asking again; nothing was executed." +
 			note + " Do not repeat it or look for a way around it; tell the user."

@@ -29,6 +29,7 @@ type origin struct {
 	lists  int
 	calls  []string
 	closed int
+	tasks  bool   // it runs tools as tasks
 	more   *house // what it has beside tools; nil: it is a source of tools alone
 }
 
@@ -47,6 +48,7 @@ func (o *origin) List(ctx context.Context) (sources.Listing, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := sources.Listing{Protocol: "2026-07-28"}
+	l.Offers.Tasks = o.tasks
 	l.Tools = raws(o.tools)
 	if o.more != nil {
 		o.more.list(&l)

@@ -91,6 +91,7 @@ type Offers struct {
 	Prompts     bool `json:"prompts"`
 	Completions bool `json:"completions"`
 	Logging     bool `json:"logging"`
+	Tasks       bool `json:"-"` // tools may be called as tasks of 2025-11-25; later versions leave that to the server
 }
 
 // The codes with which a source says what is wrong, so that people can be
@@ -133,4 +134,5 @@ type Step struct {
 	Name   string        `json:"name"`             // dns, connect, tls, handshake, tools and so on
 	Took   time.Duration `json:"took_ns"`          // zero: it was not needed, such as dns for an address
 	Detail string        `json:"detail,omitempty"` // such as the version of TLS; may be empty
+	Failed bool          `json:"failed,omitempty"` // it got no further
 }

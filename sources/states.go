@@ -100,7 +100,7 @@ func (s *State) open(open bool, until time.Time) {
 func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
 	s = State{Source: con.Source(), Name: con.Name, Slug: con.Slug, Enabled: con.Enabled}
 	f := t.feeds[con.Source()]
-	if f == nil {
+	if f == nil || f.connector.URL != con.URL { // what another server did is not this one's
 		return s, nil
 	}
 	s.Tools, s.Warnings, s.Protocol, s.Checking = len(f.tools), slices.Clone(f.warnings), f.protocol, f.flight != nil

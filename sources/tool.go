@@ -32,6 +32,8 @@ type tool struct {
 	hashes      action.ToolHashes
 	digest      [sha256.Size]byte // of raw
 	notes       []string          // warnings that do not drop it
+	asTask      bool              // its definition says that it runs as a task alone
+	taskOnly    bool              // and its server runs tools as tasks
 	checker     *checker
 }
 
@@ -63,7 +65,25 @@ func compile(raw json.RawMessage, budget time.Duration) (t *tool, err error) {
 	}
 	t.title, t.description = text(raw, members, "title"), text(raw, members, "description")
 	t.annotations(Lookup(raw, members, "annotations"))
-	return t, t.schemas(members, budget)
+	if err := t.schemas(members, budget); err != nil {
+		return t, err
+	}
+	if execution, ok := Members(Lookup(raw, members, "execution")); ok {
+		t.asTask = text(Lookup(raw, members, "execution"), execution, "taskSupport") == "required"
+	}
+	return t, nil
+}
+
+// check returns what checks the params of the tool's calls. One that its server
+// runs as a task alone fails there in any case, so that nobody is asked about it.
+func (t *tool) check(name string) func(json.RawMessage) error {
+	if !t.taskOnly {
+		return t.checker.Check
+	}
+	return func(json.RawMessage) error {
+		return action.Errorf(action.ErrForbidden, "task_only",
+			"%s can only be called as a task of its server's own, which the gateway does not pass on; nothing was sent. Use another tool.", name)
+	}
 }
 
 func (t *tool) schemas(members []Member, budget time.Duration) (err error) {
@@ -174,6 +194,10 @@ func compileAll(listing Listing, before []*tool, budget time.Duration) (tools []
 				continue
 			}
 		}
+		if taskOnly := t.asTask && listing.Offers.Tasks; t.taskOnly != taskOnly {
+			other := *t
+			other.taskOnly, t = taskOnly, &other
+		}
 		if seen[t.name] {
 			warnings = append(warnings, fmt.Sprintf("Tool %s is listed more than once; only the first is used.", label(t, i)))
 			continue
@@ -182,6 +206,9 @@ func compileAll(listing Listing, before []*tool, budget time.Duration) (tools []
 		tools = append(tools, t)
 		for _, note := range t.notes {
 			warnings = append(warnings, fmt.Sprintf("Tool %s %s.", label(t, i), note))
+		}
+		if t.taskOnly {
+			warnings = append(warnings, fmt.Sprintf("Tool %s can only be called as a task of its server's own, which is not passed on, so that its calls are refused.", label(t, i)))
 		}
 	}
 	return tools, warnings

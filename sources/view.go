@@ -136,7 +136,7 @@ func (f *feed) action(t *tool, name string) *action.Action {
 		Timeout:      timeout,
 		MayAsk:       asks,
 		About:        f.about,
-		Check:        t.checker.Check,
+		Check:        t.check(name),
 		Run: func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
 			return source.Call(ctx, t.name, params, caller)
 		},
@@ -198,6 +198,9 @@ func (v *view) hash(told int) string {
 		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%d\x00%q\x00", a.Tool, a.Source, a.SourceName, a.Name, a.Risk, a.Review, a.Revision, a.Timeout, a.MayAsk)
 		if t := v.made[a]; t != nil {
 			_, _ = h.Write(t.digest[:])
+			if t.taskOnly {
+				fmt.Fprint(h, "task\x00")
+			}
 		} else {
 			fmt.Fprintf(h, "%t %t\x00", a.Complete != nil, a.Subscribe != nil)
 		}

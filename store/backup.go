@@ -53,7 +53,7 @@ func Still(path string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DB{clock: ticks, now: ticks.now, log: c.Log, loginIdle: c.LoginIdle, lookBack: lookBack, retry: retrier{c.RetryFor}, read: read}, nil
+	return &DB{clock: ticks, now: ticks.now, log: c.Log, loginIdle: c.LoginIdle, lookBack: lookBack, retry: newRetrier(c.RetryFor), read: read}, nil
 }
 
 // Look opens a PostgreSQL to look at it, as [Still] does a file: nothing is
@@ -65,7 +65,7 @@ func Look(ctx context.Context, c Config) (*DB, error) {
 	}
 	c = c.withDefaults()
 	ticks := newClock(c.Now)
-	db := &DB{clock: ticks, now: ticks.now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, lookBack: lookBack, retry: retrier{c.RetryFor}}
+	db := &DB{clock: ticks, now: ticks.now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, lookBack: lookBack, retry: newRetrier(c.RetryFor)}
 	if err := db.connect(ctx, c); err != nil {
 		return nil, errors.Join(c.failed(err), db.Close())
 	}

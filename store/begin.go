@@ -148,16 +148,16 @@ func (e *behindError) Error() string { return "queued writes come first" }
 // begunRow is a row that a queued job writes.
 type begunRow struct {
 	draft *action.Draft
-	row   invocationRow
+	row   *invocationRow
 }
 
 // beginQueued writes the row of an allowed read. Its read may start at once;
 // it is answered after Finish, which comes later in the same queue, or in the
 // place of this job.
 func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow) (action.Begun, error) {
-	args := insertArgs(d, r)
-	err := db.write.enqueue(ctx, &job{row: r.ID, single: true, begins: &begunRow{d, *r}, quick: &quick{&db.stmts.queue, args, nil}, run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := db.stmts.queue.exec(ctx, tx, args...)
+	args := func() []any { return insertArgs(d, r) } // not needed when the end comes first
+	err := db.write.enqueue(ctx, &job{row: r.ID, single: true, begins: &begunRow{d, r}, quick: &quick{&db.stmts.queue, args, nil}, run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := db.stmts.queue.exec(ctx, tx, args()...)
 		return err
 	}})
 	if err != nil {
@@ -170,7 +170,7 @@ func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow
 // returns nil.
 func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r *invocationRow) (*action.Begun, error) {
 	now := r.CreatedAt.t
-	if err := lockSession(ctx, tx, d); err != nil {
+	if err := db.lockSession(ctx, tx, d); err != nil {
 		return nil, err
 	}
 	if j.again { // not before the lock: the commit nobody heard of may be under way, and holds it
@@ -247,22 +247,24 @@ func (db *DB) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Be
 // Only those whose row depends on others' wait, and those that use up a grant:
 // when it is not known whether one was committed, the next attempt must not
 // find the grant spent by it and its row not there yet.
-func lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
+func (db *DB) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
 	if !shared(tx) || !d.Joins && d.Status != action.StatusPending && len(d.Grants) == 0 {
 		return nil
 	}
-	if err := holdSession(ctx, tx, d.Organization, d.Session); err != nil {
+	if err := db.holdSession(ctx, tx, d.Organization, d.Session); err != nil {
 		return fmt.Errorf("beginning invocation %s: %w", d.ID, err)
 	}
 	return nil
 }
 
+const holdSessionSQL = `SELECT FROM sessions WHERE organization_id = ?1 AND id = ?2 FOR NO KEY UPDATE`
+
 // holdSession locks a session's row where there are several writers.
-func holdSession(ctx context.Context, tx bun.IDB, organization, id string) error {
+func (db *DB) holdSession(ctx context.Context, tx bun.IDB, organization, id string) error {
 	if !shared(tx) {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, `SELECT FROM sessions WHERE organization_id = ? AND id = ? FOR NO KEY UPDATE`, organization, id)
+	_, err := db.stmts.hold.exec(ctx, tx, organization, id)
 	return err
 }
 

@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	"github.com/uptrace/bun"
+
+	"sallyport/action"
 )
 
 // DeleteConnector removes a connector and what policy said of it; ErrNotFound.
-// Its invocations stay; those that wait for a person are withdrawn.
-func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) error {
-	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
+// Its invocations stay; those that wait for a person are withdrawn, and returned.
+func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) (withdrew []action.Invocation, err error) {
+	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := connectorRowOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
@@ -27,16 +29,15 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) 
 		if _, err := tx.NewDelete().Model(old).WherePK().Where("organization_id = ?", organization).Exec(ctx); err != nil {
 			return fmt.Errorf("deleting connector %s: %w", id, err)
 		}
-		_, err = withdrawn(tx.NewUpdate().Table("invocations"), db.now(), "The connector was removed.").
-			Where("organization_id = ?", organization).Where("status = 'pending'").Where("source_id = ?", old.source()).Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("withdrawing the calls of connector %s: %w", id, err)
+		if withdrew, err = withdrawCalls(ctx, tx, organization, "source_id", old.source(), db.now(), "The connector was removed."); err != nil {
+			return err
 		}
 		if err := db.policyChanged(ctx, tx, old.event(by), old.connector(), nil); err != nil {
 			return err
 		}
 		return catalogMoved(ctx, tx, organization)
 	})
+	return withdrew, err
 }
 
 // forgetSource removes what policy says of a source, each with its event. That

@@ -64,7 +64,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	}
 	c = c.withDefaults()
 	ticks := newClock(c.Now)
-	db := &DB{clock: ticks, now: ticks.now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, lookBack: lookBack, retry: retrier{c.RetryFor}}
+	db := &DB{clock: ticks, now: ticks.now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, lookBack: lookBack, retry: newRetrier(c.RetryFor)}
 	open := db.openURL
 	if c.URL == "" {
 		lock, err := lockFile(c.Path)
@@ -154,7 +154,8 @@ func (db *DB) connect(ctx context.Context, c Config) error {
 	r := &reader{pool, db.retry}
 	db.read = newPostgres(pool, bun.WithConnResolver(r)).WithQueryHook(bound{c.RetryFor})
 	db.write = newWriter(newPostgres(pool), c)
-	db.stmts = textStatements(r)
+	db.write.retry = db.retry
+	db.stmts = textStatements(db.write.db, r)
 	if err := db.Ping(ctx); err != nil {
 		return err
 	}

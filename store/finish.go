@@ -24,8 +24,21 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 	if (f.Status == action.StatusFailed) != (f.Error != nil) || (f.Status == action.StatusDenied) != (f.DeniedReason != "") {
 		return inv, false, fmt.Errorf("invocation %s cannot finish as %s: its error or reason does not fit", f.ID, f.Status)
 	}
-	args := finishArgs(f)
 	begun, known := db.running.take(f.Organization, f.ID)
+	if known {
+		if done, err := db.write.instead(ctx, f.ID, func(b *begunRow) *job { return db.endedJob(b, f, &recorded) }); done {
+			if err != nil {
+				return action.Invocation{}, false, err
+			}
+			return finished(begun, f), recorded, nil
+		}
+	}
+	return db.finish(ctx, f, begun, known)
+}
+
+// finish ends a row that is written, and that was begun here if it is known.
+func (db *DB) finish(ctx context.Context, f *action.Finish, begun action.Invocation, known bool) (inv action.Invocation, recorded bool, err error) {
+	args := finishArgs(f)
 	late := &Event{Organization: f.Organization, Invocation: f.ID, Kind: EventLateOutcome, At: f.Now}
 	j := &job{single: true, row: f.ID, patient: true, passes: true}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
@@ -54,13 +67,7 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 		return err
 	}
 	if known {
-		if done, err := db.write.instead(ctx, f.ID, func(b *begunRow) *job { return db.endedJob(b, f, &recorded) }); done {
-			if err != nil {
-				return action.Invocation{}, false, err
-			}
-			return finished(begun, f), recorded, nil
-		}
-		j.quick = &quick{&db.stmts.finish, args, func(n int64) bool {
+		j.quick = &quick{&db.stmts.finish, func() []any { return args }, func(n int64) bool {
 			recorded, inv = n > 0, finished(begun, f)
 			return recorded
 		}}
@@ -77,7 +84,7 @@ func (db *DB) endedJob(b *begunRow, f *action.Finish, recorded *bool) *job {
 	if f.Error != nil {
 		failure = *f.Error
 	}
-	r := b.row
+	r := *b.row
 	r.Status, r.CompletedAt, r.SealedParams = string(f.Status), at(f.Now), nil
 	r.DeniedReason, r.DeniedNote, r.Integration = opt(f.DeniedReason), opt(f.DeniedNote), cmp.Or(opt(f.Integration), r.Integration)
 	sealed, pickup := pickedUp(f)
@@ -99,7 +106,7 @@ func (db *DB) endedJob(b *begunRow, f *action.Finish, recorded *bool) *job {
 		*recorded = written.endedBy(f)
 		return nil
 	}
-	j.quick = &quick{&db.stmts.ended, args, func(n int64) bool {
+	j.quick = &quick{&db.stmts.ended, func() []any { return args }, func(n int64) bool {
 		*recorded = n > 0
 		return *recorded
 	}}

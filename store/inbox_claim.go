@@ -84,7 +84,7 @@ func (db *DB) claimReceipts(ctx context.Context, kind unworked, worker string, u
 	if err != nil || !some {
 		return nil, err
 	}
-	err = db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
+	err = db.write.do(ctx, &job{single: true, slow: true, run: func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
 		return kind.claim(tx, worker, until, limit).Returning("*").Scan(ctx, &rows)
 	}})

@@ -25,7 +25,7 @@ func (db *DB) Settle(ctx context.Context, worker string, list []event.Settlement
 	if len(list) == 0 {
 		return out, nil
 	}
-	err = db.once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = db.write.do(ctx, &job{whole: true, numbered: true, slow: true, run: func(ctx context.Context, tx bun.IDB) error {
 		mine, err := heldReceipts(ctx, tx, worker, list)
 		if err != nil {
 			return err
@@ -38,7 +38,7 @@ func (db *DB) Settle(ctx context.Context, worker string, list []event.Settlement
 			return err
 		}
 		return endReceipts(ctx, tx, mine, at(db.now()))
-	})
+	}})
 	if err != nil {
 		return event.Settled{}, fmt.Errorf("settling deliveries: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/uptrace/bun"
 )
 
 // begins is put as the beginning of a row, whose end writes n + 100.
@@ -150,6 +152,67 @@ func TestBeginningsComeBeforeWhatDoesNotPassThem(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBeginningsStayWhenTheTimerRings(t *testing.T) {
+	b := newBench(t, time.Millisecond)
+	b.write.settles = time.Hour
+	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	other := put(2)
+	other.passes = true
+	b.ok(b.write.enqueue(t.Context(), other))
+	for len(b.numbers()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	b.want(2)
+}
+
+func TestBeginningIsWrittenWithoutItsEndAtLast(t *testing.T) {
+	b := newBench(t, time.Millisecond)
+	b.write.settles = 5 * time.Millisecond
+	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	for len(b.numbers()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	b.want(1)
+}
+
+// An end whose beginning is just being written leaves other beginnings where they are.
+func TestEndOfWhatIsBeingWrittenPasses(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.write.settles = time.Hour
+	begun, free := make(chan struct{}), make(chan struct{})
+	first := begins(1)
+	write := first.run
+	first.run = func(ctx context.Context, tx bun.IDB) error {
+		close(begun)
+		<-free
+		return write(ctx, tx)
+	}
+	b.ok(b.write.enqueue(t.Context(), first))
+	errs := make(chan error, 2)
+	go func() { errs <- b.write.flush(context.Background(), "1") }()
+	<-begun
+	b.ok(b.write.enqueue(t.Context(), begins(2)))
+	end := overtakes(101)
+	end.row = "1"
+	go func() { errs <- b.write.do(context.Background(), end) }()
+	b.waitQueue(2)
+	close(free)
+	b.ok(<-errs)
+	b.ok(<-errs)
+	b.want(1, 101)
+}
+
+func TestBeginningsStayWhenTheEvidenceIsSealed(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.write.settles = time.Hour
+	seed(t, b.write.db.DB)
+	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	if n, err := b.Seal(t.Context(), testAuditKey, 100); n == 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	b.want()
 }
 
 // Many beginnings are not in the way of who commits.

@@ -63,7 +63,7 @@ func (db *DB) Answered(ctx context.Context, organization, id string) error {
 // Delivered implements [action.Keeper].
 func (db *DB) Delivered(ctx context.Context, organization, id string, now time.Time) error {
 	args := []any{at(now), organization, id}
-	return db.write.enqueue(ctx, &job{row: id, single: true, passes: true, quick: &quick{&db.stmts.delivered, args, nil}, run: func(ctx context.Context, tx bun.IDB) error {
+	return db.write.enqueue(ctx, &job{row: id, single: true, passes: true, quick: &quick{&db.stmts.delivered, func() []any { return args }, nil}, run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := db.stmts.delivered.exec(ctx, tx, args...)
 		return err
 	}})

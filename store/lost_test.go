@@ -151,7 +151,7 @@ var lostCases = map[string]lostCase{
 	},
 	"approve": {cut: "SET status = 'approved'", check: count(action.StatusApproved, 1), do: (*lostWorld).approve},
 	"claim":   {cut: "SET status = 'executing'", check: count(action.StatusExecuting, 1), do: (*lostWorld).claim},
-	"finish":  {cut: "UPDATE invocations SET status = 'completed'", check: count(action.StatusCompleted, 1), do: func(l *lostWorld) error { return l.finish(l.d.ID) }},
+	"finish":  {cut: "UPDATE invocations SET status = $1, completed_at", check: count(action.StatusCompleted, 1), do: func(l *lostWorld) error { return l.finish(l.d.ID) }},
 	"deny":    {cut: "SET status = 'denied'", check: count(action.StatusDenied, 1), do: func(l *lostWorld) error { _, err := l.Deny(l.ctx, l.v); return err }},
 	"withdraw": {cut: "SET status = 'denied'", check: count(action.StatusDenied, 1), do: func(l *lostWorld) error {
 		_, err := l.Withdraw(l.ctx, l.s.Organization, l.d.ID, time.Now())

@@ -3,8 +3,10 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -93,21 +95,46 @@ func keepEvents(ctx context.Context, tx bun.IDB, list []event.Match, now stamp) 
 	return all, nil
 }
 
-// writeEvents inserts those that are new, and returns which.
+// writeEvents inserts those that are new, and returns which. Their values are
+// bound: sealed payloads, which nearly all of it is, need not become text.
 func writeEvents(ctx context.Context, tx bun.IDB, list []event.Match, now stamp) (fresh []string, err error) {
-	rows := make([]recordRow, 0, len(list))
+	args := make([]any, 0, len(list)*17)
 	for i := range list {
 		r := newRecordRow(&list[i], now)
 		r.Title = storable(r.Title)
 		for _, text := range []*opt{&r.Native, &r.URL, &r.Error, &r.Shown} {
 			*text = opt(storable(string(*text)))
 		}
-		rows = append(rows, r)
+		args = append(args, r.ID, r.Organization, r.Trigger, r.Automation, r.Receipt, r.Provider, r.Type, r.Native, r.Key,
+			r.OccurredAt, r.Title, r.URL, r.Skip, r.Error, r.CreatedAt, r.Shown, r.Sealed)
 	}
-	if err := insertEvents(tx, &rows).Scan(ctx, &fresh); err != nil {
+	rows, err := tx.(bun.Tx).Tx.QueryContext(ctx, insertEventsSQL+placeholders(len(list), 17)+keepFirstSQL, args...)
+	if err != nil {
 		return nil, fmt.Errorf("writing events: %w", err)
 	}
-	return fresh, nil
+	return idsOf(rows)
+}
+
+// idsOf reads what was written.
+func idsOf(rows *sql.Rows) (ids []string, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, fmt.Errorf("writing events: %w", err)
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("writing events: %w", err)
+	}
+	return ids, nil
+}
+
+// placeholders are those of a list of rows.
+func placeholders(rows, columns int) string {
+	row := "(" + strings.Repeat("?, ", columns-1) + "?)"
+	return strings.Repeat(row+", ", rows-1) + row
 }
 
 // started are the runs of those that are new.

@@ -16,7 +16,7 @@ const eventColumns = `id, organization_id, trigger_id, automation_id, inbox_id, 
   occurred_at, title, url, skip_reason, error, created_at, shown, sealed`
 
 // keepSQL writes events with their runs and parcels on PostgreSQL, and returns
-// the ids of the events that are new. It is insertEvents and startRuns in one
+// the ids of the events that are new. It is insertEventsSQL and startRuns in one
 // statement, with a list for each column: so sealed payloads, which nearly all
 // of it is, are neither written out as text nor parsed.
 //
@@ -91,16 +91,5 @@ func keepAll(ctx context.Context, tx bun.Tx, list []event.Match, now stamp) (fre
 	if err != nil {
 		return nil, fmt.Errorf("writing events: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("writing events: %w", err)
-		}
-		fresh = append(fresh, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("writing events: %w", err)
-	}
-	return fresh, nil
+	return idsOf(rows)
 }

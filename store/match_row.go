@@ -61,13 +61,13 @@ func (r *recordRow) endedAt() stamp {
 	return r.CompletedAt
 }
 
-// insertEvents writes those whose trigger has none of the key, and returns
-// their ids. One without a run because it could not be made is replaced, and
-// one that nobody verified gives way to one that is.
-func insertEvents(db bun.IDB, rows *[]recordRow) *bun.InsertQuery {
-	return db.NewInsert().Model(rows).On("CONFLICT (trigger_id, dedup_key) DO UPDATE").Set(replaceSQL).
-		Where(givesWaySQL).Returning("id")
-}
+// insertEventsSQL and keepFirstSQL write those, between the two, whose trigger
+// has none of the key, and return their ids. One without a run because it could
+// not be made is replaced, and one that nobody verified gives way to one that is.
+const (
+	insertEventsSQL = "INSERT INTO events AS e (" + eventColumns + ") VALUES "
+	keepFirstSQL    = " ON CONFLICT (trigger_id, dedup_key) DO UPDATE SET " + replaceSQL + " WHERE " + givesWaySQL + " RETURNING id"
+)
 
 // givesWaySQL tells of an event e that another of its key takes its place.
 const givesWaySQL = "e.skip_reason = 'run_create_failed' OR e.skip_reason = 'unverified' AND EXCLUDED.skip_reason IS NULL"

@@ -19,14 +19,15 @@ import (
 // wait for the next one: a gateway that vanished must not hold its locks.
 const serverLimit = 15 * time.Second
 
-// openPool opens the connections to PostgreSQL; none is made yet. Nothing is
-// prepared and nothing rests on the state of a connection.
+// openPool opens the connections to PostgreSQL; none is made yet. Nothing rests
+// on the state of a connection, but for what is prepared on one that leads to
+// the server itself.
 func openPool(c Config) (*sql.DB, error) {
 	conf, err := parseURL(c.URL)
 	if err != nil {
 		return nil, err
 	}
-	pool := stdlib.OpenDB(*conf, stdlib.OptionAfterConnect(limit))
+	pool := stdlib.OpenDB(*conf, stdlib.OptionAfterConnect(greet))
 	pool.SetMaxOpenConns(c.MaxConns)
 	pool.SetMaxIdleConns(c.MaxConns)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
@@ -71,16 +72,31 @@ func unreadable(err error) error {
 	return fmt.Errorf("%s: %w", form, err)
 }
 
-// limit is what a new connection is told. Behind a pooler it may reach another
-// client's connection instead; nothing but the limits themselves rests on it.
-func limit(ctx context.Context, conn *pgx.Conn) error {
-	set := func(name string) string {
+// greet sets the limits of a new connection, and notes whether statements may
+// be prepared on it. Behind a pooler the limits may reach another client's
+// connection instead; nothing but they themselves rests on that.
+func greet(ctx context.Context, conn *pgx.Conn) error {
+	set := func(name, value string) string {
 		if conn.Config().RuntimeParams[name] != "" {
 			return "" // the URL says it
 		}
-		return fmt.Sprintf("SET %s = %d;", name, serverLimit.Milliseconds())
+		return fmt.Sprintf("SET %s = %s;", name, value)
 	}
-	_, err := conn.Exec(ctx, set("statement_timeout")+set("idle_in_transaction_session_timeout"))
+	ms := fmt.Sprint(serverLimit.Milliseconds())
+	text := set("statement_timeout", ms) + set("idle_in_transaction_session_timeout", ms) + "SELECT pg_backend_pid()"
+	results, err := conn.PgConn().Exec(ctx, text).ReadAll()
+	if err != nil {
+		return err
+	}
+	// A pooler gives its clients numbers of its own, and hands each transaction
+	// to some process of the server, which knows nothing of what was prepared.
+	if pid := results[len(results)-1].Rows[0][0]; string(pid) != fmt.Sprint(conn.PgConn().PID()) {
+		return nil
+	}
+	// One plan for all values: these statements have no better one for some, and
+	// making one takes longer than they do.
+	_, err = conn.Exec(ctx, set("plan_cache_mode", "force_generic_plan"))
+	conn.PgConn().CustomData()[preparesKey] = time.Now()
 	return err
 }
 
@@ -109,5 +125,5 @@ func newPostgres(pool *sql.DB, options ...bun.DBOption) *bun.DB {
 
 // AppendString implements schema.Dialect.
 func (d postgres) AppendString(b []byte, s string) []byte {
-	return d.Dialect.AppendString(b, strings.ReplaceAll(s, "\x00", "\uFFFD"))
+	return d.Dialect.AppendString(b, storable(s))
 }

@@ -84,10 +84,10 @@ func (p *proxy) holdAt(text string) (arrived <-chan struct{}, release func()) {
 }
 
 // wait holds the query back if it is the one.
-func (p *proxy) wait(m []byte) {
+func (p *proxy) wait(m query) {
 	p.mu.Lock()
 	h := p.hold
-	if h == nil || m[0] != 'Q' || !strings.Contains(string(m), h.text) {
+	if h == nil || !m.asks(h.text) {
 		p.mu.Unlock()
 		return
 	}
@@ -171,15 +171,16 @@ func (p *proxy) forward(client, server net.Conn, silence func(), replied <-chan 
 	if err != nil || p.swallows(m) || write(server, m) != nil {
 		return
 	}
+	prepared := map[string]string{}
 	for {
-		m, err := readMessage(client, 5)
+		m, err := readQuery(client, prepared)
 		if err != nil {
 			return
 		}
 		how, hit := p.hit(m)
 		if !hit {
 			p.wait(m)
-			if write(server, m) != nil {
+			if write(server, m.bytes) != nil {
 				return
 			}
 			continue
@@ -188,7 +189,7 @@ func (p *proxy) forward(client, server net.Conn, silence func(), replied <-chan 
 			silence()
 		}
 		if how != beforeIt {
-			_ = write(server, m)
+			_ = write(server, m.bytes)
 		}
 		if how == during {
 			client.Close()
@@ -208,10 +209,10 @@ func (p *proxy) swallows(m []byte) bool {
 	return p.how == during && len(m) >= 8 && binary.BigEndian.Uint32(m[4:]) == cancel
 }
 
-func (p *proxy) hit(m []byte) (cut, bool) {
+func (p *proxy) hit(m query) (cut, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.when == "" || m[0] != 'Q' || !strings.Contains(string(m), p.when) {
+	if p.when == "" || !m.asks(p.when) {
 		return 0, false
 	}
 	if p.after--; p.after >= 0 {
@@ -219,6 +220,41 @@ func (p *proxy) hit(m []byte) (cut, bool) {
 	}
 	p.when, p.cuts = "", p.cuts+1
 	return p.how, true
+}
+
+// query is what a client sends before it waits for an answer, and what is asked
+// with it: its text, or those that it has prepared, with their values.
+type query struct {
+	bytes []byte
+	asked string
+}
+
+func (q query) asks(text string) bool { return strings.Contains(q.asked, text) }
+
+// readQuery reads messages up to the one that asks for an answer. It notes what
+// is prepared under which name.
+func readQuery(r io.Reader, prepared map[string]string) (q query, err error) {
+	for {
+		m, err := readMessage(r, 5)
+		if err != nil {
+			return q, err
+		}
+		q.bytes = append(q.bytes, m...)
+		switch m[0] {
+		case 'P': // name, text, types
+			name, rest, _ := strings.Cut(string(m[5:]), "\x00")
+			prepared[name], _, _ = strings.Cut(rest, "\x00")
+		case 'B': // portal, name, values
+			_, rest, _ := strings.Cut(string(m[5:]), "\x00")
+			name, values, _ := strings.Cut(rest, "\x00")
+			q.asked += prepared[name] + values
+		case 'Q':
+			q.asked = string(m)
+			return q, nil
+		case 'S', 'X':
+			return q, nil
+		}
+	}
 }
 
 // readMessage reads one message of the client: a head with its length in the

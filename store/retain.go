@@ -143,7 +143,7 @@ func (db *DB) cut(ctx context.Context, k auditKey, p *plan) error {
 		if err != nil {
 			return err
 		}
-		return c.append(ctx, tx, &db.stmts.link, head, p.stay)
+		return c.append(ctx, tx, &db.stmts.link, &db.stmts.links, head, p.stay)
 	}})
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,7 +25,12 @@ const (
 
 // retrier does again what failed because the connection was lost: in a restart
 // or a failover of PostgreSQL callers wait instead of failing.
-type retrier struct{ limit time.Duration }
+type retrier struct {
+	limit   time.Duration
+	forgets *atomic.Bool // what is prepared on a connection is not there later
+}
+
+func newRetrier(limit time.Duration) retrier { return retrier{limit, new(atomic.Bool)} }
 
 // do calls f until it succeeds, fails for another reason, or the time is over.
 // again tells f that an earlier attempt may have been committed, though nobody
@@ -33,10 +39,14 @@ func (r retrier) do(ctx context.Context, patient bool, f func(ctx context.Contex
 	started, pause, again := time.Now(), firstPause, false
 	for {
 		err := r.attempt(ctx, again, f)
+		if forgotten(err) {
+			r.forgets.Store(true)
+		}
 		if !lost(err) && !clash(err) {
 			return err
 		}
-		again = again || lost(err) && !unsent(err)
+		// What of a job's statements was forgotten may come after one that was done.
+		again = again || forgotten(err) || lost(err) && !unsent(err)
 		if !patient && time.Since(started)+pause > r.limit {
 			return unavailable(err)
 		}
@@ -98,8 +108,9 @@ func unsent(err error) bool {
 	return errors.As(err, &connect)
 }
 
-// clash reports whether PostgreSQL undid a transaction for another's sake.
+// clash reports whether PostgreSQL undid a transaction for another's sake, or
+// for a statement that it does not have prepared.
 func clash(err error) bool {
 	var p *pgconn.PgError
-	return errors.As(err, &p) && (p.Code == "40001" || p.Code == "40P01")
+	return errors.As(err, &p) && (p.Code == "40001" || p.Code == "40P01") || forgotten(err)
 }

@@ -175,8 +175,8 @@ func (db *DB) sealRows(ctx context.Context, k auditKey, organization string, row
 		return err
 	}
 	head := k.extend(c, links, at(db.now()))
-	return db.write.do(ctx, &job{whole: true, run: func(ctx context.Context, tx bun.IDB) error {
-		if err := c.append(ctx, tx, &db.stmts.link, head, links); err != nil {
+	return db.write.do(ctx, &job{whole: true, passes: true, run: func(ctx context.Context, tx bun.IDB) error {
+		if err := c.append(ctx, tx, &db.stmts.link, &db.stmts.links, head, links); err != nil {
 			return err
 		}
 		for _, e := range evidenceTables {
@@ -226,7 +226,7 @@ func (k auditKey) extend(c *chain, links []sealRow, now stamp) mark {
 }
 
 // append writes links and the head that they make, unless the chain went on.
-func (c *chain) append(ctx context.Context, tx bun.IDB, stmt *statement, head mark, links []sealRow) error {
+func (c *chain) append(ctx context.Context, tx bun.IDB, one, many *statement, head mark, links []sealRow) error {
 	if len(links) == 0 {
 		return nil
 	}
@@ -240,7 +240,7 @@ func (c *chain) append(ctx context.Context, tx bun.IDB, stmt *statement, head ma
 	if n == 0 {
 		return errOvertaken
 	}
-	err = putLinks(ctx, tx, stmt, links)
+	err = putLinks(ctx, tx, one, many, links)
 	if taken(err) {
 		return errOvertaken
 	}
@@ -250,21 +250,43 @@ func (c *chain) append(ctx context.Context, tx bun.IDB, stmt *statement, head ma
 	return nil
 }
 
-// putLinks writes them one by one where the statement is prepared: as one text
-// they would be longer to parse than to write.
-func putLinks(ctx context.Context, tx bun.IDB, stmt *statement, links []sealRow) error {
-	if stmt.prepared == nil {
+// putLinks writes links that follow each other. Where statements are prepared it
+// writes many with one, and the rest one by one: as one text they would be longer
+// to parse than to write.
+func putLinks(ctx context.Context, tx bun.IDB, one, many *statement, links []sealRow) error {
+	if one.prepared == nil {
 		_, err := tx.NewInsert().Model(&links).Exec(ctx)
 		return err
 	}
+	args := make([]any, 0, 3+4*linksAtOnce)
+	for ; len(links) >= linksAtOnce; links = links[linksAtOnce:] {
+		args = append(args[:0], links[0].Organization, links[0].Seq, links[0].At)
+		for _, l := range links[:linksAtOnce] {
+			args = append(args, l.Kind, l.Row, l.Digest, l.Hash)
+		}
+		if _, err := many.exec(ctx, tx, args...); err != nil {
+			return err
+		}
+	}
 	for i := range links {
 		l := &links[i]
-		if _, err := stmt.exec(ctx, tx, l.Organization, l.Seq, l.Kind, l.Row, l.Digest, l.Hash, l.At); err != nil {
+		if _, err := one.exec(ctx, tx, l.Organization, l.Seq, l.Kind, l.Row, l.Digest, l.Hash, l.At); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// linksAtOnce is how many links linksSQL writes.
+const linksAtOnce = 20
+
+var linksSQL = func() string {
+	text := `INSERT INTO audit_seals (organization_id, seq, sealed_at, kind, row_id, digest, hash) VALUES `
+	for i := range linksAtOnce {
+		text += fmt.Sprintf(`(?1, ?2 + %d, ?3, ?%d, ?%d, ?%d, ?%d), `, i, 4*i+4, 4*i+5, 4*i+6, 4*i+7)
+	}
+	return strings.TrimSuffix(text, ", ")
+}()
 
 // linkSQL writes one link.
 const linkSQL = `INSERT INTO audit_seals (organization_id, seq, kind, row_id, digest, hash, sealed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`

@@ -92,7 +92,9 @@ func TestALateSealerIsOvertaken(t *testing.T) {
 		if err := errors.Join(err, bad); err != nil || n != 12 {
 			t.Fatalf("removed %d, %v", n, err)
 		}
-		err = db.write.do(t.Context(), &job{whole: true, run: func(ctx context.Context, tx bun.IDB) error { return c.append(ctx, tx, &db.stmts.link, head, links) }})
+		err = db.write.do(t.Context(), &job{whole: true, run: func(ctx context.Context, tx bun.IDB) error {
+			return c.append(ctx, tx, &db.stmts.link, &db.stmts.links, head, links)
+		}})
 		if !errors.Is(err, errOvertaken) {
 			t.Errorf("appended: %v", err)
 		}

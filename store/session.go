@@ -278,7 +278,7 @@ func revokeSession(ctx context.Context, tx bun.IDB, organization, id string, now
 	if n == 0 {
 		return nil, noSession()
 	}
-	return withdrawCalls(ctx, tx, organization, id, now, note)
+	return withdrawCalls(ctx, tx, organization, "session_id", id, now, note)
 }
 
 // completeSession has a session do nothing new from now on, but live until a
@@ -294,17 +294,18 @@ func completeSession(ctx context.Context, tx bun.IDB, organization, id string, n
 	if n == 0 {
 		return nil, noSession()
 	}
-	return withdrawCalls(ctx, tx, organization, id, now, note)
+	return withdrawCalls(ctx, tx, organization, "session_id", id, now, note)
 }
 
-// withdrawCalls withdraws what waits in a session whose row the caller holds.
-func withdrawCalls(ctx context.Context, tx bun.IDB, organization, id string, now time.Time, note string) ([]action.Invocation, error) {
+// withdrawCalls withdraws what waits in a session whose row the caller holds, or
+// for a source.
+func withdrawCalls(ctx context.Context, tx bun.IDB, organization, column, id string, now time.Time, note string) ([]action.Invocation, error) {
 	var rows []invocationRow
 	err := withdrawn(tx.NewUpdate().Table("invocations"), now, note).
-		Where("organization_id = ?", organization).Where("session_id = ?", id).Where("status = 'pending'").
+		Where("organization_id = ?", organization).Where("? = ?", bun.Ident(column), id).Where("status = 'pending'").
 		Returning(shownList).Scan(ctx, &rows)
 	if err != nil {
-		return nil, fmt.Errorf("withdrawing the calls of session %s: %w", id, err)
+		return nil, fmt.Errorf("withdrawing the calls of %s: %w", id, err)
 	}
 	return invocations(rows)
 }

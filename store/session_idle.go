@@ -85,7 +85,7 @@ func (db *DB) stopIfIdle(ctx context.Context, i idle, organization, id string) (
 	note := fmt.Sprintf("%s%s.", action.NoteIdle, time.Duration(i.seconds)*time.Second)
 	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		now := at(db.now())
-		if err := holdSession(ctx, tx, organization, id); err != nil {
+		if err := db.holdSession(ctx, tx, organization, id); err != nil {
 			return err
 		}
 		q := tx.NewUpdate().TableExpr("sessions AS s").ApplyQueryBuilder(i.where).Where("s.organization_id = ?", organization).Where("s.id = ?", id)
@@ -96,7 +96,7 @@ func (db *DB) stopIfIdle(ctx context.Context, i idle, organization, id string) (
 		if one.Session, err = sessionIn(ctx, tx, organization, id); err != nil {
 			return err
 		}
-		one.Withdrew, err = withdrawCalls(ctx, tx, organization, id, now.t, "The session was idle.")
+		one.Withdrew, err = withdrawCalls(ctx, tx, organization, "session_id", id, now.t, "The session was idle.")
 		return err
 	})
 	if err != nil {

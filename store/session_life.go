@@ -39,7 +39,7 @@ func (db *DB) EndSession(ctx context.Context, organization, id string, as action
 		if s, err = moveSession(ctx, tx, organization, id, now, ending(as, note)); err != nil {
 			return err
 		}
-		withdrew, err = withdrawCalls(ctx, tx, organization, id, now.t, heldNote(as))
+		withdrew, err = withdrawCalls(ctx, tx, organization, "session_id", id, now.t, heldNote(as))
 		return err
 	})
 	return s, withdrew, err

@@ -54,7 +54,7 @@ var slowCases = map[string]lostCase{
 	"an approval makes a grant": {cut: "commit\x00", check: grantsAndEvents(1, 1), do: (*lostWorld).approveWith},
 	"approve":                   {cut: "SET status = 'approved'", do: (*lostWorld).approve},
 	"claim":                     {cut: "SET status = 'executing'", do: (*lostWorld).claim},
-	"finish":                    {cut: "UPDATE invocations SET status = 'completed'", do: func(l *lostWorld) error { return l.finish(l.d.ID) }},
+	"finish":                    {cut: "UPDATE invocations SET status = $1, completed_at", do: func(l *lostWorld) error { return l.finish(l.d.ID) }},
 	"deny":                      {cut: "SET status = 'denied'", do: func(l *lostWorld) error { _, err := l.Deny(l.ctx, l.v); return err }},
 }
 
@@ -100,7 +100,7 @@ func TestARepeatThatRacesWithADenial(t *testing.T) {
 	url := migrated(t)
 	p := newProxy(t, url)
 	l, other := newLostWorld(t, p.url), newLostWorld(t, url)
-	arrived, release := p.holdAt("AND id = '" + l.d.ID + "'")
+	arrived, release := p.holdAt(l.d.ID) // which the repeat reads when it has found it
 	type answer struct {
 		action.Begun
 		err error

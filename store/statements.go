@@ -5,32 +5,37 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 
 	"github.com/uptrace/bun"
 )
 
-// statements are those of the hot path. SQLite has them prepared: the others
-// go through bun, which writes the values into the text and so has the
-// database parse each time; there that costs more than the statement itself.
-// Placeholders have the form ?1.
+// statements are those of the hot path. They are prepared, on PostgreSQL where
+// the connection allows it: the others go through bun, which writes the values
+// into the text and so has the database parse each time; that costs more than
+// the statement itself. Placeholders have the form ?1.
 type statements struct {
 	check, insert, queue, ended, finish, delivered, one, use statement // of the writer
-	receive, link                                            statement // of the writer
+	receive, link, links                                     statement // of the writer
 	load, overrides, version, grants                         statement // of the readers
-	insertLive                                               statement // where there are several writers
+	insertLive, hold                                         statement // where there are several writers
 }
 
 // statement is a text, prepared where that pays.
 type statement struct {
 	text     string
-	prepared *sql.Stmt
+	prepared *sql.Stmt // on SQLite
+	dollars  string    // the text as PostgreSQL prepares it
+	db       *bun.DB   // that writes values into the text
+	forgets  *atomic.Bool
 	reader   *reader // where to ask it outside of a transaction
 }
 
 func (s *statements) ofWriter() map[string]*statement {
 	return map[string]*statement{
 		checkSQL: &s.check, insertSQL: &s.insert, queueSQL: &s.queue, endedSQL: &s.ended, finishSQL: &s.finish, deliveredSQL: &s.delivered, loadSQL: &s.one,
-		useGrantSQL: &s.use, receiveSQL: &s.receive, linkSQL: &s.link,
+		useGrantSQL: &s.use, receiveSQL: &s.receive, linkSQL: &s.link, linksSQL: &s.links,
 	}
 }
 
@@ -52,14 +57,20 @@ func prepareStatements(ctx context.Context, w, r *bun.DB) (*statements, error) {
 	return s, nil
 }
 
-// textStatements are for a database that gets the text each time.
-func textStatements(r *reader) *statements {
-	s := &statements{insertLive: statement{text: insertLiveSQL}}
-	for text, stmt := range s.ofWriter() {
-		*stmt = statement{text: text}
+// textStatements are those for PostgreSQL, which has a connection prepare them
+// when it meets them.
+func textStatements(db *bun.DB, r *reader) *statements {
+	s := &statements{}
+	put := func(stmt *statement, text string, r *reader, forgets *atomic.Bool) {
+		*stmt = statement{text: text, dollars: strings.ReplaceAll(text, "?", "$"), db: db, forgets: forgets, reader: r}
+	}
+	writes := s.ofWriter()
+	writes[insertLiveSQL], writes[holdSessionSQL] = &s.insertLive, &s.hold
+	for text, stmt := range writes {
+		put(stmt, text, nil, r.retry.forgets)
 	}
 	for text, stmt := range s.ofReaders() {
-		*stmt = statement{text: text, reader: r}
+		put(stmt, text, r, r.retry.forgets)
 	}
 	return s
 }
@@ -79,26 +90,44 @@ func (s *statements) close() error {
 // exec runs the statement, in the transaction if db is one.
 func (s *statement) exec(ctx context.Context, db bun.IDB, args ...any) (sql.Result, error) {
 	if s.prepared == nil {
-		return db.ExecContext(ctx, s.text, numbered(args)...)
+		return s.on(db).ExecContext(ctx, s.text, s.hot(args)...)
 	}
 	return within(ctx, db, s.prepared).ExecContext(ctx, args...)
 }
 
-// with is the statement with its values, for a database that has no part of it
-// prepared.
-func (s *statement) with(db bun.IDB, args []any) string {
-	return db.NewRaw(s.text, numbered(args)...).String()
+// with is the statement with its values in the text.
+func (s *statement) with(args []any) string {
+	return s.db.NewRaw(s.text, append([]any{nil}, args...)...).String() // bun counts from zero
 }
 
 // query asks it.
 func (s *statement) query(ctx context.Context, db bun.IDB, args ...any) (*sql.Rows, error) {
 	switch {
 	case s.reader != nil:
-		return s.reader.QueryContext(ctx, s.with(db, args))
+		return s.reader.QueryContext(ctx, s.text, s.hot(args)...)
 	case s.prepared == nil:
-		return db.QueryContext(ctx, s.text, numbered(args)...)
+		return s.on(db).QueryContext(ctx, s.text, s.hot(args)...)
 	}
 	return within(ctx, db, s.prepared).QueryContext(ctx, args...)
+}
+
+// asker is a connection, a transaction or a pool of database/sql.
+type asker interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
+}
+
+// on is what is below bun, which would write the values into the text.
+func (s *statement) on(db bun.IDB) asker {
+	switch db := db.(type) {
+	case bun.Tx:
+		return db.Tx
+	case bun.Conn:
+		return db.Conn
+	case *bun.DB:
+		return db.DB
+	}
+	panic(fmt.Sprintf("a statement on a %T", db)) // there are no others
 }
 
 // one reads the first row of what query found; sql.ErrNoRows when there is
@@ -117,9 +146,6 @@ func (s *statement) one(ctx context.Context, db bun.IDB, args, dest []any) error
 	}
 	return rows.Close()
 }
-
-// numbered counts the args as bun does, from zero.
-func numbered(args []any) []any { return append([]any{nil}, args...) }
 
 func within(ctx context.Context, db bun.IDB, stmt *sql.Stmt) *sql.Stmt {
 	if tx, ok := db.(bun.Tx); ok {

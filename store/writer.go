@@ -17,8 +17,7 @@ const (
 	maxBatch = 256  // jobs in one transaction
 	maxQueue = 4096 // queued jobs, after which queueing waits
 
-	// settleFor is how long what begins a row waits for its end while others are
-	// committed.
+	// settleFor is how long what begins a row waits for its end.
 	settleFor = 50 * time.Millisecond
 )
 
@@ -54,6 +53,10 @@ type job struct {
 	// passes tells that the job has nothing to do with rows that began and are
 	// not written yet, so that it need not come after them.
 	passes bool
+	// slow tells that run takes long, and that no sender or agent waits for it. It is
+	// done by itself, in turn with what else is queued, and has nothing to do with
+	// queued jobs.
+	slow bool
 	// instead is the queued job in whose place this one is done.
 	instead *job
 
@@ -90,6 +93,8 @@ type writer struct {
 
 	mu      sync.Mutex // protects the fields below
 	queue   []*job
+	slow    []*job                   // jobs that wait beside the queue
+	slowDue bool                     // the next batch is one of them
 	rows    map[string]int           // rows with queued jobs
 	taken   map[string]chan struct{} // those whose queued jobs someone took along
 	leading bool
@@ -102,7 +107,7 @@ type writer struct {
 
 func newWriter(db *bun.DB, c Config) *writer {
 	return &writer{
-		db: db, after: c.FlushAfter, log: c.Log, retry: retrier{c.RetryFor}, alone: make(chan struct{}, 1),
+		db: db, after: c.FlushAfter, log: c.Log, retry: newRetrier(c.RetryFor), alone: make(chan struct{}, 1),
 		rows: map[string]int{}, taken: map[string]chan struct{}{}, batch: maxBatch, settles: settleFor,
 	}
 }
@@ -134,14 +139,24 @@ func (w *writer) do(ctx context.Context, j *job) error {
 	if shared(w.db) && j.run != nil {
 		return w.besideLocked(ctx, j)
 	}
-	j.passes = j.passes && w.rows[j.row] == 0
+	j.passes = j.passes && !w.aheadLocked(j.row)
 	j.row = "" // it waits itself, and is no queued one
 	return w.waitLocked(ctx, j)
 }
 
+// aheadLocked reports whether jobs of the row are queued. What is being committed
+// comes first anyway.
+func (w *writer) aheadLocked(row string) bool {
+	return w.rows[row] > 0 && slices.ContainsFunc(w.queue, func(q *job) bool { return q.row == row })
+}
+
 // waitLocked queues the job and sees it done. It unlocks w.mu.
 func (w *writer) waitLocked(ctx context.Context, j *job) error {
-	w.queue = append(w.queue, j)
+	if j.slow {
+		w.slow = append(w.slow, j)
+	} else {
+		w.queue = append(w.queue, j)
+	}
 	return w.seeLocked(ctx, j)
 }
 
@@ -213,6 +228,10 @@ func (w *writer) takeBack(j *job) bool {
 	defer w.mu.Unlock()
 	if j.next {
 		return false
+	}
+	if i := slices.Index(w.slow, j); i >= 0 {
+		w.slow = slices.Delete(w.slow, i, i+1)
+		return true
 	}
 	for i, q := range w.queue {
 		switch {
@@ -289,8 +308,8 @@ func (w *writer) armLocked() {
 	w.timer = time.AfterFunc(w.after, w.ring)
 }
 
-// ring commits what is queued, unless someone is at it: then the lead's
-// successor or a new timer does.
+// ring commits what is queued, but for what may still stay, unless someone is at
+// it: then the lead's successor or a new timer does.
 func (w *writer) ring() {
 	defer w.active.Done()
 	w.mu.Lock()
@@ -299,7 +318,7 @@ func (w *writer) ring() {
 		w.mu.Unlock()
 		return
 	}
-	_ = w.waitLocked(context.Background(), &job{})
+	_ = w.waitLocked(context.Background(), &job{passes: true})
 }
 
 // lead commits batches until j is done, then hands on the lead.
@@ -330,6 +349,9 @@ func (w *writer) lead(j *job) {
 // in their order. What begins a row stays for a while, as far as all that comes
 // after it may pass it: its end may come and be written in its place.
 func (w *writer) batchLocked(lead *job) []*job {
+	if slow := w.slowLocked(); slow != nil {
+		return []*job{slow}
+	}
 	young := time.Now().Add(-w.settles)
 	stays := func(j *job) bool { return j != lead && j.begins != nil && j.turn == nil && j.came.After(young) }
 	if slices.ContainsFunc(w.queue, stays) && !slices.ContainsFunc(w.queue, w.followsLocked) {
@@ -352,6 +374,21 @@ func (w *writer) batchLocked(lead *job) []*job {
 	return batch
 }
 
+// slowLocked takes a slow job out, if it is the turn of one: when the batch
+// before was none of them, or when nothing else is queued. So whoever comes waits
+// for one of them at most.
+func (w *writer) slowLocked() *job {
+	if len(w.slow) == 0 {
+		return nil
+	}
+	if w.slowDue = !w.slowDue && len(w.queue) > 0; w.slowDue {
+		return nil
+	}
+	j := w.slow[0]
+	w.slow = slices.Delete(w.slow, 0, 1)
+	return j
+}
+
 // followsLocked tells whether the job comes after all that were queued before it.
 func (w *writer) followsLocked(j *job) bool {
 	return j.begins == nil && (!j.passes || w.rows[j.row] > 1)
@@ -368,11 +405,13 @@ func (w *writer) forgetLocked(j *job) {
 }
 
 func (w *writer) handOnLocked() {
-	for _, q := range w.queue {
-		if q.turn != nil {
-			q.next = true
-			q.turn <- true
-			return
+	for _, list := range [][]*job{w.queue, w.slow} {
+		for _, q := range list {
+			if q.turn != nil {
+				q.next = true
+				q.turn <- true
+				return
+			}
 		}
 	}
 	w.leading = false

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -249,6 +251,74 @@ func TestJobsOfOneBatchShareATransaction(t *testing.T) {
 	if len(txs) != 2 {
 		t.Errorf("%d transactions for %d jobs, want 2", len(txs), len(jobs))
 	}
+}
+
+// Slow jobs come one at a time and by themselves, each after what is queued.
+func TestSlowJobsTakeTurns(t *testing.T) {
+	b := newBench(t, time.Hour)
+	var wg sync.WaitGroup
+	var order []string // written by the one that leads
+	txs := map[any]string{}
+	send := func(name string, slow bool, meanwhile func()) {
+		wg.Go(func() {
+			err := b.write.do(context.Background(), &job{slow: slow, run: func(_ context.Context, tx bun.IDB) error {
+				order = append(order, name)
+				txs[tx.(bun.Tx).Tx] += name
+				if meanwhile != nil {
+					meanwhile()
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	waitSlow := func(n int) {
+		for {
+			b.write.mu.Lock()
+			waiting := len(b.write.slow)
+			b.write.mu.Unlock()
+			if waiting == n {
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+	free := b.busy()
+	defer free()
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { gone <- b.write.do(ctx, &job{slow: true, run: exec("INSERT INTO n VALUES (1)")}) }()
+	waitSlow(1)
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for i, name := range []string{"A", "B", "C"} {
+		var meanwhile func()
+		if name == "A" {
+			meanwhile = func() {
+				send("3", false, nil)
+				b.waitQueue(1)
+			}
+		}
+		send(name, true, meanwhile)
+		waitSlow(i + 1)
+	}
+	for i, name := range []string{"1", "2"} {
+		send(name, false, nil)
+		b.waitQueue(i + 1)
+	}
+	free()
+	wg.Wait()
+	if got := strings.Join(order, ""); got != "12A3BC" {
+		t.Errorf("done in the order %s, want 12A3BC", got)
+	}
+	if got := slices.Sorted(maps.Values(txs)); !slices.Equal(got, []string{"12", "3", "A", "B", "C"}) {
+		t.Errorf("transactions of %q", got)
+	}
+	b.want()
 }
 
 func TestCallerTakesBackWhatHasNotBegun(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"sallyport/action"
@@ -65,8 +66,12 @@ func (c *backupCommand) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	if entries, err := os.ReadDir(c.To); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s is not empty; name a folder that is not there yet", c.To)
+	entries, err := os.ReadDir(c.To)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("looking where the backup goes: %w; name a folder that is not there, or is empty", err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty; name a folder that is not there, or is empty", c.To)
 	}
 	part, err := os.MkdirTemp(filepath.Dir(c.To), ".sallyport-backup-*") // mode 0700
 	if err != nil {
@@ -78,8 +83,12 @@ func (c *backupCommand) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
+	// A rename takes the place of no folder. What came into it meanwhile stays.
+	if err := syscall.Rmdir(c.To); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s cannot be replaced: %w; no backup was made: name a folder in it that is not there", c.To, err)
+	}
 	if err := os.Rename(part, c.To); err != nil {
-		return fmt.Errorf("putting the backup in its place: %w", err)
+		return fmt.Errorf("putting the backup in its place: %w; no backup was made: name another folder", err)
 	}
 	if c.JSON {
 		return json.NewEncoder(std.Out).Encode(m)

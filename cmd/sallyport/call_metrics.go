@@ -56,7 +56,7 @@ func newCallMetrics() *callMetrics {
 	}
 	m := &callMetrics{
 		calls:   count("sallyport_calls_total", "Calls that this instance wrote down as ended, by the source's id and the action's name (other: beyond the first 100 sources, 100 actions of a source and 1,000 of all), policy's mode and the status in which they ended.", "source", "action", "mode", "status"),
-		refused: count("sallyport_calls_refused_total", "Calls that got no row, by why: invalid, unauthenticated, not_found, conflict, too_many (a rate, a quota or too many held calls), too_large, unavailable, gone (the caller left first), internal.", "kind"),
+		refused: count("sallyport_calls_refused_total", "Calls that got no row, by why: invalid, unauthenticated, forbidden (an action that nobody can call through the gateway), not_found, conflict, too_many (a rate, a quota or too many held calls), too_large, unavailable, gone (the caller left first), internal.", "kind"),
 		decisions: histogram("sallyport_decision_seconds", "How long it took to find and check an action and to decide.",
 			[]float64{.00001, .00003, .0001, .0003, .001, .003, .01, .1, 1, 10}, "mode"),
 		runs: histogram("sallyport_execution_seconds", "How long sources took to execute calls, by the source's id (other: beyond the first 100).",
@@ -111,6 +111,7 @@ func refusals() []struct {
 	}{
 		{"invalid", action.ErrInvalid},
 		{"unauthenticated", action.ErrUnauthenticated},
+		{"forbidden", action.ErrForbidden},
 		{"not_found", action.ErrNotFound},
 		{"conflict", action.ErrConflict},
 		{"too_many", action.ErrTooMany},

@@ -127,7 +127,7 @@ func reservedSlugs() []string {
 func (g *gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
 		Gate: g.gate, Decider: g.policies, Hints: g.coord, Guard: g.guard(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, RequestGrant: requests{g}.RequestGrant,
-		Sessions: sessionRows{g.db}, SessionLife: g.db, Used: g.sessions.use, Secrets: g.db, Connectors: g.db, Reviews: g.db,
+		Sessions: sessionRows{g.db}, SessionLife: g.db, Withdrew: g.withdrew, Used: g.sessions.use, Secrets: g.db, Connectors: g.db, Reviews: g.db,
 		Integrations: g.db, Connections: connections{g.tokens, g}, Providers: g.providers(),
 		Prober: prober{g}, SignIns: signIns{g.oauth, g.db, prober{g}}, Presets: presets(),
 		Overrides: g.db, Capabilities: g.db, Gates: g.db, Quotas: g.db, Settings: g.db, History: historyRows{g.db},

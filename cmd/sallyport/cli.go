@@ -28,6 +28,7 @@ type clientCommands struct {
 	Setup       setupCommand       `cmd:"" help:"See how workspaces are brought up, as setup sessions saved it."`
 	Run         runCommand         `cmd:"" help:"See, work on and end the runs of automations."`
 	Pending     pendingCommand     `cmd:"" help:"List the calls, and the requests for grants and variables, that wait for a person."`
+	Calls       callsCommand       `cmd:"" help:"List the calls of agents, and what became of each, newest first."`
 	Approve     approveCommand     `cmd:"" help:"Let a held call run."`
 	Deny        denyCommand        `cmd:"" help:"Refuse a held call."`
 	Grant       grantCommand       `cmd:"" help:"Approve calls ahead, and what agents ask for."`
@@ -52,11 +53,18 @@ type stdio struct {
 	notes []string // for Err, once the command did what it was to do
 }
 
+// warn notes what the server warned of, if anything.
+func (s *stdio) warn(text string) {
+	if text != "" {
+		s.notes = append(s.notes, "warning: "+visible(text))
+	}
+}
+
 // remote are the flags that every client command has. The API key comes from
 // the environment (SALLYPORT_API_KEY) or the data folder, and is no flag,
 // because a command line can be read by every user of the machine.
 type remote struct {
-	Data string `placeholder:"DIR" type:"path" help:"Data folder of a server on this machine, in which it tells where to find it (default: ${data})."`
+	Data string `placeholder:"DIR" type:"folder" help:"Data folder of a server on this machine, in which it tells where to find it (default: ${data})."`
 	URL  string `placeholder:"URL" help:"The server, instead of a data folder; needs SALLYPORT_API_KEY, or for what is an agent's own SALLYPORT_TOKEN."`
 	JSON bool   `help:"Print the server's JSON."`
 }
@@ -67,7 +75,10 @@ func (r *remote) hint(words ...string) string {
 	for _, w := range words {
 		command += " " + word(w)
 	}
-	if r.Data != "" {
+	switch {
+	case r.URL != "":
+		command += " --url " + word(r.URL)
+	case r.Data != "":
 		command += " --data " + word(r.Data)
 	}
 	return command

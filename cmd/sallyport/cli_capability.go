@@ -43,7 +43,8 @@ func (c *ceiling) path() string {
 // capabilityRow is a capability with what people call its provider.
 type capabilityRow struct {
 	action.Capability
-	Name string `json:"name"`
+	Name    string `json:"name"`
+	Warning string `json:"warning"`
 }
 
 func (c *capabilityRow) provider() string { return sourceName(c.Name, c.Provider) }
@@ -116,6 +117,7 @@ func (c *capabilitySet) body() map[string]any {
 
 func (c *capabilitySet) Run(ctx context.Context, std *stdio) error {
 	return alter(ctx, &c.remote, std, http.MethodPut, c.path(), c.body(), func(w io.Writer, now *capabilityRow) {
+		std.warn(now.Warning)
 		text := fmt.Sprintf("group %s has level %d (%s) at %s", now.Group, now.Level, now.Level, now.provider())
 		if more := now.limits(); more != "" {
 			text += "; " + more

@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
+	"reflect"
 	"strings"
 
 	"sallyport/action"
@@ -52,12 +54,12 @@ func (c *connectorAdd) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	made.warn(std)
-	return c.print(std, raw, func(w io.Writer) { made.next(w, &c.remote) })
+	return c.print(std, raw, func(w io.Writer) { made.next(w, &c.remote, "is added") })
 }
 
-// next says what to do with a connector that was just added.
-func (c *connectorRow) next(w io.Writer, r *remote) {
-	said(c.said() + " is added")(w)
+// next says what to do with a connector that nobody asked yet.
+func (c *connectorRow) next(w io.Writer, r *remote, done string) {
+	said(c.said() + " " + done)(w)
 	if c.OAuth["kind"] == string(action.OAuthCode) {
 		said("sign in at its service with: " + r.hint("connector", "sign-in", c.Name))(w)
 	}
@@ -199,9 +201,23 @@ type connectorUpdate struct {
 // Run changes what is given. Of headers, risks and OAuth the API takes the
 // whole, so that what stands is read first.
 func (c *connectorUpdate) Run(ctx context.Context, std *stdio) error {
+	if c.Name == nil && c.At == nil && c.Review == "" && len(c.ToolRisk) == 0 && reflect.ValueOf(c.connectorFields).IsZero() {
+		if c.URL != "" && c.URL != os.Getenv("SALLYPORT_URL") {
+			return wrongUse("nothing to change: --url is the gateway's address; the connector's is --endpoint")
+		}
+		return wrongUse("nothing to change: give one of the flags that connector update --help lists")
+	}
 	server, err := c.connect()
+	if wrong := new(usageError); errors.As(err, wrong) {
+		return wrongUse("%w; the connector's is --endpoint", err)
+	}
 	if err != nil {
 		return err
+	}
+	if c.URL != "" { // which people take for the connector's
+		if err := server.isGateway(ctx); err != nil {
+			return err
+		}
 	}
 	var now connectorRow
 	if _, err := server.read(ctx, connectorPath(c.Ref), nil, &now); err != nil {
@@ -220,8 +236,11 @@ func (c *connectorUpdate) Run(ctx context.Context, std *stdio) error {
 		maps.DeleteFunc(risks, func(_, risk string) bool { return risk == "" })
 		body["tool_risks"] = risks
 	}
-	if len(body) == 0 {
-		return usageError{errors.New("nothing to change: give one of the flags that connector update --help lists")}
+	if c.At == nil || *c.At == now.URL {
+		return c.act(ctx, std, http.MethodPatch, connectorPath(c.Ref), body, "is changed")
 	}
-	return c.act(ctx, std, http.MethodPatch, connectorPath(c.Ref), body, "is changed")
+	return alter(ctx, &c.remote, std, http.MethodPatch, connectorPath(c.Ref), body, func(w io.Writer, now *connectorRow) {
+		now.warn(std)
+		now.next(w, &c.remote, "is changed")
+	})
 }

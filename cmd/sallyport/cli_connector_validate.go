@@ -30,6 +30,7 @@ type connectorCheck struct {
 		Name   string  `json:"name"`
 		TookMS float64 `json:"took_ms"`
 		Detail string  `json:"detail"`
+		Failed bool    `json:"failed"`
 	} `json:"steps"`
 	Tools  []toolRow `json:"tools"`
 	Beside []toolRow `json:"beside"`
@@ -85,7 +86,10 @@ func (c *connectorRow) unnamed() {
 // report tells how a server was reached and what it offers.
 func (c *connectorRow) report(w io.Writer) {
 	for _, s := range c.Steps {
-		if s.TookMS == 0 {
+		switch {
+		case s.Failed:
+			s.Detail = strings.TrimSpace("FAILED " + s.Detail)
+		case s.TookMS == 0:
 			continue // it was not needed
 		}
 		said(strings.TrimRight(fmt.Sprintf("%-18s %8.1f ms  %s", s.Name, s.TookMS, s.Detail), " "))(w)

@@ -67,6 +67,11 @@ func TestSaysWhatWasSeen(t *testing.T) {
 			var sent string
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				answer, known := answers[r.Method+" "+r.URL.Path]
+				if r.Header.Get("Authorization") != "Bearer key" { // asked whether it is a gateway
+					w.WriteHeader(http.StatusUnauthorized)
+					_, _ = io.WriteString(w, `{"status":401,"code":"unauthenticated","detail":"no"}`)
+					return
+				}
 				if !known {
 					body, _ := io.ReadAll(r.Body)
 					sent, answer = sent+r.Method+" "+r.URL.Path+" "+string(body), "{}"
@@ -199,8 +204,8 @@ func TestReviewTellsHowToAccept(t *testing.T) {
 	}{
 		{nil, exitOK, "fresh=true", "cannot be asked: no answer; its list is from " + at + " (", ""},
 		{nil, exitOK, "fresh=true", all, ""},
-		{[]string{"--accept-all"}, exitUsage, "fresh=true", "it's" + one + " is new", "sallyport connector review 'my x' " + all + " --data /d"},
-		{[]string{"--accept", "it's"}, exitUsage, "", "it's" + one + " is new", `sallyport connector review 'my x' --accept 'it'\''s` + one + "' --data /d"},
+		{[]string{"--accept-all"}, exitUsage, "fresh=true", "it's" + one + " is new", "sallyport connector review 'my x' " + all + " --url " + server.URL},
+		{[]string{"--accept", "it's"}, exitUsage, "", "it's" + one + " is new", `sallyport connector review 'my x' --accept 'it'\''s` + one + "' --url " + server.URL},
 		{[]string{"--accept", "it's@0123456789ab"}, exitError, "", "", "changed since it was shown"},
 	} {
 		var out, errs bytes.Buffer

@@ -22,6 +22,7 @@ type policyExplain struct {
 // explanation is a decision that was made for nobody.
 type explanation struct {
 	action.Decision
+	Key    string `json:"key"`
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 	// Refused is why a call that asks would not even be asked for; RefusedNote
@@ -59,9 +60,10 @@ func (e *explanation) report(w io.Writer) {
 		said("would be refused without asking: " + cmp.Or(e.RefusedNote, e.Refused))(w)
 	}
 	said(text)(w)
+	source := func(key string) string { return key[:strings.LastIndexByte(key, ':')+1] }
 	rows := make([][]string, 0, len(e.Steps))
 	for _, s := range e.Steps {
-		rows = append(rows, []string{string(s.Layer), s.Key, string(s.Mode), s.Note})
+		rows = append(rows, []string{string(s.Layer), strings.Replace(s.Key, source(e.Key), source(e.Name), 1), string(s.Mode), s.Note})
 	}
 	table(w, []string{"LAYER", "KEY", "MODE", "WHY"}, rows)
 	for _, l := range e.Limits {

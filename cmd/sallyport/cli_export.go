@@ -22,10 +22,10 @@ type auditExport struct {
 	What    string `enum:"invocations,policy" default:"invocations" help:"invocations (default), or policy for its changes."`
 	From    moment `placeholder:"TIME" help:"Not before this time, such as 2026-01-02T15:04:05Z, or 24h for a day ago."`
 	To      moment `placeholder:"TIME" help:"Not after this time."`
-	Status  string `help:"Only calls with this status, or one of several with commas."`
+	Status  string `help:"Only calls with this status, or one of several with commas: pending, approved, executing, completed, failed, denied or expired."`
 	Session string `placeholder:"ID" help:"Only calls of this session."`
 	Source  string `help:"Only calls to this source."`
-	Action  string `help:"Only calls of this action."`
+	Action  string `help:"Only calls of this action; SOURCE:ACTION names the source, too."`
 
 	Risk       string `enum:",read,write,danger" default:"" help:"Only calls of this risk."`
 	Mode       string `enum:",allow,deny,require_approval" default:"" help:"Only calls that policy let through, refused or held."`
@@ -57,6 +57,10 @@ func (c *auditExport) Run(ctx context.Context, std *stdio) error {
 	if c.What == "policy" && c.Status+c.Session+c.Source+c.Action+c.Risk+c.Mode+c.OfRun+c.Automation+c.Group+c.Person != "" {
 		return wrongUse("--status, --session, --source, --action and the like choose calls; with --what policy there is --from and --to")
 	}
+	if err := checkStatuses(c.Status); err != nil {
+		return err
+	}
+	c.Source, c.Action = sourceOf(c.Source, c.Action)
 	return c.write(ctx, std, exportSilence)
 }
 
@@ -69,6 +73,9 @@ func (c *auditExport) write(ctx context.Context, std *stdio, silence time.Durati
 		return err
 	}
 	if err := c.known(ctx, server); err != nil {
+		return err
+	}
+	if err := server.hasSession(ctx, c.Session); err != nil {
 		return err
 	}
 	if c.Out == "" {

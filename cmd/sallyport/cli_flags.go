@@ -3,11 +3,44 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/netip"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
+
+// readFolder reads the path of a folder. An empty one, of a variable that is not
+// set, would otherwise be the folder in which the command runs.
+func readFolder(ctx *kong.DecodeContext, target reflect.Value) error {
+	var path string
+	if err := ctx.Scan.PopValueInto("folder", &path); err != nil {
+		return err
+	}
+	if path == "" {
+		return errors.New("it is empty (a variable that is not set?); name a folder, . for this one, or leave it out")
+	}
+	target.SetString(kong.ExpandPath(path))
+	return nil
+}
+
+// readNetwork reads a network in CIDR.
+func readNetwork(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("network", &text); err != nil {
+		return err
+	}
+	network, err := netip.ParsePrefix(text)
+	if err != nil {
+		return fmt.Errorf("%q is no network; write one such as 10.1.0.0/16, or 127.0.0.1/32 for one address", text)
+	}
+	target.Set(reflect.ValueOf(network))
+	return nil
+}
 
 // span reads a duration, also one of days, such as 90d.
 func span(text string) (time.Duration, error) {

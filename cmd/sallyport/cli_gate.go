@@ -33,17 +33,22 @@ func (c *gateApprove) Run(ctx context.Context, std *stdio) error {
 	}
 	c.Expires.into(body)
 	return alter(ctx, &c.remote, std, http.MethodPost, "/api/v1/gates", body, func(w io.Writer, a *action.GateApproval) {
-		said(fmt.Sprintf("group %s may pass gate %s for task %s: %s; %s", a.Group, a.Gate, a.Task, behind(a), ends(a.ExpiresAt)))(w)
+		names := c.labels(ctx, "/api/v1/connectors")
+		said(fmt.Sprintf("group %s may pass gate %s for task %s: %s; %s", a.Group, a.Gate, a.Task, behind(a, names), ends(a.ExpiresAt)))(w)
 		said("take it back with: " + c.hint("gate", "remove", a.ID))(w)
 	})
 }
 
 // behind names the actions that the approval is for.
-func behind(a *action.GateApproval) string {
+func behind(a *action.GateApproval, names labels) string {
 	if a.Actions == nil {
 		return "every action"
 	}
-	return strings.Join(a.Actions, ", ")
+	keys := make([]string, len(a.Actions))
+	for i, key := range a.Actions {
+		keys[i] = names.key(key)
+	}
+	return strings.Join(keys, ", ")
 }
 
 type gateList struct {
@@ -55,13 +60,14 @@ type gateList struct {
 func (c *gateList) Run(ctx context.Context, std *stdio) error {
 	query := queryOf(given{"group": c.Group, "task": c.Task})
 	return show(ctx, &c.remote, std, "/api/v1/gates", query, func(w io.Writer, all *list[action.GateApproval]) {
+		names := c.labels(ctx, usersPath, keysPath, "/api/v1/connectors")
 		rows := make([][]string, 0, len(all.Items))
 		for _, a := range all.Items {
 			state := ends(a.ExpiresAt)
 			if a.RevokedAt != nil {
 				state = "revoked " + since(a.RevokedAt)
 			}
-			rows = append(rows, []string{a.Gate, a.Group, a.Task, behind(&a), state, a.ApprovedBy, a.ID})
+			rows = append(rows, []string{a.Gate, a.Group, a.Task, behind(&a, names), state, names.of(a.ApprovedBy), a.ID})
 		}
 		table(w, []string{"GATE", "GROUP", "TASK", "FOR", "STATE", "BY", "ID"}, rows)
 	})

@@ -26,6 +26,24 @@ func (c *client) labels(ctx context.Context, paths ...string) labels {
 	return all
 }
 
+// labels is that of a client, for commands that have none at hand.
+func (r *remote) labels(ctx context.Context, paths ...string) labels {
+	server, err := r.connect()
+	if err != nil {
+		return nil
+	}
+	return server.labels(ctx, paths...)
+}
+
+// key is a policy key with the name of its connector.
+func (n labels) key(key string) string {
+	id, action, _ := strings.Cut(strings.TrimPrefix(key, "connector:"), ":")
+	if n[id] == "" {
+		return key
+	}
+	return n[id] + ":" + action
+}
+
 // of is the name of what has an id. Keys are told as "key:ID", automations that
 // act for nobody as "automation:ID".
 func (n labels) of(id string) string {

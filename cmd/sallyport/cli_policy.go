@@ -45,6 +45,7 @@ type modeRow struct {
 	Name       string `json:"name"`
 	Mode       string `json:"mode"`
 	Automation string `json:"automation_id"`
+	Warning    string `json:"warning"`
 	UpdatedBy  string `json:"updated_by"`
 }
 
@@ -62,6 +63,7 @@ func (c *policySet) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
+	std.warn(now.Warning)
 	return c.print(std, raw, said(now.Name+" is "+now.Mode+" from now on"))
 }
 
@@ -95,8 +97,9 @@ func (c *policyShow) Run(ctx context.Context, std *stdio) error {
 	}
 	return c.print(std, raw, func(w io.Writer) {
 		rows := make([][]string, 0, len(modes.Items))
+		names := server.labels(ctx, usersPath, keysPath, automationsPath)
 		for _, m := range modes.Items {
-			rows = append(rows, []string{m.said(connectors.Items, used.Items), m.Mode, m.Automation, m.UpdatedBy})
+			rows = append(rows, []string{m.said(connectors.Items, used.Items), m.Mode, names.of(m.Automation), names.of(m.UpdatedBy)})
 		}
 		table(w, []string{"KEY", "MODE", "AUTOMATION", "SET BY"}, rows)
 		fmt.Fprintln(w, "anything else: reads are allowed, writes wait for approval, dangerous actions are denied")

@@ -31,6 +31,8 @@ type quotaRow struct {
 	action.Quota
 	Key  string `json:"key"`
 	Name string `json:"name"`
+
+	Warning string `json:"warning"`
 }
 
 type quotaSet struct {
@@ -42,6 +44,7 @@ type quotaSet struct {
 func (c *quotaSet) Run(ctx context.Context, std *stdio) error {
 	body := map[string]any{"per": c.Per, "calls": c.Calls, "seconds": c.Window.seconds}
 	return alter(ctx, &c.remote, std, http.MethodPut, c.path(), body, func(w io.Writer, q *quotaRow) {
+		std.warn(q.Warning)
 		said(fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, number(q.Calls, "call"), q.Span(), q.Per))(w)
 	})
 }
@@ -56,9 +59,10 @@ type quotaList struct{ remote }
 
 func (c *quotaList) Run(ctx context.Context, std *stdio) error {
 	return show(ctx, &c.remote, std, "/api/v1/policy/quotas", nil, func(w io.Writer, all *list[quotaRow]) {
+		names := c.labels(ctx, usersPath, keysPath)
 		rows := make([][]string, 0, len(all.Items))
 		for _, q := range all.Items {
-			rows = append(rows, []string{q.Name, string(q.Per), strconv.Itoa(q.Calls), q.Span(), q.UpdatedBy})
+			rows = append(rows, []string{q.Name, string(q.Per), strconv.Itoa(q.Calls), q.Span(), names.of(q.UpdatedBy)})
 		}
 		table(w, []string{"KEY", "PER", "CALLS", "IN", "SET BY"}, rows)
 	})

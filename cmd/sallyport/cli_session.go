@@ -215,6 +215,7 @@ type sessionRow struct {
 	CreatedBy   string     `json:"created_by"`
 	CreatedAt   *time.Time `json:"created_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
+	Withdrew    int        `json:"withdrawn_calls"`
 	RevokedAt   *time.Time `json:"revoked_at"`
 	Connections []string   `json:"connections"`
 
@@ -246,9 +247,10 @@ func (c *sessionList) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	return c.print(std, raw, func(w io.Writer) {
+		names := server.labels(ctx, usersPath, keysPath, automationsPath)
 		rows := make([][]string, 0, len(sessions.Items))
 		for _, s := range sessions.Items {
-			rows = append(rows, []string{s.ID, s.Kind, s.Type, s.Title, s.CreatedBy, since(s.CreatedAt), s.life(), since(s.ExpiresAt), s.sees()})
+			rows = append(rows, []string{s.ID, s.Kind, s.Type, s.Title, names.of(s.CreatedBy), since(s.CreatedAt), s.life(), since(s.ExpiresAt), s.sees()})
 		}
 		table(w, []string{"SESSION", "KIND", "TYPE", "TITLE", "BY", "CREATED", "STATUS", "EXPIRES", "INTEGRATIONS"}, rows)
 		more(w, sessions)

@@ -16,7 +16,10 @@ type sessionShow struct {
 
 // Run prints one session.
 func (c *sessionShow) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, sessionPath(c.ID), nil, writeSession)
+	return show(ctx, &c.remote, std, sessionPath(c.ID), nil, func(w io.Writer, s *sessionRow) {
+		s.CreatedBy = c.labels(ctx, usersPath, keysPath).of(s.CreatedBy)
+		writeSession(w, s)
+	})
 }
 
 func sessionPath(id string) string { return "/api/v1/sessions/" + url.PathEscape(id) }
@@ -91,7 +94,14 @@ type sessionStep struct {
 
 func (c *sessionStep) take(ctx context.Context, std *stdio, step string, body any) error {
 	return alter(ctx, &c.remote, std, http.MethodPost, sessionPath(c.ID)+"/"+step, body, func(w io.Writer, s *sessionRow) {
-		fmt.Fprintf(w, "session %s is %s now\n", visible(s.ID), visible(s.Status))
+		text := fmt.Sprintf("session %s is %s now", s.ID, s.Status)
+		switch {
+		case s.Withdrew == 1:
+			text += "; 1 held call was withdrawn"
+		case s.Withdrew > 1:
+			text += fmt.Sprintf("; %d held calls were withdrawn", s.Withdrew)
+		}
+		said(text)(w)
 	})
 }
 

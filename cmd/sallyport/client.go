@@ -21,6 +21,8 @@ type client struct {
 	base *url.URL
 	key  string
 	http *http.Client
+
+	start string // what to do where nobody answers, if that is known
 }
 
 // answerLimit bounds what the client reads of one answer.
@@ -39,8 +41,13 @@ func (r *remote) connect() (*client, error) {
 		if key == "" {
 			key = e.APIKey
 		}
+	} else if gatewayOf(at) != strings.TrimRight(at, "/") { // of an agent; a person may mean another's
+		return nil, notOrigin(at)
 	}
 	server, err := newClient(at, key)
+	if err == nil && r.URL == "" {
+		server.start = "start it with: " + r.hint("serve")
+	}
 	if err == nil && key == "" { // an agent's variables are no reason to act as a person
 		return nil, fmt.Errorf("no API key for %s: set SALLYPORT_API_KEY to a key from `sallyport api-key create NAME` on its machine, or unset SALLYPORT_URL to reach the server of the data folder", at)
 	}
@@ -56,11 +63,32 @@ func newClient(at, key string) (*client, error) {
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of a server; want something like http://127.0.0.1:8787", at)
 	}
+	if base.Path != "" {
+		return nil, notOrigin(at)
+	}
 	return &client{base: base, key: key, http: &http.Client{
 		Timeout: 2 * time.Minute,
 		// The API never redirects, and what is sent may be a secret.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
+}
+
+// notOrigin refuses a URL with a path before a key is sent there: it is
+// another's, or a connector's.
+func notOrigin(at string) error {
+	return wrongUse("--url (SALLYPORT_URL) is the gateway's address without a path, such as http://127.0.0.1:8787; %s has one", visible(at))
+}
+
+// isGateway asks without the key whether a gateway is at the URL.
+func (c *client) isGateway(ctx context.Context) error {
+	_, err := (&client{base: c.base, http: c.http}).do(ctx, http.MethodGet, "/api/v1/me", nil, nil)
+	if p := new(problem); errors.As(err, &p) && p.Status == http.StatusUnauthorized && p.Code != "" {
+		return nil
+	}
+	if none := new(nobody); errors.As(err, none) {
+		return err
+	}
+	return fmt.Errorf("%s does not answer as a gateway does, so it is not sent the key; --url is the gateway's address, the connector's is --endpoint", c.base)
 }
 
 // problem is an error as the API tells it.
@@ -119,7 +147,7 @@ func (c *client) dispatch(request *http.Request) (*http.Response, error) {
 	response, err := c.http.Do(request)
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, nobody{fmt.Errorf("no server runs at %s any more; start it with: sallyport serve", c.base)}
+			return nil, nobody{fmt.Errorf("no server runs at %s any more; %s", c.base, cmp.Or(c.start, "start it, or see that the URL is right"))}
 		}
 		return nil, fmt.Errorf("the server does not answer; is it running? %w", err)
 	}
@@ -154,7 +182,9 @@ func (c *client) request(ctx context.Context, method, path string, query url.Val
 	if len(query) > 0 {
 		request.URL.RawQuery = query.Encode()
 	}
-	request.Header.Set("Authorization", "Bearer "+c.key)
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key)
+	}
 	if in != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -172,6 +202,15 @@ func refusal(request *http.Request, response *http.Response, raw []byte) error {
 	}
 	if p.Code == "tool_unreviewed" && strings.HasSuffix(p.Field, "/unreviewed") {
 		p.Detail += " Here that is --unreviewed."
+	}
+	if what := request.URL.Path; p.Code == "session_ended" && (strings.HasSuffix(what, "/stop") || strings.HasSuffix(what, "/fail")) {
+		p.Detail = strings.Replace(p.Detail, ", and does not live again; mint a new one.", " already.", 1)
+	}
+	if id := strings.Split(request.URL.Path, "/"); p.Code == "invocation_not_found" && len(id) > 4 && len(id[4]) < 36 {
+		p.Detail += " The whole id is needed."
+	}
+	if !strings.Contains(request.URL.Path, "/actions/") { // a place in params says which
+		p.Field = strings.TrimPrefix(strings.TrimRight(p.Field, "/0123456789"), "/")
 	}
 	return p
 }

@@ -59,7 +59,7 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		"a problem":            {409, `{"status":409,"code":"already_decided","detail":"ada approved it."}`, "ada approved it."},
-		"a problem of a field": {400, `{"code":"invalid_field","detail":"Too long.","field":"/title"}`, "Too long. (/title)"},
+		"a problem of a field": {400, `{"code":"invalid_field","detail":"Too long.","field":"/title"}`, "Too long. (title)"},
 		"a field in the text":  {400, `{"code":"invalid_field","detail":"title is too long.","field":"/title"}`, "title is too long."},
 		"a tool nobody saw":    {409, `{"code":"tool_unreviewed","detail":"Say unreviewed.","field":"/grant/unreviewed"}`, "that is --unreviewed."},
 		"a list elsewhere":     {404, `{"code":"x","detail":"There is none. GET /api/v1/grants lists those that there are."}`, "none. sallyport grant list lists"},
@@ -124,10 +124,44 @@ func TestKeyOfTheFolderIsForNoNamedServer(t *testing.T) {
 		t.Errorf("the folder alone: %v", err)
 	}
 	for at, says := range map[string]string{
-		"http://127.0.0.1:8787": "unset SALLYPORT_URL", "http://127.0.0.1:8787/mcp": "unset SALLYPORT_URL", "127.0.0.1:8787": "is no URL of a server",
+		"http://127.0.0.1:8787": "unset SALLYPORT_URL", "http://127.0.0.1:8787/mcp": "without a path", "http://127.0.0.1:8787/x/": "without a path", "127.0.0.1:8787": "is no URL of a server",
 	} {
 		if _, err := (&remote{URL: at, Data: data}).connect(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", at, err)
+		}
+	}
+}
+
+// Whoever takes --url for the connector's does not send it the key.
+func TestConnectorUpdateSendsNoKeyToAConnector(t *testing.T) {
+	var leaked []string
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leaked = append(leaked, r.Header["Authorization"]...)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer upstream.Close()
+	t.Setenv("SALLYPORT_API_KEY", "spk_x")
+	for at, want := range map[string]int{upstream.URL: exitError, upstream.URL + "/mcp": exitUsage, upstream.URL + "/v1/": exitUsage} {
+		var out, said bytes.Buffer
+		status := execute(t.Context(), []string{"connector", "update", "Dead", "--rename", "Alive", "--url", at}, nil, &out, &said)
+		if status != want || !strings.Contains(said.String(), "the connector's is --endpoint") {
+			t.Errorf("%s: status %d, %s", at, status, said.String())
+		}
+	}
+	if leaked != nil {
+		t.Errorf("the connector's server got %q", leaked)
+	}
+}
+
+// A command to paste goes to the server of the one that printed it.
+func TestHintKeepsTheServer(t *testing.T) {
+	for want, r := range map[string]remote{
+		"sallyport approve ID":                            {},
+		"sallyport approve ID --data '/a b'":              {Data: "/a b"},
+		"sallyport approve ID --url https://gate.example": {URL: "https://gate.example", Data: "/not/asked"},
+	} {
+		if got := r.hint("approve", "ID"); got != want {
+			t.Errorf("%s, not %s", got, want)
 		}
 	}
 }

@@ -28,6 +28,15 @@ func (p *problem) inWords(method, path string) {
 		flags = map[string]string{"connections": "--connect", "idle_timeout": "--idle-timeout", "idempotency_key": "--idempotency-key", "prompt": "--prompt-file", "model": "--model"}
 	case strings.HasPrefix(path, "/api/v1/automations"):
 		flags = automationFlags(method)
+	case strings.HasPrefix(path, "/api/v1/capabilities/"):
+		flags = map[string]string{
+			"group": "GROUP", "provider": "PROVIDER", "level": "--level", "allowed_actions": "--allow", "denied_actions": "--deny",
+			"required_gate": "--gate", "rate": "--rate", "expires_in": "--expires", "expires_at": "--expires",
+		}
+	case strings.HasPrefix(path, "/api/v1/gates"):
+		flags = map[string]string{"gate": "GATE", "group": "--group", "task": "--task", "actions": "--action", "expires_in": "--expires", "expires_at": "--expires"}
+	case strings.HasPrefix(path, "/api/v1/policy/"):
+		flags = policyFlags()
 	case strings.HasPrefix(path, triggersPath), strings.HasPrefix(path, schedulesPath), strings.HasPrefix(path, runsPath):
 		flags, words = inboundFlags(), inboundWords()
 	default:
@@ -95,6 +104,16 @@ func automationFlags(method string) map[string]string {
 		flags["name"] = "--rename"
 	}
 	return flags
+}
+
+// policyFlags are what the fields of modes, quotas, settings and explanations
+// are here.
+func policyFlags() map[string]string {
+	return map[string]string{
+		"key": "KEY", "mode": "MODE", "automation": "--automation", "session": "--session", "group": "--group", "task": "--task", "action": "--action", "params": "--params",
+		"per": "--per", "calls": "--calls", "seconds": "--window",
+		"self_approval": "--self-approval", "denial_limit": "--denial-limit", "unverified_events": "--unverified-events",
+	}
 }
 
 // inboundFlags are what the fields of triggers, schedules and runs are here.
@@ -175,6 +194,7 @@ func routeWords() []wording {
 		{regexp.MustCompile(`GET /api/v1/env-requests\b`), "sallyport env requests"},
 		{regexp.MustCompile(`GET /api/v1/grant-requests\b`), "sallyport grant requests"},
 		{regexp.MustCompile(`GET /api/v1/grants\b`), "sallyport grant list"},
+		{regexp.MustCompile(`GET /api/v1/policy/modes\b`), "sallyport policy show"},
 		{regexp.MustCompile(`GET /api/v1/gates\b`), "sallyport gate list"},
 		{regexp.MustCompile(`GET /api/v1/integrations( lists)`), "sallyport integration list$1"},
 		{regexp.MustCompile(`GET /api/v1/sessions( lists)`), "sallyport session list$1"},

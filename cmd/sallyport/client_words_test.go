@@ -32,6 +32,11 @@ func TestRefusalsInWords(t *testing.T) {
 		{"POST", runsPath + "/r/finish", "Say in message what a person is to do.", "/message", "Say with --message what a person is to do."},
 		{"PUT", "/api/v1/automations/a/connections", "There is no active integration of linear; connect one first (at the command line: sallyport integration connect linear), or name one by its id.", "/connections/0", "There is no active integration of linear; connect one first with sallyport integration connect linear, or name one by its id."},
 		{"GET", eventsPath, "There is no automation \"x\"; make it first (at the command line: sallyport automation create).", "/automation", "There is no automation \"x\"; sallyport automation list lists them."},
+		{"PUT", "/api/v1/capabilities/g/x", "There is no source x.", "/provider", "There is no source x."},
+		{"PUT", "/api/v1/capabilities/g/a", "a has no action x.", "/denied_actions/0", "a has no action x. (--deny)"},
+		{"PUT", "/api/v1/policy/modes/a", "A policy key is source:action, source:* or *.", "/key", "A policy key is source:action, source:* or *."},
+		{"PUT", "/api/v1/policy/modes/a:b", "There is no such automation.", "/automation", "There is no such automation. (--automation)"},
+		{"PUT", "/api/v1/policy/quotas/a:b", "seconds must be at most 86400.", "/seconds", "--window must be at most 86400."},
 		{"POST", "/api/v1/grants", "review must be true; default_risk is not.", "/url", "review must be true; default_risk is not. (/url)"},
 	} {
 		p := &problem{Detail: c.detail, Field: c.field}

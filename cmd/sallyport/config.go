@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -19,6 +20,22 @@ func loadConfig(r io.Reader) (kong.Resolver, error) {
 		return nil, fmt.Errorf("the configuration file is no YAML mapping of flags to values: %w", err)
 	}
 	return configFile(values), nil
+}
+
+// configFlag names the configuration file.
+type configFlag string
+
+// BeforeResolve has the file answer for flags that are not given.
+func (configFlag) BeforeResolve(app *kong.Kong, ctx *kong.Context, trace *kong.Path) error {
+	path, _ := ctx.FlagValue(trace.Flag).(configFlag)
+	values, err := app.LoadConfig(string(path))
+	if errors.As(err, new(*fs.PathError)) {
+		return fmt.Errorf("the configuration file (--config): %w", err)
+	}
+	if err == nil {
+		ctx.AddResolver(values)
+	}
+	return err
 }
 
 type configFile map[string]any

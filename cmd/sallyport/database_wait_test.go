@@ -38,6 +38,7 @@ func starts(t *testing.T, database string, wait time.Duration) (log *tape, ended
 }
 
 func TestDatabaseThatComesLaterIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	database := postgresTables(t)
 	u, err := url.Parse(database)
 	if err != nil {
@@ -91,6 +92,7 @@ func forward(ctx context.Context, door net.Listener, to string) {
 }
 
 func TestWhatIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	database := postgresTables(t)
 	u, err := url.Parse(database)
 	if err != nil {
@@ -102,7 +104,7 @@ func TestWhatIsNotWaitedFor(t *testing.T) {
 		wait           time.Duration
 	}{
 		"nothing is waited for": {movedTo(t, database, "127.0.0.1:1"), "cannot be reached; see that it runs", 0},
-		"no such database":      {u.String(), "does not exist", time.Hour},
+		"no such database":      {u.String(), "does not exist (SQLSTATE 3D000); make it first (createdb", time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log, ended := starts(t, c.database, c.wait)

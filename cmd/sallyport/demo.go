@@ -9,6 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -139,6 +142,10 @@ func (d *demo) explain(w io.Writer) {
 			},
 		},
 	})
+	program, folder := called(os.Args[0]), ""
+	if program == fromSource {
+		folder = " in this folder"
+	}
 	fmt.Fprintf(w, `A gateway runs at %[1]s, in front of a notebook with three tools:
 %[5]s_list reads and is allowed, %[5]s_add writes and waits for you, %[5]s_wipe destroys and is denied.
 
@@ -157,11 +164,31 @@ func (d *demo) explain(w io.Writer) {
 
 %[8]s
 
-3. Approve it on the page, or from another terminal in this folder:
+3. Approve it on the page, or from another terminal%[10]s:
 
-   go run ./cmd/sallyport pending --data %[7]s
-   go run ./cmd/sallyport approve ID --data %[7]s
+   %[9]s pending --data %[7]s
+   %[9]s approve ID --data %[7]s
 
 Ctrl-C ends the demo and forgets all of it.
-`, d.gateway.url, d.login, d.session.MCP, d.session.Token, demoSlug, snippet, d.data, openCodeConfig(d.session.MCP, "   "))
+`, d.gateway.url, d.login, d.session.MCP, d.session.Token, demoSlug, snippet, word(d.data), openCodeConfig(d.session.MCP, "   "), program, folder)
+}
+
+// fromSource is how the program is called that is not kept.
+const fromSource = "go run ./cmd/sallyport"
+
+// builtByRun is where go run puts a program: in its folder of work, or cached.
+var builtByRun = regexp.MustCompile(`/go-build(\d+/b\d+|/[0-9a-f]{2}/[0-9a-f]+-d)/`)
+
+// called is how the program is called again, from any folder where it was
+// named by a path. What go run built is gone with it.
+func called(program string) string {
+	switch {
+	case builtByRun.MatchString(program):
+		return fromSource
+	case strings.ContainsRune(program, filepath.Separator):
+		if whole, err := filepath.Abs(program); err == nil {
+			program = whole
+		}
+	}
+	return word(program)
 }

@@ -41,6 +41,11 @@ type doctor struct {
 	*gateway
 	found []finding
 	keys  bool // the keys of the data folder, or those given, were read
+
+	missing []string // key files that are not there, and not given
+
+	serves string // the public URL of the server that runs; empty: none
+	blind  bool   // this user may not look into the data folder
 }
 
 const (
@@ -65,9 +70,11 @@ func (c *doctorCommand) Run(ctx context.Context, std *stdio) error {
 		d.keyFiles()
 	}
 	d.database(ctx)
+	d.missingKeys(ctx)
 	d.valkey(ctx)
 	d.store(ctx)
 	d.running(ctx)
+	d.publicURL(ctx)
 	if c.JSON {
 		if err := json.NewEncoder(std.Out).Encode(map[string]any{"items": d.found}); err != nil {
 			return err
@@ -123,14 +130,23 @@ func (d *doctor) configuration(ctx context.Context) {
 	if err := o.check(); err != nil {
 		d.note("fail", "configuration", "%v", err)
 	} else {
-		d.note("ok", "configuration", "flags, environment and file fit together")
+		d.note("ok", "configuration", "the flags, environment and file of this command fit together; serve is judged by them, so give it those of serve")
 	}
 	if on, err := environment(os.Getenv).traces(); err != nil {
 		d.note("fail", "traces", "%v", err)
 	} else if on {
 		d.note("ok", "traces", "sent to the collector that the environment names")
 	}
-	public, err := o.public(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(ctx, o.Listen)})
+}
+
+// publicURL judges the public URL: the one of the server that runs, where nothing
+// else was said.
+func (d *doctor) publicURL(ctx context.Context) {
+	o := &d.options
+	public, err := d.serves, error(nil)
+	if o.PublicURL != "" || o.Listen != listenDefault || d.serves == "" {
+		public, err = o.public(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: portOf(ctx, o.Listen)})
+	}
 	if err != nil {
 		d.note("fail", "public URL", "%v", err)
 		return
@@ -148,6 +164,9 @@ func (d *doctor) configuration(ctx context.Context) {
 		d.note("warn", "public URL", "%s is not https: tokens and sign-ins cross the network readable; put a proxy with TLS before it and set --public-url https://…", public)
 	default:
 		d.note("ok", "public URL", "%s is the only origin of the page; webhooks arrive at %s/webhooks/", public, public)
+	}
+	if d.serves != "" && public != d.serves {
+		d.note("warn", "public URL", "that of the server which runs is %s; what stands above is of the flags of this command: give it those of serve", d.serves)
 	}
 }
 
@@ -172,10 +191,15 @@ func (d *doctor) folder() bool {
 		d.note("warn", "data folder", "%s is not there; the first start makes it", data)
 		return false
 	case err != nil:
-		d.note("fail", "data folder", "%v", err)
+		d.blind = true
+		d.note("fail", "data folder", "it cannot be looked at, nor what is in it: %v; run this, and the server, as its owner", err)
 		return false
 	case !info.IsDir():
 		d.note("fail", "data folder", "%s is a file; name a folder with --data", data)
+		return false
+	case syscall.Access(data, 5) != nil: // R_OK and X_OK
+		d.blind = true
+		d.note("fail", "data folder", "this user may not read %s, so that nothing in it was looked at; run this, and the server, as its owner", data)
 		return false
 	case info.Mode().Perm()&0o077 != 0:
 		d.note("fail", "data folder", "others may look into %s (mode %04o); run: chmod 700 %[1]s", data, info.Mode().Perm())
@@ -203,11 +227,19 @@ func (d *doctor) folder() bool {
 
 // keyFiles reads the keys, and makes none.
 func (d *doctor) keyFiles() {
-	for file, given := range map[string]string{masterFile: d.options.MasterKey, tokenFile: d.options.TokenKey} {
-		if _, err := os.Stat(filepath.Join(d.options.Data, file)); given == "" && err != nil {
-			d.note("warn", "keys", "there is no %s and none is given; a first start makes it, and on rows that are there already it would fit nothing", file)
+	for _, key := range []struct{ file, given string }{{masterFile, d.options.MasterKey}, {tokenFile, d.options.TokenKey}} {
+		_, err := os.Stat(filepath.Join(d.options.Data, key.file))
+		switch {
+		case key.given != "" || err == nil:
+		case errors.Is(err, os.ErrNotExist):
+			d.missing = append(d.missing, key.file)
+		default:
+			d.note("fail", "keys", "%v", err)
 			return
 		}
+	}
+	if d.missing != nil {
+		return
 	}
 	if err := d.openMaster(); err != nil {
 		d.note("fail", "keys", "%v", err)
@@ -220,9 +252,35 @@ func (d *doctor) keyFiles() {
 	d.keys = true
 }
 
+// missingKeys judges key files that are not there by what the rows know.
+func (d *doctor) missingKeys(ctx context.Context) {
+	for _, file := range d.missing {
+		known, err := "", error(nil)
+		if d.db != nil {
+			known, err = d.db.CheckedKey(ctx, strings.TrimSuffix(file, ".key"))
+		}
+		switch {
+		case err != nil:
+			d.note("fail", "keys", "%v", err)
+		case known != "":
+			d.note("fail", "keys", "there is no %s, and the database was written with one: restore the key file, or give the key in %s", file, keyVariable(file))
+		default:
+			d.note("warn", "keys", "there is no %s and none is given; a first start makes it, and on rows that are there already it would fit nothing", file)
+		}
+	}
+}
+
+// keyVariable is the variable that gives what is in a key file otherwise.
+func keyVariable(file string) string {
+	return "SALLYPORT_" + strings.ToUpper(strings.TrimSuffix(file, ".key")) + "_KEY"
+}
+
 // database looks at the rows, if they are there.
 func (d *doctor) database(ctx context.Context) {
 	if d.options.DatabaseURL == "" {
+		if d.blind {
+			return
+		}
 		if _, err := os.Stat(filepath.Join(d.options.Data, databaseFile)); errors.Is(err, os.ErrNotExist) {
 			d.note("ok", "database", "there is none yet; the first start makes it")
 			return
@@ -232,7 +290,7 @@ func (d *doctor) database(ctx context.Context) {
 	config.RetryFor = doctorPatience
 	list, err := store.MigrationStatus(ctx, config)
 	if err != nil {
-		d.note("fail", "database", "%v", err)
+		d.note("fail", "database", "%v", databaseAdvice(err))
 		return
 	}
 	pending := 0
@@ -251,11 +309,24 @@ func (d *doctor) database(ctx context.Context) {
 		d.db, err = store.Look(ctx, config)
 	}
 	if err != nil {
-		d.note("fail", "database", "%v", err)
+		d.note("fail", "database", "%v", databaseAdvice(err))
 		return
 	}
 	d.note("ok", "database", "it answers, and its tables are those of this version")
 	d.rows(ctx)
+}
+
+// databaseAdvice says what to do about a database that is damaged, or was not made.
+func databaseAdvice(err error) error {
+	var refused interface{ SQLState() string }
+	text := err.Error()
+	switch {
+	case errors.As(err, &refused) && refused.SQLState() == "3D000":
+		return fmt.Errorf("%w; make it first (createdb NAME, or CREATE DATABASE), owned by the user of --database-url", err)
+	case strings.Contains(text, "malformed") || strings.Contains(text, "file is not a database"):
+		return fmt.Errorf("%w; the file is damaged: keep it, and restore a backup into a new folder (sallyport restore)", err)
+	}
+	return err
 }
 
 // rows are the checks of what is in the database.
@@ -390,9 +461,16 @@ func unless(err, fine error) error {
 
 // running asks the server on the data folder, if one runs.
 func (d *doctor) running(ctx context.Context) {
+	if d.blind {
+		return
+	}
+	if _, err := os.Stat(endpointPath(d.options.Data)); errors.Is(err, os.ErrNotExist) {
+		d.note("ok", "server", "none runs on this data folder; connectors were not asked")
+		return
+	}
 	e, err := readEndpoint(d.options.Data)
 	if err != nil {
-		d.note("ok", "server", "none runs on this data folder; connectors were not asked")
+		d.note("fail", "server", "%v", err)
 		return
 	}
 	ctx, stop := context.WithTimeout(ctx, doctorPatience)
@@ -406,10 +484,21 @@ func (d *doctor) running(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		d.note("fail", "server", "%s is not ready: %v; its log says why", e.URL, err)
+		d.note("fail", "server", "%s is not ready: %v", e.URL, err)
 		return
 	}
 	d.note("ok", "server", "process %d is ready at %s", e.PID, e.URL)
+	d.serves = strings.TrimSuffix(e.MCPURL, "/mcp")
+	var me struct {
+		Role action.Role `json:"role"`
+	}
+	if _, err := server.read(ctx, "/api/v1/me", nil, &me); err != nil {
+		d.note("fail", "local admin", "%v", err)
+	} else if me.Role == action.RoleOwner {
+		d.note("ok", "local admin", "on: whoever runs as the user of the server, an agent's shell too, decides and changes all with the key in %s", endpointPath(d.options.Data))
+	} else {
+		d.note("ok", "local admin", "off: the key in %s reads, and mints plain sessions", endpointPath(d.options.Data))
+	}
 	var all list[connectorRow]
 	if _, err := server.read(ctx, "/api/v1/connectors", nil, &all); err != nil {
 		d.note("fail", "connectors", "%v", err)

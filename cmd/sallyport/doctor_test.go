@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"database/sql"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,5 +43,24 @@ func TestDoctorOnServers(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(out.String())
+	}
+}
+
+// A server that is not ready says itself where to look.
+func TestDoctorOnAServerThatIsNotReady(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"status":503,"code":"not_ready","detail":"This instance cannot serve calls just now; its log says why."}`)
+	}))
+	defer server.Close()
+	data := t.TempDir()
+	if err := (endpoint{URL: server.URL, MCPURL: server.URL + "/mcp", APIKey: "spk_x"}).write(data); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	execute(t.Context(), []string{"doctor", "--data", data}, nil, &out, &errs)
+	if !strings.Contains(out.String(), "fail  server: ") || strings.Count(out.String(), "its log says why") != 1 {
+		t.Error(out.String())
 	}
 }

@@ -161,7 +161,9 @@ func (p *premises) inBrowser(begin, finish map[string]any) integrationRow {
 // TestCredentialsAreNowhere plays with services that repeat each credential,
 // and then looks for all of them wherever they must not be.
 func TestCredentialsAreNowhere(t *testing.T) {
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
 		p := serveHouse(t)
 		lookForCanaries(t, p, func(places map[string][]byte) {
 			p.stop()
@@ -179,6 +181,7 @@ func TestCredentialsAreNowhere(t *testing.T) {
 		})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
 		at := postgresTables(t)
 		p := serveHouse(t, func(o *options) { o.DatabaseURL = at })
 		lookForCanaries(t, p, func(places map[string][]byte) { dumpTables(t, at, places) })

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -241,5 +243,28 @@ func TestOpenedOnce(t *testing.T) {
 	}
 	if len(all) != 1 || !strings.HasPrefix(all[0], inv.ID+"http://gate.test/") {
 		t.Errorf("opened %q", all)
+	}
+}
+
+// What nobody can call through the gateway is refused before policy: no row is
+// made, and nobody is asked.
+func TestTaskOnlyAsksNobody(t *testing.T) {
+	m := newCallMetrics()
+	h, e := newHouse(t, func(c *action.Config) { c.Observer = m }), &effects{}
+	a := tool("slow", action.RiskWrite, e.run)
+	a.Check = func(json.RawMessage) error {
+		return action.Errorf(action.ErrForbidden, "task_only", "It can only be called as a task.")
+	}
+	h.catalog.put(a)
+	h.mode("slow", action.ModeRequireApproval)
+	got := h.get(h.begin(t.Context(), h.call("slow", `{}`)))
+	if !errors.Is(got.err, action.ErrForbidden) || action.Public(got.err).Code != "task_only" {
+		t.Errorf("it is answered %+v", got)
+	}
+	if rows := h.rows(); len(rows) != 0 || e.n.Load() != 0 {
+		t.Errorf("%d rows were made, and it ran %d times", len(rows), e.n.Load())
+	}
+	if lines := scraped(t, m.refused); !slices.Contains(lines, `sallyport_calls_refused_total{kind="forbidden"} 1`) {
+		t.Errorf("counted is %q", lines)
 	}
 }

@@ -60,7 +60,8 @@ type gateway struct {
 	catalog  *sources.Catalog
 	files    *files.Store // of evidence; nil: another process keeps it
 	gate     *action.Gate
-	inbound  *inbound // nil: another process takes webhooks
+	observer action.Observer // of calls
+	inbound  *inbound        // nil: another process takes webhooks
 	notices  *notices
 	tracing  *tracing // nil: nothing is traced
 	counts   counts
@@ -144,8 +145,11 @@ func (g *gateway) openStore(ctx context.Context) (err error) {
 	for until := time.Now().Add(g.options.DatabaseWait); ; {
 		g.db, err = store.Open(ctx, g.storeConfig())
 		left := time.Until(until).Round(time.Second)
-		if err == nil || !store.Away(err) || left <= 0 {
-			return err
+		if err == nil {
+			return nil
+		}
+		if !store.Away(err) || left <= 0 {
+			return databaseAdvice(err)
 		}
 		g.log.Warn("waiting for the database", "error", err, "for_another", left)
 		select {
@@ -172,7 +176,11 @@ func (g *gateway) storeConfig() store.Config {
 // start makes it.
 func (g *gateway) secretKey(hex, file string) ([]byte, error) {
 	if hex != "" {
-		return vault.ParseKey(hex)
+		key, err := vault.ParseKey(hex)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", keyVariable(file), err)
+		}
+		return key, nil
 	}
 	path := filepath.Join(g.options.Data, file)
 	if _, err := os.Lstat(path); os.IsNotExist(err) {
@@ -185,7 +193,10 @@ func (g *gateway) secretKey(hex, file string) ([]byte, error) {
 // neither a later start nor a backup takes them for the ones that were lost.
 func (g *gateway) unmakeKeys(err error) error {
 	for _, path := range g.madeKeys {
-		err = errors.Join(err, os.Remove(path))
+		err = fmt.Errorf("%w (there was no %s: restore it, or give the key in %s)", err, path, keyVariable(filepath.Base(path)))
+		if gone := os.Remove(path); gone != nil {
+			err = errors.Join(err, gone)
+		}
 	}
 	return err
 }
@@ -225,6 +236,7 @@ func (g *gateway) openGate(ctx context.Context) (err error) {
 	if g.catalog, err = g.openCatalog(); err != nil {
 		return err
 	}
+	g.observer = newCallLog(g.counts.calls, g.log)
 	g.gate, err = action.New(action.Config{
 		Catalog: g.catalog, Decider: g.policies, Sessions: g.sessions, Ledger: g.db,
 		Limiter: g.coord, Vault: g.vault, JSON: g.json, Hints: g.coord,
@@ -235,7 +247,7 @@ func (g *gateway) openGate(ctx context.Context) (err error) {
 		ClaimGrace: iv.ClaimGrace, ClaimGraceBlind: iv.ClaimGraceBlind,
 		AbandonAfter: iv.AbandonAfter, DenialHolds: iv.DenialHolds,
 		PickupInteractive: iv.Pickup, PickupUnattended: iv.PickupUnattend,
-		LookEvery: iv.SweepEvery, SeenEvery: iv.SeenEvery, PollEvery: iv.PollEvery, Now: g.db.Now, Log: g.log, Observer: newCallLog(g.counts.calls, g.log),
+		LookEvery: iv.SweepEvery, SeenEvery: iv.SeenEvery, PollEvery: iv.PollEvery, Now: g.db.Now, Log: g.log, Observer: g.observer,
 		Tracer: g.tracing.calls(),
 	})
 	return err
@@ -258,7 +270,7 @@ func (g *gateway) openDoors(context.Context) (err error) {
 		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, Grants: requests{g}, Snapshot: g.snapshot, Tools: action.ToolListing(g.options.ToolList),
 		Trace: g.tracing.follows(), SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: others,
 		AllowedHosts: g.options.AllowHost, PublicURL: g.url, Version: version(),
-		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, Pickup: iv.Pickup, UnattendedPickup: iv.PickupUnattend, KeepAliveEvery: iv.KeepAlive,
+		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, Pickup: iv.Pickup, UnattendedPickup: iv.PickupUnattend, DenialHolds: iv.DenialHolds, KeepAliveEvery: iv.KeepAlive,
 		IdleSession: iv.IdleSession, Now: g.db.Now, Log: g.log,
 	})
 	if err != nil {

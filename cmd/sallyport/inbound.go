@@ -23,6 +23,7 @@ type inbound struct {
 	poller     *ingest.Poller
 	scheduler  *ingest.Scheduler
 	dispatcher *ingest.Dispatcher
+	pace       ingest.Pace
 	sender     runSender
 	counts     inboundCounts
 }
@@ -58,7 +59,7 @@ func (g *gateway) webhookConfig(in *inbound) ingest.ServerConfig {
 	return ingest.ServerConfig{
 		Providers: eventSources(), Inbox: g.db, Rules: g.db, Vault: g.vault,
 		Secrets: o.WebhookSecrets.of, Operator: store.DefaultOrganization, PerMinute: perMinute, Tolerances: o.WebhookTolerance.of,
-		Accepted: in.worker.Wake, Count: in.counts.answered, NewID: newID, Now: g.db.Now, Log: g.log,
+		Pace: &in.pace, Accepted: in.worker.Wake, Count: in.counts.answered, NewID: newID, Now: g.db.Now, Log: g.log,
 	}
 }
 
@@ -67,7 +68,7 @@ func (g *gateway) workerConfig(in *inbound) ingest.WorkerConfig {
 	return ingest.WorkerConfig{
 		Providers: eventSources(), Inbox: g.db, Rules: g.db, Integrations: eventOwners{g}, Services: inboundServices{g},
 		Vault: g.vault, JSON: g.json, Operator: store.DefaultOrganization, Worker: g.instance, NewID: newID, Hydrates: g.hydrates,
-		PollEvery: iv.InboxEvery, Lease: iv.InboxLease, Backoff: pauses(iv.InboxPause),
+		PollEvery: iv.InboxEvery, Lease: iv.InboxLease, Backoff: pauses(iv.InboxPause), Pace: &in.pace,
 		Began: in.dispatch(g), Count: in.counts.worked, Now: g.db.Now, Log: g.log,
 	}
 }
@@ -179,7 +180,5 @@ func (g *gateway) runsChanged(runs []event.Run, withdrew []action.Invocation) {
 		}
 		g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: r.Organization, Session: r.Session})
 	}
-	for _, i := range withdrew {
-		g.coord.Publish(action.Hint{Kind: action.HintInvocation, Organization: i.Organization, Session: i.Session, Invocation: i.ID, Status: i.Status})
-	}
+	g.withdrew(withdrew)
 }

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"os/signal"
+	"reflect"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -78,6 +80,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		kong.DefaultEnvars("SALLYPORT"), kong.Vars{"data": dataFolder(), "version": version(), "event_kinds": strings.Join(action.EventKinds(), ",")},
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Exit(func(status int) { exited = status }),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(std),
+		kong.NamedMapper("folder", kong.MapperFunc(readFolder)), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(readNetwork)),
 		kong.Configuration(loadConfig), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {

@@ -17,7 +17,7 @@ type migrateCommand struct {
 
 // where says which database a migration is about.
 type where struct {
-	Data        string `help:"Folder of the database (default: ${data})." placeholder:"DIR" type:"path"`
+	Data        string `help:"Folder of the database (default: ${data})." placeholder:"DIR" type:"folder"`
 	DatabaseURL string `help:"PostgreSQL instead: postgres://user:password@host/name." placeholder:"URL"`
 	JSON        bool   `name:"json" help:"Print JSON."`
 }
@@ -63,7 +63,7 @@ func (c *migrateUp) Run(ctx context.Context, std *stdio) error {
 	}
 	applied, err := store.Migrate(ctx, c.config(std))
 	if err != nil {
-		return err
+		return databaseAdvice(err)
 	}
 	return printMigrations(std, c.JSON, applied, func(w io.Writer) {
 		for _, m := range applied {
@@ -78,7 +78,7 @@ func (c *migrateUp) Run(ctx context.Context, std *stdio) error {
 func (c *migrateUp) dryRun(ctx context.Context, std *stdio) error {
 	list, err := store.MigrationStatus(ctx, c.config(std))
 	if err != nil {
-		return err
+		return databaseAdvice(err)
 	}
 	var pending []store.Migration
 	for _, m := range list {
@@ -102,7 +102,7 @@ type migrateStatus struct{ where }
 func (c *migrateStatus) Run(ctx context.Context, std *stdio) error {
 	list, err := store.MigrationStatus(ctx, c.config(std))
 	if err != nil {
-		return err
+		return databaseAdvice(err)
 	}
 	return printMigrations(std, c.JSON, list, func(w io.Writer) {
 		rows := make([][]string, 0, len(list))

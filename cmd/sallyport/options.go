@@ -13,25 +13,23 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/alecthomas/kong"
 )
 
 // options are the flags of `sallyport serve`; each is an environment variable
 // too, in capitals behind SALLYPORT_.
 type options struct {
-	Config        kong.ConfigFlag `help:"YAML file with the names of these flags as keys; flags and environment go before it." placeholder:"FILE"`
-	Listen        string          `help:"Address to listen on (default: 127.0.0.1:8787); port 0 picks a free one." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
-	Data          string          `help:"Folder of the database and the keys (default: ${data})." placeholder:"DIR" type:"path"`
-	LocalAdmin    bool            `help:"Write a key of a full administrator to endpoint.json (ingest, which has no API, writes none). Whoever runs as the same system user, an agent's shell too, can then approve."`
-	PublicURL     string          `help:"Where people and agents reach this server: scheme and host. Every link is built from it (default: the listening address)." placeholder:"URL"`
-	AllowHost     []string        `help:"Further names that a request's Host header may have." placeholder:"HOST"`
-	AllowUpstream []netip.Prefix  `help:"Private networks that connectors may reach." placeholder:"CIDR"`
-	RateLimit     int             `help:"Calls a minute and session (default: 60); 0 for no limit. Instances count together with Valkey, and each by itself without." default:"60" placeholder:"N"`
-	ToolList      string          `help:"What agents list, where their session does not say: all tools that they may use, or search: tools that find and call them." enum:"all,search" default:"all"`
-	LogLevel      string          `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
-	LogFormat     string          `help:"text or json: the form of the log's lines." enum:"text,json" default:"text"`
-	MetricsToken  string          `help:"What /metrics wants as Authorization: Bearer TOKEN (default: nothing; then it is read on a loopback listener alone)." placeholder:"TOKEN"`
+	Config        configFlag     `help:"YAML file with the names of these flags as keys; flags and environment go before it." placeholder:"FILE"`
+	Listen        string         `help:"Address to listen on (default: 127.0.0.1:8787); port 0 picks a free one." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
+	Data          string         `help:"Folder of the database and the keys (default: ${data})." placeholder:"DIR" type:"folder"`
+	LocalAdmin    bool           `help:"Write a key of a full administrator to endpoint.json (ingest, which has no API, writes none). Whoever runs as the same system user, an agent's shell too, can then approve."`
+	PublicURL     string         `help:"Where people and agents reach this server: scheme and host. Every link is built from it (default: the listening address)." placeholder:"URL"`
+	AllowHost     []string       `help:"Further names that a request's Host header may have." placeholder:"HOST"`
+	AllowUpstream []netip.Prefix `help:"Private networks that connectors may reach." placeholder:"CIDR"`
+	RateLimit     int            `help:"Calls a minute and session (default: 60); 0 for no limit. Instances count together with Valkey, and each by itself without." default:"60" placeholder:"N"`
+	ToolList      string         `help:"What agents list, where their session does not say: all tools that they may use, or search: tools that find and call them." enum:"all,search" default:"all"`
+	LogLevel      string         `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
+	LogFormat     string         `help:"text or json: the form of the log's lines." enum:"text,json" default:"text"`
+	MetricsToken  string         `help:"What /metrics wants as Authorization: Bearer TOKEN (default: nothing; then it is read on a loopback listener alone)." placeholder:"TOKEN"`
 
 	Logs        map[string]string `help:"Log files that agents may read through the integration cloudlogs, by the name of their service: JSON lines or the journal's export, as a pattern where they are rotated." placeholder:"NAME=FILE"`
 	LogsFor     []string          `help:"Organizations that may connect to them (default: the first one alone)." placeholder:"ORGANIZATION"`
@@ -52,7 +50,7 @@ type options struct {
 
 	DatabaseURL         string        `help:"PostgreSQL instead of the file in the data folder, for any number of instances: postgres://user:password@host/name." placeholder:"URL"`
 	DatabaseConnections int           `help:"PostgreSQL connections of this process (16)." placeholder:"N"`
-	DatabaseWait        time.Duration `help:"How long to wait at the start for a PostgreSQL that cannot be reached; 0 to end at once." default:"30s" placeholder:"D"`
+	DatabaseWait        time.Duration `help:"How long to wait at the start for a PostgreSQL that cannot be reached (default: 30s); 0 to end at once." default:"30s" placeholder:"D"`
 	ValkeyURL           string        `help:"Valkey or Redis, by which instances tell each other at once what changed, and count calls together: valkey://host:6379/0." placeholder:"URL"`
 
 	MasterKey     string   `help:"32 bytes in hex that seal secrets, params and results (default: generated in the data folder)." placeholder:"HEX"`
@@ -109,10 +107,16 @@ type intervals struct {
 	ShutdownWithin  time.Duration `help:"Time for executing calls to end when the server stops (40s)." placeholder:"D"`
 }
 
+// listenDefault is --listen where nothing is said.
+const listenDefault = "127.0.0.1:8787"
+
 // check refuses options that would break calls later.
 func (o *options) check() error {
 	if o.RateLimit < 0 {
 		return errors.New("--rate-limit must be 0 (no limit) or more")
+	}
+	if _, _, err := net.SplitHostPort(o.Listen); o.Listen != "" && err != nil {
+		return fmt.Errorf("--listen %s is no HOST:PORT; write one such as 127.0.0.1:%s", o.Listen, cmp.Or(onlyPort(o.Listen), "8787"))
 	}
 	if o.Retention != 0 && o.Retention < 48*time.Hour {
 		return fmt.Errorf("--retention (%s) must be 48h or more, so that no call is removed whose result may still be picked up; or 0 to keep all", o.Retention)
@@ -147,6 +151,14 @@ func (o *options) check() error {
 		return fmt.Errorf("--claim-grace-blind (%s) must be longer than --poll-every (%s): otherwise the instance where a caller waits does not come first", blind, poll)
 	}
 	return nil
+}
+
+// onlyPort is a text that is nothing but a port, and empty of another.
+func onlyPort(text string) string {
+	if text = strings.TrimPrefix(text, ":"); strings.Trim(text, "0123456789") != "" {
+		return ""
+	}
+	return text
 }
 
 // flagName is how the command line calls a field.
@@ -185,7 +197,7 @@ func (o *options) public(addr net.Addr) (string, error) {
 		}
 		host, _, err := net.SplitHostPort(o.Listen)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("--listen: %w", err)
 		}
 		if ip, err := netip.ParseAddr(host); host == "" || (err == nil && ip.IsUnspecified()) {
 			return "", fmt.Errorf("listening on every address (%s) needs --public-url, so that links lead here", o.Listen)

@@ -22,8 +22,6 @@ func (g *gateway) askedForVariables(organization, session string) {
 func (g *gateway) completed(organization, session string, c *action.Completed) {
 	g.coord.Publish(action.Hint{Kind: action.HintRun, Organization: organization, Run: c.Run, Status: c.Status})
 	g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: organization, Session: session})
-	for _, inv := range c.Withdrew {
-		g.coord.Publish(action.Hint{Kind: action.HintInvocation, Organization: organization, Session: session, Invocation: inv.ID, Status: inv.Status})
-	}
+	g.withdrew(c.Withdrew)
 	g.log.Info("run completed by its agent", "run", c.Run, "status", c.Status, "withdrew", len(c.Withdrew))
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"sallyport/store"
 )
@@ -50,16 +51,29 @@ func (c *restoreCommand) Run(ctx context.Context, std *stdio) error {
 	if err := emptyFolder(data); err != nil {
 		return err
 	}
+	folder, err := os.OpenRoot(data)
+	if err != nil {
+		return fmt.Errorf("opening the data folder: %w", err)
+	}
+	defer folder.Close()
 	stage, err := os.MkdirTemp(data, ".restore-*") // mode 0700
 	if err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
 	defer os.RemoveAll(stage)
+	held, err := hold(folder, filepath.Base(stage), os.Geteuid())
+	if err != nil {
+		return err
+	}
+	defer held.Close()
 	done := restored{Data: data, TakenAt: m.TakenAt.Format("2006-01-02T15:04:05Z07:00")}
 	if err := c.fill(ctx, stage, m, &done, std); err != nil {
 		return err
 	}
-	if err := unstage(stage, data); err != nil {
+	if err := giveOver(held, folder); err != nil {
+		return err
+	}
+	if err := unstage(held, folder, filepath.Base(stage)); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -172,10 +186,65 @@ func (c *restoreCommand) settle(ctx context.Context, stage string, done *restore
 	return err
 }
 
+// hold opens the stage, before anything is in it; by the handle it stays the
+// same. The owner of the data folder may rename in it: what is no folder, no link
+// included, or not of this user, is not what was made.
+func hold(folder *os.Root, name string, uid int) (*os.Root, error) {
+	made, err := folder.Lstat(name)
+	if err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	replaced := fmt.Errorf("something else was put in the place of %s, which this restore made; stop what is at work in the data folder and restore again", filepath.Join(folder.Name(), name))
+	if owner, ok := made.Sys().(*syscall.Stat_t); !made.IsDir() || ok && int(owner.Uid) != uid {
+		return nil, replaced
+	}
+	held, err := folder.OpenRoot(name)
+	if err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	if found, err := held.Stat("."); err != nil || !os.SameFile(made, found) {
+		return nil, errors.Join(replaced, err, held.Close())
+	}
+	return held, nil
+}
+
+// giveOver gives what root restored to the owner of the data folder, who runs
+// the gateway and reads none of root's files.
+func giveOver(stage, folder *os.Root) error {
+	info, err := folder.Stat(".")
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || os.Geteuid() != 0 || owner.Uid == 0 {
+		return nil
+	}
+	if err := deepestFirst(stage, func(name string) error {
+		return stage.Lchown(name, int(owner.Uid), int(owner.Gid))
+	}); err != nil {
+		return fmt.Errorf("giving the files to the owner of %s: %w", folder.Name(), err)
+	}
+	return nil
+}
+
+// deepestFirst calls do with all names in the stage, of folders after what is in
+// them: whoever was given a folder may be at work in it.
+func deepestFirst(stage *os.Root, do func(name string) error) error {
+	var all []string
+	err := fs.WalkDir(stage.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		all = append(all, name)
+		return err
+	})
+	for _, name := range slices.Backward(all) {
+		err = errors.Join(err, do(name))
+	}
+	return err
+}
+
 // unstage moves everything to its place, the database last: a server that
-// starts meanwhile finds either none or all.
-func unstage(stage, data string) error {
-	entries, err := os.ReadDir(stage)
+// starts meanwhile finds either none or all. No name leads out of the folder.
+func unstage(stage, folder *os.Root, base string) error {
+	entries, err := fs.ReadDir(stage.FS(), ".")
 	if err != nil {
 		return err
 	}
@@ -186,11 +255,10 @@ func unstage(stage, data string) error {
 		}
 	}
 	for _, name := range names {
-		to := filepath.Join(data, name)
-		if _, err := os.Lstat(to); err == nil {
-			return fmt.Errorf("%s came while the backup was checked; stop what made it, empty the folder and restore again", to)
+		if _, err := folder.Lstat(name); err == nil {
+			return fmt.Errorf("%s came while the backup was checked; stop what made it, empty the folder and restore again", filepath.Join(folder.Name(), name))
 		}
-		if err := os.Rename(filepath.Join(stage, name), to); err != nil {
+		if err := folder.Rename(filepath.Join(base, name), name); err != nil {
 			return fmt.Errorf("putting %s in its place: %w", name, err)
 		}
 	}

@@ -40,7 +40,13 @@ func startGateway(ctx context.Context, o options, std *stdio, more ...step) (*ga
 
 // greet tells the person at the terminal how to go on.
 func (g *gateway) greet(w io.Writer, link string) {
-	fmt.Fprintf(w, `Sallyport is ready at %[1]s
+	power, add := "", `Add a service on the page, under Integrations or Connectors. Commands that add one need
+an administrator's API key in SALLYPORT_API_KEY, or a server with --local-admin`
+	if g.options.LocalAdmin {
+		add = fmt.Sprintf("Add a service with \"sallyport integration connect PROVIDER%[1]s\", or any MCP server\nwith \"sallyport connector add NAME URL%[1]s\"", g.dataFlag())
+		power = fmt.Sprintf("\nLocal admin is on: whoever runs as this user, an agent's shell too, decides and changes all with the key in %s", endpointPath(g.options.Data))
+	}
+	fmt.Fprintf(w, `Sallyport is ready at %[1]s%[5]s
 
 1. Sign in to approve calls (this link works once, for 10 minutes):
    %[2]s
@@ -52,9 +58,8 @@ func (g *gateway) greet(w io.Writer, link string) {
    (sallyport opencode-config --session ID%[4]s --write DIR merges it, for other clients too):
 %[3]s
 
-Add a service with "sallyport integration connect PROVIDER", or any MCP server with
-"sallyport connector add NAME URL"; "sallyport --help" has the rest.
-`, g.url, link, openCodeConfig(g.url+"/mcp", "   "), g.dataFlag())
+%[6]s; "sallyport --help" has the rest.
+`, g.url, link, openCodeConfig(g.url+"/mcp", "   "), g.dataFlag(), power, add)
 }
 
 // openCodeConfig is what OpenCode's configuration must say, each line indented.
@@ -75,5 +80,5 @@ func (g *gateway) dataFlag() string {
 	if g.options.Data == dataFolder() {
 		return ""
 	}
-	return " --data " + g.options.Data
+	return " --data " + word(g.options.Data)
 }

@@ -48,9 +48,7 @@ func (g *gateway) tidySessions(ctx context.Context) {
 		for _, e := range ended {
 			g.log.Info("session stopped", "session", e.Session.ID, "why", e.Session.EndedNote)
 			g.coord.Publish(action.Hint{Kind: action.HintSession, Organization: e.Session.Organization, Session: e.Session.ID})
-			for _, inv := range e.Withdrew {
-				g.coord.Publish(action.Hint{Kind: action.HintInvocation, Organization: inv.Organization, Session: inv.Session, Invocation: inv.ID, Status: inv.Status})
-			}
+			g.withdrew(e.Withdrew)
 		}
 	}
 	keep := g.options.SessionRetention

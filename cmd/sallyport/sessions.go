@@ -106,3 +106,13 @@ func (s *sessions) forget(id string) {
 	defer s.mu.Unlock()
 	delete(s.m, id)
 }
+
+// withdrew tells everybody of calls that ended with their session or their
+// connector, which no Gate wrote down.
+func (g *gateway) withdrew(calls []action.Invocation) {
+	for i := range calls {
+		inv := &calls[i]
+		g.observer.Changed(inv)
+		g.coord.Publish(action.Hint{Kind: action.HintInvocation, Organization: inv.Organization, Session: inv.Session, Invocation: inv.ID, Status: inv.Status})
+	}
+}

@@ -162,7 +162,7 @@
     if (v.diagnosis || v.error) out.push(line("p", "It does not work yet" + (v.diagnosis ? ": " + v.diagnosis.code : "") + ".", "warn"));
     else out.push(line("p", `It answers${v.protocol_version ? ", with MCP " + spell(v.protocol_version) : ""}: ${["tool", "resource", "template", "prompt"].map((w) => `${v[w + "_count"]} ${w}${v[w + "_count"] === 1 ? "" : "s"}`).join(", ")}.`));
     for (const w of v.warnings) out.push(line("p", spell(w), "warn"));
-    const steps = (v.steps || []).map((x) => `${x.name} ${x.took_ms ? x.took_ms.toFixed(1) + " ms" : "not needed"}`);
+    const steps = (v.steps || []).map((x) => `${x.name} ${x.took_ms ? x.took_ms.toFixed(1) + " ms" : "not needed"}${x.failed ? ", failed" : ""}`);
     if (steps.length) out.push(line("p", spell(steps.join(" · ")), "hint"));
     if (v.tools && v.tools.length) {
       const list = line("details", ""), ul = document.createElement("ul");

@@ -54,8 +54,8 @@
   // ── modes ────────────────────────────────────────────────────────────────
   forms.mode = async ({ source, action, mode, automation }) => {
     const key = keyOf(source, action);
-    await call("PUT", "/api/v1/policy/modes/" + encodeURIComponent(key), { mode, automation });
-    remember("Set. It counts from the next call on.");
+    const set = await call("PUT", "/api/v1/policy/modes/" + encodeURIComponent(key), { mode, automation });
+    remember("Set. " + (set.warning || "It counts from the next call on."));
     return "/policy?" + new URLSearchParams({ key, ...(automation && { automation }) }) + "#modes";
   };
 

@@ -168,7 +168,7 @@ func approvals(has func(tool string) bool) string {
 
 - A call that waits for approval stays open while a person decides: minutes where somebody sits with the agent, up to a day where nobody does. That is normal. Do not repeat it; a repeat with the same arguments joins the call that waits.
 - When it is answered PENDING, show the approval link to the user, and wait for it ` + or("invocation_wait", " and the invocation_id", "`sallyport actions wait ID`") + `.
-- A denial is final for 15 minutes. Do not look for a way around it; tell the user.
+- A denial is final: the same call is refused for a while without asking. Do not look for a way around it; tell the user.
 - An outcome that is unknown may have happened: check at the service before you try again.
 - When many similar calls lie ahead, ask once for a standing approval ` + or("grant_request", "", "`sallyport actions grant request`") + ` and go on meanwhile.
 `

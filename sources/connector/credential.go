@@ -158,7 +158,7 @@ func (a *authorizer) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := a.source.http.Transport.RoundTrip(r)
 	a.watch.look(resp, err, cred.used())
 	if err == nil && !a.open {
-		resp.Body = guard.LimitBody(resp.Body, a.source.cfg.MaxAnswer)
+		resp.Body = a.watch.hear(guard.LimitBody(resp.Body, a.source.cfg.MaxAnswer))
 	}
 	return resp, err
 }

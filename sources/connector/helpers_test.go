@@ -64,6 +64,8 @@ type upstream struct {
 	mu     sync.Mutex
 	offers string // its capabilities
 	posts  []post
+
+	streams bool // it answers initialize with an event
 }
 
 // offer sets the capabilities that the next handshakes tell.
@@ -97,7 +99,13 @@ func newUpstream(t *testing.T, stateless bool, tell func(w http.ResponseWriter, 
 			http.Error(w, "what?", http.StatusBadRequest)
 		case p.Method == "initialize":
 			w.Header().Set("Mcp-Session-Id", fmt.Sprintf("session-%d", len(u.received("initialize"))))
-			respond(w, &p, `{"protocolVersion":"2025-11-25","capabilities":`+offers+`,"serverInfo":{"name":"u","version":"1"}}`)
+			answer := `{"protocolVersion":"2025-11-25","capabilities":` + offers + `,"serverInfo":{"name":"u","version":"1"}}`
+			if u.streams {
+				stream(w)
+				say(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.ID, answer))
+				return
+			}
+			respond(w, &p, answer)
 		case p.Method == "notifications/initialized":
 			w.WriteHeader(http.StatusAccepted)
 		case r.Method == http.MethodDelete:

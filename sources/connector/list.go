@@ -42,6 +42,7 @@ func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	}
 	l := listing{source: s, cred: &cred}
 	if err := l.tools(ctx); err != nil {
+		s.listedSo(l.steps)
 		return sources.Listing{}, err
 	}
 	s.remember(l.Tools)
@@ -54,10 +55,17 @@ func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	if cred.value != "" && s.url.Scheme == "http" && !guard.Loopback(s.url) {
 		l.warn("The credential travels unencrypted, because the URL is http and not https.")
 	}
-	s.mu.Lock()
-	s.listed = l.steps
-	s.mu.Unlock()
+	s.listedSo(l.steps)
 	return l.Listing, nil
+}
+
+// listedSo keeps the steps of a list, unless no handshake led to it.
+func (s *Source) listedSo(steps []sources.Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.shaken); n > 0 && !s.shaken[n-1].Failed {
+		s.listed = steps
+	}
 }
 
 // listing is what List gathers.
@@ -108,10 +116,10 @@ func (l *listing) others(ctx context.Context) error {
 }
 
 // all fetches all pages of a list.
-func (l *listing) all(ctx context.Context, k kind) ([]json.RawMessage, error) {
+func (l *listing) all(ctx context.Context, k kind) (all []json.RawMessage, err error) {
 	p := pages{listing: l, kind: k, seen: map[string]bool{}}
 	began := time.Now()
-	defer func() { l.steps = append(l.steps, listStep(k.name, began, len(p.items))) }()
+	defer func() { l.steps = append(l.steps, listStep(k.name, began, len(p.items), err)) }()
 	for n := 0; ; n++ {
 		more, err := p.next(ctx)
 		if err != nil {

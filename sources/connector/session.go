@@ -103,11 +103,12 @@ func (s *Source) greet(ctx context.Context, seen *sight, era string, can action.
 	if err != nil {
 		return nil, err
 	}
-	seen.done()
+	answers := seen.done()
 	agreed := sdk.InitializeResult()
 	ses = &session{sdk: sdk, id: sdk.ID(), version: agreed.ProtocolVersion, stateless: agreed.ProtocolVersion >= stateless}
 	ses.says = agreed.Instructions[:min(len(agreed.Instructions), maxSays)]
 	ses.offer(agreed.Capabilities)
+	ses.offers.Tasks = ses.version == lastLegacy && runsTasks(answers)
 	ses.life, ses.end = context.WithCancel(context.WithoutCancel(ctx))
 	return ses, nil
 }
@@ -143,6 +144,7 @@ type sight struct {
 	header  http.Header // of the last answer
 	used    string      // the secret of the last request
 	err     error
+	said    []*overheard // what was answered, until it is done
 	journey journey
 }
 
@@ -170,10 +172,15 @@ func (s *sight) over() error {
 	return s.expired()
 }
 
-func (s *sight) done() {
+// done ends the handshake and returns what was answered to it.
+func (s *sight) done() (answers [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expired = nil
+	for _, a := range s.said {
+		answers = append(answers, a.bytes)
+	}
+	s.expired, s.said = nil, nil
+	return answers
 }
 
 // handshakeFault says what is wrong when no session came about. Nothing was

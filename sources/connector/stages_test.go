@@ -150,7 +150,7 @@ func TestStepsOfFailure(t *testing.T) {
 			t.Errorf("%s: %v", test.url, err)
 		}
 		steps := s.Steps()
-		if last := steps[len(steps)-1]; last.Name != test.last || last.Took <= 0 {
+		if last := steps[len(steps)-1]; last.Name != test.last || last.Took <= 0 || !last.Failed {
 			t.Errorf("%s: the steps are %+v", test.url, steps)
 		}
 	}
@@ -174,5 +174,24 @@ func TestStepsOfAgents(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, s.Steps()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestStepOfAFailedList is the list's, and not the handshake that went well.
+func TestStepOfAFailedList(t *testing.T) {
+	u := newUpstream(t, false, func(w http.ResponseWriter, _ *http.Request, p *post) {
+		respond(w, p, `{"tools":"none"}`)
+	})
+	s := open(t, u.URL, nil)
+	if _, err := s.List(t.Context()); !errors.Is(err, action.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	for _, step := range s.Steps() {
+		if step.Failed != (step.Name == "tools") {
+			t.Errorf("the steps are %+v", s.Steps())
+		}
+	}
+	if n := len(s.Steps()); n != 5 {
+		t.Errorf("there are %d steps", n)
 	}
 }

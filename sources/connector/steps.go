@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http/httptrace"
 	"slices"
@@ -96,22 +97,30 @@ func (s *sight) steps(version string) []sources.Step {
 		rest -= step.Took
 	}
 	list = append(list, sources.Step{Name: "handshake", Took: max(rest, 0), Detail: version})
+	failed := func(n int) []sources.Step {
+		list[n-1].Failed = true
+		return list[:n]
+	}
 	reached := func(l lap) bool { return !l.from.IsZero() && !l.to.IsZero() }
 	switch {
-	case version != "", reached(j.tls) && j.secured != "":
+	case version != "":
 		return list
+	case reached(j.tls) && j.secured != "":
+		return failed(4)
 	case !j.tls.from.IsZero():
-		return list[:3]
+		return failed(3)
 	case reached(j.connect):
-		return list
+		return failed(4)
 	case !j.connect.from.IsZero():
-		return list[:2]
+		return failed(2)
 	default:
-		return list[:1]
+		return failed(1)
 	}
 }
 
-// listStep is the step of fetching one list.
-func listStep(name string, from time.Time, n int) sources.Step {
-	return sources.Step{Name: name, Took: time.Since(from), Detail: fmt.Sprintf("%d listed", n)}
+// listStep is the step of fetching one list. A list that the server does not know
+// is an empty one.
+func listStep(name string, from time.Time, n int, err error) sources.Step {
+	failed := err != nil && !errors.Is(err, errNoMethod)
+	return sources.Step{Name: name, Took: time.Since(from), Detail: fmt.Sprintf("%d listed", n), Failed: failed}
 }

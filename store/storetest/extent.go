@@ -185,7 +185,7 @@ var extentStories = map[string]func(*house){
 		h.secretIs("client", "login.example.com", "along client")
 		h.secret("client", "LOGIN.example.com:443")
 		h.ok(h.db.UpdateConnector(h.ctx, c, h.sealed("client", "token.example.com"), "alice"))
-		h.ok(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "alice"))
+		h.ok(h.removed(c, "alice"))
 		h.ok(h.db.DeleteSecret(h.ctx, h.org.ID, "client"))
 	},
 }

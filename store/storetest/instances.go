@@ -195,7 +195,7 @@ var instanceStories = map[string]func(*house){
 			{"policy", func() {
 				h.ok(h.db.SetOverride(h.ctx, action.Override{Organization: h.org.ID, Key: action.Key{Source: "linear", Action: "*"}, Mode: action.ModeDeny, UpdatedBy: "alice"}))
 			}, 1, 0},
-			{"the connector goes", func() { h.ok(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "alice")) }, 1, 1},
+			{"the connector goes", func() { h.ok(h.removed(c, "alice")) }, 1, 1},
 		} {
 			want := h.versions()
 			step.do()

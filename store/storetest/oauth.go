@@ -103,7 +103,7 @@ var oauthStories = map[string]func(*house){
 		h.refused(h.db.PutOAuthFlow(h.ctx, h.flow(c, "s")), action.ErrNotFound, "connector_not_found")
 		c, _ = h.signs()
 		h.ok(h.db.PutOAuthFlow(h.ctx, h.flow(c, "s")))
-		h.ok(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "alice"))
+		h.ok(h.removed(c, "alice"))
 		_, err := h.grantOf(c)
 		h.refused(err, action.ErrNotFound, "oauth_grant_not_found")
 		_, err = h.db.TakeOAuthFlow(h.ctx, "s", h.now)

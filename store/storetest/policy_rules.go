@@ -111,7 +111,7 @@ var historyStories = map[string]func(*house){
 		h.moves("a risk", 1, action.EventConnector, c.Source(), update)
 		h.tells("bob", was, string(must(json.Marshal(must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)))(h)))
 		h.moves("the same", 0, "", "", update)
-		h.moves("its end", 1, action.EventConnector, c.Source(), func() { h.ok(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "carol")) })
+		h.moves("its end", 1, action.EventConnector, c.Source(), func() { h.ok(h.removed(c, "carol")) })
 		h.tells("carol", "", "null")
 	},
 	"credentials are not written down, their names are": func(h *house) {
@@ -147,7 +147,7 @@ var historyStories = map[string]func(*house){
 		}
 		version := h.version()
 		before := len(h.history(store.PolicyEventFilter{}))
-		h.ok(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "bob"))
+		h.ok(h.removed(c, "bob"))
 		h.equal(h.version(), version+1, "version")
 		gone := map[string]int{}
 		for _, e := range h.history(store.PolicyEventFilter{})[:len(h.history(store.PolicyEventFilter{}))-before] {

@@ -187,6 +187,12 @@ func (h *house) connector(slug, url string) action.Connector {
 	return must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 }
 
+// removed deletes a connector.
+func (h *house) removed(c action.Connector, by string) error {
+	_, err := h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, by)
+	return err
+}
+
 var secretStories = map[string]func(*house){
 	"a secret is written, replaced and read": func(h *house) {
 		s := h.secret("github", "API.example.com")
@@ -360,13 +366,13 @@ var connectorStories = map[string]func(*house){
 		}
 		_, before, err := h.db.Overrides(h.ctx, h.org.ID)
 		h.ok(err)
-		h.ok(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "alice"))
+		h.ok(h.removed(c, "alice"))
 		list, after, err := h.db.Overrides(h.ctx, h.org.ID)
 		h.ok(err)
 		if len(list) != 0 || after == before {
 			h.Errorf("policy after: %+v, version %d after %d", list, after, before)
 		}
-		h.refused(h.db.DeleteConnector(h.ctx, h.org.ID, c.ID, "alice"), action.ErrNotFound, "connector_not_found")
+		h.refused(h.removed(c, "alice"), action.ErrNotFound, "connector_not_found")
 		h.connector("git", "https://mcp.example.com/mcp")
 	},
 }

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	"sallyport/action"
+)
+
+type callsCommand struct {
+	remote
+	paging
+	Status  string `help:"Only calls with this status, or one of several with commas: pending, approved, executing, completed, failed, denied or expired."`
+	Session string `placeholder:"ID" help:"Only calls of this session."`
+	Source  string `help:"Only calls to this source: an integration's provider, or a connector's slug, name or id."`
+	Action  string `help:"Only calls of this action; SOURCE:ACTION names the source, too."`
+	Since   moment `placeholder:"TIME" help:"Only calls made since, such as 24h for a day ago, or 2026-01-02T15:04:05Z."`
+}
+
+// Run lists calls of the whole organization, newest first.
+func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
+	if err := checkStatuses(c.Status); err != nil {
+		return err
+	}
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	c.Source, c.Action = sourceOf(c.Source, c.Action)
+	query := c.query()
+	maps.Copy(query, queryOf(given{"status": c.Status, "session": c.Session, "source": c.Source, "action": c.Action, "from": c.Since.String()}))
+	var calls struct {
+		list[calledRow]
+		Back *time.Time `json:"looked_back_to"`
+	}
+	raw, err := server.read(ctx, "/api/v1/invocations", query, &calls)
+	if err != nil {
+		return err
+	}
+	if len(calls.Items) == 0 {
+		if err := server.hasSession(ctx, c.Session); err != nil {
+			return err
+		}
+	}
+	return c.print(std, raw, func(w io.Writer) {
+		if len(calls.Items) == 0 && calls.Next == "" {
+			fmt.Fprintln(w, "there are no such calls")
+			return
+		}
+		names := server.labels(ctx, usersPath, keysPath)
+		rows := make([][]string, 0, len(calls.Items))
+		for _, i := range calls.Items {
+			rows = append(rows, []string{i.ID, i.what(), i.Risk, i.Status, i.why(), names.of(i.DecidedBy), i.Session, since(i.CreatedAt)})
+		}
+		table(w, []string{"ID", "CALL", "RISK", "STATUS", "WHY", "DECIDED BY", "SESSION", "MADE"}, rows)
+		if calls.Back != nil {
+			said("looked back to what was made " + since(calls.Back))(w)
+		}
+		more(w, calls.list)
+	})
+}
+
+// checkStatuses refuses words, divided by commas, that are no statuses.
+func checkStatuses(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		if text != "" && !action.Status(word).Valid() {
+			return wrongUse("--status %s is none: a call is pending, approved, executing, completed, failed (also when nobody knows what it did), denied or expired", visible(word))
+		}
+	}
+	return nil
+}
+
+// sourceOf takes an action as calls are listed, SOURCE:ACTION, apart.
+func sourceOf(source, name string) (of, bare string) {
+	if i := strings.LastIndexByte(name, ':'); i > 0 && (source == "" || source == name[:i]) {
+		return name[:i], name[i+1:]
+	}
+	return source, name
+}
+
+// hasSession refuses a session that is not there: to have found nothing of it
+// would say that it made no calls.
+func (c *client) hasSession(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := c.read(ctx, sessionPath(id), nil, new(sessionRow))
+	return err
+}
+
+// why says in a word why a call did not run, or failed.
+func (c *calledRow) why() string {
+	switch {
+	case c.Error != nil && c.Status == string(action.StatusFailed):
+		return c.Error.Code
+	case c.Status == string(action.StatusDenied):
+		return c.Denied
+	}
+	return ""
+}

@@ -1,0 +1,59 @@
+package ingest
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// easily is how long keeping a delivery takes at most while there is room for
+	// other work.
+	easily = 4 * time.Millisecond
+	// lately is how long what was measured counts.
+	lately = 100 * time.Millisecond
+	// mostRest bounds how many times as long as it worked a worker rests, and
+	// longestRest how long.
+	mostRest    = 8
+	longestRest = 500 * time.Millisecond
+	// restWithin is how long a delivery may have waited for a worker that rests
+	// afterwards: what came is worked off under any load, and where keeping takes
+	// long because of the disk, which no rest changes.
+	restWithin = 5 * time.Second
+)
+
+// Pace has workers give way to senders, who wait for an answer: the longer it
+// takes to keep a delivery, the longer they rest between batches, unless they are
+// behind. What came then waits in the inbox. The zero one is ready for use, and a
+// nil one does nothing.
+type Pace struct {
+	mu      sync.Mutex
+	average time.Duration
+	last    time.Time
+}
+
+// took notes how long it took to keep a delivery.
+func (p *Pace) took(d time.Duration, now time.Time) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.last) > lately {
+		p.average = 0
+	}
+	p.average += (d - p.average) / 16
+	p.last = now
+}
+
+// rest is how long to rest after so much work on what had waited so long.
+func (p *Pace) rest(worked, waited time.Duration, now time.Time) time.Duration {
+	if p == nil || waited > restWithin {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.average <= easily || now.Sub(p.last) > lately {
+		return 0
+	}
+	return min(time.Duration(float64(worked)*min(float64(p.average)/float64(easily)-1, mostRest)), longestRest)
+}
