@@ -125,7 +125,7 @@ func (p *tap) pass(client, server net.Conn) {
 }
 
 func (p *tap) forward(client, server net.Conn, deaf *sync.Mutex, replied <-chan struct{}) {
-	var c course
+	c := course{prepared: map[string]string{}}
 	for head := 4; ; head = 5 { // the first message has no type
 		m, err := readMessage(client, head)
 		if err != nil {
@@ -141,6 +141,12 @@ func (p *tap) forward(client, server net.Conn, deaf *sync.Mutex, replied <-chan 
 		if here.when == unheard {
 			deaf.Lock()
 			_, _ = server.Write(m)
+			for m[0] != 'Q' && m[0] != 'S' { // the server answers when it was asked to
+				if m, err = readMessage(client, 5); err != nil {
+					return
+				}
+				_, _ = server.Write(m)
+			}
 			<-replied
 		} else {
 			server.Close() // whatever was begun is undone
@@ -153,23 +159,35 @@ func (p *tap) forward(client, server net.Conn, deaf *sync.Mutex, replied <-chan 
 
 // course is how far a connection came.
 type course struct {
-	begun bool  // a transaction
-	next  *stop // at its commit
+	prepared map[string]string // texts by the names of their statements
+	begun    bool              // a transaction
+	next     *stop             // at its commit
 }
 
 // halts returns where the connection stands still with a message; nil: it does
 // not.
 func (p *tap) halts(c *course, m []byte) *stop {
-	if m[0] != 'Q' && m[0] != 'P' { // a query, or one whose values come apart
+	var query string
+	switch m[0] {
+	case 'Q':
+		query = string(m[5:])
+	case 'P': // it is named now, and run when its values come
+		name, text, _ := strings.Cut(string(m[5:]), "\x00")
+		c.prepared[name] = text
+		return nil
+	case 'B':
+		_, rest, _ := strings.Cut(string(m[5:]), "\x00")
+		name, _, _ := strings.Cut(rest, "\x00")
+		query = c.prepared[name]
+	default:
 		return nil
 	}
-	query := string(m[5:])
 	switch {
 	case strings.HasPrefix(query, "begin"):
 		c.begun = true
 	case strings.HasPrefix(query, "commit"), strings.HasPrefix(query, "rollback"):
 		here := c.next
-		*c = course{}
+		c.begun, c.next = false, nil
 		return here
 	}
 	p.mu.Lock()
