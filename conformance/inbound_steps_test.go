@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"net/http"
 	"testing"
+	"time"
 )
 
 // One process takes a delivery in and is killed at a step of its way, from the
@@ -50,7 +51,8 @@ func TestInboundTakerKilledAtEachStep(t *testing.T) {
 		}
 		select {
 		case <-reached:
-		case <-t.Context().Done():
+		case <-time.After(patience):
+			t.Fatalf("%s, %s: it never came there", step.statement, step.when)
 		}
 		victim.kill()
 		other.resume()

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,11 +72,10 @@ func main() {
 
 // execute runs one command line and returns its exit status.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	var line commandLine
 	std := &stdio{In: stdin, Out: stdout, Err: stderr}
 	exited := -1
 	parser, err := kong.New(
-		&line, kong.Name("sallyport"),
+		grammar(args), kong.Name("sallyport"),
 		kong.Description("The gate between coding agents and the services they act on."),
 		kong.DefaultEnvars("SALLYPORT"), kong.Vars{"data": dataFolder(), "version": version(), "event_kinds": strings.Join(action.EventKinds(), ",")},
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Exit(func(status int) { exited = status }),
@@ -112,6 +112,23 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		fmt.Fprintln(stderr, note)
 	}
 	return exitOK
+}
+
+// grammar is what args are read by: of the clients' commands the named one alone,
+// since to build all of them takes longer than most commands do. A command of a
+// server comes with the others, whose flags its configuration file may have.
+func grammar(args []string) any {
+	if len(args) > 0 {
+		commands := reflect.TypeFor[clientCommands]()
+		for i := range commands.NumField() {
+			f := commands.Field(i)
+			if name := cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)); name == args[0] {
+				flags, _ := reflect.TypeFor[commandLine]().FieldByName("Version")
+				return reflect.New(reflect.StructOf([]reflect.StructField{f, {Name: flags.Name, Type: flags.Type, Tag: flags.Tag}})).Interface()
+			}
+		}
+	}
+	return new(commandLine)
 }
 
 // attempted is the command that was meant, as far as it was understood.
