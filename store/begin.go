@@ -104,16 +104,19 @@ func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) 
 	again := false
 	for range lostRaces {
 		// A copy: what is written may differ from the draft, and be undone.
-		row, joined := *r, (*action.Begun)(nil)
+		row, joined, first := *r, (*action.Begun)(nil), looked{}
 		j := &job{
 			again: again, single: d.IdempotencyKey == "" && len(d.Grants) == 0, whole: true, passes: true,
 			// Without a key or a grant its only write that needs company is
 			// none: what expires an overdue row, or notes a waiter, is right
 			// whether or not the insert is.
 		}
+		if shared(db.write.db) {
+			j.opening = db.opening(d, &first)
+		}
 		j.run = func(ctx context.Context, tx bun.IDB) (err error) {
 			row = *r
-			joined, err = db.begin(ctx, tx, j, d, &row)
+			joined, err = db.begin(ctx, tx, j, d, &row, &first)
 			return err
 		}
 		err = db.write.do(ctx, j)
@@ -166,19 +169,33 @@ func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow
 	return db.begun(d, r), nil
 }
 
+// opening locks and asks what begin does, see there.
+func (db *DB) opening(d *action.Draft, first *looked) *opening {
+	o := &opening{}
+	if locks(d) {
+		o.asks = append(o.asks, ask{stmt: &db.stmts.hold, args: []any{d.Organization, d.Session}})
+	}
+	o.asks = append(o.asks, ask{&db.stmts.check, checkArgs(d, d.CreatedAt), first.dest()})
+	return o
+}
+
 // begin finds the row that answers the call, or writes the draft's own and
-// returns nil.
-func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r *invocationRow) (*action.Begun, error) {
+// returns nil. First is what check found, where the job's opening was done.
+func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r *invocationRow, first *looked) (*action.Begun, error) {
 	now := r.CreatedAt.t
-	if err := db.lockSession(ctx, tx, d); err != nil {
-		return nil, err
-	}
-	if j.again { // not before the lock: the commit nobody heard of may be under way, and holds it
-		if mine, err := db.mine(ctx, tx, d); mine != nil || err != nil {
-			return mine, err
+	look := first.checked
+	if j.opening == nil || !j.opening.done {
+		if err := db.lockSession(ctx, tx, d); err != nil {
+			return nil, err
 		}
+		if j.again { // not before the lock: the commit nobody heard of may be under way, and holds it
+			if mine, err := db.mine(ctx, tx, d); mine != nil || err != nil {
+				return mine, err
+			}
+		}
+		look = func(d *action.Draft) (checked, error) { return db.check(ctx, tx, d, now) }
 	}
-	c, err := db.check(ctx, tx, d, now)
+	c, err := look(d)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +240,7 @@ func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r 
 			return nil, err
 		}
 	}
-	return nil, db.insert(ctx, tx, d, r)
+	return nil, db.insert(ctx, tx, j, d, r)
 }
 
 // mine finds the draft's own row, which an attempt wrote whose end nobody heard.
@@ -248,13 +265,18 @@ func (db *DB) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Be
 // when it is not known whether one was committed, the next attempt must not
 // find the grant spent by it and its row not there yet.
 func (db *DB) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
-	if !shared(tx) || !d.Joins && d.Status != action.StatusPending && len(d.Grants) == 0 {
+	if !shared(tx) || !locks(d) {
 		return nil
 	}
 	if err := db.holdSession(ctx, tx, d.Organization, d.Session); err != nil {
 		return fmt.Errorf("beginning invocation %s: %w", d.ID, err)
 	}
 	return nil
+}
+
+// locks reports whether the draft's row depends on others of its session.
+func locks(d *action.Draft) bool {
+	return d.Joins || d.Status == action.StatusPending || len(d.Grants) > 0
 }
 
 const holdSessionSQL = `SELECT FROM sessions WHERE organization_id = ?1 AND id = ?2 FOR NO KEY UPDATE`
@@ -269,21 +291,40 @@ func (db *DB) holdSession(ctx context.Context, tx bun.IDB, organization, id stri
 }
 
 func (db *DB) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) (checked, error) {
-	var c checked
-	var revoked, expires, completed stamp
-	var status string
-	err := db.stmts.check.one(ctx, tx, []any{
+	var l looked
+	err := db.stmts.check.one(ctx, tx, checkArgs(d, now), l.dest())
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return checked{}, fmt.Errorf("beginning invocation %s: %w", d.ID, err)
+	}
+	return l.checked(d)
+}
+
+func checkArgs(d *action.Draft, now time.Time) []any {
+	return []any{
 		d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
 		at(now), d.IdempotencyKey, flag(d.Joins), flag(d.Status == action.StatusPending), at(d.DeniedSince).or(epoch), d.DenialLimit, flag(len(d.Grants) > 0),
-	}, []any{&revoked, &expires, &completed, &status, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.denials, &c.pending})
-	if errors.Is(err, sql.ErrNoRows) {
-		return c, action.Errorf(action.ErrUnauthenticated, "session_unknown", "There is no such session; ask for a new session token.")
 	}
-	if err != nil {
-		return c, fmt.Errorf("beginning invocation %s: %w", d.ID, err)
+}
+
+// looked is the row of checkSQL, if there was one.
+type looked struct {
+	c                           checked
+	revoked, expires, completed stamp
+	status                      string // never empty
+}
+
+func (l *looked) dest() []any {
+	c := &l.c
+	return []any{&l.revoked, &l.expires, &l.completed, &l.status, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.denials, &c.pending}
+}
+
+func (l *looked) checked(d *action.Draft) (checked, error) {
+	if l.status == "" {
+		return checked{}, action.Errorf(action.ErrUnauthenticated, "session_unknown", "There is no such session; ask for a new session token.")
 	}
-	c.session.RevokedAt, c.session.ExpiresAt, c.session.CompletedAt = revoked.ptr(), expires.ptr(), completed.ptr()
-	c.session.Status = action.SessionStatus(status)
+	c := l.c
+	c.session.RevokedAt, c.session.ExpiresAt, c.session.CompletedAt = l.revoked.ptr(), l.expires.ptr(), l.completed.ptr()
+	c.session.Status = action.SessionStatus(l.status)
 	if d.Paused {
 		c.session.Status = action.SessionPaused
 	}
@@ -344,11 +385,15 @@ func (db *DB) joined(ctx context.Context, tx bun.IDB, d *action.Draft, row *invo
 	return putKey(ctx, tx, d, row.ID, now)
 }
 
-func (db *DB) insert(ctx context.Context, tx bun.IDB, d *action.Draft, r *invocationRow) error {
+func (db *DB) insert(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r *invocationRow) error {
 	insert, args := &db.stmts.insert, insertArgs(d, r)
 	live := shared(tx) && !d.Snapshot
 	if live {
 		insert = &db.stmts.insertLive
+	}
+	if j.opening != nil && j.opening.done && len(d.Grants) == 0 && d.IdempotencyKey == "" {
+		j.opening.last = &last{insert, args}
+		return nil
 	}
 	n, err := affected(insert.exec(ctx, tx, args...))
 	if err != nil {

@@ -53,6 +53,8 @@ type DB struct {
 	stmts *statements
 	lock  *fileLock
 
+	copier *copier // nil on PostgreSQL
+
 	running running
 }
 
@@ -130,6 +132,10 @@ func (db *DB) openFile(ctx context.Context, c Config) error {
 	if db.read, err = openReaders(c.Path, c.Readers); err != nil {
 		return err
 	}
+	if db.copier, err = startCopier(c.Path, c.Log); err != nil {
+		return err
+	}
+	db.write.committed = db.copier.committed
 	if err := db.write.prepare(ctx); err != nil {
 		return err
 	}
@@ -156,6 +162,7 @@ func (db *DB) connect(ctx context.Context, c Config) error {
 	db.write = newWriter(newPostgres(pool), c)
 	db.write.retry = db.retry
 	db.stmts = textStatements(db.write.db, r)
+	db.write.start, db.write.finish = &db.stmts.start, &db.stmts.commit
 	if err := db.Ping(ctx); err != nil {
 		return err
 	}
@@ -205,6 +212,7 @@ func (db *DB) Close() error {
 	if db.read != nil {
 		errs = append(errs, db.read.Close())
 	}
+	errs = append(errs, db.copier.close())
 	if db.write != nil {
 		errs = append(errs, db.write.closeDB())
 	}

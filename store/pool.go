@@ -142,6 +142,11 @@ func (w *writer) whole(ctx context.Context, j *job) error {
 		}
 		j.xid = ""
 	}
+	if j.opening != nil && !j.again {
+		if done, err := w.piped(ctx, j); done {
+			return err
+		}
+	}
 	tx, err := w.begin(ctx)
 	if err != nil {
 		return err

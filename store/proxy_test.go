@@ -18,6 +18,7 @@ type proxy struct {
 	server string
 	l      net.Listener
 	open   sync.WaitGroup
+	trips  atomic.Int64 // what was sent that wants an answer
 
 	mu    sync.Mutex // protects the fields below
 	when  string     // a query with this text is the next victim
@@ -177,6 +178,7 @@ func (p *proxy) forward(client, server net.Conn, silence func(), replied <-chan 
 		if err != nil {
 			return
 		}
+		p.trips.Add(1)
 		how, hit := p.hit(m)
 		if !hit {
 			p.wait(m)
@@ -247,7 +249,7 @@ func readQuery(r io.Reader, prepared map[string]string) (q query, err error) {
 		case 'B': // portal, name, values
 			_, rest, _ := strings.Cut(string(m[5:]), "\x00")
 			name, values, _ := strings.Cut(rest, "\x00")
-			q.asked += prepared[name] + values
+			q.asked += strings.TrimSuffix(prepared[name], " transaction") + "\x00" + values
 		case 'Q':
 			q.asked = string(m)
 			return q, nil

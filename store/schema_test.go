@@ -223,7 +223,7 @@ func TestTimesHaveOneFormOnSQLite(t *testing.T) {
 func TestConnectionsAreAsPromised(t *testing.T) {
 	path := newPath(t)
 	db := openAt(t, path)
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "10000", "query_only": "0", "wal_autocheckpoint": "4000", "journal_size_limit": "33554432"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "10000", "query_only": "0", "wal_autocheckpoint": "12000", "journal_size_limit": "67108864"} {
 		var got string
 		if err := db.write.db.DB.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("writer: %s is %s, want %s (%v)", pragma, got, want, err)

@@ -19,7 +19,7 @@ type statements struct {
 	check, insert, queue, ended, finish, delivered, one, use statement // of the writer
 	receive, link, links                                     statement // of the writer
 	load, overrides, version, grants                         statement // of the readers
-	insertLive, hold                                         statement // where there are several writers
+	insertLive, hold, start, commit                          statement // where there are several writers
 }
 
 // statement is a text, prepared where that pays.
@@ -66,6 +66,8 @@ func textStatements(db *bun.DB, r *reader) *statements {
 	}
 	writes := s.ofWriter()
 	writes[insertLiveSQL], writes[holdSessionSQL] = &s.insertLive, &s.hold
+	// Not in the words of the driver, which would take what is prepared here for its own.
+	writes["begin transaction isolation level read committed"], writes["commit transaction"] = &s.start, &s.commit
 	for text, stmt := range writes {
 		put(stmt, text, nil, r.retry.forgets)
 	}

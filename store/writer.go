@@ -46,6 +46,8 @@ type job struct {
 	patient bool
 	// quick, if there is one, is all that run does in the usual course.
 	quick *quick
+	// opening is what a whole job begins with; it is neither exclusive nor numbered then.
+	opening *opening
 	// again tells run that it may have been committed before.
 	again bool
 	// begins is the row that a queued job writes; its end may be written with it.
@@ -87,7 +89,10 @@ type writer struct {
 	retry retrier
 	alone chan struct{} // holds the exclusive job that is under way
 
-	savepoint, release, rollback *sql.Stmt
+	committed func() // on SQLite, after each transaction; nil: nobody asks
+
+	savepoint, release, rollback *sql.Stmt  // on SQLite
+	start, finish                *statement // of a transaction, on PostgreSQL
 
 	active sync.WaitGroup // calls and timers under way
 
@@ -435,6 +440,9 @@ func (w *writer) commit(batch []*job) {
 		err = w.together(context.Background(), batch, work > 1, false)
 	} else {
 		err = w.transact(batch, work > 1)
+	}
+	if w.committed != nil {
+		w.committed()
 	}
 	w.answer(batch, err)
 }

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+// The pages of SQLite's journal, 4 KiB each.
+const (
+	// copyAfter is how many wait before they are copied: a page that many commits
+	// change is then copied once.
+	copyAfter = 4000
+	// journalPages is how long the journal is when the writer copies what is left
+	// of it within a commit. Only then can SQLite begin the journal anew while
+	// commits follow one another without a pause.
+	journalPages = 12000
+	// copyRest is how many are left to the writer at most, if the copier comes in time.
+	copyRest = 400
+
+	lookAtJournal = 20 * time.Millisecond
+)
+
+// copier copies the journal into SQLite's database beside the commits, on a
+// connection of its own. What a commit would have to copy others wait for.
+type copier struct {
+	db     *bun.DB
+	log    *slog.Logger
+	wake   chan struct{}
+	end    context.CancelFunc // of the goroutine
+	over   sync.WaitGroup
+	copies int // for tests, once it is over
+}
+
+// startCopier opens the copier of the database at path.
+func startCopier(path string, log *slog.Logger) (*copier, error) {
+	db, err := openCopier(path)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	c := &copier{db: db, log: log, wake: make(chan struct{}, 1), end: end}
+	c.over.Go(func() { c.run(ctx) })
+	return c, nil
+}
+
+// committed tells that the journal may have grown.
+func (c *copier) committed() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close ends a copy at its next statement. Nil is fine.
+func (c *copier) close() error {
+	if c == nil {
+		return nil
+	}
+	c.end()
+	c.over.Wait()
+	return c.db.Close()
+}
+
+func (c *copier) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		}
+		if err := c.look(); err != nil {
+			c.log.Warn("the journal is not copied beside the commits; they do it", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookAtJournal):
+		}
+	}
+}
+
+// look copies what is due.
+func (c *copier) look() error {
+	length, waits, err := c.checkpoint("NOOP")
+	if err != nil || waits < copyAfter && (length < journalPages-copyAfter/4 || waits < copyRest) {
+		return err
+	}
+	c.copies++
+	_, _, err = c.checkpoint("PASSIVE")
+	return err
+}
+
+// checkpoint returns how many pages the journal has, and how many of them are not
+// copied. PASSIVE copies those that no reader needs where they are, and waits for
+// nobody; NOOP only tells.
+func (c *copier) checkpoint(mode string) (length, waits int, err error) {
+	var busy, copied int
+	err = c.db.DB.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &length, &copied)
+	return length, length - copied, err
+}

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+// What many commits wrote into the journal is copied though none of them does it,
+// and the journal does not grow without end while one follows the other.
+func TestTheJournalIsCopiedBesideTheCommits(t *testing.T) {
+	path := newPath(t)
+	db := openAt(t, path)
+	fill := func(statement string, args ...any) {
+		t.Helper()
+		if err := db.write.do(t.Context(), &job{run: func(ctx context.Context, tx bun.IDB) error {
+			_, err := tx.ExecContext(ctx, statement, args...)
+			return err
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const pages = 100 // of a commit
+	fill("CREATE TABLE filler (content BLOB)")
+	commits := func(n int) {
+		for range n {
+			fill("INSERT INTO filler VALUES (zeroblob(?))", pages*4096)
+		}
+	}
+	commits((copyAfter + copyAfter/4) / pages)
+	look := &copier{db: db.copier.db}
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		length, waits, err := look.checkpoint("NOOP")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waits < copyAfter {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatalf("of %d pages %d still wait", length, waits)
+		}
+	}
+	commits(3 * journalPages / pages)
+	info, err := os.Stat(path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := int64(journalPages+copyAfter) * 4200; info.Size() > most {
+		t.Errorf("the journal has %d bytes, wanted at most %d", info.Size(), most)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db.copier.copies == 0 {
+		t.Error("all was copied within commits")
+	}
+}
