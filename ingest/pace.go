@@ -8,13 +8,16 @@ import (
 const (
 	// easily is how long keeping a delivery takes at most while there is room for
 	// other work.
-	easily = 4 * time.Millisecond
+	easily = 2 * time.Millisecond
 	// lately is how long what was measured counts.
 	lately = 100 * time.Millisecond
 	// mostRest bounds how many times as long as it worked a worker rests, and
 	// longestRest how long.
 	mostRest    = 8
 	longestRest = 500 * time.Millisecond
+	// smaller is what part of a batch is taken while senders wait: what came of it
+	// is written in one transaction, for which they wait, too.
+	smaller = 3
 	// restWithin is how long a delivery may have waited for a worker that rests
 	// afterwards: what came is worked off under any load, and where keeping takes
 	// long because of the disk, which no rest changes.
@@ -47,13 +50,27 @@ func (p *Pace) took(d time.Duration, now time.Time) {
 
 // rest is how long to rest after so much work on what had waited so long.
 func (p *Pace) rest(worked, waited time.Duration, now time.Time) time.Duration {
+	over := p.over(waited, now)
+	return min(time.Duration(float64(worked)*min(over, mostRest)), longestRest)
+}
+
+// some is how many of a batch to take when what was taken before had waited so long.
+func (p *Pace) some(batch int, waited time.Duration, now time.Time) int {
+	if p.over(waited, now) > 0 {
+		return max(1, batch/smaller)
+	}
+	return batch
+}
+
+// over is by how much keeping takes too long, in times of what is easy.
+func (p *Pace) over(waited time.Duration, now time.Time) float64 {
 	if p == nil || waited > restWithin {
 		return 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.average <= easily || now.Sub(p.last) > lately {
+	if now.Sub(p.last) > lately {
 		return 0
 	}
-	return min(time.Duration(float64(worked)*min(float64(p.average)/float64(easily)-1, mostRest)), longestRest)
+	return max(0, float64(p.average)/float64(easily)-1)
 }

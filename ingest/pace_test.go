@@ -18,6 +18,13 @@ func TestPace(t *testing.T) {
 		if got := p.rest(10*time.Millisecond, restWithin, now).Round(time.Millisecond); got != want {
 			t.Errorf("%s: a rest of %v, want %v", what, got, want)
 		}
+		some := 25
+		if want > 0 {
+			some = 8
+		}
+		if got := p.some(25, restWithin, now); got != some {
+			t.Errorf("%s: %d of a batch, want %d", what, got, some)
+		}
 	}
 	tell := func(d time.Duration) {
 		for range 200 {
@@ -35,6 +42,9 @@ func TestPace(t *testing.T) {
 	if got := p.rest(time.Minute, 0, now); got != longestRest {
 		t.Errorf("a rest of %v after a minute's work, want %v", got, longestRest)
 	}
+	if got := p.some(25, restWithin+1, now); got != 25 {
+		t.Errorf("%d of a batch when workers are behind", got)
+	}
 	if got := p.rest(time.Minute, restWithin+1, now); got != 0 {
 		t.Errorf("a rest of %v when workers are behind", got)
 	}
@@ -44,6 +54,9 @@ func TestPace(t *testing.T) {
 	tell(time.Millisecond)
 	check("it is fast again", 0)
 	(*Pace)(nil).took(time.Second, now)
+	if got := (*Pace)(nil).some(25, 0, now); got != 25 {
+		t.Errorf("%d of a batch without a server", got)
+	}
 	if got := (*Pace)(nil).rest(time.Second, 0, now); got != 0 {
 		t.Errorf("a rest of %v without a server", got)
 	}

@@ -140,19 +140,21 @@ func (w *Worker) Run(ctx context.Context) error {
 // take works off batch after batch. What it takes up is finished with work,
 // which outlives ctx.
 func (w *Worker) take(ctx, work context.Context) {
+	var behind time.Duration
 	for failures := 0; ctx.Err() == nil; {
-		receipts, err := w.Inbox.ClaimReceipts(work, w.Worker, w.Batch, w.Lease)
+		some := w.Pace.some(w.Batch, behind, time.Now())
+		receipts, err := w.Inbox.ClaimReceipts(work, w.Worker, some, w.Lease)
 		switch {
 		case err != nil:
 			failures++
 			w.Log.ErrorContext(ctx, "deliveries cannot be taken from the inbox", "error", err)
 			sleep(ctx, backoff(w.PollEvery, 30*w.PollEvery, failures))
 		case len(receipts) == 0:
-			failures = 0
+			failures, behind = 0, 0
 			w.wake.wait(ctx, w.PollEvery)
 		default:
 			failures = 0
-			full := len(receipts) == w.Batch
+			full := len(receipts) == some
 			if full {
 				w.Wake() // there is more, and another may be idle
 			}
@@ -160,7 +162,8 @@ func (w *Worker) take(ctx, work context.Context) {
 			others, suspect := suspects(receipts)
 			w.batch(ctx, work, others)
 			w.alone(ctx, work, suspect)
-			rest := w.Pace.rest(time.Since(began), waited(receipts, w.Now()), time.Now())
+			behind = waited(receipts, w.Now())
+			rest := w.Pace.rest(time.Since(began), behind, time.Now())
 			if !full {
 				rest = max(rest, w.Gather)
 			}
