@@ -16,7 +16,7 @@ func check(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench check", flag.ContinueOnError)
 	from := flags.String("baseline", "", "earlier report to compare with")
 	of := flags.String("report", "bench.json", "report to look at")
-	tolerance := flags.Float64("tolerance", 0.15, "by how much of itself a ratio may be worse")
+	tolerance := flags.Float64("tolerance", 0.15, "by how much of itself a ratio may be worse, beyond its noise")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -37,12 +37,13 @@ func check(args []string, out io.Writer) error {
 	if worse := compare(baseline, report, *tolerance); len(worse) > 0 {
 		return errors.New("slower than the baseline:\n  " + strings.Join(worse, "\n  "))
 	}
-	_, err = fmt.Fprintf(out, "%d ratios are not worse than the baseline's by more than %.0f %%.\n", len(baseline.Rows), *tolerance*100)
+	_, err = fmt.Fprintf(out, "%d ratios are not worse than the baseline's by more than %.0f %% beyond their noise.\n", len(baseline.Rows), *tolerance*100)
 	return err
 }
 
-// compare names the cells whose ratio is worse by more than it may be. Figures
-// of other machines say little, but ratios do.
+// compare names the cells whose ratio is worse by more than it may be, beyond what
+// the rounds of a report differ by themselves. Figures of other machines say little,
+// but ratios do.
 func compare(baseline, report report, tolerance float64) (worse []string) {
 	for _, was := range baseline.Rows {
 		i := slices.IndexFunc(report.Rows, func(r row) bool { return r.cell == was.cell })
@@ -50,8 +51,9 @@ func compare(baseline, report report, tolerance float64) (worse []string) {
 			worse = append(worse, fmt.Sprintf("%s: it was not measured", was.cell))
 			continue
 		}
-		before, now := was.ratio(), report.Rows[i].ratio()
-		if now < before*(1-tolerance) {
+		is := report.Rows[i]
+		before, now := was.ratio(), is.ratio()
+		if now < before*(1-tolerance-max(was.noise(), is.noise())) {
 			worse = append(worse, fmt.Sprintf("%s: %.3f, where the baseline has %.3f", was.cell, now, before))
 		}
 	}

@@ -22,6 +22,8 @@ func TestCompare(t *testing.T) {
 		"worse, but": {[]row{{cell: read, GatewayProxy: 0.52}, {cell: list, GatewayDirect: 0.77}}, nil},
 		"worse":      {[]row{{cell: read, GatewayProxy: 0.5}, {cell: list, GatewayDirect: 0.9}}, []string{"read"}},
 		"both":       {[]row{{cell: read, GatewayProxy: 0.5}, {cell: list, GatewayProxy: 1, GatewayDirect: 0.7}}, []string{"read", "list10"}},
+		"noisy":      {[]row{{cell: read, GatewayProxy: 0.48, SpreadOfRatios: 0.1}, {cell: list, GatewayDirect: 0.9}}, nil},
+		"beyond it":  {[]row{{cell: read, GatewayProxy: 0.42, SpreadOfRatios: 0.1}, {cell: list, GatewayDirect: 0.9}}, []string{"read"}},
 		"missing":    {[]row{{cell: read, GatewayProxy: 0.6}}, []string{"list10"}},
 	} {
 		got := compare(baseline, report{Rows: test.rows}, 0.15)

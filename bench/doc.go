@@ -9,7 +9,8 @@
 // machine disturbs all alike, and the ratios are medians over the rounds.
 //
 // "bench check -baseline FILE" holds the ratios of such a report against those of
-// an earlier one, and fails when one is worse by more than 15 %.
+// an earlier one, and fails when one is worse by more than 15 % beyond half of what
+// lies between the rounds of either report.
 //
 // "bench instances" measures what depends on where the rows are and on how many
 // instances share them: the gateway alone on SQLite, three on a PostgreSQL with

@@ -88,6 +88,14 @@ func (r report) table(w io.Writer) error {
 	return err
 }
 
+// noise is half of what lies between its rounds, as a part of the median.
+func (r *row) noise() float64 {
+	if r.GatewayProxy == 0 {
+		return 0
+	}
+	return r.SpreadOfRatios / 2 / r.GatewayProxy
+}
+
 // ratio is the one of a row that is held against its like: calls are compared
 // with the proxy's, lists with the upstream's own.
 func (r *row) ratio() float64 {
