@@ -50,16 +50,22 @@ type statusError struct {
 func (e statusError) Unwrap() error { return e.error }
 
 type commandLine struct {
-	Serve   serveCommand     `cmd:"" help:"Run everything in one process."`
-	Gateway gatewayCommand   `cmd:"" help:"Run one of several instances for agents and people; they share --database-url."`
-	Ingest  ingestCommand    `cmd:"" help:"Run what starts runs, apart from the gateways: webhooks, polls and schedules, and overdue calls and cleaning."`
-	Migrate migrateCommand   `cmd:"" help:"Bring the database up to date, or say what that would do."`
-	Backup  backupCommand    `cmd:"" help:"Copy the data folder while its gateway runs: the embedded database, keys and evidence."`
-	Restore restoreCommand   `cmd:"" help:"Make a data folder of a backup, and check what it holds."`
-	Doctor  doctorCommand    `cmd:"" help:"Check configuration, data folder, database, keys, Valkey and connectors, and say what to do."`
-	Demo    demoCommand      `cmd:"" help:"Run a gateway with a built-in upstream, to try an approval."`
+	serverCommands
 	Version kong.VersionFlag `help:"Print the version." env:"-"`
 	clientCommands
+}
+
+// serverCommands may share a configuration file, so that each must know the others'
+// flags.
+type serverCommands struct {
+	Serve   serveCommand   `cmd:"" help:"Run everything in one process."`
+	Gateway gatewayCommand `cmd:"" help:"Run one of several instances for agents and people; they share --database-url."`
+	Ingest  ingestCommand  `cmd:"" help:"Run what starts runs, apart from the gateways: webhooks, polls and schedules, and overdue calls and cleaning."`
+	Migrate migrateCommand `cmd:"" help:"Bring the database up to date, or say what that would do."`
+	Backup  backupCommand  `cmd:"" help:"Copy the data folder while its gateway runs: the embedded database, keys and evidence."`
+	Restore restoreCommand `cmd:"" help:"Make a data folder of a backup, and check what it holds."`
+	Doctor  doctorCommand  `cmd:"" help:"Check configuration, data folder, database, keys, Valkey and connectors, and say what to do."`
+	Demo    demoCommand    `cmd:"" help:"Run a gateway with a built-in upstream, to try an approval."`
 }
 
 func main() {
@@ -114,21 +120,33 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	return exitOK
 }
 
-// grammar is what args are read by: of the clients' commands the named one alone,
-// since to build all of them takes longer than most commands do. A command of a
-// server comes with the others, whose flags its configuration file may have.
+// grammar is what args are read by: of the clients' commands the named one alone, or
+// those of servers. To build all of them takes longer than most commands do.
 func grammar(args []string) any {
-	if len(args) > 0 {
-		commands := reflect.TypeFor[clientCommands]()
-		for i := range commands.NumField() {
-			f := commands.Field(i)
-			if name := cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)); name == args[0] {
-				flags, _ := reflect.TypeFor[commandLine]().FieldByName("Version")
-				return reflect.New(reflect.StructOf([]reflect.StructField{f, {Name: flags.Name, Type: flags.Type, Tag: flags.Tag}})).Interface()
-			}
-		}
+	all := new(commandLine)
+	if len(args) == 0 {
+		return all
 	}
-	return new(commandLine)
+	if _, ok := commandNamed(reflect.TypeFor[serverCommands](), args[0]); ok {
+		return &struct {
+			serverCommands
+			Version kong.VersionFlag `help:"Print the version." env:"-"`
+		}{}
+	}
+	command, ok := commandNamed(reflect.TypeFor[clientCommands](), args[0])
+	if !ok {
+		return all
+	}
+	flag, _ := reflect.TypeFor[commandLine]().FieldByName("Version")
+	return reflect.New(reflect.StructOf([]reflect.StructField{command, {Name: flag.Name, Type: flag.Type, Tag: flag.Tag}})).Interface()
+}
+
+// commandNamed finds a command's field as kong names it.
+func commandNamed(commands reflect.Type, name string) (command reflect.StructField, ok bool) {
+	return commands.FieldByNameFunc(func(field string) bool {
+		f, _ := commands.FieldByName(field)
+		return cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)) == name
+	})
 }
 
 // attempted is the command that was meant, as far as it was understood.
