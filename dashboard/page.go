@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"sallyport/action"
@@ -28,8 +29,8 @@ var files embed.FS
 type pages struct {
 	*Server
 	templates map[string]*template.Template
-	versions  map[string]string // of each asset: a hash of its bytes
-	packed    map[string][]byte // of each asset: it, compressed
+	versions  map[string]string                 // of each asset: a hash of its bytes
+	packed    map[string]func() ([]byte, error) // of each asset: it, compressed when it is first wanted
 }
 
 // view is what every page gets.
@@ -41,7 +42,7 @@ type view struct {
 }
 
 func newPages(s *Server) (*pages, error) {
-	p := &pages{Server: s, templates: map[string]*template.Template{}, versions: map[string]string{}, packed: map[string][]byte{}}
+	p := &pages{Server: s, templates: map[string]*template.Template{}, versions: map[string]string{}, packed: map[string]func() ([]byte, error){}}
 	assets, err := fs.ReadDir(files, "assets")
 	if err != nil {
 		return nil, err
@@ -53,12 +54,17 @@ func newPages(s *Server) (*pages, error) {
 		}
 		sum := sha256.Sum256(b)
 		p.versions[f.Name()] = hex.EncodeToString(sum[:6])
-		if p.packed[f.Name()], err = pack(b); err != nil {
-			return nil, err
-		}
+		p.packed[f.Name()] = sync.OnceValues(func() ([]byte, error) { return pack(b) })
+	}
+	common, err := template.New("").Funcs(p.funcs("")).Funcs(p.inboundFuncs()).ParseFS(files, "templates/layout.html", "templates/part_*.html")
+	if err != nil {
+		return nil, fmt.Errorf("parsing what all pages have: %w", err)
 	}
 	for name := range areas() {
-		t, err := template.New("").Funcs(p.funcs(name)).Funcs(p.inboundFuncs()).ParseFS(files, "templates/layout.html", "templates/part_*.html", "templates/"+name+".html")
+		t, err := common.Clone()
+		if err == nil {
+			t, err = t.Funcs(p.funcs(name)).ParseFS(files, "templates/"+name+".html")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("parsing the page %s: %w", name, err)
 		}
@@ -288,8 +294,10 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Vary", "Accept-Encoding")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		w.Header().Set("Content-Encoding", "gzip")
-		b = p.packed[name]
+		if packed, err := p.packed[name](); err == nil {
+			w.Header().Set("Content-Encoding", "gzip")
+			b = packed
+		}
 	}
 	_, _ = w.Write(b) // a browser that left needs no script
 }
