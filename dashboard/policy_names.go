@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"sallyport/action"
 	"sallyport/internal/nearest"
 )
+
+// probeFor bounds how long a change of policy waits for a connector's tools.
+const probeFor = 3 * time.Second
 
 // checkAction refuses a key whose connector is known to lack the action: a
 // denial with a typo in it, or of the name that agents see, would deny
@@ -25,8 +29,12 @@ func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.C
 	}
 	state := s.Prober.State(ctx, all[i])
 	if state.FetchedAt.IsZero() && state.Error == "" {
-		var err error
-		if state, err = s.Prober.Probe(ctx, all[i]); err != nil {
+		// A denial must not wait for a server that hangs.
+		soon, stop := context.WithTimeout(ctx, probeFor)
+		defer stop()
+		if asked, err := s.Prober.Probe(soon, all[i]); err == nil {
+			state = asked
+		} else if ctx.Err() != nil {
 			return err
 		}
 	}
@@ -63,7 +71,7 @@ func (s *Server) unsure(ctx context.Context, key action.Key, all []action.Connec
 	}
 	c := all[i]
 	state := s.Prober.State(ctx, c)
-	if c.Enabled && state.Error == "" {
+	if c.Enabled && state.Error == "" && !state.FetchedAt.IsZero() {
 		return "", nil
 	}
 	seen, err := s.Reviews.ListReviews(ctx, c.Organization, c.ID)

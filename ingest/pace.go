@@ -7,8 +7,10 @@ import (
 
 const (
 	// easily is how long keeping a delivery takes at most while there is room for
-	// other work.
+	// other work, unless it takes half of that when nothing else is done.
 	easily = 2 * time.Millisecond
+	// forgetting is how slowly the fastest of them is forgotten, in deliveries.
+	forgetting = 1 << 14
 	// lately is how long what was measured counts.
 	lately = 100 * time.Millisecond
 	// mostRest bounds how many times as long as it worked a worker rests, and
@@ -19,8 +21,7 @@ const (
 	// is written in one transaction, for which they wait, too.
 	smaller = 3
 	// restWithin is how long a delivery may have waited for a worker that rests
-	// afterwards: what came is worked off under any load, and where keeping takes
-	// long because of the disk, which no rest changes.
+	// afterwards: what came is worked off under any load.
 	restWithin = 5 * time.Second
 )
 
@@ -31,6 +32,7 @@ const (
 type Pace struct {
 	mu      sync.Mutex
 	average time.Duration
+	fastest time.Duration // as far as it is remembered: what the database takes by itself
 	last    time.Time
 }
 
@@ -45,6 +47,10 @@ func (p *Pace) took(d time.Duration, now time.Time) {
 		p.average = 0
 	}
 	p.average += (d - p.average) / 16
+	if p.fastest == 0 || d < p.fastest {
+		p.fastest = d
+	}
+	p.fastest += (d - p.fastest) / forgetting
 	p.last = now
 }
 
@@ -72,5 +78,5 @@ func (p *Pace) over(waited time.Duration, now time.Time) float64 {
 	if now.Sub(p.last) > lately {
 		return 0
 	}
-	return max(0, float64(p.average)/float64(easily)-1)
+	return max(0, float64(p.average)/float64(max(easily, 2*p.fastest))-1)
 }

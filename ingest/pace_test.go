@@ -33,6 +33,7 @@ func TestPace(t *testing.T) {
 		}
 	}
 	check("nothing came", 0)
+	p.took(easily/4, now)
 	tell(easily)
 	check("there is room", 0)
 	tell(2 * easily)
@@ -53,6 +54,11 @@ func TestPace(t *testing.T) {
 	p.took(time.Second, now)
 	tell(time.Millisecond)
 	check("it is fast again", 0)
+	p = Pace{}
+	tell(5 * easily)
+	check("the database takes so long by itself", 0)
+	tell(21 * easily)
+	check("it takes longer than that", 10*time.Millisecond)
 	(*Pace)(nil).took(time.Second, now)
 	if got := (*Pace)(nil).some(25, 0, now); got != 25 {
 		t.Errorf("%d of a batch without a server", got)
@@ -77,6 +83,7 @@ func TestWorkersRestWhileSendersWait(t *testing.T) {
 		c.Workers, c.Batch, c.Pace = 1, 10, &Pace{}
 		stop := s.start(c)
 		defer stop()
+		c.Pace.took(time.Millisecond, time.Now())
 		for range 100 {
 			c.Pace.took(time.Second, time.Now())
 			time.Sleep(time.Millisecond)

@@ -171,7 +171,7 @@ func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow
 
 // opening locks and asks what begin does, see there.
 func (db *DB) opening(d *action.Draft, first *looked) *opening {
-	o := &opening{}
+	o := &opening{reset: func() { *first = looked{} }}
 	if locks(d) {
 		o.asks = append(o.asks, ask{stmt: &db.stmts.hold, args: []any{d.Organization, d.Session}})
 	}

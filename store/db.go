@@ -157,6 +157,7 @@ func (db *DB) connect(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	db.retry.log = c.Log
 	r := &reader{pool, db.retry}
 	db.read = newPostgres(pool, bun.WithConnResolver(r)).WithQueryHook(bound{c.RetryFor})
 	db.write = newWriter(newPostgres(pool), c)

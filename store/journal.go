@@ -22,6 +22,7 @@ const (
 	copyRest = 400
 
 	lookAtJournal = 20 * time.Millisecond
+	lookAgain     = 5 * time.Second // after it could not be copied
 )
 
 // copier copies the journal into SQLite's database beside the commits, on a
@@ -66,19 +67,25 @@ func (c *copier) close() error {
 }
 
 func (c *copier) run(ctx context.Context) {
-	for {
+	for failed := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.wake:
 		}
-		if err := c.look(); err != nil {
-			c.log.Warn("the journal is not copied beside the commits; they do it", "error", err)
+		rest := lookAtJournal
+		err := c.look()
+		if err != nil {
+			rest = lookAgain
+			if !failed { // each time would fill a disk that is full
+				c.log.Warn("the journal is not copied beside the commits; they do it", "error", err)
+			}
 		}
+		failed = err != nil
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(lookAtJournal):
+		case <-time.After(rest):
 		}
 	}
 }

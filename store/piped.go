@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,9 +18,10 @@ import (
 // last one with COMMIT: each round trip less is a wait less for the caller, and
 // time in which locks are held.
 type opening struct {
-	asks []ask
-	done bool // asks were answered: run need not ask
-	last *last
+	asks  []ask
+	reset func() // of what an attempt before read
+	done  bool   // asks were answered: run need not ask
+	last  *last
 }
 
 // ask is a statement and where its first row goes, if there is one; nil: it is not
@@ -48,7 +51,7 @@ func (w *writer) piped(ctx context.Context, j *job) (done bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	defer conn.Close() // in a transaction that is open yet, it is thrown away
+	defer conn.Close()
 	o := j.opening
 	o.done, o.last = false, nil
 	defer func() { o.done = false }()
@@ -65,10 +68,24 @@ func (w *writer) piped(ctx context.Context, j *job) (done bool, err error) {
 	if errors.Is(err, errNoRow) {
 		return false, nil
 	}
-	if err != nil && !lost(err) {
-		_, _ = conn.ExecContext(ctx, "ROLLBACK") // what fails here is thrown away with the connection
+	if err != nil {
+		_ = raw(conn, func(c *pgx.Conn) error { return leave(ctx, c) })
 	}
 	return true, err
+}
+
+// leave ends the transaction of a job that failed. Where that fails it ends the
+// connection: the pool would keep it as it is, and its locks.
+func leave(ctx context.Context, conn *pgx.Conn) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer stop()
+	if conn.PgConn().TxStatus() != 'I' {
+		_, _ = conn.Exec(ctx, "rollback")
+	}
+	if conn.IsClosed() || conn.PgConn().TxStatus() != 'I' {
+		return driver.ErrBadConn
+	}
+	return nil
 }
 
 func raw(conn bun.Conn, f func(*pgx.Conn) error) error {
@@ -92,6 +109,7 @@ func (w *writer) open(ctx context.Context, conn *pgx.Conn, o *opening) error {
 	if err != nil {
 		return err
 	}
+	o.reset()
 	for i, a := range o.asks {
 		if err := a.read(conn, results[i+1]); err != nil {
 			return err
@@ -125,6 +143,9 @@ func (w *writer) end(ctx context.Context, conn *pgx.Conn, l *last) error {
 	results, err := conn.PgConn().ExecBatch(ctx, &batch).ReadAll()
 	if err != nil {
 		return fmt.Errorf("committing: %w", err)
+	}
+	if tag := results[len(results)-1].CommandTag.String(); tag != "COMMIT" { // a statement had failed unseen
+		return pgx.ErrTxCommitRollback
 	}
 	if l != nil && results[0].CommandTag.RowsAffected() == 0 {
 		return errNoRow

@@ -1,17 +1,21 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"sallyport/action"
 )
 
-// A write is two round trips and its commit until it may run.
+// A write is two round trips, its commit among them, until it may run.
 func TestRoundTripsOfAWrite(t *testing.T) {
 	p := newProxy(t, migrated(t))
 	l := newLostWorld(t, p.url)
-	// Until each connection has prepared what it needs.
-	for least := 100; ; {
+	// Until each connection has prepared what it needs, and has it for a while.
+	for steady, least := 0, 100; steady < 5; {
 		before := p.trips.Load()
 		if err := l.fresh(l.executing(false)); err != nil {
 			t.Fatal(err)
@@ -20,11 +24,34 @@ func TestRoundTripsOfAWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		trips := int(p.trips.Load() - before)
-		if trips == 4 {
-			return
+		if steady++; trips != 4 {
+			steady = 0
 		}
 		if least--; least == 0 {
 			t.Fatalf("two writes take %d round trips, wanted 4", trips)
 		}
+	}
+}
+
+// A call that fails after its first round trip leaves no transaction open, and
+// nothing locked.
+func TestWhatFailsLeavesNoTransaction(t *testing.T) {
+	url := migrated(t)
+	l := newLostWorld(t, url)
+	for range 3 {
+		d := l.executing(true)
+		d.PolicyVersion = 99
+		if _, err := l.Begin(l.ctx, d); !errors.Is(err, action.ErrPolicyMoved) {
+			t.Fatalf("it begins: %v", err)
+		}
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var open int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'").Scan(&open); err != nil || open > 0 {
+		t.Errorf("%d transactions are open (%v)", open, err)
 	}
 }

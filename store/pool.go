@@ -23,9 +23,9 @@ const exclusiveLock = 0x73616c6c79706f72
 // its row are taken along: so a read's row and its end are one round trip and
 // one commit. It unlocks w.mu.
 //
-// Measured with BenchmarkCall, reads, fsync on, on two busy cores, medians of
-// rounds in turn, before statements were prepared: 690 µs a call at 16 callers and 650 at 64; 740 and 890 when
-// nothing is queued and each row is a commit of its own; 1430 and 780 when one
+// Measured with BenchmarkCall before statements were prepared, reads, fsync on,
+// medians of rounds in turn: 690 µs a call at 16 callers and 650 at 64; 740 and 890
+// when nothing is queued and each row is a commit of its own; 1430 and 780 when one
 // leader commits all callers' rows in one transaction, as SQLite needs it.
 func (w *writer) besideLocked(ctx context.Context, j *job) error {
 	for {

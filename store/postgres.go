@@ -94,7 +94,8 @@ func greet(ctx context.Context, conn *pgx.Conn) error {
 		return nil
 	}
 	// One plan for all values: these statements have no better one for some, and
-	// making one takes longer than they do.
+	// making one takes longer than they do. It is so for all of the connection: what
+	// else is sent has its values in its text, and what triggers ask goes by keys.
 	_, err = conn.Exec(ctx, set("plan_cache_mode", "force_generic_plan"))
 	conn.PgConn().CustomData()[preparesKey] = time.Now()
 	return err

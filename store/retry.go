@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -28,9 +29,12 @@ const (
 type retrier struct {
 	limit   time.Duration
 	forgets *atomic.Bool // what is prepared on a connection is not there later
+	log     *slog.Logger
 }
 
-func newRetrier(limit time.Duration) retrier { return retrier{limit, new(atomic.Bool)} }
+func newRetrier(limit time.Duration) retrier {
+	return retrier{limit, new(atomic.Bool), slog.New(slog.DiscardHandler)}
+}
 
 // do calls f until it succeeds, fails for another reason, or the time is over.
 // again tells f that an earlier attempt may have been committed, though nobody
@@ -39,8 +43,8 @@ func (r retrier) do(ctx context.Context, patient bool, f func(ctx context.Contex
 	started, pause, again := time.Now(), firstPause, false
 	for {
 		err := r.attempt(ctx, again, f)
-		if forgotten(err) {
-			r.forgets.Store(true)
+		if forgotten(err) && r.forgets.CompareAndSwap(false, true) {
+			r.log.Warn("PostgreSQL, or a pooler before it, forgot what was prepared; statements are sent as text until a restart, which is slower", "error", err)
 		}
 		if !lost(err) && !clash(err) {
 			return err
