@@ -3,11 +3,13 @@ package store_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"sallyport/action"
+	"sallyport/store"
 )
 
 // A write is two round trips, its commit among them, until it may run.
@@ -53,5 +55,36 @@ func TestWhatFailsLeavesNoTransaction(t *testing.T) {
 	var open int
 	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'").Scan(&open); err != nil || open > 0 {
 		t.Errorf("%d transactions are open (%v)", open, err)
+	}
+}
+
+// Of two calls of a session that come at once the second one sees the first.
+func TestCallsOfASessionBeginInTurn(t *testing.T) {
+	url := migrated(t)
+	p := newProxy(t, url)
+	l := newLostWorld(t, p.url)
+	other := open(t, store.Config{URL: url})
+	d := func(params string) *action.Draft {
+		d := l.held(params)
+		d.MaxPending = 2 // with the one of the world
+		return d
+	}
+	first, second := make(chan error, 1), make(chan error, 1)
+	arrived, release := p.holdAt("INSERT INTO invocations")
+	go func() { _, err := l.Begin(l.ctx, d(`{"n":1}`)); first <- err }()
+	<-arrived
+	go func() { _, err := other.Begin(l.ctx, d(`{"n":2}`)); second <- err }()
+	select {
+	case err := <-second:
+		release()
+		t.Fatalf("the second one did not wait: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	release()
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if err := <-second; !errors.Is(err, action.ErrTooMany) {
+		t.Errorf("the second one: %v", err)
 	}
 }
