@@ -14,11 +14,11 @@ import (
 type callsCommand struct {
 	remote
 	paging
-	Status  string `help:"Only calls with this status, or one of several with commas: pending, approved, executing, completed, failed, denied or expired."`
-	Session string `placeholder:"ID" help:"Only calls of this session."`
-	Source  string `help:"Only calls to this source: an integration's provider, or a connector's slug, name or id."`
-	Action  string `help:"Only calls of this action; SOURCE:ACTION names the source, too."`
-	Since   moment `placeholder:"TIME" help:"Only calls made since, such as 24h for a day ago, or 2026-01-02T15:04:05Z."`
+	Status  string `env:"-" help:"Only calls with this status, or one of several with commas: pending, approved, executing, completed, failed, denied or expired."`
+	Session string `env:"-" placeholder:"ID" help:"Only calls of this session."`
+	Source  string `env:"-" help:"Only calls to this source: an integration's provider, or a connector's slug, name or id."`
+	Action  string `env:"-" help:"Only calls of this action; SOURCE:ACTION names the source, too."`
+	Since   moment `env:"-" placeholder:"TIME" help:"Only calls made since, such as 24h for a day ago, or 2026-01-02T15:04:05Z."`
 }
 
 // Run lists calls of the whole organization, newest first.

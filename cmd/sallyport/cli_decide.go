@@ -51,11 +51,11 @@ func (c *client) whoami(ctx context.Context) (string, error) {
 type approveCommand struct {
 	verdict
 	bounds
-	Wait       time.Duration `placeholder:"D" help:"Wait this long for the call to end, and print its result."`
-	Grant      string        `enum:"session,org,organization," default:"" placeholder:"SCOPE" help:"Let later calls of the action through too: session (of this one) or org (of all)."`
+	Wait       time.Duration `env:"-" placeholder:"D" help:"Wait this long for the call to end, and print its result."`
+	Grant      string        `env:"-" enum:"session,org,organization," default:"" placeholder:"SCOPE" help:"Let later calls of the action through too: session (of this one) or org (of all)."`
 	Unreviewed bool          `env:"-" help:"With --grant: grant it although the tool is not as it was reviewed."`
 	Reveal     bool          `env:"-" help:"Show the params with nothing redacted, before approving; it is recorded that you did."`
-	Pin        []string      `sep:"none" placeholder:"/PARAM" help:"With --grant: only calls with the value that this param has here; again for more."`
+	Pin        []string      `sep:"none" env:"-" placeholder:"/PARAM" help:"With --grant: only calls with the value that this param has here; again for more."`
 }
 
 // grant is what is granted beside the call; nil: nothing.
@@ -188,7 +188,7 @@ func (o *outcome) failed() error {
 
 type denyCommand struct {
 	verdict
-	Reason string `placeholder:"TEXT" help:"Why; the agent reads it."`
+	Reason string `env:"-" placeholder:"TEXT" help:"Why; the agent reads it."`
 }
 
 // Run shows what it denies, and denies that: the hashes go along.

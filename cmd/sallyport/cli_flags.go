@@ -172,10 +172,11 @@ func (p *pin) UnmarshalText(text []byte) error {
 	return fmt.Errorf("a pin is a param and its value as JSON; a text has quotes: --pin '%s=%s'", pointer, quoted)
 }
 
-// bounds are the flags that narrow a grant.
+// bounds are the flags that narrow a grant. None of what a decision lets through comes
+// from a variable, which whoever decides may not know of.
 type bounds struct {
-	MaxCalls *int64 `placeholder:"N" help:"Calls that it lets through in all (default: any number of calls)."`
-	Expires  expiry `placeholder:"D|TIME" help:"When it ends, such as 24h, 90d or 2026-01-02T15:04:05Z (default: the grant is for ever)."`
+	MaxCalls *int64 `env:"-" placeholder:"N" help:"Calls that it lets through in all (default: any number of calls)."`
+	Expires  expiry `env:"-" placeholder:"D|TIME" help:"When it ends, such as 24h, 90d or 2026-01-02T15:04:05Z (default: the grant is for ever)."`
 }
 
 func (b *bounds) given() bool { return b.MaxCalls != nil || b.Expires.field != "" }

@@ -76,11 +76,11 @@ type grantCreate struct {
 	remote
 	bounds
 	Key        string `arg:"" optional:"" help:"source:action; a connector goes by its name, slug or id."`
-	Any        bool   `help:"Any action that is not dangerous, in place of one."`
-	Source     string `help:"With --any: only of this source."`
+	Any        bool   `env:"-" help:"Any action that is not dangerous, in place of one."`
+	Source     string `env:"-" help:"With --any: only of this source."`
 	Unreviewed bool   `env:"-" help:"Grant it although the tool is not as it was reviewed."`
-	Session    string `placeholder:"ID" help:"Only this session (default: all sessions of the organization)."`
-	Pin        []pin  `sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this value of a param; again for more."`
+	Session    string `env:"-" placeholder:"ID" help:"Only this session (default: all sessions of the organization)."`
+	Pin        []pin  `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Only calls with exactly this value of a param; again for more."`
 }
 
 func (c *grantCreate) Run(ctx context.Context, std *stdio) error {
@@ -159,8 +159,8 @@ func (c *grantCreate) oneOf(body map[string]any) error {
 type grantList struct {
 	remote
 	paging
-	Session string `placeholder:"ID" help:"Only those made for this session."`
-	Usable  bool   `help:"Only those that are neither revoked, expired nor used up."`
+	Session string `env:"-" placeholder:"ID" help:"Only those made for this session."`
+	Usable  bool   `env:"-" help:"Only those that are neither revoked, expired nor used up."`
 }
 
 func (c *grantList) Run(ctx context.Context, std *stdio) error {

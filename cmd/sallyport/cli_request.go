@@ -64,8 +64,8 @@ func noRequests(w io.Writer, status, awaited string) {
 type grantRequests struct {
 	remote
 	paging
-	Status  string `enum:"pending,approved,denied,expired,all" default:"pending" help:"pending (default), approved, denied, expired or all."`
-	Session string `placeholder:"ID" help:"Only of this session."`
+	Status  string `env:"-" enum:"pending,approved,denied,expired,all" default:"pending" help:"pending (default), approved, denied, expired or all."`
+	Session string `env:"-" placeholder:"ID" help:"Only of this session."`
 }
 
 func (c *grantRequests) Run(ctx context.Context, std *stdio) error {
@@ -105,8 +105,8 @@ type settled struct {
 type grantApprove struct {
 	wish
 	bounds
-	Scope string `enum:"session,org,organization," default:"" help:"session or org (default: as asked)."`
-	Pin   []pin  `sep:"none" placeholder:"/PARAM=JSON" help:"Pin this param too; again for more."`
+	Scope string `env:"-" enum:"session,org,organization," default:"" help:"session or org (default: as asked)."`
+	Pin   []pin  `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Pin this param too; again for more."`
 }
 
 func (c *grantApprove) Run(ctx context.Context, std *stdio) error {
@@ -124,7 +124,7 @@ func (c *grantApprove) Run(ctx context.Context, std *stdio) error {
 
 type grantDeny struct {
 	wish
-	Reason string `placeholder:"TEXT" help:"Why; the agent reads it."`
+	Reason string `env:"-" placeholder:"TEXT" help:"Why; the agent reads it."`
 }
 
 func (c *grantDeny) Run(ctx context.Context, std *stdio) error {

@@ -189,8 +189,8 @@ func (g given) set() map[string]any {
 
 // paging are the flags of long lists.
 type paging struct {
-	Limit  int    `default:"50" help:"How many, at most 100."`
-	Cursor string `help:"Where the list before ended."`
+	Limit  int    `env:"-" default:"50" help:"How many, at most 100."`
+	Cursor string `env:"-" help:"Where the list before ended."`
 }
 
 func (p paging) query() url.Values {

@@ -28,6 +28,26 @@ func TestConfigurationReference(t *testing.T) {
 	}
 }
 
+// What is decided, and which calls are looked at first, is on the command line alone: a
+// variable that was left behind neither widens a grant nor hides a call.
+func TestDecisionsHaveNoVariables(t *testing.T) {
+	app := program(t)
+	var look func(n *kong.Node)
+	look = func(n *kong.Node) {
+		for _, f := range n.Flags {
+			if len(f.Envs) > 0 && f.Envs[0] != "-" && !slices.Contains([]string{"data", "url", "json"}, f.Name) {
+				t.Errorf("%s --%s has the variable %s", n.FullPath(), f.Name, f.Envs[0])
+			}
+		}
+		for _, child := range n.Children {
+			look(child)
+		}
+	}
+	for _, command := range []string{"approve", "deny", "grant", "pending", "calls"} {
+		look(find(t, app.Model.Node, command))
+	}
+}
+
 // reference writes down every command with its flags.
 func reference(t *testing.T) string {
 	t.Helper()
