@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/alecthomas/kong"
 )
 
 // clientCommands are the subcommands that work on a running server through
@@ -65,8 +69,23 @@ func (s *stdio) warn(text string) {
 // because a command line can be read by every user of the machine.
 type remote struct {
 	Data string `placeholder:"DIR" type:"folder" help:"Data folder of a server on this machine, in which it tells where to find it (default: ${data})."`
-	URL  string `placeholder:"URL" help:"The server, instead of a data folder; needs SALLYPORT_API_KEY, or for what is an agent's own SALLYPORT_TOKEN."`
+	URL  string `placeholder:"URL" help:"The server, instead of a data folder; as a variable it goes before SALLYPORT_DATA, but not before --data. It needs SALLYPORT_API_KEY, or for what is an agent's own SALLYPORT_TOKEN."`
 	JSON bool   `help:"Print the server's JSON."`
+}
+
+// AfterApply has a --data that was written go before a URL of the environment. That one
+// goes before a folder of the environment: an agent's shell has both.
+func (r *remote) AfterApply(ctx *kong.Context) error {
+	written := func(name string) bool {
+		return slices.ContainsFunc(ctx.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
+	}
+	switch data := written("data"); {
+	case data && written("url"):
+		return errors.New("--data and --url each name a server: leave out --url for the one of the data folder, or --data for the one at the URL")
+	case data:
+		r.URL = ""
+	}
+	return nil
 }
 
 // hint is a command to paste that finds the same server again.
