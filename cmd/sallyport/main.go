@@ -101,6 +101,9 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return exited
 	}
 	if err != nil {
+		if flag, _, _ := strings.Cut(args[0], "="); strings.HasPrefix(flag, "-") && strings.HasPrefix(err.Error(), "unknown flag "+flag) {
+			err = fmt.Errorf("%w; flags go after the command, as in: sallyport COMMAND %s", err, flag)
+		}
 		fmt.Fprintf(stderr, "sallyport: %s\nTry: %s --help\n", strings.Replace(err.Error(), `,"" but got`, " but got", 1), attempted(err))
 		return exitUsage
 	}
