@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"sallyport/internal/agent"
 )
 
 // client speaks to a server's HTTP API.
@@ -49,6 +51,9 @@ func (r *remote) connect() (*client, error) {
 		server.start = "start it with: " + r.hint("serve")
 	}
 	if err == nil && key == "" { // an agent's variables are no reason to act as a person
+		if os.Getenv(agent.TokenVariable) != "" {
+			return nil, fmt.Errorf("no API key for %s: people do this, and the session of %s may not; tell the user what waits", at, agent.TokenVariable)
+		}
 		return nil, fmt.Errorf("no API key for %s: set SALLYPORT_API_KEY to a key from `sallyport api-key create NAME` on its machine, or unset SALLYPORT_URL to reach the server of the data folder", at)
 	}
 	return server, err

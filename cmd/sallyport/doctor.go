@@ -344,14 +344,18 @@ func (d *doctor) rows(ctx context.Context) {
 	for _, queue := range []struct {
 		what string
 		lag  func(context.Context) (time.Duration, error)
-	}{{"inbox", d.db.InboxLag}, {"outbox", d.db.OutboxLag}} {
+		see  string
+	}{
+		{"inbox", d.db.InboxLag, "serve or ingest runs, and sallyport delivery list"},
+		{"outbox", d.db.OutboxLag, "serve or ingest runs and reaches the endpoint of runs, or a program claims them (sallyport run endpoint show), and sallyport run list"},
+	} {
 		what := queue.what
 		late, err := queue.lag(ctx)
 		switch {
 		case err != nil:
 			d.note("fail", what, "%v", err)
 		case late > lagLong:
-			d.note("warn", what, "its oldest entry is due for %s: see that serve or ingest runs, and sallyport delivery list or sallyport run list", late.Round(time.Second))
+			d.note("warn", what, "its oldest entry is due for %s: see that %s", late.Round(time.Second), queue.see)
 		default:
 			d.note("ok", what, "nothing is late")
 		}
