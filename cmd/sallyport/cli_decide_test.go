@@ -210,7 +210,7 @@ func TestReviewTellsHowToAccept(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		fresh = nil
-		line := append([]string{"connector", "review", "my x", "--url", server.URL, "--data", "/d"}, c.flags...)
+		line := append([]string{"connector", "review", "my x", "--url", server.URL}, c.flags...)
 		status := execute(t.Context(), line, nil, &out, &errs)
 		if status != c.status || !cmp.Equal(fresh, []string{c.query}) || !strings.Contains(out.String(), c.out) || !strings.Contains(errs.String(), c.errs) {
 			t.Errorf("%q: status %d, asked %q\n%s%s", c.flags, status, fresh, out.String(), errs.String())
