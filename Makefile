@@ -90,7 +90,7 @@ bench: ## Compare calls through the gateway with direct ones and with a thin pro
 	$(GO) run ./bench -rounds $(ROUNDS) -json bench.json $(FLAGS)
 
 .PHONY: bench-check
-bench-check: bench ## The same, and fail where a ratio is worse than bench/baseline.json by more than 15 %
+bench-check: bench ## The same, and fail where a ratio is worse than bench/baseline.json by more than 15 % beyond its noise
 	$(GO) run ./bench check -baseline bench/baseline.json -report bench.json
 
 .PHONY: bench-webhooks

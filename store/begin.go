@@ -184,7 +184,7 @@ func (db *DB) opening(d *action.Draft, first *looked) *opening {
 func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r *invocationRow, first *looked) (*action.Begun, error) {
 	now := r.CreatedAt.t
 	look := first.checked
-	if j.opening == nil || !j.opening.done {
+	if !j.opened() {
 		if err := db.lockSession(ctx, tx, d); err != nil {
 			return nil, err
 		}
@@ -391,8 +391,8 @@ func (db *DB) insert(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r
 	if live {
 		insert = &db.stmts.insertLive
 	}
-	if j.opening != nil && j.opening.done && len(d.Grants) == 0 && d.IdempotencyKey == "" {
-		j.opening.last = &last{insert, args}
+	if j.opened() && len(d.Grants) == 0 && d.IdempotencyKey == "" {
+		j.opening.last = &ask{stmt: insert, args: args}
 		return nil
 	}
 	n, err := affected(insert.exec(ctx, tx, args...))

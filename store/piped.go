@@ -21,7 +21,10 @@ type opening struct {
 	asks  []ask
 	reset func() // of what an attempt before read
 	done  bool   // asks were answered: run need not ask
-	last  *last
+	// last is the statement that run leaves to be sent with COMMIT; nil: none. When it
+	// changes no row, the job is done anew without an opening: so nothing that depends
+	// on it may have been written before it.
+	last *ask
 }
 
 // ask is a statement and where its first row goes, if there is one; nil: it is not
@@ -32,13 +35,8 @@ type ask struct {
 	dest []any
 }
 
-// last is the statement that run leaves to be sent with COMMIT. When it changes no
-// row, the job is done anew without an opening: so nothing that depends on it may
-// have been written before it.
-type last struct {
-	stmt *statement
-	args []any
-}
+// opened reports whether run is called between the two round trips of its job.
+func (j *job) opened() bool { return j.opening != nil && j.opening.done }
 
 var (
 	errUnprepared = errors.New("the connection prepares nothing")
@@ -88,6 +86,7 @@ func leave(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+// raw gives what is below database/sql and bun.
 func raw(conn bun.Conn, f func(*pgx.Conn) error) error {
 	return conn.Raw(func(c any) error { return f(c.(*stdlib.Conn).Conn()) })
 }
@@ -130,10 +129,10 @@ func (a *ask) read(conn *pgx.Conn, result *pgconn.Result) error {
 	return nil
 }
 
-func (w *writer) end(ctx context.Context, conn *pgx.Conn, l *last) error {
+func (w *writer) end(ctx context.Context, conn *pgx.Conn, last *ask) error {
 	var batch pgconn.Batch
-	if l != nil {
-		if err := l.stmt.queue(ctx, conn, &batch, l.args); err != nil {
+	if last != nil {
+		if err := last.stmt.queue(ctx, conn, &batch, last.args); err != nil {
 			return err
 		}
 	}
@@ -147,7 +146,7 @@ func (w *writer) end(ctx context.Context, conn *pgx.Conn, l *last) error {
 	if tag := results[len(results)-1].CommandTag.String(); tag != "COMMIT" { // a statement had failed unseen
 		return pgx.ErrTxCommitRollback
 	}
-	if l != nil && results[0].CommandTag.RowsAffected() == 0 {
+	if last != nil && results[0].CommandTag.RowsAffected() == 0 {
 		return errNoRow
 	}
 	return nil

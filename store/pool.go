@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 )
 
@@ -283,8 +282,8 @@ func (w *writer) send(ctx context.Context, batch []*job, args [][]any) error {
 	}
 	defer conn.Close()
 	var results []*pgconn.Result
-	err = conn.Raw(func(c any) (err error) {
-		results, err = sendAll(ctx, c.(*stdlib.Conn).Conn(), batch, args)
+	err = raw(conn, func(c *pgx.Conn) (err error) {
+		results, err = sendAll(ctx, c, batch, args)
 		return err
 	})
 	switch {
