@@ -9,7 +9,7 @@ import (
 // await waits until the invocation ends, the caller leaves, its patience is
 // over or the gateway shuts down, and takes the waiter off the board. What is
 // large is kept out of its frame, in which a held call rests.
-func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out Outcome, err error) {
+func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out *Outcome, err error) {
 	defer func() {
 		out.Repeated, out.joins = t.repeated, t.joins
 		g.traceHold(ctx, t, &out.Invocation)
@@ -17,7 +17,7 @@ func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out Outcome, e
 	held := t.inv.Mode == ModeRequireApproval // also while it executes: its callers still need a sign of life
 	t.inv.ApprovalURL = g.ApprovalURL(t.inv.ID)
 	if held && how.Leaves {
-		return Outcome{Invocation: t.inv}, g.leaves(ctx, t, how)
+		return t.stands(), g.leaves(ctx, t, how)
 	}
 	if g.Tracer != nil && t.inv.Status == StatusPending && how.Patience > 0 {
 		t.holds = time.Now()
@@ -25,8 +25,8 @@ func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out Outcome, e
 	clock := g.clocks(held, how)
 	defer clock.stop()
 	if held && how.Patience > 0 {
-		if t.new && how.Opened != nil && how.Opened(t.inv) {
-			return Outcome{Invocation: t.inv}, g.answered(ctx, t)
+		if t.new && how.Opened != nil && how.Opened(&t.inv) {
+			return t.stands(), g.answered(ctx, t)
 		}
 		t.tell(how)
 	}
@@ -41,39 +41,44 @@ func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out Outcome, e
 				// The rows are out of reach for a moment: Poll wakes us again.
 			case err != nil:
 				g.board.leave(t.inv.ID, t.w)
-				return Outcome{Invocation: t.inv}, err
+				return t.stands(), err
 			case ended != nil:
 				g.board.leave(t.inv.ID, t.w)
 				g.pass(t.w, how) // what came before the end
-				return *ended, nil
+				return ended, nil
 			}
 			round, err := g.asked(ctx, t)
 			if err != nil || round != nil {
 				g.board.leave(t.inv.ID, t.w)
 				g.pass(t.w, how)
-				return Outcome{Invocation: t.inv, Round: round}, err
+				out := t.stands()
+				out.Round = round
+				return out, err
 			}
 		case <-clock.tick:
 			t.tell(how)
 		case <-clock.patience:
 			if t.inv.Status == StatusPending {
-				return Outcome{Invocation: t.inv}, g.answered(ctx, t)
+				return t.stands(), g.answered(ctx, t)
 			}
 		case <-clock.drain:
 			if t.inv.Status != StatusExecuting {
-				return Outcome{Invocation: t.inv}, g.answered(ctx, t) // nobody runs it any more here
+				return t.stands(), g.answered(ctx, t) // nobody runs it any more here
 			}
 			clock.drain = nil // what runs is waited for
 		case <-ctx.Done():
-			return Outcome{Invocation: t.inv}, g.left(ctx, t, how)
+			return t.stands(), g.left(ctx, t, how)
 		}
 	}
 }
 
+// stands is the outcome of a call that did not end.
+func (t *wait) stands() *Outcome { return &Outcome{Invocation: t.inv} }
+
 // tell has the caller hear that it is held.
 func (t *wait) tell(how *Waiting) {
 	if how.Held != nil {
-		how.Held(t.inv)
+		how.Held(&t.inv)
 	}
 }
 
@@ -137,16 +142,16 @@ func (g *Gate) look(ctx context.Context, t *wait) (*Outcome, error) {
 	case running:
 		return nil, nil
 	}
-	out, err := g.reopen(rec)
+	out, err := g.reopen(&rec)
 	if err != nil {
 		return nil, err
 	}
-	return &out, nil
+	return out, nil
 }
 
 // reopen makes an outcome of a row that ended.
-func (g *Gate) reopen(rec Record) (Outcome, error) {
-	out := Outcome{Invocation: g.linked(rec.Invocation), joins: true}
+func (g *Gate) reopen(rec *Record) (*Outcome, error) {
+	out := &Outcome{Invocation: g.linked(rec.Invocation), joins: true}
 	if rec.SealedResult == nil {
 		return out, nil
 	}

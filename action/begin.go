@@ -113,23 +113,23 @@ type wait struct {
 }
 
 // begin writes the draft's row, or joins the one that answers the call. It
-// returns the outcome, or what to wait for. The caller is put on the board
+// returns the outcome, or what to wait for; of an error perhaps neither. The caller is put on the board
 // before its row exists, so that no decision can come between the two unseen.
-func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params json.RawMessage) (Outcome, *wait, error) {
+func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params json.RawMessage) (*Outcome, *wait, error) {
 	if d.Status == StatusDenied {
 		begun, err := g.Ledger.Begin(ctx, d)
 		if err != nil {
-			return Outcome{}, nil, unwritten(err)
+			return nil, nil, unwritten(err)
 		}
 		g.changed(&begun.Invocation)
-		return Outcome{Invocation: begun.Invocation}, nil, nil
+		return &Outcome{Invocation: begun.Invocation}, nil, nil
 	}
 	c.unattended = d.Unattended
 	w := g.board.enter(d.ID, &c.Waiting, g.Now())
 	begun, err := g.Ledger.Begin(ctx, d)
 	if err != nil {
 		g.board.leave(d.ID, w)
-		return Outcome{}, nil, unwritten(err)
+		return nil, nil, unwritten(err)
 	}
 	if !begun.New {
 		g.board.leave(d.ID, w)
@@ -143,35 +143,38 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 	case StatusDenied: // a person said no to the same call a while ago
 		g.board.leave(d.ID, w)
 		g.changed(&begun.Invocation)
-		return Outcome{Invocation: g.linked(begun.Invocation)}, nil, nil
+		return &Outcome{Invocation: g.linked(begun.Invocation)}, nil, nil
 	}
 	if begun.Status == StatusPending {
 		g.keepTrace(ctx, begun.ID)
 		g.changed(&begun.Invocation)
 	}
-	return Outcome{}, &wait{inv: begun.Invocation, w: w, joins: d.Joins, new: true}, nil
+	return nil, &wait{inv: begun.Invocation, w: w, joins: d.Joins, new: true}, nil
 }
 
 // join takes part in an invocation that another call began, or hands out what
 // it came to.
-func (g *Gate) join(ctx context.Context, b Begun, how *Waiting) (Outcome, *wait, error) {
+func (g *Gate) join(ctx context.Context, b Begun, how *Waiting) (*Outcome, *wait, error) {
 	if b.Status.Terminal() {
-		out, err := g.reopen(b.Record)
-		out.Repeated, out.joins = true, true
+		out, err := g.reopen(&b.Record)
+		out.Repeated = true
 		return out, nil, err
 	}
 	out, wait, err := g.enter(ctx, b.Organization, b.ID, how)
-	out.Repeated, out.joins = true, true
 	if wait != nil {
 		wait.repeated = true
+		return nil, wait, err
 	}
-	return out, wait, withdrawnUnder(&out, err)
+	if out != nil {
+		out.Repeated = true
+	}
+	return out, nil, withdrawnUnder(out, err)
 }
 
 // withdrawnUnder tells a caller whose call was withdrawn though he waits. A
 // note says that it was meant so.
 func withdrawnUnder(out *Outcome, err error) error {
-	if inv := &out.Invocation; err == nil && inv.DeniedReason == DeniedWithdrawn && inv.DeniedNote == "" {
+	if err == nil && out.Invocation.DeniedReason == DeniedWithdrawn && out.Invocation.DeniedNote == "" {
 		return errWithdrawn
 	}
 	return err
@@ -184,16 +187,16 @@ var errWithdrawn = errors.New("the call was withdrawn under its caller")
 
 // enter puts a caller on the board of an invocation that exists, unless it
 // ended.
-func (g *Gate) enter(ctx context.Context, organization, id string, how *Waiting) (Outcome, *wait, error) {
+func (g *Gate) enter(ctx context.Context, organization, id string, how *Waiting) (*Outcome, *wait, error) {
 	w := g.board.enter(id, how, g.Now())
 	rec, err := g.Ledger.Load(ctx, organization, id) // after entering: see begin
 	if err != nil {
 		g.board.leave(id, w)
-		return Outcome{}, nil, unread(err, id)
+		return nil, nil, unread(err, id)
 	}
 	if rec.Status.Terminal() {
 		g.board.leave(id, w)
-		out, err := g.reopen(rec)
+		out, err := g.reopen(&rec)
 		return out, nil, err
 	}
 	if rec.Status != StatusExecuting {
@@ -207,7 +210,7 @@ func (g *Gate) enter(ctx context.Context, organization, id string, how *Waiting)
 			g.board.asks(id)
 		}
 	}
-	return Outcome{}, &wait{inv: rec.Invocation, w: w, joins: true}, nil
+	return nil, &wait{inv: rec.Invocation, w: w, joins: true}, nil
 }
 
 func paramsRef(inv *Invocation) Ref {

@@ -85,26 +85,25 @@ func (g *Gate) settled(inv Invocation, err error) (Invocation, error) {
 }
 
 // Wait waits for an invocation of the session as its caller would.
-func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (out Outcome, err error) {
+func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (out *Outcome, err error) {
 	if !g.work.add() {
-		return Outcome{}, errDraining()
+		return &Outcome{}, errDraining()
 	}
 	defer g.work.done()
 	if g.Tracer != nil {
 		var end func(Traced)
 		ctx, end = g.Tracer.Start(ctx, TraceWait)
-		defer func() { end(tracedAnswer(s, &out, err)) }()
+		defer func() { end(tracedAnswer(s, out, err)) }()
 	}
 	if _, err := g.Status(ctx, s, id); err != nil {
-		return Outcome{}, err
+		return &Outcome{}, err
 	}
 	w.unattended = s.Kind == Unattended
 	out, wait, err := g.enter(ctx, s.Organization, id, &w)
 	if wait != nil {
 		return g.await(ctx, wait, &w)
 	}
-	out.joins = true
-	return out, err
+	return orNone(out), err
 }
 
 // Status returns an invocation of the session.
@@ -118,7 +117,7 @@ func (g *Gate) Status(ctx context.Context, s *Session, id string) (Invocation, e
 
 // Delivered notes that the outcome reached its caller. Without it, a repeat
 // of the call is handed the outcome again.
-func (g *Gate) Delivered(o Outcome) {
+func (g *Gate) Delivered(o *Outcome) {
 	s := o.Invocation.Status
 	if !o.joins || (s != StatusCompleted && s != StatusFailed) {
 		return

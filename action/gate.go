@@ -161,46 +161,71 @@ func New(c Config) (*Gate, error) {
 // ErrForbidden (nobody can call it through a gateway), ErrNotFound (no such
 // action), ErrUnauthenticated, ErrTooMany, ErrTooLarge, ErrConflict (idempotency
 // key, or a paused session), ErrUnavailable; and the cause of ctx when the caller
-// left.
-func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
+// left. The outcome is never nil; an error may come with one, of the row that it
+// is about.
+//
+// A held call rests on the stacks of everybody from here to the connection, and
+// ten thousand may be held: so what is large goes by pointer.
+func (g *Gate) Call(ctx context.Context, c *Call) (out *Outcome, err error) {
 	if g.refusing.Load() || !g.work.add() {
-		return Outcome{}, errDraining()
+		return &Outcome{}, errDraining()
 	}
 	defer g.work.done()
+	c.counted, c.ungranted = false, false // it may be made a second time
 	if g.Tracer != nil {
 		var end func(Traced)
 		ctx, end = g.Tracer.Start(ctx, TraceCall)
-		defer func() { end(tracedAnswer(&c.Session, &out, err)) }()
+		defer func() { end(tracedAnswer(&c.Session, out, err)) }()
 	}
-	if err := g.admit(ctx, &c); err != nil {
+	if err := g.admit(ctx, c); err != nil {
 		g.Observer.Refused(err)
-		return Outcome{}, err
+		return &Outcome{}, err
 	}
-	if err := g.repeats(ctx, &c); err != nil {
+	if err := g.repeats(ctx, c); err != nil {
 		g.Observer.Refused(err)
-		return Outcome{}, err
+		return &Outcome{}, err
 	}
-	recalled := false
-	for attempt := 0; ; attempt++ {
-		out, wait, err := g.attempt(ctx, &c, attempt > 0)
+	for t := (tries{}); ; t.n++ {
+		out, wait, err := g.attempt(ctx, c, t.n > 0)
 		if wait != nil {
 			out, err = g.await(ctx, wait, &c.Waiting)
-			err = withdrawnUnder(&out, err)
 		}
-		c.ungranted = c.ungranted || errors.Is(err, ErrDeniedBefore)
-		switch {
-		case !recalled && c.Source == Platform && err != nil && Public(err).Code == CodeCompleted:
-			recalled = true // by the same call, perhaps, which was answered meanwhile
-			continue
-		case attempt < 5 && (errors.Is(err, ErrPolicyMoved) || errors.Is(err, ErrGrantSpent) || errors.Is(err, ErrDeniedBefore) || errors.Is(err, errWithdrawn)):
-			continue
-		case errors.Is(err, errWithdrawn):
-			return out, nil // it says so of itself
-		case err != nil && out.Invocation.ID == "":
-			g.Observer.Refused(err)
+		if err = withdrawnUnder(out, err); !t.again(c, err) {
+			return g.came(out, err)
 		}
-		return out, err
 	}
+}
+
+// tries counts the attempts at one call.
+type tries struct {
+	n        int
+	recalled bool // by the same call, perhaps, which was answered meanwhile
+}
+
+// again tells whether the call is attempted once more.
+func (t *tries) again(c *Call, err error) bool {
+	if err == nil {
+		return false
+	}
+	denied := errors.Is(err, ErrDeniedBefore)
+	c.ungranted = c.ungranted || denied
+	if !t.recalled && c.Source == Platform && Public(err).Code == CodeCompleted {
+		t.recalled = true
+		return true
+	}
+	return t.n < 5 && (denied || errors.Is(err, ErrPolicyMoved) || errors.Is(err, ErrGrantSpent) || errors.Is(err, errWithdrawn))
+}
+
+// came is what the last attempt came to.
+func (g *Gate) came(out *Outcome, err error) (*Outcome, error) {
+	out = orNone(out)
+	switch {
+	case errors.Is(err, errWithdrawn):
+		return out, nil // it says so of itself
+	case err != nil && out.Invocation.ID == "":
+		g.Observer.Refused(err)
+	}
+	return out, err
 }
 
 // attempt finds, checks, decides and begins. Policy may move between deciding
@@ -209,18 +234,18 @@ func (g *Gate) Call(ctx context.Context, c Call) (out Outcome, err error) {
 //
 // It does not wait itself, and nor does what it calls: a held call waits for
 // minutes on the stack that it has by then, and there may be ten thousand.
-func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wait, error) {
+func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (*Outcome, *wait, error) {
 	began := time.Now()
 	act, err := g.Catalog.Find(ctx, c.Session.Organization, c.Source, c.Action, current)
 	if err != nil {
-		return Outcome{}, nil, unwritten(err)
+		return nil, nil, unwritten(err)
 	}
 	params, err := g.check(act, c.Params)
 	if err != nil {
-		return Outcome{}, nil, err
+		return nil, nil, err
 	}
 	if out, err := g.recall(ctx, c, act, params); out != nil || err != nil {
-		return orNone(out), nil, err
+		return out, nil, err
 	}
 	asked := params
 	if c.ungranted {
@@ -228,16 +253,16 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (Outcome, *wa
 	}
 	decision, err := g.Decider.Decide(ctx, &c.Session, act, asked, current)
 	if err != nil {
-		return Outcome{}, nil, unwritten(err)
+		return nil, nil, unwritten(err)
 	}
 	g.Observer.Decided(act, &decision, time.Since(began))
 	g.tracePolicy(ctx, c, act, &decision, began)
 	if err := g.spend(ctx, c, &decision); err != nil {
-		return Outcome{}, nil, err
+		return nil, nil, err
 	}
 	draft, err := g.draft(ctx, c, act, decision, params, g.Vault.Hash(params))
 	if err != nil {
-		return Outcome{}, nil, err
+		return nil, nil, err
 	}
 	return g.begin(ctx, c, act, draft, params)
 }

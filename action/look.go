@@ -10,19 +10,19 @@ import (
 // can be asked. It is for callers who come back by themselves: none of them
 // waits here, and who was given a round before and did not answer it, or not all
 // of it, is given what is left of it again.
-func (g *Gate) Look(ctx context.Context, s *Session, id string, can ClientFeatures) (Outcome, error) {
+func (g *Gate) Look(ctx context.Context, s *Session, id string, can ClientFeatures) (*Outcome, error) {
 	if !g.work.add() {
-		return Outcome{}, errDraining()
+		return &Outcome{}, errDraining()
 	}
 	defer g.work.done()
 	rec, err := g.sessionRecord(ctx, s, id)
 	switch {
 	case err != nil:
-		return Outcome{}, err
+		return &Outcome{}, err
 	case rec.Status.Terminal():
-		return g.reopen(rec)
+		return g.reopen(&rec)
 	}
-	out := Outcome{Invocation: g.linked(rec.Invocation)}
+	out := &Outcome{Invocation: g.linked(rec.Invocation)}
 	if rec.Status == StatusExecuting && can != 0 {
 		out.Round, err = g.take(ctx, &rec.Invocation, can, g.Now())
 	}

@@ -41,9 +41,10 @@ func (g *Gate) reply(ctx context.Context, c *Call, act *Action, reply *ToolReply
 	return &Outcome{Invocation: g.linked(inv), Answer: Answer{Body: res.Body, IsError: res.IsError}, Repeated: true}, nil
 }
 
-func orNone(out *Outcome) Outcome {
+// orNone is for callers of the Gate, who never get nil.
+func orNone(out *Outcome) *Outcome {
 	if out == nil {
-		return Outcome{}
+		return &Outcome{}
 	}
-	return *out
+	return out
 }

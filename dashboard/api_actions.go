@@ -179,7 +179,7 @@ func (s *Server) invoke(ctx context.Context, p *Principal, n NewCall, header, wa
 	}
 	waitCtx, stop := s.untilClosing(ctx)
 	defer stop()
-	out, err := s.Gate.Call(waitCtx, call)
+	out, err := s.Gate.Call(waitCtx, &call)
 	if err != nil {
 		return nil, s.suggested(ctx, &call.Session, call.Source, call.Action, inBody(err))
 	}
@@ -223,7 +223,7 @@ func (s *Server) call(ctx context.Context, p *Principal, n NewCall, header, wait
 
 // answered gives an outcome its status, and has the Gate told when the client
 // took it.
-func (s *Server) answered(ctx context.Context, out action.Outcome) (*called, error) {
+func (s *Server) answered(ctx context.Context, out *action.Outcome) (*called, error) {
 	inv := out.Invocation
 	onSent(ctx, func() { s.Gate.Delivered(out) })
 	switch {

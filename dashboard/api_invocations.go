@@ -252,7 +252,7 @@ func (s *Server) await(ctx context.Context, p *Principal, inv action.Invocation,
 		defer stop()
 		waitCtx, cancel := context.WithTimeoutCause(waitCtx, patience, action.ErrCallerGone)
 		defer cancel()
-		var out action.Outcome
+		var out *action.Outcome
 		if out, err = s.Gate.Wait(waitCtx, &session, inv.ID, action.Waiting{Patience: patience}); err == nil {
 			return s.outcome(out)
 		}
@@ -264,7 +264,7 @@ func (s *Server) await(ctx context.Context, p *Principal, inv action.Invocation,
 	return Outcome{Invocation: s.shown(inv)}
 }
 
-func (s *Server) outcome(o action.Outcome) Outcome {
+func (s *Server) outcome(o *action.Outcome) Outcome {
 	return Outcome{Invocation: s.shown(o.Invocation), Result: o.Answer.Body, Problem: o.Answer.Problem, Repeated: o.Repeated}
 }
 

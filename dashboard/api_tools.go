@@ -64,7 +64,7 @@ func (s *Server) callTool(ctx context.Context, p *Principal, tool, wait string, 
 	tool = strings.ReplaceAll(tool, ".", "_") // some stubs write a dot in the name where tools have none
 	waitCtx, stop := s.untilClosing(ctx)
 	defer stop()
-	out, err := s.Gate.Call(waitCtx, action.Call{
+	out, err := s.Gate.Call(waitCtx, &action.Call{
 		Session: *p.Session, Source: action.Platform, Action: tool, Params: params,
 		IdempotencyKey: c.ID, Waiting: action.Waiting{Patience: patience},
 	})
@@ -75,7 +75,7 @@ func (s *Server) callTool(ctx context.Context, p *Principal, tool, wait string, 
 		return nil, refused(out.Invocation)
 	}
 	onSent(ctx, func() { s.Gate.Delivered(out) })
-	return platformAnswer(&out), nil
+	return platformAnswer(out), nil
 }
 
 // platformAnswer tells what became of a call in the words of tools.

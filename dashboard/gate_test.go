@@ -25,34 +25,34 @@ type gate struct {
 	fail      error // what Call returns instead
 }
 
-func (g *gate) Call(_ context.Context, c action.Call) (action.Outcome, error) {
+func (g *gate) Call(_ context.Context, c *action.Call) (*action.Outcome, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.calls = append(g.calls, c)
+	g.calls = append(g.calls, *c)
 	if g.fail != nil {
-		return action.Outcome{}, g.fail
+		return &action.Outcome{}, g.fail
 	}
 	a, err := (catalog{}).Find(context.Background(), c.Session.Organization, c.Source, c.Action, false)
 	if err != nil {
-		return action.Outcome{}, err
+		return &action.Outcome{}, err
 	}
 	if len(c.Params) == 0 {
 		c.Params = json.RawMessage(`{}`)
 	}
 	if err := a.Check(c.Params); err != nil {
-		return action.Outcome{}, err
+		return &action.Outcome{}, err
 	}
 	return g.decide(c, a), nil
 }
 
-func (g *gate) decide(c action.Call, a *action.Action) action.Outcome {
+func (g *gate) decide(c *action.Call, a *action.Action) *action.Outcome {
 	now := g.m.now()
 	inv := action.Invocation{
 		Organization: c.Session.Organization, Session: c.Session.ID, Source: c.Source, SourceName: a.SourceName, Action: a.Name,
 		Risk: a.Risk, Mode: mode(a.Risk), ModeSource: action.LayerInferred, Steps: steps(a), Params: redacted(c.Params),
 		ParamsHash: "params-hash", ToolHash: "tool-hash", CreatedAt: now,
 	}
-	out := action.Outcome{}
+	out := &action.Outcome{}
 	switch inv.Mode {
 	case action.ModeAllow:
 		inv.Status, inv.CompletedAt = action.StatusCompleted, &now
@@ -103,12 +103,12 @@ func steps(a *action.Action) []action.Step {
 	return list
 }
 
-func (g *gate) Wait(_ context.Context, s *action.Session, id string, _ action.Waiting) (action.Outcome, error) {
+func (g *gate) Wait(_ context.Context, s *action.Session, id string, _ action.Waiting) (*action.Outcome, error) {
 	inv, err := g.m.Invocation(context.Background(), s.Organization, id)
 	if err != nil || inv.Session != s.ID {
-		return action.Outcome{}, missing("invocation")
+		return &action.Outcome{}, missing("invocation")
 	}
-	out := action.Outcome{Invocation: inv}
+	out := &action.Outcome{Invocation: inv}
 	if inv.Status == action.StatusApproved {
 		g.set(id, func(inv *action.Invocation) { inv.Status = action.StatusCompleted })
 		out.Invocation.Status = action.StatusCompleted
@@ -120,7 +120,7 @@ func (g *gate) Wait(_ context.Context, s *action.Session, id string, _ action.Wa
 	return out, nil
 }
 
-func (g *gate) Delivered(o action.Outcome) {
+func (g *gate) Delivered(o *action.Outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.delivered = append(g.delivered, o.Invocation.ID)

@@ -151,7 +151,7 @@ func (h *house) pending(session string) string { return h.held(session, "create"
 func (h *house) heldDrifted() string { return h.held("s1", "drifted") }
 
 func (h *house) held(session, name string) string {
-	out, err := h.gate.Call(context.Background(), action.Call{
+	out, err := h.gate.Call(context.Background(), &action.Call{
 		Session: action.Session{ID: session, Organization: org}, Source: "connector:c1", Action: name,
 		Params: json.RawMessage(`{"title":"Bug","n":9007199254740993,"password":"hunter2"}`),
 	})

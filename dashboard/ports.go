@@ -16,9 +16,9 @@ type Gate interface {
 
 // Caller is the session's side of the Gate.
 type Caller interface {
-	Call(ctx context.Context, c action.Call) (action.Outcome, error)
-	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (action.Outcome, error)
-	Delivered(o action.Outcome)
+	Call(ctx context.Context, c *action.Call) (*action.Outcome, error)
+	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (*action.Outcome, error)
+	Delivered(o *action.Outcome)
 	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
 	Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Explained, error)
 }

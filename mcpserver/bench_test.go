@@ -25,14 +25,14 @@ func (g instant) Available(context.Context, *action.Session) ([]action.Available
 	return g.list, "1", nil
 }
 
-func (instant) Call(context.Context, action.Call) (action.Outcome, error) {
-	return action.Outcome{
+func (instant) Call(context.Context, *action.Call) (*action.Outcome, error) {
+	return &action.Outcome{
 		Invocation: action.Invocation{ID: "i", Status: action.StatusCompleted},
 		Answer:     action.Answer{Body: json.RawMessage(`{"content":[{"type":"text","text":"done"}],"structuredContent":{"a":1}}`)},
 	}, nil
 }
 
-func (instant) Delivered(action.Outcome) {}
+func (instant) Delivered(*action.Outcome) {}
 
 // sink is a ResponseWriter that costs nothing.
 type sink struct{ header http.Header }

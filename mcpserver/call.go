@@ -23,24 +23,14 @@ func (s *Server) serve(c *caller) {
 	ctx, stop := c.call.begin(request)
 	defer stop()
 	defer c.reply.close()
-	if c.mcp != nil {
-		id := idKey(c.id)
-		if !c.mcp.register(id, c.call) {
-			c.fail(wrongEnvelope("A request with this id is in flight already."))
-			return
-		}
-		c.over = func() { c.mcp.unregister(id, c.call) }
-		defer c.over()
-	}
-	if !s.calls.add(c.call) {
-		_ = c.answer(c.reply, c.turnedAway()) // a client that left needs no answer
+	if !s.enter(c) {
 		return
 	}
-	defer s.calls.remove(c.call)
+	defer s.leave(c)
 	if c.streams {
 		defer s.keepAlive(c.reply, c.heard)()
 	}
-	var o action.Outcome
+	var o *action.Outcome
 	var err error
 	switch {
 	case c.retry != nil:
@@ -57,21 +47,43 @@ func (s *Server) serve(c *caller) {
 	s.conclude(ctx, c, o, err, c.missing)
 }
 
+// enter has the call be in flight, or answers it and returns false.
+func (s *Server) enter(c *caller) bool {
+	if c.mcp != nil {
+		id := idKey(c.id)
+		if !c.mcp.register(id, c.call) {
+			c.fail(wrongEnvelope("A request with this id is in flight already."))
+			return false
+		}
+		c.over = func() { c.mcp.unregister(id, c.call) }
+	}
+	if !s.calls.add(c.call) {
+		c.turnAway()
+		return false
+	}
+	return true
+}
+
+func (s *Server) leave(c *caller) {
+	s.calls.remove(c.call)
+	c.ended()
+}
+
 // make makes the call. It returns true when it answered with the question to open
 // a page: only to whoever begins a held call, for who repeats one was asked.
-func (s *Server) make(ctx context.Context, c *caller) (o action.Outcome, asked bool, err error) {
+func (s *Server) make(ctx context.Context, c *caller) (o *action.Outcome, asked bool, err error) {
 	waiting := s.waiting(c, s.patience(c))
 	if c.shows() {
-		waiting.Opened = func(inv action.Invocation) (leaves bool) {
+		waiting.Opened = func(inv *action.Invocation) (leaves bool) {
 			if !c.modern {
-				s.opens(c, &inv)
+				s.opens(c, inv)
 				return false
 			}
-			asked, leaves = s.askToOpen(c, &inv)
+			asked, leaves = s.askToOpen(c, inv)
 			return leaves
 		}
 	}
-	o, err = s.cfg.Gate.Call(ctx, action.Call{
+	o, err = s.cfg.Gate.Call(ctx, &action.Call{
 		Session: c.who, Source: c.tool.source, Action: c.tool.action,
 		Params: c.arguments, IdempotencyKey: c.key, Waiting: waiting,
 	})
@@ -91,12 +103,13 @@ func (c *caller) missing() message {
 	return unknownTool(c.name, "").message()
 }
 
-// turnedAway answers a call that came too late.
-func (c *caller) turnedAway() message {
+// turnAway answers a call that came too late.
+func (c *caller) turnAway() {
+	text := drainingText
 	if c.tool.own != nil && c.name != toolGrant {
-		return failText("%s", askLaterText)
+		text = askLaterText
 	}
-	return failText("%s", drainingText)
+	_ = c.answer(c.reply, failText("%s", text)) // a client that left needs no answer
 }
 
 // patience is how long a caller waits for a person. One that sees progress
@@ -119,15 +132,15 @@ func (s *Server) waiting(c *caller, patience time.Duration) action.Waiting {
 		w.LogLevel = c.level
 		w.Log = func(params json.RawMessage) { c.logged(params) }
 	}
-	w.Held = func(inv action.Invocation) {
+	w.Held = func(inv *action.Invocation) {
 		c.call.hold()
-		c.decided(&inv)
+		c.decided(inv)
 		if s.calls.draining() { // it came too late to be seen by Drain
 			c.call.cancel(errDraining)
 			return
 		}
 		if c.progress != nil {
-			c.heard(c.progress.held(&inv, s.cfg.Now()))
+			c.heard(c.progress.held(inv, s.cfg.Now()))
 		}
 	}
 	if c.progress != nil {
@@ -169,7 +182,7 @@ func (s *Server) keepAlive(a *reply, heard func(error)) (stop func()) {
 
 // conclude gives the caller what became of the call. It counts as delivered
 // when the last byte went out to a client that still wanted it.
-func (s *Server) conclude(ctx context.Context, c *caller, o action.Outcome, err error, missing func() message) {
+func (s *Server) conclude(ctx context.Context, c *caller, o *action.Outcome, err error, missing func() message) {
 	if o, err = s.settle(ctx, c, o, err); err == nil && o.Round != nil {
 		return // the question was the answer
 	}
@@ -217,7 +230,7 @@ func (s *Server) lead() string {
 }
 
 // deliver sends the last message of a call.
-func (s *Server) deliver(ctx context.Context, c *caller, o action.Outcome, m message, recorded bool) {
+func (s *Server) deliver(ctx context.Context, c *caller, o *action.Outcome, m message, recorded bool) {
 	// Looked at before the answer: clients that are done with their connection
 	// close it as soon as they have read the last byte.
 	wanted := ctx.Err() == nil && !hangup.Gone(c.r)

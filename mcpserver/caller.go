@@ -35,10 +35,15 @@ type caller struct {
 // answer sends the answer. Before that the call is no longer in flight, so
 // that a client that has its answer may use the id again at once.
 func (c *caller) answer(a *reply, m message) error {
+	c.ended()
+	return c.exchange.answer(a, m)
+}
+
+// ended has the call be in flight no more. It may be called again.
+func (c *caller) ended() {
 	if c.over != nil {
 		c.over()
 	}
-	return c.exchange.answer(a, m)
 }
 
 // begin begins to answer a call; the rest does not need the body.

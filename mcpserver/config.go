@@ -15,12 +15,12 @@ import (
 // Gate is what this package needs of [action.Gate], whose methods say what
 // they promise.
 type Gate interface {
-	Call(ctx context.Context, c action.Call) (action.Outcome, error)
-	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (action.Outcome, error)
+	Call(ctx context.Context, c *action.Call) (*action.Outcome, error)
+	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (*action.Outcome, error)
 	Status(ctx context.Context, s *action.Session, id string) (action.Invocation, error)
-	Look(ctx context.Context, s *action.Session, id string, can action.ClientFeatures) (action.Outcome, error)
+	Look(ctx context.Context, s *action.Session, id string, can action.ClientFeatures) (*action.Outcome, error)
 	Withdraw(ctx context.Context, s *action.Session, id string) error
-	Delivered(o action.Outcome)
+	Delivered(o *action.Outcome)
 	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
 	Reply(ctx context.Context, s *action.Session, round string, replies map[string]action.Reply, final bool) (invocation string, err error)
 	Offerings(ctx context.Context, s *action.Session) (*action.Offerings, error)

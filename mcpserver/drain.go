@@ -53,7 +53,7 @@ func (s *Server) Drain(ctx context.Context) error {
 // part answers a call that the shutdown interrupted. The Gate is asked once
 // more, as by a caller without patience: so the caller counts as told, and an
 // approval that came in this moment is not lost on him.
-func (s *Server) part(c *caller, o action.Outcome, err error) {
+func (s *Server) part(c *caller, o *action.Outcome, err error) {
 	until := time.Now().Add(partWithin)
 	if t := s.calls.deadline(); t.After(until) {
 		until = t

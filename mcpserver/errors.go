@@ -198,7 +198,7 @@ func unknownPrompt(name string) *problem {
 
 // outcomeMessage maps what became of an invocation. strict is for tools whose
 // result must follow a schema, which a notice cannot; the lead is for a notice.
-func (s *Server) outcomeMessage(o action.Outcome, lead string, strict bool, now time.Time) message {
+func (s *Server) outcomeMessage(o *action.Outcome, lead string, strict bool, now time.Time) message {
 	m := s.endMessage(o, lead, strict, now)
 	if m.said != "" {
 		m.data = pendingContent(&o.Invocation)
@@ -206,7 +206,7 @@ func (s *Server) outcomeMessage(o action.Outcome, lead string, strict bool, now 
 	return m
 }
 
-func (s *Server) endMessage(o action.Outcome, lead string, strict bool, now time.Time) message {
+func (s *Server) endMessage(o *action.Outcome, lead string, strict bool, now time.Time) message {
 	inv := &o.Invocation
 	switch inv.Status {
 	case action.StatusCompleted:
@@ -228,7 +228,7 @@ func (s *Server) endMessage(o action.Outcome, lead string, strict bool, now time
 }
 
 // failedMessage maps the codes of a failed invocation.
-func failedMessage(o action.Outcome) message {
+func failedMessage(o *action.Outcome) message {
 	inv := &o.Invocation
 	code, why := "", ""
 	if inv.Error != nil {

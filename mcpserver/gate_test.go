@@ -190,18 +190,18 @@ func (g *gate) find(source, name string) *served {
 	return nil
 }
 
-func (g *gate) Call(ctx context.Context, c action.Call) (action.Outcome, error) {
+func (g *gate) Call(ctx context.Context, c *action.Call) (*action.Outcome, error) {
 	g.mu.Lock()
 	a := g.find(c.Source, c.Action)
 	if a == nil {
 		g.mu.Unlock()
-		return action.Outcome{}, action.Errorf(action.ErrNotFound, "unknown_action", "no such action")
+		return &action.Outcome{}, action.Errorf(action.ErrNotFound, "unknown_action", "no such action")
 	}
 	if a.err != nil {
 		g.mu.Unlock()
-		return action.Outcome{}, a.err
+		return &action.Outcome{}, a.err
 	}
-	r := &record{moved: make(chan struct{}), call: c, served: a}
+	r := &record{moved: make(chan struct{}), call: *c, served: a}
 	r.Repeated = a.joined
 	r.Invocation = action.Invocation{
 		ID: fmt.Sprintf("inv-%d", len(g.order)+1), Organization: c.Session.Organization, Session: c.Session.ID,
@@ -231,12 +231,12 @@ func (g *gate) Call(ctx context.Context, c action.Call) (action.Outcome, error) 
 	return g.await(ctx, r, c.Waiting, !a.joined)
 }
 
-func (g *gate) Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (action.Outcome, error) {
+func (g *gate) Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (*action.Outcome, error) {
 	g.mu.Lock()
 	r := g.records[id]
 	g.mu.Unlock()
 	if r == nil || r.Invocation.Session != s.ID {
-		return action.Outcome{}, action.Errorf(action.ErrNotFound, "unknown_invocation", "no such invocation")
+		return &action.Outcome{}, action.Errorf(action.ErrNotFound, "unknown_invocation", "no such invocation")
 	}
 	return g.await(ctx, r, w, false)
 }
@@ -251,14 +251,15 @@ func (g *gate) Status(_ context.Context, s *action.Session, id string) (action.I
 	return r.Invocation, nil
 }
 
-func (g *gate) Look(_ context.Context, s *action.Session, id string, can action.ClientFeatures) (action.Outcome, error) {
+func (g *gate) Look(_ context.Context, s *action.Session, id string, can action.ClientFeatures) (*action.Outcome, error) {
 	inv, err := g.Status(context.Background(), s, id)
 	if err != nil {
-		return action.Outcome{}, err
+		return &action.Outcome{}, err
 	}
 	g.mu.Lock()
 	r := g.records[id]
-	o := r.Outcome
+	now := r.Outcome
+	o := &now
 	if r.round != nil && r.round.taken && len(r.round.replies) < len(r.round.Questions) { // lost, perhaps
 		r.round.taken = false
 	}
@@ -300,14 +301,14 @@ func (g *gate) Withdraw(_ context.Context, s *action.Session, id string) error {
 	return nil
 }
 
-func (g *gate) Delivered(o action.Outcome) {
+func (g *gate) Delivered(o *action.Outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.delivered = append(g.delivered, o.Invocation.ID)
 }
 
 // await waits as the real Gate does: all callbacks come from this goroutine.
-func (g *gate) await(ctx context.Context, r *record, w action.Waiting, begins bool) (action.Outcome, error) {
+func (g *gate) await(ctx context.Context, r *record, w action.Waiting, begins bool) (*action.Outcome, error) {
 	g.mu.Lock()
 	r.waiters++
 	g.mu.Unlock()
@@ -326,7 +327,7 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting, begins bo
 		return g.leaves(o)
 	}
 	if o.Invocation.Status == action.StatusPending {
-		if w.Opened != nil && w.Patience > 0 && begins && w.Opened(o.Invocation) {
+		if w.Opened != nil && w.Patience > 0 && begins && w.Opened(&o.Invocation) {
 			return g.leaves(o)
 		}
 		ticker := time.NewTicker(g.holdEvery)
@@ -338,7 +339,7 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting, begins bo
 			patience = timer.C
 		}
 		if w.Held != nil && w.Patience > 0 {
-			w.Held(o.Invocation)
+			w.Held(&o.Invocation)
 		}
 	}
 	for !o.Invocation.Status.Terminal() {
@@ -359,7 +360,7 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting, begins bo
 			}
 		case <-tick:
 			if w.Held != nil && o.Invocation.Status == action.StatusPending {
-				w.Held(o.Invocation)
+				w.Held(&o.Invocation)
 			}
 		case <-patience:
 			if o.Invocation.Status == action.StatusPending {
@@ -372,17 +373,18 @@ func (g *gate) await(ctx context.Context, r *record, w action.Waiting, begins bo
 	return o, nil
 }
 
-func (g *gate) leaves(o action.Outcome) (action.Outcome, error) {
+func (g *gate) leaves(o *action.Outcome) (*action.Outcome, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.answered = append(g.answered, o.Invocation.ID)
 	return o, nil
 }
 
-func (g *gate) look(r *record) (action.Outcome, <-chan struct{}) {
+func (g *gate) look(r *record) (*action.Outcome, <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return r.Outcome, r.moved
+	o := r.Outcome
+	return &o, r.moved
 }
 
 func (g *gate) left(ctx context.Context, r *record) error {

@@ -21,7 +21,7 @@ import (
 
 // settle puts what the call's source asks to its client, round after round,
 // until there is an outcome to answer with, or the question is the answer.
-func (s *Server) settle(ctx context.Context, c *caller, o action.Outcome, err error) (action.Outcome, error) {
+func (s *Server) settle(ctx context.Context, c *caller, o *action.Outcome, err error) (*action.Outcome, error) {
 	for err == nil && o.Round != nil {
 		round := o.Round
 		switch {

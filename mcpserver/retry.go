@@ -85,11 +85,11 @@ func (s *Server) readRetry(c *caller, p *params) (*retry, *problem) {
 
 // goOn hands the replies of a retry on, and waits for its call as it did
 // before. Replies that come twice, or too late, change nothing.
-func (s *Server) goOn(ctx context.Context, c *caller) (action.Outcome, error) {
+func (s *Server) goOn(ctx context.Context, c *caller) (*action.Outcome, error) {
 	if c.retry.Round != "" { // otherwise a page was to be opened, and the reply says nothing
 		_, err := s.cfg.Gate.Reply(ctx, &c.who, c.retry.Round, c.retry.replies, true)
 		if err != nil && !errors.Is(err, action.ErrNotFound) && !errors.Is(err, action.ErrGone) {
-			return action.Outcome{}, err
+			return &action.Outcome{}, err
 		}
 	}
 	return s.cfg.Gate.Wait(ctx, &c.who, c.retry.Invocation, s.waiting(c, s.patience(c)))

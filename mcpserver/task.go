@@ -139,7 +139,7 @@ func (s *Server) detailed(who *action.Session, o *action.Outcome) []byte {
 		t.Status, t.Message = taskCancelled, s.deniedText(inv)
 		return t.with("", "", nil)
 	}
-	m := s.outcomeMessage(*o, "", false, s.cfg.Now())
+	m := s.outcomeMessage(o, "", false, s.cfg.Now())
 	if m.fault != nil {
 		t.Status, t.Message = taskFailed, source(inv)+" answered with an error"
 		return t.with("", "error", m.fault)

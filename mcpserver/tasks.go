@@ -51,7 +51,7 @@ func (s *Server) getTask(ctx context.Context, x *exchange, p *params) {
 		return
 	}
 	wanted := !hangup.Gone(x.r)
-	sent := x.answer(newReply(x.w), message{result: s.detailed(&x.who, &o)})
+	sent := x.answer(newReply(x.w), message{result: s.detailed(&x.who, o)})
 	if sent == nil && wanted && o.Invocation.Status.Terminal() {
 		s.cfg.Gate.Delivered(o)
 	}
@@ -59,7 +59,7 @@ func (s *Server) getTask(ctx context.Context, x *exchange, p *params) {
 
 // lookAtTask finds the call that a task is; false when it answered the request.
 // What is no call of a tool is no task.
-func (s *Server) lookAtTask(ctx context.Context, x *exchange, p *params, can action.ClientFeatures) (action.Outcome, bool) {
+func (s *Server) lookAtTask(ctx context.Context, x *exchange, p *params, can action.ClientFeatures) (*action.Outcome, bool) {
 	o, err := s.cfg.Gate.Look(ctx, &x.who, p.task, can)
 	if err == nil && isTool(&o.Invocation) {
 		return o, true

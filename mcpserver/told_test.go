@@ -14,12 +14,12 @@ import (
 // scripted is a Gate that answers what it is told to.
 type scripted struct {
 	*gate
-	answer func() (action.Outcome, error)
+	answer func() (*action.Outcome, error)
 }
 
-func (g *scripted) Call(context.Context, action.Call) (action.Outcome, error) { return g.answer() }
+func (g *scripted) Call(context.Context, *action.Call) (*action.Outcome, error) { return g.answer() }
 
-func (g *scripted) Wait(context.Context, *action.Session, string, action.Waiting) (action.Outcome, error) {
+func (g *scripted) Wait(context.Context, *action.Session, string, action.Waiting) (*action.Outcome, error) {
 	return g.answer()
 }
 
@@ -65,8 +65,8 @@ func TestNothingWasExecuted(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			g := &scripted{gate: newGate(read())}
-			g.answer = func() (action.Outcome, error) {
-				return action.Outcome{Invocation: action.Invocation{ID: test.row}}, test.err
+			g.answer = func() (*action.Outcome, error) {
+				return &action.Outcome{Invocation: action.Invocation{ID: test.row}}, test.err
 			}
 			s := newServer(t, g.gate, &hints{}, func(c *mcpserver.Config) { c.Gate = g })
 			end(t, s)
@@ -92,8 +92,8 @@ func TestNothingWasExecuted(t *testing.T) {
 // known.
 func TestLostRow(t *testing.T) {
 	g := &scripted{gate: newGate(read())}
-	g.answer = func() (action.Outcome, error) {
-		return action.Outcome{Invocation: action.Invocation{ID: "inv-1"}}, action.Errorf(action.ErrNotFound, "invocation_not_found", "There is no such invocation.")
+	g.answer = func() (*action.Outcome, error) {
+		return &action.Outcome{Invocation: action.Invocation{ID: "inv-1"}}, action.Errorf(action.ErrNotFound, "invocation_not_found", "There is no such invocation.")
 	}
 	s := newServer(t, g.gate, &hints{}, func(c *mcpserver.Config) { c.Gate = g })
 	end(t, s)
@@ -114,10 +114,10 @@ func TestLostRow(t *testing.T) {
 func TestShutdownWords(t *testing.T) {
 	g := &scripted{gate: newGate(read())}
 	stopped, entered := make(chan struct{}), make(chan struct{}, 2)
-	g.answer = func() (action.Outcome, error) {
+	g.answer = func() (*action.Outcome, error) {
 		entered <- struct{}{}
 		<-stopped
-		return action.Outcome{Invocation: action.Invocation{ID: "inv-1", Status: action.StatusPending, SourceName: "Demo", Action: "read"}}, nil
+		return &action.Outcome{Invocation: action.Invocation{ID: "inv-1", Status: action.StatusPending, SourceName: "Demo", Action: "read"}}, nil
 	}
 	s := newServer(t, g.gate, &hints{}, func(c *mcpserver.Config) { c.Gate = g })
 	id := begin(t, s, "token-a")
@@ -175,10 +175,10 @@ func TestEndsAreToldOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := &scripted{gate: newGate(read())}
-			g.answer = func() (action.Outcome, error) {
+			g.answer = func() (*action.Outcome, error) {
 				inv := c.inv
 				inv.ID, inv.SourceName, inv.Action = "inv-1", "Linear", "read"
-				return action.Outcome{Invocation: inv}, nil
+				return &action.Outcome{Invocation: inv}, nil
 			}
 			s := newServer(t, g.gate, &hints{}, func(c *mcpserver.Config) { c.Gate = g })
 			end(t, s)

@@ -54,7 +54,7 @@ func TestBackupUnderLoad(t *testing.T) {
 				if n%2 == 0 {
 					call.Action, call.Params = "add", json.RawMessage(fmt.Sprintf(`{"text":"%d-%d"}`, i, n))
 				}
-				out, err := v.gate.Call(context.WithoutCancel(ctx), call)
+				out, err := v.gate.Call(context.WithoutCancel(ctx), &call)
 				if err != nil || out.Invocation.Status != action.StatusCompleted {
 					t.Errorf("a call while a backup is taken: %+v, %v", out.Invocation, err)
 					return

@@ -86,7 +86,7 @@ func form(key string) action.Question {
 	}
 }
 
-func heard(h *house, out action.Outcome) []string {
+func heard(h *house, out *action.Outcome) []string {
 	h.t.Helper()
 	var body struct {
 		Said []string `json:"said"`

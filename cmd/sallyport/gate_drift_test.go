@@ -65,7 +65,7 @@ func (w *workshop) review() {
 }
 
 // sells calls the tool with params of its own.
-func (w *workshop) sells() action.Outcome {
+func (w *workshop) sells() *action.Outcome {
 	w.t.Helper()
 	w.calls++
 	c := w.call("sell", fmt.Sprintf(`{"n":%d}`, w.calls))

@@ -167,7 +167,7 @@ func TestUnprintableIdempotencyKey(t *testing.T) {
 		c := h.call("read", `{}`)
 		c.IdempotencyKey = key
 		var e *action.Error
-		if _, err := h.gate.Call(t.Context(), c); !errors.As(err, &e) || e.Code != "invalid_idempotency_key" {
+		if _, err := h.gate.Call(t.Context(), &c); !errors.As(err, &e) || e.Code != "invalid_idempotency_key" {
 			t.Errorf("key %q: %v", key, err)
 		}
 	}
@@ -254,12 +254,12 @@ func TestWhatIsToldWhileRowsAreOutOfReach(t *testing.T) {
 		}
 	}
 	var e *action.Error
-	if _, err := h.gate.Call(t.Context(), h.call("write", `{"n":2}`)); !errors.As(err, &e) || !errors.Is(err, action.ErrNotReady) || !strings.Contains(e.Message, "not begun") {
+	if _, err := h.gate.Call(t.Context(), new(h.call("write", `{"n":2}`))); !errors.As(err, &e) || !errors.Is(err, action.ErrNotReady) || !strings.Contains(e.Message, "not begun") {
 		t.Errorf("who calls anew is told %v", err)
 	}
 	h.rules.version = func(context.Context, string) (int64, error) { return 0, rows.gone() }
 	h.rules.m = nil
-	if _, err := h.gate.Call(t.Context(), h.call("write", `{"n":3}`)); !errors.As(err, &e) || !strings.Contains(e.Message, "not begun") {
+	if _, err := h.gate.Call(t.Context(), new(h.call("write", `{"n":3}`))); !errors.As(err, &e) || !strings.Contains(e.Message, "not begun") {
 		t.Errorf("whose call cannot be decided is told %v", err)
 	}
 }

@@ -382,7 +382,7 @@ func TestCompletedWhilePolicyMoves(t *testing.T) {
 	h.allow("done")
 	call := h.call("done", `{}`)
 	call.Source = action.Platform
-	out, err := h.gate.Call(t.Context(), call)
+	out, err := h.gate.Call(t.Context(), &call)
 	if err != nil || !out.Repeated || out.Invocation.ID != "first" || rows.begun != 2 {
 		t.Errorf("after %d tries: %+v, %v", rows.begun, out, err)
 	}

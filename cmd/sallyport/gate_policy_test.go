@@ -62,7 +62,7 @@ func (h *house) atOnce(callers int, name string) (completed, pending int64) {
 		all.Go(func() {
 			c := h.call(name, fmt.Sprintf(`{"n":%d}`, i))
 			c.Patience = 0
-			out, err := h.gate.Call(context.Background(), c)
+			out, err := h.gate.Call(context.Background(), &c)
 			switch {
 			case err != nil:
 				h.t.Error(err)
@@ -413,7 +413,7 @@ func TestQuotasCountByIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(s action.Session) error {
-		_, err := h.gate.Call(t.Context(), action.Call{Session: s, Source: "notes", Action: "read"})
+		_, err := h.gate.Call(t.Context(), &action.Call{Session: s, Source: "notes", Action: "read"})
 		return err
 	}
 	one, two := h.grouped(""), h.grouped("")

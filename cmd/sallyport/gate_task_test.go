@@ -24,7 +24,7 @@ func (h *house) leaves(name, params string, can action.ClientFeatures) action.In
 	return h.want(h.get(h.begin(h.t.Context(), c)), action.StatusPending).Invocation
 }
 
-func (h *house) look(id string, can action.ClientFeatures) action.Outcome {
+func (h *house) look(id string, can action.ClientFeatures) *action.Outcome {
 	h.t.Helper()
 	out, err := h.gate.Look(h.t.Context(), &h.session, id, can)
 	if err != nil {
@@ -34,7 +34,7 @@ func (h *house) look(id string, can action.ClientFeatures) action.Outcome {
 }
 
 // looked waits until who comes back sees the call so.
-func (h *house) looked(id string, status action.Status) (out action.Outcome) {
+func (h *house) looked(id string, status action.Status) (out *action.Outcome) {
 	h.t.Helper()
 	h.eventually("the call to be "+string(status), func() bool {
 		out = h.look(id, 0)
@@ -186,8 +186,8 @@ func TestWhoWasToldOfAPage(t *testing.T) {
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	told := h.call("write", `{"a":1}`)
-	told.Waiting = action.Waiting{Patience: action.Forever, Opened: func(action.Invocation) bool { return true }}
-	out, err := h.gate.Call(t.Context(), told)
+	told.Waiting = action.Waiting{Patience: action.Forever, Opened: func(*action.Invocation) bool { return true }}
+	out, err := h.gate.Call(t.Context(), &told)
 	if rec, _ := h.db.Load(t.Context(), h.session.Organization, out.Invocation.ID); err != nil || out.Invocation.Status != action.StatusPending || !rec.Answered {
 		t.Fatalf("who was told: %v, %s, answered %t", err, out.Invocation.Status, rec.Answered)
 	}
@@ -217,7 +217,7 @@ func TestOpenedOnce(t *testing.T) {
 	h, e := newHouse(t), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	opened := make(chan string, 10)
-	waiting := action.Waiting{Patience: action.Forever, Opened: func(inv action.Invocation) bool {
+	waiting := action.Waiting{Patience: action.Forever, Opened: func(inv *action.Invocation) bool {
 		opened <- inv.ID + inv.ApprovalURL
 		return false
 	}}

@@ -191,7 +191,7 @@ func (h *house) call(name, params string) action.Call {
 }
 
 type answer struct {
-	action.Outcome
+	*action.Outcome
 	err error
 }
 
@@ -199,7 +199,7 @@ type answer struct {
 func (h *house) begin(ctx context.Context, c action.Call) <-chan answer {
 	done := make(chan answer, 1)
 	go func() {
-		out, err := h.gate.Call(ctx, c)
+		out, err := h.gate.Call(ctx, &c)
 		done <- answer{out, err}
 	}()
 	return done
@@ -280,7 +280,7 @@ func (h *house) get(done <-chan answer) answer {
 	}
 }
 
-func (h *house) want(a answer, status action.Status) action.Outcome {
+func (h *house) want(a answer, status action.Status) *action.Outcome {
 	h.t.Helper()
 	if a.err != nil {
 		h.t.Fatal(a.err)
@@ -317,7 +317,7 @@ func TestWriteIsHeldApprovedAndRunOnce(t *testing.T) {
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	c := h.call("write", `{"b":2,"a":1}`)
 	var held atomic.Int64
-	c.Held = func(inv action.Invocation) {
+	c.Held = func(inv *action.Invocation) {
 		held.Add(1)
 		if inv.ApprovalURL == "" || inv.ExpiresAt == nil {
 			t.Errorf("held without link or end: %+v", inv)
@@ -713,7 +713,7 @@ func TestDrainWhileApproved(t *testing.T) {
 			h.catalog.put(tool("write", action.RiskWrite, e.run))
 			c := h.call("write", `{"a":1}`)
 			told, release := make(chan struct{}), make(chan struct{})
-			c.Held = func(action.Invocation) {
+			c.Held = func(*action.Invocation) {
 				select {
 				case <-told:
 				default:
@@ -898,7 +898,7 @@ func TestRefusedCallsLeaveNoRowAndOldOnesGoOn(t *testing.T) {
 	h.gate.Refuse()
 	late := h.call("write", `{"a":2}`)
 	late.Patience = 0
-	if _, err := h.gate.Call(t.Context(), late); !errors.Is(err, action.ErrUnavailable) {
+	if _, err := h.gate.Call(t.Context(), &late); !errors.Is(err, action.ErrUnavailable) {
 		t.Errorf("a new call: %v", err)
 	}
 	h.want(h.get(done), action.StatusPending)

@@ -62,7 +62,7 @@ func (v *vaulted) fill(upstream string) {
 	v.ok(v.db.CreateConnector(v.t.Context(), c, nil, "me"))
 	s, err := v.db.CreateSession(v.t.Context(), action.Session{ID: uuid.NewString(), Organization: store.DefaultOrganization, Kind: action.Unattended, Type: action.TypeCoding, CreatedBy: "test", CreatedAt: v.db.Now()})
 	v.ok(err)
-	out, err := v.gate.Call(v.t.Context(), action.Call{Session: s, Source: c.Source(), Action: "add", Params: json.RawMessage(`{"text":"canary-of-params"}`), Waiting: action.Waiting{Patience: time.Millisecond}})
+	out, err := v.gate.Call(v.t.Context(), &action.Call{Session: s, Source: c.Source(), Action: "add", Params: json.RawMessage(`{"text":"canary-of-params"}`), Waiting: action.Waiting{Patience: time.Millisecond}})
 	v.ok(err)
 	if v.held = out.Invocation.ID; out.Invocation.Status != action.StatusPending {
 		v.t.Fatalf("the call is %s", out.Invocation.Status)

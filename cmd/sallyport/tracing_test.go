@@ -381,7 +381,7 @@ func TestTraceOfCallThatIsComeBackFor(t *testing.T) {
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	c := h.call("write", `{"text":"canary"}`)
 	c.Patience = 0
-	out, err := h.gate.Call(follow(t.Context(), "00-"+traceA+"-"+clientSpan+"-01"), c)
+	out, err := h.gate.Call(follow(t.Context(), "00-"+traceA+"-"+clientSpan+"-01"), &c)
 	if err != nil || out.Invocation.Status != action.StatusPending {
 		t.Fatalf("%+v, %v", out.Invocation, err)
 	}
@@ -408,7 +408,7 @@ func TestTraceOfCallThatIsComeBackFor(t *testing.T) {
 	// A process that knows nothing of the caller runs it in a trace of its own, which
 	// the invocation's id leads to.
 	c.Params = json.RawMessage(`{"text":"another"}`)
-	if out, err = h.gate.Call(follow(t.Context(), "00-"+traceC+"-"+clientSpan+"-01"), c); err != nil {
+	if out, err = h.gate.Call(follow(t.Context(), "00-"+traceC+"-"+clientSpan+"-01"), &c); err != nil {
 		t.Fatal(err)
 	}
 	h.restart()
@@ -466,7 +466,7 @@ func TestCollectorThatIsAway(t *testing.T) {
 	h.catalog.put(tool("read", action.RiskRead, e.run))
 	const calls = 3000 // more than wait for a collector
 	for range calls {
-		if out, err := h.gate.Call(t.Context(), h.call("read", `{}`)); err != nil || out.Invocation.Status != action.StatusCompleted {
+		if out, err := h.gate.Call(t.Context(), new(h.call("read", `{}`))); err != nil || out.Invocation.Status != action.StatusCompleted {
 			t.Fatalf("%+v, %v", out.Invocation, err)
 		}
 	}
