@@ -154,7 +154,7 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 
 // join takes part in an invocation that another call began, or hands out what
 // it came to.
-func (g *Gate) join(ctx context.Context, b Begun, how *Waiting) (*Outcome, *wait, error) {
+func (g *Gate) join(ctx context.Context, b *Begun, how *Waiting) (*Outcome, *wait, error) {
 	if b.Status.Terminal() {
 		out, err := g.reopen(&b.Record)
 		out.Repeated = true

@@ -123,7 +123,7 @@ type Beginner interface {
 	//
 	// A key or row whose invocation was denied, withdrawn or expired, or whose
 	// pick-up time is over, counts as absent in step 2.
-	Begin(ctx context.Context, d *Draft) (Begun, error)
+	Begin(ctx context.Context, d *Draft) (*Begun, error)
 }
 
 // ErrPolicyMoved tells that policy changed between a decision and its row:

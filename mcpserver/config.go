@@ -57,8 +57,9 @@ type Config struct {
 	Resolver Resolver // required
 	// Authenticate returns the session whose token bearer is. It is asked on
 	// every request. An error of kind ErrUnauthenticated is answered 401, of
-	// kind ErrForbidden 403, any other 503. Required.
-	Authenticate func(ctx context.Context, bearer string) (action.Session, error)
+	// kind ErrForbidden 403, any other 503. The session may be shared: it is
+	// not changed here. Required.
+	Authenticate func(ctx context.Context, bearer string) (*action.Session, error)
 	// Hints tell when lists may have changed. Required.
 	Hints action.Hints
 	// Grants takes what the tool grant_request is given. Nil: there is no such

@@ -94,12 +94,12 @@ func loopbackName(name string) bool {
 }
 
 // authenticate returns whose request it is and by what bearer, or answers it.
-func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *http.Request) (_ action.Session, bearer string, ok bool) {
+func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *http.Request) (_ *action.Session, bearer string, ok bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	if token == "" || !strings.EqualFold(scheme, "Bearer") {
 		challenge(w, "", "A session token is required: send it as Authorization: Bearer <token>.")
-		return action.Session{}, "", false
+		return nil, "", false
 	}
 	who, err := s.cfg.Authenticate(ctx, token)
 	if err == nil {
@@ -117,7 +117,7 @@ func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *htt
 		w.Header().Set("Retry-After", "1")
 		plain(w, http.StatusServiceUnavailable, "The session token could not be checked just now; nothing was executed for this request. Try again.")
 	}
-	return action.Session{}, "", false
+	return nil, "", false
 }
 
 func challenge(w http.ResponseWriter, params, text string) {

@@ -527,8 +527,8 @@ func (h *hints) Subscribe(f func(action.Hint)) (cancel func()) {
 }
 
 // authenticate knows some tokens.
-func authenticate(_ context.Context, bearer string) (action.Session, error) {
-	s := action.Session{Organization: "acme", Kind: action.Interactive}
+func authenticate(_ context.Context, bearer string) (*action.Session, error) {
+	s := &action.Session{Organization: "acme", Kind: action.Interactive}
 	switch bearer {
 	case "token-a", "token-b":
 		s.ID = "session-" + bearer[6:]

@@ -80,7 +80,7 @@ func (s *Server) check(ctx context.Context, of map[doubt]bool) {
 		who, err := s.good(ctx, bearer)
 		switch {
 		case err == nil:
-			s.standings.sees(&who, s.views.keyOf)
+			s.standings.sees(who, s.views.keyOf)
 		case errors.Is(err, action.ErrUnauthenticated), errors.Is(err, action.ErrForbidden):
 			s.lapse(principal)
 		default:
@@ -91,7 +91,7 @@ func (s *Server) check(ctx context.Context, of map[doubt]bool) {
 }
 
 // good returns the bearer's session while it may use MCP.
-func (s *Server) good(ctx context.Context, bearer string) (action.Session, error) {
+func (s *Server) good(ctx context.Context, bearer string) (*action.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
 	who, err := s.cfg.Authenticate(ctx, bearer)

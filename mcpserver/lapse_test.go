@@ -31,11 +31,11 @@ func (d *desk) tell(bearer string, err error) {
 	d.err[bearer] = err
 }
 
-func (d *desk) authenticate(ctx context.Context, bearer string) (action.Session, error) {
+func (d *desk) authenticate(ctx context.Context, bearer string) (*action.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.err[bearer]; err != nil {
-		return action.Session{}, err
+		return nil, err
 	}
 	return authenticate(ctx, bearer)
 }
@@ -130,9 +130,11 @@ func TestLapseWithoutHint(t *testing.T) {
 				var d desk
 				var expires action.Session
 				p := newPlayWith(t, func(c *mcpserver.Config) {
-					c.Authenticate = func(ctx context.Context, bearer string) (action.Session, error) {
+					c.Authenticate = func(ctx context.Context, bearer string) (*action.Session, error) {
 						who, err := d.authenticate(ctx, bearer)
-						who.ExpiresAt = expires.ExpiresAt
+						if err == nil {
+							who.ExpiresAt = expires.ExpiresAt
+						}
 						return who, err
 					}
 				})
@@ -175,7 +177,7 @@ func TestExpiredSubscriptionsEnd(t *testing.T) {
 	expires := time.Now().Add(time.Hour)
 	s := open(t, func(c *mcpserver.Config) {
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-		c.Authenticate = func(ctx context.Context, bearer string) (action.Session, error) {
+		c.Authenticate = func(ctx context.Context, bearer string) (*action.Session, error) {
 			who, err := authenticate(ctx, bearer)
 			who.ExpiresAt = &expires
 			return who, err

@@ -109,7 +109,7 @@ func tracker() []*served {
 // asSearcher authenticates like always, and has sessions list as of says.
 func asSearcher(of *atomic.Value) func(*mcpserver.Config) {
 	return func(c *mcpserver.Config) {
-		c.Authenticate = func(ctx context.Context, bearer string) (action.Session, error) {
+		c.Authenticate = func(ctx context.Context, bearer string) (*action.Session, error) {
 			s, err := authenticate(ctx, bearer)
 			s.Tools, _ = of.Load().(action.ToolListing)
 			return s, err
@@ -368,6 +368,6 @@ func atomicOf(mode action.ToolListing) *atomic.Value {
 // as lets everybody in as the session.
 func as(who action.Session) func(*mcpserver.Config) {
 	return func(c *mcpserver.Config) {
-		c.Authenticate = func(context.Context, string) (action.Session, error) { return who, nil }
+		c.Authenticate = func(context.Context, string) (*action.Session, error) { return &who, nil }
 	}
 }

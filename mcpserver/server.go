@@ -133,7 +133,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) *exchange {
 	if !ok {
 		return nil
 	}
-	return &exchange{w: w, r: r, who: who, bearer: bearer, modern: r.Header.Get(versionHeader) >= modernVersion}
+	return &exchange{w: w, r: r, who: *who, bearer: bearer, modern: r.Header.Get(versionHeader) >= modernVersion}
 }
 
 func notAllowed(w http.ResponseWriter, allow string) {

@@ -34,7 +34,7 @@ func (s *service) chosen(ctx context.Context, caller action.Caller, act *ModuleA
 	if err != nil {
 		return in, err
 	}
-	in, err = s.choose(ctx, &who, act, params)
+	in, err = s.choose(ctx, who, act, params)
 	if approved := caller.Integration(); err == nil && approved != "" && approved != in.ID {
 		return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The call would now run for another integration of %s than the one it was approved for; call again to have it approved anew.", s.Title)
 	}

@@ -31,8 +31,8 @@ type Config struct {
 	Own *Own
 	// Integrations returns an organization's integrations that are not deleted.
 	Integrations func(ctx context.Context, organization string) ([]action.Integration, error)
-	// Session returns a session by its id.
-	Session func(ctx context.Context, id string) (action.Session, error)
+	// Session returns a session by its id, which nobody changes.
+	Session func(ctx context.Context, id string) (*action.Session, error)
 	// Connect returns what a module needs to speak for an integration.
 	Connect func(ctx context.Context, in action.Integration) (*Conn, error)
 	// Refused is told that the service did not take the integration's credential,

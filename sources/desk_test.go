@@ -159,10 +159,10 @@ func (d *desk) integrations(_ context.Context, organization string) ([]action.In
 	return slices.Clone(d.all), d.away
 }
 
-func (d *desk) session(_ context.Context, id string) (action.Session, error) {
+func (d *desk) session(_ context.Context, id string) (*action.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.sessions[id], d.away
+	return new(d.sessions[id]), d.away
 }
 
 func (d *desk) connect(_ context.Context, in action.Integration) (*sources.Conn, error) {

@@ -93,10 +93,10 @@ type checked struct {
 func (c *checked) candidates() bool { return c.keyed != "" || c.open != "" || c.undelivered != "" }
 
 // Begin implements [action.Beginner].
-func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) {
+func (db *DB) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
 	r, err := newRow(d)
 	if err != nil {
-		return action.Begun{}, err
+		return nil, err
 	}
 	if d.Snapshot && !d.Joins && d.Status != action.StatusPending && len(d.Grants) == 0 {
 		return db.beginQueued(ctx, d, r)
@@ -125,17 +125,17 @@ func (db *DB) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) 
 		switch {
 		case errors.As(err, &behind):
 			if err := db.write.flush(ctx, behind.rows...); err != nil {
-				return action.Begun{}, err
+				return nil, err
 			}
 		case err == nil && joined != nil:
-			return *joined, nil
+			return joined, nil
 		case err == nil:
 			return db.begun(d, &row), nil
 		case !shared(db.write.db) || !taken(err):
-			return action.Begun{}, err
+			return nil, err
 		}
 	}
-	return action.Begun{}, err
+	return nil, err
 }
 
 // lostRaces is how often Begin looks again after another row came first, or
@@ -157,14 +157,14 @@ type begunRow struct {
 // beginQueued writes the row of an allowed read. Its read may start at once;
 // it is answered after Finish, which comes later in the same queue, or in the
 // place of this job.
-func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow) (action.Begun, error) {
+func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow) (*action.Begun, error) {
 	args := func() []any { return insertArgs(d, r) } // not needed when the end comes first
 	err := db.write.enqueue(ctx, &job{row: r.ID, single: true, begins: &begunRow{d, r}, quick: &quick{&db.stmts.queue, args, nil}, run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := db.stmts.queue.exec(ctx, tx, args()...)
 		return err
 	}})
 	if err != nil {
-		return action.Begun{}, err
+		return nil, err
 	}
 	return db.begun(d, r), nil
 }
@@ -193,7 +193,7 @@ func (db *DB) begin(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r 
 				return mine, err
 			}
 		}
-		look = func(d *action.Draft) (checked, error) { return db.check(ctx, tx, d, now) }
+		look = func(d *action.Draft) (*checked, error) { return db.check(ctx, tx, d, now) }
 	}
 	c, err := look(d)
 	if err != nil {
@@ -290,11 +290,11 @@ func (db *DB) holdSession(ctx context.Context, tx bun.IDB, organization, id stri
 	return err
 }
 
-func (db *DB) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) (checked, error) {
+func (db *DB) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) (*checked, error) {
 	var l looked
 	err := db.stmts.check.one(ctx, tx, checkArgs(d, now), l.dest())
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return checked{}, fmt.Errorf("beginning invocation %s: %w", d.ID, err)
+		return nil, fmt.Errorf("beginning invocation %s: %w", d.ID, err)
 	}
 	return l.checked(d)
 }
@@ -318,11 +318,11 @@ func (l *looked) dest() []any {
 	return []any{&l.revoked, &l.expires, &l.completed, &l.status, &c.version, &c.keyed, &c.open, &c.undelivered, &c.denial, &c.denials, &c.pending}
 }
 
-func (l *looked) checked(d *action.Draft) (checked, error) {
+func (l *looked) checked(d *action.Draft) (*checked, error) {
 	if l.status == "" {
-		return checked{}, action.Errorf(action.ErrUnauthenticated, "session_unknown", "There is no such session; ask for a new session token.")
+		return nil, action.Errorf(action.ErrUnauthenticated, "session_unknown", "There is no such session; ask for a new session token.")
 	}
-	c := l.c
+	c := &l.c
 	c.session.RevokedAt, c.session.ExpiresAt, c.session.CompletedAt = l.revoked.ptr(), l.expires.ptr(), l.completed.ptr()
 	c.session.Status = action.SessionStatus(l.status)
 	if d.Paused {
@@ -333,7 +333,7 @@ func (l *looked) checked(d *action.Draft) (checked, error) {
 
 // join finds the row that answers the call already: by its key, by being open,
 // by waiting to be picked up.
-func (db *DB) join(ctx context.Context, tx bun.IDB, d *action.Draft, c checked, now time.Time) (*action.Begun, error) {
+func (db *DB) join(ctx context.Context, tx bun.IDB, d *action.Draft, c *checked, now time.Time) (*action.Begun, error) {
 	for i, id := range []opt{c.keyed, c.open, c.undelivered} {
 		if id == "" {
 			continue
@@ -439,15 +439,16 @@ func insertArgs(d *action.Draft, r *invocationRow) []any {
 }
 
 // begun is the draft as it was written: no need to read it again.
-func (db *DB) begun(d *action.Draft, r *invocationRow) action.Begun {
-	inv := d.Invocation
+func (db *DB) begun(d *action.Draft, r *invocationRow) *action.Begun {
+	b := &action.Begun{New: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
+	inv := &b.Invocation
 	inv.Params, inv.Grant, inv.Executor = json.RawMessage(r.Params), string(r.Grant), string(r.Executor)
 	inv.Status, inv.DeniedReason, inv.DeniedNote = action.Status(r.Status), string(r.DeniedReason), string(r.DeniedNote)
 	inv.CreatedAt, inv.ExpiresAt, inv.StartedAt, inv.CompletedAt = r.CreatedAt.t, r.ExpiresAt.ptr(), r.StartedAt.ptr(), r.CompletedAt.ptr()
 	if inv.Status == action.StatusExecuting {
-		db.running.put(inv)
+		db.running.put(*inv)
 	}
-	return action.Begun{New: true, Record: action.Record{Invocation: inv, SealedParams: r.SealedParams}}
+	return b
 }
 
 // keyRow says which invocation an idempotency key means.

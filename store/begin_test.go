@@ -32,7 +32,7 @@ func TestDeliveredBetweenTwoLooks(t *testing.T) {
 	joined := func() (begun *action.Begun) {
 		t.Helper()
 		err := db.do(t.Context(), func(ctx context.Context, tx bun.Tx) (err error) {
-			begun, err = db.join(ctx, tx, d, checked{undelivered: opt(d.ID)}, now)
+			begun, err = db.join(ctx, tx, d, &checked{undelivered: opt(d.ID)}, now)
 			return err
 		})
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // hold is what only a call that waits for a person must pass.
-func (db *DB) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c checked, r *invocationRow) error {
+func (db *DB) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c *checked, r *invocationRow) error {
 	if c.denial != "" {
 		denial, err := db.inTx(ctx, tx, d.Organization, string(c.denial))
 		if err != nil {

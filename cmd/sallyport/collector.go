@@ -8,15 +8,18 @@ import (
 	"sync/atomic"
 )
 
-// The heap may grow by as much as it holds before it is collected, which is
-// Go's own rule, and by room in any case: that of a gateway is small and most of
-// it lives for one call, so that by Go's rule alone it is collected many times a
-// second. Measured with make bench, reads of 64 sessions on SQLite: a quarter of
-// the gateway's processor time.
+// The heap may grow by half of what it holds before it is collected, and by room
+// in any case. That of a gateway is small and most of it lives for one call, so
+// that by Go's own rule, which is as much as it holds, it is collected many times
+// a second: measured with make bench, reads of 64 sessions on SQLite, for a
+// quarter of the gateway's processor time. A large one holds thousands of calls
+// that wait, which make little garbage: by that rule it would take twice what
+// they need (see bench/PROFILES.md, Held calls).
 const (
-	goPercent = 100
+	goPercent = 100 // what Go starts with
+	least     = 50
 	room      = 64 << 20
-	most      = 8 * goPercent // of a heap that holds next to nothing
+	most      = 800 // of a heap that holds next to nothing
 )
 
 // giveRoom applies that until stop is called, unless the environment says how the
@@ -54,5 +57,5 @@ func giveRoom() (stop func()) {
 // growth is by how many percent a heap may grow that holds so much, in tens.
 func growth(live uint64) int {
 	percent := room / (live/100 + 1)
-	return int(min(max(percent, goPercent), most)) / 10 * 10
+	return int(min(max(percent, least), most)) / 10 * 10
 }

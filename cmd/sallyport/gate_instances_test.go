@@ -216,9 +216,9 @@ func (l *unreachable) Load(ctx context.Context, organization, id string) (action
 	return l.Ledger.Load(ctx, organization, id)
 }
 
-func (l *unreachable) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) {
+func (l *unreachable) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
 	if err := l.gone(); err != nil {
-		return action.Begun{}, err
+		return nil, err
 	}
 	return l.Ledger.Begin(ctx, d)
 }

@@ -355,12 +355,12 @@ type overtaken struct {
 	ends  func()
 }
 
-func (l *overtaken) Begin(ctx context.Context, d *action.Draft) (action.Begun, error) {
+func (l *overtaken) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
 	if l.begun++; l.begun == 1 {
-		return action.Begun{}, action.ErrPolicyMoved
+		return nil, action.ErrPolicyMoved
 	}
 	l.ends()
-	return action.Begun{}, action.Errorf(action.ErrConflict, action.CodeCompleted, "It is done.")
+	return nil, action.Errorf(action.ErrConflict, action.CodeCompleted, "It is done.")
 }
 
 // The same call may end its session at any moment of this one: also in one that

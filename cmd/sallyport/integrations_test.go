@@ -18,7 +18,7 @@ func TestModulesInTheCatalog(t *testing.T) {
 		Open:         func(action.Connector) (sources.Source, error) { return nil, action.ErrNotFound },
 		Modules:      services(),
 		Integrations: func(context.Context, string) ([]action.Integration, error) { return nil, nil },
-		Session:      func(context.Context, string) (action.Session, error) { return action.Session{}, nil },
+		Session:      func(context.Context, string) (*action.Session, error) { return &action.Session{}, nil },
 		Connect:      func(context.Context, action.Integration) (*sources.Conn, error) { return nil, action.ErrNotFound },
 		Refused:      func(context.Context, action.Integration, string, string) (bool, error) { return false, nil },
 	})

@@ -25,7 +25,7 @@ type sessions struct {
 }
 
 type sessionSnapshot struct {
-	session action.Session
+	session *action.Session // shared: nobody changes it
 	read    time.Time
 }
 
@@ -33,22 +33,22 @@ type sessionSnapshot struct {
 const maxSessionSnapshots = 20_000
 
 // Authenticate returns the live session of a bearer token.
-func (s *sessions) Authenticate(ctx context.Context, token string) (action.Session, error) {
+func (s *sessions) Authenticate(ctx context.Context, token string) (*action.Session, error) {
 	id, err := s.verify(token)
 	if err != nil {
-		return action.Session{}, err
+		return nil, err
 	}
 	session, err := s.snapshot(ctx, id)
 	if errors.Is(err, action.ErrNotFound) {
-		return session, action.Errorf(action.ErrUnauthenticated, "unknown_session", "This session does not exist any more; ask for a new session token.")
+		return nil, action.Errorf(action.ErrUnauthenticated, "unknown_session", "This session does not exist any more; ask for a new session token.")
 	}
 	if err != nil {
-		return session, err
+		return nil, err
 	}
 	if err := session.Live(s.now()); err != nil {
-		return session, err
+		return nil, err
 	}
-	s.use(&session)
+	s.use(session)
 	return session, nil
 }
 
@@ -79,25 +79,26 @@ func (s *sessions) Session(ctx context.Context, id string) (action.Session, erro
 	return s.load(ctx, id)
 }
 
-func (s *sessions) snapshot(ctx context.Context, id string) (action.Session, error) {
+func (s *sessions) snapshot(ctx context.Context, id string) (*action.Session, error) {
 	s.mu.Lock()
 	snap, ok := s.m[id]
 	s.mu.Unlock()
 	if ok && s.now().Sub(snap.read) < snapshotAge {
 		return snap.session, nil
 	}
-	read := s.now()
+	snap.read = s.now()
 	session, err := s.load(ctx, id)
 	if err != nil {
-		return session, err
+		return nil, err
 	}
+	snap.session = &session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m == nil || len(s.m) >= maxSessionSnapshots {
 		s.m = make(map[string]sessionSnapshot)
 	}
-	s.m[id] = sessionSnapshot{session: session, read: read}
-	return session, nil
+	s.m[id] = snap
+	return &session, nil
 }
 
 // forget drops a snapshot because the session changed.

@@ -77,7 +77,7 @@ func TestTheCatalogTakesIt(t *testing.T) {
 		Connectors:   func(context.Context, string) ([]action.Connector, error) { return nil, none },
 		Open:         func(action.Connector) (sources.Source, error) { return nil, none },
 		Integrations: func(context.Context, string) ([]action.Integration, error) { return nil, none },
-		Session:      func(context.Context, string) (action.Session, error) { return action.Session{}, none },
+		Session:      func(context.Context, string) (*action.Session, error) { return nil, none },
 		Connect:      func(context.Context, action.Integration) (*sources.Conn, error) { return nil, none },
 		Refused:      func(context.Context, action.Integration, string, string) (bool, error) { return false, none },
 	})

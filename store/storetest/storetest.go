@@ -186,13 +186,13 @@ func (h *house) read(params string) *action.Draft {
 	return d
 }
 
-func (h *house) begin(d *action.Draft) action.Begun {
+func (h *house) begin(d *action.Draft) *action.Begun {
 	h.Helper()
 	return must(h.db.Begin(h.ctx, d))(h)
 }
 
 // began begins a draft whose row is new.
-func (h *house) began(d *action.Draft) action.Begun {
+func (h *house) began(d *action.Draft) *action.Begun {
 	h.Helper()
 	b := h.begin(d)
 	if !b.New || b.ID != d.ID {
@@ -202,7 +202,7 @@ func (h *house) began(d *action.Draft) action.Begun {
 }
 
 // joins begins a draft that an earlier row answers.
-func (h *house) joins(d *action.Draft, id string) action.Begun {
+func (h *house) joins(d *action.Draft, id string) *action.Begun {
 	h.Helper()
 	b := h.begin(d)
 	if b.New || b.ID != id {
