@@ -79,8 +79,10 @@ func (db *DB) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) er
 	})
 }
 
-func (db *DB) apiKeys(rows any) *bun.SelectQuery {
-	return db.read.NewSelect().Model(rows).ColumnExpr("k.*, u.role AS user_role, used.used_at, coalesce(k.expires_at <= ?, ?) AS over", db.clockNow(), false).
+func (db *DB) apiKeys(rows any) *bun.SelectQuery { return apiKeys(db.read, rows, db.clockNow()) }
+
+func apiKeys(db *bun.DB, rows, now any) *bun.SelectQuery {
+	return db.NewSelect().Model(rows).ColumnExpr("k.*, u.role AS user_role, used.used_at, coalesce(k.expires_at <= ?, ?) AS over", now, false).
 		Join("JOIN users AS u ON u.organization_id = k.organization_id AND u.id = k.user_id").
 		Join("LEFT JOIN api_key_uses AS used ON used.key_id = k.id")
 }
@@ -89,8 +91,13 @@ func (db *DB) apiKeys(rows any) *bun.SelectQuery {
 // ErrNotFound. It is found by its id alone: who presents it knows no more. A
 // key whose time is over, by the database's clock, was revoked then.
 func (db *DB) APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error) {
-	r := &apiKeyRow{}
-	err = db.apiKeys(r).Where("k.id = ?", id).Scan(ctx)
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	r, args := &apiKeyRow{}, []any{id}
+	if !db.Shared() {
+		args = append(args, at(db.now()))
+	}
+	err = db.stmts.apiKey.model(ctx, db.read, r, args...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return k, "", noAPIKey()
 	}
@@ -101,6 +108,15 @@ func (db *DB) APIKey(ctx context.Context, id string) (k action.APIKey, hash stri
 		k.RevokedAt = k.ExpiresAt
 	}
 	return k, r.Hash, nil
+}
+
+// apiKeyQuery has the time as a value where there is one clock.
+func apiKeyQuery(db *bun.DB) string {
+	now := bun.Safe("?2")
+	if shared(db) {
+		now = serverNow
+	}
+	return apiKeys(db, (*apiKeyRow)(nil), now).Where("k.id = ?", bun.Safe("?1")).String()
 }
 
 func noAPIKey() error {

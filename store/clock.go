@@ -52,11 +52,14 @@ func (a *anchor) at(t time.Time) time.Time {
 // the database's clock was set, so it is no measure of durations.
 func (db *DB) Now() time.Time { return db.now() }
 
+// serverNow is the time of PostgreSQL's server.
+const serverNow = bun.Safe("clock_timestamp()")
+
 // clockNow is the time for a statement: the server's own, as it runs it. On
 // SQLite there is one clock.
 func (db *DB) clockNow() any {
 	if db.Shared() {
-		return bun.Safe("clock_timestamp()")
+		return serverNow
 	}
 	return at(db.now())
 }

@@ -179,7 +179,7 @@ func (db *DB) connectorChanged(ctx context.Context, tx bun.Tx, old, r *connector
 
 // ListConnectors returns the organization's connectors by name.
 func (db *DB) ListConnectors(ctx context.Context, organization string) ([]action.Connector, error) {
-	rows, err := connectorRows(ctx, db.read, organization)
+	rows, err := db.connectorRows(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (db *DB) Connector(ctx context.Context, organization, id string) (action.Co
 // ConnectorByName returns the connector with the slug or the name; ErrNotFound.
 // No name is another's slug, so there is one at most.
 func (db *DB) ConnectorByName(ctx context.Context, organization, name string) (action.Connector, error) {
-	rows, err := connectorRows(ctx, db.read, organization)
+	rows, err := db.connectorRows(ctx, organization)
 	if err != nil {
 		return action.Connector{}, err
 	}
@@ -224,11 +224,31 @@ func noConnector(name string) error {
 
 func connectorRows(ctx context.Context, db bun.IDB, organization string) ([]connectorRow, error) {
 	var rows []connectorRow
-	err := db.NewSelect().Model(&rows).Where("organization_id = ?", organization).OrderExpr("lower(name), id").Scan(ctx)
+	err := connectorsOf(db.NewSelect().Model(&rows), organization).Scan(ctx)
+	return rows, listing(err)
+}
+
+// connectorRows reads them outside of a transaction.
+func (db *DB) connectorRows(ctx context.Context, organization string) (rows []connectorRow, err error) {
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	err = db.stmts.connectors.models(ctx, db.read, &rows, organization)
+	return rows, listing(err)
+}
+
+func connectorsOf(q *bun.SelectQuery, organization any) *bun.SelectQuery {
+	return q.Where("organization_id = ?", organization).OrderExpr("lower(name), id")
+}
+
+func connectorsQuery(db *bun.DB) string {
+	return connectorsOf(db.NewSelect().Model((*connectorRow)(nil)), bun.Safe("?1")).String()
+}
+
+func listing(err error) error {
 	if err != nil {
-		return nil, fmt.Errorf("listing connectors: %w", err)
+		return fmt.Errorf("listing connectors: %w", err)
 	}
-	return rows, nil
+	return nil
 }
 
 func connectorRowOf(ctx context.Context, db bun.IDB, organization, id string) (*connectorRow, error) {

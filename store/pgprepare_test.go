@@ -279,14 +279,14 @@ func TestPlansForAllValues(t *testing.T) {
 	}
 	defer conn.Close()
 	all := map[string]*statement{insertLiveSQL: &db.stmts.insertLive, holdSessionSQL: &db.stmts.hold}
-	for _, list := range []map[string]*statement{db.stmts.ofWriter(), db.stmts.ofReaders()} {
+	for _, list := range []map[string]*statement{db.stmts.ofWriter(), db.stmts.ofReaders(db.read)} {
 		for text, s := range list {
 			all[text] = s
 		}
 	}
 	want := map[string][]string{
 		checkSQL:  {"sessions_", "idempotency_keys_pkey", "invocations_open", "invocations_undelivered", "invocations_refused", "invocations_pending"},
-		finishSQL: {"invocations_pkey"}, deliveredSQL: {"invocations_pkey"}, loadSQL: {"invocations_pkey"},
+		finishSQL: {"invocations_pkey"}, deliveredSQL: {"invocations_pkey"}, approveSQL: {"invocations_pkey"}, denySQL: {"invocations_pkey"}, claimSQL: {"invocations_pkey"}, loadSQL: {"invocations_pkey"},
 	}
 	n := 0
 	for text, s := range all {

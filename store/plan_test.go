@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"sallyport/action"
 	"sallyport/internal/dbtest"
 )
@@ -74,7 +72,9 @@ func hotQueries(db *DB) []hotQuery {
 			sql: text(finishSQL, nil, "completed", at(now), 3, "{}", nil, nil, nil, nil, nil, nil, nil, nil, "o", "i7", "e"),
 		},
 		{name: "delivered", sql: text(deliveredSQL, nil, at(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
-		{name: "claim", sql: text(claimSQL, "e", at(now), at(now), "o", "i7", bun.Safe("id")), sqlite: []string{byID}, postgres: one},
+		{name: "approve", sql: text(approveSQL, nil, "me", at(now), "o", "i7", "s", "p", "t"), sqlite: []string{byID, "sqlite_autoindex_sessions_2 (organization_id=? AND id=?)"}, postgres: []string{"invocations_p"}},
+		{name: "deny", sql: text(denySQL, nil, "me", at(now), "o", "i7", "s", "p", "t", nil), sqlite: []string{byID}, postgres: []string{"invocations_p"}}, // its key, or what a session has pending
+		{name: "claim", sql: text(claimSQL, nil, "e", at(now), at(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
 		{name: "seen", sql: seen(db.read, []string{"i7", "i8"}, at(now)).String(), sqlite: []string{byID}, postgres: one, sorts: true},
 		{name: "policy", sql: text(overridesSQL, nil, "o"), sqlite: []string{"SEARCH p USING PRIMARY KEY (organization_id=?)"}, sorts: true},
 		{

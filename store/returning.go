@@ -26,13 +26,15 @@ const returnsSQL = `INSERT INTO returning_callers (invocation_id, can)
 SELECT id, ? FROM invocations WHERE organization_id = ? AND id = ? AND status IN ('pending', 'approved')
 ON CONFLICT (invocation_id) DO UPDATE SET can = returning_callers.can | excluded.can`
 
+const returningSQL = `SELECT c.can FROM returning_callers c JOIN invocations i ON i.id = c.invocation_id
+WHERE c.invocation_id = ?2 AND i.organization_id = ?1`
+
 // Returning implements [action.Asker].
 func (db *DB) Returning(ctx context.Context, organization, invocation string) (action.ClientFeatures, error) {
 	ctx, stop := db.lookup(ctx)
 	defer stop()
 	var can int
-	err := db.read.NewSelect().TableExpr("returning_callers AS c").Column("c.can").Join("JOIN invocations AS i ON i.id = c.invocation_id").
-		Where("c.invocation_id = ?", invocation).Where("i.organization_id = ?", organization).Scan(ctx, &can)
+	err := db.stmts.returning.one(ctx, db.read, []any{organization, invocation}, []any{&can})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("reading who comes back for invocation %s: %w", invocation, err)
 	}

@@ -183,7 +183,7 @@ func (db *DB) Session(ctx context.Context, id string) (action.Session, error) {
 	r := &sessionRow{ID: id}
 	ctx, stop := db.lookup(ctx)
 	defer stop()
-	err := db.read.NewSelect().Model(r).WherePK().Scan(ctx)
+	err := db.stmts.session.model(ctx, db.read, r, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return action.Session{}, noSession()
 	}
@@ -191,6 +191,10 @@ func (db *DB) Session(ctx context.Context, id string) (action.Session, error) {
 		return action.Session{}, fmt.Errorf("reading session %s: %w", id, err)
 	}
 	return r.session(), nil
+}
+
+func sessionQuery(db *bun.DB) string {
+	return db.NewSelect().Model((*sessionRow)(nil)).Where("id = ?", bun.Safe("?1")).String()
 }
 
 func noSession() error {

@@ -12,13 +12,27 @@ import (
 	"sallyport/action"
 )
 
+// Whose verdict it is and when, the row, and what the person saw of it, where that
+// is known:
+//
+//	?1 by, ?2 now, ?3 organization, ?4 id, ?5 session, ?6 params hash, ?7 tool hash
+const undecidedSQL = `
+WHERE organization_id = ?3 AND id = ?4 AND status = 'pending' AND expires_at > ?2
+  AND (?5 = '' OR session_id = ?5) AND (?6 = '' OR params_hash = ?6) AND (?7 = '' OR tool_hash = ?7)`
+
+var (
+	approveSQL = `UPDATE invocations SET status = 'approved', approved_by = ?1, approved_at = ?2` + undecidedSQL + `
+  AND ?1 <> ` + creatorSQL("invocations.organization_id", "invocations.session_id") + ` RETURNING ` + shownList
+
+	// denySQL has the note as ?8.
+	denySQL = `UPDATE invocations SET status = 'denied', approved_by = ?1, denied_reason = 'human', denied_note = ?8,
+  completed_at = ?2, sealed_params = NULL` + undecidedSQL + ` RETURNING ` + shownList
+)
+
 // Approve implements [action.Settler].
 func (db *DB) Approve(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	s := settlement{
-		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery {
-			return q.Set("status = 'approved', approved_by = ?, approved_at = ?", v.By, at(v.Now)).
-				Where("? <> "+creatorSQL("invocations.organization_id", "invocations.session_id"), v.By)
-		},
+		stmt: &db.stmts.approve,
 		mine: func(r *invocationRow) bool {
 			return string(r.ApprovedBy) == v.By && r.ApprovedAt.t.Equal(at(v.Now).t)
 		},
@@ -64,10 +78,7 @@ func (db *DB) approveWith(ctx context.Context, v action.Verdict, s settlement) (
 // Deny implements [action.Settler].
 func (db *DB) Deny(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	return db.decide(ctx, v, settlement{
-		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery {
-			return q.Set("status = 'denied', approved_by = ?, denied_reason = ?, denied_note = ?, completed_at = ?, sealed_params = NULL",
-				v.By, action.DeniedHuman, opt(v.Note), at(v.Now))
-		},
+		stmt: &db.stmts.deny, args: []any{opt(v.Note)},
 		mine: func(r *invocationRow) bool {
 			return string(r.ApprovedBy) == v.By && r.DeniedReason == action.DeniedHuman && r.CompletedAt.t.Equal(at(v.Now).t)
 		},
@@ -80,21 +91,9 @@ func (db *DB) decide(ctx context.Context, v action.Verdict, s settlement) (actio
 	if v.By == "" {
 		return action.Invocation{}, errors.New("a verdict needs the person who gives it")
 	}
-	swap, why := s.swap, s.why
+	why := s.why
 	s.organization, s.id = v.Organization, v.ID
-	s.swap = func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		q = swap(q).Where("status = 'pending'").Where("expires_at > ?", at(v.Now))
-		if v.Session != "" {
-			q = q.Where("session_id = ?", v.Session)
-		}
-		if v.ParamsHash != "" {
-			q = q.Where("params_hash = ?", v.ParamsHash)
-		}
-		if v.ToolHash != "" {
-			q = q.Where("tool_hash = ?", v.ToolHash)
-		}
-		return q
-	}
+	s.args = append([]any{v.By, at(v.Now), v.Organization, v.ID, v.Session, v.ParamsHash, v.ToolHash}, s.args...)
 	s.why = func(ctx context.Context, tx bun.IDB, r *invocationRow) error {
 		if v.Session != "" && r.Session != v.Session {
 			return notFound(v.ID)
@@ -119,7 +118,9 @@ func (db *DB) decide(ctx context.Context, v action.Verdict, s settlement) (actio
 func (db *DB) Withdraw(ctx context.Context, organization, id string, now time.Time) (action.Invocation, error) {
 	return db.settle(ctx, settlement{
 		organization: organization, id: id, why: undecidable,
-		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery { return withdrawn(q, now, "").Where("status = 'pending'") },
+		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery {
+			return withdrawn(q, now, "").Where("organization_id = ?", organization).Where("id = ?", id).Where("status = 'pending'")
+		},
 		mine: func(r *invocationRow) bool {
 			return r.DeniedReason == action.DeniedWithdrawn && r.CompletedAt.t.Equal(at(now).t)
 		},
@@ -136,6 +137,9 @@ func withdrawn(q *bun.UpdateQuery, now time.Time, note string) *bun.UpdateQuery 
 type settlement struct {
 	organization, id string
 
+	// stmt does it with args and returns what is shown of the row; nil: swap does.
+	stmt *statement
+	args []any
 	swap func(*bun.UpdateQuery) *bun.UpdateQuery
 	// mine tells from the row as it is, when swap changes nothing and is tried
 	// again, that it was done before. With then, its transaction tells.
@@ -151,9 +155,7 @@ func (db *DB) settle(ctx context.Context, s settlement) (inv action.Invocation, 
 	j := &job{single: s.then == nil, whole: s.then != nil, exclusive: s.then != nil}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
 		r := &invocationRow{}
-		err := s.swap(tx.NewUpdate().Model((*invocationRow)(nil)).ModelTableExpr("invocations").
-			Where("organization_id = ?", s.organization).Where("id = ?", s.id)).
-			Returning(shownList).Scan(ctx, r.fields()[:len(shown)]...)
+		err := s.do(ctx, tx, r.fields()[:len(shown)])
 		if errors.Is(err, sql.ErrNoRows) {
 			if r, err = db.inTx(ctx, tx, s.organization, s.id); err != nil {
 				return err
@@ -176,6 +178,15 @@ func (db *DB) settle(ctx context.Context, s settlement) (inv action.Invocation, 
 		return action.Invocation{}, err
 	}
 	return inv, nil
+}
+
+// do changes the row and reads what is shown of it then; sql.ErrNoRows when it did
+// not fit.
+func (s *settlement) do(ctx context.Context, tx bun.IDB, shown []any) error {
+	if s.stmt != nil {
+		return s.stmt.one(ctx, tx, s.args, shown)
+	}
+	return s.swap(tx.NewUpdate().Model((*invocationRow)(nil)).ModelTableExpr("invocations")).Returning(shownList).Scan(ctx, shown...)
 }
 
 func notFound(id string) error {
@@ -227,8 +238,7 @@ func (db *DB) Claim(ctx context.Context, c action.Claim) (rec action.Record, err
 	j := &job{single: true}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
 		var r invocationRow
-		err := tx.NewRaw(claimSQL, c.Executor, at(c.LeaseUntil), at(c.Now), c.Organization, c.ID, bun.Safe(keptList)).
-			Scan(ctx, r.fields()...)
+		err := db.stmts.claim.one(ctx, tx, []any{c.Executor, at(c.LeaseUntil), at(c.Now), c.Organization, c.ID}, r.fields())
 		if errors.Is(err, sql.ErrNoRows) {
 			now, err := db.inTx(ctx, tx, c.Organization, c.ID)
 			if err != nil {
@@ -251,8 +261,8 @@ func (db *DB) Claim(ctx context.Context, c action.Claim) (rec action.Record, err
 	return rec, nil
 }
 
-const claimSQL = `UPDATE invocations SET status = 'executing', executor = ?, lease_until = ?, started_at = ?
-WHERE organization_id = ? AND id = ? AND status = 'approved' RETURNING ?`
+var claimSQL = `UPDATE invocations SET status = 'executing', executor = ?1, lease_until = ?2, started_at = ?3
+WHERE organization_id = ?4 AND id = ?5 AND status = 'approved' RETURNING ` + keptList
 
 // claimedBy reports whether the row executes as c would have it.
 func (r *invocationRow) claimedBy(c action.Claim) bool {

@@ -17,9 +17,12 @@ import (
 // the statement itself. Placeholders have the form ?1.
 type statements struct {
 	check, insert, queue, ended, finish, delivered, one, use statement // of the writer
-	receive, link, links                                     statement // of the writer
-	load, overrides, version, grants                         statement // of the readers
+	approve, deny, claim, receive, link, links               statement // of the writer
+	load, overrides, version, grants, returning              statement // of the readers
+	session, user, apiKey, connectors                        statement // of the readers, with the columns of a model
 	insertLive, hold, start, commit                          statement // where there are several writers
+
+	all []*statement
 }
 
 // statement is a text, prepared where that pays.
@@ -35,23 +38,28 @@ type statement struct {
 func (s *statements) ofWriter() map[string]*statement {
 	return map[string]*statement{
 		checkSQL: &s.check, insertSQL: &s.insert, queueSQL: &s.queue, endedSQL: &s.ended, finishSQL: &s.finish, deliveredSQL: &s.delivered, loadSQL: &s.one,
+		approveSQL: &s.approve, denySQL: &s.deny, claimSQL: &s.claim,
 		useGrantSQL: &s.use, receiveSQL: &s.receive, linkSQL: &s.link, linksSQL: &s.links,
 	}
 }
 
-func (s *statements) ofReaders() map[string]*statement {
-	return map[string]*statement{loadSQL: &s.load, overridesSQL: &s.overrides, versionSQL: &s.version, grantsForSQL: &s.grants}
+func (s *statements) ofReaders(db *bun.DB) map[string]*statement {
+	return map[string]*statement{
+		loadSQL: &s.load, overridesSQL: &s.overrides, versionSQL: &s.version, grantsForSQL: &s.grants, returningSQL: &s.returning,
+		sessionQuery(db): &s.session, userQuery(db): &s.user, apiKeyQuery(db): &s.apiKey, connectorsQuery(db): &s.connectors,
+	}
 }
 
 // prepareStatements prepares them on SQLite's connections.
 func prepareStatements(ctx context.Context, w, r *bun.DB) (*statements, error) {
 	s := &statements{}
-	for db, list := range map[*bun.DB]map[string]*statement{w: s.ofWriter(), r: s.ofReaders()} {
+	for db, list := range map[*bun.DB]map[string]*statement{w: s.ofWriter(), r: s.ofReaders(r)} {
 		for text, stmt := range list {
 			var err error
 			if stmt.prepared, err = db.DB.PrepareContext(ctx, text); err != nil {
 				return nil, errors.Join(fmt.Errorf("preparing a statement: %w", err), s.close())
 			}
+			s.all = append(s.all, stmt)
 		}
 	}
 	return s, nil
@@ -71,7 +79,7 @@ func textStatements(db *bun.DB, r *reader) *statements {
 	for text, stmt := range writes {
 		put(stmt, text, nil, r.retry.forgets)
 	}
-	for text, stmt := range s.ofReaders() {
+	for text, stmt := range s.ofReaders(db) {
 		put(stmt, text, r, r.retry.forgets)
 	}
 	return s
@@ -79,12 +87,8 @@ func textStatements(db *bun.DB, r *reader) *statements {
 
 func (s *statements) close() error {
 	var errs []error
-	for _, list := range []map[string]*statement{s.ofWriter(), s.ofReaders()} {
-		for _, stmt := range list {
-			if stmt.prepared != nil {
-				errs = append(errs, stmt.prepared.Close())
-			}
-		}
+	for _, stmt := range s.all {
+		errs = append(errs, stmt.prepared.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -144,6 +148,36 @@ func (s *statement) one(ctx context.Context, db bun.IDB, args, dest []any) error
 		return errors.Join(rows.Err(), sql.ErrNoRows)
 	}
 	if err := rows.Scan(dest...); err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+// model reads the first row of what the statement finds into one of bun's models;
+// sql.ErrNoRows when there is none.
+func (s *statement) model(ctx context.Context, db *bun.DB, row any, args ...any) error {
+	rows, err := s.query(ctx, db, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return errors.Join(rows.Err(), sql.ErrNoRows)
+	}
+	if err := db.ScanRow(ctx, rows, row); err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+// models reads all rows of what it finds.
+func (s *statement) models(ctx context.Context, db *bun.DB, list any, args ...any) error {
+	rows, err := s.query(ctx, db, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if err := db.ScanRows(ctx, rows, list); err != nil {
 		return err
 	}
 	return rows.Close()

@@ -3,6 +3,9 @@ package store
 import (
 	"regexp"
 	"testing"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
 )
 
 // SQLite looks at the value of a limit when it plans, and plans anew whenever
@@ -13,7 +16,7 @@ func TestPreparedStatementsStayPrepared(t *testing.T) {
 		t.Fatal("the test itself is wrong")
 	}
 	s := &statements{}
-	for _, list := range []map[string]*statement{s.ofWriter(), s.ofReaders()} {
+	for _, list := range []map[string]*statement{s.ofWriter(), s.ofReaders(bun.NewDB(nil, sqlitedialect.New()))} {
 		for text := range list {
 			if bound.MatchString(text) {
 				t.Errorf("a limit is bound as it is: %s", text)

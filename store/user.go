@@ -77,8 +77,10 @@ func (db *DB) recordPerson(ctx context.Context, tx bun.Tx, r *userRow, by string
 
 // User returns one person; ErrNotFound.
 func (db *DB) User(ctx context.Context, organization, id string) (action.User, error) {
-	r := &userRow{ID: id}
-	err := db.read.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	r := &userRow{}
+	err := db.stmts.user.model(ctx, db.read, r, organization, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return action.User{}, noUser()
 	}
@@ -86,6 +88,10 @@ func (db *DB) User(ctx context.Context, organization, id string) (action.User, e
 		return action.User{}, fmt.Errorf("reading user %s: %w", id, err)
 	}
 	return r.user(), nil
+}
+
+func userQuery(db *bun.DB) string {
+	return db.NewSelect().Model((*userRow)(nil)).Where("organization_id = ?", bun.Safe("?1")).Where("id = ?", bun.Safe("?2")).String()
 }
 
 func noUser() error {
