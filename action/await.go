@@ -3,6 +3,7 @@ package action
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 )
 
@@ -56,6 +57,7 @@ func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out *Outcome, 
 				return out, err
 			}
 		case <-clock.tick:
+			clock.again()
 			t.tell(how)
 		case <-clock.patience:
 			if t.inv.Status == StatusPending {
@@ -87,6 +89,7 @@ type clocks struct {
 	tick     <-chan time.Time
 	patience <-chan time.Time
 	drain    <-chan struct{}
+	again    func() // after each tick
 	stop     func()
 }
 
@@ -94,12 +97,13 @@ func (g *Gate) clocks(held bool, how *Waiting) clocks {
 	if !held {
 		return clocks{stop: func() {}}
 	}
-	ticker := time.NewTicker(g.HoldEvery)
-	c := clocks{tick: ticker.C, drain: g.drain, stop: ticker.Stop}
+	// Thousands that came at once, as after a restart, do not all speak at once.
+	tick := time.NewTimer(g.HoldEvery/2 + rand.N(g.HoldEvery/2+1))
+	c := clocks{tick: tick.C, drain: g.drain, again: func() { tick.Reset(g.HoldEvery) }, stop: func() { tick.Stop() }}
 	if how.Patience != Forever {
 		timer := time.NewTimer(how.Patience)
 		c.patience = timer.C
-		c.stop = func() { ticker.Stop(); timer.Stop() }
+		c.stop = func() { tick.Stop(); timer.Stop() }
 	}
 	return c
 }

@@ -39,11 +39,11 @@ type Waiting struct {
 	// where the call is decided and leaves with that, to come back by itself.
 	// Nil is fine.
 	Opened func(*Invocation) (leaves bool)
-	// Held is called at once when the call is held, and then every
-	// Config.HoldEvery until it ends, also while it executes after its
-	// approval. Nil is fine. Held and Progress are called one at a time, on
-	// the goroutine of the caller, and never after it returned. The invocation
-	// is the Gate's, here as in Opened: to be read before they return.
+	// Held is called at once when the call is held, a second time within
+	// Config.HoldEvery, and then every HoldEvery until it ends, also while it
+	// executes after its approval. Nil is fine. Held and Progress are called one
+	// at a time, on the goroutine of the caller, and never after it returned. The
+	// invocation is the Gate's, here as in Opened: to be read before they return.
 	Held func(*Invocation)
 	// Progress is called with the params object of each progress
 	// notification of the source, without a token. Nil is fine. A caller that

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// The heap may grow by half of what it holds before it is collected, and by room
+// The heap may grow by two fifths of what it holds before it is collected, and by room
 // in any case. That of a gateway is small and most of it lives for one call, so
 // that by Go's own rule, which is as much as it holds, it is collected many times
 // a second: measured with make bench, reads of 64 sessions on SQLite, for a
@@ -17,7 +17,7 @@ import (
 // they need (see bench/PROFILES.md, Held calls).
 const (
 	goPercent = 100 // what Go starts with
-	least     = 50
+	least     = 40
 	room      = 64 << 20
 	most      = 800 // of a heap that holds next to nothing
 )
