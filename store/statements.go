@@ -180,7 +180,7 @@ func (s *statement) models(ctx context.Context, db *bun.DB, list any, args ...an
 	if err := db.ScanRows(ctx, rows, list); err != nil {
 		return err
 	}
-	return rows.Close()
+	return errors.Join(rows.Err(), rows.Close())
 }
 
 func within(ctx context.Context, db bun.IDB, stmt *sql.Stmt) *sql.Stmt {
