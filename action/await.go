@@ -12,8 +12,10 @@ import (
 // large is kept out of its frame, in which a held call rests.
 func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out *Outcome, err error) {
 	defer func() {
-		out.Repeated, out.joins = t.repeated, t.joins
-		g.traceHold(ctx, t, &out.Invocation)
+		if out != nil { // it is in a panic
+			out.Repeated, out.joins = t.repeated, t.joins
+			g.traceHold(ctx, t, &out.Invocation)
+		}
 	}()
 	held := t.inv.Mode == ModeRequireApproval // also while it executes: its callers still need a sign of life
 	t.inv.ApprovalURL = g.ApprovalURL(t.inv.ID)

@@ -113,7 +113,7 @@ type wait struct {
 }
 
 // begin writes the draft's row, or joins the one that answers the call. It
-// returns the outcome, or what to wait for; of an error perhaps neither. The caller is put on the board
+// returns the outcome or what to wait for; with an error perhaps neither. The caller is put on the board
 // before its row exists, so that no decision can come between the two unseen.
 func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params json.RawMessage) (*Outcome, *wait, error) {
 	if d.Status == StatusDenied {

@@ -12,6 +12,9 @@ import (
 // the caller and stops nothing that already runs. When its cause (see
 // [context.Cause]) is ErrCancelled and no other caller waits, a held call of
 // an interactive session is withdrawn.
+//
+// The Gate writes into it while the call is on its way: who makes several at once
+// has one for each.
 type Call struct {
 	Session        Session
 	Source         string

@@ -93,7 +93,7 @@ func (g *Gate) Wait(ctx context.Context, s *Session, id string, w Waiting) (out 
 	if g.Tracer != nil {
 		var end func(Traced)
 		ctx, end = g.Tracer.Start(ctx, TraceWait)
-		defer func() { end(tracedAnswer(s, out, err)) }()
+		defer func() { end(tracedAnswer(s, orNone(out), err)) }()
 	}
 	if _, err := g.Status(ctx, s, id); err != nil {
 		return &Outcome{}, err

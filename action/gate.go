@@ -175,7 +175,7 @@ func (g *Gate) Call(ctx context.Context, c *Call) (out *Outcome, err error) {
 	if g.Tracer != nil {
 		var end func(Traced)
 		ctx, end = g.Tracer.Start(ctx, TraceCall)
-		defer func() { end(tracedAnswer(&c.Session, out, err)) }()
+		defer func() { end(tracedAnswer(&c.Session, orNone(out), err)) }() // there is none in a panic
 	}
 	if err := g.admit(ctx, c); err != nil {
 		g.Observer.Refused(err)

@@ -145,12 +145,20 @@ func (s *statement) one(ctx context.Context, db bun.IDB, args, dest []any) error
 	}
 	defer rows.Close()
 	if !rows.Next() {
-		return errors.Join(rows.Err(), sql.ErrNoRows)
+		return none(rows)
 	}
 	if err := rows.Scan(dest...); err != nil {
 		return err
 	}
 	return rows.Close()
+}
+
+// none tells why there is no row: a read that broke off found out nothing.
+func none(rows *sql.Rows) error {
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return sql.ErrNoRows
 }
 
 // model reads the first row of what the statement finds into one of bun's models;
@@ -162,7 +170,7 @@ func (s *statement) model(ctx context.Context, db *bun.DB, row any, args ...any)
 	}
 	defer rows.Close()
 	if !rows.Next() {
-		return errors.Join(rows.Err(), sql.ErrNoRows)
+		return none(rows)
 	}
 	if err := db.ScanRow(ctx, rows, row); err != nil {
 		return err

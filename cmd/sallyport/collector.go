@@ -8,13 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// The heap may grow by two fifths of what it holds before it is collected, and by room
-// in any case. That of a gateway is small and most of it lives for one call, so
-// that by Go's own rule, which is as much as it holds, it is collected many times
-// a second: measured with make bench, reads of 64 sessions on SQLite, for a
-// quarter of the gateway's processor time. A large one holds thousands of calls
-// that wait, which make little garbage: by that rule it would take twice what
-// they need (see bench/PROFILES.md, Held calls).
+// Before it is collected the heap may grow by room, and by two fifths of what it
+// holds where that is more. Go's own rule is: by as much as it holds.
+//
+// The heap of a gateway is mostly small, and what is in it lives for one call: by
+// Go's rule it is collected many times a second, which takes a quarter of the
+// processor time (make bench, reads of 64 sessions on SQLite). A large one holds
+// thousands of calls that wait and make little garbage: by Go's rule it takes
+// twice the memory that they need (bench/PROFILES.md, Held calls).
 const (
 	goPercent = 100 // what Go starts with
 	least     = 40
@@ -54,8 +55,8 @@ func giveRoom() (stop func()) {
 	}
 }
 
-// growth is by how many percent a heap may grow that holds so much, in tens.
+// growth is by how many percent a heap may grow that holds so much, in full tens.
 func growth(live uint64) int {
-	percent := room / (live/100 + 1)
-	return int(min(max(percent, least), most)) / 10 * 10
+	percent := (room/(live/100+1) + 9) / 10 * 10
+	return int(min(max(percent, least), most))
 }

@@ -9,7 +9,7 @@ import (
 
 func TestHeapMayGrowByRoom(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: most, 4 << 20: most, 16 << 20: 390, 32 << 20: 190, 63 << 20: 100, 64 << 20: 90, 100 << 20: 60, 110 << 20: 50, 128 << 20: 40, 1 << 30: 40,
+		0: most, 4 << 20: most, 16 << 20: 400, 32 << 20: 200, 63 << 20: 110, 64 << 20: 100, 110 << 20: 60, 128 << 20: 50, 160 << 20: 40, 1 << 30: 40,
 	} {
 		if got := growth(live); got != want {
 			t.Errorf("%d bytes may grow by %d percent, not %d", live, got, want)

@@ -1,0 +1,37 @@
+package action
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who begins with others does not go on in step with them, and is never silent
+// for longer than was agreed.
+func TestHeldCallsSpeakInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gate{Config: Config{HoldEvery: 4 * time.Second}}
+		firsts := map[time.Duration]bool{}
+		for range 20 {
+			c := g.clocks(true, &Waiting{Patience: Forever})
+			began := time.Now()
+			<-c.tick
+			first := time.Since(began)
+			if first < 2*time.Second || first > 4*time.Second {
+				t.Errorf("the first tick came after %v", first)
+			}
+			firsts[first] = true
+			for range 2 {
+				c.again()
+				began = time.Now()
+				if <-c.tick; time.Since(began) != 4*time.Second {
+					t.Errorf("a later tick came after %v", time.Since(began))
+				}
+			}
+			c.stop()
+		}
+		if len(firsts) < 10 {
+			t.Errorf("20 calls ticked at %d times", len(firsts))
+		}
+	})
+}
