@@ -52,7 +52,7 @@ func (s *Server) enter(c *caller) bool {
 	if c.mcp != nil {
 		id := idKey(c.id)
 		if !c.mcp.register(id, c.call) {
-			c.fail(wrongEnvelope("A request with this id is in flight already."))
+			c.fail(wrongEnvelope("A request with this id is in flight already; send it again with another id, and the same call joins the one that waits."))
 			return false
 		}
 		c.over = func() { c.mcp.unregister(id, c.call) }

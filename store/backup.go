@@ -22,7 +22,7 @@ import (
 // nothing of rows that were deleted.
 func Backup(ctx context.Context, path, to string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no database at %s", path)
+		return fmt.Errorf("there is no database at %s; give --data the folder of the gateway, or where its rows are in PostgreSQL its --database-url", path)
 	}
 	db, err := connect(path, 1, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(10000)"}})
 	if err != nil {

@@ -121,7 +121,8 @@ func (d *doctor) failed() (n int) {
 }
 
 func (d *doctor) note(status, check, detail string, args ...any) {
-	d.found = append(d.found, finding{Check: check, Status: status, Detail: fmt.Sprintf(detail, args...)})
+	said := strings.Join(strings.Fields(fmt.Sprintf(detail, args...)), " ") // drivers' errors have several lines
+	d.found = append(d.found, finding{Check: check, Status: status, Detail: said})
 }
 
 // configuration checks what needs nobody else.
@@ -282,6 +283,10 @@ func (d *doctor) database(ctx context.Context) {
 			return
 		}
 		if _, err := os.Stat(filepath.Join(d.options.Data, databaseFile)); errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(endpointPath(d.options.Data)); err == nil {
+				d.note("warn", "database", "none is in this data folder, and a gateway runs on it: its rows are elsewhere; give doctor its --database-url")
+				return
+			}
 			d.note("ok", "database", "there is none yet; the first start makes it")
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,6 +44,28 @@ func TestDoctorOnServers(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(out.String())
+	}
+}
+
+// Where a gateway runs and its rows are not, doctor did not look at them.
+func TestDoctorIsToldWhereTheRowsAre(t *testing.T) {
+	dir := t.TempDir()
+	said := func() string {
+		var out bytes.Buffer
+		execute(t.Context(), []string{"doctor", "--data", dir}, nil, &out, &out)
+		return out.String()
+	}
+	if text := said(); !strings.Contains(text, "ok    database: there is none yet") {
+		t.Error(text)
+	}
+	if err := os.WriteFile(endpointPath(dir), []byte(`{"url":"http://127.0.0.1:1","pid":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text := said(); !strings.Contains(text, "warn  database: none is in this data folder") || !strings.Contains(text, "give doctor its --database-url") {
+		t.Error(text)
+	}
+	if text := said(); strings.Contains(text, `\u00`) {
+		t.Error(text)
 	}
 }
 
