@@ -41,7 +41,7 @@ func TestTornReadsFindNothingOut(t *testing.T) {
 	db := &DB{read: bun.NewDB(pool, sqlitedialect.New()), now: time.Now, stmts: &statements{}}
 	for _, s := range db.stmts.ofReaders(db.read) {
 		var err error
-		if s.prepared, err = pool.Prepare("x"); err != nil {
+		if s.prepared, err = pool.PrepareContext(t.Context(), "x"); err != nil {
 			t.Fatal(err)
 		}
 	}
