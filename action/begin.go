@@ -113,8 +113,9 @@ type wait struct {
 }
 
 // begin writes the draft's row, or joins the one that answers the call. It
-// returns the outcome or what to wait for; with an error perhaps neither. The caller is put on the board
-// before its row exists, so that no decision can come between the two unseen.
+// returns the outcome or what to wait for; with an error perhaps neither. The
+// caller is put on the board before its row exists, so that no decision can come
+// between the two unseen.
 func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params json.RawMessage) (*Outcome, *wait, error) {
 	if d.Status == StatusDenied {
 		begun, err := g.Ledger.Begin(ctx, d)
@@ -168,7 +169,7 @@ func (g *Gate) join(ctx context.Context, b *Begun, how *Waiting) (*Outcome, *wai
 	if out != nil {
 		out.Repeated = true
 	}
-	return out, nil, withdrawnUnder(out, err)
+	return out, nil, err
 }
 
 // withdrawnUnder tells a caller whose call was withdrawn though he waits. A

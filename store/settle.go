@@ -118,9 +118,7 @@ func (db *DB) decide(ctx context.Context, v action.Verdict, s settlement) (actio
 func (db *DB) Withdraw(ctx context.Context, organization, id string, now time.Time) (action.Invocation, error) {
 	return db.settle(ctx, settlement{
 		organization: organization, id: id, why: undecidable,
-		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery {
-			return withdrawn(q, now, "").Where("organization_id = ?", organization).Where("id = ?", id).Where("status = 'pending'")
-		},
+		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery { return withdrawn(q, now, "").Where("status = 'pending'") },
 		mine: func(r *invocationRow) bool {
 			return r.DeniedReason == action.DeniedWithdrawn && r.CompletedAt.t.Equal(at(now).t)
 		},
@@ -186,7 +184,9 @@ func (s *settlement) do(ctx context.Context, tx bun.IDB, shown []any) error {
 	if s.stmt != nil {
 		return s.stmt.one(ctx, tx, s.args, shown)
 	}
-	return s.swap(tx.NewUpdate().Model((*invocationRow)(nil)).ModelTableExpr("invocations")).Returning(shownList).Scan(ctx, shown...)
+	return s.swap(tx.NewUpdate().Model((*invocationRow)(nil)).ModelTableExpr("invocations").
+		Where("organization_id = ?", s.organization).Where("id = ?", s.id)).
+		Returning(shownList).Scan(ctx, shown...)
 }
 
 func notFound(id string) error {

@@ -139,40 +139,28 @@ func (s *statement) on(db bun.IDB) asker {
 // one reads the first row of what query found; sql.ErrNoRows when there is
 // none.
 func (s *statement) one(ctx context.Context, db bun.IDB, args, dest []any) error {
-	rows, err := s.query(ctx, db, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return none(rows)
-	}
-	if err := rows.Scan(dest...); err != nil {
-		return err
-	}
-	return rows.Close()
-}
-
-// none tells why there is no row: a read that broke off found out nothing.
-func none(rows *sql.Rows) error {
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	return sql.ErrNoRows
+	return s.first(ctx, db, args, func(rows *sql.Rows) error { return rows.Scan(dest...) })
 }
 
 // model reads the first row of what the statement finds into one of bun's models;
 // sql.ErrNoRows when there is none.
 func (s *statement) model(ctx context.Context, db *bun.DB, row any, args ...any) error {
+	return s.first(ctx, db, args, func(rows *sql.Rows) error { return db.ScanRow(ctx, rows, row) })
+}
+
+func (s *statement) first(ctx context.Context, db bun.IDB, args []any, scan func(*sql.Rows) error) error {
 	rows, err := s.query(ctx, db, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	if !rows.Next() {
-		return none(rows)
+		if err := rows.Err(); err != nil { // a read that broke off found out nothing
+			return err
+		}
+		return sql.ErrNoRows
 	}
-	if err := db.ScanRow(ctx, rows, row); err != nil {
+	if err := scan(rows); err != nil {
 		return err
 	}
 	return rows.Close()

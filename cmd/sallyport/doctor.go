@@ -284,7 +284,7 @@ func (d *doctor) database(ctx context.Context) {
 		}
 		if _, err := os.Stat(filepath.Join(d.options.Data, databaseFile)); errors.Is(err, os.ErrNotExist) {
 			if _, err := os.Stat(endpointPath(d.options.Data)); err == nil {
-				d.note("warn", "database", "none is in this data folder, and a gateway runs on it: its rows are elsewhere; give doctor its --database-url")
+				d.note("warn", "database", "none is in this data folder, where a gateway runs or ran: its rows are elsewhere; give doctor its --database-url")
 				return
 			}
 			d.note("ok", "database", "there is none yet; the first start makes it")
