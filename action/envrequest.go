@@ -148,3 +148,28 @@ func validEnvName(name string) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	})
 }
+
+// EnvFilter selects requests for environment variables. Empty fields match all.
+type EnvFilter struct {
+	Organization string
+	Session      string
+	Status       EnvStatus
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: the newest
+}
+
+// EnvVerdict is a person's answer to a request for environment variables.
+type EnvVerdict struct {
+	Organization string
+	ID           string
+	By           string   // the user, from the login
+	Sealed       []byte   // the values; nil: refused
+	Names        []string // of the values, for the record
+	Note         string   // the agent reads it
+}
+
+// SealedEnv is the values of one request, sealed for its row.
+type SealedEnv struct {
+	ID     string
+	Sealed []byte
+}

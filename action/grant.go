@@ -89,3 +89,34 @@ type GrantRequest struct {
 	CreatedAt    time.Time     `json:"created_at"`
 	ExpiresAt    time.Time     `json:"expires_at"` // of the request, undecided
 }
+
+// GrantFilter selects grants of an organization. Empty fields match all.
+type GrantFilter struct {
+	Organization string
+	Session      string // those for this session
+	Covering     bool   // with Session: also those for the whole organization
+	Scope        GrantScope
+	Source       string
+	Action       string
+	Usable       bool   // only those that could cover a call now
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: the newest
+}
+
+// RequestFilter selects requests for grants. Empty fields match all.
+type RequestFilter struct {
+	Organization string
+	Session      string
+	Status       RequestStatus
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: the newest
+}
+
+// RequestVerdict is a person's decision about a request for a grant.
+type RequestVerdict struct {
+	Organization string
+	ID           string
+	By           string // the user, from the login
+	Note         string // of a denial; the agent reads it
+	Terms        *Terms // of an approval, narrower than asked; nil: as asked
+}

@@ -97,3 +97,22 @@ type Invocation struct {
 	DurationMS   *int64          `json:"duration_ms,omitempty"` // of the execution
 	ApprovalURL  string          `json:"approval_url,omitempty"`
 }
+
+// InvocationFilter selects invocations of an organization. Empty fields match
+// all.
+type InvocationFilter struct {
+	Organization string
+	Session      string
+	Run          string // whose sessions, of all its claims
+	Automation   string // of the session
+	Group        string // of the session
+	Person       string // who approved or denied it
+	Statuses     []Status
+	Source       string
+	Action       string
+	Risk         Risk
+	Mode         Mode
+	From, To     time.Time // created in this time: From is included, To is not
+	Limit        int       // zero: 50; at most 500
+	Cursor       string    // of the page before; empty: the newest
+}

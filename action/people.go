@@ -87,6 +87,17 @@ type Login struct {
 	ExpiresAt    time.Time
 }
 
+// LoginLink is a one-time sign-in link. Only hashes are stored: of its code,
+// which is redeemed, and of the page's key, which the login inherits.
+type LoginLink struct {
+	Organization string
+	User         string
+	CodeHash     string
+	KeyHash      string
+	Via          Via       // empty: link
+	ExpiresAt    time.Time // at most ten minutes from now
+}
+
 // Via is how somebody signed in.
 type Via string
 

@@ -52,6 +52,17 @@ type PolicyEvent struct {
 	After        json.RawMessage `json:"after"`  // null: there is nothing any more
 }
 
+// PolicyEventFilter selects changes of policy. Empty fields match all.
+type PolicyEventFilter struct {
+	Organization string
+	Kind         string // one of the Event constants
+	Subject      string
+	By           string    // the user who made the change
+	From, To     time.Time // From is included, To is not; zero: open
+	Limit        int       // zero: 50; at most 500
+	Cursor       string    // of the page before; empty: the newest
+}
+
 // The kinds of policy events.
 const (
 	EventMode       = "mode"

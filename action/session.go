@@ -196,3 +196,21 @@ func (s *Session) Working(now time.Time) error {
 	}
 	return nil
 }
+
+// SessionFilter selects sessions of an organization. Empty fields match all.
+type SessionFilter struct {
+	Organization string
+	Automation   string
+	Live         bool          // only those whose token is valid now
+	Ended        bool          // only the others
+	Status       SessionStatus // of those that have not expired, or that ended
+	Limit        int           // zero: 50; at most 500
+	Cursor       string        // of the page before; empty: the newest
+}
+
+// SessionState is the recent activity of a session.
+type SessionState struct {
+	LastCall *time.Time // nil: none that is kept
+	Pending  int        // calls that wait for approval
+	Grants   int        // for this session alone, that could cover a call now
+}

@@ -35,6 +35,9 @@ type Upload struct {
 	SealedAt     *time.Time   `json:"sealed_at,omitempty" doc:"Absent: its agent still sends files, or gave up."`
 }
 
+// UploadRef identifies an upload of a session.
+type UploadRef struct{ Organization, Session, ID string }
+
 // UploadFile is one file of an upload.
 type UploadFile struct {
 	Name     string     `json:"name" doc:"Its path in the folder, with slashes."`

@@ -315,7 +315,7 @@ func listOf[T any](items []T) *body[List[T]] {
 	return &body[List[T]]{Body: List[T]{Items: nonNil(items), Total: len(items)}}
 }
 
-func pageOf[T, U any](p Page[T], show func(T) U) *body[List[U]] {
+func pageOf[T, U any](p action.Page[T], show func(T) U) *body[List[U]] {
 	out := List[U]{Items: make([]U, len(p.Items)), NextCursor: p.Next, Total: p.Total, TotalCapped: p.Capped}
 	for i, item := range p.Items {
 		out.Items[i] = show(item)
@@ -346,7 +346,5 @@ type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many at most."`
 	Cursor string `query:"cursor" doc:"next_cursor of the page before."`
 }
-
-func (p Paging) query() Query { return Query(p) }
 
 func statusText(code int) string { return strconv.Itoa(code) }

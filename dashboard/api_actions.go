@@ -99,7 +99,7 @@ func (s *Server) actionReads() {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
-		return s.listInvocations(ctx, p, in.Sought, AskedBy{Session: in.Session}, in.query())
+		return s.listInvocations(ctx, p, in.Sought, AskedBy{Session: in.Session}, in.Paging)
 	})
 	register(s, route{
 		method: "GET", path: one, tag: "actions", summary: "Read an invocation of the session",

@@ -54,7 +54,7 @@ func (s *Server) envRoutes() {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
-		page, err := s.Env.ListEnvRequests(ctx, EnvFilter{Organization: p.Organization, Session: in.Session, Query: in.query()})
+		page, err := s.Env.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: in.Session, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(r action.EnvRequest) action.EnvRequest { return r }), err
 	})
 	register(s, route{
@@ -75,7 +75,7 @@ func (s *Server) envRoutes() {
 		Session string           `query:"session"`
 	},
 	) (*body[List[action.EnvRequest]], error) {
-		page, err := s.Env.ListEnvRequests(ctx, EnvFilter{Organization: p.Organization, Session: in.Session, Status: in.Status, Query: in.query()})
+		page, err := s.Env.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: in.Session, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(r action.EnvRequest) action.EnvRequest { return r }), err
 	})
 	s.envRequestRoutes("/api/v1/env-requests/{id}")
@@ -107,7 +107,7 @@ func (s *Server) envRequestRoutes(path string) {
 		Body *EnvRefusal
 	},
 	) (*body[action.EnvRequest], error) {
-		v := EnvVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
+		v := action.EnvVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
 		if in.Body != nil {
 			v.Note = in.Body.Reason
 		}
@@ -139,13 +139,13 @@ func (s *Server) answerEnv(ctx context.Context, p *Principal, id string, values 
 	if err != nil {
 		return r, fmt.Errorf("sealing the values of request %s: %w", id, err)
 	}
-	return s.decideEnv(ctx, p, EnvVerdict{
+	return s.decideEnv(ctx, p, action.EnvVerdict{
 		Organization: p.Organization, ID: id, By: p.By(), Sealed: sealed, Names: slices.Sorted(maps.Keys(given)),
 	}, "variables given")
 }
 
 // decideEnv writes a verdict down, and tells whoever waits.
-func (s *Server) decideEnv(ctx context.Context, p *Principal, v EnvVerdict, what string) (action.EnvRequest, error) {
+func (s *Server) decideEnv(ctx context.Context, p *Principal, v action.EnvVerdict, what string) (action.EnvRequest, error) {
 	r, err := s.Env.DecideEnv(ctx, v)
 	if err == nil {
 		s.changed(ctx, p, what, "request", r.ID)
@@ -170,7 +170,7 @@ func (s *Server) pullEnv(ctx context.Context, p *Principal, key string) (EnvPull
 			return out, fmt.Errorf("reading the values of request %s failed", v.ID) // the cause could show them
 		}
 	}
-	page, err := s.Env.ListEnvRequests(ctx, EnvFilter{Organization: p.Organization, Session: p.Session.ID, Query: Query{Limit: maxLooked}})
+	page, err := s.Env.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: p.Session.ID, Limit: maxLooked})
 	if err != nil {
 		return out, err
 	}
@@ -185,11 +185,11 @@ const maxLooked = 50
 // envNews are what waits for a person, and the refusals that the sandbox does not
 // know yet: one is told until something was taken after it, or what was refused
 // was asked for again. Requests are newest first; handed are those of this answer.
-func envNews(requests []action.EnvRequest, handed []SealedEnv, now time.Time) (pending []string, refused []EnvRefused) {
+func envNews(requests []action.EnvRequest, handed []action.SealedEnv, now time.Time) (pending []string, refused []EnvRefused) {
 	pending, refused = []string{}, []EnvRefused{}
 	var told time.Time
 	for _, r := range requests {
-		before := !slices.ContainsFunc(handed, func(h SealedEnv) bool { return h.ID == r.ID })
+		before := !slices.ContainsFunc(handed, func(h action.SealedEnv) bool { return h.ID == r.ID })
 		if r.TakenAt != nil && r.TakenAt.After(told) && before {
 			told = *r.TakenAt
 		}

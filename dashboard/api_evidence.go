@@ -30,8 +30,8 @@ type InUpload struct {
 	Name   string `path:"name" doc:"The file's path in the folder; / is written %2F." example:"test-report.txt"`
 }
 
-func (in *InUpload) ref(p *Principal) UploadRef {
-	return UploadRef{p.Organization, in.Session, in.Upload}
+func (in *InUpload) ref(p *Principal) action.UploadRef {
+	return action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload}
 }
 
 // sentFile is a file on its way in.
@@ -71,7 +71,7 @@ func (s *Server) evidenceRoutes() {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
-		page, err := s.Uploads.ListUploads(ctx, p.Organization, in.Session, in.query())
+		page, err := s.Uploads.ListUploads(ctx, p.Organization, in.Session, in.Limit, in.Cursor)
 		return pageOf(page, func(u action.Upload) action.Upload { return u }), err
 	})
 	register(s, route{
@@ -81,7 +81,7 @@ func (s *Server) evidenceRoutes() {
 		Upload string `path:"upload"`
 	},
 	) (*body[action.Upload], error) {
-		u, err := s.Uploads.Upload(ctx, UploadRef{p.Organization, in.Session, in.Upload})
+		u, err := s.Uploads.Upload(ctx, action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload})
 		return bodyOf(u), err
 	})
 	register(s, route{
@@ -123,7 +123,7 @@ func (s *Server) receive(ctx context.Context, p *Principal, in *sentFile) (actio
 
 // fileKey is where a file's bytes are. Its name is no part of it, since not
 // every store takes every name.
-func fileKey(ref UploadRef, f *action.UploadFile) string {
+func fileKey(ref action.UploadRef, f *action.UploadFile) string {
 	return action.UploadPrefix(ref.Organization, ref.Session, ref.ID) + f.SHA256
 }
 

@@ -116,8 +116,8 @@ func (s *Server) grantReads() {
 		Usable  bool              `query:"usable" doc:"Only those that are neither revoked, expired nor used up."`
 	},
 	) (*body[List[GrantView]], error) {
-		return s.listGrants(ctx, GrantFilter{
-			Organization: p.Organization, Session: in.Session, Scope: in.Scope, Source: in.Source, Action: in.Action, Usable: in.Usable, Query: in.query(),
+		return s.listGrants(ctx, action.GrantFilter{
+			Organization: p.Organization, Session: in.Session, Scope: in.Scope, Source: in.Source, Action: in.Action, Usable: in.Usable, Limit: in.Limit, Cursor: in.Cursor,
 		})
 	})
 	register(s, route{
@@ -141,20 +141,20 @@ func (s *Server) grantReads() {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
-		page, all, err := s.grants(ctx, GrantFilter{Organization: p.Organization, Session: in.Session, Covering: true, Usable: true, Query: in.query()})
+		page, all, err := s.grants(ctx, action.GrantFilter{Organization: p.Organization, Session: in.Session, Covering: true, Usable: true, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(g action.Grant) CoveringGrant { return GrantView{g, sourceName(g.Source, all)}.covering(p) }), err
 	})
 }
 
-func (s *Server) listGrants(ctx context.Context, f GrantFilter) (*body[List[GrantView]], error) {
+func (s *Server) listGrants(ctx context.Context, f action.GrantFilter) (*body[List[GrantView]], error) {
 	page, all, err := s.grants(ctx, f)
 	return pageOf(page, func(g action.Grant) GrantView { return GrantView{g, sourceName(g.Source, all)} }), err
 }
 
-func (s *Server) grants(ctx context.Context, f GrantFilter) (Page[action.Grant], []action.Connector, error) {
+func (s *Server) grants(ctx context.Context, f action.GrantFilter) (action.Page[action.Grant], []action.Connector, error) {
 	all, err := s.Connectors.ListConnectors(ctx, f.Organization)
 	if err != nil {
-		return Page[action.Grant]{}, nil, err
+		return action.Page[action.Grant]{}, nil, err
 	}
 	if id, err := s.sourceID(ctx, f.Organization, f.Source, all); err == nil {
 		f.Source = id

@@ -94,7 +94,7 @@ func (s *Server) deliveryRoutes() {
 		method: "GET", path: path, tag: "deliveries", summary: "List deliveries, newest first",
 		doc: "What services posted and the gateway verified and kept. Deliveries to a URL of a whole provider are the operator's organization's.",
 	}, func(ctx context.Context, p *Principal, in *DeliveryQuery) (*body[List[DeliveryView]], error) {
-		page, err := s.Deliveries.ListReceipts(ctx, ReceiptFilter{Organization: p.Organization, Trigger: in.Trigger, Provider: in.Provider, Status: in.Status, Query: in.query()})
+		page, err := s.Deliveries.ListReceipts(ctx, event.ReceiptFilter{Organization: p.Organization, Trigger: in.Trigger, Provider: in.Provider, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(r event.Receipt) DeliveryView { return DeliveryView{Receipt: r} }), err
 	})
 	register(s, route{
@@ -117,7 +117,7 @@ func (s *Server) deliveryRoutes() {
 }
 
 func (s *Server) listEvents(ctx context.Context, p *Principal, q *EventQuery) (*body[List[InboundEvent]], error) {
-	f := EventFilter{Organization: p.Organization, Trigger: q.Trigger, Receipt: q.Delivery, Provider: q.Provider, Status: q.Status, Query: q.query()}
+	f := event.RecordFilter{Organization: p.Organization, Trigger: q.Trigger, Receipt: q.Delivery, Provider: q.Provider, Status: q.Status, Limit: q.Limit, Cursor: q.Cursor}
 	if skipped, err := strconv.ParseBool(q.Skipped); err == nil {
 		f.Skipped = &skipped
 	}

@@ -72,7 +72,7 @@ func (s *Server) invocationRoutes() {
 		AskedBy
 	},
 	) (*body[InvocationList], error) {
-		return s.listInvocations(ctx, p, in.Sought, in.AskedBy, in.query())
+		return s.listInvocations(ctx, p, in.Sought, in.AskedBy, in.Paging)
 	})
 	register(s, route{
 		method: "GET", path: "/api/v1/invocations/{id}", tag: "invocations", summary: "Read an invocation",

@@ -45,7 +45,7 @@ func (s *Server) outboxRoutes() {
 	register(s, route{
 		method: "GET", path: "/api/v1/outbox", tag: "outbox", summary: "List deliveries of runs, newest first",
 	}, func(ctx context.Context, p *Principal, in *ParcelQuery) (*body[List[event.Parcel]], error) {
-		page, err := s.Runs.ListParcels(ctx, p.Organization, in.Status, in.query())
+		page, err := s.Runs.ListParcels(ctx, event.ParcelFilter{Organization: p.Organization, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, same), err
 	})
 	register(s, route{

@@ -141,7 +141,7 @@ func (s *Server) settingsRoutes() {
 		To      string `query:"to" doc:"Before this time or day." example:"2026-02-01"`
 	},
 	) (*body[List[action.PolicyEvent]], error) {
-		f := PolicyEventFilter{Organization: p.Organization, Kind: in.Kind, Subject: in.Subject, By: in.By, Query: in.query()}
+		f := action.PolicyEventFilter{Organization: p.Organization, Kind: in.Kind, Subject: in.Subject, By: in.By, Limit: in.Limit, Cursor: in.Cursor}
 		var err error
 		if f.From, err = parseMoment("/from", in.From); err != nil {
 			return nil, err

@@ -85,8 +85,8 @@ func (s *Server) requestRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		page, err := s.Requests.ListGrantRequests(ctx, RequestFilter{
-			Organization: p.Organization, Session: in.Session, Status: in.Status, Query: in.query(),
+		page, err := s.Requests.ListGrantRequests(ctx, action.RequestFilter{
+			Organization: p.Organization, Session: in.Session, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor,
 		})
 		return pageOf(page, func(r action.GrantRequest) RequestView { return RequestView{r, sourceName(r.Terms.Source, all)} }), err
 	})
@@ -142,7 +142,7 @@ func (s *Server) requestVerdicts(path string) {
 		Body *Refusal
 	},
 	) (*body[RequestOutcome], error) {
-		v := RequestVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
+		v := action.RequestVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
 		if in.Body != nil {
 			v.Note = in.Body.Reason
 		}
@@ -157,7 +157,7 @@ func (s *Server) requestVerdicts(path string) {
 }
 
 func (s *Server) approveRequest(ctx context.Context, p *Principal, id string, n *Narrowing) (RequestOutcome, error) {
-	v := RequestVerdict{Organization: p.Organization, ID: id, By: p.By()}
+	v := action.RequestVerdict{Organization: p.Organization, ID: id, By: p.By()}
 	r, err := s.Requests.GrantRequest(ctx, p.Organization, id)
 	if err != nil {
 		return RequestOutcome{}, err

@@ -192,7 +192,7 @@ func (s *Server) listRuns(ctx context.Context, p *Principal, q *RunQuery) (*body
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.Runs.ListRuns(ctx, RunFilter{Organization: p.Organization, Automation: automation, Trigger: q.Trigger, Event: q.Event, Status: q.Status, Query: q.query()})
+	page, err := s.Runs.ListRuns(ctx, event.RunFilter{Organization: p.Organization, Automation: automation, Trigger: q.Trigger, Event: q.Event, Status: q.Status, Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return nil, err
 	}

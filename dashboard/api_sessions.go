@@ -76,7 +76,7 @@ func (s *Server) sessionRoutes() {
 		Paging
 	},
 	) (*body[List[SessionView]], error) {
-		page, err := s.listSessions(ctx, p, in.State, in.query())
+		page, err := s.listSessions(ctx, p, in.State, in.Paging)
 		return pageOf(page, viewSession), err
 	})
 	register(s, route{
@@ -107,8 +107,8 @@ func (s *Server) session(ctx context.Context, organization, id string) (action.S
 }
 
 // listSessions leaves out of their connections what is private to others.
-func (s *Server) listSessions(ctx context.Context, p *Principal, state string, q Query) (Page[action.Session], error) {
-	f := SessionFilter{Organization: p.Organization, Live: state == "live", Ended: state == "ended", Query: q}
+func (s *Server) listSessions(ctx context.Context, p *Principal, state string, q Paging) (action.Page[action.Session], error) {
+	f := action.SessionFilter{Organization: p.Organization, Live: state == "live", Ended: state == "ended", Limit: q.Limit, Cursor: q.Cursor}
 	if status := action.SessionStatus(state); status.Valid() {
 		f.Status = status
 	}

@@ -235,7 +235,7 @@ type endless struct {
 	ended chan error
 }
 
-func (e endless) Export(ctx context.Context, _ dashboard.InvocationFilter, yield func(action.Invocation) error) error {
+func (e endless) Export(ctx context.Context, _ action.InvocationFilter, yield func(action.Invocation) error) error {
 	for {
 		err := ctx.Err()
 		if err == nil {

@@ -58,8 +58,8 @@ type around struct {
 	integrations []action.Integration
 }
 
-func pendingOf(organization string, q Query) InvocationFilter {
-	return InvocationFilter{Organization: organization, Statuses: []action.Status{action.StatusPending}, Query: q}
+func pendingOf(organization string, q Paging) action.InvocationFilter {
+	return action.InvocationFilter{Organization: organization, Statuses: []action.Status{action.StatusPending}, Limit: q.Limit, Cursor: q.Cursor}
 }
 
 func (p *pages) around(ctx context.Context, me *Principal, list []action.Invocation) (b around, err error) {

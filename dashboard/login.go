@@ -44,7 +44,7 @@ func (s *Server) createLink(ctx context.Context, organization, user string, via 
 		return Link{}, errTooOften(linkEvery, "Many sign-in links were made for this person within minutes; use one of them, or try again later.")
 	}
 	code, key := secret(), secret()
-	link := LoginLink{
+	link := action.LoginLink{
 		Organization: organization, User: user, Via: via,
 		CodeHash: hashSecret(code), KeyHash: hashSecret(key), ExpiresAt: s.now().Add(linkLife),
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"sallyport/action"
-	"sallyport/dashboard"
 )
 
 // uploadID is of the upload that there is.
@@ -21,13 +20,13 @@ type evidenceRows struct {
 	takenBy map[string]string
 }
 
-func (m *memory) uploadLocked(ref dashboard.UploadRef) (*action.Upload, error) {
+func (m *memory) uploadLocked(ref action.UploadRef) (*action.Upload, error) {
 	return find("upload", m.uploads, func(u action.Upload) bool {
 		return u.Organization == ref.Organization && u.Session == ref.Session && u.ID == ref.ID
 	})
 }
 
-func (m *memory) ReserveFile(_ context.Context, ref dashboard.UploadRef, f action.UploadFile) (bool, error) {
+func (m *memory) ReserveFile(_ context.Context, ref action.UploadRef, f action.UploadFile) (bool, error) {
 	if err := f.Check(); err != nil {
 		return false, err
 	}
@@ -49,7 +48,7 @@ func (m *memory) ReserveFile(_ context.Context, ref dashboard.UploadRef, f actio
 	return false, nil
 }
 
-func (m *memory) FileStored(_ context.Context, ref dashboard.UploadRef, name string) error {
+func (m *memory) FileStored(_ context.Context, ref action.UploadRef, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u, err := m.uploadLocked(ref)
@@ -65,7 +64,7 @@ func (m *memory) FileStored(_ context.Context, ref dashboard.UploadRef, name str
 	return nil
 }
 
-func (m *memory) Upload(_ context.Context, ref dashboard.UploadRef) (action.Upload, error) {
+func (m *memory) Upload(_ context.Context, ref action.UploadRef) (action.Upload, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u, err := m.uploadLocked(ref)
@@ -75,10 +74,10 @@ func (m *memory) Upload(_ context.Context, ref dashboard.UploadRef) (action.Uplo
 	return *u, nil
 }
 
-func (m *memory) ListUploads(_ context.Context, organization, session string, q dashboard.Query) (dashboard.Page[action.Upload], error) {
+func (m *memory) ListUploads(_ context.Context, organization, session string, limit int, cursor string) (action.Page[action.Upload], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return page(only(m.uploads, func(u action.Upload) bool { return u.Organization == organization && u.Session == session }), q), nil
+	return page(only(m.uploads, func(u action.Upload) bool { return u.Organization == organization && u.Session == session }), limit, cursor), nil
 }
 
 func (m *memory) Put(_ context.Context, key string, r io.Reader, size int64, _ string) error {
@@ -119,15 +118,15 @@ func (m *memory) EnvRequest(_ context.Context, organization, id string) (action.
 	return *r, nil
 }
 
-func (m *memory) ListEnvRequests(_ context.Context, f dashboard.EnvFilter) (dashboard.Page[action.EnvRequest], error) {
+func (m *memory) ListEnvRequests(_ context.Context, f action.EnvFilter) (action.Page[action.EnvRequest], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return page(only(m.env, func(r action.EnvRequest) bool {
 		return r.Organization == f.Organization && (f.Session == "" || r.Session == f.Session) && (f.Status == "" || r.Status == f.Status)
-	}), f.Query), nil
+	}), f.Limit, f.Cursor), nil
 }
 
-func (m *memory) DecideEnv(_ context.Context, v dashboard.EnvVerdict) (action.EnvRequest, error) {
+func (m *memory) DecideEnv(_ context.Context, v action.EnvVerdict) (action.EnvRequest, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, err := m.envLocked(v.Organization, v.ID)
@@ -150,7 +149,7 @@ func (m *memory) DecideEnv(_ context.Context, v dashboard.EnvVerdict) (action.En
 	return *r, nil
 }
 
-func (m *memory) TakeEnv(_ context.Context, organization, session, key string) (list []dashboard.SealedEnv, _ error) {
+func (m *memory) TakeEnv(_ context.Context, organization, session, key string) (list []action.SealedEnv, _ error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range m.env {
@@ -163,7 +162,7 @@ func (m *memory) TakeEnv(_ context.Context, organization, session, key string) (
 			r.Status, r.TakenAt, m.takenBy[r.ID] = action.EnvTaken, &now, key
 		}
 		if r.Status == action.EnvTaken && m.takenBy[r.ID] == key {
-			list = append(list, dashboard.SealedEnv{ID: r.ID, Sealed: m.values[r.ID]})
+			list = append(list, action.SealedEnv{ID: r.ID, Sealed: m.values[r.ID]})
 		}
 	}
 	return list, nil

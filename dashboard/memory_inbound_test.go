@@ -285,13 +285,13 @@ func (m inbound) Event(_ context.Context, organization, id string) (event.Record
 	return *r, nil
 }
 
-func (m inbound) ListEvents(_ context.Context, f dashboard.EventFilter) (dashboard.Page[event.Record], error) {
+func (m inbound) ListEvents(_ context.Context, f event.RecordFilter) (action.Page[event.Record], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return page(only(m.records, func(r event.Record) bool {
 		return r.Organization == f.Organization && (f.Trigger == "" || r.Trigger == f.Trigger) && (f.Automation == "" || r.Automation == f.Automation) &&
 			(f.Receipt == "" || r.Receipt == f.Receipt) && (f.Provider == "" || r.Provider == f.Provider) && (f.Status == "" || r.Status() == f.Status) && (f.Skipped == nil || *f.Skipped == (r.Skip != ""))
-	}), f.Query), nil
+	}), f.Limit, f.Cursor), nil
 }
 
 func (m inbound) SkipEvent(_ context.Context, organization, id, by string) (event.Record, error) {
@@ -326,12 +326,12 @@ func (m inbound) Receipt(_ context.Context, organization, id string) (event.Rece
 	return *r, nil
 }
 
-func (m inbound) ListReceipts(_ context.Context, f dashboard.ReceiptFilter) (dashboard.Page[event.Receipt], error) {
+func (m inbound) ListReceipts(_ context.Context, f event.ReceiptFilter) (action.Page[event.Receipt], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return page(only(m.receipts, func(r event.Receipt) bool {
 		return r.Organization == f.Organization && (f.Trigger == "" || r.Trigger == f.Trigger) && (f.Provider == "" || r.Provider == f.Provider) && (f.Status == "" || r.Status == f.Status)
-	}), f.Query), nil
+	}), f.Limit, f.Cursor), nil
 }
 
 func (m inbound) RedriveReceipt(_ context.Context, organization, id, by string) (event.Receipt, error) {
@@ -405,13 +405,13 @@ func (m inbound) OriginsOfSessions(_ context.Context, organization string, sessi
 	return known, nil
 }
 
-func (m inbound) ListRuns(_ context.Context, f dashboard.RunFilter) (dashboard.Page[event.Run], error) {
+func (m inbound) ListRuns(_ context.Context, f event.RunFilter) (action.Page[event.Run], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return page(only(m.runs, func(r event.Run) bool {
 		return r.Organization == f.Organization && (f.Automation == "" || r.Automation == f.Automation) && (f.Status == "" || r.Status == f.Status) &&
 			(f.Trigger == "" || r.Trigger == f.Trigger) && (f.Event == "" || r.Event == f.Event)
-	}), f.Query), nil
+	}), f.Limit, f.Cursor), nil
 }
 
 func (m inbound) ClaimRun(_ context.Context, c event.Claim) (event.Work, error) {
@@ -563,12 +563,12 @@ func (m inbound) Parcel(_ context.Context, organization, id string) (event.Parce
 	return *p, nil
 }
 
-func (m inbound) ListParcels(_ context.Context, organization string, status event.ParcelStatus, q dashboard.Query) (dashboard.Page[event.Parcel], error) {
+func (m inbound) ListParcels(_ context.Context, f event.ParcelFilter) (action.Page[event.Parcel], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return page(only(m.parcels, func(p event.Parcel) bool {
-		return p.Organization == organization && (status == "" || p.Status == status)
-	}), q), nil
+		return p.Organization == f.Organization && (f.Status == "" || p.Status == f.Status)
+	}), f.Limit, f.Cursor), nil
 }
 
 func (m inbound) RunEndpoint(_ context.Context, organization string) (event.Endpoint, error) {

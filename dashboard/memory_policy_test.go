@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/dashboard"
 )
 
 // policyRows are the rows of policy and evidence. What a test of a refusal
@@ -249,13 +248,13 @@ func (m *memory) OnboardTools(ctx context.Context, organization, connector strin
 	return list, nil
 }
 
-func (m *memory) PolicyEvents(_ context.Context, f dashboard.PolicyEventFilter) (dashboard.Page[action.PolicyEvent], error) {
+func (m *memory) PolicyEvents(_ context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return page(only(m.history, func(e action.PolicyEvent) bool {
 		return e.Organization == f.Organization && (f.Kind == "" || e.Kind == f.Kind) && (f.Subject == "" || e.Subject == f.Subject) &&
 			(f.By == "" || e.By == f.By) && !e.At.Before(f.From) && (f.To.IsZero() || e.At.Before(f.To))
-	}), f.Query), nil
+	}), f.Limit, f.Cursor), nil
 }
 
 func (m *memory) CreateGrant(ctx context.Context, g action.Grant) (action.Grant, error) {
@@ -303,13 +302,13 @@ func (m *memory) Grant(_ context.Context, organization, id string) (action.Grant
 	return *g, nil
 }
 
-func (m *memory) ListGrants(_ context.Context, f dashboard.GrantFilter) (dashboard.Page[action.Grant], error) {
+func (m *memory) ListGrants(_ context.Context, f action.GrantFilter) (action.Page[action.Grant], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return page(only(m.grants, func(g action.Grant) bool {
 		return g.Organization == f.Organization && (f.Session == "" || g.Session == f.Session || f.Covering && g.Session == "") &&
 			(f.Source == "" || g.Source == f.Source) && (f.Action == "" || g.Action == f.Action) && (f.Scope == "" || g.Scope == f.Scope) && (!f.Usable || g.Usable(m.now()))
-	}), f.Query), nil
+	}), f.Limit, f.Cursor), nil
 }
 
 // requestGrant is what cmd does with the Gate and the rows.
@@ -343,15 +342,15 @@ func (m *memory) requestLocked(organization, id string) (*action.GrantRequest, e
 	return find("grant_request", m.requests, func(r action.GrantRequest) bool { return r.ID == id && r.Organization == organization })
 }
 
-func (m *memory) ListGrantRequests(_ context.Context, f dashboard.RequestFilter) (dashboard.Page[action.GrantRequest], error) {
+func (m *memory) ListGrantRequests(_ context.Context, f action.RequestFilter) (action.Page[action.GrantRequest], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return page(only(m.requests, func(r action.GrantRequest) bool {
 		return r.Organization == f.Organization && (f.Session == "" || r.Session == f.Session) && (f.Status == "" || r.Status == f.Status)
-	}), f.Query), nil
+	}), f.Limit, f.Cursor), nil
 }
 
-func (m *memory) settleRequestLocked(v dashboard.RequestVerdict, to action.RequestStatus) (*action.GrantRequest, error) {
+func (m *memory) settleRequestLocked(v action.RequestVerdict, to action.RequestStatus) (*action.GrantRequest, error) {
 	r, err := m.requestLocked(v.Organization, v.ID)
 	switch {
 	case err != nil:
@@ -370,7 +369,7 @@ func (m *memory) settleRequestLocked(v dashboard.RequestVerdict, to action.Reque
 	return r, nil
 }
 
-func (m *memory) ApproveRequest(_ context.Context, v dashboard.RequestVerdict) (action.GrantRequest, action.Grant, error) {
+func (m *memory) ApproveRequest(_ context.Context, v action.RequestVerdict) (action.GrantRequest, action.Grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, err := m.settleRequestLocked(v, action.RequestApproved)
@@ -389,7 +388,7 @@ func (m *memory) ApproveRequest(_ context.Context, v dashboard.RequestVerdict) (
 	return *r, g, nil
 }
 
-func (m *memory) DenyRequest(_ context.Context, v dashboard.RequestVerdict) (action.GrantRequest, error) {
+func (m *memory) DenyRequest(_ context.Context, v action.RequestVerdict) (action.GrantRequest, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, err := m.settleRequestLocked(v, action.RequestDenied)
@@ -415,7 +414,7 @@ func (m *memory) VerifyAudit(_ context.Context, organization string, known *acti
 	return r, nil
 }
 
-func (m *memory) Export(ctx context.Context, f dashboard.InvocationFilter, yield func(action.Invocation) error) error {
+func (m *memory) Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error {
 	for _, inv := range m.invocations {
 		if !m.wantedLocked(f, inv) {
 			continue

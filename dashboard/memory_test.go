@@ -31,7 +31,7 @@ type memory struct {
 	users       []action.User
 	keys        []action.APIKey
 	keyHashes   map[string]string
-	links       map[string]dashboard.LoginLink
+	links       map[string]action.LoginLink
 	logins      map[string]action.Login // by hash of the cookie
 	loginKeys   map[string]string
 	revealed    []string // "invocation to user"
@@ -72,7 +72,7 @@ func newMemory(now func() time.Time) *memory {
 	return &memory{
 		evidenceRows: evidenceRows{bytes: map[string]string{}},
 		now:          now, once: map[string]keyedSession{}, secrets: map[string]action.Secret{}, sealed: map[string][]byte{}, keyHashes: map[string]string{},
-		links: map[string]dashboard.LoginLink{}, logins: map[string]action.Login{}, loginKeys: map[string]string{},
+		links: map[string]action.LoginLink{}, logins: map[string]action.Login{}, loginKeys: map[string]string{},
 		peopleRows: peopleRows{removedBy: map[string]string{}, endedLogins: map[string]action.LoginEnd{}, keyUses: map[string]time.Time{}, said: map[string]time.Time{}},
 	}
 }
@@ -89,12 +89,12 @@ func find[T any](what string, list []T, match func(T) bool) (*T, error) {
 }
 
 // page cuts a list, newest first, at an offset that stands for a cursor.
-func page[T any](list []T, q dashboard.Query) dashboard.Page[T] {
+func page[T any](list []T, limit int, cursor string) action.Page[T] {
 	list = slices.Clone(list)
 	slices.Reverse(list)
-	from, _ := strconv.Atoi(q.Cursor)
-	to := min(from+q.Limit, len(list))
-	p := dashboard.Page[T]{Items: list[from:to], Total: len(list)}
+	from, _ := strconv.Atoi(cursor)
+	to := min(from+limit, len(list))
+	p := action.Page[T]{Items: list[from:to], Total: len(list)}
 	if to < len(list) {
 		p.Next = strconv.Itoa(to)
 	}
@@ -121,19 +121,19 @@ func (m *memory) Session(_ context.Context, id string) (action.Session, error) {
 	return *s, nil
 }
 
-func (m *memory) ListSessions(_ context.Context, f dashboard.SessionFilter) (dashboard.Page[action.Session], error) {
+func (m *memory) ListSessions(_ context.Context, f action.SessionFilter) (action.Page[action.Session], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return page(slices.DeleteFunc(slices.Clone(m.sessions), func(s action.Session) bool {
 		live := s.Live(m.now()) == nil
 		return s.Organization != f.Organization || f.Live && !live || f.Ended && live || f.Status != "" && s.Status != f.Status
-	}), f.Query), nil
+	}), f.Limit, f.Cursor), nil
 }
 
-func (m *memory) SessionStates(_ context.Context, organization string, ids []string) (map[string]dashboard.SessionState, error) {
+func (m *memory) SessionStates(_ context.Context, organization string, ids []string) (map[string]action.SessionState, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	states := map[string]dashboard.SessionState{}
+	states := map[string]action.SessionState{}
 	for _, inv := range m.invocations {
 		if inv.Organization != organization || !slices.Contains(ids, inv.Session) {
 			continue
@@ -276,14 +276,14 @@ func (m *memory) Invocation(_ context.Context, organization, id string) (action.
 	return *inv, nil
 }
 
-func (m *memory) ListInvocations(_ context.Context, f dashboard.InvocationFilter) (dashboard.Page[action.Invocation], error) {
+func (m *memory) ListInvocations(_ context.Context, f action.InvocationFilter) (action.Page[action.Invocation], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list := slices.DeleteFunc(slices.Clone(m.invocations), func(inv action.Invocation) bool { return !m.wantedLocked(f, inv) })
-	return page(list, f.Query), nil
+	return page(list, f.Limit, f.Cursor), nil
 }
 
-func (m *memory) wantedLocked(f dashboard.InvocationFilter, inv action.Invocation) bool {
+func (m *memory) wantedLocked(f action.InvocationFilter, inv action.Invocation) bool {
 	is := func(want, got string) bool { return want == "" || want == got }
 	var s action.Session
 	if i := slices.IndexFunc(m.sessions, func(s action.Session) bool { return s.ID == inv.Session }); i >= 0 {
@@ -412,7 +412,7 @@ func (m *memory) RevokeAPIKey(_ context.Context, organization, id string, now ti
 	return nil
 }
 
-func (m *memory) CreateLoginLink(_ context.Context, l dashboard.LoginLink) error {
+func (m *memory) CreateLoginLink(_ context.Context, l action.LoginLink) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.links[l.CodeHash]; ok || slices.Contains(m.usedLinks, l.CodeHash) {

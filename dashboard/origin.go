@@ -44,7 +44,7 @@ func (s *Server) view(ctx context.Context, p *Principal, inv action.Invocation) 
 }
 
 // viewPage shows a page of them.
-func (s *Server) viewPage(ctx context.Context, p *Principal, page Page[action.Invocation]) (*body[InvocationList], error) {
+func (s *Server) viewPage(ctx context.Context, p *Principal, page action.Page[action.Invocation]) (*body[InvocationList], error) {
 	from, err := s.origins(ctx, p, page.Items...)
 	list := pageOf(page, func(inv action.Invocation) InvocationView { return s.viewOf(inv, from[inv.Session]) }).Body
 	out := InvocationList{List: list}

@@ -21,7 +21,7 @@ type activityRow struct {
 
 // activityList is what the page of calls shows.
 type activityList struct {
-	Page[action.Invocation]
+	action.Page[action.Invocation]
 	Rows  []activityRow
 	Query activityQuery
 	Names map[string]string // of people, by id
@@ -41,7 +41,7 @@ func (p *pages) activity(w http.ResponseWriter, r *http.Request, me *Principal) 
 	if err != nil {
 		return err
 	}
-	f.Query = Query{Limit: 50, Cursor: q.Get("cursor")}
+	f.Limit, f.Cursor = 50, q.Get("cursor")
 	d := activityList{Query: q}
 	if me.Role.Decides() {
 		d.JSONL, d.CSV = q.Export("jsonl", in.From), q.Export("csv", in.From)

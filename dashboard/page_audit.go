@@ -47,9 +47,9 @@ type fieldChange struct {
 
 func (p *pages) auditPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx, q := r.Context(), r.URL.Query()
-	f := PolicyEventFilter{
+	f := action.PolicyEventFilter{
 		Organization: me.Organization, Kind: q.Get("kind"), Subject: strings.TrimSpace(q.Get("subject")), By: q.Get("by"),
-		Query: Query{Limit: 50, Cursor: q.Get("cursor")},
+		Limit: 50, Cursor: q.Get("cursor"),
 	}
 	d := auditData{Subject: f.Subject, From: q.Get("from"), To: q.Get("to"), First: f.Cursor == "", Decides: me.Role.Decides()}
 	d.Filtered = f.Kind+f.Subject+f.By+d.From+d.To != ""
@@ -106,7 +106,7 @@ func lastDay(text string) (time.Time, error) {
 	return t, err
 }
 
-func (d *auditData) choices(f PolicyEventFilter) {
+func (d *auditData) choices(f action.PolicyEventFilter) {
 	d.Kinds = []choice{{Text: "everything"}}
 	for _, k := range eventKinds() {
 		d.Kinds = append(d.Kinds, choice{k.kind, k.plural, k.kind == f.Kind})

@@ -89,7 +89,7 @@ func (p *pages) automationPage(w http.ResponseWriter, r *http.Request, me *Princ
 	if d.Schedules, err = p.schedules(ctx, me, a.ID); err != nil {
 		return err
 	}
-	runs, err := p.Runs.ListRuns(ctx, RunFilter{Organization: me.Organization, Automation: a.ID, Query: Query{Limit: 10}})
+	runs, err := p.Runs.ListRuns(ctx, event.RunFilter{Organization: me.Organization, Automation: a.ID, Limit: 10})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 
+	"sallyport/action"
 	"sallyport/ingest/event"
 )
 
@@ -23,8 +24,8 @@ func (p *pages) deliveriesPage(w http.ResponseWriter, r *http.Request, me *Princ
 	if err := f.oneOf("status", receiptStatuses()...); err != nil {
 		return err
 	}
-	page, err := p.Deliveries.ListReceipts(ctx, ReceiptFilter{
-		Organization: me.Organization, Status: event.ReceiptStatus(f.Get("status")), Provider: f.Get("provider"), Trigger: f.Get("trigger"), Query: f.paging().query(),
+	page, err := p.Deliveries.ListReceipts(ctx, event.ReceiptFilter{
+		Organization: me.Organization, Status: event.ReceiptStatus(f.Get("status")), Provider: f.Get("provider"), Trigger: f.Get("trigger"), Limit: f.paging().Limit, Cursor: f.paging().Cursor,
 	})
 	if err != nil {
 		return err
@@ -34,7 +35,7 @@ func (p *pages) deliveriesPage(w http.ResponseWriter, r *http.Request, me *Princ
 		return err
 	}
 	return p.render(w, "deliveries", "layout", view{Page: "deliveries", Title: "Deliveries", Me: me, Data: struct {
-		Page[event.Receipt]
+		action.Page[event.Receipt]
 		Filters   filters
 		Statuses  []string
 		Providers []EventProvider

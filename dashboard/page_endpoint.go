@@ -12,7 +12,7 @@ import (
 type taker struct {
 	Endpoint *EndpointView // nil: there is none
 	Keys     int           // for workers
-	Parcels  Page[event.Parcel]
+	Parcels  action.Page[event.Parcel]
 	Status   string // of the parcels that are shown
 	Statuses []string
 	Nobody   bool // neither an endpoint nor a key: nothing works on runs
@@ -44,6 +44,6 @@ func (p *pages) taker(ctx context.Context, me *Principal, f filters) (t taker, e
 		return t, err
 	}
 	t.Nobody = t.Keys == 0 && (t.Endpoint == nil || !t.Endpoint.Enabled)
-	t.Parcels, err = p.Runs.ListParcels(ctx, me.Organization, event.ParcelStatus(t.Status), Query{Limit: 20})
+	t.Parcels, err = p.Runs.ListParcels(ctx, event.ParcelFilter{Organization: me.Organization, Status: event.ParcelStatus(t.Status), Limit: 20})
 	return t, err
 }

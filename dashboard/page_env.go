@@ -19,7 +19,7 @@ type envCard struct {
 
 // envCards are those that wait, as far as the inbox shows them.
 func (p *pages) envCards(ctx context.Context, me *Principal) ([]envCard, error) {
-	page, err := p.Env.ListEnvRequests(ctx, EnvFilter{Organization: me.Organization, Status: action.EnvPending, Query: Query{Limit: inboxSize}})
+	page, err := p.Env.ListEnvRequests(ctx, action.EnvFilter{Organization: me.Organization, Status: action.EnvPending, Limit: inboxSize})
 	if err != nil || len(page.Items) == 0 {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ const sessionsOffered = 50
 
 func (p *pages) explainPanel(ctx context.Context, me *Principal, q url.Values) (explainPanel, error) {
 	d := askedOf(q)
-	page, err := p.listSessions(ctx, me, "", Query{Limit: sessionsOffered})
+	page, err := p.listSessions(ctx, me, "", Paging{Limit: sessionsOffered})
 	if err != nil {
 		return d, err
 	}

@@ -13,7 +13,7 @@ type grantsData struct {
 	Rows     []grantRow
 	Total    int
 	Capped   bool
-	Filter   GrantFilter
+	Filter   action.GrantFilter
 	Scopes   []choice
 	Usable   string // address of those that cover something
 	Every    string // address of all
@@ -37,9 +37,9 @@ type grantRow struct {
 
 func (p *pages) grantsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx, q := r.Context(), r.URL.Query()
-	f := GrantFilter{
+	f := action.GrantFilter{
 		Organization: me.Organization, Usable: q.Get("show") != "all", Session: q.Get("session"), Source: q.Get("source"), Action: q.Get("action"),
-		Scope: action.GrantScope(q.Get("scope")), Query: Query{Limit: 50, Cursor: q.Get("cursor")},
+		Scope: action.GrantScope(q.Get("scope")), Limit: 50, Cursor: q.Get("cursor"),
 	}
 	if f.Scope != "" && !f.Scope.Valid() {
 		return invalid("/scope", "The scope of a grant is session or organization.")
@@ -70,12 +70,12 @@ func (p *pages) fillGrants(ctx context.Context, me *Principal, d *grantsData, co
 	if d.Sources, err = p.sources(ctx, me.Organization, connectors); err != nil {
 		return err
 	}
-	sessions, err := p.listSessions(ctx, me, "live", Query{Limit: sessionsOffered})
+	sessions, err := p.listSessions(ctx, me, "live", Paging{Limit: sessionsOffered})
 	if err != nil {
 		return err
 	}
 	d.Sessions = sessionChoices(sessions.Items, d.Filter.Session)
-	wishes, err := p.Requests.ListGrantRequests(ctx, RequestFilter{Organization: me.Organization, Status: action.RequestPending, Query: Query{Limit: 1}})
+	wishes, err := p.Requests.ListGrantRequests(ctx, action.RequestFilter{Organization: me.Organization, Status: action.RequestPending, Limit: 1})
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type inboxPage struct {
 }
 
 func (p *pages) inbox(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	page, err := p.inboxPage(r.Context(), me, Query{Limit: inboxSize, Cursor: r.URL.Query().Get("cursor")})
+	page, err := p.inboxPage(r.Context(), me, Paging{Limit: inboxSize, Cursor: r.URL.Query().Get("cursor")})
 	if err != nil {
 		return err
 	}
@@ -36,14 +36,14 @@ func (p *pages) inbox(w http.ResponseWriter, r *http.Request, me *Principal) err
 
 // inboxMore is the part that follows one, for the script to put below it.
 func (p *pages) inboxMore(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	page, err := p.inboxPage(r.Context(), me, Query{Limit: 2 * inboxSize, Cursor: r.URL.Query().Get("cursor")})
+	page, err := p.inboxPage(r.Context(), me, Paging{Limit: 2 * inboxSize, Cursor: r.URL.Query().Get("cursor")})
 	if err != nil {
 		return err
 	}
 	return p.render(w, "inbox", "part", page)
 }
 
-func (p *pages) inboxPage(ctx context.Context, me *Principal, q Query) (inboxPage, error) {
+func (p *pages) inboxPage(ctx context.Context, me *Principal, q Paging) (inboxPage, error) {
 	page, err := p.Invocations.ListInvocations(ctx, pendingOf(me.Organization, q))
 	if err != nil {
 		return inboxPage{}, err

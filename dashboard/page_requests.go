@@ -38,8 +38,8 @@ func (p *pages) inboxRequests(w http.ResponseWriter, r *http.Request, me *Princi
 
 func (p *pages) requests(ctx context.Context, me *Principal) (requestList, error) {
 	list := requestList{Decides: me.Role.Decides()}
-	page, err := p.Requests.ListGrantRequests(ctx, RequestFilter{
-		Organization: me.Organization, Status: action.RequestPending, Query: Query{Limit: inboxSize},
+	page, err := p.Requests.ListGrantRequests(ctx, action.RequestFilter{
+		Organization: me.Organization, Status: action.RequestPending, Limit: inboxSize,
 	})
 	if err != nil {
 		return list, err

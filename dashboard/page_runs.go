@@ -73,7 +73,7 @@ type runData struct {
 	Cause    cause
 	Worker   settler
 	Timeline []happened
-	Calls    Page[action.Invocation]
+	Calls    action.Page[action.Invocation]
 	Held     []action.Invocation
 	Names    map[string]string
 	Decides  bool
@@ -101,7 +101,7 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, me *Principal) e
 	if d.Worker, err = p.workerOf(ctx, &run, d.Names); err != nil {
 		return err
 	}
-	if d.Calls, err = p.Invocations.ListInvocations(ctx, InvocationFilter{Organization: org, Run: run.ID, Query: Query{Limit: 50}}); err != nil {
+	if d.Calls, err = p.Invocations.ListInvocations(ctx, action.InvocationFilter{Organization: org, Run: run.ID, Limit: 50}); err != nil {
 		return err
 	}
 	for _, inv := range d.Calls.Items {

@@ -26,7 +26,7 @@ func (p *pages) schedulesPage(w http.ResponseWriter, r *http.Request, me *Princi
 	}
 	rows := make([]scheduleRow, len(views))
 	for i, v := range views {
-		last, err := p.Runs.ListRuns(ctx, RunFilter{Organization: me.Organization, Trigger: v.ID, Query: Query{Limit: 5}})
+		last, err := p.Runs.ListRuns(ctx, event.RunFilter{Organization: me.Organization, Trigger: v.ID, Limit: 5})
 		if err != nil {
 			return err
 		}

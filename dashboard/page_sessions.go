@@ -13,7 +13,7 @@ import (
 // sessionLine is a session with what goes on in it.
 type sessionLine struct {
 	action.Session
-	SessionState
+	action.SessionState
 	Over bool
 	Of   event.Origin // the run that it was made for; empty: none
 }
@@ -27,7 +27,7 @@ func (p *pages) sessionsPage(w http.ResponseWriter, r *http.Request, me *Princip
 	case state == "":
 		state = "live"
 	}
-	sessions, err := p.listSessions(r.Context(), me, state, Query{Limit: 50, Cursor: cursor})
+	sessions, err := p.listSessions(r.Context(), me, state, Paging{Limit: 50, Cursor: cursor})
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (p *pages) sessionsPage(w http.ResponseWriter, r *http.Request, me *Princip
 		older = "/sessions?" + url.Values{"state": {state}, "cursor": {sessions.Next}}.Encode()
 	}
 	return p.render(w, "sessions", "layout", view{Page: "sessions", Title: "Sessions", Me: me, Data: struct {
-		Sessions     Page[action.Session]
+		Sessions     action.Page[action.Session]
 		Lines        []sessionLine
 		State        string
 		States       []string

@@ -99,7 +99,7 @@ func (p *pages) triggerRow(ctx context.Context, me *Principal, v TriggerView, id
 
 // disabled finds who disabled a trigger, among the newest changes of it.
 func (p *pages) disabled(ctx context.Context, organization, id string) (*action.PolicyEvent, error) {
-	page, err := p.History.PolicyEvents(ctx, PolicyEventFilter{Organization: organization, Kind: action.EventTrigger, Subject: id, Query: Query{Limit: 50}})
+	page, err := p.History.PolicyEvents(ctx, action.PolicyEventFilter{Organization: organization, Kind: action.EventTrigger, Subject: id, Limit: 50})
 	for _, e := range page.Items {
 		var before, after struct {
 			Enabled *bool `json:"enabled"`
@@ -207,7 +207,7 @@ func (p *pages) triggerRecent(ctx context.Context, me *Principal, d *triggerData
 	if !d.Decides {
 		return nil
 	}
-	page, err := p.Deliveries.ListReceipts(ctx, ReceiptFilter{Organization: me.Organization, Trigger: d.ID, Query: Query{Limit: 10}})
+	page, err := p.Deliveries.ListReceipts(ctx, event.ReceiptFilter{Organization: me.Organization, Trigger: d.ID, Limit: 10})
 	d.Deliveries = page.Items
 	return err
 }

@@ -36,40 +36,6 @@ type Decider interface {
 	Decide(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
 }
 
-// Query says which part of a list is wanted.
-type Query struct {
-	Limit  int    // between 1 and 100
-	Cursor string // opaque, of the page before; empty: from the newest
-}
-
-// Page is a part of a list, newest first.
-type Page[T any] struct {
-	Items  []T
-	Next   string // cursor of the next page; empty: there is none
-	Total  int    // of the whole list, as far as it was counted
-	Capped bool   // Total is a floor: counting stopped there
-
-	// LookedBack is set when the page ends because it looked so far back and
-	// no further: it may be short, or empty, and another one follow.
-	LookedBack time.Time
-}
-
-// SessionFilter says which sessions are wanted.
-type SessionFilter struct {
-	Organization string
-	Live         bool                 // only those whose token is good
-	Ended        bool                 // only the others
-	Status       action.SessionStatus // empty: any
-	Query
-}
-
-// SessionState is what goes on in a session.
-type SessionState struct {
-	LastCall *time.Time // nil: none that is kept
-	Pending  int        // calls that wait for a person
-	Grants   int        // for it alone, that could cover a call now
-}
-
 // Sessions keeps agents' sessions.
 type Sessions interface {
 	// MakeSession writes a session and returns it as it is stored, or the one
@@ -81,9 +47,9 @@ type Sessions interface {
 	// Session returns one by its id alone, which is all that a token proves;
 	// ErrNotFound.
 	Session(ctx context.Context, id string) (action.Session, error)
-	ListSessions(ctx context.Context, f SessionFilter) (Page[action.Session], error)
+	ListSessions(ctx context.Context, f action.SessionFilter) (action.Page[action.Session], error)
 	// SessionStates says what goes on in some sessions, by their ids.
-	SessionStates(ctx context.Context, organization string, ids []string) (map[string]SessionState, error)
+	SessionStates(ctx context.Context, organization string, ids []string) (map[string]action.SessionState, error)
 	// RevokeSession ends a session and returns the pending invocations that it
 	// withdrew. It is done again without harm; ErrNotFound.
 	RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error)
@@ -109,28 +75,11 @@ type Secrets interface {
 	DeleteSecret(ctx context.Context, organization, key string) error
 }
 
-// InvocationFilter says which invocations are wanted. Empty fields match all.
-type InvocationFilter struct {
-	Organization string
-	Session      string
-	Run          string // whose sessions, of all its claims
-	Automation   string // of the session
-	Group        string // likewise
-	Person       string // who approved or denied it
-	Statuses     []action.Status
-	Source       string
-	Action       string
-	Risk         action.Risk
-	Mode         action.Mode
-	From, To     time.Time // created in this time: From is part of it, To is not
-	Query
-}
-
 // Invocations reads invocations.
 type Invocations interface {
 	// Invocation returns ErrNotFound when the organization has no such.
 	Invocation(ctx context.Context, organization, id string) (action.Invocation, error)
-	ListInvocations(ctx context.Context, f InvocationFilter) (Page[action.Invocation], error)
+	ListInvocations(ctx context.Context, f action.InvocationFilter) (action.Page[action.Invocation], error)
 }
 
 // Desk reads what people who decide see beside a page of calls, for all of them
@@ -197,20 +146,10 @@ type APIKeys interface {
 	TouchAPIKey(ctx context.Context, id string, used time.Time) error
 }
 
-// LoginLink is a one-time sign-in link. Only hashes are stored.
-type LoginLink struct {
-	Organization string
-	User         string
-	CodeHash     string
-	KeyHash      string
-	Via          action.Via // empty: link
-	ExpiresAt    time.Time
-}
-
 // Logins keeps browser logins and the links that start them.
 type Logins interface {
 	// CreateLoginLink returns ErrConflict when there was one with the code.
-	CreateLoginLink(ctx context.Context, l LoginLink) error
+	CreateLoginLink(ctx context.Context, l action.LoginLink) error
 	// RedeemLoginLink uses up the link of the code hash and writes the login
 	// with the cookie's hash and the link's key hash, in one transaction. The
 	// login's organization and user are the link's. ErrUnauthenticated when

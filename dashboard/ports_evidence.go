@@ -7,18 +7,15 @@ import (
 	"sallyport/action"
 )
 
-// UploadRef names an upload of a session.
-type UploadRef struct{ Organization, Session, ID string }
-
 // Uploads keeps what sessions sent as evidence, but for the bytes.
 type Uploads interface {
 	// ReserveFile makes room for a file; there tells that its bytes are stored.
-	ReserveFile(ctx context.Context, ref UploadRef, f action.UploadFile) (there bool, err error)
+	ReserveFile(ctx context.Context, ref action.UploadRef, f action.UploadFile) (there bool, err error)
 	// FileStored writes down that the bytes of a file are there.
-	FileStored(ctx context.Context, ref UploadRef, name string) error
+	FileStored(ctx context.Context, ref action.UploadRef, name string) error
 	// Upload returns one with its files; ErrNotFound.
-	Upload(ctx context.Context, ref UploadRef) (action.Upload, error)
-	ListUploads(ctx context.Context, organization, session string, q Query) (Page[action.Upload], error)
+	Upload(ctx context.Context, ref action.UploadRef) (action.Upload, error)
+	ListUploads(ctx context.Context, organization, session string, limit int, cursor string) (action.Page[action.Upload], error)
 }
 
 // Files keeps the bytes of evidence.
@@ -29,40 +26,15 @@ type Files interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 }
 
-// EnvFilter says which requests for environment variables are wanted. Empty
-// fields match all.
-type EnvFilter struct {
-	Organization string
-	Session      string
-	Status       action.EnvStatus
-	Query
-}
-
-// EnvVerdict is what a person says to a request for environment variables.
-type EnvVerdict struct {
-	Organization string
-	ID           string
-	By           string   // the user, from the login
-	Sealed       []byte   // the values; nil: he refuses
-	Names        []string // of the values, for the record
-	Note         string   // the agent reads it
-}
-
-// SealedEnv are the values of one request, sealed for its row.
-type SealedEnv struct {
-	ID     string
-	Sealed []byte
-}
-
 // EnvRequests keeps what variables agents ask for, and what people give until
 // it is taken.
 type EnvRequests interface {
 	// EnvRequest returns ErrNotFound when the organization has no such.
 	EnvRequest(ctx context.Context, organization, id string) (action.EnvRequest, error)
-	ListEnvRequests(ctx context.Context, f EnvFilter) (Page[action.EnvRequest], error)
+	ListEnvRequests(ctx context.Context, f action.EnvFilter) (action.Page[action.EnvRequest], error)
 	// DecideEnv returns ErrGone or ErrConflict when it is late.
-	DecideEnv(ctx context.Context, v EnvVerdict) (action.EnvRequest, error)
+	DecideEnv(ctx context.Context, v action.EnvVerdict) (action.EnvRequest, error)
 	// TakeEnv hands out what was answered, once; the same key gets it again for
 	// a few minutes.
-	TakeEnv(ctx context.Context, organization, session, key string) ([]SealedEnv, error)
+	TakeEnv(ctx context.Context, organization, session, key string) ([]action.SealedEnv, error)
 }

@@ -60,31 +60,10 @@ type Triggers interface {
 // endpoint for runs gets.
 const EndpointSecrets = "endpoint"
 
-// EventFilter says which events are wanted. Empty fields match all.
-type EventFilter struct {
-	Organization string
-	Trigger      string // or a schedule
-	Automation   string
-	Receipt      string
-	Provider     string
-	Status       string // of [event.Record.Status]
-	Skipped      *bool
-	Query
-}
-
-// ReceiptFilter says which deliveries are wanted. Empty fields match all.
-type ReceiptFilter struct {
-	Organization string
-	Trigger      string
-	Provider     string
-	Status       event.ReceiptStatus
-	Query
-}
-
 // Deliveries reads what came in.
 type Deliveries interface {
 	Event(ctx context.Context, organization, id string) (event.Record, error)
-	ListEvents(ctx context.Context, f EventFilter) (Page[event.Record], error)
+	ListEvents(ctx context.Context, f event.RecordFilter) (action.Page[event.Record], error)
 	// SkipEvent ends the event's run, which nobody has yet, as skipped;
 	// ErrConflict otherwise.
 	SkipEvent(ctx context.Context, organization, id, by string) (event.Record, error)
@@ -93,20 +72,10 @@ type Deliveries interface {
 	EventContext(ctx context.Context, organization, id string) (sealed []byte, err error)
 
 	Receipt(ctx context.Context, organization, id string) (event.Receipt, error)
-	ListReceipts(ctx context.Context, f ReceiptFilter) (Page[event.Receipt], error)
+	ListReceipts(ctx context.Context, f event.ReceiptFilter) (action.Page[event.Receipt], error)
 	// RedriveReceipt queues a failed one anew; ErrConflict for others, ErrGone
 	// when its payload was forgotten.
 	RedriveReceipt(ctx context.Context, organization, id, by string) (event.Receipt, error)
-}
-
-// RunFilter says which runs are wanted. Empty fields match all.
-type RunFilter struct {
-	Organization string
-	Automation   string
-	Trigger      string // or a schedule
-	Event        string
-	Status       event.RunStatus
-	Query
 }
 
 // Runs keeps runs and their delivery. Whoever presents another claim than the
@@ -118,7 +87,7 @@ type Runs interface {
 	// OriginsOfSessions returns what sessions were minted for, by their ids;
 	// those that were minted for no event are left out.
 	OriginsOfSessions(ctx context.Context, organization string, sessions []string) (map[string]event.Origin, error)
-	ListRuns(ctx context.Context, f RunFilter) (Page[event.Run], error)
+	ListRuns(ctx context.Context, f event.RunFilter) (action.Page[event.Run], error)
 	// LastRuns returns the newest run of each automation that has one, by their ids.
 	LastRuns(ctx context.Context, organization string) (map[string]event.Run, error)
 	// ClaimRun takes a queued run and mints its session; ErrNotFound with code
@@ -141,7 +110,7 @@ type Runs interface {
 	RedriveRun(ctx context.Context, organization, id, by string) (event.Run, error)
 
 	Parcel(ctx context.Context, organization, id string) (event.Parcel, error)
-	ListParcels(ctx context.Context, organization string, status event.ParcelStatus, q Query) (Page[event.Parcel], error)
+	ListParcels(ctx context.Context, f event.ParcelFilter) (action.Page[event.Parcel], error)
 
 	// RunEndpoint returns where runs are delivered to; ErrNotFound when they are
 	// only claimed.

@@ -68,32 +68,9 @@ type Reviews interface {
 	OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) ([]action.ToolReview, error)
 }
 
-// PolicyEventFilter says which changes of policy are wanted. Empty fields
-// match all.
-type PolicyEventFilter struct {
-	Organization string
-	Kind         string
-	Subject      string
-	By           string    // a person's id
-	From, To     time.Time // not before, and before; zero: open
-	Query
-}
-
 // History reads the changes of policy.
 type History interface {
-	PolicyEvents(ctx context.Context, f PolicyEventFilter) (Page[action.PolicyEvent], error)
-}
-
-// GrantFilter says which grants are wanted. Empty fields match all.
-type GrantFilter struct {
-	Organization string
-	Session      string
-	Covering     bool // with Session: also those of the whole organization
-	Scope        action.GrantScope
-	Source       string
-	Action       string
-	Usable       bool // neither revoked, expired nor used up
-	Query
+	PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error)
 }
 
 // Grants keeps reusable approvals.
@@ -105,36 +82,19 @@ type Grants interface {
 	// RevokeGrant is done again without harm; ErrNotFound.
 	RevokeGrant(ctx context.Context, organization, id, by string) (action.Grant, error)
 	Grant(ctx context.Context, organization, id string) (action.Grant, error)
-	ListGrants(ctx context.Context, f GrantFilter) (Page[action.Grant], error)
-}
-
-// RequestFilter says which requests are wanted. Empty fields match all.
-type RequestFilter struct {
-	Organization string
-	Session      string
-	Status       action.RequestStatus
-	Query
-}
-
-// RequestVerdict is a person's decision about a request.
-type RequestVerdict struct {
-	Organization string
-	ID           string
-	By           string
-	Note         string        // of a denial; the agent reads it
-	Terms        *action.Terms // of an approval; nil: as asked
+	ListGrants(ctx context.Context, f action.GrantFilter) (action.Page[action.Grant], error)
 }
 
 // GrantRequests keeps agents' wishes for grants.
 type GrantRequests interface {
 	GrantRequest(ctx context.Context, organization, id string) (action.GrantRequest, error)
-	ListGrantRequests(ctx context.Context, f RequestFilter) (Page[action.GrantRequest], error)
+	ListGrantRequests(ctx context.Context, f action.RequestFilter) (action.Page[action.GrantRequest], error)
 	// ApproveRequest makes the grant and decides the request, both or neither.
 	// Errors: ErrNotFound; ErrInvalid when the terms are wider than asked;
 	// ErrGone when it expired; ErrConflict when it was decided; ErrForbidden
 	// (code "self_approval").
-	ApproveRequest(ctx context.Context, v RequestVerdict) (action.GrantRequest, action.Grant, error)
-	DenyRequest(ctx context.Context, v RequestVerdict) (action.GrantRequest, error)
+	ApproveRequest(ctx context.Context, v action.RequestVerdict) (action.GrantRequest, action.Grant, error)
+	DenyRequest(ctx context.Context, v action.RequestVerdict) (action.GrantRequest, error)
 }
 
 // Audit reads the evidence.
@@ -147,7 +107,7 @@ type Audit interface {
 	VerifyAudit(ctx context.Context, organization string, known *action.AuditHead) (action.AuditReport, error)
 	// Export and ExportPolicy hand over row after row, oldest first, in
 	// constant memory, until yield returns an error, which they return. The
-	// filter's Query is not asked.
-	Export(ctx context.Context, f InvocationFilter, yield func(action.Invocation) error) error
+	// filter's Limit and Cursor are ignored.
+	Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error
 	ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error
 }

@@ -39,7 +39,7 @@ type sending struct {
 func newSending() *sending { return &sending{files: map[string]bool{}, of: map[string]int{}} }
 
 // begin takes a place for a file until end is called.
-func (s *sending) begin(ref UploadRef, key string) (end func(), err error) {
+func (s *sending) begin(ref action.UploadRef, key string) (end func(), err error) {
 	session := ref.Organization + "/" + ref.Session
 	s.mu.Lock()
 	defer s.mu.Unlock()

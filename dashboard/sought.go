@@ -39,8 +39,8 @@ type InvocationList struct {
 const listDoc = "What is rare may have to be looked for: then a page looks at the next 10,000 calls, says how far back it came, and may be short. The total is of as many of the newest."
 
 // sought is the filter that a query says.
-func (s *Server) sought(ctx context.Context, p *Principal, in Sought, by AskedBy) (f InvocationFilter, err error) {
-	f = InvocationFilter{
+func (s *Server) sought(ctx context.Context, p *Principal, in Sought, by AskedBy) (f action.InvocationFilter, err error) {
+	f = action.InvocationFilter{
 		Organization: p.Organization, Session: by.Session, Run: by.Run, Automation: by.Automation, Group: by.Group, Person: by.Person,
 		Statuses: in.Status, Source: in.Source, Action: in.Action, Risk: action.Risk(in.Risk), Mode: action.Mode(in.Mode),
 	}
@@ -86,12 +86,12 @@ func parseMoment(field, text string) (time.Time, error) {
 	return time.Time{}, invalid(field, field[1:]+" must be a time or a day, such as 2026-01-02T15:04:05Z or 2026-01-02.")
 }
 
-func (s *Server) listInvocations(ctx context.Context, p *Principal, in Sought, by AskedBy, q Query) (*body[InvocationList], error) {
+func (s *Server) listInvocations(ctx context.Context, p *Principal, in Sought, by AskedBy, q Paging) (*body[InvocationList], error) {
 	f, err := s.sought(ctx, p, in, by)
 	if err != nil {
 		return nil, err
 	}
-	f.Query = q
+	f.Limit, f.Cursor = q.Limit, q.Cursor
 	page, err := s.Invocations.ListInvocations(ctx, f)
 	if err != nil {
 		return nil, err

@@ -110,7 +110,7 @@ func (db *DB) StoredFiles(ctx context.Context, f func(StoredFile) error) error {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var ref UploadRef
+		var ref action.UploadRef
 		var one StoredFile
 		if err := rows.Scan(&ref.Organization, &ref.Session, &ref.ID, &one.SHA256, &one.Size); err != nil {
 			return fmt.Errorf("reading what files are kept: %w", err)

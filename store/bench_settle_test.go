@@ -36,7 +36,7 @@ func benchmarkSettle(b *testing.B, c store.Config, workers int64) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/time.Since(begun).Seconds(), "settled/s")
-	if page, err := db.ListRuns(b.Context(), store.RunFilter{Organization: t.Organization}); err != nil || page.Total == 0 {
+	if page, err := db.ListRuns(b.Context(), event.RunFilter{Organization: t.Organization}); err != nil || page.Total == 0 {
 		b.Fatal(page.Total, err)
 	}
 }

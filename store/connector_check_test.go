@@ -64,7 +64,7 @@ func urlWithACredential(t *testing.T, db *DB) {
 	if err := db.UpdateConnector(t.Context(), c, nil, "alice"); err != nil {
 		t.Fatal(err)
 	}
-	events, err := db.PolicyEvents(t.Context(), PolicyEventFilter{Organization: DefaultOrganization, Subject: c.Source()})
+	events, err := db.PolicyEvents(t.Context(), action.PolicyEventFilter{Organization: DefaultOrganization, Subject: c.Source()})
 	if err != nil || len(events.Items) != 3 {
 		t.Fatalf("%d events, %v", len(events.Items), err)
 	}

@@ -141,18 +141,9 @@ func readEnv(ctx context.Context, db bun.IDB, organization, id string) (*envRow,
 	return &r, nil
 }
 
-// EnvFilter says which requests are wanted. Empty fields match all.
-type EnvFilter struct {
-	Organization string // required
-	Session      string
-	Status       action.EnvStatus
-	Limit        int    // zero: 50; at most 500
-	Cursor       string // of the page before; empty: from the newest
-}
-
 // ListEnvRequests returns a page of requests, newest first.
-func (db *DB) ListEnvRequests(ctx context.Context, f EnvFilter) (Page[action.EnvRequest], error) {
-	var page Page[action.EnvRequest]
+func (db *DB) ListEnvRequests(ctx context.Context, f action.EnvFilter) (action.Page[action.EnvRequest], error) {
+	var page action.Page[action.EnvRequest]
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
 		return page, err

@@ -12,20 +12,10 @@ import (
 	"sallyport/action"
 )
 
-// EnvVerdict is what a person says to a request for environment variables.
-type EnvVerdict struct {
-	Organization string
-	ID           string
-	By           string   // the user, from the login
-	Sealed       []byte   // the values; nil: he refuses
-	Names        []string // of the values, for the record
-	Note         string   // the agent reads it
-}
-
 // DecideEnv answers or refuses a request. Errors: ErrNotFound; ErrGone when it
 // expired; ErrConflict when it was decided; those of a session that is not live,
 // for an answer.
-func (db *DB) DecideEnv(ctx context.Context, v EnvVerdict) (req action.EnvRequest, err error) {
+func (db *DB) DecideEnv(ctx context.Context, v action.EnvVerdict) (req action.EnvRequest, err error) {
 	if v.By == "" {
 		return req, errors.New("a verdict needs the person who gives it")
 	}
@@ -71,7 +61,7 @@ func record(r *action.EnvRequest, given []string) map[string]any {
 }
 
 // settleEnv writes a verdict, by compare-and-swap: a sweep may come between.
-func settleEnv(ctx context.Context, tx bun.Tx, r *envRow, v EnvVerdict, now time.Time) error {
+func settleEnv(ctx context.Context, tx bun.Tx, r *envRow, v action.EnvVerdict, now time.Time) error {
 	r.DecidedBy, r.DecidedAt, r.Note, r.Status = opt(v.By), at(now), opt(v.Note), string(action.EnvRefused)
 	q := tx.NewUpdate().Model(r).Column("status", "decided_by", "decided_at", "note", "expires_at")
 	if v.Sealed != nil {
@@ -112,16 +102,10 @@ func waitingEnv(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) error
 	return action.Errorf(action.ErrConflict, "already_decided", "This request was already answered by %s.", nameOf(ctx, tx, r.Organization, string(r.DecidedBy)))
 }
 
-// SealedEnv are the values of one request, sealed for its row.
-type SealedEnv struct {
-	ID     string
-	Sealed []byte
-}
-
 // TakeEnv hands out the values of all requests of a session that are answered,
 // once: the same key gets the same ones again for a few minutes, and nobody else
 // does. Key is a hash of the caller's.
-func (db *DB) TakeEnv(ctx context.Context, organization, session, key string) (list []SealedEnv, err error) {
+func (db *DB) TakeEnv(ctx context.Context, organization, session, key string) (list []action.SealedEnv, err error) {
 	if key == "" {
 		return nil, errors.New("taking values needs a key")
 	}

@@ -31,7 +31,7 @@ func asksEnv(t *testing.T, db *DB, s action.Session, names ...string) action.Env
 
 func answersEnv(t *testing.T, db *DB, id, values string) {
 	t.Helper()
-	if _, err := db.DecideEnv(t.Context(), EnvVerdict{Organization: "default", ID: id, By: "ada", Sealed: []byte(values), Names: []string{"A"}}); err != nil {
+	if _, err := db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "default", ID: id, By: "ada", Sealed: []byte(values), Names: []string{"A"}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -60,7 +60,7 @@ func TestVariablesAreAskedForAnsweredAndTakenOnce(t *testing.T) {
 			t.Errorf("there are values before a person answered: %v", values)
 		}
 		answersEnv(t, db, r.ID, "sealed values")
-		_, err = db.DecideEnv(t.Context(), EnvVerdict{Organization: "default", ID: r.ID, By: "bob", Note: "no"})
+		_, err = db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "default", ID: r.ID, By: "bob", Note: "no"})
 		refusedAs(t, err, action.ErrConflict, "already_decided")
 		if diff := cmp.Diff([]string{"sealed values"}, takes(t, db, s, "k1")); diff != "" {
 			t.Error(diff)
@@ -88,7 +88,7 @@ func TestVariablesAreAskedForAnsweredAndTakenOnce(t *testing.T) {
 		if err != nil || now.Status != action.EnvTaken || now.TakenAt == nil || now.DecidedBy != "ada" {
 			t.Errorf("%+v, %v", now, err)
 		}
-		events, err := db.PolicyEvents(t.Context(), PolicyEventFilter{Organization: "default", Kind: action.EventEnv, Subject: r.ID})
+		events, err := db.PolicyEvents(t.Context(), action.PolicyEventFilter{Organization: "default", Kind: action.EventEnv, Subject: r.ID})
 		want := fmt.Sprintf(`{"asked":["A","B"],"given":["A"],"session_id":%q,"status":"answered"}`, s.ID)
 		if err != nil || len(events.Items) != 1 || string(events.Items[0].After) != want {
 			t.Errorf("on record: %+v, %v", events.Items, err)
@@ -124,7 +124,7 @@ func TestRequestsForVariablesEnd(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		s, other := liveSession(t, db), liveSession(t, db)
 		refused, waits, answered := asksEnv(t, db, s, "A"), asksEnv(t, db, s, "B"), asksEnv(t, db, s, "C")
-		r, err := db.DecideEnv(t.Context(), EnvVerdict{Organization: "default", ID: refused.ID, By: "ada", Note: "Not that one."})
+		r, err := db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "default", ID: refused.ID, By: "ada", Note: "Not that one."})
 		if err != nil || r.Status != action.EnvRefused || r.Note != "Not that one." {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -132,12 +132,12 @@ func TestRequestsForVariablesEnd(t *testing.T) {
 		if values := takes(t, db, other, "k"); values != nil {
 			t.Errorf("another session took %v", values)
 		}
-		_, err = db.DecideEnv(t.Context(), EnvVerdict{Organization: "org2", ID: waits.ID, By: "zed", Sealed: []byte("v")})
+		_, err = db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "org2", ID: waits.ID, By: "zed", Sealed: []byte("v")})
 		refusedAs(t, err, action.ErrNotFound, "env_request_not_found")
 		if n, err := db.SweepEnv(t.Context(), db.now().Add(envWaits+time.Minute), 10); n != 2 || err != nil {
 			t.Errorf("expired %d, %v", n, err)
 		}
-		_, err = db.DecideEnv(t.Context(), EnvVerdict{Organization: "default", ID: waits.ID, By: "ada", Sealed: []byte("v")})
+		_, err = db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "default", ID: waits.ID, By: "ada", Sealed: []byte("v")})
 		refusedAs(t, err, action.ErrGone, "request_expired")
 		if values := takes(t, db, s, "k"); values != nil {
 			t.Errorf("expired values: %v", values)
@@ -147,7 +147,7 @@ func TestRequestsForVariablesEnd(t *testing.T) {
 		if _, err := db.RevokeSession(t.Context(), "default", other.ID); err != nil {
 			t.Fatal(err)
 		}
-		_, err = db.DecideEnv(t.Context(), EnvVerdict{Organization: "default", ID: over.ID, By: "ada", Sealed: []byte("v")})
+		_, err = db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "default", ID: over.ID, By: "ada", Sealed: []byte("v")})
 		refusedAs(t, err, action.ErrConflict, "session_over")
 		if n, err := db.SweepEnv(t.Context(), db.now(), 10); n != 1 || err != nil {
 			t.Errorf("of a session that is over %d, %v", n, err)
@@ -168,7 +168,7 @@ func TestASessionAsksForSoMuchAtOnce(t *testing.T) {
 				t.Errorf("%v: %v", keys, err)
 			}
 		}
-		page, err := db.ListEnvRequests(t.Context(), EnvFilter{Organization: s.Organization, Session: s.ID, Status: action.EnvPending, Limit: 3})
+		page, err := db.ListEnvRequests(t.Context(), action.EnvFilter{Organization: s.Organization, Session: s.ID, Status: action.EnvPending, Limit: 3})
 		if err != nil || len(page.Items) != 3 || page.Total != maxEnvRequests || page.Next == "" {
 			t.Errorf("%+v, %v", page, err)
 		}

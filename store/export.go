@@ -23,11 +23,12 @@ const (
 // and stops at yield's error, which it returns. The filter's limit and cursor
 // are not asked. It reads in parts and holds nothing open meanwhile, so that
 // yield may take its time. A read that is still queued may be missing.
-func (db *DB) Export(ctx context.Context, f Filter, yield func(action.Invocation) error) error {
-	if err := db.prepare(ctx, &f); err != nil {
+func (db *DB) Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error {
+	s, err := db.search(ctx, f)
+	if err != nil {
 		return err
 	}
-	s, within := f.search(), f.span()
+	within := s.f.span()
 	s.oldest = true
 	for n := exportRows; ; n = exportStep { // who reads sees the first ones soon
 		places, err := db.step(ctx, s, &within, n)

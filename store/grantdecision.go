@@ -11,21 +11,12 @@ import (
 	"sallyport/action"
 )
 
-// RequestVerdict is a person's decision about a request for a grant.
-type RequestVerdict struct {
-	Organization string
-	ID           string
-	By           string        // the user, from the login
-	Note         string        // the agent reads it
-	Terms        *action.Terms // of an approval, narrower than asked; nil: as asked
-}
-
 // ApproveRequest makes the grant that was asked for, or a narrower one. Errors:
 // ErrInvalid with the field that is too wide; ErrTooMany (code
 // "too_many_grants"); ErrNotFound; ErrGone when the request expired; ErrConflict when it was decided (the message says how and by
 // whom) or its session ended; ErrForbidden (code "self_approval") when v.By made
 // the session and may not approve its calls.
-func (db *DB) ApproveRequest(ctx context.Context, v RequestVerdict) (req action.GrantRequest, g action.Grant, err error) {
+func (db *DB) ApproveRequest(ctx context.Context, v action.RequestVerdict) (req action.GrantRequest, g action.Grant, err error) {
 	id, err := newID()
 	if err != nil {
 		return action.GrantRequest{}, action.Grant{}, err
@@ -65,7 +56,7 @@ func (db *DB) ApproveRequest(ctx context.Context, v RequestVerdict) (req action.
 
 // DenyRequest refuses a request, and the same one for a while. Errors as of
 // ApproveRequest, but that everybody who may decide may deny.
-func (db *DB) DenyRequest(ctx context.Context, v RequestVerdict) (action.GrantRequest, error) {
+func (db *DB) DenyRequest(ctx context.Context, v action.RequestVerdict) (action.GrantRequest, error) {
 	return db.decideRequest(ctx, v, db.now(), func(_ context.Context, _ bun.IDB, r *requestRow, _ *action.GrantRequest) error {
 		r.Status = string(action.RequestDenied)
 		return nil
@@ -74,7 +65,7 @@ func (db *DB) DenyRequest(ctx context.Context, v RequestVerdict) (action.GrantRe
 
 // decideRequest moves a pending request where decide says.
 func (db *DB) decideRequest(
-	ctx context.Context, v RequestVerdict, now time.Time,
+	ctx context.Context, v action.RequestVerdict, now time.Time,
 	decide func(ctx context.Context, tx bun.IDB, r *requestRow, asked *action.GrantRequest) error,
 ) (req action.GrantRequest, err error) {
 	if v.By == "" {

@@ -12,32 +12,19 @@ import (
 	"sallyport/action"
 )
 
-// GrantFilter says which grants are wanted. Empty fields match all.
-type GrantFilter struct {
-	Organization string // required
-	Session      string // those for this session
-	Covering     bool   // with Session: also those for the whole organization
-	Scope        action.GrantScope
-	Source       string
-	Action       string
-	Usable       bool   // only those that could cover a call now
-	Limit        int    // zero: 50; at most 500
-	Cursor       string // of the page before; empty: from the newest
-}
-
 // ListGrants returns a page of grants, newest first.
-func (db *DB) ListGrants(ctx context.Context, f GrantFilter) (Page[action.Grant], error) {
-	var page Page[action.Grant]
+func (db *DB) ListGrants(ctx context.Context, f action.GrantFilter) (action.Page[action.Grant], error) {
+	var page action.Page[action.Grant]
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
 		return page, err
 	}
 	now, limit := db.now(), pageSize(f.Limit)
 	var rows []grantRow
-	if err := newestFirst(f.match(db.read.NewSelect().Model(&rows), now), after, limit).Scan(ctx); err != nil {
+	if err := newestFirst(matchGrants(f, db.read.NewSelect().Model(&rows), now), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing grants: %w", err)
 	}
-	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().Table("grants"), now))
+	total, capped, err := countUpTo(ctx, matchGrants(f, db.read.NewSelect().Table("grants"), now))
 	if err != nil {
 		return page, fmt.Errorf("counting grants: %w", err)
 	}
@@ -49,7 +36,7 @@ func (db *DB) ListGrants(ctx context.Context, f GrantFilter) (Page[action.Grant]
 }
 
 // match restricts q to what the filter wants.
-func (f GrantFilter) match(q *bun.SelectQuery, now time.Time) *bun.SelectQuery {
+func matchGrants(f action.GrantFilter, q *bun.SelectQuery, now time.Time) *bun.SelectQuery {
 	q = q.Where("organization_id = ?", f.Organization)
 	switch { // in the words of the index
 	case f.Session != "" && f.Covering:

@@ -237,18 +237,9 @@ func readRequest(ctx context.Context, db bun.IDB, organization, id string) (*req
 	return &r, nil
 }
 
-// RequestFilter says which requests are wanted. Empty fields match all.
-type RequestFilter struct {
-	Organization string // required
-	Session      string
-	Status       action.RequestStatus
-	Limit        int    // zero: 50; at most 500
-	Cursor       string // of the page before; empty: from the newest
-}
-
 // ListGrantRequests returns a page of requests, newest first.
-func (db *DB) ListGrantRequests(ctx context.Context, f RequestFilter) (Page[action.GrantRequest], error) {
-	var page Page[action.GrantRequest]
+func (db *DB) ListGrantRequests(ctx context.Context, f action.RequestFilter) (action.Page[action.GrantRequest], error) {
+	var page action.Page[action.GrantRequest]
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
 		return page, err
@@ -258,10 +249,10 @@ func (db *DB) ListGrantRequests(ctx context.Context, f RequestFilter) (Page[acti
 	}
 	limit := pageSize(f.Limit)
 	var rows []requestRow
-	if err := newestFirst(f.match(db.read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
+	if err := newestFirst(matchRequests(f, db.read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing requests: %w", err)
 	}
-	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().Table("grant_requests")))
+	total, capped, err := countUpTo(ctx, matchRequests(f, db.read.NewSelect().Table("grant_requests")))
 	if err != nil {
 		return page, fmt.Errorf("counting requests: %w", err)
 	}
@@ -277,7 +268,7 @@ func (db *DB) ListGrantRequests(ctx context.Context, f RequestFilter) (Page[acti
 }
 
 // match restricts q to what the filter wants.
-func (f RequestFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+func matchRequests(f action.RequestFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	q = q.Where("organization_id = ?", f.Organization)
 	if f.Session != "" {
 		q = q.Where("session_id = ?", f.Session)

@@ -98,7 +98,7 @@ func TestRunsOfAnAutomationThatGoes(t *testing.T) {
 		if _, err := db.Trigger(t.Context(), DefaultOrganization, "t"); err != nil {
 			t.Errorf("a deletion that failed: %v", err)
 		}
-		if p, err := db.PolicyEvents(t.Context(), PolicyEventFilter{Organization: DefaultOrganization}); err != nil || p.Total != 0 {
+		if p, err := db.PolicyEvents(t.Context(), action.PolicyEventFilter{Organization: DefaultOrganization}); err != nil || p.Total != 0 {
 			t.Errorf("a deletion that failed is in history: %+v, %v", p, err)
 		}
 		mustExec(t, raw, "UPDATE runs SET status = 'failed', claim_id = NULL, completed_at = created_at WHERE id = 'works'")

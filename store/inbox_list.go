@@ -12,20 +12,10 @@ import (
 	"sallyport/ingest/event"
 )
 
-// ReceiptFilter says which deliveries are wanted. Empty fields match all.
-type ReceiptFilter struct {
-	Organization string // required
-	Trigger      string
-	Provider     string
-	Status       event.ReceiptStatus
-	Limit        int    // zero: 50; at most 500
-	Cursor       string // of the page before; empty: from the newest
-}
-
 // ListReceipts returns a page of deliveries, newest first, without what is
 // sealed.
-func (db *DB) ListReceipts(ctx context.Context, f ReceiptFilter) (Page[event.Receipt], error) {
-	var page Page[event.Receipt]
+func (db *DB) ListReceipts(ctx context.Context, f event.ReceiptFilter) (action.Page[event.Receipt], error) {
+	var page action.Page[event.Receipt]
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
 		return page, err
@@ -37,25 +27,25 @@ func (db *DB) ListReceipts(ctx context.Context, f ReceiptFilter) (Page[event.Rec
 	}
 	limit := pageSize(f.Limit)
 	var rows []receiptRow
-	if err := f.find(db.read, after, limit).Scan(ctx, &rows); err != nil {
+	if err := findReceipts(f, db.read, after, limit).Scan(ctx, &rows); err != nil {
 		return page, fmt.Errorf("listing deliveries: %w", err)
 	}
-	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().Table("inbox")))
+	total, capped, err := countUpTo(ctx, matchReceipts(f, db.read.NewSelect().Table("inbox")))
 	if err != nil {
 		return page, fmt.Errorf("counting deliveries: %w", err)
 	}
 	return newPage(receipts(rows), limit, total, capped, func(r event.Receipt) cursor { return cursor{at(r.ReceivedAt), r.ID} }), nil
 }
 
-func (f ReceiptFilter) find(db bun.IDB, after cursor, limit int) *bun.SelectQuery {
-	q := f.match(db.NewSelect().Model((*receiptRow)(nil)).ExcludeColumn("sealed"))
+func findReceipts(f event.ReceiptFilter, db bun.IDB, after cursor, limit int) *bun.SelectQuery {
+	q := matchReceipts(f, db.NewSelect().Model((*receiptRow)(nil)).ExcludeColumn("sealed"))
 	if after.id != "" {
 		q = q.Where("(received_at, id) < (?, ?)", after.at, after.id)
 	}
 	return q.OrderExpr("received_at DESC, id DESC").Limit(int64(limit) + 1)
 }
 
-func (f ReceiptFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+func matchReceipts(f event.ReceiptFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	// What is said in another way is in no index: few wait, so they are taken
 	// and sorted; most are completed, so the organization's are read in order.
 	organization := "organization_id = ?"

@@ -3,32 +3,11 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
 )
-
-// Filter says which invocations are wanted. Empty fields match all.
-type Filter struct {
-	Organization string // required
-	Session      string
-	Run          string // whose sessions, of all its claims
-	Automation   string // of the session
-	Group        string // likewise
-	Person       string // who approved or denied it
-	Statuses     []action.Status
-	Source       string
-	Action       string
-	Risk         action.Risk
-	Mode         action.Mode
-	From, To     time.Time // created in this time: From is part of it, To is not
-	Limit        int       // zero: 50; at most 500
-	Cursor       string    // of the page before; empty: from the newest
-
-	sessions []string // of Run
-}
 
 // ListInvocations returns a page of invocations, newest first. A read that is
 // still queued may be missing for a moment.
@@ -36,47 +15,58 @@ type Filter struct {
 // What no index has in order is looked for among so many calls, and no more:
 // such a page may be short, or empty, and says how far back it looked. Its
 // total is of as many of the newest calls.
-func (db *DB) ListInvocations(ctx context.Context, f Filter) (Page[action.Invocation], error) {
-	var page Page[action.Invocation]
+func (db *DB) ListInvocations(ctx context.Context, f action.InvocationFilter) (action.Page[action.Invocation], error) {
+	var page action.Page[action.Invocation]
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
 		return page, err
 	}
-	if err := db.prepare(ctx, &f); err != nil {
+	s, err := db.search(ctx, f)
+	if err != nil {
 		return page, err
 	}
-	s := f.search()
 	if s.direct() {
 		return db.listDirect(ctx, s, after)
 	}
 	return db.listFound(ctx, s, after)
 }
 
-// prepare checks a filter and completes it.
-func (db *DB) prepare(ctx context.Context, f *Filter) (err error) {
+// invocationFilter is a filter with the sessions of its run.
+type invocationFilter struct {
+	action.InvocationFilter
+	sessions []string
+}
+
+// search checks a filter and looks up the sessions of its run.
+func (db *DB) search(ctx context.Context, wanted action.InvocationFilter) (*search, error) {
+	f := &invocationFilter{InvocationFilter: wanted}
 	for _, s := range f.Statuses {
 		if !s.Valid() {
-			return invalid("/status", fmt.Sprintf("There is no status %q.", s))
+			return nil, invalid("/status", fmt.Sprintf("There is no status %q.", s))
 		}
 	}
 	switch f.Risk {
 	case "", action.RiskRead, action.RiskWrite, action.RiskDanger:
 	default:
-		return invalid("/risk", fmt.Sprintf("There is no risk %q; take read, write or danger.", f.Risk))
+		return nil, invalid("/risk", fmt.Sprintf("There is no risk %q; take read, write or danger.", f.Risk))
 	}
 	switch f.Mode {
 	case "", action.ModeAllow, action.ModeDeny, action.ModeRequireApproval:
 	default:
-		return invalid("/mode", fmt.Sprintf("There is no mode %q; take allow, deny or require_approval.", f.Mode))
+		return nil, invalid("/mode", fmt.Sprintf("There is no mode %q; take allow, deny or require_approval.", f.Mode))
 	}
 	if f.Run != "" {
-		f.sessions, err = db.sessionsOfRun(ctx, f.Organization, f.Run)
+		sessions, err := db.sessionsOfRun(ctx, f.Organization, f.Run)
+		if err != nil {
+			return nil, err
+		}
+		f.sessions = sessions
 	}
-	return err
+	return f.search(), nil
 }
 
 // listDirect is a page of what one index has, in order.
-func (db *DB) listDirect(ctx context.Context, s *search, after cursor) (page Page[action.Invocation], err error) {
+func (db *DB) listDirect(ctx context.Context, s *search, after cursor) (page action.Page[action.Invocation], err error) {
 	limit := pageSize(s.f.Limit)
 	rows, err := db.list(ctx, s.find(db.read, s.f.span().upTo(after), limit+1))
 	if err != nil {
@@ -90,7 +80,7 @@ func (db *DB) listDirect(ctx context.Context, s *search, after cursor) (page Pag
 }
 
 // listFound is a page of what has to be looked for.
-func (db *DB) listFound(ctx context.Context, s *search, after cursor) (page Page[action.Invocation], err error) {
+func (db *DB) listFound(ctx context.Context, s *search, after cursor) (page action.Page[action.Invocation], err error) {
 	limit := pageSize(s.f.Limit)
 	seen, err := db.look(ctx, s, s.f.span(), maxTotal+1)
 	if err != nil {

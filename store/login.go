@@ -18,17 +18,6 @@ const linkLife = 10 * time.Minute
 // touchEvery is how often a login in use is noted.
 const touchEvery = time.Minute
 
-// LoginLink is a one-time sign-in link. Only hashes are stored: of its code,
-// which is redeemed, and of the page's key, which the login inherits.
-type LoginLink struct {
-	Organization string
-	User         string
-	CodeHash     string
-	KeyHash      string
-	Via          action.Via // empty: link
-	ExpiresAt    time.Time  // at most ten minutes from now
-}
-
 type linkRow struct {
 	bun.BaseModel `bun:"table:login_links"`
 
@@ -65,7 +54,7 @@ func (r *loginRow) login() action.Login {
 
 // CreateLoginLink writes a link, and forgets links and logins that are over.
 // ErrConflict when there was one with the code.
-func (db *DB) CreateLoginLink(ctx context.Context, l LoginLink) error {
+func (db *DB) CreateLoginLink(ctx context.Context, l action.LoginLink) error {
 	now := db.now()
 	if latest := now.Add(linkLife); l.ExpiresAt.IsZero() || l.ExpiresAt.After(latest) {
 		l.ExpiresAt = latest

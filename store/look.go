@@ -28,7 +28,7 @@ type span struct{ after, before cursor }
 
 // span is the time that the filter wants. No id is empty, so that what was
 // made at From is behind the place, and what was made at To not before it.
-func (f *Filter) span() span { return span{cursor{at: at(f.From)}, cursor{at: at(f.To)}} }
+func (f *invocationFilter) span() span { return span{cursor{at: at(f.From)}, cursor{at: at(f.To)}} }
 
 // upTo is the part of the span before a place.
 func (s span) upTo(place cursor) span {
@@ -89,7 +89,7 @@ func (o orderly) names() []string { return append(slices.Clone(o.columns), "crea
 
 // search is a filter and the lists where it is looked for.
 type search struct {
-	f      *Filter
+	f      *invocationFilter
 	lists  []orderly // none: nothing fulfils the filter
 	wishes []wish
 	exact  bool // the lists have what fulfils the filter, and nothing else
@@ -100,7 +100,7 @@ type search struct {
 var doomsday = stamp{time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 
 // search chooses the lists that promise to be the shortest.
-func (f *Filter) search() *search {
+func (f *invocationFilter) search() *search {
 	s := &search{f: f, wishes: f.wishes()}
 	by := func(of, column string, value any, partial string) {
 		s.lists = append(s.lists, orderly{"invocations", of, []string{column}, []any{value}, partial})
@@ -138,18 +138,18 @@ func (f *Filter) search() *search {
 
 // onlyOpen reports whether only what waits or runs is wanted: there is never
 // much of it.
-func (f *Filter) onlyOpen() bool {
+func (f *invocationFilter) onlyOpen() bool {
 	return len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, action.Status.Terminal)
 }
 
 // common reports whether nothing that few calls have is wanted.
-func (f *Filter) common() bool {
+func (f *invocationFilter) common() bool {
 	return f.Person == "" && f.Automation == "" && f.Group == "" && f.Risk != action.RiskDanger && (f.Mode == "" || f.Mode == action.ModeAllow)
 }
 
 // wishes are all parts of the filter but its time, as expressions that no index
 // has: rows are taken by their ids.
-func (f *Filter) wishes() (all []wish) {
+func (f *invocationFilter) wishes() (all []wish) {
 	add := func(name, where string, wanted bool, args ...any) {
 		if wanted {
 			all = append(all, wish{name, where, args})

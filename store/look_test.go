@@ -24,7 +24,7 @@ type sample struct {
 
 // is reports whether the filter wants it: what the database is asked in
 // statements, said in Go.
-func (c *sample) is(f *Filter) bool {
+func (c *sample) is(f *action.InvocationFilter) bool {
 	same := func(want, got string) bool { return want == "" || want == got }
 	return c.Organization == f.Organization && same(f.Session, c.Session) && same(f.Automation, c.s.Automation) && same(f.Group, c.s.Group) &&
 		same(f.Person, c.ApprovedBy) && same(f.Source, c.Source) && same(f.Action, c.Action) &&
@@ -110,8 +110,8 @@ func (c *sample) write(t *testing.T, db *DB) {
 }
 
 // wanted is any filter: most ask for one to three things.
-func wanted(r *rand.Rand, list []*sample) Filter {
-	f := Filter{Organization: DefaultOrganization, Limit: 1 + r.IntN(40)}
+func wanted(r *rand.Rand, list []*sample) action.InvocationFilter {
+	f := action.InvocationFilter{Organization: DefaultOrganization, Limit: 1 + r.IntN(40)}
 	of := list[r.IntN(len(list))]
 	for range 1 + r.IntN(3) {
 		switch r.IntN(10) {
@@ -179,7 +179,7 @@ func TestSearchesFindWhatIsThere(t *testing.T) {
 	}
 }
 
-func checkSearch(t *testing.T, db *DB, f Filter, want []string) {
+func checkSearch(t *testing.T, db *DB, f action.InvocationFilter, want []string) {
 	t.Helper()
 	var got []string
 	for pages := 0; ; pages++ {

@@ -44,7 +44,7 @@ var lostGrantCases = map[string]lostCase{
 	},
 	"a grant is asked for": {
 		cut: "commit\x00", check: func(l *lostWorld) error {
-			p, err := l.ListGrantRequests(l.ctx, store.RequestFilter{Organization: l.s.Organization})
+			p, err := l.ListGrantRequests(l.ctx, action.RequestFilter{Organization: l.s.Organization})
 			if err == nil && p.Total != 1 {
 				err = fmt.Errorf("%d requests", p.Total)
 			}
@@ -59,7 +59,7 @@ var lostGrantCases = map[string]lostCase{
 			if err != nil {
 				return err
 			}
-			r, g, err := l.ApproveRequest(l.ctx, store.RequestVerdict{Organization: r.Organization, ID: r.ID, By: "bob"})
+			r, g, err := l.ApproveRequest(l.ctx, action.RequestVerdict{Organization: r.Organization, ID: r.ID, By: "bob"})
 			if err == nil && (r.Grant == "" || r.Grant != g.ID) {
 				err = fmt.Errorf("request %+v, grant %+v", r, g)
 			}
@@ -100,7 +100,7 @@ func (l *lostWorld) byGrant(joins bool) error {
 }
 
 func (l *lostWorld) usedOnce() error {
-	p, err := l.ListGrants(l.ctx, store.GrantFilter{Organization: l.s.Organization})
+	p, err := l.ListGrants(l.ctx, action.GrantFilter{Organization: l.s.Organization})
 	if err == nil && (p.Total != 1 || p.Items[0].UsedCalls != 1) {
 		err = fmt.Errorf("grants %+v", p.Items)
 	}
@@ -123,8 +123,8 @@ func (l *lostWorld) approveWith() error {
 
 func grantsAndEvents(grants, events int) func(*lostWorld) error {
 	return func(l *lostWorld) error {
-		g, err := l.ListGrants(l.ctx, store.GrantFilter{Organization: l.s.Organization})
-		e, fault := l.PolicyEvents(l.ctx, store.PolicyEventFilter{Organization: l.s.Organization})
+		g, err := l.ListGrants(l.ctx, action.GrantFilter{Organization: l.s.Organization})
+		e, fault := l.PolicyEvents(l.ctx, action.PolicyEventFilter{Organization: l.s.Organization})
 		if err = errors.Join(err, fault); err == nil && (g.Total != grants || e.Total != events) {
 			err = fmt.Errorf("%d grants and %d events, want %d and %d", g.Total, e.Total, grants, events)
 		}
@@ -145,7 +145,7 @@ func TestARequestThatExpiresUnderItsVerdict(t *testing.T) {
 	arrived, release := p.holdAt(`UPDATE "grant_requests"`)
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := l.ApproveRequest(l.ctx, store.RequestVerdict{Organization: r.Organization, ID: r.ID, By: "bob"})
+		_, _, err := l.ApproveRequest(l.ctx, action.RequestVerdict{Organization: r.Organization, ID: r.ID, By: "bob"})
 		done <- err
 	}()
 	<-arrived

@@ -69,19 +69,19 @@ func (w *inboundWorld) match(trigger, key string) event.Match {
 func (w *inboundWorld) counts(want [4]int) {
 	w.Helper()
 	o := w.t.Organization
-	receipts, err := w.ListReceipts(w.Context(), store.ReceiptFilter{Organization: o})
+	receipts, err := w.ListReceipts(w.Context(), event.ReceiptFilter{Organization: o})
 	if err != nil {
 		w.Fatal(err)
 	}
-	events, err := w.ListEvents(w.Context(), store.RecordFilter{Organization: o})
+	events, err := w.ListEvents(w.Context(), event.RecordFilter{Organization: o})
 	if err != nil {
 		w.Fatal(err)
 	}
-	runs, err := w.ListRuns(w.Context(), store.RunFilter{Organization: o})
+	runs, err := w.ListRuns(w.Context(), event.RunFilter{Organization: o})
 	if err != nil {
 		w.Fatal(err)
 	}
-	parcels, err := w.ListParcels(w.Context(), store.ParcelFilter{Organization: o})
+	parcels, err := w.ListParcels(w.Context(), event.ParcelFilter{Organization: o})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestLostRuns(t *testing.T) {
 			if err != nil || p.happened() != 1 {
 				t.Fatalf("claiming: %v; %d cuts", err, p.happened())
 			}
-			sessions, err := db.ListSessions(t.Context(), store.SessionFilter{Organization: store.DefaultOrganization})
+			sessions, err := db.ListSessions(t.Context(), action.SessionFilter{Organization: store.DefaultOrganization})
 			if err != nil || sessions.Total != 1 || sessions.Items[0].ID != w.Run.Session {
 				t.Fatalf("%d sessions (%v), want that of the run alone", sessions.Total, err)
 			}

@@ -103,7 +103,7 @@ func (l *lostWorld) finish(id string) error {
 
 // rows checks how many there are of a status.
 func (l *lostWorld) rows(want int, status action.Status) error {
-	p, err := l.ListInvocations(l.ctx, store.Filter{Organization: l.s.Organization, Statuses: []action.Status{status}})
+	p, err := l.ListInvocations(l.ctx, action.InvocationFilter{Organization: l.s.Organization, Statuses: []action.Status{status}})
 	if err == nil && p.Total != want {
 		err = fmt.Errorf("%d rows are %s, want %d", p.Total, status, want)
 	}
@@ -302,7 +302,7 @@ func TestADatabaseThatStaysAwayIsSaid(t *testing.T) {
 		"session": func() error { _, err := db.Session(t.Context(), s.ID); return err },
 		"policy":  func() error { _, err := db.PolicyVersion(t.Context(), s.Organization); return err },
 		"list": func() error {
-			_, err := db.ListInvocations(t.Context(), store.Filter{Organization: s.Organization})
+			_, err := db.ListInvocations(t.Context(), action.InvocationFilter{Organization: s.Organization})
 			return err
 		},
 		"user": func() error {

@@ -12,20 +12,6 @@ import (
 	"sallyport/ingest/event"
 )
 
-// RecordFilter says which events of triggers and schedules are wanted. Empty
-// fields match all.
-type RecordFilter struct {
-	Organization string // required
-	Trigger      string // or a schedule
-	Automation   string
-	Receipt      string
-	Provider     string
-	Status       string // of [event.Record.Status]
-	Skipped      *bool
-	Limit        int    // zero: 50; at most 500
-	Cursor       string // of the page before; empty: from the newest
-}
-
 // What [event.Record.Status] says.
 const (
 	eventQueued     = "queued"
@@ -36,8 +22,8 @@ const (
 )
 
 // ListEvents returns a page of events of triggers and schedules, newest first.
-func (db *DB) ListEvents(ctx context.Context, f RecordFilter) (Page[event.Record], error) {
-	var page Page[event.Record]
+func (db *DB) ListEvents(ctx context.Context, f event.RecordFilter) (action.Page[event.Record], error) {
+	var page action.Page[event.Record]
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
 		return page, err
@@ -49,10 +35,10 @@ func (db *DB) ListEvents(ctx context.Context, f RecordFilter) (Page[event.Record
 	}
 	limit := pageSize(f.Limit)
 	var rows []recordRow
-	if err := f.find(db.read, after, limit).Scan(ctx, &rows); err != nil {
+	if err := findRecords(f, db.read, after, limit).Scan(ctx, &rows); err != nil {
 		return page, fmt.Errorf("listing events: %w", err)
 	}
-	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().TableExpr("events AS e")))
+	total, capped, err := countUpTo(ctx, matchRecords(f, db.read.NewSelect().TableExpr("events AS e")))
 	if err != nil {
 		return page, fmt.Errorf("counting events: %w", err)
 	}
@@ -63,15 +49,15 @@ func (db *DB) ListEvents(ctx context.Context, f RecordFilter) (Page[event.Record
 	return newPage(list, limit, total, capped, func(r event.Record) cursor { return cursor{at(r.CreatedAt), r.ID} }), nil
 }
 
-func (f RecordFilter) find(db bun.IDB, after cursor, limit int) *bun.SelectQuery {
-	q := f.match(records(db))
+func findRecords(f event.RecordFilter, db bun.IDB, after cursor, limit int) *bun.SelectQuery {
+	q := matchRecords(f, records(db))
 	if after.id != "" {
 		q = q.Where("(e.created_at, e.id) < (?, ?)", after.at, after.id)
 	}
 	return q.OrderExpr("e.created_at DESC, e.id DESC").Limit(int64(limit) + 1)
 }
 
-func (f RecordFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+func matchRecords(f event.RecordFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	few := f.Receipt != ""
 	if few {
 		q = q.Where("e.inbox_id = ?", f.Receipt)
@@ -79,7 +65,7 @@ func (f RecordFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
 	switch f.Status {
 	case eventQueued, eventProcessing, eventFailed:
 		few = true
-		q = q.Where("e.id IN (?)", f.inRuns(q.DB()))
+		q = q.Where("e.id IN (?)", inRuns(f, q.DB()))
 	case eventCompleted: // as most are
 		q = q.Where("EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'succeeded')")
 	case eventSkipped:
@@ -109,7 +95,7 @@ func (f RecordFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
 
 // inRuns finds the events whose runs stand where the status says, of which few
 // runs are.
-func (f RecordFilter) inRuns(db bun.IDB) *bun.SelectQuery {
+func inRuns(f event.RecordFilter, db bun.IDB) *bun.SelectQuery {
 	where := map[string][]event.RunStatus{
 		eventQueued: {event.RunQueued}, eventProcessing: {event.RunClaimed, event.RunRunning, event.RunNeeds}, eventFailed: {event.RunFailed},
 	}[f.Status]

@@ -204,7 +204,7 @@ var notificationStories = map[string]func(*runHouse){
 		w := h.next(c)
 		h.equal([]any{w.Event, w.Invocation, w.EnvRequest, w.Variables.Keys[0].Key, w.Session.Title}, []any{action.NotifyHeld, "", r.ID, "TOKEN", "Fix the login"}, "what is told")
 		h.equal(h.sent("w", w), true, "held")
-		_, err = h.db.DecideEnv(h.ctx, EnvVerdict{Organization: h.org, ID: r.ID, By: "alice", Note: "no"})
+		_, err = h.db.DecideEnv(h.ctx, action.EnvVerdict{Organization: h.org, ID: r.ID, By: "alice", Note: "no"})
 		h.ok(err)
 		h.look(c)
 		w = h.next(c)
@@ -319,7 +319,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.ok(h.db.DeleteNotifyChannel(h.ctx, h.org, action.NotifyWebhook, "dan"))
 		_, err = h.db.SigningSecrets(h.ctx, h.org, "notify")
 		h.refused(err, action.ErrNotFound, "notify_not_found")
-		page, err := h.db.PolicyEvents(h.ctx, PolicyEventFilter{Organization: h.org, Kind: action.EventNotify})
+		page, err := h.db.PolicyEvents(h.ctx, action.PolicyEventFilter{Organization: h.org, Kind: action.EventNotify})
 		h.ok(err)
 		var got []string
 		for _, e := range page.Items {

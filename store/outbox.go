@@ -80,16 +80,8 @@ func (db *DB) Parcel(ctx context.Context, organization, id string) (event.Parcel
 	return rows[0].parcel(), nil
 }
 
-// ParcelFilter says which deliveries of runs are wanted.
-type ParcelFilter struct {
-	Organization string             // required
-	Status       event.ParcelStatus // empty: all
-	Limit        int                // zero: 50; at most 500
-	Cursor       string             // of the page before; empty: from the newest
-}
-
 // ListParcels returns a page of deliveries, newest first.
-func (db *DB) ListParcels(ctx context.Context, f ParcelFilter) (page Page[event.Parcel], err error) {
+func (db *DB) ListParcels(ctx context.Context, f event.ParcelFilter) (page action.Page[event.Parcel], err error) {
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
 		return page, err
@@ -101,10 +93,10 @@ func (db *DB) ListParcels(ctx context.Context, f ParcelFilter) (page Page[event.
 	}
 	limit := pageSize(f.Limit)
 	var rows []parcelRow
-	if err := newestFirst(f.match(db.read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
+	if err := newestFirst(matchParcels(f, db.read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing deliveries of runs: %w", err)
 	}
-	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().TableExpr("outbox AS o")))
+	total, capped, err := countUpTo(ctx, matchParcels(f, db.read.NewSelect().TableExpr("outbox AS o")))
 	if err != nil {
 		return page, fmt.Errorf("counting deliveries of runs: %w", err)
 	}
@@ -115,7 +107,7 @@ func (db *DB) ListParcels(ctx context.Context, f ParcelFilter) (page Page[event.
 	return newPage(list, limit, total, capped, func(p event.Parcel) cursor { return cursor{at(p.CreatedAt), p.ID} }), nil
 }
 
-func (f ParcelFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+func matchParcels(f event.ParcelFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	q = q.Where("o.organization_id = ?", f.Organization)
 	if f.Status != "" {
 		q = q.Where("o.status = ?", string(f.Status))

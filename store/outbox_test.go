@@ -144,7 +144,7 @@ var outboxStories = map[string]func(*runHouse){
 		h.equal([]any{r, held}, []any{h.run(r.ID, event.RunFailed), true}, "the run")
 		h.equal(r.Code, event.RunUndelivered, "code")
 		h.live(r.Session, false)
-		dead, err := h.db.ListParcels(h.ctx, ParcelFilter{Organization: h.org, Status: event.ParcelDead})
+		dead, err := h.db.ListParcels(h.ctx, event.ParcelFilter{Organization: h.org, Status: event.ParcelDead})
 		h.ok(err)
 		h.equal([]any{dead.Total, dead.Items[0]}, []any{1, h.parcel(d.Parcel.ID, event.ParcelDead)}, "dead ones")
 		_, err = h.db.RedriveRun(h.ctx, h.org, r.ID, "alice")
@@ -296,20 +296,20 @@ var outboxStories = map[string]func(*runHouse){
 			}
 		}
 		h.equal(len(got), n, "runs that somebody has")
-		p, err := h.db.ListParcels(h.ctx, ParcelFilter{Organization: h.org, Status: event.ParcelPending})
+		p, err := h.db.ListParcels(h.ctx, event.ParcelFilter{Organization: h.org, Status: event.ParcelPending})
 		h.ok(err)
 		h.equal(p.Total, 0, "deliveries that are still due")
 	},
 	"deliveries are listed, newest first": func(h *runHouse) {
 		first := "o" + h.queued()
 		second := "o" + h.queued()
-		p, err := h.db.ListParcels(h.ctx, ParcelFilter{Organization: h.org, Limit: 1})
+		p, err := h.db.ListParcels(h.ctx, event.ParcelFilter{Organization: h.org, Limit: 1})
 		h.ok(err)
 		h.equal([]any{p.Total, p.Items[0].ID}, []any{2, second}, "the first page")
-		p, err = h.db.ListParcels(h.ctx, ParcelFilter{Organization: h.org, Limit: 1, Cursor: p.Next})
+		p, err = h.db.ListParcels(h.ctx, event.ParcelFilter{Organization: h.org, Limit: 1, Cursor: p.Next})
 		h.ok(err)
 		h.equal([]any{p.Items[0].ID, p.Next}, []any{first, ""}, "the second page")
-		_, err = h.db.ListParcels(h.ctx, ParcelFilter{Organization: h.org, Status: "x"})
+		_, err = h.db.ListParcels(h.ctx, event.ParcelFilter{Organization: h.org, Status: "x"})
 		h.refused(err, action.ErrInvalid, "invalid")
 		_, err = h.db.Parcel(h.ctx, newRunHouse(h.T, h.dbs).org, first)
 		h.refused(err, action.ErrNotFound, "parcel_not_found")

@@ -4,22 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"strings"
-	"time"
 
 	"github.com/uptrace/bun"
+
+	"sallyport/action"
 )
-
-// Page is a part of a list, newest first.
-type Page[T any] struct {
-	Items  []T
-	Next   string // cursor of the next page; empty: there is none
-	Total  int    // of the whole list
-	Capped bool   // counting stopped at Total; there are more
-
-	// LookedBack is set when the page ends because it looked so far back and
-	// no further: it may be short, or empty, and another one follow.
-	LookedBack time.Time
-}
 
 const (
 	defaultPage = 50
@@ -84,8 +73,8 @@ func countUpTo(ctx context.Context, q *bun.SelectQuery) (total int, capped bool,
 }
 
 // newPage cuts the extra row off.
-func newPage[T any](rows []T, limit, total int, capped bool, place func(T) cursor) Page[T] {
-	p := Page[T]{Items: rows, Total: total, Capped: capped}
+func newPage[T any](rows []T, limit, total int, capped bool, place func(T) cursor) action.Page[T] {
+	p := action.Page[T]{Items: rows, Total: total, Capped: capped}
 	if len(rows) > limit {
 		p.Items = rows[:limit]
 		p.Next = place(rows[limit-1]).String()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sallyport/action"
 	"sallyport/internal/dbtest"
 )
 
@@ -14,9 +15,9 @@ func auditQueries(db *DB) []hotQuery {
 	now := time.Now()
 	after := cursor{at(now.Add(-24 * time.Hour)), "i7"}
 	soon := cursor{at(after.at.t.Add(time.Hour)), "x"}
-	export := func(f Filter) string {
+	export := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		s := f.search()
+		s := searchFor(f)
 		s.oldest = true
 		return s.places(db.read, span{after, soon}, exportStep).String()
 	}
@@ -32,8 +33,8 @@ func auditQueries(db *DB) []hotQuery {
 		{name: "ends", sql: endsOf(db.read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
 		{name: "removal", sql: removeRows(db.read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)", "invocation_events_invocation (invocation_id=?)", "idempotency_keys_invocation (invocation_id=?)"}, postgres: []string{"invocations_pkey"}},
 		{name: "events of several", sql: eventsOf(db.read, "o", ids).String(), sqlite: []string{"invocation_events_"}, postgres: []string{"invocation_events_"}, sorts: true},
-		{name: "step of an export", sql: export(Filter{Source: "linear"}), sqlite: []string{"COVERING INDEX invocations_list (organization_id=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
-		{name: "step of a session's export", sql: export(Filter{Session: "s"}), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}},
+		{name: "step of an export", sql: export(action.InvocationFilter{Source: "linear"}), sqlite: []string{"COVERING INDEX invocations_list (organization_id=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
+		{name: "step of a session's export", sql: export(action.InvocationFilter{Session: "s"}), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}},
 		{name: "seal of a call", sql: text(sealSQL, "i7", "o"), sqlite: []string{"audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_seals_row"}},
 		{name: "changes of policy", sql: policyPart(db.read, "o", cursor{at(now.AddDate(0, 0, -80)), "p7"}, now, now).String(), sqlite: []string{"policy_events_list (organization_id=? AND (at,id)>(?,?)"}, postgres: []string{"policy_events_list"}},
 	}

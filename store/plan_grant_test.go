@@ -15,26 +15,26 @@ func grantQueries(db *DB) map[string]string {
 	now := time.Now()
 	after := cursor{at(now.Add(-time.Hour)), "id"}
 	text := func(query string, args ...any) string { return db.read.NewRaw(query, args...).String() }
-	list := func(f GrantFilter) string {
+	list := func(f action.GrantFilter) string {
 		f.Organization = "o"
-		return newestFirst(f.match(db.read.NewSelect().Model((*grantRow)(nil)), now), after, 50).String()
+		return newestFirst(matchGrants(f, db.read.NewSelect().Model((*grantRow)(nil)), now), after, 50).String()
 	}
-	requests := func(f RequestFilter) string {
+	requests := func(f action.RequestFilter) string {
 		f.Organization = "o"
-		return newestFirst(f.match(db.read.NewSelect().Model((*requestRow)(nil))), after, 50).String()
+		return newestFirst(matchRequests(f, db.read.NewSelect().Model((*requestRow)(nil))), after, 50).String()
 	}
 	queries := map[string]string{
 		"grants for a call":     text(grantsForSQL, nil, "o", "s", "linear", "x", at(now)),
 		"grants in a place":     (&grantRow{Organization: "o", Session: "s", Source: "linear", Action: "x", CreatedAt: at(now)}).beside(db.read).String(),
 		"use":                   text(useGrantSQL, nil, "o", "s", "g7", at(now)),
 		"revoke":                text("UPDATE grants SET revoked_at = ?, revoked_by = ? WHERE organization_id = ? AND id = ? AND revoked_at IS NULL", at(now), "me", "o", "g7"),
-		"list":                  list(GrantFilter{}),
-		"list of a session":     list(GrantFilter{Session: "s"}),
-		"list for everybody":    list(GrantFilter{Scope: action.ScopeOrganization}),
-		"list for a session":    list(GrantFilter{Session: "s", Covering: true, Usable: true}),
-		"requests":              requests(RequestFilter{}),
-		"inbox":                 requests(RequestFilter{Status: action.RequestPending}),
-		"requests of a session": requests(RequestFilter{Session: "s"}),
+		"list":                  list(action.GrantFilter{}),
+		"list of a session":     list(action.GrantFilter{Session: "s"}),
+		"list for everybody":    list(action.GrantFilter{Scope: action.ScopeOrganization}),
+		"list for a session":    list(action.GrantFilter{Session: "s", Covering: true, Usable: true}),
+		"requests":              requests(action.RequestFilter{}),
+		"inbox":                 requests(action.RequestFilter{Status: action.RequestPending}),
+		"requests of a session": requests(action.RequestFilter{Session: "s"}),
 		"recent requests": recentRequests(db.read.NewSelect().Model((*requestRow)(nil)),
 			&requestRow{Organization: "o", Session: "s", CreatedAt: at(now)}).String(),
 		"look for overdue requests": overdueRequests(db.read.NewSelect(), now, 1).String(),

@@ -14,13 +14,13 @@ import (
 // worked off.
 func inboundQueries(db *DB) []runQuery {
 	now, after := at(time.Now()), cursor{at(time.Now().Add(-time.Hour)), "id"}
-	receipts := func(f ReceiptFilter) string {
+	receipts := func(f event.ReceiptFilter) string {
 		f.Organization = "o"
-		return f.find(db.read, after, 50).String()
+		return findReceipts(f, db.read, after, 50).String()
 	}
-	records := func(f RecordFilter) string {
+	records := func(f event.RecordFilter) string {
 		f.Organization = "o"
-		return f.find(db.read, after, 50).String()
+		return findRecords(f, db.read, after, 50).String()
 	}
 	const byID = "sqlite_autoindex_inbox_1 (id=?)"
 	due := unworkedKinds(now)
@@ -34,19 +34,19 @@ func inboundQueries(db *DB) []runQuery {
 		{name: "renewing", sql: renewReceipts(db.read, "w", []string{"d7", "d8"}, now).String(), sqlite: []string{byID}, postgres: []string{"inbox_pkey"}},
 		{name: "what a worker has", sql: receiptsOf(db.read, "w", []string{"d7", "d8"}).String(), sqlite: []string{byID}, postgres: []string{"inbox_pkey"}, sorts: true},
 		{name: "outcomes", sql: writeOutcomes(db.read, &outcomes).String(), sqlite: []string{byID}, postgres: []string{"inbox_pkey"}},
-		{name: "deliveries", sql: receipts(ReceiptFilter{}), sqlite: []string{"inbox_list (organization_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_list"}},
-		{name: "failed ones", sql: receipts(ReceiptFilter{Status: event.ReceiptFailed}), sqlite: []string{"inbox_failed (organization_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_failed"}, sorts: true},
-		{name: "completed ones", sql: receipts(ReceiptFilter{Status: event.ReceiptCompleted}), sqlite: []string{"inbox_list (organization_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_list"}},
-		{name: "queued ones", sql: receipts(ReceiptFilter{Status: event.ReceiptQueued}), sqlite: []string{"inbox_due"}, postgres: []string{"inbox_due"}, sorts: true},
-		{name: "those of a trigger", sql: receipts(ReceiptFilter{Trigger: "t7"}), sqlite: []string{"inbox_trigger (organization_id=? AND trigger_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_trigger"}, sorts: true},
-		{name: "events", sql: records(RecordFilter{}), sqlite: []string{"events_list (organization_id=? AND (created_at,id)<(?,?))", "sqlite_autoindex_runs_2 (event_id=?)"}, postgres: []string{"events_list", "runs_event_id_key"}},
-		{name: "events of a trigger", sql: records(RecordFilter{Trigger: "t7"}), sqlite: []string{"events_trigger (organization_id=? AND trigger_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"events_trigger"}, sorts: true},
-		{name: "events of an automation", sql: records(RecordFilter{Automation: "a7"}), sqlite: []string{"events_automation (organization_id=? AND automation_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"events_automation"}},
-		{name: "events of a provider", sql: records(RecordFilter{Provider: "linear"}), sqlite: []string{"events_provider (organization_id=? AND provider=? AND (created_at,id)<(?,?))"}, postgres: []string{"events_provider"}, sorts: true},
-		{name: "events that wait", sql: records(RecordFilter{Status: "queued"}), sqlite: []string{"runs_status (organization_id=? AND status=?)"}, postgres: []string{"runs_waiting"}, sorts: true},
-		{name: "events that failed", sql: records(RecordFilter{Status: "failed"}), sqlite: []string{"runs_status (organization_id=? AND status=?)"}, postgres: []string{"runs_status"}, sorts: true},
-		{name: "completed events", sql: records(RecordFilter{Status: "completed"}), sqlite: []string{"events_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"events_list"}},
-		{name: "events of a delivery", sql: records(RecordFilter{Receipt: "d7"}), sqlite: []string{"events_inbox (inbox_id=?)"}, postgres: []string{"events_inbox"}, sorts: true},
+		{name: "deliveries", sql: receipts(event.ReceiptFilter{}), sqlite: []string{"inbox_list (organization_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_list"}},
+		{name: "failed ones", sql: receipts(event.ReceiptFilter{Status: event.ReceiptFailed}), sqlite: []string{"inbox_failed (organization_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_failed"}, sorts: true},
+		{name: "completed ones", sql: receipts(event.ReceiptFilter{Status: event.ReceiptCompleted}), sqlite: []string{"inbox_list (organization_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_list"}},
+		{name: "queued ones", sql: receipts(event.ReceiptFilter{Status: event.ReceiptQueued}), sqlite: []string{"inbox_due"}, postgres: []string{"inbox_due"}, sorts: true},
+		{name: "those of a trigger", sql: receipts(event.ReceiptFilter{Trigger: "t7"}), sqlite: []string{"inbox_trigger (organization_id=? AND trigger_id=? AND (received_at,id)<(?,?))"}, postgres: []string{"inbox_trigger"}, sorts: true},
+		{name: "events", sql: records(event.RecordFilter{}), sqlite: []string{"events_list (organization_id=? AND (created_at,id)<(?,?))", "sqlite_autoindex_runs_2 (event_id=?)"}, postgres: []string{"events_list", "runs_event_id_key"}},
+		{name: "events of a trigger", sql: records(event.RecordFilter{Trigger: "t7"}), sqlite: []string{"events_trigger (organization_id=? AND trigger_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"events_trigger"}, sorts: true},
+		{name: "events of an automation", sql: records(event.RecordFilter{Automation: "a7"}), sqlite: []string{"events_automation (organization_id=? AND automation_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"events_automation"}},
+		{name: "events of a provider", sql: records(event.RecordFilter{Provider: "linear"}), sqlite: []string{"events_provider (organization_id=? AND provider=? AND (created_at,id)<(?,?))"}, postgres: []string{"events_provider"}, sorts: true},
+		{name: "events that wait", sql: records(event.RecordFilter{Status: "queued"}), sqlite: []string{"runs_status (organization_id=? AND status=?)"}, postgres: []string{"runs_waiting"}, sorts: true},
+		{name: "events that failed", sql: records(event.RecordFilter{Status: "failed"}), sqlite: []string{"runs_status (organization_id=? AND status=?)"}, postgres: []string{"runs_status"}, sorts: true},
+		{name: "completed events", sql: records(event.RecordFilter{Status: "completed"}), sqlite: []string{"events_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"events_list"}},
+		{name: "events of a delivery", sql: records(event.RecordFilter{Receipt: "d7"}), sqlite: []string{"events_inbox (inbox_id=?)"}, postgres: []string{"events_inbox"}, sorts: true},
 		{name: "what matches are of", sql: originsOf(db.read, ofTriggers, []string{"t7", "t8"}).String(), sqlite: []string{"sqlite_autoindex_triggers_1 (id=?)", "sqlite_autoindex_automations_1 (organization_id=? AND id=?)"}, postgres: []string{"triggers_pkey"}, sorts: true},
 		{name: "payloads of events", sql: old[0].oldest(db.read, 1).String(), sqlite: []string{"events_kept (created_at<?)"}, postgres: []string{"events_kept"}},
 		{name: "ended deliveries", sql: old[1].oldest(db.read, 1).String(), sqlite: []string{"inbox_age (received_at<?)"}, postgres: []string{"inbox_age"}},

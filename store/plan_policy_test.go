@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sallyport/action"
 	"sallyport/internal/dbtest"
 )
 
@@ -13,9 +14,9 @@ import (
 func policyQueries(db *DB) map[string]string {
 	now := at(time.Now())
 	after := cursor{at(time.Now().Add(-time.Hour)), "id"}
-	events := func(f PolicyEventFilter) string {
+	events := func(f action.PolicyEventFilter) string {
 		f.Organization = "o"
-		return f.find(db.read, after, 50).String()
+		return findPolicyEvents(f, db.read, after, 50).String()
 	}
 	return map[string]string{
 		"modes":                     overrides(db.read, "o").String(),
@@ -29,12 +30,12 @@ func policyQueries(db *DB) map[string]string {
 		"open gates":                openGates(db.read, "o", now).String(),
 		"tools of a connector":      reviews(db.read, "o", "c7").String(),
 		"reviewed tools":            reviewedTools(db.read, "o").String(),
-		"history":                   events(PolicyEventFilter{}),
-		"history of a kind":         events(PolicyEventFilter{Kind: "gate"}),
-		"history of a subject":      events(PolicyEventFilter{Subject: "s7"}),
-		"history of both":           events(PolicyEventFilter{Kind: "gate", Subject: "s7"}),
-		"history of a person":       events(PolicyEventFilter{By: "me7"}),
-		"count of a kind's history": PolicyEventFilter{Organization: "o", Kind: "gate"}.match(db.read.NewSelect().Table("policy_events")).ColumnExpr("1").Limit(maxTotal + 1).String(),
+		"history":                   events(action.PolicyEventFilter{}),
+		"history of a kind":         events(action.PolicyEventFilter{Kind: "gate"}),
+		"history of a subject":      events(action.PolicyEventFilter{Subject: "s7"}),
+		"history of both":           events(action.PolicyEventFilter{Kind: "gate", Subject: "s7"}),
+		"history of a person":       events(action.PolicyEventFilter{By: "me7"}),
+		"count of a kind's history": matchPolicyEvents(action.PolicyEventFilter{Organization: "o", Kind: "gate"}, db.read.NewSelect().Table("policy_events")).ColumnExpr("1").Limit(maxTotal + 1).String(),
 	}
 }
 

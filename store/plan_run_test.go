@@ -21,24 +21,24 @@ type runQuery struct {
 // runQueries are those of an organization "o".
 func runQueries(db *DB) []runQuery {
 	now, after := at(time.Now()), cursor{at(time.Now().Add(-time.Hour)), "id"}
-	list := func(f RunFilter) string {
+	list := func(f event.RunFilter) string {
 		f.Organization = "o"
-		return newestFirst(f.match(runs(db.read, (*runRow)(nil))), after, 50).String()
+		return newestFirst(matchRuns(f, runs(db.read, (*runRow)(nil))), after, 50).String()
 	}
 	parcels := func(s event.ParcelStatus) string {
-		f := ParcelFilter{Organization: "o", Status: s}
-		return newestFirst(f.match(db.read.NewSelect().Model((*parcelRow)(nil))), after, 50).String()
+		f := event.ParcelFilter{Organization: "o", Status: s}
+		return newestFirst(matchParcels(f, db.read.NewSelect().Model((*parcelRow)(nil))), after, 50).String()
 	}
 	queries := []runQuery{
 		{name: "whose runs wait", sql: waitingAutomations(db.read, "o", "").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}, sorts: true},
 		{name: "look for a run", sql: waitingRuns(db.read, "o", "a7").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}},
 		{name: "what sessions are for", sql: originsOfSessions(db.read, "o", []string{"s7", "s8", "s9"}).String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
-		{name: "list", sql: list(RunFilter{}), sqlite: []string{"runs_list (organization_id=? AND (created_at,id)<(?,?))", "invocations_pending (organization_id=? AND session_id=?)"}, postgres: []string{"runs_list", "events_pkey", "invocations_pending"}},
-		{name: "list of an automation", sql: list(RunFilter{Automation: "a7"}), sqlite: []string{"runs_automation (organization_id=? AND automation_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_automation"}},
+		{name: "list", sql: list(event.RunFilter{}), sqlite: []string{"runs_list (organization_id=? AND (created_at,id)<(?,?))", "invocations_pending (organization_id=? AND session_id=?)"}, postgres: []string{"runs_list", "events_pkey", "invocations_pending"}},
+		{name: "list of an automation", sql: list(event.RunFilter{Automation: "a7"}), sqlite: []string{"runs_automation (organization_id=? AND automation_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_automation"}},
 		{name: "last of each automation", sql: lastRuns(db.read, (*runRow)(nil), "o").String(), sqlite: []string{"runs_automation (organization_id=? AND automation_id=?)", "SEARCH r USING INDEX sqlite_autoindex_runs_1 (id=?)"}, postgres: []string{"runs_automation", "runs_pkey"}, sorts: true},
-		{name: "list of a status", sql: list(RunFilter{Status: event.RunNeeds}), sqlite: []string{"runs_status (organization_id=? AND status=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_status"}},
-		{name: "list of a trigger", sql: list(RunFilter{Trigger: "t7"}), sqlite: []string{"runs_trigger (organization_id=? AND trigger_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_trigger"}, sorts: true},
-		{name: "an event's", sql: list(RunFilter{Event: "e7"}), sqlite: []string{"(event_id=?)"}, postgres: []string{"runs_event_id_key"}, sorts: true},
+		{name: "list of a status", sql: list(event.RunFilter{Status: event.RunNeeds}), sqlite: []string{"runs_status (organization_id=? AND status=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_status"}},
+		{name: "list of a trigger", sql: list(event.RunFilter{Trigger: "t7"}), sqlite: []string{"runs_trigger (organization_id=? AND trigger_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_trigger"}, sorts: true},
+		{name: "an event's", sql: list(event.RunFilter{Event: "e7"}), sqlite: []string{"(event_id=?)"}, postgres: []string{"runs_event_id_key"}, sorts: true},
 		{name: "sessions of a run", sql: sessionsOfRun(db.read, "o", "r7").String(), sqlite: []string{"SEARCH s USING", "SEARCH r USING"}, postgres: []string{"runs_pkey", "sessions_event"}, sorts: true},
 		{name: "a session's", sql: runOfSession(db.read, (*runRow)(nil), "o", "s7").String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
 		{name: "those that wait for people", sql: waitingForPeople(db.read, now, 100).String(), sqlite: []string{"runs_lease (lease_until"}, postgres: []string{"runs_lease"}},

@@ -28,25 +28,25 @@ func hotQueries(db *DB) []hotQuery {
 	alone.Alone = "me"
 	after := cursor{at(now.Add(-time.Hour)), "id"}
 	text := func(query string, args ...any) string { return db.read.NewRaw(query, args...).String() }
-	list := func(f Filter) string {
+	list := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return f.search().find(db.read, f.span().upTo(after), 50).Column(shown...).String()
+		return searchFor(f).find(db.read, searchFor(f).f.span().upTo(after), 50).Column(shown...).String()
 	}
-	count := func(f Filter) string {
+	count := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return f.search().lists[0].match(db.read.NewSelect(), "o", span{}).ColumnExpr("1").Limit(maxTotal + 1).String()
+		return searchFor(f).lists[0].match(db.read.NewSelect(), "o", span{}).ColumnExpr("1").Limit(maxTotal + 1).String()
 	}
-	places := func(f Filter) string {
+	places := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return f.search().places(db.read, f.span().upTo(after), 250).String()
+		return searchFor(f).places(db.read, searchFor(f).f.span().upTo(after), 250).String()
 	}
-	among := func(f Filter) string {
+	among := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return f.search().among(db.read.NewSelect().Table("invocations").Column("id"), []cursor{{id: "i7"}, {id: "i17"}, {id: "i27"}}).String()
+		return searchFor(f).among(db.read.NewSelect().Table("invocations").Column("id"), []cursor{{id: "i7"}, {id: "i17"}, {id: "i27"}}).String()
 	}
-	everything := Filter{
+	everything := action.InvocationFilter{
 		Session: "s", Run: "r", Automation: "a", Group: "g", Person: "me", Statuses: []action.Status{"completed"}, Source: "linear", Action: "x",
-		Risk: "write", Mode: "allow", sessions: []string{"s"},
+		Risk: "write", Mode: "allow",
 	}
 	between := "(created_at,id)>(?,?) AND (created_at,id)<(?,?))"
 	since := now.AddDate(0, 0, -7)
@@ -81,23 +81,23 @@ func hotQueries(db *DB) []hotQuery {
 			name: "events", sql: "SELECT * FROM invocation_events WHERE organization_id = 'o' AND invocation_id = 'i7' ORDER BY at, id",
 			sqlite: []string{"invocation_events_list (organization_id=? AND invocation_id=?)"}, postgres: []string{"invocation_events_"}, sorts: true,
 		},
-		{name: "list", sql: list(Filter{}), sqlite: []string{"invocations_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
-		{name: "list of a session", sql: list(Filter{Session: "s"}), sqlite: []string{"invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}},
-		{name: "inbox", sql: list(Filter{Statuses: []action.Status{"pending"}}), sqlite: []string{"invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_"}, sorts: true},
-		{name: "list by status", sql: list(Filter{Statuses: []action.Status{"completed"}}), sqlite: []string{"invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_"}},
-		{name: "count", sql: count(Filter{}), sqlite: []string{"SEARCH invocations USING COVERING INDEX invocations_"}, scans: true},
-		{name: "count of the inbox", sql: count(Filter{Statuses: []action.Status{"pending"}}), sqlite: []string{"COVERING INDEX invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_inbox"}},
-		{name: "count of a session", sql: count(Filter{Session: "s"}), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}},
-		{name: "list of a week", sql: list(Filter{From: since}), sqlite: []string{"invocations_list (organization_id=? AND " + between}, postgres: []string{"invocations_list"}},
-		{name: "list of a person", sql: list(Filter{Person: "me", From: since}), sqlite: []string{"invocations_person (organization_id=? AND (approved_by,created_at,id)>(?,?,?) AND (approved_by,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_person"}, sorts: true},
-		{name: "list of dangers", sql: list(Filter{Risk: "danger", From: since}), sqlite: []string{"invocations_danger (organization_id=? AND " + between}, postgres: []string{"invocations_danger"}, sorts: true},
-		{name: "list of a mode", sql: list(Filter{Mode: "deny", From: since}), sqlite: []string{"invocations_mode (organization_id=? AND (mode,created_at,id)>(?,?,?) AND (mode,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_mode"}, sorts: true},
-		{name: "places of all", sql: places(Filter{Source: "linear", From: since}), sqlite: []string{"COVERING INDEX invocations_list (organization_id=? AND " + between}, postgres: []string{"invocations_list"}},
-		{name: "places of a session", sql: places(Filter{Session: "s", Statuses: []action.Status{"completed"}}), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}, sorts: true},
-		{name: "places of a status", sql: places(Filter{Statuses: []action.Status{"completed"}, Source: "linear"}), sqlite: []string{"COVERING INDEX invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_"}},
-		{name: "places of a person", sql: places(Filter{Person: "me", Source: "linear"}), sqlite: []string{"COVERING INDEX invocations_person (organization_id=? AND (approved_by,created_at,id)>(?,?,?) AND (approved_by,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_person"}, sorts: true},
-		{name: "places of an automation", sql: places(Filter{Automation: "a", From: since}), sqlite: []string{"PRIMARY KEY (organization_id=? AND (kind,name,created_at,id)>(?,?,?,?) AND (kind,name,created_at,id)<(?,?,?,?))"}, postgres: []string{"invocation_origins_pkey"}, sorts: true},
-		{name: "places of a group", sql: places(Filter{Group: "g", From: since}), sqlite: []string{"PRIMARY KEY (organization_id=? AND (kind,name,created_at,id)>(?,?,?,?) AND (kind,name,created_at,id)<(?,?,?,?))"}, postgres: []string{"invocation_origins_pkey"}, sorts: true},
+		{name: "list", sql: list(action.InvocationFilter{}), sqlite: []string{"invocations_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
+		{name: "list of a session", sql: list(action.InvocationFilter{Session: "s"}), sqlite: []string{"invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}},
+		{name: "inbox", sql: list(action.InvocationFilter{Statuses: []action.Status{"pending"}}), sqlite: []string{"invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_"}, sorts: true},
+		{name: "list by status", sql: list(action.InvocationFilter{Statuses: []action.Status{"completed"}}), sqlite: []string{"invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_"}},
+		{name: "count", sql: count(action.InvocationFilter{}), sqlite: []string{"SEARCH invocations USING COVERING INDEX invocations_"}, scans: true},
+		{name: "count of the inbox", sql: count(action.InvocationFilter{Statuses: []action.Status{"pending"}}), sqlite: []string{"COVERING INDEX invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_inbox"}},
+		{name: "count of a session", sql: count(action.InvocationFilter{Session: "s"}), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}},
+		{name: "list of a week", sql: list(action.InvocationFilter{From: since}), sqlite: []string{"invocations_list (organization_id=? AND " + between}, postgres: []string{"invocations_list"}},
+		{name: "list of a person", sql: list(action.InvocationFilter{Person: "me", From: since}), sqlite: []string{"invocations_person (organization_id=? AND (approved_by,created_at,id)>(?,?,?) AND (approved_by,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_person"}, sorts: true},
+		{name: "list of dangers", sql: list(action.InvocationFilter{Risk: "danger", From: since}), sqlite: []string{"invocations_danger (organization_id=? AND " + between}, postgres: []string{"invocations_danger"}, sorts: true},
+		{name: "list of a mode", sql: list(action.InvocationFilter{Mode: "deny", From: since}), sqlite: []string{"invocations_mode (organization_id=? AND (mode,created_at,id)>(?,?,?) AND (mode,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_mode"}, sorts: true},
+		{name: "places of all", sql: places(action.InvocationFilter{Source: "linear", From: since}), sqlite: []string{"COVERING INDEX invocations_list (organization_id=? AND " + between}, postgres: []string{"invocations_list"}},
+		{name: "places of a session", sql: places(action.InvocationFilter{Session: "s", Statuses: []action.Status{"completed"}}), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}, sorts: true},
+		{name: "places of a status", sql: places(action.InvocationFilter{Statuses: []action.Status{"completed"}, Source: "linear"}), sqlite: []string{"COVERING INDEX invocations_inbox (organization_id=? AND (status,created_at,id)>(?,?,?) AND (status,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_"}},
+		{name: "places of a person", sql: places(action.InvocationFilter{Person: "me", Source: "linear"}), sqlite: []string{"COVERING INDEX invocations_person (organization_id=? AND (approved_by,created_at,id)>(?,?,?) AND (approved_by,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_person"}, sorts: true},
+		{name: "places of an automation", sql: places(action.InvocationFilter{Automation: "a", From: since}), sqlite: []string{"PRIMARY KEY (organization_id=? AND (kind,name,created_at,id)>(?,?,?,?) AND (kind,name,created_at,id)<(?,?,?,?))"}, postgres: []string{"invocation_origins_pkey"}, sorts: true},
+		{name: "places of a group", sql: places(action.InvocationFilter{Group: "g", From: since}), sqlite: []string{"PRIMARY KEY (organization_id=? AND (kind,name,created_at,id)>(?,?,?,?) AND (kind,name,created_at,id)<(?,?,?,?))"}, postgres: []string{"invocation_origins_pkey"}, sorts: true},
 		{name: "among places", sql: among(everything), sqlite: []string{byID, "SEARCH s USING INDEX sqlite_autoindex_sessions_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
 		{name: "unclaimed", sql: unclaimed(db.read, now, 10).String(), sqlite: []string{"invocations_unclaimed (approved_at<?)"}, postgres: []string{"invocations_unclaimed"}},
 		{name: "look for old keys", sql: staleKeys(db.read.NewSelect(), rules, 1).Column("k.invocation_id").String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey"}},
@@ -150,10 +150,19 @@ func TestHotQueriesUseTheirIndexOnSQLite(t *testing.T) {
 	})
 }
 
+// searchFor is the search of a filter, whose run has one session.
+func searchFor(f action.InvocationFilter) *search {
+	whole := invocationFilter{InvocationFilter: f}
+	if f.Run != "" {
+		whole.sessions = []string{"s"}
+	}
+	return whole.search()
+}
+
 // severalStatuses takes one look-up each.
 func severalStatuses(db *DB) string {
-	f := Filter{Organization: "o", Statuses: []action.Status{"pending", "completed"}}
-	return f.search().places(db.read, span{before: cursor{at(time.Now().Add(-time.Hour)), "id"}}, 50).String()
+	f := action.InvocationFilter{Organization: "o", Statuses: []action.Status{"pending", "completed"}}
+	return searchFor(f).places(db.read, span{before: cursor{at(time.Now().Add(-time.Hour)), "id"}}, 50).String()
 }
 
 func checkPlan(t *testing.T, query, plan string, want, bad []string) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -104,31 +103,19 @@ func cleaned(v any) (string, error) {
 	}
 }
 
-// PolicyEventFilter says which changes of policy are wanted. Empty fields
-// match all.
-type PolicyEventFilter struct {
-	Organization string // required
-	Kind         string // one of the Event constants of package action
-	Subject      string
-	By           string    // who did it
-	From, To     time.Time // not before, and before; zero: open
-	Limit        int       // zero: 50; at most 500
-	Cursor       string    // of the page before; empty: from the newest
-}
-
 // PolicyEvents returns a page of the history of policy, newest first.
-func (db *DB) PolicyEvents(ctx context.Context, f PolicyEventFilter) (Page[action.PolicyEvent], error) {
-	var page Page[action.PolicyEvent]
+func (db *DB) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error) {
+	var page action.Page[action.PolicyEvent]
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
 		return page, err
 	}
 	limit := pageSize(f.Limit)
 	var rows []policyEventRow
-	if err := f.find(db.read, after, limit).Scan(ctx, &rows); err != nil {
+	if err := findPolicyEvents(f, db.read, after, limit).Scan(ctx, &rows); err != nil {
 		return page, fmt.Errorf("listing changes of policy: %w", err)
 	}
-	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().Table("policy_events")))
+	total, capped, err := countUpTo(ctx, matchPolicyEvents(f, db.read.NewSelect().Table("policy_events")))
 	if err != nil {
 		return page, fmt.Errorf("counting changes of policy: %w", err)
 	}
@@ -141,15 +128,15 @@ func (db *DB) PolicyEvents(ctx context.Context, f PolicyEventFilter) (Page[actio
 
 // find is the query of one page, with one row more to tell whether another
 // one follows.
-func (f PolicyEventFilter) find(db bun.IDB, after cursor, limit int) *bun.SelectQuery {
-	q := f.match(db.NewSelect().Model((*policyEventRow)(nil)))
+func findPolicyEvents(f action.PolicyEventFilter, db bun.IDB, after cursor, limit int) *bun.SelectQuery {
+	q := matchPolicyEvents(f, db.NewSelect().Model((*policyEventRow)(nil)))
 	if after.id != "" {
 		q = q.Where("(at, id) < (?, ?)", after.at, after.id)
 	}
 	return q.OrderExpr("at DESC, id DESC").Limit(int64(limit) + 1)
 }
 
-func (f PolicyEventFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+func matchPolicyEvents(f action.PolicyEventFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	q = q.Where("organization_id = ?", f.Organization)
 	if f.Kind != "" {
 		q = q.Where("kind = ?", f.Kind)

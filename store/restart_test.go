@@ -149,14 +149,17 @@ func TestReadsOfAHangingServer(t *testing.T) {
 		"overrides":    func() error { _, _, err := db.Overrides(ctx, org); return err },
 		"policy":       func() error { _, err := db.PolicyVersion(ctx, org); return err },
 		"organization": func() error { _, err := db.Organization(ctx, org); return err },
-		"calls":        func() error { _, err := db.ListInvocations(ctx, store.Filter{Organization: org}); return err },
-		"sessions":     func() error { _, err := db.ListSessions(ctx, store.SessionFilter{Organization: org}); return err },
-		"events":       func() error { _, err := db.Events(ctx, org, "x"); return err },
-		"secrets":      func() error { _, err := db.ListSecrets(ctx, org); return err },
-		"users":        func() error { _, err := db.ListUsers(ctx, org); return err },
-		"API key":      func() error { _, _, err := db.APIKey(ctx, "x"); return err },
-		"API keys":     func() error { _, err := db.ListAPIKeys(ctx, org); return err },
-		"login":        func() error { _, _, err := db.Login(ctx, "x"); return err },
+		"calls": func() error {
+			_, err := db.ListInvocations(ctx, action.InvocationFilter{Organization: org})
+			return err
+		},
+		"sessions": func() error { _, err := db.ListSessions(ctx, action.SessionFilter{Organization: org}); return err },
+		"events":   func() error { _, err := db.Events(ctx, org, "x"); return err },
+		"secrets":  func() error { _, err := db.ListSecrets(ctx, org); return err },
+		"users":    func() error { _, err := db.ListUsers(ctx, org); return err },
+		"API key":  func() error { _, _, err := db.APIKey(ctx, "x"); return err },
+		"API keys": func() error { _, err := db.ListAPIKeys(ctx, org); return err },
+		"login":    func() error { _, _, err := db.Login(ctx, "x"); return err },
 	}
 	ask := func() map[string]error {
 		type answer struct {

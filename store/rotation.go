@@ -45,8 +45,8 @@ func (db *DB) LastRotation(ctx context.Context, organization string) (Rotation, 
 func lastRotation(ctx context.Context, tx bun.IDB, organization string) (r Rotation, err error) {
 	var rows []policyEventRow
 	var old oldKeys
-	f := PolicyEventFilter{Organization: organization, Kind: action.EventMasterKey}
-	if err = f.find(tx, cursor{}, 0).Scan(ctx, &rows); err == nil && len(rows) > 0 { // a page of none, and the one that tells of more
+	f := action.PolicyEventFilter{Organization: organization, Kind: action.EventMasterKey}
+	if err = findPolicyEvents(f, tx, cursor{}, 0).Scan(ctx, &rows); err == nil && len(rows) > 0 { // a page of none, and the one that tells of more
 		r = Rotation{Organization: organization, KeyID: rows[0].Subject, By: rows[0].By}
 		err = json.Unmarshal([]byte(rows[0].Before), &old)
 		r.Old = old.KeyIDs

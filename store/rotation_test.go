@@ -29,7 +29,7 @@ func TestRotationsAreOnRecord(t *testing.T) {
 		if diff := cmp.Diff(first, last); diff != "" || err != nil {
 			t.Errorf("the last one (-want +got), %v:\n%s", err, diff)
 		}
-		page, err := db.PolicyEvents(t.Context(), PolicyEventFilter{Organization: "default", Kind: action.EventMasterKey})
+		page, err := db.PolicyEvents(t.Context(), action.PolicyEventFilter{Organization: "default", Kind: action.EventMasterKey})
 		if err != nil || len(page.Items) != 3 {
 			t.Fatalf("%d are on record, %v", len(page.Items), err)
 		}

@@ -92,17 +92,6 @@ func firstRun(ctx context.Context, find func(into any) *bun.SelectQuery) (*runRo
 	return &rows[0], nil
 }
 
-// RunFilter says which runs are wanted. Empty fields match all.
-type RunFilter struct {
-	Organization string // required
-	Automation   string
-	Trigger      string // or a schedule
-	Event        string
-	Status       event.RunStatus
-	Limit        int    // zero: 50; at most 500
-	Cursor       string // of the page before; empty: from the newest
-}
-
 // runStatuses are all that a run can have; the first of them are in the index by
 // status, which names them in this way.
 var runStatuses = []event.RunStatus{
@@ -115,7 +104,7 @@ const (
 )
 
 // ListRuns returns a page of runs, newest first.
-func (db *DB) ListRuns(ctx context.Context, f RunFilter) (page Page[event.Run], err error) {
+func (db *DB) ListRuns(ctx context.Context, f event.RunFilter) (page action.Page[event.Run], err error) {
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
 		return page, err
@@ -125,10 +114,10 @@ func (db *DB) ListRuns(ctx context.Context, f RunFilter) (page Page[event.Run], 
 	}
 	limit := pageSize(f.Limit)
 	var rows []runRow
-	if err := newestFirst(f.match(runs(db.read, &rows)), after, limit).Scan(ctx); err != nil {
+	if err := newestFirst(matchRuns(f, runs(db.read, &rows)), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing runs: %w", err)
 	}
-	total, capped, err := countUpTo(ctx, f.match(db.read.NewSelect().TableExpr("runs AS r")))
+	total, capped, err := countUpTo(ctx, matchRuns(f, db.read.NewSelect().TableExpr("runs AS r")))
 	if err != nil {
 		return page, fmt.Errorf("counting runs: %w", err)
 	}
@@ -161,7 +150,7 @@ func lastRuns(db bun.IDB, into any, organization string) *bun.SelectQuery {
 }
 
 // match restricts q to what the filter wants.
-func (f RunFilter) match(q *bun.SelectQuery) *bun.SelectQuery {
+func matchRuns(f event.RunFilter, q *bun.SelectQuery) *bun.SelectQuery {
 	q = q.Where("r.organization_id = ?", f.Organization)
 	if f.Automation != "" {
 		q = q.Where("r.automation_id = ?", f.Automation)

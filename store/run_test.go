@@ -218,7 +218,7 @@ func (h *runHouse) parcels(run string) (list []event.ParcelStatus) {
 // acts are what people did to a run.
 func (h *runHouse) acts(run string) int {
 	h.Helper()
-	p, err := h.db.PolicyEvents(h.ctx, PolicyEventFilter{Organization: h.org, Kind: action.EventRun, Subject: run})
+	p, err := h.db.PolicyEvents(h.ctx, action.PolicyEventFilter{Organization: h.org, Kind: action.EventRun, Subject: run})
 	h.ok(err)
 	return p.Total
 }
@@ -413,7 +413,7 @@ var runStories = map[string]func(*runHouse){
 			}
 		})
 		h.equal([]int{len(got), len(sessions), none}, []int{40, 40, 24}, "runs, sessions, those who got none")
-		all, err := h.db.ListSessions(h.ctx, SessionFilter{Organization: h.org})
+		all, err := h.db.ListSessions(h.ctx, action.SessionFilter{Organization: h.org})
 		h.ok(err)
 		h.equal(all.Total, 40, "sessions in all")
 	},
@@ -557,7 +557,7 @@ var runStories = map[string]func(*runHouse){
 		}
 		h.finish(h.claim().Run, succeeded)
 		var got []string
-		f := RunFilter{Organization: h.org, Limit: 2}
+		f := event.RunFilter{Organization: h.org, Limit: 2}
 		for range 10 {
 			p, err := h.db.ListRuns(h.ctx, f)
 			h.ok(err)
@@ -571,13 +571,13 @@ var runStories = map[string]func(*runHouse){
 			}
 		}
 		h.equal(got, ids, "runs")
-		for want, f := range map[int]RunFilter{4: {Status: event.RunQueued}, 1: {Status: event.RunSucceeded, Automation: h.a.ID}, 0: {Automation: "x"}} {
+		for want, f := range map[int]event.RunFilter{4: {Status: event.RunQueued}, 1: {Status: event.RunSucceeded, Automation: h.a.ID}, 0: {Automation: "x"}} {
 			f.Organization = h.org
 			p, err := h.db.ListRuns(h.ctx, f)
 			h.ok(err)
 			h.equal(p.Total, want, fmt.Sprintf("runs of %+v", f))
 		}
-		_, err := h.db.ListRuns(h.ctx, RunFilter{Organization: h.org, Status: "x"})
+		_, err := h.db.ListRuns(h.ctx, event.RunFilter{Organization: h.org, Status: "x"})
 		h.refused(err, action.ErrInvalid, "invalid")
 	},
 	"what people look for is found": func(h *runHouse) {
@@ -591,7 +591,7 @@ var runStories = map[string]func(*runHouse){
 		_, err := h.db.SkipEvent(h.ctx, h.org, "e"+h.queued(), "alice")
 		h.ok(err)
 		h.queued()
-		for _, f := range []RecordFilter{
+		for _, f := range []event.RecordFilter{
 			{Status: "queued"},
 			{Status: "processing"},
 			{Status: "failed"},
@@ -608,15 +608,15 @@ var runStories = map[string]func(*runHouse){
 			ended := f.Status == "failed" || f.Status == "completed" || f.Status == "skipped"
 			h.equal([]bool{p.Items[0].EndedAt != nil, p.Items[0].Session != ""}, []bool{ended, ended && f.Status != "skipped" || f.Status == "processing"}, f.Status+" ended, and has a session")
 		}
-		_, err = h.db.ListEvents(h.ctx, RecordFilter{Organization: h.org, Status: "x"})
+		_, err = h.db.ListEvents(h.ctx, event.RecordFilter{Organization: h.org, Status: "x"})
 		h.refused(err, action.ErrInvalid, "invalid")
-		for _, f := range []RecordFilter{{Provider: "linear"}, {Status: "failed", Trigger: "x"}, {Status: "failed", Provider: "linear"}} {
+		for _, f := range []event.RecordFilter{{Provider: "linear"}, {Status: "failed", Trigger: "x"}, {Status: "failed", Provider: "linear"}} {
 			f.Organization = h.org
 			p, err := h.db.ListEvents(h.ctx, f)
 			h.ok(err)
 			h.equal(p.Total, 0, fmt.Sprintf("events of %+v", f))
 		}
-		for f, want := range map[RunFilter]int{{Trigger: "t"}: 5, {Trigger: "x"}: 0, {Event: done.Event}: 1, {Event: "x"}: 0, {Event: done.Event, Status: event.RunFailed}: 0} {
+		for f, want := range map[event.RunFilter]int{{Trigger: "t"}: 5, {Trigger: "x"}: 0, {Event: done.Event}: 1, {Event: "x"}: 0, {Event: done.Event, Status: event.RunFailed}: 0} {
 			f.Organization = h.org
 			p, err := h.db.ListRuns(h.ctx, f)
 			h.ok(err)
@@ -624,7 +624,7 @@ var runStories = map[string]func(*runHouse){
 		}
 		for run, want := range map[string]int{works.ID: 1, done.ID: 0, "x": 0} {
 			for _, status := range [][]action.Status{nil, {action.StatusPending}, {action.StatusPending, action.StatusApproved}} {
-				p, err := h.db.ListInvocations(h.ctx, Filter{Organization: h.org, Run: run, Statuses: status})
+				p, err := h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org, Run: run, Statuses: status})
 				h.ok(err)
 				if len(p.Items) != want || want == 1 && p.Items[0].ID != call {
 					h.Errorf("calls of run %s: %+v", run, p.Items)

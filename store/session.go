@@ -201,22 +201,11 @@ func noSession() error {
 	return action.Errorf(action.ErrNotFound, "session_not_found", "There is no such session.")
 }
 
-// SessionFilter says which sessions are wanted.
-type SessionFilter struct {
-	Organization string
-	Automation   string               // empty: any
-	Live         bool                 // only those whose token is good now
-	Ended        bool                 // only the others
-	Status       action.SessionStatus // of those whose time is not over, or that ended; empty: any
-	Limit        int                  // zero: 50; at most 500
-	Cursor       string               // of the page before; empty: from the newest
-}
-
 // ListSessions returns a page of sessions, newest first.
-func (db *DB) ListSessions(ctx context.Context, f SessionFilter) (Page[action.Session], error) {
+func (db *DB) ListSessions(ctx context.Context, f action.SessionFilter) (action.Page[action.Session], error) {
 	after, err := parseCursor(f.Cursor)
 	if err != nil {
-		return Page[action.Session]{}, err
+		return action.Page[action.Session]{}, err
 	}
 	now := at(db.now())
 	match := func(q *bun.SelectQuery) *bun.SelectQuery {
@@ -245,11 +234,11 @@ func (db *DB) ListSessions(ctx context.Context, f SessionFilter) (Page[action.Se
 	var rows []sessionRow
 	err = newestFirst(match(db.read.NewSelect().Model(&rows).ExcludeColumn("prompt")), after, limit).Scan(ctx)
 	if err != nil {
-		return Page[action.Session]{}, fmt.Errorf("listing sessions: %w", err)
+		return action.Page[action.Session]{}, fmt.Errorf("listing sessions: %w", err)
 	}
 	total, capped, err := countUpTo(ctx, match(db.read.NewSelect().Table("sessions")))
 	if err != nil {
-		return Page[action.Session]{}, fmt.Errorf("counting sessions: %w", err)
+		return action.Page[action.Session]{}, fmt.Errorf("counting sessions: %w", err)
 	}
 	list := make([]action.Session, 0, len(rows))
 	for i := range rows {

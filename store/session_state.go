@@ -3,22 +3,16 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
-)
 
-// SessionState is what goes on in a session.
-type SessionState struct {
-	LastCall *time.Time // nil: it never called anything that is kept
-	Pending  int        // calls that wait for a person
-	Grants   int        // for this session alone, that could cover a call now
-}
+	"sallyport/action"
+)
 
 // SessionStates returns those of some of an organization's sessions, by their
 // ids.
-func (db *DB) SessionStates(ctx context.Context, organization string, ids []string) (map[string]SessionState, error) {
-	states := map[string]SessionState{}
+func (db *DB) SessionStates(ctx context.Context, organization string, ids []string) (map[string]action.SessionState, error) {
+	states := map[string]action.SessionState{}
 	if len(ids) == 0 {
 		return states, nil
 	}
@@ -32,7 +26,7 @@ func (db *DB) SessionStates(ctx context.Context, organization string, ids []stri
 		return nil, fmt.Errorf("reading what goes on in sessions: %w", err)
 	}
 	for _, r := range rows {
-		states[r.ID] = SessionState{LastCall: r.LastCall.ptr(), Pending: r.Pending, Grants: r.Grants}
+		states[r.ID] = action.SessionState{LastCall: r.LastCall.ptr(), Pending: r.Pending, Grants: r.Grants}
 	}
 	return states, nil
 }

@@ -18,7 +18,7 @@ func (db *DB) Verify(ctx context.Context, c action.ToolCall, upload, folder, oth
 		if upload == "" {
 			return action.ToolReply{Failed: true, Text: otherwise}, nil
 		}
-		u, err := sealUpload(ctx, tx, UploadRef{s.Organization, s.ID, upload}, folder, now)
+		u, err := sealUpload(ctx, tx, action.UploadRef{Organization: s.Organization, Session: s.ID, ID: upload}, folder, now)
 		if err != nil {
 			return action.ToolReply{}, err
 		}

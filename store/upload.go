@@ -48,15 +48,12 @@ func (r *uploadFileRow) file() action.UploadFile {
 	return action.UploadFile{Name: r.Name, Size: r.Size, SHA256: r.SHA256, Type: r.Type, StoredAt: r.StoredAt.ptr()}
 }
 
-// UploadRef names an upload of a session.
-type UploadRef struct{ Organization, Session, ID string }
-
 // ReserveFile makes room for a file in an upload, and the upload with its first
 // file. There tells that its bytes are stored already. Errors: ErrInvalid and
 // ErrTooLarge of the file; those of a session that is unknown or not live;
 // ErrConflict when other bytes have the name, or the upload is sealed or gone;
 // ErrTooLarge when it would have too many files or bytes, or its session.
-func (db *DB) ReserveFile(ctx context.Context, ref UploadRef, f action.UploadFile) (there bool, err error) {
+func (db *DB) ReserveFile(ctx context.Context, ref action.UploadRef, f action.UploadFile) (there bool, err error) {
 	if !action.ValidUploadID(ref.ID) {
 		return false, invalid("/upload", "An upload is named by a UUID, in lower case.")
 	}
@@ -70,7 +67,7 @@ func (db *DB) ReserveFile(ctx context.Context, ref UploadRef, f action.UploadFil
 	return there, err
 }
 
-func (db *DB) reserve(ctx context.Context, tx bun.Tx, ref UploadRef, f action.UploadFile) (there bool, err error) {
+func (db *DB) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f action.UploadFile) (there bool, err error) {
 	s, err := sessionIn(ctx, tx, ref.Organization, ref.Session)
 	if err != nil {
 		return false, err
@@ -110,7 +107,7 @@ func (db *DB) reserve(ctx context.Context, tx bun.Tx, ref UploadRef, f action.Up
 // touchUpload returns the upload, which is made if there is none. The session's
 // row is held first, so that what its uploads have in all is counted by one at
 // a time.
-func touchUpload(ctx context.Context, tx bun.Tx, ref UploadRef, now stamp) (*uploadRow, error) {
+func touchUpload(ctx context.Context, tx bun.Tx, ref action.UploadRef, now stamp) (*uploadRow, error) {
 	if shared(tx) {
 		if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sessions WHERE id = ? FOR NO KEY UPDATE", ref.Session); err != nil {
 			return nil, fmt.Errorf("holding session %s: %w", ref.Session, err)
@@ -139,7 +136,7 @@ func touchUpload(ctx context.Context, tx bun.Tx, ref UploadRef, now stamp) (*upl
 	return u, nil
 }
 
-func oneMoreUpload(ctx context.Context, tx bun.Tx, ref UploadRef) error {
+func oneMoreUpload(ctx context.Context, tx bun.Tx, ref action.UploadRef) error {
 	n, err := tx.NewSelect().Table("evidence_uploads").Where("session_id = ?", ref.Session).Count(ctx)
 	if err != nil {
 		return fmt.Errorf("counting uploads of session %s: %w", ref.Session, err)
@@ -151,7 +148,7 @@ func oneMoreUpload(ctx context.Context, tx bun.Tx, ref UploadRef) error {
 }
 
 // roomFor refuses a file that would be too much for its upload or its session.
-func roomFor(ctx context.Context, tx bun.Tx, ref UploadRef, size int64) error {
+func roomFor(ctx context.Context, tx bun.Tx, ref action.UploadRef, size int64) error {
 	sum := func(q *bun.SelectQuery) (count int, bytes int64, err error) {
 		err = q.Table("evidence_files").ColumnExpr("count(*), coalesce(sum(size), 0)").Where("session_id = ?", ref.Session).Scan(ctx, &count, &bytes)
 		return count, bytes, err
@@ -176,7 +173,7 @@ func roomFor(ctx context.Context, tx bun.Tx, ref UploadRef, size int64) error {
 
 // FileStored writes down that the bytes of a file are there. ErrConflict when
 // its upload is gone meanwhile.
-func (db *DB) FileStored(ctx context.Context, ref UploadRef, name string) error {
+func (db *DB) FileStored(ctx context.Context, ref action.UploadRef, name string) error {
 	now := at(db.now())
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err := affected(tx.NewUpdate().Table("evidence_files").Set("stored_at = coalesce(stored_at, ?)", now).
@@ -200,7 +197,7 @@ func uploadGone() error {
 	return action.Errorf(action.ErrConflict, "upload_gone", "This upload was given up and removed; use another upload id.")
 }
 
-func readUpload(ctx context.Context, db bun.IDB, ref UploadRef) (*uploadRow, error) {
+func readUpload(ctx context.Context, db bun.IDB, ref action.UploadRef) (*uploadRow, error) {
 	var r uploadRow
 	err := db.NewSelect().Model(&r).Where("organization_id = ?", ref.Organization).Where("session_id = ?", ref.Session).Where("id = ?", ref.ID).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -16,7 +16,7 @@ import (
 // SealUpload ends an upload: from then on people see it, and it does not
 // change. Sealing again returns what was sealed. Errors: ErrNotFound;
 // ErrConflict when it is gone, or bytes of a file did not arrive.
-func (db *DB) SealUpload(ctx context.Context, ref UploadRef, folder string) (u action.Upload, err error) {
+func (db *DB) SealUpload(ctx context.Context, ref action.UploadRef, folder string) (u action.Upload, err error) {
 	now := db.now()
 	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if shared(tx) { // whoever adds a file holds it, too
@@ -30,7 +30,7 @@ func (db *DB) SealUpload(ctx context.Context, ref UploadRef, folder string) (u a
 	return u, err
 }
 
-func sealUpload(ctx context.Context, tx bun.IDB, ref UploadRef, folder string, now time.Time) (action.Upload, error) {
+func sealUpload(ctx context.Context, tx bun.IDB, ref action.UploadRef, folder string, now time.Time) (action.Upload, error) {
 	r, err := readUpload(ctx, tx, ref)
 	if err != nil {
 		return action.Upload{}, err
@@ -78,7 +78,7 @@ func (r *uploadRow) with(files []action.UploadFile) action.Upload {
 	return u
 }
 
-func uploadFiles(ctx context.Context, db bun.IDB, ref UploadRef) ([]action.UploadFile, error) {
+func uploadFiles(ctx context.Context, db bun.IDB, ref action.UploadRef) ([]action.UploadFile, error) {
 	files, err := filesOf(ctx, db, ref.Session, []string{ref.ID})
 	return append([]action.UploadFile{}, files[ref.ID]...), err
 }
@@ -101,7 +101,7 @@ func filesOf(ctx context.Context, db bun.IDB, session string, uploads []string) 
 }
 
 // Upload returns one upload with its files; ErrNotFound.
-func (db *DB) Upload(ctx context.Context, ref UploadRef) (action.Upload, error) {
+func (db *DB) Upload(ctx context.Context, ref action.UploadRef) (action.Upload, error) {
 	r, err := readUpload(ctx, db.read, ref)
 	if err != nil {
 		return action.Upload{}, err
@@ -112,8 +112,8 @@ func (db *DB) Upload(ctx context.Context, ref UploadRef) (action.Upload, error) 
 
 // ListUploads returns a page of a session's uploads, newest first, with their
 // files.
-func (db *DB) ListUploads(ctx context.Context, organization, session string, limit int, from string) (Page[action.Upload], error) {
-	var page Page[action.Upload]
+func (db *DB) ListUploads(ctx context.Context, organization, session string, limit int, from string) (action.Page[action.Upload], error) {
+	var page action.Page[action.Upload]
 	after, err := parseCursor(from)
 	if err != nil {
 		return page, err

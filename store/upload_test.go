@@ -24,13 +24,15 @@ func liveSession(t *testing.T, db *DB) action.Session {
 	return s
 }
 
-func newUpload(s action.Session) UploadRef { return UploadRef{s.Organization, s.ID, uuid.NewString()} }
+func newUpload(s action.Session) action.UploadRef {
+	return action.UploadRef{Organization: s.Organization, Session: s.ID, ID: uuid.NewString()}
+}
 
 func aFile(name string, size int64) action.UploadFile {
 	return action.UploadFile{Name: name, Size: size, SHA256: strings.Repeat("ab", 32)}
 }
 
-func sends(t *testing.T, db *DB, ref UploadRef, f action.UploadFile) {
+func sends(t *testing.T, db *DB, ref action.UploadRef, f action.UploadFile) {
 	t.Helper()
 	if _, err := db.ReserveFile(t.Context(), ref, f); err != nil {
 		t.Fatal(err)
@@ -105,7 +107,11 @@ func TestUploadsOfOthersAreNotThere(t *testing.T) {
 		mine, other := liveSession(t, db), liveSession(t, db)
 		ref := newUpload(mine)
 		sends(t, db, ref, aFile("a", 1))
-		for _, wrong := range []UploadRef{{"org2", mine.ID, ref.ID}, {mine.Organization, other.ID, ref.ID}, {mine.Organization, mine.ID, uuid.NewString()}} {
+		for _, wrong := range []action.UploadRef{
+			{Organization: "org2", Session: mine.ID, ID: ref.ID},
+			{Organization: mine.Organization, Session: other.ID, ID: ref.ID},
+			{Organization: mine.Organization, Session: mine.ID, ID: uuid.NewString()},
+		} {
 			_, err := db.Upload(t.Context(), wrong)
 			refusedAs(t, err, action.ErrNotFound, "upload_not_found")
 			_, err = db.SealUpload(t.Context(), wrong, "")
@@ -114,7 +120,7 @@ func TestUploadsOfOthersAreNotThere(t *testing.T) {
 				t.Errorf("%v: stored", wrong)
 			}
 		}
-		_, err := db.ReserveFile(t.Context(), UploadRef{"org2", mine.ID, ref.ID}, aFile("a", 1))
+		_, err := db.ReserveFile(t.Context(), action.UploadRef{Organization: "org2", Session: mine.ID, ID: ref.ID}, aFile("a", 1))
 		refusedAs(t, err, action.ErrNotFound, "session_not_found")
 		if _, err := db.RevokeSession(t.Context(), mine.Organization, mine.ID); err != nil {
 			t.Fatal(err)
@@ -150,7 +156,7 @@ func TestUploadsAreListedTogether(t *testing.T) {
 		}
 		var counts []int
 		for _, u := range page.Items {
-			if again, err := db.Upload(t.Context(), UploadRef{u.Organization, u.Session, u.ID}); err != nil || cmp.Diff(again, u) != "" {
+			if again, err := db.Upload(t.Context(), action.UploadRef{Organization: u.Organization, Session: u.Session, ID: u.ID}); err != nil || cmp.Diff(again, u) != "" {
 				t.Errorf("%v: in the list it is\n%s", err, cmp.Diff(again, u))
 			}
 			counts = append(counts, u.Count)
@@ -220,15 +226,15 @@ func TestAbandonedUploadsGo(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		s, gone := liveSession(t, db), liveSession(t, db)
 		open, kept, orphan := newUpload(s), newUpload(s), newUpload(gone)
-		for _, ref := range []UploadRef{open, kept, orphan} {
+		for _, ref := range []action.UploadRef{open, kept, orphan} {
 			sends(t, db, ref, aFile("a", 1))
 		}
-		for _, ref := range []UploadRef{kept, orphan} {
+		for _, ref := range []action.UploadRef{kept, orphan} {
 			if _, err := db.SealUpload(t.Context(), ref, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
-		due := func(before time.Time) []UploadRef {
+		due := func(before time.Time) []action.UploadRef {
 			refs, err := db.GoneUploads(t.Context(), before, 10)
 			if err != nil {
 				t.Fatal(err)
@@ -242,7 +248,7 @@ func TestAbandonedUploadsGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // a sweep that was interrupted goes on
-			if diff := cmp.Diff([]UploadRef{orphan, open}, due(db.now().Add(time.Second))); diff != "" {
+			if diff := cmp.Diff([]action.UploadRef{orphan, open}, due(db.now().Add(time.Second))); diff != "" {
 				t.Errorf("what goes:\n%s", diff)
 			}
 		}
@@ -250,7 +256,7 @@ func TestAbandonedUploadsGo(t *testing.T) {
 		refusedAs(t, err, action.ErrConflict, "upload_gone")
 		_, err = db.SealUpload(t.Context(), open, "")
 		refusedAs(t, err, action.ErrConflict, "upload_gone")
-		for _, ref := range []UploadRef{orphan, open, kept} {
+		for _, ref := range []action.UploadRef{orphan, open, kept} {
 			if err := db.ForgetUpload(t.Context(), ref); err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/dashboard"
-	"sallyport/store"
 	"sallyport/store/files"
 )
 
@@ -54,43 +52,4 @@ func (g *gateway) sweepEvidence(ctx context.Context, now time.Time, limit int) (
 		n++
 	}
 	return n, err
-}
-
-type uploadRows struct{ *store.DB }
-
-func (r uploadRows) ReserveFile(ctx context.Context, ref dashboard.UploadRef, f action.UploadFile) (there bool, err error) {
-	return r.DB.ReserveFile(ctx, store.UploadRef(ref), f)
-}
-
-func (r uploadRows) FileStored(ctx context.Context, ref dashboard.UploadRef, name string) error {
-	return r.DB.FileStored(ctx, store.UploadRef(ref), name)
-}
-
-func (r uploadRows) Upload(ctx context.Context, ref dashboard.UploadRef) (action.Upload, error) {
-	return r.DB.Upload(ctx, store.UploadRef(ref))
-}
-
-func (r uploadRows) ListUploads(ctx context.Context, organization, session string, q dashboard.Query) (dashboard.Page[action.Upload], error) {
-	page, err := r.DB.ListUploads(ctx, organization, session, q.Limit, q.Cursor)
-	return dashboard.Page[action.Upload](page), err
-}
-
-type envRows struct{ *store.DB }
-
-func (r envRows) ListEnvRequests(ctx context.Context, f dashboard.EnvFilter) (dashboard.Page[action.EnvRequest], error) {
-	page, err := r.DB.ListEnvRequests(ctx, store.EnvFilter{Organization: f.Organization, Session: f.Session, Status: f.Status, Limit: f.Limit, Cursor: f.Cursor})
-	return dashboard.Page[action.EnvRequest](page), err
-}
-
-func (r envRows) DecideEnv(ctx context.Context, v dashboard.EnvVerdict) (action.EnvRequest, error) {
-	return r.DB.DecideEnv(ctx, store.EnvVerdict(v))
-}
-
-func (r envRows) TakeEnv(ctx context.Context, organization, session, key string) ([]dashboard.SealedEnv, error) {
-	rows, err := r.DB.TakeEnv(ctx, organization, session, key)
-	list := make([]dashboard.SealedEnv, 0, len(rows))
-	for _, v := range rows {
-		list = append(list, dashboard.SealedEnv(v))
-	}
-	return list, err
 }

@@ -160,7 +160,7 @@ func TestPinnedGrantOfAnApproval(t *testing.T) {
 	if inv := h.row(id); inv.Status != action.StatusPending {
 		t.Errorf("the call is %s", inv.Status)
 	}
-	if page, err := h.db.ListGrants(t.Context(), store.GrantFilter{Organization: org}); err != nil || len(page.Items) > 0 {
+	if page, err := h.db.ListGrants(t.Context(), action.GrantFilter{Organization: org}); err != nil || len(page.Items) > 0 {
 		t.Errorf("%d grants (%v)", len(page.Items), err)
 	}
 }

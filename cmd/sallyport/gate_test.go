@@ -229,7 +229,7 @@ func (h *house) eventually(what string, f func() bool) {
 
 func (h *house) rows(statuses ...action.Status) []action.Invocation {
 	h.t.Helper()
-	page, err := h.db.ListInvocations(context.Background(), store.Filter{Organization: org, Statuses: statuses, Limit: 100})
+	page, err := h.db.ListInvocations(context.Background(), action.InvocationFilter{Organization: org, Statuses: statuses, Limit: 100})
 	if err != nil {
 		h.t.Fatal(err)
 	}

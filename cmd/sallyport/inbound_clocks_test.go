@@ -68,7 +68,7 @@ func schedulersRace(t *testing.T, dbs []*store.DB) {
 		}
 	}
 	runs := runSchedulers(t, dbs, now, len(want))
-	page, err := dbs[0].ListEvents(t.Context(), store.RecordFilter{Organization: org, Limit: 500})
+	page, err := dbs[0].ListEvents(t.Context(), event.RecordFilter{Organization: org, Limit: 500})
 	if err != nil {
 		t.Fatal(err)
 	}

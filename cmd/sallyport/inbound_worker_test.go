@@ -167,7 +167,7 @@ func TestDeliveriesAreWorkedOffOnceOnRows(t *testing.T) {
 			senders.Wait()
 			settled := func() bool {
 				for _, status := range []event.ReceiptStatus{event.ReceiptQueued, event.ReceiptProcessing} {
-					if page, err := in.db.ListReceipts(t.Context(), store.ReceiptFilter{Organization: "org", Status: status}); err != nil || page.Total > 0 {
+					if page, err := in.db.ListReceipts(t.Context(), event.ReceiptFilter{Organization: "org", Status: status}); err != nil || page.Total > 0 {
 						return false
 					}
 				}
@@ -177,11 +177,11 @@ func TestDeliveriesAreWorkedOffOnceOnRows(t *testing.T) {
 			for _, stop := range stops {
 				stop()
 			}
-			runs, err := in.db.ListRuns(t.Context(), store.RunFilter{Organization: "org", Status: event.RunQueued})
+			runs, err := in.db.ListRuns(t.Context(), event.RunFilter{Organization: "org", Status: event.RunQueued})
 			if err != nil || runs.Total != issues {
 				t.Errorf("%d runs of %d, %v\n%s", runs.Total, issues, err, log.String())
 			}
-			failed, err := in.db.ListReceipts(t.Context(), store.ReceiptFilter{Organization: "org", Status: event.ReceiptFailed})
+			failed, err := in.db.ListReceipts(t.Context(), event.ReceiptFilter{Organization: "org", Status: event.ReceiptFailed})
 			waiting, err1 := in.db.DeliveriesWaiting(t.Context())
 			undelivered, err2 := in.db.RunsUndelivered(t.Context())
 			if err1 != nil || err2 != nil || waiting != 0 || undelivered != issues {

@@ -285,7 +285,7 @@ func TestRequestsForVariablesAreTold(t *testing.T) {
 				t.Errorf("%s is not in %s", want, got)
 			}
 		}
-		_, err = h.db.DecideEnv(h.Context(), store.EnvVerdict{Organization: h.org, ID: r.ID, By: "ada", Sealed: []byte("the-value"), Names: []string{"API_TOKEN"}})
+		_, err = h.db.DecideEnv(h.Context(), action.EnvVerdict{Organization: h.org, ID: r.ID, By: "ada", Sealed: []byte("the-value"), Names: []string{"API_TOKEN"}})
 		h.ok(err)
 		h.until("its end is due", func() bool {
 			list, err := h.db.Notifications(h.Context(), h.org, 0)

@@ -140,3 +140,27 @@ func (r *Record) Status() string {
 	}
 	return "processing"
 }
+
+// ReceiptFilter selects deliveries to an organization. Empty fields match all.
+type ReceiptFilter struct {
+	Organization string
+	Trigger      string
+	Provider     string
+	Status       ReceiptStatus
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: the newest
+}
+
+// RecordFilter selects events of an organization's triggers and schedules.
+// Empty fields match all.
+type RecordFilter struct {
+	Organization string
+	Trigger      string // or a schedule
+	Automation   string
+	Receipt      string
+	Provider     string
+	Status       string // of [Record.Status]
+	Skipped      *bool
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: the newest
+}

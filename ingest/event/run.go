@@ -157,3 +157,23 @@ type Sent struct {
 	HTTP   int
 	Error  string
 }
+
+// RunFilter selects runs of an organization. Empty fields match all.
+type RunFilter struct {
+	Organization string
+	Automation   string
+	Trigger      string // or a schedule
+	Event        string
+	Status       RunStatus
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: the newest
+}
+
+// ParcelFilter selects deliveries of an organization's runs. Empty fields match
+// all.
+type ParcelFilter struct {
+	Organization string
+	Status       ParcelStatus
+	Limit        int    // zero: 50; at most 500
+	Cursor       string // of the page before; empty: the newest
+}

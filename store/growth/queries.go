@@ -50,7 +50,7 @@ func (p *place) prepare(ctx context.Context) error {
 	}
 	p.grant = g.ID
 	for depth := 0; depth < min(p.rows*3/10, 100_000); depth += 500 {
-		page, err := p.db.ListInvocations(ctx, store.Filter{Organization: measured, Limit: 500, Cursor: p.deep})
+		page, err := p.db.ListInvocations(ctx, action.InvocationFilter{Organization: measured, Limit: 500, Cursor: p.deep})
 		if err != nil {
 			return err
 		}
@@ -96,21 +96,25 @@ func hotQueries() []query {
 		{name: "seen, 250 ids", run: func(ctx context.Context, p *place) error { return p.db.Seen(ctx, p.waited, time.Now()) }},
 		{name: "sweep, nothing due", run: func(ctx context.Context, p *place) error { return p.sweep(ctx, 0) }},
 		{name: "sweep, 100 due", every: 10, ready: makeDue, run: func(ctx context.Context, p *place) error { return p.sweep(ctx, dueAtOnce) }},
-		{name: "inbox: pending", run: list(func(*place) store.Filter { return store.Filter{Statuses: []action.Status{action.StatusPending}} })},
-		{name: "inbox: completed", run: list(func(*place) store.Filter { return store.Filter{Statuses: []action.Status{action.StatusCompleted}} })},
-		{name: "list, newest page", run: list(func(*place) store.Filter { return store.Filter{} })},
-		{name: "list, deep page", run: list(func(p *place) store.Filter { return store.Filter{Cursor: p.deep} })},
-		{name: "list, one row and count", run: list(func(*place) store.Filter { return store.Filter{Limit: 1} })},
-		{name: "list of a session", run: list(func(p *place) store.Filter { return store.Filter{Session: sessionOf(p.past())} })},
-		{name: "list of a week, one source", run: list(func(*place) store.Filter {
-			return store.Filter{Source: "connector:3", From: time.Now().AddDate(0, 0, -7)}
+		{name: "inbox: pending", run: list(func(*place) action.InvocationFilter {
+			return action.InvocationFilter{Statuses: []action.Status{action.StatusPending}}
 		})},
-		{name: "list by a person", run: list(func(*place) store.Filter { return store.Filter{Person: "person"} })},
-		{name: "list of what was held", run: list(func(*place) store.Filter { return store.Filter{Mode: action.ModeRequireApproval} })},
-		{name: "list of several statuses", run: list(func(*place) store.Filter {
-			return store.Filter{Statuses: []action.Status{action.StatusFailed, action.StatusDenied, action.StatusExpired}}
+		{name: "inbox: completed", run: list(func(*place) action.InvocationFilter {
+			return action.InvocationFilter{Statuses: []action.Status{action.StatusCompleted}}
 		})},
-		{name: "list of a group", run: list(func(*place) store.Filter { return store.Filter{Group: "group-1"} })},
+		{name: "list, newest page", run: list(func(*place) action.InvocationFilter { return action.InvocationFilter{} })},
+		{name: "list, deep page", run: list(func(p *place) action.InvocationFilter { return action.InvocationFilter{Cursor: p.deep} })},
+		{name: "list, one row and count", run: list(func(*place) action.InvocationFilter { return action.InvocationFilter{Limit: 1} })},
+		{name: "list of a session", run: list(func(p *place) action.InvocationFilter { return action.InvocationFilter{Session: sessionOf(p.past())} })},
+		{name: "list of a week, one source", run: list(func(*place) action.InvocationFilter {
+			return action.InvocationFilter{Source: "connector:3", From: time.Now().AddDate(0, 0, -7)}
+		})},
+		{name: "list by a person", run: list(func(*place) action.InvocationFilter { return action.InvocationFilter{Person: "person"} })},
+		{name: "list of what was held", run: list(func(*place) action.InvocationFilter { return action.InvocationFilter{Mode: action.ModeRequireApproval} })},
+		{name: "list of several statuses", run: list(func(*place) action.InvocationFilter {
+			return action.InvocationFilter{Statuses: []action.Status{action.StatusFailed, action.StatusDenied, action.StatusExpired}}
+		})},
+		{name: "list of a group", run: list(func(*place) action.InvocationFilter { return action.InvocationFilter{Group: "group-1"} })},
 		{name: "search in vain", run: inVain},
 		{name: "sessions, newest page", run: sessions},
 	}
@@ -255,7 +259,7 @@ func (p *place) sweep(ctx context.Context, want int) error {
 	return err
 }
 
-func list(of func(*place) store.Filter) func(context.Context, *place) error {
+func list(of func(*place) action.InvocationFilter) func(context.Context, *place) error {
 	return func(ctx context.Context, p *place) error {
 		f := of(p)
 		f.Organization = measured
@@ -269,7 +273,7 @@ func list(of func(*place) store.Filter) func(context.Context, *place) error {
 
 // inVain looks for what there is none of, as far back as a search goes.
 func inVain(ctx context.Context, p *place) error {
-	page, err := p.db.ListInvocations(ctx, store.Filter{Organization: measured, Source: "connector:3", Action: "none"})
+	page, err := p.db.ListInvocations(ctx, action.InvocationFilter{Organization: measured, Source: "connector:3", Action: "none"})
 	if err == nil && (len(page.Items) > 0 || page.LookedBack.IsZero()) {
 		err = fmt.Errorf("%d calls, looked back to %v", len(page.Items), page.LookedBack)
 	}
@@ -277,6 +281,6 @@ func inVain(ctx context.Context, p *place) error {
 }
 
 func sessions(ctx context.Context, p *place) error {
-	_, err := p.db.ListSessions(ctx, store.SessionFilter{Organization: measured})
+	_, err := p.db.ListSessions(ctx, action.SessionFilter{Organization: measured})
 	return err
 }

@@ -8,7 +8,6 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
-	"sallyport/store"
 )
 
 // automation is one that is there.
@@ -45,7 +44,7 @@ func (h *house) signing(name string) event.Secret {
 // kinds are those of the last n events of history, the oldest first.
 func (h *house) kinds(n int) (kinds []string) {
 	h.Helper()
-	for _, e := range h.history(store.PolicyEventFilter{})[:n] {
+	for _, e := range h.history(action.PolicyEventFilter{})[:n] {
 		kinds = append(kinds, e.Kind)
 	}
 	slices.Reverse(kinds)
@@ -65,7 +64,7 @@ var automationStories = map[string]func(*house){
 			Instructions string `json:"instructions"`
 			Hash         string `json:"instructions_sha256"`
 		}
-		h.ok(json.Unmarshal(h.history(store.PolicyEventFilter{Kind: action.EventAutomation, Subject: a.ID})[0].After, &told))
+		h.ok(json.Unmarshal(h.history(action.PolicyEventFilter{Kind: action.EventAutomation, Subject: a.ID})[0].After, &told))
 		h.equal([]any{len(told.Instructions), strings.HasPrefix(a.Instructions, told.Instructions), len(told.Hash)}, []any{2000, true, 64}, "what history has of its instructions")
 
 		other := h.automation("daily")
@@ -243,7 +242,7 @@ var scheduleStories = map[string]func(*house){
 		h.tells("bob", "", "null")
 		_, err = h.db.Schedule(h.ctx, h.org.ID, s.ID)
 		h.refused(err, action.ErrNotFound, "schedule_not_found")
-		h.equal(len(h.history(store.PolicyEventFilter{Kind: action.EventSchedule, Subject: s.ID})), 7, "events")
+		h.equal(len(h.history(action.PolicyEventFilter{Kind: action.EventSchedule, Subject: s.ID})), 7, "events")
 	},
 	"what a schedule cannot be": func(h *house) {
 		a := h.automation("Nightly")

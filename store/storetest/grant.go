@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // terms are of a grant for exactly one action of the house's session.
@@ -48,7 +47,7 @@ func (h *house) choose(s action.Settings) {
 // events returns what was recorded of a subject, newest first.
 func (h *house) events(subject string) []action.PolicyEvent {
 	h.Helper()
-	return must(h.db.PolicyEvents(h.ctx, store.PolicyEventFilter{Organization: h.org.ID, Subject: subject}))(h).Items
+	return must(h.db.PolicyEvents(h.ctx, action.PolicyEventFilter{Organization: h.org.ID, Subject: subject}))(h).Items
 }
 
 // recorded checks the newest event of a subject: its kind, who did it, and
@@ -135,8 +134,8 @@ var grantStories = map[string]func(*house){
 				h.Errorf("%s: field %s, want %s", name, e.Field, row.field)
 			}
 		}
-		h.equal(must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID}))(h).Total, 0, "grants")
-		h.equal(len(must(h.db.PolicyEvents(h.ctx, store.PolicyEventFilter{Organization: h.org.ID}))(h).Items), 0, "events")
+		h.equal(must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID}))(h).Total, 0, "grants")
+		h.equal(len(must(h.db.PolicyEvents(h.ctx, action.PolicyEventFilter{Organization: h.org.ID}))(h).Items), 0, "events")
 	},
 	"a session's grant needs the organization's live session": func(h *house) {
 		g := h.newGrant(terms())
@@ -178,18 +177,18 @@ var grantStories = map[string]func(*house){
 		newHouse(h.T, h.db).grant(terms())
 		must(h.db.RevokeGrant(h.ctx, h.org.ID, ids[0], "carol"))(h)
 		for name, row := range map[string]struct {
-			f    store.GrantFilter
+			f    action.GrantFilter
 			want []string
 		}{
-			"all":                        {store.GrantFilter{}, ids},
-			"of a session":               {store.GrantFilter{Session: mine.ID}, ids[3:]},
-			"covering a session":         {store.GrantFilter{Session: mine.ID, Covering: true}, []string{ids[0], ids[2], ids[3]}},
-			"covering it, usable":        {store.GrantFilter{Session: mine.ID, Covering: true, Usable: true}, ids[2:]},
-			"of sessions":                {store.GrantFilter{Scope: action.ScopeSession}, []string{ids[1], ids[3]}},
-			"of the organization":        {store.GrantFilter{Scope: action.ScopeOrganization}, []string{ids[0], ids[2]}},
-			"of a source":                {store.GrantFilter{Source: "slack"}, ids[:1]},
-			"of an action":               {store.GrantFilter{Action: "create_issue"}, []string{ids[1], ids[3]}},
-			"of another source's action": {store.GrantFilter{Source: "slack", Action: "create_issue"}, nil},
+			"all":                        {action.GrantFilter{}, ids},
+			"of a session":               {action.GrantFilter{Session: mine.ID}, ids[3:]},
+			"covering a session":         {action.GrantFilter{Session: mine.ID, Covering: true}, []string{ids[0], ids[2], ids[3]}},
+			"covering it, usable":        {action.GrantFilter{Session: mine.ID, Covering: true, Usable: true}, ids[2:]},
+			"of sessions":                {action.GrantFilter{Scope: action.ScopeSession}, []string{ids[1], ids[3]}},
+			"of the organization":        {action.GrantFilter{Scope: action.ScopeOrganization}, []string{ids[0], ids[2]}},
+			"of a source":                {action.GrantFilter{Source: "slack"}, ids[:1]},
+			"of an action":               {action.GrantFilter{Action: "create_issue"}, []string{ids[1], ids[3]}},
+			"of another source's action": {action.GrantFilter{Source: "slack", Action: "create_issue"}, nil},
 		} {
 			if row.f.Usable {
 				row.want = []string{ids[2], ids[3]}
@@ -208,7 +207,7 @@ var grantStories = map[string]func(*house){
 			}
 			h.equal(got, row.want, name)
 		}
-		_, err := h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID, Cursor: "x"})
+		_, err := h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID, Cursor: "x"})
 		h.refused(err, action.ErrInvalid, "invalid")
 	},
 	"the grants for a call, narrowest first": func(h *house) {
@@ -303,7 +302,7 @@ var grantStories = map[string]func(*house){
 		revoked := h.grant(terms())
 		must(h.db.RevokeGrant(h.ctx, h.org.ID, revoked.ID, "carol"))(h)
 		kept = append(kept, h.grant(terms()))
-		all := func() int { return must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID}))(h).Total }
+		all := func() int { return must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID}))(h).Total }
 		must(h.db.SweepGrants(h.ctx, h.now.Add(-40*day), 0))(h)
 		h.equal(all(), 5, "grants, swept too early")
 		must(h.db.SweepGrants(h.ctx, h.now, 0))(h)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // approving is an approval that makes a grant.
@@ -19,8 +18,8 @@ func (h *house) approving(id string, scope action.GrantScope) action.Verdict {
 // noGrants checks that there is none, and no event of one.
 func (h *house) noGrants() {
 	h.Helper()
-	events := must(h.db.PolicyEvents(h.ctx, store.PolicyEventFilter{Organization: h.org.ID, Kind: action.EventGrant}))(h)
-	grants := must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID}))(h)
+	events := must(h.db.PolicyEvents(h.ctx, action.PolicyEventFilter{Organization: h.org.ID, Kind: action.EventGrant}))(h)
+	grants := must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID}))(h)
 	h.equal([]int{grants.Total, events.Total}, []int{0, 0}, "grants, events")
 }
 
@@ -48,7 +47,7 @@ var grantApproveStories = map[string]func(*house){
 			h.recorded(v.Grant.ID, action.EventGrant, "alice", nil, want)
 			h.equal(h.began(h.by(`{"a":1,"again":"`+string(scope)+`"}`, v.Grant.ID)).Grant, v.Grant.ID, "the grant of the next call")
 			h.used(want, 1)
-			h.equal(must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID}))(h).Total, i+1, "grants")
+			h.equal(must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID}))(h).Total, i+1, "grants")
 		}
 	},
 	"an approval that fails makes no grant": func(h *house) {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // beginMany begins n drafts at once, and returns how many began by which
@@ -35,7 +34,7 @@ func (h *house) beginMany(n int, draft func(i int) *action.Draft) map[string]int
 // rowsBy counts the executing rows of each grant.
 func (h *house) rowsBy() map[string]int64 {
 	h.Helper()
-	rows := must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID, Statuses: []action.Status{action.StatusExecuting}, Limit: 500}))(h)
+	rows := must(h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID, Statuses: []action.Status{action.StatusExecuting}, Limit: 500}))(h)
 	by := map[string]int64{}
 	for _, inv := range rows.Items {
 		by[inv.Grant]++
@@ -155,7 +154,7 @@ var grantRaceStories = map[string]func(*house){
 				h.Fatalf("approve: %v; deny: %v", approved, denied)
 			}
 			made := 0
-			for _, g := range must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID, Limit: 500}))(h).Items {
+			for _, g := range must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID, Limit: 500}))(h).Items {
 				if g.Invocation == d.ID {
 					made++
 				}
@@ -185,7 +184,7 @@ var grantRaceStories = map[string]func(*house){
 		for i, d := range drafts {
 			h.status(d.ID, []action.Status{action.StatusPending, action.StatusApproved}[i%2])
 		}
-		h.equal(must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID}))(h).Total, 12, "grants")
+		h.equal(must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID}))(h).Total, 12, "grants")
 	},
 	"in a full place nobody makes one more beside others": func(h *house) {
 		for range 95 {
@@ -206,7 +205,7 @@ var grantRaceStories = map[string]func(*house){
 				h.Error(err)
 			}
 		})
-		all := must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID}))(h).Total
+		all := must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID}))(h).Total
 		h.equal([]int{all, int(refused.Load())}, []int{100, 7}, "grants, refused")
 	},
 	"64 requests: never more than ten wait, and the same is one": func(h *house) {
@@ -221,7 +220,7 @@ var grantRaceStories = map[string]func(*house){
 				h.Error(err)
 			}
 		})
-		p := must(h.db.ListGrantRequests(h.ctx, store.RequestFilter{Organization: h.org.ID}))(h)
+		p := must(h.db.ListGrantRequests(h.ctx, action.RequestFilter{Organization: h.org.ID}))(h)
 		h.equal([]int{p.Total, int(refused.Load())}, []int{10, 44}, "requests, refused")
 	},
 	"a request is decided once": func(h *house) {
@@ -244,7 +243,7 @@ var grantRaceStories = map[string]func(*house){
 				}
 			})
 			stored := must(h.db.GrantRequest(h.ctx, h.org.ID, r.ID))(h)
-			grants := must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID, Action: t.Action}))(h).Total
+			grants := must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID, Action: t.Action}))(h).Total
 			if won.Load() != 1 || (stored.Status == action.RequestApproved) != (grants == 1) {
 				h.Fatalf("%d won; %s, %d grants", won.Load(), stored.Status, grants)
 			}

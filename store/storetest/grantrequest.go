@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 func (h *house) wish(t action.Terms) action.GrantRequest {
@@ -30,8 +29,8 @@ func (h *house) asks(r action.GrantRequest) (_ action.GrantRequest, made bool) {
 	return r, made
 }
 
-func (h *house) answer(id string) store.RequestVerdict {
-	return store.RequestVerdict{Organization: h.org.ID, ID: id, By: "bob", Note: "For today."}
+func (h *house) answer(id string) action.RequestVerdict {
+	return action.RequestVerdict{Organization: h.org.ID, ID: id, By: "bob", Note: "For today."}
 }
 
 var grantRequestStories = map[string]func(*house){
@@ -209,9 +208,9 @@ var grantRequestStories = map[string]func(*house){
 	},
 	"nobody decides twice, and the second hears who was first": func(h *house) {
 		h.ok(h.db.CreateUser(h.ctx, action.User{ID: "u" + h.org.ID, Organization: h.org.ID, Name: "Grace", Role: action.RoleAdmin}, "me"))
-		for word, decide := range map[string]func(store.RequestVerdict) error{
-			"approved": func(v store.RequestVerdict) error { _, _, err := h.db.ApproveRequest(h.ctx, v); return err },
-			"denied":   func(v store.RequestVerdict) error { _, err := h.db.DenyRequest(h.ctx, v); return err },
+		for word, decide := range map[string]func(action.RequestVerdict) error{
+			"approved": func(v action.RequestVerdict) error { _, _, err := h.db.ApproveRequest(h.ctx, v); return err },
+			"denied":   func(v action.RequestVerdict) error { _, err := h.db.DenyRequest(h.ctx, v); return err },
 		} {
 			t := terms()
 			t.Action = word
@@ -225,7 +224,7 @@ var grantRequestStories = map[string]func(*house){
 			_, err = h.db.DenyRequest(h.ctx, h.answer(v.ID))
 			h.refused(err, action.ErrConflict, "already_decided")
 		}
-		h.equal(must(h.db.ListGrants(h.ctx, store.GrantFilter{Organization: h.org.ID}))(h).Total, 1, "grants")
+		h.equal(must(h.db.ListGrants(h.ctx, action.GrantFilter{Organization: h.org.ID}))(h).Total, 1, "grants")
 		_, _, err := h.db.ApproveRequest(h.ctx, h.answer(newID()))
 		h.refused(err, action.ErrNotFound, "grant_request_not_found")
 		nobody := h.answer(h.request(terms()).ID)
@@ -287,13 +286,13 @@ var grantRequestStories = map[string]func(*house){
 		other := h.request(terms()).ID
 		must(h.db.DenyRequest(h.ctx, h.answer(ids[0])))(h)
 		for name, row := range map[string]struct {
-			f    store.RequestFilter
+			f    action.RequestFilter
 			want []string
 		}{
-			"all":          {store.RequestFilter{}, append([]string{other}, ids...)},
-			"pending":      {store.RequestFilter{Status: action.RequestPending}, append([]string{other}, ids[1:]...)},
-			"of a session": {store.RequestFilter{Session: h.s.ID}, []string{other}},
-			"denied there": {store.RequestFilter{Session: h.s.ID, Status: action.RequestDenied}, nil},
+			"all":          {action.RequestFilter{}, append([]string{other}, ids...)},
+			"pending":      {action.RequestFilter{Status: action.RequestPending}, append([]string{other}, ids[1:]...)},
+			"of a session": {action.RequestFilter{Session: h.s.ID}, []string{other}},
+			"denied there": {action.RequestFilter{Session: h.s.ID, Status: action.RequestDenied}, nil},
 		} {
 			row.f.Organization, row.f.Limit = h.org.ID, 2
 			var got []string
@@ -309,7 +308,7 @@ var grantRequestStories = map[string]func(*house){
 			}
 			h.equal(got, row.want, name)
 		}
-		_, err := h.db.ListGrantRequests(h.ctx, store.RequestFilter{Organization: h.org.ID, Status: "maybe"})
+		_, err := h.db.ListGrantRequests(h.ctx, action.RequestFilter{Organization: h.org.ID, Status: "maybe"})
 		h.refused(err, action.ErrInvalid, "invalid")
 	},
 }

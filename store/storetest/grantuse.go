@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // by is a call that the grants let through.
@@ -172,7 +171,7 @@ var grantUseStories = map[string]func(*house){
 		inv := h.finish(f)
 		h.equal([]string{inv.Summary, inv.ResultNote}, []string{d.Summary, "Issue 7"}, "the summaries")
 		h.equal(h.load(d.ID).Invocation, inv, "what Finish returned and what is stored")
-		page := must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID}))(h)
+		page := must(h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID}))(h)
 		h.equal(page.Items, []action.Invocation{inv}, "the list")
 	},
 }

@@ -6,7 +6,6 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
-	"sallyport/store"
 )
 
 // receipt is a delivery at a trigger's own URL, as ingest would keep it.
@@ -68,10 +67,10 @@ func (h *house) tally() [4]int {
 	h.Helper()
 	skipped := true
 	return [4]int{
-		must(h.db.ListEvents(h.ctx, store.RecordFilter{Organization: h.org.ID}))(h).Total,
-		must(h.db.ListEvents(h.ctx, store.RecordFilter{Organization: h.org.ID, Skipped: &skipped}))(h).Total,
-		must(h.db.ListRuns(h.ctx, store.RunFilter{Organization: h.org.ID}))(h).Total,
-		must(h.db.ListParcels(h.ctx, store.ParcelFilter{Organization: h.org.ID, Status: event.ParcelPending}))(h).Total,
+		must(h.db.ListEvents(h.ctx, event.RecordFilter{Organization: h.org.ID}))(h).Total,
+		must(h.db.ListEvents(h.ctx, event.RecordFilter{Organization: h.org.ID, Skipped: &skipped}))(h).Total,
+		must(h.db.ListRuns(h.ctx, event.RunFilter{Organization: h.org.ID}))(h).Total,
+		must(h.db.ListParcels(h.ctx, event.ParcelFilter{Organization: h.org.ID, Status: event.ParcelPending}))(h).Total,
 	}
 }
 
@@ -292,7 +291,7 @@ var inboxStories = map[string]func(*house){
 			event.ReceiptCompleted: {ids[1]}, event.ReceiptFailed: {ids[0]},
 		} {
 			for _, trigger := range []string{"", t.ID} {
-				f := store.ReceiptFilter{Organization: h.org.ID, Trigger: trigger, Status: status, Limit: 2}
+				f := event.ReceiptFilter{Organization: h.org.ID, Trigger: trigger, Status: status, Limit: 2}
 				var got []string
 				for page := must(h.db.ListReceipts(h.ctx, f))(h); ; page = must(h.db.ListReceipts(h.ctx, f))(h) {
 					h.equal(page.Total, len(want), "total")
@@ -309,7 +308,7 @@ var inboxStories = map[string]func(*house){
 				h.equal(got, want, "deliveries "+string(status))
 			}
 		}
-		_, err := h.db.ListReceipts(h.ctx, store.ReceiptFilter{Organization: h.org.ID, Status: "lost"})
+		_, err := h.db.ListReceipts(h.ctx, event.ReceiptFilter{Organization: h.org.ID, Status: "lost"})
 		h.refused(err, action.ErrInvalid, "invalid")
 		_, err = h.db.Receipt(h.ctx, "another", ids[0])
 		h.refused(err, action.ErrNotFound, "delivery_not_found")

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sallyport/ingest/event"
-	"sallyport/store"
 )
 
 // work claims and settles until nothing is left.
@@ -47,7 +46,7 @@ var inboxRaceStories = map[string]func(*house){
 		})
 		h.work(0, func(r event.Receipt) event.Settlement { return completed(r, h.match(t, "d1")) })
 		h.equal(h.tally(), [4]int{1, 0, 1, 1}, "events, skipped ones, runs, parcels")
-		h.equal(must(h.db.ListReceipts(h.ctx, store.ReceiptFilter{Organization: h.org.ID}))(h).Total, 1, "deliveries")
+		h.equal(must(h.db.ListReceipts(h.ctx, event.ReceiptFilter{Organization: h.org.ID}))(h).Total, 1, "deliveries")
 	},
 	"workers who find the same events in another order do not stand in each other's way": func(h *house) {
 		a := h.automation("Triage")
@@ -92,7 +91,7 @@ var inboxRaceStories = map[string]func(*house){
 		})
 		h.equal(h.tally(), [4]int{pairs, 0, pairs, pairs}, "events, skipped ones, runs, parcels")
 		doubled := 0
-		for _, r := range must(h.db.ListReceipts(h.ctx, store.ReceiptFilter{Organization: h.org.ID}))(h).Items {
+		for _, r := range must(h.db.ListReceipts(h.ctx, event.ReceiptFilter{Organization: h.org.ID}))(h).Items {
 			if r.Doubled {
 				doubled++
 			}
@@ -116,6 +115,6 @@ var inboxRaceStories = map[string]func(*house){
 				}
 			})
 		}
-		h.equal(must(h.db.ListRuns(h.ctx, store.RunFilter{Organization: h.org.ID, Status: event.RunQueued}))(h).Total, 0, "runs that wait")
+		h.equal(must(h.db.ListRuns(h.ctx, event.RunFilter{Organization: h.org.ID, Status: event.RunQueued}))(h).Total, 0, "runs that wait")
 	},
 }

@@ -169,9 +169,9 @@ var integrationStories = map[string]func(*house){
 		in := must(h.db.IntegrationOf(h.ctx, h.org.ID, "slack", "", "T1", false))(h)
 		next := in
 		next.Sealed, next.ExpiresAt, next.Scopes, next.Name = []byte("renewed"), new(h.now.Add(2*time.Hour)), []string{"chat:write"}, "not written"
-		events := len(h.history(store.PolicyEventFilter{}))
+		events := len(h.history(action.PolicyEventFilter{}))
 		h.shifts("a renewal", 0, func() { h.ok(h.db.RenewIntegration(h.ctx, next)) })
-		h.equal(len(h.history(store.PolicyEventFilter{})), events, "events")
+		h.equal(len(h.history(action.PolicyEventFilter{})), events, "events")
 		got := h.credential(in.ID)
 		in.Sealed, in.ExpiresAt, in.Scopes, in.Version, in.UpdatedAt = next.Sealed, next.ExpiresAt, next.Scopes, 2, got.UpdatedAt
 		h.equal(got, in, "the integration")

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 func (h *house) bindings(automation string) []string {
@@ -60,7 +59,7 @@ var bindingStories = map[string]func(*house){
 			h.equal(s.Connections, want, "the new session's")
 			h.equal(must(h.db.Session(h.ctx, s.ID))(h).Connections, want, "the session's")
 		}
-		page := must(h.db.ListSessions(h.ctx, store.SessionFilter{Organization: h.org.ID}))(h)
+		page := must(h.db.ListSessions(h.ctx, action.SessionFilter{Organization: h.org.ID}))(h)
 		h.equal(page.Items[0].Connections, []string{b.ID, a.ID}, "the newest one's in the list")
 	},
 	"a session is bound to what its maker may use": func(h *house) {
@@ -83,7 +82,7 @@ var bindingStories = map[string]func(*house){
 		h.ok(h.bind("nightly"))
 		h.equal(h.bindings("nightly"), []string{}, "what it is bound to at last")
 		var told []string
-		for _, e := range h.history(store.PolicyEventFilter{Kind: action.EventBinding, Subject: "nightly"}) {
+		for _, e := range h.history(action.PolicyEventFilter{Kind: action.EventBinding, Subject: "nightly"}) {
 			told = append(told, string(e.Before)+" "+string(e.After))
 		}
 		both := fmt.Sprintf("[%q,%q]", a, b)
@@ -134,7 +133,7 @@ var bindingStories = map[string]func(*house){
 		h.ok(h.db.DeleteProviderApp(h.ctx, h.org.ID, "github", "carol"))
 		h.refused(h.db.DeleteProviderApp(h.ctx, h.org.ID, "github", "carol"), action.ErrNotFound, "provider_app_not_found")
 		h.tells("carol", "", "null")
-		events := h.history(store.PolicyEventFilter{Kind: action.EventApp, Subject: "github"})
+		events := h.history(action.PolicyEventFilter{Kind: action.EventApp, Subject: "github"})
 		h.equal(len(events), 3, "events")
 		for _, e := range events {
 			var told action.ProviderApp

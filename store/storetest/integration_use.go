@@ -25,7 +25,7 @@ func ids(list []action.Integration) []string {
 // told are the events of an integration, newest first.
 func (h *house) told(id string) []action.PolicyEvent {
 	h.Helper()
-	return h.history(store.PolicyEventFilter{Kind: action.EventIntegration, Subject: id})
+	return h.history(action.PolicyEventFilter{Kind: action.EventIntegration, Subject: id})
 }
 
 var integrationUseStories = map[string]func(*house){

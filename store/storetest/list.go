@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // shelf writes n rows, some of each status, two at each moment, and returns
@@ -41,7 +40,7 @@ func (h *house) shelf(n int) (ids []string, status map[string]action.Status) {
 }
 
 // pages reads a list to its end.
-func (h *house) pages(f store.Filter) (ids []string) {
+func (h *house) pages(f action.InvocationFilter) (ids []string) {
 	h.Helper()
 	for range 1000 {
 		p := must(h.db.ListInvocations(h.ctx, f))(h)
@@ -77,17 +76,17 @@ var listStories = map[string]func(*house){
 			return some
 		}
 		for _, row := range []struct {
-			f    store.Filter
+			f    action.InvocationFilter
 			want []string
 		}{
-			{store.Filter{}, all},
-			{store.Filter{Session: first}, mine},
-			{store.Filter{Statuses: []action.Status{action.StatusPending}}, of(all, action.StatusPending)},
-			{store.Filter{Statuses: []action.Status{action.StatusPending, action.StatusDenied, action.StatusExpired}}, of(all, action.StatusPending, action.StatusDenied)},
-			{store.Filter{Session: first, Statuses: []action.Status{action.StatusPending, action.StatusDenied}}, of(mine, action.StatusPending, action.StatusDenied)},
-			{store.Filter{Action: "close_issue"}, of(all, action.StatusCompleted)},
-			{store.Filter{Source: "linear", Action: "close_issue", Statuses: []action.Status{action.StatusCompleted}}, of(all, action.StatusCompleted)},
-			{store.Filter{Source: "jira"}, nil},
+			{action.InvocationFilter{}, all},
+			{action.InvocationFilter{Session: first}, mine},
+			{action.InvocationFilter{Statuses: []action.Status{action.StatusPending}}, of(all, action.StatusPending)},
+			{action.InvocationFilter{Statuses: []action.Status{action.StatusPending, action.StatusDenied, action.StatusExpired}}, of(all, action.StatusPending, action.StatusDenied)},
+			{action.InvocationFilter{Session: first, Statuses: []action.Status{action.StatusPending, action.StatusDenied}}, of(mine, action.StatusPending, action.StatusDenied)},
+			{action.InvocationFilter{Action: "close_issue"}, of(all, action.StatusCompleted)},
+			{action.InvocationFilter{Source: "linear", Action: "close_issue", Statuses: []action.Status{action.StatusCompleted}}, of(all, action.StatusCompleted)},
+			{action.InvocationFilter{Source: "jira"}, nil},
 		} {
 			for _, limit := range []int{1, 7, 500} {
 				row.f.Organization, row.f.Limit = h.org.ID, limit
@@ -101,10 +100,10 @@ var listStories = map[string]func(*house){
 	},
 	"a new row shifts no page": func(h *house) {
 		ids, _ := h.shelf(6)
-		p := must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID, Limit: 3}))(h)
+		p := must(h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID, Limit: 3}))(h)
 		h.s = h.session(action.Interactive)
 		h.shelf(4)
-		p = must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID, Limit: 3, Cursor: p.Next}))(h)
+		p = must(h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID, Limit: 3, Cursor: p.Next}))(h)
 		h.equal([]string{p.Items[0].ID, p.Items[1].ID, p.Items[2].ID}, ids[3:], "the second page")
 	},
 	"totals stop at a thousand": func(h *house) {
@@ -117,17 +116,17 @@ var listStories = map[string]func(*house){
 			}
 		})
 		h.ok(h.db.Flush(h.ctx))
-		p := must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID}))(h)
+		p := must(h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID}))(h)
 		h.equal([]any{len(p.Items), p.Total, p.Capped}, []any{50, 1000, true}, "items, total, capped")
 	},
 	"a cursor of nobody's and a status of none are refused": func(h *house) {
 		for _, c := range []string{"x", "!", "AAAA", "MjAyNi0xMS0yMVQwMDowMDowMC4wMDAwMDBa", "MjAyNi0xMy0yMVQwMDowMDowMC4wMDAwMDBaaWQ"} {
-			_, err := h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID, Cursor: c})
+			_, err := h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID, Cursor: c})
 			h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, "/cursor", "field")
-			_, err = h.db.ListSessions(h.ctx, store.SessionFilter{Organization: h.org.ID, Cursor: c})
+			_, err = h.db.ListSessions(h.ctx, action.SessionFilter{Organization: h.org.ID, Cursor: c})
 			h.refused(err, action.ErrInvalid, "invalid")
 		}
-		_, err := h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID, Statuses: []action.Status{"done"}})
+		_, err := h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID, Statuses: []action.Status{"done"}})
 		h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, "/status", "field")
 	},
 }

@@ -96,7 +96,7 @@ var matchStories = map[string]func(*house){
 		h.equal(h.record(waiting.Record.ID), got, "the event")
 		run := must(h.db.Run(h.ctx, h.org.ID, waiting.Run))(h)
 		h.equal([]any{run.Status, run.EndedAt != nil}, []any{event.RunSkipped, true}, "its run")
-		parcels := must(h.db.ListParcels(h.ctx, store.ParcelFilter{Organization: h.org.ID, Status: event.ParcelVoid}))(h)
+		parcels := must(h.db.ListParcels(h.ctx, event.ParcelFilter{Organization: h.org.ID, Status: event.ParcelVoid}))(h)
 		h.equal([]any{parcels.Total, parcels.Items[0].Run}, []any{1, waiting.Run}, "its parcel")
 		h.equal(h.kinds(1), []string{action.EventRun}, "history")
 
@@ -122,9 +122,9 @@ var matchStories = map[string]func(*house){
 		}
 		h.settled(t, made(h.match(t, "1"), "1"), made(skipped(h.match(t, "2"), event.SkipFilter), "2"), made(h.match(u, "3"), "3"))
 		h.settled(t, made(h.match(t, "4"), "4"), made(skipped(h.match(u, "5"), event.SkipFilter), "5"))
-		receipts := must(h.db.ListReceipts(h.ctx, store.ReceiptFilter{Organization: h.org.ID}))(h).Items
+		receipts := must(h.db.ListReceipts(h.ctx, event.ReceiptFilter{Organization: h.org.ID}))(h).Items
 		yes, no := true, false
-		for want, f := range map[string]store.RecordFilter{
+		for want, f := range map[string]event.RecordFilter{
 			"54321": {}, "421": {Trigger: t.ID}, "53": {Automation: b.ID}, "321": {Receipt: receipts[1].ID}, "52": {Skipped: &yes}, "431": {Skipped: &no},
 			"5": {Trigger: u.ID, Automation: b.ID, Receipt: receipts[0].ID, Skipped: &yes},
 		} {
@@ -148,7 +148,7 @@ var matchStories = map[string]func(*house){
 		old, young := h.match(t, "old"), h.match(t, "young")
 		young.Record.CreatedAt = h.now.Add(time.Minute)
 		h.settled(t, old, young, skipped(h.match(t, "filtered"), event.SkipFilter))
-		done := must(h.db.ListReceipts(h.ctx, store.ReceiptFilter{Organization: h.org.ID}))(h).Items[0]
+		done := must(h.db.ListReceipts(h.ctx, event.ReceiptFilter{Organization: h.org.ID}))(h).Items[0]
 		open := h.received(t, "open")
 		before := h.now.Add(time.Second)
 		got := 0

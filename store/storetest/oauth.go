@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // signs is a connector that somebody signed in for, and its tokens.
@@ -42,7 +41,7 @@ func (h *house) flow(c action.Connector, state string) action.OAuthFlow {
 // signIns are the events of a connector's tokens.
 func (h *house) signIns(c action.Connector) (list []action.PolicyEvent) {
 	h.Helper()
-	for _, e := range h.history(store.PolicyEventFilter{Subject: c.Source()}) {
+	for _, e := range h.history(action.PolicyEventFilter{Subject: c.Source()}) {
 		if strings.Contains(string(e.Before)+string(e.After), "oauth_grant") {
 			list = append(list, e)
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 func (h *house) user(name string, role action.Role) action.User {
@@ -21,14 +20,14 @@ func (h *house) user(name string, role action.Role) action.User {
 // hash stands for one, which has a length.
 func hash(of string) string { return of + strings.Repeat("0", 32) + newID() }
 
-func (h *house) link(u action.User) store.LoginLink {
+func (h *house) link(u action.User) action.LoginLink {
 	h.Helper()
-	l := store.LoginLink{Organization: h.org.ID, User: u.ID, CodeHash: hash("code"), KeyHash: hash("key"), ExpiresAt: h.now.Add(10 * time.Minute)}
+	l := action.LoginLink{Organization: h.org.ID, User: u.ID, CodeHash: hash("code"), KeyHash: hash("key"), ExpiresAt: h.now.Add(10 * time.Minute)}
 	h.ok(h.db.CreateLoginLink(h.ctx, l))
 	return l
 }
 
-func (h *house) redeem(l store.LoginLink) (action.Login, string, error) {
+func (h *house) redeem(l action.LoginLink) (action.Login, string, error) {
 	cookie := hash("cookie")
 	login, err := h.db.RedeemLoginLink(h.ctx, l.CodeHash, cookie, action.Login{
 		ID: newID(), CreatedAt: h.now, SeenAt: h.now, ExpiresAt: h.now.Add(24 * time.Hour),

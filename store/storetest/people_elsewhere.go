@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 const issuer = "https://id.example.com"
@@ -17,7 +16,7 @@ func (h *house) elsewhere(subject, name string, role action.Role) action.Identit
 
 // persons are what history says of people, the last first.
 func (h *house) persons() (said []string) {
-	page := must(h.db.PolicyEvents(h.ctx, store.PolicyEventFilter{Organization: h.org.ID, Kind: action.EventPerson}))(h)
+	page := must(h.db.PolicyEvents(h.ctx, action.PolicyEventFilter{Organization: h.org.ID, Kind: action.EventPerson}))(h)
 	for _, e := range page.Items {
 		said = append(said, string(e.Before)+" to "+string(e.After)+" by "+e.By)
 	}
@@ -204,7 +203,7 @@ var elsewhereStories = map[string]func(*house){
 	},
 	"a login says how it came, and a link is made once": func(h *house) {
 		u := h.user("Ada", action.RoleOwner)
-		l := store.LoginLink{Organization: h.org.ID, User: u.ID, CodeHash: hash("code"), KeyHash: hash("key"), Via: action.ViaOIDC}
+		l := action.LoginLink{Organization: h.org.ID, User: u.ID, CodeHash: hash("code"), KeyHash: hash("key"), Via: action.ViaOIDC}
 		h.ok(h.db.CreateLoginLink(h.ctx, l))
 		h.refused(h.db.CreateLoginLink(h.ctx, l), action.ErrConflict, "login_link_exists")
 		login, _, err := h.redeem(l)
@@ -270,10 +269,10 @@ var elsewhereStories = map[string]func(*house){
 		if s := states[h.s.ID]; s.Pending != 1 || s.Grants != 1 || s.LastCall == nil {
 			h.Errorf("a session at work: %+v", s)
 		}
-		h.equal(states[quiet.ID], store.SessionState{}, "a session that did nothing")
+		h.equal(states[quiet.ID], action.SessionState{}, "a session that did nothing")
 		h.equal(len(must(h.db.SessionStates(h.ctx, newHouse(h.T, h.db).org.ID, []string{h.s.ID}))(h)), 0, "sessions of others")
 		must(h.db.RevokeSession(h.ctx, h.org.ID, quiet.ID))(h)
-		for want, f := range map[string]store.SessionFilter{h.s.ID: {Live: true}, quiet.ID: {Ended: true}} {
+		for want, f := range map[string]action.SessionFilter{h.s.ID: {Live: true}, quiet.ID: {Ended: true}} {
 			f.Organization = h.org.ID
 			if p := must(h.db.ListSessions(h.ctx, f))(h); len(p.Items) != 1 || p.Items[0].ID != want || p.Total != 1 {
 				h.Errorf("%+v: %+v", f, p)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 func (h *house) version() int64 {
@@ -19,12 +18,12 @@ func (h *house) version() int64 {
 // down as often. The kind and subject are those of its newest event.
 func (h *house) moves(what string, by int, kind, subject string, change func()) {
 	h.Helper()
-	version, events := h.version(), h.history(store.PolicyEventFilter{})
+	version, events := h.version(), h.history(action.PolicyEventFilter{})
 	change()
 	if got := h.version() - version; got != int64(by) {
 		h.Errorf("%s: the version moved by %d, want %d", what, got, by)
 	}
-	now := h.history(store.PolicyEventFilter{})
+	now := h.history(action.PolicyEventFilter{})
 	if len(now)-len(events) != by {
 		h.Fatalf("%s: %d events, want %d", what, len(now)-len(events), by)
 	}
@@ -34,7 +33,7 @@ func (h *house) moves(what string, by int, kind, subject string, change func()) 
 }
 
 // history is the newest page of it.
-func (h *house) history(f store.PolicyEventFilter) []action.PolicyEvent {
+func (h *house) history(f action.PolicyEventFilter) []action.PolicyEvent {
 	h.Helper()
 	f.Organization, f.Limit = h.org.ID, 500
 	return must(h.db.PolicyEvents(h.ctx, f))(h).Items
@@ -43,7 +42,7 @@ func (h *house) history(f store.PolicyEventFilter) []action.PolicyEvent {
 // tells checks what the newest event says; empty texts are not looked at.
 func (h *house) tells(by, before, after string) {
 	h.Helper()
-	e := h.history(store.PolicyEventFilter{})[0]
+	e := h.history(action.PolicyEventFilter{})[0]
 	if e.By != by || before != "" && string(e.Before) != before || after != "" && string(e.After) != after {
 		h.Errorf("the event is by %s, from %s to %s;\nwant by %s, from %s to %s", e.By, e.Before, e.After, by, before, after)
 	}
@@ -188,7 +187,7 @@ var capabilityStories = map[string]func(*house){
 		c.Provider = foreign.Source()
 		_, err = h.db.PutCapability(h.ctx, c)
 		h.refused(err, action.ErrNotFound, "connector_not_found")
-		h.equal([]any{h.version(), len(h.capabilities("")), len(h.history(store.PolicyEventFilter{}))}, []any{h.org.PolicyVersion, 0, 0}, "version, capabilities, events")
+		h.equal([]any{h.version(), len(h.capabilities("")), len(h.history(action.PolicyEventFilter{}))}, []any{h.org.PolicyVersion, 0, 0}, "version, capabilities, events")
 	},
 	"production is granted with its gate": func(h *house) {
 		c := h.capability()
@@ -223,7 +222,7 @@ var gateStories = map[string]func(*house){
 		got = h.open(a)
 		h.equal(h.version(), version+1, "version")
 		h.tells("alice", "null", string(must(json.Marshal(got))(h)))
-		h.equal(h.history(store.PolicyEventFilter{Kind: action.EventGate})[0].Subject, got.ID, "subject")
+		h.equal(h.history(action.PolicyEventFilter{Kind: action.EventGate})[0].Subject, got.ID, "subject")
 		if d := got.ApprovedAt.Sub(h.now); got.ID == "" || d < -time.Minute || d > time.Minute {
 			h.Errorf("id %q, approved %s from now", got.ID, d)
 		}

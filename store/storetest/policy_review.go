@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // hashes are those of the version of a tool. After a + comes its text's.
@@ -208,7 +207,7 @@ var reviewStories = map[string]func(*house){
 		h.equal(h.version(), version+1, "version")
 		h.stand(c, "a new", "b reviewed")
 		h.reviewedNow(map[string]string{"b": "b v1"})
-		e := h.history(store.PolicyEventFilter{Kind: action.EventReview})[0]
+		e := h.history(action.PolicyEventFilter{Kind: action.EventReview})[0]
 		h.equal([]string{e.Subject, e.By, string(e.Before), string(e.After)}, []string{
 			c.Source(), "alice", `{"a":{"behaviour_hash":"b v1","text_hash":"t "},"c":{"behaviour_hash":"b v1","text_hash":"t "}}`, "null",
 		}, "the event")
@@ -324,7 +323,7 @@ var reviewStories = map[string]func(*house){
 			by[r.Tool] = r.ReviewedBy
 		}
 		h.equal(by, map[string]string{"b": "bob", "c": "bob", "d": "ann", "e": "bob"}, "who reviewed them")
-		h.equal(len(h.history(store.PolicyEventFilter{Kind: action.EventReview})), 1+1+4, "events")
+		h.equal(len(h.history(action.PolicyEventFilter{Kind: action.EventReview})), 1+1+4, "events")
 		h.reviewedNow(map[string]string{"b": "b v1", "c": "b v2", "d": "b v1", "e": "b v1"})
 		h.moves("all again", 0, "", "", func() { h.reviewAll(c) })
 	},
@@ -342,7 +341,7 @@ var reviewStories = map[string]func(*house){
 		h.equal(must(h.db.Grant(h.ctx, h.org.ID, all.ID))(h).RevokedBy, "", "who ended the grant for any")
 		h.stand(c) // what the other server lists is not known
 		h.reviewedNow(map[string]string{})
-		e := h.history(store.PolicyEventFilter{Kind: action.EventReview})[0]
+		e := h.history(action.PolicyEventFilter{Kind: action.EventReview})[0]
 		h.equal([]string{e.Subject, e.By, string(e.After)}, []string{c.Source(), "bob", "null"}, "the event")
 		if !strings.Contains(string(e.Before), `"b":{"behaviour_hash":"b v1"`) {
 			h.Errorf("what was reviewed: %s", e.Before)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 func (h *house) override(automation, key string, mode action.Mode) action.Override {
@@ -67,7 +66,7 @@ var historyStories = map[string]func(*house){
 			h.ok(h.db.SetOverride(h.ctx, h.override("", fmt.Sprintf("linear:x%d", i%2), []action.Mode{action.ModeAllow, action.ModeDeny}[i/2%2])))
 		}
 		h.put(h.capability())
-		f := store.PolicyEventFilter{Organization: h.org.ID, Limit: 2}
+		f := action.PolicyEventFilter{Organization: h.org.ID, Limit: 2}
 		var got []string
 		for range 4 { // there are three pages
 			p := must(h.db.PolicyEvents(h.ctx, f))(h)
@@ -80,18 +79,18 @@ var historyStories = map[string]func(*house){
 			}
 		}
 		h.equal(got, []string{"capability developer/github", "mode linear:x0", "mode linear:x1", "mode linear:x0", "mode linear:x1", "mode linear:x0"}, "history")
-		h.equal(len(h.history(store.PolicyEventFilter{Kind: action.EventMode})), 5, "changes of modes")
-		h.equal(len(h.history(store.PolicyEventFilter{Subject: "linear:x1"})), 2, "changes of a key")
-		h.equal(len(h.history(store.PolicyEventFilter{Kind: action.EventCapability, Subject: "linear:x1"})), 0, "changes of both")
-		h.equal(len(h.history(store.PolicyEventFilter{By: "alice"})), 6, "changes by alice")
-		h.equal(len(h.history(store.PolicyEventFilter{By: "alice", Kind: action.EventMode, From: h.now.Add(-time.Hour), To: h.now.Add(time.Hour)})), 5, "her changes of modes around now")
-		h.equal(len(h.history(store.PolicyEventFilter{By: "bob"})), 0, "changes by bob")
-		h.equal(len(h.history(store.PolicyEventFilter{From: h.now.Add(time.Hour)})), 0, "changes to come")
-		h.equal(len(h.history(store.PolicyEventFilter{To: h.now.Add(-time.Hour)})), 0, "changes long ago")
-		h.equal(len(must(h.db.PolicyEvents(h.ctx, store.PolicyEventFilter{Organization: newHouse(h.T, h.db).org.ID}))(h).Items), 0, "that of another organization")
-		_, err := h.db.PolicyEvents(h.ctx, store.PolicyEventFilter{Organization: h.org.ID, Cursor: "x"})
+		h.equal(len(h.history(action.PolicyEventFilter{Kind: action.EventMode})), 5, "changes of modes")
+		h.equal(len(h.history(action.PolicyEventFilter{Subject: "linear:x1"})), 2, "changes of a key")
+		h.equal(len(h.history(action.PolicyEventFilter{Kind: action.EventCapability, Subject: "linear:x1"})), 0, "changes of both")
+		h.equal(len(h.history(action.PolicyEventFilter{By: "alice"})), 6, "changes by alice")
+		h.equal(len(h.history(action.PolicyEventFilter{By: "alice", Kind: action.EventMode, From: h.now.Add(-time.Hour), To: h.now.Add(time.Hour)})), 5, "her changes of modes around now")
+		h.equal(len(h.history(action.PolicyEventFilter{By: "bob"})), 0, "changes by bob")
+		h.equal(len(h.history(action.PolicyEventFilter{From: h.now.Add(time.Hour)})), 0, "changes to come")
+		h.equal(len(h.history(action.PolicyEventFilter{To: h.now.Add(-time.Hour)})), 0, "changes long ago")
+		h.equal(len(must(h.db.PolicyEvents(h.ctx, action.PolicyEventFilter{Organization: newHouse(h.T, h.db).org.ID}))(h).Items), 0, "that of another organization")
+		_, err := h.db.PolicyEvents(h.ctx, action.PolicyEventFilter{Organization: h.org.ID, Cursor: "x"})
 		h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, "/cursor", "field")
-		e := h.history(store.PolicyEventFilter{})[0]
+		e := h.history(action.PolicyEventFilter{})[0]
 		if d := e.At.Sub(h.now); e.ID == "" || e.Organization != h.org.ID || d < -time.Minute || d > time.Minute {
 			h.Errorf("the event %+v, %s from now", e, d)
 		}
@@ -120,7 +119,7 @@ var historyStories = map[string]func(*house){
 		c.Secret, c.Header, c.Prefix = "linear_token", "X-Api-Key", "Key sk_live_abcdef1234567890abcdef12"
 		c.Risks = map[string]action.Risk{"set_password": action.RiskDanger}
 		h.ok(h.db.UpdateConnector(h.ctx, c, nil, "bob"))
-		was := string(h.history(store.PolicyEventFilter{Subject: c.Source()})[0].After)
+		was := string(h.history(action.PolicyEventFilter{Subject: c.Source()})[0].After)
 		want := must(h.db.Connector(h.ctx, h.org.ID, c.ID))(h)
 		want.Prefix = "Key [redacted:32]"
 		h.equal(was, asJSON(h, want), "the connector in the history")
@@ -128,7 +127,7 @@ var historyStories = map[string]func(*house){
 		v.Note = "Not <so>; with password=hunter22 & --token abcdefgh."
 		must(h.db.DenyRequest(h.ctx, v))(h)
 		var r action.GrantRequest
-		h.ok(json.Unmarshal(h.history(store.PolicyEventFilter{Subject: v.ID})[0].After, &r))
+		h.ok(json.Unmarshal(h.history(action.PolicyEventFilter{Subject: v.ID})[0].After, &r))
 		h.equal(r.DecidedNote, "Not <so>; with password=[redacted:8] & --token [redacted:9]", "the note in the history")
 	},
 	"what goes with a connector is written down": func(h *house) {
@@ -146,11 +145,11 @@ var historyStories = map[string]func(*house){
 			h.ok(h.db.DeleteCapability(h.ctx, h.org.ID, "ops", source, "alice"))
 		}
 		version := h.version()
-		before := len(h.history(store.PolicyEventFilter{}))
+		before := len(h.history(action.PolicyEventFilter{}))
 		h.ok(h.removed(c, "bob"))
 		h.equal(h.version(), version+1, "version")
 		gone := map[string]int{}
-		for _, e := range h.history(store.PolicyEventFilter{})[:len(h.history(store.PolicyEventFilter{}))-before] {
+		for _, e := range h.history(action.PolicyEventFilter{})[:len(h.history(action.PolicyEventFilter{}))-before] {
 			if string(e.After) != "null" || string(e.Before) == "null" || e.By != "bob" {
 				h.Errorf("%s %s by %s: from %s to %s", e.Kind, e.Subject, e.By, e.Before, e.After)
 			}

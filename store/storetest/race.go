@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // together runs f on n goroutines that start at once.
@@ -41,7 +40,7 @@ var raceStories = map[string]func(*house){
 				fresh.Add(1)
 			}
 		})
-		rows := must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID}))(h)
+		rows := must(h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID}))(h)
 		n := 0
 		ids.Range(func(any, any) bool { n++; return true })
 		h.equal([]int{int(fresh.Load()), rows.Total, n}, []int{1, 1, 1}, "new rows, rows, ids")
@@ -74,7 +73,7 @@ var raceStories = map[string]func(*house){
 				h.Error(err)
 			}
 		})
-		rows := must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID, Statuses: []action.Status{action.StatusPending}}))(h)
+		rows := must(h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID, Statuses: []action.Status{action.StatusPending}}))(h)
 		h.equal([]int{int(fresh.Load()), int(refused.Load()), rows.Total}, []int{10, 54, 10}, "begun, refused, pending")
 	},
 	"64 people decide, one wins": func(h *house) {
@@ -175,7 +174,7 @@ var raceStories = map[string]func(*house){
 				h.Errorf("call %d: %+v, %t, %v", i, inv, recorded, err)
 			}
 		})
-		rows := must(h.db.ListInvocations(h.ctx, store.Filter{Organization: h.org.ID, Statuses: []action.Status{action.StatusCompleted}}))(h)
+		rows := must(h.db.ListInvocations(h.ctx, action.InvocationFilter{Organization: h.org.ID, Statuses: []action.Status{action.StatusCompleted}}))(h)
 		h.equal(rows.Total, 56, "completed rows")
 	},
 	"callers who are seen, approved and revoked at once stand in nobody's way": func(h *house) {

@@ -97,7 +97,7 @@ var sessionStories = map[string]func(*house){
 		}
 		must(h.db.RevokeSession(h.ctx, h.org.ID, ids[0]))(h)
 		var got []string
-		f := store.SessionFilter{Organization: h.org.ID, Limit: 2}
+		f := action.SessionFilter{Organization: h.org.ID, Limit: 2}
 		for range 10 {
 			p := must(h.db.ListSessions(h.ctx, f))(h)
 			h.equal(p.Total, 6, "total")
@@ -109,9 +109,9 @@ var sessionStories = map[string]func(*house){
 			}
 		}
 		h.equal(got, ids, "sessions")
-		live := must(h.db.ListSessions(h.ctx, store.SessionFilter{Organization: h.org.ID, Live: true}))(h)
+		live := must(h.db.ListSessions(h.ctx, action.SessionFilter{Organization: h.org.ID, Live: true}))(h)
 		h.equal([]any{live.Total, live.Items[0].ID}, []any{5, ids[1]}, "live sessions")
-		auto := must(h.db.ListSessions(h.ctx, store.SessionFilter{Organization: h.org.ID, Automation: "a"}))(h)
+		auto := must(h.db.ListSessions(h.ctx, action.SessionFilter{Organization: h.org.ID, Automation: "a"}))(h)
 		h.equal(auto.Total, 1, "sessions of the automation")
 	},
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // steps are what moves a session by a person's will.
@@ -314,7 +313,7 @@ var sessionLifeStories = map[string]func(*house){
 			action.SessionPending: h.s.ID, action.SessionRunning: running.ID, action.SessionPaused: paused.ID,
 			action.SessionStopped: stopped.ID, action.SessionFailed: failed.ID,
 		} {
-			p := must(h.db.ListSessions(h.ctx, store.SessionFilter{Organization: h.org.ID, Status: status}))(h)
+			p := must(h.db.ListSessions(h.ctx, action.SessionFilter{Organization: h.org.ID, Status: status}))(h)
 			if p.Total != 1 || p.Items[0].ID != want {
 				h.Errorf("%s: %d sessions", status, p.Total)
 			}

@@ -8,7 +8,6 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
-	"sallyport/store"
 )
 
 var triggerStories = map[string]func(*house){
@@ -35,7 +34,7 @@ var triggerStories = map[string]func(*house){
 		_, err := h.db.TriggerLock(h.ctx, t.ID)
 		h.refused(err, action.ErrNotFound, "trigger_not_found")
 		h.refused(h.db.DeleteTrigger(h.ctx, h.org.ID, t.ID, "bob"), action.ErrNotFound, "trigger_not_found")
-		events := h.history(store.PolicyEventFilter{Kind: action.EventTrigger, Subject: t.ID})
+		events := h.history(action.PolicyEventFilter{Kind: action.EventTrigger, Subject: t.ID})
 		h.equal(len(events), 3, "events")
 		if text := string(events[1].After); !strings.Contains(text, `"config":{"channel":1.50}`) || strings.Contains(text, "ealed") {
 			h.Errorf("history tells %s", text)
@@ -146,7 +145,7 @@ var triggerStories = map[string]func(*house){
 		one.ExpiresAt = &tomorrow
 		good(two, one)
 		h.tells("bob", "", "")
-		if e := h.history(store.PolicyEventFilter{})[0]; e.Kind != action.EventTrigger || e.Subject != t.ID || !strings.Contains(string(e.After), two.ID) || strings.Contains(string(e.After), "ealed") {
+		if e := h.history(action.PolicyEventFilter{})[0]; e.Kind != action.EventTrigger || e.Subject != t.ID || !strings.Contains(string(e.After), two.ID) || strings.Contains(string(e.After), "ealed") {
 			h.Errorf("history tells %+v", e)
 		}
 		h.ok(rotate(three, tomorrow.Add(time.Hour)))
