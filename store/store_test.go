@@ -9,7 +9,6 @@ import (
 	"sallyport/action"
 	"sallyport/internal/dbtest"
 	"sallyport/store"
-	"sallyport/store/storetest"
 )
 
 // The ledger is what the Gate asks for.
@@ -36,7 +35,7 @@ func open(t *testing.T, c store.Config) *store.DB {
 }
 
 func TestSQLite(t *testing.T) {
-	storetest.Exercise(t, func(t *testing.T) []*store.DB {
+	exercise(t, func(t *testing.T) []*store.DB {
 		path := filepath.Join(t.TempDir(), "data", "a b#1?%.db")
 		dbtest.FileFrom(t, "store", path, func(path string) error {
 			db, err := store.Open(context.Background(), store.Config{Path: path})
@@ -50,7 +49,7 @@ func TestSQLite(t *testing.T) {
 }
 
 func TestPostgres(t *testing.T) {
-	storetest.Exercise(t, func(t *testing.T) []*store.DB {
+	exercise(t, func(t *testing.T) []*store.DB {
 		url := migrated(t)
 		return []*store.DB{open(t, store.Config{URL: url}), open(t, store.Config{URL: url})}
 	})

@@ -9,11 +9,10 @@ import (
 	"sallyport/action"
 	"sallyport/internal/dbtest"
 	"sallyport/store/coord"
-	"sallyport/store/coord/coordtest"
 )
 
 func TestHub(t *testing.T) {
-	coordtest.Hints(t, func(*testing.T) (a, b action.Hints) {
+	exerciseHints(t, func(*testing.T) (a, b action.Hints) {
 		hub := coord.NewHub()
 		return hub, hub
 	})
@@ -28,7 +27,7 @@ func TestCancelReachesAHintUnderWay(t *testing.T) {
 }
 
 func TestCounter(t *testing.T) {
-	coordtest.Counter(t, func(_ *testing.T, limit int, now func() time.Time) action.Limiter {
+	exerciseCounter(t, func(_ *testing.T, limit int, now func() time.Time) action.Limiter {
 		return coord.NewCounter(limit, now)
 	})
 }
@@ -74,8 +73,8 @@ func TestKeysAreDroppedByTheirOwnWindow(t *testing.T) {
 }
 
 func TestLocks(t *testing.T) {
-	coordtest.Locks(t, func(_ *testing.T, n int) []coordtest.Holder {
-		holders := []coordtest.Holder{coord.NewLocks(nil)}
+	exerciseLocks(t, func(_ *testing.T, n int) []holder {
+		holders := []holder{coord.NewLocks(nil)}
 		for range n - 1 {
 			holders = append(holders, holders[0].(*coord.Locks).Beside())
 		}

@@ -18,6 +18,6 @@
 // One server is meant, or the address of a primary; clusters are not.
 //
 // It starts no goroutine outside of [Valkey.Run], which waits for all of its
-// own but those of the client library. Package coordtest holds the suite that
-// these and every other implementation pass.
+// own but those of the client library. Every implementation passes the suite in
+// the files suite_*_test.go.
 package coord

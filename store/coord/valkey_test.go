@@ -15,7 +15,6 @@ import (
 	"sallyport/action"
 	"sallyport/internal/dbtest"
 	"sallyport/store/coord"
-	"sallyport/store/coord/coordtest"
 )
 
 // servers are those that the suites run on.
@@ -33,7 +32,7 @@ func onEach(t *testing.T, f func(t *testing.T, url string)) {
 func TestHintsOnValkey(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
-		coordtest.Hints(t, func(t *testing.T) (a, b action.Hints) {
+		exerciseHints(t, func(t *testing.T) (a, b action.Hints) {
 			ends := connected(t, url, 2, coord.ValkeyConfig{})
 			return ends[0], ends[1]
 		})
@@ -43,7 +42,7 @@ func TestHintsOnValkey(t *testing.T) {
 func TestCounterOnValkey(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
-		coordtest.Counter(t, func(t *testing.T, limit int, now func() time.Time) action.Limiter {
+		exerciseCounter(t, func(t *testing.T, limit int, now func() time.Time) action.Limiter {
 			v := connected(t, url, 1, coord.ValkeyConfig{Limit: limit, Now: now})[0]
 			t.Cleanup(func() {
 				if n := v.Stats().Fallbacks; n != 0 {
@@ -58,8 +57,8 @@ func TestCounterOnValkey(t *testing.T) {
 func TestLocksOnValkey(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
-		coordtest.Locks(t, func(t *testing.T, n int) []coordtest.Holder {
-			var holders []coordtest.Holder
+		exerciseLocks(t, func(t *testing.T, n int) []holder {
+			var holders []holder
 			for _, v := range connected(t, url, n, coord.ValkeyConfig{}) {
 				holders = append(holders, v)
 				t.Cleanup(func() {
