@@ -18,6 +18,10 @@ SOAK          ?= 10m
 VULNDB        ?= https://vuln.go.dev
 ROUNDS        ?= 5
 
+# The packages of all modules of go.work: the program, and what measures it and
+# looks at it from outside.
+ALL           := ./... ./bench/... ./conformance/...
+
 # SQLite is C translated to Go, with memory of its own that the race detector
 # does not follow; watching its reads and writes all the same takes four fifths
 # of the processor time of a test with a store. What is ours and the driver
@@ -42,18 +46,18 @@ run: ## Play with it: a gateway with a built-in demo upstream, and what to do ne
 
 .PHONY: build
 build: ## Build bin/sallyport
-	$(GO) build -trimpath -o $(BIN)/sallyport ./cmd/sallyport
+	GOWORK=off $(GO) build -trimpath -o $(BIN)/sallyport ./cmd/sallyport
 
 .PHONY: test
 test: prepare lint $(GOTESTSUM) ## Prepare the machine, lint, and run every test with the race detector
 	@rm -f $(BIN)/once-more.txt
 	GOFLAGS="$$($(GO) env GOFLAGS) $(NOT_WATCHED)" $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg \
-	  $(ONCE_MORE) --rerun-fails-report $(BIN)/once-more.txt --packages ./... -- -race -timeout 40m
+	  $(ONCE_MORE) --rerun-fails-report $(BIN)/once-more.txt --packages "$(ALL)" -- -race -timeout 40m
 	@if [ -s $(BIN)/once-more.txt ]; then echo "run once more, look into these:"; cat $(BIN)/once-more.txt; fi
 
 .PHONY: quick
 quick: ## Only the tests that need no other programs, without the race detector
-	$(GO) test -short ./...
+	$(GO) test -short $(ALL)
 
 .PHONY: prepare
 prepare: ## Install what the tests need beside Go (a C compiler, Node.js, PostgreSQL, Redis, systemd-analyze, Chromium), and say so
@@ -63,10 +67,10 @@ prepare: ## Install what the tests need beside Go (a C compiler, Node.js, Postgr
 lint: $(GOFUMPT) $(GOLANGCI_LINT) ## Check formatting, go vet, the import rule and the linters
 	@bad=$$($(GOFUMPT) -l .); \
 	if [ -n "$$bad" ]; then echo "not formatted; run make format:"; echo "$$bad"; exit 1; fi
-	$(GO) vet ./...
+	$(GO) vet $(ALL)
 	$(GO) vet -tags soak ./conformance
 	$(GO) test -run '^TestImport' ./conformance
-	$(GOLANGCI_LINT) run ./...
+	$(GOLANGCI_LINT) run $(ALL)
 
 .PHONY: format
 format: $(GOFUMPT) ## Format the Go files
@@ -80,7 +84,7 @@ licences: ## Say which licence each module of the program has; those that ask fo
 # depends on the day.
 .PHONY: vulncheck
 vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities in what the program calls; says so when their database (VULNDB) cannot be reached
-	@status=0; said=$$($(GOVULNCHECK) -db $(VULNDB) ./cmd/... 2>&1) || status=$$?; printf '%s\n' "$$said"; \
+	@status=0; said=$$(GOWORK=off $(GOVULNCHECK) -db $(VULNDB) ./cmd/... 2>&1) || status=$$?; printf '%s\n' "$$said"; \
 	case "$$status $$said" in 1*"fetching vulnerabilities"*) \
 	  echo "vulncheck: NOTHING WAS CHECKED: the database of vulnerabilities cannot be reached: $(VULNDB)" >&2; exit 0;; esac; \
 	exit $$status
@@ -106,7 +110,7 @@ bench-instances: ## Time approvals across instances, and hold ten thousand calls
 .PHONY: bench-growth
 bench-growth: ## Compare the store's hot queries at 2,000,000 and at 20,000 rows (FLAGS="-large 200000")
 	@mkdir -p $(BIN)
-	$(GO) run ./store/growth -json $(BIN)/bench-growth.json $(FLAGS)
+	$(GO) run ./bench/growth -json $(BIN)/bench-growth.json $(FLAGS)
 
 .PHONY: soak
 soak: ## Have two gateways work for SOAK (10m) while all around them restarts: no leak, nothing lost, doubled or stuck

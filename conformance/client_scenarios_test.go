@@ -38,7 +38,7 @@ const (
 // TestClientScenarios has the official suite test the connectors as MCP
 // clients.
 func TestClientScenarios(t *testing.T) {
-	client := buildClient(t, "../cmd/connectorclient")
+	client := buildClient(t, "./connectorclient")
 	for _, run := range []struct {
 		suite     string
 		args      []string

@@ -149,7 +149,7 @@ func readSource(t *testing.T, root string) *source {
 		}
 		// What is only there for tests and measuring is met by nobody.
 		if name := d.Name(); d.IsDir() && path != root && (strings.HasSuffix(name, "test") || strings.HasPrefix(name, ".") ||
-			slices.Contains([]string{"node_modules", "testdata", "bench", "conformance", "connectorclient"}, name)) {
+			slices.Contains([]string{"node_modules", "testdata", "bench", "conformance"}, name)) {
 			return fs.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||

@@ -64,11 +64,12 @@ type goModule struct {
 	Replace            *goModule
 }
 
-// modulesOf lists the modules of which a released program is made.
-func modulesOf(t *testing.T, system, processor string) map[string]goModule {
+// modulesOf lists the modules of which a released program is made, or those
+// that an environment such as GOWORK=off makes it of.
+func modulesOf(t *testing.T, env ...string) map[string]goModule {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=Module", "./cmd/sallyport")
-	list.Dir, list.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+processor)
+	list.Dir, list.Env = "..", slices.Concat(os.Environ(), []string{"CGO_ENABLED=0"}, env)
 	out, err := list.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
@@ -102,7 +103,7 @@ func TestLicences(t *testing.T) {
 	all := map[string]goModule{}
 	for _, system := range []string{"linux", "darwin"} {
 		for _, processor := range []string{"amd64", "arm64"} {
-			maps.Copy(all, modulesOf(t, system, processor))
+			maps.Copy(all, modulesOf(t, "GOWORK=off", "GOOS="+system, "GOARCH="+processor))
 		}
 	}
 	if len(all) < 20 {

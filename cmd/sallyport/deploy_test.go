@@ -323,11 +323,11 @@ func TestContainerfile(t *testing.T) {
 	parses(t, "Containerfile", last[1:])
 }
 
-// builds checks how the program is built for others: from where it is, with no
-// path of the machine in it, and with its version.
+// builds checks how the program is built for others: from where it is, with the
+// versions of go.mod alone, no path of the machine in it, and its version.
 func builds(t *testing.T, where, line string) {
 	t.Helper()
-	for _, part := range []string{"-trimpath", "-buildvcs=false", "-X main.release=", "./cmd/sallyport"} {
+	for _, part := range []string{"GOWORK=off", "-trimpath", "-buildvcs=false", "-X main.release=", "./cmd/sallyport"} {
 		if !strings.Contains(line, part) {
 			t.Errorf("%s builds without %s: %s", where, part, line)
 		}
@@ -382,10 +382,10 @@ func TestGoreleaser(t *testing.T) {
 		t.Fatalf("%+v", g)
 	}
 	b, a := g.Builds[0], g.Archives[0]
-	if !slices.Equal(b.GOOS, []string{"linux", "darwin"}) || !slices.Equal(b.GOARCH, []string{"amd64", "arm64"}) || !slices.Equal(b.Env, []string{"CGO_ENABLED=0"}) {
+	if !slices.Equal(b.GOOS, []string{"linux", "darwin"}) || !slices.Equal(b.GOARCH, []string{"amd64", "arm64"}) || !!slices.Equal(b.Env, []string{"CGO_ENABLED=0", "GOWORK=off"}) {
 		t.Errorf("it builds %+v", b)
 	}
-	builds(t, ".goreleaser.yaml", strings.Join(slices.Concat(b.Flags, b.Ldflags, []string{b.Main}), " "))
+	builds(t, ".goreleaser.yaml", strings.Join(slices.Concat(b.Env, b.Flags, b.Ldflags, []string{b.Main}), " "))
 	if b.ModTimestamp == "" || a.BuildsInfo["mtime"] == nil {
 		t.Error("the times of files in an archive are those of its making")
 	}
