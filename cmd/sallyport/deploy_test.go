@@ -382,7 +382,7 @@ func TestGoreleaser(t *testing.T) {
 		t.Fatalf("%+v", g)
 	}
 	b, a := g.Builds[0], g.Archives[0]
-	if !slices.Equal(b.GOOS, []string{"linux", "darwin"}) || !slices.Equal(b.GOARCH, []string{"amd64", "arm64"}) || !!slices.Equal(b.Env, []string{"CGO_ENABLED=0", "GOWORK=off"}) {
+	if !slices.Equal(b.GOOS, []string{"linux", "darwin"}) || !slices.Equal(b.GOARCH, []string{"amd64", "arm64"}) || !slices.Equal(b.Env, []string{"CGO_ENABLED=0", "GOWORK=off"}) {
 		t.Errorf("it builds %+v", b)
 	}
 	builds(t, ".goreleaser.yaml", strings.Join(slices.Concat(b.Env, b.Flags, b.Ldflags, []string{b.Main}), " "))
