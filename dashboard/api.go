@@ -8,32 +8,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"sallyport/action"
-	"sallyport/internal/hangup"
 )
-
-// exchange is what a request carries from the check of its credential to its
-// handler. It travels in huma's context because there is no other way through
-// huma; register takes it out again and hands the principal on as an argument.
-type exchange struct {
-	principal *Principal
-	// again tells whether the credential is still good for the route.
-	again func() error
-	// gone tells whether the client left.
-	gone func() bool
-	// sent, when a handler sets it, is called once the answer is on its way
-	// to the client without error.
-	sent func()
-}
-
-type exchangeKey struct{}
 
 // route describes one operation of the API.
 type route struct {
@@ -45,21 +28,15 @@ type route struct {
 	tag          string // what it is about
 }
 
-// register adds one operation. Who may use it stands in the table of roles; a
-// route that is not in there is a mistake that stops the start.
+// register adds one operation. Its table row in roles says who may use it.
 func register[I, O any](s *Server, rt route, h func(context.Context, *Principal, *I) (*O, error)) {
-	who := s.who(rt.method + " " + rt.path)
-	op := huma.Operation{
-		OperationID: operationID(rt), Method: rt.method, Path: rt.path, Summary: rt.summary,
-		Description: describeRoute(rt, who), Tags: []string{rt.tag}, DefaultStatus: rt.status,
-		MaxBodyBytes: maxBody + 1, Responses: s.problems(rt, who),
-		Security: security(who), Middlewares: huma.Middlewares{s.enter(who)},
-	}
-	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
-		x, _ := ctx.Value(exchangeKey{}).(*exchange)
-		out, err := h(ctx, x.principal, in)
-		if err != nil {
-			return nil, s.problem(ctx, listed(x.principal, err))
+	s.operation(huma.Operation{
+		Method: rt.method, Path: rt.path, Summary: rt.summary, Description: rt.doc,
+		Tags: []string{rt.tag}, DefaultStatus: rt.status, Errors: rt.errors,
+	}, reflect.TypeFor[I](), reflect.TypeFor[O](), func(ctx context.Context, p *Principal, in any) (any, error) {
+		out, err := h(ctx, p, in.(*I))
+		if out == nil || err != nil {
+			return nil, err
 		}
 		return out, nil
 	})
@@ -83,98 +60,11 @@ func (s *Server) open(mux *http.ServeMux, pattern string, h http.HandlerFunc) {
 	mux.HandleFunc(pattern, h)
 }
 
-// onSent has f called when the answer to this request was sent. Whether its
-// client is there is looked at before: one that is done with its connection
-// closes it as soon as it has read the last byte.
-func onSent(ctx context.Context, f func()) {
-	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && !x.gone() {
-		x.sent = f
-	}
-}
-
-// stillPermitted looks again whether the credential of a request is good, for
-// who waited.
-func stillPermitted(ctx context.Context) error {
-	x, _ := ctx.Value(exchangeKey{}).(*exchange)
-	return x.again()
-}
-
-func (s *Server) again(who access, r *http.Request) error {
-	p, err := s.identify(r)
-	if err != nil {
-		return err
-	}
-	return s.permit(who, p, r)
-}
-
-// enter checks the credential and the role before anything of the request is
-// read.
-func (s *Server) enter(who access) func(huma.Context, func(huma.Context)) {
-	return func(hc huma.Context, next func(huma.Context)) {
-		r, w := humago.Unwrap(hc)
-		p, err := s.identify(r)
-		if err == nil {
-			err = s.permit(who, p, r)
-		}
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		x := &exchange{principal: p, again: func() error { return s.again(who, r) }, gone: func() bool { return hangup.Gone(r) }}
-		a := &answer{humaContext: huma.WithValue(hc, exchangeKey{}, x)}
-		next(a)
-		if x.sent != nil && a.failed == nil && http.NewResponseController(w).Flush() == nil {
-			x.sent()
-		}
-	}
-}
-
-// humaContext has a method of the name that embedding would give its field.
-type humaContext = huma.Context
-
-// answer is huma's context with the status of bad input put right, and the
-// knowledge whether the client took the answer.
-type answer struct {
-	humaContext
-	failed error
-}
-
-// Unwrap lets adapters find the request.
-func (a *answer) Unwrap() huma.Context { return a.humaContext }
-
-// SetReadDeadline bounds how long the body may take. At its end net/http takes
-// the bound off. Of a request without a body it would stay: when it passed, the
-// context would end of this request and of all later ones on its connection.
-func (a *answer) SetReadDeadline(t time.Time) error {
-	if r, _ := humago.Unwrap(a.humaContext); r.ContentLength == 0 {
-		return nil
-	}
-	return a.humaContext.SetReadDeadline(t)
-}
-
-// SetStatus writes the status.
-func (a *answer) SetStatus(code int) { a.humaContext.SetStatus(badInput(code)) }
-
-// BodyWriter returns where the body goes.
-func (a *answer) BodyWriter() io.Writer { return writerFunc(a.write) }
-
-func (a *answer) write(p []byte) (int, error) {
-	n, err := a.humaContext.BodyWriter().Write(p)
-	if err != nil {
-		a.failed = err
-	}
-	return n, err
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
 // mount registers everything.
 func (s *Server) mount(mux *http.ServeMux) error {
 	s.api = humago.New(mux, s.apiConfig())
 	s.routes()
-	s.finishDescription()
+	s.illustrate()                             // while no request reads the description yet
 	description := sync.OnceValues(s.describe) // when it is asked for: making it is half of a start
 	s.open(mux, "GET /api/v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		text, err := description()

@@ -45,9 +45,9 @@ type sentFile struct {
 
 // Resolve implements huma.Resolver: bytes are read as they come, and not before.
 func (in *sentFile) Resolve(hc huma.Context) []error {
-	r, _ := humago.Unwrap(hc)
+	r, w := humago.Unwrap(hc)
 	in.length = r.ContentLength
-	in.bytes = newSteady(r.Body, in.length, func(t time.Time) { _ = hc.SetReadDeadline(t) }) // not every connection has deadlines
+	in.bytes = newSteady(r.Body, in.length, func(t time.Time) { setReadDeadline(w, r, t) })
 	return nil
 }
 

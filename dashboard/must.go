@@ -2,48 +2,41 @@ package dashboard
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
-// must turns huma's finding about a field into a sentence that says what the
-// field must be.
+// must turns the validator's finding about a field into a sentence that says
+// what the field must be.
 func must(field, finding string) string {
-	for _, rule := range rules() {
-		form := regexp.MustCompile(rule.finding)
-		if at := form.FindStringSubmatchIndex(finding); at != nil {
-			return field + " " + string(form.ExpandString(nil, rule.says, finding, at)) + "."
+	switch what := strings.TrimPrefix(finding, "expected "); what {
+	case "length >= 1":
+		return field + " must not be empty."
+	case "integer", "object", "array":
+		return field + " must be an " + what + "."
+	case "string", "number", "boolean":
+		return field + " must be a " + what + "."
+	}
+	if values, ok := strings.CutPrefix(finding, `expected value to be one of "`); ok {
+		return field + " must be one of " + strings.TrimSuffix(values, `"`) + "."
+	}
+	for _, rule := range []struct{ finding, must, unit string }{
+		{"expected length >= ", "have at least ", " characters"},
+		{"expected length <= ", "have at most ", " characters"},
+		{"expected number >= ", "be at least ", ""},
+		{"expected number <= ", "be at most ", ""},
+		{"expected number > ", "be more than ", ""},
+		{"expected number < ", "be less than ", ""},
+		{"expected array length >= ", "have at least ", " items"},
+		{"expected array length <= ", "have at most ", " items"},
+		{"expected string to ", "", ""},
+		{"expected value to ", "", ""},
+		{"expected number to ", "", ""},
+	} {
+		if limit, ok := strings.CutPrefix(finding, rule.finding); ok {
+			return field + " must " + rule.must + limit + rule.unit + "."
 		}
 	}
 	return field + " is not valid: " + finding + "."
-}
-
-type rule struct {
-	finding string // an expression for all of it
-	says    string // after the name of the field
-}
-
-// rules are huma's findings; what is said depends on the first that matches.
-func rules() []rule {
-	return []rule{
-		{`^expected length >= 1$`, "must not be empty"},
-		{`^expected length >= (.+)$`, "must have at least $1 characters"},
-		{`^expected length <= (.+)$`, "must have at most $1 characters"},
-		{`^expected number >= (.+)$`, "must be at least $1"},
-		{`^expected number <= (.+)$`, "must be at most $1"},
-		{`^expected number > (.+)$`, "must be more than $1"},
-		{`^expected number < (.+)$`, "must be less than $1"},
-		{`^expected array length >= (.+)$`, "must have at least $1 items"},
-		{`^expected array length <= (.+)$`, "must have at most $1 items"},
-		{`^expected value to be one of "(.*)"$`, "must be one of $1"},
-		{`^expected (integer|object|array)$`, "must be an $1"},
-		{`^expected (string|number|boolean)$`, "must be a $1"},
-		{`^expected (?:string|value|number) to (.+)$`, "must $1"},
-		{`^invalid integer$`, "must be an integer"},
-		{`^invalid (float|number).*$`, "must be a number"},
-		{`^invalid (bool|boolean).*$`, "must be true or false"},
-		{`^required (\w+) parameter is missing$`, "is missing from the $1"},
-	}
 }
 
 // aside adds why a body is no object, where there is more to say than that.

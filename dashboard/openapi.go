@@ -16,7 +16,7 @@ const apiDoc = `What the gateway does for people and programs. Errors are proble
 // apiConfig describes the API as a whole. The configuration is built by hand:
 // huma's default one adds links to schemas to every answer.
 func (s *Server) apiConfig() huma.Config {
-	format := huma.Format{Marshal: encodeJSON, Unmarshal: decodeJSON}
+	format := huma.Format{Unmarshal: decodeJSON}
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -30,24 +30,22 @@ func (s *Server) apiConfig() huma.Config {
 				},
 			},
 		},
-		Formats:       map[string]huma.Format{"application/json": format, "json": format},
-		DefaultFormat: "application/json",
-		Transformers:  []huma.Transformer{s.rejected},
+		Formats: map[string]huma.Format{"application/json": format, "json": format},
 	}
 }
 
-// problems lists the errors of a route.
-func (s *Server) problems(rt route, who access) map[string]*huma.Response {
+// problems lists the errors of an operation.
+func (s *Server) problems(op *huma.Operation, who access) map[string]*huma.Response {
 	codes := []int{http.StatusBadRequest, http.StatusUnauthorized}
 	if who != anyone {
 		codes = append(codes, http.StatusForbidden)
 	}
-	if strings.Contains(rt.path, "{") {
+	if strings.Contains(op.Path, "{") {
 		codes = append(codes, http.StatusNotFound)
 	}
 	out := map[string]*huma.Response{}
 	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
-	for _, code := range append(codes, rt.errors...) {
+	for _, code := range append(codes, op.Errors...) {
 		out[statusText(code)] = &huma.Response{
 			Description: http.StatusText(code),
 			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schema}},
@@ -58,12 +56,11 @@ func (s *Server) problems(rt route, who access) map[string]*huma.Response {
 
 // operationID turns "POST /api/v1/connectors/{ref}/enable" into
 // "post-connectors-ref-enable".
-func operationID(rt route) string {
-	path := strings.NewReplacer("/api/v1/", "", "{", "", "}", "", "/", "-").Replace(rt.path)
-	return strings.ToLower(rt.method) + "-" + path
+func operationID(method, path string) string {
+	return strings.ToLower(method) + "-" + strings.NewReplacer("/api/v1/", "", "{", "", "}", "", "/", "-").Replace(path)
 }
 
-func describeRoute(rt route, who access) string {
+func describeRoute(doc string, who access) string {
 	said := map[access]string{
 		anyone:   "Any credential.",
 		listener: "Any credential but a key for workers.",
@@ -79,7 +76,7 @@ func describeRoute(rt route, who access) string {
 		owner:    "An owner.",
 		hosted:   "The bearer of a host application's token.",
 	}[who]
-	return strings.TrimSpace(rt.doc + "\n\nWho: " + said)
+	return strings.TrimSpace(doc + "\n\nWho: " + said)
 }
 
 func security(who access) []map[string][]string {
@@ -92,15 +89,6 @@ func security(who access) []map[string][]string {
 		return append(people, session)
 	}
 	return people
-}
-
-// finishDescription puts the last touches to the description, while no request
-// reads it yet.
-func (s *Server) finishDescription() {
-	schemas := s.api.OpenAPI().Components.Schemas.Map()
-	delete(schemas, "ErrorModel") // huma's own error, which rejected replaces
-	delete(schemas, "ErrorDetail")
-	s.illustrate()
 }
 
 // describe returns the description, indented, so that a change of it can be

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -83,72 +82,46 @@ func (s *Server) problem(ctx context.Context, err error) *Problem {
 	return p
 }
 
-// Error, GetStatus, GetHeaders and ContentType are what huma asks of an error.
-func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
-
-// GetStatus returns the HTTP status.
-func (p *Problem) GetStatus() int { return p.Status }
-
-// ContentType returns that of a problem document.
-func (p *Problem) ContentType(string) string { return "application/problem+json" }
-
-// GetHeaders returns the headers that belong to the status.
-func (p *Problem) GetHeaders() http.Header {
-	h := http.Header{}
+// write sends p as the response.
+func (p *Problem) write(w http.ResponseWriter) error {
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
 	switch p.Status {
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", `Bearer realm="sallyport", error="invalid_token"`)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.retryAfter.Seconds())))))
 	}
-	return h
-}
-
-// write answers p outside of huma.
-func (p *Problem) write(w http.ResponseWriter) {
-	for k, v := range p.GetHeaders() {
-		w.Header()[k] = v
-	}
-	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // a client that left cannot be told
+	return encodeJSON(w, p)
 }
 
-// fail answers err outside of huma.
+// fail sends err as the response.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	s.problem(r.Context(), err).write(w)
+	_ = s.problem(r.Context(), err).write(w) // there is nobody to report a failure to
 }
 
-// rejected gives huma's own errors, of parsing and validation, the form of all
-// others. The values that huma echoes are left out: one may be a secret.
-func (s *Server) rejected(_ huma.Context, _ string, v any) (any, error) {
-	m, ok := v.(*huma.ErrorModel)
-	if !ok {
-		return v, nil
-	}
-	p := &Problem{Type: "about:blank", Status: badInput(m.Status), Code: "invalid_request", Detail: m.Detail}
-	switch p.Status {
-	case http.StatusRequestEntityTooLarge:
-		p.Code, p.Detail = "body_too_large", fmt.Sprintf("The body is over %d bytes; send less.", maxBody)
-	case http.StatusUnsupportedMediaType:
-		p.Code, p.Detail = "unsupported_media_type", "Send the body as application/json."
-	case http.StatusInternalServerError:
-		p.Code, p.Detail = "internal", "Something went wrong inside the gateway; its log has the details."
-	default:
-		p.blame(m.Errors)
-	}
-	p.Title = http.StatusText(p.Status)
-	return p, nil
+// badRequest is the problem of a request that cannot be read.
+func badRequest(status int, code, detail string) *Problem {
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
 }
 
-// blame names the first offending field.
-func (p *Problem) blame(details []*huma.ErrorDetail) {
-	if len(details) == 0 {
-		return
+// badField is the problem of a parameter or a field of the body.
+func badField(field, detail string) *Problem {
+	p := badRequest(http.StatusBadRequest, "invalid_request", detail)
+	p.Field = field
+	return p
+}
+
+// invalidValue is the problem of a value that does not fit its schema. The
+// value in the validator's finding is left out, since it may be a secret.
+func invalidValue(finding error) *Problem {
+	var d *huma.ErrorDetail
+	if !errors.As(finding, &d) {
+		return badRequest(http.StatusBadRequest, "invalid_request", "validation failed")
 	}
-	d := details[0]
 	where, rest, _ := strings.Cut(d.Location, ".")
-	p.Field = "/" + strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(rest)
+	p := badField("/"+strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(rest), "")
 	switch {
 	case d.Message == "unexpected property":
 		p.Code, p.Detail = "unknown_field", fmt.Sprintf("The body has no field %q here; see /api/v1/openapi.json for those it has.", rest)
@@ -156,22 +129,20 @@ func (p *Problem) blame(details []*huma.ErrorDetail) {
 		p.Field = strings.TrimSuffix(p.Field, "/") + "/" + requiredName(d.Message)
 		p.Code, p.Detail = "missing_field", fmt.Sprintf("The body lacks the field %s.", requiredName(d.Message))
 	case where == "body" && rest == "":
-		p.Field, p.Code, p.Detail = "", "malformed_json", "The body must be one JSON object"+aside(d.Message)+"."
+		return malformedBody(d.Message)
 	default:
 		p.Detail = must(or(rest, where), d.Message)
 	}
+	return p
+}
+
+// malformedBody is the problem of a body that is not a JSON object.
+func malformedBody(why string) *Problem {
+	return badRequest(http.StatusBadRequest, "malformed_json", "The body must be one JSON object"+aside(why)+".")
 }
 
 func requiredName(message string) string {
 	name := strings.TrimPrefix(message, "expected required property ")
 	name, _, _ = strings.Cut(name, " ")
 	return name
-}
-
-// badInput is the status for huma's: it says 422 where this API says 400.
-func badInput(status int) int {
-	if status == http.StatusUnprocessableEntity {
-		return http.StatusBadRequest
-	}
-	return status
 }
