@@ -31,7 +31,7 @@ func words() []string { return []string{module + "/action", module + "/ingest/ev
 // outermost are the folders that know everyone: what wires the program, what
 // measures it, and what tests parts of it against programs of others.
 func outermost() []string {
-	return []string{module + "/cmd", module + "/bench", module + "/conformance/connectorclient"}
+	return []string{module + "/cmd", module + "/bench", module + "/conformance/connectorclient", module + "/conformance/interop"}
 }
 
 // TestImportRule holds the shape of the house: packages share words, never
@@ -132,6 +132,7 @@ func TestImportRuleBites(t *testing.T) {
 		{p: "bench", i: "internal/dbtest", ok: true},
 		{p: "bench/growth", i: "store", ok: true},
 		{p: "conformance/connectorclient", i: "sources/connector", ok: true},
+		{p: "conformance/interop", i: "sources/linear", test: true, ok: true},
 		{p: "policy", i: "action", ok: true},
 		{p: "policy", i: "ingest/event", ok: true},
 		{p: "policy", i: "internal/seal", ok: true},

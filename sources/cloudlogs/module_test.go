@@ -1,11 +1,12 @@
 package cloudlogs_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"sallyport/action"
 )
@@ -16,11 +17,15 @@ func TestTheModuleIsWhole(t *testing.T) {
 		t.Errorf("it needs %+v", m.Needs)
 	}
 	for _, a := range m.Actions {
-		var schema jsonschema.Schema
-		if err := json.Unmarshal(a.Input, &schema); err != nil {
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.Input))
+		if err != nil {
 			t.Fatal(err)
 		}
-		resolved, err := schema.Resolve(nil)
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource("mem:schema", doc); err != nil {
+			t.Fatal(err)
+		}
+		schema, err := c.Compile("mem:schema")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,11 +33,11 @@ func TestTheModuleIsWhole(t *testing.T) {
 			t.Errorf("%s is not all there", a.Name)
 		}
 		for _, e := range a.Examples {
-			var params any
-			if err := json.Unmarshal(e.Params, &params); err != nil {
+			params, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Params))
+			if err != nil {
 				t.Fatal(err)
 			}
-			if err := resolved.Validate(params); err != nil {
+			if err := schema.Validate(params); err != nil {
 				t.Errorf("%s: the example %q: %v", a.Name, e.Note, err)
 			}
 			if a.Summarize(e.Params) == "" {

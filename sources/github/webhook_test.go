@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	library "github.com/google/go-github/v89/github"
 
 	"sallyport/ingest/event"
 	"sallyport/sources/github"
@@ -98,11 +97,6 @@ func TestVerify(t *testing.T) {
 		err := github.Triggers().Webhook.Verify(d, [][]byte{nil, []byte("new"), []byte(key)}, time.Time{}, 0)
 		if (err == nil) != test.good || err != nil && !errors.Is(err, event.ErrSignature) {
 			t.Errorf("%s: %v", test.name, err)
-		}
-		if len(test.signatures) == 1 && test.header == "X-Hub-Signature-256" {
-			if theirs := library.ValidateSignature(test.signatures[0], d.Body, []byte(key)); (theirs == nil) != test.good {
-				t.Errorf("%s: the library says %v", test.name, theirs)
-			}
 		}
 		if err := github.Triggers().Webhook.Verify(d, nil, time.Time{}, 0); !errors.Is(err, event.ErrSignature) {
 			t.Errorf("%s, without a secret: %v", test.name, err)

@@ -2,9 +2,6 @@ package linear
 
 import "sallyport/internal/outbound"
 
-// Document is what an operation of that name sends.
-var Document = document
-
 // Limited reads which answers want fewer requests.
 var Limited = limited
 

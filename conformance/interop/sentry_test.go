@@ -1,4 +1,4 @@
-package sentry_test
+package interop_test
 
 import (
 	"bufio"
@@ -22,11 +22,13 @@ import (
 // sentry-api-schema) that the golden requests were validated against.
 const described = "openapi 0.272.0"
 
-// TestRequestsWereValidated holds the golden requests to those that Sentry's
+const sentry = "../../sources/sentry/testdata"
+
+// TestSentryRequestsWereValidated holds the golden requests to those that Sentry's
 // API description was found to allow. To validate them anew, name a file of the
 // description in SENTRY_OPENAPI and run the test with -update.
-func TestRequestsWereValidated(t *testing.T) {
-	files, err := filepath.Glob("testdata/requests/*.http")
+func TestSentryRequestsWereValidated(t *testing.T) {
+	files, err := filepath.Glob(sentry + "/requests/*.http")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no golden requests: %v", err)
 	}
@@ -40,7 +42,7 @@ func TestRequestsWereValidated(t *testing.T) {
 	}
 	path := os.Getenv("SENTRY_OPENAPI")
 	if path == "" {
-		if list.String() != saved(t, "validated.txt") {
+		if list.String() != read(t, sentry+"/validated.txt") {
 			t.Error("the golden requests are not those that were validated: name Sentry's API description in SENTRY_OPENAPI and run the test with -update")
 		}
 		return
@@ -52,9 +54,7 @@ func TestRequestsWereValidated(t *testing.T) {
 			t.Errorf("%s: %v", filepath.Base(f), err)
 		}
 	}
-	if !t.Failed() {
-		golden(t, "validated.txt", list.String())
-	}
+	validated(t, sentry+"/validated.txt", list.String())
 }
 
 // description loads Sentry's API description, but for what is wrong in it.
