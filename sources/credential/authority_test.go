@@ -1,70 +1,63 @@
 package credential_test
 
 import (
-	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/go-oauth2/oauth2/v4"
-	"github.com/go-oauth2/oauth2/v4/manage"
-	"github.com/go-oauth2/oauth2/v4/models"
-	"github.com/go-oauth2/oauth2/v4/server"
-	tokenstore "github.com/go-oauth2/oauth2/v4/store"
 
 	"sallyport/action"
 	"sallyport/sources/credential"
 )
 
-// authority is an authorization server that others wrote, which insists on
-// PKCE with S256 and gives each refresh token once. It shares the bank's origin.
+// authority is an authorization server that insists on PKCE with S256 and issues
+// each refresh token once. It shares the bank's origin. conformance/interop has
+// one that others wrote.
 type authority struct {
-	manager *manage.Manager
-	server  *server.Server
 	issued  atomic.Int64
 	trouble atomic.Pointer[http.HandlerFunc] // in the token endpoint's place
+
+	mu      sync.Mutex
+	codes   map[string]url.Values // what each was asked for with
+	access  map[string]bool
+	refresh map[string]authorityGrant
 }
 
-// Token implements oauth2.AccessGenerate: tokens that a test can look for.
-func (a *authority) Token(_ context.Context, _ *oauth2.GenerateBasic, refresh bool) (string, string, error) {
-	n := a.issued.Add(1)
-	if !refresh {
-		return fmt.Sprintf("access-canary-%d", n), "", nil
-	}
-	return fmt.Sprintf("access-canary-%d", n), fmt.Sprintf("refresh-canary-%d", n), nil
-}
+// authorityGrant is what a refresh token stands for.
+type authorityGrant struct{ scope, access string }
 
 func (b *bank) startAuthority() *authority {
-	a := &authority{manager: manage.NewDefaultManager()}
-	a.manager.MustTokenStorage(tokenstore.NewMemoryTokenStore())
-	a.manager.MapAccessGenerate(a)
-	clients := tokenstore.NewClientStore()
-	if err := clients.Set("client", &models.Client{ID: "client", Secret: "secret-canary", Domain: callback + "/acme"}); err != nil {
-		b.t.Fatal(err)
-	}
-	a.manager.MapClientStorage(clients)
-	a.manager.SetValidateURIHandler(func(registered, asked string) error {
-		if registered != asked {
-			return fmt.Errorf("%s is not registered", asked)
-		}
-		return nil
-	})
-	config := server.NewConfig()
-	config.ForcePKCE, config.AllowedCodeChallengeMethods = true, []oauth2.CodeChallengeMethod{oauth2.CodeChallengeS256}
-	a.server = server.NewServer(config, a.manager)
-	a.server.SetClientInfoHandler(server.ClientFormHandler)
-	a.server.SetUserAuthorizationHandler(func(http.ResponseWriter, *http.Request) (string, error) { return "ann", nil })
-	b.mux.HandleFunc("GET /oauth/authorize", func(w http.ResponseWriter, r *http.Request) { _ = a.server.HandleAuthorizeRequest(w, r) })
+	a := &authority{codes: map[string]url.Values{}, access: map[string]bool{}, refresh: map[string]authorityGrant{}}
+	b.mux.HandleFunc("GET /oauth/authorize", a.authorize)
 	b.mux.HandleFunc("POST /oauth/token", a.token)
 	b.mux.HandleFunc("POST /oauth/revoke", a.revoke)
 	b.good = func(token string) bool {
-		_, err := a.manager.LoadAccessToken(context.Background(), token)
-		return err == nil
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.access[token]
 	}
 	return a
+}
+
+func (a *authority) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("response_type") != "code" || q.Get("client_id") != "client" || q.Get("redirect_uri") != callback+"/acme" ||
+		q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 {
+		http.Error(w, "invalid_request", http.StatusBadRequest)
+		return
+	}
+	code := "code-canary-" + rand.Text()
+	a.mu.Lock()
+	a.codes[code] = q
+	a.mu.Unlock()
+	http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
 }
 
 func (a *authority) token(w http.ResponseWriter, r *http.Request) {
@@ -72,13 +65,64 @@ func (a *authority) token(w http.ResponseWriter, r *http.Request) {
 		(*h)(w, r)
 		return
 	}
-	_ = a.server.HandleTokenRequest(w, r)
+	a.grant(w, r)
+}
+
+// grant is the token endpoint without trouble.
+func (a *authority) grant(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	w.Header().Set("Content-Type", "application/json")
+	scope, fault := a.redeem(r.PostForm)
+	if fault != "" {
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": fault})
+		return
+	}
+	n := a.issued.Add(1)
+	access, refresh := fmt.Sprintf("access-canary-%d", n), fmt.Sprintf("refresh-canary-%d", n)
+	a.mu.Lock()
+	a.access[access], a.refresh[refresh] = true, authorityGrant{scope, access}
+	a.mu.Unlock()
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"access_token": access, "refresh_token": refresh, "token_type": "Bearer", "expires_in": 7200, "scope": scope,
+	})
+}
+
+// redeem takes a code or a refresh token, once, and returns its scope, or the
+// error of RFC 6749.
+func (a *authority) redeem(form url.Values) (scope, fault string) {
+	if form.Get("client_id") != "client" || form.Get("client_secret") != "secret-canary" {
+		return "", "invalid_client"
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch form.Get("grant_type") {
+	case "authorization_code":
+		asked, ok := a.codes[form.Get("code")]
+		delete(a.codes, form.Get("code"))
+		sum := sha256.Sum256([]byte(form.Get("code_verifier")))
+		if !ok || asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) || asked.Get("redirect_uri") != form.Get("redirect_uri") {
+			return "", "invalid_grant"
+		}
+		return asked.Get("scope"), ""
+	case "refresh_token":
+		g, ok := a.refresh[form.Get("refresh_token")]
+		if !ok {
+			return "", "invalid_grant"
+		}
+		delete(a.refresh, form.Get("refresh_token"))
+		delete(a.access, g.access)
+		return g.scope, ""
+	}
+	return "", "unsupported_grant_type"
 }
 
 func (a *authority) revoke(_ http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
-	_ = a.manager.RemoveAccessToken(r.Context(), r.PostForm.Get("token"))
-	_ = a.manager.RemoveRefreshToken(r.Context(), r.PostForm.Get("token"))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.access, r.PostForm.Get("token"))
+	delete(a.refresh, r.PostForm.Get("token"))
 }
 
 // answers has the token endpoint answer so from now on; status zero: as it does.

@@ -87,7 +87,7 @@ func TestDisconnectWaitsForARenewal(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(asked)
 		<-answer
-		_ = a.server.HandleTokenRequest(w, r)
+		a.grant(w, r)
 	})
 	a.trouble.Store(&h)
 	b.pass(3 * time.Hour)
