@@ -69,7 +69,7 @@ lint: $(GOFUMPT) $(GOLANGCI_LINT) ## Check formatting, go vet, the import rule a
 	if [ -n "$$bad" ]; then echo "not formatted; run make format:"; echo "$$bad"; exit 1; fi
 	$(GO) vet $(ALL)
 	$(GO) vet -tags soak ./conformance
-	$(GO) test -run '^TestImport' ./conformance
+	$(GO) test -count 1 -run '^TestImport' ./conformance
 	$(GOLANGCI_LINT) run $(ALL)
 
 .PHONY: format
