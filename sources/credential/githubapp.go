@@ -3,6 +3,11 @@ package credential
 import (
 	"cmp"
 	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/golang-jwt/jwt/v5"
 
 	"sallyport/action"
 	"sallyport/internal/guard"
@@ -195,12 +198,28 @@ func (t *Tokens) appJWT(app *registration) (string, error) {
 		return "", noApp(app.Provider, "The registration at %s has no app id, or no private key that can be used.", app.Provider)
 	}
 	begin := t.Now().Add(-30 * time.Second)
-	claims := jwt.RegisteredClaims{Issuer: who, IssuedAt: jwt.NewNumericDate(begin), ExpiresAt: jwt.NewNumericDate(begin.Add(9 * time.Minute))}
-	signed, err := jwt.NewWithClaims(jwt.SigningMethodRS256, claims).SignedString(key)
+	signed, err := signRS256(key, map[string]any{"iss": who, "iat": begin.Unix(), "exp": begin.Add(9 * time.Minute).Unix()})
 	if err != nil {
 		return "", failing(sources.FaultCredential, nil, "The App's private key cannot sign; set it again: sallyport integration app set %s.", app.Provider)
 	}
 	return signed, nil
+}
+
+// signRS256 returns the claims as a signed JSON Web Token (RFC 7515 and RFC 7518,
+// section 3.3).
+func signRS256(key *rsa.PrivateKey, claims map[string]any) (string, error) {
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		return "", err
+	}
+	encoded := base64.RawURLEncoding.EncodeToString
+	input := encoded([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + encoded(payload)
+	digest := sha256.Sum256([]byte(input))
+	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, digest[:])
+	if err != nil {
+		return "", err
+	}
+	return input + "." + encoded(signature), nil
 }
 
 // installURL is where a person installs the app.

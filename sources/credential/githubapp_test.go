@@ -1,6 +1,8 @@
 package credential_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -12,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"sallyport/action"
 	"sallyport/sources"
@@ -58,11 +61,15 @@ func (h *hub) pem() string {
 // signed lets requests through that the App signed, for not too long.
 func (h *hub) signed(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var claims jwt.RegisteredClaims
-		_, err := jwt.ParseWithClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), &claims,
-			func(*jwt.Token) (any, error) { return &h.key.PublicKey, nil },
-			jwt.WithValidMethods([]string{"RS256"}), jwt.WithIssuer("7"), jwt.WithTimeFunc(h.b.clock), jwt.WithIssuedAt(), jwt.WithExpirationRequired())
-		if err != nil || claims.ExpiresAt.After(h.b.clock().Add(9*time.Minute)) || claims.IssuedAt.After(h.b.clock().Add(-20*time.Second)) {
+		var claims jwt.Claims
+		token, err := jwt.ParseSigned(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), []jose.SignatureAlgorithm{jose.RS256})
+		if err == nil {
+			err = token.Claims(&h.key.PublicKey, &claims)
+		}
+		if err == nil {
+			err = claims.ValidateWithLeeway(jwt.Expected{Issuer: "7", Time: h.b.clock()}, 0)
+		}
+		if err != nil || claims.Expiry == nil || claims.IssuedAt == nil || claims.Expiry.Time().After(h.b.clock().Add(9*time.Minute)) || claims.IssuedAt.Time().After(h.b.clock().Add(-20*time.Second)) {
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprintf(w, `{"message":"A JSON web token could not be decoded: %v"}`, err)
 			return
@@ -269,6 +276,30 @@ func TestAppKeyThatIsNotTaken(t *testing.T) {
 	fails(t, err, action.ErrInvalid, "invalid_integration", "no RSA key")
 	_, err = tokens.SealApp(action.ProviderApp{Organization: "org", Provider: "acme"}, map[string]string{"pasword": "canary"})
 	fails(t, err, action.ErrInvalid, "invalid_integration", "client_secret")
+}
+
+// GitHub issues keys as PKCS #1; openssl converts them to PKCS #8.
+func TestAppKeyEncodings(t *testing.T) {
+	b := newBank(t)
+	h, tokens := b.startHub()
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8 := func(key any) string {
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	}
+	in := installed(t, tokens)
+	b.register(tokens, action.ProviderApp{Provider: "acme", AppID: "7", Slug: "sallyport", BaseURL: b.url + "/api/v3"}, map[string]string{action.AppPrivateKey: pkcs8(h.key)})
+	if got, err := tokens.Token(t.Context(), in); got != "ghs_canary1" || err != nil {
+		t.Errorf("a PKCS #8 key yields %q, %v", got, err)
+	}
+	_, err = tokens.SealApp(action.ProviderApp{Organization: "org", Provider: "acme"}, map[string]string{action.AppPrivateKey: pkcs8(curve)})
+	fails(t, err, action.ErrInvalid, "invalid_integration", "no RSA key")
 }
 
 func TestDisconnectUninstalls(t *testing.T) {

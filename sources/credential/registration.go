@@ -3,15 +3,15 @@ package credential
 import (
 	"context"
 	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/golang-jwt/jwt/v5"
 
 	"sallyport/action"
 	"sallyport/internal/guard"
@@ -117,9 +117,25 @@ func (t *Tokens) SealApp(app action.ProviderApp, secrets map[string]string) (act
 	return app, err
 }
 
-// privateKey reads a PEM. Its errors may hold parts of it.
-func privateKey(pem string) (*rsa.PrivateKey, error) {
-	return jwt.ParseRSAPrivateKeyFromPEM([]byte(pem))
+// privateKey reads an RSA key in PEM, as PKCS #1 or PKCS #8. Its errors may hold
+// parts of the key.
+func privateKey(text string) (*rsa.PrivateKey, error) {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, errors.New("no PEM")
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key, nil
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := parsed.(*rsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("not an RSA key")
+	}
+	return key, nil
 }
 
 // boundBase is wantedBase for what the gateway's registration is used for: its
