@@ -1,7 +1,6 @@
-// Package files keeps bytes that are no rows: in a folder of this machine, or in
-// a bucket of anything that speaks S3.
+// Package files stores blobs, in a folder on this machine or in an S3 bucket.
 //
-// It promises that a file is there whole, with the digest that was announced, or
-// not at all. It does not know whose a file is, and forgets nothing by itself:
-// its callers choose the keys, and remove what nobody needs.
+// It promises that a blob is stored whole, with the digest that was announced, or
+// not at all. It has no notion of owners and expires nothing: callers choose the
+// keys and remove what is no longer needed.
 package files

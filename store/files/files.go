@@ -2,107 +2,122 @@ package files
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-
-	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
+	"io/fs"
+	"net/url"
+	"strings"
 
 	"sallyport/action"
 )
 
-// Store is an open folder or bucket. [Open] makes one.
-type Store struct{ bucket *blob.Bucket }
+// Store is an open folder or bucket. [Open] returns one. It is safe for concurrent
+// use.
+type Store struct{ backend backend }
 
-// Put reads exactly size bytes with the SHA-256 sum, in hex, and keeps them
-// under the key; what was there is replaced. When r has others, nothing is kept:
-// ErrInvalid (code "wrong_size" or "wrong_digest"). An error of r is returned as
-// it is, and one of the store is an ErrUnavailable.
+// backend is a folder or a bucket. Its keys are valid slash-separated paths.
+type backend interface {
+	// put stores body under the key, or nothing when reading body fails.
+	put(ctx context.Context, key string, body *upload) error
+	// get fails with [fs.ErrNotExist] when there is no such key.
+	get(ctx context.Context, key string) (io.ReadCloser, int64, error)
+	// removeAll removes every key below dir, and succeeds when there is none.
+	removeAll(ctx context.Context, dir string) error
+	close() error
+}
+
+// Open opens the store at an address: file:///a/folder, which is created if
+// missing, or
+// s3://bucket?region=eu-central-1&endpoint=https://minio.example.com&path_style=true&prefix=gate/.
+// The region defaults to AWS_REGION, the endpoint to Amazon's. The credentials of a
+// bucket are in the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or
+// the variables of a role.
+func Open(_ context.Context, address string) (*Store, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("the store of evidence is no URL; want file:///folder or s3://bucket")
+	}
+	var b backend
+	switch u.Scheme {
+	case "file":
+		b, err = openFolder(u)
+	case "s3":
+		b, err = openBucket(u)
+	default:
+		err = fmt.Errorf("the store of evidence is file:///folder or s3://bucket, not %q", u.Scheme+"://")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Store{b}, nil
+}
+
+// Put reads exactly size bytes with the hex SHA-256 sum and stores them under the
+// key, replacing what was there. If r has other content, nothing is stored:
+// ErrInvalid (code "wrong_size" or "wrong_digest"). An error of r is returned
+// unchanged; a failure of the store is ErrUnavailable.
 func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64, sum string) error {
-	ctx, giveUp := context.WithCancel(ctx) // a cancelled writer keeps nothing
-	defer giveUp()
-	w, err := s.bucket.NewWriter(ctx, key, &blob.WriterOptions{ContentType: "application/octet-stream", DisableContentTypeDetection: true})
+	if err := checkKey(key); err != nil {
+		return unavailable(err)
+	}
+	body := newUpload(r, size, sum)
+	err := s.backend.put(ctx, key, body)
+	// The backend may still read in the background, but no more from r.
+	if failed := body.stop(); err != nil && failed != nil {
+		return failed
+	}
 	if err != nil {
-		return away(err)
-	}
-	if err := fill(w, r, size, sum); err != nil {
-		giveUp()
-		_ = w.Close()
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return away(err)
+		return unavailable(err)
 	}
 	return nil
 }
 
-func fill(w io.Writer, r io.Reader, size int64, sum string) error {
-	in, digest := &reader{Reader: io.LimitReader(r, size+1)}, sha256.New()
-	n, err := io.Copy(io.MultiWriter(w, digest), in)
-	switch {
-	case in.err != nil:
-		return in.err
-	case err != nil:
-		return away(err)
-	case n != size:
-		return action.Errorf(action.ErrInvalid, "wrong_size", "The file does not have the %d bytes that were announced; send it again.", size)
-	case hex.EncodeToString(digest.Sum(nil)) != sum:
-		return action.Errorf(action.ErrInvalid, "wrong_digest", "The file's SHA-256 is not the one that was announced: it changed, or was damaged on its way; send it again.")
-	}
-	return nil
-}
-
-// reader tells an error of who sends from one of the store.
-type reader struct {
-	io.Reader
-	err error
-}
-
-// Read implements io.Reader.
-func (r *reader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		r.err = err
-	}
-	return n, err
-}
-
-// Get returns the bytes under a key and how many they are, for the caller to
-// close; ErrNotFound, or ErrUnavailable.
+// Get returns the content of a key, for the caller to close, and its size;
+// ErrNotFound, or ErrUnavailable.
 func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, int64, error) {
-	r, err := s.bucket.NewReader(ctx, key, nil)
-	if gcerrors.Code(err) == gcerrors.NotFound {
+	err := checkKey(key)
+	if err != nil {
+		return nil, 0, unavailable(err)
+	}
+	r, size, err := s.backend.get(ctx, key)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, 0, action.Errorf(action.ErrNotFound, "file_not_found", "The bytes of this file are not there any more.")
+	case err != nil:
+		return nil, 0, unavailable(err)
+	}
+	return r, size, nil
+}
+
+// RemoveAll removes every key that begins with the prefix, which ends in a slash.
+func (s *Store) RemoveAll(ctx context.Context, prefix string) error {
+	dir, ok := strings.CutSuffix(prefix, "/")
+	err := checkKey(dir)
+	if !ok {
+		err = fmt.Errorf("the prefix %q does not end in a slash", prefix)
+	}
+	if err == nil {
+		err = s.backend.removeAll(ctx, dir)
 	}
 	if err != nil {
-		return nil, 0, away(err)
+		return unavailable(err)
 	}
-	return r, r.Size(), nil
+	return nil
 }
 
-// RemoveAll removes everything whose key begins with prefix.
-func (s *Store) RemoveAll(ctx context.Context, prefix string) error {
-	for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
-		o, err := list.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = s.bucket.Delete(ctx, o.Key)
-		}
-		if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-			return away(err)
-		}
+// Close releases the folder or bucket.
+func (s *Store) Close() error { return s.backend.close() }
+
+// checkKey accepts what means the same in a folder and in a bucket.
+func checkKey(key string) error {
+	if !fs.ValidPath(key) || key == "." || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == '\\' }) {
+		return fmt.Errorf("invalid key %q", key)
 	}
+	return nil
 }
 
-// Close lets go of the folder or bucket.
-func (s *Store) Close() error { return s.bucket.Close() }
-
-func away(err error) error {
+func unavailable(err error) error {
 	return &action.Error{
 		Kind: action.ErrUnavailable, Code: "files_unavailable", Message: "The store of evidence cannot be reached or is full; try again in a moment.",
 		Err: fmt.Errorf("store of evidence: %w", err),
