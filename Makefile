@@ -112,6 +112,10 @@ bench-growth: ## Compare the store's hot queries at 2,000,000 and at 20,000 rows
 	@mkdir -p $(BIN)
 	$(GO) run ./bench/growth -json $(BIN)/bench-growth.json $(FLAGS)
 
+.PHONY: count
+count: ## Print lines, exported names and interfaces of each package of the program, without tests
+	@$(GO) run ./bench/count
+
 .PHONY: soak
 soak: ## Have two gateways work for SOAK (10m) while all around them restarts: no leak, nothing lost, doubled or stuck
 	SOAK=$(SOAK) $(GO) test -count 1 -v -tags soak -run '^TestSoak$$' -timeout 2h ./conformance
