@@ -15,31 +15,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
-
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"sallyport/action"
 	"sallyport/store/files"
 )
-
-// onBoth runs a test on a folder, and on a server that speaks S3.
-func onBoth(t *testing.T, test func(t *testing.T, s *files.Store)) {
-	t.Run("folder", func(t *testing.T) { test(t, open(t, "file://"+filepath.Join(t.TempDir(), "new", "evidence"))) })
-	t.Run("S3", func(t *testing.T) { test(t, open(t, bucket(t))) })
-}
-
-// bucket is a real server with an empty bucket.
-func bucket(t *testing.T) string {
-	t.Helper()
-	backend := s3mem.New()
-	if err := backend.CreateBucket("evidence"); err != nil {
-		t.Fatal(err)
-	}
-	return serve(t, signed(gofakes3.New(backend).Server())) + "&prefix=gate/"
-}
 
 // serve starts a server and returns the address of a bucket there, with fixed
 // credentials in the environment.
@@ -108,84 +88,6 @@ func there(t *testing.T, s *files.Store, key string) string {
 	return string(b)
 }
 
-func TestWhatIsPutIsThere(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *files.Store) {
-		big := bytes.Repeat([]byte("0123456789abcdef"), 700_000)
-		for key, b := range map[string][]byte{"o/s/u/empty": {}, "o/s/u/small": []byte("hello"), "o/s/u/big": big, "o/s/u/a +%&ü": big[:1]} {
-			if err := s.Put(t.Context(), key, bytes.NewReader(b), int64(len(b)), sum(b)); err != nil {
-				t.Fatal(err)
-			}
-			if got := there(t, s, key); got != string(b) {
-				t.Errorf("%s has %d bytes", key, len(got))
-			}
-		}
-		if got := there(t, s, "o/s/u/none"); got != "nothing" {
-			t.Errorf("what was not put is %q", got)
-		}
-	})
-}
-
-func TestWhatIsNotAsAnnouncedIsNotKept(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *files.Store) {
-		good, broken := []byte("hello"), errors.New("gone")
-		for name, put := range map[string]struct {
-			r    io.Reader
-			size int64
-			sum  string
-			want error
-		}{
-			"too short":       {bytes.NewReader(good[:4]), 5, sum(good), action.ErrInvalid},
-			"too long":        {bytes.NewReader(append(good, '!')), 5, sum(good), action.ErrInvalid},
-			"without an end":  {neverEnds{}, 5, sum(good), action.ErrInvalid},
-			"others":          {strings.NewReader("HELLO"), 5, sum(good), action.ErrInvalid},
-			"sender is gone":  {io.MultiReader(strings.NewReader("he"), iotest.ErrReader(broken)), 5, sum(good), broken},
-			"gone at the end": {io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(broken)), 5, sum(good), broken},
-		} {
-			if err := s.Put(t.Context(), "k/"+name, put.r, put.size, put.sum); !errors.Is(err, put.want) {
-				t.Errorf("%s: %v", name, err)
-			}
-			if got := there(t, s, "k/"+name); got != "nothing" {
-				t.Errorf("%s left %q", name, got)
-			}
-		}
-	})
-}
-
-// A refused file takes nothing away from what was there.
-func TestARefusedFileReplacesNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *files.Store) {
-		b := []byte("first")
-		if err := s.Put(t.Context(), "k", bytes.NewReader(b), 5, sum(b)); err != nil {
-			t.Fatal(err)
-		}
-		_ = s.Put(t.Context(), "k", strings.NewReader("other"), 5, sum(b))
-		if got := there(t, s, "k"); got != "first" {
-			t.Errorf("now it is %q", got)
-		}
-	})
-}
-
-func TestRemoveAllRemovesThePrefixAlone(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *files.Store) {
-		b := []byte("x")
-		for _, key := range []string{"o/s/u1/a", "o/s/u1/b", "o/s/u10/a", "o/s2/u1/a"} {
-			if err := s.Put(t.Context(), key, bytes.NewReader(b), 1, sum(b)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 2 {
-			if err := s.RemoveAll(t.Context(), "o/s/u1/"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for key, want := range map[string]string{"o/s/u1/a": "nothing", "o/s/u1/b": "nothing", "o/s/u10/a": "x", "o/s2/u1/a": "x"} {
-			if got := there(t, s, key); got != want {
-				t.Errorf("%s is %q", key, got)
-			}
-		}
-	})
-}
-
 func TestTheFolderIsForItsOwnerAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "evidence")
 	s, b := open(t, "file://"+dir), []byte("x")
@@ -222,8 +124,3 @@ func TestAServerThatIsAwayIsSaidSo(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-// neverEnds is a sender who does not stop.
-type neverEnds struct{}
-
-func (neverEnds) Read(p []byte) (int, error) { return len(p), nil }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"sallyport/action"
-	"sallyport/store/files"
 )
 
 // Keys are paths, as in folders that earlier versions wrote, which may hold
@@ -85,19 +84,4 @@ func TestLinksLeadNowhere(t *testing.T) {
 	if entries, _ := os.ReadDir(outside); len(entries) != 1 {
 		t.Errorf("there is more outside: %v", entries)
 	}
-}
-
-func TestKeysThatAreNone(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *files.Store) {
-		for _, key := range []string{"", ".", "/k", "k/", "a//b", "a/../b", "a\\b", "a\x00b"} {
-			if err := s.Put(t.Context(), key, strings.NewReader("x"), 1, sum([]byte("x"))); err == nil {
-				t.Errorf("%q was stored", key)
-			}
-		}
-		for _, prefix := range []string{"", "/", "a", "../"} {
-			if err := s.RemoveAll(t.Context(), prefix); err == nil {
-				t.Errorf("%q was removed", prefix)
-			}
-		}
-	})
 }
