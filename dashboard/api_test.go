@@ -45,10 +45,10 @@ func TestListsGoOnFromACursor(t *testing.T) {
 		h.pending("s1")
 	}
 	first := h.want(200, h.member, "GET", "/api/v1/invocations?limit=2&status=pending", "").json(t)
-	if len(first["items"].([]any)) != 2 || first["next_cursor"] != "2" {
+	if len(first["items"].([]any)) != 2 || first["next_cursor"] == nil {
 		t.Fatalf("first page %v", first)
 	}
-	second := h.want(200, h.member, "GET", "/api/v1/invocations?limit=2&cursor=2", "").json(t)
+	second := h.want(200, h.member, "GET", "/api/v1/invocations?limit=2&cursor="+first["next_cursor"].(string), "").json(t)
 	if len(second["items"].([]any)) != 1 || second["next_cursor"] != nil {
 		t.Errorf("second page %v", second)
 	}
@@ -63,8 +63,8 @@ func TestSecretsAreNeverReadBack(t *testing.T) {
 	if strings.Contains(set.body+list.body+h.log.String(), "hunter2") {
 		t.Error("the value of a secret came back")
 	}
-	if !strings.Contains(list.body, `"host":"mcp.example.com"`) || string(h.m.sealed["gh"]) != "sealed:hunter2" {
-		t.Errorf("list %s, sealed %q", list.body, h.m.sealed["gh"])
+	if !strings.Contains(list.body, `"host":"mcp.example.com"`) || h.secret("gh") != "hunter2" {
+		t.Errorf("list %s, sealed %q", list.body, h.secret("gh"))
 	}
 	for _, body := range []string{
 		`{"value":"a\nb","host":"h.example"}`, `{"value":"a","host":"https://h.example/"}`, `{"value":"a","host":"h.example:99999"}`,
@@ -105,7 +105,7 @@ func TestConnectors(t *testing.T) {
 	if tool["tool"] != "github_create" || tool["risk"] != "write" || tool["mode"] != "require_approval" {
 		t.Errorf("tool %v", tool)
 	}
-	h.problem(409, "taken", h.admin, "POST", "/api/v1/connectors", `{"name":"again","url":"https://x.example/","slug":"github"}`)
+	h.problem(409, "connector_exists", h.admin, "POST", "/api/v1/connectors", `{"name":"again","url":"https://x.example/","slug":"github"}`)
 	changed := h.want(200, h.admin, "PATCH", "/api/v1/connectors/my-linear", `{"url":"https://mcp.linear.app/v2"}`).json(t)
 	if changed["revision"].(interface{ String() string }).String() != "2" {
 		t.Errorf("a new URL leaves revision %v", changed["revision"])
@@ -126,14 +126,14 @@ func TestConnectors(t *testing.T) {
 // Who named no slug is told that there is one, and how to name another.
 func TestATakenSlugThatNobodyChose(t *testing.T) {
 	h := newHouse(t)
-	p := h.problem(409, "taken", h.admin, "POST", "/api/v1/connectors", `{"name":"GitHub!","url":"https://x.example/"}`)
+	p := h.problem(409, "connector_exists", h.admin, "POST", "/api/v1/connectors", `{"name":"GitHub!","url":"https://x.example/"}`)
 	for _, want := range []string{`"github"`, `"slug"`, "--slug"} {
 		if !strings.Contains(p["detail"].(string), want) {
 			t.Errorf("%v lacks %s", p, want)
 		}
 	}
 	for _, body := range []string{`{"name":"other","url":"https://x.example/","slug":"github"}`, `{"name":"GitHub","url":"https://x.example/"}`} {
-		if p := h.problem(409, "taken", h.admin, "POST", "/api/v1/connectors", body); strings.Contains(p["detail"].(string), "made of") {
+		if p := h.problem(409, "connector_exists", h.admin, "POST", "/api/v1/connectors", body); strings.Contains(p["detail"].(string), "made of") {
 			t.Errorf("%s: %v", body, p)
 		}
 	}
@@ -213,10 +213,10 @@ func TestPolicyKeysNameConnectors(t *testing.T) {
 	h.want(204, h.admin, "DELETE", "/api/v1/policy/modes/*?automation=nightly", "")
 
 	e := h.want(200, h.member, "GET", "/api/v1/policy/explain?session=s1&action=github:create", "").json(t)
-	if e["mode"] != "require_approval" || e["mode_source"] != "inferred" || len(e["steps"].([]any)) != 2 || e["key"] != "connector:c1:create" {
+	if e["mode"] != "require_approval" || e["mode_source"] != "inferred" || len(e["steps"].([]any)) != 3 || e["key"] != "connector:c1:create" {
 		t.Errorf("explanation %v", e)
 	}
-	if len(h.m.invocations) != 0 {
+	if h.count("invocations") != 0 {
 		t.Error("an explanation wrote a row")
 	}
 	h.problem(404, "unknown_action", h.member, "GET", "/api/v1/policy/explain?session=s1&action=github:nothing", "")
@@ -235,18 +235,19 @@ func TestPolicyKeysNameActionsThatExist(t *testing.T) {
 	if p["field"] != "/key" || !strings.Contains(p["detail"].(string), "nearest: create, ") || strings.Count(p["detail"].(string), ", ") != 4 {
 		t.Errorf("a typo: %v", p)
 	}
-	if len(h.m.overrides) != 0 {
-		t.Errorf("stored %v", h.m.overrides)
+	if n := h.count("policy_overrides"); n != 0 {
+		t.Errorf("%d stored", n)
 	}
 	h.want(200, h.admin, "PUT", set("github:*"), `{"mode":"deny"}`)
 
 	// A server that was not asked yet is asked.
-	was := h.m.connectors[0].URL
-	h.m.connectors[0].URL = "http://new.example/mcp"
+	was := h.connector("c1").URL
+	h.serves("http://new.example/mcp")
 	h.problem(400, "unknown_action", h.admin, "PUT", set("github:craete"), `{"mode":"deny"}`)
 
 	// What is not known cannot be checked, and that is said.
-	h.m.connectors[0].Enabled, h.m.connectors[0].URL = false, was
+	h.serves(was)
+	h.exec("UPDATE connectors SET enabled = 0 WHERE id = 'c1'")
 	warns := func(key string, words ...string) {
 		t.Helper()
 		got, _ := h.want(200, h.admin, "PUT", set(key), `{"mode":"deny"}`).json(t)["warning"].(string)
@@ -261,10 +262,11 @@ func TestPolicyKeysNameActionsThatExist(t *testing.T) {
 	}
 	warns("github:craete", `github is off and never listed an action "craete"`, "Did you mean create")
 	warns("github:create")
-	h.m.connectors[0].Enabled, h.m.connectors[0].URL = true, "http://down.example/mcp"
+	h.serves("http://down.example/mcp")
+	h.exec("UPDATE connectors SET enabled = 1 WHERE id = 'c1'")
 	warns("github:later", `github cannot be asked and never listed an action "later"`)
 	warns("github:*")
-	h.m.connectors[0].URL = "http://empty.example/mcp"
+	h.serves("http://empty.example/mcp")
 	h.problem(400, "unknown_action", h.admin, "PUT", set("github:later"), `{"mode":"deny"}`)
 	h.want(204, h.admin, "DELETE", set("github:later"), "") // the way back stays open
 }
@@ -309,7 +311,6 @@ func TestInvoke(t *testing.T) {
 // Who is denied is told by whom, and what to do next.
 func TestADenialSaysWhose(t *testing.T) {
 	h := newHouse(t)
-	id := h.pending("s1")
 	for reason, want := range map[string]string{
 		action.DeniedPolicy:   "ask an owner or admin when it is needed. Note: group 'developer' has level 1",
 		action.DeniedHuman:    "A person denied this call.",
@@ -317,9 +318,8 @@ func TestADenialSaysWhose(t *testing.T) {
 		action.DeniedOften:    "People denied this action again and again in this session",
 		action.DeniedQuota:    "This session is at a limit of the gateway, so that nothing was executed; the same call may be made again later. Note: ",
 	} {
-		h.gate.set(id, func(inv *action.Invocation) {
-			inv.Status, inv.DeniedReason, inv.DeniedNote = action.StatusDenied, reason, "group 'developer' has level 1 (read) at github"
-		})
+		id := h.pending("s1")
+		h.ends(id, action.StatusDenied, reason, "group 'developer' has level 1 (read) at github")
 		p := h.problem(403, "denied", h.agent, "GET", "/api/v1/sessions/s1/actions/invocations/"+id+"/result", "")
 		if !strings.Contains(p["detail"].(string), want) || p["invocation"] != id {
 			t.Errorf("%s: %v", reason, p)
@@ -356,7 +356,7 @@ func TestDecide(t *testing.T) {
 	id := h.pending("s1")
 	path := "/api/v1/invocations/" + id
 	full := h.want(200, h.admin, "GET", path+"/params", "")
-	if !strings.Contains(full.body, `{"title":"Bug","n":9007199254740993,"password":"hunter2"}`) || full.json(t)["full"] != true {
+	if !strings.Contains(full.body, `{"n":9007199254740993,"password":"hunter2","ref":1,"title":"Bug"}`) || full.json(t)["full"] != true {
 		t.Errorf("params %s", full.body)
 	}
 	if row := h.want(200, h.member, "GET", path, ""); strings.Contains(row.body, "hunter2") {
@@ -366,11 +366,12 @@ func TestDecide(t *testing.T) {
 	if p["field"] != "/approved_by" {
 		t.Errorf("problem %v", p)
 	}
-	h.problem(409, "changed", h.admin, "POST", path+"/approve", `{"params_hash":"another"}`)
+	h.problem(409, "params_changed", h.admin, "POST", path+"/approve", `{"params_hash":"another"}`)
 	h.problem(403, "role_required", h.member, "POST", path+"/approve", `{}`)
 	h.problem(403, "people_only", h.agent, "POST", path+"/approve", `{}`)
 
-	out := h.want(200, h.admin, "POST", path+"/approve?wait=5s", `{"params_hash":"params-hash","tool_hash":"tool-hash"}`).json(t)
+	seen := must(h.db.Invocation(t.Context(), org, id))
+	out := h.want(200, h.admin, "POST", path+"/approve?wait=5s", `{"params_hash":"`+seen.ParamsHash+`","tool_hash":"tool-hash"}`).json(t)
 	inv := out["invocation"].(map[string]any)
 	if inv["approved_by"] != "u-ben" || inv["status"] != "completed" || out["result"] == nil {
 		t.Errorf("approved %v", out)
@@ -386,7 +387,7 @@ func TestDecide(t *testing.T) {
 	}
 	h.problem(404, "invocation_not_found", h.admin, "POST", "/api/v1/invocations/none/approve", "")
 	third := h.pending("s1")
-	h.gate.set(third, func(inv *action.Invocation) { inv.Status = action.StatusExpired })
+	h.ends(third, action.StatusExpired, "", "")
 	h.problem(410, "expired", h.admin, "POST", "/api/v1/invocations/"+third+"/approve", "")
 }
 
@@ -462,11 +463,11 @@ func TestWhatIsMissingNamesItsList(t *testing.T) {
 // A request for a grant is no held call, though both wait in the inbox.
 func TestARequestIsNotDecidedAsACall(t *testing.T) {
 	h := newHouse(t)
-	h.want(202, h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{"source":"github","action":"create"}`)
+	id := h.want(202, h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{"source":"github","action":"create"}`).json(t)["id"].(string)
 	for _, base := range []string{"/api/v1/invocations/", "/api/v1/sessions/s1/actions/invocations/"} {
 		for _, verb := range []string{"approve", "deny"} {
-			p := h.problem(404, "is_grant_request", h.admin, "POST", base+"request-1/"+verb, "")
-			if !strings.Contains(p["detail"].(string), "/api/v1/grant-requests/request-1.") {
+			p := h.problem(404, "is_grant_request", h.admin, "POST", base+id+"/"+verb, "")
+			if !strings.Contains(p["detail"].(string), "/api/v1/grant-requests/"+id+".") {
 				t.Errorf("%s %s: %v", base, verb, p)
 			}
 		}

@@ -20,27 +20,35 @@ import (
 
 func TestAudit(t *testing.T) {
 	h := newHouse(t)
-	h.m.heads = []action.AuditHead{{Organization: org, Seq: 9, Hash: "good", MAC: "m"}, {Organization: "org2", Seq: 1}}
+	must(h.db.Seal(t.Context(), auditKey(), 100))
 	heads := h.want(200, h.owner, "GET", "/api/v1/audit/heads", "").list(t)
-	if len(heads) != 1 || heads[0]["seq"] != json.Number("9") {
+	if len(heads) != 1 || heads[0]["seq"] == nil || heads[0]["organization_id"] != org {
 		t.Errorf("heads %v", heads)
 	}
-	for body, ok := range map[string]bool{
-		``: true, `{}`: true, `{"head":` + string(mustJSON(t, heads[0])) + `}`: true,
-		`{"head":` + strings.Replace(string(mustJSON(t, heads[0])), "good", "bad", 1) + `}`: false,
-	} {
-		r := h.want(200, h.admin, "POST", "/api/v1/audit/verify", body).json(t)
-		if r["ok"] != ok || (len(r["faults"].([]any)) == 0) != ok {
-			t.Errorf("%s: %v", body, r)
+	head := string(mustJSON(t, heads[0]))
+	verified := func(ok bool) {
+		t.Helper()
+		for _, body := range []string{``, `{}`, `{"head":` + head + `}`} {
+			r := h.want(200, h.admin, "POST", "/api/v1/audit/verify", body).json(t)
+			if r["ok"] != ok || (len(r["faults"].([]any)) == 0) != ok {
+				t.Errorf("%s: %v", body, r)
+			}
 		}
 	}
+	verified(true)
+	forged := strings.Replace(head, heads[0]["hash"].(string), strings.Repeat("0", 64), 1)
+	if p := h.want(400, h.admin, "POST", "/api/v1/audit/verify", `{"head":`+forged+`}`).json(t); p["field"] != "/head" {
+		t.Errorf("a forged head: %v", p)
+	}
+	h.exec("DROP TRIGGER policy_events_update")
+	h.exec("UPDATE policy_events SET by = 'u-cyd' WHERE id = (SELECT min(id) FROM policy_events WHERE organization_id = ?)", org)
+	verified(false)
 }
 
 // kept fills the evidence.
 func (h *house) kept(n int) {
 	for i := range n {
-		h.m.add(action.Invocation{
-			Organization: org, Session: "s1", Source: "connector:c1", SourceName: "GitHub", Action: "list", Risk: action.RiskRead, Status: action.StatusCompleted,
+		h.add(action.Invocation{
 			Params: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i)), CreatedAt: h.clock.now().Add(time.Duration(i) * time.Hour), DurationMS: ptr(int64(i)),
 		})
 	}
@@ -61,7 +69,8 @@ func TestExport(t *testing.T) {
 	h := newHouse(t)
 	h.kept(3)
 	id := h.pending("s2")
-	h.m.add(action.Invocation{Organization: "org2", Summary: canary})
+	h.mint(action.Session{ID: "foreign", Organization: "org2"})
+	h.add(action.Invocation{Organization: "org2", Session: "foreign", Summary: canary})
 	const path = "/api/v1/audit/export"
 	for query, want := range map[string]int{
 		"": 4, "?status=pending": 1, "?status=pending,completed": 4, "?session=s1": 3, "?source=github&action=list": 3, "?action=drop": 0,
@@ -94,7 +103,7 @@ func TestExport(t *testing.T) {
 
 // counted counts how often a session is looked up.
 type counted struct {
-	*memory
+	dashboard.Sessions
 	n     map[string]int
 	fails error
 }
@@ -103,19 +112,19 @@ func (c counted) Session(ctx context.Context, id string) (action.Session, error)
 	if c.n[id]++; c.fails != nil && id == "s9" {
 		return action.Session{}, c.fails
 	}
-	return c.memory.Session(ctx, id)
+	return c.Sessions.Session(ctx, id)
 }
 
 // Evidence says of each call whose session it was; each session is looked up
 // once.
 func TestExportTellsOfSessions(t *testing.T) {
 	rows := counted{n: map[string]int{}}
-	h := newHouse(t, func(c *dashboard.Config) { rows.memory = c.Sessions.(*memory); c.Sessions = &rows })
-	_, _ = h.m.CreateSession(t.Context(), action.Session{ID: "s9", Organization: org, CreatedBy: "u-ada", Group: "developer", Task: "T-42", Automation: "nightly"})
+	h := newHouse(t, func(c *dashboard.Config) { rows.Sessions = c.Sessions; c.Sessions = &rows })
+	h.mint(action.Session{ID: "s9", Organization: org, CreatedBy: "u-ada", Group: "developer", Task: "T-42", Automation: "nightly"})
 	for range 3 {
 		h.held("s9", "create")
 	}
-	h.m.add(action.Invocation{Organization: org, Session: "gone", CreatedAt: h.clock.now()})
+	h.add(action.Invocation{Session: "gone"})
 	const path = "/api/v1/audit/export"
 	want := []string{"u-ada", "developer", "T-42", "nightly"}
 	fields := []string{"session_created_by", "group", "task", "automation_id"}
@@ -155,7 +164,7 @@ func TestExportAsCSV(t *testing.T) {
 	}
 	harmless := []string{"", "a=1", "1", `{"a":1}`, "'=1", `say "hi", twice`, "two\nlines", "ü", "a\tb"}
 	for _, text := range slices.Concat(formulas, harmless) {
-		h.m.add(action.Invocation{Organization: org, DeniedNote: text, Summary: text, Status: action.StatusDenied, CreatedAt: h.clock.now()})
+		h.add(action.Invocation{DeniedNote: text, Summary: text, Status: action.StatusDenied, DeniedReason: action.DeniedPolicy})
 	}
 	r := h.want(200, h.admin, "GET", "/api/v1/audit/export?format=csv", "")
 	if r.Header.Get("Content-Type") != "text/csv; charset=utf-8; header=present" || !strings.HasPrefix(r.body, "id,created_at,session_id,") {
@@ -186,11 +195,20 @@ func TestExportAsCSV(t *testing.T) {
 	}
 }
 
+// broken fails after the rows that there are.
+type broken struct {
+	dashboard.Audit
+	err error
+}
+
+func (b broken) Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error {
+	return errors.Join(b.Audit.Export(ctx, f, yield), b.err)
+}
+
 // An export that fails before its first bytes is an error like any other; one
 // that fails on the way cannot be taken for a whole one.
 func TestExportThatFails(t *testing.T) {
-	h := newHouse(t)
-	h.m.exportFails = errors.New("the disk is on fire")
+	h := newHouse(t, func(c *dashboard.Config) { c.Audit = broken{c.Audit, errors.New("the disk is on fire")} })
 	h.problem(500, "internal", h.admin, "GET", "/api/v1/audit/export", "")
 	h.problem(500, "internal", h.admin, "GET", "/api/v1/audit/export?format=csv", "")
 	h.kept(1000)
@@ -231,7 +249,7 @@ func (h *house) open(ctx context.Context, server *httptest.Server, format string
 
 // endless yields rows until it is told to stop, and tells how that was.
 type endless struct {
-	*memory
+	dashboard.Audit
 	ended chan error
 }
 
@@ -256,7 +274,7 @@ func TestAnExportEndsWithItsClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows := endless{ended: make(chan error, 1)}
-			h := newHouse(t, func(c *dashboard.Config) { rows.memory = c.Audit.(*memory); c.Audit = rows })
+			h := newHouse(t, func(c *dashboard.Config) { rows.Audit = c.Audit; c.Audit = rows })
 			server := httptest.NewServer(h.srv.Handler())
 			defer server.Close()
 			ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)

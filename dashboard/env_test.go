@@ -12,7 +12,7 @@ import (
 const secretValue = "sk_test_CANARY_0123456789"
 
 func (h *house) wantsEnv(id string, keys ...action.EnvKey) {
-	h.m.env = append(h.m.env, action.EnvRequest{ID: id, Organization: org, Session: "s1", Status: action.EnvPending, Keys: keys, CreatedAt: h.clock.now(), ExpiresAt: h.clock.now().Add(time.Hour)})
+	h.insert("env_requests", "id", id, "organization_id", org, "session_id", "s1", "status", action.EnvPending, "keys", keys, "created_at", h.clock.now(), "expires_at", h.clock.now().Add(time.Hour))
 }
 
 func TestVariablesAreGivenAndTakenOnce(t *testing.T) {
@@ -35,7 +35,7 @@ func TestVariablesAreGivenAndTakenOnce(t *testing.T) {
 	h.want(409, h.owner, "POST", "/api/v1/env-requests/env-1/refuse", `{}`)
 	h.want(200, h.owner, "POST", "/api/v1/env-requests/env-2/refuse", `{"reason":"Do without."}`)
 	seen := answer + h.want(200, h.owner, "GET", "/api/v1/env-requests", "").body + h.want(200, h.owner, "GET", "/api/v1/env-requests/env-1", "").body +
-		h.want(200, h.agent, "GET", "/api/v1/sessions/s1/env", "").body + h.log.String() + h.signIn("u-ada").get("/env-requests/env-1").body + h.m.rows(org)
+		h.want(200, h.agent, "GET", "/api/v1/sessions/s1/env", "").body + h.log.String() + h.signIn("u-ada").get("/env-requests/env-1").body + h.rows(org)
 	if strings.Contains(seen, "CANARY") {
 		t.Errorf("the value is seen: %s", seen)
 	}

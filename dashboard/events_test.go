@@ -108,8 +108,8 @@ func TestEventsBetweenInstances(t *testing.T) {
 // A client that does not keep up is told to read again, and blocks nobody.
 func TestASlowListener(t *testing.T) {
 	h := newHouse(t)
-	rows := &slowRows{memory: h.m, gate: make(chan struct{})}
-	slow := newHouse(t, func(c *dashboard.Config) { c.Invocations, c.Hints = rows, h.hints })
+	rows := &slowRows{gate: make(chan struct{})}
+	slow := newHouse(t, func(c *dashboard.Config) { rows.Invocations = c.Invocations; c.Invocations, c.Hints = rows, h.hints })
 	l := slow.listen(slow.member)
 	for range 200 { // the first holds the stream up; the buffer cannot take the rest
 		h.hints.Publish(action.Hint{Kind: action.HintInvocation, Organization: org, Session: "s1", Invocation: "none", Status: action.StatusPending})
@@ -125,19 +125,19 @@ func TestASlowListener(t *testing.T) {
 
 // slowRows answers once its gate is open.
 type slowRows struct {
-	*memory
+	dashboard.Invocations
 	gate chan struct{}
 }
 
 func (r *slowRows) Invocation(ctx context.Context, organization, id string) (action.Invocation, error) {
 	<-r.gate
-	return r.memory.Invocation(ctx, organization, id)
+	return r.Invocations.Invocation(ctx, organization, id)
 }
 
 func TestAStreamEndsWithItsCredential(t *testing.T) {
 	h := newHouse(t, func(c *dashboard.Config) { c.KeepAlive = time.Millisecond })
 	l := h.listen(h.agent)
-	if _, err := h.m.RevokeSession(t.Context(), org, "s1"); err != nil {
+	if _, err := h.db.RevokeSession(t.Context(), org, "s1"); err != nil {
 		t.Fatal(err)
 	}
 	if event, _ := l.next(); event != "ended" {

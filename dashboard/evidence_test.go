@@ -10,11 +10,12 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
-	"sallyport/action"
 )
 
 const evidenceOfS1 = "/api/v1/sessions/s1/evidence"
+
+// uploadID is of the upload that there is.
+const uploadID = "0199a3c6-9999-7000-8000-0123456789ab"
 
 func digestOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
@@ -40,6 +41,15 @@ func (h *house) sends(name, content, digest string) (status int, answer string) 
 	defer response.Body.Close()
 	raw, _ := io.ReadAll(response.Body)
 	return response.StatusCode, string(raw)
+}
+
+// sent has the session's upload have a file, whatever its name.
+func (h *house) sent(name, content string) {
+	h.t.Helper()
+	digest := digestOf(content)
+	h.insert("evidence_uploads", "session_id", "s1", "id", uploadID, "organization_id", org, "created_at", h.clock.now(), "touched_at", h.clock.now())
+	h.insert("evidence_files", "session_id", "s1", "upload_id", uploadID, "name", name, "size", len(content), "sha256", digest, "content_type", "text/plain", "stored_at", h.clock.now())
+	h.files.kept.Store(org+"/s1/"+uploadID+"/"+digest, []byte(content))
 }
 
 func TestEvidenceIsSentAndServedAsAFile(t *testing.T) {
@@ -87,19 +97,18 @@ func TestNamesThatLeadElsewhereAreRefused(t *testing.T) {
 			t.Errorf("digest %q: %d %s", digest, status, answer)
 		}
 	}
-	if len(h.m.bytes) != 0 {
-		t.Errorf("something was kept: %v", h.m.bytes)
-	}
+	h.files.kept.Range(func(key, _ any) bool {
+		t.Errorf("something was kept: %v", key)
+		return true
+	})
 }
 
 // What a browser offers to save as is spelled: no name ends the header, hides
 // what it is, or has a part that is a folder.
 func TestNamesOfSavedFilesAreSpelled(t *testing.T) {
-	h := newHouse(t)
-	now := h.clock.now()
 	for _, name := range []string{"a\"; filename=\"evil.exe", "dir/ü ñ.png", "photo\u202egnp.exe", "a\r\nX-Evil: 1", "a;b'c%41", "...", "a/\u200b"} {
-		h.m.uploads = []action.Upload{{ID: uploadID, Organization: org, Session: "s1", Files: []action.UploadFile{{Name: name, Size: 1, SHA256: "k", StoredAt: &now}}}}
-		h.m.bytes[org+"/s1/"+uploadID+"/k"] = "x"
+		h := newHouse(t)
+		h.sent(name, "x")
 		r := h.want(200, h.member, "GET", evidenceOfS1+"/"+uploadID+"/"+url.PathEscape(name), "")
 		header := r.Header.Get("Content-Disposition")
 		kind, params, err := mime.ParseMediaType(header)
@@ -111,8 +120,8 @@ func TestNamesOfSavedFilesAreSpelled(t *testing.T) {
 
 func TestThePageOfEvidenceShowsHostileNames(t *testing.T) {
 	h := newHouse(t)
-	now := h.clock.now()
-	h.m.uploads = []action.Upload{{ID: uploadID, Organization: org, Session: "s1", Folder: "<b>", Count: 1, SealedAt: &now, Files: []action.UploadFile{{Name: "<img src=x>\u202e/a b.png", Size: 2048, SHA256: digestOf("x"), StoredAt: &now}}}}
+	h.sent("<img src=x>\u202e/a b.png", strings.Repeat("x", 2048))
+	h.exec("UPDATE evidence_uploads SET folder = '<b>', manifest = ?, sealed_at = ?", digestOf("x"), h.clock.now())
 	page := h.signIn("u-cyd").get("/sessions/s1/evidence").body
 	if strings.Contains(page, "<img src=x>") || strings.Contains(page, "\u202e") || !strings.Contains(page, `href="/api/v1/sessions/s1/evidence/`+uploadID+`/%3Cimg%20src=x%3E%E2%80%AE%2Fa%20b.png" download`) || !strings.Contains(page, "2.0 KiB") {
 		t.Errorf("the page is %s", page)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,8 +16,9 @@ func TestGrants(t *testing.T) {
 	g := h.want(201, h.admin, "POST", "/api/v1/grants",
 		`{"scope":"session","session_id":"s1","source":"GitHub","action":"create","pins":{"/n":9007199254740993},"max_calls":5,"expires_in":"24h"}`).json(t)
 	delete(g, "created_at")
+	first := "/api/v1/grants/" + g["id"].(string)
 	want := map[string]any{
-		"id": "grant-1", "organization_id": org, "session_id": "s1", "scope": "session", "source_id": "connector:c1", "name": "github", "action": "create",
+		"id": g["id"], "organization_id": org, "session_id": "s1", "scope": "session", "source_id": "connector:c1", "name": "github", "action": "create",
 		"pins": map[string]any{"/n": json.Number("9007199254740993")}, "max_calls": json.Number("5"), "expires_at": "2026-03-02T12:00:00Z",
 		"tool_hash": "tool-hash", "used_calls": json.Number("0"), "created_by": "u-ben",
 	}
@@ -45,31 +47,40 @@ func TestGrants(t *testing.T) {
 	if covering() != 2 {
 		t.Error("a session does not see what covers it, or sees another's")
 	}
-	gone := h.want(200, h.admin, "DELETE", "/api/v1/grants/grant-1", "").json(t)
+	gone := h.want(200, h.admin, "DELETE", first, "").json(t)
 	if gone["revoked_by"] != "u-ben" || gone["revoked_at"] == nil || covering() != 1 {
 		t.Errorf("revoked %v", gone)
 	}
 	if got := h.want(200, h.member, "GET", "/api/v1/grants?usable=true", "").list(t); len(got) != 2 {
 		t.Errorf("usable %v", got)
 	}
-	if got := h.want(200, h.member, "GET", "/api/v1/grants/grant-1", "").json(t); got["revoked_at"] == nil {
+	if got := h.want(200, h.member, "GET", first, "").json(t); got["revoked_at"] == nil {
 		t.Errorf("grant %v", got)
 	}
 	h.want(404, h.admin, "DELETE", "/api/v1/grants/none", "")
+}
+
+// granted adds a grant as it may have become.
+func (h *house) granted(id string, g action.Grant) {
+	h.t.Helper()
+	var spent *time.Time
+	if g.MaxCalls != nil && g.UsedCalls == *g.MaxCalls {
+		spent = ptr(h.clock.now())
+	}
+	h.insert("grants", "id", id, "organization_id", org, "scope", g.Scope, "session_id", g.Session, "source_id", text(g.Source), "action", text(g.Action), "covers_any", g.Any,
+		"pins", g.Pins, "tool_hash", g.ToolHash, "max_calls", g.MaxCalls, "used_calls", g.UsedCalls, "expires_at", g.ExpiresAt, "created_by", or(g.CreatedBy, "u-ada"),
+		"created_at", h.clock.now(), "spent_at", spent, "revoked_at", g.RevokedAt, "revoked_by", g.RevokedBy, "invocation_id", g.Invocation, "request_id", g.Request)
 }
 
 // A session sees its own grants whole, and of the organization's nothing that
 // other people chose or did.
 func TestASessionSeesLittleOfTheOrganizationsGrants(t *testing.T) {
 	h := newHouse(t)
-	h.m.mu.Lock()
-	terms := action.Terms{Source: "connector:c1", Action: "create", Pins: map[string]json.RawMessage{"/b": json.RawMessage(`"CANARY"`), "/a": json.RawMessage(`"CANARY"`)}, MaxCalls: ptr(int64(5))}
 	for scope, session := range map[action.GrantScope]string{action.ScopeOrganization: "", action.ScopeSession: "s1"} {
-		g := h.m.grantLocked(action.Grant{Organization: org, Session: session, Terms: terms, ToolHash: canary, Invocation: canary, Request: canary, CreatedBy: canary})
-		row, _ := find("grant", h.m.grants, func(x action.Grant) bool { return x.ID == g.ID })
-		row.ID, row.Scope, row.UsedCalls = string(scope), scope, 2
+		h.granted(string(scope), action.Grant{Session: session, Terms: action.Terms{
+			Scope: scope, Source: "connector:c1", Action: "create", Pins: map[string]json.RawMessage{"/b": json.RawMessage(`"CANARY"`), "/a": json.RawMessage(`"CANARY"`)}, MaxCalls: ptr(int64(5)),
+		}, UsedCalls: 2, ToolHash: canary, Invocation: canary + session, Request: canary + session, CreatedBy: canary})
 	}
-	h.m.mu.Unlock()
 	grants := func(credential string) map[string]map[string]any {
 		byID := map[string]map[string]any{}
 		for _, g := range h.want(200, credential, "GET", "/api/v1/sessions/s1/actions/grants", "").list(t) {
@@ -140,7 +151,7 @@ func TestApproveAndGrant(t *testing.T) {
 		t.Errorf("after a wait %v", out)
 	}
 	id := h.pending("s1")
-	h.problem(409, "changed", h.admin, "POST", "/api/v1/invocations/"+id+"/approve", `{"mode":"grant","params_hash":"another"}`)
+	h.problem(409, "params_changed", h.admin, "POST", "/api/v1/invocations/"+id+"/approve", `{"mode":"grant","params_hash":"another"}`)
 	if p := h.problem(400, "invalid_grant", h.admin, "POST", "/api/v1/invocations/"+id+"/approve", `{"grant":{"pin":["/nothing"]}}`); p["invocation"] != id {
 		t.Errorf("problem %v", p)
 	}
@@ -174,11 +185,11 @@ func TestAnUnreviewedToolIsGrantedOnPurpose(t *testing.T) {
 // A tool that changed after an agent asked for it is not granted unseen.
 func TestARequestForAToolThatDrifted(t *testing.T) {
 	h := newHouse(t)
-	h.want(202, h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{"source":"github","action":"create"}`)
-	h.m.requests[0].Terms.Action = "drifted"
+	request := h.want(202, h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{"source":"github","action":"create"}`).json(t)["id"].(string)
+	h.exec(`UPDATE grant_requests SET terms = replace(terms, '"create"', '"drifted"')`)
 	for _, body := range []string{``, `{"max_calls":1}`} {
-		p := h.problem(409, "tool_unreviewed", h.admin, "POST", "/api/v1/grant-requests/request-1/approve", body)
-		if p["field"] != nil || !strings.Contains(p["detail"].(string), "a grant of your own, with unreviewed") || len(h.m.grants) != 0 {
+		p := h.problem(409, "tool_unreviewed", h.admin, "POST", "/api/v1/grant-requests/"+request+"/approve", body)
+		if p["field"] != nil || !strings.Contains(p["detail"].(string), "a grant of your own, with unreviewed") || h.count("grants") != 0 {
 			t.Errorf("%s: %v", body, p)
 		}
 	}
@@ -196,35 +207,34 @@ func TestGrantRequests(t *testing.T) {
 		terms["source_id"] != "connector:c1" || terms["expires_at"] != "2026-03-01T20:00:00Z" || r["tool_hash"] != "tool-hash" {
 		t.Errorf("request %v", r)
 	}
-	if len(h.m.grants) != 0 {
+	if h.count("grants") != 0 {
 		t.Fatal("a wish made a grant")
 	}
-	h.want(202, h.agent, "POST", wish, `{"source":"github","any":true}`)
-	h.want(202, h.agent, "POST", wish, `{"source":"github","action":"create"}`)
-	if got := h.want(200, h.member, "GET", "/api/v1/grant-requests?status=pending&session=s1", "").list(t); len(got) != 3 || got[2]["id"] != "request-1" {
+	first, second, third := r["id"].(string), h.want(202, h.agent, "POST", wish, `{"source":"github","any":true}`).json(t)["id"].(string), h.want(202, h.agent, "POST", wish, `{"source":"github","action":"create"}`).json(t)["id"].(string)
+	if got := h.want(200, h.member, "GET", "/api/v1/grant-requests?status=pending&session=s1", "").list(t); len(got) != 3 || got[2]["id"] != first {
 		t.Errorf("requests %v", got)
 	}
 	h.problem(400, "invalid_request", h.member, "GET", "/api/v1/grant-requests?status=open", "")
 
-	out := h.want(200, h.admin, "POST", "/api/v1/grant-requests/request-1/approve", `{"scope":"session","max_calls":2,"pins":{"/b":2},"expires_in":"1h"}`).json(t)
+	out := h.want(200, h.admin, "POST", "/api/v1/grant-requests/"+first+"/approve", `{"scope":"session","max_calls":2,"pins":{"/b":2},"expires_in":"1h"}`).json(t)
 	g := out["grant"].(map[string]any)
 	if diff := cmp.Diff(map[string]any{"/a": json.Number("1"), "/b": json.Number("2")}, g["pins"]); diff != "" || g["session_id"] != "s1" ||
-		g["max_calls"] != json.Number("2") || g["expires_at"] != "2026-03-01T13:00:00Z" || g["request_id"] != "request-1" || g["tool_hash"] != "tool-hash" {
+		g["max_calls"] != json.Number("2") || g["expires_at"] != "2026-03-01T13:00:00Z" || g["request_id"] != first || g["tool_hash"] != "tool-hash" {
 		t.Errorf("granted %v", out)
 	}
 	if out["request"].(map[string]any)["status"] != "approved" || out["request"].(map[string]any)["grant_id"] != g["id"] {
 		t.Errorf("request %v", out["request"])
 	}
-	h.problem(409, "already_decided", h.owner, "POST", "/api/v1/grant-requests/request-1/approve", `{}`)
-	asked := h.want(200, h.admin, "POST", "/api/v1/grant-requests/request-2/approve", "").json(t)["grant"].(map[string]any)
+	h.problem(409, "already_decided", h.owner, "POST", "/api/v1/grant-requests/"+first+"/approve", `{}`)
+	asked := h.want(200, h.admin, "POST", "/api/v1/grant-requests/"+second+"/approve", "").json(t)["grant"].(map[string]any)
 	if asked["any"] != true || asked["scope"] != "session" || asked["max_calls"] != nil {
 		t.Errorf("granted as asked %v", asked)
 	}
-	denied := h.want(200, h.admin, "POST", "/api/v1/grant-requests/request-3/deny", `{"reason":"One at a time."}`).json(t)["request"].(map[string]any)
+	denied := h.want(200, h.admin, "POST", "/api/v1/grant-requests/"+third+"/deny", `{"reason":"One at a time."}`).json(t)["request"].(map[string]any)
 	if denied["status"] != "denied" || denied["decided_note"] != "One at a time." || denied["decided_by"] != "u-ben" {
 		t.Errorf("denied %v", denied)
 	}
-	if got := h.want(200, h.member, "GET", "/api/v1/grant-requests/request-3", "").json(t); got["status"] != "denied" {
+	if got := h.want(200, h.member, "GET", "/api/v1/grant-requests/"+third, "").json(t); got["status"] != "denied" {
 		t.Errorf("request %v", got)
 	}
 }
@@ -232,18 +242,18 @@ func TestGrantRequests(t *testing.T) {
 // A pin that was asked for stays.
 func TestARequestIsNarrowedAndNeverWidened(t *testing.T) {
 	h := newHouse(t)
-	h.want(202, h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{"source":"github","action":"create","pins":{"/a":1},"max_calls":5,"expires_in":"8h"}`)
+	id := h.want(202, h.agent, "POST", "/api/v1/sessions/s1/actions/grants", `{"source":"github","action":"create","pins":{"/a":1},"max_calls":5,"expires_in":"8h"}`).json(t)["id"].(string)
 	for body, field := range map[string]string{
 		`{"pins":{"/a":2}}`:   "/pins",
 		`{"max_calls":6}`:     "/max_calls",
 		`{"expires_in":"9h"}`: "/expires_at",
 		`{"scope":"org"}`:     "/scope",
 	} {
-		if p := h.problem(400, "invalid_grant", h.admin, "POST", "/api/v1/grant-requests/request-1/approve", body); p["field"] != field {
+		if p := h.problem(400, "invalid_grant", h.admin, "POST", "/api/v1/grant-requests/"+id+"/approve", body); p["field"] != field {
 			t.Errorf("%s: %v", body, p)
 		}
 	}
-	if len(h.m.grants) != 0 || h.m.requests[0].Status != action.RequestPending {
+	if h.count("grants") != 0 || must(h.db.GrantRequest(t.Context(), org, id)).Status != action.RequestPending {
 		t.Error("a wider grant was made")
 	}
 }

@@ -54,17 +54,18 @@ func TestSessionPrompt(t *testing.T) {
 	if p := prompt("/api/v1/sessions/s1/prompt?type=automation"); p["type"] != "automation" || !strings.Contains(p["text"].(string), "automation_complete") {
 		t.Error(p)
 	}
-	h.m.sessions[0].Prompt = "Sort the inbox."
+	h.exec("UPDATE sessions SET prompt = 'Sort the inbox.' WHERE id = 's1'")
 	if p := prompt("/api/v1/sessions/s1/prompt"); p["own"] != true || p["text"] != "Sort the inbox.\n" {
 		t.Error(p)
 	}
-	h.m.sessions[0].Type = action.TypeAutomation
-	p = prompt("/api/v1/sessions/s1/prompt")
+	h.mint(action.Session{ID: "s3", Organization: org, Type: action.TypeAutomation, Prompt: "Sort the inbox."})
+	p = h.want(200, h.signer.Mint("s3"), "GET", "/api/v1/sessions/s3/prompt", "").json(t)
+	coding := h.want(200, h.signer.Mint("s3"), "GET", "/api/v1/sessions/s3/prompt?type=coding", "").json(t)
 	if text := p["text"].(string); p["own"] != true || !strings.HasPrefix(text, "Sort the inbox.\n\n") || !strings.Contains(text, "automation_complete") {
 		t.Error(p)
 	}
-	if p := prompt("/api/v1/sessions/s1/prompt?type=coding"); p["own"] != false || strings.Contains(p["text"].(string), "inbox") {
-		t.Error(p)
+	if coding["own"] != false || strings.Contains(coding["text"].(string), "inbox") {
+		t.Error(coding)
 	}
 	h.problem(400, "invalid_request", h.agent, "GET", "/api/v1/sessions/s1/prompt?type=poet", "")
 	h.problem(403, "other_session", h.other, "GET", "/api/v1/sessions/s1/prompt", "")

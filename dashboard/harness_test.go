@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	"sallyport/ingest/event"
 	"sallyport/internal/redact"
 	"sallyport/internal/token"
+	"sallyport/internal/vault"
+	"sallyport/store"
 )
 
 const (
@@ -45,13 +48,18 @@ func (c *clock) add(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// house is a server with an owner, an admin, a member, and a session of each
-// kind of credential.
+// house is a server over a real store, with an owner, an admin, a member, and a
+// session of each kind of credential. What lies outside of the gateway (the
+// servers of connectors, services and their sign-ins) is played.
 type house struct {
 	t      *testing.T
 	srv    *dashboard.Server
-	m      *memory
+	db     *store.DB
+	sql    *sql.DB // the same rows, see exec
+	vault  *vault.Vault
 	gate   *gate
+	out    *outside
+	files  files
 	hints  *hints
 	clock  *clock
 	log    *bytes.Buffer
@@ -65,83 +73,83 @@ type house struct {
 
 func newHouse(t *testing.T, change ...func(*dashboard.Config)) *house {
 	t.Helper()
-	h := &house{t: t, clock: &clock{t: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &bytes.Buffer{}, hints: &hints{subs: map[int]func(action.Hint){}}}
-	h.m = newMemory(h.clock.now)
-	h.m.document = []byte("{}")
-	h.signer, _ = token.NewSigner(make([]byte, token.KeySize))
-	h.gate = &gate{m: h.m, hints: h.hints, params: map[string]string{}}
+	return newHouseOf(t, 8*time.Hour, change...)
+}
+
+// newHouseOf is newHouse, in which logins end that are unused for so long.
+func newHouseOf(t *testing.T, loginIdle time.Duration, change ...func(*dashboard.Config)) *house {
+	t.Helper()
+	h := &house{t: t, clock: &clock{t: start}, log: &bytes.Buffer{}, hints: &hints{subs: map[int]func(action.Hint){}}, files: newFiles()}
+	f := h.openRows(loginIdle)
+	h.owner, h.admin, h.member = f.owner, f.admin, f.member
+	h.signer = must(token.NewSigner(make([]byte, token.KeySize)))
+	h.agent, h.other = h.signer.Mint("s1"), h.signer.Mint("s2")
+	h.vault = must(vault.New(make([]byte, vault.KeySize)))
+	h.out = &outside{db: h.db, document: []byte("{}")}
+	h.openGate()
+	db := h.db
 	c := dashboard.Config{
-		Gate: h.gate, Decider: decider{}, Hints: h.hints, Sessions: h.m, SessionLife: h.m, Withdrew: h.withdrew, Secrets: h.m, Connectors: h.m, Prober: h.m, SignIns: signIns{h.m}, Integrations: rows{h.m}, Connections: services{h.m}, Providers: providers(), Reviews: h.m,
-		Overrides: h.m, Capabilities: h.m, Gates: h.m, Quotas: h.m, Settings: h.m, History: h.m, Grants: h.m, Requests: h.m,
-		Invocations: h.m, Statistics: h.m, Desk: desk{h.m}, Audit: h.m, Users: h.m, APIKeys: h.m, Logins: h.m, Tokens: h.signer, Snapshot: h.m.snapshot, RequestGrant: h.requestGrant,
-		Setups: h.m, Automations: inbound{h.m}, Triggers: inbound{h.m}, Deliveries: inbound{h.m}, Runs: inbound{h.m}, Notify: notices{h.m}, TestNotify: notices{h.m}.test, Vault: safe{}, JSON: redact.JSON{},
-		Env: h.m, Uploads: h.m, Files: h.m,
+		Gate: h.gate, Decider: decider{db}, Hints: h.hints, Sessions: db, SessionLife: db, Withdrew: h.withdrew, Secrets: db, Connectors: db, Prober: h.out, SignIns: signIns{h.out}, Integrations: db, Connections: services{h.out}, Providers: providers(), Reviews: db,
+		Overrides: db, Capabilities: db, Gates: db, Quotas: db, Settings: db, History: db, Grants: db, Requests: db,
+		Invocations: db, Statistics: db, Desk: db, Audit: audit{db}, Users: db, APIKeys: db, Logins: db, Tokens: h.signer, Snapshot: h.snapshot, RequestGrant: h.requestGrant,
+		Setups: db, Automations: db, Triggers: db, Deliveries: db, Runs: db, Notify: db, TestNotify: h.testNotify, Vault: h.vault, JSON: redact.JSON{},
+		Env: db, Uploads: db, Files: h.files,
 		EventProviders: eventProviders(), Times: hourly,
-		SealSecret: func(_, _ string, v []byte) ([]byte, error) { return append([]byte("sealed:"), v...), nil },
-		Revealed:   h.m.reveal,
-		Rotate:     h.m.rotate,
-		Events:     h.m.events,
-		Hash:       func(v []byte) string { return hexOf(token.HashSecret(string(v))) },
-		PublicURL:  public, Now: h.clock.now, Log: slog.New(slog.NewTextHandler(h.log, nil)),
+		SealSecret: h.sealSecret, Revealed: h.reveal, Rotate: rotate, Events: h.events, Hash: h.vault.Hash,
+		LoginIdle: loginIdle, PublicURL: public, Now: h.clock.now, Log: slog.New(slog.NewTextHandler(h.log, nil)),
 	}
 	for _, f := range change {
 		f(&c)
 	}
-	var err error
-	if h.srv, err = dashboard.New(c); err != nil {
-		t.Fatal(err)
-	}
+	h.srv = must(dashboard.New(c))
 	t.Cleanup(h.srv.Close)
-	h.owner, h.admin, h.member = h.key("ada", action.RoleOwner), h.key("ben", action.RoleAdmin), h.key("cyd", action.RoleMember)
-	h.agent, h.other = h.session("s1"), h.session("s2")
-	_ = h.m.CreateConnector(t.Context(), action.Connector{ID: "c1", Organization: org, Name: "GitHub", Slug: "github", URL: "https://mcp.example.com/mcp", Enabled: true, Revision: 1}, nil, "u-ada")
-	h.m.automations = append(h.m.automations, event.Automation{ID: "nightly", Organization: org, Name: "nightly-triage", Enabled: true, Instructions: "Sort the inbox.", CreatedBy: "u-ada"})
 	return h
-}
-
-// run adds a queued run of the automation, with its event, and returns its id.
-func (h *house) run(id string) string {
-	h.m.mu.Lock()
-	defer h.m.mu.Unlock()
-	if h.m.contexts == nil {
-		h.m.contexts = map[string][]byte{}
-	}
-	h.m.records = append(h.m.records, event.Record{
-		ID: "event-" + id, Organization: org, Trigger: "trigger-1", Automation: "nightly", Provider: "github", Type: "issue", Key: id,
-		Title: "Bug", Run: id, RunStatus: event.RunQueued, CreatedAt: h.clock.now(), Shown: []byte(`{"token":"[redacted]"}`),
-	})
-	h.m.contexts["event-"+id] = []byte(org + "/events/event-" + id + `/sealed:{"token":"whole","n":9007199254740993}`)
-	h.m.runs = append(h.m.runs, event.Run{ID: id, Organization: org, Automation: "nightly", Event: "event-" + id, Trigger: "trigger-1", Status: event.RunQueued, Title: "Bug", CreatedAt: h.clock.now()})
-	return id
 }
 
 // key adds a person and returns an API key of theirs.
 func (h *house) key(name string, role action.Role) string {
-	_ = h.m.CreateUser(context.Background(), action.User{ID: "u-" + name, Organization: org, Name: name, Role: role, CreatedAt: h.clock.now()}, "u-ada")
+	h.t.Helper()
+	return must(addPerson(h.t.Context(), h.db, name, role))
+}
+
+// addKey adds an API key and returns it.
+func (h *house) addKey(k action.APIKey) string {
+	h.t.Helper()
 	id, key, hash := token.NewAPIKey()
-	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: id, Organization: org, Name: name, User: "u-" + name, Role: role}, hexOf(hash))
+	k.ID, k.Organization = id, org
+	if err := h.db.CreateAPIKey(h.t.Context(), k, hexOf(hash)); err != nil {
+		h.t.Fatal(err)
+	}
 	return key
 }
 
 // workerKey returns a key for workers of somebody who is there.
 func (h *house) workerKey(user string) string {
-	id, key, hash := token.NewAPIKey()
-	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: id, Organization: org, Name: "worker", User: user, Role: action.RoleMember, Scope: action.ScopeRuns}, hexOf(hash))
-	return key
+	h.t.Helper()
+	return h.addKey(action.APIKey{Name: "worker", User: user, Role: action.RoleMember, Scope: action.ScopeRuns})
 }
 
 // lesserKey returns a key of somebody who is there, of a role of its own.
 func (h *house) lesserKey(user string, role action.Role) string {
-	id, key, hash := token.NewAPIKey()
-	_ = h.m.CreateAPIKey(context.Background(), action.APIKey{ID: id, Organization: org, Name: "lesser", User: user, Role: role}, hexOf(hash))
-	return key
+	h.t.Helper()
+	return h.addKey(action.APIKey{Name: "lesser", User: user, Role: role})
 }
 
 func (h *house) session(id string) string {
-	_, _ = h.m.CreateSession(context.Background(), action.Session{
-		ID: id, Organization: org, Kind: action.Interactive, Type: action.TypeCoding, Title: "Work on " + id, CreatedAt: h.clock.now(),
-	})
+	h.t.Helper()
+	h.mint(coding(id))
 	return h.signer.Mint(id)
+}
+
+// mint adds a session.
+func (h *house) mint(s action.Session) {
+	h.t.Helper()
+	if s.CreatedBy == "" {
+		s.CreatedBy = "u-ada"
+	}
+	if _, err := h.db.CreateSession(h.t.Context(), s); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 // pending adds a held call of a session and returns its id.
@@ -151,14 +159,31 @@ func (h *house) pending(session string) string { return h.held(session, "create"
 func (h *house) heldDrifted() string { return h.held("s1", "drifted") }
 
 func (h *house) held(session, name string) string {
-	out, err := h.gate.Call(context.Background(), &action.Call{
-		Session: action.Session{ID: session, Organization: org}, Source: "connector:c1", Action: name,
-		Params: json.RawMessage(`{"title":"Bug","n":9007199254740993,"password":"hunter2"}`),
+	h.t.Helper()
+	h.gate.asked++
+	return h.holds(session, name, fmt.Sprintf(`{"title":"Bug","n":9007199254740993,"password":"hunter2","ref":%d}`, h.gate.asked))
+}
+
+// holds adds a held call with params.
+func (h *house) holds(session, name, params string) string {
+	h.t.Helper()
+	out, err := h.gate.Gate.Call(h.t.Context(), &action.Call{
+		Session: must(h.db.Session(h.t.Context(), session)), Source: "connector:c1", Action: name, Params: json.RawMessage(params),
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return out.Invocation.ID
+}
+
+// run adds a queued run of the automation, with its event, and returns its id.
+func (h *house) run(id string) string {
+	h.t.Helper()
+	record := "event-" + id
+	h.insert("events", "id", record, "organization_id", org, "trigger_id", "trigger-1", "automation_id", "nightly", "provider", "github", "type", "issue", "dedup_key", id,
+		"title", "Bug", "created_at", h.clock.now(), "shown", `{"token":"[redacted]"}`, "sealed", h.sealed("events", record, "sealed", `{"token":"whole","n":9007199254740993}`))
+	h.insert("runs", "id", id, "organization_id", org, "automation_id", "nightly", "event_id", record, "trigger_id", "trigger-1", "status", event.RunQueued, "attempt", 0, "created_at", h.clock.now())
+	return id
 }
 
 // reply is an answer that was read.
@@ -239,9 +264,3 @@ func (h *house) problem(status int, code, credential, method, path, body string,
 }
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
-
-func (h *house) withdrew(calls []action.Invocation) {
-	for _, inv := range calls {
-		h.hints.Publish(action.Hint{Kind: action.HintInvocation, Organization: inv.Organization, Session: inv.Session, Invocation: inv.ID, Status: inv.Status})
-	}
-}

@@ -1,7 +1,6 @@
 package dashboard_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -32,9 +31,7 @@ func TestNamesThatAreReserved(t *testing.T) {
 func TestSessionsBoundByName(t *testing.T) {
 	h := newHouse(t)
 	add := func(id, provider, name, user string) {
-		h.m.integrations = append(h.m.integrations, action.Integration{
-			ID: id, Organization: org, Provider: provider, User: user, Name: name, Visibility: action.VisibleOrganization, Status: action.IntegrationActive,
-		})
+		h.connected(action.Integration{ID: id, Provider: provider, User: user, Name: name})
 	}
 	add("l1", "linear", "Ours", "")
 	add("g1", "github", "l1", "")     // which is another's id
@@ -43,11 +40,10 @@ func TestSessionsBoundByName(t *testing.T) {
 	add("g4", "github", "twice", "")
 	add("g5", "github", "Code", "")
 	add("own", "linear", "Cyd's", "u-cyd")
-	add("his", "linear", "Code", "u-cyd")
+	add("his", "gmail", "Code", "u-cyd")
 	for name, want := range map[string]string{"l1": "l1", "linear": "l1", "module:linear": "l1", "ours": "l1", "Code": "g5"} {
 		id := h.want(201, h.member, "POST", "/api/v1/sessions", `{"connections":["`+name+`"]}`).json(t)["session_id"]
-		i := slices.IndexFunc(h.m.sessions, func(s action.Session) bool { return s.ID == id })
-		if diff := cmp.Diff([]string{want}, h.m.sessions[i].Connections); diff != "" {
+		if diff := cmp.Diff([]string{want}, must(h.db.Session(t.Context(), id.(string))).Connections); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

@@ -27,26 +27,26 @@ func TestConnectingWithAKey(t *testing.T) {
 	}
 	id := made["id"].(string)
 	again := h.want(200, h.owner, "POST", integrationsPath, `{"provider":"linear","secret":"acme-CANARY2","name":"Ours"}`)
-	if again.json(t)["id"] != id || len(h.m.integrations) != 1 {
+	if again.json(t)["id"] != id || h.count("integrations") != 1 {
 		t.Errorf("connected again: %s", again.body)
 	}
 	want := action.Wanted{
 		Organization: org, Provider: "linear", Kind: action.KindAPIKey, Secret: "acme-CANARY", Settings: json.RawMessage(`{"team":"ENG"}`),
-		TimeoutSeconds: 60, By: "u-ben", Login: h.m.wishes[0].Login,
+		TimeoutSeconds: 60, By: "u-ben", Login: h.out.wishes[0].Login,
 	}
-	if diff := cmp.Diff(want, h.m.wishes[0]); diff != "" || want.Login == "" {
+	if diff := cmp.Diff(want, h.out.wishes[0]); diff != "" || want.Login == "" {
 		t.Errorf("wanted (-want +got):\n%s", diff)
 	}
-	h.m.dead = map[string]bool{"acme-CANARY3": true, "account-acme-CANARY3": true}
+	h.out.dead = map[string]bool{"acme-CANARY3": true, "account-acme-CANARY3": true}
 	if p := h.problem(400, "upstream_credential", h.admin, "POST", integrationsPath, `{"provider":"linear","secret":"acme-CANARY3"}`); p["field"] != "/secret" {
 		t.Errorf("a key that is no good: %v", p)
 	}
-	h.m.dead = map[string]bool{"account-acme": true}
+	h.out.dead = map[string]bool{"account-acme": true}
 	checked := h.want(200, h.admin, "POST", integrationsPath+"/"+id+"/check", "").json(t)
 	if checked["usable"] != false || checked["status"] != "revoked" || !strings.Contains(checked["unusable_reason"].(string), "Connect the account again") {
 		t.Errorf("checked %v", checked)
 	}
-	h.m.integrations[0].Reason = "It says \u202eno\n."
+	h.exec("UPDATE integrations SET reason = ?", "It says \u202eno\n.")
 	if r := h.want(200, h.member, "GET", integrationsPath+"/"+id, ""); strings.Contains(r.body, "\u202e") || r.json(t)["reason"] != `It says \u202eno\n.` || strings.Contains(r.json(t)["unusable_reason"].(string), "\n") {
 		t.Errorf("a service's words are shown as they are: %s", r.body)
 	}
@@ -92,8 +92,8 @@ func TestConnectionsThatCannotBe(t *testing.T) {
 	h.want(400, h.admin, "POST", integrationsPath+"/connect", `{"provider":"linear","kind":"api_key"}`)
 	h.want(400, h.admin, "POST", integrationsPath+"/connect", `{"provider":"github","broker":"nango"}`)
 	h.want(400, h.admin, "POST", integrationsPath+"/connect", `{"provider":"linear","scopes":["a b"]}`)
-	if len(h.m.wishes)+len(h.m.begun) != 0 {
-		t.Errorf("a service was asked: %v", h.m.wishes)
+	if len(h.out.wishes)+len(h.out.begun) != 0 {
+		t.Errorf("a service was asked: %v", h.out.wishes)
 	}
 	h.want(201, h.admin, "POST", integrationsPath, `{"provider":"cloudlogs"}`)
 	h.want(201, h.admin, "POST", integrationsPath, `{"provider":"linear","secret":"a-b","base_url":"http://127.0.0.1:9000"}`)
@@ -109,7 +109,7 @@ func TestWhoseIntegrationsAre(t *testing.T) {
 	own := h.want(201, h.member, "POST", integrationsPath, "{"+key+`,"own":true}`).json(t)["id"].(string)
 	private := h.want(201, h.owner, "POST", integrationsPath, "{"+key+`,"visibility":"private"}`).json(t)["id"].(string)
 	shared := h.want(201, h.admin, "POST", integrationsPath, `{"provider":"linear","secret":"all-x"}`).json(t)["id"].(string)
-	h.m.bindings = map[string][]string{org + " nightly": {shared, private}}
+	h.bind(shared, private)
 	minted := h.want(201, h.owner, "POST", "/api/v1/sessions", `{"connections":["`+private+`"]}`).json(t)["session_id"].(string)
 
 	const elsewhere = "https://linear.example.com"
@@ -126,9 +126,11 @@ func TestWhoseIntegrationsAre(t *testing.T) {
 		for _, in := range h.want(200, credential, "GET", path, "").list(t) {
 			got = append(got, in["id"].(string))
 		}
+		slices.Sort(got)
 		return got
 	}
 	for credential, want := range map[string][]string{h.member: {own, shared}, h.owner: {private, shared}, h.admin: {shared}} {
+		slices.Sort(want)
 		if diff := cmp.Diff(want, ids(credential, integrationsPath)); diff != "" {
 			t.Error(diff)
 		}
@@ -174,11 +176,11 @@ func TestAKeyOfALesserRole(t *testing.T) {
 	private := h.want(201, h.owner, "POST", integrationsPath, "{"+key+`,"visibility":"private"}`).json(t)["id"].(string)
 	own := h.want(201, h.owner, "POST", integrationsPath, "{"+key+`,"own":true}`).json(t)["id"].(string)
 	shared := h.want(201, h.owner, "POST", integrationsPath, `{"provider":"linear","secret":"all-x"}`).json(t)["id"].(string)
-	h.m.bindings = map[string][]string{org + " nightly": {shared, private}}
+	h.bind(shared, private)
 	h.want(201, h.owner, "POST", "/api/v1/sessions", `{"connections":["`+private+`"]}`)
 	asAdmin, asMember := h.lesserKey("u-ada", action.RoleAdmin), h.lesserKey("u-ada", action.RoleMember)
 	for name, lesser := range map[string]string{"admin": asAdmin, "member": asMember} {
-		before := h.m.rows(org)
+		before := h.rows(org)
 		for _, id := range []string{private, own} {
 			for _, route := range []string{"GET ", "PATCH ", "DELETE ", "POST /check", "GET /metadata"} {
 				method, rest, _ := strings.Cut(route, " ")
@@ -189,7 +191,7 @@ func TestAKeyOfALesserRole(t *testing.T) {
 		h.problem(403, "role_required", lesser, "POST", integrationsPath, "{"+key+`,"own":true}`)
 		h.problem(403, "role_required", lesser, "POST", integrationsPath, "{"+key+`,"visibility":"private"}`)
 		h.problem(403, "role_required", lesser, "POST", integrationsPath+"/connect", `{"provider":"linear","own":true}`)
-		if diff := cmp.Diff(before, h.m.rows(org)); diff != "" || len(h.m.begun) != 0 {
+		if diff := cmp.Diff(before, h.rows(org)); diff != "" || len(h.out.begun) != 0 {
 			t.Errorf("a key of the role %s changed something:\n%s", name, diff)
 		}
 		for _, path := range []string{integrationsPath, "/api/v1/sessions", "/api/v1/automations/nightly/connections"} {
@@ -209,7 +211,7 @@ func TestAKeyOfALesserRole(t *testing.T) {
 	h.problem(400, "invalid_field", asAdmin, "PATCH", integrationsPath+"/"+shared, `{"visibility":"private"}`)
 	h.want(200, asAdmin, "PATCH", integrationsPath+"/"+shared, `{"name":"Ours"}`) // which its role does
 	id := h.want(201, asAdmin, "POST", "/api/v1/sessions", `{"automation":"nightly"}`).json(t)["session_id"]
-	minted := h.m.sessions[slices.IndexFunc(h.m.sessions, func(s action.Session) bool { return s.ID == id })]
+	minted := must(h.db.Session(t.Context(), id.(string)))
 	if diff := cmp.Diff([]string{shared}, minted.Connections); diff != "" {
 		t.Errorf("an automation's session is bound to more: %s", diff)
 	}
@@ -226,10 +228,10 @@ func TestRemovingWhoeverConnected(t *testing.T) {
 		h.want(201, h.admin, "POST", integrationsPath, `{"provider":"linear","secret":"d-x"}`)
 		h.problem(409, "last_owner", h.owner, "DELETE", "/api/v1/users/u-ada", "")
 		h.problem(403, "owner_required", h.admin, "DELETE", "/api/v1/users/u-ada", "")
-		if len(h.m.ended) != 0 {
-			t.Errorf("%s: somebody who stays lost %v", name, h.m.ended)
+		if len(h.out.ended) != 0 {
+			t.Errorf("%s: somebody who stays lost %v", name, h.out.ended)
 		}
-		h.m.away = away
+		h.out.away = away
 		hints := h.hinted(func() {
 			h.want(204, h.owner, "DELETE", "/api/v1/users/u-cyd", "")
 			h.want(204, h.owner, "DELETE", "/api/v1/users/u-ben", "")
@@ -239,8 +241,8 @@ func TestRemovingWhoeverConnected(t *testing.T) {
 			want = nil
 			h.lacks("the log", h.log.String(), "It is away.", "integration="+own, "integration="+private)
 		}
-		if diff := cmp.Diff(want, h.m.ended); diff != "" || hints == 0 || len(h.m.users) != 1 {
-			t.Errorf("%s: %d hints, %d people, ended (-want +got):\n%s", name, hints, len(h.m.users), diff)
+		if diff := cmp.Diff(want, h.out.ended); diff != "" || hints == 0 || h.count("users") != 1 {
+			t.Errorf("%s: %d hints, %d people, ended (-want +got):\n%s", name, hints, h.count("users"), diff)
 		}
 	}
 }
@@ -253,11 +255,11 @@ func TestChangingAnIntegration(t *testing.T) {
 	if v := changed.json(t); v["name"] != "Acme" || v["timeout_seconds"] != json.Number("90") || v["revision"] != json.Number("2") || v["id"] != id {
 		t.Errorf("changed %s", changed.body)
 	}
-	w := h.m.wishes[1]
+	w := h.out.wishes[1]
 	if w.Account != "account-acme" || w.Secret != "acme-CANARY" || w.Name != "Ours" || w.By != "u-ada" {
 		t.Errorf("wanted %+v", w)
 	}
-	before := h.m.rows(org)
+	before := h.rows(org)
 	if p := h.problem(409, "other_account", h.owner, "PATCH", path, `{"secret":"globex-CANARY","name":"Globex"}`); p["detail"] == "" {
 		t.Errorf("another account: %v", p)
 	}
@@ -271,12 +273,12 @@ func TestChangingAnIntegration(t *testing.T) {
 			t.Errorf("%s: %v", body, p)
 		}
 	}
-	if diff := cmp.Diff(before, h.m.rows(org)); diff != "" {
+	if diff := cmp.Diff(before, h.rows(org)); diff != "" {
 		t.Errorf("a refused change changed something:\n%s", diff)
 	}
 	h.want(200, h.admin, "PATCH", path, `{"visibility":"private"}`)
 	h.problem(404, "integration_not_found", h.owner, "GET", path, "")
-	h.m.integrations[0].Kind = action.KindOAuth2
+	h.exec("UPDATE integrations SET kind = 'oauth2'")
 	h.problem(400, "invalid_field", h.admin, "PATCH", path, `{"secret":"acme-2"}`)
 	if strings.Contains(h.log.String(), "CANARY") {
 		t.Error("the log has the credential")
@@ -301,7 +303,7 @@ func TestConnectingInABrowser(t *testing.T) {
 	if link["host"] != "service.example" || link["state"] != "begun-1" || link["url"] == "" {
 		t.Errorf("begun %v", link)
 	}
-	if w := h.m.begun["begun-1"]; w.Kind != action.KindOAuth2 || !w.Own || w.By != "u-cyd" || len(w.Scopes) != 1 {
+	if w := h.out.begun["begun-1"]; w.Kind != action.KindOAuth2 || !w.Own || w.By != "u-cyd" || len(w.Scopes) != 1 {
 		t.Errorf("begun %+v", w)
 	}
 	const finish = "/api/v1/oauth/finish"
@@ -323,7 +325,7 @@ func TestConnectingInABrowser(t *testing.T) {
 	}
 	ben := h.signIn("u-ben")
 	ben.change("POST", connectorsPath+"/github/sign-in", "")
-	if r := cyd.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 403 || len(h.m.flows) != 1 {
+	if r := cyd.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 403 || len(h.out.flows) != 1 {
 		t.Errorf("a member ended a connector's sign-in: %d %s", r.StatusCode, r.body)
 	}
 	if done := ben.change("POST", finish, `{"state":"state-c1","code":"x","session_state":"y"}`).json(t); done["of"] != "connector" || done["id"] != "c1" {
@@ -346,10 +348,10 @@ func TestConnectingInABrowser(t *testing.T) {
 		t.Errorf("a refusal: %s", r.body)
 	}
 	ben.change("POST", connectorsPath+"/github/sign-in", "")
-	if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember, "u-ada"); err != nil {
+	if err := h.db.SetUserRole(t.Context(), org, "u-ben", action.RoleMember, "u-ada"); err != nil {
 		t.Fatal(err)
 	}
-	if r := ben.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 403 || len(h.m.flows) != 1 {
+	if r := ben.change("POST", finish, `{"state":"state-c1","code":"x"}`); r.StatusCode != 403 || len(h.out.flows) != 1 {
 		t.Errorf("whoever was demoted since ended a connector's sign-in: %d %s", r.StatusCode, r.body)
 	}
 	if strings.Contains(h.log.String(), "CANARY") {
@@ -372,23 +374,23 @@ func TestAnAnswerIsForWhomItCameTo(t *testing.T) {
 		"a connector's there": `{"provider":"linear","state":"state-c1","code":"x"}`,
 		"at nobody's":         `{"provider":"jira","state":"begun-1","code":"x"}`,
 	} {
-		if r := ben.change("POST", finish, body); r.StatusCode < 400 || len(h.m.begun) != 1 || len(h.m.flows) != 1 || len(h.m.integrations) != 0 {
+		if r := ben.change("POST", finish, body); r.StatusCode < 400 || len(h.out.begun) != 1 || len(h.out.flows) != 1 || h.count("integrations") != 0 {
 			t.Errorf("%s: %d %s", name, r.StatusCode, r.body)
 		}
 	}
-	if slices.ContainsFunc(h.m.answers, func(a action.ConnectAnswer) bool { return a.Provider != "github" && a.Provider != "linear" }) {
-		t.Errorf("an answer to a connector went on: %v", h.m.answers)
+	if slices.ContainsFunc(h.out.answers, func(a action.ConnectAnswer) bool { return a.Provider != "github" && a.Provider != "linear" }) {
+		t.Errorf("an answer to a connector went on: %v", h.out.answers)
 	}
 	ben.change("POST", finish, `{"provider":"linear","state":"begun-1","code":"c","iss":"https://linear.example"}`)
 	want := action.ConnectAnswer{Provider: "linear", Iss: "https://linear.example", State: "begun-1", Code: "c"}
-	if diff := cmp.Diff(want, h.m.answers[len(h.m.answers)-1]); diff != "" || len(h.m.begun) != 0 {
+	if diff := cmp.Diff(want, h.out.answers[len(h.out.answers)-1]); diff != "" || len(h.out.begun) != 0 {
 		t.Errorf("the answer (-want +got):\n%s", diff)
 	}
 	ben.change("POST", integrationsPath+"/connect", `{"provider":"linear"}`)
-	if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember, "u-ada"); err != nil {
+	if err := h.db.SetUserRole(t.Context(), org, "u-ben", action.RoleMember, "u-ada"); err != nil {
 		t.Fatal(err)
 	}
-	if r := ben.change("POST", finish, `{"provider":"linear","state":"begun-1","code":"x"}`); r.StatusCode != 403 || len(h.m.integrations) != 1 {
+	if r := ben.change("POST", finish, `{"provider":"linear","state":"begun-1","code":"x"}`); r.StatusCode != 403 || h.count("integrations") != 1 {
 		t.Errorf("whoever was demoted since connected the organization: %d %s", r.StatusCode, r.body)
 	}
 	page := h.want(200, "", "GET", "/oauth/callback/linear?state=begun-1&code=CANARY", "").body
@@ -401,8 +403,8 @@ func TestMetadata(t *testing.T) {
 	h := newHouse(t)
 	id := h.want(201, h.admin, "POST", integrationsPath, `{"provider":"linear","secret":"acme-1","name":"Ours"}`).json(t)["id"].(string)
 	r := h.want(200, h.owner, "GET", integrationsPath+"/"+id+"/metadata?what=labels&team=ENG", "")
-	if r.body != `{"big":9007199254740993,"of":"Ours"}`+"\n" || h.m.queried.Get("team") != "ENG" || h.m.queried.Get("what") != "labels" {
-		t.Errorf("%s, asked %v", r.body, h.m.queried)
+	if r.body != `{"big":9007199254740993,"of":"Ours"}`+"\n" || h.out.queried.Get("team") != "ENG" || h.out.queried.Get("what") != "labels" {
+		t.Errorf("%s, asked %v", r.body, h.out.queried)
 	}
 	if p := h.problem(400, "invalid_query", h.admin, "GET", integrationsPath+"/"+id+"/metadata?what=bad", ""); p["field"] != "/query/what" {
 		t.Errorf("a query that is wrong: %v", p)
@@ -422,15 +424,15 @@ func TestRegistrations(t *testing.T) {
 	if v := r.json(t); !slices.Equal(v["secrets"].([]any), []any{"client_secret", "private_key"}) || v["updated_by"] != "u-ben" {
 		t.Errorf("set %s", r.body)
 	}
-	if h.m.secretsSent["private_key"] != text || h.m.secretsSent["client_secret"] != "CANARY" || string(h.m.apps[0].Sealed) != "sealed" {
-		t.Errorf("sealed %v", h.m.secretsSent)
+	if h.out.secretsSent["private_key"] != text || h.out.secretsSent["client_secret"] != "CANARY" || h.count("provider_apps") != 1 {
+		t.Errorf("sealed %v", h.out.secretsSent)
 	}
 	h.want(200, h.admin, "PUT", apps+"/nango", `{"api_key":"CANARY","keys":{"linear":"linear-prod"}}`)
 	all := h.want(200, h.admin, "GET", apps, "").body + r.body + h.log.String() + h.signIn("u-ben").get("/integrations/github").body
 	if strings.Contains(all, "CANARY") || strings.Contains(all, "PRIVATE KEY-") {
 		t.Errorf("a secret came back: %s", all)
 	}
-	before := h.m.rows(org)
+	before := h.rows(org)
 	for what, field := range map[string]string{
 		`linear {}`:                                                               "/client_id",
 		`linear {"client_secret":"x"}`:                                            "/client_id",
@@ -454,7 +456,7 @@ func TestRegistrations(t *testing.T) {
 			t.Errorf("%s: %s", what, r.body)
 		}
 	}
-	if h.m.rows(org) != before {
+	if h.rows(org) != before {
 		t.Error("a refused registration changed something")
 	}
 	for _, at := range []string{"https://ghe.example/api/v3/", "https://api.acme.ghe.example", "http://127.0.0.1:9"} {
@@ -473,9 +475,7 @@ func TestRegistrations(t *testing.T) {
 func TestWhatSessionsAreBoundTo(t *testing.T) {
 	h := newHouse(t)
 	add := func(id, provider string, status action.IntegrationStatus, user string) {
-		h.m.integrations = append(h.m.integrations, action.Integration{
-			ID: id, Organization: org, Provider: provider, User: user, Name: id, Visibility: action.VisibleOrganization, Status: status,
-		})
+		h.connected(action.Integration{ID: id, Provider: provider, User: user, Status: status})
 	}
 	add("l1", "linear", action.IntegrationActive, "")
 	add("l2", "linear", action.IntegrationRevoked, "")
@@ -483,13 +483,12 @@ func TestWhatSessionsAreBoundTo(t *testing.T) {
 	add("g2", "github", action.IntegrationActive, "")
 	add("mine", "linear", action.IntegrationActive, "u-cyd")
 	h.want(200, h.admin, "PUT", "/api/v1/automations/nightly/connections", `{"connections":["linear","g1"]}`)
-	if r := h.want(200, h.member, "GET", "/api/v1/automations/nightly/connections", ""); r.body != `{"automation_id":"nightly","connections":["l1","g1"]}`+"\n" {
+	if r := h.want(200, h.member, "GET", "/api/v1/automations/nightly/connections", ""); r.body != `{"automation_id":"nightly","connections":["g1","l1"]}`+"\n" {
 		t.Errorf("bound %s", r.body)
 	}
 	bound := func(credential, body string) []string {
 		id := h.want(201, credential, "POST", "/api/v1/sessions", body).json(t)["session_id"]
-		i := slices.IndexFunc(h.m.sessions, func(s action.Session) bool { return s.ID == id })
-		return h.m.sessions[i].Connections
+		return must(h.db.Session(t.Context(), id.(string))).Connections
 	}
 	for body, want := range map[string][]string{
 		`{}`:                                     nil,
@@ -503,7 +502,7 @@ func TestWhatSessionsAreBoundTo(t *testing.T) {
 			t.Errorf("%s: %s", body, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"l1", "g1"}, bound(h.admin, `{"automation":"nightly"}`)); diff != "" {
+	if diff := cmp.Diff([]string{"g1", "l1"}, bound(h.admin, `{"automation":"nightly"}`)); diff != "" {
 		t.Errorf("an automation's: %s", diff)
 	}
 	if got := bound(h.admin, `{"automation":"nightly","connections":[]}`); got != nil {

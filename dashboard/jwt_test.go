@@ -102,7 +102,7 @@ func TestAnOlderTokenUndoesNothing(t *testing.T) {
 	is := func(token, want, row string) {
 		t.Helper()
 		me := h.want(200, token, "GET", "/api/v1/me", "").json(t)
-		if u, err := h.m.User(t.Context(), org, me["user_id"].(string)); err != nil || me["role"] != want || string(u.Role) != row {
+		if u, err := h.db.User(t.Context(), org, me["user_id"].(string)); err != nil || me["role"] != want || string(u.Role) != row {
 			t.Errorf("the bearer is %v of a person that is %s (%v), want %s of %s", me["role"], u.Role, err, want, row)
 		}
 	}

@@ -120,6 +120,18 @@ func errForeign() error {
 	return action.Errorf(action.ErrForbidden, "foreign_origin", "A change in a browser must come from the page itself; open it and try again.")
 }
 
+// endedLogin is the error for a cookie that has no valid login.
+func (s *Server) endedLogin(ctx context.Context, cookieHash string) error {
+	why, err := s.Logins.LoginEnd(ctx, cookieHash)
+	switch {
+	case err != nil:
+		return err
+	case why == action.EndExpired, why == action.EndIdle:
+		return action.Errorf(action.ErrUnauthenticated, "login_expired", "This sign-in has ended; ask for a new sign-in link.")
+	}
+	return errBadCredential()
+}
+
 // identifyLogin returns the person of a browser's cookie. A request that may
 // change something must come from the page and carry its key.
 func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
@@ -127,14 +139,15 @@ func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
 	if err != nil {
 		return nil, errBadCredential()
 	}
-	login, keyHash, err := s.Logins.Login(r.Context(), hashSecret(c.Value))
+	hash := hashSecret(c.Value)
+	login, keyHash, err := s.Logins.Login(r.Context(), hash)
+	if errors.Is(err, action.ErrNotFound) {
+		return nil, s.endedLogin(r.Context(), hash)
+	}
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
 	now := s.now()
-	if !now.Before(login.ExpiresAt) || now.Sub(login.SeenAt) > s.LoginIdle {
-		return nil, action.Errorf(action.ErrUnauthenticated, "login_expired", "This sign-in has ended; ask for a new sign-in link.")
-	}
 	u, err := s.Users.User(r.Context(), login.Organization, login.User)
 	if err != nil {
 		return nil, unknownAsBad(err)

@@ -188,10 +188,10 @@ func (h *house) credentials() map[string]credential {
 		"key of a demoted person": {as: "member", bearer: demotedKey}, "login of a demoted person": browser("member", "u-dan", true),
 		"login of a member": browser("member", "u-cyd", true), "login of an admin": browser("admin", "u-ben", true), "login without the page's key": browser("admin", "u-ben", false),
 	}
-	if err := h.m.SetUserRole(h.t.Context(), org, "u-dan", action.RoleMember, "u-ada"); err != nil {
+	if err := h.db.SetUserRole(h.t.Context(), org, "u-dan", action.RoleMember, "u-ada"); err != nil {
 		h.t.Fatal(err)
 	}
-	if err := h.m.DeleteUser(h.t.Context(), org, "u-eve", "u-ada"); err != nil {
+	if err := h.db.DeleteUser(h.t.Context(), org, "u-eve", "u-ada"); err != nil {
 		h.t.Fatal(err)
 	}
 	return all
@@ -230,7 +230,7 @@ func TestEveryRouteWithWhatIsThere(t *testing.T) {
 	invocation := h.fill()
 	keyID, _, _ := token.ParseAPIKey(h.owner)
 	described, all := h.described(), h.credentials()
-	before := h.m.rows(org)
+	before := h.rows(org)
 	for _, reading := range []bool{false, true} {
 		for pattern, who := range mayUse {
 			method, path := there(pattern, invocation, keyID)
@@ -252,7 +252,7 @@ func TestEveryRouteWithWhatIsThere(t *testing.T) {
 				}
 			}
 		}
-		if diff := cmp.Diff(before, h.m.rows(org)); diff != "" && !reading {
+		if diff := cmp.Diff(before, h.rows(org)); diff != "" && !reading {
 			t.Errorf("somebody who may not changed something:\n%s", diff)
 		}
 	}
@@ -339,7 +339,7 @@ func (h *house) described() map[string]operation {
 // claimed adds a run that somebody works on, and returns its session's token.
 func (h *house) claimed(id string) string {
 	h.run(id)
-	work, err := inbound{h.m}.ClaimRun(h.t.Context(), event.Claim{Organization: org, Run: id, By: "endpoint", Lease: time.Minute, Life: time.Hour})
+	work, err := h.db.ClaimRun(h.t.Context(), event.Claim{Organization: org, Run: id, By: "endpoint", Lease: time.Minute, Life: time.Hour})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -352,38 +352,26 @@ func (h *house) revokedKey() string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if err := h.m.RevokeAPIKey(h.t.Context(), org, id, h.clock.now()); err != nil {
+	if err := h.db.RevokeAPIKey(h.t.Context(), org, id, h.clock.now()); err != nil {
 		h.t.Fatal(err)
 	}
 	return key
 }
 
 func (h *house) expiredKey() string {
-	id, key, hash := token.NewAPIKey()
 	then := h.clock.now()
-	row := action.APIKey{ID: id, Organization: org, User: "u-ada", Role: action.RoleOwner, ExpiresAt: &then}
-	if err := h.m.CreateAPIKey(h.t.Context(), row, hexOf(hash)); err != nil {
-		h.t.Fatal(err)
-	}
-	return key
+	return h.addKey(action.APIKey{User: "u-ada", Role: action.RoleOwner, ExpiresAt: &then})
 }
 
 func (h *house) expiredLogin() credential {
 	b := h.signIn("u-ada")
-	h.m.mu.Lock()
-	defer h.m.mu.Unlock()
-	for hash, l := range h.m.logins {
-		if l.User == "u-ada" {
-			l.ExpiresAt = h.clock.now()
-			h.m.logins[hash] = l
-		}
-	}
+	h.exec("UPDATE logins SET expires_at = ? WHERE user_id = 'u-ada'", h.clock.now())
 	return credential{headers: []string{"Cookie", b.cookie, "Origin", public, "X-Sallyport-Key", b.key}}
 }
 
 func (h *house) revokedSession() string {
 	t := h.session("revoked")
-	if _, err := h.m.RevokeSession(h.t.Context(), org, "revoked"); err != nil {
+	if _, err := h.db.RevokeSession(h.t.Context(), org, "revoked"); err != nil {
 		h.t.Fatal(err)
 	}
 	return t
@@ -391,6 +379,6 @@ func (h *house) revokedSession() string {
 
 func (h *house) expiredSession() string {
 	then := h.clock.now()
-	_, _ = h.m.CreateSession(h.t.Context(), action.Session{ID: "expired", Organization: org, ExpiresAt: &then})
+	h.mint(action.Session{ID: "expired", Organization: org, ExpiresAt: &then})
 	return h.signer.Mint("expired")
 }

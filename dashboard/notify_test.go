@@ -64,16 +64,17 @@ func TestNotifySlack(t *testing.T) {
 	if strings.Contains(made, "fresh-mint") || strings.Contains(h.log.String(), "fresh-mint") {
 		t.Errorf("the URL is shown: %s", made)
 	}
-	sealed := h.m.channels[0].Sealed
+	channel := func() action.NotifyChannel {
+		return must(h.db.NotifyChannel(t.Context(), org, action.NotifySlack))
+	}
+	sealed := channel().Sealed
 	h.want(200, h.admin, "PUT", notifyPath+"/slack", `{"wants":"unattended"}`)
-	if got := h.m.channels[0]; string(got.Sealed) != string(sealed) || got.Wants != action.WantsUnattended {
+	if got := channel(); string(got.Sealed) != string(sealed) || got.Wants != action.WantsUnattended {
 		t.Errorf("it is now %+v", got)
 	}
-	h.m.integrations = append(h.m.integrations, action.Integration{
-		ID: "s1", Organization: org, Provider: "slack", Kind: action.KindOAuth2, Visibility: action.VisibleOrganization, Status: action.IntegrationActive, CreatedBy: "u-ada",
-	})
+	h.connected(action.Integration{ID: "s1", Provider: "slack", Kind: action.KindOAuth2})
 	h.want(200, h.admin, "PUT", notifyPath+"/slack", `{"integration":"s1","channel":"C1"}`)
-	if got := h.m.channels[0]; got.Sealed != nil || got.Integration != "s1" || got.Target != "C1" {
+	if got := channel(); got.Sealed != nil || got.Integration != "s1" || got.Target != "C1" {
 		t.Errorf("it is now %+v", got)
 	}
 }

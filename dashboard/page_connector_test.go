@@ -30,7 +30,7 @@ func TestThePageOfAConnector(t *testing.T) {
 	for _, r := range rows {
 		got = append(got, r[1]+r[3])
 	}
-	want := "list data-fresh, drop data-fresh, prompts/get, resources/read, create, gone"
+	want := "drop data-fresh, list data-fresh, prompts/get, resources/read, create, gone"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("the page lists %s, want %s", strings.Join(got, ", "), want)
 	}
@@ -52,11 +52,11 @@ func TestASignInThatIsDue(t *testing.T) {
 	b := h.signIn("u-ben")
 	h.lacks("the list", b.settings(), "sign-in needed", `data-sign-in="c1"`)
 	h.lacks("the page", b.get("/connectors/c1").body, "Nobody has signed in yet", `data-sign-in="c1"`, `id="sign-in-error" role="alert" hidden`)
-	h.m.signedIn = append(h.m.signedIn, action.OAuthGrant{Organization: org, Connector: "c1", Status: action.OAuthReconnect, Reason: "The service took it back."})
+	h.signedIn(action.OAuthGrant{Status: action.OAuthReconnect, Reason: "The service took it back."})
 	for _, path := range []string{"/connectors", "/connectors/c1"} {
 		h.lacks(path, b.get(path).body, "reconnect needed", "The service took it back.", `data-sign-in="c1"`)
 	}
-	h.m.signedIn[0] = action.OAuthGrant{Organization: org, Connector: "c1", Status: action.OAuthConnected, Issuer: "https://login.example", By: "u-ben"}
+	h.exec("UPDATE oauth_grants SET status = 'connected', reason = NULL, by = 'u-ben'")
 	h.lacks("the page", b.get("/connectors/c1").body, "connected</span> by ben at", "https://login.example", "Sign out")
 	if strings.Contains(b.settings(), "data-sign-in") {
 		t.Error("a connector that is connected asks for a sign-in")
@@ -65,13 +65,13 @@ func TestASignInThatIsDue(t *testing.T) {
 
 func TestAServerThatIsDown(t *testing.T) {
 	h := newHouse(t)
-	h.m.connectors[0].URL = "http://down.example/mcp"
+	h.serves("http://down.example/mcp")
 	b := h.signIn("u-cyd")
 	for _, path := range []string{"/connectors", "/connectors/c1"} {
 		h.lacks(path, b.get(path).body, "error</span>", "The server did not answer.", "It is asked again")
 	}
 	h.lacks("the page", b.get("/connectors/c1").body, "upstream_unreachable", "None are listed: the server could not be asked.")
-	h.m.connectors[0].URL = "http://open.example/mcp"
+	h.serves("http://open.example/mcp")
 	h.lacks("the list", b.settings(), "left alone</span>", "It failed again and again.")
 }
 
@@ -99,7 +99,7 @@ func TestTheFormOfANewConnector(t *testing.T) {
 // What is wrong with a server is said where it is set right.
 func TestAFaultNamesItsField(t *testing.T) {
 	h := newHouse(t)
-	h.m.connectors[0].URL = "http://down.example/mcp"
+	h.serves("http://down.example/mcp")
 	h.lacks("the view", h.want(200, h.admin, "GET", "/api/v1/connectors/c1", "").body, `"code":"upstream_unreachable","message":"The server did not answer.","field":"/url"`)
 	h.lacks("the form", h.signIn("u-ben").get("/connectors/c1").body, `data-fault="/url" data-fault-text="The server did not answer."`)
 }

@@ -19,35 +19,26 @@ var inboundPages = []string{
 
 // hostileInbound has hostile text in every place that inbound work has for it.
 func hostileInbound(t *testing.T) *house {
-	text, _ := json.Marshal(hostile)
+	text := mustJSON(t, hostile)
 	schema := json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"labels":{"type":"array","items":{"type":"string"}},"odd":{"anyOf":[{}]}}}`)
 	h := newHouse(t, func(c *dashboard.Config) { c.EventProviders[0].Types[0].Config = schema })
-	m, now := h.m, h.clock.now()
-	m.automations[0].Name, m.automations[0].Instructions = hostile, hostile+"\n"+hostile
-	m.triggers = append(m.triggers, event.Trigger{
-		ID: "t1", Organization: org, Automation: "nightly", Name: hostile, Kind: event.Webhooks, Provider: "github", Type: "issue",
-		Config: []byte(`{"labels":[` + string(text) + `],"odd":` + string(text) + `}`), CreatedBy: hostile,
-	})
-	m.schedules = append(m.schedules, event.Schedule{ID: "sch1", Organization: org, Automation: "nightly", Name: hostile, Cron: hostile, TimeZone: hostile})
-	e := event.Record{
-		ID: "e1", Organization: org, Trigger: "t1", Automation: "nightly", Receipt: "d1", Provider: "github", Type: "issue", Native: hostile, Key: hostile,
-		Title: hostile, URL: hostile, Error: hostile, CreatedAt: now, Run: "r1", RunStatus: event.RunNeeds, Shown: []byte(hostile),
-	}
-	other := e
-	other.ID, other.Run, other.RunStatus, other.Skip, other.Shown = "e2", "", "", event.SkipFilter, nil
-	m.records = append(m.records, e, other)
-	m.contexts = map[string][]byte{"e1": []byte(org + "/events/e1/sealed:{" + string(text) + ":" + string(text) + "}")}
-	m.runs = append(m.runs, event.Run{
-		ID: "r1", Organization: org, Automation: "nightly", Event: "e1", Trigger: "t1", Status: event.RunNeeds, Attempt: 1, ClaimedBy: hostile, Session: "s1", Waiting: 1,
-		Code: hostile, Message: hostile, Result: text, Title: hostile, CreatedAt: now,
-	})
-	m.receipts = append(m.receipts, event.Receipt{
-		ID: "d1", Organization: org, Endpoint: hostile, Provider: "github", Trigger: "t1", Native: hostile, Status: event.ReceiptFailed, LastError: hostile, Shown: []byte(hostile), ReceivedAt: now,
-	})
-	m.parcels = append(m.parcels, event.Parcel{ID: "p1", Organization: org, Run: "r1", Status: event.ParcelDead, LastError: hostile, CreatedAt: now})
-	m.endpoints = append(m.endpoints, event.Endpoint{Organization: org, URL: "https://x.test/" + hostile, Enabled: true})
-	m.groups = append(m.groups, event.PollGroup{ID: "g1", Organization: org, Provider: hostile, LastError: hostile, Lost: hostile})
-	m.overrides = append(m.overrides, action.Override{Organization: org, Key: action.Key{Source: "x", Action: hostile}, Mode: "allow", UpdatedBy: hostile, Automation: "nightly"})
+	now := h.clock.now()
+	h.exec("UPDATE automations SET name = ?, instructions = ?", hostile, hostile+"\n"+hostile)
+	h.insert("triggers", "id", "t1", "organization_id", org, "automation_id", "nightly", "name", hostile, "kind", event.Webhooks, "provider", "github", "type", "issue", "enabled", false,
+		"config", `{"labels":[`+string(text)+`],"odd":`+string(text)+`}`, "created_by", hostile, "created_at", now, "updated_at", now)
+	h.insert("schedules", "id", "sch1", "organization_id", org, "automation_id", "nightly", "name", hostile, "cron", hostile, "time_zone", hostile, "enabled", false, "missed", "once",
+		"created_by", hostile, "created_at", now, "updated_at", now)
+	e := event.Record{ID: "e1", Trigger: "t1", Automation: "nightly", Receipt: "d1", Native: hostile, Title: hostile, URL: hostile, Error: hostile, Shown: []byte(hostile)}
+	h.record(e, "{"+string(text)+":"+string(text)+"}")
+	e.ID, e.Skip, e.Shown = "e2", event.SkipFilter, nil
+	h.record(e, "")
+	h.insert("runs", "id", "r1", "organization_id", org, "automation_id", "nightly", "event_id", "e1", "trigger_id", "t1", "status", event.RunNeeds, "attempt", 1, "claimed_by", hostile,
+		"session_id", "s1", "code", hostile, "message", hostile, "result", string(text), "created_at", now)
+	h.received(event.Receipt{ID: "d1", Endpoint: hostile, Trigger: "t1", Native: hostile, Status: event.ReceiptFailed, LastError: hostile, Shown: []byte(hostile)})
+	h.parcel("p1", "r1", event.ParcelDead, hostile)
+	h.insert("run_endpoints", "organization_id", org, "url", "https://x.test/"+hostile, "enabled", true, "updated_by", hostile, "updated_at", now)
+	h.polled(event.PollGroup{ID: "g1", Provider: hostile, LastError: hostile, Lost: hostile})
+	h.override("nightly", action.Key{Source: "x", Action: hostile}, action.ModeAllow, hostile)
 	return h
 }
 
@@ -104,7 +95,7 @@ func TestInboundListsRefuseOddFilters(t *testing.T) {
 	for path, next := range map[string]string{"/automations": "Make one below", "/triggers": "Choose what starts", "/schedules": "Say below when", "/runs": "Nothing works on runs yet", "/events": "/triggers/new", "/deliveries": "/triggers/new"} {
 		h := newHouse(t)
 		if path == "/automations" {
-			h.m.automations = nil
+			h.exec("DELETE FROM automations")
 		}
 		if r := h.signIn("u-ada").get(path); !strings.Contains(r.body, next) {
 			t.Errorf("%s does not say the next step", path)

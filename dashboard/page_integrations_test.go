@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,11 +10,9 @@ import (
 
 func TestThePageOfAService(t *testing.T) {
 	h := newHouse(t)
-	h.m.integrations = []action.Integration{
-		{ID: "i1", Organization: org, Provider: "linear", Kind: action.KindAPIKey, Account: "a1", AccountName: "Acme\u202e", Name: "Ours", Visibility: action.VisibleOrganization, Status: action.IntegrationActive, CreatedBy: "u-ada"},
-		{ID: "i2", Organization: org, Provider: "linear", Kind: action.KindOAuth2, Account: "a2", Name: "Dead", Visibility: action.VisibleOrganization, Status: action.IntegrationExpired, Reason: "Its token ended.", CreatedBy: "u-ada"},
-		{ID: "i3", Organization: org, Provider: "linear", Kind: action.KindAPIKey, Account: "a3", Name: "Cyd's", User: "u-cyd", Visibility: action.VisiblePrivate, Status: action.IntegrationActive, CreatedBy: "u-cyd"},
-	}
+	h.connected(action.Integration{ID: "i1", Provider: "linear", AccountName: "Acme\u202e", Name: "Ours"})
+	h.connected(action.Integration{ID: "i2", Provider: "linear", Kind: action.KindOAuth2, Name: "Dead", Status: action.IntegrationExpired, Reason: "Its token ended."})
+	h.connected(action.Integration{ID: "i3", Provider: "linear", Name: "Cyd's", User: "u-cyd", CreatedBy: "u-cyd"})
 	const path = "/integrations/linear"
 	ben, cyd := h.signIn("u-ben"), h.signIn("u-cyd")
 	h.lacks("the settings", ben.settings(), `href="/integrations/linear#i1"`, `\u202e`, "Its token ended. Connect the account again", `<option value="i1">`)
@@ -27,7 +26,7 @@ func TestThePageOfAService(t *testing.T) {
 			t.Errorf("a member is offered %s", what)
 		}
 	}
-	h.m.apps = []action.ProviderApp{{Organization: org, Provider: "nango", Secrets: []string{"api_key"}}}
+	h.insert("provider_apps", "organization_id", org, "provider", "nango", "secrets", []string{"api_key"}, "sealed", []byte("sealed"), "updated_by", "u-ada", "updated_at", h.clock.now())
 	h.lacks("with a broker", cyd.get(path).body, "data-browser", `name="nango" required`, `data-form="broker"`, `name="connection_id" required`)
 	for path, want := range map[string]string{"github": `/oauth/callback/github</code>, which is its Setup URL too`, "cloudlogs": "Owners and admins connect Cloud logs."} {
 		who := ben
@@ -55,14 +54,20 @@ func TestThePageOfAService(t *testing.T) {
 // Whoever approves a call is told whose credential it would use.
 func TestTheAccountOfACall(t *testing.T) {
 	h := newHouse(t)
-	h.m.integrations = []action.Integration{
-		{ID: "i1", Organization: org, Provider: "linear", Account: "a1", AccountName: "Acme", Name: "Ours", BaseURL: "https://linear.test/x", Visibility: action.VisibleOrganization, Status: action.IntegrationActive},
-		{ID: "i2", Organization: org, Provider: "linear", Account: "a2", Name: "Unbound", Visibility: action.VisibleOrganization, Status: action.IntegrationActive},
-		{ID: "i3", Organization: org, Provider: "linear", Account: "a3", Name: "Pat's", CreatedBy: "u-pat", Visibility: action.VisiblePrivate, Status: action.IntegrationActive},
-		{ID: "i4", Organization: org, Provider: "github", Account: "a4", Name: "Code", Visibility: action.VisibleOrganization, Status: action.IntegrationActive},
+	h.connected(action.Integration{ID: "i1", Provider: "linear", AccountName: "Acme", Name: "Ours", BaseURL: "https://linear.test/x"})
+	h.connected(action.Integration{ID: "i2", Provider: "linear", Account: "a2", Name: "Unbound"})
+	h.connected(action.Integration{ID: "i3", Provider: "linear", Name: "Pat's", CreatedBy: "u-pat", Visibility: action.VisiblePrivate})
+	h.connected(action.Integration{ID: "i4", Provider: "github", Name: "Code"})
+	calls := 0
+	call := func(chosen string, bound ...string) (id string) {
+		calls++
+		session := fmt.Sprintf("bound-%d", calls)
+		h.insert("sessions", "id", session, "organization_id", org, "kind", action.Interactive, "type", action.TypeCoding, "connections", bound, "created_by", "u-ada", "created_at", h.clock.now())
+		return h.add(action.Invocation{
+			Session: session, Source: "linear", SourceName: "Linear", Action: "create_issue", Status: action.StatusDenied, DeniedReason: action.DeniedPolicy, Summary: "Make an issue", Integration: chosen,
+		})
 	}
-	h.m.sessions[0].Connections = []string{"i1", "i4"}
-	id := h.m.add(action.Invocation{Organization: org, Session: "s1", Source: "linear", SourceName: "Linear", Action: "create_issue", Status: action.StatusDenied, Summary: "Make an issue", CreatedAt: h.clock.now()})
+	id := call("", "i1", "i4")
 	b := h.signIn("u-ben")
 	page := b.get("/invocations/" + id).body
 	h.lacks("the page", page, "Account <b>Acme (Ours) at linear.test</b>", "Make an issue")
@@ -71,12 +76,10 @@ func TestTheAccountOfACall(t *testing.T) {
 			t.Errorf("the page names %s", what)
 		}
 	}
-	h.m.sessions[0].Connections = []string{"i1", "i3"}
-	h.lacks("with one that is private", b.get("/invocations/"+id).body, "One of the accounts", "perhaps one that you may not see")
-	h.m.sessions[0].Connections = []string{"all"}
-	h.lacks("with all", b.get("/invocations/"+id).body, "One of the accounts", "a2 (Unbound)")
+	h.lacks("with one that is private", b.get("/invocations/"+call("", "i1", "i3")).body, "One of the accounts", "perhaps one that you may not see")
+	h.lacks("with all", b.get("/invocations/"+call("", "all")).body, "One of the accounts", "a2 (Unbound)")
 	for chosen, want := range map[string]string{"i1": "Account <b>Acme (Ours) at linear.test</b>", "i3": "Account <b>of an integration that you may not see, or that is disconnected: i3</b>"} {
-		h.gate.set(id, func(inv *action.Invocation) { inv.Integration = chosen })
+		id := call(chosen, "all")
 		page := b.get("/invocations/" + id).body
 		h.lacks("once it is chosen", page, want, "<dt>Integration</dt><dd><code>"+chosen+"</code>")
 		if strings.Contains(page, "Unbound") || strings.Contains(page, "Pat&#39;s") {

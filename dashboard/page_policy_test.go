@@ -1,11 +1,12 @@
 package dashboard_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"sallyport/action"
 )
@@ -29,9 +30,7 @@ func TestModesAreSearchedByTheServer(t *testing.T) {
 	h := newHouse(t)
 	for i := range 250 {
 		mode := []action.Mode{action.ModeAllow, action.ModeDeny}[i%2]
-		h.m.overrides = append(h.m.overrides, action.Override{
-			Organization: org, Key: action.Key{Source: "connector:c1", Action: fmt.Sprintf("act_%03d", i)}, Mode: mode, UpdatedBy: "u-ada", UpdatedAt: h.clock.now(),
-		})
+		h.override("", action.Key{Source: "connector:c1", Action: fmt.Sprintf("act_%03d", i)}, mode, "u-ada")
 	}
 	b := h.signIn("u-ben")
 	row := func(i int) string { return fmt.Sprintf("<code>act_%03d</code>", i) }
@@ -66,8 +65,7 @@ func TestExplainPanel(t *testing.T) {
 func TestWhatHoldsWithoutAMode(t *testing.T) {
 	h := newHouse(t)
 	set := func(automation, key string, mode action.Mode) {
-		k, _ := action.ParseKey(key)
-		h.m.overrides = append(h.m.overrides, action.Override{Organization: org, Automation: automation, Key: k, Mode: mode, UpdatedBy: "u-ada"})
+		h.override(automation, must(action.ParseKey(key)), mode, "u-ada")
 	}
 	b := h.signIn("u-ben")
 	b.shows(t, "/policy/removed?key=connector:c1:create", "it writes: a person is asked")
@@ -88,9 +86,9 @@ func TestGrantsSayWhatBecameOfThem(t *testing.T) {
 	now := h.clock.now()
 	past, left := now.Add(-time.Hour), int64(4)
 	add := func(id string, change func(*action.Grant)) {
-		g := action.Grant{ID: id, Organization: org, CreatedBy: "u-ada", CreatedAt: now, ToolHash: "tool-hash", Terms: action.Terms{Scope: action.ScopeOrganization, Source: "connector:c1", Action: "create"}}
+		g := action.Grant{ToolHash: "tool-hash", Terms: action.Terms{Scope: action.ScopeOrganization, Source: "connector:c1", Action: "create"}}
 		change(&g)
-		h.m.grants = append(h.m.grants, g)
+		h.granted(id, g)
 	}
 	add("good", func(g *action.Grant) { g.MaxCalls, g.UsedCalls = &left, 3 })
 	add("spent", func(g *action.Grant) { g.MaxCalls, g.UsedCalls = &left, 4 })
@@ -117,12 +115,11 @@ func TestGrantsSayWhatBecameOfThem(t *testing.T) {
 func TestChangesInWords(t *testing.T) {
 	h := newHouse(t)
 	at := h.clock.now()
-	h.m.history = nil
+	h.exec("DROP TRIGGER policy_events_delete")
+	h.exec("DELETE FROM policy_events")
 	add := func(kind, subject, by, before, after string) {
 		at = at.Add(time.Hour)
-		h.m.history = append(h.m.history, action.PolicyEvent{
-			ID: fmt.Sprint(len(h.m.history)), Organization: org, Kind: kind, Subject: subject, By: by, At: at, Before: json.RawMessage(before), After: json.RawMessage(after),
-		})
+		h.insert("policy_events", "id", uuid.NewString(), "organization_id", org, "kind", kind, "subject", subject, "by", by, "at", at, "before", before, "after", after)
 	}
 	add("mode", "connector:c1:create", "u-ada", "null", `{"mode":"allow","updated_by":"u-ada"}`)
 	add("mode", "connector:c1:create", "u-ben", `{"mode":"allow"}`, `{"mode":"deny"}`)
@@ -146,10 +143,8 @@ func TestChangesInWords(t *testing.T) {
 
 func TestHostilePolicyIsText(t *testing.T) {
 	h, _ := hostileHouse(t)
-	text, _ := json.Marshal(hostile)
-	h.m.history = append(h.m.history, action.PolicyEvent{
-		ID: "e", Organization: org, Kind: hostile, Subject: hostile, By: hostile, At: h.clock.now(), After: json.RawMessage(fmt.Sprintf(`{%s:%s}`, text, text)),
-	})
+	text := mustJSON(t, hostile)
+	h.insert("policy_events", "id", "e", "organization_id", org, "kind", hostile, "subject", hostile, "by", hostile, "at", h.clock.now(), "before", "null", "after", fmt.Sprintf(`{%s:%s}`, text, text))
 	b := h.signIn("u-ada")
 	for _, path := range []string{"/audit", "/grants?show=all", "/policy", "/policy/answer?key=" + "%3Cimg%3E:%E2%80%AE", "/policy?q=%3Cimg+src%3E&key=%3Cimg+src%3E:x&group=%3Cimg%3E"} {
 		r := b.get(path)

@@ -155,8 +155,8 @@ type Logins interface {
 	// login's organization and user are the link's. ErrUnauthenticated when
 	// there is no such link, or it was used, or is over at now.
 	RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, l action.Login, now time.Time) (action.Login, error)
-	// Login returns the login of a cookie's hash and the hash of its page's
-	// key; ErrNotFound.
+	// Login returns the valid login of a cookie's hash and the hash of its
+	// page's key; ErrNotFound, also when it is expired or idle.
 	Login(ctx context.Context, cookieHash string) (l action.Login, keyHash string, err error)
 	TouchLogin(ctx context.Context, id string, seen time.Time) error
 	DeleteLogin(ctx context.Context, id string) error

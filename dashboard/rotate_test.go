@@ -9,7 +9,7 @@ import (
 )
 
 // rotate is of the first organization alone.
-func (m *memory) rotate(_ context.Context, organization, by string) (dashboard.Rotated, error) {
+func rotate(_ context.Context, organization, by string) (dashboard.Rotated, error) {
 	if organization != org || by == "" {
 		return dashboard.Rotated{}, action.Errorf(action.ErrForbidden, "operator_required", "Ask the operator.")
 	}

@@ -65,7 +65,7 @@ func TestAWorkerClaimsAndFinishes(t *testing.T) {
 	if r := done.json(t); r["status"] != "failed" || r["code"] != "tests_failed" || strings.Contains(done.body, "hunter2") || len(done.body) > 12<<10 {
 		t.Errorf("finished %.500s", done.body)
 	}
-	if r, _ := (inbound{h.m}).Run(t.Context(), org, "r1"); strings.Contains(string(r.Result)+r.Message, "hunter2") || len(r.Result) > 10<<10 || !json.Valid(r.Result) {
+	if r := must(h.db.Run(t.Context(), org, "r1")); strings.Contains(string(r.Result)+r.Message, "hunter2") || len(r.Result) > 10<<10 || !json.Valid(r.Result) {
 		t.Errorf("kept %.500s", r.Result)
 	}
 	if stop(); !slices.ContainsFunc(hints, func(x action.Hint) bool { return x.Kind == action.HintSession && x.Session == session["id"] }) ||
@@ -106,7 +106,7 @@ func TestAWorkerWaitsForARun(t *testing.T) {
 		}
 		got = claim()
 		h.run("r3")
-		if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember, "u-ada"); err != nil {
+		if err := h.db.SetUserRole(t.Context(), org, "u-ben", action.RoleMember, "u-ada"); err != nil {
 			t.Fatal(err)
 		}
 		if r := <-got; r.StatusCode != 403 {
@@ -141,10 +141,10 @@ func TestWhatPeopleLookFor(t *testing.T) {
 	h := newHouse(t)
 	h.claimed("r1")
 	h.run("r2")
-	h.m.records[0].RunStatus = event.RunRunning
-	call := h.pending(h.m.runs[0].Session)
+	call := h.pending(must(h.db.Run(t.Context(), org, "r1")).Session)
 	h.pending("s1")
-	h.m.receipts = append(h.m.receipts, event.Receipt{ID: "d1", Organization: org, Provider: "github"}, event.Receipt{ID: "d2", Organization: org, Provider: "linear"})
+	h.received(event.Receipt{ID: "d1"})
+	h.received(event.Receipt{ID: "d2", Provider: "linear"})
 	for query, want := range map[string]string{
 		"inbound-events?status=queued": "event-r2", "inbound-events?provider=github&status=processing": "event-r1", "inbound-events?provider=linear": "",
 		"runs?event=event-r2": "r2", "runs?trigger=trigger-1&status=queued": "r2", "runs?trigger=trigger-9": "",
@@ -200,7 +200,8 @@ func TestTheSessionOfARunFinishesIt(t *testing.T) {
 		t.Errorf("cancelled %s", r.body)
 	}
 	h.problem(409, "run_ended", h.admin, "POST", runsPath+"/r2/cancel", "")
-	h.m.parcels = append(h.m.parcels, event.Parcel{ID: "p1", Organization: org, Run: "r2", Status: event.ParcelDead}, event.Parcel{ID: "p2", Organization: org, Run: "r2", Status: event.ParcelDelivered})
+	h.parcel("p1", "r2", event.ParcelDead, "")
+	h.parcel("p2", "r2", event.ParcelDelivered, "")
 	if got := h.want(200, h.admin, "GET", "/api/v1/outbox?status=dead", "").list(t); len(got) != 1 {
 		t.Errorf("dead %v", got)
 	}
@@ -224,7 +225,7 @@ func TestKeysForWorkers(t *testing.T) {
 	h.problem(403, "scope_required", worker, "GET", runsPath, "")
 	h.problem(403, "scope_required", worker, "POST", runsPath+"/r1/cancel", "")
 	h.problem(403, "role_required", h.member, "POST", runsPath+"/claim", "")
-	if err := h.m.SetUserRole(t.Context(), org, "u-ben", action.RoleMember, "u-ada"); err != nil {
+	if err := h.db.SetUserRole(t.Context(), org, "u-ben", action.RoleMember, "u-ada"); err != nil {
 		t.Fatal(err)
 	}
 	h.problem(403, "role_required", worker, "POST", runsPath+"/claim", "")
@@ -234,7 +235,7 @@ func TestEventsAndDeliveries(t *testing.T) {
 	const events, deliveries = "/api/v1/inbound-events", "/api/v1/deliveries"
 	h := newHouse(t)
 	h.run("r1")
-	h.m.records = append(h.m.records, event.Record{ID: "event-2", Organization: org, Trigger: "t2", Automation: "gone", Receipt: "d1", Skip: event.SkipFilter})
+	h.record(event.Record{ID: "event-2", Trigger: "t2", Automation: "gone", Receipt: "d1", Skip: event.SkipFilter}, "")
 	for query, want := range map[string]int{"": 2, "?skipped=true": 1, "?skipped=false": 1, "?automation=nightly-triage": 1, "?trigger=t2": 1, "?delivery=d1": 1, "?delivery=d2": 0} {
 		if got := h.want(200, h.member, "GET", events+query, "").list(t); len(got) != want {
 			t.Errorf("%s: %v", query, got)
@@ -249,16 +250,15 @@ func TestEventsAndDeliveries(t *testing.T) {
 		t.Errorf("context %s, log %s", whole, h.log)
 	}
 	h.problem(410, "context_gone", h.admin, "GET", events+"/event-2/context", "")
-	h.m.contexts["event-r1"] = []byte(org + "/events/event-2/sealed:{}") // a row that somebody moved
+	h.exec("UPDATE events SET sealed = ? WHERE id = 'event-r1'", h.context("event-2", "{}")) // a row that somebody moved
 	h.problem(500, "internal", h.admin, "GET", events+"/event-r1/context", "")
 	if v := h.want(200, h.admin, "POST", events+"/event-r1/skip", "").json(t); v["status"] != "skipped" || v["skip_reason"] != "manual" {
 		t.Errorf("skipped %v", v)
 	}
-	h.problem(409, "event_not_queued", h.admin, "POST", events+"/event-r1/skip", "")
+	h.problem(409, "already_skipped", h.admin, "POST", events+"/event-r1/skip", "")
 
-	h.m.receipts = append(h.m.receipts,
-		event.Receipt{ID: "d1", Organization: org, Trigger: "t1", Status: event.ReceiptFailed, Shown: []byte(`{"big":9007199254740993}`), Sealed: []byte("sealed")},
-		event.Receipt{ID: "d2", Organization: org, Trigger: "t2", Status: event.ReceiptCompleted, Shown: []byte("payload=form&encoded")})
+	h.received(event.Receipt{ID: "d1", Trigger: "t1", Status: event.ReceiptFailed, Shown: []byte(`{"big":9007199254740993}`), Sealed: []byte("sealed")})
+	h.received(event.Receipt{ID: "d2", Trigger: "t2", Shown: []byte("payload=form&encoded")})
 	if got := h.want(200, h.admin, "GET", deliveries+"?status=failed&trigger=t1", "").list(t); len(got) != 1 {
 		t.Errorf("failed %v", got)
 	}
@@ -271,7 +271,7 @@ func TestEventsAndDeliveries(t *testing.T) {
 	if v := h.want(200, h.admin, "POST", deliveries+"/d1/redrive", "").json(t); v["status"] != "queued" {
 		t.Errorf("redriven %v", v)
 	}
-	h.problem(409, "delivery_not_failed", h.admin, "POST", deliveries+"/d2/redrive", "")
+	h.problem(409, "not_failed", h.admin, "POST", deliveries+"/d2/redrive", "")
 }
 
 // A call links back to the event and the run of its session, and costs nothing
@@ -279,13 +279,14 @@ func TestEventsAndDeliveries(t *testing.T) {
 func TestCallsOfARun(t *testing.T) {
 	h := newHouse(t)
 	token := h.claimed("r1")
-	mine, theirs := h.pending("r1-1"), h.pending("s1")
-	for _, path := range []string{"/api/v1/invocations/", "/api/v1/sessions/r1-1/actions/invocations/"} {
+	session := must(h.db.Run(t.Context(), org, "r1")).Session
+	mine, theirs := h.pending(session), h.pending("s1")
+	for _, path := range []string{"/api/v1/invocations/", "/api/v1/sessions/" + session + "/actions/invocations/"} {
 		if inv := h.want(200, h.member, "GET", path+mine, "").json(t); inv["event_id"] != "event-r1" || inv["run_id"] != "r1" {
 			t.Errorf("of the run: %v", inv)
 		}
 	}
-	if inv := h.want(200, token, "GET", "/api/v1/sessions/r1-1/actions/invocations", "").list(t)[0]; inv["run_id"] != "r1" || inv["approval_url"] == nil {
+	if inv := h.want(200, token, "GET", "/api/v1/sessions/"+session+"/actions/invocations", "").list(t)[0]; inv["run_id"] != "r1" || inv["approval_url"] == nil {
 		t.Errorf("to its agent: %v", inv)
 	}
 	if inv := h.want(200, h.agent, "GET", "/api/v1/sessions/s1/actions/invocations/"+theirs, "").json(t); inv["event_id"] != nil || inv["run_id"] != nil {

@@ -62,7 +62,7 @@ func TestSessionsAreMoved(t *testing.T) {
 	path := "/api/v1/sessions/" + id
 	var hints []action.Hint
 	stop := h.hints.Subscribe(func(x action.Hint) { hints = append(hints, x) })
-	for _, step := range []struct{ word, status string }{{"pause", "paused"}, {"resume", "running"}, {"fail", "failed"}} {
+	for _, step := range []struct{ word, status string }{{"pause", "paused"}, {"resume", "pending"}, {"fail", "failed"}} {
 		h.problem(403, "role_required", h.member, "POST", path+"/"+step.word, "")
 		body := ""
 		if step.word == "fail" {
@@ -76,7 +76,7 @@ func TestSessionsAreMoved(t *testing.T) {
 		t.Errorf("session %v", s)
 	}
 	for _, word := range []string{"pause", "resume", "stop", "fail"} {
-		h.problem(409, "session_status", h.admin, "POST", path+"/"+word, "")
+		h.problem(409, "session_ended", h.admin, "POST", path+"/"+word, "")
 	}
 	h.problem(401, "session_revoked", m["token"].(string), "GET", "/api/v1/me", "")
 	if stop(); len(slices.DeleteFunc(hints, func(x action.Hint) bool { return x.Kind != action.HintSession || x.Session != id })) < 3 {
@@ -119,13 +119,11 @@ func TestWhoRenamesSessions(t *testing.T) {
 // nothing has stay mistakes.
 func TestWhatCannotWorkIsLeftOut(t *testing.T) {
 	h := newHouse(t)
-	h.m.integrations = []action.Integration{
-		{ID: "good", Organization: org, Provider: "github", Name: "Chat", Status: action.IntegrationActive, Visibility: action.VisibleOrganization},
-		{ID: "dead", Organization: org, Provider: "linear", Name: "Tracker", Status: action.IntegrationExpired, Reason: "It expired.", Visibility: action.VisibleOrganization},
-		{ID: "spent", Organization: org, Provider: "github", Name: "Errors", Account: "spent", Status: action.IntegrationActive, Visibility: action.VisibleOrganization},
-		{ID: "hers", Organization: org, Provider: "github", Name: "Private", Status: action.IntegrationRevoked, Visibility: action.VisiblePrivate, CreatedBy: "u-ada"},
-	}
-	h.m.dead = map[string]bool{"spent": true}
+	h.connected(action.Integration{ID: "good", Provider: "github", Name: "Chat"})
+	h.connected(action.Integration{ID: "dead", Provider: "linear", Name: "Tracker", Status: action.IntegrationExpired, Reason: "It expired."})
+	h.connected(action.Integration{ID: "spent", Provider: "github", Name: "Errors"})
+	h.connected(action.Integration{ID: "hers", Provider: "github", Name: "Private", Status: action.IntegrationRevoked, Visibility: action.VisiblePrivate})
+	h.out.dead = map[string]bool{"spent": true}
 	m := h.want(201, h.owner, "POST", "/api/v1/sessions", `{"connections":["good","linear","spent"]}`).json(t)
 	left := m["left_out"].([]any)
 	if len(left) != 2 || !strings.Contains(left[0].(map[string]any)["reason"].(string), "It expired.") || left[1].(map[string]any)["name"] != "Errors" {

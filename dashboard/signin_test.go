@@ -9,11 +9,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/store"
 )
 
 // signable gives the connector OAuth.
 func (h *house) signable() {
-	h.m.connectors[0].OAuth = &action.OAuthSettings{Kind: action.OAuthCode}
+	h.oauth(action.OAuthSettings{Kind: action.OAuthCode})
+}
+
+func (h *house) oauth(settings action.OAuthSettings) {
+	h.t.Helper()
+	h.exec("UPDATE connectors SET oauth = ? WHERE id = 'c1'", settings)
 }
 
 func TestSigningInToAConnector(t *testing.T) {
@@ -41,7 +47,7 @@ func TestSigningInToAConnector(t *testing.T) {
 	if r := b.change("POST", finish, body); r.StatusCode != 404 {
 		t.Errorf("a state counts twice: %d", r.StatusCode)
 	}
-	h.m.signedIn[0].Status, h.m.signedIn[0].Reason = action.OAuthReconnect, "The service took the sign-in back."
+	h.exec("UPDATE oauth_grants SET status = 'reconnect_needed', reason = 'The service took the sign-in back.'")
 	if s := status(); s != "reconnect_needed" {
 		t.Errorf("dead tokens: %v", s)
 	}
@@ -52,6 +58,7 @@ func TestSigningInToAConnector(t *testing.T) {
 	if strings.Contains(h.log.String()+done.body, "CANARY") {
 		t.Error("the code is in the log, or came back")
 	}
+	h.signedIn(action.OAuthGrant{})
 	if hints := h.hinted(func() { h.want(204, h.admin, "POST", connectorsPath+"/github/sign-out", "") }); hints == 0 {
 		t.Error("nobody hears of a sign-out")
 	}
@@ -75,8 +82,8 @@ func TestTokensThatAreLostAreGivenBack(t *testing.T) {
 	} {
 		h := newHouse(t)
 		h.want(200, h.admin, "PUT", "/api/v1/secrets/k", `{"value":"v","host":"a.example"}`)
-		h.m.connectors[0].OAuth = &action.OAuthSettings{Kind: action.OAuthCode, ClientID: "old"}
-		h.m.away = action.Errorf(action.ErrUnavailable, "away", "It is away.")
+		h.oauth(action.OAuthSettings{Kind: action.OAuthCode, ClientID: "old"})
+		h.out.away = action.Errorf(action.ErrUnavailable, "away", "It is away.")
 		if body == "" {
 			h.want(204, h.admin, "DELETE", one, "")
 		} else {
@@ -86,13 +93,13 @@ func TestTokensThatAreLostAreGivenBack(t *testing.T) {
 		if lost {
 			want = []parting{{there, "old", true, 5 * time.Second}}
 		}
-		if diff := cmp.Diff(want, h.m.left, cmp.AllowUnexported(parting{})); diff != "" {
+		if diff := cmp.Diff(want, h.out.left, cmp.AllowUnexported(parting{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", body, diff)
 		}
 		if said := strings.Contains(h.log.String(), "It is away."); said != lost {
 			t.Errorf("%s: the log:\n%s", body, h.log)
 		}
-		if body == "" && len(h.m.connectors) != 0 || strings.Contains(body, "none") && h.m.connectors[0].OAuth != nil {
+		if body == "" && h.count("connectors") != 0 || strings.Contains(body, "none") && h.connector("c1").OAuth != nil {
 			t.Errorf("%s: it did not happen", body)
 		}
 	}
@@ -116,9 +123,12 @@ func TestWhereASignInLeads(t *testing.T) {
 	} {
 		h := newHouse(t)
 		h.signable()
-		h.m.connectors[0].OAuth.Issuer, h.m.issuer = row.named, row.issuer
-		row.grant.Organization, row.want["authorize_url"] = org, "https://login.example/authorize?state=state-c1"
-		h.m.signedIn = []action.OAuthGrant{row.grant}
+		h.oauth(action.OAuthSettings{Kind: action.OAuthCode, Issuer: row.named})
+		h.out.issuer = row.issuer
+		row.want["authorize_url"] = "https://login.example/authorize?state=state-c1"
+		if row.grant.Issuer != "" {
+			h.signedIn(row.grant)
+		}
 		if diff := cmp.Diff(row.want, h.want(200, h.admin, "POST", connectorsPath+"/github/sign-in", "").json(t)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -130,8 +140,9 @@ func TestAListOfSignIns(t *testing.T) {
 	h := newHouse(t)
 	h.signable()
 	h.want(201, h.admin, "POST", connectorsPath, `{"name":"b","url":"https://b.example/","oauth":{"kind":"authorization_code"}}`)
-	h.m.signedIn = []action.OAuthGrant{{Organization: org, Connector: "c1", Status: action.OAuthConnected}, {Organization: "org2", Connector: h.m.connectors[1].ID, Status: action.OAuthConnected}}
-	h.m.lookedUp = 0
+	h.signedIn(action.OAuthGrant{})
+	h.signedIn(action.OAuthGrant{Organization: "org2", Connector: h.connector("b").ID})
+	h.out.lookedUp = 0
 	b := h.signIn("u-ben")
 	statuses := func() (list []any) {
 		for _, c := range h.want(200, h.member, "GET", connectorsPath, "").list(t) {
@@ -140,14 +151,14 @@ func TestAListOfSignIns(t *testing.T) {
 		}
 		return list
 	}
-	if diff := cmp.Diff([]any{"connected", "not_connected"}, statuses()); diff != "" {
+	if diff := cmp.Diff([]any{"not_connected", "connected"}, statuses()); diff != "" {
 		t.Error(diff)
 	}
 	h.lacks("the page", b.settings(), "sign-in needed")
-	if h.m.lookedUp != 0 {
-		t.Errorf("%d tokens were read one by one", h.m.lookedUp)
+	if h.out.lookedUp != 0 {
+		t.Errorf("%d tokens were read one by one", h.out.lookedUp)
 	}
-	h.m.away = errors.New("a row that cannot be read")
+	h.out.away = errors.New("a row that cannot be read")
 	if diff := cmp.Diff([]any{nil, nil}, statuses()); diff != "" {
 		t.Error(diff)
 	}
@@ -167,7 +178,7 @@ func TestTheWayBackFromASignIn(t *testing.T) {
 	if strings.Contains(r.body, "CANARY") || strings.Contains(r.body, "state-c1") || !strings.Contains(r.body, `data-page="callback"`) {
 		t.Errorf("the page:\n%s", r.body)
 	}
-	if len(h.m.signedIn) != 0 || len(h.m.flows) != 1 {
+	if h.count("oauth_grants") != 0 || len(h.out.flows) != 1 {
 		t.Error("a GET finished the sign-in")
 	}
 	if strings.Contains(h.log.String(), "CANARY") {
@@ -177,9 +188,9 @@ func TestTheWayBackFromASignIn(t *testing.T) {
 
 func TestClientMetadata(t *testing.T) {
 	h := newHouse(t)
-	h.m.document = nil
+	h.out.document = nil
 	h.problem(404, "no_client_metadata", "", "GET", "/oauth/client.json", "")
-	h.m.document = []byte(`{"client_name":"Sallyport"}`)
+	h.out.document = []byte(`{"client_name":"Sallyport"}`)
 	r := h.want(200, "", "GET", "/oauth/client.json", "")
 	if r.body != `{"client_name":"Sallyport"}` || r.Header.Get("Content-Type") != "application/json" || !strings.HasPrefix(r.Header.Get("Cache-Control"), "public") {
 		t.Errorf("%v %s", r.Header, r.body)
@@ -190,7 +201,7 @@ func TestOnboarding(t *testing.T) {
 	h := newHouse(t)
 	h.watched()
 	const onboard = connectorsPath + "/github/onboard"
-	before := h.m.rows(org)
+	before := h.rows(org)
 	for body, code := range map[string]string{
 		`{"tools":[{"tool":"drop","behaviour_hash":"b-3","text_hash":"t-3","mode":"deny"},{"tool":"create","behaviour_hash":"b-1","text_hash":"t-1","mode":"allow"}]}`: "tool_changed",
 		`{"tools":[{"tool":"create","mode":"allow"}]}`:                                                             "tool_changed",
@@ -203,7 +214,7 @@ func TestOnboarding(t *testing.T) {
 			t.Errorf("%s: %d %s", body, r.StatusCode, r.body)
 		}
 	}
-	if h.m.rows(org) != before {
+	if h.rows(org) != before {
 		t.Error("a refused onboarding changed something")
 	}
 	list := h.want(200, h.admin, "POST", onboard, `{"tools":[
@@ -211,13 +222,17 @@ func TestOnboarding(t *testing.T) {
 		{"tool":"list","behaviour_hash":"b-1","text_hash":"t-1"},
 		{"tool":"create","behaviour_hash":"b-2","text_hash":"t-2","mode":"allow"},
 		{"tool":"resources/read","mode":"deny"}]}`).list(t)
-	for i, want := range []string{"reviewed", "reviewed", "reviewed", "removed"} {
-		if list[i]["state"] != want {
-			t.Errorf("tool %v is %v", list[i]["tool"], list[i]["state"])
+	for _, tool := range list {
+		if gone := tool["tool"] == "gone"; gone != (tool["state"] == "removed") || !gone && tool["state"] != "reviewed" || len(list) != 4 {
+			t.Errorf("tool %v is %v", tool["tool"], tool["state"])
 		}
 	}
 	var modes []string
-	for _, o := range h.m.overrides {
+	overrides, _, err := h.db.Overrides(t.Context(), org)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range overrides {
 		modes = append(modes, o.Key.Action+" "+string(o.Mode))
 	}
 	if got := strings.Join(modes, ", "); got != "create allow, drop require_approval, resources/read deny" {
@@ -229,7 +244,8 @@ func TestOnboarding(t *testing.T) {
 func TestTheDetailShowsWhatWasAsked(t *testing.T) {
 	h := newHouse(t)
 	id := h.pending("s1")
-	h.m.asked = `{"round":"r1","outcome":"answered","questions":[{"method":"elicitation/create","params":{"message":"Which \u202eone?"},"reply":{"action":"accept"}}]}`
+	const asked = `{"round":"r1","outcome":"answered","questions":[{"method":"elicitation/create","params":{"message":"Which \u202eone?"},"reply":{"action":"accept"}}]}`
+	h.insert("invocation_events", "id", "asked", "organization_id", org, "invocation_id", id, "kind", store.EventAsked, "at", h.clock.now(), "data", asked)
 	body := h.signIn("u-cyd").get("/invocations/" + id).body
 	for _, want := range []string{"Its source asked the caller something.", "elicitation/create", `\u202e`, "accept"} {
 		if !strings.Contains(body, want) {

@@ -2,10 +2,6 @@ package dashboard_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,48 +24,55 @@ const hush = "HUSH-HUSH"
 func (h *house) fill() (invocation string) {
 	h.t.Helper()
 	invocation = h.pending("s1")
-	def := json.RawMessage(`{"name":"` + canary + `"}`)
-	h.m.mu.Lock()
-	defer h.m.mu.Unlock()
-	h.m.invocations[0].SourceName, h.m.sessions[0].Title, h.m.connectors[0].Name = canary, canary, canary
-	h.m.users[0].Name, h.m.keys[0].Name = canary, canary
+	now := h.clock.now()
+	def := &action.ToolVersion{Definition: json.RawMessage(`{"name":"` + canary + `"}`)}
+	h.exec("UPDATE invocations SET source_name = ?", canary)
+	h.exec("UPDATE connectors SET name = ?, oauth = ?", canary, action.OAuthSettings{Kind: action.OAuthCode, Issuer: canary})
+	h.exec("UPDATE users SET name = ? WHERE id = 'u-ada'", canary)
+	h.exec("UPDATE api_keys SET name = ? WHERE user_id = 'u-ada'", canary)
+	h.connected(action.Integration{ID: "int-c", Provider: "linear", Account: canary, Name: canary})
+	h.connected(action.Integration{ID: "int-private", Provider: "linear", Account: hush, Name: hush, Status: action.IntegrationExpired, Reason: hush, Visibility: action.VisiblePrivate, CreatedBy: "u-pat"})
+	h.connected(action.Integration{ID: "int-own", Provider: "linear", Account: hush, Name: hush, User: "u-pat", CreatedBy: "u-pat"})
+	h.exec("DROP TRIGGER sessions_fixed")
+	h.exec("UPDATE sessions SET title = ?, connections = ? WHERE id = 's1'", canary, []string{"int-c", "int-private"})
 	key := action.Key{Source: "connector:c1", Action: "create"}
-	h.m.overrides = append(h.m.overrides, action.Override{Organization: org, Key: key, Mode: action.ModeDeny, UpdatedBy: canary})
-	h.m.capabilities = append(h.m.capabilities, action.Capability{Organization: org, Group: "g", Provider: "connector:c1", GrantedBy: canary})
-	h.m.gates = append(h.m.gates, action.GateApproval{ID: "gate-1", Organization: org, Group: "g", Task: canary})
-	h.m.quotas = append(h.m.quotas, action.Quota{Organization: org, Key: key, Per: action.PerGroup, UpdatedBy: canary})
-	h.m.reviews = append(h.m.reviews, action.ToolReview{Organization: org, Connector: "c1", Tool: canary, State: action.ToolNew, Current: &action.ToolVersion{Definition: def}})
-	h.m.grants = append(h.m.grants, action.Grant{ID: "grant-1", Organization: org, Session: "s1", CreatedBy: canary})
-	h.m.requests = append(h.m.requests, action.GrantRequest{ID: "request-1", Organization: org, Session: "s1", Reason: canary, Status: action.RequestPending})
-	h.m.env = append(h.m.env, action.EnvRequest{ID: "env-1", Organization: org, Session: "s1", Status: action.EnvPending, Keys: []action.EnvKey{{Key: "TOKEN", Description: canary}}})
-	h.m.uploads = append(h.m.uploads, action.Upload{ID: uploadID, Organization: org, Session: "s1", Folder: canary, Files: []action.UploadFile{{Name: "report.txt", Size: 6, SHA256: canary, StoredAt: &time.Time{}}}})
-	h.m.bytes[org+"/s1/"+uploadID+"/"+canary] = canary
-	h.m.connectors[0].OAuth = &action.OAuthSettings{Kind: action.OAuthCode, Issuer: canary}
-	h.m.signedIn = append(h.m.signedIn, action.OAuthGrant{Organization: org, Connector: "c1", Status: action.OAuthConnected, Scope: canary})
-	h.m.integrations = append(h.m.integrations,
-		action.Integration{ID: "int-c", Organization: org, Provider: "linear", Kind: action.KindAPIKey, Account: canary, Name: canary, Visibility: action.VisibleOrganization, Status: action.IntegrationActive, CreatedBy: "u-ada"},
-		action.Integration{ID: "int-private", Organization: org, Provider: "linear", Kind: action.KindAPIKey, Account: hush, Name: hush, Reason: hush, Visibility: action.VisiblePrivate, Status: action.IntegrationActive, CreatedBy: "u-pat"},
-		action.Integration{ID: "int-own", Organization: org, Provider: "linear", Kind: action.KindAPIKey, Account: hush, Name: hush, User: "u-pat", Visibility: action.VisiblePrivate, Status: action.IntegrationActive, CreatedBy: "u-pat"})
-	h.m.apps = append(h.m.apps, action.ProviderApp{Organization: org, Provider: "linear", ClientID: canary})
-	h.m.bindings = map[string][]string{org + " nightly": {"int-c", "int-private"}}
-	h.m.sessions[0].Connections = []string{"int-c", "int-private"}
-	h.m.automations[0].Instructions = canary
-	h.m.triggers = append(h.m.triggers,
-		event.Trigger{ID: "trigger-1", Organization: org, Automation: "nightly", Name: canary, Kind: event.Webhooks, Provider: "github", Type: "issue", Enabled: true, Config: []byte(`{}`)},
-		event.Trigger{ID: "trigger-2", Organization: org, Automation: "nightly", Name: canary, Kind: event.Polling, Provider: "linear", Type: "issue", Enabled: true, Config: []byte(`{}`), Integration: "int-private", PollSeconds: 60})
-	h.m.signing = map[string][]event.Secret{org + " trigger-1": {{ID: canary}}, org + " " + dashboard.EndpointSecrets: {{ID: canary}}}
-	h.m.groups = append(h.m.groups, event.PollGroup{ID: "group-1", Organization: org, Provider: "linear", Integration: "int-private", LastError: canary})
-	h.m.schedules = append(h.m.schedules, event.Schedule{ID: "schedule-1", Organization: org, Automation: "nightly", Name: canary, Cron: "0 7 * * *", TimeZone: "UTC"})
-	h.m.records = append(h.m.records, event.Record{ID: "event-1", Organization: org, Trigger: "trigger-1", Automation: "nightly", Receipt: "delivery-1", Title: canary, Run: "run-9", RunStatus: event.RunQueued, Shown: []byte(canary)})
-	h.m.contexts = map[string][]byte{"event-1": []byte(org + `/events/event-1/sealed:{"a":"` + canary + `"}`)}
-	h.m.receipts = append(h.m.receipts, event.Receipt{ID: "delivery-1", Organization: org, Endpoint: "direct/github/trigger-1", Status: event.ReceiptFailed, LastError: canary, Shown: []byte(canary)})
-	h.m.setups = append(h.m.setups, action.Setup{Organization: org, Name: "default", UpdatedBy: canary, ServiceCommands: []byte("[]"), EnvFiles: []byte("[]")})
-	h.m.runs = append(h.m.runs, event.Run{ID: "run-9", Organization: org, Automation: "nightly", Event: "event-1", Status: event.RunQueued, Title: canary})
-	h.m.parcels = append(h.m.parcels, event.Parcel{ID: "parcel-1", Organization: org, Run: "run-9", Status: event.ParcelDead, LastError: canary})
-	h.m.endpoints = append(h.m.endpoints, event.Endpoint{Organization: org, URL: "https://" + canary + ".example", Enabled: true})
-	h.m.heads = append(h.m.heads, action.AuditHead{Organization: org, Hash: canary})
-	h.m.secrets["gh"] = action.Secret{Organization: org, Key: "gh", Host: canary}
-	h.m.recordLocked(org, action.EventMode, canary, canary)
+	h.override("", key, action.ModeDeny, canary)
+	h.insert("capabilities", "organization_id", org, "group_id", "g", "provider", "connector:c1", "level", 1, "granted_by", canary, "granted_at", now)
+	h.insert("gate_approvals", "id", "gate-1", "organization_id", org, "group_id", "g", "task_id", canary, "gate", "deploy", "approved_by", "u-ada", "approved_at", now, "expires_at", now.Add(time.Hour))
+	h.insert("quotas", "organization_id", org, "source_id", key.Source, "action", key.Action, "per", action.PerGroup, "calls", 1, "seconds", 60, "updated_by", canary, "updated_at", now)
+	h.listed(canary, nil, def, "")
+	h.granted("grant-1", action.Grant{Session: "s1", Terms: action.Terms{Scope: action.ScopeSession, Source: key.Source, Action: key.Action}, CreatedBy: canary})
+	h.insert("grant_requests", "id", "request-1", "organization_id", org, "session_id", "s1", "status", action.RequestPending,
+		"terms", action.Terms{Scope: action.ScopeSession, Source: key.Source, Action: key.Action}, "reason", canary, "created_at", now, "expires_at", now.Add(time.Hour))
+	h.wantsEnv("env-1", action.EnvKey{Key: "TOKEN", Description: canary})
+	h.sent("report.txt", canary)
+	h.exec("UPDATE evidence_uploads SET folder = ?", canary)
+	h.signedIn(action.OAuthGrant{Scope: canary})
+	h.insert("provider_apps", "organization_id", org, "provider", "linear", "client_id", canary, "updated_by", "u-ada", "updated_at", now)
+	h.bind("int-c", "int-private")
+	h.exec("UPDATE automations SET instructions = ?", canary)
+	for _, trigger := range []struct {
+		id, kind, provider, integration string
+		seconds                         *int64
+	}{{id: "trigger-1", kind: string(event.Webhooks), provider: "github"}, {"trigger-2", string(event.Polling), "linear", "int-private", ptr(int64(60))}} {
+		h.insert("triggers", "id", trigger.id, "organization_id", org, "automation_id", "nightly", "name", canary, "kind", trigger.kind, "provider", trigger.provider, "type", "issue", "enabled", true,
+			"config", "{}", "integration_id", trigger.integration, "poll_seconds", trigger.seconds, "created_by", "u-ada", "created_at", now, "updated_at", now)
+	}
+	for _, owner := range []string{"trigger-1", dashboard.EndpointSecrets} {
+		h.insert("signing_secrets", "id", canary+owner, "organization_id", org, "owner_id", owner, "sealed", []byte("sealed"), "created_at", now)
+	}
+	h.polled(event.PollGroup{ID: "group-1", Provider: "linear", Integration: "int-private", LastError: canary})
+	h.insert("schedules", "id", "schedule-1", "organization_id", org, "automation_id", "nightly", "name", canary, "cron", "0 7 * * *", "time_zone", "UTC", "enabled", false, "missed", "once",
+		"created_by", "u-ada", "created_at", now, "updated_at", now)
+	h.record(event.Record{ID: "event-1", Trigger: "trigger-1", Automation: "nightly", Receipt: "delivery-1", Title: canary, Shown: []byte(canary)}, `{"a":"`+canary+`"}`)
+	h.received(event.Receipt{ID: "delivery-1", Endpoint: "direct/github/trigger-1", Trigger: "trigger-1", Status: event.ReceiptFailed, LastError: canary, Shown: []byte(canary)})
+	h.insert("setups", "organization_id", org, "name", "default", "service_commands", "[]", "env_files", "[]", "updated_by", canary, "created_at", now, "updated_at", now)
+	h.insert("runs", "id", "run-9", "organization_id", org, "automation_id", "nightly", "event_id", "event-1", "trigger_id", "trigger-1", "status", event.RunQueued, "attempt", 0, "created_at", now)
+	h.parcel("parcel-1", "run-9", event.ParcelDead, canary)
+	h.insert("run_endpoints", "organization_id", org, "url", "https://"+canary+".example", "enabled", true, "updated_by", "u-ada", "updated_at", now)
+	h.insert("secrets", "organization_id", org, "key", "gh", "host", canary, "sealed", []byte("sealed"), "updated_by", "u-ada", "created_at", now, "updated_at", now)
+	h.insert("policy_events", "id", canary, "organization_id", org, "kind", action.EventMode, "subject", canary, "by", canary, "at", now, "before", "null", "after", "{}")
+	must(h.db.Seal(h.t.Context(), auditKey(), 1000))
 	return invocation
 }
 
@@ -89,36 +92,22 @@ func there(pattern, invocation, key string) (method, path string) {
 	return method, path
 }
 
-// rows is all that an organization has, as text.
-func (m *memory) rows(organization string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var b strings.Builder
-	for _, table := range []any{
-		m.sessions, m.invocations, m.connectors, m.users, m.keys, m.overrides, m.capabilities, m.gates, m.quotas, m.reviews, m.grants, m.requests, m.history, m.signedIn, m.integrations, m.apps,
-		m.setups, m.automations, m.triggers, m.schedules, m.records, m.receipts, m.runs, m.parcels, m.endpoints, m.env, m.uploads,
-	} {
-		for list, i := reflect.ValueOf(table), 0; i < list.Len(); i++ {
-			if row := list.Index(i); row.FieldByName("Organization").String() == organization {
-				fmt.Fprintf(&b, "%+v\n", row)
-			}
-		}
-	}
-	return b.String() + fmt.Sprintf("%v %v %v %v %v %v %v", m.secrets["gh"], m.settings[organization], m.revealed, m.flows, m.bindings[organization+" nightly"], m.ended, only(slices.Sorted(maps.Keys(m.signing)), func(owner string) bool { return strings.HasPrefix(owner, organization+" ") }))
-}
-
 // Another organization's owner and session try every route with the ids of
 // things that are there: they see nothing of them, and change nothing.
 func TestOrganizationsDoNotMeet(t *testing.T) {
 	h := newHouse(t)
 	invocation := h.fill()
 	keyID, _, _ := token.ParseAPIKey(h.owner)
-	_ = h.m.CreateUser(t.Context(), action.User{ID: "u-zed", Organization: "org2", Name: "zed", Role: action.RoleOwner}, "u-ada")
+	if err := h.db.CreateUser(t.Context(), action.User{ID: "u-zed", Organization: "org2", Name: "zed", Role: action.RoleOwner}, "u-zed"); err != nil {
+		t.Fatal(err)
+	}
 	id, owner, hash := token.NewAPIKey()
-	_ = h.m.CreateAPIKey(t.Context(), action.APIKey{ID: id, Organization: "org2", User: "u-zed", Role: action.RoleOwner}, hexOf(hash))
-	_, _ = h.m.CreateSession(t.Context(), action.Session{ID: "foreign", Organization: "org2"})
+	if err := h.db.CreateAPIKey(t.Context(), action.APIKey{ID: id, Organization: "org2", User: "u-zed", Role: action.RoleOwner}, hexOf(hash)); err != nil {
+		t.Fatal(err)
+	}
+	h.mint(action.Session{ID: "foreign", Organization: "org2"})
 	login := h.signInTo("org2", "u-zed")
-	described, before := h.described(), h.m.rows(org)
+	described, before := h.described(), h.rows(org)
 	for pattern := range mayUse {
 		method, path := there(pattern, invocation, keyID)
 		if path == "/api/v1/events" || path == "/logout" || pattern == "DELETE /api/v1/me/logins" {
@@ -143,7 +132,7 @@ func TestOrganizationsDoNotMeet(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(before, h.m.rows(org)); diff != "" {
+	if diff := cmp.Diff(before, h.rows(org)); diff != "" {
 		t.Errorf("the other organization changed something:\n%s", diff)
 	}
 }
@@ -153,7 +142,7 @@ func TestOrganizationsDoNotMeet(t *testing.T) {
 func TestWhatIsPrivateStaysSo(t *testing.T) {
 	h := newHouse(t)
 	invocation := h.fill()
-	_ = h.m.CreateUser(t.Context(), action.User{ID: "u-pat", Organization: org, Name: "pat", Role: action.RoleAdmin}, "u-ada")
+	h.key("pat", action.RoleAdmin)
 	keyID, _, _ := token.ParseAPIKey(h.owner)
 	b := h.signIn("u-ben")
 	bodies := map[string]string{}

@@ -103,8 +103,8 @@ func TestTriggersHaveSecrets(t *testing.T) {
 	if key, err := hex.DecodeString(secret); err != nil || len(key) != 32 {
 		t.Errorf("secret %q", secret)
 	}
-	row := h.m.signing[org+" "+id][0]
-	plain, err := safe{}.Open(action.Ref{Organization: org, Table: "signing_secrets", Row: row.ID, Column: "sealed"}, row.Sealed)
+	row := must(h.db.SigningSecrets(t.Context(), org, id))[0]
+	plain, err := h.vault.Open(action.Ref{Organization: org, Table: "signing_secrets", Row: row.ID, Column: "sealed"}, row.Sealed)
 	if err != nil || string(plain) != secret {
 		t.Errorf("sealed %q: %v", plain, err)
 	}
@@ -204,10 +204,9 @@ func TestSecretsAreReplaced(t *testing.T) {
 
 func TestTriggersThatPoll(t *testing.T) {
 	h := newHouse(t)
-	h.m.integrations = append(h.m.integrations,
-		action.Integration{ID: "l1", Organization: org, Provider: "linear", Name: "Acme", Visibility: action.VisibleOrganization, Status: action.IntegrationActive},
-		action.Integration{ID: "g1", Organization: org, Provider: "github", Name: "Code", Visibility: action.VisibleOrganization, Status: action.IntegrationActive},
-		action.Integration{ID: "l2", Organization: org, Provider: "linear", Name: "Mine", Visibility: action.VisiblePrivate, CreatedBy: "u-ben", Status: action.IntegrationActive})
+	h.connected(action.Integration{ID: "l1", Provider: "linear", Name: "Acme"})
+	h.connected(action.Integration{ID: "g1", Provider: "github", Name: "Code"})
+	h.connected(action.Integration{ID: "l2", Provider: "linear", Name: "Mine", Visibility: action.VisiblePrivate, CreatedBy: "u-ben"})
 	v := h.want(201, h.admin, "POST", triggersPath, `{"automation":"nightly","provider":"linear","trigger_type":"polling","integration_id":"acme"}`).json(t)
 	if v["interval_seconds"] != json.Number("300") || v["integration_id"] != "l1" || v["integration_name"] != "Acme" || v["secret"] != nil || v["secrets"] != nil || v["url"] != nil {
 		t.Errorf("polling %v", v)
@@ -252,8 +251,9 @@ func TestTriggersThatPoll(t *testing.T) {
 		}
 	}
 	// What became private is nobody's business, and polling of it neither.
-	h.m.integrations[0].Visibility, h.m.integrations[0].CreatedBy = action.VisiblePrivate, "u-ada"
-	h.m.groups = append(h.m.groups, event.PollGroup{ID: "p", Organization: org, Provider: "linear", Integration: "l1"})
+	h.exec("UPDATE integrations SET visibility = 'private', created_by = 'u-ada', holder = 'u-ada' WHERE id = 'l1'")
+	h.exec("DELETE FROM poll_groups WHERE integration_id = 'l1'")
+	h.polled(event.PollGroup{ID: "p", Provider: "linear", Integration: "l1"})
 	if all := h.want(200, h.admin, "GET", triggersPath, "").body + h.want(200, h.admin, "GET", "/api/v1/poll-groups", "").body; strings.Contains(all, "l1") || strings.Contains(all, "Acme") {
 		t.Errorf("shown: %s", all)
 	}
@@ -337,7 +337,7 @@ func TestTheEndpointForRuns(t *testing.T) {
 	if e := h.want(200, h.admin, "GET", endpointPath, ""); len(e.json(t)["secrets"].([]any)) != 2 || strings.Contains(e.body, "whsec_") {
 		t.Errorf("read %s", e.body)
 	}
-	if n := len(h.m.signing[org+" "+dashboard.EndpointSecrets]); n != 2 {
+	if n := len(must(h.db.SigningSecrets(t.Context(), org, dashboard.EndpointSecrets))); n != 2 {
 		t.Errorf("%d secrets", n)
 	}
 }

@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,20 +34,24 @@ func known(c *dashboard.Config) {
 func TestAConnectorWithItsSecret(t *testing.T) {
 	h := newHouse(t)
 	said := h.want(201, h.admin, "POST", connectorsPath, `{"name":"My Linear","url":"https://MCP.linear.app/mcp","secret_value":"CANARY-1"}`).body
-	if s := h.m.secrets["my-linear"]; s.Host != "mcp.linear.app" || s.UpdatedBy != "u-ben" || string(h.m.sealed["my-linear"]) != "sealed:CANARY-1" {
+	secret := func(key string) action.Secret {
+		list := must(h.db.ListSecrets(t.Context(), org))
+		return list[slices.IndexFunc(list, func(s action.Secret) bool { return s.Key == key })]
+	}
+	if s := secret("my-linear"); s.Host != "mcp.linear.app" || s.UpdatedBy != "u-ben" || h.secret("my-linear") != "CANARY-1" {
 		t.Errorf("secret %+v", s)
 	}
-	if c := h.m.connectors[1]; c.Secret != "my-linear" || c.Prefix != "Bearer " {
+	if c := h.connector("my-linear"); c.Secret != "my-linear" || c.Prefix != "Bearer " {
 		t.Errorf("connector %+v", c)
 	}
 	const one = connectorsPath + "/my-linear"
 	said += h.want(200, h.admin, "PATCH", one, `{"secret_value":"CANARY-2"}`).body
-	if string(h.m.sealed["my-linear"]) != "sealed:CANARY-2" {
-		t.Errorf("sealed %s, connector %+v", h.m.sealed["my-linear"], h.m.connectors[1])
+	if h.secret("my-linear") != "CANARY-2" {
+		t.Errorf("sealed %s, connector %+v", h.secret("my-linear"), h.connector("my-linear"))
 	}
 	said += h.want(200, h.admin, "PATCH", one, `{"secret":"other","secret_value":"CANARY-3"}`).body
-	if h.m.connectors[1].Secret != "other" || string(h.m.sealed["other"]) != "sealed:CANARY-3" {
-		t.Errorf("connector %+v", h.m.connectors[1])
+	if h.connector("my-linear").Secret != "other" || h.secret("other") != "CANARY-3" {
+		t.Errorf("connector %+v", h.connector("my-linear"))
 	}
 	for _, row := range []struct{ body, field string }{
 		{`{"name":"a","url":"https://a.example/","secret_value":"CANARY\nX"}`, "/secret_value"},
@@ -63,10 +68,10 @@ func TestAConnectorWithItsSecret(t *testing.T) {
 	}
 	said += h.want(200, h.member, "GET", connectorsPath, "").body + h.want(200, h.member, "GET", "/api/v1/secrets", "").body
 	said += h.want(200, h.admin, "POST", connectorsPath+"/validate", `{"url":"https://a.example/","secret_value":"CANARY-4"}`).body
-	if len(h.m.connectors) != 2 || len(h.m.secrets) != 2 {
+	if h.count("connectors") != 2 || h.count("secrets") != 2 {
 		t.Error("a refused or tried connector was kept")
 	}
-	if diff := cmp.Diff([]string{"Bearer CANARY-4"}, h.m.tried); diff != "" {
+	if diff := cmp.Diff([]string{"Bearer CANARY-4"}, h.out.tried); diff != "" {
 		t.Errorf("tried with (-want +got):\n%s", diff)
 	}
 	if strings.Contains(said+h.log.String(), "CANARY") {
@@ -85,17 +90,17 @@ func TestASecretIsAskedForAgain(t *testing.T) {
 	if c := h.want(200, h.admin, "PATCH", one, `{"name":"a"}`).json(t); c["review_reset"] != nil {
 		t.Errorf("the same: %v", c)
 	}
-	before := h.m.rows(org)
+	before := h.rows(org)
 	p := h.problem(400, "secret_host", h.admin, "PATCH", one, `{"url":"https://evil.example/mcp"}`)
 	if p["field"] != "/secret_value" || !strings.Contains(p["detail"].(string), "enter it again") {
 		t.Errorf("problem %v", p)
 	}
-	if diff := cmp.Diff(before, h.m.rows(org)); diff != "" {
+	if diff := cmp.Diff(before, h.rows(org)); diff != "" {
 		t.Errorf("a refused change was made:\n%s", diff)
 	}
 	h.want(200, h.admin, "PATCH", one, `{"url":"https://evil.example/mcp","secret_value":"v2"}`)
-	if h.m.secrets["a"].Host != "evil.example" || string(h.m.sealed["a"]) != "sealed:v2" {
-		t.Errorf("secret %+v", h.m.secrets["a"])
+	if s := must(h.db.ListSecrets(t.Context(), org))[0]; s.Host != "evil.example" || h.secret("a") != "v2" {
+		t.Errorf("secret %+v", s)
 	}
 	h.want(200, h.admin, "PATCH", one, `{"url":"https://third.example/mcp","secret":""}`)
 }
@@ -105,8 +110,8 @@ func TestAMadeKeyIsNobodyElses(t *testing.T) {
 	h := newHouse(t)
 	h.want(201, h.admin, "POST", connectorsPath, `{"name":"a","url":"https://a.example/mcp","secret":"b","secret_value":"v1"}`)
 	p := h.problem(409, "secret_in_use", h.admin, "POST", connectorsPath, `{"name":"b","url":"https://a.example/mcp","secret_value":"v2"}`)
-	if p["field"] != "/secret" || string(h.m.sealed["b"]) != "sealed:v1" {
-		t.Errorf("problem %v, sealed %s", p, h.m.sealed["b"])
+	if p["field"] != "/secret" || h.secret("b") != "v1" {
+		t.Errorf("problem %v, sealed %s", p, h.secret("b"))
 	}
 	h.want(201, h.admin, "POST", connectorsPath, `{"name":"b","url":"https://a.example/mcp","secret":"b2","secret_value":"v2"}`)
 }
@@ -132,11 +137,11 @@ func TestWhatIsSaidOfAServer(t *testing.T) {
 		`{"headers":{"X-Team":"8"}}`, `{"may_ask":[]}`, `{"per_agent":false}`, `{"oauth":{"kind":"authorization_code"}}`, `{"oauth":{"kind":"none"}}`,
 	} {
 		got := h.want(200, h.admin, "PATCH", connectorsPath+"/a", body).json(t)["revision"]
-		if want := json.Number(strconv.FormatInt(h.m.connectors[1].Revision, 10)); got != want {
+		if want := json.Number(strconv.FormatInt(h.connector("a").Revision, 10)); got != want {
 			t.Errorf("%s: answered revision %v, and the row has %v", body, got, want)
 		}
 	}
-	if c := h.m.connectors[1]; c.OAuth != nil || len(c.MayAsk) > 0 {
+	if c := h.connector("a"); c.OAuth != nil || len(c.MayAsk) > 0 {
 		t.Errorf("connector %+v", c)
 	}
 	for body, field := range map[string]string{
@@ -218,8 +223,7 @@ func TestPresets(t *testing.T) {
 		{`{"name":"d","preset":"pager","url":"https://own.example/","header":"X-Own","headers":{},"per_agent":false}`, action.Connector{URL: "https://own.example/", Header: "X-Own", Preset: "pager"}},
 		{`{"name":"e","preset":"custom","url":"https://own.example/","secret_value":"v"}`, action.Connector{URL: "https://own.example/", Prefix: "Bearer ", Secret: "e", Preset: "custom"}},
 	} {
-		h.want(201, h.admin, "POST", connectorsPath, row.body)
-		c := h.m.connectors[len(h.m.connectors)-1]
+		c := h.connector(h.want(201, h.admin, "POST", connectorsPath, row.body).json(t)["id"].(string))
 		got := action.Connector{URL: c.URL, Header: c.Header, Prefix: c.Prefix, Secret: c.Secret, Headers: c.Headers, PerAgent: c.PerAgent, Preset: c.Preset}
 		if len(got.Headers) == 0 {
 			got.Headers = nil
