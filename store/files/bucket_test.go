@@ -132,6 +132,14 @@ func TestASentBodyIsNotRepeated(t *testing.T) {
 	}
 }
 
+// Only a file that was read to its end is stored, whatever the server says.
+func TestAnEarlySuccessIsNone(t *testing.T) {
+	s := open(t, serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	if err := s.Put(t.Context(), "k", strings.NewReader("hello"), 5, sum([]byte("hello"))); !errors.Is(err, action.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int

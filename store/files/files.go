@@ -63,9 +63,12 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64, su
 	}
 	body := newUpload(r, size, sum)
 	err := s.backend.put(ctx, key, body)
-	// The backend may still read in the background, but no more from r.
-	if failed := body.stop(); err != nil && failed != nil {
-		return failed
+	unread := body.stop() // a backend may still read in the background
+	switch {
+	case unread != nil && !errors.Is(unread, errUnfinished):
+		return unread
+	case err == nil:
+		err = unread // a server may confirm what it did not receive
 	}
 	if err != nil {
 		return unavailable(err)

@@ -31,7 +31,7 @@ func newUpload(r io.Reader, size int64, sum string) *upload {
 	return &upload{size: size, sum: sum, r: r, left: size, digest: sha256.New()}
 }
 
-var errStopped = errors.New("the upload was stopped")
+var errUnfinished = errors.New("the upload was not read to its end")
 
 // Read implements io.Reader.
 func (u *upload) Read(p []byte) (int, error) {
@@ -92,13 +92,12 @@ func (u *upload) untouched() bool {
 }
 
 // stop waits for a read in progress and prevents further ones. It returns why
-// reading failed, if it did.
+// reading failed, errUnfinished if it did not come to the end, or nil.
 func (u *upload) stop() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	failed := u.err
-	if u.err == nil {
-		u.err = errStopped
+	if u.err == nil && !u.done {
+		u.err = errUnfinished
 	}
-	return failed
+	return u.err
 }
