@@ -76,6 +76,10 @@ lint: $(GOFUMPT) $(GOLANGCI_LINT) ## Check formatting, go vet, the import rule a
 format: $(GOFUMPT) ## Format the Go files
 	$(GOFUMPT) -w .
 
+.PHONY: tidy
+tidy: ## Bring go.mod and go.sum of the three modules up to date
+	@for dir in . bench conformance; do (cd $$dir && GOWORK=off $(GO) mod tidy) || exit 1; done
+
 .PHONY: licences
 licences: ## Say which licence each module of the program has; those that ask for more than to be named fail (make test too)
 	$(GO) test -count 1 -v -run '^TestLicences' ./conformance
