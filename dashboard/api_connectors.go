@@ -28,8 +28,6 @@ type TriedConnector struct {
 type ConnectorChange struct {
 	Name *string `json:"name,omitempty" minLength:"1" maxLength:"80" nullable:"false"`
 	Upstream
-
-	enabled *bool
 }
 
 // ByRef is the parameter of a route about one connector.
@@ -85,16 +83,20 @@ func (s *Server) connectorChanges() {
 		Body ConnectorChange
 	},
 	) (*body[ConnectorView], error) {
-		return s.changeConnector(ctx, p, in.Ref, in.Body)
+		return s.changeConnector(ctx, p, in.Ref, in.Body, nil)
 	})
-	for verb, enabled := range map[string]bool{"enable": true, "disable": false} {
-		register(s, route{
-			method: "POST", path: "/api/v1/connectors/{ref}/" + verb, tag: "connectors", status: http.StatusOK,
-			summary: verb + " a connector", errors: []int{http.StatusConflict},
-		}, func(ctx context.Context, p *Principal, in *ByRef) (*body[ConnectorView], error) {
-			return s.changeConnector(ctx, p, in.Ref, ConnectorChange{enabled: &enabled})
-		})
-	}
+	register(s, route{
+		method: "POST", path: "/api/v1/connectors/{ref}/enable", tag: "connectors", status: http.StatusOK,
+		summary: "enable a connector", errors: []int{http.StatusConflict},
+	}, func(ctx context.Context, p *Principal, in *ByRef) (*body[ConnectorView], error) {
+		return s.changeConnector(ctx, p, in.Ref, ConnectorChange{}, new(true))
+	})
+	register(s, route{
+		method: "POST", path: "/api/v1/connectors/{ref}/disable", tag: "connectors", status: http.StatusOK,
+		summary: "disable a connector", errors: []int{http.StatusConflict},
+	}, func(ctx context.Context, p *Principal, in *ByRef) (*body[ConnectorView], error) {
+		return s.changeConnector(ctx, p, in.Ref, ConnectorChange{}, new(false))
+	})
 	register(s, route{
 		method: "DELETE", path: "/api/v1/connectors/{ref}", tag: "connectors", summary: "Remove a connector",
 		doc: "Its tokens of OAuth are revoked at the service before, where it offers that and answers within five seconds.",

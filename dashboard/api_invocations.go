@@ -10,6 +10,12 @@ import (
 	"sallyport/action"
 )
 
+// ByIDWait is the parameters of an operation on one call that may wait for its end.
+type ByIDWait struct {
+	ByID
+	Patience
+}
+
 // Approval is what a person says with a yes. Who he is comes from his login.
 type Approval struct {
 	ParamsHash string `json:"params_hash,omitempty" maxLength:"200" doc:"Of the params that were read; other params are not approved."`
@@ -140,16 +146,12 @@ const approveDoc = "Lets it run once, and with a grant further calls of the acti
 // verdictRoutes adds approve and deny under an invocation's path; see
 // sessionVerdicts for those under a session's.
 func (s *Server) verdictRoutes(path string) {
-	type Target struct {
-		ByID
-		Patience
-	}
 	register(s, route{
 		method: "POST", path: path + "/approve", tag: "invocations", summary: "Approve a held call", status: http.StatusOK,
 		doc:    approveDoc,
 		errors: []int{http.StatusConflict, http.StatusGone},
 	}, func(ctx context.Context, p *Principal, in *struct {
-		Target
+		ByIDWait
 		Body *Approval
 	},
 	) (*body[Outcome], error) {

@@ -25,10 +25,12 @@ type Rotated struct {
 	Left     int    `json:"left" doc:"Values that are sealed with another key still, as none of the keys opens them. While there are any, the old key is kept."`
 }
 
+// ByKey is the parameter of an operation on one secret.
+type ByKey struct {
+	Key string `path:"key" maxLength:"64" example:"github"`
+}
+
 func (s *Server) secretRoutes() {
-	type ByKey struct {
-		Key string `path:"key" maxLength:"64" example:"github"`
-	}
 	register(s, route{
 		method: "PUT", path: "/api/v1/secrets/{key}", tag: "secrets", summary: "Set a secret", status: http.StatusOK,
 		doc: "Seals the value. It is bound to the host: a connector of another host cannot use it. It cannot be read back.",

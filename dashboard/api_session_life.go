@@ -51,50 +51,68 @@ func (s *Server) lifeRoutes() {
 	) (*body[SessionView], error) {
 		return s.changeSession(ctx, p, in.ID, in.Body)
 	})
-	for _, step := range []struct {
-		word, summary, doc string
-		take               func(ctx context.Context, organization, id string) (action.Session, error)
-	}{
-		{"pause", "Pause a session", "It begins no calls until it is resumed. Calls that are held stay, can be joined and decided, and run when they are approved.", s.SessionLife.PauseSession},
-		{"resume", "Resume a session", "It begins calls again, and its idle time begins anew.", s.SessionLife.ResumeSession},
-	} {
-		register(s, route{
-			method: "POST", path: path + "/" + step.word, tag: "sessions", status: http.StatusOK, summary: step.summary, doc: step.doc,
-			errors: []int{http.StatusNotFound, http.StatusConflict},
-		}, func(ctx context.Context, p *Principal, in *ByID) (*body[SessionView], error) {
-			session, err := step.take(ctx, p.Organization, in.ID)
-			if err != nil {
-				return nil, err
-			}
-			return s.moved(ctx, p, step.word, session)
-		})
+	register(s, route{
+		method: "POST", path: path + "/pause", tag: "sessions", status: http.StatusOK, summary: "Pause a session",
+		doc:    "It begins no calls until it is resumed. Calls that are held stay, can be joined and decided, and run when they are approved.",
+		errors: []int{http.StatusNotFound, http.StatusConflict},
+	}, func(ctx context.Context, p *Principal, in *ByID) (*body[SessionView], error) {
+		session, err := s.SessionLife.PauseSession(ctx, p.Organization, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return s.moved(ctx, p, "pause", session)
+	})
+	register(s, route{
+		method: "POST", path: path + "/resume", tag: "sessions", status: http.StatusOK, summary: "Resume a session",
+		doc:    "It begins calls again, and its idle time begins anew.",
+		errors: []int{http.StatusNotFound, http.StatusConflict},
+	}, func(ctx context.Context, p *Principal, in *ByID) (*body[SessionView], error) {
+		session, err := s.SessionLife.ResumeSession(ctx, p.Organization, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return s.moved(ctx, p, "resume", session)
+	})
+	register(s, route{
+		method: "POST", path: path + "/stop", tag: "sessions", status: http.StatusOK, summary: "End a session that has stopped",
+		doc:    "For good: its token is refused from now on, and the calls that it holds are withdrawn. What it asked for stays on record.",
+		errors: []int{http.StatusNotFound, http.StatusConflict},
+	}, func(ctx context.Context, p *Principal, in *struct {
+		ByID
+		Body *SessionEnd
+	},
+	) (*body[SessionView], error) {
+		return s.endSession(ctx, p, in.ID, in.Body, "stop", action.SessionStopped)
+	})
+	register(s, route{
+		method: "POST", path: path + "/fail", tag: "sessions", status: http.StatusOK, summary: "End a session that has failed",
+		doc:    "For good: its token is refused from now on, and the calls that it holds are withdrawn. What it asked for stays on record.",
+		errors: []int{http.StatusNotFound, http.StatusConflict},
+	}, func(ctx context.Context, p *Principal, in *struct {
+		ByID
+		Body *SessionEnd
+	},
+	) (*body[SessionView], error) {
+		return s.endSession(ctx, p, in.ID, in.Body, "fail", action.SessionFailed)
+	})
+}
+
+// endSession stops a session or marks it as failed; word is the verb for the log.
+func (s *Server) endSession(ctx context.Context, p *Principal, id string, end *SessionEnd, word string, as action.SessionStatus) (*body[SessionView], error) {
+	note := ""
+	if end != nil {
+		note = end.Note
 	}
-	for word, as := range map[string]action.SessionStatus{"stop": action.SessionStopped, "fail": action.SessionFailed} {
-		register(s, route{
-			method: "POST", path: path + "/" + word, tag: "sessions", status: http.StatusOK, summary: "End a session that has " + string(as),
-			doc:    "For good: its token is refused from now on, and the calls that it holds are withdrawn. What it asked for stays on record.",
-			errors: []int{http.StatusNotFound, http.StatusConflict},
-		}, func(ctx context.Context, p *Principal, in *struct {
-			ByID
-			Body *SessionEnd
-		},
-		) (*body[SessionView], error) {
-			note := ""
-			if in.Body != nil {
-				note = in.Body.Note
-			}
-			session, withdrew, err := s.SessionLife.EndSession(ctx, p.Organization, in.ID, as, note)
-			if err != nil {
-				return nil, err
-			}
-			s.sessionEnded(p.Organization, in.ID, withdrew)
-			out, err := s.moved(ctx, p, word, session)
-			if err == nil {
-				out.Body.Withdrew = len(withdrew)
-			}
-			return out, err
-		})
+	session, withdrew, err := s.SessionLife.EndSession(ctx, p.Organization, id, as, note)
+	if err != nil {
+		return nil, err
 	}
+	s.sessionEnded(p.Organization, id, withdrew)
+	out, err := s.moved(ctx, p, word, session)
+	if err == nil {
+		out.Body.Withdrew = len(withdrew)
+	}
+	return out, err
 }
 
 // moved tells of a session's new status, and answers it.

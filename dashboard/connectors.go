@@ -92,13 +92,15 @@ func (s *Server) unsaved(p *Principal, name string, from FromPreset, u *Upstream
 
 // changeConnector answers with the row as it became: whether it has a new
 // revision, so that approvals of the old one are stale, is for the rows to say.
-func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, change ConnectorChange) (*body[ConnectorView], error) {
+func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, change ConnectorChange, enabled *bool) (*body[ConnectorView], error) {
 	old, err := s.connector(ctx, p.Organization, ref)
 	if err != nil {
 		return nil, err
 	}
 	c := old
-	change.apply(&c)
+	set(&c.Name, change.Name)
+	set(&c.Enabled, enabled)
+	change.Upstream.apply(&c)
 	if err := checkConnector(&c); err != nil {
 		return nil, err
 	}
@@ -126,12 +128,6 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 	v, err := s.viewConnector(ctx, c, s.Prober.State(ctx, c))
 	v.ReviewReset = c.URL != old.URL
 	return bodyOf(v), err
-}
-
-func (change *ConnectorChange) apply(c *action.Connector) {
-	set(&c.Name, change.Name)
-	set(&c.Enabled, change.enabled)
-	change.Upstream.apply(c)
 }
 
 // checkConnector refuses what could not work or must not be.
