@@ -12,28 +12,32 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// route describes one operation of the API.
-type route struct {
-	method, path string
-	summary      string
-	doc          string
-	status       int    // of success; zero: 200, or 204 without a body
-	errors       []int  // beyond those that every route of its kind has
-	tag          string // what it is about
+// handle mounts a route whose answer is its body.
+func handle[In, Out any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (*body[Out], error)) {
+	register(s, &rt.Operation, h)
 }
 
-// register adds one operation. Its table row in roles says who may use it.
-func register[I, O any](s *Server, rt route, h func(context.Context, *Principal, *I) (*O, error)) {
-	s.operation(huma.Operation{
-		Method: rt.method, Path: rt.path, Summary: rt.summary, Description: rt.doc,
-		Tags: []string{rt.tag}, DefaultStatus: rt.status, Errors: rt.errors,
-	}, reflect.TypeFor[I](), reflect.TypeFor[O](), func(ctx context.Context, p *Principal, in any) (any, error) {
+// handleAs mounts a route whose answer has a status of its own, no body, or is
+// written as it comes.
+func handleAs[In, Out, R any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (*R, error)) {
+	register(s, &rt.Operation, h)
+}
+
+// handleRaw mounts a route whose request is more than its parameters and a JSON
+// body.
+func handleRaw[In, Out, I, R any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *I) (*R, error)) {
+	register(s, &rt.Operation, h)
+}
+
+// register erases the types of a handler.
+func register[I, O any](s *Server, rt *api.Operation, h func(context.Context, *Principal, *I) (*O, error)) {
+	s.operation(rt, reflect.TypeFor[I](), reflect.TypeFor[O](), func(ctx context.Context, p *Principal, in any) (any, error) {
 		out, err := h(ctx, p, in.(*I))
 		if out == nil || err != nil {
 			return nil, err
@@ -42,19 +46,19 @@ func register[I, O any](s *Server, rt route, h func(context.Context, *Principal,
 	})
 }
 
-// who returns who may use a route, which is mounted now.
-func (s *Server) who(pattern string) access {
+// who returns who may use a page, which is mounted now.
+func (s *Server) who(pattern string) api.Access {
 	who, ok := s.roles[pattern]
 	if !ok {
 		panic("dashboard: no role for " + pattern)
 	}
-	s.mounted[pattern] = true
+	s.mounted[pattern] = who
 	return who
 }
 
 // open mounts a route that needs no credential.
 func (s *Server) open(mux *http.ServeMux, pattern string, h http.HandlerFunc) {
-	if s.who(pattern) != public {
+	if s.who(pattern) != api.Public {
 		panic("dashboard: " + pattern + " is not public")
 	}
 	mux.HandleFunc(pattern, h)
@@ -86,7 +90,7 @@ func (s *Server) mount(mux *http.ServeMux) error {
 	s.open(mux, "POST /logout", s.signOut)
 	s.pages.mount(mux)
 	for pattern := range s.roles {
-		if !s.mounted[pattern] {
+		if _, ok := s.mounted[pattern]; !ok {
 			return fmt.Errorf("dashboard: nothing serves %s", pattern)
 		}
 	}
@@ -192,25 +196,17 @@ func encodeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// List is every list that the API answers.
-type List[T any] struct {
-	Items       []T    `json:"items" nullable:"false"`
-	NextCursor  string `json:"next_cursor,omitempty" doc:"Give it as cursor to read on; absent at the end."`
-	Total       int    `json:"total" example:"1"`
-	TotalCapped bool   `json:"total_capped,omitempty" doc:"The total is a floor: there are more."`
-}
-
 // listOf makes a whole list of a slice.
-func listOf[T any](items []T) *body[List[T]] {
-	return &body[List[T]]{Body: List[T]{Items: nonNil(items), Total: len(items)}}
+func listOf[T any](items []T) *body[api.List[T]] {
+	return &body[api.List[T]]{Body: api.List[T]{Items: nonNil(items), Total: len(items)}}
 }
 
-func pageOf[T, U any](p action.Page[T], show func(T) U) *body[List[U]] {
-	out := List[U]{Items: make([]U, len(p.Items)), NextCursor: p.Next, Total: p.Total, TotalCapped: p.Capped}
+func pageOf[T, U any](p action.Page[T], show func(T) U) *body[api.List[U]] {
+	out := api.List[U]{Items: make([]U, len(p.Items)), NextCursor: p.Next, Total: p.Total, TotalCapped: p.Capped}
 	for i, item := range p.Items {
 		out.Items[i] = show(item)
 	}
-	return &body[List[U]]{Body: out}
+	return &body[api.List[U]]{Body: out}
 }
 
 func nonNil[T any](s []T) []T {
@@ -227,14 +223,5 @@ func bodyOf[T any](v T) *body[T] { return &body[T]{Body: v} }
 
 // empty is an answer without a body.
 type empty struct{}
-
-// none is a request without parameters.
-type none struct{}
-
-// Paging is the parameters of every long list.
-type Paging struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many at most."`
-	Cursor string `query:"cursor" doc:"next_cursor of the page before."`
-}
 
 func statusText(code int) string { return strconv.Itoa(code) }

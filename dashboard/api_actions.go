@@ -6,30 +6,8 @@ import (
 	"net/http"
 
 	"sallyport/action"
+	"sallyport/api"
 )
-
-// NewCall is one request to run an action.
-type NewCall struct {
-	Source         string `json:"source" minLength:"1" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github"`
-	Action         string `json:"action" minLength:"1" maxLength:"200" example:"create_issue"`
-	Params         raw    `json:"params,omitempty" doc:"An object that fits the action's schema; default {}. A string that holds such an object is taken for it."`
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"The same key is the same call. The header Idempotency-Key says the same."`
-}
-
-// AvailableAction is an action as a session sees it.
-type AvailableAction struct {
-	Source       string       `json:"source_id"`
-	SourceName   string       `json:"source_name"`
-	Action       string       `json:"action" example:"create_issue"`
-	Tool         string       `json:"tool,omitempty" doc:"Its name over MCP; absent: it is no tool, but how resources are read (resources/read) or prompts gotten (prompts/get)." example:"github_create_issue"`
-	Title        string       `json:"title,omitempty"`
-	Description  string       `json:"description,omitempty" doc:"The source's own words."`
-	Risk         action.Risk  `json:"risk"`
-	Mode         action.Mode  `json:"mode"`
-	ModeSource   action.Layer `json:"mode_source"`
-	InputSchema  raw          `json:"input_schema,omitempty"`
-	OutputSchema raw          `json:"output_schema,omitempty"`
-}
 
 const (
 	actionsPath = "/api/v1/sessions/{session}/actions"
@@ -38,47 +16,26 @@ const (
 		"Refused by policy or by a person: 403 with the invocation's id. Params that miss the schema: 400 with the field, and no invocation."
 )
 
-// InSession is the parameter of a route under a session.
-type InSession struct {
-	Session string `path:"session" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
-}
-
-// InSessionByID is the same, about one invocation.
-type InSessionByID struct {
-	InSession
-	ByID
-}
-
 // called is the answer of invoke, whose status tells whether it ended.
 type called struct {
 	Status int
-	Body   Outcome
+	Body   api.Outcome
 }
 
 func (s *Server) actionRoutes() {
-	register(s, route{
-		method: "GET", path: actionsPath + "/available", tag: "actions", summary: "List what the session may call or ask for",
-	}, func(ctx context.Context, p *Principal, in *InSession) (*body[List[AvailableAction]], error) {
+	handle(s, api.ListAvailableActions, func(ctx context.Context, p *Principal, in *api.InSession) (*body[api.List[api.AvailableAction]], error) {
 		session, err := s.sessionOf(ctx, p, in.Session)
 		if err != nil {
 			return nil, err
 		}
 		list, _, err := s.Gate.Available(ctx, &session)
-		views := make([]AvailableAction, len(list))
+		views := make([]api.AvailableAction, len(list))
 		for i, a := range list {
 			views[i] = viewAvailable(a)
 		}
 		return listOf(views), err
 	})
-	register(s, route{
-		method: "POST", path: actionsPath + "/invoke", tag: "actions", summary: "Call an action", status: http.StatusOK, doc: invokeDoc,
-		errors: []int{http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusBadGateway},
-	}, func(ctx context.Context, p *Principal, in *struct {
-		InSession
-		Patience
-		Key  string `header:"Idempotency-Key" maxLength:"255"`
-		Body NewCall
-	},
+	handleAs(s, api.Invoke, func(ctx context.Context, p *Principal, in *api.InvokeInput,
 	) (*called, error) {
 		return s.invoke(ctx, p, in.Body, in.Key, in.Wait)
 	})
@@ -87,23 +44,14 @@ func (s *Server) actionRoutes() {
 
 func (s *Server) actionReads() {
 	const one = actionsPath + "/invocations/{id}"
-	register(s, route{
-		method: "GET", path: actionsPath + "/invocations", tag: "actions", summary: "List the session's invocations, newest first",
-		doc: listDoc,
-	}, func(ctx context.Context, p *Principal, in *struct {
-		InSession
-		Paging
-		Sought
-	},
-	) (*body[InvocationList], error) {
+	handle(s, api.ListSessionInvocations, func(ctx context.Context, p *Principal, in *api.ListSessionInvocationsInput,
+	) (*body[api.InvocationList], error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
-		return s.listInvocations(ctx, p, in.Sought, AskedBy{Session: in.Session}, in.Paging)
+		return s.listInvocations(ctx, p, in.Sought, api.AskedBy{Session: in.Session}, in.Paging)
 	})
-	register(s, route{
-		method: "GET", path: one, tag: "actions", summary: "Read an invocation of the session",
-	}, func(ctx context.Context, p *Principal, in *InSessionByID) (*body[InvocationView], error) {
+	handle(s, api.GetSessionInvocation, func(ctx context.Context, p *Principal, in *api.InSessionByID) (*body[api.InvocationView], error) {
 		inv, err := s.ownInvocation(ctx, p, in.Session, in.ID)
 		if err != nil {
 			return nil, err
@@ -111,13 +59,7 @@ func (s *Server) actionReads() {
 		v, err := s.view(ctx, p, inv)
 		return bodyOf(v), err
 	})
-	register(s, route{
-		method: "GET", path: one + "/result", tag: "actions", summary: "Fetch the full result while it may be picked up",
-		doc: "200 with the outcome when it ended, 202 while it has not; ?wait= waits. After the pick-up time only the invocation is left, without result.",
-	}, func(ctx context.Context, p *Principal, in *struct {
-		InSessionByID
-		Patience
-	},
+	handleAs(s, api.GetSessionResult, func(ctx context.Context, p *Principal, in *api.GetSessionResultInput,
 	) (*called, error) {
 		return s.result(ctx, p, in.Session, in.ID, in.Wait)
 	})
@@ -127,27 +69,14 @@ func (s *Server) actionReads() {
 // sessionVerdicts are approve and deny under the session's path, where the
 // invocation must be the session's.
 func (s *Server) sessionVerdicts(path string) {
-	register(s, route{
-		method: "POST", path: path + "/approve", tag: "actions", summary: "Approve a held call of the session", status: http.StatusOK,
-		doc: approveDoc, errors: []int{http.StatusConflict, http.StatusGone},
-	}, func(ctx context.Context, p *Principal, in *struct {
-		InSessionByID
-		Patience
-		Body *Approval
-	},
-	) (*body[Outcome], error) {
+	handle(s, api.ApproveSessionInvocation, func(ctx context.Context, p *Principal, in *api.ApproveSessionInvocationInput,
+	) (*body[api.Outcome], error) {
 		out, err := s.approve(ctx, p, in.Session, in.ID, in.Body, in.Wait)
 		return bodyOf(out), err
 	})
-	register(s, route{
-		method: "POST", path: path + "/deny", tag: "actions", summary: "Deny a held call of the session", status: http.StatusOK,
-		errors: []int{http.StatusConflict, http.StatusGone},
-	}, func(ctx context.Context, p *Principal, in *struct {
-		InSessionByID
-		Body *Denial
-	},
-	) (*body[Outcome], error) {
-		out, err := s.deny(ctx, p, in.Body.verdict(in.Session, in.ID))
+	handle(s, api.DenySessionInvocation, func(ctx context.Context, p *Principal, in *api.InSessionByIDWith[*api.Denial],
+	) (*body[api.Outcome], error) {
+		out, err := s.deny(ctx, p, denialVerdict(in.Body, in.Session, in.ID))
 		return bodyOf(out), err
 	})
 }
@@ -172,7 +101,7 @@ func (s *Server) ownInvocation(ctx context.Context, p *Principal, session, id st
 	return inv, nil
 }
 
-func (s *Server) invoke(ctx context.Context, p *Principal, n NewCall, header, wait string) (*called, error) {
+func (s *Server) invoke(ctx context.Context, p *Principal, n api.NewCall, header, wait string) (*called, error) {
 	call, err := s.call(ctx, p, n, header, wait)
 	if err != nil {
 		return nil, err
@@ -198,7 +127,7 @@ func inBody(err error) error {
 	return &out
 }
 
-func (s *Server) call(ctx context.Context, p *Principal, n NewCall, header, wait string) (action.Call, error) {
+func (s *Server) call(ctx context.Context, p *Principal, n api.NewCall, header, wait string) (action.Call, error) {
 	patience, err := parseWait(wait)
 	if err != nil {
 		return action.Call{}, err
@@ -278,7 +207,7 @@ func (s *Server) result(ctx context.Context, p *Principal, session, id, wait str
 		return nil, err
 	}
 	if !inv.Status.Terminal() && patience == 0 {
-		return &called{Status: http.StatusAccepted, Body: Outcome{Invocation: s.shown(inv)}}, nil
+		return &called{Status: http.StatusAccepted, Body: api.Outcome{Invocation: s.shown(inv)}}, nil
 	}
 	waitCtx, stop := s.untilClosing(ctx)
 	defer stop()
@@ -296,8 +225,8 @@ func (s *Server) result(ctx context.Context, p *Principal, session, id, wait str
 	return s.answered(ctx, out)
 }
 
-func viewAvailable(a action.Available) AvailableAction {
-	return AvailableAction{
+func viewAvailable(a action.Available) api.AvailableAction {
+	return api.AvailableAction{
 		Source: a.Source, SourceName: a.SourceName, Action: a.Name, Tool: a.Tool, Title: a.Title, Description: a.Description,
 		Risk: a.Risk, Mode: a.Decision.Mode, ModeSource: a.Decision.Source, InputSchema: a.InputSchema, OutputSchema: a.OutputSchema,
 	}

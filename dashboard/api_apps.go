@@ -8,59 +8,28 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// NewApp is the gateway's registration at a service, or at a broker of its
-// tokens. It replaces all of the one before.
-type NewApp struct {
-	ClientID     string            `json:"client_id,omitempty" maxLength:"1024" doc:"Of OAuth, as the service gave it."`
-	ClientSecret string            `json:"client_secret,omitempty" maxLength:"4096" writeOnly:"true"`
-	AppID        string            `json:"app_id,omitempty" maxLength:"100" doc:"Of a GitHub App." example:"123456"`
-	Slug         string            `json:"slug,omitempty" maxLength:"100" doc:"Of a GitHub App: its name in the address at which it is installed." example:"acme-gate"`
-	PrivateKey   string            `json:"private_key,omitempty" maxLength:"16384" writeOnly:"true" doc:"Of a GitHub App: an RSA key in PEM."`
-	APIKey       string            `json:"api_key,omitempty" maxLength:"4096" writeOnly:"true" doc:"Of a broker: the environment's key."`
-	BaseURL      string            `json:"base_url,omitempty" maxLength:"2048" doc:"Where it is not the service's own; https, or http on this machine. The secrets are sent to its host alone." example:"https://github.example.com/api/v3"`
-	Keys         map[string]string `json:"keys,omitempty" nullable:"false" doc:"Of a broker: its names of providers (Nango: provider_config_key) by provider; absent: the provider's id."`
-}
-
-// ByProvider is the parameter of a route about a provider.
-type ByProvider struct {
-	Provider string `path:"provider" maxLength:"40" doc:"Id of a provider, or nango." example:"linear"`
-}
-
 func (s *Server) providerAppRoutes() {
-	register(s, route{
-		method: "GET", path: "/api/v1/integrations/apps", tag: "integrations", summary: "List the gateway's registrations at services",
-		doc: "Of their secrets, the names.",
-	}, func(ctx context.Context, p *Principal, _ *none) (*body[List[action.ProviderApp]], error) {
+	handle(s, api.ListApps, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.ProviderApp]], error) {
 		apps, err := s.Integrations.ListProviderApps(ctx, p.Organization)
 		for i := range apps {
 			apps[i].Secrets = nonNil(apps[i].Secrets)
 		}
 		return listOf(apps), err
 	})
-	register(s, route{
-		method: "PUT", path: "/api/v1/integrations/apps/{provider}", tag: "integrations", summary: "Register the gateway at a service", status: http.StatusOK,
-		doc:    "With what the service gave when the gateway was registered there, by hand: the address that it leads back to is /oauth/callback/{provider} of the public URL; it is the Setup URL of a GitHub App, too. Replaces all of it, secrets too.",
-		errors: []int{http.StatusConflict},
-	}, func(ctx context.Context, p *Principal, in *struct {
-		ByProvider
-		Body NewApp
-	},
+	handle(s, api.PutApp, func(ctx context.Context, p *Principal, in *api.ByProviderWith[api.NewApp],
 	) (*body[action.ProviderApp], error) {
 		app, err := s.putApp(ctx, p, in.Provider, in.Body)
 		return bodyOf(app), err
 	})
-	register(s, route{
-		method: "DELETE", path: "/api/v1/integrations/apps/{provider}", tag: "integrations", summary: "Forget a registration",
-		doc: "Refused while an integration needs it.", errors: []int{http.StatusConflict},
-	}, func(ctx context.Context, p *Principal, in *ByProvider) (*empty, error) {
+	handleAs(s, api.DeleteApp, func(ctx context.Context, p *Principal, in *api.ByProvider) (*empty, error) {
 		if err := s.Integrations.DeleteProviderApp(ctx, p.Organization, in.Provider, p.By()); err != nil {
 			return nil, unregistered(in.Provider, err)
 		}
@@ -78,7 +47,7 @@ func unregistered(provider string, err error) error {
 		"The gateway is not registered at %s, so there is nothing to forget; GET /api/v1/integrations/apps lists where it is.", plain(provider))
 }
 
-func (s *Server) putApp(ctx context.Context, p *Principal, provider string, n NewApp) (action.ProviderApp, error) {
+func (s *Server) putApp(ctx context.Context, p *Principal, provider string, n api.NewApp) (action.ProviderApp, error) {
 	app := action.ProviderApp{
 		Organization: p.Organization, Provider: provider, ClientID: n.ClientID, Slug: n.Slug, AppID: n.AppID, BaseURL: n.BaseURL,
 		Keys: n.Keys, UpdatedBy: p.By(), UpdatedAt: s.now(),
@@ -86,7 +55,7 @@ func (s *Server) putApp(ctx context.Context, p *Principal, provider string, n Ne
 	if err := s.checkApp(provider, &n); err != nil {
 		return app, err
 	}
-	secrets := n.secrets()
+	secrets := newAppSecrets(&n)
 	app.Secrets = slices.AppendSeq([]string{}, maps.Keys(secrets))
 	slices.Sort(app.Secrets)
 	app, err := s.Connections.SealApp(app, secrets)
@@ -100,15 +69,15 @@ func (s *Server) putApp(ctx context.Context, p *Principal, provider string, n Ne
 	return app, nil
 }
 
-// secrets are those that were sent, by name.
-func (n *NewApp) secrets() map[string]string {
+// newAppSecrets are those that were sent, by name.
+func newAppSecrets(n *api.NewApp) map[string]string {
 	all := map[string]string{action.AppClientSecret: n.ClientSecret, action.AppPrivateKey: n.PrivateKey, action.AppAPIKey: n.APIKey}
 	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })
 	return all
 }
 
 // checkApp refuses a registration that could not work.
-func (s *Server) checkApp(provider string, n *NewApp) error {
+func (s *Server) checkApp(provider string, n *api.NewApp) error {
 	p := s.provider(provider)
 	lacks := func(field, why string) error {
 		return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: field, Message: why}
@@ -121,7 +90,7 @@ func (s *Server) checkApp(provider string, n *NewApp) error {
 		if n.ClientID != "" || n.ClientSecret != "" || n.AppID != "" || n.Slug != "" || n.PrivateKey != "" {
 			return invalid("/client_id", "Of Nango, send api_key, base_url and keys alone; clients are registered there.")
 		}
-	case p != nil && p.need("", action.KindOAuth2, action.KindApp) == nil:
+	case p != nil && providerNeed(p, "", action.KindOAuth2, action.KindApp) == nil:
 		return invalid("/provider", fmt.Sprintf("%s has no need of a registration; connect it without.", p.Title))
 	case p == nil:
 		return invalid("/provider", fmt.Sprintf("The gateway is not registered at %q; providers are %s, of which it is at those of kind oauth2 and app_installation, and nango.", plain(provider), s.providerIDs()))
@@ -132,24 +101,24 @@ func (s *Server) checkApp(provider string, n *NewApp) error {
 	case n.ClientSecret != "" && n.ClientID == "":
 		return lacks("/client_id", "A client with a secret has an id; send client_id too.")
 	}
-	if err := n.checkInstalled(p); err != nil {
+	if err := newAppCheckInstalled(n, p); err != nil {
 		return err
 	}
 	if err := s.checkAppTexts(n); err != nil {
 		return err
 	}
-	if p != nil && p.need(action.KindApp, action.KindApp) != nil {
+	if p != nil && providerNeed(p, action.KindApp, action.KindApp) != nil {
 		return checkAPI(n.BaseURL)
 	}
 	return nil
 }
 
-// checkInstalled does so with what belongs to an app that is installed.
-func (n *NewApp) checkInstalled(p *Provider) error {
+// newAppCheckInstalled does so with what belongs to an app that is installed.
+func newAppCheckInstalled(n *api.NewApp, p *api.Provider) error {
 	if n.AppID == "" && n.Slug == "" && n.PrivateKey == "" {
 		return nil
 	}
-	if p != nil && p.need(action.KindApp, action.KindApp) == nil {
+	if p != nil && providerNeed(p, action.KindApp, action.KindApp) == nil {
 		return invalid("/app_id", fmt.Sprintf("%s has no apps to install; leave out app_id, slug and private_key.", p.Title))
 	}
 	for field, v := range map[string]string{"/app_id": n.AppID, "/slug": n.Slug, "/private_key": n.PrivateKey} {
@@ -166,7 +135,7 @@ func (n *NewApp) checkInstalled(p *Provider) error {
 	return nil
 }
 
-func (s *Server) checkAppTexts(n *NewApp) error {
+func (s *Server) checkAppTexts(n *api.NewApp) error {
 	for field, v := range map[string]string{
 		"/client_id": n.ClientID, "/client_secret": n.ClientSecret, "/app_id": n.AppID, "/slug": n.Slug, "/api_key": n.APIKey,
 	} {

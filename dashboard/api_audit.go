@@ -2,28 +2,17 @@ package dashboard
 
 import (
 	"context"
-	"net/http"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// KnownHead is a head that somebody kept.
-type KnownHead struct {
-	Head *action.AuditHead `json:"head,omitempty" nullable:"false" doc:"Must still be in the chain."`
-}
-
 func (s *Server) auditRoutes() {
-	register(s, route{
-		method: "GET", path: "/api/v1/audit/heads", tag: "audit", summary: "Read the end of the chain of evidence",
-		doc: "Kept elsewhere, it later proves that nothing before it was removed.",
-	}, func(ctx context.Context, p *Principal, _ *none) (*body[List[action.AuditHead]], error) {
+	handle(s, api.ListAuditHeads, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.AuditHead]], error) {
 		list, err := s.Audit.AuditHeads(ctx, p.Organization)
 		return listOf(list), err
 	})
-	register(s, route{
-		method: "POST", path: "/api/v1/audit/verify", tag: "audit", summary: "Look through the chain of evidence", status: http.StatusOK,
-		doc: "Answers 200 also when it does not hold: `ok` and `faults` tell.",
-	}, func(ctx context.Context, p *Principal, in *struct{ Body *KnownHead }) (*body[action.AuditReport], error) {
+	handle(s, api.VerifyAudit, func(ctx context.Context, p *Principal, in *api.Body[*api.KnownHead]) (*body[action.AuditReport], error) {
 		var known *action.AuditHead
 		if in.Body != nil {
 			known = in.Body.Head

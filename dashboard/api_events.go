@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -39,9 +40,7 @@ type RunEvent struct {
 type streamed struct{ Body func(huma.Context) }
 
 func (s *Server) eventRoutes() {
-	register(s, route{
-		method: "GET", path: "/api/v1/events", tag: "events", summary: "Listen to live events", doc: eventsDoc,
-	}, func(_ context.Context, p *Principal, _ *none) (*streamed, error) {
+	handleAs(s, api.StreamEvents, func(_ context.Context, p *Principal, _ *api.None) (*streamed, error) {
 		return &streamed{Body: func(hc huma.Context) {
 			r, w := humago.Unwrap(hc)
 			st := &stream{server: s, r: r, w: w, out: http.NewResponseController(w), principal: p, hints: make(chan action.Hint, eventBuffer)}

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 const (
@@ -23,21 +24,13 @@ const (
 	sendWithin = 5 * time.Minute // for the bytes of one file to be read by a browser
 )
 
-// InUpload is the parameters of a route about a file of an upload.
-type InUpload struct {
-	InSession
-	Upload string `path:"upload" doc:"A UUID in lower case, which the agent makes." example:"0199a3c6-9999-7000-8000-0123456789ab"`
-	Name   string `path:"name" doc:"The file's path in the folder; / is written %2F." example:"test-report.txt"`
-}
-
-func (in *InUpload) ref(p *Principal) action.UploadRef {
+func inUploadRef(in *api.InUpload, p *Principal) action.UploadRef {
 	return action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload}
 }
 
 // sentFile is a file on its way in.
 type sentFile struct {
-	InUpload
-	SHA256 string `header:"X-Content-Sha256" required:"true" doc:"Of the bytes, in hex." example:"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"`
+	api.EvidenceFile
 
 	length int64 // -1: not said
 	bytes  *steady
@@ -53,40 +46,25 @@ func (in *sentFile) Resolve(hc huma.Context) []error {
 
 func (s *Server) evidenceRoutes() {
 	const one, file = evidencePath + "/{upload}", evidencePath + "/{upload}/{name}"
-	register(s, route{
-		method: "PUT", path: file, tag: "evidence", summary: "Send a file as evidence", status: http.StatusOK, doc: sendDoc,
-		errors: []int{http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusBadGateway},
-	}, func(ctx context.Context, p *Principal, in *sentFile) (*body[action.UploadFile], error) {
+	handleRaw(s, api.PutEvidence, func(ctx context.Context, p *Principal, in *sentFile) (*body[action.UploadFile], error) {
 		f, err := s.receive(ctx, p, in)
 		return bodyOf(f), err
 	})
 	s.api.OpenAPI().Paths[file].Put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}
-	register(s, route{
-		method: "GET", path: evidencePath, tag: "evidence", summary: "List what the session sent as evidence, newest first",
-	}, func(ctx context.Context, p *Principal, in *struct {
-		InSession
-		Paging
-	},
-	) (*body[List[action.Upload]], error) {
+	handle(s, api.ListEvidence, func(ctx context.Context, p *Principal, in *api.ListEvidenceInput,
+	) (*body[api.List[action.Upload]], error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
 		page, err := s.Uploads.ListUploads(ctx, p.Organization, in.Session, in.Limit, in.Cursor)
 		return pageOf(page, func(u action.Upload) action.Upload { return u }), err
 	})
-	register(s, route{
-		method: "GET", path: one, tag: "evidence", summary: "Read one upload with its files",
-	}, func(ctx context.Context, p *Principal, in *struct {
-		InSession
-		Upload string `path:"upload"`
-	},
+	handle(s, api.GetEvidence, func(ctx context.Context, p *Principal, in *api.GetEvidenceInput,
 	) (*body[action.Upload], error) {
 		u, err := s.Uploads.Upload(ctx, action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload})
 		return bodyOf(u), err
 	})
-	register(s, route{
-		method: "GET", path: file, tag: "evidence", summary: "Fetch a file of evidence", doc: fileDoc, errors: []int{http.StatusBadGateway},
-	}, func(ctx context.Context, p *Principal, in *InUpload) (*streamed, error) {
+	handleAs(s, api.GetEvidenceFile, func(ctx context.Context, p *Principal, in *api.InUpload) (*streamed, error) {
 		return s.sendEvidence(ctx, p, in)
 	})
 	s.api.OpenAPI().Paths[file].Get.Responses["200"] = &huma.Response{
@@ -102,13 +80,13 @@ func (s *Server) receive(ctx context.Context, p *Principal, in *sentFile) (actio
 		return action.UploadFile{}, invalid("/Content-Length", "Say how many bytes the file has: send Content-Length, and no chunks.")
 	}
 	f := action.UploadFile{Name: in.Name, Size: size, SHA256: in.SHA256, Type: action.GuessType(in.Name)}
-	key := fileKey(in.ref(p), &f)
-	end, err := s.sending.begin(in.ref(p), key)
+	key := fileKey(inUploadRef(&in.InUpload, p), &f)
+	end, err := s.sending.begin(inUploadRef(&in.InUpload, p), key)
 	if err != nil {
 		return f, err
 	}
 	defer end()
-	there, err := s.Uploads.ReserveFile(ctx, in.ref(p), f)
+	there, err := s.Uploads.ReserveFile(ctx, inUploadRef(&in.InUpload, p), f)
 	if err != nil || there {
 		return f, err
 	}
@@ -118,7 +96,7 @@ func (s *Server) receive(ctx context.Context, p *Principal, in *sentFile) (actio
 		}
 		return f, err
 	}
-	return f, s.Uploads.FileStored(ctx, in.ref(p), f.Name)
+	return f, s.Uploads.FileStored(ctx, inUploadRef(&in.InUpload, p), f.Name)
 }
 
 // fileKey is where a file's bytes are. Its name is no part of it, since not
@@ -127,8 +105,8 @@ func fileKey(ref action.UploadRef, f *action.UploadFile) string {
 	return action.UploadPrefix(ref.Organization, ref.Session, ref.ID) + f.SHA256
 }
 
-func (s *Server) sendEvidence(ctx context.Context, p *Principal, in *InUpload) (*streamed, error) {
-	u, err := s.Uploads.Upload(ctx, in.ref(p))
+func (s *Server) sendEvidence(ctx context.Context, p *Principal, in *api.InUpload) (*streamed, error) {
+	u, err := s.Uploads.Upload(ctx, inUploadRef(in, p))
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +114,7 @@ func (s *Server) sendEvidence(ctx context.Context, p *Principal, in *InUpload) (
 		if f.Name != in.Name || f.StoredAt == nil {
 			continue
 		}
-		content, size, err := s.Files.Get(ctx, fileKey(in.ref(p), &f))
+		content, size, err := s.Files.Get(ctx, fileKey(inUploadRef(in, p), &f))
 		if err != nil {
 			return nil, err
 		}

@@ -8,24 +8,15 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 const exportDoc = "Oldest first, streamed, redacted as rows are; a call with the maker, group, task and automation of its session. JSON Lines has all fields; in CSV, cells that a spreadsheet would take for a formula begin with an apostrophe. " +
 	"When it fails on the way, the connection breaks, and JSON Lines ends with a line {\"error\": …}: what ends otherwise is whole."
 
-// ExportQuery says what is exported, and how.
-type ExportQuery struct {
-	What   string `query:"what" enum:"invocations,policy" default:"invocations" doc:"policy: changes of policy, of which only from and to are asked."`
-	Format string `query:"format" enum:"jsonl,csv" default:"jsonl"`
-	Sought
-	AskedBy
-}
-
 func (s *Server) exportRoutes() {
 	const path = "/api/v1/audit/export"
-	register(s, route{
-		method: "GET", path: path, tag: "audit", summary: "Export calls or changes of policy", doc: exportDoc,
-	}, func(ctx context.Context, p *Principal, in *ExportQuery) (*streamed, error) {
+	handleAs(s, api.ExportAudit, func(ctx context.Context, p *Principal, in *api.ExportQuery) (*streamed, error) {
 		f, err := s.sought(ctx, p, in.Sought, in.AskedBy)
 		if err != nil {
 			return nil, err

@@ -3,35 +3,18 @@ package dashboard
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// NewGateApproval lets a group's task through a gate.
-type NewGateApproval struct {
-	Gate    string   `json:"gate" minLength:"1" maxLength:"200" example:"deploy"`
-	Group   string   `json:"group" minLength:"1" maxLength:"200" example:"developer"`
-	Task    string   `json:"task" minLength:"1" maxLength:"500" doc:"The session's, as it was minted." example:"T-42"`
-	Actions []string `json:"actions,omitempty" minItems:"1" maxItems:"1000" doc:"Policy keys, each source:action or source:*; null or absent: every action behind the gate."`
-	Lifetime
-}
-
 func (s *Server) gateRoutes() {
-	register(s, route{
-		method: "GET", path: "/api/v1/gates", tag: "capabilities", summary: "List approvals of gates, newest first",
-	}, func(ctx context.Context, p *Principal, in *struct {
-		Group string `query:"group" doc:"Absent: all."`
-		Task  string `query:"task" doc:"Absent: all."`
-	},
-	) (*body[List[action.GateApproval]], error) {
+	handle(s, api.ListGates, func(ctx context.Context, p *Principal, in *api.ListGatesInput,
+	) (*body[api.List[action.GateApproval]], error) {
 		list, err := s.Gates.ListGates(ctx, p.Organization, in.Group, in.Task)
 		return listOf(list), err
 	})
-	register(s, route{
-		method: "POST", path: "/api/v1/gates", tag: "capabilities", summary: "Approve a gate for a task", status: http.StatusCreated,
-		doc: "What a capability of level 3 requires before a dangerous action of that group and task can run.",
-	}, func(ctx context.Context, p *Principal, in *struct{ Body NewGateApproval }) (*body[action.GateApproval], error) {
+	handle(s, api.ApproveGate, func(ctx context.Context, p *Principal, in *api.Body[api.NewGateApproval]) (*body[action.GateApproval], error) {
 		a, err := s.newGate(ctx, p, in.Body)
 		if err != nil {
 			return nil, err
@@ -42,9 +25,7 @@ func (s *Server) gateRoutes() {
 		s.changed(ctx, p, "gate approved", "gate", a.Gate, "group", a.Group, "task", a.Task)
 		return bodyOf(a), nil
 	})
-	register(s, route{
-		method: "DELETE", path: "/api/v1/gates/{id}", tag: "capabilities", summary: "Revoke the approval of a gate", doc: "Effective for the next call.",
-	}, func(ctx context.Context, p *Principal, in *ByID) (*empty, error) {
+	handleAs(s, api.DeleteGate, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
 		if err := s.Gates.RevokeGate(ctx, p.Organization, in.ID, p.By()); err != nil {
 			return nil, err
 		}
@@ -53,7 +34,7 @@ func (s *Server) gateRoutes() {
 	})
 }
 
-func (s *Server) newGate(ctx context.Context, p *Principal, n NewGateApproval) (action.GateApproval, error) {
+func (s *Server) newGate(ctx context.Context, p *Principal, n api.NewGateApproval) (action.GateApproval, error) {
 	a := action.GateApproval{Organization: p.Organization, Gate: n.Gate, Group: n.Group, Task: n.Task, ApprovedBy: p.By()}
 	for i, text := range n.Actions {
 		at := fmt.Sprintf("/actions/%d", i)
@@ -67,6 +48,6 @@ func (s *Server) newGate(ctx context.Context, p *Principal, n NewGateApproval) (
 		a.Actions = append(a.Actions, key.String())
 	}
 	var err error
-	a.ExpiresAt, err = n.until(s.now())
+	a.ExpiresAt, err = lifetimeUntil(n.Lifetime, s.now())
 	return a, err
 }

@@ -2,48 +2,24 @@ package dashboard
 
 import (
 	"context"
-	"net/http"
-	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// LoginView is a browser in which somebody is signed in.
-type LoginView struct {
-	ID        string     `json:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
-	Via       action.Via `json:"via" enum:"link,oidc,host" doc:"link: a one-time link; oidc: the OpenID provider; host: a link for a token of the host application."`
-	CreatedAt time.Time  `json:"created_at"`
-	SeenAt    time.Time  `json:"seen_at" doc:"To a minute."`
-	ExpiresAt time.Time  `json:"expires_at" doc:"Sooner when it is not used for a while; see ends_idle_at."`
-	IdleAt    time.Time  `json:"ends_idle_at" doc:"When it ends unless it is used before."`
-	Current   bool       `json:"current" doc:"It is the one that asks."`
-}
-
-// EndedLogins says how many there were.
-type EndedLogins struct {
-	Ended int `json:"ended" example:"2"`
-}
-
 func (s *Server) loginRoutes() {
-	register(s, route{
-		method: "GET", path: "/api/v1/me/logins", tag: "users", summary: "List where you are signed in",
-	}, func(ctx context.Context, p *Principal, _ *none) (*body[List[LoginView]], error) {
+	handle(s, api.ListLogins, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.LoginView]], error) {
 		list, err := s.logins(ctx, p)
 		return listOf(list), err
 	})
-	register(s, route{
-		method: "DELETE", path: "/api/v1/me/logins", tag: "users", summary: "Sign out everywhere", status: http.StatusOK,
-		doc: "Ends all your logins, this one too, and takes links back that nobody used yet. API keys stay.",
-	}, func(ctx context.Context, p *Principal, _ *none) (*body[EndedLogins], error) {
+	handle(s, api.EndLogins, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.EndedLogins], error) {
 		if err := ownOnly(p); err != nil {
 			return nil, err
 		}
 		n, err := s.endLogins(ctx, p, p.User, action.EndEverywhere)
-		return bodyOf(EndedLogins{n}), err
+		return bodyOf(api.EndedLogins{Ended: n}), err
 	})
-	register(s, route{
-		method: "DELETE", path: "/api/v1/me/logins/{id}", tag: "users", summary: "Sign out in one place",
-	}, func(ctx context.Context, p *Principal, in *ByID) (*empty, error) {
+	handleAs(s, api.EndLogin, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
 		if err := ownOnly(p); err != nil {
 			return nil, err
 		}
@@ -54,34 +30,22 @@ func (s *Server) loginRoutes() {
 		s.hint(action.HintLogin, p.Organization, "")
 		return nil, nil
 	})
-	register(s, route{
-		method: "POST", path: "/api/v1/me/login-link", tag: "users", summary: "Make a sign-in link for the user of a host application", status: http.StatusCreated,
-		doc: "For the bearer of a host application's token (`Authorization: Bearer <JWT>` with sub, org and role). The application leads the user's browser to the link, which works once, within ten minutes.",
-	}, func(ctx context.Context, p *Principal, _ *none) (*body[Link], error) {
+	handle(s, api.CreateOwnLoginLink, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.Link], error) {
 		link, err := s.hostLink(ctx, p)
 		return bodyOf(link), err
 	})
-	register(s, route{
-		method: "DELETE", path: "/api/v1/users/{id}/logins", tag: "users", summary: "Sign a person out everywhere", status: http.StatusOK,
-		doc: "Ends their logins and takes unused links back. API keys stay.",
-	}, func(ctx context.Context, p *Principal, in *ByID) (*body[EndedLogins], error) {
+	handle(s, api.EndUserLogins, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.EndedLogins], error) {
 		if _, err := s.other(ctx, p, in.ID); err != nil {
 			return nil, err
 		}
 		n, err := s.endLogins(ctx, p, in.ID, action.EndAdmin)
-		return bodyOf(EndedLogins{n}), err
+		return bodyOf(api.EndedLogins{Ended: n}), err
 	})
-	register(s, route{
-		method: "GET", path: "/api/v1/removed-users", tag: "users", summary: "List people who were removed and stay away",
-		doc: "People whom an OpenID provider or a host application knows could come back at their next sign-in; who was removed here cannot.",
-	}, func(ctx context.Context, p *Principal, _ *none) (*body[List[action.RemovedUser]], error) {
+	handle(s, api.ListRemovedUsers, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.RemovedUser]], error) {
 		list, err := s.Users.RemovedUsers(ctx, p.Organization)
 		return listOf(list), err
 	})
-	register(s, route{
-		method: "DELETE", path: "/api/v1/removed-users/{id}", tag: "users", summary: "Let a removed person sign in again",
-		doc: "At the next sign-in, as somebody new. Only an owner lets somebody in again who was one.",
-	}, func(ctx context.Context, p *Principal, in *ByID) (*empty, error) {
+	handleAs(s, api.ReadmitUser, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
 		if err := s.Users.ReadmitUser(ctx, p.Organization, in.ID, p.Role, p.By()); err != nil {
 			return nil, err
 		}
@@ -99,14 +63,14 @@ func ownOnly(p *Principal) error {
 	return nil
 }
 
-func (s *Server) logins(ctx context.Context, p *Principal) ([]LoginView, error) {
+func (s *Server) logins(ctx context.Context, p *Principal) ([]api.LoginView, error) {
 	if err := ownOnly(p); err != nil {
 		return nil, err
 	}
 	list, err := s.Logins.ListLogins(ctx, p.Organization, p.User)
-	out := make([]LoginView, 0, len(list))
+	out := make([]api.LoginView, 0, len(list))
 	for _, l := range list {
-		out = append(out, LoginView{
+		out = append(out, api.LoginView{
 			ID: l.ID, Via: l.Via, CreatedAt: l.CreatedAt, SeenAt: l.SeenAt, ExpiresAt: l.ExpiresAt, IdleAt: l.SeenAt.Add(s.LoginIdle),
 			Current: p.login != nil && p.login.ID == l.ID,
 		})

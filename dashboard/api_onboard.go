@@ -3,36 +3,17 @@ package dashboard
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"sallyport/action"
+	"sallyport/api"
 )
-
-// Onboarding is what a person decides of a connector's tools after looking at
-// them.
-type Onboarding struct {
-	Tools []OnboardedTool `json:"tools" minItems:"1" maxItems:"10000" nullable:"false"`
-}
-
-// OnboardedTool is one tool, as it was seen, with the mode that it gets. The
-// actions resources/read and prompts/get have no hashes.
-type OnboardedTool struct {
-	SeenTool
-	Mode action.Mode `json:"mode,omitempty" enum:"allow,require_approval,deny" doc:"For the organization; absent: what policy says stays."`
-}
 
 const onboardDoc = "Sets the modes and takes the tools as reviewed, with the hashes of what was looked at, all in one. When a tool is another by now, nothing changes (409)."
 
 func (s *Server) onboardRoutes() {
-	register(s, route{
-		method: "POST", path: "/api/v1/connectors/{ref}/onboard", tag: "connectors", status: http.StatusOK, summary: "Decide about tools and take them as reviewed",
-		doc: onboardDoc, errors: []int{http.StatusConflict},
-	}, func(ctx context.Context, p *Principal, in *struct {
-		ByRef
-		Body Onboarding
-	},
-	) (*body[List[ReviewView]], error) {
+	handle(s, api.OnboardTools, func(ctx context.Context, p *Principal, in *api.ByRefWith[api.Onboarding],
+	) (*body[api.List[api.ReviewView]], error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
 			return nil, err
@@ -43,7 +24,7 @@ func (s *Server) onboardRoutes() {
 }
 
 // onboard checks what it can name, and leaves the rest to the transaction.
-func (s *Server) onboard(ctx context.Context, p *Principal, c action.Connector, tools []OnboardedTool) ([]action.ToolReview, error) {
+func (s *Server) onboard(ctx context.Context, p *Principal, c action.Connector, tools []api.OnboardedTool) ([]action.ToolReview, error) {
 	list, err := s.Reviews.ListReviews(ctx, p.Organization, c.ID)
 	if err != nil {
 		return nil, err
@@ -77,7 +58,7 @@ func (s *Server) onboard(ctx context.Context, p *Principal, c action.Connector, 
 func beside(name string) bool { return name == action.ActionRead || name == action.ActionPrompt }
 
 // asSeen refuses a tool that is not there as it was seen.
-func asSeen(list []action.ToolReview, t SeenTool) error {
+func asSeen(list []action.ToolReview, t api.SeenTool) error {
 	i := slices.IndexFunc(list, func(r action.ToolReview) bool { return r.Tool == t.Tool && r.Current != nil })
 	if i < 0 {
 		return &action.Error{Kind: action.ErrNotFound, Code: "tool_not_found", Field: "/tools", Message: fmt.Sprintf("The connector lists no tool %q; look at its list again.", plain(t.Tool))}

@@ -4,112 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/nearest"
 )
-
-// NewMode is what a policy key is to mean.
-type NewMode struct {
-	Mode       action.Mode `json:"mode" enum:"allow,deny,require_approval" example:"require_approval"`
-	Automation string      `json:"automation,omitempty" maxLength:"200" doc:"For sessions of this automation alone, by its id or name; absent: for the organization."`
-}
-
-// ModeView is one override.
-type ModeView struct {
-	Key        string      `json:"key" doc:"As it is stored, with the source's id." example:"connector:0199a3c4-5d6e-7f80-9123-456789abcdef:create_issue"`
-	Name       string      `json:"name" doc:"As people write it." example:"github:create_issue"`
-	Mode       action.Mode `json:"mode"`
-	Automation string      `json:"automation_id,omitempty"`
-	UpdatedBy  string      `json:"updated_by"`
-	UpdatedAt  *time.Time  `json:"updated_at,omitempty" doc:"Absent in the answer to a change: it is now."`
-	Warning    string      `json:"warning,omitempty" doc:"Only in the answer to a change: nobody could tell whether the connector has the action, with the nearest that it had."`
-}
-
-// Explanation is a decision that was made for nobody.
-type Explanation struct {
-	action.Decision
-	Key       string      `json:"key"`
-	Name      string      `json:"name"`
-	Session   string      `json:"session_id" doc:"Empty: of none that there is."`
-	Risk      action.Risk `json:"risk"`
-	Available bool        `json:"listed" doc:"Agents see the action; a denied one is not listed."`
-	Reason    string      `json:"reason" doc:"What the layer that decided says."`
-	Refused   string      `json:"refused,omitempty" doc:"Why a call that would ask is refused without asking: repeated, often or too_many_pending; absent: a person is asked." example:"often"`
-	Note      string      `json:"refused_note,omitempty" doc:"The same in a sentence."`
-}
-
-// Asked is the call that is explained.
-type Asked struct {
-	Session    string `query:"session" doc:"Id of a session. Absent: any that was minted plainly, or with the following."`
-	Group      string `query:"group" maxLength:"200"`
-	Task       string `query:"task" maxLength:"500"`
-	Automation string `query:"automation" maxLength:"200" doc:"Id or name."`
-	Action     string `query:"action" required:"true" doc:"A policy key that names one action." example:"github:create_issue"`
-	Params     string `query:"params" maxLength:"32768" doc:"A JSON object that fits the action's schema."`
-}
-
-// ByPolicyKey is the parameter of a route about a policy key.
-type ByPolicyKey struct {
-	Key string `path:"key" maxLength:"300" example:"github:create_issue"`
-}
 
 const keyDoc = "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id; module:ID names a module where a connector is called so too. " +
 	"The action is the one of its server, not the name that agents see; one that the connector or module is known to lack is refused, and a connector that was not asked yet is asked. Escape a / in it as %2F."
 
 func (s *Server) policyRoutes() {
-	register(s, route{
-		method: "PUT", path: "/api/v1/policy/modes/{key}", tag: "policy", summary: "Set a mode", status: http.StatusOK,
-		doc: keyDoc,
-	}, func(ctx context.Context, p *Principal, in *struct {
-		ByPolicyKey
-		Body NewMode
-	},
-	) (*body[ModeView], error) {
+	handle(s, api.PutMode, func(ctx context.Context, p *Principal, in *api.ByPolicyKeyWith[api.NewMode],
+	) (*body[api.ModeView], error) {
 		v, err := s.setMode(ctx, p, in.Key, in.Body)
 		return bodyOf(v), err
 	})
-	register(s, route{
-		method: "DELETE", path: "/api/v1/policy/modes/{key}", tag: "policy", summary: "Take a mode back",
-	}, func(ctx context.Context, p *Principal, in *struct {
-		ByPolicyKey
-		Automation string `query:"automation" maxLength:"200" doc:"Id or name."`
-	},
+	handleAs(s, api.DeleteMode, func(ctx context.Context, p *Principal, in *api.DeleteModeInput,
 	) (*empty, error) {
 		return nil, s.unsetMode(ctx, p, in.Key, in.Automation)
 	})
-	register(s, route{
-		method: "GET", path: "/api/v1/policy/modes", tag: "policy", summary: "List the modes that people set",
-	}, func(ctx context.Context, p *Principal, _ *none) (*body[List[ModeView]], error) {
+	handle(s, api.ListModes, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.ModeView]], error) {
 		views, err := s.modes(ctx, p.Organization)
 		return listOf(views), err
 	})
-	register(s, route{
-		method: "GET", path: "/api/v1/policy/explain", tag: "policy", summary: "Say how a call would be decided",
-		doc: "Runs, counts and writes nothing. Without params, grants are not looked at.", errors: []int{http.StatusNotFound},
-	}, func(ctx context.Context, p *Principal, in *Asked) (*body[Explanation], error) {
+	handle(s, api.ExplainPolicy, func(ctx context.Context, p *Principal, in *api.Asked) (*body[api.Explanation], error) {
 		e, err := s.explain(ctx, p, in)
 		return bodyOf(e), err
 	})
 }
 
-func (s *Server) setMode(ctx context.Context, p *Principal, text string, n NewMode) (ModeView, error) {
+func (s *Server) setMode(ctx context.Context, p *Principal, text string, n api.NewMode) (api.ModeView, error) {
 	key, all, err := s.knownKey(ctx, p.Organization, text)
 	if err != nil {
-		return ModeView{}, err
+		return api.ModeView{}, err
 	}
 	if n.Automation, err = s.automationID(ctx, p, n.Automation, "/automation"); err != nil {
-		return ModeView{}, err
+		return api.ModeView{}, err
 	}
 	warning, err := s.unsure(ctx, key, all)
 	if err != nil {
-		return ModeView{}, err
+		return api.ModeView{}, err
 	}
 	o := action.Override{Organization: p.Organization, Automation: n.Automation, Key: key, Mode: n.Mode, UpdatedBy: p.By()}
 	if err := s.Overrides.SetOverride(ctx, o); err != nil {
-		return ModeView{}, err
+		return api.ModeView{}, err
 	}
 	s.changed(ctx, p, "policy set", "key", key.String(), "mode", n.Mode, "automation", n.Automation)
 	v := viewMode(o, all)
@@ -153,7 +91,7 @@ func (s *Server) changed(ctx context.Context, p *Principal, what string, args ..
 	s.hint(action.HintPolicy, p.Organization, "")
 }
 
-func (s *Server) modes(ctx context.Context, organization string) ([]ModeView, error) {
+func (s *Server) modes(ctx context.Context, organization string) ([]api.ModeView, error) {
 	list, _, err := s.Overrides.Overrides(ctx, organization)
 	if err != nil {
 		return nil, err
@@ -162,7 +100,7 @@ func (s *Server) modes(ctx context.Context, organization string) ([]ModeView, er
 	if err != nil {
 		return nil, err
 	}
-	views := make([]ModeView, len(list))
+	views := make([]api.ModeView, len(list))
 	for i, o := range list {
 		views[i] = viewMode(o, all)
 	}
@@ -170,7 +108,7 @@ func (s *Server) modes(ctx context.Context, organization string) ([]ModeView, er
 }
 
 // imagined is a session of which only that is known, or the one that is named.
-func (s *Server) imagined(ctx context.Context, p *Principal, in *Asked) (action.Session, error) {
+func (s *Server) imagined(ctx context.Context, p *Principal, in *api.Asked) (action.Session, error) {
 	if in.Session != "" {
 		if in.Group+in.Task+in.Automation != "" {
 			return action.Session{}, invalid("/session", "A session has its own group, task and automation; name it, or them, not both.")
@@ -185,29 +123,29 @@ func (s *Server) imagined(ctx context.Context, p *Principal, in *Asked) (action.
 	return row, err
 }
 
-func (s *Server) explain(ctx context.Context, p *Principal, in *Asked) (Explanation, error) {
+func (s *Server) explain(ctx context.Context, p *Principal, in *api.Asked) (api.Explanation, error) {
 	row, err := s.imagined(ctx, p, in)
 	if err != nil {
-		return Explanation{}, err
+		return api.Explanation{}, err
 	}
 	params := raw(in.Params)
 	key, all, err := s.resolveKey(ctx, p.Organization, in.Action)
 	if err != nil {
-		return Explanation{}, placed(err, "/action")
+		return api.Explanation{}, placed(err, "/action")
 	}
 	if key.Action == "*" {
-		return Explanation{}, invalid("/action", "Name one action; a pattern is not decided.")
+		return api.Explanation{}, invalid("/action", "Name one action; a pattern is not decided.")
 	}
 	if len(params) == 0 {
 		params = nil
 	}
 	e, err := s.Gate.Explain(ctx, &row, key.Source, key.Action, params)
 	if err != nil {
-		return Explanation{}, inBody(err)
+		return api.Explanation{}, inBody(err)
 	}
 	d := e.Decision
 	d.Steps = nonNil(d.Steps)
-	return Explanation{
+	return api.Explanation{
 		Decision: d, Key: key.String(), Name: keyName(key, all), Session: row.ID, Risk: e.Risk,
 		Available: d.Mode != action.ModeDeny, Reason: d.Why(), Refused: e.Refused, Note: e.Note,
 	}, nil
@@ -262,8 +200,8 @@ func placed(err error, field string) error {
 	return &out
 }
 
-func viewMode(o action.Override, all []action.Connector) ModeView {
-	v := ModeView{Key: o.Key.String(), Name: keyName(o.Key, all), Mode: o.Mode, Automation: o.Automation, UpdatedBy: o.UpdatedBy}
+func viewMode(o action.Override, all []action.Connector) api.ModeView {
+	v := api.ModeView{Key: o.Key.String(), Name: keyName(o.Key, all), Mode: o.Mode, Automation: o.Automation, UpdatedBy: o.UpdatedBy}
 	if !o.UpdatedAt.IsZero() {
 		v.UpdatedAt = &o.UpdatedAt
 	}

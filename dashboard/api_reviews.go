@@ -3,63 +3,15 @@ package dashboard
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
-	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// ReviewView is where a tool stands between its connector and the reviewer.
-type ReviewView struct {
-	Tool       string             `json:"tool" doc:"Its name at its server." example:"create_issue"`
-	State      action.ReviewState `json:"state" enum:"new,reviewed,changed,removed"`
-	Risk       action.Risk        `json:"risk,omitempty" doc:"Absent when it is not listed."`
-	Mode       action.Mode        `json:"mode,omitempty" doc:"In a plain session; absent when it is not listed."`
-	ModeSource action.Layer       `json:"mode_source,omitempty"`
-	Reviewed   *Definition        `json:"reviewed" doc:"Null: it was never reviewed, or not since the connector changed."`
-	Current    *Definition        `json:"current" doc:"Null: it is not listed."`
-	ReviewedBy string             `json:"reviewed_by,omitempty" doc:"A user, or \"first list\" when nobody was asked."`
-	ReviewedAt *time.Time         `json:"reviewed_at,omitempty"`
-	SeenAt     time.Time          `json:"seen_at" doc:"First listed as it is now."`
-	Changes    []Change           `json:"changes" nullable:"false" doc:"From the reviewed definition to the current one."`
-}
-
-// Definition is a tool as a connector listed it.
-type Definition struct {
-	_ struct{} `nullable:"true"`
-	action.ToolHashes
-	Definition raw `json:"definition" doc:"The server's own words."`
-}
-
-// SeenTool is a tool with the hashes that a person saw.
-type SeenTool struct {
-	Tool      string `json:"tool" minLength:"1" maxLength:"200" example:"create_issue"`
-	Behaviour string `json:"behaviour_hash,omitempty" maxLength:"200" doc:"Absent, with text_hash: it is not listed any more, and is forgotten."`
-	Text      string `json:"text_hash,omitempty" maxLength:"200"`
-}
-
-// ReviewList is all that is known of a connector's tools.
-type ReviewList struct {
-	List[ReviewView]
-	FetchedAt *time.Time `json:"fetched_at,omitempty" doc:"When the tools were last listed; absent: never."`
-	Error     string     `json:"error,omitempty" doc:"Why the server could not be asked last; the list is of the time before."`
-}
-
-// NewReview says which tools a person has looked at.
-type NewReview struct {
-	Tools []SeenTool `json:"tools,omitempty" minItems:"1" maxItems:"10000" nullable:"false"`
-	All   bool       `json:"all,omitempty" doc:"Instead of tools: every tool as it is now; removed ones are forgotten."`
-}
-
 func (s *Server) reviewRoutes() {
-	register(s, route{
-		method: "GET", path: "/api/v1/connectors/{ref}/tools", tag: "connectors", summary: "List a connector's tools and their reviews",
-	}, func(ctx context.Context, p *Principal, in *struct {
-		ByRef
-		Fresh bool `query:"fresh" doc:"Ask the server first; owners and admins only."`
-	},
-	) (*body[ReviewList], error) {
+	handle(s, api.ListTools, func(ctx context.Context, p *Principal, in *api.ListToolsInput,
+	) (*body[api.ReviewList], error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
 			return nil, err
@@ -69,21 +21,14 @@ func (s *Server) reviewRoutes() {
 			return nil, err
 		}
 		list, err := s.Reviews.ListReviews(ctx, p.Organization, c.ID)
-		v := ReviewList{List: listOf(s.viewReviews(ctx, c, list)).Body, Error: state.Error}
+		v := api.ReviewList{List: listOf(s.viewReviews(ctx, c, list)).Body, Error: state.Error}
 		if !state.FetchedAt.IsZero() {
 			v.FetchedAt = &state.FetchedAt
 		}
 		return bodyOf(v), err
 	})
-	register(s, route{
-		method: "POST", path: "/api/v1/connectors/{ref}/review", tag: "connectors", summary: "Take tools as reviewed", status: http.StatusOK,
-		doc:    "With the hashes of what was looked at: a tool that changed since is refused, and with it all.",
-		errors: []int{http.StatusConflict},
-	}, func(ctx context.Context, p *Principal, in *struct {
-		ByRef
-		Body NewReview
-	},
-	) (*body[List[ReviewView]], error) {
+	handle(s, api.ReviewTools, func(ctx context.Context, p *Principal, in *api.ByRefWith[api.NewReview],
+	) (*body[api.List[api.ReviewView]], error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
 			return nil, err
@@ -93,8 +38,8 @@ func (s *Server) reviewRoutes() {
 	})
 }
 
-// seen is what was looked at, by name; nil for all.
-func (n *NewReview) seen() (map[string]action.ToolHashes, error) {
+// newReviewSeen is what was looked at, by name; nil for all.
+func newReviewSeen(n *api.NewReview) (map[string]action.ToolHashes, error) {
 	if n.All == (len(n.Tools) > 0) {
 		return nil, invalid("/tools", "Send the tools that you looked at with their hashes, or all: true.")
 	}
@@ -115,8 +60,8 @@ func (n *NewReview) seen() (map[string]action.ToolHashes, error) {
 	return seen, nil
 }
 
-func (s *Server) review(ctx context.Context, p *Principal, c action.Connector, n NewReview) ([]action.ToolReview, error) {
-	seen, err := n.seen()
+func (s *Server) review(ctx context.Context, p *Principal, c action.Connector, n api.NewReview) ([]action.ToolReview, error) {
+	seen, err := newReviewSeen(&n)
 	if err != nil {
 		return nil, err
 	}
@@ -137,15 +82,15 @@ func (s *Server) stateOf(ctx context.Context, p *Principal, c action.Connector, 
 	if !fresh {
 		return s.Prober.State(ctx, c), nil
 	}
-	if err := decider.permit(p, ""); err != nil {
+	if err := accessPermit(api.Decider, p, ""); err != nil {
 		return ConnectorState{}, err
 	}
 	return s.Prober.Probe(ctx, c)
 }
 
-func (s *Server) viewReviews(ctx context.Context, c action.Connector, list []action.ToolReview) []ReviewView {
+func (s *Server) viewReviews(ctx context.Context, c action.Connector, list []action.ToolReview) []api.ReviewView {
 	tools := s.Prober.State(ctx, c).Tools
-	views := make([]ReviewView, len(list))
+	views := make([]api.ReviewView, len(list))
 	for i, r := range list {
 		views[i] = viewReview(r)
 		at := slices.IndexFunc(tools, func(a *action.Action) bool { return a.Name == r.Tool })
@@ -160,10 +105,10 @@ func (s *Server) viewReviews(ctx context.Context, c action.Connector, list []act
 	return views
 }
 
-func viewReview(r action.ToolReview) ReviewView {
-	v := ReviewView{
+func viewReview(r action.ToolReview) api.ReviewView {
+	v := api.ReviewView{
 		Tool: r.Tool, State: r.State, Reviewed: viewVersion(r.Reviewed), Current: viewVersion(r.Current),
-		ReviewedBy: r.ReviewedBy, ReviewedAt: r.ReviewedAt, SeenAt: r.SeenAt, Changes: []Change{},
+		ReviewedBy: r.ReviewedBy, ReviewedAt: r.ReviewedAt, SeenAt: r.SeenAt, Changes: []api.Change{},
 	}
 	if r.State == action.ToolChanged && r.Reviewed != nil && r.Current != nil {
 		v.Changes = nonNil(diff(r.Reviewed.Definition, r.Current.Definition))
@@ -171,11 +116,11 @@ func viewReview(r action.ToolReview) ReviewView {
 	return v
 }
 
-func viewVersion(v *action.ToolVersion) *Definition {
+func viewVersion(v *action.ToolVersion) *api.Definition {
 	if v == nil {
 		return nil
 	}
-	return &Definition{ToolHashes: v.ToolHashes, Definition: v.Definition}
+	return &api.Definition{ToolHashes: v.ToolHashes, Definition: v.Definition}
 }
 
 // plainly decides an action in a session that nothing special is said of.

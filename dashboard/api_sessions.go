@@ -6,92 +6,38 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
-
-// NewSession is a wish for a session.
-type NewSession struct {
-	Kind       action.SessionKind `json:"kind,omitempty" enum:"interactive,unattended" doc:"Default interactive; an automation implies unattended." example:"interactive"`
-	Type       action.SessionType `json:"type,omitempty" enum:"coding,setup,automation" doc:"Default coding; automation with an automation." example:"coding"`
-	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only."`
-	Task       string             `json:"task,omitempty" maxLength:"500" doc:"Owners and admins only. Fixed for the session's life."`
-	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"Id or name. Owners and admins only."`
-	Event      string             `json:"event_id,omitempty" maxLength:"200" doc:"The inbound event that starts it; owners and admins only. Then no allow of the organization lets a write through."`
-	Title      string             `json:"title,omitempty" maxLength:"200" example:"Fix the login page"`
-	// Nil and empty differ; see [Server.connections].
-	Connections []string `json:"connections,omitempty" maxItems:"50" nullable:"false" doc:"Integrations that its agent may use: ids, ids of providers of which there is one, names that only one has, or \"all\" alone, those that the whole organization may see, now and later. Absent: none, or what the automation is bound to." example:"linear"`
-	TTL         string   `json:"ttl,omitempty" maxLength:"40" doc:"How long it lives, such as 8h or 90m; default 720h, at most 8760h." example:"8h"`
-
-	Prompt string             `json:"prompt,omitempty" maxLength:"32768" doc:"A system prompt of its own; absent: that of its type."`
-	Tools  action.ToolListing `json:"tools,omitempty" enum:"all,search" doc:"What its list of tools holds: all that it may use, or tools that find and call them; absent: the gateway's setting."`
-	Model  string             `json:"model,omitempty" maxLength:"200" doc:"A model, in any of its forms; kept is the canonical id."`
-	Idle   string             `json:"idle_timeout,omitempty" maxLength:"40" doc:"After how long a silence it is stopped, such as 30m, or never; absent: the gateway's setting." example:"30m"`
-
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"Unique in the organization: the same key and wish is the same session. The header Idempotency-Key says the same."`
-}
-
-// MintedSession is a new session with its token, which is shown once.
-type MintedSession struct {
-	SessionID string     `json:"session_id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
-	Token     string     `json:"token" example:"sps_…" doc:"Shown once; it is stored nowhere."`
-	MCPURL    string     `json:"mcp_url" example:"http://127.0.0.1:8787/mcp"`
-	ExpiresAt *time.Time `json:"expires_at"`
-
-	Status  action.SessionStatus `json:"status" enum:"pending,running,paused,stopped,failed"`
-	LeftOut []action.LeftOut     `json:"left_out" nullable:"false" doc:"Integrations that were asked for, and that it is not connected to, since no token can be had for them."`
-}
 
 // minted is a session that is new, or was made before with the same key.
 type minted struct {
 	Status int
-	Body   MintedSession
+	Body   api.MintedSession
 }
 
 const maxSessionTTL = 365 * 24 * time.Hour
 
-// ByID is the parameter of a route about one thing.
-type ByID struct {
-	ID string `path:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
-}
-
 func (s *Server) sessionRoutes() {
-	register(s, route{
-		method: "POST", path: "/api/v1/sessions", tag: "sessions", status: http.StatusCreated,
-		summary: "Mint a session", doc: "Makes a session for one agent and answers its token. A member mints plain sessions: no group, task, automation or event_id. " +
-			"With an idempotency key it answers 200, and the session with its token again, when the same person made it with the same key and wish; 409 when the wish was another.",
-		errors: []int{http.StatusNotFound, http.StatusConflict},
-	}, func(ctx context.Context, p *Principal, in *struct {
-		Key  string `header:"Idempotency-Key" maxLength:"255"`
-		Body NewSession
-	},
+	handleAs(s, api.CreateSession, func(ctx context.Context, p *Principal, in *api.CreateSessionInput,
 	) (out *minted, err error) {
 		if in.Body.IdempotencyKey, err = oneKey(in.Body.IdempotencyKey, in.Key); err != nil {
 			return nil, err
 		}
 		return s.mint(ctx, p, in.Body)
 	})
-	register(s, route{
-		method: "GET", path: "/api/v1/sessions", tag: "sessions", summary: "List sessions, newest first",
-	}, func(ctx context.Context, p *Principal, in *struct {
-		State string `query:"state" enum:"live,ended,pending,running,paused,stopped,failed" doc:"live: its token is good; ended: it stopped or failed, or its time is over; or one status."`
-		Paging
-	},
-	) (*body[List[SessionView]], error) {
+	handle(s, api.ListSessions, func(ctx context.Context, p *Principal, in *api.ListSessionsInput,
+	) (*body[api.List[api.SessionView]], error) {
 		page, err := s.listSessions(ctx, p, in.State, in.Paging)
 		return pageOf(page, viewSession), err
 	})
-	register(s, route{
-		method: "GET", path: "/api/v1/sessions/{id}", tag: "sessions", summary: "Read a session",
-	}, func(ctx context.Context, p *Principal, in *ByID) (*body[SessionView], error) {
+	handle(s, api.GetSession, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.SessionView], error) {
 		session, err := s.session(ctx, p.Organization, in.ID)
 		if err != nil {
 			return nil, err
 		}
 		return s.seenSession(ctx, p, session)
 	})
-	register(s, route{
-		method: "DELETE", path: "/api/v1/sessions/{id}", tag: "sessions", summary: "Revoke a session",
-		doc: "Stops it, whatever its status: its token is refused from now on. What it asked for stays on record. A second time changes nothing.",
-	}, func(ctx context.Context, p *Principal, in *ByID) (*empty, error) {
+	handleAs(s, api.RevokeSession, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
 		return nil, s.revoke(ctx, p, in.ID)
 	})
 	s.lifeRoutes()
@@ -107,7 +53,7 @@ func (s *Server) session(ctx context.Context, organization, id string) (action.S
 }
 
 // listSessions leaves out of their connections what is private to others.
-func (s *Server) listSessions(ctx context.Context, p *Principal, state string, q Paging) (action.Page[action.Session], error) {
+func (s *Server) listSessions(ctx context.Context, p *Principal, state string, q api.Paging) (action.Page[action.Session], error) {
 	f := action.SessionFilter{Organization: p.Organization, Live: state == "live", Ended: state == "ended", Limit: q.Limit, Cursor: q.Cursor}
 	if status := action.SessionStatus(state); status.Valid() {
 		f.Status = status
@@ -142,11 +88,11 @@ func (s *Server) sessionEnded(organization, id string, withdrew []action.Invocat
 
 func same[T any](v T) T { return v }
 
-func (s *Server) mint(ctx context.Context, p *Principal, n NewSession) (*minted, error) {
+func (s *Server) mint(ctx context.Context, p *Principal, n api.NewSession) (*minted, error) {
 	if err := mintable(p, n); err != nil {
 		return nil, err
 	}
-	once := n.once(p)
+	once := newSessionOnce(n, p)
 	if once.Key != "" {
 		session, found, err := s.Sessions.SessionOnce(ctx, p.Organization, once)
 		if err != nil {
@@ -176,7 +122,7 @@ func (s *Server) mint(ctx context.Context, p *Principal, n NewSession) (*minted,
 }
 
 // wish is the session that is to be.
-func (s *Server) wish(ctx context.Context, p *Principal, n NewSession) (session action.Session, err error) {
+func (s *Server) wish(ctx context.Context, p *Principal, n api.NewSession) (session action.Session, err error) {
 	if n.Automation, err = s.automationID(ctx, p, n.Automation, "/automation"); err != nil {
 		return session, err
 	}
@@ -193,14 +139,14 @@ func (s *Server) wish(ctx context.Context, p *Principal, n NewSession) (session 
 
 // handOut answers a session with its token, which is made of its id.
 func (s *Server) handOut(session *action.Session, status int) *minted {
-	return &minted{Status: status, Body: MintedSession{
+	return &minted{Status: status, Body: api.MintedSession{
 		SessionID: session.ID, Token: s.Tokens.Mint(session.ID), MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt,
 		Status: session.Status, LeftOut: nonNil(session.LeftOut),
 	}}
 }
 
 // mintable keeps what opens ceilings and overrides to those who decide.
-func mintable(p *Principal, n NewSession) error {
+func mintable(p *Principal, n api.NewSession) error {
 	if p.Role.Decides() {
 		return nil
 	}
@@ -215,7 +161,7 @@ func mintable(p *Principal, n NewSession) error {
 	return nil
 }
 
-func (s *Server) newSession(p *Principal, n NewSession) (action.Session, error) {
+func (s *Server) newSession(p *Principal, n api.NewSession) (action.Session, error) {
 	kind, typ := n.Kind, n.Type
 	if n.Automation != "" {
 		if kind == action.Interactive {

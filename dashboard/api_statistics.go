@@ -2,55 +2,35 @@ package dashboard
 
 import (
 	"context"
-	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// StatisticsView is what the charts are made of.
-type StatisticsView struct {
-	Window     string    `json:"window" enum:"1h,24h,7d,30d" example:"24h"`
-	ComputedAt time.Time `json:"computed_at" doc:"When rows were last looked at: some seconds ago at most, or a little longer where that took long."`
-	action.Statistics
-	Sources []SourceStatistics `json:"sources" nullable:"false" doc:"Those with the most calls first, at most 50; then connectors without any."`
-}
-
-// SourceStatistics is how a source does.
-type SourceStatistics struct {
-	action.SourceCount
-	Health string `json:"health,omitempty" enum:"ok,failing,broken,disabled,unknown" doc:"Of a connector, now: its tools can be listed; the last attempt failed; it failed so often that its calls fail at once; it is turned off; it was not asked yet. Absent: it is no connector that there is."`
-	Error  string `json:"error,omitempty" doc:"Why its tools cannot be listed."`
-}
-
 func (s *Server) statisticsRoutes() {
-	register(s, route{
-		method: "GET", path: "/api/v1/statistics", tag: "invocations", summary: "Count calls by time, action, source and outcome",
-		doc: "Of the calls that were made in the window, which begins and ends with whole buckets. Where there are very many, only the newest ones are counted: 50,000 of all, 10,000 of the held ones and as many of the denied ones; `capped` and `since` tell.",
-	}, func(ctx context.Context, p *Principal, in *struct {
-		Window string `query:"window" enum:"1h,24h,7d,30d" default:"24h" doc:"How far back."`
-	},
-	) (*body[StatisticsView], error) {
+	handle(s, api.GetStatistics, func(ctx context.Context, p *Principal, in *api.GetStatisticsInput,
+	) (*body[api.StatisticsView], error) {
 		v, err := s.viewStatistics(ctx, p.Organization, in.Window)
 		return bodyOf(v), err
 	})
 }
 
 // viewStatistics adds how connectors are now.
-func (s *Server) viewStatistics(ctx context.Context, organization, name string) (StatisticsView, error) {
+func (s *Server) viewStatistics(ctx context.Context, organization, name string) (api.StatisticsView, error) {
 	window, err := findWindow(name)
 	if err != nil {
-		return StatisticsView{}, err
+		return api.StatisticsView{}, err
 	}
 	kept, err := s.figures.of(ctx, s, organization, window)
 	if err != nil {
-		return StatisticsView{}, err
+		return api.StatisticsView{}, err
 	}
 	all, err := s.Connectors.ListConnectors(ctx, organization)
 	if err != nil {
-		return StatisticsView{}, err
+		return api.StatisticsView{}, err
 	}
-	v := StatisticsView{Window: window.Name, ComputedAt: kept.at, Statistics: kept.Statistics, Sources: []SourceStatistics{}}
-	health := map[string]SourceStatistics{}
+	v := api.StatisticsView{Window: window.Name, ComputedAt: kept.at, Statistics: kept.Statistics, Sources: []api.SourceStatistics{}}
+	health := map[string]api.SourceStatistics{}
 	for _, c := range all {
 		health[c.Source()] = s.health(ctx, c)
 	}
@@ -69,8 +49,8 @@ func (s *Server) viewStatistics(ctx context.Context, organization, name string) 
 }
 
 // health is what is known of a connector now, without calls.
-func (s *Server) health(ctx context.Context, c action.Connector) SourceStatistics {
-	v := SourceStatistics{SourceCount: action.SourceCount{Source: c.Source(), SourceName: c.Name}}
+func (s *Server) health(ctx context.Context, c action.Connector) api.SourceStatistics {
+	v := api.SourceStatistics{SourceCount: action.SourceCount{Source: c.Source(), SourceName: c.Name}}
 	state := s.Prober.State(ctx, c)
 	v.Error = state.Error
 	switch {

@@ -7,28 +7,12 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
-
-// PlatformCall is one call of a tool of the gateway's own, by a stub in a sandbox.
-type PlatformCall struct {
-	Session string `json:"session_id" minLength:"1" maxLength:"80" doc:"The token's own."`
-	ID      string `json:"tool_call_id" minLength:"1" maxLength:"255" doc:"Of this call of the model's: the same one again is answered the same again, and not done again." example:"call_01"`
-	Params  raw    `json:"params,omitempty" doc:"An object that fits the tool's schema, or a string that holds one as JSON; default {}."`
-}
-
-// PlatformAnswer is what a tool of the gateway's own answered.
-type PlatformAnswer struct {
-	Success     bool   `json:"success" doc:"False: it was not done; result says why, or that it waits for a person."`
-	Result      string `json:"result" doc:"For the model." example:"Saved 2 commands in the setup \"default\", in the place of what was there."`
-	Data        raw    `json:"data,omitempty" doc:"For programs; of what was not done, with a code."`
-	Invocation  string `json:"invocation" doc:"Its invocation, whose result can be waited for."`
-	Status      string `json:"status" enum:"completed,failed,expired,pending,approved,executing"`
-	ApprovalURL string `json:"approval_url,omitempty" doc:"Where a person decides, while it is held."`
-}
 
 type platformAnswered struct {
 	Status int
-	Body   PlatformAnswer
+	Body   api.PlatformAnswer
 }
 
 const toolDoc = "The gateway's own tools, for stubs that speak HTTP, with the rules of every call: schema, policy, rows. " +
@@ -36,20 +20,13 @@ const toolDoc = "The gateway's own tools, for stubs that speak HTTP, with the ru
 	"A call that the organization holds answers 202; ?wait= waits for it, and so does .../invocations/{id}/result."
 
 func (s *Server) toolRoutes() {
-	register(s, route{
-		method: "POST", path: "/internal/tools/{tool}", tag: "actions", summary: "Call a tool of the gateway's own", status: http.StatusOK, doc: toolDoc,
-		errors: []int{http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusBadGateway},
-	}, func(ctx context.Context, p *Principal, in *struct {
-		Tool string `path:"tool" maxLength:"64" example:"automation_complete"`
-		Patience
-		Body PlatformCall
-	},
+	handleAs(s, api.CallPlatformTool, func(ctx context.Context, p *Principal, in *api.CallPlatformToolInput,
 	) (*platformAnswered, error) {
 		return s.callTool(ctx, p, in.Tool, in.Wait, in.Body)
 	})
 }
 
-func (s *Server) callTool(ctx context.Context, p *Principal, tool, wait string, c PlatformCall) (*platformAnswered, error) {
+func (s *Server) callTool(ctx context.Context, p *Principal, tool, wait string, c api.PlatformCall) (*platformAnswered, error) {
 	if c.Session != p.Session.ID {
 		return nil, &action.Error{Kind: action.ErrForbidden, Code: "other_session", Field: "/session_id", Message: "This token belongs to another session; name its own."}
 	}
@@ -81,7 +58,7 @@ func (s *Server) callTool(ctx context.Context, p *Principal, tool, wait string, 
 // platformAnswer tells what became of a call in the words of tools.
 func platformAnswer(out *action.Outcome) *platformAnswered {
 	inv := &out.Invocation
-	a := PlatformAnswer{Success: inv.Status == action.StatusCompleted, Invocation: inv.ID, Status: string(inv.Status)}
+	a := api.PlatformAnswer{Success: inv.Status == action.StatusCompleted, Invocation: inv.ID, Status: string(inv.Status)}
 	switch {
 	case !inv.Status.Terminal():
 		a.Result, a.ApprovalURL = "It waits for a person to approve it. Wait for its result; do not call again.", inv.ApprovalURL

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -36,7 +37,7 @@ func (s *Server) automationID(ctx context.Context, p *Principal, ref, field stri
 	return a.ID, err
 }
 
-func (s *Server) addAutomation(ctx context.Context, p *Principal, n NewAutomation) (event.Automation, error) {
+func (s *Server) addAutomation(ctx context.Context, p *Principal, n api.NewAutomation) (event.Automation, error) {
 	now := s.now()
 	a := event.Automation{
 		ID: newID(), Organization: p.Organization, Name: strings.TrimSpace(n.Name), Enabled: true, Instructions: n.Instructions,
@@ -54,7 +55,7 @@ func (s *Server) addAutomation(ctx context.Context, p *Principal, n NewAutomatio
 	return a, nil
 }
 
-func (s *Server) changeAutomation(ctx context.Context, p *Principal, ref string, change AutomationChange) (event.Automation, error) {
+func (s *Server) changeAutomation(ctx context.Context, p *Principal, ref string, change api.AutomationChange) (event.Automation, error) {
 	a, err := s.automation(ctx, p, ref, "")
 	if err != nil {
 		return a, err

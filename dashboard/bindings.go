@@ -3,34 +3,16 @@ package dashboard
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
-
-// Bindings are the integrations that an automation's sessions are bound to.
-type Bindings struct {
-	Automation  string   `json:"automation_id"`
-	Connections []string `json:"connections" nullable:"false" doc:"Ids of integrations."`
-}
-
-// NewBindings replaces them.
-type NewBindings struct {
-	Connections []string `json:"connections" maxItems:"50" nullable:"false" doc:"Ids of integrations, or of providers of which there is one, or names of integrations; what two are called by is refused. Empty: none."`
-}
-
-// ByAutomation is the parameter of a route about an automation.
-type ByAutomation struct {
-	Automation string `path:"automation" maxLength:"200" doc:"Id or name." example:"nightly-triage"`
-}
 
 func (s *Server) bindingRoutes() {
 	const path = "/api/v1/automations/{automation}/connections"
-	register(s, route{
-		method: "GET", path: path, tag: "integrations", summary: "Say what an automation's sessions are bound to",
-	}, func(ctx context.Context, p *Principal, in *ByAutomation) (*body[Bindings], error) {
+	handle(s, api.GetBindings, func(ctx context.Context, p *Principal, in *api.ByAutomation) (*body[api.Bindings], error) {
 		a, err := s.automation(ctx, p, in.Automation, "")
 		if err != nil {
 			return nil, err
@@ -40,16 +22,10 @@ func (s *Server) bindingRoutes() {
 			return nil, err
 		}
 		ids, err = s.seen(ctx, p, ids)
-		return bodyOf(Bindings{a.ID, nonNil(ids)}), err
+		return bodyOf(api.Bindings{Automation: a.ID, Connections: nonNil(ids)}), err
 	})
-	register(s, route{
-		method: "PUT", path: path, tag: "integrations", summary: "Bind an automation's sessions to integrations", status: http.StatusOK,
-		doc: "Replaces what it was bound to. Of sessions that are minted from now on without connections of their own.",
-	}, func(ctx context.Context, p *Principal, in *struct {
-		ByAutomation
-		Body NewBindings
-	},
-	) (*body[Bindings], error) {
+	handle(s, api.PutBindings, func(ctx context.Context, p *Principal, in *api.ByAutomationWith[api.NewBindings],
+	) (*body[api.Bindings], error) {
 		a, err := s.automation(ctx, p, in.Automation, "")
 		if err != nil {
 			return nil, err
@@ -62,7 +38,7 @@ func (s *Server) bindingRoutes() {
 			return nil, err
 		}
 		s.changed(ctx, p, "automation bound", "automation", a.ID, "connections", ids)
-		return bodyOf(Bindings{a.ID, nonNil(ids)}), nil
+		return bodyOf(api.Bindings{Automation: a.ID, Connections: nonNil(ids)}), nil
 	})
 }
 
@@ -85,7 +61,7 @@ func only(ids []string, all []action.Integration) []string {
 
 // connections returns what a session is bound to that is minted with these
 // names; nil: none are said, which is the automation's, if it has one.
-func (s *Server) connections(ctx context.Context, p *Principal, n NewSession) ([]string, error) {
+func (s *Server) connections(ctx context.Context, p *Principal, n api.NewSession) ([]string, error) {
 	switch {
 	case n.Connections == nil && n.Automation != "":
 		ids, err := s.Integrations.Bindings(ctx, p.Organization, n.Automation)

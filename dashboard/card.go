@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // card is one invocation as the inbox and its own page show it.
@@ -58,7 +59,7 @@ type around struct {
 	integrations []action.Integration
 }
 
-func pendingOf(organization string, q Paging) action.InvocationFilter {
+func pendingOf(organization string, q api.Paging) action.InvocationFilter {
 	return action.InvocationFilter{Organization: organization, Statuses: []action.Status{action.StatusPending}, Limit: q.Limit, Cursor: q.Cursor}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/dashboard"
+	"sallyport/api"
 	"sallyport/store"
 )
 
@@ -47,10 +47,10 @@ func (h *house) reveal(ctx context.Context, organization, invocation, by string)
 	return h.db.AppendEvent(ctx, store.Event{Organization: organization, Invocation: invocation, Kind: store.EventRevealed, By: by, At: h.clock.now()})
 }
 
-func (h *house) events(ctx context.Context, organization, invocation string) (list []dashboard.Event, err error) {
+func (h *house) events(ctx context.Context, organization, invocation string) (list []api.Event, err error) {
 	rows, err := h.db.Events(ctx, organization, invocation)
 	for _, e := range rows {
-		list = append(list, dashboard.Event{Kind: e.Kind, By: e.By, At: e.At, Data: e.Data})
+		list = append(list, api.Event{Kind: e.Kind, By: e.By, At: e.At, Data: e.Data})
 	}
 	return list, err
 }

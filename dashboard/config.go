@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/guard"
 )
 
@@ -27,7 +28,7 @@ type Config struct {
 	SignIns      SignIns
 	Integrations Integrations
 	Connections  Connections
-	Providers    []Provider // empty, but not nil: none
+	Providers    []api.Provider // empty, but not nil: none
 	Reviews      Reviews
 	Overrides    Overrides
 	Capabilities Capabilities
@@ -57,7 +58,7 @@ type Config struct {
 	Vault        Vault
 	JSON         JSON
 
-	EventProviders []EventProvider // empty, but not nil: none
+	EventProviders []api.EventProvider // empty, but not nil: none
 	Times          Times
 
 	// Snapshot says what a session may do, with the whole catalog. A session
@@ -80,12 +81,12 @@ type Config struct {
 	// Rotate seals everything with a new master key, or with the one that an
 	// operator has set; for the owner of an organization that may. It is on
 	// record by whom.
-	Rotate func(ctx context.Context, organization, by string) (Rotated, error)
+	Rotate func(ctx context.Context, organization, by string) (api.Rotated, error)
 	// Revealed writes down that somebody read the full params of a held call.
 	// Without that nothing is revealed.
 	Revealed func(ctx context.Context, organization, invocation, by string) error
 	// Events returns what else happened to an invocation, oldest first.
-	Events func(ctx context.Context, organization, invocation string) ([]Event, error)
+	Events func(ctx context.Context, organization, invocation string) ([]api.Event, error)
 	// TestNotify sends a test by a channel of an organization, and says what was
 	// answered; ErrNotFound.
 	TestNotify func(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyAnswer, error)
@@ -107,7 +108,7 @@ type Config struct {
 	// Version of the program, which the page names; empty: it does not.
 	Version string
 	// Presets are known servers, in the order to show them. Empty: none.
-	Presets []Preset
+	Presets []api.Preset
 
 	// Ready tells whether calls can be served; nil: always.
 	Ready func() error

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // withSecret seals a value that came with a connector, for the host of its
@@ -25,7 +26,7 @@ func (s *Server) withSecret(ctx context.Context, p *Principal, c *action.Connect
 			return nil, err
 		}
 	}
-	n := NewSecret{Value: value, Host: hostOf(c.URL)}
+	n := api.NewSecret{Value: value, Host: hostOf(c.URL)}
 	if err := checkSecret(c.Secret, n); err != nil {
 		at := map[string]string{"/key": "/secret", "/value": "/secret_value", "/host": "/url"}
 		return nil, placed(err, at[action.Public(err).Field])

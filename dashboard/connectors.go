@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // connector finds one by id, slug or name, in this order.
@@ -40,7 +41,7 @@ func findConnector(all []action.Connector, ref string) *action.Connector {
 	return nil
 }
 
-func (s *Server) addConnector(ctx context.Context, p *Principal, n NewConnector) (action.Connector, error) {
+func (s *Server) addConnector(ctx context.Context, p *Principal, n api.NewConnector) (action.Connector, error) {
 	c, secret, err := s.newConnector(ctx, p, n)
 	if err != nil {
 		return c, err
@@ -53,7 +54,7 @@ func (s *Server) addConnector(ctx context.Context, p *Principal, n NewConnector)
 	return c, nil
 }
 
-func (s *Server) newConnector(ctx context.Context, p *Principal, n NewConnector) (action.Connector, *action.SealedSecret, error) {
+func (s *Server) newConnector(ctx context.Context, p *Principal, n api.NewConnector) (action.Connector, *action.SealedSecret, error) {
 	c, err := s.unsaved(p, n.Name, n.FromPreset, &n.Upstream)
 	if err != nil {
 		return c, nil, err
@@ -74,7 +75,7 @@ func (s *Server) newConnector(ctx context.Context, p *Principal, n NewConnector)
 }
 
 // unsaved makes a connector of what a preset says, and over it the request.
-func (s *Server) unsaved(p *Principal, name string, from FromPreset, u *Upstream) (action.Connector, error) {
+func (s *Server) unsaved(p *Principal, name string, from api.FromPreset, u *api.Upstream) (action.Connector, error) {
 	now := s.now()
 	c := action.Connector{
 		ID: uuid.NewString(), Organization: p.Organization, Name: name, Review: action.ReviewTrust, Enabled: true,
@@ -86,13 +87,13 @@ func (s *Server) unsaved(p *Principal, name string, from FromPreset, u *Upstream
 	if u.Header != nil && !strings.EqualFold(*u.Header, c.Header) {
 		c.Prefix = "" // the preset's belongs to the preset's header
 	}
-	u.apply(&c)
+	upstreamApply(u, &c)
 	return c, nil
 }
 
 // changeConnector answers with the row as it became: whether it has a new
 // revision, so that approvals of the old one are stale, is for the rows to say.
-func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, change ConnectorChange, enabled *bool) (*body[ConnectorView], error) {
+func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, change api.ConnectorChange, enabled *bool) (*body[api.ConnectorView], error) {
 	old, err := s.connector(ctx, p.Organization, ref)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 	c := old
 	set(&c.Name, change.Name)
 	set(&c.Enabled, enabled)
-	change.Upstream.apply(&c)
+	upstreamApply(&change.Upstream, &c)
 	if err := checkConnector(&c); err != nil {
 		return nil, err
 	}

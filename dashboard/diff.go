@@ -7,17 +7,11 @@ import (
 	"strconv"
 	"strings"
 
+	"sallyport/api"
+
 	"sallyport/internal/canonical"
 	"sallyport/internal/redact"
 )
-
-// Change is one difference between two definitions of a tool.
-type Change struct {
-	Path   string `json:"path" doc:"JSON Pointer; empty: the definition as a whole." example:"/inputSchema/properties/force"`
-	Kind   string `json:"kind" enum:"behaviour,text" doc:"behaviour: what the tool takes, answers or says it does to the world; text: what people and models read."`
-	Before raw    `json:"before,omitempty" doc:"Absent: it was not there. Shortened when it is long."`
-	After  raw    `json:"after,omitempty" doc:"Absent: it is not there any more. Shortened when it is long."`
-}
 
 const (
 	maxChanges  = 200  // of one tool
@@ -29,18 +23,18 @@ const (
 // diff compares two definitions member by member. An array is compared as a
 // whole, unless it has schemas in it and as many as before. Past maxChanges
 // it says so with a last change of the whole.
-func diff(before, after raw) []Change {
+func diff(before, after raw) []api.Change {
 	a, aErr := canonical.JSON(before)
 	b, bErr := canonical.JSON(after)
 	if aErr != nil || bErr != nil {
-		return []Change{{Kind: kindMeaning, Before: bounded(before), After: bounded(after)}}
+		return []api.Change{{Kind: kindMeaning, Before: bounded(before), After: bounded(after)}}
 	}
 	old, _ := parseJSON(a)
 	now, _ := parseJSON(b)
 	d := &differ{}
 	d.compare(old, now)
 	if len(d.out) > maxChanges {
-		d.out[maxChanges] = Change{Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
+		d.out[maxChanges] = api.Change{Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
 	}
 	return d.out
 }
@@ -48,7 +42,7 @@ func diff(before, after raw) []Change {
 // differ gathers changes. at is the way to where it is.
 type differ struct {
 	at  []place
-	out []Change
+	out []api.Change
 }
 
 // place is a member by its quoted name, or an element by its index.
@@ -124,7 +118,7 @@ func (d *differ) add(a, b *node) {
 	if b != nil {
 		after = b.bytes()
 	}
-	c := Change{Path: d.path(), Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
+	c := api.Change{Path: d.path(), Kind: kindMeaning, Before: bounded(before), After: bounded(after)}
 	if d.sameMeaning(before, after) {
 		c.Kind = kindText
 	}

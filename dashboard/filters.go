@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+
+	"sallyport/api"
 )
 
 // filters are what a page's list is narrowed to. They are in its address, so
@@ -64,7 +66,7 @@ func (f filters) Any() bool {
 }
 
 // paging is the part of a list that is asked for.
-func (f filters) paging() Paging { return Paging{Limit: 50, Cursor: f.Get("cursor")} }
+func (f filters) paging() api.Paging { return api.Paging{Limit: 50, Cursor: f.Get("cursor")} }
 
 func (f filters) copy() url.Values {
 	v := url.Values{}

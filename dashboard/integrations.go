@@ -9,20 +9,13 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/guard"
 )
 
-// IntegrationView is an integration with what can be said of it now.
-type IntegrationView struct {
-	action.Integration
-	Title  string `json:"provider_title" example:"Linear"`
-	Usable bool   `json:"usable" doc:"Sessions that are bound to it can call its actions."`
-	Why    string `json:"unusable_reason,omitempty" doc:"Why they cannot, and what to do."`
-}
-
-func (s *Server) viewIntegration(in action.Integration) IntegrationView {
+func (s *Server) viewIntegration(in action.Integration) api.IntegrationView {
 	in.Reason = plain(in.Reason) // a service may have written some of it
-	v := IntegrationView{Integration: in, Title: in.Provider}
+	v := api.IntegrationView{Integration: in, Title: in.Provider}
 	provider := s.provider(in.Provider)
 	if provider != nil {
 		v.Title = provider.Title
@@ -39,9 +32,9 @@ func (s *Server) viewIntegration(in action.Integration) IntegrationView {
 }
 
 // integrations are those that the person may see.
-func (s *Server) integrations(ctx context.Context, p *Principal) ([]IntegrationView, error) {
+func (s *Server) integrations(ctx context.Context, p *Principal) ([]api.IntegrationView, error) {
 	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
-	views := make([]IntegrationView, len(all))
+	views := make([]api.IntegrationView, len(all))
 	for i, in := range all {
 		views[i] = s.viewIntegration(in)
 	}
@@ -49,17 +42,17 @@ func (s *Server) integrations(ctx context.Context, p *Principal) ([]IntegrationV
 }
 
 // provider returns the module of an id; nil: there is none.
-func (s *Server) provider(id string) *Provider {
-	if i := slices.IndexFunc(s.Providers, func(p Provider) bool { return p.ID == id }); i >= 0 {
+func (s *Server) provider(id string) *api.Provider {
+	if i := slices.IndexFunc(s.Providers, func(p api.Provider) bool { return p.ID == id }); i >= 0 {
 		return &s.Providers[i]
 	}
 	return nil
 }
 
-// need returns the provider's way to connect of a kind; empty: the first of
+// providerNeed returns the provider's way to connect of a kind; empty: the first of
 // those that may be. Nil: there is none.
-func (p *Provider) need(kind action.IntegrationKind, may ...action.IntegrationKind) *ProviderNeed {
-	i := slices.IndexFunc(p.Needs, func(n ProviderNeed) bool {
+func providerNeed(p *api.Provider, kind action.IntegrationKind, may ...action.IntegrationKind) *api.ProviderNeed {
+	i := slices.IndexFunc(p.Needs, func(n api.ProviderNeed) bool {
 		return slices.Contains(may, n.Kind) && (kind == "" || n.Kind == kind)
 	})
 	if i < 0 {
@@ -90,7 +83,7 @@ func (s *Server) managed(ctx context.Context, p *Principal, id string) (action.I
 }
 
 // connect makes an integration of a credential.
-func (s *Server) connect(ctx context.Context, p *Principal, n NewIntegration) (*saved, error) {
+func (s *Server) connect(ctx context.Context, p *Principal, n api.NewIntegration) (*saved, error) {
 	w, err := s.wanted(ctx, p, n.Connecting, action.KindAPIKey, action.KindBotToken, action.KindNone)
 	if err != nil {
 		return nil, err
@@ -117,7 +110,7 @@ func (s *Server) connect(ctx context.Context, p *Principal, n NewIntegration) (*
 
 // wanted checks what is said of a new connection, as far as this is known
 // without the service.
-func (s *Server) wanted(ctx context.Context, p *Principal, c Connecting, kinds ...action.IntegrationKind) (action.Wanted, error) {
+func (s *Server) wanted(ctx context.Context, p *Principal, c api.Connecting, kinds ...action.IntegrationKind) (action.Wanted, error) {
 	w := action.Wanted{
 		Organization: p.Organization, Provider: c.Provider, Broker: c.Broker, Name: strings.TrimSpace(c.Name), Own: c.Own,
 		Visibility: c.Visibility, BaseURL: c.BaseURL, Settings: settled(c.Settings), TimeoutSeconds: c.Timeout, By: p.By(), Login: p.via,
@@ -126,9 +119,9 @@ func (s *Server) wanted(ctx context.Context, p *Principal, c Connecting, kinds .
 	if provider == nil {
 		return w, invalid("/provider", fmt.Sprintf("There is no provider %q; there is %s.", plain(c.Provider), s.providerIDs()))
 	}
-	need := provider.need(c.Kind, kinds...)
+	need := providerNeed(provider, c.Kind, kinds...)
 	if need == nil {
-		return w, provider.otherwise(c.Kind, kinds)
+		return w, providerOtherwise(provider, c.Kind, kinds)
 	}
 	w.Kind = need.Kind
 	switch {
@@ -183,8 +176,8 @@ func (s *Server) checkPlace(ctx context.Context, p *Principal, w *action.Wanted)
 	}
 }
 
-// otherwise says how a provider is connected instead.
-func (p *Provider) otherwise(kind action.IntegrationKind, may []action.IntegrationKind) error {
+// providerOtherwise says how a provider is connected instead.
+func providerOtherwise(p *api.Provider, kind action.IntegrationKind, may []action.IntegrationKind) error {
 	var here, there []string
 	for _, n := range p.Needs {
 		if slices.Contains(may, n.Kind) {
@@ -218,7 +211,7 @@ func checkCredential(secret string, needed bool) error {
 	case !needed && secret != "":
 		return invalid("/secret", "This kind has no credential; leave secret out.")
 	}
-	return placed(checkSecret("untitled", NewSecret{Value: secret, Host: "untitled"}), "/secret")
+	return placed(checkSecret("untitled", api.NewSecret{Value: secret, Host: "untitled"}), "/secret")
 }
 
 // plainName reports whether nothing in a name hides or poses.
@@ -258,7 +251,7 @@ func checkBaseURL(text string) error {
 	return nil
 }
 
-func checkSettings(p *Provider, settings raw) error {
+func checkSettings(p *api.Provider, settings raw) error {
 	if settings == nil || p == nil {
 		return nil
 	}
@@ -279,7 +272,7 @@ func settled(settings raw) raw {
 	return nil
 }
 
-func (s *Server) changeIntegration(ctx context.Context, p *Principal, id string, change IntegrationChange) (action.Integration, error) {
+func (s *Server) changeIntegration(ctx context.Context, p *Principal, id string, change api.IntegrationChange) (action.Integration, error) {
 	in, err := s.managed(ctx, p, id)
 	if err != nil {
 		return in, err
@@ -306,7 +299,7 @@ func (s *Server) changeIntegration(ctx context.Context, p *Principal, id string,
 }
 
 // checkChange refuses what would not be, before anything is changed.
-func (s *Server) checkChange(p *Principal, in *action.Integration, change *IntegrationChange) error {
+func (s *Server) checkChange(p *Principal, in *action.Integration, change *api.IntegrationChange) error {
 	if change.Visibility != nil && *change.Visibility != in.Visibility {
 		switch {
 		case in.User != "":

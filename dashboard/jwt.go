@@ -17,6 +17,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/guard"
 )
 
@@ -197,9 +198,9 @@ func (s *Server) withoutRole(ctx context.Context, who action.Identity) error {
 
 // hostLink makes a link for the bearer of a host application's token, to which
 // the application leads the browser.
-func (s *Server) hostLink(ctx context.Context, p *Principal) (Link, error) {
+func (s *Server) hostLink(ctx context.Context, p *Principal) (api.Link, error) {
 	if p.lesser { // the link would give the role of now
-		return Link{}, errBadToken("it is older than the role that its person has now, or does not say by iat how old it is")
+		return api.Link{}, errBadToken("it is older than the role that its person has now, or does not say by iat how old it is")
 	}
 	s.log.InfoContext(ctx, "sign-in link made for a user of the host application", "user", p.User)
 	return s.createLink(ctx, p.Organization, p.User, action.ViaHost)

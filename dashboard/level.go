@@ -6,14 +6,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// levelOrName is a level as a number or by its name. The description lists
-// what it may be, so that anything else is refused before it is decoded.
-type levelOrName struct{ raw }
-
-// Schema describes it to huma.
-func (levelOrName) Schema(huma.Registry) *huma.Schema {
+// levelSchema describes an [api.LevelName], so that anything else is refused
+// before it is decoded.
+func levelSchema() *huma.Schema {
 	s := &huma.Schema{Description: "0 none, 1 read, 2 write, 3 production; or the name.", Examples: []any{"write"}}
 	for l := action.LevelNone; l.Valid(); l++ {
 		s.Enum = append(s.Enum, float64(l))
@@ -24,15 +22,15 @@ func (levelOrName) Schema(huma.Registry) *huma.Schema {
 	return s
 }
 
-// level returns what it says.
-func (n levelOrName) level() action.Level {
+// levelOf returns the level of a name or number.
+func levelOf(n api.LevelName) action.Level {
 	for l := action.LevelNone; l.Valid(); l++ {
 		var name string
-		if json.Unmarshal(n.raw, &name) == nil && name == l.String() {
+		if json.Unmarshal(n.RawMessage, &name) == nil && name == l.String() {
 			return l
 		}
 	}
 	var l action.Level
-	_ = json.Unmarshal(n.raw, &l) // what is no number is none
+	_ = json.Unmarshal(n.RawMessage, &l) // what is no number is none
 	return l
 }

@@ -4,19 +4,13 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
-
-// Lifetime says when something ends: at a time or in a while. Without either,
-// never; an approval of a gate, in 30 days.
-type Lifetime struct {
-	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"In the future; absent: never, or in 30 days for the approval of a gate."`
-	ExpiresIn string     `json:"expires_in,omitempty" maxLength:"40" doc:"Instead of expires_at: a duration from now, such as 24h." example:"24h"`
-}
 
 const maxLifetime = 10 * 365 * 24 * time.Hour
 
-// until returns when it ends; nil for never.
-func (l Lifetime) until(now time.Time) (*time.Time, error) {
+// lifetimeUntil returns when it ends; nil for never.
+func lifetimeUntil(l api.Lifetime, now time.Time) (*time.Time, error) {
 	if l.ExpiresIn == "" {
 		if l.ExpiresAt != nil && !now.Before(*l.ExpiresAt) {
 			return nil, invalid("/expires_at", "expires_at must be in the future; leave it out for never.")

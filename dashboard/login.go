@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/token"
 )
 
@@ -25,23 +26,17 @@ import (
 // keyHeader carries the page's key.
 const keyHeader = "X-Sallyport-Key"
 
-// Link is a sign-in link for a person.
-type Link struct {
-	URL       string    `json:"url" doc:"Works once, within ten minutes."`
-	ExpiresAt time.Time `json:"expires_at"`
-}
-
 // CreateLoginLink returns a link that signs the user in once.
-func (s *Server) CreateLoginLink(ctx context.Context, organization, user string) (Link, error) {
+func (s *Server) CreateLoginLink(ctx context.Context, organization, user string) (api.Link, error) {
 	if _, err := s.Users.User(ctx, organization, user); err != nil {
-		return Link{}, err
+		return api.Link{}, err
 	}
 	return s.createLink(ctx, organization, user, action.ViaLink)
 }
 
-func (s *Server) createLink(ctx context.Context, organization, user string, via action.Via) (Link, error) {
+func (s *Server) createLink(ctx context.Context, organization, user string, via action.Via) (api.Link, error) {
 	if !s.links.take(organization+"/"+user, s.now()) {
-		return Link{}, errTooOften(linkEvery, "Many sign-in links were made for this person within minutes; use one of them, or try again later.")
+		return api.Link{}, errTooOften(linkEvery, "Many sign-in links were made for this person within minutes; use one of them, or try again later.")
 	}
 	code, key := secret(), secret()
 	link := action.LoginLink{
@@ -49,9 +44,9 @@ func (s *Server) createLink(ctx context.Context, organization, user string, via 
 		CodeHash: hashSecret(code), KeyHash: hashSecret(key), ExpiresAt: s.now().Add(linkLife),
 	}
 	if err := s.Logins.CreateLoginLink(ctx, link); err != nil {
-		return Link{}, err
+		return api.Link{}, err
 	}
-	return Link{URL: s.PublicURL + "/login#" + code + "." + key, ExpiresAt: link.ExpiresAt}, nil
+	return api.Link{URL: s.PublicURL + "/login#" + code + "." + key, ExpiresAt: link.ExpiresAt}, nil
 }
 
 // redeem turns the code of a link into a cookie.

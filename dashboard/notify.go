@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 	"sallyport/internal/guard"
 )
@@ -21,7 +22,7 @@ func (s *Server) notifyChannel(ctx context.Context, organization string, kind ac
 }
 
 // toWebhook takes the URL, and makes the secret of a webhook that has none.
-func (s *Server) toWebhook(ctx context.Context, c *action.NotifyChannel, n *NotifyChange, known bool) (*event.Secret, string, error) {
+func (s *Server) toWebhook(ctx context.Context, c *action.NotifyChannel, n *api.NotifyChange, known bool) (*event.Secret, string, error) {
 	if n.Integration != "" || n.Channel != "" {
 		return nil, "", invalid("/integration", "integration and channel are of Slack; a webhook has a url.")
 	}
@@ -55,7 +56,7 @@ var slackHooks = []string{"hooks.slack.com", "hooks.slack-gov.com"}
 
 // toSlack takes an incoming webhook's URL, or an integration with a channel:
 // either replaces the other.
-func (s *Server) toSlack(ctx context.Context, p *Principal, c *action.NotifyChannel, n *NotifyChange) error {
+func (s *Server) toSlack(ctx context.Context, p *Principal, c *action.NotifyChannel, n *api.NotifyChange) error {
 	switch {
 	case n.Secret != "":
 		return invalid("/secret", "Messages of Slack are not signed; leave secret out.")

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 
+	"sallyport/api"
+
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -34,18 +36,18 @@ func (s *Server) apiConfig() huma.Config {
 	}
 }
 
-// problems lists the errors of an operation.
-func (s *Server) problems(op *huma.Operation, who access) map[string]*huma.Response {
+// problems lists the errors of a route.
+func (s *Server) problems(rt *api.Operation) map[string]*huma.Response {
 	codes := []int{http.StatusBadRequest, http.StatusUnauthorized}
-	if who != anyone {
+	if rt.Who != api.Anyone {
 		codes = append(codes, http.StatusForbidden)
 	}
-	if strings.Contains(op.Path, "{") {
+	if strings.Contains(rt.Path, "{") {
 		codes = append(codes, http.StatusNotFound)
 	}
 	out := map[string]*huma.Response{}
 	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
-	for _, code := range append(codes, op.Errors...) {
+	for _, code := range append(codes, rt.Errors...) {
 		out[statusText(code)] = &huma.Response{
 			Description: http.StatusText(code),
 			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schema}},
@@ -56,36 +58,37 @@ func (s *Server) problems(op *huma.Operation, who access) map[string]*huma.Respo
 
 // operationID turns "POST /api/v1/connectors/{ref}/enable" into
 // "post-connectors-ref-enable".
-func operationID(method, path string) string {
-	return strings.ToLower(method) + "-" + strings.NewReplacer("/api/v1/", "", "{", "", "}", "", "/", "-").Replace(path)
+func operationID(rt *api.Operation) string {
+	path := strings.NewReplacer("/api/v1/", "", "{", "", "}", "", "/", "-").Replace(rt.Path)
+	return strings.ToLower(rt.Method) + "-" + path
 }
 
-func describeRoute(doc string, who access) string {
-	said := map[access]string{
-		anyone:   "Any credential.",
-		listener: "Any credential but a key for workers.",
-		agent:    "The session's own token.",
-		caller:   "A session's token.",
-		audience: "The session's own token, or any person.",
-		approver: "The session's own token, an owner or an admin.",
-		member:   "Any person.",
-		worker:   "A key for workers, an owner or an admin.",
-		holder:   "A key for workers, an owner, an admin, or the session that works on the run.",
-		reader:   "Any person, or the session that works on the run.",
-		decider:  "An owner or an admin.",
-		owner:    "An owner.",
-		hosted:   "The bearer of a host application's token.",
-	}[who]
-	return strings.TrimSpace(doc + "\n\nWho: " + said)
+func describeRoute(rt *api.Operation) string {
+	said := map[api.Access]string{
+		api.Anyone:   "Any credential.",
+		api.Listener: "Any credential but a key for workers.",
+		api.Agent:    "The session's own token.",
+		api.Caller:   "A session's token.",
+		api.Audience: "The session's own token, or any person.",
+		api.Approver: "The session's own token, an owner or an admin.",
+		api.Member:   "Any person.",
+		api.Worker:   "A key for workers, an owner or an admin.",
+		api.Holder:   "A key for workers, an owner, an admin, or the session that works on the run.",
+		api.Reader:   "Any person, or the session that works on the run.",
+		api.Decider:  "An owner or an admin.",
+		api.Owner:    "An owner.",
+		api.Hosted:   "The bearer of a host application's token.",
+	}[rt.Who]
+	return strings.TrimSpace(rt.Doc + "\n\nWho: " + said)
 }
 
-func security(who access) []map[string][]string {
+func security(who api.Access) []map[string][]string {
 	people := []map[string][]string{{"apiKey": {}}, {"browser": {}}}
 	session := map[string][]string{"session": {}}
 	switch who {
-	case agent, caller:
+	case api.Agent, api.Caller:
 		return []map[string][]string{session}
-	case anyone, listener, audience, approver, holder, reader:
+	case api.Anyone, api.Listener, api.Audience, api.Approver, api.Holder, api.Reader:
 		return append(people, session)
 	}
 	return people

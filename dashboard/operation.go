@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/danielgtaylor/huma/v2/queryparam"
 
+	"sallyport/api"
 	"sallyport/internal/hangup"
 )
 
@@ -30,12 +31,13 @@ const bodyWithin = 5 * time.Second
 // and Status overrides the status. The handler h gets a pointer to in and
 // returns a pointer to out, or nil for a response without a body. Everything
 // that depends on the types alone is computed here and not per request.
-func (s *Server) operation(op huma.Operation, in, out reflect.Type, h func(ctx context.Context, p *Principal, in any) (any, error)) {
-	e := &endpoint{server: s, who: s.who(op.Method + " " + op.Path), in: in, handle: h}
-	op.OperationID = operationID(op.Method, op.Path)
-	op.Description = describeRoute(op.Description, e.who)
-	op.Security = security(e.who)
-	op.Responses = s.problems(&op, e.who)
+func (s *Server) operation(rt *api.Operation, in, out reflect.Type, h func(ctx context.Context, p *Principal, in any) (any, error)) {
+	s.mounted[rt.Method+" "+rt.Path] = rt.Who
+	e := &endpoint{server: s, who: rt.Who, in: in, handle: h}
+	op := huma.Operation{
+		OperationID: operationID(rt), Method: rt.Method, Path: rt.Path, Summary: rt.Summary, Description: describeRoute(rt),
+		Tags: []string{rt.Tag}, DefaultStatus: rt.Status, Security: security(rt.Who), Responses: s.problems(rt),
+	}
 	e.describeInput(&op)
 	e.describeOutput(&op, out)
 	s.api.OpenAPI().AddOperation(&op)
@@ -45,7 +47,7 @@ func (s *Server) operation(op huma.Operation, in, out reflect.Type, h func(ctx c
 // endpoint serves one operation.
 type endpoint struct {
 	server   *Server
-	who      access
+	who      api.Access
 	in       reflect.Type
 	params   []param
 	body     []int        // index of the Body field; nil: the operation takes none
@@ -211,7 +213,7 @@ func stillPermitted(ctx context.Context) error {
 }
 
 // authorize checks the credential of a request and its role.
-func (s *Server) authorize(who access, r *http.Request) (*Principal, error) {
+func (s *Server) authorize(who api.Access, r *http.Request) (*Principal, error) {
 	p, err := s.identify(r)
 	if err != nil {
 		return nil, err

@@ -5,15 +5,9 @@ import (
 	"slices"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
-
-// InvocationView is an invocation with what its session was minted for.
-type InvocationView struct {
-	action.Invocation
-	Event string `json:"event_id,omitempty" doc:"The inbound event that started its session."`
-	Run   string `json:"run_id,omitempty" doc:"The run that its session works on."`
-}
 
 // origins looks up what the sessions of an organization's invocations were
 // minted for, all at once. Most agents' sessions come from no event: where the
@@ -33,21 +27,21 @@ func (s *Server) origins(ctx context.Context, p *Principal, list ...action.Invoc
 }
 
 // viewOf is an invocation as lists and reads show it.
-func (s *Server) viewOf(inv action.Invocation, from event.Origin) InvocationView {
-	return InvocationView{Invocation: s.shown(inv), Event: from.Event, Run: from.Run}
+func (s *Server) viewOf(inv action.Invocation, from event.Origin) api.InvocationView {
+	return api.InvocationView{Invocation: s.shown(inv), Event: from.Event, Run: from.Run}
 }
 
 // view shows one.
-func (s *Server) view(ctx context.Context, p *Principal, inv action.Invocation) (InvocationView, error) {
+func (s *Server) view(ctx context.Context, p *Principal, inv action.Invocation) (api.InvocationView, error) {
 	from, err := s.origins(ctx, p, inv)
 	return s.viewOf(inv, from[inv.Session]), err
 }
 
 // viewPage shows a page of them.
-func (s *Server) viewPage(ctx context.Context, p *Principal, page action.Page[action.Invocation]) (*body[InvocationList], error) {
+func (s *Server) viewPage(ctx context.Context, p *Principal, page action.Page[action.Invocation]) (*body[api.InvocationList], error) {
 	from, err := s.origins(ctx, p, page.Items...)
-	list := pageOf(page, func(inv action.Invocation) InvocationView { return s.viewOf(inv, from[inv.Session]) }).Body
-	out := InvocationList{List: list}
+	list := pageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewOf(inv, from[inv.Session]) }).Body
+	out := api.InvocationList{List: list}
 	if !page.LookedBack.IsZero() {
 		out.LookedBackTo = &page.LookedBack
 	}

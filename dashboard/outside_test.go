@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/dashboard"
 	"sallyport/store"
 )
@@ -59,19 +60,19 @@ type flow struct{ organization, connector, by string }
 func (m *outside) State(_ context.Context, c action.Connector) dashboard.ConnectorState {
 	if m.hostile {
 		return dashboard.ConnectorState{
-			Error: hostile, Diagnosis: &dashboard.Diagnosis{Code: "upstream_failed", Message: hostile}, Warnings: []string{hostile}, Protocol: hostile,
+			Error: hostile, Diagnosis: &api.Diagnosis{Code: "upstream_failed", Message: hostile}, Warnings: []string{hostile}, Protocol: hostile,
 			Steps: []dashboard.Step{{Name: hostile, Took: time.Second, Detail: hostile}}, RetryAt: m.db.Now(), Tools: besideOf(c.Source()),
 		}
 	}
 	switch c.URL {
 	case "http://down.example/mcp":
 		return dashboard.ConnectorState{
-			Error: "The server did not answer.", Diagnosis: &dashboard.Diagnosis{Code: "upstream_unreachable", Message: "The server did not answer."},
+			Error: "The server did not answer.", Diagnosis: &api.Diagnosis{Code: "upstream_unreachable", Message: "The server did not answer."},
 			RetryAt: m.db.Now().Add(time.Minute), Steps: []dashboard.Step{{Name: "dns", Took: 2 * time.Millisecond}},
 		}
 	case "http://open.example/mcp":
 		return dashboard.ConnectorState{
-			Error: "It failed again and again.", Diagnosis: &dashboard.Diagnosis{Code: "upstream_circuit_open", Message: "It failed again and again."},
+			Error: "It failed again and again.", Diagnosis: &api.Diagnosis{Code: "upstream_circuit_open", Message: "It failed again and again."},
 			RetryAt: m.db.Now().Add(time.Minute), CircuitOpen: true,
 		}
 	case "http://new.example/mcp": // until it is asked
@@ -305,31 +306,31 @@ func (s services) SealApp(app action.ProviderApp, secrets map[string]string) (ac
 	return app, nil
 }
 
-func providers() []dashboard.Provider {
-	act := func(name string, r action.Risk) dashboard.ProviderAction {
-		return dashboard.ProviderAction{Name: name, Title: name, Risk: r, Level: r.Level(), Input: json.RawMessage(`{"type":"object"}`)}
+func providers() []api.Provider {
+	act := func(name string, r action.Risk) api.ProviderAction {
+		return api.ProviderAction{Name: name, Title: name, Risk: r, Level: r.Level(), Input: json.RawMessage(`{"type":"object"}`)}
 	}
-	return []dashboard.Provider{
+	return []api.Provider{
 		{
 			ID: "linear", Title: "Linear", About: "Issues.", Guide: "# Linear", BaseURL: "https://api.linear.app", Metadata: true,
-			Needs: []dashboard.ProviderNeed{
+			Needs: []api.ProviderNeed{
 				{Kind: action.KindOAuth2, Users: true, App: true, Scopes: []string{"read", "write"}, Hint: "Sign in."},
 				{Kind: action.KindAPIKey, Users: true, Hint: "Make a key under Settings, API."},
 			},
 			Settings:      json.RawMessage(`{"type":"object","properties":{"team":{"type":"string","description":"The team whose issues are meant where none is named."}}}`),
-			Actions:       []dashboard.ProviderAction{act("list_issues", action.RiskRead), act("create_issue", action.RiskWrite)},
+			Actions:       []api.ProviderAction{act("list_issues", action.RiskRead), act("create_issue", action.RiskWrite)},
 			CheckSettings: onlyTeam,
 		},
 		{
 			ID: "github", Title: "GitHub", About: "Code.", BaseURL: "https://api.github.com", Many: true,
-			Needs:   []dashboard.ProviderNeed{{Kind: action.KindApp, App: true}, {Kind: action.KindAPIKey}},
-			Actions: []dashboard.ProviderAction{act("merge_pr", action.RiskDanger)},
+			Needs:   []api.ProviderNeed{{Kind: action.KindApp, App: true}, {Kind: action.KindAPIKey}},
+			Actions: []api.ProviderAction{act("merge_pr", action.RiskDanger)},
 		},
 		{
-			ID: "cloudlogs", Title: "Cloud logs", About: "Logs.", Needs: []dashboard.ProviderNeed{{Kind: action.KindNone}},
-			Actions: []dashboard.ProviderAction{act("query_logs", action.RiskRead)},
+			ID: "cloudlogs", Title: "Cloud logs", About: "Logs.", Needs: []api.ProviderNeed{{Kind: action.KindNone}},
+			Actions: []api.ProviderAction{act("query_logs", action.RiskRead)},
 		},
-		{ID: "gmail", Title: "Gmail", About: "Mail.", Needs: []dashboard.ProviderNeed{{Kind: action.KindOAuth2, Users: true, App: true}}},
+		{ID: "gmail", Title: "Gmail", About: "Mail.", Needs: []api.ProviderNeed{{Kind: action.KindOAuth2, Users: true, App: true}}},
 	}
 }
 
@@ -344,11 +345,11 @@ func onlyTeam(settings json.RawMessage) error {
 	return nil
 }
 
-func eventProviders() []dashboard.EventProvider {
-	typ := func(id string) []dashboard.EventType {
-		return []dashboard.EventType{{ID: id, Title: id, Config: json.RawMessage(`{"type":"object"}`)}}
+func eventProviders() []api.EventProvider {
+	typ := func(id string) []api.EventType {
+		return []api.EventType{{ID: id, Title: id, Config: json.RawMessage(`{"type":"object"}`)}}
 	}
-	return []dashboard.EventProvider{
+	return []api.EventProvider{
 		{
 			ID: "github", Title: "GitHub", Webhook: true, Endpoint: "/webhooks/direct/github/{trigger}", URL: public + "/webhooks/direct/github",
 			Types: append(typ("issue"), typ("push")...), CheckConfig: noTypos,

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 //go:embed templates assets
@@ -125,7 +126,7 @@ func (p *pages) funcs(name string) template.FuncMap {
 		"join":       strings.Join,
 		"wants":      wantsWords,
 		"told":       toldWords,
-		"channel":    func(d settingsData, c *NotifyView) channelData { return channelData{d, c} },
+		"channel":    func(d settingsData, c *api.NotifyView) channelData { return channelData{d, c} },
 		"kind":       kindWords,
 		"ways":       waysIn,
 		"sees":       whoSees,
@@ -225,7 +226,7 @@ func moved(w http.ResponseWriter, r *http.Request, _ *Principal) error {
 
 // signedIn sends those who are not to the sign-in page, and tells those who
 // use another name of this machine the one that sign-ins are for.
-func (p *pages) signedIn(who access, h func(http.ResponseWriter, *http.Request, *Principal) error) http.HandlerFunc {
+func (p *pages) signedIn(who api.Access, h func(http.ResponseWriter, *http.Request, *Principal) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		me, err := p.identifyLogin(r)
 		switch {
@@ -241,7 +242,7 @@ func (p *pages) signedIn(who access, h func(http.ResponseWriter, *http.Request, 
 			p.failed(w, r, nil, err)
 			return
 		}
-		if err = who.permit(me, ""); err == nil {
+		if err = accessPermit(who, me, ""); err == nil {
 			err = h(w, r, me)
 		}
 		if err != nil {

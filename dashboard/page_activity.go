@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // activityRow is a call as a line of the list.
@@ -110,8 +111,8 @@ func spells() map[string]time.Duration {
 	return map[string]time.Duration{"hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
 }
 
-func (q activityQuery) sought(now time.Time) (in Sought, by AskedBy, err error) {
-	in = Sought{Source: q.Get("source"), Action: q.Get("action"), Risk: q.Get("risk"), Mode: q.Get("mode"), From: q.Get("from"), To: q.Get("to")}
+func (q activityQuery) sought(now time.Time) (in api.Sought, by api.AskedBy, err error) {
+	in = api.Sought{Source: q.Get("source"), Action: q.Get("action"), Risk: q.Get("risk"), Mode: q.Get("mode"), From: q.Get("from"), To: q.Get("to")}
 	for _, status := range q.values["status"] {
 		if !action.Status(status).Valid() {
 			return in, by, invalid("/status", "There is no such status.")
@@ -126,7 +127,7 @@ func (q activityQuery) sought(now time.Time) (in Sought, by AskedBy, err error) 
 	if last := q.Get("last"); last != "" && in.From == "" {
 		in.From = now.Add(-spells()[last]).UTC().Format(time.RFC3339)
 	}
-	by = AskedBy{Session: q.Get("session"), Run: q.Get("run"), Automation: q.Get("automation"), Group: q.Get("group"), Person: q.Get("person")}
+	by = api.AskedBy{Session: q.Get("session"), Run: q.Get("run"), Automation: q.Get("automation"), Group: q.Get("group"), Person: q.Get("person")}
 	return in, by, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -19,18 +20,18 @@ type automationRow struct {
 // automationData is all that the page of an automation shows.
 type automationData struct {
 	Automation event.Automation
-	Triggers   []TriggerView
-	Schedules  []ScheduleView
+	Triggers   []api.TriggerView
+	Schedules  []api.ScheduleView
 	Runs       []event.Run // the newest
 	Bound      []boundTo
-	Modes      []ModeView
+	Modes      []api.ModeView
 	Names      map[string]string
 	Decides    bool
 }
 
 // boundTo is an integration that an automation may be bound to.
 type boundTo struct {
-	IntegrationView
+	api.IntegrationView
 	On bool
 }
 
@@ -100,7 +101,7 @@ func (p *pages) automationPage(w http.ResponseWriter, r *http.Request, me *Princ
 	if d.Modes, err = p.modes(ctx, me.Organization); err != nil {
 		return err
 	}
-	d.Modes = slices.DeleteFunc(d.Modes, func(m ModeView) bool { return m.Automation != a.ID })
+	d.Modes = slices.DeleteFunc(d.Modes, func(m api.ModeView) bool { return m.Automation != a.ID })
 	if d.Names, err = p.names(ctx, me.Organization); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // capabilityTable is what groups may do: a row for each group, a column for
@@ -29,15 +30,15 @@ type groupRow struct {
 type capabilityCell struct {
 	Group    string
 	Provider sourceChoice
-	Has      *CapabilityView // nil: nothing
-	Over     bool            // it has expired
-	JSON     string          // of Has, for the form; empty: nothing
+	Has      *api.CapabilityView // nil: nothing
+	Over     bool                // it has expired
+	JSON     string              // of Has, for the form; empty: nothing
 }
 
 // columnsWithout a capability are shown while there is room for them.
 const columnsWithout = 8
 
-func newCapabilityTable(list []CapabilityView, sources []sourceChoice, now time.Time) capabilityTable {
+func newCapabilityTable(list []api.CapabilityView, sources []sourceChoice, now time.Time) capabilityTable {
 	t := capabilityTable{Level: choose("2", "0", "none: nothing", "1", "read: what only reads", "2", "write: what reads and writes", "3", "production: destructive actions too, behind a gate")}
 	var groups []string
 	for _, c := range list {
@@ -69,7 +70,7 @@ func (t *capabilityTable) has(provider string) bool {
 }
 
 // column adds the provider of a capability, also one that is gone.
-func (t *capabilityTable) column(c CapabilityView, sources []sourceChoice) {
+func (t *capabilityTable) column(c api.CapabilityView, sources []sourceChoice) {
 	if t.has(c.Provider) {
 		return
 	}
@@ -81,9 +82,9 @@ func (t *capabilityTable) column(c CapabilityView, sources []sourceChoice) {
 	t.Columns = append(t.Columns, sources[i])
 }
 
-func newCell(group string, column sourceChoice, list []CapabilityView, now time.Time) capabilityCell {
+func newCell(group string, column sourceChoice, list []api.CapabilityView, now time.Time) capabilityCell {
 	cell := capabilityCell{Group: group, Provider: column}
-	i := slices.IndexFunc(list, func(c CapabilityView) bool { return c.Group == group && c.Provider == column.ID })
+	i := slices.IndexFunc(list, func(c api.CapabilityView) bool { return c.Group == group && c.Provider == column.ID })
 	if i < 0 {
 		return cell
 	}

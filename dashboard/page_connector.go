@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // connectorData is all that the page of a connector shows.
 type connectorData struct {
-	View    ConnectorView
+	View    api.ConnectorView
 	Form    upstreamForm
 	Tools   []toolRow     // that are listed and did not change
 	Fresh   int           // of them, those that no person has looked at
@@ -23,7 +24,7 @@ type connectorData struct {
 
 // toolRow is an action of a connector that people may decide about.
 type toolRow struct {
-	ReviewView
+	api.ReviewView
 	Own   bool // it is no tool, but the gateway's own
 	Fresh bool // no person has looked at it
 }
@@ -39,15 +40,15 @@ func (p *pages) connectorsPage(w http.ResponseWriter, r *http.Request, me *Princ
 		return err
 	}
 	return p.render(w, "connectors", "layout", view{Page: "connectors", Title: "Connectors", Me: me, Data: struct {
-		Connectors []ConnectorView
+		Connectors []api.ConnectorView
 		Decides    bool
 	}{p.viewConnectors(r.Context(), me.Organization, connectors), me.Role.Decides()}})
 }
 
 // newConnectorData is the gallery of known servers, or the form of one.
 type newConnectorData struct {
-	Presets []Preset
-	Preset  *Preset           // the chosen one
+	Presets []api.Preset
+	Preset  *api.Preset       // the chosen one
 	Custom  bool              // any other server was chosen
 	Ways    map[string]string // to sign in, by variant; "" is the preset itself
 	Form    upstreamForm
@@ -60,7 +61,7 @@ func (p *pages) newConnectorPage(w http.ResponseWriter, r *http.Request, me *Pri
 	case "custom":
 		d.Custom = true
 	default:
-		i := slices.IndexFunc(p.Presets, func(known Preset) bool { return known.Name == name })
+		i := slices.IndexFunc(p.Presets, func(known api.Preset) bool { return known.Name == name })
 		if i < 0 {
 			return action.Errorf(action.ErrNotFound, "no_such_preset", "There is no such server among the known ones; choose another, or add it by its URL.")
 		}
@@ -70,7 +71,7 @@ func (p *pages) newConnectorPage(w http.ResponseWriter, r *http.Request, me *Pri
 }
 
 // choose fills the form with what is known of a server.
-func (d *newConnectorData) choose(known *Preset) {
+func (d *newConnectorData) choose(known *api.Preset) {
 	d.Preset, d.Ways = known, map[string]string{"": authOf(known.Auth)}
 	for _, v := range known.Variants {
 		d.Ways[v.Name] = authOf(v.Auth)
@@ -146,7 +147,7 @@ func (p *pages) connectorPage(w http.ResponseWriter, r *http.Request, me *Princi
 	return p.render(w, "connector", "layout", view{Page: "connectors", Title: c.Name, Me: me, Data: d})
 }
 
-func (d *connectorData) add(v ReviewView) {
+func (d *connectorData) add(v api.ReviewView) {
 	if len(d.Tools) == toolsShown {
 		d.More++
 		return
@@ -161,7 +162,7 @@ func (d *connectorData) add(v ReviewView) {
 // addOwn adds what is no tool.
 func (d *connectorData) addOwn() {
 	for _, v := range d.View.Beside {
-		d.Tools = append(d.Tools, toolRow{ReviewView: ReviewView{Tool: v.Name, Risk: v.Risk, Mode: v.Mode}, Own: true})
+		d.Tools = append(d.Tools, toolRow{ReviewView: api.ReviewView{Tool: v.Name, Risk: v.Risk, Mode: v.Mode}, Own: true})
 	}
 }
 

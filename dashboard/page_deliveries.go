@@ -4,15 +4,16 @@ import (
 	"net/http"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
 // deliveryData is all that the page of a delivery shows.
 type deliveryData struct {
-	DeliveryView
+	api.DeliveryView
 	Cause  cause
 	Text   []Segment // the payload; nil: it is not kept
-	Events []InboundEvent
+	Events []api.InboundEvent
 	Causes map[string]cause
 }
 
@@ -38,7 +39,7 @@ func (p *pages) deliveriesPage(w http.ResponseWriter, r *http.Request, me *Princ
 		action.Page[event.Receipt]
 		Filters   filters
 		Statuses  []string
-		Providers []EventProvider
+		Providers []api.EventProvider
 		Causes    map[string]cause
 	}{page, f, receiptStatuses(), p.EventProviders, causes}})
 }
@@ -57,7 +58,7 @@ func (p *pages) deliveryPage(w http.ResponseWriter, r *http.Request, me *Princip
 		return err
 	}
 	d.Cause = d.Causes[d.Trigger]
-	events, err := p.listEvents(ctx, me, &EventQuery{Delivery: d.ID, Paging: Paging{Limit: 50}})
+	events, err := p.listEvents(ctx, me, &api.EventQuery{Delivery: d.ID, Paging: api.Paging{Limit: 50}})
 	if err != nil {
 		return err
 	}

@@ -5,13 +5,14 @@ import (
 	"errors"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
 // taker is who gets an organization's runs, as far as the person may know.
 type taker struct {
-	Endpoint *EndpointView // nil: there is none
-	Keys     int           // for workers
+	Endpoint *api.EndpointView // nil: there is none
+	Keys     int               // for workers
 	Parcels  action.Page[event.Parcel]
 	Status   string // of the parcels that are shown
 	Statuses []string

@@ -3,6 +3,8 @@ package dashboard
 import (
 	"net/http"
 
+	"sallyport/api"
+
 	"sallyport/ingest/event"
 )
 
@@ -12,12 +14,12 @@ func eventStatuses() []string {
 
 // eventData is all that the page of an event shows.
 type eventData struct {
-	InboundEvent
+	api.InboundEvent
 	Cause   cause
 	Kind    string    // its trigger's type, in words
 	Text    []Segment // the context; nil: it is not kept here
 	Filters []byte    // its trigger's config as it is now; nil: it is gone
-	Others  []InboundEvent
+	Others  []api.InboundEvent
 	Causes  map[string]cause
 	Decides bool
 }
@@ -28,17 +30,17 @@ func (p *pages) eventsPage(w http.ResponseWriter, r *http.Request, me *Principal
 	if err := f.oneOf("status", eventStatuses()...); err != nil {
 		return err
 	}
-	events, err := p.listEvents(ctx, me, &EventQuery{
+	events, err := p.listEvents(ctx, me, &api.EventQuery{
 		Paging: f.paging(), Status: f.Get("status"), Provider: f.Get("provider"), Automation: f.Get("automation"), Trigger: f.Get("trigger"), Delivery: f.Get("delivery"),
 	})
 	if err != nil {
 		return err
 	}
 	d := struct {
-		Events      List[InboundEvent]
+		Events      api.List[api.InboundEvent]
 		Filters     filters
 		Statuses    []string
-		Providers   []EventProvider
+		Providers   []api.EventProvider
 		Automations []event.Automation
 		Causes      map[string]cause
 		Decides     bool
@@ -70,13 +72,13 @@ func (p *pages) eventPage(w http.ResponseWriter, r *http.Request, me *Principal)
 	}
 	d.Cause = d.Causes[d.Trigger]
 	if provider, err := p.eventProvider(d.Provider, ""); err == nil {
-		d.Kind = provider.Title + ": " + provider.typeTitle(d.Type)
+		d.Kind = provider.Title + ": " + eventProviderTypeTitle(provider, d.Type)
 	}
 	if t, err := p.Triggers.Trigger(ctx, me.Organization, d.Trigger); err == nil {
 		d.Filters = t.Config
 	}
 	if d.Receipt != "" {
-		others, err := p.listEvents(ctx, me, &EventQuery{Delivery: d.Receipt, Paging: Paging{Limit: 50}})
+		others, err := p.listEvents(ctx, me, &api.EventQuery{Delivery: d.Receipt, Paging: api.Paging{Limit: 50}})
 		if err != nil {
 			return err
 		}

@@ -9,16 +9,17 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // explainPanel says how a call would be decided. Its question is in the
 // address, so that it can be handed on.
 type explainPanel struct {
-	Asked
+	api.Asked
 	Source, Name string // the two parts of the key, as they were asked
 	Sessions     []sessionChoice
 	Problem      *Problem
-	Answer       *Explanation
+	Answer       *api.Explanation
 	Share        tally // of a pattern, in place of an answer
 }
 
@@ -40,7 +41,7 @@ const sessionsOffered = 50
 
 func (p *pages) explainPanel(ctx context.Context, me *Principal, q url.Values) (explainPanel, error) {
 	d := askedOf(q)
-	page, err := p.listSessions(ctx, me, "", Paging{Limit: sessionsOffered})
+	page, err := p.listSessions(ctx, me, "", api.Paging{Limit: sessionsOffered})
 	if err != nil {
 		return d, err
 	}
@@ -68,7 +69,7 @@ func sessionChoices(list []action.Session, chosen string) []sessionChoice {
 // askedOf reads the question: a key, or its two parts.
 func askedOf(q url.Values) explainPanel {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
-	d := explainPanel{Asked: Asked{
+	d := explainPanel{Asked: api.Asked{
 		Session: get("session"), Group: get("group"), Task: get("task"), Automation: get("automation"), Action: get("key"), Params: get("params"),
 	}}
 	if d.Action != "" {
@@ -96,7 +97,7 @@ func (p *pages) answer(ctx context.Context, me *Principal, d *explainPanel) erro
 	}
 	err := p.tallied(ctx, me, d)
 	if err == nil && !d.Share.Listed {
-		var e Explanation
+		var e api.Explanation
 		if e, err = p.explain(ctx, me, &d.Asked); err == nil {
 			d.Answer = &e
 		}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // grantsData is all that the page of grants shows.
@@ -29,7 +30,7 @@ type grantsData struct {
 
 // grantRow is one grant, with what has become of it.
 type grantRow struct {
-	GrantView
+	api.GrantView
 	State   string // usable, revoked, expired or used up
 	Left    int64  // of the budget, when there is one
 	Changed bool   // the tool is another now: it covers nothing
@@ -57,7 +58,7 @@ func (p *pages) grantsPage(w http.ResponseWriter, r *http.Request, me *Principal
 	}
 	hashes := p.hashes(ctx, all)
 	for _, g := range list.Items {
-		d.Rows = append(d.Rows, p.grantRow(GrantView{g, sourceName(g.Source, all)}, hashes))
+		d.Rows = append(d.Rows, p.grantRow(api.GrantView{Grant: g, Name: sourceName(g.Source, all)}, hashes))
 	}
 	if err := p.fillGrants(ctx, me, &d, all); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (p *pages) fillGrants(ctx context.Context, me *Principal, d *grantsData, co
 	if d.Sources, err = p.sources(ctx, me.Organization, connectors); err != nil {
 		return err
 	}
-	sessions, err := p.listSessions(ctx, me, "live", Paging{Limit: sessionsOffered})
+	sessions, err := p.listSessions(ctx, me, "live", api.Paging{Limit: sessionsOffered})
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (p *pages) hashes(ctx context.Context, connectors []action.Connector) map[a
 	return hashes
 }
 
-func (p *pages) grantRow(g GrantView, hashes map[action.Key]string) grantRow {
+func (p *pages) grantRow(g api.GrantView, hashes map[action.Key]string) grantRow {
 	row := grantRow{GrantView: g, State: "usable"}
 	now, ok := hashes[action.Key{Source: g.Source, Action: g.Action}]
 	row.Changed = ok && g.ToolHash != "" && now != g.ToolHash

@@ -4,6 +4,8 @@ import (
 	"html/template"
 	"strings"
 
+	"sallyport/api"
+
 	"sallyport/ingest/event"
 )
 
@@ -17,15 +19,15 @@ func (p *pages) inboundFuncs() template.FuncMap {
 		"intervals":  intervals,
 		"crons":      crons,
 		"workerHelp": p.workerHelp,
-		"runRows": func(runs List[RunView], causes map[string]cause) any {
+		"runRows": func(runs api.List[api.RunView], causes map[string]cause) any {
 			return struct {
-				Runs   List[RunView]
+				Runs   api.List[api.RunView]
 				Causes map[string]cause
 			}{runs, causes}
 		},
-		"eventRows": func(events []InboundEvent, causes map[string]cause) any {
+		"eventRows": func(events []api.InboundEvent, causes map[string]cause) any {
 			return struct {
-				Events []InboundEvent
+				Events []api.InboundEvent
 				Causes map[string]cause
 			}{events, causes}
 		},

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // inboxSize is how many cards a page has; the script asks for as many again at
@@ -20,7 +21,7 @@ type inboxPage struct {
 }
 
 func (p *pages) inbox(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	page, err := p.inboxPage(r.Context(), me, Paging{Limit: inboxSize, Cursor: r.URL.Query().Get("cursor")})
+	page, err := p.inboxPage(r.Context(), me, api.Paging{Limit: inboxSize, Cursor: r.URL.Query().Get("cursor")})
 	if err != nil {
 		return err
 	}
@@ -36,14 +37,14 @@ func (p *pages) inbox(w http.ResponseWriter, r *http.Request, me *Principal) err
 
 // inboxMore is the part that follows one, for the script to put below it.
 func (p *pages) inboxMore(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	page, err := p.inboxPage(r.Context(), me, Paging{Limit: 2 * inboxSize, Cursor: r.URL.Query().Get("cursor")})
+	page, err := p.inboxPage(r.Context(), me, api.Paging{Limit: 2 * inboxSize, Cursor: r.URL.Query().Get("cursor")})
 	if err != nil {
 		return err
 	}
 	return p.render(w, "inbox", "part", page)
 }
 
-func (p *pages) inboxPage(ctx context.Context, me *Principal, q Paging) (inboxPage, error) {
+func (p *pages) inboxPage(ctx context.Context, me *Principal, q api.Paging) (inboxPage, error) {
 	page, err := p.Invocations.ListInvocations(ctx, pendingOf(me.Organization, q))
 	if err != nil {
 		return inboxPage{}, err

@@ -10,12 +10,13 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
 // providerData is all that the page of a service shows.
 type providerData struct {
-	Provider     Provider
+	Provider     api.Provider
 	Integrations []integrationRow
 	Ways         []way
 	Settings     []setting
@@ -29,7 +30,7 @@ type providerData struct {
 
 // integrationRow is an integration as the page shows it.
 type integrationRow struct {
-	IntegrationView
+	api.IntegrationView
 	Manages bool // the person may change it
 	Keyed   bool // its credential is one that a form takes
 	Sharing []choice
@@ -38,7 +39,7 @@ type integrationRow struct {
 
 // way is how the person may connect the service.
 type way struct {
-	ProviderNeed
+	api.ProviderNeed
 	Browser bool // it goes on at the service
 	OwnOnly bool // the person connects in his own name alone
 	Ready   bool // the gateway is registered there, where it must be
@@ -58,8 +59,8 @@ func (p *pages) integrationsPage(w http.ResponseWriter, r *http.Request, me *Pri
 		return err
 	}
 	return p.render(w, "integrations", "layout", view{Page: "integrations", Title: "Integrations", Me: me, Data: struct {
-		Integrations []IntegrationView
-		Providers    []Provider
+		Integrations []api.IntegrationView
+		Providers    []api.Provider
 		Names        map[string]string
 	}{integrations, p.Providers, names}})
 }
@@ -118,7 +119,7 @@ func (p *pages) addBindings(ctx context.Context, me *Principal, rows []integrati
 	return nil
 }
 
-func rowOf(v IntegrationView, me *Principal) integrationRow {
+func rowOf(v api.IntegrationView, me *Principal) integrationRow {
 	return integrationRow{
 		IntegrationView: v, Manages: manages(me, &v.Integration) == nil,
 		Keyed:   v.Kind == action.KindAPIKey || v.Kind == action.KindBotToken,

@@ -46,5 +46,5 @@ func (p *pages) offers(me *Principal, path string) bool {
 		return true
 	}
 	who, ok := p.roles["GET "+path]
-	return ok && who.permit(me, "") == nil
+	return ok && accessPermit(who, me, "") == nil
 }

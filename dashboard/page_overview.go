@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // overview is what the page of charts shows. Every figure leads to the calls
 // that it is of, as far as a list of calls can be asked for them.
 type overview struct {
-	StatisticsView
+	api.StatisticsView
 	Window  window
 	Windows []window
 	Never   bool // nothing was ever called
@@ -58,7 +59,7 @@ type denialRow struct {
 }
 
 type sourceRow struct {
-	SourceStatistics
+	api.SourceStatistics
 	Path, Failures, Page string
 	Share, P50, P95      string
 	bar
@@ -93,12 +94,12 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, me *Principal) 
 	return p.render(w, "overview", "layout", view{Page: "overview", Title: "Overview", Me: me, Data: o})
 }
 
-func newOverview(s StatisticsView) *overview {
+func newOverview(s api.StatisticsView) *overview {
 	o := &overview{StatisticsView: s, Windows: windows()}
 	o.Window, _ = findWindow(s.Window)
-	o.AllList = s.list(s.Calls)
-	o.HeldList = s.list(s.Held.Extent, "mode", string(action.ModeRequireApproval))
-	o.DeniedList = s.list(s.Denied.Extent, "status", string(action.StatusDenied))
+	o.AllList = statisticsViewList(s, s.Calls)
+	o.HeldList = statisticsViewList(s, s.Held.Extent, "mode", string(action.ModeRequireApproval))
+	o.DeniedList = statisticsViewList(s, s.Denied.Extent, "status", string(action.StatusDenied))
 	for _, b := range s.Buckets {
 		o.Modes[0] += b.Allow
 		o.Modes[1] += b.RequireApproval
@@ -115,27 +116,27 @@ func newOverview(s StatisticsView) *overview {
 	return o
 }
 
-func (o *overview) countActions(s StatisticsView) {
+func (o *overview) countActions(s api.StatisticsView) {
 	for _, a := range s.Statistics.Actions {
 		pairs := []string{"source", a.Source, "action", a.Action}
 		o.Actions = append(o.Actions, actionRow{
-			a, s.list(s.Calls, pairs...), s.list(s.Calls, append(pairs, "status", string(action.StatusFailed))...),
+			a, statisticsViewList(s, s.Calls, pairs...), statisticsViewList(s, s.Calls, append(pairs, "status", string(action.StatusFailed))...),
 			share(a.Failed, a.Calls), newBar(a.Calls, a.Failed, s.Statistics.Actions[0].Calls),
 		})
 	}
 }
 
-func (o *overview) countDenials(s StatisticsView) {
+func (o *overview) countDenials(s api.StatisticsView) {
 	for _, d := range s.Denied.Reasons {
 		pairs := []string{"status", string(action.StatusDenied)}
 		if d.Reason != action.DeniedPolicy {
 			pairs = append(pairs, "mode", string(action.ModeRequireApproval))
 		}
-		o.Denials = append(o.Denials, denialRow{denialWords(d), s.list(s.Denied.Extent, pairs...), d.Calls, newBar(d.Calls, 0, s.Denied.Reasons[0].Calls)})
+		o.Denials = append(o.Denials, denialRow{denialWords(d), statisticsViewList(s, s.Denied.Extent, pairs...), d.Calls, newBar(d.Calls, 0, s.Denied.Reasons[0].Calls)})
 	}
 }
 
-func (o *overview) countSources(s StatisticsView) {
+func (o *overview) countSources(s api.StatisticsView) {
 	most := int64(0)
 	for _, source := range s.Sources {
 		if source.P95MS != nil {
@@ -144,7 +145,7 @@ func (o *overview) countSources(s StatisticsView) {
 	}
 	for _, source := range s.Sources {
 		row := sourceRow{
-			SourceStatistics: source, Path: s.list(s.Calls, "source", source.Source), Failures: s.list(s.Calls, "source", source.Source, "status", string(action.StatusFailed)),
+			SourceStatistics: source, Path: statisticsViewList(s, s.Calls, "source", source.Source), Failures: statisticsViewList(s, s.Calls, "source", source.Source, "status", string(action.StatusFailed)),
 			Share: share(source.Failed, source.Calls),
 		}
 		if id, ok := strings.CutPrefix(source.Source, connectorPrefix); ok && source.Health != "" {
@@ -158,9 +159,9 @@ func (o *overview) countSources(s StatisticsView) {
 	}
 }
 
-// list is where the calls of an extent are listed, of those that more is asked
+// statisticsViewList is where the calls of an extent are listed, of those that more is asked
 // of by names and values.
-func (s StatisticsView) list(e action.Extent, pairs ...string) string {
+func statisticsViewList(s api.StatisticsView, e action.Extent, pairs ...string) string {
 	return callsBetween(e.Since, s.To, pairs...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // personLine is a person of the organization, with what the viewer may do.
@@ -43,7 +44,7 @@ func (p *pages) peoplePage(w http.ResponseWriter, r *http.Request, me *Principal
 	return p.render(w, "people", "layout", view{Page: "people", Title: "People", Me: me, Data: struct {
 		People  []personLine
 		Keys    []action.APIKey
-		Logins  []LoginView
+		Logins  []api.LoginView
 		Removed []action.RemovedUser
 		Names   map[string]string
 		Decides bool

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // policyData is all that the page of policy shows.
@@ -19,7 +20,7 @@ type policyData struct {
 	Table       capabilityTable
 	Gates       []action.GateApproval
 	MoreGates   int // that are not shown
-	Quotas      []QuotaView
+	Quotas      []api.QuotaView
 	Settings    action.Settings
 	Names       map[string]string
 	Decides     bool
@@ -85,7 +86,7 @@ func (p *pages) ceilings(ctx context.Context, organization string, d *policyData
 
 // modeRow is one mode that somebody set.
 type modeRow struct {
-	ModeView
+	api.ModeView
 	Source, Action string // as people write them
 	For            string // the automation's name; empty: everybody
 }

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // requestCard is an agent's wish for a grant as the inbox shows it.
 type requestCard struct {
-	RequestView
+	api.RequestView
 	Asking     action.Session
 	Automation string // the name of the session's
 	Pins       []pin
@@ -67,7 +68,7 @@ func (p *pages) requests(ctx context.Context, me *Principal) (requestList, error
 		return list, err
 	}
 	for _, r := range page.Items {
-		c := requestCard{RequestView: RequestView{r, sourceName(r.Terms.Source, all)}, Pins: pinsOf(&r.Terms), Spans: spansWithin(p.now(), r.Terms.ExpiresAt)}
+		c := requestCard{RequestView: api.RequestView{GrantRequest: r, Name: sourceName(r.Terms.Source, all)}, Pins: pinsOf(&r.Terms), Spans: spansWithin(p.now(), r.Terms.ExpiresAt)}
 		if c.Asking = sessions[r.Session]; c.Asking.ID == "" {
 			c.Asking = action.Session{ID: r.Session}
 		}

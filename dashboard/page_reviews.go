@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // reviewTable is what of a connector waits for a review.
 type reviewTable struct {
 	Connector action.Connector
-	Tools     []ReviewView
+	Tools     []api.ReviewView
 	More      int // that are not shown
 	FetchedAt time.Time
 	Error     string // of the last time that the server was asked
@@ -40,7 +41,7 @@ func (p *pages) reviews(ctx context.Context, connectors []action.Connector) ([]r
 	return tables, nil
 }
 
-func (t *reviewTable) add(v ReviewView) {
+func (t *reviewTable) add(v api.ReviewView) {
 	if len(t.Tools) == reviewsShown {
 		t.More++
 		return

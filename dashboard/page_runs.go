@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -39,14 +40,14 @@ func (p *pages) runsPage(w http.ResponseWriter, r *http.Request, me *Principal) 
 	if err := f.oneOf("status", runStatuses()...); err != nil {
 		return err
 	}
-	runs, err := p.listRuns(ctx, me, &RunQuery{
+	runs, err := p.listRuns(ctx, me, &api.RunQuery{
 		Paging: f.paging(), Automation: f.Get("automation"), Trigger: f.Get("trigger"), Status: event.RunStatus(f.Get("status")),
 	})
 	if err != nil {
 		return err
 	}
 	d := struct {
-		Runs        List[RunView]
+		Runs        api.List[api.RunView]
 		Filters     filters
 		Statuses    []string
 		Automations []event.Automation
@@ -68,7 +69,7 @@ func (p *pages) runsPage(w http.ResponseWriter, r *http.Request, me *Principal) 
 
 // runData is all that the page of a run shows.
 type runData struct {
-	RunView
+	api.RunView
 	Event    event.Record
 	Cause    cause
 	Worker   settler

@@ -3,12 +3,14 @@ package dashboard
 import (
 	"net/http"
 
+	"sallyport/api"
+
 	"sallyport/ingest/event"
 )
 
 // scheduleRow is a schedule with what it started last.
 type scheduleRow struct {
-	ScheduleView
+	api.ScheduleView
 	Idle bool // its automation is disabled
 	Runs []event.Run
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 	agents "sallyport/internal/agent"
 )
@@ -27,7 +28,7 @@ func (p *pages) sessionsPage(w http.ResponseWriter, r *http.Request, me *Princip
 	case state == "":
 		state = "live"
 	}
-	sessions, err := p.listSessions(r.Context(), me, state, Paging{Limit: 50, Cursor: cursor})
+	sessions, err := p.listSessions(r.Context(), me, state, api.Paging{Limit: 50, Cursor: cursor})
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (p *pages) sessionsPage(w http.ResponseWriter, r *http.Request, me *Princip
 		States       []string
 		Older        string
 		First        bool
-		Integrations []IntegrationView
+		Integrations []api.IntegrationView
 		Automations  []event.Automation
 		Names        map[string]string
 		Decides      bool

@@ -4,14 +4,15 @@ import (
 	"net/http"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // settingsData is what the page of settings shows.
 type settingsData struct {
 	Decides bool
-	Webhook *NotifyView // nil: nobody set it up
-	Slack   *NotifyView
-	Told    []NotificationView
+	Webhook *api.NotifyView // nil: nobody set it up
+	Slack   *api.NotifyView
+	Told    []api.NotificationView
 	Slacks  []action.Integration // that can post to Slack
 	Names   map[string]string
 	Public  string
@@ -22,7 +23,7 @@ type settingsData struct {
 // channelData is one channel, or none, among the rest.
 type channelData struct {
 	settingsData
-	Channel *NotifyView
+	Channel *api.NotifyView
 }
 
 func (p *pages) settingsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
@@ -72,7 +73,7 @@ func wantsWords(w action.NotifyWants) string {
 }
 
 // toldWords says what became of a notification.
-func toldWords(n NotificationView) string {
+func toldWords(n api.NotificationView) string {
 	switch {
 	case n.Status == action.NotifyPending && n.Failures > 0:
 		return "to be sent again"

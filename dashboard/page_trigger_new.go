@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"sallyport/api"
+
 	"sallyport/ingest/event"
 )
 
@@ -16,11 +18,11 @@ func (p *pages) newTriggerPage(w http.ResponseWriter, r *http.Request, me *Princ
 	f := readFilters(r, "provider", "type", "automation")
 	d := struct {
 		Filters     filters
-		Providers   []EventProvider
-		Provider    *EventProvider
-		Type        *EventType
+		Providers   []api.EventProvider
+		Provider    *api.EventProvider
+		Type        *api.EventType
 		Form        []control
-		Connects    []IntegrationView
+		Connects    []api.IntegrationView
 		Automations []event.Automation
 	}{Filters: f, Providers: p.EventProviders}
 	var err error
@@ -31,7 +33,7 @@ func (p *pages) newTriggerPage(w http.ResponseWriter, r *http.Request, me *Princ
 		if d.Provider, err = p.eventProvider(f.Get("provider"), ""); err != nil {
 			return err
 		}
-		if d.Type = d.Provider.typeOf(f.Get("type")); len(d.Provider.Types) == 1 {
+		if d.Type = eventProviderTypeOf(d.Provider, f.Get("type")); len(d.Provider.Types) == 1 {
 			d.Type = &d.Provider.Types[0]
 		}
 		if d.Connects, err = p.connected(ctx, me, d.Provider.ID); err != nil {

@@ -7,12 +7,13 @@ import (
 	"slices"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
 // triggerRow is a trigger as the list of them shows it.
 type triggerRow struct {
-	TriggerView
+	api.TriggerView
 	Off      *action.PolicyEvent // how it was disabled; nil: it is not, or from the beginning
 	Idle     bool                // its automation is disabled
 	TypeName string
@@ -21,15 +22,15 @@ type triggerRow struct {
 // triggerData is all that the page of a trigger shows.
 type triggerData struct {
 	triggerRow
-	Provider   *EventProvider // nil: this gateway has it no more
-	Type       *EventType
+	Provider   *api.EventProvider // nil: this gateway has it no more
+	Type       *api.EventType
 	Form       []control
-	Connects   []IntegrationView // of the service
-	Sample     string            // how a sender of one's own posts
-	Secrets    []SigningSecret
-	Events     []InboundEvent // the newest
+	Connects   []api.IntegrationView // of the service
+	Sample     string                // how a sender of one's own posts
+	Secrets    []api.SigningSecret
+	Events     []api.InboundEvent // the newest
 	Deliveries []event.Receipt
-	Group      *PollGroupView
+	Group      *api.PollGroupView
 	Names      map[string]string
 	Decides    bool
 }
@@ -66,7 +67,7 @@ func (p *pages) triggersPage(w http.ResponseWriter, r *http.Request, me *Princip
 	return p.render(w, "triggers", "layout", view{Page: "triggers", Title: "Triggers", Me: me, Data: struct {
 		Filters filters
 		Rows    []triggerRow
-		Groups  []PollGroupView
+		Groups  []api.PollGroupView
 		Names   map[string]string
 		Decides bool
 	}{f, rows, groups, names, me.Role.Decides()}})
@@ -82,11 +83,11 @@ func (p *pages) idle(ctx context.Context, organization string) (map[string]bool,
 	return idle, err
 }
 
-func (p *pages) triggerRow(ctx context.Context, me *Principal, v TriggerView, idle, signed map[string]bool) (triggerRow, error) {
+func (p *pages) triggerRow(ctx context.Context, me *Principal, v api.TriggerView, idle, signed map[string]bool) (triggerRow, error) {
 	row := triggerRow{TriggerView: v, Idle: idle[v.Automation], TypeName: v.Type}
 	provider, _ := p.eventProvider(v.Provider, "") // an old one is named by its id
 	if provider != nil {
-		row.TypeName = provider.typeTitle(v.Type)
+		row.TypeName = eventProviderTypeTitle(provider, v.Type)
 	}
 	row.SecretNeeded = provider != nil && provider.Gives && v.Kind == event.Webhooks && !signed[v.ID]
 	if v.Enabled {
@@ -114,16 +115,16 @@ func (p *pages) disabled(ctx context.Context, organization, id string) (*action.
 	return nil, err
 }
 
-// typeTitle is what people call a type of event.
-func (p *EventProvider) typeTitle(id string) string {
-	if t := p.typeOf(id); t != nil {
+// eventProviderTypeTitle is what people call a type of event.
+func eventProviderTypeTitle(p *api.EventProvider, id string) string {
+	if t := eventProviderTypeOf(p, id); t != nil {
 		return t.Title
 	}
 	return id
 }
 
-func (p *EventProvider) typeOf(id string) *EventType {
-	if i := slices.IndexFunc(p.Types, func(t EventType) bool { return t.ID == id }); i >= 0 {
+func eventProviderTypeOf(p *api.EventProvider, id string) *api.EventType {
+	if i := slices.IndexFunc(p.Types, func(t api.EventType) bool { return t.ID == id }); i >= 0 {
 		return &p.Types[i]
 	}
 	return nil
@@ -167,7 +168,7 @@ func (p *pages) triggerPage(w http.ResponseWriter, r *http.Request, me *Principa
 func (p *pages) triggerSetup(ctx context.Context, me *Principal, d *triggerData) (err error) {
 	if d.Provider, err = p.eventProvider(d.TriggerView.Provider, ""); err != nil {
 		d.Provider = nil // it is named by its id
-	} else if d.Type = d.Provider.typeOf(d.TriggerView.Type); d.Type != nil {
+	} else if d.Type = eventProviderTypeOf(d.Provider, d.TriggerView.Type); d.Type != nil {
 		d.Form = configForm(d.Type.Config, d.Config)
 	}
 	if d.Connects, err = p.connected(ctx, me, d.TriggerView.Provider); err != nil {
@@ -185,21 +186,21 @@ func (p *pages) triggerSetup(ctx context.Context, me *Principal, d *triggerData)
 }
 
 // connected are the integrations of a service that a trigger can name.
-func (p *pages) connected(ctx context.Context, me *Principal, provider string) ([]IntegrationView, error) {
+func (p *pages) connected(ctx context.Context, me *Principal, provider string) ([]api.IntegrationView, error) {
 	all, err := p.integrations(ctx, me)
-	return slices.DeleteFunc(all, func(in IntegrationView) bool { return in.Provider != provider || in.Owner() != "" }), err
+	return slices.DeleteFunc(all, func(in api.IntegrationView) bool { return in.Provider != provider || in.Owner() != "" }), err
 }
 
 // triggerRecent adds what came of it lately.
 func (p *pages) triggerRecent(ctx context.Context, me *Principal, d *triggerData) error {
-	events, err := p.listEvents(ctx, me, &EventQuery{Trigger: d.ID, Paging: Paging{Limit: 20}})
+	events, err := p.listEvents(ctx, me, &api.EventQuery{Trigger: d.ID, Paging: api.Paging{Limit: 20}})
 	if err != nil {
 		return err
 	}
 	d.Events = events.Body.Items
 	if d.Kind == event.Polling {
 		groups, err := p.pollGroups(ctx, me.Organization)
-		if i := slices.IndexFunc(groups, func(g PollGroupView) bool { return g.Integration != "" && g.Integration == d.Integration }); i >= 0 {
+		if i := slices.IndexFunc(groups, func(g api.PollGroupView) bool { return g.Integration != "" && g.Integration == d.Integration }); i >= 0 {
 			d.Group = &groups[i]
 		}
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/nearest"
 )
 
@@ -21,7 +22,7 @@ const probeFor = 3 * time.Second
 // tools do; see [Server.unsure].
 func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.Connector) error {
 	if p := s.provider(key.Source); p != nil {
-		return p.checkAction(key.Action)
+		return providerCheckAction(p, key.Action)
 	}
 	i := slices.IndexFunc(all, func(c action.Connector) bool { return c.Source() == key.Source })
 	if i < 0 || !all[i].Enabled || key.Action == "*" || beside(key.Action) {
@@ -96,8 +97,8 @@ func (s *Server) unsure(ctx context.Context, key action.Key, all []action.Connec
 	return plain(fmt.Sprintf("%s %s and never listed an action %q: what was set counts for nothing until it does.%s", source, why, key.Action, nearest.Sentence(key.Action, names))), nil
 }
 
-// checkAction refuses an action that the module lacks.
-func (p *Provider) checkAction(name string) error {
+// providerCheckAction refuses an action that the module lacks.
+func providerCheckAction(p *api.Provider, name string) error {
 	names := make([]string, len(p.Actions))
 	for i, a := range p.Actions {
 		if names[i] = a.Name; name == "*" || name == a.Name {

@@ -100,14 +100,6 @@ type Statistics interface {
 	Statistics(ctx context.Context, organization string, p action.Period) (action.Statistics, error)
 }
 
-// Event is something that happened to an invocation beside its status.
-type Event struct {
-	Kind string    `json:"kind" example:"late_outcome" doc:"late_outcome: how an execution ended after it was given up; params_revealed: a person read the full params; asked: what its source asked of the caller, and what was answered."`
-	By   string    `json:"by,omitempty" doc:"The user who did it."`
-	At   time.Time `json:"at"`
-	Data raw       `json:"data" doc:"Redacted."`
-}
-
 // Users keeps people. By is who changes them, for the record.
 type Users interface {
 	CreateUser(ctx context.Context, u action.User, by string) error

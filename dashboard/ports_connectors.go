@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // Connectors keeps remote MCP servers. What changes one is told who did it.
@@ -38,8 +39,8 @@ type ConnectorState struct {
 	// Tools are its tools, and beside them how its resources are read and its
 	// prompts gotten, which are none; see [action.Action.Tool].
 	Tools     []*action.Action
-	Error     string     // why it cannot be listed, in words for an admin
-	Diagnosis *Diagnosis // the same, for programs too; nil: it can
+	Error     string         // why it cannot be listed, in words for an admin
+	Diagnosis *api.Diagnosis // the same, for programs too; nil: it can
 	Warnings  []string
 	FetchedAt time.Time // of the list; zero: never
 	Protocol  string    // the version of MCP that is spoken; empty: not known
@@ -51,16 +52,8 @@ type ConnectorState struct {
 	CircuitOpen bool      // until then its calls fail at once
 }
 
-// Diagnosis is what is wrong with a connector.
-type Diagnosis struct {
-	_       struct{} `nullable:"true"`
-	Code    string   `json:"code" doc:"Which it is: upstream_dns, upstream_unreachable, upstream_tls, upstream_blocked, upstream_timeout, upstream_auth, upstream_credential, upstream_reconnect, upstream_transport, upstream_protocol, upstream_too_large, upstream_rate_limited, upstream_refused, upstream_failed, upstream_config, upstream_circuit_open or tools_unrecorded." example:"upstream_auth"`
-	Message string   `json:"message" doc:"What it is and what to do, in a sentence or two."`
-	Field   string   `json:"field,omitempty" doc:"What of the connector it concerns, as a JSON Pointer; absent: nothing that is set here." example:"/secret_value"`
-}
-
-// concerns tells which field of a connector a fault is about.
-func (d *Diagnosis) concerns(c *action.Connector) string {
+// diagnosisConcerns tells which field of a connector a fault is about.
+func diagnosisConcerns(d *api.Diagnosis, c *action.Connector) string {
 	switch d.Code {
 	case "upstream_dns", "upstream_unreachable", "upstream_tls", "upstream_blocked", "upstream_timeout", "upstream_transport", "upstream_protocol", "upstream_config":
 		return "/url"

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"sallyport/action"
@@ -118,31 +117,6 @@ type Runs interface {
 	// SetRunEndpoint writes URL and Enabled, and the first secret when it is given.
 	SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *event.Secret) (event.Endpoint, error)
 	DeleteRunEndpoint(ctx context.Context, organization, by string) error
-}
-
-// EventProvider is a service, or a kind of sender, whose events can start runs.
-type EventProvider struct {
-	ID       string      `json:"id" example:"github"`
-	Title    string      `json:"title" example:"GitHub"`
-	Webhook  bool        `json:"webhook" doc:"Whether it posts its events."`
-	Polling  bool        `json:"polling" doc:"Whether the gateway can look for events by itself; that needs an integration."`
-	Secret   string      `json:"secret,omitempty" doc:"Whose the secret of a webhook is. Markdown."`
-	Gives    bool        `json:"gives_secret" doc:"Whether the service makes that secret: a trigger of a webhook needs it."`
-	URL      string      `json:"url,omitempty" doc:"The URL for events of all triggers, where the operator set a secret for it."`
-	Types    []EventType `json:"types"`
-	Endpoint string      `json:"endpoint" doc:"The path of a trigger's own URL, with {trigger} or {automation} in it." example:"/webhooks/direct/github/{trigger}"`
-
-	// CheckConfig tells whether a trigger's config fits the type's schema;
-	// ErrInvalid with a field below /config.
-	CheckConfig func(typ string, config json.RawMessage) error `json:"-"`
-}
-
-// EventType is one kind of event.
-type EventType struct {
-	ID          string          `json:"id" example:"issue"`
-	Title       string          `json:"title"`
-	Description string          `json:"description"`
-	Config      json.RawMessage `json:"config_schema" doc:"JSON Schema of a trigger's config."`
 }
 
 // Times returns up to n due times of a cron expression after a time, or

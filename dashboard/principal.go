@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/token"
 )
 
@@ -131,11 +132,11 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 
 // permit returns nil when the principal may use a route of that access, for
 // what the path names.
-func (s *Server) permit(who access, p *Principal, r *http.Request) error {
+func (s *Server) permit(who api.Access, p *Principal, r *http.Request) error {
 	if err := p.idle(r, s.now()); err != nil {
 		return err
 	}
-	if err := who.permit(p, r.PathValue("session")); err != nil || (who != holder && who != reader) || p.Session == nil {
+	if err := accessPermit(who, p, r.PathValue("session")); err != nil || (who != api.Holder && who != api.Reader) || p.Session == nil {
 		return err
 	}
 	run, err := s.Runs.RunOfSession(r.Context(), p.Organization, p.Session.ID)

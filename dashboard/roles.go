@@ -1,26 +1,8 @@
 package dashboard
 
-import "sallyport/action"
-
-// access says who may use a route. The zero value is nobody.
-type access int
-
-const (
-	nobody   access = iota
-	public          // everybody, without a credential
-	anyone          // any good credential
-	listener        // any but a key for workers
-	agent           // the session of the path, with its own token
-	caller          // any session; the body names it
-	audience        // that session, or any person of its organization
-	approver        // that session, or a person who decides
-	member          // any person
-	worker          // a key for workers, or a person who decides
-	holder          // that, or the session that works on the run of the path
-	reader          // any person, or that session
-	decider         // an owner or admin
-	owner           // an owner
-	hosted          // the bearer of a host application's token
+import (
+	"sallyport/action"
+	"sallyport/api"
 )
 
 // table is the one place that says who may do what. A person is a browser
@@ -33,319 +15,122 @@ const (
 // manages), only an owner makes,
 // changes or removes owners (see outranks), and the rows may keep the creator
 // of a session from deciding for it.
-func table() map[string]access {
-	const session = "/api/v1/sessions/{session}/actions"
-	return map[string]access{
-		"GET /api/v1/me":     anyone,
-		"GET /api/v1/events": listener,
+func table() map[string]api.Access {
+	return map[string]api.Access{
+		"GET /{$}":                     api.Member,
+		"GET /inbox/more":              api.Member,
+		"GET /inbox/cards":             api.Member,
+		"GET /inbox/count":             api.Member,
+		"GET /inbox/waiters":           api.Member,
+		"GET /inbox/requests":          api.Member,
+		"GET /inbox/{id}":              api.Member,
+		"GET /inbox/{id}/grant":        api.Decider,
+		"GET /inbox/{id}/params":       api.Decider,
+		"GET /overview":                api.Member,
+		"GET /activity":                api.Member,
+		"GET /invocations/{id}":        api.Member,
+		"GET /connectors":              api.Member,
+		"GET /connectors/new":          api.Decider,
+		"GET /connectors/{id}":         api.Member,
+		"GET /integrations":            api.Member,
+		"GET /integrations/{provider}": api.Member,
+		"GET /secrets":                 api.Member,
 
-		"GET " + session + "/available":                 audience,
-		"GET " + session + "/guide":                     audience,
-		"GET " + session + "/guide/{source}":            audience,
-		"GET /api/v1/sessions/{session}/prompt":         audience,
-		"POST " + session + "/invoke":                   agent,
-		"GET " + session + "/invocations":               audience,
-		"GET " + session + "/invocations/{id}":          audience,
-		"GET " + session + "/invocations/{id}/result":   approver,
-		"POST " + session + "/invocations/{id}/approve": decider,
-		"POST " + session + "/invocations/{id}/deny":    decider,
-		"GET " + session + "/capabilities":              audience,
-		"GET " + session + "/grants":                    audience,
-		"POST " + session + "/grants":                   agent,
+		"GET /automations":         api.Member,
+		"GET /automations/{id}":    api.Member,
+		"GET /triggers":            api.Member,
+		"GET /triggers/new":        api.Decider,
+		"GET /triggers/{id}":       api.Member,
+		"GET /schedules":           api.Member,
+		"GET /runs":                api.Member,
+		"GET /runs/{id}":           api.Member,
+		"GET /events":              api.Member,
+		"GET /events/{id}":         api.Member,
+		"GET /events/{id}/context": api.Decider,
+		"GET /deliveries":          api.Decider,
+		"GET /deliveries/{id}":     api.Decider,
 
-		"PUT /api/v1/sessions/{session}/evidence/{upload}/{name}": agent,
-		"GET /api/v1/sessions/{session}/evidence":                 audience,
-		"GET /api/v1/sessions/{session}/evidence/{upload}":        audience,
-		"GET /api/v1/sessions/{session}/evidence/{upload}/{name}": audience,
+		"GET /policy":                 api.Member,
+		"GET /policy/actions":         api.Member,
+		"GET /policy/answer":          api.Member,
+		"GET /policy/removed":         api.Member,
+		"GET /audit":                  api.Member,
+		"GET /grants":                 api.Member,
+		"GET /sessions":               api.Member,
+		"GET /sessions/{id}/evidence": api.Member,
+		"GET /env-requests/{id}":      api.Member,
+		"GET /people":                 api.Member,
+		"GET /settings":               api.Member,
+		"GET /settings/{rest...}":     api.Member,
 
-		"GET /api/v1/sessions/{session}/env":       audience,
-		"POST /api/v1/sessions/{session}/env/pull": agent,
-		"GET /api/v1/env-requests":                 member,
-		"GET /api/v1/env-requests/{id}":            member,
-		"POST /api/v1/env-requests/{id}/answer":    decider,
-		"POST /api/v1/env-requests/{id}/refuse":    decider,
+		"GET /api/v1/openapi.json": api.Public,
+		"GET /healthz":             api.Public,
+		"GET /readyz":              api.Public,
+		"GET /login":               api.Public,
+		"GET /login/oidc":          api.Public,
+		"GET /login/oidc/callback": api.Public,
+		"POST /login":              api.Public,
+		"GET /oauth/callback":      api.Public,
+		"GET /oauth/client.json":   api.Public,
+		"POST /logout":             api.Public,
+		"GET /assets/{file}":       api.Public,
 
-		"POST /internal/tools/{tool}": caller,
-		"GET /api/v1/setups":          member,
-		"GET /api/v1/setups/{name}":   member,
-
-		"POST /api/v1/sessions":        member,
-		"GET /api/v1/sessions":         member,
-		"GET /api/v1/sessions/{id}":    member,
-		"DELETE /api/v1/sessions/{id}": decider,
-
-		"PATCH /api/v1/sessions/{id}":       member,
-		"POST /api/v1/sessions/{id}/pause":  decider,
-		"POST /api/v1/sessions/{id}/resume": decider,
-		"POST /api/v1/sessions/{id}/stop":   decider,
-		"POST /api/v1/sessions/{id}/fail":   decider,
-
-		"GET /api/v1/invocations":               member,
-		"GET /api/v1/invocations/{id}":          member,
-		"GET /api/v1/invocations/{id}/params":   decider,
-		"GET /api/v1/invocations/{id}/events":   member,
-		"POST /api/v1/invocations/{id}/approve": decider,
-		"POST /api/v1/invocations/{id}/deny":    decider,
-
-		"GET /api/v1/statistics": member,
-
-		"GET /api/v1/secrets":          member,
-		"PUT /api/v1/secrets/{key}":    decider,
-		"DELETE /api/v1/secrets/{key}": decider,
-		"POST /api/v1/secrets/rotate":  owner,
-
-		"GET /api/v1/connectors":                 member,
-		"POST /api/v1/connectors":                decider,
-		"POST /api/v1/connectors/validate":       decider,
-		"GET /api/v1/connectors/presets":         member,
-		"GET /api/v1/connectors/{ref}":           member,
-		"PATCH /api/v1/connectors/{ref}":         decider,
-		"DELETE /api/v1/connectors/{ref}":        decider,
-		"POST /api/v1/connectors/{ref}/enable":   decider,
-		"POST /api/v1/connectors/{ref}/disable":  decider,
-		"POST /api/v1/connectors/{ref}/validate": decider,
-		"GET /api/v1/connectors/{ref}/tools":     member,
-		"POST /api/v1/connectors/{ref}/review":   decider,
-		"POST /api/v1/connectors/{ref}/onboard":  decider,
-		"POST /api/v1/connectors/{ref}/sign-in":  decider,
-		"POST /api/v1/connectors/{ref}/sign-out": decider,
-		"POST /api/v1/oauth/finish":              member,
-
-		"GET /api/v1/integrations":                         member,
-		"POST /api/v1/integrations":                        member,
-		"GET /api/v1/integrations/providers":               member,
-		"POST /api/v1/integrations/connect":                member,
-		"GET /api/v1/integrations/{id}":                    member,
-		"PATCH /api/v1/integrations/{id}":                  member,
-		"DELETE /api/v1/integrations/{id}":                 member,
-		"POST /api/v1/integrations/{id}/check":             member,
-		"GET /api/v1/integrations/{id}/metadata":           member,
-		"GET /api/v1/integrations/apps":                    decider,
-		"PUT /api/v1/integrations/apps/{provider}":         decider,
-		"DELETE /api/v1/integrations/apps/{provider}":      decider,
-		"GET /api/v1/automations/{automation}/connections": member,
-		"PUT /api/v1/automations/{automation}/connections": decider,
-
-		"GET /api/v1/automations":                 member,
-		"POST /api/v1/automations":                decider,
-		"GET /api/v1/automations/{automation}":    member,
-		"PATCH /api/v1/automations/{automation}":  decider,
-		"DELETE /api/v1/automations/{automation}": decider,
-
-		"GET /api/v1/providers":             member,
-		"GET /api/v1/providers/{id}":        member,
-		"GET /api/v1/triggers":              member,
-		"POST /api/v1/triggers":             decider,
-		"GET /api/v1/triggers/{id}":         member,
-		"PATCH /api/v1/triggers/{id}":       decider,
-		"DELETE /api/v1/triggers/{id}":      decider,
-		"GET /api/v1/triggers/{id}/secrets": member,
-		"POST /api/v1/triggers/{id}/rotate": decider,
-		"GET /api/v1/poll-groups":           member,
-
-		"GET /api/v1/schedules":          member,
-		"POST /api/v1/schedules":         decider,
-		"POST /api/v1/schedules/preview": member,
-		"GET /api/v1/schedules/{id}":     member,
-		"PATCH /api/v1/schedules/{id}":   decider,
-		"DELETE /api/v1/schedules/{id}":  decider,
-
-		"GET /api/v1/inbound-events":              member,
-		"GET /api/v1/inbound-events/{id}":         member,
-		"GET /api/v1/inbound-events/{id}/context": decider,
-		"POST /api/v1/inbound-events/{id}/skip":   decider,
-
-		"GET /api/v1/deliveries":               decider,
-		"GET /api/v1/deliveries/{id}":          decider,
-		"POST /api/v1/deliveries/{id}/redrive": decider,
-
-		"GET /api/v1/runs":               member,
-		"POST /api/v1/runs/claim":        worker,
-		"GET /api/v1/runs/{id}":          reader,
-		"POST /api/v1/runs/{id}/renew":   holder,
-		"POST /api/v1/runs/{id}/finish":  holder,
-		"POST /api/v1/runs/{id}/cancel":  decider,
-		"POST /api/v1/runs/{id}/resolve": decider,
-		"POST /api/v1/runs/{id}/redrive": decider,
-
-		"GET /api/v1/outbox":               decider,
-		"POST /api/v1/outbox/{id}/redrive": decider,
-		"GET /api/v1/run-endpoint":         decider,
-		"PUT /api/v1/run-endpoint":         decider,
-		"DELETE /api/v1/run-endpoint":      decider,
-		"POST /api/v1/run-endpoint/rotate": decider,
-
-		"GET /api/v1/notify":                 decider,
-		"PUT /api/v1/notify/{kind}":          decider,
-		"DELETE /api/v1/notify/{kind}":       decider,
-		"POST /api/v1/notify/{kind}/test":    decider,
-		"POST /api/v1/notify/webhook/rotate": decider,
-		"GET /api/v1/notifications":          decider,
-
-		"GET /api/v1/policy/modes":           member,
-		"PUT /api/v1/policy/modes/{key}":     decider,
-		"DELETE /api/v1/policy/modes/{key}":  decider,
-		"GET /api/v1/policy/explain":         member,
-		"GET /api/v1/policy/settings":        member,
-		"PUT /api/v1/policy/settings":        decider,
-		"GET /api/v1/policy/quotas":          member,
-		"PUT /api/v1/policy/quotas/{key}":    decider,
-		"DELETE /api/v1/policy/quotas/{key}": decider,
-		"GET /api/v1/policy/events":          member,
-
-		"GET /api/v1/capabilities":                       member,
-		"GET /api/v1/capabilities/{group}":               member,
-		"PUT /api/v1/capabilities/{group}/{provider}":    decider,
-		"DELETE /api/v1/capabilities/{group}/{provider}": decider,
-
-		"GET /api/v1/gates":         member,
-		"POST /api/v1/gates":        decider,
-		"DELETE /api/v1/gates/{id}": decider,
-
-		"GET /api/v1/grants":         member,
-		"POST /api/v1/grants":        decider,
-		"GET /api/v1/grants/{id}":    member,
-		"DELETE /api/v1/grants/{id}": decider,
-
-		"GET /api/v1/grant-requests":               member,
-		"GET /api/v1/grant-requests/{id}":          member,
-		"POST /api/v1/grant-requests/{id}/approve": decider,
-		"POST /api/v1/grant-requests/{id}/deny":    decider,
-
-		"GET /api/v1/audit/heads":   decider,
-		"POST /api/v1/audit/verify": decider,
-		"GET /api/v1/audit/export":  decider,
-
-		"GET /api/v1/me/logins":         member,
-		"DELETE /api/v1/me/logins":      member,
-		"DELETE /api/v1/me/logins/{id}": member,
-		"POST /api/v1/me/login-link":    hosted,
-
-		"DELETE /api/v1/users/{id}/logins":   decider,
-		"GET /api/v1/removed-users":          decider,
-		"DELETE /api/v1/removed-users/{id}":  decider,
-		"GET /api/v1/users":                  member,
-		"POST /api/v1/users":                 decider,
-		"PATCH /api/v1/users/{id}":           decider,
-		"DELETE /api/v1/users/{id}":          decider,
-		"POST /api/v1/users/{id}/login-link": decider,
-
-		"GET /api/v1/api-keys":         member,
-		"POST /api/v1/api-keys":        decider,
-		"DELETE /api/v1/api-keys/{id}": decider,
-
-		"GET /{$}":                     member,
-		"GET /inbox/more":              member,
-		"GET /inbox/cards":             member,
-		"GET /inbox/count":             member,
-		"GET /inbox/waiters":           member,
-		"GET /inbox/requests":          member,
-		"GET /inbox/{id}":              member,
-		"GET /inbox/{id}/grant":        decider,
-		"GET /inbox/{id}/params":       decider,
-		"GET /overview":                member,
-		"GET /activity":                member,
-		"GET /invocations/{id}":        member,
-		"GET /connectors":              member,
-		"GET /connectors/new":          decider,
-		"GET /connectors/{id}":         member,
-		"GET /integrations":            member,
-		"GET /integrations/{provider}": member,
-		"GET /secrets":                 member,
-
-		"GET /automations":         member,
-		"GET /automations/{id}":    member,
-		"GET /triggers":            member,
-		"GET /triggers/new":        decider,
-		"GET /triggers/{id}":       member,
-		"GET /schedules":           member,
-		"GET /runs":                member,
-		"GET /runs/{id}":           member,
-		"GET /events":              member,
-		"GET /events/{id}":         member,
-		"GET /events/{id}/context": decider,
-		"GET /deliveries":          decider,
-		"GET /deliveries/{id}":     decider,
-
-		"GET /policy":                 member,
-		"GET /policy/actions":         member,
-		"GET /policy/answer":          member,
-		"GET /policy/removed":         member,
-		"GET /audit":                  member,
-		"GET /grants":                 member,
-		"GET /sessions":               member,
-		"GET /sessions/{id}/evidence": member,
-		"GET /env-requests/{id}":      member,
-		"GET /people":                 member,
-		"GET /settings":               member,
-		"GET /settings/{rest...}":     member,
-
-		"GET /api/v1/openapi.json": public,
-		"GET /healthz":             public,
-		"GET /readyz":              public,
-		"GET /login":               public,
-		"GET /login/oidc":          public,
-		"GET /login/oidc/callback": public,
-		"POST /login":              public,
-		"GET /oauth/callback":      public,
-		"GET /oauth/client.json":   public,
-		"POST /logout":             public,
-		"GET /assets/{file}":       public,
-
-		"GET /oauth/callback/{provider}": public,
+		"GET /oauth/callback/{provider}": api.Public,
 	}
 }
 
-// permit returns nil when the principal may use a route of that access, whose
+// accessPermit returns nil when the principal may use a route of that access, whose
 // path names the session, if it names one.
-func (a access) permit(p *Principal, session string) error {
+func accessPermit(a api.Access, p *Principal, session string) error {
 	if p.Session != nil {
-		return a.permitSession(p.Session, session)
+		return accessPermitSession(a, p.Session, session)
 	}
 	if p.scope == action.ScopeRuns {
-		return a.permitKey(p)
+		return accessPermitKey(a, p)
 	}
 	switch {
-	case a == anyone, a == listener, a == audience, a == member, a == reader:
+	case a == api.Anyone, a == api.Listener, a == api.Audience, a == api.Member, a == api.Reader:
 		return nil
-	case a == agent, a == caller:
+	case a == api.Agent, a == api.Caller:
 		return action.Errorf(action.ErrForbidden, "session_only", "Only the session's own token may do this; people decide, agents call.")
-	case a.isDecided() && p.Role.Decides(), a == owner && p.Role == action.RoleOwner:
+	case accessIsDecided(a) && p.Role.Decides(), a == api.Owner && p.Role == action.RoleOwner:
 		return nil
-	case a == hosted && p.host:
+	case a == api.Hosted && p.host:
 		return nil
-	case a == hosted:
+	case a == api.Hosted:
 		return action.Errorf(action.ErrForbidden, "host_only",
 			"This is for tokens of a host application (serve --user-jwt-issuer); an owner or admin makes links for others at /api/v1/users/{id}/login-link.")
-	case a == owner:
+	case a == api.Owner:
 		return action.Errorf(action.ErrForbidden, "owner_required", "Only an owner may do this; ask one of the organization.")
-	case a.isDecided():
+	case accessIsDecided(a):
 		return action.Errorf(action.ErrForbidden, "role_required",
 			"A %s may not do this; ask an owner or admin of the organization.", p.Role)
 	}
 	return action.Errorf(action.ErrForbidden, "forbidden", "Nobody may do this.")
 }
 
-// isDecided reports whether those may who decide, and no other person.
-func (a access) isDecided() bool { return a == decider || a == approver || a == worker || a == holder }
+// accessIsDecided reports whether those may who decide, and no other person.
+func accessIsDecided(a api.Access) bool {
+	return a == api.Decider || a == api.Approver || a == api.Worker || a == api.Holder
+}
 
-// permitKey keeps a key for workers to runs, and to those whom its maker could
+// accessPermitKey keeps a key for workers to runs, and to those whom its maker could
 // give it: whoever claims a run has a session of its automation.
-func (a access) permitKey(p *Principal) error {
+func accessPermitKey(a api.Access, p *Principal) error {
 	switch {
-	case a == anyone, (a == worker || a == holder) && p.works:
+	case a == api.Anyone, (a == api.Worker || a == api.Holder) && p.works:
 		return nil
-	case a == worker, a == holder:
+	case a == api.Worker, a == api.Holder:
 		return action.Errorf(action.ErrForbidden, "role_required", "Whoever made this key for workers decides nothing any more; ask an owner or admin for another.")
 	}
 	return action.Errorf(action.ErrForbidden, "scope_required", "This key is for workers: it claims, renews and finishes runs, and does nothing else.")
 }
 
-func (a access) permitSession(own *action.Session, session string) error {
+func accessPermitSession(a api.Access, own *action.Session, session string) error {
 	switch a {
-	case anyone, listener, holder, reader, caller: // whose run it is, the rows say; see [Server.permit]
+	case api.Anyone, api.Listener, api.Holder, api.Reader, api.Caller: // whose run it is, the rows say; see [Server.permit]
 		return nil
-	case agent, audience, approver:
+	case api.Agent, api.Audience, api.Approver:
 		if session == own.ID {
 			return nil
 		}

@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"sallyport/action"
-	"sallyport/dashboard"
+	"sallyport/api"
 )
 
 // rotate is of the first organization alone.
-func rotate(_ context.Context, organization, by string) (dashboard.Rotated, error) {
+func rotate(_ context.Context, organization, by string) (api.Rotated, error) {
 	if organization != org || by == "" {
-		return dashboard.Rotated{}, action.Errorf(action.ErrForbidden, "operator_required", "Ask the operator.")
+		return api.Rotated{}, action.Errorf(action.ErrForbidden, "operator_required", "Ask the operator.")
 	}
-	return dashboard.Rotated{KeyID: "72cd6e8422c407fb", Resealed: 3}, nil
+	return api.Rotated{KeyID: "72cd6e8422c407fb", Resealed: 3}, nil
 }
 
 // Who may do nearly everything may not replace the master key.

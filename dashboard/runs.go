@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -23,7 +24,7 @@ const (
 )
 
 // claimRun gives the worker a run; 204 when none waits.
-func (s *Server) claimRun(ctx context.Context, p *Principal, w Wish, wait string) (*claimed, error) {
+func (s *Server) claimRun(ctx context.Context, p *Principal, w api.Wish, wait string) (*claimed, error) {
 	patience, err := parseWait(wait)
 	if err != nil {
 		return nil, err
@@ -41,10 +42,10 @@ func (s *Server) claimRun(ctx context.Context, p *Principal, w Wish, wait string
 	}
 	s.runChanged(&work.Run)
 	s.log.InfoContext(ctx, "run claimed", "run", work.Run.ID, "session", work.Run.Session, "by", c.By)
-	out := ClaimedRun{
-		Run: work.Run, Automation: RunAutomation{ID: work.Automation.ID, Name: work.Automation.Name, Instructions: work.Automation.Instructions},
-		Event:   InboundEvent{Record: work.Record, Status: work.Record.Status(), AutomationName: work.Automation.Name},
-		Session: RunSession{ID: work.Run.Session, Token: s.Tokens.Mint(work.Run.Session), MCPURL: s.MCPURL, ExpiresAt: work.ExpiresAt},
+	out := api.ClaimedRun{
+		Run: work.Run, Automation: api.RunAutomation{ID: work.Automation.ID, Name: work.Automation.Name, Instructions: work.Automation.Instructions},
+		Event:   api.InboundEvent{Record: work.Record, Status: work.Record.Status(), AutomationName: work.Automation.Name},
+		Session: api.RunSession{ID: work.Run.Session, Token: s.Tokens.Mint(work.Run.Session), MCPURL: s.MCPURL, ExpiresAt: work.ExpiresAt},
 		ClaimID: work.Run.Claim, LeaseUntil: work.Run.LeaseUntil,
 	}
 	if work.Sealed != nil {
@@ -101,7 +102,7 @@ func (s *Server) runChanged(r *event.Run) {
 	s.Hints.Publish(action.Hint{Kind: action.HintRun, Organization: r.Organization, Run: r.ID, Status: action.Status(r.Status)})
 }
 
-func (s *Server) claim(ctx context.Context, p *Principal, w Wish) (event.Claim, error) {
+func (s *Server) claim(ctx context.Context, p *Principal, w api.Wish) (event.Claim, error) {
 	c := event.Claim{Organization: p.Organization, Run: w.Run, By: p.worker(), Life: s.RunLife}
 	var err error
 	if c.Automation, err = s.automationID(ctx, p, w.Automation, "/automation"); err != nil {
@@ -131,9 +132,9 @@ func (s *Server) claimOf(ctx context.Context, p *Principal, said string) (string
 	return run.Claim, err
 }
 
-func (s *Server) renewRun(ctx context.Context, p *Principal, id string, r *Renewal) (event.Run, error) {
+func (s *Server) renewRun(ctx context.Context, p *Principal, id string, r *api.Renewal) (event.Run, error) {
 	if r == nil {
-		r = &Renewal{}
+		r = &api.Renewal{}
 	}
 	claim, err := s.claimOf(ctx, p, r.ClaimID)
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *Server) renewRun(ctx context.Context, p *Principal, id string, r *Renew
 	return run, err
 }
 
-func (s *Server) finishRun(ctx context.Context, p *Principal, id string, f Finish) (event.Run, error) {
+func (s *Server) finishRun(ctx context.Context, p *Principal, id string, f api.Finish) (event.Run, error) {
 	e, err := s.ending(f.Status, f.RunOutcome)
 	if err == nil && f.Status == event.RunNeeds && strings.TrimSpace(f.Message) == "" {
 		err = invalid("/message", "Say in message what a person is to do.")
@@ -175,7 +176,7 @@ func (s *Server) cancelRun(ctx context.Context, p *Principal, id, reason string)
 	return run, nil
 }
 
-func (s *Server) resolveRun(ctx context.Context, p *Principal, id string, r Resolution) (event.Run, error) {
+func (s *Server) resolveRun(ctx context.Context, p *Principal, id string, r api.Resolution) (event.Run, error) {
 	e, err := s.ending(r.Status, r.RunOutcome)
 	if err != nil {
 		return event.Run{}, err
@@ -199,7 +200,7 @@ func (s *Server) redriveRun(ctx context.Context, p *Principal, id string) (event
 }
 
 // ending is what was said of a run, without what must not be kept.
-func (s *Server) ending(status event.RunStatus, o RunOutcome) (event.Ending, error) {
+func (s *Server) ending(status event.RunStatus, o api.RunOutcome) (event.Ending, error) {
 	e := event.Ending{Status: status, Code: o.Code, Message: s.JSON.RedactText(o.Message, nil)}
 	switch {
 	case o.Code != "" && !isCode(o.Code):

@@ -5,13 +5,15 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/api"
+
 	"sallyport/ingest/event"
 )
 
 // upcoming is how many times to come are shown.
 const upcoming = 5
 
-func (s *Server) schedules(ctx context.Context, p *Principal, automation string) ([]ScheduleView, error) {
+func (s *Server) schedules(ctx context.Context, p *Principal, automation string) ([]api.ScheduleView, error) {
 	id, err := s.automationID(ctx, p, automation, "/automation")
 	if err != nil {
 		return nil, err
@@ -21,22 +23,22 @@ func (s *Server) schedules(ctx context.Context, p *Principal, automation string)
 		return nil, err
 	}
 	names, err := s.Automations.AutomationNames(ctx, p.Organization)
-	views := make([]ScheduleView, len(list))
+	views := make([]api.ScheduleView, len(list))
 	for i, row := range list {
 		views[i] = s.showSchedule(row, names)
 	}
 	return views, err
 }
 
-func (s *Server) viewSchedule(ctx context.Context, row event.Schedule) (ScheduleView, error) {
+func (s *Server) viewSchedule(ctx context.Context, row event.Schedule) (api.ScheduleView, error) {
 	names, err := s.Automations.AutomationNames(ctx, row.Organization)
 	return s.showSchedule(row, names), err
 }
 
 // showSchedule shows the times that the rows know of: one that is overdue comes
 // first.
-func (s *Server) showSchedule(row event.Schedule, names map[string]string) ScheduleView {
-	v := ScheduleView{Schedule: row, AutomationName: names[row.Automation], Next: []time.Time{}}
+func (s *Server) showSchedule(row event.Schedule, names map[string]string) api.ScheduleView {
+	v := api.ScheduleView{Schedule: row, AutomationName: names[row.Automation], Next: []time.Time{}}
 	if row.NextAt == nil {
 		return v
 	}
@@ -49,7 +51,7 @@ func (s *Server) showSchedule(row event.Schedule, names map[string]string) Sched
 	return v
 }
 
-func (s *Server) addSchedule(ctx context.Context, p *Principal, n NewSchedule) (ScheduleView, error) {
+func (s *Server) addSchedule(ctx context.Context, p *Principal, n api.NewSchedule) (api.ScheduleView, error) {
 	now := s.now()
 	row := event.Schedule{
 		ID: newID(), Organization: p.Organization, Name: strings.TrimSpace(or(n.Name, n.Cron)), Cron: strings.TrimSpace(n.Cron),
@@ -58,22 +60,22 @@ func (s *Server) addSchedule(ctx context.Context, p *Principal, n NewSchedule) (
 	set(&row.Enabled, n.Enabled)
 	var err error
 	if row.Automation, err = s.automationID(ctx, p, n.Automation, "/automation"); err != nil {
-		return ScheduleView{}, err
+		return api.ScheduleView{}, err
 	}
 	if err := s.due(&row); err != nil {
-		return ScheduleView{}, err
+		return api.ScheduleView{}, err
 	}
 	if row, err = s.Triggers.CreateSchedule(ctx, row); err != nil {
-		return ScheduleView{}, err
+		return api.ScheduleView{}, err
 	}
 	s.changed(ctx, p, "schedule made", "schedule", row.ID, "automation", row.Automation, "cron", row.Cron, "zone", row.TimeZone)
 	return s.viewSchedule(ctx, row)
 }
 
-func (s *Server) changeSchedule(ctx context.Context, p *Principal, id string, change ScheduleChange) (ScheduleView, error) {
+func (s *Server) changeSchedule(ctx context.Context, p *Principal, id string, change api.ScheduleChange) (api.ScheduleView, error) {
 	old, err := s.Triggers.Schedule(ctx, p.Organization, id)
 	if err != nil {
-		return ScheduleView{}, err
+		return api.ScheduleView{}, err
 	}
 	row := old
 	set(&row.Name, change.Name)
@@ -88,10 +90,10 @@ func (s *Server) changeSchedule(ctx context.Context, p *Principal, id string, ch
 		err = checkTitle(row.Name)
 	}
 	if err != nil {
-		return ScheduleView{}, err
+		return api.ScheduleView{}, err
 	}
 	if row, err = s.Triggers.UpdateSchedule(ctx, row, p.By()); err != nil {
-		return ScheduleView{}, err
+		return api.ScheduleView{}, err
 	}
 	s.changed(ctx, p, "schedule changed", "schedule", row.ID, "cron", row.Cron, "zone", row.TimeZone, "enabled", row.Enabled)
 	return s.viewSchedule(ctx, row)

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // Server answers the API and the page.
@@ -19,7 +20,7 @@ type Server struct {
 	log     *slog.Logger
 	public  *url.URL
 	hosts   map[string]bool
-	roles   map[string]access
+	roles   map[string]api.Access
 	api     huma.API
 	pages   *pages
 	figures *figures
@@ -31,7 +32,7 @@ type Server struct {
 	oidc       *provider   // nil: nobody signs in so
 	hostTokens *hostTokens // nil: likewise
 
-	mounted map[string]bool // what of roles is served
+	mounted map[string]api.Access // who may use what is served
 
 	closing   chan struct{} // closed when streams and waits must end
 	closeOnce sync.Once
@@ -49,7 +50,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		Config: c, log: c.Log, public: public, closing: make(chan struct{}),
-		hosts: allowedHosts(public, c.AllowedHosts), roles: table(), mounted: map[string]bool{}, figures: newFigures(),
+		hosts: allowedHosts(public, c.AllowedHosts), roles: table(), mounted: map[string]api.Access{}, figures: newFigures(),
 		links: newPace(linkEvery, linksAtOnce), tries: newPace(tryEvery, triesAtOnce), sending: newSending(),
 	}
 	if s.oidc, err = newProvider(c.OIDC, s.now); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	agents "sallyport/internal/agent"
 )
 
@@ -20,8 +21,8 @@ func oneKey(field, header string) (string, error) {
 	return or(field, header), nil
 }
 
-// once binds the wish to who has it: nobody gets another's token by his key.
-func (n NewSession) once(p *Principal) action.Once {
+// newSessionOnce binds the wish to who has it: nobody gets another's token by his key.
+func newSessionOnce(n api.NewSession, p *Principal) action.Once {
 	key := n.IdempotencyKey
 	n.IdempotencyKey = ""
 	text, _ := json.Marshal([]any{p.By(), n}) // texts alone: cannot fail

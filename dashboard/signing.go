@@ -10,27 +10,14 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
-// Rotation replaces a secret that deliveries are signed with.
-type Rotation struct {
-	Secret string `json:"secret,omitempty" writeOnly:"true" minLength:"16" maxLength:"512" doc:"Where the service makes it; absent: one is made and answered."`
-	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the secrets before stay good: a duration up to 720h; default 24h. 0s: not at all." example:"24h"`
-}
-
-// MintedSecret is a new secret, shown once.
-type MintedSecret struct {
-	Secret string `json:"secret,omitempty" doc:"Shown once; absent where it was sent." example:"whsec_…"`
-}
-
-// SigningSecret is a secret that deliveries are signed with, without its value.
-type SigningSecret event.Secret
-
-func signingSecrets(list []event.Secret) []SigningSecret {
-	out := make([]SigningSecret, len(list))
+func signingSecrets(list []event.Secret) []api.SigningSecret {
+	out := make([]api.SigningSecret, len(list))
 	for i, s := range list {
-		out[i] = SigningSecret(s)
+		out[i] = api.SigningSecret(s)
 	}
 	return out
 }
@@ -97,21 +84,21 @@ func signsStandard(provider string, config raw) bool {
 }
 
 // rotate gives an owner of secrets another one.
-func (s *Server) rotate(ctx context.Context, p *Principal, owner string, r *Rotation, standard bool) (MintedSecret, error) {
+func (s *Server) rotate(ctx context.Context, p *Principal, owner string, r *api.Rotation, standard bool) (api.MintedSecret, error) {
 	if r == nil {
-		r = &Rotation{}
+		r = &api.Rotation{}
 	}
 	keep, err := time.ParseDuration(or(r.Keep, keepSecrets.String()))
 	if err != nil || keep < 0 || keep > maxKeep {
-		return MintedSecret{}, invalid("/keep", "keep must be a duration up to 720h, such as 24h, or 0s.")
+		return api.MintedSecret{}, invalid("/keep", "keep must be a duration up to 720h, such as 24h, or 0s.")
 	}
 	secret, shown, err := s.newSecret(p.Organization, r.Secret, standard)
 	if err != nil {
-		return MintedSecret{}, err
+		return api.MintedSecret{}, err
 	}
 	if err := s.Triggers.RotateSecret(ctx, p.Organization, owner, secret, s.now().Add(keep), p.By()); err != nil {
-		return MintedSecret{}, err
+		return api.MintedSecret{}, err
 	}
 	s.log.InfoContext(ctx, "signing secret replaced", "owner", owner, "keep", keep.String(), "by", p.By())
-	return MintedSecret{Secret: shown}, nil
+	return api.MintedSecret{Secret: shown}, nil
 }

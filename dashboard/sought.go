@@ -7,39 +7,14 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/nearest"
 )
-
-// Sought is what calls are looked for by, in lists and exports.
-type Sought struct {
-	Status []action.Status `query:"status" enum:"pending,approved,executing,completed,failed,denied,expired" doc:"One or more, with commas." example:"[\"failed\",\"denied\"]"`
-	Source string          `query:"source" doc:"Id of a source, or slug or name of a connector."`
-	Action string          `query:"action"`
-	Risk   string          `query:"risk" enum:"read,write,danger"`
-	Mode   string          `query:"mode" enum:"allow,deny,require_approval"`
-	From   string          `query:"from" doc:"Made not before this time or day." example:"2026-01-02T15:04:05Z"`
-	To     string          `query:"to" doc:"Made before this time or day." example:"2026-02-01"`
-}
-
-// AskedBy is by whose calls they are looked for.
-type AskedBy struct {
-	Session    string `query:"session"`
-	Run        string `query:"run" maxLength:"80" doc:"Id of a run, whose sessions are meant."`
-	Automation string `query:"automation" maxLength:"200" doc:"Id of an automation, whose sessions are meant."`
-	Group      string `query:"group" maxLength:"200" doc:"A group, whose sessions are meant."`
-	Person     string `query:"person" maxLength:"200" doc:"Id of the person who approved or denied; me: who asks."`
-}
-
-// InvocationList is a page of calls.
-type InvocationList struct {
-	List[InvocationView]
-	LookedBackTo *time.Time `json:"looked_back_to,omitempty" doc:"The page ends here because it looked no further back, and not because it is full: it may be short or empty, and next_cursor leads on."`
-}
 
 const listDoc = "What is rare may have to be looked for: then a page looks at the next 10,000 calls, says how far back it came, and may be short. The total is of as many of the newest."
 
 // sought is the filter that a query says.
-func (s *Server) sought(ctx context.Context, p *Principal, in Sought, by AskedBy) (f action.InvocationFilter, err error) {
+func (s *Server) sought(ctx context.Context, p *Principal, in api.Sought, by api.AskedBy) (f action.InvocationFilter, err error) {
 	f = action.InvocationFilter{
 		Organization: p.Organization, Session: by.Session, Run: by.Run, Automation: by.Automation, Group: by.Group, Person: by.Person,
 		Statuses: in.Status, Source: in.Source, Action: in.Action, Risk: action.Risk(in.Risk), Mode: action.Mode(in.Mode),
@@ -86,7 +61,7 @@ func parseMoment(field, text string) (time.Time, error) {
 	return time.Time{}, invalid(field, field[1:]+" must be a time or a day, such as 2026-01-02T15:04:05Z or 2026-01-02.")
 }
 
-func (s *Server) listInvocations(ctx context.Context, p *Principal, in Sought, by AskedBy, q Paging) (*body[InvocationList], error) {
+func (s *Server) listInvocations(ctx context.Context, p *Principal, in api.Sought, by api.AskedBy, q api.Paging) (*body[api.InvocationList], error) {
 	f, err := s.sought(ctx, p, in, by)
 	if err != nil {
 		return nil, err

@@ -7,28 +7,9 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
-
-// TriggerView is a trigger with what can be said of it now.
-type TriggerView struct {
-	event.Trigger
-	Config          raw    `json:"config" doc:"Filters; an object that fits the type's config_schema."`
-	Title           string `json:"provider_title" example:"GitHub"`
-	AutomationName  string `json:"automation_name" example:"nightly-triage"`
-	IntegrationName string `json:"integration_name,omitempty"`
-	URL             string `json:"url,omitempty" doc:"Of its own, for the service to post to." example:"https://gate.example.com/webhooks/direct/github/0199a3c7-0000-7000-8000-000000000001"`
-	SharedURL       string `json:"provider_url,omitempty" doc:"For events of all triggers of the provider, where the operator set a secret for it."`
-	Secrets         *int   `json:"secrets,omitempty" doc:"How many are good now; of a webhook that is read alone."`
-	SecretNeeded    bool   `json:"secret_needed,omitempty" doc:"It has none, and refuses whatever comes until rotate gives it the one that the service made. Of a trigger that is read alone."`
-}
-
-// PollGroupView tells how polling of an integration goes.
-type PollGroupView struct {
-	event.PollGroup
-	Title           string `json:"provider_title" example:"Linear"`
-	IntegrationName string `json:"integration_name,omitempty"`
-}
 
 // naming is what views of what starts runs take names from.
 type naming struct {
@@ -53,7 +34,7 @@ func (n *naming) integration(id string) string {
 	return or(n.integrations[i].Name, n.integrations[i].Account)
 }
 
-func (s *Server) triggers(ctx context.Context, p *Principal, automation string) ([]TriggerView, error) {
+func (s *Server) triggers(ctx context.Context, p *Principal, automation string) ([]api.TriggerView, error) {
 	id, err := s.automationID(ctx, p, automation, "/automation")
 	if err != nil {
 		return nil, err
@@ -63,7 +44,7 @@ func (s *Server) triggers(ctx context.Context, p *Principal, automation string) 
 		return nil, err
 	}
 	names, err := s.naming(ctx, p.Organization)
-	views := make([]TriggerView, len(list))
+	views := make([]api.TriggerView, len(list))
 	for i, t := range list {
 		views[i] = s.showTrigger(t, &names)
 	}
@@ -71,10 +52,10 @@ func (s *Server) triggers(ctx context.Context, p *Principal, automation string) 
 }
 
 // viewTrigger is the view of one that is read alone.
-func (s *Server) viewTrigger(ctx context.Context, p *Principal, t event.Trigger) (TriggerView, error) {
+func (s *Server) viewTrigger(ctx context.Context, p *Principal, t event.Trigger) (api.TriggerView, error) {
 	names, err := s.naming(ctx, p.Organization)
 	if err != nil {
-		return TriggerView{}, err
+		return api.TriggerView{}, err
 	}
 	v := s.showTrigger(t, &names)
 	if t.Kind == event.Webhooks {
@@ -88,8 +69,8 @@ func (s *Server) viewTrigger(ctx context.Context, p *Principal, t event.Trigger)
 	return v, nil
 }
 
-func (s *Server) showTrigger(t event.Trigger, names *naming) TriggerView {
-	v := TriggerView{
+func (s *Server) showTrigger(t event.Trigger, names *naming) api.TriggerView {
+	v := api.TriggerView{
 		Trigger: t, Config: t.Config, Title: t.Provider, AutomationName: names.automations[t.Automation], IntegrationName: names.integration(t.Integration),
 	}
 	if v.IntegrationName == "" {
@@ -101,25 +82,25 @@ func (s *Server) showTrigger(t event.Trigger, names *naming) TriggerView {
 	}
 	v.Title = provider.Title
 	if t.Kind == event.Webhooks {
-		v.URL, v.SharedURL = s.PublicURL+provider.path(&t), provider.URL
+		v.URL, v.SharedURL = s.PublicURL+eventProviderPath(provider, &t), provider.URL
 	}
 	return v
 }
 
-// path is that of the trigger's own URL.
-func (p *EventProvider) path(t *event.Trigger) string {
+// eventProviderPath is that of the trigger's own URL.
+func eventProviderPath(p *api.EventProvider, t *event.Trigger) string {
 	return strings.NewReplacer("{trigger}", url.PathEscape(t.ID), "{automation}", url.PathEscape(t.Automation)).Replace(p.Endpoint)
 }
 
-func (s *Server) pollGroups(ctx context.Context, organization string) ([]PollGroupView, error) {
+func (s *Server) pollGroups(ctx context.Context, organization string) ([]api.PollGroupView, error) {
 	groups, err := s.Triggers.PollGroups(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
 	names, err := s.naming(ctx, organization)
-	views := make([]PollGroupView, len(groups))
+	views := make([]api.PollGroupView, len(groups))
 	for i, g := range groups {
-		views[i] = PollGroupView{PollGroup: g, Title: g.Provider, IntegrationName: names.integration(g.Integration)}
+		views[i] = api.PollGroupView{PollGroup: g, Title: g.Provider, IntegrationName: names.integration(g.Integration)}
 		if views[i].IntegrationName == "" {
 			views[i].Integration = ""
 		}

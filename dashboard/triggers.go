@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -16,7 +17,7 @@ const pollSeconds = 300
 
 // eventProvider finds one by its id; field is where it was named, empty for the
 // path.
-func (s *Server) eventProvider(id, field string) (*EventProvider, error) {
+func (s *Server) eventProvider(id, field string) (*api.EventProvider, error) {
 	ids := make([]string, len(s.EventProviders))
 	for i := range s.EventProviders {
 		if ids[i] = s.EventProviders[i].ID; ids[i] == id {
@@ -32,7 +33,7 @@ func (s *Server) eventProvider(id, field string) (*EventProvider, error) {
 
 // trigger makes one of what was said of it, and checks all that is known
 // without the rows.
-func (s *Server) trigger(ctx context.Context, p *Principal, n NewTrigger) (event.Trigger, error) {
+func (s *Server) trigger(ctx context.Context, p *Principal, n api.NewTrigger) (event.Trigger, error) {
 	now := s.now()
 	t := event.Trigger{
 		ID: newID(), Organization: p.Organization, Name: strings.TrimSpace(n.Name), Kind: n.Kind, Provider: n.Provider, Type: n.Type,
@@ -46,7 +47,7 @@ func (s *Server) trigger(ctx context.Context, p *Principal, n NewTrigger) (event
 	if t.Automation, err = s.automationID(ctx, p, n.Automation, "/automation"); err != nil {
 		return t, err
 	}
-	if err := provider.choose(&t); err != nil {
+	if err := eventProviderChoose(provider, &t); err != nil {
 		return t, err
 	}
 	if t.Integration, err = s.eventIntegration(ctx, p, t.Provider, n.Integration); err != nil {
@@ -58,12 +59,12 @@ func (s *Server) trigger(ctx context.Context, p *Principal, n NewTrigger) (event
 	return t, checkTrigger(provider, &t)
 }
 
-// choose fills in what a new trigger leaves to the provider.
-func (p *EventProvider) choose(t *event.Trigger) error {
+// eventProviderChoose fills in what a new trigger leaves to the provider.
+func eventProviderChoose(p *api.EventProvider, t *event.Trigger) error {
 	if t.Type == "" && len(p.Types) == 1 {
 		t.Type = p.Types[0].ID
 	}
-	if !slices.ContainsFunc(p.Types, func(o EventType) bool { return o.ID == t.Type }) {
+	if !slices.ContainsFunc(p.Types, func(o api.EventType) bool { return o.ID == t.Type }) {
 		ids := make([]string, len(p.Types))
 		for i, o := range p.Types {
 			ids[i] = o.ID
@@ -84,7 +85,7 @@ func (p *EventProvider) choose(t *event.Trigger) error {
 }
 
 // checkTrigger refuses what could not work.
-func checkTrigger(p *EventProvider, t *event.Trigger) error {
+func checkTrigger(p *api.EventProvider, t *event.Trigger) error {
 	if err := checkTitle(t.Name); err != nil {
 		return err
 	}
@@ -139,24 +140,24 @@ func (s *Server) eventIntegration(ctx context.Context, p *Principal, provider, n
 	return "", placed(err, "/integration_id")
 }
 
-func (s *Server) addTrigger(ctx context.Context, p *Principal, n NewTrigger) (MintedTrigger, error) {
+func (s *Server) addTrigger(ctx context.Context, p *Principal, n api.NewTrigger) (api.MintedTrigger, error) {
 	t, err := s.trigger(ctx, p, n)
 	if err != nil {
-		return MintedTrigger{}, err
+		return api.MintedTrigger{}, err
 	}
 	secret, shown, err := s.firstSecret(&t, n.Secret)
 	if err != nil {
-		return MintedTrigger{}, err
+		return api.MintedTrigger{}, err
 	}
 	if t, err = s.Triggers.CreateTrigger(ctx, t, secret); err != nil {
-		return MintedTrigger{}, err
+		return api.MintedTrigger{}, err
 	}
 	s.changed(ctx, p, "trigger made", "trigger", t.ID, "automation", t.Automation, "provider", t.Provider, "trigger_type", t.Kind)
 	view, err := s.viewTrigger(ctx, p, t)
 	if err != nil {
-		return MintedTrigger{}, err
+		return api.MintedTrigger{}, err
 	}
-	return MintedTrigger{TriggerView: view, Secret: shown}, nil
+	return api.MintedTrigger{TriggerView: view, Secret: shown}, nil
 }
 
 // firstSecret is that of a new trigger, and what is shown of it; nil: it needs
@@ -178,10 +179,10 @@ func (s *Server) givenSecret(t *event.Trigger, said string) error {
 	return invalid("/secret", strings.TrimSpace(provider.Secret+` Send it as secret.`))
 }
 
-func (s *Server) changeTrigger(ctx context.Context, p *Principal, id string, change TriggerChange) (TriggerView, error) {
+func (s *Server) changeTrigger(ctx context.Context, p *Principal, id string, change api.TriggerChange) (api.TriggerView, error) {
 	t, err := s.Triggers.Trigger(ctx, p.Organization, id)
 	if err != nil {
-		return TriggerView{}, err
+		return api.TriggerView{}, err
 	}
 	set(&t.Name, change.Name)
 	set(&t.Enabled, change.Enabled)
@@ -192,14 +193,14 @@ func (s *Server) changeTrigger(ctx context.Context, p *Principal, id string, cha
 	}
 	if change.Integration != nil {
 		if t.Integration, err = s.eventIntegration(ctx, p, t.Provider, *change.Integration); err != nil {
-			return TriggerView{}, err
+			return api.TriggerView{}, err
 		}
 	}
 	if err := s.checkTriggerChange(&t, change); err != nil {
-		return TriggerView{}, err
+		return api.TriggerView{}, err
 	}
 	if t, err = s.Triggers.UpdateTrigger(ctx, t, p.By()); err != nil {
-		return TriggerView{}, err
+		return api.TriggerView{}, err
 	}
 	s.changed(ctx, p, "trigger changed", "trigger", t.ID, "enabled", t.Enabled)
 	return s.viewTrigger(ctx, p, t)
@@ -226,7 +227,7 @@ func verifiedAs(was, is raw) raw {
 }
 
 // checkTriggerChange lets one be named or disabled whose provider is gone.
-func (s *Server) checkTriggerChange(t *event.Trigger, change TriggerChange) error {
+func (s *Server) checkTriggerChange(t *event.Trigger, change api.TriggerChange) error {
 	if change.Config == nil && change.Integration == nil && change.PollSeconds == nil && !t.Enabled {
 		return checkTitle(t.Name)
 	}
@@ -246,19 +247,19 @@ func (s *Server) removeTrigger(ctx context.Context, p *Principal, id string) err
 }
 
 // rotateTrigger replaces the secret of a webhook.
-func (s *Server) rotateTrigger(ctx context.Context, p *Principal, id string, r *Rotation) (MintedSecret, error) {
+func (s *Server) rotateTrigger(ctx context.Context, p *Principal, id string, r *api.Rotation) (api.MintedSecret, error) {
 	t, err := s.Triggers.Trigger(ctx, p.Organization, id)
 	if err != nil {
-		return MintedSecret{}, err
+		return api.MintedSecret{}, err
 	}
 	if t.Kind != event.Webhooks {
-		return MintedSecret{}, action.Errorf(action.ErrConflict, "no_secret", "What is polled has no secret; the integration's credential is replaced where it is connected.")
+		return api.MintedSecret{}, action.Errorf(action.ErrConflict, "no_secret", "What is polled has no secret; the integration's credential is replaced where it is connected.")
 	}
 	if r == nil {
-		r = &Rotation{}
+		r = &api.Rotation{}
 	}
 	if err := s.givenSecret(&t, r.Secret); err != nil {
-		return MintedSecret{}, err
+		return api.MintedSecret{}, err
 	}
 	return s.rotate(ctx, p, t.ID, r, signsStandard(t.Provider, t.Config))
 }

@@ -10,41 +10,10 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// Upstream is what may be said of a connector's server; what is absent stays as
-// it is, or is the usual.
-type Upstream struct {
-	URL         *string            `json:"url,omitempty" minLength:"1" maxLength:"2048" nullable:"false" doc:"Of its MCP endpoint, http or https. A new one resets the review." example:"https://mcp.example.com/mcp"`
-	Header      *string            `json:"header,omitempty" maxLength:"64" nullable:"false" doc:"Header that carries the secret; default Authorization." example:"Authorization"`
-	Prefix      *string            `json:"prefix,omitempty" maxLength:"64" nullable:"false" doc:"Stands before the secret; default \"Bearer \" in Authorization, nothing elsewhere." example:"Bearer "`
-	Secret      *string            `json:"secret,omitempty" maxLength:"64" nullable:"false" doc:"Key of a secret that is bound to the host of the URL; empty: no credential." example:"github"`
-	SecretValue string             `json:"secret_value,omitempty" maxLength:"16384" writeOnly:"true" doc:"Sets that secret too, bound to the host of the URL, in one step: both or neither. Without secret its key is the connector's, or its slug. It is never read back."`
-	Headers     *map[string]string `json:"headers,omitempty" nullable:"false" doc:"Sent along as they are, and shown; at most 10. No credentials; replaces them all."`
-	OAuth       *NewOAuth          `json:"oauth,omitempty" doc:"How tokens are had that are sent instead of a secret; replaces all of it."`
-	MayAsk      *[]action.AskKind  `json:"may_ask,omitempty" nullable:"false" enum:"elicitation,url_elicitation,sampling,roots" doc:"What the server may ask of the caller of a call that runs; none unless said. A hostile server would phish with it, and sampling is paid for by the caller's model."`
-	PerAgent    *bool              `json:"per_agent,omitempty" nullable:"false" doc:"Give each agent's session a session of its own at the server, which keeps state."`
-	DefaultRisk *action.Risk       `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false" doc:"Of tools that say nothing of themselves; default write."`
-	Timeout     *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Of one call; 0: the gateway's."`
-	ToolRules
-}
-
-// ToolRules say what is thought of a connector's tools.
-type ToolRules struct {
-	Risks  *map[string]action.Risk `json:"tool_risks,omitempty" nullable:"false" doc:"Of single tools, whatever the server says; replaces them all."`
-	Review *action.ReviewRule      `json:"review,omitempty" enum:"trust,strict,required" nullable:"false" doc:"What a person must have looked at: trust takes the first list as reviewed, strict also holds a changed text against a tool, required denies what nobody reviewed. Default trust."`
-}
-
-// NewOAuth is how tokens of a connector are had.
-type NewOAuth struct {
-	Kind         string   `json:"kind" enum:"authorization_code,client_credentials,none" doc:"authorization_code: an owner or admin signs in once; client_credentials: the gateway does by itself; none: there is no OAuth."`
-	ClientID     string   `json:"client_id,omitempty" maxLength:"1024" doc:"Of a client that was registered by hand; absent: the gateway registers itself, where it may."`
-	ClientSecret string   `json:"client_secret,omitempty" maxLength:"64" doc:"Key of the secret that holds the client's, bound to the host of the token endpoint."`
-	Scopes       []string `json:"scopes,omitempty" maxItems:"50" nullable:"false" doc:"Each once, of at most 200 characters; absent: what the server asks for."`
-	Issuer       string   `json:"issuer,omitempty" maxLength:"2048" doc:"The one authorization server to use; absent: the one that the server names, kept from the first sign-in on." example:"https://auth.example.com"`
-}
-
-func (u *Upstream) apply(c *action.Connector) {
+func upstreamApply(u *api.Upstream, c *action.Connector) {
 	set(&c.URL, u.URL)
 	set(&c.Header, u.Header)
 	set(&c.Prefix, u.Prefix)
@@ -59,7 +28,7 @@ func (u *Upstream) apply(c *action.Connector) {
 		c.MayAsk = slices.DeleteFunc(action.AskKinds(), func(k action.AskKind) bool { return !slices.Contains(*u.MayAsk, k) })
 	}
 	if u.OAuth != nil {
-		c.OAuth = u.OAuth.settings()
+		c.OAuth = newOAuthSettings(u.OAuth)
 	}
 	credential := c.Secret != "" || u.SecretValue != ""
 	if credential && u.Prefix == nil && c.Prefix == "" && (c.Header == "" || strings.EqualFold(c.Header, "Authorization")) {
@@ -67,7 +36,7 @@ func (u *Upstream) apply(c *action.Connector) {
 	}
 }
 
-func (o *NewOAuth) settings() *action.OAuthSettings {
+func newOAuthSettings(o *api.NewOAuth) *action.OAuthSettings {
 	if o.Kind == "none" {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/dashboard"
 )
 
@@ -17,13 +18,13 @@ const connectorsPath = "/api/v1/connectors"
 
 // known are presets of every shape.
 func known(c *dashboard.Config) {
-	c.Presets = []dashboard.Preset{
-		{Name: "linear", Title: "Linear", URL: "https://mcp.linear.app/mcp", Auth: []string{"oauth", "secret"}, Prefix: "Bearer ", Variants: []dashboard.PresetVariant{
+	c.Presets = []api.Preset{
+		{Name: "linear", Title: "Linear", URL: "https://mcp.linear.app/mcp", Auth: []string{"oauth", "secret"}, Prefix: "Bearer ", Variants: []api.PresetVariant{
 			{Name: "read-only", Title: "Reading only", URL: "https://mcp.linear.app/mcp/readonly"},
 		}},
 		{
 			Name: "pager", Title: "Pager", URL: "https://mcp.pager.example/mcp", Auth: []string{"secret"}, Header: "X-Key", Prefix: "Token token=", PerAgent: true,
-			Headers: map[string]string{"X-A": "1", "X-B": "1"}, Variants: []dashboard.PresetVariant{{Name: "quiet", Headers: map[string]string{"X-B": "2"}}},
+			Headers: map[string]string{"X-A": "1", "X-B": "1"}, Variants: []api.PresetVariant{{Name: "quiet", Headers: map[string]string{"X-B": "2"}}},
 		},
 		{Name: "custom", Title: "Any other", Auth: []string{"none", "secret", "oauth"}},
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"net/http"
 
-	"sallyport/dashboard"
+	"sallyport/api"
 )
 
 type notifyCommand struct {
@@ -60,7 +60,7 @@ func (c *notifyWebhook) Run(ctx context.Context, std *stdio) error {
 		}
 		body["secret"] = secret
 	}
-	return alter(ctx, &c.remote, std, http.MethodPut, notifyPath+"/webhook", body, func(w io.Writer, now *dashboard.MintedNotify) {
+	return alter(ctx, &c.remote, std, http.MethodPut, notifyPath+"/webhook", body, func(w io.Writer, now *api.MintedNotify) {
 		showNotify(w, &now.NotifyView)
 		said("try it with: " + c.hint("notify", "test", "webhook"))(w)
 		sayOnce(w, std, "the secret is "+now.Secret, now.Secret)
@@ -88,13 +88,13 @@ func (c *notifySlack) Run(ctx context.Context, std *stdio) error {
 		}
 		body["url"] = url
 	}
-	return alter(ctx, &c.remote, std, http.MethodPut, notifyPath+"/slack", body, func(w io.Writer, now *dashboard.MintedNotify) {
+	return alter(ctx, &c.remote, std, http.MethodPut, notifyPath+"/slack", body, func(w io.Writer, now *api.MintedNotify) {
 		showNotify(w, &now.NotifyView)
 		said("try it with: " + c.hint("notify", "test", "slack"))(w)
 	})
 }
 
-func showNotify(w io.Writer, v *dashboard.NotifyView) {
+func showNotify(w io.Writer, v *api.NotifyView) {
 	to := v.URL
 	switch {
 	case v.Channel != "":
@@ -115,7 +115,7 @@ func showNotify(w io.Writer, v *dashboard.NotifyView) {
 type notifyShow struct{ remote }
 
 func (c *notifyShow) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, notifyPath, nil, func(w io.Writer, all *list[dashboard.NotifyView]) {
+	return show(ctx, &c.remote, std, notifyPath, nil, func(w io.Writer, all *list[api.NotifyView]) {
 		if len(all.Items) == 0 {
 			said("nobody hears of held calls elsewhere; set it up with: " + c.hint("notify", "webhook", "URL"))(w)
 		}
@@ -128,7 +128,7 @@ func (c *notifyShow) Run(ctx context.Context, std *stdio) error {
 type notifyLog struct{ remote }
 
 func (c *notifyLog) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, "/api/v1/notifications", nil, func(w io.Writer, all *list[dashboard.NotificationView]) {
+	return show(ctx, &c.remote, std, "/api/v1/notifications", nil, func(w io.Writer, all *list[api.NotificationView]) {
 		rows := make([][]string, 0, len(all.Items))
 		for _, n := range all.Items {
 			rows = append(rows, []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), number(n.Failures, "failure"), since(&n.CreatedAt)})
@@ -147,7 +147,7 @@ type notifyTest struct{ theNotify }
 
 func (c *notifyTest) Run(ctx context.Context, std *stdio) error {
 	ok := false
-	err := alter(ctx, &c.remote, std, http.MethodPost, notifyPath+"/"+c.Kind+"/test", nil, func(w io.Writer, a *dashboard.NotifyTest) {
+	err := alter(ctx, &c.remote, std, http.MethodPost, notifyPath+"/"+c.Kind+"/test", nil, func(w io.Writer, a *api.NotifyTest) {
 		ok = a.OK
 		said(a.Detail)(w)
 	})

@@ -3,7 +3,8 @@ package main
 import (
 	"encoding/json"
 
-	"sallyport/dashboard"
+	"sallyport/api"
+
 	"sallyport/ingest"
 	"sallyport/ingest/event"
 	"sallyport/sources"
@@ -25,24 +26,24 @@ func eventSources() []event.Provider {
 }
 
 // eventProviders are they, as the dashboard names them.
-func (g *gateway) eventProviders() []dashboard.EventProvider {
-	var all []dashboard.EventProvider
+func (g *gateway) eventProviders() []api.EventProvider {
+	var all []api.EventProvider
 	for _, p := range append(eventSources(), ingest.Custom()) {
 		all = append(all, g.eventProvider(p))
 	}
 	return all
 }
 
-func (g *gateway) eventProvider(p event.Provider) dashboard.EventProvider {
-	d := dashboard.EventProvider{
+func (g *gateway) eventProvider(p event.Provider) api.EventProvider {
+	d := api.EventProvider{
 		ID: p.ID, Title: p.Title, Webhook: p.Webhook != nil, Polling: p.Polls, Secret: p.Secret, Gives: p.GivesSecret,
-		Types: make([]dashboard.EventType, 0, len(p.Types)),
+		Types: make([]api.EventType, 0, len(p.Types)),
 		CheckConfig: func(typ string, config json.RawMessage) error {
 			return sources.CheckConfig(p.Type(typ).Config, config)
 		},
 	}
 	for _, t := range p.Types {
-		d.Types = append(d.Types, dashboard.EventType{ID: t.ID, Title: t.Title, Description: t.Description, Config: t.Config})
+		d.Types = append(d.Types, api.EventType{ID: t.ID, Title: t.Title, Description: t.Description, Config: t.Config})
 	}
 	switch {
 	case p.Webhook == nil:

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"sallyport/action"
-	"sallyport/dashboard"
+	"sallyport/api"
 	"sallyport/internal/guard"
 	"sallyport/internal/outbound"
 	"sallyport/sources"
@@ -112,21 +112,21 @@ func (g *gateway) readsLogs(organization string) bool {
 }
 
 // providers are the modules, as the dashboard names them.
-func (g *gateway) providers() []dashboard.Provider {
-	all := make([]dashboard.Provider, 0, len(g.modules))
+func (g *gateway) providers() []api.Provider {
+	all := make([]api.Provider, 0, len(g.modules))
 	for _, m := range g.modules {
-		p := dashboard.Provider{
+		p := api.Provider{
 			ID: m.ID, Title: m.Title, About: m.About, Guide: m.Guide, BaseURL: m.BaseURL, Settings: m.Settings,
-			Needs: []dashboard.ProviderNeed{}, Actions: []dashboard.ProviderAction{}, Metadata: m.Metadata != nil, Many: m.Choose != nil,
+			Needs: []api.ProviderNeed{}, Actions: []api.ProviderAction{}, Metadata: m.Metadata != nil, Many: m.Choose != nil,
 			CheckSettings: m.CheckSettings,
 		}
 		for _, n := range m.Needs {
-			p.Needs = append(p.Needs, dashboard.ProviderNeed{
+			p.Needs = append(p.Needs, api.ProviderNeed{
 				Kind: n.Kind, Users: n.Users, App: n.Kind == action.KindOAuth2 || n.Kind == action.KindApp, Scopes: n.Scopes, Hint: n.Hint,
 			})
 		}
 		for _, a := range m.Actions {
-			p.Actions = append(p.Actions, dashboard.ProviderAction{
+			p.Actions = append(p.Actions, api.ProviderAction{
 				Name: a.Name, Title: a.Title, Description: a.Description, Risk: a.Risk, Level: a.Risk.Level(), Idempotent: a.Idempotent, Input: a.Input,
 			})
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/dashboard"
 	"sallyport/internal/guard"
 	"sallyport/sources"
@@ -57,7 +58,7 @@ func shown(s sources.State) dashboard.ConnectorState {
 		Resources: s.Resources, Templates: s.Templates, Prompts: s.Prompts, CircuitOpen: s.CircuitOpen,
 	}
 	if s.Error != nil {
-		state.Error, state.Diagnosis = s.Error.Message, &dashboard.Diagnosis{Code: s.Error.Code, Message: s.Error.Message}
+		state.Error, state.Diagnosis = s.Error.Message, &api.Diagnosis{Code: s.Error.Code, Message: s.Error.Message}
 	}
 	if s.FetchedAt != nil {
 		state.FetchedAt = *s.FetchedAt
@@ -72,16 +73,16 @@ func shown(s sources.State) dashboard.ConnectorState {
 }
 
 // presets are the known servers, as the dashboard names them.
-func presets() []dashboard.Preset {
+func presets() []api.Preset {
 	known := connector.Presets()
-	all := make([]dashboard.Preset, 0, len(known))
+	all := make([]api.Preset, 0, len(known))
 	for _, p := range known {
-		shown := dashboard.Preset{
+		shown := api.Preset{
 			Name: p.Name, Title: p.Title, URL: p.URL, Auth: ways(p.Auth), Header: p.Header, Prefix: p.Prefix, Registration: string(p.Registration),
-			Headers: p.Headers, PerAgent: p.PerAgent, Variants: []dashboard.PresetVariant{}, Hint: p.Hint, Unsure: p.Unsure,
+			Headers: p.Headers, PerAgent: p.PerAgent, Variants: []api.PresetVariant{}, Hint: p.Hint, Unsure: p.Unsure,
 		}
 		for _, v := range p.Variants {
-			shown.Variants = append(shown.Variants, dashboard.PresetVariant{
+			shown.Variants = append(shown.Variants, api.PresetVariant{
 				Name: v.Name, Title: v.Title, Region: v.Region, URL: v.URL, Headers: v.Headers, Auth: ways(v.Auth), Unsure: v.Unsure,
 			})
 		}

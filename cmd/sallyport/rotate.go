@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/dashboard"
+	"sallyport/api"
 	"sallyport/internal/vault"
 	"sallyport/store"
 )
@@ -118,23 +118,23 @@ const rotationSettles = 3 * time.Second
 
 // rotate has everything sealed with a new master key. One that has begun goes
 // on instead.
-func (g *gateway) rotate(ctx context.Context, organization, by string) (dashboard.Rotated, error) {
+func (g *gateway) rotate(ctx context.Context, organization, by string) (api.Rotated, error) {
 	if organization != store.DefaultOrganization {
-		return dashboard.Rotated{}, action.Errorf(action.ErrForbidden, "operator_required",
+		return api.Rotated{}, action.Errorf(action.ErrForbidden, "operator_required",
 			"The master key is of all organizations of this server; an owner of its first one replaces it.")
 	}
 	if !g.rotating.TryLock() {
-		return dashboard.Rotated{}, action.Errorf(action.ErrConflict, "rotation_running", "A rotation is going on; ask again in a minute.")
+		return api.Rotated{}, action.Errorf(action.ErrConflict, "rotation_running", "A rotation is going on; ask again in a minute.")
 	}
 	defer g.rotating.Unlock()
 	if err := g.rotatable(); err != nil {
-		return dashboard.Rotated{}, err
+		return api.Rotated{}, err
 	}
 	r := &rotation{gateway: g, by: by, settle: rotationSettles}
 	if err := r.run(ctx); err != nil {
-		return dashboard.Rotated{}, err
+		return api.Rotated{}, err
 	}
-	return dashboard.Rotated{KeyID: keyName(g.master.sealing), Resealed: r.done, Left: r.left}, r.idle(ctx)
+	return api.Rotated{KeyID: keyName(g.master.sealing), Resealed: r.done, Left: r.left}, r.idle(ctx)
 }
 
 func keyName(key []byte) string { return hex.EncodeToString(vault.KeyID(key)) }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"sallyport/action"
-	"sallyport/dashboard"
+	"sallyport/api"
 	"sallyport/store"
 )
 
@@ -26,11 +26,11 @@ func (g *gateway) revealed(ctx context.Context, organization, invocation, by str
 }
 
 // events returns what else happened to an invocation.
-func (g *gateway) events(ctx context.Context, organization, invocation string) ([]dashboard.Event, error) {
+func (g *gateway) events(ctx context.Context, organization, invocation string) ([]api.Event, error) {
 	rows, err := g.db.Events(ctx, organization, invocation)
-	list := make([]dashboard.Event, 0, len(rows))
+	list := make([]api.Event, 0, len(rows))
 	for _, e := range rows {
-		list = append(list, dashboard.Event{Kind: e.Kind, By: e.By, At: e.At, Data: e.Data})
+		list = append(list, api.Event{Kind: e.Kind, By: e.By, At: e.At, Data: e.Data})
 	}
 	return list, err
 }

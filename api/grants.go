@@ -1,0 +1,164 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"sallyport/action"
+)
+
+// Routes.
+var (
+	CreateGrant = Route[Body[NewGrant], GrantView]{Operation{
+		Method: "POST", Path: "/api/v1/grants", Who: Decider, Tag: "grants", Status: 201, Errors: []int{409},
+		Summary: "Make a grant",
+		Doc:     "Calls that it covers run without asking. It is for the action as it is now: a changed one asks again.",
+	}}
+	RevokeGrant = Route[ByID, GrantView]{Operation{
+		Method: "DELETE", Path: "/api/v1/grants/{id}", Who: Decider, Tag: "grants", Status: 200,
+		Summary: "Revoke a grant",
+		Doc:     "Effective for the next call.",
+	}}
+	ListGrants = Route[ListGrantsInput, List[GrantView]]{Operation{
+		Method: "GET", Path: "/api/v1/grants", Who: Member, Tag: "grants",
+		Summary: "List grants, newest first",
+	}}
+	GetGrant = Route[ByID, GrantView]{Operation{
+		Method: "GET", Path: "/api/v1/grants/{id}", Who: Member, Tag: "grants",
+		Summary: "Read a grant",
+	}}
+	ListSessionGrants = Route[ListSessionGrantsInput, List[CoveringGrant]]{Operation{
+		Method: "GET", Path: "/api/v1/sessions/{session}/actions/grants", Who: Audience, Tag: "actions",
+		Summary: "List the usable grants that cover the session",
+		Doc:     "A session sees its own grants whole; of the organization's, what they let run, how many calls are left, and the names of pinned params.",
+	}}
+	RequestGrant = Route[InSessionWith[NewRequest], RequestView]{Operation{
+		Method: "POST", Path: "/api/v1/sessions/{session}/actions/grants", Who: Agent, Tag: "actions", Status: 202, Errors: []int{409, 429},
+		Summary: "Ask for a grant",
+		Doc:     "A person decides; nothing is granted before. Nobody is asked for what is denied anyway (403, `denied`), or runs without a grant (409, `already_allowed`).",
+	}}
+	ListGrantRequests = Route[ListGrantRequestsInput, List[RequestView]]{Operation{
+		Method: "GET", Path: "/api/v1/grant-requests", Who: Member, Tag: "grants",
+		Summary: "List agents' requests for grants, newest first",
+	}}
+	GetGrantRequest = Route[ByID, RequestView]{Operation{
+		Method: "GET", Path: "/api/v1/grant-requests/{id}", Who: Member, Tag: "grants",
+		Summary: "Read a request for a grant",
+	}}
+	ApproveGrantRequest = Route[ByIDWith[*Narrowing], RequestOutcome]{Operation{
+		Method: "POST", Path: "/api/v1/grant-requests/{id}/approve", Who: Decider, Tag: "grants", Status: 200, Errors: []int{409, 410},
+		Summary: "Grant what was asked, or less",
+	}}
+	DenyGrantRequest = Route[ByIDWith[*Refusal], RequestOutcome]{Operation{
+		Method: "POST", Path: "/api/v1/grant-requests/{id}/deny", Who: Decider, Tag: "grants", Status: 200, Errors: []int{409, 410},
+		Summary: "Refuse a request for a grant",
+	}}
+)
+
+// NewTerms is what a grant is to cover.
+type NewTerms struct {
+	Scope    ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session"`
+	Source   string                     `json:"source,omitempty" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github"`
+	Action   string                     `json:"action,omitempty" maxLength:"200" doc:"Exact." example:"create_issue"`
+	Any      bool                       `json:"any,omitempty" doc:"Instead of action: any of the source, or of all; none that is dangerous."`
+	Pins     map[string]json.RawMessage `json:"pins,omitempty" doc:"Params that must have exactly these values, by JSON Pointer."`
+	MaxCalls *int64                     `json:"max_calls,omitempty" minimum:"1" doc:"The budget; absent: none." example:"5"`
+	Lifetime
+}
+
+// NewGrant is a grant as it is made by hand.
+type NewGrant struct {
+	Session    string `json:"session_id,omitempty" maxLength:"200" doc:"Required with scope session."`
+	Unreviewed bool   `json:"unreviewed,omitempty" doc:"Grant it although the tool is not as it was reviewed; without, such a grant is refused."`
+	NewTerms
+}
+
+// GrantView is one grant.
+type GrantView struct {
+	action.Grant
+	Name string `json:"name,omitempty" doc:"Of the source, as people write it." example:"github"`
+}
+
+// CoveringGrant is one grant of those that cover a session. To the session's
+// own token, those of the organization tell less.
+type CoveringGrant struct {
+	GrantView
+	// What another person chose, or came of other sessions, shadows the same
+	// of the grant, to be left out.
+	UsedCalls *int64     `json:"used_calls,omitempty"`
+	CreatedBy string     `json:"created_by,omitempty"`
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+	CallsLeft *int64     `json:"calls_left,omitempty" doc:"Absent: any number."`
+	Pinned    []string   `json:"pinned,omitempty" nullable:"false" doc:"Params that must have values which are not shown here, as JSON Pointers." example:"[\"/channel\"]"`
+}
+
+// ScopeName is a scope as people write it.
+type ScopeName string
+
+// NewRequest is an agent's wish for a grant.
+type NewRequest struct {
+	Scope     ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session"`
+	Source    string                     `json:"source,omitempty" maxLength:"200" example:"github"`
+	Action    string                     `json:"action,omitempty" maxLength:"200" example:"create_issue"`
+	Any       bool                       `json:"any,omitempty"`
+	Pins      map[string]json.RawMessage `json:"pins,omitempty" doc:"Params that are to have exactly these values, by JSON Pointer."`
+	MaxCalls  *int64                     `json:"max_calls,omitempty" minimum:"1" example:"5"`
+	ExpiresIn string                     `json:"expires_in,omitempty" maxLength:"40" example:"8h"`
+	Reason    string                     `json:"reason,omitempty" maxLength:"1000" doc:"A person reads it." example:"Filing the twelve bugs that the audit found."`
+}
+
+// Narrowing is what a person allows of a request. Fields that are absent stay
+// as they were asked; none may be wider.
+type Narrowing struct {
+	Scope    ScopeName                  `json:"scope,omitempty" enum:"session,organization,org"`
+	MaxCalls *int64                     `json:"max_calls,omitempty" minimum:"1"`
+	Pins     map[string]json.RawMessage `json:"pins,omitempty" doc:"Beside those that were asked for."`
+	Lifetime
+}
+
+// RequestView is one request.
+type RequestView struct {
+	action.GrantRequest
+	Name string `json:"name,omitempty" doc:"Of the source, as people write it." example:"github"`
+}
+
+// RequestOutcome is a request that was decided, and what came of it.
+type RequestOutcome struct {
+	Request RequestView `json:"request"`
+	Grant   *GrantView  `json:"grant,omitempty"`
+}
+
+// Refusal is what a person says with a no to a request.
+type Refusal struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Ask for one issue at a time."`
+}
+
+// Lifetime says when something ends: at a time or in a while. Without either,
+// never; an approval of a gate, in 30 days.
+type Lifetime struct {
+	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"In the future; absent: never, or in 30 days for the approval of a gate."`
+	ExpiresIn string     `json:"expires_in,omitempty" maxLength:"40" doc:"Instead of expires_at: a duration from now, such as 24h." example:"24h"`
+}
+
+// ListGrantsInput is the input of [ListGrants].
+type ListGrantsInput struct {
+	Paging
+	Session string            `query:"session"`
+	Scope   action.GrantScope `query:"scope" enum:"session,organization"`
+	Source  string            `query:"source" doc:"Id of a source, or slug or name of a connector."`
+	Action  string            `query:"action"`
+	Usable  bool              `query:"usable" doc:"Only those that are neither revoked, expired nor used up."`
+}
+
+// ListSessionGrantsInput is the input of [ListSessionGrants].
+type ListSessionGrantsInput struct {
+	InSession
+	Paging
+}
+
+// ListGrantRequestsInput is the input of [ListGrantRequests].
+type ListGrantRequestsInput struct {
+	Paging
+	Status  action.RequestStatus `query:"status" enum:"pending,approved,denied,expired"`
+	Session string               `query:"session"`
+}

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"time"
+
+	"sallyport/action"
+)
+
+// Routes.
+var (
+	ListKeys = Route[None, List[action.APIKey]]{Operation{
+		Method: "GET", Path: "/api/v1/api-keys", Who: Member, Tag: "api keys",
+		Summary: "List API keys",
+	}}
+	CreateKey = Route[Body[NewKey], MintedKey]{Operation{
+		Method: "POST", Path: "/api/v1/api-keys", Who: Decider, Tag: "api keys", Status: 201,
+		Summary: "Make an API key",
+		Doc:     "It acts as the person who makes it, with at most the role given, and never more than that person's own.",
+	}}
+	RevokeKey = Route[ByID, None]{Operation{
+		Method: "DELETE", Path: "/api/v1/api-keys/{id}", Who: Decider, Tag: "api keys",
+		Summary: "Revoke an API key",
+	}}
+	ListLogins = Route[None, List[LoginView]]{Operation{
+		Method: "GET", Path: "/api/v1/me/logins", Who: Member, Tag: "users",
+		Summary: "List where you are signed in",
+	}}
+	EndLogins = Route[None, EndedLogins]{Operation{
+		Method: "DELETE", Path: "/api/v1/me/logins", Who: Member, Tag: "users", Status: 200,
+		Summary: "Sign out everywhere",
+		Doc:     "Ends all your logins, this one too, and takes links back that nobody used yet. API keys stay.",
+	}}
+	EndLogin = Route[ByID, None]{Operation{
+		Method: "DELETE", Path: "/api/v1/me/logins/{id}", Who: Member, Tag: "users",
+		Summary: "Sign out in one place",
+	}}
+	CreateOwnLoginLink = Route[None, Link]{Operation{
+		Method: "POST", Path: "/api/v1/me/login-link", Who: Hosted, Tag: "users", Status: 201,
+		Summary: "Make a sign-in link for the user of a host application",
+		Doc:     "For the bearer of a host application's token (`Authorization: Bearer <JWT>` with sub, org and role). The application leads the user's browser to the link, which works once, within ten minutes.",
+	}}
+	EndUserLogins = Route[ByID, EndedLogins]{Operation{
+		Method: "DELETE", Path: "/api/v1/users/{id}/logins", Who: Decider, Tag: "users", Status: 200,
+		Summary: "Sign a person out everywhere",
+		Doc:     "Ends their logins and takes unused links back. API keys stay.",
+	}}
+	ListRemovedUsers = Route[None, List[action.RemovedUser]]{Operation{
+		Method: "GET", Path: "/api/v1/removed-users", Who: Decider, Tag: "users",
+		Summary: "List people who were removed and stay away",
+		Doc:     "People whom an OpenID provider or a host application knows could come back at their next sign-in; who was removed here cannot.",
+	}}
+	ReadmitUser = Route[ByID, None]{Operation{
+		Method: "DELETE", Path: "/api/v1/removed-users/{id}", Who: Decider, Tag: "users",
+		Summary: "Let a removed person sign in again",
+		Doc:     "At the next sign-in, as somebody new. Only an owner lets somebody in again who was one.",
+	}}
+	GetMe = Route[None, Me]{Operation{
+		Method: "GET", Path: "/api/v1/me", Who: Anyone, Tag: "users",
+		Summary: "Say who is asking",
+	}}
+	ListUsers = Route[None, List[action.User]]{Operation{
+		Method: "GET", Path: "/api/v1/users", Who: Member, Tag: "users",
+		Summary: "List people",
+	}}
+	CreateUser = Route[Body[NewUser], action.User]{Operation{
+		Method: "POST", Path: "/api/v1/users", Who: Decider, Tag: "users", Status: 201,
+		Summary: "Add a person",
+	}}
+	UpdateUserRole = Route[ByIDWith[RoleChange], action.User]{Operation{
+		Method: "PATCH", Path: "/api/v1/users/{id}", Who: Decider, Tag: "users", Errors: []int{409},
+		Summary: "Give a person another role",
+		Doc:     "The last owner stays one.",
+	}}
+	DeleteUser = Route[ByID, None]{Operation{
+		Method: "DELETE", Path: "/api/v1/users/{id}", Who: Decider, Tag: "users", Errors: []int{409},
+		Summary: "Remove a person",
+		Doc:     "Their sign-ins and API keys are refused from now on, and what they alone could use of integrations is disconnected. The last owner stays.",
+	}}
+	CreateLoginLink = Route[ByID, Link]{Operation{
+		Method: "POST", Path: "/api/v1/users/{id}/login-link", Who: Decider, Tag: "users", Status: 201,
+		Summary: "Make a sign-in link for a person",
+		Doc:     "It works once, within ten minutes, in one browser.",
+	}}
+)
+
+// NewKey is an API key as it is wished for.
+type NewKey struct {
+	Name  string          `json:"name" minLength:"1" maxLength:"120" example:"deploy script"`
+	Role  action.Role     `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member; at most the maker's own."`
+	Scope action.KeyScope `json:"scope,omitempty" enum:"runs" doc:"A key for workers alone: it claims runs, works on them as long as its maker is an owner or admin, and does nothing else. It has no other role than member."`
+	Lifetime
+}
+
+// MintedKey is a new API key, shown once.
+type MintedKey struct {
+	action.APIKey
+	Key string `json:"key" doc:"Shown once; only a hash is stored." example:"spk_…"`
+}
+
+// LoginView is a browser in which somebody is signed in.
+type LoginView struct {
+	ID        string     `json:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
+	Via       action.Via `json:"via" enum:"link,oidc,host" doc:"link: a one-time link; oidc: the OpenID provider; host: a link for a token of the host application."`
+	CreatedAt time.Time  `json:"created_at"`
+	SeenAt    time.Time  `json:"seen_at" doc:"To a minute."`
+	ExpiresAt time.Time  `json:"expires_at" doc:"Sooner when it is not used for a while; see ends_idle_at."`
+	IdleAt    time.Time  `json:"ends_idle_at" doc:"When it ends unless it is used before."`
+	Current   bool       `json:"current" doc:"It is the one that asks."`
+}
+
+// EndedLogins says how many there were.
+type EndedLogins struct {
+	Ended int `json:"ended" example:"2"`
+}
+
+// Me is who the caller is.
+type Me struct {
+	Kind         string          `json:"kind" enum:"session,person" example:"person"`
+	Organization string          `json:"organization_id"`
+	Session      string          `json:"session_id,omitempty"`
+	SessionKind  string          `json:"session_kind,omitempty" example:"interactive"`
+	SessionType  string          `json:"session_type,omitempty" example:"coding"`
+	Model        string          `json:"model,omitempty" doc:"The session's, where it has one." example:"claude-opus-4.6"`
+	User         string          `json:"user_id,omitempty"`
+	Name         string          `json:"name,omitempty" example:"Ada"`
+	Role         action.Role     `json:"role,omitempty"`
+	Scope        action.KeyScope `json:"scope,omitempty" doc:"Of an API key that may do no more than this."`
+	MCPURL       string          `json:"mcp_url" doc:"Where agents reach this gateway." example:"http://127.0.0.1:8787/mcp"`
+}
+
+// NewUser is a person as he is added.
+type NewUser struct {
+	Name string      `json:"name" minLength:"1" maxLength:"120" example:"Ada"`
+	Role action.Role `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member."`
+}
+
+// RoleChange is a person's new role.
+type RoleChange struct {
+	Role action.Role `json:"role" enum:"owner,admin,member"`
+}
+
+// Link is a sign-in link for a person.
+type Link struct {
+	URL       string    `json:"url" doc:"Works once, within ten minutes."`
+	ExpiresAt time.Time `json:"expires_at"`
+}

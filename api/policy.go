@@ -1,0 +1,152 @@
+package api
+
+import (
+	"time"
+
+	"sallyport/action"
+)
+
+// Routes.
+var (
+	PutMode = Route[ByPolicyKeyWith[NewMode], ModeView]{Operation{
+		Method: "PUT", Path: "/api/v1/policy/modes/{key}", Who: Decider, Tag: "policy", Status: 200,
+		Summary: "Set a mode",
+		Doc:     "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id; module:ID names a module where a connector is called so too. The action is the one of its server, not the name that agents see; one that the connector or module is known to lack is refused, and a connector that was not asked yet is asked. Escape a / in it as %2F.",
+	}}
+	DeleteMode = Route[DeleteModeInput, None]{Operation{
+		Method: "DELETE", Path: "/api/v1/policy/modes/{key}", Who: Decider, Tag: "policy",
+		Summary: "Take a mode back",
+	}}
+	ListModes = Route[None, List[ModeView]]{Operation{
+		Method: "GET", Path: "/api/v1/policy/modes", Who: Member, Tag: "policy",
+		Summary: "List the modes that people set",
+	}}
+	ExplainPolicy = Route[Asked, Explanation]{Operation{
+		Method: "GET", Path: "/api/v1/policy/explain", Who: Member, Tag: "policy", Errors: []int{404},
+		Summary: "Say how a call would be decided",
+		Doc:     "Runs, counts and writes nothing. Without params, grants are not looked at.",
+	}}
+	ListQuotas = Route[None, List[QuotaView]]{Operation{
+		Method: "GET", Path: "/api/v1/policy/quotas", Who: Member, Tag: "policy",
+		Summary: "List quotas",
+	}}
+	PutQuota = Route[ByPolicyKeyWith[NewQuota], QuotaView]{Operation{
+		Method: "PUT", Path: "/api/v1/policy/quotas/{key}", Who: Decider, Tag: "policy", Status: 200,
+		Summary: "Set a quota",
+		Doc:     "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id; module:ID names a module where a connector is called so too. The action is the one of its server, not the name that agents see; one that the connector or module is known to lack is refused, and a connector that was not asked yet is asked. Escape a / in it as %2F.",
+	}}
+	DeleteQuota = Route[DeleteQuotaInput, None]{Operation{
+		Method: "DELETE", Path: "/api/v1/policy/quotas/{key}", Who: Decider, Tag: "policy",
+		Summary: "Take a quota back",
+	}}
+	GetSettings = Route[None, action.Settings]{Operation{
+		Method: "GET", Path: "/api/v1/policy/settings", Who: Member, Tag: "policy",
+		Summary: "Read the organization's settings",
+	}}
+	UpdateSettings = Route[Body[SettingsChange], action.Settings]{Operation{
+		Method: "PUT", Path: "/api/v1/policy/settings", Who: Decider, Tag: "policy", Status: 200,
+		Summary: "Change the organization's settings",
+		Doc:     "Fields that are absent stay.",
+	}}
+	ListPolicyEvents = Route[ListPolicyEventsInput, List[action.PolicyEvent]]{Operation{
+		Method: "GET", Path: "/api/v1/policy/events", Who: Member, Tag: "policy",
+		Summary: "List changes of policy, newest first",
+	}}
+)
+
+// NewMode is what a policy key is to mean.
+type NewMode struct {
+	Mode       action.Mode `json:"mode" enum:"allow,deny,require_approval" example:"require_approval"`
+	Automation string      `json:"automation,omitempty" maxLength:"200" doc:"For sessions of this automation alone, by its id or name; absent: for the organization."`
+}
+
+// ModeView is one override.
+type ModeView struct {
+	Key        string      `json:"key" doc:"As it is stored, with the source's id." example:"connector:0199a3c4-5d6e-7f80-9123-456789abcdef:create_issue"`
+	Name       string      `json:"name" doc:"As people write it." example:"github:create_issue"`
+	Mode       action.Mode `json:"mode"`
+	Automation string      `json:"automation_id,omitempty"`
+	UpdatedBy  string      `json:"updated_by"`
+	UpdatedAt  *time.Time  `json:"updated_at,omitempty" doc:"Absent in the answer to a change: it is now."`
+	Warning    string      `json:"warning,omitempty" doc:"Only in the answer to a change: nobody could tell whether the connector has the action, with the nearest that it had."`
+}
+
+// Explanation is a decision that was made for nobody.
+type Explanation struct {
+	action.Decision
+	Key       string      `json:"key"`
+	Name      string      `json:"name"`
+	Session   string      `json:"session_id" doc:"Empty: of none that there is."`
+	Risk      action.Risk `json:"risk"`
+	Available bool        `json:"listed" doc:"Agents see the action; a denied one is not listed."`
+	Reason    string      `json:"reason" doc:"What the layer that decided says."`
+	Refused   string      `json:"refused,omitempty" doc:"Why a call that would ask is refused without asking: repeated, often or too_many_pending; absent: a person is asked." example:"often"`
+	Note      string      `json:"refused_note,omitempty" doc:"The same in a sentence."`
+}
+
+// Asked is the call that is explained.
+type Asked struct {
+	Session    string `query:"session" doc:"Id of a session. Absent: any that was minted plainly, or with the following."`
+	Group      string `query:"group" maxLength:"200"`
+	Task       string `query:"task" maxLength:"500"`
+	Automation string `query:"automation" maxLength:"200" doc:"Id or name."`
+	Action     string `query:"action" required:"true" doc:"A policy key that names one action." example:"github:create_issue"`
+	Params     string `query:"params" maxLength:"32768" doc:"A JSON object that fits the action's schema."`
+}
+
+// ByPolicyKey is the parameter of a route about a policy key.
+type ByPolicyKey struct {
+	Key string `path:"key" maxLength:"300" example:"github:create_issue"`
+}
+
+// NewQuota is how many calls a policy key lets through in a while.
+type NewQuota struct {
+	Per action.QuotaScope `json:"per" enum:"session,group,creator,organization" doc:"Whose calls are counted together." example:"session"`
+	NewRate
+}
+
+// NewRate is a number of calls in a sliding window.
+type NewRate struct {
+	Calls   int `json:"calls" minimum:"1" maximum:"1000000000" example:"20"`
+	Seconds int `json:"seconds" minimum:"1" maximum:"86400" doc:"The window." example:"3600"`
+}
+
+// QuotaView is one quota.
+type QuotaView struct {
+	Key       string            `json:"key" doc:"As it is stored, with the source's id."`
+	Name      string            `json:"name" doc:"As people write it." example:"github:create_issue"`
+	Per       action.QuotaScope `json:"per"`
+	Calls     int               `json:"calls"`
+	Seconds   int               `json:"seconds"`
+	UpdatedBy string            `json:"updated_by"`
+	Warning   string            `json:"warning,omitempty" doc:"As in the answer to a mode that is set."`
+}
+
+// SettingsChange is what may change of an organization's settings.
+type SettingsChange struct {
+	SelfApproval     *bool `json:"self_approval,omitempty" nullable:"false" doc:"The creator of a session may approve its calls, and make grants for it."`
+	DenialLimit      *int  `json:"denial_limit,omitempty" minimum:"0" maximum:"1000" nullable:"false" doc:"After so many denials of an action in a session it is denied there for good; 0: never." example:"3"`
+	UnverifiedEvents *bool `json:"unverified_events,omitempty" nullable:"false" doc:"Events start runs that a broker forwards without having verified who sent them."`
+}
+
+// DeleteModeInput is the input of [DeleteMode].
+type DeleteModeInput struct {
+	ByPolicyKey
+	Automation string `query:"automation" maxLength:"200" doc:"Id or name."`
+}
+
+// DeleteQuotaInput is the input of [DeleteQuota].
+type DeleteQuotaInput struct {
+	ByPolicyKey
+	Per action.QuotaScope `query:"per" required:"true" enum:"session,group,creator,organization"`
+}
+
+// ListPolicyEventsInput is the input of [ListPolicyEvents].
+type ListPolicyEventsInput struct {
+	Paging
+	Kind    string `query:"kind" enum:"mode,capability,gate,grant,grant_request,env_request,quota,settings,review,connector,integration,provider_app,connections,master_key,automation,trigger,schedule,run_endpoint,run,delivery,person,notify"`
+	Subject string `query:"subject" doc:"What changed, as the event says it."`
+	By      string `query:"by" doc:"Id of who did it."`
+	From    string `query:"from" doc:"Not before this time or day." example:"2026-01-02T15:04:05Z"`
+	To      string `query:"to" doc:"Before this time or day." example:"2026-02-01"`
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"time"
+
+	"sallyport/ingest/event"
+)
+
+// Routes.
+var (
+	ListSchedules = Route[OfAutomation, List[ScheduleView]]{Operation{
+		Method: "GET", Path: "/api/v1/schedules", Who: Member, Tag: "schedules",
+		Summary: "List schedules",
+	}}
+	CreateSchedule = Route[Body[NewSchedule], ScheduleView]{Operation{
+		Method: "POST", Path: "/api/v1/schedules", Who: Decider, Tag: "schedules", Status: 201, Errors: []int{404, 409},
+		Summary: "Make a schedule",
+		Doc:     "Each due time starts one run of the automation.",
+	}}
+	PreviewSchedule = Route[Body[CronTimes], DueTimes]{Operation{
+		Method: "POST", Path: "/api/v1/schedules/preview", Who: Member, Tag: "schedules", Status: 200,
+		Summary: "Say when a cron expression is due",
+		Doc:     "Saves nothing.",
+	}}
+	GetSchedule = Route[ByID, ScheduleView]{Operation{
+		Method: "GET", Path: "/api/v1/schedules/{id}", Who: Member, Tag: "schedules",
+		Summary: "Read a schedule",
+	}}
+	UpdateSchedule = Route[ByIDWith[ScheduleChange], ScheduleView]{Operation{
+		Method: "PATCH", Path: "/api/v1/schedules/{id}", Who: Decider, Tag: "schedules", Errors: []int{409},
+		Summary: "Change a schedule",
+		Doc:     "Fields that are absent stay.",
+	}}
+	DeleteSchedule = Route[ByID, None]{Operation{
+		Method: "DELETE", Path: "/api/v1/schedules/{id}", Who: Decider, Tag: "schedules",
+		Summary: "Remove a schedule",
+		Doc:     "Its events and runs stay.",
+	}}
+)
+
+// NewSchedule starts runs at times, as it is wished for.
+type NewSchedule struct {
+	Automation string       `json:"automation" minLength:"1" maxLength:"200" doc:"Id or name." example:"nightly-triage"`
+	Name       string       `json:"name,omitempty" maxLength:"120" doc:"Absent: the cron expression."`
+	Missed     event.Missed `json:"missed,omitempty" enum:"once,skip" doc:"What becomes of times at which nothing was up: one run for all of them (default), or none."`
+	Enabled    *bool        `json:"enabled,omitempty" nullable:"false" doc:"Default true."`
+	CronTimes
+}
+
+// CronTimes are times by a cron expression.
+type CronTimes struct {
+	Cron     string `json:"cron_expression" minLength:"1" maxLength:"200" doc:"Of 5 fields, or 6 with seconds first." example:"0 7 * * 1-5"`
+	TimeZone string `json:"timezone,omitempty" maxLength:"80" doc:"An IANA name; default UTC." example:"Europe/Berlin"`
+}
+
+// ScheduleChange is what may change of a schedule.
+type ScheduleChange struct {
+	Name     *string       `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false"`
+	Cron     *string       `json:"cron_expression,omitempty" minLength:"1" maxLength:"200" nullable:"false"`
+	TimeZone *string       `json:"timezone,omitempty" minLength:"1" maxLength:"80" nullable:"false"`
+	Missed   *event.Missed `json:"missed,omitempty" enum:"once,skip" nullable:"false"`
+	Enabled  *bool         `json:"enabled,omitempty" nullable:"false"`
+}
+
+// ScheduleView is a schedule with the times to come.
+type ScheduleView struct {
+	event.Schedule
+	AutomationName string      `json:"automation_name" example:"nightly-triage"`
+	Next           []time.Time `json:"next" nullable:"false" doc:"The next five times; none while it is disabled."`
+}
+
+// DueTimes are times to come.
+type DueTimes struct {
+	Times []time.Time `json:"times" nullable:"false" doc:"The next five."`
+}

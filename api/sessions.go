@@ -1,0 +1,122 @@
+package api
+
+import (
+	"time"
+
+	"sallyport/action"
+)
+
+// Routes.
+var (
+	UpdateSession = Route[ByIDWith[SessionChange], SessionView]{Operation{
+		Method: "PATCH", Path: "/api/v1/sessions/{id}", Who: Member, Tag: "sessions", Errors: []int{404, 409},
+		Summary: "Change a session",
+		Doc:     "Changes what is given. A member renames the sessions that he made.",
+	}}
+	PauseSession = Route[ByID, SessionView]{Operation{
+		Method: "POST", Path: "/api/v1/sessions/{id}/pause", Who: Decider, Tag: "sessions", Status: 200, Errors: []int{404, 409},
+		Summary: "Pause a session",
+		Doc:     "It begins no calls until it is resumed. Calls that are held stay, can be joined and decided, and run when they are approved.",
+	}}
+	ResumeSession = Route[ByID, SessionView]{Operation{
+		Method: "POST", Path: "/api/v1/sessions/{id}/resume", Who: Decider, Tag: "sessions", Status: 200, Errors: []int{404, 409},
+		Summary: "Resume a session",
+		Doc:     "It begins calls again, and its idle time begins anew.",
+	}}
+	StopSession = Route[ByIDWith[*SessionEnd], SessionView]{Operation{
+		Method: "POST", Path: "/api/v1/sessions/{id}/stop", Who: Decider, Tag: "sessions", Status: 200, Errors: []int{404, 409},
+		Summary: "End a session that has stopped",
+		Doc:     "For good: its token is refused from now on, and the calls that it holds are withdrawn. What it asked for stays on record.",
+	}}
+	FailSession = Route[ByIDWith[*SessionEnd], SessionView]{Operation{
+		Method: "POST", Path: "/api/v1/sessions/{id}/fail", Who: Decider, Tag: "sessions", Status: 200, Errors: []int{404, 409},
+		Summary: "End a session that has failed",
+		Doc:     "For good: its token is refused from now on, and the calls that it holds are withdrawn. What it asked for stays on record.",
+	}}
+	CreateSession = Route[CreateSessionInput, MintedSession]{Operation{
+		Method: "POST", Path: "/api/v1/sessions", Who: Member, Tag: "sessions", Status: 201, Errors: []int{404, 409},
+		Summary: "Mint a session",
+		Doc:     "Makes a session for one agent and answers its token. A member mints plain sessions: no group, task, automation or event_id. With an idempotency key it answers 200, and the session with its token again, when the same person made it with the same key and wish; 409 when the wish was another.",
+	}}
+	ListSessions = Route[ListSessionsInput, List[SessionView]]{Operation{
+		Method: "GET", Path: "/api/v1/sessions", Who: Member, Tag: "sessions",
+		Summary: "List sessions, newest first",
+	}}
+	GetSession = Route[ByID, SessionView]{Operation{
+		Method: "GET", Path: "/api/v1/sessions/{id}", Who: Member, Tag: "sessions",
+		Summary: "Read a session",
+	}}
+	RevokeSession = Route[ByID, None]{Operation{
+		Method: "DELETE", Path: "/api/v1/sessions/{id}", Who: Decider, Tag: "sessions",
+		Summary: "Revoke a session",
+		Doc:     "Stops it, whatever its status: its token is refused from now on. What it asked for stays on record. A second time changes nothing.",
+	}}
+)
+
+// SessionView is a session with how long it may be idle.
+type SessionView struct {
+	action.Session
+	Idle string `json:"idle_timeout,omitempty" doc:"After how long a silence it is stopped, or never; absent: the gateway's setting." example:"30m0s"`
+	// Withdrew is told once, to whoever ends the session.
+	Withdrew int `json:"withdrawn_calls,omitempty" doc:"Only in the answer that ends it: the held calls that were withdrawn."`
+}
+
+// SessionChange is what is to be different in a session.
+type SessionChange struct {
+	Title *string `json:"title,omitempty" maxLength:"200" example:"Fix the login page"`
+	Idle  *string `json:"idle_timeout,omitempty" maxLength:"40" doc:"After how long a silence it is stopped, such as 30m, or never; empty: the gateway's setting. Owners and admins only." example:"30m"`
+}
+
+// SessionEnd says why a session ends.
+type SessionEnd struct {
+	Note string `json:"note,omitempty" maxLength:"2000" doc:"Why, for people." example:"The task was given up."`
+}
+
+// NewSession is a wish for a session.
+type NewSession struct {
+	Kind       action.SessionKind `json:"kind,omitempty" enum:"interactive,unattended" doc:"Default interactive; an automation implies unattended." example:"interactive"`
+	Type       action.SessionType `json:"type,omitempty" enum:"coding,setup,automation" doc:"Default coding; automation with an automation." example:"coding"`
+	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only."`
+	Task       string             `json:"task,omitempty" maxLength:"500" doc:"Owners and admins only. Fixed for the session's life."`
+	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"Id or name. Owners and admins only."`
+	Event      string             `json:"event_id,omitempty" maxLength:"200" doc:"The inbound event that starts it; owners and admins only. Then no allow of the organization lets a write through."`
+	Title      string             `json:"title,omitempty" maxLength:"200" example:"Fix the login page"`
+	// Nil and empty differ; see [Server.connections].
+	Connections []string `json:"connections,omitempty" maxItems:"50" nullable:"false" doc:"Integrations that its agent may use: ids, ids of providers of which there is one, names that only one has, or \"all\" alone, those that the whole organization may see, now and later. Absent: none, or what the automation is bound to." example:"linear"`
+	TTL         string   `json:"ttl,omitempty" maxLength:"40" doc:"How long it lives, such as 8h or 90m; default 720h, at most 8760h." example:"8h"`
+
+	Prompt string             `json:"prompt,omitempty" maxLength:"32768" doc:"A system prompt of its own; absent: that of its type."`
+	Tools  action.ToolListing `json:"tools,omitempty" enum:"all,search" doc:"What its list of tools holds: all that it may use, or tools that find and call them; absent: the gateway's setting."`
+	Model  string             `json:"model,omitempty" maxLength:"200" doc:"A model, in any of its forms; kept is the canonical id."`
+	Idle   string             `json:"idle_timeout,omitempty" maxLength:"40" doc:"After how long a silence it is stopped, such as 30m, or never; absent: the gateway's setting." example:"30m"`
+
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"Unique in the organization: the same key and wish is the same session. The header Idempotency-Key says the same."`
+}
+
+// MintedSession is a new session with its token, which is shown once.
+type MintedSession struct {
+	SessionID string     `json:"session_id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
+	Token     string     `json:"token" example:"sps_…" doc:"Shown once; it is stored nowhere."`
+	MCPURL    string     `json:"mcp_url" example:"http://127.0.0.1:8787/mcp"`
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	Status  action.SessionStatus `json:"status" enum:"pending,running,paused,stopped,failed"`
+	LeftOut []action.LeftOut     `json:"left_out" nullable:"false" doc:"Integrations that were asked for, and that it is not connected to, since no token can be had for them."`
+}
+
+// ByID is the parameter of a route about one thing.
+type ByID struct {
+	ID string `path:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
+}
+
+// CreateSessionInput is the input of [CreateSession].
+type CreateSessionInput struct {
+	Key  string `header:"Idempotency-Key" maxLength:"255"`
+	Body NewSession
+}
+
+// ListSessionsInput is the input of [ListSessions].
+type ListSessionsInput struct {
+	State string `query:"state" enum:"live,ended,pending,running,paused,stopped,failed" doc:"live: its token is good; ended: it stopped or failed, or its time is over; or one status."`
+	Paging
+}
