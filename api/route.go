@@ -51,3 +51,14 @@ type None struct{}
 
 // Body is an input that is a body alone.
 type Body[B any] struct{ Body B }
+
+// Problem is every error that the API answers (RFC 9457).
+type Problem struct {
+	Type       string `json:"type" example:"about:blank"`
+	Title      string `json:"title" example:"Conflict" doc:"The status in words."`
+	Status     int    `json:"status" example:"409"`
+	Code       string `json:"code" example:"already_decided" doc:"Stable, for programs."`
+	Detail     string `json:"detail" example:"This call was approved by ada a moment ago." doc:"What happened and what to do next."`
+	Field      string `json:"field,omitempty" example:"/params/title" doc:"JSON Pointer of the offending field."`
+	Invocation string `json:"invocation,omitempty" example:"0199a3c4-5d6e-7f80-9123-456789abcdef" doc:"The invocation concerned."`
+}

@@ -34,7 +34,9 @@ func (s *Server) capabilityRoutes() {
 		return bodyOf(api.CapabilityView{Capability: c, Name: sourceName(c.Provider, all), Warning: warning}), nil
 	})
 	// The schema is the level's own; the type alone does not tell it.
-	s.api.OpenAPI().Components.Schemas.Map()["NewCapability"].Properties["level"] = levelSchema()
+	schemas := s.api.OpenAPI().Components.Schemas.Map()
+	schemas["NewCapability"].Properties["level"] = levelSchema()
+	delete(schemas, "LevelName")
 	handleAs(s, api.DeleteCapability, func(ctx context.Context, p *Principal, in *api.ByCapability) (*empty, error) {
 		provider, _, err := s.source(ctx, p.Organization, in.Provider)
 		if provider == "" {

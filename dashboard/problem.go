@@ -13,18 +13,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// Problem is every error that the API answers (RFC 9457).
+// Problem is an [api.Problem] with what becomes headers of it.
 type Problem struct {
-	Type       string `json:"type" example:"about:blank"`
-	Title      string `json:"title" example:"Conflict" doc:"The status in words."`
-	Status     int    `json:"status" example:"409"`
-	Code       string `json:"code" example:"already_decided" doc:"Stable, for programs."`
-	Detail     string `json:"detail" example:"This call was approved by ada a moment ago." doc:"What happened and what to do next."`
-	Field      string `json:"field,omitempty" example:"/params/title" doc:"JSON Pointer of the offending field."`
-	Invocation string `json:"invocation,omitempty" example:"0199a3c4-5d6e-7f80-9123-456789abcdef" doc:"The invocation concerned."`
-
+	api.Problem
 	retryAfter time.Duration
 }
 
@@ -64,11 +58,10 @@ func (s *Server) problem(ctx context.Context, err error) *Problem {
 		err = errInterrupted()
 	}
 	public := action.Public(err)
-	p := &Problem{
+	p := &Problem{Problem: api.Problem{
 		Type: "about:blank", Status: http.StatusInternalServerError,
-		Code: public.Code, Detail: public.Message, Field: public.Field,
-		Invocation: public.Invocation, retryAfter: public.RetryAfter,
-	}
+		Code: public.Code, Detail: public.Message, Field: public.Field, Invocation: public.Invocation,
+	}, retryAfter: public.RetryAfter}
 	for _, row := range statuses() {
 		if public.Kind != nil && errors.Is(public.Kind, row.kind) {
 			p.Status = row.status
@@ -103,7 +96,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // badRequest is the problem of a request that cannot be read.
 func badRequest(status int, code, detail string) *Problem {
-	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
+	return &Problem{Problem: api.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail}}
 }
 
 // badField is the problem of a parameter or a field of the body.

@@ -1,0 +1,97 @@
+// Package client calls the HTTP API of a Sallyport server through the routes
+// that package api declares.
+//
+//	c := &client.Client{Base: base, Key: key, HTTP: http.DefaultClient}
+//	answer, err := client.Do(ctx, c, api.GetRun, api.ByID{ID: id})
+//
+// It sends nothing twice and follows no rule of its own: what may be repeated,
+// and how long to wait, is the caller's to know.
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"sallyport/api"
+)
+
+// MaxAnswer bounds how much of one answer is read, in bytes.
+const MaxAnswer = 64 << 20
+
+// Client is a server and the credential that it is asked with. It is safe for
+// concurrent use when its HTTP client is.
+type Client struct {
+	Base *url.URL     // scheme and host
+	Key  string       // an API key or session token; empty: none is sent
+	HTTP *http.Client // should not follow redirects: the API has none, and a request may carry a secret
+}
+
+// Answer is what an operation answered.
+type Answer[Out any] struct {
+	Status int
+	Body   Out
+	Raw    json.RawMessage // the body as it came; empty where there was none
+}
+
+// Error is a refusal by the server.
+type Error struct {
+	api.Problem
+	Request *http.Request
+}
+
+func (e *Error) Error() string { return e.Detail }
+
+// Do calls an operation. A refusal is an [*Error].
+func Do[In, Out any](ctx context.Context, c *Client, route api.Route[In, Out], in In) (*Answer[Out], error) {
+	request, err := c.NewRequest(ctx, &route.Operation, in)
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.Send(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer := &Answer[Out]{Status: response.StatusCode}
+	if answer.Raw, err = read(response); err != nil || len(answer.Raw) == 0 {
+		return answer, err
+	}
+	if err := json.Unmarshal(answer.Raw, &answer.Body); err != nil {
+		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	}
+	return answer, nil
+}
+
+// Send sends a request and returns an answer that is no refusal. Its body is
+// the caller's to close.
+func (c *Client) Send(request *http.Request) (*http.Response, error) {
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode < http.StatusMultipleChoices {
+		return response, nil
+	}
+	defer response.Body.Close()
+	raw, err := read(response)
+	if err != nil {
+		return nil, err
+	}
+	refusal := &Error{Request: request}
+	if json.Unmarshal(raw, &refusal.Problem) != nil || refusal.Detail == "" {
+		return nil, fmt.Errorf("the server answered %s, which is no answer of Sallyport; check the URL", response.Status)
+	}
+	return nil, refusal
+}
+
+func read(response *http.Response) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(response.Body, MaxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("reading the server's answer: %w", err)
+	}
+	return raw, nil
+}
