@@ -17,7 +17,6 @@ func (s *Server) automationRoutes() {
 		a, err := s.addAutomation(ctx, p, in.Body)
 		return bodyOf(a), err
 	})
-	const one = "/api/v1/automations/{automation}"
 	handle(s, api.GetAutomation, func(ctx context.Context, p *Principal, in *api.ByAutomation) (*body[event.Automation], error) {
 		a, err := s.automation(ctx, p, in.Automation, "")
 		return bodyOf(a), err

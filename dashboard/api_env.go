@@ -14,11 +14,6 @@ import (
 	"sallyport/api"
 )
 
-const (
-	envPath = "/api/v1/sessions/{session}/env"
-	pullDoc = "Hands out, once, what people gave to the session since it was asked last. The same Idempotency-Key gets the same values again for five minutes, in case an answer was lost; then they are gone for good."
-)
-
 func (s *Server) envRoutes() {
 	handle(s, api.ListSessionEnv, func(ctx context.Context, p *Principal, in *api.ListSessionEnvInput,
 	) (*body[api.List[action.EnvRequest]], error) {

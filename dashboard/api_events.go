@@ -16,11 +16,6 @@ import (
 	"sallyport/ingest/event"
 )
 
-const eventsDoc = "Server-sent events. `ready` comes first, and after every reconnection: read again what you show. " +
-	"`invocation` has {id, status, session_id, source_id, action}; `run` has {id, status} of a run of an automation that began or changed; `catalog`, `policy` and `session` say that something of the kind changed. " +
-	"`ended` says that the credential is over, and the stream with it. " +
-	"`reload` says that events may have been lost, to a client that was too slow, and every second while other instances cannot be heard: read again. A session's token hears of its own session alone."
-
 // InvocationEvent is the data of an invocation event.
 type InvocationEvent struct {
 	ID      string        `json:"id"`

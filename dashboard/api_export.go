@@ -11,9 +11,6 @@ import (
 	"sallyport/api"
 )
 
-const exportDoc = "Oldest first, streamed, redacted as rows are; a call with the maker, group, task and automation of its session. JSON Lines has all fields; in CSV, cells that a spreadsheet would take for a formula begin with an apostrophe. " +
-	"When it fails on the way, the connection breaks, and JSON Lines ends with a line {\"error\": …}: what ends otherwise is whole."
-
 func (s *Server) exportRoutes() {
 	const path = "/api/v1/audit/export"
 	handleAs(s, api.ExportAudit, func(ctx context.Context, p *Principal, in *api.ExportQuery) (*streamed, error) {

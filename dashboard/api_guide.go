@@ -11,8 +11,6 @@ import (
 )
 
 func (s *Server) guideRoutes() {
-	const doc = "Written from the list of what is allowed now: each action with what becomes of a call, its params as a table and an example. " +
-		"Texts are bounded; what is left out is listed, with how to get it."
 	handle(s, api.GetGuide, func(ctx context.Context, p *Principal, in *api.GetGuideInput,
 	) (*body[api.GuideView], error) {
 		g, err := s.guide(ctx, p, in.Session, "", in.Action)

@@ -11,7 +11,6 @@ import (
 )
 
 func (s *Server) inboundRoutes() {
-	const path = "/api/v1/inbound-events"
 	handle(s, api.ListInboundEvents, func(ctx context.Context, p *Principal, in *api.EventQuery) (*body[api.List[api.InboundEvent]], error) {
 		return s.listEvents(ctx, p, in)
 	})
@@ -41,7 +40,6 @@ func (s *Server) inboundRoutes() {
 }
 
 func (s *Server) deliveryRoutes() {
-	const path = "/api/v1/deliveries"
 	handle(s, api.ListDeliveries, func(ctx context.Context, p *Principal, in *api.DeliveryQuery) (*body[api.List[api.DeliveryView]], error) {
 		page, err := s.Deliveries.ListReceipts(ctx, event.ReceiptFilter{Organization: p.Organization, Trigger: in.Trigger, Provider: in.Provider, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(r event.Receipt) api.DeliveryView { return api.DeliveryView{Receipt: r} }), err

@@ -80,9 +80,6 @@ func (s *Server) integrationChanges() {
 	})
 }
 
-// managersDoc says who manages what; see manages.
-const managersDoc = "A private or own one is its owner's alone; others are for owners and admins."
-
 // inQuery says of what is wrong with a query that it is no field of a body.
 func inQuery(err error) error {
 	e := action.Public(err)

@@ -69,8 +69,6 @@ func denialVerdict(d *api.Denial, session, id string) action.Verdict {
 	return v
 }
 
-const approveDoc = "Lets it run once, and with a grant further calls of the action. Answers at once, or with ?wait= when it ended or the wait did."
-
 // verdictRoutes adds approve and deny under an invocation's path; see
 // sessionVerdicts for those under a session's.
 func (s *Server) verdictRoutes(path string) {

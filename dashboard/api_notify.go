@@ -9,7 +9,6 @@ import (
 )
 
 func (s *Server) notifyRoutes() {
-	const path = "/api/v1/notify"
 	handle(s, api.ListNotify, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.NotifyView]], error) {
 		views, err := s.notifyViews(ctx, p.Organization)
 		return listOf(views), err

@@ -9,8 +9,6 @@ import (
 	"sallyport/api"
 )
 
-const onboardDoc = "Sets the modes and takes the tools as reviewed, with the hashes of what was looked at, all in one. When a tool is another by now, nothing changes (409)."
-
 func (s *Server) onboardRoutes() {
 	handle(s, api.OnboardTools, func(ctx context.Context, p *Principal, in *api.ByRefWith[api.Onboarding],
 	) (*body[api.List[api.ReviewView]], error) {

@@ -10,9 +10,6 @@ import (
 	"sallyport/internal/nearest"
 )
 
-const keyDoc = "The key is source:action, source:* or *; the source is an id, or a connector's slug or name, which is stored as its id; module:ID names a module where a connector is called so too. " +
-	"The action is the one of its server, not the name that agents see; one that the connector or module is known to lack is refused, and a connector that was not asked yet is asked. Escape a / in it as %2F."
-
 func (s *Server) policyRoutes() {
 	handle(s, api.PutMode, func(ctx context.Context, p *Principal, in *api.ByPolicyKeyWith[api.NewMode],
 	) (*body[api.ModeView], error) {

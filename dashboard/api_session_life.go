@@ -21,7 +21,6 @@ func viewSession(s action.Session) api.SessionView {
 }
 
 func (s *Server) lifeRoutes() {
-	const path = "/api/v1/sessions/{id}"
 	handle(s, api.UpdateSession, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.SessionChange],
 	) (*body[api.SessionView], error) {
 		return s.changeSession(ctx, p, in.ID, in.Body)

@@ -15,10 +15,6 @@ type platformAnswered struct {
 	Body   api.PlatformAnswer
 }
 
-const toolDoc = "The gateway's own tools, for stubs that speak HTTP, with the rules of every call: schema, policy, rows. " +
-	"Repeat a request that got no answer, or 502 or 503, with the same tool_call_id: it is done once. The same id with other params is refused (409), and a quota that is used up too (429, with Retry-After). " +
-	"A call that the organization holds answers 202; ?wait= waits for it, and so does .../invocations/{id}/result."
-
 func (s *Server) toolRoutes() {
 	handleAs(s, api.CallPlatformTool, func(ctx context.Context, p *Principal, in *api.CallPlatformToolInput,
 	) (*platformAnswered, error) {

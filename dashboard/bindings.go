@@ -11,7 +11,6 @@ import (
 )
 
 func (s *Server) bindingRoutes() {
-	const path = "/api/v1/automations/{automation}/connections"
 	handle(s, api.GetBindings, func(ctx context.Context, p *Principal, in *api.ByAutomation) (*body[api.Bindings], error) {
 		a, err := s.automation(ctx, p, in.Automation, "")
 		if err != nil {

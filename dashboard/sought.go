@@ -11,8 +11,6 @@ import (
 	"sallyport/internal/nearest"
 )
 
-const listDoc = "What is rare may have to be looked for: then a page looks at the next 10,000 calls, says how far back it came, and may be short. The total is of as many of the newest."
-
 // sought is the filter that a query says.
 func (s *Server) sought(ctx context.Context, p *Principal, in api.Sought, by api.AskedBy) (f action.InvocationFilter, err error) {
 	f = action.InvocationFilter{
