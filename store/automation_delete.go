@@ -35,27 +35,25 @@ func (db *DB) DeleteAutomation(ctx context.Context, organization, id, by string)
 		if err := db.forgetPolicy(ctx, tx, r, by); err != nil {
 			return err
 		}
-		if _, err := tx.NewDelete().Model(r).WherePK().Exec(ctx); err != nil {
-			return fmt.Errorf("deleting automation %s: %w", id, err)
-		}
-		return db.recordChange(ctx, tx, r.event(by), r.told(), nil)
+		return db.remove(ctx, tx, r, by)
 	})
 }
 
 // lockAutomation reads one that goes. Who writes events holds it until their
 // runs are there, to be skipped with the others; no event comes afterwards.
 func lockAutomation(ctx context.Context, tx bun.Tx, organization, id string) (*automationRow, error) {
-	q := tx.NewSelect().Model((*automationRow)(nil)).Where("organization_id = ?", organization).Where("id = ?", id)
+	q := rowsOf[automationRow](tx, organization).Where("id = ?", id)
 	if shared(tx) {
 		q = q.For("UPDATE")
 	}
-	return findAutomation(ctx, q, id)
+	r, err := one[automationRow](ctx, q, noAutomation(id))
+	return &r, err
 }
 
 func (db *DB) deleteTriggers(ctx context.Context, tx bun.Tx, a *automationRow, by string) error {
-	var rows []triggerRow
-	if err := triggersOf(tx, a.Organization, a.ID).Scan(ctx, &rows); err != nil {
-		return fmt.Errorf("reading the triggers of automation %s: %w", a.ID, err)
+	rows, err := list[triggerRow](ctx, triggersOf(tx, a.Organization, a.ID))
+	if err != nil {
+		return err
 	}
 	for i := range rows {
 		if err := db.deleteTrigger(ctx, tx, &rows[i], by); err != nil {
@@ -66,12 +64,12 @@ func (db *DB) deleteTriggers(ctx context.Context, tx bun.Tx, a *automationRow, b
 }
 
 func (db *DB) deleteSchedules(ctx context.Context, tx bun.Tx, a *automationRow, by string) error {
-	var rows []scheduleRow
-	if err := schedulesOf(tx, a.Organization, a.ID).Scan(ctx, &rows); err != nil {
-		return fmt.Errorf("reading the schedules of automation %s: %w", a.ID, err)
+	rows, err := list[scheduleRow](ctx, schedulesOf(tx, a.Organization, a.ID))
+	if err != nil {
+		return err
 	}
 	for i := range rows {
-		if err := db.deleteSchedule(ctx, tx, &rows[i], by); err != nil {
+		if err := db.remove(ctx, tx, &rows[i], by); err != nil {
 			return err
 		}
 	}

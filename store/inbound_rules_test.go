@@ -178,7 +178,7 @@ func TestAGroupThatIsWantedSooner(t *testing.T) {
 		group := func(seconds int) {
 			t.Helper()
 			err := db.do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
-				return db.putPollGroup(ctx, tx, &triggerRow{Organization: DefaultOrganization, Provider: "slack", Integration: "i"}, seconds)
+				return db.putPollGroup(ctx, tx, &event.Trigger{Organization: DefaultOrganization, Provider: "slack", Integration: "i"}, seconds)
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -4,13 +4,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"sallyport/ingest/event"
 )
 
 // ruleQueries are those of what comes in and of workers who look for what is due.
 func ruleQueries(db *DB) map[string]string {
 	now := at(db.now())
 	later := stamp{now.t.AddDate(0, 0, 1)}
-	t := &triggerRow{Organization: "o7", Provider: "slack", Integration: "i7"}
+	t := &event.Trigger{Organization: "o7", Provider: "slack", Integration: "i7"}
 	return map[string]string{
 		"a trigger":                db.read.NewSelect().Model((*triggerRow)(nil)).Where("id = ?", "t7").String(),
 		"an automation's id":       db.read.NewSelect().Table("automations").ColumnExpr("count(*)").Where("id = ?", "a7").String(),

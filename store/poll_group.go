@@ -59,8 +59,8 @@ func (db *DB) PollGroups(ctx context.Context, organization string) ([]event.Poll
 // there while one of them is enabled, and as quick as the quickest. It belongs
 // into the transaction of each change of a trigger, of which [DB.do] lets one at
 // a time be.
-func (db *DB) pollsMoved(ctx context.Context, tx bun.Tx, t *triggerRow) error {
-	if t.Kind != string(event.Polling) {
+func (db *DB) pollsMoved(ctx context.Context, tx bun.Tx, t *event.Trigger) error {
+	if t.Kind != event.Polling {
 		return nil
 	}
 	var seconds int
@@ -69,7 +69,7 @@ func (db *DB) pollsMoved(ctx context.Context, tx bun.Tx, t *triggerRow) error {
 	}
 	if seconds == 0 {
 		_, err := tx.NewDelete().Table("poll_groups").Where("organization_id = ?", t.Organization).Where("provider = ?", t.Provider).
-			Where("integration_id = ?", string(t.Integration)).Exec(ctx)
+			Where("integration_id = ?", t.Integration).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("ending to poll %s: %w", t.Integration, err)
 		}
@@ -80,23 +80,23 @@ func (db *DB) pollsMoved(ctx context.Context, tx bun.Tx, t *triggerRow) error {
 
 // quickest finds the least time between two looks of the trigger's group; zero
 // when nobody wants one.
-func quickest(db bun.IDB, t *triggerRow) *bun.SelectQuery {
+func quickest(db bun.IDB, t *event.Trigger) *bun.SelectQuery {
 	return db.NewSelect().Table("triggers").ColumnExpr("coalesce(min(poll_seconds), 0)").
 		Where("organization_id = ?", t.Organization).Where("provider = ?", t.Provider).Where("enabled = ?", true).
-		Where("kind = ?", string(event.Polling)).Where("integration_id = ?", string(t.Integration))
+		Where("kind = ?", string(event.Polling)).Where("integration_id = ?", t.Integration)
 }
 
 // putPollGroup makes the group, due at once, or changes how quick it is. When it
 // is due stays, but that one which goes well need not wait for longer than what
 // is wanted now.
-func (db *DB) putPollGroup(ctx context.Context, tx bun.Tx, t *triggerRow, seconds int) error {
+func (db *DB) putPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, seconds int) error {
 	id, err := newID()
 	if err != nil {
 		return err
 	}
 	now := db.now()
 	_, err = tx.NewInsert().Model(&pollGroupRow{
-		ID: id, Organization: t.Organization, Provider: t.Provider, Integration: string(t.Integration), PollSeconds: seconds, NextAt: at(now),
+		ID: id, Organization: t.Organization, Provider: t.Provider, Integration: t.Integration, PollSeconds: seconds, NextAt: at(now),
 	}).On("CONFLICT (organization_id, provider, integration_id) DO UPDATE").Set("poll_seconds = EXCLUDED.poll_seconds").
 		Set("next_at = CASE WHEN g.failures = 0 AND g.next_at > ?0 AND g.poll_seconds > ?1 THEN ?0 ELSE g.next_at END",
 			at(now.Add(time.Duration(seconds)*time.Second)), seconds).Exec(ctx)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
@@ -82,6 +83,10 @@ func greet(ctx context.Context, conn *pgx.Conn) error {
 		}
 		return fmt.Sprintf("SET %s = %s;", name, value)
 	}
+	// Times are read in UTC, whatever the zone of the server or of this process.
+	conn.TypeMap().RegisterType(&pgtype.Type{
+		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	})
 	ms := fmt.Sprint(serverLimit.Milliseconds())
 	text := set("statement_timeout", ms) + set("idle_in_transaction_session_timeout", ms) + "SELECT pg_backend_pid()"
 	results, err := conn.PgConn().Exec(ctx, text).ReadAll()
@@ -116,8 +121,9 @@ func place(text string) string {
 	return fmt.Sprintf("the database %q on %s", conf.Database, hosts)
 }
 
-// postgres is bun's dialect, but for text that PostgreSQL cannot hold: a NUL
-// from outside is shown as a replacement character and fails no statement.
+// postgres is bun's dialect, but for times and JSON, as in [sqliteDialect], and for text
+// that PostgreSQL cannot hold: a NUL from outside is shown as a replacement
+// character and fails no statement.
 type postgres struct{ *pgdialect.Dialect }
 
 func newPostgres(pool *sql.DB, options ...bun.DBOption) *bun.DB {
@@ -128,3 +134,9 @@ func newPostgres(pool *sql.DB, options ...bun.DBOption) *bun.DB {
 func (d postgres) AppendString(b []byte, s string) []byte {
 	return d.Dialect.AppendString(b, storable(s))
 }
+
+// AppendTime implements schema.Dialect.
+func (postgres) AppendTime(b []byte, t time.Time) []byte { return appendTime(b, t) }
+
+// AppendJSON implements schema.Dialect.
+func (d postgres) AppendJSON(b, text []byte) []byte { return d.AppendString(b, string(text)) }

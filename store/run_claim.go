@@ -219,7 +219,7 @@ type workEvent struct {
 
 // readWork reads what the worker of a claimed run needs.
 func readWork(ctx context.Context, tx bun.IDB, r *runRow) (event.Work, error) {
-	a, err := automationRowOf(ctx, tx, r.Organization, r.Automation, false)
+	a, err := automationOf(ctx, tx, r.Organization, r.Automation)
 	if err != nil {
 		return event.Work{}, err
 	}
@@ -228,7 +228,7 @@ func readWork(ctx context.Context, tx bun.IDB, r *runRow) (event.Work, error) {
 		return event.Work{}, fmt.Errorf("reading the event of run %s: %w", r.ID, err)
 	}
 	return event.Work{
-		Run: r.run(), Automation: a.automation(), Sealed: e.Sealed, ExpiresAt: r.Deadline.t,
+		Run: r.run(), Automation: a.Automation, Sealed: e.Sealed, ExpiresAt: r.Deadline.t,
 		Record: event.Record{
 			ID: e.ID, Organization: r.Organization, Trigger: r.Trigger, Automation: r.Automation, Receipt: string(e.Receipt),
 			Provider: e.Provider, Type: e.Type, Native: string(e.Native), Key: e.Key, OccurredAt: e.OccurredAt.ptr(), Title: r.Title,

@@ -62,7 +62,7 @@ func (db *DB) RedriveRun(ctx context.Context, organization, id, by string) (even
 				return err
 			}
 		}
-		_, err := automationRowOf(ctx, tx, r.Organization, r.Automation, false)
+		_, err := automationOf(ctx, tx, r.Organization, r.Automation)
 		if errors.Is(err, action.ErrNotFound) {
 			return action.Errorf(action.ErrConflict, "automation_gone", "The automation of this run was deleted; nobody could do it again.")
 		}

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -18,43 +16,18 @@ const MaxSchedules = 200
 
 type scheduleRow struct {
 	bun.BaseModel `bun:"table:schedules"`
-
-	ID           string `bun:"id,pk"`
-	Organization string `bun:"organization_id"`
-	Automation   string `bun:"automation_id"`
-	Name         string `bun:"name"`
-	Cron         string `bun:"cron"`
-	TimeZone     string `bun:"time_zone"`
-	Enabled      bool   `bun:"enabled"`
-	Missed       string `bun:"missed"`
-	NextAt       stamp  `bun:"next_at"`
-	LastAt       stamp  `bun:"last_at"`
-	CreatedBy    string `bun:"created_by"`
-	CreatedAt    stamp  `bun:"created_at"`
-	UpdatedAt    stamp  `bun:"updated_at"`
-}
-
-func (r *scheduleRow) schedule() event.Schedule {
-	return event.Schedule{
-		ID: r.ID, Organization: r.Organization, Automation: r.Automation, Name: r.Name, Cron: r.Cron, TimeZone: r.TimeZone, Enabled: r.Enabled,
-		Missed: event.Missed(r.Missed), NextAt: r.NextAt.ptr(), LastAt: r.LastAt.ptr(), CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.t,
-		UpdatedAt: r.UpdatedAt.t,
-	}
-}
-
-// told is what history says of a schedule: not when it is due, which changes by
-// itself.
-func (r *scheduleRow) told() any {
-	if r == nil {
-		return nil
-	}
-	s := r.schedule()
-	s.NextAt, s.LastAt = nil, nil
-	return s
+	event.Schedule
 }
 
 func (r *scheduleRow) event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventSchedule, Subject: r.ID, By: by}
+}
+
+// snapshot is without the due times, which change by themselves.
+func (r *scheduleRow) snapshot() any {
+	s := r.Schedule
+	s.NextAt, s.LastAt = nil, nil
+	return s
 }
 
 // check refuses what a schedule cannot be; whether there are such times is for
@@ -64,16 +37,16 @@ func (r *scheduleRow) check() error {
 	if err := checkTitle("/name", "schedule", name); err != nil {
 		return err
 	}
-	switch missed := event.Missed(r.Missed); {
+	switch {
 	case r.Cron == "" || !line(r.Cron, maxName):
 		return invalid("/cron_expression", fmt.Sprintf("A schedule needs a cron expression of at most %d bytes.", maxName))
 	case r.TimeZone == "" || !line(r.TimeZone, maxName):
 		return invalid("/timezone", `A schedule needs the name of a time zone, such as "UTC" or "Europe/Berlin".`)
-	case missed != event.MissedOnce && missed != event.MissedSkip:
+	case r.Missed != event.MissedOnce && r.Missed != event.MissedSkip:
 		return invalid("/missed", "What was missed is made up for once, or skipped.")
 	}
-	if !r.Enabled {
-		r.NextAt = stamp{}
+	if r.NextAt = atPtr(r.NextAt).ptr(); !r.Enabled {
+		r.NextAt = nil
 	}
 	return nil
 }
@@ -81,67 +54,38 @@ func (r *scheduleRow) check() error {
 // CreateSchedule writes one and returns it as it is stored, with an id when none
 // was said. ErrNotFound when the organization has no such automation; ErrTooMany.
 func (db *DB) CreateSchedule(ctx context.Context, s event.Schedule) (event.Schedule, error) {
-	now := at(db.now())
-	r := &scheduleRow{
-		ID: s.ID, Organization: s.Organization, Automation: s.Automation, Name: s.Name, Cron: s.Cron, TimeZone: s.TimeZone, Enabled: s.Enabled,
-		Missed: string(s.Missed), NextAt: atPtr(s.NextAt), CreatedBy: s.CreatedBy, CreatedAt: at(s.CreatedAt).or(now), UpdatedAt: now,
-	}
+	r := &scheduleRow{Schedule: s}
+	r.LastAt = nil
+	db.setTimes(&r.CreatedAt, &r.UpdatedAt)
 	if err := first(idOr(&r.ID), r.check()); err != nil {
 		return event.Schedule{}, err
 	}
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := automationRowOf(ctx, tx, r.Organization, r.Automation, false); err != nil {
+		if _, err := automationOf(ctx, tx, r.Organization, r.Automation); err != nil {
 			return err
 		}
-		if err := checkCount(ctx, tx, r.Organization, "schedules", MaxSchedules); err != nil {
-			return err
-		}
-		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
-			return fmt.Errorf("writing schedule %s: %w", r.ID, err)
-		}
-		return db.recordChange(ctx, tx, r.event(r.CreatedBy), nil, r.told())
+		return db.create(ctx, tx, r, r.CreatedBy, MaxSchedules)
 	})
-	if err != nil {
-		return event.Schedule{}, err
-	}
-	return r.schedule(), nil
+	return r.Schedule, err
 }
 
 // Schedule returns one; ErrNotFound.
 func (db *DB) Schedule(ctx context.Context, organization, id string) (event.Schedule, error) {
-	r, err := scheduleRowOf(ctx, db.read, organization, id)
-	if err != nil {
-		return event.Schedule{}, err
-	}
-	return r.schedule(), nil
+	r, err := scheduleOf(ctx, db.read, organization, id)
+	return r.Schedule, err
 }
 
-func scheduleRowOf(ctx context.Context, db bun.IDB, organization, id string) (*scheduleRow, error) {
-	r := &scheduleRow{ID: id}
-	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.Errorf(action.ErrNotFound, "schedule_not_found", "There is no such schedule; list the schedules to see which there are.")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading schedule %s: %w", id, err)
-	}
-	return r, nil
+func scheduleOf(ctx context.Context, db bun.IDB, organization, id string) (scheduleRow, error) {
+	return one[scheduleRow](ctx, rowsOf[scheduleRow](db, organization).Where("id = ?", id),
+		action.Errorf(action.ErrNotFound, "schedule_not_found", "There is no such schedule; list the schedules to see which there are."))
 }
 
 // ListSchedules returns those of an automation, or with an empty one all of the
 // organization, first come first.
 func (db *DB) ListSchedules(ctx context.Context, organization, automation string) ([]event.Schedule, error) {
-	var rows []scheduleRow
-	if err := schedulesOf(db.read, organization, automation).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("listing schedules: %w", err)
-	}
-	list := make([]event.Schedule, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].schedule())
-	}
-	return list, nil
+	return list[event.Schedule](ctx, schedulesOf(db.read, organization, automation))
 }
 
 func schedulesOf(db bun.IDB, organization, automation string) *bun.SelectQuery {
-	return ofAutomation(db.NewSelect().Model((*scheduleRow)(nil)), organization, automation)
+	return ofAutomation[scheduleRow](db, organization, automation)
 }

@@ -13,15 +13,7 @@ import (
 // DueSchedules returns enabled schedules whose time has come, of all
 // organizations, the most overdue first.
 func (db *DB) DueSchedules(ctx context.Context, now time.Time, limit int) ([]event.Schedule, error) {
-	var rows []scheduleRow
-	if err := dueSchedules(db.read, at(now), limit).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("looking for schedules that are due: %w", err)
-	}
-	list := make([]event.Schedule, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].schedule())
-	}
-	return list, nil
+	return list[event.Schedule](ctx, dueSchedules(db.read, at(now), limit))
 }
 
 // dueSchedules needs not ask which are enabled: the others have no next time.

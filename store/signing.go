@@ -90,7 +90,7 @@ func ownerOf(ctx context.Context, db bun.IDB, organization, owner string) (kind 
 		_, err := channelRowOf(ctx, db, organization, action.NotifyWebhook)
 		return action.EventNotify, err
 	}
-	_, err = triggerRowOf(ctx, db, organization, owner)
+	_, err = triggerOf(ctx, db, organization, owner)
 	return action.EventTrigger, err
 }
 

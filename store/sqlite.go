@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
@@ -58,8 +59,18 @@ func connect(path string, n int, options url.Values) (*bun.DB, error) {
 	}
 	pool.SetMaxOpenConns(n)
 	pool.SetMaxIdleConns(n)
-	return bun.NewDB(pool, sqlitedialect.New()), nil
+	return bun.NewDB(pool, sqliteDialect{sqlitedialect.New()}), nil
 }
+
+// sqliteDialect is bun's dialect, but for times and for JSON, which are the same texts
+// on both databases.
+type sqliteDialect struct{ *sqlitedialect.Dialect }
+
+// AppendTime implements schema.Dialect.
+func (sqliteDialect) AppendTime(b []byte, t time.Time) []byte { return appendTime(b, t) }
+
+// AppendJSON implements schema.Dialect.
+func (d sqliteDialect) AppendJSON(b, text []byte) []byte { return d.AppendString(b, string(text)) }
 
 // private makes sure that only this user may read the file at path.
 func private(path string) error {

@@ -26,6 +26,16 @@ func atPtr(t *time.Time) stamp {
 	return at(*t)
 }
 
+// appendTime writes a time as [stamp] does: both dialects use it for the times of
+// rows that embed their words.
+func appendTime(b []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(b, "NULL"...)
+	}
+	b = t.UTC().AppendFormat(append(b, '\''), layout)
+	return append(b, '\'')
+}
+
 // epoch is before every time in a row.
 var epoch = stamp{time.Unix(0, 0).UTC()}
 

@@ -20,8 +20,7 @@ const (
 // check refuses what a trigger cannot be; whether its filters fit is for its
 // provider to say.
 func (r *triggerRow) check() error {
-	kind := event.TriggerKind(r.Kind)
-	if kind != event.Webhooks && kind != event.Polling {
+	if r.Kind != event.Webhooks && r.Kind != event.Polling {
 		return invalid("/trigger_type", "A trigger's kind is webhook or polling.")
 	}
 	return first(checkName("/provider", "provider", r.Provider), checkName("/event_type", "type", r.Type), r.checkChoices())
@@ -33,7 +32,7 @@ func (r *triggerRow) checkChoices() error {
 	if err := first(checkTitle("/name", "trigger", r.Name), r.checkConfig()); err != nil {
 		return err
 	}
-	switch polls := r.Kind == string(event.Polling); {
+	switch polls := r.Kind == event.Polling; {
 	case polls && r.Integration == "":
 		return invalid("/integration_id", "A trigger that polls needs the integration that it looks at; name one.")
 	case polls && (r.PollSeconds < 1 || r.PollSeconds > maxPoll):
@@ -45,15 +44,15 @@ func (r *triggerRow) checkChoices() error {
 }
 
 func (r *triggerRow) checkConfig() error {
-	if r.Config == "" {
-		r.Config = "{}"
+	if len(r.Config) == 0 {
+		r.Config = json.RawMessage("{}")
 	}
 	var short bytes.Buffer
-	err := json.Compact(&short, []byte(r.Config))
+	err := json.Compact(&short, r.Config)
 	if err != nil || short.Len() > maxConfig || !utf8.Valid(short.Bytes()) || short.Bytes()[0] != '{' {
 		return invalid("/config", fmt.Sprintf("The filters of a trigger are a JSON object of at most %d bytes.", maxConfig))
 	}
-	r.Config = short.String()
+	r.Config = short.Bytes()
 	return nil
 }
 
@@ -63,7 +62,7 @@ func (r *triggerRow) checkIntegration(ctx context.Context, tx bun.Tx, by string)
 	if r.Integration == "" {
 		return nil
 	}
-	in, err := findIntegration(ctx, visibleIntegrations(tx, r.Organization, by).Where("id = ?", string(r.Integration)))
+	in, err := findIntegration(ctx, visibleIntegrations(tx, r.Organization, by).Where("id = ?", r.Integration))
 	fault := ""
 	switch {
 	case err != nil:

@@ -14,16 +14,16 @@ import (
 func (db *DB) TriggerLock(ctx context.Context, id string) (event.Lock, error) {
 	ctx, stop := db.lookup(ctx)
 	defer stop()
-	r, err := findTrigger(ctx, db.read.NewSelect().Model((*triggerRow)(nil)).Where("id = ?", id))
+	t, err := one[event.Trigger](ctx, db.read.NewSelect().Model((*triggerRow)(nil)).Where("id = ?", id), noTrigger())
 	if err != nil {
 		return event.Lock{}, err
 	}
-	return db.lockOf(ctx, r)
+	return db.lockOf(ctx, t)
 }
 
-func (db *DB) lockOf(ctx context.Context, r *triggerRow) (event.Lock, error) {
-	secrets, err := db.secrets(ctx, db.read, r.Organization, r.ID)
-	return event.Lock{Trigger: r.trigger(), Secrets: secrets}, err
+func (db *DB) lockOf(ctx context.Context, t event.Trigger) (event.Lock, error) {
+	secrets, err := db.secrets(ctx, db.read, t.Organization, t.ID)
+	return event.Lock{Trigger: t, Secrets: secrets}, err
 }
 
 // AutomationLock returns the one webhook trigger of a provider that an
@@ -36,16 +36,17 @@ func (db *DB) AutomationLock(ctx context.Context, automation, provider string) (
 	if err != nil {
 		return event.Lock{}, fmt.Errorf("looking for automation %s: %w", automation, err)
 	}
-	var rows []triggerRow
-	if n == 1 {
-		if err := webhooksOf(db.read, automation, provider).Scan(ctx, &rows); err != nil {
-			return event.Lock{}, fmt.Errorf("reading the triggers of automation %s: %w", automation, err)
-		}
-	}
-	if len(rows) != 1 {
+	if n != 1 {
 		return event.Lock{}, noTrigger()
 	}
-	return db.lockOf(ctx, &rows[0])
+	found, err := list[event.Trigger](ctx, webhooksOf(db.read, automation, provider))
+	if err != nil {
+		return event.Lock{}, err
+	}
+	if len(found) != 1 {
+		return event.Lock{}, noTrigger()
+	}
+	return db.lockOf(ctx, found[0])
 }
 
 // webhooksOf finds the webhook triggers of an automation, or two of them.
@@ -57,12 +58,11 @@ func webhooksOf(db bun.IDB, automation, provider string) *bun.SelectQuery {
 // ActiveTriggers returns an organization's enabled triggers of a provider, those
 // of disabled automations too, in no order.
 func (db *DB) ActiveTriggers(ctx context.Context, organization, provider string) ([]event.Trigger, error) {
-	return listTriggers(ctx, activeTriggers(db.read, organization, provider))
+	return list[event.Trigger](ctx, activeTriggers(db.read, organization, provider))
 }
 
 func activeTriggers(db bun.IDB, organization, provider string) *bun.SelectQuery {
-	return db.NewSelect().Model((*triggerRow)(nil)).Where("organization_id = ?", organization).Where("provider = ?", provider).
-		Where("enabled = ?", true)
+	return rowsOf[triggerRow](db, organization).Where("provider = ?", provider).Where("enabled = ?", true)
 }
 
 // UnverifiedEvents tells whether events that a broker did not verify may start

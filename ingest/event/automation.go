@@ -1,14 +1,17 @@
 package event
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Automation is what an organization has agents do without a person beside
 // them: instructions, and the triggers and schedules that start its runs. What
 // its runs may do is policy: overrides of the automation, and the integrations
 // that it is bound to.
 type Automation struct {
-	ID           string    `json:"id"`
-	Organization string    `json:"organization_id"`
+	ID           string    `json:"id" bun:"id,pk"`
+	Organization string    `json:"organization_id" bun:"organization_id,pk"`
 	Name         string    `json:"name"` // unique in the organization
 	Enabled      bool      `json:"enabled"`
 	Instructions string    `json:"instructions,omitempty"` // for the agent; at most 64 KiB; lists leave it out
@@ -28,22 +31,22 @@ const (
 
 // Trigger is a rule by which events of a provider start runs of an automation.
 type Trigger struct {
-	ID           string      `json:"id"`
-	Organization string      `json:"organization_id"`
-	Automation   string      `json:"automation_id"`
+	ID           string      `json:"id" bun:"id,pk"`
+	Organization string      `json:"organization_id" bun:"organization_id,pk"`
+	Automation   string      `json:"automation_id" bun:"automation_id"`
 	Name         string      `json:"name"`
 	Kind         TriggerKind `json:"trigger_type"`
 	Provider     string      `json:"provider"`
 	Type         string      `json:"event_type"` // of [Provider.Types]
 	Enabled      bool        `json:"enabled"`
 	// Config is a JSON object that fits the type's schema; never nil.
-	Config []byte `json:"-"`
+	Config json.RawMessage `json:"-"`
 	// Integration whose events are meant, and whose credential polls and
 	// hydrates. Empty: any of the organization's, and none polls.
-	Integration string `json:"integration_id,omitempty"`
+	Integration string `json:"integration_id,omitempty" bun:"integration_id,nullzero"`
 	// PollSeconds is the least time between two looks; zero where nothing is
 	// polled.
-	PollSeconds int        `json:"interval_seconds,omitempty"`
+	PollSeconds int        `json:"interval_seconds,omitempty" bun:",nullzero"`
 	CreatedBy   string     `json:"created_by"`
 	CreatedAt   time.Time  `json:"created_at"`
 	UpdatedAt   time.Time  `json:"updated_at"`

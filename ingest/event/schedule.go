@@ -15,9 +15,9 @@ const (
 
 // Schedule starts runs of an automation at times.
 type Schedule struct {
-	ID           string     `json:"id"`
-	Organization string     `json:"organization_id"`
-	Automation   string     `json:"automation_id"`
+	ID           string     `json:"id" bun:"id,pk"`
+	Organization string     `json:"organization_id" bun:"organization_id,pk"`
+	Automation   string     `json:"automation_id" bun:"automation_id"`
 	Name         string     `json:"name"`
 	Cron         string     `json:"cron_expression"` // 5 fields, or 6 with seconds first
 	TimeZone     string     `json:"timezone"`        // an IANA name
