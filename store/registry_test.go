@@ -1,0 +1,101 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/uptrace/bun"
+)
+
+// registeredRows has the row of each table that is stored by registry.go.
+func registeredRows() []recorded {
+	return []recorded{&automationRow{}, &triggerRow{}, &scheduleRow{}}
+}
+
+// TestARowHasTheColumnsOfItsTable compares both databases with the fields of the
+// words: a field that is renamed would be a column that does not exist.
+func TestARowHasTheColumnsOfItsTable(t *testing.T) {
+	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		for _, r := range registeredRows() {
+			table := db.read.Dialect().Tables().Get(reflect.TypeOf(r))
+			rows, err := raw.QueryContext(t.Context(), "SELECT * FROM "+table.Name+" WHERE 1 = 0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := rows.Columns()
+			if err != nil || rows.Err() != nil {
+				t.Fatal(err, rows.Err())
+			}
+			_ = rows.Close()
+			var got []string
+			for _, f := range table.Fields {
+				got = append(got, f.Name)
+			}
+			slices.Sort(want)
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("%T has the columns\n%q, and %s\n%q", r, got, table.Name, want)
+			}
+			if table.FieldMap["organization_id"] == nil || !table.FieldMap["organization_id"].IsPK {
+				t.Errorf("%T is changed and deleted whatever its organization: organization_id belongs to its key", r)
+			}
+		}
+	})
+}
+
+// internalColumn matches what is never shown: credentials and leases.
+var internalColumn = regexp.MustCompile(`^(.*_)?(sealed|hash|token|holder|lease|lease_until|claim_id)$`)
+
+// TestNoRowLeaksWhatIsSealed: neither a word as the API shows it nor history has
+// bytes of a row, or a column that stands beside the word.
+func TestNoRowLeaksWhatIsSealed(t *testing.T) {
+	const secret = "swordfish"
+	hidden := []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))}
+	base := reflect.TypeFor[bun.BaseModel]()
+	for _, r := range registeredRows() {
+		v := reflect.ValueOf(r).Elem()
+		if v.Type().Field(0).Type != base || !v.Type().Field(1).Anonymous {
+			t.Fatalf("%T does not begin with its table and its word", r)
+		}
+		for i := 2; i < v.NumField(); i++ {
+			conceal(v.Field(i), secret)
+		}
+		word := v.Field(1)
+		for _, f := range reflect.VisibleFields(word.Type()) {
+			column, _, _ := strings.Cut(f.Tag.Get("bun"), ",")
+			if column == "" {
+				column = f.Name
+			}
+			bytes := f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Uint8 && f.Type != reflect.TypeFor[json.RawMessage]()
+			if bytes || internalColumn.MatchString(strings.ToLower(column)) {
+				conceal(word.FieldByIndex(f.Index), secret)
+			}
+		}
+		for what, shown := range map[string]any{"its JSON": word.Interface(), "history": r.snapshot(), "an event": r.event("me")} {
+			text, err := json.Marshal(shown)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range hidden {
+				if strings.Contains(string(text), h) {
+					t.Errorf("%T: %s shows what is sealed: %s", r, what, text)
+				}
+			}
+		}
+	}
+}
+
+// conceal puts a secret where text or bytes are kept.
+func conceal(v reflect.Value, secret string) {
+	switch {
+	case v.Kind() == reflect.String:
+		v.SetString(secret)
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
+		v.SetBytes([]byte(secret))
+	}
+}
