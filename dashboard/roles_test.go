@@ -62,6 +62,7 @@ func TestBadRequests(t *testing.T) {
 	h.problem(400, "malformed_json", h.owner, "POST", "/api/v1/sessions", `{"title":`)
 	h.problem(400, "malformed_json", h.owner, "POST", "/api/v1/sessions", `{} {}`)
 	h.problem(400, "malformed_json", h.owner, "POST", "/api/v1/sessions", `[]`)
+	h.problem(400, "invalid_request", h.owner, "POST", "/api/v1/sessions", "")
 	h.problem(415, "unsupported_media_type", h.owner, "POST", "/api/v1/sessions", `title=x`, "Content-Type", "text/plain")
 	h.problem(404, "no_such_route", h.owner, "GET", "/api/v1/nothing", "")
 	h.problem(404, "no_such_route", h.owner, "PUT", "/api/v1/sessions", "{}")
