@@ -2,6 +2,7 @@ package action
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 )
 
@@ -119,4 +120,19 @@ type RequestVerdict struct {
 	By           string // the user, from the login
 	Note         string // of a denial; the agent reads it
 	Terms        *Terms // of an approval, narrower than asked; nil: as asked
+}
+
+// Check refuses a grant that covers nothing, or more than it says.
+func (g *Grant) Check() error {
+	switch {
+	case g.CreatedBy == "":
+		return errors.New("a grant needs the person who makes it")
+	case g.Scope == ScopeSession && g.Session == "":
+		return badTerm("/session_id", "A grant for a session names it; or let its scope be organization.")
+	case g.Scope == ScopeOrganization && g.Session != "":
+		return badTerm("/session_id", "A grant for the organization names no session; leave it out, or let the scope be session.")
+	case g.Any && g.ToolHash != "":
+		return errors.New("a grant of any action is made for no definition")
+	}
+	return g.Terms.Check(g.CreatedAt)
 }

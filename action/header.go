@@ -11,18 +11,18 @@ const (
 	maxHeaderValue = 1024
 )
 
-// HeaderName reports whether a connector's header may be called so: a token, as
+// headerName reports whether a connector's header may be called so: a token, as
 // HTTP has it, of at most 100 bytes.
-func HeaderName(name string) bool {
+func headerName(name string) bool {
 	return name != "" && len(name) <= maxHeaderName && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
 }
 
-// HeaderValue reports whether a connector may send the value as it is: plain
+// headerValue reports whether a connector may send the value as it is: plain
 // text of 1 to 1,024 bytes with no space around it.
-func HeaderValue(value string) bool {
+func headerValue(value string) bool {
 	return value != "" && len(value) <= maxHeaderValue && value == strings.TrimSpace(value) && PlainText(value)
 }
 
@@ -32,10 +32,10 @@ func PlainText(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// ReservedHeader reports whether no connector may set the header, neither for
+// reservedHeader reports whether no connector may set the header, neither for
 // its secret nor beside it: HTTP, MCP or the gateway need it themselves, or
 // net/http takes it as leave to send a request twice.
-func ReservedHeader(name string) bool {
+func reservedHeader(name string) bool {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	switch name {
 	case "Host", "Connection", "Transfer-Encoding", "Content-Length", "Content-Type", "Content-Encoding",

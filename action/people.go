@@ -1,6 +1,9 @@
 package action
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Role is what a person, or an API key, may do in an organization.
 type Role string
@@ -16,6 +19,14 @@ const (
 // Valid reports whether r is one of the three roles.
 func (r Role) Valid() bool { return r == RoleOwner || r == RoleAdmin || r == RoleMember }
 
+// Check refuses what is none of the roles.
+func (r Role) Check() error {
+	if !r.Valid() {
+		return invalid("/role", "A role is owner, admin or member.")
+	}
+	return nil
+}
+
 // Decides reports whether the role may approve, deny and change policy.
 func (r Role) Decides() bool { return r == RoleOwner || r == RoleAdmin }
 
@@ -29,6 +40,17 @@ type User struct {
 	Subject      string     `json:"-"`                // who it is there
 	CreatedAt    time.Time  `json:"created_at"`
 	SeenAt       *time.Time `json:"seen_at,omitempty"` // in a browser; nil: never
+}
+
+// Check refuses a user without id, name or role.
+func (u *User) Check() error {
+	switch {
+	case u.ID == "":
+		return errors.New("a user needs an id")
+	case u.Name == "":
+		return invalid("/name", "A user needs a name.")
+	}
+	return u.Role.Check()
 }
 
 // Identity is a person as another house knows him: somebody else than whoever

@@ -136,9 +136,7 @@ func newAppCheckInstalled(n *api.NewApp, p *api.Provider) error {
 }
 
 func (s *Server) checkAppTexts(n *api.NewApp) error {
-	for field, v := range map[string]string{
-		"/client_id": n.ClientID, "/client_secret": n.ClientSecret, "/app_id": n.AppID, "/slug": n.Slug, "/api_key": n.APIKey,
-	} {
+	for field, v := range map[string]string{"/client_secret": n.ClientSecret, "/api_key": n.APIKey} {
 		if !action.PlainText(v) {
 			return invalid(field, "This must be plain text on one line, as the service gave it.")
 		}

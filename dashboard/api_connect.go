@@ -24,7 +24,7 @@ func (s *Server) beginConnection(ctx context.Context, p *Principal, n api.NewCon
 	if err != nil {
 		return link, err
 	}
-	if err := checkScopes("/scopes", n.Scopes); err != nil {
+	if err := action.CheckScopes("/scopes", n.Scopes); err != nil {
 		return link, err
 	}
 	w.Scopes = n.Scopes
@@ -70,13 +70,4 @@ func (s *Server) finishConnection(ctx context.Context, p *Principal, n api.Finis
 	s.integrationChanged(ctx, p, "integration connected", &in)
 	v := s.viewIntegration(in)
 	return bodyOf(api.Finished{Of: "integration", Integration: &v}), nil
-}
-
-func checkScopes(field string, scopes []string) error {
-	for i, scope := range scopes {
-		if !validScope(scope) {
-			return invalid(fmt.Sprintf("%s/%d", field, i), "A scope is one word of at most 200 plain characters, as the service names it.")
-		}
-	}
-	return nil
 }

@@ -2,9 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"net"
-	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -59,31 +56,8 @@ func (s *Server) putSecret(ctx context.Context, p *Principal, key string, n api.
 }
 
 func checkSecret(key string, n api.NewSecret) error {
-	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`).MatchString(key) {
-		return invalid("/key", "The key must have 1 to 64 letters, digits, dots, dashes or underscores.")
-	}
 	if !utf8.ValidString(n.Value) || strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return invalid("/value", "A secret travels in an HTTP header: leave out line breaks and other control characters.")
 	}
-	if !validHost(n.Host) {
-		return invalid("/host", "host must be a name or address, with a port if it is not the usual one, such as api.example.com or 127.0.0.1:9000; no scheme, no path.")
-	}
-	return nil
-}
-
-// validHost accepts what can stand as the host of a URL.
-func validHost(host string) bool {
-	name := host
-	if h, port, err := net.SplitHostPort(host); err == nil {
-		n, err := strconv.Atoi(port)
-		if err != nil || n < 1 || n > 65535 {
-			return false
-		}
-		name = h
-	}
-	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	if net.ParseIP(name) != nil {
-		return true
-	}
-	return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*\.?$`).MatchString(name)
+	return (&action.Secret{Key: key, Host: n.Host}).Check()
 }

@@ -164,13 +164,7 @@ func mintable(p *Principal, n api.NewSession) error {
 func (s *Server) newSession(p *Principal, n api.NewSession) (action.Session, error) {
 	kind, typ := n.Kind, n.Type
 	if n.Automation != "" {
-		if kind == action.Interactive {
-			return action.Session{}, invalid("/kind", "A session of an automation is unattended; leave out kind.")
-		}
-		kind = action.Unattended
-		if typ == "" {
-			typ = action.TypeAutomation
-		}
+		kind, typ = or(kind, action.Unattended), or(typ, action.TypeAutomation)
 	}
 	ttl, err := s.ttl(n.TTL)
 	if err != nil {

@@ -102,10 +102,10 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 	set(&c.Name, change.Name)
 	set(&c.Enabled, enabled)
 	upstreamApply(&change.Upstream, &c)
-	if err := checkConnector(&c); err != nil {
+	if err := s.checkRisks(ctx, old, c); err != nil {
 		return nil, err
 	}
-	if err := s.checkRisks(ctx, old, c); err != nil {
+	if err := checkConnector(&c); err != nil {
 		return nil, err
 	}
 	secret, err := s.withSecret(ctx, p, &c, change.SecretValue)
@@ -131,16 +131,13 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 	return bodyOf(v), err
 }
 
-// checkConnector refuses what could not work or must not be.
+// checkConnector refuses what a connector cannot be, and names that hide
+// something.
 func checkConnector(c *action.Connector) error {
-	c.Name = strings.TrimSpace(c.Name)
-	if !plainName(c.Name) || strings.ContainsAny(c.Name, "*/") {
+	if c.Name = strings.TrimSpace(c.Name); !plainName(c.Name) {
 		return invalid("/name", "Give name as plain text without * or /.")
 	}
-	if err := checkSlug(c.Slug); err != nil {
-		return err
-	}
-	return checkUpstream(c)
+	return c.Check()
 }
 
 // checkRisks refuses a risk of a tool that the connector is known to lack: a
@@ -161,30 +158,12 @@ func (s *Server) checkRisks(ctx context.Context, old, c action.Connector) error 
 	return nil
 }
 
-// reserved are the slugs whose tools would look like the gateway's own.
-func reserved(slug string) bool {
-	return slices.Contains([]string{"invocation", "actions", "grant", "gateway", "platform", "sallyport"}, slug)
-}
-
-func checkSlug(slug string) error {
-	if slug == "" {
-		return nil
-	}
-	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,14}[a-z0-9])?$`).MatchString(slug) {
-		return invalid("/slug", "slug must be 1 to 16 lower-case letters, digits and dashes, such as github.")
-	}
-	if reserved(slug) {
-		return invalid("/slug", fmt.Sprintf("The slug %q is the gateway's own; choose another.", slug))
-	}
-	return nil
-}
-
 // slugOf makes a slug of a name: "My GitHub!" becomes "my-github".
 func slugOf(name string) string {
 	slug := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "-")
 	slug = strings.Trim(slug, "-")
 	slug = strings.Trim(slug[:min(len(slug), 16)], "-")
-	if slug == "" || reserved(slug) {
+	if slug == "" || action.ReservedSlug(slug) {
 		slug = strings.Trim("c-"+slug, "-")
 	}
 	return slug

@@ -134,10 +134,9 @@ func (s *Server) wanted(ctx context.Context, p *Principal, c api.Connecting, kin
 		}
 	case c.Own && !need.Users:
 		return w, invalid("/own", fmt.Sprintf("Nobody connects to %s so in his own name; leave own out.", provider.Title))
-	case c.Own && c.Visibility == action.VisibleOrganization:
-		return w, invalid("/visibility", "A connection of your own is private; leave visibility out.")
-	case c.Broker != action.BrokerOwn && w.Kind != action.KindOAuth2:
-		return w, invalid("/broker", "A broker keeps tokens of kind oauth2; leave broker out.")
+	}
+	if err := w.Check(); err != nil {
+		return w, err
 	}
 	if err := s.checkName(w.Name, w.Provider); err != nil {
 		return w, err

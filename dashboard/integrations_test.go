@@ -32,7 +32,7 @@ func TestConnectingWithAKey(t *testing.T) {
 	}
 	want := action.Wanted{
 		Organization: org, Provider: "linear", Kind: action.KindAPIKey, Secret: "acme-CANARY", Settings: json.RawMessage(`{"team":"ENG"}`),
-		TimeoutSeconds: 60, By: "u-ben", Login: h.out.wishes[0].Login,
+		Visibility: action.VisibleOrganization, TimeoutSeconds: 60, By: "u-ben", Login: h.out.wishes[0].Login,
 	}
 	if diff := cmp.Diff(want, h.out.wishes[0]); diff != "" || want.Login == "" {
 		t.Errorf("wanted (-want +got):\n%s", diff)

@@ -104,7 +104,7 @@ func (h *house) openRows(loginIdle time.Duration) furnished {
 	if err := os.WriteFile(path, f.file, 0o600); err != nil {
 		h.t.Fatal(err)
 	}
-	if h.db, err = store.Open(h.t.Context(), store.Config{Path: path, Now: h.clock.now, ReservedSlugs: []string{"invocation"}, LoginIdle: loginIdle}); err != nil {
+	if h.db, err = store.Open(h.t.Context(), store.Config{Path: path, Now: h.clock.now, LoginIdle: loginIdle}); err != nil {
 		h.t.Fatal(err)
 	}
 	if h.sql, err = sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=wal_autocheckpoint(0)&_pragma=synchronous(0)"); err != nil {

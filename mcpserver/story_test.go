@@ -245,6 +245,15 @@ func TestCallsWithoutList(t *testing.T) {
 }
 
 // No action can take the place of one of the gateway's own tools.
+// TestOwnSlugsAreReserved: no connector's tools look like the gateway's own.
+func TestOwnSlugsAreReserved(t *testing.T) {
+	for _, name := range mcpserver.OwnTools() {
+		if slug, _, _ := strings.Cut(name, "_"); !action.ReservedSlug(slug) {
+			t.Errorf("a connector may have the slug %q, with which the tool %s begins", slug, name)
+		}
+	}
+}
+
 func TestOwnToolsWin(t *testing.T) {
 	names := mcpserver.OwnTools()
 	if !slices.Equal(names, []string{"invocation_status", "invocation_wait", "actions_guide", "actions_search", "actions_describe", "actions_call", "grant_request"}) {

@@ -65,7 +65,7 @@ func Look(ctx context.Context, c Config) (*DB, error) {
 	}
 	c = c.withDefaults()
 	ticks := newClock(c.Now)
-	db := &DB{clock: ticks, now: ticks.now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, lookBack: lookBack, retry: newRetrier(c.RetryFor)}
+	db := &DB{clock: ticks, now: ticks.now, log: c.Log, loginIdle: c.LoginIdle, lookBack: lookBack, retry: newRetrier(c.RetryFor)}
 	if err := db.connect(ctx, c); err != nil {
 		return nil, errors.Join(c.failed(err), db.Close())
 	}

@@ -76,7 +76,7 @@ func (r capabilityRow) says(old *capabilityRow) bool {
 // could before, and returns it as it is stored. What is stored already is left
 // as it is. A provider that is a connector must exist (ErrNotFound).
 func (db *DB) PutCapability(ctx context.Context, c action.Capability) (action.Capability, error) {
-	if err := db.checkCapability(&c); err != nil {
+	if err := c.Check(db.now()); err != nil {
 		return action.Capability{}, err
 	}
 	var stored *capabilityRow
@@ -107,27 +107,6 @@ func (db *DB) PutCapability(ctx context.Context, c action.Capability) (action.Ca
 		return action.Capability{}, err
 	}
 	return *stored.capability(), nil
-}
-
-func (db *DB) checkCapability(c *action.Capability) error {
-	switch {
-	case !c.Level.Valid():
-		return invalid("/level", "A level is 0 (none), 1 (read), 2 (write) or 3 (production).")
-	case c.Level == action.LevelProduction && c.Gate == "":
-		return invalid("/required_gate", "Level 3 (production) needs a gate that a person opens for each task; name one, such as Security.")
-	}
-	errs := []error{
-		checkName("/group", "group", c.Group), checkName("/provider", "provider", c.Provider),
-		checkActions("/allowed_actions", c.AllowedActions), checkActions("/denied_actions", c.DeniedActions),
-		checkFuture(c.ExpiresAt, db.now()),
-	}
-	if c.Gate != "" {
-		errs = append(errs, checkName("/required_gate", "gate", c.Gate))
-	}
-	if c.Rate != nil {
-		errs = append(errs, checkRate("/rate", *c.Rate))
-	}
-	return first(errs...)
 }
 
 func (r *capabilityRow) event(by string) action.PolicyEvent {

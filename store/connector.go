@@ -85,6 +85,9 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector, secret *a
 	if c.ID == "" {
 		return errors.New("a connector needs an id")
 	}
+	if err := c.Check(); err != nil {
+		return err
+	}
 	r := newConnectorRow(&c, at(db.now()))
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		others, err := connectorRows(ctx, tx, c.Organization)
@@ -113,6 +116,9 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector, secret *a
 // Then, and when it is turned on or off, policy moves too, so that no decision
 // outlives what it rested on. The caller's Revision is not looked at.
 func (db *DB) UpdateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
 	now := at(db.now())
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r := newConnectorRow(&c, now)

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,38 +13,14 @@ import (
 	"sallyport/internal/redact"
 )
 
-// checkConnector refuses what would not be unique, or would send a secret
-// where it does not belong. A secret that comes along is written first.
+// checkConnector refuses what would not be unique, show a credential, or send a
+// secret where it does not belong. A secret that comes along is written first.
 func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, secret *action.SealedSecret, others []connectorRow) error {
-	if strings.TrimSpace(r.Name) == "" {
-		return invalid("/name", "A connector needs a name.")
-	}
-	if err := db.checkSlug(r.Slug); err != nil {
-		return err
-	}
-	if r.DefaultRisk != "" && !action.Risk(r.DefaultRisk).Valid() {
-		return invalid("/default_risk", "A risk is read, write or danger.")
-	}
-	if !action.ReviewRule(r.Review).Valid() {
-		return invalid("/review", "A rule of review is trust, strict or required.")
-	}
-	if err := r.Risks.check(); err != nil {
-		return err
-	}
-	if !absolute(r.URL) {
-		return invalid("/url", "A connector needs an absolute http or https URL without user and fragment.")
-	}
 	if r.leaks(others) {
 		return invalid("/url", "This URL holds what looks like a credential, which everyone who sees the connector would read. "+
 			"Leave it out, keep it with sallyport secret set, and name that secret in the connector.")
 	}
-	if err := r.checkUnique(others); err != nil {
-		return err
-	}
-	if err := r.checkHeader(); err != nil {
-		return err
-	}
-	if err := r.checkHeaders(others); err != nil {
+	if err := first(r.checkUnique(others), r.checkHeaders(others)); err != nil {
 		return err
 	}
 	if secret != nil {
@@ -53,54 +28,10 @@ func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, se
 			return err
 		}
 	}
-	if err := r.checkExtent(ctx, tx); err != nil {
+	if err := checkClient(ctx, tx, r); err != nil {
 		return err
 	}
 	return checkBinding(ctx, tx, r)
-}
-
-// maxRisks is how many tools of a connector may have a risk of their own: as
-// many as are used of one.
-const maxRisks = 2000
-
-func (r risks) check() error {
-	if len(r) > maxRisks {
-		return invalid("/tool_risks", fmt.Sprintf("At most %d tools have a risk of their own; leave some out.", maxRisks))
-	}
-	for _, tool := range slices.Sorted(maps.Keys(r)) {
-		beside := tool == action.ActionRead || tool == action.ActionPrompt
-		switch {
-		case !beside && !toolName(tool):
-			return invalid("/tool_risks", fmt.Sprintf("%q cannot be the name of a tool: letters, digits, _, . and -, at most 128 of them.", tool))
-		case !r[tool].Valid():
-			return invalid("/tool_risks/"+tool, "A risk is read, write or danger.")
-		}
-	}
-	return nil
-}
-
-// toolName reports whether a tool of a connector may have the name. Others are
-// dropped from its list.
-func toolName(name string) bool {
-	return name != "" && len(name) <= maxActionName && !strings.ContainsFunc(name, func(r rune) bool {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		return !letter && !strings.ContainsRune("_.-", r)
-	})
-}
-
-func (db *DB) checkSlug(slug string) error {
-	if len(slug) > 16 || strings.Trim(slug, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return invalid("/slug", "A slug has 1 to 16 lower-case letters, digits and dashes; one connector may have none.")
-	}
-	if slug != "" && slices.Contains(db.reserved, slug) {
-		return invalid("/slug", fmt.Sprintf("The slug %q is reserved for the gateway; choose another.", slug))
-	}
-	return nil
-}
-
-func absolute(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
 }
 
 // leaks reports whether a new URL shows a credential. One that is there already

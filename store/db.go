@@ -32,8 +32,6 @@ type Config struct {
 	// RetryFor is how long a call waits for a PostgreSQL that cannot be reached
 	// any more. Zero: 10 s.
 	RetryFor time.Duration
-	// ReservedSlugs are those that no connector may take. Nil: none.
-	ReservedSlugs []string
 	// LoginIdle ends a login that was not used for so long. Zero: 12 hours.
 	LoginIdle time.Duration
 }
@@ -43,7 +41,6 @@ type DB struct {
 	clock     *clock
 	now       func() time.Time // of clock
 	log       *slog.Logger
-	reserved  []string
 	loginIdle time.Duration
 	lookBack  int // calls that one search looks at
 
@@ -66,7 +63,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	}
 	c = c.withDefaults()
 	ticks := newClock(c.Now)
-	db := &DB{clock: ticks, now: ticks.now, log: c.Log, reserved: c.ReservedSlugs, loginIdle: c.LoginIdle, lookBack: lookBack, retry: newRetrier(c.RetryFor)}
+	db := &DB{clock: ticks, now: ticks.now, log: c.Log, loginIdle: c.LoginIdle, lookBack: lookBack, retry: newRetrier(c.RetryFor)}
 	open := db.openURL
 	if c.URL == "" {
 		lock, err := lockFile(c.Path)

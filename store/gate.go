@@ -50,7 +50,7 @@ func (r *gateRow) event(by string) action.PolicyEvent {
 // with its id and time, and its end: without one, in 30 days. An action of a
 // connector must be of one that exists (ErrNotFound).
 func (db *DB) ApproveGate(ctx context.Context, a action.GateApproval) (action.GateApproval, error) {
-	keys, err := db.checkGate(&a)
+	keys, err := a.Check(db.now())
 	if err != nil {
 		return action.GateApproval{}, err
 	}
@@ -78,39 +78,6 @@ func (db *DB) ApproveGate(ctx context.Context, a action.GateApproval) (action.Ga
 		return action.GateApproval{}, err
 	}
 	return r.gate(), nil
-}
-
-// checkGate returns the keys of the approval's actions.
-func (db *DB) checkGate(a *action.GateApproval) ([]action.Key, error) {
-	err := first(
-		checkName("/group", "group", a.Group), checkName("/task", "task", a.Task), checkName("/gate", "gate", a.Gate),
-		checkFuture(a.ExpiresAt, db.now()),
-	)
-	if err != nil {
-		return nil, err
-	}
-	if a.Actions != nil && len(a.Actions) == 0 {
-		return nil, invalid("/actions", "Name the actions, or leave the list out for all that are behind the gate.")
-	}
-	if len(a.Actions) > maxActions {
-		return nil, invalid("/actions", fmt.Sprintf("An approval names at most %d actions; give several.", maxActions))
-	}
-	return gateKeys(a.Actions)
-}
-
-func gateKeys(actions []string) (keys []action.Key, err error) {
-	for i, text := range actions {
-		field := fmt.Sprintf("/actions/%d", i)
-		if text == "*" {
-			return nil, invalid(field, "For all actions behind the gate, leave the list out; for those of one source, write source:*.")
-		}
-		key, err := parseKey(field, text)
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
 }
 
 // RevokeGate takes an approval back, with effect on the next call;

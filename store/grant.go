@@ -106,7 +106,7 @@ func (db *DB) CreateGrant(ctx context.Context, g action.Grant) (action.Grant, er
 		g.CreatedAt = db.now()
 	}
 	g.Invocation, g.Request = "", ""
-	if err := validGrant(&g); err != nil {
+	if err := g.Check(); err != nil {
 		return action.Grant{}, err
 	}
 	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -144,25 +144,6 @@ func (db *DB) putGrant(ctx context.Context, tx bun.IDB, g *action.Grant) error {
 
 func grantChanged(g *action.Grant, by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: g.Organization, Kind: action.EventGrant, Subject: g.ID, By: by}
-}
-
-// validGrant says of what the table refuses which field it is.
-func validGrant(g *action.Grant) error {
-	switch {
-	case g.CreatedBy == "":
-		return errors.New("a grant needs the person who makes it")
-	case g.Scope == action.ScopeSession && g.Session == "":
-		return invalidGrant("/session_id", "A grant for a session names it; or let its scope be organization.")
-	case g.Scope == action.ScopeOrganization && g.Session != "":
-		return invalidGrant("/session_id", "A grant for the organization names no session; leave it out, or let the scope be session.")
-	case g.Any && g.ToolHash != "":
-		return errors.New("a grant of any action is made for no definition")
-	}
-	return g.Terms.Check(g.CreatedAt)
-}
-
-func invalidGrant(field, message string) error {
-	return &action.Error{Kind: action.ErrInvalid, Code: "invalid_grant", Field: field, Message: message}
 }
 
 // RevokeGrant ends a grant for good: it lets no further call through. A second

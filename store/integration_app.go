@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -79,14 +78,14 @@ func (db *DB) ProviderApp(ctx context.Context, organization, provider string) (a
 
 // PutProviderApp writes a registration, or replaces it, its secrets too.
 func (db *DB) PutProviderApp(ctx context.Context, app action.ProviderApp, by string) error {
+	if err := app.Check(); err != nil {
+		return err
+	}
 	r := &providerAppRow{
 		Organization: app.Organization, Provider: app.Provider, ClientID: opt(app.ClientID), Slug: opt(app.Slug), AppID: opt(app.AppID),
 		BaseURL: opt(app.BaseURL), Sealed: app.Sealed, UpdatedBy: by, UpdatedAt: at(db.now()),
 	}
 	r.Keys.v, r.Secrets.v = app.Keys, slices.Sorted(slices.Values(app.Secrets))
-	if err := r.check(); err != nil {
-		return err
-	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := providerAppOf(ctx, tx, r.Organization, r.Provider)
 		if err != nil {
@@ -102,29 +101,6 @@ func (db *DB) PutProviderApp(ctx context.Context, app action.ProviderApp, by str
 		}
 		return db.recordChange(ctx, tx, r.event(by), old.told(), r.told())
 	})
-}
-
-// check refuses what a registration cannot be.
-func (r *providerAppRow) check() error {
-	if err := checkName("/provider", "provider", r.Provider); err != nil {
-		return err
-	}
-	switch {
-	case len(r.ClientID) > maxClientID || !action.PlainText(string(r.ClientID)):
-		return invalid("/client_id", fmt.Sprintf("The id of a client has at most %d printable ASCII characters.", maxClientID))
-	case len(r.Slug) > maxName || !action.PlainText(string(r.Slug)):
-		return invalid("/slug", fmt.Sprintf("The slug of an app has at most %d printable ASCII characters.", maxName))
-	case len(r.AppID) > maxName || !action.PlainText(string(r.AppID)):
-		return invalid("/app_id", fmt.Sprintf("The id of an app has at most %d printable ASCII characters.", maxName))
-	case r.BaseURL != "" && !absolute(string(r.BaseURL)):
-		return invalid("/base_url", "A base URL is an absolute http or https URL without user and fragment.")
-	}
-	for _, module := range slices.Sorted(maps.Keys(r.Keys.v)) {
-		if key := r.Keys.v[module]; module == "" || key == "" || !line(module, maxName) || !line(key, maxName) {
-			return invalid("/keys", fmt.Sprintf("The broker's name of a provider has 1 to %d bytes, without control characters.", maxName))
-		}
-	}
-	return nil
 }
 
 // DeleteProviderApp removes a registration; ErrNotFound, or ErrConflict while

@@ -86,7 +86,7 @@ func bindings(db bun.IDB, organization, automation string) *bun.SelectQuery {
 // names one that by may not bind. Others edit automations, too: what is not
 // everybody's cannot be bound to one.
 func (db *DB) SetBindings(ctx context.Context, organization, automation string, ids []string, by string) error {
-	if err := checkName("/automation_id", "automation", automation); err != nil {
+	if err := action.CheckName("/automation_id", "automation", automation); err != nil {
 		return err
 	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {

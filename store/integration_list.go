@@ -63,7 +63,8 @@ func (db *DB) ChangeIntegration(ctx context.Context, in action.Integration, by s
 }
 
 func (db *DB) changeIntegration(ctx context.Context, tx bun.Tx, old, r *integrationRow, by string) error {
-	if err := r.checkChoices(); err != nil {
+	now := r.integration()
+	if err := now.CheckChoices(); err != nil {
 		return err
 	}
 	if err := r.checkHolder(ctx, tx, old); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
+	"sallyport/internal/redact"
 )
 
 // MaxIntegrations is how many an organization may have that are not deleted.
@@ -22,10 +23,13 @@ const MaxIntegrations = 200
 // user has one connection of his own at a provider: that of another account is
 // disconnected.
 func (db *DB) PutIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
-	r := newIntegrationRow(&in, at(db.now()))
-	if err := r.check(); err != nil {
+	if err := in.Check(); err != nil {
 		return action.Integration{}, err
 	}
+	if (redact.JSON{}).RedactText(in.BaseURL, nil) != in.BaseURL {
+		return action.Integration{}, invalid("/base_url", "This URL holds what looks like a credential; give that as the credential, and the URL without it.")
+	}
+	r := newIntegrationRow(&in, at(db.now()))
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error { return db.putIntegration(ctx, tx, r, in.Version, by) })
 	if err != nil {
 		return action.Integration{}, err

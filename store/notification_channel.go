@@ -115,8 +115,11 @@ func (db *DB) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, secr
 		Organization: c.Organization, Kind: string(c.Kind), Enabled: c.Enabled, Wants: string(c.Wants), URL: opt(c.URL), Sealed: c.Sealed,
 		Integration: opt(c.Integration), Target: opt(c.Target), UpdatedBy: c.UpdatedBy, UpdatedAt: at(db.now()),
 	}
-	if err := r.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return action.NotifyChannel{}, err
+	}
+	if (redact.JSON{}).RedactText(c.URL, nil) != c.URL {
+		return action.NotifyChannel{}, invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
 	}
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := channelRowOf(ctx, tx, r.Organization, c.Kind)
@@ -169,34 +172,6 @@ func endNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
 		if _, err := q.Where("organization_id = ?", r.Organization).Where("kind = ?", r.Kind).Exec(ctx); err != nil {
 			return fmt.Errorf("ending notifications: %w", err)
 		}
-	}
-	return nil
-}
-
-// maxTarget is how long the name of a channel of Slack may be, in bytes.
-const maxTarget = 100
-
-func (r *channelRow) check() error {
-	slack := r.Kind == string(action.NotifySlack)
-	switch {
-	case r.UpdatedBy == "":
-		return errors.New("setting a channel needs the person who does it")
-	case !action.NotifyKind(r.Kind).Valid():
-		return invalid("/kind", "Held calls are told by webhook or slack.")
-	case !action.NotifyWants(r.Wants).Valid():
-		return invalid("/wants", "A channel tells of all calls, of danger alone, or of unattended sessions alone.")
-	case slack && (len(r.Sealed) == 0) == (r.Integration == ""):
-		return invalid("/url", "Slack needs the URL of an incoming webhook, or an integration and a channel, and not both.")
-	case slack && (r.Target == "") != (r.Integration == "") || len(r.Target) > maxTarget:
-		return invalid("/channel", fmt.Sprintf("With an integration goes a channel of Slack, by its id or name, of at most %d bytes; with a URL goes none.", maxTarget))
-	case slack:
-		return nil
-	case len(r.URL) > maxEndpoint || !absolute(string(r.URL)):
-		return invalid("/url", fmt.Sprintf("A webhook is an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpoint))
-	case readable(string(r.URL)):
-		return invalid("/url", "A webhook is https, or http on this machine: what is sent tells what agents ask for, which others could read.")
-	case redact.JSON{}.RedactText(string(r.URL), nil) != string(r.URL):
-		return invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
 	}
 	return nil
 }

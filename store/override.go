@@ -36,7 +36,7 @@ func (r *overrideRow) override() *action.Override {
 // SetOverride writes a row of policy, or changes it. A key of a connector must
 // name one that exists.
 func (db *DB) SetOverride(ctx context.Context, o action.Override) error {
-	if err := checkOverride(&o); err != nil {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -64,18 +64,6 @@ func (db *DB) override(ctx context.Context, tx bun.Tx, o *action.Override) error
 		return fmt.Errorf("setting policy %s: %w", o.Key, err)
 	}
 	return db.policyChanged(ctx, tx, r.event(o.UpdatedBy), old.override(), r.override())
-}
-
-func checkOverride(o *action.Override) error {
-	if !o.Mode.Valid() {
-		return invalid("/mode", "A mode is allow, deny or require_approval.")
-	}
-	if o.Automation != "" {
-		if err := checkName("/automation_id", "automation", o.Automation); err != nil {
-			return err
-		}
-	}
-	return checkKey("/key", o.Key)
 }
 
 // UnsetOverride removes a row of policy; ErrNotFound when there is none.

@@ -41,10 +41,7 @@ func (r *quotaRow) event(by string) action.PolicyEvent {
 // SetQuota writes the quota of a key and scope, or changes it. A key of a
 // connector must name one that exists (ErrNotFound).
 func (db *DB) SetQuota(ctx context.Context, q action.Quota) error {
-	if !q.Per.Valid() {
-		return invalid("/per", "A quota counts per session, group, creator or organization.")
-	}
-	if err := first(checkKey("/key", q.Key), checkRate("", q.Rate)); err != nil {
+	if err := q.Check(); err != nil {
 		return err
 	}
 	r := &quotaRow{

@@ -41,7 +41,7 @@ func (db *DB) OnboardTools(ctx context.Context, organization, connector string, 
 		}
 		for _, name := range slices.Sorted(maps.Keys(modes)) {
 			o := action.Override{Organization: organization, Key: action.Key{Source: "connector:" + connector, Action: name}, Mode: modes[name], UpdatedBy: by}
-			if err := checkOverride(&o); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
 			if err := db.override(ctx, tx, &o); err != nil {

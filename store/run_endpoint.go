@@ -5,13 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
 	"sallyport/ingest/event"
-	"sallyport/internal/guard"
 	"sallyport/internal/redact"
 )
 
@@ -114,20 +112,14 @@ func (r *endpointRow) check() error {
 	switch {
 	case r.UpdatedBy == "":
 		return errors.New("setting an endpoint needs the person who does it")
-	case len(r.URL) > maxEndpoint || !absolute(r.URL):
+	case len(r.URL) > maxEndpoint || !action.AbsoluteURL(r.URL):
 		return invalid("/url", fmt.Sprintf("An endpoint is an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpoint))
-	case readable(r.URL):
+	case action.Exposed(r.URL):
 		return invalid("/url", "An endpoint is https, or http on this machine: what is delivered holds the token of a session, which others could read.")
 	case redact.JSON{}.RedactText(r.URL, nil) != r.URL:
 		return invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
 	}
 	return nil
-}
-
-// readable reports whether others could read what is sent to a URL.
-func readable(text string) bool {
-	u, err := url.Parse(text)
-	return err != nil || u.Scheme != "https" && !guard.Loopback(u)
 }
 
 // DeleteRunEndpoint removes an organization's endpoint with its secrets: runs

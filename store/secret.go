@@ -59,11 +59,8 @@ func (db *DB) putSecretOf(ctx context.Context, tx bun.Tx, r *connectorRow, s *ac
 // putSecret writes a secret and returns the connectors that use it. Along is the
 // one that changes with it, if any.
 func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along string, now stamp) ([]connectorRow, error) {
-	if s.Key == "" {
-		return nil, invalid("/key", "A secret needs a key.")
-	}
-	if s.Host == "" || strings.ContainsAny(s.Host, "/?#@ ") {
-		return nil, invalid("/host", "A secret needs the one host that may receive it, such as api.example.com or 127.0.0.1:9000.")
+	if err := s.Check(); err != nil {
+		return nil, err
 	}
 	users, err := connectorsOfSecret(ctx, tx, s.Organization, s.Key)
 	if err != nil {

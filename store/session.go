@@ -107,69 +107,11 @@ func newSessionRow(s *action.Session) *sessionRow {
 	return r
 }
 
-func (db *DB) completeSession(s *action.Session) (err error) {
-	if err := checkSessionNames(s); err != nil {
-		return err
-	}
-	if s.ID == "" {
-		if s.ID, err = newID(); err != nil {
-			return err
-		}
-	}
+func (db *DB) completeSession(s *action.Session) error {
 	if s.CreatedAt.IsZero() {
 		s.CreatedAt = db.now()
 	}
-	if s.Type == "" {
-		s.Type = action.TypeCoding
-	}
-	switch {
-	case s.Kind == "" && s.Automation != "":
-		s.Kind = action.Unattended
-	case s.Kind == "":
-		s.Kind = action.Interactive
-	case s.Kind != action.Interactive && s.Kind != action.Unattended:
-		return invalid("/kind", "A session is interactive or unattended.")
-	case s.Kind == action.Interactive && s.Automation != "":
-		return invalid("/kind", "A session of an automation is unattended.")
-	}
-	if s.Type != action.TypeCoding && s.Type != action.TypeSetup && s.Type != action.TypeAutomation {
-		return invalid("/type", "A session's type is coding, setup or automation.")
-	}
-	return completeLife(s)
-}
-
-// completeLife is about what a session lives by.
-func completeLife(s *action.Session) error {
-	if s.Status == "" {
-		s.Status = action.SessionPending
-	}
-	switch {
-	case s.Status.Ended() || !s.Status.Valid():
-		return invalid("/status", "A session begins pending, running or paused.")
-	case !s.Tools.Valid():
-		return invalid("/tools", "A session's list of tools is all or search.")
-	case s.IdleTimeout < 0 && s.IdleTimeout != action.NeverIdle || s.IdleTimeout%time.Second != 0 && s.IdleTimeout > 0:
-		return invalid("/idle_timeout", "An idle timeout is whole seconds above zero.")
-	}
-	return nil
-}
-
-// checkSessionNames refuses what policy could not name.
-func checkSessionNames(s *action.Session) error {
-	for _, n := range []struct{ field, thing, name string }{
-		{"/group", "group", s.Group}, {"/task", "task", s.Task}, {"/automation_id", "automation", s.Automation}, {"/event_id", "event", s.Event},
-	} {
-		if n.name == "" {
-			continue
-		}
-		if err := checkName(n.field, n.thing, n.name); err != nil {
-			return err
-		}
-	}
-	if s.Group == action.PlainSetup {
-		return invalid("/group", fmt.Sprintf("No group is called %q: it is the setup of sessions without a group. Leave the group out, or choose another name.", s.Group))
-	}
-	return nil
+	return first(s.Check(), idOr(&s.ID))
 }
 
 // invalid is bad input in a field.

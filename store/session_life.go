@@ -105,7 +105,7 @@ func wrongStep(s *action.Session, now time.Time) error {
 // idle. Nil leaves what it is; ErrConflict: one that ended is idle for ever.
 func (db *DB) ChangeSession(ctx context.Context, organization, id string, title *string, idle *time.Duration) (s action.Session, err error) {
 	if idle != nil {
-		if err := completeLife(&action.Session{IdleTimeout: *idle}); err != nil {
+		if err := action.CheckIdle(*idle); err != nil {
 			return s, err
 		}
 	}

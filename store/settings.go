@@ -37,8 +37,8 @@ func (db *DB) Settings(ctx context.Context, organization string) (action.Setting
 
 // SetSettings writes what an organization chose.
 func (db *DB) SetSettings(ctx context.Context, organization string, s action.Settings, by string) error {
-	if s.DenialLimit < 0 {
-		return invalid("/denial_limit", "The limit of denials is at least 1; 0 for none.")
+	if err := s.Check(); err != nil {
+		return err
 	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := settingsRowOf(ctx, tx, organization)

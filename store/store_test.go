@@ -21,7 +21,6 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T, c store.Config) *store.DB {
 	t.Helper()
-	c.ReservedSlugs = []string{"gateway"}
 	db, err := store.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

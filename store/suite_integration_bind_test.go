@@ -176,7 +176,7 @@ var bindingStories = map[string]func(*house){
 		} {
 			a := h.registered()
 			change(&a)
-			h.equal(h.refused(h.db.PutProviderApp(h.ctx, a, "alice"), action.ErrInvalid, "invalid").Field, field, "the field")
+			h.invalid(h.db.PutProviderApp(h.ctx, a, "alice"), field, "a registration")
 		}
 	},
 }

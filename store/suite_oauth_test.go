@@ -109,6 +109,7 @@ var oauthStories = map[string]func(*house){
 		h.refused(err, action.ErrNotFound, "sign_in_not_found")
 	},
 	"tokens do not outlast what they were had for": func(h *house) {
+		h.secret("client", "login.example.com")
 		c, _ := h.signs()
 		for name, row := range map[string]struct {
 			change func(*action.Connector)
@@ -119,7 +120,7 @@ var oauthStories = map[string]func(*house){
 			"other scopes":   {func(c *action.Connector) { c.OAuth.Scopes = nil }, true},
 			"another host":   {func(c *action.Connector) { c.URL = "https://mcp.example.org/mcp" }, false},
 			"plain http":     {func(c *action.Connector) { c.URL = "http://mcp.example.com/mcp" }, false},
-			"another kind":   {func(c *action.Connector) { c.OAuth.Kind = action.OAuthClient }, false},
+			"another kind":   {func(c *action.Connector) { c.OAuth.Kind, c.OAuth.ClientSecret = action.OAuthClient, "client" }, false},
 			"another issuer": {func(c *action.Connector) { c.OAuth.Issuer = "" }, false},
 			"another client": {func(c *action.Connector) { c.OAuth.ClientID = "x" }, false},
 			"no OAuth":       {func(c *action.Connector) { c.OAuth = nil }, false},

@@ -32,7 +32,11 @@ var sessionStories = map[string]func(*house){
 		for _, s := range []action.Session{{Kind: "x"}, {Type: "x"}, {Kind: action.Interactive, Automation: "a"}, {Status: action.SessionStopped}, {Tools: "x"}, {IdleTimeout: -time.Minute}, {IdleTimeout: time.Millisecond}} {
 			s.Organization, s.CreatedBy = h.org.ID, "alice"
 			_, err := h.db.CreateSession(h.ctx, s)
-			h.refused(err, action.ErrInvalid, "invalid")
+			code := "invalid"
+			if s.Automation != "" {
+				code = "invalid_field"
+			}
+			h.refused(err, action.ErrInvalid, code)
 		}
 		for field, set := range map[string]func(*action.Session, string){
 			"/group":         func(s *action.Session, name string) { s.Group = name },
@@ -225,7 +229,7 @@ var secretStories = map[string]func(*house){
 	"a secret without key or host is refused": func(h *house) {
 		for field, s := range map[string]action.Secret{"/key": {Host: "a.example"}, "/host": {Key: "k"}} {
 			s.Organization = h.org.ID
-			h.equal(h.refused(h.db.PutSecret(h.ctx, s, nil), action.ErrInvalid, "invalid").Field, field, "field")
+			h.invalid(h.db.PutSecret(h.ctx, s, nil), field, "a secret")
 		}
 	},
 	"a secret in use stays, and stays with its host": func(h *house) {
@@ -294,9 +298,7 @@ var connectorStories = map[string]func(*house){
 		} {
 			c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Git", Slug: "git", URL: "https://mcp.example.com/mcp"}
 			row.change(&c)
-			if e := h.refused(h.db.CreateConnector(h.ctx, c, nil, "alice"), action.ErrInvalid, "invalid"); e.Field != row.field {
-				h.Errorf("%s: field %s, want %s", name, e.Field, row.field)
-			}
+			h.invalid(h.db.CreateConnector(h.ctx, c, nil, "alice"), row.field, name)
 		}
 	},
 	"a secret goes to its host only": func(h *house) {

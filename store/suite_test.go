@@ -17,8 +17,7 @@ import (
 
 // exercise runs the suite that a store passes on every database: the rules of
 // the ledger and of the other rows, races included. open returns an empty
-// database that is closed when its test ends; the slug "gateway" is reserved in
-// it. Where several processes may use a database, it is returned as often as it
+// database that is closed when its test ends. Where several processes may use a database, it is returned as often as it
 // was opened, and races run across all of them.
 func exercise(t *testing.T, open func(t *testing.T) []*store.DB) {
 	for _, group := range []struct {
@@ -133,6 +132,17 @@ func (h *house) refused(err error, kind error, code string) action.Error {
 		h.Errorf("the message %q is not a sentence", e.Message)
 	}
 	return *e
+}
+
+// invalid checks that the value of a field is refused, by whichever rule.
+func (h *house) invalid(err error, field, what string) {
+	h.Helper()
+	var e *action.Error
+	if !errors.As(err, &e) || !errors.Is(err, action.ErrInvalid) || !strings.HasPrefix(e.Code, "invalid") {
+		h.Fatalf("%s: error %v, want an invalid field %s", what, err, field)
+	}
+	h.refused(err, action.ErrInvalid, e.Code)
+	h.equal(e.Field, field, what)
 }
 
 func (h *house) equal(got, want any, what string) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"sallyport/action"
 	"sallyport/ingest/event"
 )
 
@@ -23,7 +24,7 @@ func (r *triggerRow) check() error {
 	if r.Kind != event.Webhooks && r.Kind != event.Polling {
 		return invalid("/trigger_type", "A trigger's kind is webhook or polling.")
 	}
-	return first(checkName("/provider", "provider", r.Provider), checkName("/event_type", "type", r.Type), r.checkChoices())
+	return first(action.CheckName("/provider", "provider", r.Provider), action.CheckName("/event_type", "type", r.Type), r.checkChoices())
 }
 
 // checkChoices refuses what people cannot choose, and puts the filters into one

@@ -34,13 +34,8 @@ func (r *userRow) user() action.User {
 
 // CreateUser writes a person; ErrConflict when the name is taken.
 func (db *DB) CreateUser(ctx context.Context, u action.User, by string) error {
-	switch {
-	case u.ID == "":
-		return errors.New("a user needs an id")
-	case u.Name == "":
-		return invalid("/name", "A user needs a name.")
-	case !u.Role.Valid():
-		return invalid("/role", "A role is owner, admin or member.")
+	if err := u.Check(); err != nil {
+		return err
 	}
 	r := &userRow{ID: u.ID, Organization: u.Organization, Name: u.Name, Role: string(u.Role), CreatedAt: at(u.CreatedAt).or(at(db.now()))}
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -115,8 +110,8 @@ func (db *DB) ListUsers(ctx context.Context, organization string) ([]action.User
 // SetUserRole changes a role; ErrNotFound, or ErrConflict for the last owner
 // and for people whose role another house says.
 func (db *DB) SetUserRole(ctx context.Context, organization, id string, role action.Role, by string) error {
-	if !role.Valid() {
-		return invalid("/role", "A role is owner, admin or member.")
+	if err := role.Check(); err != nil {
+		return err
 	}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := userOf(ctx, tx, organization, id)

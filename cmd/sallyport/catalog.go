@@ -113,17 +113,6 @@ func (n toolNames) ResolvePrompt(ctx context.Context, s *action.Session, name st
 	return n.catalog.ResolvePrompt(ctx, s.Organization, name)
 }
 
-// reservedSlugs are prefixes that no connector may have: they would make its
-// tools look like the gateway's own.
-func reservedSlugs() []string {
-	slugs := []string{"sallyport", "gateway", "platform"}
-	for _, tool := range mcpserver.OwnTools() {
-		slug, _, _ := strings.Cut(tool, "_")
-		slugs = append(slugs, slug)
-	}
-	return slugs
-}
-
 func (g *gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
 		Gate: g.gate, Decider: g.policies, Hints: g.coord, Guard: g.guard(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, RequestGrant: requests{g}.RequestGrant,

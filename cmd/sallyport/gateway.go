@@ -165,7 +165,7 @@ const startPause = 2 * time.Second
 
 // storeConfig says where the rows are.
 func (g *gateway) storeConfig() store.Config {
-	c := store.Config{Now: wallClock, Log: g.log, ReservedSlugs: reservedSlugs(), MaxConns: g.options.DatabaseConnections, LoginIdle: g.options.SignIn.LoginIdle}
+	c := store.Config{Now: wallClock, Log: g.log, MaxConns: g.options.DatabaseConnections, LoginIdle: g.options.SignIn.LoginIdle}
 	if c.URL = g.options.DatabaseURL; c.URL == "" {
 		c.Path = filepath.Join(g.options.Data, databaseFile)
 	}

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"net"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -72,9 +71,5 @@ func Host(u *url.URL) string {
 
 // Loopback reports whether the URL itself names loopback.
 func Loopback(u *url.URL) bool {
-	if strings.EqualFold(u.Hostname(), "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	return err == nil && addr.Unmap().IsLoopback()
+	return action.Loopback(u.Hostname())
 }

@@ -70,20 +70,8 @@ func (t *Tokens) need(w *action.Wanted) (*sources.Module, sources.Need, error) {
 		return m, sources.Need{}, invalid("/kind", "%s cannot be connected with %q; use %s.", m.Title, sources.Printable(string(w.Kind), 40), kinds(m.Needs))
 	case w.Own && !slices.ContainsFunc(m.Needs[i:], func(n sources.Need) bool { return n.Kind == w.Kind && n.Users }):
 		return m, sources.Need{}, invalid("/own", "%s is connected with %s for the whole organization only; leave own out.", m.Title, w.Kind)
-	case w.Broker != action.BrokerOwn && (w.Broker != action.BrokerNango || w.Kind != action.KindOAuth2):
-		return m, sources.Need{}, invalid("/broker", "A broker is %q, for %s only; or leave it out.", action.BrokerNango, action.KindOAuth2)
-	case w.TimeoutSeconds < 0 || w.TimeoutSeconds > int(action.MaxTimeout.Seconds()):
-		return m, sources.Need{}, invalid("/timeout_seconds", "A call may take up to %d seconds; zero leaves it to the gateway.", int(action.MaxTimeout.Seconds()))
-	case w.Visibility != "" && !w.Visibility.Valid():
-		return m, sources.Need{}, invalid("/visibility", "The visibility is %q or %q.", action.VisibleOrganization, action.VisiblePrivate)
-	case w.Own && w.Visibility == action.VisibleOrganization:
-		return m, sources.Need{}, invalid("/visibility", "One's own connection is private; leave visibility out.")
-	case w.Own:
-		w.Visibility = action.VisiblePrivate
-	case w.Visibility == "":
-		w.Visibility = action.VisibleOrganization
 	}
-	return m, m.Needs[i], nil
+	return m, m.Needs[i], w.Check()
 }
 
 func (t *Tokens) providers() string {

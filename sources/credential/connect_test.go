@@ -48,9 +48,9 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 		"setting":     {func(w *action.Wanted) { w.Settings = json.RawMessage(`{"tem":"x"}`) }, "invalid_settings", "/settings/tem", "is no setting"},
 		"type":        {func(w *action.Wanted) { w.Settings = json.RawMessage(`{"team":3}`) }, "invalid_settings", "/settings/team", "string"},
 		"no object":   {func(w *action.Wanted) { w.Settings = json.RawMessage(`[]`) }, "invalid_settings", "/settings", "object"},
-		"time":        {func(w *action.Wanted) { w.TimeoutSeconds = 121 }, "invalid_integration", "/timeout_seconds", "120"},
-		"broker":      {func(w *action.Wanted) { w.Broker = action.BrokerNango }, "invalid_integration", "/broker", "oauth2"},
-		"own for all": {func(w *action.Wanted) { w.Own, w.Visibility = true, action.VisibleOrganization }, "invalid_integration", "/visibility", "private"},
+		"time":        {func(w *action.Wanted) { w.TimeoutSeconds = 121 }, "invalid", "/timeout_seconds", "120"},
+		"broker":      {func(w *action.Wanted) { w.Broker = action.BrokerNango }, "invalid_field", "/broker", "oauth2"},
+		"own for all": {func(w *action.Wanted) { w.Own, w.Visibility = true, action.VisibleOrganization }, "invalid_field", "/visibility", "private"},
 		"refused":     {func(w *action.Wanted) { w.Secret = "canary-bad" }, "credential_refused", "/secret", "Acme did not take the credential (bad_token): Copy it again, whole,"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,123 @@
+package action
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What the Check methods of this package have in common. A rule is checked
+// there and nowhere else: HTTP schemas keep shapes, the database keeps
+// impossible states out. What depends on rows, on a provider or on what is a
+// secret is checked where those are known.
+
+const (
+	maxName       = 200  // bytes of the name of a group, task, gate or source
+	maxActionName = 128  // bytes of the name of an action
+	maxActions    = 1000 // names in one list of policy
+	maxClientID   = 1024 // bytes; it may be a URL
+)
+
+// invalid refuses the value of a field.
+func invalid(field, message string) error {
+	return &Error{Kind: ErrInvalid, Code: "invalid", Field: field, Message: message}
+}
+
+// invalidField does so with the code that the API has for a field of a body.
+func invalidField(field, message string) error {
+	return &Error{Kind: ErrInvalid, Code: "invalid_field", Field: field, Message: message}
+}
+
+// first returns the first of the errors that is one.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// member is the JSON Pointer of a member of an object.
+func member(of, name string) string {
+	return of + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// CheckName refuses a name that people could not read, or would take for a
+// pattern.
+func CheckName(field, thing, name string) error {
+	if name == "" {
+		return invalid(field, fmt.Sprintf("Name the %s.", thing))
+	}
+	if len(name) > maxName || !literal(name) {
+		return invalid(field, fmt.Sprintf("The name of the %s has at most %d bytes, no control characters and no *.", thing, maxName))
+	}
+	return nil
+}
+
+// checkOptional is CheckName of a name that may be left out.
+func checkOptional(field, thing, name string) error {
+	if name == "" {
+		return nil
+	}
+	return CheckName(field, thing, name)
+}
+
+// literal reports whether a name is a line of text that stands for itself alone.
+func literal(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
+		return r == '*' || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	})
+}
+
+// oneLine reports whether text is one line of at most so many bytes.
+func oneLine(text string, limit int) bool {
+	return len(text) <= limit && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// checkActions refuses a list that does not consist of exact action names.
+func checkActions(field string, names []string) error {
+	if len(names) > maxActions {
+		return invalid(field, fmt.Sprintf("A list has at most %d actions; leave some out.", maxActions))
+	}
+	for i, name := range names {
+		if name == "" || len(name) > maxActionName || !literal(name) {
+			return invalid(fmt.Sprintf("%s/%d", field, i), fmt.Sprintf(
+				"An action is named exactly, as its source names it: at most %d bytes, no control characters and no *.", maxActionName))
+		}
+	}
+	return nil
+}
+
+// checkFuture refuses an end that is in the past.
+func checkFuture(ends *time.Time, now time.Time) error {
+	if ends != nil && !now.Before(*ends) {
+		return invalid("/expires_at", "This time is over; give one in the future, or leave it out.")
+	}
+	return nil
+}
+
+// checkTimeout refuses a timeout that no source is given.
+func checkTimeout(seconds int) error {
+	if most := int(MaxTimeout / time.Second); seconds < 0 || seconds > most {
+		return invalid("/timeout_seconds", fmt.Sprintf("A call is given 1 to %d seconds; 0 for the usual time.", most))
+	}
+	return nil
+}
+
+// AbsoluteURL reports whether text is an http or https URL with a host, without
+// user and fragment.
+func AbsoluteURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
+}
+
+// Loopback reports whether a host is this machine.
+func Loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
+}
