@@ -156,7 +156,7 @@ func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, 
 		return c, nil
 	}
 	if whole {
-		c.Full, c.Text = true, prettyMasked(full, inv.Params, p.Hash)
+		c.Full, c.Text = true, prettyMasked(full, inv.Params, p.Vault.Hash)
 		c.Masked, c.Pins = masked(c.Text), pinnable(full, inv.Params)
 	}
 	return c, nil

@@ -12,6 +12,7 @@ import (
 	"sallyport/action"
 	"sallyport/api"
 	"sallyport/internal/guard"
+	"sallyport/internal/token"
 )
 
 // Config is what the server needs. Every field is required but those whose
@@ -48,15 +49,15 @@ type Config struct {
 	Users        Users
 	APIKeys      APIKeys
 	Logins       Logins
-	Tokens       Tokens
+	Tokens       *token.Signer
 	Automations  Automations
 	Setups       Setups
 	Triggers     Triggers
 	Deliveries   Deliveries
 	Runs         Runs
 	Notify       Notify
-	Vault        Vault
-	JSON         JSON
+	Vault        action.Vault
+	JSON         action.JSON
 
 	EventProviders []api.EventProvider // empty, but not nil: none
 	Times          Times
@@ -90,8 +91,6 @@ type Config struct {
 	// TestNotify sends a test by a channel of an organization, and says what was
 	// answered; ErrNotFound.
 	TestNotify func(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyAnswer, error)
-	// Hash is the keyed hash that stands for a value which is not shown.
-	Hash func(value []byte) string
 
 	// Guard is what may be reached of the URLs that people set for deliveries.
 	// Zero: nothing private.
@@ -196,7 +195,7 @@ func (c *Config) complete() error {
 		"History": c.History == nil, "Grants": c.Grants == nil, "Requests": c.Requests == nil, "Env": c.Env == nil, "Uploads": c.Uploads == nil, "Files": c.Files == nil, "Invocations": c.Invocations == nil, "Statistics": c.Statistics == nil, "Desk": c.Desk == nil,
 		"Audit": c.Audit == nil, "Users": c.Users == nil, "APIKeys": c.APIKeys == nil, "Logins": c.Logins == nil, "Tokens": c.Tokens == nil,
 		"Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil, "SealSecret": c.SealSecret == nil, "Rotate": c.Rotate == nil, "Revealed": c.Revealed == nil,
-		"Events": c.Events == nil, "Hash": c.Hash == nil, "Log": c.Log == nil,
+		"Events": c.Events == nil, "Log": c.Log == nil,
 		"Automations": c.Automations == nil, "Setups": c.Setups == nil, "Triggers": c.Triggers == nil, "Deliveries": c.Deliveries == nil, "Runs": c.Runs == nil, "Notify": c.Notify == nil, "TestNotify": c.TestNotify == nil,
 		"Vault": c.Vault == nil, "JSON": c.JSON == nil, "EventProviders": c.EventProviders == nil, "Times": c.Times == nil,
 	} {

@@ -95,7 +95,7 @@ func newHouseOf(t *testing.T, loginIdle time.Duration, change ...func(*dashboard
 		Setups: db, Automations: db, Triggers: db, Deliveries: db, Runs: db, Notify: db, TestNotify: h.testNotify, Vault: h.vault, JSON: redact.JSON{},
 		Env: db, Uploads: db, Files: h.files,
 		EventProviders: eventProviders(), Times: hourly,
-		SealSecret: h.sealSecret, Revealed: h.reveal, Rotate: rotate, Events: h.events, Hash: h.vault.Hash,
+		SealSecret: h.sealSecret, Revealed: h.reveal, Rotate: rotate, Events: h.events,
 		LoginIdle: loginIdle, PublicURL: public, Now: h.clock.now, Log: slog.New(slog.NewTextHandler(h.log, nil)),
 	}
 	for _, f := range change {

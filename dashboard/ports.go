@@ -10,21 +10,13 @@ import (
 
 // Gate is what the API asks of [action.Gate].
 type Gate interface {
-	Caller
-	Arbiter
-}
-
-// Caller is the session's side of the Gate.
-type Caller interface {
+	// For sessions.
 	Call(ctx context.Context, c *action.Call) (*action.Outcome, error)
 	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (*action.Outcome, error)
 	Delivered(o *action.Outcome)
 	Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error)
 	Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Explained, error)
-}
-
-// Arbiter is the approver's side of the Gate.
-type Arbiter interface {
+	// For people who decide.
 	Approve(ctx context.Context, v action.Verdict) (action.Invocation, error)
 	Deny(ctx context.Context, v action.Verdict) (action.Invocation, error)
 	Params(ctx context.Context, organization, id string) (raw []byte, full bool, err error)
@@ -161,28 +153,6 @@ type Logins interface {
 	// LoginEnd says why the login of a cookie's hash is good no more; empty
 	// when it is good, or nothing is known of it.
 	LoginEnd(ctx context.Context, cookieHash string) (action.LoginEnd, error)
-}
-
-// Tokens signs session tokens; see [sallyport/internal/token.Signer].
-type Tokens interface {
-	// Mint returns a token that proves the session's id.
-	Mint(session string) string
-	// Verify returns the id that a token proves, or ErrUnauthenticated.
-	Verify(token string) (session string, err error)
-}
-
-// Vault seals the secrets that deliveries are signed with, and opens the
-// contexts of events, each for its place.
-type Vault interface {
-	Seal(ref action.Ref, plain []byte) ([]byte, error)
-	Open(ref action.Ref, sealed []byte) ([]byte, error)
-}
-
-// JSON is what is kept of what workers say; see [action.JSON].
-type JSON interface {
-	Redact(raw json.RawMessage, secrets []string) json.RawMessage
-	Prune(raw json.RawMessage, limit int) json.RawMessage
-	RedactText(text string, secrets []string) string
 }
 
 // raw is JSON that passes through untouched.

@@ -4,20 +4,24 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
+	"sallyport/action"
 	"sallyport/ingest/event"
 )
 
-// DispatcherConfig says what a [Dispatcher] works with. The interfaces, Token,
+// DispatcherConfig says what a [Dispatcher] works with. The interfaces, Do, Token,
 // Worker, MCPURL and APIURL are required; of the durations and numbers, zero
 // means the default in the comment.
 type DispatcherConfig struct {
 	Outbox Outbox
-	Vault  Vault
-	JSON   JSON
-	Doer   Doer
+	Vault  action.Vault
+	JSON   action.JSON
+	// Do sends a request to an endpoint for runs: it reaches no private address
+	// and follows no redirect.
+	Do func(r *http.Request) (*http.Response, error)
 
 	Worker    string // this process; unique among those that share rows
 	Token     func(session string) string
@@ -40,8 +44,8 @@ type DispatcherConfig struct {
 }
 
 func (c *DispatcherConfig) fill() error {
-	if c.Outbox == nil || c.Vault == nil || c.JSON == nil || c.Doer == nil || c.Token == nil || c.Worker == "" || c.MCPURL == "" || c.APIURL == "" {
-		return errors.New("ingest.DispatcherConfig: Outbox, Vault, JSON, Doer, Token, Worker, MCPURL and APIURL are required")
+	if c.Outbox == nil || c.Vault == nil || c.JSON == nil || c.Do == nil || c.Token == nil || c.Worker == "" || c.MCPURL == "" || c.APIURL == "" {
+		return errors.New("ingest.DispatcherConfig: Outbox, Vault, JSON, Do, Token, Worker, MCPURL and APIURL are required")
 	}
 	for value, use := range map[*time.Duration]time.Duration{&c.Every: time.Second, &c.Timeout: 15 * time.Second, &c.Lease: 2 * time.Minute, &c.Life: 48 * time.Hour} {
 		if *value == 0 {

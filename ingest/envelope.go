@@ -66,7 +66,7 @@ var errSealedDelivery = errors.New("the kept delivery cannot be read: it was wri
 
 // sealDelivery fills in what a receipt keeps of its delivery. The config is that
 // with which it was verified, which may be another one when it is worked off.
-func sealDelivery(v Vault, r *event.Receipt, d *event.Delivery) error {
+func sealDelivery(v action.Vault, r *event.Receipt, d *event.Delivery) error {
 	count := 0
 	for _, values := range d.Header {
 		count += len(values)
@@ -92,7 +92,7 @@ func sealDelivery(v Vault, r *event.Receipt, d *event.Delivery) error {
 }
 
 // openDelivery returns what a receipt keeps.
-func openDelivery(v Vault, r event.Receipt) (*event.Delivery, error) {
+func openDelivery(v action.Vault, r event.Receipt) (*event.Delivery, error) {
 	plain, err := v.Open(receiptPlace(&r), r.Sealed)
 	if err != nil {
 		return nil, fmt.Errorf("opening a delivery: %w", err)

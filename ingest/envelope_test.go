@@ -51,7 +51,7 @@ func TestSealedDelivery(t *testing.T) {
 }
 
 // glass seals nothing.
-type glass struct{ ingest.Vault }
+type glass struct{ action.Vault }
 
 func (glass) Seal(_ action.Ref, plain []byte) ([]byte, error)  { return plain, nil }
 func (glass) Open(_ action.Ref, sealed []byte) ([]byte, error) { return sealed, nil }

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
+
+	"sallyport/action"
 )
 
 // What rows have of payloads, so that the same is told from other ones, is
@@ -11,7 +13,7 @@ import (
 // people are not shown.
 
 // keyed returns a keyed hash that is used for one thing, of all parts in order.
-func keyed(v Vault, what string, parts ...[]byte) string {
+func keyed(v action.Vault, what string, parts ...[]byte) string {
 	plain := []byte("sallyport inbound " + what + "\x00")
 	for _, part := range parts { // bodies are large, and this has the same length for all
 		sum := sha256.Sum256(part)
@@ -20,7 +22,7 @@ func keyed(v Vault, what string, parts ...[]byte) string {
 	return v.Hash(plain)
 }
 
-func bodyHash(v Vault, body []byte) string { return keyed(v, "body", body) }
+func bodyHash(v action.Vault, body []byte) string { return keyed(v, "body", body) }
 
 // repeatWindow is how long the same body is the same delivery where there is no
 // id to tell.
@@ -29,7 +31,7 @@ const repeatWindow = 5 * time.Minute
 // receiptKey is the same when a sender repeats itself: the hash of id and body.
 // Without an id it is another one some minutes later, when the same body may
 // mean that the same happened again.
-func receiptKey(v Vault, id string, body []byte, now time.Time) string {
+func receiptKey(v action.Vault, id string, body []byte, now time.Time) string {
 	if id != "" {
 		return keyed(v, "delivery", []byte(id), body)
 	}

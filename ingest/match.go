@@ -26,8 +26,8 @@ const (
 // what is kept. Deliveries, polls and schedules share it.
 type matcher struct {
 	providers registry
-	vault     Vault
-	json      JSON
+	vault     action.Vault
+	json      action.JSON
 	newID     func() string
 	now       func() time.Time
 	log       *slog.Logger

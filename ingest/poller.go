@@ -19,8 +19,8 @@ type PollerConfig struct {
 	Clocks    Clocks
 	Rules     Rules
 	Services  Services
-	Vault     Vault
-	JSON      JSON
+	Vault     action.Vault
+	JSON      action.JSON
 
 	Worker string        // this process; unique among those that share rows
 	NewID  func() string // ids of events and runs, ascending in time (UUIDv7)

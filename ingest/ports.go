@@ -3,7 +3,6 @@ package ingest
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"sallyport/action"
@@ -106,32 +105,4 @@ type Outbox interface {
 	// whose time is over, and renews the leases of those that wait for a person.
 	// It returns those that changed, and the invocations that were withdrawn.
 	SweepRuns(ctx context.Context, now time.Time, limit int) (runs []event.Run, withdrew []action.Invocation, err error)
-}
-
-// Retainer forgets payloads.
-type Retainer interface {
-	// ForgetInbound wipes payloads of events and deletes ended receipts from
-	// before a time, up to limit rows, and says how many.
-	ForgetInbound(ctx context.Context, before time.Time, limit int) (int, error)
-}
-
-// Vault seals what is kept, for its place.
-type Vault interface {
-	Seal(ref action.Ref, plain []byte) ([]byte, error)
-	Open(ref action.Ref, sealed []byte) ([]byte, error)
-	// Hash returns a keyed hash, in 64 characters.
-	Hash(plain []byte) string
-}
-
-// JSON is what people are shown of payloads; see [action.JSON].
-type JSON interface {
-	Redact(raw json.RawMessage, secrets []string) json.RawMessage
-	Prune(raw json.RawMessage, limit int) json.RawMessage
-	RedactText(text string, secrets []string) string
-}
-
-// Doer sends a request to an endpoint for runs: a client that reaches no
-// private address and follows no redirect.
-type Doer interface {
-	Do(r *http.Request) (*http.Response, error)
 }

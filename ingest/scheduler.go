@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"sallyport/action"
 	"sallyport/ingest/event"
 )
 
@@ -14,8 +15,8 @@ import (
 // are required; of the durations, zero means the default in the comment.
 type SchedulerConfig struct {
 	Clocks Clocks
-	Vault  Vault
-	JSON   JSON
+	Vault  action.Vault
+	JSON   action.JSON
 	NewID  func() string // ids of events and runs, ascending in time (UUIDv7)
 
 	Every time.Duration // between two looks; 1 second

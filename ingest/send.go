@@ -90,7 +90,7 @@ func (d *Dispatcher) post(ctx context.Context, one event.Dispatch, body []byte, 
 	req.Header.Set("Webhook-Id", one.Parcel.ID)
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	req.Header.Set("Webhook-Signature", signatures)
-	return d.Doer.Do(req)
+	return d.Do(req)
 }
 
 // verdict reads an answer.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/action"
 	"sallyport/ingest/event"
 )
 
@@ -17,7 +18,7 @@ type ServerConfig struct {
 	Providers []event.Provider // what modules declare; [Custom] is added to them
 	Inbox     Inbox
 	Rules     Rules
-	Vault     Vault
+	Vault     action.Vault
 	// Secrets of URLs that name only a provider, by the provider's id; that of
 	// "nango" is its webhook signing key. Several are good at once. A provider
 	// without any takes nothing there.

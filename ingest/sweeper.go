@@ -10,10 +10,12 @@ import (
 	"sallyport/ingest/event"
 )
 
-// SweeperConfig says what a [Sweeper] works with. The interfaces are required.
+// SweeperConfig says what a [Sweeper] works with. Outbox and Forget are required.
 type SweeperConfig struct {
-	Outbox   Outbox
-	Retainer Retainer
+	Outbox Outbox
+	// Forget wipes payloads of events and deletes ended receipts from before a
+	// time, up to limit rows, and returns how many.
+	Forget func(ctx context.Context, before time.Time, limit int) (int, error)
 
 	Retention time.Duration // of payloads; 30 days
 	// Changed is told of runs that ended or are queued anew, and of calls of their
@@ -24,8 +26,8 @@ type SweeperConfig struct {
 }
 
 func (c *SweeperConfig) fill() error {
-	if c.Outbox == nil || c.Retainer == nil {
-		return errors.New("ingest.SweeperConfig: Outbox and Retainer are required")
+	if c.Outbox == nil || c.Forget == nil {
+		return errors.New("ingest.SweeperConfig: Outbox and Forget are required")
 	}
 	if c.Retention == 0 {
 		c.Retention = 30 * 24 * time.Hour
@@ -87,7 +89,7 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 func (s *Sweeper) Forget(ctx context.Context) {
 	before := s.Now().UTC().Add(-s.Retention)
 	for ctx.Err() == nil {
-		n, err := s.Retainer.ForgetInbound(ctx, before, forgetBatch)
+		n, err := s.SweeperConfig.Forget(ctx, before, forgetBatch)
 		if err != nil {
 			s.logged(ctx, "forgetting payloads", err)
 			return

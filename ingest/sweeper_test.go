@@ -42,7 +42,7 @@ func (l *litter) ForgetInbound(_ context.Context, before time.Time, limit int) (
 func sweeper(t *testing.T, l *litter, runs, calls *int) *ingest.Sweeper {
 	t.Helper()
 	s, err := ingest.NewSweeper(ingest.SweeperConfig{
-		Outbox: l, Retainer: l, Now: func() time.Time { return time.Unix(1e9, 0) },
+		Outbox: l, Forget: l.ForgetInbound, Now: func() time.Time { return time.Unix(1e9, 0) },
 		Changed: func(changed []event.Run, withdrew []action.Invocation) {
 			*runs += len(changed)
 			*calls += len(withdrew)

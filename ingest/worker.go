@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"sallyport/action"
 	"sallyport/ingest/event"
 )
 
@@ -19,8 +20,8 @@ type WorkerConfig struct {
 	Rules        Rules
 	Integrations Integrations
 	Services     Services
-	Vault        Vault
-	JSON         JSON
+	Vault        action.Vault
+	JSON         action.JSON
 
 	Operator string        // the organization of URLs of a whole provider; it may connect as it likes
 	Worker   string        // this process; unique among those that share rows

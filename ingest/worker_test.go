@@ -356,11 +356,11 @@ func TestBodiesAreHashedWithAKey(t *testing.T) {
 	one, other := newWorkshop(t).vault, newWorkshop(t).vault
 	other.UseHash([]byte("another"))
 	body := []byte("pin 1234")
-	for name, hash := range map[string]func(v Vault) string{
-		"body":  func(v Vault) string { return bodyHash(v, body) },
-		"id":    func(v Vault) string { return receiptKey(v, "d1", body, time.Time{}) },
-		"no id": func(v Vault) string { return receiptKey(v, "", body, time.Time{}) },
-		"key":   func(v Vault) string { return (&matcher{vault: v, json: redact.JSON{}}).key("pin 1234\n") },
+	for name, hash := range map[string]func(v action.Vault) string{
+		"body":  func(v action.Vault) string { return bodyHash(v, body) },
+		"id":    func(v action.Vault) string { return receiptKey(v, "d1", body, time.Time{}) },
+		"no id": func(v action.Vault) string { return receiptKey(v, "", body, time.Time{}) },
+		"key":   func(v action.Vault) string { return (&matcher{vault: v, json: redact.JSON{}}).key("pin 1234\n") },
 	} {
 		if hash(one) == hash(other) || hash(one) == one.Hash(body) {
 			t.Errorf("%s: %s, %s", name, hash(one), hash(other))
@@ -471,7 +471,7 @@ func TestADeliveryThatEndsProcesses(t *testing.T) {
 
 // deadly is a vault at which a process ends that opens a row.
 type deadly struct {
-	Vault
+	action.Vault
 	row string
 	end func()
 }

@@ -44,13 +44,6 @@ type Resolver interface {
 	ResolvePrompt(ctx context.Context, s *action.Session, name string) (source, prompt string, err error)
 }
 
-// Grants takes agents' wishes for grants. Only a person makes a grant of one.
-type Grants interface {
-	// RequestGrant writes the wish down for the session. Errors: ErrInvalid
-	// with the field of t, ErrTooMany, and those of finding the action.
-	RequestGrant(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error)
-}
-
 // Config says how a [Server] works.
 type Config struct {
 	Gate     Gate     // required
@@ -62,9 +55,11 @@ type Config struct {
 	Authenticate func(ctx context.Context, bearer string) (*action.Session, error)
 	// Hints tell when lists may have changed. Required.
 	Hints action.Hints
-	// Grants takes what the tool grant_request is given. Nil: there is no such
-	// tool.
-	Grants Grants
+	// RequestGrant writes down a session's wish for a grant, as the tool
+	// grant_request has it; only a person makes a grant of it. Errors: ErrInvalid
+	// with the field of t, ErrTooMany, and those of finding the action. Nil: there
+	// is no such tool.
+	RequestGrant func(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error)
 	// Snapshot returns what the session may do, for the resource
 	// sallyport://capabilities. Nil: there is no such resource.
 	Snapshot func(ctx context.Context, s *action.Session) (action.Snapshot, error)

@@ -24,7 +24,7 @@ func BenchmarkListCost(b *testing.B) {
 				g := newGate(append(catalogOf(n), platformTools()...)...)
 				s := newServer(b, g, &hints{}, func(c *mcpserver.Config) {
 					asSearcher(&of)(c)
-					c.Grants, c.Snapshot = g, g.snapshot
+					c.RequestGrant, c.Snapshot = g.RequestGrant, g.snapshot
 				})
 				id := begin(b, s, "token-a")
 				var bytes int

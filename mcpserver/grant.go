@@ -63,7 +63,7 @@ func (s *Server) requestGrant(ctx context.Context, c *caller) (action.GrantReque
 	if err != nil {
 		return action.GrantRequest{}, err
 	}
-	request, err := s.cfg.Grants.RequestGrant(ctx, &c.who, terms, w.reason)
+	request, err := s.cfg.RequestGrant(ctx, &c.who, terms, w.reason)
 	return request, byArgument(err)
 }
 

@@ -16,7 +16,7 @@ import (
 // told.
 func asks(t *testing.T, g *gate) func(arguments string) string {
 	t.Helper()
-	s := newServer(t, g, &hints{}, func(c *mcpserver.Config) { c.Grants = g })
+	s := newServer(t, g, &hints{}, func(c *mcpserver.Config) { c.RequestGrant = g.RequestGrant })
 	end(t, s)
 	id := begin(t, s, "token-a")
 	return func(arguments string) string {
@@ -123,7 +123,7 @@ func TestGrantSource(t *testing.T) {
 // A gateway that stops writes nothing down, and says so.
 func TestGrantWhileDraining(t *testing.T) {
 	g := newGate(write())
-	s := newServer(t, g, &hints{}, func(c *mcpserver.Config) { c.Grants = g })
+	s := newServer(t, g, &hints{}, func(c *mcpserver.Config) { c.RequestGrant = g.RequestGrant })
 	id := begin(t, s, "token-a")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

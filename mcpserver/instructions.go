@@ -14,7 +14,7 @@ Reads usually run at once. Writes may wait for a person's approval: the call the
 - A denial is final for ` + lasting(s.cfg.DenialHolds) + `. Do not repeat the call or look for a way around it; tell the user.
 - An outcome that is unknown may have happened. Check at the service before you try again.
 - When a call is answered PENDING, show the user its approval link.`
-	if s.cfg.Grants != nil {
+	if s.cfg.RequestGrant != nil {
 		text += "\n- When many similar writes lie ahead, ask once for a standing approval with grant_request, and go on calling meanwhile."
 	}
 	if s.cfg.Snapshot != nil {

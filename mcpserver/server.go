@@ -73,7 +73,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := ownTools(cfg.Grants != nil)
+	own := ownTools(cfg.RequestGrant != nil)
 	s := &Server{
 		cfg: cfg, edge: e, ids: ids, modern: newModern(cfg.MaxBody), versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
 		bare:      newToolset(nil, own, "", false, false),

@@ -119,7 +119,7 @@ func newPlayWith(t *testing.T, change func(*mcpserver.Config)) *player {
 	p.server = newServer(t, p.gate, p.hints, func(c *mcpserver.Config) {
 		c.Log = slog.New(slog.NewTextHandler(&p.log, nil))
 		c.AllowedOrigins = []string{"https://app.example"}
-		c.Grants, c.Snapshot = p.gate, p.gate.snapshot
+		c.RequestGrant, c.Snapshot = p.gate.RequestGrant, p.gate.snapshot
 		c.KeepAliveEvery = 20 * time.Second // so that no two clocks strike at once
 		change(c)
 	})

@@ -125,7 +125,7 @@ func (g *gateway) dashboardConfig() dashboard.Config {
 		Invocations: g.db, Statistics: g.db, Desk: g.db, SeenEvery: g.options.Intervals.SeenEvery, Users: g.db, APIKeys: g.db, Logins: g.db, Tokens: g.signer,
 		Setups: g.db, Automations: g.db, Triggers: g.db, Deliveries: g.db, Runs: g.db, Notify: g.db, TestNotify: g.notices.Test, Vault: g.vault, JSON: g.json,
 		EventProviders: g.eventProviders(), Times: ingest.Times, RunLife: g.options.RunLife.Duration,
-		SealSecret: g.sealSecret, Rotate: g.rotate, Revealed: g.revealed, Events: g.events, Hash: g.vault.Hash,
+		SealSecret: g.sealSecret, Rotate: g.rotate, Revealed: g.revealed, Events: g.events,
 		OIDC: g.options.SignIn.oidc(g.guard()), LoginIdle: g.options.SignIn.LoginIdle, LoginLife: g.options.SignIn.LoginLife,
 		PublicURL: g.url, Version: version(), AllowedHosts: append(slices.Clone(g.options.AllowHost), strings.TrimPrefix(g.local, "http://")), Ready: g.ready, Now: g.db.Now, Log: g.log,
 	}

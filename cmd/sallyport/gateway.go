@@ -267,7 +267,7 @@ func (g *gateway) openDoors(context.Context) (err error) {
 		others = peers{g.db, g.coord}
 	}
 	g.mcp, err = mcpserver.New(mcpserver.Config{
-		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, Grants: requests{g}, Snapshot: g.snapshot, Tools: action.ToolListing(g.options.ToolList),
+		Gate: g.gate, Resolver: toolNames{g.catalog}, Authenticate: g.sessions.Authenticate, Hints: g.coord, RequestGrant: requests{g}.RequestGrant, Snapshot: g.snapshot, Tools: action.ToolListing(g.options.ToolList),
 		Trace: g.tracing.follows(), SessionKey: g.mcpKey, SessionLife: iv.SessionLife, Peers: others,
 		AllowedHosts: g.options.AllowHost, PublicURL: g.url, Version: version(),
 		PendingAfter: iv.PendingAfter, UnattendedPendingAfter: iv.PendingUnattend, Pickup: iv.Pickup, UnattendedPickup: iv.PickupUnattend, DenialHolds: iv.DenialHolds, KeepAliveEvery: iv.KeepAlive,

@@ -98,7 +98,7 @@ func (g *gateway) schedulerConfig(in *inbound) ingest.SchedulerConfig {
 
 func (g *gateway) dispatcherConfig(in *inbound) ingest.DispatcherConfig {
 	return ingest.DispatcherConfig{
-		Outbox: g.db, Vault: g.vault, JSON: g.json, Doer: in.sender, Worker: g.instance, Token: g.signer.Mint,
+		Outbox: g.db, Vault: g.vault, JSON: g.json, Do: in.sender.Do, Worker: g.instance, Token: g.signer.Mint,
 		MCPURL: g.url + "/mcp", APIURL: g.url + "/api/v1", UserAgent: "sallyport/" + version(),
 		Every: g.options.Intervals.DispatchEvery, Life: g.options.RunLife.Duration,
 		Changed: func(runs []event.Run) { g.runsChanged(runs, nil) }, Now: g.db.Now, Log: g.log,
@@ -153,7 +153,7 @@ func (in *inbound) takeIn(mux *http.ServeMux, t *tracing) {
 func (g *gateway) runChores() ([]chore, error) {
 	o := &g.options
 	sweeper, err := ingest.NewSweeper(ingest.SweeperConfig{
-		Outbox: g.db, Retainer: g.db, Retention: o.PayloadRetention, Changed: g.runsChanged, Now: g.db.Now, Log: g.log,
+		Outbox: g.db, Forget: g.db.ForgetInbound, Retention: o.PayloadRetention, Changed: g.runsChanged, Now: g.db.Now, Log: g.log,
 	})
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func newRunSender(c guard.Config) runSender {
 	return runSender{public: client(false), loopback: client(true)}
 }
 
-// Do implements ingest.Doer.
+// Do sends a request; see [ingest.DispatcherConfig].
 func (s runSender) Do(r *http.Request) (*http.Response, error) {
 	if guard.Loopback(r.URL) {
 		return s.loopback.Do(r)

@@ -24,7 +24,7 @@ func (g *gateway) openNotices() error {
 	n := &notices{sender: newRunSender(g.guard())}
 	var err error
 	n.Sender, err = notify.New(notify.Config{
-		Rows: g.db, Vault: g.vault, JSON: g.json, Doer: n.sender, Slack: slackCalls{g}, Worker: g.instance, PublicURL: g.url, NewID: newID,
+		Rows: g.db, Vault: g.vault, JSON: g.json, Do: n.sender.Do, Slack: slackCalls{g}.Call, Worker: g.instance, PublicURL: g.url, NewID: newID,
 		UserAgent: "sallyport/" + version(), Every: cmp.Or(g.options.Intervals.NotifyEvery, time.Second), Now: g.db.Now, Log: g.log,
 	})
 	g.notices = n

@@ -106,7 +106,7 @@ func TestSlackByAnIntegration(t *testing.T) {
 			Organization: h.org, Kind: action.NotifySlack, Enabled: true, Wants: action.WantsAll, Integration: "i1", Target: "C1", UpdatedBy: "ada",
 		}, nil)
 		h.ok(err)
-		h.sender(0, func(c *notify.Config) { c.Slack = b })
+		h.sender(0, func(c *notify.Config) { c.Slack = b.Call })
 		id := h.held()
 		h.until("it is refused", func() bool { return h.channel(action.NotifySlack).Failures > 0 })
 		if said := h.channel(action.NotifySlack).LastError; !strings.Contains(said, "Invite the app") {

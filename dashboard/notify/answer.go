@@ -40,7 +40,7 @@ func (s *Sender) request(ctx context.Context, target string, body []byte, header
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", s.UserAgent)
 	hidden := []string{target, req.URL.RequestURI()}
-	resp, err := s.Doer.Do(req)
+	resp, err := s.Do(req)
 	if err != nil {
 		return answer{said: s.failure(err, hidden)}, nil
 	}

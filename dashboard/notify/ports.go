@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"sallyport/action"
@@ -26,26 +25,4 @@ type Rows interface {
 	SettleNotification(ctx context.Context, worker string, o action.NotifyOutcome) (held bool, err error)
 	ReleaseChannel(ctx context.Context, worker string, c action.NotifyChannel) error
 	SigningSecrets(ctx context.Context, organization, owner string) ([]event.Secret, error)
-}
-
-// Vault opens what was sealed.
-type Vault interface {
-	Open(ref action.Ref, sealed []byte) ([]byte, error)
-}
-
-// JSON takes credentials out of texts.
-type JSON interface {
-	RedactText(text string, used []string) string
-}
-
-// Doer sends requests, and follows no redirect.
-type Doer interface {
-	Do(r *http.Request) (*http.Response, error)
-}
-
-// Slack calls methods of Slack's API with the token of an integration.
-type Slack interface {
-	// Call returns the answer of a method, whatever it says. Errors are for
-	// people to read, without a credential.
-	Call(ctx context.Context, organization, integration, method string, body []byte) ([]byte, error)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -12,14 +13,18 @@ import (
 	"sallyport/action"
 )
 
-// Config says what a [Sender] works with. The interfaces, Worker, PublicURL and
+// Config says what a [Sender] works with. The interfaces, Do, Slack, Worker, PublicURL and
 // NewID are required; of the durations and numbers, zero means the default in the comment.
 type Config struct {
 	Rows  Rows
-	Vault Vault
-	JSON  JSON
-	Doer  Doer
-	Slack Slack
+	Vault action.Vault
+	JSON  action.JSON
+	// Do sends a request, and follows no redirect.
+	Do func(r *http.Request) (*http.Response, error)
+	// Slack calls a method of Slack's API with the token of an integration and
+	// returns the answer, whatever it says. Errors are for people to read, without
+	// a credential.
+	Slack func(ctx context.Context, organization, integration, method string, body []byte) ([]byte, error)
 
 	Worker    string // this process; unique among those that share rows
 	PublicURL string // where people reach the page
@@ -40,8 +45,8 @@ type Config struct {
 }
 
 func (c *Config) fill() error {
-	if c.Rows == nil || c.Vault == nil || c.JSON == nil || c.Doer == nil || c.Slack == nil || c.Worker == "" || c.PublicURL == "" || c.NewID == nil {
-		return errors.New("notify.Config: Rows, Vault, JSON, Doer, Slack, Worker, PublicURL and NewID are required")
+	if c.Rows == nil || c.Vault == nil || c.JSON == nil || c.Do == nil || c.Slack == nil || c.Worker == "" || c.PublicURL == "" || c.NewID == nil {
+		return errors.New("notify.Config: Rows, Vault, JSON, Do, Slack, Worker, PublicURL and NewID are required")
 	}
 	if c.Every == 0 {
 		c.Every = time.Second

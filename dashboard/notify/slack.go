@@ -128,7 +128,7 @@ func (s *Sender) byToken(ctx context.Context, c *action.NotifyChannel, p post, r
 	if err != nil {
 		return answer{}, err
 	}
-	raw, err := s.Slack.Call(ctx, c.Organization, c.Integration, method, body)
+	raw, err := s.Slack(ctx, c.Organization, c.Integration, method, body)
 	if err != nil {
 		return answer{said: s.failure(err, nil), wait: min(action.Public(err).RetryAfter, maxPause)}, nil
 	}

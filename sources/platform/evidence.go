@@ -13,13 +13,6 @@ import (
 // VerifyTool is the tool that seals evidence.
 const VerifyTool = "verify"
 
-// Evidence seals what a session sent.
-type Evidence interface {
-	// Verify seals an upload, and says where it is. Without one it answers with
-	// the given text.
-	Verify(ctx context.Context, c action.ToolCall, upload, folder, otherwise string) (action.ToolReply, error)
-}
-
 const verifySchema = `{
   "type": "object",
   "properties": {

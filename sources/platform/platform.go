@@ -22,21 +22,18 @@ type Rows interface {
 	// ToolAnswered returns what a call was answered before; see
 	// [action.Own.Answered]. The subject is what the tool does once in a session.
 	ToolAnswered(ctx context.Context, c action.ToolCall, subject string) (*action.ToolReply, error)
-	Setups
-	Runs
-	Evidence
-	Variables
-}
-
-// Setups keep how workspaces are brought up.
-type Setups interface {
+	// SaveServiceCommands and SaveEnvFiles keep how workspaces are brought up.
 	SaveServiceCommands(ctx context.Context, c action.ToolCall, commands json.RawMessage) (action.ToolReply, error)
 	SaveEnvFiles(ctx context.Context, c action.ToolCall, files json.RawMessage) (action.ToolReply, error)
-}
-
-// Runs end. The second answer is nil where nothing ended by this call.
-type Runs interface {
+	// CompleteRun ends a run. The second answer is nil where nothing ended by this
+	// call.
 	CompleteRun(ctx context.Context, c action.ToolCall, e action.Completion) (action.ToolReply, *action.Completed, error)
+	// Verify seals an upload, and says where it is. Without one it answers with
+	// the given text.
+	Verify(ctx context.Context, c action.ToolCall, upload, folder, otherwise string) (action.ToolReply, error)
+	// RequestVariables writes down what a session wants to know, and answers with
+	// what answer makes of it; made tells that a person was not asked before.
+	RequestVariables(ctx context.Context, c action.ToolCall, keys []action.EnvKey, answer func(action.EnvRequest) (action.ToolReply, error)) (reply action.ToolReply, made bool, err error)
 }
 
 // Config is what the tools work with. All but Quotas and Stays is required.

@@ -13,13 +13,6 @@ import (
 // VariablesTool is the tool that asks people for environment variables.
 const VariablesTool = "request_env_variables"
 
-// Variables are asked for.
-type Variables interface {
-	// RequestVariables writes down what a session wants to know, and answers with
-	// what answer makes of it; made tells that a person was not asked before.
-	RequestVariables(ctx context.Context, c action.ToolCall, keys []action.EnvKey, answer func(action.EnvRequest) (action.ToolReply, error)) (reply action.ToolReply, made bool, err error)
-}
-
 const variablesSchema = `{
   "type": "object",
   "properties": {
