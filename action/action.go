@@ -130,8 +130,8 @@ type Result struct {
 // Key names an action, or several, in policy: `source:action`. Either part
 // may be "*", an action of any source only as "*:*", written "*".
 type Key struct {
-	Source string
-	Action string
+	Source string `bun:"source_id,pk"`
+	Action string `bun:"action,pk"`
 }
 
 // ParseKey splits s at its last colon. "*" alone means everything.

@@ -8,19 +8,19 @@ import (
 // Capability is the ceiling of a group's sessions at one provider. A group
 // without one has level none there.
 type Capability struct {
-	Organization string `json:"organization_id"`
-	Group        string `json:"group"`
-	Provider     string `json:"provider"` // a source id
+	Organization string `json:"organization_id" bun:"organization_id,pk"`
+	Group        string `json:"group" bun:"group_id,pk"`
+	Provider     string `json:"provider" bun:"provider,pk"` // a source id
 	Level        Level  `json:"level"`
 	// AllowedActions are the only ones; nil: all that the level reaches. An
 	// empty list allows none.
-	AllowedActions []string `json:"allowed_actions"`
+	AllowedActions []string `json:"allowed_actions" bun:",nullzero"`
 	// DeniedActions are denied whatever else is said.
-	DeniedActions []string `json:"denied_actions,omitempty"`
+	DeniedActions []string `json:"denied_actions,omitempty" bun:",nullzero"`
 	// Gate must have been approved for the session's task before an action of
 	// level production runs. Required with that level.
-	Gate      string     `json:"required_gate,omitempty"`
-	Rate      *Rate      `json:"rate,omitempty"` // of the whole group at the provider; nil: no limit of its own
+	Gate      string     `json:"required_gate,omitempty" bun:"required_gate,nullzero"`
+	Rate      *Rate      `json:"rate,omitempty" bun:"embed:rate_"` // of the whole group at the provider; nil: no limit of its own
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	GrantedBy string     `json:"granted_by"`
 	GrantedAt time.Time  `json:"granted_at"`
@@ -29,14 +29,14 @@ type Capability struct {
 // GateApproval records that a person let a group's task through a gate. None
 // holds for ever.
 type GateApproval struct {
-	ID           string `json:"id"`
-	Organization string `json:"organization_id"`
-	Group        string `json:"group"`
-	Task         string `json:"task"`
+	ID           string `json:"id" bun:"id,pk"`
+	Organization string `json:"organization_id" bun:"organization_id,pk"`
+	Group        string `json:"group" bun:"group_id"`
+	Task         string `json:"task" bun:"task_id"`
 	Gate         string `json:"gate"`
 	// Actions are the policy keys that it is for, each source:action or
 	// source:*; nil: every action behind the gate.
-	Actions    []string   `json:"actions"`
+	Actions    []string   `json:"actions" bun:",nullzero"`
 	ApprovedBy string     `json:"approved_by"`
 	ApprovedAt time.Time  `json:"approved_at"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"` // nil, before it is stored: after 30 days
@@ -81,9 +81,9 @@ type Limit struct {
 // Quota is a rate of the actions that a key names. Each identity is counted
 // by itself.
 type Quota struct {
-	Organization string     `json:"-"`
-	Key          Key        `json:"-"`
-	Per          QuotaScope `json:"per"`
+	Organization string     `json:"-" bun:"organization_id,pk"`
+	Key          Key        `json:"-" bun:"embed:"`
+	Per          QuotaScope `json:"per" bun:"per,pk"`
 	Rate
 	UpdatedBy string `json:"updated_by"`
 }

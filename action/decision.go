@@ -70,9 +70,9 @@ func (d *Decision) Why() string {
 // Override is one row of policy: what a key means for an organization, or for
 // one of its automations.
 type Override struct {
-	Organization string `json:"-"`
-	Automation   string `json:"automation_id,omitempty"` // empty: the organization's own
-	Key          Key    `json:"-"`
+	Organization string `json:"-" bun:"organization_id,pk"`
+	Automation   string `json:"automation_id,omitempty" bun:"automation_id,pk"` // empty: the organization's own
+	Key          Key    `json:"-" bun:"embed:"`
 	Mode         Mode   `json:"mode"`
 	UpdatedBy    string `json:"updated_by"`
 	// UpdatedAt is told by lists for people; no decision rests on it.

@@ -55,7 +55,6 @@ func (r *automationRow) snapshot() any {
 // none was said. ErrConflict when its name is another's name or id; ErrTooMany.
 func (db *DB) CreateAutomation(ctx context.Context, a event.Automation) (event.Automation, error) {
 	r := &automationRow{Automation: a}
-	db.setTimes(&r.CreatedAt, &r.UpdatedAt)
 	if err := first(idOr(&r.ID), checkTitle("/name", "automation", r.Name), r.checkInstructions()); err != nil {
 		return event.Automation{}, err
 	}

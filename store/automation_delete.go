@@ -108,17 +108,11 @@ func (db *DB) endRuns(ctx context.Context, tx bun.Tx, a *automationRow) error {
 // forgetPolicy removes what the automation's runs may do: another one must not
 // come by it.
 func (db *DB) forgetPolicy(ctx context.Context, tx bun.Tx, a *automationRow, by string) error {
-	var rows []overrideRow
-	err := tx.NewDelete().Model(&rows).Where("organization_id = ?", a.Organization).Where("automation_id = ?", a.ID).Returning("*").Scan(ctx)
+	n, err := removeAll[overrideRow](ctx, db, tx, a.Organization, "automation_id", a.ID, by)
 	if err != nil {
-		return fmt.Errorf("unsetting the policy of automation %s: %w", a.ID, err)
+		return err
 	}
-	for i := range rows {
-		if err := db.recordChange(ctx, tx, rows[i].event(by), rows[i].override(), nil); err != nil {
-			return err
-		}
-	}
-	if len(rows) > 0 {
+	if n > 0 {
 		if _, err := policyMoved(ctx, tx, a.Organization); err != nil {
 			return err
 		}

@@ -43,39 +43,12 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) 
 // forgetSource removes what policy says of a source, each with its event. That
 // it moves the version is for the caller.
 func (db *DB) forgetSource(ctx context.Context, tx bun.Tx, organization, source, by string) error {
-	remove := func(model any, column string) *bun.DeleteQuery {
-		return tx.NewDelete().Model(model).Where("organization_id = ?", organization).Where("? = ?", bun.Ident(column), source).Returning("*")
+	if _, err := removeAll[overrideRow](ctx, db, tx, organization, "source_id", source, by); err != nil {
+		return err
 	}
-	var modes []overrideRow
-	if err := remove((*overrideRow)(nil), "source_id").Scan(ctx, &modes); err != nil {
-		return fmt.Errorf("deleting the modes of %s: %w", source, err)
+	if _, err := removeAll[quotaRow](ctx, db, tx, organization, "source_id", source, by); err != nil {
+		return err
 	}
-	for i := range modes {
-		if err := db.recordChange(ctx, tx, modes[i].event(by), modes[i].override(), nil); err != nil {
-			return err
-		}
-	}
-	var limits []quotaRow
-	if err := remove((*quotaRow)(nil), "source_id").Scan(ctx, &limits); err != nil {
-		return fmt.Errorf("deleting the quotas of %s: %w", source, err)
-	}
-	for i := range limits {
-		if err := db.recordChange(ctx, tx, limits[i].event(by), limits[i].quota(), nil); err != nil {
-			return err
-		}
-	}
-	var ceilings []capabilityRow
-	if err := remove((*capabilityRow)(nil), "provider").Scan(ctx, &ceilings); err != nil {
-		return fmt.Errorf("deleting the capabilities at %s: %w", source, err)
-	}
-	for i := range ceilings {
-		was := ceilings[i].capability()
-		if was == nil {
-			continue // revoked before
-		}
-		if err := db.recordChange(ctx, tx, ceilings[i].event(by), was, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := removeAll[capabilityRow](ctx, db, tx, organization, "provider", source, by)
+	return err
 }

@@ -2,9 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -22,29 +19,14 @@ const (
 
 type gateRow struct {
 	bun.BaseModel `bun:"table:gate_approvals"`
-
-	ID           string `bun:"id,pk"`
-	Organization string `bun:"organization_id"`
-	Group        string `bun:"group_id"`
-	Task         string `bun:"task_id"`
-	Gate         string `bun:"gate"`
-	ApprovedBy   string `bun:"approved_by"`
-	ApprovedAt   stamp  `bun:"approved_at"`
-	ExpiresAt    stamp  `bun:"expires_at"`
-	RevokedAt    stamp  `bun:"revoked_at"`
-	Actions      texts  `bun:"actions"`
-}
-
-func (r *gateRow) gate() action.GateApproval {
-	return action.GateApproval{
-		ID: r.ID, Organization: r.Organization, Group: r.Group, Task: r.Task, Gate: r.Gate, Actions: r.Actions,
-		ApprovedBy: r.ApprovedBy, ApprovedAt: r.ApprovedAt.t, ExpiresAt: r.ExpiresAt.ptr(), RevokedAt: r.RevokedAt.ptr(),
-	}
+	action.GateApproval
 }
 
 func (r *gateRow) event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventGate, Subject: r.ID, By: by}
 }
+
+func (r *gateRow) snapshot() any { return r.GateApproval }
 
 // ApproveGate lets a group's task through a gate, and returns the approval
 // with its id and time, and its end: without one, in 30 days. An action of a
@@ -54,53 +36,35 @@ func (db *DB) ApproveGate(ctx context.Context, a action.GateApproval) (action.Ga
 	if err != nil {
 		return action.GateApproval{}, err
 	}
-	id, err := newID()
-	if err != nil {
+	r := &gateRow{GateApproval: a}
+	if r.ID, err = newID(); err != nil {
 		return action.GateApproval{}, err
 	}
 	now := db.now()
-	r := &gateRow{
-		ID: id, Organization: a.Organization, Group: a.Group, Task: a.Task, Gate: a.Gate, Actions: a.Actions,
-		ApprovedBy: a.ApprovedBy, ApprovedAt: at(now), ExpiresAt: atPtr(a.ExpiresAt).or(at(now.Add(gateHolds))),
-	}
+	r.ApprovedAt, r.ExpiresAt, r.RevokedAt = at(now).t, atPtr(a.ExpiresAt).or(at(now.Add(gateHolds))).ptr(), nil
 	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		for _, key := range keys {
 			if err := checkSource(ctx, tx, a.Organization, key.Source); err != nil {
 				return err
 			}
 		}
-		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
-			return fmt.Errorf("approving gate %s: %w", a.Gate, err)
-		}
-		return db.policyChanged(ctx, tx, r.event(a.ApprovedBy), nil, r.gate())
+		return db.create(ctx, tx, r, a.ApprovedBy, 0)
 	})
-	if err != nil {
-		return action.GateApproval{}, err
-	}
-	return r.gate(), nil
+	return r.GateApproval, err
 }
 
 // RevokeGate takes an approval back, with effect on the next call;
 // ErrNotFound. A second time changes nothing.
 func (db *DB) RevokeGate(ctx context.Context, organization, id, by string) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r := &gateRow{ID: id}
-		err := tx.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return action.Errorf(action.ErrNotFound, "gate_not_found", "There is no such approval of a gate.")
+		r, err := one[gateRow](ctx, rowsOf[gateRow](tx, organization).Where("id = ?", id),
+			action.Errorf(action.ErrNotFound, "gate_not_found", "There is no such approval of a gate."))
+		if err != nil || r.RevokedAt != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("reading the approval of gate %s: %w", id, err)
-		}
-		if r.RevokedAt.ptr() != nil {
-			return nil
-		}
-		was := r.gate()
-		r.RevokedAt = at(db.now())
-		if _, err := tx.NewUpdate().Model(r).Column("revoked_at").WherePK().Exec(ctx); err != nil {
-			return fmt.Errorf("revoking the approval of gate %s: %w", id, err)
-		}
-		return db.policyChanged(ctx, tx, r.event(by), was, r.gate())
+		old := r
+		r.RevokedAt = at(db.now()).ptr()
+		return db.update(ctx, tx, &old, &r, by)
 	})
 }
 
@@ -108,15 +72,11 @@ func (db *DB) RevokeGate(ctx context.Context, organization, id, by string) error
 // group or task, of its. Those that are revoked or expired are among them, and
 // older ones are left out without notice.
 func (db *DB) ListGates(ctx context.Context, organization, group, task string) ([]action.GateApproval, error) {
-	var rows []gateRow
-	if err := gates(db.read, organization, group, task).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("listing approvals of gates: %w", err)
-	}
-	return gateApprovals(rows), nil
+	return list[action.GateApproval](ctx, gates(db.read, organization, group, task))
 }
 
 func gates(db bun.IDB, organization, group, task string) *bun.SelectQuery {
-	q := db.NewSelect().Model((*gateRow)(nil)).Where("organization_id = ?", organization)
+	q := rowsOf[gateRow](db, organization)
 	switch {
 	case task != "" && group != "":
 		// As an expression, so that the index of tasks is taken: a group has
@@ -132,14 +92,6 @@ func gates(db bun.IDB, organization, group, task string) *bun.SelectQuery {
 
 // openGates are those that are neither revoked nor expired.
 func openGates(db bun.IDB, organization string, now stamp) *bun.SelectQuery {
-	return db.NewSelect().Model((*gateRow)(nil)).Where("organization_id = ?", organization).
+	return rowsOf[gateRow](db, organization).
 		Where("revoked_at IS NULL").Where("expires_at > ?", now)
-}
-
-func gateApprovals(rows []gateRow) []action.GateApproval {
-	list := make([]action.GateApproval, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].gate())
-	}
-	return list
 }

@@ -13,25 +13,18 @@ import (
 
 type overrideRow struct {
 	bun.BaseModel `bun:"table:policy_overrides"`
-
-	Organization string `bun:"organization_id,pk"`
-	Automation   string `bun:"automation_id,pk"`
-	Source       string `bun:"source_id,pk"`
-	Action       string `bun:"action,pk"`
-	Mode         string `bun:"mode"`
-	UpdatedBy    string `bun:"updated_by"`
-	UpdatedAt    stamp  `bun:"updated_at"`
+	action.Override
 }
 
-func (r *overrideRow) override() *action.Override {
-	if r == nil {
-		return nil
+func (r *overrideRow) event(by string) action.PolicyEvent {
+	subject := r.Key.String()
+	if r.Automation != "" {
+		subject = "automation/" + r.Automation + " " + subject
 	}
-	return &action.Override{
-		Organization: r.Organization, Automation: r.Automation, Key: action.Key{Source: r.Source, Action: r.Action},
-		Mode: action.Mode(r.Mode), UpdatedBy: r.UpdatedBy,
-	}
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventMode, Subject: subject, By: by}
 }
+
+func (r *overrideRow) snapshot() any { return r.Override }
 
 // SetOverride writes a row of policy, or changes it. A key of a connector must
 // name one that exists.
@@ -49,59 +42,19 @@ func (db *DB) SetOverride(ctx context.Context, o action.Override) error {
 
 // override writes a row of policy that was checked.
 func (db *DB) override(ctx context.Context, tx bun.Tx, o *action.Override) error {
-	r := &overrideRow{
-		Organization: o.Organization, Automation: o.Automation, Source: o.Key.Source, Action: o.Key.Action,
-		Mode: string(o.Mode), UpdatedBy: o.UpdatedBy, UpdatedAt: at(db.now()),
-	}
-	old, err := overrideRowOf(ctx, tx, *r)
-	if err != nil || old != nil && old.Mode == r.Mode {
-		return err
-	}
-	_, err = tx.NewInsert().Model(r).
-		On("CONFLICT (organization_id, automation_id, source_id, action) DO UPDATE").
-		Set("mode = EXCLUDED.mode, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("setting policy %s: %w", o.Key, err)
-	}
-	return db.policyChanged(ctx, tx, r.event(o.UpdatedBy), old.override(), r.override())
+	return upsert(ctx, db, tx, &overrideRow{Override: *o}, o.UpdatedBy)
 }
 
 // UnsetOverride removes a row of policy; ErrNotFound when there is none.
 func (db *DB) UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := overrideRowOf(ctx, tx, overrideRow{Organization: organization, Automation: automation, Source: key.Source, Action: key.Action})
+		q := tx.NewSelect().Model(&overrideRow{Override: action.Override{Organization: organization, Automation: automation, Key: key}}).WherePK()
+		r, err := one[overrideRow](ctx, q, action.Errorf(action.ErrNotFound, "override_not_found", "No mode is set for %s.", key))
 		if err != nil {
 			return err
 		}
-		if old == nil {
-			return action.Errorf(action.ErrNotFound, "override_not_found", "No mode is set for %s.", key)
-		}
-		if _, err := tx.NewDelete().Model(old).WherePK().Exec(ctx); err != nil {
-			return fmt.Errorf("unsetting policy %s: %w", key, err)
-		}
-		return db.policyChanged(ctx, tx, old.event(by), old.override(), nil)
+		return db.remove(ctx, tx, &r, by)
 	})
-}
-
-// event is that of a change of the row.
-func (r *overrideRow) event(by string) action.PolicyEvent {
-	subject := r.override().Key.String()
-	if r.Automation != "" {
-		subject = "automation/" + r.Automation + " " + subject
-	}
-	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventMode, Subject: subject, By: by}
-}
-
-// overrideRowOf reads the row with the key of r; nil when there is none.
-func overrideRowOf(ctx context.Context, tx bun.Tx, r overrideRow) (*overrideRow, error) {
-	err := tx.NewSelect().Model(&r).WherePK().Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading policy: %w", err)
-	}
-	return &r, nil
 }
 
 // overridesSQL reads the version and the rows in one statement, so that they

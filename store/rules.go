@@ -45,19 +45,17 @@ func readRules(ctx context.Context, tx bun.Tx, organization string, now stamp) (
 		return rules, err
 	}
 	rules.Version, rules.Settings = chosen.Version, chosen.settings()
-	if rules.Overrides, err = listOverrides(ctx, tx, organization); err != nil {
+	if rules.Overrides, err = list[action.Override](ctx, overrides(tx, organization)); err != nil {
 		return rules, err
 	}
-	if rules.Capabilities, err = listCapabilities(ctx, tx, organization, ""); err != nil {
+	if rules.Capabilities, err = list[action.Capability](ctx, capabilities(tx, organization, "")); err != nil {
 		return rules, err
 	}
-	var gates []gateRow
-	if err := openGates(tx, organization, now).Scan(ctx, &gates); err != nil {
-		return rules, fmt.Errorf("reading approvals of gates: %w", err)
+	if rules.Gates, err = list[action.GateApproval](ctx, openGates(tx, organization, now)); err != nil {
+		return rules, err
 	}
-	slices.SortFunc(gates, func(a, b gateRow) int { return strings.Compare(a.ID, b.ID) })
-	rules.Gates = gateApprovals(gates)
-	if rules.Quotas, err = listQuotas(ctx, tx, organization); err != nil {
+	slices.SortFunc(rules.Gates, func(a, b action.GateApproval) int { return strings.Compare(a.ID, b.ID) })
+	if rules.Quotas, err = list[action.Quota](ctx, quotas(tx, organization)); err != nil {
 		return rules, err
 	}
 	if rules.Integrations, err = listIntegrations(ctx, liveIntegrations(tx, organization)); err != nil {
@@ -67,18 +65,6 @@ func readRules(ctx context.Context, tx bun.Tx, organization string, now stamp) (
 	return rules, err
 }
 
-func listOverrides(ctx context.Context, tx bun.Tx, organization string) ([]action.Override, error) {
-	var rows []overrideRow
-	if err := overrides(tx, organization).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("reading policy: %w", err)
-	}
-	list := make([]action.Override, 0, len(rows))
-	for i := range rows {
-		list = append(list, *rows[i].override())
-	}
-	return list, nil
-}
-
 func overrides(db bun.IDB, organization string) *bun.SelectQuery {
-	return db.NewSelect().Model((*overrideRow)(nil)).Where("organization_id = ?", organization).Order("automation_id", "source_id", "action")
+	return rowsOf[overrideRow](db, organization).ExcludeColumn("updated_at").Order("automation_id", "source_id", "action")
 }

@@ -56,7 +56,6 @@ func (r *scheduleRow) check() error {
 func (db *DB) CreateSchedule(ctx context.Context, s event.Schedule) (event.Schedule, error) {
 	r := &scheduleRow{Schedule: s}
 	r.LastAt = nil
-	db.setTimes(&r.CreatedAt, &r.UpdatedAt)
 	if err := first(idOr(&r.ID), r.check()); err != nil {
 		return event.Schedule{}, err
 	}

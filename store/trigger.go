@@ -37,7 +37,6 @@ func (r *triggerRow) snapshot() any {
 func (db *DB) CreateTrigger(ctx context.Context, t event.Trigger, secret *event.Secret) (event.Trigger, error) {
 	r := &triggerRow{Trigger: t}
 	r.LastEventAt = nil
-	db.setTimes(&r.CreatedAt, &r.UpdatedAt)
 	if err := first(idOr(&r.ID), r.check()); err != nil {
 		return event.Trigger{}, err
 	}
