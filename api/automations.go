@@ -42,16 +42,16 @@ var (
 
 // NewAutomation is an automation as it is wished for.
 type NewAutomation struct {
-	Name         string `json:"name" minLength:"1" maxLength:"120" doc:"Of its own in the organization." example:"nightly-triage"`
-	Instructions string `json:"instructions,omitempty" maxLength:"65536" doc:"For the agent that works on its runs."`
-	Enabled      *bool  `json:"enabled,omitempty" nullable:"false" doc:"Default true. Events of a disabled one are kept, and start nothing."`
+	Name         string `json:"name" minLength:"1" maxLength:"120" doc:"Of its own in the organization." example:"nightly-triage" kong:"arg,help='What to call it.'"`
+	Instructions string `json:"instructions,omitempty" maxLength:"65536" doc:"For the agent that works on its runs." kong:"-"`
+	Enabled      *bool  `json:"enabled,omitempty" nullable:"false" doc:"Default true. Events of a disabled one are kept, and start nothing." kong:"-"`
 }
 
 // AutomationChange is what may change of an automation.
 type AutomationChange struct {
-	Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false"`
-	Instructions *string `json:"instructions,omitempty" maxLength:"65536" nullable:"false"`
-	Enabled      *bool   `json:"enabled,omitempty" nullable:"false"`
+	Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='What to call it from now on.'"`
+	Instructions *string `json:"instructions,omitempty" maxLength:"65536" nullable:"false" kong:"-"`
+	Enabled      *bool   `json:"enabled,omitempty" nullable:"false" kong:"-"`
 }
 
 // Bindings are the integrations that an automation's sessions are bound to.
@@ -67,5 +67,5 @@ type NewBindings struct {
 
 // ByAutomation is the parameter of a route about an automation.
 type ByAutomation struct {
-	Automation string `path:"automation" maxLength:"200" doc:"Id or name." example:"nightly-triage"`
+	Automation string `path:"automation" maxLength:"200" doc:"Id or name." example:"nightly-triage" kong:"arg,help='Name or id of the automation.'"`
 }

@@ -47,8 +47,8 @@ type ByKey struct {
 
 // Rotation replaces a secret that deliveries are signed with.
 type Rotation struct {
-	Secret string `json:"secret,omitempty" writeOnly:"true" minLength:"16" maxLength:"512" doc:"Where the service makes it; absent: one is made and answered."`
-	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the secrets before stay good: a duration up to 720h; default 24h. 0s: not at all." example:"24h"`
+	Secret string `json:"secret,omitempty" writeOnly:"true" minLength:"16" maxLength:"512" doc:"Where the service makes it; absent: one is made and answered." kong:"-"`
+	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the secrets before stay good: a duration up to 720h; default 24h. 0s: not at all." example:"24h" kong:"placeholder='D',help='How long the secrets before stay good (default: 24h); 0s: not at all.'"`
 }
 
 // MintedSecret is a new secret, shown once.

@@ -143,7 +143,7 @@ func (c *actionsCalls) Run(ctx context.Context, std *stdio) error {
 			rows = append(rows, []string{i.ID, i.what(), i.became(), since(i.CreatedAt)})
 		}
 		table(w, []string{"ID", "CALL", "STATUS", "MADE"}, rows)
-		more(w, all)
+		more(w, all.NextCursor)
 	})
 }
 
@@ -219,7 +219,7 @@ func (c *actionsGrants) Run(ctx context.Context, std *stdio) error {
 			rows = append(rows, []string{g.ID, covers(&g.Terms, g.Name), string(g.Scope), g.left(), ends(g.ExpiresAt)})
 		}
 		table(w, []string{"ID", "LETS THROUGH", "SCOPE", "CALLS LEFT", "STATE"}, rows)
-		more(w, all)
+		more(w, all.NextCursor)
 	})
 }
 

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -23,15 +22,11 @@ type automationCommand struct {
 	Remove  automationRemove  `cmd:"" help:"Remove an automation with its triggers and schedules."`
 }
 
-const automationsPath = "/api/v1/automations"
-
 // theAutomation names one.
 type theAutomation struct {
 	remote
-	Automation string `arg:"" help:"Name or id of the automation."`
+	api.ByAutomation
 }
-
-func (a *theAutomation) path() string { return automationsPath + "/" + url.PathEscape(a.Automation) }
 
 // instructions are what an automation tells its agent.
 type instructions struct {
@@ -39,33 +34,35 @@ type instructions struct {
 	InstructionsFile string  `placeholder:"FILE" type:"path" xor:"instructions" help:"The same from a file."`
 }
 
-func (i *instructions) into(body map[string]any) error {
-	if i.InstructionsFile != "" {
-		text, err := os.ReadFile(i.InstructionsFile)
-		if err != nil {
-			return fmt.Errorf("reading the instructions: %w", err)
-		}
-		body["instructions"] = strings.TrimSpace(string(text))
+// read returns the text that was given; nil: none was.
+func (i *instructions) read() (*string, error) {
+	if i.InstructionsFile == "" {
+		return i.Instructions, nil
 	}
-	if i.Instructions != nil {
-		body["instructions"] = *i.Instructions
+	text, err := os.ReadFile(i.InstructionsFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the instructions: %w", err)
 	}
-	return nil
+	return new(strings.TrimSpace(string(text))), nil
 }
 
 type automationCreate struct {
 	remote
 	instructions
-	Name     string `arg:"" help:"What to call it."`
-	Disabled bool   `help:"Begin disabled."`
+	api.NewAutomation
+	Disabled bool `help:"Begin disabled."`
 }
 
 func (c *automationCreate) Run(ctx context.Context, std *stdio) error {
-	body := map[string]any{"name": c.Name, "enabled": !c.Disabled}
-	if err := c.into(body); err != nil {
+	text, err := c.read()
+	if err != nil {
 		return err
 	}
-	return alter(ctx, &c.remote, std, http.MethodPost, automationsPath, body, func(w io.Writer, a *event.Automation) {
+	if text != nil {
+		c.NewAutomation.Instructions = *text
+	}
+	c.Enabled = new(!c.Disabled)
+	return perform(ctx, &c.remote, std, api.CreateAutomation, api.Body[api.NewAutomation]{Body: c.NewAutomation}, func(w io.Writer, a *event.Automation) {
 		said("automation " + a.Name + " (" + a.ID + ") is made")(w)
 		if a.Instructions == "" {
 			said("it has no instructions; give some with: " + c.hint("automation", "update", a.Name, "--instructions", "TEXT"))(w)
@@ -78,13 +75,7 @@ func (c *automationCreate) Run(ctx context.Context, std *stdio) error {
 type automationList struct{ remote }
 
 func (c *automationList) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, automationsPath, nil, func(w io.Writer, all *list[event.Automation]) {
-		rows := make([][]string, 0, len(all.Items))
-		for _, a := range all.Items {
-			rows = append(rows, []string{a.Name, onOff(a.Enabled), since(&a.CreatedAt), a.ID})
-		}
-		table(w, []string{"NAME", "STATE", "CREATED", "ID"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListAutomations, api.None{}, columns[event.Automation]("NAME=name STATE=enabled CREATED=created_at ID=id"))
 }
 
 func onOff(enabled bool) string {
@@ -101,21 +92,20 @@ func (c *automationShow) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var a event.Automation
-	raw, err := server.read(ctx, c.path(), nil, &a)
+	a, raw, err := fetch(ctx, server, api.GetAutomation, c.ByAutomation)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		return std.printJSON(raw)
 	}
-	var triggers list[triggerRow]
-	var schedules list[scheduleRow]
-	query := queryOf(given{"automation": a.ID})
-	if _, err := server.read(ctx, triggersPath, query, &triggers); err != nil {
+	of := api.OfAutomation{Automation: a.ID}
+	triggers, _, err := fetch(ctx, server, api.ListTriggers, of)
+	if err != nil {
 		return err
 	}
-	if _, err := server.read(ctx, schedulesPath, query, &schedules); err != nil {
+	schedules, _, err := fetch(ctx, server, api.ListSchedules, of)
+	if err != nil {
 		return err
 	}
 	said(fmt.Sprintf("automation %s (%s), %s", a.Name, a.ID, onOff(a.Enabled)))(std.Out)
@@ -123,13 +113,13 @@ func (c *automationShow) Run(ctx context.Context, std *stdio) error {
 		said("    " + strings.TrimRight(line, "\r\n"))(std.Out)
 	}
 	for i := range triggers.Items {
-		said("trigger " + triggers.Items[i].said())(std.Out)
+		said(triggerLine(&triggers.Items[i]))(std.Out)
 		if at := triggers.Items[i].URL; at != "" {
 			said("    at " + at)(std.Out)
 		}
 	}
 	for i := range schedules.Items {
-		said("schedule " + schedules.Items[i].said())(std.Out)
+		said(scheduleLine(&schedules.Items[i]))(std.Out)
 	}
 	return nil
 }
@@ -137,26 +127,23 @@ func (c *automationShow) Run(ctx context.Context, std *stdio) error {
 type automationUpdate struct {
 	theAutomation
 	instructions
-	Rename string `placeholder:"NAME" help:"What to call it from now on."`
+	api.AutomationChange
 }
 
-func (c *automationUpdate) Run(ctx context.Context, std *stdio) error {
-	body := map[string]any{}
-	if c.Rename != "" {
-		body["name"] = c.Rename
-	}
-	if err := c.into(body); err != nil {
+func (c *automationUpdate) Run(ctx context.Context, std *stdio) (err error) {
+	if c.AutomationChange.Instructions, err = c.read(); err != nil {
 		return err
 	}
-	if len(body) == 0 {
+	if c.AutomationChange == (api.AutomationChange{}) {
 		return wrongUse("say what to change: --rename NAME, --instructions TEXT or --instructions-file FILE")
 	}
-	return c.change(ctx, std, body, "is changed")
+	return c.change(ctx, std, c.AutomationChange, "is changed")
 }
 
 // change changes the automation and says what is so now.
-func (a *theAutomation) change(ctx context.Context, std *stdio, body map[string]any, done string) error {
-	return alter(ctx, &a.remote, std, http.MethodPatch, a.path(), body, func(w io.Writer, now *event.Automation) {
+func (a *theAutomation) change(ctx context.Context, std *stdio, change api.AutomationChange, done string) error {
+	in := api.ByAutomationWith[api.AutomationChange]{ByAutomation: a.ByAutomation, Body: change}
+	return perform(ctx, &a.remote, std, api.UpdateAutomation, in, func(w io.Writer, now *event.Automation) {
 		said("automation " + now.Name + " " + done)(w)
 	})
 }
@@ -164,13 +151,13 @@ func (a *theAutomation) change(ctx context.Context, std *stdio, body map[string]
 type automationEnable struct{ theAutomation }
 
 func (c *automationEnable) Run(ctx context.Context, std *stdio) error {
-	return c.change(ctx, std, map[string]any{"enabled": true}, "is enabled")
+	return c.change(ctx, std, api.AutomationChange{Enabled: new(true)}, "is enabled")
 }
 
 type automationDisable struct{ theAutomation }
 
 func (c *automationDisable) Run(ctx context.Context, std *stdio) error {
-	return c.change(ctx, std, map[string]any{"enabled": false}, "is disabled: events are kept, and start nothing; runs that are queued wait until it is enabled")
+	return c.change(ctx, std, api.AutomationChange{Enabled: new(false)}, "is disabled: events are kept, and start nothing; runs that are queued wait until it is enabled")
 }
 
 type automationRemove struct{ theAutomation }
@@ -180,24 +167,18 @@ func (c *automationRemove) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	return c.remove(ctx, std, c.path(), "automation "+c.Automation+" is removed, with "+c.belongings(ctx, server))
+	return perform(ctx, &c.remote, std, api.DeleteAutomation, c.ByAutomation, done("automation "+c.Automation+" is removed, with "+c.belongings(ctx, server)))
 }
 
 // belongings are what goes with the automation, as far as it can be read.
 func (a *theAutomation) belongings(ctx context.Context, server *client) string {
-	var it event.Automation
-	var triggers list[triggerRow]
-	var schedules list[scheduleRow]
-	var runs list[runRow]
-	var modes list[modeRow]
-	query := queryOf(given{"automation": a.Automation})
-	_, _ = server.read(ctx, a.path(), nil, &it)
-	_, _ = server.read(ctx, triggersPath, query, &triggers)
-	_, _ = server.read(ctx, schedulesPath, query, &schedules)
-	_, _ = server.read(ctx, "/api/v1/policy/modes", nil, &modes)
-	query.Set("status", string(event.RunQueued))
-	_, _ = server.read(ctx, runsPath, query, &runs)
-	own := slices.DeleteFunc(modes.Items, func(m modeRow) bool { return it.ID == "" || m.Automation != it.ID })
+	of := api.OfAutomation{Automation: a.Automation}
+	it, _, _ := fetch(ctx, server, api.GetAutomation, a.ByAutomation)
+	triggers, _, _ := fetch(ctx, server, api.ListTriggers, of)
+	schedules, _, _ := fetch(ctx, server, api.ListSchedules, of)
+	modes, _, _ := fetch(ctx, server, api.ListModes, api.None{})
+	runs, _, _ := fetch(ctx, server, api.ListRuns, api.RunQuery{Automation: a.Automation, Status: event.RunQueued})
+	own := slices.DeleteFunc(modes.Items, func(m api.ModeView) bool { return it.ID == "" || m.Automation != it.ID })
 	return fmt.Sprintf("%s, %s, %s and its bindings; %s will not begin (automation_deleted)",
 		number(len(triggers.Items), "trigger"), number(len(schedules.Items), "schedule"), number(len(own), "mode"), number(runs.Total, "queued run"))
 }

@@ -47,7 +47,7 @@ func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
 		}
 	}
 	return c.print(std, raw, func(w io.Writer) {
-		if len(calls.Items) == 0 && calls.Next == "" {
+		if len(calls.Items) == 0 && calls.NextCursor == "" {
 			fmt.Fprintln(w, "there are no such calls")
 			return
 		}
@@ -60,7 +60,7 @@ func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
 		if calls.Back != nil {
 			said("looked back to what was made " + since(calls.Back))(w)
 		}
-		more(w, calls.list)
+		more(w, calls.list.NextCursor)
 	})
 }
 

@@ -85,7 +85,7 @@ func (c *envRequests) Run(ctx context.Context, std *stdio) error {
 		for _, r := range all.Items {
 			r.report(w)
 		}
-		more(w, *all)
+		more(w, all.NextCursor)
 		if len(all.Items) > 0 && c.Status == "pending" {
 			c.howToGive(w)
 		}

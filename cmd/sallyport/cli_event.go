@@ -68,7 +68,7 @@ func (c *eventList) Run(ctx context.Context, std *stdio) error {
 		if len(rows) == 0 && c.Trigger != "" && called[c.Trigger] == "" {
 			said("there is no trigger or schedule " + c.Trigger + " now; see: " + c.hint("trigger", "list"))(w)
 		}
-		more(w, *all)
+		more(w, all.NextCursor)
 	})
 }
 
@@ -164,7 +164,7 @@ func (c *deliveryList) Run(ctx context.Context, std *stdio) error {
 			rows = append(rows, []string{since(&d.ReceivedAt), d.Provider, d.Native, strconv.Itoa(d.Attempt), brief(d.state()), d.ID})
 		}
 		table(w, []string{"WHEN", "PROVIDER", "EVENT", "ATTEMPT", "STATE", "ID"}, rows)
-		more(w, *all)
+		more(w, all.NextCursor)
 	})
 }
 

@@ -177,7 +177,7 @@ func (c *grantList) Run(ctx context.Context, std *stdio) error {
 			rows = append(rows, []string{g.ID, covers(&g.Terms, g.Name), g.whose(), g.used(), g.state(), g.CreatedBy})
 		}
 		table(w, []string{"ID", "LETS THROUGH", "FOR", "USED", "STATE", "BY"}, rows)
-		more(w, *all)
+		more(w, all.NextCursor)
 	})
 }
 

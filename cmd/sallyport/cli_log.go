@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type policyLog struct {
@@ -47,13 +48,13 @@ func (c *policyLog) Run(ctx context.Context, std *stdio) error {
 		for _, p := range people.Items {
 			names[p.ID] = p.Name
 		}
-		automations := server.labels(ctx, automationsPath)
+		automations := server.labels(ctx, api.ListAutomations.Path)
 		rows := make([][]string, 0, len(events.Items))
 		for _, e := range events.Items {
 			rows = append(rows, []string{since(&e.At), cmp.Or(names[e.By], e.By), e.Kind, subjectOf(&e, sources.Items, automations), changed(&e, sources.Items)})
 		}
 		table(w, []string{"WHEN", "BY", "KIND", "SUBJECT", "CHANGE"}, rows)
-		more(w, events)
+		more(w, events.NextCursor)
 	})
 }
 

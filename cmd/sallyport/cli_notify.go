@@ -163,7 +163,11 @@ type notifyRotate struct {
 }
 
 func (c *notifyRotate) Run(ctx context.Context, std *stdio) error {
-	return c.replace(ctx, &c.remote, std, notifyPath+"/webhook", "notify rotate", "the webhook for held calls")
+	r, err := c.rotation(std, "notify rotate")
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.RotateNotifySecret, api.Body[*api.Rotation]{Body: r}, c.replaced(std, "the webhook for held calls"))
 }
 
 type notifyRemove struct{ theNotify }

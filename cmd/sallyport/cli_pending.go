@@ -119,7 +119,7 @@ func (c *pendingCommand) showCalls(w io.Writer, of *whose, held list[invocationR
 		i.show(w, of, "params "+string(i.Params))
 		fmt.Fprintf(w, "    asked %s, expires %s\n", since(i.CreatedAt), since(i.ExpiresAt))
 	}
-	more(w, held)
+	more(w, held.NextCursor)
 	said("decide with: " + c.hint("approve", "ID") + " (--reveal shows what is redacted), or: " + c.hint("deny", "ID", "--reason", "TEXT"))(w)
 }
 
@@ -131,7 +131,7 @@ func (c *pendingCommand) showRequests(w io.Writer, asked list[requestRow]) {
 	for _, r := range asked.Items {
 		r.report(w)
 	}
-	if asked.Next != "" {
+	if asked.NextCursor != "" {
 		said("and more; all of them: " + c.hint("grant", "requests"))(w)
 	}
 	c.howToGrant(w)
@@ -145,7 +145,7 @@ func (c *pendingCommand) showVariables(w io.Writer, lacks list[envRequestRow]) {
 	for _, r := range lacks.Items {
 		r.report(w)
 	}
-	if lacks.Next != "" {
+	if lacks.NextCursor != "" {
 		said("and more; all of them: " + c.hint("env", "requests"))(w)
 	}
 	c.howToGive(w)

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"sallyport/api"
 )
 
 type policyCommand struct {
@@ -97,7 +99,7 @@ func (c *policyShow) Run(ctx context.Context, std *stdio) error {
 	}
 	return c.print(std, raw, func(w io.Writer) {
 		rows := make([][]string, 0, len(modes.Items))
-		names := server.labels(ctx, usersPath, keysPath, automationsPath)
+		names := server.labels(ctx, usersPath, keysPath, api.ListAutomations.Path)
 		for _, m := range modes.Items {
 			rows = append(rows, []string{m.said(connectors.Items, used.Items), m.Mode, names.of(m.Automation), names.of(m.UpdatedBy)})
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -63,7 +64,7 @@ func (c *runList) Run(ctx context.Context, std *stdio) error {
 			rows = append(rows, []string{since(&r.CreatedAt), r.AutomationName, called.of(r.Trigger), r.Title, r.state(), called.of(r.ClaimedBy), r.ID})
 		}
 		table(w, []string{"WHEN", "AUTOMATION", "BY", "EVENT", "STATE", "WORKER", "ID"}, rows)
-		more(w, *all)
+		more(w, all.NextCursor)
 	})
 }
 
@@ -282,7 +283,7 @@ func labelled[T any](ctx context.Context, r *remote, std *stdio, path string, qu
 		return err
 	}
 	return r.print(std, raw, func(w io.Writer) {
-		human(w, &now, server.labels(ctx, usersPath, keysPath, triggersPath, schedulesPath))
+		human(w, &now, server.labels(ctx, usersPath, keysPath, api.ListTriggers.Path, api.ListSchedules.Path))
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"net/http"
 
 	"sallyport/ingest/event"
+
+	"sallyport/api"
 )
 
 type endpointPlace struct {
@@ -74,7 +76,11 @@ type endpointRotate struct {
 }
 
 func (c *endpointRotate) Run(ctx context.Context, std *stdio) error {
-	return c.replace(ctx, &c.remote, std, runEndpointPath, "run endpoint rotate", "the endpoint for runs")
+	r, err := c.rotation(std, "run endpoint rotate")
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.RotateRunEndpoint, api.Body[*api.Rotation]{Body: r}, c.replaced(std, "the endpoint for runs"))
 }
 
 type endpointRemove struct{ remote }

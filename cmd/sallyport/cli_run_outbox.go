@@ -41,7 +41,7 @@ func (c *outboxList) Run(ctx context.Context, std *stdio) error {
 			rows = append(rows, []string{since(&p.CreatedAt), parcelState(p), strconv.Itoa(p.Attempt), next, status, brief(p.LastError), p.Run, p.ID})
 		}
 		table(w, []string{"WHEN", "STATE", "ATTEMPT", "NEXT", "HTTP", "ERROR", "RUN", "ID"}, rows)
-		more(w, *all)
+		more(w, all.NextCursor)
 	})
 }
 

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"time"
 
-	"sallyport/ingest/event"
+	"sallyport/api"
 )
 
 type scheduleCommand struct {
@@ -22,52 +20,22 @@ type scheduleCommand struct {
 	Remove  scheduleRemove  `cmd:"" help:"Remove a schedule."`
 }
 
-const schedulesPath = "/api/v1/schedules"
-
-// scheduleRow is a schedule as the API shows it.
-type scheduleRow struct {
-	event.Schedule
-	AutomationName string      `json:"automation_name"`
-	Next           []time.Time `json:"next"`
-}
-
-// said is a schedule in a line.
-func (s *scheduleRow) said() string {
-	return fmt.Sprintf("%s (%s): %q in %s, %s", s.Name, s.ID, s.Cron, s.TimeZone, onOff(s.Enabled))
-}
-
-// times are a cron expression in a time zone.
-type times struct {
-	Cron string `arg:"" help:"Five fields, minute hour day month weekday, or six with seconds first, in quotes."`
-	Zone string `placeholder:"ZONE" help:"IANA name of the time zone, such as Europe/Berlin (default: UTC)."`
-}
-
-func (t *times) into(body map[string]any) {
-	body["cron_expression"] = t.Cron
-	if t.Zone != "" {
-		body["timezone"] = t.Zone
-	}
-}
-
 type scheduleCreate struct {
 	remote
-	Automation string `arg:"" help:"Name or id of the automation."`
-	times
-	Name   string `help:"What to call it (default: the expression)."`
-	Missed string `enum:"once,skip" default:"once" help:"What becomes of times at which nothing was up: once (one run for all of them, default) or skip."`
+	api.NewSchedule
 }
 
 func (c *scheduleCreate) Run(ctx context.Context, std *stdio) error {
-	body := map[string]any{"automation": c.Automation, "missed": c.Missed}
-	if c.Name != "" {
-		body["name"] = c.Name
-	}
-	c.into(body)
-	return alter(ctx, &c.remote, std, http.MethodPost, schedulesPath, body, showSchedule)
+	return perform(ctx, &c.remote, std, api.CreateSchedule, api.Body[api.NewSchedule]{Body: c.NewSchedule}, showSchedule)
 }
 
-func showSchedule(w io.Writer, s *scheduleRow) {
-	said("schedule " + s.said())(w)
+// scheduleLine is a schedule in a line.
+func scheduleLine(s *api.ScheduleView) string {
+	return fmt.Sprintf("schedule %s (%s): %q in %s, %s", s.Name, s.ID, s.Cron, s.TimeZone, onOff(s.Enabled))
+}
+
+func showSchedule(w io.Writer, s *api.ScheduleView) {
+	said(scheduleLine(s))(w)
 	said(fmt.Sprintf("starts runs of %s; times that were missed: %s", s.AutomationName, s.Missed))(w)
 	showTimes(w, s.Next, s.TimeZone)
 }
@@ -85,33 +53,23 @@ func showTimes(w io.Writer, next []time.Time, zone string) {
 
 type scheduleTimes struct {
 	remote
-	times
+	api.CronTimes
 }
 
 func (c *scheduleTimes) Run(ctx context.Context, std *stdio) error {
-	body := map[string]any{}
-	c.into(body)
-	return alter(ctx, &c.remote, std, http.MethodPost, schedulesPath+"/preview", body, func(w io.Writer, due *struct {
-		Times []time.Time `json:"times"`
-	},
-	) {
-		showTimes(w, due.Times, c.Zone)
+	return perform(ctx, &c.remote, std, api.PreviewSchedule, api.Body[api.CronTimes]{Body: c.CronTimes}, func(w io.Writer, due *api.DueTimes) {
+		showTimes(w, due.Times, c.TimeZone)
 	})
 }
 
 type scheduleList struct {
 	remote
-	Automation string `placeholder:"REF" help:"Only of this automation."`
+	api.OfAutomation
 }
 
 func (c *scheduleList) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, schedulesPath, queryOf(given{"automation": c.Automation}), func(w io.Writer, all *list[scheduleRow]) {
-		rows := make([][]string, 0, len(all.Items))
-		for _, s := range all.Items {
-			rows = append(rows, []string{s.AutomationName, s.Cron, s.TimeZone, onOff(s.Enabled), since(s.NextAt), s.Name, s.ID})
-		}
-		table(w, []string{"AUTOMATION", "CRON", "ZONE", "STATE", "NEXT", "NAME", "ID"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListSchedules, c.OfAutomation,
+		columns[api.ScheduleView]("AUTOMATION=automation_name CRON=cron_expression ZONE=timezone STATE=enabled NEXT=next_at NAME=name ID=id"))
 }
 
 // theSchedule names one.
@@ -120,46 +78,42 @@ type theSchedule struct {
 	ID string `arg:"" help:"Id of the schedule."`
 }
 
-func (s *theSchedule) path() string { return schedulesPath + "/" + url.PathEscape(s.ID) }
-
-func (s *theSchedule) enable(ctx context.Context, std *stdio, enabled bool) error {
-	return alter(ctx, &s.remote, std, http.MethodPatch, s.path(), map[string]any{"enabled": enabled}, showSchedule)
+func (s *theSchedule) change(ctx context.Context, std *stdio, change api.ScheduleChange) error {
+	return perform(ctx, &s.remote, std, api.UpdateSchedule, api.ByIDWith[api.ScheduleChange]{ByID: api.ByID{ID: s.ID}, Body: change}, showSchedule)
 }
 
 type scheduleShow struct{ theSchedule }
 
 func (c *scheduleShow) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, c.path(), nil, showSchedule)
+	return perform(ctx, &c.remote, std, api.GetSchedule, api.ByID{ID: c.ID}, showSchedule)
 }
 
 type scheduleUpdate struct {
 	theSchedule
-	Cron   string `placeholder:"EXPRESSION" help:"When it is due: five fields, or six with seconds first, in quotes."`
-	Zone   string `placeholder:"ZONE" help:"IANA name of the time zone."`
-	Missed string `enum:"once,skip," default:"" help:"What becomes of times at which nothing was up: once or skip."`
-	Rename string `placeholder:"NAME" help:"What to call it from now on."`
+	api.ScheduleChange
 }
 
 func (c *scheduleUpdate) Run(ctx context.Context, std *stdio) error {
-	body := given{"cron_expression": c.Cron, "timezone": c.Zone, "missed": c.Missed, "name": c.Rename}.set()
-	if len(body) == 0 {
+	if c.ScheduleChange == (api.ScheduleChange{}) {
 		return wrongUse("say what to change: --cron EXPRESSION, --zone ZONE, --missed once|skip or --rename NAME")
 	}
-	return alter(ctx, &c.remote, std, http.MethodPatch, c.path(), body, showSchedule)
+	return c.change(ctx, std, c.ScheduleChange)
 }
 
 type scheduleEnable struct{ theSchedule }
 
-func (c *scheduleEnable) Run(ctx context.Context, std *stdio) error { return c.enable(ctx, std, true) }
+func (c *scheduleEnable) Run(ctx context.Context, std *stdio) error {
+	return c.change(ctx, std, api.ScheduleChange{Enabled: new(true)})
+}
 
 type scheduleDisable struct{ theSchedule }
 
 func (c *scheduleDisable) Run(ctx context.Context, std *stdio) error {
-	return c.enable(ctx, std, false)
+	return c.change(ctx, std, api.ScheduleChange{Enabled: new(false)})
 }
 
 type scheduleRemove struct{ theSchedule }
 
 func (c *scheduleRemove) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, c.path(), "schedule "+c.ID+" is removed")
+	return perform(ctx, &c.remote, std, api.DeleteSchedule, api.ByID{ID: c.ID}, done("schedule "+c.ID+" is removed"))
 }

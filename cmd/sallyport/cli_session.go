@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/agent"
 	"sallyport/internal/nearest"
 )
@@ -247,13 +248,13 @@ func (c *sessionList) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	return c.print(std, raw, func(w io.Writer) {
-		names := server.labels(ctx, usersPath, keysPath, automationsPath)
+		names := server.labels(ctx, usersPath, keysPath, api.ListAutomations.Path)
 		rows := make([][]string, 0, len(sessions.Items))
 		for _, s := range sessions.Items {
 			rows = append(rows, []string{s.ID, s.Kind, s.Type, s.Title, names.of(s.CreatedBy), since(s.CreatedAt), s.life(), since(s.ExpiresAt), s.sees()})
 		}
 		table(w, []string{"SESSION", "KIND", "TYPE", "TITLE", "BY", "CREATED", "STATUS", "EXPIRES", "INTEGRATIONS"}, rows)
-		more(w, sessions)
+		more(w, sessions.NextCursor)
 	})
 }
 

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"sallyport/api"
 	"sallyport/ingest/event"
 	"sallyport/internal/guard"
 )
@@ -30,24 +30,9 @@ type triggerCommand struct {
 	Polls     triggerPolls     `cmd:"" help:"Show how looking for events by itself goes."`
 }
 
-const triggersPath = "/api/v1/triggers"
-
-// triggerRow is a trigger as the API shows it.
-type triggerRow struct {
-	event.Trigger
-	Config         json.RawMessage `json:"config"`
-	AutomationName string          `json:"automation_name"`
-	Integration    string          `json:"integration_name"`
-	URL            string          `json:"url"`
-	SharedURL      string          `json:"provider_url"`
-	Secret         string          `json:"secret"`
-	Secrets        *int            `json:"secrets"`
-	SecretNeeded   bool            `json:"secret_needed"`
-}
-
-// alias is the URL by which the automation's only trigger of the provider may
+// triggerAlias is the URL by which the automation's only trigger of the provider may
 // be called as well; empty: there is none.
-func (t *triggerRow) alias() string {
+func triggerAlias(t *api.TriggerView) string {
 	base, _, _ := strings.Cut(t.URL, "/webhooks/")
 	switch t.Provider {
 	case "custom":
@@ -58,9 +43,9 @@ func (t *triggerRow) alias() string {
 	return ""
 }
 
-// said is a trigger in a line.
-func (t *triggerRow) said() string {
-	text := fmt.Sprintf("%s (%s): %s %s by %s, %s", t.Name, t.ID, t.Provider, t.Type, t.Kind, onOff(t.Enabled))
+// triggerLine is a trigger in a line.
+func triggerLine(t *api.TriggerView) string {
+	text := fmt.Sprintf("trigger %s (%s): %s %s by %s, %s", t.Name, t.ID, t.Provider, t.Type, t.Kind, onOff(t.Enabled))
 	if string(t.Config) != "{}" && len(t.Config) > 0 {
 		text += ", where " + string(t.Config)
 	}
@@ -69,55 +54,22 @@ func (t *triggerRow) said() string {
 
 type triggerCreate struct {
 	remote
-	filters
-	Automation  string `arg:"" help:"Name or id of the automation."`
-	Provider    string `arg:"" help:"Whose events: see trigger providers."`
-	Type        string `arg:"" optional:"" help:"Which of them; may be left out where the provider has one type."`
-	Name        string `help:"What to call it (default: made of provider and type)."`
-	SecretStdin bool   `help:"Read the secret from standard input, where the service makes it."`
-	Disabled    bool   `help:"Start nothing yet: to have the URL before the service makes the secret."`
-	Kind        string `enum:"webhook,polling," default:"" help:"webhook or polling (default: webhook where the provider has them and --poll is not given)."`
+	api.NewTrigger
+	SecretStdin bool `help:"Read the secret from standard input, where the service makes it."`
+	Disabled    bool `help:"Start nothing yet: to have the URL before the service makes the secret."`
 }
 
-// filters are what may change of a trigger.
-type filters struct {
-	Config      object   `env:"-" placeholder:"JSON" help:"Filters: an object that fits the type's schema; see trigger providers PROVIDER."`
-	Integration *string  `placeholder:"REF" help:"Whose events: id, name or provider of an integration, whose credential polls and completes them."`
-	Poll        *lasting `placeholder:"D" help:"Look for events by itself, this often: 30s to 24h (5m with --kind polling)."`
-}
-
-func (f *filters) into(body map[string]any) {
-	if f.Config.raw != nil {
-		body["config"] = f.Config.raw
-	}
-	if f.Integration != nil {
-		body["integration_id"] = *f.Integration
-	}
-	if f.Poll != nil {
-		body["interval_seconds"] = int(f.Poll.Seconds())
-	}
-}
-
-func (c *triggerCreate) Run(ctx context.Context, std *stdio) error {
-	body := map[string]any{"automation": c.Automation, "provider": c.Provider}
-	for name, value := range map[string]string{"event_type": c.Type, "name": c.Name, "trigger_type": c.Kind} {
-		if value != "" {
-			body[name] = value
-		}
-	}
-	c.into(body)
+func (c *triggerCreate) Run(ctx context.Context, std *stdio) (err error) {
 	if c.Disabled {
-		body["enabled"] = false
+		c.Enabled = new(false)
 	}
 	if c.SecretStdin {
-		secret, err := readSecret(std, "trigger create AUTOMATION PROVIDER TYPE --secret-stdin")
-		if err != nil {
+		if c.Secret, err = readSecret(std, "trigger create AUTOMATION PROVIDER TYPE --secret-stdin"); err != nil {
 			return err
 		}
-		body["secret"] = secret
 	}
-	return alter(ctx, &c.remote, std, http.MethodPost, triggersPath, body, func(w io.Writer, t *triggerRow) {
-		said("trigger " + t.said())(w)
+	return perform(ctx, &c.remote, std, api.CreateTrigger, api.Body[api.NewTrigger]{Body: c.NewTrigger}, func(w io.Writer, t *api.MintedTrigger) {
+		said(triggerLine(&t.TriggerView))(w)
 		if t.Kind == event.Webhooks {
 			said("enter at the service the URL " + t.URL)(w)
 			c.local(std, t.URL)
@@ -148,17 +100,12 @@ func sayOnce(w io.Writer, std *stdio, sentence, secret string) {
 
 type triggerList struct {
 	remote
-	Automation string `placeholder:"REF" help:"Only of this automation."`
+	api.OfAutomation
 }
 
 func (c *triggerList) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, triggersPath, queryOf(given{"automation": c.Automation}), func(w io.Writer, all *list[triggerRow]) {
-		rows := make([][]string, 0, len(all.Items))
-		for _, t := range all.Items {
-			rows = append(rows, []string{t.AutomationName, t.Provider, t.Type, string(t.Kind), onOff(t.Enabled), since(t.LastEventAt), t.Name, t.ID})
-		}
-		table(w, []string{"AUTOMATION", "PROVIDER", "TYPE", "KIND", "STATE", "LAST EVENT", "NAME", "ID"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListTriggers, c.OfAutomation, columns[api.TriggerView](
+		"AUTOMATION=automation_name PROVIDER=provider TYPE=event_type KIND=trigger_type STATE=enabled LAST_EVENT=last_event_at NAME=name ID=id"))
 }
 
 // theTrigger names one.
@@ -167,23 +114,21 @@ type theTrigger struct {
 	ID string `arg:"" help:"Id of the trigger."`
 }
 
-func (t *theTrigger) path() string { return triggersPath + "/" + url.PathEscape(t.ID) }
-
 type triggerShow struct{ theTrigger }
 
 func (c *triggerShow) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, c.path(), nil, func(w io.Writer, t *triggerRow) {
-		said("trigger " + t.said())(w)
+	return perform(ctx, &c.remote, std, api.GetTrigger, api.ByID{ID: c.ID}, func(w io.Writer, t *api.TriggerView) {
+		said(triggerLine(t))(w)
 		said("starts runs of " + t.AutomationName)(w)
-		if t.Integration != "" {
-			said("for the integration " + t.Integration)(w)
+		if t.IntegrationName != "" {
+			said("for the integration " + t.IntegrationName)(w)
 		}
 		if t.PollSeconds > 0 {
 			said("looks for events every " + (time.Duration(t.PollSeconds) * time.Second).String())(w)
 		}
 		if t.URL != "" {
 			said("its own URL is " + t.URL)(w)
-			if also := t.alias(); also != "" {
+			if also := triggerAlias(t); also != "" {
 				said("also " + also + " while the automation has no other one of " + t.Provider)(w)
 			}
 		}
@@ -204,39 +149,33 @@ func (c *triggerShow) Run(ctx context.Context, std *stdio) error {
 
 type triggerUpdate struct {
 	theTrigger
-	filters
-	Rename string `placeholder:"NAME" help:"What to call it from now on."`
+	api.TriggerChange
 }
 
 func (c *triggerUpdate) Run(ctx context.Context, std *stdio) error {
-	body := map[string]any{}
-	c.into(body)
-	if c.Rename != "" {
-		body["name"] = c.Rename
-	}
-	if len(body) == 0 {
+	if n := c.TriggerChange; n.Name == nil && n.Config == nil && n.Integration == nil && n.PollSeconds == nil {
 		return wrongUse("say what to change: --config JSON, --integration REF, --poll D or --rename NAME")
 	}
-	return c.change(ctx, std, body)
+	return c.change(ctx, std, c.TriggerChange)
 }
 
 // change changes the trigger and says what is so now.
-func (t *theTrigger) change(ctx context.Context, std *stdio, body map[string]any) error {
-	return alter(ctx, &t.remote, std, http.MethodPatch, t.path(), body, func(w io.Writer, now *triggerRow) {
-		said("trigger " + now.said())(w)
+func (t *theTrigger) change(ctx context.Context, std *stdio, change api.TriggerChange) error {
+	return perform(ctx, &t.remote, std, api.UpdateTrigger, api.ByIDWith[api.TriggerChange]{ByID: api.ByID{ID: t.ID}, Body: change}, func(w io.Writer, now *api.TriggerView) {
+		said(triggerLine(now))(w)
 	})
 }
 
 type triggerEnable struct{ theTrigger }
 
 func (c *triggerEnable) Run(ctx context.Context, std *stdio) error {
-	return c.change(ctx, std, map[string]any{"enabled": true})
+	return c.change(ctx, std, api.TriggerChange{Enabled: new(true)})
 }
 
 type triggerDisable struct{ theTrigger }
 
 func (c *triggerDisable) Run(ctx context.Context, std *stdio) error {
-	return c.change(ctx, std, map[string]any{"enabled": false})
+	return c.change(ctx, std, api.TriggerChange{Enabled: new(false)})
 }
 
 type triggerRotate struct {
@@ -250,27 +189,26 @@ type replacement struct {
 	SecretStdin bool     `help:"Read the new secret from standard input instead of making one."`
 }
 
-// replace gives the owner of the secrets at path another one; place says whose
-// it is.
-func (r *replacement) replace(ctx context.Context, at *remote, std *stdio, path, command, place string) error {
-	body := map[string]any{}
+// rotation is the request for it. Command is what to type with a secret on
+// standard input.
+func (r *replacement) rotation(std *stdio, command string) (*api.Rotation, error) {
+	out := &api.Rotation{}
 	if r.Keep != nil {
-		body["keep"] = r.Keep.String()
+		out.Keep = r.Keep.String()
 	}
+	var err error
 	if r.SecretStdin {
-		secret, err := readSecret(std, command+" --secret-stdin")
-		if err != nil {
-			return err
-		}
-		body["secret"] = secret
+		out.Secret, err = readSecret(std, command+" --secret-stdin")
 	}
-	return alter(ctx, at, std, http.MethodPost, path+"/rotate", body, func(w io.Writer, now *struct {
-		Secret string `json:"secret"`
-	},
-	) {
+	return out, err
+}
+
+// replaced tells of the new secret of a place.
+func (r *replacement) replaced(std *stdio, place string) func(io.Writer, *api.MintedSecret) {
+	return func(w io.Writer, now *api.MintedSecret) {
 		said("the secret of " + place + " is replaced; " + r.before())(w)
 		sayOnce(w, std, "the new one is "+now.Secret, now.Secret)
-	})
+	}
 }
 
 // before says what becomes of the secrets before.
@@ -289,17 +227,21 @@ func (c *triggerRotate) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var t triggerRow
-	if _, err := server.read(ctx, c.path(), nil, &t); err != nil {
+	t, _, err := fetch(ctx, server, api.GetTrigger, api.ByID{ID: c.ID})
+	if err != nil {
 		return err
 	}
-	return c.replace(ctx, &c.remote, std, c.path(), "trigger rotate ID", t.URL)
+	r, err := c.rotation(std, "trigger rotate ID")
+	if err != nil {
+		return err
+	}
+	return perform(ctx, &c.remote, std, api.RotateTrigger, api.ByIDWith[*api.Rotation]{ByID: api.ByID{ID: c.ID}, Body: r}, c.replaced(std, t.URL))
 }
 
 type triggerRemove struct{ theTrigger }
 
 func (c *triggerRemove) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, c.path(), "trigger "+c.ID+" is removed")
+	return perform(ctx, &c.remote, std, api.DeleteTrigger, api.ByID{ID: c.ID}, done("trigger "+c.ID+" is removed"))
 }
 
 type triggerProviders struct {
@@ -307,22 +249,7 @@ type triggerProviders struct {
 	Provider string `arg:"" optional:"" help:"Only this one, with its types and filters."`
 }
 
-// eventProviderRow is a service as the API shows it.
-type eventProviderRow struct {
-	ID      string `json:"id"`
-	Title   string `json:"title"`
-	Webhook bool   `json:"webhook"`
-	Polling bool   `json:"polling"`
-	Secret  string `json:"secret"`
-	Types   []struct {
-		ID          string          `json:"id"`
-		Title       string          `json:"title"`
-		Description string          `json:"description"`
-		Config      json.RawMessage `json:"config_schema"`
-	} `json:"types"`
-}
-
-func (p *eventProviderRow) ways() string {
+func providerWays(p *api.EventProvider) string {
 	var ways []string
 	if p.Webhook {
 		ways = append(ways, "webhook")
@@ -334,11 +261,10 @@ func (p *eventProviderRow) ways() string {
 }
 
 func (c *triggerProviders) Run(ctx context.Context, std *stdio) error {
-	const path = "/api/v1/providers"
 	if c.Provider != "" {
-		return show(ctx, &c.remote, std, path+"/"+url.PathEscape(c.Provider), nil, showEventProvider)
+		return perform(ctx, &c.remote, std, api.GetEventProvider, api.GetEventProviderInput{ID: c.Provider}, showEventProvider)
 	}
-	return show(ctx, &c.remote, std, path, nil, func(w io.Writer, all *list[eventProviderRow]) {
+	return perform(ctx, &c.remote, std, api.ListEventProviders, api.None{}, func(w io.Writer, all *api.List[api.EventProvider]) {
 		rows := make([][]string, 0, len(all.Items))
 		for i := range all.Items {
 			p := &all.Items[i]
@@ -346,14 +272,14 @@ func (c *triggerProviders) Run(ctx context.Context, std *stdio) error {
 			for j, t := range p.Types {
 				types[j] = t.ID
 			}
-			rows = append(rows, []string{p.ID, p.Title, p.ways(), strings.Join(types, ", ")})
+			rows = append(rows, []string{p.ID, p.Title, providerWays(p), strings.Join(types, ", ")})
 		}
 		table(w, []string{"ID", "SERVICE", "BY", "TYPES"}, rows)
 	})
 }
 
-func showEventProvider(w io.Writer, p *eventProviderRow) {
-	said(fmt.Sprintf("%s (%s), by %s", p.Title, p.ID, p.ways()))(w)
+func showEventProvider(w io.Writer, p *api.EventProvider) {
+	said(fmt.Sprintf("%s (%s), by %s", p.Title, p.ID, providerWays(p)))(w)
 	if p.Secret != "" {
 		said(regexp.MustCompile(`\[([^]]*)\]\(([^)]*)\)`).ReplaceAllString(strings.NewReplacer("`", "", "**", "").Replace(p.Secret), "$1 ($2)"))(w)
 	}
@@ -367,17 +293,12 @@ func showEventProvider(w io.Writer, p *eventProviderRow) {
 type triggerPolls struct{ remote }
 
 func (c *triggerPolls) Run(ctx context.Context, std *stdio) error {
-	type group struct {
-		event.PollGroup
-		Title       string `json:"provider_title"`
-		Integration string `json:"integration_name"`
-	}
-	return show(ctx, &c.remote, std, "/api/v1/poll-groups", nil, func(w io.Writer, all *list[group]) {
+	return perform(ctx, &c.remote, std, api.ListPollGroups, api.None{}, func(w io.Writer, all *api.List[api.PollGroupView]) {
 		rows := make([][]string, 0, len(all.Items))
 		for i := range all.Items {
 			g := &all.Items[i]
 			every := (time.Duration(g.PollSeconds) * time.Second).String()
-			rows = append(rows, []string{g.Title, g.Integration, every, since(g.LastAt), since(&g.NextAt), strconv.Itoa(g.Failures), brief(cmp.Or(g.LastError, g.Lost))})
+			rows = append(rows, []string{g.Title, g.IntegrationName, every, since(g.LastAt), since(&g.NextAt), strconv.Itoa(g.Failures), brief(cmp.Or(g.LastError, g.Lost))})
 		}
 		table(w, []string{"SERVICE", "INTEGRATION", "EVERY", "LAST", "NEXT", "FAILURES", "ERROR"}, rows)
 	})

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"sallyport/api"
 )
 
 // whose is what is told of calls besides their rows: whose session each is of,
@@ -41,7 +43,7 @@ func (c *client) whose(ctx context.Context, calls ...invocationRow) *whose {
 		_, _ = c.read(ctx, integrationsPath, nil, &all)
 	}
 	if unattended {
-		w.automations = c.labels(ctx, automationsPath)
+		w.automations = c.labels(ctx, api.ListAutomations.Path)
 	}
 	w.people, w.integrations = people.Items, all.Items
 	return w

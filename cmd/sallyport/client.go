@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"sallyport/api"
 	"sallyport/internal/agent"
 )
 
@@ -246,9 +247,4 @@ func decode(raw json.RawMessage, out any) error {
 }
 
 // list is how the API answers lists.
-type list[T any] struct {
-	Items  []T    `json:"items"`
-	Next   string `json:"next_cursor"`
-	Total  int    `json:"total"`
-	Capped bool   `json:"total_capped"`
-}
+type list[T any] = api.List[T]

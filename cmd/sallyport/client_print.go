@@ -104,10 +104,10 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dd", d.Round(24*time.Hour)/(24*time.Hour))
 }
 
-// more says that a list goes on.
-func more[T any](w io.Writer, l list[T]) {
-	if l.Next != "" {
-		fmt.Fprintf(w, "and more: the same command goes on with --cursor %s\n", l.Next)
+// more says that a list goes on at a cursor, unless that is empty.
+func more(w io.Writer, cursor string) {
+	if cursor != "" {
+		fmt.Fprintf(w, "and more: the same command goes on with --cursor %s\n", cursor)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+
+	"sallyport/api"
 )
 
 // inWords has a refusal say flags and commands where the API says its fields
@@ -37,7 +39,7 @@ func (p *problem) inWords(method, path string) {
 		flags = map[string]string{"gate": "GATE", "group": "--group", "task": "--task", "actions": "--action", "expires_in": "--expires", "expires_at": "--expires"}
 	case strings.HasPrefix(path, "/api/v1/policy/"):
 		flags = policyFlags()
-	case strings.HasPrefix(path, triggersPath), strings.HasPrefix(path, schedulesPath), strings.HasPrefix(path, runsPath):
+	case strings.HasPrefix(path, api.ListTriggers.Path), strings.HasPrefix(path, api.ListSchedules.Path), strings.HasPrefix(path, runsPath):
 		flags, words = inboundFlags(), inboundWords()
 	default:
 		return

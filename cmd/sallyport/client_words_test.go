@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"sallyport/api"
+)
 
 // A refusal speaks of flags where the API speaks of a connector's fields, and
 // of nothing else otherwise.
@@ -24,11 +28,11 @@ func TestRefusalsInWords(t *testing.T) {
 		{"PUT", appsPath + "/github", "An app that is installed takes app_id, slug and private_key; send all three.", "/slug", "An app that is installed takes --app-id, --slug and --private-key; give all three."},
 		{"PUT", appsPath + "/github", "private_key must be an RSA private key of at least 2048 bits in PEM.", "/private_key", "--private-key must be an RSA private key of at least 2048 bits in PEM."},
 		{"POST", "/api/v1/sessions", `There is no integration or provider "x"; GET /api/v1/integrations lists the ids.`, "/connections/0", `There is no integration or provider "x"; sallyport integration list lists the ids. (--connect)`},
-		{"POST", triggersPath, "interval_seconds must be at least 30.", "/interval_seconds", "--poll must be at least 30s."},
-		{"POST", triggersPath, "actions must be one of opened.", "/config/actions/0", "actions must be one of opened. (--config actions/0)"},
-		{"POST", triggersPath, "Name the integration of Linear whose credential looks for events, as integration_id; where there is none, connect one first (at the command line: sallyport integration connect linear).", "/integration_id", "Name the integration of Linear whose credential looks for events, with --integration; where there is none, connect one first with sallyport integration connect linear."},
-		{"POST", schedulesPath, "This is no cron expression: x.", "/cron_expression", "This is no cron expression: x."},
-		{"POST", schedulesPath, "The expression names a time zone. Write the zone into timezone, and only the fields here.", "/cron_expression", "The expression names a time zone. Write the zone into --zone, and only the fields here."},
+		{"POST", api.ListTriggers.Path, "interval_seconds must be at least 30.", "/interval_seconds", "--poll must be at least 30s."},
+		{"POST", api.ListTriggers.Path, "actions must be one of opened.", "/config/actions/0", "actions must be one of opened. (--config actions/0)"},
+		{"POST", api.ListTriggers.Path, "Name the integration of Linear whose credential looks for events, as integration_id; where there is none, connect one first (at the command line: sallyport integration connect linear).", "/integration_id", "Name the integration of Linear whose credential looks for events, with --integration; where there is none, connect one first with sallyport integration connect linear."},
+		{"POST", api.ListSchedules.Path, "This is no cron expression: x.", "/cron_expression", "This is no cron expression: x."},
+		{"POST", api.ListSchedules.Path, "The expression names a time zone. Write the zone into timezone, and only the fields here.", "/cron_expression", "The expression names a time zone. Write the zone into --zone, and only the fields here."},
 		{"POST", runsPath + "/r/finish", "Say in message what a person is to do.", "/message", "Say with --message what a person is to do."},
 		{"PUT", "/api/v1/automations/a/connections", "There is no active integration of linear; connect one first (at the command line: sallyport integration connect linear), or name one by its id.", "/connections/0", "There is no active integration of linear; connect one first with sallyport integration connect linear, or name one by its id."},
 		{"GET", eventsPath, "There is no automation \"x\"; make it first (at the command line: sallyport automation create).", "/automation", "There is no automation \"x\"; sallyport automation list lists them."},

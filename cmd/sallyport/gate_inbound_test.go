@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -75,7 +76,7 @@ type workSession struct{ ID, Token string }
 
 // triage is an automation that GitHub's issues start, and whose agents may use
 // GitHub.
-func (p *premises) triage(t *testing.T) (gitHub *service, trigger triggerRow) {
+func (p *premises) triage(t *testing.T) (gitHub *service, trigger api.MintedTrigger) {
 	t.Helper()
 	gitHub = newService(t, likeGitHub(gitHubToken))
 	p.connectTo(gitHub, "github", map[string]any{"kind": "api_key", "secret": gitHubToken})
