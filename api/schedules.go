@@ -58,7 +58,7 @@ type ScheduleChange struct {
 	Name     *string       `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='What to call it from now on.'"`
 	Cron     *string       `json:"cron_expression,omitempty" minLength:"1" maxLength:"200" nullable:"false" kong:"placeholder='EXPRESSION',help='When it is due: five fields, or six with seconds first, in quotes.'"`
 	TimeZone *string       `json:"timezone,omitempty" minLength:"1" maxLength:"80" nullable:"false" kong:"name='zone',placeholder='ZONE',help='IANA name of the time zone.'"`
-	Missed   *event.Missed `json:"missed,omitempty" enum:"once,skip" nullable:"false" kong:"enum='once,skip,',default='',help='What becomes of times at which nothing was up: once or skip.'"`
+	Missed   *event.Missed `json:"missed,omitempty" enum:"once,skip" nullable:"false" kong:"enum='',help='What becomes of times at which nothing was up: once or skip.'"`
 	Enabled  *bool         `json:"enabled,omitempty" nullable:"false" kong:"-"`
 }
 

@@ -69,7 +69,7 @@ type scheduleList struct {
 
 func (c *scheduleList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListSchedules, c.OfAutomation,
-		columns[api.ScheduleView]("AUTOMATION=automation_name CRON=cron_expression ZONE=timezone STATE=enabled NEXT=next_at NAME=name ID=id"))
+		columns[api.ScheduleView]("AUTOMATION=automation_name CRON=cron_expression ZONE=timezone STATE=enabled NEXT=next_run_at NAME=name ID=id"))
 }
 
 // theSchedule names one.

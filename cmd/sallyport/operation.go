@@ -55,8 +55,7 @@ func done(sentence string) func(io.Writer, *api.None) {
 
 // columns prints a list as a table. Each word of layout is the head of a column
 // and the JSON name of the field in it, such as "STATE=enabled"; _ in a head is
-// a space. A name that no field has is a mistake of ours, which the tests of
-// every list find.
+// a space. It panics for a name that no field has.
 func columns[T any](layout string) func(io.Writer, *api.List[T]) {
 	return func(w io.Writer, all *api.List[T]) {
 		var heads []string
@@ -64,7 +63,11 @@ func columns[T any](layout string) func(io.Writer, *api.List[T]) {
 		for column := range strings.FieldsSeq(layout) {
 			head, name, _ := strings.Cut(column, "=")
 			heads = append(heads, strings.ReplaceAll(head, "_", " "))
-			fields = append(fields, fieldNamed(reflect.TypeFor[T](), name))
+			field := fieldNamed(reflect.TypeFor[T](), name)
+			if field == nil {
+				panic(fmt.Sprintf("%T has no field %s", *new(T), name))
+			}
+			fields = append(fields, field)
 		}
 		rows := make([][]string, len(all.Items))
 		for i := range all.Items {
