@@ -91,7 +91,7 @@ func (s *Server) sessionOf(ctx context.Context, p *Principal, id string) (action
 }
 
 func (s *Server) ownInvocation(ctx context.Context, p *Principal, session, id string) (action.Invocation, error) {
-	inv, err := s.Invocations.Invocation(ctx, p.Organization, id)
+	inv, err := s.Calls.Invocation(ctx, p.Organization, id)
 	if err != nil {
 		return inv, err
 	}

@@ -18,7 +18,7 @@ import (
 
 func (s *Server) providerAppRoutes() {
 	handle(s, api.ListApps, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.ProviderApp]], error) {
-		apps, err := s.Integrations.ListProviderApps(ctx, p.Organization)
+		apps, err := s.Sources.ListProviderApps(ctx, p.Organization)
 		for i := range apps {
 			apps[i].Secrets = nonNil(apps[i].Secrets)
 		}
@@ -30,7 +30,7 @@ func (s *Server) providerAppRoutes() {
 		return bodyOf(app), err
 	})
 	handleAs(s, api.DeleteApp, func(ctx context.Context, p *Principal, in *api.ByProvider) (*empty, error) {
-		if err := s.Integrations.DeleteProviderApp(ctx, p.Organization, in.Provider, p.By()); err != nil {
+		if err := s.Sources.DeleteProviderApp(ctx, p.Organization, in.Provider, p.By()); err != nil {
 			return nil, unregistered(in.Provider, err)
 		}
 		s.changed(ctx, p, "provider app removed", "provider", in.Provider)
@@ -62,7 +62,7 @@ func (s *Server) putApp(ctx context.Context, p *Principal, provider string, n ap
 	if err != nil {
 		return app, err
 	}
-	if err := s.Integrations.PutProviderApp(ctx, app, p.By()); err != nil {
+	if err := s.Sources.PutProviderApp(ctx, app, p.By()); err != nil {
 		return app, err
 	}
 	s.changed(ctx, p, "provider app set", "provider", provider, "secrets", app.Secrets)

@@ -10,7 +10,7 @@ import (
 
 func (s *Server) automationRoutes() {
 	handle(s, api.ListAutomations, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[event.Automation]], error) {
-		all, err := s.Automations.ListAutomations(ctx, p.Organization)
+		all, err := s.Inbound.ListAutomations(ctx, p.Organization)
 		return listOf(all), err
 	})
 	handle(s, api.CreateAutomation, func(ctx context.Context, p *Principal, in *api.Body[api.NewAutomation]) (*body[event.Automation], error) {

@@ -27,7 +27,7 @@ func (s *Server) capabilityRoutes() {
 				return nil, err
 			}
 		}
-		if c, err = s.Capabilities.PutCapability(ctx, c); err != nil {
+		if c, err = s.Policy.PutCapability(ctx, c); err != nil {
 			return nil, err
 		}
 		s.changed(ctx, p, "capability given", "group", c.Group, "provider", c.Provider, "level", c.Level.String())
@@ -42,7 +42,7 @@ func (s *Server) capabilityRoutes() {
 		if provider == "" {
 			return nil, err
 		}
-		if err := s.Capabilities.DeleteCapability(ctx, p.Organization, in.Group, provider, p.By()); err != nil {
+		if err := s.Policy.DeleteCapability(ctx, p.Organization, in.Group, provider, p.By()); err != nil {
 			return nil, err
 		}
 		s.changed(ctx, p, "capability revoked", "group", in.Group, "provider", provider)
@@ -74,11 +74,11 @@ func (s *Server) capabilityReads() {
 }
 
 func (s *Server) capabilities(ctx context.Context, organization, group string) ([]api.CapabilityView, error) {
-	list, err := s.Capabilities.ListCapabilities(ctx, organization, group)
+	list, err := s.Policy.ListCapabilities(ctx, organization, group)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.Connectors.ListConnectors(ctx, organization)
+	all, err := s.Sources.ListConnectors(ctx, organization)
 	views := make([]api.CapabilityView, len(list))
 	for i, c := range list {
 		views[i] = api.CapabilityView{Capability: c, Name: sourceName(c.Provider, all)}

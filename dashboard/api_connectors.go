@@ -19,7 +19,7 @@ func (s *Server) connectorRoutes() {
 
 func (s *Server) connectorReads() {
 	handle(s, api.ListConnectors, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.ConnectorView]], error) {
-		all, err := s.Connectors.ListConnectors(ctx, p.Organization)
+		all, err := s.Sources.ListConnectors(ctx, p.Organization)
 		return listOf(s.viewConnectors(ctx, p.Organization, all)), err
 	})
 	handle(s, api.GetConnector, func(ctx context.Context, p *Principal, in *api.ByRef) (*body[api.ConnectorView], error) {
@@ -57,7 +57,7 @@ func (s *Server) connectorChanges() {
 			return nil, err
 		}
 		s.giveBack(ctx, c, p.By())
-		withdrew, err := s.Connectors.DeleteConnector(ctx, p.Organization, c.ID, p.By())
+		withdrew, err := s.Sources.DeleteConnector(ctx, p.Organization, c.ID, p.By())
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ func (s *Server) envRoutes() {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
-		page, err := s.Env.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: in.Session, Limit: in.Limit, Cursor: in.Cursor})
+		page, err := s.Sessions.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: in.Session, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(r action.EnvRequest) action.EnvRequest { return r }), err
 	})
 	handle(s, api.PullEnv, func(ctx context.Context, p *Principal, in *api.PullEnvInput,
@@ -30,7 +30,7 @@ func (s *Server) envRoutes() {
 	})
 	handle(s, api.ListEnvRequests, func(ctx context.Context, p *Principal, in *api.ListEnvRequestsInput,
 	) (*body[api.List[action.EnvRequest]], error) {
-		page, err := s.Env.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: in.Session, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
+		page, err := s.Sessions.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: in.Session, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(r action.EnvRequest) action.EnvRequest { return r }), err
 	})
 	s.envRequestRoutes("/api/v1/env-requests/{id}")
@@ -38,7 +38,7 @@ func (s *Server) envRoutes() {
 
 func (s *Server) envRequestRoutes(path string) {
 	handle(s, api.GetEnvRequest, func(ctx context.Context, p *Principal, in *api.ByID) (*body[action.EnvRequest], error) {
-		r, err := s.Env.EnvRequest(ctx, p.Organization, in.ID)
+		r, err := s.Sessions.EnvRequest(ctx, p.Organization, in.ID)
 		return bodyOf(r), err
 	})
 	handle(s, api.AnswerEnvRequest, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.EnvAnswer],
@@ -63,7 +63,7 @@ func envRef(organization, id string) action.Ref {
 }
 
 func (s *Server) answerEnv(ctx context.Context, p *Principal, id string, values map[string]string) (action.EnvRequest, error) {
-	r, err := s.Env.EnvRequest(ctx, p.Organization, id)
+	r, err := s.Sessions.EnvRequest(ctx, p.Organization, id)
 	if err != nil {
 		return r, err
 	}
@@ -87,7 +87,7 @@ func (s *Server) answerEnv(ctx context.Context, p *Principal, id string, values 
 
 // decideEnv writes a verdict down, and tells whoever waits.
 func (s *Server) decideEnv(ctx context.Context, p *Principal, v action.EnvVerdict, what string) (action.EnvRequest, error) {
-	r, err := s.Env.DecideEnv(ctx, v)
+	r, err := s.Sessions.DecideEnv(ctx, v)
 	if err == nil {
 		s.changed(ctx, p, what, "request", r.ID)
 	}
@@ -98,7 +98,7 @@ func (s *Server) decideEnv(ctx context.Context, p *Principal, v action.EnvVerdic
 func (s *Server) pullEnv(ctx context.Context, p *Principal, key string) (api.EnvPulled, error) {
 	out := api.EnvPulled{Values: map[string]string{}, Pending: []string{}, Refused: []api.EnvRefused{}}
 	sum := sha256.Sum256([]byte(or(key, newID())))
-	list, err := s.Env.TakeEnv(ctx, p.Organization, p.Session.ID, hex.EncodeToString(sum[:]))
+	list, err := s.Sessions.TakeEnv(ctx, p.Organization, p.Session.ID, hex.EncodeToString(sum[:]))
 	if err != nil {
 		return out, err
 	}
@@ -111,7 +111,7 @@ func (s *Server) pullEnv(ctx context.Context, p *Principal, key string) (api.Env
 			return out, fmt.Errorf("reading the values of request %s failed", v.ID) // the cause could show them
 		}
 	}
-	page, err := s.Env.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: p.Session.ID, Limit: maxLooked})
+	page, err := s.Sessions.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: p.Session.ID, Limit: maxLooked})
 	if err != nil {
 		return out, err
 	}

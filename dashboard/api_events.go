@@ -165,7 +165,7 @@ func (st *stream) format(h action.Hint) string {
 
 func (st *stream) describe(h action.Hint) InvocationEvent {
 	e := InvocationEvent{ID: h.Invocation, Status: h.Status, Session: h.Session}
-	inv, err := st.server.Invocations.Invocation(st.r.Context(), h.Organization, h.Invocation)
+	inv, err := st.server.Calls.Invocation(st.r.Context(), h.Organization, h.Invocation)
 	if err != nil {
 		return e // the row may not be written yet; the hint says enough
 	}

@@ -56,12 +56,12 @@ func (s *Server) evidenceRoutes() {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
 			return nil, err
 		}
-		page, err := s.Uploads.ListUploads(ctx, p.Organization, in.Session, in.Limit, in.Cursor)
+		page, err := s.Sessions.ListUploads(ctx, p.Organization, in.Session, in.Limit, in.Cursor)
 		return pageOf(page, func(u action.Upload) action.Upload { return u }), err
 	})
 	handle(s, api.GetEvidence, func(ctx context.Context, p *Principal, in *api.GetEvidenceInput,
 	) (*body[action.Upload], error) {
-		u, err := s.Uploads.Upload(ctx, action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload})
+		u, err := s.Sessions.Upload(ctx, action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload})
 		return bodyOf(u), err
 	})
 	handleAs(s, api.GetEvidenceFile, func(ctx context.Context, p *Principal, in *api.InUpload) (*streamed, error) {
@@ -86,7 +86,7 @@ func (s *Server) receive(ctx context.Context, p *Principal, in *sentFile) (actio
 		return f, err
 	}
 	defer end()
-	there, err := s.Uploads.ReserveFile(ctx, inUploadRef(&in.InUpload, p), f)
+	there, err := s.Sessions.ReserveFile(ctx, inUploadRef(&in.InUpload, p), f)
 	if err != nil || there {
 		return f, err
 	}
@@ -96,7 +96,7 @@ func (s *Server) receive(ctx context.Context, p *Principal, in *sentFile) (actio
 		}
 		return f, err
 	}
-	return f, s.Uploads.FileStored(ctx, inUploadRef(&in.InUpload, p), f.Name)
+	return f, s.Sessions.FileStored(ctx, inUploadRef(&in.InUpload, p), f.Name)
 }
 
 // fileKey is where a file's bytes are. Its name is no part of it, since not
@@ -106,7 +106,7 @@ func fileKey(ref action.UploadRef, f *action.UploadFile) string {
 }
 
 func (s *Server) sendEvidence(ctx context.Context, p *Principal, in *api.InUpload) (*streamed, error) {
-	u, err := s.Uploads.Upload(ctx, inUploadRef(in, p))
+	u, err := s.Sessions.Upload(ctx, inUploadRef(in, p))
 	if err != nil {
 		return nil, err
 	}

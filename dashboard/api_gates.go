@@ -11,7 +11,7 @@ import (
 func (s *Server) gateRoutes() {
 	handle(s, api.ListGates, func(ctx context.Context, p *Principal, in *api.ListGatesInput,
 	) (*body[api.List[action.GateApproval]], error) {
-		list, err := s.Gates.ListGates(ctx, p.Organization, in.Group, in.Task)
+		list, err := s.Policy.ListGates(ctx, p.Organization, in.Group, in.Task)
 		return listOf(list), err
 	})
 	handle(s, api.ApproveGate, func(ctx context.Context, p *Principal, in *api.Body[api.NewGateApproval]) (*body[action.GateApproval], error) {
@@ -19,14 +19,14 @@ func (s *Server) gateRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		if a, err = s.Gates.ApproveGate(ctx, a); err != nil {
+		if a, err = s.Policy.ApproveGate(ctx, a); err != nil {
 			return nil, err
 		}
 		s.changed(ctx, p, "gate approved", "gate", a.Gate, "group", a.Group, "task", a.Task)
 		return bodyOf(a), nil
 	})
 	handleAs(s, api.DeleteGate, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
-		if err := s.Gates.RevokeGate(ctx, p.Organization, in.ID, p.By()); err != nil {
+		if err := s.Policy.RevokeGate(ctx, p.Organization, in.ID, p.By()); err != nil {
 			return nil, err
 		}
 		s.changed(ctx, p, "gate revoked", "approval", in.ID)

@@ -47,7 +47,7 @@ func (s *Server) grantRoutes() {
 		return bodyOf(v), err
 	})
 	handle(s, api.RevokeGrant, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.GrantView], error) {
-		g, err := s.Grants.RevokeGrant(ctx, p.Organization, in.ID, p.By())
+		g, err := s.Policy.RevokeGrant(ctx, p.Organization, in.ID, p.By())
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func (s *Server) grantReads() {
 		})
 	})
 	handle(s, api.GetGrant, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.GrantView], error) {
-		g, err := s.Grants.Grant(ctx, p.Organization, in.ID)
+		g, err := s.Policy.Grant(ctx, p.Organization, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -90,19 +90,19 @@ func (s *Server) listGrants(ctx context.Context, f action.GrantFilter) (*body[ap
 }
 
 func (s *Server) grants(ctx context.Context, f action.GrantFilter) (action.Page[action.Grant], []action.Connector, error) {
-	all, err := s.Connectors.ListConnectors(ctx, f.Organization)
+	all, err := s.Sources.ListConnectors(ctx, f.Organization)
 	if err != nil {
 		return action.Page[action.Grant]{}, nil, err
 	}
 	if id, err := s.sourceID(ctx, f.Organization, f.Source, all); err == nil {
 		f.Source = id
 	}
-	page, err := s.Grants.ListGrants(ctx, f)
+	page, err := s.Policy.ListGrants(ctx, f)
 	return page, all, err
 }
 
 func (s *Server) viewGrant(ctx context.Context, g action.Grant) (api.GrantView, error) {
-	all, err := s.Connectors.ListConnectors(ctx, g.Organization)
+	all, err := s.Sources.ListConnectors(ctx, g.Organization)
 	return api.GrantView{Grant: g, Name: sourceName(g.Source, all)}, err
 }
 
@@ -129,7 +129,7 @@ func (s *Server) makeGrant(ctx context.Context, p *Principal, n api.NewGrant) (a
 	if g.ToolHash, err = s.Gate.Terms(ctx, p.Organization, &g.Terms, n.Unreviewed); err != nil {
 		return g, err
 	}
-	if g, err = s.Grants.CreateGrant(ctx, g); err != nil {
+	if g, err = s.Policy.CreateGrant(ctx, g); err != nil {
 		return g, err
 	}
 	s.granted(ctx, p, &g)

@@ -15,7 +15,7 @@ func (s *Server) inboundRoutes() {
 		return s.listEvents(ctx, p, in)
 	})
 	handle(s, api.GetInboundEvent, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.InboundEvent], error) {
-		r, err := s.Deliveries.Event(ctx, p.Organization, in.ID)
+		r, err := s.Inbound.Event(ctx, p.Organization, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -27,7 +27,7 @@ func (s *Server) inboundRoutes() {
 		return bodyOf(api.WholeContext{Context: whole}), err
 	})
 	handle(s, api.SkipInboundEvent, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.InboundEvent], error) {
-		r, err := s.Deliveries.SkipEvent(ctx, p.Organization, in.ID, p.By())
+		r, err := s.Inbound.SkipEvent(ctx, p.Organization, in.ID, p.By())
 		if err != nil {
 			return nil, err
 		}
@@ -41,15 +41,15 @@ func (s *Server) inboundRoutes() {
 
 func (s *Server) deliveryRoutes() {
 	handle(s, api.ListDeliveries, func(ctx context.Context, p *Principal, in *api.DeliveryQuery) (*body[api.List[api.DeliveryView]], error) {
-		page, err := s.Deliveries.ListReceipts(ctx, event.ReceiptFilter{Organization: p.Organization, Trigger: in.Trigger, Provider: in.Provider, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
+		page, err := s.Inbound.ListReceipts(ctx, event.ReceiptFilter{Organization: p.Organization, Trigger: in.Trigger, Provider: in.Provider, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(r event.Receipt) api.DeliveryView { return api.DeliveryView{Receipt: r} }), err
 	})
 	handle(s, api.GetDelivery, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.DeliveryView], error) {
-		r, err := s.Deliveries.Receipt(ctx, p.Organization, in.ID)
+		r, err := s.Inbound.Receipt(ctx, p.Organization, in.ID)
 		return bodyOf(viewDelivery(r)), err
 	})
 	handle(s, api.RedriveDelivery, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.DeliveryView], error) {
-		r, err := s.Deliveries.RedriveReceipt(ctx, p.Organization, in.ID, p.By())
+		r, err := s.Inbound.RedriveReceipt(ctx, p.Organization, in.ID, p.By())
 		if err != nil {
 			return nil, err
 		}
@@ -67,18 +67,18 @@ func (s *Server) listEvents(ctx context.Context, p *Principal, q *api.EventQuery
 	if f.Automation, err = s.automationID(ctx, p, q.Automation, "/automation"); err != nil {
 		return nil, err
 	}
-	page, err := s.Deliveries.ListEvents(ctx, f)
+	page, err := s.Inbound.ListEvents(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.Automations.AutomationNames(ctx, p.Organization)
+	names, err := s.Inbound.AutomationNames(ctx, p.Organization)
 	return pageOf(page, func(r event.Record) api.InboundEvent {
 		return api.InboundEvent{Record: r, Status: r.Status(), AutomationName: names[r.Automation]}
 	}), err
 }
 
 func (s *Server) viewEvent(ctx context.Context, r event.Record) (api.InboundEvent, error) {
-	names, err := s.Automations.AutomationNames(ctx, r.Organization)
+	names, err := s.Inbound.AutomationNames(ctx, r.Organization)
 	return api.InboundEvent{Record: r, Status: r.Status(), AutomationName: names[r.Automation], Context: shownJSON(r.Shown)}, err
 }
 
@@ -96,7 +96,7 @@ func shownJSON(kept []byte) raw {
 
 // wholeContext opens the context of an event for a person, who is on record.
 func (s *Server) wholeContext(ctx context.Context, p *Principal, id string) (raw, error) {
-	sealed, err := s.Deliveries.EventContext(ctx, p.Organization, id)
+	sealed, err := s.Inbound.EventContext(ctx, p.Organization, id)
 	if err != nil {
 		return nil, err
 	}

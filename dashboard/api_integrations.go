@@ -48,7 +48,7 @@ func (s *Server) integrationReads() {
 		return listOf(views), err
 	})
 	handle(s, api.GetIntegration, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.IntegrationView], error) {
-		i, err := s.Integrations.Integration(ctx, p.Organization, in.ID, p.viewer())
+		i, err := s.Sources.Integration(ctx, p.Organization, in.ID, p.viewer())
 		return bodyOf(s.viewIntegration(i)), err
 	})
 	handleRaw(s, api.GetIntegrationMetadata, func(ctx context.Context, p *Principal, in *MetadataQuery) (*body[json.RawMessage], error) {

@@ -16,7 +16,7 @@ func (s *Server) invocationRoutes() {
 		return s.listInvocations(ctx, p, in.Sought, in.AskedBy, in.Paging)
 	})
 	handle(s, api.GetInvocation, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.InvocationView], error) {
-		inv, err := s.Invocations.Invocation(ctx, p.Organization, in.ID)
+		inv, err := s.Calls.Invocation(ctx, p.Organization, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -94,14 +94,14 @@ func (s *Server) shown(inv action.Invocation) action.Invocation {
 
 // events returns the events of an invocation that the organization has.
 func (s *Server) events(ctx context.Context, organization, id string) ([]api.Event, error) {
-	if _, err := s.Invocations.Invocation(ctx, organization, id); err != nil {
+	if _, err := s.Calls.Invocation(ctx, organization, id); err != nil {
 		return nil, err
 	}
 	return s.Events(ctx, organization, id)
 }
 
 func (s *Server) fullParams(ctx context.Context, p *Principal, id string) (api.FullParams, error) {
-	inv, err := s.Invocations.Invocation(ctx, p.Organization, id)
+	inv, err := s.Calls.Invocation(ctx, p.Organization, id)
 	if err != nil {
 		return api.FullParams{}, err
 	}
@@ -172,7 +172,7 @@ func (s *Server) await(ctx context.Context, p *Principal, inv action.Invocation,
 		}
 	}
 	s.log.DebugContext(ctx, "no outcome of an approved call", "invocation", inv.ID, "error", err)
-	if now, err := s.Invocations.Invocation(ctx, p.Organization, inv.ID); err == nil {
+	if now, err := s.Calls.Invocation(ctx, p.Organization, inv.ID); err == nil {
 		inv = now
 	}
 	return api.Outcome{Invocation: s.shown(inv)}

@@ -11,7 +11,7 @@ import (
 
 func (s *Server) keyRoutes() {
 	handle(s, api.ListKeys, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.APIKey]], error) {
-		list, err := s.APIKeys.ListAPIKeys(ctx, p.Organization)
+		list, err := s.People.ListAPIKeys(ctx, p.Organization)
 		return listOf(list), err
 	})
 	handle(s, api.CreateKey, func(ctx context.Context, p *Principal, in *api.Body[api.NewKey]) (*body[api.MintedKey], error) {
@@ -19,7 +19,7 @@ func (s *Server) keyRoutes() {
 		return bodyOf(k), err
 	})
 	handleAs(s, api.RevokeKey, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
-		if err := s.APIKeys.RevokeAPIKey(ctx, p.Organization, in.ID, s.now()); err != nil {
+		if err := s.People.RevokeAPIKey(ctx, p.Organization, in.ID, s.now()); err != nil {
 			return nil, err
 		}
 		s.log.InfoContext(ctx, "API key revoked", "key", in.ID, "by", p.By())
@@ -41,7 +41,7 @@ func (s *Server) mintKey(ctx context.Context, p *Principal, n api.NewKey) (api.M
 		return api.MintedKey{}, invalid("/role", "A key for workers has no role beside its scope; leave out role or scope.")
 	}
 	row := action.APIKey{ID: id, Organization: p.Organization, Name: n.Name, User: p.User, Role: role, Scope: n.Scope, CreatedAt: s.now(), ExpiresAt: until}
-	if err := s.APIKeys.CreateAPIKey(ctx, row, hex.EncodeToString(hash)); err != nil {
+	if err := s.People.CreateAPIKey(ctx, row, hex.EncodeToString(hash)); err != nil {
 		return api.MintedKey{}, err
 	}
 	s.log.InfoContext(ctx, "API key made", "key", id, "role", role, "scope", n.Scope, "by", p.By())

@@ -23,7 +23,7 @@ func (s *Server) loginRoutes() {
 		if err := ownOnly(p); err != nil {
 			return nil, err
 		}
-		if err := s.Logins.EndLogin(ctx, p.Organization, p.User, in.ID); err != nil {
+		if err := s.People.EndLogin(ctx, p.Organization, p.User, in.ID); err != nil {
 			return nil, err
 		}
 		s.log.InfoContext(ctx, "signed out elsewhere", "login", in.ID, "by", p.By())
@@ -42,11 +42,11 @@ func (s *Server) loginRoutes() {
 		return bodyOf(api.EndedLogins{Ended: n}), err
 	})
 	handle(s, api.ListRemovedUsers, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.RemovedUser]], error) {
-		list, err := s.Users.RemovedUsers(ctx, p.Organization)
+		list, err := s.People.RemovedUsers(ctx, p.Organization)
 		return listOf(list), err
 	})
 	handleAs(s, api.ReadmitUser, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
-		if err := s.Users.ReadmitUser(ctx, p.Organization, in.ID, p.Role, p.By()); err != nil {
+		if err := s.People.ReadmitUser(ctx, p.Organization, in.ID, p.Role, p.By()); err != nil {
 			return nil, err
 		}
 		s.log.InfoContext(ctx, "user may sign in again", "user", in.ID, "by", p.By())
@@ -67,7 +67,7 @@ func (s *Server) logins(ctx context.Context, p *Principal) ([]api.LoginView, err
 	if err := ownOnly(p); err != nil {
 		return nil, err
 	}
-	list, err := s.Logins.ListLogins(ctx, p.Organization, p.User)
+	list, err := s.People.ListLogins(ctx, p.Organization, p.User)
 	out := make([]api.LoginView, 0, len(list))
 	for _, l := range list {
 		out = append(out, api.LoginView{
@@ -79,7 +79,7 @@ func (s *Server) logins(ctx context.Context, p *Principal) ([]api.LoginView, err
 }
 
 func (s *Server) endLogins(ctx context.Context, p *Principal, user string, why action.LoginEnd) (int, error) {
-	n, err := s.Logins.EndLogins(ctx, p.Organization, user, why)
+	n, err := s.People.EndLogins(ctx, p.Organization, user, why)
 	if err != nil {
 		return 0, err
 	}

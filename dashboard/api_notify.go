@@ -64,7 +64,7 @@ func (s *Server) viewNotify(ctx context.Context, c *action.NotifyChannel) (api.N
 	if c.Kind != action.NotifyWebhook {
 		return v, nil
 	}
-	secrets, err := s.Triggers.SigningSecrets(ctx, c.Organization, NotifySecrets)
+	secrets, err := s.Inbound.SigningSecrets(ctx, c.Organization, NotifySecrets)
 	v.Secrets = signingSecrets(secrets)
 	return v, err
 }

@@ -23,7 +23,7 @@ func (s *Server) onboardRoutes() {
 
 // onboard checks what it can name, and leaves the rest to the transaction.
 func (s *Server) onboard(ctx context.Context, p *Principal, c action.Connector, tools []api.OnboardedTool) ([]action.ToolReview, error) {
-	list, err := s.Reviews.ListReviews(ctx, p.Organization, c.ID)
+	list, err := s.Policy.ListReviews(ctx, p.Organization, c.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *Server) onboard(ctx context.Context, p *Principal, c action.Connector, 
 		}
 		seen[t.Tool] = action.ToolHashes{Behaviour: t.Behaviour, Text: t.Text}
 	}
-	if list, err = s.Reviews.OnboardTools(ctx, p.Organization, c.ID, seen, modes, p.By()); err != nil {
+	if list, err = s.Policy.OnboardTools(ctx, p.Organization, c.ID, seen, modes, p.By()); err != nil {
 		return nil, err
 	}
 	s.changed(ctx, p, "tools decided about", "connector", c.ID, "tools", len(seen), "modes", len(modes))

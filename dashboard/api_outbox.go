@@ -13,7 +13,7 @@ import (
 
 func (s *Server) outboxRoutes() {
 	handle(s, api.ListOutbox, func(ctx context.Context, p *Principal, in *api.ParcelQuery) (*body[api.List[event.Parcel]], error) {
-		page, err := s.Runs.ListParcels(ctx, event.ParcelFilter{Organization: p.Organization, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
+		page, err := s.Inbound.ListParcels(ctx, event.ParcelFilter{Organization: p.Organization, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, same), err
 	})
 	handle(s, api.RedriveParcel, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.RunView], error) {
@@ -33,7 +33,7 @@ func (s *Server) endpointRoutes(path string) {
 		return bodyOf(e), err
 	})
 	handleAs(s, api.DeleteRunEndpoint, func(ctx context.Context, p *Principal, _ *api.None) (*empty, error) {
-		if err := s.Runs.DeleteRunEndpoint(ctx, p.Organization, p.By()); err != nil {
+		if err := s.Inbound.DeleteRunEndpoint(ctx, p.Organization, p.By()); err != nil {
 			return nil, noEndpoint(err)
 		}
 		s.changed(ctx, p, "run endpoint removed")
@@ -49,7 +49,7 @@ func (s *Server) endpointRoutes(path string) {
 }
 
 func (s *Server) redriveParcel(ctx context.Context, p *Principal, id string) (event.Run, error) {
-	parcel, err := s.Runs.Parcel(ctx, p.Organization, id)
+	parcel, err := s.Inbound.Parcel(ctx, p.Organization, id)
 	if err != nil {
 		return event.Run{}, err
 	}
@@ -60,7 +60,7 @@ func (s *Server) redriveParcel(ctx context.Context, p *Principal, id string) (ev
 }
 
 func (s *Server) runEndpoint(ctx context.Context, p *Principal) (api.EndpointView, error) {
-	e, err := s.Runs.RunEndpoint(ctx, p.Organization)
+	e, err := s.Inbound.RunEndpoint(ctx, p.Organization)
 	return viewEndpoint(e), noEndpoint(err)
 }
 
@@ -80,7 +80,7 @@ func (s *Server) setEndpoint(ctx context.Context, p *Principal, n api.NewEndpoin
 	if err := s.checkEndpoint(ctx, n.URL); err != nil {
 		return api.MintedEndpoint{}, err
 	}
-	old, err := s.Runs.RunEndpoint(ctx, p.Organization)
+	old, err := s.Inbound.RunEndpoint(ctx, p.Organization)
 	if err != nil && !errors.Is(err, action.ErrNotFound) {
 		return api.MintedEndpoint{}, err
 	}
@@ -98,7 +98,7 @@ func (s *Server) setEndpoint(ctx context.Context, p *Principal, n api.NewEndpoin
 	case n.Secret != "":
 		return api.MintedEndpoint{}, invalid("/secret", "The endpoint has a secret already; leave secret out, and replace it with POST /api/v1/run-endpoint/rotate.")
 	}
-	if e, err = s.Runs.SetRunEndpoint(ctx, e, secret); err != nil {
+	if e, err = s.Inbound.SetRunEndpoint(ctx, e, secret); err != nil {
 		return api.MintedEndpoint{}, err
 	}
 	s.changed(ctx, p, "run endpoint set", "url", e.URL, "enabled", e.Enabled)

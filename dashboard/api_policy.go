@@ -43,7 +43,7 @@ func (s *Server) setMode(ctx context.Context, p *Principal, text string, n api.N
 		return api.ModeView{}, err
 	}
 	o := action.Override{Organization: p.Organization, Automation: n.Automation, Key: key, Mode: n.Mode, UpdatedBy: p.By()}
-	if err := s.Overrides.SetOverride(ctx, o); err != nil {
+	if err := s.Policy.SetOverride(ctx, o); err != nil {
 		return api.ModeView{}, err
 	}
 	s.changed(ctx, p, "policy set", "key", key.String(), "mode", n.Mode, "automation", n.Automation)
@@ -60,7 +60,7 @@ func (s *Server) unsetMode(ctx context.Context, p *Principal, text, automation s
 	if automation, err = s.automationID(ctx, p, automation, "/automation"); err != nil {
 		return err
 	}
-	if err := s.Overrides.UnsetOverride(ctx, p.Organization, automation, key, p.By()); err != nil {
+	if err := s.Policy.UnsetOverride(ctx, p.Organization, automation, key, p.By()); err != nil {
 		return s.notSet(ctx, p.Organization, text, err)
 	}
 	s.changed(ctx, p, "policy unset", "key", key.String(), "automation", automation)
@@ -89,11 +89,11 @@ func (s *Server) changed(ctx context.Context, p *Principal, what string, args ..
 }
 
 func (s *Server) modes(ctx context.Context, organization string) ([]api.ModeView, error) {
-	list, _, err := s.Overrides.Overrides(ctx, organization)
+	list, _, err := s.Policy.Overrides(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.Connectors.ListConnectors(ctx, organization)
+	all, err := s.Sources.ListConnectors(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (s *Server) resolveKey(ctx context.Context, organization, text string) (act
 	if err != nil {
 		return key, nil, err
 	}
-	all, err := s.Connectors.ListConnectors(ctx, organization)
+	all, err := s.Sources.ListConnectors(ctx, organization)
 	if err != nil {
 		return key, nil, err
 	}

@@ -24,7 +24,7 @@ func (s *Server) quotaRoutes() {
 		q := action.Quota{
 			Organization: p.Organization, Key: key, Per: in.Body.Per, Rate: action.Rate(in.Body.NewRate), UpdatedBy: p.By(),
 		}
-		if err := s.Quotas.SetQuota(ctx, q); err != nil {
+		if err := s.Policy.SetQuota(ctx, q); err != nil {
 			return nil, err
 		}
 		s.changed(ctx, p, "quota set", "key", key.String(), "per", q.Per, "calls", q.Calls, "seconds", q.Seconds)
@@ -38,7 +38,7 @@ func (s *Server) quotaRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.Quotas.UnsetQuota(ctx, p.Organization, key, in.Per, p.By()); err != nil {
+		if err := s.Policy.UnsetQuota(ctx, p.Organization, key, in.Per, p.By()); err != nil {
 			return nil, err
 		}
 		s.changed(ctx, p, "quota unset", "key", key.String(), "per", in.Per)
@@ -48,11 +48,11 @@ func (s *Server) quotaRoutes() {
 }
 
 func (s *Server) quotas(ctx context.Context, organization string) (*body[api.List[api.QuotaView]], error) {
-	list, err := s.Quotas.ListQuotas(ctx, organization)
+	list, err := s.Policy.ListQuotas(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.Connectors.ListConnectors(ctx, organization)
+	all, err := s.Sources.ListConnectors(ctx, organization)
 	views := make([]api.QuotaView, len(list))
 	for i, q := range list {
 		views[i] = viewQuota(q, all)
@@ -66,18 +66,18 @@ func viewQuota(q action.Quota, all []action.Connector) api.QuotaView {
 
 func (s *Server) settingsRoutes() {
 	handle(s, api.GetSettings, func(ctx context.Context, p *Principal, _ *api.None) (*body[action.Settings], error) {
-		got, err := s.Settings.Settings(ctx, p.Organization)
+		got, err := s.Policy.Settings(ctx, p.Organization)
 		return bodyOf(got), err
 	})
 	handle(s, api.UpdateSettings, func(ctx context.Context, p *Principal, in *api.Body[api.SettingsChange]) (*body[action.Settings], error) {
-		now, err := s.Settings.Settings(ctx, p.Organization)
+		now, err := s.Policy.Settings(ctx, p.Organization)
 		if err != nil {
 			return nil, err
 		}
 		set(&now.SelfApproval, in.Body.SelfApproval)
 		set(&now.DenialLimit, in.Body.DenialLimit)
 		set(&now.UnverifiedEvents, in.Body.UnverifiedEvents)
-		if err := s.Settings.SetSettings(ctx, p.Organization, now, p.By()); err != nil {
+		if err := s.Policy.SetSettings(ctx, p.Organization, now, p.By()); err != nil {
 			return nil, err
 		}
 		s.changed(ctx, p, "settings changed", "self_approval", now.SelfApproval, "denial_limit", now.DenialLimit, "unverified_events", now.UnverifiedEvents)
@@ -93,7 +93,7 @@ func (s *Server) settingsRoutes() {
 		if f.To, err = parseMoment("/to", in.To); err != nil {
 			return nil, err
 		}
-		page, err := s.History.PolicyEvents(ctx, f)
+		page, err := s.Policy.PolicyEvents(ctx, f)
 		return pageOf(page, same), err
 	})
 }

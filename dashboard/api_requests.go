@@ -30,11 +30,11 @@ func (s *Server) requestRoutes() {
 	})
 	handle(s, api.ListGrantRequests, func(ctx context.Context, p *Principal, in *api.ListGrantRequestsInput,
 	) (*body[api.List[api.RequestView]], error) {
-		all, err := s.Connectors.ListConnectors(ctx, p.Organization)
+		all, err := s.Sources.ListConnectors(ctx, p.Organization)
 		if err != nil {
 			return nil, err
 		}
-		page, err := s.Requests.ListGrantRequests(ctx, action.RequestFilter{
+		page, err := s.Policy.ListGrantRequests(ctx, action.RequestFilter{
 			Organization: p.Organization, Session: in.Session, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor,
 		})
 		return pageOf(page, func(r action.GrantRequest) api.RequestView {
@@ -42,7 +42,7 @@ func (s *Server) requestRoutes() {
 		}), err
 	})
 	handle(s, api.GetGrantRequest, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.RequestView], error) {
-		r, err := s.Requests.GrantRequest(ctx, p.Organization, in.ID)
+		r, err := s.Policy.GrantRequest(ctx, p.Organization, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (s *Server) requestVerdicts(path string) {
 		if in.Body != nil {
 			v.Note = in.Body.Reason
 		}
-		r, err := s.Requests.DenyRequest(ctx, v)
+		r, err := s.Policy.DenyRequest(ctx, v)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func (s *Server) requestVerdicts(path string) {
 
 func (s *Server) approveRequest(ctx context.Context, p *Principal, id string, n *api.Narrowing) (api.RequestOutcome, error) {
 	v := action.RequestVerdict{Organization: p.Organization, ID: id, By: p.By()}
-	r, err := s.Requests.GrantRequest(ctx, p.Organization, id)
+	r, err := s.Policy.GrantRequest(ctx, p.Organization, id)
 	if err != nil {
 		return api.RequestOutcome{}, err
 	}
@@ -112,7 +112,7 @@ func (s *Server) approveRequest(ctx context.Context, p *Principal, id string, n 
 			return api.RequestOutcome{}, ofRequest(err)
 		}
 	}
-	r, g, err := s.Requests.ApproveRequest(ctx, v)
+	r, g, err := s.Policy.ApproveRequest(ctx, v)
 	if err != nil {
 		return api.RequestOutcome{}, err
 	}
@@ -132,7 +132,7 @@ func ofRequest(err error) error {
 }
 
 func (s *Server) viewRequest(ctx context.Context, r action.GrantRequest) (api.RequestView, error) {
-	all, err := s.Connectors.ListConnectors(ctx, r.Organization)
+	all, err := s.Sources.ListConnectors(ctx, r.Organization)
 	return api.RequestView{GrantRequest: r, Name: sourceName(r.Terms.Source, all)}, err
 }
 

@@ -20,7 +20,7 @@ func (s *Server) reviewRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		list, err := s.Reviews.ListReviews(ctx, p.Organization, c.ID)
+		list, err := s.Policy.ListReviews(ctx, p.Organization, c.ID)
 		v := api.ReviewList{List: listOf(s.viewReviews(ctx, c, list)).Body, Error: state.Error}
 		if !state.FetchedAt.IsZero() {
 			v.FetchedAt = &state.FetchedAt
@@ -65,7 +65,7 @@ func (s *Server) review(ctx context.Context, p *Principal, c action.Connector, n
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Reviews.ReviewTools(ctx, p.Organization, c.ID, seen, p.By())
+	list, err := s.Policy.ReviewTools(ctx, p.Organization, c.ID, seen, p.By())
 	if e := action.Public(err); e.Code == "tool_not_found" {
 		err = &action.Error{Kind: e.Kind, Code: e.Code, Field: "/tools", Message: e.Message + " GET /api/v1/connectors/" + or(c.Slug, c.ID) + "/tools is that list."}
 	}

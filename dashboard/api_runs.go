@@ -23,7 +23,7 @@ func (s *Server) runRoutes() {
 		return s.listRuns(ctx, p, in)
 	})
 	handle(s, api.GetRun, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.RunView], error) {
-		run, err := s.Runs.Run(ctx, p.Organization, in.ID)
+		run, err := s.Inbound.Run(ctx, p.Organization, in.ID)
 		return s.viewRun(ctx, run, err)
 	})
 	s.workerRoutes()
@@ -77,11 +77,11 @@ func (s *Server) listRuns(ctx context.Context, p *Principal, q *api.RunQuery) (*
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.Runs.ListRuns(ctx, event.RunFilter{Organization: p.Organization, Automation: automation, Trigger: q.Trigger, Event: q.Event, Status: q.Status, Limit: q.Limit, Cursor: q.Cursor})
+	page, err := s.Inbound.ListRuns(ctx, event.RunFilter{Organization: p.Organization, Automation: automation, Trigger: q.Trigger, Event: q.Event, Status: q.Status, Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.Automations.AutomationNames(ctx, p.Organization)
+	names, err := s.Inbound.AutomationNames(ctx, p.Organization)
 	return pageOf(page, func(r event.Run) api.RunView { return api.RunView{Run: r, AutomationName: names[r.Automation]} }), err
 }
 
@@ -90,6 +90,6 @@ func (s *Server) viewRun(ctx context.Context, run event.Run, err error) (*body[a
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.Automations.AutomationNames(ctx, run.Organization)
+	names, err := s.Inbound.AutomationNames(ctx, run.Organization)
 	return bodyOf(api.RunView{Run: run, AutomationName: names[run.Automation]}), err
 }

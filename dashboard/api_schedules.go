@@ -24,7 +24,7 @@ func (s *Server) scheduleRoutes() {
 
 func (s *Server) scheduleOneRoutes(one string) {
 	handle(s, api.GetSchedule, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.ScheduleView], error) {
-		row, err := s.Triggers.Schedule(ctx, p.Organization, in.ID)
+		row, err := s.Inbound.Schedule(ctx, p.Organization, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func (s *Server) scheduleOneRoutes(one string) {
 		return bodyOf(v), err
 	})
 	handleAs(s, api.DeleteSchedule, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
-		if err := s.Triggers.DeleteSchedule(ctx, p.Organization, in.ID, p.By()); err != nil {
+		if err := s.Inbound.DeleteSchedule(ctx, p.Organization, in.ID, p.By()); err != nil {
 			return nil, err
 		}
 		s.changed(ctx, p, "schedule removed", "schedule", in.ID)

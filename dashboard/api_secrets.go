@@ -16,11 +16,11 @@ func (s *Server) secretRoutes() {
 		return bodyOf(secret), err
 	})
 	handle(s, api.ListSecrets, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.Secret]], error) {
-		list, err := s.Secrets.ListSecrets(ctx, p.Organization)
+		list, err := s.Sources.ListSecrets(ctx, p.Organization)
 		return listOf(list), err
 	})
 	handleAs(s, api.DeleteSecret, func(ctx context.Context, p *Principal, in *api.ByKey) (*empty, error) {
-		if err := s.Secrets.DeleteSecret(ctx, p.Organization, in.Key); err != nil {
+		if err := s.Sources.DeleteSecret(ctx, p.Organization, in.Key); err != nil {
 			return nil, err
 		}
 		s.log.InfoContext(ctx, "secret deleted", "key", in.Key, "by", p.By())
@@ -47,7 +47,7 @@ func (s *Server) putSecret(ctx context.Context, p *Principal, key string, n api.
 		Organization: p.Organization, Key: key, Host: strings.ToLower(n.Host),
 		UpdatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
-	if err := s.Secrets.PutSecret(ctx, secret, sealed); err != nil {
+	if err := s.Sources.PutSecret(ctx, secret, sealed); err != nil {
 		return action.Secret{}, err
 	}
 	s.changed(ctx, p, "secret set", "key", key, "host", secret.Host) // a new host asks for new reviews

@@ -26,14 +26,14 @@ func (s *Server) lifeRoutes() {
 		return s.changeSession(ctx, p, in.ID, in.Body)
 	})
 	handle(s, api.PauseSession, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.SessionView], error) {
-		session, err := s.SessionLife.PauseSession(ctx, p.Organization, in.ID)
+		session, err := s.Sessions.PauseSession(ctx, p.Organization, in.ID)
 		if err != nil {
 			return nil, err
 		}
 		return s.moved(ctx, p, "pause", session)
 	})
 	handle(s, api.ResumeSession, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.SessionView], error) {
-		session, err := s.SessionLife.ResumeSession(ctx, p.Organization, in.ID)
+		session, err := s.Sessions.ResumeSession(ctx, p.Organization, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func (s *Server) endSession(ctx context.Context, p *Principal, id string, end *a
 	if end != nil {
 		note = end.Note
 	}
-	session, withdrew, err := s.SessionLife.EndSession(ctx, p.Organization, id, as, note)
+	session, withdrew, err := s.Sessions.EndSession(ctx, p.Organization, id, as, note)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Server) changeSession(ctx context.Context, p *Principal, id string, c a
 		}
 		idle = &d
 	}
-	session, err := s.SessionLife.ChangeSession(ctx, p.Organization, id, c.Title, idle)
+	session, err := s.Sessions.ChangeSession(ctx, p.Organization, id, c.Title, idle)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *Server) renames(ctx context.Context, p *Principal, id string, c api.Ses
 
 // seenSession is a session without what is private to others.
 func (s *Server) seenSession(ctx context.Context, p *Principal, session action.Session) (*body[api.SessionView], error) {
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.viewer())
 	onlySeen(&session, all)
 	return bodyOf(viewSession(session)), err
 }

@@ -62,7 +62,7 @@ func (s *Server) listSessions(ctx context.Context, p *Principal, state string, q
 	if err != nil {
 		return page, err
 	}
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.viewer())
 	for i := range page.Items {
 		onlySeen(&page.Items[i], all)
 	}

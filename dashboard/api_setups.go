@@ -4,21 +4,12 @@ import (
 	"context"
 	"encoding/json"
 
-	"sallyport/action"
 	"sallyport/api"
 )
 
-// Setups reads how workspaces are brought up, as setup sessions saved it.
-type Setups interface {
-	// ListSetups returns an organization's, by name.
-	ListSetups(ctx context.Context, organization string) ([]action.Setup, error)
-	// Setup returns one; ErrNotFound.
-	Setup(ctx context.Context, organization, name string) (action.Setup, error)
-}
-
 func (s *Server) setupRoutes() {
 	handle(s, api.ListSetups, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.SetupEntry]], error) {
-		all, err := s.Setups.ListSetups(ctx, p.Organization)
+		all, err := s.Sessions.ListSetups(ctx, p.Organization)
 		entries := make([]api.SetupEntry, len(all))
 		for i, one := range all {
 			entries[i] = api.SetupEntry{Name: one.Name, Commands: length(one.ServiceCommands), EnvFiles: length(one.EnvFiles), UpdatedBy: one.UpdatedBy, UpdatedAt: one.UpdatedAt}
@@ -27,7 +18,7 @@ func (s *Server) setupRoutes() {
 	})
 	handle(s, api.GetSetup, func(ctx context.Context, p *Principal, in *api.GetSetupInput,
 	) (*body[api.SetupView], error) {
-		one, err := s.Setups.Setup(ctx, p.Organization, in.Name)
+		one, err := s.Sessions.Setup(ctx, p.Organization, in.Name)
 		return bodyOf(api.SetupView{
 			Name: one.Name, ServiceCommands: one.ServiceCommands, EnvFiles: one.EnvFiles,
 			UpdatedBy: one.UpdatedBy, CreatedAt: one.CreatedAt, UpdatedAt: one.UpdatedAt,

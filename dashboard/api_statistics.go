@@ -25,7 +25,7 @@ func (s *Server) viewStatistics(ctx context.Context, organization, name string) 
 	if err != nil {
 		return api.StatisticsView{}, err
 	}
-	all, err := s.Connectors.ListConnectors(ctx, organization)
+	all, err := s.Sources.ListConnectors(ctx, organization)
 	if err != nil {
 		return api.StatisticsView{}, err
 	}

@@ -26,7 +26,7 @@ func (s *Server) triggerRoutes() {
 
 func (s *Server) triggerOneRoutes(one string) {
 	handle(s, api.GetTrigger, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.TriggerView], error) {
-		t, err := s.Triggers.Trigger(ctx, p.Organization, in.ID)
+		t, err := s.Inbound.Trigger(ctx, p.Organization, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -45,10 +45,10 @@ func (s *Server) triggerOneRoutes(one string) {
 
 func (s *Server) triggerSecretRoutes(one string) {
 	handle(s, api.ListTriggerSecrets, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.List[api.SigningSecret]], error) {
-		if _, err := s.Triggers.Trigger(ctx, p.Organization, in.ID); err != nil {
+		if _, err := s.Inbound.Trigger(ctx, p.Organization, in.ID); err != nil {
 			return nil, err
 		}
-		list, err := s.Triggers.SigningSecrets(ctx, p.Organization, in.ID)
+		list, err := s.Inbound.SigningSecrets(ctx, p.Organization, in.ID)
 		return listOf(signingSecrets(list)), err
 	})
 	handle(s, api.RotateTrigger, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Rotation],

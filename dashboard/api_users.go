@@ -19,7 +19,7 @@ func (s *Server) userRoutes() {
 		return bodyOf(me), nil
 	})
 	handle(s, api.ListUsers, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.User]], error) {
-		list, err := s.Users.ListUsers(ctx, p.Organization)
+		list, err := s.People.ListUsers(ctx, p.Organization)
 		return listOf(list), err
 	})
 	handle(s, api.CreateUser, func(ctx context.Context, p *Principal, in *api.Body[api.NewUser]) (*body[action.User], error) {
@@ -45,7 +45,7 @@ func (s *Server) addUser(ctx context.Context, p *Principal, n api.NewUser) (acti
 	if err := p.outranks(u.Role); err != nil {
 		return u, err
 	}
-	if err := s.Users.CreateUser(ctx, u, p.By()); err != nil {
+	if err := s.People.CreateUser(ctx, u, p.By()); err != nil {
 		return u, err
 	}
 	s.log.InfoContext(ctx, "user added", "user", u.ID, "role", u.Role, "by", p.By())
@@ -54,7 +54,7 @@ func (s *Server) addUser(ctx context.Context, p *Principal, n api.NewUser) (acti
 
 // other returns a person of the organization whom the principal may change.
 func (s *Server) other(ctx context.Context, p *Principal, id string) (action.User, error) {
-	u, err := s.Users.User(ctx, p.Organization, id)
+	u, err := s.People.User(ctx, p.Organization, id)
 	if err != nil {
 		return u, err
 	}
@@ -69,7 +69,7 @@ func (s *Server) changeRole(ctx context.Context, p *Principal, id string, role a
 	if err := p.outranks(role); err != nil {
 		return u, err
 	}
-	if err := s.Users.SetUserRole(ctx, p.Organization, id, role, p.By()); err != nil {
+	if err := s.People.SetUserRole(ctx, p.Organization, id, role, p.By()); err != nil {
 		return u, err
 	}
 	s.log.InfoContext(ctx, "user changed", "user", id, "role", role, "by", p.By())
@@ -88,7 +88,7 @@ func (s *Server) removeUser(ctx context.Context, p *Principal, id string) error 
 	if err := s.disconnectAll(ctx, p, id); err != nil {
 		return err
 	}
-	if err := s.Users.DeleteUser(ctx, p.Organization, id, p.By()); err != nil {
+	if err := s.People.DeleteUser(ctx, p.Organization, id, p.By()); err != nil {
 		return err
 	}
 	s.changed(ctx, p, "user removed", "user", id)
@@ -103,7 +103,7 @@ func (s *Server) removable(ctx context.Context, u *action.User) error {
 	if u.Role != action.RoleOwner {
 		return nil
 	}
-	all, err := s.Users.ListUsers(ctx, u.Organization)
+	all, err := s.People.ListUsers(ctx, u.Organization)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *Server) removable(ctx context.Context, u *action.User) error {
 // disconnectAll gives back the credentials that only the user could use, for
 // as long as a change waits for that. What is left is wiped with the user.
 func (s *Server) disconnectAll(ctx context.Context, p *Principal, user string) error {
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, user)
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, user)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const maxInstructions = 64 << 10
 // automation finds one by its id or name; field is where it was named, empty
 // for the path.
 func (s *Server) automation(ctx context.Context, p *Principal, ref, field string) (event.Automation, error) {
-	a, err := s.Automations.Automation(ctx, p.Organization, ref)
+	a, err := s.Inbound.Automation(ctx, p.Organization, ref)
 	if !errors.Is(err, action.ErrNotFound) {
 		return a, err
 	}
@@ -47,7 +47,7 @@ func (s *Server) addAutomation(ctx context.Context, p *Principal, n api.NewAutom
 	if err := checkAutomation(&a); err != nil {
 		return a, err
 	}
-	a, err := s.Automations.CreateAutomation(ctx, a)
+	a, err := s.Inbound.CreateAutomation(ctx, a)
 	if err != nil {
 		return a, err
 	}
@@ -67,7 +67,7 @@ func (s *Server) changeAutomation(ctx context.Context, p *Principal, ref string,
 	if err := checkAutomation(&a); err != nil {
 		return a, err
 	}
-	if a, err = s.Automations.UpdateAutomation(ctx, a, p.By()); err != nil {
+	if a, err = s.Inbound.UpdateAutomation(ctx, a, p.By()); err != nil {
 		return a, err
 	}
 	s.changed(ctx, p, "automation changed", "automation", a.ID, "name", a.Name, "enabled", a.Enabled)
@@ -79,7 +79,7 @@ func (s *Server) removeAutomation(ctx context.Context, p *Principal, ref string)
 	if err != nil {
 		return err
 	}
-	if err := s.Automations.DeleteAutomation(ctx, p.Organization, a.ID, p.By()); err != nil {
+	if err := s.Inbound.DeleteAutomation(ctx, p.Organization, a.ID, p.By()); err != nil {
 		return err
 	}
 	s.changed(ctx, p, "automation removed", "automation", a.ID, "name", a.Name)

@@ -16,7 +16,7 @@ func (s *Server) bindingRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		ids, err := s.Integrations.Bindings(ctx, p.Organization, a.ID)
+		ids, err := s.Sources.Bindings(ctx, p.Organization, a.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -33,7 +33,7 @@ func (s *Server) bindingRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.Integrations.SetBindings(ctx, p.Organization, a.ID, ids, p.By()); err != nil {
+		if err := s.Sources.SetBindings(ctx, p.Organization, a.ID, ids, p.By()); err != nil {
 			return nil, err
 		}
 		s.changed(ctx, p, "automation bound", "automation", a.ID, "connections", ids)
@@ -47,7 +47,7 @@ func (s *Server) seen(ctx context.Context, p *Principal, ids []string) ([]string
 	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
 		return ids, nil
 	}
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.viewer())
 	return only(ids, all), err
 }
 
@@ -63,7 +63,7 @@ func only(ids []string, all []action.Integration) []string {
 func (s *Server) connections(ctx context.Context, p *Principal, n api.NewSession) ([]string, error) {
 	switch {
 	case n.Connections == nil && n.Automation != "":
-		ids, err := s.Integrations.Bindings(ctx, p.Organization, n.Automation)
+		ids, err := s.Sources.Bindings(ctx, p.Organization, n.Automation)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (s *Server) bindable(ctx context.Context, p *Principal, names []string) (id
 	if len(names) == 0 {
 		return nil, nil
 	}
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.viewer())
 	if err != nil {
 		return nil, err
 	}

@@ -76,20 +76,20 @@ func (p *pages) around(ctx context.Context, me *Principal, list []action.Invocat
 	if b.people, err = p.names(ctx, me.Organization); err != nil {
 		return b, err
 	}
-	if b.sessions, err = p.Desk.SessionsOf(ctx, me.Organization, sessions); err != nil {
+	if b.sessions, err = p.Calls.SessionsOf(ctx, me.Organization, sessions); err != nil {
 		return b, err
 	}
-	if b.waiters, err = p.Desk.Waiters(ctx, me.Organization, pending); err != nil {
+	if b.waiters, err = p.Calls.Waiters(ctx, me.Organization, pending); err != nil {
 		return b, err
 	}
 	if modules {
-		if b.integrations, err = p.Integrations.ListIntegrations(ctx, me.Organization, me.viewer()); err != nil {
+		if b.integrations, err = p.Sources.ListIntegrations(ctx, me.Organization, me.viewer()); err != nil {
 			return b, err
 		}
 	}
 	for _, s := range b.sessions {
 		if s.Automation != "" {
-			b.automations, err = p.Desk.AutomationNames(ctx, me.Organization)
+			b.automations, err = p.Inbound.AutomationNames(ctx, me.Organization)
 			break
 		}
 	}
@@ -114,7 +114,7 @@ func (p *pages) cards(ctx context.Context, me *Principal, list []action.Invocati
 }
 
 func (p *pages) cardOf(ctx context.Context, me *Principal, id string) (card, error) {
-	inv, err := p.Invocations.Invocation(ctx, me.Organization, id)
+	inv, err := p.Calls.Invocation(ctx, me.Organization, id)
 	if err != nil {
 		return card{}, err
 	}

@@ -18,46 +18,28 @@ import (
 // Config is what the server needs. Every field is required but those whose
 // comment says what zero means.
 type Config struct {
-	Gate         Gate
-	Decider      Decider
-	Hints        action.Hints
-	Sessions     Sessions
-	SessionLife  SessionLife
-	Secrets      Secrets
-	Connectors   Connectors
-	Prober       Prober
-	SignIns      SignIns
-	Integrations Integrations
-	Connections  Connections
-	Providers    []api.Provider // empty, but not nil: none
-	Reviews      Reviews
-	Overrides    Overrides
-	Capabilities Capabilities
-	Gates        Gates
-	Quotas       Quotas
-	Settings     Settings
-	History      History
-	Grants       Grants
-	Requests     GrantRequests
-	Env          EnvRequests
-	Uploads      Uploads
-	Files        Files
-	Invocations  Invocations
-	Statistics   Statistics
-	Desk         Desk
-	Audit        Audit
-	Users        Users
-	APIKeys      APIKeys
-	Logins       Logins
-	Tokens       *token.Signer
-	Automations  Automations
-	Setups       Setups
-	Triggers     Triggers
-	Deliveries   Deliveries
-	Runs         Runs
-	Notify       Notify
-	Vault        action.Vault
-	JSON         action.JSON
+	Gate    Gate
+	Decider Decider
+	Hints   action.Hints
+
+	// The rows.
+	People   People
+	Sessions Sessions
+	Calls    Calls
+	Policy   Policy
+	Sources  Sources
+	Inbound  Inbound
+	Audit    Audit
+	Notify   Notify
+
+	Prober      Prober
+	SignIns     SignIns
+	Connections Connections
+	Providers   []api.Provider // empty, but not nil: none
+	Files       Files
+	Tokens      *token.Signer
+	Vault       action.Vault
+	JSON        action.JSON
 
 	EventProviders []api.EventProvider // empty, but not nil: none
 	Times          Times
@@ -188,16 +170,12 @@ func (c *Config) fill() error {
 // complete refuses a configuration that lacks something.
 func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
-		"Gate": c.Gate == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil, "Sessions": c.Sessions == nil, "SessionLife": c.SessionLife == nil, "Withdrew": c.Withdrew == nil, "Secrets": c.Secrets == nil,
-		"Connectors": c.Connectors == nil, "Prober": c.Prober == nil, "SignIns": c.SignIns == nil,
-		"Integrations": c.Integrations == nil, "Connections": c.Connections == nil, "Providers": c.Providers == nil, "Reviews": c.Reviews == nil, "Overrides": c.Overrides == nil,
-		"Capabilities": c.Capabilities == nil, "Gates": c.Gates == nil, "Quotas": c.Quotas == nil, "Settings": c.Settings == nil,
-		"History": c.History == nil, "Grants": c.Grants == nil, "Requests": c.Requests == nil, "Env": c.Env == nil, "Uploads": c.Uploads == nil, "Files": c.Files == nil, "Invocations": c.Invocations == nil, "Statistics": c.Statistics == nil, "Desk": c.Desk == nil,
-		"Audit": c.Audit == nil, "Users": c.Users == nil, "APIKeys": c.APIKeys == nil, "Logins": c.Logins == nil, "Tokens": c.Tokens == nil,
-		"Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil, "SealSecret": c.SealSecret == nil, "Rotate": c.Rotate == nil, "Revealed": c.Revealed == nil,
-		"Events": c.Events == nil, "Log": c.Log == nil,
-		"Automations": c.Automations == nil, "Setups": c.Setups == nil, "Triggers": c.Triggers == nil, "Deliveries": c.Deliveries == nil, "Runs": c.Runs == nil, "Notify": c.Notify == nil, "TestNotify": c.TestNotify == nil,
-		"Vault": c.Vault == nil, "JSON": c.JSON == nil, "EventProviders": c.EventProviders == nil, "Times": c.Times == nil,
+		"Gate": c.Gate == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil, "People": c.People == nil, "Sessions": c.Sessions == nil, "Calls": c.Calls == nil,
+		"Policy": c.Policy == nil, "Sources": c.Sources == nil, "Inbound": c.Inbound == nil, "Audit": c.Audit == nil, "Notify": c.Notify == nil,
+		"Prober": c.Prober == nil, "SignIns": c.SignIns == nil, "Connections": c.Connections == nil, "Providers": c.Providers == nil, "Files": c.Files == nil,
+		"Tokens": c.Tokens == nil, "Vault": c.Vault == nil, "JSON": c.JSON == nil, "Withdrew": c.Withdrew == nil, "Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil,
+		"SealSecret": c.SealSecret == nil, "Rotate": c.Rotate == nil, "Revealed": c.Revealed == nil, "Events": c.Events == nil, "TestNotify": c.TestNotify == nil,
+		"EventProviders": c.EventProviders == nil, "Times": c.Times == nil, "Log": c.Log == nil,
 	} {
 		if missing {
 			return fmt.Errorf("dashboard: Config.%s is required", name)

@@ -44,7 +44,7 @@ func (s *Server) withSecret(ctx context.Context, p *Principal, c *action.Connect
 // checkUnused refuses a key that nobody named and that another connector
 // sends: its credential would be another at once.
 func (s *Server) checkUnused(ctx context.Context, c *action.Connector) error {
-	all, err := s.Connectors.ListConnectors(ctx, c.Organization)
+	all, err := s.Sources.ListConnectors(ctx, c.Organization)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *Server) checkSecrets(ctx context.Context, old, c *action.Connector, wri
 	if c.Secret == "" && (c.OAuth == nil || c.OAuth.ClientSecret == "") {
 		return nil
 	}
-	all, err := s.Secrets.ListSecrets(ctx, c.Organization)
+	all, err := s.Sources.ListSecrets(ctx, c.Organization)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 // connector finds one by id, slug or name, in this order.
 func (s *Server) connector(ctx context.Context, organization, ref string) (action.Connector, error) {
-	all, err := s.Connectors.ListConnectors(ctx, organization)
+	all, err := s.Sources.ListConnectors(ctx, organization)
 	if err != nil {
 		return action.Connector{}, err
 	}
@@ -46,7 +46,7 @@ func (s *Server) addConnector(ctx context.Context, p *Principal, n api.NewConnec
 	if err != nil {
 		return c, err
 	}
-	if err := s.Connectors.CreateConnector(ctx, c, secret, p.By()); err != nil {
+	if err := s.Sources.CreateConnector(ctx, c, secret, p.By()); err != nil {
 		return c, madeSlugTaken(err, c.Slug, n.Slug == nil)
 	}
 	s.log.InfoContext(ctx, "connector added", "connector", c.ID, "name", c.Name, "url", c.URL, "by", p.By())
@@ -118,7 +118,7 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 	if !c.KeepsTokens(&old) {
 		s.giveBack(ctx, old, p.By())
 	}
-	if err := s.Connectors.UpdateConnector(ctx, c, secret, p.By()); err != nil {
+	if err := s.Sources.UpdateConnector(ctx, c, secret, p.By()); err != nil {
 		return nil, err
 	}
 	if c, err = s.connector(ctx, p.Organization, c.ID); err != nil {

@@ -109,7 +109,7 @@ func TestEventsBetweenInstances(t *testing.T) {
 func TestASlowListener(t *testing.T) {
 	h := newHouse(t)
 	rows := &slowRows{gate: make(chan struct{})}
-	slow := newHouse(t, func(c *dashboard.Config) { rows.Invocations = c.Invocations; c.Invocations, c.Hints = rows, h.hints })
+	slow := newHouse(t, func(c *dashboard.Config) { rows.Calls = c.Calls; c.Calls, c.Hints = rows, h.hints })
 	l := slow.listen(slow.member)
 	for range 200 { // the first holds the stream up; the buffer cannot take the rest
 		h.hints.Publish(action.Hint{Kind: action.HintInvocation, Organization: org, Session: "s1", Invocation: "none", Status: action.StatusPending})
@@ -125,13 +125,13 @@ func TestASlowListener(t *testing.T) {
 
 // slowRows answers once its gate is open.
 type slowRows struct {
-	dashboard.Invocations
+	dashboard.Calls
 	gate chan struct{}
 }
 
 func (r *slowRows) Invocation(ctx context.Context, organization, id string) (action.Invocation, error) {
 	<-r.gate
-	return r.Invocations.Invocation(ctx, organization, id)
+	return r.Calls.Invocation(ctx, organization, id)
 }
 
 func TestAStreamEndsWithItsCredential(t *testing.T) {

@@ -89,11 +89,10 @@ func newHouseOf(t *testing.T, loginIdle time.Duration, change ...func(*dashboard
 	h.openGate()
 	db := h.db
 	c := dashboard.Config{
-		Gate: h.gate, Decider: decider{db}, Hints: h.hints, Sessions: db, SessionLife: db, Withdrew: h.withdrew, Secrets: db, Connectors: db, Prober: h.out, SignIns: signIns{h.out}, Integrations: db, Connections: services{h.out}, Providers: providers(), Reviews: db,
-		Overrides: db, Capabilities: db, Gates: db, Quotas: db, Settings: db, History: db, Grants: db, Requests: db,
-		Invocations: db, Statistics: db, Desk: db, Audit: audit{db}, Users: db, APIKeys: db, Logins: db, Tokens: h.signer, Snapshot: h.snapshot, RequestGrant: h.requestGrant,
-		Setups: db, Automations: db, Triggers: db, Deliveries: db, Runs: db, Notify: db, TestNotify: h.testNotify, Vault: h.vault, JSON: redact.JSON{},
-		Env: db, Uploads: db, Files: h.files,
+		Gate: h.gate, Decider: decider{db}, Hints: h.hints, Snapshot: h.snapshot, RequestGrant: h.requestGrant,
+		People: db, Sessions: db, Calls: db, Policy: db, Sources: db, Inbound: db, Audit: audit{db}, Notify: db,
+		Withdrew: h.withdrew, TestNotify: h.testNotify, Prober: h.out, SignIns: signIns{h.out}, Connections: services{h.out}, Providers: providers(),
+		Files: h.files, Tokens: h.signer, Vault: h.vault, JSON: redact.JSON{},
 		EventProviders: eventProviders(), Times: hourly,
 		SealSecret: h.sealSecret, Revealed: h.reveal, Rotate: rotate, Events: h.events,
 		LoginIdle: loginIdle, PublicURL: public, Now: h.clock.now, Log: slog.New(slog.NewTextHandler(h.log, nil)),

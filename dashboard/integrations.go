@@ -33,7 +33,7 @@ func (s *Server) viewIntegration(in action.Integration) api.IntegrationView {
 
 // integrations are those that the person may see.
 func (s *Server) integrations(ctx context.Context, p *Principal) ([]api.IntegrationView, error) {
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.viewer())
 	views := make([]api.IntegrationView, len(all))
 	for i, in := range all {
 		views[i] = s.viewIntegration(in)
@@ -75,7 +75,7 @@ func manages(p *Principal, in *action.Integration) error {
 
 // managed returns an integration that the person may change.
 func (s *Server) managed(ctx context.Context, p *Principal, id string) (action.Integration, error) {
-	in, err := s.Integrations.Integration(ctx, p.Organization, id, p.viewer())
+	in, err := s.Sources.Integration(ctx, p.Organization, id, p.viewer())
 	if err != nil {
 		return in, err
 	}
@@ -92,7 +92,7 @@ func (s *Server) connect(ctx context.Context, p *Principal, n api.NewIntegration
 		return nil, err
 	}
 	w.Secret = n.Secret
-	before, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
+	before, err := s.Sources.ListIntegrations(ctx, p.Organization, p.viewer())
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (s *Server) checkPlace(ctx context.Context, p *Principal, w *action.Wanted)
 	if w.BaseURL == "" || p.Role.Decides() {
 		return nil
 	}
-	shared, err := s.Integrations.ListIntegrations(ctx, p.Organization, "")
+	shared, err := s.Sources.ListIntegrations(ctx, p.Organization, "")
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (s *Server) changeIntegration(ctx context.Context, p *Principal, id string,
 	if settings := settled(change.Settings); settings != nil {
 		in.Settings = settings
 	}
-	if in, err = s.Integrations.ChangeIntegration(ctx, in, p.By()); err != nil {
+	if in, err = s.Sources.ChangeIntegration(ctx, in, p.By()); err != nil {
 		return in, err
 	}
 	s.integrationChanged(ctx, p, "integration changed", &in, "revision", in.Revision, "secret", change.Secret != "")

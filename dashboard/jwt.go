@@ -169,7 +169,7 @@ func (s *Server) identifyHost(ctx context.Context, text string) (*Principal, err
 // takeIn takes somebody of another house in, or tells those who listen that he
 // is out.
 func (s *Server) takeIn(ctx context.Context, who action.Identity) (action.User, error) {
-	u, err := s.Users.AdmitUser(ctx, who)
+	u, err := s.People.AdmitUser(ctx, who)
 	if !errors.Is(err, action.ErrConflict) {
 		return u, err
 	}
@@ -184,7 +184,7 @@ func (s *Server) takeIn(ctx context.Context, who action.Identity) (action.User, 
 
 // withoutRole ends what somebody has who is given no role any more.
 func (s *Server) withoutRole(ctx context.Context, who action.Identity) error {
-	id, err := s.Users.CutOffUser(ctx, who.Organization, who.Issuer, who.Subject)
+	id, err := s.People.CutOffUser(ctx, who.Organization, who.Issuer, who.Subject)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ const keyHeader = "X-Sallyport-Key"
 
 // CreateLoginLink returns a link that signs the user in once.
 func (s *Server) CreateLoginLink(ctx context.Context, organization, user string) (api.Link, error) {
-	if _, err := s.Users.User(ctx, organization, user); err != nil {
+	if _, err := s.People.User(ctx, organization, user); err != nil {
 		return api.Link{}, err
 	}
 	return s.createLink(ctx, organization, user, action.ViaLink)
@@ -43,7 +43,7 @@ func (s *Server) createLink(ctx context.Context, organization, user string, via 
 		Organization: organization, User: user, Via: via,
 		CodeHash: hashSecret(code), KeyHash: hashSecret(key), ExpiresAt: s.now().Add(linkLife),
 	}
-	if err := s.Logins.CreateLoginLink(ctx, link); err != nil {
+	if err := s.People.CreateLoginLink(ctx, link); err != nil {
 		return api.Link{}, err
 	}
 	return api.Link{URL: s.PublicURL + "/login#" + code + "." + key, ExpiresAt: link.ExpiresAt}, nil
@@ -64,7 +64,7 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	}
 	now, cookie := s.now(), secret()
 	was, _ := s.identifyLogin(r) // of this browser until now
-	login, err := s.Logins.RedeemLoginLink(r.Context(), hashSecret(body.Code), hashSecret(cookie), action.Login{
+	login, err := s.People.RedeemLoginLink(r.Context(), hashSecret(body.Code), hashSecret(cookie), action.Login{
 		ID: newID(), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(s.LoginLife),
 	}, now)
 	if errors.Is(err, action.ErrUnauthenticated) {
@@ -79,7 +79,7 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if was != nil { // nobody could end it any more
-		if err := s.Logins.DeleteLogin(r.Context(), was.login.ID); err != nil { // the link is used: there is no second try
+		if err := s.People.DeleteLogin(r.Context(), was.login.ID); err != nil { // the link is used: there is no second try
 			s.log.ErrorContext(r.Context(), "the earlier login of a browser stays", "login", was.login.ID, "user", was.User, "error", err)
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if p, err := s.identifyLogin(r); err == nil {
-		if err := s.Logins.DeleteLogin(r.Context(), p.login.ID); err != nil {
+		if err := s.People.DeleteLogin(r.Context(), p.login.ID); err != nil {
 			s.fail(w, r, err)
 			return
 		}
@@ -117,7 +117,7 @@ func errForeign() error {
 
 // endedLogin is the error for a cookie that has no valid login.
 func (s *Server) endedLogin(ctx context.Context, cookieHash string) error {
-	why, err := s.Logins.LoginEnd(ctx, cookieHash)
+	why, err := s.People.LoginEnd(ctx, cookieHash)
 	switch {
 	case err != nil:
 		return err
@@ -135,7 +135,7 @@ func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
 		return nil, errBadCredential()
 	}
 	hash := hashSecret(c.Value)
-	login, keyHash, err := s.Logins.Login(r.Context(), hash)
+	login, keyHash, err := s.People.Login(r.Context(), hash)
 	if errors.Is(err, action.ErrNotFound) {
 		return nil, s.endedLogin(r.Context(), hash)
 	}
@@ -143,7 +143,7 @@ func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
 		return nil, unknownAsBad(err)
 	}
 	now := s.now()
-	u, err := s.Users.User(r.Context(), login.Organization, login.User)
+	u, err := s.People.User(r.Context(), login.Organization, login.User)
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
@@ -153,7 +153,7 @@ func (s *Server) identifyLogin(r *http.Request) (*Principal, error) {
 		}
 	}
 	if now.Sub(login.SeenAt) > touchEvery {
-		if err := s.Logins.TouchLogin(r.Context(), login.ID, now); err != nil {
+		if err := s.People.TouchLogin(r.Context(), login.ID, now); err != nil {
 			return nil, err
 		}
 	}

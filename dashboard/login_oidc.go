@@ -101,7 +101,7 @@ func (p *pages) linkOIDC(r *http.Request, f flow, who action.Identity) (string, 
 	if err != nil {
 		return "", err
 	}
-	err = p.Logins.CreateLoginLink(ctx, action.LoginLink{
+	err = p.People.CreateLoginLink(ctx, action.LoginLink{
 		Organization: u.Organization, User: u.ID, Via: action.ViaOIDC,
 		CodeHash: hashSecret(f.Code), KeyHash: hashSecret(f.Key), ExpiresAt: p.now().Add(linkLife),
 	})

@@ -147,7 +147,7 @@ func (h *hints) listening() int {
 }
 
 // stuckLogins ends none.
-type stuckLogins struct{ dashboard.Logins }
+type stuckLogins struct{ dashboard.People }
 
 func (stuckLogins) DeleteLogin(context.Context, string) error {
 	return errors.New("the database is away")
@@ -155,7 +155,7 @@ func (stuckLogins) DeleteLogin(context.Context, string) error {
 
 // A link that is used gives its login, whatever becomes of the one before.
 func TestALinkIsNotUsedForNothing(t *testing.T) {
-	h := newHouse(t, func(c *dashboard.Config) { c.Logins = stuckLogins{c.Logins} })
+	h := newHouse(t, func(c *dashboard.Config) { c.People = stuckLogins{c.People} })
 	b := h.signIn("u-ben")
 	code, _ := fragment(t, must(h.srv.CreateLoginLink(t.Context(), org, "u-ada")).URL)
 	r := h.want(204, "", "POST", "/login", `{"code":"`+code+`"}`, "Origin", public, "Cookie", b.cookie)

@@ -60,7 +60,7 @@ func (s *Server) undecided(ctx context.Context, p *Principal, id string, err err
 	if !errors.Is(err, action.ErrNotFound) {
 		return named(err, id)
 	}
-	if _, missing := s.Requests.GrantRequest(ctx, p.Organization, id); missing != nil {
+	if _, missing := s.Policy.GrantRequest(ctx, p.Organization, id); missing != nil {
 		return named(err, id)
 	}
 	return &action.Error{

@@ -75,7 +75,7 @@ func (s *Server) toSlack(ctx context.Context, p *Principal, c *action.NotifyChan
 		return invalid("/channel", "Send the id of the channel, such as C0123456789, or its name.")
 	}
 	c.Sealed = nil
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.viewer())
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (s *Server) origins(ctx context.Context, p *Principal, list ...action.Invoc
 	if sessions = slices.Compact(sessions); len(sessions) == 0 {
 		return nil, nil
 	}
-	return s.Runs.OriginsOfSessions(ctx, p.Organization, sessions)
+	return s.Inbound.OriginsOfSessions(ctx, p.Organization, sessions)
 }
 
 // viewOf is an invocation as lists and reads show it.

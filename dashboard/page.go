@@ -365,7 +365,7 @@ func statusWords(s action.Status) string {
 
 // names returns people by id, for what rows say of them.
 func (p *pages) names(ctx context.Context, organization string) (map[string]string, error) {
-	list, err := p.Users.ListUsers(ctx, organization)
+	list, err := p.People.ListUsers(ctx, organization)
 	if err != nil {
 		return nil, err
 	}

@@ -47,16 +47,16 @@ func (p *pages) activity(w http.ResponseWriter, r *http.Request, me *Principal) 
 	if me.Role.Decides() {
 		d.JSONL, d.CSV = q.Export("jsonl", in.From), q.Export("csv", in.From)
 	}
-	if d.Page, err = p.Invocations.ListInvocations(ctx, f); err != nil {
+	if d.Page, err = p.Calls.ListInvocations(ctx, f); err != nil {
 		return err
 	}
 	if d.Names, err = p.names(ctx, me.Organization); err != nil {
 		return err
 	}
-	if d.Sources, err = p.Connectors.ListConnectors(ctx, me.Organization); err != nil {
+	if d.Sources, err = p.Sources.ListConnectors(ctx, me.Organization); err != nil {
 		return err
 	}
-	if d.Automations, err = p.Automations.AutomationNames(ctx, me.Organization); err != nil {
+	if d.Automations, err = p.Inbound.AutomationNames(ctx, me.Organization); err != nil {
 		return err
 	}
 	if d.Rows, err = p.activityRows(ctx, me, &d); err != nil {
@@ -71,7 +71,7 @@ func (p *pages) activityRows(ctx context.Context, me *Principal, d *activityList
 		ids = append(ids, inv.Session)
 	}
 	slices.Sort(ids)
-	sessions, err := p.Desk.SessionsOf(ctx, me.Organization, slices.Compact(ids))
+	sessions, err := p.Calls.SessionsOf(ctx, me.Organization, slices.Compact(ids))
 	if err != nil {
 		return nil, err
 	}

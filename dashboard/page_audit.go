@@ -60,7 +60,7 @@ func (p *pages) auditPage(w http.ResponseWriter, r *http.Request, me *Principal)
 	if f.To, err = lastDay(d.To); err != nil {
 		return err
 	}
-	all, err := p.Connectors.ListConnectors(ctx, me.Organization)
+	all, err := p.Sources.ListConnectors(ctx, me.Organization)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (p *pages) auditPage(w http.ResponseWriter, r *http.Request, me *Principal)
 		return err
 	}
 	f.Subject = storedSubject(f.Subject, all)
-	page, err := p.History.PolicyEvents(ctx, f)
+	page, err := p.Policy.PolicyEvents(ctx, f)
 	if err != nil {
 		return err
 	}

@@ -37,19 +37,19 @@ type boundTo struct {
 
 func (p *pages) automationsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx, org := r.Context(), me.Organization
-	list, err := p.Automations.ListAutomations(ctx, org)
+	list, err := p.Inbound.ListAutomations(ctx, org)
 	if err != nil {
 		return err
 	}
-	triggers, err := p.Triggers.ListTriggers(ctx, org, "")
+	triggers, err := p.Inbound.ListTriggers(ctx, org, "")
 	if err != nil {
 		return err
 	}
-	schedules, err := p.Triggers.ListSchedules(ctx, org, "")
+	schedules, err := p.Inbound.ListSchedules(ctx, org, "")
 	if err != nil {
 		return err
 	}
-	last, err := p.Runs.LastRuns(ctx, org)
+	last, err := p.Inbound.LastRuns(ctx, org)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (p *pages) automationPage(w http.ResponseWriter, r *http.Request, me *Princ
 	if d.Schedules, err = p.schedules(ctx, me, a.ID); err != nil {
 		return err
 	}
-	runs, err := p.Runs.ListRuns(ctx, event.RunFilter{Organization: me.Organization, Automation: a.ID, Limit: 10})
+	runs, err := p.Inbound.ListRuns(ctx, event.RunFilter{Organization: me.Organization, Automation: a.ID, Limit: 10})
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (p *pages) automationPage(w http.ResponseWriter, r *http.Request, me *Princ
 // bound are the integrations that sessions of an automation can be bound to,
 // and those that they are.
 func (p *pages) bound(ctx context.Context, me *Principal, automation string) ([]boundTo, error) {
-	ids, err := p.Integrations.Bindings(ctx, me.Organization, automation)
+	ids, err := p.Sources.Bindings(ctx, me.Organization, automation)
 	if err != nil {
 		return nil, err
 	}

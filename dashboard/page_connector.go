@@ -35,7 +35,7 @@ const (
 )
 
 func (p *pages) connectorsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	connectors, err := p.Connectors.ListConnectors(r.Context(), me.Organization)
+	connectors, err := p.Sources.ListConnectors(r.Context(), me.Organization)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (p *pages) connectorPage(w http.ResponseWriter, r *http.Request, me *Princi
 	if d.Names, err = p.names(ctx, me.Organization); err != nil {
 		return err
 	}
-	list, err := p.Reviews.ListReviews(ctx, me.Organization, c.ID)
+	list, err := p.Policy.ListReviews(ctx, me.Organization, c.ID)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (p *pages) deliveriesPage(w http.ResponseWriter, r *http.Request, me *Princ
 	if err := f.oneOf("status", receiptStatuses()...); err != nil {
 		return err
 	}
-	page, err := p.Deliveries.ListReceipts(ctx, event.ReceiptFilter{
+	page, err := p.Inbound.ListReceipts(ctx, event.ReceiptFilter{
 		Organization: me.Organization, Status: event.ReceiptStatus(f.Get("status")), Provider: f.Get("provider"), Trigger: f.Get("trigger"), Limit: f.paging().Limit, Cursor: f.paging().Cursor,
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *pages) deliveriesPage(w http.ResponseWriter, r *http.Request, me *Princ
 
 func (p *pages) deliveryPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx := r.Context()
-	receipt, err := p.Deliveries.Receipt(ctx, me.Organization, r.PathValue("id"))
+	receipt, err := p.Inbound.Receipt(ctx, me.Organization, r.PathValue("id"))
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (p *pages) taker(ctx context.Context, me *Principal, f filters) (t taker, e
 	if err := f.oneOf("parcels", t.Statuses...); err != nil {
 		return t, err
 	}
-	keys, err := p.APIKeys.ListAPIKeys(ctx, me.Organization)
+	keys, err := p.People.ListAPIKeys(ctx, me.Organization)
 	if err != nil {
 		return t, err
 	}
@@ -45,6 +45,6 @@ func (p *pages) taker(ctx context.Context, me *Principal, f filters) (t taker, e
 		return t, err
 	}
 	t.Nobody = t.Keys == 0 && (t.Endpoint == nil || !t.Endpoint.Enabled)
-	t.Parcels, err = p.Runs.ListParcels(ctx, event.ParcelFilter{Organization: me.Organization, Status: event.ParcelStatus(t.Status), Limit: 20})
+	t.Parcels, err = p.Inbound.ListParcels(ctx, event.ParcelFilter{Organization: me.Organization, Status: event.ParcelStatus(t.Status), Limit: 20})
 	return t, err
 }

@@ -19,7 +19,7 @@ type envCard struct {
 
 // envCards are those that wait, as far as the inbox shows them.
 func (p *pages) envCards(ctx context.Context, me *Principal) ([]envCard, error) {
-	page, err := p.Env.ListEnvRequests(ctx, action.EnvFilter{Organization: me.Organization, Status: action.EnvPending, Limit: inboxSize})
+	page, err := p.Sessions.ListEnvRequests(ctx, action.EnvFilter{Organization: me.Organization, Status: action.EnvPending, Limit: inboxSize})
 	if err != nil || len(page.Items) == 0 {
 		return nil, err
 	}
@@ -31,11 +31,11 @@ func (p *pages) envCardsOf(ctx context.Context, me *Principal, list []action.Env
 	for i, r := range list {
 		ids[i] = r.Session
 	}
-	sessions, err := p.Desk.SessionsOf(ctx, me.Organization, ids)
+	sessions, err := p.Calls.SessionsOf(ctx, me.Organization, ids)
 	if err != nil {
 		return nil, err
 	}
-	automations, err := p.Desk.AutomationNames(ctx, me.Organization)
+	automations, err := p.Inbound.AutomationNames(ctx, me.Organization)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (p *pages) envCardsOf(ctx context.Context, me *Principal, list []action.Env
 }
 
 func (p *pages) envPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	request, err := p.Env.EnvRequest(r.Context(), me.Organization, r.PathValue("id"))
+	request, err := p.Sessions.EnvRequest(r.Context(), me.Organization, r.PathValue("id"))
 	if err != nil {
 		return err
 	}

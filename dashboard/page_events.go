@@ -45,7 +45,7 @@ func (p *pages) eventsPage(w http.ResponseWriter, r *http.Request, me *Principal
 		Causes      map[string]cause
 		Decides     bool
 	}{Events: events.Body, Filters: f, Statuses: eventStatuses(), Providers: p.EventProviders, Decides: me.Role.Decides()}
-	if d.Automations, err = p.Automations.ListAutomations(ctx, me.Organization); err != nil {
+	if d.Automations, err = p.Inbound.ListAutomations(ctx, me.Organization); err != nil {
 		return err
 	}
 	if d.Causes, err = p.causes(ctx, me.Organization); err != nil {
@@ -56,7 +56,7 @@ func (p *pages) eventsPage(w http.ResponseWriter, r *http.Request, me *Principal
 
 func (p *pages) eventPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx := r.Context()
-	record, err := p.Deliveries.Event(ctx, me.Organization, r.PathValue("id"))
+	record, err := p.Inbound.Event(ctx, me.Organization, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (p *pages) eventPage(w http.ResponseWriter, r *http.Request, me *Principal)
 	if provider, err := p.eventProvider(d.Provider, ""); err == nil {
 		d.Kind = provider.Title + ": " + eventProviderTypeTitle(provider, d.Type)
 	}
-	if t, err := p.Triggers.Trigger(ctx, me.Organization, d.Trigger); err == nil {
+	if t, err := p.Inbound.Trigger(ctx, me.Organization, d.Trigger); err == nil {
 		d.Filters = t.Config
 	}
 	if d.Receipt != "" {

@@ -27,7 +27,7 @@ func (p *pages) evidencePage(w http.ResponseWriter, r *http.Request, me *Princip
 	if err != nil {
 		return err
 	}
-	page, err := p.Uploads.ListUploads(r.Context(), me.Organization, session.ID, 20, r.URL.Query().Get("cursor"))
+	page, err := p.Sessions.ListUploads(r.Context(), me.Organization, session.ID, 20, r.URL.Query().Get("cursor"))
 	if err != nil {
 		return err
 	}

@@ -169,11 +169,11 @@ func (p *pages) policyRemoved(w http.ResponseWriter, r *http.Request, me *Princi
 // without looks for what says something of the key when this does not: the
 // cascade of policy, from here on.
 func (p *pages) without(ctx context.Context, organization, automation string, key action.Key) (string, error) {
-	list, _, err := p.Overrides.Overrides(ctx, organization)
+	list, _, err := p.Policy.Overrides(ctx, organization)
 	if err != nil {
 		return "", err
 	}
-	all, err := p.Connectors.ListConnectors(ctx, organization)
+	all, err := p.Sources.ListConnectors(ctx, organization)
 	if err != nil {
 		return "", err
 	}

@@ -76,7 +76,7 @@ func (p *pages) fillGrants(ctx context.Context, me *Principal, d *grantsData, co
 		return err
 	}
 	d.Sessions = sessionChoices(sessions.Items, d.Filter.Session)
-	wishes, err := p.Requests.ListGrantRequests(ctx, action.RequestFilter{Organization: me.Organization, Status: action.RequestPending, Limit: 1})
+	wishes, err := p.Policy.ListGrantRequests(ctx, action.RequestFilter{Organization: me.Organization, Status: action.RequestPending, Limit: 1})
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (p *pages) inboxMore(w http.ResponseWriter, r *http.Request, me *Principal)
 }
 
 func (p *pages) inboxPage(ctx context.Context, me *Principal, q api.Paging) (inboxPage, error) {
-	page, err := p.Invocations.ListInvocations(ctx, pendingOf(me.Organization, q))
+	page, err := p.Calls.ListInvocations(ctx, pendingOf(me.Organization, q))
 	if err != nil {
 		return inboxPage{}, err
 	}
@@ -63,7 +63,7 @@ func (p *pages) inboxCards(w http.ResponseWriter, r *http.Request, me *Principal
 	}
 	var list []action.Invocation
 	for _, id := range ids {
-		if inv, err := p.Invocations.Invocation(r.Context(), me.Organization, id); err == nil { // else it is gone
+		if inv, err := p.Calls.Invocation(r.Context(), me.Organization, id); err == nil { // else it is gone
 			list = append(list, inv)
 		}
 	}
@@ -112,7 +112,7 @@ func (p *pages) inboxParams(w http.ResponseWriter, r *http.Request, me *Principa
 
 // inboxCount is how much waits, however much it is.
 func (p *pages) inboxCount(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	calls, requests, err := p.Desk.CountWaiting(r.Context(), me.Organization)
+	calls, requests, err := p.Calls.CountWaiting(r.Context(), me.Organization)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (p *pages) inboxWaiters(w http.ResponseWriter, r *http.Request, me *Princip
 	if err != nil {
 		return err
 	}
-	waiters, err := p.Desk.Waiters(r.Context(), me.Organization, ids)
+	waiters, err := p.Calls.Waiters(r.Context(), me.Organization, ids)
 	if err != nil {
 		return err
 	}

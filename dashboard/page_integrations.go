@@ -87,7 +87,7 @@ func (p *pages) providerPage(w http.ResponseWriter, r *http.Request, me *Princip
 	if d.Names, err = p.names(ctx, me.Organization); err != nil {
 		return err
 	}
-	apps, err := p.Integrations.ListProviderApps(ctx, me.Organization)
+	apps, err := p.Sources.ListProviderApps(ctx, me.Organization)
 	if err != nil {
 		return err
 	}
@@ -101,12 +101,12 @@ func (p *pages) addBindings(ctx context.Context, me *Principal, rows []integrati
 	if len(rows) == 0 {
 		return nil
 	}
-	automations, err := p.Automations.ListAutomations(ctx, me.Organization)
+	automations, err := p.Inbound.ListAutomations(ctx, me.Organization)
 	if err != nil {
 		return err
 	}
 	for _, a := range automations {
-		ids, err := p.Integrations.Bindings(ctx, me.Organization, a.ID)
+		ids, err := p.Sources.Bindings(ctx, me.Organization, a.ID)
 		if err != nil {
 			return err
 		}

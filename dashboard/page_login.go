@@ -61,7 +61,7 @@ func (p *pages) ended(r *http.Request) string {
 	if _, err := p.identifyLogin(r); err == nil {
 		return ""
 	}
-	why, err := p.Logins.LoginEnd(r.Context(), hashSecret(c.Value))
+	why, err := p.People.LoginEnd(r.Context(), hashSecret(c.Value))
 	if err != nil {
 		p.log.WarnContext(r.Context(), "looking why a login ended", "error", err)
 	}

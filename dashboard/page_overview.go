@@ -85,7 +85,7 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, me *Principal) 
 	o := newOverview(stats)
 	o.Tiles = p.tiles(me, stats.Queues)
 	if stats.Calls.Count == 0 {
-		page, err := p.Invocations.ListInvocations(r.Context(), action.InvocationFilter{Organization: me.Organization, Limit: 1})
+		page, err := p.Calls.ListInvocations(r.Context(), action.InvocationFilter{Organization: me.Organization, Limit: 1})
 		if err != nil {
 			return err
 		}

@@ -19,11 +19,11 @@ type personLine struct {
 
 func (p *pages) peoplePage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx := r.Context()
-	users, err := p.Users.ListUsers(ctx, me.Organization)
+	users, err := p.People.ListUsers(ctx, me.Organization)
 	if err != nil {
 		return err
 	}
-	keys, err := p.APIKeys.ListAPIKeys(ctx, me.Organization)
+	keys, err := p.People.ListAPIKeys(ctx, me.Organization)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (p *pages) peoplePage(w http.ResponseWriter, r *http.Request, me *Principal
 	}
 	var removed []action.RemovedUser
 	if me.Role.Decides() {
-		if removed, err = p.Users.RemovedUsers(ctx, me.Organization); err != nil {
+		if removed, err = p.People.RemovedUsers(ctx, me.Organization); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ const gatesShown = 100
 func (p *pages) policyPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx, q := r.Context(), r.URL.Query()
 	d := policyData{Decides: me.Role.Decides()}
-	connectors, err := p.Connectors.ListConnectors(ctx, me.Organization)
+	connectors, err := p.Sources.ListConnectors(ctx, me.Organization)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (p *pages) policyPage(w http.ResponseWriter, r *http.Request, me *Principal
 		return err
 	}
 	d.Quotas = quotas.Body.Items
-	if d.Settings, err = p.Settings.Settings(ctx, me.Organization); err != nil {
+	if d.Settings, err = p.Policy.Settings(ctx, me.Organization); err != nil {
 		return err
 	}
 	if d.Names, err = p.names(ctx, me.Organization); err != nil {
@@ -75,7 +75,7 @@ func (p *pages) ceilings(ctx context.Context, organization string, d *policyData
 		return err
 	}
 	d.Table = newCapabilityTable(capabilities, d.Sources, p.now())
-	if d.Gates, err = p.Gates.ListGates(ctx, organization, "", ""); err != nil {
+	if d.Gates, err = p.Policy.ListGates(ctx, organization, "", ""); err != nil {
 		return err
 	}
 	if d.MoreGates = len(d.Gates) - gatesShown; d.MoreGates > 0 {

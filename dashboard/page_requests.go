@@ -39,13 +39,13 @@ func (p *pages) inboxRequests(w http.ResponseWriter, r *http.Request, me *Princi
 
 func (p *pages) requests(ctx context.Context, me *Principal) (requestList, error) {
 	list := requestList{Decides: me.Role.Decides()}
-	page, err := p.Requests.ListGrantRequests(ctx, action.RequestFilter{
+	page, err := p.Policy.ListGrantRequests(ctx, action.RequestFilter{
 		Organization: me.Organization, Status: action.RequestPending, Limit: inboxSize,
 	})
 	if err != nil {
 		return list, err
 	}
-	all, err := p.Connectors.ListConnectors(ctx, me.Organization)
+	all, err := p.Sources.ListConnectors(ctx, me.Organization)
 	if err != nil {
 		return list, err
 	}
@@ -59,11 +59,11 @@ func (p *pages) requests(ctx context.Context, me *Principal) (requestList, error
 	for i, r := range page.Items {
 		ids[i] = r.Session
 	}
-	sessions, err := p.Desk.SessionsOf(ctx, me.Organization, ids)
+	sessions, err := p.Calls.SessionsOf(ctx, me.Organization, ids)
 	if err != nil {
 		return list, err
 	}
-	automations, err := p.Desk.AutomationNames(ctx, me.Organization)
+	automations, err := p.Inbound.AutomationNames(ctx, me.Organization)
 	if err != nil {
 		return list, err
 	}

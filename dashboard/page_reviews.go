@@ -23,7 +23,7 @@ const reviewsShown = 50
 func (p *pages) reviews(ctx context.Context, connectors []action.Connector) ([]reviewTable, error) {
 	var tables []reviewTable
 	for _, c := range connectors {
-		list, err := p.Reviews.ListReviews(ctx, c.Organization, c.ID)
+		list, err := p.Policy.ListReviews(ctx, c.Organization, c.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -15,11 +15,11 @@ type cause struct{ Name, Path string }
 
 // causes are all that there are, by id; those that are removed are not.
 func (p *pages) causes(ctx context.Context, organization string) (map[string]cause, error) {
-	triggers, err := p.Triggers.ListTriggers(ctx, organization, "")
+	triggers, err := p.Inbound.ListTriggers(ctx, organization, "")
 	if err != nil {
 		return nil, err
 	}
-	schedules, err := p.Triggers.ListSchedules(ctx, organization, "")
+	schedules, err := p.Inbound.ListSchedules(ctx, organization, "")
 	all := map[string]cause{}
 	for _, t := range triggers {
 		all[t.ID] = cause{t.Name, "/triggers/" + t.ID}
@@ -55,7 +55,7 @@ func (p *pages) runsPage(w http.ResponseWriter, r *http.Request, me *Principal) 
 		Taker       taker
 		Decides     bool
 	}{Runs: runs.Body, Filters: f, Statuses: runStatuses(), Decides: me.Role.Decides()}
-	if d.Automations, err = p.Automations.ListAutomations(ctx, me.Organization); err != nil {
+	if d.Automations, err = p.Inbound.ListAutomations(ctx, me.Organization); err != nil {
 		return err
 	}
 	if d.Causes, err = p.causes(ctx, me.Organization); err != nil {
@@ -82,13 +82,13 @@ type runData struct {
 
 func (p *pages) runPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx, org := r.Context(), me.Organization
-	run, err := p.Runs.Run(ctx, org, r.PathValue("id"))
+	run, err := p.Inbound.Run(ctx, org, r.PathValue("id"))
 	v, err := p.viewRun(ctx, run, err)
 	if err != nil {
 		return err
 	}
 	d := runData{RunView: v.Body, Decides: me.Role.Decides()}
-	if d.Event, err = p.Deliveries.Event(ctx, org, run.Event); err != nil {
+	if d.Event, err = p.Inbound.Event(ctx, org, run.Event); err != nil {
 		return err
 	}
 	causes, err := p.causes(ctx, org)
@@ -102,7 +102,7 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, me *Principal) e
 	if d.Worker, err = p.workerOf(ctx, &run, d.Names); err != nil {
 		return err
 	}
-	if d.Calls, err = p.Invocations.ListInvocations(ctx, action.InvocationFilter{Organization: org, Run: run.ID, Limit: 50}); err != nil {
+	if d.Calls, err = p.Calls.ListInvocations(ctx, action.InvocationFilter{Organization: org, Run: run.ID, Limit: 50}); err != nil {
 		return err
 	}
 	for _, inv := range d.Calls.Items {
@@ -127,7 +127,7 @@ func (p *pages) workerOf(ctx context.Context, run *event.Run, names map[string]s
 	case !is:
 		return settler{Text: or(names[run.ClaimedBy], short(run.ClaimedBy)), Person: names[run.ClaimedBy] != ""}, nil
 	}
-	keys, err := p.APIKeys.ListAPIKeys(ctx, run.Organization)
+	keys, err := p.People.ListAPIKeys(ctx, run.Organization)
 	for _, k := range keys {
 		if k.ID == key {
 			return settler{Text: k.Name, Person: true}, err

@@ -28,7 +28,7 @@ func (p *pages) schedulesPage(w http.ResponseWriter, r *http.Request, me *Princi
 	}
 	rows := make([]scheduleRow, len(views))
 	for i, v := range views {
-		last, err := p.Runs.ListRuns(ctx, event.RunFilter{Organization: me.Organization, Trigger: v.ID, Limit: 5})
+		last, err := p.Inbound.ListRuns(ctx, event.RunFilter{Organization: me.Organization, Trigger: v.ID, Limit: 5})
 		if err != nil {
 			return err
 		}
@@ -36,11 +36,11 @@ func (p *pages) schedulesPage(w http.ResponseWriter, r *http.Request, me *Princi
 	}
 	var edited event.Schedule // none: a new one is made
 	if id := f.Get("edit"); id != "" {
-		if edited, err = p.Triggers.Schedule(ctx, me.Organization, id); err != nil {
+		if edited, err = p.Inbound.Schedule(ctx, me.Organization, id); err != nil {
 			return err
 		}
 	}
-	automations, err := p.Automations.ListAutomations(ctx, me.Organization)
+	automations, err := p.Inbound.ListAutomations(ctx, me.Organization)
 	if err != nil {
 		return err
 	}

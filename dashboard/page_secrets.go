@@ -14,11 +14,11 @@ type secretUse struct {
 
 func (p *pages) secretsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx := r.Context()
-	secrets, err := p.Secrets.ListSecrets(ctx, me.Organization)
+	secrets, err := p.Sources.ListSecrets(ctx, me.Organization)
 	if err != nil {
 		return err
 	}
-	connectors, err := p.Connectors.ListConnectors(ctx, me.Organization)
+	connectors, err := p.Sources.ListConnectors(ctx, me.Organization)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (p *pages) sessionsPage(w http.ResponseWriter, r *http.Request, me *Princip
 	}
 	var automations []event.Automation
 	if me.Role.Decides() { // nobody else may name one
-		if automations, err = p.Automations.ListAutomations(r.Context(), me.Organization); err != nil {
+		if automations, err = p.Inbound.ListAutomations(r.Context(), me.Organization); err != nil {
 			return err
 		}
 	}
@@ -106,7 +106,7 @@ func (p *pages) sessionLines(r *http.Request, me *Principal, list []action.Sessi
 	if err != nil {
 		return nil, err
 	}
-	runs, err := p.Runs.OriginsOfSessions(r.Context(), me.Organization, ids)
+	runs, err := p.Inbound.OriginsOfSessions(r.Context(), me.Organization, ids)
 	lines := make([]sessionLine, len(list))
 	for i, s := range list {
 		lines[i] = sessionLine{Session: s, SessionState: states[s.ID], Over: s.Live(p.now()) != nil, Of: runs[s.ID]}

@@ -47,7 +47,7 @@ func (p *pages) settingsPage(w http.ResponseWriter, r *http.Request, me *Princip
 		if d.Told, err = p.notifications(ctx, me.Organization, 20); err != nil {
 			return err
 		}
-		all, err := p.Integrations.ListIntegrations(ctx, me.Organization, me.viewer())
+		all, err := p.Sources.ListIntegrations(ctx, me.Organization, me.viewer())
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func plainSession(organization string) *action.Session {
 }
 
 func (p *pages) automationChoices(ctx context.Context, organization string) ([]automationChoice, error) {
-	all, err := p.Automations.ListAutomations(ctx, organization)
+	all, err := p.Inbound.ListAutomations(ctx, organization)
 	list := make([]automationChoice, len(all))
 	for i, a := range all {
 		list[i] = automationChoice{a.ID, a.Name}

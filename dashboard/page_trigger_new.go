@@ -26,7 +26,7 @@ func (p *pages) newTriggerPage(w http.ResponseWriter, r *http.Request, me *Princ
 		Automations []event.Automation
 	}{Filters: f, Providers: p.EventProviders}
 	var err error
-	if d.Automations, err = p.Automations.ListAutomations(ctx, me.Organization); err != nil {
+	if d.Automations, err = p.Inbound.ListAutomations(ctx, me.Organization); err != nil {
 		return err
 	}
 	if f.Get("provider") != "" {

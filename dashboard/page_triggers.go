@@ -46,7 +46,7 @@ func (p *pages) triggersPage(w http.ResponseWriter, r *http.Request, me *Princip
 	if err != nil {
 		return err
 	}
-	signed, err := p.Triggers.SecretOwners(ctx, me.Organization)
+	signed, err := p.Inbound.SecretOwners(ctx, me.Organization)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (p *pages) triggersPage(w http.ResponseWriter, r *http.Request, me *Princip
 
 // idle are the automations that are disabled.
 func (p *pages) idle(ctx context.Context, organization string) (map[string]bool, error) {
-	all, err := p.Automations.ListAutomations(ctx, organization)
+	all, err := p.Inbound.ListAutomations(ctx, organization)
 	idle := map[string]bool{}
 	for _, a := range all {
 		idle[a.ID] = !a.Enabled
@@ -100,7 +100,7 @@ func (p *pages) triggerRow(ctx context.Context, me *Principal, v api.TriggerView
 
 // disabled finds who disabled a trigger, among the newest changes of it.
 func (p *pages) disabled(ctx context.Context, organization, id string) (*action.PolicyEvent, error) {
-	page, err := p.History.PolicyEvents(ctx, action.PolicyEventFilter{Organization: organization, Kind: action.EventTrigger, Subject: id, Limit: 50})
+	page, err := p.Policy.PolicyEvents(ctx, action.PolicyEventFilter{Organization: organization, Kind: action.EventTrigger, Subject: id, Limit: 50})
 	for _, e := range page.Items {
 		var before, after struct {
 			Enabled *bool `json:"enabled"`
@@ -132,7 +132,7 @@ func eventProviderTypeOf(p *api.EventProvider, id string) *api.EventType {
 
 func (p *pages) triggerPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
 	ctx := r.Context()
-	t, err := p.Triggers.Trigger(ctx, me.Organization, r.PathValue("id"))
+	t, err := p.Inbound.Trigger(ctx, me.Organization, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (p *pages) triggerPage(w http.ResponseWriter, r *http.Request, me *Principa
 	if err != nil {
 		return err
 	}
-	signed, err := p.Triggers.SecretOwners(ctx, me.Organization)
+	signed, err := p.Inbound.SecretOwners(ctx, me.Organization)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (p *pages) triggerSetup(ctx context.Context, me *Principal, d *triggerData)
 	if d.TriggerView.Provider == "custom" {
 		d.Sample = customSample(d.URL, d.Config)
 	}
-	secrets, err := p.Triggers.SigningSecrets(ctx, me.Organization, d.ID)
+	secrets, err := p.Inbound.SigningSecrets(ctx, me.Organization, d.ID)
 	d.Secrets = signingSecrets(secrets)
 	return err
 }
@@ -208,7 +208,7 @@ func (p *pages) triggerRecent(ctx context.Context, me *Principal, d *triggerData
 	if !d.Decides {
 		return nil
 	}
-	page, err := p.Deliveries.ListReceipts(ctx, event.ReceiptFilter{Organization: me.Organization, Trigger: d.ID, Limit: 10})
+	page, err := p.Inbound.ListReceipts(ctx, event.ReceiptFilter{Organization: me.Organization, Trigger: d.ID, Limit: 10})
 	d.Deliveries = page.Items
 	return err
 }

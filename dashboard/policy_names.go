@@ -75,7 +75,7 @@ func (s *Server) unsure(ctx context.Context, key action.Key, all []action.Connec
 	if c.Enabled && state.Error == "" && !state.FetchedAt.IsZero() {
 		return "", nil
 	}
-	seen, err := s.Reviews.ListReviews(ctx, c.Organization, c.ID)
+	seen, err := s.Policy.ListReviews(ctx, c.Organization, c.ID)
 	if err != nil {
 		return "", err
 	}

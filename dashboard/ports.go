@@ -28,72 +28,9 @@ type Decider interface {
 	Decide(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
 }
 
-// Sessions keeps agents' sessions.
-type Sessions interface {
-	// MakeSession writes a session and returns it as it is stored, or the one
-	// that was made with the same key. ErrConflict: with another wish.
-	MakeSession(ctx context.Context, s action.Session, once action.Once) (made action.Session, existed bool, err error)
-	// SessionOnce returns the session of a key, if there is one. ErrConflict: it
-	// was made with another wish.
-	SessionOnce(ctx context.Context, organization string, once action.Once) (s action.Session, found bool, err error)
-	// Session returns one by its id alone, which is all that a token proves;
-	// ErrNotFound.
-	Session(ctx context.Context, id string) (action.Session, error)
-	ListSessions(ctx context.Context, f action.SessionFilter) (action.Page[action.Session], error)
-	// SessionStates says what goes on in some sessions, by their ids.
-	SessionStates(ctx context.Context, organization string, ids []string) (map[string]action.SessionState, error)
-	// RevokeSession ends a session and returns the pending invocations that it
-	// withdrew. It is done again without harm; ErrNotFound.
-	RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error)
-}
-
-// SessionLife moves sessions from status to status. Errors: ErrNotFound, and
-// ErrConflict that names the status when it does not lead there.
-type SessionLife interface {
-	PauseSession(ctx context.Context, organization, id string) (action.Session, error)
-	ResumeSession(ctx context.Context, organization, id string) (action.Session, error)
-	// EndSession stops one or has it failed, and returns the pending
-	// invocations that it withdrew.
-	EndSession(ctx context.Context, organization, id string, as action.SessionStatus, note string) (s action.Session, withdrew []action.Invocation, err error)
-	// ChangeSession changes what is not nil.
-	ChangeSession(ctx context.Context, organization, id string, title *string, idle *time.Duration) (action.Session, error)
-}
-
-// Secrets keeps sealed secrets. Nothing here returns a value.
-type Secrets interface {
-	PutSecret(ctx context.Context, s action.Secret, sealed []byte) error
-	ListSecrets(ctx context.Context, organization string) ([]action.Secret, error)
-	// DeleteSecret returns ErrNotFound, or ErrConflict while a connector uses it.
-	DeleteSecret(ctx context.Context, organization, key string) error
-}
-
-// Invocations reads invocations.
-type Invocations interface {
-	// Invocation returns ErrNotFound when the organization has no such.
-	Invocation(ctx context.Context, organization, id string) (action.Invocation, error)
-	ListInvocations(ctx context.Context, f action.InvocationFilter) (action.Page[action.Invocation], error)
-}
-
-// Desk reads what people who decide see beside a page of calls, for all of them
-// at once. What the organization has not is left out.
-type Desk interface {
-	SessionsOf(ctx context.Context, organization string, ids []string) (map[string]action.Session, error)
-	// Waiters tells who waits for those of the invocations that are pending.
-	Waiters(ctx context.Context, organization string, ids []string) (map[string]action.Waiter, error)
-	AutomationNames(ctx context.Context, organization string) (map[string]string, error)
-	// CountWaiting counts the calls and the requests for grants that wait for
-	// a person.
-	CountWaiting(ctx context.Context, organization string) (calls, requests int, err error)
-}
-
-// Statistics counts invocations.
-type Statistics interface {
-	// Statistics looks at no more rows than it says.
-	Statistics(ctx context.Context, organization string, p action.Period) (action.Statistics, error)
-}
-
-// Users keeps people. By is who changes them, for the record.
-type Users interface {
+// People keeps users, their API keys and their browsers' logins.
+type People interface {
+	// Users. By is who changes them, for the record.
 	CreateUser(ctx context.Context, u action.User, by string) error
 	User(ctx context.Context, organization, id string) (action.User, error)
 	ListUsers(ctx context.Context, organization string) ([]action.User, error)
@@ -117,10 +54,8 @@ type Users interface {
 	// only an owner may.
 	RemovedUsers(ctx context.Context, organization string) ([]action.RemovedUser, error)
 	ReadmitUser(ctx context.Context, organization, id string, as action.Role, by string) error
-}
 
-// APIKeys keeps the hashes of API keys.
-type APIKeys interface {
+	// API keys, of which only hashes are kept.
 	CreateAPIKey(ctx context.Context, k action.APIKey, hash string) error
 	// APIKey returns the row and its hash; ErrNotFound.
 	APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error)
@@ -128,10 +63,9 @@ type APIKeys interface {
 	RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error
 	// TouchAPIKey notes that a key is in use, at most once a minute.
 	TouchAPIKey(ctx context.Context, id string, used time.Time) error
-}
 
-// Logins keeps browser logins and the links that start them.
-type Logins interface {
+	// Logins of browsers, and the links that start them.
+
 	// CreateLoginLink returns ErrConflict when there was one with the code.
 	CreateLoginLink(ctx context.Context, l action.LoginLink) error
 	// RedeemLoginLink uses up the link of the code hash and writes the login
@@ -153,6 +87,81 @@ type Logins interface {
 	// LoginEnd says why the login of a cookie's hash is good no more; empty
 	// when it is good, or nothing is known of it.
 	LoginEnd(ctx context.Context, cookieHash string) (action.LoginEnd, error)
+}
+
+// Sessions keeps agents' sessions and what people prepare for them.
+type Sessions interface {
+	// MakeSession writes a session and returns it as it is stored, or the one
+	// that was made with the same key. ErrConflict: with another wish.
+	MakeSession(ctx context.Context, s action.Session, once action.Once) (made action.Session, existed bool, err error)
+	// SessionOnce returns the session of a key, if there is one. ErrConflict: it
+	// was made with another wish.
+	SessionOnce(ctx context.Context, organization string, once action.Once) (s action.Session, found bool, err error)
+	// Session returns one by its id alone, which is all that a token proves;
+	// ErrNotFound.
+	Session(ctx context.Context, id string) (action.Session, error)
+	ListSessions(ctx context.Context, f action.SessionFilter) (action.Page[action.Session], error)
+	// SessionStates says what goes on in some sessions, by their ids.
+	SessionStates(ctx context.Context, organization string, ids []string) (map[string]action.SessionState, error)
+	// RevokeSession ends a session and returns the pending invocations that it
+	// withdrew. It is done again without harm; ErrNotFound.
+	RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error)
+
+	// The status of sessions. Errors: ErrNotFound, and ErrConflict that names the
+	// status when it does not lead there.
+	PauseSession(ctx context.Context, organization, id string) (action.Session, error)
+	ResumeSession(ctx context.Context, organization, id string) (action.Session, error)
+	// EndSession stops one or has it failed, and returns the pending
+	// invocations that it withdrew.
+	EndSession(ctx context.Context, organization, id string, as action.SessionStatus, note string) (s action.Session, withdrew []action.Invocation, err error)
+	// ChangeSession changes what is not nil.
+	ChangeSession(ctx context.Context, organization, id string, title *string, idle *time.Duration) (action.Session, error)
+
+	// What sessions sent as evidence, but for the bytes.
+
+	// ReserveFile makes room for a file; there tells that its bytes are stored.
+	ReserveFile(ctx context.Context, ref action.UploadRef, f action.UploadFile) (there bool, err error)
+	// FileStored writes down that the bytes of a file are there.
+	FileStored(ctx context.Context, ref action.UploadRef, name string) error
+	// Upload returns one with its files; ErrNotFound.
+	Upload(ctx context.Context, ref action.UploadRef) (action.Upload, error)
+	ListUploads(ctx context.Context, organization, session string, limit int, cursor string) (action.Page[action.Upload], error)
+
+	// Variables that agents ask for, and what people give until it is taken.
+
+	// EnvRequest returns ErrNotFound when the organization has no such.
+	EnvRequest(ctx context.Context, organization, id string) (action.EnvRequest, error)
+	ListEnvRequests(ctx context.Context, f action.EnvFilter) (action.Page[action.EnvRequest], error)
+	// DecideEnv returns ErrGone or ErrConflict when it is late.
+	DecideEnv(ctx context.Context, v action.EnvVerdict) (action.EnvRequest, error)
+	// TakeEnv hands out what was answered, once; the same key gets it again for
+	// a few minutes.
+	TakeEnv(ctx context.Context, organization, session, key string) ([]action.SealedEnv, error)
+
+	// How workspaces are brought up, as setup sessions saved it.
+
+	// ListSetups returns an organization's, by name.
+	ListSetups(ctx context.Context, organization string) ([]action.Setup, error)
+	// Setup returns one; ErrNotFound.
+	Setup(ctx context.Context, organization, name string) (action.Setup, error)
+}
+
+// Calls reads invocations. What the organization does not have is left out.
+type Calls interface {
+	// Invocation returns ErrNotFound when the organization has no such.
+	Invocation(ctx context.Context, organization, id string) (action.Invocation, error)
+	ListInvocations(ctx context.Context, f action.InvocationFilter) (action.Page[action.Invocation], error)
+
+	// What is shown beside a page of calls, for all of them at once.
+	SessionsOf(ctx context.Context, organization string, ids []string) (map[string]action.Session, error)
+	// Waiters tells who waits for those of the invocations that are pending.
+	Waiters(ctx context.Context, organization string, ids []string) (map[string]action.Waiter, error)
+	// CountWaiting counts the calls and the requests for grants that wait for
+	// a person.
+	CountWaiting(ctx context.Context, organization string) (calls, requests int, err error)
+
+	// Statistics looks at no more rows than it says.
+	Statistics(ctx context.Context, organization string, p action.Period) (action.Statistics, error)
 }
 
 // raw is JSON that passes through untouched.

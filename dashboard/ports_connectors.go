@@ -8,8 +8,11 @@ import (
 	"sallyport/api"
 )
 
-// Connectors keeps remote MCP servers. What changes one is told who did it.
-type Connectors interface {
+// Sources keeps connectors, secrets and integrations. Nothing here returns a
+// secret or credential.
+type Sources interface {
+	// Remote MCP servers. Whatever changes one takes who did it.
+
 	// CreateConnector writes a connector, with its secret when there is one:
 	// both or neither. ErrConflict when the name or slug is taken, or when a
 	// connector of another host uses the secret's key.
@@ -20,6 +23,36 @@ type Connectors interface {
 	UpdateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error
 	// DeleteConnector returns the calls that it withdrew; ErrNotFound.
 	DeleteConnector(ctx context.Context, organization, id, by string) ([]action.Invocation, error)
+
+	// Sealed secrets.
+	PutSecret(ctx context.Context, s action.Secret, sealed []byte) error
+	ListSecrets(ctx context.Context, organization string) ([]action.Secret, error)
+	// DeleteSecret returns ErrNotFound, or ErrConflict while a connector uses it.
+	DeleteSecret(ctx context.Context, organization, key string) error
+
+	// Integrations, and the gateway's registrations at services. A viewer is a
+	// user's id: what is private to others does not exist for that user.
+
+	// ListIntegrations returns those that are not deleted, by provider and name.
+	ListIntegrations(ctx context.Context, organization, viewer string) ([]action.Integration, error)
+	// Integration returns one, ErrNotFound.
+	Integration(ctx context.Context, organization, id, viewer string) (action.Integration, error)
+	// ChangeIntegration writes Name, Visibility, Settings and TimeoutSeconds of
+	// the row of in.ID. The revision counts up when a call would do something
+	// else than before. ErrNotFound.
+	ChangeIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error)
+
+	// Bindings returns the ids that an automation's sessions are bound to.
+	Bindings(ctx context.Context, organization, automation string) ([]string, error)
+	// SetBindings replaces them. ErrInvalid names one that by may not bind.
+	SetBindings(ctx context.Context, organization, automation string, ids []string, by string) error
+
+	ListProviderApps(ctx context.Context, organization string) ([]action.ProviderApp, error)
+	// PutProviderApp replaces one, whose secrets are sealed.
+	PutProviderApp(ctx context.Context, app action.ProviderApp, by string) error
+	// DeleteProviderApp returns ErrNotFound, or ErrConflict while an integration
+	// needs it.
+	DeleteProviderApp(ctx context.Context, organization, provider, by string) error
 }
 
 // Prober asks connectors what they are like now.

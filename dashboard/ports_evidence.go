@@ -3,19 +3,24 @@ package dashboard
 import (
 	"context"
 	"io"
+	"time"
 
 	"sallyport/action"
 )
 
-// Uploads keeps what sessions sent as evidence, but for the bytes.
-type Uploads interface {
-	// ReserveFile makes room for a file; there tells that its bytes are stored.
-	ReserveFile(ctx context.Context, ref action.UploadRef, f action.UploadFile) (there bool, err error)
-	// FileStored writes down that the bytes of a file are there.
-	FileStored(ctx context.Context, ref action.UploadRef, name string) error
-	// Upload returns one with its files; ErrNotFound.
-	Upload(ctx context.Context, ref action.UploadRef) (action.Upload, error)
-	ListUploads(ctx context.Context, organization, session string, limit int, cursor string) (action.Page[action.Upload], error)
+// Audit reads the evidence.
+type Audit interface {
+	AuditHeads(ctx context.Context, organization string) ([]action.AuditHead, error)
+	// Evidence returns what proves an invocation; ErrNotFound.
+	Evidence(ctx context.Context, organization, id string) (action.Evidence, error)
+	// VerifyAudit looks through an organization's chain; known is a head that
+	// somebody kept, or nil.
+	VerifyAudit(ctx context.Context, organization string, known *action.AuditHead) (action.AuditReport, error)
+	// Export and ExportPolicy hand over row after row, oldest first, in
+	// constant memory, until yield returns an error, which they return. The
+	// filter's Limit and Cursor are ignored.
+	Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error
+	ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error
 }
 
 // Files keeps the bytes of evidence.
@@ -24,17 +29,4 @@ type Files interface {
 	Put(ctx context.Context, key string, r io.Reader, size int64, sum string) error
 	// Get returns what is kept, for the caller to close, and its size.
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
-}
-
-// EnvRequests keeps what variables agents ask for, and what people give until
-// it is taken.
-type EnvRequests interface {
-	// EnvRequest returns ErrNotFound when the organization has no such.
-	EnvRequest(ctx context.Context, organization, id string) (action.EnvRequest, error)
-	ListEnvRequests(ctx context.Context, f action.EnvFilter) (action.Page[action.EnvRequest], error)
-	// DecideEnv returns ErrGone or ErrConflict when it is late.
-	DecideEnv(ctx context.Context, v action.EnvVerdict) (action.EnvRequest, error)
-	// TakeEnv hands out what was answered, once; the same key gets it again for
-	// a few minutes.
-	TakeEnv(ctx context.Context, organization, session, key string) ([]action.SealedEnv, error)
 }

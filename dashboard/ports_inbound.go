@@ -8,9 +8,11 @@ import (
 	"sallyport/ingest/event"
 )
 
-// Automations keeps automations and what starts them. Names and ids are of the
-// organization; everything returns ErrNotFound for others.
-type Automations interface {
+// Inbound keeps automations, what starts them, and their runs. Names and ids are of
+// the organization; everything returns ErrNotFound for others.
+type Inbound interface {
+	// Automations.
+
 	// CreateAutomation writes one and returns it as it is stored; ErrConflict when
 	// the name, or an id that is the name, is taken.
 	CreateAutomation(ctx context.Context, a event.Automation) (event.Automation, error)
@@ -25,10 +27,9 @@ type Automations interface {
 	// DeleteAutomation removes one with its triggers, schedules, overrides,
 	// bindings and runs that nobody has yet; ErrConflict while a run is worked on.
 	DeleteAutomation(ctx context.Context, organization, id, by string) error
-}
 
-// Triggers keeps triggers and schedules.
-type Triggers interface {
+	// Triggers and schedules.
+
 	// CreateTrigger writes one with its first secret, which a polling one has not.
 	CreateTrigger(ctx context.Context, t event.Trigger, secret *event.Secret) (event.Trigger, error)
 	Trigger(ctx context.Context, organization, id string) (event.Trigger, error)
@@ -53,14 +54,8 @@ type Triggers interface {
 
 	// PollGroups tells how polling goes.
 	PollGroups(ctx context.Context, organization string) ([]event.PollGroup, error)
-}
 
-// EndpointSecrets is the owner of the secrets that sign what an organization's
-// endpoint for runs gets.
-const EndpointSecrets = "endpoint"
-
-// Deliveries reads what came in.
-type Deliveries interface {
+	// What came in.
 	Event(ctx context.Context, organization, id string) (event.Record, error)
 	ListEvents(ctx context.Context, f event.RecordFilter) (action.Page[event.Record], error)
 	// SkipEvent ends the event's run, which nobody has yet, as skipped;
@@ -75,11 +70,9 @@ type Deliveries interface {
 	// RedriveReceipt queues a failed one anew; ErrConflict for others, ErrGone
 	// when its payload was forgotten.
 	RedriveReceipt(ctx context.Context, organization, id, by string) (event.Receipt, error)
-}
 
-// Runs keeps runs and their delivery. Whoever presents another claim than the
-// run's gets ErrConflict with code "claim_lost".
-type Runs interface {
+	// Runs and their delivery. A caller that presents another claim than the
+	// run's gets ErrConflict with code "claim_lost".
 	Run(ctx context.Context, organization, id string) (event.Run, error)
 	// RunOfSession returns the run that a session works on, or worked; ErrNotFound.
 	RunOfSession(ctx context.Context, organization, session string) (event.Run, error)
@@ -118,6 +111,10 @@ type Runs interface {
 	SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *event.Secret) (event.Endpoint, error)
 	DeleteRunEndpoint(ctx context.Context, organization, by string) error
 }
+
+// EndpointSecrets is the owner of the secrets that sign what an organization's
+// endpoint for runs gets.
+const EndpointSecrets = "endpoint"
 
 // Times returns up to n due times of a cron expression after a time, or
 // ErrInvalid with field /cron_expression or /timezone.

@@ -101,7 +101,7 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	if err != nil {
 		return nil, err
 	}
-	key, want, err := s.APIKeys.APIKey(ctx, id)
+	key, want, err := s.People.APIKey(ctx, id)
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
@@ -114,12 +114,12 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	case key.ExpiresAt != nil && !s.now().Before(*key.ExpiresAt):
 		return nil, action.Errorf(action.ErrUnauthenticated, "key_expired", "This API key has expired; ask for another.")
 	}
-	u, err := s.Users.User(ctx, key.Organization, key.User)
+	u, err := s.People.User(ctx, key.Organization, key.User)
 	if err != nil {
 		return nil, unknownAsBad(err)
 	}
 	if now := s.now(); key.UsedAt == nil || now.Sub(*key.UsedAt) >= touchEvery {
-		if err := s.APIKeys.TouchAPIKey(ctx, key.ID, now); err != nil {
+		if err := s.People.TouchAPIKey(ctx, key.ID, now); err != nil {
 			return nil, err
 		}
 	}
@@ -139,7 +139,7 @@ func (s *Server) permit(who api.Access, p *Principal, r *http.Request) error {
 	if err := accessPermit(who, p, r.PathValue("session")); err != nil || (who != api.Holder && who != api.Reader) || p.Session == nil {
 		return err
 	}
-	run, err := s.Runs.RunOfSession(r.Context(), p.Organization, p.Session.ID)
+	run, err := s.Inbound.RunOfSession(r.Context(), p.Organization, p.Session.ID)
 	if err != nil && !errors.Is(err, action.ErrNotFound) {
 		return err
 	}

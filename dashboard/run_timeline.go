@@ -35,7 +35,7 @@ func (p *pages) timeline(ctx context.Context, d *runData) (all []happened, err e
 	for _, inv := range d.Calls.Items {
 		add(&inv.CreatedAt, fmt.Sprintf("Its agent asked for %s › %s", plain(inv.SourceName), plain(inv.Action)))
 	}
-	page, err := p.History.PolicyEvents(ctx, action.PolicyEventFilter{Organization: d.Organization, Kind: action.EventRun, Subject: d.ID, Limit: 100})
+	page, err := p.Policy.PolicyEvents(ctx, action.PolicyEventFilter{Organization: d.Organization, Kind: action.EventRun, Subject: d.ID, Limit: 100})
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func noRun(err error) bool {
 // awaitRun claims a run as soon as one waits.
 func (s *Server) awaitRun(ctx context.Context, c event.Claim, patience time.Duration) (event.Work, error) {
 	if patience == 0 {
-		return s.Runs.ClaimRun(ctx, c)
+		return s.Inbound.ClaimRun(ctx, c)
 	}
 	came := make(chan struct{}, 1)
 	defer s.Hints.Subscribe(func(h action.Hint) {
@@ -77,7 +77,7 @@ func (s *Server) awaitRun(ctx context.Context, c event.Claim, patience time.Dura
 	defer end.Stop()
 	defer look.Stop()
 	for {
-		work, err := s.Runs.ClaimRun(ctx, c)
+		work, err := s.Inbound.ClaimRun(ctx, c)
 		if !noRun(err) {
 			return work, err
 		}
@@ -125,7 +125,7 @@ func (s *Server) claimOf(ctx context.Context, p *Principal, said string) (string
 	if p.Session == nil {
 		return "", &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: "/claim_id", Message: "The body lacks the field claim_id, which the claim was answered with."}
 	}
-	run, err := s.Runs.RunOfSession(ctx, p.Organization, p.Session.ID)
+	run, err := s.Inbound.RunOfSession(ctx, p.Organization, p.Session.ID)
 	if err == nil && (run.Session != p.Session.ID || run.Claim == "") {
 		err = action.Errorf(action.ErrConflict, "claim_lost", "This session has the run no more; stop working on it.")
 	}
@@ -140,7 +140,7 @@ func (s *Server) renewRun(ctx context.Context, p *Principal, id string, r *api.R
 	if err != nil {
 		return event.Run{}, err
 	}
-	run, err := s.Runs.RenewRun(ctx, p.Organization, id, claim)
+	run, err := s.Inbound.RenewRun(ctx, p.Organization, id, claim)
 	if err == nil {
 		s.runChanged(&run)
 	}
@@ -159,7 +159,7 @@ func (s *Server) finishRun(ctx context.Context, p *Principal, id string, f api.F
 	if err != nil {
 		return event.Run{}, err
 	}
-	run, withdrew, err := s.Runs.FinishRun(ctx, p.Organization, id, claim, e)
+	run, withdrew, err := s.Inbound.FinishRun(ctx, p.Organization, id, claim, e)
 	if err != nil {
 		return run, err
 	}
@@ -168,7 +168,7 @@ func (s *Server) finishRun(ctx context.Context, p *Principal, id string, f api.F
 }
 
 func (s *Server) cancelRun(ctx context.Context, p *Principal, id, reason string) (event.Run, error) {
-	run, withdrew, err := s.Runs.CancelRun(ctx, p.Organization, id, p.By(), s.JSON.RedactText(reason, nil))
+	run, withdrew, err := s.Inbound.CancelRun(ctx, p.Organization, id, p.By(), s.JSON.RedactText(reason, nil))
 	if err != nil {
 		return run, err
 	}
@@ -181,7 +181,7 @@ func (s *Server) resolveRun(ctx context.Context, p *Principal, id string, r api.
 	if err != nil {
 		return event.Run{}, err
 	}
-	run, err := s.Runs.ResolveRun(ctx, p.Organization, id, p.By(), e)
+	run, err := s.Inbound.ResolveRun(ctx, p.Organization, id, p.By(), e)
 	if err != nil {
 		return run, err
 	}
@@ -190,7 +190,7 @@ func (s *Server) resolveRun(ctx context.Context, p *Principal, id string, r api.
 }
 
 func (s *Server) redriveRun(ctx context.Context, p *Principal, id string) (event.Run, error) {
-	run, err := s.Runs.RedriveRun(ctx, p.Organization, id, p.By())
+	run, err := s.Inbound.RedriveRun(ctx, p.Organization, id, p.By())
 	if err != nil {
 		return run, err
 	}

@@ -18,11 +18,11 @@ func (s *Server) schedules(ctx context.Context, p *Principal, automation string)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Triggers.ListSchedules(ctx, p.Organization, id)
+	list, err := s.Inbound.ListSchedules(ctx, p.Organization, id)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.Automations.AutomationNames(ctx, p.Organization)
+	names, err := s.Inbound.AutomationNames(ctx, p.Organization)
 	views := make([]api.ScheduleView, len(list))
 	for i, row := range list {
 		views[i] = s.showSchedule(row, names)
@@ -31,7 +31,7 @@ func (s *Server) schedules(ctx context.Context, p *Principal, automation string)
 }
 
 func (s *Server) viewSchedule(ctx context.Context, row event.Schedule) (api.ScheduleView, error) {
-	names, err := s.Automations.AutomationNames(ctx, row.Organization)
+	names, err := s.Inbound.AutomationNames(ctx, row.Organization)
 	return s.showSchedule(row, names), err
 }
 
@@ -65,7 +65,7 @@ func (s *Server) addSchedule(ctx context.Context, p *Principal, n api.NewSchedul
 	if err := s.due(&row); err != nil {
 		return api.ScheduleView{}, err
 	}
-	if row, err = s.Triggers.CreateSchedule(ctx, row); err != nil {
+	if row, err = s.Inbound.CreateSchedule(ctx, row); err != nil {
 		return api.ScheduleView{}, err
 	}
 	s.changed(ctx, p, "schedule made", "schedule", row.ID, "automation", row.Automation, "cron", row.Cron, "zone", row.TimeZone)
@@ -73,7 +73,7 @@ func (s *Server) addSchedule(ctx context.Context, p *Principal, n api.NewSchedul
 }
 
 func (s *Server) changeSchedule(ctx context.Context, p *Principal, id string, change api.ScheduleChange) (api.ScheduleView, error) {
-	old, err := s.Triggers.Schedule(ctx, p.Organization, id)
+	old, err := s.Inbound.Schedule(ctx, p.Organization, id)
 	if err != nil {
 		return api.ScheduleView{}, err
 	}
@@ -92,7 +92,7 @@ func (s *Server) changeSchedule(ctx context.Context, p *Principal, id string, ch
 	if err != nil {
 		return api.ScheduleView{}, err
 	}
-	if row, err = s.Triggers.UpdateSchedule(ctx, row, p.By()); err != nil {
+	if row, err = s.Inbound.UpdateSchedule(ctx, row, p.By()); err != nil {
 		return api.ScheduleView{}, err
 	}
 	s.changed(ctx, p, "schedule changed", "schedule", row.ID, "cron", row.Cron, "zone", row.TimeZone, "enabled", row.Enabled)

@@ -68,7 +68,7 @@ func (s *Server) working(ctx context.Context, p *Principal, ids []string) (bound
 	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
 		return ids, nil, nil
 	}
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, p.viewer())
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.viewer())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -96,7 +96,7 @@ func (s *Server) rotate(ctx context.Context, p *Principal, owner string, r *api.
 	if err != nil {
 		return api.MintedSecret{}, err
 	}
-	if err := s.Triggers.RotateSecret(ctx, p.Organization, owner, secret, s.now().Add(keep), p.By()); err != nil {
+	if err := s.Inbound.RotateSecret(ctx, p.Organization, owner, secret, s.now().Add(keep), p.By()); err != nil {
 		return api.MintedSecret{}, err
 	}
 	s.log.InfoContext(ctx, "signing secret replaced", "owner", owner, "keep", keep.String(), "by", p.By())

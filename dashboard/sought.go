@@ -65,7 +65,7 @@ func (s *Server) listInvocations(ctx context.Context, p *Principal, in api.Sough
 		return nil, err
 	}
 	f.Limit, f.Cursor = q.Limit, q.Cursor
-	page, err := s.Invocations.ListInvocations(ctx, f)
+	page, err := s.Calls.ListInvocations(ctx, f)
 	if err != nil {
 		return nil, err
 	}

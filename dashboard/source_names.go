@@ -21,7 +21,7 @@ const platformName = "Sallyport"
 
 // source resolves what people call a source.
 func (s *Server) source(ctx context.Context, organization, name string) (id string, all []action.Connector, err error) {
-	if all, err = s.Connectors.ListConnectors(ctx, organization); err != nil {
+	if all, err = s.Sources.ListConnectors(ctx, organization); err != nil {
 		return "", nil, err
 	}
 	id, err = s.sourceID(ctx, organization, name, all)
@@ -48,7 +48,7 @@ func (s *Server) sourceID(ctx context.Context, organization, name string, all []
 	case c == nil:
 		return name, nil
 	}
-	used, err := s.Integrations.ListIntegrations(ctx, organization, "")
+	used, err := s.Sources.ListIntegrations(ctx, organization, "")
 	if err != nil {
 		return name, err
 	}

@@ -85,7 +85,7 @@ func (f *figures) of(ctx context.Context, s *Server, organization string, w wind
 		return found, nil
 	}
 	begun := s.now()
-	counted, err := s.Statistics.Statistics(ctx, organization, w.period(begun))
+	counted, err := s.Calls.Statistics(ctx, organization, w.period(begun))
 	if err != nil {
 		return figure{}, err
 	}

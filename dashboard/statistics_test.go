@@ -15,7 +15,7 @@ import (
 
 // counting counts how often rows are counted.
 type counting struct {
-	rows   dashboard.Statistics
+	dashboard.Calls
 	mu     sync.Mutex
 	n      int
 	before func() // it is done
@@ -28,12 +28,12 @@ func (c *counting) Statistics(ctx context.Context, organization string, p action
 	c.mu.Lock()
 	c.n++
 	c.mu.Unlock()
-	return c.rows.Statistics(ctx, organization, p)
+	return c.Calls.Statistics(ctx, organization, p)
 }
 
 func countingHouse(t *testing.T) (*house, *counting) {
 	rows := &counting{}
-	return newHouse(t, func(c *dashboard.Config) { rows.rows, c.Statistics = c.Statistics, rows }), rows
+	return newHouse(t, func(c *dashboard.Config) { rows.Calls, c.Calls = c.Calls, rows }), rows
 }
 
 // called adds a call that ended.

@@ -18,10 +18,10 @@ type naming struct {
 }
 
 func (s *Server) naming(ctx context.Context, organization string) (n naming, err error) {
-	if n.automations, err = s.Automations.AutomationNames(ctx, organization); err != nil {
+	if n.automations, err = s.Inbound.AutomationNames(ctx, organization); err != nil {
 		return n, err
 	}
-	n.integrations, err = s.Integrations.ListIntegrations(ctx, organization, "")
+	n.integrations, err = s.Sources.ListIntegrations(ctx, organization, "")
 	return n, err
 }
 
@@ -39,7 +39,7 @@ func (s *Server) triggers(ctx context.Context, p *Principal, automation string) 
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Triggers.ListTriggers(ctx, p.Organization, id)
+	list, err := s.Inbound.ListTriggers(ctx, p.Organization, id)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Server) viewTrigger(ctx context.Context, p *Principal, t event.Trigger)
 	}
 	v := s.showTrigger(t, &names)
 	if t.Kind == event.Webhooks {
-		secrets, err := s.Triggers.SigningSecrets(ctx, p.Organization, t.ID)
+		secrets, err := s.Inbound.SigningSecrets(ctx, p.Organization, t.ID)
 		if err != nil {
 			return v, err
 		}
@@ -93,7 +93,7 @@ func eventProviderPath(p *api.EventProvider, t *event.Trigger) string {
 }
 
 func (s *Server) pollGroups(ctx context.Context, organization string) ([]api.PollGroupView, error) {
-	groups, err := s.Triggers.PollGroups(ctx, organization)
+	groups, err := s.Inbound.PollGroups(ctx, organization)
 	if err != nil {
 		return nil, err
 	}

@@ -126,7 +126,7 @@ func (s *Server) eventIntegration(ctx context.Context, p *Principal, provider, n
 	if s.provider(provider) == nil {
 		return "", invalid("/integration_id", "Nobody connects to this provider; leave integration_id out.")
 	}
-	all, err := s.Integrations.ListIntegrations(ctx, p.Organization, "")
+	all, err := s.Sources.ListIntegrations(ctx, p.Organization, "")
 	if err != nil {
 		return "", err
 	}
@@ -149,7 +149,7 @@ func (s *Server) addTrigger(ctx context.Context, p *Principal, n api.NewTrigger)
 	if err != nil {
 		return api.MintedTrigger{}, err
 	}
-	if t, err = s.Triggers.CreateTrigger(ctx, t, secret); err != nil {
+	if t, err = s.Inbound.CreateTrigger(ctx, t, secret); err != nil {
 		return api.MintedTrigger{}, err
 	}
 	s.changed(ctx, p, "trigger made", "trigger", t.ID, "automation", t.Automation, "provider", t.Provider, "trigger_type", t.Kind)
@@ -180,7 +180,7 @@ func (s *Server) givenSecret(t *event.Trigger, said string) error {
 }
 
 func (s *Server) changeTrigger(ctx context.Context, p *Principal, id string, change api.TriggerChange) (api.TriggerView, error) {
-	t, err := s.Triggers.Trigger(ctx, p.Organization, id)
+	t, err := s.Inbound.Trigger(ctx, p.Organization, id)
 	if err != nil {
 		return api.TriggerView{}, err
 	}
@@ -199,7 +199,7 @@ func (s *Server) changeTrigger(ctx context.Context, p *Principal, id string, cha
 	if err := s.checkTriggerChange(&t, change); err != nil {
 		return api.TriggerView{}, err
 	}
-	if t, err = s.Triggers.UpdateTrigger(ctx, t, p.By()); err != nil {
+	if t, err = s.Inbound.UpdateTrigger(ctx, t, p.By()); err != nil {
 		return api.TriggerView{}, err
 	}
 	s.changed(ctx, p, "trigger changed", "trigger", t.ID, "enabled", t.Enabled)
@@ -239,7 +239,7 @@ func (s *Server) checkTriggerChange(t *event.Trigger, change api.TriggerChange) 
 }
 
 func (s *Server) removeTrigger(ctx context.Context, p *Principal, id string) error {
-	if err := s.Triggers.DeleteTrigger(ctx, p.Organization, id, p.By()); err != nil {
+	if err := s.Inbound.DeleteTrigger(ctx, p.Organization, id, p.By()); err != nil {
 		return err
 	}
 	s.changed(ctx, p, "trigger removed", "trigger", id)
@@ -248,7 +248,7 @@ func (s *Server) removeTrigger(ctx context.Context, p *Principal, id string) err
 
 // rotateTrigger replaces the secret of a webhook.
 func (s *Server) rotateTrigger(ctx context.Context, p *Principal, id string, r *api.Rotation) (api.MintedSecret, error) {
-	t, err := s.Triggers.Trigger(ctx, p.Organization, id)
+	t, err := s.Inbound.Trigger(ctx, p.Organization, id)
 	if err != nil {
 		return api.MintedSecret{}, err
 	}

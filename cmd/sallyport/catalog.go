@@ -116,14 +116,10 @@ func (n toolNames) ResolvePrompt(ctx context.Context, s *action.Session, name st
 func (g *gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
 		Gate: g.gate, Decider: g.policies, Hints: g.coord, Guard: g.guard(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, RequestGrant: requests{g}.RequestGrant,
-		Sessions: g.db, SessionLife: g.db, Withdrew: g.withdrew, Used: g.sessions.use, Secrets: g.db, Connectors: g.db, Reviews: g.db,
-		Integrations: g.db, Connections: connections{g.tokens, g}, Providers: g.providers(),
-		Prober: prober{g}, SignIns: signIns{g.oauth, g.db, prober{g}}, Presets: presets(),
-		Overrides: g.db, Capabilities: g.db, Gates: g.db, Quotas: g.db, Settings: g.db, History: g.db,
-		Env: g.db, Uploads: g.db, Files: g.files,
-		Grants: g.db, Requests: g.db, Audit: auditRows{g.db, g.auditKey},
-		Invocations: g.db, Statistics: g.db, Desk: g.db, SeenEvery: g.options.Intervals.SeenEvery, Users: g.db, APIKeys: g.db, Logins: g.db, Tokens: g.signer,
-		Setups: g.db, Automations: g.db, Triggers: g.db, Deliveries: g.db, Runs: g.db, Notify: g.db, TestNotify: g.notices.Test, Vault: g.vault, JSON: g.json,
+		People: g.db, Sessions: g.db, Calls: g.db, Policy: g.db, Sources: g.db, Inbound: g.db, Audit: auditRows{g.db, g.auditKey}, Notify: g.db,
+		Withdrew: g.withdrew, Used: g.sessions.use, SeenEvery: g.options.Intervals.SeenEvery, TestNotify: g.notices.Test,
+		Prober: prober{g}, SignIns: signIns{g.oauth, g.db, prober{g}}, Presets: presets(), Connections: connections{g.tokens, g}, Providers: g.providers(),
+		Files: g.files, Tokens: g.signer, Vault: g.vault, JSON: g.json,
 		EventProviders: g.eventProviders(), Times: ingest.Times, RunLife: g.options.RunLife.Duration,
 		SealSecret: g.sealSecret, Rotate: g.rotate, Revealed: g.revealed, Events: g.events,
 		OIDC: g.options.SignIn.oidc(g.guard()), LoginIdle: g.options.SignIn.LoginIdle, LoginLife: g.options.SignIn.LoginLife,
