@@ -264,18 +264,13 @@ func (c *triggerProviders) Run(ctx context.Context, std *stdio) error {
 	if c.Provider != "" {
 		return perform(ctx, &c.remote, std, api.GetEventProvider, api.GetEventProviderInput{ID: c.Provider}, showEventProvider)
 	}
-	return perform(ctx, &c.remote, std, api.ListEventProviders, api.None{}, func(w io.Writer, all *api.List[api.EventProvider]) {
-		rows := make([][]string, 0, len(all.Items))
-		for i := range all.Items {
-			p := &all.Items[i]
-			types := make([]string, len(p.Types))
-			for j, t := range p.Types {
-				types[j] = t.ID
-			}
-			rows = append(rows, []string{p.ID, p.Title, providerWays(p), strings.Join(types, ", ")})
+	return perform(ctx, &c.remote, std, api.ListEventProviders, api.None{}, cells("ID SERVICE BY TYPES", func(p *api.EventProvider) []string {
+		types := make([]string, len(p.Types))
+		for i, t := range p.Types {
+			types[i] = t.ID
 		}
-		table(w, []string{"ID", "SERVICE", "BY", "TYPES"}, rows)
-	})
+		return []string{p.ID, p.Title, providerWays(p), strings.Join(types, ", ")}
+	}))
 }
 
 func showEventProvider(w io.Writer, p *api.EventProvider) {
@@ -293,15 +288,10 @@ func showEventProvider(w io.Writer, p *api.EventProvider) {
 type triggerPolls struct{ remote }
 
 func (c *triggerPolls) Run(ctx context.Context, std *stdio) error {
-	return perform(ctx, &c.remote, std, api.ListPollGroups, api.None{}, func(w io.Writer, all *api.List[api.PollGroupView]) {
-		rows := make([][]string, 0, len(all.Items))
-		for i := range all.Items {
-			g := &all.Items[i]
-			every := (time.Duration(g.PollSeconds) * time.Second).String()
-			rows = append(rows, []string{g.Title, g.IntegrationName, every, since(g.LastAt), since(&g.NextAt), strconv.Itoa(g.Failures), brief(cmp.Or(g.LastError, g.Lost))})
-		}
-		table(w, []string{"SERVICE", "INTEGRATION", "EVERY", "LAST", "NEXT", "FAILURES", "ERROR"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListPollGroups, api.None{}, cells("SERVICE INTEGRATION EVERY LAST NEXT FAILURES ERROR", func(g *api.PollGroupView) []string {
+		every := (time.Duration(g.PollSeconds) * time.Second).String()
+		return []string{g.Title, g.IntegrationName, every, since(g.LastAt), since(&g.NextAt), strconv.Itoa(g.Failures), brief(cmp.Or(g.LastError, g.Lost))}
+	}))
 }
 
 // object is a flag that is a JSON object.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"sallyport/action"
 	"sallyport/api"
 	apiclient "sallyport/client"
 )
@@ -32,20 +33,25 @@ func perform[In, Out any](ctx context.Context, r *remote, std *stdio, route api.
 // fetch calls an operation and returns its answer, and the same as it came. With
 // an error the answer is empty, for callers that can do without it.
 func fetch[In, Out any](ctx context.Context, server *client, route api.Route[In, Out], in In) (*Out, json.RawMessage, error) {
-	out := new(Out)
+	_, out, raw, err := fetchStatus(ctx, server, route, in)
+	return out, raw, err
+}
+
+// fetchStatus is fetch with the status of the answer.
+func fetchStatus[In, Out any](ctx context.Context, server *client, route api.Route[In, Out], in In) (status int, out *Out, raw json.RawMessage, err error) {
+	out = new(Out)
 	request, err := (&apiclient.Client{Base: server.base, Key: server.key}).NewRequest(ctx, &route.Operation, in)
 	if err != nil {
-		return out, nil, err
+		return 0, out, nil, err
 	}
 	response, err := server.dispatch(request)
 	if err != nil {
-		return out, nil, err
+		return 0, out, nil, err
 	}
-	_, raw, err := whole(response)
-	if err != nil || len(raw) == 0 {
-		return out, raw, err
+	if status, raw, err = whole(response); err == nil && len(raw) > 0 {
+		err = decode(raw, out)
 	}
-	return out, raw, decode(raw, out)
+	return status, out, raw, err
 }
 
 // done is a sentence for an operation that answers nothing, for [perform].
@@ -57,25 +63,38 @@ func done(sentence string) func(io.Writer, *api.None) {
 // and the JSON name of the field in it, such as "STATE=enabled"; _ in a head is
 // a space. It panics for a name that no field has.
 func columns[T any](layout string) func(io.Writer, *api.List[T]) {
-	return func(w io.Writer, all *api.List[T]) {
-		var heads []string
-		var fields [][]int
-		for column := range strings.FieldsSeq(layout) {
-			head, name, _ := strings.Cut(column, "=")
-			heads = append(heads, strings.ReplaceAll(head, "_", " "))
-			field := fieldNamed(reflect.TypeFor[T](), name)
-			if field == nil {
-				panic(fmt.Sprintf("%T has no field %s", *new(T), name))
-			}
-			fields = append(fields, field)
+	var heads []string
+	var fields [][]int
+	for column := range strings.FieldsSeq(layout) {
+		head, name, _ := strings.Cut(column, "=")
+		field := fieldNamed(reflect.TypeFor[T](), name)
+		if field == nil {
+			panic(fmt.Sprintf("%T has no field %s", *new(T), name))
 		}
+		heads, fields = append(heads, head), append(fields, field)
+	}
+	return cells(strings.Join(heads, " "), func(item *T) []string {
+		row := make([]string, len(fields))
+		for i, field := range fields {
+			row[i] = tableCell(heads[i], reflect.ValueOf(item).Elem().FieldByIndex(field))
+		}
+		return row
+	})
+}
+
+// cells prints a list as a table of what row says of each item; _ in a head is a
+// space.
+func cells[T any](heads string, row func(*T) []string) func(io.Writer, *api.List[T]) {
+	return func(w io.Writer, all *api.List[T]) {
 		rows := make([][]string, len(all.Items))
 		for i := range all.Items {
-			for j, field := range fields {
-				rows[i] = append(rows[i], tableCell(heads[j], reflect.ValueOf(&all.Items[i]).Elem().FieldByIndex(field)))
-			}
+			rows[i] = row(&all.Items[i])
 		}
-		table(w, heads, rows)
+		names := strings.Fields(heads)
+		for i := range names {
+			names[i] = strings.ReplaceAll(names[i], "_", " ")
+		}
+		table(w, names, rows)
 		more(w, all.NextCursor)
 	}
 }
@@ -139,19 +158,31 @@ func readJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // readSeconds reads a duration into a number of seconds.
 func readSeconds(ctx *kong.DecodeContext, target reflect.Value) error {
+	return seconds(ctx, target, "is no duration; write one such as 8h or 90d", func(time.Duration) bool { return true })
+}
+
+// readCallTime reads how long one call may take into a number of seconds.
+func readCallTime(ctx *kong.DecodeContext, target reflect.Value) error {
+	return seconds(ctx, target, "is no time for a call; write whole seconds up to 2m, such as 90s, or 0 for the gateway's", func(d time.Duration) bool {
+		return d >= 0 && d <= action.MaxTimeout && d%time.Second == 0
+	})
+}
+
+// seconds reads a duration that is good into a number of seconds, and says wrong
+// of any other text.
+func seconds(ctx *kong.DecodeContext, target reflect.Value, wrong string, good func(time.Duration) bool) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
 		return err
 	}
 	d, err := span(text)
-	if err != nil {
-		return fmt.Errorf("%q is no duration; write one such as 8h or 90d", text)
+	if err != nil || !good(d) {
+		return fmt.Errorf("%q %s", text, wrong)
 	}
-	seconds := int64(d / time.Second)
 	if target.Kind() == reflect.Pointer {
 		target.Set(reflect.New(target.Type().Elem()))
 		target = target.Elem()
 	}
-	target.SetInt(seconds)
+	target.SetInt(int64(d / time.Second))
 	return nil
 }
