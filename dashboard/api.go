@@ -19,19 +19,31 @@ import (
 )
 
 // handle mounts a route whose answer is its body.
-func handle[In, Out any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (*body[Out], error)) {
-	register(s, &rt.Operation, h)
-}
-
-// handleAs mounts a route whose answer has a status of its own, no body, or is
-// written as it comes.
-func handleAs[In, Out, R any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (*R, error)) {
-	register(s, &rt.Operation, h)
+func handle[In, Out any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (Out, error)) {
+	handleRaw(s, rt, h)
 }
 
 // handleRaw mounts a route whose request is more than its parameters and a JSON
-// body.
-func handleRaw[In, Out, I, R any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *I) (*R, error)) {
+// body, so that its input is a type of the server's.
+func handleRaw[In, Out, I any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *I) (Out, error)) {
+	register(s, &rt.Operation, func(ctx context.Context, p *Principal, in *I) (*body[Out], error) {
+		out, err := h(ctx, p, in)
+		return &body[Out]{out}, err
+	})
+}
+
+// handleNone mounts a route whose answer has no body.
+func handleNone[In any](s *Server, rt api.Route[In, api.None], h func(context.Context, *Principal, *In) error) {
+	register(s, &rt.Operation, func(ctx context.Context, p *Principal, in *In) (*struct{}, error) { return nil, h(ctx, p, in) })
+}
+
+// handleCoded mounts a route whose answer has a status of its own.
+func handleCoded[In, Out any](s *Server, rt api.Route[In, Out], h func(context.Context, *Principal, *In) (*coded[Out], error)) {
+	register(s, &rt.Operation, h)
+}
+
+// handleStream mounts a route whose answer is written as it comes.
+func handleStream[In any](s *Server, rt api.Route[In, api.None], h func(context.Context, *Principal, *In) (*streamed, error)) {
 	register(s, &rt.Operation, h)
 }
 
@@ -197,16 +209,16 @@ func encodeJSON(w io.Writer, v any) error {
 }
 
 // listOf makes a whole list of a slice.
-func listOf[T any](items []T) *body[api.List[T]] {
-	return &body[api.List[T]]{Body: api.List[T]{Items: nonNil(items), Total: len(items)}}
+func listOf[T any](items []T) api.List[T] {
+	return api.List[T]{Items: nonNil(items), Total: len(items)}
 }
 
-func pageOf[T, U any](p action.Page[T], show func(T) U) *body[api.List[U]] {
+func pageOf[T, U any](p action.Page[T], show func(T) U) api.List[U] {
 	out := api.List[U]{Items: make([]U, len(p.Items)), NextCursor: p.Next, Total: p.Total, TotalCapped: p.Capped}
 	for i, item := range p.Items {
 		out.Items[i] = show(item)
 	}
-	return &body[api.List[U]]{Body: out}
+	return out
 }
 
 func nonNil[T any](s []T) []T {
@@ -219,9 +231,10 @@ func nonNil[T any](s []T) []T {
 // body is an answer that is nothing but its body.
 type body[T any] struct{ Body T }
 
-func bodyOf[T any](v T) *body[T] { return &body[T]{Body: v} }
-
-// empty is an answer without a body.
-type empty struct{}
+// coded is an answer with a status of its own.
+type coded[T any] struct {
+	Status int
+	Body   T
+}
 
 func statusText(code int) string { return strconv.Itoa(code) }

@@ -16,17 +16,11 @@ const (
 		"Refused by policy or by a person: 403 with the invocation's id. Params that miss the schema: 400 with the field, and no invocation."
 )
 
-// called is the answer of invoke, whose status tells whether it ended.
-type called struct {
-	Status int
-	Body   api.Outcome
-}
-
 func (s *Server) actionRoutes() {
-	handle(s, api.ListAvailableActions, func(ctx context.Context, p *Principal, in *api.InSession) (*body[api.List[api.AvailableAction]], error) {
+	handle(s, api.ListAvailableActions, func(ctx context.Context, p *Principal, in *api.InSession) (api.List[api.AvailableAction], error) {
 		session, err := s.sessionOf(ctx, p, in.Session)
 		if err != nil {
-			return nil, err
+			return api.List[api.AvailableAction]{}, err
 		}
 		list, _, err := s.Gate.Available(ctx, &session)
 		views := make([]api.AvailableAction, len(list))
@@ -35,8 +29,7 @@ func (s *Server) actionRoutes() {
 		}
 		return listOf(views), err
 	})
-	handleAs(s, api.Invoke, func(ctx context.Context, p *Principal, in *api.InvokeInput,
-	) (*called, error) {
+	handleCoded(s, api.Invoke, func(ctx context.Context, p *Principal, in *api.InvokeInput) (*coded[api.Outcome], error) {
 		return s.invoke(ctx, p, in.Body, in.Key, in.Wait)
 	})
 	s.actionReads()
@@ -44,23 +37,20 @@ func (s *Server) actionRoutes() {
 
 func (s *Server) actionReads() {
 	const one = actionsPath + "/invocations/{id}"
-	handle(s, api.ListSessionInvocations, func(ctx context.Context, p *Principal, in *api.ListSessionInvocationsInput,
-	) (*body[api.InvocationList], error) {
+	handle(s, api.ListSessionInvocations, func(ctx context.Context, p *Principal, in *api.ListSessionInvocationsInput) (api.InvocationList, error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
-			return nil, err
+			return api.InvocationList{}, err
 		}
 		return s.listInvocations(ctx, p, in.Sought, api.AskedBy{Session: in.Session}, in.Paging)
 	})
-	handle(s, api.GetSessionInvocation, func(ctx context.Context, p *Principal, in *api.InSessionByID) (*body[api.InvocationView], error) {
+	handle(s, api.GetSessionInvocation, func(ctx context.Context, p *Principal, in *api.InSessionByID) (api.InvocationView, error) {
 		inv, err := s.ownInvocation(ctx, p, in.Session, in.ID)
 		if err != nil {
-			return nil, err
+			return api.InvocationView{}, err
 		}
-		v, err := s.view(ctx, p, inv)
-		return bodyOf(v), err
+		return s.view(ctx, p, inv)
 	})
-	handleAs(s, api.GetSessionResult, func(ctx context.Context, p *Principal, in *api.GetSessionResultInput,
-	) (*called, error) {
+	handleCoded(s, api.GetSessionResult, func(ctx context.Context, p *Principal, in *api.GetSessionResultInput) (*coded[api.Outcome], error) {
 		return s.result(ctx, p, in.Session, in.ID, in.Wait)
 	})
 	s.sessionVerdicts(one)
@@ -69,15 +59,11 @@ func (s *Server) actionReads() {
 // sessionVerdicts are approve and deny under the session's path, where the
 // invocation must be the session's.
 func (s *Server) sessionVerdicts(path string) {
-	handle(s, api.ApproveSessionInvocation, func(ctx context.Context, p *Principal, in *api.ApproveSessionInvocationInput,
-	) (*body[api.Outcome], error) {
-		out, err := s.approve(ctx, p, in.Session, in.ID, in.Body, in.Wait)
-		return bodyOf(out), err
+	handle(s, api.ApproveSessionInvocation, func(ctx context.Context, p *Principal, in *api.ApproveSessionInvocationInput) (api.Outcome, error) {
+		return s.approve(ctx, p, in.Session, in.ID, in.Body, in.Wait)
 	})
-	handle(s, api.DenySessionInvocation, func(ctx context.Context, p *Principal, in *api.InSessionByIDWith[*api.Denial],
-	) (*body[api.Outcome], error) {
-		out, err := s.deny(ctx, p, denialVerdict(in.Body, in.Session, in.ID))
-		return bodyOf(out), err
+	handle(s, api.DenySessionInvocation, func(ctx context.Context, p *Principal, in *api.InSessionByIDWith[*api.Denial]) (api.Outcome, error) {
+		return s.deny(ctx, p, denialVerdict(in.Body, in.Session, in.ID))
 	})
 }
 
@@ -101,7 +87,7 @@ func (s *Server) ownInvocation(ctx context.Context, p *Principal, session, id st
 	return inv, nil
 }
 
-func (s *Server) invoke(ctx context.Context, p *Principal, n api.NewCall, header, wait string) (*called, error) {
+func (s *Server) invoke(ctx context.Context, p *Principal, n api.NewCall, header, wait string) (*coded[api.Outcome], error) {
 	call, err := s.call(ctx, p, n, header, wait)
 	if err != nil {
 		return nil, err
@@ -152,16 +138,16 @@ func (s *Server) call(ctx context.Context, p *Principal, n api.NewCall, header, 
 
 // answered gives an outcome its status, and has the Gate told when the client
 // took it.
-func (s *Server) answered(ctx context.Context, out *action.Outcome) (*called, error) {
+func (s *Server) answered(ctx context.Context, out *action.Outcome) (*coded[api.Outcome], error) {
 	inv := out.Invocation
 	onSent(ctx, func() { s.Gate.Delivered(out) })
 	switch {
 	case inv.Status == action.StatusDenied:
 		return nil, refused(inv)
 	case !inv.Status.Terminal():
-		return &called{Status: http.StatusAccepted, Body: s.outcome(out)}, nil
+		return &coded[api.Outcome]{Status: http.StatusAccepted, Body: s.outcome(out)}, nil
 	}
-	return &called{Status: http.StatusOK, Body: s.outcome(out)}, nil
+	return &coded[api.Outcome]{Status: http.StatusOK, Body: s.outcome(out)}, nil
 }
 
 // refused is a denied call as an error.
@@ -193,7 +179,7 @@ func refusedMessage(reason, note string) string {
 	return message
 }
 
-func (s *Server) result(ctx context.Context, p *Principal, session, id, wait string) (*called, error) {
+func (s *Server) result(ctx context.Context, p *Principal, session, id, wait string) (*coded[api.Outcome], error) {
 	patience, err := parseWait(wait)
 	if err != nil {
 		return nil, err
@@ -207,7 +193,7 @@ func (s *Server) result(ctx context.Context, p *Principal, session, id, wait str
 		return nil, err
 	}
 	if !inv.Status.Terminal() && patience == 0 {
-		return &called{Status: http.StatusAccepted, Body: api.Outcome{Invocation: s.shown(inv)}}, nil
+		return &coded[api.Outcome]{Status: http.StatusAccepted, Body: api.Outcome{Invocation: s.shown(inv)}}, nil
 	}
 	waitCtx, stop := s.untilClosing(ctx)
 	defer stop()
@@ -220,7 +206,7 @@ func (s *Server) result(ctx context.Context, p *Principal, session, id, wait str
 		if !out.Invocation.Status.Terminal() {
 			status = http.StatusAccepted
 		}
-		return &called{Status: status, Body: s.outcome(out)}, nil
+		return &coded[api.Outcome]{Status: status, Body: s.outcome(out)}, nil
 	}
 	return s.answered(ctx, out)
 }

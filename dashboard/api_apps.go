@@ -17,24 +17,22 @@ import (
 )
 
 func (s *Server) providerAppRoutes() {
-	handle(s, api.ListApps, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.ProviderApp]], error) {
+	handle(s, api.ListApps, func(ctx context.Context, p *Principal, _ *api.None) (api.List[action.ProviderApp], error) {
 		apps, err := s.Sources.ListProviderApps(ctx, p.Organization)
 		for i := range apps {
 			apps[i].Secrets = nonNil(apps[i].Secrets)
 		}
 		return listOf(apps), err
 	})
-	handle(s, api.PutApp, func(ctx context.Context, p *Principal, in *api.ByProviderWith[api.NewApp],
-	) (*body[action.ProviderApp], error) {
-		app, err := s.putApp(ctx, p, in.Provider, in.Body)
-		return bodyOf(app), err
+	handle(s, api.PutApp, func(ctx context.Context, p *Principal, in *api.ByProviderWith[api.NewApp]) (action.ProviderApp, error) {
+		return s.putApp(ctx, p, in.Provider, in.Body)
 	})
-	handleAs(s, api.DeleteApp, func(ctx context.Context, p *Principal, in *api.ByProvider) (*empty, error) {
+	handleNone(s, api.DeleteApp, func(ctx context.Context, p *Principal, in *api.ByProvider) error {
 		if err := s.Sources.DeleteProviderApp(ctx, p.Organization, in.Provider, p.By()); err != nil {
-			return nil, unregistered(in.Provider, err)
+			return unregistered(in.Provider, err)
 		}
 		s.changed(ctx, p, "provider app removed", "provider", in.Provider)
-		return nil, nil
+		return nil
 	})
 }
 

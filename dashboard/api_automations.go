@@ -4,29 +4,24 @@ import (
 	"context"
 
 	"sallyport/api"
-
 	"sallyport/ingest/event"
 )
 
 func (s *Server) automationRoutes() {
-	handle(s, api.ListAutomations, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[event.Automation]], error) {
+	handle(s, api.ListAutomations, func(ctx context.Context, p *Principal, _ *api.None) (api.List[event.Automation], error) {
 		all, err := s.Inbound.ListAutomations(ctx, p.Organization)
 		return listOf(all), err
 	})
-	handle(s, api.CreateAutomation, func(ctx context.Context, p *Principal, in *api.Body[api.NewAutomation]) (*body[event.Automation], error) {
-		a, err := s.addAutomation(ctx, p, in.Body)
-		return bodyOf(a), err
+	handle(s, api.CreateAutomation, func(ctx context.Context, p *Principal, in *api.Body[api.NewAutomation]) (event.Automation, error) {
+		return s.addAutomation(ctx, p, in.Body)
 	})
-	handle(s, api.GetAutomation, func(ctx context.Context, p *Principal, in *api.ByAutomation) (*body[event.Automation], error) {
-		a, err := s.automation(ctx, p, in.Automation, "")
-		return bodyOf(a), err
+	handle(s, api.GetAutomation, func(ctx context.Context, p *Principal, in *api.ByAutomation) (event.Automation, error) {
+		return s.automation(ctx, p, in.Automation, "")
 	})
-	handle(s, api.UpdateAutomation, func(ctx context.Context, p *Principal, in *api.ByAutomationWith[api.AutomationChange],
-	) (*body[event.Automation], error) {
-		a, err := s.changeAutomation(ctx, p, in.Automation, in.Body)
-		return bodyOf(a), err
+	handle(s, api.UpdateAutomation, func(ctx context.Context, p *Principal, in *api.ByAutomationWith[api.AutomationChange]) (event.Automation, error) {
+		return s.changeAutomation(ctx, p, in.Automation, in.Body)
 	})
-	handleAs(s, api.DeleteAutomation, func(ctx context.Context, p *Principal, in *api.ByAutomation) (*empty, error) {
-		return nil, s.removeAutomation(ctx, p, in.Automation)
+	handleNone(s, api.DeleteAutomation, func(ctx context.Context, p *Principal, in *api.ByAutomation) error {
+		return s.removeAutomation(ctx, p, in.Automation)
 	})
 }

@@ -12,11 +12,10 @@ import (
 
 func (s *Server) capabilityRoutes() {
 	s.capabilityReads()
-	handle(s, api.PutCapability, func(ctx context.Context, p *Principal, in *api.ByCapabilityWith[api.NewCapability],
-	) (*body[api.CapabilityView], error) {
+	handle(s, api.PutCapability, func(ctx context.Context, p *Principal, in *api.ByCapabilityWith[api.NewCapability]) (api.CapabilityView, error) {
 		c, all, err := s.newCapability(ctx, p, in.Group, in.Provider, in.Body)
 		if err != nil {
-			return nil, err
+			return api.CapabilityView{}, err
 		}
 		warning := ""
 		for _, name := range slices.Concat(c.AllowedActions, c.DeniedActions) {
@@ -24,52 +23,49 @@ func (s *Server) capabilityRoutes() {
 				break
 			}
 			if warning, err = s.unsure(ctx, action.Key{Source: c.Provider, Action: name}, all); err != nil {
-				return nil, err
+				return api.CapabilityView{}, err
 			}
 		}
 		if c, err = s.Policy.PutCapability(ctx, c); err != nil {
-			return nil, err
+			return api.CapabilityView{}, err
 		}
 		s.changed(ctx, p, "capability given", "group", c.Group, "provider", c.Provider, "level", c.Level.String())
-		return bodyOf(api.CapabilityView{Capability: c, Name: sourceName(c.Provider, all), Warning: warning}), nil
+		return api.CapabilityView{Capability: c, Name: sourceName(c.Provider, all), Warning: warning}, nil
 	})
 	// The schema is the level's own; the type alone does not tell it.
 	schemas := s.api.OpenAPI().Components.Schemas.Map()
 	schemas["NewCapability"].Properties["level"] = levelSchema()
 	delete(schemas, "LevelName")
-	handleAs(s, api.DeleteCapability, func(ctx context.Context, p *Principal, in *api.ByCapability) (*empty, error) {
+	handleNone(s, api.DeleteCapability, func(ctx context.Context, p *Principal, in *api.ByCapability) error {
 		provider, _, err := s.source(ctx, p.Organization, in.Provider)
 		if provider == "" {
-			return nil, err
+			return err
 		}
 		if err := s.Policy.DeleteCapability(ctx, p.Organization, in.Group, provider, p.By()); err != nil {
-			return nil, err
+			return err
 		}
 		s.changed(ctx, p, "capability revoked", "group", in.Group, "provider", provider)
-		return nil, nil
+		return nil
 	})
 }
 
 func (s *Server) capabilityReads() {
-	handle(s, api.ListCapabilities, func(ctx context.Context, p *Principal, in *api.ListCapabilitiesInput,
-	) (*body[api.List[api.CapabilityView]], error) {
+	handle(s, api.ListCapabilities, func(ctx context.Context, p *Principal, in *api.ListCapabilitiesInput) (api.List[api.CapabilityView], error) {
 		views, err := s.capabilities(ctx, p.Organization, in.Group)
 		return listOf(views), err
 	})
-	handle(s, api.GetGroupCapabilities, func(ctx context.Context, p *Principal, in *api.GetGroupCapabilitiesInput,
-	) (*body[action.Snapshot], error) {
+	handle(s, api.GetGroupCapabilities, func(ctx context.Context, p *Principal, in *api.GetGroupCapabilitiesInput) (action.Snapshot, error) {
 		snap, err := s.Snapshot(ctx, &action.Session{
 			Organization: p.Organization, Kind: action.Interactive, Type: action.TypeCoding, Group: in.Group, Task: in.Task,
 		})
-		return bodyOf(snap), err
+		return snap, err
 	})
-	handle(s, api.GetSessionCapabilities, func(ctx context.Context, p *Principal, in *api.InSession) (*body[action.Snapshot], error) {
+	handle(s, api.GetSessionCapabilities, func(ctx context.Context, p *Principal, in *api.InSession) (action.Snapshot, error) {
 		session, err := s.sessionOf(ctx, p, in.Session)
 		if err != nil {
-			return nil, err
+			return action.Snapshot{}, err
 		}
-		snap, err := s.Snapshot(ctx, &session)
-		return bodyOf(snap), err
+		return s.Snapshot(ctx, &session)
 	})
 }
 

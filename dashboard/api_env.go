@@ -15,21 +15,17 @@ import (
 )
 
 func (s *Server) envRoutes() {
-	handle(s, api.ListSessionEnv, func(ctx context.Context, p *Principal, in *api.ListSessionEnvInput,
-	) (*body[api.List[action.EnvRequest]], error) {
+	handle(s, api.ListSessionEnv, func(ctx context.Context, p *Principal, in *api.ListSessionEnvInput) (api.List[action.EnvRequest], error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
-			return nil, err
+			return api.List[action.EnvRequest]{}, err
 		}
 		page, err := s.Sessions.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: in.Session, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(r action.EnvRequest) action.EnvRequest { return r }), err
 	})
-	handle(s, api.PullEnv, func(ctx context.Context, p *Principal, in *api.PullEnvInput,
-	) (*body[api.EnvPulled], error) {
-		got, err := s.pullEnv(ctx, p, in.Key)
-		return bodyOf(got), err
+	handle(s, api.PullEnv, func(ctx context.Context, p *Principal, in *api.PullEnvInput) (api.EnvPulled, error) {
+		return s.pullEnv(ctx, p, in.Key)
 	})
-	handle(s, api.ListEnvRequests, func(ctx context.Context, p *Principal, in *api.ListEnvRequestsInput,
-	) (*body[api.List[action.EnvRequest]], error) {
+	handle(s, api.ListEnvRequests, func(ctx context.Context, p *Principal, in *api.ListEnvRequestsInput) (api.List[action.EnvRequest], error) {
 		page, err := s.Sessions.ListEnvRequests(ctx, action.EnvFilter{Organization: p.Organization, Session: in.Session, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(r action.EnvRequest) action.EnvRequest { return r }), err
 	})
@@ -37,23 +33,18 @@ func (s *Server) envRoutes() {
 }
 
 func (s *Server) envRequestRoutes(path string) {
-	handle(s, api.GetEnvRequest, func(ctx context.Context, p *Principal, in *api.ByID) (*body[action.EnvRequest], error) {
-		r, err := s.Sessions.EnvRequest(ctx, p.Organization, in.ID)
-		return bodyOf(r), err
+	handle(s, api.GetEnvRequest, func(ctx context.Context, p *Principal, in *api.ByID) (action.EnvRequest, error) {
+		return s.Sessions.EnvRequest(ctx, p.Organization, in.ID)
 	})
-	handle(s, api.AnswerEnvRequest, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.EnvAnswer],
-	) (*body[action.EnvRequest], error) {
-		r, err := s.answerEnv(ctx, p, in.ID, in.Body.Values)
-		return bodyOf(r), err
+	handle(s, api.AnswerEnvRequest, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.EnvAnswer]) (action.EnvRequest, error) {
+		return s.answerEnv(ctx, p, in.ID, in.Body.Values)
 	})
-	handle(s, api.RefuseEnvRequest, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.EnvRefusal],
-	) (*body[action.EnvRequest], error) {
+	handle(s, api.RefuseEnvRequest, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.EnvRefusal]) (action.EnvRequest, error) {
 		v := action.EnvVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
 		if in.Body != nil {
 			v.Note = in.Body.Reason
 		}
-		r, err := s.decideEnv(ctx, p, v, "variables refused")
-		return bodyOf(r), err
+		return s.decideEnv(ctx, p, v, "variables refused")
 	})
 }
 

@@ -35,7 +35,7 @@ type RunEvent struct {
 type streamed struct{ Body func(huma.Context) }
 
 func (s *Server) eventRoutes() {
-	handleAs(s, api.StreamEvents, func(_ context.Context, p *Principal, _ *api.None) (*streamed, error) {
+	handleStream(s, api.StreamEvents, func(_ context.Context, p *Principal, _ *api.None) (*streamed, error) {
 		return &streamed{Body: func(hc huma.Context) {
 			r, w := humago.Unwrap(hc)
 			st := &stream{server: s, r: r, w: w, out: http.NewResponseController(w), principal: p, hints: make(chan action.Hint, eventBuffer)}

@@ -46,25 +46,21 @@ func (in *sentFile) Resolve(hc huma.Context) []error {
 
 func (s *Server) evidenceRoutes() {
 	const one, file = evidencePath + "/{upload}", evidencePath + "/{upload}/{name}"
-	handleRaw(s, api.PutEvidence, func(ctx context.Context, p *Principal, in *sentFile) (*body[action.UploadFile], error) {
-		f, err := s.receive(ctx, p, in)
-		return bodyOf(f), err
+	handleRaw(s, api.PutEvidence, func(ctx context.Context, p *Principal, in *sentFile) (action.UploadFile, error) {
+		return s.receive(ctx, p, in)
 	})
 	s.api.OpenAPI().Paths[file].Put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}
-	handle(s, api.ListEvidence, func(ctx context.Context, p *Principal, in *api.ListEvidenceInput,
-	) (*body[api.List[action.Upload]], error) {
+	handle(s, api.ListEvidence, func(ctx context.Context, p *Principal, in *api.ListEvidenceInput) (api.List[action.Upload], error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
-			return nil, err
+			return api.List[action.Upload]{}, err
 		}
 		page, err := s.Sessions.ListUploads(ctx, p.Organization, in.Session, in.Limit, in.Cursor)
 		return pageOf(page, func(u action.Upload) action.Upload { return u }), err
 	})
-	handle(s, api.GetEvidence, func(ctx context.Context, p *Principal, in *api.GetEvidenceInput,
-	) (*body[action.Upload], error) {
-		u, err := s.Sessions.Upload(ctx, action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload})
-		return bodyOf(u), err
+	handle(s, api.GetEvidence, func(ctx context.Context, p *Principal, in *api.GetEvidenceInput) (action.Upload, error) {
+		return s.Sessions.Upload(ctx, action.UploadRef{Organization: p.Organization, Session: in.Session, ID: in.Upload})
 	})
-	handleAs(s, api.GetEvidenceFile, func(ctx context.Context, p *Principal, in *api.InUpload) (*streamed, error) {
+	handleStream(s, api.GetEvidenceFile, func(ctx context.Context, p *Principal, in *api.InUpload) (*streamed, error) {
 		return s.sendEvidence(ctx, p, in)
 	})
 	s.api.OpenAPI().Paths[file].Get.Responses["200"] = &huma.Response{

@@ -13,7 +13,7 @@ import (
 
 func (s *Server) exportRoutes() {
 	const path = "/api/v1/audit/export"
-	handleAs(s, api.ExportAudit, func(ctx context.Context, p *Principal, in *api.ExportQuery) (*streamed, error) {
+	handleStream(s, api.ExportAudit, func(ctx context.Context, p *Principal, in *api.ExportQuery) (*streamed, error) {
 		f, err := s.sought(ctx, p, in.Sought, in.AskedBy)
 		if err != nil {
 			return nil, err

@@ -9,28 +9,27 @@ import (
 )
 
 func (s *Server) gateRoutes() {
-	handle(s, api.ListGates, func(ctx context.Context, p *Principal, in *api.ListGatesInput,
-	) (*body[api.List[action.GateApproval]], error) {
+	handle(s, api.ListGates, func(ctx context.Context, p *Principal, in *api.ListGatesInput) (api.List[action.GateApproval], error) {
 		list, err := s.Policy.ListGates(ctx, p.Organization, in.Group, in.Task)
 		return listOf(list), err
 	})
-	handle(s, api.ApproveGate, func(ctx context.Context, p *Principal, in *api.Body[api.NewGateApproval]) (*body[action.GateApproval], error) {
+	handle(s, api.ApproveGate, func(ctx context.Context, p *Principal, in *api.Body[api.NewGateApproval]) (action.GateApproval, error) {
 		a, err := s.newGate(ctx, p, in.Body)
 		if err != nil {
-			return nil, err
+			return action.GateApproval{}, err
 		}
 		if a, err = s.Policy.ApproveGate(ctx, a); err != nil {
-			return nil, err
+			return action.GateApproval{}, err
 		}
 		s.changed(ctx, p, "gate approved", "gate", a.Gate, "group", a.Group, "task", a.Task)
-		return bodyOf(a), nil
+		return a, nil
 	})
-	handleAs(s, api.DeleteGate, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
+	handleNone(s, api.DeleteGate, func(ctx context.Context, p *Principal, in *api.ByID) error {
 		if err := s.Policy.RevokeGate(ctx, p.Organization, in.ID, p.By()); err != nil {
-			return nil, err
+			return err
 		}
 		s.changed(ctx, p, "gate revoked", "approval", in.ID)
-		return nil, nil
+		return nil
 	})
 }
 

@@ -38,44 +38,39 @@ func scopeNameScope(w api.ScopeName) action.GrantScope {
 
 func (s *Server) grantRoutes() {
 	s.grantReads()
-	handle(s, api.CreateGrant, func(ctx context.Context, p *Principal, in *api.Body[api.NewGrant]) (*body[api.GrantView], error) {
+	handle(s, api.CreateGrant, func(ctx context.Context, p *Principal, in *api.Body[api.NewGrant]) (api.GrantView, error) {
 		g, err := s.makeGrant(ctx, p, in.Body)
 		if err != nil {
-			return nil, err
+			return api.GrantView{}, err
 		}
-		v, err := s.viewGrant(ctx, g)
-		return bodyOf(v), err
+		return s.viewGrant(ctx, g)
 	})
-	handle(s, api.RevokeGrant, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.GrantView], error) {
+	handle(s, api.RevokeGrant, func(ctx context.Context, p *Principal, in *api.ByID) (api.GrantView, error) {
 		g, err := s.Policy.RevokeGrant(ctx, p.Organization, in.ID, p.By())
 		if err != nil {
-			return nil, err
+			return api.GrantView{}, err
 		}
 		s.changed(ctx, p, "grant revoked", "grant", g.ID)
-		v, err := s.viewGrant(ctx, g)
-		return bodyOf(v), err
+		return s.viewGrant(ctx, g)
 	})
 }
 
 func (s *Server) grantReads() {
-	handle(s, api.ListGrants, func(ctx context.Context, p *Principal, in *api.ListGrantsInput,
-	) (*body[api.List[api.GrantView]], error) {
+	handle(s, api.ListGrants, func(ctx context.Context, p *Principal, in *api.ListGrantsInput) (api.List[api.GrantView], error) {
 		return s.listGrants(ctx, action.GrantFilter{
 			Organization: p.Organization, Session: in.Session, Scope: in.Scope, Source: in.Source, Action: in.Action, Usable: in.Usable, Limit: in.Limit, Cursor: in.Cursor,
 		})
 	})
-	handle(s, api.GetGrant, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.GrantView], error) {
+	handle(s, api.GetGrant, func(ctx context.Context, p *Principal, in *api.ByID) (api.GrantView, error) {
 		g, err := s.Policy.Grant(ctx, p.Organization, in.ID)
 		if err != nil {
-			return nil, err
+			return api.GrantView{}, err
 		}
-		v, err := s.viewGrant(ctx, g)
-		return bodyOf(v), err
+		return s.viewGrant(ctx, g)
 	})
-	handle(s, api.ListSessionGrants, func(ctx context.Context, p *Principal, in *api.ListSessionGrantsInput,
-	) (*body[api.List[api.CoveringGrant]], error) {
+	handle(s, api.ListSessionGrants, func(ctx context.Context, p *Principal, in *api.ListSessionGrantsInput) (api.List[api.CoveringGrant], error) {
 		if _, err := s.sessionOf(ctx, p, in.Session); err != nil {
-			return nil, err
+			return api.List[api.CoveringGrant]{}, err
 		}
 		page, all, err := s.grants(ctx, action.GrantFilter{Organization: p.Organization, Session: in.Session, Covering: true, Usable: true, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(g action.Grant) api.CoveringGrant {
@@ -84,7 +79,7 @@ func (s *Server) grantReads() {
 	})
 }
 
-func (s *Server) listGrants(ctx context.Context, f action.GrantFilter) (*body[api.List[api.GrantView]], error) {
+func (s *Server) listGrants(ctx context.Context, f action.GrantFilter) (api.List[api.GrantView], error) {
 	page, all, err := s.grants(ctx, f)
 	return pageOf(page, func(g action.Grant) api.GrantView { return api.GrantView{Grant: g, Name: sourceName(g.Source, all)} }), err
 }

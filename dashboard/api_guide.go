@@ -11,24 +11,18 @@ import (
 )
 
 func (s *Server) guideRoutes() {
-	handle(s, api.GetGuide, func(ctx context.Context, p *Principal, in *api.GetGuideInput,
-	) (*body[api.GuideView], error) {
-		g, err := s.guide(ctx, p, in.Session, "", in.Action)
-		return bodyOf(g), err
+	handle(s, api.GetGuide, func(ctx context.Context, p *Principal, in *api.GetGuideInput) (api.GuideView, error) {
+		return s.guide(ctx, p, in.Session, "", in.Action)
 	})
-	handle(s, api.GetSourceGuide, func(ctx context.Context, p *Principal, in *api.GetSourceGuideInput,
-	) (*body[api.GuideView], error) {
-		g, err := s.guide(ctx, p, in.Session, in.Source, in.Action)
-		return bodyOf(g), err
+	handle(s, api.GetSourceGuide, func(ctx context.Context, p *Principal, in *api.GetSourceGuideInput) (api.GuideView, error) {
+		return s.guide(ctx, p, in.Session, in.Source, in.Action)
 	})
-	handle(s, api.GetPrompt, func(ctx context.Context, p *Principal, in *api.GetPromptInput,
-	) (*body[api.PromptView], error) {
+	handle(s, api.GetPrompt, func(ctx context.Context, p *Principal, in *api.GetPromptInput) (api.PromptView, error) {
 		session, err := s.sessionOf(ctx, p, in.Session)
 		if err != nil {
-			return nil, err
+			return api.PromptView{}, err
 		}
-		v, err := s.prompt(ctx, &session, in.Type)
-		return bodyOf(v), err
+		return s.prompt(ctx, &session, in.Type)
 	})
 }
 

@@ -11,65 +11,63 @@ import (
 )
 
 func (s *Server) inboundRoutes() {
-	handle(s, api.ListInboundEvents, func(ctx context.Context, p *Principal, in *api.EventQuery) (*body[api.List[api.InboundEvent]], error) {
+	handle(s, api.ListInboundEvents, func(ctx context.Context, p *Principal, in *api.EventQuery) (api.List[api.InboundEvent], error) {
 		return s.listEvents(ctx, p, in)
 	})
-	handle(s, api.GetInboundEvent, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.InboundEvent], error) {
+	handle(s, api.GetInboundEvent, func(ctx context.Context, p *Principal, in *api.ByID) (api.InboundEvent, error) {
 		r, err := s.Inbound.Event(ctx, p.Organization, in.ID)
 		if err != nil {
-			return nil, err
+			return api.InboundEvent{}, err
 		}
-		v, err := s.viewEvent(ctx, r)
-		return bodyOf(v), err
+		return s.viewEvent(ctx, r)
 	})
-	handle(s, api.GetInboundContext, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.WholeContext], error) {
+	handle(s, api.GetInboundContext, func(ctx context.Context, p *Principal, in *api.ByID) (api.WholeContext, error) {
 		whole, err := s.wholeContext(ctx, p, in.ID)
-		return bodyOf(api.WholeContext{Context: whole}), err
+		return api.WholeContext{Context: whole}, err
 	})
-	handle(s, api.SkipInboundEvent, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.InboundEvent], error) {
+	handle(s, api.SkipInboundEvent, func(ctx context.Context, p *Principal, in *api.ByID) (api.InboundEvent, error) {
 		r, err := s.Inbound.SkipEvent(ctx, p.Organization, in.ID, p.By())
 		if err != nil {
-			return nil, err
+			return api.InboundEvent{}, err
 		}
 		s.runChanged(&event.Run{ID: r.Run, Organization: r.Organization, Status: r.RunStatus})
 		s.log.InfoContext(ctx, "event skipped", "event", r.ID, "run", r.Run, "by", p.By())
-		v, err := s.viewEvent(ctx, r)
-		return bodyOf(v), err
+		return s.viewEvent(ctx, r)
 	})
 	s.deliveryRoutes()
 }
 
 func (s *Server) deliveryRoutes() {
-	handle(s, api.ListDeliveries, func(ctx context.Context, p *Principal, in *api.DeliveryQuery) (*body[api.List[api.DeliveryView]], error) {
+	handle(s, api.ListDeliveries, func(ctx context.Context, p *Principal, in *api.DeliveryQuery) (api.List[api.DeliveryView], error) {
 		page, err := s.Inbound.ListReceipts(ctx, event.ReceiptFilter{Organization: p.Organization, Trigger: in.Trigger, Provider: in.Provider, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, func(r event.Receipt) api.DeliveryView { return api.DeliveryView{Receipt: r} }), err
 	})
-	handle(s, api.GetDelivery, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.DeliveryView], error) {
+	handle(s, api.GetDelivery, func(ctx context.Context, p *Principal, in *api.ByID) (api.DeliveryView, error) {
 		r, err := s.Inbound.Receipt(ctx, p.Organization, in.ID)
-		return bodyOf(viewDelivery(r)), err
+		return viewDelivery(r), err
 	})
-	handle(s, api.RedriveDelivery, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.DeliveryView], error) {
+	handle(s, api.RedriveDelivery, func(ctx context.Context, p *Principal, in *api.ByID) (api.DeliveryView, error) {
 		r, err := s.Inbound.RedriveReceipt(ctx, p.Organization, in.ID, p.By())
 		if err != nil {
-			return nil, err
+			return api.DeliveryView{}, err
 		}
 		s.log.InfoContext(ctx, "delivery queued anew", "delivery", r.ID, "by", p.By())
-		return bodyOf(viewDelivery(r)), nil
+		return viewDelivery(r), nil
 	})
 }
 
-func (s *Server) listEvents(ctx context.Context, p *Principal, q *api.EventQuery) (*body[api.List[api.InboundEvent]], error) {
+func (s *Server) listEvents(ctx context.Context, p *Principal, q *api.EventQuery) (api.List[api.InboundEvent], error) {
 	f := event.RecordFilter{Organization: p.Organization, Trigger: q.Trigger, Receipt: q.Delivery, Provider: q.Provider, Status: q.Status, Limit: q.Limit, Cursor: q.Cursor}
 	if skipped, err := strconv.ParseBool(q.Skipped); err == nil {
 		f.Skipped = &skipped
 	}
 	var err error
 	if f.Automation, err = s.automationID(ctx, p, q.Automation, "/automation"); err != nil {
-		return nil, err
+		return api.List[api.InboundEvent]{}, err
 	}
 	page, err := s.Inbound.ListEvents(ctx, f)
 	if err != nil {
-		return nil, err
+		return api.List[api.InboundEvent]{}, err
 	}
 	names, err := s.Inbound.AutomationNames(ctx, p.Organization)
 	return pageOf(page, func(r event.Record) api.InboundEvent {

@@ -25,12 +25,6 @@ func (q *MetadataQuery) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// saved is an integration that is new, or was connected again.
-type saved struct {
-	Status int
-	Body   api.IntegrationView
-}
-
 func (s *Server) integrationRoutes() {
 	s.integrationReads()
 	s.integrationChanges()
@@ -40,43 +34,42 @@ func (s *Server) integrationRoutes() {
 }
 
 func (s *Server) integrationReads() {
-	handle(s, api.ListProviders, func(context.Context, *Principal, *api.None) (*body[api.List[api.Provider]], error) {
+	handle(s, api.ListProviders, func(context.Context, *Principal, *api.None) (api.List[api.Provider], error) {
 		return listOf(s.Providers), nil
 	})
-	handle(s, api.ListIntegrations, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.IntegrationView]], error) {
+	handle(s, api.ListIntegrations, func(ctx context.Context, p *Principal, _ *api.None) (api.List[api.IntegrationView], error) {
 		views, err := s.integrations(ctx, p)
 		return listOf(views), err
 	})
-	handle(s, api.GetIntegration, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.IntegrationView], error) {
+	handle(s, api.GetIntegration, func(ctx context.Context, p *Principal, in *api.ByID) (api.IntegrationView, error) {
 		i, err := s.Sources.Integration(ctx, p.Organization, in.ID, p.viewer())
-		return bodyOf(s.viewIntegration(i)), err
+		return s.viewIntegration(i), err
 	})
-	handleRaw(s, api.GetIntegrationMetadata, func(ctx context.Context, p *Principal, in *MetadataQuery) (*body[json.RawMessage], error) {
+	handleRaw(s, api.GetIntegrationMetadata, func(ctx context.Context, p *Principal, in *MetadataQuery) (json.RawMessage, error) {
 		i, err := s.managed(ctx, p, in.ID)
 		if err != nil {
 			return nil, err
 		}
 		data, err := s.Connections.Metadata(ctx, i, in.query)
-		return bodyOf(data), inQuery(err)
+		return data, inQuery(err)
 	})
 }
 
 func (s *Server) integrationChanges() {
-	handleAs(s, api.CreateIntegration, func(ctx context.Context, p *Principal, in *api.Body[api.NewIntegration]) (*saved, error) {
+	handleCoded(s, api.CreateIntegration, func(ctx context.Context, p *Principal, in *api.Body[api.NewIntegration]) (*coded[api.IntegrationView], error) {
 		return s.connect(ctx, p, in.Body)
 	})
-	handle(s, api.UpdateIntegration, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.IntegrationChange],
-	) (*body[api.IntegrationView], error) {
+	handle(s, api.UpdateIntegration, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.IntegrationChange]) (api.IntegrationView, error) {
 		i, err := s.changeIntegration(ctx, p, in.ID, in.Body)
-		return bodyOf(s.viewIntegration(i)), err
+		return s.viewIntegration(i), err
 	})
-	handle(s, api.CheckIntegration, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.IntegrationView], error) {
+	handle(s, api.CheckIntegration, func(ctx context.Context, p *Principal, in *api.ByID) (api.IntegrationView, error) {
 		i, err := s.checkIntegration(ctx, p, in.ID)
-		return bodyOf(s.viewIntegration(i)), err
+		return s.viewIntegration(i), err
 	})
-	handle(s, api.DeleteIntegration, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.Disconnected], error) {
+	handle(s, api.DeleteIntegration, func(ctx context.Context, p *Principal, in *api.ByID) (api.Disconnected, error) {
 		revoked, err := s.disconnect(ctx, p, in.ID)
-		return bodyOf(api.Disconnected{Revoked: revoked}), err
+		return api.Disconnected{Revoked: revoked}, err
 	})
 }
 

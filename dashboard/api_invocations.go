@@ -11,23 +11,20 @@ import (
 )
 
 func (s *Server) invocationRoutes() {
-	handle(s, api.ListInvocations, func(ctx context.Context, p *Principal, in *api.ListInvocationsInput,
-	) (*body[api.InvocationList], error) {
+	handle(s, api.ListInvocations, func(ctx context.Context, p *Principal, in *api.ListInvocationsInput) (api.InvocationList, error) {
 		return s.listInvocations(ctx, p, in.Sought, in.AskedBy, in.Paging)
 	})
-	handle(s, api.GetInvocation, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.InvocationView], error) {
+	handle(s, api.GetInvocation, func(ctx context.Context, p *Principal, in *api.ByID) (api.InvocationView, error) {
 		inv, err := s.Calls.Invocation(ctx, p.Organization, in.ID)
 		if err != nil {
-			return nil, err
+			return api.InvocationView{}, err
 		}
-		v, err := s.view(ctx, p, inv)
-		return bodyOf(v), err
+		return s.view(ctx, p, inv)
 	})
-	handle(s, api.GetInvocationParams, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.FullParams], error) {
-		params, err := s.fullParams(ctx, p, in.ID)
-		return bodyOf(params), err
+	handle(s, api.GetInvocationParams, func(ctx context.Context, p *Principal, in *api.ByID) (api.FullParams, error) {
+		return s.fullParams(ctx, p, in.ID)
 	})
-	handle(s, api.ListInvocationEvents, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.List[api.Event]], error) {
+	handle(s, api.ListInvocationEvents, func(ctx context.Context, p *Principal, in *api.ByID) (api.List[api.Event], error) {
 		events, err := s.events(ctx, p.Organization, in.ID)
 		return listOf(events), err
 	})
@@ -72,15 +69,11 @@ func denialVerdict(d *api.Denial, session, id string) action.Verdict {
 // verdictRoutes adds approve and deny under an invocation's path; see
 // sessionVerdicts for those under a session's.
 func (s *Server) verdictRoutes(path string) {
-	handle(s, api.ApproveInvocation, func(ctx context.Context, p *Principal, in *api.ByIDWaitWith[*api.Approval],
-	) (*body[api.Outcome], error) {
-		out, err := s.approve(ctx, p, "", in.ID, in.Body, in.Wait)
-		return bodyOf(out), err
+	handle(s, api.ApproveInvocation, func(ctx context.Context, p *Principal, in *api.ByIDWaitWith[*api.Approval]) (api.Outcome, error) {
+		return s.approve(ctx, p, "", in.ID, in.Body, in.Wait)
 	})
-	handle(s, api.DenyInvocation, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Denial],
-	) (*body[api.Outcome], error) {
-		out, err := s.deny(ctx, p, denialVerdict(in.Body, "", in.ID))
-		return bodyOf(out), err
+	handle(s, api.DenyInvocation, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Denial]) (api.Outcome, error) {
+		return s.deny(ctx, p, denialVerdict(in.Body, "", in.ID))
 	})
 }
 

@@ -10,20 +10,19 @@ import (
 )
 
 func (s *Server) keyRoutes() {
-	handle(s, api.ListKeys, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.APIKey]], error) {
+	handle(s, api.ListKeys, func(ctx context.Context, p *Principal, _ *api.None) (api.List[action.APIKey], error) {
 		list, err := s.People.ListAPIKeys(ctx, p.Organization)
 		return listOf(list), err
 	})
-	handle(s, api.CreateKey, func(ctx context.Context, p *Principal, in *api.Body[api.NewKey]) (*body[api.MintedKey], error) {
-		k, err := s.mintKey(ctx, p, in.Body)
-		return bodyOf(k), err
+	handle(s, api.CreateKey, func(ctx context.Context, p *Principal, in *api.Body[api.NewKey]) (api.MintedKey, error) {
+		return s.mintKey(ctx, p, in.Body)
 	})
-	handleAs(s, api.RevokeKey, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
+	handleNone(s, api.RevokeKey, func(ctx context.Context, p *Principal, in *api.ByID) error {
 		if err := s.People.RevokeAPIKey(ctx, p.Organization, in.ID, s.now()); err != nil {
-			return nil, err
+			return err
 		}
 		s.log.InfoContext(ctx, "API key revoked", "key", in.ID, "by", p.By())
-		return nil, nil
+		return nil
 	})
 }
 

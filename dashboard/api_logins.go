@@ -8,49 +8,48 @@ import (
 )
 
 func (s *Server) loginRoutes() {
-	handle(s, api.ListLogins, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.LoginView]], error) {
+	handle(s, api.ListLogins, func(ctx context.Context, p *Principal, _ *api.None) (api.List[api.LoginView], error) {
 		list, err := s.logins(ctx, p)
 		return listOf(list), err
 	})
-	handle(s, api.EndLogins, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.EndedLogins], error) {
+	handle(s, api.EndLogins, func(ctx context.Context, p *Principal, _ *api.None) (api.EndedLogins, error) {
 		if err := ownOnly(p); err != nil {
-			return nil, err
+			return api.EndedLogins{}, err
 		}
 		n, err := s.endLogins(ctx, p, p.User, action.EndEverywhere)
-		return bodyOf(api.EndedLogins{Ended: n}), err
+		return api.EndedLogins{Ended: n}, err
 	})
-	handleAs(s, api.EndLogin, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
+	handleNone(s, api.EndLogin, func(ctx context.Context, p *Principal, in *api.ByID) error {
 		if err := ownOnly(p); err != nil {
-			return nil, err
+			return err
 		}
 		if err := s.People.EndLogin(ctx, p.Organization, p.User, in.ID); err != nil {
-			return nil, err
+			return err
 		}
 		s.log.InfoContext(ctx, "signed out elsewhere", "login", in.ID, "by", p.By())
 		s.hint(action.HintLogin, p.Organization, "")
-		return nil, nil
+		return nil
 	})
-	handle(s, api.CreateOwnLoginLink, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.Link], error) {
-		link, err := s.hostLink(ctx, p)
-		return bodyOf(link), err
+	handle(s, api.CreateOwnLoginLink, func(ctx context.Context, p *Principal, _ *api.None) (api.Link, error) {
+		return s.hostLink(ctx, p)
 	})
-	handle(s, api.EndUserLogins, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.EndedLogins], error) {
+	handle(s, api.EndUserLogins, func(ctx context.Context, p *Principal, in *api.ByID) (api.EndedLogins, error) {
 		if _, err := s.other(ctx, p, in.ID); err != nil {
-			return nil, err
+			return api.EndedLogins{}, err
 		}
 		n, err := s.endLogins(ctx, p, in.ID, action.EndAdmin)
-		return bodyOf(api.EndedLogins{Ended: n}), err
+		return api.EndedLogins{Ended: n}, err
 	})
-	handle(s, api.ListRemovedUsers, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.RemovedUser]], error) {
+	handle(s, api.ListRemovedUsers, func(ctx context.Context, p *Principal, _ *api.None) (api.List[action.RemovedUser], error) {
 		list, err := s.People.RemovedUsers(ctx, p.Organization)
 		return listOf(list), err
 	})
-	handleAs(s, api.ReadmitUser, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
+	handleNone(s, api.ReadmitUser, func(ctx context.Context, p *Principal, in *api.ByID) error {
 		if err := s.People.ReadmitUser(ctx, p.Organization, in.ID, p.Role, p.By()); err != nil {
-			return nil, err
+			return err
 		}
 		s.log.InfoContext(ctx, "user may sign in again", "user", in.ID, "by", p.By())
-		return nil, nil
+		return nil
 	})
 }
 

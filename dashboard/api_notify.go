@@ -9,31 +9,28 @@ import (
 )
 
 func (s *Server) notifyRoutes() {
-	handle(s, api.ListNotify, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.NotifyView]], error) {
+	handle(s, api.ListNotify, func(ctx context.Context, p *Principal, _ *api.None) (api.List[api.NotifyView], error) {
 		views, err := s.notifyViews(ctx, p.Organization)
 		return listOf(views), err
 	})
-	handle(s, api.PutNotify, func(ctx context.Context, p *Principal, in *api.ByNotifyKindWith[api.NotifyChange],
-	) (*body[api.MintedNotify], error) {
-		v, err := s.setNotify(ctx, p, in.Kind, in.Body)
-		return bodyOf(v), err
+	handle(s, api.PutNotify, func(ctx context.Context, p *Principal, in *api.ByNotifyKindWith[api.NotifyChange]) (api.MintedNotify, error) {
+		return s.setNotify(ctx, p, in.Kind, in.Body)
 	})
-	handleAs(s, api.DeleteNotify, func(ctx context.Context, p *Principal, in *api.ByNotifyKind) (*empty, error) {
+	handleNone(s, api.DeleteNotify, func(ctx context.Context, p *Principal, in *api.ByNotifyKind) error {
 		if err := s.Notify.DeleteNotifyChannel(ctx, p.Organization, in.Kind, p.By()); err != nil {
-			return nil, err
+			return err
 		}
 		s.changed(ctx, p, "notifications removed", "kind", in.Kind)
-		return nil, nil
+		return nil
 	})
-	handle(s, api.TestNotify, func(ctx context.Context, p *Principal, in *api.ByNotifyKind) (*body[api.NotifyTest], error) {
+	handle(s, api.TestNotify, func(ctx context.Context, p *Principal, in *api.ByNotifyKind) (api.NotifyTest, error) {
 		a, err := s.TestNotify(ctx, p.Organization, in.Kind)
-		return bodyOf(api.NotifyTest{OK: a.OK, Status: a.Status, Detail: plain(a.Said)}), err
+		return api.NotifyTest{OK: a.OK, Status: a.Status, Detail: plain(a.Said)}, err
 	})
-	handle(s, api.RotateNotifySecret, func(ctx context.Context, p *Principal, in *api.Body[*api.Rotation]) (*body[api.MintedSecret], error) {
-		secret, err := s.rotate(ctx, p, NotifySecrets, in.Body, true)
-		return bodyOf(secret), err
+	handle(s, api.RotateNotifySecret, func(ctx context.Context, p *Principal, in *api.Body[*api.Rotation]) (api.MintedSecret, error) {
+		return s.rotate(ctx, p, NotifySecrets, in.Body, true)
 	})
-	handle(s, api.ListNotifications, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.NotificationView]], error) {
+	handle(s, api.ListNotifications, func(ctx context.Context, p *Principal, _ *api.None) (api.List[api.NotificationView], error) {
 		views, err := s.notifications(ctx, p.Organization, 100)
 		return listOf(views), err
 	})

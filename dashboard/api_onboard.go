@@ -10,11 +10,10 @@ import (
 )
 
 func (s *Server) onboardRoutes() {
-	handle(s, api.OnboardTools, func(ctx context.Context, p *Principal, in *api.ByRefWith[api.Onboarding],
-	) (*body[api.List[api.ReviewView]], error) {
+	handle(s, api.OnboardTools, func(ctx context.Context, p *Principal, in *api.ByRefWith[api.Onboarding]) (api.List[api.ReviewView], error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
-			return nil, err
+			return api.List[api.ReviewView]{}, err
 		}
 		list, err := s.onboard(ctx, p, c, in.Body.Tools)
 		return listOf(s.viewReviews(ctx, c, list)), err

@@ -12,11 +12,11 @@ import (
 )
 
 func (s *Server) outboxRoutes() {
-	handle(s, api.ListOutbox, func(ctx context.Context, p *Principal, in *api.ParcelQuery) (*body[api.List[event.Parcel]], error) {
+	handle(s, api.ListOutbox, func(ctx context.Context, p *Principal, in *api.ParcelQuery) (api.List[event.Parcel], error) {
 		page, err := s.Inbound.ListParcels(ctx, event.ParcelFilter{Organization: p.Organization, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
 		return pageOf(page, same), err
 	})
-	handle(s, api.RedriveParcel, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.RunView], error) {
+	handle(s, api.RedriveParcel, func(ctx context.Context, p *Principal, in *api.ByID) (api.RunView, error) {
 		run, err := s.redriveParcel(ctx, p, in.ID)
 		return s.viewRun(ctx, run, err)
 	})
@@ -24,27 +24,24 @@ func (s *Server) outboxRoutes() {
 }
 
 func (s *Server) endpointRoutes(path string) {
-	handle(s, api.GetRunEndpoint, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.EndpointView], error) {
-		e, err := s.runEndpoint(ctx, p)
-		return bodyOf(e), err
+	handle(s, api.GetRunEndpoint, func(ctx context.Context, p *Principal, _ *api.None) (api.EndpointView, error) {
+		return s.runEndpoint(ctx, p)
 	})
-	handle(s, api.PutRunEndpoint, func(ctx context.Context, p *Principal, in *api.Body[api.NewEndpoint]) (*body[api.MintedEndpoint], error) {
-		e, err := s.setEndpoint(ctx, p, in.Body)
-		return bodyOf(e), err
+	handle(s, api.PutRunEndpoint, func(ctx context.Context, p *Principal, in *api.Body[api.NewEndpoint]) (api.MintedEndpoint, error) {
+		return s.setEndpoint(ctx, p, in.Body)
 	})
-	handleAs(s, api.DeleteRunEndpoint, func(ctx context.Context, p *Principal, _ *api.None) (*empty, error) {
+	handleNone(s, api.DeleteRunEndpoint, func(ctx context.Context, p *Principal, _ *api.None) error {
 		if err := s.Inbound.DeleteRunEndpoint(ctx, p.Organization, p.By()); err != nil {
-			return nil, noEndpoint(err)
+			return noEndpoint(err)
 		}
 		s.changed(ctx, p, "run endpoint removed")
-		return nil, nil
+		return nil
 	})
-	handle(s, api.RotateRunEndpoint, func(ctx context.Context, p *Principal, in *api.Body[*api.Rotation]) (*body[api.MintedSecret], error) {
+	handle(s, api.RotateRunEndpoint, func(ctx context.Context, p *Principal, in *api.Body[*api.Rotation]) (api.MintedSecret, error) {
 		if _, err := s.runEndpoint(ctx, p); err != nil {
-			return nil, err
+			return api.MintedSecret{}, err
 		}
-		secret, err := s.rotate(ctx, p, EndpointSecrets, in.Body, true)
-		return bodyOf(secret), err
+		return s.rotate(ctx, p, EndpointSecrets, in.Body, true)
 	})
 }
 

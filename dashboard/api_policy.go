@@ -11,22 +11,18 @@ import (
 )
 
 func (s *Server) policyRoutes() {
-	handle(s, api.PutMode, func(ctx context.Context, p *Principal, in *api.ByPolicyKeyWith[api.NewMode],
-	) (*body[api.ModeView], error) {
-		v, err := s.setMode(ctx, p, in.Key, in.Body)
-		return bodyOf(v), err
+	handle(s, api.PutMode, func(ctx context.Context, p *Principal, in *api.ByPolicyKeyWith[api.NewMode]) (api.ModeView, error) {
+		return s.setMode(ctx, p, in.Key, in.Body)
 	})
-	handleAs(s, api.DeleteMode, func(ctx context.Context, p *Principal, in *api.DeleteModeInput,
-	) (*empty, error) {
-		return nil, s.unsetMode(ctx, p, in.Key, in.Automation)
+	handleNone(s, api.DeleteMode, func(ctx context.Context, p *Principal, in *api.DeleteModeInput) error {
+		return s.unsetMode(ctx, p, in.Key, in.Automation)
 	})
-	handle(s, api.ListModes, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.ModeView]], error) {
+	handle(s, api.ListModes, func(ctx context.Context, p *Principal, _ *api.None) (api.List[api.ModeView], error) {
 		views, err := s.modes(ctx, p.Organization)
 		return listOf(views), err
 	})
-	handle(s, api.ExplainPolicy, func(ctx context.Context, p *Principal, in *api.Asked) (*body[api.Explanation], error) {
-		e, err := s.explain(ctx, p, in)
-		return bodyOf(e), err
+	handle(s, api.ExplainPolicy, func(ctx context.Context, p *Principal, in *api.Asked) (api.Explanation, error) {
+		return s.explain(ctx, p, in)
 	})
 }
 

@@ -9,30 +9,27 @@ import (
 )
 
 func (s *Server) requestRoutes() {
-	handle(s, api.RequestGrant, func(ctx context.Context, p *Principal, in *api.InSessionWith[api.NewRequest],
-	) (*body[api.RequestView], error) {
+	handle(s, api.RequestGrant, func(ctx context.Context, p *Principal, in *api.InSessionWith[api.NewRequest]) (api.RequestView, error) {
 		n := in.Body
 		t, err := s.terms(ctx, p.Organization, api.NewTerms{
 			Scope: n.Scope, Source: n.Source, Action: n.Action, Any: n.Any, Pins: n.Pins, MaxCalls: n.MaxCalls, Lifetime: api.Lifetime{ExpiresIn: n.ExpiresIn},
 		})
 		if err != nil {
-			return nil, err
+			return api.RequestView{}, err
 		}
 		if err := s.worthAsking(ctx, p.Session, &t); err != nil {
-			return nil, err
+			return api.RequestView{}, err
 		}
 		r, err := s.RequestGrant(ctx, p.Session, t, n.Reason)
 		if err != nil {
-			return nil, err
+			return api.RequestView{}, err
 		}
-		v, err := s.viewRequest(ctx, r)
-		return bodyOf(v), err
+		return s.viewRequest(ctx, r)
 	})
-	handle(s, api.ListGrantRequests, func(ctx context.Context, p *Principal, in *api.ListGrantRequestsInput,
-	) (*body[api.List[api.RequestView]], error) {
+	handle(s, api.ListGrantRequests, func(ctx context.Context, p *Principal, in *api.ListGrantRequestsInput) (api.List[api.RequestView], error) {
 		all, err := s.Sources.ListConnectors(ctx, p.Organization)
 		if err != nil {
-			return nil, err
+			return api.List[api.RequestView]{}, err
 		}
 		page, err := s.Policy.ListGrantRequests(ctx, action.RequestFilter{
 			Organization: p.Organization, Session: in.Session, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor,
@@ -41,13 +38,12 @@ func (s *Server) requestRoutes() {
 			return api.RequestView{GrantRequest: r, Name: sourceName(r.Terms.Source, all)}
 		}), err
 	})
-	handle(s, api.GetGrantRequest, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.RequestView], error) {
+	handle(s, api.GetGrantRequest, func(ctx context.Context, p *Principal, in *api.ByID) (api.RequestView, error) {
 		r, err := s.Policy.GrantRequest(ctx, p.Organization, in.ID)
 		if err != nil {
-			return nil, err
+			return api.RequestView{}, err
 		}
-		v, err := s.viewRequest(ctx, r)
-		return bodyOf(v), err
+		return s.viewRequest(ctx, r)
 	})
 	s.requestVerdicts("/api/v1/grant-requests/{id}")
 }
@@ -73,24 +69,21 @@ func (s *Server) worthAsking(ctx context.Context, session *action.Session, t *ac
 }
 
 func (s *Server) requestVerdicts(path string) {
-	handle(s, api.ApproveGrantRequest, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Narrowing],
-	) (*body[api.RequestOutcome], error) {
-		out, err := s.approveRequest(ctx, p, in.ID, in.Body)
-		return bodyOf(out), err
+	handle(s, api.ApproveGrantRequest, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Narrowing]) (api.RequestOutcome, error) {
+		return s.approveRequest(ctx, p, in.ID, in.Body)
 	})
-	handle(s, api.DenyGrantRequest, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Refusal],
-	) (*body[api.RequestOutcome], error) {
+	handle(s, api.DenyGrantRequest, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Refusal]) (api.RequestOutcome, error) {
 		v := action.RequestVerdict{Organization: p.Organization, ID: in.ID, By: p.By()}
 		if in.Body != nil {
 			v.Note = in.Body.Reason
 		}
 		r, err := s.Policy.DenyRequest(ctx, v)
 		if err != nil {
-			return nil, err
+			return api.RequestOutcome{}, err
 		}
 		s.changed(ctx, p, "grant refused", "request", r.ID)
 		view, err := s.viewRequest(ctx, r)
-		return bodyOf(api.RequestOutcome{Request: view}), err
+		return api.RequestOutcome{Request: view}, err
 	})
 }
 

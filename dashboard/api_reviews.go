@@ -10,28 +10,26 @@ import (
 )
 
 func (s *Server) reviewRoutes() {
-	handle(s, api.ListTools, func(ctx context.Context, p *Principal, in *api.ListToolsInput,
-	) (*body[api.ReviewList], error) {
+	handle(s, api.ListTools, func(ctx context.Context, p *Principal, in *api.ListToolsInput) (api.ReviewList, error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
-			return nil, err
+			return api.ReviewList{}, err
 		}
 		state, err := s.stateOf(ctx, p, c, in.Fresh)
 		if err != nil {
-			return nil, err
+			return api.ReviewList{}, err
 		}
 		list, err := s.Policy.ListReviews(ctx, p.Organization, c.ID)
-		v := api.ReviewList{List: listOf(s.viewReviews(ctx, c, list)).Body, Error: state.Error}
+		v := api.ReviewList{List: listOf(s.viewReviews(ctx, c, list)), Error: state.Error}
 		if !state.FetchedAt.IsZero() {
 			v.FetchedAt = &state.FetchedAt
 		}
-		return bodyOf(v), err
+		return v, err
 	})
-	handle(s, api.ReviewTools, func(ctx context.Context, p *Principal, in *api.ByRefWith[api.NewReview],
-	) (*body[api.List[api.ReviewView]], error) {
+	handle(s, api.ReviewTools, func(ctx context.Context, p *Principal, in *api.ByRefWith[api.NewReview]) (api.List[api.ReviewView], error) {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
-			return nil, err
+			return api.List[api.ReviewView]{}, err
 		}
 		list, err := s.review(ctx, p, c, in.Body)
 		return listOf(s.viewReviews(ctx, c, list)), err

@@ -10,19 +10,13 @@ import (
 	"sallyport/ingest/event"
 )
 
-// claimed is a run for a worker, or none.
-type claimed struct {
-	Status int
-	Body   api.ClaimedRun
-}
-
 const runsPath = "/api/v1/runs"
 
 func (s *Server) runRoutes() {
-	handle(s, api.ListRuns, func(ctx context.Context, p *Principal, in *api.RunQuery) (*body[api.List[api.RunView]], error) {
+	handle(s, api.ListRuns, func(ctx context.Context, p *Principal, in *api.RunQuery) (api.List[api.RunView], error) {
 		return s.listRuns(ctx, p, in)
 	})
-	handle(s, api.GetRun, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.RunView], error) {
+	handle(s, api.GetRun, func(ctx context.Context, p *Principal, in *api.ByID) (api.RunView, error) {
 		run, err := s.Inbound.Run(ctx, p.Organization, in.ID)
 		return s.viewRun(ctx, run, err)
 	})
@@ -31,8 +25,7 @@ func (s *Server) runRoutes() {
 }
 
 func (s *Server) workerRoutes() {
-	handleAs(s, api.ClaimRun, func(ctx context.Context, p *Principal, in *api.ClaimRunInput,
-	) (*claimed, error) {
+	handleCoded(s, api.ClaimRun, func(ctx context.Context, p *Principal, in *api.ClaimRunInput) (*coded[api.ClaimedRun], error) {
 		if in.Body == nil {
 			in.Body = &api.Wish{}
 		}
@@ -40,56 +33,52 @@ func (s *Server) workerRoutes() {
 	})
 	op := s.api.OpenAPI().Paths[runsPath+"/claim"].Post
 	op.Responses["204"] = &huma.Response{Description: "No run waits"}
-	handle(s, api.RenewRun, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Renewal],
-	) (*body[api.RunView], error) {
+	handle(s, api.RenewRun, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Renewal]) (api.RunView, error) {
 		run, err := s.renewRun(ctx, p, in.ID, in.Body)
 		return s.viewRun(ctx, run, err)
 	})
-	handle(s, api.FinishRun, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.Finish],
-	) (*body[api.RunView], error) {
+	handle(s, api.FinishRun, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.Finish]) (api.RunView, error) {
 		run, err := s.finishRun(ctx, p, in.ID, in.Body)
 		return s.viewRun(ctx, run, err)
 	})
 }
 
 func (s *Server) runVerdictRoutes(one string) {
-	handle(s, api.CancelRun, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Cancellation],
-	) (*body[api.RunView], error) {
+	handle(s, api.CancelRun, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Cancellation]) (api.RunView, error) {
 		if in.Body == nil {
 			in.Body = &api.Cancellation{}
 		}
 		run, err := s.cancelRun(ctx, p, in.ID, in.Body.Reason)
 		return s.viewRun(ctx, run, err)
 	})
-	handle(s, api.ResolveRun, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.Resolution],
-	) (*body[api.RunView], error) {
+	handle(s, api.ResolveRun, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.Resolution]) (api.RunView, error) {
 		run, err := s.resolveRun(ctx, p, in.ID, in.Body)
 		return s.viewRun(ctx, run, err)
 	})
-	handle(s, api.RedriveRun, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.RunView], error) {
+	handle(s, api.RedriveRun, func(ctx context.Context, p *Principal, in *api.ByID) (api.RunView, error) {
 		run, err := s.redriveRun(ctx, p, in.ID)
 		return s.viewRun(ctx, run, err)
 	})
 }
 
-func (s *Server) listRuns(ctx context.Context, p *Principal, q *api.RunQuery) (*body[api.List[api.RunView]], error) {
+func (s *Server) listRuns(ctx context.Context, p *Principal, q *api.RunQuery) (api.List[api.RunView], error) {
 	automation, err := s.automationID(ctx, p, q.Automation, "/automation")
 	if err != nil {
-		return nil, err
+		return api.List[api.RunView]{}, err
 	}
 	page, err := s.Inbound.ListRuns(ctx, event.RunFilter{Organization: p.Organization, Automation: automation, Trigger: q.Trigger, Event: q.Event, Status: q.Status, Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
-		return nil, err
+		return api.List[api.RunView]{}, err
 	}
 	names, err := s.Inbound.AutomationNames(ctx, p.Organization)
 	return pageOf(page, func(r event.Run) api.RunView { return api.RunView{Run: r, AutomationName: names[r.Automation]} }), err
 }
 
 // viewRun is the view of one, unless there is none.
-func (s *Server) viewRun(ctx context.Context, run event.Run, err error) (*body[api.RunView], error) {
+func (s *Server) viewRun(ctx context.Context, run event.Run, err error) (api.RunView, error) {
 	if err != nil {
-		return nil, err
+		return api.RunView{}, err
 	}
 	names, err := s.Inbound.AutomationNames(ctx, run.Organization)
-	return bodyOf(api.RunView{Run: run, AutomationName: names[run.Automation]}), err
+	return api.RunView{Run: run, AutomationName: names[run.Automation]}, err
 }

@@ -10,27 +10,24 @@ import (
 )
 
 func (s *Server) secretRoutes() {
-	handle(s, api.PutSecret, func(ctx context.Context, p *Principal, in *api.ByKeyWith[api.NewSecret],
-	) (*body[action.Secret], error) {
-		secret, err := s.putSecret(ctx, p, in.Key, in.Body)
-		return bodyOf(secret), err
+	handle(s, api.PutSecret, func(ctx context.Context, p *Principal, in *api.ByKeyWith[api.NewSecret]) (action.Secret, error) {
+		return s.putSecret(ctx, p, in.Key, in.Body)
 	})
-	handle(s, api.ListSecrets, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.Secret]], error) {
+	handle(s, api.ListSecrets, func(ctx context.Context, p *Principal, _ *api.None) (api.List[action.Secret], error) {
 		list, err := s.Sources.ListSecrets(ctx, p.Organization)
 		return listOf(list), err
 	})
-	handleAs(s, api.DeleteSecret, func(ctx context.Context, p *Principal, in *api.ByKey) (*empty, error) {
+	handleNone(s, api.DeleteSecret, func(ctx context.Context, p *Principal, in *api.ByKey) error {
 		if err := s.Sources.DeleteSecret(ctx, p.Organization, in.Key); err != nil {
-			return nil, err
+			return err
 		}
 		s.log.InfoContext(ctx, "secret deleted", "key", in.Key, "by", p.By())
 		s.hint(action.HintCatalog, p.Organization, "")
-		return nil, nil
+		return nil
 	})
-	handle(s, api.RotateMasterKey, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.Rotated], error) {
+	handle(s, api.RotateMasterKey, func(ctx context.Context, p *Principal, _ *api.None) (api.Rotated, error) {
 		s.log.InfoContext(ctx, "master key about to be replaced", "by", p.By())
-		done, err := s.Rotate(ctx, p.Organization, p.By())
-		return bodyOf(done), err
+		return s.Rotate(ctx, p.Organization, p.By())
 	})
 }
 

@@ -21,74 +21,71 @@ func viewSession(s action.Session) api.SessionView {
 }
 
 func (s *Server) lifeRoutes() {
-	handle(s, api.UpdateSession, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.SessionChange],
-	) (*body[api.SessionView], error) {
+	handle(s, api.UpdateSession, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.SessionChange]) (api.SessionView, error) {
 		return s.changeSession(ctx, p, in.ID, in.Body)
 	})
-	handle(s, api.PauseSession, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.SessionView], error) {
+	handle(s, api.PauseSession, func(ctx context.Context, p *Principal, in *api.ByID) (api.SessionView, error) {
 		session, err := s.Sessions.PauseSession(ctx, p.Organization, in.ID)
 		if err != nil {
-			return nil, err
+			return api.SessionView{}, err
 		}
 		return s.moved(ctx, p, "pause", session)
 	})
-	handle(s, api.ResumeSession, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.SessionView], error) {
+	handle(s, api.ResumeSession, func(ctx context.Context, p *Principal, in *api.ByID) (api.SessionView, error) {
 		session, err := s.Sessions.ResumeSession(ctx, p.Organization, in.ID)
 		if err != nil {
-			return nil, err
+			return api.SessionView{}, err
 		}
 		return s.moved(ctx, p, "resume", session)
 	})
-	handle(s, api.StopSession, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.SessionEnd],
-	) (*body[api.SessionView], error) {
+	handle(s, api.StopSession, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.SessionEnd]) (api.SessionView, error) {
 		return s.endSession(ctx, p, in.ID, in.Body, "stop", action.SessionStopped)
 	})
-	handle(s, api.FailSession, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.SessionEnd],
-	) (*body[api.SessionView], error) {
+	handle(s, api.FailSession, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.SessionEnd]) (api.SessionView, error) {
 		return s.endSession(ctx, p, in.ID, in.Body, "fail", action.SessionFailed)
 	})
 }
 
 // endSession stops a session or marks it as failed; word is the verb for the log.
-func (s *Server) endSession(ctx context.Context, p *Principal, id string, end *api.SessionEnd, word string, as action.SessionStatus) (*body[api.SessionView], error) {
+func (s *Server) endSession(ctx context.Context, p *Principal, id string, end *api.SessionEnd, word string, as action.SessionStatus) (api.SessionView, error) {
 	note := ""
 	if end != nil {
 		note = end.Note
 	}
 	session, withdrew, err := s.Sessions.EndSession(ctx, p.Organization, id, as, note)
 	if err != nil {
-		return nil, err
+		return api.SessionView{}, err
 	}
 	s.sessionEnded(p.Organization, id, withdrew)
 	out, err := s.moved(ctx, p, word, session)
 	if err == nil {
-		out.Body.Withdrew = len(withdrew)
+		out.Withdrew = len(withdrew)
 	}
 	return out, err
 }
 
 // moved tells of a session's new status, and answers it.
-func (s *Server) moved(ctx context.Context, p *Principal, step string, session action.Session) (*body[api.SessionView], error) {
+func (s *Server) moved(ctx context.Context, p *Principal, step string, session action.Session) (api.SessionView, error) {
 	s.log.InfoContext(ctx, "session changed", "session", session.ID, "step", step, "status", session.Status, "by", p.By())
 	s.hint(action.HintSession, p.Organization, session.ID)
 	return s.seenSession(ctx, p, session)
 }
 
-func (s *Server) changeSession(ctx context.Context, p *Principal, id string, c api.SessionChange) (*body[api.SessionView], error) {
+func (s *Server) changeSession(ctx context.Context, p *Principal, id string, c api.SessionChange) (api.SessionView, error) {
 	if err := s.renames(ctx, p, id, c); err != nil {
-		return nil, err
+		return api.SessionView{}, err
 	}
 	var idle *time.Duration
 	if c.Idle != nil {
 		d, err := idleTimeout(*c.Idle)
 		if err != nil {
-			return nil, err
+			return api.SessionView{}, err
 		}
 		idle = &d
 	}
 	session, err := s.Sessions.ChangeSession(ctx, p.Organization, id, c.Title, idle)
 	if err != nil {
-		return nil, err
+		return api.SessionView{}, err
 	}
 	return s.moved(ctx, p, "change", session)
 }
@@ -106,10 +103,10 @@ func (s *Server) renames(ctx context.Context, p *Principal, id string, c api.Ses
 }
 
 // seenSession is a session without what is private to others.
-func (s *Server) seenSession(ctx context.Context, p *Principal, session action.Session) (*body[api.SessionView], error) {
+func (s *Server) seenSession(ctx context.Context, p *Principal, session action.Session) (api.SessionView, error) {
 	all, err := s.Sources.ListIntegrations(ctx, p.Organization, p.viewer())
 	onlySeen(&session, all)
-	return bodyOf(viewSession(session)), err
+	return viewSession(session), err
 }
 
 // onlySeen leaves out of a session the integrations that are not in the list.

@@ -9,36 +9,28 @@ import (
 	"sallyport/api"
 )
 
-// minted is a session that is new, or was made before with the same key.
-type minted struct {
-	Status int
-	Body   api.MintedSession
-}
-
 const maxSessionTTL = 365 * 24 * time.Hour
 
 func (s *Server) sessionRoutes() {
-	handleAs(s, api.CreateSession, func(ctx context.Context, p *Principal, in *api.CreateSessionInput,
-	) (out *minted, err error) {
+	handleCoded(s, api.CreateSession, func(ctx context.Context, p *Principal, in *api.CreateSessionInput) (out *coded[api.MintedSession], err error) {
 		if in.Body.IdempotencyKey, err = oneKey(in.Body.IdempotencyKey, in.Key); err != nil {
 			return nil, err
 		}
 		return s.mint(ctx, p, in.Body)
 	})
-	handle(s, api.ListSessions, func(ctx context.Context, p *Principal, in *api.ListSessionsInput,
-	) (*body[api.List[api.SessionView]], error) {
+	handle(s, api.ListSessions, func(ctx context.Context, p *Principal, in *api.ListSessionsInput) (api.List[api.SessionView], error) {
 		page, err := s.listSessions(ctx, p, in.State, in.Paging)
 		return pageOf(page, viewSession), err
 	})
-	handle(s, api.GetSession, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.SessionView], error) {
+	handle(s, api.GetSession, func(ctx context.Context, p *Principal, in *api.ByID) (api.SessionView, error) {
 		session, err := s.session(ctx, p.Organization, in.ID)
 		if err != nil {
-			return nil, err
+			return api.SessionView{}, err
 		}
 		return s.seenSession(ctx, p, session)
 	})
-	handleAs(s, api.RevokeSession, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
-		return nil, s.revoke(ctx, p, in.ID)
+	handleNone(s, api.RevokeSession, func(ctx context.Context, p *Principal, in *api.ByID) error {
+		return s.revoke(ctx, p, in.ID)
 	})
 	s.lifeRoutes()
 }
@@ -88,7 +80,7 @@ func (s *Server) sessionEnded(organization, id string, withdrew []action.Invocat
 
 func same[T any](v T) T { return v }
 
-func (s *Server) mint(ctx context.Context, p *Principal, n api.NewSession) (*minted, error) {
+func (s *Server) mint(ctx context.Context, p *Principal, n api.NewSession) (*coded[api.MintedSession], error) {
 	if err := mintable(p, n); err != nil {
 		return nil, err
 	}
@@ -138,8 +130,8 @@ func (s *Server) wish(ctx context.Context, p *Principal, n api.NewSession) (sess
 }
 
 // handOut answers a session with its token, which is made of its id.
-func (s *Server) handOut(session *action.Session, status int) *minted {
-	return &minted{Status: status, Body: api.MintedSession{
+func (s *Server) handOut(session *action.Session, status int) *coded[api.MintedSession] {
+	return &coded[api.MintedSession]{Status: status, Body: api.MintedSession{
 		SessionID: session.ID, Token: s.Tokens.Mint(session.ID), MCPURL: s.MCPURL, ExpiresAt: session.ExpiresAt,
 		Status: session.Status, LeftOut: nonNil(session.LeftOut),
 	}}

@@ -8,7 +8,7 @@ import (
 )
 
 func (s *Server) setupRoutes() {
-	handle(s, api.ListSetups, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[api.SetupEntry]], error) {
+	handle(s, api.ListSetups, func(ctx context.Context, p *Principal, _ *api.None) (api.List[api.SetupEntry], error) {
 		all, err := s.Sessions.ListSetups(ctx, p.Organization)
 		entries := make([]api.SetupEntry, len(all))
 		for i, one := range all {
@@ -16,13 +16,12 @@ func (s *Server) setupRoutes() {
 		}
 		return listOf(entries), err
 	})
-	handle(s, api.GetSetup, func(ctx context.Context, p *Principal, in *api.GetSetupInput,
-	) (*body[api.SetupView], error) {
+	handle(s, api.GetSetup, func(ctx context.Context, p *Principal, in *api.GetSetupInput) (api.SetupView, error) {
 		one, err := s.Sessions.Setup(ctx, p.Organization, in.Name)
-		return bodyOf(api.SetupView{
+		return api.SetupView{
 			Name: one.Name, ServiceCommands: one.ServiceCommands, EnvFiles: one.EnvFiles,
 			UpdatedBy: one.UpdatedBy, CreatedAt: one.CreatedAt, UpdatedAt: one.UpdatedAt,
-		}), err
+		}, err
 	})
 }
 

@@ -12,23 +12,22 @@ import (
 )
 
 func (s *Server) signInRoutes() {
-	handle(s, api.SignInConnector, func(ctx context.Context, p *Principal, in *api.ByRef) (*body[api.SignInLink], error) {
-		to, err := s.beginSignIn(ctx, p, in.Ref)
-		return bodyOf(to), err
+	handle(s, api.SignInConnector, func(ctx context.Context, p *Principal, in *api.ByRef) (api.SignInLink, error) {
+		return s.beginSignIn(ctx, p, in.Ref)
 	})
-	handleAs(s, api.SignOutConnector, func(ctx context.Context, p *Principal, in *api.ByRef) (*empty, error) {
+	handleNone(s, api.SignOutConnector, func(ctx context.Context, p *Principal, in *api.ByRef) error {
 		c, err := s.connector(ctx, p.Organization, in.Ref)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := s.SignIns.Disconnect(ctx, c, p.By()); err != nil {
-			return nil, err
+			return err
 		}
 		s.changed(ctx, p, "connector signed out", "connector", c.ID)
 		s.hint(action.HintCatalog, p.Organization, "")
-		return nil, nil
+		return nil
 	})
-	handle(s, api.FinishOAuth, func(ctx context.Context, p *Principal, in *api.Body[api.FinishedSignIn]) (*body[api.Finished], error) {
+	handle(s, api.FinishOAuth, func(ctx context.Context, p *Principal, in *api.Body[api.FinishedSignIn]) (api.Finished, error) {
 		return s.finish(ctx, p, in.Body)
 	})
 }

@@ -8,10 +8,8 @@ import (
 )
 
 func (s *Server) statisticsRoutes() {
-	handle(s, api.GetStatistics, func(ctx context.Context, p *Principal, in *api.GetStatisticsInput,
-	) (*body[api.StatisticsView], error) {
-		v, err := s.viewStatistics(ctx, p.Organization, in.Window)
-		return bodyOf(v), err
+	handle(s, api.GetStatistics, func(ctx context.Context, p *Principal, in *api.GetStatisticsInput) (api.StatisticsView, error) {
+		return s.viewStatistics(ctx, p.Organization, in.Window)
 	})
 }
 

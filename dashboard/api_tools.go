@@ -10,19 +10,13 @@ import (
 	"sallyport/api"
 )
 
-type platformAnswered struct {
-	Status int
-	Body   api.PlatformAnswer
-}
-
 func (s *Server) toolRoutes() {
-	handleAs(s, api.CallPlatformTool, func(ctx context.Context, p *Principal, in *api.CallPlatformToolInput,
-	) (*platformAnswered, error) {
+	handleCoded(s, api.CallPlatformTool, func(ctx context.Context, p *Principal, in *api.CallPlatformToolInput) (*coded[api.PlatformAnswer], error) {
 		return s.callTool(ctx, p, in.Tool, in.Wait, in.Body)
 	})
 }
 
-func (s *Server) callTool(ctx context.Context, p *Principal, tool, wait string, c api.PlatformCall) (*platformAnswered, error) {
+func (s *Server) callTool(ctx context.Context, p *Principal, tool, wait string, c api.PlatformCall) (*coded[api.PlatformAnswer], error) {
 	if c.Session != p.Session.ID {
 		return nil, &action.Error{Kind: action.ErrForbidden, Code: "other_session", Field: "/session_id", Message: "This token belongs to another session; name its own."}
 	}
@@ -52,13 +46,13 @@ func (s *Server) callTool(ctx context.Context, p *Principal, tool, wait string, 
 }
 
 // platformAnswer tells what became of a call in the words of tools.
-func platformAnswer(out *action.Outcome) *platformAnswered {
+func platformAnswer(out *action.Outcome) *coded[api.PlatformAnswer] {
 	inv := &out.Invocation
 	a := api.PlatformAnswer{Success: inv.Status == action.StatusCompleted, Invocation: inv.ID, Status: string(inv.Status)}
 	switch {
 	case !inv.Status.Terminal():
 		a.Result, a.ApprovalURL = "It waits for a person to approve it. Wait for its result; do not call again.", inv.ApprovalURL
-		return &platformAnswered{Status: http.StatusAccepted, Body: a}
+		return &coded[api.PlatformAnswer]{Status: http.StatusAccepted, Body: a}
 	case inv.Status == action.StatusExpired:
 		a.Result = "Nobody approved it in time, so it was not done. Call again, with a new id, if it is still needed."
 	case inv.Error != nil:
@@ -73,5 +67,5 @@ func platformAnswer(out *action.Outcome) *platformAnswered {
 	if json.Unmarshal(out.Answer.Body, &said) == nil && len(said.Content) > 0 {
 		a.Result, a.Data = said.Content[0].Text, said.Data
 	}
-	return &platformAnswered{Status: http.StatusOK, Body: a}
+	return &coded[api.PlatformAnswer]{Status: http.StatusOK, Body: a}
 }

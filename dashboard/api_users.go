@@ -9,34 +9,30 @@ import (
 )
 
 func (s *Server) userRoutes() {
-	handle(s, api.GetMe, func(_ context.Context, p *Principal, _ *api.None) (*body[api.Me], error) {
+	handle(s, api.GetMe, func(_ context.Context, p *Principal, _ *api.None) (api.Me, error) {
 		me := api.Me{Kind: "person", Organization: p.Organization, User: p.User, Name: p.Name, Role: p.Role, Scope: p.scope, MCPURL: s.MCPURL}
 		if p.Session != nil {
 			me.Kind, me.Session = "session", p.Session.ID
 			me.SessionKind, me.SessionType = string(p.Session.Kind), string(p.Session.Type)
 			me.Model = p.Session.Model
 		}
-		return bodyOf(me), nil
+		return me, nil
 	})
-	handle(s, api.ListUsers, func(ctx context.Context, p *Principal, _ *api.None) (*body[api.List[action.User]], error) {
+	handle(s, api.ListUsers, func(ctx context.Context, p *Principal, _ *api.None) (api.List[action.User], error) {
 		list, err := s.People.ListUsers(ctx, p.Organization)
 		return listOf(list), err
 	})
-	handle(s, api.CreateUser, func(ctx context.Context, p *Principal, in *api.Body[api.NewUser]) (*body[action.User], error) {
-		u, err := s.addUser(ctx, p, in.Body)
-		return bodyOf(u), err
+	handle(s, api.CreateUser, func(ctx context.Context, p *Principal, in *api.Body[api.NewUser]) (action.User, error) {
+		return s.addUser(ctx, p, in.Body)
 	})
-	handle(s, api.UpdateUserRole, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.RoleChange],
-	) (*body[action.User], error) {
-		u, err := s.changeRole(ctx, p, in.ID, in.Body.Role)
-		return bodyOf(u), err
+	handle(s, api.UpdateUserRole, func(ctx context.Context, p *Principal, in *api.ByIDWith[api.RoleChange]) (action.User, error) {
+		return s.changeRole(ctx, p, in.ID, in.Body.Role)
 	})
-	handleAs(s, api.DeleteUser, func(ctx context.Context, p *Principal, in *api.ByID) (*empty, error) {
-		return nil, s.removeUser(ctx, p, in.ID)
+	handleNone(s, api.DeleteUser, func(ctx context.Context, p *Principal, in *api.ByID) error {
+		return s.removeUser(ctx, p, in.ID)
 	})
-	handle(s, api.CreateLoginLink, func(ctx context.Context, p *Principal, in *api.ByID) (*body[api.Link], error) {
-		link, err := s.linkFor(ctx, p, in.ID)
-		return bodyOf(link), err
+	handle(s, api.CreateLoginLink, func(ctx context.Context, p *Principal, in *api.ByID) (api.Link, error) {
+		return s.linkFor(ctx, p, in.ID)
 	})
 }
 

@@ -11,33 +11,32 @@ import (
 )
 
 func (s *Server) bindingRoutes() {
-	handle(s, api.GetBindings, func(ctx context.Context, p *Principal, in *api.ByAutomation) (*body[api.Bindings], error) {
+	handle(s, api.GetBindings, func(ctx context.Context, p *Principal, in *api.ByAutomation) (api.Bindings, error) {
 		a, err := s.automation(ctx, p, in.Automation, "")
 		if err != nil {
-			return nil, err
+			return api.Bindings{}, err
 		}
 		ids, err := s.Sources.Bindings(ctx, p.Organization, a.ID)
 		if err != nil {
-			return nil, err
+			return api.Bindings{}, err
 		}
 		ids, err = s.seen(ctx, p, ids)
-		return bodyOf(api.Bindings{Automation: a.ID, Connections: nonNil(ids)}), err
+		return api.Bindings{Automation: a.ID, Connections: nonNil(ids)}, err
 	})
-	handle(s, api.PutBindings, func(ctx context.Context, p *Principal, in *api.ByAutomationWith[api.NewBindings],
-	) (*body[api.Bindings], error) {
+	handle(s, api.PutBindings, func(ctx context.Context, p *Principal, in *api.ByAutomationWith[api.NewBindings]) (api.Bindings, error) {
 		a, err := s.automation(ctx, p, in.Automation, "")
 		if err != nil {
-			return nil, err
+			return api.Bindings{}, err
 		}
 		ids, err := s.bindable(ctx, p, in.Body.Connections)
 		if err != nil {
-			return nil, err
+			return api.Bindings{}, err
 		}
 		if err := s.Sources.SetBindings(ctx, p.Organization, a.ID, ids, p.By()); err != nil {
-			return nil, err
+			return api.Bindings{}, err
 		}
 		s.changed(ctx, p, "automation bound", "automation", a.ID, "connections", ids)
-		return bodyOf(api.Bindings{Automation: a.ID, Connections: nonNil(ids)}), nil
+		return api.Bindings{Automation: a.ID, Connections: nonNil(ids)}, nil
 	})
 }
 

@@ -93,42 +93,42 @@ func (s *Server) unsaved(p *Principal, name string, from api.FromPreset, u *api.
 
 // changeConnector answers with the row as it became: whether it has a new
 // revision, so that approvals of the old one are stale, is for the rows to say.
-func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, change api.ConnectorChange, enabled *bool) (*body[api.ConnectorView], error) {
+func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, change api.ConnectorChange, enabled *bool) (api.ConnectorView, error) {
 	old, err := s.connector(ctx, p.Organization, ref)
 	if err != nil {
-		return nil, err
+		return api.ConnectorView{}, err
 	}
 	c := old
 	set(&c.Name, change.Name)
 	set(&c.Enabled, enabled)
 	upstreamApply(&change.Upstream, &c)
 	if err := s.checkRisks(ctx, old, c); err != nil {
-		return nil, err
+		return api.ConnectorView{}, err
 	}
 	if err := checkConnector(&c); err != nil {
-		return nil, err
+		return api.ConnectorView{}, err
 	}
 	secret, err := s.withSecret(ctx, p, &c, change.SecretValue)
 	if err != nil {
-		return nil, err
+		return api.ConnectorView{}, err
 	}
 	if err := s.checkSecrets(ctx, &old, &c, secret); err != nil {
-		return nil, err
+		return api.ConnectorView{}, err
 	}
 	if !c.KeepsTokens(&old) {
 		s.giveBack(ctx, old, p.By())
 	}
 	if err := s.Sources.UpdateConnector(ctx, c, secret, p.By()); err != nil {
-		return nil, err
+		return api.ConnectorView{}, err
 	}
 	if c, err = s.connector(ctx, p.Organization, c.ID); err != nil {
-		return nil, err
+		return api.ConnectorView{}, err
 	}
 	s.changed(ctx, p, "connector changed", "connector", c.ID, "revision", c.Revision, "enabled", c.Enabled, "secret", secret != nil)
 	s.hint(action.HintCatalog, p.Organization, "")
 	v, err := s.viewConnector(ctx, c, s.Prober.State(ctx, c))
 	v.ReviewReset = c.URL != old.URL
-	return bodyOf(v), err
+	return v, err
 }
 
 // checkConnector refuses what a connector cannot be, and names that hide

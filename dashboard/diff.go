@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"sallyport/api"
-
 	"sallyport/internal/canonical"
 	"sallyport/internal/redact"
 )

@@ -83,7 +83,7 @@ func (s *Server) managed(ctx context.Context, p *Principal, id string) (action.I
 }
 
 // connect makes an integration of a credential.
-func (s *Server) connect(ctx context.Context, p *Principal, n api.NewIntegration) (*saved, error) {
+func (s *Server) connect(ctx context.Context, p *Principal, n api.NewIntegration) (*coded[api.IntegrationView], error) {
 	w, err := s.wanted(ctx, p, n.Connecting, action.KindAPIKey, action.KindBotToken, action.KindNone)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (s *Server) connect(ctx context.Context, p *Principal, n api.NewIntegration
 		return nil, err
 	}
 	s.integrationChanged(ctx, p, "integration connected", &in)
-	out := &saved{Status: http.StatusCreated, Body: s.viewIntegration(in)}
+	out := &coded[api.IntegrationView]{Status: http.StatusCreated, Body: s.viewIntegration(in)}
 	if slices.ContainsFunc(before, func(o action.Integration) bool { return o.ID == in.ID }) {
 		out.Status = http.StatusOK
 	}

@@ -38,12 +38,12 @@ func (s *Server) view(ctx context.Context, p *Principal, inv action.Invocation) 
 }
 
 // viewPage shows a page of them.
-func (s *Server) viewPage(ctx context.Context, p *Principal, page action.Page[action.Invocation]) (*body[api.InvocationList], error) {
+func (s *Server) viewPage(ctx context.Context, p *Principal, page action.Page[action.Invocation]) (api.InvocationList, error) {
 	from, err := s.origins(ctx, p, page.Items...)
-	list := pageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewOf(inv, from[inv.Session]) }).Body
+	list := pageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewOf(inv, from[inv.Session]) })
 	out := api.InvocationList{List: list}
 	if !page.LookedBack.IsZero() {
 		out.LookedBackTo = &page.LookedBack
 	}
-	return bodyOf(out), err
+	return out, err
 }

@@ -62,7 +62,7 @@ func (p *pages) deliveryPage(w http.ResponseWriter, r *http.Request, me *Princip
 	if err != nil {
 		return err
 	}
-	d.Events = events.Body.Items
+	d.Events = events.Items
 	return p.render(w, "delivery", "layout", view{Page: "deliveries", Title: "Delivery", Me: me, Data: d})
 }
 

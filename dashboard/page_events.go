@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"sallyport/api"
-
 	"sallyport/ingest/event"
 )
 
@@ -44,7 +43,7 @@ func (p *pages) eventsPage(w http.ResponseWriter, r *http.Request, me *Principal
 		Automations []event.Automation
 		Causes      map[string]cause
 		Decides     bool
-	}{Events: events.Body, Filters: f, Statuses: eventStatuses(), Providers: p.EventProviders, Decides: me.Role.Decides()}
+	}{Events: events, Filters: f, Statuses: eventStatuses(), Providers: p.EventProviders, Decides: me.Role.Decides()}
 	if d.Automations, err = p.Inbound.ListAutomations(ctx, me.Organization); err != nil {
 		return err
 	}
@@ -82,7 +81,7 @@ func (p *pages) eventPage(w http.ResponseWriter, r *http.Request, me *Principal)
 		if err != nil {
 			return err
 		}
-		d.Others = others.Body.Items
+		d.Others = others.Items
 	}
 	return p.render(w, "event", "layout", view{Page: "events", Title: or(d.Title, "Event"), Me: me, Data: d})
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"sallyport/api"
-
 	"sallyport/ingest/event"
 )
 

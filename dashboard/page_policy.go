@@ -58,7 +58,7 @@ func (p *pages) policyPage(w http.ResponseWriter, r *http.Request, me *Principal
 	if err != nil {
 		return err
 	}
-	d.Quotas = quotas.Body.Items
+	d.Quotas = quotas.Items
 	if d.Settings, err = p.Policy.Settings(ctx, me.Organization); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (p *pages) runsPage(w http.ResponseWriter, r *http.Request, me *Principal) 
 		Causes      map[string]cause
 		Taker       taker
 		Decides     bool
-	}{Runs: runs.Body, Filters: f, Statuses: runStatuses(), Decides: me.Role.Decides()}
+	}{Runs: runs, Filters: f, Statuses: runStatuses(), Decides: me.Role.Decides()}
 	if d.Automations, err = p.Inbound.ListAutomations(ctx, me.Organization); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, me *Principal) e
 	if err != nil {
 		return err
 	}
-	d := runData{RunView: v.Body, Decides: me.Role.Decides()}
+	d := runData{RunView: v, Decides: me.Role.Decides()}
 	if d.Event, err = p.Inbound.Event(ctx, org, run.Event); err != nil {
 		return err
 	}

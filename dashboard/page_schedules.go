@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"sallyport/api"
-
 	"sallyport/ingest/event"
 )
 

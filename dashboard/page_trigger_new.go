@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"sallyport/api"
-
 	"sallyport/ingest/event"
 )
 

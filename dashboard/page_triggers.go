@@ -197,7 +197,7 @@ func (p *pages) triggerRecent(ctx context.Context, me *Principal, d *triggerData
 	if err != nil {
 		return err
 	}
-	d.Events = events.Body.Items
+	d.Events = events.Items
 	if d.Kind == event.Polling {
 		groups, err := p.pollGroups(ctx, me.Organization)
 		if i := slices.IndexFunc(groups, func(g api.PollGroupView) bool { return g.Integration != "" && g.Integration == d.Integration }); i >= 0 {

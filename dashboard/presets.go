@@ -12,7 +12,7 @@ import (
 )
 
 func (s *Server) presetRoutes() {
-	handle(s, api.ListPresets, func(context.Context, *Principal, *api.None) (*body[api.List[api.Preset]], error) {
+	handle(s, api.ListPresets, func(context.Context, *Principal, *api.None) (api.List[api.Preset], error) {
 		return listOf(s.Presets), nil
 	})
 }

@@ -24,7 +24,7 @@ const (
 )
 
 // claimRun gives the worker a run; 204 when none waits.
-func (s *Server) claimRun(ctx context.Context, p *Principal, w api.Wish, wait string) (*claimed, error) {
+func (s *Server) claimRun(ctx context.Context, p *Principal, w api.Wish, wait string) (*coded[api.ClaimedRun], error) {
 	patience, err := parseWait(wait)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (s *Server) claimRun(ctx context.Context, p *Principal, w api.Wish, wait st
 	work, err := s.awaitRun(ctx, c, min(patience, maxRunWait))
 	switch {
 	case noRun(err):
-		return &claimed{Status: http.StatusNoContent}, nil
+		return &coded[api.ClaimedRun]{Status: http.StatusNoContent}, nil
 	case err != nil:
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Server) claimRun(ctx context.Context, p *Principal, w api.Wish, wait st
 	if work.Sealed != nil {
 		out.Event.Context, err = s.openContext(p.Organization, work.Record.ID, work.Sealed)
 	}
-	return &claimed{Status: http.StatusOK, Body: out}, err
+	return &coded[api.ClaimedRun]{Status: http.StatusOK, Body: out}, err
 }
 
 func noRun(err error) bool {

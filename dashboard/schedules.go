@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sallyport/api"
-
 	"sallyport/ingest/event"
 )
 

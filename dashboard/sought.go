@@ -59,15 +59,15 @@ func parseMoment(field, text string) (time.Time, error) {
 	return time.Time{}, invalid(field, field[1:]+" must be a time or a day, such as 2026-01-02T15:04:05Z or 2026-01-02.")
 }
 
-func (s *Server) listInvocations(ctx context.Context, p *Principal, in api.Sought, by api.AskedBy, q api.Paging) (*body[api.InvocationList], error) {
+func (s *Server) listInvocations(ctx context.Context, p *Principal, in api.Sought, by api.AskedBy, q api.Paging) (api.InvocationList, error) {
 	f, err := s.sought(ctx, p, in, by)
 	if err != nil {
-		return nil, err
+		return api.InvocationList{}, err
 	}
 	f.Limit, f.Cursor = q.Limit, q.Cursor
 	page, err := s.Calls.ListInvocations(ctx, f)
 	if err != nil {
-		return nil, err
+		return api.InvocationList{}, err
 	}
 	return s.viewPage(ctx, p, page)
 }
