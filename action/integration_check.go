@@ -22,12 +22,18 @@ func (w *Wanted) Check() error {
 		return invalidField("/visibility", "A connection of your own is private; leave visibility out.")
 	case w.Broker != BrokerOwn && (w.Broker != BrokerNango || w.Kind != KindOAuth2):
 		return invalidField("/broker", "A broker keeps tokens of kind oauth2; leave broker out.")
+	}
+	switch keyed := w.Kind == KindAPIKey || w.Kind == KindBotToken; {
+	case keyed && w.Secret == "":
+		return &Error{Kind: ErrInvalid, Code: "missing_field", Field: "/secret", Message: "Send the key or token as secret."}
+	case !keyed && w.Secret != "":
+		return invalidField("/secret", "This kind has no credential; leave secret out.")
 	case w.Own:
 		w.Visibility = VisiblePrivate
 	case w.Visibility == "":
 		w.Visibility = VisibleOrganization
 	}
-	return first(checkVisibility(w.Visibility), checkTimeout(w.TimeoutSeconds))
+	return first(CheckCredential("/secret", w.Secret), checkVisibility(w.Visibility), checkTimeout(w.TimeoutSeconds))
 }
 
 func checkVisibility(v Visibility) error {

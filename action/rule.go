@@ -1,6 +1,7 @@
 package action
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -30,6 +31,19 @@ func invalid(field, message string) error {
 // invalidField does so with the code that the API has for a field of a body.
 func invalidField(field, message string) error {
 	return &Error{Kind: ErrInvalid, Code: "invalid_field", Field: field, Message: message}
+}
+
+// Fault returns the error of a Check of package event, which cannot know this
+// one, as an [*Error].
+func Fault(err error) error {
+	var rule interface {
+		Fault() (code, field, message string)
+	}
+	if !errors.As(err, &rule) {
+		return err
+	}
+	code, field, message := rule.Fault()
+	return &Error{Kind: ErrInvalid, Code: code, Field: field, Message: message}
 }
 
 // first returns the first of the errors that is one.

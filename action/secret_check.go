@@ -2,9 +2,11 @@ package action
 
 import (
 	"net"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Check refuses a key that no connector could name, and a host that no URL could
@@ -15,6 +17,15 @@ func (s *Secret) Check() error {
 	}
 	if !validHost(s.Host) {
 		return invalidField("/host", "host must be a name or address, with a port if it is not the usual one, such as api.example.com or 127.0.0.1:9000; no scheme, no path.")
+	}
+	return nil
+}
+
+// CheckCredential refuses the value of a secret or credential that cannot travel
+// in a header.
+func CheckCredential(field, value string) error {
+	if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return invalidField(field, "A secret travels in an HTTP header: leave out line breaks and other control characters.")
 	}
 	return nil
 }
@@ -33,4 +44,16 @@ func validHost(host string) bool {
 		return true
 	}
 	return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*\.?$`).MatchString(name)
+}
+
+// SameHost reports whether host, with or without its scheme's usual port, is the
+// one that a URL names.
+func SameHost(host, text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	usual := func(h string) string { return strings.TrimSuffix(strings.ToLower(h), port) }
+	return host != "" && usual(host) == usual(u.Host)
 }

@@ -151,7 +151,7 @@ func (s *Server) checkAppTexts(n *api.NewApp) error {
 // them. Where a host is for the API alone, as api.github.com is, it has no path.
 func checkAPI(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || text == "" || strings.TrimSuffix(u.Path, "/") == "/api/v3" || strings.HasPrefix(u.Hostname(), "api.") || isLoopback(u.Hostname()) {
+	if err != nil || text == "" || strings.TrimSuffix(u.Path, "/") == "/api/v3" || strings.HasPrefix(u.Hostname(), "api.") || action.Loopback(u.Hostname()) {
 		return nil
 	}
 	return invalid("/base_url", fmt.Sprintf("base_url must lead to the API, which an Enterprise server has at https://%s/api/v3.", u.Host))

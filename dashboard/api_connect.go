@@ -19,7 +19,7 @@ func (s *Server) beginConnection(ctx context.Context, p *Principal, n api.NewCon
 	if n.Broker != action.BrokerOwn {
 		kinds = kinds[:1]
 	}
-	w, err := s.wanted(ctx, p, n.Connecting, kinds...)
+	w, err := s.wanted(ctx, p, n.Connecting, "", kinds...)
 	if err != nil {
 		return link, err
 	}

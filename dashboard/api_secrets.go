@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"strings"
-	"unicode/utf8"
 
 	"sallyport/action"
 	"sallyport/api"
@@ -53,8 +52,8 @@ func (s *Server) putSecret(ctx context.Context, p *Principal, key string, n api.
 }
 
 func checkSecret(key string, n api.NewSecret) error {
-	if !utf8.ValidString(n.Value) || strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return invalid("/value", "A secret travels in an HTTP header: leave out line breaks and other control characters.")
+	if err := action.CheckCredential("/value", n.Value); err != nil {
+		return err
 	}
 	return (&action.Secret{Key: key, Host: n.Host}).Check()
 }

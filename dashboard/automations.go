@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"sallyport/action"
 	"sallyport/api"
 	"sallyport/ingest/event"
 )
-
-// maxInstructions bounds what an automation tells its agent, in bytes.
-const maxInstructions = 64 << 10
 
 // automation finds one by its id or name; field is where it was named, empty
 // for the path.
@@ -44,7 +40,7 @@ func (s *Server) addAutomation(ctx context.Context, p *Principal, n api.NewAutom
 		CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
 	set(&a.Enabled, n.Enabled)
-	if err := checkAutomation(&a); err != nil {
+	if err := checkTitle(a.Name); err != nil {
 		return a, err
 	}
 	a, err := s.Inbound.CreateAutomation(ctx, a)
@@ -64,7 +60,7 @@ func (s *Server) changeAutomation(ctx context.Context, p *Principal, ref string,
 	set(&a.Enabled, change.Enabled)
 	set(&a.Instructions, change.Instructions)
 	a.Name, a.UpdatedAt = strings.TrimSpace(a.Name), s.now()
-	if err := checkAutomation(&a); err != nil {
+	if err := checkTitle(a.Name); err != nil {
 		return a, err
 	}
 	if a, err = s.Inbound.UpdateAutomation(ctx, a, p.By()); err != nil {
@@ -86,19 +82,9 @@ func (s *Server) removeAutomation(ctx context.Context, p *Principal, ref string)
 	return nil
 }
 
-func checkAutomation(a *event.Automation) error {
-	if err := checkTitle(a.Name); err != nil {
-		return err
-	}
-	if len(a.Instructions) > maxInstructions || !utf8.ValidString(a.Instructions) || strings.ContainsRune(a.Instructions, 0) {
-		return invalid("/instructions", "instructions must be text of at most 65536 bytes.")
-	}
-	return nil
-}
-
 // checkTitle refuses names of which something would not be seen.
 func checkTitle(name string) error {
-	if name == "" || utf8.RuneCountInString(name) > 120 || !plainName(name) {
+	if !plainName(name) {
 		return invalid("/name", "Give name as plain text of 1 to 120 characters, on one line.")
 	}
 	return nil

@@ -85,7 +85,7 @@ func (s *Server) checkSecrets(ctx context.Context, old, c *action.Connector, wri
 		return nil
 	case i < 0:
 		return invalid("/secret", fmt.Sprintf("There is no secret %q; set it first, with host %s, or send its value along as secret_value.", plain(c.Secret), host))
-	case sameHost(all[i].Host, c.URL):
+	case action.SameHost(all[i].Host, c.URL):
 		return nil
 	case old != nil && old.Secret == c.Secret:
 		return &action.Error{
@@ -103,15 +103,4 @@ func hostOf(text string) string {
 		return ""
 	}
 	return strings.ToLower(u.Host)
-}
-
-// sameHost reports whether host, with or without its scheme's usual port, is
-// the one that the URL names.
-func sameHost(host, text string) bool {
-	port := ":443"
-	if strings.HasPrefix(strings.ToLower(text), "http:") {
-		port = ":80"
-	}
-	usual := func(h string) string { return strings.TrimSuffix(strings.ToLower(h), port) }
-	return host != "" && usual(host) == usual(hostOf(text))
 }

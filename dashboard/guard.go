@@ -70,7 +70,7 @@ func isProbe(path string) bool { return path == "/healthz" || path == "/readyz" 
 
 func allowedHosts(public *url.URL, more []string) map[string]bool {
 	hosts := map[string]bool{strings.ToLower(public.Host): true}
-	if isLoopback(public.Hostname()) { // its other names cannot be rebound
+	if action.Loopback(public.Hostname()) { // its other names cannot be rebound
 		for _, name := range []string{"localhost", "127.0.0.1", "[::1]"} {
 			hosts[strings.TrimSuffix(name+":"+public.Port(), ":")] = true
 		}

@@ -84,14 +84,10 @@ func (s *Server) managed(ctx context.Context, p *Principal, id string) (action.I
 
 // connect makes an integration of a credential.
 func (s *Server) connect(ctx context.Context, p *Principal, n api.NewIntegration) (*coded[api.IntegrationView], error) {
-	w, err := s.wanted(ctx, p, n.Connecting, action.KindAPIKey, action.KindBotToken, action.KindNone)
+	w, err := s.wanted(ctx, p, n.Connecting, n.Secret, action.KindAPIKey, action.KindBotToken, action.KindNone)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkCredential(n.Secret, w.Kind != action.KindNone); err != nil {
-		return nil, err
-	}
-	w.Secret = n.Secret
 	before, err := s.Sources.ListIntegrations(ctx, p.Organization, p.viewer())
 	if err != nil {
 		return nil, err
@@ -110,10 +106,10 @@ func (s *Server) connect(ctx context.Context, p *Principal, n api.NewIntegration
 
 // wanted checks what is said of a new connection, as far as this is known
 // without the service.
-func (s *Server) wanted(ctx context.Context, p *Principal, c api.Connecting, kinds ...action.IntegrationKind) (action.Wanted, error) {
+func (s *Server) wanted(ctx context.Context, p *Principal, c api.Connecting, secret string, kinds ...action.IntegrationKind) (action.Wanted, error) {
 	w := action.Wanted{
 		Organization: p.Organization, Provider: c.Provider, Broker: c.Broker, Name: strings.TrimSpace(c.Name), Own: c.Own,
-		Visibility: c.Visibility, BaseURL: c.BaseURL, Settings: settled(c.Settings), TimeoutSeconds: c.Timeout, By: p.By(), Login: p.via,
+		Visibility: c.Visibility, BaseURL: c.BaseURL, Settings: settled(c.Settings), TimeoutSeconds: c.Timeout, By: p.By(), Login: p.via, Secret: secret,
 	}
 	provider := s.provider(c.Provider)
 	if provider == nil {
@@ -203,16 +199,6 @@ func (s *Server) providerIDs() string {
 	return or(strings.Join(ids, ", "), "none")
 }
 
-func checkCredential(secret string, needed bool) error {
-	switch {
-	case needed && secret == "":
-		return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: "/secret", Message: "Send the key or token as secret."}
-	case !needed && secret != "":
-		return invalid("/secret", "This kind has no credential; leave secret out.")
-	}
-	return placed(checkSecret("untitled", api.NewSecret{Value: secret, Host: "untitled"}), "/secret")
-}
-
 // plainName reports whether nothing in a name hides or poses.
 func plainName(name string) bool {
 	all := visible(name)
@@ -235,19 +221,12 @@ func (s *Server) checkName(name, provider string) error {
 	return nil
 }
 
-// checkBaseURL takes https, and http on this machine; empty is the provider's.
-func checkBaseURL(text string) error {
-	if text == "" {
-		return nil
+// checkBaseURL checks the URL of an API; empty is the provider's own.
+func checkBaseURL(text string) (err error) {
+	if text != "" {
+		_, err = guard.CheckBaseURL(text)
 	}
-	u, err := guard.CheckURL(text)
-	switch {
-	case err != nil:
-		return placed(err, "/base_url")
-	case u.Scheme != "https" && !isLoopback(u.Hostname()), u.RawQuery != "":
-		return invalid("/base_url", "base_url must be an https URL without a query, such as https://sentry.example.com.")
-	}
-	return nil
+	return err
 }
 
 func checkSettings(p *api.Provider, settings raw) error {
@@ -320,7 +299,7 @@ func (s *Server) checkChange(p *Principal, in *action.Integration, change *api.I
 	if change.Secret != "" && in.Kind != action.KindAPIKey && in.Kind != action.KindBotToken {
 		return invalid("/secret", fmt.Sprintf("An integration of kind %s has no key to replace; connect the account again.", in.Kind))
 	}
-	if err := checkCredential(change.Secret, change.Secret != ""); err != nil {
+	if err := action.CheckCredential("/secret", change.Secret); err != nil {
 		return err
 	}
 	return checkSettings(s.provider(in.Provider), settled(change.Settings))

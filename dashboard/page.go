@@ -274,10 +274,6 @@ func (p *pages) render(w http.ResponseWriter, page, part string, v any) error {
 	return nil
 }
 
-func isLoopback(host string) bool {
-	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
-}
-
 // asset serves an embedded file. Its address has its version, so it may be
 // kept.
 func (p *pages) asset(w http.ResponseWriter, r *http.Request) {

@@ -44,7 +44,7 @@ func (p *pages) login(w http.ResponseWriter, r *http.Request) {
 // sign-ins are for: a cookie is for one name, and localhost has several. The
 // fragment follows a redirect.
 func (p *pages) elsewhere(w http.ResponseWriter, r *http.Request) bool {
-	if !isLoopback(p.public.Hostname()) || strings.EqualFold(r.Host, p.public.Host) {
+	if !action.Loopback(p.public.Hostname()) || strings.EqualFold(r.Host, p.public.Host) {
 		return false
 	}
 	http.Redirect(w, r, p.PublicURL+r.URL.RequestURI(), http.StatusSeeOther)

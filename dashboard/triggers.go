@@ -92,18 +92,13 @@ func checkTrigger(p *api.EventProvider, t *event.Trigger) error {
 	switch {
 	case t.Kind == event.Webhooks && !p.Webhook:
 		return invalid("/trigger_type", fmt.Sprintf("%s posts no events; send trigger_type polling.", p.Title))
-	case t.Kind == event.Webhooks && t.PollSeconds != 0:
-		return invalid("/interval_seconds", "A webhook is not polled; leave interval_seconds out, or make a trigger of trigger_type polling.")
 	case t.Kind == event.Polling && !p.Polling:
 		return invalid("/trigger_type", fmt.Sprintf("The gateway cannot look for events of %s by itself; send trigger_type webhook.", p.Title))
 	case t.Kind == event.Polling && t.Integration == "":
 		return invalid("/integration_id", fmt.Sprintf("Name the integration of %s whose credential looks for events, as integration_id; where there is none, connect one first (at the command line: sallyport integration connect %s).", p.Title, p.ID))
 	}
-	if t.Config[0] != '{' {
-		return invalid("/config", "config must be a JSON object that fits the type's config_schema.")
-	}
-	if p.CheckConfig == nil {
-		return nil
+	if err := action.Fault(t.Check()); err != nil || p.CheckConfig == nil {
+		return err
 	}
 	return p.CheckConfig(t.Type, t.Config)
 }

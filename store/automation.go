@@ -18,11 +18,7 @@ import (
 // MaxAutomations is how many an organization may have.
 const MaxAutomations = 200
 
-const (
-	maxTitle        = 120      // characters of the name of what people set up to start runs
-	maxInstructions = 64 << 10 // bytes
-	maxTold         = 2000     // bytes of instructions in history
-)
+const maxTold = 2000 // bytes of instructions in history
 
 type automationRow struct {
 	bun.BaseModel `bun:"table:automations,alias:a"`
@@ -55,7 +51,7 @@ func (r *automationRow) snapshot() any {
 // none was said. ErrConflict when its name is another's name or id; ErrTooMany.
 func (db *DB) CreateAutomation(ctx context.Context, a event.Automation) (event.Automation, error) {
 	r := &automationRow{Automation: a}
-	if err := first(idOr(&r.ID), checkTitle("/name", "automation", r.Name), r.checkInstructions()); err != nil {
+	if err := first(idOr(&r.ID), action.Fault(r.Check())); err != nil {
 		return event.Automation{}, err
 	}
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -140,10 +136,8 @@ func (db *DB) UpdateAutomation(ctx context.Context, a event.Automation, by strin
 // checkChange looks at what is new only: an automation that was made before
 // there were rules can be disabled all the same.
 func (r *automationRow) checkChange(ctx context.Context, tx bun.Tx, old *automationRow) error {
-	if r.Name != old.Name {
-		if err := first(checkTitle("/name", "automation", r.Name), r.checkUnique(ctx, tx)); err != nil {
-			return err
-		}
+	if r.Name == old.Name && r.Instructions == old.Instructions {
+		return nil
 	}
-	return r.checkInstructions()
+	return first(action.Fault(r.Check()), r.checkUnique(ctx, tx))
 }

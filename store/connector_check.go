@@ -3,9 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -77,23 +75,11 @@ func checkBinding(ctx context.Context, tx bun.Tx, r *connectorRow) error {
 	if host == "" {
 		return invalid("/secret", fmt.Sprintf("There is no secret %q; set it first, for the host of the URL.", r.Secret))
 	}
-	if !sameHost(host, r.URL) {
+	if !action.SameHost(host, r.URL) {
 		return &action.Error{
 			Kind: action.ErrInvalid, Code: "secret_host", Field: "/secret",
 			Message: fmt.Sprintf("The secret %q was given for %s and is sent to no other host; give it again together with this URL.", r.Secret, host),
 		}
 	}
 	return nil
-}
-
-// sameHost reports whether host, with or without its scheme's usual port, is
-// the one that the URL names.
-func sameHost(host, text string) bool {
-	u, err := url.Parse(text)
-	if err != nil {
-		return false
-	}
-	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
-	usual := func(h string) string { return strings.TrimSuffix(strings.ToLower(h), port) }
-	return host != "" && usual(host) == usual(u.Host)
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/uptrace/bun"
 )
@@ -29,18 +27,4 @@ func checkSource(ctx context.Context, tx bun.Tx, organization, source string) er
 	}
 	_, err := connectorRowOf(ctx, tx, organization, id)
 	return err
-}
-
-const maxName = 200 // bytes
-
-// plain reports whether a name is a line of text that means just itself.
-func plain(name string) bool {
-	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
-		return r == '*' || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
-	})
-}
-
-// line reports whether text is one line of at most so many bytes.
-func line(text string, limit int) bool {
-	return len(text) <= limit && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }

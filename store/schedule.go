@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -30,33 +28,12 @@ func (r *scheduleRow) snapshot() any {
 	return s
 }
 
-// check refuses what a schedule cannot be; whether there are such times is for
-// the caller to say, who gives the next one.
-func (r *scheduleRow) check() error {
-	name := strings.ReplaceAll(r.Name, "*", "x") // it is called by its expression, and nobody takes that for a pattern of names
-	if err := checkTitle("/name", "schedule", name); err != nil {
-		return err
-	}
-	switch {
-	case r.Cron == "" || !line(r.Cron, maxName):
-		return invalid("/cron_expression", fmt.Sprintf("A schedule needs a cron expression of at most %d bytes.", maxName))
-	case r.TimeZone == "" || !line(r.TimeZone, maxName):
-		return invalid("/timezone", `A schedule needs the name of a time zone, such as "UTC" or "Europe/Berlin".`)
-	case r.Missed != event.MissedOnce && r.Missed != event.MissedSkip:
-		return invalid("/missed", "What was missed is made up for once, or skipped.")
-	}
-	if r.NextAt = atPtr(r.NextAt).ptr(); !r.Enabled {
-		r.NextAt = nil
-	}
-	return nil
-}
-
 // CreateSchedule writes one and returns it as it is stored, with an id when none
 // was said. ErrNotFound when the organization has no such automation; ErrTooMany.
 func (db *DB) CreateSchedule(ctx context.Context, s event.Schedule) (event.Schedule, error) {
 	r := &scheduleRow{Schedule: s}
-	r.LastAt = nil
-	if err := first(idOr(&r.ID), r.check()); err != nil {
+	r.LastAt, r.NextAt = nil, atPtr(r.NextAt).ptr()
+	if err := first(idOr(&r.ID), action.Fault(r.Check())); err != nil {
 		return event.Schedule{}, err
 	}
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {

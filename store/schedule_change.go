@@ -5,6 +5,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"sallyport/action"
 	"sallyport/ingest/event"
 )
 
@@ -20,9 +21,9 @@ func (db *DB) UpdateSchedule(ctx context.Context, s event.Schedule, by string) (
 		old := r
 		r.Name, r.Cron, r.TimeZone, r.Enabled, r.Missed = s.Name, s.Cron, s.TimeZone, s.Enabled, s.Missed
 		if r.Cron != old.Cron || r.TimeZone != old.TimeZone || r.Enabled != old.Enabled {
-			r.NextAt = s.NextAt
+			r.NextAt = atPtr(s.NextAt).ptr()
 		}
-		if err := r.check(); err != nil {
+		if err := action.Fault(r.Check()); err != nil {
 			return err
 		}
 		return db.update(ctx, tx, &old, &r, by)

@@ -93,10 +93,10 @@ func (r *secretRow) checkUsers(ctx context.Context, tx bun.Tx, users []connector
 	for _, c := range users {
 		switch sends := string(c.Secret) == r.Key; {
 		case c.ID == along:
-		case sends && !sameHost(r.Host, c.URL):
+		case sends && !action.SameHost(r.Host, c.URL):
 			return action.Errorf(action.ErrConflict, "secret_in_use",
 				"The connector %q sends this secret to another host than %s; change the connector first.", c.Name, r.Host)
-		case !sends && before != "" && !sameHost(before, "https://"+r.Host):
+		case !sends && before != "" && !action.SameHost(before, "https://"+r.Host):
 			return action.Errorf(action.ErrConflict, "secret_in_use",
 				"The connector %q signs in with this secret at %s and not at %s; set another secret for that host, and name it in the connector.", c.Name, before, r.Host)
 		}

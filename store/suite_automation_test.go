@@ -100,10 +100,10 @@ var automationStories = map[string]func(*house){
 				bad := event.Automation{Organization: h.org.ID, Name: "x", CreatedBy: "alice"}
 				f(&bad)
 				_, err := h.db.CreateAutomation(h.ctx, bad)
-				h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, field, "the field")
+				h.invalid(err, field, "a new one")
 				bad.ID = a.ID
 				_, err = h.db.UpdateAutomation(h.ctx, bad, "alice")
-				h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, field, "the field of a change")
+				h.invalid(err, field, "a change")
 			}
 		}
 		for _, name := range []string{"nightly", b.ID} {

@@ -57,7 +57,7 @@ var triggerStories = map[string]func(*house){
 		} {
 			for _, t := range list {
 				_, err := h.db.CreateTrigger(h.ctx, t, nil)
-				h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, field, "the field")
+				h.invalid(err, field, "a trigger")
 			}
 		}
 		one := h.signing("one")

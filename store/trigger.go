@@ -37,7 +37,7 @@ func (r *triggerRow) snapshot() any {
 func (db *DB) CreateTrigger(ctx context.Context, t event.Trigger, secret *event.Secret) (event.Trigger, error) {
 	r := &triggerRow{Trigger: t}
 	r.LastEventAt = nil
-	if err := first(idOr(&r.ID), r.check()); err != nil {
+	if err := first(idOr(&r.ID), action.Fault(r.Check())); err != nil {
 		return event.Trigger{}, err
 	}
 	if secret != nil && t.Kind == event.Polling {

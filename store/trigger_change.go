@@ -5,6 +5,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"sallyport/action"
 	"sallyport/ingest/event"
 )
 
@@ -24,7 +25,7 @@ func (db *DB) UpdateTrigger(ctx context.Context, t event.Trigger, by string) (ev
 }
 
 func (db *DB) updateTrigger(ctx context.Context, tx bun.Tx, old, r *triggerRow, by string) error {
-	if err := r.checkChoices(); err != nil {
+	if err := action.Fault(r.Check()); err != nil {
 		return err
 	}
 	// One that went since does not keep people from turning the trigger off.

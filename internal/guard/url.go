@@ -41,6 +41,24 @@ func CheckURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
+// CheckBaseURL is CheckURL for the API of a service, to which a credential is
+// sent: https, or http on this machine, without a query. The field is /base_url.
+func CheckBaseURL(raw string) (*url.URL, error) {
+	u, err := CheckURL(raw)
+	switch {
+	case err != nil:
+		there := *action.Public(err)
+		there.Field = "/base_url"
+		return nil, &there
+	case u.Scheme != "https" && !Loopback(u), u.RawQuery != "":
+		return nil, &action.Error{
+			Kind: action.ErrInvalid, Code: "invalid_field", Field: "/base_url",
+			Message: "base_url must be an https URL without a query, such as https://sentry.example.com.",
+		}
+	}
+	return u, nil
+}
+
 func wrong(format string, args ...any) error {
 	e := action.Errorf(action.ErrInvalid, "invalid_url", format, args...)
 	e.Field = "/url"

@@ -41,6 +41,9 @@ func (t *Tokens) Begin(ctx context.Context, w action.Wanted) (action.ConnectStep
 	if w.Kind != action.KindOAuth2 && w.Kind != action.KindApp {
 		return step, invalid("/kind", "%s is connected with %s by giving the credential; there is nothing to do in a browser.", m.Title, w.Kind)
 	}
+	if err := w.Check(); err != nil {
+		return step, err
+	}
 	if err := m.CheckSomeSettings(w.Settings); err != nil {
 		return step, err
 	}

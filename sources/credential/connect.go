@@ -35,6 +35,9 @@ func (t *Tokens) Connect(ctx context.Context, w action.Wanted) (action.Integrati
 	if w.Kind == action.KindOAuth2 || w.Kind == action.KindApp {
 		return action.Integration{}, invalid("/kind", "%s is connected with %s in a browser; begin it there, on the page of integrations.", m.Title, w.Kind)
 	}
+	if err := w.Check(); err != nil {
+		return action.Integration{}, err
+	}
 	base, host, err := t.wantedBase(m, &w, "")
 	if err != nil {
 		return action.Integration{}, err
@@ -71,7 +74,7 @@ func (t *Tokens) need(w *action.Wanted) (*sources.Module, sources.Need, error) {
 	case w.Own && !slices.ContainsFunc(m.Needs[i:], func(n sources.Need) bool { return n.Kind == w.Kind && n.Users }):
 		return m, sources.Need{}, invalid("/own", "%s is connected with %s for the whole organization only; leave own out.", m.Title, w.Kind)
 	}
-	return m, m.Needs[i], w.Check()
+	return m, m.Needs[i], nil
 }
 
 func (t *Tokens) providers() string {
@@ -105,17 +108,7 @@ func (t *Tokens) wantedBase(m *sources.Module, w *action.Wanted, registered stri
 	if base == "" {
 		return "", "", nil
 	}
-	u, err := guard.CheckURL(base)
-	if err == nil && u.Scheme != "https" && !guard.Loopback(u) {
-		err = invalid("/base_url", "The base URL must begin with https://, since the credential is sent there.")
-	}
-	if err == nil && u.RawQuery != "" {
-		err = invalid("/base_url", "The base URL must not have a query.")
-	}
-	var shown *action.Error
-	if errors.As(err, &shown) {
-		shown.Field = "/base_url"
-	}
+	u, err := guard.CheckBaseURL(base)
 	if err != nil {
 		return "", "", err
 	}
@@ -128,10 +121,8 @@ func (t *Tokens) wantedBase(m *sources.Module, w *action.Wanted, registered stri
 func checkSecret(m *sources.Module, w *action.Wanted) error {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	switch {
-	case w.Kind == action.KindNone && w.Secret == "":
-		return nil
 	case w.Kind == action.KindNone:
-		return invalid("/secret", "%s needs no credential; leave it out.", m.Title)
+		return nil
 	case w.Secret == "":
 		return invalid("/secret", "Give the credential for %s.", m.Title)
 	case len(w.Secret) > maxSecret || strings.ContainsFunc(w.Secret, odd):

@@ -43,7 +43,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 		"browser":     {func(w *action.Wanted) { w.Kind = action.KindOAuth2 }, "invalid_integration", "/kind", "in a browser"},
 		"no secret":   {func(w *action.Wanted) { w.Secret = " " }, "invalid_integration", "/secret", "Give"},
 		"blank":       {func(w *action.Wanted) { w.Secret = "canary canary" }, "invalid_integration", "/secret", "copy it again"},
-		"plain http":  {func(w *action.Wanted) { w.BaseURL = "http://acme.example" }, "invalid_integration", "/base_url", "https"},
+		"plain http":  {func(w *action.Wanted) { w.BaseURL = "http://acme.example" }, "invalid_field", "/base_url", "https"},
 		"no URL":      {func(w *action.Wanted) { w.BaseURL = "acme.example" }, "invalid_url", "/base_url", "https"},
 		"setting":     {func(w *action.Wanted) { w.Settings = json.RawMessage(`{"tem":"x"}`) }, "invalid_settings", "/settings/tem", "is no setting"},
 		"type":        {func(w *action.Wanted) { w.Settings = json.RawMessage(`{"team":3}`) }, "invalid_settings", "/settings/team", "string"},

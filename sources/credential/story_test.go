@@ -74,7 +74,7 @@ func TestModuleWithoutCredential(t *testing.T) {
 	w := key()
 	w.Kind = action.KindNone
 	_, err := tokens.Connect(t.Context(), w)
-	fails(t, err, action.ErrInvalid, "invalid_integration", "needs no credential")
+	fails(t, err, action.ErrInvalid, "invalid_field", "has no credential")
 	w.Secret = ""
 	in, err := tokens.Connect(t.Context(), w)
 	if err != nil || in.Account == "" || b.row(in.ID).Sealed != nil {

@@ -1,0 +1,124 @@
+package event
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxTitle        = 120      // characters of the name of an automation, a trigger or a schedule
+	maxName         = 200      // bytes of other names
+	maxInstructions = 64 << 10 // bytes
+	maxConfig       = 16 << 10 // bytes of a trigger's filters
+	maxPoll         = 86_400   // seconds between two polls
+)
+
+// Invalid is the error of a Check: what a field breaks. Its code is that of the
+// API.
+type Invalid struct{ code, field, message string }
+
+func (e *Invalid) Error() string { return e.code + ": " + e.message }
+
+// Fault returns the code, the field as a JSON Pointer and the sentence for
+// people.
+func (e *Invalid) Fault() (code, field, message string) { return e.code, e.field, e.message }
+
+func invalid(field, message string) error { return &Invalid{"invalid", field, message} }
+
+// invalidField has the code that the API has for a field of a body.
+func invalidField(field, message string) error { return &Invalid{"invalid_field", field, message} }
+
+// Check refuses what an automation cannot be.
+func (a *Automation) Check() error {
+	if err := checkTitle("automation", a.Name); err != nil {
+		return err
+	}
+	if len(a.Instructions) > maxInstructions || !utf8.ValidString(a.Instructions) || strings.ContainsRune(a.Instructions, 0) {
+		return invalidField("/instructions", fmt.Sprintf("instructions must be text of at most %d bytes.", maxInstructions))
+	}
+	return nil
+}
+
+// checkTitle refuses a name that people could not tell from others in a list, or
+// would take for a pattern.
+func checkTitle(thing, name string) error {
+	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > maxTitle || !literal(name) {
+		return invalid("/name", fmt.Sprintf("The name of the %s has 1 to %d characters, no control characters and no *.", thing, maxTitle))
+	}
+	return nil
+}
+
+// literal reports whether a name is a line of text that stands for itself alone.
+func literal(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
+		return r == '*' || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	})
+}
+
+// Check refuses what a trigger cannot be, and compacts its filters; whether they
+// fit is for its provider to say.
+func (t *Trigger) Check() error {
+	polls := t.Kind == Polling
+	switch {
+	case !polls && t.Kind != Webhooks:
+		return invalid("/trigger_type", "A trigger's kind is webhook or polling.")
+	case t.Provider == "" || len(t.Provider) > maxName || !literal(t.Provider):
+		return invalid("/provider", "Name the provider.")
+	case t.Type == "" || len(t.Type) > maxName || !literal(t.Type):
+		return invalid("/event_type", "Name the type.")
+	case polls && t.Integration == "":
+		return invalid("/integration_id", "A trigger that polls needs the integration that it looks at; name one.")
+	case polls && (t.PollSeconds < 1 || t.PollSeconds > maxPoll):
+		return invalid("/interval_seconds", fmt.Sprintf("Between two looks are 1 to %d seconds.", maxPoll))
+	case !polls && t.PollSeconds != 0:
+		return invalidField("/interval_seconds", "A webhook is not polled; leave interval_seconds out, or make a trigger of trigger_type polling.")
+	}
+	if err := checkTitle("trigger", t.Name); err != nil {
+		return err
+	}
+	return t.compact()
+}
+
+func (t *Trigger) compact() error {
+	if len(t.Config) == 0 {
+		t.Config = json.RawMessage("{}")
+	}
+	var short bytes.Buffer
+	if json.Compact(&short, t.Config) != nil || short.Bytes()[0] != '{' {
+		return invalidField("/config", "config must be a JSON object that fits the type's config_schema.")
+	}
+	if short.Len() > maxConfig || !utf8.Valid(short.Bytes()) {
+		return invalid("/config", fmt.Sprintf("The filters of a trigger are a JSON object of at most %d bytes.", maxConfig))
+	}
+	t.Config = short.Bytes()
+	return nil
+}
+
+// Check refuses what a schedule cannot be; whether there are such times is for
+// the caller to say, who gives the next one. A disabled one has none.
+func (s *Schedule) Check() error {
+	// It may be called by its expression, which is not taken for a pattern of names.
+	if err := checkTitle("schedule", strings.ReplaceAll(s.Name, "*", "x")); err != nil {
+		return err
+	}
+	switch {
+	case s.Cron == "" || !oneLine(s.Cron):
+		return invalid("/cron_expression", fmt.Sprintf("A schedule needs a cron expression of at most %d bytes.", maxName))
+	case s.TimeZone == "" || !oneLine(s.TimeZone):
+		return invalid("/timezone", `A schedule needs the name of a time zone, such as "UTC" or "Europe/Berlin".`)
+	case s.Missed != MissedOnce && s.Missed != MissedSkip:
+		return invalid("/missed", "What was missed is made up for once, or skipped.")
+	}
+	if !s.Enabled {
+		s.NextAt = nil
+	}
+	return nil
+}
+
+func oneLine(text string) bool {
+	return len(text) <= maxName && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
