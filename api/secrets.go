@@ -29,8 +29,8 @@ var (
 
 // NewSecret is a secret as it is set. Its value is never read back.
 type NewSecret struct {
-	Value string `json:"value" minLength:"1" maxLength:"16384" writeOnly:"true" example:"ghp_…"`
-	Host  string `json:"host" minLength:"1" maxLength:"255" doc:"The one host, with its port if it is not the usual one, that may receive it." example:"api.example.com"`
+	Value string `json:"value" minLength:"1" maxLength:"16384" writeOnly:"true" example:"ghp_…" kong:"-"`
+	Host  string `json:"host" minLength:"1" maxLength:"255" doc:"The one host, with its port if it is not the usual one, that may receive it." example:"api.example.com" kong:"required,help='The one host, with its port if any, that may receive it; an IPv6 address with a port stands in [].'"`
 }
 
 // Rotated is what a rotation of the master key did.
@@ -42,7 +42,7 @@ type Rotated struct {
 
 // ByKey is the parameter of an operation on one secret.
 type ByKey struct {
-	Key string `path:"key" maxLength:"64" example:"github"`
+	Key string `path:"key" maxLength:"64" example:"github" kong:"arg,help='Name of the secret.'"`
 }
 
 // Rotation replaces a secret that deliveries are signed with.

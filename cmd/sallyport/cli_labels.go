@@ -3,22 +3,28 @@ package main
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"strings"
+
+	"sallyport/api"
 )
 
 // labels are what people call things, by the ids that rows have of them.
 type labels map[string]string
+
+// labeled is what labels read of an item.
+type labeled struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
 
 // labels reads those of lists. What cannot be read is told by its id: something
 // else was asked for.
 func (c *client) labels(ctx context.Context, paths ...string) labels {
 	all := make(labels)
 	for _, path := range paths {
-		var found list[struct {
-			ID   string `json:"id"`
-			Name string `json:"name"`
-		}]
-		_, _ = c.read(ctx, path, nil, &found)
+		route := api.Route[api.None, api.List[labeled]]{Operation: api.Operation{Method: http.MethodGet, Path: path}}
+		found, _, _ := fetch(ctx, c, route, api.None{})
 		for _, one := range found.Items {
 			all[one.ID] = one.Name
 		}

@@ -39,7 +39,7 @@ func (c *policyLog) Run(ctx context.Context, std *stdio) error {
 	if _, err := server.read(ctx, "/api/v1/connectors", nil, &sources); err != nil {
 		return err
 	}
-	var people list[userRow]
+	var people list[action.User]
 	if _, err := server.read(ctx, "/api/v1/users", nil, &people); err != nil {
 		return err
 	}

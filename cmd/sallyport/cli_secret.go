@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/netip"
-	"net/url"
 	"os"
 	"strings"
-	"time"
 
+	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/redact"
 )
 
@@ -24,30 +23,26 @@ type secretCommand struct {
 
 type secretSet struct {
 	remote
-	Key  string `arg:"" help:"Name of the secret."`
-	Host string `required:"" help:"The one host, with its port if any, that may receive it; an IPv6 address with a port stands in []."`
+	api.ByKey
+	api.NewSecret
 }
 
 // secretLimit is far above any credential; it keeps a wrong file out.
 const secretLimit = 64 << 10
 
-func (c *secretSet) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
+func (c *secretSet) Run(ctx context.Context, std *stdio) (err error) {
+	if _, err := c.connect(); err != nil { // before a value is typed
 		return err
 	}
-	value, err := readSecret(std, "secret set KEY --host HOST")
-	if err != nil {
+	if c.Value, err = readSecret(std, "secret set KEY --host HOST"); err != nil {
 		return err
 	}
 	if ip, err := netip.ParseAddr(c.Host); err == nil && ip.Is6() {
 		c.Host = "[" + c.Host + "]" // as it stands in a URL
 	}
-	raw, err := server.change(ctx, http.MethodPut, "/api/v1/secrets/"+url.PathEscape(c.Key), map[string]any{"host": c.Host, "value": value}, nil)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, said("secret "+c.Key+" is set; only "+c.Host+" will receive it"))
+	return perform(ctx, &c.remote, std, api.PutSecret, api.ByKeyWith[api.NewSecret]{ByKey: c.ByKey, Body: c.NewSecret}, func(w io.Writer, _ *action.Secret) {
+		said("secret " + c.Key + " is set; only " + c.Host + " will receive it")(w)
+	})
 }
 
 // readSecret reads a value without the line end that shells add, for a command
@@ -80,36 +75,16 @@ func readSecret(std *stdio, command string) (string, error) {
 type secretList struct{ remote }
 
 func (c *secretList) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	var secrets list[struct {
-		Key       string     `json:"key"`
-		Host      string     `json:"host"`
-		UpdatedBy string     `json:"updated_by"`
-		UpdatedAt *time.Time `json:"updated_at"`
-	}]
-	raw, err := server.read(ctx, "/api/v1/secrets", nil, &secrets)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		rows := make([][]string, 0, len(secrets.Items))
-		for _, s := range secrets.Items {
-			rows = append(rows, []string{s.Key, s.Host, s.UpdatedBy, since(s.UpdatedAt)})
-		}
-		table(w, []string{"KEY", "HOST", "SET BY", "SET"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListSecrets, api.None{}, columns[action.Secret]("KEY=key HOST=host SET_BY=updated_by SET=updated_at"))
 }
 
 type secretDelete struct {
 	remote
-	Key string `arg:"" help:"Name of the secret."`
+	api.ByKey
 }
 
 func (c *secretDelete) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, "/api/v1/secrets/"+url.PathEscape(c.Key), "secret "+c.Key+" is deleted")
+	return perform(ctx, &c.remote, std, api.DeleteSecret, c.ByKey, done("secret "+c.Key+" is deleted"))
 }
 
 type secretRotate struct{ remote }
@@ -119,25 +94,18 @@ func (c *secretRotate) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var done rotated
-	raw, err := server.change(ctx, http.MethodPost, "/api/v1/secrets/rotate", nil, &done)
+	d, raw, err := fetch(ctx, server, api.RotateMasterKey, api.None{})
 	if err != nil {
 		return err
 	}
-	if done.Left > 0 {
-		fmt.Fprintf(std.Err, "warning: %d values open with none of the keys, or change all the time; the server's log names them, and the old key is kept until they are gone and you rotate again\n", done.Left)
+	if d.Left > 0 {
+		fmt.Fprintf(std.Err, "warning: %d values open with none of the keys, or change all the time; the server's log names them, and the old key is kept until they are gone and you rotate again\n", d.Left)
 	}
-	return c.print(std, raw, said(done.String()))
+	return c.print(std, raw, said(rotated(d)))
 }
 
-// rotated is what the server did.
-type rotated struct {
-	KeyID    string `json:"key_id"`
-	Resealed int    `json:"resealed"`
-	Left     int    `json:"left"`
-}
-
-func (d rotated) String() string {
+// rotated is what a rotation did, in a sentence.
+func rotated(d *api.Rotated) string {
 	if d.Left > 0 {
 		return fmt.Sprintf("master key %s seals from now on; %d values were sealed with another before, and %d still are", d.KeyID, d.Resealed, d.Left)
 	}

@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"net/url"
-	"strconv"
 	"strings"
-	"time"
+
+	"sallyport/api"
+	"sallyport/internal/envfile"
 )
 
 type setupCommand struct {
@@ -15,62 +16,43 @@ type setupCommand struct {
 	Show setupShow `cmd:"" help:"Show how a workspace is brought up."`
 }
 
-const setupsPath = "/api/v1/setups"
-
 type setupList struct{ remote }
 
-// setupEntry is a setup in a list, as the API shows it.
-type setupEntry struct {
-	Name      string    `json:"name"`
-	Commands  int       `json:"command_count"`
-	EnvFiles  int       `json:"file_count"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
-
 func (c *setupList) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, setupsPath, nil, func(w io.Writer, all *list[setupEntry]) {
-		rows := make([][]string, 0, len(all.Items))
-		for _, s := range all.Items {
-			rows = append(rows, []string{s.Name, strconv.Itoa(s.Commands), strconv.Itoa(s.EnvFiles), since(&s.UpdatedAt)})
-		}
-		table(w, []string{"SETUP", "COMMANDS", "FILES", "SAVED"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListSetups, api.None{}, columns[api.SetupEntry]("SETUP=name COMMANDS=command_count FILES=file_count SAVED=updated_at"))
 }
 
 type setupShow struct {
 	remote
-	Name string `arg:"" optional:"" default:"default" help:"Group of sessions (default: default, of those without)."`
+	api.GetSetupInput
 }
 
-// setupRow is a setup as the API shows it.
-type setupRow struct {
-	Name     string `json:"name"`
-	Commands []struct {
+func (c *setupShow) Run(ctx context.Context, std *stdio) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	s, raw, err := fetch(ctx, server, api.GetSetup, c.GetSetupInput)
+	if err != nil {
+		return err
+	}
+	var commands []struct {
 		Name      string `json:"name"`
 		Command   string `json:"command"`
 		Cwd       string `json:"cwd"`
 		Workspace string `json:"workspacePath"`
-	} `json:"service_commands"`
-	EnvFiles []struct {
-		Path      string `json:"path"`
-		Workspace string `json:"workspacePath"`
-		Keys      []struct {
-			Key      string `json:"key"`
-			Required bool   `json:"required"`
-		} `json:"keys"`
-	} `json:"env_files"`
-	UpdatedBy string    `json:"updated_by"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
-
-func (c *setupShow) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, setupsPath+"/"+url.PathEscape(c.Name), nil, func(w io.Writer, s *setupRow) {
+	}
+	var files []envfile.File
+	if err := errors.Join(decode(s.ServiceCommands, &commands), decode(s.EnvFiles, &files)); err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) {
 		said(fmt.Sprintf("setup %s, saved %s by session %s", s.Name, since(&s.UpdatedAt), s.UpdatedBy))(w)
 		var rows [][]string
-		for _, one := range s.Commands {
+		for _, one := range commands {
 			rows = append(rows, []string{"start " + one.Name, in(one.Workspace, one.Cwd), one.Command})
 		}
-		for _, f := range s.EnvFiles {
+		for _, f := range files {
 			var keys []string
 			for _, k := range f.Keys {
 				key := k.Key
@@ -79,7 +61,7 @@ func (c *setupShow) Run(ctx context.Context, std *stdio) error {
 				}
 				keys = append(keys, key)
 			}
-			rows = append(rows, []string{"file " + f.Path, in(f.Workspace, ""), strings.Join(keys, " ")})
+			rows = append(rows, []string{"file " + f.Path, in(f.WorkspacePath, ""), strings.Join(keys, " ")})
 		}
 		table(w, []string{"WHAT", "IN", "COMMAND, OR VARIABLES (? OPTIONAL)"}, rows)
 	})

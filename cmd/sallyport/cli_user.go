@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
-	"time"
+
+	"sallyport/action"
+	"sallyport/api"
 )
 
 type userCommand struct {
@@ -20,51 +20,21 @@ type userCommand struct {
 	Readmit   userReadmit   `cmd:"" help:"Let such a person sign in again."`
 }
 
-type userRow struct {
-	ID        string     `json:"id"`
-	Name      string     `json:"name"`
-	Role      string     `json:"role"`
-	CreatedAt *time.Time `json:"created_at"`
-}
-
 type userAdd struct {
 	remote
-	Name string `arg:"" help:"Their name."`
-	Role string `enum:"owner,admin,member" default:"member" help:"owner, admin or member (default)."`
+	api.NewUser
 }
 
 func (c *userAdd) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	var made userRow
-	raw, err := server.change(ctx, http.MethodPost, "/api/v1/users", map[string]any{"name": c.Name, "role": c.Role}, &made)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, said(fmt.Sprintf("%s %s (%s) is added; the sign-in link is made with: %s", made.Role, made.Name, made.ID, c.hint("user", "login-link", made.ID))))
+	return perform(ctx, &c.remote, std, api.CreateUser, api.Body[api.NewUser]{Body: c.NewUser}, func(w io.Writer, u *action.User) {
+		said(fmt.Sprintf("%s %s (%s) is added; the sign-in link is made with: %s", u.Role, u.Name, u.ID, c.hint("user", "login-link", u.ID)))(w)
+	})
 }
 
 type userList struct{ remote }
 
 func (c *userList) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	var users list[userRow]
-	raw, err := server.read(ctx, "/api/v1/users", nil, &users)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		rows := make([][]string, 0, len(users.Items))
-		for _, u := range users.Items {
-			rows = append(rows, []string{u.Name, u.Role, since(u.CreatedAt), u.ID})
-		}
-		table(w, []string{"NAME", "ROLE", "ADDED", "ID"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListUsers, api.None{}, columns[action.User]("NAME=name ROLE=role ADDED=created_at ID=id"))
 }
 
 // person names a user by id, or by a name that only one has.
@@ -73,20 +43,21 @@ type person struct {
 	User string `arg:"" help:"Id or name of the person."`
 }
 
-// find returns a client and the person.
-func (p *person) find(ctx context.Context) (*client, userRow, error) {
+// find returns the person.
+func (p *person) find(ctx context.Context) (*action.User, error) {
 	server, err := p.connect()
 	if err != nil {
-		return nil, userRow{}, err
+		return nil, err
 	}
-	var users list[userRow]
-	if _, err := server.read(ctx, "/api/v1/users", nil, &users); err != nil {
-		return nil, userRow{}, err
+	users, _, err := fetch(ctx, server, api.ListUsers, api.None{})
+	if err != nil {
+		return nil, err
 	}
-	var found []userRow
-	for _, u := range users.Items {
+	var found []*action.User
+	for i := range users.Items {
+		u := &users.Items[i]
 		if u.ID == p.User {
-			return server, u, nil
+			return u, nil
 		}
 		if u.Name == p.User {
 			found = append(found, u)
@@ -94,108 +65,67 @@ func (p *person) find(ctx context.Context) (*client, userRow, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, userRow{}, fmt.Errorf("nobody has the id or name %q; see: %s", visible(p.User), visible(p.hint("user", "list")))
+		return nil, fmt.Errorf("nobody has the id or name %q; see: %s", visible(p.User), visible(p.hint("user", "list")))
 	case 1:
-		return server, found[0], nil
+		return found[0], nil
 	}
-	return nil, userRow{}, fmt.Errorf("%d people are called %q; use the id, see: %s", len(found), visible(p.User), visible(p.hint("user", "list")))
+	return nil, fmt.Errorf("%d people are called %q; use the id, see: %s", len(found), visible(p.User), visible(p.hint("user", "list")))
 }
-
-func (u userRow) path() string { return "/api/v1/users/" + url.PathEscape(u.ID) }
 
 type userRole struct {
 	person
-	Role string `arg:"" enum:"owner,admin,member" help:"owner, admin or member."`
+	api.RoleChange
 }
 
 func (c *userRole) Run(ctx context.Context, std *stdio) error {
-	server, u, err := c.find(ctx)
+	u, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	raw, err := server.change(ctx, http.MethodPatch, u.path(), map[string]any{"role": c.Role}, nil)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, said(u.Name+" is "+c.Role+" now"))
+	return perform(ctx, &c.remote, std, api.UpdateUserRole, api.ByIDWith[api.RoleChange]{ByID: api.ByID{ID: u.ID}, Body: c.RoleChange}, func(w io.Writer, _ *action.User) {
+		said(u.Name + " is " + string(c.Role) + " now")(w)
+	})
 }
 
 type userRemove struct{ person }
 
 func (c *userRemove) Run(ctx context.Context, std *stdio) error {
-	server, u, err := c.find(ctx)
+	u, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	raw, err := server.change(ctx, http.MethodDelete, u.path(), nil, nil)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, said(u.Name+" is removed"))
+	return perform(ctx, &c.remote, std, api.DeleteUser, api.ByID{ID: u.ID}, done(u.Name+" is removed"))
 }
 
 type userLoginLink struct{ person }
 
 func (c *userLoginLink) Run(ctx context.Context, std *stdio) error {
-	server, u, err := c.find(ctx)
+	u, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	var link struct {
-		URL       string     `json:"url"`
-		ExpiresAt *time.Time `json:"expires_at"`
-	}
-	raw, err := server.change(ctx, http.MethodPost, u.path()+"/login-link", nil, &link)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
+	return perform(ctx, &c.remote, std, api.CreateLoginLink, api.ByID{ID: u.ID}, func(w io.Writer, link *api.Link) {
 		fmt.Fprintln(w, visible(link.URL))
-		fmt.Fprintf(std.Err, "it works once and ends %s\n", since(link.ExpiresAt))
+		fmt.Fprintf(std.Err, "it works once and ends %s\n", since(&link.ExpiresAt))
 	})
 }
 
 type userSignOut struct{ person }
 
 func (c *userSignOut) Run(ctx context.Context, std *stdio) error {
-	server, u, err := c.find(ctx)
+	u, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	var ended struct {
-		Ended int `json:"ended"`
-	}
-	raw, err := server.change(ctx, http.MethodDelete, u.path()+"/logins", nil, &ended)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, said(fmt.Sprintf("%s is signed out everywhere: %d browsers", u.Name, ended.Ended)))
+	return perform(ctx, &c.remote, std, api.EndUserLogins, api.ByID{ID: u.ID}, func(w io.Writer, l *api.EndedLogins) {
+		said(fmt.Sprintf("%s is signed out everywhere: %d browsers", u.Name, l.Ended))(w)
+	})
 }
 
 type userRemoved struct{ remote }
 
 func (c *userRemoved) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	var removed list[struct {
-		ID        string     `json:"id"`
-		Name      string     `json:"name"`
-		Issuer    string     `json:"issuer"`
-		RemovedAt *time.Time `json:"removed_at"`
-	}]
-	raw, err := server.read(ctx, "/api/v1/removed-users", nil, &removed)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		rows := make([][]string, 0, len(removed.Items))
-		for _, u := range removed.Items {
-			rows = append(rows, []string{u.Name, u.Issuer, since(u.RemovedAt), u.ID})
-		}
-		table(w, []string{"NAME", "FROM", "REMOVED", "ID"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListRemovedUsers, api.None{}, columns[action.RemovedUser]("NAME=name FROM=issuer REMOVED=removed_at ID=id"))
 }
 
 type userReadmit struct {
@@ -204,5 +134,5 @@ type userReadmit struct {
 }
 
 func (c *userReadmit) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, "/api/v1/removed-users/"+url.PathEscape(c.ID), "user "+c.ID+" may sign in again")
+	return perform(ctx, &c.remote, std, api.ReadmitUser, api.ByID{ID: c.ID}, done("user "+c.ID+" may sign in again"))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"sallyport/action"
 	"sallyport/api"
 )
 
@@ -14,7 +15,7 @@ import (
 // and which account it is for.
 type whose struct {
 	sessions     map[string]sessionRow
-	people       []userRow
+	people       []action.User
 	integrations []integrationRow
 	automations  labels
 }
@@ -23,7 +24,6 @@ type whose struct {
 // were asked for.
 func (c *client) whose(ctx context.Context, calls ...invocationRow) *whose {
 	w := &whose{sessions: make(map[string]sessionRow)}
-	var people list[userRow]
 	var all list[integrationRow]
 	bound, unattended := false, false
 	for i := range calls {
@@ -37,7 +37,8 @@ func (c *client) whose(ctx context.Context, calls ...invocationRow) *whose {
 		bound = bound || calls[i].Integration != ""
 	}
 	if len(w.sessions) > 0 {
-		_, _ = c.read(ctx, "/api/v1/users", nil, &people)
+		people, _, _ := fetch(ctx, c, api.ListUsers, api.None{})
+		w.people = people.Items
 	}
 	if bound {
 		_, _ = c.read(ctx, integrationsPath, nil, &all)
@@ -45,7 +46,7 @@ func (c *client) whose(ctx context.Context, calls ...invocationRow) *whose {
 	if unattended {
 		w.automations = c.labels(ctx, api.ListAutomations.Path)
 	}
-	w.people, w.integrations = people.Items, all.Items
+	w.integrations = all.Items
 	return w
 }
 
@@ -84,7 +85,7 @@ func (w *whose) person(id string) string {
 	if strings.HasPrefix(id, ofAutomation) {
 		return w.automations.of(id)
 	}
-	if i := slices.IndexFunc(w.people, func(u userRow) bool { return u.ID == id }); i >= 0 {
+	if i := slices.IndexFunc(w.people, func(u action.User) bool { return u.ID == id }); i >= 0 {
 		return w.people[i].Name + " (user " + id + ")"
 	}
 	return "user " + id

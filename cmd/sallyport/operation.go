@@ -156,6 +156,21 @@ func readJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
+// readSpan reads a duration, also one of days, as the API takes it. Zero is as if
+// nothing was given.
+func readSpan(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	var l lasting
+	if err := l.UnmarshalText([]byte(text)); err != nil || l.Duration == 0 {
+		return err
+	}
+	target.SetString(l.String())
+	return nil
+}
+
 // readSeconds reads a duration into a number of seconds.
 func readSeconds(ctx *kong.DecodeContext, target reflect.Value) error {
 	return seconds(ctx, target, "is no duration; write one such as 8h or 90d", func(time.Duration) bool { return true })

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/vault"
 	"sallyport/store"
 )
@@ -333,11 +334,11 @@ func TestWhatOpensWithNoKey(t *testing.T) {
 }
 
 func TestRotatedSays(t *testing.T) {
-	for want, done := range map[string]rotated{
+	for want, done := range map[string]api.Rotated{
 		"seals everything now": {KeyID: "72cd6e8422c407fb", Resealed: 3},
 		"and 1 still are":      {KeyID: "72cd6e8422c407fb", Resealed: 3, Left: 1},
 	} {
-		if got := done.String(); !strings.Contains(got, want) || done.Left > 0 && strings.Contains(got, "everything") {
+		if got := rotated(&done); !strings.Contains(got, want) || done.Left > 0 && strings.Contains(got, "everything") {
 			t.Errorf("got %q; want %q in it", got, want)
 		}
 	}
