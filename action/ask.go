@@ -200,37 +200,3 @@ type AskedRound struct {
 	ClosedAt     *time.Time        // the source waits no more
 	Replies      map[string][]byte // by key, each a [Reply] sealed for the column "reply/<key>"
 }
-
-// Asker keeps the rounds of questions of executing invocations. Every method is
-// one transaction and returns when it is durable.
-type Asker interface {
-	// OpenRound writes a round. ErrConflict when the invocation does not
-	// execute any more.
-	OpenRound(ctx context.Context, r *AskedRound) error
-	// Asking returns those of the invocations that have an open round which
-	// nobody took.
-	Asking(ctx context.Context, invocations []string) ([]string, error)
-	// TakeRound gives the invocation's open round to one caller: nil when
-	// there is none, another has it, or can lacks what it needs. A round that
-	// was taken before lost and is not answered counts as one that nobody has;
-	// the zero time: none does.
-	TakeRound(ctx context.Context, organization, invocation string, can ClientFeatures, lost, now time.Time) (*AskedRound, error)
-	// ReplyRound writes replies, by key, of the session that was asked; keys
-	// that were answered keep their first reply. The round is answered when
-	// every key is, or with final. A round that was answered already is
-	// returned unchanged. Errors: ErrNotFound (also for another session's, a
-	// key that was not asked, and a round that nobody took), ErrGone when the
-	// source waits no more.
-	ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (AskedRound, error)
-	// LoadRound returns a round with its replies; ErrNotFound.
-	LoadRound(ctx context.Context, organization, id string) (AskedRound, error)
-	// Returns notes what can be asked of a caller who left with a call that is
-	// held or approved, and comes back for it by itself; what several can adds up.
-	Returns(ctx context.Context, organization, invocation string, can ClientFeatures) error
-	// Returning returns what was noted so; zero: nothing.
-	Returning(ctx context.Context, organization, invocation string) (ClientFeatures, error)
-	// CloseRound ends a round, wipes what was sealed of it, and appends an
-	// event of kind "asked" with data, redacted, to its invocation. A closed
-	// round stays as it is.
-	CloseRound(ctx context.Context, organization, id string, data json.RawMessage, now time.Time) error
-}

@@ -91,14 +91,6 @@ type JSON interface {
 // queued: later calls of the same ledger see them, and are durable only when
 // they are.
 type Ledger interface {
-	Beginner
-	Settler
-	Keeper
-	Asker
-}
-
-// Beginner writes new invocations.
-type Beginner interface {
 	// Begin writes the draft's row, or finds the one that answers the call
 	// already. Nobody changes the draft afterwards. In its transaction, in this
 	// order:
@@ -124,6 +116,84 @@ type Beginner interface {
 	// A key or row whose invocation was denied, withdrawn or expired, or whose
 	// pick-up time is over, counts as absent in step 2.
 	Begin(ctx context.Context, d *Draft) (*Begun, error)
+
+	// Approve, Deny, Withdraw, Claim and Finish move rows from status to status by
+	// compare-and-swap: of several that race, one wins, and the others get
+	// ErrConflict.
+
+	// Approve turns pending into approved; Deny turns it into denied. Errors:
+	// ErrNotFound; ErrGone when it expired; ErrConflict when it was decided
+	// (the message says how and by whom), or when a hash in v differs;
+	// ErrForbidden (code "self_approval") when v.By made the session and the
+	// organization's settings do not let him approve its calls.
+	//
+	// Approve makes v.Grant in the same transaction, of the row's source,
+	// action, tool hash and session, and completes what v.Grant points to.
+	Approve(ctx context.Context, v Verdict) (Invocation, error)
+	Deny(ctx context.Context, v Verdict) (Invocation, error)
+	// Withdraw turns pending into denied with reason DeniedWithdrawn.
+	Withdraw(ctx context.Context, organization, id string, now time.Time) (Invocation, error)
+	// Claim turns approved into executing for the executor.
+	Claim(ctx context.Context, c Claim) (Record, error)
+	// Finish ends an executing row of the executor. When the row is terminal
+	// already, nothing of it changes, a late-outcome event is appended, and
+	// recorded is false.
+	Finish(ctx context.Context, f *Finish) (inv Invocation, recorded bool, err error)
+
+	// The following read rows and keep them in order.
+
+	// Load returns one row; ErrNotFound when the organization has no such.
+	Load(ctx context.Context, organization, id string) (Record, error)
+	// Seen notes that callers still wait on these rows.
+	Seen(ctx context.Context, ids []string, now time.Time) error
+	// Answered notes that a caller was told "pending", which counts as
+	// waiting until the invocation ends.
+	Answered(ctx context.Context, organization, id string) error
+	// Delivered notes that a caller received the outcome. It is queued.
+	Delivered(ctx context.Context, organization, id string, now time.Time) error
+	// Foresee says what Begin would do with a pending draft that no other row
+	// answers, and writes nothing: the reason and the note with which it would
+	// be denied, or "too_many_pending", or nothing.
+	Foresee(ctx context.Context, d *Draft) (refused, note string, err error)
+	// Settled returns those of the ids whose status is no longer pending.
+	Settled(ctx context.Context, ids []string) ([]Invocation, error)
+	// Unclaimed returns up to limit approved rows that were approved before t.
+	Unclaimed(ctx context.Context, t time.Time, limit int) ([]Invocation, error)
+	// Sweep does up to Limit rows of each kind of overdue work, and returns
+	// the invocations that it ended.
+	Sweep(ctx context.Context, r SweepRules) ([]Invocation, error)
+
+	// The following keep the rounds of questions of executing invocations.
+
+	// OpenRound writes a round. ErrConflict when the invocation does not
+	// execute any more.
+	OpenRound(ctx context.Context, r *AskedRound) error
+	// Asking returns those of the invocations that have an open round which
+	// nobody took.
+	Asking(ctx context.Context, invocations []string) ([]string, error)
+	// TakeRound gives the invocation's open round to one caller: nil when
+	// there is none, another has it, or can lacks what it needs. A round that
+	// was taken before lost and is not answered counts as one that nobody has;
+	// the zero time: none does.
+	TakeRound(ctx context.Context, organization, invocation string, can ClientFeatures, lost, now time.Time) (*AskedRound, error)
+	// ReplyRound writes replies, by key, of the session that was asked; keys
+	// that were answered keep their first reply. The round is answered when
+	// every key is, or with final. A round that was answered already is
+	// returned unchanged. Errors: ErrNotFound (also for another session's, a
+	// key that was not asked, and a round that nobody took), ErrGone when the
+	// source waits no more.
+	ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (AskedRound, error)
+	// LoadRound returns a round with its replies; ErrNotFound.
+	LoadRound(ctx context.Context, organization, id string) (AskedRound, error)
+	// Returns notes what can be asked of a caller who left with a call that is
+	// held or approved, and comes back for it by itself; what several can adds up.
+	Returns(ctx context.Context, organization, invocation string, can ClientFeatures) error
+	// Returning returns what was noted so; zero: nothing.
+	Returning(ctx context.Context, organization, invocation string) (ClientFeatures, error)
+	// CloseRound ends a round, wipes what was sealed of it, and appends an
+	// event of kind "asked" with data, redacted, to its invocation. A closed
+	// round stays as it is.
+	CloseRound(ctx context.Context, organization, id string, data json.RawMessage, now time.Time) error
 }
 
 // ErrPolicyMoved tells that policy changed between a decision and its row:
@@ -173,29 +243,6 @@ type Record struct {
 	Answered     bool // a caller was told "pending"
 }
 
-// Settler moves rows from status to status by compare-and-swap: of several
-// that race, one wins, and the others get ErrConflict.
-type Settler interface {
-	// Approve turns pending into approved; Deny turns it into denied. Errors:
-	// ErrNotFound; ErrGone when it expired; ErrConflict when it was decided
-	// (the message says how and by whom), or when a hash in v differs;
-	// ErrForbidden (code "self_approval") when v.By made the session and the
-	// organization's settings do not let him approve its calls.
-	//
-	// Approve makes v.Grant in the same transaction, of the row's source,
-	// action, tool hash and session, and completes what v.Grant points to.
-	Approve(ctx context.Context, v Verdict) (Invocation, error)
-	Deny(ctx context.Context, v Verdict) (Invocation, error)
-	// Withdraw turns pending into denied with reason DeniedWithdrawn.
-	Withdraw(ctx context.Context, organization, id string, now time.Time) (Invocation, error)
-	// Claim turns approved into executing for the executor.
-	Claim(ctx context.Context, c Claim) (Record, error)
-	// Finish ends an executing row of the executor. When the row is terminal
-	// already, nothing of it changes, a late-outcome event is appended, and
-	// recorded is false.
-	Finish(ctx context.Context, f *Finish) (inv Invocation, recorded bool, err error)
-}
-
 // Verdict is a person's decision.
 type Verdict struct {
 	Organization string
@@ -243,30 +290,6 @@ type Finish struct {
 	Now          time.Time
 	DurationMS   int64
 	Integration  string // for which a module ran
-}
-
-// Keeper reads rows and keeps them in order.
-type Keeper interface {
-	// Load returns one row; ErrNotFound when the organization has no such.
-	Load(ctx context.Context, organization, id string) (Record, error)
-	// Seen notes that callers still wait on these rows.
-	Seen(ctx context.Context, ids []string, now time.Time) error
-	// Answered notes that a caller was told "pending", which counts as
-	// waiting until the invocation ends.
-	Answered(ctx context.Context, organization, id string) error
-	// Delivered notes that a caller received the outcome. It is queued.
-	Delivered(ctx context.Context, organization, id string, now time.Time) error
-	// Foresee says what Begin would do with a pending draft that no other row
-	// answers, and writes nothing: the reason and the note with which it would
-	// be denied, or "too_many_pending", or nothing.
-	Foresee(ctx context.Context, d *Draft) (refused, note string, err error)
-	// Settled returns those of the ids whose status is no longer pending.
-	Settled(ctx context.Context, ids []string) ([]Invocation, error)
-	// Unclaimed returns up to limit approved rows that were approved before t.
-	Unclaimed(ctx context.Context, t time.Time, limit int) ([]Invocation, error)
-	// Sweep does up to Limit rows of each kind of overdue work, and returns
-	// the invocations that it ended.
-	Sweep(ctx context.Context, r SweepRules) ([]Invocation, error)
 }
 
 // SweepRules say what is overdue.

@@ -124,7 +124,7 @@ func viewVersion(v *action.ToolVersion) *api.Definition {
 // plainly decides an action in a session that nothing special is said of.
 func (s *Server) plainly(ctx context.Context, a *action.Action, organization string) (action.Decision, bool) {
 	plain := &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
-	d, err := s.Decider.Decide(ctx, plain, a, nil, true)
+	d, err := s.Decide(ctx, plain, a, nil, true)
 	if err != nil {
 		s.log.WarnContext(ctx, "mode of a tool is not known", "tool", a.Tool, "error", err)
 	}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,9 +19,10 @@ import (
 // Config is what the server needs. Every field is required but those whose
 // comment says what zero means.
 type Config struct {
-	Gate    Gate
-	Decider Decider
-	Hints   action.Hints
+	Gate  Gate
+	Hints action.Hints
+	// Decide is [action.Decider]'s.
+	Decide func(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
 
 	// The rows.
 	People   People
@@ -170,7 +172,7 @@ func (c *Config) fill() error {
 // complete refuses a configuration that lacks something.
 func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
-		"Gate": c.Gate == nil, "Decider": c.Decider == nil, "Hints": c.Hints == nil, "People": c.People == nil, "Sessions": c.Sessions == nil, "Calls": c.Calls == nil,
+		"Gate": c.Gate == nil, "Decide": c.Decide == nil, "Hints": c.Hints == nil, "People": c.People == nil, "Sessions": c.Sessions == nil, "Calls": c.Calls == nil,
 		"Policy": c.Policy == nil, "Sources": c.Sources == nil, "Inbound": c.Inbound == nil, "Audit": c.Audit == nil, "Notify": c.Notify == nil,
 		"Prober": c.Prober == nil, "SignIns": c.SignIns == nil, "Connections": c.Connections == nil, "Providers": c.Providers == nil, "Files": c.Files == nil,
 		"Tokens": c.Tokens == nil, "Vault": c.Vault == nil, "JSON": c.JSON == nil, "Withdrew": c.Withdrew == nil, "Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil,

@@ -89,7 +89,7 @@ func newHouseOf(t *testing.T, loginIdle time.Duration, change ...func(*dashboard
 	h.openGate()
 	db := h.db
 	c := dashboard.Config{
-		Gate: h.gate, Decider: decider{db}, Hints: h.hints, Snapshot: h.snapshot, RequestGrant: h.requestGrant,
+		Gate: h.gate, Decide: decider{db}.Decide, Hints: h.hints, Snapshot: h.snapshot, RequestGrant: h.requestGrant,
 		People: db, Sessions: db, Calls: db, Policy: db, Sources: db, Inbound: db, Audit: audit{db}, Notify: db,
 		Withdrew: h.withdrew, TestNotify: h.testNotify, Prober: h.out, SignIns: signIns{h.out}, Connections: services{h.out}, Providers: providers(),
 		Files: h.files, Tokens: h.signer, Vault: h.vault, JSON: redact.JSON{},

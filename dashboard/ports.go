@@ -23,11 +23,6 @@ type Gate interface {
 	Terms(ctx context.Context, organization string, t *action.Terms, unreviewed bool) (toolHash string, err error)
 }
 
-// Decider says what policy says; it is a part of [action.Decider].
-type Decider interface {
-	Decide(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
-}
-
 // People keeps users, their API keys and their browsers' logins.
 type People interface {
 	// Users. By is who changes them, for the record.

@@ -92,7 +92,7 @@ type checked struct {
 // candidates reports whether a row was found that may answer the call.
 func (c *checked) candidates() bool { return c.keyed != "" || c.open != "" || c.undelivered != "" }
 
-// Begin implements [action.Beginner].
+// Begin implements [action.Ledger].
 func (db *DB) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
 	r, err := newRow(d)
 	if err != nil {

@@ -16,7 +16,7 @@ const finishSQL = `UPDATE invocations SET status = ?1, completed_at = ?2, durati
   sealed_params = NULL
 WHERE organization_id = ?13 AND id = ?14 AND status = 'executing' AND executor = ?15`
 
-// Finish implements [action.Settler].
+// Finish implements [action.Ledger].
 func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocation, recorded bool, err error) {
 	if !f.Status.Terminal() || f.Status == action.StatusExpired {
 		return inv, false, fmt.Errorf("invocation %s cannot finish as %q", f.ID, f.Status)

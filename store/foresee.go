@@ -9,7 +9,7 @@ import (
 	"sallyport/action"
 )
 
-// Foresee implements [action.Keeper]. It asks what Begin asks, and of the same
+// Foresee implements [action.Ledger]. It asks what Begin asks, and of the same
 // connection.
 func (db *DB) Foresee(ctx context.Context, d *action.Draft) (refused, note string, err error) {
 	r, err := newRow(d)

@@ -27,7 +27,7 @@ const (
 WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivered_at IS NULL`
 )
 
-// Seen implements [action.Keeper]. Many ids take several transactions, so that
+// Seen implements [action.Ledger]. Many ids take several transactions, so that
 // others get between them.
 func (db *DB) Seen(ctx context.Context, ids []string, now time.Time) error {
 	for some := range slices.Chunk(ids, chunk) {
@@ -51,7 +51,7 @@ func seen(db bun.IDB, ids []string, now stamp) *bun.RawQuery {
 	return db.NewRaw(seenSQL, now, bun.List(ids))
 }
 
-// Answered implements [action.Keeper].
+// Answered implements [action.Ledger].
 func (db *DB) Answered(ctx context.Context, organization, id string) error {
 	return db.write.do(ctx, &job{single: true, run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(`UPDATE invocations SET answered = 1 WHERE organization_id = ? AND id = ? AND status = 'pending'`,
@@ -60,7 +60,7 @@ func (db *DB) Answered(ctx context.Context, organization, id string) error {
 	}})
 }
 
-// Delivered implements [action.Keeper].
+// Delivered implements [action.Ledger].
 func (db *DB) Delivered(ctx context.Context, organization, id string, now time.Time) error {
 	args := []any{at(now), organization, id}
 	return db.write.enqueue(ctx, &job{row: id, single: true, passes: true, quick: &quick{&db.stmts.delivered, func() []any { return args }, nil}, run: func(ctx context.Context, tx bun.IDB) error {
@@ -69,7 +69,7 @@ func (db *DB) Delivered(ctx context.Context, organization, id string, now time.T
 	}})
 }
 
-// Settled implements [action.Keeper].
+// Settled implements [action.Ledger].
 func (db *DB) Settled(ctx context.Context, ids []string) ([]action.Invocation, error) {
 	if err := db.write.flush(ctx, ids...); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (db *DB) Settled(ctx context.Context, ids []string) ([]action.Invocation, e
 	return settled, nil
 }
 
-// Unclaimed implements [action.Keeper].
+// Unclaimed implements [action.Ledger].
 func (db *DB) Unclaimed(ctx context.Context, t time.Time, limit int) ([]action.Invocation, error) {
 	list, err := db.list(ctx, unclaimed(db.read, t, limit))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 var loadSQL = "SELECT " + keptList + " FROM invocations WHERE organization_id = ?1 AND id = ?2"
 
-// Load implements [action.Keeper].
+// Load implements [action.Ledger].
 func (db *DB) Load(ctx context.Context, organization, id string) (action.Record, error) {
 	if err := db.write.flush(ctx, id); err != nil {
 		return action.Record{}, err

@@ -11,7 +11,7 @@ import (
 	"sallyport/action"
 )
 
-// Returns implements [action.Asker]. Of several callers of a call each may be
+// Returns implements [action.Ledger]. Of several callers of a call each may be
 // asked, so what they can adds up.
 func (db *DB) Returns(ctx context.Context, organization, invocation string, can action.ClientFeatures) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -29,7 +29,7 @@ ON CONFLICT (invocation_id) DO UPDATE SET can = returning_callers.can | excluded
 const returningSQL = `SELECT c.can FROM returning_callers c JOIN invocations i ON i.id = c.invocation_id
 WHERE c.invocation_id = ?2 AND i.organization_id = ?1`
 
-// Returning implements [action.Asker].
+// Returning implements [action.Ledger].
 func (db *DB) Returning(ctx context.Context, organization, invocation string) (action.ClientFeatures, error) {
 	ctx, stop := db.lookup(ctx)
 	defer stop()

@@ -55,7 +55,7 @@ const openRoundSQL = `INSERT INTO rounds (id, organization_id, invocation_id, se
 SELECT ?, i.organization_id, i.id, i.session_id, ?, ?, ?, ?, ? FROM invocations i
 WHERE i.organization_id = ? AND i.id = ? AND i.session_id = ? AND i.status = 'executing'`
 
-// OpenRound implements [action.Asker].
+// OpenRound implements [action.Ledger].
 func (db *DB) OpenRound(ctx context.Context, r *action.AskedRound) error {
 	// The call may be a read whose row is queued.
 	if err := db.write.flush(ctx, r.Invocation); err != nil {
@@ -77,7 +77,7 @@ func (db *DB) OpenRound(ctx context.Context, r *action.AskedRound) error {
 	})
 }
 
-// Asking implements [action.Asker].
+// Asking implements [action.Ledger].
 func (db *DB) Asking(ctx context.Context, invocations []string) (asking []string, err error) {
 	ctx, stop := db.lookup(ctx)
 	defer stop()
@@ -96,7 +96,7 @@ func asked(db bun.IDB, invocations []string) *bun.SelectQuery {
 		Where("invocation_id IN (?)", bun.List(invocations)).Where("taken_at IS NULL").Where("closed_at IS NULL")
 }
 
-// LoadRound implements [action.Asker].
+// LoadRound implements [action.Ledger].
 func (db *DB) LoadRound(ctx context.Context, organization, id string) (action.AskedRound, error) {
 	ctx, stop := db.lookup(ctx)
 	defer stop()
@@ -122,7 +122,7 @@ func (r *roundRow) withReplies(ctx context.Context, db bun.IDB) (action.AskedRou
 	return round, nil
 }
 
-// CloseRound implements [action.Asker].
+// CloseRound implements [action.Ledger].
 func (db *DB) CloseRound(ctx context.Context, organization, id string, data json.RawMessage, now time.Time) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := roundOf(ctx, tx, organization, id)

@@ -13,7 +13,7 @@ import (
 	"sallyport/action"
 )
 
-// TakeRound implements [action.Asker].
+// TakeRound implements [action.Ledger].
 func (db *DB) TakeRound(ctx context.Context, organization, invocation string, can action.ClientFeatures, lost, now time.Time) (taken *action.AskedRound, err error) {
 	some, err := exists(ctx, takeable(db.read, organization, invocation, can, at(lost).or(epoch), at(now)))
 	if err != nil || !some {
@@ -48,7 +48,7 @@ func takeable(db bun.IDB, organization, invocation string, can action.ClientFeat
 		OrderExpr("r.asked_at DESC, r.id DESC").Limit(1)
 }
 
-// ReplyRound implements [action.Asker]. A reader looks first: ids come from
+// ReplyRound implements [action.Ledger]. A reader looks first: ids come from
 // clients, and what nobody asked is no reason to write.
 func (db *DB) ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (round action.AskedRound, err error) {
 	asked, err := db.readRound(ctx, organization, id)

@@ -29,7 +29,7 @@ var (
   completed_at = ?2, sealed_params = NULL` + undecidedSQL + ` RETURNING ` + shownList
 )
 
-// Approve implements [action.Settler].
+// Approve implements [action.Ledger].
 func (db *DB) Approve(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	s := settlement{
 		stmt: &db.stmts.approve,
@@ -75,7 +75,7 @@ func (db *DB) approveWith(ctx context.Context, v action.Verdict, s settlement) (
 	return inv, err
 }
 
-// Deny implements [action.Settler].
+// Deny implements [action.Ledger].
 func (db *DB) Deny(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	return db.decide(ctx, v, settlement{
 		stmt: &db.stmts.deny, args: []any{opt(v.Note)},
@@ -114,7 +114,7 @@ func (db *DB) decide(ctx context.Context, v action.Verdict, s settlement) (actio
 	return db.settle(ctx, s)
 }
 
-// Withdraw implements [action.Settler].
+// Withdraw implements [action.Ledger].
 func (db *DB) Withdraw(ctx context.Context, organization, id string, now time.Time) (action.Invocation, error) {
 	return db.settle(ctx, settlement{
 		organization: organization, id: id, why: undecidable,
@@ -233,7 +233,7 @@ func nameOf(ctx context.Context, tx bun.IDB, organization, user string) string {
 	return name
 }
 
-// Claim implements [action.Settler].
+// Claim implements [action.Ledger].
 func (db *DB) Claim(ctx context.Context, c action.Claim) (rec action.Record, err error) {
 	j := &job{single: true}
 	j.run = func(ctx context.Context, tx bun.IDB) error {

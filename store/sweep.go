@@ -65,7 +65,7 @@ func sweeps(r action.SweepRules) []sweep {
 	}
 }
 
-// Sweep implements [action.Keeper]. Each kind of work is a transaction of its
+// Sweep implements [action.Ledger]. Each kind of work is a transaction of its
 // own, and none when there is nothing to do, so that calls get between them;
 // what one did stays done when another fails.
 func (db *DB) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invocation, error) {

@@ -115,7 +115,7 @@ func (n toolNames) ResolvePrompt(ctx context.Context, s *action.Session, name st
 
 func (g *gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
-		Gate: g.gate, Decider: g.policies, Hints: g.coord, Guard: g.guard(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, RequestGrant: requests{g}.RequestGrant,
+		Gate: g.gate, Decide: g.policies.Decide, Hints: g.coord, Guard: g.guard(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, RequestGrant: requests{g}.RequestGrant,
 		People: g.db, Sessions: g.db, Calls: g.db, Policy: g.db, Sources: g.db, Inbound: g.db, Audit: auditRows{g.db, g.auditKey}, Notify: g.db,
 		Withdrew: g.withdrew, Used: g.sessions.use, SeenEvery: g.options.Intervals.SeenEvery, TestNotify: g.notices.Test,
 		Prober: prober{g}, SignIns: signIns{g.oauth, g.db, prober{g}}, Presets: presets(), Connections: connections{g.tokens, g}, Providers: g.providers(),
