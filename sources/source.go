@@ -116,16 +116,12 @@ const (
 	FaultUnrecorded  = "tools_unrecorded"      // it answered, and the gateway could not write its tools down
 )
 
-// Circuit is a [Source] that leaves a server alone for a while which failed
-// again and again.
-type Circuit interface {
-	// Circuit reports whether calls fail at once now, and until when.
+// Monitored is a [Source] that tells how it does with its server.
+type Monitored interface {
+	// Circuit reports whether calls fail at once now, because the server failed
+	// again and again, and until when.
 	Circuit() (open bool, until time.Time)
-}
-
-// Stepper is a [Source] that can tell how long each step of its last handshake
-// and list took.
-type Stepper interface {
+	// Steps tells how long each step of the last handshake and list took.
 	Steps() []Step
 }
 

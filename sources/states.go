@@ -73,11 +73,9 @@ func (t *tenant) stateOf(con action.Connector) State {
 	s, source := t.stateLocked(con)
 	t.mu.Unlock()
 	// Not under the mutex: a source may hold its own while it says something.
-	if c, ok := source.(Circuit); ok {
-		s.open(c.Circuit())
-	}
-	if c, ok := source.(Stepper); ok {
-		s.Steps = c.Steps()
+	if m, ok := source.(Monitored); ok {
+		s.open(m.Circuit())
+		s.Steps = m.Steps()
 	}
 	return s
 }
@@ -179,8 +177,8 @@ func (t *tenant) health() []Health {
 	}
 	t.mu.Unlock()
 	for i, source := range of { // not under the mutex: see stateOf
-		if c, ok := source.(Circuit); ok {
-			if open, _ := c.Circuit(); open {
+		if m, ok := source.(Monitored); ok {
+			if open, _ := m.Circuit(); open {
 				asked[i].Good = false
 			}
 		}

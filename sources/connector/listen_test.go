@@ -657,8 +657,7 @@ func TestLargeEventOnStream(t *testing.T) {
 }
 
 var (
-	_ sources.Offerer  = (*connector.Source)(nil)
-	_ sources.Listener = (*connector.Source)(nil)
-	_ sources.Circuit  = (*connector.Source)(nil)
-	_ sources.Stepper  = (*connector.Source)(nil)
+	_ sources.Offerer   = (*connector.Source)(nil)
+	_ sources.Listener  = (*connector.Source)(nil)
+	_ sources.Monitored = (*connector.Source)(nil)
 )
