@@ -8,17 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
+
+	"sallyport/api"
 )
 
 // accept takes what was shown as reviewed, and nothing else: a tool that is
 // another by now is refused here, and one that changes in between by the
 // server, to which the whole hashes go.
 func (c *connectorReview) accept(ctx context.Context, std *stdio, server *client) error {
-	var tools reviewList
-	raw, err := server.read(ctx, connectorPath(c.Name)+"/tools", nil, &tools)
+	tools, raw, err := fetch(ctx, server, api.ListTools, api.ListToolsInput{ByRef: c.ref()})
 	if err != nil {
 		return err
 	}
@@ -29,28 +29,31 @@ func (c *connectorReview) accept(ctx context.Context, std *stdio, server *client
 	if err != nil {
 		return err
 	}
-	if raw, err = server.change(ctx, http.MethodPost, connectorPath(c.Name)+"/review", map[string]any{"tools": hashes(chosen)}, nil); err != nil {
-		return err
+	body := api.NewReview{Tools: make([]api.SeenTool, len(chosen))}
+	for i := range chosen {
+		body.Tools[i] = seen(&chosen[i])
 	}
-	return c.print(std, raw, said("accepted as shown: "+strings.Join(tags(chosen), ", ")))
+	return perform(ctx, &c.remote, std, api.ReviewTools, api.ByRefWith[api.NewReview]{ByRef: c.ref(), Body: body}, func(w io.Writer, _ *api.List[api.ReviewView]) {
+		said("accepted as shown: " + strings.Join(tags(chosen), ", "))(w)
+	})
 }
 
 // choose returns those that are to be accepted, all of them as they were shown.
-func (c *connectorReview) choose(tools []reviewRow) ([]reviewRow, error) {
+func (c *connectorReview) choose(tools []api.ReviewView) ([]api.ReviewView, error) {
 	if c.AcceptAll {
 		if open := waiting(tools); digest(open) == c.Digest {
 			return open, nil
 		}
 		return nil, c.moved("what waits for a review", "--digest "+c.Digest)
 	}
-	var chosen []reviewRow
+	var chosen []api.ReviewView
 	whole := true
 	for _, text := range c.Accept {
 		row, hash, err := c.find(tools, text)
 		if err != nil {
 			return nil, err
 		}
-		if whole = whole && hash; hash && row.tag() != text {
+		if whole = whole && hash; hash && tag(&row) != text {
 			return nil, c.moved(row.Tool, text)
 		}
 		chosen = append(chosen, row)
@@ -58,7 +61,7 @@ func (c *connectorReview) choose(tools []reviewRow) ([]reviewRow, error) {
 	if whole {
 		return chosen, nil
 	}
-	words := []string{"connector", "review", c.Name}
+	words := []string{"connector", "review", c.Ref}
 	for _, tag := range tags(chosen) {
 		words = append(words, "--accept", tag)
 	}
@@ -68,30 +71,30 @@ func (c *connectorReview) choose(tools []reviewRow) ([]reviewRow, error) {
 // unseen refuses to accept rows of which nobody said what he saw.
 type unseen struct {
 	error
-	rows []reviewRow
+	rows []api.ReviewView
 }
 
 // Unwrap returns what is wrong.
 func (u *unseen) Unwrap() error { return u.error }
 
-func (c *connectorReview) moved(what, seen string) error {
+func (c *connectorReview) moved(what, shown string) error {
 	return fmt.Errorf("%s changed since it was shown as %s, and nothing is accepted; look again with: %s",
-		visible(what), visible(seen), visible(c.hint("connector", "review", c.Name)))
+		visible(what), visible(shown), visible(c.hint("connector", "review", c.Ref)))
 }
 
 // find returns the tool that text names, and whether with a hash. A tool's name
 // may have a @ in it.
-func (c *connectorReview) find(tools []reviewRow, text string) (row reviewRow, hash bool, err error) {
+func (c *connectorReview) find(tools []api.ReviewView, text string) (row api.ReviewView, hash bool, err error) {
 	at := strings.LastIndexByte(text, '@')
 	for _, name := range []string{text[:max(at, 0)], text} {
-		if i := slices.IndexFunc(tools, func(r reviewRow) bool { return name != "" && r.Tool == name }); i >= 0 {
+		if i := slices.IndexFunc(tools, func(r api.ReviewView) bool { return name != "" && r.Tool == name }); i >= 0 {
 			return tools[i], name != text, nil
 		}
 	}
-	return row, false, fmt.Errorf("%s lists no tool %q; it lists: %s", visible(c.Name), visible(text), visible(strings.Join(names(tools), ", ")))
+	return row, false, fmt.Errorf("%s lists no tool %q; it lists: %s", visible(c.Ref), visible(text), visible(strings.Join(names(tools), ", ")))
 }
 
-func names(rows []reviewRow) []string {
+func names(rows []api.ReviewView) []string {
 	all := make([]string, len(rows))
 	for i, r := range rows {
 		all[i] = r.Tool
@@ -99,21 +102,17 @@ func names(rows []reviewRow) []string {
 	return all
 }
 
-// hashes are of the tools as they were shown; one that is gone has none.
-func hashes(rows []reviewRow) []map[string]string {
-	all := make([]map[string]string, len(rows))
-	for i, r := range rows {
-		all[i] = map[string]string{"tool": r.Tool}
-		if r.Current != nil {
-			all[i]["behaviour_hash"], all[i]["text_hash"] = r.Current.Behaviour, r.Current.Text
-		}
+// seen is the tool as it was shown; one that is gone has no hashes.
+func seen(r *api.ReviewView) api.SeenTool {
+	if r.Current == nil {
+		return api.SeenTool{Tool: r.Tool}
 	}
-	return all
+	return api.SeenTool{Tool: r.Tool, Behaviour: r.Current.Behaviour, Text: r.Current.Text}
 }
 
 // tag stands for the tool as it is listed now: whoever accepts says it, and so
 // what he saw.
-func (r *reviewRow) tag() string {
+func tag(r *api.ReviewView) string {
 	if r.Current == nil {
 		return r.Tool + "@gone"
 	}
@@ -121,17 +120,17 @@ func (r *reviewRow) tag() string {
 }
 
 // digest stands for several tools as they are listed now.
-func digest(rows []reviewRow) string { return shortHash(strings.Join(tags(rows), "\n")) }
+func digest(rows []api.ReviewView) string { return shortHash(strings.Join(tags(rows), "\n")) }
 
 func shortHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])
 }
 
-func tags(rows []reviewRow) []string {
+func tags(rows []api.ReviewView) []string {
 	all := make([]string, len(rows))
 	for i := range rows {
-		all[i] = rows[i].tag()
+		all[i] = tag(&rows[i])
 	}
 	return all
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/guard"
 )
 
@@ -29,122 +29,101 @@ type connectorCommand struct {
 	Remove   connectorRemove   `cmd:"" help:"Remove a connector."`
 }
 
-// connectorRow is a connector as the API shows it.
-type connectorRow struct {
-	ID       string            `json:"id"`
-	Name     string            `json:"name"`
-	Slug     string            `json:"slug"`
-	URL      string            `json:"url"`
-	Secret   string            `json:"secret"`
-	Headers  map[string]string `json:"headers"`
-	Review   string            `json:"review"`
-	Enabled  bool              `json:"enabled"`
-	Fetched  *time.Time        `json:"fetched_at"`
-	Count    int               `json:"tool_count"`
-	Error    string            `json:"error"`
-	Warnings []string          `json:"warnings"`
-	Risks    map[string]string `json:"tool_risks"`
-	OAuth    map[string]any    `json:"oauth"`
-	SignedIn *signedIn         `json:"oauth_status"`
-	RetryAt  *time.Time        `json:"retry_at"`
-	connectorCheck
+// theConnector names one.
+type theConnector struct {
+	remote
+	Ref string `arg:"" name:"name" help:"Name, slug or id of the connector."`
 }
 
-// said is how a connector is named to a person.
-func (c *connectorRow) said() string { return fmt.Sprintf("connector %s (connector:%s)", c.Name, c.ID) }
+func (c *theConnector) ref() api.ByRef { return connectorRef(c.Ref) }
+
+// connectorRef is a connector in a path, also where it is named by its source id.
+func connectorRef(ref string) api.ByRef {
+	return api.ByRef{Ref: strings.TrimPrefix(ref, "connector:")}
+}
+
+// connectorName is how a connector is named to a person.
+func connectorName(c *api.ConnectorView) string {
+	return fmt.Sprintf("connector %s (connector:%s)", c.Name, c.ID)
+}
 
 type connectorList struct{ remote }
 
 func (c *connectorList) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, "/api/v1/connectors", nil, func(w io.Writer, connectors *list[connectorRow]) {
-		rows := make([][]string, 0, len(connectors.Items))
-		for _, k := range connectors.Items {
-			rows = append(rows, []string{k.Name, k.Slug, k.URL, k.credential(), strconv.Itoa(k.Count), k.state(), k.Review, k.ID})
-		}
-		table(w, []string{"NAME", "SLUG", "URL", "CREDENTIAL", "TOOLS", "STATE", "REVIEW", "ID"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListConnectors, api.None{}, cells("NAME SLUG URL CREDENTIAL TOOLS STATE REVIEW ID", func(k *api.ConnectorView) []string {
+		return []string{k.Name, k.Slug, k.URL, connectorCredential(k), strconv.Itoa(k.ToolCount), connectorState(k), string(k.Review), k.ID}
+	}))
 }
 
-// credential is what is sent along: the key of a secret, or tokens.
-func (c *connectorRow) credential() string {
+// connectorCredential is what is sent along: the key of a secret, or tokens.
+func connectorCredential(c *api.ConnectorView) string {
 	if c.OAuth != nil {
 		return "OAuth"
 	}
 	return c.Secret
 }
 
-func (c *connectorRow) state() string {
+func connectorState(c *api.ConnectorView) string {
 	switch {
 	case !c.Enabled:
 		return "disabled"
-	case c.SignedIn != nil && c.SignedIn.Status == action.OAuthReconnect:
-		return "reconnect needed: " + c.SignedIn.Reason
-	case c.SignedIn != nil && c.SignedIn.Status != action.OAuthConnected && c.OAuth["kind"] == string(action.OAuthCode):
+	case signedIn(c, action.OAuthReconnect):
+		return "reconnect needed: " + c.OAuthStatus.Reason
+	case c.OAuthStatus != nil && !signedIn(c, action.OAuthConnected) && hasOAuth(c, action.OAuthCode):
 		return "nobody signed in yet"
 	case c.RetryAt != nil && c.RetryAt.After(time.Now()):
-		return "failing, asked again " + since(c.RetryAt) + ": " + c.fault()
+		return "failing, asked again " + since(c.RetryAt) + ": " + connectorFault(c)
 	case c.Error != "":
-		return "failing: " + c.fault()
-	case c.Fetched == nil:
+		return "failing: " + connectorFault(c)
+	case c.FetchedAt == nil:
 		return "not asked yet"
 	}
 	return "enabled"
 }
 
-// fault is why the server cannot be used, with the code of it.
-func (c *connectorRow) fault() string {
+// connectorFault is why the server cannot be used, with the code of it.
+func connectorFault(c *api.ConnectorView) string {
 	if c.Diagnosis == nil {
 		return c.Error
 	}
 	return clause(c.Error) + " [" + c.Diagnosis.Code + "]"
 }
 
-// act changes a connector and says what is so now.
-func (r *remote) act(ctx context.Context, std *stdio, method, path string, body any, done string) error {
+// alterConnector changes a connector and says what is so now, and whether anybody on
+// the way can read the credential.
+func alterConnector[In any](ctx context.Context, r *remote, std *stdio, route api.Route[In, api.ConnectorView], in In, human func(io.Writer, *api.ConnectorView)) error {
 	server, err := r.connect()
 	if err != nil {
 		return err
 	}
-	var now connectorRow
-	raw, err := server.change(ctx, method, path, body, &now)
+	now, raw, err := fetch(ctx, server, route, in)
 	if err != nil {
 		return err
 	}
-	now.warn(std)
-	return r.print(std, raw, said(now.said()+" "+done))
-}
-
-// warn says when anybody on the way can read the credential.
-func (c *connectorRow) warn(std *stdio) {
-	u, err := url.Parse(c.URL)
-	if err == nil && strings.EqualFold(u.Scheme, "http") && !guard.Loopback(u) && c.credential() != "" {
+	u, err := url.Parse(now.URL)
+	if err == nil && strings.EqualFold(u.Scheme, "http") && !guard.Loopback(u) && connectorCredential(now) != "" {
 		said("warning: the credential travels unencrypted, because the URL is http and not https")(std.Err)
 	}
+	return r.print(std, raw, func(w io.Writer) { human(w, now) })
 }
 
-func connectorPath(ref string) string {
-	return "/api/v1/connectors/" + url.PathEscape(strings.TrimPrefix(ref, "connector:"))
+func connectorIs(done string) func(io.Writer, *api.ConnectorView) {
+	return func(w io.Writer, now *api.ConnectorView) { said(connectorName(now) + " " + done)(w) }
 }
 
-// named are the commands that take nothing but a connector.
-type named struct {
-	remote
-	Name string `arg:"" help:"Name, slug or id of the connector."`
-}
-
-type connectorEnable struct{ named }
+type connectorEnable struct{ theConnector }
 
 func (c *connectorEnable) Run(ctx context.Context, std *stdio) error {
-	return c.act(ctx, std, http.MethodPost, connectorPath(c.Name)+"/enable", nil, "is enabled")
+	return alterConnector(ctx, &c.remote, std, api.EnableConnector, c.ref(), connectorIs("is enabled"))
 }
 
-type connectorDisable struct{ named }
+type connectorDisable struct{ theConnector }
 
 func (c *connectorDisable) Run(ctx context.Context, std *stdio) error {
-	return c.act(ctx, std, http.MethodPost, connectorPath(c.Name)+"/disable", nil, "is disabled")
+	return alterConnector(ctx, &c.remote, std, api.DisableConnector, c.ref(), connectorIs("is disabled"))
 }
 
-type connectorRemove struct{ named }
+type connectorRemove struct{ theConnector }
 
 // Run says which secret stays: others may use it, so that nothing deletes it.
 func (c *connectorRemove) Run(ctx context.Context, std *stdio) error {
@@ -152,26 +131,22 @@ func (c *connectorRemove) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var was connectorRow
-	if _, err := server.read(ctx, connectorPath(c.Name), nil, &was); err != nil {
-		return err
-	}
-	raw, err := server.change(ctx, http.MethodDelete, connectorPath(was.ID), nil, nil)
+	was, _, err := fetch(ctx, server, api.GetConnector, c.ref())
 	if err != nil {
 		return err
 	}
-	return c.print(std, raw, func(w io.Writer) {
+	return perform(ctx, &c.remote, std, api.DeleteConnector, api.ByRef{Ref: was.ID}, func(w io.Writer, _ *api.None) {
 		said("connector " + was.Name + " is removed")(w)
-		if key := was.key(); key != "" {
+		if key := connectorKey(was); key != "" {
 			said("secret " + key + " stays; when nothing else uses it, delete it with: " + c.hint("secret", "delete", key))(w)
 		}
 	})
 }
 
-// key is of the secret that the gateway uses at the server or for it.
-func (c *connectorRow) key() string {
-	if key, ok := c.OAuth["client_secret"].(string); ok {
-		return key
+// connectorKey is of the secret that the gateway uses at the server or for it.
+func connectorKey(c *api.ConnectorView) string {
+	if c.OAuth != nil && c.OAuth.ClientSecret != "" {
+		return c.OAuth.ClientSecret
 	}
 	return c.Secret
 }

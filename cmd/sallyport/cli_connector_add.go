@@ -6,23 +6,22 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"os"
 	"reflect"
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type connectorAdd struct {
 	remote
 	connectorFields
 	connectorRules
-	Name    string  `arg:"" help:"What people call it."`
-	At      string  `arg:"" optional:"" name:"url" help:"Its streamable HTTP endpoint; with --preset, only to have another than the preset's."`
-	Preset  string  `placeholder:"P" help:"Take endpoint and headers of a known server; see connector presets."`
-	Variant string  `placeholder:"V" help:"With --preset: a region of it, or a part such as one that only reads."`
-	Slug    *string `placeholder:"S" help:"Prefix of its tools' names; --slug= keeps their names (default: from the name)."`
+	Name string `arg:"" help:"What people call it."`
+	At   string `arg:"" optional:"" name:"url" help:"Its streamable HTTP endpoint; with --preset, only to have another than the preset's."`
+	api.FromPreset
+	Slug *string `placeholder:"S" help:"Prefix of its tools' names; --slug= keeps their names (default: from the name)."`
 }
 
 func (c *connectorAdd) Run(ctx context.Context, std *stdio) error {
@@ -32,58 +31,57 @@ func (c *connectorAdd) Run(ctx context.Context, std *stdio) error {
 	case c.Variant != "" && c.Preset == "":
 		return wrongUse("--variant goes with --preset")
 	}
-	server, err := c.connect()
-	if err != nil {
+	if err := c.complete(std, new(action.Connector)); err != nil {
 		return err
 	}
-	body, err := c.body(std, nil)
-	if err != nil {
-		return err
+	if c.At != "" {
+		c.Upstream.URL = &c.At
 	}
-	maps.Copy(body, given{"url": c.At, "preset": c.Preset, "variant": c.Variant, "review": c.Review}.set())
-	body["name"] = c.Name
-	if c.Slug != nil {
-		body["slug"] = *c.Slug
-	}
-	if len(c.ToolRisk) > 0 {
-		body["tool_risks"] = c.ToolRisk
-	}
-	var made connectorRow
-	raw, err := server.change(ctx, http.MethodPost, "/api/v1/connectors", body, &made)
-	if err != nil {
-		return err
-	}
-	made.warn(std)
-	return c.print(std, raw, func(w io.Writer) { made.next(w, &c.remote, "is added") })
+	c.ToolRules = c.rules(nil)
+	made := api.NewConnector{Name: c.Name, Slug: c.Slug, FromPreset: c.FromPreset, Upstream: c.Upstream}
+	return alterConnector(ctx, &c.remote, std, api.CreateConnector, api.Body[api.NewConnector]{Body: made}, c.nowWhat("is added"))
 }
 
-// next says what to do with a connector that nobody asked yet.
-func (c *connectorRow) next(w io.Writer, r *remote, done string) {
-	said(c.said() + " " + done)(w)
-	if c.OAuth["kind"] == string(action.OAuthCode) {
-		said("sign in at its service with: " + r.hint("connector", "sign-in", c.Name))(w)
+// nowWhat says what to do with a connector that nobody asked yet.
+func (r *remote) nowWhat(done string) func(io.Writer, *api.ConnectorView) {
+	return func(w io.Writer, c *api.ConnectorView) {
+		connectorIs(done)(w, c)
+		if hasOAuth(c, action.OAuthCode) {
+			said("sign in at its service with: " + r.hint("connector", "sign-in", c.Name))(w)
+		}
+		said("see whether it can be reached with: " + r.hint("connector", "validate", c.Name))(w)
+		said("say what agents may do with its tools with: " + r.hint("connector", "onboard", c.Name))(w)
 	}
-	said("see whether it can be reached with: " + r.hint("connector", "validate", c.Name))(w)
-	said("say what agents may do with its tools with: " + r.hint("connector", "onboard", c.Name))(w)
 }
 
 // connectorRules say what is to be thought of a connector's tools.
 type connectorRules struct {
-	Review   string            `enum:"trust,strict,required," default:"" placeholder:"RULE" help:"trust (default): what it lists first counts as reviewed; strict: and changed texts are drift; required: nothing runs before its review."`
-	ToolRisk map[string]string `mapsep:"none" placeholder:"TOOL=RISK" help:"Risk of one tool, whatever it says of itself; again for more, TOOL= to forget one."`
+	Review   action.ReviewRule      `enum:"trust,strict,required," default:"" placeholder:"RULE" help:"trust (default): what it lists first counts as reviewed; strict: and changed texts are drift; required: nothing runs before its review."`
+	ToolRisk map[string]action.Risk `mapsep:"none" placeholder:"TOOL=RISK" help:"Risk of one tool, whatever it says of itself; again for more, TOOL= to forget one."`
+}
+
+// rules are what was given, for the API, which takes all risks together: those
+// that stand now stay.
+func (r *connectorRules) rules(now map[string]action.Risk) (out api.ToolRules) {
+	if r.Review != "" {
+		out.Review = &r.Review
+	}
+	if len(r.ToolRisk) > 0 {
+		risks := map[string]action.Risk{}
+		maps.Copy(risks, now)
+		maps.Copy(risks, r.ToolRisk)
+		maps.DeleteFunc(risks, func(_ string, risk action.Risk) bool { return risk == "" })
+		out.Risks = &risks
+	}
+	return out
 }
 
 // connectorFields are what add, update and validate have in common.
 type connectorFields struct {
-	Header      *string     `placeholder:"H" help:"Header for the secret (default: Authorization)."`
-	Prefix      *string     `placeholder:"P" help:"What stands before the secret, such as 'Bearer '."`
-	Secret      *string     `placeholder:"KEY" help:"Secret that is sent along; see secret set."`
+	api.Upstream
 	SecretStdin bool        `env:"-" help:"Read the secret's value from standard input; it is saved together with the connector, under --secret or the slug."`
 	WithHeader  []plainPair `sep:"none" env:"-" placeholder:"'K: V'" help:"Header that is sent along as it is and holds no secret; again for more, 'K:' to forget one."`
 	MayAsk      *string     `placeholder:"KINDS" help:"What its server may ask of whoever calls: elicitation, url_elicitation, sampling, roots, with commas between; --may-ask= for nothing (default)."`
-	PerAgent    *bool       `placeholder:"BOOL" help:"Whether each agent's session has a session of its own at the server: --per-agent=true or =false (default, unless it may ask)."`
-	Risk        *string     `placeholder:"RISK" help:"Risk of tools that say nothing of themselves: read, write (default) or danger."`
-	Timeout     *callTime   `placeholder:"D" help:"Of one call, from 1s to 2m; 0 for the gateway's (default)."`
 	oauthFields
 }
 
@@ -96,85 +94,68 @@ type oauthFields struct {
 	Issuer       *string  `env:"-" placeholder:"URL" help:"With --oauth: the one authorization server to use (default: the one that the server names)."`
 }
 
-// body is what was given, for the API. What stands now is kept where only a
-// part of it is given; nil: nothing stands.
-func (f *connectorFields) body(std *stdio, now *connectorRow) (map[string]any, error) {
-	body := present(map[string]*string{"header": f.Header, "prefix": f.Prefix, "secret": f.Secret, "default_risk": f.Risk})
-	if f.PerAgent != nil {
-		body["per_agent"] = *f.PerAgent
-	}
-	if f.Timeout != nil {
-		body["timeout_seconds"] = f.Timeout.seconds
-	}
+// complete puts into what is sent what was given in another form than the API
+// takes. Of headers and OAuth that is the whole: what stands now stays.
+func (f *connectorFields) complete(std *stdio, now *action.Connector) (err error) {
 	if f.MayAsk != nil {
-		body["may_ask"] = strings.FieldsFunc(*f.MayAsk, func(r rune) bool { return r == ',' || r == ' ' })
+		kinds := []action.AskKind{}
+		for _, kind := range strings.FieldsFunc(*f.MayAsk, func(r rune) bool { return r == ',' || r == ' ' }) {
+			kinds = append(kinds, action.AskKind(kind))
+		}
+		f.Upstream.MayAsk = &kinds
 	}
 	if len(f.WithHeader) > 0 {
 		headers := map[string]string{}
-		if now != nil {
-			maps.Copy(headers, now.Headers)
-		}
+		maps.Copy(headers, now.Headers)
 		for _, h := range f.WithHeader {
 			maps.DeleteFunc(headers, func(name, _ string) bool { return strings.EqualFold(name, h.name) })
 			if h.value != "" {
 				headers[h.name] = h.value
 			}
 		}
-		body["headers"] = headers
+		f.Headers = &headers
 	}
-	if err := f.oauthFields.into(body, now); err != nil {
-		return nil, err
+	if f.Upstream.OAuth, err = f.settings(now.OAuth); err != nil || !f.SecretStdin {
+		return err
 	}
-	if !f.SecretStdin {
-		return body, nil
-	}
-	value, err := readSecret(std, "connector add NAME URL --secret-stdin")
-	body["secret_value"] = value
-	return body, err
+	f.SecretValue, err = readSecret(std, "connector add NAME URL --secret-stdin")
+	return err
 }
 
-// into puts in the settings of OAuth, which the API takes as a whole.
-func (f *oauthFields) into(body map[string]any, now *connectorRow) error {
-	parts := present(map[string]*string{"client_id": f.ClientID, "client_secret": f.ClientSecret, "issuer": f.Issuer})
-	if len(f.Scope) > 0 {
-		parts["scopes"] = f.Scope
+// settings are those of OAuth, which the API takes as a whole; nil: none were
+// given.
+func (f *oauthFields) settings(now *action.OAuthSettings) (*api.NewOAuth, error) {
+	parts := f.ClientID != nil || f.ClientSecret != nil || f.Issuer != nil || len(f.Scope) > 0
+	switch {
+	case f.OAuth == "none" && parts:
+		return nil, wrongUse("--oauth none goes with no other flag of OAuth")
+	case f.OAuth == "none":
+		return &api.NewOAuth{Kind: "none"}, nil
+	case f.OAuth == "" && !parts:
+		return nil, nil
 	}
-	settings := map[string]any{}
-	if now != nil && now.OAuth != nil {
-		settings = maps.Clone(now.OAuth)
+	var o api.NewOAuth
+	if now != nil {
+		o = api.NewOAuth{Kind: string(now.Kind), ClientID: now.ClientID, ClientSecret: now.ClientSecret, Scopes: now.Scopes, Issuer: now.Issuer}
 	}
 	switch f.OAuth {
-	case "none":
-		if len(parts) > 0 {
-			return wrongUse("--oauth none goes with no other flag of OAuth")
-		}
-		body["oauth"] = map[string]any{"kind": "none"}
-		return nil
 	case "code":
-		settings["kind"] = action.OAuthCode
+		o.Kind = string(action.OAuthCode)
 	case "client":
-		settings["kind"] = action.OAuthClient
+		o.Kind = string(action.OAuthClient)
 	}
-	if f.OAuth == "" && len(parts) == 0 {
-		return nil
+	if o.Kind == "" {
+		return nil, wrongUse("--client-id, --client-secret, --scope and --issuer go with --oauth code or --oauth client")
 	}
-	if settings["kind"] == nil {
-		return wrongUse("--client-id, --client-secret, --scope and --issuer go with --oauth code or --oauth client")
+	if len(f.Scope) > 0 {
+		o.Scopes = f.Scope
 	}
-	maps.Copy(settings, parts)
-	body["oauth"] = settings
-	return nil
-}
-
-// present keeps the fields that were given, also those given as empty.
-func present(fields map[string]*string) map[string]any {
-	body := make(map[string]any)
-	for name, value := range fields {
-		if value != nil {
-			body[name] = *value
+	for field, given := range map[*string]*string{&o.ClientID: f.ClientID, &o.ClientSecret: f.ClientSecret, &o.Issuer: f.Issuer} {
+		if given != nil {
+			*field = *given
 		}
 	}
-	return body
+	return &o, nil
 }
 
 // plainPair is a header as it is written: Name: value.
@@ -190,10 +171,9 @@ func (p *plainPair) UnmarshalText(text []byte) error {
 }
 
 type connectorUpdate struct {
-	remote
+	theConnector
 	connectorFields
 	connectorRules
-	Ref  string  `arg:"" name:"name" help:"Name, slug or id of the connector."`
 	Name *string `name:"rename" placeholder:"NAME" help:"Its new name."`
 	At   *string `name:"endpoint" placeholder:"URL" help:"Its new endpoint; its tools are to be reviewed again then."`
 }
@@ -202,7 +182,7 @@ type connectorUpdate struct {
 // whole, so that what stands is read first.
 func (c *connectorUpdate) Run(ctx context.Context, std *stdio) error {
 	if c.Name == nil && c.At == nil && c.Review == "" && len(c.ToolRisk) == 0 && reflect.ValueOf(c.connectorFields).IsZero() {
-		if c.URL != "" && c.URL != os.Getenv("SALLYPORT_URL") {
+		if c.remote.URL != "" && c.remote.URL != os.Getenv("SALLYPORT_URL") {
 			return wrongUse("nothing to change: --url is the gateway's address; the connector's is --endpoint")
 		}
 		return wrongUse("nothing to change: give one of the flags that connector update --help lists")
@@ -214,33 +194,24 @@ func (c *connectorUpdate) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	if c.URL != "" { // which people take for the connector's
+	if c.remote.URL != "" { // which people take for the connector's
 		if err := server.isGateway(ctx); err != nil {
 			return err
 		}
 	}
-	var now connectorRow
-	if _, err := server.read(ctx, connectorPath(c.Ref), nil, &now); err != nil {
-		return err
-	}
-	body, err := c.body(std, &now)
+	now, _, err := fetch(ctx, server, api.GetConnector, c.ref())
 	if err != nil {
 		return err
 	}
-	maps.Copy(body, present(map[string]*string{"name": c.Name, "url": c.At}))
-	maps.Copy(body, given{"review": c.Review}.set())
-	if len(c.ToolRisk) > 0 {
-		risks := map[string]string{}
-		maps.Copy(risks, now.Risks)
-		maps.Copy(risks, c.ToolRisk)
-		maps.DeleteFunc(risks, func(_, risk string) bool { return risk == "" })
-		body["tool_risks"] = risks
+	if err := c.complete(std, &now.Connector); err != nil {
+		return err
 	}
-	if c.At == nil || *c.At == now.URL {
-		return c.act(ctx, std, http.MethodPatch, connectorPath(c.Ref), body, "is changed")
+	c.Upstream.URL = c.At
+	c.ToolRules = c.rules(now.Risks)
+	changed := connectorIs("is changed")
+	if c.At != nil && *c.At != now.URL {
+		changed = c.nowWhat("is changed")
 	}
-	return alter(ctx, &c.remote, std, http.MethodPatch, connectorPath(c.Ref), body, func(w io.Writer, now *connectorRow) {
-		now.warn(std)
-		now.next(w, &c.remote, "is changed")
-	})
+	body := api.ConnectorChange{Name: c.Name, Upstream: c.Upstream}
+	return alterConnector(ctx, &c.remote, std, api.UpdateConnector, api.ByRefWith[api.ConnectorChange]{ByRef: c.ref(), Body: body}, changed)
 }

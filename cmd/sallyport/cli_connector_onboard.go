@@ -5,19 +5,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type connectorOnboard struct {
-	named
-	Mode     map[string]string `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"What agents may do with a tool: allow, require_approval or deny; again for more. resources/read and prompts/get count as tools here."`
-	AllReads string            `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"The same for all that only read and are not named."`
-	Digest   string            `env:"-" placeholder:"D" help:"What was printed below the tools that were shown; with it the modes are set, and all of those tools count as reviewed."`
+	theConnector
+	Mode     map[string]action.Mode `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"What agents may do with a tool: allow, require_approval or deny; again for more. resources/read and prompts/get count as tools here."`
+	AllReads action.Mode            `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"The same for all that only read and are not named."`
+	Digest   string                 `env:"-" placeholder:"D" help:"What was printed below the tools that were shown; with it the modes are set, and all of those tools count as reviewed."`
 }
 
 // Run shows the tools. With the digest of what was shown it sets modes and
@@ -35,25 +34,23 @@ func (c *connectorOnboard) Run(ctx context.Context, std *stdio) error {
 	if err := c.check(all); err != nil {
 		return err
 	}
-	seen := digest(all)
+	shown := digest(all)
 	if c.Digest == "" {
 		if err := c.print(std, raw, func(w io.Writer) { c.show(w, all, gone) }); err != nil {
 			return err
 		}
 		if len(c.Mode) > 0 || c.AllReads != "" {
-			return wrongUse("nothing is changed: say that you decide about what was just shown with --digest %s", seen)
+			return wrongUse("nothing is changed: say that you decide about what was just shown with --digest %s", shown)
 		}
 		return nil
 	}
-	if c.Digest != seen {
+	if c.Digest != shown {
 		return fmt.Errorf("the tools of %s are not those that were shown as %s, and nothing is changed; look again with: %s",
-			visible(c.Name), visible(c.Digest), visible(c.hint("connector", "onboard", c.Name)))
+			visible(c.Ref), visible(c.Digest), visible(c.hint("connector", "onboard", c.Ref)))
 	}
-	if raw, err = server.change(ctx, http.MethodPost, connectorPath(c.Name)+"/onboard", map[string]any{"tools": c.decided(all)}, nil); err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		said(fmt.Sprintf("%s of %s decided about as shown", number(len(all), "action"), c.Name))(w)
+	in := api.ByRefWith[api.Onboarding]{ByRef: c.ref(), Body: api.Onboarding{Tools: c.decided(all)}}
+	return perform(ctx, &c.remote, std, api.OnboardTools, in, func(w io.Writer, _ *api.List[api.ReviewView]) {
+		said(fmt.Sprintf("%s of %s decided about as shown", number(len(all), "action"), c.Ref))(w)
 		c.left(w, gone)
 	})
 }
@@ -61,17 +58,16 @@ func (c *connectorOnboard) Run(ctx context.Context, std *stdio) error {
 // tools are what the server lists when it is asked now, and beside them how
 // its resources are read and its prompts gotten, for which nobody reviews. Gone
 // are those that it listed once.
-func (c *connectorOnboard) tools(ctx context.Context, server *client) (all, gone []reviewRow, raw json.RawMessage, err error) {
-	var known reviewList
-	raw, err = server.read(ctx, connectorPath(c.Name)+"/tools", url.Values{"fresh": {"true"}}, &known)
+func (c *connectorOnboard) tools(ctx context.Context, server *client) (all, gone []api.ReviewView, raw json.RawMessage, err error) {
+	known, raw, err := fetch(ctx, server, api.ListTools, api.ListToolsInput{ByRef: c.ref(), Fresh: true})
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if known.Error != "" {
-		return nil, nil, nil, fmt.Errorf("%s cannot be asked: %s; see: %s", visible(c.Name), clause(known.Error), visible(c.hint("connector", "validate", c.Name)))
+		return nil, nil, nil, fmt.Errorf("%s cannot be asked: %s; see: %s", visible(c.Ref), clause(known.Error), visible(c.hint("connector", "validate", c.Ref)))
 	}
-	var row connectorRow
-	if _, err := server.read(ctx, connectorPath(c.Name), nil, &row); err != nil {
+	connector, _, err := fetch(ctx, server, api.GetConnector, c.ref())
+	if err != nil {
 		return nil, nil, nil, err
 	}
 	for _, r := range known.Items {
@@ -81,22 +77,20 @@ func (c *connectorOnboard) tools(ctx context.Context, server *client) (all, gone
 			all = append(all, r)
 		}
 	}
-	for _, b := range row.Beside {
-		r := reviewRow{Risk: string(b.Risk), Mode: string(b.Mode)}
-		r.Tool = b.Name
-		all = append(all, r)
+	for _, b := range connector.Beside {
+		all = append(all, api.ReviewView{Tool: b.Name, Risk: b.Risk, Mode: b.Mode})
 	}
 	return all, gone, raw, nil
 }
 
 // check refuses modes of tools that are not there, and those that are none.
-func (c *connectorOnboard) check(all []reviewRow) error {
+func (c *connectorOnboard) check(all []api.ReviewView) error {
 	for tool, mode := range c.Mode {
-		if !slices.ContainsFunc(all, func(r reviewRow) bool { return r.Tool == tool }) {
-			return fmt.Errorf("%s lists no tool %q; it lists: %s", visible(c.Name), visible(tool), visible(strings.Join(names(all), ", ")))
+		if !slices.ContainsFunc(all, func(r api.ReviewView) bool { return r.Tool == tool }) {
+			return fmt.Errorf("%s lists no tool %q; it lists: %s", visible(c.Ref), visible(tool), visible(strings.Join(names(all), ", ")))
 		}
-		if !action.Mode(mode).Valid() {
-			return wrongUse("--mode %s=%s: a mode is allow, require_approval or deny", visible(tool), visible(mode))
+		if !mode.Valid() {
+			return wrongUse("--mode %s=%s: a mode is allow, require_approval or deny", visible(tool), visible(string(mode)))
 		}
 	}
 	return nil
@@ -104,36 +98,36 @@ func (c *connectorOnboard) check(all []reviewRow) error {
 
 // left says what a digest does not decide about: nothing runs of a tool that
 // is gone, and to forget it takes a look of its own.
-func (c *connectorOnboard) left(w io.Writer, gone []reviewRow) {
+func (c *connectorOnboard) left(w io.Writer, gone []api.ReviewView) {
 	if len(gone) > 0 {
 		said(fmt.Sprintf("not listed any more: %s; forget what was reviewed of it with: %s",
-			strings.Join(names(gone), ", "), c.hint("connector", "review", c.Name)))(w)
+			strings.Join(names(gone), ", "), c.hint("connector", "review", c.Ref)))(w)
 	}
 }
 
 // show lists the tools with what would become of them.
-func (c *connectorOnboard) show(w io.Writer, all, gone []reviewRow) {
+func (c *connectorOnboard) show(w io.Writer, all, gone []api.ReviewView) {
 	rows := make([][]string, 0, len(all))
 	for i := range all {
 		r := &all[i]
-		rows = append(rows, []string{r.Tool, r.Risk, r.Mode, string(r.State), c.mode(r), r.words()})
+		rows = append(rows, []string{r.Tool, string(r.Risk), string(r.Mode), string(r.State), string(c.mode(r)), words(r)})
 	}
 	table(w, []string{"TOOL", "RISK", "MODE NOW", "REVIEW", "MODE THEN", "IN ITS SERVER'S WORDS"}, rows)
 	c.left(w, gone)
-	said("whole definitions: " + c.hint("connector", "review", c.Name))(w)
-	said("decide with: " + c.hint("connector", "onboard", c.Name, "--digest", digest(all)) + ", and --mode TOOL=MODE or --all-reads allow")(w)
+	said("whole definitions: " + c.hint("connector", "review", c.Ref))(w)
+	said("decide with: " + c.hint("connector", "onboard", c.Ref, "--digest", digest(all)) + ", and --mode TOOL=MODE or --all-reads allow")(w)
 }
 
 // mode is the one that is asked for; empty: what policy says stays.
-func (c *connectorOnboard) mode(r *reviewRow) string {
-	if mode, ok := c.Mode[r.Tool]; ok || r.Risk != string(action.RiskRead) {
+func (c *connectorOnboard) mode(r *api.ReviewView) action.Mode {
+	if mode, ok := c.Mode[r.Tool]; ok || r.Risk != action.RiskRead {
 		return mode
 	}
 	return c.AllReads
 }
 
 // words are the beginning of a tool's description.
-func (r *reviewRow) words() string {
+func words(r *api.ReviewView) string {
 	var said struct {
 		Description string `json:"description"`
 	}
@@ -148,12 +142,10 @@ func (r *reviewRow) words() string {
 }
 
 // decided is what goes to the server: each tool as it was shown.
-func (c *connectorOnboard) decided(all []reviewRow) []map[string]string {
-	list := hashes(all)
+func (c *connectorOnboard) decided(all []api.ReviewView) []api.OnboardedTool {
+	tools := make([]api.OnboardedTool, len(all))
 	for i := range all {
-		if mode := c.mode(&all[i]); mode != "" {
-			list[i]["mode"] = mode
-		}
+		tools[i] = api.OnboardedTool{SeenTool: seen(&all[i]), Mode: c.mode(&all[i])}
 	}
-	return list
+	return tools
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
+	"reflect"
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type connectorValidate struct {
@@ -17,74 +19,44 @@ type connectorValidate struct {
 	Name string `arg:"" name:"name|url" help:"Name, slug or id of a connector, or the URL of a server that is none yet."`
 }
 
-// connectorCheck is how a server was when it was asked.
-type connectorCheck struct {
-	Protocol  string `json:"protocol_version"`
-	Resources int    `json:"resource_count"`
-	Templates int    `json:"template_count"`
-	Prompts   int    `json:"prompt_count"`
-	Diagnosis *struct {
-		Code string `json:"code"`
-	} `json:"diagnosis"`
-	Steps []struct {
-		Name   string  `json:"name"`
-		TookMS float64 `json:"took_ms"`
-		Detail string  `json:"detail"`
-		Failed bool    `json:"failed"`
-	} `json:"steps"`
-	Tools  []toolRow `json:"tools"`
-	Beside []toolRow `json:"beside"`
-}
-
-// toolRow is a tool of a connector, or how its resources are read and its
-// prompts gotten.
-type toolRow struct {
-	Name string      `json:"name"`
-	Tool string      `json:"tool"`
-	Risk action.Risk `json:"risk"`
-	Mode action.Mode `json:"mode"`
-}
-
 // Run asks the server and fails when it cannot be used.
 func (c *connectorValidate) Run(ctx context.Context, std *stdio) error {
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
-	fields, err := c.body(std, nil)
+	state, raw, err := c.state(ctx, std, server)
 	if err != nil {
 		return err
 	}
-	path, body := connectorPath(c.Name)+"/validate", any(nil)
-	if strings.Contains(c.Name, "://") {
-		fields["url"] = c.Name
-		path, body = "/api/v1/connectors/validate", fields
-	} else if len(fields) > 0 {
-		return wrongUse("the flags of a connector go with a URL; connector %s has its own, see: %s", visible(c.Name), visible(c.hint("connector", "update", "--help")))
-	}
-	var state connectorRow
-	raw, err := server.change(ctx, http.MethodPost, path, body, &state)
-	if err != nil {
+	if err := c.print(std, raw, func(w io.Writer) { showCheck(w, state) }); err != nil || state.Error == "" {
 		return err
 	}
-	if body != nil {
-		state.unnamed()
-	}
-	if err := c.print(std, raw, state.report); err != nil || state.Error == "" {
-		return err
-	}
-	return fmt.Errorf("%s cannot be used: %s", visible(c.Name), visible(state.fault()))
+	return fmt.Errorf("%s cannot be used: %s", visible(c.Name), visible(connectorFault(state)))
 }
 
-// unnamed has a slug to be chosen in the names that agents will see.
-func (c *connectorRow) unnamed() {
-	for i, t := range c.Tools {
-		c.Tools[i].Tool = "<slug>_" + strings.TrimPrefix(t.Tool, c.Slug+"_")
+// state is how the server is when it is asked. Of one that is no connector yet, a
+// slug is to be chosen in the names that agents will see.
+func (c *connectorValidate) state(ctx context.Context, std *stdio, server *client) (*api.ConnectorView, json.RawMessage, error) {
+	if !strings.Contains(c.Name, "://") {
+		if !reflect.ValueOf(c.connectorFields).IsZero() {
+			return nil, nil, wrongUse("the flags of a connector go with a URL; connector %s has its own, see: %s", visible(c.Name), visible(c.hint("connector", "update", "--help")))
+		}
+		return fetch(ctx, server, api.ValidateConnector, connectorRef(c.Name))
 	}
+	if err := c.complete(std, new(action.Connector)); err != nil {
+		return nil, nil, err
+	}
+	c.Upstream.URL = &c.Name
+	state, raw, err := fetch(ctx, server, api.TryConnector, api.Body[api.TriedConnector]{Body: api.TriedConnector{Upstream: c.Upstream}})
+	for i, t := range state.Tools {
+		state.Tools[i].Tool = "<slug>_" + strings.TrimPrefix(t.Tool, state.Slug+"_")
+	}
+	return state, raw, err
 }
 
-// report tells how a server was reached and what it offers.
-func (c *connectorRow) report(w io.Writer) {
+// showCheck tells how a server was reached and what it offers.
+func showCheck(w io.Writer, c *api.ConnectorView) {
 	for _, s := range c.Steps {
 		switch {
 		case s.Failed:
@@ -101,7 +73,7 @@ func (c *connectorRow) report(w io.Writer) {
 		return
 	}
 	said(fmt.Sprintf("MCP %s: %s, %s, %s, %s", cmp.Or(c.Protocol, "of an unknown version"),
-		number(len(c.Tools), "tool"), number(c.Resources, "resource"), number(c.Templates, "resource template"), number(c.Prompts, "prompt")))(w)
+		number(len(c.Tools), "tool"), number(c.ResourceCount, "resource"), number(c.TemplateCount, "resource template"), number(c.PromptCount, "prompt")))(w)
 	rows := make([][]string, 0, len(c.Tools)+len(c.Beside))
 	for _, t := range append(c.Tools, c.Beside...) {
 		rows = append(rows, []string{t.Name, t.Tool, string(t.Risk), string(t.Mode)})

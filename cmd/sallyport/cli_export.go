@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sallyport/api"
 )
 
 type auditExport struct {
@@ -103,7 +105,7 @@ func (c *auditExport) known(ctx context.Context, server *client) error {
 	if c.Source == "" || strings.HasPrefix(c.Source, "connector:") {
 		return nil
 	}
-	_, err := server.read(ctx, connectorPath(c.Source), nil, new(connectorRow))
+	_, _, err := fetch(ctx, server, api.GetConnector, connectorRef(c.Source))
 	if p := new(problem); errors.As(err, &p) && p.Status == http.StatusNotFound {
 		return fmt.Errorf("there is no source %q; see: %s. One that was removed goes by its id, connector:…",
 			visible(c.Source), visible(c.hint("connector", "list")))

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // An end is a duration or a time, and goes to the server as it was written.
@@ -135,7 +136,7 @@ func TestChanged(t *testing.T) {
 		{"mode", `null`, `{"mode":"allow"}`, `nothing → mode "allow"`},
 	} {
 		e := &action.PolicyEvent{Kind: c.kind, Before: json.RawMessage(c.before), After: json.RawMessage(c.after)}
-		if got := changed(e, []connectorRow{{ID: "1", Slug: "notes"}}); got != c.want {
+		if got := changed(e, []api.ConnectorView{{Connector: action.Connector{ID: "1", Slug: "notes"}}}); got != c.want {
 			t.Errorf("%s %s to %s is\n%s, want\n%s", c.kind, c.before, c.after, got, c.want)
 		}
 	}

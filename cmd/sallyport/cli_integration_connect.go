@@ -228,3 +228,14 @@ func (t *callTime) UnmarshalText(text []byte) error {
 	t.seconds = int(d / time.Second)
 	return nil
 }
+
+// present keeps the fields that were given, also those given as empty.
+func present(fields map[string]*string) map[string]any {
+	body := make(map[string]any)
+	for name, value := range fields {
+		if value != nil {
+			body[name] = *value
+		}
+	}
+	return body
+}

@@ -35,7 +35,7 @@ func (c *policyLog) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var sources list[connectorRow]
+	var sources list[api.ConnectorView]
 	if _, err := server.read(ctx, "/api/v1/connectors", nil, &sources); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (c *policyLog) Run(ctx context.Context, std *stdio) error {
 
 // changed tells an event of a kind whose values say too much, or too little, as
 // they are.
-func changed(e *action.PolicyEvent, sources []connectorRow) string {
+func changed(e *action.PolicyEvent, sources []api.ConnectorView) string {
 	switch e.Kind {
 	case action.EventGrant:
 		return grantChange(e, sources)
@@ -71,13 +71,13 @@ func changed(e *action.PolicyEvent, sources []connectorRow) string {
 }
 
 // grantChange tells what the grant lets through in any case.
-func grantChange(e *action.PolicyEvent, sources []connectorRow) string {
+func grantChange(e *action.PolicyEvent, sources []api.ConnectorView) string {
 	var g grantRow
 	was, is := members(e.Before), members(e.After)
 	if json.Unmarshal(e.Before, &g) != nil || json.Unmarshal(e.After, &g) != nil {
 		return change(e.Before, e.After)
 	}
-	i := slices.IndexFunc(sources, func(s connectorRow) bool { return "connector:"+s.ID == g.Terms.Source })
+	i := slices.IndexFunc(sources, func(s api.ConnectorView) bool { return "connector:"+s.ID == g.Terms.Source })
 	if i >= 0 {
 		g.Name = cmp.Or(sources[i].Slug, sources[i].Name)
 	}
@@ -105,7 +105,7 @@ func standing(raw json.RawMessage) string {
 }
 
 // subjectOf names what an event is about, as it was called then.
-func subjectOf(e *action.PolicyEvent, sources []connectorRow, automations labels) string {
+func subjectOf(e *action.PolicyEvent, sources []api.ConnectorView, automations labels) string {
 	var was struct {
 		Name       string `json:"name"`
 		Automation string `json:"automation_id"`
@@ -123,7 +123,7 @@ func subjectOf(e *action.PolicyEvent, sources []connectorRow, automations labels
 }
 
 // subject names the source in a subject as people do, with its id behind.
-func subject(text string, sources []connectorRow) string {
+func subject(text string, sources []api.ConnectorView) string {
 	for _, s := range sources {
 		if id := "connector:" + s.ID; strings.Contains(text, id) {
 			return strings.Replace(text, id, cmp.Or(s.Slug, s.Name), 1) + " (" + id + ")"

@@ -87,7 +87,7 @@ func (c *policyShow) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var connectors list[connectorRow]
+	var connectors list[api.ConnectorView]
 	var used list[integrationRow]
 	if !c.JSON {
 		if _, err := server.read(ctx, "/api/v1/connectors", nil, &connectors); err != nil {
@@ -110,13 +110,13 @@ func (c *policyShow) Run(ctx context.Context, std *stdio) error {
 
 // said is the key as policy set takes it: a name that a module and a connector
 // share is told with which of them it is.
-func (m *modeRow) said(connectors []connectorRow, used []integrationRow) string {
+func (m *modeRow) said(connectors []api.ConnectorView, used []integrationRow) string {
 	source, _, _ := strings.Cut(m.Name, ":")
 	ofConnector := strings.HasPrefix(m.Key, "connector:")
 	switch {
 	case ofConnector && slices.ContainsFunc(used, func(in integrationRow) bool { return strings.EqualFold(in.Provider, source) }):
 		return m.Key
-	case !ofConnector && slices.ContainsFunc(connectors, func(c connectorRow) bool { return c.Slug == source || strings.EqualFold(c.Name, source) }):
+	case !ofConnector && slices.ContainsFunc(connectors, func(c api.ConnectorView) bool { return c.Slug == source || strings.EqualFold(c.Name, source) }):
 		return "module:" + m.Key
 	}
 	return m.Name

@@ -7,38 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type connectorReview struct {
-	named
+	theConnector
 	Accept    []string `xor:"accept" sep:"none" env:"-" placeholder:"TOOL@HASH" help:"Accept this tool as it was shown with this hash; again for more."`
 	AcceptAll bool     `xor:"accept" env:"-" help:"Accept every tool that was shown; needs --digest."`
 	Digest    string   `env:"-" placeholder:"D" help:"With --accept-all: what was printed below the tools that are to be accepted."`
-}
-
-// reviewRow is what is known of one tool, and what differs from the review.
-type reviewRow struct {
-	action.ToolReview
-	Risk    string `json:"risk"`
-	Mode    string `json:"mode"`
-	Changes []struct {
-		Path   string          `json:"path"`
-		Kind   string          `json:"kind"`
-		Before json.RawMessage `json:"before"`
-		After  json.RawMessage `json:"after"`
-	} `json:"changes"`
-}
-
-// reviewList is a connector's tools, and why the server could not be asked.
-type reviewList struct {
-	list[reviewRow]
-	Fetched *time.Time `json:"fetched_at"`
-	Error   string     `json:"error"`
 }
 
 // Run shows what waits for a review, or accepts what was shown earlier.
@@ -59,11 +39,11 @@ func (c *connectorReview) Run(ctx context.Context, std *stdio) error {
 // look asks the connector's server first, so that nobody reviews an old list
 // unknowingly.
 func (c *connectorReview) look(ctx context.Context, std *stdio, server *client) error {
-	var tools reviewList
-	path := connectorPath(c.Name) + "/tools"
-	raw, err := server.read(ctx, path, url.Values{"fresh": {"true"}}, &tools)
+	in := api.ListToolsInput{ByRef: c.ref(), Fresh: true}
+	tools, raw, err := fetch(ctx, server, api.ListTools, in)
 	if p := new(problem); errors.As(err, &p) && p.Code == "role_required" {
-		if raw, err = server.read(ctx, path, nil, &tools); err == nil {
+		in.Fresh = false
+		if tools, raw, err = fetch(ctx, server, api.ListTools, in); err == nil {
 			tools.Error = cmp.Or(tools.Error, "that is for owners and admins")
 		}
 	}
@@ -73,7 +53,7 @@ func (c *connectorReview) look(ctx context.Context, std *stdio, server *client) 
 	open := waiting(tools.Items)
 	if err := c.print(std, raw, func(w io.Writer) {
 		if tools.Error != "" {
-			said(fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Name, clause(tools.Error), dated(tools.Fetched)))(w)
+			said(fmt.Sprintf("%s cannot be asked: %s; its list is %s", c.Ref, clause(tools.Error), dated(tools.FetchedAt)))(w)
 		}
 		c.show(w, open)
 	}); err != nil || !c.AcceptAll || len(open) == 0 {
@@ -91,34 +71,34 @@ func dated(t *time.Time) string {
 }
 
 // all is the command that accepts rows.
-func (c *connectorReview) all(rows []reviewRow) string {
-	return c.hint("connector", "review", c.Name, "--accept-all", "--digest", digest(rows))
+func (c *connectorReview) all(rows []api.ReviewView) string {
+	return c.hint("connector", "review", c.Ref, "--accept-all", "--digest", digest(rows))
 }
 
 // waiting are the tools that are not as somebody reviewed them.
-func waiting(tools []reviewRow) []reviewRow {
-	return slices.DeleteFunc(slices.Clone(tools), func(r reviewRow) bool { return r.State == action.ToolReviewed })
+func waiting(tools []api.ReviewView) []api.ReviewView {
+	return slices.DeleteFunc(slices.Clone(tools), func(r api.ReviewView) bool { return r.State == action.ToolReviewed })
 }
 
-func (c *connectorReview) show(w io.Writer, open []reviewRow) {
+func (c *connectorReview) show(w io.Writer, open []api.ReviewView) {
 	if len(open) == 0 {
-		said("no tool of " + c.Name + " waits for a review")(w)
+		said("no tool of " + c.Ref + " waits for a review")(w)
 		return
 	}
 	report(w, open)
-	said(fmt.Sprintf("accept what is right with: %s, or all with: %s", c.hint("connector", "review", c.Name, "--accept", "TOOL@HASH"), c.all(open)))(w)
+	said(fmt.Sprintf("accept what is right with: %s, or all with: %s", c.hint("connector", "review", c.Ref, "--accept", "TOOL@HASH"), c.all(open)))(w)
 }
 
-func report(w io.Writer, rows []reviewRow) {
+func report(w io.Writer, rows []api.ReviewView) {
 	for i := range rows {
-		rows[i].report(w)
+		showReview(w, &rows[i])
 	}
 }
 
-// report shows a tool and what of it nobody reviewed. All of it is the
+// showReview shows a tool and what of it nobody reviewed. All of it is the
 // server's own word.
-func (r *reviewRow) report(w io.Writer) {
-	text := fmt.Sprintf("%s is %s", r.tag(), r.State)
+func showReview(w io.Writer, r *api.ReviewView) {
+	text := fmt.Sprintf("%s is %s", tag(r), r.State)
 	if r.Risk != "" {
 		text += fmt.Sprintf(" (%s, %s)", r.Risk, r.Mode)
 	}

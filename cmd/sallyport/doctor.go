@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/vault"
 	"sallyport/store"
 	"sallyport/store/coord"
@@ -508,7 +509,7 @@ func (d *doctor) running(ctx context.Context) {
 	} else {
 		d.note("ok", "local admin", "off: the key in %s reads, and mints plain sessions", endpointPath(d.options.Data))
 	}
-	var all list[connectorRow]
+	var all list[api.ConnectorView]
 	if _, err := server.read(ctx, "/api/v1/connectors", nil, &all); err != nil {
 		d.note("fail", "connectors", "%v", err)
 		return
