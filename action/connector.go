@@ -8,30 +8,30 @@ import (
 
 // Connector is an organization's remote MCP server.
 type Connector struct {
-	ID           string `json:"id"` // a UUID; the source id is "connector:" + ID
-	Organization string `json:"organization_id"`
+	ID           string `json:"id" bun:"id,pk"` // a UUID; the source id is "connector:" + ID
+	Organization string `json:"organization_id" bun:"organization_id,pk"`
 	Name         string `json:"name"`
 	Slug         string `json:"slug"` // prefix of its tools; one connector may have none
 	URL          string `json:"url"`
-	Header       string `json:"header,omitempty"` // for the secret; empty: Authorization
-	Prefix       string `json:"prefix,omitempty"` // before the secret, such as "Bearer "
-	Secret       string `json:"secret,omitempty"` // key of an organization secret; empty: no credential
+	Header       string `json:"header,omitempty" bun:",nullzero"`           // for the secret; empty: Authorization
+	Prefix       string `json:"prefix,omitempty" bun:",nullzero"`           // before the secret, such as "Bearer "
+	Secret       string `json:"secret,omitempty" bun:"secret_key,nullzero"` // key of an organization secret; empty: no credential
 	// Headers are sent along as they are, and shown: they hold no secret.
-	Headers map[string]string `json:"headers,omitempty"`
+	Headers map[string]string `json:"headers,omitempty" bun:",nullzero"`
 	// OAuth says how tokens are had that are sent instead of a secret. Nil:
 	// they are not.
-	OAuth       *OAuthSettings `json:"oauth,omitempty"`
-	DefaultRisk Risk           `json:"default_risk,omitempty"`
+	OAuth       *OAuthSettings `json:"oauth,omitempty" bun:"oauth"`
+	DefaultRisk Risk           `json:"default_risk,omitempty" bun:",nullzero"`
 	// Risks are those of single tools, which go before what the server says.
-	Risks  map[string]Risk `json:"tool_risks,omitempty"`
+	Risks  map[string]Risk `json:"tool_risks,omitempty" bun:"tool_risks,nullzero"`
 	Review ReviewRule      `json:"review"` // empty: trust
 	// MayAsk are the kinds of question that the server may put to the caller of
 	// a call that runs; empty: none.
-	MayAsk []AskKind `json:"may_ask,omitempty"`
+	MayAsk []AskKind `json:"may_ask,omitempty" bun:",nullzero"`
 	// PerAgent gives each agent's session a session of its own at the server,
 	// as servers need that keep state. One that may ask has that in any case.
 	PerAgent bool   `json:"per_agent"`
-	Preset   string `json:"preset,omitempty"` // from which it was made
+	Preset   string `json:"preset,omitempty" bun:",nullzero"` // from which it was made
 	// TimeoutSeconds of one call; zero: the Gate's. At most [MaxTimeout].
 	TimeoutSeconds int       `json:"timeout_seconds,omitempty"`
 	Enabled        bool      `json:"enabled"`

@@ -2,12 +2,12 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -19,64 +19,37 @@ const MaxConnectors = 50
 
 type connectorRow struct {
 	bun.BaseModel `bun:"table:connectors"`
-
-	ID           string `bun:"id,pk"`
-	Organization string `bun:"organization_id"`
-	Name         string `bun:"name"`
-	Slug         string `bun:"slug"`
-	URL          string `bun:"url"`
-	Header       opt    `bun:"header"`
-	Prefix       opt    `bun:"prefix"`
-	Secret       opt    `bun:"secret_key"`
-	DefaultRisk  opt    `bun:"default_risk"`
-	Enabled      bool   `bun:"enabled"`
-	Revision     int64  `bun:"revision"`
-	Review       string `bun:"review"`
-	TrustedAt    stamp  `bun:"trusted_at"` // see ObserveTools
-	Risks        risks  `bun:"tool_risks"`
-	CreatedAt    stamp  `bun:"created_at"`
-	UpdatedAt    stamp  `bun:"updated_at"`
-
-	Headers  asJSON[map[string]string]     `bun:"headers"`
-	OAuth    asJSON[*action.OAuthSettings] `bun:"oauth"`
-	MayAsk   asJSON[[]action.AskKind]      `bun:"may_ask"`
-	PerAgent bool                          `bun:"per_agent"`
-	Preset   opt                           `bun:"preset"`
-	Timeout  int                           `bun:"timeout_seconds"`
+	action.Connector
+	TrustedAt *time.Time // see ObserveTools
 }
 
-func (r *connectorRow) connector() action.Connector {
-	return action.Connector{
-		ID: r.ID, Organization: r.Organization, Name: r.Name, Slug: r.Slug, URL: r.URL,
-		Header: string(r.Header), Prefix: string(r.Prefix), Secret: string(r.Secret), DefaultRisk: action.Risk(r.DefaultRisk),
-		Risks: r.Risks, Review: action.ReviewRule(r.Review), Enabled: r.Enabled, Revision: r.Revision, CreatedAt: r.CreatedAt.t, UpdatedAt: r.UpdatedAt.t,
-		Headers: r.Headers.v, OAuth: r.OAuth.v, MayAsk: r.MayAsk.v, PerAgent: r.PerAgent, Preset: string(r.Preset),
-		TimeoutSeconds: r.Timeout,
+// newConnectorRow is that of a connector as it is first written.
+func newConnectorRow(c action.Connector, now stamp) *connectorRow {
+	r := &connectorRow{Connector: c}
+	r.Revision, r.UpdatedAt = 1, now.t
+	if len(r.Headers) == 0 {
+		r.Headers = nil
 	}
-}
-
-func newConnectorRow(c *action.Connector, now stamp) *connectorRow {
-	r := &connectorRow{
-		ID: c.ID, Organization: c.Organization, Name: c.Name, Slug: c.Slug, URL: c.URL,
-		Header: opt(c.Header), Prefix: opt(c.Prefix), Secret: opt(c.Secret), DefaultRisk: opt(c.DefaultRisk),
-		Risks: c.Risks, Review: string(c.Review), Enabled: c.Enabled, Revision: 1, CreatedAt: at(c.CreatedAt).or(now), UpdatedAt: now,
-		PerAgent: c.PerAgent, Preset: opt(c.Preset), Timeout: c.TimeoutSeconds,
+	if len(r.Risks) == 0 {
+		r.Risks = nil
 	}
-	r.Headers.v, r.OAuth.v, r.MayAsk.v = c.Headers, c.OAuth, c.MayAsk
+	if len(r.MayAsk) == 0 {
+		r.MayAsk = nil
+	}
 	switch c.Review {
 	case "":
-		r.Review = string(action.ReviewTrust)
+		r.Review = action.ReviewTrust
 	case action.ReviewRequired:
-		r.TrustedAt = now // no list is to be trusted, also when the rule is milder one day
+		r.TrustedAt = now.ptr() // no list is to be trusted, also when the rule is milder one day
 	}
 	return r
 }
 
-func (r *connectorRow) source() string { return "connector:" + r.ID }
-
 func (r *connectorRow) event(by string) action.PolicyEvent {
-	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventConnector, Subject: r.source(), By: by}
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventConnector, Subject: r.Source(), By: by}
 }
+
+func (r *connectorRow) snapshot() any { return r.Connector }
 
 // CreateConnector writes a connector with revision 1, and with it, unless it is
 // nil, a secret that it uses, as [DB.PutSecret] would. An empty id is filled in
@@ -88,9 +61,9 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector, secret *a
 	if err := c.Check(); err != nil {
 		return err
 	}
-	r := newConnectorRow(&c, at(db.now()))
+	r := newConnectorRow(c, at(db.now()))
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		others, err := connectorRows(ctx, tx, c.Organization)
+		others, err := connectorsOf(ctx, tx, c.Organization)
 		if err != nil {
 			return err
 		}
@@ -100,10 +73,7 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector, secret *a
 		if err := db.checkConnector(ctx, tx, r, secret, others); err != nil {
 			return err
 		}
-		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
-			return fmt.Errorf("writing connector %s: %w", c.ID, err)
-		}
-		if err := db.recordChange(ctx, tx, r.event(by), nil, r.connector()); err != nil {
+		if err := db.create(ctx, tx, r, by, 0); err != nil {
 			return err
 		}
 		return catalogMoved(ctx, tx, c.Organization)
@@ -121,31 +91,33 @@ func (db *DB) UpdateConnector(ctx context.Context, c action.Connector, secret *a
 	}
 	now := at(db.now())
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r := newConnectorRow(&c, now)
-		old, err := connectorRowOf(ctx, tx, c.Organization, c.ID)
+		r := newConnectorRow(c, now)
+		old, err := connectorOf(ctx, tx, c.Organization, c.ID)
 		if err != nil {
 			return err
 		}
 		if r.Slug != old.Slug {
 			return invalid("/slug", "A connector keeps its slug: the names of its tools rest on it.")
 		}
-		others, err := connectorRows(ctx, tx, c.Organization)
+		others, err := connectorsOf(ctx, tx, c.Organization)
 		if err != nil {
 			return err
 		}
 		if err := db.checkConnector(ctx, tx, r, secret, others); err != nil {
 			return err
 		}
-		r.CreatedAt, r.TrustedAt = old.CreatedAt, old.TrustedAt.or(r.TrustedAt)
-		if r.Revision = old.Revision; r.differs(old) {
+		if r.CreatedAt = old.CreatedAt; old.TrustedAt != nil {
+			r.TrustedAt = old.TrustedAt
+		}
+		if r.Revision = old.Revision; r.differs(&old) {
 			r.Revision++
 		}
 		if r.Revision != old.Revision || r.Enabled != old.Enabled {
-			if err := db.connectorChanged(ctx, tx, old, r, by); err != nil {
+			if err := db.connectorChanged(ctx, tx, &old, r, by); err != nil {
 				return err
 			}
 		}
-		_, err = tx.NewUpdate().Model(r).WherePK().Where("organization_id = ?", c.Organization).Exec(ctx)
+		_, err = tx.NewUpdate().Model(r).WherePK().Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("changing connector %s: %w", c.ID, err)
 		}
@@ -155,10 +127,11 @@ func (db *DB) UpdateConnector(ctx context.Context, c action.Connector, secret *a
 
 // differs reports whether a call would do something else than before.
 func (r *connectorRow) differs(old *connectorRow) bool {
+	text := func(o *action.OAuthSettings) string { return asJSON[*action.OAuthSettings]{o}.text() }
 	return r.URL != old.URL || r.Header != old.Header || r.Prefix != old.Prefix || r.Secret != old.Secret ||
 		r.DefaultRisk != old.DefaultRisk || r.Review != old.Review || !maps.Equal(r.Risks, old.Risks) ||
-		!maps.Equal(r.Headers.v, old.Headers.v) || r.OAuth.text() != old.OAuth.text() ||
-		!slices.Equal(r.MayAsk.v, old.MayAsk.v) || r.PerAgent != old.PerAgent || r.Timeout != old.Timeout
+		!maps.Equal(r.Headers, old.Headers) || text(r.OAuth) != text(old.OAuth) ||
+		!slices.Equal(r.MayAsk, old.MayAsk) || r.PerAgent != old.PerAgent || r.TimeoutSeconds != old.TimeoutSeconds
 }
 
 // connectorChanged counts a change, and takes back the reviews and grants that
@@ -169,102 +142,71 @@ func (db *DB) connectorChanged(ctx context.Context, tx bun.Tx, old, r *connector
 	switch {
 	case r.URL != old.URL:
 		if err = db.resetReviews(ctx, tx, old, "", by); err == nil {
-			err = db.revokeGrantsOf(ctx, tx, old.Organization, old.source(), by)
+			err = db.revokeGrantsOf(ctx, tx, old.Organization, old.Source(), by)
 		}
-	case r.Review == string(action.ReviewRequired) && r.Review != old.Review:
+	case r.Review == action.ReviewRequired && r.Review != old.Review:
 		err = db.resetReviews(ctx, tx, old, firstList, by)
 	}
-	if now, was := r.connector(), old.connector(); err == nil && was.OAuth != nil && !now.KeepsTokens(&was) {
+	if err == nil && old.OAuth != nil && !r.KeepsTokens(&old.Connector) {
 		err = signOut(ctx, tx, old)
 	}
 	if err != nil {
 		return err
 	}
-	return db.policyChanged(ctx, tx, r.event(by), old.connector(), r.connector())
+	return db.policyChanged(ctx, tx, r.event(by), old.snapshot(), r.snapshot())
 }
 
 // ListConnectors returns the organization's connectors by name.
 func (db *DB) ListConnectors(ctx context.Context, organization string) ([]action.Connector, error) {
-	rows, err := db.connectorRows(ctx, organization)
-	if err != nil {
-		return nil, err
+	ctx, stop := db.lookup(ctx)
+	defer stop()
+	rows := []action.Connector{}
+	if err := db.stmts.connectors.models(ctx, db.read, &rows, organization); err != nil {
+		return nil, fmt.Errorf("listing connectors: %w", err)
 	}
-	list := make([]action.Connector, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].connector())
-	}
-	return list, nil
+	return rows, nil
 }
 
 // Connector returns one connector; ErrNotFound.
 func (db *DB) Connector(ctx context.Context, organization, id string) (action.Connector, error) {
-	r, err := connectorRowOf(ctx, db.read, organization, id)
-	if err != nil {
-		return action.Connector{}, err
-	}
-	return r.connector(), nil
+	r, err := connectorOf(ctx, db.read, organization, id)
+	return r.Connector, err
 }
 
 // ConnectorByName returns the connector with the slug or the name; ErrNotFound.
 // No name is another's slug, so there is one at most.
 func (db *DB) ConnectorByName(ctx context.Context, organization, name string) (action.Connector, error) {
-	rows, err := db.connectorRows(ctx, organization)
+	rows, err := db.ListConnectors(ctx, organization)
 	if err != nil {
 		return action.Connector{}, err
 	}
-	i := slices.IndexFunc(rows, func(r connectorRow) bool { return r.called(name) })
+	i := slices.IndexFunc(rows, func(c action.Connector) bool { return hasName(&c, name) })
 	if name == "" || i < 0 {
 		return action.Connector{}, noConnector(name)
 	}
-	return rows[i].connector(), nil
+	return rows[i], nil
 }
 
-// called reports whether people may mean the connector by the name.
-func (r *connectorRow) called(name string) bool {
-	return strings.EqualFold(r.Slug, name) || strings.EqualFold(r.Name, name)
+// hasName reports whether people may mean the connector by the name.
+func hasName(c *action.Connector, name string) bool {
+	return strings.EqualFold(c.Slug, name) || strings.EqualFold(c.Name, name)
 }
 
 func noConnector(name string) error {
 	return action.Errorf(action.ErrNotFound, "connector_not_found", "There is no connector %q.", name)
 }
 
-func connectorRows(ctx context.Context, db bun.IDB, organization string) ([]connectorRow, error) {
-	var rows []connectorRow
-	err := connectorsOf(db.NewSelect().Model(&rows), organization).Scan(ctx)
-	return rows, listing(err)
+func connectorsOf(ctx context.Context, db bun.IDB, organization string) ([]action.Connector, error) {
+	return list[action.Connector](ctx, connectorList(db, organization))
 }
 
-// connectorRows reads them outside of a transaction.
-func (db *DB) connectorRows(ctx context.Context, organization string) (rows []connectorRow, err error) {
-	ctx, stop := db.lookup(ctx)
-	defer stop()
-	err = db.stmts.connectors.models(ctx, db.read, &rows, organization)
-	return rows, listing(err)
+func connectorList(db bun.IDB, organization any) *bun.SelectQuery {
+	return db.NewSelect().Model((*connectorRow)(nil)).ExcludeColumn("trusted_at").
+		Where("organization_id = ?", organization).OrderExpr("lower(name), id")
 }
 
-func connectorsOf(q *bun.SelectQuery, organization any) *bun.SelectQuery {
-	return q.Where("organization_id = ?", organization).OrderExpr("lower(name), id")
-}
+func connectorsQuery(db *bun.DB) string { return connectorList(db, bun.Safe("?1")).String() }
 
-func connectorsQuery(db *bun.DB) string {
-	return connectorsOf(db.NewSelect().Model((*connectorRow)(nil)), bun.Safe("?1")).String()
-}
-
-func listing(err error) error {
-	if err != nil {
-		return fmt.Errorf("listing connectors: %w", err)
-	}
-	return nil
-}
-
-func connectorRowOf(ctx context.Context, db bun.IDB, organization, id string) (*connectorRow, error) {
-	r := &connectorRow{ID: id}
-	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, noConnector(id)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading connector %s: %w", id, err)
-	}
-	return r, nil
+func connectorOf(ctx context.Context, db bun.IDB, organization, id string) (connectorRow, error) {
+	return one[connectorRow](ctx, rowsOf[connectorRow](db, organization).Where("id = ?", id), noConnector(id))
 }

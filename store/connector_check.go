@@ -13,7 +13,7 @@ import (
 
 // checkConnector refuses what would not be unique, show a credential, or send a
 // secret where it does not belong. A secret that comes along is written first.
-func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, secret *action.SealedSecret, others []connectorRow) error {
+func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, secret *action.SealedSecret, others []action.Connector) error {
 	if r.leaks(others) {
 		return invalid("/url", "This URL holds what looks like a credential, which everyone who sees the connector would read. "+
 			"Leave it out, keep it with sallyport secret set, and name that secret in the connector.")
@@ -34,23 +34,23 @@ func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, se
 
 // leaks reports whether a new URL shows a credential. One that is there already
 // does not keep people from turning its connector off.
-func (r *connectorRow) leaks(others []connectorRow) bool {
+func (r *connectorRow) leaks(others []action.Connector) bool {
 	return redact.JSON{}.RedactText(r.URL, nil) != r.URL &&
-		!slices.ContainsFunc(others, func(o connectorRow) bool { return o.ID == r.ID && o.URL == r.URL })
+		!slices.ContainsFunc(others, func(o action.Connector) bool { return o.ID == r.ID && o.URL == r.URL })
 }
 
 // checkUnique keeps names and slugs apart, also from each other: policy may
 // name a connector by either.
-func (r *connectorRow) checkUnique(others []connectorRow) error {
+func (r *connectorRow) checkUnique(others []action.Connector) error {
 	for i := range others {
 		o := &others[i]
 		switch {
 		case o.ID == r.ID:
 		case r.Slug == o.Slug && r.Slug == "":
 			return connectorTaken("/slug", "The connector %q has the empty slug already, and only one may; choose a slug.", o.Name)
-		case o.called(r.Name):
+		case hasName(o, r.Name):
 			return connectorTaken("/name", "The connector %q has this name already; choose another.", o.Name)
-		case r.Slug != "" && o.called(r.Slug):
+		case r.Slug != "" && hasName(o, r.Slug):
 			return connectorTaken("/slug", "The connector %q has this slug already; choose another.", o.Name)
 		}
 	}

@@ -13,26 +13,26 @@ import (
 // Its invocations stay; those that wait for a person are withdrawn, and returned.
 func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) (withdrew []action.Invocation, err error) {
 	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := connectorRowOf(ctx, tx, organization, id)
+		old, err := connectorOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
-		if err := db.forgetSource(ctx, tx, organization, old.source(), by); err != nil {
+		if err := db.forgetSource(ctx, tx, organization, old.Source(), by); err != nil {
 			return err
 		}
-		if err := db.resetReviews(ctx, tx, old, "", by); err != nil {
+		if err := db.resetReviews(ctx, tx, &old, "", by); err != nil {
 			return err
 		}
-		if err := db.revokeGrantsOf(ctx, tx, organization, old.source(), by); err != nil {
+		if err := db.revokeGrantsOf(ctx, tx, organization, old.Source(), by); err != nil {
 			return err
 		}
-		if _, err := tx.NewDelete().Model(old).WherePK().Where("organization_id = ?", organization).Exec(ctx); err != nil {
+		if _, err := tx.NewDelete().Model(&old).WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("deleting connector %s: %w", id, err)
 		}
-		if withdrew, err = withdrawCalls(ctx, tx, organization, "source_id", old.source(), db.now(), "The connector was removed."); err != nil {
+		if withdrew, err = withdrawCalls(ctx, tx, organization, "source_id", old.Source(), db.now(), "The connector was removed."); err != nil {
 			return err
 		}
-		if err := db.policyChanged(ctx, tx, old.event(by), old.connector(), nil); err != nil {
+		if err := db.policyChanged(ctx, tx, old.event(by), old.snapshot(), nil); err != nil {
 			return err
 		}
 		return catalogMoved(ctx, tx, organization)

@@ -6,18 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	"sallyport/action"
 	"sallyport/internal/redact"
 )
 
 // checkHeaders refuses headers that would show a credential. One that was sent
 // already does not keep people from turning its connector off.
-func (r *connectorRow) checkHeaders(others []connectorRow) error {
+func (r *connectorRow) checkHeaders(others []action.Connector) error {
 	before := map[string]string{}
-	if i := slices.IndexFunc(others, func(o connectorRow) bool { return o.ID == r.ID }); i >= 0 {
-		before = others[i].Headers.v
+	if i := slices.IndexFunc(others, func(o action.Connector) bool { return o.ID == r.ID }); i >= 0 {
+		before = others[i].Headers
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Headers.v)) {
-		value := r.Headers.v[name]
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		value := r.Headers[name]
 		if there, known := before[name]; (!known || there != value) && showsCredential(name, value) {
 			return invalid("/headers/"+strings.ReplaceAll(name, "~", "~0"), "This header holds what looks like a credential, which everyone who sees the connector would read. "+
 				"Leave it out, keep the value with sallyport secret set, and name that secret in the connector.")

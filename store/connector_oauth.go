@@ -12,7 +12,7 @@ import (
 // checkClient refuses an issuer that shows a credential, and a client whose
 // secret is not there. Which host that is for only the sign-in learns.
 func checkClient(ctx context.Context, tx bun.Tx, r *connectorRow) error {
-	o := r.OAuth.v
+	o := r.OAuth
 	switch {
 	case o == nil:
 		return nil

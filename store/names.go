@@ -25,6 +25,6 @@ func checkSource(ctx context.Context, tx bun.Tx, organization, source string) er
 	if !ok {
 		return nil
 	}
-	_, err := connectorRowOf(ctx, tx, organization, id)
+	_, err := connectorOf(ctx, tx, organization, id)
 	return err
 }

@@ -34,7 +34,7 @@ func (db *DB) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
 	}
 	now := at(db.now())
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := connectorRowOf(ctx, tx, f.Organization, f.Connector); err != nil {
+		if _, err := connectorOf(ctx, tx, f.Organization, f.Connector); err != nil {
 			return err
 		}
 		_, err := tx.NewDelete().Table("oauth_flows").Where("organization_id = ?", f.Organization).Where("expires_at <= ?", now).Exec(ctx)

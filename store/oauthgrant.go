@@ -88,7 +88,7 @@ func (db *DB) ListOAuthGrants(ctx context.Context, organization string) ([]actio
 func (db *DB) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 	r := newOAuthGrantRow(&g, at(db.now()))
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		c, err := connectorRowOf(ctx, tx, g.Organization, g.Connector)
+		c, err := connectorOf(ctx, tx, g.Organization, g.Connector)
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (db *DB) signInChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent
 // DeleteOAuthGrant removes the tokens of a connector; ErrNotFound.
 func (db *DB) DeleteOAuthGrant(ctx context.Context, organization, connector, by string) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		c, err := connectorRowOf(ctx, tx, organization, connector)
+		c, err := connectorOf(ctx, tx, organization, connector)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (db *DB) DeleteOAuthGrant(ctx context.Context, organization, connector, by 
 		if old == nil {
 			return noOAuthGrant()
 		}
-		if err := signOut(ctx, tx, c); err != nil {
+		if err := signOut(ctx, tx, &c); err != nil {
 			return err
 		}
 		return db.signInChanged(ctx, tx, c.event(by), old, nil)

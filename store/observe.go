@@ -48,7 +48,7 @@ func (db *DB) ObserveTools(ctx context.Context, organization, connector string, 
 
 // observe compares a list with the rows.
 func (db *DB) observe(ctx context.Context, from bun.IDB, organization, connector string, revision int64, tools map[string]action.ToolVersion) (*observation, error) {
-	c, err := connectorRowOf(ctx, from, organization, connector)
+	c, err := connectorOf(ctx, from, organization, connector)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (db *DB) observe(ctx context.Context, from bun.IDB, organization, connector
 		return nil, err
 	}
 	// A server that lists nothing yet has not shown what would be trusted.
-	o.first = c.TrustedAt.ptr() == nil && len(tools) > 0
+	o.first = c.TrustedAt == nil && len(tools) > 0
 	now := at(db.now())
 	for _, tool := range slices.Sorted(maps.Keys(tools)) {
 		if was := rows[tool]; was == nil || !was.Current.lists(tools[tool]) {

@@ -15,7 +15,7 @@ import (
 
 // registeredRows has the row of each table that is stored by registry.go.
 func registeredRows() []recorded {
-	return []recorded{&automationRow{}, &triggerRow{}, &scheduleRow{}, &capabilityRow{}, &overrideRow{}, &gateRow{}, &quotaRow{}}
+	return []recorded{&automationRow{}, &triggerRow{}, &scheduleRow{}, &capabilityRow{}, &overrideRow{}, &gateRow{}, &quotaRow{}, &connectorRow{}}
 }
 
 // TestARowHasTheColumnsOfItsTable compares both databases with the fields of the

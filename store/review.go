@@ -105,7 +105,7 @@ func reviewEvent(organization, connector, tool, by string) action.PolicyEvent {
 // ListReviews returns what is known of a connector's tools, by name;
 // ErrNotFound when there is no such connector.
 func (db *DB) ListReviews(ctx context.Context, organization, connector string) ([]action.ToolReview, error) {
-	if _, err := connectorRowOf(ctx, db.read, organization, connector); err != nil {
+	if _, err := connectorOf(ctx, db.read, organization, connector); err != nil {
 		return nil, err
 	}
 	return listReviews(ctx, db.read, organization, connector)

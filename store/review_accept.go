@@ -26,7 +26,7 @@ func (db *DB) ReviewTools(ctx context.Context, organization, connector string, s
 // modes that actions of the connector get in the organization, by their names.
 func (db *DB) OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) (list []action.ToolReview, err error) {
 	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := connectorRowOf(ctx, tx, organization, connector); err != nil {
+		if _, err := connectorOf(ctx, tx, organization, connector); err != nil {
 			return err
 		}
 		rows, err := toolRows(ctx, tx, organization, connector)

@@ -49,7 +49,7 @@ func (db *DB) PutSecret(ctx context.Context, s action.Secret, sealed []byte) err
 
 // putSecretOf writes a secret together with the connector that uses it.
 func (db *DB) putSecretOf(ctx context.Context, tx bun.Tx, r *connectorRow, s *action.SealedSecret) error {
-	if s.Organization != r.Organization || s.Key == "" || !r.uses(s.Key) {
+	if s.Organization != r.Organization || s.Key == "" || !uses(&r.Connector, s.Key) {
 		return invalid("/secret", "The secret that is given is not the one that the connector names; name it.")
 	}
 	_, err := putSecret(ctx, tx, s, r.ID, at(db.now()))
@@ -58,7 +58,7 @@ func (db *DB) putSecretOf(ctx context.Context, tx bun.Tx, r *connectorRow, s *ac
 
 // putSecret writes a secret and returns the connectors that use it. Along is the
 // one that changes with it, if any.
-func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along string, now stamp) ([]connectorRow, error) {
+func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along string, now stamp) ([]action.Connector, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
@@ -85,13 +85,13 @@ func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along str
 // checkUsers refuses a host to which a connector does not send the secret, and,
 // where the secret is its OAuth client's, another host than before: which one
 // the token endpoint has only a sign-in knows. The connector along may do so.
-func (r *secretRow) checkUsers(ctx context.Context, tx bun.Tx, users []connectorRow, along string) error {
+func (r *secretRow) checkUsers(ctx context.Context, tx bun.Tx, users []action.Connector, along string) error {
 	before, err := secretHost(ctx, tx, r.Organization, r.Key)
 	if err != nil {
 		return err
 	}
 	for _, c := range users {
-		switch sends := string(c.Secret) == r.Key; {
+		switch sends := c.Secret == r.Key; {
 		case c.ID == along:
 		case sends && !action.SameHost(r.Host, c.URL):
 			return action.Errorf(action.ErrConflict, "secret_in_use",
@@ -185,14 +185,14 @@ func noSecret(key string) error {
 
 // connectorsOfSecret returns those that send the secret to their server, or to
 // the authorization server as their client's.
-func connectorsOfSecret(ctx context.Context, tx bun.Tx, organization, key string) ([]connectorRow, error) {
-	rows, err := connectorRows(ctx, tx, organization)
+func connectorsOfSecret(ctx context.Context, tx bun.Tx, organization, key string) ([]action.Connector, error) {
+	rows, err := connectorsOf(ctx, tx, organization)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(rows, func(r connectorRow) bool { return !r.uses(key) }), nil
+	return slices.DeleteFunc(rows, func(c action.Connector) bool { return !uses(&c, key) }), nil
 }
 
-func (r *connectorRow) uses(key string) bool {
-	return string(r.Secret) == key || r.OAuth.v != nil && r.OAuth.v.ClientSecret == key
+func uses(c *action.Connector, key string) bool {
+	return c.Secret == key || c.OAuth != nil && c.OAuth.ClientSecret == key
 }
