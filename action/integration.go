@@ -10,30 +10,30 @@ import (
 // the gateway speaks to. Its credential is sealed, written over the API and
 // never read over it.
 type Integration struct {
-	ID           string          `json:"id"`
-	Organization string          `json:"organization_id"`
+	ID           string          `json:"id" bun:"id,pk"`
+	Organization string          `json:"organization_id" bun:"organization_id,pk"`
 	Provider     string          `json:"provider"` // the module's id, which is its source id
 	Kind         IntegrationKind `json:"kind"`
-	Broker       Broker          `json:"broker,omitempty"`
+	Broker       Broker          `json:"broker,omitempty" bun:",nullzero"`
 	// Account identifies whose credential it is at the service: a workspace, an
 	// installation. One account of a provider is one integration, so that
 	// connecting it again renews this one.
 	Account     string `json:"account"`
-	AccountName string `json:"account_name,omitempty"` // as the service calls it; foreign
-	Name        string `json:"name"`                   // what people here call it
+	AccountName string `json:"account_name,omitempty" bun:",nullzero"` // as the service calls it; foreign
+	Name        string `json:"name"`                                   // what people here call it
 	// User makes it a user connection: this user's own, used where an action
 	// asks for his name on what it does. Empty: the organization's.
-	User       string     `json:"user_id,omitempty"`
+	User       string     `json:"user_id,omitempty" bun:"user_id,nullzero"`
 	Visibility Visibility `json:"visibility"`
 	// BaseURL of the service's API; empty: the module's own. The credential is
 	// sent to its host alone.
-	BaseURL  string          `json:"base_url,omitempty"`
-	Settings json.RawMessage `json:"settings,omitempty"` // as the module's schema says; nil: none
-	Scopes   []string        `json:"scopes,omitempty"`   // as granted; empty: the service does not say
+	BaseURL  string          `json:"base_url,omitempty" bun:"base_url,nullzero"`
+	Settings json.RawMessage `json:"settings,omitempty" bun:",nullzero"` // as the module's schema says; nil: none
+	Scopes   []string        `json:"scopes,omitempty" bun:",nullzero"`   // as granted; empty: the service does not say
 	// TimeoutSeconds of one call; zero: the Gate's. At most [MaxTimeout].
 	TimeoutSeconds int               `json:"timeout_seconds,omitempty"`
 	Status         IntegrationStatus `json:"status"`
-	Reason         string            `json:"reason,omitempty"` // of a status other than active
+	Reason         string            `json:"reason,omitempty" bun:",nullzero"` // of a status other than active
 	ExpiresAt      *time.Time        `json:"expires_at,omitempty"`
 	Revision       int64             `json:"revision"` // counts changes that alter what a call does
 	CreatedBy      string            `json:"created_by"`
@@ -155,20 +155,20 @@ func (s *Session) OwnConnection(all []Integration, provider string) (Integration
 // what it takes to have people sign in there, or to act as an app. Its secrets
 // are sealed, written over the API and never read over it.
 type ProviderApp struct {
-	Organization string `json:"organization_id"`
-	Provider     string `json:"provider"` // a module's id, or "nango"
-	ClientID     string `json:"client_id,omitempty"`
+	Organization string `json:"organization_id" bun:"organization_id,pk"`
+	Provider     string `json:"provider" bun:"provider,pk"` // a module's id, or "nango"
+	ClientID     string `json:"client_id,omitempty" bun:"client_id,nullzero"`
 	// Slug is the app's name in the URL at which it is installed (GitHub), AppID
 	// what it signs with.
-	Slug  string `json:"slug,omitempty"`
-	AppID string `json:"app_id,omitempty"`
+	Slug  string `json:"slug,omitempty" bun:",nullzero"`
+	AppID string `json:"app_id,omitempty" bun:"app_id,nullzero"`
 	// BaseURL of the service, where it is not the module's own: an Enterprise
 	// server, a broker of one's own. The secrets are sent to its host alone.
-	BaseURL string `json:"base_url,omitempty"`
+	BaseURL string `json:"base_url,omitempty" bun:"base_url,nullzero"`
 	// Keys are the broker's names of providers (Nango: provider_config_key), by
 	// module id; a module that is not named has its own id there.
-	Keys      map[string]string `json:"keys,omitempty"`
-	Secrets   []string          `json:"secrets"` // the names of those that are set
+	Keys      map[string]string `json:"keys,omitempty" bun:",nullzero"`
+	Secrets   []string          `json:"secrets" bun:",nullzero"` // the names of those that are set
 	UpdatedBy string            `json:"updated_by"`
 	UpdatedAt time.Time         `json:"updated_at"`
 

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -14,66 +12,43 @@ import (
 
 type providerAppRow struct {
 	bun.BaseModel `bun:"table:provider_apps"`
-
-	Organization string `bun:"organization_id,pk"`
-	Provider     string `bun:"provider,pk"`
-	ClientID     opt    `bun:"client_id"`
-	Slug         opt    `bun:"slug"`
-	AppID        opt    `bun:"app_id"`
-	BaseURL      opt    `bun:"base_url"`
-	Sealed       []byte `bun:"sealed"`
-	UpdatedBy    string `bun:"updated_by"`
-	UpdatedAt    stamp  `bun:"updated_at"`
-
-	Keys    asJSON[map[string]string] `bun:"keys"`
-	Secrets asJSON[[]string]          `bun:"secrets"`
-}
-
-func (r *providerAppRow) app() action.ProviderApp {
-	return action.ProviderApp{
-		Organization: r.Organization, Provider: r.Provider, ClientID: string(r.ClientID), Slug: string(r.Slug), AppID: string(r.AppID),
-		BaseURL: string(r.BaseURL), Keys: r.Keys.v, Secrets: append([]string{}, r.Secrets.v...), UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.t,
-		Sealed: r.Sealed,
-	}
-}
-
-// told is what history says of a registration: the secrets only by their names.
-func (r *providerAppRow) told() any {
-	if r == nil {
-		return nil
-	}
-	return r.app()
+	action.ProviderApp
 }
 
 func (r *providerAppRow) event(by string) action.PolicyEvent {
 	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventApp, Subject: r.Provider, By: by}
 }
 
+// snapshot has the secrets only by their names.
+func (r *providerAppRow) snapshot() any {
+	if r == nil {
+		return nil
+	}
+	return namedSecrets(r.ProviderApp)
+}
+
+// namedSecrets is a registration whose secrets are a list also when there are none.
+func namedSecrets(app action.ProviderApp) action.ProviderApp {
+	if app.Secrets == nil {
+		app.Secrets = []string{}
+	}
+	return app
+}
+
 // ListProviderApps returns the organization's registrations at services, by
 // provider, without their secrets.
 func (db *DB) ListProviderApps(ctx context.Context, organization string) ([]action.ProviderApp, error) {
-	var rows []providerAppRow
-	err := db.read.NewSelect().Model(&rows).ExcludeColumn("sealed").Where("organization_id = ?", organization).Order("provider").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing registrations at services: %w", err)
+	apps, err := list[action.ProviderApp](ctx, rowsOf[providerAppRow](db.read, organization).ExcludeColumn("sealed").Order("provider"))
+	for i := range apps {
+		apps[i] = namedSecrets(apps[i])
 	}
-	list := make([]action.ProviderApp, 0, len(rows))
-	for i := range rows {
-		list = append(list, rows[i].app())
-	}
-	return list, nil
+	return apps, err
 }
 
 // ProviderApp returns one registration with its secrets; ErrNotFound.
 func (db *DB) ProviderApp(ctx context.Context, organization, provider string) (action.ProviderApp, error) {
-	r, err := providerAppOf(ctx, db.read, organization, provider)
-	if err == nil && r == nil {
-		err = noProviderApp(provider)
-	}
-	if err != nil {
-		return action.ProviderApp{}, err
-	}
-	return r.app(), nil
+	app, err := one[action.ProviderApp](ctx, providerAppOf(db.read, organization, provider), noProviderApp(provider))
+	return namedSecrets(app), err
 }
 
 // PutProviderApp writes a registration, or replaces it, its secrets too.
@@ -81,25 +56,25 @@ func (db *DB) PutProviderApp(ctx context.Context, app action.ProviderApp, by str
 	if err := app.Check(); err != nil {
 		return err
 	}
-	r := &providerAppRow{
-		Organization: app.Organization, Provider: app.Provider, ClientID: opt(app.ClientID), Slug: opt(app.Slug), AppID: opt(app.AppID),
-		BaseURL: opt(app.BaseURL), Sealed: app.Sealed, UpdatedBy: by, UpdatedAt: at(db.now()),
+	app.Secrets = slices.Sorted(slices.Values(app.Secrets))
+	if len(app.Keys) == 0 {
+		app.Keys = nil
 	}
-	r.Keys.v, r.Secrets.v = app.Keys, slices.Sorted(slices.Values(app.Secrets))
+	app.UpdatedBy, app.UpdatedAt = by, at(db.now()).t
+	r := &providerAppRow{ProviderApp: app}
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := providerAppOf(ctx, tx, r.Organization, r.Provider)
+		old, err := optional[providerAppRow](ctx, providerAppOf(tx, r.Organization, r.Provider))
 		if err != nil {
 			return err
 		}
 		if old == nil {
-			_, err = tx.NewInsert().Model(r).Exec(ctx)
-		} else {
-			_, err = tx.NewUpdate().Model(r).WherePK().Exec(ctx)
+			return db.create(ctx, tx, r, by, 0)
 		}
-		if err != nil {
+		// It is recorded also when nothing differs: nobody sees whether a secret does.
+		if _, err := tx.NewUpdate().Model(r).WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("writing the registration at %s: %w", r.Provider, err)
 		}
-		return db.recordChange(ctx, tx, r.event(by), old.told(), r.told())
+		return db.recordChange(ctx, tx, r.event(by), old.snapshot(), r.snapshot())
 	})
 }
 
@@ -107,10 +82,7 @@ func (db *DB) PutProviderApp(ctx context.Context, app action.ProviderApp, by str
 // an integration needs it.
 func (db *DB) DeleteProviderApp(ctx context.Context, organization, provider, by string) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := providerAppOf(ctx, tx, organization, provider)
-		if err == nil && old == nil {
-			err = noProviderApp(provider)
-		}
+		old, err := one[providerAppRow](ctx, providerAppOf(tx, organization, provider), noProviderApp(provider))
 		if err != nil {
 			return err
 		}
@@ -122,10 +94,7 @@ func (db *DB) DeleteProviderApp(ctx context.Context, organization, provider, by 
 			return action.Errorf(action.ErrConflict, "provider_app_in_use",
 				"%d integrations, private ones among them, get their tokens through this registration; disconnect them first.", n)
 		}
-		if _, err := tx.NewDelete().Model(old).WherePK().Exec(ctx); err != nil {
-			return fmt.Errorf("deleting the registration at %s: %w", provider, err)
-		}
-		return db.recordChange(ctx, tx, old.event(by), old.told(), nil)
+		return db.remove(ctx, tx, &old, by)
 	})
 }
 
@@ -139,17 +108,8 @@ func (r *providerAppRow) users(db bun.IDB) *bun.SelectQuery {
 	return q.Where("provider = ?", r.Provider).Where("broker IS NULL").Where("kind IN ('oauth2', 'app_installation')")
 }
 
-// providerAppOf reads a registration; nil when there is none.
-func providerAppOf(ctx context.Context, db bun.IDB, organization, provider string) (*providerAppRow, error) {
-	r := &providerAppRow{Organization: organization, Provider: provider}
-	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the registration at %s: %w", provider, err)
-	}
-	return r, nil
+func providerAppOf(db bun.IDB, organization, provider string) *bun.SelectQuery {
+	return rowsOf[providerAppRow](db, organization).Where("provider = ?", provider)
 }
 
 func noProviderApp(provider string) error {

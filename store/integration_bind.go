@@ -31,10 +31,9 @@ func checkConnections(ctx context.Context, tx bun.Tx, organization, viewer strin
 	if len(ids) > maxBindings {
 		return invalid(fmt.Sprintf("/connections/%d", maxBindings), fmt.Sprintf(`At most %d integrations are named; leave some out, or give "all" alone.`, maxBindings))
 	}
-	var there []integrationRow
-	err := visibleIntegrations(tx, organization, viewer).Where("id IN (?)", bun.List(ids)).Scan(ctx, &there)
+	there, err := list[action.Integration](ctx, visibleIntegrations(tx, organization, viewer).Where("id IN (?)", bun.List(ids)))
 	if err != nil {
-		return fmt.Errorf("reading integrations: %w", err)
+		return err
 	}
 	for i, id := range ids {
 		if fault := bindingFault(there, ids[:i], id, shared); fault != "" {
@@ -46,8 +45,8 @@ func checkConnections(ctx context.Context, tx bun.Tx, organization, viewer strin
 
 // bindingFault tells why an integration cannot be named after those before it;
 // empty: it can.
-func bindingFault(there []integrationRow, before []string, id string, shared bool) string {
-	i := slices.IndexFunc(there, func(r integrationRow) bool { return r.ID == id })
+func bindingFault(there []action.Integration, before []string, id string, shared bool) string {
+	i := slices.IndexFunc(there, func(in action.Integration) bool { return in.ID == id })
 	switch {
 	case id == action.AllConnections:
 		return `"all" stands alone; leave the others out, or this one.`
@@ -57,7 +56,7 @@ func bindingFault(there []integrationRow, before []string, id string, shared boo
 		return "There is no such integration; list the integrations to see which there are."
 	case there[i].User != "":
 		return "This is a user's own connection, which his interactive sessions use by themselves; leave it out."
-	case shared && there[i].Holder != "":
+	case shared && there[i].Owner() != "":
 		return "This integration is private, and others edit automations, too; make it visible to the organization first."
 	}
 	return ""

@@ -10,6 +10,6 @@ import (
 // tokens a broker keeps, with what is sealed of them: that has the broker's name
 // of the connection.
 func (db *DB) BrokeredIntegrations(ctx context.Context, broker action.Broker) ([]action.Integration, error) {
-	return listIntegrations(ctx, db.read.NewSelect().Model((*integrationRow)(nil)).
+	return list[action.Integration](ctx, db.read.NewSelect().Model((*integrationRow)(nil)).ExcludeColumn("holder").
 		Where("broker = ?", string(broker)).Where("status <> 'deleted'").Where("sealed IS NOT NULL").Order("created_at", "id"))
 }

@@ -14,32 +14,25 @@ import (
 // ListIntegrations returns those that a user may see and that are not deleted,
 // by provider and name.
 func (db *DB) ListIntegrations(ctx context.Context, organization, viewer string) ([]action.Integration, error) {
-	list, err := listIntegrations(ctx, visibleIntegrations(db.read, organization, viewer))
-	slices.SortStableFunc(list, func(a, b action.Integration) int {
+	all, err := list[action.Integration](ctx, visibleIntegrations(db.read, organization, viewer))
+	slices.SortStableFunc(all, func(a, b action.Integration) int {
 		if by := strings.Compare(a.Provider, b.Provider); by != 0 {
 			return by
 		}
 		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 	})
-	return list, err
+	return all, err
 }
 
 // Integration returns one that a user may see and that is not deleted;
 // ErrNotFound.
 func (db *DB) Integration(ctx context.Context, organization, id, viewer string) (action.Integration, error) {
 	r, err := visibleIntegration(ctx, db.read, organization, id, viewer)
-	if err != nil {
-		return action.Integration{}, err
-	}
-	return r.shown(), nil
+	return r.Integration, err
 }
 
-func visibleIntegration(ctx context.Context, db bun.IDB, organization, id, viewer string) (*integrationRow, error) {
-	r, err := findIntegration(ctx, visibleIntegrations(db, organization, viewer).Where("id = ?", id))
-	if err == nil && r == nil {
-		err = noIntegration()
-	}
-	return r, err
+func visibleIntegration(ctx context.Context, db bun.IDB, organization, id, viewer string) (integrationRow, error) {
+	return one[integrationRow](ctx, visibleIntegrations(db, organization, viewer).Where("id = ?", id), noIntegration())
 }
 
 // ChangeIntegration writes Name, Visibility, Settings and TimeoutSeconds of the
@@ -47,24 +40,23 @@ func visibleIntegration(ctx context.Context, db bun.IDB, organization, id, viewe
 // else. The revision counts up when a call would do something else than before.
 // Then, and with the visibility, policy moves.
 func (db *DB) ChangeIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
-	var r *integrationRow
+	var r integrationRow
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = visibleIntegration(ctx, tx, in.Organization, in.ID, by); err != nil {
 			return err
 		}
-		old := *r
-		r.Name, r.Visibility, r.Settings, r.Timeout = in.Name, string(in.Visibility), opt(in.Settings), in.TimeoutSeconds
-		return db.changeIntegration(ctx, tx, &old, r, by)
+		old := r
+		r.Name, r.Visibility, r.Settings, r.TimeoutSeconds = in.Name, in.Visibility, in.Settings, in.TimeoutSeconds
+		if len(r.Settings) == 0 {
+			r.Settings = nil
+		}
+		return db.changeIntegration(ctx, tx, &old, &r, by)
 	})
-	if err != nil {
-		return action.Integration{}, err
-	}
-	return r.shown(), nil
+	return r.Integration, err
 }
 
 func (db *DB) changeIntegration(ctx context.Context, tx bun.Tx, old, r *integrationRow, by string) error {
-	now := r.integration()
-	if err := now.CheckChoices(); err != nil {
+	if err := r.CheckChoices(); err != nil {
 		return err
 	}
 	if err := r.checkHolder(ctx, tx, old); err != nil {
@@ -73,9 +65,9 @@ func (db *DB) changeIntegration(ctx context.Context, tx bun.Tx, old, r *integrat
 	if r.differs(old) {
 		r.Revision++
 	}
-	r.UpdatedAt = at(db.now())
+	r.UpdatedAt = at(db.now()).t
 	_, err := tx.NewUpdate().Model(r).Column("name", "visibility", "holder", "settings", "timeout_seconds", "revision", "updated_at").
-		WherePK().Where("organization_id = ?", r.Organization).Exec(ctx)
+		WherePK().Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("changing integration %s: %w", r.ID, err)
 	}
@@ -87,11 +79,10 @@ func (db *DB) changeIntegration(ctx context.Context, tx bun.Tx, old, r *integrat
 
 // checkHolder sets the holder, and refuses one that has the account already.
 func (r *integrationRow) checkHolder(ctx context.Context, tx bun.Tx, old *integrationRow) error {
-	in := r.integration()
-	if r.Holder = in.Owner(); r.Holder == old.Holder {
+	if r.Holder = r.Owner(); r.Holder == old.Owner() {
 		return nil
 	}
-	same, err := findIntegration(ctx, integrationOf(tx, r.Organization, r.Provider, r.Holder, r.Account, false))
+	same, err := optional[action.Integration](ctx, integrationOf(tx, r.Organization, r.Provider, r.Holder, r.Account, false))
 	if err != nil || same == nil {
 		return err
 	}

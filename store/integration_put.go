@@ -29,7 +29,7 @@ func (db *DB) PutIntegration(ctx context.Context, in action.Integration, by stri
 	if (redact.JSON{}).RedactText(in.BaseURL, nil) != in.BaseURL {
 		return action.Integration{}, invalid("/base_url", "This URL holds what looks like a credential; give that as the credential, and the URL without it.")
 	}
-	r := newIntegrationRow(&in, at(db.now()))
+	r := newIntegrationRow(in, at(db.now()))
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error { return db.putIntegration(ctx, tx, r, in.Version, by) })
 	if err != nil {
 		return action.Integration{}, err
@@ -54,7 +54,7 @@ func (db *DB) putIntegration(ctx context.Context, tx bun.Tx, r *integrationRow, 
 	if old == nil {
 		_, err = tx.NewInsert().Model(r).Exec(ctx)
 	} else {
-		_, err = tx.NewUpdate().Model(r).WherePK().Where("organization_id = ?", r.Organization).Exec(ctx)
+		_, err = tx.NewUpdate().Model(r).WherePK().Exec(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("writing integration %s: %w", r.ID, err)
@@ -70,13 +70,12 @@ func (r *integrationRow) replaces(ctx context.Context, tx bun.Tx, old *integrati
 		if r.differs(old) {
 			r.Revision++
 		}
-		in := r.integration()
-		r.Holder = in.Owner()
+		r.Holder = r.Owner()
 	}
 	if old.version() != version {
 		return integrationMoved()
 	}
-	same, err := findIntegration(ctx, integrationOf(tx, r.Organization, r.Provider, r.Holder, r.Account, r.User != ""))
+	same, err := optional[action.Integration](ctx, integrationOf(tx, r.Organization, r.Provider, r.Holder, r.Account, r.User != ""))
 	if err == nil && same != nil && same.ID != r.ID {
 		err = integrationMoved()
 	}
@@ -115,9 +114,9 @@ func heldBy(db bun.IDB, organization, user string) *bun.SelectQuery {
 }
 
 func (db *DB) disconnect(ctx context.Context, tx bun.Tx, q *bun.SelectQuery, reason, by string) error {
-	var rows []integrationRow
-	if err := q.Scan(ctx, &rows); err != nil {
-		return fmt.Errorf("reading the integrations of a user: %w", err)
+	rows, err := list[integrationRow](ctx, q)
+	if err != nil {
+		return err
 	}
 	for i := range rows {
 		if err := db.setStatus(ctx, tx, &rows[i], action.IntegrationDeleted, reason, by); err != nil {
@@ -129,7 +128,7 @@ func (db *DB) disconnect(ctx context.Context, tx bun.Tx, q *bun.SelectQuery, rea
 
 // checkRoom refuses one more than an organization may have.
 func checkRoom(ctx context.Context, tx bun.Tx, old *integrationRow, organization string) error {
-	if old != nil && old.Status != string(action.IntegrationDeleted) {
+	if old != nil && old.Status != action.IntegrationDeleted {
 		return nil
 	}
 	n, err := tx.NewSelect().Table("integrations").Where("organization_id = ?", organization).Where("status <> 'deleted'").Count(ctx)
@@ -181,11 +180,11 @@ func (db *DB) SetIntegrationStatus(ctx context.Context, organization, id string,
 		switch {
 		case err != nil:
 			return err
-		case r == nil, r.Status == string(action.IntegrationDeleted) && status != action.IntegrationDeleted:
+		case r == nil, r.Status == action.IntegrationDeleted && status != action.IntegrationDeleted:
 			return noIntegration()
 		case version != 0 && version != r.Version:
 			return integrationMoved()
-		case r.Status == string(action.IntegrationDeleted), r.Status == string(status) && string(r.Reason) == reason:
+		case r.Status == action.IntegrationDeleted, r.Status == status && r.Reason == reason:
 			return nil
 		}
 		changed = true
@@ -198,13 +197,13 @@ func (db *DB) SetIntegrationStatus(ctx context.Context, organization, id string,
 // when the credential goes, so that no renewal brings it back.
 func (db *DB) setStatus(ctx context.Context, tx bun.Tx, r *integrationRow, status action.IntegrationStatus, reason, by string) error {
 	old := *r
-	r.Status, r.Reason, r.UpdatedAt = string(status), opt(reason), at(db.now())
+	r.Status, r.Reason, r.UpdatedAt = status, reason, at(db.now()).t
 	columns := []string{"status", "reason", "updated_at"}
 	if status == action.IntegrationDeleted {
-		r.Sealed, r.ExpiresAt, r.Version = nil, stamp{}, r.Version+1
+		r.Sealed, r.ExpiresAt, r.Version = nil, nil, r.Version+1
 		columns = append(columns, "sealed", "expires_at", "version")
 	}
-	_, err := tx.NewUpdate().Model(r).Column(columns...).WherePK().Where("organization_id = ?", r.Organization).Exec(ctx)
+	_, err := tx.NewUpdate().Model(r).Column(columns...).WherePK().Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("changing the status of integration %s: %w", r.ID, err)
 	}

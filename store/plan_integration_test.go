@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"sallyport/action"
+
 	"sallyport/internal/dbtest"
 )
 
@@ -17,7 +19,7 @@ func integrationQueries(db *DB) map[string]string {
 		"those of a user":       heldBy(db.read, "o", "u7").String(),
 		"that of an account":    integrationOf(db.read, "o", "slack", "", "a7", false).String(),
 		"a user's own":          integrationOf(db.read, "o", "slack", "u7", "a7", true).String(),
-		"those of a provider":   (&providerAppRow{Organization: "o", Provider: "slack"}).users(db.read).ColumnExpr("id").String(),
+		"those of a provider":   (&providerAppRow{ProviderApp: action.ProviderApp{Organization: "o", Provider: "slack"}}).users(db.read).ColumnExpr("id").String(),
 		"open connections":      integrationFlows(db.read, "o").String(),
 		"what is bound":         bindings(db.read, "o", "a7").String(),
 		"registrations":         db.read.NewSelect().Model((*providerAppRow)(nil)).Where("organization_id = 'o'").Order("provider").String(),

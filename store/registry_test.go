@@ -15,7 +15,7 @@ import (
 
 // registeredRows has the row of each table that is stored by registry.go.
 func registeredRows() []recorded {
-	return []recorded{&automationRow{}, &triggerRow{}, &scheduleRow{}, &capabilityRow{}, &overrideRow{}, &gateRow{}, &quotaRow{}, &connectorRow{}}
+	return []recorded{&automationRow{}, &triggerRow{}, &scheduleRow{}, &capabilityRow{}, &overrideRow{}, &gateRow{}, &quotaRow{}, &connectorRow{}, &integrationRow{}, &providerAppRow{}}
 }
 
 // TestARowHasTheColumnsOfItsTable compares both databases with the fields of the

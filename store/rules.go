@@ -58,7 +58,7 @@ func readRules(ctx context.Context, tx bun.Tx, organization string, now stamp) (
 	if rules.Quotas, err = list[action.Quota](ctx, quotas(tx, organization)); err != nil {
 		return rules, err
 	}
-	if rules.Integrations, err = listIntegrations(ctx, liveIntegrations(tx, organization)); err != nil {
+	if rules.Integrations, err = list[action.Integration](ctx, liveIntegrations(tx, organization)); err != nil {
 		return rules, err
 	}
 	rules.Reviewed, rules.Risks, err = reviewed(ctx, tx, organization)
