@@ -68,7 +68,7 @@ func checkBinding(ctx context.Context, tx bun.Tx, r *connectorRow) error {
 	if r.Secret == "" {
 		return nil
 	}
-	host, err := secretHost(ctx, tx, r.Organization, string(r.Secret))
+	host, err := secretHost(ctx, tx, r.Organization, r.Secret)
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,6 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
-
-	"sallyport/action"
 )
 
 // texts is a JSON list in a row. The nil one is NULL, the empty one is not.
@@ -21,20 +19,6 @@ func (t texts) Value() (driver.Value, error) {
 
 // Scan implements sql.Scanner.
 func (t *texts) Scan(src any) error { return decode(src, (*[]string)(t)) }
-
-// risks are a JSON object in a row. None are NULL.
-type risks map[string]action.Risk
-
-// Value implements driver.Valuer.
-func (r risks) Value() (driver.Value, error) {
-	if len(r) == 0 {
-		return nil, nil
-	}
-	return encode(map[string]action.Risk(r))
-}
-
-// Scan implements sql.Scanner.
-func (r *risks) Scan(src any) error { return decode(src, (*map[string]action.Risk)(r)) }
 
 // asJSON is a value as JSON in a row. What holds nothing is NULL.
 type asJSON[T any] struct{ v T }

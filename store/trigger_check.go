@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/uptrace/bun"
+
+	"sallyport/action"
 )
 
 // checkIntegration refuses one of another service, and what not everybody sees:
