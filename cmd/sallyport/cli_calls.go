@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type callsCommand struct {
@@ -88,7 +89,7 @@ func (c *client) hasSession(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	_, err := c.read(ctx, sessionPath(id), nil, new(sessionRow))
+	_, _, err := fetch(ctx, c, api.GetSession, api.ByID{ID: id})
 	return err
 }
 

@@ -4,44 +4,46 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
 )
 
-type sessionShow struct {
+// theSession names one.
+type theSession struct {
 	remote
 	ID string `arg:"" help:"Id of the session."`
 }
 
+type sessionShow struct{ theSession }
+
 // Run prints one session.
 func (c *sessionShow) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, sessionPath(c.ID), nil, func(w io.Writer, s *sessionRow) {
+	return perform(ctx, &c.remote, std, api.GetSession, api.ByID{ID: c.ID}, func(w io.Writer, s *api.SessionView) {
 		s.CreatedBy = c.labels(ctx, usersPath, keysPath).of(s.CreatedBy)
 		writeSession(w, s)
 	})
 }
 
-func sessionPath(id string) string { return "/api/v1/sessions/" + url.PathEscape(id) }
-
 // writeSession prints what the session is, a line each.
-func writeSession(w io.Writer, s *sessionRow) {
+func writeSession(w io.Writer, s *api.SessionView) {
 	for _, line := range [][2]string{
 		{"session", s.ID},
 		{"title", s.Title},
-		{"status", s.life()},
+		{"status", sessionLife(s)},
 		{"why", s.EndedNote},
-		{"kind", s.Kind + ", " + s.Type},
+		{"kind", string(s.Kind) + ", " + string(s.Type)},
 		{"group", s.Group},
 		{"task", s.Task},
 		{"automation", s.Automation},
-		{"made", strings.TrimSpace(since(s.CreatedAt) + " by " + s.CreatedBy)},
+		{"made", strings.TrimSpace(since(&s.CreatedAt) + " by " + s.CreatedBy)},
 		{"expires", since(s.ExpiresAt)},
 		{"last used", since(s.LastSeenAt)},
 		{"idle timeout", s.Idle},
-		{"tools", s.Tools},
+		{"tools", string(s.Tools)},
 		{"model", s.Model},
-		{"integrations", s.sees()},
+		{"integrations", sessionSees(s)},
 	} {
 		if line[1] != "" && line[1] != "-" {
 			fmt.Fprintf(w, "%-13s %s\n", line[0], visible(line[1]))
@@ -51,90 +53,78 @@ func writeSession(w io.Writer, s *sessionRow) {
 		fmt.Fprintf(w, "%-13s its own, %d bytes; --json shows it\n", "prompt", len(s.Prompt))
 	}
 	for _, l := range s.LeftOut {
-		fmt.Fprintf(w, "%-13s %s\n", "left out", visible(l.words()))
+		fmt.Fprintf(w, "%-13s %s\n", "left out", visible(leftOut(l)))
 	}
 }
 
-// leftOut is an integration that a session was not bound to.
-type leftOut struct {
-	Integration string `json:"integration"`
-	Name        string `json:"name"`
-	Reason      string `json:"reason"`
-}
-
-func (l leftOut) words() string { return l.Name + " (" + l.Integration + "): " + l.Reason }
+// leftOut tells of an integration that a session was not bound to.
+func leftOut(l action.LeftOut) string { return l.Name + " (" + l.Integration + "): " + l.Reason }
 
 type sessionRename struct {
-	remote
-	ID    string  `arg:"" help:"Id of the session."`
-	Title *string `arg:"" optional:"" help:"What people see of it from now on."`
-	Idle  *string `name:"idle-timeout" placeholder:"D" help:"After how long a silence it is stopped, such as 30m, or never; empty: the gateway's setting."`
+	theSession
+	api.SessionChange
 }
 
 // Run changes what is given.
 func (c *sessionRename) Run(ctx context.Context, std *stdio) error {
-	body := map[string]any{}
-	if c.Title != nil {
-		body["title"] = *c.Title
-	}
-	if c.Idle != nil {
-		body["idle_timeout"] = *c.Idle
-	}
-	if len(body) == 0 {
+	if c.SessionChange == (api.SessionChange{}) {
 		return wrongUse("nothing is to change: give a TITLE, or --idle-timeout")
 	}
-	return alter(ctx, &c.remote, std, http.MethodPatch, sessionPath(c.ID), body, writeSession)
+	return perform(ctx, &c.remote, std, api.UpdateSession, api.ByIDWith[api.SessionChange]{ByID: api.ByID{ID: c.ID}, Body: c.SessionChange}, writeSession)
 }
 
-// sessionStep are the words of a command that moves a session.
-type sessionStep struct {
-	remote
-	ID string `arg:"" help:"Id of the session."`
+// sessionMoved says where the session is after a step, and what that withdrew.
+func sessionMoved(w io.Writer, s *api.SessionView) {
+	text := fmt.Sprintf("session %s is %s now", s.ID, s.Status)
+	switch {
+	case s.Withdrew == 1:
+		text += "; 1 held call was withdrawn"
+	case s.Withdrew > 1:
+		text += fmt.Sprintf("; %d held calls were withdrawn", s.Withdrew)
+	}
+	said(text)(w)
 }
 
-func (c *sessionStep) take(ctx context.Context, std *stdio, step string, body any) error {
-	return alter(ctx, &c.remote, std, http.MethodPost, sessionPath(c.ID)+"/"+step, body, func(w io.Writer, s *sessionRow) {
-		text := fmt.Sprintf("session %s is %s now", s.ID, s.Status)
-		switch {
-		case s.Withdrew == 1:
-			text += "; 1 held call was withdrawn"
-		case s.Withdrew > 1:
-			text += fmt.Sprintf("; %d held calls were withdrawn", s.Withdrew)
-		}
-		said(text)(w)
-	})
-}
-
-type sessionPause struct{ sessionStep }
+type sessionPause struct{ theSession }
 
 // Run has the session begin no calls.
 func (c *sessionPause) Run(ctx context.Context, std *stdio) error {
-	return c.take(ctx, std, "pause", nil)
+	return perform(ctx, &c.remote, std, api.PauseSession, api.ByID{ID: c.ID}, sessionMoved)
 }
 
-type sessionResume struct{ sessionStep }
+type sessionResume struct{ theSession }
 
 // Run ends a pause.
 func (c *sessionResume) Run(ctx context.Context, std *stdio) error {
-	return c.take(ctx, std, "resume", nil)
+	return perform(ctx, &c.remote, std, api.ResumeSession, api.ByID{ID: c.ID}, sessionMoved)
 }
 
-type sessionStop struct {
-	sessionStep
-	Note string `help:"Why, for people."`
+// sessionEnd are the words of a command that ends a session.
+type sessionEnd struct {
+	theSession
+	api.SessionEnd
 }
+
+func (c *sessionEnd) input() api.ByIDWith[*api.SessionEnd] {
+	return api.ByIDWith[*api.SessionEnd]{ByID: api.ByID{ID: c.ID}, Body: &c.SessionEnd}
+}
+
+type sessionStop struct{ sessionEnd }
 
 // Run ends the session.
 func (c *sessionStop) Run(ctx context.Context, std *stdio) error {
-	return c.take(ctx, std, "stop", given{"note": c.Note}.set())
+	return perform(ctx, &c.remote, std, api.StopSession, c.input(), sessionMoved)
 }
 
-type sessionFail struct {
-	sessionStep
-	Note string `help:"Why, for people."`
-}
+type sessionFail struct{ sessionEnd }
 
 // Run ends the session as one that failed.
 func (c *sessionFail) Run(ctx context.Context, std *stdio) error {
-	return c.take(ctx, std, "fail", given{"note": c.Note}.set())
+	return perform(ctx, &c.remote, std, api.FailSession, c.input(), sessionMoved)
+}
+
+type sessionRevoke struct{ theSession }
+
+func (c *sessionRevoke) Run(ctx context.Context, std *stdio) error {
+	return perform(ctx, &c.remote, std, api.RevokeSession, api.ByID{ID: c.ID}, done("session "+c.ID+" is revoked"))
 }

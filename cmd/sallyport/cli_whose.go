@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 // whose is what is told of calls besides their rows: whose session each is of,
 // and which account it is for.
 type whose struct {
-	sessions     map[string]sessionRow
+	sessions     map[string]*api.SessionView
 	people       []action.User
 	integrations []integrationRow
 	automations  labels
@@ -23,14 +22,13 @@ type whose struct {
 // whose asks for it. What cannot be read is told by its id: the calls alone
 // were asked for.
 func (c *client) whose(ctx context.Context, calls ...invocationRow) *whose {
-	w := &whose{sessions: make(map[string]sessionRow)}
+	w := &whose{sessions: make(map[string]*api.SessionView)}
 	var all list[integrationRow]
 	bound, unattended := false, false
 	for i := range calls {
 		id := calls[i].Session
 		if _, asked := w.sessions[id]; id != "" && !asked {
-			var s sessionRow
-			_, _ = c.read(ctx, "/api/v1/sessions/"+url.PathEscape(id), nil, &s)
+			s, _, _ := fetch(ctx, c, api.GetSession, api.ByID{ID: id})
 			w.sessions[id] = s
 			unattended = unattended || strings.HasPrefix(s.CreatedBy, ofAutomation)
 		}
@@ -59,7 +57,7 @@ func (w *whose) show(out io.Writer, i *invocationRow) {
 	if i.Integration != "" {
 		said("    for " + w.account(i.Integration))(out)
 	}
-	if s := w.sessions[i.Session]; s.CreatedBy != "" {
+	if s := w.sessions[i.Session]; s != nil && s.CreatedBy != "" {
 		title := ""
 		if s.Title != "" {
 			title = " " + s.Title
