@@ -71,9 +71,7 @@ func (s *Server) settingsRoutes() {
 		if err != nil {
 			return action.Settings{}, err
 		}
-		set(&now.SelfApproval, in.Body.SelfApproval)
-		set(&now.DenialLimit, in.Body.DenialLimit)
-		set(&now.UnverifiedEvents, in.Body.UnverifiedEvents)
+		apply(&now, &in.Body)
 		if err := s.Policy.SetSettings(ctx, p.Organization, now, p.By()); err != nil {
 			return action.Settings{}, err
 		}

@@ -36,10 +36,10 @@ func (s *Server) automationID(ctx context.Context, p *Principal, ref, field stri
 func (s *Server) addAutomation(ctx context.Context, p *Principal, n api.NewAutomation) (event.Automation, error) {
 	now := s.now()
 	a := event.Automation{
-		ID: newID(), Organization: p.Organization, Name: strings.TrimSpace(n.Name), Enabled: true, Instructions: n.Instructions,
-		CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
+		ID: newID(), Organization: p.Organization, Enabled: true, CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
-	set(&a.Enabled, n.Enabled)
+	apply(&a, &n)
+	a.Name = strings.TrimSpace(a.Name)
 	if err := checkTitle(a.Name); err != nil {
 		return a, err
 	}
@@ -56,9 +56,7 @@ func (s *Server) changeAutomation(ctx context.Context, p *Principal, ref string,
 	if err != nil {
 		return a, err
 	}
-	set(&a.Name, change.Name)
-	set(&a.Enabled, change.Enabled)
-	set(&a.Instructions, change.Instructions)
+	apply(&a, &change)
 	a.Name, a.UpdatedAt = strings.TrimSpace(a.Name), s.now()
 	if err := checkTitle(a.Name); err != nil {
 		return a, err

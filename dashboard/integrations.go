@@ -263,8 +263,7 @@ func (s *Server) changeIntegration(ctx context.Context, p *Principal, id string,
 			return in, err
 		}
 	}
-	set(&in.Name, change.Name)
-	set(&in.Visibility, change.Visibility)
+	apply(&in, &change, "Settings")
 	set(&in.TimeoutSeconds, change.Timeout)
 	if settings := settled(change.Settings); settings != nil {
 		in.Settings = settings

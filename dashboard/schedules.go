@@ -53,10 +53,11 @@ func (s *Server) showSchedule(row event.Schedule, names map[string]string) api.S
 func (s *Server) addSchedule(ctx context.Context, p *Principal, n api.NewSchedule) (api.ScheduleView, error) {
 	now := s.now()
 	row := event.Schedule{
-		ID: newID(), Organization: p.Organization, Name: strings.TrimSpace(or(n.Name, n.Cron)), Cron: strings.TrimSpace(n.Cron),
-		TimeZone: or(n.TimeZone, "UTC"), Enabled: true, Missed: or(n.Missed, event.MissedOnce), CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
+		ID: newID(), Organization: p.Organization, Name: n.Cron, TimeZone: "UTC", Enabled: true, Missed: event.MissedOnce,
+		CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
-	set(&row.Enabled, n.Enabled)
+	apply(&row, &n, "Automation")
+	row.Name, row.Cron = strings.TrimSpace(row.Name), strings.TrimSpace(row.Cron)
 	var err error
 	if row.Automation, err = s.automationID(ctx, p, n.Automation, "/automation"); err != nil {
 		return api.ScheduleView{}, err
@@ -77,11 +78,7 @@ func (s *Server) changeSchedule(ctx context.Context, p *Principal, id string, ch
 		return api.ScheduleView{}, err
 	}
 	row := old
-	set(&row.Name, change.Name)
-	set(&row.Cron, change.Cron)
-	set(&row.TimeZone, change.TimeZone)
-	set(&row.Missed, change.Missed)
-	set(&row.Enabled, change.Enabled)
+	apply(&row, &change)
 	row.Name, row.Cron, row.UpdatedAt = strings.TrimSpace(row.Name), strings.TrimSpace(row.Cron), s.now()
 	if row.Cron != old.Cron || row.TimeZone != old.TimeZone || row.Enabled != old.Enabled {
 		err = s.due(&row)

@@ -36,10 +36,10 @@ func (s *Server) eventProvider(id, field string) (*api.EventProvider, error) {
 func (s *Server) trigger(ctx context.Context, p *Principal, n api.NewTrigger) (event.Trigger, error) {
 	now := s.now()
 	t := event.Trigger{
-		ID: newID(), Organization: p.Organization, Name: strings.TrimSpace(n.Name), Kind: n.Kind, Provider: n.Provider, Type: n.Type,
-		Enabled: true, Config: config(n.Config), PollSeconds: n.PollSeconds, CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
+		ID: newID(), Organization: p.Organization, Enabled: true, Config: config(n.Config), CreatedBy: p.By(), CreatedAt: now, UpdatedAt: now,
 	}
-	set(&t.Enabled, n.Enabled)
+	apply(&t, &n, "Automation", "Integration", "Config")
+	t.Name = strings.TrimSpace(t.Name)
 	provider, err := s.eventProvider(n.Provider, "/provider")
 	if err != nil {
 		return t, err
@@ -179,9 +179,7 @@ func (s *Server) changeTrigger(ctx context.Context, p *Principal, id string, cha
 	if err != nil {
 		return api.TriggerView{}, err
 	}
-	set(&t.Name, change.Name)
-	set(&t.Enabled, change.Enabled)
-	set(&t.PollSeconds, change.PollSeconds)
+	apply(&t, &change, "Integration", "Config")
 	t.Name, t.UpdatedAt = strings.TrimSpace(t.Name), s.now()
 	if settled(change.Config) != nil {
 		t.Config = verifiedAs(t.Config, config(change.Config))

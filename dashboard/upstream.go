@@ -9,16 +9,8 @@ import (
 )
 
 func upstreamApply(u *api.Upstream, c *action.Connector) {
-	set(&c.URL, u.URL)
-	set(&c.Header, u.Header)
-	set(&c.Prefix, u.Prefix)
-	set(&c.Secret, u.Secret)
-	set(&c.Headers, u.Headers)
-	set(&c.PerAgent, u.PerAgent)
+	apply(c, u, "MayAsk", "OAuth")
 	set(&c.TimeoutSeconds, u.Timeout)
-	set(&c.DefaultRisk, u.DefaultRisk)
-	set(&c.Risks, u.Risks)
-	set(&c.Review, u.Review)
 	if u.MayAsk != nil {
 		c.MayAsk = slices.DeleteFunc(action.AskKinds(), func(k action.AskKind) bool { return !slices.Contains(*u.MayAsk, k) })
 	}

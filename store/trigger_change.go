@@ -18,7 +18,9 @@ func (db *DB) UpdateTrigger(ctx context.Context, t event.Trigger, by string) (ev
 			return err
 		}
 		old := r
-		r.Name, r.Enabled, r.Config, r.Integration, r.PollSeconds = t.Name, t.Enabled, t.Config, t.Integration, t.PollSeconds
+		r.Trigger = t // but for what it is, and what happened to it
+		r.Automation, r.Kind, r.Provider, r.Type = old.Automation, old.Kind, old.Provider, old.Type
+		r.CreatedBy, r.CreatedAt, r.LastEventAt = old.CreatedBy, old.CreatedAt, old.LastEventAt
 		return db.updateTrigger(ctx, tx, &old, &r, by)
 	})
 	return r.Trigger, err
