@@ -57,9 +57,7 @@ func (s *Server) grantRoutes() {
 
 func (s *Server) grantReads() {
 	handle(s, api.ListGrants, func(ctx context.Context, p *Principal, in *api.ListGrantsInput) (api.List[api.GrantView], error) {
-		return s.listGrants(ctx, action.GrantFilter{
-			Organization: p.Organization, Session: in.Session, Scope: in.Scope, Source: in.Source, Action: in.Action, Usable: in.Usable, Limit: in.Limit, Cursor: in.Cursor,
-		})
+		return s.listGrants(ctx, grantFilter(p, in))
 	})
 	handle(s, api.GetGrant, func(ctx context.Context, p *Principal, in *api.ByID) (api.GrantView, error) {
 		g, err := s.Policy.Grant(ctx, p.Organization, in.ID)
@@ -77,6 +75,12 @@ func (s *Server) grantReads() {
 			return grantViewCovering(api.GrantView{Grant: g, Name: sourceName(g.Source, all)}, p)
 		}), err
 	})
+}
+
+func grantFilter(p *Principal, in *api.ListGrantsInput) action.GrantFilter {
+	return action.GrantFilter{
+		Organization: p.Organization, Session: in.Session, Scope: in.Scope, Source: in.Source, Action: in.Action, Usable: in.Usable, Limit: in.Limit, Cursor: in.Cursor,
+	}
 }
 
 func (s *Server) listGrants(ctx context.Context, f action.GrantFilter) (api.List[api.GrantView], error) {

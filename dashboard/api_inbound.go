@@ -39,7 +39,7 @@ func (s *Server) inboundRoutes() {
 
 func (s *Server) deliveryRoutes() {
 	handle(s, api.ListDeliveries, func(ctx context.Context, p *Principal, in *api.DeliveryQuery) (api.List[api.DeliveryView], error) {
-		page, err := s.Inbound.ListReceipts(ctx, event.ReceiptFilter{Organization: p.Organization, Trigger: in.Trigger, Provider: in.Provider, Status: in.Status, Limit: in.Limit, Cursor: in.Cursor})
+		page, err := s.listReceipts(ctx, p, in)
 		return pageOf(page, func(r event.Receipt) api.DeliveryView { return api.DeliveryView{Receipt: r} }), err
 	})
 	handle(s, api.GetDelivery, func(ctx context.Context, p *Principal, in *api.ByID) (api.DeliveryView, error) {
@@ -54,6 +54,10 @@ func (s *Server) deliveryRoutes() {
 		s.log.InfoContext(ctx, "delivery queued anew", "delivery", r.ID, "by", p.By())
 		return viewDelivery(r), nil
 	})
+}
+
+func (s *Server) listReceipts(ctx context.Context, p *Principal, q *api.DeliveryQuery) (action.Page[event.Receipt], error) {
+	return s.Inbound.ListReceipts(ctx, event.ReceiptFilter{Organization: p.Organization, Trigger: q.Trigger, Provider: q.Provider, Status: q.Status, Limit: q.Limit, Cursor: q.Cursor})
 }
 
 func (s *Server) listEvents(ctx context.Context, p *Principal, q *api.EventQuery) (api.List[api.InboundEvent], error) {

@@ -49,21 +49,13 @@ func (p *pages) waiting(w action.Waiter) waiting {
 	return waiting{"gone", "Nobody waits any more: what is approved now may run without anybody hearing of it."}
 }
 
-// around is what the cards of a page show beside their calls, read for all of
-// them at once.
-type around struct {
-	sessions     map[string]action.Session
-	waiters      map[string]action.Waiter
-	people       map[string]string
-	automations  map[string]string
-	integrations []action.Integration
-}
-
 func pendingOf(organization string, q api.Paging) action.InvocationFilter {
 	return action.InvocationFilter{Organization: organization, Statuses: []action.Status{action.StatusPending}, Limit: q.Limit, Cursor: q.Cursor}
 }
 
-func (p *pages) around(ctx context.Context, me *Principal, list []action.Invocation) (b around, err error) {
+// cards are the calls of a page with what is shown beside them, which is read
+// for all of them at once.
+func (p *pageRequest) cards(list []action.Invocation) []card {
 	var pending, sessions []string
 	modules := false
 	for _, inv := range list {
@@ -73,70 +65,38 @@ func (p *pages) around(ctx context.Context, me *Principal, list []action.Invocat
 			pending = append(pending, inv.ID)
 		}
 	}
-	if b.people, err = p.names(ctx, me.Organization); err != nil {
-		return b, err
-	}
-	if b.sessions, err = p.Calls.SessionsOf(ctx, me.Organization, sessions); err != nil {
-		return b, err
-	}
-	if b.waiters, err = p.Calls.Waiters(ctx, me.Organization, pending); err != nil {
-		return b, err
-	}
-	if modules {
-		if b.integrations, err = p.Sources.ListIntegrations(ctx, me.Organization, me.viewer()); err != nil {
-			return b, err
-		}
-	}
-	for _, s := range b.sessions {
-		if s.Automation != "" {
-			b.automations, err = p.Inbound.AutomationNames(ctx, me.Organization)
-			break
-		}
-	}
-	return b, err
-}
-
-func (p *pages) cards(ctx context.Context, me *Principal, list []action.Invocation) ([]card, error) {
 	if len(list) == 0 {
-		return nil, nil
+		return nil
 	}
-	b, err := p.around(ctx, me, list)
-	if err != nil {
-		return nil, err
+	names, asking, waiters := p.loadNames(), p.asking(sessions), load2(p, p.Calls.Waiters, p.org, pending)
+	var integrations []action.Integration
+	if modules {
+		integrations = load2(p, p.Sources.ListIntegrations, p.org, p.me.viewer())
 	}
 	cards := make([]card, len(list))
 	for i, inv := range list {
-		if cards[i], err = p.card(ctx, me, inv, &b); err != nil {
-			return nil, err
+		c := card{Who: or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, names)}
+		c.Asking, c.Automation = asking(inv.Session)
+		c.Accounts = p.accounts(integrations, &c.Asking, &inv)
+		if waiter, ok := waiters[inv.ID]; ok {
+			c.Waiting = p.waiting(waiter)
 		}
+		c.Invocation = inv
+		cards[i] = load(p, p.card, c)
 	}
-	return cards, nil
+	return cards
 }
 
-func (p *pages) cardOf(ctx context.Context, me *Principal, id string) (card, error) {
-	inv, err := p.Calls.Invocation(ctx, me.Organization, id)
-	if err != nil {
-		return card{}, err
-	}
-	cards, err := p.cards(ctx, me, []action.Invocation{inv})
-	if err != nil {
-		return card{}, err
-	}
-	return cards[0], nil
+func (p *pageRequest) cardOf(id string) card {
+	inv := load2(p, p.Calls.Invocation, p.org, id)
+	return p.cards([]action.Invocation{inv})[0]
 }
 
-func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, b *around) (card, error) {
+// card completes one with its params and its times.
+func (p *pageRequest) card(ctx context.Context, c card) (card, error) {
+	inv := c.Invocation
 	decision := action.Decision{Source: inv.ModeSource, Steps: inv.Steps}
-	c := card{Invocation: inv, Why: decision.Why(), Decides: me.Role.Decides(), Who: or(b.people[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, b.people)}
-	var ok bool
-	if c.Asking, ok = b.sessions[inv.Session]; !ok {
-		c.Asking = action.Session{ID: inv.Session}
-	}
-	c.Automation = or(b.automations[c.Asking.Automation], c.Asking.Automation)
-	c.Accounts = p.accounts(b.integrations, &c.Asking, &inv)
-	if waiter, ok := b.waiters[inv.ID]; ok {
-		c.Waiting = p.waiting(waiter)
-	}
+	c.Why, c.Decides = decision.Why(), p.decides()
 	if inv.ExpiresAt != nil {
 		c.Left = max(0, int(inv.ExpiresAt.Sub(p.now()).Seconds()))
 		c.Hold = max(1, int(inv.ExpiresAt.Sub(inv.CreatedAt).Seconds()))
@@ -146,7 +106,7 @@ func (p *pages) card(ctx context.Context, me *Principal, inv action.Invocation, 
 	if inv.Status != action.StatusPending || !c.Decides {
 		return c, nil
 	}
-	full, whole, err := p.Gate.Params(ctx, me.Organization, inv.ID)
+	full, whole, err := p.Gate.Params(ctx, p.org, inv.ID)
 	if ctx.Err() != nil {
 		return c, ctx.Err()
 	}

@@ -12,7 +12,7 @@ import (
 // origins looks up what the sessions of an organization's invocations were
 // minted for, all at once. Most agents' sessions come from no event: where the
 // credential tells so, nothing is asked for.
-func (s *Server) origins(ctx context.Context, p *Principal, list ...action.Invocation) (map[string]event.Origin, error) {
+func (s *Server) origins(ctx context.Context, p *Principal, list []action.Invocation) (map[string]event.Origin, error) {
 	var sessions []string
 	for i := range list {
 		if id := list[i].Session; p.Session == nil || p.Session.Event != "" || id != p.Session.ID {
@@ -33,13 +33,13 @@ func (s *Server) viewOf(inv action.Invocation, from event.Origin) api.Invocation
 
 // view shows one.
 func (s *Server) view(ctx context.Context, p *Principal, inv action.Invocation) (api.InvocationView, error) {
-	from, err := s.origins(ctx, p, inv)
+	from, err := s.origins(ctx, p, []action.Invocation{inv})
 	return s.viewOf(inv, from[inv.Session]), err
 }
 
 // viewPage shows a page of them.
 func (s *Server) viewPage(ctx context.Context, p *Principal, page action.Page[action.Invocation]) (api.InvocationList, error) {
-	from, err := s.origins(ctx, p, page.Items...)
+	from, err := s.origins(ctx, p, page.Items)
 	list := pageOf(page, func(inv action.Invocation) api.InvocationView { return s.viewOf(inv, from[inv.Session]) })
 	out := api.InvocationList{List: list}
 	if !page.LookedBack.IsZero() {

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -144,57 +143,57 @@ func (p *pages) funcs(name string) template.FuncMap {
 }
 
 func (p *pages) mount(mux *http.ServeMux) {
-	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request, *Principal) error{
-		"GET /{$}":               p.inbox,
-		"GET /inbox/more":        p.inboxMore,
-		"GET /inbox/cards":       p.inboxCards,
-		"GET /inbox/count":       p.inboxCount,
-		"GET /inbox/waiters":     p.inboxWaiters,
-		"GET /inbox/requests":    p.inboxRequests,
-		"GET /inbox/{id}":        p.inboxCard,
-		"GET /inbox/{id}/grant":  p.inboxGrant,
-		"GET /inbox/{id}/params": p.inboxParams,
-		"GET /activity":          p.activity,
-		"GET /overview":          p.overview,
-		"GET /invocations/{id}":  p.invocation,
+	for pattern, h := range map[string]func(*pageRequest) error{
+		"GET /{$}":               (*pageRequest).inbox,
+		"GET /inbox/more":        (*pageRequest).inboxMore,
+		"GET /inbox/cards":       (*pageRequest).inboxCards,
+		"GET /inbox/count":       (*pageRequest).inboxCount,
+		"GET /inbox/waiters":     (*pageRequest).inboxWaiters,
+		"GET /inbox/requests":    (*pageRequest).inboxRequests,
+		"GET /inbox/{id}":        (*pageRequest).inboxCard,
+		"GET /inbox/{id}/grant":  (*pageRequest).inboxGrant,
+		"GET /inbox/{id}/params": (*pageRequest).inboxParams,
+		"GET /activity":          (*pageRequest).activity,
+		"GET /overview":          (*pageRequest).overview,
+		"GET /invocations/{id}":  (*pageRequest).invocation,
 
-		"GET /connectors":              p.connectorsPage,
-		"GET /connectors/new":          p.newConnectorPage,
-		"GET /connectors/{id}":         p.connectorPage,
-		"GET /integrations":            p.integrationsPage,
-		"GET /integrations/{provider}": p.providerPage,
-		"GET /secrets":                 p.secretsPage,
+		"GET /connectors":              (*pageRequest).connectorsPage,
+		"GET /connectors/new":          (*pageRequest).newConnectorPage,
+		"GET /connectors/{id}":         (*pageRequest).connectorPage,
+		"GET /integrations":            (*pageRequest).integrationsPage,
+		"GET /integrations/{provider}": (*pageRequest).providerPage,
+		"GET /secrets":                 (*pageRequest).secretsPage,
 
-		"GET /policy":         p.policyPage,
-		"GET /policy/actions": p.policyActions,
-		"GET /policy/answer":  p.explained,
-		"GET /policy/removed": p.policyRemoved,
-		"GET /audit":          p.auditPage,
+		"GET /policy":         (*pageRequest).policyPage,
+		"GET /policy/actions": (*pageRequest).policyActions,
+		"GET /policy/answer":  (*pageRequest).explained,
+		"GET /policy/removed": (*pageRequest).policyRemoved,
+		"GET /audit":          (*pageRequest).auditPage,
 
-		"GET /grants":   p.grantsPage,
-		"GET /sessions": p.sessionsPage,
+		"GET /grants":   (*pageRequest).grantsPage,
+		"GET /sessions": (*pageRequest).sessionsPage,
 
-		"GET /sessions/{id}/evidence": p.evidencePage,
-		"GET /env-requests/{id}":      p.envPage,
+		"GET /sessions/{id}/evidence": (*pageRequest).evidencePage,
+		"GET /env-requests/{id}":      (*pageRequest).envPage,
 
-		"GET /automations":         p.automationsPage,
-		"GET /automations/{id}":    p.automationPage,
-		"GET /triggers":            p.triggersPage,
-		"GET /triggers/new":        p.newTriggerPage,
-		"GET /triggers/{id}":       p.triggerPage,
-		"GET /schedules":           p.schedulesPage,
-		"GET /runs":                p.runsPage,
-		"GET /runs/{id}":           p.runPage,
-		"GET /events":              p.eventsPage,
-		"GET /events/{id}":         p.eventPage,
-		"GET /events/{id}/context": p.eventContext,
-		"GET /deliveries":          p.deliveriesPage,
-		"GET /deliveries/{id}":     p.deliveryPage,
+		"GET /automations":         (*pageRequest).automationsPage,
+		"GET /automations/{id}":    (*pageRequest).automationPage,
+		"GET /triggers":            (*pageRequest).triggersPage,
+		"GET /triggers/new":        (*pageRequest).newTriggerPage,
+		"GET /triggers/{id}":       (*pageRequest).triggerPage,
+		"GET /schedules":           (*pageRequest).schedulesPage,
+		"GET /runs":                (*pageRequest).runsPage,
+		"GET /runs/{id}":           (*pageRequest).runPage,
+		"GET /events":              (*pageRequest).eventsPage,
+		"GET /events/{id}":         (*pageRequest).eventPage,
+		"GET /events/{id}/context": (*pageRequest).eventContext,
+		"GET /deliveries":          (*pageRequest).deliveriesPage,
+		"GET /deliveries/{id}":     (*pageRequest).deliveryPage,
 
-		"GET /people":   p.peoplePage,
-		"GET /settings": p.settingsPage,
+		"GET /people":   (*pageRequest).peoplePage,
+		"GET /settings": (*pageRequest).settingsPage,
 
-		"GET /settings/{rest...}": moved,
+		"GET /settings/{rest...}": (*pageRequest).moved,
 	} {
 		mux.HandleFunc(pattern, p.signedIn(p.who(pattern), h))
 	}
@@ -211,8 +210,8 @@ func (p *pages) mount(mux *http.ServeMux) {
 
 // moved leads from where pages of connectors and integrations were to where
 // they are, and nowhere else.
-func moved(w http.ResponseWriter, r *http.Request, _ *Principal) error {
-	kind, id, one := strings.Cut(r.PathValue("rest"), "/")
+func (p *pageRequest) moved() error {
+	kind, id, one := strings.Cut(p.r.PathValue("rest"), "/")
 	if kind != "connectors" && kind != "integrations" {
 		return action.Errorf(action.ErrNotFound, "no_such_page", "There is no page here; begin at one of the pages beside.")
 	}
@@ -220,13 +219,13 @@ func moved(w http.ResponseWriter, r *http.Request, _ *Principal) error {
 	if one {
 		to += "/" + url.PathEscape(id)
 	}
-	http.Redirect(w, r, to, http.StatusFound) // 303 leads to the sign-in
+	http.Redirect(p.w, p.r, to, http.StatusFound) // 303 leads to the sign-in
 	return nil
 }
 
 // signedIn sends those who are not to the sign-in page, and tells those who
 // use another name of this machine the one that sign-ins are for.
-func (p *pages) signedIn(who api.Access, h func(http.ResponseWriter, *http.Request, *Principal) error) http.HandlerFunc {
+func (p *pages) signedIn(who api.Access, h func(*pageRequest) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		me, err := p.identifyLogin(r)
 		switch {
@@ -243,7 +242,7 @@ func (p *pages) signedIn(who api.Access, h func(http.ResponseWriter, *http.Reque
 			return
 		}
 		if err = accessPermit(who, me, ""); err == nil {
-			err = h(w, r, me)
+			err = h(&pageRequest{pages: p, w: w, r: r, me: me, org: me.Organization})
 		}
 		if err != nil {
 			p.failed(w, r, me, err)
@@ -357,17 +356,4 @@ func statusWords(s action.Status) string {
 		action.StatusPending: "waiting for you", action.StatusApproved: "about to run", action.StatusExecuting: "running",
 		action.StatusCompleted: "done", action.StatusFailed: "failed", action.StatusDenied: "denied", action.StatusExpired: "expired",
 	}[s]
-}
-
-// names returns people by id, for what rows say of them.
-func (p *pages) names(ctx context.Context, organization string) (map[string]string, error) {
-	list, err := p.People.ListUsers(ctx, organization)
-	if err != nil {
-		return nil, err
-	}
-	names := map[string]string{}
-	for _, u := range list {
-		names[u.ID] = u.Name
-	}
-	return names, nil
 }

@@ -2,10 +2,7 @@ package dashboard
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,13 +42,13 @@ type fieldChange struct {
 	Before, After []Segment // nil: it was not there, or is not any more
 }
 
-func (p *pages) auditPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx, q := r.Context(), r.URL.Query()
+func (p *pageRequest) auditPage() error {
+	q := p.readFilters("kind", "subject", "by", "from", "to")
 	f := action.PolicyEventFilter{
-		Organization: me.Organization, Kind: q.Get("kind"), Subject: strings.TrimSpace(q.Get("subject")), By: q.Get("by"),
+		Organization: p.org, Kind: q.Get("kind"), Subject: strings.TrimSpace(q.Get("subject")), By: q.Get("by"),
 		Limit: 50, Cursor: q.Get("cursor"),
 	}
-	d := auditData{Subject: f.Subject, From: q.Get("from"), To: q.Get("to"), First: f.Cursor == "", Decides: me.Role.Decides()}
+	d := auditData{Subject: f.Subject, From: q.Get("from"), To: q.Get("to"), First: f.Cursor == "", Decides: p.decides()}
 	d.Filtered = f.Kind+f.Subject+f.By+d.From+d.To != ""
 	var err error
 	if f.From, err = parseMoment("/from", d.From); err != nil {
@@ -60,41 +57,28 @@ func (p *pages) auditPage(w http.ResponseWriter, r *http.Request, me *Principal)
 	if f.To, err = lastDay(d.To); err != nil {
 		return err
 	}
-	all, err := p.Sources.ListConnectors(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	if d.Names, err = p.names(ctx, me.Organization); err != nil {
-		return err
-	}
+	all := p.loadConnectors()
+	d.Names = p.loadNames()
 	f.Subject = storedSubject(f.Subject, all)
-	page, err := p.Policy.PolicyEvents(ctx, f)
-	if err != nil {
-		return err
-	}
-	d.Total, d.Capped, d.Older = page.Total, page.Capped, olderEvents(q, page.Next)
+	page := load(p, p.Policy.PolicyEvents, f)
+	d.Total, d.Capped, d.Older = page.Total, page.Capped, q.Older(page.Next)
 	for _, e := range page.Items {
 		d.Rows = append(d.Rows, eventIn(e, all, d.Names))
 	}
 	d.choices(f)
 	if d.Decides {
-		if err := p.head(ctx, me.Organization, &d); err != nil {
-			return err
-		}
+		d.addHead(load(p, p.Audit.AuditHeads, p.org))
 	}
-	return p.render(w, "audit", "layout", view{Page: "audit", Title: "Audit", Me: me, Data: d})
+	return p.show("audit", "audit", "Audit", d)
 }
 
-// head adds the end of the chain of evidence.
-func (p *pages) head(ctx context.Context, organization string, d *auditData) error {
-	heads, err := p.Audit.AuditHeads(ctx, organization)
-	if err != nil || len(heads) == 0 {
-		return err
+// addHead adds the end of the chain of evidence.
+func (d *auditData) addHead(heads []action.AuditHead) {
+	if len(heads) > 0 {
+		d.Head = &heads[0]
+		raw, _ := json.Marshal(heads[0]) // plain values: cannot fail
+		d.HeadJSON = string(raw)
 	}
-	d.Head = &heads[0]
-	raw, err := json.Marshal(heads[0])
-	d.HeadJSON = string(raw)
-	return err
 }
 
 // lastDay reads the end of a time: of a day, its end.
@@ -135,19 +119,6 @@ func storedSubject(text string, all []action.Connector) string {
 		return c.Source()
 	}
 	return text
-}
-
-func olderEvents(q url.Values, next string) string {
-	if next == "" {
-		return ""
-	}
-	out := url.Values{"cursor": {next}}
-	for _, name := range []string{"kind", "subject", "by", "from", "to"} {
-		if v := q.Get(name); v != "" {
-			out.Set(name, v)
-		}
-	}
-	return "/audit?" + out.Encode()
 }
 
 // eventKind is a kind of event as people say it.

@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"context"
-	"net/http"
 	"slices"
 
 	"sallyport/action"
@@ -35,24 +33,8 @@ type boundTo struct {
 	On bool
 }
 
-func (p *pages) automationsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx, org := r.Context(), me.Organization
-	list, err := p.Inbound.ListAutomations(ctx, org)
-	if err != nil {
-		return err
-	}
-	triggers, err := p.Inbound.ListTriggers(ctx, org, "")
-	if err != nil {
-		return err
-	}
-	schedules, err := p.Inbound.ListSchedules(ctx, org, "")
-	if err != nil {
-		return err
-	}
-	last, err := p.Inbound.LastRuns(ctx, org)
-	if err != nil {
-		return err
-	}
+func (p *pageRequest) automationsPage() error {
+	list, last := p.loadAutomations(), load(p, p.Inbound.LastRuns, p.org)
 	rows := make([]automationRow, len(list))
 	at := map[string]*automationRow{}
 	for i, a := range list {
@@ -61,67 +43,48 @@ func (p *pages) automationsPage(w http.ResponseWriter, r *http.Request, me *Prin
 			rows[i].Last = &run
 		}
 	}
-	for _, t := range triggers {
+	for _, t := range load2(p, p.Inbound.ListTriggers, p.org, "") {
 		if a := at[t.Automation]; a != nil {
 			a.Triggers++
 		}
 	}
-	for _, s := range schedules {
+	for _, s := range load2(p, p.Inbound.ListSchedules, p.org, "") {
 		if a := at[s.Automation]; a != nil {
 			a.Schedules++
 		}
 	}
-	return p.render(w, "automations", "layout", view{Page: "automations", Title: "Automations", Me: me, Data: struct {
+	return p.show("automations", "automations", "Automations", struct {
 		Rows    []automationRow
 		Decides bool
-	}{rows, me.Role.Decides()}})
+	}{rows, p.decides()})
 }
 
-func (p *pages) automationPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	a, err := p.automation(ctx, me, r.PathValue("id"), "")
+func (p *pageRequest) automationPage() error {
+	a, err := p.automation(p.ctx(), p.me, p.r.PathValue("id"), "")
 	if err != nil {
 		return err
 	}
-	d := automationData{Automation: a, Decides: me.Role.Decides()}
-	if d.Triggers, err = p.triggers(ctx, me, a.ID); err != nil {
-		return err
-	}
-	if d.Schedules, err = p.schedules(ctx, me, a.ID); err != nil {
-		return err
-	}
-	runs, err := p.Inbound.ListRuns(ctx, event.RunFilter{Organization: me.Organization, Automation: a.ID, Limit: 10})
-	if err != nil {
-		return err
-	}
-	d.Runs = runs.Items
-	if d.Bound, err = p.bound(ctx, me, a.ID); err != nil {
-		return err
-	}
-	if d.Modes, err = p.modes(ctx, me.Organization); err != nil {
-		return err
-	}
-	d.Modes = slices.DeleteFunc(d.Modes, func(m api.ModeView) bool { return m.Automation != a.ID })
-	if d.Names, err = p.names(ctx, me.Organization); err != nil {
-		return err
-	}
-	return p.render(w, "automation", "layout", view{Page: "automations", Title: a.Name, Me: me, Data: d})
+	return p.show("automation", "automations", a.Name, automationData{
+		Automation: a,
+		Triggers:   load2(p, p.triggers, p.me, a.ID),
+		Schedules:  load2(p, p.schedules, p.me, a.ID),
+		Runs:       load(p, p.Inbound.ListRuns, event.RunFilter{Organization: p.org, Automation: a.ID, Limit: 10}).Items,
+		Bound:      p.bound(a.ID),
+		Modes:      slices.DeleteFunc(load(p, p.modes, p.org), func(m api.ModeView) bool { return m.Automation != a.ID }),
+		Names:      p.loadNames(),
+		Decides:    p.decides(),
+	})
 }
 
 // bound are the integrations that sessions of an automation can be bound to,
 // and those that they are.
-func (p *pages) bound(ctx context.Context, me *Principal, automation string) ([]boundTo, error) {
-	ids, err := p.Sources.Bindings(ctx, me.Organization, automation)
-	if err != nil {
-		return nil, err
-	}
-	all, err := p.integrations(ctx, me)
-	var list []boundTo
-	for _, in := range all {
+func (p *pageRequest) bound(automation string) (list []boundTo) {
+	ids := load2(p, p.Sources.Bindings, p.org, automation)
+	for _, in := range load(p, p.integrations, p.me) {
 		on := slices.Contains(ids, in.ID) || slices.Equal(ids, []string{action.AllConnections})
 		if in.User == "" || on {
 			list = append(list, boundTo{in, on})
 		}
 	}
-	return list, err
+	return list
 }

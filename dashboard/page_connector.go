@@ -34,15 +34,11 @@ const (
 	firstList  = "first list" // reviewed what nobody was asked about; see [action.ToolReview]
 )
 
-func (p *pages) connectorsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	connectors, err := p.Sources.ListConnectors(r.Context(), me.Organization)
-	if err != nil {
-		return err
-	}
-	return p.render(w, "connectors", "layout", view{Page: "connectors", Title: "Connectors", Me: me, Data: struct {
+func (p *pageRequest) connectorsPage() error {
+	return p.show("connectors", "connectors", "Connectors", struct {
 		Connectors []api.ConnectorView
 		Decides    bool
-	}{p.viewConnectors(r.Context(), me.Organization, connectors), me.Role.Decides()}})
+	}{p.viewConnectors(p.ctx(), p.org, p.loadConnectors()), p.decides()})
 }
 
 // newConnectorData is the gallery of known servers, or the form of one.
@@ -54,9 +50,9 @@ type newConnectorData struct {
 	Form    upstreamForm
 }
 
-func (p *pages) newConnectorPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
+func (p *pageRequest) newConnectorPage() error {
 	d := newConnectorData{Presets: p.Presets, Form: p.upstreamForm(action.Connector{Review: action.ReviewTrust})}
-	switch name := r.URL.Query().Get("preset"); name {
+	switch name := p.query("preset"); name {
 	case "":
 	case "custom":
 		d.Custom = true
@@ -67,7 +63,7 @@ func (p *pages) newConnectorPage(w http.ResponseWriter, r *http.Request, me *Pri
 		}
 		d.choose(&p.Presets[i])
 	}
-	return p.render(w, "connector_new", "layout", view{Page: "connectors", Title: "Add a connector", Me: me, Data: d})
+	return p.show("connector_new", "connectors", "Add a connector", d)
 }
 
 // choose fills the form with what is known of a server.
@@ -107,9 +103,9 @@ func waysIn(ways []string) string {
 	return strings.Join(said, " or ")
 }
 
-func (p *pages) connectorPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	c, err := p.connector(ctx, me.Organization, r.PathValue("id"))
+func (p *pageRequest) connectorPage() error {
+	ctx := p.ctx()
+	c, err := p.connector(ctx, p.org, p.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -117,23 +113,11 @@ func (p *pages) connectorPage(w http.ResponseWriter, r *http.Request, me *Princi
 	if c.Enabled && state.FetchedAt.IsZero() && state.Error == "" {
 		// Nobody asked it since the gateway began: its risks are not known, and
 		// nothing can be reviewed.
-		if state, err = p.Prober.Probe(ctx, c); err != nil {
-			return err
-		}
+		state = load(p, p.Prober.Probe, c)
 	}
-	d := connectorData{Form: p.upstreamForm(c), Decides: me.Role.Decides()}
-	if d.View, err = p.viewTools(ctx, c, state); err != nil {
-		return err
-	}
-	if d.Names, err = p.names(ctx, me.Organization); err != nil {
-		return err
-	}
-	list, err := p.Policy.ListReviews(ctx, me.Organization, c.ID)
-	if err != nil {
-		return err
-	}
+	d := connectorData{Form: p.upstreamForm(c), View: load2(p, p.viewTools, c, state), Names: p.loadNames(), Decides: p.decides()}
 	changed := reviewTable{Connector: c, FetchedAt: state.FetchedAt, Error: state.Error}
-	for _, v := range p.viewReviews(ctx, c, list) {
+	for _, v := range p.viewReviews(ctx, c, load2(p, p.Policy.ListReviews, p.org, c.ID)) {
 		if v.State == action.ToolChanged || v.State == action.ToolRemoved {
 			changed.add(v)
 		} else {
@@ -144,7 +128,7 @@ func (p *pages) connectorPage(w http.ResponseWriter, r *http.Request, me *Princi
 	if len(changed.Tools) > 0 {
 		d.Reviews = []reviewTable{changed}
 	}
-	return p.render(w, "connector", "layout", view{Page: "connectors", Title: c.Name, Me: me, Data: d})
+	return p.show("connector", "connectors", c.Name, d)
 }
 
 func (d *connectorData) add(v api.ReviewView) {

@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"net/http"
-
 	"sallyport/action"
 	"sallyport/api"
 	"sallyport/ingest/event"
@@ -17,53 +15,25 @@ type deliveryData struct {
 	Causes map[string]cause
 }
 
-func receiptStatuses() []string { return []string{"queued", "processing", "completed", "failed"} }
-
-func (p *pages) deliveriesPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	f := readFilters(r, "status", "provider", "trigger")
-	if err := f.oneOf("status", receiptStatuses()...); err != nil {
-		return err
-	}
-	page, err := p.Inbound.ListReceipts(ctx, event.ReceiptFilter{
-		Organization: me.Organization, Status: event.ReceiptStatus(f.Get("status")), Provider: f.Get("provider"), Trigger: f.Get("trigger"), Limit: f.paging().Limit, Cursor: f.paging().Cursor,
-	})
-	if err != nil {
-		return err
-	}
-	causes, err := p.causes(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	return p.render(w, "deliveries", "layout", view{Page: "deliveries", Title: "Deliveries", Me: me, Data: struct {
+func (p *pageRequest) deliveriesPage() error {
+	var in api.DeliveryQuery
+	f := readQuery(p, &in)
+	return p.show("deliveries", "deliveries", "Deliveries", struct {
 		action.Page[event.Receipt]
 		Filters   filters
-		Statuses  []string
 		Providers []api.EventProvider
 		Causes    map[string]cause
-	}{page, f, receiptStatuses(), p.EventProviders, causes}})
+	}{load2(p, p.listReceipts, p.me, &in), f, p.EventProviders, p.causes()})
 }
 
-func (p *pages) deliveryPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	receipt, err := p.Inbound.Receipt(ctx, me.Organization, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	d := deliveryData{DeliveryView: viewDelivery(receipt)}
+func (p *pageRequest) deliveryPage() error {
+	d := deliveryData{DeliveryView: viewDelivery(load2(p, p.Inbound.Receipt, p.org, p.r.PathValue("id"))), Causes: p.causes()}
 	if d.Payload != nil {
 		d.Text = pretty(d.Payload)
 	}
-	if d.Causes, err = p.causes(ctx, me.Organization); err != nil {
-		return err
-	}
 	d.Cause = d.Causes[d.Trigger]
-	events, err := p.listEvents(ctx, me, &api.EventQuery{Delivery: d.ID, Paging: api.Paging{Limit: 50}})
-	if err != nil {
-		return err
-	}
-	d.Events = events.Items
-	return p.render(w, "delivery", "layout", view{Page: "deliveries", Title: "Delivery", Me: me, Data: d})
+	d.Events = load2(p, p.listEvents, p.me, &api.EventQuery{Delivery: d.ID, Paging: api.Paging{Limit: 50}}).Items
+	return p.show("delivery", "deliveries", "Delivery", d)
 }
 
 // again reports whether a delivery can be worked off once more: it failed, or

@@ -1,8 +1,8 @@
 package dashboard
 
 import (
-	"context"
 	"errors"
+	"reflect"
 
 	"sallyport/action"
 	"sallyport/api"
@@ -14,37 +14,30 @@ type taker struct {
 	Endpoint *api.EndpointView // nil: there is none
 	Keys     int               // for workers
 	Parcels  action.Page[event.Parcel]
-	Status   string // of the parcels that are shown
-	Statuses []string
 	Nobody   bool // neither an endpoint nor a key: nothing works on runs
 }
 
 // taker looks who works on runs. A member hears of keys alone.
-func (p *pages) taker(ctx context.Context, me *Principal, f filters) (t taker, err error) {
-	t.Statuses, t.Status = []string{"pending", "sending", "delivered", "dead", "void"}, f.Get("parcels")
-	if err := f.oneOf("parcels", t.Statuses...); err != nil {
-		return t, err
-	}
-	keys, err := p.People.ListAPIKeys(ctx, me.Organization)
-	if err != nil {
-		return t, err
-	}
-	for _, k := range keys {
+func (p *pageRequest) taker(f filters) taker {
+	var t taker
+	status, _ := reflect.TypeFor[api.ParcelQuery]().FieldByName("Status")
+	f.oneOf(p, "parcels", enumOf(status))
+	for _, k := range load(p, p.People.ListAPIKeys, p.org) {
 		if k.Scope == action.ScopeRuns && k.RevokedAt == nil {
 			t.Keys++
 		}
 	}
-	if !me.Role.Decides() {
-		return t, nil
+	if p.err != nil || !p.decides() {
+		return t
 	}
-	e, err := p.runEndpoint(ctx, me)
+	e, err := p.runEndpoint(p.ctx(), p.me)
 	switch {
 	case err == nil:
 		t.Endpoint = &e
 	case !errors.Is(err, action.ErrNotFound):
-		return t, err
+		p.keep(err)
 	}
 	t.Nobody = t.Keys == 0 && (t.Endpoint == nil || !t.Endpoint.Enabled)
-	t.Parcels, err = p.Inbound.ListParcels(ctx, event.ParcelFilter{Organization: me.Organization, Status: event.ParcelStatus(t.Status), Limit: 20})
-	return t, err
+	t.Parcels = load(p, p.Inbound.ListParcels, event.ParcelFilter{Organization: p.org, Status: event.ParcelStatus(f.Get("parcels")), Limit: 20})
+	return t
 }

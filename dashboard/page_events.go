@@ -1,15 +1,9 @@
 package dashboard
 
 import (
-	"net/http"
-
 	"sallyport/api"
 	"sallyport/ingest/event"
 )
-
-func eventStatuses() []string {
-	return []string{"queued", "processing", "completed", "failed", "skipped"}
-}
 
 // eventData is all that the page of an event shows.
 type eventData struct {
@@ -23,77 +17,45 @@ type eventData struct {
 	Decides bool
 }
 
-func (p *pages) eventsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	f := readFilters(r, "status", "provider", "automation", "trigger", "delivery")
-	if err := f.oneOf("status", eventStatuses()...); err != nil {
-		return err
-	}
-	events, err := p.listEvents(ctx, me, &api.EventQuery{
-		Paging: f.paging(), Status: f.Get("status"), Provider: f.Get("provider"), Automation: f.Get("automation"), Trigger: f.Get("trigger"), Delivery: f.Get("delivery"),
-	})
-	if err != nil {
-		return err
-	}
-	d := struct {
+func (p *pageRequest) eventsPage() error {
+	var in api.EventQuery
+	f := readQuery(p, &in)
+	return p.show("events", "events", "Events", struct {
 		Events      api.List[api.InboundEvent]
 		Filters     filters
-		Statuses    []string
 		Providers   []api.EventProvider
 		Automations []event.Automation
 		Causes      map[string]cause
 		Decides     bool
-	}{Events: events, Filters: f, Statuses: eventStatuses(), Providers: p.EventProviders, Decides: me.Role.Decides()}
-	if d.Automations, err = p.Inbound.ListAutomations(ctx, me.Organization); err != nil {
-		return err
-	}
-	if d.Causes, err = p.causes(ctx, me.Organization); err != nil {
-		return err
-	}
-	return p.render(w, "events", "layout", view{Page: "events", Title: "Events", Me: me, Data: d})
+	}{load2(p, p.listEvents, p.me, &in), f, p.EventProviders, p.loadAutomations(), p.causes(), p.decides()})
 }
 
-func (p *pages) eventPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	record, err := p.Inbound.Event(ctx, me.Organization, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	d := eventData{Decides: me.Role.Decides(), Kind: record.Type}
-	if d.InboundEvent, err = p.viewEvent(ctx, record); err != nil {
-		return err
+func (p *pageRequest) eventPage() error {
+	record := load2(p, p.Inbound.Event, p.org, p.r.PathValue("id"))
+	d := eventData{InboundEvent: load(p, p.viewEvent, record), Kind: record.Type, Causes: p.causes(), Decides: p.decides()}
+	if p.err != nil {
+		return p.err
 	}
 	if d.Context != nil {
 		d.Text = pretty(d.Context)
-	}
-	if d.Causes, err = p.causes(ctx, me.Organization); err != nil {
-		return err
 	}
 	d.Cause = d.Causes[d.Trigger]
 	if provider, err := p.eventProvider(d.Provider, ""); err == nil {
 		d.Kind = provider.Title + ": " + eventProviderTypeTitle(provider, d.Type)
 	}
-	if t, err := p.Inbound.Trigger(ctx, me.Organization, d.Trigger); err == nil {
+	if t, err := p.Inbound.Trigger(p.ctx(), p.org, d.Trigger); err == nil {
 		d.Filters = t.Config
 	}
 	if d.Receipt != "" {
-		others, err := p.listEvents(ctx, me, &api.EventQuery{Delivery: d.Receipt, Paging: api.Paging{Limit: 50}})
-		if err != nil {
-			return err
-		}
-		d.Others = others.Items
+		d.Others = load2(p, p.listEvents, p.me, &api.EventQuery{Delivery: d.Receipt, Paging: api.Paging{Limit: 50}}).Items
 	}
-	return p.render(w, "event", "layout", view{Page: "events", Title: or(d.Title, "Event"), Me: me, Data: d})
+	return p.show("event", "events", or(d.Title, "Event"), d)
 }
 
 // eventContext is all that is known of an event, for a person who asked to see
 // it; the reading is logged.
-func (p *pages) eventContext(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	whole, err := p.wholeContext(r.Context(), me, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return p.render(w, "event", "whole", view{Me: me, Data: pretty(whole)})
+func (p *pageRequest) eventContext() error {
+	return p.showPart("event", "whole", view{Me: p.me, Data: pretty(load2(p, p.wholeContext, p.me, p.r.PathValue("id")))})
 }
 
 // unmatched says why an event started nothing.

@@ -1,8 +1,8 @@
 package dashboard
 
 import (
+	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 
 	"sallyport/action"
@@ -22,15 +22,11 @@ type evidenceUpload struct {
 }
 
 // evidencePage is what a session sent as evidence of its work.
-func (p *pages) evidencePage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	session, err := p.session(r.Context(), me.Organization, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	page, err := p.Sessions.ListUploads(r.Context(), me.Organization, session.ID, 20, r.URL.Query().Get("cursor"))
-	if err != nil {
-		return err
-	}
+func (p *pageRequest) evidencePage() error {
+	session := load2(p, p.session, p.org, p.r.PathValue("id"))
+	page := load2(p, func(ctx context.Context, session, cursor string) (action.Page[action.Upload], error) {
+		return p.Sessions.ListUploads(ctx, p.org, session, 20, cursor)
+	}, session.ID, p.query("cursor"))
 	list := make([]evidenceUpload, len(page.Items))
 	for i, u := range page.Items {
 		list[i].Upload = u
@@ -38,15 +34,11 @@ func (p *pages) evidencePage(w http.ResponseWriter, r *http.Request, me *Princip
 			list[i].Shown = append(list[i].Shown, evidenceFile{f, evidenceURL(u, f.Name), measure(f.Size)})
 		}
 	}
-	older := ""
-	if page.Next != "" {
-		older = r.URL.Path + "?" + url.Values{"cursor": {page.Next}}.Encode()
-	}
-	return p.render(w, "evidence", "layout", view{Page: "sessions", Title: "Evidence", Me: me, Data: struct {
+	return p.show("evidence", "sessions", "Evidence", struct {
 		Session action.Session
 		Uploads []evidenceUpload
 		Older   string
-	}{session, list, older}})
+	}{session, list, p.readFilters().Older(page.Next)})
 }
 
 func evidenceURL(u action.Upload, name string) string {

@@ -39,21 +39,21 @@ type tally struct {
 // sessionsOffered by a form: the newest.
 const sessionsOffered = 50
 
-func (p *pages) explainPanel(ctx context.Context, me *Principal, q url.Values) (explainPanel, error) {
-	d := askedOf(q)
-	page, err := p.listSessions(ctx, me, "", api.Paging{Limit: sessionsOffered})
-	if err != nil {
-		return d, err
-	}
-	d.Sessions = sessionChoices(page.Items, d.Session)
-	return d, p.answer(ctx, me, &d)
+func (p *pageRequest) explainPanel() explainPanel {
+	d := askedOf(p.r.URL.Query())
+	d.Sessions = p.sessionChoices("", d.Session)
+	p.answer(&d)
+	return d
 }
 
 // sessionChoices offers sessions by what they are for, and the one that was
 // chosen, also when it is old.
-func sessionChoices(list []action.Session, chosen string) []sessionChoice {
+func (p *pageRequest) sessionChoices(state, chosen string) []sessionChoice {
 	var out []sessionChoice
-	for _, s := range list {
+	page := load(p, func(ctx context.Context, q api.Paging) (action.Page[action.Session], error) {
+		return p.listSessions(ctx, p.me, state, q)
+	}, api.Paging{Limit: sessionsOffered})
+	for _, s := range page.Items {
 		text := plain(or(clip(s.Title, 60), "untitled")) + " · " + short(s.ID)
 		if s.Group != "" {
 			text += " · group " + plain(s.Group)
@@ -81,33 +81,30 @@ func askedOf(q url.Values) explainPanel {
 }
 
 // explained is the answer alone, for the script to put in its place.
-func (p *pages) explained(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	d := askedOf(r.URL.Query())
-	if err := p.answer(r.Context(), me, &d); err != nil {
-		return err
-	}
-	return p.render(w, "policy", "explained", d)
+func (p *pageRequest) explained() error {
+	d := askedOf(p.r.URL.Query())
+	p.answer(&d)
+	return p.showPart("policy", "explained", d)
 }
 
 // answer decides for nobody. What is wrong with the question is a part of the
 // answer.
-func (p *pages) answer(ctx context.Context, me *Principal, d *explainPanel) error {
-	if d.Action == "" {
-		return nil
+func (p *pageRequest) answer(d *explainPanel) {
+	if p.err != nil || d.Action == "" {
+		return
 	}
-	err := p.tallied(ctx, me, d)
+	err := p.tallied(p.ctx(), p.me, d)
 	if err == nil && !d.Share.Listed {
 		var e api.Explanation
-		if e, err = p.explain(ctx, me, &d.Asked); err == nil {
+		if e, err = p.explain(p.ctx(), p.me, &d.Asked); err == nil {
 			d.Answer = &e
 		}
 	}
 	if err != nil {
-		if d.Problem = p.problem(ctx, err); d.Problem.Status >= http.StatusInternalServerError {
-			return err
+		if d.Problem = p.problem(p.ctx(), err); d.Problem.Status >= http.StatusInternalServerError {
+			p.keep(err)
 		}
 	}
-	return nil
 }
 
 // tallied counts what is in force of the actions that a pattern names.
@@ -155,28 +152,20 @@ func modeWords(m action.Mode) string {
 }
 
 // policyRemoved says, in words, what is in force once a mode is taken back.
-func (p *pages) policyRemoved(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	q := r.URL.Query()
+func (p *pageRequest) policyRemoved() error {
 	text := ""
-	if key, err := action.ParseKey(q.Get("key")); err == nil {
-		if text, err = p.without(r.Context(), me.Organization, q.Get("automation"), key); err != nil {
-			return err
-		}
+	if key, err := action.ParseKey(p.query("key")); err == nil {
+		text = p.without(p.query("automation"), key)
 	}
-	return p.render(w, "policy", "removed", text)
+	return p.showPart("policy", "removed", text)
 }
 
 // without looks for what says something of the key when this does not: the
 // cascade of policy, from here on.
-func (p *pages) without(ctx context.Context, organization, automation string, key action.Key) (string, error) {
-	list, _, err := p.Policy.Overrides(ctx, organization)
-	if err != nil {
-		return "", err
-	}
-	all, err := p.Sources.ListConnectors(ctx, organization)
-	if err != nil {
-		return "", err
-	}
+func (p *pageRequest) without(automation string, key action.Key) string {
+	list, _, err := p.Policy.Overrides(p.ctx(), p.org)
+	p.keep(err)
+	all := p.loadConnectors()
 	owners := []string{automation}
 	if automation != "" {
 		owners = append(owners, "")
@@ -191,26 +180,23 @@ func (p *pages) without(ctx context.Context, organization, automation string, ke
 			if owner != "" {
 				who = "for this automation"
 			}
-			return fmt.Sprintf("Then %s is in force, as it is set %s: %s.", plain(keyName(wider, all)), who, modeWords(list[i].Mode)), nil
+			return fmt.Sprintf("Then %s is in force, as it is set %s: %s.", plain(keyName(wider, all)), who, modeWords(list[i].Mode))
 		}
 	}
-	return p.inferredOf(ctx, organization, key)
+	return p.inferredOf(key)
 }
 
 // inferredOf says what holds where nobody said anything.
-func (p *pages) inferredOf(ctx context.Context, organization string, key action.Key) (string, error) {
+func (p *pageRequest) inferredOf(key action.Key) string {
 	const beside = " In a group, what it may do there counts first."
-	actions, err := p.actionsOf(ctx, organization, key.Source)
-	if err != nil {
-		return "", err
-	}
+	actions := load2(p, p.actionsOf, p.org, key.Source)
 	i := slices.IndexFunc(actions, func(a action.ActionAbility) bool { return a.Action == key.Action })
 	if i < 0 {
-		return "Then nothing is said of it: reads run, writes wait for a person, destructive actions are refused." + beside, nil
+		return "Then nothing is said of it: reads run, writes wait for a person, destructive actions are refused." + beside
 	}
 	return map[action.Risk]string{
 		action.RiskRead:   "Then nothing is said of it, and it only reads: it runs without asking.",
 		action.RiskWrite:  "Then nothing is said of it, and it writes: a person is asked.",
 		action.RiskDanger: "Then nothing is said of it, and it is destructive: it is refused.",
-	}[actions[i].Risk] + beside, nil
+	}[actions[i].Risk] + beside
 }

@@ -2,8 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 
 	"sallyport/action"
 	"sallyport/api"
@@ -36,70 +34,32 @@ type grantRow struct {
 	Changed bool   // the tool is another now: it covers nothing
 }
 
-func (p *pages) grantsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx, q := r.Context(), r.URL.Query()
-	f := action.GrantFilter{
-		Organization: me.Organization, Usable: q.Get("show") != "all", Session: q.Get("session"), Source: q.Get("source"), Action: q.Get("action"),
-		Scope: action.GrantScope(q.Get("scope")), Limit: 50, Cursor: q.Get("cursor"),
+func (p *pageRequest) grantsPage() error {
+	var in api.ListGrantsInput
+	q := readQuery(p, &in, "show")
+	in.Usable = q.Get("show") != "all"
+	if p.err != nil {
+		return p.err
 	}
-	if f.Scope != "" && !f.Scope.Valid() {
-		return invalid("/scope", "The scope of a grant is session or organization.")
-	}
-	list, all, err := p.grants(ctx, f)
+	f := grantFilter(p.me, &in)
+	list, all, err := p.grants(p.ctx(), f)
 	if err != nil {
 		return err
 	}
-	d := grantsData{Total: list.Total, Capped: list.Capped, Filter: f, First: f.Cursor == "", Decides: me.Role.Decides()}
-	d.Filtered = f.Session+f.Source+f.Action+string(f.Scope) != ""
-	d.Scopes = choose(string(f.Scope), "", "whosever", "session", "one session's", "organization", "every session's")
-	d.Usable, d.Every = grantsAt(q, "show", ""), grantsAt(q, "show", "all")
-	if list.Next != "" {
-		d.Older = grantsAt(q, "cursor", list.Next)
+	d := grantsData{
+		Total: list.Total, Capped: list.Capped, Filter: f, First: f.Cursor == "", Decides: p.decides(), Names: p.loadNames(),
+		Filtered: f.Session+f.Source+f.Action+string(f.Scope) != "",
+		Scopes:   choose(q.Get("scope"), "", "whosever", "session", "one session's", "organization", "every session's"),
+		Usable:   q.With("show", ""), Every: q.With("show", "all"), Older: q.Older(list.Next),
+		Sources:  load2(p, p.sources, p.org, all),
+		Sessions: p.sessionChoices("live", f.Session),
+		Wishes:   load(p, p.Policy.ListGrantRequests, action.RequestFilter{Organization: p.org, Status: action.RequestPending, Limit: 1}).Total,
 	}
-	hashes := p.hashes(ctx, all)
+	hashes := p.hashes(p.ctx(), all)
 	for _, g := range list.Items {
 		d.Rows = append(d.Rows, p.grantRow(api.GrantView{Grant: g, Name: sourceName(g.Source, all)}, hashes))
 	}
-	if err := p.fillGrants(ctx, me, &d, all); err != nil {
-		return err
-	}
-	return p.render(w, "grants", "layout", view{Page: "grants", Title: "Grants", Me: me, Data: d})
-}
-
-// fillGrants adds what the forms offer.
-func (p *pages) fillGrants(ctx context.Context, me *Principal, d *grantsData, connectors []action.Connector) (err error) {
-	if d.Sources, err = p.sources(ctx, me.Organization, connectors); err != nil {
-		return err
-	}
-	sessions, err := p.listSessions(ctx, me, "live", api.Paging{Limit: sessionsOffered})
-	if err != nil {
-		return err
-	}
-	d.Sessions = sessionChoices(sessions.Items, d.Filter.Session)
-	wishes, err := p.Policy.ListGrantRequests(ctx, action.RequestFilter{Organization: me.Organization, Status: action.RequestPending, Limit: 1})
-	if err != nil {
-		return err
-	}
-	d.Wishes = wishes.Total
-	d.Names, err = p.names(ctx, me.Organization)
-	return err
-}
-
-// grantsAt is the address of the same list with another value of one part.
-func grantsAt(q url.Values, name, value string) string {
-	out := url.Values{}
-	for _, n := range []string{"show", "session", "scope", "source", "action"} {
-		if v := q.Get(n); v != "" {
-			out.Set(n, v)
-		}
-	}
-	if out.Set(name, value); value == "" {
-		out.Del(name)
-	}
-	if len(out) == 0 {
-		return "/grants"
-	}
-	return "/grants?" + out.Encode()
+	return p.show("grants", "grants", "Grants", d)
 }
 
 // hashes are what connectors' actions are now. Of one that was never asked,

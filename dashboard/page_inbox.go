@@ -1,10 +1,6 @@
 package dashboard
 
 import (
-	"context"
-	"net/http"
-	"net/url"
-
 	"sallyport/action"
 	"sallyport/api"
 )
@@ -20,118 +16,83 @@ type inboxPage struct {
 	Cursor string // of this part; empty: it begins with the newest
 }
 
-func (p *pages) inbox(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	page, err := p.inboxPage(r.Context(), me, api.Paging{Limit: inboxSize, Cursor: r.URL.Query().Get("cursor")})
-	if err != nil {
-		return err
-	}
-	requests, err := p.requests(r.Context(), me)
-	if err != nil {
-		return err
-	}
-	return p.render(w, "inbox", "layout", view{Page: "inbox", Title: "Inbox", Me: me, Data: struct {
+func (p *pageRequest) inbox() error {
+	return p.show("inbox", "inbox", "Inbox", struct {
 		inboxPage
 		Requests requestList
-	}{page, requests}})
+	}{p.inboxPage(inboxSize), p.requests()})
 }
 
 // inboxMore is the part that follows one, for the script to put below it.
-func (p *pages) inboxMore(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	page, err := p.inboxPage(r.Context(), me, api.Paging{Limit: 2 * inboxSize, Cursor: r.URL.Query().Get("cursor")})
-	if err != nil {
-		return err
-	}
-	return p.render(w, "inbox", "part", page)
+func (p *pageRequest) inboxMore() error {
+	return p.showPart("inbox", "part", p.inboxPage(2*inboxSize))
 }
 
-func (p *pages) inboxPage(ctx context.Context, me *Principal, q api.Paging) (inboxPage, error) {
-	page, err := p.Calls.ListInvocations(ctx, pendingOf(me.Organization, q))
-	if err != nil {
-		return inboxPage{}, err
-	}
-	cards, err := p.cards(ctx, me, page.Items)
+func (p *pageRequest) inboxPage(size int) inboxPage {
+	cursor := p.query("cursor")
+	page := load(p, p.Calls.ListInvocations, pendingOf(p.org, api.Paging{Limit: size, Cursor: cursor}))
+	cards := p.cards(page.Items)
 	spare(cards)
-	return inboxPage{Cards: cards, Next: page.Next, Cursor: q.Cursor}, err
+	return inboxPage{Cards: cards, Next: page.Next, Cursor: cursor}
 }
 
 // inboxCards is some cards by their ids, in the order that was asked for:
 // those that the script let go of, and those that it has not seen.
-func (p *pages) inboxCards(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ids, err := askedIDs(r.URL.Query())
-	if err != nil {
-		return err
-	}
+func (p *pageRequest) inboxCards() error {
 	var list []action.Invocation
-	for _, id := range ids {
-		if inv, err := p.Calls.Invocation(r.Context(), me.Organization, id); err == nil { // else it is gone
+	for _, id := range p.askedIDs() {
+		if inv, err := p.Calls.Invocation(p.ctx(), p.org, id); err == nil { // else it is gone
 			list = append(list, inv)
 		}
 	}
-	cards, err := p.cards(r.Context(), me, list)
-	if err != nil {
-		return err
-	}
+	cards := p.cards(list)
 	spare(cards)
-	return p.render(w, "inbox", "part", inboxPage{Cards: cards})
+	return p.showPart("inbox", "part", inboxPage{Cards: cards})
 }
 
 // askedIDs are the calls that a query names, as many as a page has.
-func askedIDs(q url.Values) ([]string, error) {
-	if ids := q["id"]; len(ids) <= 2*inboxSize {
-		return ids, nil
+func (p *pageRequest) askedIDs() []string {
+	ids := p.r.URL.Query()["id"]
+	if len(ids) > 2*inboxSize {
+		p.keep(invalid("/id", "Ask for fewer calls at once."))
+		return nil
 	}
-	return nil, invalid("/id", "Ask for fewer calls at once.")
+	return ids
 }
 
 // inboxCard is one card alone, and whole.
-func (p *pages) inboxCard(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	c, err := p.cardOf(r.Context(), me, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return p.render(w, "inbox", "item", view{Me: me, Data: c})
+func (p *pageRequest) inboxCard() error {
+	return p.showPart("inbox", "item", view{Me: p.me, Data: p.cardOf(p.r.PathValue("id"))})
 }
 
 // inboxGrant is the form of an approval that lets more calls through.
-func (p *pages) inboxGrant(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	c, err := p.cardOf(r.Context(), me, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return p.render(w, "inbox", "granting-form", c)
+func (p *pageRequest) inboxGrant() error {
+	return p.showPart("inbox", "granting-form", p.cardOf(p.r.PathValue("id")))
 }
 
 // inboxParams is what a card masks, for a person who asked to see it.
-func (p *pages) inboxParams(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	full, err := p.fullParams(r.Context(), me, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return p.render(w, "inbox", "params-full", view{Me: me, Data: pretty(full.Params)})
+func (p *pageRequest) inboxParams() error {
+	full := load2(p, p.fullParams, p.me, p.r.PathValue("id"))
+	return p.showPart("inbox", "params-full", view{Me: p.me, Data: pretty(full.Params)})
 }
 
 // inboxCount is how much waits, however much it is.
-func (p *pages) inboxCount(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	calls, requests, err := p.Calls.CountWaiting(r.Context(), me.Organization)
+func (p *pageRequest) inboxCount() error {
+	calls, requests, err := p.Calls.CountWaiting(p.ctx(), p.org)
 	if err != nil {
 		return err
 	}
-	return sendJSON(w, map[string]int{"calls": calls, "requests": requests})
+	return sendJSON(p.w, map[string]int{"calls": calls, "requests": requests})
 }
 
 // inboxWaiters tells the script of the callers of cards that are in sight.
-func (p *pages) inboxWaiters(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ids, err := askedIDs(r.URL.Query())
-	if err != nil {
-		return err
-	}
-	waiters, err := p.Calls.Waiters(r.Context(), me.Organization, ids)
-	if err != nil {
-		return err
-	}
+func (p *pageRequest) inboxWaiters() error {
 	said := map[string]waiting{}
-	for id, waiter := range waiters {
+	for id, waiter := range load2(p, p.Calls.Waiters, p.org, p.askedIDs()) {
 		said[id] = p.waiting(waiter)
 	}
-	return sendJSON(w, said)
+	if p.err != nil {
+		return p.err
+	}
+	return sendJSON(p.w, said)
 }

@@ -1,11 +1,9 @@
 package dashboard
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -49,74 +47,46 @@ type way struct {
 // setting is one of a service's settings, as its schema describes it.
 type setting struct{ Name, Type, Text string }
 
-func (p *pages) integrationsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	integrations, err := p.integrations(r.Context(), me)
-	if err != nil {
-		return err
-	}
-	names, err := p.names(r.Context(), me.Organization)
-	if err != nil {
-		return err
-	}
-	return p.render(w, "integrations", "layout", view{Page: "integrations", Title: "Integrations", Me: me, Data: struct {
+func (p *pageRequest) integrationsPage() error {
+	return p.show("integrations", "integrations", "Integrations", struct {
 		Integrations []api.IntegrationView
 		Providers    []api.Provider
 		Names        map[string]string
-	}{integrations, p.Providers, names}})
+	}{load(p, p.integrations, p.me), p.Providers, p.loadNames()})
 }
 
-func (p *pages) providerPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	provider := p.provider(r.PathValue("provider"))
+func (p *pageRequest) providerPage() error {
+	provider := p.provider(p.r.PathValue("provider"))
 	if provider == nil {
 		return action.Errorf(action.ErrNotFound, "no_such_provider", "There is no such service here; the settings list those that there are.")
 	}
-	d := providerData{Provider: *provider, Decides: me.Role.Decides(), Redirect: p.PublicURL + "/oauth/callback/" + provider.ID, Settings: settingsOf(provider.Settings)}
-	views, err := p.integrations(ctx, me)
-	if err != nil {
-		return err
+	d := providerData{
+		Provider: *provider, Names: p.loadNames(), Decides: p.decides(), Redirect: p.PublicURL + "/oauth/callback/" + provider.ID, Settings: settingsOf(provider.Settings),
 	}
-	for _, v := range views {
+	for _, v := range load(p, p.integrations, p.me) {
 		if v.Provider == provider.ID {
-			d.Integrations = append(d.Integrations, rowOf(v, me))
+			d.Integrations = append(d.Integrations, rowOf(v, p.me))
 		}
 	}
-	if err := p.addBindings(ctx, me, d.Integrations); err != nil {
-		return err
-	}
-	if d.Names, err = p.names(ctx, me.Organization); err != nil {
-		return err
-	}
-	apps, err := p.Sources.ListProviderApps(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	d.addWays(apps)
-	return p.render(w, "provider", "layout", view{Page: "integrations", Title: provider.Title, Me: me, Data: d})
+	p.addBindings(d.Integrations)
+	d.addWays(load(p, p.Sources.ListProviderApps, p.org))
+	return p.show("provider", "integrations", provider.Title, d)
 }
 
 // addBindings adds the automations to the integrations that their sessions are
 // bound to.
-func (p *pages) addBindings(ctx context.Context, me *Principal, rows []integrationRow) error {
+func (p *pageRequest) addBindings(rows []integrationRow) {
 	if len(rows) == 0 {
-		return nil
+		return
 	}
-	automations, err := p.Inbound.ListAutomations(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	for _, a := range automations {
-		ids, err := p.Sources.Bindings(ctx, me.Organization, a.ID)
-		if err != nil {
-			return err
-		}
+	for _, a := range p.loadAutomations() {
+		ids := load2(p, p.Sources.Bindings, p.org, a.ID)
 		for i := range rows {
 			if slices.Contains(ids, rows[i].ID) {
 				rows[i].Binds = append(rows[i].Binds, a)
 			}
 		}
 	}
-	return nil
 }
 
 func rowOf(v api.IntegrationView, me *Principal) integrationRow {

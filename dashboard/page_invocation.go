@@ -3,8 +3,6 @@ package dashboard
 import (
 	"bytes"
 	"cmp"
-	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -36,25 +34,15 @@ type occasion struct {
 	Class string  // of its mark: good, bad, or neither
 }
 
-func (p *pages) invocation(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	c, err := p.cardOf(ctx, me, r.PathValue("id"))
-	if err != nil {
-		return err
+func (p *pageRequest) invocation() error {
+	c := p.cardOf(p.r.PathValue("id"))
+	d := invocationPage{
+		card: c, From: sourcePage(c.Invocation), Short: bytes.Contains(c.Result, []byte(`"_truncated"`)),
+		Evidence: load2(p, p.Audit.Evidence, p.org, c.ID),
+		Origin:   load2(p, p.origins, p.me, []action.Invocation{c.Invocation})[c.Session],
 	}
-	d := invocationPage{card: c, From: sourcePage(c.Invocation), Short: bytes.Contains(c.Result, []byte(`"_truncated"`))}
-	if d.Evidence, err = p.Audit.Evidence(ctx, me.Organization, c.ID); err != nil {
-		return err
-	}
-	origins, err := p.origins(ctx, me, c.Invocation)
-	if err != nil {
-		return err
-	}
-	d.Origin = origins[c.Session]
-	if d.Moments, err = p.moments(ctx, me, &d); err != nil {
-		return err
-	}
-	return p.render(w, "invocation", "layout", view{Page: "activity", Title: c.Action, Me: me, Data: d})
+	d.Moments = p.moments(&d)
+	return p.show("invocation", "activity", c.Action, d)
 }
 
 // sourcePage is where the source of a call is managed.
@@ -69,20 +57,12 @@ func sourcePage(inv action.Invocation) link {
 }
 
 // moments are what happened to the call, in the order of time.
-func (p *pages) moments(ctx context.Context, me *Principal, d *invocationPage) ([]occasion, error) {
-	events, err := p.Events(ctx, me.Organization, d.ID)
-	if err != nil {
-		return nil, err
-	}
-	names, err := p.names(ctx, me.Organization)
-	if err != nil {
-		return nil, err
-	}
-	list := lifeOf(d.Invocation, d.Settled)
+func (p *pageRequest) moments(d *invocationPage) []occasion {
+	list, names := lifeOf(d.Invocation, d.Settled), p.loadNames()
 	if at := d.Evidence.DeliveredAt; at != nil {
 		list = append(list, occasion{At: *at, Text: "The caller had the result."})
 	}
-	for _, e := range events {
+	for _, e := range load2(p, p.Events, p.org, d.ID) {
 		m := occasion{At: e.At, Text: happening(e.Kind), Data: e.Data}
 		if e.By != "" {
 			m.By = settler{Text: or(names[e.By], short(e.By)), Person: names[e.By] != ""}
@@ -90,7 +70,7 @@ func (p *pages) moments(ctx context.Context, me *Principal, d *invocationPage) (
 		list = append(list, m)
 	}
 	slices.SortStableFunc(list, func(a, b occasion) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
-	return list, nil
+	return list
 }
 
 // lifeOf is what the row tells of its life.

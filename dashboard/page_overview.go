@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -76,22 +75,14 @@ func newBar(n, bad, most int) bar {
 	return bar{100 * float64(n) / float64(most), 100 * float64(bad) / float64(most)}
 }
 
-func (p *pages) overview(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	name := or(r.URL.Query().Get("window"), "24h")
-	stats, err := p.viewStatistics(r.Context(), me.Organization, name)
-	if err != nil {
-		return err
-	}
+func (p *pageRequest) overview() error {
+	stats := load2(p, p.viewStatistics, p.org, or(p.query("window"), "24h"))
 	o := newOverview(stats)
-	o.Tiles = p.tiles(me, stats.Queues)
+	o.Tiles = p.tiles(p.me, stats.Queues)
 	if stats.Calls.Count == 0 {
-		page, err := p.Calls.ListInvocations(r.Context(), action.InvocationFilter{Organization: me.Organization, Limit: 1})
-		if err != nil {
-			return err
-		}
-		o.Never = len(page.Items) == 0
+		o.Never = len(load(p, p.Calls.ListInvocations, action.InvocationFilter{Organization: p.org, Limit: 1}).Items) == 0
 	}
-	return p.render(w, "overview", "layout", view{Page: "overview", Title: "Overview", Me: me, Data: o})
+	return p.show("overview", "overview", "Overview", o)
 }
 
 func newOverview(s api.StatisticsView) *overview {

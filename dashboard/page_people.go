@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"net/http"
 	"slices"
 
 	"sallyport/action"
@@ -17,31 +16,12 @@ type personLine struct {
 	Links   bool   // and make a link for them, or give another role
 }
 
-func (p *pages) peoplePage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	users, err := p.People.ListUsers(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	keys, err := p.People.ListAPIKeys(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	own, err := p.logins(ctx, me)
-	if err != nil {
-		return err
-	}
+func (p *pageRequest) peoplePage() error {
 	var removed []action.RemovedUser
-	if me.Role.Decides() {
-		if removed, err = p.People.RemovedUsers(ctx, me.Organization); err != nil {
-			return err
-		}
+	if p.decides() {
+		removed = load(p, p.People.RemovedUsers, p.org)
 	}
-	names := map[string]string{}
-	for _, u := range users {
-		names[u.ID] = u.Name
-	}
-	return p.render(w, "people", "layout", view{Page: "people", Title: "People", Me: me, Data: struct {
+	return p.show("people", "people", "People", struct {
 		People  []personLine
 		Keys    []action.APIKey
 		Logins  []api.LoginView
@@ -52,9 +32,9 @@ func (p *pages) peoplePage(w http.ResponseWriter, r *http.Request, me *Principal
 		Idle    string
 		Life    string
 	}{
-		p.personLines(me, users), slices.DeleteFunc(keys, func(k action.APIKey) bool { return k.RevokedAt != nil }), own, removed, names,
-		me.Role.Decides(), me.Role == action.RoleOwner, lasting(p.LoginIdle), lasting(p.LoginLife),
-	}})
+		p.personLines(p.me, p.loadUsers()), slices.DeleteFunc(load(p, p.People.ListAPIKeys, p.org), func(k action.APIKey) bool { return k.RevokedAt != nil }),
+		load(p, p.logins, p.me), removed, p.loadNames(), p.decides(), p.me.Role == action.RoleOwner, lasting(p.LoginIdle), lasting(p.LoginLife),
+	})
 }
 
 func (p *pages) personLines(me *Principal, users []action.User) []personLine {

@@ -2,8 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"sallyport/action"
@@ -29,59 +27,29 @@ type policyData struct {
 // gatesShown of all approvals, newest first.
 const gatesShown = 100
 
-func (p *pages) policyPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx, q := r.Context(), r.URL.Query()
-	d := policyData{Decides: me.Role.Decides()}
-	connectors, err := p.Sources.ListConnectors(ctx, me.Organization)
-	if err != nil {
-		return err
+func (p *pageRequest) policyPage() error {
+	connectors := p.loadConnectors()
+	d := policyData{
+		Sources:     load2(p, p.sources, p.org, connectors),
+		Automations: p.automationChoices(),
+		Explain:     p.explainPanel(),
+		Reviews:     load(p, p.reviews, connectors),
+		Gates:       load(p, p.gateApprovals, p.org),
+		Quotas:      load(p, p.quotas, p.org).Items,
+		Settings:    load(p, p.Policy.Settings, p.org),
+		Names:       p.loadNames(),
+		Decides:     p.decides(),
 	}
-	if d.Sources, err = p.sources(ctx, me.Organization, connectors); err != nil {
-		return err
-	}
-	if d.Automations, err = p.automationChoices(ctx, me.Organization); err != nil {
-		return err
-	}
-	if d.Modes, err = p.modeList(ctx, me.Organization, q, d.Automations); err != nil {
-		return err
-	}
-	if d.Explain, err = p.explainPanel(ctx, me, q); err != nil {
-		return err
-	}
-	if d.Reviews, err = p.reviews(ctx, connectors); err != nil {
-		return err
-	}
-	if err := p.ceilings(ctx, me.Organization, &d); err != nil {
-		return err
-	}
-	quotas, err := p.quotas(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	d.Quotas = quotas.Items
-	if d.Settings, err = p.Policy.Settings(ctx, me.Organization); err != nil {
-		return err
-	}
-	if d.Names, err = p.names(ctx, me.Organization); err != nil {
-		return err
-	}
-	return p.render(w, "policy", "layout", view{Page: "policy", Title: "Policy", Me: me, Data: d})
-}
-
-// ceilings adds what groups may do.
-func (p *pages) ceilings(ctx context.Context, organization string, d *policyData) error {
-	capabilities, err := p.capabilities(ctx, organization, "")
-	if err != nil {
-		return err
-	}
-	d.Table = newCapabilityTable(capabilities, d.Sources, p.now())
-	if d.Gates, err = p.Policy.ListGates(ctx, organization, "", ""); err != nil {
-		return err
-	}
+	d.Modes = p.modeList(d.Automations)
+	d.Table = newCapabilityTable(load2(p, p.capabilities, p.org, ""), d.Sources, p.now())
 	if d.MoreGates = len(d.Gates) - gatesShown; d.MoreGates > 0 {
 		d.Gates = d.Gates[:gatesShown]
 	}
-	return nil
+	return p.show("policy", "policy", "Policy", d)
+}
+
+func (p *pages) gateApprovals(ctx context.Context, organization string) ([]action.GateApproval, error) {
+	return p.Policy.ListGates(ctx, organization, "", "")
 }
 
 // modeRow is one mode that somebody set.
@@ -106,7 +74,8 @@ type modeList struct {
 // instant.
 const modesShown = 200
 
-func (p *pages) modeList(ctx context.Context, organization string, q url.Values, automations []automationChoice) (modeList, error) {
+func (p *pageRequest) modeList(automations []automationChoice) modeList {
+	q := p.readFilters("q", "mode", "whose")
 	l := modeList{Search: q.Get("q"), Mode: q.Get("mode"), Whose: q.Get("whose")}
 	l.Modes = choose(l.Mode, "", "any mode", "allow", "allow", "require_approval", "require approval", "deny", "deny")
 	l.Automations = choose(l.Whose, "", "everybody and automations", "everybody", "everybody")
@@ -115,10 +84,7 @@ func (p *pages) modeList(ctx context.Context, organization string, q url.Values,
 		names[a.ID] = a.Name
 		l.Automations = append(l.Automations, choice{Value: a.ID, Text: a.Name, On: a.ID == l.Whose})
 	}
-	all, err := p.modes(ctx, organization)
-	if err != nil {
-		return l, err
-	}
+	all := load(p, p.modes, p.org)
 	l.All, l.Searched = len(all), l.Search+l.Mode+l.Whose != ""
 	var matching []modeRow
 	for _, v := range all {
@@ -129,30 +95,23 @@ func (p *pages) modeList(ctx context.Context, organization string, q url.Values,
 		}
 	}
 	l.Matching = len(matching)
-	l.page(matching, q)
-	return l, nil
+	l.page(matching, p.query("after"), q)
+	return l
 }
 
 // page takes the rows after the one that the address names.
-func (l *modeList) page(matching []modeRow, q url.Values) {
+func (l *modeList) page(matching []modeRow, after string, q filters) {
 	for i, row := range matching {
-		if after := q.Get("after"); after != "" && after == row.Automation+" "+row.Key {
+		if after != "" && after == row.Automation+" "+row.Key {
 			l.From = i + 1
 		}
 	}
 	l.Rows = matching[l.From:]
-	if len(l.Rows) <= modesShown {
-		return
+	if len(l.Rows) > modesShown {
+		l.Rows = l.Rows[:modesShown]
+		last := l.Rows[modesShown-1]
+		l.Next = q.With("after", last.Automation+" "+last.Key) + "#modes"
 	}
-	l.Rows = l.Rows[:modesShown]
-	last := l.Rows[modesShown-1]
-	next := url.Values{"after": {last.Automation + " " + last.Key}}
-	for name, value := range map[string]string{"q": l.Search, "mode": l.Mode, "whose": l.Whose} {
-		if value != "" {
-			next.Set(name, value)
-		}
-	}
-	l.Next = "/policy?" + next.Encode() + "#modes"
 }
 
 func (l *modeList) matches(row *modeRow) bool {

@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -29,53 +27,27 @@ type requestList struct {
 }
 
 // inboxRequests is the requests alone, for the script to put in their place.
-func (p *pages) inboxRequests(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	list, err := p.requests(r.Context(), me)
-	if err != nil {
-		return err
-	}
-	return p.render(w, "inbox", "requests", list)
+func (p *pageRequest) inboxRequests() error {
+	return p.showPart("inbox", "requests", p.requests())
 }
 
-func (p *pages) requests(ctx context.Context, me *Principal) (requestList, error) {
-	list := requestList{Decides: me.Role.Decides()}
-	page, err := p.Policy.ListGrantRequests(ctx, action.RequestFilter{
-		Organization: me.Organization, Status: action.RequestPending, Limit: inboxSize,
-	})
-	if err != nil {
-		return list, err
-	}
-	all, err := p.Sources.ListConnectors(ctx, me.Organization)
-	if err != nil {
-		return list, err
-	}
-	if list.Env, err = p.envCards(ctx, me); err != nil {
-		return list, err
-	}
-	if list.Total = page.Total; len(page.Items) == 0 {
-		return list, nil
+func (p *pageRequest) requests() requestList {
+	page := load(p, p.Policy.ListGrantRequests, action.RequestFilter{Organization: p.org, Status: action.RequestPending, Limit: inboxSize})
+	list := requestList{Env: p.envCards(), Total: page.Total, Decides: p.decides()}
+	if len(page.Items) == 0 {
+		return list
 	}
 	ids := make([]string, len(page.Items))
 	for i, r := range page.Items {
 		ids[i] = r.Session
 	}
-	sessions, err := p.Calls.SessionsOf(ctx, me.Organization, ids)
-	if err != nil {
-		return list, err
-	}
-	automations, err := p.Inbound.AutomationNames(ctx, me.Organization)
-	if err != nil {
-		return list, err
-	}
+	asking, all := p.asking(ids), p.loadConnectors()
 	for _, r := range page.Items {
 		c := requestCard{RequestView: api.RequestView{GrantRequest: r, Name: sourceName(r.Terms.Source, all)}, Pins: pinsOf(&r.Terms), Spans: spansWithin(p.now(), r.Terms.ExpiresAt)}
-		if c.Asking = sessions[r.Session]; c.Asking.ID == "" {
-			c.Asking = action.Session{ID: r.Session}
-		}
-		c.Automation = or(automations[c.Asking.Automation], c.Asking.Automation)
+		c.Asking, c.Automation = asking(r.Session)
 		list.Cards = append(list.Cards, c)
 	}
-	return list, nil
+	return list
 }
 
 // span is a while that a form offers.

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
 	"sallyport/action"
@@ -14,57 +13,28 @@ import (
 type cause struct{ Name, Path string }
 
 // causes are all that there are, by id; those that are removed are not.
-func (p *pages) causes(ctx context.Context, organization string) (map[string]cause, error) {
-	triggers, err := p.Inbound.ListTriggers(ctx, organization, "")
-	if err != nil {
-		return nil, err
-	}
-	schedules, err := p.Inbound.ListSchedules(ctx, organization, "")
+func (p *pageRequest) causes() map[string]cause {
 	all := map[string]cause{}
-	for _, t := range triggers {
+	for _, t := range load2(p, p.Inbound.ListTriggers, p.org, "") {
 		all[t.ID] = cause{t.Name, "/triggers/" + t.ID}
 	}
-	for _, s := range schedules {
+	for _, s := range load2(p, p.Inbound.ListSchedules, p.org, "") {
 		all[s.ID] = cause{s.Name, "/schedules#" + s.ID}
 	}
-	return all, err
+	return all
 }
 
-func runStatuses() []string {
-	return []string{"queued", "claimed", "running", "needs_human", "succeeded", "failed", "skipped"}
-}
-
-func (p *pages) runsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	f := readFilters(r, "status", "automation", "trigger", "parcels")
-	if err := f.oneOf("status", runStatuses()...); err != nil {
-		return err
-	}
-	runs, err := p.listRuns(ctx, me, &api.RunQuery{
-		Paging: f.paging(), Automation: f.Get("automation"), Trigger: f.Get("trigger"), Status: event.RunStatus(f.Get("status")),
-	})
-	if err != nil {
-		return err
-	}
-	d := struct {
+func (p *pageRequest) runsPage() error {
+	var in api.RunQuery
+	f := readQuery(p, &in, "parcels")
+	return p.show("runs", "runs", "Runs", struct {
 		Runs        api.List[api.RunView]
 		Filters     filters
-		Statuses    []string
 		Automations []event.Automation
 		Causes      map[string]cause
 		Taker       taker
 		Decides     bool
-	}{Runs: runs, Filters: f, Statuses: runStatuses(), Decides: me.Role.Decides()}
-	if d.Automations, err = p.Inbound.ListAutomations(ctx, me.Organization); err != nil {
-		return err
-	}
-	if d.Causes, err = p.causes(ctx, me.Organization); err != nil {
-		return err
-	}
-	if d.Taker, err = p.taker(ctx, me, f); err != nil {
-		return err
-	}
-	return p.render(w, "runs", "layout", view{Page: "runs", Title: "Runs", Me: me, Data: d})
+	}{load2(p, p.listRuns, p.me, &in), f, p.loadAutomations(), p.causes(), p.taker(f), p.decides()})
 }
 
 // runData is all that the page of a run shows.
@@ -80,40 +50,26 @@ type runData struct {
 	Decides  bool
 }
 
-func (p *pages) runPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx, org := r.Context(), me.Organization
-	run, err := p.Inbound.Run(ctx, org, r.PathValue("id"))
-	v, err := p.viewRun(ctx, run, err)
+func (p *pageRequest) runPage() error {
+	run, err := p.Inbound.Run(p.ctx(), p.org, p.r.PathValue("id"))
+	v, err := p.viewRun(p.ctx(), run, err)
 	if err != nil {
 		return err
 	}
-	d := runData{RunView: v, Decides: me.Role.Decides()}
-	if d.Event, err = p.Inbound.Event(ctx, org, run.Event); err != nil {
-		return err
+	d := runData{
+		RunView: v, Decides: p.decides(), Names: p.loadNames(),
+		Event: load2(p, p.Inbound.Event, p.org, run.Event),
+		Cause: p.causes()[run.Trigger],
+		Calls: load(p, p.Calls.ListInvocations, action.InvocationFilter{Organization: p.org, Run: run.ID, Limit: 50}),
 	}
-	causes, err := p.causes(ctx, org)
-	if err != nil {
-		return err
-	}
-	d.Cause = causes[run.Trigger]
-	if d.Names, err = p.names(ctx, org); err != nil {
-		return err
-	}
-	if d.Worker, err = p.workerOf(ctx, &run, d.Names); err != nil {
-		return err
-	}
-	if d.Calls, err = p.Calls.ListInvocations(ctx, action.InvocationFilter{Organization: org, Run: run.ID, Limit: 50}); err != nil {
-		return err
-	}
+	d.Worker = load2(p, p.workerOf, &run, d.Names)
 	for _, inv := range d.Calls.Items {
 		if inv.Status == action.StatusPending {
 			d.Held = append(d.Held, inv)
 		}
 	}
-	if d.Timeline, err = p.timeline(ctx, &d); err != nil {
-		return err
-	}
-	return p.render(w, "run", "layout", view{Page: "runs", Title: or(run.Title, "Run"), Me: me, Data: d})
+	d.Timeline = load(p, p.timeline, &d)
+	return p.show("run", "runs", or(run.Title, "Run"), d)
 }
 
 // workerOf names who has a run, or had it last.

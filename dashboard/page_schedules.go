@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"net/http"
-
 	"sallyport/api"
 	"sallyport/ingest/event"
 )
@@ -14,40 +12,22 @@ type scheduleRow struct {
 	Runs []event.Run
 }
 
-func (p *pages) schedulesPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	f := readFilters(r, "automation", "edit")
-	views, err := p.schedules(ctx, me, f.Get("automation"))
-	if err != nil {
-		return err
-	}
-	idle, err := p.idle(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
+func (p *pageRequest) schedulesPage() error {
+	f := p.readFilters("automation", "edit")
+	views, idle := load2(p, p.schedules, p.me, f.Get("automation")), p.idle()
 	rows := make([]scheduleRow, len(views))
 	for i, v := range views {
-		last, err := p.Inbound.ListRuns(ctx, event.RunFilter{Organization: me.Organization, Trigger: v.ID, Limit: 5})
-		if err != nil {
-			return err
-		}
-		rows[i] = scheduleRow{v, idle[v.Automation], last.Items}
+		rows[i] = scheduleRow{v, idle[v.Automation], load(p, p.Inbound.ListRuns, event.RunFilter{Organization: p.org, Trigger: v.ID, Limit: 5}).Items}
 	}
 	var edited event.Schedule // none: a new one is made
 	if id := f.Get("edit"); id != "" {
-		if edited, err = p.Inbound.Schedule(ctx, me.Organization, id); err != nil {
-			return err
-		}
+		edited = load2(p, p.Inbound.Schedule, p.org, id)
 	}
-	automations, err := p.Inbound.ListAutomations(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	return p.render(w, "schedules", "layout", view{Page: "schedules", Title: "Schedules", Me: me, Data: struct {
+	return p.show("schedules", "schedules", "Schedules", struct {
 		Filters     filters
 		Rows        []scheduleRow
 		Automations []event.Automation
 		Edited      event.Schedule
 		Decides     bool
-	}{f, rows, automations, edited, me.Role.Decides()}})
+	}{f, rows, p.loadAutomations(), edited, p.decides()})
 }

@@ -1,10 +1,6 @@
 package dashboard
 
-import (
-	"net/http"
-
-	"sallyport/action"
-)
+import "sallyport/action"
 
 // secretUse is a secret with the connectors that send it.
 type secretUse struct {
@@ -12,20 +8,8 @@ type secretUse struct {
 	Users []action.Connector
 }
 
-func (p *pages) secretsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	secrets, err := p.Sources.ListSecrets(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	connectors, err := p.Sources.ListConnectors(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	names, err := p.names(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
+func (p *pageRequest) secretsPage() error {
+	secrets, connectors := load(p, p.Sources.ListSecrets, p.org), p.loadConnectors()
 	uses := make([]secretUse, len(secrets))
 	for i, s := range secrets {
 		uses[i].Secret = s
@@ -35,9 +19,9 @@ func (p *pages) secretsPage(w http.ResponseWriter, r *http.Request, me *Principa
 			}
 		}
 	}
-	return p.render(w, "secrets", "layout", view{Page: "secrets", Title: "Secrets", Me: me, Data: struct {
+	return p.show("secrets", "secrets", "Secrets", struct {
 		Secrets []secretUse
 		Names   map[string]string
 		Decides bool
-	}{uses, names, me.Role.Decides()}})
+	}{uses, p.loadNames(), p.decides()})
 }

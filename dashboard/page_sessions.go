@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"net/http"
-	"net/url"
 	"slices"
 
 	"sallyport/action"
@@ -19,34 +17,14 @@ type sessionLine struct {
 	Of   event.Origin // the run that it was made for; empty: none
 }
 
-func (p *pages) sessionsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	q := r.URL.Query()
-	state, cursor := q.Get("state"), q.Get("cursor")
-	switch {
-	case !slices.Contains(append([]string{""}, sessionStates()...), state):
+func (p *pageRequest) sessionsPage() error {
+	f := p.readFilters("state")
+	state := or(f.Get("state"), "live")
+	if !slices.Contains(sessionStates(), state) {
 		return invalid("/state", "A session is live, running, paused, ended or failed; leave state out for those that are live.")
-	case state == "":
-		state = "live"
 	}
-	sessions, err := p.listSessions(r.Context(), me, state, api.Paging{Limit: 50, Cursor: cursor})
-	if err != nil {
-		return err
-	}
-	lines, err := p.sessionLines(r, me, sessions.Items)
-	if err != nil {
-		return err
-	}
-	integrations, err := p.integrations(r.Context(), me)
-	if err != nil {
-		return err
-	}
-	var automations []event.Automation
-	if me.Role.Decides() { // nobody else may name one
-		if automations, err = p.Inbound.ListAutomations(r.Context(), me.Organization); err != nil {
-			return err
-		}
-	}
-	names, err := p.names(r.Context(), me.Organization)
+	f.values.Set("state", state)
+	sessions, err := p.listSessions(p.ctx(), p.me, state, api.Paging{Limit: 50, Cursor: f.Get("cursor")})
 	if err != nil {
 		return err
 	}
@@ -54,11 +32,11 @@ func (p *pages) sessionsPage(w http.ResponseWriter, r *http.Request, me *Princip
 	if err != nil {
 		return err
 	}
-	older := ""
-	if sessions.Next != "" {
-		older = "/sessions?" + url.Values{"state": {state}, "cursor": {sessions.Next}}.Encode()
+	var automations []event.Automation
+	if p.decides() { // nobody else may name one
+		automations = p.loadAutomations()
 	}
-	return p.render(w, "sessions", "layout", view{Page: "sessions", Title: "Sessions", Me: me, Data: struct {
+	return p.show("sessions", "sessions", "Sessions", struct {
 		Sessions     action.Page[action.Session]
 		Lines        []sessionLine
 		State        string
@@ -71,7 +49,10 @@ func (p *pages) sessionsPage(w http.ResponseWriter, r *http.Request, me *Princip
 		Decides      bool
 		Configs      []clientConfig
 		Mine         string // in whose name the person makes sessions
-	}{sessions, lines, state, sessionStates(), older, cursor == "", integrations, automations, names, me.Role.Decides(), configs, me.By()}})
+	}{
+		sessions, p.sessionLines(sessions.Items), state, sessionStates(), f.Older(sessions.Next), f.Get("cursor") == "",
+		load(p, p.integrations, p.me), automations, p.loadNames(), p.decides(), configs, p.me.By(),
+	})
 }
 
 // clientConfig is what one client's configuration must say.
@@ -97,19 +78,16 @@ func clientConfigs(mcpURL string) ([]clientConfig, error) {
 // sessionStates are what the page can show alone.
 func sessionStates() []string { return []string{"live", "running", "paused", "ended", "failed", "all"} }
 
-func (p *pages) sessionLines(r *http.Request, me *Principal, list []action.Session) ([]sessionLine, error) {
+func (p *pageRequest) sessionLines(list []action.Session) []sessionLine {
 	ids := make([]string, len(list))
 	for i, s := range list {
 		ids[i] = s.ID
 	}
-	states, err := p.Sessions.SessionStates(r.Context(), me.Organization, ids)
-	if err != nil {
-		return nil, err
-	}
-	runs, err := p.Inbound.OriginsOfSessions(r.Context(), me.Organization, ids)
+	states := load2(p, p.Sessions.SessionStates, p.org, ids)
+	runs := load2(p, p.Inbound.OriginsOfSessions, p.org, ids)
 	lines := make([]sessionLine, len(list))
 	for i, s := range list {
 		lines[i] = sessionLine{Session: s, SessionState: states[s.ID], Over: s.Live(p.now()) != nil, Of: runs[s.ID]}
 	}
-	return lines, err
+	return lines
 }

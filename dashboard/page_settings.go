@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"net/http"
-
 	"sallyport/action"
 	"sallyport/api"
 )
@@ -26,13 +24,9 @@ type channelData struct {
 	Channel *api.NotifyView
 }
 
-func (p *pages) settingsPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	d := settingsData{Decides: me.Role.Decides(), Public: p.PublicURL, MCP: p.MCPURL, Version: p.Version}
-	channels, err := p.notifyViews(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
+func (p *pageRequest) settingsPage() error {
+	d := settingsData{Decides: p.decides(), Names: p.loadNames(), Public: p.PublicURL, MCP: p.MCPURL, Version: p.Version}
+	channels := load(p, p.notifyViews, p.org)
 	for i, c := range channels {
 		if c.Kind == action.NotifyWebhook {
 			d.Webhook = &channels[i]
@@ -40,24 +34,15 @@ func (p *pages) settingsPage(w http.ResponseWriter, r *http.Request, me *Princip
 			d.Slack = &channels[i]
 		}
 	}
-	if d.Names, err = p.names(ctx, me.Organization); err != nil {
-		return err
-	}
 	if d.Decides {
-		if d.Told, err = p.notifications(ctx, me.Organization, 20); err != nil {
-			return err
-		}
-		all, err := p.Sources.ListIntegrations(ctx, me.Organization, me.viewer())
-		if err != nil {
-			return err
-		}
-		for _, in := range all {
+		d.Told = load2(p, p.notifications, p.org, 20)
+		for _, in := range load2(p, p.Sources.ListIntegrations, p.org, p.me.viewer()) {
 			if in.Provider == "slack" && in.User == "" && in.Visibility == action.VisibleOrganization {
 				d.Slacks = append(d.Slacks, in)
 			}
 		}
 	}
-	return p.render(w, "settings", "layout", view{Page: "settings", Title: "Settings", Me: me, Data: d})
+	return p.show("settings", "settings", "Settings", d)
 }
 
 // wantsWords says which held calls a channel tells of.

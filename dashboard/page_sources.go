@@ -3,7 +3,6 @@ package dashboard
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -53,13 +52,13 @@ func plainSession(organization string) *action.Session {
 	return &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
 }
 
-func (p *pages) automationChoices(ctx context.Context, organization string) ([]automationChoice, error) {
-	all, err := p.Inbound.ListAutomations(ctx, organization)
+func (p *pageRequest) automationChoices() []automationChoice {
+	all := p.loadAutomations()
 	list := make([]automationChoice, len(all))
 	for i, a := range all {
 		list[i] = automationChoice{a.ID, a.Name}
 	}
-	return list, err
+	return list
 }
 
 // sourceActions are what a source has, with what is in force of it.
@@ -69,19 +68,16 @@ type sourceActions struct {
 }
 
 // policyActions is the actions of a source, for the script to offer.
-func (p *pages) policyActions(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	name := r.URL.Query().Get("source")
-	d := sourceActions{Source: name}
-	if name != "" && name != "*" {
-		id, _, err := p.source(r.Context(), me.Organization, name)
+func (p *pageRequest) policyActions() error {
+	d := sourceActions{Source: p.query("source")}
+	if d.Source != "" && d.Source != "*" {
+		id, _, err := p.source(p.ctx(), p.org, d.Source)
 		if err != nil {
 			return err
 		}
-		if d.Actions, err = p.actionsOf(r.Context(), me.Organization, id); err != nil {
-			return err
-		}
+		d.Actions = load2(p, p.actionsOf, p.org, id)
 	}
-	return p.render(w, "policy", "actions", d)
+	return p.showPart("policy", "actions", d)
 }
 
 // actionsOf are those of a source in a session that nothing special is said

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"sallyport/api"
@@ -12,9 +11,8 @@ import (
 
 // newTriggerPage asks for one thing after the other, each in the address:
 // whose events, what kind, and then all that the kind takes.
-func (p *pages) newTriggerPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	f := readFilters(r, "provider", "type", "automation")
+func (p *pageRequest) newTriggerPage() error {
+	f := p.readFilters("provider", "type", "automation")
 	d := struct {
 		Filters     filters
 		Providers   []api.EventProvider
@@ -23,26 +21,21 @@ func (p *pages) newTriggerPage(w http.ResponseWriter, r *http.Request, me *Princ
 		Form        []control
 		Connects    []api.IntegrationView
 		Automations []event.Automation
-	}{Filters: f, Providers: p.EventProviders}
-	var err error
-	if d.Automations, err = p.Inbound.ListAutomations(ctx, me.Organization); err != nil {
-		return err
-	}
-	if f.Get("provider") != "" {
-		if d.Provider, err = p.eventProvider(f.Get("provider"), ""); err != nil {
+	}{Filters: f, Providers: p.EventProviders, Automations: p.loadAutomations()}
+	if id := f.Get("provider"); id != "" {
+		provider, err := p.eventProvider(id, "")
+		if err != nil {
 			return err
 		}
-		if d.Type = eventProviderTypeOf(d.Provider, f.Get("type")); len(d.Provider.Types) == 1 {
-			d.Type = &d.Provider.Types[0]
-		}
-		if d.Connects, err = p.connected(ctx, me, d.Provider.ID); err != nil {
-			return err
+		d.Provider, d.Connects = provider, p.connected(provider.ID)
+		if d.Type = eventProviderTypeOf(provider, f.Get("type")); len(provider.Types) == 1 {
+			d.Type = &provider.Types[0]
 		}
 	}
 	if d.Type != nil {
 		d.Form = configForm(d.Type.Config, json.RawMessage("{}"))
 	}
-	return p.render(w, "trigger_new", "layout", view{Page: "triggers", Title: "New trigger", Me: me, Data: d})
+	return p.show("trigger_new", "triggers", "New trigger", d)
 }
 
 // customSample is how a sender of one's own posts, for a shell. The secret

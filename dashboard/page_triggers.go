@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 
 	"sallyport/action"
@@ -35,67 +34,44 @@ type triggerData struct {
 	Decides    bool
 }
 
-func (p *pages) triggersPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	f := readFilters(r, "automation")
-	views, err := p.triggers(ctx, me, f.Get("automation"))
-	if err != nil {
-		return err
-	}
-	idle, err := p.idle(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	signed, err := p.Inbound.SecretOwners(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	rows := make([]triggerRow, len(views))
-	for i, v := range views {
-		if rows[i], err = p.triggerRow(ctx, me, v, idle, signed); err != nil {
-			return err
-		}
-	}
-	groups, err := p.pollGroups(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	names, err := p.names(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	return p.render(w, "triggers", "layout", view{Page: "triggers", Title: "Triggers", Me: me, Data: struct {
+func (p *pageRequest) triggersPage() error {
+	f := p.readFilters("automation")
+	return p.show("triggers", "triggers", "Triggers", struct {
 		Filters filters
 		Rows    []triggerRow
 		Groups  []api.PollGroupView
 		Names   map[string]string
 		Decides bool
-	}{f, rows, groups, names, me.Role.Decides()}})
+	}{
+		f, p.triggerRows(load2(p, p.triggers, p.me, f.Get("automation"))), load(p, p.pollGroups, p.org), p.loadNames(), p.decides(),
+	})
 }
 
 // idle are the automations that are disabled.
-func (p *pages) idle(ctx context.Context, organization string) (map[string]bool, error) {
-	all, err := p.Inbound.ListAutomations(ctx, organization)
+func (p *pageRequest) idle() map[string]bool {
 	idle := map[string]bool{}
-	for _, a := range all {
+	for _, a := range p.loadAutomations() {
 		idle[a.ID] = !a.Enabled
 	}
-	return idle, err
+	return idle
 }
 
-func (p *pages) triggerRow(ctx context.Context, me *Principal, v api.TriggerView, idle, signed map[string]bool) (triggerRow, error) {
-	row := triggerRow{TriggerView: v, Idle: idle[v.Automation], TypeName: v.Type}
-	provider, _ := p.eventProvider(v.Provider, "") // an old one is named by its id
-	if provider != nil {
-		row.TypeName = eventProviderTypeTitle(provider, v.Type)
+func (p *pageRequest) triggerRows(views []api.TriggerView) []triggerRow {
+	idle, signed := p.idle(), load(p, p.Inbound.SecretOwners, p.org)
+	rows := make([]triggerRow, len(views))
+	for i, v := range views {
+		row := triggerRow{TriggerView: v, Idle: idle[v.Automation], TypeName: v.Type}
+		provider, _ := p.eventProvider(v.Provider, "") // an old one is named by its id
+		if provider != nil {
+			row.TypeName = eventProviderTypeTitle(provider, v.Type)
+		}
+		row.SecretNeeded = provider != nil && provider.Gives && v.Kind == event.Webhooks && !signed[v.ID]
+		if !v.Enabled {
+			row.Off = load2(p, p.disabled, p.org, v.ID)
+		}
+		rows[i] = row
 	}
-	row.SecretNeeded = provider != nil && provider.Gives && v.Kind == event.Webhooks && !signed[v.ID]
-	if v.Enabled {
-		return row, nil
-	}
-	var err error
-	row.Off, err = p.disabled(ctx, me.Organization, v.ID)
-	return row, err
+	return rows
 }
 
 // disabled finds who disabled a trigger, among the newest changes of it.
@@ -130,85 +106,54 @@ func eventProviderTypeOf(p *api.EventProvider, id string) *api.EventType {
 	return nil
 }
 
-func (p *pages) triggerPage(w http.ResponseWriter, r *http.Request, me *Principal) error {
-	ctx := r.Context()
-	t, err := p.Inbound.Trigger(ctx, me.Organization, r.PathValue("id"))
+func (p *pageRequest) triggerPage() error {
+	t, err := p.Inbound.Trigger(p.ctx(), p.org, p.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	d := triggerData{Decides: me.Role.Decides()}
-	v, err := p.viewTrigger(ctx, me, t)
-	if err != nil {
-		return err
+	v := load2(p, p.viewTrigger, p.me, t)
+	d := triggerData{triggerRow: p.triggerRows([]api.TriggerView{v})[0], Names: p.loadNames(), Decides: p.decides()}
+	if p.err == nil {
+		p.triggerSetup(&d)
+		p.triggerRecent(&d)
 	}
-	idle, err := p.idle(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	signed, err := p.Inbound.SecretOwners(ctx, me.Organization)
-	if err != nil {
-		return err
-	}
-	if d.triggerRow, err = p.triggerRow(ctx, me, v, idle, signed); err != nil {
-		return err
-	}
-	if err := p.triggerSetup(ctx, me, &d); err != nil {
-		return err
-	}
-	if err := p.triggerRecent(ctx, me, &d); err != nil {
-		return err
-	}
-	if d.Names, err = p.names(ctx, me.Organization); err != nil {
-		return err
-	}
-	return p.render(w, "trigger", "layout", view{Page: "triggers", Title: v.Name, Me: me, Data: d})
+	return p.show("trigger", "triggers", v.Name, d)
 }
 
 // triggerSetup adds what a trigger is made of.
-func (p *pages) triggerSetup(ctx context.Context, me *Principal, d *triggerData) (err error) {
-	if d.Provider, err = p.eventProvider(d.TriggerView.Provider, ""); err != nil {
-		d.Provider = nil // it is named by its id
-	} else if d.Type = eventProviderTypeOf(d.Provider, d.TriggerView.Type); d.Type != nil {
-		d.Form = configForm(d.Type.Config, d.Config)
+func (p *pageRequest) triggerSetup(d *triggerData) {
+	provider, err := p.eventProvider(d.TriggerView.Provider, "")
+	if err == nil { // else it is named by its id
+		d.Provider = provider
+		if d.Type = eventProviderTypeOf(provider, d.TriggerView.Type); d.Type != nil {
+			d.Form = configForm(d.Type.Config, d.Config)
+		}
 	}
-	if d.Connects, err = p.connected(ctx, me, d.TriggerView.Provider); err != nil {
-		return err
-	}
+	d.Connects = p.connected(d.TriggerView.Provider)
 	if d.Kind != event.Webhooks {
-		return nil
+		return
 	}
 	if d.TriggerView.Provider == "custom" {
 		d.Sample = customSample(d.URL, d.Config)
 	}
-	secrets, err := p.Inbound.SigningSecrets(ctx, me.Organization, d.ID)
-	d.Secrets = signingSecrets(secrets)
-	return err
+	d.Secrets = signingSecrets(load2(p, p.Inbound.SigningSecrets, p.org, d.ID))
 }
 
 // connected are the integrations of a service that a trigger can name.
-func (p *pages) connected(ctx context.Context, me *Principal, provider string) ([]api.IntegrationView, error) {
-	all, err := p.integrations(ctx, me)
-	return slices.DeleteFunc(all, func(in api.IntegrationView) bool { return in.Provider != provider || in.Owner() != "" }), err
+func (p *pageRequest) connected(provider string) []api.IntegrationView {
+	return slices.DeleteFunc(load(p, p.integrations, p.me), func(in api.IntegrationView) bool { return in.Provider != provider || in.Owner() != "" })
 }
 
 // triggerRecent adds what came of it lately.
-func (p *pages) triggerRecent(ctx context.Context, me *Principal, d *triggerData) error {
-	events, err := p.listEvents(ctx, me, &api.EventQuery{Trigger: d.ID, Paging: api.Paging{Limit: 20}})
-	if err != nil {
-		return err
-	}
-	d.Events = events.Items
-	if d.Kind == event.Polling {
-		groups, err := p.pollGroups(ctx, me.Organization)
+func (p *pageRequest) triggerRecent(d *triggerData) {
+	d.Events = load2(p, p.listEvents, p.me, &api.EventQuery{Trigger: d.ID, Paging: api.Paging{Limit: 20}}).Items
+	switch {
+	case d.Kind == event.Polling:
+		groups := load(p, p.pollGroups, p.org)
 		if i := slices.IndexFunc(groups, func(g api.PollGroupView) bool { return g.Integration != "" && g.Integration == d.Integration }); i >= 0 {
 			d.Group = &groups[i]
 		}
-		return err
+	case d.Decides:
+		d.Deliveries = load(p, p.Inbound.ListReceipts, event.ReceiptFilter{Organization: p.org, Trigger: d.ID, Limit: 10}).Items
 	}
-	if !d.Decides {
-		return nil
-	}
-	page, err := p.Inbound.ListReceipts(ctx, event.ReceiptFilter{Organization: me.Organization, Trigger: d.ID, Limit: 10})
-	d.Deliveries = page.Items
-	return err
 }
