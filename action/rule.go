@@ -43,7 +43,10 @@ func Fault(err error) error {
 		return err
 	}
 	code, field, message := rule.Fault()
-	return &Error{Kind: ErrInvalid, Code: code, Field: field, Message: message}
+	if code == "invalid_field" {
+		return invalidField(field, message)
+	}
+	return invalid(field, message)
 }
 
 // first returns the first of the errors that is one.

@@ -137,6 +137,8 @@ var extentStories = map[string]func(*house){
 		c.OAuth.ClientID, c.OAuth.Scopes = strings.Repeat("c", 1024), append(scopes[:49:49], strings.Repeat("s", 200))
 		c.Headers = map[string]string{strings.Repeat("x", 100): strings.Repeat("y ", 511) + "yy"}
 		h.ok(h.db.CreateConnector(h.ctx, c, nil, "alice"))
+		c.Headers = map[string]string{"Cookie": "a=b"}
+		h.invalid(h.db.UpdateConnector(h.ctx, c, nil, "alice"), "/headers/Cookie", "a change")
 	},
 	"a secret comes along with its connector, or neither does": func(h *house) {
 		c := h.whole()
