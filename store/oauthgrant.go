@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -179,15 +177,7 @@ func signOut(ctx context.Context, tx bun.Tx, c *connectorRow) error {
 
 // oauthGrantOf reads the row of a connector; nil when there is none.
 func oauthGrantOf(ctx context.Context, db bun.IDB, organization, connector string) (*oauthGrantRow, error) {
-	r := &oauthGrantRow{Organization: organization, Connector: connector}
-	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the tokens of connector %s: %w", connector, err)
-	}
-	return r, nil
+	return optional[oauthGrantRow](ctx, rowsOf[oauthGrantRow](db, organization).Where("connector_id = ?", connector))
 }
 
 func noOAuthGrant() error {

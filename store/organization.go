@@ -52,15 +52,8 @@ func (db *DB) EnsureOrganization(ctx context.Context, id, name string) (Organiza
 
 // Organization returns one organization.
 func (db *DB) Organization(ctx context.Context, id string) (Organization, error) {
-	r := &organizationRow{ID: id}
-	err := db.read.NewSelect().Model(r).WherePK().Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Organization{}, noOrganization()
-	}
-	if err != nil {
-		return Organization{}, fmt.Errorf("reading organization %s: %w", id, err)
-	}
-	return r.organization(), nil
+	r, err := one[organizationRow](ctx, db.read.NewSelect().Model((*organizationRow)(nil)).Where("id = ?", id), noOrganization())
+	return r.organization(), err
 }
 
 func noOrganization() error {

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -55,13 +53,6 @@ func mayDecide(ctx context.Context, tx bun.IDB, organization, session, by string
 
 // sessionIn reads a session of the organization within a transaction.
 func sessionIn(ctx context.Context, tx bun.IDB, organization, id string) (action.Session, error) {
-	var r sessionRow
-	err := tx.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return action.Session{}, noSession()
-	}
-	if err != nil {
-		return action.Session{}, fmt.Errorf("reading session %s: %w", id, err)
-	}
-	return r.session(), nil
+	r, err := one[sessionRow](ctx, rowsOf[sessionRow](tx, organization).Where("id = ?", id), noSession())
+	return r.session(), err
 }

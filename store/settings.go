@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -60,13 +58,6 @@ func (db *DB) SetSettings(ctx context.Context, organization string, s action.Set
 }
 
 func settingsRowOf(ctx context.Context, db bun.IDB, organization string) (*settingsRow, error) {
-	r := &settingsRow{ID: organization}
-	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, noOrganization()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading settings: %w", err)
-	}
-	return r, nil
+	r, err := one[settingsRow](ctx, db.NewSelect().Model((*settingsRow)(nil)).Where("id = ?", organization), noOrganization())
+	return &r, err
 }

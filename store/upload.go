@@ -198,13 +198,7 @@ func uploadGone() error {
 }
 
 func readUpload(ctx context.Context, db bun.IDB, ref action.UploadRef) (*uploadRow, error) {
-	var r uploadRow
-	err := db.NewSelect().Model(&r).Where("organization_id = ?", ref.Organization).Where("session_id = ?", ref.Session).Where("id = ?", ref.ID).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.Errorf(action.ErrNotFound, "upload_not_found", "This session has no such upload; send its files with: sallyport verify FOLDER")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading upload %s: %w", ref.ID, err)
-	}
-	return &r, nil
+	r, err := one[uploadRow](ctx, rowsOf[uploadRow](db, ref.Organization).Where("session_id = ?", ref.Session).Where("id = ?", ref.ID),
+		action.Errorf(action.ErrNotFound, "upload_not_found", "This session has no such upload; send its files with: sallyport verify FOLDER"))
+	return &r, err
 }

@@ -146,15 +146,8 @@ func (db *DB) giveRole(ctx context.Context, tx bun.Tx, r *userRow, role, by stri
 
 // userOf reads a row that a transaction changes; ErrNotFound.
 func userOf(ctx context.Context, tx bun.Tx, organization, id string) (*userRow, error) {
-	r := &userRow{ID: id}
-	err := tx.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, noUser()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading user %s: %w", id, err)
-	}
-	return r, nil
+	r, err := one[userRow](ctx, rowsOf[userRow](tx, organization).Where("id = ?", id), noUser())
+	return &r, err
 }
 
 // DeleteUser removes a person with his logins, links and API keys, and
