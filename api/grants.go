@@ -57,19 +57,19 @@ var (
 
 // NewTerms is what a grant is to cover.
 type NewTerms struct {
-	Scope    ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session"`
-	Source   string                     `json:"source,omitempty" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github"`
-	Action   string                     `json:"action,omitempty" maxLength:"200" doc:"Exact." example:"create_issue"`
-	Any      bool                       `json:"any,omitempty" doc:"Instead of action: any of the source, or of all; none that is dangerous."`
-	Pins     map[string]json.RawMessage `json:"pins,omitempty" doc:"Params that must have exactly these values, by JSON Pointer."`
-	MaxCalls *int64                     `json:"max_calls,omitempty" minimum:"1" doc:"The budget; absent: none." example:"5"`
+	Scope    ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session" kong:"-"`
+	Source   string                     `json:"source,omitempty" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github" kong:"env='-',help='With --any: only of this source.'"`
+	Action   string                     `json:"action,omitempty" maxLength:"200" doc:"Exact." example:"create_issue" kong:"-"`
+	Any      bool                       `json:"any,omitempty" doc:"Instead of action: any of the source, or of all; none that is dangerous." kong:"env='-',help='Any action that is not dangerous, in place of one.'"`
+	Pins     map[string]json.RawMessage `json:"pins,omitempty" doc:"Params that must have exactly these values, by JSON Pointer." kong:"-"`
+	MaxCalls *int64                     `json:"max_calls,omitempty" minimum:"1" doc:"The budget; absent: none." example:"5" kong:"-"`
 	Lifetime
 }
 
 // NewGrant is a grant as it is made by hand.
 type NewGrant struct {
-	Session    string `json:"session_id,omitempty" maxLength:"200" doc:"Required with scope session."`
-	Unreviewed bool   `json:"unreviewed,omitempty" doc:"Grant it although the tool is not as it was reviewed; without, such a grant is refused."`
+	Session    string `json:"session_id,omitempty" maxLength:"200" doc:"Required with scope session." kong:"name='session',env='-',placeholder='ID',help='Only this session (default: all sessions of the organization).'"`
+	Unreviewed bool   `json:"unreviewed,omitempty" doc:"Grant it although the tool is not as it was reviewed; without, such a grant is refused." kong:"env='-',help='Grant it although the tool is not as it was reviewed.'"`
 	NewTerms
 }
 
@@ -130,24 +130,24 @@ type RequestOutcome struct {
 
 // Refusal is what a person says with a no to a request.
 type Refusal struct {
-	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Ask for one issue at a time."`
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Ask for one issue at a time." kong:"env='-',placeholder='TEXT',help='Why; the agent reads it.'"`
 }
 
 // Lifetime says when something ends: at a time or in a while. Without either,
 // never; an approval of a gate, in 30 days.
 type Lifetime struct {
-	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"In the future; absent: never, or in 30 days for the approval of a gate."`
-	ExpiresIn string     `json:"expires_in,omitempty" maxLength:"40" doc:"Instead of expires_at: a duration from now, such as 24h." example:"24h"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"In the future; absent: never, or in 30 days for the approval of a gate." kong:"-"`
+	ExpiresIn string     `json:"expires_in,omitempty" maxLength:"40" doc:"Instead of expires_at: a duration from now, such as 24h." example:"24h" kong:"-"`
 }
 
 // ListGrantsInput is the input of [ListGrants].
 type ListGrantsInput struct {
 	Paging
-	Session string            `query:"session"`
-	Scope   action.GrantScope `query:"scope" enum:"session,organization"`
-	Source  string            `query:"source" doc:"Id of a source, or slug or name of a connector."`
-	Action  string            `query:"action"`
-	Usable  bool              `query:"usable" doc:"Only those that are neither revoked, expired nor used up."`
+	Session string            `query:"session" kong:"env='-',placeholder='ID',help='Only those made for this session.'"`
+	Scope   action.GrantScope `query:"scope" enum:"session,organization" kong:"-"`
+	Source  string            `query:"source" doc:"Id of a source, or slug or name of a connector." kong:"-"`
+	Action  string            `query:"action" kong:"-"`
+	Usable  bool              `query:"usable" doc:"Only those that are neither revoked, expired nor used up." kong:"env='-',help='Only those that are neither revoked, expired nor used up.'"`
 }
 
 // ListSessionGrantsInput is the input of [ListSessionGrants].

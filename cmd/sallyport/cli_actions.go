@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sallyport/api"
 	"sallyport/internal/nearest"
 )
 
@@ -170,8 +171,12 @@ func (c *actionsGrantRequest) Run(ctx context.Context, std *stdio) error {
 	if c.Expires.Duration != 0 {
 		body["expires_in"] = c.Expires.String()
 	}
-	if err := pinned(body, c.Pin); err != nil {
+	pins, err := pinned(c.Pin)
+	if err != nil {
 		return err
+	}
+	if len(pins) > 0 {
+		body["pins"] = pins
 	}
 	a, err := c.connect(ctx, std)
 	if err != nil {
@@ -188,7 +193,7 @@ func (c *actionsGrantRequest) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return barred(err)
 	}
-	var asked requestRow
+	var asked api.RequestView
 	if err := decode(raw, &asked); err != nil {
 		return err
 	}
@@ -225,7 +230,7 @@ func (c *actionsGrants) Run(ctx context.Context, std *stdio) error {
 
 // coveringRow is a grant as a session sees it.
 type coveringRow struct {
-	grantRow
+	api.GrantView
 	CallsLeft *int64 `json:"calls_left"`
 }
 

@@ -93,7 +93,16 @@ func (c *actionsWait) Run(ctx context.Context, std *stdio) error {
 
 // calledRow is an invocation as its session sees it.
 type calledRow struct {
-	invocationRow
+	ID          string          `json:"id"`
+	SourceName  string          `json:"source_name"`
+	Source      string          `json:"source_id"`
+	Action      string          `json:"action"`
+	Status      string          `json:"status"`
+	Denied      string          `json:"denied_reason"`
+	DeniedNote  string          `json:"denied_note"`
+	CreatedAt   *time.Time      `json:"created_at"`
+	ExpiresAt   *time.Time      `json:"expires_at"`
+	Error       *action.Failure `json:"error"`
 	Result      json.RawMessage `json:"result"`
 	ApprovalURL string          `json:"approval_url"`
 }

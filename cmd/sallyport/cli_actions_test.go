@@ -13,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"sallyport/action"
 )
 
 // tallyServer is a service whose tools count what they were asked to do: add
@@ -110,12 +112,12 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // waitsFor NAME sets the variable to the id of the call that waits, once one
 // does.
 func waitsFor(ts *testscript.TestScript, _ bool, args []string) {
-	var held list[invocationRow]
+	var held list[action.Invocation]
 	waits := func() bool {
 		if ts.Exec("sallyport", "pending", "--json") != nil {
 			return false
 		}
-		held = list[invocationRow]{}
+		held = list[action.Invocation]{}
 		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &held))
 		return len(held.Items) == 1
 	}

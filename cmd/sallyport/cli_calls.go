@@ -1,12 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"strings"
-	"time"
 
 	"sallyport/action"
 	"sallyport/api"
@@ -14,7 +13,7 @@ import (
 
 type callsCommand struct {
 	remote
-	paging
+	api.Paging
 	Status  string `env:"-" help:"Only calls with this status, or one of several with commas: pending, approved, executing, completed, failed, denied or expired."`
 	Session string `env:"-" placeholder:"ID" help:"Only calls of this session."`
 	Source  string `env:"-" help:"Only calls to this source: an integration's provider, or a connector's slug, name or id."`
@@ -32,13 +31,11 @@ func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	c.Source, c.Action = sourceOf(c.Source, c.Action)
-	query := c.query()
-	maps.Copy(query, queryOf(given{"status": c.Status, "session": c.Session, "source": c.Source, "action": c.Action, "from": c.Since.String()}))
-	var calls struct {
-		list[calledRow]
-		Back *time.Time `json:"looked_back_to"`
-	}
-	raw, err := server.read(ctx, "/api/v1/invocations", query, &calls)
+	calls, raw, err := fetch(ctx, server, api.ListInvocations, api.ListInvocationsInput{
+		Paging:  c.Paging,
+		Sought:  api.Sought{Status: statuses(c.Status), Source: c.Source, Action: c.Action, From: c.Since.String()},
+		AskedBy: api.AskedBy{Session: c.Session},
+	})
 	if err != nil {
 		return err
 	}
@@ -54,22 +51,34 @@ func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
 		}
 		names := server.labels(ctx, usersPath, keysPath)
 		rows := make([][]string, 0, len(calls.Items))
-		for _, i := range calls.Items {
-			rows = append(rows, []string{i.ID, i.what(), i.Risk, i.Status, i.why(), names.of(i.DecidedBy), i.Session, since(i.CreatedAt)})
+		for k := range calls.Items {
+			i := &calls.Items[k].Invocation
+			name := cmp.Or(i.SourceName, i.Source) + ":" + i.Action
+			rows = append(rows, []string{i.ID, name, string(i.Risk), string(i.Status), whyNot(i), names.of(i.ApprovedBy), i.Session, since(&i.CreatedAt)})
 		}
 		table(w, []string{"ID", "CALL", "RISK", "STATUS", "WHY", "DECIDED BY", "SESSION", "MADE"}, rows)
-		if calls.Back != nil {
-			said("looked back to what was made " + since(calls.Back))(w)
+		if calls.LookedBackTo != nil {
+			said("looked back to what was made " + since(calls.LookedBackTo))(w)
 		}
-		more(w, calls.list.NextCursor)
+		more(w, calls.NextCursor)
 	})
+}
+
+// statuses are those that text names, divided by commas.
+func statuses(text string) (all []action.Status) {
+	for word := range strings.SplitSeq(text, ",") {
+		if text != "" {
+			all = append(all, action.Status(word))
+		}
+	}
+	return all
 }
 
 // checkStatuses refuses words, divided by commas, that are no statuses.
 func checkStatuses(text string) error {
-	for word := range strings.SplitSeq(text, ",") {
-		if text != "" && !action.Status(word).Valid() {
-			return wrongUse("--status %s is none: a call is pending, approved, executing, completed, failed (also when nobody knows what it did), denied or expired", visible(word))
+	for _, status := range statuses(text) {
+		if !status.Valid() {
+			return wrongUse("--status %s is none: a call is pending, approved, executing, completed, failed (also when nobody knows what it did), denied or expired", visible(string(status)))
 		}
 	}
 	return nil
@@ -93,13 +102,13 @@ func (c *client) hasSession(ctx context.Context, id string) error {
 	return err
 }
 
-// why says in a word why a call did not run, or failed.
-func (c *calledRow) why() string {
+// whyNot says in a word why a call did not run, or failed.
+func whyNot(i *action.Invocation) string {
 	switch {
-	case c.Error != nil && c.Status == string(action.StatusFailed):
-		return c.Error.Code
-	case c.Status == string(action.StatusDenied):
-		return c.Denied
+	case i.Error != nil && i.Status == action.StatusFailed:
+		return i.Error.Code
+	case i.Status == action.StatusDenied:
+		return i.DeniedReason
 	}
 	return ""
 }

@@ -3,15 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type capabilityCommand struct {
@@ -24,8 +25,7 @@ type capabilityCommand struct {
 // ceiling names the capability of a group at a provider.
 type ceiling struct {
 	remote
-	Group    string `arg:"" help:"Group of sessions."`
-	Provider string `arg:"" help:"A connector's name, slug or id, or an integration."`
+	api.ByCapability
 }
 
 // Validate refuses names that are empty, as of a variable that is not set.
@@ -36,21 +36,8 @@ func (c *ceiling) Validate() error {
 	return nil
 }
 
-func (c *ceiling) path() string {
-	return "/api/v1/capabilities/" + url.PathEscape(c.Group) + "/" + url.PathEscape(c.Provider)
-}
-
-// capabilityRow is a capability with what people call its provider.
-type capabilityRow struct {
-	action.Capability
-	Name    string `json:"name"`
-	Warning string `json:"warning"`
-}
-
-func (c *capabilityRow) provider() string { return sourceName(c.Name, c.Provider) }
-
-// limits tells what is said beside the level.
-func (c *capabilityRow) limits() string {
+// capabilityLimits tells what is said beside the level.
+func capabilityLimits(c *action.Capability) string {
 	var parts []string
 	if c.AllowedActions != nil {
 		parts = append(parts, "only "+cmp.Or(strings.Join(c.AllowedActions, ", "), "nothing"))
@@ -70,18 +57,8 @@ func (c *capabilityRow) limits() string {
 	return strings.Join(parts, "; ")
 }
 
-type capabilitySet struct {
-	ceiling
-	Level   string   `required:"" enum:"none,read,write,production,0,1,2,3" placeholder:"LEVEL" help:"none, read, write or production, or 0 to 3."`
-	Allow   []string `placeholder:"ACTION" help:"Only this action; again for more (default: all that the level reaches)."`
-	Deny    []string `placeholder:"ACTION" help:"Never this action; again for more."`
-	Gate    string   `placeholder:"GATE" help:"Gate before dangerous actions; level production needs one."`
-	Rate    *rate    `placeholder:"N/D" help:"Calls of the whole group in a window, such as 10/1m."`
-	Expires expiry   `placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: never)."`
-}
-
-// meaning tells what comes of the level, unless something else says less.
-func (c *capabilityRow) meaning() string {
+// levelMeaning tells what comes of the level, unless something else says less.
+func levelMeaning(c *action.Capability) string {
 	const unless = " of this group run without asking there, unless a mode says otherwise"
 	switch c.Level {
 	case action.LevelRead:
@@ -94,50 +71,47 @@ func (c *capabilityRow) meaning() string {
 	return "everything of this group is denied there"
 }
 
-func (c *capabilitySet) body() map[string]any {
-	body := map[string]any{"level": any(c.Level)}
-	if n, err := strconv.Atoi(c.Level); err == nil {
-		body["level"] = n
-	}
-	if c.Allow != nil {
-		body["allowed_actions"] = c.Allow
-	}
-	if c.Deny != nil {
-		body["denied_actions"] = c.Deny
-	}
-	if c.Gate != "" {
-		body["required_gate"] = c.Gate
-	}
-	if c.Rate != nil {
-		body["rate"] = c.Rate
-	}
-	c.Expires.into(body)
-	return body
+type capabilitySet struct {
+	ceiling
+	Level string `required:"" enum:"none,read,write,production,0,1,2,3" placeholder:"LEVEL" help:"none, read, write or production, or 0 to 3."`
+	api.NewCapability
+	Rate    *rate  `placeholder:"N/D" help:"Calls of the whole group in a window, such as 10/1m."`
+	Expires expiry `placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: never)."`
 }
 
 func (c *capabilitySet) Run(ctx context.Context, std *stdio) error {
-	return alter(ctx, &c.remote, std, http.MethodPut, c.path(), c.body(), func(w io.Writer, now *capabilityRow) {
+	in := api.ByCapabilityWith[api.NewCapability]{ByCapability: c.ByCapability, Body: c.NewCapability}
+	in.Body.Lifetime = c.Expires.Lifetime
+	in.Body.Level.RawMessage = json.RawMessage(c.Level)
+	if _, err := strconv.Atoi(c.Level); err != nil {
+		in.Body.Level.RawMessage = json.RawMessage(strconv.Quote(c.Level))
+	}
+	if c.Rate != nil {
+		in.Body.Rate = &api.GroupRate{NewRate: api.NewRate(*c.Rate)}
+	}
+	return perform(ctx, &c.remote, std, api.PutCapability, in, func(w io.Writer, now *api.CapabilityView) {
 		std.warn(now.Warning)
-		text := fmt.Sprintf("group %s has level %d (%s) at %s", now.Group, now.Level, now.Level, now.provider())
-		if more := now.limits(); more != "" {
+		text := fmt.Sprintf("group %s has level %d (%s) at %s", now.Group, now.Level, now.Level, sourceName(now.Name, now.Provider))
+		if more := capabilityLimits(&now.Capability); more != "" {
 			text += "; " + more
 		}
 		said(text)(w)
-		said(now.meaning())(w)
+		said(levelMeaning(&now.Capability))(w)
 		said("see what that comes to with: " + c.hint("capability", "show", now.Group))(w)
 	})
 }
 
 type capabilityList struct {
 	remote
-	Group string `help:"Only of this group."`
+	api.ListCapabilitiesInput
 }
 
 func (c *capabilityList) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, "/api/v1/capabilities", queryOf(given{"group": c.Group}), func(w io.Writer, all *list[capabilityRow]) {
+	return perform(ctx, &c.remote, std, api.ListCapabilities, c.ListCapabilitiesInput, func(w io.Writer, all *api.List[api.CapabilityView]) {
 		rows := make([][]string, 0, len(all.Items))
-		for _, k := range all.Items {
-			rows = append(rows, []string{k.Group, k.Name, k.Level.String(), k.limits(), k.GrantedBy, k.Provider})
+		for i := range all.Items {
+			k := &all.Items[i]
+			rows = append(rows, []string{k.Group, k.Name, k.Level.String(), capabilityLimits(&k.Capability), k.GrantedBy, k.Provider})
 		}
 		table(w, []string{"GROUP", "PROVIDER", "LEVEL", "LIMITS", "BY", "ID"}, rows)
 	})
@@ -145,8 +119,7 @@ func (c *capabilityList) Run(ctx context.Context, std *stdio) error {
 
 type capabilityShow struct {
 	remote
-	Group string `arg:"" help:"Group of sessions."`
-	Task  string `help:"Task of the session; gates are approved for one."`
+	api.GetGroupCapabilitiesInput
 }
 
 // Validate refuses an empty name, as of a variable that is not set.
@@ -159,8 +132,7 @@ func (c *capabilityShow) Validate() error {
 
 // Run shows the snapshot that an agent of the group sees.
 func (c *capabilityShow) Run(ctx context.Context, std *stdio) error {
-	path := "/api/v1/capabilities/" + url.PathEscape(c.Group)
-	return show(ctx, &c.remote, std, path, queryOf(given{"task": c.Task}), func(w io.Writer, s *action.Snapshot) {
+	return perform(ctx, &c.remote, std, api.GetGroupCapabilities, c.GetGroupCapabilitiesInput, func(w io.Writer, s *action.Snapshot) {
 		if len(s.Capabilities) == 0 {
 			said("there is no provider yet; add one with: " + c.hint("connector", "add", "NAME", "URL"))(w)
 		}
@@ -171,12 +143,10 @@ func (c *capabilityShow) Run(ctx context.Context, std *stdio) error {
 }
 
 func showProvider(w io.Writer, p *action.ProviderAbility) {
-	c := capabilityRow{Name: p.Name, Capability: action.Capability{
-		Provider: p.Provider, AllowedActions: p.AllowedActions, DeniedActions: p.DeniedActions,
-		Gate: p.Gate, Rate: p.Rate, ExpiresAt: p.ExpiresAt,
-	}}
-	text := fmt.Sprintf("%s: level %d (%s)", c.provider(), p.Level, p.LevelName)
-	if more := c.limits(); more != "" {
+	text := fmt.Sprintf("%s: level %d (%s)", sourceName(p.Name, p.Provider), p.Level, p.LevelName)
+	if more := capabilityLimits(&action.Capability{
+		AllowedActions: p.AllowedActions, DeniedActions: p.DeniedActions, Gate: p.Gate, Rate: p.Rate, ExpiresAt: p.ExpiresAt,
+	}); more != "" {
 		text += "; " + more
 	}
 	said(text)(w)
@@ -195,7 +165,7 @@ func showProvider(w io.Writer, p *action.ProviderAbility) {
 type capabilityRemove struct{ ceiling }
 
 func (c *capabilityRemove) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, c.path(), "group "+c.Group+" has no capability at "+c.Provider+" any more")
+	return perform(ctx, &c.remote, std, api.DeleteCapability, c.ByCapability, done("group "+c.Group+" has no capability at "+c.Provider+" any more"))
 }
 
 // queryOf is a query of what was given.

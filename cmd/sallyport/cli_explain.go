@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"sallyport/action"
+	"sallyport/api"
 )
 
 type policyExplain struct {
@@ -19,24 +19,11 @@ type policyExplain struct {
 	Key     string `arg:"" optional:"" hidden:""`
 }
 
-// explanation is a decision that was made for nobody.
-type explanation struct {
-	action.Decision
-	Key    string `json:"key"`
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
-	// Refused is why a call that asks would not even be asked for; RefusedNote
-	// is the sentence.
-	Refused     string `json:"refused"`
-	RefusedNote string `json:"refused_note"`
-}
-
 func (c *policyExplain) Run(ctx context.Context, std *stdio) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	query := queryOf(given{"session": c.Session, "action": c.Action, "params": c.Params})
-	return show(ctx, &c.remote, std, "/api/v1/policy/explain", query, func(w io.Writer, e *explanation) { e.report(w) })
+	return perform(ctx, &c.remote, std, api.ExplainPolicy, api.Asked{Session: c.Session, Action: c.Action, Params: c.Params}, showExplanation)
 }
 
 // check helps those who leave out a flag or its name.
@@ -51,13 +38,13 @@ func (c *policyExplain) check() error {
 	return nil
 }
 
-func (e *explanation) report(w io.Writer) {
+func showExplanation(w io.Writer, e *api.Explanation) {
 	text := fmt.Sprintf("%s, says the layer %s", e.Mode, e.Source)
 	if e.Reason != "" {
 		text += ": " + e.Reason
 	}
 	if e.Refused != "" {
-		said("would be refused without asking: " + cmp.Or(e.RefusedNote, e.Refused))(w)
+		said("would be refused without asking: " + cmp.Or(e.Note, e.Refused))(w)
 	}
 	said(text)(w)
 	source := func(key string) string { return key[:strings.LastIndexByte(key, ':')+1] }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"sallyport/api"
 )
 
 // readFolder reads the path of a folder. An empty one, of a variable that is not
@@ -64,30 +66,27 @@ func (l *lasting) UnmarshalText(text []byte) (err error) {
 
 // expiry is when something ends: after a while, such as 24h, or at a time.
 // Not given, it never ends.
-type expiry struct{ field, value string }
+type expiry struct{ api.Lifetime }
 
 // UnmarshalText reads a flag.
 func (e *expiry) UnmarshalText(text []byte) error {
-	e.value = string(text)
-	if d, err := span(e.value); err == nil {
-		e.field = "expires_in"
-		if strings.HasSuffix(e.value, "d") { // the server knows no days
-			e.value = d.String()
+	value := string(text)
+	if d, err := span(value); err == nil {
+		e.ExpiresIn = value
+		if strings.HasSuffix(value, "d") { // the server knows no days
+			e.ExpiresIn = d.String()
 		}
 		return nil
 	}
-	if _, err := time.Parse(time.RFC3339, e.value); err == nil {
-		e.field = "expires_at"
-		return nil
+	at, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return notTime(value)
 	}
-	return notTime(e.value)
+	e.ExpiresAt = &at
+	return nil
 }
 
-func (e expiry) into(body map[string]any) {
-	if e.field != "" {
-		body[e.field] = e.value
-	}
-}
+func (e *expiry) given() bool { return e.Lifetime != (api.Lifetime{}) }
 
 func notTime(text string) error {
 	return fmt.Errorf("%q is neither a duration such as 24h or 90d nor a time such as 2026-01-02T15:04:05Z", text)
@@ -119,10 +118,7 @@ func (m moment) String() string {
 }
 
 // rate is a number of calls in a window, such as 10/1m.
-type rate struct {
-	Calls   int `json:"calls"`
-	Seconds int `json:"seconds"`
-}
+type rate api.NewRate
 
 // UnmarshalText reads a flag.
 func (r *rate) UnmarshalText(text []byte) (err error) {
@@ -179,11 +175,4 @@ type bounds struct {
 	Expires  expiry `env:"-" placeholder:"D|TIME" help:"When it ends, such as 24h, 90d or 2026-01-02T15:04:05Z (default: the grant is for ever)."`
 }
 
-func (b *bounds) given() bool { return b.MaxCalls != nil || b.Expires.field != "" }
-
-func (b *bounds) into(body map[string]any) {
-	if b.MaxCalls != nil {
-		body["max_calls"] = *b.MaxCalls
-	}
-	b.Expires.into(body)
-}
+func (b *bounds) given() bool { return b.MaxCalls != nil || b.Expires.given() }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type gateCommand struct {
@@ -19,21 +18,14 @@ type gateCommand struct {
 
 type gateApprove struct {
 	remote
-	Gate    string   `arg:"" help:"Gate that a capability requires."`
-	Group   string   `required:"" placeholder:"G" help:"Group of the sessions."`
-	Task    string   `required:"" placeholder:"T" help:"Task of the sessions, fixed when they were minted."`
-	Action  []string `placeholder:"KEY" help:"Only source:action or source:*; again for more (default: all behind the gate)."`
-	Expires expiry   `placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: in 30 days)."`
+	api.NewGateApproval
+	Expires expiry `placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: in 30 days)."`
 }
 
 func (c *gateApprove) Run(ctx context.Context, std *stdio) error {
-	body := map[string]any{"gate": c.Gate, "group": c.Group, "task": c.Task}
-	if c.Action != nil {
-		body["actions"] = c.Action
-	}
-	c.Expires.into(body)
-	return alter(ctx, &c.remote, std, http.MethodPost, "/api/v1/gates", body, func(w io.Writer, a *action.GateApproval) {
-		names := c.labels(ctx, "/api/v1/connectors")
+	c.Lifetime = c.Expires.Lifetime
+	return perform(ctx, &c.remote, std, api.ApproveGate, api.Body[api.NewGateApproval]{Body: c.NewGateApproval}, func(w io.Writer, a *action.GateApproval) {
+		names := c.labels(ctx, api.ListConnectors.Path)
 		said(fmt.Sprintf("group %s may pass gate %s for task %s: %s; %s", a.Group, a.Gate, a.Task, behind(a, names), ends(a.ExpiresAt)))(w)
 		said("take it back with: " + c.hint("gate", "remove", a.ID))(w)
 	})
@@ -53,21 +45,20 @@ func behind(a *action.GateApproval, names labels) string {
 
 type gateList struct {
 	remote
-	Group string `help:"Only of this group."`
-	Task  string `help:"Only of this task."`
+	api.ListGatesInput
 }
 
 func (c *gateList) Run(ctx context.Context, std *stdio) error {
-	query := queryOf(given{"group": c.Group, "task": c.Task})
-	return show(ctx, &c.remote, std, "/api/v1/gates", query, func(w io.Writer, all *list[action.GateApproval]) {
-		names := c.labels(ctx, usersPath, keysPath, "/api/v1/connectors")
+	return perform(ctx, &c.remote, std, api.ListGates, c.ListGatesInput, func(w io.Writer, all *api.List[action.GateApproval]) {
+		names := c.labels(ctx, usersPath, keysPath, api.ListConnectors.Path)
 		rows := make([][]string, 0, len(all.Items))
-		for _, a := range all.Items {
+		for i := range all.Items {
+			a := &all.Items[i]
 			state := ends(a.ExpiresAt)
 			if a.RevokedAt != nil {
 				state = "revoked " + since(a.RevokedAt)
 			}
-			rows = append(rows, []string{a.Gate, a.Group, a.Task, behind(&a, names), state, names.of(a.ApprovedBy), a.ID})
+			rows = append(rows, []string{a.Gate, a.Group, a.Task, behind(a, names), state, names.of(a.ApprovedBy), a.ID})
 		}
 		table(w, []string{"GATE", "GROUP", "TASK", "FOR", "STATE", "BY", "ID"}, rows)
 	})
@@ -79,5 +70,5 @@ type gateRemove struct {
 }
 
 func (c *gateRemove) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, "/api/v1/gates/"+url.PathEscape(c.ID), "approval "+c.ID+" is taken back")
+	return perform(ctx, &c.remote, std, api.DeleteGate, api.ByID{ID: c.ID}, done("approval "+c.ID+" is taken back"))
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -17,9 +16,7 @@ import (
 
 type policyLog struct {
 	remote
-	paging
-	Kind    string `enum:"${event_kinds}," default:"" help:"Only changes of this kind: ${event_kinds}."`
-	Subject string `help:"Only changes of this key, group and provider, or id, as --json shows it."`
+	api.ListPolicyEventsInput
 }
 
 // Run tells changes in a line each; --json has all of them.
@@ -28,34 +25,34 @@ func (c *policyLog) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	query := c.query()
-	maps.Copy(query, queryOf(given{"kind": c.Kind, "subject": c.Subject}))
-	var events list[action.PolicyEvent]
-	raw, err := server.read(ctx, "/api/v1/policy/events", query, &events)
+	events, raw, err := fetch(ctx, server, api.ListPolicyEvents, c.ListPolicyEventsInput)
 	if err != nil {
 		return err
 	}
-	var sources list[api.ConnectorView]
-	if _, err := server.read(ctx, "/api/v1/connectors", nil, &sources); err != nil {
+	if c.JSON {
+		return std.printJSON(raw)
+	}
+	sources, _, err := fetch(ctx, server, api.ListConnectors, api.None{})
+	if err != nil {
 		return err
 	}
-	var people list[action.User]
-	if _, err := server.read(ctx, "/api/v1/users", nil, &people); err != nil {
+	people, _, err := fetch(ctx, server, api.ListUsers, api.None{})
+	if err != nil {
 		return err
 	}
-	return c.print(std, raw, func(w io.Writer) {
-		names := make(map[string]string, len(people.Items))
-		for _, p := range people.Items {
-			names[p.ID] = p.Name
-		}
-		automations := server.labels(ctx, api.ListAutomations.Path)
-		rows := make([][]string, 0, len(events.Items))
-		for _, e := range events.Items {
-			rows = append(rows, []string{since(&e.At), cmp.Or(names[e.By], e.By), e.Kind, subjectOf(&e, sources.Items, automations), changed(&e, sources.Items)})
-		}
-		table(w, []string{"WHEN", "BY", "KIND", "SUBJECT", "CHANGE"}, rows)
-		more(w, events.NextCursor)
-	})
+	names := make(map[string]string, len(people.Items))
+	for _, p := range people.Items {
+		names[p.ID] = p.Name
+	}
+	automations := server.labels(ctx, api.ListAutomations.Path)
+	rows := make([][]string, 0, len(events.Items))
+	for i := range events.Items {
+		e := &events.Items[i]
+		rows = append(rows, []string{since(&e.At), cmp.Or(names[e.By], e.By), e.Kind, subjectOf(e, sources.Items, automations), changed(e, sources.Items)})
+	}
+	table(std.Out, []string{"WHEN", "BY", "KIND", "SUBJECT", "CHANGE"}, rows)
+	more(std.Out, events.NextCursor)
+	return nil
 }
 
 // changed tells an event of a kind whose values say too much, or too little, as
@@ -72,7 +69,7 @@ func changed(e *action.PolicyEvent, sources []api.ConnectorView) string {
 
 // grantChange tells what the grant lets through in any case.
 func grantChange(e *action.PolicyEvent, sources []api.ConnectorView) string {
-	var g grantRow
+	var g api.GrantView
 	was, is := members(e.Before), members(e.After)
 	if json.Unmarshal(e.Before, &g) != nil || json.Unmarshal(e.After, &g) != nil {
 		return change(e.Before, e.After)
@@ -81,7 +78,7 @@ func grantChange(e *action.PolicyEvent, sources []api.ConnectorView) string {
 	if i >= 0 {
 		g.Name = cmp.Or(sources[i].Slug, sources[i].Name)
 	}
-	text := fmt.Sprintf("%s for %s: %s", covers(&g.Terms, g.Name), g.whose(), budget(&g.Terms))
+	text := fmt.Sprintf("%s for %s: %s", covers(&g.Terms, g.Name), grantWhose(&g), budget(&g.Terms))
 	switch {
 	case was == nil:
 		return "nothing → " + text

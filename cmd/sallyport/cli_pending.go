@@ -2,45 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
-	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-type invocationRow struct {
-	ID         string          `json:"id"`
-	Session    string          `json:"session_id"`
-	SourceName string          `json:"source_name"`
-	Source     string          `json:"source_id"`
-	Action     string          `json:"action"`
-	Risk       string          `json:"risk"`
-	Status     string          `json:"status"`
-	Summary    string          `json:"summary"` // redacted
-	Params     json.RawMessage `json:"params"`  // redacted
-	ParamsHash string          `json:"params_hash"`
-	ToolHash   string          `json:"tool_hash"`
-	ModeSource action.Layer    `json:"mode_source"`
-	Steps      []action.Step   `json:"decision"`
-	DecidedBy  string          `json:"approved_by"`
-	Denied     string          `json:"denied_reason"`
-	DeniedNote string          `json:"denied_note"`
-	CreatedAt  *time.Time      `json:"created_at"`
-	ExpiresAt  *time.Time      `json:"expires_at"`
-	// Integration is what a module's call is for.
-	Integration string `json:"integration_id"`
-	Error       *struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	} `json:"error"`
-}
-
-// what names the call.
-func (i *invocationRow) what() string {
+// held names a call that a person decides on.
+func held(i *action.Invocation) string {
 	return fmt.Sprintf("%s, %s, of session %s", call(i.SourceName, i.Source, i.Action), i.Risk, i.Session)
 }
 
@@ -53,10 +25,10 @@ func call(name, source, act string) string {
 	return fmt.Sprintf("%s:%s (%s)", name, act, source)
 }
 
-// show tells what the call is, why it waits, and what a person must know before
-// he lets it run. What the source and the agent said of it is in params.
-func (i *invocationRow) show(w io.Writer, of *whose, params string) {
-	said(i.ID + "  " + i.what())(w)
+// showHeld tells what the call is, why it waits, and what a person must know
+// before he lets it run. What the source and the agent said of it is in params.
+func showHeld(w io.Writer, i *action.Invocation, of *whose, params string) {
+	said(i.ID + "  " + held(i))(w)
 	of.show(w, i)
 	decision := action.Decision{Source: i.ModeSource, Steps: i.Steps}
 	alerts := action.Alerts(i.Steps)
@@ -71,7 +43,7 @@ func (i *invocationRow) show(w io.Writer, of *whose, params string) {
 
 type pendingCommand struct {
 	remote
-	paging
+	api.Paging
 }
 
 // Run lists what is held, each call with its redacted params. With --json it is
@@ -81,55 +53,55 @@ func (c *pendingCommand) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	query := c.query()
-	query.Set("status", "pending")
-	var held list[invocationRow]
-	raw, err := server.read(ctx, "/api/v1/invocations", query, &held)
+	of := api.ListInvocationsInput{Paging: c.Paging, Sought: api.Sought{Status: []action.Status{action.StatusPending}}}
+	calls, raw, err := fetch(ctx, server, api.ListInvocations, of)
 	if err != nil {
 		return err
 	}
-	var asked list[requestRow]
-	if !c.JSON {
-		if _, err := server.read(ctx, "/api/v1/grant-requests", url.Values{"status": {"pending"}}, &asked); err != nil {
-			return err
-		}
+	if c.JSON {
+		return std.printJSON(raw)
+	}
+	asked, _, err := fetch(ctx, server, api.ListGrantRequests, api.ListGrantRequestsInput{Status: action.RequestPending})
+	if err != nil {
+		return err
 	}
 	var lacks list[envRequestRow]
-	if !c.JSON {
-		if _, err := server.read(ctx, envRequestsPath, url.Values{"status": {"pending"}}, &lacks); err != nil {
-			return err
-		}
+	if _, err := server.read(ctx, envRequestsPath, url.Values{"status": {"pending"}}, &lacks); err != nil {
+		return err
 	}
-	return c.print(std, raw, func(w io.Writer) {
-		if len(held.Items)+len(asked.Items)+len(lacks.Items) == 0 {
-			fmt.Fprintln(w, "nothing waits for a decision")
-		}
-		c.showCalls(w, server.whose(ctx, held.Items...), held)
-		c.showRequests(w, asked)
-		c.showVariables(w, lacks)
-	})
+	if len(calls.Items)+len(asked.Items)+len(lacks.Items) == 0 {
+		fmt.Fprintln(std.Out, "nothing waits for a decision")
+	}
+	c.showCalls(ctx, std.Out, server, calls)
+	c.showRequests(std.Out, asked)
+	c.showVariables(std.Out, lacks)
+	return nil
 }
 
-func (c *pendingCommand) showCalls(w io.Writer, of *whose, held list[invocationRow]) {
-	if len(held.Items) == 0 {
+func (c *pendingCommand) showCalls(ctx context.Context, w io.Writer, server *client, calls *api.InvocationList) {
+	if len(calls.Items) == 0 {
 		return
 	}
-	for k := range held.Items {
-		i := &held.Items[k]
-		i.show(w, of, "params "+string(i.Params))
-		fmt.Fprintf(w, "    asked %s, expires %s\n", since(i.CreatedAt), since(i.ExpiresAt))
+	all := make([]*action.Invocation, len(calls.Items))
+	for k := range calls.Items {
+		all[k] = &calls.Items[k].Invocation
 	}
-	more(w, held.NextCursor)
+	of := server.whose(ctx, all...)
+	for _, i := range all {
+		showHeld(w, i, of, "params "+string(i.Params))
+		fmt.Fprintf(w, "    asked %s, expires %s\n", since(&i.CreatedAt), since(i.ExpiresAt))
+	}
+	more(w, calls.NextCursor)
 	said("decide with: " + c.hint("approve", "ID") + " (--reveal shows what is redacted), or: " + c.hint("deny", "ID", "--reason", "TEXT"))(w)
 }
 
-func (c *pendingCommand) showRequests(w io.Writer, asked list[requestRow]) {
+func (c *pendingCommand) showRequests(w io.Writer, asked *api.List[api.RequestView]) {
 	if len(asked.Items) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "requests for grants:")
-	for _, r := range asked.Items {
-		r.report(w)
+	for i := range asked.Items {
+		showRequest(w, &asked.Items[i])
 	}
 	if asked.NextCursor != "" {
 		said("and more; all of them: " + c.hint("grant", "requests"))(w)

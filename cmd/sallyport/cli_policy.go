@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
+	"sallyport/action"
 	"sallyport/api"
 )
 
@@ -22,33 +21,10 @@ type policyCommand struct {
 	Log      policyLog      `cmd:"" help:"Tell who changed what of policy, newest first."`
 }
 
-// keyed are the commands on one key of policy.
-type keyed struct {
-	remote
-	Key        string `arg:"" help:"source:action, source:* or *; a connector goes by its name, slug or id, an integration by its provider or module:PROVIDER."`
-	Automation string `placeholder:"ID" help:"Only for sessions of this automation."`
-}
-
-func (k *keyed) path() string {
-	path := "/api/v1/policy/modes/" + url.PathEscape(k.Key)
-	if k.Automation != "" {
-		path += "?" + url.Values{"automation": {k.Automation}}.Encode()
-	}
-	return path
-}
-
 type policySet struct {
-	keyed
-	Mode string `arg:"" enum:"allow,deny,require_approval" help:"allow, deny or require_approval."`
-}
-
-type modeRow struct {
-	Key        string `json:"key"`
-	Name       string `json:"name"`
-	Mode       string `json:"mode"`
-	Automation string `json:"automation_id"`
-	Warning    string `json:"warning"`
-	UpdatedBy  string `json:"updated_by"`
+	remote
+	api.DeleteModeInput
+	Mode action.Mode `arg:"" enum:"allow,deny,require_approval" help:"allow, deny or require_approval."`
 }
 
 func (c *policySet) Run(ctx context.Context, std *stdio) error {
@@ -56,23 +32,22 @@ func (c *policySet) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	body := map[string]any{"mode": c.Mode}
-	if c.Automation != "" {
-		body["automation"] = c.Automation
-	}
-	var now modeRow
-	raw, err := server.change(ctx, http.MethodPut, "/api/v1/policy/modes/"+url.PathEscape(c.Key), body, &now)
+	in := api.ByPolicyKeyWith[api.NewMode]{ByPolicyKey: c.ByPolicyKey, Body: api.NewMode{Mode: c.Mode, Automation: c.Automation}}
+	now, raw, err := fetch(ctx, server, api.PutMode, in)
 	if err != nil {
 		return err
 	}
 	std.warn(now.Warning)
-	return c.print(std, raw, said(now.Name+" is "+now.Mode+" from now on"))
+	return c.print(std, raw, said(now.Name+" is "+string(now.Mode)+" from now on"))
 }
 
-type policyUnset struct{ keyed }
+type policyUnset struct {
+	remote
+	api.DeleteModeInput
+}
 
 func (c *policyUnset) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, c.path(), c.Key+" has no mode of its own any more")
+	return perform(ctx, &c.remote, std, api.DeleteMode, c.DeleteModeInput, done(c.Key+" has no mode of its own any more"))
 }
 
 type policyShow struct{ remote }
@@ -82,42 +57,73 @@ func (c *policyShow) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var modes list[modeRow]
-	raw, err := server.read(ctx, "/api/v1/policy/modes", nil, &modes)
+	modes, raw, err := fetch(ctx, server, api.ListModes, api.None{})
 	if err != nil {
 		return err
 	}
-	var connectors list[api.ConnectorView]
-	var used list[integrationRow]
-	if !c.JSON {
-		if _, err := server.read(ctx, "/api/v1/connectors", nil, &connectors); err != nil {
-			return err
-		}
-		if _, err := server.read(ctx, integrationsPath, nil, &used); err != nil {
-			return err
-		}
+	if c.JSON {
+		return std.printJSON(raw)
 	}
-	return c.print(std, raw, func(w io.Writer) {
-		rows := make([][]string, 0, len(modes.Items))
-		names := server.labels(ctx, usersPath, keysPath, api.ListAutomations.Path)
-		for _, m := range modes.Items {
-			rows = append(rows, []string{m.said(connectors.Items, used.Items), m.Mode, names.of(m.Automation), names.of(m.UpdatedBy)})
-		}
-		table(w, []string{"KEY", "MODE", "AUTOMATION", "SET BY"}, rows)
-		fmt.Fprintln(w, "anything else: reads are allowed, writes wait for approval, dangerous actions are denied")
-	})
+	connectors, _, err := fetch(ctx, server, api.ListConnectors, api.None{})
+	if err != nil {
+		return err
+	}
+	used, _, err := fetch(ctx, server, api.ListIntegrations, api.None{})
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(modes.Items))
+	names := server.labels(ctx, usersPath, keysPath, api.ListAutomations.Path)
+	for i := range modes.Items {
+		m := &modes.Items[i]
+		rows = append(rows, []string{modeKey(m, connectors.Items, used.Items), string(m.Mode), names.of(m.Automation), names.of(m.UpdatedBy)})
+	}
+	table(std.Out, []string{"KEY", "MODE", "AUTOMATION", "SET BY"}, rows)
+	fmt.Fprintln(std.Out, "anything else: reads are allowed, writes wait for approval, dangerous actions are denied")
+	return nil
 }
 
-// said is the key as policy set takes it: a name that a module and a connector
-// share is told with which of them it is.
-func (m *modeRow) said(connectors []api.ConnectorView, used []integrationRow) string {
+// modeKey is the key as policy set takes it: a name that a module and a
+// connector share is told with which of them it is.
+func modeKey(m *api.ModeView, connectors []api.ConnectorView, used []api.IntegrationView) string {
 	source, _, _ := strings.Cut(m.Name, ":")
 	ofConnector := strings.HasPrefix(m.Key, "connector:")
 	switch {
-	case ofConnector && slices.ContainsFunc(used, func(in integrationRow) bool { return strings.EqualFold(in.Provider, source) }):
+	case ofConnector && slices.ContainsFunc(used, func(in api.IntegrationView) bool { return strings.EqualFold(in.Provider, source) }):
 		return m.Key
 	case !ofConnector && slices.ContainsFunc(connectors, func(c api.ConnectorView) bool { return c.Slug == source || strings.EqualFold(c.Name, source) }):
 		return "module:" + m.Key
 	}
 	return m.Name
+}
+
+type policySettings struct {
+	remote
+	api.SettingsChange
+}
+
+// Run shows the settings, after changing those that were given.
+func (c *policySettings) Run(ctx context.Context, std *stdio) error {
+	if c.SettingsChange == (api.SettingsChange{}) {
+		return perform(ctx, &c.remote, std, api.GetSettings, api.None{}, showSettings)
+	}
+	return perform(ctx, &c.remote, std, api.UpdateSettings, api.Body[api.SettingsChange]{Body: c.SettingsChange}, showSettings)
+}
+
+func showSettings(w io.Writer, s *action.Settings) {
+	if s.SelfApproval {
+		fmt.Fprintln(w, "whoever made a session may approve its calls")
+	} else {
+		fmt.Fprintln(w, "whoever made a session cannot approve its calls")
+	}
+	if s.DenialLimit == 0 {
+		fmt.Fprintln(w, "however often people deny an action, it is asked for again")
+	} else {
+		fmt.Fprintf(w, "after %d denials by people, an action is denied for the rest of the session\n", s.DenialLimit)
+	}
+	if s.UnverifiedEvents {
+		fmt.Fprintln(w, "events that a broker forwards without verifying who sent them may start runs")
+	} else {
+		fmt.Fprintln(w, "events that a broker forwards without verifying who sent them start nothing")
+	}
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strconv"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type quotaCommand struct {
@@ -24,17 +23,6 @@ type quotaOf struct {
 	Per string `required:"" enum:"session,group,creator,organization" help:"Whose calls count together: session, group, creator (of the session) or organization."`
 }
 
-func (q *quotaOf) path() string { return "/api/v1/policy/quotas/" + url.PathEscape(q.Key) }
-
-// quotaRow is a quota with its key as people write it.
-type quotaRow struct {
-	action.Quota
-	Key  string `json:"key"`
-	Name string `json:"name"`
-
-	Warning string `json:"warning"`
-}
-
 type quotaSet struct {
 	quotaOf
 	Calls  int    `required:"" placeholder:"N" help:"Calls in the window."`
@@ -42,27 +30,34 @@ type quotaSet struct {
 }
 
 func (c *quotaSet) Run(ctx context.Context, std *stdio) error {
-	body := map[string]any{"per": c.Per, "calls": c.Calls, "seconds": c.Window.seconds}
-	return alter(ctx, &c.remote, std, http.MethodPut, c.path(), body, func(w io.Writer, q *quotaRow) {
+	in := api.ByPolicyKeyWith[api.NewQuota]{
+		ByPolicyKey: api.ByPolicyKey{Key: c.Key},
+		Body:        api.NewQuota{Per: action.QuotaScope(c.Per), NewRate: api.NewRate{Calls: c.Calls, Seconds: c.Window.seconds}},
+	}
+	return perform(ctx, &c.remote, std, api.PutQuota, in, func(w io.Writer, q *api.QuotaView) {
 		std.warn(q.Warning)
-		said(fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, number(q.Calls, "call"), q.Span(), q.Per))(w)
+		said(fmt.Sprintf("%s: %s in %s for each %s from now on", q.Name, number(q.Calls, "call"), quotaSpan(q), q.Per))(w)
 	})
 }
+
+func quotaSpan(q *api.QuotaView) string { return action.Rate{Seconds: q.Seconds}.Span() }
 
 type quotaUnset struct{ quotaOf }
 
 func (c *quotaUnset) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, c.path()+"?"+url.Values{"per": {c.Per}}.Encode(), c.Key+" is not limited for each "+c.Per+" any more")
+	in := api.DeleteQuotaInput{ByPolicyKey: api.ByPolicyKey{Key: c.Key}, Per: action.QuotaScope(c.Per)}
+	return perform(ctx, &c.remote, std, api.DeleteQuota, in, done(c.Key+" is not limited for each "+c.Per+" any more"))
 }
 
 type quotaList struct{ remote }
 
 func (c *quotaList) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, "/api/v1/policy/quotas", nil, func(w io.Writer, all *list[quotaRow]) {
+	return perform(ctx, &c.remote, std, api.ListQuotas, api.None{}, func(w io.Writer, all *api.List[api.QuotaView]) {
 		names := c.labels(ctx, usersPath, keysPath)
 		rows := make([][]string, 0, len(all.Items))
-		for _, q := range all.Items {
-			rows = append(rows, []string{q.Name, string(q.Per), strconv.Itoa(q.Calls), q.Span(), names.of(q.UpdatedBy)})
+		for i := range all.Items {
+			q := &all.Items[i]
+			rows = append(rows, []string{q.Name, string(q.Per), strconv.Itoa(q.Calls), quotaSpan(q), names.of(q.UpdatedBy)})
 		}
 		table(w, []string{"KEY", "PER", "CALLS", "IN", "SET BY"}, rows)
 	})

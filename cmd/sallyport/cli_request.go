@@ -4,20 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
-// requestRow is an agent's wish for a grant with what people call its source.
-type requestRow struct {
-	action.GrantRequest
-	Name string `json:"name"`
-}
-
-// report tells who asks for what. The reason is the agent's own word.
-func (r *requestRow) report(w io.Writer) {
+// showRequest tells who asks for what. The reason is the agent's own word.
+func showRequest(w io.Writer, r *api.RequestView) {
 	whose := "the session"
 	if r.Terms.Scope == action.ScopeOrganization {
 		whose = "all sessions"
@@ -52,6 +46,15 @@ func requestsOf(query url.Values, status, session string) url.Values {
 	return query
 }
 
+// anyStatus is the status by which a list of agents' requests is asked for; all
+// is none.
+func anyStatus[S ~string](status S) S {
+	if status == "all" {
+		return ""
+	}
+	return status
+}
+
 // noRequests says so of such a list.
 func noRequests(w io.Writer, status, awaited string) {
 	if status == "pending" {
@@ -63,21 +66,22 @@ func noRequests(w io.Writer, status, awaited string) {
 
 type grantRequests struct {
 	remote
-	paging
-	Status  string `env:"-" enum:"pending,approved,denied,expired,all" default:"pending" help:"pending (default), approved, denied, expired or all."`
-	Session string `env:"-" placeholder:"ID" help:"Only of this session."`
+	api.Paging
+	Status  action.RequestStatus `env:"-" enum:"pending,approved,denied,expired,all" default:"pending" help:"pending (default), approved, denied, expired or all."`
+	Session string               `env:"-" placeholder:"ID" help:"Only of this session."`
 }
 
 func (c *grantRequests) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, "/api/v1/grant-requests", requestsOf(c.query(), c.Status, c.Session), func(w io.Writer, all *list[requestRow]) {
+	in := api.ListGrantRequestsInput{Paging: c.Paging, Status: anyStatus(c.Status), Session: c.Session}
+	return perform(ctx, &c.remote, std, api.ListGrantRequests, in, func(w io.Writer, all *api.List[api.RequestView]) {
 		if len(all.Items) == 0 {
-			noRequests(w, c.Status, "a decision")
+			noRequests(w, string(c.Status), "a decision")
 		}
-		for _, r := range all.Items {
-			r.report(w)
+		for i := range all.Items {
+			showRequest(w, &all.Items[i])
 		}
 		more(w, all.NextCursor)
-		if len(all.Items) > 0 && c.Status == "pending" {
+		if len(all.Items) > 0 && c.Status == action.RequestPending {
 			c.howToGrant(w)
 		}
 	})
@@ -94,42 +98,35 @@ type wish struct {
 	ID string `arg:"" help:"Id of the request; see sallyport grant requests."`
 }
 
-func (c *wish) path() string { return "/api/v1/grant-requests/" + url.PathEscape(c.ID) }
-
-// settled is the answer of grant approve and grant deny.
-type settled struct {
-	Request requestRow `json:"request"`
-	Grant   *grantRow  `json:"grant"`
-}
-
 type grantApprove struct {
 	wish
 	bounds
-	Scope string `env:"-" enum:"session,org,organization," default:"" help:"session or org (default: as asked)."`
-	Pin   []pin  `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Pin this param too; again for more."`
+	Scope api.ScopeName `env:"-" enum:"session,org,organization," default:"" help:"session or org (default: as asked)."`
+	Pin   []pin         `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Pin this param too; again for more."`
 }
 
 func (c *grantApprove) Run(ctx context.Context, std *stdio) error {
-	body := given{"scope": c.Scope}.set()
-	if err := pinned(body, c.Pin); err != nil {
+	pins, err := pinned(c.Pin)
+	if err != nil {
 		return err
 	}
-	c.into(body)
-	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/approve", body, func(w io.Writer, s *settled) {
-		if s.Grant != nil {
-			s.Grant.report(w, &c.remote)
+	in := api.ByIDWith[*api.Narrowing]{ByID: api.ByID{ID: c.ID}, Body: &api.Narrowing{Scope: c.Scope, MaxCalls: c.MaxCalls, Pins: pins, Lifetime: c.Expires.Lifetime}}
+	return perform(ctx, &c.remote, std, api.ApproveGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
+		if now.Grant != nil {
+			showGrant(w, now.Grant, &c.remote)
 		}
 	})
 }
 
 type grantDeny struct {
 	wish
-	Reason string `env:"-" placeholder:"TEXT" help:"Why; the agent reads it."`
+	api.Refusal
 }
 
 func (c *grantDeny) Run(ctx context.Context, std *stdio) error {
-	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/deny", given{"reason": c.Reason}.set(), func(w io.Writer, s *settled) {
-		r := &s.Request
+	in := api.ByIDWith[*api.Refusal]{ByID: api.ByID{ID: c.ID}, Body: &c.Refusal}
+	return perform(ctx, &c.remote, std, api.DenyGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
+		r := &now.Request
 		said(fmt.Sprintf("denied %s to session %s", covers(&r.Terms, r.Name), r.Session))(w)
 	})
 }

@@ -21,36 +21,35 @@ type whose struct {
 
 // whose asks for it. What cannot be read is told by its id: the calls alone
 // were asked for.
-func (c *client) whose(ctx context.Context, calls ...invocationRow) *whose {
+func (c *client) whose(ctx context.Context, calls ...*action.Invocation) *whose {
 	w := &whose{sessions: make(map[string]*api.SessionView)}
-	var all list[integrationRow]
 	bound, unattended := false, false
-	for i := range calls {
-		id := calls[i].Session
-		if _, asked := w.sessions[id]; id != "" && !asked {
-			s, _, _ := fetch(ctx, c, api.GetSession, api.ByID{ID: id})
-			w.sessions[id] = s
+	for _, i := range calls {
+		if _, asked := w.sessions[i.Session]; i.Session != "" && !asked {
+			s, _, _ := fetch(ctx, c, api.GetSession, api.ByID{ID: i.Session})
+			w.sessions[i.Session] = s
 			unattended = unattended || strings.HasPrefix(s.CreatedBy, ofAutomation)
 		}
-		bound = bound || calls[i].Integration != ""
+		bound = bound || i.Integration != ""
 	}
 	if len(w.sessions) > 0 {
 		people, _, _ := fetch(ctx, c, api.ListUsers, api.None{})
 		w.people = people.Items
 	}
 	if bound {
+		var all list[integrationRow]
 		_, _ = c.read(ctx, integrationsPath, nil, &all)
+		w.integrations = all.Items
 	}
 	if unattended {
 		w.automations = c.labels(ctx, api.ListAutomations.Path)
 	}
-	w.integrations = all.Items
 	return w
 }
 
 // show tells what the call would do, in the words of its module, for which
 // integration and in whose session. A connector's has no words but its params.
-func (w *whose) show(out io.Writer, i *invocationRow) {
+func (w *whose) show(out io.Writer, i *action.Invocation) {
 	if i.Summary != "" && !strings.HasPrefix(i.Source, "connector:") {
 		said("    " + i.Summary)(out)
 	}

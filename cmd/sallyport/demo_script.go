@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"sallyport/action"
 )
 
 // scriptLimit bounds the whole script.
@@ -208,30 +210,30 @@ func (s spoken) check(refused bool, part string) error {
 }
 
 // held waits for the one call of the session that is held.
-func (s *script) held(ctx context.Context) (invocationRow, error) {
+func (s *script) held(ctx context.Context) (action.Invocation, error) {
 	query := url.Values{"status": {"pending"}, "session": {s.session.ID}}
 	for {
-		var held list[invocationRow]
+		var held list[action.Invocation]
 		if _, err := s.admin.read(ctx, "/api/v1/invocations", query, &held); err != nil {
-			return invocationRow{}, err
+			return action.Invocation{}, err
 		}
 		switch len(held.Items) {
 		case 1:
 			return held.Items[0], nil
 		case 0:
 		default:
-			return invocationRow{}, fmt.Errorf("%d calls are held where one should be", len(held.Items))
+			return action.Invocation{}, fmt.Errorf("%d calls are held where one should be", len(held.Items))
 		}
 		select {
 		case <-ctx.Done():
-			return invocationRow{}, errors.New("nothing was held")
+			return action.Invocation{}, errors.New("nothing was held")
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
 // decide is the person, over the API.
-func (s *script) decide(ctx context.Context, held invocationRow, verb string, body any) error {
+func (s *script) decide(ctx context.Context, held action.Invocation, verb string, body any) error {
 	_, err := s.admin.change(ctx, http.MethodPost, "/api/v1/invocations/"+held.ID+"/"+verb, body, nil)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 func TestRevokedKeyAndConnectedAgain(t *testing.T) {
@@ -33,7 +34,7 @@ func TestRevokedKeyAndConnectedAgain(t *testing.T) {
 	}
 	p.eventually("an agent without the tools", func() bool { return len(a.tools("linear")) == 0 })
 	a.answered(a.call("linear_list_issues", `{}`), true, "revoked", "A person must connect it again")
-	var why explanation
+	var why api.Explanation
 	p.must("GET", "/policy/explain?action=linear:list_issues&session="+a.session.ID, nil, &why)
 	if why.Mode != action.ModeDeny || !strings.Contains(why.Reason, "revoked") {
 		t.Errorf("people are told %s: %q", why.Mode, why.Reason)
