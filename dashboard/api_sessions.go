@@ -19,7 +19,7 @@ func (s *Server) sessionRoutes() {
 		return s.mint(ctx, p, in.Body)
 	})
 	handle(s, api.ListSessions, func(ctx context.Context, p *Principal, in *api.ListSessionsInput) (api.List[api.SessionView], error) {
-		page, err := s.listSessions(ctx, p, in.State, in.Paging)
+		page, err := s.listSessions(ctx, p, in)
 		return pageOf(page, viewSession), err
 	})
 	handle(s, api.GetSession, func(ctx context.Context, p *Principal, in *api.ByID) (api.SessionView, error) {
@@ -45,9 +45,9 @@ func (s *Server) session(ctx context.Context, organization, id string) (action.S
 }
 
 // listSessions leaves out of their connections what is private to others.
-func (s *Server) listSessions(ctx context.Context, p *Principal, state string, q api.Paging) (action.Page[action.Session], error) {
-	f := action.SessionFilter{Organization: p.Organization, Live: state == "live", Ended: state == "ended", Limit: q.Limit, Cursor: q.Cursor}
-	if status := action.SessionStatus(state); status.Valid() {
+func (s *Server) listSessions(ctx context.Context, p *Principal, in *api.ListSessionsInput) (action.Page[action.Session], error) {
+	f := action.SessionFilter{Organization: p.Organization, Live: in.State == "live", Ended: in.State == "ended", Limit: in.Limit, Cursor: in.Cursor}
+	if status := action.SessionStatus(in.State); status.Valid() {
 		f.Status = status
 	}
 	page, err := s.Sessions.ListSessions(ctx, f)

@@ -12,8 +12,7 @@ import (
 // card is one invocation as the inbox and its own page show it.
 type card struct {
 	action.Invocation
-	Asking     action.Session
-	Automation string    // the name of the session's
+	asker
 	Why        string    // why it was held or refused, in one sentence
 	Text       []Segment // the params
 	Pins       []pin     // those that a grant may be bound to
@@ -68,20 +67,18 @@ func (p *pageRequest) cards(list []action.Invocation) []card {
 	if len(list) == 0 {
 		return nil
 	}
-	names, asking, waiters := p.loadNames(), p.asking(sessions), load2(p, p.Calls.Waiters, p.org, pending)
+	names, asking, waiters := p.loadNames(), p.askers(sessions), load2(p, p.Calls.Waiters, p.org, pending)
 	var integrations []action.Integration
 	if modules {
 		integrations = load2(p, p.Sources.ListIntegrations, p.org, p.me.viewer())
 	}
 	cards := make([]card, len(list))
 	for i, inv := range list {
-		c := card{Who: or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, names)}
-		c.Asking, c.Automation = asking(inv.Session)
+		c := card{Invocation: inv, asker: asking(inv.Session), Who: or(names[inv.ApprovedBy], inv.ApprovedBy), Settled: settledBy(inv, names)}
 		c.Accounts = p.accounts(integrations, &c.Asking, &inv)
 		if waiter, ok := waiters[inv.ID]; ok {
 			c.Waiting = p.waiting(waiter)
 		}
-		c.Invocation = inv
 		cards[i] = load(p, p.card, c)
 	}
 	return cards

@@ -73,3 +73,8 @@ func happening(kind string) string {
 
 // redacted reports whether redaction left a mark in the params.
 func redacted(params []byte) bool { return bytes.Contains(params, []byte("[redacted")) }
+
+// person names one by an ID, also one who is gone.
+func person(id string, names map[string]string) settler {
+	return settler{Text: or(names[id], short(id)), Person: names[id] != ""}
+}

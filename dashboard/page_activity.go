@@ -14,9 +14,8 @@ import (
 // activityRow is a call as a line of the list.
 type activityRow struct {
 	action.Invocation
-	Asking     action.Session
-	Automation string // the name of the session's
-	Settled    settler
+	asker
+	Settled settler
 }
 
 // activityList is what the page of calls shows.
@@ -52,10 +51,9 @@ func (p *pageRequest) activity() error {
 	for _, inv := range d.Items {
 		ids = append(ids, inv.Session)
 	}
-	asking := p.asking(ids)
+	asking := p.askers(ids)
 	for _, inv := range d.Items {
-		s, automation := asking(inv.Session)
-		d.Rows = append(d.Rows, activityRow{Invocation: inv, Asking: s, Automation: automation, Settled: settledBy(inv, d.Names)})
+		d.Rows = append(d.Rows, activityRow{inv, asking(inv.Session), settledBy(inv, d.Names)})
 	}
 	return p.show("activity", "activity", "Activity", d)
 }

@@ -13,18 +13,15 @@ import (
 
 // auditData is all that the page of the audit shows.
 type auditData struct {
-	Rows            []eventRow
-	Total           int
-	Capped          bool
-	Kinds, People   []choice
-	Subject         string
-	From, To        string // as they were asked
-	Older           string // address; empty: there are none
-	Filtered, First bool
-	Head            *action.AuditHead // nil: not for this person
-	HeadJSON        string
-	Decides         bool
-	Names           map[string]string
+	action.Page[action.PolicyEvent]
+	Rows          []eventRow
+	Filters       filters
+	Kinds, People []choice
+	Subject       string            // trimmed
+	Head          *action.AuditHead // nil: not for this person
+	HeadJSON      string
+	Decides       bool
+	Names         map[string]string
 }
 
 // eventRow is one change of policy, in words.
@@ -48,21 +45,18 @@ func (p *pageRequest) auditPage() error {
 		Organization: p.org, Kind: q.Get("kind"), Subject: strings.TrimSpace(q.Get("subject")), By: q.Get("by"),
 		Limit: 50, Cursor: q.Get("cursor"),
 	}
-	d := auditData{Subject: f.Subject, From: q.Get("from"), To: q.Get("to"), First: f.Cursor == "", Decides: p.decides()}
-	d.Filtered = f.Kind+f.Subject+f.By+d.From+d.To != ""
+	d := auditData{Filters: q, Subject: f.Subject, Names: p.loadNames(), Decides: p.decides()}
 	var err error
-	if f.From, err = parseMoment("/from", d.From); err != nil {
+	if f.From, err = parseMoment("/from", q.Get("from")); err != nil {
 		return err
 	}
-	if f.To, err = lastDay(d.To); err != nil {
+	if f.To, err = lastDay(q.Get("to")); err != nil {
 		return err
 	}
 	all := p.loadConnectors()
-	d.Names = p.loadNames()
 	f.Subject = storedSubject(f.Subject, all)
-	page := load(p, p.Policy.PolicyEvents, f)
-	d.Total, d.Capped, d.Older = page.Total, page.Capped, q.Older(page.Next)
-	for _, e := range page.Items {
+	d.Page = load(p, p.Policy.PolicyEvents, f)
+	for _, e := range d.Items {
 		d.Rows = append(d.Rows, eventIn(e, all, d.Names))
 	}
 	d.choices(f)

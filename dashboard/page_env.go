@@ -5,11 +5,10 @@ import "sallyport/action"
 // envCard is an agent's request for environment variables as a person sees it.
 type envCard struct {
 	action.EnvRequest
-	Asking     action.Session
-	Automation string // the name of the session's
-	By         string // the name of who decided
-	Decides    bool
-	Alone      bool // on its own page
+	asker
+	By      string // the name of who decided
+	Decides bool
+	Alone   bool // on its own page
 }
 
 // envCards are those that wait, as far as the inbox shows them.
@@ -25,10 +24,9 @@ func (p *pageRequest) envCardsOf(list []action.EnvRequest) []envCard {
 	for i, r := range list {
 		ids[i] = r.Session
 	}
-	asking, cards := p.asking(ids), make([]envCard, len(list))
+	asking, cards := p.askers(ids), make([]envCard, len(list))
 	for i, r := range list {
-		cards[i] = envCard{EnvRequest: r, Decides: p.decides()}
-		cards[i].Asking, cards[i].Automation = asking(r.Session)
+		cards[i] = envCard{EnvRequest: r, asker: asking(r.Session), Decides: p.decides()}
 	}
 	return cards
 }

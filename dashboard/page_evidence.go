@@ -8,37 +8,17 @@ import (
 	"sallyport/action"
 )
 
-// evidenceFile is a file with where it is fetched.
-type evidenceFile struct {
-	action.UploadFile
-	Path    string
-	Measure string
-}
-
-// evidenceUpload is an upload as its page shows it.
-type evidenceUpload struct {
-	action.Upload
-	Shown []evidenceFile
-}
-
 // evidencePage is what a session sent as evidence of its work.
 func (p *pageRequest) evidencePage() error {
 	session := load2(p, p.session, p.org, p.r.PathValue("id"))
 	page := load2(p, func(ctx context.Context, session, cursor string) (action.Page[action.Upload], error) {
 		return p.Sessions.ListUploads(ctx, p.org, session, 20, cursor)
 	}, session.ID, p.query("cursor"))
-	list := make([]evidenceUpload, len(page.Items))
-	for i, u := range page.Items {
-		list[i].Upload = u
-		for _, f := range u.Files {
-			list[i].Shown = append(list[i].Shown, evidenceFile{f, evidenceURL(u, f.Name), measure(f.Size)})
-		}
-	}
 	return p.show("evidence", "sessions", "Evidence", struct {
 		Session action.Session
-		Uploads []evidenceUpload
+		Uploads []action.Upload
 		Older   string
-	}{session, list, p.readFilters().Older(page.Next)})
+	}{session, page.Items, p.readFilters().Older(page.Next)})
 }
 
 func evidenceURL(u action.Upload, name string) string {

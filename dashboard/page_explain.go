@@ -50,9 +50,7 @@ func (p *pageRequest) explainPanel() explainPanel {
 // chosen, also when it is old.
 func (p *pageRequest) sessionChoices(state, chosen string) []sessionChoice {
 	var out []sessionChoice
-	page := load(p, func(ctx context.Context, q api.Paging) (action.Page[action.Session], error) {
-		return p.listSessions(ctx, p.me, state, q)
-	}, api.Paging{Limit: sessionsOffered})
+	page := load2(p, p.listSessions, p.me, &api.ListSessionsInput{State: state, Paging: api.Paging{Limit: sessionsOffered}})
 	for _, s := range page.Items {
 		text := plain(or(clip(s.Title, 60), "untitled")) + " · " + short(s.ID)
 		if s.Group != "" {

@@ -9,16 +9,11 @@ import (
 
 // grantsData is all that the page of grants shows.
 type grantsData struct {
+	action.Page[action.Grant]
 	Rows     []grantRow
-	Total    int
-	Capped   bool
-	Filter   action.GrantFilter
-	Scopes   []choice
-	Usable   string // address of those that cover something
-	Every    string // address of all
-	Older    string // address; empty: there are none
+	Filters  filters
 	Filtered bool
-	First    bool
+	Scopes   []choice
 	Sources  []sourceChoice
 	Sessions []sessionChoice
 	Wishes   int // of agents, that wait
@@ -47,10 +42,8 @@ func (p *pageRequest) grantsPage() error {
 		return err
 	}
 	d := grantsData{
-		Total: list.Total, Capped: list.Capped, Filter: f, First: f.Cursor == "", Decides: p.decides(), Names: p.loadNames(),
-		Filtered: f.Session+f.Source+f.Action+string(f.Scope) != "",
+		Page: list, Filters: q, Filtered: f.Session+f.Source+f.Action+string(f.Scope) != "", Decides: p.decides(), Names: p.loadNames(),
 		Scopes:   choose(q.Get("scope"), "", "whosever", "session", "one session's", "organization", "every session's"),
-		Usable:   q.With("show", ""), Every: q.With("show", "all"), Older: q.Older(list.Next),
 		Sources:  load2(p, p.sources, p.org, all),
 		Sessions: p.sessionChoices("live", f.Session),
 		Wishes:   load(p, p.Policy.ListGrantRequests, action.RequestFilter{Organization: p.org, Status: action.RequestPending, Limit: 1}).Total,

@@ -1,11 +1,10 @@
 package dashboard
 
 import (
+	"errors"
 	"html/template"
+	"slices"
 	"strings"
-
-	"sallyport/api"
-	"sallyport/ingest/event"
 )
 
 // inboundFuncs are what the pages of inbound work need beside what all do.
@@ -18,32 +17,21 @@ func (p *pages) inboundFuncs() template.FuncMap {
 		"intervals":  intervals,
 		"crons":      crons,
 		"workerHelp": p.workerHelp,
-		"runRows": func(runs api.List[api.RunView], causes map[string]cause) any {
-			return struct {
-				Runs   api.List[api.RunView]
-				Causes map[string]cause
-			}{runs, causes}
-		},
-		"eventRows": func(events []api.InboundEvent, causes map[string]cause) any {
-			return struct {
-				Events []api.InboundEvent
-				Causes map[string]cause
-			}{events, causes}
-		},
-		"receiptRows": func(items []event.Receipt, causes map[string]cause) any {
-			return struct {
-				Items  []event.Receipt
-				Causes map[string]cause
-			}{items, causes}
-		},
-		"noCauses": func() map[string]cause { return nil },
-		"paging": func(f filters, cursor string) any {
-			return struct{ Newest, Older string }{f.Newest(), f.Older(cursor)}
-		},
-		"copyable": func(id, label, text string) any {
-			return struct{ ID, Label, Text string }{id, label, text}
-		},
+		"dict":       dict,
 	}
+}
+
+// dict hands several values to a template by their names.
+func dict(pairs ...any) (map[string]any, error) {
+	m := map[string]any{}
+	for pair := range slices.Chunk(pairs, 2) {
+		name, ok := pair[0].(string)
+		if !ok || len(pair) < 2 {
+			return nil, errors.New("dict takes names and values in turn")
+		}
+		m[name] = pair[1]
+	}
+	return m, nil
 }
 
 // paragraphs splits what a person wrote at its line breaks.

@@ -65,7 +65,7 @@ func (p *pageRequest) moments(d *invocationPage) []occasion {
 	for _, e := range load2(p, p.Events, p.org, d.ID) {
 		m := occasion{At: e.At, Text: happening(e.Kind), Data: e.Data}
 		if e.By != "" {
-			m.By = settler{Text: or(names[e.By], short(e.By)), Person: names[e.By] != ""}
+			m.By = person(e.By, names)
 		}
 		list = append(list, m)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/api"
+	"sallyport/ingest/event"
 )
 
 // policyData is all that the page of policy shows.
@@ -13,7 +14,7 @@ type policyData struct {
 	Modes       modeList
 	Explain     explainPanel
 	Sources     []sourceChoice
-	Automations []automationChoice
+	Automations []event.Automation
 	Reviews     []reviewTable
 	Table       capabilityTable
 	Gates       []action.GateApproval
@@ -31,7 +32,7 @@ func (p *pageRequest) policyPage() error {
 	connectors := p.loadConnectors()
 	d := policyData{
 		Sources:     load2(p, p.sources, p.org, connectors),
-		Automations: p.automationChoices(),
+		Automations: p.loadAutomations(),
 		Explain:     p.explainPanel(),
 		Reviews:     load(p, p.reviews, connectors),
 		Gates:       load(p, p.gateApprovals, p.org),
@@ -74,7 +75,7 @@ type modeList struct {
 // instant.
 const modesShown = 200
 
-func (p *pageRequest) modeList(automations []automationChoice) modeList {
+func (p *pageRequest) modeList(automations []event.Automation) modeList {
 	q := p.readFilters("q", "mode", "whose")
 	l := modeList{Search: q.Get("q"), Mode: q.Get("mode"), Whose: q.Get("whose")}
 	l.Modes = choose(l.Mode, "", "any mode", "allow", "allow", "require_approval", "require approval", "deny", "deny")

@@ -117,9 +117,14 @@ func (p *pageRequest) loadAutomationNames() map[string]string {
 	return p.automationNames
 }
 
-// asking returns the session behind each of some rows, with the name of its
-// automation. A session that is gone has its ID alone.
-func (p *pageRequest) asking(ids []string) func(id string) (action.Session, string) {
+// asker is the session that a row is of.
+type asker struct {
+	Asking     action.Session // one that is gone has its ID alone
+	Automation string         // the name of the session's
+}
+
+// askers returns those of some sessions.
+func (p *pageRequest) askers(ids []string) func(id string) asker {
 	slices.Sort(ids)
 	sessions := load2(p, p.Calls.SessionsOf, p.org, slices.Compact(ids))
 	labels := map[string]string{}
@@ -129,11 +134,11 @@ func (p *pageRequest) asking(ids []string) func(id string) (action.Session, stri
 			break
 		}
 	}
-	return func(id string) (action.Session, string) {
+	return func(id string) asker {
 		s, ok := sessions[id]
 		if !ok {
 			s = action.Session{ID: id}
 		}
-		return s, or(labels[s.Automation], s.Automation)
+		return asker{s, or(labels[s.Automation], s.Automation)}
 	}
 }

@@ -12,10 +12,9 @@ import (
 // requestCard is an agent's wish for a grant as the inbox shows it.
 type requestCard struct {
 	api.RequestView
-	Asking     action.Session
-	Automation string // the name of the session's
-	Pins       []pin
-	Spans      []span // that are not longer than was asked
+	asker
+	Pins  []pin
+	Spans []span // that are not longer than was asked
 }
 
 // requestList is what waits, as far as the inbox shows it.
@@ -41,11 +40,10 @@ func (p *pageRequest) requests() requestList {
 	for i, r := range page.Items {
 		ids[i] = r.Session
 	}
-	asking, all := p.asking(ids), p.loadConnectors()
+	asking, all := p.askers(ids), p.loadConnectors()
 	for _, r := range page.Items {
-		c := requestCard{RequestView: api.RequestView{GrantRequest: r, Name: sourceName(r.Terms.Source, all)}, Pins: pinsOf(&r.Terms), Spans: spansWithin(p.now(), r.Terms.ExpiresAt)}
-		c.Asking, c.Automation = asking(r.Session)
-		list.Cards = append(list.Cards, c)
+		view := api.RequestView{GrantRequest: r, Name: sourceName(r.Terms.Source, all)}
+		list.Cards = append(list.Cards, requestCard{view, asking(r.Session), pinsOf(&r.Terms), spansWithin(p.now(), r.Terms.ExpiresAt)})
 	}
 	return list
 }

@@ -81,7 +81,7 @@ func (p *pages) workerOf(ctx context.Context, run *event.Run, names map[string]s
 	case !is && run.ClaimedBy == "":
 		return settler{Text: "nobody"}, nil
 	case !is:
-		return settler{Text: or(names[run.ClaimedBy], short(run.ClaimedBy)), Person: names[run.ClaimedBy] != ""}, nil
+		return person(run.ClaimedBy, names), nil
 	}
 	keys, err := p.People.ListAPIKeys(ctx, run.Organization)
 	for _, k := range keys {

@@ -24,10 +24,7 @@ func (p *pageRequest) sessionsPage() error {
 		return invalid("/state", "A session is live, running, paused, ended or failed; leave state out for those that are live.")
 	}
 	f.values.Set("state", state)
-	sessions, err := p.listSessions(p.ctx(), p.me, state, api.Paging{Limit: 50, Cursor: f.Get("cursor")})
-	if err != nil {
-		return err
-	}
+	sessions := load2(p, p.listSessions, p.me, &api.ListSessionsInput{State: state, Paging: api.Paging{Limit: 50, Cursor: f.Get("cursor")}})
 	configs, err := clientConfigs(p.MCPURL)
 	if err != nil {
 		return err

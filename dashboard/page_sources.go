@@ -17,9 +17,6 @@ type sourceChoice struct {
 	Live  bool // what it has is known
 }
 
-// automationChoice is an automation as forms offer it.
-type automationChoice struct{ ID, Name string }
-
 // sources are an organization's connectors and the modules, those that have
 // something first.
 func (p *pages) sources(ctx context.Context, organization string, connectors []action.Connector) ([]sourceChoice, error) {
@@ -50,15 +47,6 @@ func (p *pages) sources(ctx context.Context, organization string, connectors []a
 // plainSession is one that nothing special is said of.
 func plainSession(organization string) *action.Session {
 	return &action.Session{Organization: organization, Kind: action.Interactive, Type: action.TypeCoding}
-}
-
-func (p *pageRequest) automationChoices() []automationChoice {
-	all := p.loadAutomations()
-	list := make([]automationChoice, len(all))
-	for i, a := range all {
-		list[i] = automationChoice{a.ID, a.Name}
-	}
-	return list
 }
 
 // sourceActions are what a source has, with what is in force of it.
