@@ -125,7 +125,6 @@ func (p *pages) funcs(name string) template.FuncMap {
 		"join":        strings.Join,
 		"wants":       wantsWords,
 		"told":        toldWords,
-		"channel":     func(d settingsData, c *api.NotifyView) channelData { return channelData{d, c} },
 		"kind":        kindWords,
 		"ways":        waysIn,
 		"sees":        whoSees,

@@ -187,7 +187,7 @@ func (p *pageRequest) without(automation string, key action.Key) string {
 // inferredOf says what holds where nobody said anything.
 func (p *pageRequest) inferredOf(key action.Key) string {
 	const beside = " In a group, what it may do there counts first."
-	actions := load2(p, p.actionsOf, p.org, key.Source)
+	actions := p.actionsOf(key.Source)
 	i := slices.IndexFunc(actions, func(a action.ActionAbility) bool { return a.Action == key.Action })
 	if i < 0 {
 		return "Then nothing is said of it: reads run, writes wait for a person, destructive actions are refused." + beside

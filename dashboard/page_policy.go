@@ -29,12 +29,11 @@ type policyData struct {
 const gatesShown = 100
 
 func (p *pageRequest) policyPage() error {
-	connectors := p.loadConnectors()
 	d := policyData{
-		Sources:     load2(p, p.sources, p.org, connectors),
+		Sources:     p.sources(),
 		Automations: p.loadAutomations(),
 		Explain:     p.explainPanel(),
-		Reviews:     load(p, p.reviews, connectors),
+		Reviews:     p.reviews(),
 		Gates:       load(p, p.gateApprovals, p.org),
 		Quotas:      load(p, p.quotas, p.org).Items,
 		Settings:    load(p, p.Policy.Settings, p.org),

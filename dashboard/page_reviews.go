@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"time"
 
 	"sallyport/action"
@@ -20,16 +19,11 @@ type reviewTable struct {
 // reviewsShown of one connector: who reviews should read.
 const reviewsShown = 50
 
-func (p *pages) reviews(ctx context.Context, connectors []action.Connector) ([]reviewTable, error) {
-	var tables []reviewTable
-	for _, c := range connectors {
-		list, err := p.Policy.ListReviews(ctx, c.Organization, c.ID)
-		if err != nil {
-			return nil, err
-		}
-		state := p.Prober.State(ctx, c)
+func (p *pageRequest) reviews() (tables []reviewTable) {
+	for _, c := range p.loadConnectors() {
+		state := p.Prober.State(p.ctx(), c)
 		t := reviewTable{Connector: c, FetchedAt: state.FetchedAt, Error: state.Error}
-		for _, r := range list {
+		for _, r := range load2(p, p.Policy.ListReviews, c.Organization, c.ID) {
 			if r.State != action.ToolReviewed {
 				t.add(viewReview(r))
 			}
@@ -38,7 +32,7 @@ func (p *pages) reviews(ctx context.Context, connectors []action.Connector) ([]r
 			tables = append(tables, t)
 		}
 	}
-	return tables, nil
+	return tables
 }
 
 func (t *reviewTable) add(v api.ReviewView) {

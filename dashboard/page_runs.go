@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"strings"
 
 	"sallyport/action"
@@ -62,32 +61,31 @@ func (p *pageRequest) runPage() error {
 		Cause: p.causes()[run.Trigger],
 		Calls: load(p, p.Calls.ListInvocations, action.InvocationFilter{Organization: p.org, Run: run.ID, Limit: 50}),
 	}
-	d.Worker = load2(p, p.workerOf, &run, d.Names)
+	d.Worker = p.workerOf(&run)
 	for _, inv := range d.Calls.Items {
 		if inv.Status == action.StatusPending {
 			d.Held = append(d.Held, inv)
 		}
 	}
-	d.Timeline = load(p, p.timeline, &d)
+	d.Timeline = p.timeline(&d)
 	return p.show("run", "runs", or(run.Title, "Run"), d)
 }
 
 // workerOf names who has a run, or had it last.
-func (p *pages) workerOf(ctx context.Context, run *event.Run, names map[string]string) (settler, error) {
+func (p *pageRequest) workerOf(run *event.Run) settler {
 	key, is := strings.CutPrefix(run.ClaimedBy, "key:")
 	switch {
 	case run.ClaimedBy == "endpoint":
-		return settler{Text: "the endpoint"}, nil
+		return settler{Text: "the endpoint"}
 	case !is && run.ClaimedBy == "":
-		return settler{Text: "nobody"}, nil
+		return settler{Text: "nobody"}
 	case !is:
-		return person(run.ClaimedBy, names), nil
+		return person(run.ClaimedBy, p.loadNames())
 	}
-	keys, err := p.People.ListAPIKeys(ctx, run.Organization)
-	for _, k := range keys {
+	for _, k := range load(p, p.People.ListAPIKeys, p.org) {
 		if k.ID == key {
-			return settler{Text: k.Name, Person: true}, err
+			return settler{Text: k.Name, Person: true}
 		}
 	}
-	return settler{Text: "a key that is gone"}, err
+	return settler{Text: "a key that is gone"}
 }

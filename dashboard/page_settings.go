@@ -18,12 +18,6 @@ type settingsData struct {
 	Version string
 }
 
-// channelData is one channel, or none, among the rest.
-type channelData struct {
-	settingsData
-	Channel *api.NotifyView
-}
-
 func (p *pageRequest) settingsPage() error {
 	d := settingsData{Decides: p.decides(), Names: p.loadNames(), Public: p.PublicURL, MCP: p.MCPURL, Version: p.Version}
 	channels := load(p, p.notifyViews, p.org)

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 
@@ -19,17 +18,13 @@ type sourceChoice struct {
 
 // sources are an organization's connectors and the modules, those that have
 // something first.
-func (p *pages) sources(ctx context.Context, organization string, connectors []action.Connector) ([]sourceChoice, error) {
-	snap, err := p.Snapshot(ctx, plainSession(organization))
-	if err != nil {
-		return nil, err
-	}
+func (p *pageRequest) sources() []sourceChoice {
 	live := map[string]bool{}
-	for _, a := range snap.Capabilities {
+	for _, a := range load(p, p.Snapshot, plainSession(p.org)).Capabilities {
 		live[a.Provider] = true
 	}
 	var list []sourceChoice
-	for _, c := range connectors {
+	for _, c := range p.loadConnectors() {
 		list = append(list, sourceChoice{Value: c.Source(), ID: c.Source(), Name: or(c.Slug, c.Name), Live: live[c.Source()]})
 	}
 	for _, m := range p.Providers {
@@ -41,7 +36,7 @@ func (p *pages) sources(ctx context.Context, organization string, connectors []a
 		}
 		return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 	})
-	return list, nil
+	return list
 }
 
 // plainSession is one that nothing special is said of.
@@ -63,22 +58,18 @@ func (p *pageRequest) policyActions() error {
 		if err != nil {
 			return err
 		}
-		d.Actions = load2(p, p.actionsOf, p.org, id)
+		d.Actions = p.actionsOf(id)
 	}
 	return p.showPart("policy", "actions", d)
 }
 
 // actionsOf are those of a source in a session that nothing special is said
 // of.
-func (p *pages) actionsOf(ctx context.Context, organization, source string) ([]action.ActionAbility, error) {
-	snap, err := p.Snapshot(ctx, plainSession(organization))
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range snap.Capabilities {
+func (p *pageRequest) actionsOf(source string) []action.ActionAbility {
+	for _, a := range load(p, p.Snapshot, plainSession(p.org)).Capabilities {
 		if a.Provider == source {
-			return a.Actions, nil
+			return a.Actions
 		}
 	}
-	return nil, nil
+	return nil
 }

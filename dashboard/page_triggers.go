@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 
@@ -67,7 +66,7 @@ func (p *pageRequest) triggerRows(views []api.TriggerView) []triggerRow {
 		}
 		row.SecretNeeded = provider != nil && provider.Gives && v.Kind == event.Webhooks && !signed[v.ID]
 		if !v.Enabled {
-			row.Off = load2(p, p.disabled, p.org, v.ID)
+			row.Off = p.disabled(v.ID)
 		}
 		rows[i] = row
 	}
@@ -75,9 +74,8 @@ func (p *pageRequest) triggerRows(views []api.TriggerView) []triggerRow {
 }
 
 // disabled finds who disabled a trigger, among the newest changes of it.
-func (p *pages) disabled(ctx context.Context, organization, id string) (*action.PolicyEvent, error) {
-	page, err := p.Policy.PolicyEvents(ctx, action.PolicyEventFilter{Organization: organization, Kind: action.EventTrigger, Subject: id, Limit: 50})
-	for _, e := range page.Items {
+func (p *pageRequest) disabled(trigger string) *action.PolicyEvent {
+	for _, e := range load(p, p.Policy.PolicyEvents, action.PolicyEventFilter{Organization: p.org, Kind: action.EventTrigger, Subject: trigger, Limit: 50}).Items {
 		var before, after struct {
 			Enabled *bool `json:"enabled"`
 		}
@@ -85,10 +83,10 @@ func (p *pages) disabled(ctx context.Context, organization, id string) (*action.
 			continue
 		}
 		if before.Enabled != nil && *before.Enabled {
-			return &e, err
+			return &e
 		}
 	}
-	return nil, err
+	return nil
 }
 
 // eventProviderTypeTitle is what people call a type of event.

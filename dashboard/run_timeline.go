@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,7 +17,7 @@ type happened struct {
 }
 
 // timeline puts in order what rows say of a run, and what people did to it.
-func (p *pages) timeline(ctx context.Context, d *runData) (all []happened, err error) {
+func (p *pageRequest) timeline(d *runData) (all []happened) {
 	add := func(at *time.Time, what string) {
 		if at != nil && !at.IsZero() {
 			all = append(all, happened{At: *at, What: what})
@@ -28,19 +27,15 @@ func (p *pages) timeline(ctx context.Context, d *runData) (all []happened, err e
 	add(&d.Event.CreatedAt, "The event matched, and the run was queued")
 	add(d.StartedAt, "Its worker began")
 	if d.Session != "" {
-		if s, err := p.session(ctx, d.Organization, d.Session); err == nil { // one that is gone says nothing
+		if s, err := p.session(p.ctx(), p.org, d.Session); err == nil { // one that is gone says nothing
 			add(&s.CreatedAt, fmt.Sprintf("It was taken by %s (attempt %d)", d.Worker.Text, d.Attempt))
 		}
 	}
 	for _, inv := range d.Calls.Items {
 		add(&inv.CreatedAt, fmt.Sprintf("Its agent asked for %s › %s", plain(inv.SourceName), plain(inv.Action)))
 	}
-	page, err := p.Policy.PolicyEvents(ctx, action.PolicyEventFilter{Organization: d.Organization, Kind: action.EventRun, Subject: d.ID, Limit: 100})
-	if err != nil {
-		return nil, err
-	}
 	acted := time.Time{}
-	for _, e := range page.Items {
+	for _, e := range load(p, p.Policy.PolicyEvents, action.PolicyEventFilter{Organization: p.org, Kind: action.EventRun, Subject: d.ID, Limit: 100}).Items {
 		all = append(all, happened{At: e.At, What: runActed(e), By: e.By})
 		if e.At.After(acted) {
 			acted = e.At
@@ -50,7 +45,7 @@ func (p *pages) timeline(ctx context.Context, d *runData) (all []happened, err e
 		add(d.EndedAt, "It ended: "+string(d.Status))
 	}
 	slices.SortStableFunc(all, func(a, b happened) int { return a.At.Compare(b.At) })
-	return all, nil
+	return all
 }
 
 // runActed says what a person did to a run.
