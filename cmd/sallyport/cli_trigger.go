@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -153,7 +154,7 @@ type triggerUpdate struct {
 }
 
 func (c *triggerUpdate) Run(ctx context.Context, std *stdio) error {
-	if n := c.TriggerChange; n.Name == nil && n.Config == nil && n.Integration == nil && n.PollSeconds == nil {
+	if reflect.ValueOf(c.TriggerChange).IsZero() {
 		return wrongUse("say what to change: --config JSON, --integration REF, --poll D or --rename NAME")
 	}
 	return c.change(ctx, std, c.TriggerChange)
