@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"sallyport/action"
-	"sallyport/api"
 )
 
 // card is one invocation as the inbox and its own page show it.
@@ -46,10 +45,6 @@ func (p *pages) waiting(w action.Waiter) waiting {
 		return waiting{"told", "The agent was told that it is pending, and may ask again later."}
 	}
 	return waiting{"gone", "Nobody waits any more: what is approved now may run without anybody hearing of it."}
-}
-
-func pendingOf(organization string, q api.Paging) action.InvocationFilter {
-	return action.InvocationFilter{Organization: organization, Statuses: []action.Status{action.StatusPending}, Limit: q.Limit, Cursor: q.Cursor}
 }
 
 // cards are the calls of a page with what is shown beside them, which is read

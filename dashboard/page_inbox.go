@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"sallyport/action"
-	"sallyport/api"
 )
 
 // inboxSize is how many cards a page has; the script asks for as many again at
@@ -30,7 +29,7 @@ func (p *pageRequest) inboxMore() error {
 
 func (p *pageRequest) inboxPage(size int) inboxPage {
 	cursor := p.query("cursor")
-	page := load(p, p.Calls.ListInvocations, pendingOf(p.org, api.Paging{Limit: size, Cursor: cursor}))
+	page := load(p, p.Calls.ListInvocations, action.InvocationFilter{Organization: p.org, Statuses: []action.Status{action.StatusPending}, Limit: size, Cursor: cursor})
 	cards := p.cards(page.Items)
 	spare(cards)
 	return inboxPage{Cards: cards, Next: page.Next, Cursor: cursor}

@@ -32,16 +32,17 @@ func (p *pageRequest) peoplePage() error {
 		Idle    string
 		Life    string
 	}{
-		p.personLines(p.me, p.loadUsers()), slices.DeleteFunc(load(p, p.People.ListAPIKeys, p.org), func(k action.APIKey) bool { return k.RevokedAt != nil }),
+		p.personLines(), slices.DeleteFunc(load(p, p.People.ListAPIKeys, p.org), func(k action.APIKey) bool { return k.RevokedAt != nil }),
 		load(p, p.logins, p.me), removed, p.loadNames(), p.decides(), p.me.Role == action.RoleOwner, lasting(p.LoginIdle), lasting(p.LoginLife),
 	})
 }
 
-func (p *pages) personLines(me *Principal, users []action.User) []personLine {
+func (p *pageRequest) personLines() []personLine {
+	users := p.loadUsers()
 	lines := make([]personLine, len(users))
 	for i, u := range users {
-		changes := me.Role.Decides() && me.outranks(u.Role) == nil
-		lines[i] = personLine{User: u, Me: u.ID == me.User, Via: p.signsIn(&u), Changes: changes, Links: changes && u.Issuer == ""}
+		changes := p.decides() && p.me.outranks(u.Role) == nil
+		lines[i] = personLine{User: u, Me: u.ID == p.me.User, Via: p.signsIn(&u), Changes: changes, Links: changes && u.Issuer == ""}
 	}
 	return lines
 }

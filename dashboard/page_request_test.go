@@ -19,7 +19,7 @@ func TestFirstErrorOfPageStays(t *testing.T) {
 	first, calls := errors.New("first"), 0
 	f := func(context.Context, string) (int, error) {
 		calls++
-		return calls, errors.Join(first)
+		return calls, first
 	}
 	if got := load(p, f, ""); got != 0 || !errors.Is(p.err, first) {
 		t.Errorf("a failed load returns %d with error %v", got, p.err)
