@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type auditCommand struct {
@@ -26,26 +26,25 @@ type auditVerify struct {
 
 // Run fails when the chain does not hold. A long chain takes its time.
 func (c *auditVerify) Run(ctx context.Context, std *stdio) error {
-	var body any
+	var known *api.KnownHead
 	var head *action.AuditHead
 	if c.Head != "" {
 		var err error
 		if head, err = readHead(c.Head); err != nil {
 			return err
 		}
-		body = map[string]any{"head": head}
+		known = &api.KnownHead{Head: head}
 	}
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
 	server.http.Timeout = 0
-	var report action.AuditReport
-	raw, err := server.change(ctx, http.MethodPost, "/api/v1/audit/verify", body, &report)
+	report, raw, err := fetch(ctx, server, api.VerifyAudit, api.Body[*api.KnownHead]{Body: known})
 	if err != nil {
 		return err
 	}
-	if err := c.print(std, raw, func(w io.Writer) { showReport(w, &report, head) }); err != nil || report.OK {
+	if err := c.print(std, raw, func(w io.Writer) { showReport(w, report, head) }); err != nil || report.OK {
 		return err
 	}
 	return errors.New("the evidence does not hold; keep the database as it is, and compare it with your backups")
@@ -101,7 +100,7 @@ type auditHeads struct{ remote }
 
 // Run prints a head a line, so that a file may gather them.
 func (c *auditHeads) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, "/api/v1/audit/heads", nil, func(w io.Writer, all *list[action.AuditHead]) {
+	return perform(ctx, &c.remote, std, api.ListAuditHeads, api.None{}, func(w io.Writer, all *api.List[action.AuditHead]) {
 		lines := json.NewEncoder(w)
 		for _, head := range all.Items {
 			_ = lines.Encode(head) // of plain fields; a full disk shows at the next verify

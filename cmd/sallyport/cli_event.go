@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -22,16 +19,8 @@ type eventCommand struct {
 
 const eventsPath = "/api/v1/inbound-events"
 
-// eventRow is an event as the API shows it.
-type eventRow struct {
-	event.Record
-	Status         string          `json:"status"`
-	AutomationName string          `json:"automation_name"`
-	Context        json.RawMessage `json:"context"`
-}
-
-// outcome is what came of the event.
-func (e *eventRow) outcome() string {
+// eventOutcome is what came of the event.
+func eventOutcome(e *api.InboundEvent) string {
 	switch {
 	case e.Skip != "":
 		return "skipped: " + string(e.Skip)
@@ -43,7 +32,7 @@ func (e *eventRow) outcome() string {
 
 type eventList struct {
 	remote
-	paging
+	api.Paging
 	Automation string `placeholder:"REF" help:"Only of this automation."`
 	Trigger    string `placeholder:"ID" help:"Only of this trigger or schedule."`
 	Delivery   string `placeholder:"ID" help:"Only those that came in this delivery."`
@@ -53,16 +42,16 @@ type eventList struct {
 }
 
 func (c *eventList) Run(ctx context.Context, std *stdio) error {
-	query := c.query()
-	maps.Copy(query, queryOf(given{"automation": c.Automation, "trigger": c.Trigger, "delivery": c.Delivery, "provider": c.Provider, "status": c.Status}))
+	in := api.EventQuery{Paging: c.Paging, Automation: c.Automation, Trigger: c.Trigger, Delivery: c.Delivery, Provider: c.Provider, Status: c.Status}
 	if c.Skipped != nil {
-		query.Set("skipped", strconv.FormatBool(*c.Skipped))
+		in.Skipped = strconv.FormatBool(*c.Skipped)
 	}
-	return labelled(ctx, &c.remote, std, eventsPath, query, func(w io.Writer, all *list[eventRow], called labels) {
+	return perform(ctx, &c.remote, std, api.ListInboundEvents, in, func(w io.Writer, all *api.List[api.InboundEvent]) {
+		called := c.workLabels(ctx)
 		rows := make([][]string, 0, len(all.Items))
 		for i := range all.Items {
 			e := &all.Items[i]
-			rows = append(rows, []string{since(&e.CreatedAt), e.AutomationName, called.of(e.Trigger), e.Provider, e.Type, e.Title, e.outcome(), e.Run, e.ID})
+			rows = append(rows, []string{since(&e.CreatedAt), e.AutomationName, called.of(e.Trigger), e.Provider, e.Type, e.Title, eventOutcome(e), e.Run, e.ID})
 		}
 		table(w, []string{"WHEN", "AUTOMATION", "BY", "PROVIDER", "TYPE", "TITLE", "OUTCOME", "RUN", "ID"}, rows)
 		if len(rows) == 0 && c.Trigger != "" && called[c.Trigger] == "" {
@@ -78,8 +67,6 @@ type theEvent struct {
 	ID string `arg:"" help:"Id of the event."`
 }
 
-func (e *theEvent) path() string { return eventsPath + "/" + url.PathEscape(e.ID) }
-
 type eventShow struct {
 	theEvent
 	Whole bool `help:"All that the agent gets of it, with nothing redacted. The reading is logged."`
@@ -87,14 +74,14 @@ type eventShow struct {
 
 func (c *eventShow) Run(ctx context.Context, std *stdio) error {
 	if c.Whole {
-		return show(ctx, &c.remote, std, c.path()+"/context", nil, func(w io.Writer, e *eventRow) { block(w, "", e.Context) })
+		return perform(ctx, &c.remote, std, api.GetInboundContext, api.ByID{ID: c.ID}, func(w io.Writer, e *api.WholeContext) { block(w, "", e.Context) })
 	}
-	return show(ctx, &c.remote, std, c.path(), nil, showEvent)
+	return perform(ctx, &c.remote, std, api.GetInboundEvent, api.ByID{ID: c.ID}, showEvent)
 }
 
-func showEvent(w io.Writer, e *eventRow) {
+func showEvent(w io.Writer, e *api.InboundEvent) {
 	said(fmt.Sprintf("%s %s: %s", e.Provider, e.Type, e.Title))(w)
-	said(fmt.Sprintf("of %s, %s, %s", e.AutomationName, since(&e.CreatedAt), e.outcome()))(w)
+	said(fmt.Sprintf("of %s, %s, %s", e.AutomationName, since(&e.CreatedAt), eventOutcome(e)))(w)
 	for _, line := range []struct{ what, text string }{{"", e.Error}, {"run ", e.Run}, {"delivery ", e.Receipt}, {"", e.URL}} {
 		if line.text != "" {
 			said(line.what + line.text)(w)
@@ -108,7 +95,7 @@ func showEvent(w io.Writer, e *eventRow) {
 type eventSkip struct{ theEvent }
 
 func (c *eventSkip) Run(ctx context.Context, std *stdio) error {
-	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/skip", nil, func(w io.Writer, e *eventRow) {
+	return perform(ctx, &c.remote, std, api.SkipInboundEvent, api.ByID{ID: c.ID}, func(w io.Writer, e *api.InboundEvent) {
 		said("event " + e.ID + " is skipped; its run is not done")(w)
 	})
 }
@@ -119,15 +106,7 @@ type deliveryCommand struct {
 	Redrive deliveryRedrive `cmd:"" help:"Work a failed delivery off again."`
 }
 
-const deliveriesPath = "/api/v1/deliveries"
-
-// deliveryRow is a delivery as the API shows it.
-type deliveryRow struct {
-	event.Receipt
-	Payload json.RawMessage `json:"payload"`
-}
-
-func (d *deliveryRow) state() string {
+func deliveryState(d *api.DeliveryView) string {
 	switch {
 	case d.Doubled:
 		return "duplicate"
@@ -137,8 +116,8 @@ func (d *deliveryRow) state() string {
 	return string(d.Status)
 }
 
-// attempts tell how often it was worked off, and when it is next.
-func (d *deliveryRow) attempts() string {
+// deliveryAttempts tell how often it was worked off, and when it is next.
+func deliveryAttempts(d *api.DeliveryView) string {
 	text := fmt.Sprintf(" (attempt %d)", d.Attempt)
 	if d.Status == event.ReceiptQueued && d.Attempt > 0 {
 		text = fmt.Sprintf(" (attempt %d; the next one is due %s)", d.Attempt, since(&d.NextAt))
@@ -148,20 +127,19 @@ func (d *deliveryRow) attempts() string {
 
 type deliveryList struct {
 	remote
-	paging
+	api.Paging
 	Trigger  string `placeholder:"ID" help:"Only to this trigger's own URL."`
 	Provider string `help:"Only of this provider."`
 	Status   string `enum:"queued,processing,completed,failed," default:"" help:"Only with this status: queued, processing, completed or failed."`
 }
 
 func (c *deliveryList) Run(ctx context.Context, std *stdio) error {
-	query := c.query()
-	maps.Copy(query, queryOf(given{"trigger": c.Trigger, "provider": c.Provider, "status": c.Status}))
-	return show(ctx, &c.remote, std, deliveriesPath, query, func(w io.Writer, all *list[deliveryRow]) {
+	in := api.DeliveryQuery{Paging: c.Paging, Trigger: c.Trigger, Provider: c.Provider, Status: event.ReceiptStatus(c.Status)}
+	return perform(ctx, &c.remote, std, api.ListDeliveries, in, func(w io.Writer, all *api.List[api.DeliveryView]) {
 		rows := make([][]string, 0, len(all.Items))
 		for i := range all.Items {
 			d := &all.Items[i]
-			rows = append(rows, []string{since(&d.ReceivedAt), d.Provider, d.Native, strconv.Itoa(d.Attempt), brief(d.state()), d.ID})
+			rows = append(rows, []string{since(&d.ReceivedAt), d.Provider, d.Native, strconv.Itoa(d.Attempt), brief(deliveryState(d)), d.ID})
 		}
 		table(w, []string{"WHEN", "PROVIDER", "EVENT", "ATTEMPT", "STATE", "ID"}, rows)
 		more(w, all.NextCursor)
@@ -174,14 +152,12 @@ type theDelivery struct {
 	ID string `arg:"" help:"Id of the delivery."`
 }
 
-func (d *theDelivery) path() string { return deliveriesPath + "/" + url.PathEscape(d.ID) }
-
 type deliveryShow struct{ theDelivery }
 
 func (c *deliveryShow) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, c.path(), nil, func(w io.Writer, d *deliveryRow) {
+	return perform(ctx, &c.remote, std, api.GetDelivery, api.ByID{ID: c.ID}, func(w io.Writer, d *api.DeliveryView) {
 		said(strings.TrimRight(d.Provider+" "+d.Native, " ") + " at /webhooks/" + d.Endpoint + ", " + since(&d.ReceivedAt))(w)
-		said(d.state() + d.attempts())(w)
+		said(deliveryState(d) + deliveryAttempts(d))(w)
 		if d.Status == event.ReceiptFailed {
 			said("work it off again with: " + c.hint("delivery", "redrive", d.ID))(w)
 		}
@@ -195,7 +171,7 @@ func (c *deliveryShow) Run(ctx context.Context, std *stdio) error {
 type deliveryRedrive struct{ theDelivery }
 
 func (c *deliveryRedrive) Run(ctx context.Context, std *stdio) error {
-	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/redrive", nil, func(w io.Writer, d *deliveryRow) {
+	return perform(ctx, &c.remote, std, api.RedriveDelivery, api.ByID{ID: c.ID}, func(w io.Writer, d *api.DeliveryView) {
 		said("delivery " + d.ID + " is worked off again")(w)
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
+	"sallyport/action"
 	"sallyport/api"
 )
 
@@ -21,8 +21,6 @@ type notifyCommand struct {
 	Remove  notifyRemove  `cmd:"" help:"Tell nobody this way any more."`
 }
 
-const notifyPath = "/api/v1/notify"
-
 // telling is what every channel has.
 type telling struct {
 	remote
@@ -31,15 +29,13 @@ type telling struct {
 	On    bool   `xor:"state" help:"Tell again. A new one tells at once; left out, one that is there stays as it is."`
 }
 
-func (t *telling) body() map[string]any {
-	body := map[string]any{}
+// change is what was said of a channel of the kind.
+func (t *telling) change(kind action.NotifyKind) (in api.ByNotifyKindWith[api.NotifyChange]) {
+	in.Kind, in.Body.Wants = kind, action.NotifyWants(t.Wants)
 	if t.On || t.Off {
-		body["enabled"] = t.On
+		in.Body.Enabled = &t.On
 	}
-	if t.Wants != "" {
-		body["wants"] = t.Wants
-	}
-	return body
+	return in
 }
 
 type notifyWebhook struct {
@@ -48,19 +44,15 @@ type notifyWebhook struct {
 	SecretStdin bool   `help:"Read the secret from standard input instead of making one."`
 }
 
-func (c *notifyWebhook) Run(ctx context.Context, std *stdio) error {
-	body := c.body()
-	if c.Target != "" {
-		body["url"] = c.Target
-	}
+func (c *notifyWebhook) Run(ctx context.Context, std *stdio) (err error) {
+	in := c.change(action.NotifyWebhook)
+	in.Body.URL = c.Target
 	if c.SecretStdin {
-		secret, err := readSecret(std, "notify webhook URL --secret-stdin")
-		if err != nil {
+		if in.Body.Secret, err = readSecret(std, "notify webhook URL --secret-stdin"); err != nil {
 			return err
 		}
-		body["secret"] = secret
 	}
-	return alter(ctx, &c.remote, std, http.MethodPut, notifyPath+"/webhook", body, func(w io.Writer, now *api.MintedNotify) {
+	return perform(ctx, &c.remote, std, api.PutNotify, in, func(w io.Writer, now *api.MintedNotify) {
 		showNotify(w, &now.NotifyView)
 		said("try it with: " + c.hint("notify", "test", "webhook"))(w)
 		sayOnce(w, std, "the secret is "+now.Secret, now.Secret)
@@ -74,21 +66,17 @@ type notifySlack struct {
 	Channel     string `placeholder:"CHANNEL" help:"With --integration: the id of the channel."`
 }
 
-func (c *notifySlack) Run(ctx context.Context, std *stdio) error {
-	body := c.body()
+func (c *notifySlack) Run(ctx context.Context, std *stdio) (err error) {
+	in := c.change(action.NotifySlack)
 	switch {
-	case c.Integration != "":
-		body["integration"], body["channel"] = c.Integration, c.Channel
-	case c.Channel != "":
-		body["channel"] = c.Channel
+	case c.Integration != "", c.Channel != "":
+		in.Body.Integration, in.Body.Channel = c.Integration, c.Channel
 	case c.URLStdin, c.Wants == "" && !c.On && !c.Off:
-		url, err := readSecret(std, "notify slack")
-		if err != nil {
+		if in.Body.URL, err = readSecret(std, "notify slack"); err != nil {
 			return err
 		}
-		body["url"] = url
 	}
-	return alter(ctx, &c.remote, std, http.MethodPut, notifyPath+"/slack", body, func(w io.Writer, now *api.MintedNotify) {
+	return perform(ctx, &c.remote, std, api.PutNotify, in, func(w io.Writer, now *api.MintedNotify) {
 		showNotify(w, &now.NotifyView)
 		said("try it with: " + c.hint("notify", "test", "slack"))(w)
 	})
@@ -115,7 +103,7 @@ func showNotify(w io.Writer, v *api.NotifyView) {
 type notifyShow struct{ remote }
 
 func (c *notifyShow) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, notifyPath, nil, func(w io.Writer, all *list[api.NotifyView]) {
+	return perform(ctx, &c.remote, std, api.ListNotify, api.None{}, func(w io.Writer, all *api.List[api.NotifyView]) {
 		if len(all.Items) == 0 {
 			said("nobody hears of held calls elsewhere; set it up with: " + c.hint("notify", "webhook", "URL"))(w)
 		}
@@ -128,7 +116,7 @@ func (c *notifyShow) Run(ctx context.Context, std *stdio) error {
 type notifyLog struct{ remote }
 
 func (c *notifyLog) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, "/api/v1/notifications", nil, func(w io.Writer, all *list[api.NotificationView]) {
+	return perform(ctx, &c.remote, std, api.ListNotifications, api.None{}, func(w io.Writer, all *api.List[api.NotificationView]) {
 		rows := make([][]string, 0, len(all.Items))
 		for _, n := range all.Items {
 			rows = append(rows, []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), number(n.Failures, "failure"), since(&n.CreatedAt)})
@@ -147,7 +135,7 @@ type notifyTest struct{ theNotify }
 
 func (c *notifyTest) Run(ctx context.Context, std *stdio) error {
 	ok := false
-	err := alter(ctx, &c.remote, std, http.MethodPost, notifyPath+"/"+c.Kind+"/test", nil, func(w io.Writer, a *api.NotifyTest) {
+	err := perform(ctx, &c.remote, std, api.TestNotify, api.ByNotifyKind{Kind: action.NotifyKind(c.Kind)}, func(w io.Writer, a *api.NotifyTest) {
 		ok = a.OK
 		said(a.Detail)(w)
 	})
@@ -173,5 +161,5 @@ func (c *notifyRotate) Run(ctx context.Context, std *stdio) error {
 type notifyRemove struct{ theNotify }
 
 func (c *notifyRemove) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, notifyPath+"/"+c.Kind, "nobody hears of held calls by "+c.Kind+" any more")
+	return perform(ctx, &c.remote, std, api.DeleteNotify, api.ByNotifyKind{Kind: action.NotifyKind(c.Kind)}, done("nobody hears of held calls by "+c.Kind+" any more"))
 }

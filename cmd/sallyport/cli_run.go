@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"net/http"
-	"net/url"
 
 	"sallyport/api"
 	"sallyport/ingest/event"
@@ -28,14 +25,8 @@ type runCommand struct {
 
 const runsPath = "/api/v1/runs"
 
-// runRow is a run as the API shows it.
-type runRow struct {
-	event.Run
-	AutomationName string `json:"automation_name"`
-}
-
-// state is where the run stands, and why.
-func (r *runRow) state() string {
+// runState is where the run stands, and why.
+func runState(r *api.RunView) string {
 	text := string(r.Status)
 	if r.Code != "" {
 		text += ": " + r.Code
@@ -48,20 +39,20 @@ func (r *runRow) state() string {
 
 type runList struct {
 	remote
-	paging
+	api.Paging
 	Automation string `placeholder:"REF" help:"Only of this automation."`
 	Trigger    string `placeholder:"ID" help:"Only of this trigger or schedule."`
 	Status     string `enum:"queued,claimed,running,needs_human,succeeded,failed,skipped," default:"" help:"Only with this status: queued, claimed, running, needs_human, succeeded, failed or skipped."`
 }
 
 func (c *runList) Run(ctx context.Context, std *stdio) error {
-	query := c.query()
-	maps.Copy(query, queryOf(given{"automation": c.Automation, "trigger": c.Trigger, "status": c.Status}))
-	return labelled(ctx, &c.remote, std, runsPath, query, func(w io.Writer, all *list[runRow], called labels) {
+	in := api.RunQuery{Paging: c.Paging, Automation: c.Automation, Trigger: c.Trigger, Status: event.RunStatus(c.Status)}
+	return perform(ctx, &c.remote, std, api.ListRuns, in, func(w io.Writer, all *api.List[api.RunView]) {
+		called := c.workLabels(ctx)
 		rows := make([][]string, 0, len(all.Items))
 		for i := range all.Items {
 			r := &all.Items[i]
-			rows = append(rows, []string{since(&r.CreatedAt), r.AutomationName, called.of(r.Trigger), r.Title, r.state(), called.of(r.ClaimedBy), r.ID})
+			rows = append(rows, []string{since(&r.CreatedAt), r.AutomationName, called.of(r.Trigger), r.Title, runState(r), called.of(r.ClaimedBy), r.ID})
 		}
 		table(w, []string{"WHEN", "AUTOMATION", "BY", "EVENT", "STATE", "WORKER", "ID"}, rows)
 		more(w, all.NextCursor)
@@ -74,32 +65,31 @@ type theRun struct {
 	ID string `arg:"" help:"Id of the run."`
 }
 
-func (r *theRun) path() string { return runsPath + "/" + url.PathEscape(r.ID) }
-
-// say does something with the run and tells where it stands.
-func (r *theRun) say(ctx context.Context, std *stdio, verb string, body any) error {
-	return alter(ctx, &r.remote, std, http.MethodPost, r.path()+"/"+verb, body, func(w io.Writer, now *runRow) {
-		said("run " + now.ID + " is " + now.state())(w)
-	})
+// runWith is what is asked for the run of r.
+func runWith[B any](r *theRun, body B) api.ByIDWith[B] {
+	return api.ByIDWith[B]{ByID: api.ByID{ID: r.ID}, Body: body}
 }
+
+func showRunState(w io.Writer, now *api.RunView) { said("run " + now.ID + " is " + runState(now))(w) }
 
 type runShow struct{ theRun }
 
 func (c *runShow) Run(ctx context.Context, std *stdio) error {
-	return labelled(ctx, &c.remote, std, c.path(), nil, func(w io.Writer, r *runRow, called labels) {
+	return perform(ctx, &c.remote, std, api.GetRun, api.ByID{ID: c.ID}, func(w io.Writer, r *api.RunView) {
+		called := c.workLabels(ctx)
 		said(fmt.Sprintf("run %s of %s: %s", r.ID, r.AutomationName, r.Title))(w)
-		said(fmt.Sprintf("%s, attempt %d, %s", r.state(), r.Attempt, r.times()))(w)
+		said(fmt.Sprintf("%s, attempt %d, %s", runState(r), r.Attempt, runTimes(r)))(w)
 		if r.Message != "" {
 			said(r.Message)(w)
 		}
 		if r.ClaimedBy != "" {
-			said(r.worker(called.of(r.ClaimedBy)))(w)
+			said(runWorker(r, called.of(r.ClaimedBy)))(w)
 		}
 		said(fmt.Sprintf("event %s of %s", r.Event, called.of(r.Trigger)))(w)
 		if r.Session != "" {
-			said("session " + r.Session + r.sessionNote())(w)
+			said("session " + r.Session + runSessionNote(r))(w)
 		}
-		for _, next := range r.next() {
+		for _, next := range nextOfRun(r) {
 			said(next.why + ": " + c.hint(next.words...))(w)
 		}
 		if r.Result != nil {
@@ -108,8 +98,8 @@ func (c *runShow) Run(ctx context.Context, std *stdio) error {
 	})
 }
 
-// times are what a run went through, and when.
-func (r *runRow) times() string {
+// runTimes are what a run went through, and when.
+func runTimes(r *api.RunView) string {
 	text := "made " + since(&r.CreatedAt)
 	if r.StartedAt != nil {
 		text += ", started " + since(r.StartedAt)
@@ -120,13 +110,13 @@ func (r *runRow) times() string {
 	return text
 }
 
-// taken reports whether somebody has the run, who may still end it.
-func (r *runRow) taken() bool { return r.Deadline != nil && !r.Status.Ended() }
+// runTaken reports whether somebody has the run, who may still end it.
+func runTaken(r *api.RunView) bool { return r.Deadline != nil && !r.Status.Ended() }
 
-// worker says who has the run and for how long, or who had it.
-func (r *runRow) worker(name string) string {
+// runWorker says who has the run and for how long, or who had it.
+func runWorker(r *api.RunView, name string) string {
 	switch {
-	case !r.taken():
+	case !runTaken(r):
 		return "worker " + name + ", who has it no more"
 	case r.LeaseUntil != nil:
 		return "worker " + name + ", lease ends " + since(r.LeaseUntil) + ", deadline " + since(r.Deadline)
@@ -134,8 +124,8 @@ func (r *runRow) worker(name string) string {
 	return "worker " + name + ", deadline " + since(r.Deadline)
 }
 
-func (r *runRow) sessionNote() string {
-	if r.taken() {
+func runSessionNote(r *api.RunView) string {
+	if runTaken(r) {
 		return ""
 	}
 	return ", which has ended"
@@ -147,15 +137,15 @@ type way struct {
 	words []string
 }
 
-// next are the steps that lead on.
-func (r *runRow) next() []way {
+// nextOfRun are the steps that lead on.
+func nextOfRun(r *api.RunView) []way {
 	again := way{"have it done again with", []string{"run", "redrive", r.ID}}
 	switch {
 	case r.Waiting > 0:
 		return []way{{"see what waits with", []string{"pending"}}}
 	case r.Status == event.RunQueued:
 		return []way{{"take it with", []string{"run", "claim", "--run", r.ID}}}
-	case r.Status == event.RunNeeds && !r.taken():
+	case r.Status == event.RunNeeds && !runTaken(r):
 		return []way{{"say how it ended with", []string{"run", "resolve", r.ID, "succeeded"}}, again}
 	case r.Code == event.RunUndelivered:
 		return []way{{"see what the endpoint answered with", []string{"run", "outbox", "--status", "dead"}}, again}
@@ -179,24 +169,18 @@ func (c *runClaim) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	body := map[string]any{}
-	for name, value := range map[string]string{"automation": c.Automation, "run": c.Which} {
-		if value != "" {
-			body[name] = value
-		}
-	}
+	in := api.ClaimRunInput{Body: &api.Wish{Automation: c.Automation, Run: c.Which}}
 	if c.Lease != nil {
-		body["lease"] = c.Lease.String()
+		in.Body.Lease = c.Lease.String()
 	}
-	query := url.Values{}
 	if c.Wait.Duration > 0 {
-		query.Set("wait", c.Wait.String())
+		in.Wait = c.Wait.String()
 	}
-	status, raw, err := server.ask(ctx, http.MethodPost, runsPath+"/claim", query, body)
+	_, raw, err := fetch(ctx, server, api.ClaimRun, in)
 	if err != nil {
 		return err
 	}
-	if status == http.StatusNoContent {
+	if len(raw) == 0 { // 204
 		std.notes = append(std.notes, "no run waits")
 		return nil
 	}
@@ -209,7 +193,7 @@ type runRenew struct {
 }
 
 func (c *runRenew) Run(ctx context.Context, std *stdio) error {
-	return c.say(ctx, std, "renew", map[string]any{"claim_id": c.Claim})
+	return perform(ctx, &c.remote, std, api.RenewRun, runWith(&c.theRun, &api.Renewal{ClaimID: c.Claim}), showRunState)
 }
 
 // runOutcome is how a run ended.
@@ -219,18 +203,8 @@ type runOutcome struct {
 	Result  jsonResult `placeholder:"JSON" help:"What came of it."`
 }
 
-func (e *runOutcome) body(status string) map[string]any {
-	body := map[string]any{"status": status}
-	if e.Code != "" {
-		body["code"] = e.Code
-	}
-	if e.Message != "" {
-		body["message"] = e.Message
-	}
-	if e.Result.raw != nil {
-		body["result"] = e.Result.raw
-	}
-	return body
+func (e *runOutcome) body() api.RunOutcome {
+	return api.RunOutcome{Code: e.Code, Message: e.Message, Result: e.Result.raw}
 }
 
 type runFinish struct {
@@ -241,9 +215,8 @@ type runFinish struct {
 }
 
 func (c *runFinish) Run(ctx context.Context, std *stdio) error {
-	body := c.body(c.Status)
-	body["claim_id"] = c.Claim
-	return c.say(ctx, std, "finish", body)
+	in := api.Finish{ClaimID: c.Claim, Status: event.RunStatus(c.Status), RunOutcome: c.body()}
+	return perform(ctx, &c.remote, std, api.FinishRun, runWith(&c.theRun, in), showRunState)
 }
 
 type runCancel struct {
@@ -252,7 +225,7 @@ type runCancel struct {
 }
 
 func (c *runCancel) Run(ctx context.Context, std *stdio) error {
-	return c.say(ctx, std, "cancel", map[string]any{"reason": c.Reason})
+	return perform(ctx, &c.remote, std, api.CancelRun, runWith(&c.theRun, &api.Cancellation{Reason: c.Reason}), showRunState)
 }
 
 type runResolve struct {
@@ -262,29 +235,19 @@ type runResolve struct {
 }
 
 func (c *runResolve) Run(ctx context.Context, std *stdio) error {
-	return c.say(ctx, std, "resolve", c.body(c.Status))
+	in := api.Resolution{Status: event.RunStatus(c.Status), RunOutcome: c.body()}
+	return perform(ctx, &c.remote, std, api.ResolveRun, runWith(&c.theRun, in), showRunState)
 }
 
 type runRedrive struct{ theRun }
 
 func (c *runRedrive) Run(ctx context.Context, std *stdio) error {
-	return c.say(ctx, std, "redrive", nil)
+	return perform(ctx, &c.remote, std, api.RedriveRun, api.ByID{ID: c.ID}, showRunState)
 }
 
-// labelled shows path with the names of who works and of what starts runs.
-func labelled[T any](ctx context.Context, r *remote, std *stdio, path string, query url.Values, human func(io.Writer, *T, labels)) error {
-	server, err := r.connect()
-	if err != nil {
-		return err
-	}
-	var now T
-	raw, err := server.read(ctx, path, query, &now)
-	if err != nil {
-		return err
-	}
-	return r.print(std, raw, func(w io.Writer) {
-		human(w, &now, server.labels(ctx, usersPath, keysPath, api.ListTriggers.Path, api.ListSchedules.Path))
-	})
+// workLabels are the names of who works on runs and of what starts them.
+func (r *remote) workLabels(ctx context.Context) labels {
+	return r.labels(ctx, usersPath, keysPath, api.ListTriggers.Path, api.ListSchedules.Path)
 }
 
 // jsonResult is a flag that is any JSON.

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-
-	"sallyport/ingest/event"
 
 	"sallyport/api"
 )
@@ -20,8 +17,6 @@ type endpointPlace struct {
 	Remove endpointRemove `cmd:"" help:"Deliver runs no more; they wait to be claimed."`
 }
 
-const runEndpointPath = "/api/v1/run-endpoint"
-
 type endpointSet struct {
 	remote
 	Target      string `arg:"" name:"url" help:"https, or http on this machine."`
@@ -29,21 +24,15 @@ type endpointSet struct {
 	SecretStdin bool   `help:"Read the secret from standard input instead of making one."`
 }
 
-func (c *endpointSet) Run(ctx context.Context, std *stdio) error {
-	body := map[string]any{"url": c.Target, "enabled": !c.Disabled}
+func (c *endpointSet) Run(ctx context.Context, std *stdio) (err error) {
+	in := api.NewEndpoint{URL: c.Target, Enabled: new(!c.Disabled)}
 	if c.SecretStdin {
-		secret, err := readSecret(std, "run endpoint set URL --secret-stdin")
-		if err != nil {
+		if in.Secret, err = readSecret(std, "run endpoint set URL --secret-stdin"); err != nil {
 			return err
 		}
-		body["secret"] = secret
 	}
-	return alter(ctx, &c.remote, std, http.MethodPut, runEndpointPath, body, func(w io.Writer, e *struct {
-		event.Endpoint
-		Secret string `json:"secret"`
-	},
-	) {
-		showRunEndpoint(w, &e.Endpoint)
+	return perform(ctx, &c.remote, std, api.PutRunEndpoint, api.Body[api.NewEndpoint]{Body: in}, func(w io.Writer, e *api.MintedEndpoint) {
+		showRunEndpoint(w, &e.EndpointView)
 		if e.Secret == "" && !c.SecretStdin {
 			said("the secret stays as it is; replace it with: " + c.hint("run", "endpoint", "rotate"))(w)
 		}
@@ -51,7 +40,7 @@ func (c *endpointSet) Run(ctx context.Context, std *stdio) error {
 	})
 }
 
-func showRunEndpoint(w io.Writer, e *event.Endpoint) {
+func showRunEndpoint(w io.Writer, e *api.EndpointView) {
 	text := "runs are delivered to " + e.URL
 	if !e.Enabled {
 		text = "runs wait to be claimed: delivery to " + e.URL + " is disabled"
@@ -62,7 +51,7 @@ func showRunEndpoint(w io.Writer, e *event.Endpoint) {
 type endpointShow struct{ remote }
 
 func (c *endpointShow) Run(ctx context.Context, std *stdio) error {
-	err := show(ctx, &c.remote, std, runEndpointPath, nil, showRunEndpoint)
+	err := perform(ctx, &c.remote, std, api.GetRunEndpoint, api.None{}, showRunEndpoint)
 	var none *problem
 	if !errors.As(err, &none) || none.Code != "no_run_endpoint" {
 		return err
@@ -86,5 +75,5 @@ func (c *endpointRotate) Run(ctx context.Context, std *stdio) error {
 type endpointRemove struct{ remote }
 
 func (c *endpointRemove) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, runEndpointPath, "runs are delivered no more; they wait to be claimed")
+	return perform(ctx, &c.remote, std, api.DeleteRunEndpoint, api.None{}, done("runs are delivered no more; they wait to be claimed"))
 }

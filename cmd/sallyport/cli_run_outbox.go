@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"io"
-	"maps"
-	"net/http"
-	"net/url"
 	"strconv"
 
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -16,18 +14,15 @@ type outboxPlace struct {
 	Redrive outboxRedrive `cmd:"" help:"Deliver a run again that the endpoint did not take."`
 }
 
-const outboxPath = "/api/v1/outbox"
-
 type outboxList struct {
 	remote
-	paging
+	api.Paging
 	Status string `enum:"pending,sending,delivered,dead,void," default:"" help:"Only with this status: pending, sending, delivered (or claimed over the API), dead (the endpoint did not take it) or void (its run ended otherwise)."`
 }
 
 func (c *outboxList) Run(ctx context.Context, std *stdio) error {
-	query := c.query()
-	maps.Copy(query, queryOf(given{"status": c.Status}))
-	return show(ctx, &c.remote, std, outboxPath, query, func(w io.Writer, all *list[event.Parcel]) {
+	in := api.ParcelQuery{Paging: c.Paging, Status: event.ParcelStatus(c.Status)}
+	return perform(ctx, &c.remote, std, api.ListOutbox, in, func(w io.Writer, all *api.List[event.Parcel]) {
 		rows := make([][]string, 0, len(all.Items))
 		for i := range all.Items {
 			p := &all.Items[i]
@@ -60,7 +55,5 @@ type outboxRedrive struct {
 }
 
 func (c *outboxRedrive) Run(ctx context.Context, std *stdio) error {
-	return alter(ctx, &c.remote, std, http.MethodPost, outboxPath+"/"+url.PathEscape(c.ID)+"/redrive", nil, func(w io.Writer, now *runRow) {
-		said("run " + now.ID + " is " + now.state())(w)
-	})
+	return perform(ctx, &c.remote, std, api.RedriveParcel, api.ByID{ID: c.ID}, showRunState)
 }

@@ -47,10 +47,10 @@ func (p *premises) tells(url, secret, delivery, body string) int {
 }
 
 // run is the only run of a status.
-func (p *premises) run(status event.RunStatus) (r runRow) {
+func (p *premises) run(status event.RunStatus) (r api.RunView) {
 	p.t.Helper()
 	p.eventually("a run that is "+string(status), func() bool {
-		var runs list[runRow]
+		var runs list[api.RunView]
 		p.must("GET", "/runs?status="+string(status), nil, &runs)
 		if len(runs.Items) > 1 {
 			p.t.Fatalf("%d runs are %s", len(runs.Items), status)
