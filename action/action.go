@@ -141,17 +141,11 @@ func ParseKey(s string) (Key, error) {
 	}
 	i := strings.LastIndexByte(s, ':')
 	if i <= 0 || i == len(s)-1 {
-		return Key{}, &Error{
-			Kind: ErrInvalid, Code: "invalid_key", Field: "/key",
-			Message: "A policy key is source:action, source:* or *; for example linear:create_issue.",
-		}
+		return Key{}, Errorf(ErrInvalid, "invalid_key", "A policy key is source:action, source:* or *; for example linear:create_issue.").WithField("/key")
 	}
 	k := Key{Source: s[:i], Action: s[i+1:]}
 	if strings.Contains(k.Source, "*") || (k.Action != "*" && strings.Contains(k.Action, "*")) {
-		return Key{}, &Error{
-			Kind: ErrInvalid, Code: "invalid_key", Field: "/key",
-			Message: "A * stands only for the whole action (source:*) or alone for everything.",
-		}
+		return Key{}, Errorf(ErrInvalid, "invalid_key", "A * stands only for the whole action (source:*) or alone for everything.").WithField("/key")
 	}
 	return k, nil
 }

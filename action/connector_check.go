@@ -25,7 +25,7 @@ const (
 // secrets exist and its texts show a credential is for the rows to say.
 func (c *Connector) Check() error {
 	if strings.TrimSpace(c.Name) == "" || strings.ContainsAny(c.Name, "*/") {
-		return invalidField("/name", "Give name as plain text without * or /.")
+		return invalidField("/name", "name must be plain text without * or /.")
 	}
 	return first(
 		checkSlug(c.Slug), c.checkURL(), c.checkRisks(), CheckHeaders(c.Header, c.Prefix, c.Headers), c.checkQuestions(), checkTimeout(c.TimeoutSeconds),
@@ -56,7 +56,7 @@ func (c *Connector) checkURL() error {
 	case c.URL == "":
 		return &Error{Kind: ErrInvalid, Code: "missing_field", Field: "/url", Message: "The body lacks the field url, and no preset says it."}
 	case !AbsoluteURL(c.URL):
-		return invalidField("/url", "Give url as an absolute http or https URL, such as https://mcp.example.com/mcp, without user and fragment; put a credential in a secret.")
+		return invalidField("/url", "url must be an absolute http or https URL, such as https://mcp.example.com/mcp, without user and fragment; put a credential in a secret.")
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func CheckHeaders(carrier, prefix string, along map[string]string) error {
 		case !headerName(name) || reservedHeader(name):
 			return invalidField(at, "This cannot be sent along: name an HTTP header that is not the protocol's, such as X-Read-Only.")
 		case strings.EqualFold(name, "Authorization") || strings.EqualFold(name, carrier):
-			return invalidField(at, "A header that carries a credential is not sent along as it is; give the credential as secret_value.")
+			return invalidField(at, "A header that carries a credential is not sent as it is; send the credential with secret_value.")
 		case seen[strings.ToLower(name)]:
 			return invalidField(at, "Two headers have this name, but for upper and lower case; keep one.")
 		case !headerValue(along[name]):
@@ -138,11 +138,11 @@ func (c *Connector) checkOAuth() error {
 	case o == nil:
 		return nil
 	case c.Secret != "":
-		return invalidField("/oauth", "A connector sends a secret or tokens of OAuth, not both; send secret as \"\", or oauth with kind none.")
+		return invalidField("/oauth", "A connector sends a secret or OAuth tokens, not both; set `secret` to \"\", or oauth.kind to none.")
 	case !o.Kind.Valid():
 		return invalidField("/oauth/kind", "kind must be one of authorization_code, client_credentials, none.")
 	case o.Kind == OAuthClient && (o.ClientID == "" || o.ClientSecret == ""):
-		return invalidField("/oauth/client_id", "For client_credentials, give client_id and client_secret of the client that you registered at the service.")
+		return invalidField("/oauth/client_id", "For oauth.kind client_credentials, give client_id and client_secret of the client that you registered at the service.")
 	case len(o.ClientID) > maxClientID || !PlainText(o.ClientID):
 		return invalidField("/oauth/client_id", fmt.Sprintf("client_id must be plain text of at most %d characters.", maxClientID))
 	case o.ClientSecret != "" && o.ClientID == "":

@@ -55,6 +55,7 @@ var (
 type Error struct {
 	Kind       error         // one of the kinds above
 	Code       string        // snake_case, stable; for example "rate_limited"
+	Values     []any         // what Message names, in its order, as far as the code is declared with a sentence
 	Message    string        // one or two sentences for a person or a model
 	Field      string        // JSON Pointer of the offending field, if any
 	Invocation string        // id of the invocation concerned, if any
@@ -62,7 +63,8 @@ type Error struct {
 	Err        error         // the cause, for the log only
 }
 
-// Errorf returns an [*Error] of the kind with a formatted message.
+// Errorf returns an [*Error] of a declared code whose sentence depends on what
+// was found; all others come from [NewError].
 func Errorf(kind error, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Message: fmt.Sprintf(format, args...)}
 }

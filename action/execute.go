@@ -98,7 +98,7 @@ func (g *Gate) lease(ctx context.Context, inv Invocation) (Claim, error) {
 	}
 	now, run := g.Now(), g.CallTimeout
 	if rec.ApprovedAt != nil && now.Sub(*rec.ApprovedAt) > g.ClaimWithin {
-		return Claim{}, &Error{Kind: ErrConflict, Code: "approval_expired", Invocation: inv.ID, Message: "The approval was not used in time; call again."}
+		return Claim{}, NewError("approval_expired").WithInvocation(inv.ID)
 	}
 	if act, err := g.Catalog.Find(ctx, rec.Organization, rec.Source, rec.Action, false); err == nil {
 		run = g.timeout(act)

@@ -277,10 +277,10 @@ func (g *Gate) admit(ctx context.Context, c *Call) error {
 		return err
 	}
 	if len(c.IdempotencyKey) > 255 || !printable(c.IdempotencyKey) {
-		return &Error{Kind: ErrInvalid, Code: "invalid_idempotency_key", Field: "/idempotency_key", Message: "An idempotency key has at most 255 bytes of printable text; use another one."}
+		return NewError("invalid_idempotency_key").WithField("/idempotency_key")
 	}
 	if wait := g.Limiter.Allow(ctx, c.Session.Organization+"/"+c.Session.ID); wait > 0 {
-		e := Errorf(ErrTooMany, "rate_limited", "This session made too many calls; try again in %s.", wait.Round(time.Second)+time.Second)
+		e := NewError("rate_limited", wait.Round(time.Second)+time.Second)
 		e.RetryAfter = wait
 		return e
 	}

@@ -19,15 +19,15 @@ const (
 func (w *Wanted) Check() error {
 	switch {
 	case w.Own && w.Visibility == VisibleOrganization:
-		return invalidField("/visibility", "A connection of your own is private; leave visibility out.")
+		return invalidField("/visibility", "A connection of your own is private; leave `visibility` out.")
 	case w.Broker != BrokerOwn && (w.Broker != BrokerNango || w.Kind != KindOAuth2):
-		return invalidField("/broker", "A broker keeps tokens of kind oauth2; leave broker out.")
+		return invalidField("/broker", "A broker keeps tokens of kind oauth2; leave `broker` out.")
 	}
 	switch keyed := w.Kind == KindAPIKey || w.Kind == KindBotToken; {
 	case keyed && w.Secret == "":
-		return &Error{Kind: ErrInvalid, Code: "missing_field", Field: "/secret", Message: "Send the key or token as secret."}
+		return &Error{Kind: ErrInvalid, Code: "missing_field", Field: "/secret", Message: "Send the key or token as `secret`."}
 	case !keyed && w.Secret != "":
-		return invalidField("/secret", "This kind has no credential; leave secret out.")
+		return invalidField("/secret", "This kind has no credential; leave `secret` out.")
 	case w.Own:
 		w.Visibility = VisiblePrivate
 	case w.Visibility == "":

@@ -105,7 +105,7 @@ func (l *line) mayAsk(questions []Question) (needs ClientFeatures, err error) {
 		return 0, notAsked("The call is over.")
 	}
 	if l.rounds++; l.rounds > l.MaxRounds {
-		return 0, Errorf(ErrTooMany, "too_many_questions", "One call may ask its caller %d times at most.", l.MaxRounds)
+		return 0, NewError("too_many_questions", l.MaxRounds)
 	}
 	size := 0
 	seen := map[string]bool{}
@@ -130,7 +130,7 @@ func (l *line) mayAsk(questions []Question) (needs ClientFeatures, err error) {
 	case len(questions) == 0:
 		return 0, notAsked("The round has no question.")
 	case size > l.MaxAsked:
-		return 0, Errorf(ErrTooLarge, "question_too_large", "The questions have %d KiB; %d are allowed.", size>>10, l.MaxAsked>>10)
+		return 0, NewError("question_too_large", size>>10, l.MaxAsked>>10)
 	}
 	return needs, nil
 }
@@ -180,7 +180,7 @@ func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, 
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, Errorf(ErrUnavailable, "not_answered", "Nobody answered the question in time.")
+			return nil, NewError("not_answered")
 		case <-woken:
 		case <-ticker.C:
 		}
@@ -197,7 +197,7 @@ func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, 
 		case now.TakenAt == nil && at.Sub(row.AskedAt) > l.takeWithin():
 			return nil, notAsked("Nobody who can be asked waits for this call.")
 		case at.After(row.Until):
-			return nil, Errorf(ErrUnavailable, "not_answered", "Nobody answered the question in time.")
+			return nil, NewError("not_answered")
 		}
 	}
 }
@@ -277,7 +277,7 @@ func (l *line) close(row *AskedRound, questions []Question, replies map[string]R
 	defer stop()
 	if err := l.Ledger.CloseRound(ctx, row.Organization, row.ID, data, l.Now()); err != nil {
 		l.Gate.Log.Error("closing a round of questions", "invocation", row.Invocation, "error", err)
-		return Errorf(ErrUnavailable, "not_recorded", "The reply could not be written down, so it is not used.")
+		return NewError("not_recorded")
 	}
 	return nil
 }
@@ -336,13 +336,13 @@ func (g *Gate) Reply(ctx context.Context, s *Session, round string, replies map[
 		size += len(key) + len(r.Result) + len(r.Problem)
 	}
 	if size > g.MaxAsked {
-		return "", Errorf(ErrTooLarge, "reply_too_large", "The replies have %d KiB; %d are allowed.", size>>10, g.MaxAsked>>10)
+		return "", NewError("reply_too_large", size>>10, g.MaxAsked>>10)
 	}
 	sealed := make(map[string][]byte, len(replies))
 	for key, r := range replies {
 		plain, err := encode(r)
 		if err != nil {
-			return "", Errorf(ErrInvalid, "invalid_reply", "The reply to %.60q is not valid JSON.", key)
+			return "", NewError("invalid_reply", key)
 		}
 		if sealed[key], err = g.Vault.Seal(roundRef(row, "reply/"+key), plain); err != nil {
 			return "", err

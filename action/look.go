@@ -38,7 +38,7 @@ func (g *Gate) Withdraw(ctx context.Context, s *Session, id string) error {
 	}
 	gone, err := g.Ledger.Withdraw(ctx, rec.Organization, rec.ID, g.Now())
 	if errors.Is(err, ErrGone) { // it expired this moment
-		return Errorf(ErrConflict, "not_pending", "The call is not held any more; nothing of it changed.")
+		return NewError("not_pending")
 	}
 	if err == nil {
 		g.changed(&gone)
@@ -54,7 +54,7 @@ func (g *Gate) sessionRecord(ctx context.Context, s *Session, id string) (Record
 		return Record{}, unread(err, id)
 	}
 	if rec.Session != s.ID {
-		return Record{}, Errorf(ErrNotFound, "unknown_invocation", "This session has no such invocation.")
+		return Record{}, NewError("unknown_invocation")
 	}
 	return rec, nil
 }

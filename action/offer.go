@@ -133,7 +133,7 @@ func (g *Gate) Complete(ctx context.Context, s *Session, source, name string, pa
 		return Answer{}, err
 	}
 	if act.Complete == nil {
-		return Answer{}, Errorf(ErrNotFound, "no_completion", "%s completes nothing.", act.SourceName)
+		return Answer{}, NewError("no_completion", act.SourceName)
 	}
 	ctx, stop := context.WithTimeout(ctx, g.timeout(act))
 	defer stop()
@@ -159,7 +159,7 @@ func (g *Gate) Subscribe(ctx context.Context, s *Session, source, uri string, on
 		return err
 	}
 	if act.Subscribe == nil {
-		return Errorf(ErrNotFound, "no_subscription", "%s does not tell of changes of single resources.", act.SourceName)
+		return NewError("no_subscription", act.SourceName)
 	}
 	ctx, stop := context.WithTimeout(ctx, g.timeout(act))
 	defer stop()
@@ -193,7 +193,7 @@ func (g *Gate) beside(ctx context.Context, s *Session, source, name string) (*Ac
 		return nil, err
 	}
 	if d.Mode != ModeAllow {
-		return nil, Errorf(ErrForbidden, "not_allowed", "Policy does not let this session use %s of %s without asking: %s", name, act.SourceName, d.Why())
+		return nil, NewError("not_allowed", name, act.SourceName, d.Why())
 	}
 	return act, nil
 }

@@ -198,15 +198,15 @@ type Ledger interface {
 
 // ErrPolicyMoved tells that policy changed between a decision and its row:
 // decide again.
-var ErrPolicyMoved = Errorf(ErrConflict, "policy_moved", "Policy changed in this moment; try again.")
+var ErrPolicyMoved = NewError("policy_moved")
 
 // ErrGrantSpent tells that a grant was used up, revoked or expired between a
 // decision and its row: decide again.
-var ErrGrantSpent = Errorf(ErrConflict, "grant_spent", "The grant for this call was used up in this moment; try again.")
+var ErrGrantSpent = NewError("grant_spent")
 
 // ErrDeniedBefore tells that a person said no to this very call a short while
 // ago, which goes before a grant: decide again, without grants.
-var ErrDeniedBefore = Errorf(ErrConflict, "denied_before", "A person denied this same call a short while ago; do not ask again, do something else.")
+var ErrDeniedBefore = NewError("denied_before")
 
 // Draft is an invocation about to be written: Status is pending, executing or
 // denied.

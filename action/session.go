@@ -140,8 +140,7 @@ func (s *Session) Accepts(now time.Time) error {
 	if err := s.Working(now); err != nil || s.Status != SessionPaused {
 		return err
 	}
-	return Errorf(ErrConflict, CodePaused,
-		"A person paused this session: nothing was executed, and new calls are refused until an owner or admin resumes it. Calls that are held wait on, and may still be waited for. Otherwise stop here, tell the person, and do not try again by yourself at once.")
+	return NewError(CodePaused)
 }
 
 // Live returns nil while the session's token is good, and otherwise an
@@ -153,7 +152,7 @@ func (s *Session) Live(now time.Time) error {
 	case s.RevokedAt != nil:
 		return Errorf(ErrUnauthenticated, "session_revoked", "%s; ask for a new session token.", s.ended())
 	case s.ExpiresAt != nil && !now.Before(*s.ExpiresAt):
-		return Errorf(ErrUnauthenticated, "session_expired", "This session has expired; ask for a new session token.")
+		return NewError("session_expired")
 	}
 	return nil
 }
@@ -192,7 +191,7 @@ func (s *Session) Working(now time.Time) error {
 		return err
 	}
 	if s.CompletedAt != nil {
-		return Errorf(ErrConflict, CodeCompleted, "The run of this session is done, and the session does nothing more; stop. What was answered to its completion is answered to the same one again.")
+		return NewError(CodeCompleted)
 	}
 	return nil
 }

@@ -42,10 +42,8 @@ func (g *Gate) Terms(ctx context.Context, organization string, t *Terms, unrevie
 
 // notReviewed refuses a standing yes to a tool that nobody has looked at.
 func notReviewed(why string) error {
-	return &Error{
-		Kind: ErrConflict, Code: "tool_unreviewed", Field: "/unreviewed",
-		Message: "No grant is made for this tool as it is: " + why + " Review it first; or say unreviewed, to grant it as it is now.",
-	}
+	return Errorf(ErrConflict, "tool_unreviewed",
+		"%s", "No grant is made for this tool as it is: "+why+" Review it first, or set `unreviewed` to grant it as it is now.").WithField("/unreviewed")
 }
 
 // Check refuses terms that say nothing, or more than there is: ErrInvalid with

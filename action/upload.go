@@ -59,10 +59,10 @@ func (f *UploadFile) Check() error {
 		return err
 	}
 	if f.Size < 0 || len(f.SHA256) != 64 || strings.Trim(f.SHA256, "0123456789abcdef") != "" {
-		return Errorf(ErrInvalid, "invalid_file", "Say the file's size in bytes and its SHA-256 in lower-case hex.")
+		return NewError("invalid_file")
 	}
 	if f.Size > MaxUploadFile {
-		return Errorf(ErrTooLarge, "file_too_large", "A file has at most %d MiB; send a smaller one.", MaxUploadFile>>20)
+		return NewError("file_too_large", MaxUploadFile>>20)
 	}
 	return nil
 }

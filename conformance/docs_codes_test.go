@@ -15,74 +15,121 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"sallyport/action"
 )
 
-var update = flag.Bool("update", false, "write the texts of errors into docs/troubleshooting.md")
+var update = flag.Bool("update", false, "print the declared errors into docs/troubleshooting.md")
 
-// TestCodesOfDocs keeps the page of errors whole: each code that the source
-// gives has one row, with the texts of the source and with what to do, and no row
-// is of a code that there is not.
+// TestCodesOfDocs has every code that the program uses be declared, and every
+// declared one be used, and compares docs/troubleshooting.md with the declarations.
 func TestCodesOfDocs(t *testing.T) {
 	t.Parallel()
-	const page = "../docs/troubleshooting.md"
+	const page, mark = "../docs/troubleshooting.md", "<!-- From here on printed by: go test ./conformance -run TestCodesOfDocs -update -->\n"
 	s := readSource(t, "..")
-	texts := s.codes()
+	used := s.codes()
 	for _, where := range s.unread {
 		t.Errorf("%s: this test cannot tell which code that is; write it as a text or a constant, or teach the test", where)
 	}
-	if len(texts) < 200 {
-		t.Fatalf("only %d codes were found", len(texts))
+	declared := map[string]action.Declaration{}
+	for _, area := range action.Areas() {
+		all := area.Errors
+		for code := range strings.FieldsSeq(area.Others) {
+			all = append(all, action.Declaration{Code: code})
+		}
+		for _, d := range all {
+			if _, twice := declared[d.Code]; twice {
+				t.Errorf("%s is declared twice", d.Code)
+			}
+			if d.Text != "" && d.Kind == nil {
+				t.Errorf("%s has a sentence and no kind", d.Code)
+			}
+			if declared[d.Code] = d; !used[d.Code] {
+				t.Errorf("%s is declared, and nothing uses it", d.Code)
+			}
+		}
 	}
-	row := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| (.*?) \\| (.*?) \\|$")
+	for _, code := range slices.Sorted(maps.Keys(used)) {
+		if _, ok := declared[code]; !ok {
+			t.Errorf("%s is not declared; see action/codes_*.go", code)
+		}
+	}
+	for _, n := range s.news {
+		if d := declared[n.code]; d.Text == "" || strings.Count(strings.ReplaceAll(d.Text, "%%", ""), "%") != n.values {
+			t.Errorf("%s: NewError gives %d values to %q", n.where, n.values, d.Text)
+		}
+	}
 	before := textOf(t, page)
-	rows := map[string]bool{}
-	after := row.ReplaceAllStringFunc(before, func(line string) string {
-		m := row.FindStringSubmatch(line)
-		code := m[1]
-		if _, there := texts[code]; !there {
-			t.Errorf("the page has the code %s, which nothing gives", code)
-			return line
-		}
-		if rows[code] {
-			t.Errorf("the page has the code %s twice", code)
-		}
-		if len(m[3]) < 10 {
-			t.Errorf("the page does not say what to do about %s", code)
-		}
-		rows[code] = true
-		return fmt.Sprintf("| `%s` | %s | %s |", code, asShown(texts[code]), m[3])
-	})
-	for _, code := range slices.Sorted(maps.Keys(texts)) {
-		if !rows[code] {
-			t.Errorf("the page lacks the code; add a row, and what to do:\n| `%s` | %s |  |", code, asShown(texts[code]))
-		}
+	hand, _, _ := strings.Cut(before, mark)
+	s.quoted(t, hand)
+	after := hand + mark + printed()
+	if len(after) > 20_000 {
+		t.Errorf("%s has %d bytes; at most 20,000", page, len(after))
 	}
 	if before != after && *update {
 		if err := os.WriteFile(page, []byte(after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if before != after {
-		t.Errorf("%s has other texts than the source; run: go test ./conformance -run TestCodesOfDocs -update", page)
+		t.Errorf("%s is not what the declarations say; run: go test ./conformance -run TestCodesOfDocs -update", page)
 	}
 }
 
-// asShown is how the page has the texts of a code: what differs each time is
-// an ellipsis, or N where it is a number. Codes of input that is wrong have too
-// many texts to list, and each says what is due.
-func asShown(texts map[string]bool) string {
-	if len(texts) == 0 || len(texts) > 9 {
-		return "…"
+// printed is what the page says of the declared errors: what to do, where the
+// message does not say all of it, and the names of all others.
+func printed() string {
+	var b strings.Builder
+	for _, area := range action.Areas() {
+		rest := strings.Fields(area.Others)
+		for i := range rest {
+			rest[i] = "`" + rest[i] + "`"
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n| code | what to do |\n|---|---|\n", area.Name)
+		for _, d := range area.Errors {
+			if d.Do == "" {
+				rest = append(rest, "`"+d.Code+"`")
+			} else {
+				fmt.Fprintf(&b, "| `%s` | %s |\n", d.Code, d.Do)
+			}
+		}
+		if len(rest) > 0 {
+			fmt.Fprintf(&b, "\nFor the others the message says what to do: %s.\n", strings.Join(rest, ", "))
+		}
 	}
-	var all []string
-	for _, text := range slices.Sorted(maps.Keys(texts)) {
-		text = regexp.MustCompile(`%[.\d]*d`).ReplaceAllString(text, "N")
-		text = regexp.MustCompile(`%\[\d\]`).ReplaceAllString(text, "%")
-		text = regexp.MustCompile(`%[.\d]*q`).ReplaceAllString(text, `"…"`)
-		text = regexp.MustCompile(`%[.\d]*[a-z]`).ReplaceAllString(text, "…")
-		text = strings.NewReplacer("%%", "%", "|", `\|`, "\n", " ", "<", "&lt;", "{", `\{`, "*", `\*`, "_", `\_`).Replace(text)
-		all = append(all, text)
+	return b.String()
+}
+
+// quoted has the program contain the messages of the tables, but for what
+// differs each time (…).
+func (s *source) quoted(t *testing.T, page string) {
+	t.Helper()
+	var program strings.Builder
+	for _, f := range s.files {
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			if e, ok := n.(*ast.BasicLit); ok && e.Kind == token.STRING {
+				text, _ := strconv.Unquote(e.Value)
+				program.WriteString(text)
+			}
+			return true
+		})
 	}
-	return strings.Join(all, "<br>")
+	var rows [][]string
+	for section := range strings.SplitSeq(page, "\n## ") {
+		if strings.Contains(section, "\n| message | ") || strings.Contains(section, "\n| answer | ") {
+			_, table, _ := strings.Cut(section, "|---|---|\n")
+			rows = append(rows, regexp.MustCompile(`(?m)^\| ([^|]+?) \|`).FindAllStringSubmatch(table, -1)...)
+		}
+	}
+	for _, row := range rows {
+		for part := range strings.SplitSeq(row[1], "…") {
+			if part = strings.Trim(part, " .;:"); len(part) > 9 && !strings.Contains(program.String(), part) {
+				t.Errorf("the program does not say %q", part)
+			}
+		}
+	}
+	if len(rows) < 10 {
+		t.Errorf("only %d rows of symptoms", len(rows))
+	}
 }
 
 // source is the program, as far as its errors go.
@@ -92,13 +139,21 @@ type source struct {
 	files  []sourceFile
 	named  map[symbol]ast.Expr   // constants and variables of packages
 	takes  map[symbol][]takesOne // functions that make of a parameter a code
-	found  map[string]map[string]bool
+	found  map[string]bool
+	news   []newError
 	unread []string
+}
+
+// newError is a call of action.NewError with a code as a text.
+type newError struct {
+	code, where string
+	values      int
 }
 
 type sourceFile struct {
 	*ast.File
 	dir     string
+	name    string
 	imports map[string]string // of this module, by the name they have here
 }
 
@@ -107,13 +162,10 @@ type symbol struct{ dir, name string }
 // method begins the names of methods, of whatever type.
 const method = "."
 
-// takesOne says which parameter of a function is a code, or the middle of one;
-// or, where code is set, which one is the text of that code.
+// takesOne says which parameter of a function is a code, or the middle of one.
 type takesOne struct {
 	at            int
 	before, after string
-	message       string // where its callers have none
-	code          ast.Expr
 }
 
 // notOurs are the places that pass on the code of somebody else, and that put
@@ -121,6 +173,7 @@ type takesOne struct {
 func notOurs() map[string][]string {
 	return map[string][]string{
 		"action/error.go":           nil, // Errorf itself
+		"action/rule.go":            nil, // of a rule of package event: invalid_field, and those of schedules
 		"sources/gmail/refuse.go":   nil, // the service's own code
 		"sources/linear/refusal.go": nil,
 		"sources/sentry/refuse.go":  nil,
@@ -129,6 +182,7 @@ func notOurs() map[string][]string {
 		"store/run.go":              nil,
 		"store/run_end.go":          nil, // written to it
 		"sources/settings.go":       {"invalid_settings", "invalid_config"},
+		"store/registry.go":         {"too_many_automations", "too_many_triggers", "too_many_schedules"}, // by the name of the table
 	}
 }
 
@@ -140,8 +194,8 @@ func holders() []string {
 func readSource(t *testing.T, root string) *source {
 	t.Helper()
 	s := &source{
-		set: token.NewFileSet(), root: root, named: map[symbol]ast.Expr{}, found: map[string]map[string]bool{},
-		takes: map[symbol][]takesOne{{"action", "Errorf"}: {{at: 1}}},
+		set: token.NewFileSet(), root: root, named: map[symbol]ast.Expr{}, found: map[string]bool{},
+		takes: map[symbol][]takesOne{{"action", "Errorf"}: {{at: 1}}, {"action", "NewError"}: {{at: 0}}},
 	}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -173,7 +227,7 @@ func (s *source) read(path string) error {
 	if err != nil {
 		return err
 	}
-	f := sourceFile{File: parsed, dir: filepath.ToSlash(dir), imports: map[string]string{}}
+	f := sourceFile{File: parsed, dir: filepath.ToSlash(dir), name: filepath.Base(path), imports: map[string]string{}}
 	for _, i := range parsed.Imports {
 		to, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module+"/")
 		name := filepath.Base(to)
@@ -201,15 +255,15 @@ func (s *source) read(path string) error {
 	return nil
 }
 
-// codes returns each code with its texts. It goes on until no further function
-// is found that takes a code from its callers.
-func (s *source) codes() map[string]map[string]bool {
+// codes returns each code. It goes on until no further function is found that
+// takes a code from its callers.
+func (s *source) codes() map[string]bool {
 	for known := -1; known != s.known(); {
 		known = s.known()
-		s.unread, s.found = nil, map[string]map[string]bool{}
+		s.unread, s.news, s.found = nil, nil, map[string]bool{}
 		for _, list := range notOurs() {
 			for _, code := range list {
-				s.found[code] = map[string]bool{}
+				s.found[code] = true
 			}
 		}
 		for _, f := range s.files {
@@ -270,12 +324,6 @@ func (r *reading) assigned(n *ast.AssignStmt, names map[*ast.FuncLit]string) {
 	if len(n.Lhs) != len(n.Rhs) {
 		return
 	}
-	message := ""
-	for i, to := range n.Lhs {
-		if field, ok := to.(*ast.SelectorExpr); ok && (field.Sel.Name == "Message" || field.Sel.Name == "Detail") {
-			message = r.text(n.Rhs[i])
-		}
-	}
 	for i, to := range n.Lhs {
 		switch to := to.(type) {
 		case *ast.Ident:
@@ -284,7 +332,7 @@ func (r *reading) assigned(n *ast.AssignStmt, names map[*ast.FuncLit]string) {
 			}
 		case *ast.SelectorExpr:
 			if literal, ok := n.Rhs[i].(*ast.BasicLit); to.Sel.Name == "Code" && (!ok || literal.Kind == token.STRING) {
-				r.add(n.Rhs[i], takesOne{}, message, n)
+				r.add(n.Rhs[i], takesOne{}, n)
 			}
 		}
 	}
@@ -303,24 +351,15 @@ func (r *reading) called(n *ast.CallExpr) {
 		}
 	}
 	for _, takes := range r.takes[to] {
-		if takes.at >= len(n.Args) {
-			continue
+		if takes.at < len(n.Args) {
+			r.add(n.Args[takes.at], takes, n)
 		}
-		if takes.code != nil {
-			r.told(takes.code, n.Args[takes.at], n)
-			continue
+	}
+	if to == (symbol{"action", "NewError"}) && !n.Ellipsis.IsValid() {
+		if code, ok := r.constant(n.Args[0]); ok {
+			where := r.set.Position(n.Pos())
+			r.news = append(r.news, newError{code, fmt.Sprintf("%s:%d", where.Filename, where.Line), len(n.Args) - 1})
 		}
-		message := takes.message
-		if takes.before+takes.after == "" && len(n.Args) > takes.at+1 && r.text(n.Args[takes.at+1]) == "" {
-			r.told(n.Args[takes.at], n.Args[takes.at+1], n)
-		}
-		for _, a := range n.Args[takes.at+1:] {
-			if text := r.text(a); strings.Contains(text, " ") {
-				message = text
-				break
-			}
-		}
-		r.add(n.Args[takes.at], takes, message, n)
 	}
 }
 
@@ -336,43 +375,11 @@ func (r *reading) made(n *ast.CompositeLit) {
 	if !slices.Contains(holders(), name) {
 		return
 	}
-	var code, text ast.Expr
 	for _, e := range n.Elts {
-		pair, ok := e.(*ast.KeyValueExpr)
-		if !ok {
-			continue
-		}
-		switch key, _ := pair.Key.(*ast.Ident); {
-		case key == nil:
-		case key.Name == "Code":
-			code = pair.Value
-		case key.Name == "Message":
-			text = pair.Value
-		}
-	}
-	switch {
-	case code == nil:
-	case text == nil:
-		r.add(code, takesOne{}, "", n)
-	default:
-		r.told(code, text, n)
-	}
-}
-
-// told notes a code with its text, or the function whose callers say the text.
-func (r *reading) told(code, text ast.Expr, at ast.Node) {
-	message := r.text(text)
-	r.add(code, takesOne{}, message, at)
-	if call, ok := text.(*ast.CallExpr); ok && len(call.Args) > 0 {
-		text = call.Args[0] // of Sprintf
-	}
-	name, ok := text.(*ast.Ident)
-	if !ok || message != "" {
-		return
-	}
-	if to, i, ok := r.parameter(name.Name); ok {
-		if _, _, asked := r.parameter(fmt.Sprint(code)); !asked {
-			r.takes[to] = appendOnce(r.takes[to], takesOne{at: i, code: code})
+		if pair, ok := e.(*ast.KeyValueExpr); ok {
+			if key, _ := pair.Key.(*ast.Ident); key != nil && key.Name == "Code" {
+				r.add(pair.Value, takesOne{}, n)
+			}
 		}
 	}
 }
@@ -400,43 +407,37 @@ func appendOnce(list []takesOne, one takesOne) []takesOne {
 	return append(list, one)
 }
 
-// add notes a code and its text, or the function whose callers say the code.
-func (r *reading) add(e ast.Expr, with takesOne, message string, at ast.Node) {
+// add notes a code, or the function whose callers say it.
+func (r *reading) add(e ast.Expr, with takesOne, at ast.Node) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		part, _ := strconv.Unquote(e.Value)
-		code := with.before + part + with.after
-		if r.found[code] == nil {
-			r.found[code] = map[string]bool{}
-		}
-		if strings.Contains(message, " ") {
-			r.found[code][message] = true
-		}
+		r.found[with.before+part+with.after] = true
 		return
 	case *ast.BinaryExpr:
 		if left, ok := r.constant(e.X); ok {
-			r.add(e.Y, takesOne{before: with.before + left, after: with.after, message: with.message}, message, at)
+			r.add(e.Y, takesOne{before: with.before + left, after: with.after}, at)
 			return
 		}
 		if right, ok := r.constant(e.Y); ok {
-			r.add(e.X, takesOne{before: with.before, after: right + with.after, message: with.message}, message, at)
+			r.add(e.X, takesOne{before: with.before, after: right + with.after}, at)
 			return
 		}
 	case *ast.SelectorExpr:
 		if x, ok := e.X.(*ast.Ident); ok && r.file.imports[x.Name] != "" {
 			if value := r.named[symbol{r.file.imports[x.Name], e.Sel.Name}]; value != nil {
-				r.add(value, with, message, at)
+				r.add(value, with, at)
 				return
 			}
 		} else if e.Sel.Name == "Code" && with.before+with.after == "" {
 			return // of another error, which is found where it is made
 		}
 	case *ast.CallExpr:
-		if r.addCall(e, with, message, at) {
+		if r.addCall(e, with, at) {
 			return
 		}
 	case *ast.Ident:
-		if r.addName(e.Name, with, message, at) {
+		if r.addName(e.Name, with, at) {
 			return
 		}
 	}
@@ -448,17 +449,17 @@ func (r *reading) add(e ast.Expr, with takesOne, message string, at ast.Node) {
 }
 
 // addCall notes what cmp.Or and conversions stand for.
-func (r *reading) addCall(e *ast.CallExpr, with takesOne, message string, at ast.Node) bool {
+func (r *reading) addCall(e *ast.CallExpr, with takesOne, at ast.Node) bool {
 	switch f := e.Fun.(type) {
 	case *ast.Ident:
 		if f.Name == "string" {
-			r.add(e.Args[0], with, message, at)
+			r.add(e.Args[0], with, at)
 			return true
 		}
 	case *ast.SelectorExpr:
 		if f.Sel.Name == "Or" {
 			for _, a := range e.Args {
-				r.add(a, with, message, at)
+				r.add(a, with, at)
 			}
 			return true
 		}
@@ -468,24 +469,24 @@ func (r *reading) addCall(e *ast.CallExpr, with takesOne, message string, at ast
 
 // addName notes what a name stands for: a constant, what is assigned to a
 // variable, or what callers give for a parameter.
-func (r *reading) addName(name string, with takesOne, message string, at ast.Node) bool {
+func (r *reading) addName(name string, with takesOne, at ast.Node) bool {
 	if to, i, ok := r.parameter(name); ok {
-		r.takes[to] = appendOnce(r.takes[to], takesOne{i, with.before, with.after, message, nil})
+		r.takes[to] = appendOnce(r.takes[to], takesOne{i, with.before, with.after})
 		return true
 	}
 	for in := r; in != nil && in.typ != nil; in = in.outer {
-		if in.addAssigned(name, with, message, at) {
+		if in.addAssigned(name, with, at) {
 			return true
 		}
 	}
 	if value := r.named[symbol{r.file.dir, name}]; value != nil {
-		r.add(value, with, message, at)
+		r.add(value, with, at)
 		return true
 	}
 	return false
 }
 
-func (r *reading) addAssigned(name string, with takesOne, message string, at ast.Node) (found bool) {
+func (r *reading) addAssigned(name string, with takesOne, at ast.Node) (found bool) {
 	ast.Inspect(r.body, func(n ast.Node) bool {
 		a, ok := n.(*ast.AssignStmt)
 		if !ok || len(a.Lhs) != len(a.Rhs) {
@@ -494,7 +495,7 @@ func (r *reading) addAssigned(name string, with takesOne, message string, at ast
 		for i, to := range a.Lhs {
 			if id, ok := to.(*ast.Ident); ok && id.Name == name {
 				found = true
-				r.add(a.Rhs[i], with, message, at)
+				r.add(a.Rhs[i], with, at)
 			}
 		}
 		return true
@@ -509,34 +510,4 @@ func (r *reading) constant(e ast.Expr) (string, bool) {
 	}
 	text, err := strconv.Unquote(literal.Value)
 	return text, err == nil
-}
-
-// text is a message as far as the source has it; the rest is an ellipsis.
-func (r *reading) text(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		text, _ := r.constant(e)
-		return text
-	case *ast.BinaryExpr:
-		left, right := r.text(e.X), r.text(e.Y)
-		if left == "" && right == "" {
-			return ""
-		}
-		or := func(text string) string {
-			if text == "" {
-				return "…"
-			}
-			return text
-		}
-		return or(left) + or(right)
-	case *ast.CallExpr:
-		if f, ok := e.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Sprintf" && len(e.Args) > 0 {
-			return r.text(e.Args[0])
-		}
-	case *ast.Ident:
-		if value := r.named[symbol{r.file.dir, e.Name}]; value != nil {
-			return r.text(value)
-		}
-	}
-	return ""
 }

@@ -92,8 +92,7 @@ func (s *Server) mount(mux *http.ServeMux) error {
 		_, _ = w.Write(text)
 	})
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, action.Errorf(action.ErrNotFound, "no_such_route",
-			"There is no %s %s; /api/v1/openapi.json lists what there is.", r.Method, r.URL.Path))
+		s.fail(w, r, withNext(&Principal{}, action.NewError("no_such_route", r.Method, r.URL.Path)))
 	})
 	s.open(mux, "GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	s.open(mux, "GET /readyz", s.ready)
@@ -117,7 +116,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	default:
 	}
 	if s.Ready() != nil { // whoever answers that has said why, once and not at each probe
-		s.fail(w, r, action.Errorf(action.ErrNotReady, "not_ready", "This instance cannot serve calls just now; its log says why."))
+		s.fail(w, r, action.NewError("not_ready"))
 		return
 	}
 	_, _ = io.WriteString(w, "ready\n")

@@ -82,7 +82,7 @@ func (s *Server) ownInvocation(ctx context.Context, p *Principal, session, id st
 		return inv, err
 	}
 	if inv.Session != session {
-		return action.Invocation{}, action.Errorf(action.ErrNotFound, "no_such_invocation", "This session has no such invocation.")
+		return action.Invocation{}, action.NewError("no_such_invocation")
 	}
 	return inv, nil
 }
@@ -152,31 +152,7 @@ func (s *Server) answered(ctx context.Context, out *action.Outcome) (*coded[api.
 
 // refused is a denied call as an error.
 func refused(inv action.Invocation) error {
-	return &action.Error{Kind: action.ErrForbidden, Code: "denied", Message: refusedMessage(inv.DeniedReason, inv.DeniedNote), Invocation: inv.ID}
-}
-
-// refusedMessage says who refused a call, and the note that says why.
-func refusedMessage(reason, note string) string {
-	message := "Policy refuses this action; ask an owner or admin when it is needed."
-	switch reason {
-	case action.DeniedHuman:
-		message = "A person denied this call."
-	case action.DeniedRepeated:
-		message = "A person denied this same call a short while ago; do not ask again, do something else."
-	case action.DeniedOften:
-		message = "People denied this action again and again in this session, so it is not asked again here; do something else."
-	case action.DeniedWithdrawn:
-		message = "The call was withdrawn before a person decided; nothing was executed."
-		if note == "" {
-			message = "The call was withdrawn because its caller cancelled it or left."
-		}
-	case action.DeniedQuota:
-		message = "This session is at a limit of the gateway, so that nothing was executed; the same call may be made again later."
-	}
-	if note != "" {
-		message += " Note: " + note
-	}
-	return message
+	return action.Errorf(action.ErrForbidden, "denied", "%s", inv.Refusal("a while")).WithInvocation(inv.ID)
 }
 
 func (s *Server) result(ctx context.Context, p *Principal, session, id, wait string) (*coded[api.Outcome], error) {

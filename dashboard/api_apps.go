@@ -41,8 +41,7 @@ func unregistered(provider string, err error) error {
 	if !errors.Is(err, action.ErrNotFound) {
 		return err
 	}
-	return action.Errorf(action.ErrNotFound, "provider_app_not_found",
-		"The gateway is not registered at %s, so there is nothing to forget; GET /api/v1/integrations/apps lists where it is.", plain(provider))
+	return action.NewError("provider_app_not_found", plain(provider))
 }
 
 func (s *Server) putApp(ctx context.Context, p *Principal, provider string, n api.NewApp) (action.ProviderApp, error) {
@@ -83,21 +82,21 @@ func (s *Server) checkApp(provider string, n *api.NewApp) error {
 	switch {
 	case provider == string(action.BrokerNango):
 		if n.APIKey == "" {
-			return lacks("/api_key", "Send the key of the Nango environment as api_key.")
+			return lacks("/api_key", "Send the key of the Nango environment with api_key.")
 		}
 		if n.ClientID != "" || n.ClientSecret != "" || n.AppID != "" || n.Slug != "" || n.PrivateKey != "" {
-			return invalid("/client_id", "Of Nango, send api_key, base_url and keys alone; clients are registered there.")
+			return invalid("/client_id", "For Nango, send only api_key, base_url and `keys`; clients are registered there.")
 		}
 	case p != nil && providerNeed(p, "", action.KindOAuth2, action.KindApp) == nil:
 		return invalid("/provider", fmt.Sprintf("%s has no need of a registration; connect it without.", p.Title))
 	case p == nil:
 		return invalid("/provider", fmt.Sprintf("The gateway is not registered at %q; providers are %s, of which it is at those of kind oauth2 and app_installation, and nango.", plain(provider), s.providerIDs()))
 	case n.APIKey != "" || len(n.Keys) > 0:
-		return invalid("/api_key", "api_key and keys are of the broker nango; leave them out.")
+		return invalid("/api_key", "api_key and `keys` belong to the broker nango; leave them out.")
 	case n.ClientID == "" && n.AppID == "":
-		return lacks("/client_id", "Send the client_id that the service gave; of a GitHub App, app_id, slug and private_key.")
+		return lacks("/client_id", "Send the client_id that the service gave; for a GitHub App, app_id, `slug` and private_key.")
 	case n.ClientSecret != "" && n.ClientID == "":
-		return lacks("/client_id", "A client with a secret has an id; send client_id too.")
+		return lacks("/client_id", "A client with a secret has an id; send client_id, too.")
 	}
 	if err := newAppCheckInstalled(n, p); err != nil {
 		return err
@@ -117,11 +116,11 @@ func newAppCheckInstalled(n *api.NewApp, p *api.Provider) error {
 		return nil
 	}
 	if p != nil && providerNeed(p, action.KindApp, action.KindApp) == nil {
-		return invalid("/app_id", fmt.Sprintf("%s has no apps to install; leave out app_id, slug and private_key.", p.Title))
+		return invalid("/app_id", fmt.Sprintf("%s has no apps to install; leave out app_id, `slug` and private_key.", p.Title))
 	}
 	for field, v := range map[string]string{"/app_id": n.AppID, "/slug": n.Slug, "/private_key": n.PrivateKey} {
 		if v == "" {
-			return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: field, Message: "An app that is installed takes app_id, slug and private_key; send all three."}
+			return &action.Error{Kind: action.ErrInvalid, Code: "missing_field", Field: field, Message: "An app that is installed takes app_id, `slug` and private_key; send all three."}
 		}
 	}
 	if strings.Trim(n.AppID, "0123456789") != "" {

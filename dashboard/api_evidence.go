@@ -88,7 +88,7 @@ func (s *Server) receive(ctx context.Context, p *Principal, in *sentFile) (actio
 	}
 	if err := s.Files.Put(ctx, key, in.bytes, size, f.SHA256); err != nil {
 		if in.bytes.err != nil { // the sender's, who may be gone
-			err = action.Errorf(action.ErrInvalid, "body_broken", "The file's bytes broke off or came too slowly; send it again.")
+			err = action.NewError("body_broken")
 		}
 		return f, err
 	}

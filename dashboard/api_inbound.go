@@ -103,7 +103,7 @@ func (s *Server) wholeContext(ctx context.Context, p *Principal, id string) (raw
 		return nil, err
 	}
 	if sealed == nil {
-		return nil, action.Errorf(action.ErrGone, "context_gone", "The whole context is not kept: the event started nothing, or its retention is over. GET /api/v1/inbound-events/%s has what is left.", id)
+		return nil, action.NewError("context_gone", id)
 	}
 	whole, err := s.openContext(p.Organization, id, sealed)
 	if err != nil {

@@ -51,7 +51,7 @@ func (s *Server) redriveParcel(ctx context.Context, p *Principal, id string) (ev
 		return event.Run{}, err
 	}
 	if parcel.Status != event.ParcelDead {
-		return event.Run{}, action.Errorf(action.ErrConflict, "parcel_not_dead", "Only what an endpoint did not take is delivered again, and this is %s; redrive its run where that failed.", parcel.Status)
+		return event.Run{}, action.NewError("parcel_not_dead", parcel.Status)
 	}
 	return s.redriveRun(ctx, p, parcel.Run)
 }
@@ -70,7 +70,7 @@ func noEndpoint(err error) error {
 	if !errors.Is(err, action.ErrNotFound) {
 		return err
 	}
-	return action.Errorf(action.ErrNotFound, "no_run_endpoint", "Runs are delivered nowhere, they wait to be claimed; set an endpoint with PUT /api/v1/run-endpoint.")
+	return action.NewError("no_run_endpoint")
 }
 
 func (s *Server) setEndpoint(ctx context.Context, p *Principal, n api.NewEndpoint) (api.MintedEndpoint, error) {

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"sallyport/action"
 	"sallyport/api"
@@ -74,8 +73,9 @@ func (s *Server) notSet(ctx context.Context, organization, text string, err erro
 	for i, m := range modes {
 		names[i] = m.Name
 	}
-	return action.Errorf(action.ErrNotFound, "override_not_found", "%s", plain(fmt.Sprintf(
-		"No mode is set for %s.%s GET /api/v1/policy/modes lists those that are.", text, nearest.Sentence(text, names))))
+	e := action.NewError("override_not_found", plain(text))
+	e.Message += plain(nearest.Sentence(text, names))
+	return e
 }
 
 // changed logs a change of policy and tells the rest of the gateway.

@@ -60,9 +60,9 @@ func (s *Server) worthAsking(ctx context.Context, session *action.Session, t *ac
 	}
 	switch e.Decision.Mode {
 	case action.ModeAllow:
-		return action.Errorf(action.ErrConflict, "already_allowed", "This action runs without asking as it is, so there is nothing to grant; just call it.")
+		return action.NewError("already_allowed")
 	case action.ModeDeny:
-		return action.Errorf(action.ErrForbidden, "denied", "%s A grant lifts no denial.", refusedMessage("", e.Decision.Why()))
+		return action.Errorf(action.ErrForbidden, "denied", "Policy denies this action: %s A grant lifts no denial.", e.Decision.Why())
 	case action.ModeRequireApproval:
 	}
 	return nil

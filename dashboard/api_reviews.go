@@ -65,7 +65,7 @@ func (s *Server) review(ctx context.Context, p *Principal, c action.Connector, n
 	}
 	list, err := s.Policy.ReviewTools(ctx, p.Organization, c.ID, seen, p.By())
 	if e := action.Public(err); e.Code == "tool_not_found" {
-		err = &action.Error{Kind: e.Kind, Code: e.Code, Field: "/tools", Message: e.Message + " GET /api/v1/connectors/" + or(c.Slug, c.ID) + "/tools is that list."}
+		err = &action.Error{Kind: e.Kind, Code: e.Code, Field: "/tools", Message: e.Message + " GET /api/v1/connectors/" + or(c.Slug, c.ID) + "/tools lists them."}
 	}
 	if err != nil {
 		return nil, err

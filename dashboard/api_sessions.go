@@ -39,7 +39,7 @@ func (s *Server) sessionRoutes() {
 func (s *Server) session(ctx context.Context, organization, id string) (action.Session, error) {
 	session, err := s.Sessions.Session(ctx, id)
 	if err == nil && session.Organization != organization {
-		return action.Session{}, action.Errorf(action.ErrNotFound, "session_not_found", "There is no such session.")
+		return action.Session{}, action.NewError("session_not_found")
 	}
 	return session, err
 }
@@ -144,10 +144,8 @@ func mintable(p *Principal, n api.NewSession) error {
 	}
 	for field, v := range map[string]string{"/group": n.Group, "/task": n.Task, "/automation": n.Automation, "/event_id": n.Event} {
 		if v != "" {
-			return &action.Error{
-				Kind: action.ErrForbidden, Code: "role_required", Field: field,
-				Message: "A member mints plain sessions; leave out group, task, automation and event_id, or ask an owner or admin.",
-			}
+			return action.Errorf(action.ErrForbidden, "role_required",
+				"A member mints plain sessions; leave out group, task, automation and event_id, or ask an owner or admin.").WithField(field)
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -38,10 +37,7 @@ func (s *Server) beginSignIn(ctx context.Context, p *Principal, ref string) (to 
 		return to, err
 	}
 	if c.OAuth == nil || c.OAuth.Kind != action.OAuthCode {
-		return to, &action.Error{
-			Kind: action.ErrInvalid, Code: "no_sign_in",
-			Message: fmt.Sprintf("Nobody signs in to %s; change it first: oauth with kind authorization_code.", c.Name),
-		}
+		return to, action.NewError("no_sign_in", c.Name)
 	}
 	authorize, issuer, err := s.SignIns.Begin(ctx, c, p.By())
 	if err != nil {
@@ -114,7 +110,7 @@ func (s *Server) giveBack(ctx context.Context, c action.Connector, by string) {
 func (s *Server) clientMetadata(w http.ResponseWriter, r *http.Request) {
 	document := s.SignIns.ClientMetadata()
 	if document == nil {
-		s.fail(w, r, action.Errorf(action.ErrNotFound, "no_client_metadata", "This gateway has no such document: that takes a public URL of https."))
+		s.fail(w, r, action.NewError("no_client_metadata"))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

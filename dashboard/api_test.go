@@ -127,7 +127,7 @@ func TestConnectors(t *testing.T) {
 func TestATakenSlugThatNobodyChose(t *testing.T) {
 	h := newHouse(t)
 	p := h.problem(409, "connector_exists", h.admin, "POST", "/api/v1/connectors", `{"name":"GitHub!","url":"https://x.example/"}`)
-	for _, want := range []string{`"github"`, `"slug"`, "--slug"} {
+	for _, want := range []string{`"github"`, "`slug`"} {
 		if !strings.Contains(p["detail"].(string), want) {
 			t.Errorf("%v lacks %s", p, want)
 		}
@@ -159,7 +159,7 @@ func TestBadFieldsAreSaidInSentences(t *testing.T) {
 		}
 	}
 	p := h.want(400, h.admin, "POST", "/api/v1/connectors", `{"name":"a","url":"ftp://x"}`).json(t)
-	if !strings.HasPrefix(p["detail"].(string), "Give url as ") {
+	if !strings.HasPrefix(p["detail"].(string), "url must be ") {
 		t.Errorf("problem %v", p)
 	}
 }
@@ -312,11 +312,11 @@ func TestInvoke(t *testing.T) {
 func TestADenialSaysWhose(t *testing.T) {
 	h := newHouse(t)
 	for reason, want := range map[string]string{
-		action.DeniedPolicy:   "ask an owner or admin when it is needed. Note: group 'developer' has level 1",
-		action.DeniedHuman:    "A person denied this call.",
-		action.DeniedRepeated: "A person denied this same call a short while ago",
-		action.DeniedOften:    "People denied this action again and again in this session",
-		action.DeniedQuota:    "This session is at a limit of the gateway, so that nothing was executed; the same call may be made again later. Note: ",
+		action.DeniedPolicy:   "is denied by policy; nothing was executed. group 'developer' has level 1",
+		action.DeniedHuman:    "was denied by a person; nothing was executed. Reason given: group",
+		action.DeniedRepeated: "a person denied the same call a short while ago",
+		action.DeniedOften:    "is refused in this session from now on",
+		action.DeniedQuota:    "since this session is at a limit of the gateway; nothing was executed. Reason given: ",
 	} {
 		id := h.pending("s1")
 		h.ends(id, action.StatusDenied, reason, "group 'developer' has level 1 (read) at github")
@@ -454,7 +454,7 @@ func TestWhatIsMissingNamesItsList(t *testing.T) {
 		{h.agent, "GET", "/api/v1/sessions/s1/actions/invocations/" + theirs, "/api/v1/sessions/s1/actions/invocations"},
 	} {
 		p := h.want(404, row.credential, row.method, row.path, "").json(t)
-		if !strings.HasSuffix(p["detail"].(string), " GET "+row.list+" lists those that there are.") {
+		if !strings.HasSuffix(p["detail"].(string), " GET "+row.list+" lists them.") {
 			t.Errorf("%s %s: %v", row.method, row.path, p["detail"])
 		}
 	}
@@ -467,7 +467,7 @@ func TestARequestIsNotDecidedAsACall(t *testing.T) {
 	for _, base := range []string{"/api/v1/invocations/", "/api/v1/sessions/s1/actions/invocations/"} {
 		for _, verb := range []string{"approve", "deny"} {
 			p := h.problem(404, "is_grant_request", h.admin, "POST", base+id+"/"+verb, "")
-			if !strings.Contains(p["detail"].(string), "/api/v1/grant-requests/"+id+".") {
+			if !strings.Contains(p["detail"].(string), "/api/v1/grant-requests/"+id+"/approve approves it.") {
 				t.Errorf("%s %s: %v", base, verb, p)
 			}
 		}

@@ -138,8 +138,7 @@ func (s *Server) linkFor(ctx context.Context, p *Principal, id string) (api.Link
 		return api.Link{}, err
 	}
 	if u.Issuer != "" {
-		return api.Link{}, action.Errorf(action.ErrConflict, "signs_in_elsewhere",
-			"This person signs in through %s, which says whether he may; a link would go round it. Add somebody of this gateway alone instead.", u.Issuer)
+		return api.Link{}, action.NewError("signs_in_elsewhere", u.Issuer)
 	}
 	s.log.InfoContext(ctx, "sign-in link made", "user", id, "by", p.By())
 	return s.CreateLoginLink(ctx, p.Organization, id)

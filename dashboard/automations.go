@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"sallyport/action"
@@ -18,10 +17,7 @@ func (s *Server) automation(ctx context.Context, p *Principal, ref, field string
 	if !errors.Is(err, action.ErrNotFound) {
 		return a, err
 	}
-	return a, &action.Error{
-		Kind: action.ErrNotFound, Code: "no_such_automation", Field: field,
-		Message: fmt.Sprintf("There is no automation %q; make it first (POST /api/v1/automations; at the command line: sallyport automation create).", plain(ref)),
-	}
+	return a, action.NewError("no_such_automation", plain(ref)).WithField(field)
 }
 
 // automationID is that of an automation that may be named; empty: none was.
@@ -83,7 +79,7 @@ func (s *Server) removeAutomation(ctx context.Context, p *Principal, ref string)
 // checkTitle refuses names of which something would not be seen.
 func checkTitle(name string) error {
 	if !plainName(name) {
-		return invalid("/name", "Give name as plain text of 1 to 120 characters, on one line.")
+		return invalid("/name", "name must be plain text of 1 to 120 characters, on one line.")
 	}
 	return nil
 }

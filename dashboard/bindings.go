@@ -147,7 +147,7 @@ func theOne(provider string, all []action.Integration) (*action.Integration, err
 	}
 	switch len(found) {
 	case 0:
-		return nil, invalid("/connections", fmt.Sprintf("There is no active integration of %[1]s; connect one first (at the command line: sallyport integration connect %[1]s), or name one by its id.", provider))
+		return nil, invalid("/connections", fmt.Sprintf("There is no active integration of %s; connect one first (POST /api/v1/integrations), or name one by its id.", provider))
 	case 1:
 		return &found[0], nil
 	}

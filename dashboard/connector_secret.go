@@ -18,7 +18,7 @@ func (s *Server) withSecret(ctx context.Context, p *Principal, c *action.Connect
 		return nil, nil
 	}
 	if c.OAuth != nil {
-		return nil, invalid("/oauth", "A connector sends a secret or tokens of OAuth, not both; leave secret_value out, or send oauth with kind none.")
+		return nil, invalid("/oauth", "A connector sends a secret or OAuth tokens, not both; leave secret_value out, or set oauth.kind to none.")
 	}
 	if c.Secret == "" {
 		c.Secret = or(c.Slug, slugOf(c.Name))
@@ -50,10 +50,8 @@ func (s *Server) checkUnused(ctx context.Context, c *action.Connector) error {
 	}
 	for _, o := range all {
 		if o.ID != c.ID && (o.Secret == c.Secret || o.OAuth != nil && o.OAuth.ClientSecret == c.Secret) {
-			return &action.Error{
-				Kind: action.ErrConflict, Code: "secret_in_use", Field: "/secret",
-				Message: fmt.Sprintf("The connector %s uses a secret %q already; name another key for this value with secret.", o.Name, c.Secret),
-			}
+			return action.Errorf(action.ErrConflict, "secret_in_use",
+				"The connector %s already uses a secret %q; set `secret` to another key for this value.", o.Name, c.Secret).WithField("/secret")
 		}
 	}
 	return nil
@@ -84,14 +82,12 @@ func (s *Server) checkSecrets(ctx context.Context, old, c *action.Connector, wri
 	case written != nil:
 		return nil
 	case i < 0:
-		return invalid("/secret", fmt.Sprintf("There is no secret %q; set it first, with host %s, or send its value along as secret_value.", plain(c.Secret), host))
+		return invalid("/secret", fmt.Sprintf("There is no secret %q; create it first, with host %s, or send its value with secret_value.", plain(c.Secret), host))
 	case action.SameHost(all[i].Host, c.URL):
 		return nil
 	case old != nil && old.Secret == c.Secret:
-		return &action.Error{
-			Kind: action.ErrInvalid, Code: "secret_host", Field: "/secret_value",
-			Message: fmt.Sprintf("The secret %q was entered for %s and is not sent to %s; enter it again, as secret_value, if that host may have it.", c.Secret, all[i].Host, host),
-		}
+		return action.Errorf(action.ErrInvalid, "secret_host",
+			"The secret %q was entered for %s and is not sent to %s; enter it again, with secret_value, if that host may have it.", c.Secret, all[i].Host, host).WithField("/secret_value")
 	}
 	return invalid("/secret", fmt.Sprintf("The secret %q is bound to %s and cannot go to %s; set another for that host.", c.Secret, all[i].Host, host))
 }

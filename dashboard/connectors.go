@@ -24,7 +24,7 @@ func (s *Server) connector(ctx context.Context, organization, ref string) (actio
 	if c := findConnector(all, ref); c != nil {
 		return *c, nil
 	}
-	return action.Connector{}, action.Errorf(action.ErrNotFound, "no_such_connector", "There is no connector %q; list them to see their slugs and names.", ref)
+	return action.Connector{}, action.NewError("no_such_connector", ref)
 }
 
 func findConnector(all []action.Connector, ref string) *action.Connector {
@@ -135,7 +135,7 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 // something.
 func checkConnector(c *action.Connector) error {
 	if c.Name = strings.TrimSpace(c.Name); !plainName(c.Name) {
-		return invalid("/name", "Give name as plain text without * or /.")
+		return invalid("/name", "name must be plain text without * or /.")
 	}
 	return c.Check()
 }
@@ -177,6 +177,6 @@ func madeSlugTaken(err error, slug string, made bool) error {
 		return err
 	}
 	said := *e
-	said.Message = fmt.Sprintf("The slug %q, which was made of the name, is taken; choose another with \"slug\" (at the command line: --slug).", slug)
+	said.Message = fmt.Sprintf("The slug %q, which was made of the name, is taken; choose another `slug`.", slug)
 	return &said
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"strings"
 
 	"sallyport/action"
 )
@@ -19,18 +20,23 @@ func settledBy(inv action.Invocation, names map[string]string) settler {
 		return settler{Text: "nobody yet"}
 	case inv.Status == action.StatusExpired && inv.ApprovedBy == "":
 		return settler{Text: "nobody"}
-	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedWithdrawn:
-		return settler{Text: "withdrawn"}
-	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedRepeated:
-		return settler{Text: "same call was denied before"}
-	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedOften:
-		return settler{Text: "denied too often here"}
-	case inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedQuota:
-		return settler{Text: "a limit of the session"}
-	case inv.Status == action.StatusDenied && inv.DeniedReason != action.DeniedHuman, inv.ApprovedBy == "":
+	case inv.Status == action.StatusDenied && inv.DeniedReason != action.DeniedHuman:
+		_, by := action.Denied(inv.DeniedReason)
+		return settler{Text: by}
+	case inv.ApprovedBy == "":
 		return settler{Text: "policy"}
 	}
 	return settler{Text: or(names[inv.ApprovedBy], short(inv.ApprovedBy)), Person: true}
+}
+
+// deniedWhy is why a call was denied, unless who did it or a note says so.
+func deniedWhy(inv action.Invocation) string {
+	sentence, _ := action.Denied(inv.DeniedReason)
+	_, why, _ := strings.Cut(sentence, ": ")
+	if inv.DeniedReason == action.DeniedWithdrawn && inv.DeniedNote != "" {
+		return ""
+	}
+	return strings.TrimSuffix(why, ".")
 }
 
 // shown is a status as pages show it: a call that its caller took back was

@@ -45,8 +45,7 @@ func (s *Server) admit(r *http.Request) error {
 		return nil // probes speak to the address itself
 	}
 	if !s.knowsHost(r.Host) {
-		return action.Errorf(action.ErrForbidden, "foreign_host",
-			"This server does not answer to that Host; open %s, or start it with --allow-host.", s.PublicURL)
+		return action.NewError("foreign_host", s.PublicURL)
 	}
 	if origin, ok := r.Header["Origin"]; ok && (len(origin) != 1 || origin[0] != s.PublicURL) {
 		return action.Errorf(action.ErrForbidden, "foreign_origin",

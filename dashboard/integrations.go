@@ -68,7 +68,7 @@ func manages(p *Principal, in *action.Integration) error {
 	case owner != "" && owner == p.viewer(), owner == "" && p.Role.Decides():
 		return nil
 	case owner != "":
-		return action.Errorf(action.ErrNotFound, "integration_not_found", "There is no such integration.")
+		return action.NewError("integration_not_found")
 	}
 	return action.Errorf(action.ErrForbidden, "role_required", "The integration is the organization's; ask an owner or admin.")
 }
@@ -124,12 +124,10 @@ func (s *Server) wanted(ctx context.Context, p *Principal, c api.Connecting, sec
 	case p.lesser && (c.Own || c.Visibility == action.VisiblePrivate || !p.Role.Decides()):
 		return w, errLesserKey()
 	case !c.Own && !p.Role.Decides():
-		return w, &action.Error{
-			Kind: action.ErrForbidden, Code: "role_required", Field: "/own",
-			Message: "A member connects in his own name alone: send own as true, or ask an owner or admin to connect it for the organization.",
-		}
+		return w, action.Errorf(action.ErrForbidden, "role_required",
+			"A member connects only in their own name: set `own`, or ask an owner or admin to connect it for the organization.").WithField("/own")
 	case c.Own && !need.Users:
-		return w, invalid("/own", fmt.Sprintf("Nobody connects to %s so in his own name; leave own out.", provider.Title))
+		return w, invalid("/own", fmt.Sprintf("%s is not connected this way in a person's own name; leave `own` out.", provider.Title))
 	}
 	if err := w.Check(); err != nil {
 		return w, err
@@ -165,10 +163,8 @@ func (s *Server) checkPlace(ctx context.Context, p *Principal, w *action.Wanted)
 	if slices.ContainsFunc(shared, func(in action.Integration) bool { return in.Provider == w.Provider && in.BaseURL == w.BaseURL }) {
 		return nil
 	}
-	return &action.Error{
-		Kind: action.ErrForbidden, Code: "role_required", Field: "/base_url",
-		Message: "A member connects to the provider's own address, or to one that an integration of the organization has; leave base_url out, or ask an owner or admin to connect the organization there first.",
-	}
+	return action.Errorf(action.ErrForbidden, "role_required",
+		"A member connects to the provider's own address, or to one that an integration of the organization has; leave base_url out, or ask an owner or admin to connect the organization there first.").WithField("/base_url")
 }
 
 // providerOtherwise says how a provider is connected instead.
@@ -213,7 +209,7 @@ func (s *Server) checkName(name, provider string) error {
 	case name == "":
 		return nil
 	case !plainName(name):
-		return invalid("/name", "Give name as plain text.")
+		return invalid("/name", "name must be plain text.")
 	case low == action.AllConnections, low != provider && s.provider(low) != nil,
 		strings.HasPrefix(low, modulePrefix), strings.HasPrefix(low, connectorPrefix):
 		return invalid("/name", fmt.Sprintf("The name %q stands for something else where sessions are bound; choose another.", name))
@@ -289,7 +285,7 @@ func (s *Server) checkChange(p *Principal, in *action.Integration, change *api.I
 	}
 	if change.Name != nil {
 		if *change.Name = strings.TrimSpace(*change.Name); *change.Name == "" {
-			return invalid("/name", "Give name as plain text.")
+			return invalid("/name", "name must be plain text.")
 		}
 		if err := s.checkName(*change.Name, in.Provider); err != nil {
 			return err
@@ -318,10 +314,7 @@ func (s *Server) renew(ctx context.Context, p *Principal, in *action.Integration
 		return err
 	case next.ID != in.ID:
 		s.integrationChanged(ctx, p, "integration connected", &next)
-		return &action.Error{
-			Kind: action.ErrConflict, Code: "other_account", Field: "/secret",
-			Message: "The credential is of another account, which is an integration of its own now; this one is as it was.",
-		}
+		return action.NewError("other_account").WithField("/secret")
 	}
 	*in = next
 	return nil

@@ -464,7 +464,7 @@ func TestRegistrations(t *testing.T) {
 	}
 	h.want(200, h.admin, "PUT", apps+"/linear", `{"client_id":"a","base_url":"https://linear.example"}`)
 	h.want(204, h.admin, "DELETE", apps+"/nango", "")
-	if p := h.problem(404, "provider_app_not_found", h.admin, "DELETE", apps+"/nango", ""); !strings.Contains(p["detail"].(string), "is not registered at nango, so") {
+	if p := h.problem(404, "provider_app_not_found", h.admin, "DELETE", apps+"/nango", ""); !strings.Contains(p["detail"].(string), "is not registered at nango.") {
 		t.Errorf("forgotten twice: %v", p)
 	}
 	if p := h.problem(400, "invalid_field", h.admin, "PUT", apps+"/cloudlogs", `{"client_id":"a"}`); !strings.Contains(p["detail"].(string), "Cloud logs has no need of a registration") {

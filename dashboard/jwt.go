@@ -137,7 +137,7 @@ func (h *hostTokens) verify(ctx context.Context, text string) (action.Identity, 
 }
 
 func errBadToken(why string) *action.Error {
-	return action.Errorf(action.ErrUnauthenticated, "bad_user_token", "This token of the host application is not good: %s. Have it sign a new one.", why)
+	return action.NewError("bad_user_token", why)
 }
 
 // isJWT tells whether a bearer could be a token of the host application.
@@ -192,8 +192,7 @@ func (s *Server) withoutRole(ctx context.Context, who action.Identity) error {
 	if id != "" {
 		s.hint(action.HintLogin, who.Organization, "")
 	}
-	return action.Errorf(action.ErrForbidden, "no_role",
-		"The provider knows you, and gives you no role here; ask whoever manages your groups there, or have the operator map one with --oidc-role-map.")
+	return action.NewError("no_role")
 }
 
 // hostLink makes a link for the bearer of a host application's token, to which

@@ -59,7 +59,7 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 		Code string `json:"code"`
 	}
 	if err := json.NewDecoder(io.LimitReader(r.Body, 4096)).Decode(&body); err != nil || body.Code == "" {
-		s.fail(w, r, action.Errorf(action.ErrInvalid, "malformed_json", "Send the code of a sign-in link as {\"code\": …}."))
+		s.fail(w, r, action.NewError("malformed_json"))
 		return
 	}
 	now, cookie := s.now(), secret()
@@ -122,7 +122,7 @@ func (s *Server) endedLogin(ctx context.Context, cookieHash string) error {
 	case err != nil:
 		return err
 	case why == action.EndExpired, why == action.EndIdle:
-		return action.Errorf(action.ErrUnauthenticated, "login_expired", "This sign-in has ended; ask for a new sign-in link.")
+		return action.NewError("login_expired")
 	}
 	return errBadCredential()
 }
@@ -166,8 +166,7 @@ func (s *Server) checkKey(r *http.Request, keyHash string) error {
 	}
 	got := hashSecret(r.Header.Get(keyHeader))
 	if subtle.ConstantTimeCompare([]byte(got), []byte(keyHash)) != 1 {
-		return action.Errorf(action.ErrForbidden, "page_key",
-			"This browser may read but not change: the page's key is missing or of another sign-in. Sign in again with a new link.")
+		return action.NewError("page_key")
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (p *pages) signInOIDC(r *http.Request) (string, error) {
 		return "", errOtherBrowser()
 	}
 	if iss := q.Get("iss"); iss != "" && iss != p.oidc.Issuer {
-		return "", action.Errorf(action.ErrUnauthenticated, "other_issuer", "Another provider answered than was asked; sign in again.")
+		return "", action.NewError("other_issuer")
 	}
 	if code := q.Get("error"); code != "" {
 		p.log.WarnContext(r.Context(), "the provider signed nobody in", "error", code, "description", q.Get("error_description"))
@@ -106,7 +106,7 @@ func (p *pages) linkOIDC(r *http.Request, f flow, who action.Identity) (string, 
 		CodeHash: hashSecret(f.Code), KeyHash: hashSecret(f.Key), ExpiresAt: p.now().Add(linkLife),
 	})
 	if errors.Is(err, action.ErrConflict) {
-		return "", action.Errorf(action.ErrUnauthenticated, "callback_replayed", "This sign-in was used already; sign in again.")
+		return "", action.NewError("callback_replayed")
 	}
 	if err != nil {
 		return "", err
@@ -134,21 +134,19 @@ func errRefusedThere(code string) error {
 	if !slices.Contains(known, code) {
 		code = "with a reason that the log has"
 	}
-	return action.Errorf(action.ErrUnauthenticated, "refused_there", "The provider did not sign you in (%s); try again, or ask whoever runs it.", code)
+	return action.NewError("refused_there", code)
 }
 
 // unproven is an error of what the provider said. Why stays in the log: it may
 // be anything.
 func (p *pages) unproven(r *http.Request, err error) error {
 	p.log.WarnContext(r.Context(), "a sign-in with OpenID Connect failed", "error", err)
-	return action.Errorf(action.ErrUnauthenticated, "sign_in_failed",
-		"What the provider said of you could not be verified, so that nobody was signed in; try again, or have the operator look into the gateway's log.")
+	return action.NewError("sign_in_failed")
 }
 
 func (p *pages) unreachable(err error) error {
 	p.log.Warn("the OpenID provider cannot be asked", "issuer", p.oidc.Issuer, "error", err)
-	return action.Errorf(action.ErrNotReady, "provider_away",
-		"The provider cannot be reached just now, or is not set up right; try again in a minute. The gateway's log says why. A one-time link still works.")
+	return action.NewError("provider_away")
 }
 
 // notSignedIn shows the sign-in page with what went wrong.

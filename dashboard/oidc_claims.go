@@ -101,7 +101,7 @@ func oneLine(text string) string {
 // checkSubject refuses who cannot be told from others.
 func checkSubject(subject string) error {
 	if subject == "" || len(subject) > maxSubject || oneLine(subject) == "" {
-		return action.Errorf(action.ErrUnauthenticated, "subject_missing", "The token does not say who it is for: its claim sub must be a text of 1 to 255 characters.")
+		return action.NewError("subject_missing")
 	}
 	return nil
 }

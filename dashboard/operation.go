@@ -243,7 +243,7 @@ func (e *endpoint) serve(hc huma.Context) {
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
 	out, err := e.handle(ctx, p, in.Interface())
 	if err != nil {
-		err = s.problem(ctx, listed(p, err)).write(w)
+		err = s.problem(ctx, withNext(p, err)).write(w)
 	} else {
 		err = e.respond(hc, w, out)
 	}

@@ -49,7 +49,7 @@ func (o outside) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close() // it is not sent
 		}
-		return nil, action.Errorf(action.ErrUnavailable, "upstream_blocked", "The provider names an address that is not https; have it name %s by https.", r.URL.Host)
+		return nil, action.NewError("upstream_blocked", r.URL.Host)
 	}
 	res, err := t.RoundTrip(r)
 	if err == nil {

@@ -75,17 +75,9 @@ func binWords(b action.Bin, all []action.Bin) string {
 
 // denialWords says why calls were denied.
 func denialWords(d action.DenialCount) string {
-	switch d.Reason {
-	case action.DeniedHuman:
-		return "A person said no"
-	case action.DeniedRepeated:
-		return "A person had just denied the same call"
-	case action.DeniedOften:
-		return "People had denied the action again and again"
-	case action.DeniedWithdrawn:
-		return "Its caller left or took it back"
-	case action.DeniedQuota:
-		return "The session was at a limit of the gateway"
+	text, _ := action.Denied(d.Reason)
+	if d.Reason != action.DeniedPolicy {
+		return strings.TrimSuffix(text, ".")
 	}
 	words := map[action.Layer]string{
 		action.LayerCeiling: "Ceiling of the session's group", action.LayerAutomation: "The automation's own mode",

@@ -279,7 +279,7 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	version, ok := p.versions[name]
 	b, err := files.ReadFile(path.Join("assets", path.Base(name)))
 	if !ok || err != nil {
-		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_file", "There is no such file."))
+		p.failed(w, r, nil, action.NewError("no_such_file"))
 		return
 	}
 	types := map[string]string{".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}

@@ -59,7 +59,7 @@ func (p *pageRequest) newConnectorPage() error {
 	default:
 		i := slices.IndexFunc(p.Presets, func(known api.Preset) bool { return known.Name == name })
 		if i < 0 {
-			return action.Errorf(action.ErrNotFound, "no_such_preset", "There is no such server among the known ones; choose another, or add it by its URL.")
+			return action.NewError("no_such_preset")
 		}
 		d.choose(&p.Presets[i])
 	}

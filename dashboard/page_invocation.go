@@ -118,22 +118,14 @@ func endOf(inv action.Invocation, by settler) occasion {
 			m.Text = "It expired: nothing took it up in time."
 		}
 	default:
+		m.Text, _ = action.Denied(inv.DeniedReason)
 		switch m.Class = "bad"; inv.DeniedReason {
 		case action.DeniedHuman:
 			m.Text, m.By = "Denied.", by
 		case action.DeniedWithdrawn:
-			m.Text, m.Class = "Withdrawn.", ""
-			if inv.DeniedNote == "" {
-				m.Text = "Withdrawn: its caller cancelled or left."
+			if m.Class = ""; inv.DeniedNote != "" {
+				m.Text = "Withdrawn."
 			}
-		case action.DeniedRepeated:
-			m.Text = "Refused: the same call was denied a short while ago."
-		case action.DeniedOften:
-			m.Text = "Refused: people denied this action again and again in this session."
-		case action.DeniedQuota:
-			m.Text = "Refused: the session was at a limit of the gateway."
-		default:
-			m.Text = "Policy refused it."
 		}
 	}
 	return m

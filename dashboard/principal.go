@@ -110,9 +110,9 @@ func (s *Server) identifyKey(ctx context.Context, text string) (*Principal, erro
 	}
 	switch {
 	case key.RevokedAt != nil:
-		return nil, action.Errorf(action.ErrUnauthenticated, "key_revoked", "This API key was revoked; ask for another.")
+		return nil, action.NewError("key_revoked")
 	case key.ExpiresAt != nil && !s.now().Before(*key.ExpiresAt):
-		return nil, action.Errorf(action.ErrUnauthenticated, "key_expired", "This API key has expired; ask for another.")
+		return nil, action.NewError("key_expired")
 	}
 	u, err := s.People.User(ctx, key.Organization, key.User)
 	if err != nil {
@@ -169,8 +169,7 @@ func lesser(a, b action.Role) action.Role {
 }
 
 func errBadCredential() error {
-	return action.Errorf(action.ErrUnauthenticated, "unauthenticated",
-		"This needs a credential that is good: a session token or an API key as Authorization: Bearer, or a browser that is signed in.")
+	return action.NewError("unauthenticated")
 }
 
 // unknownAsBad keeps a failing database apart from a credential that nobody

@@ -92,21 +92,20 @@ func accessPermit(a api.Access, p *Principal, session string) error {
 	case a == api.Anyone, a == api.Listener, a == api.Audience, a == api.Member, a == api.Reader:
 		return nil
 	case a == api.Agent, a == api.Caller:
-		return action.Errorf(action.ErrForbidden, "session_only", "Only the session's own token may do this; people decide, agents call.")
+		return action.NewError("session_only")
 	case accessIsDecided(a) && p.Role.Decides(), a == api.Owner && p.Role == action.RoleOwner:
 		return nil
 	case a == api.Hosted && p.host:
 		return nil
 	case a == api.Hosted:
-		return action.Errorf(action.ErrForbidden, "host_only",
-			"This is for tokens of a host application (serve --user-jwt-issuer); an owner or admin makes links for others at /api/v1/users/{id}/login-link.")
+		return action.NewError("host_only")
 	case a == api.Owner:
 		return action.Errorf(action.ErrForbidden, "owner_required", "Only an owner may do this; ask one of the organization.")
 	case accessIsDecided(a):
 		return action.Errorf(action.ErrForbidden, "role_required",
 			"A %s may not do this; ask an owner or admin of the organization.", p.Role)
 	}
-	return action.Errorf(action.ErrForbidden, "forbidden", "Nobody may do this.")
+	return action.NewError("forbidden")
 }
 
 // accessIsDecided reports whether those may who decide, and no other person.
@@ -123,7 +122,7 @@ func accessPermitKey(a api.Access, p *Principal) error {
 	case a == api.Worker, a == api.Holder:
 		return action.Errorf(action.ErrForbidden, "role_required", "Whoever made this key for workers decides nothing any more; ask an owner or admin for another.")
 	}
-	return action.Errorf(action.ErrForbidden, "scope_required", "This key is for workers: it claims, renews and finishes runs, and does nothing else.")
+	return action.NewError("scope_required")
 }
 
 func accessPermitSession(a api.Access, own *action.Session, session string) error {
@@ -136,8 +135,7 @@ func accessPermitSession(a api.Access, own *action.Session, session string) erro
 		}
 		return action.Errorf(action.ErrForbidden, "other_session", "This token belongs to another session; use the path of its own.")
 	}
-	return action.Errorf(action.ErrForbidden, "people_only",
-		"A session token may not do this. A person decides here: wait for the outcome, or ask your user.")
+	return action.NewError("people_only")
 }
 
 // outranks tells whether the principal may make, change or act for somebody

@@ -150,7 +150,7 @@ func (s *Server) renewRun(ctx context.Context, p *Principal, id string, r *api.R
 func (s *Server) finishRun(ctx context.Context, p *Principal, id string, f api.Finish) (event.Run, error) {
 	e, err := s.ending(f.Status, f.RunOutcome)
 	if err == nil && f.Status == event.RunNeeds && strings.TrimSpace(f.Message) == "" {
-		err = invalid("/message", "Say in message what a person is to do.")
+		err = invalid("/message", "`message` must say what a person is to do.")
 	}
 	if err != nil {
 		return event.Run{}, err
@@ -208,7 +208,7 @@ func (s *Server) ending(status event.RunStatus, o api.RunOutcome) (event.Ending,
 	case o.Code != "" && status == event.RunSucceeded:
 		return e, invalid("/code", "code says why a run did not succeed; leave it out.")
 	case len(o.Result) > maxResult:
-		return e, &action.Error{Kind: action.ErrTooLarge, Code: "result_too_large", Field: "/result", Message: "result must be at most 65536 bytes; send a summary, and a link to the rest."}
+		return e, action.NewError("result_too_large").WithField("/result")
 	}
 	if result := settled(o.Result); result != nil {
 		e.Result = s.JSON.Prune(s.JSON.Redact(result, nil), keptResult)

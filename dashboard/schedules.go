@@ -105,7 +105,7 @@ func (s *Server) due(row *event.Schedule) error {
 	case err != nil:
 		return err
 	case len(times) == 0:
-		return invalid("/cron_expression", "This is never due; give cron_expression a time that comes, such as 0 7 * * 1-5.")
+		return invalid("/cron_expression", "This is never due; set cron_expression to a time that comes, such as 0 7 * * 1-5.")
 	}
 	row.NextAt = nil
 	if row.Enabled {

@@ -45,15 +45,9 @@ func (s *sending) begin(ref action.UploadRef, key string) (end func(), err error
 	defer s.mu.Unlock()
 	switch {
 	case s.files[key]:
-		return nil, &action.Error{
-			Kind: action.ErrTooMany, Code: "file_underway", RetryAfter: sendAgain,
-			Message: "These bytes are being sent to this upload already; wait until that is done, or try again in some seconds if it was cut off.",
-		}
+		return nil, action.NewError("file_underway").WithRetry(sendAgain)
 	case s.of[session] >= sendingAtOnce:
-		return nil, &action.Error{
-			Kind: action.ErrTooMany, Code: "too_many_files_underway", RetryAfter: sendAgain,
-			Message: "A session sends four files at once at most; send this one when one of them is there.",
-		}
+		return nil, action.NewError("too_many_files_underway").WithRetry(sendAgain)
 	}
 	s.files[key] = true
 	s.of[session]++

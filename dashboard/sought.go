@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -37,10 +36,8 @@ func (s *Server) sought(ctx context.Context, p *Principal, in api.Sought, by api
 	case err == nil:
 		f.Source = id
 	case action.Public(err).Code == "no_such_source" && !strings.Contains(in.Source, ":"): // an id may be that of one that was removed
-		return f, &action.Error{
-			Kind: action.ErrInvalid, Code: "no_such_source", Field: "/source",
-			Message: fmt.Sprintf("No source is called %q.%s A connector that was removed is named by its id.", in.Source, nearest.Sentence(in.Source, s.sourceNames(all))),
-		}
+		return f, action.Errorf(action.ErrInvalid, "no_such_source",
+			"No source is called %q.%s A connector that was removed is named by its id.", in.Source, nearest.Sentence(in.Source, s.sourceNames(all))).WithField("/source")
 	}
 	return f, nil
 }

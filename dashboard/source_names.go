@@ -55,10 +55,8 @@ func (s *Server) sourceID(ctx context.Context, organization, name string, all []
 	if !slices.ContainsFunc(used, func(in action.Integration) bool { return in.Provider == name }) {
 		return c.Source(), nil
 	}
-	return name, &action.Error{
-		Kind: action.ErrInvalid, Code: "ambiguous_source", Field: "/key",
-		Message: fmt.Sprintf("Both a connector and an integration are called %q; name %s for the connector, %s%s for the integration.", name, c.Source(), modulePrefix, name),
-	}
+	return name, action.Errorf(action.ErrInvalid, "ambiguous_source",
+		"Both a connector and an integration are called %q; name %s for the connector, %s%s for the integration.", name, c.Source(), modulePrefix, name).WithField("/key")
 }
 
 // sourceNames are the names of all sources.
@@ -81,10 +79,8 @@ func (s *Server) noSource(name string, all []action.Connector) error {
 	if len(names) > 0 {
 		there = "there is " + strings.Join(names[:min(len(names), 30)], ", ")
 	}
-	return &action.Error{
-		Kind: action.ErrNotFound, Code: "no_such_source", Field: "/key",
-		Message: fmt.Sprintf("No source is called %q: %s. Use a connector's slug, name or id, or a module's id.", name, there),
-	}
+	return action.Errorf(action.ErrNotFound, "no_such_source",
+		"No source is called %q: %s. Use a connector's slug, name or id, or a module's id.", name, there).WithField("/key")
 }
 
 // sharedNames are sentences about what a connector and a module are both called.

@@ -62,10 +62,8 @@ func object(params raw) (raw, error) {
 	text := params[jsonlex.Space(params, 0):]
 	inner, ok := jsonlex.Object(text)
 	if !ok {
-		return nil, &action.Error{
-			Kind: action.ErrInvalid, Code: "invalid_params", Field: "/params",
-			Message: "params must be a JSON object such as {}, but " + jsonlex.NoObject(text) + ".",
-		}
+		return nil, action.Errorf(action.ErrInvalid, "invalid_params",
+			"%s", "params must be a JSON object such as {}, but "+jsonlex.NoObject(text)+".").WithField("/params")
 	}
 	return inner, nil
 }

@@ -54,7 +54,7 @@ func (s *Server) trigger(ctx context.Context, p *Principal, n api.NewTrigger) (e
 		return t, err
 	}
 	if n.Secret != "" && t.Kind == event.Polling {
-		return t, invalid("/secret", "What is polled has no secret; leave secret out, or send trigger_type webhook.")
+		return t, invalid("/secret", "A polling trigger has no secret; leave `secret` out, or set trigger_type to webhook.")
 	}
 	return t, checkTrigger(provider, &t)
 }
@@ -91,11 +91,11 @@ func checkTrigger(p *api.EventProvider, t *event.Trigger) error {
 	}
 	switch {
 	case t.Kind == event.Webhooks && !p.Webhook:
-		return invalid("/trigger_type", fmt.Sprintf("%s posts no events; send trigger_type polling.", p.Title))
+		return invalid("/trigger_type", fmt.Sprintf("%s posts no events; set trigger_type to polling.", p.Title))
 	case t.Kind == event.Polling && !p.Polling:
-		return invalid("/trigger_type", fmt.Sprintf("The gateway cannot look for events of %s by itself; send trigger_type webhook.", p.Title))
+		return invalid("/trigger_type", fmt.Sprintf("The gateway cannot poll %s; set trigger_type to webhook.", p.Title))
 	case t.Kind == event.Polling && t.Integration == "":
-		return invalid("/integration_id", fmt.Sprintf("Name the integration of %s whose credential looks for events, as integration_id; where there is none, connect one first (at the command line: sallyport integration connect %s).", p.Title, p.ID))
+		return invalid("/integration_id", fmt.Sprintf("Set integration_id to the integration of %s whose credential polls for events; where there is none, connect one first (POST /api/v1/integrations).", p.Title))
 	}
 	if err := action.Fault(t.Check()); err != nil || p.CheckConfig == nil {
 		return err
@@ -119,7 +119,7 @@ func (s *Server) eventIntegration(ctx context.Context, p *Principal, provider, n
 		return "", nil
 	}
 	if s.provider(provider) == nil {
-		return "", invalid("/integration_id", "Nobody connects to this provider; leave integration_id out.")
+		return "", invalid("/integration_id", "This provider has no integrations; leave integration_id out.")
 	}
 	all, err := s.Sources.ListIntegrations(ctx, p.Organization, "")
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Server) givenSecret(t *event.Trigger, said string) error {
 	if err != nil || !provider.Gives || said != "" {
 		return nil //nolint:nilerr // what is not known gives nothing
 	}
-	return invalid("/secret", strings.TrimSpace(provider.Secret+` Send it as secret.`))
+	return invalid("/secret", strings.TrimSpace(provider.Secret+" Send it as `secret`."))
 }
 
 func (s *Server) changeTrigger(ctx context.Context, p *Principal, id string, change api.TriggerChange) (api.TriggerView, error) {
@@ -246,7 +246,7 @@ func (s *Server) rotateTrigger(ctx context.Context, p *Principal, id string, r *
 		return api.MintedSecret{}, err
 	}
 	if t.Kind != event.Webhooks {
-		return api.MintedSecret{}, action.Errorf(action.ErrConflict, "no_secret", "What is polled has no secret; the integration's credential is replaced where it is connected.")
+		return api.MintedSecret{}, action.NewError("no_secret")
 	}
 	if r == nil {
 		r = &api.Rotation{}

@@ -77,7 +77,7 @@ func TestAutomationsAreNamed(t *testing.T) {
 	} {
 		parts := strings.SplitN(request, " ", 3)
 		p := h.problem(404, "no_such_automation", h.admin, parts[0], parts[1], parts[2])
-		if !strings.Contains(p["detail"].(string), "sallyport automation create") {
+		if !strings.Contains(p["detail"].(string), "GET /api/v1/automations lists them.") {
 			t.Errorf("%s: %v", request, p)
 		}
 	}

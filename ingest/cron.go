@@ -70,7 +70,7 @@ func parseCron(expression, zone string) (timetable, error) {
 func loadZone(name string) (*time.Location, error) {
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "" || location == time.Local {
-		e := action.Errorf(action.ErrInvalid, "invalid_time_zone", "There is no time zone %q. Write an IANA name, as in Europe/Berlin, or UTC.", line(name, 60))
+		e := action.NewError("invalid_time_zone", line(name, 60))
 		e.Field = "/timezone"
 		return nil, e
 	}
@@ -82,7 +82,7 @@ func parseFields(expression string) (*cron.SpecSchedule, error) {
 	case len(expression) > maxCron:
 		return nil, badCron("The expression is longer than 200 bytes. " + cronHelp)
 	case strings.Contains(expression, "="): // TZ=, with which the parser panics, too
-		return nil, badCron("The expression names a time zone. Write the zone into timezone, and only the fields here.")
+		return nil, badCron("The expression names a time zone. Move the zone to `timezone`; the expression holds only the fields.")
 	case strings.HasPrefix(expression, "@every"):
 		// It counts from whenever a process began, so that no two would agree.
 		return nil, badCron(`@every has no times of the clock. Write them, as in "*/15 * * * *" for every 15 minutes.`)

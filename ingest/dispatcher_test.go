@@ -444,7 +444,7 @@ func TestNoKeyNoDelivery(t *testing.T) {
 		synctest.Wait()
 		stop()
 		for _, id := range []string{"a1", "b1"} {
-			if p := o.status(id); p.Status != event.ParcelPending || !strings.Contains(p.LastError, "run endpoint rotate") {
+			if p := o.status(id); p.Status != event.ParcelPending || !strings.Contains(p.LastError, "Rotate its secret") {
 				t.Errorf("%s: %s %q", id, p.Status, p.LastError)
 			}
 		}

@@ -65,7 +65,7 @@ func (m *matcher) matches(ctx context.Context, triggers []event.Trigger, e event
 func (m *matcher) passes(ctx context.Context, t event.Trigger, e event.Event) (passed bool, err error) {
 	kind := m.kind(e)
 	if kind == nil {
-		return false, action.Errorf(action.ErrInvalid, "no_type", "This gateway knows no events of the type %s; see its types with: sallyport trigger providers", m.line(t.Type, keptLine))
+		return false, action.NewError("no_type", m.line(t.Type, keptLine))
 	}
 	err = m.safely(ctx, "asking the filters of trigger "+t.ID, func() error {
 		passed = kind.Matches(&e, t.Config)

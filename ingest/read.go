@@ -62,7 +62,7 @@ func (w *Worker) read(ctx context.Context, look *lookup, r event.Receipt) (*read
 func (w *Worker) parse(ctx context.Context, rd *reading, provider string, d *event.Delivery) (event.Parsed, error) {
 	p := w.match.providers[provider]
 	if p == nil || p.Webhook == nil {
-		return event.Parsed{}, action.Errorf(action.ErrInvalid, "no_provider", "This gateway takes no deliveries of %s.", w.match.line(provider, keptLine))
+		return event.Parsed{}, action.NewError("no_provider", w.match.line(provider, keptLine))
 	}
 	var parsed event.Parsed
 	err := w.match.safely(ctx, "reading a delivery of "+p.ID, func() (err error) {

@@ -20,7 +20,7 @@ const keptAnswer = 4 << 10
 
 // The texts that people read where a run could not even be sent.
 const (
-	noKeyText   = "The endpoint has no secret to sign with. Make one with: sallyport run endpoint rotate"
+	noKeyText   = "The run endpoint has no signing secret. Rotate its secret to create one."
 	noBodyText  = "The run could not be put into words; the gateway's log has the details."
 	stoppedText = "The gateway was stopped while it sent this."
 )

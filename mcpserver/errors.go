@@ -217,7 +217,7 @@ func (s *Server) endMessage(o *action.Outcome, lead string, strict bool, now tim
 	case action.StatusFailed:
 		return failedMessage(o)
 	case action.StatusDenied:
-		return failText("%s%s", s.deniedText(inv), named(inv.ID))
+		return failText("%s%s", inv.Refusal(lasting(s.cfg.DenialHolds)), named(inv.ID))
 	case action.StatusExpired:
 		if inv.ApprovedBy != "" {
 			return failText("%s was approved, but it was not run in time and the approval expired; nothing was executed. Call again if it is still needed.%s", nameOf(inv), named(inv.ID))
@@ -251,65 +251,6 @@ func failedMessage(o *action.Outcome) message {
 		return failText("%s gave no answer: %s%s", source(inv), sentence(why), named(inv.ID))
 	}
 	return failText("%s failed inside the gateway before it could run; nothing was executed. Try again later.%s", nameOf(inv), named(inv.ID))
-}
-
-// deniedText says who refused, and what to make of it.
-func (s *Server) deniedText(inv *action.Invocation) string {
-	note := ""
-	if inv.DeniedNote != "" {
-		note = " Reason given: " + sentence(inv.DeniedNote)
-	}
-	switch inv.DeniedReason {
-	case action.DeniedHuman:
-		return nameOf(inv) + " was denied by a person; nothing was executed." + note +
-			" Do not repeat this call: for " + lasting(s.cfg.DenialHolds) + " it is refused without asking again."
-	case action.DeniedRepeated:
-		return "A person denied the same call of " + nameOf(inv) + " a short while ago, so it was refused without asking again; nothing was executed." +
-			note + " Do not repeat it or look for a way around it; tell the user."
-	case action.DeniedOften:
-		why := "People denied it again and again. Go on without it and tell the user."
-		if inv.DeniedNote != "" {
-			why = sentence(inv.DeniedNote)
-		}
-		return nameOf(inv) + " is refused in this session from now on, whatever its arguments; nothing was executed. " + why + " Do not call it again."
-	case action.DeniedWithdrawn:
-		if note != "" {
-			return nameOf(inv) + " was withdrawn before a person decided; nothing was executed." + note
-		}
-		return nameOf(inv) + " was withdrawn because its caller cancelled or left before a person decided; nothing was executed." +
-			note + " Call again only if it is still needed."
-	case action.DeniedQuota:
-		return nameOf(inv) + " was not done, since this session is at a limit of the gateway; nothing was executed." + note +
-			" The same call may be made again then."
-	}
-	return policyText(inv)
-}
-
-// policyText says which layer refused, in its own words.
-func policyText(inv *action.Invocation) string {
-	by, layer := "", action.Layer("")
-	if inv.Mode == action.ModeDeny { // otherwise it was held, and the layer is the one that held it
-		layer = inv.ModeSource
-	}
-	if layer != "" {
-		by = " (layer: " + string(layer) + ")"
-	}
-	why := ""
-	if inv.DeniedNote != "" {
-		why = " " + sentence(inv.DeniedNote)
-	}
-	return nameOf(inv) + " is denied by policy" + by + "; nothing was executed." + why + " Do not repeat it; tell the user, for " + remedy(layer) + "."
-}
-
-// remedy is what it takes for a denied action to be possible.
-func remedy(layer action.Layer) string {
-	switch layer {
-	case action.LayerCeiling:
-		return "only people can give this session what it lacks"
-	case action.LayerDrift:
-		return "an admin can review the tool"
-	}
-	return "an admin can change the policy"
 }
 
 // goneResult answers for a result that is no longer kept in full.

@@ -136,7 +136,7 @@ func (s *Server) detailed(who *action.Session, o *action.Outcome) []byte {
 	}
 	t.Message = ""
 	if inv.Status == action.StatusDenied && inv.DeniedReason == action.DeniedWithdrawn {
-		t.Status, t.Message = taskCancelled, s.deniedText(inv)
+		t.Status, t.Message = taskCancelled, inv.Refusal(lasting(s.cfg.DenialHolds))
 		return t.with("", "", nil)
 	}
 	m := s.outcomeMessage(o, "", false, s.cfg.Now())

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 
 	"sallyport/action"
@@ -167,10 +166,7 @@ func (c *Catalog) Find(ctx context.Context, organization, source, name string, f
 	if a := t.view.Load().index[key]; a != nil {
 		return a, nil
 	}
-	return nil, &action.Error{
-		Kind: action.ErrNotFound, Code: "action_not_found",
-		Message: fmt.Sprintf("%s has no action %s. List the actions again to see what there is.", show(called), show(name)),
-	}
+	return nil, action.Errorf(action.ErrNotFound, "action_not_found", "%s has no action %s. List the actions again to see what there is.", show(called), show(name))
 }
 
 // ready waits until the actions of a source are known, or fresh, and returns

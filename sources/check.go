@@ -122,10 +122,7 @@ func (c *checker) fit(v any, values, bytes float64) error {
 	}
 	if errors.Is(err, errOverrun) {
 		c.refused.Add(1)
-		return &action.Error{
-			Kind: action.ErrInvalid, Code: "params_too_costly",
-			Message: "Checking these params against the action's schema takes too long; send fewer or smaller ones.",
-		}
+		return action.NewError("params_too_costly")
 	}
 	return explain(err, c.plain)
 }
@@ -207,8 +204,5 @@ func (s *schema) meant(p *problem) string {
 }
 
 func unfit(pointer, message string) error {
-	return &action.Error{
-		Kind: action.ErrInvalid, Code: "invalid_params", Field: pointer,
-		Message: action.Unfitting + message,
-	}
+	return action.Errorf(action.ErrInvalid, "invalid_params", "%s", action.Unfitting+message).WithField(pointer)
 }

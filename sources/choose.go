@@ -94,8 +94,7 @@ func (s *service) among(bound []action.Integration, params json.RawMessage) (in 
 	i := s.Choose(params, bound)
 	switch {
 	case i < 0 || i >= len(bound):
-		return in, action.Errorf(action.ErrUnavailable, "ambiguous_integration",
-			"The params do not tell which integration of %s is meant: %s. Name the account that it is for, such as the owner of a repository or the organization.", s.Title, listed(bound, named))
+		return in, action.NewError("ambiguous_integration", s.Title, listed(bound, named))
 	case bound[i].Status != action.IntegrationActive:
 		return in, s.dead(bound[i : i+1])
 	}

@@ -254,10 +254,7 @@ func (fl *flight) wait(ctx context.Context) error {
 	case <-fl.done:
 		return nil
 	case <-ctx.Done():
-		return &action.Error{
-			Kind: action.ErrUnavailable, Code: "source_not_ready", RetryAfter: time.Second,
-			Message: "The source is being asked for its actions; try again in a moment.", Err: context.Cause(ctx),
-		}
+		return action.NewError("source_not_ready").WithRetry(time.Second).WithCause(context.Cause(ctx))
 	}
 }
 
@@ -272,11 +269,7 @@ func (f *feed) usable() error {
 	if f.err != nil {
 		reason = diagnose(f.err).Message
 	}
-	return &action.Error{
-		Kind: action.ErrUnavailable, Code: "source_unavailable", Err: f.err,
-		RetryAfter: max(f.retry.Sub(f.tenant.Now()), 0),
-		Message:    fmt.Sprintf("The tools of %s are not known yet: %s", show(f.connector.Name), reason),
-	}
+	return action.NewError("source_unavailable", show(f.connector.Name), reason).WithCause(f.err).WithRetry(max(f.retry.Sub(f.tenant.Now()), 0))
 }
 
 // diagnose returns what people may be told of an error of List.

@@ -34,10 +34,8 @@ func (f *feed) observe(tools []*tool) error {
 	ctx, stop := context.WithTimeout(t.life, t.Timeout)
 	defer stop()
 	if err := t.Observe(ctx, con, versions); err != nil {
-		return &action.Error{
-			Kind: action.ErrUnavailable, Code: FaultUnrecorded, Err: err,
-			Message: "It answered, but the gateway could not write its tools down, so they are not used; this is tried again by itself, and the gateway's log has the details.",
-		}
+		return action.Errorf(action.ErrUnavailable, FaultUnrecorded,
+			"It answered, but the gateway could not write its tools down, so they are not used; this is tried again by itself, and the gateway's log has the details.").WithCause(err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

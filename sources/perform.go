@@ -108,7 +108,7 @@ func (p *performance) attempt(ctx context.Context) (out json.RawMessage, token s
 // credential in what it says.
 func (p *performance) answered(out json.RawMessage) (action.Result, error) {
 	if _, ok := Members(out); !ok {
-		return p.result(nil), action.Errorf(action.ErrOutcomeUnknown, "module_failed", "What %s answered could not be read by the gateway; its log has the details.", p.Title)
+		return p.result(nil), action.NewError("module_failed", p.Title)
 	}
 	return p.result(p.clean(out)), nil
 }

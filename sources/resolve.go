@@ -96,7 +96,7 @@ func (t *tenant) missing(what, name string, of func(slug string) (may, sure bool
 		switch {
 		case !f.asked.IsZero() || !may:
 		case sure || f.err == nil:
-			e := action.Errorf(action.ErrUnavailable, "source_unheard", "The connector %s has not told its %ss yet; try again in a few seconds.", show(f.connector.Name), what)
+			e := action.NewError("source_unheard", show(f.connector.Name), what)
 			if e.Err = f.err; f.err != nil {
 				e.Message = fmt.Sprintf("The connector %s cannot be reached, so its %ss are not known; tell the user that an admin can look into that.", show(f.connector.Name), what)
 			}
@@ -105,10 +105,7 @@ func (t *tenant) missing(what, name string, of func(slug string) (may, sure bool
 			away = append(away, show(f.connector.Name))
 		}
 	}
-	e := &action.Error{
-		Kind: action.ErrNotFound, Code: what + "_not_found",
-		Message: fmt.Sprintf("There is no %s %s. List the %ss again to see what there is.", what, show(name), what),
-	}
+	e := action.Errorf(action.ErrNotFound, what+"_not_found", "There is no %s %s. List the %ss again to see what there is.", what, show(name), what)
 	if len(away) > 0 {
 		slices.Sort(away)
 		e.Message += fmt.Sprintf(" Nobody could ask %s, which cannot be reached; an admin can look into that.", strings.Join(away, ", "))

@@ -76,10 +76,7 @@ func (d document) said(err error, schema json.RawMessage) error {
 	if about := description(schema, name); unmatched && about != "" && !strings.Contains(before, "; ") {
 		message = before + " is not of its form. " + name + ": " + about
 	}
-	return &action.Error{
-		Kind: e.Kind, Code: "invalid_" + d.name, Field: "/" + d.name + e.Field,
-		Message: d.unfit + message,
-	}
+	return action.Errorf(e.Kind, "invalid_"+d.name, "%s", d.unfit+message).WithField("/" + d.name + e.Field)
 }
 
 // description is what a schema says of a property.

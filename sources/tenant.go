@@ -169,7 +169,7 @@ func (t *tenant) feed(source string) (*feed, error) {
 	}
 	for _, con := range t.connectors {
 		if con.Source() == source {
-			return nil, action.Errorf(action.ErrNotFound, "source_disabled", "The connector %s is disabled; an admin can enable it.", show(con.Name))
+			return nil, action.NewError("source_disabled", show(con.Name))
 		}
 	}
 	return nil, action.Errorf(action.ErrNotFound, "source_not_found", "There is no source %s. List the actions again to see what there is.", show(source))

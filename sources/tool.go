@@ -81,8 +81,7 @@ func (t *tool) check(name string) func(json.RawMessage) error {
 		return t.checker.Check
 	}
 	return func(json.RawMessage) error {
-		return action.Errorf(action.ErrForbidden, "task_only",
-			"%s can only be called as a task of its server's own, which the gateway does not pass on; nothing was sent. Use another tool.", name)
+		return action.NewError("task_only", name)
 	}
 }
 

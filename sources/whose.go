@@ -68,8 +68,5 @@ func ambiguous(uri string, forms []string) error {
 	if more := len(forms) - maxForms; more > 0 {
 		list = append(list, fmt.Sprintf("and %d more", more))
 	}
-	return &action.Error{
-		Kind: action.ErrInvalid, Code: "ambiguous_resource", Field: "/uri",
-		Message: fmt.Sprintf("%s may be of several connectors; say which one by using one of these in its place: %s.", show(uri), strings.Join(list, ", ")),
-	}
+	return action.NewError("ambiguous_resource", show(uri), strings.Join(list, ", ")).WithField("/uri")
 }

@@ -120,7 +120,7 @@ func apiKeyQuery(db *bun.DB) string {
 }
 
 func noAPIKey() error {
-	return action.Errorf(action.ErrNotFound, "api_key_not_found", "There is no such API key.")
+	return action.NewError("api_key_not_found")
 }
 
 // ListAPIKeys returns the organization's keys, newest first, also those whose

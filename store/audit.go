@@ -184,9 +184,7 @@ func (c *chain) faults(k auditKey) (list []action.AuditFault) {
 // broken is the error of who would go on with a chain that does not hold; left
 // is what he does not do.
 func (c *chain) broken(f action.AuditFault, left string) error {
-	return action.Errorf(action.ErrConflict, "audit_broken",
-		"The evidence of organization %s does not hold at link %d: %s Nothing from there on is %s. "+
-			"Look at it with \"audit verify\", and restore what was changed from a backup.", c.organization, f.Seq, f.Message, left)
+	return action.NewError("audit_broken", c.organization, f.Seq, f.Message, left)
 }
 
 // AuditHeads returns where the chains end: of one organization, or of all when

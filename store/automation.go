@@ -71,9 +71,7 @@ func (r *automationRow) checkUnique(ctx context.Context, tx bun.Tx) error {
 		return fmt.Errorf("looking for other automations: %w", err)
 	}
 	if other {
-		return &action.Error{
-			Kind: action.ErrConflict, Code: "automation_exists", Field: "/name", Message: "There is an automation of this name already; choose another.",
-		}
+		return action.NewError("automation_exists").WithField("/name")
 	}
 	return nil
 }
@@ -89,7 +87,7 @@ func automationOf(ctx context.Context, db bun.IDB, organization, id string) (aut
 }
 
 func noAutomation(ref string) error {
-	return action.Errorf(action.ErrNotFound, "automation_not_found", "There is no automation %s; list the automations to see which there are.", ref)
+	return action.NewError("automation_not_found", ref)
 }
 
 // AutomationNames returns the names of the organization's automations, by id.

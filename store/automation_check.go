@@ -24,7 +24,7 @@ func checkCount(ctx context.Context, tx bun.Tx, organization, table string, most
 		return fmt.Errorf("counting %s: %w", table, err)
 	}
 	if int(n) >= most {
-		return action.Errorf(action.ErrTooMany, "too_many_"+table, "An organization has at most %d %s; remove one first.", most, table)
+		return action.NewError("too_many_"+table, most)
 	}
 	return nil
 }

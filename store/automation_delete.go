@@ -93,7 +93,7 @@ func (db *DB) endRuns(ctx context.Context, tx bun.Tx, a *automationRow) error {
 		return fmt.Errorf("looking for runs of automation %s: %w", a.ID, err)
 	}
 	if busy {
-		return action.Errorf(action.ErrConflict, "automation_busy", "A run of this automation is being worked on; cancel it, or wait until it ends.")
+		return action.NewError("automation_busy")
 	}
 	for some := range slices.Chunk(ended, chunk) {
 		_, err := tx.NewUpdate().Table("outbox").Set("status = ?, delivered_at = ?, holder = NULL, lease_until = NULL", string(event.ParcelVoid), now).

@@ -320,7 +320,7 @@ func (l *looked) dest() []any {
 
 func (l *looked) checked(d *action.Draft) (*checked, error) {
 	if l.status == "" {
-		return nil, action.Errorf(action.ErrUnauthenticated, "session_unknown", "There is no such session; ask for a new session token.")
+		return nil, action.NewError("session_unknown")
 	}
 	c := &l.c
 	c.session.RevokedAt, c.session.ExpiresAt, c.session.CompletedAt = l.revoked.ptr(), l.expires.ptr(), l.completed.ptr()
@@ -365,10 +365,8 @@ func (db *DB) join(ctx context.Context, tx bun.IDB, d *action.Draft, c *checked,
 }
 
 func keyReused(id string) error {
-	return &action.Error{
-		Kind: action.ErrConflict, Code: "idempotency_key_reused", Invocation: id,
-		Message: "This idempotency key was used for the same action with other params; use a new key for a new call.",
-	}
+	return action.Errorf(action.ErrConflict, "idempotency_key_reused",
+		"This idempotency key was used for the same action with other params; use a new key for a new call.").WithInvocation(id)
 }
 
 // joined notes that a caller waits for the row again, and that its key means

@@ -57,7 +57,7 @@ func (db *DB) DeleteCapability(ctx context.Context, organization, group, provide
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := rowsOf[capabilityRow](tx, organization).Where("group_id = ?", group).Where("provider = ?", provider).Where("revoked_at IS NULL")
 		r, err := one[capabilityRow](ctx, q,
-			action.Errorf(action.ErrNotFound, "capability_not_found", "The group %q has no capability at %q.", group, provider))
+			action.NewError("capability_not_found", group, provider))
 		if err != nil {
 			return err
 		}

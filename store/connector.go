@@ -68,7 +68,7 @@ func (db *DB) CreateConnector(ctx context.Context, c action.Connector, secret *a
 			return err
 		}
 		if len(others) >= MaxConnectors {
-			return action.Errorf(action.ErrTooMany, "too_many_connectors", "An organization has at most %d connectors; remove one first.", MaxConnectors)
+			return action.NewError("too_many_connectors", MaxConnectors)
 		}
 		if err := db.checkConnector(ctx, tx, r, secret, others); err != nil {
 			return err
@@ -193,7 +193,7 @@ func hasName(c *action.Connector, name string) bool {
 }
 
 func noConnector(name string) error {
-	return action.Errorf(action.ErrNotFound, "connector_not_found", "There is no connector %q.", name)
+	return action.NewError("connector_not_found", name)
 }
 
 func connectorsOf(ctx context.Context, db bun.IDB, organization string) ([]action.Connector, error) {

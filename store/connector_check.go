@@ -16,7 +16,7 @@ import (
 func (db *DB) checkConnector(ctx context.Context, tx bun.Tx, r *connectorRow, secret *action.SealedSecret, others []action.Connector) error {
 	if r.leaks(others) {
 		return invalid("/url", "This URL holds what looks like a credential, which everyone who sees the connector would read. "+
-			"Leave it out, keep it with sallyport secret set, and name that secret in the connector.")
+			"Leave it out, store it as a secret, and name that secret in the connector.")
 	}
 	if err := first(r.checkUnique(others), r.checkHeaders(others)); err != nil {
 		return err
@@ -76,10 +76,8 @@ func checkBinding(ctx context.Context, tx bun.Tx, r *connectorRow) error {
 		return invalid("/secret", fmt.Sprintf("There is no secret %q; set it first, for the host of the URL.", r.Secret))
 	}
 	if !action.SameHost(host, r.URL) {
-		return &action.Error{
-			Kind: action.ErrInvalid, Code: "secret_host", Field: "/secret",
-			Message: fmt.Sprintf("The secret %q was given for %s and is sent to no other host; give it again together with this URL.", r.Secret, host),
-		}
+		return action.Errorf(action.ErrInvalid, "secret_host",
+			"The secret %q was given for %s and is sent to no other host; give it again together with this URL.", r.Secret, host).WithField("/secret")
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func (r *connectorRow) checkHeaders(others []action.Connector) error {
 		value := r.Headers[name]
 		if there, known := before[name]; (!known || there != value) && showsCredential(name, value) {
 			return invalid("/headers/"+strings.ReplaceAll(name, "~", "~0"), "This header holds what looks like a credential, which everyone who sees the connector would read. "+
-				"Leave it out, keep the value with sallyport secret set, and name that secret in the connector.")
+				"Leave it out, store the value as a secret, and name that secret in the connector.")
 		}
 	}
 	return nil

@@ -133,7 +133,7 @@ func readEnv(ctx context.Context, db bun.IDB, organization, id string) (*envRow,
 	var r envRow
 	err := db.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.Errorf(action.ErrNotFound, "env_request_not_found", "There is no such request for environment variables.")
+		return nil, action.NewError("env_request_not_found")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading request %s: %w", id, err)

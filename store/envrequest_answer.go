@@ -70,7 +70,7 @@ func settleEnv(ctx context.Context, tx bun.Tx, r *envRow, v action.EnvVerdict, n
 			return err
 		}
 		if s.Live(now) != nil {
-			return action.Errorf(action.ErrConflict, "session_over", "The session that asked has ended, so nobody would take the values; nothing was kept.")
+			return action.NewError("session_over")
 		}
 		r.Status, r.ExpiresAt = string(action.EnvAnswered), at(now.Add(envWaits))
 		q = q.Set("sealed = ?", v.Sealed)

@@ -161,10 +161,7 @@ func (db *DB) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, late
 		return inv, true, err
 	}
 	if r.open() {
-		return action.Invocation{}, false, &action.Error{
-			Kind: action.ErrConflict, Code: "not_executing", Invocation: f.ID,
-			Message: fmt.Sprintf("This call is %s, and not executed by who finishes it.", r.Status),
-		}
+		return action.Invocation{}, false, action.Errorf(action.ErrConflict, "not_executing", "This call is %s, and not executed by who finishes it.", r.Status).WithInvocation(f.ID)
 	}
 	late.Data, err = json.Marshal(lateOutcome{f.Status, f.Executor, f.DurationMS, f.Error, f.Result})
 	if err != nil {

@@ -58,7 +58,7 @@ func (db *DB) ApproveGate(ctx context.Context, a action.GateApproval) (action.Ga
 func (db *DB) RevokeGate(ctx context.Context, organization, id, by string) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := one[gateRow](ctx, rowsOf[gateRow](tx, organization).Where("id = ?", id),
-			action.Errorf(action.ErrNotFound, "gate_not_found", "There is no such approval of a gate."))
+			action.NewError("gate_not_found"))
 		if err != nil || r.RevokedAt != nil {
 			return err
 		}

@@ -195,7 +195,7 @@ func oneGrant(ctx context.Context, q *bun.SelectQuery) (action.Grant, error) {
 	var r grantRow
 	err := q.Model(&r).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return action.Grant{}, action.Errorf(action.ErrNotFound, "grant_not_found", "There is no such grant.")
+		return action.Grant{}, action.NewError("grant_not_found")
 	}
 	if err != nil {
 		return action.Grant{}, fmt.Errorf("reading a grant: %w", err)

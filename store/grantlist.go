@@ -84,8 +84,7 @@ func (r *grantRow) hasRoom(ctx context.Context, tx bun.IDB) error {
 		return fmt.Errorf("counting grants: %w", err)
 	}
 	if usable >= maxGrants {
-		return action.Errorf(action.ErrTooMany, "too_many_grants",
-			"There are %d usable grants for this already; revoke some of them, or make one that pins less in their place.", usable)
+		return action.NewError("too_many_grants", usable)
 	}
 	return nil
 }

@@ -200,8 +200,7 @@ func mayAsk(ctx context.Context, db bun.IDB, r *requestRow, denied int) error {
 		return err
 	}
 	if chosen.DenialLimit > 0 && denied >= chosen.DenialLimit {
-		return action.Errorf(action.ErrForbidden, "denied_often",
-			"People denied %d such requests of this session within a day, so that nobody is asked for now. Do something else; your user knows of it.", denied)
+		return action.NewError("denied_often", denied)
 	}
 	return nil
 }
@@ -229,7 +228,7 @@ func readRequest(ctx context.Context, db bun.IDB, organization, id string) (*req
 	var r requestRow
 	err := db.NewSelect().Model(&r).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.Errorf(action.ErrNotFound, "grant_request_not_found", "There is no such request for a grant.")
+		return nil, action.NewError("grant_request_not_found")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading request %s: %w", id, err)

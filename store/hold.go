@@ -25,8 +25,7 @@ func (db *DB) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c *checked,
 		return nil
 	}
 	if d.MaxPending > 0 && c.pending.Int64 >= int64(d.MaxPending) {
-		return action.Errorf(action.ErrTooMany, "too_many_pending",
-			"%d calls of this session already wait for a person; wait until one of them is decided, then try again.", c.pending.Int64)
+		return action.NewError("too_many_pending", c.pending.Int64)
 	}
 	return nil
 }

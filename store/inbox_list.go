@@ -86,7 +86,7 @@ func receiptOf(ctx context.Context, db bun.IDB, organization, id string) (*recei
 	r := &receiptRow{ID: id}
 	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.Errorf(action.ErrNotFound, "delivery_not_found", "There is no such delivery; list the deliveries to see which there are.")
+		return nil, action.NewError("delivery_not_found")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading delivery %s: %w", id, err)
@@ -106,7 +106,7 @@ func (db *DB) RedriveReceipt(ctx context.Context, organization, id, by string) (
 		case r.Status != string(event.ReceiptFailed) && (r.Status != string(event.ReceiptCompleted) || r.Sealed == nil):
 			return action.Errorf(action.ErrConflict, "not_failed", "This delivery is %s; only one that failed or reached nobody can be worked off again.", r.Status)
 		case r.Sealed == nil:
-			return action.Errorf(action.ErrGone, "payload_gone", "The payload of this delivery was forgotten; have its sender send it again.")
+			return action.NewError("payload_gone")
 		}
 		before := r.told()
 		r.Status, r.Attempt, r.Failures, r.Losses, r.NextAt, r.ProcessedAt, r.LastError = string(event.ReceiptQueued), 0, 0, 0, at(db.now()), stamp{}, ""

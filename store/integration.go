@@ -132,5 +132,5 @@ func anyIntegration(ctx context.Context, db bun.IDB, organization, id string) (*
 }
 
 func noIntegration() error {
-	return action.Errorf(action.ErrNotFound, "integration_not_found", "There is no such integration; list the integrations to see which there are.")
+	return action.NewError("integration_not_found")
 }

@@ -91,8 +91,7 @@ func (db *DB) DeleteProviderApp(ctx context.Context, organization, provider, by 
 			return fmt.Errorf("counting the integrations of %s: %w", provider, err)
 		}
 		if n > 0 {
-			return action.Errorf(action.ErrConflict, "provider_app_in_use",
-				"%d integrations, private ones among them, get their tokens through this registration; disconnect them first.", n)
+			return action.NewError("provider_app_in_use", n)
 		}
 		return db.remove(ctx, tx, &old, by)
 	})
@@ -113,5 +112,5 @@ func providerAppOf(db bun.IDB, organization, provider string) *bun.SelectQuery {
 }
 
 func noProviderApp(provider string) error {
-	return action.Errorf(action.ErrNotFound, "provider_app_not_found", "The gateway is not registered at %s yet; an admin does that first.", provider)
+	return action.NewError("provider_app_not_found", provider)
 }

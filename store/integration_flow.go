@@ -85,7 +85,7 @@ func (db *DB) TakeIntegrationFlow(ctx context.Context, organization, stateHash, 
 		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Where("organization_id = ?", organization).
 			Where("? = ?", bun.Ident("by"), by).Where("login = ?", login).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return action.Errorf(action.ErrNotFound, "connection_not_found", "This login began no such connection, or it has ended; connect again.")
+			return action.NewError("connection_not_found")
 		}
 		if err != nil {
 			return fmt.Errorf("taking a connection: %w", err)
@@ -96,7 +96,7 @@ func (db *DB) TakeIntegrationFlow(ctx context.Context, organization, stateHash, 
 		return action.IntegrationFlow{}, err
 	}
 	if !now.Before(r.ExpiresAt.t) {
-		return action.IntegrationFlow{}, action.Errorf(action.ErrGone, "connection_over", "This connection took too long; connect again.")
+		return action.IntegrationFlow{}, action.NewError("connection_over")
 	}
 	return action.IntegrationFlow{
 		StateHash: r.StateHash, Organization: r.Organization, Provider: r.Provider, By: r.By, Login: r.Login, ExpiresAt: r.ExpiresAt.t, Sealed: r.Sealed,

@@ -86,8 +86,5 @@ func (r *integrationRow) checkHolder(ctx context.Context, tx bun.Tx, old *integr
 	if err != nil || same == nil {
 		return err
 	}
-	return &action.Error{
-		Kind: action.ErrConflict, Code: "integration_exists", Field: "/visibility",
-		Message: "This account was connected with that visibility before; connect it anew that way, and disconnect this one.",
-	}
+	return action.NewError("integration_exists").WithField("/visibility")
 }

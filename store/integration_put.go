@@ -136,7 +136,7 @@ func checkRoom(ctx context.Context, tx bun.Tx, old *integrationRow, organization
 		return fmt.Errorf("counting integrations: %w", err)
 	}
 	if n >= MaxIntegrations {
-		return action.Errorf(action.ErrTooMany, "too_many_integrations", "An organization has at most %d integrations; disconnect one first.", MaxIntegrations)
+		return action.NewError("too_many_integrations", MaxIntegrations)
 	}
 	return nil
 }

@@ -84,7 +84,5 @@ func (db *DB) ReplaceKey(ctx context.Context, name, fingerprint string, olds ...
 }
 
 func keyDiffers(name string) error {
-	return action.Errorf(action.ErrConflict, "key_differs",
-		"This database was written with another %s key: set the same SALLYPORT_%s_KEY on every instance, or restore the old key file.",
-		name, strings.ToUpper(name))
+	return action.NewError("key_differs", name, strings.ToUpper(name))
 }

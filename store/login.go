@@ -75,7 +75,7 @@ func (db *DB) CreateLoginLink(ctx context.Context, l action.LoginLink) error {
 		return nil
 	})
 	if taken(err) {
-		return action.Errorf(action.ErrConflict, "login_link_exists", "This sign-in was used already; begin another.")
+		return action.NewError("login_link_exists")
 	}
 	return err
 }
@@ -90,7 +90,7 @@ func (db *DB) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, 
 	r := &loginRow{
 		ID: l.ID, CookieHash: cookieHash, CreatedAt: at(l.CreatedAt).or(at(now)), SeenAt: at(l.SeenAt).or(at(now)), ExpiresAt: at(l.ExpiresAt),
 	}
-	over := action.Errorf(action.ErrUnauthenticated, "login_link_over", "This sign-in link was used or is over; ask for a new one.")
+	over := action.NewError("login_link_over")
 	// Anybody may try codes, so one that is none costs a look and no write.
 	some, err := exists(ctx, db.read.NewSelect().Table("login_links").Column("code_hash").
 		Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", at(now)))

@@ -133,7 +133,7 @@ func recordOf(ctx context.Context, db bun.IDB, organization, id string) (event.R
 }
 
 func noRecord() error {
-	return action.Errorf(action.ErrNotFound, "event_not_found", "There is no such event; list the events to see which there are.")
+	return action.NewError("event_not_found")
 }
 
 // EventContext returns the event's whole context, sealed; nil after its

@@ -48,9 +48,9 @@ func skipRun(ctx context.Context, tx bun.Tx, r *event.Record, now time.Time) err
 	case err != nil:
 		return fmt.Errorf("skipping run %s: %w", r.Run, err)
 	case n == 0 && r.Skip != "":
-		return action.Errorf(action.ErrConflict, "already_skipped", "This event was skipped already (%s), so there is nothing to skip.", r.Skip)
+		return action.NewError("already_skipped", r.Skip)
 	case n == 0:
-		return action.Errorf(action.ErrConflict, "run_taken", "The run of this event does not wait any more; cancel the run instead.")
+		return action.NewError("run_taken")
 	}
 	return closeParcel(ctx, tx, r.Run, event.ParcelVoid, now)
 }

@@ -73,7 +73,7 @@ func channelRowOf(ctx context.Context, db bun.IDB, organization string, kind act
 	r := &channelRow{Organization: organization, Kind: string(kind)}
 	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.Errorf(action.ErrNotFound, "notify_not_found", "Nobody hears of held calls this way; set it up with PUT /api/v1/notify/%s.", kind)
+		return nil, action.NewError("notify_not_found", kind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading where to tell of held calls: %w", err)

@@ -46,8 +46,7 @@ func (db *DB) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
 			return fmt.Errorf("counting sign-ins: %w", err)
 		}
 		if n >= maxOAuthFlows {
-			return action.Errorf(action.ErrTooMany, "too_many_sign_ins",
-				"%d sign-ins at services were begun and not ended; end one of them, or try again in some minutes.", n)
+			return action.NewError("too_many_sign_ins", n)
 		}
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return fmt.Errorf("writing a sign-in: %w", err)
@@ -67,7 +66,7 @@ func (db *DB) TakeOAuthFlow(ctx context.Context, stateHash string, now time.Time
 	err := db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return action.Errorf(action.ErrNotFound, "sign_in_not_found", "This sign-in is not known, or was used already; connect again.")
+			return action.NewError("sign_in_not_found")
 		}
 		if err != nil {
 			return fmt.Errorf("taking a sign-in: %w", err)

@@ -95,7 +95,7 @@ func (db *DB) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 			return err
 		}
 		if at := old.version(); at != g.Version {
-			return action.Errorf(action.ErrConflict, "oauth_moved", "The tokens of this connector were changed in this moment; read them again.")
+			return action.NewError("oauth_moved")
 		}
 		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, connector_id) DO UPDATE").
 			Set("issuer = EXCLUDED.issuer, client_id = EXCLUDED.client_id, scope = EXCLUDED.scope, status = EXCLUDED.status, reason = EXCLUDED.reason").
@@ -181,5 +181,5 @@ func oauthGrantOf(ctx context.Context, db bun.IDB, organization, connector strin
 }
 
 func noOAuthGrant() error {
-	return action.Errorf(action.ErrNotFound, "oauth_grant_not_found", "Nobody signed in for this connector yet; connect it first.")
+	return action.NewError("oauth_grant_not_found")
 }

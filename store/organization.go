@@ -57,7 +57,7 @@ func (db *DB) Organization(ctx context.Context, id string) (Organization, error)
 }
 
 func noOrganization() error {
-	return action.Errorf(action.ErrNotFound, "organization_not_found", "There is no such organization.")
+	return action.NewError("organization_not_found")
 }
 
 // policyMoved counts a change of policy: whatever was decided before it is

@@ -75,7 +75,7 @@ func (db *DB) Parcel(ctx context.Context, organization, id string) (event.Parcel
 		return event.Parcel{}, fmt.Errorf("reading delivery %s: %w", id, err)
 	}
 	if len(rows) == 0 {
-		return event.Parcel{}, action.Errorf(action.ErrNotFound, "parcel_not_found", "There is no such delivery of a run; list the outbox to see which there are.")
+		return event.Parcel{}, action.NewError("parcel_not_found")
 	}
 	return rows[0].parcel(), nil
 }

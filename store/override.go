@@ -49,7 +49,7 @@ func (db *DB) override(ctx context.Context, tx bun.Tx, o *action.Override) error
 func (db *DB) UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(&overrideRow{Override: action.Override{Organization: organization, Automation: automation, Key: key}}).WherePK()
-		r, err := one[overrideRow](ctx, q, action.Errorf(action.ErrNotFound, "override_not_found", "No mode is set for %s.", key))
+		r, err := one[overrideRow](ctx, q, action.NewError("override_not_found", key))
 		if err != nil {
 			return err
 		}

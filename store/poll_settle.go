@@ -19,7 +19,7 @@ func (db *DB) SettlePoll(ctx context.Context, worker string, l event.Look) (runs
 		case err != nil:
 			return err
 		case n == 0:
-			return action.Errorf(action.ErrConflict, "poll_lost", "Somebody else polls this group now, or nothing polls it any more; begin anew with its next turn.")
+			return action.NewError("poll_lost")
 		}
 		runs, err = db.writeMatches(ctx, tx, ofTriggers, l.Matches)
 		return err

@@ -39,7 +39,7 @@ func (db *DB) SetQuota(ctx context.Context, q action.Quota) error {
 func (db *DB) UnsetQuota(ctx context.Context, organization string, key action.Key, per action.QuotaScope, by string) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(&quotaRow{Quota: action.Quota{Organization: organization, Key: key, Per: per}}).WherePK()
-		r, err := one[quotaRow](ctx, q, action.Errorf(action.ErrNotFound, "quota_not_found", "No quota per %s is set for %s.", per, key))
+		r, err := one[quotaRow](ctx, q, action.NewError("quota_not_found", per, key))
 		if err != nil {
 			return err
 		}

@@ -76,10 +76,7 @@ func (r retrier) attempt(ctx context.Context, again bool, f func(ctx context.Con
 
 // unavailable is the error of a database that did not come back in time.
 func unavailable(err error) error {
-	return &action.Error{
-		Kind: action.ErrNotReady, Code: "database_unavailable", RetryAfter: 5 * time.Second, Err: err,
-		Message: "The gateway cannot reach its database at the moment; try again in a few seconds.",
-	}
+	return action.NewError("database_unavailable").WithRetry(5 * time.Second).WithCause(err)
 }
 
 // lost reports whether err is of the connection and not of the statement.

@@ -68,10 +68,7 @@ func (db *DB) OpenRound(ctx context.Context, r *action.AskedRound) error {
 		case err != nil:
 			return fmt.Errorf("opening a round of questions of invocation %s: %w", r.Invocation, err)
 		case n == 0:
-			return &action.Error{
-				Kind: action.ErrConflict, Code: "not_executing", Invocation: r.Invocation,
-				Message: "This call is not executing any more, so nothing is asked for it.",
-			}
+			return action.Errorf(action.ErrConflict, "not_executing", "This call is not executing any more, so nothing is asked for it.").WithInvocation(r.Invocation)
 		}
 		return nil
 	})
@@ -210,5 +207,5 @@ func roundOf(ctx context.Context, db bun.IDB, organization, id string) (*roundRo
 }
 
 func noRound() error {
-	return action.Errorf(action.ErrNotFound, "round_not_found", "There is no such question; call again if it still matters.")
+	return action.NewError("round_not_found")
 }

@@ -96,7 +96,7 @@ func (r *roundRow) takes(session string, replies map[string][]byte) error {
 // reply writes what is new of the replies, and notes when nothing is missing.
 func (r *roundRow) reply(ctx context.Context, tx bun.Tx, replies map[string][]byte, final bool, now stamp) error {
 	if !r.ClosedAt.t.IsZero() || now.t.After(r.Until.t) {
-		return action.Errorf(action.ErrGone, "round_over", "Nobody waits for this reply any more; look at how the call ended.")
+		return action.NewError("round_over")
 	}
 	for key, sealed := range replies {
 		_, err := tx.NewInsert().Model(&replyRow{Round: r.ID, Key: key, At: now, Sealed: sealed}).

@@ -87,7 +87,7 @@ func firstRun(ctx context.Context, find func(into any) *bun.SelectQuery) (*runRo
 		return nil, fmt.Errorf("reading a run: %w", err)
 	}
 	if len(rows) == 0 {
-		return nil, action.Errorf(action.ErrNotFound, "run_not_found", "There is no such run; list the runs to see which there are.")
+		return nil, action.NewError("run_not_found")
 	}
 	return &rows[0], nil
 }

@@ -71,12 +71,11 @@ func noRun() error {
 }
 
 func runTaken() error {
-	return action.Errorf(action.ErrConflict, "run_not_queued", "This run does not wait for a worker; claim another one, or any.")
+	return action.NewError("run_not_queued")
 }
 
 func runPaused() error {
-	return action.Errorf(action.ErrConflict, "automation_disabled",
-		"The automation of this run is disabled, and its runs wait. Enable the automation, or claim another run.")
+	return action.NewError("automation_disabled")
 }
 
 // waitingAutomations are an organization's with runs that wait, but for disabled

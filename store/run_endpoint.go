@@ -66,7 +66,7 @@ func endpointRowOf(ctx context.Context, db bun.IDB, organization string) (*endpo
 	r := &endpointRow{Organization: organization}
 	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.Errorf(action.ErrNotFound, "endpoint_not_found", "Runs are delivered nowhere; set an endpoint, or have workers claim them.")
+		return nil, action.NewError("endpoint_not_found")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the endpoint for runs: %w", err)

@@ -20,7 +20,7 @@ func (db *DB) CancelRun(ctx context.Context, organization, id, by, reason string
 	}
 	return db.act(ctx, organization, id, by, end, func(_ context.Context, _ bun.IDB, r *runRow) error {
 		if event.RunStatus(r.Status).Ended() {
-			return action.Errorf(action.ErrConflict, "run_ended", "This run is over already: it is %s.", r.Status)
+			return action.NewError("run_ended", r.Status)
 		}
 		return nil
 	})
@@ -41,10 +41,9 @@ func (db *DB) ResolveRun(ctx context.Context, organization, id, by string, e eve
 func leftToPeople(_ context.Context, _ bun.IDB, r *runRow) error {
 	switch {
 	case !r.is(event.RunNeeds):
-		return action.Errorf(action.ErrConflict, "run_needs_nobody", "This run is %s and needs nobody; only one that needs a human is resolved.", r.Status)
+		return action.NewError("run_needs_nobody", r.Status)
 	case r.Claim != "":
-		return action.Errorf(action.ErrConflict, "run_has_worker",
-			"A worker has this run and waits for a decision: approve or deny its calls, or cancel the run.")
+		return action.NewError("run_has_worker")
 	}
 	return nil
 }
@@ -56,7 +55,7 @@ func (db *DB) RedriveRun(ctx context.Context, organization, id, by string) (even
 	run, _, err := db.act(ctx, organization, id, by, end, func(ctx context.Context, tx bun.IDB, r *runRow) error {
 		if !r.is(event.RunFailed) {
 			if !r.is(event.RunNeeds) {
-				return action.Errorf(action.ErrConflict, "run_not_failed", "This run is %s; only one that failed or needs a human is done again.", r.Status)
+				return action.NewError("run_not_failed", r.Status)
 			}
 			if err := leftToPeople(ctx, tx, r); err != nil {
 				return err
@@ -64,7 +63,7 @@ func (db *DB) RedriveRun(ctx context.Context, organization, id, by string) (even
 		}
 		_, err := automationOf(ctx, tx, r.Organization, r.Automation)
 		if errors.Is(err, action.ErrNotFound) {
-			return action.Errorf(action.ErrConflict, "automation_gone", "The automation of this run was deleted; nobody could do it again.")
+			return action.NewError("automation_gone")
 		}
 		return err
 	})
@@ -104,7 +103,7 @@ func (db *DB) act(
 		}
 	}
 	if errors.Is(err, errRunMoved) {
-		err = fmt.Errorf("%w: %w", err, action.Errorf(action.ErrConflict, "run_moved", "This run changes just now; look at it again, and try again."))
+		err = fmt.Errorf("%w: %w", err, action.NewError("run_moved"))
 	}
 	if err != nil {
 		return event.Run{}, nil, err

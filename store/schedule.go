@@ -53,7 +53,7 @@ func (db *DB) Schedule(ctx context.Context, organization, id string) (event.Sche
 
 func scheduleOf(ctx context.Context, db bun.IDB, organization, id string) (scheduleRow, error) {
 	return one[scheduleRow](ctx, rowsOf[scheduleRow](db, organization).Where("id = ?", id),
-		action.Errorf(action.ErrNotFound, "schedule_not_found", "There is no such schedule; list the schedules to see which there are."))
+		action.NewError("schedule_not_found"))
 }
 
 // ListSchedules returns those of an automation, or with an empty one all of the

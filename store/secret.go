@@ -180,7 +180,7 @@ func (db *DB) DeleteSecret(ctx context.Context, organization, key string) error 
 }
 
 func noSecret(key string) error {
-	return action.Errorf(action.ErrNotFound, "secret_not_found", "There is no secret %q.", key)
+	return action.NewError("secret_not_found", key)
 }
 
 // connectorsOfSecret returns those that send the secret to their server, or to

@@ -19,10 +19,7 @@ func creatorSQL(organization, session string) string {
 }
 
 func selfApproval(invocation string) error {
-	return &action.Error{
-		Kind: action.ErrForbidden, Code: "self_approval", Invocation: invocation,
-		Message: "You made this session, and this organization does not let who made a session approve its calls; ask another owner or admin.",
-	}
+	return action.NewError("self_approval").WithInvocation(invocation)
 }
 
 // barred returns an error when the person may not approve what the session

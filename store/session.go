@@ -140,7 +140,7 @@ func sessionQuery(db *bun.DB) string {
 }
 
 func noSession() error {
-	return action.Errorf(action.ErrNotFound, "session_not_found", "There is no such session.")
+	return action.NewError("session_not_found")
 }
 
 // ListSessions returns a page of sessions, newest first.

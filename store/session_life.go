@@ -92,7 +92,7 @@ func wrongStep(s *action.Session, now time.Time) error {
 		if s.Status == action.SessionPaused {
 			next = "resumed"
 		}
-		return action.Errorf(action.ErrConflict, "session_status", "The session is %s; it can be %s, stopped or marked as failed.", s.Status, next)
+		return action.NewError("session_status", s.Status, next)
 	}
 	was := "has " + string(s.Status)
 	if !s.Status.Ended() {

@@ -40,7 +40,7 @@ func (db *DB) MakeSession(ctx context.Context, s action.Session, once action.Onc
 				return err
 			}
 		}
-		return action.Errorf(action.ErrUnavailable, "unavailable", "The session that this idempotency key made was deleted at this moment; try again.")
+		return action.NewError("unavailable")
 	})
 	if err != nil {
 		return action.Session{}, false, fmt.Errorf("making a session: %w", err)
@@ -63,10 +63,8 @@ func sessionOnce(ctx context.Context, tx bun.IDB, organization string, once acti
 	case err != nil:
 		return action.Session{}, false, fmt.Errorf("looking for the session of a key: %w", err)
 	case string(r.Hash) != once.Hash:
-		return action.Session{}, false, &action.Error{
-			Kind: action.ErrConflict, Code: "idempotency_key_reused", Field: "/idempotency_key",
-			Message: "This idempotency key made another session, or one for somebody else; use a new key for a new session.",
-		}
+		return action.Session{}, false, action.Errorf(action.ErrConflict, "idempotency_key_reused",
+			"This idempotency key made another session, or one for somebody else; use a new key for a new session.").WithField("/idempotency_key")
 	}
 	return r.session(), true, nil
 }

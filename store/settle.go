@@ -106,10 +106,7 @@ func (db *DB) decide(ctx context.Context, v action.Verdict, s settlement) (actio
 				return err
 			}
 		}
-		return &action.Error{
-			Kind: action.ErrConflict, Code: "params_changed", Invocation: r.ID,
-			Message: "This is not the call that you saw; look at it again before you decide.",
-		}
+		return action.NewError("params_changed").WithInvocation(r.ID)
 	}
 	return db.settle(ctx, s)
 }
@@ -190,7 +187,7 @@ func (s *settlement) do(ctx context.Context, tx bun.IDB, shown []any) error {
 }
 
 func notFound(id string) error {
-	return &action.Error{Kind: action.ErrNotFound, Code: "invocation_not_found", Invocation: id, Message: "There is no such invocation."}
+	return action.NewError("invocation_not_found").WithInvocation(id)
 }
 
 // undecidable says why a row is no longer pending: who was first, and how.

@@ -52,7 +52,7 @@ func (db *DB) SaveEnvFiles(ctx context.Context, c action.ToolCall, files json.Ra
 func (db *DB) saveSetup(ctx context.Context, c action.ToolCall, column string, value json.RawMessage, thing string) (action.ToolReply, error) {
 	return db.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
 		if s.Type != action.TypeSetup {
-			return action.ToolReply{}, action.Errorf(action.ErrForbidden, "setup_only", "Only a setup session saves how a workspace is brought up; this one is of type %s.", s.Type)
+			return action.ToolReply{}, action.NewError("setup_only", s.Type)
 		}
 		var items []json.RawMessage
 		if err := json.Unmarshal(value, &items); err != nil {
@@ -92,7 +92,7 @@ func (db *DB) Setup(ctx context.Context, organization, name string) (action.Setu
 		return action.Setup{}, fmt.Errorf("reading setup %q: %w", name, err)
 	}
 	if len(rows) == 0 {
-		return action.Setup{}, action.Errorf(action.ErrNotFound, "setup_not_found", "There is no setup %q; a setup session saves one under its group's name, or under %q.", name, action.SetupOf(&action.Session{}))
+		return action.Setup{}, action.NewError("setup_not_found", name, action.SetupOf(&action.Session{}))
 	}
 	return rows[0].setup(), nil
 }

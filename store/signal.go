@@ -79,7 +79,7 @@ func checkSignal(s *Signal) error {
 	case s.Kind == "":
 		return invalid("/kind", "A signal needs a kind.")
 	case len(s.Data) > MaxSignal:
-		return action.Errorf(action.ErrTooLarge, "signal_too_large", "A signal carries at most %d bytes; send less.", MaxSignal)
+		return action.NewError("signal_too_large", MaxSignal)
 	case !json.Valid(s.Data) || !utf8.Valid(s.Data):
 		return invalid("/data", "The data of a signal must be JSON in UTF-8.")
 	}

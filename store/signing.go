@@ -143,7 +143,7 @@ func (db *DB) addSecret(ctx context.Context, tx bun.Tx, organization, owner stri
 		return fmt.Errorf("counting the secrets of %s: %w", owner, err)
 	}
 	if n >= maxSecrets {
-		return action.Errorf(action.ErrTooMany, "too_many_secrets", "%d secrets are good already; end the others now, or wait until one expires.", n)
+		return action.NewError("too_many_secrets", n)
 	}
 	r := &signingRow{ID: s.ID, Organization: organization, Owner: owner, Sealed: s.Sealed, CreatedAt: at(s.CreatedAt).or(now), ExpiresAt: atPtr(s.ExpiresAt)}
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {

@@ -99,8 +99,7 @@ func toolAnswered(ctx context.Context, tx bun.IDB, c *action.ToolCall, subject s
 	case subject != "" && string(r.Subject) != "" && string(r.Subject) != subject:
 		return nil, alreadyDone(r)
 	case subject == "" && r.ParamsHash != c.ParamsHash, r.Subject == "" && r.ParamsHash != c.ParamsHash:
-		return nil, action.Errorf(action.ErrConflict, "tool_call_reused",
-			"This tool call id was used with other params, and a call is done once: give a new call a new id.")
+		return nil, action.NewError("tool_call_reused")
 	}
 	reply, err := r.reply()
 	return &reply, err
@@ -135,7 +134,7 @@ func alreadyDone(r *toolRow) error {
 	if err != nil {
 		return err
 	}
-	return action.Errorf(action.ErrConflict, "already_done", "It was done before in this session, as %q, and stays so: %s", string(r.Subject), said.Text)
+	return action.NewError("already_done", string(r.Subject), said.Text)
 }
 
 // overQuota refuses one call too many of the session, and says when the next is

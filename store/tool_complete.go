@@ -59,10 +59,8 @@ func runToComplete(ctx context.Context, tx bun.IDB, s *action.Session, named str
 	case err != nil:
 		return nil, err
 	case named != "" && named != r.ID:
-		return nil, &action.Error{
-			Kind: action.ErrForbidden, Code: "other_run", Field: "/run_id",
-			Message: "This session works on another run than the one that run_id names, and completes only its own: leave run_id out.",
-		}
+		return nil, action.Errorf(action.ErrForbidden, "other_run",
+			"This session works on another run than the one that run_id names, and completes only its own: leave run_id out.").WithField("/run_id")
 	case string(r.Session) != s.ID || r.Claim == "":
 		return nil, action.Errorf(action.ErrConflict, "claim_lost", "The run is no more this session's: it is %s by now. Stop working on it.", r.Status)
 	}

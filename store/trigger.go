@@ -74,7 +74,7 @@ func triggerOf(ctx context.Context, db bun.IDB, organization, id string) (trigge
 }
 
 func noTrigger() error {
-	return action.Errorf(action.ErrNotFound, "trigger_not_found", "There is no such trigger; list the triggers to see which there are.")
+	return action.NewError("trigger_not_found")
 }
 
 // ListTriggers returns those of an automation, or with an empty one all of the

@@ -84,11 +84,11 @@ func (db *DB) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f ac
 	err = tx.NewSelect().Model(row).WherePK().Scan(ctx)
 	switch {
 	case err == nil && (row.SHA256 != f.SHA256 || row.Size != f.Size):
-		return false, action.Errorf(action.ErrConflict, "other_bytes", "This upload has a file of that name with other bytes; use another upload id for what changed.")
+		return false, action.NewError("other_bytes")
 	case err == nil && row.StoredAt.ptr() != nil:
 		return true, nil
 	case u.SealedAt.ptr() != nil:
-		return false, action.Errorf(action.ErrConflict, "upload_sealed", "This upload is sealed and takes no file any more; use another upload id.")
+		return false, action.NewError("upload_sealed")
 	case err == nil:
 		return false, nil
 	case !errors.Is(err, sql.ErrNoRows):
@@ -142,7 +142,7 @@ func oneMoreUpload(ctx context.Context, tx bun.Tx, ref action.UploadRef) error {
 		return fmt.Errorf("counting uploads of session %s: %w", ref.Session, err)
 	}
 	if n > action.MaxUploads {
-		return action.Errorf(action.ErrTooLarge, "too_many_uploads", "This session has %d uploads, which is the most; ask your user for a new session.", action.MaxUploads)
+		return action.NewError("too_many_uploads", action.MaxUploads)
 	}
 	return nil
 }
@@ -158,15 +158,14 @@ func roomFor(ctx context.Context, tx bun.Tx, ref action.UploadRef, size int64) e
 		return fmt.Errorf("counting files of upload %s: %w", ref.ID, err)
 	}
 	if count >= action.MaxUploadFiles || bytes+size > action.MaxUploadBytes {
-		return action.Errorf(action.ErrTooLarge, "upload_full", "An upload has at most %d files and %d MiB; send what matters, or several uploads.",
-			action.MaxUploadFiles, action.MaxUploadBytes>>20)
+		return action.NewError("upload_full", action.MaxUploadFiles, action.MaxUploadBytes>>20)
 	}
 	_, all, err := sum(tx.NewSelect())
 	if err != nil {
 		return fmt.Errorf("counting files of session %s: %w", ref.Session, err)
 	}
 	if all+size > action.MaxUploadedEver {
-		return action.Errorf(action.ErrTooLarge, "evidence_full", "A session has at most %d MiB of evidence in all.", action.MaxUploadedEver>>20)
+		return action.NewError("evidence_full", action.MaxUploadedEver>>20)
 	}
 	return nil
 }
@@ -194,11 +193,11 @@ func (db *DB) FileStored(ctx context.Context, ref action.UploadRef, name string)
 }
 
 func uploadGone() error {
-	return action.Errorf(action.ErrConflict, "upload_gone", "This upload was given up and removed; use another upload id.")
+	return action.NewError("upload_gone")
 }
 
 func readUpload(ctx context.Context, db bun.IDB, ref action.UploadRef) (*uploadRow, error) {
 	r, err := one[uploadRow](ctx, rowsOf[uploadRow](db, ref.Organization).Where("session_id = ?", ref.Session).Where("id = ?", ref.ID),
-		action.Errorf(action.ErrNotFound, "upload_not_found", "This session has no such upload; send its files with: sallyport verify FOLDER"))
+		action.NewError("upload_not_found"))
 	return &r, err
 }

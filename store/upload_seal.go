@@ -49,7 +49,7 @@ func sealUpload(ctx context.Context, tx bun.IDB, ref action.UploadRef, folder st
 		}
 	}
 	if len(away) > 0 {
-		return action.Upload{}, action.Errorf(action.ErrConflict, "upload_incomplete", "The bytes of %d files did not arrive, the first of them %q; send them again, then verify.", len(away), away[0])
+		return action.Upload{}, action.NewError("upload_incomplete", len(away), away[0])
 	}
 	r.Folder, r.Manifest, r.SealedAt = opt(folder), opt(manifest(files)), at(now)
 	if _, err := tx.NewUpdate().Model(r).Column("folder", "manifest", "sealed_at").WherePK().Exec(ctx); err != nil {

@@ -90,7 +90,7 @@ func userQuery(db *bun.DB) string {
 }
 
 func noUser() error {
-	return action.Errorf(action.ErrNotFound, "user_not_found", "There is no such user.")
+	return action.NewError("user_not_found")
 }
 
 // ListUsers returns the organization's people, first come first.
@@ -119,8 +119,7 @@ func (db *DB) SetUserRole(ctx context.Context, organization, id string, role act
 			return err
 		}
 		if r.Issuer != "" {
-			return action.Errorf(action.ErrConflict, "role_from_elsewhere",
-				"This person's role comes from %s and follows it at each sign-in; change it there, or remove the person here.", string(r.Issuer))
+			return action.NewError("role_from_elsewhere", string(r.Issuer))
 		}
 		return db.giveRole(ctx, tx, r, string(role), by)
 	})

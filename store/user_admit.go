@@ -86,8 +86,7 @@ func (db *DB) enrol(ctx context.Context, tx bun.Tx, in action.Identity) (*userRo
 		return nil, fmt.Errorf("looking whether somebody was removed: %w", err)
 	}
 	if barred {
-		return nil, action.Errorf(action.ErrForbidden, "person_removed",
-			"An owner or admin has removed you here; ask one to let you in again (People → Removed).")
+		return nil, action.NewError("person_removed")
 	}
 	r := &userRow{Organization: in.Organization, Role: string(in.Role), Issuer: opt(in.Issuer), Subject: opt(in.Subject), SaidAt: at(in.SaidAt), CreatedAt: at(db.now())}
 	if r.ID, err = newID(); err != nil {

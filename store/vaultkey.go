@@ -26,7 +26,7 @@ func (db *DB) VaultKey(ctx context.Context, name string) ([]byte, error) {
 	r := &vaultKeyRow{Name: name}
 	err := db.read.NewSelect().Model(r).WherePK().Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, action.Errorf(action.ErrNotFound, "vault_key_not_found", "There is no key %q; put one first.", name)
+		return nil, action.NewError("vault_key_not_found", name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading key %s: %w", name, err)

@@ -71,6 +71,8 @@ type remote struct {
 	Data string `placeholder:"DIR" type:"folder" help:"Data folder of a server on this machine, in which it tells where to find it (default: ${data})."`
 	URL  string `placeholder:"URL" help:"The server, instead of a data folder; as a variable it goes before SALLYPORT_DATA, but not before --data. It needs SALLYPORT_API_KEY, or for what is an agent's own SALLYPORT_TOKEN."`
 	JSON bool   `help:"Print the server's JSON."`
+
+	fields map[string]string // of the API, as the command's flags; for errors
 }
 
 // AfterApply has a --data that was written go before a URL of the environment. That one
@@ -85,6 +87,7 @@ func (r *remote) AfterApply(ctx *kong.Context) error {
 	case data:
 		r.URL = ""
 	}
+	r.fields = fieldsOf(ctx.Selected())
 	return nil
 }
 

@@ -142,7 +142,7 @@ func (a *agentClient) answer(ctx context.Context, request *http.Request) (int, j
 	if response.StatusCode < http.StatusMultipleChoices {
 		return response.StatusCode, raw, nil
 	}
-	err = refusal(request, response, raw)
+	err = a.refusal(request, response, raw)
 	if away(response.StatusCode, err) {
 		err = unanswered{err}
 	}

@@ -57,7 +57,7 @@ func (r *remote) nowWhat(done string) func(io.Writer, *api.ConnectorView) {
 // connectorRules say what is to be thought of a connector's tools.
 type connectorRules struct {
 	Review   action.ReviewRule      `enum:"trust,strict,required," default:"" placeholder:"RULE" help:"trust (default): what it lists first counts as reviewed; strict: and changed texts are drift; required: nothing runs before its review."`
-	ToolRisk map[string]action.Risk `mapsep:"none" placeholder:"TOOL=RISK" help:"Risk of one tool, whatever it says of itself; again for more, TOOL= to forget one."`
+	ToolRisk map[string]action.Risk `field:"tool_risks" mapsep:"none" placeholder:"TOOL=RISK" help:"Risk of one tool, whatever it says of itself; again for more, TOOL= to forget one."`
 }
 
 // rules are what was given, for the API, which takes all risks together: those
@@ -79,18 +79,18 @@ func (r *connectorRules) rules(now map[string]action.Risk) (out api.ToolRules) {
 // connectorFields are what add, update and validate have in common.
 type connectorFields struct {
 	api.Upstream
-	SecretStdin bool        `env:"-" help:"Read the secret's value from standard input; it is saved together with the connector, under --secret or the slug."`
-	WithHeader  []plainPair `sep:"none" env:"-" placeholder:"'K: V'" help:"Header that is sent along as it is and holds no secret; again for more, 'K:' to forget one."`
+	SecretStdin bool        `field:"secret_value" env:"-" help:"Read the secret's value from standard input; it is saved together with the connector, under --secret or the slug."`
+	WithHeader  []plainPair `field:"headers" sep:"none" env:"-" placeholder:"'K: V'" help:"Header that is sent along as it is and holds no secret; again for more, 'K:' to forget one."`
 	MayAsk      *string     `placeholder:"KINDS" help:"What its server may ask of whoever calls: elicitation, url_elicitation, sampling, roots, with commas between; --may-ask= for nothing (default)."`
 	oauthFields
 }
 
 // oauthFields say how tokens are had that are sent in a secret's place.
 type oauthFields struct {
-	OAuth        string   `name:"oauth" enum:"code,client,none," default:"" env:"-" placeholder:"KIND" help:"Send tokens in a secret's place: code (somebody signs in once), client (the gateway signs in by itself) or none."`
+	OAuth        string   `name:"oauth" field:"oauth,kind" enum:"code,client,none," default:"" env:"-" placeholder:"KIND" help:"Send tokens in a secret's place: code (somebody signs in once), client (the gateway signs in by itself) or none."`
 	ClientID     *string  `env:"-" placeholder:"ID" help:"With --oauth: a client that was registered at the service by hand (default: the gateway registers itself)."`
 	ClientSecret *string  `env:"-" placeholder:"KEY" help:"With --client-id: the key of the secret that is the client's; see secret set."`
-	Scope        []string `sep:"none" env:"-" placeholder:"S" help:"With --oauth: a scope to ask for; again for more (default: what the server says)."`
+	Scope        []string `field:"scopes" sep:"none" env:"-" placeholder:"S" help:"With --oauth: a scope to ask for; again for more (default: what the server says)."`
 	Issuer       *string  `env:"-" placeholder:"URL" help:"With --oauth: the one authorization server to use (default: the one that the server names)."`
 }
 
@@ -174,8 +174,8 @@ type connectorUpdate struct {
 	theConnector
 	connectorFields
 	connectorRules
-	Name *string `name:"rename" placeholder:"NAME" help:"Its new name."`
-	At   *string `name:"endpoint" placeholder:"URL" help:"Its new endpoint; its tools are to be reviewed again then."`
+	Name *string `name:"rename" field:"name" placeholder:"NAME" help:"Its new name."`
+	At   *string `name:"endpoint" field:"url" placeholder:"URL" help:"Its new endpoint; its tools are to be reviewed again then."`
 }
 
 // Run changes what is given. Of headers, risks and OAuth the API takes the

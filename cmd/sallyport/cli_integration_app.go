@@ -60,7 +60,7 @@ type appSet struct {
 	PrivateKey        string            `type:"path" env:"-" placeholder:"FILE" help:"Of a GitHub App: its private key, the .pem file that GitHub made."`
 	APIKeyStdin       bool              `name:"api-key-stdin" env:"-" xor:"stdin" help:"Of nango: read the key of the environment from standard input."`
 	BaseURL           *string           `env:"-" placeholder:"URL" help:"Where the service is not the public one; the secrets are sent to its host alone."`
-	Key               map[string]string `mapsep:"none" env:"-" placeholder:"PROVIDER=NAME" help:"Of nango: what a provider is called there (default: as here); again for more."`
+	Key               map[string]string `field:"keys" mapsep:"none" env:"-" placeholder:"PROVIDER=NAME" help:"Of nango: what a provider is called there (default: as here); again for more."`
 }
 
 func (c *appSet) Run(ctx context.Context, std *stdio) error {

@@ -20,7 +20,7 @@ type boundTo struct {
 type integrationBind struct {
 	remote
 	Automation string   `arg:"" help:"The automation."`
-	Refs       []string `arg:"" optional:"" name:"ref" help:"Id, name or provider of each integration; none: its sessions see none."`
+	Refs       []string `arg:"" optional:"" name:"ref" field:"connections" help:"Id, name or provider of each integration; none: its sessions see none."`
 }
 
 func (c *integrationBind) Run(ctx context.Context, std *stdio) error {

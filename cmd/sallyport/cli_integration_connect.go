@@ -61,7 +61,7 @@ type integrationConnect struct {
 	remote
 	Provider string                 `arg:"" help:"The service; see integration providers."`
 	Kind     action.IntegrationKind `enum:"api_key,bot_token,oauth2,app_installation,none," default:"" placeholder:"KIND" help:"How: api_key, bot_token, none, or in the browser oauth2 or app_installation (default: the first that needs no browser)."`
-	Nango    bool                   `env:"-" help:"Sign in through Nango, which keeps the tokens."`
+	Nango    bool                   `field:"broker" env:"-" help:"Sign in through Nango, which keeps the tokens."`
 	connectFields
 }
 
@@ -70,10 +70,10 @@ type integrationConnect struct {
 type connectFields struct {
 	Name     *string     `placeholder:"NAME" help:"What people here call it (default: made of service and account)."`
 	Own      bool        `env:"-" help:"Your own connection, used where an action bears your name."`
-	Private  bool        `env:"-" help:"To be seen and used by you alone."`
+	Private  bool        `field:"visibility" env:"-" help:"To be seen and used by you alone."`
 	BaseURL  *string     `env:"-" placeholder:"URL" help:"Of the service's API, where it is not the provider's; the credential is sent to its host alone."`
 	Settings *jsonObject `env:"-" placeholder:"JSON" help:"Settings of the service as an object."`
-	Timeout  *callTime   `placeholder:"D" help:"Of one call, from 1s to 2m; 0 for the gateway's (default)."`
+	Timeout  *callTime   `field:"timeout_seconds" placeholder:"D" help:"Of one call, from 1s to 2m; 0 for the gateway's (default)."`
 }
 
 func (f *connectFields) body() map[string]any {
@@ -171,10 +171,10 @@ func (in *integrationRow) next(w io.Writer, r *remote, again bool) {
 type integrationUpdate struct {
 	which
 	Name        *string     `placeholder:"NAME" help:"What people here call it."`
-	Private     bool        `env:"-" xor:"visibility" help:"To be seen and used by you alone, who made it."`
+	Private     bool        `field:"visibility" env:"-" xor:"visibility" help:"To be seen and used by you alone, who made it."`
 	Public      bool        `env:"-" xor:"visibility" help:"To be seen and used by the whole organization."`
 	Settings    *jsonObject `env:"-" placeholder:"JSON" help:"Settings of the service as an object, in place of all before."`
-	Timeout     *callTime   `placeholder:"D" help:"Of one call, from 1s to 2m; 0 for the gateway's."`
+	Timeout     *callTime   `field:"timeout_seconds" placeholder:"D" help:"Of one call, from 1s to 2m; 0 for the gateway's."`
 	SecretStdin bool        `env:"-" help:"Read another key or token of the same account from standard input."`
 }
 

@@ -26,7 +26,7 @@ type quotaOf struct {
 type quotaSet struct {
 	quotaOf
 	Calls  int    `required:"" placeholder:"N" help:"Calls in the window."`
-	Window window `required:"" placeholder:"D" help:"The window, such as 1m or 24h."`
+	Window window `field:"seconds" required:"" placeholder:"D" help:"The window, such as 1m or 24h."`
 }
 
 func (c *quotaSet) Run(ctx context.Context, std *stdio) error {

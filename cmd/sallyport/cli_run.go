@@ -189,7 +189,7 @@ func (c *runClaim) Run(ctx context.Context, std *stdio) error {
 
 type runRenew struct {
 	theRun
-	Claim string `required:"" placeholder:"ID" help:"The claim_id that claim printed."`
+	Claim string `field:"claim_id" required:"" placeholder:"ID" help:"The claim_id that claim printed."`
 }
 
 func (c *runRenew) Run(ctx context.Context, std *stdio) error {
@@ -210,7 +210,7 @@ func (e *runOutcome) body() api.RunOutcome {
 type runFinish struct {
 	theRun
 	runOutcome
-	Claim  string `required:"" placeholder:"ID" help:"The claim_id that claim printed."`
+	Claim  string `field:"claim_id" required:"" placeholder:"ID" help:"The claim_id that claim printed."`
 	Status string `arg:"" enum:"succeeded,failed,needs_human" help:"succeeded, failed or needs_human."`
 }
 

@@ -36,7 +36,7 @@ type sessionCommand struct {
 type sessionCreate struct {
 	remote
 	api.NewSession
-	PromptFile string `type:"path" env:"-" placeholder:"FILE" help:"File with a system prompt of its own (default: that of its type)."`
+	PromptFile string `field:"prompt" type:"path" env:"-" placeholder:"FILE" help:"File with a system prompt of its own (default: that of its type)."`
 }
 
 // Run prints JSON in any case, and before all else: a token is for a program to

@@ -25,7 +25,8 @@ type client struct {
 	key  string
 	http *http.Client
 
-	start string // what to do where nobody answers, if that is known
+	start  string            // what to do where nobody answers, if that is known
+	fields map[string]string // what refusals call the fields of the API
 }
 
 // answerLimit bounds what the client reads of one answer.
@@ -48,6 +49,9 @@ func (r *remote) connect() (*client, error) {
 		return nil, notOrigin(at)
 	}
 	server, err := newClient(at, key)
+	if err == nil {
+		server.fields = r.fields
+	}
 	if err == nil && r.URL == "" {
 		server.start = "start it with: " + r.hint("serve")
 	}
@@ -165,7 +169,7 @@ func (c *client) dispatch(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the server's answer: %w", err)
 	}
-	return nil, refusal(request, response, raw)
+	return nil, c.refusal(request, response, raw)
 }
 
 // nobody is that nothing listens at the URL, so that nothing arrived.
@@ -197,17 +201,14 @@ func (c *client) request(ctx context.Context, method, path string, query url.Val
 	return request, nil
 }
 
-func refusal(request *http.Request, response *http.Response, raw []byte) error {
+func (c *client) refusal(request *http.Request, response *http.Response, raw []byte) error {
 	p := new(problem)
 	if json.Unmarshal(raw, p) != nil || p.Detail == "" {
 		return fmt.Errorf("the server answered %s, which is no answer of Sallyport; check the URL", response.Status)
 	}
-	p.inWords(request.Method, request.URL.Path)
+	p.inWords(c.fields, request.URL.Path)
 	if p.Code == "role_required" {
 		p.Detail += " With a server of your own, start it with --local-admin or use an admin's API key in SALLYPORT_API_KEY."
-	}
-	if p.Code == "tool_unreviewed" && strings.HasSuffix(p.Field, "/unreviewed") {
-		p.Detail += " Here that is --unreviewed."
 	}
 	if what := request.URL.Path; p.Code == "session_ended" && (strings.HasSuffix(what, "/stop") || strings.HasSuffix(what, "/fail")) {
 		p.Detail = strings.Replace(p.Detail, ", and does not live again; mint a new one.", " already.", 1)

@@ -1,51 +1,99 @@
 package main
 
 import (
+	"encoding/json"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
-	"sallyport/api"
+	"github.com/alecthomas/kong"
 )
 
-// A refusal speaks of flags where the API speaks of a connector's fields, and
-// of nothing else otherwise.
+// A refusal names the flags and arguments of the command that ran where the API
+// names fields, and commands where the API names routes.
 func TestRefusalsInWords(t *testing.T) {
 	const connectors = "/api/v1/connectors"
-	for _, c := range []struct{ method, path, detail, field, want string }{
-		{"POST", connectors, "The body lacks the field url, and no preset says it.", "/url", "the URL is missing, and no preset says it."},
-		{"PATCH", connectors + "/a", "url must have at most 2048 characters.", "/url", "--endpoint must have at most 2048 characters."},
-		{"PATCH", connectors + "/a", "name must not be empty.", "/name", "--rename must not be empty."},
-		{"POST", connectors, "oauth.client_id must have at most 1024 characters.", "/oauth/client_id", "--client-id must have at most 1024 characters."},
-		{"POST", connectors, "This scope is in the list already; name each once.", "/oauth/scopes/3", "This scope is in the list already; name each once. (--scope)"},
-		{"POST", connectors, "The risk of a tool must be one of read, write, danger.", "/tool_risks/a~1b", "The risk of a tool must be one of read, write, danger. (--tool-risk a/b)"},
-		{"PATCH", connectors + "/a", `The secret "a" was entered for b; enter it again, as secret_value, if c may have it.`, "/secret_value", `The secret "a" was entered for b; enter it again, with --secret-stdin, if c may have it.`},
-		{"POST", connectors, "The connector A uses a secret \"a\" already; name another key for this value with secret.", "/secret", "The connector A uses a secret \"a\" already; name another key for this value with --secret."},
-		{"POST", connectors + "/a/review", "There is no tool b. GET /api/v1/connectors/a/tools is that list.", "/tools", "There is no tool b. sallyport connector review a shows that list."},
-		{"POST", integrationsPath, "A member connects in his own name alone: send own as true, or ask an owner or admin to connect it for the organization.", "/own", "A member connects in his own name alone: use --own, or ask an owner or admin to connect it for the organization."},
-		{"POST", integrationsPath, "base_url must be an https URL without a query.", "/base_url", "--base-url must be an https URL without a query."},
-		{"POST", integrationsPath, "There is no field pr_base.", "/settings/pr_base", "There is no field pr_base. (--settings pr_base)"},
-		{"POST", integrationsPath, "Linear did not take the credential (AUTHENTICATION_ERROR).", "/secret", "Linear did not take the credential (AUTHENTICATION_ERROR). (standard input)"},
-		{"PUT", appsPath + "/nango", "Send the key of the Nango environment as api_key.", "/api_key", "Pass the key of the Nango environment with --api-key-stdin."},
-		{"PUT", appsPath + "/github", "An app that is installed takes app_id, slug and private_key; send all three.", "/slug", "An app that is installed takes --app-id, --slug and --private-key; give all three."},
-		{"PUT", appsPath + "/github", "private_key must be an RSA private key of at least 2048 bits in PEM.", "/private_key", "--private-key must be an RSA private key of at least 2048 bits in PEM."},
-		{"POST", "/api/v1/sessions", `There is no integration or provider "x"; GET /api/v1/integrations lists the ids.`, "/connections/0", `There is no integration or provider "x"; sallyport integration list lists the ids. (--connect)`},
-		{"POST", api.ListTriggers.Path, "interval_seconds must be at least 30.", "/interval_seconds", "--poll must be at least 30s."},
-		{"POST", api.ListTriggers.Path, "actions must be one of opened.", "/config/actions/0", "actions must be one of opened. (--config actions/0)"},
-		{"POST", api.ListTriggers.Path, "Name the integration of Linear whose credential looks for events, as integration_id; where there is none, connect one first (at the command line: sallyport integration connect linear).", "/integration_id", "Name the integration of Linear whose credential looks for events, with --integration; where there is none, connect one first with sallyport integration connect linear."},
-		{"POST", api.ListSchedules.Path, "This is no cron expression: x.", "/cron_expression", "This is no cron expression: x."},
-		{"POST", api.ListSchedules.Path, "The expression names a time zone. Write the zone into timezone, and only the fields here.", "/cron_expression", "The expression names a time zone. Write the zone into --zone, and only the fields here."},
-		{"POST", runsPath + "/r/finish", "Say in message what a person is to do.", "/message", "Say with --message what a person is to do."},
-		{"PUT", "/api/v1/automations/a/connections", "There is no active integration of linear; connect one first (at the command line: sallyport integration connect linear), or name one by its id.", "/connections/0", "There is no active integration of linear; connect one first with sallyport integration connect linear, or name one by its id."},
-		{"GET", eventsPath, "There is no automation \"x\"; make it first (at the command line: sallyport automation create).", "/automation", "There is no automation \"x\"; sallyport automation list lists them."},
-		{"PUT", "/api/v1/capabilities/g/x", "There is no source x.", "/provider", "There is no source x."},
-		{"PUT", "/api/v1/capabilities/g/a", "a has no action x.", "/denied_actions/0", "a has no action x. (--deny)"},
-		{"PUT", "/api/v1/policy/modes/a", "A policy key is source:action, source:* or *.", "/key", "A policy key is source:action, source:* or *."},
-		{"PUT", "/api/v1/policy/modes/a:b", "There is no such automation.", "/automation", "There is no such automation. (--automation)"},
-		{"PUT", "/api/v1/policy/quotas/a:b", "seconds must be at most 86400.", "/seconds", "--window must be at most 86400."},
-		{"POST", "/api/v1/grants", "review must be true; default_risk is not.", "/url", "review must be true; default_risk is not. (/url)"},
+	for _, c := range []struct{ command, path, detail, field, want string }{
+		{"connector add A", connectors, "The body lacks the field url, and no preset says it.", "/url", "The body lacks the field url, and no preset says it."},
+		{"connector add A", connectors, "url must be an absolute URL.", "/url", "URL must be an absolute URL."},
+		{"connector update A", connectors + "/a", "url must have at most 2048 characters.", "/url", "--endpoint must have at most 2048 characters."},
+		{"connector update A", connectors + "/a", "name must not be empty.", "/name", "--rename must not be empty."},
+		{"connector add A", connectors, "oauth.client_id must have at most 1024 characters.", "/oauth/client_id", "--client-id must have at most 1024 characters."},
+		{"connector add A", connectors, "Leave secret_value out, or set oauth.kind to none.", "/oauth", "Leave --secret-stdin out, or set --oauth to none."},
+		{"connector add A", connectors, "For oauth.kind client_credentials, give client_id.", "/oauth/client_id", "For --oauth client, give --client-id."},
+		{"connector add A", connectors, "This scope is in the list already; name each once.", "/oauth/scopes/3", "This scope is in the list already; name each once. (--scope)"},
+		{"connector add A", connectors, "The risk of a tool must be one of read, write, danger.", "/tool_risks/a~1b", "The risk of a tool must be one of read, write, danger. (--tool-risk a/b)"},
+		{"connector add A", connectors, "timeout_seconds must be at most 120.", "/timeout_seconds", "--timeout must be at most 120s."},
+		{"connector add A", connectors, "The connector A already uses a secret \"a\"; set `secret` to another key.", "/secret", "The connector A already uses a secret \"a\"; set --secret to another key."},
+		{"connector review A", connectors + "/a/review", "There is no tool b. GET /api/v1/connectors/a/tools lists them.", "/tools", "There is no tool b. sallyport connector review a lists them."},
+		{"integration connect linear", integrationsPath, "base_url must be an https URL without a query.", "/base_url", "--base-url must be an https URL without a query."},
+		{"integration connect linear", integrationsPath, "There is no field pr_base.", "/settings/pr_base", "There is no field pr_base. (--settings pr_base)"},
+		{"integration connect linear", integrationsPath, "Leave `broker` out.", "/broker", "Leave --nango out."},
+		{"integration app set nango", appsPath + "/nango", "Send the key of the Nango environment as api_key.", "/api_key", "Send the key of the Nango environment as --api-key-stdin."},
+		{"session create", "/api/v1/sessions", `There is no integration or provider "x"; GET /api/v1/integrations lists the ids.`, "/connections/0", `There is no integration or provider "x"; sallyport integration list lists the ids. (--connect)`},
+		{"trigger create a b", "/api/v1/triggers", "interval_seconds must be at least 30.", "/interval_seconds", "--poll must be at least 30s."},
+		{"trigger create a b", "/api/v1/triggers", "actions must be one of opened.", "/config/actions/0", "actions must be one of opened. (--config actions/0)"},
+		{"trigger create a b", "/api/v1/triggers", "Set integration_id to the integration; where there is none, connect one first (POST /api/v1/integrations).", "/integration_id", "Set --integration to the integration; where there is none, connect one first (sallyport integration connect PROVIDER)."},
+		{"schedule create a *", "/api/v1/schedules", "This is no cron expression: x.", "/cron_expression", "This is no cron expression: x."},
+		{"schedule create a *", "/api/v1/schedules", "Move the zone to `timezone`.", "/cron_expression", "Move the zone to --zone."},
+		{"event list", eventsPath, `There is no automation "x". GET /api/v1/automations lists them.`, "/automation", `There is no automation "x". sallyport automation list lists them. (--automation)`},
+		{"notify show", notifyPath, "Nothing. PUT /api/v1/notify/slack sets them up.", "", "Nothing. sallyport notify slack sets them up."},
+		{"event show a", eventsPath, "Gone. GET /api/v1/inbound-events/e-1 has what is left.", "", "Gone. sallyport event show e-1 has what is left."},
+		{"pending", "/api/v1/invocations", "GET /api/v1/elsewhere lists them.", "", "GET /api/v1/elsewhere lists them."},
+		{"actions calls", "/api/v1/sessions/s/actions/x", "None. GET /api/v1/sessions/s-1/actions/invocations lists them.", "/params/url", "None. sallyport actions calls lists them. (/url)"},
+		{"capability set g p --level read", "/api/v1/capabilities/g/x", "There is no source x.", "/provider", "There is no source x."},
+		{"capability set g p --level read", "/api/v1/capabilities/g/a", "a has no action x.", "/denied_actions/0", "a has no action x. (--deny)"},
+		{"policy quota set k --per session --calls 1 --window 1m", "/api/v1/policy/quotas/a:b", "seconds must be at most 86400.", "/seconds", "--window must be at most 86400s."},
+		{"approve a", "/api/v1/invocations/a/approve", "Set `unreviewed` to grant it.", "/grant/unreviewed", "Set --unreviewed to grant it."},
+		{"grant create a", "/api/v1/grants", "review must be true; default_risk is not.", "/url", "review must be true; default_risk is not. (/url)"},
 	} {
+		args := strings.Fields(c.command)
+		ran, err := wordsParser(t, grammar(args)).Parse(args)
+		if err != nil {
+			t.Errorf("%s: %v", c.command, err)
+			continue
+		}
 		p := &problem{Detail: c.detail, Field: c.field}
-		if p.inWords(c.method, c.path); p.Error() != c.want {
-			t.Errorf("%s %s\nis   %s\nwant %s", c.method, c.path, p.Error(), c.want)
+		if p.inWords(fieldsOf(ran.Selected()), c.path); p.Error() != c.want {
+			t.Errorf("%s\nis   %s\nwant %s", c.command, p.Error(), c.want)
 		}
 	}
+}
+
+// Every command that refusals name is one.
+func TestCommandsOfRoutes(t *testing.T) {
+	app := wordsParser(t, &commandLine{})
+	for _, row := range commandsOfRoutes() {
+		node := app.Model.Node
+		for word := range strings.FieldsSeq(row[1]) {
+			if word == "*" && row[0] == "PUT notify/*" {
+				word = "slack"
+			}
+			if len(node.Children) == 0 {
+				break // arguments
+			}
+			i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
+			if i < 0 {
+				t.Errorf("there is no command %q (at %q)", row[1], word)
+				break
+			}
+			node = node.Children[i]
+		}
+		if len(node.Children) > 0 && node.DefaultCmd == nil {
+			t.Errorf("%q is no whole command", row[1])
+		}
+	}
+}
+
+func wordsParser(t *testing.T, grammar any) *kong.Kong {
+	t.Helper()
+	app, err := kong.New(grammar, kong.Name("sallyport"), kong.Vars{"data": "D", "version": "v", "event_kinds": "E"},
+		kong.NamedMapper("folder", kong.MapperFunc(readFolder)), kong.NamedMapper("seconds", kong.MapperFunc(readSeconds)),
+		kong.TypeMapper(reflect.TypeFor[json.RawMessage](), kong.MapperFunc(readJSON)), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(readNetwork)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return app
 }

@@ -20,7 +20,7 @@ type inboundServices struct{ *gateway }
 func (s inboundServices) Poll(ctx context.Context, organization, integration string, cursor json.RawMessage) (found event.Polled, err error) {
 	token, err := s.ask(ctx, organization, integration, func(m *sources.Module, c *sources.Conn) (err error) {
 		if m.Poll == nil {
-			return action.Errorf(action.ErrInvalid, "not_polled", "%s cannot be polled; make a trigger of kind webhook instead.", m.Title)
+			return action.NewError("not_polled", m.Title)
 		}
 		found, err = m.Poll(ctx, c, cursor)
 		return err
@@ -59,7 +59,7 @@ func (s inboundServices) ask(ctx context.Context, organization, integration stri
 	}
 	m := s.module(in.Provider)
 	if m == nil {
-		return "", action.Errorf(action.ErrUnavailable, "no_module", "This gateway does not know the provider %s.", in.Provider)
+		return "", action.NewError("no_module", in.Provider)
 	}
 	token, err = s.attempt(ctx, m, in, do)
 	var no *sources.Refusal
@@ -98,7 +98,7 @@ func (s inboundServices) forPeople(m *sources.Module, in action.Integration, tok
 		return sources.Printable(string(redact.NewReplacer(token).Replace([]byte(text))), longestSaid)
 	}
 	s.log.Info("a service refused to tell of events", "provider", m.ID, "integration", in.ID, "why", clean(no.Error()))
-	return action.Errorf(action.ErrUnavailable, "service_refused", "%s refused: %s", m.Title, clean(no.Message))
+	return action.NewError("service_refused", m.Title, clean(no.Message))
 }
 
 // withoutCredential takes out of an event the credential that it was asked for

@@ -98,8 +98,7 @@ func (g *gateway) offered(provider, organization string) error {
 	if provider != logsID || g.readsLogs(organization) {
 		return nil
 	}
-	return action.Errorf(action.ErrForbidden, "logs_not_offered",
-		"The operator does not offer the logs of this gateway to this organization; he can with --logs-for %s.", organization)
+	return action.NewError("logs_not_offered", organization)
 }
 
 // readsLogs reports whether the organization may connect to the logs: those of

@@ -47,7 +47,7 @@ func (s slackCalls) Call(ctx context.Context, organization, integration, method 
 		return nil, err
 	}
 	if in.Provider != "slack" || in.Status != action.IntegrationActive {
-		return nil, action.Errorf(action.ErrUnavailable, "integration_unusable", "The integration with Slack cannot be used now; connect it again.")
+		return nil, action.NewError("integration_unusable")
 	}
 	conn, err := s.speak(ctx, in)
 	if err != nil {

@@ -120,11 +120,10 @@ const rotationSettles = 3 * time.Second
 // on instead.
 func (g *gateway) rotate(ctx context.Context, organization, by string) (api.Rotated, error) {
 	if organization != store.DefaultOrganization {
-		return api.Rotated{}, action.Errorf(action.ErrForbidden, "operator_required",
-			"The master key is of all organizations of this server; an owner of its first one replaces it.")
+		return api.Rotated{}, action.NewError("operator_required")
 	}
 	if !g.rotating.TryLock() {
-		return api.Rotated{}, action.Errorf(action.ErrConflict, "rotation_running", "A rotation is going on; ask again in a minute.")
+		return api.Rotated{}, action.NewError("rotation_running")
 	}
 	defer g.rotating.Unlock()
 	if err := g.rotatable(); err != nil {
@@ -170,8 +169,7 @@ func (r *rotation) idle(ctx context.Context) error {
 	if again {
 		return nil
 	}
-	return action.Errorf(action.ErrConflict, "master_key_not_replaced",
-		"The key in SALLYPORT_MASTER_KEY is the one that sealed before; nothing was replaced. Swap the keys on every instance: the new one into SALLYPORT_MASTER_KEY, this one into SALLYPORT_OLD_MASTER_KEYS. Restart them one by one, and run this again; see Keys in docs/instances.md.")
+	return action.NewError("master_key_not_replaced")
 }
 
 // rotatable tells what is to be done first where this process alone cannot
@@ -179,11 +177,9 @@ func (r *rotation) idle(ctx context.Context) error {
 func (g *gateway) rotatable() error {
 	switch {
 	case g.master.file == "" && len(g.master.given) == 0:
-		return action.Errorf(action.ErrConflict, "old_master_keys_missing",
-			"The master key comes from SALLYPORT_MASTER_KEY, and only you can set another: make one (openssl rand -hex 32), put it there and the old one into SALLYPORT_OLD_MASTER_KEYS, restart, and run this again. With several instances every one has to know both keys first; see Keys in docs/instances.md.")
+		return action.NewError("old_master_keys_missing")
 	case g.master.file != "" && g.db.Shared():
-		return action.Errorf(action.ErrConflict, "master_key_in_file",
-			"The database may be shared, and a key file is one machine's: put the key of %s into SALLYPORT_MASTER_KEY of every instance, restart, and rotate as docs/instances.md says under Keys.", g.master.file)
+		return action.NewError("master_key_in_file", g.master.file)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (s *sessions) Authenticate(ctx context.Context, token string) (*action.Sess
 	}
 	session, err := s.snapshot(ctx, id)
 	if errors.Is(err, action.ErrNotFound) {
-		return nil, action.Errorf(action.ErrUnauthenticated, "unknown_session", "This session does not exist any more; ask for a new session token.")
+		return nil, action.NewError("unknown_session")
 	}
 	if err != nil {
 		return nil, err

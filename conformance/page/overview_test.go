@@ -30,7 +30,7 @@ func TestOverview(t *testing.T) {
 		t.Fatalf("a denied call was answered %d", status)
 	}
 
-	owner.sees("8 calls", "5 allowed, 2 held for a person, 1 denied by policy", "2 calls were held", "1 approved, 1 denied", "2 calls were denied", "A person said no", "The organization's mode", "Demo")
+	owner.sees("8 calls", "5 allowed, 2 held for a person, 1 denied by policy", "2 calls were held", "1 approved, 1 denied", "2 calls were denied", "Denied by a person", "The organization's mode", "Demo")
 	owner.drawn("modes")
 	owner.drawn("waits")
 	owner.stays()

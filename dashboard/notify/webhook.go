@@ -16,7 +16,7 @@ import (
 const secretsOwner = "notify"
 
 // noKeyText is what people read where a webhook could not even be sent.
-const noKeyText = "The webhook has no secret to sign with; make one: sallyport notify rotate"
+const noKeyText = "The webhook has no signing secret. Rotate its secret to create one."
 
 // envelope is the body of a webhook, as Standard Webhooks has it.
 type envelope struct {

@@ -75,7 +75,7 @@ func (t *Trigger) Check() error {
 	case polls && (t.PollSeconds < 1 || t.PollSeconds > maxPoll):
 		return invalid("/interval_seconds", fmt.Sprintf("Between two looks are 1 to %d seconds.", maxPoll))
 	case !polls && t.PollSeconds != 0:
-		return invalidField("/interval_seconds", "A webhook is not polled; leave interval_seconds out, or make a trigger of trigger_type polling.")
+		return invalidField("/interval_seconds", "A webhook is not polled; leave interval_seconds out, or set trigger_type to polling.")
 	}
 	if err := checkTitle("trigger", t.Name); err != nil {
 		return err

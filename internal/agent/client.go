@@ -97,7 +97,7 @@ func ClientConfig(c Client, s Setup) (Config, error) {
 	for _, known := range Clients() {
 		names = append(names, string(known))
 	}
-	e := action.Errorf(action.ErrInvalid, "unknown_client", "There is no client %q here; use one of %s.", c, strings.Join(names, ", "))
+	e := action.NewError("unknown_client", c, strings.Join(names, ", "))
 	e.Field = "/client"
 	return Config{}, e
 }

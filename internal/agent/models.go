@@ -40,7 +40,7 @@ func FindModel(name string) (Model, error) {
 		known = append(known, m.ID)
 	}
 	slices.SortFunc(known, func(a, b string) int { return cmp.Compare(a, b) })
-	e := action.Errorf(action.ErrInvalid, "unknown_model", "There is no model %q; use one of %s.", name, strings.Join(known, ", "))
+	e := action.NewError("unknown_model", name, strings.Join(known, ", "))
 	e.Field = "/model"
 	return Model{}, e
 }

@@ -58,8 +58,5 @@ func (f *fault) public() error {
 	if f.located {
 		where = fmt.Sprintf(" (byte %d)", f.offset)
 	}
-	return &action.Error{
-		Kind: action.ErrInvalid, Code: "invalid_json", Field: f.pointer(),
-		Message: "This JSON cannot be used: " + f.what + where + ".",
-	}
+	return action.Errorf(action.ErrInvalid, "invalid_json", "%s", "This JSON cannot be used: "+f.what+where+".").WithField(f.pointer())
 }

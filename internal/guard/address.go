@@ -172,10 +172,6 @@ func (c *checker) control(network, address string, _ syscall.RawConn) error {
 // blocked names the class to whoever asked, and the address to the log only:
 // it would tell the names of an inner network to the outside.
 func blocked(class, address string) error {
-	return &action.Error{
-		Kind: action.ErrUnavailable, Code: "address_blocked",
-		Message: fmt.Sprintf("The host resolves to an address of the class %q, which the gateway does not connect to. "+
-			"If it is meant to, the operator can start the gateway with --allow-upstream CIDR.", class),
-		Err: fmt.Errorf("%w: %s is %s", ErrBlocked, address, class),
-	}
+	return action.Errorf(action.ErrUnavailable, "address_blocked", "The host resolves to an address of the class %q, which the gateway does not connect to. "+
+		"If it is meant to, the operator can start the gateway with --allow-upstream CIDR.", class).WithCause(fmt.Errorf("%w: %s is %s", ErrBlocked, address, class))
 }

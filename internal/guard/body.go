@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"fmt"
 	"io"
 
 	"sallyport/action"
@@ -31,10 +30,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	n, err := l.body.Read(p)
 	if int64(n) > l.left {
 		n = int(l.left)
-		err = &action.Error{
-			Kind: action.ErrTooLarge, Code: "body_too_large",
-			Message: fmt.Sprintf("The body is larger than %d bytes.", l.limit),
-		}
+		err = action.NewError("body_too_large", l.limit)
 	}
 	l.left -= int64(n)
 	l.err = err

@@ -130,8 +130,5 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 }
 
 func refusedRequest(kind error, format string, args ...any) error {
-	return &action.Error{
-		Kind: kind, Code: "redirect_refused", Message: fmt.Sprintf(format, args...),
-		Err: fmt.Errorf("%w: redirect", ErrBlocked),
-	}
+	return action.Errorf(kind, "redirect_refused", format, args...).WithCause(fmt.Errorf("%w: redirect", ErrBlocked))
 }

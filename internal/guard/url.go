@@ -51,10 +51,8 @@ func CheckBaseURL(raw string) (*url.URL, error) {
 		there.Field = "/base_url"
 		return nil, &there
 	case u.Scheme != "https" && !Loopback(u), u.RawQuery != "":
-		return nil, &action.Error{
-			Kind: action.ErrInvalid, Code: "invalid_field", Field: "/base_url",
-			Message: "base_url must be an https URL without a query, such as https://sentry.example.com.",
-		}
+		return nil, action.Errorf(action.ErrInvalid, "invalid_field",
+			"base_url must be an https URL without a query, such as https://sentry.example.com.").WithField("/base_url")
 	}
 	return u, nil
 }

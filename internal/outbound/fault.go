@@ -119,10 +119,8 @@ func (c *Client) crowded(ctx context.Context) error {
 
 // unsendable says that the request cannot be put on the wire.
 func (c *Client) unsendable(err error) error {
-	return &action.Error{
-		Kind: action.ErrUnavailable, Code: codeCredential, Err: c.cause(err),
-		Message: fmt.Sprintf("The request to %s cannot be written; connect the integration again with a credential that has no line breaks.", c.base.Hostname()),
-	}
+	return action.Errorf(action.ErrUnavailable, codeCredential,
+		"The request to %s cannot be written; connect the integration again with a credential that has no line breaks.", c.base.Hostname()).WithCause(c.cause(err))
 }
 
 // cause is an error for the log: it holds neither a credential nor the URL, in

@@ -30,9 +30,7 @@ func NewAPIKey() (id, key string, hash []byte) {
 func ParseAPIKey(key string) (id string, hash []byte, err error) {
 	text, ok := strings.CutPrefix(key, APIKeyPrefix)
 	if !ok || len(text) != idDigits+secretDigits || strings.Trim(text[:idDigits], "0123456789abcdef") != "" {
-		return "", nil, action.Errorf(action.ErrUnauthenticated, "invalid_api_key",
-			"This is not an API key, or not all of it: keys begin with %s and have %d characters. Make a new one with: sallyport api-key create.",
-			APIKeyPrefix, len(APIKeyPrefix)+idDigits+secretDigits)
+		return "", nil, action.NewError("invalid_api_key", APIKeyPrefix, len(APIKeyPrefix)+idDigits+secretDigits)
 	}
 	return dashed(text[:idDigits]), HashSecret(key), nil
 }

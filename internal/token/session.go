@@ -77,11 +77,11 @@ func (s *Signer) Mint(sessionID string) string {
 func (s *Signer) Verify(token string) (sessionID string, err error) {
 	text, ok := strings.CutPrefix(token, SessionPrefix)
 	if !ok || len(token) > tokenMax || strings.ContainsAny(text, "\r\n") {
-		return "", refused("This is not a session token; those begin with " + SessionPrefix + ". Ask the person who runs the gateway for one (sallyport session create).")
+		return "", refused("This is not a session token; those begin with " + SessionPrefix + ". Ask the person who runs the gateway for one.")
 	}
 	raw, err := strict.DecodeString(text)
 	if err != nil || len(raw) <= tokenHead || raw[0] != version {
-		return "", refused("This session token is incomplete or altered; copy it again, or ask for a new one (sallyport session create).")
+		return "", refused("This session token is incomplete or altered; copy it again, or ask for a new one.")
 	}
 	keyID, mac, id := raw[1:1+keyIDLen], raw[1+keyIDLen:tokenHead], string(raw[tokenHead:])
 	for i := range s.keys {
@@ -89,7 +89,7 @@ func (s *Signer) Verify(token string) (sessionID string, err error) {
 			return id, nil
 		}
 	}
-	return "", refused("This session token was not made by this gateway, or its signing key has been replaced; ask for a new one (sallyport session create).")
+	return "", refused("This session token was not issued by this gateway, or its signing key has been replaced; ask for a new one.")
 }
 
 func (k *signingKey) sign(sessionID string) []byte {

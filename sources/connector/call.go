@@ -31,7 +31,7 @@ func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, 
 func (s *Source) Do(ctx context.Context, method string, params json.RawMessage, caller action.Caller) (action.Result, error) {
 	name, ok := map[string]string{"resources/read": "uri", "prompts/get": "name", "completion/complete": ""}[method]
 	if !ok {
-		return action.Result{}, action.Errorf(action.ErrInvalid, "invalid_method", "A server is not sent %.60q for agents.", method)
+		return action.Result{}, action.NewError("invalid_method", method)
 	}
 	if len(params) == 0 {
 		params = json.RawMessage("{}")

@@ -109,7 +109,7 @@ func (p Preset) noVariant(variant string) error {
 		}
 		has = "it has " + strings.Join(names, ", ")
 	}
-	err := action.Errorf(action.ErrInvalid, "unknown_variant", "The preset %s has no variant %.40q; %s.", p.Name, variant, has)
+	err := action.NewError("unknown_variant", p.Name, variant, has)
 	err.Field = "/variant"
 	return err
 }

@@ -47,8 +47,7 @@ func (t *Tokens) Brokered(ctx context.Context, operator, id, key string) ([]acti
 	list := all.found[connection{id, key}]
 	for _, in := range list {
 		if in.Organization != list[0].Organization {
-			return nil, action.Errorf(action.ErrConflict, "connection_claimed",
-				"Several organizations have integrations of this connection of Nango's, so its events are nobody's; disconnect all but one.")
+			return nil, action.NewError("connection_claimed")
 		}
 	}
 	return list, nil

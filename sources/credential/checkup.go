@@ -94,7 +94,7 @@ func (t *Tokens) revive(ctx context.Context, at place) error {
 func (t *Tokens) Metadata(ctx context.Context, in action.Integration, q url.Values) (json.RawMessage, error) {
 	m := t.modules[in.Provider]
 	if m == nil || m.Metadata == nil {
-		return nil, action.Errorf(action.ErrNotFound, "no_metadata", "There is no metadata of %s.", t.title(in.Provider))
+		return nil, action.NewError("no_metadata", t.title(in.Provider))
 	}
 	for again := true; ; again = false {
 		c, err := t.Conn(ctx, in)

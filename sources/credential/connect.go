@@ -72,7 +72,7 @@ func (t *Tokens) need(w *action.Wanted) (*sources.Module, sources.Need, error) {
 	case i < 0:
 		return m, sources.Need{}, invalid("/kind", "%s cannot be connected with %q; use %s.", m.Title, sources.Printable(string(w.Kind), 40), kinds(m.Needs))
 	case w.Own && !slices.ContainsFunc(m.Needs[i:], func(n sources.Need) bool { return n.Kind == w.Kind && n.Users }):
-		return m, sources.Need{}, invalid("/own", "%s is connected with %s for the whole organization only; leave own out.", m.Title, w.Kind)
+		return m, sources.Need{}, invalid("/own", "%s is connected with %s for the whole organization only; leave `own` out.", m.Title, w.Kind)
 	}
 	return m, m.Needs[i], nil
 }

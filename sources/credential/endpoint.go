@@ -66,7 +66,7 @@ func (t *Tokens) exchange(ctx context.Context, app *registration, p preset, k *i
 	if err := k.take(a.Status, a.Body, now, p.bearers...); err != nil {
 		var no *refusal
 		if errors.As(err, &no) && no.client() {
-			e := failing(sources.FaultAuth, nil, "%s does not take the gateway's client (%s); an owner or admin must set its id and secret again: sallyport integration app set %s.", app.Provider, no.code, app.Provider)
+			e := failing(sources.FaultAuth, nil, "%s does not take the gateway's client (%s); an owner or admin must set its id and secret again.", app.Provider, no.code)
 			e.Err = no
 			return e
 		}

@@ -102,10 +102,8 @@ func (k *issued) take(status int, body []byte, now time.Time, kinds ...string) e
 		return action.Errorf(action.ErrUnavailable, sources.FaultFailed, "The authorization server failed (%d); try again later.", status)
 	case status != http.StatusOK || got.Error != "": // some say 200 and mean no
 		no := &refusal{status: status, code: errorCode(got.Error)}
-		return &action.Error{
-			Kind: action.ErrUnavailable, Code: sources.FaultAuth, Err: no,
-			Message: fmt.Sprintf("The authorization server refused to give a token: %s (%d); check the OAuth settings, or sign in again.", no.code, no.status),
-		}
+		return action.Errorf(action.ErrUnavailable, sources.FaultAuth,
+			"The authorization server refused to give a token: %s (%d); check the OAuth settings, or sign in again.", no.code, no.status).WithCause(no)
 	case err != nil || got.Access == "" || len(got.Access) > maxAnswer/4 || strings.ContainsFunc(got.Access, notToken):
 		return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "The authorization server's answer holds no token that can be used; its operator must mend that.")
 	case got.Type != "" && !strings.EqualFold(got.Type, "Bearer") && !slices.Contains(kinds, got.Type):

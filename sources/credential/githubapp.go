@@ -133,7 +133,7 @@ func (t *Tokens) installationToken(ctx context.Context, h *owned) (m minted, err
 // appRefused is GitHub's no to the app itself.
 func (t *Tokens) appRefused(a *outbound.Response) error {
 	if a.Status == http.StatusUnauthorized {
-		return failing(sources.FaultAuth, nil, "GitHub does not take the App's signature; an owner or admin must set its id and private key again: sallyport integration app set github.")
+		return failing(sources.FaultAuth, nil, "GitHub does not take the App's signature; an owner or admin must set its id and private key again.")
 	}
 	return failing(sources.FaultFailed, nil, "GitHub did not answer about the installation (%d); try again later.", a.Status)
 }
@@ -200,7 +200,7 @@ func (t *Tokens) appJWT(app *registration) (string, error) {
 	begin := t.Now().Add(-30 * time.Second)
 	signed, err := signRS256(key, map[string]any{"iss": who, "iat": begin.Unix(), "exp": begin.Add(9 * time.Minute).Unix()})
 	if err != nil {
-		return "", failing(sources.FaultCredential, nil, "The App's private key cannot sign; set it again: sallyport integration app set %s.", app.Provider)
+		return "", failing(sources.FaultCredential, nil, "The private key of the App at %s cannot sign; an owner or admin must set it again.", app.Provider)
 	}
 	return signed, nil
 }

@@ -268,7 +268,7 @@ func TestAppKeyThatIsNotTaken(t *testing.T) {
 	}
 	h.with(func() { h.key = other })
 	_, err = tokens.Token(t.Context(), in)
-	fails(t, err, action.ErrUnavailable, sources.FaultAuth, "sallyport integration app set github")
+	fails(t, err, action.ErrUnavailable, sources.FaultAuth, "set its id and private key again")
 	if row := b.row(in.ID); row.Status != action.IntegrationActive {
 		t.Errorf("it is %s, though the installation is as it was", row.Status)
 	}

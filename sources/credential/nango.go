@@ -92,9 +92,9 @@ func (t *Tokens) nangoConnection(ctx context.Context, app *registration, id, key
 func nangoRefused(a *outbound.Response) error {
 	switch a.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return failing(sources.FaultAuth, nil, "Nango does not take the gateway's API key (%d); an owner or admin must set it again: sallyport integration app set nango.", a.Status)
+		return failing(sources.FaultAuth, nil, "Nango does not take the gateway's API key (%d); an owner or admin must set it again.", a.Status)
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return failing(sources.FaultConfig, nil, "Nango did not understand the request (%d); check the names of its providers: sallyport integration app set nango --key MODULE=NAME.", a.Status)
+		return failing(sources.FaultConfig, nil, "Nango did not understand the request (%d); check the provider names in the registration of Nango.", a.Status)
 	}
 	return failing(sources.FaultFailed, nil, "Nango failed (%d); try again later.", a.Status)
 }

@@ -151,7 +151,7 @@ func TestBeginNeedsARegistration(t *testing.T) {
 	b := newBank(t)
 	tokens := b.instance(b.module())
 	_, err := tokens.Begin(t.Context(), oauth())
-	fails(t, err, action.ErrInvalid, "no_app", "sallyport integration app set acme, or PUT /api/v1/integrations/apps/acme")
+	fails(t, err, action.ErrInvalid, "no_app", "must register the gateway there")
 	b.register(tokens, action.ProviderApp{Provider: "acme", ClientID: "client"}, nil)
 	w := oauth()
 	w.BaseURL = "https://thief.example"

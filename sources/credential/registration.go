@@ -76,8 +76,9 @@ func origin(raw string) string {
 }
 
 func noApp(provider, format string, args ...any) error {
-	return action.Errorf(action.ErrInvalid, codeNoApp, "%s An owner or admin must set it: sallyport integration app set %s, or PUT /api/v1/integrations/apps/%s.",
-		fmt.Sprintf(format, args...), provider, provider)
+	e := action.Errorf(action.ErrInvalid, codeNoApp, format+" An owner or admin must register the gateway there.", args...)
+	e.Values = []any{provider}
+	return e
 }
 
 // need returns the named secret, or says that it is to be set.

@@ -70,10 +70,8 @@ func (r request) exchange(ctx context.Context, c *sources.Conn, out any) (http.H
 
 // unreadable is of a good answer that does not say what GitHub's would.
 func unreadable(err error) error {
-	return &action.Error{
-		Kind: action.ErrOutcomeUnknown, Code: sources.FaultProtocol, Err: err,
-		Message: "GitHub's answer cannot be read; check that the integration's base URL leads to its API (https://HOST/api/v3 on an Enterprise server).",
-	}
+	return action.Errorf(action.ErrOutcomeUnknown, sources.FaultProtocol,
+		"GitHub's answer cannot be read; check that the integration's base URL leads to its API (https://HOST/api/v3 on an Enterprise server).").WithCause(err)
 }
 
 func (r request) build(c *sources.Conn) (*outbound.Request, error) {

@@ -3,7 +3,6 @@ package gmail
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -36,10 +35,7 @@ func get(ctx context.Context, c *sources.Conn, query url.Values, out any, path .
 
 // foreign is an answer that Gmail would not give.
 func foreign(c *sources.Conn) error {
-	return &action.Error{
-		Kind: action.ErrUnavailable, Code: sources.FaultProtocol,
-		Message: fmt.Sprintf("What answered at %s is not Gmail's API; check the base URL.", c.HTTP.Base().Host),
-	}
+	return action.Errorf(action.ErrUnavailable, sources.FaultProtocol, "What answered at %s is not Gmail's API; check the base URL.", c.HTTP.Base().Host)
 }
 
 // profile is the mailbox: whose it is, and how far its history goes.

@@ -89,11 +89,8 @@ func plainRefusal(status int) error {
 }
 
 func uncertain(status int, detail string) error {
-	return &action.Error{
-		Kind: action.ErrOutcomeUnknown, Code: "upstream_failed",
-		Message: fmt.Sprintf("Linear failed within itself (status %d), and whether it did what was asked is not known. Look before calling again.", status),
-		Err:     fmt.Errorf("linear: %.300s", detail),
-	}
+	return action.Errorf(action.ErrOutcomeUnknown, "upstream_failed",
+		"Linear failed within itself (status %d), and whether it did what was asked is not known. Look before calling again.", status).WithCause(fmt.Errorf("linear: %.300s", detail))
 }
 
 // uncertain reports whether the error is Linear's own trouble.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -57,10 +56,8 @@ func send(ctx context.Context, c *sources.Conn, a ask, out any) (http.Header, er
 
 // notSentry is a success that is none of Sentry's.
 func notSentry(c *sources.Conn, err error) error {
-	return &action.Error{
-		Kind: action.ErrOutcomeUnknown, Code: sources.FaultProtocol, Err: err,
-		Message: fmt.Sprintf("What answered at %s is not Sentry's API; have an admin check the base URL of the connection.", c.HTTP.Base().Host),
-	}
+	return action.Errorf(action.ErrOutcomeUnknown, sources.FaultProtocol,
+		"What answered at %s is not Sentry's API; have an admin check the base URL of the connection.", c.HTTP.Base().Host).WithCause(err)
 }
 
 // decode keeps numbers as they were written.

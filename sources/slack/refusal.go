@@ -39,11 +39,8 @@ func uncertain(status int, detail string, message bool) error {
 	if message {
 		next = "Whether the message stands there is not known: have somebody look into the channel before sending again."
 	}
-	return &action.Error{
-		Kind: action.ErrOutcomeUnknown, Code: "upstream_failed",
-		Message: fmt.Sprintf("Slack failed within itself (status %d). %s", status, next),
-		Err:     fmt.Errorf("slack: %.300s", detail),
-	}
+	return action.Errorf(action.ErrOutcomeUnknown, "upstream_failed",
+		"Slack failed within itself (status %d). %s", status, next).WithCause(fmt.Errorf("slack: %.300s", detail))
 }
 
 // refusal says what to change.

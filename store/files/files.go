@@ -121,8 +121,5 @@ func checkKey(key string) error {
 }
 
 func unavailable(err error) error {
-	return &action.Error{
-		Kind: action.ErrUnavailable, Code: "files_unavailable", Message: "The store of evidence cannot be reached or is full; try again in a moment.",
-		Err: fmt.Errorf("store of evidence: %w", err),
-	}
+	return action.NewError("files_unavailable").WithCause(fmt.Errorf("store of evidence: %w", err))
 }

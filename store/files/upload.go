@@ -74,13 +74,13 @@ func (u *upload) complete(err error) error {
 	case !errors.Is(err, io.EOF):
 		return err
 	case hex.EncodeToString(u.digest.Sum(nil)) != u.sum:
-		return action.Errorf(action.ErrInvalid, "wrong_digest", "The file's SHA-256 is not the one that was announced: it changed, or was damaged on its way; send it again.")
+		return action.NewError("wrong_digest")
 	}
 	return nil
 }
 
 func (u *upload) wrongSize() error {
-	return action.Errorf(action.ErrInvalid, "wrong_size", "The file does not have the %d bytes that were announced; send it again.", u.size)
+	return action.NewError("wrong_size", u.size)
 }
 
 // untouched reports whether nothing has been read, so that a request can be

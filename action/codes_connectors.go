@@ -1,0 +1,41 @@
+package action
+
+// connectorErrors are errors of connectors and of the servers behind them.
+func connectorErrors() Area {
+	return Area{"Connectors and MCP servers", []Declaration{
+		{"upstream_dns", ErrUnavailable, "", "", "The server's name does not resolve. Check the URL."},
+		{"upstream_unreachable", ErrUnavailable, "", "", "Nothing answers at the address. Check that the server is up, and the port."},
+		{"upstream_tls", ErrUnavailable, "", "", "The certificate is not valid, or the port speaks no TLS."},
+		{"upstream_blocked", ErrUnavailable, "The provider names an address that is not https; have it name %s by https.", "", "The address is private. `serve --allow-upstream CIDR` allows such a network."},
+		{"address_blocked", nil, "", "", "As `upstream_blocked`, for a URL that was to be set or fetched."},
+		{"redirect_refused", nil, "", "", "The server redirects. Use the URL that it redirects to."},
+		{"upstream_timeout", nil, "", "", "Too slow, or too many requests under way. `--timeout` gives a connector more time."},
+		{"interrupted", nil, "", "", "The request was given up because its caller left."},
+		{"upstream_auth", ErrUnavailable, "", "", "The credential was refused. Set it again, check `--header` and `--prefix`, or sign in again."},
+		{"upstream_reconnect", ErrUnavailable, "", "", "A person must sign in or connect again; the message says where."},
+		{"upstream_transport", ErrUnavailable, "", "", "The URL is not an MCP endpoint over streamable HTTP. It often ends in `/mcp`."},
+		{"upstream_protocol", nil, "", "", "The answer violates the protocol, or is not the service's API. Check the base URL; report it to its developers."},
+		{"upstream_too_large", nil, "", "", "Ask for less ([limits](limits.md))."},
+		{"upstream_refused", nil, "", "", "The service refused the request, in its own words."},
+		{"upstream_failed", nil, "", "", "The service failed. Before you repeat a write, check whether it happened."},
+		{"upstream_config", nil, "", "", "A setting is not usable, or the session's integrations do not fit the call."},
+		{"upstream_circuit_open", ErrUnavailable, "", "", "The server failed five times in a row. The gateway retries by itself."},
+		{"tools_unrecorded", ErrUnavailable, "", "", "The gateway could not store the tools. See its log and database."},
+		{"connector_not_found", ErrNotFound, "There is no connector %q.", "list connectors", ""},
+		{"no_such_connector", ErrNotFound, "There is no connector %q.", "list connectors", ""},
+		{"too_many_connectors", ErrTooMany, "An organization has at most %d connectors; remove one first.", "", ""},
+		{"no_such_preset", ErrNotFound, "There is no such preset; choose another, or add it by its URL.", "", ""},
+		{"unknown_variant", ErrInvalid, "The preset %s has no variant %.40q; %s.", "", ""},
+		{"secret_not_found", ErrNotFound, "There is no secret %q.", "list secrets", ""},
+		{"secret_host", ErrInvalid, "", "", "A secret is only sent to the host that it was entered for. Enter it again for the new host."},
+		{"oauth_flow", nil, "", "", "The sign-in does not fit the connector, or another person began it. Start again on the connector's page."},
+		{"oauth_client", nil, "", "", "The service does not register the gateway by itself. Register a client there, then `--client-id`."},
+		{"oauth_discovery", ErrUnavailable, "", "", "The authorization server could not be found or read. Set `--issuer`."},
+		{"oauth_grant_not_found", ErrNotFound, "Nobody has signed in for this connector yet; sign in first.", "", "`sallyport connector sign-in NAME`."},
+		{"oauth_issuer_moved", ErrConflict, "", "", "Ask the server's operator whether the authorization server moved; then set `--issuer` and sign in again."},
+		{"oauth_moved", ErrConflict, "The tokens of this connector were changed at this moment; read them again.", "", ""},
+		{"no_sign_in", ErrInvalid, "Nobody signs in to %s; first set oauth.kind to authorization_code.", "", "`sallyport connector update NAME --oauth code`."},
+		{"too_many_sign_ins", ErrTooMany, "%d sign-ins at services were begun and not ended; end one of them, or try again in some minutes.", "", ""},
+		{"no_client_metadata", ErrNotFound, "This gateway has no such document: that takes a public https URL.", "", ""},
+	}, "upstream_credential upstream_rate_limited connector_exists tool_changed secret_in_use no_such_sign_in"}
+}

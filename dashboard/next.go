@@ -1,0 +1,97 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/api"
+)
+
+// nextRoutes are the routes of the operations that errors refer to, and what
+// those do that list nothing.
+func nextRoutes() (routes map[action.Operation]api.Operation, does map[action.Operation]string) {
+	return map[action.Operation]api.Operation{
+		"list routes":              {Method: "GET", Path: "/api/v1/openapi.json"},
+		"list invocations":         api.ListInvocations.Operation,
+		"list grants":              api.ListGrants.Operation,
+		"list grant requests":      api.ListGrantRequests.Operation,
+		"decide grant request":     api.ApproveGrantRequest.Operation,
+		"list modes":               api.ListModes.Operation,
+		"list quotas":              api.ListQuotas.Operation,
+		"list capabilities":        api.ListCapabilities.Operation,
+		"list gates":               api.ListGates.Operation,
+		"list sessions":            api.ListSessions.Operation,
+		"list users":               api.ListUsers.Operation,
+		"create sign-in link":      api.CreateLoginLink.Operation,
+		"list API keys":            api.ListKeys.Operation,
+		"list secrets":             api.ListSecrets.Operation,
+		"list connectors":          api.ListConnectors.Operation,
+		"list integrations":        api.ListIntegrations.Operation,
+		"list provider apps":       api.ListApps.Operation,
+		"set provider app":         api.PutApp.Operation,
+		"list automations":         api.ListAutomations.Operation,
+		"list triggers":            api.ListTriggers.Operation,
+		"list schedules":           api.ListSchedules.Operation,
+		"list events":              api.ListInboundEvents.Operation,
+		"show event":               api.GetInboundEvent.Operation,
+		"list deliveries":          api.ListDeliveries.Operation,
+		"list runs":                api.ListRuns.Operation,
+		"list outbox":              api.ListOutbox.Operation,
+		"set run endpoint":         api.PutRunEndpoint.Operation,
+		"list env requests":        api.ListEnvRequests.Operation,
+		"list setups":              api.ListSetups.Operation,
+		"set notification channel": api.PutNotify.Operation,
+	}, map[action.Operation]string{
+		"list routes": "lists the routes", "show event": "has what is left", "set notification channel": "sets them up",
+		"set run endpoint": "sets one", "set provider app": "registers it", "create sign-in link": "creates one",
+		"decide grant request": "approves it",
+	}
+}
+
+// withNext adds to an error which route leads on from it. Agents hear of their
+// own routes only.
+func withNext(p *Principal, err error) error {
+	e := action.Public(err)
+	see := action.Declared(e.Code).See
+	routes, does := nextRoutes()
+	next, out := routes[see], *e
+	if p.Session != nil {
+		switch see {
+		case "list actions":
+			next = api.ListAvailableActions.Operation
+		case "list invocations":
+			next = api.ListSessionInvocations.Operation
+		default:
+			return err
+		}
+		if e.Code == "no_such_source" { // agents do not learn what there is beside what they may call
+			out.Message = "No source is called so."
+		}
+		next.Path = strings.Replace(next.Path, "{session}", p.Session.ID, 1)
+	}
+	if next.Path == "" {
+		return err
+	}
+	if len(e.Values) > 0 { // the first one is what the operation is about
+		next.Path = regexp.MustCompile(`\{\w+\}`).ReplaceAllLiteralString(next.Path, url.PathEscape(fmt.Sprint(e.Values[0])))
+	}
+	out.Message += " " + next.Method + " " + next.Path + " " + or(does[see], "lists them") + "."
+	return &out
+}
+
+// undecided says why an invocation could not be decided; it looks whether
+// there is a grant request of that id, as both are in one inbox.
+func (s *Server) undecided(ctx context.Context, p *Principal, id string, err error) error {
+	if !errors.Is(err, action.ErrNotFound) {
+		return named(err, id)
+	}
+	if _, missing := s.Policy.GrantRequest(ctx, p.Organization, id); missing != nil {
+		return named(err, id)
+	}
+	return action.NewError("is_grant_request", plain(id))
+}
