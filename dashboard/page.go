@@ -119,6 +119,7 @@ func (p *pages) funcs(name string) template.FuncMap {
 		"alerts":      action.Alerts,
 		"spans":       func() []span { return spansWithin(p.now(), nil) },
 		"settled":     settledBy,
+		"denied":      deniedWhy,
 		"lines":       lines,
 		"count":       count,
 		"ended":       func(t *time.Time) bool { return t != nil && !p.now().Before(*t) },

@@ -19,7 +19,7 @@ type gateCommand struct {
 type gateApprove struct {
 	remote
 	api.NewGateApproval
-	Expires expiry `placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: in 30 days)."`
+	Expires expiry `field:"expires_in,expires_at" placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: in 30 days)."`
 }
 
 func (c *gateApprove) Run(ctx context.Context, std *stdio) error {
