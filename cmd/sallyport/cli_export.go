@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"sallyport/api"
+	apiclient "sallyport/client"
 )
 
 type auditExport struct {
@@ -39,16 +39,16 @@ type auditExport struct {
 	Out string `placeholder:"FILE" type:"path" help:"Write to this new file, which only you may read (default: standard output)."`
 }
 
-func (c *auditExport) query() url.Values {
-	query := queryOf(given{
-		"format": c.Format, "from": c.From.String(), "to": c.To.String(),
-		"status": c.Status, "session": c.Session, "source": c.Source, "action": c.Action, "risk": c.Risk, "mode": c.Mode,
-		"run": c.OfRun, "automation": c.Automation, "group": c.Group, "person": c.Person,
-	})
-	if c.What == "policy" {
-		query.Set("what", c.What)
+func (c *auditExport) query() api.ExportQuery {
+	in := api.ExportQuery{
+		Format:  c.Format,
+		Sought:  api.Sought{Status: statuses(c.Status), Source: c.Source, Action: c.Action, Risk: c.Risk, Mode: c.Mode, From: c.From.String(), To: c.To.String()},
+		AskedBy: api.AskedBy{Session: c.Session, Run: c.OfRun, Automation: c.Automation, Group: c.Group, Person: c.Person},
 	}
-	return query
+	if c.What == "policy" {
+		in.What = c.What
+	}
+	return in
 }
 
 // Run fails when the export is not whole; then there is no file either.
@@ -81,7 +81,7 @@ func (c *auditExport) write(ctx context.Context, std *stdio, silence time.Durati
 		return err
 	}
 	if c.Out == "" {
-		return server.stream(ctx, "/api/v1/audit/export", c.query(), std.Out, silence)
+		return server.export(ctx, c.query(), std.Out, silence)
 	}
 	file, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -90,7 +90,7 @@ func (c *auditExport) write(ctx context.Context, std *stdio, silence time.Durati
 	if err != nil {
 		return err
 	}
-	err = server.stream(ctx, "/api/v1/audit/export", c.query(), file, silence)
+	err = server.export(ctx, c.query(), file, silence)
 	if err = cmp.Or(err, file.Close()); err != nil {
 		_ = os.Remove(c.Out) // half of it would look whole
 		return err
@@ -113,15 +113,19 @@ func (c *auditExport) known(ctx context.Context, server *client) error {
 	return err
 }
 
-// stream copies an answer of lines to w as it comes, however long it takes as
+// export copies an answer of lines to w as it comes, however long it takes as
 // long as it comes. What ends too early is an error.
-func (c *client) stream(ctx context.Context, path string, query url.Values, w io.Writer, silence time.Duration) error {
+func (c *client) export(ctx context.Context, in api.ExportQuery, w io.Writer, silence time.Duration) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	c.http.Timeout = 0
 	timer := time.AfterFunc(silence, func() { stop(fmt.Errorf("nothing came for %s", silence)) })
 	defer timer.Stop()
-	response, err := c.send(ctx, http.MethodGet, path, query, nil)
+	request, err := (&apiclient.Client{Base: c.base, Key: c.key}).NewRequest(ctx, &api.ExportAudit.Operation, in)
+	if err != nil {
+		return err
+	}
+	response, err := c.dispatch(request)
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
