@@ -210,6 +210,3 @@ func (r *remote) remove(ctx context.Context, std *stdio, path, done string) erro
 func said(text string) func(io.Writer) {
 	return func(w io.Writer) { fmt.Fprintln(w, visible(text)) }
 }
-
-// oneLine shows JSON as it is, on one line and harmless.
-func oneLine(raw json.RawMessage) string { return visible(string(raw)) }
