@@ -97,14 +97,14 @@ type ScopeName string
 
 // NewRequest is an agent's wish for a grant.
 type NewRequest struct {
-	Scope     ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session"`
-	Source    string                     `json:"source,omitempty" maxLength:"200" example:"github"`
-	Action    string                     `json:"action,omitempty" maxLength:"200" example:"create_issue"`
-	Any       bool                       `json:"any,omitempty"`
-	Pins      map[string]json.RawMessage `json:"pins,omitempty" doc:"Params that are to have exactly these values, by JSON Pointer."`
-	MaxCalls  *int64                     `json:"max_calls,omitempty" minimum:"1" example:"5"`
-	ExpiresIn string                     `json:"expires_in,omitempty" maxLength:"40" example:"8h"`
-	Reason    string                     `json:"reason,omitempty" maxLength:"1000" doc:"A person reads it." example:"Filing the twelve bugs that the audit found."`
+	Scope     ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session" kong:"env='-',enum='session,org,organization',default='session',help='session (default), or org: all sessions.'"`
+	Source    string                     `json:"source,omitempty" maxLength:"200" example:"github" kong:"arg,help='Id or name of the source.'"`
+	Action    string                     `json:"action,omitempty" maxLength:"200" example:"create_issue" kong:"arg,help='The action.'"`
+	Any       bool                       `json:"any,omitempty" kong:"-"`
+	Pins      map[string]json.RawMessage `json:"pins,omitempty" doc:"Params that are to have exactly these values, by JSON Pointer." kong:"-"`
+	MaxCalls  *int64                     `json:"max_calls,omitempty" minimum:"1" example:"5" kong:"env='-',placeholder='N',help='Calls that it is to let through in all (default: any number).'"`
+	ExpiresIn string                     `json:"expires_in,omitempty" maxLength:"40" example:"8h" kong:"name='expires',type='span',env='-',placeholder='D',help='How long it is to last, such as 8h or 7d (default: for ever).'"`
+	Reason    string                     `json:"reason,omitempty" maxLength:"1000" doc:"A person reads it." example:"Filing the twelve bugs that the audit found." kong:"env='-',placeholder='TEXT',help='Why; a person reads it.'"`
 }
 
 // Narrowing is what a person allows of a request. Fields that are absent stay

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -27,18 +25,6 @@ type actionsCommand struct {
 	Grants actionsGrants `cmd:"" help:"List the grants that cover the session."`
 }
 
-// availableRow is an action as the session sees it.
-type availableRow struct {
-	Source      string `json:"source_id"`
-	SourceName  string `json:"source_name"`
-	Action      string `json:"action"`
-	Tool        string `json:"tool"`
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	Risk        string `json:"risk"`
-	Mode        string `json:"mode"`
-}
-
 type actionsList struct {
 	inSession
 	Source string `env:"-" placeholder:"SOURCE" help:"Only of this source: its id or name."`
@@ -50,21 +36,23 @@ func (c *actionsList) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var all list[json.RawMessage] // with --json each is printed as it came
-	if _, err := a.get(ctx, a.path("/available"), nil, &all); err != nil {
+	// With --json each is printed as it came.
+	route := api.Route[api.InSession, api.List[json.RawMessage]]{Operation: api.ListAvailableActions.Operation}
+	_, all, _, err := fetchAs(ctx, a, route, a.in())
+	if err != nil {
 		return err
 	}
 	var kept []json.RawMessage
 	var rows [][]string
 	var sources []string
 	for _, item := range all.Items {
-		var row availableRow
+		var row api.AvailableAction
 		if err := decode(item, &row); err != nil {
 			return err
 		}
 		sources = append(sources, cmp.Or(row.SourceName, row.Source))
 		if c.fits(&row) {
-			kept, rows = append(kept, item), append(rows, row.cells())
+			kept, rows = append(kept, item), append(rows, availableCells(&row))
 		}
 	}
 	if len(kept) == 0 && c.Source != "" && c.Search == "" {
@@ -81,18 +69,14 @@ func (c *actionsList) Run(ctx context.Context, std *stdio) error {
 	return nil
 }
 
-// cells are its line in a table.
-func (r *availableRow) cells() []string {
-	source := r.SourceName
-	if source == "" {
-		source = r.Source
-	}
+// availableCells are an action's line in a table.
+func availableCells(r *api.AvailableAction) []string {
 	what, _, _ := strings.Cut(strings.TrimSpace(r.Description), "\n")
-	return []string{source, r.Action, r.Risk, r.Mode, brief(what)}
+	return []string{cmp.Or(r.SourceName, r.Source), r.Action, string(r.Risk), string(r.Mode), brief(what)}
 }
 
 // fits reports whether an action is one that was asked for.
-func (c *actionsList) fits(r *availableRow) bool {
+func (c *actionsList) fits(r *api.AvailableAction) bool {
 	if c.Source != "" && c.Source != r.Source && !strings.EqualFold(c.Source, r.SourceName) {
 		return false
 	}
@@ -115,17 +99,14 @@ func (c *actionsStatus) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var now calledRow
-	raw, err := a.get(ctx, a.path("/invocations/"+url.PathEscape(c.ID)), nil, &now)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) { said(now.tell())(w) })
+	return performAs(ctx, &c.inSession, std, a, api.GetSessionInvocation, a.invocation(c.ID), func(w io.Writer, i *api.InvocationView) {
+		said(callStanding(&i.Invocation))(w)
+	})
 }
 
 type actionsCalls struct {
 	inSession
-	paging
+	api.Paging
 }
 
 func (c *actionsCalls) Run(ctx context.Context, std *stdio) error {
@@ -133,18 +114,11 @@ func (c *actionsCalls) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var all list[calledRow]
-	raw, err := a.get(ctx, a.path("/invocations"), c.query(), &all)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		rows := make([][]string, 0, len(all.Items))
-		for _, i := range all.Items {
-			rows = append(rows, []string{i.ID, i.what(), i.became(), since(i.CreatedAt)})
-		}
-		table(w, []string{"ID", "CALL", "STATUS", "MADE"}, rows)
-		more(w, all.NextCursor)
+	in := api.ListSessionInvocationsInput{InSession: a.in(), Paging: c.Paging}
+	return performAs(ctx, &c.inSession, std, a, api.ListSessionInvocations, in, func(w io.Writer, all *api.InvocationList) {
+		cells("ID CALL STATUS MADE", func(i *api.InvocationView) []string {
+			return []string{i.ID, callName(&i.Invocation), callBecame(&i.Invocation), since(&i.CreatedAt)}
+		})(w, &all.List)
 	})
 }
 
@@ -154,35 +128,20 @@ type actionsGrant struct {
 
 type actionsGrantRequest struct {
 	inSession
-	Source   string  `arg:"" help:"Id or name of the source."`
-	Action   string  `arg:"" help:"The action."`
-	Reason   string  `env:"-" placeholder:"TEXT" help:"Why; a person reads it."`
-	Scope    string  `env:"-" enum:"session,org,organization" default:"session" help:"session (default), or org: all sessions."`
-	MaxCalls *int64  `env:"-" placeholder:"N" help:"Calls that it is to let through in all (default: any number)."`
-	Expires  lasting `env:"-" placeholder:"D" help:"How long it is to last, such as 8h or 7d (default: for ever)."`
-	Pin      []pin   `env:"-" sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this value of a param; again for more."`
+	api.NewRequest
+	Pin []pin `env:"-" sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this value of a param; again for more."`
 }
 
 func (c *actionsGrantRequest) Run(ctx context.Context, std *stdio) error {
-	body := given{"source": c.Source, "action": c.Action, "reason": c.Reason, "scope": c.Scope}.set()
-	if c.MaxCalls != nil {
-		body["max_calls"] = *c.MaxCalls
-	}
-	if c.Expires.Duration != 0 {
-		body["expires_in"] = c.Expires.String()
-	}
-	pins, err := pinned(c.Pin)
-	if err != nil {
+	var err error
+	if c.Pins, err = pinned(c.Pin); err != nil {
 		return err
-	}
-	if len(pins) > 0 {
-		body["pins"] = pins
 	}
 	a, err := c.connect(ctx, std)
 	if err != nil {
 		return err
 	}
-	_, raw, err := a.ask(ctx, http.MethodPost, a.path("/grants"), nil, body)
+	_, asked, raw, err := fetchAs(ctx, a, api.RequestGrant, api.InSessionWith[api.NewRequest]{InSession: a.in(), Body: c.NewRequest})
 	if p := new(problem); errors.As(err, &p) && p.Code == "already_allowed" {
 		raw, err = json.Marshal(map[string]string{"status": p.Code, "detail": p.Detail})
 		if err != nil {
@@ -193,10 +152,6 @@ func (c *actionsGrantRequest) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return barred(err)
 	}
-	var asked api.RequestView
-	if err := decode(raw, &asked); err != nil {
-		return err
-	}
 	return c.print(std, raw, func(w io.Writer) {
 		said(fmt.Sprintf("asked for %s: %s (request %s, %s)", covers(&asked.Terms, asked.Name), budget(&asked.Terms), asked.ID, asked.Status))(w)
 		said("go on calling meanwhile; sallyport actions grants shows it once a person agreed")(w)
@@ -205,7 +160,7 @@ func (c *actionsGrantRequest) Run(ctx context.Context, std *stdio) error {
 
 type actionsGrants struct {
 	inSession
-	paging
+	api.Paging
 }
 
 func (c *actionsGrants) Run(ctx context.Context, std *stdio) error {
@@ -213,30 +168,12 @@ func (c *actionsGrants) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var all list[coveringRow]
-	raw, err := a.get(ctx, a.path("/grants"), c.query(), &all)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		rows := make([][]string, 0, len(all.Items))
-		for _, g := range all.Items {
-			rows = append(rows, []string{g.ID, covers(&g.Terms, g.Name), string(g.Scope), g.left(), ends(g.ExpiresAt)})
+	in := api.ListSessionGrantsInput{InSession: a.in(), Paging: c.Paging}
+	return performAs(ctx, &c.inSession, std, a, api.ListSessionGrants, in, cells("ID LETS_THROUGH SCOPE CALLS_LEFT STATE", func(g *api.CoveringGrant) []string {
+		left := "any number"
+		if g.CallsLeft != nil {
+			left = strconv.FormatInt(*g.CallsLeft, 10)
 		}
-		table(w, []string{"ID", "LETS THROUGH", "SCOPE", "CALLS LEFT", "STATE"}, rows)
-		more(w, all.NextCursor)
-	})
-}
-
-// coveringRow is a grant as a session sees it.
-type coveringRow struct {
-	api.GrantView
-	CallsLeft *int64 `json:"calls_left"`
-}
-
-func (g *coveringRow) left() string {
-	if g.CallsLeft == nil {
-		return "any number"
-	}
-	return strconv.FormatInt(*g.CallsLeft, 10)
+		return []string{g.ID, covers(&g.Terms, g.Name), string(g.Scope), left, ends(g.ExpiresAt)}
+	}))
 }

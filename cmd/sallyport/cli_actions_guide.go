@@ -2,19 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"sallyport/api"
 )
 
 type actionsGuide struct {
 	inSession
 	Source string `arg:"" optional:"" help:"Id or name of a source (default: all of the session's)."`
-	Action string `env:"-" placeholder:"ACTION" help:"Only this action: its name at the source, or that of its tool."`
-	Write  string `env:"-" type:"path" placeholder:"DIR" help:"Write actions-guide.md into this folder instead of printing it."`
+	api.OfAction
+	Write string `env:"-" type:"path" placeholder:"DIR" help:"Write actions-guide.md into this folder instead of printing it."`
 }
 
 // guideFile is what the guide is called in the folder of --write.
@@ -28,18 +30,7 @@ func (c *actionsGuide) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	path := "/guide"
-	if c.Source != "" {
-		path += "/" + url.PathEscape(c.Source)
-	}
-	query := url.Values{}
-	if c.Action != "" {
-		query.Set("action", c.Action)
-	}
-	var guide struct {
-		Markdown string `json:"markdown"`
-	}
-	raw, err := a.get(ctx, a.path(path), query, &guide)
+	_, guide, raw, err := c.read(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -47,6 +38,13 @@ func (c *actionsGuide) Run(ctx context.Context, std *stdio) error {
 		return writeGuide(std, c.Write, guide.Markdown)
 	}
 	return c.print(std, raw, func(w io.Writer) { page(w, guide.Markdown) })
+}
+
+func (c *actionsGuide) read(ctx context.Context, a *agentClient) (int, *api.GuideView, json.RawMessage, error) {
+	if c.Source == "" {
+		return fetchAs(ctx, a, api.GetGuide, api.GetGuideInput{InSession: a.in(), OfAction: c.OfAction})
+	}
+	return fetchAs(ctx, a, api.GetSourceGuide, api.GetSourceGuideInput{InSession: a.in(), OfAction: c.OfAction, Source: c.Source})
 }
 
 func writeGuide(std *stdio, folder, text string) error {

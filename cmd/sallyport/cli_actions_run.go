@@ -10,13 +10,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // patience are the flags of commands that wait for a call.
@@ -44,7 +44,7 @@ func (c *actionsRun) Run(ctx context.Context, std *stdio) error {
 	}
 	key := cmp.Or(c.IdempotencyKey, "cli-"+rand.Text())
 	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON}
-	err = w.call(ctx, map[string]any{"source": c.Source, "action": c.Action, "params": params, "idempotency_key": key})
+	err = w.call(ctx, api.NewCall{Source: c.Source, Action: c.Action, Params: params, IdempotencyKey: key})
 	if w.id == "" && (ctx.Err() != nil || errors.As(err, new(unanswered))) {
 		return statusError{fmt.Errorf("%w; whether the call was made is not known: the same command with --idempotency-key %s gets its outcome, and never makes it twice", stopped(ctx, err), key), exitPending}
 	}
@@ -91,29 +91,6 @@ func (c *actionsWait) Run(ctx context.Context, std *stdio) error {
 	return w.wait(ctx)
 }
 
-// calledRow is an invocation as its session sees it.
-type calledRow struct {
-	ID          string          `json:"id"`
-	SourceName  string          `json:"source_name"`
-	Source      string          `json:"source_id"`
-	Action      string          `json:"action"`
-	Status      string          `json:"status"`
-	Denied      string          `json:"denied_reason"`
-	DeniedNote  string          `json:"denied_note"`
-	CreatedAt   *time.Time      `json:"created_at"`
-	ExpiresAt   *time.Time      `json:"expires_at"`
-	Error       *action.Failure `json:"error"`
-	Result      json.RawMessage `json:"result"`
-	ApprovalURL string          `json:"approval_url"`
-}
-
-// outcomeRow is what the server answers to a call.
-type outcomeRow struct {
-	Invocation calledRow       `json:"invocation"`
-	Result     json.RawMessage `json:"result"`
-	Problem    json.RawMessage `json:"problem"`
-}
-
 // waiter waits for a call, tells how it goes on standard error and prints its
 // result on standard output.
 type waiter struct {
@@ -123,7 +100,7 @@ type waiter struct {
 	whole bool   // print the whole outcome
 	id    string // of the invocation, once it is known
 
-	status string // that was told of
+	status action.Status // that was told of
 }
 
 // A look at a call lasts so long at most; the first one is short, so that a
@@ -134,12 +111,12 @@ const (
 )
 
 // call makes the call and waits for it.
-func (w *waiter) call(ctx context.Context, body map[string]any) error {
-	status, raw, err := w.ask(ctx, http.MethodPost, w.path("/invoke"), w.look(firstLook), body)
+func (w *waiter) call(ctx context.Context, call api.NewCall) error {
+	status, out, raw, err := fetchAs(ctx, w.agentClient, api.Invoke, api.InvokeInput{InSession: w.in(), Patience: w.look(firstLook), Body: call})
 	if err != nil {
 		return w.refused(ctx, err)
 	}
-	if done, err := w.heard(ctx, status, raw); done {
+	if done, err := w.heard(ctx, status, out, raw); done {
 		return err
 	}
 	return w.wait(ctx)
@@ -152,31 +129,32 @@ func (w *waiter) wait(ctx context.Context) error {
 		if w.status == "" { // nobody has been told yet what is waited for
 			most = 0
 		}
-		status, raw, err := w.ask(ctx, http.MethodGet, w.path("/invocations/"+url.PathEscape(w.id)+"/result"), w.look(most), nil)
+		status, out, raw, err := fetchAs(ctx, w.agentClient, api.GetSessionResult, api.GetSessionResultInput{InSessionByID: w.invocation(w.id), Patience: w.look(most)})
 		if err != nil {
 			return w.refused(ctx, err)
 		}
-		if done, err := w.heard(ctx, status, raw); done {
+		if done, err := w.heard(ctx, status, out, raw); done {
 			return err
 		}
 	}
 }
 
+// invocation is the parameter of routes about a call.
+func (a *agentClient) invocation(id string) api.InSessionByID {
+	return api.InSessionByID{InSession: a.in(), ByID: api.ByID{ID: id}}
+}
+
 // look is how long the server is to wait.
-func (w *waiter) look(most time.Duration) url.Values {
+func (w *waiter) look(most time.Duration) api.Patience {
 	d := max(0, min(time.Until(w.until), most)).Round(time.Millisecond)
-	return url.Values{"wait": {d.String()}}
+	return api.Patience{Wait: d.String()}
 }
 
 // heard takes an answer, and reports whether it is the last one.
-func (w *waiter) heard(ctx context.Context, status int, raw json.RawMessage) (done bool, err error) {
-	var out outcomeRow
-	if err := decode(raw, &out); err != nil {
-		return true, err
-	}
+func (w *waiter) heard(ctx context.Context, status int, out *api.Outcome, raw json.RawMessage) (done bool, err error) {
 	w.id = out.Invocation.ID
 	if status != http.StatusAccepted {
-		return true, w.ended(raw, &out)
+		return true, w.ended(raw, out)
 	}
 	w.progress(&out.Invocation)
 	if left := time.Until(w.until); left > 0 && ctx.Err() == nil {
@@ -185,37 +163,36 @@ func (w *waiter) heard(ctx context.Context, status int, raw json.RawMessage) (do
 	if err := w.print(raw); err != nil {
 		return true, err
 	}
-	return true, w.pending(out.Invocation.Status)
+	return true, w.pending(string(out.Invocation.Status))
 }
 
 // progress says on standard error how the call stands.
-func (w *waiter) progress(c *calledRow) {
-	tell := said
+func (w *waiter) progress(i *action.Invocation) {
 	first := w.status == ""
 	switch {
-	case c.Status == string(action.StatusPending) && first:
-		tell("a person must approve " + c.what() + " (invocation " + c.ID + ")")(w.log)
-		if c.ApprovalURL != "" {
-			tell("  at " + c.ApprovalURL)(w.log)
+	case i.Status == action.StatusPending && first:
+		said("a person must approve " + callName(i) + " (invocation " + i.ID + ")")(w.log)
+		if i.ApprovalURL != "" {
+			said("  at " + i.ApprovalURL)(w.log)
 		}
-		tell("  it expires " + since(c.ExpiresAt) + "; sallyport actions wait " + c.ID + " comes back to it")(w.log)
-	case c.Status == string(action.StatusPending):
-		tell("still waits for a person; it expires " + since(c.ExpiresAt))(w.log)
-	case c.Status != w.status:
-		tell(c.tell())(w.log)
+		said("  it expires " + since(i.ExpiresAt) + "; sallyport actions wait " + i.ID + " comes back to it")(w.log)
+	case i.Status == action.StatusPending:
+		said("still waits for a person; it expires " + since(i.ExpiresAt))(w.log)
+	case i.Status != w.status:
+		said(callStanding(i))(w.log)
 	}
-	w.status = c.Status
+	w.status = i.Status
 }
 
-// what names the call to its own agent.
-func (c *calledRow) what() string { return cmp.Or(c.SourceName, c.Source) + ":" + c.Action }
+// callName names the call to its own agent.
+func callName(i *action.Invocation) string { return cmp.Or(i.SourceName, i.Source) + ":" + i.Action }
 
 // ended prints the outcome and returns what the command ends with.
-func (w *waiter) ended(raw json.RawMessage, out *outcomeRow) error {
-	c := &out.Invocation
-	if out.Result == nil && c.Status == string(action.StatusCompleted) {
+func (w *waiter) ended(raw json.RawMessage, out *api.Outcome) error {
+	i := &out.Invocation
+	if out.Result == nil && i.Status == action.StatusCompleted {
 		said("the result was picked up or its time is over; this is what was kept of it, redacted and perhaps cut")(w.log)
-		out.Result = c.Result
+		out.Result = i.Result
 	}
 	switch {
 	case w.whole:
@@ -227,16 +204,16 @@ func (w *waiter) ended(raw json.RawMessage, out *outcomeRow) error {
 			return err
 		}
 	}
-	switch c.Status {
-	case string(action.StatusCompleted):
+	switch i.Status {
+	case action.StatusCompleted:
 		return nil
-	case string(action.StatusExpired):
-		return statusError{errors.New(c.tell()), exitExpired}
+	case action.StatusExpired:
+		return statusError{errors.New(callStanding(i)), exitExpired}
 	}
-	if c.Error != nil && c.Error.Code == action.FailedUnknown {
-		return statusError{errors.New(c.tell()), exitUnknown}
+	if i.Error != nil && i.Error.Code == action.FailedUnknown {
+		return statusError{errors.New(callStanding(i)), exitUnknown}
 	}
-	return statusError{errors.New(c.tell()), exitFailed}
+	return statusError{errors.New(callStanding(i)), exitFailed}
 }
 
 // print prints the whole outcome, where that was asked for.
@@ -258,7 +235,7 @@ func (w *waiter) refused(ctx context.Context, err error) error {
 			err = fmt.Errorf("%w (invocation %s)", err, p.Invocation)
 		}
 		return statusError{errors.Join(err, w.printDenied(ctx, p.Invocation)), exitDenied}
-	case w.status == string(action.StatusPending) && p != nil && p.Status == http.StatusUnauthorized:
+	case w.status == action.StatusPending && p != nil && p.Status == http.StatusUnauthorized:
 		// The session ended between two looks, and took what it held along; but
 		// a person may have approved the call just before, and it may have run.
 		return statusError{fmt.Errorf("the call was withdrawn with its session, unless a person had just approved it; a person can look at invocation %s: %w", w.id, err), exitUnknown}
@@ -286,13 +263,11 @@ func (w *waiter) printDenied(ctx context.Context, id string) error {
 	if !w.whole || id == "" {
 		return nil
 	}
-	var out struct {
-		Invocation json.RawMessage `json:"invocation"`
-	}
-	if _, err := w.get(ctx, w.path("/invocations/"+url.PathEscape(id)), nil, &out.Invocation); err != nil {
+	_, _, now, err := fetchAs(ctx, w.agentClient, api.GetSessionInvocation, w.invocation(id))
+	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(out)
+	raw, err := json.Marshal(map[string]json.RawMessage{"invocation": now})
 	if err != nil {
 		return err
 	}
@@ -314,45 +289,45 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// tell says where a call stands, as a person would.
-func (c *calledRow) tell() string {
-	name := c.what() + " "
-	switch c.Status {
-	case string(action.StatusPending):
-		return name + "waits for a person; it expires " + since(c.ExpiresAt)
-	case string(action.StatusApproved):
+// callStanding says where a call stands, as a person would.
+func callStanding(i *action.Invocation) string {
+	name := callName(i) + " "
+	switch i.Status {
+	case action.StatusPending:
+		return name + "waits for a person; it expires " + since(i.ExpiresAt)
+	case action.StatusApproved:
 		return name + "was approved and runs at once"
-	case string(action.StatusExecuting):
+	case action.StatusExecuting:
 		return name + "runs"
-	case string(action.StatusExpired):
+	case action.StatusExpired:
 		return name + "expired before anybody decided; nothing was executed"
-	case string(action.StatusDenied):
-		text := name + "was denied (" + c.Denied + "); nothing was executed"
-		if c.DeniedNote != "" {
-			text += ": " + c.DeniedNote
+	case action.StatusDenied:
+		text := name + "was denied (" + i.DeniedReason + "); nothing was executed"
+		if i.DeniedNote != "" {
+			text += ": " + i.DeniedNote
 		}
 		return text
-	case string(action.StatusFailed):
-		return name + c.failure()
+	case action.StatusFailed:
+		return name + callFailure(i)
 	}
-	return name + c.Status
+	return name + string(i.Status)
 }
 
-// became is the call's status, in a word; unknown when nobody knows what it did.
-func (c *calledRow) became() string {
-	if c.Error != nil && c.Error.Code == action.FailedUnknown {
+// callBecame is the call's status, in a word; unknown when nobody knows what it did.
+func callBecame(i *action.Invocation) string {
+	if i.Error != nil && i.Error.Code == action.FailedUnknown {
 		return "unknown"
 	}
-	return c.Status
+	return string(i.Status)
 }
 
-// failure says why the call failed.
-func (c *calledRow) failure() string {
+// callFailure says why the call failed.
+func callFailure(i *action.Invocation) string {
 	switch {
-	case c.Error == nil:
+	case i.Error == nil:
 		return "failed"
-	case c.Error.Code == action.FailedUnknown:
-		return "may or may not have happened: " + c.Error.Message
+	case i.Error.Code == action.FailedUnknown:
+		return "may or may not have happened: " + i.Error.Message
 	}
-	return "failed: " + c.Error.Message
+	return "failed: " + i.Error.Message
 }

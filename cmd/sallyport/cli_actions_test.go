@@ -130,7 +130,7 @@ func waitsFor(ts *testscript.TestScript, _ bool, args []string) {
 // A person may have approved between two looks at a call, so the end of its session
 // does not tell that it was denied.
 func TestACallThatWasOpenWhenItsSessionEndedIsUnknown(t *testing.T) {
-	for _, status := range []string{"pending", "executing"} {
+	for _, status := range []action.Status{action.StatusPending, action.StatusExecuting} {
 		w := &waiter{id: "i1", status: status}
 		var got statusError
 		if err := w.refused(t.Context(), &problem{Status: 401, Code: "session_over", Detail: "The session has ended."}); !errors.As(err, &got) || got.status != exitUnknown {

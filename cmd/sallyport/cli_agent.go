@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"sallyport/api"
 	"sallyport/internal/agent"
 )
 
@@ -35,78 +36,87 @@ type agentClient struct {
 	log     io.Writer // where it tells what it waits for
 }
 
-// me is who the server says the caller is.
-type me struct {
-	Session string `json:"session_id"`
-	Kind    string `json:"session_kind"`
-	Model   string `json:"model"`
-	MCPURL  string `json:"mcp_url"`
-}
-
 // connect finds the server and learns from it whose token this is.
 func (c *inSession) connect(ctx context.Context, std *stdio) (*agentClient, error) {
 	a, _, err := c.identify(ctx, std)
 	return a, err
 }
 
-func (c *inSession) identify(ctx context.Context, std *stdio) (*agentClient, me, error) {
+func (c *inSession) identify(ctx context.Context, std *stdio) (*agentClient, *api.Me, error) {
 	token := os.Getenv(agent.TokenVariable)
 	if token == "" {
-		return nil, me{}, fmt.Errorf("no session token: set %s to the token that sallyport session create printed", agent.TokenVariable)
+		return nil, nil, fmt.Errorf("no session token: set %s to the token that sallyport session create printed", agent.TokenVariable)
 	}
 	at := c.URL
 	if at == "" {
 		e, err := readEndpoint(c.folder())
 		if err != nil {
-			return nil, me{}, errors.New("where is the gateway? set SALLYPORT_URL to its address, such as https://gateway.example.com; or say --data DIR where one runs on this machine")
+			return nil, nil, errors.New("where is the gateway? set SALLYPORT_URL to its address, such as https://gateway.example.com; or say --data DIR where one runs on this machine")
 		}
 		at = e.URL
 	}
 	server, err := newClient(at, token)
 	if err != nil {
-		return nil, me{}, err
+		return nil, nil, err
 	}
 	a := &agentClient{client: server, pause: c.RetryEvery, log: std.Err}
-	var who me
-	if _, err := a.get(ctx, "/api/v1/me", nil, &who); err != nil {
-		return nil, me{}, err
+	_, who, _, err := fetchAs(ctx, a, api.GetMe, api.None{})
+	if err != nil {
+		return nil, nil, err
 	}
 	if who.Session == "" {
-		return nil, me{}, fmt.Errorf("%s is no token of a session; set it to the one that sallyport session create printed", agent.TokenVariable)
+		return nil, nil, fmt.Errorf("%s is no token of a session; set it to the one that sallyport session create printed", agent.TokenVariable)
 	}
 	a.session = who.Session
 	return a, who, nil
 }
 
-// path is a route under the session's actions.
-func (a *agentClient) path(rest string) string {
-	return "/api/v1/sessions/" + url.PathEscape(a.session) + "/actions" + rest
-}
+// in is the parameter of routes under the session.
+func (a *agentClient) in() api.InSession { return api.InSession{Session: a.session} }
 
-// get reads path into out.
-func (a *agentClient) get(ctx context.Context, path string, query url.Values, out any) (json.RawMessage, error) {
-	_, raw, err := a.ask(ctx, http.MethodGet, path, query, nil)
-	if err != nil {
-		return nil, err
+// fetchAs calls an operation as [agentClient.exchange] does, and returns the status and
+// the answer, also as it came.
+func fetchAs[In, Out any](ctx context.Context, a *agentClient, route api.Route[In, Out], in In) (status int, out *Out, raw json.RawMessage, err error) {
+	out = new(Out)
+	if status, raw, err = a.exchange(ctx, &route.Operation, in); err == nil {
+		err = decode(raw, out)
 	}
-	return raw, decode(raw, out)
+	return status, out, raw, err
 }
 
-// ask sends in, unless it is nil, and returns the status and body of the
-// answer. What gets no answer is sent again, unchanged, so in must be what may
-// arrive twice: a call has an idempotency key.
-func (a *agentClient) ask(ctx context.Context, method, path string, query url.Values, in any) (int, json.RawMessage, error) {
+// performAs calls an operation with [fetchAs] and prints its answer: as JSON with --json,
+// and otherwise as human writes it.
+func performAs[In, Out any](ctx context.Context, c *inSession, std *stdio, a *agentClient, route api.Route[In, Out], in In, human func(io.Writer, *Out)) error {
+	_, out, raw, err := fetchAs(ctx, a, route, in)
+	if err != nil {
+		return err
+	}
+	return c.print(std, raw, func(w io.Writer) { human(w, out) })
+}
+
+// exchange calls an operation and returns the status and body of the answer. What
+// gets no answer is sent again, unchanged, so in must be what may arrive twice: a
+// call has an idempotency key.
+func (a *agentClient) exchange(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
 	for try := 1; ; try++ {
-		status, raw, err := a.once(ctx, method, path, query, in)
+		status, raw, err := a.once(ctx, op, in)
 		if !errors.As(err, new(unanswered)) || ctx.Err() != nil || try > retries {
 			return status, raw, err
 		}
-		said(fmt.Sprintf("%v; trying again (%d of %d)", err, try, retries))(a.log)
-		select {
-		case <-ctx.Done():
-			return 0, nil, ctx.Err()
-		case <-time.After(a.pause):
+		if err := a.backOff(ctx, err, try, a.pause); err != nil {
+			return 0, nil, err
 		}
+	}
+}
+
+// backOff says why a request is sent again, and waits before it is.
+func (a *agentClient) backOff(ctx context.Context, err error, try int, pause time.Duration) error {
+	said(fmt.Sprintf("%v; trying again (%d of %d)", err, try, retries))(a.log)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
 	}
 }
 
@@ -117,8 +127,8 @@ type unanswered struct{ error }
 // Unwrap returns what went wrong.
 func (e unanswered) Unwrap() error { return e.error }
 
-func (a *agentClient) once(ctx context.Context, method, path string, query url.Values, in any) (int, json.RawMessage, error) {
-	request, err := a.request(ctx, method, path, query, in)
+func (a *agentClient) once(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
+	request, err := a.newRequest(ctx, op, in)
 	if err != nil {
 		return 0, nil, err
 	}

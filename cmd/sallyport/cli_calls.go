@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -53,8 +52,7 @@ func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
 		rows := make([][]string, 0, len(calls.Items))
 		for k := range calls.Items {
 			i := &calls.Items[k].Invocation
-			name := cmp.Or(i.SourceName, i.Source) + ":" + i.Action
-			rows = append(rows, []string{i.ID, name, string(i.Risk), string(i.Status), whyNot(i), names.of(i.ApprovedBy), i.Session, since(&i.CreatedAt)})
+			rows = append(rows, []string{i.ID, callName(i), string(i.Risk), string(i.Status), whyNot(i), names.of(i.ApprovedBy), i.Session, since(&i.CreatedAt)})
 		}
 		table(w, []string{"ID", "CALL", "RISK", "STATUS", "WHY", "DECIDED BY", "SESSION", "MADE"}, rows)
 		if calls.LookedBackTo != nil {

@@ -7,24 +7,18 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/nearest"
 )
 
-const envRequestsPath = "/api/v1/env-requests"
-
-// envRequestRow is an agent's request for variables.
-type envRequestRow struct{ action.EnvRequest }
-
-// report tells who asks for what. Descriptions and suggestions are the agent's
-// own words.
-func (r *envRequestRow) report(w io.Writer) {
+// reportEnv tells who asks for what. Descriptions and suggestions are the
+// agent's own words.
+func reportEnv(w io.Writer, r *action.EnvRequest) {
 	said(fmt.Sprintf("%s  session %s asks for %s", r.ID, r.Session, number(len(r.Keys), "environment variable")))(w)
 	for _, k := range r.Keys {
 		text := "    " + k.Key
@@ -72,36 +66,36 @@ func (r *remote) howToGive(w io.Writer) {
 
 type envRequests struct {
 	remote
-	paging
-	Status  string `enum:"pending,answered,taken,refused,expired,all" default:"pending" help:"pending (default), answered, taken, refused, expired or all."`
-	Session string `placeholder:"ID" help:"Only of this session."`
+	api.ListEnvRequestsInput
 }
 
 func (c *envRequests) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, envRequestsPath, requestsOf(c.query(), c.Status, c.Session), func(w io.Writer, all *list[envRequestRow]) {
+	in := c.ListEnvRequestsInput
+	if in.Status == "all" {
+		in.Status = ""
+	}
+	return perform(ctx, &c.remote, std, api.ListEnvRequests, in, func(w io.Writer, all *api.List[action.EnvRequest]) {
 		if len(all.Items) == 0 {
-			noRequests(w, c.Status, "an answer")
+			noRequests(w, string(c.Status), "an answer")
 		}
-		for _, r := range all.Items {
-			r.report(w)
+		for i := range all.Items {
+			reportEnv(w, &all.Items[i])
 		}
 		more(w, all.NextCursor)
-		if len(all.Items) > 0 && c.Status == "pending" {
+		if len(all.Items) > 0 && c.Status == action.EnvPending {
 			c.howToGive(w)
 		}
 	})
 }
 
-// envWish names a request for variables.
-type envWish struct {
+// theEnvRequest names one.
+type theEnvRequest struct {
 	remote
 	ID string `arg:"" help:"Id of the request; see sallyport env requests."`
 }
 
-func (c *envWish) path() string { return envRequestsPath + "/" + url.PathEscape(c.ID) }
-
 type envAnswer struct {
-	envWish
+	theEnvRequest
 	Name   string `arg:"" optional:"" help:"Of the one variable whose value is on standard input (default: the only one that is asked for)."`
 	Values string `env:"-" placeholder:"FILE|-" help:"File with the values of several, or - for standard input: a JSON object {\"NAME\": \"value\"}."`
 }
@@ -114,40 +108,47 @@ func (c *envAnswer) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var asked envRequestRow
-	if _, err := server.read(ctx, c.path(), nil, &asked); err != nil {
+	request, _, err := fetch(ctx, server, api.GetEnvRequest, api.ByID{ID: c.ID})
+	if err != nil {
 		return err
 	}
-	asked.report(std.Err)
-	if asked.Status == action.EnvPending {
+	reportEnv(std.Err, request)
+	if request.Status == action.EnvPending {
 		said(envWarning)(std.Err)
-	}
-	if asked.Status == action.EnvPending && c.Name != "" {
-		if err := asked.asks(c.Name); err != nil { // before a value is typed
-			return err
+		if c.Name != "" { // before a value is typed
+			if err := asksFor(request, c.Name); err != nil {
+				return err
+			}
 		}
 	}
-	values, err := c.values(std, &asked)
+	values, err := c.values(std, request)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if err == nil && asked.Status == action.EnvPending {
-			err = asked.asks(name)
+		if err == nil && request.Status == action.EnvPending {
+			err = asksFor(request, name)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/answer", map[string]any{"values": values}, func(w io.Writer, r *envRequestRow) {
+	in := api.ByIDWith[api.EnvAnswer]{ByID: api.ByID{ID: c.ID}, Body: api.EnvAnswer{Values: values}}
+	return perform(ctx, &c.remote, std, api.AnswerEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
 		said(fmt.Sprintf("gave %s to session %s; its sandbox takes them once, with sallyport env pull; they are wiped %s",
 			strings.Join(slices.Sorted(maps.Keys(values)), ", "), r.Session, since(&r.ExpiresAt)))(w)
 	})
 }
 
-// asks refuses a name that is not asked for.
-func (r *envRequestRow) asks(name string) error {
+// envNames are the names that are asked for.
+func envNames(r *action.EnvRequest) []string {
 	names := make([]string, len(r.Keys))
 	for i, k := range r.Keys {
 		names[i] = k.Key
 	}
+	return names
+}
+
+// asksFor refuses a name that is not asked for.
+func asksFor(r *action.EnvRequest, name string) error {
+	names := envNames(r)
 	if slices.Contains(names, name) {
 		return nil
 	}
@@ -158,7 +159,7 @@ func (r *envRequestRow) asks(name string) error {
 }
 
 // values reads what is entered.
-func (c *envAnswer) values(std *stdio, asked *envRequestRow) (map[string]string, error) {
+func (c *envAnswer) values(std *stdio, asked *action.EnvRequest) (map[string]string, error) {
 	switch {
 	case c.Values != "" && c.Name != "":
 		return nil, wrongUse("say NAME and pass its value on standard input, or give --values, not both")
@@ -195,16 +196,13 @@ func (c *envAnswer) file(std *stdio) (values map[string]string, err error) {
 }
 
 type envRefuse struct {
-	envWish
-	Reason string `placeholder:"TEXT" help:"Why; the agent reads it."`
+	theEnvRequest
+	api.EnvRefusal
 }
 
 func (c *envRefuse) Run(ctx context.Context, std *stdio) error {
-	return alter(ctx, &c.remote, std, http.MethodPost, c.path()+"/refuse", given{"reason": c.Reason}.set(), func(w io.Writer, r *envRequestRow) {
-		names := make([]string, len(r.Keys))
-		for i, k := range r.Keys {
-			names[i] = k.Key
-		}
-		said(fmt.Sprintf("refused %s to session %s", strings.Join(names, ", "), r.Session))(w)
+	in := api.ByIDWith[*api.EnvRefusal]{ByID: api.ByID{ID: c.ID}, Body: &c.EnvRefusal}
+	return perform(ctx, &c.remote, std, api.RefuseEnvRequest, in, func(w io.Writer, r *action.EnvRequest) {
+		said(fmt.Sprintf("refused %s to session %s", strings.Join(envNames(r), ", "), r.Session))(w)
 	})
 }

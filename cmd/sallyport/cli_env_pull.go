@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"sallyport/api"
 )
 
 type envPull struct {
@@ -94,31 +94,15 @@ func (c *envPull) look(ctx context.Context, a *agentClient) (*pulledEnv, error) 
 // pullEnv takes what there is. All tries have one key, by which values that were
 // handed out are handed out again if their answer was lost.
 func (a *agentClient) pullEnv(ctx context.Context, key string) (*pulledEnv, error) {
-	path := "/api/v1/sessions/" + url.PathEscape(a.session) + "/env/pull"
-	for try := 1; ; try++ {
-		request, err := a.request(ctx, http.MethodPost, path, nil, nil)
-		if err != nil {
-			return nil, err
-		}
-		request.Header.Set("Idempotency-Key", key)
-		_, raw, err := a.answer(ctx, request)
-		if err == nil {
-			got := new(pulledEnv)
-			if json.Unmarshal(raw, got) != nil { // whose error could show some
-				err = errors.New("the server's answer is not understood; are server and command of one version?")
-			}
-			return got, err
-		}
-		if !errors.As(err, new(unanswered)) || ctx.Err() != nil || try > retries {
-			return nil, err
-		}
-		said(fmt.Sprintf("%v; trying again (%d of %d)", err, try, retries))(a.log)
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(a.pause):
-		}
+	_, raw, err := a.exchange(ctx, &api.PullEnv.Operation, api.PullEnvInput{InSession: a.in(), Key: key})
+	if err != nil {
+		return nil, err
 	}
+	got := new(pulledEnv)
+	if json.Unmarshal(raw, got) != nil { // whose error could show some
+		return nil, errors.New("the server's answer is not understood; are server and command of one version?")
+	}
+	return got, nil
 }
 
 // replaceBy writes values into next, which takes the place of a file.

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/agent"
 )
 
@@ -30,7 +30,7 @@ func (c *configCommand) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	setup, err := c.setup(&who)
+	setup, err := c.setup(who)
 	if err != nil {
 		return err
 	}
@@ -58,10 +58,10 @@ func (c *configCommand) Run(ctx context.Context, std *stdio) error {
 
 // who is the session that the configuration is for: that of the token, or one
 // that the caller may read.
-func (c *configCommand) who(ctx context.Context, std *stdio) (me, error) {
+func (c *configCommand) who(ctx context.Context, std *stdio) (*api.Me, error) {
 	if c.Session == "" {
 		if os.Getenv(agent.TokenVariable) == "" {
-			return me{}, wrongUse("say for which session: --session ID, or its token in %s", agent.TokenVariable)
+			return nil, wrongUse("say for which session: --session ID, or its token in %s", agent.TokenVariable)
 		}
 		_, who, err := c.identify(ctx, std)
 		return who, err
@@ -73,34 +73,24 @@ func (c *configCommand) who(ctx context.Context, std *stdio) (me, error) {
 	}
 	server, err := c.remote.connect()
 	if err != nil {
-		return me{}, err
+		return nil, err
 	}
-	var who me
-	if _, err := server.read(ctx, "/api/v1/me", nil, &who); err != nil {
-		return me{}, err
+	who, _, err := fetch(ctx, server, api.GetMe, api.None{})
+	if err != nil {
+		return nil, err
 	}
-	var s configured
-	if _, err := server.read(ctx, "/api/v1/sessions/"+url.PathEscape(c.Session), nil, &s); err != nil {
-		return me{}, err
+	s, _, err := fetch(ctx, server, api.GetSession, api.ByID{ID: c.Session})
+	if err != nil {
+		return nil, err
 	}
 	if s.Status.Ended() || s.RevokedAt != nil || s.ExpiresAt != nil && s.ExpiresAt.Before(time.Now()) {
-		return me{}, fmt.Errorf("session %s has ended; mint another one with: %s", c.Session, c.hint("session", "create"))
+		return nil, fmt.Errorf("session %s has ended; mint another one with: %s", c.Session, c.hint("session", "create"))
 	}
-	who.Session, who.Kind, who.Model = s.ID, s.Kind, s.Model
+	who.Session, who.SessionKind, who.Model = s.ID, string(s.Kind), s.Model
 	return who, nil
 }
 
-// configured is what of a session matters to its agent's configuration.
-type configured struct {
-	ID        string               `json:"id"`
-	Kind      string               `json:"kind"`
-	Model     string               `json:"model"`
-	Status    action.SessionStatus `json:"status"`
-	RevokedAt *time.Time           `json:"revoked_at"`
-	ExpiresAt *time.Time           `json:"expires_at"`
-}
-
-func (c *configCommand) setup(who *me) (agent.Setup, error) {
+func (c *configCommand) setup(who *api.Me) (agent.Setup, error) {
 	s := agent.Setup{MCPURL: who.MCPURL, Permissions: agent.Permissions(c.Permissions), Instructions: agent.GuideFile}
 	if agent.Client(c.Client) != agent.OpenCode {
 		if c.Model != "" || c.Permissions != "" || c.Instructions != nil {
@@ -113,7 +103,7 @@ func (c *configCommand) setup(who *me) (agent.Setup, error) {
 	}
 	if s.Permissions == "" {
 		s.Permissions = agent.AskOwn
-		if who.Kind == string(action.Unattended) {
+		if who.SessionKind == string(action.Unattended) {
 			s.Permissions = agent.AskNothing
 		}
 	}

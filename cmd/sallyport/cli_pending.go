@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 
 	"sallyport/action"
@@ -65,8 +64,8 @@ func (c *pendingCommand) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var lacks list[envRequestRow]
-	if _, err := server.read(ctx, envRequestsPath, url.Values{"status": {"pending"}}, &lacks); err != nil {
+	lacks, _, err := fetch(ctx, server, api.ListEnvRequests, api.ListEnvRequestsInput{Status: action.EnvPending})
+	if err != nil {
 		return err
 	}
 	if len(calls.Items)+len(asked.Items)+len(lacks.Items) == 0 {
@@ -109,13 +108,13 @@ func (c *pendingCommand) showRequests(w io.Writer, asked *api.List[api.RequestVi
 	c.howToGrant(w)
 }
 
-func (c *pendingCommand) showVariables(w io.Writer, lacks list[envRequestRow]) {
+func (c *pendingCommand) showVariables(w io.Writer, lacks *api.List[action.EnvRequest]) {
 	if len(lacks.Items) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "requests for environment variables:")
-	for _, r := range lacks.Items {
-		r.report(w)
+	for i := range lacks.Items {
+		reportEnv(w, &lacks.Items[i])
 	}
 	if lacks.NextCursor != "" {
 		said("and more; all of them: " + c.hint("env", "requests"))(w)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net/url"
 	"os"
 	"slices"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/agent"
 	"sallyport/mcpserver"
 	"sallyport/sources/platform"
@@ -20,13 +20,6 @@ type promptCommand struct {
 	Type    string `env:"-" enum:"coding,setup,automation," default:"" help:"Instead of a session's: that of a type, coding, setup or automation; needs no server."`
 }
 
-// promptRow is a prompt as the server tells it.
-type promptRow struct {
-	Type string `json:"type"`
-	Own  bool   `json:"own"`
-	Text string `json:"text"`
-}
-
 func (c *promptCommand) Run(ctx context.Context, std *stdio) error {
 	if c.Type != "" {
 		if c.Session != "" {
@@ -34,38 +27,37 @@ func (c *promptCommand) Run(ctx context.Context, std *stdio) error {
 		}
 		return c.ofType(std)
 	}
-	var p promptRow
-	raw, err := c.read(ctx, std, &p)
+	p, raw, err := c.read(ctx, std)
 	if err != nil {
 		return err
 	}
 	return c.print(std, raw, func(w io.Writer) { page(w, p.Text) })
 }
 
-func (c *promptCommand) read(ctx context.Context, std *stdio, p *promptRow) (json.RawMessage, error) {
-	path := func(session string) string { return "/api/v1/sessions/" + url.PathEscape(session) + "/prompt" }
+func (c *promptCommand) read(ctx context.Context, std *stdio) (*api.PromptView, json.RawMessage, error) {
 	if c.Session != "" {
 		server, err := c.remote.connect()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return server.read(ctx, path(c.Session), nil, p)
+		return fetch(ctx, server, api.GetPrompt, api.GetPromptInput{InSession: api.InSession{Session: c.Session}})
 	}
 	if os.Getenv(agent.TokenVariable) == "" {
-		return nil, wrongUse("say whose prompt: --session ID, --type TYPE, or a session's token in %s", agent.TokenVariable)
+		return nil, nil, wrongUse("say whose prompt: --session ID, --type TYPE, or a session's token in %s", agent.TokenVariable)
 	}
 	a, err := c.connect(ctx, std)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return a.get(ctx, path(a.session), nil, p)
+	_, p, raw, err := fetchAs(ctx, a, api.GetPrompt, api.GetPromptInput{InSession: a.in()})
+	return p, raw, err
 }
 
 // ofType prints the prompt of a type of session whose tools are all listed.
 func (c *promptCommand) ofType(std *stdio) error {
 	t := action.SessionType(c.Type)
 	text := agent.Prompt(t, func(tool string) bool { return tool != "actions_search" && slices.Contains(toolsOf(t), tool) })
-	raw, err := json.Marshal(promptRow{Type: c.Type, Text: text})
+	raw, err := json.Marshal(api.PromptView{Type: t, Text: text})
 	if err != nil {
 		return err
 	}

@@ -4,22 +4,23 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"sallyport/action"
+	"sallyport/api"
+	"sallyport/sources/platform"
 )
 
 type verifyCommand struct {
@@ -62,9 +63,13 @@ func (c *verifyCommand) Run(ctx context.Context, std *stdio) error {
 		}
 	}
 	w := &waiter{agentClient: a, std: std, until: time.Now().Add(c.Wait), whole: c.JSON}
-	return w.call(ctx, map[string]any{
-		"source": action.Platform, "action": "verify", "idempotency_key": fmt.Sprintf("verify-%s-%.4x", c.Upload, sha256.Sum256([]byte(c.Folder))),
-		"params": map[string]string{"folder": filepath.ToSlash(c.Folder), "upload": c.Upload},
+	params, err := json.Marshal(map[string]string{"folder": filepath.ToSlash(c.Folder), "upload": c.Upload})
+	if err != nil {
+		return err
+	}
+	return w.call(ctx, api.NewCall{
+		Source: action.Platform, Action: platform.VerifyTool, Params: params,
+		IdempotencyKey: fmt.Sprintf("verify-%s-%.4x", c.Upload, sha256.Sum256([]byte(c.Folder))),
 	})
 }
 
@@ -146,9 +151,8 @@ func measured(root *os.Root, name string) (f action.UploadFile, err error) {
 // sendFile sends one file, again while the gateway does not answer, or cannot take
 // it for now.
 func (a *agentClient) sendFile(ctx context.Context, root *os.Root, upload string, f *action.UploadFile) error {
-	path := "/api/v1/sessions/" + url.PathEscape(a.session) + "/evidence/" + upload + "/" + url.PathEscape(f.Name)
 	for try := 1; ; try++ {
-		err := a.sendOnce(ctx, root, path, f, sendSilence)
+		err := a.sendOnce(ctx, root, upload, f, sendSilence)
 		pause := a.pause
 		var p *problem
 		switch {
@@ -161,11 +165,8 @@ func (a *agentClient) sendFile(ctx context.Context, root *os.Root, upload string
 		if ctx.Err() != nil || try > retries {
 			return err
 		}
-		said(fmt.Sprintf("%v; trying again (%d of %d)", err, try, retries))(a.log)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := a.backOff(ctx, err, try, pause); err != nil {
+			return err
 		}
 	}
 }
@@ -174,7 +175,7 @@ func (a *agentClient) sendFile(ctx context.Context, root *os.Root, upload string
 const sendSilence = 2 * time.Minute
 
 // sendOnce takes as long as the line does, as long as bytes go out.
-func (a *agentClient) sendOnce(outer context.Context, root *os.Root, path string, f *action.UploadFile, silence time.Duration) error {
+func (a *agentClient) sendOnce(outer context.Context, root *os.Root, upload string, f *action.UploadFile, silence time.Duration) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
 	timer := time.AfterFunc(silence, func() { stop(fmt.Errorf("nothing moved for %s", silence)) })
@@ -186,18 +187,18 @@ func (a *agentClient) sendOnce(outer context.Context, root *os.Root, path string
 		return err
 	}
 	defer in.Close()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, a.base.String()+path, io.TeeReader(io.LimitReader(in, f.Size), sink(func() { timer.Reset(silence) })))
+	request, err := a.newRequest(ctx, &api.PutEvidence.Operation, api.EvidenceFile{
+		InUpload: api.InUpload{InSession: a.in(), Upload: upload, Name: f.Name}, SHA256: f.SHA256,
+	})
 	if err != nil {
 		return err
 	}
 	request.ContentLength = f.Size
-	if f.Size == 0 {
-		request.Body = http.NoBody
+	request.Body = http.NoBody
+	if f.Size > 0 {
+		request.Body = io.NopCloser(io.TeeReader(io.LimitReader(in, f.Size), sink(func() { timer.Reset(silence) })))
 	}
-	request.Header.Set("Authorization", "Bearer "+a.key)
 	request.Header.Set("Content-Type", "application/octet-stream")
-	request.Header.Set("X-Content-Sha256", f.SHA256)
-	request.Header.Set("Content-Length", strconv.FormatInt(f.Size, 10))
 	_, _, err = (&agentClient{client: &client{base: a.base, key: a.key, http: &patient}}).answer(ctx, request)
 	if stalled := context.Cause(ctx); stalled != nil && outer.Err() == nil {
 		return unanswered{fmt.Errorf("the gateway at %s takes no bytes: %w", a.base, stalled)}

@@ -50,11 +50,11 @@ func TestFilesAreSentAsLongAsTheyMove(t *testing.T) {
 	a := &agentClient{client: c, session: "s"}
 	file := &action.UploadFile{Name: "film", Size: size, SHA256: strings.Repeat("0", 64)}
 	stalls <- false
-	if err := a.sendOnce(t.Context(), root, "/file", file, time.Minute); err != nil {
+	if err := a.sendOnce(t.Context(), root, "u", file, time.Minute); err != nil {
 		t.Errorf("a file that moves: %v", err)
 	}
 	stalls <- true
-	if err := a.sendOnce(t.Context(), root, "/file", file, 50*time.Millisecond); !errors.As(err, new(unanswered)) || !strings.Contains(err.Error(), "nothing moved") {
+	if err := a.sendOnce(t.Context(), root, "u", file, 50*time.Millisecond); !errors.As(err, new(unanswered)) || !strings.Contains(err.Error(), "nothing moved") {
 		t.Errorf("one that stalls: %v", err)
 	}
 }

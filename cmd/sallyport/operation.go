@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"reflect"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ func fetch[In, Out any](ctx context.Context, server *client, route api.Route[In,
 // fetchStatus is fetch with the status of the answer.
 func fetchStatus[In, Out any](ctx context.Context, server *client, route api.Route[In, Out], in In) (status int, out *Out, raw json.RawMessage, err error) {
 	out = new(Out)
-	request, err := (&apiclient.Client{Base: server.base, Key: server.key}).NewRequest(ctx, &route.Operation, in)
+	request, err := server.newRequest(ctx, &route.Operation, in)
 	if err != nil {
 		return 0, out, nil, err
 	}
@@ -52,6 +53,11 @@ func fetchStatus[In, Out any](ctx context.Context, server *client, route api.Rou
 		err = decode(raw, out)
 	}
 	return status, out, raw, err
+}
+
+// newRequest returns the request of an operation, for [client.dispatch].
+func (c *client) newRequest(ctx context.Context, op *api.Operation, in any) (*http.Request, error) {
+	return (&apiclient.Client{Base: c.base, Key: c.key}).NewRequest(ctx, op, in)
 }
 
 // done is a sentence for an operation that answers nothing, for [perform].
