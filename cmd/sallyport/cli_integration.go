@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type integrationCommand struct {
@@ -28,27 +29,24 @@ type integrationCommand struct {
 	Bindings   integrationBindings   `cmd:"" help:"List the integrations that the sessions of an automation see."`
 }
 
-// integrationRow is an integration as the API shows it.
-type integrationRow struct {
-	action.Integration
-	Title  string `json:"provider_title"`
-	Usable bool   `json:"usable"`
-	Why    string `json:"unusable_reason"`
+// integrationName is how an integration is named to a person.
+func integrationName(in *api.IntegrationView) string {
+	return fmt.Sprintf("integration %s (%s)", in.Name, in.ID)
 }
 
-// said is how an integration is named to a person.
-func (in *integrationRow) said() string { return fmt.Sprintf("integration %s (%s)", in.Name, in.ID) }
+// accountName is whose credential it is at the service.
+func accountName(in *api.IntegrationView) string { return cmp.Or(in.AccountName, in.Account) }
 
-// state is the status, with what to do about it.
-func (in *integrationRow) state() string {
+// integrationState is the status, with what to do about it.
+func integrationState(in *api.IntegrationView) string {
 	if in.Usable || in.Why == "" {
 		return string(in.Status)
 	}
 	return string(in.Status) + ": " + in.Why
 }
 
-// of is whose it is.
-func (in *integrationRow) of() string {
+// whoseIntegration tells who sees it.
+func whoseIntegration(in *api.IntegrationView) string {
 	switch {
 	case in.User != "":
 		return "your own"
@@ -58,104 +56,81 @@ func (in *integrationRow) of() string {
 	return "organization"
 }
 
-func (in *integrationRow) account() string {
-	if in.AccountName == "" {
-		return in.Account
-	}
-	return in.AccountName
-}
-
 type integrationList struct{ remote }
 
 func (c *integrationList) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, integrationsPath, nil, func(w io.Writer, all *list[integrationRow]) {
-		rows := make([][]string, 0, len(all.Items))
-		for _, in := range all.Items {
-			rows = append(rows, []string{in.Name, in.Provider, in.account(), string(in.Kind), in.of(), in.state(), in.ID})
-		}
-		table(w, []string{"NAME", "PROVIDER", "ACCOUNT", "KIND", "WHOSE", "STATUS", "ID"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListIntegrations, api.None{}, cells("NAME PROVIDER ACCOUNT KIND WHOSE STATUS ID", func(in *api.IntegrationView) []string {
+		return []string{in.Name, in.Provider, accountName(in), string(in.Kind), whoseIntegration(in), integrationState(in), in.ID}
+	}))
 }
 
-const integrationsPath = "/api/v1/integrations"
-
-// which are the commands that are about one integration.
-type which struct {
+// theIntegration names one.
+type theIntegration struct {
 	remote
 	Ref string `arg:"" help:"Id or name of the integration, or its provider when there is just one of it."`
 }
 
-// find connects, and finds the route about the integration.
-func (c *which) find(ctx context.Context) (server *client, path string, err error) {
-	if server, err = c.connect(); err != nil {
-		return nil, "", err
+// find connects, and finds the integration that is meant.
+func (c *theIntegration) find(ctx context.Context) (*client, api.IntegrationView, error) {
+	server, err := c.connect()
+	if err != nil {
+		return nil, api.IntegrationView{}, err
 	}
-	path, err = c.path(ctx, server)
-	return server, path, err
-}
-
-// path finds the integration, and the route about it.
-func (c *which) path(ctx context.Context, server *client) (string, error) {
-	in, err := server.integration(ctx, c.Ref)
-	return integrationsPath + "/" + url.PathEscape(in.ID), err
-}
-
-// integration finds the one that a reference means.
-func (c *client) integration(ctx context.Context, ref string) (integrationRow, error) {
-	var all list[integrationRow]
-	if _, err := c.read(ctx, integrationsPath, nil, &all); err != nil {
-		return integrationRow{}, err
+	all, _, err := fetch(ctx, server, api.ListIntegrations, api.None{})
+	if err != nil {
+		return nil, api.IntegrationView{}, err
 	}
-	return meant(ref, all.Items)
+	in, err := meant(c.Ref, all.Items)
+	return server, in, err
 }
 
 // meant is the integration of that id, or else the only one of that name, or
 // else the only one of that provider.
-func meant(ref string, all []integrationRow) (integrationRow, error) {
-	for _, means := range []func(*integrationRow) bool{
-		func(in *integrationRow) bool { return in.ID == ref },
-		func(in *integrationRow) bool { return in.Name == ref },
-		func(in *integrationRow) bool { return in.Provider == ref },
+func meant(ref string, all []api.IntegrationView) (api.IntegrationView, error) {
+	for _, means := range []func(*api.IntegrationView) bool{
+		func(in *api.IntegrationView) bool { return in.ID == ref },
+		func(in *api.IntegrationView) bool { return in.Name == ref },
+		func(in *api.IntegrationView) bool { return in.Provider == ref },
 	} {
-		found := slices.DeleteFunc(slices.Clone(all), func(in integrationRow) bool { return !means(&in) })
+		found := slices.DeleteFunc(slices.Clone(all), func(in api.IntegrationView) bool { return !means(&in) })
 		switch {
 		case len(found) == 1:
 			return found[0], nil
 		case len(found) > 1:
-			return integrationRow{}, several(ref, found)
+			return api.IntegrationView{}, several(ref, found)
 		}
 	}
-	return integrationRow{}, fmt.Errorf("there is no integration %q; see: sallyport integration list", ref)
+	return api.IntegrationView{}, fmt.Errorf("there is no integration %q; see: sallyport integration list", ref)
 }
 
 // several says how to name one of those that a reference may mean.
-func several(ref string, found []integrationRow) error {
+func several(ref string, found []api.IntegrationView) error {
 	var ids []string
-	for _, in := range found {
-		ids = append(ids, fmt.Sprintf("%s (%s, account %s)", in.ID, visible(in.Name), visible(in.account())))
+	for i := range found {
+		ids = append(ids, fmt.Sprintf("%s (%s, account %s)", found[i].ID, visible(found[i].Name), visible(accountName(&found[i]))))
 	}
 	return fmt.Errorf("%q may be several integrations; name one by its id: %s", ref, strings.Join(ids, ", "))
 }
 
-type integrationShow struct{ which }
+type integrationShow struct{ theIntegration }
 
 func (c *integrationShow) Run(ctx context.Context, std *stdio) error {
-	_, path, err := c.find(ctx)
+	_, in, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	return show(ctx, &c.remote, std, path, nil, func(w io.Writer, in *integrationRow) { in.report(w) })
+	return perform(ctx, &c.remote, std, api.GetIntegration, api.ByID{ID: in.ID}, showIntegration)
 }
 
-// report shows all of an integration.
-func (in *integrationRow) report(w io.Writer) {
-	said(in.said() + ": " + in.Title + ", account " + in.account() + " (" + in.Account + ")")(w)
-	said("  " + in.state())(w)
+// showIntegration shows all of an integration.
+func showIntegration(w io.Writer, in *api.IntegrationView) {
+	said(integrationName(in) + ": " + in.Title + ", account " + accountName(in) + " (" + in.Account + ")")(w)
+	said("  " + integrationState(in))(w)
 	how := "  connected with " + string(in.Kind)
 	if in.Broker != action.BrokerOwn {
 		how += " through " + string(in.Broker)
 	}
-	said(how + " " + since(&in.CreatedAt) + ", seen by: " + in.of())(w)
+	said(how + " " + since(&in.CreatedAt) + ", seen by: " + whoseIntegration(in))(w)
 	if in.BaseURL != "" {
 		said("  at " + in.BaseURL)(w)
 	}
@@ -173,56 +148,50 @@ func (in *integrationRow) report(w io.Writer) {
 	}
 }
 
-type integrationCheck struct{ which }
+type integrationCheck struct{ theIntegration }
 
 func (c *integrationCheck) Run(ctx context.Context, std *stdio) error {
-	_, path, err := c.find(ctx)
+	_, in, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	return alter(ctx, &c.remote, std, http.MethodPost, path+"/check", nil, func(w io.Writer, in *integrationRow) {
-		said(in.said() + " is " + in.state())(w)
+	return perform(ctx, &c.remote, std, api.CheckIntegration, api.ByID{ID: in.ID}, func(w io.Writer, now *api.IntegrationView) {
+		said(integrationName(now) + " is " + integrationState(now))(w)
 	})
 }
 
 type integrationMetadata struct {
-	which
+	theIntegration
 	Query map[string]string `arg:"" optional:"" mapsep:"none" placeholder:"KEY=VALUE" help:"What is asked for, in the provider's own words: team=ENG of linear, organization=SLUG and project=SLUG of sentry, owner=NAME of github; slack has none."`
 }
 
 // Run prints JSON in any case: what there is, each service says in its own way.
 func (c *integrationMetadata) Run(ctx context.Context, std *stdio) error {
-	server, path, err := c.find(ctx)
+	server, in, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	var data json.RawMessage
-	raw, err := server.read(ctx, path+"/metadata", queryOf(c.Query), &data)
+	query := url.Values{}
+	for name, value := range c.Query {
+		query.Set(name, value)
+	}
+	raw, err := server.do(ctx, http.MethodGet, api.ListIntegrations.Path+"/"+url.PathEscape(in.ID)+"/metadata", query, nil)
 	if err != nil {
 		return err
 	}
 	return std.printJSON(raw)
 }
 
-type integrationDisconnect struct{ which }
+type integrationDisconnect struct{ theIntegration }
 
 // Run says whether the service knows that it is over.
 func (c *integrationDisconnect) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
+	_, in, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	in, err := server.integration(ctx, c.Ref)
-	if err != nil {
-		return err
-	}
-	var end struct{ Revoked bool }
-	raw, err := server.change(ctx, http.MethodDelete, integrationsPath+"/"+url.PathEscape(in.ID), nil, &end)
-	if err != nil {
-		return err
-	}
-	return c.print(std, raw, func(w io.Writer) {
-		said(in.said() + " is disconnected")(w)
+	return perform(ctx, &c.remote, std, api.DeleteIntegration, api.ByID{ID: in.ID}, func(w io.Writer, end *api.Disconnected) {
+		said(integrationName(&in) + " is disconnected")(w)
 		switch {
 		case in.Kind == action.KindNone:
 		case end.Revoked:

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 type integrationApp struct {
@@ -20,21 +21,15 @@ type integrationApp struct {
 	Delete appDelete `cmd:"" help:"Forget it, when no integration needs it."`
 }
 
-const appsPath = integrationsPath + "/apps"
-
 type appList struct{ remote }
 
 func (c *appList) Run(ctx context.Context, std *stdio) error {
-	return show(ctx, &c.remote, std, appsPath, nil, func(w io.Writer, apps *list[action.ProviderApp]) {
-		rows := make([][]string, 0, len(apps.Items))
-		for _, a := range apps.Items {
-			rows = append(rows, []string{a.Provider, a.ClientID, appNamed(a), strings.Join(a.Secrets, ", "), a.BaseURL, brokered(a.Keys), since(&a.UpdatedAt)})
-		}
-		table(w, []string{"PROVIDER", "CLIENT", "APP", "SECRETS", "URL", "KEYS", "SET"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListApps, api.None{}, cells("PROVIDER CLIENT APP SECRETS URL KEYS SET", func(a *action.ProviderApp) []string {
+		return []string{a.Provider, a.ClientID, appNamed(a), strings.Join(a.Secrets, ", "), a.BaseURL, brokered(a.Keys), since(&a.UpdatedAt)}
+	}))
 }
 
-func appNamed(a action.ProviderApp) string {
+func appNamed(a *action.ProviderApp) string {
 	if a.AppID == "" {
 		return ""
 	}
@@ -52,27 +47,20 @@ func brokered(keys map[string]string) string {
 
 type appSet struct {
 	remote
-	Provider          string            `arg:"" help:"The service, or nango."`
-	ClientID          *string           `env:"-" placeholder:"ID" help:"Of OAuth, as the service gave it."`
-	ClientSecretStdin bool              `env:"-" xor:"stdin" help:"Read the client's secret from standard input."`
-	AppID             *string           `name:"app-id" env:"-" placeholder:"N" help:"Of a GitHub App."`
-	Slug              *string           `env:"-" placeholder:"NAME" help:"Of a GitHub App: its name in the address at which it is installed."`
-	PrivateKey        string            `type:"path" env:"-" placeholder:"FILE" help:"Of a GitHub App: its private key, the .pem file that GitHub made."`
-	APIKeyStdin       bool              `name:"api-key-stdin" env:"-" xor:"stdin" help:"Of nango: read the key of the environment from standard input."`
-	BaseURL           *string           `env:"-" placeholder:"URL" help:"Where the service is not the public one; the secrets are sent to its host alone."`
-	Key               map[string]string `field:"keys" mapsep:"none" env:"-" placeholder:"PROVIDER=NAME" help:"Of nango: what a provider is called there (default: as here); again for more."`
+	api.ByProvider
+	api.NewApp
+	ClientSecretStdin bool   `env:"-" xor:"stdin" help:"Read the client's secret from standard input."`
+	PrivateKeyFile    string `name:"private-key" type:"path" env:"-" placeholder:"FILE" help:"Of a GitHub App: its private key, the .pem file that GitHub made."`
+	APIKeyStdin       bool   `name:"api-key-stdin" env:"-" xor:"stdin" help:"Of nango: read the key of the environment from standard input."`
 }
 
 func (c *appSet) Run(ctx context.Context, std *stdio) error {
-	body := present(map[string]*string{"client_id": c.ClientID, "app_id": c.AppID, "slug": c.Slug, "base_url": c.BaseURL})
-	if len(c.Key) > 0 {
-		body["keys"] = c.Key
-	}
-	if err := c.secrets(std, body); err != nil {
+	if err := c.secrets(std); err != nil {
 		return err
 	}
-	return alter(ctx, &c.remote, std, http.MethodPut, appsPath+"/"+url.PathEscape(c.Provider), body, func(w io.Writer, a *action.ProviderApp) {
-		said("the gateway is registered at " + a.Provider + "; secrets that are set: " + orNone(strings.Join(a.Secrets, ", ")))(w)
+	in := api.ByProviderWith[api.NewApp]{ByProvider: c.ByProvider, Body: c.NewApp}
+	return perform(ctx, &c.remote, std, api.PutApp, in, func(w io.Writer, a *action.ProviderApp) {
+		said("the gateway is registered at " + a.Provider + "; secrets that are set: " + cmp.Or(strings.Join(a.Secrets, ", "), "none"))(w)
 		if a.Provider == string(action.BrokerNango) {
 			said("connect a service through it with: " + c.hint("integration", "connect", "PROVIDER", "--nango"))(w)
 			return
@@ -83,41 +71,34 @@ func (c *appSet) Run(ctx context.Context, std *stdio) error {
 	})
 }
 
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
-}
-
-// secrets puts in what no command line may hold.
-func (c *appSet) secrets(std *stdio, body map[string]any) (err error) {
+// secrets reads what no command line may hold.
+func (c *appSet) secrets(std *stdio) (err error) {
 	if c.ClientSecretStdin {
-		if body["client_secret"], err = readSecret(std, "integration app set PROVIDER --client-id ID --client-secret-stdin"); err != nil {
+		if c.ClientSecret, err = readSecret(std, "integration app set PROVIDER --client-id ID --client-secret-stdin"); err != nil {
 			return err
 		}
 	}
 	if c.APIKeyStdin {
-		if body["api_key"], err = readSecret(std, "integration app set nango --api-key-stdin"); err != nil {
+		if c.APIKey, err = readSecret(std, "integration app set nango --api-key-stdin"); err != nil {
 			return err
 		}
 	}
-	if c.PrivateKey == "" {
+	if c.PrivateKeyFile == "" {
 		return nil
 	}
-	pem, err := os.ReadFile(c.PrivateKey)
+	pem, err := os.ReadFile(c.PrivateKeyFile)
 	if err != nil {
 		return fmt.Errorf("reading the private key: %w", err)
 	}
-	body["private_key"] = string(pem)
+	c.PrivateKey = string(pem)
 	return nil
 }
 
 type appDelete struct {
 	remote
-	Provider string `arg:"" help:"The service, or nango."`
+	api.ByProvider
 }
 
 func (c *appDelete) Run(ctx context.Context, std *stdio) error {
-	return c.remove(ctx, std, appsPath+"/"+url.PathEscape(c.Provider), "the gateway is registered at "+c.Provider+" no more")
+	return perform(ctx, &c.remote, std, api.DeleteApp, c.ByProvider, done("the gateway is registered at "+c.Provider+" no more"))
 }

@@ -4,18 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 
 	"sallyport/action"
+	"sallyport/api"
 )
-
-// boundTo are the integrations that an automation's sessions see.
-type boundTo struct {
-	Automation  string   `json:"automation_id"`
-	Connections []string `json:"connections"`
-}
 
 type integrationBind struct {
 	remote
@@ -32,13 +25,10 @@ func (c *integrationBind) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	return alter(ctx, &c.remote, std, http.MethodPut, bindingsPath(c.Automation), map[string]any{"connections": ids}, func(w io.Writer, b *boundTo) {
+	in := api.ByAutomationWith[api.NewBindings]{ByAutomation: api.ByAutomation{Automation: c.Automation}, Body: api.NewBindings{Connections: ids}}
+	return perform(ctx, &c.remote, std, api.PutBindings, in, func(w io.Writer, b *api.Bindings) {
 		said(fmt.Sprintf("sessions of %s that are minted from now on see %s", b.Automation, number(len(b.Connections), "integration")))(w)
 	})
-}
-
-func bindingsPath(automation string) string {
-	return "/api/v1/automations/" + url.PathEscape(automation) + "/connections"
 }
 
 // bindable are references as the API takes them: it knows ids and providers,
@@ -48,12 +38,12 @@ func (c *client) bindable(ctx context.Context, refs []string) ([]string, error) 
 	if len(refs) == 0 {
 		return names, nil
 	}
-	var all list[integrationRow]
-	if _, err := c.read(ctx, integrationsPath, nil, &all); err != nil {
+	all, _, err := fetch(ctx, c, api.ListIntegrations, api.None{})
+	if err != nil {
 		return nil, err
 	}
 	for _, ref := range refs {
-		if ref != action.AllConnections && slices.ContainsFunc(all.Items, func(in integrationRow) bool { return in.Name == ref }) {
+		if ref != action.AllConnections && slices.ContainsFunc(all.Items, func(in api.IntegrationView) bool { return in.Name == ref }) {
 			in, err := meant(ref, all.Items)
 			if err != nil {
 				return nil, err
@@ -75,13 +65,12 @@ func (c *integrationBindings) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	var bound boundTo
-	raw, err := server.read(ctx, bindingsPath(c.Automation), nil, &bound)
+	bound, raw, err := fetch(ctx, server, api.GetBindings, api.ByAutomation{Automation: c.Automation})
 	if err != nil {
 		return err
 	}
-	var all list[integrationRow]
-	if _, err := server.read(ctx, integrationsPath, nil, &all); err != nil {
+	all, _, err := fetch(ctx, server, api.ListIntegrations, api.None{})
+	if err != nil {
 		return err
 	}
 	return c.print(std, raw, func(w io.Writer) {
@@ -90,15 +79,12 @@ func (c *integrationBindings) Run(ctx context.Context, std *stdio) error {
 			return
 		}
 		for _, id := range bound.Connections {
-			said(nameOf(id, all.Items))(w)
+			line := id
+			if i := slices.IndexFunc(all.Items, func(in api.IntegrationView) bool { return in.ID == id }); i >= 0 {
+				in := &all.Items[i]
+				line = in.Provider + "  " + integrationName(in) + "  " + integrationState(in)
+			}
+			said(line)(w)
 		}
 	})
-}
-
-// nameOf says an id with what it stands for.
-func nameOf(id string, all []integrationRow) string {
-	if i := slices.IndexFunc(all, func(in integrationRow) bool { return in.ID == id }); i >= 0 {
-		return all[i].Provider + "  " + all[i].said() + "  " + all[i].state()
-	}
-	return id
 }

@@ -11,28 +11,29 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // inBrowser says where a person goes on: he signs in at the service, and only
 // the browser that began it can end it.
-func (c *integrationConnect) inBrowser(ctx context.Context, std *stdio, server *client, p *providerRow, need providerNeed) error {
+func (c *integrationConnect) inBrowser(ctx context.Context, std *stdio, server *client, p *api.Provider, kind action.IntegrationKind) error {
 	if std.given() {
-		return wrongUse("%s is connected with %s in the browser, and no value is read for it; leave out what comes on standard input, or say another --kind of: %s", p.ID, need.Kind, p.kinds())
+		return wrongUse("%s is connected with %s in the browser, and no value is read for it; leave out what comes on standard input, or say another --kind of: %s", p.ID, kind, providerKinds(p))
 	}
 	at, err := c.public()
 	if err != nil {
 		return err
 	}
 	page := at + "/integrations/" + url.PathEscape(p.ID)
-	raw, err := json.Marshal(map[string]any{"provider": p.ID, "kind": need.Kind, "page": page})
+	raw, err := json.Marshal(map[string]any{"provider": p.ID, "kind": kind, "page": page})
 	if err != nil {
 		return err
 	}
 	return c.print(std, raw, func(w io.Writer) {
-		if first := c.first(ctx, server, p.ID, need.Kind); first != "" {
+		if first := c.first(ctx, server, p.ID, kind); first != "" {
 			said("the gateway is not registered there yet; first: " + first)(w)
 		}
-		said(p.ID + " is connected with " + string(need.Kind) + " in a browser, by somebody who is signed in to Sallyport there. Open:")(w)
+		said(p.ID + " is connected with " + string(kind) + " in a browser, by somebody who is signed in to Sallyport there. Open:")(w)
 		said(page)(w)
 	})
 }
@@ -40,8 +41,8 @@ func (c *integrationConnect) inBrowser(ctx context.Context, std *stdio, server *
 // first is the command that registers the gateway where this takes it. Empty: it
 // is registered, or whoever asks may not know.
 func (c *integrationConnect) first(ctx context.Context, server *client, provider string, kind action.IntegrationKind) string {
-	var apps list[action.ProviderApp]
-	if _, err := server.read(ctx, appsPath, nil, &apps); err != nil {
+	apps, _, err := fetch(ctx, server, api.ListApps, api.None{})
+	if err != nil {
 		return ""
 	}
 	has := func(id string, with func(a *action.ProviderApp) bool) bool {

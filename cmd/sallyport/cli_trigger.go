@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -293,17 +292,4 @@ func (c *triggerPolls) Run(ctx context.Context, std *stdio) error {
 		every := (time.Duration(g.PollSeconds) * time.Second).String()
 		return []string{g.Title, g.IntegrationName, every, since(g.LastAt), since(&g.NextAt), strconv.Itoa(g.Failures), brief(cmp.Or(g.LastError, g.Lost))}
 	}))
-}
-
-// object is a flag that is a JSON object.
-type object struct{ raw json.RawMessage }
-
-// UnmarshalText reads a flag.
-func (o *object) UnmarshalText(text []byte) error {
-	var any map[string]json.RawMessage
-	if err := json.Unmarshal(text, &any); err != nil || any == nil {
-		return fmt.Errorf(`%q is no JSON object; write one, such as '{"actions": ["opened"]}'`, text)
-	}
-	o.raw = append(json.RawMessage(nil), text...)
-	return nil
 }

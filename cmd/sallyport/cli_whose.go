@@ -15,7 +15,7 @@ import (
 type whose struct {
 	sessions     map[string]*api.SessionView
 	people       []action.User
-	integrations []integrationRow
+	integrations []api.IntegrationView
 	automations  labels
 }
 
@@ -37,8 +37,7 @@ func (c *client) whose(ctx context.Context, calls ...*action.Invocation) *whose 
 		w.people = people.Items
 	}
 	if bound {
-		var all list[integrationRow]
-		_, _ = c.read(ctx, integrationsPath, nil, &all)
+		all, _, _ := fetch(ctx, c, api.ListIntegrations, api.None{})
 		w.integrations = all.Items
 	}
 	if unattended {
@@ -68,11 +67,11 @@ func (w *whose) show(out io.Writer, i *action.Invocation) {
 // account is an integration as people know it. One that is private to somebody
 // else is not theirs to know.
 func (w *whose) account(id string) string {
-	i := slices.IndexFunc(w.integrations, func(in integrationRow) bool { return in.ID == id })
+	i := slices.IndexFunc(w.integrations, func(in api.IntegrationView) bool { return in.ID == id })
 	if i < 0 {
 		return "integration " + id
 	}
-	return w.integrations[i].said() + ", account " + w.integrations[i].account()
+	return integrationName(&w.integrations[i]) + ", account " + accountName(&w.integrations[i])
 }
 
 // ofAutomation begins the maker of a session that a run was given.

@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // parrot is a service that repeats the credential of each request, in whatever
@@ -148,12 +149,12 @@ func (a *aviary) feel(mood string) {
 }
 
 // inBrowser connects in the way that takes one.
-func (p *premises) inBrowser(begin, finish map[string]any) integrationRow {
+func (p *premises) inBrowser(begin, finish map[string]any) api.IntegrationView {
 	p.t.Helper()
 	var step action.ConnectStep
 	p.must("POST", "/integrations/connect", begin, &step)
 	finish["state"], finish["provider"] = step.State, begin["provider"]
-	var done struct{ Integration integrationRow }
+	var done struct{ Integration api.IntegrationView }
 	p.must("POST", "/oauth/finish", finish, &done)
 	return done.Integration
 }
@@ -296,7 +297,7 @@ func (p *premises) listenToEvents() *tape {
 }
 
 // connectAll connects each service in each way that there is.
-func (p *premises) connectAll(birds *aviary, canaries map[string]string) map[string]integrationRow {
+func (p *premises) connectAll(birds *aviary, canaries map[string]string) map[string]api.IntegrationView {
 	p.t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -313,7 +314,7 @@ func (p *premises) connectAll(birds *aviary, canaries map[string]string) map[str
 	p.must("PUT", "/integrations/apps/github", map[string]any{"app_id": "7", "slug": "acme-gate", "private_key": file, "base_url": birds.gitHub.URL}, nil)
 	p.must("PUT", "/integrations/apps/nango", map[string]any{"api_key": secret("nango key"), "base_url": birds.nango.URL}, nil)
 	canaries["brokered"] = "canary-brokered-access-0123456789"
-	made := map[string]integrationRow{
+	made := map[string]api.IntegrationView{
 		"linear": p.inBrowser(map[string]any{"provider": "linear", "kind": "oauth2"}, map[string]any{"code": secret("code")}),
 		"gmail":  p.inBrowser(map[string]any{"provider": "gmail", "kind": "oauth2"}, map[string]any{"code": secret("other code")}),
 		"app":    p.inBrowser(map[string]any{"provider": "github", "kind": "app_installation"}, map[string]any{"installation_id": "42"}),
@@ -337,7 +338,7 @@ func (p *premises) connectAll(birds *aviary, canaries map[string]string) map[str
 }
 
 // callAll has agents call while the services are in every mood.
-func (p *premises) callAll(birds *aviary, made map[string]integrationRow) {
+func (p *premises) callAll(birds *aviary, made map[string]api.IntegrationView) {
 	p.t.Helper()
 	for _, key := range []string{"linear:create_issue", "sentry:update_issue", "slack:send_message", "github:create_issue"} {
 		p.mode(key, action.ModeAllow)
@@ -389,7 +390,7 @@ func (p *premises) callAll(birds *aviary, made map[string]integrationRow) {
 }
 
 // askEverything asks for all that the API has to say, and disconnects.
-func (p *premises) askEverything(made map[string]integrationRow) {
+func (p *premises) askEverything(made map[string]api.IntegrationView) {
 	p.t.Helper()
 	var described struct{ Paths map[string]map[string]any }
 	p.must("GET", "/openapi.json", nil, &described)

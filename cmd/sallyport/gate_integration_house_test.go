@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sallyport/action"
+	"sallyport/api"
 	"sallyport/internal/token"
 )
 
@@ -185,21 +186,21 @@ func (p *premises) refused(status int, code, method, path string, body any) (det
 }
 
 // connectTo connects a service with a credential.
-func (p *premises) connectTo(at *service, provider string, more map[string]any) integrationRow {
+func (p *premises) connectTo(at *service, provider string, more map[string]any) api.IntegrationView {
 	p.t.Helper()
 	body := map[string]any{"provider": provider, "base_url": at.URL}
 	for name, value := range more {
 		body[name] = value
 	}
-	var made integrationRow
+	var made api.IntegrationView
 	p.must("POST", "/integrations", body, &made)
 	return made
 }
 
 // integration is one as the person sees it now.
-func (p *premises) integration(id string) integrationRow {
+func (p *premises) integration(id string) api.IntegrationView {
 	p.t.Helper()
-	var in integrationRow
+	var in api.IntegrationView
 	p.must("GET", "/integrations/"+id, nil, &in)
 	return in
 }

@@ -154,11 +154,11 @@ func readJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 	if err := ctx.Scan.PopValueInto("JSON", &text); err != nil {
 		return err
 	}
-	var o object
-	if err := o.UnmarshalText([]byte(text)); err != nil {
-		return err
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &members); err != nil || members == nil {
+		return fmt.Errorf(`%q is no JSON object; write one, such as '{"name": "value"}'`, text)
 	}
-	target.Set(reflect.ValueOf(o.raw))
+	target.Set(reflect.ValueOf(json.RawMessage(text)))
 	return nil
 }
 
