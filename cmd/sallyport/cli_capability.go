@@ -76,7 +76,7 @@ type capabilitySet struct {
 	Level string `required:"" enum:"none,read,write,production,0,1,2,3" placeholder:"LEVEL" help:"none, read, write or production, or 0 to 3."`
 	api.NewCapability
 	Rate    *rate  `placeholder:"N/D" help:"Calls of the whole group in a window, such as 10/1m."`
-	Expires expiry `placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: never)."`
+	Expires expiry `field:"expires_in,expires_at" placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: never)."`
 }
 
 func (c *capabilitySet) Run(ctx context.Context, std *stdio) error {
