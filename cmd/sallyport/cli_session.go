@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -145,20 +144,6 @@ func (g given) set() map[string]any {
 		}
 	}
 	return body
-}
-
-// paging are the flags of long lists.
-type paging struct {
-	Limit  int    `env:"-" default:"50" help:"How many, at most 100."`
-	Cursor string `env:"-" help:"Where the list before ended."`
-}
-
-func (p paging) query() url.Values {
-	q := url.Values{"limit": {strconv.Itoa(p.Limit)}}
-	if p.Cursor != "" {
-		q.Set("cursor", p.Cursor)
-	}
-	return q
 }
 
 type sessionList struct {
