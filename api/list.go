@@ -10,7 +10,7 @@ type List[T any] struct {
 
 // Paging is the parameters of every long list.
 type Paging struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many at most." kong:"env='-',help='How many, at most 100.'"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many at most." kong:"env='-',type='limit',help='How many, at most 100.'"`
 	Cursor string `query:"cursor" doc:"next_cursor of the page before." kong:"env='-',help='Where the list before ended.'"`
 }
 

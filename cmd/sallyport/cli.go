@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -115,34 +113,6 @@ func word(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// show reads path and prints what the server says of it.
-func show[T any](ctx context.Context, r *remote, std *stdio, path string, query url.Values, human func(io.Writer, *T)) error {
-	server, err := r.connect()
-	if err != nil {
-		return err
-	}
-	var now T
-	raw, err := server.read(ctx, path, query, &now)
-	if err != nil {
-		return err
-	}
-	return r.print(std, raw, func(w io.Writer) { human(w, &now) })
-}
-
-// alter changes path and prints what the server says is so now.
-func alter[T any](ctx context.Context, r *remote, std *stdio, method, path string, body any, human func(io.Writer, *T)) error {
-	server, err := r.connect()
-	if err != nil {
-		return err
-	}
-	var now T
-	raw, err := server.change(ctx, method, path, body, &now)
-	if err != nil {
-		return err
-	}
-	return r.print(std, raw, func(w io.Writer) { human(w, &now) })
 }
 
 // usageError is a command line that makes no sense although it parses. It

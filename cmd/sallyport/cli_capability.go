@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -166,17 +165,6 @@ type capabilityRemove struct{ ceiling }
 
 func (c *capabilityRemove) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.DeleteCapability, c.ByCapability, done("group "+c.Group+" has no capability at "+c.Provider+" any more"))
-}
-
-// queryOf is a query of what was given.
-func queryOf(g given) url.Values {
-	query := make(url.Values)
-	for name, value := range g {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	return query
 }
 
 // sourceName names a source as people do, with the id behind it that nobody

@@ -17,8 +17,6 @@ type eventCommand struct {
 	Skip eventSkip `cmd:"" help:"Skip an event whose run nobody has yet."`
 }
 
-const eventsPath = "/api/v1/inbound-events"
-
 // eventOutcome is what came of the event.
 func eventOutcome(e *api.InboundEvent) string {
 	switch {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 
 	"sallyport/action"
 	"sallyport/api"
@@ -33,17 +32,6 @@ func showRequest(w io.Writer, r *api.RequestView) {
 		text += ": " + r.DecidedNote
 	}
 	said(text)(w)
-}
-
-// requestsOf narrows a list of agents' requests.
-func requestsOf(query url.Values, status, session string) url.Values {
-	if status != "all" {
-		query.Set("status", status)
-	}
-	if session != "" {
-		query.Set("session", session)
-	}
-	return query
 }
 
 // anyStatus is the status by which a list of agents' requests is asked for; all

@@ -23,8 +23,6 @@ type runCommand struct {
 	Endpoint endpointPlace `cmd:"" help:"Say where runs are delivered."`
 }
 
-const runsPath = "/api/v1/runs"
-
 // runState is where the run stands, and why.
 func runState(r *api.RunView) string {
 	text := string(r.Status)

@@ -133,19 +133,6 @@ func (c *sessionCreate) groupless(ctx context.Context, std *stdio, server *clien
 	}
 }
 
-// given are fields of a body; those that are empty were not given.
-type given map[string]string
-
-func (g given) set() map[string]any {
-	body := make(map[string]any)
-	for name, value := range g {
-		if value != "" {
-			body[name] = value
-		}
-	}
-	return body
-}
-
 type sessionList struct {
 	remote
 	api.ListSessionsInput
@@ -177,19 +164,6 @@ func sessionLife(s *api.SessionView) string {
 		return "over"
 	}
 	return string(s.Status)
-}
-
-// remove deletes path and says what is so now.
-func (r *remote) remove(ctx context.Context, std *stdio, path, done string) error {
-	server, err := r.connect()
-	if err != nil {
-		return err
-	}
-	raw, err := server.change(ctx, http.MethodDelete, path, nil, nil)
-	if err != nil {
-		return err
-	}
-	return r.print(std, raw, said(done))
 }
 
 func said(text string) func(io.Writer) {

@@ -87,7 +87,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		kong.DefaultEnvars("SALLYPORT"), kong.Vars{"data": dataFolder(), "version": version(), "event_kinds": strings.Join(action.EventKinds(), ",")},
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Exit(func(status int) { exited = status }),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(std),
-		kong.NamedMapper("folder", kong.MapperFunc(readFolder)), kong.NamedMapper("seconds", kong.MapperFunc(readSeconds)), kong.NamedMapper("span", kong.MapperFunc(readSpan)), kong.NamedMapper("calltime", kong.MapperFunc(readCallTime)), kong.TypeMapper(reflect.TypeFor[json.RawMessage](), kong.MapperFunc(readJSON)), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(readNetwork)),
+		kong.NamedMapper("folder", kong.MapperFunc(readFolder)), kong.NamedMapper("seconds", kong.MapperFunc(readSeconds)), kong.NamedMapper("span", kong.MapperFunc(readSpan)), kong.NamedMapper("limit", kong.MapperFunc(readLimit)), kong.NamedMapper("calltime", kong.MapperFunc(readCallTime)), kong.TypeMapper(reflect.TypeFor[json.RawMessage](), kong.MapperFunc(readJSON)), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(readNetwork)),
 		kong.Configuration(loadConfig), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -180,6 +181,21 @@ func readSpan(ctx *kong.DecodeContext, target reflect.Value) error {
 // readSeconds reads a duration into a number of seconds.
 func readSeconds(ctx *kong.DecodeContext, target reflect.Value) error {
 	return seconds(ctx, target, "is no duration; write one such as 8h or 90d", func(time.Duration) bool { return true })
+}
+
+// readLimit reads how long a list may be. Zero is refused here: a request leaves
+// it out, as a limit that was not given.
+func readLimit(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("limit", &text); err != nil {
+		return err
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 {
+		return fmt.Errorf("%q is no limit; write a number from 1 to 100", text)
+	}
+	target.SetInt(int64(limit))
+	return nil
 }
 
 // readCallTime reads how long one call may take into a number of seconds.
