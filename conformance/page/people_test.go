@@ -124,7 +124,8 @@ func mintsASession(t *testing.T, s *story) {
 		t.Errorf("the line is %q", env)
 	}
 	admin.click("Copy the snippet")
-	admin.sees("Copied.")
+	// The notice hides after 6 s, which a busy machine may take to look; its text stays.
+	admin.waitFor(`document.querySelector("#notice").textContent === "Copied."`, "the notice that it is copied")
 	admin.within("#session-list").sees("Fix the login page")
 	admin.photo("session-minted")
 	admin.reload()
