@@ -205,7 +205,7 @@ func readCallTime(ctx *kong.DecodeContext, target reflect.Value) error {
 	})
 }
 
-// seconds reads a duration that is good into a number of seconds, and says wrong
+// seconds reads an accepted duration into a number of seconds, and says wrong
 // of any other text.
 func seconds(ctx *kong.DecodeContext, target reflect.Value, wrong string, good func(time.Duration) bool) error {
 	var text string
