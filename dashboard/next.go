@@ -16,7 +16,6 @@ import (
 // those do that list nothing.
 func nextRoutes() (routes map[action.Operation]api.Operation, does map[action.Operation]string) {
 	return map[action.Operation]api.Operation{
-		"list routes":              {Method: "GET", Path: "/api/v1/openapi.json"},
 		"list invocations":         api.ListInvocations.Operation,
 		"list grants":              api.ListGrants.Operation,
 		"list grant requests":      api.ListGrantRequests.Operation,
@@ -46,6 +45,8 @@ func nextRoutes() (routes map[action.Operation]api.Operation, does map[action.Op
 		"list env requests":        api.ListEnvRequests.Operation,
 		"list setups":              api.ListSetups.Operation,
 		"set notification channel": api.PutNotify.Operation,
+
+		"list routes": {Method: "GET", Path: "/api/v1/openapi.json"},
 	}, map[action.Operation]string{
 		"list routes": "lists the routes", "show event": "has what is left", "set notification channel": "sets them up",
 		"set run endpoint": "sets one", "set provider app": "registers it", "create sign-in link": "creates one",
