@@ -15,7 +15,7 @@ import (
 // nextRoutes are the routes of the operations that errors refer to, and what
 // those do that list nothing.
 func nextRoutes() (routes map[action.Operation]api.Operation, does map[action.Operation]string) {
-	return map[action.Operation]api.Operation{
+	routes = map[action.Operation]api.Operation{
 		"list invocations":         api.ListInvocations.Operation,
 		"list grants":              api.ListGrants.Operation,
 		"list grant requests":      api.ListGrantRequests.Operation,
@@ -47,11 +47,13 @@ func nextRoutes() (routes map[action.Operation]api.Operation, does map[action.Op
 		"set notification channel": api.PutNotify.Operation,
 
 		"list routes": {Method: "GET", Path: "/api/v1/openapi.json"},
-	}, map[action.Operation]string{
+	}
+	does = map[action.Operation]string{
 		"list routes": "lists the routes", "show event": "has what is left", "set notification channel": "sets them up",
 		"set run endpoint": "sets one", "set provider app": "registers it", "create sign-in link": "creates one",
 		"decide grant request": "approves it",
 	}
+	return routes, does
 }
 
 // withNext adds to an error which route leads on from it. Agents hear of their
