@@ -18,8 +18,29 @@ import (
 	"sallyport/sources"
 )
 
+// toolsOnly is what a source has that lists tools and nothing else.
+type toolsOnly struct{}
+
+func (toolsOnly) Do(context.Context, string, json.RawMessage, action.Caller) (action.Result, error) {
+	return action.Result{}, errors.New("it has no resources and no prompts")
+}
+
+func (toolsOnly) Subscribe(context.Context, string, bool) error {
+	return errors.New("it has no resources")
+}
+
+func (toolsOnly) Listen(ctx context.Context, _ func(sources.Notice)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (toolsOnly) Circuit() (open bool, until time.Time) { return false, time.Time{} }
+
+func (toolsOnly) Steps() []sources.Step { return nil }
+
 // origin is a source in memory, which tests change while it is used.
 type origin struct {
+	toolsOnly
 	con action.Connector
 
 	mu     sync.Mutex

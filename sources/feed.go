@@ -151,11 +151,8 @@ func (f *feed) compile(l Listing, before content) (c content) {
 	c.protocol, c.says = l.Protocol, strings.ToValidUTF8(l.Says, "\uFFFD")
 	tools, warnings := compileAll(l, before.tools, f.tenant.Budget)
 	c.tools, c.warnings = tools, append(slices.Clone(l.Warnings), warnings...)
-	if _, ok := f.source.(Offerer); ok {
-		c.offer, warnings = compileOffer(l, before.offer)
-		c.warnings = append(c.warnings, warnings...)
-	}
-	c.warnings = fewer(c.warnings)
+	c.offer, warnings = compileOffer(l, before.offer)
+	c.warnings = fewer(append(c.warnings, warnings...))
 	return c
 }
 

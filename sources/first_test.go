@@ -13,7 +13,10 @@ import (
 )
 
 // slowly is a source that answers when it is let.
-type slowly struct{ let chan struct{} }
+type slowly struct {
+	toolsOnly
+	let chan struct{}
+}
 
 func (s slowly) ID() string { return "connector:1" }
 

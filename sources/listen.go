@@ -44,22 +44,21 @@ type ear struct {
 	burst     int       // how often, since it was quiet
 }
 
-// listenLocked begins to listen to a source that may say something.
+// listenLocked begins to listen to the source.
 func (f *feed) listenLocked() {
-	l, ok := f.source.(Listener)
-	if ok && !f.tenant.quiet && !f.ear.listening {
-		f.ear.listening = f.tenant.start(func() { f.listen(l) })
+	if f.source != nil && !f.tenant.quiet && !f.ear.listening {
+		f.ear.listening = f.tenant.start(f.listen)
 	}
 }
 
 // listen goes on for as long as the feed. A source that has nothing to listen
 // to may have it later, when its server is another.
-func (f *feed) listen(l Listener) {
+func (f *feed) listen() {
 	t := f.tenant
 	wait := t.Retry
 	for {
 		began := t.Now()
-		err := f.listenOnce(l)
+		err := f.listenOnce()
 		if f.life.Err() != nil {
 			return
 		}
@@ -77,13 +76,13 @@ func (f *feed) listen(l Listener) {
 	}
 }
 
-func (f *feed) listenOnce(l Listener) (err error) {
+func (f *feed) listenOnce() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the source panicked: %v", p)
 		}
 	}()
-	return l.Listen(f.life, f.hear)
+	return f.source.Listen(f.life, f.hear)
 }
 
 // hear notes what the source says. It does not block.

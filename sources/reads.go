@@ -19,21 +19,20 @@ const (
 // prompts gotten. They are the gateway's own code, which no server can change,
 // so that there is nothing of them to review.
 func (f *feed) beside() (list []*action.Action) {
-	o, ok := f.source.(Offerer)
-	if !ok {
+	if f.source == nil {
 		return nil
 	}
 	con, can := f.connector, f.offer.can
 	if can.Resources {
-		a := f.own(o, action.ActionRead, readSchemaText, f.tenant.readParams, "uri")
+		a := f.own(action.ActionRead, readSchemaText, f.tenant.readParams, "uri")
 		a.Title, a.Description = "Read a resource of "+con.Name, "Reads a resource of the connector "+con.Name+" by its URI."
 		if can.Subscribe {
-			a.Subscribe = o.Subscribe
+			a.Subscribe = f.source.Subscribe
 		}
 		list = append(list, a)
 	}
 	if can.Prompts {
-		a := f.own(o, action.ActionPrompt, getSchemaText, f.tenant.getParams, "name")
+		a := f.own(action.ActionPrompt, getSchemaText, f.tenant.getParams, "name")
 		a.Title, a.Description = "Get a prompt of "+con.Name, "Gets a prompt of the connector "+con.Name+" by its name, filled in with arguments."
 		list = append(list, a)
 	}
@@ -41,7 +40,7 @@ func (f *feed) beside() (list []*action.Action) {
 }
 
 // own returns an action that is no tool.
-func (f *feed) own(o Offerer, name, schema string, c *checker, says string) *action.Action {
+func (f *feed) own(name, schema string, c *checker, says string) *action.Action {
 	con := f.connector
 	sum := sha256.Sum256([]byte(name + "\n" + schema))
 	a := &action.Action{
@@ -56,13 +55,13 @@ func (f *feed) own(o Offerer, name, schema string, c *checker, says string) *act
 			return text(params, members, says)
 		},
 		Run: func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
-			return o.Do(ctx, name, params, caller)
+			return f.source.Do(ctx, name, params, caller)
 		},
 	}
 	a.MayAsk, a.Timeout = f.asking()
 	if f.offer.can.Completions {
 		a.Complete = func(ctx context.Context, params json.RawMessage) (action.Result, error) {
-			return o.Do(ctx, "completion/complete", params, nil)
+			return f.source.Do(ctx, "completion/complete", params, nil)
 		}
 	}
 	return a

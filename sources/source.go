@@ -13,32 +13,29 @@ import (
 type Source interface {
 	// ID returns the source id, such as "connector:<uuid>".
 	ID() string
-	// List asks for the tools, and of an [Offerer] for what else it lists. Without
-	// the tools it is an error; other lists may be Missing. What could not be
-	// listed stays as it was. Its error is an [action.Error] whose code is one of
+	// List asks for the tools and for what else it lists. Without the tools it is
+	// an error; other lists may be Missing. What could not be listed stays as it
+	// was. Its error is an [action.Error] whose code is one of
 	// the Fault constants wherever the cause is known, and whose RetryAfter says
 	// how long the source wants to be left alone.
 	List(ctx context.Context) (Listing, error)
 	// Call runs a tool, as [action.Run] says.
 	Call(ctx context.Context, tool string, params json.RawMessage, caller action.Caller) (action.Result, error)
-}
-
-// Offerer is a [Source] that may have resources and prompts beside tools.
-type Offerer interface {
 	// Do sends resources/read, prompts/get or completion/complete with params,
 	// as [action.Run] says. The caller may be nil.
 	Do(ctx context.Context, method string, params json.RawMessage, caller action.Caller) (action.Result, error)
 	// Subscribe has the source tell of changes of a resource, or no more. It
 	// ends with as many calls without on as there were with it.
 	Subscribe(ctx context.Context, uri string, on bool) error
-}
-
-// Listener is a [Source] that may say by itself that something changed.
-type Listener interface {
-	// Listen calls heard for each such word, one at a time, until ctx ends or
+	// Listen calls heard for each notice, one at a time, until ctx ends or
 	// there is nothing to listen to; then its error is nil. It begins anew by
 	// itself where a stream breaks.
 	Listen(ctx context.Context, heard func(Notice)) error
+	// Circuit reports whether calls fail at once now, because the server failed
+	// again and again, and until when.
+	Circuit() (open bool, until time.Time)
+	// Steps tells how long each step of the last handshake and list took.
+	Steps() []Step
 }
 
 // Notice is a word of a source about itself.
@@ -64,7 +61,7 @@ type Listing struct {
 	Warnings []string          // one sentence each, for people
 	Protocol string            // the protocol version that is spoken
 
-	// Of an [Offerer], each exactly as it was listed.
+	// What it has beside tools, each exactly as it was listed.
 	Resources []json.RawMessage
 	Templates []json.RawMessage
 	Prompts   []json.RawMessage
@@ -115,15 +112,6 @@ const (
 	FaultOpen        = "upstream_circuit_open" // it failed again and again, and is left alone for a moment
 	FaultUnrecorded  = "tools_unrecorded"      // it answered, and the gateway could not write its tools down
 )
-
-// Monitored is a [Source] that tells how it does with its server.
-type Monitored interface {
-	// Circuit reports whether calls fail at once now, because the server failed
-	// again and again, and until when.
-	Circuit() (open bool, until time.Time)
-	// Steps tells how long each step of the last handshake and list took.
-	Steps() []Step
-}
 
 // Step is a part of reaching a server.
 type Step struct {

@@ -73,9 +73,9 @@ func (t *tenant) stateOf(con action.Connector) State {
 	s, source := t.stateLocked(con)
 	t.mu.Unlock()
 	// Not under the mutex: a source may hold its own while it says something.
-	if m, ok := source.(Monitored); ok {
-		s.open(m.Circuit())
-		s.Steps = m.Steps()
+	if source != nil {
+		s.open(source.Circuit())
+		s.Steps = source.Steps()
 	}
 	return s
 }
@@ -177,10 +177,11 @@ func (t *tenant) health() []Health {
 	}
 	t.mu.Unlock()
 	for i, source := range of { // not under the mutex: see stateOf
-		if m, ok := source.(Monitored); ok {
-			if open, _ := m.Circuit(); open {
-				asked[i].Good = false
-			}
+		if source == nil {
+			continue
+		}
+		if open, _ := source.Circuit(); open {
+			asked[i].Good = false
 		}
 	}
 	return asked

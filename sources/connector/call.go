@@ -25,7 +25,7 @@ func (s *Source) Call(ctx context.Context, tool string, params json.RawMessage, 
 	return s.perform(ctx, r)
 }
 
-// Do implements [sources.Offerer]. Of the params, what belongs to the
+// Do implements [sources.Source]. Of the params, what belongs to the
 // conversation of another client with another server is left out: its _meta,
 // and its answers to questions.
 func (s *Source) Do(ctx context.Context, method string, params json.RawMessage, caller action.Caller) (action.Result, error) {

@@ -167,7 +167,7 @@ func answered(err error) bool {
 	return false
 }
 
-// Circuit implements [sources.Monitored].
+// Circuit implements [sources.Source].
 func (s *Source) Circuit() (open bool, until time.Time) {
 	c := &s.circuit
 	c.mu.Lock()

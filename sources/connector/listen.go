@@ -14,7 +14,7 @@ import (
 // errDeaf is a server to which there is nothing to listen.
 var errDeaf = errors.New("the server tells nothing by itself")
 
-// Listen implements [sources.Listener] by a stream on the shared session, or by
+// Listen implements [sources.Source] by a stream on the shared session, or by
 // subscriptions/listen where there are no sessions. What the server says of
 // itself on other streams is heard too.
 func (s *Source) Listen(ctx context.Context, heard func(sources.Notice)) error {

@@ -655,9 +655,3 @@ func TestLargeEventOnStream(t *testing.T) {
 		t.Errorf("%d streams", n)
 	}
 }
-
-var (
-	_ sources.Offerer   = (*connector.Source)(nil)
-	_ sources.Listener  = (*connector.Source)(nil)
-	_ sources.Monitored = (*connector.Source)(nil)
-)

@@ -12,7 +12,7 @@ import (
 	"sallyport/sources"
 )
 
-// Steps implements [sources.Monitored]. What failed is the last of them.
+// Steps implements [sources.Source]. What failed is the last of them.
 func (s *Source) Steps() []sources.Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()

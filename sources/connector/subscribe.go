@@ -9,7 +9,7 @@ import (
 	"sallyport/sources"
 )
 
-// Subscribe implements [sources.Offerer].
+// Subscribe implements [sources.Source].
 func (s *Source) Subscribe(ctx context.Context, uri string, on bool) error {
 	done, err := s.begin()
 	if err != nil {
