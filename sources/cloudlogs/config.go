@@ -16,10 +16,8 @@ type Config struct {
 	// of [filepath.Match], for the files that rotation makes; files that end in
 	// .gz are read as such. A path may be a link, or lead through some; what a
 	// pattern matches may not lead out of the folder before its first wildcard.
-	// Required, unless there is a Backend.
+	// Required.
 	Services map[string]string
-	// Backend has the logs instead. Nil: files have them.
-	Backend Backend
 
 	MaxRange   time.Duration // that a query may span; zero: 24 h
 	MaxEntries int           // that a query may return; zero: 100
@@ -31,7 +29,7 @@ type Config struct {
 
 func (c Config) complete() (Config, error) {
 	switch {
-	case c.Backend == nil && len(c.Services) == 0:
+	case len(c.Services) == 0:
 		return c, fmt.Errorf("cloudlogs: Config.Services is required: a path, or a pattern of paths, for each name of a service")
 	case c.MaxRange < 0 || c.MaxEntries < 0 || c.Timeout < 0:
 		return c, fmt.Errorf("cloudlogs: Config.MaxRange, MaxEntries and Timeout must not be negative")
@@ -48,9 +46,6 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Backend == nil {
-		c.Backend = &files{maps.Clone(c.Services), c.Log}
 	}
 	if c.MaxRange == 0 {
 		c.MaxRange = 24 * time.Hour

@@ -1,6 +1,5 @@
 // Package cloudlogs lets agents read logs: files of JSON lines and what
-// journalctl exports, here where the gateway runs, or whatever else a [Backend]
-// reads.
+// journalctl exports, here where the gateway runs.
 //
 // It promises that params name services and never files; that a query reads a
 // bounded time, memory and answer, the newest first, two queries at a time; that

@@ -20,14 +20,15 @@ const (
 	fileSlack = time.Minute
 )
 
-// files is the backend of files here.
+// files are the logs. Errors that agents can do something about are
+// [*sources.Refusal]s.
 type files struct {
 	services map[string]string // path or pattern by name
 	log      *slog.Logger
 }
 
-// Services implements [Backend].
-func (b *files) Services(ctx context.Context) ([]Service, error) {
+// list returns what has logs, by name.
+func (b *files) list(ctx context.Context) ([]Service, error) {
 	all := []Service{}
 	for name, pattern := range b.services {
 		if err := ctx.Err(); err != nil {
@@ -49,8 +50,8 @@ func (b *files) Services(ctx context.Context) ([]Service, error) {
 	return all, nil
 }
 
-// Query implements [Backend].
-func (b *files) Query(ctx context.Context, q Query) (Page, error) {
+// query returns the newest entries that fit, newest first.
+func (b *files) query(ctx context.Context, q Query) (Page, error) {
 	pattern, ok := b.services[q.Service]
 	if !ok {
 		return Page{}, noService(q.Service)
@@ -103,8 +104,8 @@ func (b *files) scan(s *scan, at found) error {
 	return err
 }
 
-// Entry implements [Backend].
-func (b *files) Entry(ctx context.Context, text string) (Entry, error) {
+// get returns the entry with an id that query gave it.
+func (b *files) get(ctx context.Context, text string) (Entry, error) {
 	want, ok := parseID(text)
 	pattern, known := b.services[want.service]
 	if !ok || !known {

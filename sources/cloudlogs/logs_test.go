@@ -3,10 +3,10 @@ package cloudlogs_test
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -274,28 +274,23 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// waiter is a backend that answers when it is let.
+// waiter is a log that whoever writes to it waits at. A query writes to it about
+// a file that cannot be read, and so takes as long as it is let.
 type waiter struct{ let chan struct{} }
 
-func (w waiter) Services(context.Context) ([]cloudlogs.Service, error) { return nil, nil }
-
-func (w waiter) Entry(context.Context, string) (cloudlogs.Entry, error) {
-	return cloudlogs.Entry{}, nil
-}
-
-func (w waiter) Query(ctx context.Context, _ cloudlogs.Query) (cloudlogs.Page, error) {
-	select {
-	case <-w.let:
-	case <-ctx.Done():
-	}
-	return cloudlogs.Page{}, ctx.Err()
+func (w waiter) Write(p []byte) (int, error) {
+	<-w.let
+	return len(p), nil
 }
 
 // TestTwoAtOnce: a third waits for a moment, and is then refused.
 func TestTwoAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := waiter{make(chan struct{})}
-		d := newDesk(t, func(c *cloudlogs.Config) { c.Backend = w })
+		d := newDesk(t, func(c *cloudlogs.Config) { c.Log = slog.New(slog.NewTextHandler(w, nil)) })
+		if err := os.WriteFile(filepath.Join(d.dir, "api.log.1.gz"), []byte("not compressed"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		var done sync.WaitGroup
 		for range 2 {
 			done.Go(func() {

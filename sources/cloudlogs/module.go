@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"sallyport/action"
@@ -18,7 +19,7 @@ func New(c Config) (*sources.Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &module{c, make(chan struct{}, atOnce)}
+	m := &module{c, &files{maps.Clone(c.Services), c.Log}, make(chan struct{}, atOnce)}
 	return &sources.Module{
 		ID: "cloudlogs", Title: "Cloud logs",
 		About: "Logs of services, which the gateway's operator names: files of JSON lines and exported journals.",
@@ -61,6 +62,7 @@ const (
 
 type module struct {
 	Config
+	files   *files
 	running chan struct{} // has one for each
 }
 
@@ -110,7 +112,7 @@ func (m *module) bounded(do func(context.Context, json.RawMessage) (any, error))
 }
 
 func (m *module) services(ctx context.Context, _ json.RawMessage) (any, error) {
-	list, err := m.Backend.Services(ctx)
+	list, err := m.files.list(ctx)
 	return map[string]any{"services": list}, err
 }
 
@@ -119,7 +121,7 @@ func (m *module) query(ctx context.Context, params json.RawMessage) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	page, err := m.Backend.Query(ctx, q)
+	page, err := m.files.query(ctx, q)
 	return struct {
 		Page
 		Since time.Time `json:"since"`
@@ -134,5 +136,5 @@ func (m *module) entry(ctx context.Context, params json.RawMessage) (any, error)
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, wrong("/id", "must be a text")
 	}
-	return m.Backend.Entry(ctx, p.ID)
+	return m.files.get(ctx, p.ID)
 }

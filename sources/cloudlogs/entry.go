@@ -1,21 +1,9 @@
 package cloudlogs
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 )
-
-// Backend is where logs are. Its errors that agents can do something about are
-// [*sources.Refusal]s.
-type Backend interface {
-	// Services returns what has logs, by name.
-	Services(ctx context.Context) ([]Service, error)
-	// Query returns the newest entries that fit, newest first.
-	Query(ctx context.Context, q Query) (Page, error)
-	// Entry returns the entry with an id that Query gave it.
-	Entry(ctx context.Context, id string) (Entry, error)
-}
 
 // Service is something that has logs.
 type Service struct {
