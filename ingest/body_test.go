@@ -199,7 +199,7 @@ func TestServerConfig(t *testing.T) {
 	good := func() ingest.ServerConfig {
 		h := newHouse(t)
 		return ingest.ServerConfig{
-			Providers: []event.Provider{hub(), {ID: "tells-nothing", Webhook: hub().Webhook}}, Inbox: h.shelf, Rules: h.rules, Vault: h.vault, Log: newLog(h.log),
+			Providers: []event.Provider{hub(), {ID: "tells-nothing", Webhook: hub().Webhook}}, Rows: h, Vault: h.vault, Log: newLog(h.log),
 			NewID: func() string { return "one" }, Secrets: map[string][]string{"hub": {"s"}}, Operator: "operators",
 		}
 	}
@@ -210,7 +210,7 @@ func TestServerConfig(t *testing.T) {
 		spoil func(*ingest.ServerConfig)
 		want  string
 	}{
-		"no rows":           {func(c *ingest.ServerConfig) { c.Inbox = nil }, "Inbox"},
+		"no rows":           {func(c *ingest.ServerConfig) { c.Rows = nil }, "Rows"},
 		"no operator":       {func(c *ingest.ServerConfig) { c.Operator = "" }, "Operator"},
 		"an empty secret":   {func(c *ingest.ServerConfig) { c.Secrets["hub"] = []string{"s", " "} }, "hub is empty"},
 		"an unknown name":   {func(c *ingest.ServerConfig) { c.Secrets["hbu"] = []string{"canary"} }, "hub, nango"},

@@ -16,9 +16,9 @@ import (
 // Worker, MCPURL and APIURL are required; of the durations and numbers, zero
 // means the default in the comment.
 type DispatcherConfig struct {
-	Outbox Outbox
-	Vault  action.Vault
-	JSON   action.JSON
+	Rows  Rows
+	Vault action.Vault
+	JSON  action.JSON
 	// Do sends a request to an endpoint for runs: it reaches no private address
 	// and follows no redirect.
 	Do func(r *http.Request) (*http.Response, error)
@@ -44,8 +44,8 @@ type DispatcherConfig struct {
 }
 
 func (c *DispatcherConfig) fill() error {
-	if c.Outbox == nil || c.Vault == nil || c.JSON == nil || c.Do == nil || c.Token == nil || c.Worker == "" || c.MCPURL == "" || c.APIURL == "" {
-		return errors.New("ingest.DispatcherConfig: Outbox, Vault, JSON, Do, Token, Worker, MCPURL and APIURL are required")
+	if c.Rows == nil || c.Vault == nil || c.JSON == nil || c.Do == nil || c.Token == nil || c.Worker == "" || c.MCPURL == "" || c.APIURL == "" {
+		return errors.New("ingest.DispatcherConfig: Rows, Vault, JSON, Do, Token, Worker, MCPURL and APIURL are required")
 	}
 	for value, use := range map[*time.Duration]time.Duration{&c.Every: time.Second, &c.Timeout: 15 * time.Second, &c.Lease: 2 * time.Minute, &c.Life: 48 * time.Hour} {
 		if *value == 0 {
@@ -101,7 +101,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stop()
 	defer d.sending.Wait()
 	for failures := 0; ctx.Err() == nil; {
-		list, err := d.Outbox.ClaimParcels(work, d.Worker, d.Batch, d.Lease, d.Life)
+		list, err := d.Rows.ClaimParcels(work, d.Worker, d.Batch, d.Lease, d.Life)
 		d.take(ctx, work, list) // also with an error: these are claimed
 		switch {
 		case err != nil:
@@ -169,7 +169,7 @@ func (d *Dispatcher) settle(ctx context.Context, s event.Sent) {
 	var run event.Run
 	var held bool
 	err := patient(ctx, func() (err error) {
-		run, held, err = d.Outbox.SettleParcel(ctx, d.Worker, s)
+		run, held, err = d.Rows.SettleParcel(ctx, d.Worker, s)
 		return err
 	})
 	switch {

@@ -61,7 +61,7 @@ func (s *Server) triggers(r *http.Request) (endpoint, error) {
 		return endpoint{}, errUnknown
 	}
 	return s.locked(r, "direct/"+provider+"/"+id, provider, id, func(ctx context.Context) (event.Lock, error) {
-		return s.Rules.TriggerLock(ctx, id)
+		return s.Rows.TriggerLock(ctx, id)
 	})
 }
 
@@ -72,7 +72,7 @@ func (s *Server) custom(r *http.Request) (endpoint, error) {
 		return endpoint{}, errUnknown
 	}
 	return s.locked(r, "custom/"+id, customProvider, id, func(ctx context.Context) (event.Lock, error) {
-		return s.Rules.TriggerLock(ctx, id)
+		return s.Rows.TriggerLock(ctx, id)
 	})
 }
 
@@ -88,7 +88,7 @@ func (s *Server) automation(provider string) finder {
 	return func(r *http.Request) (endpoint, error) {
 		id := r.PathValue("automation")
 		return s.locked(r, prefix+id, provider, id, func(ctx context.Context) (event.Lock, error) {
-			return s.Rules.AutomationLock(ctx, id, provider)
+			return s.Rows.AutomationLock(ctx, id, provider)
 		})
 	}
 }

@@ -45,7 +45,7 @@ func (w *Worker) renew(ctx context.Context) {
 		if len(ids) == 0 {
 			continue
 		}
-		if err := w.Inbox.RenewReceipts(ctx, w.Worker, ids, w.Lease); err != nil && ctx.Err() == nil {
+		if err := w.Rows.RenewReceipts(ctx, w.Worker, ids, w.Lease); err != nil && ctx.Err() == nil {
 			w.Log.WarnContext(ctx, "the leases of deliveries could not be renewed", "error", err)
 		}
 	}

@@ -105,7 +105,7 @@ func (w *Worker) hydrate(ctx context.Context, rd *reading, t target, e *event.Ev
 	defer stop()
 	whole := *e
 	err = w.match.safely(ctx, "completing an event of "+e.Provider, func() error {
-		_, err := w.Services.Hydrate(within, t.organization, t.integration, &whole)
+		_, err := w.Integrations.Hydrate(within, t.organization, t.integration, &whole)
 		return err
 	})
 	switch {

@@ -59,7 +59,7 @@ func (w *Worker) renewed(ctx context.Context, look *lookup, rd *reading, n Nango
 func (w *Worker) rechecked(ctx context.Context, rd *reading) error {
 	for _, in := range rd.recheck {
 		within, stop := context.WithTimeout(ctx, hydrateTime)
-		err := w.Services.Recheck(within, in)
+		err := w.Integrations.Recheck(within, in)
 		stop()
 		if err != nil {
 			return fmt.Errorf("asking how integration %s does: %w", in.ID, err)

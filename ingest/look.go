@@ -55,7 +55,7 @@ func (p *Poller) poll(ctx context.Context, g event.PollGroup) (triggers []event.
 	within, stop := context.WithTimeout(ctx, p.Longest)
 	defer stop()
 	err = p.match.safely(ctx, "looking for events of "+g.Provider, func() error {
-		polled, err = p.Services.Poll(within, g.Organization, g.Integration, g.Cursor)
+		polled, err = p.Integrations.Poll(within, g.Organization, g.Integration, g.Cursor)
 		return err
 	})
 	if err == nil && len(polled.Events) > 0 {
@@ -67,7 +67,7 @@ func (p *Poller) poll(ctx context.Context, g event.PollGroup) (triggers []event.
 // triggers are the enabled ones of a group.
 func (p *Poller) triggers(ctx context.Context, g event.PollGroup) (list []event.Trigger, err error) {
 	err = patient(ctx, func() error {
-		list, err = p.Rules.ActiveTriggers(ctx, g.Organization, g.Provider)
+		list, err = p.Rows.ActiveTriggers(ctx, g.Organization, g.Provider)
 		return err
 	})
 	return slices.DeleteFunc(list, func(t event.Trigger) bool {

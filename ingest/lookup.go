@@ -29,7 +29,7 @@ func (w *Worker) newLookup() *lookup {
 // trigger returns the trigger of an id, enabled or not; ErrNotFound.
 func (l *lookup) trigger(ctx context.Context, id string) (event.Trigger, error) {
 	return once(ctx, l.locks, id, func() (event.Trigger, error) {
-		lock, err := l.w.Rules.TriggerLock(ctx, id)
+		lock, err := l.w.Rows.TriggerLock(ctx, id)
 		return lock.Trigger, err
 	})
 }
@@ -37,7 +37,7 @@ func (l *lookup) trigger(ctx context.Context, id string) (event.Trigger, error) 
 // active returns an organization's enabled triggers of a provider.
 func (l *lookup) active(ctx context.Context, organization, provider string) ([]event.Trigger, error) {
 	return once(ctx, l.rules, [2]string{organization, provider}, func() ([]event.Trigger, error) {
-		return l.w.Rules.ActiveTriggers(ctx, organization, provider)
+		return l.w.Rows.ActiveTriggers(ctx, organization, provider)
 	})
 }
 
@@ -71,7 +71,7 @@ func (l *lookup) forget() {
 
 // trusting reports whether events that a broker did not verify start something.
 func (l *lookup) trusting(ctx context.Context, organization string) (bool, error) {
-	return once(ctx, l.unverified, organization, func() (bool, error) { return l.w.Rules.UnverifiedEvents(ctx, organization) })
+	return once(ctx, l.unverified, organization, func() (bool, error) { return l.w.Rows.UnverifiedEvents(ctx, organization) })
 }
 
 func once[K comparable, V any](ctx context.Context, known map[K]V, key K, ask func() (V, error)) (v V, err error) {

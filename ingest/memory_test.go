@@ -12,11 +12,10 @@ import (
 
 // shelf is an inbox in memory, for what the server puts in.
 type shelf struct {
-	ingest.Inbox // nothing else is asked of it
-	mu           sync.Mutex
-	receipts     []event.Receipt
-	fail         error
-	before       func(context.Context) error // called at the beginning of Receive
+	mu       sync.Mutex
+	receipts []event.Receipt
+	fail     error
+	before   func(context.Context) error // called at the beginning of Receive
 }
 
 func (s *shelf) Receive(ctx context.Context, r event.Receipt) (fresh bool, err error) {
@@ -47,11 +46,11 @@ func (s *shelf) kept() []event.Receipt {
 
 // rules has triggers with their secrets, by id.
 type rules struct {
-	ingest.Rules
-	mu    sync.Mutex
-	locks map[string]event.Lock
-	looks int
-	fail  error
+	ingest.Rows // nothing else is asked of it
+	mu          sync.Mutex
+	locks       map[string]event.Lock
+	looks       int
+	fail        error
 
 	before func(id string) // called at the beginning of TriggerLock
 }

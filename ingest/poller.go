@@ -15,12 +15,11 @@ import (
 // are required; of the durations and numbers, zero means the default in the
 // comment.
 type PollerConfig struct {
-	Providers []event.Provider
-	Clocks    Clocks
-	Rules     Rules
-	Services  Services
-	Vault     action.Vault
-	JSON      action.JSON
+	Providers    []event.Provider
+	Rows         Rows
+	Integrations Integrations
+	Vault        action.Vault
+	JSON         action.JSON
 
 	Worker string        // this process; unique among those that share rows
 	NewID  func() string // ids of events and runs, ascending in time (UUIDv7)
@@ -40,8 +39,8 @@ type PollerConfig struct {
 }
 
 func (c *PollerConfig) fill() error {
-	if c.Clocks == nil || c.Rules == nil || c.Services == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil || c.Worker == "" {
-		return errors.New("ingest.PollerConfig: Clocks, Rules, Services, Vault, JSON, NewID and Worker are required")
+	if c.Rows == nil || c.Integrations == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil || c.Worker == "" {
+		return errors.New("ingest.PollerConfig: Rows, Integrations, Vault, JSON, NewID and Worker are required")
 	}
 	for value, use := range map[*time.Duration]time.Duration{&c.Every: time.Second, &c.Lease: time.Minute, &c.Longest: 2 * time.Minute} {
 		if *value == 0 {
@@ -101,7 +100,7 @@ func (p *Poller) Run(ctx context.Context) error {
 			return ctx.Err()
 		case room <- struct{}{}:
 		}
-		g, found, err := p.Clocks.ClaimPoll(work, p.Worker, p.Lease)
+		g, found, err := p.Rows.ClaimPoll(work, p.Worker, p.Lease)
 		if found && err == nil {
 			failures = 0
 			looks.Go(func() {
@@ -143,7 +142,7 @@ func (p *Poller) turn(ctx context.Context, g event.PollGroup) {
 func (p *Poller) renew(ctx context.Context, stop func(), g event.PollGroup) {
 	for until := p.Now().Add(p.Lease); sleep(ctx, p.Lease/3); {
 		begun := p.Now()
-		held, err := p.Clocks.RenewPoll(ctx, p.Worker, g, p.Lease)
+		held, err := p.Rows.RenewPoll(ctx, p.Worker, g, p.Lease)
 		switch {
 		case err == nil && held:
 			until = begun.Add(p.Lease)
@@ -172,7 +171,7 @@ func (p *Poller) settle(ctx context.Context, l event.Look) bool {
 
 func (p *Poller) written(ctx context.Context, l event.Look) (runs []event.Run, err error) {
 	err = patient(ctx, func() error {
-		runs, err = p.Clocks.SettlePoll(ctx, p.Worker, l)
+		runs, err = p.Rows.SettlePoll(ctx, p.Worker, l)
 		return err
 	})
 	return runs, err

@@ -21,8 +21,7 @@ import (
 
 // circuit keeps poll groups in memory, and knows their triggers.
 type circuit struct {
-	ingest.Clocks
-	ingest.Rules
+	ingest.Rows
 	mu     sync.Mutex
 	groups map[string]*circled
 	looks  []event.Look // that were settled
@@ -135,7 +134,7 @@ func (c *circuit) last() event.Look {
 
 // mailbox is a service, by integration.
 type mailbox struct {
-	ingest.Services
+	ingest.Integrations
 	poll func(ctx context.Context, integration string, cursor json.RawMessage) (event.Polled, error)
 }
 
@@ -171,8 +170,8 @@ func polling(t *testing.T, c *circuit, instances int, poll func(ctx context.Cont
 	ids := counting()
 	for i := range instances {
 		p, err := ingest.NewPoller(ingest.PollerConfig{
-			Providers: []event.Provider{mailProvider()}, Clocks: c, Rules: c,
-			Services: mailbox{poll: poll}, Vault: testVault(t), JSON: redact.JSON{}, Worker: "worker " + strconv.Itoa(i), NewID: ids,
+			Providers: []event.Provider{mailProvider()}, Rows: c,
+			Integrations: mailbox{poll: poll}, Vault: testVault(t), JSON: redact.JSON{}, Worker: "worker " + strconv.Itoa(i), NewID: ids,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -9,9 +9,12 @@ import (
 	"sallyport/ingest/event"
 )
 
-// Inbox keeps verified deliveries until they are worked off. Every method is
-// one transaction and returns when it is durable.
-type Inbox interface {
+// Rows keeps what comes in until it is worked off: deliveries, what starts runs,
+// and runs until somebody has them. Every method is one transaction and returns when
+// it is durable.
+type Rows interface {
+	// Verified deliveries.
+
 	// Receive writes a receipt as queued. When its endpoint has one with the same
 	// key already nothing changes, but that one is queued anew that failed or
 	// reached nobody. fresh tells that there is something to be worked off now.
@@ -27,10 +30,9 @@ type Inbox interface {
 	// yet. A receipt that the worker lost is left as it is, with all that came of
 	// it.
 	Settle(ctx context.Context, worker string, list []event.Settlement) (event.Settled, error)
-}
 
-// Rules reads what starts runs.
-type Rules interface {
+	// What starts runs.
+
 	// TriggerLock returns a trigger, enabled or not, with its secrets, by its id
 	// alone, which is all that a URL has; ErrNotFound.
 	TriggerLock(ctx context.Context, id string) (event.Lock, error)
@@ -44,35 +46,9 @@ type Rules interface {
 	// UnverifiedEvents tells whether events that a broker did not verify may
 	// start something in the organization.
 	UnverifiedEvents(ctx context.Context, organization string) (bool, error)
-}
 
-// Integrations finds whose events they are.
-type Integrations interface {
-	// IntegrationsByAccount returns the integrations of a provider's account, of
-	// all organizations, that are not deleted; without credentials.
-	IntegrationsByAccount(ctx context.Context, provider, account string) ([]action.Integration, error)
-	// IntegrationsByBroker returns those that the broker keeps as a connection
-	// under one of its provider keys.
-	IntegrationsByBroker(ctx context.Context, connection, key string) ([]action.Integration, error)
-	// IntegrationStatus notes what a service or broker said of an integration. It
-	// changes nothing that is so already, and never revives a deleted one.
-	IntegrationStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) error
-}
+	// What comes due.
 
-// Services speaks to services with the credential of an integration. Errors are
-// an [*action.Error]; ErrUnavailable has RetryAfter where the service told.
-type Services interface {
-	// Poll looks for what happened at the integration since the cursor.
-	Poll(ctx context.Context, organization, integration string, cursor json.RawMessage) (event.Polled, error)
-	// Hydrate completes an event; see sources.Module.
-	Hydrate(ctx context.Context, organization, integration string, e *event.Event) (changed bool, err error)
-	// Recheck asks the broker or service itself how an integration does, and
-	// notes what it answers.
-	Recheck(ctx context.Context, in action.Integration) error
-}
-
-// Clocks keeps what comes due.
-type Clocks interface {
 	// ClaimPoll gives the worker a group that is due and that nobody holds; false:
 	// there is none.
 	ClaimPoll(ctx context.Context, worker string, lease time.Duration) (g event.PollGroup, found bool, err error)
@@ -89,10 +65,9 @@ type Clocks interface {
 	// writes the match, if there is one, in the same transaction. Of many who do
 	// it for one due time one is told that it did, and none when s was changed.
 	FireSchedule(ctx context.Context, s event.Schedule, next *time.Time, m *event.Match) (runs []event.Run, fired bool, err error)
-}
 
-// Outbox keeps runs until somebody has them.
-type Outbox interface {
+	// Runs until somebody has them.
+
 	// ClaimParcels gives the worker parcels that are due, of organizations that
 	// have an enabled endpoint. The run of each is claimed by the endpoint with it,
 	// for life; one that somebody else has, or that ended, is void. Runs of a
@@ -101,8 +76,27 @@ type Outbox interface {
 	// SettleParcel writes what came of an attempt; a dead one fails its run. It
 	// returns the run, and false when the worker lost the parcel.
 	SettleParcel(ctx context.Context, worker string, s event.Sent) (run event.Run, held bool, err error)
-	// SweepRuns ends, or queues anew, up to limit runs whose worker is lost or
-	// whose time is over, and renews the leases of those that wait for a person.
-	// It returns those that changed, and the invocations that were withdrawn.
-	SweepRuns(ctx context.Context, now time.Time, limit int) (runs []event.Run, withdrew []action.Invocation, err error)
+}
+
+// Integrations finds whose events they are, and speaks to services with the
+// credential of an integration. Errors are an [*action.Error]; ErrUnavailable has
+// RetryAfter where the service told.
+type Integrations interface {
+	// IntegrationsByAccount returns the integrations of a provider's account, of
+	// all organizations, that are not deleted; without credentials.
+	IntegrationsByAccount(ctx context.Context, provider, account string) ([]action.Integration, error)
+	// IntegrationsByBroker returns those that the broker keeps as a connection
+	// under one of its provider keys.
+	IntegrationsByBroker(ctx context.Context, connection, key string) ([]action.Integration, error)
+	// IntegrationStatus notes what a service or broker said of an integration. It
+	// changes nothing that is so already, and never revives a deleted one.
+	IntegrationStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) error
+
+	// Poll looks for what happened at the integration since the cursor.
+	Poll(ctx context.Context, organization, integration string, cursor json.RawMessage) (event.Polled, error)
+	// Hydrate completes an event; see sources.Module.
+	Hydrate(ctx context.Context, organization, integration string, e *event.Event) (changed bool, err error)
+	// Recheck asks the broker or service itself how an integration does, and
+	// notes what it answers.
+	Recheck(ctx context.Context, in action.Integration) error
 }

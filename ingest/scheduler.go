@@ -14,10 +14,10 @@ import (
 // SchedulerConfig says what a [Scheduler] works with. The interfaces and NewID
 // are required; of the durations, zero means the default in the comment.
 type SchedulerConfig struct {
-	Clocks Clocks
-	Vault  action.Vault
-	JSON   action.JSON
-	NewID  func() string // ids of events and runs, ascending in time (UUIDv7)
+	Rows  Rows
+	Vault action.Vault
+	JSON  action.JSON
+	NewID func() string // ids of events and runs, ascending in time (UUIDv7)
 
 	Every time.Duration // between two looks; 1 second
 	Grace time.Duration // how late a due time is not taken for missed; 1 minute
@@ -28,8 +28,8 @@ type SchedulerConfig struct {
 }
 
 func (c *SchedulerConfig) fill() error {
-	if c.Clocks == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil {
-		return errors.New("ingest.SchedulerConfig: Clocks, Vault, JSON and NewID are required")
+	if c.Rows == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil {
+		return errors.New("ingest.SchedulerConfig: Rows, Vault, JSON and NewID are required")
 	}
 	for value, use := range map[*time.Duration]time.Duration{&c.Every: time.Second, &c.Grace: time.Minute} {
 		if *value == 0 {
@@ -88,7 +88,7 @@ const dueBatch = 100
 func (s *Scheduler) round(ctx, work context.Context) error {
 	failed := map[string]bool{}
 	for more := true; more; {
-		due, err := s.Clocks.DueSchedules(work, s.Now().UTC(), dueBatch+len(failed))
+		due, err := s.Rows.DueSchedules(work, s.Now().UTC(), dueBatch+len(failed))
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (s *Scheduler) fire(ctx context.Context, one event.Schedule) error {
 	if err != nil {
 		return err
 	}
-	runs, fired, err := s.Clocks.FireSchedule(ctx, one, next, m)
+	runs, fired, err := s.Rows.FireSchedule(ctx, one, next, m)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 
 // timers keeps schedules in memory.
 type timers struct {
-	ingest.Clocks
+	ingest.Rows
 	mu       sync.Mutex
 	of       map[string]event.Schedule
 	made     []event.Match
@@ -130,7 +130,7 @@ func scheduling(t *testing.T, s *timers, instances int) (stop func()) {
 	ids := counting()
 	for range instances {
 		scheduler, err := ingest.NewScheduler(ingest.SchedulerConfig{
-			Clocks: s, Vault: testVault(t), JSON: redact.JSON{}, NewID: ids,
+			Rows: s, Vault: testVault(t), JSON: redact.JSON{}, NewID: ids,
 			Began: func(runs []event.Run) { s.set(func(s *timers) { s.reported = append(s.reported, runs...) }) },
 		})
 		if err != nil {

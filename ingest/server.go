@@ -16,8 +16,7 @@ import (
 // ServerConfig is what a Server is made of.
 type ServerConfig struct {
 	Providers []event.Provider // what modules declare; [Custom] is added to them
-	Inbox     Inbox
-	Rules     Rules
+	Rows      Rows
 	Vault     action.Vault
 	// Secrets of URLs that name only a provider, by the provider's id; that of
 	// "nango" is its webhook signing key. Several are good at once. A provider
@@ -57,8 +56,8 @@ type Server struct {
 
 // NewServer checks the config.
 func NewServer(c ServerConfig) (*Server, error) {
-	if c.Inbox == nil || c.Rules == nil || c.Vault == nil || c.NewID == nil || c.Log == nil {
-		return nil, errors.New("ingest.ServerConfig: Inbox, Rules, Vault, NewID and Log are required")
+	if c.Rows == nil || c.Vault == nil || c.NewID == nil || c.Log == nil {
+		return nil, errors.New("ingest.ServerConfig: Rows, Vault, NewID and Log are required")
 	}
 	if len(c.Secrets) > 0 && c.Operator == "" {
 		return nil, errors.New("ingest.ServerConfig: Secrets need an Operator, whose their deliveries are")

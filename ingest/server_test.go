@@ -117,7 +117,7 @@ func newHouse(t *testing.T, change ...func(*ingest.ServerConfig)) *house {
 	var ids atomic.Int64
 	c := ingest.ServerConfig{
 		Providers: []event.Provider{hub(), polled, posthog, {ID: "secretless", Accounts: true, Webhook: hub().Webhook}},
-		Inbox:     h.shelf, Rules: h.rules, Vault: v, Now: h.now, Log: newLog(h.log),
+		Rows:      h, Vault: v, Now: h.now, Log: newLog(h.log),
 		Secrets: map[string][]string{"hub": {"next", hubSecret}, "nango": {"nango's"}}, Operator: "operators",
 		Accepted: func() { h.woken.Add(1) },
 		Count:    h.counts.add,

@@ -143,7 +143,7 @@ func (w *Worker) unwritten(ctx context.Context, s event.Settlement, cause error)
 func (w *Worker) write(ctx context.Context, list []event.Settlement) error {
 	var out event.Settled
 	err := patient(ctx, func() (err error) {
-		out, err = w.Inbox.Settle(ctx, w.Worker, list)
+		out, err = w.Rows.Settle(ctx, w.Worker, list)
 		return err
 	})
 	if err != nil {

@@ -10,9 +10,12 @@ import (
 	"sallyport/ingest/event"
 )
 
-// SweeperConfig says what a [Sweeper] works with. Outbox and Forget are required.
+// SweeperConfig says what a [Sweeper] works with. Sweep and Forget are required.
 type SweeperConfig struct {
-	Outbox Outbox
+	// Sweep ends, or queues anew, up to limit runs whose worker is lost or
+	// whose time is over, and renews the leases of those that wait for a person.
+	// It returns those that changed, and the invocations that were withdrawn.
+	Sweep func(ctx context.Context, now time.Time, limit int) (runs []event.Run, withdrew []action.Invocation, err error)
 	// Forget wipes payloads of events and deletes ended receipts from before a
 	// time, up to limit rows, and returns how many.
 	Forget func(ctx context.Context, before time.Time, limit int) (int, error)
@@ -26,8 +29,8 @@ type SweeperConfig struct {
 }
 
 func (c *SweeperConfig) fill() error {
-	if c.Outbox == nil || c.Forget == nil {
-		return errors.New("ingest.SweeperConfig: Outbox and Forget are required")
+	if c.Sweep == nil || c.Forget == nil {
+		return errors.New("ingest.SweeperConfig: Sweep and Forget are required")
 	}
 	if c.Retention == 0 {
 		c.Retention = 30 * 24 * time.Hour
@@ -67,7 +70,7 @@ const (
 // than one do no harm.
 func (s *Sweeper) Sweep(ctx context.Context) {
 	for ctx.Err() == nil {
-		runs, withdrew, err := s.Outbox.SweepRuns(ctx, s.Now().UTC(), sweepBatch)
+		runs, withdrew, err := s.SweeperConfig.Sweep(ctx, s.Now().UTC(), sweepBatch)
 		for _, r := range runs {
 			s.Log.WarnContext(ctx, "a run was taken from its worker", "organization", r.Organization, "run", r.ID, "status", string(r.Status), "code", r.Code)
 		}

@@ -13,7 +13,6 @@ import (
 
 // litter is what is to be swept.
 type litter struct {
-	ingest.Outbox
 	runs, payloads int // that are left
 	fail           int // the batch that fails, counted from 1; zero: none
 	batches        int
@@ -42,7 +41,7 @@ func (l *litter) ForgetInbound(_ context.Context, before time.Time, limit int) (
 func sweeper(t *testing.T, l *litter, runs, calls *int) *ingest.Sweeper {
 	t.Helper()
 	s, err := ingest.NewSweeper(ingest.SweeperConfig{
-		Outbox: l, Forget: l.ForgetInbound, Now: func() time.Time { return time.Unix(1e9, 0) },
+		Sweep: l.SweepRuns, Forget: l.ForgetInbound, Now: func() time.Time { return time.Unix(1e9, 0) },
 		Changed: func(changed []event.Run, withdrew []action.Invocation) {
 			*runs += len(changed)
 			*calls += len(withdrew)

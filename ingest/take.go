@@ -81,7 +81,7 @@ func (s *Server) keep(ctx context.Context, e endpoint, d *event.Delivery) (fresh
 	}
 	d.Header = kept(d.Header, e.secrets, e.idHeader(d))
 	if err = sealDelivery(s.Vault, &r, d); err == nil {
-		fresh, err = s.Inbox.Receive(ctx, r)
+		fresh, err = s.Rows.Receive(ctx, r)
 	}
 	if err != nil {
 		s.Log.ErrorContext(ctx, "a delivery could not be kept; its sender was asked to send it again", "provider", e.provider.ID, "endpoint", e.path, "error", err)

@@ -16,10 +16,8 @@ import (
 // the durations and numbers, zero means the default in the comment.
 type WorkerConfig struct {
 	Providers    []event.Provider // [Custom] is added
-	Inbox        Inbox
-	Rules        Rules
+	Rows         Rows
 	Integrations Integrations
-	Services     Services
 	Vault        action.Vault
 	JSON         action.JSON
 
@@ -48,8 +46,8 @@ type WorkerConfig struct {
 }
 
 func (c *WorkerConfig) fill() error {
-	if c.Inbox == nil || c.Rules == nil || c.Integrations == nil || c.Services == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil || c.Worker == "" {
-		return errors.New("ingest.WorkerConfig: Inbox, Rules, Integrations, Services, Vault, JSON, NewID and Worker are required")
+	if c.Rows == nil || c.Integrations == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil || c.Worker == "" {
+		return errors.New("ingest.WorkerConfig: Rows, Integrations, Vault, JSON, NewID and Worker are required")
 	}
 	for value, use := range map[*time.Duration]time.Duration{&c.Lease: time.Minute, &c.PollEvery: time.Second, &c.Gather: 20 * time.Millisecond} {
 		if *value == 0 {
@@ -144,7 +142,7 @@ func (w *Worker) take(ctx, work context.Context) {
 	var behind time.Duration
 	for failures := 0; ctx.Err() == nil; {
 		some := w.Pace.some(w.Batch, behind, time.Now())
-		receipts, err := w.Inbox.ClaimReceipts(work, w.Worker, some, w.Lease)
+		receipts, err := w.Rows.ClaimReceipts(work, w.Worker, some, w.Lease)
 		switch {
 		case err != nil:
 			failures++

@@ -486,9 +486,9 @@ func (d deadly) Open(ref action.Ref, sealed []byte) ([]byte, error) {
 
 func TestNewWorkerWantsWhatItNeeds(t *testing.T) {
 	c := newWorkshop(t).config()
-	c.Rules = nil
+	c.Rows = nil
 	if _, err := NewWorker(c); err == nil {
-		t.Error("made without rules")
+		t.Error("made without rows")
 	}
 	c = newWorkshop(t).config()
 	c.Providers = append(c.Providers, shop("shop"))

@@ -25,6 +25,7 @@ import (
 // workshop is all that a worker works with, in memory: rows that are fenced as
 // those of a store, and a service.
 type workshop struct {
+	Rows  // of the others nothing is asked
 	t     testing.TB
 	vault *vault.Vault
 	log   bytes.Buffer
@@ -78,7 +79,7 @@ func (s *workshop) id() string {
 
 func (s *workshop) config() WorkerConfig {
 	return WorkerConfig{
-		Providers: []event.Provider{shop("shop"), shop("linear"), shop("slow")}, Inbox: s, Rules: s, Integrations: s, Services: s, Vault: s.vault, JSON: redact.JSON{},
+		Providers: []event.Provider{shop("shop"), shop("linear"), shop("slow")}, Rows: s, Integrations: s, Vault: s.vault, JSON: redact.JSON{},
 		Operator: "operator", Worker: "w1", NewID: s.id, Hydrates: func(p string) bool { return p == "slow" },
 		Count: func(what, provider string) {
 			s.mu.Lock()

@@ -57,7 +57,7 @@ func (g *gateway) webhookConfig(in *inbound) ingest.ServerConfig {
 		perMinute = -1 // zero is a default there
 	}
 	return ingest.ServerConfig{
-		Providers: eventSources(), Inbox: g.db, Rules: g.db, Vault: g.vault,
+		Providers: eventSources(), Rows: g.db, Vault: g.vault,
 		Secrets: o.WebhookSecrets.of, Operator: store.DefaultOrganization, PerMinute: perMinute, Tolerances: o.WebhookTolerance.of,
 		Pace: &in.pace, Accepted: in.worker.Wake, Count: in.counts.answered, NewID: newID, Now: g.db.Now, Log: g.log,
 	}
@@ -66,7 +66,7 @@ func (g *gateway) webhookConfig(in *inbound) ingest.ServerConfig {
 func (g *gateway) workerConfig(in *inbound) ingest.WorkerConfig {
 	iv := g.options.Intervals
 	return ingest.WorkerConfig{
-		Providers: eventSources(), Inbox: g.db, Rules: g.db, Integrations: eventOwners{g}, Services: inboundServices{g},
+		Providers: eventSources(), Rows: g.db, Integrations: inboundServices{g},
 		Vault: g.vault, JSON: g.json, Operator: store.DefaultOrganization, Worker: g.instance, NewID: newID, Hydrates: g.hydrates,
 		PollEvery: iv.InboxEvery, Lease: iv.InboxLease, Backoff: pauses(iv.InboxPause), Pace: &in.pace,
 		Began: in.dispatch(g), Count: in.counts.worked, Now: g.db.Now, Log: g.log,
@@ -83,7 +83,7 @@ func pauses(first time.Duration) func(attempt int) time.Duration {
 
 func (g *gateway) pollerConfig(in *inbound) ingest.PollerConfig {
 	return ingest.PollerConfig{
-		Providers: eventSources(), Clocks: g.db, Rules: g.db, Services: inboundServices{g}, Vault: g.vault, JSON: g.json,
+		Providers: eventSources(), Rows: g.db, Integrations: inboundServices{g}, Vault: g.vault, JSON: g.json,
 		Worker: g.instance, NewID: newID, Every: g.options.Intervals.LookEvery,
 		Began: in.dispatch(g), Looked: in.counts.looked, Now: g.db.Now, Log: g.log,
 	}
@@ -91,14 +91,14 @@ func (g *gateway) pollerConfig(in *inbound) ingest.PollerConfig {
 
 func (g *gateway) schedulerConfig(in *inbound) ingest.SchedulerConfig {
 	return ingest.SchedulerConfig{
-		Clocks: g.db, Vault: g.vault, JSON: g.json, NewID: newID, Every: g.options.Intervals.ScheduleEvery,
+		Rows: g.db, Vault: g.vault, JSON: g.json, NewID: newID, Every: g.options.Intervals.ScheduleEvery,
 		Began: in.dispatch(g), Now: g.db.Now, Log: g.log,
 	}
 }
 
 func (g *gateway) dispatcherConfig(in *inbound) ingest.DispatcherConfig {
 	return ingest.DispatcherConfig{
-		Outbox: g.db, Vault: g.vault, JSON: g.json, Do: in.sender.Do, Worker: g.instance, Token: g.signer.Mint,
+		Rows: g.db, Vault: g.vault, JSON: g.json, Do: in.sender.Do, Worker: g.instance, Token: g.signer.Mint,
 		MCPURL: g.url + "/mcp", APIURL: g.url + "/api/v1", UserAgent: "sallyport/" + version(),
 		Every: g.options.Intervals.DispatchEvery, Life: g.options.RunLife.Duration,
 		Changed: func(runs []event.Run) { g.runsChanged(runs, nil) }, Now: g.db.Now, Log: g.log,
@@ -153,7 +153,7 @@ func (in *inbound) takeIn(mux *http.ServeMux, t *tracing) {
 func (g *gateway) runChores() ([]chore, error) {
 	o := &g.options
 	sweeper, err := ingest.NewSweeper(ingest.SweeperConfig{
-		Outbox: g.db, Forget: g.db.ForgetInbound, Retention: o.PayloadRetention, Changed: g.runsChanged, Now: g.db.Now, Log: g.log,
+		Sweep: g.db.SweepRuns, Forget: g.db.ForgetInbound, Retention: o.PayloadRetention, Changed: g.runsChanged, Now: g.db.Now, Log: g.log,
 	})
 	if err != nil {
 		return nil, err

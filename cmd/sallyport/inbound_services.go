@@ -12,11 +12,12 @@ import (
 	"sallyport/store"
 )
 
-// inboundServices speak to services for what comes in, each with the credential
-// of an integration that everybody of the organization may see.
+// inboundServices find whose events they are, and speak to services for what comes
+// in, each with the credential of an integration that everybody of the organization
+// may see.
 type inboundServices struct{ *gateway }
 
-// Poll implements ingest.Services.
+// Poll implements ingest.Integrations.
 func (s inboundServices) Poll(ctx context.Context, organization, integration string, cursor json.RawMessage) (found event.Polled, err error) {
 	token, err := s.ask(ctx, organization, integration, func(m *sources.Module, c *sources.Conn) (err error) {
 		if m.Poll == nil {
@@ -31,7 +32,7 @@ func (s inboundServices) Poll(ctx context.Context, organization, integration str
 	return found, err
 }
 
-// Hydrate implements ingest.Services.
+// Hydrate implements ingest.Integrations.
 func (s inboundServices) Hydrate(ctx context.Context, organization, integration string, e *event.Event) (changed bool, err error) {
 	token, err := s.ask(ctx, organization, integration, func(m *sources.Module, c *sources.Conn) (err error) {
 		if m.Hydrate == nil {
@@ -44,7 +45,7 @@ func (s inboundServices) Hydrate(ctx context.Context, organization, integration 
 	return changed, err
 }
 
-// Recheck implements ingest.Services.
+// Recheck implements ingest.Integrations.
 func (s inboundServices) Recheck(ctx context.Context, in action.Integration) error {
 	return s.tokens.Recheck(ctx, in)
 }
@@ -112,20 +113,17 @@ func withoutCredential(e *event.Event, token string) {
 	e.Title, e.URL = string(clean.Replace([]byte(e.Title))), string(clean.Replace([]byte(e.URL)))
 }
 
-// eventOwners find whose events they are.
-type eventOwners struct{ *gateway }
-
 // IntegrationsByAccount implements ingest.Integrations.
-func (o eventOwners) IntegrationsByAccount(ctx context.Context, provider, account string) ([]action.Integration, error) {
-	return o.db.IntegrationsByAccount(ctx, provider, account)
+func (s inboundServices) IntegrationsByAccount(ctx context.Context, provider, account string) ([]action.Integration, error) {
+	return s.db.IntegrationsByAccount(ctx, provider, account)
 }
 
 // IntegrationsByBroker implements ingest.Integrations.
-func (o eventOwners) IntegrationsByBroker(ctx context.Context, connection, key string) ([]action.Integration, error) {
-	return o.tokens.Brokered(ctx, store.DefaultOrganization, connection, key)
+func (s inboundServices) IntegrationsByBroker(ctx context.Context, connection, key string) ([]action.Integration, error) {
+	return s.tokens.Brokered(ctx, store.DefaultOrganization, connection, key)
 }
 
 // IntegrationStatus implements ingest.Integrations.
-func (o eventOwners) IntegrationStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) error {
-	return o.tokens.Told(ctx, in, status, reason)
+func (s inboundServices) IntegrationStatus(ctx context.Context, in action.Integration, status action.IntegrationStatus, reason string) error {
+	return s.tokens.Told(ctx, in, status, reason)
 }
