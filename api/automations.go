@@ -42,14 +42,14 @@ var (
 
 // NewAutomation is an automation as it is wished for.
 type NewAutomation struct {
-	Name         string `json:"name" minLength:"1" maxLength:"120" doc:"Of its own in the organization." example:"nightly-triage" kong:"arg,help='What to call it.'"`
+	Name         string `json:"name" minLength:"1" maxLength:"120" doc:"Of its own in the organization." example:"nightly-triage" kong:"arg,help='Name of the automation.'"`
 	Instructions string `json:"instructions,omitempty" maxLength:"65536" doc:"For the agent that works on its runs." kong:"-"`
 	Enabled      *bool  `json:"enabled,omitempty" nullable:"false" doc:"Default true. Events of a disabled one are kept, and start nothing." kong:"-"`
 }
 
 // AutomationChange is what may change of an automation.
 type AutomationChange struct {
-	Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='What to call it from now on.'"`
+	Name         *string `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='New name.'"`
 	Instructions *string `json:"instructions,omitempty" maxLength:"65536" nullable:"false" kong:"-"`
 	Enabled      *bool   `json:"enabled,omitempty" nullable:"false" kong:"-"`
 }
@@ -67,5 +67,5 @@ type NewBindings struct {
 
 // ByAutomation is the parameter of a route about an automation.
 type ByAutomation struct {
-	Automation string `path:"automation" maxLength:"200" doc:"Id or name." example:"nightly-triage" kong:"arg,help='Name or id of the automation.'"`
+	Automation string `path:"automation" maxLength:"200" doc:"Id or name." example:"nightly-triage" kong:"arg,help='Name or ID of the automation.'"`
 }

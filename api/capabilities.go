@@ -51,9 +51,9 @@ var (
 // NewCapability is how far a group's sessions may go at a provider.
 type NewCapability struct {
 	Level          LevelName  `json:"level" kong:"-"`
-	AllowedActions []string   `json:"allowed_actions,omitzero" maxItems:"1000" doc:"The only ones; null or absent: all that the level reaches. An empty list allows none." kong:"name='allow',placeholder='ACTION',help='Only this action; again for more (default: all that the level reaches).'"`
-	DeniedActions  []string   `json:"denied_actions,omitzero" maxItems:"1000" doc:"Denied whatever else is said." kong:"name='deny',placeholder='ACTION',help='Never this action; again for more.'"`
-	Gate           string     `json:"required_gate,omitempty" maxLength:"200" doc:"Must be approved for the session's task before an action of level 3 runs; required with that level." example:"deploy" kong:"placeholder='GATE',help='Gate before dangerous actions; level production needs one.'"`
+	AllowedActions []string   `json:"allowed_actions,omitzero" maxItems:"1000" doc:"The only ones; null or absent: all that the level reaches. An empty list allows none." kong:"name='allow',placeholder='ACTION',help='Allow this action only; repeat for more (default: all actions of the level).'"`
+	DeniedActions  []string   `json:"denied_actions,omitzero" maxItems:"1000" doc:"Denied whatever else is said." kong:"name='deny',placeholder='ACTION',help='Deny this action; repeat for more.'"`
+	Gate           string     `json:"required_gate,omitempty" maxLength:"200" doc:"Must be approved for the session's task before an action of level 3 runs; required with that level." example:"deploy" kong:"placeholder='GATE',help='Gate that dangerous actions need; required for level production.'"`
 	Rate           *GroupRate `json:"rate,omitempty" kong:"-"`
 	Lifetime
 }
@@ -74,15 +74,15 @@ type CapabilityView struct {
 // ByCapability is the parameters of a route about one capability.
 type ByCapability struct {
 	Group    string `path:"group" maxLength:"200" example:"developer" kong:"arg,help='Group of sessions.'"`
-	Provider string `path:"provider" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github" kong:"arg,help='A connector\\'s name, slug or id, or an integration.'"`
+	Provider string `path:"provider" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github" kong:"arg,help='Name, slug or ID of a connector, or a provider with an integration.'"`
 }
 
 // NewGateApproval lets a group's task through a gate.
 type NewGateApproval struct {
-	Gate    string   `json:"gate" minLength:"1" maxLength:"200" example:"deploy" kong:"arg,help='Gate that a capability requires.'"`
+	Gate    string   `json:"gate" minLength:"1" maxLength:"200" example:"deploy" kong:"arg,help='Gate named in a capability.'"`
 	Group   string   `json:"group" minLength:"1" maxLength:"200" example:"developer" kong:"required,placeholder='G',help='Group of the sessions.'"`
-	Task    string   `json:"task" minLength:"1" maxLength:"500" doc:"The session's, as it was minted." example:"T-42" kong:"required,placeholder='T',help='Task of the sessions, fixed when they were minted.'"`
-	Actions []string `json:"actions,omitzero" minItems:"1" maxItems:"1000" doc:"Policy keys, each source:action or source:*; null or absent: every action behind the gate." kong:"name='action',placeholder='KEY',help='Only source:action or source:*; again for more (default: all behind the gate).'"`
+	Task    string   `json:"task" minLength:"1" maxLength:"500" doc:"The session's, as it was minted." example:"T-42" kong:"required,placeholder='T',help='Task of the sessions, set when they were created.'"`
+	Actions []string `json:"actions,omitzero" minItems:"1" maxItems:"1000" doc:"Policy keys, each source:action or source:*; null or absent: every action behind the gate." kong:"name='action',placeholder='KEY',help='Approve only source:action or source:*; repeat for more (default: all actions behind the gate).'"`
 	Lifetime
 }
 
@@ -91,17 +91,17 @@ type LevelName struct{ json.RawMessage }
 
 // ListCapabilitiesInput is the input of [ListCapabilities].
 type ListCapabilitiesInput struct {
-	Group string `query:"group" doc:"Absent: all." kong:"help='Only of this group.'"`
+	Group string `query:"group" doc:"Absent: all." kong:"help='Only for this group.'"`
 }
 
 // GetGroupCapabilitiesInput is the input of [GetGroupCapabilities].
 type GetGroupCapabilitiesInput struct {
 	Group string `path:"group" maxLength:"200" example:"developer" kong:"arg,help='Group of sessions.'"`
-	Task  string `query:"task" maxLength:"500" doc:"Whose gate approvals count; absent: none do." kong:"help='Task of the session; gates are approved for one.'"`
+	Task  string `query:"task" maxLength:"500" doc:"Whose gate approvals count; absent: none do." kong:"help='Task of the session; gates are approved per task.'"`
 }
 
 // ListGatesInput is the input of [ListGates].
 type ListGatesInput struct {
-	Group string `query:"group" doc:"Absent: all." kong:"help='Only of this group.'"`
-	Task  string `query:"task" doc:"Absent: all." kong:"help='Only of this task.'"`
+	Group string `query:"group" doc:"Absent: all." kong:"help='Only for this group.'"`
+	Task  string `query:"task" doc:"Absent: all." kong:"help='Only for this task.'"`
 }

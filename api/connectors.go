@@ -180,8 +180,8 @@ type Diagnosis struct {
 // FromPreset says from which preset a connector is made. What is said beside
 // it goes before what the preset says.
 type FromPreset struct {
-	Preset  string `json:"preset,omitempty" maxLength:"40" doc:"Gives url, header, prefix, headers and per_agent, where they are not said here." example:"linear" kong:"placeholder='P',help='Take endpoint and headers of a known server; see connector presets.'"`
-	Variant string `json:"variant,omitempty" maxLength:"40" doc:"Of the preset: a region, or what only reads." example:"read-only" kong:"placeholder='V',help='With --preset: a region of it, or a part such as one that only reads.'"`
+	Preset  string `json:"preset,omitempty" maxLength:"40" doc:"Gives url, header, prefix, headers and per_agent, where they are not said here." example:"linear" kong:"placeholder='P',help='Known server to take the endpoint and headers from; see connector presets.'"`
+	Variant string `json:"variant,omitempty" maxLength:"40" doc:"Of the preset: a region, or what only reads." example:"read-only" kong:"placeholder='V',help='Region or part of the preset, such as a read-only one; needs --preset.'"`
 }
 
 // Preset is what is known of a public MCP server, so that nobody has to look
@@ -217,16 +217,16 @@ type PresetVariant struct {
 // it is, or is the usual.
 type Upstream struct {
 	URL         *string            `json:"url,omitempty" minLength:"1" maxLength:"2048" nullable:"false" doc:"Of its MCP endpoint, http or https. A new one resets the review." example:"https://mcp.example.com/mcp" kong:"-"`
-	Header      *string            `json:"header,omitempty" maxLength:"64" nullable:"false" doc:"Header that carries the secret; default Authorization." example:"Authorization" kong:"placeholder='H',help='Header for the secret (default: Authorization).'"`
-	Prefix      *string            `json:"prefix,omitempty" maxLength:"64" nullable:"false" doc:"Stands before the secret; default \"Bearer \" in Authorization, nothing elsewhere." example:"Bearer " kong:"placeholder='P',help='What stands before the secret, such as \\'Bearer \\'.'"`
-	Secret      *string            `json:"secret,omitempty" maxLength:"64" nullable:"false" doc:"Key of a secret that is bound to the host of the URL; empty: no credential." example:"github" kong:"placeholder='KEY',help='Secret that is sent along; see secret set.'"`
+	Header      *string            `json:"header,omitempty" maxLength:"64" nullable:"false" doc:"Header that carries the secret; default Authorization." example:"Authorization" kong:"placeholder='H',help='Header that carries the secret (default: Authorization).'"`
+	Prefix      *string            `json:"prefix,omitempty" maxLength:"64" nullable:"false" doc:"Stands before the secret; default \"Bearer \" in Authorization, nothing elsewhere." example:"Bearer " kong:"placeholder='P',help='Text before the secret in the header, such as \\'Bearer \\'.'"`
+	Secret      *string            `json:"secret,omitempty" maxLength:"64" nullable:"false" doc:"Key of a secret that is bound to the host of the URL; empty: no credential." example:"github" kong:"placeholder='KEY',help='Name of the secret to send; see secret set.'"`
 	SecretValue string             `json:"secret_value,omitempty" maxLength:"16384" writeOnly:"true" doc:"Sets that secret too, bound to the host of the URL, in one step: both or neither. Without secret its key is the connector's, or its slug. It is never read back." kong:"-"`
 	Headers     *map[string]string `json:"headers,omitempty" nullable:"false" doc:"Sent along as they are, and shown; at most 10. No credentials; replaces them all." kong:"-"`
 	OAuth       *NewOAuth          `json:"oauth,omitempty" doc:"How tokens are had that are sent instead of a secret; replaces all of it." kong:"-"`
 	MayAsk      *[]action.AskKind  `json:"may_ask,omitempty" nullable:"false" enum:"elicitation,url_elicitation,sampling,roots" doc:"What the server may ask of the caller of a call that runs; none unless said. A hostile server would phish with it, and sampling is paid for by the caller's model." kong:"-"`
-	PerAgent    *bool              `json:"per_agent,omitempty" nullable:"false" doc:"Give each agent's session a session of its own at the server, which keeps state." kong:"placeholder='BOOL',help='Whether each agent\\'s session has a session of its own at the server: --per-agent=true or =false (default, unless it may ask).'"`
-	DefaultRisk *action.Risk       `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false" doc:"Of tools that say nothing of themselves; default write." kong:"name='risk',enum='',placeholder='RISK',help='Risk of tools that say nothing of themselves: read, write (default) or danger.'"`
-	Timeout     *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Of one call, from 1s to 2m; 0 for the gateway\\'s (default).'"`
+	PerAgent    *bool              `json:"per_agent,omitempty" nullable:"false" doc:"Give each agent's session a session of its own at the server, which keeps state." kong:"placeholder='BOOL',help='Open one upstream session per agent session; --per-agent=false to share one (default: shared, unless the server may ask questions).'"`
+	DefaultRisk *action.Risk       `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false" doc:"Of tools that say nothing of themselves; default write." kong:"name='risk',enum='',placeholder='RISK',help='Risk of tools without hints: read, write or danger (default: write).'"`
+	Timeout     *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout (default: 0).'"`
 	ToolRules
 }
 

@@ -41,7 +41,7 @@ type EnvAnswer struct {
 
 // EnvRefusal is why a person enters nothing.
 type EnvRefusal struct {
-	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Use the test account; its key is in the vault." kong:"placeholder='TEXT',help='Why; the agent reads it.'"`
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Use the test account; its key is in the vault." kong:"placeholder='TEXT',help='Reason, shown to the agent.'"`
 }
 
 // EnvPulled is what a sandbox gets.
@@ -73,6 +73,6 @@ type PullEnvInput struct {
 // ListEnvRequestsInput is the input of [ListEnvRequests].
 type ListEnvRequestsInput struct {
 	Paging
-	Status  action.EnvStatus `query:"status" enum:"pending,answered,taken,refused,expired" kong:"enum='pending,answered,taken,refused,expired,all',default='pending',help='pending (default), answered, taken, refused, expired or all.'"`
-	Session string           `query:"session" kong:"placeholder='ID',help='Only of this session.'"`
+	Status  action.EnvStatus `query:"status" enum:"pending,answered,taken,refused,expired" kong:"enum='pending,answered,taken,refused,expired,all',default='pending',help='Filter by status: pending, answered, taken, refused, expired or all (default: pending).'"`
+	Session string           `query:"session" kong:"placeholder='ID',help='Only for this session.'"`
 }

@@ -58,9 +58,9 @@ var (
 // NewTerms is what a grant is to cover.
 type NewTerms struct {
 	Scope    ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session" kong:"-"`
-	Source   string                     `json:"source,omitempty" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github" kong:"env='-',help='With --any: only of this source.'"`
+	Source   string                     `json:"source,omitempty" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github" kong:"env='-',help='Limit --any to this source.'"`
 	Action   string                     `json:"action,omitempty" maxLength:"200" doc:"Exact." example:"create_issue" kong:"-"`
-	Any      bool                       `json:"any,omitempty" doc:"Instead of action: any of the source, or of all; none that is dangerous." kong:"env='-',help='Any action that is not dangerous, in place of one.'"`
+	Any      bool                       `json:"any,omitempty" doc:"Instead of action: any of the source, or of all; none that is dangerous." kong:"env='-',help='Cover every action that is not dangerous, instead of one.'"`
 	Pins     map[string]json.RawMessage `json:"pins,omitempty" doc:"Params that must have exactly these values, by JSON Pointer." kong:"-"`
 	MaxCalls *int64                     `json:"max_calls,omitempty" minimum:"1" doc:"The budget; absent: none." example:"5" kong:"-"`
 	Lifetime
@@ -68,8 +68,8 @@ type NewTerms struct {
 
 // NewGrant is a grant as it is made by hand.
 type NewGrant struct {
-	Session    string `json:"session_id,omitempty" maxLength:"200" doc:"Required with scope session." kong:"name='session',env='-',placeholder='ID',help='Only this session (default: all sessions of the organization).'"`
-	Unreviewed bool   `json:"unreviewed,omitempty" doc:"Grant it although the tool is not as it was reviewed; without, such a grant is refused." kong:"env='-',help='Grant it although the tool is not as it was reviewed.'"`
+	Session    string `json:"session_id,omitempty" maxLength:"200" doc:"Required with scope session." kong:"name='session',env='-',placeholder='ID',help='Only for this session (default: all sessions of the organization).'"`
+	Unreviewed bool   `json:"unreviewed,omitempty" doc:"Grant it although the tool is not as it was reviewed; without, such a grant is refused." kong:"env='-',help='Grant even if the tool changed since its review.'"`
 	NewTerms
 }
 
@@ -97,14 +97,14 @@ type ScopeName string
 
 // NewRequest is an agent's wish for a grant.
 type NewRequest struct {
-	Scope     ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session" kong:"env='-',enum='session,org,organization',default='session',help='session (default), or org: all sessions.'"`
-	Source    string                     `json:"source,omitempty" maxLength:"200" example:"github" kong:"arg,help='Id or name of the source.'"`
-	Action    string                     `json:"action,omitempty" maxLength:"200" example:"create_issue" kong:"arg,help='The action.'"`
+	Scope     ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" doc:"Default session." example:"session" kong:"env='-',enum='session,org,organization',default='session',help='Scope: session, or org for all sessions (default: session).'"`
+	Source    string                     `json:"source,omitempty" maxLength:"200" example:"github" kong:"arg,help='ID or name of the source.'"`
+	Action    string                     `json:"action,omitempty" maxLength:"200" example:"create_issue" kong:"arg,help='Name of the action.'"`
 	Any       bool                       `json:"any,omitempty" kong:"-"`
 	Pins      map[string]json.RawMessage `json:"pins,omitempty" doc:"Params that are to have exactly these values, by JSON Pointer." kong:"-"`
-	MaxCalls  *int64                     `json:"max_calls,omitempty" minimum:"1" example:"5" kong:"env='-',placeholder='N',help='Calls that it is to let through in all (default: any number).'"`
-	ExpiresIn string                     `json:"expires_in,omitempty" maxLength:"40" example:"8h" kong:"name='expires',type='span',env='-',placeholder='D',help='How long it is to last, such as 8h or 7d (default: for ever).'"`
-	Reason    string                     `json:"reason,omitempty" maxLength:"1000" doc:"A person reads it." example:"Filing the twelve bugs that the audit found." kong:"env='-',placeholder='TEXT',help='Why; a person reads it.'"`
+	MaxCalls  *int64                     `json:"max_calls,omitempty" minimum:"1" example:"5" kong:"env='-',placeholder='N',help='Maximum number of calls (default: unlimited).'"`
+	ExpiresIn string                     `json:"expires_in,omitempty" maxLength:"40" example:"8h" kong:"name='expires',type='span',env='-',placeholder='D',help='Lifetime of the grant, such as 8h or 7d (default: no expiry).'"`
+	Reason    string                     `json:"reason,omitempty" maxLength:"1000" doc:"A person reads it." example:"Filing the twelve bugs that the audit found." kong:"env='-',placeholder='TEXT',help='Reason, shown to the approver.'"`
 }
 
 // Narrowing is what a person allows of a request. Fields that are absent stay
@@ -130,7 +130,7 @@ type RequestOutcome struct {
 
 // Refusal is what a person says with a no to a request.
 type Refusal struct {
-	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Ask for one issue at a time." kong:"env='-',placeholder='TEXT',help='Why; the agent reads it.'"`
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Ask for one issue at a time." kong:"env='-',placeholder='TEXT',help='Reason, shown to the agent.'"`
 }
 
 // Lifetime says when something ends: at a time or in a while. Without either,
@@ -143,11 +143,11 @@ type Lifetime struct {
 // ListGrantsInput is the input of [ListGrants].
 type ListGrantsInput struct {
 	Paging
-	Session string            `query:"session" kong:"env='-',placeholder='ID',help='Only those made for this session.'"`
+	Session string            `query:"session" kong:"env='-',placeholder='ID',help='Only grants for this session.'"`
 	Scope   action.GrantScope `query:"scope" enum:"session,organization" kong:"-"`
 	Source  string            `query:"source" doc:"Id of a source, or slug or name of a connector." kong:"-"`
 	Action  string            `query:"action" kong:"-"`
-	Usable  bool              `query:"usable" doc:"Only those that are neither revoked, expired nor used up." kong:"env='-',help='Only those that are neither revoked, expired nor used up.'"`
+	Usable  bool              `query:"usable" doc:"Only those that are neither revoked, expired nor used up." kong:"env='-',help='Only usable grants: not revoked, expired or used up.'"`
 }
 
 // ListSessionGrantsInput is the input of [ListSessionGrants].

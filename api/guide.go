@@ -39,7 +39,7 @@ type PromptView struct {
 
 // OfAction picks one action of a guide.
 type OfAction struct {
-	Action string `query:"action" maxLength:"200" doc:"Only this one: its name at the source, or that of its tool." example:"create_issue" kong:"env='-',placeholder='ACTION',help='Only this action: its name at the source, or that of its tool.'"`
+	Action string `query:"action" maxLength:"200" doc:"Only this one: its name at the source, or that of its tool." example:"create_issue" kong:"env='-',placeholder='ACTION',help='Only this action, by its own name or its tool name.'"`
 }
 
 // GetGuideInput is the input of [GetGuide].

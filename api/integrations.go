@@ -71,19 +71,19 @@ var (
 // NewApp is the gateway's registration at a service, or at a broker of its
 // tokens. It replaces all of the one before.
 type NewApp struct {
-	ClientID     string            `json:"client_id,omitempty" maxLength:"1024" doc:"Of OAuth, as the service gave it." kong:"env='-',placeholder='ID',help='Of OAuth, as the service gave it.'"`
+	ClientID     string            `json:"client_id,omitempty" maxLength:"1024" doc:"Of OAuth, as the service gave it." kong:"env='-',placeholder='ID',help='OAuth client ID issued by the service.'"`
 	ClientSecret string            `json:"client_secret,omitempty" maxLength:"4096" writeOnly:"true" kong:"-"`
-	AppID        string            `json:"app_id,omitempty" maxLength:"100" doc:"Of a GitHub App." example:"123456" kong:"name='app-id',env='-',placeholder='N',help='Of a GitHub App.'"`
-	Slug         string            `json:"slug,omitempty" maxLength:"100" doc:"Of a GitHub App: its name in the address at which it is installed." example:"acme-gate" kong:"env='-',placeholder='NAME',help='Of a GitHub App: its name in the address at which it is installed.'"`
+	AppID        string            `json:"app_id,omitempty" maxLength:"100" doc:"Of a GitHub App." example:"123456" kong:"name='app-id',env='-',placeholder='N',help='ID of the GitHub App.'"`
+	Slug         string            `json:"slug,omitempty" maxLength:"100" doc:"Of a GitHub App: its name in the address at which it is installed." example:"acme-gate" kong:"env='-',placeholder='NAME',help='Slug of the GitHub App in its installation URL.'"`
 	PrivateKey   string            `json:"private_key,omitempty" maxLength:"16384" writeOnly:"true" doc:"Of a GitHub App: an RSA key in PEM." kong:"-"`
 	APIKey       string            `json:"api_key,omitempty" maxLength:"4096" writeOnly:"true" doc:"Of a broker: the environment's key." kong:"-"`
-	BaseURL      string            `json:"base_url,omitempty" maxLength:"2048" doc:"Where it is not the service's own; https, or http on this machine. The secrets are sent to its host alone." example:"https://github.example.com/api/v3" kong:"env='-',placeholder='URL',help='Where the service is not the public one; the secrets are sent to its host alone.'"`
-	Keys         map[string]string `json:"keys,omitempty" nullable:"false" doc:"Of a broker: its names of providers (Nango: provider_config_key) by provider; absent: the provider's id." kong:"name='key',mapsep='none',env='-',placeholder='PROVIDER=NAME',help='Of nango: what a provider is called there (default: as here); again for more.'"`
+	BaseURL      string            `json:"base_url,omitempty" maxLength:"2048" doc:"Where it is not the service's own; https, or http on this machine. The secrets are sent to its host alone." example:"https://github.example.com/api/v3" kong:"env='-',placeholder='URL',help='Base URL of a self-hosted service; the secrets are sent only to its host.'"`
+	Keys         map[string]string `json:"keys,omitempty" nullable:"false" doc:"Of a broker: its names of providers (Nango: provider_config_key) by provider; absent: the provider's id." kong:"name='key',mapsep='none',env='-',placeholder='PROVIDER=NAME',help='Name of a provider in Nango; repeat for more (default: the same name as here).'"`
 }
 
 // ByProvider is the parameter of a route about a provider.
 type ByProvider struct {
-	Provider string `path:"provider" maxLength:"40" doc:"Id of a provider, or nango." example:"linear" kong:"arg,help='The service, or nango.'"`
+	Provider string `path:"provider" maxLength:"40" doc:"Id of a provider, or nango." example:"linear" kong:"arg,help='Provider, or nango.'"`
 }
 
 // ConnectLink is where a person goes on to connect a service.
@@ -114,23 +114,23 @@ type NewConnection struct {
 
 // Connecting is what may be said of a connection as it is made.
 type Connecting struct {
-	Provider   string                 `json:"provider" minLength:"1" maxLength:"40" doc:"Id of a provider." example:"linear" kong:"arg,help='The service; see integration providers.'"`
-	Kind       action.IntegrationKind `json:"kind,omitempty" enum:"api_key,bot_token,oauth2,app_installation,none" doc:"Absent: the best that the provider has of those that this route takes." kong:"enum='api_key,bot_token,oauth2,app_installation,none,',default='',placeholder='KIND',help='How: api_key, bot_token, none, or in the browser oauth2 or app_installation (default: the first that needs no browser).'"`
+	Provider   string                 `json:"provider" minLength:"1" maxLength:"40" doc:"Id of a provider." example:"linear" kong:"arg,help='Provider; see integration providers.'"`
+	Kind       action.IntegrationKind `json:"kind,omitempty" enum:"api_key,bot_token,oauth2,app_installation,none" doc:"Absent: the best that the provider has of those that this route takes." kong:"enum='api_key,bot_token,oauth2,app_installation,none,',default='',placeholder='KIND',help='Credential type: api_key, bot_token, none, or in the browser oauth2 or app_installation (default: the first that needs no browser).'"`
 	Broker     action.Broker          `json:"broker,omitempty" enum:"nango" doc:"Who keeps the tokens of kind oauth2; absent: the gateway itself." kong:"-"`
-	Name       string                 `json:"name,omitempty" maxLength:"120" doc:"What people here call it; absent: made of the service and the account." kong:"placeholder='NAME',help='What people here call it (default: made of service and account).'"`
-	Own        bool                   `json:"own,omitempty" doc:"Your own connection, used where an action asks for your name on what it does. A member makes no others." kong:"env='-',help='Your own connection, used where an action bears your name.'"`
+	Name       string                 `json:"name,omitempty" maxLength:"120" doc:"What people here call it; absent: made of the service and the account." kong:"placeholder='NAME',help='Display name (default: provider and account).'"`
+	Own        bool                   `json:"own,omitempty" doc:"Your own connection, used where an action asks for your name on what it does. A member makes no others." kong:"env='-',help='Connect for yourself only, for actions that show your name.'"`
 	Visibility action.Visibility      `json:"visibility,omitempty" enum:"organization,private" doc:"Who may see and use it; private: you alone, as every connection of your own is." kong:"-"`
-	BaseURL    string                 `json:"base_url,omitempty" maxLength:"2048" doc:"Of the service's API, where it is not the provider's; https, or http on this machine. The credential is sent to its host alone." example:"https://sentry.example.com" kong:"env='-',placeholder='URL',help='Of the service\\'s API, where it is not the provider\\'s; the credential is sent to its host alone.'"`
-	Settings   json.RawMessage        `json:"settings,omitempty" doc:"An object that fits the provider's settings_schema." kong:"env='-',placeholder='JSON',help='Settings of the service as an object.'"`
-	Timeout    int                    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" doc:"Of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Of one call, from 1s to 2m; 0 for the gateway\\'s (default).'"`
+	BaseURL    string                 `json:"base_url,omitempty" maxLength:"2048" doc:"Of the service's API, where it is not the provider's; https, or http on this machine. The credential is sent to its host alone." example:"https://sentry.example.com" kong:"env='-',placeholder='URL',help='Base URL of the API; the credential is sent only to its host.'"`
+	Settings   json.RawMessage        `json:"settings,omitempty" doc:"An object that fits the provider's settings_schema." kong:"env='-',placeholder='JSON',help='Settings of the provider as a JSON object.'"`
+	Timeout    int                    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" doc:"Of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout (default: 0).'"`
 }
 
 // IntegrationChange is what may change of an integration.
 type IntegrationChange struct {
-	Name       *string            `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"placeholder='NAME',help='What people here call it.'"`
+	Name       *string            `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"placeholder='NAME',help='Display name.'"`
 	Visibility *action.Visibility `json:"visibility,omitempty" enum:"organization,private" nullable:"false" doc:"private: only who made it." kong:"-"`
-	Settings   json.RawMessage    `json:"settings,omitempty" doc:"An object that fits the provider's settings_schema; replaces all of it." kong:"env='-',placeholder='JSON',help='Settings of the service as an object, in place of all before.'"`
-	Timeout    *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Of one call, from 1s to 2m; 0 for the gateway\\'s.'"`
+	Settings   json.RawMessage    `json:"settings,omitempty" doc:"An object that fits the provider's settings_schema; replaces all of it." kong:"env='-',placeholder='JSON',help='Settings of the provider as a JSON object; replaces all settings.'"`
+	Timeout    *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout.'"`
 	Secret     string             `json:"secret,omitempty" maxLength:"16384" writeOnly:"true" doc:"Another key or token of the same account, of kinds api_key and bot_token. It is verified at the service before anything changes." kong:"-"`
 }
 

@@ -10,8 +10,8 @@ type List[T any] struct {
 
 // Paging is the parameters of every long list.
 type Paging struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many at most." kong:"env='-',type='limit',help='How many, at most 100.'"`
-	Cursor string `query:"cursor" doc:"next_cursor of the page before." kong:"env='-',help='Where the list before ended.'"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many at most." kong:"env='-',type='limit',help='Number of items, 1 to 100.'"`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before." kong:"env='-',help='Value of next_cursor from the previous page.'"`
 }
 
 // ByAutomationWith is [ByAutomation] with a body.

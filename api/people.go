@@ -85,9 +85,9 @@ var (
 
 // NewKey is an API key as it is wished for.
 type NewKey struct {
-	Name     string          `json:"name" minLength:"1" maxLength:"120" example:"deploy script" kong:"arg,help='What it is for.'"`
-	Role     action.Role     `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member; at most the maker's own." kong:"default='member',help='What it may do, at most what you may: owner, admin or member (default).'"`
-	Scope    action.KeyScope `json:"scope,omitempty" enum:"runs" doc:"A key for workers alone: it claims runs, works on them as long as its maker is an owner or admin, and does nothing else. It has no other role than member." kong:"enum='runs,',default='',help='runs: a key for workers, which claims, renews and finishes runs, and does nothing else.'"`
+	Name     string          `json:"name" minLength:"1" maxLength:"120" example:"deploy script" kong:"arg,help='Name of the key.'"`
+	Role     action.Role     `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member; at most the maker's own." kong:"default='member',help='Role of the key, at most your own: owner, admin or member (default: member).'"`
+	Scope    action.KeyScope `json:"scope,omitempty" enum:"runs" doc:"A key for workers alone: it claims runs, works on them as long as its maker is an owner or admin, and does nothing else. It has no other role than member." kong:"enum='runs,',default='',help='Limit the key to workers: runs can be claimed, renewed and finished, nothing else.'"`
 	Lifetime `kong:"-"`
 }
 
@@ -130,13 +130,13 @@ type Me struct {
 
 // NewUser is a person as he is added.
 type NewUser struct {
-	Name string      `json:"name" minLength:"1" maxLength:"120" example:"Ada" kong:"arg,help='Their name.'"`
-	Role action.Role `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member." kong:"default='member',help='owner, admin or member (default).'"`
+	Name string      `json:"name" minLength:"1" maxLength:"120" example:"Ada" kong:"arg,help='Name of the person.'"`
+	Role action.Role `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member." kong:"default='member',help='Role: owner, admin or member (default: member).'"`
 }
 
 // RoleChange is a person's new role.
 type RoleChange struct {
-	Role action.Role `json:"role" enum:"owner,admin,member" kong:"arg,help='owner, admin or member.'"`
+	Role action.Role `json:"role" enum:"owner,admin,member" kong:"arg,help='Role: owner, admin or member.'"`
 }
 
 // Link is a sign-in link for a person.

@@ -96,7 +96,7 @@ type Asked struct {
 
 // ByPolicyKey is the parameter of a route about a policy key.
 type ByPolicyKey struct {
-	Key string `path:"key" maxLength:"300" example:"github:create_issue" kong:"arg,help='source:action, source:* or *; a connector goes by its name, slug or id, an integration by its provider or module:PROVIDER.'"`
+	Key string `path:"key" maxLength:"300" example:"github:create_issue" kong:"arg,help='source:action, source:* or *; name a connector by name, slug or ID, an integration by its provider.'"`
 }
 
 // NewQuota is how many calls a policy key lets through in a while.
@@ -124,9 +124,9 @@ type QuotaView struct {
 
 // SettingsChange is what may change of an organization's settings.
 type SettingsChange struct {
-	SelfApproval     *bool `json:"self_approval,omitempty" nullable:"false" doc:"The creator of a session may approve its calls, and make grants for it." kong:"help='Whether whoever made a session may approve its calls: --self-approval=true or =false.'"`
-	DenialLimit      *int  `json:"denial_limit,omitempty" minimum:"0" maximum:"1000" nullable:"false" doc:"After so many denials of an action in a session it is denied there for good; 0: never." example:"3" kong:"placeholder='N',help='Denials by people after which an action is denied for the session; 0: never.'"`
-	UnverifiedEvents *bool `json:"unverified_events,omitempty" nullable:"false" doc:"Events start runs that a broker forwards without having verified who sent them." kong:"help='Whether events that a broker forwards without verifying who sent them may start runs: --unverified-events=true or =false.'"`
+	SelfApproval     *bool `json:"self_approval,omitempty" nullable:"false" doc:"The creator of a session may approve its calls, and make grants for it." kong:"help='Let people approve calls of sessions that they created; --self-approval=false to forbid.'"`
+	DenialLimit      *int  `json:"denial_limit,omitempty" minimum:"0" maximum:"1000" nullable:"false" doc:"After so many denials of an action in a session it is denied there for good; 0: never." example:"3" kong:"placeholder='N',help='Denials of one action after which it is denied for the rest of the session; 0 to disable.'"`
+	UnverifiedEvents *bool `json:"unverified_events,omitempty" nullable:"false" doc:"Events start runs that a broker forwards without having verified who sent them." kong:"help='Let unverified events from a broker start runs; --unverified-events=false to forbid.'"`
 }
 
 // DeleteModeInput is the input of [DeleteMode].
@@ -144,8 +144,8 @@ type DeleteQuotaInput struct {
 // ListPolicyEventsInput is the input of [ListPolicyEvents].
 type ListPolicyEventsInput struct {
 	Paging
-	Kind    string `query:"kind" enum:"mode,capability,gate,grant,grant_request,env_request,quota,settings,review,connector,integration,provider_app,connections,master_key,automation,trigger,schedule,run_endpoint,run,delivery,person,notify" kong:"enum='${event_kinds},',default='',help='Only changes of this kind: ${event_kinds}.'"`
-	Subject string `query:"subject" doc:"What changed, as the event says it." kong:"help='Only changes of this key, group and provider, or id, as --json shows it.'"`
+	Kind    string `query:"kind" enum:"mode,capability,gate,grant,grant_request,env_request,quota,settings,review,connector,integration,provider_app,connections,master_key,automation,trigger,schedule,run_endpoint,run,delivery,person,notify" kong:"enum='${event_kinds},',default='',help='Filter by kind of change: ${event_kinds}.'"`
+	Subject string `query:"subject" doc:"What changed, as the event says it." kong:"help='Filter by key, by group and provider, or by ID, as --json prints them.'"`
 	By      string `query:"by" doc:"Id of who did it." kong:"-"`
 	From    string `query:"from" doc:"Not before this time or day." example:"2026-01-02T15:04:05Z" kong:"-"`
 	To      string `query:"to" doc:"Before this time or day." example:"2026-02-01" kong:"-"`

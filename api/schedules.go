@@ -40,25 +40,25 @@ var (
 
 // NewSchedule starts runs at times, as it is wished for.
 type NewSchedule struct {
-	Automation string       `json:"automation" minLength:"1" maxLength:"200" doc:"Id or name." example:"nightly-triage" kong:"arg,help='Name or id of the automation.'"`
-	Name       string       `json:"name,omitempty" maxLength:"120" doc:"Absent: the cron expression." kong:"help='What to call it (default: the expression).'"`
-	Missed     event.Missed `json:"missed,omitempty" enum:"once,skip" doc:"What becomes of times at which nothing was up: one run for all of them (default), or none." kong:"default='once',help='What becomes of times at which nothing was up: once (one run for all of them, default) or skip.'"`
+	Automation string       `json:"automation" minLength:"1" maxLength:"200" doc:"Id or name." example:"nightly-triage" kong:"arg,help='Name or ID of the automation.'"`
+	Name       string       `json:"name,omitempty" maxLength:"120" doc:"Absent: the cron expression." kong:"help='Name of the schedule (default: the expression).'"`
+	Missed     event.Missed `json:"missed,omitempty" enum:"once,skip" doc:"What becomes of times at which nothing was up: one run for all of them (default), or none." kong:"default='once',help='Runs for times missed during downtime: once (one run for all of them) or skip (default: once).'"`
 	Enabled    *bool        `json:"enabled,omitempty" nullable:"false" doc:"Default true." kong:"-"`
 	CronTimes
 }
 
 // CronTimes are times by a cron expression.
 type CronTimes struct {
-	Cron     string `json:"cron_expression" minLength:"1" maxLength:"200" doc:"Of 5 fields, or 6 with seconds first." example:"0 7 * * 1-5" kong:"arg,help='Five fields, minute hour day month weekday, or six with seconds first, in quotes.'"`
-	TimeZone string `json:"timezone,omitempty" maxLength:"80" doc:"An IANA name; default UTC." example:"Europe/Berlin" kong:"name='zone',placeholder='ZONE',help='IANA name of the time zone, such as Europe/Berlin (default: UTC).'"`
+	Cron     string `json:"cron_expression" minLength:"1" maxLength:"200" doc:"Of 5 fields, or 6 with seconds first." example:"0 7 * * 1-5" kong:"arg,help='Cron expression in quotes: five fields, or six with seconds first.'"`
+	TimeZone string `json:"timezone,omitempty" maxLength:"80" doc:"An IANA name; default UTC." example:"Europe/Berlin" kong:"name='zone',placeholder='ZONE',help='IANA time zone, such as Europe/Berlin (default: UTC).'"`
 }
 
 // ScheduleChange is what may change of a schedule.
 type ScheduleChange struct {
-	Name     *string       `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='What to call it from now on.'"`
-	Cron     *string       `json:"cron_expression,omitempty" minLength:"1" maxLength:"200" nullable:"false" kong:"placeholder='EXPRESSION',help='When it is due: five fields, or six with seconds first, in quotes.'"`
-	TimeZone *string       `json:"timezone,omitempty" minLength:"1" maxLength:"80" nullable:"false" kong:"name='zone',placeholder='ZONE',help='IANA name of the time zone.'"`
-	Missed   *event.Missed `json:"missed,omitempty" enum:"once,skip" nullable:"false" kong:"enum='',help='What becomes of times at which nothing was up: once or skip.'"`
+	Name     *string       `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='New name.'"`
+	Cron     *string       `json:"cron_expression,omitempty" minLength:"1" maxLength:"200" nullable:"false" kong:"placeholder='EXPRESSION',help='Cron expression in quotes: five fields, or six with seconds first.'"`
+	TimeZone *string       `json:"timezone,omitempty" minLength:"1" maxLength:"80" nullable:"false" kong:"name='zone',placeholder='ZONE',help='IANA time zone, such as Europe/Berlin.'"`
+	Missed   *event.Missed `json:"missed,omitempty" enum:"once,skip" nullable:"false" kong:"enum='',help='Runs for times missed during downtime: once or skip.'"`
 	Enabled  *bool         `json:"enabled,omitempty" nullable:"false" kong:"-"`
 }
 

@@ -30,7 +30,7 @@ var (
 // NewSecret is a secret as it is set. Its value is never read back.
 type NewSecret struct {
 	Value string `json:"value" minLength:"1" maxLength:"16384" writeOnly:"true" example:"ghp_…" kong:"-"`
-	Host  string `json:"host" minLength:"1" maxLength:"255" doc:"The one host, with its port if it is not the usual one, that may receive it." example:"api.example.com" kong:"required,help='The one host, with its port if any, that may receive it; an IPv6 address with a port stands in [].'"`
+	Host  string `json:"host" minLength:"1" maxLength:"255" doc:"The one host, with its port if it is not the usual one, that may receive it." example:"api.example.com" kong:"required,help='Host, with a port if any, that may receive the secret; write an IPv6 address with a port in [].'"`
 }
 
 // Rotated is what a rotation of the master key did.
@@ -48,7 +48,7 @@ type ByKey struct {
 // Rotation replaces a secret that deliveries are signed with.
 type Rotation struct {
 	Secret string `json:"secret,omitempty" writeOnly:"true" minLength:"16" maxLength:"512" doc:"Where the service makes it; absent: one is made and answered." kong:"-"`
-	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the secrets before stay good: a duration up to 720h; default 24h. 0s: not at all." example:"24h" kong:"placeholder='D',help='How long the secrets before stay good (default: 24h); 0s: not at all.'"`
+	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the secrets before stay good: a duration up to 720h; default 24h. 0s: not at all." example:"24h" kong:"placeholder='D',help='How long the previous secrets stay valid; 0s to end them now (default: 24h).'"`
 }
 
 // MintedSecret is a new secret, shown once.

@@ -63,34 +63,34 @@ type SessionView struct {
 
 // SessionChange is what is to be different in a session.
 type SessionChange struct {
-	Title *string `json:"title,omitempty" maxLength:"200" example:"Fix the login page" kong:"arg,optional,help='What people see of it from now on.'"`
-	Idle  *string `json:"idle_timeout,omitempty" maxLength:"40" doc:"After how long a silence it is stopped, such as 30m, or never; empty: the gateway's setting. Owners and admins only." example:"30m" kong:"name='idle-timeout',placeholder='D',help='After how long a silence it is stopped, such as 30m, or never; empty: the gateway\\'s setting.'"`
+	Title *string `json:"title,omitempty" maxLength:"200" example:"Fix the login page" kong:"arg,optional,help='New title.'"`
+	Idle  *string `json:"idle_timeout,omitempty" maxLength:"40" doc:"After how long a silence it is stopped, such as 30m, or never; empty: the gateway's setting. Owners and admins only." example:"30m" kong:"name='idle-timeout',placeholder='D',help='Idle time before the session is stopped, such as 30m, or never; empty for the gateway setting.'"`
 }
 
 // SessionEnd says why a session ends.
 type SessionEnd struct {
-	Note string `json:"note,omitempty" maxLength:"2000" doc:"Why, for people." example:"The task was given up." kong:"help='Why, for people.'"`
+	Note string `json:"note,omitempty" maxLength:"2000" doc:"Why, for people." example:"The task was given up." kong:"help='Reason, shown to people.'"`
 }
 
 // NewSession is a wish for a session.
 type NewSession struct {
-	Kind       action.SessionKind `json:"kind,omitempty" enum:"interactive,unattended" doc:"Default interactive; an automation implies unattended." example:"interactive" kong:"enum='interactive,unattended,',default='',help='interactive (default) or unattended.'"`
-	Type       action.SessionType `json:"type,omitempty" enum:"coding,setup,automation" doc:"Default coding; automation with an automation." example:"coding" kong:"enum='coding,setup,automation,',default='',help='coding (default), setup or automation.'"`
-	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only." kong:"help='Group whose capabilities are its ceiling.'"`
-	Task       string             `json:"task,omitempty" maxLength:"500" doc:"Owners and admins only. Fixed for the session's life." kong:"help='Task that it works on; fixed from now on.'"`
-	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"Id or name. Owners and admins only." kong:"placeholder='ID',help='Automation that it runs; implies unattended.'"`
+	Kind       action.SessionKind `json:"kind,omitempty" enum:"interactive,unattended" doc:"Default interactive; an automation implies unattended." example:"interactive" kong:"enum='interactive,unattended,',default='',help='Kind: interactive or unattended (default: interactive).'"`
+	Type       action.SessionType `json:"type,omitempty" enum:"coding,setup,automation" doc:"Default coding; automation with an automation." example:"coding" kong:"enum='coding,setup,automation,',default='',help='Type: coding, setup or automation (default: coding).'"`
+	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only." kong:"help='Group whose capabilities limit the session.'"`
+	Task       string             `json:"task,omitempty" maxLength:"500" doc:"Owners and admins only. Fixed for the session's life." kong:"help='Task of the session; it cannot change later.'"`
+	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"Id or name. Owners and admins only." kong:"placeholder='ID',help='Automation of the session; implies unattended.'"`
 	Event      string             `json:"event_id,omitempty" maxLength:"200" doc:"The inbound event that starts it; owners and admins only. Then no allow of the organization lets a write through." kong:"-"`
-	Title      string             `json:"title,omitempty" maxLength:"200" example:"Fix the login page" kong:"help='What people see of it.'"`
+	Title      string             `json:"title,omitempty" maxLength:"200" example:"Fix the login page" kong:"help='Title.'"`
 	// Nil and empty differ; see [Server.connections].
-	Connections []string `json:"connections,omitempty" maxItems:"50" nullable:"false" doc:"Integrations that its agent may use: ids, ids of providers of which there is one, names that only one has, or \"all\" alone, those that the whole organization may see, now and later. Absent: none, or what the automation is bound to." example:"linear" kong:"name='connect',sep='none',env='-',placeholder='REF',help='Integration that its agent may use: id, name or provider; again for more, or all (default: none, or what the automation is bound to).'"`
-	TTL         string   `json:"ttl,omitempty" maxLength:"40" doc:"How long it lives, such as 8h or 90m; default 720h, at most 8760h." example:"8h" kong:"type='span',placeholder='D',help='How long its token is good, such as 8h or 90d (default: the server\\'s).'"`
+	Connections []string `json:"connections,omitempty" maxItems:"50" nullable:"false" doc:"Integrations that its agent may use: ids, ids of providers of which there is one, names that only one has, or \"all\" alone, those that the whole organization may see, now and later. Absent: none, or what the automation is bound to." example:"linear" kong:"name='connect',sep='none',env='-',placeholder='REF',help='Integration the agent may use, by ID, name or provider, or all; repeat for more (default: none, or those bound to the automation).'"`
+	TTL         string   `json:"ttl,omitempty" maxLength:"40" doc:"How long it lives, such as 8h or 90m; default 720h, at most 8760h." example:"8h" kong:"type='span',placeholder='D',help='Lifetime of the token, such as 8h or 90d (default: 30d).'"`
 
 	Prompt string             `json:"prompt,omitempty" maxLength:"32768" doc:"A system prompt of its own; absent: that of its type." kong:"-"`
-	Tools  action.ToolListing `json:"tools,omitempty" enum:"all,search" doc:"What its list of tools holds: all that it may use, or tools that find and call them; absent: the gateway's setting." kong:"enum='all,search,',default='',help='What its agent lists: all tools, or search: tools that find and call them (default: the server\\'s).'"`
-	Model  string             `json:"model,omitempty" maxLength:"200" doc:"A model, in any of its forms; kept is the canonical id." kong:"placeholder='ID',help='Model that it is for; sallyport models lists them.'"`
-	Idle   string             `json:"idle_timeout,omitempty" maxLength:"40" doc:"After how long a silence it is stopped, such as 30m, or never; absent: the gateway's setting." example:"30m" kong:"name='idle-timeout',placeholder='D',help='After how long a silence it is stopped, such as 30m, or never (default: the server\\'s).'"`
+	Tools  action.ToolListing `json:"tools,omitempty" enum:"all,search" doc:"What its list of tools holds: all that it may use, or tools that find and call them; absent: the gateway's setting." kong:"enum='all,search,',default='',help='Tools the agent lists: all or search (default: the gateway setting).'"`
+	Model  string             `json:"model,omitempty" maxLength:"200" doc:"A model, in any of its forms; kept is the canonical id." kong:"placeholder='ID',help='Model of the session; see sallyport models.'"`
+	Idle   string             `json:"idle_timeout,omitempty" maxLength:"40" doc:"After how long a silence it is stopped, such as 30m, or never; absent: the gateway's setting." example:"30m" kong:"name='idle-timeout',placeholder='D',help='Idle time before the session is stopped, such as 30m, or never (default: the gateway setting).'"`
 
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"Unique in the organization: the same key and wish is the same session. The header Idempotency-Key says the same." kong:"env='-',placeholder='KEY',help='The same key and wish is the same session, with its token again.'"`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"Unique in the organization: the same key and wish is the same session. The header Idempotency-Key says the same." kong:"env='-',placeholder='KEY',help='Repeat this key to get the same session and token again.'"`
 }
 
 // MintedSession is a new session with its token, which is shown once.
@@ -106,7 +106,7 @@ type MintedSession struct {
 
 // ByID is the parameter of a route about one thing.
 type ByID struct {
-	ID string `path:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef" kong:"arg,help='Id.'"`
+	ID string `path:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef" kong:"arg,help='ID of the session.'"`
 }
 
 // CreateSessionInput is the input of [CreateSession].
@@ -117,6 +117,6 @@ type CreateSessionInput struct {
 
 // ListSessionsInput is the input of [ListSessions].
 type ListSessionsInput struct {
-	State string `query:"state" enum:"live,ended,pending,running,paused,stopped,failed" doc:"live: its token is good; ended: it stopped or failed, or its time is over; or one status." kong:"enum='live,ended,pending,running,paused,stopped,failed,',default='',help='Only those: live, ended, or a status.'"`
+	State string `query:"state" enum:"live,ended,pending,running,paused,stopped,failed" doc:"live: its token is good; ended: it stopped or failed, or its time is over; or one status." kong:"enum='live,ended,pending,running,paused,stopped,failed,',default='',help='Filter by status, or by live or ended.'"`
 	Paging
 }

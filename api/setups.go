@@ -39,5 +39,5 @@ type SetupView struct {
 
 // GetSetupInput is the input of [GetSetup].
 type GetSetupInput struct {
-	Name string `path:"name" maxLength:"200" example:"default" kong:"arg,optional,default='default',help='Group of sessions (default: default, of those without).'"`
+	Name string `path:"name" maxLength:"200" example:"default" kong:"arg,optional,default='default',help='Group of sessions (default: default).'"`
 }

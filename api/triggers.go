@@ -57,24 +57,24 @@ var (
 
 // NewTrigger is a rule by which events start runs, as it is wished for.
 type NewTrigger struct {
-	Automation  string            `json:"automation" minLength:"1" maxLength:"200" doc:"Id or name." example:"nightly-triage" kong:"arg,help='Name or id of the automation.'"`
-	Provider    string            `json:"provider" minLength:"1" maxLength:"40" doc:"Id of a provider." example:"github" kong:"arg,help='Whose events: see trigger providers.'"`
-	Type        string            `json:"event_type,omitempty" maxLength:"80" doc:"Of the provider's types; may be absent where there is one." example:"issue" kong:"arg,optional,help='Which of them; may be left out where the provider has one type.'"`
-	Kind        event.TriggerKind `json:"trigger_type,omitempty" enum:"webhook,polling" doc:"Absent: webhook where the provider posts its events and interval_seconds is absent." kong:"enum='webhook,polling,',default='',help='webhook or polling (default: webhook where the provider has them and --poll is not given).'"`
-	Name        string            `json:"name,omitempty" maxLength:"120" doc:"Absent: made of provider and type." kong:"help='What to call it (default: made of provider and type).'"`
-	Config      json.RawMessage   `json:"config,omitempty" doc:"Filters; an object that fits the type's config_schema. Absent: every event of the type." kong:"env='-',placeholder='JSON',help='Filters: an object that fits the type\\'s schema; see trigger providers PROVIDER.'"`
-	Integration string            `json:"integration_id,omitempty" maxLength:"200" doc:"Whose events are meant, and whose credential polls and completes them: id, name, or id of a provider of which there is one. Absent: any of the organization's, and none polls." kong:"placeholder='REF',help='Whose events: id, name or provider of an integration, whose credential polls and completes them.'"`
-	PollSeconds int               `json:"interval_seconds,omitempty" minimum:"30" maximum:"86400" doc:"The least time between two looks; default 300." kong:"name='poll',type='seconds',placeholder='D',help='Look for events by itself, this often: 30s to 24h (5m with --kind polling).'"`
+	Automation  string            `json:"automation" minLength:"1" maxLength:"200" doc:"Id or name." example:"nightly-triage" kong:"arg,help='Name or ID of the automation.'"`
+	Provider    string            `json:"provider" minLength:"1" maxLength:"40" doc:"Id of a provider." example:"github" kong:"arg,help='Provider of the events; see trigger providers.'"`
+	Type        string            `json:"event_type,omitempty" maxLength:"80" doc:"Of the provider's types; may be absent where there is one." example:"issue" kong:"arg,optional,help='Event type; optional if the provider has only one.'"`
+	Kind        event.TriggerKind `json:"trigger_type,omitempty" enum:"webhook,polling" doc:"Absent: webhook where the provider posts its events and interval_seconds is absent." kong:"enum='webhook,polling,',default='',help='Kind: webhook or polling (default: webhook, or polling if --poll is set or the provider has no webhooks).'"`
+	Name        string            `json:"name,omitempty" maxLength:"120" doc:"Absent: made of provider and type." kong:"help='Name of the trigger (default: provider and type).'"`
+	Config      json.RawMessage   `json:"config,omitempty" doc:"Filters; an object that fits the type's config_schema. Absent: every event of the type." kong:"env='-',placeholder='JSON',help='Filters as a JSON object; see trigger providers PROVIDER.'"`
+	Integration string            `json:"integration_id,omitempty" maxLength:"200" doc:"Whose events are meant, and whose credential polls and completes them: id, name, or id of a provider of which there is one. Absent: any of the organization's, and none polls." kong:"placeholder='REF',help='Integration whose events count and whose credential is used, by ID, name or provider.'"`
+	PollSeconds int               `json:"interval_seconds,omitempty" minimum:"30" maximum:"86400" doc:"The least time between two looks; default 300." kong:"name='poll',type='seconds',placeholder='D',help='Polling interval, 30s to 24h (default: 5m with --kind polling).'"`
 	Enabled     *bool             `json:"enabled,omitempty" nullable:"false" doc:"Default true." kong:"-"`
 	Secret      string            `json:"secret,omitempty" minLength:"16" maxLength:"512" writeOnly:"true" doc:"Of a webhook whose secret the service makes (gives_secret); it may be given later, by rotate. Absent otherwise: one is made and answered." kong:"-"`
 }
 
 // TriggerChange is what may change of a trigger.
 type TriggerChange struct {
-	Name        *string         `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='What to call it from now on.'"`
-	Config      json.RawMessage `json:"config,omitempty" doc:"Replaces all of it, but for verification, which stays where it is absent." kong:"env='-',placeholder='JSON',help='Filters: an object that fits the type\\'s schema; see trigger providers PROVIDER.'"`
-	Integration *string         `json:"integration_id,omitempty" maxLength:"200" nullable:"false" doc:"Empty: any of the organization's; of a webhook alone." kong:"placeholder='REF',help='Whose events: id, name or provider of an integration, whose credential polls and completes them.'"`
-	PollSeconds *int            `json:"interval_seconds,omitempty" minimum:"30" maximum:"86400" nullable:"false" kong:"name='poll',type='seconds',placeholder='D',help='Look for events by itself, this often: 30s to 24h (5m with --kind polling).'"`
+	Name        *string         `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"name='rename',placeholder='NAME',help='New name.'"`
+	Config      json.RawMessage `json:"config,omitempty" doc:"Replaces all of it, but for verification, which stays where it is absent." kong:"env='-',placeholder='JSON',help='Filters as a JSON object; see trigger providers PROVIDER.'"`
+	Integration *string         `json:"integration_id,omitempty" maxLength:"200" nullable:"false" doc:"Empty: any of the organization's; of a webhook alone." kong:"placeholder='REF',help='Integration whose events count and whose credential is used, by ID, name or provider.'"`
+	PollSeconds *int            `json:"interval_seconds,omitempty" minimum:"30" maximum:"86400" nullable:"false" kong:"name='poll',type='seconds',placeholder='D',help='Polling interval, 30s to 24h (default: 5m with --kind polling).'"`
 	Enabled     *bool           `json:"enabled,omitempty" nullable:"false" kong:"-"`
 }
 
@@ -86,7 +86,7 @@ type MintedTrigger struct {
 
 // OfAutomation is the query of a list of what an automation has.
 type OfAutomation struct {
-	Automation string `query:"automation" maxLength:"200" doc:"Id or name; absent: of all." kong:"placeholder='REF',help='Only of this automation.'"`
+	Automation string `query:"automation" maxLength:"200" doc:"Id or name; absent: of all." kong:"placeholder='REF',help='Only for this automation.'"`
 }
 
 // EventProvider is a service, or a kind of sender, whose events can start runs.

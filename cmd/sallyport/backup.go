@@ -35,8 +35,8 @@ const (
 
 type backupCommand struct {
 	where
-	To          string `arg:"" type:"path" help:"Folder to make; it must not be there, or be empty."`
-	WithoutKeys bool   `help:"Leave the key files out: what is sealed then opens only with keys that are kept elsewhere."`
+	To          string `arg:"" type:"path" help:"Folder to create; it must not exist, or must be empty."`
+	WithoutKeys bool   `help:"Leave out the key files; sealed values then need keys kept elsewhere."`
 }
 
 // manifest says what is in a backup. It is written last, so that a folder

@@ -15,35 +15,35 @@ import (
 // its API. Each runs as Run(context.Context, *stdio) error, so whoever parses
 // the command line binds those two.
 type clientCommands struct {
-	Session     sessionCommand     `cmd:"" help:"Mint, list, pause and end the sessions of agents."`
-	Secret      secretCommand      `cmd:"" help:"Set, list and delete the credentials that connectors use."`
-	Connector   connectorCommand   `cmd:"" help:"Add, check, review and change remote MCP servers."`
-	Integration integrationCommand `cmd:"" help:"Connect services that the gateway speaks to by itself, and say who may use them."`
-	Policy      policyCommand      `cmd:"" help:"Say what is allowed, denied or held for approval."`
-	Capability  capabilityCommand  `cmd:"" help:"Say how far the sessions of a group may go at a provider."`
-	Gate        gateCommand        `cmd:"" help:"Let a group's task through a gate to dangerous actions."`
-	Automation  automationCommand  `cmd:"" help:"Say what agents do without a person beside them."`
-	Trigger     triggerCommand     `cmd:"" help:"Have events of services start runs of automations."`
-	Schedule    scheduleCommand    `cmd:"" help:"Start runs of automations at times."`
-	Event       eventCommand       `cmd:"" help:"See which events came, and what they started."`
-	Delivery    deliveryCommand    `cmd:"" help:"See what services posted, and work it off again."`
-	Setup       setupCommand       `cmd:"" help:"See how workspaces are brought up, as setup sessions saved it."`
-	Run         runCommand         `cmd:"" help:"See, work on and end the runs of automations."`
-	Pending     pendingCommand     `cmd:"" help:"List the calls, and the requests for grants and variables, that wait for a person."`
-	Calls       callsCommand       `cmd:"" help:"List the calls of agents, and what became of each, newest first."`
-	Approve     approveCommand     `cmd:"" help:"Let a held call run."`
-	Deny        denyCommand        `cmd:"" help:"Refuse a held call."`
-	Grant       grantCommand       `cmd:"" help:"Approve calls ahead, and what agents ask for."`
-	Audit       auditCommand       `cmd:"" help:"Check and export the evidence."`
-	Verify      verifyCommand      `cmd:"" help:"An agent's own: send files as evidence of its work, with SALLYPORT_TOKEN."`
-	Env         envCommand         `cmd:"" help:"Answer agents that ask for environment variables; in a sandbox, take what was given and write files of it."`
-	Notify      notifyCommand      `cmd:"" help:"Tell approvers elsewhere that calls wait: by webhook and in Slack."`
-	User        userCommand        `cmd:"" help:"Add, list and change the people of the organization."`
-	APIKey      apiKeyCommand      `cmd:"" name:"api-key" help:"Create, list and revoke keys for programs."`
-	Actions     actionsCommand     `cmd:"" help:"An agent's own: see and call what its session may, with SALLYPORT_TOKEN."`
-	Prompt      promptCommand      `cmd:"" help:"Print the system prompt of a session, or of a type of session."`
-	Models      modelsCommand      `cmd:"" help:"List models under their names: the gateway's, OpenCode's and the provider's."`
-	Config      configCommand      `cmd:"" name:"opencode-config" help:"Print or merge the configuration with which OpenCode, Claude Code, Cursor or VS Code reaches the gateway."`
+	Session     sessionCommand     `cmd:"" help:"Create, list, pause and end agent sessions."`
+	Secret      secretCommand      `cmd:"" help:"Set, list and delete credentials of connectors."`
+	Connector   connectorCommand   `cmd:"" help:"Add, test, review and change remote MCP servers."`
+	Integration integrationCommand `cmd:"" help:"Connect services and choose which sessions use them."`
+	Policy      policyCommand      `cmd:"" help:"Set what is allowed, denied or needs approval."`
+	Capability  capabilityCommand  `cmd:"" help:"Set how far the sessions of a group may go at a provider."`
+	Gate        gateCommand        `cmd:"" help:"Approve gates, which dangerous actions need."`
+	Automation  automationCommand  `cmd:"" help:"Manage automations: work that agents do unattended."`
+	Trigger     triggerCommand     `cmd:"" help:"Manage triggers, which start runs from events."`
+	Schedule    scheduleCommand    `cmd:"" help:"Manage schedules, which start runs at set times."`
+	Event       eventCommand       `cmd:"" help:"List events and the runs they started."`
+	Delivery    deliveryCommand    `cmd:"" help:"List webhook deliveries and process them again."`
+	Setup       setupCommand       `cmd:"" help:"Show the workspace setups that setup sessions saved."`
+	Run         runCommand         `cmd:"" help:"List, claim, finish and repeat runs of automations."`
+	Pending     pendingCommand     `cmd:"" help:"List pending approvals and requests."`
+	Calls       callsCommand       `cmd:"" help:"List calls of agents, newest first."`
+	Approve     approveCommand     `cmd:"" help:"Approve a pending call."`
+	Deny        denyCommand        `cmd:"" help:"Deny a pending call."`
+	Grant       grantCommand       `cmd:"" help:"Manage grants, which approve calls in advance."`
+	Audit       auditCommand       `cmd:"" help:"Verify and export the audit log."`
+	Verify      verifyCommand      `cmd:"" help:"For agents: upload files as evidence of the work. Needs SALLYPORT_TOKEN."`
+	Env         envCommand         `cmd:"" help:"Answer requests for environment variables; for agents: fetch the values and write env files."`
+	Notify      notifyCommand      `cmd:"" help:"Notify approvers by webhook or in Slack."`
+	User        userCommand        `cmd:"" help:"Manage the people of the organization."`
+	APIKey      apiKeyCommand      `cmd:"" name:"api-key" help:"Create, list and revoke API keys."`
+	Actions     actionsCommand     `cmd:"" help:"For agents: list and run actions. Needs SALLYPORT_TOKEN."`
+	Prompt      promptCommand      `cmd:"" help:"Print the system prompt of a session or session type."`
+	Models      modelsCommand      `cmd:"" help:"List models by their gateway, OpenCode and provider names."`
+	Config      configCommand      `cmd:"" name:"opencode-config" help:"Configure OpenCode, Claude Code, Cursor or VS Code for the gateway."`
 }
 
 // stdio is where a command reads and writes.
@@ -66,9 +66,9 @@ func (s *stdio) warn(text string) {
 // the environment (SALLYPORT_API_KEY) or the data folder, and is no flag,
 // because a command line can be read by every user of the machine.
 type remote struct {
-	Data string `placeholder:"DIR" type:"folder" help:"Data folder of a server on this machine, in which it tells where to find it (default: ${data})."`
-	URL  string `placeholder:"URL" help:"The server, instead of a data folder; as a variable it goes before SALLYPORT_DATA, but not before --data. It needs SALLYPORT_API_KEY, or for what is an agent's own SALLYPORT_TOKEN."`
-	JSON bool   `help:"Print the server's JSON."`
+	Data string `placeholder:"DIR" type:"folder" help:"Data folder of a gateway on this machine (default: ${data})."`
+	URL  string `placeholder:"URL" help:"URL of the gateway; needs SALLYPORT_API_KEY, or SALLYPORT_TOKEN for commands of agents."`
+	JSON bool   `help:"Print the JSON of the API."`
 
 	fields map[string]string // of the API, as the command's flags; for errors
 }

@@ -15,20 +15,20 @@ import (
 )
 
 type actionsCommand struct {
-	List   actionsList   `cmd:"" help:"List what the session may call or ask for."`
-	Guide  actionsGuide  `cmd:"" help:"Explain the session's actions, or those of one source."`
-	Run    actionsRun    `cmd:"" help:"Call an action, wait while it is held, and print its result as JSON. Exit status: 0 done, 3 denied (or the session is paused, done or ended meanwhile), 4 expired, 5 failed, 6 outcome unknown, 7 still pending after --wait, or while the gateway is away."`
-	Wait   actionsWait   `cmd:"" help:"Wait for a call that was made before, with the output and the exit status of run."`
-	Status actionsStatus `cmd:"" help:"Say at once where a call stands."`
-	Calls  actionsCalls  `cmd:"" help:"List the calls that the session made."`
-	Grant  actionsGrant  `cmd:"" help:"Ask a person for a standing approval."`
-	Grants actionsGrants `cmd:"" help:"List the grants that cover the session."`
+	List   actionsList   `cmd:"" help:"List the actions the session may run or request."`
+	Guide  actionsGuide  `cmd:"" help:"Describe the actions of the session or of one source."`
+	Run    actionsRun    `cmd:"" help:"Run an action, wait while it is pending, and print the result as JSON. Exit status: 0 completed, 3 denied (or the session is paused or has ended), 4 expired, 5 failed, 6 outcome unknown, 7 still pending after --wait, or the gateway is away."`
+	Wait   actionsWait   `cmd:"" help:"Wait for an earlier call; same output and exit status as run."`
+	Status actionsStatus `cmd:"" help:"Show the current status of a call."`
+	Calls  actionsCalls  `cmd:"" help:"List the calls of the session."`
+	Grant  actionsGrant  `cmd:"" help:"Request a grant from a person."`
+	Grants actionsGrants `cmd:"" help:"List the grants that apply to the session."`
 }
 
 type actionsList struct {
 	inSession
-	Source string `env:"-" placeholder:"SOURCE" help:"Only of this source: its id or name."`
-	Search string `env:"-" placeholder:"WORDS" help:"Only those in whose name or description all of these words are."`
+	Source string `env:"-" placeholder:"SOURCE" help:"Only actions of this source, by ID or name."`
+	Search string `env:"-" placeholder:"WORDS" help:"Only actions whose name or description contains all these words."`
 }
 
 func (c *actionsList) Run(ctx context.Context, std *stdio) error {
@@ -91,7 +91,7 @@ func (c *actionsList) fits(r *api.AvailableAction) bool {
 
 type actionsStatus struct {
 	inSession
-	ID string `arg:"" help:"Id of the invocation."`
+	ID string `arg:"" help:"ID of the call."`
 }
 
 func (c *actionsStatus) Run(ctx context.Context, std *stdio) error {
@@ -123,13 +123,13 @@ func (c *actionsCalls) Run(ctx context.Context, std *stdio) error {
 }
 
 type actionsGrant struct {
-	Request actionsGrantRequest `cmd:"" help:"Ask to let calls of an action through without asking each time; a person decides. Exit status: 0 asked, or there is nothing to ask for; 3 the action is denied."`
+	Request actionsGrantRequest `cmd:"" help:"Request a grant, so that later calls of an action run without approval. Exit status: 0 requested or not needed, 3 the action is denied."`
 }
 
 type actionsGrantRequest struct {
 	inSession
 	api.NewRequest
-	Pin []pin `env:"-" sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this value of a param; again for more."`
+	Pin []pin `env:"-" sep:"none" placeholder:"/PARAM=JSON" help:"Only calls with exactly this param value; repeat for more."`
 }
 
 func (c *actionsGrantRequest) Run(ctx context.Context, std *stdio) error {

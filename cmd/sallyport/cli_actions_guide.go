@@ -14,9 +14,9 @@ import (
 
 type actionsGuide struct {
 	inSession
-	Source string `arg:"" optional:"" help:"Id or name of a source (default: all of the session's)."`
+	Source string `arg:"" optional:"" help:"ID or name of a source (default: all sources of the session)."`
 	api.OfAction
-	Write string `env:"-" type:"path" placeholder:"DIR" help:"Write actions-guide.md into this folder instead of printing it."`
+	Write string `env:"-" type:"path" placeholder:"DIR" help:"Write actions-guide.md to this folder instead of printing it."`
 }
 
 // guideFile is what the guide is called in the folder of --write.

@@ -21,16 +21,16 @@ import (
 
 // patience are the flags of commands that wait for a call.
 type patience struct {
-	Wait time.Duration `env:"-" default:"10m" placeholder:"D" help:"How long to wait while the call is held or runs (default: 10m); 0s asks once. Then the exit status is 7, and the call goes on waiting."`
+	Wait time.Duration `env:"-" default:"10m" placeholder:"D" help:"Time to wait for the call; 0s checks once. After it the exit status is 7 and the call stays open (default: 10m)."`
 }
 
 type actionsRun struct {
 	inSession
 	patience
-	Source         string `arg:"" help:"Id or name of the source; see sallyport actions list."`
-	Action         string `arg:"" help:"The action."`
-	Params         string `env:"-" default:"{}" placeholder:"JSON|@FILE|-" help:"Its params as a JSON object: here, in a file, or on standard input (default: {})."`
-	IdempotencyKey string `env:"-" placeholder:"KEY" help:"The same key is the same call, which runs once: to get the outcome of a command that was cut off (default: a new one)."`
+	Source         string `arg:"" help:"ID or name of the source; see sallyport actions list."`
+	Action         string `arg:"" help:"Name of the action."`
+	Params         string `env:"-" default:"{}" placeholder:"JSON|@FILE|-" help:"Params as a JSON object, a file, or - for standard input (default: {})."`
+	IdempotencyKey string `env:"-" placeholder:"KEY" help:"Key that makes repeats the same call, which runs once (default: a new key)."`
 }
 
 func (c *actionsRun) Run(ctx context.Context, std *stdio) error {
@@ -79,7 +79,7 @@ func readParams(text string, stdin io.Reader) (json.RawMessage, error) {
 type actionsWait struct {
 	inSession
 	patience
-	ID string `arg:"" help:"Id of the invocation."`
+	ID string `arg:"" help:"ID of the call."`
 }
 
 func (c *actionsWait) Run(ctx context.Context, std *stdio) error {

@@ -21,7 +21,7 @@ import (
 // sandbox. The token comes from the environment alone.
 type inSession struct {
 	remote
-	RetryEvery time.Duration `default:"1s" hidden:"" help:"Between two tries while the gateway does not answer."`
+	RetryEvery time.Duration `default:"1s" hidden:"" help:"Pause between attempts while the gateway does not answer."`
 }
 
 // retries is how often a request is sent again when the gateway does not

@@ -10,8 +10,8 @@ import (
 )
 
 type apiKeyCommand struct {
-	Create apiKeyCreate `cmd:"" help:"Create a key and print it, once."`
-	List   apiKeyList   `cmd:"" help:"List keys, without the keys themselves."`
+	Create apiKeyCreate `cmd:"" help:"Create a key and print it once."`
+	List   apiKeyList   `cmd:"" help:"List keys without their values."`
 	Revoke apiKeyRevoke `cmd:"" help:"Revoke a key."`
 }
 
@@ -44,7 +44,7 @@ func (c *apiKeyList) Run(ctx context.Context, std *stdio) error {
 
 type apiKeyRevoke struct {
 	remote
-	ID string `arg:"" help:"Id of the key."`
+	ID string `arg:"" help:"ID of the key."`
 }
 
 func (c *apiKeyRevoke) Run(ctx context.Context, std *stdio) error {

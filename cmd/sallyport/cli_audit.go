@@ -14,14 +14,14 @@ import (
 )
 
 type auditCommand struct {
-	Verify auditVerify `cmd:"" help:"Check that no evidence was altered or removed; status 1 when some was."`
-	Heads  auditHeads  `cmd:"" help:"Print the end of the chain of evidence, to keep elsewhere for verify --head."`
-	Export auditExport `cmd:"" help:"Write out the calls, or the changes of policy."`
+	Verify auditVerify `cmd:"" help:"Verify the audit log; exits with 1 if a record was changed or removed."`
+	Heads  auditHeads  `cmd:"" help:"Print the head of the audit log, to keep elsewhere for verify --head."`
+	Export auditExport `cmd:"" help:"Export calls or policy changes."`
 }
 
 type auditVerify struct {
 	remote
-	Head string `placeholder:"FILE" type:"path" help:"What audit heads printed earlier; its last head must still be in the chain."`
+	Head string `placeholder:"FILE" type:"path" help:"File with heads printed by audit heads; the last one must still be in the log."`
 }
 
 // Run fails when the chain does not hold. A long chain takes its time.

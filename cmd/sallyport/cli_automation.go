@@ -13,12 +13,12 @@ import (
 )
 
 type automationCommand struct {
-	Create  automationCreate  `cmd:"" help:"Make an automation: what agents are to do without a person beside them."`
+	Create  automationCreate  `cmd:"" help:"Create an automation."`
 	List    automationList    `cmd:"" help:"List automations."`
-	Show    automationShow    `cmd:"" help:"Show an automation, and what starts it."`
-	Update  automationUpdate  `cmd:"" help:"Change the name or the instructions of an automation."`
+	Show    automationShow    `cmd:"" help:"Show an automation and its triggers."`
+	Update  automationUpdate  `cmd:"" help:"Change the name or instructions of an automation."`
 	Enable  automationEnable  `cmd:"" help:"Let events start runs again."`
-	Disable automationDisable `cmd:"" help:"Keep events, and have them start nothing; runs that are queued wait."`
+	Disable automationDisable `cmd:"" help:"Stop events from starting runs; queued runs wait."`
 	Remove  automationRemove  `cmd:"" help:"Remove an automation with its triggers and schedules."`
 }
 
@@ -30,8 +30,8 @@ type theAutomation struct {
 
 // instructions are what an automation tells its agent.
 type instructions struct {
-	Instructions     *string `placeholder:"TEXT" xor:"instructions" help:"What the agent is to do."`
-	InstructionsFile string  `placeholder:"FILE" type:"path" xor:"instructions" help:"The same from a file."`
+	Instructions     *string `placeholder:"TEXT" xor:"instructions" help:"Instructions for the agent."`
+	InstructionsFile string  `placeholder:"FILE" type:"path" xor:"instructions" help:"File with the instructions."`
 }
 
 // read returns the text that was given; nil: none was.
@@ -50,7 +50,7 @@ type automationCreate struct {
 	remote
 	instructions
 	api.NewAutomation
-	Disabled bool `help:"Begin disabled."`
+	Disabled bool `help:"Create it disabled."`
 }
 
 func (c *automationCreate) Run(ctx context.Context, std *stdio) error {

@@ -13,11 +13,11 @@ import (
 type callsCommand struct {
 	remote
 	api.Paging
-	Status  string `env:"-" help:"Only calls with this status, or one of several with commas: pending, approved, executing, completed, failed, denied or expired."`
+	Status  string `env:"-" help:"Filter by status, comma-separated: pending, approved, executing, completed, failed, denied, expired."`
 	Session string `env:"-" placeholder:"ID" help:"Only calls of this session."`
-	Source  string `env:"-" help:"Only calls to this source: an integration's provider, or a connector's slug, name or id."`
-	Action  string `env:"-" help:"Only calls of this action; SOURCE:ACTION names the source, too."`
-	Since   moment `env:"-" placeholder:"TIME" help:"Only calls made since, such as 24h for a day ago, or 2026-01-02T15:04:05Z."`
+	Source  string `env:"-" help:"Only calls to this source: a provider, or the slug, name or ID of a connector."`
+	Action  string `env:"-" help:"Only calls of this action; SOURCE:ACTION also sets the source."`
+	Since   moment `env:"-" placeholder:"TIME" help:"Only calls since this time, such as 24h or 2026-01-02T15:04:05Z."`
 }
 
 // Run lists calls of the whole organization, newest first.

@@ -15,10 +15,10 @@ import (
 )
 
 type capabilityCommand struct {
-	Set    capabilitySet    `cmd:"" help:"Give a group a capability at a provider, in place of the one it has."`
-	List   capabilityList   `cmd:"" help:"List the capabilities of all groups, or of one."`
-	Show   capabilityShow   `cmd:"" help:"Show every action and what becomes of it in a session of the group."`
-	Remove capabilityRemove `cmd:"" help:"Take a capability away; calls are denied from the next one on."`
+	Set    capabilitySet    `cmd:"" help:"Set the capability of a group at a provider."`
+	List   capabilityList   `cmd:"" help:"List capabilities."`
+	Show   capabilityShow   `cmd:"" help:"Show every action and its mode in a session of the group."`
+	Remove capabilityRemove `cmd:"" help:"Remove a capability; takes effect at the next call."`
 }
 
 // ceiling names the capability of a group at a provider.
@@ -72,10 +72,10 @@ func levelMeaning(c *action.Capability) string {
 
 type capabilitySet struct {
 	ceiling
-	Level string `required:"" enum:"none,read,write,production,0,1,2,3" placeholder:"LEVEL" help:"none, read, write or production, or 0 to 3."`
+	Level string `required:"" enum:"none,read,write,production,0,1,2,3" placeholder:"LEVEL" help:"Level: none, read, write, production, or 0 to 3."`
 	api.NewCapability
-	Rate    *rate  `placeholder:"N/D" help:"Calls of the whole group in a window, such as 10/1m."`
-	Expires expiry `field:"expires_in,expires_at" placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: never)."`
+	Rate    *rate  `placeholder:"N/D" help:"Rate limit of the whole group, such as 10/1m."`
+	Expires expiry `field:"expires_in,expires_at" placeholder:"D|TIME" help:"Expiry, such as 24h or 2026-01-02T15:04:05Z (default: never)."`
 }
 
 func (c *capabilitySet) Run(ctx context.Context, std *stdio) error {

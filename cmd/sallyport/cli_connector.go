@@ -16,23 +16,23 @@ import (
 
 type connectorCommand struct {
 	Add      connectorAdd      `cmd:"" help:"Add a remote MCP server."`
-	Presets  connectorPresets  `cmd:"" help:"List the servers that add --preset knows."`
+	Presets  connectorPresets  `cmd:"" help:"List known servers for add --preset."`
 	List     connectorList     `cmd:"" help:"List connectors."`
 	Update   connectorUpdate   `cmd:"" help:"Change a connector."`
-	SignIn   connectorSignIn   `cmd:"" help:"Begin to sign in at a connector's service: print the URL to open."`
-	SignOut  connectorSignOut  `cmd:"" help:"Forget the tokens of a connector, and revoke them where the service can."`
-	Validate connectorValidate `cmd:"" help:"Ask a connector, or a URL, for its tools now, and tell each step."`
-	Onboard  connectorOnboard  `cmd:"" help:"Show a connector's tools, and say what agents may do with each."`
-	Review   connectorReview   `cmd:"" help:"Show the tools that are new, changed or gone, and accept them."`
-	Enable   connectorEnable   `cmd:"" help:"Offer a connector's tools to agents."`
-	Disable  connectorDisable  `cmd:"" help:"Offer a connector's tools no more."`
+	SignIn   connectorSignIn   `cmd:"" help:"Start a sign-in at the connector's service and print the URL to open."`
+	SignOut  connectorSignOut  `cmd:"" help:"Delete the tokens of a connector and revoke them if the service supports it."`
+	Validate connectorValidate `cmd:"" help:"Test a connector or URL and list its tools."`
+	Onboard  connectorOnboard  `cmd:"" help:"List the tools of a connector and set their modes."`
+	Review   connectorReview   `cmd:"" help:"List new, changed and removed tools, and accept them."`
+	Enable   connectorEnable   `cmd:"" help:"Show a connector's tools to agents."`
+	Disable  connectorDisable  `cmd:"" help:"Hide a connector's tools from agents."`
 	Remove   connectorRemove   `cmd:"" help:"Remove a connector."`
 }
 
 // theConnector names one.
 type theConnector struct {
 	remote
-	Ref string `arg:"" name:"name" help:"Name, slug or id of the connector."`
+	Ref string `arg:"" name:"name" help:"Name, slug or ID of the connector."`
 }
 
 func (c *theConnector) ref() api.ByRef { return connectorRef(c.Ref) }

@@ -18,10 +18,10 @@ type connectorAdd struct {
 	remote
 	connectorFields
 	connectorRules
-	Name string `arg:"" help:"What people call it."`
-	At   string `arg:"" optional:"" name:"url" help:"Its streamable HTTP endpoint; with --preset, only to have another than the preset's."`
+	Name string `arg:"" help:"Name of the connector."`
+	At   string `arg:"" optional:"" name:"url" help:"Streamable HTTP endpoint; with --preset, only to override it."`
 	api.FromPreset
-	Slug *string `placeholder:"S" help:"Prefix of its tools' names; --slug= keeps their names (default: from the name)."`
+	Slug *string `placeholder:"S" help:"Prefix of the tool names; --slug= for none (default: derived from the name)."`
 }
 
 func (c *connectorAdd) Run(ctx context.Context, std *stdio) error {
@@ -56,8 +56,8 @@ func (r *remote) nowWhat(done string) func(io.Writer, *api.ConnectorView) {
 
 // connectorRules say what is to be thought of a connector's tools.
 type connectorRules struct {
-	Review   action.ReviewRule      `enum:"trust,strict,required," default:"" placeholder:"RULE" help:"trust (default): what it lists first counts as reviewed; strict: and changed texts are drift; required: nothing runs before its review."`
-	ToolRisk map[string]action.Risk `field:"tool_risks" mapsep:"none" placeholder:"TOOL=RISK" help:"Risk of one tool, whatever it says of itself; again for more, TOOL= to forget one."`
+	Review   action.ReviewRule      `enum:"trust,strict,required," default:"" placeholder:"RULE" help:"Review rule: trust (the first list counts as reviewed), strict (changed texts are drift too) or required (nothing runs before review) (default: trust)."`
+	ToolRisk map[string]action.Risk `field:"tool_risks" mapsep:"none" placeholder:"TOOL=RISK" help:"Risk of one tool, overriding its hints; repeat for more, TOOL= to clear."`
 }
 
 // rules are what was given, for the API, which takes all risks together: those
@@ -79,19 +79,19 @@ func (r *connectorRules) rules(now map[string]action.Risk) (out api.ToolRules) {
 // connectorFields are what add, update and validate have in common.
 type connectorFields struct {
 	api.Upstream
-	SecretStdin bool        `field:"secret_value" env:"-" help:"Read the secret's value from standard input; it is saved together with the connector, under --secret or the slug."`
-	WithHeader  []plainPair `field:"headers" sep:"none" env:"-" placeholder:"'K: V'" help:"Header that is sent along as it is and holds no secret; again for more, 'K:' to forget one."`
-	MayAsk      *string     `placeholder:"KINDS" help:"What its server may ask of whoever calls: elicitation, url_elicitation, sampling, roots, with commas between; --may-ask= for nothing (default)."`
+	SecretStdin bool        `field:"secret_value" env:"-" help:"Read the secret from standard input and save it with the connector."`
+	WithHeader  []plainPair `field:"headers" sep:"none" env:"-" placeholder:"'K: V'" help:"Fixed header without a secret; repeat for more, 'K:' to remove."`
+	MayAsk      *string     `placeholder:"KINDS" help:"Questions the server may ask: elicitation, url_elicitation, sampling, roots, comma-separated; --may-ask= for none (default: none)."`
 	oauthFields
 }
 
 // oauthFields say how tokens are had that are sent in a secret's place.
 type oauthFields struct {
-	OAuth        string   `name:"oauth" field:"oauth,kind" enum:"code,client,none," default:"" env:"-" placeholder:"KIND" help:"Send tokens in a secret's place: code (somebody signs in once), client (the gateway signs in by itself) or none."`
-	ClientID     *string  `env:"-" placeholder:"ID" help:"With --oauth: a client that was registered at the service by hand (default: the gateway registers itself)."`
-	ClientSecret *string  `env:"-" placeholder:"KEY" help:"With --client-id: the key of the secret that is the client's; see secret set."`
-	Scope        []string `field:"scopes" sep:"none" env:"-" placeholder:"S" help:"With --oauth: a scope to ask for; again for more (default: what the server says)."`
-	Issuer       *string  `env:"-" placeholder:"URL" help:"With --oauth: the one authorization server to use (default: the one that the server names)."`
+	OAuth        string   `name:"oauth" field:"oauth,kind" enum:"code,client,none," default:"" env:"-" placeholder:"KIND" help:"Use OAuth tokens instead of a secret: code (a person signs in once), client (client credentials) or none."`
+	ClientID     *string  `env:"-" placeholder:"ID" help:"OAuth client registered at the service (default: automatic registration)."`
+	ClientSecret *string  `env:"-" placeholder:"KEY" help:"Name of the secret that holds the client secret; see secret set."`
+	Scope        []string `field:"scopes" sep:"none" env:"-" placeholder:"S" help:"OAuth scope to request; repeat for more (default: the server's scopes)."`
+	Issuer       *string  `env:"-" placeholder:"URL" help:"OAuth authorization server (default: the one the server names)."`
 }
 
 // complete puts into what is sent what was given in another form than the API
@@ -174,8 +174,8 @@ type connectorUpdate struct {
 	theConnector
 	connectorFields
 	connectorRules
-	Name *string `name:"rename" field:"name" placeholder:"NAME" help:"Its new name."`
-	At   *string `name:"endpoint" field:"url" placeholder:"URL" help:"Its new endpoint; its tools are to be reviewed again then."`
+	Name *string `name:"rename" field:"name" placeholder:"NAME" help:"New name."`
+	At   *string `name:"endpoint" field:"url" placeholder:"URL" help:"New endpoint; its tools need a new review."`
 }
 
 // Run changes what is given. Of headers, risks and OAuth the API takes the

@@ -28,7 +28,7 @@ func destination(l *api.SignInLink) string {
 
 type connectorSignIn struct {
 	theConnector
-	Wait time.Duration `placeholder:"D" help:"Wait this long until somebody did it, at most 10m, such as 5m."`
+	Wait time.Duration `placeholder:"D" help:"Wait for the sign-in, at most 10m."`
 }
 
 // Run prints where to sign in. It needs a browser that is signed in to

@@ -14,9 +14,9 @@ import (
 
 type connectorOnboard struct {
 	theConnector
-	Mode     map[string]action.Mode `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"What agents may do with a tool: allow, require_approval or deny; again for more. resources/read and prompts/get count as tools here."`
-	AllReads action.Mode            `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"The same for all that only read and are not named."`
-	Digest   string                 `env:"-" placeholder:"D" help:"What was printed below the tools that were shown; with it the modes are set, and all of those tools count as reviewed."`
+	Mode     map[string]action.Mode `mapsep:"none" env:"-" placeholder:"TOOL=MODE" help:"Mode of a tool: allow, require_approval or deny; repeat for more. resources/read and prompts/get count as tools."`
+	AllReads action.Mode            `enum:"allow,require_approval,deny," default:"" env:"-" placeholder:"MODE" help:"Mode of all read-only tools that --mode does not name."`
+	Digest   string                 `env:"-" placeholder:"D" help:"Digest printed below the tool list; required to set modes, and marks the tools as reviewed."`
 }
 
 // Run shows the tools. With the digest of what was shown it sets modes and

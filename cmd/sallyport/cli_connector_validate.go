@@ -16,7 +16,7 @@ import (
 type connectorValidate struct {
 	remote
 	connectorFields
-	Name string `arg:"" name:"name|url" help:"Name, slug or id of a connector, or the URL of a server that is none yet."`
+	Name string `arg:"" name:"name|url" help:"Name, slug or ID of a connector, or the URL of a new server."`
 }
 
 // Run asks the server and fails when it cannot be used.

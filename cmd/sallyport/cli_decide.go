@@ -16,7 +16,7 @@ import (
 // verdict is what approve and deny have in common.
 type verdict struct {
 	remote
-	ID string `arg:"" help:"Id of the held call; see sallyport pending."`
+	ID string `arg:"" help:"ID of the pending call; see sallyport pending."`
 }
 
 // showDecided tells who decided what.
@@ -28,11 +28,11 @@ func showDecided(w io.Writer, verb, who string, o *api.Outcome) {
 type approveCommand struct {
 	verdict
 	bounds
-	Wait       time.Duration `env:"-" placeholder:"D" help:"Wait this long for the call to end, and print its result."`
-	Grant      api.ScopeName `env:"-" enum:"session,org,organization," default:"" placeholder:"SCOPE" help:"Let later calls of the action through too: session (of this one) or org (of all)."`
-	Unreviewed bool          `env:"-" help:"With --grant: grant it although the tool is not as it was reviewed."`
-	Reveal     bool          `env:"-" help:"Show the params with nothing redacted, before approving; it is recorded that you did."`
-	Pin        []string      `sep:"none" env:"-" placeholder:"/PARAM" help:"With --grant: only calls with the value that this param has here; again for more."`
+	Wait       time.Duration `env:"-" placeholder:"D" help:"Wait for the call to end and print its result."`
+	Grant      api.ScopeName `env:"-" enum:"session,org,organization," default:"" placeholder:"SCOPE" help:"Also approve later calls of the action: session (this session) or org (all sessions)."`
+	Unreviewed bool          `env:"-" help:"Grant even if the tool changed since its review; needs --grant."`
+	Reveal     bool          `env:"-" help:"Show redacted params before approving; this is recorded."`
+	Pin        []string      `sep:"none" env:"-" placeholder:"/PARAM" help:"Limit --grant to the value this param has here; repeat for more."`
 }
 
 // grant is what is granted beside the call; nil: nothing.
@@ -148,7 +148,7 @@ func failed(i *action.Invocation) error {
 
 type denyCommand struct {
 	verdict
-	Reason string `env:"-" placeholder:"TEXT" help:"Why; the agent reads it."`
+	Reason string `env:"-" placeholder:"TEXT" help:"Reason, shown to the agent."`
 }
 
 // Run shows what it denies, and denies that: the hashes go along.

@@ -14,20 +14,20 @@ import (
 )
 
 type envCommand struct {
-	Requests envRequests `cmd:"" help:"List what variables agents ask for."`
-	Answer   envAnswer   `cmd:"" help:"Give an agent what it asks for: values from standard input or a file, which the agent can read."`
-	Refuse   envRefuse   `cmd:"" help:"Give an agent nothing of what it asks for, and say why."`
+	Requests envRequests `cmd:"" help:"List requests for environment variables."`
+	Answer   envAnswer   `cmd:"" help:"Send the requested values to an agent, which can read them."`
+	Refuse   envRefuse   `cmd:"" help:"Refuse a request, with a reason."`
 
-	Pull  envPull  `cmd:"" help:"An agent's own: take what people entered for this session, once, and write it to a file."`
-	Apply envApply `cmd:"" help:"In a sandbox: write the files that a specification names, from this environment and what env pull brought."`
-	Scrub envScrub `cmd:"" help:"In a sandbox: remove those of the files that env apply wrote."`
+	Pull  envPull  `cmd:"" help:"For agents: fetch the values entered for this session, once, and write them to a file."`
+	Apply envApply `cmd:"" help:"In a sandbox: write the env files of a specification from the environment and the pulled values."`
+	Scrub envScrub `cmd:"" help:"In a sandbox: remove the files that env apply wrote."`
 }
 
 // envSpec are the flags of commands that work on files of a workspace.
 type envSpec struct {
-	Spec      string `required:"" env:"-" placeholder:"FILE|JSON|-" help:"The specification, or the file that it is in, or - for standard input: {\"files\": [{\"path\": \".env\", \"format\": \"dotenv\", \"mode\": \"secret\", \"keys\": [{\"key\": \"NAME\", \"required\": true}]}]}, as save_env_files takes it."`
-	Workspace string `default:"." type:"path" placeholder:"DIR" help:"Folder below which the files are (default: this one)."`
-	JSON      bool   `help:"Print what was done as JSON."`
+	Spec      string `required:"" env:"-" placeholder:"FILE|JSON|-" help:"Specification as JSON, a file, or - for standard input; the format of save_env_files."`
+	Workspace string `default:"." type:"path" placeholder:"DIR" help:"Folder of the workspace (default: current folder)."`
+	JSON      bool   `help:"Print the result as JSON."`
 }
 
 // specLimit is far above any specification; it keeps a wrong file out.
@@ -80,8 +80,8 @@ const pulledFile = "/tmp/.sallyport_env.json"
 
 type envApply struct {
 	envSpec
-	Values  string `type:"path" placeholder:"FILE" help:"What env pull wrote; its values go before those of the environment (default: /tmp/.sallyport_env.json)."`
-	Replace bool   `help:"Replace files that are there and were not written by env apply."`
+	Values  string `type:"path" placeholder:"FILE" help:"File written by env pull; its values override the environment (default: /tmp/.sallyport_env.json)."`
+	Replace bool   `help:"Replace existing files that env apply did not write."`
 }
 
 func (c *envApply) Run(std *stdio) error {

@@ -91,13 +91,13 @@ func (c *envRequests) Run(ctx context.Context, std *stdio) error {
 // theEnvRequest names one.
 type theEnvRequest struct {
 	remote
-	ID string `arg:"" help:"Id of the request; see sallyport env requests."`
+	ID string `arg:"" help:"ID of the request; see sallyport env requests."`
 }
 
 type envAnswer struct {
 	theEnvRequest
-	Name   string `arg:"" optional:"" help:"Of the one variable whose value is on standard input (default: the only one that is asked for)."`
-	Values string `env:"-" placeholder:"FILE|-" help:"File with the values of several, or - for standard input: a JSON object {\"NAME\": \"value\"}."`
+	Name   string `arg:"" optional:"" help:"Variable whose value is on standard input (default: the only one requested)."`
+	Values string `env:"-" placeholder:"FILE|-" help:"JSON object of values, {\"NAME\": \"value\"}, in a file or - for standard input."`
 }
 
 // Run shows who asks for what and who reads the answer, before it takes one.

@@ -17,8 +17,8 @@ import (
 
 type envPull struct {
 	inSession
-	File string        `default:"/tmp/.sallyport_env.json" type:"path" placeholder:"FILE" help:"Where to write the values, as a JSON object for its owner alone; what it has stays (default: /tmp/.sallyport_env.json)."`
-	Wait time.Duration `env:"-" placeholder:"D" help:"How long to wait for a person to answer (default: not at all). Then the exit status is 7."`
+	File string        `default:"/tmp/.sallyport_env.json" type:"path" placeholder:"FILE" help:"JSON file for the values, mode 0600; existing values are kept (default: /tmp/.sallyport_env.json)."`
+	Wait time.Duration `env:"-" placeholder:"D" help:"Time to wait for an answer; then the exit status is 7 (default: no wait)."`
 }
 
 // pulledEnv is what the server hands out.

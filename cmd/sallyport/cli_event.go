@@ -13,8 +13,8 @@ import (
 
 type eventCommand struct {
 	List eventList `cmd:"" help:"List events of triggers and schedules, newest first."`
-	Show eventShow `cmd:"" help:"Show an event and what came of it."`
-	Skip eventSkip `cmd:"" help:"Skip an event whose run nobody has yet."`
+	Show eventShow `cmd:"" help:"Show an event and its result."`
+	Skip eventSkip `cmd:"" help:"Skip an event whose run is still queued."`
 }
 
 // eventOutcome is what came of the event.
@@ -31,12 +31,12 @@ func eventOutcome(e *api.InboundEvent) string {
 type eventList struct {
 	remote
 	api.Paging
-	Automation string `placeholder:"REF" help:"Only of this automation."`
-	Trigger    string `placeholder:"ID" help:"Only of this trigger or schedule."`
-	Delivery   string `placeholder:"ID" help:"Only those that came in this delivery."`
-	Provider   string `help:"Only of this provider, or of schedule."`
-	Status     string `enum:"queued,processing,completed,failed,skipped," default:"" help:"Only with this status: queued, processing, completed, failed or skipped."`
-	Skipped    *bool  `help:"Only those that started nothing; --skipped=false: only those that did not."`
+	Automation string `placeholder:"REF" help:"Only for this automation."`
+	Trigger    string `placeholder:"ID" help:"Only for this trigger or schedule."`
+	Delivery   string `placeholder:"ID" help:"Only events of this delivery."`
+	Provider   string `help:"Only events of this provider, or of schedule."`
+	Status     string `enum:"queued,processing,completed,failed,skipped," default:"" help:"Filter by status: queued, processing, completed, failed or skipped."`
+	Skipped    *bool  `help:"Only events that started nothing; --skipped=false for the others."`
 }
 
 func (c *eventList) Run(ctx context.Context, std *stdio) error {
@@ -62,12 +62,12 @@ func (c *eventList) Run(ctx context.Context, std *stdio) error {
 // theEvent names one.
 type theEvent struct {
 	remote
-	ID string `arg:"" help:"Id of the event."`
+	ID string `arg:"" help:"ID of the event."`
 }
 
 type eventShow struct {
 	theEvent
-	Whole bool `help:"All that the agent gets of it, with nothing redacted. The reading is logged."`
+	Whole bool `help:"Show the full, unredacted context that the agent gets; this is logged."`
 }
 
 func (c *eventShow) Run(ctx context.Context, std *stdio) error {
@@ -99,9 +99,9 @@ func (c *eventSkip) Run(ctx context.Context, std *stdio) error {
 }
 
 type deliveryCommand struct {
-	List    deliveryList    `cmd:"" help:"List what services posted, newest first."`
-	Show    deliveryShow    `cmd:"" help:"Show a delivery and what became of it."`
-	Redrive deliveryRedrive `cmd:"" help:"Work a failed delivery off again."`
+	List    deliveryList    `cmd:"" help:"List webhook deliveries, newest first."`
+	Show    deliveryShow    `cmd:"" help:"Show a delivery and its result."`
+	Redrive deliveryRedrive `cmd:"" help:"Process a failed delivery again."`
 }
 
 func deliveryState(d *api.DeliveryView) string {
@@ -126,9 +126,9 @@ func deliveryAttempts(d *api.DeliveryView) string {
 type deliveryList struct {
 	remote
 	api.Paging
-	Trigger  string `placeholder:"ID" help:"Only to this trigger's own URL."`
-	Provider string `help:"Only of this provider."`
-	Status   string `enum:"queued,processing,completed,failed," default:"" help:"Only with this status: queued, processing, completed or failed."`
+	Trigger  string `placeholder:"ID" help:"Only deliveries to the URL of this trigger."`
+	Provider string `help:"Only deliveries of this provider."`
+	Status   string `enum:"queued,processing,completed,failed," default:"" help:"Filter by status: queued, processing, completed or failed."`
 }
 
 func (c *deliveryList) Run(ctx context.Context, std *stdio) error {
@@ -147,7 +147,7 @@ func (c *deliveryList) Run(ctx context.Context, std *stdio) error {
 // theDelivery names one.
 type theDelivery struct {
 	remote
-	ID string `arg:"" help:"Id of the delivery."`
+	ID string `arg:"" help:"ID of the delivery."`
 }
 
 type deliveryShow struct{ theDelivery }

@@ -13,9 +13,9 @@ import (
 
 type policyExplain struct {
 	remote
-	Session string `placeholder:"ID" help:"Session that would call."`
+	Session string `placeholder:"ID" help:"Session of the call."`
 	Action  string `placeholder:"KEY" help:"source:action."`
-	Params  string `placeholder:"JSON" help:"Params of the call; without them, grants are not looked at."`
+	Params  string `placeholder:"JSON" help:"Params of the call; without them grants are not checked."`
 	Key     string `arg:"" optional:"" hidden:""`
 }
 

@@ -20,23 +20,23 @@ import (
 
 type auditExport struct {
 	remote
-	Format  string `enum:"jsonl,csv" default:"jsonl" help:"jsonl (default) or csv."`
-	What    string `enum:"invocations,policy" default:"invocations" help:"invocations (default), or policy for its changes."`
-	From    moment `placeholder:"TIME" help:"Not before this time, such as 2026-01-02T15:04:05Z, or 24h for a day ago."`
-	To      moment `placeholder:"TIME" help:"Not after this time."`
-	Status  string `help:"Only calls with this status, or one of several with commas: pending, approved, executing, completed, failed, denied or expired."`
+	Format  string `enum:"jsonl,csv" default:"jsonl" help:"Format: jsonl or csv (default: jsonl)."`
+	What    string `enum:"invocations,policy" default:"invocations" help:"Records: invocations, or policy for policy changes (default: invocations)."`
+	From    moment `placeholder:"TIME" help:"Start time, such as 2026-01-02T15:04:05Z, or 24h for a day ago."`
+	To      moment `placeholder:"TIME" help:"End time."`
+	Status  string `help:"Filter by status, comma-separated: pending, approved, executing, completed, failed, denied, expired."`
 	Session string `placeholder:"ID" help:"Only calls of this session."`
 	Source  string `help:"Only calls to this source."`
-	Action  string `help:"Only calls of this action; SOURCE:ACTION names the source, too."`
+	Action  string `help:"Only calls of this action; SOURCE:ACTION also sets the source."`
 
 	Risk       string `enum:",read,write,danger" default:"" help:"Only calls of this risk."`
-	Mode       string `enum:",allow,deny,require_approval" default:"" help:"Only calls that policy let through, refused or held."`
+	Mode       string `enum:",allow,deny,require_approval" default:"" help:"Only calls with this mode."`
 	OfRun      string `name:"run" placeholder:"ID" help:"Only calls of this run."`
 	Automation string `placeholder:"ID" help:"Only calls of this automation."`
 	Group      string `help:"Only calls of sessions of this group."`
-	Person     string `placeholder:"ID" help:"Only calls that this person decided; me is you."`
+	Person     string `placeholder:"ID" help:"Only calls this person decided; me for yourself."`
 
-	Out string `placeholder:"FILE" type:"path" help:"Write to this new file, which only you may read (default: standard output)."`
+	Out string `placeholder:"FILE" type:"path" help:"New file to write, mode 0600 (default: standard output)."`
 }
 
 func (c *auditExport) query() api.ExportQuery {

@@ -171,8 +171,8 @@ func (p *pin) UnmarshalText(text []byte) error {
 // bounds are the flags that narrow a grant. None of what a decision lets through comes
 // from a variable, which whoever decides may not know of.
 type bounds struct {
-	MaxCalls *int64 `env:"-" placeholder:"N" help:"Calls that it lets through in all (default: any number of calls)."`
-	Expires  expiry `field:"expires_in,expires_at" env:"-" placeholder:"D|TIME" help:"When it ends, such as 24h, 90d or 2026-01-02T15:04:05Z (default: the grant is for ever)."`
+	MaxCalls *int64 `env:"-" placeholder:"N" help:"Maximum number of calls (default: unlimited)."`
+	Expires  expiry `field:"expires_in,expires_at" env:"-" placeholder:"D|TIME" help:"Expiry, such as 24h, 90d or 2026-01-02T15:04:05Z (default: no expiry)."`
 }
 
 func (b *bounds) given() bool { return b.MaxCalls != nil || b.Expires.given() }

@@ -11,15 +11,15 @@ import (
 )
 
 type gateCommand struct {
-	Approve gateApprove `cmd:"" aliases:"set" help:"Let a group's task through a gate."`
-	List    gateList    `cmd:"" help:"List approvals of gates."`
-	Remove  gateRemove  `cmd:"" help:"Take an approval back; calls are denied from the next one on."`
+	Approve gateApprove `cmd:"" aliases:"set" help:"Approve a gate for a task of a group."`
+	List    gateList    `cmd:"" help:"List gate approvals."`
+	Remove  gateRemove  `cmd:"" help:"Remove a gate approval; takes effect at the next call."`
 }
 
 type gateApprove struct {
 	remote
 	api.NewGateApproval
-	Expires expiry `field:"expires_in,expires_at" placeholder:"D|TIME" help:"When it ends, such as 24h or 2026-01-02T15:04:05Z (default: in 30 days)."`
+	Expires expiry `field:"expires_in,expires_at" placeholder:"D|TIME" help:"Expiry, such as 24h or 2026-01-02T15:04:05Z (default: 30 days)."`
 }
 
 func (c *gateApprove) Run(ctx context.Context, std *stdio) error {
@@ -66,7 +66,7 @@ func (c *gateList) Run(ctx context.Context, std *stdio) error {
 
 type gateRemove struct {
 	remote
-	ID string `arg:"" help:"Id of the approval; see sallyport gate list."`
+	ID string `arg:"" help:"ID of the gate approval; see sallyport gate list."`
 }
 
 func (c *gateRemove) Run(ctx context.Context, std *stdio) error {

@@ -14,12 +14,12 @@ import (
 )
 
 type grantCommand struct {
-	Create   grantCreate   `cmd:"" aliases:"set" help:"Let calls through ahead: for all sessions, any number of times, for ever, unless --session, --max-calls or --expires say less."`
+	Create   grantCreate   `cmd:"" aliases:"set" help:"Pre-approve calls. Without flags the grant has no limits; set --session, --max-calls or --expires."`
 	List     grantList     `cmd:"" help:"List grants."`
-	Remove   grantRemove   `cmd:"" aliases:"revoke" help:"Revoke a grant; it lets nothing through from the next call on."`
-	Requests grantRequests `cmd:"" help:"List what agents ask for."`
-	Approve  grantApprove  `cmd:"" help:"Make a grant of a request, of what was asked for or less."`
-	Deny     grantDeny     `cmd:"" help:"Refuse a request."`
+	Remove   grantRemove   `cmd:"" aliases:"revoke" help:"Revoke a grant; takes effect at the next call."`
+	Requests grantRequests `cmd:"" help:"List grant requests of agents."`
+	Approve  grantApprove  `cmd:"" help:"Approve a grant request, as requested or narrower."`
+	Deny     grantDeny     `cmd:"" help:"Deny a grant request."`
 }
 
 // covers tells what terms let through.
@@ -68,9 +68,9 @@ func showGrant(w io.Writer, g *api.GrantView, r *remote) {
 type grantCreate struct {
 	remote
 	bounds
-	Key string `arg:"" optional:"" help:"source:action; a connector goes by its name, slug or id."`
+	Key string `arg:"" optional:"" help:"source:action; name a connector by name, slug or ID."`
 	api.NewGrant
-	Pin []pin `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Only calls with exactly this value of a param; again for more."`
+	Pin []pin `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Only calls with exactly this param value; repeat for more."`
 }
 
 func (c *grantCreate) Run(ctx context.Context, std *stdio) (err error) {
@@ -166,7 +166,7 @@ func grantState(g *api.GrantView) string {
 
 type grantRemove struct {
 	remote
-	ID string `arg:"" help:"Id of the grant; see sallyport grant list."`
+	ID string `arg:"" help:"ID of the grant; see sallyport grant list."`
 }
 
 func (c *grantRemove) Run(ctx context.Context, std *stdio) error {

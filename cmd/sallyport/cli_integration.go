@@ -16,17 +16,17 @@ import (
 )
 
 type integrationCommand struct {
-	Providers  integrationProviders  `cmd:"" help:"List the services that can be connected, and how."`
-	Connect    integrationConnect    `cmd:"" help:"Connect a service; its key or token is read from standard input."`
-	List       integrationList       `cmd:"" help:"List the integrations that you may see."`
-	Show       integrationShow       `cmd:"" help:"Show one integration."`
-	Update     integrationUpdate     `cmd:"" help:"Change an integration, or replace its key."`
-	Check      integrationCheck      `cmd:"" help:"Ask the service now whether the credential is good."`
-	Metadata   integrationMetadata   `cmd:"" help:"Ask the service for what params are made of, such as teams and projects."`
-	Disconnect integrationDisconnect `cmd:"" help:"End an integration; its credential is given back where the service takes it, and wiped."`
-	App        integrationApp        `cmd:"" help:"Say who the gateway is at a service where people sign in, or install its app."`
-	Bind       integrationBind       `cmd:"" help:"Say which integrations the sessions of an automation see, in place of those before."`
-	Bindings   integrationBindings   `cmd:"" help:"List the integrations that the sessions of an automation see."`
+	Providers  integrationProviders  `cmd:"" help:"List the providers and how to connect each."`
+	Connect    integrationConnect    `cmd:"" help:"Connect a service; the credential is read from standard input."`
+	List       integrationList       `cmd:"" help:"List the integrations you can see."`
+	Show       integrationShow       `cmd:"" help:"Show an integration."`
+	Update     integrationUpdate     `cmd:"" help:"Change an integration or replace its credential."`
+	Check      integrationCheck      `cmd:"" help:"Test the credential at the service."`
+	Metadata   integrationMetadata   `cmd:"" help:"List values for params, such as teams and projects, from the service."`
+	Disconnect integrationDisconnect `cmd:"" help:"Disconnect an integration and revoke its credential if the service supports it."`
+	App        integrationApp        `cmd:"" help:"Register the gateway at services that use OAuth or an app."`
+	Bind       integrationBind       `cmd:"" help:"Set the integrations that sessions of an automation may use."`
+	Bindings   integrationBindings   `cmd:"" help:"List the integrations that sessions of an automation may use."`
 }
 
 // integrationName is how an integration is named to a person.
@@ -67,7 +67,7 @@ func (c *integrationList) Run(ctx context.Context, std *stdio) error {
 // theIntegration names one.
 type theIntegration struct {
 	remote
-	Ref string `arg:"" help:"Id or name of the integration, or its provider when there is just one of it."`
+	Ref string `arg:"" help:"ID or name of the integration, or its provider if there is only one."`
 }
 
 // find connects, and finds the integration that is meant.
@@ -162,7 +162,7 @@ func (c *integrationCheck) Run(ctx context.Context, std *stdio) error {
 
 type integrationMetadata struct {
 	theIntegration
-	Query map[string]string `arg:"" optional:"" mapsep:"none" placeholder:"KEY=VALUE" help:"What is asked for, in the provider's own words: team=ENG of linear, organization=SLUG and project=SLUG of sentry, owner=NAME of github; slack has none."`
+	Query map[string]string `arg:"" optional:"" mapsep:"none" placeholder:"KEY=VALUE" help:"Filters of the provider: team=ENG for linear, organization=SLUG and project=SLUG for sentry, owner=NAME for github."`
 }
 
 // Run prints JSON in any case: what there is, each service says in its own way.

@@ -16,9 +16,9 @@ import (
 )
 
 type integrationApp struct {
-	List   appList   `cmd:"" help:"List who the gateway is at services, with the names of its secrets."`
-	Set    appSet    `cmd:"" help:"Say who the gateway is at a service, in place of all before."`
-	Delete appDelete `cmd:"" help:"Forget it, when no integration needs it."`
+	List   appList   `cmd:"" help:"List registrations and the names of their secrets."`
+	Set    appSet    `cmd:"" help:"Set the registration of the gateway at a service."`
+	Delete appDelete `cmd:"" help:"Delete a registration that no integration uses."`
 }
 
 type appList struct{ remote }
@@ -49,9 +49,9 @@ type appSet struct {
 	remote
 	api.ByProvider
 	api.NewApp
-	ClientSecretStdin bool   `env:"-" xor:"stdin" help:"Read the client's secret from standard input."`
-	PrivateKeyFile    string `name:"private-key" type:"path" env:"-" placeholder:"FILE" help:"Of a GitHub App: its private key, the .pem file that GitHub made."`
-	APIKeyStdin       bool   `name:"api-key-stdin" env:"-" xor:"stdin" help:"Of nango: read the key of the environment from standard input."`
+	ClientSecretStdin bool   `env:"-" xor:"stdin" help:"Read the client secret from standard input."`
+	PrivateKeyFile    string `name:"private-key" type:"path" env:"-" placeholder:"FILE" help:"Private key of the GitHub App, the .pem file from GitHub."`
+	APIKeyStdin       bool   `name:"api-key-stdin" env:"-" xor:"stdin" help:"Read the Nango environment key from standard input."`
 }
 
 func (c *appSet) Run(ctx context.Context, std *stdio) error {

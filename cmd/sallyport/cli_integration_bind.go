@@ -12,8 +12,8 @@ import (
 
 type integrationBind struct {
 	remote
-	Automation string   `arg:"" help:"The automation."`
-	Refs       []string `arg:"" optional:"" name:"ref" field:"connections" help:"Id, name or provider of each integration; none: its sessions see none."`
+	Automation string   `arg:"" help:"Name or ID of the automation."`
+	Refs       []string `arg:"" optional:"" name:"ref" field:"connections" help:"ID, name or provider of each integration; leave out for none."`
 }
 
 func (c *integrationBind) Run(ctx context.Context, std *stdio) error {
@@ -57,7 +57,7 @@ func (c *client) bindable(ctx context.Context, refs []string) ([]string, error) 
 
 type integrationBindings struct {
 	remote
-	Automation string `arg:"" help:"The automation."`
+	Automation string `arg:"" help:"Name or ID of the automation."`
 }
 
 func (c *integrationBindings) Run(ctx context.Context, std *stdio) error {

@@ -39,8 +39,8 @@ func inBrowsers(kind action.IntegrationKind) bool {
 type integrationConnect struct {
 	remote
 	api.NewIntegration
-	Nango   bool `field:"broker" env:"-" help:"Sign in through Nango, which keeps the tokens."`
-	Private bool `field:"visibility" env:"-" help:"To be seen and used by you alone."`
+	Nango   bool `field:"broker" env:"-" help:"Sign in through Nango, which stores the tokens."`
+	Private bool `field:"visibility" env:"-" help:"Hide it from other people."`
 }
 
 func (c *integrationConnect) Run(ctx context.Context, std *stdio) error {
@@ -121,9 +121,9 @@ func (c *integrationConnect) connected(w io.Writer, in *api.IntegrationView, aga
 type integrationUpdate struct {
 	theIntegration
 	api.IntegrationChange
-	Private     bool `field:"visibility" env:"-" xor:"visibility" help:"To be seen and used by you alone, who made it."`
-	Public      bool `env:"-" xor:"visibility" help:"To be seen and used by the whole organization."`
-	SecretStdin bool `env:"-" help:"Read another key or token of the same account from standard input."`
+	Private     bool `field:"visibility" env:"-" xor:"visibility" help:"Hide it from other people; only for integrations you created."`
+	Public      bool `env:"-" xor:"visibility" help:"Share it with the whole organization."`
+	SecretStdin bool `env:"-" help:"Read a new credential of the same account from standard input."`
 }
 
 func (c *integrationUpdate) Run(ctx context.Context, std *stdio) error {

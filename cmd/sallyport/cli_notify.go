@@ -12,21 +12,21 @@ import (
 )
 
 type notifyCommand struct {
-	Webhook notifyWebhook `cmd:"" help:"Have held calls told to a URL; prints the secret that signs them, once."`
-	Slack   notifySlack   `cmd:"" help:"Have held calls told in Slack, by an incoming webhook (its URL on standard input) or an integration."`
-	Show    notifyShow    `cmd:"" help:"Show where approvers hear of held calls."`
-	Log     notifyLog     `cmd:"" help:"List what they were told."`
-	Test    notifyTest    `cmd:"" help:"Send a test message now, and say what was answered."`
-	Rotate  notifyRotate  `cmd:"" help:"Replace the secret that signs webhooks."`
-	Remove  notifyRemove  `cmd:"" help:"Tell nobody this way any more."`
+	Webhook notifyWebhook `cmd:"" help:"Send pending calls to a URL; prints the signing secret once."`
+	Slack   notifySlack   `cmd:"" help:"Send pending calls to Slack, by an incoming webhook (URL on standard input) or an integration."`
+	Show    notifyShow    `cmd:"" help:"Show the notification channels."`
+	Log     notifyLog     `cmd:"" help:"List recent notifications."`
+	Test    notifyTest    `cmd:"" help:"Send a test notification and show the response."`
+	Rotate  notifyRotate  `cmd:"" help:"Replace the signing secret of the webhook."`
+	Remove  notifyRemove  `cmd:"" help:"Remove a notification channel."`
 }
 
 // telling is what every channel has.
 type telling struct {
 	remote
-	Wants string `enum:"all,danger,unattended," default:"" help:"Which held calls: all (default), danger, or those of unattended sessions. Left out, it stays as it is."`
-	Off   bool   `xor:"state" help:"Set it up, and tell of nothing yet; or no more."`
-	On    bool   `xor:"state" help:"Tell again. A new one tells at once; left out, one that is there stays as it is."`
+	Wants string `enum:"all,danger,unattended," default:"" help:"Calls to notify about: all, danger or unattended (default: all, or unchanged)."`
+	Off   bool   `xor:"state" help:"Turn the channel off."`
+	On    bool   `xor:"state" help:"Turn the channel on."`
 }
 
 // change is what was said of a channel of the kind.
@@ -40,8 +40,8 @@ func (t *telling) change(kind action.NotifyKind) (in api.ByNotifyKindWith[api.No
 
 type notifyWebhook struct {
 	telling
-	Target      string `arg:"" optional:"" name:"url" help:"https, or http on this machine. Left out, it stays as it is."`
-	SecretStdin bool   `help:"Read the secret from standard input instead of making one."`
+	Target      string `arg:"" optional:"" name:"url" help:"URL, https or http on this machine (default: unchanged)."`
+	SecretStdin bool   `help:"Read the secret from standard input instead of generating one."`
 }
 
 func (c *notifyWebhook) Run(ctx context.Context, std *stdio) (err error) {
@@ -61,9 +61,9 @@ func (c *notifyWebhook) Run(ctx context.Context, std *stdio) (err error) {
 
 type notifySlack struct {
 	telling
-	URLStdin    bool   `name:"url-stdin" help:"Read the URL of an incoming webhook from standard input, also when other flags are given."`
-	Integration string `placeholder:"ID" help:"Post by the token of this integration with Slack, instead of an incoming webhook."`
-	Channel     string `placeholder:"CHANNEL" help:"With --integration: the id of the channel."`
+	URLStdin    bool   `name:"url-stdin" help:"Read the incoming webhook URL from standard input."`
+	Integration string `placeholder:"ID" help:"Post with this Slack integration instead of an incoming webhook."`
+	Channel     string `placeholder:"CHANNEL" help:"Slack channel ID; needs --integration."`
 }
 
 func (c *notifySlack) Run(ctx context.Context, std *stdio) (err error) {
@@ -128,7 +128,7 @@ func (c *notifyLog) Run(ctx context.Context, std *stdio) error {
 // theNotify names a channel.
 type theNotify struct {
 	remote
-	Kind string `arg:"" enum:"webhook,slack" help:"webhook or slack."`
+	Kind string `arg:"" enum:"webhook,slack" help:"Channel: webhook or slack."`
 }
 
 type notifyTest struct{ theNotify }

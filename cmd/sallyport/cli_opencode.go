@@ -17,12 +17,12 @@ import (
 
 type configCommand struct {
 	inSession
-	Session      string  `env:"-" placeholder:"ID" help:"The session whose agent is to be configured (default: that of SALLYPORT_TOKEN)."`
-	Client       string  `env:"-" enum:"opencode,claude-code,cursor,vscode" default:"opencode" help:"opencode (default), claude-code, cursor or vscode."`
-	Write        string  `env:"-" type:"path" placeholder:"FILE|DIR" help:"Merge it into this file, or into the client's file in this project folder; all else there stays, comments too (default: print it)."`
-	Model        string  `env:"-" placeholder:"MODEL" help:"Model, under any of its names; see sallyport models (default: the session's, where none is configured). OpenCode only."`
-	Permissions  string  `env:"-" enum:"gateway,sandbox,none," default:"" help:"What OpenCode asks its user: gateway adds that it asks nothing about tools of the gateway, which asks itself; sandbox that it asks nothing at all, for a machine that may be broken; none leaves it alone. A rule that is there stays (default: sandbox for an unattended session, else gateway)."`
-	Instructions *string `env:"-" placeholder:"FILE" help:"File that OpenCode adds to its prompt, from the project's folder; empty for none (default: .sallyport/actions-guide.md)."`
+	Session      string  `env:"-" placeholder:"ID" help:"Session of the agent (default: the session of SALLYPORT_TOKEN)."`
+	Client       string  `env:"-" enum:"opencode,claude-code,cursor,vscode" default:"opencode" help:"Client: opencode, claude-code, cursor or vscode (default: opencode)."`
+	Write        string  `env:"-" type:"path" placeholder:"FILE|DIR" help:"Merge into this file, or into the client's file in this folder; comments and other settings stay (default: print)."`
+	Model        string  `env:"-" placeholder:"MODEL" help:"Model, by any of its names; OpenCode only (default: the session's, if none is configured)."`
+	Permissions  string  `env:"-" enum:"gateway,sandbox,none," default:"" help:"OpenCode permissions to add: gateway (no prompts for gateway tools), sandbox (no prompts at all) or none (default: sandbox for unattended sessions, else gateway)."`
+	Instructions *string `env:"-" placeholder:"FILE" help:"File that OpenCode adds to its prompt; empty for none (default: .sallyport/actions-guide.md)."`
 }
 
 func (c *configCommand) Run(ctx context.Context, std *stdio) error {

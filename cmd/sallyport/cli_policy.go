@@ -13,18 +13,18 @@ import (
 
 type policyCommand struct {
 	Set      policySet      `cmd:"" help:"Set the mode of source:action, source:* or *."`
-	Unset    policyUnset    `cmd:"" help:"Forget the mode of a key."`
-	Show     policyShow     `cmd:"" help:"List the modes that were set."`
-	Explain  policyExplain  `cmd:"" help:"Say how a call would be decided, without running it."`
-	Settings policySettings `cmd:"" help:"Show or change what holds for the whole organization."`
-	Quota    quotaCommand   `cmd:"" help:"Limit how often actions may be called."`
-	Log      policyLog      `cmd:"" help:"Tell who changed what of policy, newest first."`
+	Unset    policyUnset    `cmd:"" help:"Remove the mode of a key."`
+	Show     policyShow     `cmd:"" help:"List modes."`
+	Explain  policyExplain  `cmd:"" help:"Show how a call would be decided, without running it."`
+	Settings policySettings `cmd:"" help:"Show or change organization-wide approval settings."`
+	Quota    quotaCommand   `cmd:"" help:"Manage quotas of actions."`
+	Log      policyLog      `cmd:"" help:"List policy changes, newest first."`
 }
 
 type policySet struct {
 	remote
 	api.DeleteModeInput
-	Mode action.Mode `arg:"" enum:"allow,deny,require_approval" help:"allow, deny or require_approval."`
+	Mode action.Mode `arg:"" enum:"allow,deny,require_approval" help:"Mode: allow, deny or require_approval."`
 }
 
 func (c *policySet) Run(ctx context.Context, std *stdio) error {

@@ -16,8 +16,8 @@ import (
 
 type promptCommand struct {
 	inSession
-	Session string `env:"-" placeholder:"ID" help:"The session (default: that of SALLYPORT_TOKEN)."`
-	Type    string `env:"-" enum:"coding,setup,automation," default:"" help:"Instead of a session's: that of a type, coding, setup or automation; needs no server."`
+	Session string `env:"-" placeholder:"ID" help:"Session (default: the session of SALLYPORT_TOKEN)."`
+	Type    string `env:"-" enum:"coding,setup,automation," default:"" help:"Session type instead of a session: coding, setup or automation; needs no server."`
 }
 
 func (c *promptCommand) Run(ctx context.Context, std *stdio) error {

@@ -11,22 +11,22 @@ import (
 )
 
 type quotaCommand struct {
-	Set   quotaSet   `cmd:"" help:"Limit the calls of source:action, source:* or * in a window."`
-	Unset quotaUnset `cmd:"" help:"Take a limit away."`
-	List  quotaList  `cmd:"" help:"List the limits."`
+	Set   quotaSet   `cmd:"" help:"Set a quota for source:action, source:* or *."`
+	Unset quotaUnset `cmd:"" help:"Remove a quota."`
+	List  quotaList  `cmd:"" help:"List quotas."`
 }
 
 // quotaOf names a quota.
 type quotaOf struct {
 	remote
-	Key string `arg:"" help:"source:action, source:* or *; a connector goes by its name, slug or id."`
-	Per string `required:"" enum:"session,group,creator,organization" help:"Whose calls count together: session, group, creator (of the session) or organization."`
+	Key string `arg:"" help:"source:action, source:* or *; name a connector by name, slug or ID."`
+	Per string `required:"" enum:"session,group,creator,organization" help:"Count calls per session, group, creator or organization."`
 }
 
 type quotaSet struct {
 	quotaOf
-	Calls  int    `required:"" placeholder:"N" help:"Calls in the window."`
-	Window window `field:"seconds" required:"" placeholder:"D" help:"The window, such as 1m or 24h."`
+	Calls  int    `required:"" placeholder:"N" help:"Number of calls in the window."`
+	Window window `field:"seconds" required:"" placeholder:"D" help:"Length of the window, such as 1m or 24h."`
 }
 
 func (c *quotaSet) Run(ctx context.Context, std *stdio) error {

@@ -55,8 +55,8 @@ func noRequests(w io.Writer, status, awaited string) {
 type grantRequests struct {
 	remote
 	api.Paging
-	Status  action.RequestStatus `env:"-" enum:"pending,approved,denied,expired,all" default:"pending" help:"pending (default), approved, denied, expired or all."`
-	Session string               `env:"-" placeholder:"ID" help:"Only of this session."`
+	Status  action.RequestStatus `env:"-" enum:"pending,approved,denied,expired,all" default:"pending" help:"Filter by status: pending, approved, denied, expired or all (default: pending)."`
+	Session string               `env:"-" placeholder:"ID" help:"Only for this session."`
 }
 
 func (c *grantRequests) Run(ctx context.Context, std *stdio) error {
@@ -83,14 +83,14 @@ func (r *remote) howToGrant(w io.Writer) {
 // wish names a request.
 type wish struct {
 	remote
-	ID string `arg:"" help:"Id of the request; see sallyport grant requests."`
+	ID string `arg:"" help:"ID of the request; see sallyport grant requests."`
 }
 
 type grantApprove struct {
 	wish
 	bounds
-	Scope api.ScopeName `env:"-" enum:"session,org,organization," default:"" help:"session or org (default: as asked)."`
-	Pin   []pin         `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Pin this param too; again for more."`
+	Scope api.ScopeName `env:"-" enum:"session,org,organization," default:"" help:"Scope: session or org (default: as requested)."`
+	Pin   []pin         `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Pin this param too; repeat for more."`
 }
 
 func (c *grantApprove) Run(ctx context.Context, std *stdio) error {

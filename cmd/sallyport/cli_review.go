@@ -16,9 +16,9 @@ import (
 
 type connectorReview struct {
 	theConnector
-	Accept    []string `xor:"accept" sep:"none" env:"-" placeholder:"TOOL@HASH" help:"Accept this tool as it was shown with this hash; again for more."`
-	AcceptAll bool     `xor:"accept" env:"-" help:"Accept every tool that was shown; needs --digest."`
-	Digest    string   `env:"-" placeholder:"D" help:"With --accept-all: what was printed below the tools that are to be accepted."`
+	Accept    []string `xor:"accept" sep:"none" env:"-" placeholder:"TOOL@HASH" help:"Accept this tool with this hash, as listed; repeat for more."`
+	AcceptAll bool     `xor:"accept" env:"-" help:"Accept every listed tool; needs --digest."`
+	Digest    string   `env:"-" placeholder:"D" help:"Digest printed below the tool list; required for --accept-all."`
 }
 
 // Run shows what waits for a review, or accepts what was shown earlier.

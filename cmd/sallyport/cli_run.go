@@ -13,14 +13,14 @@ import (
 type runCommand struct {
 	List     runList       `cmd:"" help:"List runs of automations, newest first."`
 	Show     runShow       `cmd:"" help:"Show a run."`
-	Claim    runClaim      `cmd:"" help:"Take a run to work on, and print what its worker needs."`
-	Renew    runRenew      `cmd:"" help:"Say that the worker of a run is alive."`
-	Finish   runFinish     `cmd:"" help:"End a run as its worker."`
-	Cancel   runCancel     `cmd:"" help:"End a run that somebody works on, or that waits."`
-	Resolve  runResolve    `cmd:"" help:"Say how a run ended that needs a human."`
-	Redrive  runRedrive    `cmd:"" help:"Have a run done again that failed or needs a human."`
-	Outbox   outboxPlace   `cmd:"" help:"List deliveries of runs to the endpoint, or deliver one again."`
-	Endpoint endpointPlace `cmd:"" help:"Say where runs are delivered."`
+	Claim    runClaim      `cmd:"" help:"Claim a queued run and print what its worker needs."`
+	Renew    runRenew      `cmd:"" help:"Renew the lease of a claimed run."`
+	Finish   runFinish     `cmd:"" help:"Finish a run as its worker."`
+	Cancel   runCancel     `cmd:"" help:"Cancel a run."`
+	Resolve  runResolve    `cmd:"" help:"Set the result of a run that needs a human."`
+	Redrive  runRedrive    `cmd:"" help:"Repeat a run that failed or needs a human."`
+	Outbox   outboxPlace   `cmd:"" help:"List deliveries of runs to the endpoint, or repeat one."`
+	Endpoint endpointPlace `cmd:"" help:"Manage the URL that receives runs."`
 }
 
 // runState is where the run stands, and why.
@@ -38,9 +38,9 @@ func runState(r *api.RunView) string {
 type runList struct {
 	remote
 	api.Paging
-	Automation string `placeholder:"REF" help:"Only of this automation."`
-	Trigger    string `placeholder:"ID" help:"Only of this trigger or schedule."`
-	Status     string `enum:"queued,claimed,running,needs_human,succeeded,failed,skipped," default:"" help:"Only with this status: queued, claimed, running, needs_human, succeeded, failed or skipped."`
+	Automation string `placeholder:"REF" help:"Only for this automation."`
+	Trigger    string `placeholder:"ID" help:"Only for this trigger or schedule."`
+	Status     string `enum:"queued,claimed,running,needs_human,succeeded,failed,skipped," default:"" help:"Filter by status: queued, claimed, running, needs_human, succeeded, failed or skipped."`
 }
 
 func (c *runList) Run(ctx context.Context, std *stdio) error {
@@ -60,7 +60,7 @@ func (c *runList) Run(ctx context.Context, std *stdio) error {
 // theRun names one.
 type theRun struct {
 	remote
-	ID string `arg:"" help:"Id of the run."`
+	ID string `arg:"" help:"ID of the run."`
 }
 
 // runWith is what is asked for the run of r.
@@ -155,10 +155,10 @@ func nextOfRun(r *api.RunView) []way {
 
 type runClaim struct {
 	remote
-	Automation string   `placeholder:"REF" help:"Only of this automation."`
-	Which      string   `name:"run" placeholder:"ID" help:"This run (default: the one that waits longest)."`
-	Lease      *lasting `placeholder:"D" help:"How long the worker may be silent (default: 5m)."`
-	Wait       lasting  `placeholder:"D" help:"Wait this long for a run, at most 60s (default: do not)."`
+	Automation string   `placeholder:"REF" help:"Only for this automation."`
+	Which      string   `name:"run" placeholder:"ID" help:"Run to claim (default: the oldest queued run)."`
+	Lease      *lasting `placeholder:"D" help:"Lease of the claim (default: 5m)."`
+	Wait       lasting  `placeholder:"D" help:"Time to wait for a run, at most 60s (default: no wait)."`
 }
 
 // Run prints JSON in any case: it is for programs.
@@ -187,7 +187,7 @@ func (c *runClaim) Run(ctx context.Context, std *stdio) error {
 
 type runRenew struct {
 	theRun
-	Claim string `field:"claim_id" required:"" placeholder:"ID" help:"The claim_id that claim printed."`
+	Claim string `field:"claim_id" required:"" placeholder:"ID" help:"claim_id printed by run claim."`
 }
 
 func (c *runRenew) Run(ctx context.Context, std *stdio) error {
@@ -196,9 +196,9 @@ func (c *runRenew) Run(ctx context.Context, std *stdio) error {
 
 // runOutcome is how a run ended.
 type runOutcome struct {
-	Code    string     `help:"Why it did not succeed, for programs, such as tests_failed."`
-	Message string     `help:"The same for people."`
-	Result  jsonResult `placeholder:"JSON" help:"What came of it."`
+	Code    string     `help:"Machine-readable reason, such as tests_failed."`
+	Message string     `help:"Reason, shown to people."`
+	Result  jsonResult `placeholder:"JSON" help:"Result of the run as JSON."`
 }
 
 func (e *runOutcome) body() api.RunOutcome {
@@ -208,8 +208,8 @@ func (e *runOutcome) body() api.RunOutcome {
 type runFinish struct {
 	theRun
 	runOutcome
-	Claim  string `field:"claim_id" required:"" placeholder:"ID" help:"The claim_id that claim printed."`
-	Status string `arg:"" enum:"succeeded,failed,needs_human" help:"succeeded, failed or needs_human."`
+	Claim  string `field:"claim_id" required:"" placeholder:"ID" help:"claim_id printed by run claim."`
+	Status string `arg:"" enum:"succeeded,failed,needs_human" help:"Status: succeeded, failed or needs_human."`
 }
 
 func (c *runFinish) Run(ctx context.Context, std *stdio) error {
@@ -219,7 +219,7 @@ func (c *runFinish) Run(ctx context.Context, std *stdio) error {
 
 type runCancel struct {
 	theRun
-	Reason string `help:"Why."`
+	Reason string `help:"Reason."`
 }
 
 func (c *runCancel) Run(ctx context.Context, std *stdio) error {
@@ -229,7 +229,7 @@ func (c *runCancel) Run(ctx context.Context, std *stdio) error {
 type runResolve struct {
 	theRun
 	runOutcome
-	Status string `arg:"" enum:"succeeded,failed" help:"succeeded or failed."`
+	Status string `arg:"" enum:"succeeded,failed" help:"Status: succeeded or failed."`
 }
 
 func (c *runResolve) Run(ctx context.Context, std *stdio) error {

@@ -11,17 +11,17 @@ import (
 )
 
 type endpointPlace struct {
-	Set    endpointSet    `cmd:"" help:"Have runs delivered to a URL; prints the secret that signs them, once."`
-	Show   endpointShow   `cmd:"" help:"Show where runs are delivered."`
-	Rotate endpointRotate `cmd:"" help:"Replace the secret that signs deliveries of runs."`
-	Remove endpointRemove `cmd:"" help:"Deliver runs no more; they wait to be claimed."`
+	Set    endpointSet    `cmd:"" help:"Set the URL that receives runs; prints the signing secret once."`
+	Show   endpointShow   `cmd:"" help:"Show the URL that receives runs."`
+	Rotate endpointRotate `cmd:"" help:"Replace the signing secret of the endpoint."`
+	Remove endpointRemove `cmd:"" help:"Remove the endpoint; runs then wait to be claimed."`
 }
 
 type endpointSet struct {
 	remote
-	Target      string `arg:"" name:"url" help:"https, or http on this machine."`
-	Disabled    bool   `help:"Do not deliver yet: runs wait to be claimed."`
-	SecretStdin bool   `help:"Read the secret from standard input instead of making one."`
+	Target      string `arg:"" name:"url" help:"URL, https or http on this machine."`
+	Disabled    bool   `help:"Do not deliver yet; runs wait to be claimed."`
+	SecretStdin bool   `help:"Read the secret from standard input instead of generating one."`
 }
 
 func (c *endpointSet) Run(ctx context.Context, std *stdio) (err error) {

@@ -11,13 +11,13 @@ import (
 
 type outboxPlace struct {
 	List    outboxList    `cmd:"" default:"withargs" help:"List deliveries of runs to the endpoint, newest first."`
-	Redrive outboxRedrive `cmd:"" help:"Deliver a run again that the endpoint did not take."`
+	Redrive outboxRedrive `cmd:"" help:"Repeat a delivery that the endpoint did not accept."`
 }
 
 type outboxList struct {
 	remote
 	api.Paging
-	Status string `enum:"pending,sending,delivered,dead,void," default:"" help:"Only with this status: pending, sending, delivered (or claimed over the API), dead (the endpoint did not take it) or void (its run ended otherwise)."`
+	Status string `enum:"pending,sending,delivered,dead,void," default:"" help:"Filter by status: pending, sending, delivered (or claimed), dead (not accepted) or void (the run ended)."`
 }
 
 func (c *outboxList) Run(ctx context.Context, std *stdio) error {
@@ -51,7 +51,7 @@ func parcelState(p *event.Parcel) string {
 
 type outboxRedrive struct {
 	remote
-	ID string `arg:"" help:"Id of the delivery, as run outbox lists it."`
+	ID string `arg:"" help:"ID of the delivery; see run outbox."`
 }
 
 func (c *outboxRedrive) Run(ctx context.Context, std *stdio) error {

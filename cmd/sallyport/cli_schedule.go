@@ -10,13 +10,13 @@ import (
 )
 
 type scheduleCommand struct {
-	Create  scheduleCreate  `cmd:"" help:"Start runs of an automation at times."`
-	Times   scheduleTimes   `cmd:"" help:"Show when a cron expression is due, and save nothing."`
+	Create  scheduleCreate  `cmd:"" help:"Create a schedule for an automation."`
+	Times   scheduleTimes   `cmd:"" help:"Preview the next times of a cron expression."`
 	List    scheduleList    `cmd:"" help:"List schedules."`
-	Show    scheduleShow    `cmd:"" help:"Show a schedule and the next times."`
+	Show    scheduleShow    `cmd:"" help:"Show a schedule and its next times."`
 	Update  scheduleUpdate  `cmd:"" help:"Change a schedule."`
-	Enable  scheduleEnable  `cmd:"" help:"Let a schedule start runs again."`
-	Disable scheduleDisable `cmd:"" help:"Have a schedule start nothing."`
+	Enable  scheduleEnable  `cmd:"" help:"Enable a schedule."`
+	Disable scheduleDisable `cmd:"" help:"Disable a schedule."`
 	Remove  scheduleRemove  `cmd:"" help:"Remove a schedule."`
 }
 
@@ -75,7 +75,7 @@ func (c *scheduleList) Run(ctx context.Context, std *stdio) error {
 // theSchedule names one.
 type theSchedule struct {
 	remote
-	ID string `arg:"" help:"Id of the schedule."`
+	ID string `arg:"" help:"ID of the schedule."`
 }
 
 func (s *theSchedule) change(ctx context.Context, std *stdio, change api.ScheduleChange) error {

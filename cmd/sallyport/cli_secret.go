@@ -15,10 +15,10 @@ import (
 )
 
 type secretCommand struct {
-	Set    secretSet    `cmd:"" help:"Set a secret; its value is read from standard input."`
-	List   secretList   `cmd:"" help:"List secrets, without their values."`
+	Set    secretSet    `cmd:"" help:"Set a secret; the value is read from standard input."`
+	List   secretList   `cmd:"" help:"List secrets without their values."`
 	Delete secretDelete `cmd:"" help:"Delete a secret that no connector uses."`
-	Rotate secretRotate `cmd:"" help:"Seal everything that is kept sealed with a new master key. Run it again if it was interrupted."`
+	Rotate secretRotate `cmd:"" help:"Rotate the master key: seal all sealed values again with the new key. Safe to repeat."`
 }
 
 type secretSet struct {

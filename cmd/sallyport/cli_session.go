@@ -21,21 +21,21 @@ import (
 )
 
 type sessionCommand struct {
-	Create sessionCreate `cmd:"" help:"Mint a session and print its token, once."`
+	Create sessionCreate `cmd:"" help:"Create a session and print its token once."`
 	List   sessionList   `cmd:"" help:"List sessions."`
 	Show   sessionShow   `cmd:"" help:"Show a session."`
-	Rename sessionRename `cmd:"" help:"Change what a session is called, or how long it may be idle."`
-	Pause  sessionPause  `cmd:"" help:"Have a session begin no calls; what is held stays."`
-	Resume sessionResume `cmd:"" help:"Have a paused session begin calls again."`
-	Stop   sessionStop   `cmd:"" help:"End a session for good; what is held is withdrawn."`
-	Fail   sessionFail   `cmd:"" help:"End a session for good as one that failed."`
-	Revoke sessionRevoke `cmd:"" help:"Stop a session whatever its status; its token is worthless at once."`
+	Rename sessionRename `cmd:"" help:"Change the title or idle timeout of a session."`
+	Pause  sessionPause  `cmd:"" help:"Pause a session: new calls are refused, pending calls stay."`
+	Resume sessionResume `cmd:"" help:"Resume a paused session."`
+	Stop   sessionStop   `cmd:"" help:"Stop a session; pending calls are withdrawn."`
+	Fail   sessionFail   `cmd:"" help:"Mark a session as failed and stop it."`
+	Revoke sessionRevoke `cmd:"" help:"Stop a session, whatever its status; its token stops working at once."`
 }
 
 type sessionCreate struct {
 	remote
 	api.NewSession
-	PromptFile string `field:"prompt" type:"path" env:"-" placeholder:"FILE" help:"File with a system prompt of its own (default: that of its type)."`
+	PromptFile string `field:"prompt" type:"path" env:"-" placeholder:"FILE" help:"File with a system prompt (default: the prompt of the session type)."`
 }
 
 // Run prints JSON in any case, and before all else: a token is for a program to

@@ -13,7 +13,7 @@ import (
 // theSession names one.
 type theSession struct {
 	remote
-	ID string `arg:"" help:"Id of the session."`
+	ID string `arg:"" help:"ID of the session."`
 }
 
 type sessionShow struct{ theSession }

@@ -12,8 +12,8 @@ import (
 )
 
 type setupCommand struct {
-	List setupList `cmd:"" help:"List what setup sessions saved, by group."`
-	Show setupShow `cmd:"" help:"Show how a workspace is brought up."`
+	List setupList `cmd:"" help:"List workspace setups by group."`
+	Show setupShow `cmd:"" help:"Show a workspace setup."`
 }
 
 type setupList struct{ remote }

@@ -18,16 +18,16 @@ import (
 )
 
 type triggerCommand struct {
-	Providers triggerProviders `cmd:"" help:"List the services whose events can start runs, or show the types and filters of one."`
-	Create    triggerCreate    `cmd:"" help:"Have events start runs of an automation, and print the URL and secret for the service, once."`
+	Providers triggerProviders `cmd:"" help:"List providers of events, or the event types and filters of one."`
+	Create    triggerCreate    `cmd:"" help:"Create a trigger and print its webhook URL and secret once."`
 	List      triggerList      `cmd:"" help:"List triggers."`
 	Show      triggerShow      `cmd:"" help:"Show a trigger."`
 	Update    triggerUpdate    `cmd:"" help:"Change a trigger."`
-	Enable    triggerEnable    `cmd:"" help:"Let a trigger start runs again."`
-	Disable   triggerDisable   `cmd:"" help:"Have a trigger start nothing, and keep nothing of what comes."`
-	Rotate    triggerRotate    `cmd:"" help:"Replace the secret of a trigger's URL."`
-	Remove    triggerRemove    `cmd:"" help:"Remove a trigger; its URL is gone with it."`
-	Polls     triggerPolls     `cmd:"" help:"Show how looking for events by itself goes."`
+	Enable    triggerEnable    `cmd:"" help:"Enable a trigger."`
+	Disable   triggerDisable   `cmd:"" help:"Disable a trigger; its deliveries are not kept."`
+	Rotate    triggerRotate    `cmd:"" help:"Replace the webhook secret of a trigger."`
+	Remove    triggerRemove    `cmd:"" help:"Remove a trigger and its URL."`
+	Polls     triggerPolls     `cmd:"" help:"Show the status of polling."`
 }
 
 // triggerAlias is the URL by which the automation's only trigger of the provider may
@@ -55,8 +55,8 @@ func triggerLine(t *api.TriggerView) string {
 type triggerCreate struct {
 	remote
 	api.NewTrigger
-	SecretStdin bool `help:"Read the secret from standard input, where the service makes it."`
-	Disabled    bool `help:"Start nothing yet: to have the URL before the service makes the secret."`
+	SecretStdin bool `help:"Read the secret from standard input, for services that issue it."`
+	Disabled    bool `help:"Create it disabled, to get the URL before the service issues the secret."`
 }
 
 func (c *triggerCreate) Run(ctx context.Context, std *stdio) (err error) {
@@ -111,7 +111,7 @@ func (c *triggerList) Run(ctx context.Context, std *stdio) error {
 // theTrigger names one.
 type theTrigger struct {
 	remote
-	ID string `arg:"" help:"Id of the trigger."`
+	ID string `arg:"" help:"ID of the trigger."`
 }
 
 type triggerShow struct{ theTrigger }
@@ -185,8 +185,8 @@ type triggerRotate struct {
 
 // replacement is how a secret is replaced.
 type replacement struct {
-	Keep        *lasting `placeholder:"D" help:"How long the secrets before stay good (default: 24h); 0s: not at all."`
-	SecretStdin bool     `help:"Read the new secret from standard input instead of making one."`
+	Keep        *lasting `placeholder:"D" help:"How long the previous secrets stay valid; 0s to end them now (default: 24h)."`
+	SecretStdin bool     `help:"Read the new secret from standard input instead of generating one."`
 }
 
 // rotation is the request for it. Command is what to type with a secret on
@@ -246,7 +246,7 @@ func (c *triggerRemove) Run(ctx context.Context, std *stdio) error {
 
 type triggerProviders struct {
 	remote
-	Provider string `arg:"" optional:"" help:"Only this one, with its types and filters."`
+	Provider string `arg:"" optional:"" help:"Provider to show in detail."`
 }
 
 func providerWays(p *api.EventProvider) string {

@@ -12,12 +12,12 @@ import (
 type userCommand struct {
 	Add       userAdd       `cmd:"" help:"Add a person."`
 	List      userList      `cmd:"" help:"List people."`
-	Role      userRole      `cmd:"" help:"Change what a person may do."`
-	Remove    userRemove    `cmd:"" help:"Remove a person and end their logins."`
-	LoginLink userLoginLink `cmd:"" name:"login-link" help:"Print a link that signs a person in once."`
+	Role      userRole      `cmd:"" help:"Change the role of a person."`
+	Remove    userRemove    `cmd:"" help:"Remove a person and end their sign-ins."`
+	LoginLink userLoginLink `cmd:"" name:"login-link" help:"Print a one-time sign-in link for a person."`
 	SignOut   userSignOut   `cmd:"" name:"sign-out" help:"Sign a person out of every browser."`
-	Removed   userRemoved   `cmd:"" help:"List people of an OpenID provider or a host application who were removed."`
-	Readmit   userReadmit   `cmd:"" help:"Let such a person sign in again."`
+	Removed   userRemoved   `cmd:"" help:"List removed people of an identity provider or host application."`
+	Readmit   userReadmit   `cmd:"" help:"Let a removed person sign in again."`
 }
 
 type userAdd struct {
@@ -40,7 +40,7 @@ func (c *userList) Run(ctx context.Context, std *stdio) error {
 // person names a user by id, or by a name that only one has.
 type person struct {
 	remote
-	User string `arg:"" help:"Id or name of the person."`
+	User string `arg:"" help:"ID or name of the person."`
 }
 
 // find returns the person.
@@ -130,7 +130,7 @@ func (c *userRemoved) Run(ctx context.Context, std *stdio) error {
 
 type userReadmit struct {
 	remote
-	ID string `arg:"" help:"Id of the person who was removed."`
+	ID string `arg:"" help:"ID of the removed person."`
 }
 
 func (c *userReadmit) Run(ctx context.Context, std *stdio) error {

@@ -26,8 +26,8 @@ import (
 type verifyCommand struct {
 	inSession
 	patience
-	Folder string `arg:"" optional:"" default:".sallyport/verification/" help:"Where the files are (default: .sallyport/verification/). Symbolic links are left out."`
-	Upload string `env:"-" placeholder:"ID" help:"Go on with an upload that was cut off (default: a new one)."`
+	Folder string `arg:"" optional:"" default:".sallyport/verification/" help:"Folder with the files; symbolic links are skipped (default: .sallyport/verification/)."`
+	Upload string `env:"-" placeholder:"ID" help:"ID of an interrupted upload to continue (default: a new upload)."`
 }
 
 // Run sends every file, and then has the gateway seal what it got.

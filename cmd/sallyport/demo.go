@@ -16,8 +16,8 @@ import (
 )
 
 type demoCommand struct {
-	Script bool   `help:"Play the whole story without a person, print what happened, and exit 1 when anything is not as told."`
-	Listen string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address to listen on (default: a free port of this machine)."`
+	Script bool   `help:"Play the demo story unattended and exit with 1 if a step fails."`
+	Listen string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address to listen on (default: a free loopback port)."`
 }
 
 // demo is a gateway with a notebook behind it, and the session of one agent.

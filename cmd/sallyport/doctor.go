@@ -27,7 +27,7 @@ import (
 type doctorCommand struct {
 	options
 	JSON  bool   `help:"Print JSON."`
-	Ready string `help:"Ask nothing but whether the server at this URL takes calls, and fail when it does not: a health check where there is no curl." env:"-" placeholder:"URL"`
+	Ready string `help:"Health check: only test whether the server at this URL accepts calls." env:"-" placeholder:"URL"`
 }
 
 // finding is what one check found.

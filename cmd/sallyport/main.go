@@ -60,13 +60,13 @@ type commandLine struct {
 // flags.
 type serverCommands struct {
 	Serve   serveCommand   `cmd:"" help:"Run everything in one process."`
-	Gateway gatewayCommand `cmd:"" help:"Run one of several instances for agents and people; they share --database-url."`
-	Ingest  ingestCommand  `cmd:"" help:"Run what starts runs, apart from the gateways: webhooks, polls and schedules, and overdue calls and cleaning."`
-	Migrate migrateCommand `cmd:"" help:"Bring the database up to date, or say what that would do."`
-	Backup  backupCommand  `cmd:"" help:"Copy the data folder while its gateway runs: the embedded database, keys and evidence."`
-	Restore restoreCommand `cmd:"" help:"Make a data folder of a backup, and check what it holds."`
-	Doctor  doctorCommand  `cmd:"" help:"Check configuration, data folder, database, keys, Valkey and connectors, and say what to do."`
-	Demo    demoCommand    `cmd:"" help:"Run a gateway with a built-in upstream, to try an approval."`
+	Gateway gatewayCommand `cmd:"" help:"Run one of several gateway instances for agents and people."`
+	Ingest  ingestCommand  `cmd:"" help:"Run the inbound instance: webhooks, polling, schedules, runs and cleanup."`
+	Migrate migrateCommand `cmd:"" help:"Apply database migrations, or show their status."`
+	Backup  backupCommand  `cmd:"" help:"Back up the data folder of a running gateway."`
+	Restore restoreCommand `cmd:"" help:"Restore a backup to a data folder and verify it."`
+	Doctor  doctorCommand  `cmd:"" help:"Check configuration, database, keys, Valkey and connectors."`
+	Demo    demoCommand    `cmd:"" help:"Run a demo gateway with a built-in upstream."`
 }
 
 func main() {

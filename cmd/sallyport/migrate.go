@@ -11,14 +11,14 @@ import (
 )
 
 type migrateCommand struct {
-	Up     migrateUp     `cmd:"" default:"withargs" help:"Apply what is pending (default); instances do so at their start, too."`
-	Status migrateStatus `cmd:"" help:"Print which migrations are applied."`
+	Up     migrateUp     `cmd:"" default:"withargs" help:"Apply pending migrations; instances also do this at startup."`
+	Status migrateStatus `cmd:"" help:"List migrations and their status."`
 }
 
 // where says which database a migration is about.
 type where struct {
-	Data        string `help:"Folder of the database (default: ${data})." placeholder:"DIR" type:"folder"`
-	DatabaseURL string `help:"PostgreSQL instead: postgres://user:password@host/name." placeholder:"URL"`
+	Data        string `help:"Data folder (default: ${data})." placeholder:"DIR" type:"folder"`
+	DatabaseURL string `help:"PostgreSQL URL: postgres://user:password@host/name." placeholder:"URL"`
 	JSON        bool   `name:"json" help:"Print JSON."`
 }
 
@@ -53,7 +53,7 @@ func printMigrations(std *stdio, asJSON bool, list []store.Migration, text func(
 
 type migrateUp struct {
 	where
-	DryRun bool `help:"Print the SQL that would run, and change nothing."`
+	DryRun bool `help:"Print the SQL without running it."`
 }
 
 // Run applies the pending migrations.

@@ -18,44 +18,44 @@ import (
 // options are the flags of `sallyport serve`; each is an environment variable
 // too, in capitals behind SALLYPORT_.
 type options struct {
-	Config        configFlag     `help:"YAML file with the names of these flags as keys; flags and environment go before it." placeholder:"FILE"`
-	Listen        string         `help:"Address to listen on (default: 127.0.0.1:8787); port 0 picks a free one." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
-	Data          string         `help:"Folder of the database and the keys (default: ${data})." placeholder:"DIR" type:"folder"`
-	LocalAdmin    bool           `help:"Write a key of a full administrator to endpoint.json (ingest, which has no API, writes none). Whoever runs as the same system user, an agent's shell too, can then approve."`
-	PublicURL     string         `help:"Where people and agents reach this server: scheme and host. Every link is built from it (default: the listening address)." placeholder:"URL"`
-	AllowHost     []string       `help:"Further names that a request's Host header may have." placeholder:"HOST"`
+	Config        configFlag     `help:"YAML configuration file with flag names as keys." placeholder:"FILE"`
+	Listen        string         `help:"Address to listen on; port 0 picks a free port (default: 127.0.0.1:8787)." default:"127.0.0.1:8787" placeholder:"HOST:PORT"`
+	Data          string         `help:"Folder of the database and keys (default: ${data})." placeholder:"DIR" type:"folder"`
+	LocalAdmin    bool           `help:"Write an administrator key to endpoint.json; every program of the same system user can then approve calls."`
+	PublicURL     string         `help:"Public base URL of the gateway, used in all links (default: the listen address)." placeholder:"URL"`
+	AllowHost     []string       `help:"Additional Host header values to accept." placeholder:"HOST"`
 	AllowUpstream []netip.Prefix `help:"Private networks that connectors may reach." placeholder:"CIDR"`
-	RateLimit     int            `help:"Calls a minute and session (default: 60); 0 for no limit. Instances count together with Valkey, and each by itself without." default:"60" placeholder:"N"`
-	ToolList      string         `help:"What agents list, where their session does not say: all tools that they may use, or search: tools that find and call them." enum:"all,search" default:"all"`
-	LogLevel      string         `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
-	LogFormat     string         `help:"text or json: the form of the log's lines." enum:"text,json" default:"text"`
-	MetricsToken  string         `help:"What /metrics wants as Authorization: Bearer TOKEN (default: nothing; then it is read on a loopback listener alone)." placeholder:"TOKEN"`
+	RateLimit     int            `help:"Calls per minute and session; 0 for no limit (default: 60)." default:"60" placeholder:"N"`
+	ToolList      string         `help:"Tools that agents list by default: all, or search for tools that find and call the others (default: all)." enum:"all,search" default:"all"`
+	LogLevel      string         `help:"Log level: debug, info, warn or error (default: info)." enum:"debug,info,warn,error" default:"info"`
+	LogFormat     string         `help:"Log format: text or json (default: text)." enum:"text,json" default:"text"`
+	MetricsToken  string         `help:"Bearer token required for /metrics (default: none, loopback only)." placeholder:"TOKEN"`
 
-	Logs        map[string]string `help:"Log files that agents may read through the integration cloudlogs, by the name of their service: JSON lines or the journal's export, as a pattern where they are rotated." placeholder:"NAME=FILE"`
-	LogsFor     []string          `help:"Organizations that may connect to them (default: the first one alone)." placeholder:"ORGANIZATION"`
-	LogsRange   time.Duration     `help:"The longest time that one query of logs covers (24h)." placeholder:"D"`
-	LogsEntries int               `help:"The most entries that it answers (100)." placeholder:"N"`
+	Logs        map[string]string `help:"Log files for the cloudlogs integration, by service name; FILE may be a pattern." placeholder:"NAME=FILE"`
+	LogsFor     []string          `help:"Organizations that may read these logs (default: the first one)." placeholder:"ORGANIZATION"`
+	LogsRange   time.Duration     `help:"Maximum time range of a log query (default: 24h)." placeholder:"D"`
+	LogsEntries int               `help:"Maximum number of entries of a log query (default: 100)." placeholder:"N"`
 
-	WebhookSecrets   webhookSecrets    `help:"Secrets that URLs of a whole provider are verified with, and nango for what Nango forwards; a provider that is named twice has two, while one is replaced." placeholder:"PROVIDER=SECRET,…"`
-	WebhookRate      int               `help:"New verified deliveries a minute that the URL of each trigger takes, and repeated ones beside (default: 6000); the URL of a whole provider takes ten times as many; 0 for no limit." default:"6000" placeholder:"N"`
-	WebhookTolerance webhookTolerances `help:"How far the time that a provider signs may be from now, where it is not what the provider advises." placeholder:"PROVIDER=D,…"`
-	PayloadRetention time.Duration     `help:"How long payloads of deliveries and events are kept (default: 720h, 30 days); 0 for ever." default:"720h" placeholder:"D"`
-	RunLife          runLife           `help:"How long a run may take before it has failed (default: 48h)." default:"48h" placeholder:"D"`
+	WebhookSecrets   webhookSecrets    `help:"Signing secrets of provider-wide webhook URLs, and of nango; name a provider twice while you replace its secret." placeholder:"PROVIDER=SECRET,…"`
+	WebhookRate      int               `help:"New verified deliveries per minute and trigger URL, ten times as many per provider URL; 0 for no limit (default: 6000)." default:"6000" placeholder:"N"`
+	WebhookTolerance webhookTolerances `help:"Maximum age of signed webhook timestamps (default: what the provider recommends)." placeholder:"PROVIDER=D,…"`
+	PayloadRetention time.Duration     `help:"Retention of delivery and event payloads, at least 48h; 0 for no limit (default: 720h)." default:"720h" placeholder:"D"`
+	RunLife          runLife           `help:"Maximum duration of a run (default: 48h)." default:"48h" placeholder:"D"`
 
-	Retention time.Duration `help:"How long ended calls are kept, such as 2160h for 90 days (default: for ever). What goes leaves a checkpoint in the chain of evidence." placeholder:"D"`
+	Retention time.Duration `help:"Retention of ended calls, at least 48h; 0 for no limit (default: no limit)." placeholder:"D"`
 
-	Evidence         string        `help:"Where files are kept that agents send as evidence of their work: file:///FOLDER, or s3://BUCKET?region=R&endpoint=URL for anything that speaks S3, whose credentials are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (default: a folder in the data folder, which several instances do not share)." placeholder:"URL"`
-	SessionIdle      time.Duration `help:"How long a session may be idle before it is stopped, where it has no time of its own, such as 12h (default: for ever)." placeholder:"D"`
-	SessionRetention time.Duration `help:"How long ended sessions are kept, such as 720h (default: for ever). Then they lose title, prompt, notes and key, and what nothing refers to is deleted." placeholder:"D"`
+	Evidence         string        `help:"Storage of evidence files: file:///FOLDER or s3://BUCKET?region=R&endpoint=URL (default: the data folder)." placeholder:"URL"`
+	SessionIdle      time.Duration `help:"Idle time before a session is stopped (default: no limit)." placeholder:"D"`
+	SessionRetention time.Duration `help:"Retention of ended sessions (default: no limit)." placeholder:"D"`
 
-	DatabaseURL         string        `help:"PostgreSQL instead of the file in the data folder, for any number of instances: postgres://user:password@host/name." placeholder:"URL"`
-	DatabaseConnections int           `help:"PostgreSQL connections of this process (16)." placeholder:"N"`
-	DatabaseWait        time.Duration `help:"How long to wait at the start for a PostgreSQL that cannot be reached (default: 30s); 0 to end at once." default:"30s" placeholder:"D"`
-	ValkeyURL           string        `help:"Valkey or Redis, by which instances tell each other at once what changed, and count calls together: valkey://host:6379/0." placeholder:"URL"`
+	DatabaseURL         string        `help:"PostgreSQL URL, instead of SQLite: postgres://user:password@host/name." placeholder:"URL"`
+	DatabaseConnections int           `help:"Maximum PostgreSQL connections (default: 16)." placeholder:"N"`
+	DatabaseWait        time.Duration `help:"Time to wait for PostgreSQL at startup; 0 for no wait (default: 30s)." default:"30s" placeholder:"D"`
+	ValkeyURL           string        `help:"Valkey or Redis URL, for hints and counters shared by instances: valkey://host:6379/0." placeholder:"URL"`
 
-	MasterKey     string   `help:"32 bytes in hex that seal secrets, params and results (default: generated in the data folder)." placeholder:"HEX"`
-	OldMasterKeys []string `help:"Further master keys that open what they sealed, and seal nothing: while one is replaced." placeholder:"HEX"`
-	TokenKey      string   `help:"32 bytes in hex that sign session tokens (default: generated in the data folder)." placeholder:"HEX"`
+	MasterKey     string   `help:"Key that seals secrets, params and results: 32 bytes in hex (default: generated in the data folder)." placeholder:"HEX"`
+	OldMasterKeys []string `help:"Previous master keys, only for opening sealed values during a rotation." placeholder:"HEX"`
+	TokenKey      string   `help:"Key that signs session tokens: 32 bytes in hex (default: generated in the data folder)." placeholder:"HEX"`
 
 	SignIn    signInFlags `embed:"" group:"Signing in"`
 	Intervals intervals   `embed:"" group:"Intervals"`
@@ -64,47 +64,47 @@ type options struct {
 // intervals are times that few deployments change. Zero
 // means the default in the help.
 type intervals struct {
-	HoldInteractive time.Duration `help:"How long a call waits for a person (5m)." placeholder:"D"`
-	HoldUnattended  time.Duration `help:"Likewise in an unattended session (24h)." placeholder:"D"`
-	HoldEvery       time.Duration `help:"Between two progress messages of a held call (3s)." placeholder:"D"`
-	PendingAfter    time.Duration `help:"When a client that cannot show progress is told that its call is pending (45s)." placeholder:"D"`
-	PendingUnattend time.Duration `help:"When an unattended session is told so (10m)." name:"pending-after-unattended" placeholder:"D"`
-	KeepAlive       time.Duration `help:"Between two comments that keep a silent stream open (15s)." placeholder:"D"`
-	CallTimeout     time.Duration `help:"Of one execution (30s)." placeholder:"D"`
-	CheckTimeout    time.Duration `help:"Of reading everything again before an approved call runs (20s)." placeholder:"D"`
-	ListTimeout     time.Duration `help:"Of listing a connector's tools (15s)." placeholder:"D"`
-	ListFor         time.Duration `help:"How long a list of tools is used (5m)." placeholder:"D"`
-	LeaseMargin     time.Duration `help:"Of an execution's lease over its timeout (15s)." placeholder:"D"`
-	ClaimGrace      time.Duration `help:"Before an approved call that nobody waits for is run (500ms)." placeholder:"D"`
-	ClaimGraceBlind time.Duration `help:"Likewise while instances do not hear of each other (2.5s)." placeholder:"D"`
-	ClaimWithin     time.Duration `help:"Before an approval that nobody used expires (5m)." placeholder:"D"`
-	AbandonAfter    time.Duration `help:"Without a caller, before a held call is withdrawn (2m)." placeholder:"D"`
-	DenialHolds     time.Duration `help:"How long a person's denial refuses the same call (15m)." placeholder:"D"`
-	Pickup          time.Duration `help:"How long a result can be picked up (15m)." placeholder:"D"`
-	PickupUnattend  time.Duration `help:"Likewise in an unattended session (24h)." name:"pickup-unattended" placeholder:"D"`
-	SweepEvery      time.Duration `help:"Between two rounds of overdue work (250ms)." placeholder:"D"`
-	SealEvery       time.Duration `help:"Between two rounds of sealing what ended into the chain of evidence (500ms)." placeholder:"D"`
-	SeenEvery       time.Duration `help:"Between two notes that callers still wait (10s)." placeholder:"D"`
-	PollEvery       time.Duration `help:"Between two looks at rows that other instances may have changed (1s)." placeholder:"D"`
-	ClockEvery      time.Duration `help:"Between two comparisons of this clock with the database's (10s)." placeholder:"D"`
-	ValkeyHeartbeat time.Duration `help:"Between two tries whether Valkey carries what instances say; it counts as away after two and a half of silence (1s)." placeholder:"D"`
-	ValkeyTimeout   time.Duration `help:"Of one request to Valkey (250ms)." placeholder:"D"`
-	InboxEvery      time.Duration `help:"Between two looks for deliveries, where nothing tells that one came (1s)." placeholder:"D"`
-	InboxLease      time.Duration `help:"Before others work off what an instance took up that does not answer any more (1m)." placeholder:"D"`
-	InboxPause      time.Duration `help:"After the first failure to work off a delivery; doubled each time (1s)." placeholder:"D"`
-	LookEvery       time.Duration `help:"Between two looks for what is to be polled (1s)." placeholder:"D"`
-	ScheduleEvery   time.Duration `help:"Between two looks for schedules that are due (1s)." placeholder:"D"`
-	DispatchEvery   time.Duration `help:"Between two looks for runs to deliver (1s)." placeholder:"D"`
-	NotifyEvery     time.Duration `help:"Between two looks for held calls to tell approvers of elsewhere; hints make it sooner (1s)." placeholder:"D"`
-	RunSweepEvery   time.Duration `help:"Between two looks for runs whose worker is lost or whose time is over (5s)." placeholder:"D"`
-	EvidenceKept    time.Duration `help:"Before files are removed that an agent sent and did not verify (25h, longer than a call of verify may be held)." name:"evidence-unsealed" placeholder:"D"`
-	SessionEvery    time.Duration `help:"Between two rounds of noting which sessions are used (1s)." placeholder:"D"`
-	SessionIdleLook time.Duration `help:"Between two looks for sessions that are idle, or ended long ago (15s)." name:"session-idle-every" placeholder:"D"`
-	IdleSession     time.Duration `help:"Before memory of an unused MCP session is freed (30m)." placeholder:"D"`
-	SessionLife     time.Duration `help:"How long an MCP session can be used (24h)." name:"mcp-session-life" placeholder:"D"`
-	CompletionStays time.Duration `help:"How long a session that completed its run is answered the same again (15m)." placeholder:"D"`
-	ShutdownDelay   time.Duration `help:"Before a stopping server refuses anything, so that balancers see /readyz first (0s)." placeholder:"D"`
-	ShutdownWithin  time.Duration `help:"Time for executing calls to end when the server stops (40s)." placeholder:"D"`
+	HoldInteractive time.Duration `help:"Time a pending call waits for approval (default: 5m)." placeholder:"D"`
+	HoldUnattended  time.Duration `help:"Time a pending call of an unattended session waits for approval (default: 24h)." placeholder:"D"`
+	HoldEvery       time.Duration `help:"Interval of progress messages for a pending call (default: 3s)." placeholder:"D"`
+	PendingAfter    time.Duration `help:"Time before a client without progress support gets the answer pending (default: 45s)." placeholder:"D"`
+	PendingUnattend time.Duration `help:"Time before an unattended session gets the answer pending (default: 10m)." name:"pending-after-unattended" placeholder:"D"`
+	KeepAlive       time.Duration `help:"Interval of keep-alive comments on idle streams (default: 15s)." placeholder:"D"`
+	CallTimeout     time.Duration `help:"Timeout of one execution (default: 30s)." placeholder:"D"`
+	CheckTimeout    time.Duration `help:"Timeout of the check before an approved call runs (default: 20s)." placeholder:"D"`
+	ListTimeout     time.Duration `help:"Timeout of listing a connector's tools (default: 15s)." placeholder:"D"`
+	ListFor         time.Duration `help:"How long a connector's tool list is cached (default: 5m)." placeholder:"D"`
+	LeaseMargin     time.Duration `help:"Lease of an execution beyond its timeout (default: 15s)." placeholder:"D"`
+	ClaimGrace      time.Duration `help:"Grace period before another instance runs an approved call (default: 500ms)." placeholder:"D"`
+	ClaimGraceBlind time.Duration `help:"The same grace period while hints are unavailable (default: 2.5s)." placeholder:"D"`
+	ClaimWithin     time.Duration `help:"Time before an unused approval expires (default: 5m)." placeholder:"D"`
+	AbandonAfter    time.Duration `help:"Time without a caller before a pending call is withdrawn (default: 2m)." placeholder:"D"`
+	DenialHolds     time.Duration `help:"How long a denial also refuses identical calls (default: 15m)." placeholder:"D"`
+	Pickup          time.Duration `help:"How long a result can be fetched (default: 15m)." placeholder:"D"`
+	PickupUnattend  time.Duration `help:"How long a result of an unattended session can be fetched (default: 24h)." name:"pickup-unattended" placeholder:"D"`
+	SweepEvery      time.Duration `help:"Interval of the sweep that ends overdue calls (default: 250ms)." placeholder:"D"`
+	SealEvery       time.Duration `help:"Interval of sealing ended calls into the audit log (default: 500ms)." placeholder:"D"`
+	SeenEvery       time.Duration `help:"Interval of recording that callers still wait (default: 10s)." placeholder:"D"`
+	PollEvery       time.Duration `help:"Interval of checking for changes by other instances (default: 1s)." placeholder:"D"`
+	ClockEvery      time.Duration `help:"Interval of comparing the clock with the database's (default: 10s)." placeholder:"D"`
+	ValkeyHeartbeat time.Duration `help:"Interval of Valkey heartbeats; after 2.5 missed ones Valkey counts as down (default: 1s)." placeholder:"D"`
+	ValkeyTimeout   time.Duration `help:"Timeout of one Valkey request (default: 250ms)." placeholder:"D"`
+	InboxEvery      time.Duration `help:"Interval of checking for new deliveries (default: 1s)." placeholder:"D"`
+	InboxLease      time.Duration `help:"Lease of a delivery that is being processed (default: 1m)." placeholder:"D"`
+	InboxPause      time.Duration `help:"Backoff after the first failed attempt at a delivery; doubles each time (default: 1s)." placeholder:"D"`
+	LookEvery       time.Duration `help:"Interval of checking which triggers to poll (default: 1s)." placeholder:"D"`
+	ScheduleEvery   time.Duration `help:"Interval of checking for due schedules (default: 1s)." placeholder:"D"`
+	DispatchEvery   time.Duration `help:"Interval of checking for runs to deliver (default: 1s)." placeholder:"D"`
+	NotifyEvery     time.Duration `help:"Interval of checking for notifications to send (default: 1s)." placeholder:"D"`
+	RunSweepEvery   time.Duration `help:"Interval of checking for runs that lost their worker or timed out (default: 5s)." placeholder:"D"`
+	EvidenceKept    time.Duration `help:"How long unverified evidence files are kept (default: 25h)." name:"evidence-unsealed" placeholder:"D"`
+	SessionEvery    time.Duration `help:"Interval of recording session activity (default: 1s)." placeholder:"D"`
+	SessionIdleLook time.Duration `help:"Interval of checking for idle and expired sessions (default: 15s)." name:"session-idle-every" placeholder:"D"`
+	IdleSession     time.Duration `help:"Time before the memory of an unused MCP session is freed (default: 30m)." placeholder:"D"`
+	SessionLife     time.Duration `help:"Lifetime of an MCP session (default: 24h)." name:"mcp-session-life" placeholder:"D"`
+	CompletionStays time.Duration `help:"How long a session answers after it completed its run (default: 15m)." placeholder:"D"`
+	ShutdownDelay   time.Duration `help:"Delay before shutdown, for load balancers to see /readyz (default: 0s)." placeholder:"D"`
+	ShutdownWithin  time.Duration `help:"Time for executing calls to end at shutdown (default: 40s)." placeholder:"D"`
 }
 
 // listenDefault is --listen where nothing is said.

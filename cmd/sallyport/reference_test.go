@@ -10,10 +10,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// TestConfigurationReference keeps docs/configuration.md what the command line is.
+// TestConfigurationReference compares docs/configuration.md with the flags.
 func TestConfigurationReference(t *testing.T) {
 	const file = "../../docs/configuration.md"
 	want := reference(t)
+	if len(want) > 26_000 {
+		t.Errorf("%s has %d bytes; shorten help texts to stay within 26,000", file, len(want))
+	}
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -24,12 +27,12 @@ func TestConfigurationReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what the flags are; run: go test ./cmd/sallyport -run TestConfigurationReference -update", file)
+		t.Errorf("%s differs from the flags; run: go test ./cmd/sallyport -run TestConfigurationReference -update", file)
 	}
 }
 
-// What is decided, and which calls are looked at first, is on the command line alone: a
-// variable that was left behind neither widens a grant nor hides a call.
+// TestDecisionsHaveNoVariables holds that decisions read no variables: a variable left
+// in a shell must not widen a grant or hide a call.
 func TestDecisionsHaveNoVariables(t *testing.T) {
 	app := program(t)
 	var look func(n *kong.Node)
@@ -48,41 +51,118 @@ func TestDecisionsHaveNoVariables(t *testing.T) {
 	}
 }
 
-// reference writes down every command with its flags.
+// reference prints the flags: those of the server by group, then those of all other
+// commands, each with the commands that take it.
 func reference(t *testing.T) string {
 	t.Helper()
 	app := program(t)
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-Every command, what it takes, its flags, and the variables that stand for them. A flag goes before
-its variable, and that before the file of ` + "`--config`" + `, a YAML mapping from names of flags to
-values. What is not set has the default in its text. Traces alone are set by
-OpenTelemetry's own variables ([observability.md](observability.md#traces)). This file
-is made from the program: ` + "`go test ./cmd/sallyport -run TestConfigurationReference -update`" + `.
+Settings of the server and of commands. ` + "`sallyport COMMAND --help`" + ` prints the flags and
+arguments of one command. This page is generated from the flags:
+` + "`go test ./cmd/sallyport -run TestConfigurationReference -update`" + `.
+
+A flag overrides its environment variable, and the variable overrides the file of
+` + "`--config`" + `, a YAML file with flag names as keys (` + "`rate-limit: 120`" + `). Pass secrets as
+variables or in the file: every user of a machine can read its command lines. Repeat a
+flag that takes a list, or separate the values by commas. Durations are ` + "`90s`, `15m` or `8h`" + `.
+Traces use the variables of OpenTelemetry instead of flags
+([observability.md](observability.md#traces)).
+
+## Server
+
+` + "`serve`, `gateway`, `ingest` and `doctor`" + ` take the same flags.
 `)
-	told := map[string]string{}
-	common := func(title, command string, names ...string) {
-		fmt.Fprintf(&b, "\n## %s\n", title)
-		flags(&b, told, title, find(t, app.Model.Node, command).Flags, names...)
+	serve := find(t, app.Model.Node, "serve")
+	server, texts := map[string]bool{}, map[string]bool{}
+	for _, group := range []string{"", "Signing in", "Intervals"} {
+		title := group
+		if group == "" {
+			title = "General"
+		}
+		fmt.Fprintf(&b, "\n### %s\n\n| flag | variable | default | meaning |\n|---|---|---|---|\n", title)
+		for _, f := range listed(serve) {
+			if (f.Group == nil && group == "") || (f.Group != nil && f.Group.Title == group) {
+				meaning, value := split(f)
+				fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", cell(label(f)), f.Envs[0], value, meaning)
+				server[f.Name], texts[label(f)+f.Help] = true, true
+			}
+		}
 	}
-	common("Commands that speak to a server", "pending", "data", "url", "json")
+	for _, f := range listed(serve) {
+		if !server[f.Name] {
+			t.Errorf("--%s is in a group that the reference does not print", f.Name)
+		}
+	}
+	b.WriteString(`
+## Other commands
+
+The flags that have a variable: ` + "`SALLYPORT_` and the name of the flag, as above" + `.
+` + "`--help`" + ` of a command prints the others.
+
+| flag | commands | default | meaning |
+|---|---|---|---|
+`)
+	for _, r := range commandFlags(app.Model.Node, texts) {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", cell(label(r.flag)), strings.Join(r.commands, ", "), r.value, r.meaning)
+	}
+	return b.String()
+}
+
+// commandFlag is a flag with the commands that take it with the same meaning.
+type commandFlag struct {
+	flag           *kong.Flag
+	value, meaning string
+	commands       []string
+}
+
+// commandFlags returns the flags of all commands that have a variable, by name, without
+// those of the server.
+func commandFlags(root *kong.Node, server map[string]bool) []*commandFlag {
+	var rows []*commandFlag
+	byText := map[string]*commandFlag{}
 	var walk func(n *kong.Node)
 	walk = func(n *kong.Node) {
-		if n.Type == kong.CommandNode {
-			fmt.Fprintf(&b, "\n## %s\n\n%s\n", n.FullPath(), cell(n.Help))
-			arguments(&b, n)
-			flags(&b, told, "sallyport serve", n.Flags)
+		for _, f := range listed(n) {
+			meaning, value := split(f)
+			if server[label(f)+f.Help] || len(f.Envs) == 0 || f.Envs[0] == "-" {
+				continue
+			}
+			key := strings.Join([]string{label(f), meaning, value}, "\n")
+			r := byText[key]
+			if r == nil {
+				r = &commandFlag{flag: f, value: value, meaning: meaning}
+				byText[key] = r
+				rows = append(rows, r)
+			}
+			r.commands = append(r.commands, strings.TrimPrefix(commandName(n), "sallyport "))
 		}
 		for _, child := range n.Children {
 			walk(child)
 		}
 	}
-	walk(app.Model.Node)
-	return b.String()
+	for _, child := range root.Children {
+		if !slices.Contains([]string{"serve", "gateway", "ingest"}, child.Name) {
+			walk(child)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b *commandFlag) int { return strings.Compare(a.flag.Name, b.flag.Name) })
+	for _, r := range rows {
+		if len(r.commands) > 8 {
+			r.commands = []string{"all clients"}
+		}
+	}
+	return rows
 }
 
-// program is what the command line is made of.
+// commandName is the path of a command without its aliases.
+func commandName(n *kong.Node) string {
+	name, _, _ := strings.Cut(n.FullPath(), " (")
+	return name
+}
+
+// program is the model of the command line.
 func program(t *testing.T) *kong.Kong {
 	t.Helper()
 	app, err := kong.New(&commandLine{}, kong.Name("sallyport"), kong.DefaultEnvars("SALLYPORT"),
@@ -93,7 +173,7 @@ func program(t *testing.T) *kong.Kong {
 	return app
 }
 
-// find is a command of the first level.
+// find returns a top-level command.
 func find(t *testing.T, in *kong.Node, name string) *kong.Node {
 	t.Helper()
 	for _, n := range in.Children {
@@ -105,69 +185,36 @@ func find(t *testing.T, in *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// flags writes the flags that were not told of yet, of the names if there are
-// any, and where the others are. Told has where each flag was.
-func flags(b *strings.Builder, told map[string]string, here string, list []*kong.Flag, names ...string) {
-	var lines, elsewhere []string
-	for _, f := range list {
-		if f.Hidden || f.Name == "help" || f.Name == "version" || len(names) > 0 && !slices.Contains(names, f.Name) {
-			continue
-		}
-		line := row(f)
-		if at := told[line]; at != "" {
-			if !slices.Contains(elsewhere, at) {
-				elsewhere = append(elsewhere, at)
-			}
-			continue
-		}
-		if len(names) > 0 || here == "sallyport serve" && told[here] == "" {
-			told[line] = here
-		}
-		lines = append(lines, line)
-	}
-	if len(names) == 0 {
-		told[here] = "done" // further ones are of one command each
-	}
-	if len(lines) > 0 {
-		b.WriteString("\n| flag | variable | what |\n|---|---|---|\n" + strings.Join(lines, ""))
-	}
-	for _, at := range elsewhere {
-		fmt.Fprintf(b, "\nAnd the flags of: %s.\n", at)
-	}
+// listed are the flags of a command that the reference prints.
+func listed(n *kong.Node) []*kong.Flag {
+	return slices.DeleteFunc(slices.Clone(n.Flags), func(f *kong.Flag) bool {
+		return f.Hidden || f.Name == "help" || f.Name == "version"
+	})
 }
 
-// arguments writes what a command takes beside flags.
-func arguments(b *strings.Builder, n *kong.Node) {
-	if len(n.Positional) == 0 {
-		return
-	}
-	b.WriteString("\n| argument | what |\n|---|---|\n")
-	for _, a := range n.Positional {
-		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(a.Summary(), "|", `\|`), cell(a.Help))
-	}
-}
-
-func row(f *kong.Flag) string {
-	variable, name, text := "none", "--"+f.Name, cell(f.Help)
-	if len(f.Envs) > 0 && f.Envs[0] != "-" {
-		variable = "`" + f.Envs[0] + "`"
-	}
+// label is a flag with its placeholder.
+func label(f *kong.Flag) string {
+	name := "--" + f.Name
 	if f.PlaceHolder != "" && !f.IsBool() {
 		name += " " + f.PlaceHolder
 	}
-	if f.Enum != "" {
-		text += " One of: " + strings.ReplaceAll(f.Enum, ",", ", ") + "."
-	}
-	if f.HasDefault && !strings.Contains(text, "default:") {
-		text += " Default: `" + f.Default + "`."
-	}
-	if f.Required {
-		text += " Required."
-	}
-	return fmt.Sprintf("| `%s` | %s | %s |\n", strings.ReplaceAll(name, "|", `\|`), variable, text)
+	return name
 }
 
-// cell is text that stands in one cell of a table.
+// split returns the meaning of a flag and its default, which ends the help text as
+// "(default: VALUE)".
+func split(f *kong.Flag) (meaning, value string) {
+	meaning, value = cell(f.Help), f.Default
+	if before, after, ok := strings.Cut(meaning, " (default: "); ok {
+		meaning, value = before+".", strings.TrimSuffix(strings.TrimSpace(after), ").")
+	}
+	if f.Required {
+		value = "required"
+	}
+	return meaning, value
+}
+
+// cell is text for one cell of a table.
 func cell(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", " "), "|", `\|`)
 }

@@ -18,10 +18,10 @@ import (
 
 type restoreCommand struct {
 	where
-	From          string   `arg:"" type:"path" help:"What sallyport backup made."`
-	MasterKey     string   `help:"The master key of the backup, where it is not in it." placeholder:"HEX"`
-	OldMasterKeys []string `help:"Further ones, as its gateway had them." placeholder:"HEX"`
-	TokenKey      string   `help:"Its token key, likewise." placeholder:"HEX"`
+	From          string   `arg:"" type:"path" help:"Folder written by sallyport backup."`
+	MasterKey     string   `help:"Master key of the backup, if the backup does not contain it." placeholder:"HEX"`
+	OldMasterKeys []string `help:"Previous master keys of the backup." placeholder:"HEX"`
+	TokenKey      string   `help:"Token key of the backup, if the backup does not contain it." placeholder:"HEX"`
 }
 
 // restored is what a restore found.

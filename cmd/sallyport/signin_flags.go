@@ -14,24 +14,24 @@ import (
 
 // signInFlags say how people sign in beside one-time links; see docs/sign-in.md.
 type signInFlags struct {
-	LoginIdle time.Duration `help:"How long a browser stays signed in without being used (default: 8h)." default:"8h" placeholder:"D"`
-	LoginLife time.Duration `help:"How long it stays signed in at most (default: 168h)." default:"168h" placeholder:"D"`
+	LoginIdle time.Duration `help:"Time without use before a browser is signed out (default: 8h)." default:"8h" placeholder:"D"`
+	LoginLife time.Duration `help:"Maximum lifetime of a sign-in (default: 168h)." default:"168h" placeholder:"D"`
 
-	OIDCIssuer       string      `name:"oidc-issuer" help:"OpenID provider with which people sign in: its issuer URL. Its redirect URI is PUBLIC_URL/login/oidc/callback." placeholder:"URL"`
-	OIDCClientID     string      `name:"oidc-client-id" help:"What the provider calls this gateway." placeholder:"ID"`
-	OIDCClientSecret string      `name:"oidc-client-secret" help:"Its secret there (none: a public client); better as SALLYPORT_OIDC_CLIENT_SECRET." placeholder:"SECRET"`
-	OIDCName         string      `name:"oidc-name" help:"What the button says after \"Sign in with\" (default: the issuer's host)." placeholder:"TEXT"`
-	OIDCScopes       []string    `name:"oidc-scopes" help:"Scopes to ask for beside openid (profile,email)." placeholder:"SCOPE,…"`
-	OIDCRoleClaim    string      `name:"oidc-role-claim" help:"Claim of the ID token that gives the role: a text or a list, with dots between names of a path." placeholder:"CLAIM"`
-	OIDCRoleMap      roleMap     `name:"oidc-role-map" help:"Roles by values of that claim; the mightiest counts." placeholder:"VALUE=ROLE,…"`
-	OIDCDefaultRole  action.Role `name:"oidc-default-role" help:"Role of everybody else whom the provider signs in: admin or member (default: none, they are refused)." placeholder:"ROLE"`
-	OIDCNameClaim    string      `name:"oidc-name-claim" help:"Claim of the person's name (default: name, preferred_username or email)." placeholder:"CLAIM"`
-	OIDCOrganization string      `name:"oidc-organization" help:"Organization of those who sign in so (default: the first one)." default:"default" placeholder:"ID"`
+	OIDCIssuer       string      `name:"oidc-issuer" help:"Issuer URL of the OpenID provider; its redirect URI is PUBLIC_URL/login/oidc/callback." placeholder:"URL"`
+	OIDCClientID     string      `name:"oidc-client-id" help:"Client ID of the gateway at the provider." placeholder:"ID"`
+	OIDCClientSecret string      `name:"oidc-client-secret" help:"Client secret; prefer the variable (default: none, a public client)." placeholder:"SECRET"`
+	OIDCName         string      `name:"oidc-name" help:"Provider name on the sign-in button (default: the issuer's host)." placeholder:"TEXT"`
+	OIDCScopes       []string    `name:"oidc-scopes" help:"Scopes to request besides openid (default: profile,email)." placeholder:"SCOPE,…"`
+	OIDCRoleClaim    string      `name:"oidc-role-claim" help:"Claim of the ID token with the role, a string or list; dots separate the names of a path." placeholder:"CLAIM"`
+	OIDCRoleMap      roleMap     `name:"oidc-role-map" help:"Roles by claim value; the highest role wins." placeholder:"VALUE=ROLE,…"`
+	OIDCDefaultRole  action.Role `name:"oidc-default-role" help:"Role without a matching claim value: admin or member (default: none, sign-in refused)." placeholder:"ROLE"`
+	OIDCNameClaim    string      `name:"oidc-name-claim" help:"Claim with the person's name (default: name, preferred_username or email)." placeholder:"CLAIM"`
+	OIDCOrganization string      `name:"oidc-organization" help:"Organization of people who sign in this way (default: the first one)." default:"default" placeholder:"ID"`
 
-	UserJWTIssuer    string `name:"user-jwt-issuer" help:"Host application whose tokens (Authorization: Bearer) say who its users are, with sub, org and role: their iss." placeholder:"TEXT"`
-	UserJWTAudience  string `name:"user-jwt-audience" help:"Their aud (default: the public URL)." placeholder:"TEXT"`
-	UserJWTJWKSURL   string `name:"user-jwt-jwks-url" help:"Where its public keys are." placeholder:"URL"`
-	UserJWTPublicKey string `name:"user-jwt-public-key" help:"Or its public key: RSA (RS256), P-256 (ES256) or Ed25519 (EdDSA)." placeholder:"FILE" type:"path"`
+	UserJWTIssuer    string `name:"user-jwt-issuer" help:"Issuer (iss) of tokens from a host application." placeholder:"TEXT"`
+	UserJWTAudience  string `name:"user-jwt-audience" help:"Audience (aud) of these tokens (default: the public URL)." placeholder:"TEXT"`
+	UserJWTJWKSURL   string `name:"user-jwt-jwks-url" help:"URL of their public keys." placeholder:"URL"`
+	UserJWTPublicKey string `name:"user-jwt-public-key" help:"File with their public key: RSA (RS256), P-256 (ES256) or Ed25519 (EdDSA)." placeholder:"FILE" type:"path"`
 }
 
 // roleMap are roles by what a provider calls them.
