@@ -7,6 +7,23 @@ import (
 	"time"
 )
 
+// About is what a source says of itself to agents. It is shared between its
+// actions: treat it as read-only.
+type About struct {
+	Title string // of the service; may be empty
+	Text  string // one sentence; may be empty
+	Guide string // what to know before the first call; Markdown; may be empty
+	// Foreign tells that Text and Guide are a server's own words, and no ones of
+	// the gateway.
+	Foreign bool
+}
+
+// Example is a call of an action that makes sense.
+type Example struct {
+	Note   string
+	Params json.RawMessage // they fit the action's schema
+}
+
 // Risk is what an action may do at its service.
 type Risk string
 
@@ -94,8 +111,8 @@ type Binding struct {
 	Revision    string // changes when the call would go elsewhere
 }
 
-// bound is the revision of what a call with the binding would do.
-func (a *Action) bound(b Binding) string { return a.Revision + "/" + b.Revision }
+// Bound is the revision of what a call with the binding would do.
+func (a *Action) Bound(b Binding) string { return a.Revision + "/" + b.Revision }
 
 // Key returns the action's policy key.
 func (a *Action) Key() Key { return Key{Source: a.Source, Action: a.Name} }
@@ -155,4 +172,47 @@ func (k Key) String() string {
 		return "*"
 	}
 	return k.Source + ":" + k.Action
+}
+
+// Level is how far the sessions of a group may go at a provider. The levels
+// are those of an action's risk.
+type Level int
+
+// The levels, each of which includes those before it.
+const (
+	LevelNone       Level = iota // nothing
+	LevelRead                    // actions that only read
+	LevelWrite                   // and those that write
+	LevelProduction              // and dangerous ones, each behind the required gate
+)
+
+// Valid reports whether l is one of the four levels.
+func (l Level) Valid() bool { return LevelNone <= l && l <= LevelProduction }
+
+// String returns the level's name.
+func (l Level) String() string {
+	switch l {
+	case LevelNone:
+		return "none"
+	case LevelRead:
+		return "read"
+	case LevelWrite:
+		return "write"
+	case LevelProduction:
+		return "production"
+	}
+	return "unknown"
+}
+
+// Level returns the level that an action of this risk needs. A risk that
+// nobody knows needs the highest.
+func (r Risk) Level() Level {
+	switch r {
+	case RiskRead:
+		return LevelRead
+	case RiskWrite:
+		return LevelWrite
+	case RiskDanger:
+	}
+	return LevelProduction
 }

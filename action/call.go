@@ -1,7 +1,9 @@
 package action
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"time"
 )
 
@@ -23,8 +25,8 @@ type Call struct {
 	IdempotencyKey string          // scoped to organization, session and action; at most 255 bytes
 	Waiting
 
-	counted   bool // against the limits of policy
-	ungranted bool // no grant is looked for
+	Counted   bool // against the limits of policy
+	Ungranted bool // no grant is looked for
 }
 
 // Waiting is how a caller waits for an invocation.
@@ -35,7 +37,7 @@ type Waiting struct {
 	// for regardless, within the context.
 	Patience time.Duration
 	// Leaves says that the caller waits neither for a person nor for the execution
-	// of a call that one approved: it comes back by itself, see [Gate.Look].
+	// of a call that one approved: it comes back by itself, see Gate.Look.
 	Leaves bool
 	// Opened is called once, before Held, for the call that is held: not for one
 	// that joins it, and not for who comes back for it. True: the caller was told
@@ -66,7 +68,7 @@ type Waiting struct {
 	// given before this caller came, and did not answer, is given to this one.
 	Again bool
 
-	unattended bool // nobody sits with the caller
+	Unattended bool // nobody sits with the caller
 }
 
 // Forever is a Patience without bound.
@@ -95,7 +97,7 @@ type Outcome struct {
 	Invocation Invocation
 	Answer     Answer
 	// Round is what the source asks of this caller before it goes on. The
-	// caller answers with [Gate.Reply] and comes back with [Gate.Wait].
+	// caller answers with Gate.Reply and comes back with Gate.Wait.
 	Round *Round
 	// Repeated tells that the call joined an earlier one or was handed its
 	// outcome again.
@@ -103,7 +105,7 @@ type Outcome struct {
 
 	// joins tells that a repeat may be handed this outcome, so that its
 	// delivery matters.
-	joins bool
+	Joins bool
 }
 
 // Available is an action as one session sees it.
@@ -120,4 +122,142 @@ type Explained struct {
 	// says why.
 	Refused string
 	Note    string
+}
+
+// Completion is what the agent of a run says when it is done.
+type Completion struct {
+	ID      string // the agent's own, by which it may say so again
+	Run     string // empty: that of its session
+	Outcome string // succeeded, failed or needs_human
+	Message string // for people, in short; redacted
+	// Record is all that it said, an object; redacted, and kept as the run's result.
+	Record json.RawMessage
+	// Stays is how long the session is answered the same again.
+	Stays time.Duration
+}
+
+// Completed is what a completion ended: for those who look, and wait.
+type Completed struct {
+	Run      string
+	Status   Status // of the run
+	Withdrew []Invocation
+}
+
+// Platform is the id of the source that is the gateway itself: its tools have no
+// prefix, and what they do happens here.
+const Platform = "platform"
+
+// Own is what distinguishes an action of [Platform] from all others.
+type Own struct {
+	// Types of session that may use it. Nil: every one.
+	Types []SessionType
+	// OfRun tells that it is for the sessions of an automation's runs alone.
+	OfRun bool
+	// Answered returns the reply to the same call if it was made before: nothing
+	// is decided, counted or written then. Otherwise its error, an [*Error],
+	// refuses what is not to be done, before it is decided: ErrConflict when the
+	// id was another call's, ErrTooMany when the session's quota is used up. The
+	// key is the call's of idempotency; empty: it has none.
+	Answered func(ctx context.Context, s *Session, key string, params json.RawMessage) (*ToolReply, error)
+}
+
+// ToolCall is one call of a tool of [Platform].
+type ToolCall struct {
+	Organization string
+	Session      string
+	Tool         string
+	// ID of the call, that its agent gave it: unique in the session and tool.
+	// Empty: that which the invocation was called with, or else the invocation's.
+	ID         string
+	Invocation string
+	ParamsHash string
+	Quota      Rate // of the session's calls of the tool; zero: none
+}
+
+// ToolReply is what such a tool answers.
+type ToolReply struct {
+	Invocation string          // that it answered first
+	Failed     bool            // the tool did not do it, and would not for a repeat
+	Text       string          // for the agent
+	Data       json.RawMessage // an object for programs; nil: none
+}
+
+// Result returns the reply as a result of tools/call.
+func (r *ToolReply) Result() Result {
+	type content struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	body, err := json.Marshal(struct {
+		Content    []content       `json:"content"`
+		Structured json.RawMessage `json:"structuredContent,omitempty"`
+		IsError    bool            `json:"isError,omitempty"`
+	}{[]content{{"text", r.Text}}, r.Data, r.Failed})
+	if err != nil { // Data is none of JSON
+		body = json.RawMessage(`{"content":[],"isError":true}`)
+	}
+	return Result{Body: body, IsError: r.Failed}
+}
+
+// The first byte of a kept answer says what follows.
+const (
+	keptBody    = 'b'
+	keptIsError = 'e'
+	keptProblem = 'p'
+)
+
+// Keep frames the answer byte for byte; encoding/json would alter it.
+func (a *Answer) Keep() []byte {
+	kind, bytes := byte(keptBody), []byte(a.Body)
+	switch {
+	case a.Problem != nil:
+		kind, bytes = keptProblem, a.Problem
+	case a.IsError:
+		kind = keptIsError
+	}
+	return append([]byte{kind}, bytes...)
+}
+
+func ParseAnswer(kept []byte) (Answer, error) {
+	if len(kept) < 2 {
+		return Answer{}, errors.New("a kept answer is empty")
+	}
+	switch kept[0] {
+	case keptBody:
+		return Answer{Body: kept[1:]}, nil
+	case keptIsError:
+		return Answer{Body: kept[1:], IsError: true}, nil
+	case keptProblem:
+		return Answer{Problem: kept[1:]}, nil
+	}
+	return Answer{}, errors.New("a kept answer is of an unknown kind")
+}
+
+// TraceStep is a part of a call that is a span.
+type TraceStep string
+
+// The steps of a call.
+const (
+	TraceCall    TraceStep = "call"    // a caller's, from the request to the answer
+	TraceWait    TraceStep = "wait"    // likewise of a caller who comes back for a call
+	TraceDecide  TraceStep = "decide"  // finding and checking the action, and policy
+	TraceHold    TraceStep = "hold"    // while a caller waits for a person
+	TraceResume  TraceStep = "resume"  // an approved call, from its claim to its end, which are the next two
+	TraceRecheck TraceStep = "recheck" // reading everything again before it runs
+	TraceExecute TraceStep = "execute" // the source's work
+)
+
+// Traced is what a span tells of a call. Params, results, and texts that people
+// or sources wrote have no place in it, so that none gets out by a trace.
+type Traced struct {
+	Organization string
+	Session      string
+	Invocation   string
+	Source       string
+	Action       string
+	Mode         Mode
+	ModeSource   Layer
+	Status       Status
+	Code         string // why it failed, was denied or refused: one of the gateway's own words
+	Repeated     bool   // the call joined an earlier one, or was handed its outcome
 }

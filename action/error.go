@@ -1,8 +1,11 @@
 package action
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -40,7 +43,7 @@ var (
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
 
-// Causes with which a caller's context ends; see [Call] and [Gate.Call].
+// Causes with which a caller's context ends; see [Call] and Gate.Call.
 var (
 	// ErrCancelled is the cause of a context that its caller cancelled on
 	// purpose. Only this cause withdraws a held call.
@@ -110,21 +113,21 @@ func Public(err error) *Error {
 	return &Error{Code: "internal", Message: "Something went wrong inside the gateway; its log has the details.", Err: err}
 }
 
-// unread tells a caller that the row of his call is out of reach. What became
+// Unread tells a caller that the row of his call is out of reach. What became
 // of the call is not known, and must not sound as if it were.
-func unread(err error, id string) error {
+func Unread(err error, id string) error {
 	return outOfReach(err, id, "What became of this call cannot be read just now. Ask for it again in a few seconds, or repeat the call with the same arguments: it is joined, not run twice.")
 }
 
-// unwritten tells a caller that the row of his call could not be written, or
+// Unwritten tells a caller that the row of his call could not be written, or
 // was and nobody heard of it. It was not begun; but where it is held it may
 // still be approved.
-func unwritten(err error) error {
+func Unwritten(err error) error {
 	return outOfReach(err, "", "The call could not be written down just now, so it was not begun. Repeat it with the same arguments in a few seconds: if it was written down after all, it is joined.")
 }
 
 func outOfReach(err error, id, message string) error {
-	if !rowsAway(err) {
+	if !RowsAway(err) {
 		return err
 	}
 	return &Error{Kind: ErrNotReady, Code: codeAway, Invocation: id, Message: message, RetryAfter: 5 * time.Second, Err: err}
@@ -133,7 +136,167 @@ func outOfReach(err error, id, message string) error {
 // codeAway is the code of an error of a ledger whose rows are out of reach.
 const codeAway = "database_unavailable"
 
-func rowsAway(err error) bool {
+func RowsAway(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == codeAway
+}
+
+// Declaration says once what an error is. The codes_*.go files hold one for
+// every code that leaves the program; docs/troubleshooting.md is printed from
+// them, and a test compares them with the codes that the program uses.
+type Declaration struct {
+	Code string
+	Kind error // nil: depends on where it happens
+	// Text is the sentence for people and agents, formatted with the values of
+	// the error. Empty: the place that finds the error writes the sentence,
+	// since it depends on what was found.
+	Text string
+	See  Operation // where to continue, "" for nowhere
+	Do   string    // what to do, where the sentence does not say all of it; Markdown
+}
+
+// Area is a subject of errors.
+type Area struct {
+	Name   string
+	Errors []Declaration
+	Others string // codes whose sentences depend on what is found and say all there is to say
+}
+
+// Areas returns every declared error, by subject.
+func Areas() []Area {
+	return []Area{
+		callErrors(), requestErrors(), signInErrors(), permissionErrors(), policyErrors(),
+		connectorErrors(), integrationErrors(), inboundErrors(), evidenceErrors(), gatewayErrors(),
+	}
+}
+
+// Declared returns the declaration of a code; the zero Declaration if there is
+// none.
+func Declared(code string) Declaration {
+	return declared()[code]
+}
+
+var declared = sync.OnceValue(func() map[string]Declaration {
+	all := map[string]Declaration{}
+	for _, area := range Areas() {
+		for _, d := range area.Errors {
+			all[d.Code] = d
+		}
+	}
+	return all
+})
+
+// NewError returns the declared error of a code, with the values that its
+// sentence names. A code that is not declared is an internal error: it is a
+// mistake in the program, which a test finds.
+func NewError(code string, values ...any) *Error {
+	d := Declared(code)
+	if d.Text == "" {
+		return Public(fmt.Errorf("the error %q has no sentence", code))
+	}
+	return &Error{Kind: d.Kind, Code: code, Message: fmt.Sprintf(d.Text, values...), Values: values}
+}
+
+// WithField returns e with the JSON Pointer of the offending field.
+func (e *Error) WithField(pointer string) *Error {
+	e.Field = pointer
+	return e
+}
+
+// WithInvocation returns e with the id of the invocation concerned.
+func (e *Error) WithInvocation(id string) *Error {
+	e.Invocation = id
+	return e
+}
+
+// WithRetry returns e with the time after which a retry makes sense.
+func (e *Error) WithRetry(after time.Duration) *Error {
+	e.RetryAfter = after
+	return e
+}
+
+// WithCause returns e with its cause, for the log only.
+func (e *Error) WithCause(err error) *Error {
+	e.Err = err
+	return e
+}
+
+// Operation is something that the reader of an error can do next, such as
+// "list grants". Each surface says it in its own terms: the API as a route, the
+// command line as a command.
+type Operation string
+
+// Denied says why calls are denied for a reason: as a sentence for people, and
+// in lists as who or what settled them.
+func Denied(reason string) (sentence, by string) {
+	switch reason {
+	case DeniedHuman:
+		return "Denied by a person.", "a person"
+	case DeniedRepeated:
+		return "Refused: the same call was denied a short while ago.", "same call was denied before"
+	case DeniedOften:
+		return "Refused: people denied this action again and again in this session.", "denied too often here"
+	case DeniedWithdrawn:
+		return "Withdrawn: its caller cancelled or left.", "withdrawn"
+	case DeniedQuota:
+		return "Refused: the session was at a limit of the gateway.", "a limit of the session"
+	}
+	return "Denied by policy.", "policy"
+}
+
+// Refusal tells an agent that its call was denied, why, and what to do. holds is
+// how long a person's denial refuses the same call.
+func (inv *Invocation) Refusal(holds string) string {
+	note, why := "", ""
+	if inv.DeniedNote != "" {
+		why = " " + sentence(inv.DeniedNote)
+		note = " Reason given:" + why
+	}
+	what, next := "", ""
+	switch inv.DeniedReason {
+	case DeniedHuman:
+		what, next = "was denied by a person", "Do not repeat this call: for "+holds+" it is refused without asking again."
+	case DeniedRepeated:
+		what, next = "was refused without asking again, since a person denied the same call a short while ago", "Do not repeat it or look for a way around it; tell the user."
+	case DeniedOften:
+		note = cmp.Or(why, " People denied it again and again. Go on without it and tell the user.")
+		what, next = "is refused in this session from now on, whatever its arguments", "Do not call it again."
+	case DeniedWithdrawn:
+		what, next = "was withdrawn before a person decided", "Call again only if it is still needed."
+		note = cmp.Or(note, " Its caller cancelled or left.")
+	case DeniedQuota:
+		what, next = "was not done, since this session is at a limit of the gateway", "The same call may be made again then."
+	default:
+		layer := Layer("")
+		if note = why; inv.Mode == ModeDeny { // otherwise it was held, and the layer is the one that held it
+			layer = inv.ModeSource
+		}
+		what, next = "is denied by policy", "Do not repeat it; tell the user, for "+remedy(layer)+"."
+		if layer != "" {
+			what += " (layer: " + string(layer) + ")"
+		}
+	}
+	return inv.name() + " " + what + "; nothing was executed." + note + " " + next
+}
+
+// remedy is what it takes for a denied action to be possible.
+func remedy(layer Layer) string {
+	switch layer {
+	case LayerCeiling:
+		return "only people can give this session what it lacks"
+	case LayerDrift:
+		return "an admin can review the tool"
+	}
+	return "an admin can change the policy"
+}
+
+func (inv *Invocation) name() string { return cmp.Or(inv.SourceName, inv.Source) + " " + inv.Action }
+
+// sentence ends s as a sentence ends.
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" || strings.ContainsAny(s[len(s)-1:], ".!?") {
+		return s
+	}
+	return s + "."
 }

@@ -1,6 +1,49 @@
 package action
 
-import "time"
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// AuditHead is the last link of an organization's chain of evidence: whoever
+// keeps one can later prove that nothing before it was removed.
+type AuditHead struct {
+	Organization string    `json:"organization_id"`
+	Seq          int64     `json:"seq"`  // of the last link; 0: nothing was sealed yet
+	Hash         string    `json:"hash"` // of the last link, in hex
+	MAC          string    `json:"mac"`  // of the head itself under the audit key, in hex
+	At           time.Time `json:"at"`
+}
+
+// AuditReport is what a look at an organization's chain found.
+type AuditReport struct {
+	Organization string       `json:"organization_id"`
+	OK           bool         `json:"ok"`
+	Checked      int64        `json:"checked"`          // links whose rows were compared
+	From         int64        `json:"from_seq"`         // the first link that is kept; those before went with a checkpoint
+	Head         AuditHead    `json:"head"`             //
+	Unsealed     int64        `json:"unsealed"`         // rows that ended and wait for the sealer
+	UnsealedAge  float64      `json:"unsealed_seconds"` // how long the oldest of them has waited
+	Faults       []AuditFault `json:"faults"`           // at most 100
+	More         bool         `json:"more_faults,omitempty"`
+	Note         string       `json:"note,omitempty"` // what could not be looked at, and why
+	CheckedAt    time.Time    `json:"checked_at"`
+}
+
+// AuditFault is a place where the chain does not hold.
+type AuditFault struct {
+	// Kind: "altered", "removed", "unchained" (a row that ended and is neither
+	// sealed nor waiting), "link", "head", "checkpoint", "cut_off" (links after
+	// the ones that are there are missing).
+	Kind    string `json:"kind"`
+	Seq     int64  `json:"seq,omitempty"`
+	Row     string `json:"row,omitempty"` // what the link is of, such as "invocation 0199…"
+	Message string `json:"message"`
+}
 
 // Evidence is what proves that the row of an invocation is as it was written.
 type Evidence struct {
@@ -9,4 +52,100 @@ type Evidence struct {
 	SealedAt    *time.Time // nil: it is in none yet
 	Changed     bool       // the row is not what was sealed
 	DeliveredAt *time.Time // when its caller had the result; nil: nobody said that he had
+}
+
+// Limits of evidence that a session uploads.
+const (
+	MaxUploadFiles  = 100       // in one upload
+	MaxUploadFile   = 25 << 20  // bytes of one file
+	MaxUploadBytes  = 100 << 20 // bytes of all files of one upload
+	MaxUploadedEver = 500 << 20 // bytes of all uploads of one session
+	MaxUploads      = 200       // of one session
+	maxUploadName   = 300       // bytes
+)
+
+// Upload is files that a session sent as evidence of its work. Once it is
+// sealed no file of it changes and none is added.
+type Upload struct {
+	ID           string       `json:"id"`
+	Organization string       `json:"organization_id"`
+	Session      string       `json:"session_id"`
+	Folder       string       `json:"folder,omitempty" doc:"Of the sandbox, as the agent says."`
+	Prefix       string       `json:"prefix" doc:"Of its files in the store."`
+	Manifest     string       `json:"manifest_sha256,omitempty" doc:"Of names, sizes and digests of all files, as sha256sum prints them; once it is sealed."`
+	Files        []UploadFile `json:"files,omitempty"`
+	Count        int          `json:"file_count"`
+	Bytes        int64        `json:"bytes"`
+	CreatedAt    time.Time    `json:"created_at"`
+	SealedAt     *time.Time   `json:"sealed_at,omitempty" doc:"Absent: its agent still sends files, or gave up."`
+}
+
+// UploadRef identifies an upload of a session.
+type UploadRef struct{ Organization, Session, ID string }
+
+// UploadFile is one file of an upload.
+type UploadFile struct {
+	Name     string     `json:"name" doc:"Its path in the folder, with slashes."`
+	Size     int64      `json:"size" doc:"In bytes."`
+	SHA256   string     `json:"sha256" doc:"In hex."`
+	Type     string     `json:"content_type" doc:"Guessed from the name alone."`
+	StoredAt *time.Time `json:"stored_at,omitempty" doc:"Absent: its bytes did not arrive yet."`
+}
+
+// UploadPrefix is where the files of an upload are in the store.
+func UploadPrefix(organization, session, upload string) string {
+	return organization + "/" + session + "/" + upload + "/"
+}
+
+// Check refuses a file whose name leads elsewhere or cannot be shown, or which
+// is too long, with ErrInvalid or ErrTooLarge.
+func (f *UploadFile) Check() error {
+	if err := CheckUploadName(f.Name); err != nil {
+		return err
+	}
+	if f.Size < 0 || len(f.SHA256) != 64 || strings.Trim(f.SHA256, "0123456789abcdef") != "" {
+		return NewError("invalid_file")
+	}
+	if f.Size > MaxUploadFile {
+		return NewError("file_too_large", MaxUploadFile>>20)
+	}
+	return nil
+}
+
+// CheckUploadName refuses a name that leads elsewhere or cannot be shown, with
+// ErrInvalid.
+func CheckUploadName(name string) error {
+	bad := func(why string) error {
+		return &Error{Kind: ErrInvalid, Code: "invalid_name", Field: "/name", Message: "The name of a file " + why + "; rename it."}
+	}
+	switch {
+	case name == "" || len(name) > maxUploadName:
+		return bad(fmt.Sprintf("has 1 to %d bytes", maxUploadName))
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return bad("is text without control characters")
+	case strings.Contains(name, `\`) || strings.HasPrefix(name, "/") || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../"):
+		return bad("is a path within the folder: no / first, no part that is empty, . or .., no backslash")
+	}
+	return nil
+}
+
+// ValidUploadID reports whether an agent may call an upload so: it makes the
+// ids itself, as UUIDs.
+func ValidUploadID(id string) bool {
+	return len(id) == 36 && strings.Trim(id, "0123456789abcdef-") == ""
+}
+
+// GuessType is the media type that a name's ending stands for. The machine's
+// own table is not asked, so that every instance says the same.
+func GuessType(name string) string {
+	types := map[string]string{
+		".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".svg": "image/svg+xml",
+		".txt": "text/plain", ".log": "text/plain", ".md": "text/markdown", ".csv": "text/csv", ".html": "text/html", ".xml": "application/xml",
+		".json": "application/json", ".pdf": "application/pdf", ".zip": "application/zip", ".gz": "application/gzip",
+		".mp4": "video/mp4", ".webm": "video/webm",
+	}
+	if t, ok := types[strings.ToLower(path.Ext(name))]; ok {
+		return t
+	}
+	return "application/octet-stream"
 }

@@ -1,8 +1,11 @@
 package action
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -128,11 +131,91 @@ func (g *Grant) Check() error {
 	case g.CreatedBy == "":
 		return errors.New("a grant needs the person who makes it")
 	case g.Scope == ScopeSession && g.Session == "":
-		return badTerm("/session_id", "A grant for a session names it; or let its scope be organization.")
+		return BadTerm("/session_id", "A grant for a session names it; or let its scope be organization.")
 	case g.Scope == ScopeOrganization && g.Session != "":
-		return badTerm("/session_id", "A grant for the organization names no session; leave it out, or let the scope be session.")
+		return BadTerm("/session_id", "A grant for the organization names no session; leave it out, or let the scope be session.")
 	case g.Any && g.ToolHash != "":
 		return errors.New("a grant of any action is made for no definition")
 	}
 	return g.Terms.Check(g.CreatedAt)
+}
+
+// Check refuses terms that say nothing, or more than there is: ErrInvalid with
+// the field.
+func (t *Terms) Check(now time.Time) error {
+	switch {
+	case !t.Scope.Valid():
+		return BadTerm("/scope", "The scope of a grant is session or organization.")
+	case t.Any && t.Action != "":
+		return BadTerm("/action", "With any, a grant names no action; leave it out, or leave any out.")
+	case !t.Any && (t.Source == "" || t.Action == ""):
+		return BadTerm("/action", "A grant names one source and one action; say any to cover all that is not dangerous.")
+	case strings.Contains(t.Source+t.Action, "*"):
+		return BadTerm("/action", "A grant takes no *; say any to cover all that is not dangerous.")
+	case t.MaxCalls != nil && *t.MaxCalls < 1:
+		return BadTerm("/max_calls", "The budget of a grant is at least one call; leave it out for none.")
+	case t.ExpiresAt != nil && !now.Before(*t.ExpiresAt):
+		return BadTerm("/expires_at", "A grant expires in the future; leave it out for never.")
+	case len(t.Pins) > MaxPins:
+		return BadTerm("/pins", fmt.Sprintf("A grant pins at most %d params.", MaxPins))
+	}
+	size := 0
+	for pointer, value := range t.Pins {
+		size += len(pointer) + len(value)
+	}
+	if size > maxPinBytes {
+		return BadTerm("/pins", fmt.Sprintf("The pins of a grant have at most %d KiB together; pin fewer or smaller params.", maxPinBytes>>10))
+	}
+	return nil
+}
+
+// Bounds of what a person can still read, and a decision compare.
+const (
+	MaxPins     = 20 // of one grant
+	maxPinBytes = 8 << 10
+)
+
+func BadTerm(field, message string) error {
+	return &Error{Kind: ErrInvalid, Code: "invalid_grant", Field: field, Message: message}
+}
+
+// IsPointer reports whether s is a JSON Pointer (RFC 6901) to a part of the
+// params.
+func IsPointer(s string) bool {
+	if !strings.HasPrefix(s, "/") {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] == '~' && (i+1 == len(s) || s[i+1] != '0' && s[i+1] != '1') {
+			return false
+		}
+	}
+	return true
+}
+
+// Narrows returns nil when t covers nothing that wider does not, and otherwise
+// an error of kind ErrInvalid that names the field which is too wide.
+func (t *Terms) Narrows(wider *Terms) error {
+	switch {
+	case t.Scope == ScopeOrganization && wider.Scope != ScopeOrganization:
+		return tooWide("/scope", "only the session")
+	case wider.Source != "" && t.Source != wider.Source:
+		return tooWide("/source_id", "only "+wider.Source)
+	case !wider.Any && (t.Any || t.Action != wider.Action):
+		return tooWide("/action", "only "+wider.Action)
+	case wider.MaxCalls != nil && (t.MaxCalls == nil || *t.MaxCalls > *wider.MaxCalls):
+		return tooWide("/max_calls", fmt.Sprintf("only %d calls", *wider.MaxCalls))
+	case wider.ExpiresAt != nil && (t.ExpiresAt == nil || t.ExpiresAt.After(*wider.ExpiresAt)):
+		return tooWide("/expires_at", "nothing after "+wider.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	for pointer, value := range wider.Pins {
+		if pinned, ok := t.Pins[pointer]; !ok || !bytes.Equal(pinned, value) {
+			return tooWide("/pins", "only this value at "+pointer)
+		}
+	}
+	return nil
+}
+
+func tooWide(field, asked string) error {
+	return BadTerm(field, "That is more than was asked for ("+asked+"). A request can be narrowed, not widened; make a grant of your own for more.")
 }

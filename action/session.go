@@ -1,6 +1,8 @@
 package action
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -212,4 +214,77 @@ type SessionState struct {
 	LastCall *time.Time // nil: none that is kept
 	Pending  int        // calls that wait for approval
 	Grants   int        // for this session alone, that could cover a call now
+}
+
+// Check refuses a session that policy could not name or that could not begin,
+// and fills in kind, type and status.
+func (s *Session) Check() error {
+	err := first(
+		checkOptional("/group", "group", s.Group), checkOptional("/task", "task", s.Task),
+		checkOptional("/automation_id", "automation", s.Automation), checkOptional("/event_id", "event", s.Event),
+	)
+	if err != nil {
+		return err
+	}
+	if s.Kind == "" {
+		s.Kind = Interactive
+		if s.Automation != "" {
+			s.Kind = Unattended
+		}
+	}
+	if s.Type == "" {
+		s.Type = TypeCoding
+	}
+	if s.Status == "" {
+		s.Status = SessionPending
+	}
+	switch {
+	case s.Group == PlainSetup:
+		return invalid("/group", fmt.Sprintf("No group is called %q: it is the setup of sessions without a group. Leave the group out, or choose another name.", s.Group))
+	case s.Kind != Interactive && s.Kind != Unattended:
+		return invalid("/kind", "A session is interactive or unattended.")
+	case s.Kind == Interactive && s.Automation != "":
+		return invalidField("/kind", "A session of an automation is unattended; leave out kind.")
+	case s.Type != TypeCoding && s.Type != TypeSetup && s.Type != TypeAutomation:
+		return invalid("/type", "A session's type is coding, setup or automation.")
+	case s.Status.Ended() || !s.Status.Valid():
+		return invalid("/status", "A session begins pending, running or paused.")
+	case !s.Tools.Valid():
+		return invalid("/tools", "A session's list of tools is all or search.")
+	}
+	return CheckIdle(s.IdleTimeout)
+}
+
+// CheckIdle refuses an idle timeout that no session has.
+func CheckIdle(d time.Duration) error {
+	if d < 0 && d != NeverIdle || d > 0 && d%time.Second != 0 {
+		return invalid("/idle_timeout", "An idle timeout is whole seconds above zero.")
+	}
+	return nil
+}
+
+// Setup is how a workspace is brought up, as setup sessions found out. It holds no
+// secrets: of variables only the names.
+type Setup struct {
+	Organization string `json:"-"`
+	Name         string `json:"name"` // see [SetupOf]
+	// ServiceCommands are [{"name","command","cwd","workspacePath"}].
+	ServiceCommands json.RawMessage `json:"service_commands"`
+	// EnvFiles are [{"path","workspacePath","format","mode","keys":[{"key","required"}]}].
+	EnvFiles  json.RawMessage `json:"env_files"`
+	UpdatedBy string          `json:"updated_by"` // a session
+	CreatedAt time.Time       `json:"created_at"`
+	UpdatedAt time.Time       `json:"updated_at"`
+}
+
+// PlainSetup is the setup of the sessions without a group. It is no group's name.
+const PlainSetup = "default"
+
+// SetupOf is the name of the setup that a session saves: its group's, or the one
+// that is there without groups.
+func SetupOf(s *Session) string {
+	if s.Group != "" {
+		return s.Group
+	}
+	return PlainSetup
 }

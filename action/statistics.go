@@ -1,6 +1,8 @@
 package action
 
-import "time"
+import (
+	"time"
+)
 
 // Period is a time that calls are counted in. From and To are whole multiples
 // of Width since 1970, in UTC.

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	Gate  Gate
 	Hints action.Hints
-	// Decide is [action.Decider]'s.
+	// Decide is [gate.Decider]'s.
 	Decide func(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
 
 	// The rows.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
+	gateflow "sallyport/action/gate"
 	"sallyport/internal/redact"
 	"sallyport/store"
 )
@@ -17,7 +18,7 @@ import (
 // gate is the real Gate over the rows of the house, that remembers what it was
 // asked. Reads run at once, writes are held, danger is denied.
 type gate struct {
-	*action.Gate
+	*gateflow.Gate
 	mu        sync.Mutex
 	verdicts  []action.Verdict
 	delivered []string
@@ -28,7 +29,7 @@ type gate struct {
 
 func (h *house) openGate() {
 	h.t.Helper()
-	h.gate = &gate{Gate: must(action.New(action.Config{
+	h.gate = &gate{Gate: must(gateflow.New(gateflow.Config{
 		Catalog: catalog{}, Decider: decider{h.db}, Sessions: h.db, Ledger: h.db, Limiter: unlimited{}, Vault: h.vault, JSON: redact.JSON{Hash: shortHash},
 		Hints: h.hints, Instance: "test", NewID: func() string { return uuid.Must(uuid.NewV7()).String() }, MaxPending: 100, Now: h.clock.now,
 	}))}

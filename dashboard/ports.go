@@ -8,7 +8,7 @@ import (
 	"sallyport/action"
 )
 
-// Gate is what the API asks of [action.Gate].
+// Gate is what the API asks of [gate.Gate].
 type Gate interface {
 	// For sessions.
 	Call(ctx context.Context, c *action.Call) (*action.Outcome, error)

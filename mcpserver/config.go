@@ -12,7 +12,7 @@ import (
 	"sallyport/action"
 )
 
-// Gate is what this package needs of [action.Gate], whose methods say what
+// Gate is what this package needs of [gate.Gate], whose methods say what
 // they promise.
 type Gate interface {
 	Call(ctx context.Context, c *action.Call) (*action.Outcome, error)

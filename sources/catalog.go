@@ -10,7 +10,7 @@ import (
 )
 
 // Catalog knows the actions of every organization. It implements
-// [action.Catalog].
+// [gate.Catalog].
 type Catalog struct {
 	Config
 
@@ -103,7 +103,7 @@ func (c *Catalog) Invalidate(organization string) {
 	}
 }
 
-// List implements [action.Catalog]. It waits for sources that never answered,
+// List implements [gate.Catalog]. It waits for sources that never answered,
 // or not for a long time, but not longer than Config.Patience; they go on in
 // the background.
 func (c *Catalog) List(ctx context.Context, organization string) ([]*action.Action, string, error) {
@@ -114,7 +114,7 @@ func (c *Catalog) List(ctx context.Context, organization string) ([]*action.Acti
 	return v.actions, v.version, nil
 }
 
-// Offerings implements [action.Catalog]. It waits as List does.
+// Offerings implements [gate.Catalog]. It waits as List does.
 func (c *Catalog) Offerings(ctx context.Context, organization string) (*action.Offerings, error) {
 	v, err := c.view(ctx, organization)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *Catalog) view(ctx context.Context, organization string) (*view, error) 
 	return v, nil
 }
 
-// Find implements [action.Catalog].
+// Find implements [gate.Catalog].
 func (c *Catalog) Find(ctx context.Context, organization, source, name string, fresh bool) (*action.Action, error) {
 	t := c.tenant(organization)
 	if source == action.Platform {

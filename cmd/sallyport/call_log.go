@@ -5,25 +5,26 @@ import (
 	"log/slog"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 	"sallyport/internal/redact"
 )
 
-// callLog is an [action.Observer] that writes a line for every call at its end,
+// callLog is an [gate.Observer] that writes a line for every call at its end,
 // beside what another does. It says who called what and how it went, and nothing
 // of params and results.
 type callLog struct {
-	action.Observer
+	gate.Observer
 	log *slog.Logger
 }
 
 // newCallLog writes to log. Looking for secrets would cost a call more than the
 // line; ids, the gateway's own words and names of actions (of a few characters
 // that [sources] lets pass) need none.
-func newCallLog(beside action.Observer, log *slog.Logger) callLog {
+func newCallLog(beside gate.Observer, log *slog.Logger) callLog {
 	return callLog{beside, redact.Bare(log)}
 }
 
-// Changed implements action.Observer.
+// Changed implements gate.Observer.
 func (l callLog) Changed(inv *action.Invocation) {
 	l.Observer.Changed(inv)
 	ctx := context.Background()

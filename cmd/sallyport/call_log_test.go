@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 )
 
 // A call is one line at its end, with all that it is found by, and none of its
@@ -15,7 +16,7 @@ import (
 func TestCallIsALineInTheLog(t *testing.T) {
 	lines := &tape{}
 	log := newLogger(lines, "info", "json")
-	h := newHouse(t, func(c *action.Config) { c.Observer = newCallLog(newCallMetrics(), log) })
+	h := newHouse(t, func(c *gate.Config) { c.Observer = newCallLog(newCallMetrics(), log) })
 	e := &effects{}
 	h.catalog.put(tool("read", action.RiskRead, e.run))
 	h.catalog.put(tool("write", action.RiskWrite, e.run))

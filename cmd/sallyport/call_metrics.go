@@ -20,7 +20,7 @@ const (
 	others      = "other" // no source is called so: ids of modules are known, others have a colon
 )
 
-// callMetrics are what operators watch of calls. It is an [action.Observer].
+// callMetrics are what operators watch of calls. It is an [gate.Observer].
 type callMetrics struct {
 	calls     *prometheus.CounterVec
 	refused   *prometheus.CounterVec
@@ -86,7 +86,7 @@ func (m *callMetrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.calls, m.refused, m.decisions, m.runs, m.approvals, m.grants, m.unknown, m.drifted}
 }
 
-// Decided implements action.Observer.
+// Decided implements gate.Observer.
 func (m *callMetrics) Decided(_ *action.Action, d *action.Decision, took time.Duration) {
 	if o := m.decided[d.Mode]; o != nil {
 		o.Observe(took.Seconds())
@@ -123,7 +123,7 @@ func refusals() []struct {
 	}
 }
 
-// Refused implements action.Observer.
+// Refused implements gate.Observer.
 func (m *callMetrics) Refused(err error) {
 	for _, r := range refusals() {
 		if r.kind == nil || errors.Is(err, r.kind) {
@@ -133,7 +133,7 @@ func (m *callMetrics) Refused(err error) {
 	}
 }
 
-// Changed implements action.Observer.
+// Changed implements gate.Observer.
 func (m *callMetrics) Changed(inv *action.Invocation) {
 	if inv.Mode == action.ModeRequireApproval {
 		m.answered(inv)
@@ -169,7 +169,7 @@ func (m *callMetrics) answered(inv *action.Invocation) {
 	}
 }
 
-// Ran implements action.Observer.
+// Ran implements gate.Observer.
 func (m *callMetrics) Ran(inv *action.Invocation, _ action.Status, took time.Duration) {
 	m.mu.RLock()
 	o := m.ran[inv.Source]

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 )
 
 // scraped is what Prometheus would read, but for comments.
@@ -32,7 +33,7 @@ func scraped(t *testing.T, all ...prometheus.Collector) []string {
 // Every way in which a call ends is counted once, and nothing of its params.
 func TestCallsAreCounted(t *testing.T) {
 	m := newCallMetrics()
-	h, e := newHouse(t, func(c *action.Config) { c.Observer = m }), &effects{}
+	h, e := newHouse(t, func(c *gate.Config) { c.Observer = m }), &effects{}
 	h.catalog.put(tool("read", action.RiskRead, e.run))
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	h.catalog.put(tool("destroy", action.RiskDanger, e.run))
@@ -85,7 +86,7 @@ func TestCallsAreCounted(t *testing.T) {
 
 func TestDriftIsCounted(t *testing.T) {
 	m := newCallMetrics()
-	w := newWorkshop(newHouse(t, func(c *action.Config) { c.Observer = m }), action.ReviewTrust)
+	w := newWorkshop(newHouse(t, func(c *gate.Config) { c.Observer = m }), action.ReviewTrust)
 	w.lists(1)
 	w.mode(action.ModeAllow)
 	w.sells()

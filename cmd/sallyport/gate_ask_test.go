@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 )
 
 // These are the stories of sources that ask the caller of a call that runs.
@@ -258,7 +259,7 @@ func TestCallerWhoWaitedElsewhereIsAsked(t *testing.T) {
 }
 
 func TestNobodyIsThereToBeAsked(t *testing.T) {
-	h := newHouse(t, func(c *action.Config) { c.TakeWithin = 50 * time.Millisecond })
+	h := newHouse(t, func(c *gate.Config) { c.TakeWithin = 50 * time.Millisecond })
 	q := newInquirer([]action.Question{form("a")})
 	ask := q.quiet()
 	h.catalog.put(q.tool("write", action.RiskWrite))
@@ -291,7 +292,7 @@ func (h *house) mode(name string, mode action.Mode) {
 }
 
 func TestQuestionsThatAreRefusedAtOnce(t *testing.T) {
-	h := newHouse(t, func(c *action.Config) { c.TakeWithin, c.AskWithin, c.MaxAsked = time.Hour, time.Hour, 1000 })
+	h := newHouse(t, func(c *gate.Config) { c.TakeWithin, c.AskWithin, c.MaxAsked = time.Hour, time.Hour, 1000 })
 	link := action.Question{Key: "a", Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","url":"https://x.test"}`)}
 	large := form("a")
 	large.Params = json.RawMessage(`{"message":"` + strings.Repeat("x", 2000) + `"}`)
@@ -336,7 +337,7 @@ func (forgetful) CloseRound(context.Context, string, string, json.RawMessage, ti
 }
 
 func TestReplyThatCannotBeWrittenDownIsNotUsed(t *testing.T) {
-	h := newHouse(t, func(c *action.Config) { c.Ledger = forgetful{c.Ledger} })
+	h := newHouse(t, func(c *gate.Config) { c.Ledger = forgetful{c.Ledger} })
 	q := newInquirer([]action.Question{form("a")})
 	h.catalog.put(q.tool("read", action.RiskRead))
 	r := h.asked(h.get(h.begin(t.Context(), h.askable("read"))))
@@ -348,7 +349,7 @@ func TestReplyThatCannotBeWrittenDownIsNotUsed(t *testing.T) {
 }
 
 func TestFloodOfQuestions(t *testing.T) {
-	h := newHouse(t, func(c *action.Config) { c.MaxRounds = 3 })
+	h := newHouse(t, func(c *gate.Config) { c.MaxRounds = 3 })
 	var rounds [][]action.Question
 	for i := range 6 {
 		rounds = append(rounds, []action.Question{form(fmt.Sprint(i))})
@@ -421,7 +422,7 @@ func TestAskedCallerNeverComesBack(t *testing.T) {
 		"the call has had enough": func(enough func()) { enough() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, q := newHouse(t, func(c *action.Config) { c.Now, c.AskWithin = clock.now, time.Minute }), newInquirer([]action.Question{form("a")})
+			h, q := newHouse(t, func(c *gate.Config) { c.Now, c.AskWithin = clock.now, time.Minute }), newInquirer([]action.Question{form("a")})
 			act := q.tool("read", action.RiskRead)
 			act.Timeout = time.Hour
 			within, enough := context.WithCancel(t.Context())
@@ -473,7 +474,7 @@ func (s slow) TakeRound(ctx context.Context, organization, invocation string, ca
 func TestQuestionTakenDuringALookIsTaken(t *testing.T) {
 	var clock shifted
 	rows := slow{looked: make(chan struct{}), then: make(chan struct{}), first: &sync.Once{}}
-	h, q := newHouse(t, func(c *action.Config) {
+	h, q := newHouse(t, func(c *gate.Config) {
 		rows.Ledger = c.Ledger
 		c.Now, c.AskWithin, c.Ledger = clock.now, time.Hour, rows
 	}), newInquirer([]action.Question{form("a")})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 	"sallyport/store"
 )
 
@@ -143,11 +144,11 @@ func TestNoOrderOfEditsLetsADriftedToolRun(t *testing.T) {
 			})
 		}
 	}
-	many := func(c *action.Config) { c.MaxPending = 10_000 }
+	many := func(c *gate.Config) { c.MaxPending = 10_000 }
 	t.Run("SQLite", func(t *testing.T) { orders(t, func(t *testing.T) *house { return newHouse(t, many) }, 6, 60) })
 	t.Run("PostgreSQL", func(t *testing.T) {
 		orders(t, func(t *testing.T) *house {
-			return newHouseOn(t, store.Config{URL: postgresTables(t)}, many, func(c *action.Config) { c.Alone = false })
+			return newHouseOn(t, store.Config{URL: postgresTables(t)}, many, func(c *gate.Config) { c.Alone = false })
 		}, 2, 40)
 	})
 }

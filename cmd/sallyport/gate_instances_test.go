@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 	"sallyport/store/coord"
 )
 
@@ -17,9 +18,9 @@ import (
 
 // twins are two houses on one database. Without hints each is on its own hub
 // and knows that it hears nothing.
-func twins(t *testing.T, hints bool, change ...func(*action.Config)) (a, b *house) {
+func twins(t *testing.T, hints bool, change ...func(*gate.Config)) (a, b *house) {
 	t.Helper()
-	together := func(c *action.Config) {
+	together := func(c *gate.Config) {
 		c.Alone, c.Hinted = false, func() bool { return hints }
 		c.LookEvery = 50 * time.Millisecond // slower than the other, which must not win by it
 		c.ClaimGrace, c.ClaimGraceBlind = 300*time.Millisecond, time.Millisecond
@@ -27,7 +28,7 @@ func twins(t *testing.T, hints bool, change ...func(*action.Config)) (a, b *hous
 			c.ClaimGrace, c.ClaimGraceBlind = time.Millisecond, 600*time.Millisecond
 		}
 	}
-	a = newHouse(t, append([]func(*action.Config){together}, change...)...)
+	a = newHouse(t, append([]func(*gate.Config){together}, change...)...)
 	b = &house{t: t, db: a.db, hub: a.hub, catalog: a.catalog, rules: a.rules, vault: a.vault, config: a.config, session: a.session}
 	if !hints {
 		b.hub = coord.NewHub()
@@ -89,7 +90,7 @@ func (l *blackout) Load(ctx context.Context, organization, id string) (action.Re
 
 func TestHeldCallOutlivesABlackout(t *testing.T) {
 	rows := &blackout{}
-	h := newHouse(t, func(c *action.Config) {
+	h := newHouse(t, func(c *gate.Config) {
 		rows.Ledger = c.Ledger
 		c.Ledger = rows
 	})
@@ -119,7 +120,7 @@ func (s *shifted) move(d time.Duration) { s.by.Add(int64(d)) }
 
 func TestAfterAGapNoCallerIsTakenForGone(t *testing.T) {
 	var clock shifted
-	h := newHouse(t, func(c *action.Config) {
+	h := newHouse(t, func(c *gate.Config) {
 		c.Now, c.HoldInteractive, c.SeenEvery = clock.now, 24*time.Hour, time.Hour
 		c.AbandonAfter = 2 * time.Minute
 	})
@@ -140,7 +141,7 @@ func TestAfterAGapNoCallerIsTakenForGone(t *testing.T) {
 func TestOldApprovalIsNotUsed(t *testing.T) {
 	var clock shifted
 	e := &effects{}
-	a, b := twins(t, false, func(c *action.Config) {
+	a, b := twins(t, false, func(c *gate.Config) {
 		c.Now, c.ClaimWithin, c.HoldInteractive = clock.now, time.Minute, time.Hour
 		c.ClaimGrace = time.Hour // nobody but the caller's own instance
 		c.ClaimGraceBlind = time.Hour
@@ -234,7 +235,7 @@ func (l *unreachable) Answered(context.Context, string, string) error {
 // Nobody is told that nothing happened when nobody can know.
 func TestWhatIsToldWhileRowsAreOutOfReach(t *testing.T) {
 	rows := &unreachable{}
-	h := newHouse(t, func(c *action.Config) {
+	h := newHouse(t, func(c *gate.Config) {
 		rows.Ledger = c.Ledger
 		c.Ledger = rows
 	})
@@ -269,7 +270,7 @@ func TestWhatIsToldWhileRowsAreOutOfReach(t *testing.T) {
 func TestLapsedLeaseIsSparedAfterAGap(t *testing.T) {
 	var clock shifted
 	begun, end := make(chan struct{}), make(chan struct{})
-	h := newHouse(t, func(c *action.Config) { c.Now = clock.now })
+	h := newHouse(t, func(c *gate.Config) { c.Now = clock.now })
 	h.catalog.put(tool("write", action.RiskWrite, func(context.Context, json.RawMessage, action.Caller) (action.Result, error) {
 		close(begun)
 		<-end
@@ -291,7 +292,7 @@ func TestLapsedLeaseIsSparedAfterAGap(t *testing.T) {
 // Rows that are away for a moment between the claim and the run cost nothing.
 func TestLastCheckWaitsForRows(t *testing.T) {
 	var left atomic.Int64
-	h := newHouse(t, func(c *action.Config) {
+	h := newHouse(t, func(c *gate.Config) {
 		read := c.Sessions
 		c.Sessions = reads(func(ctx context.Context, id string) (action.Session, error) {
 			if left.Add(-1) >= 0 {
@@ -335,7 +336,7 @@ func (l *ending) Finish(ctx context.Context, f *action.Finish) (action.Invocatio
 // waits for the run: the full answer of a read is nowhere else.
 func TestRowEndsBeforeItsRun(t *testing.T) {
 	rows := &ending{}
-	h := newHouse(t, func(c *action.Config) {
+	h := newHouse(t, func(c *gate.Config) {
 		rows.Ledger = c.Ledger
 		c.Ledger = rows
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 	"sallyport/store/coord"
 )
 
@@ -114,7 +115,7 @@ func TestOnlyWhatIsAllowedIsCompletedAndSubscribed(t *testing.T) {
 }
 
 func TestCompletionsCountAsCalls(t *testing.T) {
-	h, b := newHouse(t, func(c *action.Config) { c.Limiter = coord.NewCounter(3, time.Now) }), new(beside)
+	h, b := newHouse(t, func(c *gate.Config) { c.Limiter = coord.NewCounter(3, time.Now) }), new(beside)
 	b.put(h)
 	var refused error
 	for range 10 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 	"sallyport/ingest/event"
 )
 
@@ -367,7 +368,7 @@ func (l *overtaken) Begin(ctx context.Context, d *action.Draft) (*action.Begun, 
 // is tried anew for another reason.
 func TestCompletedWhilePolicyMoves(t *testing.T) {
 	rows := &overtaken{}
-	h := newHouse(t, func(c *action.Config) {
+	h := newHouse(t, func(c *gate.Config) {
 		rows.Ledger = c.Ledger
 		c.Ledger = rows
 	})

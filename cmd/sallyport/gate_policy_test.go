@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 	"sallyport/store"
 	"sallyport/store/coord"
 )
@@ -21,10 +22,10 @@ import (
 
 // onBoth tells a story over SQLite and over PostgreSQL.
 func onBoth(t *testing.T, story func(t *testing.T, h *house)) {
-	many := func(c *action.Config) { c.MaxPending = 1000 }
+	many := func(c *gate.Config) { c.MaxPending = 1000 }
 	t.Run("SQLite", func(t *testing.T) { story(t, newHouse(t, many)) })
 	t.Run("PostgreSQL", func(t *testing.T) {
-		story(t, newHouseOn(t, store.Config{URL: postgresTables(t)}, many, func(c *action.Config) { c.Alone = false }))
+		story(t, newHouseOn(t, store.Config{URL: postgresTables(t)}, many, func(c *gate.Config) { c.Alone = false }))
 	})
 }
 
@@ -403,7 +404,7 @@ func TestCapabilityExpires(t *testing.T) {
 }
 
 func TestQuotasCountByIdentity(t *testing.T) {
-	h := newHouse(t, func(c *action.Config) { c.Limiter = coord.NewCounter(0, time.Now) })
+	h := newHouse(t, func(c *gate.Config) { c.Limiter = coord.NewCounter(0, time.Now) })
 	h.notes("read", action.RiskRead)
 	h.capable(action.Capability{Level: action.LevelRead, Rate: &action.Rate{Calls: 3, Seconds: 3600}})
 	if err := h.db.SetQuota(t.Context(), action.Quota{

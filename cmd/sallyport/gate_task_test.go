@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 )
 
 // These are the stories of callers who leave with a held call and come back for
@@ -145,7 +146,7 @@ func TestWithdrawByItsSession(t *testing.T) {
 func TestWhoLeftIsAsked(t *testing.T) {
 	for name, hints := range map[string]bool{"with hints": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
-			a, b := twins(t, hints, func(c *action.Config) { c.TakeWithin = time.Second })
+			a, b := twins(t, hints, func(c *gate.Config) { c.TakeWithin = time.Second })
 			q := newInquirer([]action.Question{form("a"), form("b")}, []action.Question{form("a")})
 			a.catalog.put(q.tool("write", action.RiskWrite))
 			inv := a.leaves("write", `{}`, action.ClientElicitsForm)
@@ -250,7 +251,7 @@ func TestOpenedOnce(t *testing.T) {
 // made, and nobody is asked.
 func TestTaskOnlyAsksNobody(t *testing.T) {
 	m := newCallMetrics()
-	h, e := newHouse(t, func(c *action.Config) { c.Observer = m }), &effects{}
+	h, e := newHouse(t, func(c *gate.Config) { c.Observer = m }), &effects{}
 	a := tool("slow", action.RiskWrite, e.run)
 	a.Check = func(json.RawMessage) error {
 		return action.Errorf(action.ErrForbidden, "task_only", "It can only be called as a task.")

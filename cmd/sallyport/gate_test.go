@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 	"sallyport/internal/redact"
 	"sallyport/internal/vault"
 	"sallyport/store"
@@ -35,8 +36,8 @@ type house struct {
 	catalog *shelf
 	rules   *policies
 	vault   *vault.Vault
-	config  action.Config
-	gate    *action.Gate
+	config  gate.Config
+	gate    *gate.Gate
 	end     func() // ends the gate as a process that is asked to would
 	session action.Session
 }
@@ -101,12 +102,12 @@ func tool(name string, risk action.Risk, run action.Run) *action.Action {
 	}
 }
 
-func newHouse(t *testing.T, change ...func(*action.Config)) *house {
+func newHouse(t *testing.T, change ...func(*gate.Config)) *house {
 	t.Helper()
 	return newHouseOn(t, store.Config{Path: withTables(t, t.TempDir()+"/sallyport.db")}, change...)
 }
 
-func newHouseOn(t *testing.T, rows store.Config, change ...func(*action.Config)) *house {
+func newHouseOn(t *testing.T, rows store.Config, change ...func(*gate.Config)) *house {
 	t.Helper()
 	h := &house{t: t, path: rows.Path, hub: coord.NewHub(), catalog: &shelf{actions: map[string]*action.Action{}}}
 	ctx := t.Context()
@@ -121,7 +122,7 @@ func newHouseOn(t *testing.T, rows store.Config, change ...func(*action.Config))
 		t.Fatal(err)
 	}
 	h.rules = &policies{load: h.db.Rules, version: h.db.PolicyVersion, grants: h.db.GrantsFor, now: time.Now, clock: time.Now}
-	h.config = action.Config{
+	h.config = gate.Config{
 		Catalog: h.catalog, Decider: h.rules, Sessions: &sessions{load: h.db.Session, now: time.Now}, Ledger: h.db,
 		Limiter: coord.NewCounter(0, time.Now), Vault: h.vault, JSON: &redact.JSON{}, Hints: h.hub,
 		Alone: true, NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
@@ -156,7 +157,7 @@ func (h *house) restart() {
 func (h *house) start() {
 	h.t.Helper()
 	h.config.Instance = uuid.NewString()
-	gate, err := action.New(h.config)
+	gate, err := gate.New(h.config)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -360,7 +361,7 @@ func TestPolicyDenialHasARow(t *testing.T) {
 }
 
 func TestHumanDenialHoldsForTheSameCall(t *testing.T) {
-	h, e := newHouse(t, func(c *action.Config) { c.DenialHolds = time.Hour }), &effects{}
+	h, e := newHouse(t, func(c *gate.Config) { c.DenialHolds = time.Hour }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	done := h.begin(t.Context(), h.call("write", `{"a":1}`))
 	v := h.verdict(h.pending().ID)
@@ -386,7 +387,7 @@ func TestHumanDenialHoldsForTheSameCall(t *testing.T) {
 }
 
 func TestHeldCallExpires(t *testing.T) {
-	h, e := newHouse(t, func(c *action.Config) { c.HoldInteractive = 100 * time.Millisecond }), &effects{}
+	h, e := newHouse(t, func(c *gate.Config) { c.HoldInteractive = 100 * time.Millisecond }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	out := h.want(h.get(h.begin(t.Context(), h.call("write", `{}`))), action.StatusExpired)
 	if _, err := h.gate.Approve(t.Context(), h.verdict(out.Invocation.ID)); !errors.Is(err, action.ErrGone) {
@@ -485,7 +486,7 @@ func TestCallerGoneAfterApproval(t *testing.T) {
 }
 
 func TestWithdrawal(t *testing.T) {
-	h, e := newHouse(t, func(c *action.Config) { c.AbandonAfter = time.Hour }), &effects{}
+	h, e := newHouse(t, func(c *gate.Config) { c.AbandonAfter = time.Hour }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	leave := func(params string, cause error) action.Invocation {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -535,7 +536,7 @@ func TestHoldStaysForWhoWasToldToComeBack(t *testing.T) {
 }
 
 func TestHumanDenialEnds(t *testing.T) {
-	h, e := newHouse(t, func(c *action.Config) { c.DenialHolds = 20 * time.Millisecond }), &effects{}
+	h, e := newHouse(t, func(c *gate.Config) { c.DenialHolds = 20 * time.Millisecond }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	done := h.begin(t.Context(), h.call("write", `{"a":1}`))
 	if _, err := h.gate.Deny(t.Context(), h.verdict(h.pending().ID)); err != nil {
@@ -549,7 +550,7 @@ func TestHumanDenialEnds(t *testing.T) {
 }
 
 func TestAbandonedHoldIsWithdrawn(t *testing.T) {
-	h, e := newHouse(t, func(c *action.Config) { c.AbandonAfter, c.SeenEvery = 200*time.Millisecond, 20*time.Millisecond }), &effects{}
+	h, e := newHouse(t, func(c *gate.Config) { c.AbandonAfter, c.SeenEvery = 200*time.Millisecond, 20*time.Millisecond }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := h.begin(ctx, h.call("write", `{"a":1}`))
@@ -627,7 +628,7 @@ func TestWhatWasApprovedIsWhatRuns(t *testing.T) {
 
 // late is a house where an approval is not taken up until a hint says so.
 func late(t *testing.T) *house {
-	return newHouse(t, func(c *action.Config) { c.PollEvery, c.ClaimGrace = time.Hour, time.Hour })
+	return newHouse(t, func(c *gate.Config) { c.PollEvery, c.ClaimGrace = time.Hour, time.Hour })
 }
 
 func TestSessionEndsBetweenApprovalAndRun(t *testing.T) {
@@ -670,7 +671,7 @@ func TestDenialBeforeTheRunBindsNoRepeat(t *testing.T) {
 }
 
 func TestUnattendedHoldOutlivesItsCaller(t *testing.T) {
-	h, e := newHouse(t, func(c *action.Config) { c.AbandonAfter, c.HoldInteractive = 50*time.Millisecond, 50*time.Millisecond }), &effects{}
+	h, e := newHouse(t, func(c *gate.Config) { c.AbandonAfter, c.HoldInteractive = 50*time.Millisecond, 50*time.Millisecond }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	h.session = h.newSession(action.Unattended)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -777,7 +778,7 @@ func TestRevokedSessionWritesNothing(t *testing.T) {
 }
 
 func TestTimeoutOfAWriteIsUnknown(t *testing.T) {
-	h := newHouse(t, func(c *action.Config) { c.CallTimeout = 30 * time.Millisecond })
+	h := newHouse(t, func(c *gate.Config) { c.CallTimeout = 30 * time.Millisecond })
 	hang := func(ctx context.Context, _ json.RawMessage, _ action.Caller) (action.Result, error) {
 		<-ctx.Done()
 		return action.Result{}, fmt.Errorf("%w: %w", action.ErrOutcomeUnknown, ctx.Err())
@@ -913,7 +914,7 @@ func TestRefusedCallsLeaveNoRowAndOldOnesGoOn(t *testing.T) {
 }
 
 func TestBadInputLeavesNoRow(t *testing.T) {
-	h, e := newHouse(t, func(c *action.Config) { c.Limiter = coord.NewCounter(8, time.Now) }), &effects{}
+	h, e := newHouse(t, func(c *gate.Config) { c.Limiter = coord.NewCounter(8, time.Now) }), &effects{}
 	h.catalog.put(tool("write", action.RiskWrite, e.run))
 	for params, kind := range map[string]error{
 		`{"wrong":1}`:           action.ErrInvalid,

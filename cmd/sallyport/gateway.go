@@ -20,6 +20,7 @@ import (
 	"github.com/oklog/run"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 	"sallyport/dashboard"
 	"sallyport/internal/hangup"
 	"sallyport/internal/outbound"
@@ -59,9 +60,9 @@ type gateway struct {
 	tokens   *credential.Tokens
 	catalog  *sources.Catalog
 	files    *files.Store // of evidence; nil: another process keeps it
-	gate     *action.Gate
-	observer action.Observer // of calls
-	inbound  *inbound        // nil: another process takes webhooks
+	gate     *gate.Gate
+	observer gate.Observer // of calls
+	inbound  *inbound      // nil: another process takes webhooks
 	notices  *notices
 	tracing  *tracing // nil: nothing is traced
 	counts   counts
@@ -237,7 +238,7 @@ func (g *gateway) openGate(ctx context.Context) (err error) {
 		return err
 	}
 	g.observer = newCallLog(g.counts.calls, g.log)
-	g.gate, err = action.New(action.Config{
+	g.gate, err = gate.New(gate.Config{
 		Catalog: g.catalog, Decider: g.policies, Sessions: g.sessions, Ledger: g.db,
 		Limiter: g.coord, Vault: g.vault, JSON: g.json, Hints: g.coord,
 		Instance: g.instance, Alone: !g.db.Shared(), Hinted: g.hinted, NewID: newID,

@@ -36,7 +36,7 @@ type policySnapshot struct {
 	read   time.Time // when it was known to be what is stored
 }
 
-// Decide implements action.Decider.
+// Decide implements gate.Decider.
 func (p *policies) Decide(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error) {
 	rules, err := p.rules(ctx, s.Organization, current)
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *policies) Decide(ctx context.Context, s *action.Session, a *action.Acti
 	return rules.WithGrants(now, d, s, a, params, grants), nil
 }
 
-// View implements action.Decider.
+// View implements gate.Decider.
 func (p *policies) View(ctx context.Context, s *action.Session) (view, version string, err error) {
 	rules, err := p.rules(ctx, s.Organization, false)
 	if err != nil {

@@ -20,10 +20,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 )
 
 // tracing draws calls as OpenTelemetry's spans and sends them to a collector. It is
-// an [action.Tracer]. What it says of a call is what [action.Traced] holds. A nil
+// an [gate.Tracer]. What it says of a call is what [action.Traced] holds. A nil
 // tracing traces nothing.
 //
 // Nothing is set for the whole process: libraries that speak OpenTelemetry by
@@ -82,27 +83,27 @@ func (t *tracing) close() {
 	}
 }
 
-// calls is what a [action.Gate] is given: a nil interface where nothing is traced.
-func (t *tracing) calls() action.Tracer {
+// calls is what a [gate.Gate] is given: a nil interface where nothing is traced.
+func (t *tracing) calls() gate.Tracer {
 	if t == nil {
 		return nil
 	}
 	return t
 }
 
-// Start implements action.Tracer.
+// Start implements gate.Tracer.
 func (t *tracing) Start(ctx context.Context, step action.TraceStep) (context.Context, func(action.Traced)) {
 	ctx, span := t.tracer.Start(ctx, spanName(step), trace.WithSpanKind(spanKind(step)))
 	return ctx, func(told action.Traced) { endSpan(span, &told) }
 }
 
-// Past implements action.Tracer.
+// Past implements gate.Tracer.
 func (t *tracing) Past(ctx context.Context, step action.TraceStep, began time.Time, told action.Traced) {
 	_, span := t.tracer.Start(ctx, spanName(step), trace.WithSpanKind(spanKind(step)), trace.WithTimestamp(began))
 	endSpan(span, &told)
 }
 
-// Bare implements action.Tracer.
+// Bare implements gate.Tracer.
 func (*tracing) Bare(ctx context.Context) context.Context {
 	return trace.ContextWithSpanContext(context.Background(), trace.SpanContextFromContext(ctx))
 }

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"sallyport/action"
+	"sallyport/action/gate"
 	"sallyport/ingest/event"
 )
 
@@ -368,7 +369,7 @@ func TestTracesFromAgentToUpstream(t *testing.T) {
 func TestTraceOfCallThatIsComeBackFor(t *testing.T) {
 	spans := newCollector(t)
 	spans.traced(t)
-	h := newHouse(t, func(c *action.Config) {
+	h := newHouse(t, func(c *gate.Config) {
 		tracer, err := newTracing(t.Context(), "here", c.Log)
 		if err != nil {
 			t.Fatal(err)
@@ -461,7 +462,7 @@ func TestCollectorThatIsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHouse(t, func(c *action.Config) { c.Tracer = tracer.calls() })
+	h := newHouse(t, func(c *gate.Config) { c.Tracer = tracer.calls() })
 	e := &effects{}
 	h.catalog.put(tool("read", action.RiskRead, e.run))
 	const calls = 3000 // more than wait for a collector

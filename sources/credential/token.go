@@ -67,7 +67,7 @@ func ended(c *action.Connector, g action.OAuthGrant, k *kept) error {
 	return nil
 }
 
-// unread is a credential that cannot be had because of our own rows.
+// Unread is a credential that cannot be had because of our own rows.
 func unread(err error) error {
 	var shown *action.Error
 	if errors.As(err, &shown) {

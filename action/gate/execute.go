@@ -1,4 +1,4 @@
-package action
+package gate
 
 import (
 	"bytes"
@@ -7,23 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"sallyport/action"
 )
 
 // job is an invocation that this instance may execute.
 type job struct {
-	Invocation
-	act        *Action
+	action.Invocation
+	act        *action.Action
 	params     json.RawMessage
 	joins      bool // a repeat may be handed the outcome
 	unattended bool
-	returning  ClientFeatures  // what callers can be asked who come back by themselves
-	trace      context.Context // carries the span of its caller, where calls are traced and it is known
-	end        *Traced         // how it ended, where calls are traced
+	returning  action.ClientFeatures // what callers can be asked who come back by themselves
+	trace      context.Context       // carries the span of its caller, where calls are traced and it is known
+	end        *action.Traced        // how it ended, where calls are traced
 }
 
 // claim has an approved call executed by this instance, if no other wins it.
 // It returns at once.
-func (g *Gate) claim(inv Invocation) {
+func (g *Gate) claim(inv action.Invocation) {
 	if !g.work.add() {
 		return
 	}
@@ -34,7 +36,7 @@ func (g *Gate) claim(inv Invocation) {
 	g.work.run(func() {
 		defer g.work.done()
 		if err := g.claimed(inv); err != nil {
-			if !errors.Is(err, ErrConflict) {
+			if !errors.Is(err, action.ErrConflict) {
 				g.Log.Error("executing an approved call", "invocation", inv.ID, "error", err)
 			}
 			g.board.end(inv.ID, nil)
@@ -44,7 +46,7 @@ func (g *Gate) claim(inv Invocation) {
 
 // claimed wins the row, reads again everything that the approval rested on,
 // and executes what was approved or nothing.
-func (g *Gate) claimed(inv Invocation) error {
+func (g *Gate) claimed(inv action.Invocation) error {
 	ctx, stop := context.WithTimeout(context.Background(), g.CheckTimeout)
 	defer stop()
 	lease, err := g.lease(ctx, inv)
@@ -60,17 +62,17 @@ func (g *Gate) claimed(inv Invocation) error {
 	defer g.traceResume(j)()
 	began := time.Now()
 	fin, err := g.again(ctx, j, rec.SealedParams)
-	for rowsAway(err) && pause(ctx, g.LookEvery) {
+	for action.RowsAway(err) && pause(ctx, g.LookEvery) {
 		fin, err = g.again(ctx, j, rec.SealedParams)
 	}
 	if err != nil {
 		// Nothing ran, and the row must not look as if something had.
 		g.Log.Error("checking an approved call again", "invocation", inv.ID, "error", err)
-		fin = &Finish{Status: StatusFailed, Error: &Failure{Code: FailedInternal, Message: "The gateway could not check the call again before running it; nothing was executed."}}
+		fin = &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedInternal, Message: "The gateway could not check the call again before running it; nothing was executed."}}
 	}
 	g.traceRecheck(j, fin, began)
 	if fin != nil {
-		g.finish(j, fin, Answer{})
+		g.finish(j, fin, action.Answer{})
 		return nil
 	}
 	j.returning, err = g.Ledger.Returning(ctx, rec.Organization, rec.ID)
@@ -91,19 +93,19 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // lease is a claim for long enough to check and to execute. An approval that
 // nobody used in time is not used any more, also when no sweep came by.
-func (g *Gate) lease(ctx context.Context, inv Invocation) (Claim, error) {
+func (g *Gate) lease(ctx context.Context, inv action.Invocation) (action.Claim, error) {
 	rec, err := g.Ledger.Load(ctx, inv.Organization, inv.ID)
 	if err != nil {
-		return Claim{}, err
+		return action.Claim{}, err
 	}
 	now, run := g.Now(), g.CallTimeout
 	if rec.ApprovedAt != nil && now.Sub(*rec.ApprovedAt) > g.ClaimWithin {
-		return Claim{}, NewError("approval_expired").WithInvocation(inv.ID)
+		return action.Claim{}, action.NewError("approval_expired").WithInvocation(inv.ID)
 	}
 	if act, err := g.Catalog.Find(ctx, rec.Organization, rec.Source, rec.Action, false); err == nil {
 		run = g.timeout(act)
 	}
-	return Claim{
+	return action.Claim{
 		Organization: inv.Organization, ID: inv.ID, Executor: g.Instance, Now: now,
 		LeaseUntil: now.Add(g.CheckTimeout + run + g.LeaseMargin),
 	}, nil
@@ -111,21 +113,21 @@ func (g *Gate) lease(ctx context.Context, inv Invocation) (Claim, error) {
 
 // again reads everything that may have changed since a person approved, and
 // fills in the job. A non-nil Finish is how the invocation ends instead.
-func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error) {
+func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*action.Finish, error) {
 	s, err := g.Sessions.Session(ctx, j.Session)
 	if err != nil {
 		return nil, err
 	}
-	j.unattended = s.Kind == Unattended
+	j.unattended = s.Kind == action.Unattended
 	if err := s.Working(g.Now()); err != nil {
 		return denial("The session ended before the call could run."), nil
 	}
 	j.act, err = g.Catalog.Find(ctx, j.Organization, j.Source, j.Action, true)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, action.ErrNotFound):
 		return stale("The action does not exist any more; nothing was executed."), nil
-	case errors.Is(err, ErrUnavailable) && !rowsAway(err):
-		return &Finish{Status: StatusFailed, Error: &Failure{Code: FailedReach, Message: "The source could not be reached; nothing was executed. It may be called again."}}, nil
+	case errors.Is(err, action.ErrUnavailable) && !action.RowsAway(err):
+		return &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedReach, Message: "The source could not be reached; nothing was executed. It may be called again."}}, nil
 	case err != nil:
 		return nil, err
 	case j.act.Hash != j.ToolHash:
@@ -137,7 +139,7 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error
 	if err != nil {
 		return nil, err
 	}
-	if decision.Mode == ModeDeny {
+	if decision.Mode == action.ModeDeny {
 		return denial("Policy denies this action now: " + decision.Why()), nil
 	}
 	j.params, err = g.Vault.Open(paramsRef(&j.Invocation), sealed)
@@ -152,36 +154,36 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*Finish, error
 
 // boundAgain ends a call of a module that would go elsewhere now than where a
 // person let it.
-func (g *Gate) boundAgain(ctx context.Context, j *job, s *Session) (*Finish, error) {
+func (g *Gate) boundAgain(ctx context.Context, j *job, s *action.Session) (*action.Finish, error) {
 	if j.act.Bind == nil {
 		return nil, nil
 	}
 	b, err := j.act.Bind(ctx, s, j.params)
-	var e *Error
+	var e *action.Error
 	switch {
-	case errors.As(err, &e) && !rowsAway(err):
+	case errors.As(err, &e) && !action.RowsAway(err):
 		return stale("The call cannot run any more as it was approved, so nothing was executed: " + e.Message), nil
 	case err != nil:
 		return nil, err
-	case b.Integration != j.Integration || j.act.bound(b) != j.Revision:
+	case b.Integration != j.Integration || j.act.Bound(b) != j.Revision:
 		return moved(), nil
 	}
 	return nil, nil
 }
 
-func moved() *Finish {
+func moved() *action.Finish {
 	return stale("What the call is sent to was changed after the approval; nothing was executed. Call again to have it approved as it is now.")
 }
 
-func stale(message string) *Finish {
-	return &Finish{Status: StatusFailed, Error: &Failure{Code: FailedStale, Message: message}}
+func stale(message string) *action.Finish {
+	return &action.Finish{Status: action.StatusFailed, Error: &action.Failure{Code: action.FailedStale, Message: message}}
 }
 
-func denial(note string) *Finish {
-	return &Finish{Status: StatusDenied, DeniedReason: DeniedPolicy, DeniedNote: note}
+func denial(note string) *action.Finish {
+	return &action.Finish{Status: action.StatusDenied, DeniedReason: action.DeniedPolicy, DeniedNote: note}
 }
 
-func (g *Gate) timeout(act *Action) time.Duration {
+func (g *Gate) timeout(act *action.Action) time.Duration {
 	if act.Timeout > 0 {
 		return act.Timeout
 	}
@@ -193,9 +195,9 @@ func (g *Gate) timeout(act *Action) time.Duration {
 // leaving stops it, only its own timeout.
 func (g *Gate) execute(j *job) {
 	ctx, stop := context.WithTimeout(j.trace, g.timeout(j.act))
-	var end func(Traced)
+	var end func(action.Traced)
 	if g.Tracer != nil {
-		ctx, end = g.Tracer.Start(ctx, TraceExecute)
+		ctx, end = g.Tracer.Start(ctx, action.TraceExecute)
 	}
 	started := g.Now()
 	on := &line{Gate: g, job: j, can: j.returning}
@@ -213,7 +215,7 @@ func (g *Gate) execute(j *job) {
 		end(j.came(fin))
 	}
 	if j.joins && (answer.Body != nil || answer.Problem != nil) {
-		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.keep()); err != nil {
+		if fin.SealedResult, err = g.Vault.Seal(resultRef(&j.Invocation), answer.Keep()); err != nil {
 			g.Log.Error("sealing a result", "invocation", j.ID, "error", err)
 		}
 	}
@@ -221,10 +223,10 @@ func (g *Gate) execute(j *job) {
 }
 
 // run calls the source. A panic of it is an outcome like any other.
-func (g *Gate) run(ctx context.Context, j *job, caller Caller) (res Result, err error) {
+func (g *Gate) run(ctx context.Context, j *job, caller action.Caller) (res action.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: the source panicked: %v", ErrOutcomeUnknown, p)
+			err = fmt.Errorf("%w: the source panicked: %v", action.ErrOutcomeUnknown, p)
 		}
 	}()
 	return j.act.Run(ctx, j.params, caller)
@@ -235,32 +237,32 @@ func (g *Gate) run(ctx context.Context, j *job, caller Caller) (res Result, err 
 const codeRateLimited = "upstream_rate_limited"
 
 // verdict says what a source's answer means for the row.
-func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
-	answer := Answer{Body: res.Body, Problem: res.Problem, IsError: res.IsError}
+func (g *Gate) verdict(act *action.Action, res *action.Result, err error) (*action.Finish, action.Answer) {
+	answer := action.Answer{Body: res.Body, Problem: res.Problem, IsError: res.IsError}
 	switch {
-	case act.Own != nil && errors.Is(err, ErrTooMany):
+	case act.Own != nil && errors.Is(err, action.ErrTooMany):
 		// Others of the session came first; the same call may be made again later.
-		return &Finish{Status: StatusDenied, DeniedReason: DeniedQuota, DeniedNote: Public(err).Message}, Answer{}
+		return &action.Finish{Status: action.StatusDenied, DeniedReason: action.DeniedQuota, DeniedNote: action.Public(err).Message}, action.Answer{}
 	case err == nil && res.Problem != nil:
-		return &Finish{Status: StatusFailed, Error: &Failure{
-			Code: FailedUpstream, Message: g.clip(problemText(res.Problem), res.Secrets),
+		return &action.Finish{Status: action.StatusFailed, Error: &action.Failure{
+			Code: action.FailedUpstream, Message: g.clip(problemText(res.Problem), res.Secrets),
 		}}, answer
 	case err == nil:
 		redacted := g.JSON.Redact(res.Body, res.Secrets)
-		fin := &Finish{
-			Status: StatusCompleted, Result: g.JSON.Prune(redacted, g.KeepResult),
+		fin := &action.Finish{
+			Status: action.StatusCompleted, Result: g.JSON.Prune(redacted, g.KeepResult),
 		}
 		fin.ResultNote = g.JSON.Summary(fin.Result, g.KeepSummary)
 		if res.IsError {
-			fin.Status = StatusFailed
-			fin.Error = &Failure{Code: FailedTool, Message: g.clip(toolText(res.Body), res.Secrets)}
+			fin.Status = action.StatusFailed
+			fin.Error = &action.Failure{Code: action.FailedTool, Message: g.clip(toolText(res.Body), res.Secrets)}
 		}
 		return fin, answer
 	}
 	g.Log.Warn("a source failed", "source", act.Source, "action", act.Name, "error", g.JSON.RedactText(err.Error(), res.Secrets))
-	failure := &Failure{Code: FailedUnknown}
+	failure := &action.Failure{Code: action.FailedUnknown}
 	reason, again := "The source's answer did not arrive.", "It may be tried again."
-	if e := (*Error)(nil); errors.As(err, &e) {
+	if e := (*action.Error)(nil); errors.As(err, &e) {
 		if reason = e.Message; act.Provider != "" && e.Code == codeRateLimited {
 			reason = act.SourceName + " wants fewer requests."
 		}
@@ -274,17 +276,17 @@ func (g *Gate) verdict(act *Action, res *Result, err error) (*Finish, Answer) {
 		reason = fmt.Sprintf("The source did not answer within %s.", g.timeout(act))
 	}
 	switch {
-	case errors.Is(err, ErrUnavailable):
-		failure.Code = FailedReach
+	case errors.Is(err, action.ErrUnavailable):
+		failure.Code = action.FailedReach
 		failure.Message = reason + " Nothing was executed. " + again
-	case act.Risk == RiskRead:
-		failure.Code = FailedReach
+	case act.Risk == action.RiskRead:
+		failure.Code = action.FailedReach
 		failure.Message = reason + " Nothing was changed. " + again
 	default:
 		failure.Message = reason + " It may or may not have happened; check at the service before trying again. The gateway will not repeat it."
 	}
 	failure.Message = g.clip(failure.Message, res.Secrets)
-	return &Finish{Status: StatusFailed, Error: failure}, Answer{}
+	return &action.Finish{Status: action.StatusFailed, Error: failure}, action.Answer{}
 }
 
 // clip cleans a line of foreign text and bounds it.
@@ -326,12 +328,12 @@ func toolText(body json.RawMessage) string {
 // finish ends the row and then the waits for it: nobody is answered before
 // what is told is durable. When the row cannot be written, the callers are
 // told that the outcome is unknown, which is what the row will come to say.
-func (g *Gate) finish(j *job, fin *Finish, answer Answer) {
+func (g *Gate) finish(j *job, fin *action.Finish, answer action.Answer) {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	fin.Organization, fin.ID, fin.Executor, fin.Now = j.Organization, j.ID, g.Instance, g.Now()
 	switch {
-	case fin.Status == StatusDenied: // the next call is decided anew
+	case fin.Status == action.StatusDenied: // the next call is decided anew
 	case j.unattended:
 		fin.PickupUntil = fin.Now.Add(g.PickupUnattended)
 	default:
@@ -341,17 +343,17 @@ func (g *Gate) finish(j *job, fin *Finish, answer Answer) {
 	switch {
 	case err != nil:
 		g.Log.Error("recording how a call ended", "invocation", j.ID, "status", fin.Status, "error", err)
-		ended, answer = j.Invocation, Answer{}
-		ended.Status = StatusFailed
-		ended.Error = &Failure{Code: FailedUnknown, Message: "How the call ended could not be recorded; it may or may not have happened. Check at the service before trying again."}
+		ended, answer = j.Invocation, action.Answer{}
+		ended.Status = action.StatusFailed
+		ended.Error = &action.Failure{Code: action.FailedUnknown, Message: "How the call ended could not be recorded; it may or may not have happened. Check at the service before trying again."}
 	case !recorded:
 		g.Log.Warn("a call ended after it was given up", "invocation", j.ID, "status", fin.Status)
-		answer = Answer{}
+		answer = action.Answer{}
 	default:
 		g.Observer.Changed(&ended)
 	}
 	ended = g.linked(ended)
 	g.traceEnd(j, &ended)
-	g.board.end(j.ID, &Outcome{Invocation: ended, Answer: answer, joins: j.joins})
+	g.board.end(j.ID, &action.Outcome{Invocation: ended, Answer: answer, Joins: j.joins})
 	g.announce(&ended)
 }

@@ -1,4 +1,4 @@
-package action
+package gate
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"sallyport/action"
 )
 
 // Config says what a [Gate] works with. The interfaces are required; of the
@@ -18,11 +20,11 @@ type Config struct {
 	Catalog  Catalog
 	Decider  Decider
 	Sessions Sessions
-	Ledger   Ledger
-	Limiter  Limiter
-	Vault    Vault
-	JSON     JSON
-	Hints    Hints
+	Ledger   action.Ledger
+	Limiter  action.Limiter
+	Vault    action.Vault
+	JSON     action.JSON
+	Hints    action.Hints
 
 	Instance string // this process; unique among those that share rows
 	Alone    bool   // no other process shares the rows
@@ -72,7 +74,7 @@ type Config struct {
 func (c *Config) fill() error {
 	if c.Catalog == nil || c.Decider == nil || c.Sessions == nil || c.Ledger == nil || c.Limiter == nil ||
 		c.Vault == nil || c.JSON == nil || c.Hints == nil || c.NewID == nil || c.Instance == "" {
-		return errors.New("action.Config: Catalog, Decider, Sessions, Ledger, Limiter, Vault, JSON, Hints, NewID and Instance are required")
+		return errors.New("gate.Config: Catalog, Decider, Sessions, Ledger, Limiter, Vault, JSON, Hints, NewID and Instance are required")
 	}
 	for _, d := range []struct {
 		value *time.Duration
@@ -166,24 +168,24 @@ func New(c Config) (*Gate, error) {
 //
 // A held call rests on the stacks of everybody from here to the connection, and
 // ten thousand may be held: so what is large goes by pointer.
-func (g *Gate) Call(ctx context.Context, c *Call) (out *Outcome, err error) {
+func (g *Gate) Call(ctx context.Context, c *action.Call) (out *action.Outcome, err error) {
 	if g.refusing.Load() || !g.work.add() {
-		return &Outcome{}, errDraining()
+		return &action.Outcome{}, errDraining()
 	}
 	defer g.work.done()
-	c.counted, c.ungranted = false, false // it may be made a second time
+	c.Counted, c.Ungranted = false, false // it may be made a second time
 	if g.Tracer != nil {
-		var end func(Traced)
-		ctx, end = g.Tracer.Start(ctx, TraceCall)
+		var end func(action.Traced)
+		ctx, end = g.Tracer.Start(ctx, action.TraceCall)
 		defer func() { end(tracedAnswer(&c.Session, orNone(out), err)) }() // there is none in a panic
 	}
 	if err := g.admit(ctx, c); err != nil {
 		g.Observer.Refused(err)
-		return &Outcome{}, err
+		return &action.Outcome{}, err
 	}
 	if err := g.repeats(ctx, c); err != nil {
 		g.Observer.Refused(err)
-		return &Outcome{}, err
+		return &action.Outcome{}, err
 	}
 	for t := (tries{}); ; t.n++ {
 		out, wait, err := g.attempt(ctx, c, t.n > 0)
@@ -203,21 +205,21 @@ type tries struct {
 }
 
 // again tells whether the call is attempted once more.
-func (t *tries) again(c *Call, err error) bool {
+func (t *tries) again(c *action.Call, err error) bool {
 	if err == nil {
 		return false
 	}
-	denied := errors.Is(err, ErrDeniedBefore)
-	c.ungranted = c.ungranted || denied
-	if !t.recalled && c.Source == Platform && Public(err).Code == CodeCompleted {
+	denied := errors.Is(err, action.ErrDeniedBefore)
+	c.Ungranted = c.Ungranted || denied
+	if !t.recalled && c.Source == action.Platform && action.Public(err).Code == action.CodeCompleted {
 		t.recalled = true
 		return true
 	}
-	return t.n < 5 && (denied || errors.Is(err, ErrPolicyMoved) || errors.Is(err, ErrGrantSpent) || errors.Is(err, errWithdrawn))
+	return t.n < 5 && (denied || errors.Is(err, action.ErrPolicyMoved) || errors.Is(err, action.ErrGrantSpent) || errors.Is(err, errWithdrawn))
 }
 
 // came is what the last attempt came to.
-func (g *Gate) came(out *Outcome, err error) (*Outcome, error) {
+func (g *Gate) came(out *action.Outcome, err error) (*action.Outcome, error) {
 	out = orNone(out)
 	switch {
 	case errors.Is(err, errWithdrawn):
@@ -234,11 +236,11 @@ func (g *Gate) came(out *Outcome, err error) (*Outcome, error) {
 //
 // It does not wait itself, and nor does what it calls: a held call waits for
 // minutes on the stack that it has by then, and there may be ten thousand.
-func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (*Outcome, *wait, error) {
+func (g *Gate) attempt(ctx context.Context, c *action.Call, current bool) (*action.Outcome, *wait, error) {
 	began := time.Now()
 	act, err := g.Catalog.Find(ctx, c.Session.Organization, c.Source, c.Action, current)
 	if err != nil {
-		return nil, nil, unwritten(err)
+		return nil, nil, action.Unwritten(err)
 	}
 	params, err := g.check(act, c.Params)
 	if err != nil {
@@ -248,12 +250,12 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (*Outcome, *w
 		return out, nil, err
 	}
 	asked := params
-	if c.ungranted {
+	if c.Ungranted {
 		asked = nil
 	}
 	decision, err := g.Decider.Decide(ctx, &c.Session, act, asked, current)
 	if err != nil {
-		return nil, nil, unwritten(err)
+		return nil, nil, action.Unwritten(err)
 	}
 	g.Observer.Decided(act, &decision, time.Since(began))
 	g.tracePolicy(ctx, c, act, &decision, began)
@@ -268,19 +270,19 @@ func (g *Gate) attempt(ctx context.Context, c *Call, current bool) (*Outcome, *w
 }
 
 // admit refuses callers before anything is resolved for them.
-func (g *Gate) admit(ctx context.Context, c *Call) error {
+func (g *Gate) admit(ctx context.Context, c *action.Call) error {
 	live := c.Session.Working
-	if c.Source == Platform { // see recall
+	if c.Source == action.Platform { // see recall
 		live = c.Session.Live
 	}
 	if err := live(g.Now()); err != nil {
 		return err
 	}
 	if len(c.IdempotencyKey) > 255 || !printable(c.IdempotencyKey) {
-		return NewError("invalid_idempotency_key").WithField("/idempotency_key")
+		return action.NewError("invalid_idempotency_key").WithField("/idempotency_key")
 	}
 	if wait := g.Limiter.Allow(ctx, c.Session.Organization+"/"+c.Session.ID); wait > 0 {
-		e := NewError("rate_limited", wait.Round(time.Second)+time.Second)
+		e := action.NewError("rate_limited", wait.Round(time.Second)+time.Second)
 		e.RetryAfter = wait
 		return e
 	}
@@ -290,13 +292,13 @@ func (g *Gate) admit(ctx context.Context, c *Call) error {
 // repeats has a call of a paused session only join one that is open: a caller
 // who lost his connection may wait on, while nothing new begins. That it is
 // paused is not taken from a snapshot, so that who was resumed need not wait.
-func (g *Gate) repeats(ctx context.Context, c *Call) error {
-	if c.Session.Status != SessionPaused {
+func (g *Gate) repeats(ctx context.Context, c *action.Call) error {
+	if c.Session.Status != action.SessionPaused {
 		return nil
 	}
 	s, err := g.Sessions.Session(ctx, c.Session.ID)
 	if err != nil {
-		return unwritten(err)
+		return action.Unwritten(err)
 	}
 	if err := s.Live(g.Now()); err != nil {
 		return err
@@ -307,17 +309,17 @@ func (g *Gate) repeats(ctx context.Context, c *Call) error {
 
 // spend counts a call that is not denied against the limits that policy names:
 // once, however often it is decided.
-func (g *Gate) spend(ctx context.Context, c *Call, d *Decision) error {
-	if d.Mode == ModeDeny || c.counted || c.Session.Status == SessionPaused {
+func (g *Gate) spend(ctx context.Context, c *action.Call, d *action.Decision) error {
+	if d.Mode == action.ModeDeny || c.Counted || c.Session.Status == action.SessionPaused {
 		return nil
 	}
-	c.counted = true
+	c.Counted = true
 	for _, l := range d.Limits {
 		wait := g.Limiter.Take(ctx, l)
 		if wait <= 0 {
 			continue
 		}
-		e := Errorf(ErrTooMany, "quota_reached", "The quota of %s is used up (%d calls in %s); try again in %s.",
+		e := action.Errorf(action.ErrTooMany, "quota_reached", "The quota of %s is used up (%d calls in %s); try again in %s.",
 			l.What, l.Calls, l.Span(), wait.Round(time.Second)+time.Second)
 		e.RetryAfter = wait
 		return e
@@ -331,7 +333,7 @@ func printable(text string) bool {
 }
 
 // check returns the canonical params, which are what is hashed, shown and sent.
-func (g *Gate) check(act *Action, raw json.RawMessage) (json.RawMessage, error) {
+func (g *Gate) check(act *action.Action, raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
@@ -340,7 +342,7 @@ func (g *Gate) check(act *Action, raw json.RawMessage) (json.RawMessage, error) 
 		return nil, err
 	}
 	if params[0] != '{' {
-		return nil, &Error{Kind: ErrInvalid, Code: "invalid_params", Message: "Params must be a JSON object."}
+		return nil, &action.Error{Kind: action.ErrInvalid, Code: "invalid_params", Message: "Params must be a JSON object."}
 	}
 	if err := act.Check(params); err != nil {
 		return nil, err

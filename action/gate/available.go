@@ -1,17 +1,19 @@
-package action
+package gate
 
 import (
 	"context"
 	"encoding/json"
 	"slices"
 	"sync"
+
+	"sallyport/action"
 )
 
 // Available lists the actions that the session may call or ask for, denied
 // ones left out, in the catalog's order, with a version that changes when the
 // list may have: in an organization, the same version is the same list. The
 // list is shared: treat it as read-only.
-func (g *Gate) Available(ctx context.Context, s *Session) (list []Available, version string, err error) {
+func (g *Gate) Available(ctx context.Context, s *action.Session) (list []action.Available, version string, err error) {
 	actions, catalog, err := g.Catalog.List(ctx, s.Organization)
 	if err != nil {
 		return nil, "", err
@@ -32,7 +34,7 @@ func (g *Gate) Available(ctx context.Context, s *Session) (list []Available, ver
 	if err != nil {
 		return nil, "", err
 	}
-	list = slices.DeleteFunc(all, func(a Available) bool { return a.Decision.Mode == ModeDeny })
+	list = slices.DeleteFunc(all, func(a action.Available) bool { return a.Decision.Mode == action.ModeDeny })
 	list = slices.Clip(slices.Clone(list))
 	g.lists.keep(key, &decidedList{version: version, actions: list})
 	return list, version, nil
@@ -41,7 +43,7 @@ func (g *Gate) Available(ctx context.Context, s *Session) (list []Available, ver
 // Abilities lists every action of the organization with what policy says of it
 // for the session, denied ones too, each with the sentence that this very
 // session would read.
-func (g *Gate) Abilities(ctx context.Context, s *Session) ([]Available, error) {
+func (g *Gate) Abilities(ctx context.Context, s *action.Session) ([]action.Available, error) {
 	actions, _, err := g.Catalog.List(ctx, s.Organization)
 	if err != nil {
 		return nil, err
@@ -50,8 +52,8 @@ func (g *Gate) Abilities(ctx context.Context, s *Session) ([]Available, error) {
 }
 
 // decided decides the whole catalog for a session, whatever the params.
-func (g *Gate) decided(ctx context.Context, s *Session, actions []*Action) ([]Available, error) {
-	list := make([]Available, 0, len(actions))
+func (g *Gate) decided(ctx context.Context, s *action.Session, actions []*action.Action) ([]action.Available, error) {
+	list := make([]action.Available, 0, len(actions))
 	for _, a := range actions {
 		d, err := g.Decider.Decide(ctx, s, a, nil, false)
 		if err != nil {
@@ -59,53 +61,43 @@ func (g *Gate) decided(ctx context.Context, s *Session, actions []*Action) ([]Av
 		}
 		d.Limits = nil // they name who is counted, and the list may be shared
 		if s.CompletedAt != nil {
-			d = d.completed(a)
+			d = d.Completed(a)
 		}
-		list = append(list, Available{Action: a, Decision: d})
+		list = append(list, action.Available{Action: a, Decision: d})
 	}
 	return list, nil
-}
-
-// completed is what a decision comes to in a session that said that it is done:
-// it hears again what its last word was answered with, and begins nothing.
-func (d Decision) completed(a *Action) Decision {
-	if d.Mode == ModeDeny || a.Own != nil && a.Own.OfRun {
-		return d
-	}
-	said := Step{Layer: LayerCeiling, Mode: ModeDeny, Note: "The run of this session is done, and the session does nothing more."}
-	return Decision{Mode: ModeDeny, Source: LayerCeiling, Version: d.Version, Steps: append(slices.Clip(d.Steps), said)}
 }
 
 // Explain decides a call for nobody: nothing is counted, used up or written.
 // Nil params stand for any, a session without an id for all that are like it. Errors: ErrInvalid for params that do not fit, and
 // those of finding the action.
-func (g *Gate) Explain(ctx context.Context, s *Session, source, name string, params json.RawMessage) (Explained, error) {
+func (g *Gate) Explain(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Explained, error) {
 	act, err := g.Catalog.Find(ctx, s.Organization, source, name, false)
 	if err != nil {
-		return Explained{}, err
+		return action.Explained{}, err
 	}
 	if params != nil {
 		if params, err = g.check(act, params); err != nil {
-			return Explained{}, err
+			return action.Explained{}, err
 		}
 	}
 	d, err := g.Decider.Decide(ctx, s, act, params, true)
 	if err != nil {
-		return Explained{}, err
+		return action.Explained{}, err
 	}
-	e := Explained{Available: Available{Action: act, Decision: d}}
-	if d.Mode != ModeRequireApproval {
+	e := action.Explained{Available: action.Available{Action: act, Decision: d}}
+	if d.Mode != action.ModeRequireApproval {
 		return e, nil
 	}
 	if params == nil {
-		e.Decision.Steps = append(slices.Clip(d.Steps), Step{Layer: LayerGrant, Note: "Grants are for calls with certain params, and none were given: nobody looked for one."})
+		e.Decision.Steps = append(slices.Clip(d.Steps), action.Step{Layer: action.LayerGrant, Note: "Grants are for calls with certain params, and none were given: nobody looked for one."})
 	}
 	if s.ID == "" {
 		return e, nil // nobody asked before
 	}
-	draft, err := g.draft(ctx, &Call{Session: *s}, act, d, params, g.Vault.Hash(params))
+	draft, err := g.draft(ctx, &action.Call{Session: *s}, act, d, params, g.Vault.Hash(params))
 	if err != nil {
-		return Explained{}, err
+		return action.Explained{}, err
 	}
 	e.Refused, e.Note, err = g.Ledger.Foresee(ctx, draft)
 	return e, err
@@ -123,7 +115,7 @@ type listKey struct{ organization, view string }
 
 type decidedList struct {
 	version string
-	actions []Available
+	actions []action.Available
 }
 
 // maxListed bounds the actions of all lists together, and so the memory: about

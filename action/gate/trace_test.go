@@ -1,17 +1,19 @@
-package action
+package gate
 
 import (
 	"context"
 	"fmt"
 	"testing"
 	"time"
+
+	"sallyport/action"
 )
 
 // A call that is not traced pays nothing for what a traced one needs.
 func TestNoTraceCostsNothing(t *testing.T) {
 	g, ctx := &Gate{}, t.Context()
-	c, act, d := &Call{}, &Action{}, &Decision{}
-	w, inv, j := &wait{}, &Invocation{}, &job{}
+	c, act, d := &action.Call{}, &action.Action{}, &action.Decision{}
+	w, inv, j := &wait{}, &action.Invocation{}, &job{}
 	if n := testing.AllocsPerRun(100, func() {
 		g.tracePolicy(ctx, c, act, d, time.Time{})
 		g.keepTrace(ctx, "id")

@@ -1,9 +1,11 @@
-package action
+package gate
 
 import (
 	"context"
 	"sync"
 	"time"
+
+	"sallyport/action"
 )
 
 // sweepBatch is how many rows of a kind one sweep takes: the writer is busy
@@ -29,7 +31,7 @@ func (g *Gate) Sweep(ctx context.Context) {
 	defer g.sweeps.mu.Unlock()
 	now := g.Now()
 	g.sweeps.gap(now, 4*g.LookEvery)
-	rules := SweepRules{
+	rules := action.SweepRules{
 		Now: now, Limit: sweepBatch, LeaseBefore: g.sweeps.leaseBefore(now),
 		SeenBefore: g.sweeps.seenBefore(now, g.AbandonAfter, max(g.SeenEvery, 4*g.LookEvery)), ApprovedBefore: now.Add(-g.ClaimWithin),
 		PickupInteractive: g.PickupInteractive, PickupUnattended: g.PickupUnattended,

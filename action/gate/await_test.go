@@ -1,9 +1,11 @@
-package action
+package gate
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sallyport/action"
 )
 
 // Who begins with others does not go on in step with them, and is never silent
@@ -13,7 +15,7 @@ func TestHeldCallsSpeakInTurn(t *testing.T) {
 		g := &Gate{Config: Config{HoldEvery: 4 * time.Second}}
 		firsts := map[time.Duration]bool{}
 		for range 20 {
-			c := g.clocks(true, &Waiting{Patience: Forever})
+			c := g.clocks(true, &action.Waiting{Patience: action.Forever})
 			began := time.Now()
 			<-c.tick
 			first := time.Since(began)

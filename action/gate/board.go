@@ -1,9 +1,11 @@
-package action
+package gate
 
 import (
 	"encoding/json"
 	"sync"
 	"time"
+
+	"sallyport/action"
 )
 
 // board is where callers of this instance wait. It is memory only: rows are
@@ -16,10 +18,10 @@ type board struct {
 // entry is an invocation that somebody here waits for, or that runs here.
 type entry struct {
 	waiters map[*waiter]struct{}
-	running bool          // a goroutine of this instance claims or executes it
-	outcome *Outcome      // once it ended here, with the full answer
-	asking  bool          // a round of questions may wait for a caller
-	asker   chan struct{} // wakes whoever waits here for replies; nil: nobody does
+	running bool            // a goroutine of this instance claims or executes it
+	outcome *action.Outcome // once it ended here, with the full answer
+	asking  bool            // a round of questions may wait for a caller
+	asker   chan struct{}   // wakes whoever waits here for replies; nil: nobody does
 }
 
 // waiter is one caller. Its channels are buffered, so that whoever tells it
@@ -28,7 +30,7 @@ type waiter struct {
 	wake   chan struct{}
 	news   chan struct{} // there are words
 	queued []word        // guarded by the board; most callers see none
-	can    ClientFeatures
+	can    action.ClientFeatures
 	level  string    // of log messages
 	lost   time.Time // what was asked before it may have been lost; zero: nothing
 }
@@ -61,7 +63,7 @@ func (b *board) dropLocked(id string, e *entry) {
 }
 
 // enter adds a waiter.
-func (b *board) enter(id string, how *Waiting, now time.Time) *waiter {
+func (b *board) enter(id string, how *action.Waiting, now time.Time) *waiter {
 	w := &waiter{wake: make(chan struct{}, 1), news: make(chan struct{}, 1), can: how.Can, level: how.LogLevel}
 	if how.Again {
 		w.lost = now
@@ -99,7 +101,7 @@ func (b *board) start(id string) bool {
 
 // end notes how a run ended and wakes the waiters. Without an outcome they
 // look at the row.
-func (b *board) end(id string, out *Outcome) {
+func (b *board) end(id string, out *action.Outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.entries[id]
@@ -199,7 +201,7 @@ func (b *board) listen(id string) (woken <-chan struct{}, done func()) {
 
 // audience is who waits here: what they offer together, the most talkative
 // level of log messages that one wants, and whether one offers all of needs.
-func (b *board) audience(id string, needs ClientFeatures) (callers int, can ClientFeatures, level string, able bool) {
+func (b *board) audience(id string, needs action.ClientFeatures) (callers int, can action.ClientFeatures, level string, able bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.entries[id]
@@ -218,7 +220,7 @@ func (b *board) audience(id string, needs ClientFeatures) (callers int, can Clie
 
 // outcome returns how the invocation ended here, if it did, and otherwise
 // whether it runs here still: then its end will wake the waiters.
-func (b *board) outcome(id string) (out *Outcome, running bool) {
+func (b *board) outcome(id string) (out *action.Outcome, running bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.entries[id]; e != nil {

@@ -1,4 +1,4 @@
-package action
+package gate
 
 import (
 	"context"
@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"sallyport/action"
 )
 
 // Offerings returns what the session may read and get beside actions: what is
 // of a source whose resources/read or prompts/get is denied is left out.
 // It is shared between sessions that see the same: treat it as read-only.
-func (g *Gate) Offerings(ctx context.Context, s *Session) (*Offerings, error) {
+func (g *Gate) Offerings(ctx context.Context, s *action.Session) (*action.Offerings, error) {
 	all, err := g.Catalog.Offerings(ctx, s.Organization)
 	if err != nil {
 		return nil, err
@@ -38,21 +40,21 @@ func (g *Gate) Offerings(ctx context.Context, s *Session) (*Offerings, error) {
 }
 
 // offered decides what of the offerings is a session's.
-func (g *Gate) offered(ctx context.Context, s *Session, all *Offerings, actions []*Action) (*Offerings, error) {
-	mine := &Offerings{Logs: all.Logs}
+func (g *Gate) offered(ctx context.Context, s *action.Session, all *action.Offerings, actions []*action.Action) (*action.Offerings, error) {
+	mine := &action.Offerings{Logs: all.Logs}
 	reads, gets := map[string]bool{}, map[string]bool{}
 	for _, a := range actions {
-		if a.Name != ActionRead && a.Name != ActionPrompt {
+		if a.Name != action.ActionRead && a.Name != action.ActionPrompt {
 			continue
 		}
 		d, err := g.Decider.Decide(ctx, s, a, nil, false)
 		if err != nil {
 			return nil, err
 		}
-		if d.Mode == ModeDeny {
+		if d.Mode == action.ModeDeny {
 			continue
 		}
-		if a.Name == ActionRead {
+		if a.Name == action.ActionRead {
 			reads[a.Source], mine.Reads = true, true
 		} else {
 			gets[a.Source], mine.Gets = true, true
@@ -69,8 +71,8 @@ func (g *Gate) offered(ctx context.Context, s *Session, all *Offerings, actions 
 
 // only returns the part of a list that is of the sources: the list itself where
 // that is all of it.
-func only(list []Offering, of map[string]bool) []Offering {
-	foreign := func(o Offering) bool { return !of[o.Source] }
+func only(list []action.Offering, of map[string]bool) []action.Offering {
+	foreign := func(o action.Offering) bool { return !of[o.Source] }
 	if !slices.ContainsFunc(list, foreign) {
 		return list
 	}
@@ -84,16 +86,16 @@ type offers struct {
 }
 
 type decidedOffers struct {
-	version string     // of catalog and policy
-	of      *Offerings // from which they were decided
-	mine    *Offerings
+	version string            // of catalog and policy
+	of      *action.Offerings // from which they were decided
+	mine    *action.Offerings
 }
 
 // maxOffers bounds how many views are remembered. Past it they are decided
 // anew.
 const maxOffers = 1_000
 
-func (o *offers) find(k listKey, version string, of *Offerings) *Offerings {
+func (o *offers) find(k listKey, version string, of *action.Offerings) *action.Offerings {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if d := o.m[k]; d != nil && d.version == version && d.of == of {
@@ -124,42 +126,42 @@ func names(of map[string]bool) string {
 // resources/read or prompts/get. It is no invocation: it is counted as a call
 // of the session, and answered only where policy allows the action itself
 // without asking. Errors: as [Gate.Call], and ErrForbidden.
-func (g *Gate) Complete(ctx context.Context, s *Session, source, name string, params json.RawMessage) (Answer, error) {
+func (g *Gate) Complete(ctx context.Context, s *action.Session, source, name string, params json.RawMessage) (action.Answer, error) {
 	if err := g.Admit(ctx, s); err != nil {
-		return Answer{}, err
+		return action.Answer{}, err
 	}
 	act, err := g.beside(ctx, s, source, name)
 	if err != nil {
-		return Answer{}, err
+		return action.Answer{}, err
 	}
 	if act.Complete == nil {
-		return Answer{}, NewError("no_completion", act.SourceName)
+		return action.Answer{}, action.NewError("no_completion", act.SourceName)
 	}
 	ctx, stop := context.WithTimeout(ctx, g.timeout(act))
 	defer stop()
 	res, err := act.Complete(ctx, params)
 	if err != nil {
-		return Answer{}, reading(err)
+		return action.Answer{}, reading(err)
 	}
-	return Answer{Body: res.Body, Problem: res.Problem}, nil
+	return action.Answer{Body: res.Body, Problem: res.Problem}, nil
 }
 
 // Subscribe has a source tell of changes of one of its resources, or no more;
 // they come as hints of kind HintResource. It is allowed where Complete is; to
 // end it is always allowed. It is not counted: see [Gate.Admit].
-func (g *Gate) Subscribe(ctx context.Context, s *Session, source, uri string, on bool) error {
+func (g *Gate) Subscribe(ctx context.Context, s *action.Session, source, uri string, on bool) error {
 	find := g.beside
 	if !on { // who may not subscribe any more must not go on being told
-		find = func(ctx context.Context, s *Session, source, name string) (*Action, error) {
+		find = func(ctx context.Context, s *action.Session, source, name string) (*action.Action, error) {
 			return g.Catalog.Find(ctx, s.Organization, source, name, false)
 		}
 	}
-	act, err := find(ctx, s, source, ActionRead)
+	act, err := find(ctx, s, source, action.ActionRead)
 	if err != nil {
 		return err
 	}
 	if act.Subscribe == nil {
-		return NewError("no_subscription", act.SourceName)
+		return action.NewError("no_subscription", act.SourceName)
 	}
 	ctx, stop := context.WithTimeout(ctx, g.timeout(act))
 	defer stop()
@@ -168,16 +170,16 @@ func (g *Gate) Subscribe(ctx context.Context, s *Session, source, uri string, on
 
 // Admit counts something that is no call as one call of the session. Errors:
 // ErrUnauthenticated, ErrTooMany, ErrNotReady.
-func (g *Gate) Admit(ctx context.Context, s *Session) error {
+func (g *Gate) Admit(ctx context.Context, s *action.Session) error {
 	if g.refusing.Load() {
 		return errDraining()
 	}
-	return g.admit(ctx, &Call{Session: *s})
+	return g.admit(ctx, &action.Call{Session: *s})
 }
 
 // beside finds the action that something which is no call belongs to, and
 // checks that policy allows the action.
-func (g *Gate) beside(ctx context.Context, s *Session, source, name string) (*Action, error) {
+func (g *Gate) beside(ctx context.Context, s *action.Session, source, name string) (*action.Action, error) {
 	if g.refusing.Load() {
 		return nil, errDraining()
 	}
@@ -192,8 +194,8 @@ func (g *Gate) beside(ctx context.Context, s *Session, source, name string) (*Ac
 	if err != nil {
 		return nil, err
 	}
-	if d.Mode != ModeAllow {
-		return nil, NewError("not_allowed", name, act.SourceName, d.Why())
+	if d.Mode != action.ModeAllow {
+		return nil, action.NewError("not_allowed", name, act.SourceName, d.Why())
 	}
 	return act, nil
 }
@@ -201,10 +203,10 @@ func (g *Gate) beside(ctx context.Context, s *Session, source, name string) (*Ac
 // reading turns an unknown outcome of something that has none into a plain
 // failure.
 func reading(err error) error {
-	if !errors.Is(err, ErrOutcomeUnknown) {
+	if !errors.Is(err, action.ErrOutcomeUnknown) {
 		return err
 	}
-	e := *Public(err)
-	e.Kind = ErrUnavailable
+	e := *action.Public(err)
+	e.Kind = action.ErrUnavailable
 	return &e
 }

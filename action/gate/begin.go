@@ -1,4 +1,4 @@
-package action
+package gate
 
 import (
 	"context"
@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"sallyport/action"
 )
 
 // draft fills in the row of a decided call.
-func (g *Gate) draft(ctx context.Context, c *Call, act *Action, d Decision, params json.RawMessage, hash string) (*Draft, error) {
+func (g *Gate) draft(ctx context.Context, c *action.Call, act *action.Action, d action.Decision, params json.RawMessage, hash string) (*action.Draft, error) {
 	now := g.Now()
 	redacted := g.JSON.Redact(params, nil)
-	draft := &Draft{
-		Invocation: Invocation{
+	draft := &action.Draft{
+		Invocation: action.Invocation{
 			ID: g.NewID(), Organization: c.Session.Organization, Session: c.Session.ID,
 			Source: act.Source, SourceName: act.SourceName, Action: act.Name, Risk: act.Risk,
 			Mode: d.Mode, ModeSource: d.Source, Steps: d.Steps,
@@ -22,23 +24,23 @@ func (g *Gate) draft(ctx context.Context, c *Call, act *Action, d Decision, para
 		},
 		PolicyVersion:  d.Version,
 		IdempotencyKey: c.IdempotencyKey,
-		Unattended:     c.Session.Kind == Unattended,
+		Unattended:     c.Session.Kind == action.Unattended,
 	}
 	switch d.Mode {
-	case ModeAllow:
-		draft.Status = StatusExecuting
+	case action.ModeAllow:
+		draft.Status = action.StatusExecuting
 		draft.StartedAt = &now
 		draft.Executor = g.Instance
 		draft.LeaseUntil = now.Add(g.timeout(act) + g.LeaseMargin)
 		// An allowed read never joins, so that asking again asks again; with
 		// an idempotency key its caller wants the opposite.
-		draft.Joins = act.Risk != RiskRead || c.IdempotencyKey != ""
+		draft.Joins = act.Risk != action.RiskRead || c.IdempotencyKey != ""
 		draft.Snapshot = !draft.Joins && len(d.Grants) == 0
 		draft.Grants = d.Grants
 		draft.DeniedSince = now.Add(-g.DenialHolds) // a person's no to this very call goes before a grant
-	case ModeRequireApproval:
+	case action.ModeRequireApproval:
 		if len(params) > g.MaxHeldParams {
-			return nil, Errorf(ErrTooLarge, "params_too_large",
+			return nil, action.Errorf(action.ErrTooLarge, "params_too_large",
 				"A person must approve this call, and nobody can read %d KiB: a held call has at most %d KiB of params.", len(params)>>10, g.MaxHeldParams>>10)
 		}
 		if act.Bind != nil && params != nil {
@@ -46,13 +48,13 @@ func (g *Gate) draft(ctx context.Context, c *Call, act *Action, d Decision, para
 			if err != nil {
 				return nil, err
 			}
-			draft.Integration, draft.Revision = b.Integration, act.bound(b)
+			draft.Integration, draft.Revision = b.Integration, act.Bound(b)
 		}
 		sealed, err := g.Vault.Seal(paramsRef(&draft.Invocation), params)
 		if err != nil {
 			return nil, err
 		}
-		draft.Status = StatusPending
+		draft.Status = action.StatusPending
 		draft.SealedParams = sealed
 		draft.Joins = true
 		draft.MaxPending = g.MaxPending
@@ -63,22 +65,22 @@ func (g *Gate) draft(ctx context.Context, c *Call, act *Action, d Decision, para
 			expires = now.Add(g.HoldUnattended)
 		}
 		draft.ExpiresAt = &expires
-	case ModeDeny:
-		draft.Status = StatusDenied
-		draft.DeniedReason = DeniedPolicy
+	case action.ModeDeny:
+		draft.Status = action.StatusDenied
+		draft.DeniedReason = action.DeniedPolicy
 		draft.DeniedNote = d.Why()
 		draft.CompletedAt = &now
 	default:
 		return nil, fmt.Errorf("policy answered with mode %q", d.Mode)
 	}
-	if c.Session.Status == SessionPaused {
+	if c.Session.Status == action.SessionPaused {
 		draft.Paused, draft.Snapshot = true, false
 	}
 	return draft, nil
 }
 
 // summary says in a line what the call would do.
-func (g *Gate) summary(act *Action, params, redacted json.RawMessage) string {
+func (g *Gate) summary(act *action.Action, params, redacted json.RawMessage) string {
 	if act.Summarize != nil {
 		if text := act.Summarize(params); text != "" {
 			return clipped(g.JSON.RedactText(text, nil), g.KeepSummary)
@@ -104,7 +106,7 @@ func clipped(text string, limit int) string {
 
 // wait is a caller who is on the board and waits for an invocation to end.
 type wait struct {
-	inv      Invocation
+	inv      action.Invocation
 	w        *waiter
 	joins    bool // see Outcome
 	repeated bool
@@ -116,37 +118,37 @@ type wait struct {
 // returns the outcome or what to wait for; with an error perhaps neither. The
 // caller is put on the board before its row exists, so that no decision can come
 // between the two unseen.
-func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params json.RawMessage) (*Outcome, *wait, error) {
-	if d.Status == StatusDenied {
+func (g *Gate) begin(ctx context.Context, c *action.Call, act *action.Action, d *action.Draft, params json.RawMessage) (*action.Outcome, *wait, error) {
+	if d.Status == action.StatusDenied {
 		begun, err := g.Ledger.Begin(ctx, d)
 		if err != nil {
-			return nil, nil, unwritten(err)
+			return nil, nil, action.Unwritten(err)
 		}
 		g.changed(&begun.Invocation)
-		return &Outcome{Invocation: begun.Invocation}, nil, nil
+		return &action.Outcome{Invocation: begun.Invocation}, nil, nil
 	}
-	c.unattended = d.Unattended
+	c.Unattended = d.Unattended
 	w := g.board.enter(d.ID, &c.Waiting, g.Now())
 	begun, err := g.Ledger.Begin(ctx, d)
 	if err != nil {
 		g.board.leave(d.ID, w)
-		return nil, nil, unwritten(err)
+		return nil, nil, action.Unwritten(err)
 	}
 	if !begun.New {
 		g.board.leave(d.ID, w)
 		return g.join(ctx, begun, &c.Waiting)
 	}
 	switch begun.Status {
-	case StatusExecuting:
+	case action.StatusExecuting:
 		g.board.start(begun.ID)
 		j := &job{Invocation: begun.Invocation, act: act, params: params, joins: d.Joins, unattended: d.Unattended, trace: g.bare(ctx)}
 		g.work.run(func() { g.execute(j) })
-	case StatusDenied: // a person said no to the same call a while ago
+	case action.StatusDenied: // a person said no to the same call a while ago
 		g.board.leave(d.ID, w)
 		g.changed(&begun.Invocation)
-		return &Outcome{Invocation: g.linked(begun.Invocation)}, nil, nil
+		return &action.Outcome{Invocation: g.linked(begun.Invocation)}, nil, nil
 	}
-	if begun.Status == StatusPending {
+	if begun.Status == action.StatusPending {
 		g.keepTrace(ctx, begun.ID)
 		g.changed(&begun.Invocation)
 	}
@@ -155,7 +157,7 @@ func (g *Gate) begin(ctx context.Context, c *Call, act *Action, d *Draft, params
 
 // join takes part in an invocation that another call began, or hands out what
 // it came to.
-func (g *Gate) join(ctx context.Context, b *Begun, how *Waiting) (*Outcome, *wait, error) {
+func (g *Gate) join(ctx context.Context, b *action.Begun, how *action.Waiting) (*action.Outcome, *wait, error) {
 	if b.Status.Terminal() {
 		out, err := g.reopen(&b.Record)
 		out.Repeated = true
@@ -174,8 +176,8 @@ func (g *Gate) join(ctx context.Context, b *Begun, how *Waiting) (*Outcome, *wai
 
 // withdrawnUnder tells a caller whose call was withdrawn though he waits. A
 // note says that it was meant so.
-func withdrawnUnder(out *Outcome, err error) error {
-	if err == nil && out.Invocation.DeniedReason == DeniedWithdrawn && out.Invocation.DeniedNote == "" {
+func withdrawnUnder(out *action.Outcome, err error) error {
+	if err == nil && out.Invocation.DeniedReason == action.DeniedWithdrawn && out.Invocation.DeniedNote == "" {
 		return errWithdrawn
 	}
 	return err
@@ -188,25 +190,25 @@ var errWithdrawn = errors.New("the call was withdrawn under its caller")
 
 // enter puts a caller on the board of an invocation that exists, unless it
 // ended.
-func (g *Gate) enter(ctx context.Context, organization, id string, how *Waiting) (*Outcome, *wait, error) {
+func (g *Gate) enter(ctx context.Context, organization, id string, how *action.Waiting) (*action.Outcome, *wait, error) {
 	w := g.board.enter(id, how, g.Now())
 	rec, err := g.Ledger.Load(ctx, organization, id) // after entering: see begin
 	if err != nil {
 		g.board.leave(id, w)
-		return nil, nil, unread(err, id)
+		return nil, nil, action.Unread(err, id)
 	}
 	if rec.Status.Terminal() {
 		g.board.leave(id, w)
 		out, err := g.reopen(&rec)
 		return out, nil, err
 	}
-	if rec.Status != StatusExecuting {
+	if rec.Status != action.StatusExecuting {
 		g.keepTrace(ctx, id)
 	}
 	switch rec.Status {
-	case StatusApproved:
+	case action.StatusApproved:
 		g.claim(rec.Invocation)
-	case StatusExecuting:
+	case action.StatusExecuting:
 		if how.Can != 0 { // it may be asking already
 			g.board.asks(id)
 		}
@@ -214,29 +216,29 @@ func (g *Gate) enter(ctx context.Context, organization, id string, how *Waiting)
 	return nil, &wait{inv: rec.Invocation, w: w, joins: true}, nil
 }
 
-func paramsRef(inv *Invocation) Ref {
-	return Ref{Organization: inv.Organization, Table: "invocations", Row: inv.ID, Column: "sealed_params"}
+func paramsRef(inv *action.Invocation) action.Ref {
+	return action.Ref{Organization: inv.Organization, Table: "invocations", Row: inv.ID, Column: "sealed_params"}
 }
 
-func resultRef(inv *Invocation) Ref {
-	return Ref{Organization: inv.Organization, Table: "invocations", Row: inv.ID, Column: "sealed_result"}
+func resultRef(inv *action.Invocation) action.Ref {
+	return action.Ref{Organization: inv.Organization, Table: "invocations", Row: inv.ID, Column: "sealed_result"}
 }
 
-func (g *Gate) linked(inv Invocation) Invocation {
+func (g *Gate) linked(inv action.Invocation) action.Invocation {
 	inv.ApprovalURL = g.ApprovalURL(inv.ID)
 	return inv
 }
 
 // changed tells everybody who may care that this instance gave the invocation a
 // new status.
-func (g *Gate) changed(inv *Invocation) {
+func (g *Gate) changed(inv *action.Invocation) {
 	g.Observer.Changed(inv)
 	g.announce(inv)
 }
 
-func (g *Gate) announce(inv *Invocation) {
-	g.Hints.Publish(Hint{
-		Kind: HintInvocation, Organization: inv.Organization, Session: inv.Session,
+func (g *Gate) announce(inv *action.Invocation) {
+	g.Hints.Publish(action.Hint{
+		Kind: action.HintInvocation, Organization: inv.Organization, Session: inv.Session,
 		Invocation: inv.ID, Status: inv.Status,
 	})
 }

@@ -1,4 +1,4 @@
-package action
+package gate
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sallyport/action"
 )
 
 // line is the [Caller] of an execution: it leads to whoever waits for it.
@@ -23,7 +25,7 @@ type line struct {
 	rounds int
 
 	mu    sync.Mutex // guards what follows
-	can   ClientFeatures
+	can   action.ClientFeatures
 	level string
 }
 
@@ -33,7 +35,7 @@ func (l *line) Invocation() string { return l.job.ID }
 
 func (l *line) Integration() string { return l.job.Integration }
 
-func (l *line) Features() ClientFeatures {
+func (l *line) Features() action.ClientFeatures {
 	can, _ := l.listeners()
 	return can
 }
@@ -46,7 +48,7 @@ func (l *line) LogLevel() string {
 // listeners returns what is known of those who wait here. While nobody does it
 // is what was known last: a client of the stateless era leaves with every
 // question, and comes back with the reply, perhaps to another instance.
-func (l *line) listeners() (can ClientFeatures, level string) {
+func (l *line) listeners() (can action.ClientFeatures, level string) {
 	callers, can, level, _ := l.board.audience(l.job.ID, 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +76,7 @@ func severity(level string) int {
 
 // Ask opens a round in the rows, where a caller on any instance may take it,
 // and closes it when it was answered or nobody did in time.
-func (l *line) Ask(ctx context.Context, questions []Question) (map[string]Reply, error) {
+func (l *line) Ask(ctx context.Context, questions []action.Question) (map[string]action.Reply, error) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	needs, err := l.mayAsk(questions)
@@ -100,12 +102,12 @@ func (l *line) Ask(ctx context.Context, questions []Question) (map[string]Reply,
 const maxKey = 256
 
 // mayAsk returns what a client must offer for the questions.
-func (l *line) mayAsk(questions []Question) (needs ClientFeatures, err error) {
+func (l *line) mayAsk(questions []action.Question) (needs action.ClientFeatures, err error) {
 	if l.over.Load() {
 		return 0, notAsked("The call is over.")
 	}
 	if l.rounds++; l.rounds > l.MaxRounds {
-		return 0, NewError("too_many_questions", l.MaxRounds)
+		return 0, action.NewError("too_many_questions", l.MaxRounds)
 	}
 	size := 0
 	seen := map[string]bool{}
@@ -130,27 +132,27 @@ func (l *line) mayAsk(questions []Question) (needs ClientFeatures, err error) {
 	case len(questions) == 0:
 		return 0, notAsked("The round has no question.")
 	case size > l.MaxAsked:
-		return 0, NewError("question_too_large", size>>10, l.MaxAsked>>10)
+		return 0, action.NewError("question_too_large", size>>10, l.MaxAsked>>10)
 	}
 	return needs, nil
 }
 
 func notAsked(message string) error {
-	return Errorf(ErrForbidden, "not_asked", "%s", message)
+	return action.Errorf(action.ErrForbidden, "not_asked", "%s", message)
 }
 
 // open writes the round's row.
-func (l *line) open(ctx context.Context, questions []Question, needs ClientFeatures) (*AskedRound, error) {
+func (l *line) open(ctx context.Context, questions []action.Question, needs action.ClientFeatures) (*action.AskedRound, error) {
 	now := l.Now()
 	until := now.Add(l.AskWithin)
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < l.AskWithin {
 		until = now.Add(time.Until(end))
 	}
-	row := &AskedRound{
+	row := &action.AskedRound{
 		ID: l.NewID(), Organization: l.job.Organization, Invocation: l.job.ID, Session: l.job.Session,
 		Needs: needs, AskedAt: now, Until: until,
 	}
-	round := Round{
+	round := action.Round{
 		ID: row.ID, Invocation: l.job.ID, Source: l.job.Source, SourceName: l.job.SourceName, Questions: questions, Until: until,
 	}
 	for _, q := range questions {
@@ -166,12 +168,12 @@ func (l *line) open(ctx context.Context, questions []Question, needs ClientFeatu
 	return row, l.Ledger.OpenRound(ctx, row)
 }
 
-func roundRef(r *AskedRound, column string) Ref {
-	return Ref{Organization: r.Organization, Table: "rounds", Row: r.ID, Column: column}
+func roundRef(r *action.AskedRound, column string) action.Ref {
+	return action.Ref{Organization: r.Organization, Table: "rounds", Row: r.ID, Column: column}
 }
 
 // replies waits until the round is answered.
-func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, error) {
+func (l *line) replies(ctx context.Context, row *action.AskedRound) (map[string]action.Reply, error) {
 	woken, done := l.board.listen(l.job.ID)
 	defer done()
 	l.told(row)
@@ -180,14 +182,14 @@ func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, 
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, NewError("not_answered")
+			return nil, action.NewError("not_answered")
 		case <-woken:
 		case <-ticker.C:
 		}
 		at := l.Now() // before the look, so that what happened by then is seen
 		now, err := l.Ledger.LoadRound(ctx, row.Organization, row.ID)
 		switch {
-		case err != nil && !errors.Is(err, ErrUnavailable):
+		case err != nil && !errors.Is(err, action.ErrUnavailable):
 			return nil, err
 		case err != nil: // the rows are out of reach for a moment
 		case now.AnsweredAt != nil:
@@ -197,7 +199,7 @@ func (l *line) replies(ctx context.Context, row *AskedRound) (map[string]Reply, 
 		case now.TakenAt == nil && at.Sub(row.AskedAt) > l.takeWithin():
 			return nil, notAsked("Nobody who can be asked waits for this call.")
 		case at.After(row.Until):
-			return nil, NewError("not_answered")
+			return nil, action.NewError("not_answered")
 		}
 	}
 }
@@ -218,22 +220,22 @@ func (l *line) alone() bool {
 }
 
 // told tells everybody that a round was opened or answered.
-func (g *Gate) told(r *AskedRound) {
+func (g *Gate) told(r *action.AskedRound) {
 	g.board.asks(r.Invocation)
-	g.Hints.Publish(Hint{
-		Kind: HintInvocation, Organization: r.Organization, Session: r.Session, Invocation: r.Invocation,
-		Status: StatusExecuting, Asking: true,
+	g.Hints.Publish(action.Hint{
+		Kind: action.HintInvocation, Organization: r.Organization, Session: r.Session, Invocation: r.Invocation,
+		Status: action.StatusExecuting, Asking: true,
 	})
 }
 
-func (l *line) openReplies(row *AskedRound) (map[string]Reply, error) {
-	replies := make(map[string]Reply, len(row.Replies))
+func (l *line) openReplies(row *action.AskedRound) (map[string]action.Reply, error) {
+	replies := make(map[string]action.Reply, len(row.Replies))
 	for key, sealed := range row.Replies {
 		plain, err := l.Vault.Open(roundRef(row, "reply/"+key), sealed)
 		if err != nil {
 			return nil, err
 		}
-		var r Reply
+		var r action.Reply
 		if err := json.Unmarshal(plain, &r); err != nil {
 			return nil, fmt.Errorf("a kept reply cannot be read: %w", err)
 		}
@@ -244,7 +246,7 @@ func (l *line) openReplies(row *AskedRound) (map[string]Reply, error) {
 
 // close ends the round, and has what was asked and answered written down. An
 // error tells that it could not be.
-func (l *line) close(row *AskedRound, questions []Question, replies map[string]Reply, asking error) error {
+func (l *line) close(row *action.AskedRound, questions []action.Question, replies map[string]action.Reply, asking error) error {
 	type record struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params,omitempty"`
@@ -263,7 +265,7 @@ func (l *line) close(row *AskedRound, questions []Question, replies map[string]R
 		Questions []record `json:"questions"`
 	}{Round: row.ID, Outcome: "answered"}
 	if asking != nil {
-		said.Outcome = Public(asking).Message
+		said.Outcome = action.Public(asking).Message
 	}
 	for _, q := range questions {
 		r := replies[q.Key]
@@ -277,7 +279,7 @@ func (l *line) close(row *AskedRound, questions []Question, replies map[string]R
 	defer stop()
 	if err := l.Ledger.CloseRound(ctx, row.Organization, row.ID, data, l.Now()); err != nil {
 		l.Gate.Log.Error("closing a round of questions", "invocation", row.Invocation, "error", err)
-		return NewError("not_recorded")
+		return action.NewError("not_recorded")
 	}
 	return nil
 }
@@ -293,8 +295,8 @@ func encode(v any) ([]byte, error) {
 
 // asked takes the round that the call's source opened, if it is for this
 // caller: nil otherwise.
-func (g *Gate) asked(ctx context.Context, t *wait) (*Round, error) {
-	if t.w.can == 0 || t.inv.Status != StatusExecuting || !g.board.asking(t.inv.ID) {
+func (g *Gate) asked(ctx context.Context, t *wait) (*action.Round, error) {
+	if t.w.can == 0 || t.inv.Status != action.StatusExecuting || !g.board.asking(t.inv.ID) {
 		return nil, nil
 	}
 	return g.take(ctx, &t.inv, t.w.can, t.w.lost)
@@ -302,13 +304,13 @@ func (g *Gate) asked(ctx context.Context, t *wait) (*Round, error) {
 
 // take gives the open round of an executing call to one caller; nil when there
 // is none for him. Who comes back is not asked again what he answered.
-func (g *Gate) take(ctx context.Context, inv *Invocation, can ClientFeatures, lost time.Time) (*Round, error) {
+func (g *Gate) take(ctx context.Context, inv *action.Invocation, can action.ClientFeatures, lost time.Time) (*action.Round, error) {
 	row, err := g.Ledger.TakeRound(ctx, inv.Organization, inv.ID, can, lost, g.Now())
 	if err == nil && row != nil && !lost.IsZero() {
 		*row, err = g.Ledger.LoadRound(ctx, row.Organization, row.ID) // with the replies
 	}
 	switch {
-	case errors.Is(err, ErrUnavailable) && ctx.Err() == nil:
+	case errors.Is(err, action.ErrUnavailable) && ctx.Err() == nil:
 		return nil, nil // whoever asks gives up in time
 	case err != nil || row == nil || row.AnsweredAt != nil || row.ClosedAt != nil:
 		return nil, err
@@ -317,11 +319,11 @@ func (g *Gate) take(ctx context.Context, inv *Invocation, can ClientFeatures, lo
 	if err != nil {
 		return nil, err
 	}
-	var r Round
+	var r action.Round
 	if err := json.Unmarshal(plain, &r); err != nil {
 		return nil, fmt.Errorf("a kept round of questions cannot be read: %w", err)
 	}
-	r.Questions = slices.DeleteFunc(r.Questions, func(q Question) bool { return row.Replies[q.Key] != nil })
+	r.Questions = slices.DeleteFunc(r.Questions, func(q action.Question) bool { return row.Replies[q.Key] != nil })
 	return &r, nil
 }
 
@@ -329,20 +331,20 @@ func (g *Gate) take(ctx context.Context, inv *Invocation, can ClientFeatures, lo
 // by their keys, and returns the invocation that goes on then. With final, keys
 // that are missing stay unanswered; without it the rest is waited for. Errors:
 // ErrNotFound, ErrGone when the source waits no more, ErrTooLarge.
-func (g *Gate) Reply(ctx context.Context, s *Session, round string, replies map[string]Reply, final bool) (invocation string, err error) {
-	row := &AskedRound{ID: round, Organization: s.Organization}
+func (g *Gate) Reply(ctx context.Context, s *action.Session, round string, replies map[string]action.Reply, final bool) (invocation string, err error) {
+	row := &action.AskedRound{ID: round, Organization: s.Organization}
 	size := 0
 	for key, r := range replies {
 		size += len(key) + len(r.Result) + len(r.Problem)
 	}
 	if size > g.MaxAsked {
-		return "", NewError("reply_too_large", size>>10, g.MaxAsked>>10)
+		return "", action.NewError("reply_too_large", size>>10, g.MaxAsked>>10)
 	}
 	sealed := make(map[string][]byte, len(replies))
 	for key, r := range replies {
 		plain, err := encode(r)
 		if err != nil {
-			return "", NewError("invalid_reply", key)
+			return "", action.NewError("invalid_reply", key)
 		}
 		if sealed[key], err = g.Vault.Seal(roundRef(row, "reply/"+key), plain); err != nil {
 			return "", err

@@ -1,10 +1,12 @@
-package action
+package gate
 
 import (
 	"context"
 	"errors"
 	"sync"
 	"time"
+
+	"sallyport/action"
 )
 
 // lookBatch is how many rows one look takes.
@@ -74,7 +76,7 @@ func (g *Gate) Poll(ctx context.Context) {
 		var running []string
 		for _, inv := range moved {
 			g.moved(inv)
-			if inv.Status == StatusExecuting {
+			if inv.Status == action.StatusExecuting {
 				running = append(running, inv.ID)
 			}
 		}
@@ -97,19 +99,19 @@ func (g *Gate) lookForQuestions(ctx context.Context, running []string) {
 }
 
 // moved acts on a row that callers here wait for.
-func (g *Gate) moved(inv Invocation) {
-	if g.board.wake(inv.ID) && inv.Status == StatusApproved {
+func (g *Gate) moved(inv action.Invocation) {
+	if g.board.wake(inv.ID) && inv.Status == action.StatusApproved {
 		g.claim(inv)
 	}
 }
 
 // hinted acts on the hint that an invocation changed. It does not block.
-func (g *Gate) hinted(h Hint) {
+func (g *Gate) hinted(h action.Hint) {
 	switch {
-	case h.Kind == HintInvocation && h.Asking:
+	case h.Kind == action.HintInvocation && h.Asking:
 		g.board.asks(h.Invocation)
-	case h.Kind == HintInvocation && h.Status != StatusPending:
-		g.moved(Invocation{ID: h.Invocation, Organization: h.Organization, Status: h.Status})
+	case h.Kind == action.HintInvocation && h.Status != action.StatusPending:
+		g.moved(action.Invocation{ID: h.Invocation, Organization: h.Organization, Status: h.Status})
 	}
 }
 
@@ -171,5 +173,5 @@ func (w *work) close() {
 }
 
 func errDraining() error {
-	return Errorf(ErrNotReady, "shutting_down", "The gateway is shutting down; nothing was executed. Try again in a few seconds.")
+	return action.Errorf(action.ErrNotReady, "shutting_down", "The gateway is shutting down; nothing was executed. Try again in a few seconds.")
 }

@@ -1,4 +1,4 @@
-package action
+package gate
 
 import (
 	"container/list"
@@ -6,54 +6,13 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"sallyport/action"
 )
-
-// Tracer draws what becomes of calls as spans of traces. Many goroutines call it
-// at once, and calls wait for it: it must be quick and block for nothing. What it
-// does changes nothing of a call.
-type Tracer interface {
-	// Start begins a span within the one that ctx carries, and returns a context
-	// that carries the new one. Its end is called once.
-	Start(ctx context.Context, step TraceStep) (_ context.Context, end func(Traced))
-	// Past draws a span, within the one that ctx carries, of what ends now.
-	Past(ctx context.Context, step TraceStep, began time.Time, t Traced)
-	// Bare returns a context that carries the span of ctx and nothing else of it:
-	// no end and no other value.
-	Bare(ctx context.Context) context.Context
-}
-
-// TraceStep is a part of a call that is a span.
-type TraceStep string
-
-// The steps of a call.
-const (
-	TraceCall    TraceStep = "call"    // a caller's, from the request to the answer
-	TraceWait    TraceStep = "wait"    // likewise of a caller who comes back for a call
-	TraceDecide  TraceStep = "decide"  // finding and checking the action, and policy
-	TraceHold    TraceStep = "hold"    // while a caller waits for a person
-	TraceResume  TraceStep = "resume"  // an approved call, from its claim to its end, which are the next two
-	TraceRecheck TraceStep = "recheck" // reading everything again before it runs
-	TraceExecute TraceStep = "execute" // the source's work
-)
-
-// Traced is what a span tells of a call. Params, results, and texts that people
-// or sources wrote have no place in it, so that none gets out by a trace.
-type Traced struct {
-	Organization string
-	Session      string
-	Invocation   string
-	Source       string
-	Action       string
-	Mode         Mode
-	ModeSource   Layer
-	Status       Status
-	Code         string // why it failed, was denied or refused: one of the gateway's own words
-	Repeated     bool   // the call joined an earlier one, or was handed its outcome
-}
 
 // traced tells of an invocation.
-func traced(inv *Invocation) Traced {
-	t := Traced{
+func traced(inv *action.Invocation) action.Traced {
+	t := action.Traced{
 		Organization: inv.Organization, Session: inv.Session, Invocation: inv.ID, Source: inv.Source, Action: inv.Action,
 		Mode: inv.Mode, ModeSource: inv.ModeSource, Status: inv.Status, Code: inv.DeniedReason,
 	}
@@ -64,23 +23,23 @@ func traced(inv *Invocation) Traced {
 }
 
 // tracedAnswer tells of what a caller gets.
-func tracedAnswer(s *Session, out *Outcome, err error) Traced {
+func tracedAnswer(s *action.Session, out *action.Outcome, err error) action.Traced {
 	t := traced(&out.Invocation)
 	t.Organization, t.Session, t.Repeated = s.Organization, s.ID, out.Repeated
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrCancelled):
+	case errors.Is(err, action.ErrCancelled):
 		t.Code = "cancelled"
-	case errors.Is(err, ErrCallerGone):
+	case errors.Is(err, action.ErrCallerGone):
 		t.Code = "caller_gone"
 	default:
-		t.Code = Public(err).Code
+		t.Code = action.Public(err).Code
 	}
 	return t
 }
 
 // came tells of an execution, or of one that did not come to be.
-func (j *job) came(fin *Finish) Traced {
+func (j *job) came(fin *action.Finish) action.Traced {
 	t := traced(&j.Invocation)
 	t.Status, t.Code = fin.Status, fin.DeniedReason
 	if fin.Error != nil {
@@ -90,9 +49,9 @@ func (j *job) came(fin *Finish) Traced {
 }
 
 // tracePolicy draws that a call was decided.
-func (g *Gate) tracePolicy(ctx context.Context, c *Call, act *Action, d *Decision, began time.Time) {
+func (g *Gate) tracePolicy(ctx context.Context, c *action.Call, act *action.Action, d *action.Decision, began time.Time) {
 	if g.Tracer != nil {
-		g.Tracer.Past(ctx, TraceDecide, began, Traced{
+		g.Tracer.Past(ctx, action.TraceDecide, began, action.Traced{
 			Organization: c.Session.Organization, Session: c.Session.ID, Source: act.Source, Action: act.Name,
 			Mode: d.Mode, ModeSource: d.Source,
 		})
@@ -106,13 +65,13 @@ func (g *Gate) traceResume(j *job) (end func()) {
 	if g.Tracer == nil {
 		return func() {}
 	}
-	ctx, over := g.Tracer.Start(j.trace, TraceResume)
+	ctx, over := g.Tracer.Start(j.trace, action.TraceResume)
 	j.trace = ctx
 	return func() { over(*j.end) }
 }
 
 // traceEnd notes how a job ended, which each does before it is over.
-func (g *Gate) traceEnd(j *job, ended *Invocation) {
+func (g *Gate) traceEnd(j *job, ended *action.Invocation) {
 	if g.Tracer != nil {
 		t := traced(ended)
 		j.end = &t
@@ -121,20 +80,20 @@ func (g *Gate) traceEnd(j *job, ended *Invocation) {
 
 // traceRecheck draws that an approved call was looked at again; fin is how it ended
 // by that, nil: it runs.
-func (g *Gate) traceRecheck(j *job, fin *Finish, began time.Time) {
+func (g *Gate) traceRecheck(j *job, fin *action.Finish, began time.Time) {
 	switch {
 	case g.Tracer == nil:
 	case fin == nil:
-		g.Tracer.Past(j.trace, TraceRecheck, began, traced(&j.Invocation))
+		g.Tracer.Past(j.trace, action.TraceRecheck, began, traced(&j.Invocation))
 	default:
-		g.Tracer.Past(j.trace, TraceRecheck, began, j.came(fin))
+		g.Tracer.Past(j.trace, action.TraceRecheck, began, j.came(fin))
 	}
 }
 
 // traceHold draws once that a caller waited for a person.
-func (g *Gate) traceHold(ctx context.Context, t *wait, now *Invocation) {
+func (g *Gate) traceHold(ctx context.Context, t *wait, now *action.Invocation) {
 	if !t.holds.IsZero() {
-		g.Tracer.Past(ctx, TraceHold, t.holds, traced(now))
+		g.Tracer.Past(ctx, action.TraceHold, t.holds, traced(now))
 		t.holds = time.Time{}
 	}
 }

@@ -1,28 +1,30 @@
-package action
+package gate
 
 import (
 	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"sallyport/action"
 )
 
 // await waits until the invocation ends, the caller leaves, its patience is
 // over or the gateway shuts down, and takes the waiter off the board. What is
 // large is kept out of its frame, in which a held call rests.
-func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out *Outcome, err error) {
+func (g *Gate) await(ctx context.Context, t *wait, how *action.Waiting) (out *action.Outcome, err error) {
 	defer func() {
 		if out != nil { // it is in a panic
-			out.Repeated, out.joins = t.repeated, t.joins
+			out.Repeated, out.Joins = t.repeated, t.joins
 			g.traceHold(ctx, t, &out.Invocation)
 		}
 	}()
-	held := t.inv.Mode == ModeRequireApproval // also while it executes: its callers still need a sign of life
+	held := t.inv.Mode == action.ModeRequireApproval // also while it executes: its callers still need a sign of life
 	t.inv.ApprovalURL = g.ApprovalURL(t.inv.ID)
 	if held && how.Leaves {
 		return t.stands(), g.leaves(ctx, t, how)
 	}
-	if g.Tracer != nil && t.inv.Status == StatusPending && how.Patience > 0 {
+	if g.Tracer != nil && t.inv.Status == action.StatusPending && how.Patience > 0 {
 		t.holds = time.Now()
 	}
 	clock := g.clocks(held, how)
@@ -40,7 +42,7 @@ func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out *Outcome, 
 		case <-t.w.wake:
 			ended, err := g.look(ctx, t)
 			switch {
-			case errors.Is(err, ErrUnavailable) && ctx.Err() == nil:
+			case errors.Is(err, action.ErrUnavailable) && ctx.Err() == nil:
 				// The rows are out of reach for a moment: Poll wakes us again.
 			case err != nil:
 				g.board.leave(t.inv.ID, t.w)
@@ -62,11 +64,11 @@ func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out *Outcome, 
 			clock.again()
 			t.tell(how)
 		case <-clock.patience:
-			if t.inv.Status == StatusPending {
+			if t.inv.Status == action.StatusPending {
 				return t.stands(), g.answered(ctx, t)
 			}
 		case <-clock.drain:
-			if t.inv.Status != StatusExecuting {
+			if t.inv.Status != action.StatusExecuting {
 				return t.stands(), g.answered(ctx, t) // nobody runs it any more here
 			}
 			clock.drain = nil // what runs is waited for
@@ -77,10 +79,10 @@ func (g *Gate) await(ctx context.Context, t *wait, how *Waiting) (out *Outcome, 
 }
 
 // stands is the outcome of a call that did not end.
-func (t *wait) stands() *Outcome { return &Outcome{Invocation: t.inv} }
+func (t *wait) stands() *action.Outcome { return &action.Outcome{Invocation: t.inv} }
 
 // tell has the caller hear that it is held.
-func (t *wait) tell(how *Waiting) {
+func (t *wait) tell(how *action.Waiting) {
 	if how.Held != nil {
 		how.Held(&t.inv)
 	}
@@ -95,14 +97,14 @@ type clocks struct {
 	stop     func()
 }
 
-func (g *Gate) clocks(held bool, how *Waiting) clocks {
+func (g *Gate) clocks(held bool, how *action.Waiting) clocks {
 	if !held {
 		return clocks{stop: func() {}}
 	}
 	// Thousands that came at once, as after a restart, do not all speak at once.
 	tick := time.NewTimer(g.HoldEvery/2 + rand.N(g.HoldEvery/2+1))
 	c := clocks{tick: tick.C, drain: g.drain, again: func() { tick.Reset(g.HoldEvery) }, stop: func() { tick.Stop() }}
-	if how.Patience != Forever {
+	if how.Patience != action.Forever {
 		timer := time.NewTimer(how.Patience)
 		c.patience = timer.C
 		c.stop = func() { tick.Stop(); timer.Stop() }
@@ -111,7 +113,7 @@ func (g *Gate) clocks(held bool, how *Waiting) clocks {
 }
 
 // pass hands on what the source said.
-func (g *Gate) pass(w *waiter, how *Waiting) {
+func (g *Gate) pass(w *waiter, how *action.Waiting) {
 	for _, said := range g.board.words(w) {
 		switch {
 		case said.log && how.Log != nil:
@@ -124,7 +126,7 @@ func (g *Gate) pass(w *waiter, how *Waiting) {
 
 // look brings t up to date with its row, and returns the outcome when the
 // invocation ended.
-func (g *Gate) look(ctx context.Context, t *wait) (*Outcome, error) {
+func (g *Gate) look(ctx context.Context, t *wait) (*action.Outcome, error) {
 	if out, _ := g.board.outcome(t.inv.ID); out != nil {
 		ended := *out // each caller marks its own
 		return &ended, nil
@@ -134,7 +136,7 @@ func (g *Gate) look(ctx context.Context, t *wait) (*Outcome, error) {
 		return nil, err
 	}
 	if !rec.Status.Terminal() {
-		if t.inv = g.linked(rec.Invocation); t.inv.Status != StatusPending {
+		if t.inv = g.linked(rec.Invocation); t.inv.Status != action.StatusPending {
 			g.traceHold(ctx, t, &t.inv)
 		}
 		return nil, nil
@@ -156,8 +158,8 @@ func (g *Gate) look(ctx context.Context, t *wait) (*Outcome, error) {
 }
 
 // reopen makes an outcome of a row that ended.
-func (g *Gate) reopen(rec *Record) (*Outcome, error) {
-	out := &Outcome{Invocation: g.linked(rec.Invocation), joins: true}
+func (g *Gate) reopen(rec *action.Record) (*action.Outcome, error) {
+	out := &action.Outcome{Invocation: g.linked(rec.Invocation), Joins: true}
 	if rec.SealedResult == nil {
 		return out, nil
 	}
@@ -165,7 +167,7 @@ func (g *Gate) reopen(rec *Record) (*Outcome, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Answer, err = parseAnswer(plain)
+	out.Answer, err = action.ParseAnswer(plain)
 	return out, err
 }
 
@@ -175,32 +177,32 @@ func (g *Gate) answered(ctx context.Context, t *wait) error {
 	g.board.leave(t.inv.ID, t.w)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer stop()
-	return unread(g.Ledger.Answered(ctx, t.inv.Organization, t.inv.ID), t.inv.ID)
+	return action.Unread(g.Ledger.Answered(ctx, t.inv.Organization, t.inv.ID), t.inv.ID)
 }
 
 // leaves lets a caller go who comes back by itself. What it can be asked then is
 // kept: the source that runs meanwhile wants to know.
-func (g *Gate) leaves(ctx context.Context, t *wait, how *Waiting) error {
+func (g *Gate) leaves(ctx context.Context, t *wait, how *action.Waiting) error {
 	if err := g.answered(ctx, t); err != nil || how.Can == 0 {
 		return err
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer stop()
-	return unread(g.Ledger.Returns(ctx, t.inv.Organization, t.inv.ID, how.Can), t.inv.ID)
+	return action.Unread(g.Ledger.Returns(ctx, t.inv.Organization, t.inv.ID, how.Can), t.inv.ID)
 }
 
 // left takes a caller away that is gone. When it was the last one and left on
 // purpose, nobody wants the held call any more; but a hold of an unattended
 // session waits for a person, not for its caller.
-func (g *Gate) left(ctx context.Context, t *wait, how *Waiting) error {
+func (g *Gate) left(ctx context.Context, t *wait, how *action.Waiting) error {
 	cause := context.Cause(ctx)
 	last := g.board.leave(t.inv.ID, t.w)
-	if !last || t.inv.Status != StatusPending || how.unattended || !errors.Is(cause, ErrCancelled) {
+	if !last || t.inv.Status != action.StatusPending || how.Unattended || !errors.Is(cause, action.ErrCancelled) {
 		return cause
 	}
 	free, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer stop()
-	if err := g.withdraw(free, &t.inv); err != nil && !errors.Is(err, ErrConflict) {
+	if err := g.withdraw(free, &t.inv); err != nil && !errors.Is(err, action.ErrConflict) {
 		g.Log.Error("withdrawing a cancelled call", "invocation", t.inv.ID, "error", err)
 	}
 	return cause
@@ -208,7 +210,7 @@ func (g *Gate) left(ctx context.Context, t *wait, how *Waiting) error {
 
 // withdraw takes a held call back, unless an earlier caller was told to come
 // back for it.
-func (g *Gate) withdraw(ctx context.Context, inv *Invocation) error {
+func (g *Gate) withdraw(ctx context.Context, inv *action.Invocation) error {
 	rec, err := g.Ledger.Load(ctx, inv.Organization, inv.ID)
 	if err != nil || rec.Answered {
 		return err
@@ -219,38 +221,4 @@ func (g *Gate) withdraw(ctx context.Context, inv *Invocation) error {
 	}
 	g.changed(&gone)
 	return nil
-}
-
-// The first byte of a kept answer says what follows.
-const (
-	keptBody    = 'b'
-	keptIsError = 'e'
-	keptProblem = 'p'
-)
-
-// keep frames the answer byte for byte; encoding/json would alter it.
-func (a *Answer) keep() []byte {
-	kind, bytes := byte(keptBody), []byte(a.Body)
-	switch {
-	case a.Problem != nil:
-		kind, bytes = keptProblem, a.Problem
-	case a.IsError:
-		kind = keptIsError
-	}
-	return append([]byte{kind}, bytes...)
-}
-
-func parseAnswer(kept []byte) (Answer, error) {
-	if len(kept) < 2 {
-		return Answer{}, errors.New("a kept answer is empty")
-	}
-	switch kept[0] {
-	case keptBody:
-		return Answer{Body: kept[1:]}, nil
-	case keptIsError:
-		return Answer{Body: kept[1:], IsError: true}, nil
-	case keptProblem:
-		return Answer{Problem: kept[1:]}, nil
-	}
-	return Answer{}, errors.New("a kept answer is of an unknown kind")
 }
