@@ -14,7 +14,7 @@ import (
 
 // Every constant of a kind of policy event is among the kinds.
 func TestEventKinds(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "rules.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "decision.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
