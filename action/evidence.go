@@ -1,6 +1,7 @@
 package action
 
 import (
+	"encoding/json"
 	"fmt"
 	"path"
 	"strings"
@@ -53,6 +54,25 @@ type Evidence struct {
 	Changed     bool       // the row is not what was sealed
 	DeliveredAt *time.Time // when its caller had the result; nil: nobody said that he had
 }
+
+// Event is something that happened to an invocation beside its status. Events are
+// only ever appended.
+type Event struct {
+	ID           string          `json:"-"` // empty: a new one
+	Organization string          `json:"-"`
+	Invocation   string          `json:"-"`
+	Kind         string          `json:"kind" example:"late_outcome" doc:"late_outcome: how an execution ended after it was given up; params_revealed: a person read the full params; asked: what its source asked of the caller, and what was answered."`
+	By           string          `json:"by,omitempty" doc:"The user who did it."`
+	At           time.Time       `json:"at"`
+	Data         json.RawMessage `json:"data" doc:"Redacted."` // empty: {}
+}
+
+// The kinds of event of an invocation.
+const (
+	LateOutcome    = "late_outcome"    // how an execution ended after it had been given up
+	ParamsRevealed = "params_revealed" // a person read the full params of a held call
+	SourceAsked    = "asked"           // what the source asked its caller, and what was replied
+)
 
 // Limits of evidence that a session uploads.
 const (

@@ -23,7 +23,7 @@ var (
 		Summary: "Read what a held call would run with",
 		Doc:     "All of it, with nothing redacted while it is held. The reading is recorded.",
 	}}
-	ListInvocationEvents = Route[ByID, List[Event]]{Operation{
+	ListInvocationEvents = Route[ByID, List[action.Event]]{Operation{
 		Method: "GET", Path: "/api/v1/invocations/{id}/events", Who: Member, Tag: "invocations",
 		Summary: "Read what else happened to an invocation",
 	}}
@@ -102,14 +102,6 @@ type InvocationView struct {
 	action.Invocation
 	Event string `json:"event_id,omitempty" doc:"The inbound event that started its session."`
 	Run   string `json:"run_id,omitempty" doc:"The run that its session works on."`
-}
-
-// Event is something that happened to an invocation beside its status.
-type Event struct {
-	Kind string          `json:"kind" example:"late_outcome" doc:"late_outcome: how an execution ended after it was given up; params_revealed: a person read the full params; asked: what its source asked of the caller, and what was answered."`
-	By   string          `json:"by,omitempty" doc:"The user who did it."`
-	At   time.Time       `json:"at"`
-	Data json.RawMessage `json:"data" doc:"Redacted."`
 }
 
 // Sought is what calls are looked for by, in lists and exports.

@@ -9,7 +9,7 @@ import (
 
 func (s *Server) auditRoutes() {
 	handle(s, api.ListAuditHeads, func(ctx context.Context, p *Principal, _ *api.None) (api.List[action.AuditHead], error) {
-		list, err := s.Audit.AuditHeads(ctx, p.Organization)
+		list, err := s.Calls.AuditHeads(ctx, p.Organization)
 		return listOf(list), err
 	})
 	handle(s, api.VerifyAudit, func(ctx context.Context, p *Principal, in *api.Body[*api.KnownHead]) (action.AuditReport, error) {
@@ -20,7 +20,7 @@ func (s *Server) auditRoutes() {
 		if known != nil && known.Organization != p.Organization {
 			return action.AuditReport{}, invalid("/head/organization_id", "This head is of another organization; verify it there.")
 		}
-		report, err := s.Audit.VerifyAudit(ctx, p.Organization, known)
+		report, err := s.VerifyAudit(ctx, p.Organization, known)
 		if err != nil {
 			return action.AuditReport{}, err
 		}

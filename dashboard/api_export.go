@@ -24,7 +24,7 @@ func (s *Server) exportRoutes() {
 			x := &export{server: s, r: r, w: w, csv: in.Format == "csv", name: "sallyport-" + in.What}
 			if in.What == "policy" {
 				exportRows(r.Context(), x, policyColumns(), func(ctx context.Context, yield func(action.PolicyEvent) error) error {
-					return s.Audit.ExportPolicy(ctx, f.Organization, f.From, f.To, yield)
+					return s.Policy.ExportPolicy(ctx, f.Organization, f.From, f.To, yield)
 				})
 				return
 			}

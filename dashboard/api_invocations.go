@@ -24,7 +24,7 @@ func (s *Server) invocationRoutes() {
 	handle(s, api.GetInvocationParams, func(ctx context.Context, p *Principal, in *api.ByID) (api.FullParams, error) {
 		return s.fullParams(ctx, p, in.ID)
 	})
-	handle(s, api.ListInvocationEvents, func(ctx context.Context, p *Principal, in *api.ByID) (api.List[api.Event], error) {
+	handle(s, api.ListInvocationEvents, func(ctx context.Context, p *Principal, in *api.ByID) (api.List[action.Event], error) {
 		events, err := s.events(ctx, p.Organization, in.ID)
 		return listOf(events), err
 	})
@@ -86,11 +86,11 @@ func (s *Server) shown(inv action.Invocation) action.Invocation {
 }
 
 // events returns the events of an invocation that the organization has.
-func (s *Server) events(ctx context.Context, organization, id string) ([]api.Event, error) {
+func (s *Server) events(ctx context.Context, organization, id string) ([]action.Event, error) {
 	if _, err := s.Calls.Invocation(ctx, organization, id); err != nil {
 		return nil, err
 	}
-	return s.Events(ctx, organization, id)
+	return s.Calls.Events(ctx, organization, id)
 }
 
 func (s *Server) fullParams(ctx context.Context, p *Principal, id string) (api.FullParams, error) {
@@ -102,8 +102,9 @@ func (s *Server) fullParams(ctx context.Context, p *Principal, id string) (api.F
 	if err != nil {
 		return api.FullParams{}, err
 	}
-	if full {
-		if err := s.Revealed(ctx, p.Organization, id, p.By()); err != nil {
+	if full { // without a record nothing is revealed
+		e := action.Event{Organization: p.Organization, Invocation: id, Kind: action.ParamsRevealed, By: p.By(), At: s.Now()}
+		if err := s.Calls.AppendEvent(ctx, e); err != nil {
 			return api.FullParams{}, err
 		}
 	}

@@ -197,18 +197,18 @@ func TestExportAsCSV(t *testing.T) {
 
 // broken fails after the rows that there are.
 type broken struct {
-	dashboard.Audit
+	dashboard.Calls
 	err error
 }
 
 func (b broken) Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error {
-	return errors.Join(b.Audit.Export(ctx, f, yield), b.err)
+	return errors.Join(b.Calls.Export(ctx, f, yield), b.err)
 }
 
 // An export that fails before its first bytes is an error like any other; one
 // that fails on the way cannot be taken for a whole one.
 func TestExportThatFails(t *testing.T) {
-	h := newHouse(t, func(c *dashboard.Config) { c.Audit = broken{c.Audit, errors.New("the disk is on fire")} })
+	h := newHouse(t, func(c *dashboard.Config) { c.Calls = broken{c.Calls, errors.New("the disk is on fire")} })
 	h.problem(500, "internal", h.admin, "GET", "/api/v1/audit/export", "")
 	h.problem(500, "internal", h.admin, "GET", "/api/v1/audit/export?format=csv", "")
 	h.kept(1000)
@@ -249,7 +249,7 @@ func (h *house) open(ctx context.Context, server *httptest.Server, format string
 
 // endless yields rows until it is told to stop, and tells how that was.
 type endless struct {
-	dashboard.Audit
+	dashboard.Calls
 	ended chan error
 }
 
@@ -274,7 +274,7 @@ func TestAnExportEndsWithItsClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows := endless{ended: make(chan error, 1)}
-			h := newHouse(t, func(c *dashboard.Config) { rows.Audit = c.Audit; c.Audit = rows })
+			h := newHouse(t, func(c *dashboard.Config) { rows.Calls = c.Calls; c.Calls = rows })
 			server := httptest.NewServer(h.srv.Handler())
 			defer server.Close()
 			ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/api"
-	"sallyport/store"
 )
 
 // What the command gives the server beside the rows, as far as tests need it.
@@ -43,30 +41,15 @@ func (h *house) requestGrant(ctx context.Context, s *action.Session, t action.Te
 	return r, err
 }
 
-func (h *house) reveal(ctx context.Context, organization, invocation, by string) error {
-	return h.db.AppendEvent(ctx, store.Event{Organization: organization, Invocation: invocation, Kind: store.EventRevealed, By: by, At: h.clock.now()})
-}
-
-func (h *house) events(ctx context.Context, organization, invocation string) (list []api.Event, err error) {
-	rows, err := h.db.Events(ctx, organization, invocation)
-	for _, e := range rows {
-		list = append(list, api.Event{Kind: e.Kind, By: e.By, At: e.At, Data: e.Data})
-	}
-	return list, err
-}
-
 func (h *house) testNotify(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyAnswer, error) {
 	_, err := h.db.NotifyChannel(ctx, organization, kind)
 	return action.NotifyAnswer{OK: true, Status: 204, Said: "The endpoint answered 204."}, err
 }
 
-// audit knows the key of the chain.
-type audit struct{ *store.DB }
-
 func auditKey() []byte { return make([]byte, 32) }
 
-func (a audit) VerifyAudit(ctx context.Context, organization string, known *action.AuditHead) (action.AuditReport, error) {
-	return a.DB.VerifyAudit(ctx, organization, auditKey(), known)
+func (h *house) verifyAudit(ctx context.Context, organization string, last *action.AuditHead) (action.AuditReport, error) {
+	return h.db.VerifyAudit(ctx, organization, auditKey(), last)
 }
 
 // snapshot tells of one provider with the harness' catalog.

@@ -31,7 +31,6 @@ type Config struct {
 	Policy   Policy
 	Sources  Sources
 	Inbound  Inbound
-	Audit    Audit
 	Notify   Notify
 
 	Prober      Prober
@@ -67,11 +66,9 @@ type Config struct {
 	// operator has set; for the owner of an organization that may. It is on
 	// record by whom.
 	Rotate func(ctx context.Context, organization, by string) (api.Rotated, error)
-	// Revealed writes down that somebody read the full params of a held call.
-	// Without that nothing is revealed.
-	Revealed func(ctx context.Context, organization, invocation, by string) error
-	// Events returns what else happened to an invocation, oldest first.
-	Events func(ctx context.Context, organization, invocation string) ([]api.Event, error)
+	// VerifyAudit looks through an organization's chain, whose key is not known
+	// here; last is a head that somebody kept, or nil.
+	VerifyAudit func(ctx context.Context, organization string, last *action.AuditHead) (action.AuditReport, error)
 	// TestNotify sends a test by a channel of an organization, and says what was
 	// answered; ErrNotFound.
 	TestNotify func(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyAnswer, error)
@@ -173,10 +170,10 @@ func (c *Config) fill() error {
 func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
 		"Gate": c.Gate == nil, "Decide": c.Decide == nil, "Hints": c.Hints == nil, "People": c.People == nil, "Sessions": c.Sessions == nil, "Calls": c.Calls == nil,
-		"Policy": c.Policy == nil, "Sources": c.Sources == nil, "Inbound": c.Inbound == nil, "Audit": c.Audit == nil, "Notify": c.Notify == nil,
+		"Policy": c.Policy == nil, "Sources": c.Sources == nil, "Inbound": c.Inbound == nil, "Notify": c.Notify == nil,
 		"Prober": c.Prober == nil, "SignIns": c.SignIns == nil, "Connections": c.Connections == nil, "Providers": c.Providers == nil, "Files": c.Files == nil,
 		"Tokens": c.Tokens == nil, "Vault": c.Vault == nil, "JSON": c.JSON == nil, "Withdrew": c.Withdrew == nil, "Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil,
-		"SealSecret": c.SealSecret == nil, "Rotate": c.Rotate == nil, "Revealed": c.Revealed == nil, "Events": c.Events == nil, "TestNotify": c.TestNotify == nil,
+		"SealSecret": c.SealSecret == nil, "Rotate": c.Rotate == nil, "VerifyAudit": c.VerifyAudit == nil, "TestNotify": c.TestNotify == nil,
 		"EventProviders": c.EventProviders == nil, "Times": c.Times == nil, "Log": c.Log == nil,
 	} {
 		if missing {

@@ -67,11 +67,11 @@ func modeWord(m action.Mode) string {
 // happening names a kind of event for people.
 func happening(kind string) string {
 	switch kind {
-	case "late_outcome":
+	case action.LateOutcome:
 		return "The execution ended after it had been given up."
-	case "params_revealed":
+	case action.ParamsRevealed:
 		return "A person read the full params."
-	case "asked":
+	case action.SourceAsked:
 		return "Its source asked the caller something."
 	}
 	return kind

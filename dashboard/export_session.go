@@ -46,7 +46,7 @@ func (c *callers) of(ctx context.Context, inv action.Invocation) (exportedCall, 
 // exportCalls hands over calls as they are exported.
 func (s *Server) exportCalls(ctx context.Context, f action.InvocationFilter, yield func(exportedCall) error) error {
 	from := callers{s, map[string]action.Session{}}
-	return s.Audit.Export(ctx, f, func(inv action.Invocation) error {
+	return s.Calls.Export(ctx, f, func(inv action.Invocation) error {
 		call, err := from.of(ctx, inv)
 		if err != nil {
 			return err

@@ -61,7 +61,7 @@ func (p *pageRequest) auditPage() error {
 	}
 	d.choices(f)
 	if d.Decides {
-		d.addHead(load(p, p.Audit.AuditHeads, p.org))
+		d.addHead(load(p, p.Calls.AuditHeads, p.org))
 	}
 	return p.show("audit", "audit", "Audit", d)
 }

@@ -38,7 +38,7 @@ func (p *pageRequest) invocation() error {
 	c := p.cardOf(p.r.PathValue("id"))
 	d := invocationPage{
 		card: c, From: sourcePage(c.Invocation), Short: bytes.Contains(c.Result, []byte(`"_truncated"`)),
-		Evidence: load2(p, p.Audit.Evidence, p.org, c.ID),
+		Evidence: load2(p, p.Calls.Evidence, p.org, c.ID),
 		Origin:   load2(p, p.origins, p.me, []action.Invocation{c.Invocation})[c.Session],
 	}
 	d.Moments = p.moments(&d)
@@ -62,7 +62,7 @@ func (p *pageRequest) moments(d *invocationPage) []occasion {
 	if at := d.Evidence.DeliveredAt; at != nil {
 		list = append(list, occasion{At: *at, Text: "The caller had the result."})
 	}
-	for _, e := range load2(p, p.Events, p.org, d.ID) {
+	for _, e := range load2(p, p.Calls.Events, p.org, d.ID) {
 		m := occasion{At: e.At, Text: happening(e.Kind), Data: e.Data}
 		if e.By != "" {
 			m.By = person(e.By, names)

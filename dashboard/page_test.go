@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // hostile is what a hostile agent, upstream or user would write wherever it
@@ -104,7 +103,7 @@ func TestInbox(t *testing.T) {
 		t.Error("the inbox shows a secret that nobody asked for")
 	}
 	full := b.get("/inbox/" + id + "/params")
-	if events := must(h.db.Events(t.Context(), org, id)); !strings.Contains(full.body, "hunter2") || len(events) != 1 || events[0].Kind != store.EventRevealed || events[0].By != "u-ben" {
+	if events := must(h.db.Events(t.Context(), org, id)); !strings.Contains(full.body, "hunter2") || len(events) != 1 || events[0].Kind != action.ParamsRevealed || events[0].By != "u-ben" {
 		t.Error("a secret cannot be revealed, or it is not recorded")
 	}
 

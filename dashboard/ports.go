@@ -141,7 +141,7 @@ type Sessions interface {
 	Setup(ctx context.Context, organization, name string) (action.Setup, error)
 }
 
-// Calls reads invocations. What the organization does not have is left out.
+// Calls reads invocations and what proves them. What the organization does not have is left out.
 type Calls interface {
 	// Invocation returns ErrNotFound when the organization has no such.
 	Invocation(ctx context.Context, organization, id string) (action.Invocation, error)
@@ -157,6 +157,21 @@ type Calls interface {
 
 	// Statistics looks at no more rows than it says.
 	Statistics(ctx context.Context, organization string, p action.Period) (action.Statistics, error)
+
+	// Events returns what else happened to an invocation, oldest first.
+	Events(ctx context.Context, organization, invocation string) ([]action.Event, error)
+	// AppendEvent writes one; ErrNotFound without the invocation.
+	AppendEvent(ctx context.Context, e action.Event) error
+
+	// The evidence.
+
+	AuditHeads(ctx context.Context, organization string) ([]action.AuditHead, error)
+	// Evidence returns what proves an invocation; ErrNotFound.
+	Evidence(ctx context.Context, organization, id string) (action.Evidence, error)
+	// Export hands over row after row, oldest first, in constant memory, until
+	// yield returns an error, which it returns. The filter's Limit and Cursor are
+	// ignored.
+	Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error
 }
 
 // raw is JSON that passes through untouched.

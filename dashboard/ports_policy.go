@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"time"
 
 	"sallyport/action"
 )
@@ -80,4 +81,6 @@ type Policy interface {
 	DenyRequest(ctx context.Context, v action.RequestVerdict) (action.GrantRequest, error)
 
 	PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error)
+	// ExportPolicy hands over change after change as [Calls] does calls.
+	ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // signable gives the connector OAuth.
@@ -245,7 +244,7 @@ func TestTheDetailShowsWhatWasAsked(t *testing.T) {
 	h := newHouse(t)
 	id := h.pending("s1")
 	const asked = `{"round":"r1","outcome":"answered","questions":[{"method":"elicitation/create","params":{"message":"Which \u202eone?"},"reply":{"action":"accept"}}]}`
-	h.insert("invocation_events", "id", "asked", "organization_id", org, "invocation_id", id, "kind", store.EventAsked, "at", h.clock.now(), "data", asked)
+	h.insert("invocation_events", "id", "asked", "organization_id", org, "invocation_id", id, "kind", action.SourceAsked, "at", h.clock.now(), "data", asked)
 	body := h.signIn("u-cyd").get("/invocations/" + id).body
 	for _, want := range []string{"Its source asked the caller something.", "elicitation/create", `\u202e`, "accept"} {
 		if !strings.Contains(body, want) {

@@ -4,34 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
+
+	"sallyport/action"
 )
-
-// EventLateOutcome is the kind of an event that tells how an execution ended
-// after its invocation had been given up.
-const EventLateOutcome = "late_outcome"
-
-// EventRevealed is the kind of an event that tells that a person read the full
-// params of a held call.
-const EventRevealed = "params_revealed"
-
-// EventAsked is the kind of an event that tells what the source of a call asked
-// its caller, and what was replied.
-const EventAsked = "asked"
-
-// Event is something that happened to an invocation beside its status. Events
-// are only ever appended.
-type Event struct {
-	ID           string          `json:"id"` // empty: a new one
-	Organization string          `json:"organization_id"`
-	Invocation   string          `json:"invocation_id"`
-	Kind         string          `json:"kind"`
-	By           string          `json:"by,omitempty"` // a user, if one did it
-	At           time.Time       `json:"at"`
-	Data         json.RawMessage `json:"data"` // redacted; empty: {}
-}
 
 type eventRow struct {
 	bun.BaseModel `bun:"table:invocation_events"`
@@ -46,7 +23,7 @@ type eventRow struct {
 }
 
 // AppendEvent writes e to the history of its invocation.
-func (db *DB) AppendEvent(ctx context.Context, e Event) error {
+func (db *DB) AppendEvent(ctx context.Context, e action.Event) error {
 	return db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := db.inTx(ctx, tx, e.Organization, e.Invocation); err != nil {
 			return err
@@ -57,7 +34,7 @@ func (db *DB) AppendEvent(ctx context.Context, e Event) error {
 
 // appendEvent appends e and fills in its id. With the same id again, it is the
 // same event.
-func appendEvent(ctx context.Context, tx bun.IDB, e *Event) (err error) {
+func appendEvent(ctx context.Context, tx bun.IDB, e *action.Event) (err error) {
 	if e.ID == "" {
 		if e.ID, err = newID(); err != nil {
 			return err
@@ -76,7 +53,7 @@ func appendEvent(ctx context.Context, tx bun.IDB, e *Event) (err error) {
 }
 
 // Events returns the events of an invocation, oldest first.
-func (db *DB) Events(ctx context.Context, organization, invocation string) ([]Event, error) {
+func (db *DB) Events(ctx context.Context, organization, invocation string) ([]action.Event, error) {
 	var rows []eventRow
 	err := db.read.NewSelect().Model(&rows).
 		Where("organization_id = ?", organization).Where("invocation_id = ?", invocation).
@@ -84,9 +61,9 @@ func (db *DB) Events(ctx context.Context, organization, invocation string) ([]Ev
 	if err != nil {
 		return nil, fmt.Errorf("reading the events of invocation %s: %w", invocation, err)
 	}
-	events := make([]Event, 0, len(rows))
+	events := make([]action.Event, 0, len(rows))
 	for _, r := range rows {
-		events = append(events, Event{
+		events = append(events, action.Event{
 			ID: r.ID, Organization: r.Organization, Invocation: r.Invocation, Kind: r.Kind,
 			By: string(r.By), At: r.At.t, Data: json.RawMessage(r.Data),
 		})

@@ -39,7 +39,7 @@ func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocati
 // finish ends a row that is written, and that was begun here if it is known.
 func (db *DB) finish(ctx context.Context, f *action.Finish, begun action.Invocation, known bool) (inv action.Invocation, recorded bool, err error) {
 	args := finishArgs(f)
-	late := &Event{Organization: f.Organization, Invocation: f.ID, Kind: EventLateOutcome, At: f.Now}
+	late := &action.Event{Organization: f.Organization, Invocation: f.ID, Kind: action.LateOutcome, At: f.Now}
 	j := &job{single: true, row: f.ID, patient: true, passes: true}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
 		recorded = false
@@ -151,7 +151,7 @@ func finishArgs(f *action.Finish) []any {
 // finishLate appends to a row that ended before its execution did: the verdict
 // stands, and what happened is still written down. When Finish is tried again,
 // the end may be its own.
-func (db *DB) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, late *Event, again bool) (inv action.Invocation, recorded bool, err error) {
+func (db *DB) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, late *action.Event, again bool) (inv action.Invocation, recorded bool, err error) {
 	r, err := db.inTx(ctx, tx, f.Organization, f.ID)
 	if err != nil {
 		return action.Invocation{}, false, err
@@ -179,7 +179,7 @@ func (r *invocationRow) endedBy(f *action.Finish) bool {
 	return r.Status == string(f.Status) && string(r.Executor) == f.Executor && r.CompletedAt.t.Equal(at(f.Now).t)
 }
 
-// lateOutcome is the data of an [EventLateOutcome].
+// lateOutcome is the data of an [action.LateOutcome].
 type lateOutcome struct {
 	Status     action.Status   `json:"status"`
 	Executor   string          `json:"executor"`

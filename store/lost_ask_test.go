@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // lostAskCases are those of what sources ask, and of sign-ins. What must be
@@ -45,7 +44,7 @@ var lostAskCases = map[string]lostCase{
 			return err
 		},
 		check: func(l *lostWorld) error {
-			if list, err := l.Events(l.ctx, l.s.Organization, l.d.ID); err != nil || len(list) != 1 || list[0].Kind != store.EventAsked {
+			if list, err := l.Events(l.ctx, l.s.Organization, l.d.ID); err != nil || len(list) != 1 || list[0].Kind != action.SourceAsked {
 				return fmt.Errorf("events %+v, %w", list, err)
 			}
 			return nil

@@ -133,7 +133,7 @@ func (db *DB) CloseRound(ctx context.Context, organization, id string, data json
 		if _, err := tx.NewDelete().Model((*replyRow)(nil)).Where("round_id = ?", id).Exec(ctx); err != nil {
 			return fmt.Errorf("wiping the replies to round %s: %w", id, err)
 		}
-		return appendEvent(ctx, tx, &Event{Organization: r.Organization, Invocation: r.Invocation, Kind: EventAsked, At: now, Data: data})
+		return appendEvent(ctx, tx, &action.Event{Organization: r.Organization, Invocation: r.Invocation, Kind: action.SourceAsked, At: now, Data: data})
 	})
 }
 
@@ -184,7 +184,7 @@ func (r *roundRow) abandon(ctx context.Context, tx bun.Tx, now time.Time) error 
 	if err != nil {
 		return err
 	}
-	return appendEvent(ctx, tx, &Event{Organization: r.Organization, Invocation: r.Invocation, Kind: EventAsked, At: now, Data: data})
+	return appendEvent(ctx, tx, &action.Event{Organization: r.Organization, Invocation: r.Invocation, Kind: action.SourceAsked, At: now, Data: data})
 }
 
 // readRound reads a round by itself.

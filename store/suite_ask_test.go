@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // opens writes a round of questions of an executing call.
@@ -74,7 +73,7 @@ var askStories = map[string]func(*house){
 		h.equal(must(h.db.LoadRound(h.ctx, h.org.ID, r.ID))(h), want, "closed")
 		h.equal(must(h.replies(r.ID, true, nil))(h), want, "a reply that is repeated after the end")
 		events := must(h.db.Events(h.ctx, h.org.ID, d.ID))(h)
-		if len(events) != 1 || events[0].Kind != store.EventAsked || string(events[0].Data) != `{"outcome":"answered"}` {
+		if len(events) != 1 || events[0].Kind != action.SourceAsked || string(events[0].Data) != `{"outcome":"answered"}` {
 			h.Errorf("events %+v", events)
 		}
 	},
@@ -247,7 +246,7 @@ var askStories = map[string]func(*house){
 		h.swept(h.rules())
 		events := must(h.db.Events(h.ctx, h.org.ID, d.ID))(h)
 		want := fmt.Sprintf(`{"round":%q,"outcome":"the gateway that asked stopped"}`, r.ID)
-		if len(events) != 2 || string(events[0].Data) != "{}" || events[1].Kind != store.EventAsked || string(events[1].Data) != want || !events[1].At.Equal(h.now) {
+		if len(events) != 2 || string(events[0].Data) != "{}" || events[1].Kind != action.SourceAsked || string(events[1].Data) != want || !events[1].At.Equal(h.now) {
 			h.Errorf("events %+v", events)
 		}
 	},

@@ -75,7 +75,7 @@ func (h *house) ended(params string) string {
 
 func (h *house) event(invocation string) {
 	h.Helper()
-	h.ok(h.db.AppendEvent(h.ctx, store.Event{Organization: h.org.ID, Invocation: invocation, Kind: store.EventRevealed, By: "alice", At: h.now, Data: json.RawMessage(`{"a":1}`)}))
+	h.ok(h.db.AppendEvent(h.ctx, action.Event{Organization: h.org.ID, Invocation: invocation, Kind: action.ParamsRevealed, By: "alice", At: h.now, Data: json.RawMessage(`{"a":1}`)}))
 }
 
 var auditStories = map[string]func(*house){

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 var finishStories = map[string]func(*house){
@@ -130,7 +129,7 @@ var finishStories = map[string]func(*house){
 func (h *house) lateOutcome(id string, parts ...string) {
 	h.Helper()
 	events := must(h.db.Events(h.ctx, h.org.ID, id))(h)
-	if len(events) != 1 || events[0].Kind != store.EventLateOutcome {
+	if len(events) != 1 || events[0].Kind != action.LateOutcome {
 		h.Fatalf("events %+v, want one late outcome", events)
 	}
 	for _, part := range parts {

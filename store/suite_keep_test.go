@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 var keepStories = map[string]func(*house){
@@ -126,11 +125,11 @@ var keepStories = map[string]func(*house){
 	"events are appended to a row of the organization": func(h *house) {
 		d := h.allowed(`{}`)
 		h.began(d)
-		e := store.Event{Organization: h.org.ID, Invocation: d.ID, Kind: "revealed", By: "alice", At: h.now, Data: []byte(`{"field":"/a"}`)}
+		e := action.Event{Organization: h.org.ID, Invocation: d.ID, Kind: "revealed", By: "alice", At: h.now, Data: []byte(`{"field":"/a"}`)}
 		h.ok(h.db.AppendEvent(h.ctx, e))
 		got := must(h.db.Events(h.ctx, h.org.ID, d.ID))(h)
 		e.ID = got[0].ID
-		h.equal(got, []store.Event{e}, "events")
+		h.equal(got, []action.Event{e}, "events")
 		other := newHouse(h.T, h.db)
 		e.ID, e.Organization = "", other.org.ID
 		h.refused(h.db.AppendEvent(h.ctx, e), action.ErrNotFound, "invocation_not_found")

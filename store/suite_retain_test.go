@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
 )
 
 // retain removes what ended before a time, few rows at a time.
@@ -212,7 +211,7 @@ var retainStories = map[string]func(*house){
 					n, _ = h.any(0).Retain(h.ctx, h.org.ID, h.now.Add(time.Minute), auditKey, 5)
 					return
 				}
-				appended = h.any(1).AppendEvent(h.ctx, store.Event{Organization: h.org.ID, Invocation: id, Kind: store.EventRevealed, At: h.now})
+				appended = h.any(1).AppendEvent(h.ctx, action.Event{Organization: h.org.ID, Invocation: id, Kind: action.ParamsRevealed, At: h.now})
 			})
 			if (n == 1) == (appended == nil) {
 				h.Fatalf("removed %d, appending: %v", n, appended)
