@@ -288,6 +288,7 @@ func (w *window) tryClick(find func(context.Context) (runtime.RemoteObjectID, er
 // liesOpen returns the point of an element where a click would reach it, or
 // why none would.
 const liesOpen = `function () {
+  if (document.readyState !== "complete") return "the page is still loading";
   if (this.disabled) return "disabled";
   for (const box of this.getClientRects()) {
     const x = box.x + box.width / 2, y = box.y + box.height / 2, top = document.elementFromPoint(x, y);
@@ -366,7 +367,7 @@ const texts = "textarea, input:not([type]), input[type=text], input[type=search]
 // fillIn gives a field the focus, and its value unless that is typed; it is
 // true once there is such a field.
 const fillIn = `(field, value) => {
-  if (!field) return false;
+  if (!field || document.readyState !== "complete") return false; // the page's scripts want to know
   field.focus();
   if (field.matches("` + texts + `")) field.select();
   else {
