@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -50,8 +51,8 @@ func TestApproversHearElsewhere(t *testing.T) {
 	owner.click("Test webhook")
 	owner.sees("The test arrived", "answered 202")
 	owner.photo("settings")
-	if test := hear(t, told, secret); !strings.Contains(string(test.body), `"notify.test"`) {
-		t.Errorf("the test was %s", test.body)
+	// Pending calls of other stories are notified of as well, at any time.
+	for !bytes.Contains(hear(t, told, secret).body, []byte(`"notify.test"`)) {
 	}
 
 	agent := s.agent("Tell <b>somebody</b>")
@@ -65,7 +66,7 @@ func TestApproversHearElsewhere(t *testing.T) {
 			URL        string
 		}
 	}
-	for message.Data.Invocation != id { // other stories' may wait, too
+	for message.Data.Invocation != id {
 		h := hear(t, told, secret)
 		if err := json.Unmarshal(h.body, &message); err != nil {
 			t.Fatal(err)
@@ -103,8 +104,8 @@ func hear(t *testing.T, told chan heard, secret string) heard {
 			t.Errorf("it is signed %q, want %q", h.signature, want)
 		}
 		return h
-	case <-time.After(time.Minute):
-		t.Fatal("nothing was told within a minute")
+	case <-time.After(patience):
+		t.Fatalf("no message arrived within %v", patience)
 		return heard{}
 	}
 }
