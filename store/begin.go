@@ -56,30 +56,29 @@ const (
     WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.status = 'pending' AND coalesce(i.expires_at, ?6) > ?6`
 )
 
-const (
-	insertNames = `id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, started_at,
-  lease_until, completed_at, policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode,
-  mode_source, executor, denied_reason, source_name, denied_note, decision, params, sealed_params, summary, grant_id, integration_id`
-	insertColumns = `INSERT INTO invocations (` + insertNames + `)
+// These write a row with the values of beginColumns. Its caller was seen when it was
+// created; the placeholder is used twice, so that the time is written as text once.
+var (
+	insertValues  = beginColumns.placeholders() + ", " + beginColumns.placeholder("created_at")
+	insertColumns = `INSERT INTO invocations (` + beginColumns.list() + `, waiter_seen_at)
 `
-	insertValues = `?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30`
-
 	insertSQL = insertColumns + `VALUES (` + insertValues + `)`
 
 	// insertLiveSQL writes nothing when policy moved, or the session ended or was paused:
 	// where there are several writers, that may have happened since checkSQL.
 	insertLiveSQL = insertColumns + `SELECT ` + insertValues + ` FROM organizations o JOIN sessions s ON s.organization_id = o.id
-WHERE o.id = ?2 AND s.id = ?3 AND o.policy_version = ?12 AND s.revoked_at IS NULL AND s.completed_at IS NULL AND s.status <> 'paused'`
+WHERE o.id = ` + beginColumns.placeholder("organization_id") + ` AND s.id = ` + beginColumns.placeholder("session_id") + `
+  AND o.policy_version = ` + beginColumns.placeholder("policy_version") + ` AND s.revoked_at IS NULL AND s.completed_at IS NULL AND s.status <> 'paused'`
+
+	// queueSQL is insertSQL for a row that may be written twice, when nobody knows
+	// whether the first time was committed.
+	queueSQL = insertSQL + ` ON CONFLICT (id) DO NOTHING`
+
+	// endedSQL is queueSQL for a row that ended before it was written, with the values of
+	// endedColumns.
+	endedSQL = `INSERT INTO invocations (` + endedColumns.list() + `, waiter_seen_at)
+VALUES (` + endedColumns.placeholders() + `, ` + endedColumns.placeholder("created_at") + `) ON CONFLICT (id) DO NOTHING`
 )
-
-// endedSQL is queueSQL for a row that ended before it was written.
-const endedSQL = `INSERT INTO invocations (` + insertNames + `,
-  duration_ms, result, sealed_result, pickup_until, error_code, error_message, result_summary)
-VALUES (` + insertValues + `, ?31, ?32, ?33, ?34, ?35, ?36, ?37) ON CONFLICT (id) DO NOTHING`
-
-// queueSQL is insertSQL for a row that may be written twice, when nobody knows
-// whether the first time was committed.
-const queueSQL = insertSQL + ` ON CONFLICT (id) DO NOTHING`
 
 // checked is what checkSQL found.
 type checked struct {
@@ -158,7 +157,7 @@ type begunRow struct {
 // it is answered after Finish, which comes later in the same queue, or in the
 // place of this job.
 func (db *DB) beginQueued(ctx context.Context, d *action.Draft, r *invocationRow) (*action.Begun, error) {
-	args := func() []any { return insertArgs(d, r) } // not needed when the end comes first
+	args := func() []any { return beginColumns.values(r) } // not needed when the end comes first
 	err := db.write.enqueue(ctx, &job{row: r.ID, single: true, begins: &begunRow{d, r}, quick: &quick{&db.stmts.queue, args, nil}, run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := db.stmts.queue.exec(ctx, tx, args()...)
 		return err
@@ -384,7 +383,7 @@ func (db *DB) joined(ctx context.Context, tx bun.IDB, d *action.Draft, row *invo
 }
 
 func (db *DB) insert(ctx context.Context, tx bun.IDB, j *job, d *action.Draft, r *invocationRow) error {
-	insert, args := &db.stmts.insert, insertArgs(d, r)
+	insert, args := &db.stmts.insert, beginColumns.values(r)
 	live := shared(tx) && !d.Snapshot
 	if live {
 		insert = &db.stmts.insertLive
@@ -425,15 +424,6 @@ func flag(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-func insertArgs(d *action.Draft, r *invocationRow) []any {
-	return []any{
-		r.ID, r.Organization, r.Session, r.Status, flag(d.Joins), flag(d.Unattended), r.CreatedAt, r.ExpiresAt, r.StartedAt,
-		at(d.LeaseUntil), r.CompletedAt, r.PolicyVersion, r.Source, r.Action, r.ParamsHash, r.ToolHash, r.Revision, r.Risk, r.Mode,
-		r.ModeSource, r.Executor, r.DeniedReason, r.SourceName, r.DeniedNote, r.Decision, r.Params, r.SealedParams,
-		r.Summary, r.Grant, r.Integration,
-	}
 }
 
 // begun is the draft as it was written: no need to read it again.

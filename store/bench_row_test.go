@@ -66,6 +66,6 @@ func endedRow(b *testing.B, s *action.Session, i int) []any {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r.Status, r.CompletedAt = string(action.StatusCompleted), at(now)
-	return append(insertArgs(d, r), int64(3), opt(`{"content":[{"type":"text","text":"hello"}]}`), []byte(nil), stamp{}, opt(""), opt(""), opt(""))
+	r.finish(&action.Finish{Status: action.StatusCompleted, Now: now, DurationMS: 3, Result: json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`)})
+	return endedColumns.values(r)
 }

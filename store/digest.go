@@ -37,18 +37,17 @@ func (e evidence) names() []string {
 	return names
 }
 
-// evidenceTables are all of them. Left out of the columns are what is sealed
-// by encryption and what tells of delivery, which change after the end.
+// evidenceTables are all of them. The columns leave out encrypted values and those of
+// delivery, which change after the end.
 //
-// A column that is added later must be added here, and be NULL in rows that
-// were sealed before: what is NULL is left out of the digest.
+// A column that is added later must be covered, and be NULL in rows that were sealed
+// before: the digest leaves NULL out. Those of invocations are in invocationTable.
 var evidenceTables = []evidence{
-	{sealedInvocation, "invocations", []string{
-		"action", "answered", "approved_at", "approved_by", "completed_at", "created_at", "decision", "denied_note", "denied_reason",
-		"duration_ms", "error_code", "error_message", "executor", "expires_at", "grant_id", "id", "integration_id", "joins", "lease_until", "mode", "mode_source",
-		"organization_id", "params", "params_hash", "policy_version", "result", "result_summary", "revision", "risk", "session_id", "source_id",
-		"source_name", "started_at", "status", "summary", "tool_hash", "unattended", "waiter_seen_at",
-	}, []string{"created_at", "id"}, []string{"automation_id", "connections", "created_by", "event_id", "group_id", "kind", "task_id"}},
+	{
+		sealedInvocation, "invocations", slices.Sorted(slices.Values(digestColumns.names())),
+		[]string{"created_at", "id"},
+		[]string{"automation_id", "connections", "created_by", "event_id", "group_id", "kind", "task_id"},
+	},
 	{sealedEvent, "invocation_events", []string{"at", "by", "data", "id", "invocation_id", "kind", "organization_id"}, []string{"invocation_id", "at", "id"}, nil},
 	{sealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}, nil},
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,10 +10,11 @@ import (
 	"sallyport/action"
 )
 
-const finishSQL = `UPDATE invocations SET status = ?1, completed_at = ?2, duration_ms = ?3, result = ?4, sealed_result = ?5,
-  pickup_until = ?6, error_code = ?7, error_message = ?8, denied_reason = ?9, denied_note = ?10, result_summary = ?11, integration_id = coalesce(?12, integration_id),
-  sealed_params = NULL
-WHERE organization_id = ?13 AND id = ?14 AND status = 'executing' AND executor = ?15`
+// finishSQL ends the row of a call that runs here. Behind the values of finishColumns
+// come its organization, id and executor.
+var finishSQL = fmt.Sprintf(`UPDATE invocations SET %s, sealed_params = NULL
+WHERE organization_id = ?%d AND id = ?%d AND status = 'executing' AND executor = ?%d`,
+	finishColumns.assignments(), len(finishColumns)+1, len(finishColumns)+2, len(finishColumns)+3)
 
 // Finish implements [action.Ledger].
 func (db *DB) Finish(ctx context.Context, f *action.Finish) (inv action.Invocation, recorded bool, err error) {
@@ -80,16 +80,9 @@ func (db *DB) finish(ctx context.Context, f *action.Finish, begun action.Invocat
 
 // endedJob writes a row that was not written yet as f leaves it.
 func (db *DB) endedJob(b *begunRow, f *action.Finish, recorded *bool) *job {
-	var failure action.Failure
-	if f.Error != nil {
-		failure = *f.Error
-	}
 	r := *b.row
-	r.Status, r.CompletedAt, r.SealedParams = string(f.Status), at(f.Now), nil
-	r.DeniedReason, r.DeniedNote, r.Integration = opt(f.DeniedReason), opt(f.DeniedNote), cmp.Or(opt(f.Integration), r.Integration)
-	sealed, pickup := pickedUp(f)
-	args := append(insertArgs(b.draft, &r),
-		f.DurationMS, opt(f.Result), sealed, pickup, opt(failure.Code), opt(failure.Message), opt(f.ResultNote))
+	r.finish(f)
+	args := endedColumns.values(&r)
 	j := &job{single: true, patient: true, passes: true}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
 		n, err := affected(db.stmts.ended.exec(ctx, tx, args...))
@@ -113,39 +106,10 @@ func (db *DB) endedJob(b *begunRow, f *action.Finish, recorded *bool) *job {
 	return j
 }
 
-// pickedUp is what is kept for whoever comes back for the outcome, and until when.
-func pickedUp(f *action.Finish) (sealed []byte, until stamp) {
-	if until = at(f.PickupUntil); until.t.IsZero() {
-		return nil, until // nobody may pick it up
-	}
-	return f.SealedResult, until
-}
-
-// finished is an executing invocation as f leaves it.
-func finished(inv action.Invocation, f *action.Finish) action.Invocation {
-	inv.Status, inv.CompletedAt, inv.DurationMS = f.Status, at(f.Now).ptr(), &f.DurationMS
-	inv.DeniedReason, inv.DeniedNote, inv.Integration = f.DeniedReason, f.DeniedNote, cmp.Or(f.Integration, inv.Integration)
-	inv.Result, inv.ResultNote = nil, f.ResultNote
-	if len(f.Result) > 0 {
-		inv.Result = f.Result
-	}
-	if f.Error != nil {
-		failure := *f.Error
-		inv.Error = &failure
-	}
-	return inv
-}
-
 func finishArgs(f *action.Finish) []any {
-	var failure action.Failure
-	if f.Error != nil {
-		failure = *f.Error
-	}
-	sealed, pickup := pickedUp(f)
-	return []any{
-		string(f.Status), at(f.Now), f.DurationMS, opt(f.Result), sealed, pickup, opt(failure.Code), opt(failure.Message),
-		opt(f.DeniedReason), opt(f.DeniedNote), opt(f.ResultNote), opt(f.Integration), f.Organization, f.ID, f.Executor,
-	}
+	r := &invocationRow{}
+	r.finish(f)
+	return append(finishColumns.values(r), f.Organization, f.ID, f.Executor)
 }
 
 // finishLate appends to a row that ended before its execution did: the verdict

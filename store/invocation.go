@@ -1,10 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -54,37 +54,61 @@ type invocationRow struct {
 	Grant         opt    `bun:"grant_id"`
 	Integration   opt    `bun:"integration_id"`
 
+	Joins      int   `bun:"joins"`
+	Unattended int   `bun:"unattended"`
+	LeaseUntil stamp `bun:"lease_until"`
+
 	SealedParams []byte `bun:"sealed_params"`
 	SealedResult []byte `bun:"sealed_result"`
 }
 
-// shown are the columns of an [action.Invocation] and its delivery; kept are
-// those of an [action.Record]. Sealed values are not read where nobody needs
-// them.
-var (
-	shown = []string{
-		"id", "organization_id", "session_id", "status", "answered", "created_at", "expires_at", "approved_at", "started_at",
-		"completed_at", "pickup_until", "delivered_at", "duration_ms", "policy_version", "source_id", "action",
-		"params_hash", "tool_hash", "revision", "risk", "mode", "mode_source", "executor", "approved_by",
-		"denied_reason", "error_code", "source_name", "denied_note", "error_message", "decision", "params", "result",
-		"summary", "result_summary", "grant_id", "integration_id",
-	}
-	kept      = append(shown[:len(shown):len(shown)], "sealed_params", "sealed_result")
-	shownList = strings.Join(shown, ", ")
-	keptList  = strings.Join(kept, ", ")
-)
-
-// fields are where the columns of kept go, in their order; the first
-// len(shown) of them are those of shown.
-func (r *invocationRow) fields() []any {
-	return []any{
-		&r.ID, &r.Organization, &r.Session, &r.Status, &r.Answered, &r.CreatedAt, &r.ExpiresAt, &r.ApprovedAt, &r.StartedAt,
-		&r.CompletedAt, &r.PickupUntil, &r.DeliveredAt, &r.DurationMS, &r.PolicyVersion, &r.Source, &r.Action,
-		&r.ParamsHash, &r.ToolHash, &r.Revision, &r.Risk, &r.Mode, &r.ModeSource, &r.Executor, &r.ApprovedBy,
-		&r.DeniedReason, &r.ErrorCode, &r.SourceName, &r.DeniedNote, &r.ErrorMessage, &r.Decision, &r.Params, &r.Result,
-		&r.Summary, &r.ResultNote, &r.Grant, &r.Integration,
-		&r.SealedParams, &r.SealedResult,
-	}
+// invocationTable are the columns of [invocationRow]. A new column is declared there
+// and here, and set in newRow or finish and in invocation; the statements and the digest
+// follow. It must be NULL in rows that were sealed before, because the digest leaves
+// NULL out.
+var invocationTable = invocationColumns{
+	{"id", onBegin, func(r *invocationRow) any { return &r.ID }},
+	{"organization_id", onBegin, func(r *invocationRow) any { return &r.Organization }},
+	{"session_id", onBegin, func(r *invocationRow) any { return &r.Session }},
+	{"status", onBegin | onFinish, func(r *invocationRow) any { return &r.Status }},
+	{"answered", 0, func(r *invocationRow) any { return &r.Answered }},
+	{"created_at", onBegin, func(r *invocationRow) any { return &r.CreatedAt }},
+	{"expires_at", onBegin, func(r *invocationRow) any { return &r.ExpiresAt }},
+	{"approved_at", 0, func(r *invocationRow) any { return &r.ApprovedAt }},
+	{"started_at", onBegin, func(r *invocationRow) any { return &r.StartedAt }},
+	{"completed_at", onBegin | onFinish, func(r *invocationRow) any { return &r.CompletedAt }},
+	{"pickup_until", onFinish | mutable, func(r *invocationRow) any { return &r.PickupUntil }},
+	{"delivered_at", mutable, func(r *invocationRow) any { return &r.DeliveredAt }},
+	{"duration_ms", onFinish, func(r *invocationRow) any { return &r.DurationMS }},
+	{"policy_version", onBegin, func(r *invocationRow) any { return &r.PolicyVersion }},
+	{"source_id", onBegin, func(r *invocationRow) any { return &r.Source }},
+	{"action", onBegin, func(r *invocationRow) any { return &r.Action }},
+	{"params_hash", onBegin, func(r *invocationRow) any { return &r.ParamsHash }},
+	{"tool_hash", onBegin, func(r *invocationRow) any { return &r.ToolHash }},
+	{"revision", onBegin, func(r *invocationRow) any { return &r.Revision }},
+	{"risk", onBegin, func(r *invocationRow) any { return &r.Risk }},
+	{"mode", onBegin, func(r *invocationRow) any { return &r.Mode }},
+	{"mode_source", onBegin, func(r *invocationRow) any { return &r.ModeSource }},
+	{"executor", onBegin, func(r *invocationRow) any { return &r.Executor }},
+	{"approved_by", 0, func(r *invocationRow) any { return &r.ApprovedBy }},
+	{"denied_reason", onBegin | onFinish, func(r *invocationRow) any { return &r.DeniedReason }},
+	{"error_code", onFinish, func(r *invocationRow) any { return &r.ErrorCode }},
+	{"source_name", onBegin, func(r *invocationRow) any { return &r.SourceName }},
+	{"denied_note", onBegin | onFinish, func(r *invocationRow) any { return &r.DeniedNote }},
+	{"error_message", onFinish, func(r *invocationRow) any { return &r.ErrorMessage }},
+	{"decision", onBegin, func(r *invocationRow) any { return &r.Decision }},
+	{"params", onBegin, func(r *invocationRow) any { return &r.Params }},
+	{"result", onFinish, func(r *invocationRow) any { return &r.Result }},
+	{"summary", onBegin, func(r *invocationRow) any { return &r.Summary }},
+	{"result_summary", onFinish, func(r *invocationRow) any { return &r.ResultNote }},
+	{"grant_id", onBegin, func(r *invocationRow) any { return &r.Grant }},
+	{"integration_id", onBegin | onFinish | keepsOld, func(r *invocationRow) any { return &r.Integration }},
+	{"joins", onBegin | writeOnly, func(r *invocationRow) any { return &r.Joins }},
+	{"unattended", onBegin | writeOnly, func(r *invocationRow) any { return &r.Unattended }},
+	{"waiter_seen_at", writeOnly, nil}, // begins as created_at
+	{"lease_until", onBegin | writeOnly, func(r *invocationRow) any { return &r.LeaseUntil }},
+	{"sealed_params", onBegin | encrypted, func(r *invocationRow) any { return &r.SealedParams }},
+	{"sealed_result", onFinish | encrypted, func(r *invocationRow) any { return &r.SealedResult }},
 }
 
 // open reports whether the row still waits or runs.
@@ -166,7 +190,7 @@ func newRow(d *action.Draft) (*invocationRow, error) {
 		Risk: string(d.Risk), Mode: string(d.Mode), ModeSource: string(d.ModeSource), Executor: opt(d.Executor),
 		DeniedReason: opt(d.DeniedReason), DeniedNote: opt(d.DeniedNote),
 		Decision: string(steps), Params: string(d.Params), Summary: opt(d.Summary), SealedParams: d.SealedParams,
-		Integration: opt(d.Integration),
+		Integration: opt(d.Integration), Joins: flag(d.Joins), Unattended: flag(d.Unattended), LeaseUntil: at(d.LeaseUntil),
 	}
 	if r.Params == "" {
 		r.Params = "{}"
@@ -185,4 +209,39 @@ func newRow(d *action.Draft) (*invocationRow, error) {
 		return nil, fmt.Errorf("invocation %s cannot begin as %q", d.ID, d.Status)
 	}
 	return r, nil
+}
+
+// finish changes the row as f ends it.
+func (r *invocationRow) finish(f *action.Finish) {
+	var failure action.Failure
+	if f.Error != nil {
+		failure = *f.Error
+	}
+	r.Status, r.CompletedAt, r.DurationMS, r.SealedParams = string(f.Status), at(f.Now), &f.DurationMS, nil
+	r.DeniedReason, r.DeniedNote, r.Integration = opt(f.DeniedReason), opt(f.DeniedNote), cmp.Or(opt(f.Integration), r.Integration)
+	r.Result, r.ResultNote, r.ErrorCode, r.ErrorMessage = opt(f.Result), opt(f.ResultNote), opt(failure.Code), opt(failure.Message)
+	r.SealedResult, r.PickupUntil = pickedUp(f)
+}
+
+// pickedUp is what is kept for whoever comes back for the outcome, and until when.
+func pickedUp(f *action.Finish) (sealed []byte, until stamp) {
+	if until = at(f.PickupUntil); until.t.IsZero() {
+		return nil, until // nobody may pick it up
+	}
+	return f.SealedResult, until
+}
+
+// finished is an executing invocation as f leaves it.
+func finished(inv action.Invocation, f *action.Finish) action.Invocation {
+	inv.Status, inv.CompletedAt, inv.DurationMS = f.Status, at(f.Now).ptr(), &f.DurationMS
+	inv.DeniedReason, inv.DeniedNote, inv.Integration = f.DeniedReason, f.DeniedNote, cmp.Or(f.Integration, inv.Integration)
+	inv.Result, inv.ResultNote = nil, f.ResultNote
+	if len(f.Result) > 0 {
+		inv.Result = f.Result
+	}
+	if f.Error != nil {
+		failure := *f.Error
+		inv.Error = &failure
+	}
+	return inv
 }

@@ -52,7 +52,7 @@ func (db *DB) inTx(ctx context.Context, tx bun.IDB, organization, id string) (*i
 
 func loadRow(ctx context.Context, load *statement, db bun.IDB, organization, id string) (*invocationRow, error) {
 	r := &invocationRow{}
-	err := load.one(ctx, db, []any{organization, id}, r.fields())
+	err := load.one(ctx, db, []any{organization, id}, keptColumns.scan(r))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, notFound(id)
 	}

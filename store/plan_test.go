@@ -69,7 +69,7 @@ func hotQueries(db *DB) []hotQuery {
 		},
 		{
 			name: "finish", sqlite: []string{byID}, postgres: one,
-			sql: text(finishSQL, nil, "completed", at(now), 3, "{}", nil, nil, nil, nil, nil, nil, nil, nil, "o", "i7", "e"),
+			sql: text(finishSQL, append([]any{nil}, finishArgs(&action.Finish{Organization: "o", ID: "i7", Executor: "e", Status: action.StatusCompleted, Now: now})...)...),
 		},
 		{name: "delivered", sql: text(deliveredSQL, nil, at(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
 		{name: "approve", sql: text(approveSQL, nil, "me", at(now), "o", "i7", "s", "p", "t"), sqlite: []string{byID, "sqlite_autoindex_sessions_2 (organization_id=? AND id=?)"}, postgres: []string{"invocations_p"}},

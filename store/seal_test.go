@@ -20,8 +20,9 @@ import (
 // TestDigestsAreTheSameOnBoth compares with what this version of the encoding
 // gave when it was written: another one would make every old chain fail.
 func TestDigestsAreTheSameOnBoth(t *testing.T) {
-	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
-		keys := []rowKey{{sealedInvocation, "i03"}, {sealedEvent, "e03"}, {sealedPolicy, "p1"}, {sealedEvent, "none"}}
+	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
+		fullRows(t, raw)
+		keys := []rowKey{{sealedInvocation, "i03"}, {sealedEvent, "e03"}, {sealedPolicy, "p1"}, {sealedEvent, "none"}, {sealedInvocation, "full"}, {sealedInvocation, "denied"}}
 		got, err := db.digests(t.Context(), DefaultOrganization, keys)
 		if err != nil {
 			t.Fatal(err)
@@ -31,12 +32,30 @@ func TestDigestsAreTheSameOnBoth(t *testing.T) {
 			"f2e6b70ef55ce986ec0db373f6cc640e4b04b5058688ded999a5fa43e99d6914",
 			"fa2838fe8a73759d914760fc55024996d38201afb5014b7568d201d48d42cd27",
 			"",
+			"18318012478f61789d53e0205144824b7bc5cce13ab3c25d7da4f9d6d6e2fc8b",
+			"bb3bbaa4c662731016b20963e9fc35dfd9c0568b8807005e1b0c084fd3ec464b",
 		} {
 			if hex.EncodeToString(got[keys[i]]) != want {
 				t.Errorf("the digest of %s is %x", keys[i], got[keys[i]])
 			}
 		}
 	})
+}
+
+// fullRows inserts two calls that have a value in every column between them, in a
+// session that has one in every column of a digest.
+func fullRows(t *testing.T, raw *sql.DB) {
+	t.Helper()
+	mustExec(t, raw, `INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at, automation_id, group_id, task_id, event_id, connections)
+		VALUES ('full', 'default', 'unattended', 'coding', 'me', '`+when+`', 'nightly', 'developers', 'T-42', 'event', '["account"]')`)
+	const common = "session_id = 'full', unattended = 1, answered = 1, expires_at = 'T', completed_at = 'T', denied_note = 'why', summary = 'Do it', " +
+		"integration_id = 'account', tool_hash = 'tool', revision = 'r1', decision = '[{\"layer\":\"grant\"}]'"
+	err := insertRow(t, raw, "full", "failed", common+", mode = 'allow', mode_source = 'grant', grant_id = 'grant', approved_by = 'me', approved_at = 'T', "+
+		"started_at = 'T', lease_until = 'T', pickup_until = 'T', delivered_at = 'T', duration_ms = 7, executor = 'here', "+
+		"error_code = 'tool_error', error_message = 'It broke.', result = '{\"a\":1}', result_summary = 'It broke'")
+	if err := errors.Join(err, insertRow(t, raw, "denied", "denied", common+", denied_reason = 'human'")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestDigestsCoverEveryColumn fails for a column that is added and neither

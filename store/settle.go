@@ -150,7 +150,7 @@ func (db *DB) settle(ctx context.Context, s settlement) (inv action.Invocation, 
 	j := &job{single: s.then == nil, whole: s.then != nil, exclusive: s.then != nil}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
 		r := &invocationRow{}
-		err := s.do(ctx, tx, r.fields()[:len(shown)])
+		err := s.do(ctx, tx, shownColumns.scan(r))
 		if errors.Is(err, sql.ErrNoRows) {
 			if r, err = db.inTx(ctx, tx, s.organization, s.id); err != nil {
 				return err
@@ -235,7 +235,7 @@ func (db *DB) Claim(ctx context.Context, c action.Claim) (rec action.Record, err
 	j := &job{single: true}
 	j.run = func(ctx context.Context, tx bun.IDB) error {
 		var r invocationRow
-		err := db.stmts.claim.one(ctx, tx, []any{c.Executor, at(c.LeaseUntil), at(c.Now), c.Organization, c.ID}, r.fields())
+		err := db.stmts.claim.one(ctx, tx, []any{c.Executor, at(c.LeaseUntil), at(c.Now), c.Organization, c.ID}, keptColumns.scan(&r))
 		if errors.Is(err, sql.ErrNoRows) {
 			now, err := db.inTx(ctx, tx, c.Organization, c.ID)
 			if err != nil {
