@@ -4,8 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -119,26 +123,77 @@ func harmless(cells []string) []string {
 	return cells
 }
 
+// callLayout is the order of the columns of calls in CSV, where scripts find them by
+// position. Further fields of a call follow it.
+const callLayout = `id created_at session_id source_id source_name action risk mode mode_source status summary params
+  params_hash tool_hash result result_summary error_code error_message denied_reason denied_note
+  approved_by approved_at grant_id integration_id executor started_at completed_at duration_ms
+  session_created_by group task automation_id decision`
+
+// callsWithout are the fields of a call that CSV leaves out.
+const callsWithout = "organization_id expires_at approval_url"
+
 // invocationColumns are what CSV tells of a call; JSON Lines tells all.
 func invocationColumns() columns[exportedCall] {
-	return columns[exportedCall]{
-		names: []string{
-			"id", "created_at", "session_id", "source_id", "source_name", "action", "risk", "mode", "mode_source", "status", "summary", "params",
-			"params_hash", "tool_hash", "result", "result_summary", "error_code", "error_message", "denied_reason", "denied_note",
-			"approved_by", "approved_at", "grant_id", "integration_id", "executor", "started_at", "completed_at", "duration_ms",
-			"session_created_by", "group", "task", "automation_id", "decision",
-		},
-		cells: func(inv exportedCall) []string {
-			failure := or(inv.Error, &action.Failure{})
-			return []string{
-				inv.ID, precise(inv.CreatedAt), inv.Session, inv.Source, inv.SourceName, inv.Action, string(inv.Risk), string(inv.Mode), string(inv.ModeSource),
-				string(inv.Status), inv.Summary, string(inv.Params), inv.ParamsHash, inv.ToolHash, string(inv.Result), inv.ResultNote, failure.Code,
-				failure.Message, inv.DeniedReason, inv.DeniedNote, inv.ApprovedBy, precise(inv.ApprovedAt), inv.Grant, inv.Integration, inv.Executor,
-				precise(inv.StartedAt), precise(inv.CompletedAt), number(inv.DurationMS),
-				inv.CreatedBy, inv.Group, inv.Task, inv.Automation, steps(inv.Steps),
-			}
-		},
+	fields := csvFields(reflect.TypeFor[exportedCall](), "", nil)
+	names := strings.Fields(callLayout)
+	for _, f := range fields {
+		if !slices.Contains(names, f.name) && !slices.Contains(strings.Fields(callsWithout), f.name) {
+			names = append(names, f.name)
+		}
 	}
+	index := make([][]int, len(names))
+	for i, name := range names {
+		index[i] = fields[slices.IndexFunc(fields, func(f csvField) bool { return f.name == name })].index
+	}
+	return columns[exportedCall]{names: names, cells: func(call exportedCall) []string {
+		v, cells := reflect.ValueOf(call), make([]string, len(names))
+		for i := range index {
+			if field, err := v.FieldByIndexErr(index[i]); err == nil { // otherwise it did not fail, and has no error
+				cells[i] = csvCell(field)
+			}
+		}
+		return cells
+	}}
+}
+
+// csvField is a column of CSV and the field that it shows.
+type csvField struct {
+	name  string
+	index []int
+}
+
+// csvFields are the fields of a struct under their JSON names; those of a struct within
+// it have its name before theirs.
+func csvFields(t reflect.Type, prefix string, within []int) (all []csvField) {
+	for i := range t.NumField() {
+		f, index := t.Field(i), append(slices.Clone(within), i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+			all = append(all, csvFields(f.Type, prefix, index)...)
+		case name == "-":
+		case f.Type == reflect.TypeFor[*action.Failure]():
+			all = append(all, csvFields(f.Type.Elem(), prefix+name+"_", index)...)
+		default:
+			all = append(all, csvField{prefix + name, index})
+		}
+	}
+	return all
+}
+
+func csvCell(v reflect.Value) string {
+	switch value := v.Interface().(type) {
+	case time.Time, *time.Time:
+		return precise(value)
+	case *int64:
+		return number(value)
+	case json.RawMessage:
+		return string(value)
+	case []action.Step:
+		return steps(value)
+	}
+	return fmt.Sprint(v.Interface())
 }
 
 func policyColumns() columns[action.PolicyEvent] {
