@@ -45,7 +45,16 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Detail }
 
-// Do calls an operation. A refusal is an [*Error].
+// UnexpectedError is an answer that no Sallyport server gives, such as that of a
+// proxy before it.
+type UnexpectedError struct{ Response *http.Response }
+
+func (e *UnexpectedError) Error() string {
+	return "the server answered " + e.Response.Status + ", which is no answer of Sallyport; check the URL"
+}
+
+// Do calls an operation. A refusal is an [*Error]. With an error about a body
+// that could not be decoded, the answer has that body in Raw.
 func Do[In, Out any](ctx context.Context, c *Client, route api.Route[In, Out], in In) (*Answer[Out], error) {
 	request, err := c.NewRequest(ctx, &route.Operation, in)
 	if err != nil {
@@ -61,7 +70,7 @@ func Do[In, Out any](ctx context.Context, c *Client, route api.Route[In, Out], i
 		return answer, err
 	}
 	if err := json.Unmarshal(answer.Raw, &answer.Body); err != nil {
-		return nil, fmt.Errorf("reading the server's answer: %w", err)
+		return answer, fmt.Errorf("the server's answer is not understood; are server and client of one version? %w", err)
 	}
 	return answer, nil
 }
@@ -83,8 +92,9 @@ func (c *Client) Send(request *http.Request) (*http.Response, error) {
 	}
 	refusal := &Error{Request: request}
 	if json.Unmarshal(raw, &refusal.Problem) != nil || refusal.Detail == "" {
-		return nil, fmt.Errorf("the server answered %s, which is no answer of Sallyport; check the URL", response.Status)
+		return nil, &UnexpectedError{response}
 	}
+	refusal.Status = response.StatusCode
 	return nil, refusal
 }
 

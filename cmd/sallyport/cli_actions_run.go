@@ -17,6 +17,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/api"
+	apiclient "sallyport/client"
 )
 
 // patience are the flags of commands that wait for a call.
@@ -60,7 +61,7 @@ func readParams(text string, stdin io.Reader) (json.RawMessage, error) {
 		raw, err = os.ReadFile(path)
 		from = path
 	case text == "-":
-		raw, err = io.ReadAll(io.LimitReader(stdin, answerLimit))
+		raw, err = io.ReadAll(io.LimitReader(stdin, apiclient.MaxAnswer))
 		from = "standard input"
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // tallyServer is a service whose tools count what they were asked to do: add
@@ -112,12 +113,12 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // waitsFor NAME sets the variable to the id of the call that waits, once one
 // does.
 func waitsFor(ts *testscript.TestScript, _ bool, args []string) {
-	var held list[action.Invocation]
+	var held api.List[action.Invocation]
 	waits := func() bool {
 		if ts.Exec("sallyport", "pending", "--json") != nil {
 			return false
 		}
-		held = list[action.Invocation]{}
+		held = api.List[action.Invocation]{}
 		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &held))
 		return len(held.Items) == 1
 	}
@@ -133,7 +134,7 @@ func TestACallThatWasOpenWhenItsSessionEndedIsUnknown(t *testing.T) {
 	for _, status := range []action.Status{action.StatusPending, action.StatusExecuting} {
 		w := &waiter{id: "i1", status: status}
 		var got statusError
-		if err := w.refused(t.Context(), &problem{Status: 401, Code: "session_over", Detail: "The session has ended."}); !errors.As(err, &got) || got.status != exitUnknown {
+		if err := w.refused(t.Context(), &problem{api.Problem{Status: 401, Code: "session_over", Detail: "The session has ended."}}); !errors.As(err, &got) || got.status != exitUnknown {
 			t.Errorf("%s: %v", status, err)
 		}
 	}

@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
 	"sallyport/api"
+	apiclient "sallyport/client"
 	"sallyport/internal/agent"
 )
 
@@ -128,7 +130,7 @@ type unanswered struct{ error }
 func (e unanswered) Unwrap() error { return e.error }
 
 func (a *agentClient) once(ctx context.Context, op *api.Operation, in any) (int, json.RawMessage, error) {
-	request, err := a.newRequest(ctx, op, in)
+	request, err := a.NewRequest(ctx, op, in)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -137,38 +139,34 @@ func (a *agentClient) once(ctx context.Context, op *api.Operation, in any) (int,
 
 // answer sends a request once.
 func (a *agentClient) answer(ctx context.Context, request *http.Request) (int, json.RawMessage, error) {
-	response, err := a.http.Do(request)
+	response, err := a.Send(request)
 	if err != nil {
-		if ctx.Err() == nil && connectionFailed(err) {
-			err = unanswered{fmt.Errorf("the gateway at %s does not answer (%w)", a.base, cause(err))}
-		}
-		return 0, nil, err
+		return 0, nil, a.failed(ctx, err)
 	}
 	defer response.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	raw, err := io.ReadAll(io.LimitReader(response.Body, apiclient.MaxAnswer))
 	if err != nil {
 		return 0, nil, unanswered{fmt.Errorf("the gateway's answer was cut off (%w)", err)}
 	}
-	if response.StatusCode < http.StatusMultipleChoices {
-		return response.StatusCode, raw, nil
-	}
-	err = a.refusal(request, response, raw)
-	if away(response.StatusCode, err) {
-		err = unanswered{err}
-	}
-	return response.StatusCode, nil, err
+	return response.StatusCode, raw, nil
 }
 
-// away reports whether an answer says that the gateway is out of reach. One of
-// the gateway itself about a service that is away is an answer.
-func away(status int, err error) bool {
-	switch status {
-	case http.StatusServiceUnavailable:
-		return true
-	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		return !errors.As(err, new(*problem))
+// failed is an error of a request that was sent. The gateway itself is out of
+// reach where it or a proxy says so; what it says of a service is an answer.
+func (a *agentClient) failed(ctx context.Context, err error) error {
+	var refused *apiclient.Error
+	var unexpected *apiclient.UnexpectedError
+	switch {
+	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
+		return unanswered{a.refusal(refused)}
+	case errors.As(err, &refused):
+		return a.refusal(refused)
+	case errors.As(err, &unexpected) && slices.Contains([]int{http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout}, unexpected.Response.StatusCode):
+		return unanswered{err}
+	case ctx.Err() == nil && connectionFailed(err):
+		return unanswered{fmt.Errorf("the gateway at %s does not answer (%w)", a.Base, cause(err))}
 	}
-	return false
+	return err
 }
 
 // connectionFailed reports whether no answer came because of the connection.

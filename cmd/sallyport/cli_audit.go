@@ -39,7 +39,7 @@ func (c *auditVerify) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	server.http.Timeout = 0
+	server.HTTP.Timeout = 0
 	report, raw, err := fetch(ctx, server, api.VerifyAudit, api.Body[*api.KnownHead]{Body: known})
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
 			fmt.Fprintln(w, "there are no such calls")
 			return
 		}
-		names := server.labels(ctx, usersPath, keysPath)
+		names := server.labels(ctx, actors()...)
 		rows := make([][]string, 0, len(calls.Items))
 		for k := range calls.Items {
 			i := &calls.Items[k].Invocation

@@ -70,7 +70,7 @@ func (c *approveCommand) Run(ctx context.Context, std *stdio) error {
 	in.ID = c.ID
 	if c.Wait > 0 {
 		in.Wait = c.Wait.String()
-		server.http.Timeout += c.Wait
+		server.HTTP.Timeout += c.Wait
 	}
 	if grant != nil {
 		in.Body.Mode = "grant"

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"sallyport/api"
-	apiclient "sallyport/client"
 )
 
 type auditExport struct {
@@ -118,10 +117,10 @@ func (c *auditExport) known(ctx context.Context, server *client) error {
 func (c *client) export(ctx context.Context, in api.ExportQuery, w io.Writer, silence time.Duration) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c.http.Timeout = 0
+	c.HTTP.Timeout = 0
 	timer := time.AfterFunc(silence, func() { stop(fmt.Errorf("nothing came for %s", silence)) })
 	defer timer.Stop()
-	request, err := (&apiclient.Client{Base: c.base, Key: c.key}).NewRequest(ctx, &api.ExportAudit.Operation, in)
+	request, err := c.NewRequest(ctx, &api.ExportAudit.Operation, in)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type gateApprove struct {
 func (c *gateApprove) Run(ctx context.Context, std *stdio) error {
 	c.Lifetime = c.Expires.Lifetime
 	return perform(ctx, &c.remote, std, api.ApproveGate, api.Body[api.NewGateApproval]{Body: c.NewGateApproval}, func(w io.Writer, a *action.GateApproval) {
-		names := c.labels(ctx, api.ListConnectors.Path)
+		names := c.labels(ctx, api.ListConnectors.Operation)
 		said(fmt.Sprintf("group %s may pass gate %s for task %s: %s; %s", a.Group, a.Gate, a.Task, behind(a, names), ends(a.ExpiresAt)))(w)
 		said("take it back with: " + c.hint("gate", "remove", a.ID))(w)
 	})
@@ -50,7 +50,7 @@ type gateList struct {
 
 func (c *gateList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListGates, c.ListGatesInput, func(w io.Writer, all *api.List[action.GateApproval]) {
-		names := c.labels(ctx, usersPath, keysPath, api.ListConnectors.Path)
+		names := c.labels(ctx, actors(api.ListConnectors.Operation)...)
 		rows := make([][]string, 0, len(all.Items))
 		for i := range all.Items {
 			a := &all.Items[i]

@@ -5,14 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"sallyport/action"
 	"sallyport/api"
+	apiclient "sallyport/client"
 )
 
 type integrationCommand struct {
@@ -171,11 +170,21 @@ func (c *integrationMetadata) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	query := url.Values{}
+	request, err := server.NewRequest(ctx, &api.GetIntegrationMetadata.Operation, api.ByID{ID: in.ID})
+	if err != nil {
+		return err
+	}
+	query := request.URL.Query()
 	for name, value := range c.Query {
 		query.Set(name, value)
 	}
-	raw, err := server.do(ctx, http.MethodGet, api.ListIntegrations.Path+"/"+url.PathEscape(in.ID)+"/metadata", query, nil)
+	request.URL.RawQuery = query.Encode()
+	response, err := server.dispatch(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, apiclient.MaxAnswer))
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"strings"
 
 	"sallyport/api"
@@ -20,11 +19,10 @@ type labeled struct {
 
 // labels reads those of lists. What cannot be read is told by its id: something
 // else was asked for.
-func (c *client) labels(ctx context.Context, paths ...string) labels {
+func (c *client) labels(ctx context.Context, lists ...api.Operation) labels {
 	all := make(labels)
-	for _, path := range paths {
-		route := api.Route[api.None, api.List[labeled]]{Operation: api.Operation{Method: http.MethodGet, Path: path}}
-		found, _, _ := fetch(ctx, c, route, api.None{})
+	for _, list := range lists {
+		found, _, _ := fetch(ctx, c, api.Route[api.None, api.List[labeled]]{Operation: list}, api.None{})
 		for _, one := range found.Items {
 			all[one.ID] = one.Name
 		}
@@ -33,12 +31,12 @@ func (c *client) labels(ctx context.Context, paths ...string) labels {
 }
 
 // labels is that of a client, for commands that have none at hand.
-func (r *remote) labels(ctx context.Context, paths ...string) labels {
+func (r *remote) labels(ctx context.Context, lists ...api.Operation) labels {
 	server, err := r.connect()
 	if err != nil {
 		return nil
 	}
-	return server.labels(ctx, paths...)
+	return server.labels(ctx, lists...)
 }
 
 // key is a policy key with the name of its connector.
@@ -60,8 +58,7 @@ func (n labels) of(id string) string {
 	return cmp.Or(n[id], id)
 }
 
-// Lists that have names of those who act, and of what starts runs.
-const (
-	usersPath = "/api/v1/users"
-	keysPath  = "/api/v1/api-keys"
-)
+// actors list those who act, and then what others are asked for.
+func actors(others ...api.Operation) []api.Operation {
+	return append([]api.Operation{api.ListUsers.Operation, api.ListKeys.Operation}, others...)
+}

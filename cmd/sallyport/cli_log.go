@@ -44,7 +44,7 @@ func (c *policyLog) Run(ctx context.Context, std *stdio) error {
 	for _, p := range people.Items {
 		names[p.ID] = p.Name
 	}
-	automations := server.labels(ctx, api.ListAutomations.Path)
+	automations := server.labels(ctx, api.ListAutomations.Operation)
 	rows := make([][]string, 0, len(events.Items))
 	for i := range events.Items {
 		e := &events.Items[i]

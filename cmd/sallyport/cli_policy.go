@@ -73,7 +73,7 @@ func (c *policyShow) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	rows := make([][]string, 0, len(modes.Items))
-	names := server.labels(ctx, usersPath, keysPath, api.ListAutomations.Path)
+	names := server.labels(ctx, actors(api.ListAutomations.Operation)...)
 	for i := range modes.Items {
 		m := &modes.Items[i]
 		rows = append(rows, []string{modeKey(m, connectors.Items, used.Items), string(m.Mode), names.of(m.Automation), names.of(m.UpdatedBy)})

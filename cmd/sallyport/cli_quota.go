@@ -53,7 +53,7 @@ type quotaList struct{ remote }
 
 func (c *quotaList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListQuotas, api.None{}, func(w io.Writer, all *api.List[api.QuotaView]) {
-		names := c.labels(ctx, usersPath, keysPath)
+		names := c.labels(ctx, actors()...)
 		rows := make([][]string, 0, len(all.Items))
 		for i := range all.Items {
 			q := &all.Items[i]

@@ -245,7 +245,7 @@ func (c *runRedrive) Run(ctx context.Context, std *stdio) error {
 
 // workLabels are the names of who works on runs and of what starts them.
 func (r *remote) workLabels(ctx context.Context) labels {
-	return r.labels(ctx, usersPath, keysPath, api.ListTriggers.Path, api.ListSchedules.Path)
+	return r.labels(ctx, actors(api.ListTriggers.Operation, api.ListSchedules.Operation)...)
 }
 
 // jsonResult is a flag that is any JSON.

@@ -140,7 +140,7 @@ type sessionList struct {
 
 func (c *sessionList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListSessions, c.ListSessionsInput, func(w io.Writer, all *api.List[api.SessionView]) {
-		names := c.labels(ctx, usersPath, keysPath, api.ListAutomations.Path)
+		names := c.labels(ctx, actors(api.ListAutomations.Operation)...)
 		cells("SESSION KIND TYPE TITLE BY CREATED STATUS EXPIRES INTEGRATIONS", func(s *api.SessionView) []string {
 			return []string{s.ID, string(s.Kind), string(s.Type), s.Title, names.of(s.CreatedBy), since(&s.CreatedAt), sessionLife(s), since(s.ExpiresAt), sessionSees(s)}
 		})(w, all)

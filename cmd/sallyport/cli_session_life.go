@@ -21,7 +21,7 @@ type sessionShow struct{ theSession }
 // Run prints one session.
 func (c *sessionShow) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.GetSession, api.ByID{ID: c.ID}, func(w io.Writer, s *api.SessionView) {
-		s.CreatedBy = c.labels(ctx, usersPath, keysPath).of(s.CreatedBy)
+		s.CreatedBy = c.labels(ctx, actors()...).of(s.CreatedBy)
 		writeSession(w, s)
 	})
 }

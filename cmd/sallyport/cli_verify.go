@@ -20,6 +20,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/api"
+	apiclient "sallyport/client"
 	"sallyport/sources/platform"
 )
 
@@ -180,14 +181,14 @@ func (a *agentClient) sendOnce(outer context.Context, root *os.Root, upload stri
 	defer stop(nil)
 	timer := time.AfterFunc(silence, func() { stop(fmt.Errorf("nothing moved for %s", silence)) })
 	defer timer.Stop()
-	patient := *a.http
+	patient := *a.HTTP
 	patient.Timeout = 0
 	in, err := root.Open(f.Name)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	request, err := a.newRequest(ctx, &api.PutEvidence.Operation, api.EvidenceFile{
+	request, err := a.NewRequest(ctx, &api.PutEvidence.Operation, api.EvidenceFile{
 		InUpload: api.InUpload{InSession: a.in(), Upload: upload, Name: f.Name}, SHA256: f.SHA256,
 	})
 	if err != nil {
@@ -199,9 +200,9 @@ func (a *agentClient) sendOnce(outer context.Context, root *os.Root, upload stri
 		request.Body = io.NopCloser(io.TeeReader(io.LimitReader(in, f.Size), sink(func() { timer.Reset(silence) })))
 	}
 	request.Header.Set("Content-Type", "application/octet-stream")
-	_, _, err = (&agentClient{client: &client{base: a.base, key: a.key, http: &patient}}).answer(ctx, request)
+	_, _, err = (&agentClient{client: &client{Client: apiclient.Client{Base: a.Base, Key: a.Key, HTTP: &patient}}}).answer(ctx, request)
 	if stalled := context.Cause(ctx); stalled != nil && outer.Err() == nil {
-		return unanswered{fmt.Errorf("the gateway at %s takes no bytes: %w", a.base, stalled)}
+		return unanswered{fmt.Errorf("the gateway at %s takes no bytes: %w", a.Base, stalled)}
 	}
 	return err
 }

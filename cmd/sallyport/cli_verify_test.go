@@ -46,7 +46,7 @@ func TestFilesAreSentAsLongAsTheyMove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.http.Timeout = time.Nanosecond
+	c.HTTP.Timeout = time.Nanosecond
 	a := &agentClient{client: c, session: "s"}
 	file := &action.UploadFile{Name: "film", Size: size, SHA256: strings.Repeat("0", 64)}
 	stalls <- false

@@ -41,7 +41,7 @@ func (c *client) whose(ctx context.Context, calls ...*action.Invocation) *whose 
 		w.integrations = all.Items
 	}
 	if unattended {
-		w.automations = c.labels(ctx, api.ListAutomations.Path)
+		w.automations = c.labels(ctx, api.ListAutomations.Operation)
 	}
 	return w
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sallyport/api"
 )
 
 // What others wrote cannot move the cursor, hide or reorder anything.
@@ -77,8 +78,7 @@ func TestRefusals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var out map[string]any
-			_, err = client.read(context.Background(), "/", nil, &out)
+			_, _, err = fetch(t.Context(), client, api.GetMe, api.None{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, which lacks %q", err, c.want)
 			}
@@ -102,7 +102,7 @@ func TestKeyStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.do(t.Context(), http.MethodPost, "/", nil, map[string]any{"value": "secret"})
+	_, _, err = fetch(t.Context(), client, api.PutSecret, api.ByKeyWith[api.NewSecret]{Body: api.NewSecret{Value: "secret"}})
 	if p := new(problem); err == nil || errors.As(err, &p) {
 		t.Errorf("the redirection was followed: %v", err)
 	}
@@ -119,7 +119,7 @@ func TestKeyOfTheFolderIsForNoNamedServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("SALLYPORT_API_KEY", "")
-	if c, err := (&remote{Data: data}).connect(); err != nil || c.key != "spk_of_the_folder" {
+	if c, err := (&remote{Data: data}).connect(); err != nil || c.Key != "spk_of_the_folder" {
 		t.Errorf("the folder alone: %v", err)
 	}
 	for at, says := range map[string]string{

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"sallyport/api"
 )
 
 // A refusal names the flags and arguments of the command that ran where the API
@@ -55,7 +57,7 @@ func TestRefusalsInWords(t *testing.T) {
 			t.Errorf("%s: %v", c.command, err)
 			continue
 		}
-		p := &problem{Detail: c.detail, Field: c.field}
+		p := &problem{api.Problem{Detail: c.detail, Field: c.field}}
 		if p.inWords(fieldsOf(ran.Selected()), c.path); p.Error() != c.want {
 			t.Errorf("%s\nis   %s\nwant %s", c.command, p.Error(), c.want)
 		}

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"sallyport/api"
 )
 
 type demoCommand struct {
@@ -121,11 +123,12 @@ func (d *demo) prepare(ctx context.Context, upstream string) (err error) {
 	if d.admin, err = newClient(at.URL, at.APIKey); err != nil {
 		return err
 	}
-	body := map[string]any{"name": "Notebook", "slug": demoSlug, "url": upstream}
-	if _, err := d.admin.change(ctx, http.MethodPost, "/api/v1/connectors", body, nil); err != nil {
+	body := api.NewConnector{Name: "Notebook", Slug: new(demoSlug), Upstream: api.Upstream{URL: &upstream}}
+	if _, _, err := fetch(ctx, d.admin, api.CreateConnector, api.Body[api.NewConnector]{Body: body}); err != nil {
 		return fmt.Errorf("adding the demo's upstream: %w", err)
 	}
-	_, err = d.admin.change(ctx, http.MethodPost, "/api/v1/sessions", map[string]any{"title": "demo"}, &d.session)
+	made, _, err := fetch(ctx, d.admin, api.CreateSession, api.CreateSessionInput{Body: api.NewSession{Title: "demo"}})
+	d.session = mintedSession{ID: made.SessionID, Token: made.Token, MCP: made.MCPURL}
 	return err
 }
 

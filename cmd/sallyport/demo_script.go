@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"sallyport/action"
+	"sallyport/api"
 )
 
 // scriptLimit bounds the whole script.
@@ -93,7 +92,7 @@ func writeApproved(ctx context.Context, s *script) (string, error) {
 	if err := s.happened(1, 0, 0); err != nil {
 		return "", fmt.Errorf("before the approval: %w", err)
 	}
-	if err := s.decide(ctx, held, "approve", map[string]any{"params_hash": held.ParamsHash}); err != nil {
+	if err := s.approve(ctx, held.ID, &api.Approval{ParamsHash: held.ParamsHash}); err != nil {
 		return "", err
 	}
 	got, err := await(ctx, done)
@@ -113,7 +112,7 @@ func writeDenied(ctx context.Context, s *script) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.decide(ctx, held, "deny", map[string]any{"reason": reason}); err != nil {
+	if err := s.deny(ctx, held.ID, reason); err != nil {
 		return "", err
 	}
 	got, err := await(ctx, done)
@@ -158,7 +157,7 @@ func repeatJoined(ctx context.Context, s *script) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.decide(ctx, held, "approve", nil); err != nil {
+	if err := s.approve(ctx, held.ID, nil); err != nil {
 		return "", err
 	}
 	for _, done := range []<-chan spoken{first, second} {
@@ -210,31 +209,37 @@ func (s spoken) check(refused bool, part string) error {
 }
 
 // held waits for the one call of the session that is held.
-func (s *script) held(ctx context.Context) (action.Invocation, error) {
-	query := url.Values{"status": {"pending"}, "session": {s.session.ID}}
+func (s *script) held(ctx context.Context) (*api.InvocationView, error) {
+	in := api.ListInvocationsInput{Sought: api.Sought{Status: []action.Status{action.StatusPending}}, AskedBy: api.AskedBy{Session: s.session.ID}}
 	for {
-		var held list[action.Invocation]
-		if _, err := s.admin.read(ctx, "/api/v1/invocations", query, &held); err != nil {
-			return action.Invocation{}, err
+		held, _, err := fetch(ctx, s.admin, api.ListInvocations, in)
+		if err != nil {
+			return nil, err
 		}
 		switch len(held.Items) {
 		case 1:
-			return held.Items[0], nil
+			return &held.Items[0], nil
 		case 0:
 		default:
-			return action.Invocation{}, fmt.Errorf("%d calls are held where one should be", len(held.Items))
+			return nil, fmt.Errorf("%d calls are held where one should be", len(held.Items))
 		}
 		select {
 		case <-ctx.Done():
-			return action.Invocation{}, errors.New("nothing was held")
+			return nil, errors.New("nothing was held")
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// decide is the person, over the API.
-func (s *script) decide(ctx context.Context, held action.Invocation, verb string, body any) error {
-	_, err := s.admin.change(ctx, http.MethodPost, "/api/v1/invocations/"+held.ID+"/"+verb, body, nil)
+// approve is the person, over the API.
+func (s *script) approve(ctx context.Context, call string, as *api.Approval) error {
+	_, _, err := fetch(ctx, s.admin, api.ApproveInvocation, api.ByIDWaitWith[*api.Approval]{ByIDWait: api.ByIDWait{ByID: api.ByID{ID: call}}, Body: as})
+	return err
+}
+
+// deny is the person, too.
+func (s *script) deny(ctx context.Context, call, reason string) error {
+	_, _, err := fetch(ctx, s.admin, api.DenyInvocation, api.ByIDWith[*api.Denial]{ByID: api.ByID{ID: call}, Body: &api.Denial{Reason: reason}})
 	return err
 }
 

@@ -487,7 +487,7 @@ func (d *doctor) running(ctx context.Context) {
 	defer stop()
 	server, err := newClient(e.URL, e.APIKey)
 	if err == nil {
-		_, err = server.do(ctx, http.MethodGet, "/readyz", nil, nil)
+		err = server.ready(ctx)
 	}
 	if errors.As(err, new(nobody)) {
 		d.note("warn", "server", "process %d is gone and left %s; start it again with sallyport serve", e.PID, endpointPath(d.options.Data))
@@ -499,18 +499,15 @@ func (d *doctor) running(ctx context.Context) {
 	}
 	d.note("ok", "server", "process %d is ready at %s", e.PID, e.URL)
 	d.serves = strings.TrimSuffix(e.MCPURL, "/mcp")
-	var me struct {
-		Role action.Role `json:"role"`
-	}
-	if _, err := server.read(ctx, "/api/v1/me", nil, &me); err != nil {
+	if me, _, err := fetch(ctx, server, api.GetMe, api.None{}); err != nil {
 		d.note("fail", "local admin", "%v", err)
 	} else if me.Role == action.RoleOwner {
 		d.note("ok", "local admin", "on: whoever runs as the user of the server, an agent's shell too, decides and changes all with the key in %s", endpointPath(d.options.Data))
 	} else {
 		d.note("ok", "local admin", "off: the key in %s reads, and mints plain sessions", endpointPath(d.options.Data))
 	}
-	var all list[api.ConnectorView]
-	if _, err := server.read(ctx, "/api/v1/connectors", nil, &all); err != nil {
+	all, _, err := fetch(ctx, server, api.ListConnectors, api.None{})
+	if err != nil {
 		d.note("fail", "connectors", "%v", err)
 		return
 	}
@@ -520,4 +517,17 @@ func (d *doctor) running(ctx context.Context) {
 		}
 	}
 	d.note("ok", "connectors", "%s", number(len(all.Items), "connector"))
+}
+
+// ready asks the server whether it takes calls.
+func (c *client) ready(ctx context.Context) error {
+	request, err := c.NewRequest(ctx, &api.Operation{Method: http.MethodGet, Path: "/readyz"}, api.None{})
+	if err != nil {
+		return err
+	}
+	response, err := c.dispatch(request)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
 }

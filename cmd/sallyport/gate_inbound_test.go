@@ -50,7 +50,7 @@ func (p *premises) tells(url, secret, delivery, body string) int {
 func (p *premises) run(status event.RunStatus) (r api.RunView) {
 	p.t.Helper()
 	p.eventually("a run that is "+string(status), func() bool {
-		var runs list[api.RunView]
+		var runs api.List[api.RunView]
 		p.must("GET", "/runs?status="+string(status), nil, &runs)
 		if len(runs.Items) > 1 {
 			p.t.Fatalf("%d runs are %s", len(runs.Items), status)

@@ -394,7 +394,7 @@ func (p *premises) askEverything(made map[string]api.IntegrationView) {
 	p.t.Helper()
 	var described struct{ Paths map[string]map[string]any }
 	p.must("GET", "/openapi.json", nil, &described)
-	var calls list[action.Invocation]
+	var calls api.List[action.Invocation]
 	p.must("GET", "/invocations?limit=100", nil, &calls)
 	for path, methods := range described.Paths {
 		path = strings.TrimPrefix(path, "/api/v1")

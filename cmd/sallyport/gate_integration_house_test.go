@@ -315,7 +315,7 @@ func (a *visitor) answered(done <-chan spokenTo, isError bool, texts ...string) 
 // held waits for a call that waits for a person.
 func (p *premises) held() action.Invocation {
 	p.t.Helper()
-	var list list[action.Invocation]
+	var list api.List[action.Invocation]
 	p.eventually("a held call", func() bool {
 		p.must("GET", "/invocations?status=pending", nil, &list)
 		return len(list.Items) > 0
@@ -326,7 +326,7 @@ func (p *premises) held() action.Invocation {
 // ended is the newest call in the session of that name.
 func (p *premises) ended(session, act string) action.Invocation {
 	p.t.Helper()
-	var page list[action.Invocation]
+	var page api.List[action.Invocation]
 	p.must("GET", "/invocations?limit=100&session="+url.QueryEscape(session), nil, &page)
 	for _, inv := range page.Items {
 		if inv.Action == act && inv.Session == session {

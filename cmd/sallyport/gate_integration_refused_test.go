@@ -125,7 +125,7 @@ func TestServiceThatHangs(t *testing.T) {
 		case <-r.context.Done():
 		}
 	})
-	var all list[api.IntegrationView]
+	var all api.List[api.IntegrationView]
 	p.must("GET", "/integrations", nil, &all)
 	for _, in := range all.Items {
 		if in.Provider == "linear" {

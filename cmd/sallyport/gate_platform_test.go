@@ -13,6 +13,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/action/gate"
+	"sallyport/api"
 	"sallyport/ingest/event"
 )
 
@@ -184,7 +185,7 @@ func TestSixtyFourCompletions(t *testing.T) {
 		if called < 50 {
 			t.Errorf("%d were answered", called)
 		}
-		var page list[action.Invocation]
+		var page api.List[action.Invocation]
 		p.must("GET", "/invocations?session="+session.ID, nil, &page)
 		if len(page.Items) != 1 {
 			t.Errorf("%d invocations", len(page.Items))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -41,24 +40,11 @@ func fetch[In, Out any](ctx context.Context, server *client, route api.Route[In,
 
 // fetchStatus is fetch with the status of the answer.
 func fetchStatus[In, Out any](ctx context.Context, server *client, route api.Route[In, Out], in In) (status int, out *Out, raw json.RawMessage, err error) {
-	out = new(Out)
-	request, err := server.newRequest(ctx, &route.Operation, in)
-	if err != nil {
-		return 0, out, nil, err
+	answer, err := apiclient.Do(ctx, &server.Client, route, in)
+	if answer == nil {
+		return 0, new(Out), nil, server.explain(err)
 	}
-	response, err := server.dispatch(request)
-	if err != nil {
-		return 0, out, nil, err
-	}
-	if status, raw, err = whole(response); err == nil && len(raw) > 0 {
-		err = decode(raw, out)
-	}
-	return status, out, raw, err
-}
-
-// newRequest returns the request of an operation, for [client.dispatch].
-func (c *client) newRequest(ctx context.Context, op *api.Operation, in any) (*http.Request, error) {
-	return (&apiclient.Client{Base: c.base, Key: c.key}).NewRequest(ctx, op, in)
+	return answer.Status, &answer.Body, answer.Raw, err
 }
 
 // done is a sentence for an operation that answers nothing, for [perform].
