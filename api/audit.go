@@ -30,8 +30,8 @@ type KnownHead struct {
 
 // ExportQuery says what is exported, and how.
 type ExportQuery struct {
-	What   string `query:"what" enum:"invocations,policy" default:"invocations" doc:"policy: changes of policy, of which only from and to are asked."`
-	Format string `query:"format" enum:"jsonl,csv" default:"jsonl"`
+	What   string `query:"what" enum:"invocations,policy" default:"invocations" doc:"policy: changes of policy, of which only from and to are asked." kong:"enum='invocations,policy',default='invocations',help='Records: invocations, or policy for policy changes (default: invocations).'"`
+	Format string `query:"format" enum:"jsonl,csv" default:"jsonl" kong:"enum='jsonl,csv',default='jsonl',help='Format: jsonl or csv (default: jsonl).'"`
 	Sought
 	AskedBy
 }

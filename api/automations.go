@@ -62,7 +62,7 @@ type Bindings struct {
 
 // NewBindings replaces them.
 type NewBindings struct {
-	Connections []string `json:"connections" maxItems:"50" nullable:"false" doc:"Ids of integrations, or of providers of which there is one, or names of integrations; what two are called by is refused. Empty: none."`
+	Connections []string `json:"connections" maxItems:"50" nullable:"false" doc:"Ids of integrations, or of providers of which there is one, or names of integrations; what two are called by is refused. Empty: none." kong:"arg,optional,name='ref',help='ID, name or provider of each integration; leave out for none.'"`
 }
 
 // ByAutomation is the parameter of a route about an automation.

@@ -110,9 +110,9 @@ type NewRequest struct {
 // Narrowing is what a person allows of a request. Fields that are absent stay
 // as they were asked; none may be wider.
 type Narrowing struct {
-	Scope    ScopeName                  `json:"scope,omitempty" enum:"session,organization,org"`
-	MaxCalls *int64                     `json:"max_calls,omitempty" minimum:"1"`
-	Pins     map[string]json.RawMessage `json:"pins,omitempty" doc:"Beside those that were asked for."`
+	Scope    ScopeName                  `json:"scope,omitempty" enum:"session,organization,org" kong:"env='-',enum='session,org,organization,',default='',help='Scope: session or org (default: as requested).'"`
+	MaxCalls *int64                     `json:"max_calls,omitempty" minimum:"1" kong:"-"`
+	Pins     map[string]json.RawMessage `json:"pins,omitempty" doc:"Beside those that were asked for." kong:"-"`
 	Lifetime
 }
 
@@ -159,6 +159,6 @@ type ListSessionGrantsInput struct {
 // ListGrantRequestsInput is the input of [ListGrantRequests].
 type ListGrantRequestsInput struct {
 	Paging
-	Status  action.RequestStatus `query:"status" enum:"pending,approved,denied,expired"`
-	Session string               `query:"session"`
+	Status  action.RequestStatus `query:"status" enum:"pending,approved,denied,expired" kong:"env='-',enum='pending,approved,denied,expired,all',default='pending',help='Filter by status: pending, approved, denied, expired or all (default: pending).'"`
+	Session string               `query:"session" kong:"env='-',placeholder='ID',help='Only for this session.'"`
 }

@@ -63,18 +63,18 @@ type DeliveryView struct {
 // EventQuery is the query of a list of events.
 type EventQuery struct {
 	Paging
-	Automation string `query:"automation" maxLength:"200" doc:"Id or name."`
-	Trigger    string `query:"trigger" maxLength:"80" doc:"Id of a trigger or schedule."`
-	Delivery   string `query:"delivery" maxLength:"80" doc:"Id of the delivery that they came in."`
-	Provider   string `query:"provider" maxLength:"40" doc:"Id of a provider, or schedule."`
-	Status     string `query:"status" enum:"queued,processing,completed,failed,skipped"`
-	Skipped    string `query:"skipped" enum:"true,false" doc:"Whether an event was skipped as it came, or by hand. Absent: both."`
+	Automation string `query:"automation" maxLength:"200" doc:"Id or name." kong:"placeholder='REF',help='Only for this automation.'"`
+	Trigger    string `query:"trigger" maxLength:"80" doc:"Id of a trigger or schedule." kong:"placeholder='ID',help='Only for this trigger or schedule.'"`
+	Delivery   string `query:"delivery" maxLength:"80" doc:"Id of the delivery that they came in." kong:"placeholder='ID',help='Only events of this delivery.'"`
+	Provider   string `query:"provider" maxLength:"40" doc:"Id of a provider, or schedule." kong:"help='Only events of this provider, or of schedule.'"`
+	Status     string `query:"status" enum:"queued,processing,completed,failed,skipped" kong:"enum='queued,processing,completed,failed,skipped,',default='',help='Filter by status: queued, processing, completed, failed or skipped.'"`
+	Skipped    string `query:"skipped" enum:"true,false" doc:"Whether an event was skipped as it came, or by hand. Absent: both." kong:"-"`
 }
 
 // DeliveryQuery is the query of a list of deliveries.
 type DeliveryQuery struct {
 	Paging
-	Trigger  string              `query:"trigger" maxLength:"80" doc:"Id of a trigger."`
-	Provider string              `query:"provider" maxLength:"40" doc:"Id of a provider."`
-	Status   event.ReceiptStatus `query:"status" enum:"queued,processing,completed,failed"`
+	Trigger  string              `query:"trigger" maxLength:"80" doc:"Id of a trigger." kong:"placeholder='ID',help='Only deliveries to the URL of this trigger.'"`
+	Provider string              `query:"provider" maxLength:"40" doc:"Id of a provider." kong:"help='Only deliveries of this provider.'"`
+	Status   event.ReceiptStatus `query:"status" enum:"queued,processing,completed,failed" kong:"enum='queued,processing,completed,failed,',default='',help='Filter by status: queued, processing, completed or failed.'"`
 }

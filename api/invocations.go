@@ -69,9 +69,9 @@ type ApprovalGrant struct {
 
 // Denial is what a person says with a no.
 type Denial struct {
-	Reason     string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Use the staging project."`
-	ParamsHash string `json:"params_hash,omitempty" maxLength:"200"`
-	ToolHash   string `json:"tool_hash,omitempty" maxLength:"200"`
+	Reason     string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Use the staging project." kong:"env='-',placeholder='TEXT',help='Reason, shown to the agent.'"`
+	ParamsHash string `json:"params_hash,omitempty" maxLength:"200" kong:"-"`
+	ToolHash   string `json:"tool_hash,omitempty" maxLength:"200" kong:"-"`
 }
 
 // Outcome is an invocation, and the answer of its source when it ended well
@@ -106,22 +106,22 @@ type InvocationView struct {
 
 // Sought is what calls are looked for by, in lists and exports.
 type Sought struct {
-	Status []action.Status `query:"status" enum:"pending,approved,executing,completed,failed,denied,expired" doc:"One or more, with commas." example:"[\"failed\",\"denied\"]"`
-	Source string          `query:"source" doc:"Id of a source, or slug or name of a connector."`
-	Action string          `query:"action"`
-	Risk   string          `query:"risk" enum:"read,write,danger"`
-	Mode   string          `query:"mode" enum:"allow,deny,require_approval"`
-	From   string          `query:"from" doc:"Made not before this time or day." example:"2026-01-02T15:04:05Z"`
-	To     string          `query:"to" doc:"Made before this time or day." example:"2026-02-01"`
+	Status []action.Status `query:"status" enum:"pending,approved,executing,completed,failed,denied,expired" doc:"One or more, with commas." example:"[\"failed\",\"denied\"]" kong:"enum='',placeholder='STATUS',help='Filter by status, comma-separated: pending, approved, executing, completed, failed, denied, expired.'"`
+	Source string          `query:"source" doc:"Id of a source, or slug or name of a connector." kong:"help='Only calls to this source.'"`
+	Action string          `query:"action" kong:"help='Only calls of this action; SOURCE:ACTION also sets the source.'"`
+	Risk   string          `query:"risk" enum:"read,write,danger" kong:"enum=',read,write,danger',default='',help='Only calls of this risk.'"`
+	Mode   string          `query:"mode" enum:"allow,deny,require_approval" kong:"enum=',allow,deny,require_approval',default='',help='Only calls with this mode.'"`
+	From   string          `query:"from" doc:"Made not before this time or day." example:"2026-01-02T15:04:05Z" kong:"type='moment',placeholder='TIME',help='Start time, such as 2026-01-02T15:04:05Z, or 24h for a day ago.'"`
+	To     string          `query:"to" doc:"Made before this time or day." example:"2026-02-01" kong:"type='moment',placeholder='TIME',help='End time.'"`
 }
 
 // AskedBy is by whose calls they are looked for.
 type AskedBy struct {
-	Session    string `query:"session"`
-	Run        string `query:"run" maxLength:"80" doc:"Id of a run, whose sessions are meant."`
-	Automation string `query:"automation" maxLength:"200" doc:"Id of an automation, whose sessions are meant."`
-	Group      string `query:"group" maxLength:"200" doc:"A group, whose sessions are meant."`
-	Person     string `query:"person" maxLength:"200" doc:"Id of the person who approved or denied; me: who asks."`
+	Session    string `query:"session" kong:"placeholder='ID',help='Only calls of this session.'"`
+	Run        string `query:"run" maxLength:"80" doc:"Id of a run, whose sessions are meant." kong:"placeholder='ID',help='Only calls of this run.'"`
+	Automation string `query:"automation" maxLength:"200" doc:"Id of an automation, whose sessions are meant." kong:"placeholder='ID',help='Only calls of this automation.'"`
+	Group      string `query:"group" maxLength:"200" doc:"A group, whose sessions are meant." kong:"help='Only calls of sessions of this group.'"`
+	Person     string `query:"person" maxLength:"200" doc:"Id of the person who approved or denied; me: who asks." kong:"placeholder='ID',help='Only calls this person decided; me for yourself.'"`
 }
 
 // InvocationList is a page of calls.

@@ -41,12 +41,12 @@ var (
 // NotifyChange is what may change of a channel. What is absent stays; of a new
 // channel it is the default.
 type NotifyChange struct {
-	Enabled     *bool              `json:"enabled,omitempty" nullable:"false" doc:"Default true."`
-	Wants       action.NotifyWants `json:"wants,omitempty" enum:"all,danger,unattended" doc:"Which held calls are told of: all (the default), those of the risk danger, or those of unattended sessions. Requests for environment variables are told of but with danger."`
-	URL         string             `json:"url,omitempty" maxLength:"2048" doc:"Of a webhook: https, or http on this machine. Of Slack: that of an incoming webhook, which is a credential and never shown again." example:"https://example.com/held-calls"`
-	Secret      string             `json:"secret,omitempty" minLength:"16" maxLength:"512" writeOnly:"true" doc:"Of a new webhook: what it is signed with; absent: one is made and answered."`
-	Integration string             `json:"integration,omitempty" maxLength:"100" doc:"Of Slack, instead of url: the id of an integration, by whose token messages are posted."`
-	Channel     string             `json:"channel,omitempty" maxLength:"100" doc:"Of Slack, with integration: the channel's id, or its name." example:"C0123456789"`
+	Enabled     *bool              `json:"enabled,omitempty" nullable:"false" doc:"Default true." kong:"-"`
+	Wants       action.NotifyWants `json:"wants,omitempty" enum:"all,danger,unattended" doc:"Which held calls are told of: all (the default), those of the risk danger, or those of unattended sessions. Requests for environment variables are told of but with danger." kong:"enum='all,danger,unattended,',default='',help='Calls to notify about: all, danger or unattended (default: all, or unchanged).'"`
+	URL         string             `json:"url,omitempty" maxLength:"2048" doc:"Of a webhook: https, or http on this machine. Of Slack: that of an incoming webhook, which is a credential and never shown again." example:"https://example.com/held-calls" kong:"-"`
+	Secret      string             `json:"secret,omitempty" minLength:"16" maxLength:"512" writeOnly:"true" doc:"Of a new webhook: what it is signed with; absent: one is made and answered." kong:"-"`
+	Integration string             `json:"integration,omitempty" maxLength:"100" doc:"Of Slack, instead of url: the id of an integration, by whose token messages are posted." kong:"-"`
+	Channel     string             `json:"channel,omitempty" maxLength:"100" doc:"Of Slack, with integration: the channel's id, or its name." example:"C0123456789" kong:"-"`
 }
 
 // NotifyView is where held calls are told of.
@@ -97,5 +97,5 @@ type NotificationView struct {
 
 // ByNotifyKind is the parameter of a route about a channel.
 type ByNotifyKind struct {
-	Kind action.NotifyKind `path:"kind" enum:"webhook,slack" doc:"webhook or slack." example:"webhook"`
+	Kind action.NotifyKind `path:"kind" enum:"webhook,slack" doc:"webhook or slack." example:"webhook" kong:"arg,enum='webhook,slack',help='Channel: webhook or slack.'"`
 }

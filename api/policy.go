@@ -56,8 +56,8 @@ var (
 
 // NewMode is what a policy key is to mean.
 type NewMode struct {
-	Mode       action.Mode `json:"mode" enum:"allow,deny,require_approval" example:"require_approval"`
-	Automation string      `json:"automation,omitempty" maxLength:"200" doc:"For sessions of this automation alone, by its id or name; absent: for the organization."`
+	Mode       action.Mode `json:"mode" enum:"allow,deny,require_approval" example:"require_approval" kong:"arg,enum='allow,deny,require_approval',help='Mode: allow, deny or require_approval.'"`
+	Automation string      `json:"automation,omitempty" maxLength:"200" doc:"For sessions of this automation alone, by its id or name; absent: for the organization." kong:"placeholder='ID',help='Only for sessions of this automation.'"`
 }
 
 // ModeView is one override.
@@ -86,12 +86,12 @@ type Explanation struct {
 
 // Asked is the call that is explained.
 type Asked struct {
-	Session    string `query:"session" doc:"Id of a session. Absent: any that was minted plainly, or with the following."`
-	Group      string `query:"group" maxLength:"200"`
-	Task       string `query:"task" maxLength:"500"`
-	Automation string `query:"automation" maxLength:"200" doc:"Id or name."`
-	Action     string `query:"action" required:"true" doc:"A policy key that names one action." example:"github:create_issue"`
-	Params     string `query:"params" maxLength:"32768" doc:"A JSON object that fits the action's schema."`
+	Session    string `query:"session" doc:"Id of a session. Absent: any that was minted plainly, or with the following." kong:"placeholder='ID',help='Session of the call.'"`
+	Group      string `query:"group" maxLength:"200" kong:"-"`
+	Task       string `query:"task" maxLength:"500" kong:"-"`
+	Automation string `query:"automation" maxLength:"200" doc:"Id or name." kong:"-"`
+	Action     string `query:"action" required:"true" doc:"A policy key that names one action." example:"github:create_issue" kong:"-"`
+	Params     string `query:"params" maxLength:"32768" doc:"A JSON object that fits the action's schema." kong:"placeholder='JSON',help='Params of the call; without them grants are not checked.'"`
 }
 
 // ByPolicyKey is the parameter of a route about a policy key.
@@ -101,14 +101,14 @@ type ByPolicyKey struct {
 
 // NewQuota is how many calls a policy key lets through in a while.
 type NewQuota struct {
-	Per action.QuotaScope `json:"per" enum:"session,group,creator,organization" doc:"Whose calls are counted together." example:"session"`
+	Per action.QuotaScope `json:"per" enum:"session,group,creator,organization" doc:"Whose calls are counted together." example:"session" kong:"required,enum='session,group,creator,organization',help='Count calls per session, group, creator or organization.'"`
 	NewRate
 }
 
 // NewRate is a number of calls in a sliding window.
 type NewRate struct {
-	Calls   int `json:"calls" minimum:"1" maximum:"1000000000" example:"20"`
-	Seconds int `json:"seconds" minimum:"1" maximum:"86400" doc:"The window." example:"3600"`
+	Calls   int `json:"calls" minimum:"1" maximum:"1000000000" example:"20" kong:"required,placeholder='N',help='Number of calls in the window.'"`
+	Seconds int `json:"seconds" minimum:"1" maximum:"86400" doc:"The window." example:"3600" kong:"name='window',type='window',required,placeholder='D',help='Length of the window, such as 1m or 24h.'"`
 }
 
 // QuotaView is one quota.
@@ -138,7 +138,7 @@ type DeleteModeInput struct {
 // DeleteQuotaInput is the input of [DeleteQuota].
 type DeleteQuotaInput struct {
 	ByPolicyKey
-	Per action.QuotaScope `query:"per" required:"true" enum:"session,group,creator,organization"`
+	Per action.QuotaScope `query:"per" required:"true" enum:"session,group,creator,organization" kong:"required,enum='session,group,creator,organization',help='Count calls per session, group, creator or organization.'"`
 }
 
 // ListPolicyEventsInput is the input of [ListPolicyEvents].

@@ -78,9 +78,9 @@ var (
 
 // NewEndpoint is where runs are to be delivered.
 type NewEndpoint struct {
-	URL     string `json:"url" minLength:"1" maxLength:"2048" doc:"https, or http on this machine." example:"https://agents.example.com/runs"`
-	Enabled *bool  `json:"enabled,omitempty" nullable:"false" doc:"Default true. While it is disabled, runs wait to be claimed."`
-	Secret  string `json:"secret,omitempty" minLength:"16" maxLength:"512" writeOnly:"true" doc:"The first one, that deliveries are signed with; absent: one is made and answered. Of an endpoint that is there, it is rotated."`
+	URL     string `json:"url" minLength:"1" maxLength:"2048" doc:"https, or http on this machine." example:"https://agents.example.com/runs" kong:"arg,name='url',help='URL, https or http on this machine.'"`
+	Enabled *bool  `json:"enabled,omitempty" nullable:"false" doc:"Default true. While it is disabled, runs wait to be claimed." kong:"-"`
+	Secret  string `json:"secret,omitempty" minLength:"16" maxLength:"512" writeOnly:"true" doc:"The first one, that deliveries are signed with; absent: one is made and answered. Of an endpoint that is there, it is rotated." kong:"-"`
 }
 
 // EndpointView is where runs are delivered.
@@ -102,7 +102,7 @@ type MintedEndpoint struct {
 // ParcelQuery is the query of a list of parcels.
 type ParcelQuery struct {
 	Paging
-	Status event.ParcelStatus `query:"status" enum:"pending,sending,delivered,dead,void" doc:"dead: the endpoint did not take it in time."`
+	Status event.ParcelStatus `query:"status" enum:"pending,sending,delivered,dead,void" doc:"dead: the endpoint did not take it in time." kong:"enum='pending,sending,delivered,dead,void,',default='',help='Filter by status: pending, sending, delivered (or claimed), dead (not accepted) or void (the run ended).'"`
 }
 
 // RunView is a run with the name of its automation.
@@ -113,9 +113,9 @@ type RunView struct {
 
 // Wish is what a worker wants to do.
 type Wish struct {
-	Automation string `json:"automation,omitempty" maxLength:"200" doc:"Id or name; absent: any." example:"nightly-triage"`
-	Run        string `json:"run,omitempty" maxLength:"80" doc:"Id of a run that waits; absent: the one that waits longest."`
-	Lease      string `json:"lease,omitempty" maxLength:"40" doc:"How long the worker may be silent before the run is taken from him: 1s to 24h; default 5m." example:"5m"`
+	Automation string `json:"automation,omitempty" maxLength:"200" doc:"Id or name; absent: any." example:"nightly-triage" kong:"placeholder='REF',help='Only for this automation.'"`
+	Run        string `json:"run,omitempty" maxLength:"80" doc:"Id of a run that waits; absent: the one that waits longest." kong:"placeholder='ID',help='Run to claim (default: the oldest queued run).'"`
+	Lease      string `json:"lease,omitempty" maxLength:"40" doc:"How long the worker may be silent before the run is taken from him: 1s to 24h; default 5m." example:"5m" kong:"type='period',placeholder='D',help='Lease of the claim (default: 5m).'"`
 }
 
 // ClaimedRun is all that a worker needs.
@@ -145,41 +145,41 @@ type RunSession struct {
 
 // Renewal says that the worker is alive.
 type Renewal struct {
-	ClaimID string `json:"claim_id,omitempty" maxLength:"80" doc:"As the claim was answered; the run's own session may leave it out."`
+	ClaimID string `json:"claim_id,omitempty" maxLength:"80" doc:"As the claim was answered; the run's own session may leave it out." kong:"name='claim',required,placeholder='ID',help='claim_id printed by run claim.'"`
 }
 
 // RunOutcome is what is said of a run that ends.
 type RunOutcome struct {
-	Code    string          `json:"code,omitempty" maxLength:"64" doc:"Why it did not succeed, for programs." example:"tests_failed"`
-	Message string          `json:"message,omitempty" maxLength:"2000" doc:"The same for people; it is kept redacted."`
-	Result  json.RawMessage `json:"result,omitempty" doc:"Any JSON, at most 64 KiB; it is kept redacted, and cut to 10 KB."`
+	Code    string          `json:"code,omitempty" maxLength:"64" doc:"Why it did not succeed, for programs." example:"tests_failed" kong:"help='Machine-readable reason, such as tests_failed.'"`
+	Message string          `json:"message,omitempty" maxLength:"2000" doc:"The same for people; it is kept redacted." kong:"help='Reason, shown to people.'"`
+	Result  json.RawMessage `json:"result,omitempty" doc:"Any JSON, at most 64 KiB; it is kept redacted, and cut to 10 KB." kong:"type='anyjson',placeholder='JSON',help='Result of the run as JSON.'"`
 }
 
 // Finish is how a worker ends a run.
 type Finish struct {
-	ClaimID string          `json:"claim_id,omitempty" maxLength:"80" doc:"As the claim was answered; the run's own session may leave it out."`
-	Status  event.RunStatus `json:"status" enum:"succeeded,failed,needs_human" doc:"needs_human: a person goes on, to whom message says how; see resolve and redrive."`
+	ClaimID string          `json:"claim_id,omitempty" maxLength:"80" doc:"As the claim was answered; the run's own session may leave it out." kong:"name='claim',required,placeholder='ID',help='claim_id printed by run claim.'"`
+	Status  event.RunStatus `json:"status" enum:"succeeded,failed,needs_human" doc:"needs_human: a person goes on, to whom message says how; see resolve and redrive." kong:"arg,enum='succeeded,failed,needs_human',help='Status: succeeded, failed or needs_human.'"`
 	RunOutcome
 }
 
 // Resolution is how a person ends a run that needs a human.
 type Resolution struct {
-	Status event.RunStatus `json:"status" enum:"succeeded,failed"`
+	Status event.RunStatus `json:"status" enum:"succeeded,failed" kong:"arg,enum='succeeded,failed',help='Status: succeeded or failed.'"`
 	RunOutcome
 }
 
 // Cancellation is why a run is cancelled.
 type Cancellation struct {
-	Reason string `json:"reason,omitempty" maxLength:"1000" example:"The issue was closed by hand."`
+	Reason string `json:"reason,omitempty" maxLength:"1000" example:"The issue was closed by hand." kong:"help='Reason.'"`
 }
 
 // RunQuery is the query of a list of runs.
 type RunQuery struct {
 	Paging
-	Automation string          `query:"automation" maxLength:"200" doc:"Id or name."`
-	Trigger    string          `query:"trigger" maxLength:"80" doc:"Id of a trigger or schedule."`
-	Event      string          `query:"event" maxLength:"80" doc:"Id of the event that it is of."`
-	Status     event.RunStatus `query:"status" enum:"queued,claimed,running,needs_human,succeeded,failed,skipped"`
+	Automation string          `query:"automation" maxLength:"200" doc:"Id or name." kong:"placeholder='REF',help='Only for this automation.'"`
+	Trigger    string          `query:"trigger" maxLength:"80" doc:"Id of a trigger or schedule." kong:"placeholder='ID',help='Only for this trigger or schedule.'"`
+	Event      string          `query:"event" maxLength:"80" doc:"Id of the event that it is of." kong:"-"`
+	Status     event.RunStatus `query:"status" enum:"queued,claimed,running,needs_human,succeeded,failed,skipped" kong:"enum='queued,claimed,running,needs_human,succeeded,failed,skipped,',default='',help='Filter by status: queued, claimed, running, needs_human, succeeded, failed or skipped.'"`
 }
 
 // ClaimRunInput is the input of [ClaimRun].

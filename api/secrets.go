@@ -48,7 +48,7 @@ type ByKey struct {
 // Rotation replaces a secret that deliveries are signed with.
 type Rotation struct {
 	Secret string `json:"secret,omitempty" writeOnly:"true" minLength:"16" maxLength:"512" doc:"Where the service makes it; absent: one is made and answered." kong:"-"`
-	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the secrets before stay good: a duration up to 720h; default 24h. 0s: not at all." example:"24h" kong:"placeholder='D',help='How long the previous secrets stay valid; 0s to end them now (default: 24h).'"`
+	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the secrets before stay good: a duration up to 720h; default 24h. 0s: not at all." example:"24h" kong:"type='period',placeholder='D',help='How long the previous secrets stay valid; 0s to end them now (default: 24h).'"`
 }
 
 // MintedSecret is a new secret, shown once.

@@ -31,6 +31,8 @@ type actionsList struct {
 	Search string `env:"-" placeholder:"WORDS" help:"Only actions whose name or description contains all these words."`
 }
 
+func (*actionsList) route() api.Operation { return api.ListAvailableActions.Operation }
+
 func (c *actionsList) Run(ctx context.Context, std *stdio) error {
 	a, err := c.connect(ctx, std)
 	if err != nil {
@@ -108,6 +110,8 @@ type actionsCalls struct {
 	inSession
 	api.Paging
 }
+
+func (*actionsCalls) route() api.Operation { return api.ListSessionInvocations.Operation }
 
 func (c *actionsCalls) Run(ctx context.Context, std *stdio) error {
 	a, err := c.connect(ctx, std)

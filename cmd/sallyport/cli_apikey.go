@@ -29,6 +29,8 @@ func (c *apiKeyCreate) Run(ctx context.Context, std *stdio) error {
 
 type apiKeyList struct{ remote }
 
+func (*apiKeyList) route() api.Operation { return api.ListKeys.Operation }
+
 func (c *apiKeyList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListKeys, api.None{}, cells("NAME ROLE OF CREATED STATE ID", func(k *action.APIKey) []string {
 		role, state := string(k.Role), "good"

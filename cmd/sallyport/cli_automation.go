@@ -74,6 +74,8 @@ func (c *automationCreate) Run(ctx context.Context, std *stdio) error {
 
 type automationList struct{ remote }
 
+func (*automationList) route() api.Operation { return api.ListAutomations.Operation }
+
 func (c *automationList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListAutomations, api.None{}, columns[event.Automation]("NAME=name STATE=enabled CREATED=created_at ID=id"))
 }

@@ -13,12 +13,14 @@ import (
 type callsCommand struct {
 	remote
 	api.Paging
-	Status  string `env:"-" help:"Filter by status, comma-separated: pending, approved, executing, completed, failed, denied, expired."`
-	Session string `env:"-" placeholder:"ID" help:"Only calls of this session."`
-	Source  string `env:"-" help:"Only calls to this source: a provider, or the slug, name or ID of a connector."`
-	Action  string `env:"-" help:"Only calls of this action; SOURCE:ACTION also sets the source."`
-	Since   moment `env:"-" placeholder:"TIME" help:"Only calls since this time, such as 24h or 2026-01-02T15:04:05Z."`
+	Status  []action.Status `env:"-" placeholder:"STATUS" help:"Filter by status, comma-separated: pending, approved, executing, completed, failed, denied, expired."`
+	Session string          `env:"-" placeholder:"ID" help:"Only calls of this session."`
+	Source  string          `env:"-" help:"Only calls to this source: a provider, or the slug, name or ID of a connector."`
+	Action  string          `env:"-" help:"Only calls of this action; SOURCE:ACTION also sets the source."`
+	Since   string          `env:"-" type:"moment" placeholder:"TIME" help:"Only calls since this time, such as 24h or 2026-01-02T15:04:05Z."`
 }
+
+func (*callsCommand) route() api.Operation { return api.ListInvocations.Operation }
 
 // Run lists calls of the whole organization, newest first.
 func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
@@ -32,7 +34,7 @@ func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
 	c.Source, c.Action = sourceOf(c.Source, c.Action)
 	calls, raw, err := fetch(ctx, server, api.ListInvocations, api.ListInvocationsInput{
 		Paging:  c.Paging,
-		Sought:  api.Sought{Status: statuses(c.Status), Source: c.Source, Action: c.Action, From: c.Since.String()},
+		Sought:  api.Sought{Status: c.Status, Source: c.Source, Action: c.Action, From: c.Since},
 		AskedBy: api.AskedBy{Session: c.Session},
 	})
 	if err != nil {
@@ -49,12 +51,10 @@ func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
 			return
 		}
 		names := server.labels(ctx, actors()...)
-		rows := make([][]string, 0, len(calls.Items))
-		for k := range calls.Items {
-			i := &calls.Items[k].Invocation
-			rows = append(rows, []string{i.ID, callName(i), string(i.Risk), string(i.Status), whyNot(i), names.of(i.ApprovedBy), i.Session, since(&i.CreatedAt)})
-		}
-		table(w, []string{"ID", "CALL", "RISK", "STATUS", "WHY", "DECIDED BY", "SESSION", "MADE"}, rows)
+		tableOf(w, "ID CALL RISK STATUS WHY DECIDED_BY SESSION MADE", calls.Items, func(v *api.InvocationView) []string {
+			i := &v.Invocation
+			return []string{i.ID, callName(i), string(i.Risk), string(i.Status), whyNot(i), names.of(i.ApprovedBy), i.Session, since(&i.CreatedAt)}
+		})
 		if calls.LookedBackTo != nil {
 			said("looked back to what was made " + since(calls.LookedBackTo))(w)
 		}
@@ -62,19 +62,9 @@ func (c *callsCommand) Run(ctx context.Context, std *stdio) error {
 	})
 }
 
-// statuses are those that text names, divided by commas.
-func statuses(text string) (all []action.Status) {
-	for word := range strings.SplitSeq(text, ",") {
-		if text != "" {
-			all = append(all, action.Status(word))
-		}
-	}
-	return all
-}
-
-// checkStatuses refuses words, divided by commas, that are no statuses.
-func checkStatuses(text string) error {
-	for _, status := range statuses(text) {
+// checkStatuses refuses words that are no statuses.
+func checkStatuses(all []action.Status) error {
+	for _, status := range all {
 		if !status.Valid() {
 			return wrongUse("--status %s is none: a call is pending, approved, executing, completed, failed (also when nobody knows what it did), denied or expired", visible(string(status)))
 		}

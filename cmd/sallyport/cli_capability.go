@@ -105,15 +105,12 @@ type capabilityList struct {
 	api.ListCapabilitiesInput
 }
 
+func (*capabilityList) route() api.Operation { return api.ListCapabilities.Operation }
+
 func (c *capabilityList) Run(ctx context.Context, std *stdio) error {
-	return perform(ctx, &c.remote, std, api.ListCapabilities, c.ListCapabilitiesInput, func(w io.Writer, all *api.List[api.CapabilityView]) {
-		rows := make([][]string, 0, len(all.Items))
-		for i := range all.Items {
-			k := &all.Items[i]
-			rows = append(rows, []string{k.Group, k.Name, k.Level.String(), capabilityLimits(&k.Capability), k.GrantedBy, k.Provider})
-		}
-		table(w, []string{"GROUP", "PROVIDER", "LEVEL", "LIMITS", "BY", "ID"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListCapabilities, c.ListCapabilitiesInput, cells("GROUP PROVIDER LEVEL LIMITS BY ID", func(k *api.CapabilityView) []string {
+		return []string{k.Group, k.Name, k.Level.String(), capabilityLimits(&k.Capability), k.GrantedBy, k.Provider}
+	}))
 }
 
 type capabilityShow struct {
@@ -149,15 +146,13 @@ func showProvider(w io.Writer, p *action.ProviderAbility) {
 		text += "; " + more
 	}
 	said(text)(w)
-	rows := make([][]string, 0, len(p.Actions))
-	for _, a := range p.Actions {
+	tableOf(w, "ACTION RISK LEVEL MODE WHY", p.Actions, func(a *action.ActionAbility) []string {
 		mode := string(a.Mode)
 		if a.Denied {
 			mode = "DENIED"
 		}
-		rows = append(rows, []string{a.Action, string(a.Risk), strconv.Itoa(int(a.Level)), mode, a.Reason})
-	}
-	table(w, []string{"ACTION", "RISK", "LEVEL", "MODE", "WHY"}, rows)
+		return []string{a.Action, string(a.Risk), strconv.Itoa(int(a.Level)), mode, a.Reason}
+	})
 	fmt.Fprintln(w)
 }
 

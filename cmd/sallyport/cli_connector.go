@@ -49,6 +49,8 @@ func connectorName(c *api.ConnectorView) string {
 
 type connectorList struct{ remote }
 
+func (*connectorList) route() api.Operation { return api.ListConnectors.Operation }
+
 func (c *connectorList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListConnectors, api.None{}, cells("NAME SLUG URL CREDENTIAL TOOLS STATE REVIEW ID", func(k *api.ConnectorView) []string {
 		return []string{k.Name, k.Slug, k.URL, connectorCredential(k), strconv.Itoa(k.ToolCount), connectorState(k), string(k.Review), k.ID}

@@ -107,12 +107,9 @@ func (c *connectorOnboard) left(w io.Writer, gone []api.ReviewView) {
 
 // show lists the tools with what would become of them.
 func (c *connectorOnboard) show(w io.Writer, all, gone []api.ReviewView) {
-	rows := make([][]string, 0, len(all))
-	for i := range all {
-		r := &all[i]
-		rows = append(rows, []string{r.Tool, string(r.Risk), string(r.Mode), string(r.State), string(c.mode(r)), words(r)})
-	}
-	table(w, []string{"TOOL", "RISK", "MODE NOW", "REVIEW", "MODE THEN", "IN ITS SERVER'S WORDS"}, rows)
+	tableOf(w, "TOOL RISK MODE_NOW REVIEW MODE_THEN IN_ITS_SERVER'S_WORDS", all, func(r *api.ReviewView) []string {
+		return []string{r.Tool, string(r.Risk), string(r.Mode), string(r.State), string(c.mode(r)), words(r)}
+	})
 	c.left(w, gone)
 	said("whole definitions: " + c.hint("connector", "review", c.Ref))(w)
 	said("decide with: " + c.hint("connector", "onboard", c.Ref, "--digest", digest(all)) + ", and --mode TOOL=MODE or --all-reads allow")(w)

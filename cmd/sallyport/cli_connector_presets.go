@@ -10,6 +10,8 @@ import (
 
 type connectorPresets struct{ remote }
 
+func (*connectorPresets) route() api.Operation { return api.ListPresets.Operation }
+
 func (c *connectorPresets) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListPresets, api.None{}, func(w io.Writer, presets *api.List[api.Preset]) {
 		for i := range presets.Items {

@@ -74,9 +74,7 @@ func showCheck(w io.Writer, c *api.ConnectorView) {
 	}
 	said(fmt.Sprintf("MCP %s: %s, %s, %s, %s", cmp.Or(c.Protocol, "of an unknown version"),
 		number(len(c.Tools), "tool"), number(c.ResourceCount, "resource"), number(c.TemplateCount, "resource template"), number(c.PromptCount, "prompt")))(w)
-	rows := make([][]string, 0, len(c.Tools)+len(c.Beside))
-	for _, t := range append(c.Tools, c.Beside...) {
-		rows = append(rows, []string{t.Name, t.Tool, string(t.Risk), string(t.Mode)})
-	}
-	table(w, []string{"ACTION", "TOOL AS AGENTS SEE IT", "RISK", "MODE"}, rows)
+	tableOf(w, "ACTION TOOL_AS_AGENTS_SEE_IT RISK MODE", append(c.Tools, c.Beside...), func(t *api.ToolView) []string {
+		return []string{t.Name, t.Tool, string(t.Risk), string(t.Mode)}
+	})
 }

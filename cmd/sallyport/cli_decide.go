@@ -148,7 +148,7 @@ func failed(i *action.Invocation) error {
 
 type denyCommand struct {
 	verdict
-	Reason string `env:"-" placeholder:"TEXT" help:"Reason, shown to the agent."`
+	api.Denial
 }
 
 // Run shows what it denies, and denies that: the hashes go along.
@@ -161,6 +161,7 @@ func (c *denyCommand) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	in := api.ByIDWith[*api.Denial]{ByID: api.ByID{ID: c.ID}, Body: &api.Denial{Reason: c.Reason, ParamsHash: shown.ParamsHash, ToolHash: shown.ToolHash}}
+	c.ParamsHash, c.ToolHash = shown.ParamsHash, shown.ToolHash
+	in := api.ByIDWith[*api.Denial]{ByID: api.ByID{ID: c.ID}, Body: &c.Denial}
 	return perform(ctx, &c.remote, std, api.DenyInvocation, in, func(w io.Writer, now *api.Outcome) { showDecided(w, "denied", who, now) })
 }

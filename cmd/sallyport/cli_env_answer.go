@@ -69,11 +69,11 @@ type envRequests struct {
 	api.ListEnvRequestsInput
 }
 
+func (*envRequests) route() api.Operation { return api.ListEnvRequests.Operation }
+
 func (c *envRequests) Run(ctx context.Context, std *stdio) error {
 	in := c.ListEnvRequestsInput
-	if in.Status == "all" {
-		in.Status = ""
-	}
+	in.Status = anyStatus(c.Status)
 	return perform(ctx, &c.remote, std, api.ListEnvRequests, in, func(w io.Writer, all *api.List[action.EnvRequest]) {
 		if len(all.Items) == 0 {
 			noRequests(w, string(c.Status), "an answer")

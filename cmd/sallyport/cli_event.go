@@ -30,32 +30,24 @@ func eventOutcome(e *api.InboundEvent) string {
 
 type eventList struct {
 	remote
-	api.Paging
-	Automation string `placeholder:"REF" help:"Only for this automation."`
-	Trigger    string `placeholder:"ID" help:"Only for this trigger or schedule."`
-	Delivery   string `placeholder:"ID" help:"Only events of this delivery."`
-	Provider   string `help:"Only events of this provider, or of schedule."`
-	Status     string `enum:"queued,processing,completed,failed,skipped," default:"" help:"Filter by status: queued, processing, completed, failed or skipped."`
-	Skipped    *bool  `help:"Only events that started nothing; --skipped=false for the others."`
+	api.EventQuery
+	Skipped *bool `help:"Only events that started nothing; --skipped=false for the others."`
 }
 
+func (*eventList) route() api.Operation { return api.ListInboundEvents.Operation }
+
 func (c *eventList) Run(ctx context.Context, std *stdio) error {
-	in := api.EventQuery{Paging: c.Paging, Automation: c.Automation, Trigger: c.Trigger, Delivery: c.Delivery, Provider: c.Provider, Status: c.Status}
 	if c.Skipped != nil {
-		in.Skipped = strconv.FormatBool(*c.Skipped)
+		c.EventQuery.Skipped = strconv.FormatBool(*c.Skipped)
 	}
-	return perform(ctx, &c.remote, std, api.ListInboundEvents, in, func(w io.Writer, all *api.List[api.InboundEvent]) {
+	return perform(ctx, &c.remote, std, api.ListInboundEvents, c.EventQuery, func(w io.Writer, all *api.List[api.InboundEvent]) {
 		called := c.workLabels(ctx)
-		rows := make([][]string, 0, len(all.Items))
-		for i := range all.Items {
-			e := &all.Items[i]
-			rows = append(rows, []string{since(&e.CreatedAt), e.AutomationName, called.of(e.Trigger), e.Provider, e.Type, e.Title, eventOutcome(e), e.Run, e.ID})
-		}
-		table(w, []string{"WHEN", "AUTOMATION", "BY", "PROVIDER", "TYPE", "TITLE", "OUTCOME", "RUN", "ID"}, rows)
-		if len(rows) == 0 && c.Trigger != "" && called[c.Trigger] == "" {
+		cells("WHEN AUTOMATION BY PROVIDER TYPE TITLE OUTCOME RUN ID", func(e *api.InboundEvent) []string {
+			return []string{since(&e.CreatedAt), e.AutomationName, called.of(e.Trigger), e.Provider, e.Type, e.Title, eventOutcome(e), e.Run, e.ID}
+		})(w, all)
+		if len(all.Items) == 0 && c.Trigger != "" && called[c.Trigger] == "" {
 			said("there is no trigger or schedule " + c.Trigger + " now; see: " + c.hint("trigger", "list"))(w)
 		}
-		more(w, all.NextCursor)
 	})
 }
 
@@ -69,6 +61,8 @@ type eventShow struct {
 	theEvent
 	Whole bool `help:"Show the full, unredacted context that the agent gets; this is logged."`
 }
+
+func (*eventShow) route() api.Operation { return api.GetInboundEvent.Operation }
 
 func (c *eventShow) Run(ctx context.Context, std *stdio) error {
 	if c.Whole {
@@ -125,23 +119,15 @@ func deliveryAttempts(d *api.DeliveryView) string {
 
 type deliveryList struct {
 	remote
-	api.Paging
-	Trigger  string `placeholder:"ID" help:"Only deliveries to the URL of this trigger."`
-	Provider string `help:"Only deliveries of this provider."`
-	Status   string `enum:"queued,processing,completed,failed," default:"" help:"Filter by status: queued, processing, completed or failed."`
+	api.DeliveryQuery
 }
 
+func (*deliveryList) route() api.Operation { return api.ListDeliveries.Operation }
+
 func (c *deliveryList) Run(ctx context.Context, std *stdio) error {
-	in := api.DeliveryQuery{Paging: c.Paging, Trigger: c.Trigger, Provider: c.Provider, Status: event.ReceiptStatus(c.Status)}
-	return perform(ctx, &c.remote, std, api.ListDeliveries, in, func(w io.Writer, all *api.List[api.DeliveryView]) {
-		rows := make([][]string, 0, len(all.Items))
-		for i := range all.Items {
-			d := &all.Items[i]
-			rows = append(rows, []string{since(&d.ReceivedAt), d.Provider, d.Native, strconv.Itoa(d.Attempt), brief(deliveryState(d)), d.ID})
-		}
-		table(w, []string{"WHEN", "PROVIDER", "EVENT", "ATTEMPT", "STATE", "ID"}, rows)
-		more(w, all.NextCursor)
-	})
+	return perform(ctx, &c.remote, std, api.ListDeliveries, c.DeliveryQuery, cells("WHEN PROVIDER EVENT ATTEMPT STATE ID", func(d *api.DeliveryView) []string {
+		return []string{since(&d.ReceivedAt), d.Provider, d.Native, strconv.Itoa(d.Attempt), brief(deliveryState(d)), d.ID}
+	}))
 }
 
 // theDelivery names one.

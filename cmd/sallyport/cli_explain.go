@@ -8,22 +8,23 @@ import (
 	"io"
 	"strings"
 
+	"sallyport/action"
 	"sallyport/api"
 )
 
 type policyExplain struct {
 	remote
-	Session string `placeholder:"ID" help:"Session of the call."`
-	Action  string `placeholder:"KEY" help:"source:action."`
-	Params  string `placeholder:"JSON" help:"Params of the call; without them grants are not checked."`
-	Key     string `arg:"" optional:"" hidden:""`
+	api.Asked
+	Action string `placeholder:"KEY" help:"source:action."`
+	Key    string `arg:"" optional:"" hidden:""`
 }
 
 func (c *policyExplain) Run(ctx context.Context, std *stdio) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return perform(ctx, &c.remote, std, api.ExplainPolicy, api.Asked{Session: c.Session, Action: c.Action, Params: c.Params}, showExplanation)
+	c.Asked.Action = c.Action
+	return perform(ctx, &c.remote, std, api.ExplainPolicy, c.Asked, showExplanation)
 }
 
 // check helps those who leave out a flag or its name.
@@ -48,11 +49,9 @@ func showExplanation(w io.Writer, e *api.Explanation) {
 	}
 	said(text)(w)
 	source := func(key string) string { return key[:strings.LastIndexByte(key, ':')+1] }
-	rows := make([][]string, 0, len(e.Steps))
-	for _, s := range e.Steps {
-		rows = append(rows, []string{string(s.Layer), strings.Replace(s.Key, source(e.Key), source(e.Name), 1), string(s.Mode), s.Note})
-	}
-	table(w, []string{"LAYER", "KEY", "MODE", "WHY"}, rows)
+	tableOf(w, "LAYER KEY MODE WHY", e.Steps, func(s *action.Step) []string {
+		return []string{string(s.Layer), strings.Replace(s.Key, source(e.Key), source(e.Name), 1), string(s.Mode), s.Note}
+	})
 	for _, l := range e.Limits {
 		said(fmt.Sprintf("it would count against %s in %s of %s", number(l.Calls, "call"), l.Span(), l.What))(w)
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -19,35 +20,8 @@ import (
 
 type auditExport struct {
 	remote
-	Format  string `enum:"jsonl,csv" default:"jsonl" help:"Format: jsonl or csv (default: jsonl)."`
-	What    string `enum:"invocations,policy" default:"invocations" help:"Records: invocations, or policy for policy changes (default: invocations)."`
-	From    moment `placeholder:"TIME" help:"Start time, such as 2026-01-02T15:04:05Z, or 24h for a day ago."`
-	To      moment `placeholder:"TIME" help:"End time."`
-	Status  string `help:"Filter by status, comma-separated: pending, approved, executing, completed, failed, denied, expired."`
-	Session string `placeholder:"ID" help:"Only calls of this session."`
-	Source  string `help:"Only calls to this source."`
-	Action  string `help:"Only calls of this action; SOURCE:ACTION also sets the source."`
-
-	Risk       string `enum:",read,write,danger" default:"" help:"Only calls of this risk."`
-	Mode       string `enum:",allow,deny,require_approval" default:"" help:"Only calls with this mode."`
-	OfRun      string `name:"run" placeholder:"ID" help:"Only calls of this run."`
-	Automation string `placeholder:"ID" help:"Only calls of this automation."`
-	Group      string `help:"Only calls of sessions of this group."`
-	Person     string `placeholder:"ID" help:"Only calls this person decided; me for yourself."`
-
+	api.ExportQuery
 	Out string `placeholder:"FILE" type:"path" help:"New file to write, mode 0600 (default: standard output)."`
-}
-
-func (c *auditExport) query() api.ExportQuery {
-	in := api.ExportQuery{
-		Format:  c.Format,
-		Sought:  api.Sought{Status: statuses(c.Status), Source: c.Source, Action: c.Action, Risk: c.Risk, Mode: c.Mode, From: c.From.String(), To: c.To.String()},
-		AskedBy: api.AskedBy{Session: c.Session, Run: c.OfRun, Automation: c.Automation, Group: c.Group, Person: c.Person},
-	}
-	if c.What == "policy" {
-		in.What = c.What
-	}
-	return in
 }
 
 // Run fails when the export is not whole; then there is no file either.
@@ -55,7 +29,9 @@ func (c *auditExport) Run(ctx context.Context, std *stdio) error {
 	if c.JSON && c.Format == "csv" {
 		return wrongUse("--json and --format csv exclude one another; leave one out")
 	}
-	if c.What == "policy" && c.Status+c.Session+c.Source+c.Action+c.Risk+c.Mode+c.OfRun+c.Automation+c.Group+c.Person != "" {
+	choice := c.ExportQuery
+	choice.What, choice.Format, choice.From, choice.To = "", "", "", ""
+	if c.What == "policy" && !reflect.ValueOf(choice).IsZero() {
 		return wrongUse("--status, --session, --source, --action and the like choose calls; with --what policy there is --from and --to")
 	}
 	if err := checkStatuses(c.Status); err != nil {
@@ -80,7 +56,7 @@ func (c *auditExport) write(ctx context.Context, std *stdio, silence time.Durati
 		return err
 	}
 	if c.Out == "" {
-		return server.export(ctx, c.query(), std.Out, silence)
+		return server.export(ctx, c.ExportQuery, std.Out, silence)
 	}
 	file, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -89,7 +65,7 @@ func (c *auditExport) write(ctx context.Context, std *stdio, silence time.Durati
 	if err != nil {
 		return err
 	}
-	err = server.export(ctx, c.query(), file, silence)
+	err = server.export(ctx, c.ExportQuery, file, silence)
 	if err = cmp.Or(err, file.Close()); err != nil {
 		_ = os.Remove(c.Out) // half of it would look whole
 		return err

@@ -47,7 +47,7 @@ func TestExport(t *testing.T) {
 			t.Setenv("SALLYPORT_API_KEY", "key")
 			file := filepath.Join(t.TempDir(), "out")
 			var said bytes.Buffer
-			export := &auditExport{remote: remote{URL: server.URL}, Format: "jsonl", Out: file}
+			export := &auditExport{remote: remote{URL: server.URL}, Out: file}
 			err := export.write(t.Context(), &stdio{Out: io.Discard, Err: &said}, time.Second)
 			if c.err == "" {
 				if err != nil {

@@ -53,17 +53,6 @@ func span(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// lasting is how long something is good, such as 8h or 90d; zero: not given.
-type lasting struct{ time.Duration }
-
-// UnmarshalText reads a flag.
-func (l *lasting) UnmarshalText(text []byte) (err error) {
-	if l.Duration, err = span(string(text)); err != nil {
-		return fmt.Errorf("%q is no duration; write one such as 8h or 90d", text)
-	}
-	return nil
-}
-
 // expiry is when something ends: after a while, such as 24h, or at a time.
 // Not given, it never ends.
 type expiry struct{ api.Lifetime }
@@ -92,29 +81,26 @@ func notTime(text string) error {
 	return fmt.Errorf("%q is neither a duration such as 24h or 90d nor a time such as 2026-01-02T15:04:05Z", text)
 }
 
-// moment is a time in the past: a time, or how long ago it was.
-type moment struct{ time.Time }
-
-// UnmarshalText reads a flag.
-func (m *moment) UnmarshalText(text []byte) error {
-	if d, err := span(string(text)); err == nil {
-		m.Time = time.Now().Add(-d)
-		return nil
+// readMoment reads a time in the past, or how long ago it was, as the API takes it.
+func readMoment(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("time", &text); err != nil {
+		return err
 	}
-	t, err := time.Parse(time.RFC3339, string(text))
-	if err != nil {
-		return notTime(string(text))
-	}
-	m.Time = t
-	return nil
+	at, err := moment(text)
+	target.SetString(at.UTC().Format(time.RFC3339Nano))
+	return err
 }
 
-// String is the time as the API reads it; empty: not given.
-func (m moment) String() string {
-	if m.IsZero() {
-		return ""
+func moment(text string) (time.Time, error) {
+	if d, err := span(text); err == nil {
+		return time.Now().Add(-d), nil
 	}
-	return m.UTC().Format(time.RFC3339Nano)
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		err = notTime(text)
+	}
+	return at, err
 }
 
 // rate is a number of calls in a window, such as 10/1m.
@@ -126,22 +112,11 @@ func (r *rate) UnmarshalText(text []byte) (err error) {
 	if r.Calls, err = strconv.Atoi(calls); err != nil {
 		return fmt.Errorf("%q is no rate; write calls and window, such as 10/1m", text)
 	}
-	var w window
-	err = w.UnmarshalText([]byte(in))
-	r.Seconds = w.seconds
-	return err
-}
-
-// window is the time in which calls are counted, such as 1m or 24h.
-type window struct{ seconds int }
-
-// UnmarshalText reads a flag.
-func (w *window) UnmarshalText(text []byte) error {
-	d, err := span(string(text))
-	if err != nil || d < time.Second || d > 24*time.Hour || d%time.Second != 0 {
-		return fmt.Errorf("%q is no window; write whole seconds from 1s to 24h, such as 1m", text)
+	window, err := span(in)
+	if err != nil || !inWindow(window) {
+		return fmt.Errorf("%q %s", in, notWindow)
 	}
-	w.seconds = int(d / time.Second)
+	r.Seconds = int(window / time.Second)
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"sallyport/action"
 	"sallyport/api"
 )
@@ -40,17 +42,23 @@ func TestExpiry(t *testing.T) {
 
 // A moment is a time, or how long ago it was.
 func TestMoment(t *testing.T) {
-	var m moment
-	if got := m.String(); got != "" {
-		t.Errorf("not given, it is %q", got)
+	read := func(text string) (string, error) {
+		var flags struct {
+			From string `type:"moment"`
+		}
+		app, err := kong.New(&flags, flagTypes())
+		if err == nil {
+			_, err = app.Parse([]string{"--from", text})
+		}
+		return flags.From, err
 	}
-	if err := m.UnmarshalText([]byte("2026-01-02T16:04:05+01:00")); err != nil || m.String() != "2026-01-02T15:04:05Z" {
-		t.Errorf("%s, %v", m, err)
+	if got, err := read("2026-01-02T16:04:05+01:00"); err != nil || got != "2026-01-02T15:04:05Z" {
+		t.Errorf("a time is %q, %v", got, err)
 	}
-	if err := m.UnmarshalText([]byte("1h")); err != nil || !m.Before(time.Now()) {
-		t.Errorf("an hour ago is %s, %v", m, err)
+	if got, err := moment("1h"); err != nil || !got.Before(time.Now()) {
+		t.Errorf("an hour ago is %s, %v", got, err)
 	}
-	if err := m.UnmarshalText([]byte("yesterday")); err == nil {
+	if _, err := read("yesterday"); err == nil {
 		t.Error("yesterday is a moment")
 	}
 }

@@ -48,19 +48,18 @@ type gateList struct {
 	api.ListGatesInput
 }
 
+func (*gateList) route() api.Operation { return api.ListGates.Operation }
+
 func (c *gateList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListGates, c.ListGatesInput, func(w io.Writer, all *api.List[action.GateApproval]) {
 		names := c.labels(ctx, actors(api.ListConnectors.Operation)...)
-		rows := make([][]string, 0, len(all.Items))
-		for i := range all.Items {
-			a := &all.Items[i]
+		cells("GATE GROUP TASK FOR STATE BY ID", func(a *action.GateApproval) []string {
 			state := ends(a.ExpiresAt)
 			if a.RevokedAt != nil {
 				state = "revoked " + since(a.RevokedAt)
 			}
-			rows = append(rows, []string{a.Gate, a.Group, a.Task, behind(a, names), state, names.of(a.ApprovedBy), a.ID})
-		}
-		table(w, []string{"GATE", "GROUP", "TASK", "FOR", "STATE", "BY", "ID"}, rows)
+			return []string{a.Gate, a.Group, a.Task, behind(a, names), state, names.of(a.ApprovedBy), a.ID}
+		})(w, all)
 	})
 }
 

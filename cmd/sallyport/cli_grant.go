@@ -135,16 +135,12 @@ type grantList struct {
 	api.ListGrantsInput
 }
 
+func (*grantList) route() api.Operation { return api.ListGrants.Operation }
+
 func (c *grantList) Run(ctx context.Context, std *stdio) error {
-	return perform(ctx, &c.remote, std, api.ListGrants, c.ListGrantsInput, func(w io.Writer, all *api.List[api.GrantView]) {
-		rows := make([][]string, 0, len(all.Items))
-		for i := range all.Items {
-			g := &all.Items[i]
-			rows = append(rows, []string{g.ID, covers(&g.Terms, g.Name), grantWhose(g), grantUsed(g), grantState(g), g.CreatedBy})
-		}
-		table(w, []string{"ID", "LETS THROUGH", "FOR", "USED", "STATE", "BY"}, rows)
-		more(w, all.NextCursor)
-	})
+	return perform(ctx, &c.remote, std, api.ListGrants, c.ListGrantsInput, cells("ID LETS_THROUGH FOR USED STATE BY", func(g *api.GrantView) []string {
+		return []string{g.ID, covers(&g.Terms, g.Name), grantWhose(g), grantUsed(g), grantState(g), g.CreatedBy}
+	}))
 }
 
 func grantUsed(g *api.GrantView) string {

@@ -57,6 +57,8 @@ func whoseIntegration(in *api.IntegrationView) string {
 
 type integrationList struct{ remote }
 
+func (*integrationList) route() api.Operation { return api.ListIntegrations.Operation }
+
 func (c *integrationList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListIntegrations, api.None{}, cells("NAME PROVIDER ACCOUNT KIND WHOSE STATUS ID", func(in *api.IntegrationView) []string {
 		return []string{in.Name, in.Provider, accountName(in), string(in.Kind), whoseIntegration(in), integrationState(in), in.ID}

@@ -23,6 +23,8 @@ type integrationApp struct {
 
 type appList struct{ remote }
 
+func (*appList) route() api.Operation { return api.ListApps.Operation }
+
 func (c *appList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListApps, api.None{}, cells("PROVIDER CLIENT APP SECRETS URL KEYS SET", func(a *action.ProviderApp) []string {
 		return []string{a.Provider, a.ClientID, appNamed(a), strings.Join(a.Secrets, ", "), a.BaseURL, brokered(a.Keys), since(&a.UpdatedAt)}
@@ -53,6 +55,8 @@ type appSet struct {
 	PrivateKeyFile    string `name:"private-key" type:"path" env:"-" placeholder:"FILE" help:"Private key of the GitHub App, the .pem file from GitHub."`
 	APIKeyStdin       bool   `name:"api-key-stdin" env:"-" xor:"stdin" help:"Read the Nango environment key from standard input."`
 }
+
+func (*appSet) route() api.Operation { return api.PutApp.Operation }
 
 func (c *appSet) Run(ctx context.Context, std *stdio) error {
 	if err := c.secrets(std); err != nil {

@@ -11,9 +11,8 @@ import (
 )
 
 type integrationBind struct {
-	remote
-	Automation string   `arg:"" help:"Name or ID of the automation."`
-	Refs       []string `arg:"" optional:"" name:"ref" field:"connections" help:"ID, name or provider of each integration; leave out for none."`
+	theAutomation
+	api.NewBindings
 }
 
 func (c *integrationBind) Run(ctx context.Context, std *stdio) error {
@@ -21,11 +20,10 @@ func (c *integrationBind) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	ids, err := server.bindable(ctx, c.Refs)
-	if err != nil {
+	if c.Connections, err = server.bindable(ctx, c.Connections); err != nil {
 		return err
 	}
-	in := api.ByAutomationWith[api.NewBindings]{ByAutomation: api.ByAutomation{Automation: c.Automation}, Body: api.NewBindings{Connections: ids}}
+	in := api.ByAutomationWith[api.NewBindings]{ByAutomation: c.ByAutomation, Body: c.NewBindings}
 	return perform(ctx, &c.remote, std, api.PutBindings, in, func(w io.Writer, b *api.Bindings) {
 		said(fmt.Sprintf("sessions of %s that are minted from now on see %s", b.Automation, number(len(b.Connections), "integration")))(w)
 	})
@@ -55,17 +53,14 @@ func (c *client) bindable(ctx context.Context, refs []string) ([]string, error) 
 	return names, nil
 }
 
-type integrationBindings struct {
-	remote
-	Automation string `arg:"" help:"Name or ID of the automation."`
-}
+type integrationBindings struct{ theAutomation }
 
 func (c *integrationBindings) Run(ctx context.Context, std *stdio) error {
 	server, err := c.connect()
 	if err != nil {
 		return err
 	}
-	bound, raw, err := fetch(ctx, server, api.GetBindings, api.ByAutomation{Automation: c.Automation})
+	bound, raw, err := fetch(ctx, server, api.GetBindings, c.ByAutomation)
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,8 @@ type integrationConnect struct {
 	Private bool `field:"visibility" env:"-" help:"Hide it from other people."`
 }
 
+func (*integrationConnect) route() api.Operation { return api.CreateIntegration.Operation }
+
 func (c *integrationConnect) Run(ctx context.Context, std *stdio) error {
 	server, err := c.connect()
 	if err != nil {

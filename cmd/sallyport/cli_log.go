@@ -36,22 +36,11 @@ func (c *policyLog) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	people, _, err := fetch(ctx, server, api.ListUsers, api.None{})
-	if err != nil {
-		return err
-	}
-	names := make(map[string]string, len(people.Items))
-	for _, p := range people.Items {
-		names[p.ID] = p.Name
-	}
+	people := server.labels(ctx, api.ListUsers.Operation)
 	automations := server.labels(ctx, api.ListAutomations.Operation)
-	rows := make([][]string, 0, len(events.Items))
-	for i := range events.Items {
-		e := &events.Items[i]
-		rows = append(rows, []string{since(&e.At), cmp.Or(names[e.By], e.By), e.Kind, subjectOf(e, sources.Items, automations), changed(e, sources.Items)})
-	}
-	table(std.Out, []string{"WHEN", "BY", "KIND", "SUBJECT", "CHANGE"}, rows)
-	more(std.Out, events.NextCursor)
+	cells("WHEN BY KIND SUBJECT CHANGE", func(e *action.PolicyEvent) []string {
+		return []string{since(&e.At), cmp.Or(people[e.By], e.By), e.Kind, subjectOf(e, sources.Items, automations), changed(e, sources.Items)}
+	})(std.Out, events)
 	return nil
 }
 

@@ -21,10 +21,8 @@ func (c *modelsCommand) Run(_ context.Context, std *stdio) error {
 		}
 		return std.printJSON(raw)
 	}
-	rows := make([][]string, 0, len(models))
-	for _, m := range models {
-		rows = append(rows, []string{m.ID, m.OpenCode, m.API, m.Provider})
-	}
-	table(std.Out, []string{"MODEL", "OPENCODE", "API", "PROVIDER"}, rows)
+	tableOf(std.Out, "MODEL OPENCODE API PROVIDER", models, func(m *agent.Model) []string {
+		return []string{m.ID, m.OpenCode, m.API, m.Provider}
+	})
 	return nil
 }

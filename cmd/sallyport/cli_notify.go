@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"sallyport/action"
 	"sallyport/api"
@@ -24,18 +25,24 @@ type notifyCommand struct {
 // telling is what every channel has.
 type telling struct {
 	remote
-	Wants string `enum:"all,danger,unattended," default:"" help:"Calls to notify about: all, danger or unattended (default: all, or unchanged)."`
-	Off   bool   `xor:"state" help:"Turn the channel off."`
-	On    bool   `xor:"state" help:"Turn the channel on."`
+	api.NotifyChange
+	Off bool `xor:"state" help:"Turn the channel off."`
+	On  bool `xor:"state" help:"Turn the channel on."`
 }
 
 // change is what was said of a channel of the kind.
-func (t *telling) change(kind action.NotifyKind) (in api.ByNotifyKindWith[api.NotifyChange]) {
-	in.Kind, in.Body.Wants = kind, action.NotifyWants(t.Wants)
+func (t *telling) change(kind action.NotifyKind) api.ByNotifyKindWith[api.NotifyChange] {
 	if t.On || t.Off {
-		in.Body.Enabled = &t.On
+		t.Enabled = &t.On
 	}
-	return in
+	return api.ByNotifyKindWith[api.NotifyChange]{ByNotifyKind: api.ByNotifyKind{Kind: kind}, Body: t.NotifyChange}
+}
+
+// putNotify is [api.PutNotify] for one kind of channel.
+func putNotify(kind action.NotifyKind) api.Operation {
+	op := api.PutNotify.Operation
+	op.Path = strings.Replace(op.Path, "{kind}", string(kind), 1)
+	return op
 }
 
 type notifyWebhook struct {
@@ -44,15 +51,16 @@ type notifyWebhook struct {
 	SecretStdin bool   `help:"Read the secret from standard input instead of generating one."`
 }
 
+func (*notifyWebhook) route() api.Operation { return putNotify(action.NotifyWebhook) }
+
 func (c *notifyWebhook) Run(ctx context.Context, std *stdio) (err error) {
-	in := c.change(action.NotifyWebhook)
-	in.Body.URL = c.Target
+	c.NotifyChange.URL = c.Target
 	if c.SecretStdin {
-		if in.Body.Secret, err = readSecret(std, "notify webhook URL --secret-stdin"); err != nil {
+		if c.Secret, err = readSecret(std, "notify webhook URL --secret-stdin"); err != nil {
 			return err
 		}
 	}
-	return perform(ctx, &c.remote, std, api.PutNotify, in, func(w io.Writer, now *api.MintedNotify) {
+	return perform(ctx, &c.remote, std, api.PutNotify, c.change(action.NotifyWebhook), func(w io.Writer, now *api.MintedNotify) {
 		showNotify(w, &now.NotifyView)
 		said("try it with: " + c.hint("notify", "test", "webhook"))(w)
 		sayOnce(w, std, "the secret is "+now.Secret, now.Secret)
@@ -66,17 +74,18 @@ type notifySlack struct {
 	Channel     string `placeholder:"CHANNEL" help:"Slack channel ID; needs --integration."`
 }
 
+func (*notifySlack) route() api.Operation { return putNotify(action.NotifySlack) }
+
 func (c *notifySlack) Run(ctx context.Context, std *stdio) (err error) {
-	in := c.change(action.NotifySlack)
 	switch {
 	case c.Integration != "", c.Channel != "":
-		in.Body.Integration, in.Body.Channel = c.Integration, c.Channel
+		c.NotifyChange.Integration, c.NotifyChange.Channel = c.Integration, c.Channel
 	case c.URLStdin, c.Wants == "" && !c.On && !c.Off:
-		if in.Body.URL, err = readSecret(std, "notify slack"); err != nil {
+		if c.NotifyChange.URL, err = readSecret(std, "notify slack"); err != nil {
 			return err
 		}
 	}
-	return perform(ctx, &c.remote, std, api.PutNotify, in, func(w io.Writer, now *api.MintedNotify) {
+	return perform(ctx, &c.remote, std, api.PutNotify, c.change(action.NotifySlack), func(w io.Writer, now *api.MintedNotify) {
 		showNotify(w, &now.NotifyView)
 		said("try it with: " + c.hint("notify", "test", "slack"))(w)
 	})
@@ -116,26 +125,22 @@ func (c *notifyShow) Run(ctx context.Context, std *stdio) error {
 type notifyLog struct{ remote }
 
 func (c *notifyLog) Run(ctx context.Context, std *stdio) error {
-	return perform(ctx, &c.remote, std, api.ListNotifications, api.None{}, func(w io.Writer, all *api.List[api.NotificationView]) {
-		rows := make([][]string, 0, len(all.Items))
-		for _, n := range all.Items {
-			rows = append(rows, []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), number(n.Failures, "failure"), since(&n.CreatedAt)})
-		}
-		table(w, []string{"OF", "BY", "TELLS", "STATUS", "FAILED", "MADE"}, rows)
-	})
+	return perform(ctx, &c.remote, std, api.ListNotifications, api.None{}, cells("OF BY TELLS STATUS FAILED MADE", func(n *api.NotificationView) []string {
+		return []string{cmp.Or(n.Invocation, n.EnvRequest), string(n.Kind), string(n.Event), string(n.Status), number(n.Failures, "failure"), since(&n.CreatedAt)}
+	}))
 }
 
 // theNotify names a channel.
 type theNotify struct {
 	remote
-	Kind string `arg:"" enum:"webhook,slack" help:"Channel: webhook or slack."`
+	api.ByNotifyKind
 }
 
 type notifyTest struct{ theNotify }
 
 func (c *notifyTest) Run(ctx context.Context, std *stdio) error {
 	ok := false
-	err := perform(ctx, &c.remote, std, api.TestNotify, api.ByNotifyKind{Kind: action.NotifyKind(c.Kind)}, func(w io.Writer, a *api.NotifyTest) {
+	err := perform(ctx, &c.remote, std, api.TestNotify, c.ByNotifyKind, func(w io.Writer, a *api.NotifyTest) {
 		ok = a.OK
 		said(a.Detail)(w)
 	})
@@ -161,5 +166,5 @@ func (c *notifyRotate) Run(ctx context.Context, std *stdio) error {
 type notifyRemove struct{ theNotify }
 
 func (c *notifyRemove) Run(ctx context.Context, std *stdio) error {
-	return perform(ctx, &c.remote, std, api.DeleteNotify, api.ByNotifyKind{Kind: action.NotifyKind(c.Kind)}, done("nobody hears of held calls by "+c.Kind+" any more"))
+	return perform(ctx, &c.remote, std, api.DeleteNotify, c.ByNotifyKind, done("nobody hears of held calls by "+string(c.Kind)+" any more"))
 }

@@ -23,22 +23,16 @@ type policyCommand struct {
 
 type policySet struct {
 	remote
-	api.DeleteModeInput
-	Mode action.Mode `arg:"" enum:"allow,deny,require_approval" help:"Mode: allow, deny or require_approval."`
+	api.ByPolicyKey
+	api.NewMode
 }
 
 func (c *policySet) Run(ctx context.Context, std *stdio) error {
-	server, err := c.connect()
-	if err != nil {
-		return err
-	}
-	in := api.ByPolicyKeyWith[api.NewMode]{ByPolicyKey: c.ByPolicyKey, Body: api.NewMode{Mode: c.Mode, Automation: c.Automation}}
-	now, raw, err := fetch(ctx, server, api.PutMode, in)
-	if err != nil {
-		return err
-	}
-	std.warn(now.Warning)
-	return c.print(std, raw, said(now.Name+" is "+string(now.Mode)+" from now on"))
+	in := api.ByPolicyKeyWith[api.NewMode]{ByPolicyKey: c.ByPolicyKey, Body: c.NewMode}
+	return perform(ctx, &c.remote, std, api.PutMode, in, func(w io.Writer, now *api.ModeView) {
+		std.warn(now.Warning)
+		said(now.Name + " is " + string(now.Mode) + " from now on")(w)
+	})
 }
 
 type policyUnset struct {
@@ -51,6 +45,8 @@ func (c *policyUnset) Run(ctx context.Context, std *stdio) error {
 }
 
 type policyShow struct{ remote }
+
+func (*policyShow) route() api.Operation { return api.ListModes.Operation }
 
 func (c *policyShow) Run(ctx context.Context, std *stdio) error {
 	server, err := c.connect()
@@ -72,13 +68,10 @@ func (c *policyShow) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	rows := make([][]string, 0, len(modes.Items))
 	names := server.labels(ctx, actors(api.ListAutomations.Operation)...)
-	for i := range modes.Items {
-		m := &modes.Items[i]
-		rows = append(rows, []string{modeKey(m, connectors.Items, used.Items), string(m.Mode), names.of(m.Automation), names.of(m.UpdatedBy)})
-	}
-	table(std.Out, []string{"KEY", "MODE", "AUTOMATION", "SET BY"}, rows)
+	tableOf(std.Out, "KEY MODE AUTOMATION SET_BY", modes.Items, func(m *api.ModeView) []string {
+		return []string{modeKey(m, connectors.Items, used.Items), string(m.Mode), names.of(m.Automation), names.of(m.UpdatedBy)}
+	})
 	fmt.Fprintln(std.Out, "anything else: reads are allowed, writes wait for approval, dangerous actions are denied")
 	return nil
 }

@@ -54,13 +54,14 @@ func noRequests(w io.Writer, status, awaited string) {
 
 type grantRequests struct {
 	remote
-	api.Paging
-	Status  action.RequestStatus `env:"-" enum:"pending,approved,denied,expired,all" default:"pending" help:"Filter by status: pending, approved, denied, expired or all (default: pending)."`
-	Session string               `env:"-" placeholder:"ID" help:"Only for this session."`
+	api.ListGrantRequestsInput
 }
 
+func (*grantRequests) route() api.Operation { return api.ListGrantRequests.Operation }
+
 func (c *grantRequests) Run(ctx context.Context, std *stdio) error {
-	in := api.ListGrantRequestsInput{Paging: c.Paging, Status: anyStatus(c.Status), Session: c.Session}
+	in := c.ListGrantRequestsInput
+	in.Status = anyStatus(c.Status)
 	return perform(ctx, &c.remote, std, api.ListGrantRequests, in, func(w io.Writer, all *api.List[api.RequestView]) {
 		if len(all.Items) == 0 {
 			noRequests(w, string(c.Status), "a decision")
@@ -89,16 +90,18 @@ type wish struct {
 type grantApprove struct {
 	wish
 	bounds
-	Scope api.ScopeName `env:"-" enum:"session,org,organization," default:"" help:"Scope: session or org (default: as requested)."`
-	Pin   []pin         `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Pin this param too; repeat for more."`
+	api.Narrowing
+	Pin []pin `sep:"none" env:"-" placeholder:"/PARAM=JSON" help:"Pin this param too; repeat for more."`
 }
 
-func (c *grantApprove) Run(ctx context.Context, std *stdio) error {
-	pins, err := pinned(c.Pin)
-	if err != nil {
+func (*grantApprove) route() api.Operation { return api.ApproveGrantRequest.Operation }
+
+func (c *grantApprove) Run(ctx context.Context, std *stdio) (err error) {
+	if c.Pins, err = pinned(c.Pin); err != nil {
 		return err
 	}
-	in := api.ByIDWith[*api.Narrowing]{ByID: api.ByID{ID: c.ID}, Body: &api.Narrowing{Scope: c.Scope, MaxCalls: c.MaxCalls, Pins: pins, Lifetime: c.Expires.Lifetime}}
+	c.Narrowing.MaxCalls, c.Lifetime = c.bounds.MaxCalls, c.Expires.Lifetime
+	in := api.ByIDWith[*api.Narrowing]{ByID: api.ByID{ID: c.ID}, Body: &c.Narrowing}
 	return perform(ctx, &c.remote, std, api.ApproveGrantRequest, in, func(w io.Writer, now *api.RequestOutcome) {
 		if now.Grant != nil {
 			showGrant(w, now.Grant, &c.remote)

@@ -21,6 +21,8 @@ type connectorReview struct {
 	Digest    string   `env:"-" placeholder:"D" help:"Digest printed below the tool list; required for --accept-all."`
 }
 
+func (*connectorReview) route() api.Operation { return api.ListTools.Operation }
+
 // Run shows what waits for a review, or accepts what was shown earlier.
 func (c *connectorReview) Run(ctx context.Context, std *stdio) error {
 	if c.Digest != "" && !c.AcceptAll {

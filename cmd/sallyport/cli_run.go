@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -37,23 +36,17 @@ func runState(r *api.RunView) string {
 
 type runList struct {
 	remote
-	api.Paging
-	Automation string `placeholder:"REF" help:"Only for this automation."`
-	Trigger    string `placeholder:"ID" help:"Only for this trigger or schedule."`
-	Status     string `enum:"queued,claimed,running,needs_human,succeeded,failed,skipped," default:"" help:"Filter by status: queued, claimed, running, needs_human, succeeded, failed or skipped."`
+	api.RunQuery
 }
 
+func (*runList) route() api.Operation { return api.ListRuns.Operation }
+
 func (c *runList) Run(ctx context.Context, std *stdio) error {
-	in := api.RunQuery{Paging: c.Paging, Automation: c.Automation, Trigger: c.Trigger, Status: event.RunStatus(c.Status)}
-	return perform(ctx, &c.remote, std, api.ListRuns, in, func(w io.Writer, all *api.List[api.RunView]) {
+	return perform(ctx, &c.remote, std, api.ListRuns, c.RunQuery, func(w io.Writer, all *api.List[api.RunView]) {
 		called := c.workLabels(ctx)
-		rows := make([][]string, 0, len(all.Items))
-		for i := range all.Items {
-			r := &all.Items[i]
-			rows = append(rows, []string{since(&r.CreatedAt), r.AutomationName, called.of(r.Trigger), r.Title, runState(r), called.of(r.ClaimedBy), r.ID})
-		}
-		table(w, []string{"WHEN", "AUTOMATION", "BY", "EVENT", "STATE", "WORKER", "ID"}, rows)
-		more(w, all.NextCursor)
+		cells("WHEN AUTOMATION BY EVENT STATE WORKER ID", func(r *api.RunView) []string {
+			return []string{since(&r.CreatedAt), r.AutomationName, called.of(r.Trigger), r.Title, runState(r), called.of(r.ClaimedBy), r.ID}
+		})(w, all)
 	})
 }
 
@@ -155,10 +148,8 @@ func nextOfRun(r *api.RunView) []way {
 
 type runClaim struct {
 	remote
-	Automation string   `placeholder:"REF" help:"Only for this automation."`
-	Which      string   `name:"run" placeholder:"ID" help:"Run to claim (default: the oldest queued run)."`
-	Lease      *lasting `placeholder:"D" help:"Lease of the claim (default: 5m)."`
-	Wait       lasting  `placeholder:"D" help:"Time to wait for a run, at most 60s (default: no wait)."`
+	api.Wish
+	Wait string `type:"span" placeholder:"D" help:"Time to wait for a run, at most 60s (default: no wait)."`
 }
 
 // Run prints JSON in any case: it is for programs.
@@ -167,14 +158,7 @@ func (c *runClaim) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	in := api.ClaimRunInput{Body: &api.Wish{Automation: c.Automation, Run: c.Which}}
-	if c.Lease != nil {
-		in.Body.Lease = c.Lease.String()
-	}
-	if c.Wait.Duration > 0 {
-		in.Wait = c.Wait.String()
-	}
-	_, raw, err := fetch(ctx, server, api.ClaimRun, in)
+	_, raw, err := fetch(ctx, server, api.ClaimRun, api.ClaimRunInput{Wait: c.Wait, Body: &c.Wish})
 	if err != nil {
 		return err
 	}
@@ -187,54 +171,38 @@ func (c *runClaim) Run(ctx context.Context, std *stdio) error {
 
 type runRenew struct {
 	theRun
-	Claim string `field:"claim_id" required:"" placeholder:"ID" help:"claim_id printed by run claim."`
+	api.Renewal
 }
 
 func (c *runRenew) Run(ctx context.Context, std *stdio) error {
-	return perform(ctx, &c.remote, std, api.RenewRun, runWith(&c.theRun, &api.Renewal{ClaimID: c.Claim}), showRunState)
-}
-
-// runOutcome is how a run ended.
-type runOutcome struct {
-	Code    string     `help:"Machine-readable reason, such as tests_failed."`
-	Message string     `help:"Reason, shown to people."`
-	Result  jsonResult `placeholder:"JSON" help:"Result of the run as JSON."`
-}
-
-func (e *runOutcome) body() api.RunOutcome {
-	return api.RunOutcome{Code: e.Code, Message: e.Message, Result: e.Result.raw}
+	return perform(ctx, &c.remote, std, api.RenewRun, runWith(&c.theRun, &c.Renewal), showRunState)
 }
 
 type runFinish struct {
 	theRun
-	runOutcome
-	Claim  string `field:"claim_id" required:"" placeholder:"ID" help:"claim_id printed by run claim."`
-	Status string `arg:"" enum:"succeeded,failed,needs_human" help:"Status: succeeded, failed or needs_human."`
+	api.Finish
 }
 
 func (c *runFinish) Run(ctx context.Context, std *stdio) error {
-	in := api.Finish{ClaimID: c.Claim, Status: event.RunStatus(c.Status), RunOutcome: c.body()}
-	return perform(ctx, &c.remote, std, api.FinishRun, runWith(&c.theRun, in), showRunState)
+	return perform(ctx, &c.remote, std, api.FinishRun, runWith(&c.theRun, c.Finish), showRunState)
 }
 
 type runCancel struct {
 	theRun
-	Reason string `help:"Reason."`
+	api.Cancellation
 }
 
 func (c *runCancel) Run(ctx context.Context, std *stdio) error {
-	return perform(ctx, &c.remote, std, api.CancelRun, runWith(&c.theRun, &api.Cancellation{Reason: c.Reason}), showRunState)
+	return perform(ctx, &c.remote, std, api.CancelRun, runWith(&c.theRun, &c.Cancellation), showRunState)
 }
 
 type runResolve struct {
 	theRun
-	runOutcome
-	Status string `arg:"" enum:"succeeded,failed" help:"Status: succeeded or failed."`
+	api.Resolution
 }
 
 func (c *runResolve) Run(ctx context.Context, std *stdio) error {
-	in := api.Resolution{Status: event.RunStatus(c.Status), RunOutcome: c.body()}
-	return perform(ctx, &c.remote, std, api.ResolveRun, runWith(&c.theRun, in), showRunState)
+	return perform(ctx, &c.remote, std, api.ResolveRun, runWith(&c.theRun, c.Resolution), showRunState)
 }
 
 type runRedrive struct{ theRun }
@@ -246,16 +214,4 @@ func (c *runRedrive) Run(ctx context.Context, std *stdio) error {
 // workLabels are the names of who works on runs and of what starts them.
 func (r *remote) workLabels(ctx context.Context) labels {
 	return r.labels(ctx, actors(api.ListTriggers.Operation, api.ListSchedules.Operation)...)
-}
-
-// jsonResult is a flag that is any JSON.
-type jsonResult struct{ raw json.RawMessage }
-
-// UnmarshalText reads a flag.
-func (r *jsonResult) UnmarshalText(text []byte) error {
-	if !json.Valid(text) {
-		return fmt.Errorf(`%q is no JSON; a text has quotes: '"done"'`, text)
-	}
-	r.raw = append(json.RawMessage(nil), text...)
-	return nil
 }

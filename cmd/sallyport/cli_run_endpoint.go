@@ -19,19 +19,21 @@ type endpointPlace struct {
 
 type endpointSet struct {
 	remote
-	Target      string `arg:"" name:"url" help:"URL, https or http on this machine."`
-	Disabled    bool   `help:"Do not deliver yet; runs wait to be claimed."`
-	SecretStdin bool   `help:"Read the secret from standard input instead of generating one."`
+	api.NewEndpoint
+	Disabled    bool `help:"Do not deliver yet; runs wait to be claimed."`
+	SecretStdin bool `help:"Read the secret from standard input instead of generating one."`
 }
 
+func (*endpointSet) route() api.Operation { return api.PutRunEndpoint.Operation }
+
 func (c *endpointSet) Run(ctx context.Context, std *stdio) (err error) {
-	in := api.NewEndpoint{URL: c.Target, Enabled: new(!c.Disabled)}
+	c.Enabled = new(!c.Disabled)
 	if c.SecretStdin {
-		if in.Secret, err = readSecret(std, "run endpoint set URL --secret-stdin"); err != nil {
+		if c.Secret, err = readSecret(std, "run endpoint set URL --secret-stdin"); err != nil {
 			return err
 		}
 	}
-	return perform(ctx, &c.remote, std, api.PutRunEndpoint, api.Body[api.NewEndpoint]{Body: in}, func(w io.Writer, e *api.MintedEndpoint) {
+	return perform(ctx, &c.remote, std, api.PutRunEndpoint, api.Body[api.NewEndpoint]{Body: c.NewEndpoint}, func(w io.Writer, e *api.MintedEndpoint) {
 		showRunEndpoint(w, &e.EndpointView)
 		if e.Secret == "" && !c.SecretStdin {
 			said("the secret stays as it is; replace it with: " + c.hint("run", "endpoint", "rotate"))(w)

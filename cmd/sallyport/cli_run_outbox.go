@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"strconv"
 
 	"sallyport/api"
@@ -16,28 +15,22 @@ type outboxPlace struct {
 
 type outboxList struct {
 	remote
-	api.Paging
-	Status string `enum:"pending,sending,delivered,dead,void," default:"" help:"Filter by status: pending, sending, delivered (or claimed), dead (not accepted) or void (the run ended)."`
+	api.ParcelQuery
 }
 
+func (*outboxList) route() api.Operation { return api.ListOutbox.Operation }
+
 func (c *outboxList) Run(ctx context.Context, std *stdio) error {
-	in := api.ParcelQuery{Paging: c.Paging, Status: event.ParcelStatus(c.Status)}
-	return perform(ctx, &c.remote, std, api.ListOutbox, in, func(w io.Writer, all *api.List[event.Parcel]) {
-		rows := make([][]string, 0, len(all.Items))
-		for i := range all.Items {
-			p := &all.Items[i]
-			status, next := "", ""
-			if p.LastStatus != 0 {
-				status = strconv.Itoa(p.LastStatus)
-			}
-			if p.Status == event.ParcelPending && p.Attempt > 0 {
-				next = since(&p.NextAt)
-			}
-			rows = append(rows, []string{since(&p.CreatedAt), parcelState(p), strconv.Itoa(p.Attempt), next, status, brief(p.LastError), p.Run, p.ID})
+	return perform(ctx, &c.remote, std, api.ListOutbox, c.ParcelQuery, cells("WHEN STATE ATTEMPT NEXT HTTP ERROR RUN ID", func(p *event.Parcel) []string {
+		status, next := "", ""
+		if p.LastStatus != 0 {
+			status = strconv.Itoa(p.LastStatus)
 		}
-		table(w, []string{"WHEN", "STATE", "ATTEMPT", "NEXT", "HTTP", "ERROR", "RUN", "ID"}, rows)
-		more(w, all.NextCursor)
-	})
+		if p.Status == event.ParcelPending && p.Attempt > 0 {
+			next = since(&p.NextAt)
+		}
+		return []string{since(&p.CreatedAt), parcelState(p), strconv.Itoa(p.Attempt), next, status, brief(p.LastError), p.Run, p.ID}
+	}))
 }
 
 // parcelState is where a delivery stands. One of a run that was claimed was

@@ -67,6 +67,8 @@ type scheduleList struct {
 	api.OfAutomation
 }
 
+func (*scheduleList) route() api.Operation { return api.ListSchedules.Operation }
+
 func (c *scheduleList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListSchedules, c.OfAutomation,
 		columns[api.ScheduleView]("AUTOMATION=automation_name CRON=cron_expression ZONE=timezone STATE=enabled NEXT=next_run_at NAME=name ID=id"))

@@ -74,6 +74,8 @@ func readSecret(std *stdio, command string) (string, error) {
 
 type secretList struct{ remote }
 
+func (*secretList) route() api.Operation { return api.ListSecrets.Operation }
+
 func (c *secretList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListSecrets, api.None{}, columns[action.Secret]("KEY=key HOST=host SET_BY=updated_by SET=updated_at"))
 }

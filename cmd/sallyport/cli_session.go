@@ -138,6 +138,8 @@ type sessionList struct {
 	api.ListSessionsInput
 }
 
+func (*sessionList) route() api.Operation { return api.ListSessions.Operation }
+
 func (c *sessionList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListSessions, c.ListSessionsInput, func(w io.Writer, all *api.List[api.SessionView]) {
 		names := c.labels(ctx, actors(api.ListAutomations.Operation)...)

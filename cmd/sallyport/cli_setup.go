@@ -18,6 +18,8 @@ type setupCommand struct {
 
 type setupList struct{ remote }
 
+func (*setupList) route() api.Operation { return api.ListSetups.Operation }
+
 func (c *setupList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListSetups, api.None{}, columns[api.SetupEntry]("SETUP=name COMMANDS=command_count FILES=file_count SAVED=updated_at"))
 }

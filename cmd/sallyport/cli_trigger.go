@@ -103,6 +103,8 @@ type triggerList struct {
 	api.OfAutomation
 }
 
+func (*triggerList) route() api.Operation { return api.ListTriggers.Operation }
+
 func (c *triggerList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListTriggers, c.OfAutomation, columns[api.TriggerView](
 		"AUTOMATION=automation_name PROVIDER=provider TYPE=event_type KIND=trigger_type STATE=enabled LAST_EVENT=last_event_at NAME=name ID=id"))
@@ -185,22 +187,17 @@ type triggerRotate struct {
 
 // replacement is how a secret is replaced.
 type replacement struct {
-	Keep        *lasting `placeholder:"D" help:"How long the previous secrets stay valid; 0s to end them now (default: 24h)."`
-	SecretStdin bool     `help:"Read the new secret from standard input instead of generating one."`
+	api.Rotation
+	SecretStdin bool `help:"Read the new secret from standard input instead of generating one."`
 }
 
 // rotation is the request for it. Command is what to type with a secret on
 // standard input.
-func (r *replacement) rotation(std *stdio, command string) (*api.Rotation, error) {
-	out := &api.Rotation{}
-	if r.Keep != nil {
-		out.Keep = r.Keep.String()
-	}
-	var err error
+func (r *replacement) rotation(std *stdio, command string) (_ *api.Rotation, err error) {
 	if r.SecretStdin {
-		out.Secret, err = readSecret(std, command+" --secret-stdin")
+		r.Secret, err = readSecret(std, command+" --secret-stdin")
 	}
-	return out, err
+	return &r.Rotation, err
 }
 
 // replaced tells of the new secret of a place.
@@ -213,13 +210,14 @@ func (r *replacement) replaced(std *stdio, place string) func(io.Writer, *api.Mi
 
 // before says what becomes of the secrets before.
 func (r *replacement) before() string {
-	switch {
-	case r.Keep == nil:
+	switch keep, _ := time.ParseDuration(r.Keep); { // as the flag was written by [readPeriod]
+	case r.Keep == "":
 		return "those before are good for another 24h"
-	case r.Keep.Duration == 0:
+	case keep == 0:
 		return "those before are good no more"
+	default:
+		return "those before are good for another " + short(keep)
 	}
-	return "those before are good for another " + short(r.Keep.Duration)
 }
 
 func (c *triggerRotate) Run(ctx context.Context, std *stdio) error {

@@ -33,6 +33,8 @@ func (c *userAdd) Run(ctx context.Context, std *stdio) error {
 
 type userList struct{ remote }
 
+func (*userList) route() api.Operation { return api.ListUsers.Operation }
+
 func (c *userList) Run(ctx context.Context, std *stdio) error {
 	return perform(ctx, &c.remote, std, api.ListUsers, api.None{}, columns[action.User]("NAME=name ROLE=role ADDED=created_at ID=id"))
 }
@@ -98,6 +100,8 @@ func (c *userRemove) Run(ctx context.Context, std *stdio) error {
 }
 
 type userLoginLink struct{ person }
+
+func (*userLoginLink) route() api.Operation { return api.CreateLoginLink.Operation }
 
 func (c *userLoginLink) Run(ctx context.Context, std *stdio) error {
 	u, err := c.find(ctx)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"sallyport/api"
 )
 
 // inWords has a refusal say flags and commands where the API says its fields
@@ -88,54 +90,46 @@ func fieldsOf(command *kong.Node) map[string]string {
 	return fields
 }
 
-// commandOf is the command that does what a route of the API does; a route
-// without a command stays.
+// routed is a command that refusals name where the API names a route.
+type routed interface{ route() api.Operation }
+
+// commandOf is the command that does what a route of the API does, such as GET
+// /api/v1/grants; a route without a command stays.
 func commandOf(route string) string {
-	for _, row := range commandsOfRoutes() {
-		pattern := regexp.MustCompile("^" + strings.NewReplacer(" ", " /api/v1/", "*", "([\\w-]+)").Replace(row[0]) + "$")
-		if pattern.MatchString(route) {
-			return pattern.ReplaceAllString(route, "sallyport "+strings.Replace(row[1], "*", "$1", 1))
+	app, err := kong.New(new(clientCommands), kong.Name("sallyport"), grammarVars(), flagTypes())
+	if err != nil {
+		return route
+	}
+	for _, node := range app.Model.Leaves(false) {
+		command, ok := node.Target.Addr().Interface().(routed)
+		if !ok {
+			continue
+		}
+		op := command.route()
+		pattern := regexp.MustCompile(`\{\w+\}`).ReplaceAllLiteralString(op.Method+" "+op.Path, `([\w-]+)`)
+		if values := regexp.MustCompile("^" + pattern + "$").FindStringSubmatch(route); values != nil {
+			return commandWords(node, values[1:])
 		}
 	}
 	return route
 }
 
-func commandsOfRoutes() [][2]string {
-	return [][2]string{
-		{"GET sessions/*/actions/invocations", "actions calls"},
-		{"GET sessions/*/actions/available", "actions list"},
-		{"GET invocations", "calls"},
-		{"GET grants", "grant list"},
-		{"GET grant-requests", "grant requests"},
-		{"POST grant-requests/*/approve", "grant approve *"},
-		{"GET policy/modes", "policy show"},
-		{"GET policy/quotas", "policy quota list"},
-		{"GET capabilities", "capability list"},
-		{"GET gates", "gate list"},
-		{"GET sessions", "session list"},
-		{"GET users", "user list"},
-		{"GET api-keys", "api-key list"},
-		{"GET secrets", "secret list"},
-		{"GET connectors", "connector list"},
-		{"GET connectors/presets", "connector presets"},
-		{"GET connectors/*/tools", "connector review *"},
-		{"GET integrations", "integration list"},
-		{"POST integrations", "integration connect PROVIDER"},
-		{"GET integrations/apps", "integration app list"},
-		{"PUT integrations/apps/*", "integration app set *"},
-		{"GET automations", "automation list"},
-		{"GET triggers", "trigger list"},
-		{"GET schedules", "schedule list"},
-		{"GET inbound-events", "event list"},
-		{"GET inbound-events/*", "event show *"},
-		{"GET deliveries", "delivery list"},
-		{"GET runs", "run list"},
-		{"GET outbox", "run outbox list"},
-		{"PUT run-endpoint", "run endpoint set URL"},
-		{"PUT notify/*", "notify *"},
-		{"GET env-requests", "env requests"},
-		{"GET setups", "setup list"},
+// commandWords is a command as it is typed, with the values of its arguments as
+// far as they are known.
+func commandWords(node *kong.Node, values []string) string {
+	var words []string
+	for at := node; at != nil; at = at.Parent {
+		words = append([]string{at.Name}, words...)
 	}
+	for i, arg := range node.Positional {
+		switch {
+		case i < len(values):
+			words = append(words, values[i])
+		case arg.Required:
+			words = append(words, strings.ToUpper(arg.Name))
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // clause is a sentence that another one goes on from.

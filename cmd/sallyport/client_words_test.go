@@ -1,10 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"net/netip"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -64,36 +60,40 @@ func TestRefusalsInWords(t *testing.T) {
 	}
 }
 
-// Every command that refusals name is one.
-func TestCommandsOfRoutes(t *testing.T) {
-	app := wordsParser(t, &commandLine{})
-	for _, row := range commandsOfRoutes() {
-		node := app.Model.Node
-		for word := range strings.FieldsSeq(row[1]) {
-			if word == "*" && row[0] == "PUT notify/*" {
-				word = "slack"
-			}
-			if len(node.Children) == 0 {
-				break // arguments
-			}
-			i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
-			if i < 0 {
-				t.Errorf("there is no command %q (at %q)", row[1], word)
-				break
-			}
-			node = node.Children[i]
+// A route is one command, which is typed with what the route is about.
+func TestCommandOfRoute(t *testing.T) {
+	for route, want := range map[string]string{
+		"GET /api/v1/outbox":                             "sallyport run outbox list",
+		"PUT /api/v1/run-endpoint":                       "sallyport run endpoint set URL",
+		"POST /api/v1/grant-requests/r-1/approve":        "sallyport grant approve r-1",
+		"PUT /api/v1/integrations/apps/linear":           "sallyport integration app set linear",
+		"PUT /api/v1/notify/webhook":                     "sallyport notify webhook",
+		"GET /api/v1/sessions/s-1/actions/available":     "sallyport actions list",
+		"GET /api/v1/connectors/presets":                 "sallyport connector presets",
+		"GET /api/v1/connectors/notes":                   "GET /api/v1/connectors/notes",
+		"GET /api/v1/sessions/s-1/actions/available/all": "GET /api/v1/sessions/s-1/actions/available/all",
+	} {
+		if got := commandOf(route); got != want {
+			t.Errorf("%s is %q, want %q", route, got, want)
 		}
-		if len(node.Children) > 0 && node.DefaultCmd == nil {
-			t.Errorf("%q is no whole command", row[1])
+	}
+	commands := map[string]string{}
+	for _, node := range wordsParser(t, &commandLine{}).Model.Leaves(false) {
+		command, ok := node.Target.Addr().Interface().(routed)
+		if !ok {
+			continue
 		}
+		op := command.route()
+		if other := commands[op.Method+op.Path]; other != "" {
+			t.Errorf("%s and %s are both named for %s %s", other, node.FullPath(), op.Method, op.Path)
+		}
+		commands[op.Method+op.Path] = node.FullPath()
 	}
 }
 
 func wordsParser(t *testing.T, grammar any) *kong.Kong {
 	t.Helper()
-	app, err := kong.New(grammar, kong.Name("sallyport"), kong.Vars{"data": "D", "version": "v", "event_kinds": "E"},
-		kong.NamedMapper("folder", kong.MapperFunc(readFolder)), kong.NamedMapper("seconds", kong.MapperFunc(readSeconds)),
-		kong.TypeMapper(reflect.TypeFor[json.RawMessage](), kong.MapperFunc(readJSON)), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(readNetwork)))
+	app, err := kong.New(grammar, kong.Name("sallyport"), grammarVars(), flagTypes())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,7 @@ import (
 func TestGrammar(t *testing.T) {
 	commands := func(args ...string) map[string]*kong.Node {
 		t.Helper()
-		app, err := kong.New(grammar(args), kong.Name("sallyport"), kong.Vars{"data": "D", "version": "v", "event_kinds": "E"},
-			kong.NamedMapper("folder", kong.MapperFunc(readFolder)))
+		app, err := kong.New(grammar(args), kong.Name("sallyport"), grammarVars(), flagTypes())
 		if err != nil {
 			t.Fatal(args, err)
 		}

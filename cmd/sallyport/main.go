@@ -84,10 +84,9 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	parser, err := kong.New(
 		grammar(args), kong.Name("sallyport"),
 		kong.Description("The gate between coding agents and the services they act on."),
-		kong.DefaultEnvars("SALLYPORT"), kong.Vars{"data": dataFolder(), "version": version(), "event_kinds": strings.Join(action.EventKinds(), ",")},
+		kong.DefaultEnvars("SALLYPORT"), grammarVars(), flagTypes(),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Exit(func(status int) { exited = status }),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(std),
-		kong.NamedMapper("folder", kong.MapperFunc(readFolder)), kong.NamedMapper("seconds", kong.MapperFunc(readSeconds)), kong.NamedMapper("span", kong.MapperFunc(readSpan)), kong.NamedMapper("limit", kong.MapperFunc(readLimit)), kong.NamedMapper("calltime", kong.MapperFunc(readCallTime)), kong.TypeMapper(reflect.TypeFor[json.RawMessage](), kong.MapperFunc(readJSON)), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(readNetwork)),
 		kong.Configuration(loadConfig), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {
@@ -122,6 +121,29 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		fmt.Fprintln(stderr, note)
 	}
 	return exitOK
+}
+
+// grammarVars are what the texts of the grammar name.
+func grammarVars() kong.Vars {
+	return kong.Vars{"data": dataFolder(), "version": version(), "event_kinds": strings.Join(action.EventKinds(), ",")}
+}
+
+// flagTypes are the kinds of values that flags have beside Go's own.
+func flagTypes() kong.Option {
+	return kong.OptionFunc(func(k *kong.Kong) error {
+		for name, read := range map[string]kong.MapperFunc{
+			"folder": readFolder, "seconds": readSeconds, "period": readPeriod, "span": readSpan, "window": readWindow,
+			"limit": readLimit, "calltime": readCallTime, "anyjson": readAnyJSON, "moment": readMoment,
+		} {
+			if err := kong.NamedMapper(name, read).Apply(k); err != nil {
+				return err
+			}
+		}
+		if err := kong.TypeMapper(reflect.TypeFor[json.RawMessage](), kong.MapperFunc(readJSON)).Apply(k); err != nil {
+			return err
+		}
+		return kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(readNetwork)).Apply(k)
+	})
 }
 
 // grammar is what args are read by: of the clients' commands the named one alone, or

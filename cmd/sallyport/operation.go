@@ -79,17 +79,22 @@ func columns[T any](layout string) func(io.Writer, *api.List[T]) {
 // space.
 func cells[T any](heads string, row func(*T) []string) func(io.Writer, *api.List[T]) {
 	return func(w io.Writer, all *api.List[T]) {
-		rows := make([][]string, len(all.Items))
-		for i := range all.Items {
-			rows[i] = row(&all.Items[i])
-		}
-		names := strings.Fields(heads)
-		for i := range names {
-			names[i] = strings.ReplaceAll(names[i], "_", " ")
-		}
-		table(w, names, rows)
+		tableOf(w, heads, all.Items, row)
 		more(w, all.NextCursor)
 	}
+}
+
+// tableOf is the table of [cells] for items that are no answer of their own.
+func tableOf[T any](w io.Writer, heads string, items []T, row func(*T) []string) {
+	rows := make([][]string, len(items))
+	for i := range items {
+		rows[i] = row(&items[i])
+	}
+	names := strings.Fields(heads)
+	for i := range names {
+		names[i] = strings.ReplaceAll(names[i], "_", " ")
+	}
+	table(w, names, rows)
 }
 
 // fieldNamed finds the field with a JSON name; one of the struct itself goes
@@ -149,19 +154,40 @@ func readJSON(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// readSpan reads a duration, also one of days, as the API takes it. Zero is as if
-// nothing was given.
-func readSpan(ctx *kong.DecodeContext, target reflect.Value) error {
+// readAnyJSON reads a flag that is any JSON.
+func readAnyJSON(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("JSON", &text); err != nil {
+		return err
+	}
+	if !json.Valid([]byte(text)) {
+		return fmt.Errorf(`%q is no JSON; a text has quotes: '"done"'`, text)
+	}
+	target.SetBytes([]byte(text))
+	return nil
+}
+
+// readPeriod reads a duration, also one of days, as the API takes it.
+func readPeriod(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
 		return err
 	}
-	var l lasting
-	if err := l.UnmarshalText([]byte(text)); err != nil || l.Duration == 0 {
-		return err
+	d, err := span(text)
+	if err != nil {
+		return fmt.Errorf("%q is no duration; write one such as 8h or 90d", text)
 	}
-	target.SetString(l.String())
+	target.SetString(d.String())
 	return nil
+}
+
+// readSpan is readPeriod for a duration of which zero is as if nothing was given.
+func readSpan(ctx *kong.DecodeContext, target reflect.Value) error {
+	err := readPeriod(ctx, target)
+	if target.String() == "0s" {
+		target.SetString("")
+	}
+	return err
 }
 
 // readSeconds reads a duration into a number of seconds.
@@ -182,6 +208,18 @@ func readLimit(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	target.SetInt(int64(limit))
 	return nil
+}
+
+// readWindow reads the time in which calls are counted into a number of seconds.
+func readWindow(ctx *kong.DecodeContext, target reflect.Value) error {
+	return seconds(ctx, target, notWindow, inWindow)
+}
+
+// notWindow refuses a time that [inWindow] does.
+const notWindow = "is no window; write whole seconds from 1s to 24h, such as 1m"
+
+func inWindow(d time.Duration) bool {
+	return d >= time.Second && d <= 24*time.Hour && d%time.Second == 0
 }
 
 // readCallTime reads how long one call may take into a number of seconds.
