@@ -13,7 +13,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -56,13 +56,13 @@ func newTracing(ctx context.Context, instance string, log *slog.Logger) (*tracin
 	if err != nil {
 		return nil, errors.New("OTEL_RESOURCE_ATTRIBUTES cannot be read; write it as key=value,key=value")
 	}
-	client, err := environment(os.Getenv).client()
+	client, err := environment(os.Getenv).otlpClient()
 	if err != nil {
 		return nil, err
 	}
-	sends, err := otlptracehttp.New(ctx, otlptracehttp.WithHTTPClient(client))
+	sends, err := otlptrace.New(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("the exporter of traces: %w (see the variables OTEL_EXPORTER_OTLP_… in docs/observability.md)", err)
+		return nil, fmt.Errorf("the exporter of traces: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(&reporting{SpanExporter: sends, log: log}), sdktrace.WithResource(about))
 	return &tracing{provider: provider, tracer: provider.Tracer("sallyport"), log: log}, nil
@@ -252,7 +252,7 @@ func (env environment) traces() (on bool, err error) {
 	if err := checkEndpoint(variable, endpoint); err != nil {
 		return false, err
 	}
-	// The library reads it too, though the other one counts.
+	// It is validated even where the URL for traces takes precedence.
 	if all := env("OTEL_EXPORTER_OTLP_ENDPOINT"); strings.TrimSpace(all) != "" {
 		if err := checkEndpoint("OTEL_EXPORTER_OTLP_ENDPOINT", strings.TrimSpace(all)); err != nil {
 			return false, err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,8 @@ func (env environment) checkExporter() error {
 		return fmt.Errorf("%s must be http/protobuf or http/json; over gRPC nothing is sent (collectors take HTTP at port 4318)", variable)
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
-		if value := env(name); value != "" && !headerList(value) {
+		value := env(name)
+		if _, ok := parseHeaders(value); value != "" && !ok {
 			return fmt.Errorf("%s must be name=value,name=value, with values as in a URL (%%20 is a space)", name)
 		}
 	}
@@ -53,15 +55,20 @@ func (env environment) checkExporter() error {
 	return nil
 }
 
-func headerList(value string) bool {
-	for pair := range strings.SplitSeq(value, ",") {
+// parseHeaders parses name=value,name=value with percent-encoded values ([Exporter],
+// Specifying headers via environment variables). It reports whether the list is valid.
+func parseHeaders(list string) (headers map[string]string, ok bool) {
+	headers = map[string]string{}
+	for pair := range strings.SplitSeq(list, ",") {
 		name, value, found := strings.Cut(pair, "=")
 		name = strings.TrimSpace(name)
-		if _, err := url.PathUnescape(value); err != nil || !found || name == "" || strings.ContainsFunc(name, notInToken) {
-			return false
+		value, err := url.PathUnescape(value)
+		if err != nil || !found || name == "" || strings.ContainsFunc(name, notInToken) {
+			return nil, false
 		}
+		headers[name] = strings.TrimSpace(value)
 	}
-	return true
+	return headers, true
 }
 
 // notInToken finds what no name of a header has.
@@ -82,6 +89,32 @@ func (env environment) checkSampler() error {
 		return nil
 	}
 	return fmt.Errorf("OTEL_TRACES_SAMPLER must be always_on, always_off or traceidratio, or one of these after parentbased_")
+}
+
+// tracesURL returns the URL that spans are posted to. [Exporter], Endpoint URLs for
+// OTLP/HTTP: the URL for traces is used as it is, with / for an empty path; v1/traces
+// is appended to the base URL.
+func (env environment) tracesURL() (*url.URL, error) {
+	variable, endpoint := env.otlp("ENDPOINT")
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return nil, checkEndpoint(variable, endpoint)
+	}
+	target := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	switch {
+	case variable == "OTEL_EXPORTER_OTLP_ENDPOINT":
+		target.Path = path.Join("/", u.Path, "v1/traces")
+	case u.Path == "":
+		target.Path = "/"
+	}
+	// [Exporter] defines this variable for gRPC only, but otlptracehttp lets it
+	// override the scheme, and so does the program.
+	if _, insecure := env.otlp("INSECURE"); strings.EqualFold(insecure, "true") {
+		target.Scheme = "http"
+	} else if insecure != "" {
+		target.Scheme = "https"
+	}
+	return target, nil
 }
 
 // collectorTimeout is the specification's default.
