@@ -33,25 +33,6 @@ type Ref struct {
 	Column       string
 }
 
-// JSON is what the Gate needs done to raw JSON.
-type JSON interface {
-	// Canonical returns the canonical form, or an [*Error] of kind ErrInvalid:
-	// keys sorted, number lexemes verbatim, duplicate keys refused.
-	Canonical(raw []byte) ([]byte, error)
-	// Redact returns raw with secret-looking keys, known token shapes and the
-	// given secrets replaced.
-	Redact(raw json.RawMessage, secrets []string) json.RawMessage
-	// Prune returns raw as valid JSON of at most limit bytes.
-	Prune(raw json.RawMessage, limit int) json.RawMessage
-	// RedactText cleans a line of text in the same way.
-	RedactText(text string, secrets []string) string
-	// Summary returns redacted JSON as a line for people, of at most limit
-	// bytes: an object's members as name=value, the texts of a CallToolResult.
-	Summary(redacted json.RawMessage, limit int) string
-	// At returns the value at a JSON Pointer of canonical JSON, or nil.
-	At(canonical []byte, pointer string) json.RawMessage
-}
-
 // Ledger keeps invocations. Every method is one transaction and returns when
 // it is durable, but for Begin of a Snapshot draft and Delivered, which are
 // queued: later calls of the same ledger see them, and are durable only when

@@ -13,6 +13,7 @@ import (
 	"sallyport/action"
 	"sallyport/api"
 	"sallyport/internal/guard"
+	"sallyport/internal/redact"
 	"sallyport/internal/token"
 )
 
@@ -40,7 +41,7 @@ type Config struct {
 	Files       Files
 	Tokens      *token.Signer
 	Vault       action.Vault
-	JSON        action.JSON
+	JSON        *redact.JSON
 
 	EventProviders []api.EventProvider // empty, but not nil: none
 	Times          Times

@@ -10,6 +10,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/internal/redact"
 )
 
 // DispatcherConfig says what a [Dispatcher] works with. The interfaces, Do, Token,
@@ -18,7 +19,7 @@ import (
 type DispatcherConfig struct {
 	Rows  Rows
 	Vault action.Vault
-	JSON  action.JSON
+	JSON  *redact.JSON
 	// Do sends a request to an endpoint for runs: it reaches no private address
 	// and follows no redirect.
 	Do func(r *http.Request) (*http.Response, error)

@@ -168,7 +168,7 @@ func dispatching(t *testing.T, o *tray, e endpoint, parcels ...string) (stop fun
 	var mu sync.Mutex
 	var changed []event.Run
 	d, err := ingest.NewDispatcher(ingest.DispatcherConfig{
-		Rows: o, Vault: testVault(t), JSON: redact.JSON{}, Do: e.Do, Worker: "worker", MCPURL: "https://gate.example/mcp", APIURL: "https://gate.example/api/v1",
+		Rows: o, Vault: testVault(t), JSON: &redact.JSON{}, Do: e.Do, Worker: "worker", MCPURL: "https://gate.example/mcp", APIURL: "https://gate.example/api/v1",
 		Token:   func(string) string { return bearer },
 		Changed: func(runs []event.Run) { mu.Lock(); defer mu.Unlock(); changed = append(changed, runs...) },
 		Log:     slog.New(slog.NewTextHandler(&log, nil)),

@@ -13,6 +13,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/internal/redact"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 type matcher struct {
 	providers registry
 	vault     action.Vault
-	json      action.JSON
+	json      *redact.JSON
 	newID     func() string
 	now       func() time.Time
 	log       *slog.Logger

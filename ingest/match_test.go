@@ -17,7 +17,7 @@ import (
 
 func TestMatchesOnlyReadsWhatItIsGiven(t *testing.T) {
 	s := newWorkshop(t)
-	m := &matcher{providers: registry{}, vault: s.vault, json: redact.JSON{}, newID: s.id, now: time.Now, log: slog.New(slog.DiscardHandler)}
+	m := &matcher{providers: registry{}, vault: s.vault, json: &redact.JSON{}, newID: s.id, now: time.Now, log: slog.New(slog.DiscardHandler)}
 	p := shop("shop")
 	m.providers["shop"] = &p
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
@@ -58,7 +58,7 @@ func TestMatchesOnlyReadsWhatItIsGiven(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	m := &matcher{json: redact.JSON{}, vault: newWorkshop(t).vault}
+	m := &matcher{json: &redact.JSON{}, vault: newWorkshop(t).vault}
 	seen := map[string]bool{}
 	for _, key := range []string{"72d3162e-cc78-11e3-81ab-4c9367dc0958", "LIN-1:2026-01-01T00:00:00Z", "hash:" + strings.Repeat("a", 64)} {
 		if got := m.key(key); got != key {

@@ -9,6 +9,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/internal/redact"
 )
 
 // PollerConfig says what a [Poller] works with. The interfaces, Worker and NewID
@@ -19,7 +20,7 @@ type PollerConfig struct {
 	Rows         Rows
 	Integrations Integrations
 	Vault        action.Vault
-	JSON         action.JSON
+	JSON         *redact.JSON
 
 	Worker string        // this process; unique among those that share rows
 	NewID  func() string // ids of events and runs, ascending in time (UUIDv7)

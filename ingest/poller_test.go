@@ -171,7 +171,7 @@ func polling(t *testing.T, c *circuit, instances int, poll func(ctx context.Cont
 	for i := range instances {
 		p, err := ingest.NewPoller(ingest.PollerConfig{
 			Providers: []event.Provider{mailProvider()}, Rows: c,
-			Integrations: mailbox{poll: poll}, Vault: testVault(t), JSON: redact.JSON{}, Worker: "worker " + strconv.Itoa(i), NewID: ids,
+			Integrations: mailbox{poll: poll}, Vault: testVault(t), JSON: &redact.JSON{}, Worker: "worker " + strconv.Itoa(i), NewID: ids,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/internal/redact"
 )
 
 // SchedulerConfig says what a [Scheduler] works with. The interfaces and NewID
@@ -16,7 +17,7 @@ import (
 type SchedulerConfig struct {
 	Rows  Rows
 	Vault action.Vault
-	JSON  action.JSON
+	JSON  *redact.JSON
 	NewID func() string // ids of events and runs, ascending in time (UUIDv7)
 
 	Every time.Duration // between two looks; 1 second

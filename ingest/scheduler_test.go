@@ -130,7 +130,7 @@ func scheduling(t *testing.T, s *timers, instances int) (stop func()) {
 	ids := counting()
 	for range instances {
 		scheduler, err := ingest.NewScheduler(ingest.SchedulerConfig{
-			Rows: s, Vault: testVault(t), JSON: redact.JSON{}, NewID: ids,
+			Rows: s, Vault: testVault(t), JSON: &redact.JSON{}, NewID: ids,
 			Began: func(runs []event.Run) { s.set(func(s *timers) { s.reported = append(s.reported, runs...) }) },
 		})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/internal/redact"
 )
 
 // WorkerConfig says what a [Worker] works with. The interfaces are required; of
@@ -19,7 +20,7 @@ type WorkerConfig struct {
 	Rows         Rows
 	Integrations Integrations
 	Vault        action.Vault
-	JSON         action.JSON
+	JSON         *redact.JSON
 
 	Operator string        // the organization of URLs of a whole provider; it may connect as it likes
 	Worker   string        // this process; unique among those that share rows

@@ -360,7 +360,7 @@ func TestBodiesAreHashedWithAKey(t *testing.T) {
 		"body":  func(v action.Vault) string { return bodyHash(v, body) },
 		"id":    func(v action.Vault) string { return receiptKey(v, "d1", body, time.Time{}) },
 		"no id": func(v action.Vault) string { return receiptKey(v, "", body, time.Time{}) },
-		"key":   func(v action.Vault) string { return (&matcher{vault: v, json: redact.JSON{}}).key("pin 1234\n") },
+		"key":   func(v action.Vault) string { return (&matcher{vault: v, json: &redact.JSON{}}).key("pin 1234\n") },
 	} {
 		if hash(one) == hash(other) || hash(one) == one.Hash(body) {
 			t.Errorf("%s: %s, %s", name, hash(one), hash(other))

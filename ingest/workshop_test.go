@@ -79,7 +79,7 @@ func (s *workshop) id() string {
 
 func (s *workshop) config() WorkerConfig {
 	return WorkerConfig{
-		Providers: []event.Provider{shop("shop"), shop("linear"), shop("slow")}, Rows: s, Integrations: s, Vault: s.vault, JSON: redact.JSON{},
+		Providers: []event.Provider{shop("shop"), shop("linear"), shop("slow")}, Rows: s, Integrations: s, Vault: s.vault, JSON: &redact.JSON{},
 		Operator: "operator", Worker: "w1", NewID: s.id, Hydrates: func(p string) bool { return p == "slow" },
 		Count: func(what, provider string) {
 			s.mu.Lock()

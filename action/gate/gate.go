@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"sallyport/action"
+	"sallyport/internal/redact"
 )
 
 // Config says what a [Gate] works with. The interfaces are required; of the
@@ -23,7 +24,7 @@ type Config struct {
 	Ledger   action.Ledger
 	Limiter  action.Limiter
 	Vault    action.Vault
-	JSON     action.JSON
+	JSON     *redact.JSON
 	Hints    action.Hints
 
 	Instance string // this process; unique among those that share rows

@@ -105,7 +105,7 @@ func runSchedulers(t *testing.T, dbs []*store.DB, now time.Time, due int) (runs 
 	var running sync.WaitGroup
 	for i := range 3 {
 		s, err := ingest.NewScheduler(ingest.SchedulerConfig{
-			Rows: dbs[i%len(dbs)], Vault: v, JSON: redact.JSON{}, NewID: newID, Every: 10 * time.Millisecond, Began: began, Now: func() time.Time { return now },
+			Rows: dbs[i%len(dbs)], Vault: v, JSON: &redact.JSON{}, NewID: newID, Every: 10 * time.Millisecond, Began: began, Now: func() time.Time { return now },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ func newIntakeID() string { return uuid.Must(uuid.NewV7()).String() }
 // work has a worker run on rows until the test ends.
 func (in *intake) work(name string, db *store.DB) (stop func()) {
 	w, err := ingest.NewWorker(ingest.WorkerConfig{
-		Providers: []event.Provider{github.Triggers()}, Rows: db, Integrations: noServices{db}, Vault: in.vault, JSON: redact.JSON{},
+		Providers: []event.Provider{github.Triggers()}, Rows: db, Integrations: noServices{db}, Vault: in.vault, JSON: &redact.JSON{},
 		Worker: name, NewID: newIntakeID, Hydrates: func(string) bool { return false }, PollEvery: 20 * time.Millisecond, MaxAttempts: 2,
 		Backoff: func(int) time.Duration { return time.Millisecond }, Log: in.log,
 	})

@@ -187,7 +187,7 @@ func (h *house) deny(id string) {
 func (h *house) sender(i int, change ...func(*notify.Config)) (s *notify.Sender, stop func()) {
 	h.Helper()
 	c := notify.Config{
-		Rows: h.dbs[i], Vault: open{}, JSON: redact.JSON{}, Do: http.DefaultClient.Do, Slack: silent{}.Call, Worker: fmt.Sprint("worker ", i), PublicURL: "https://gate.example.com",
+		Rows: h.dbs[i], Vault: open{}, JSON: &redact.JSON{}, Do: http.DefaultClient.Do, Slack: silent{}.Call, Worker: fmt.Sprint("worker ", i), PublicURL: "https://gate.example.com",
 		NewID: uuid.NewString, Every: 20 * time.Millisecond, Slowest: 100 * time.Millisecond, Now: h.dbs[i].Now, Log: slog.New(slog.NewTextHandler(h, nil)),
 	}
 	for _, f := range change {

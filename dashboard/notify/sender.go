@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"sallyport/action"
+	"sallyport/internal/redact"
 )
 
 // Config says what a [Sender] works with. The interfaces, Do, Slack, Worker, PublicURL and
@@ -18,7 +19,7 @@ import (
 type Config struct {
 	Rows  Rows
 	Vault action.Vault
-	JSON  action.JSON
+	JSON  *redact.JSON
 	// Do sends a request, and follows no redirect.
 	Do func(r *http.Request) (*http.Response, error)
 	// Slack calls a method of Slack's API with the token of an integration and

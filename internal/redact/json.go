@@ -9,8 +9,7 @@ import (
 	"sallyport/internal/jsonlex"
 )
 
-// JSON is what the Gate needs done to raw JSON. It is an [action.JSON]; the
-// zero value works.
+// JSON redacts, prunes and summarizes raw JSON. The zero value works.
 type JSON struct {
 	// Hash is a keyed hash in hex, of which redacted values show the first
 	// eight digits. It must be keyed: what is hashed may be easy to guess.

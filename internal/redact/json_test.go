@@ -14,11 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sallyport/action"
 	"sallyport/internal/redact"
 )
-
-var _ action.JSON = redact.JSON{}
 
 // hashed is a JSON with a keyed hash, as the gateway uses it.
 var hashed = redact.JSON{Hash: func(s string) string {

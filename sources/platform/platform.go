@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/internal/redact"
 	"sallyport/sources"
 )
 
@@ -39,7 +40,7 @@ type Rows interface {
 // Config is what the tools work with. All but Quotas and Stays is required.
 type Config struct {
 	Rows Rows
-	JSON action.JSON                   // to redact
+	JSON *redact.JSON                  // to redact
 	Hash func(canonical []byte) string // keyed, of params
 	// Completed is told of a run that ended, and whose session does nothing more.
 	Completed func(organization, session string, c *action.Completed)
