@@ -117,14 +117,8 @@ func (s *statement) query(ctx context.Context, db bun.IDB, args ...any) (*sql.Ro
 	return within(ctx, db, s.prepared).QueryContext(ctx, args...)
 }
 
-// asker is a connection, a transaction or a pool of database/sql.
-type asker interface {
-	ExecContext(context.Context, string, ...any) (sql.Result, error)
-	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-}
-
 // on is what is below bun, which would write the values into the text.
-func (s *statement) on(db bun.IDB) asker {
+func (s *statement) on(db bun.IDB) bun.IConn {
 	switch db := db.(type) {
 	case bun.Tx:
 		return db.Tx
