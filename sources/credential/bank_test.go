@@ -27,6 +27,8 @@ import (
 // bank is a gateway with integrations as far as it matters here: rows, locks
 // and a clock that several instances share, and a service to connect to.
 type bank struct {
+	credential.Store // nothing is asked of the grants of connectors
+
 	t     *testing.T
 	vault *vault.Vault
 	url   string // of the service
@@ -212,7 +214,7 @@ func (b *bank) row(id string) action.Integration {
 	return b.rows[id]
 }
 
-// IntegrationOf implements credential.TokenStore.
+// IntegrationOf implements credential.Store.
 func (b *bank) IntegrationOf(_ context.Context, organization, provider, holder, account string, own bool) (action.Integration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,7 +226,7 @@ func (b *bank) IntegrationOf(_ context.Context, organization, provider, holder, 
 	return action.Integration{}, missing()
 }
 
-// Integrations implements credential.TokenStore.
+// Integrations implements credential.Store.
 func (b *bank) Integrations(_ context.Context, organization string) (list []action.Integration, _ error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,7 +239,7 @@ func (b *bank) Integrations(_ context.Context, organization string) (list []acti
 	return list, nil
 }
 
-// BrokeredIntegrations implements credential.TokenStore.
+// BrokeredIntegrations implements credential.Store.
 func (b *bank) BrokeredIntegrations(_ context.Context, broker action.Broker) (list []action.Integration, _ error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,7 +251,7 @@ func (b *bank) BrokeredIntegrations(_ context.Context, broker action.Broker) (li
 	return list, nil
 }
 
-// IntegrationCredential implements credential.TokenStore.
+// IntegrationCredential implements credential.Store.
 func (b *bank) IntegrationCredential(_ context.Context, organization, id string) (action.Integration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -264,7 +266,7 @@ func moved() error {
 	return action.Errorf(action.ErrConflict, "integration_moved", "Somebody was first.")
 }
 
-// PutIntegration implements credential.TokenStore.
+// PutIntegration implements credential.Store.
 func (b *bank) PutIntegration(_ context.Context, in action.Integration, _ string) (action.Integration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -283,7 +285,7 @@ func (b *bank) PutIntegration(_ context.Context, in action.Integration, _ string
 	return in, nil
 }
 
-// RenewIntegration implements credential.TokenStore.
+// RenewIntegration implements credential.Store.
 func (b *bank) RenewIntegration(_ context.Context, in action.Integration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -301,7 +303,7 @@ func (b *bank) RenewIntegration(_ context.Context, in action.Integration) error 
 	return nil
 }
 
-// SetIntegrationStatus implements credential.TokenStore.
+// SetIntegrationStatus implements credential.Store.
 func (b *bank) SetIntegrationStatus(_ context.Context, organization, id string, version int64, status action.IntegrationStatus, reason, by string) (bool, error) {
 	if by == "" {
 		return false, errors.New("nobody did it")
@@ -324,7 +326,7 @@ func (b *bank) SetIntegrationStatus(_ context.Context, organization, id string, 
 	return changed, nil
 }
 
-// ProviderApp implements credential.TokenStore.
+// ProviderApp implements credential.Store.
 func (b *bank) ProviderApp(_ context.Context, organization, provider string) (action.ProviderApp, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -335,7 +337,7 @@ func (b *bank) ProviderApp(_ context.Context, organization, provider string) (ac
 	return app, nil
 }
 
-// PutIntegrationFlow implements credential.TokenStore.
+// PutIntegrationFlow implements credential.Store.
 func (b *bank) PutIntegrationFlow(_ context.Context, f action.IntegrationFlow) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -343,7 +345,7 @@ func (b *bank) PutIntegrationFlow(_ context.Context, f action.IntegrationFlow) e
 	return nil
 }
 
-// TakeIntegrationFlow implements credential.TokenStore.
+// TakeIntegrationFlow implements credential.Store.
 func (b *bank) TakeIntegrationFlow(_ context.Context, organization, stateHash, by, login string, _ time.Time) (action.IntegrationFlow, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,8 +11,11 @@ import (
 	"sallyport/internal/guard"
 )
 
-// Store keeps grants and flows.
+// Store keeps the grants of connectors, integrations with their registrations, and
+// the flows by which both begin.
 type Store interface {
+	// For [OAuth].
+
 	// OAuthGrant returns a connector's grant; ErrNotFound when it has none.
 	OAuthGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, error)
 	// PutOAuthGrant writes a grant over the one of the same Version, or a new
@@ -26,6 +29,40 @@ type Store interface {
 	// TakeOAuthFlow removes and returns a flow, to one caller only;
 	// ErrNotFound when there is none that is still good.
 	TakeOAuthFlow(ctx context.Context, stateHash string, now time.Time) (action.OAuthFlow, error)
+
+	// For [Tokens].
+
+	// IntegrationOf returns the integration of a provider's account, deleted
+	// ones too, with its credential; ErrNotFound. Holder is its Owner; own: it is
+	// the holder's own connection.
+	IntegrationOf(ctx context.Context, organization, provider, holder, account string, own bool) (action.Integration, error)
+	// Integrations returns all of an organization's that are not deleted, without
+	// their credentials.
+	Integrations(ctx context.Context, organization string) ([]action.Integration, error)
+	// IntegrationCredential returns one with its credential; ErrNotFound, also
+	// when it is deleted.
+	IntegrationCredential(ctx context.Context, organization, id string) (action.Integration, error)
+	// BrokeredIntegrations returns those of all organizations whose tokens the
+	// broker keeps, with their credentials.
+	BrokeredIntegrations(ctx context.Context, broker action.Broker) ([]action.Integration, error)
+	// PutIntegration writes one over that of the same Version, or a new one of
+	// Version zero, and makes it active. ErrConflict when another came first.
+	PutIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error)
+	// RenewIntegration writes Sealed, ExpiresAt, Scopes and UpdatedAt over the
+	// same Version; ErrConflict.
+	RenewIntegration(ctx context.Context, in action.Integration) error
+	// SetIntegrationStatus writes the status of the credential of that version,
+	// zero: of whichever there is, and why; ErrConflict when there is another by
+	// now. With deleted the credential goes.
+	SetIntegrationStatus(ctx context.Context, organization, id string, version int64, status action.IntegrationStatus, reason, by string) (changed bool, err error)
+	// ProviderApp returns a registration with its secrets; ErrNotFound.
+	ProviderApp(ctx context.Context, organization, provider string) (action.ProviderApp, error)
+	// PutIntegrationFlow writes a connection that began.
+	PutIntegrationFlow(ctx context.Context, f action.IntegrationFlow) error
+	// TakeIntegrationFlow removes and returns one that the user began with the
+	// login, to one caller only; ErrNotFound when there is none that is still
+	// good. That of another stays.
+	TakeIntegrationFlow(ctx context.Context, organization, stateHash, by, login string, now time.Time) (action.IntegrationFlow, error)
 }
 
 // Config says what an [OAuth] works with.

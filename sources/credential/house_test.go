@@ -22,6 +22,8 @@ const callback = "http://localhost:3000/callback"
 // house is a gateway as far as it matters here: rows, locks and a clock that
 // several instances share.
 type house struct {
+	credential.Store // nothing is asked of integrations
+
 	t       *testing.T
 	vault   *vault.Vault
 	service *service
