@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Gate  Gate
 	Hints action.Hints
-	// Decide is [gate.Decider]'s.
+	// Decide is as the Gate's.
 	Decide func(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
 
 	// The rows.

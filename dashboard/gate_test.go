@@ -30,7 +30,7 @@ type gate struct {
 func (h *house) openGate() {
 	h.t.Helper()
 	h.gate = &gate{Gate: must(gateflow.New(gateflow.Config{
-		Catalog: catalog{}, Decider: decider{h.db}, Sessions: h.db, Ledger: h.db, Limiter: unlimited{}, Vault: h.vault, JSON: &redact.JSON{Hash: shortHash},
+		Catalog: catalog{}, Decide: decider{h.db}.Decide, View: decider{}.View, Sessions: h.db, Ledger: h.db, Limiter: unlimited{}, Vault: h.vault, JSON: &redact.JSON{Hash: shortHash},
 		Hints: h.hints, Instance: "test", NewID: func() string { return uuid.Must(uuid.NewV7()).String() }, MaxPending: 100, Now: h.clock.now,
 	}))}
 	h.t.Cleanup(func() {

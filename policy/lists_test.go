@@ -41,7 +41,7 @@ func TestSessionsSeeWhatTheyAreConnectedTo(t *testing.T) {
 	sentry.ID, sentry.Provider = "2", "sentry"
 	rules := action.Rules{Version: 1, Integrations: []action.Integration{linear, sentry}}
 	decider := &ruled{policy.New(rules)}
-	gate := &gate.Gate{Config: gate.Config{Decider: decider, Catalog: shelf{actions: []*action.Action{
+	gate := &gate.Gate{Config: gate.Config{Decide: decider.Decide, View: decider.View, Catalog: shelf{actions: []*action.Action{
 		{Source: "linear", Provider: "linear", Name: "get", Risk: action.RiskRead},
 		{Source: "sentry", Provider: "sentry", Name: "get", Risk: action.RiskRead},
 		{Source: "c", Name: "get", Risk: action.RiskRead},

@@ -18,7 +18,7 @@ func (g *Gate) Available(ctx context.Context, s *action.Session) (list []action.
 	if err != nil {
 		return nil, "", err
 	}
-	view, policy, err := g.Decider.View(ctx, s)
+	view, policy, err := g.View(ctx, s)
 	if err != nil {
 		return nil, "", err
 	}
@@ -55,7 +55,7 @@ func (g *Gate) Abilities(ctx context.Context, s *action.Session) ([]action.Avail
 func (g *Gate) decided(ctx context.Context, s *action.Session, actions []*action.Action) ([]action.Available, error) {
 	list := make([]action.Available, 0, len(actions))
 	for _, a := range actions {
-		d, err := g.Decider.Decide(ctx, s, a, nil, false)
+		d, err := g.Decide(ctx, s, a, nil, false)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ func (g *Gate) Explain(ctx context.Context, s *action.Session, source, name stri
 			return action.Explained{}, err
 		}
 	}
-	d, err := g.Decider.Decide(ctx, s, act, params, true)
+	d, err := g.Decide(ctx, s, act, params, true)
 	if err != nil {
 		return action.Explained{}, err
 	}

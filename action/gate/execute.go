@@ -135,7 +135,7 @@ func (g *Gate) again(ctx context.Context, j *job, sealed []byte) (*action.Finish
 	case j.act.Bind == nil && j.act.Revision != j.Revision:
 		return moved(), nil
 	}
-	decision, err := g.Decider.Decide(ctx, &s, j.act, nil, true)
+	decision, err := g.Decide(ctx, &s, j.act, nil, true)
 	if err != nil {
 		return nil, err
 	}

@@ -15,17 +15,26 @@ import (
 	"sallyport/internal/redact"
 )
 
-// Config says what a [Gate] works with. The interfaces are required; of the
-// durations and numbers, zero means the default in the comment.
+// Config says what a [Gate] works with. The interfaces, Decide and View are
+// required; of the durations and numbers, zero means the default in the comment.
 type Config struct {
 	Catalog  Catalog
-	Decider  Decider
 	Sessions Sessions
 	Ledger   action.Ledger
 	Limiter  action.Limiter
 	Vault    action.Vault
 	JSON     *redact.JSON
 	Hints    action.Hints
+
+	// Decide decides one call of the action in the session with canonical
+	// params. With current it reads the stored policy; without, a snapshot of
+	// at most one second. Nil params stand for any: grants are not looked at.
+	Decide func(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
+	// View returns what of the session matters to decisions without params, so
+	// that sessions with the same view see the same list, and what changes
+	// whenever such a decision may: the policy's version, and what of it has
+	// expired by now. At most one second old.
+	View func(ctx context.Context, s *action.Session) (view, version string, err error)
 
 	Instance string // this process; unique among those that share rows
 	Alone    bool   // no other process shares the rows
@@ -73,9 +82,9 @@ type Config struct {
 }
 
 func (c *Config) fill() error {
-	if c.Catalog == nil || c.Decider == nil || c.Sessions == nil || c.Ledger == nil || c.Limiter == nil ||
+	if c.Catalog == nil || c.Decide == nil || c.View == nil || c.Sessions == nil || c.Ledger == nil || c.Limiter == nil ||
 		c.Vault == nil || c.JSON == nil || c.Hints == nil || c.NewID == nil || c.Instance == "" {
-		return errors.New("gate.Config: Catalog, Decider, Sessions, Ledger, Limiter, Vault, JSON, Hints, NewID and Instance are required")
+		return errors.New("gate.Config: Catalog, Decide, View, Sessions, Ledger, Limiter, Vault, JSON, Hints, NewID and Instance are required")
 	}
 	for _, d := range []struct {
 		value *time.Duration
@@ -254,7 +263,7 @@ func (g *Gate) attempt(ctx context.Context, c *action.Call, current bool) (*acti
 	if c.Ungranted {
 		asked = nil
 	}
-	decision, err := g.Decider.Decide(ctx, &c.Session, act, asked, current)
+	decision, err := g.Decide(ctx, &c.Session, act, asked, current)
 	if err != nil {
 		return nil, nil, action.Unwritten(err)
 	}

@@ -23,7 +23,7 @@ func (g *Gate) Offerings(ctx context.Context, s *action.Session) (*action.Offeri
 	if err != nil {
 		return nil, err
 	}
-	view, policy, err := g.Decider.View(ctx, s)
+	view, policy, err := g.View(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (g *Gate) offered(ctx context.Context, s *action.Session, all *action.Offer
 		if a.Name != action.ActionRead && a.Name != action.ActionPrompt {
 			continue
 		}
-		d, err := g.Decider.Decide(ctx, s, a, nil, false)
+		d, err := g.Decide(ctx, s, a, nil, false)
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func (g *Gate) beside(ctx context.Context, s *action.Session, source, name strin
 	if err != nil {
 		return nil, err
 	}
-	d, err := g.Decider.Decide(ctx, s, act, nil, false)
+	d, err := g.Decide(ctx, s, act, nil, false)
 	if err != nil {
 		return nil, err
 	}

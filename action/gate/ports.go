@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"encoding/json"
 
 	"sallyport/action"
 )
@@ -20,19 +19,6 @@ type Catalog interface {
 	// Offerings returns what the organization's sources offer beside actions,
 	// as it is known now. It is shared: treat it as read-only.
 	Offerings(ctx context.Context, organization string) (*action.Offerings, error)
-}
-
-// Decider says what policy says.
-type Decider interface {
-	// Decide decides one call of the action in the session with canonical
-	// params. With current it reads the stored policy; without, a snapshot of
-	// at most one second. Nil params stand for any: grants are not looked at.
-	Decide(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error)
-	// View returns what of the session matters to decisions without params, so
-	// that sessions with the same view see the same list, and what changes
-	// whenever such a decision may: the policy's version, and what of it has
-	// expired by now. At most one second old.
-	View(ctx context.Context, s *action.Session) (view, version string, err error)
 }
 
 // Sessions reads sessions.

@@ -31,7 +31,7 @@ func (g *Gate) Terms(ctx context.Context, organization string, t *action.Terms, 
 	if err != nil {
 		return "", err
 	}
-	d, err := g.Decider.Decide(ctx, &action.Session{Organization: organization}, act, nil, true)
+	d, err := g.Decide(ctx, &action.Session{Organization: organization}, act, nil, true)
 	if err != nil {
 		return "", err
 	}

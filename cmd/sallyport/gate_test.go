@@ -123,7 +123,7 @@ func newHouseOn(t *testing.T, rows store.Config, change ...func(*gate.Config)) *
 	}
 	h.rules = &policies{load: h.db.Rules, version: h.db.PolicyVersion, grants: h.db.GrantsFor, now: time.Now, clock: time.Now}
 	h.config = gate.Config{
-		Catalog: h.catalog, Decider: h.rules, Sessions: &sessions{load: h.db.Session, now: time.Now}, Ledger: h.db,
+		Catalog: h.catalog, Decide: h.rules.Decide, View: h.rules.View, Sessions: &sessions{load: h.db.Session, now: time.Now}, Ledger: h.db,
 		Limiter: coord.NewCounter(0, time.Now), Vault: h.vault, JSON: &redact.JSON{}, Hints: h.hub,
 		Alone: true, NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
 		ApprovalURL: func(id string) string { return "http://gate.test/invocations/" + id },

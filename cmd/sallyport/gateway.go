@@ -239,7 +239,7 @@ func (g *gateway) openGate(ctx context.Context) (err error) {
 	}
 	g.observer = newCallLog(g.counts.calls, g.log)
 	g.gate, err = gate.New(gate.Config{
-		Catalog: g.catalog, Decider: g.policies, Sessions: g.sessions, Ledger: g.db,
+		Catalog: g.catalog, Decide: g.policies.Decide, View: g.policies.View, Sessions: g.sessions, Ledger: g.db,
 		Limiter: g.coord, Vault: g.vault, JSON: g.json, Hints: g.coord,
 		Instance: g.instance, Alone: !g.db.Shared(), Hinted: g.hinted, NewID: newID,
 		ApprovalURL:     func(id string) string { return g.url + "/invocations/" + id },

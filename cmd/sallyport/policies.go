@@ -16,7 +16,7 @@ import (
 // one is good enough.
 const snapshotAge = time.Second
 
-// policies is the Gate's Decider: the pure rules of package policy over
+// policies decides for the Gate: the pure rules of package policy over
 // snapshots of what is stored. A snapshot is read again when the stored
 // version is another; grants are read whenever a call needs one.
 type policies struct {
@@ -36,7 +36,7 @@ type policySnapshot struct {
 	read   time.Time // when it was known to be what is stored
 }
 
-// Decide implements gate.Decider.
+// Decide is [gate.Config.Decide].
 func (p *policies) Decide(ctx context.Context, s *action.Session, a *action.Action, params json.RawMessage, current bool) (action.Decision, error) {
 	rules, err := p.rules(ctx, s.Organization, current)
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *policies) Decide(ctx context.Context, s *action.Session, a *action.Acti
 	return rules.WithGrants(now, d, s, a, params, grants), nil
 }
 
-// View implements gate.Decider.
+// View is [gate.Config.View].
 func (p *policies) View(ctx context.Context, s *action.Session) (view, version string, err error) {
 	rules, err := p.rules(ctx, s.Organization, false)
 	if err != nil {
