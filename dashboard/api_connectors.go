@@ -27,7 +27,7 @@ func (s *Server) connectorReads() {
 		if err != nil {
 			return api.ConnectorView{}, err
 		}
-		return s.viewTools(ctx, c, s.Prober.State(ctx, c))
+		return s.viewTools(ctx, c, s.Connectors.State(ctx, c))
 	})
 }
 
@@ -37,7 +37,7 @@ func (s *Server) connectorChanges() {
 		if err != nil {
 			return api.ConnectorView{}, err
 		}
-		return s.viewConnector(ctx, c, s.Prober.State(ctx, c))
+		return s.viewConnector(ctx, c, s.Connectors.State(ctx, c))
 	})
 	handle(s, api.UpdateConnector, func(ctx context.Context, p *Principal, in *api.ByRefWith[api.ConnectorChange]) (api.ConnectorView, error) {
 		return s.changeConnector(ctx, p, in.Ref, in.Body, nil)
@@ -71,7 +71,7 @@ func (s *Server) connectorProbes() {
 		if err != nil {
 			return api.ConnectorView{}, err
 		}
-		state, err := s.Prober.Probe(ctx, c)
+		state, err := s.Connectors.Probe(ctx, c)
 		if err != nil {
 			return api.ConnectorView{}, err
 		}
@@ -92,14 +92,14 @@ func (s *Server) try(ctx context.Context, p *Principal, n api.TriedConnector) (a
 	if err := checkConnector(&c); err != nil {
 		return api.ConnectorView{}, err
 	}
-	ask := s.Prober.Probe
+	ask := s.Connectors.Probe
 	if n.SecretValue != "" {
 		if err := checkSecret("untitled", api.NewSecret{Value: n.SecretValue, Host: hostOf(c.URL)}); err != nil {
 			return api.ConnectorView{}, placed(err, "/secret_value")
 		}
 		c.Secret = ""
 		ask = func(ctx context.Context, c action.Connector) (ConnectorState, error) {
-			return s.Prober.Try(ctx, c, n.SecretValue)
+			return s.Connectors.Try(ctx, c, n.SecretValue)
 		}
 	} else if err := s.checkSecrets(ctx, nil, &c, nil); err != nil {
 		return api.ConnectorView{}, err

@@ -78,16 +78,16 @@ func (s *Server) review(ctx context.Context, p *Principal, c action.Connector, n
 // asks a server, which is for those who may also ask it otherwise.
 func (s *Server) stateOf(ctx context.Context, p *Principal, c action.Connector, fresh bool) (ConnectorState, error) {
 	if !fresh {
-		return s.Prober.State(ctx, c), nil
+		return s.Connectors.State(ctx, c), nil
 	}
 	if err := accessPermit(api.Decider, p, ""); err != nil {
 		return ConnectorState{}, err
 	}
-	return s.Prober.Probe(ctx, c)
+	return s.Connectors.Probe(ctx, c)
 }
 
 func (s *Server) viewReviews(ctx context.Context, c action.Connector, list []action.ToolReview) []api.ReviewView {
-	tools := s.Prober.State(ctx, c).Tools
+	tools := s.Connectors.State(ctx, c).Tools
 	views := make([]api.ReviewView, len(list))
 	for i, r := range list {
 		views[i] = viewReview(r)

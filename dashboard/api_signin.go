@@ -19,7 +19,7 @@ func (s *Server) signInRoutes() {
 		if err != nil {
 			return err
 		}
-		if err := s.SignIns.Disconnect(ctx, c, p.By()); err != nil {
+		if err := s.Connectors.Disconnect(ctx, c, p.By()); err != nil {
 			return err
 		}
 		s.changed(ctx, p, "connector signed out", "connector", c.ID)
@@ -39,7 +39,7 @@ func (s *Server) beginSignIn(ctx context.Context, p *Principal, ref string) (to 
 	if c.OAuth == nil || c.OAuth.Kind != action.OAuthCode {
 		return to, action.NewError("no_sign_in", c.Name)
 	}
-	authorize, issuer, err := s.SignIns.Begin(ctx, c, p.By())
+	authorize, issuer, err := s.Connectors.BeginSignIn(ctx, c, p.By())
 	if err != nil {
 		return to, err
 	}
@@ -57,7 +57,7 @@ func (s *Server) beginSignIn(ctx context.Context, p *Principal, ref string) (to 
 
 // finishSignIn logs who and what for, and nothing of the answer.
 func (s *Server) finishSignIn(ctx context.Context, p *Principal, n api.FinishedSignIn) (*api.ConnectorView, error) {
-	id, err := s.SignIns.Finish(ctx, p.Organization, p.By(), n.State, n.Code, n.Iss, n.Error)
+	id, err := s.Connectors.FinishSignIn(ctx, p.Organization, p.By(), n.State, n.Code, n.Iss, n.Error)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *Server) finishSignIn(ctx context.Context, p *Principal, n api.FinishedS
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.viewConnector(ctx, c, s.Prober.State(ctx, c))
+	v, err := s.viewConnector(ctx, c, s.Connectors.State(ctx, c))
 	return &v, err
 }
 
@@ -76,7 +76,7 @@ func (s *Server) oauthStatus(ctx context.Context, c action.Connector) (*api.OAut
 	if c.OAuth == nil {
 		return nil, nil
 	}
-	g, err := s.SignIns.Grant(ctx, c.Organization, c.ID)
+	g, err := s.Connectors.Grant(ctx, c.Organization, c.ID)
 	if errors.Is(err, action.ErrNotFound) {
 		return &api.OAuthStatus{Status: "not_connected"}, nil
 	}
@@ -101,14 +101,14 @@ func (s *Server) giveBack(ctx context.Context, c action.Connector, by string) {
 	}
 	ctx, stop := context.WithTimeout(ctx, giveBackWait)
 	defer stop()
-	if err := s.SignIns.Disconnect(ctx, c, by); err != nil && !errors.Is(err, action.ErrNotFound) {
+	if err := s.Connectors.Disconnect(ctx, c, by); err != nil && !errors.Is(err, action.ErrNotFound) {
 		s.log.WarnContext(ctx, "tokens are lost that could not be given back", "connector", c.ID, "error", err)
 	}
 }
 
 // clientMetadata tells authorization servers who the gateway is.
 func (s *Server) clientMetadata(w http.ResponseWriter, r *http.Request) {
-	document := s.SignIns.ClientMetadata()
+	document := s.Connectors.ClientMetadata()
 	if document == nil {
 		s.fail(w, r, action.NewError("no_client_metadata"))
 		return

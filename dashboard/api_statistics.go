@@ -49,7 +49,7 @@ func (s *Server) viewStatistics(ctx context.Context, organization, name string) 
 // health is what is known of a connector now, without calls.
 func (s *Server) health(ctx context.Context, c action.Connector) api.SourceStatistics {
 	v := api.SourceStatistics{SourceCount: action.SourceCount{Source: c.Source(), SourceName: c.Name}}
-	state := s.Prober.State(ctx, c)
+	state := s.Connectors.State(ctx, c)
 	v.Error = state.Error
 	switch {
 	case !c.Enabled:

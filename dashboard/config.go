@@ -34,8 +34,7 @@ type Config struct {
 	Inbound  Inbound
 	Notify   Notify
 
-	Prober      Prober
-	SignIns     SignIns
+	Connectors  Connectors
 	Connections Connections
 	Providers   []api.Provider // empty, but not nil: none
 	Files       Files
@@ -172,7 +171,7 @@ func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
 		"Gate": c.Gate == nil, "Decide": c.Decide == nil, "Hints": c.Hints == nil, "People": c.People == nil, "Sessions": c.Sessions == nil, "Calls": c.Calls == nil,
 		"Policy": c.Policy == nil, "Sources": c.Sources == nil, "Inbound": c.Inbound == nil, "Notify": c.Notify == nil,
-		"Prober": c.Prober == nil, "SignIns": c.SignIns == nil, "Connections": c.Connections == nil, "Providers": c.Providers == nil, "Files": c.Files == nil,
+		"Connectors": c.Connectors == nil, "Connections": c.Connections == nil, "Providers": c.Providers == nil, "Files": c.Files == nil,
 		"Tokens": c.Tokens == nil, "Vault": c.Vault == nil, "JSON": c.JSON == nil, "Withdrew": c.Withdrew == nil, "Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil,
 		"SealSecret": c.SealSecret == nil, "Rotate": c.Rotate == nil, "VerifyAudit": c.VerifyAudit == nil, "TestNotify": c.TestNotify == nil,
 		"EventProviders": c.EventProviders == nil, "Times": c.Times == nil, "Log": c.Log == nil,

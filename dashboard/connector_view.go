@@ -17,13 +17,13 @@ func (s *Server) viewConnector(ctx context.Context, c action.Connector, state Co
 // viewConnectors does so with those of an organization. A list is there also
 // when what is known of its tokens is not.
 func (s *Server) viewConnectors(ctx context.Context, organization string, all []action.Connector) []api.ConnectorView {
-	grants, err := s.SignIns.Grants(ctx, organization)
+	grants, err := s.Connectors.Grants(ctx, organization)
 	if err != nil {
 		s.log.WarnContext(ctx, "listing the sign-ins of connectors", "error", err)
 	}
 	views := make([]api.ConnectorView, 0, len(all))
 	for _, c := range all {
-		v := s.viewState(c, s.Prober.State(ctx, c))
+		v := s.viewState(c, s.Connectors.State(ctx, c))
 		if err == nil && c.OAuth != nil {
 			v.OAuthStatus = &api.OAuthStatus{Status: "not_connected"}
 			if i := slices.IndexFunc(grants, func(g action.OAuthGrant) bool { return g.Connector == c.ID }); i >= 0 {

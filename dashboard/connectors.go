@@ -126,7 +126,7 @@ func (s *Server) changeConnector(ctx context.Context, p *Principal, ref string, 
 	}
 	s.changed(ctx, p, "connector changed", "connector", c.ID, "revision", c.Revision, "enabled", c.Enabled, "secret", secret != nil)
 	s.hint(action.HintCatalog, p.Organization, "")
-	v, err := s.viewConnector(ctx, c, s.Prober.State(ctx, c))
+	v, err := s.viewConnector(ctx, c, s.Connectors.State(ctx, c))
 	v.ReviewReset = c.URL != old.URL
 	return v, err
 }

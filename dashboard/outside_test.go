@@ -105,10 +105,11 @@ func (m *outside) Try(ctx context.Context, c action.Connector, secret string) (d
 	return m.Probe(ctx, c)
 }
 
-// signIns are dashboard.SignIns: another of the methods of outside is called Begin.
+// signIns are dashboard.Connectors: another of the methods of outside is called
+// Disconnect.
 type signIns struct{ *outside }
 
-func (s signIns) Begin(_ context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error) {
+func (s signIns) BeginSignIn(_ context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error) {
 	if c.OAuth == nil {
 		return "", "", action.Errorf(action.ErrInvalid, "no_oauth", "The connector has no OAuth.")
 	}
@@ -122,7 +123,7 @@ func (s signIns) Begin(_ context.Context, c action.Connector, by string) (author
 	return "https://login.example/authorize?state=" + url.QueryEscape(state), or(s.issuer, "https://login.example"), nil
 }
 
-func (s signIns) Finish(ctx context.Context, organization, by, state, code, iss, problem string) (string, error) {
+func (s signIns) FinishSignIn(ctx context.Context, organization, by, state, code, iss, problem string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, ok := s.flows[state]

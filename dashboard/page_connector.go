@@ -109,11 +109,11 @@ func (p *pageRequest) connectorPage() error {
 	if err != nil {
 		return err
 	}
-	state := p.Prober.State(ctx, c)
+	state := p.Connectors.State(ctx, c)
 	if c.Enabled && state.FetchedAt.IsZero() && state.Error == "" {
 		// Nobody asked it since the gateway began: its risks are not known, and
 		// nothing can be reviewed.
-		state = load(p, p.Prober.Probe, c)
+		state = load(p, p.Connectors.Probe, c)
 	}
 	d := connectorData{Form: p.upstreamForm(c), View: load2(p, p.viewTools, c, state), Names: p.loadNames(), Decides: p.decides()}
 	changed := reviewTable{Connector: c, FetchedAt: state.FetchedAt, Error: state.Error}

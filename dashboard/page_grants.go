@@ -61,7 +61,7 @@ func (p *pageRequest) grantsPage() error {
 func (p *pages) hashes(ctx context.Context, connectors []action.Connector) map[action.Key]string {
 	hashes := map[action.Key]string{}
 	for _, c := range connectors {
-		for _, a := range p.Prober.State(ctx, c).Tools {
+		for _, a := range p.Connectors.State(ctx, c).Tools {
 			hashes[action.Key{Source: c.Source(), Action: a.Name}] = a.Hash
 		}
 	}

@@ -21,7 +21,7 @@ const reviewsShown = 50
 
 func (p *pageRequest) reviews() (tables []reviewTable) {
 	for _, c := range p.loadConnectors() {
-		state := p.Prober.State(p.ctx(), c)
+		state := p.Connectors.State(p.ctx(), c)
 		t := reviewTable{Connector: c, FetchedAt: state.FetchedAt, Error: state.Error}
 		for _, r := range load2(p, p.Policy.ListReviews, c.Organization, c.ID) {
 			if r.State != action.ToolReviewed {

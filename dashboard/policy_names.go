@@ -28,12 +28,12 @@ func (s *Server) checkAction(ctx context.Context, key action.Key, all []action.C
 	if i < 0 || !all[i].Enabled || key.Action == "*" || beside(key.Action) {
 		return nil
 	}
-	state := s.Prober.State(ctx, all[i])
+	state := s.Connectors.State(ctx, all[i])
 	if state.FetchedAt.IsZero() && state.Error == "" {
 		// A denial must not wait for a server that hangs.
 		soon, stop := context.WithTimeout(ctx, probeFor)
 		defer stop()
-		if asked, err := s.Prober.Probe(soon, all[i]); err == nil {
+		if asked, err := s.Connectors.Probe(soon, all[i]); err == nil {
 			state = asked
 		} else if ctx.Err() != nil {
 			return err
@@ -71,7 +71,7 @@ func (s *Server) unsure(ctx context.Context, key action.Key, all []action.Connec
 		return "", nil
 	}
 	c := all[i]
-	state := s.Prober.State(ctx, c)
+	state := s.Connectors.State(ctx, c)
 	if c.Enabled && state.Error == "" && !state.FetchedAt.IsZero() {
 		return "", nil
 	}

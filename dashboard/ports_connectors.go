@@ -55,8 +55,9 @@ type Sources interface {
 	DeleteProviderApp(ctx context.Context, organization, provider, by string) error
 }
 
-// Prober asks connectors what they are like now.
-type Prober interface {
+// Connectors asks connectors what they are like now, and has people sign in to
+// their authorization servers.
+type Connectors interface {
 	// State tells what is known of a saved connector, from the cache.
 	State(ctx context.Context, c action.Connector) ConnectorState
 	// Probe asks the server of c now, saved or not. A server that cannot be
@@ -65,6 +66,25 @@ type Prober interface {
 	// Try is Probe of a connector that is not saved, with a secret that is not
 	// either: it is forgotten with the answer.
 	Try(ctx context.Context, c action.Connector, secret string) (ConnectorState, error)
+
+	// Sign-ins.
+
+	// BeginSignIn returns where a person's browser goes to sign in, and the
+	// authorization server whose that is.
+	BeginSignIn(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error)
+	// FinishSignIn takes what the browser came back with, of the same person, and
+	// returns the connector's id. A state of no sign-in: code "no_such_sign_in".
+	FinishSignIn(ctx context.Context, organization, by, state, code, iss, problem string) (connector string, err error)
+	// Disconnect revokes the tokens, where that can be, and forgets them;
+	// ErrNotFound without any.
+	Disconnect(ctx context.Context, c action.Connector, by string) error
+	// Grant returns what may be said of the tokens; ErrNotFound without any.
+	Grant(ctx context.Context, organization, connector string) (action.OAuthGrant, error)
+	// Grants returns those of all connectors of an organization that have any.
+	Grants(ctx context.Context, organization string) ([]action.OAuthGrant, error)
+	// ClientMetadata is the document that describes the gateway to
+	// authorization servers, in JSON. Nil: there is none.
+	ClientMetadata() []byte
 }
 
 // ConnectorState is what the catalog knows of a connector.
@@ -105,24 +125,4 @@ type Step struct {
 	Took   time.Duration // zero: it was not needed
 	Detail string        // such as the version of TLS; may be empty
 	Failed bool          // the server got no further
-}
-
-// SignIns are those to the authorization servers of connectors.
-type SignIns interface {
-	// Begin returns where a person's browser goes to sign in, and the
-	// authorization server whose that is.
-	Begin(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error)
-	// Finish takes what the browser came back with, of the same person, and
-	// returns the connector's id. A state of no sign-in: code "no_such_sign_in".
-	Finish(ctx context.Context, organization, by, state, code, iss, problem string) (connector string, err error)
-	// Disconnect revokes the tokens, where that can be, and forgets them;
-	// ErrNotFound without any.
-	Disconnect(ctx context.Context, c action.Connector, by string) error
-	// Grant returns what may be said of the tokens; ErrNotFound without any.
-	Grant(ctx context.Context, organization, connector string) (action.OAuthGrant, error)
-	// Grants returns those of all connectors of an organization that have any.
-	Grants(ctx context.Context, organization string) ([]action.OAuthGrant, error)
-	// ClientMetadata is the document that describes the gateway to
-	// authorization servers, in JSON. Nil: there is none.
-	ClientMetadata() []byte
 }

@@ -118,7 +118,7 @@ func (g *gateway) dashboardConfig() dashboard.Config {
 		Gate: g.gate, Decide: g.policies.Decide, Hints: g.coord, Guard: g.guard(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, RequestGrant: requests{g}.RequestGrant,
 		People: g.db, Sessions: g.db, Calls: g.db, Policy: g.db, Sources: g.db, Inbound: g.db, Notify: g.db,
 		Withdrew: g.withdrew, Used: g.sessions.use, SeenEvery: g.options.Intervals.SeenEvery, TestNotify: g.notices.Test,
-		Prober: prober{g}, SignIns: signIns{g.oauth, g.db, prober{g}}, Presets: presets(), Connections: connections{g.tokens, g}, Providers: g.providers(),
+		Connectors: connectors{prober{g}, g.oauth}, Presets: presets(), Connections: connections{g.tokens, g}, Providers: g.providers(),
 		Files: g.files, Tokens: g.signer, Vault: g.vault, JSON: g.json,
 		EventProviders: g.eventProviders(), Times: ingest.Times, RunLife: g.options.RunLife.Duration,
 		SealSecret: g.sealSecret, Rotate: g.rotate, VerifyAudit: g.verifyAudit,

@@ -10,7 +10,6 @@ import (
 	"sallyport/internal/guard"
 	"sallyport/sources/connector"
 	"sallyport/sources/credential"
-	"sallyport/store"
 )
 
 // openOAuth builds what has the tokens of connectors.
@@ -62,15 +61,15 @@ func (p patient) lock(ctx context.Context, name string) (unlock func(), err erro
 	}, nil
 }
 
-// signIns are those of people to the services of connectors.
-type signIns struct {
+// connectors ask connectors what they are like, and have people sign in to their
+// services.
+type connectors struct {
+	prober
 	*credential.OAuth
-	rows  *store.DB
-	probe prober
 }
 
-// Begin implements dashboard.SignIns.
-func (s signIns) Begin(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error) {
+// BeginSignIn implements dashboard.Connectors.
+func (s connectors) BeginSignIn(ctx context.Context, c action.Connector, by string) (authorizeURL, issuer string, err error) {
 	authorizeURL, issuer, err = s.OAuth.Begin(ctx, c, by)
 	return authorizeURL, issuer, hinted(err, c.Preset)
 }
@@ -92,19 +91,19 @@ func hinted(err error, preset string) error {
 	return err
 }
 
-// Grant implements dashboard.SignIns.
-func (s signIns) Grant(ctx context.Context, organization, connector string) (action.OAuthGrant, error) {
-	return s.rows.OAuthGrant(ctx, organization, connector)
+// Grant implements dashboard.Connectors.
+func (s connectors) Grant(ctx context.Context, organization, connector string) (action.OAuthGrant, error) {
+	return s.db.OAuthGrant(ctx, organization, connector)
 }
 
-// Grants implements dashboard.SignIns.
-func (s signIns) Grants(ctx context.Context, organization string) ([]action.OAuthGrant, error) {
-	return s.rows.ListOAuthGrants(ctx, organization)
+// Grants implements dashboard.Connectors.
+func (s connectors) Grants(ctx context.Context, organization string) ([]action.OAuthGrant, error) {
+	return s.db.ListOAuthGrants(ctx, organization)
 }
 
-// Finish implements dashboard.SignIns. A server that refused everybody so far
+// FinishSignIn implements dashboard.Connectors. A server that refused everybody so far
 // is asked again at once.
-func (s signIns) Finish(ctx context.Context, organization, by, state, code, iss, problem string) (string, error) {
+func (s connectors) FinishSignIn(ctx context.Context, organization, by, state, code, iss, problem string) (string, error) {
 	id, err := s.OAuth.Finish(ctx, organization, by, state, code, iss, problem)
 	if err != nil {
 		return "", err
@@ -115,16 +114,16 @@ func (s signIns) Finish(ctx context.Context, organization, by, state, code, iss,
 
 // look asks the server of a connector now. What is wrong with it is in its
 // state.
-func (s signIns) look(ctx context.Context, organization, id string) {
+func (s connectors) look(ctx context.Context, organization, id string) {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
-	all, err := s.rows.ListConnectors(ctx, organization)
+	all, err := s.db.ListConnectors(ctx, organization)
 	for _, c := range all {
 		if c.ID == id {
-			_, err = s.probe.Probe(ctx, c)
+			_, err = s.Probe(ctx, c)
 		}
 	}
 	if err != nil {
-		s.probe.log.Warn("asking a connector after a sign-in", "connector", id, "error", err)
+		s.log.Warn("asking a connector after a sign-in", "connector", id, "error", err)
 	}
 }

@@ -14,18 +14,18 @@ import (
 // prober tells people what connectors are like.
 type prober struct{ *gateway }
 
-// State implements dashboard.Prober.
+// State implements dashboard.Connectors.
 func (p prober) State(_ context.Context, c action.Connector) dashboard.ConnectorState {
 	return shown(p.catalog.State(c))
 }
 
-// Probe implements dashboard.Prober.
+// Probe implements dashboard.Connectors.
 func (p prober) Probe(ctx context.Context, c action.Connector) (dashboard.ConnectorState, error) {
 	state, err := p.catalog.Probe(ctx, c)
 	return shown(state), err
 }
 
-// Try implements dashboard.Prober. It has a catalog of its own, which ends
+// Try implements dashboard.Connectors. It has a catalog of its own, which ends
 // with it, and the secret with that.
 func (p prober) Try(ctx context.Context, c action.Connector, secret string) (dashboard.ConnectorState, error) {
 	catalog, err := sources.New(sources.Config{
