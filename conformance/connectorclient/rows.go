@@ -6,10 +6,13 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/sources/credential"
 )
 
 // rows keep the one connector's sign-ins, as long as the process lives.
 type rows struct {
+	credential.Store // nothing is asked of integrations
+
 	mu    sync.Mutex
 	grant action.OAuthGrant
 	flows map[string]action.OAuthFlow
