@@ -17,7 +17,7 @@ func (s *Server) notifyRoutes() {
 		return s.setNotify(ctx, p, in.Kind, in.Body)
 	})
 	handleNone(s, api.DeleteNotify, func(ctx context.Context, p *Principal, in *api.ByNotifyKind) error {
-		if err := s.Notify.DeleteNotifyChannel(ctx, p.Organization, in.Kind, p.By()); err != nil {
+		if err := s.Policy.DeleteNotifyChannel(ctx, p.Organization, in.Kind, p.By()); err != nil {
 			return err
 		}
 		s.changed(ctx, p, "notifications removed", "kind", in.Kind)
@@ -37,7 +37,7 @@ func (s *Server) notifyRoutes() {
 }
 
 func (s *Server) notifyViews(ctx context.Context, organization string) ([]api.NotifyView, error) {
-	all, err := s.Notify.NotifyChannels(ctx, organization)
+	all, err := s.Policy.NotifyChannels(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *Server) viewNotify(ctx context.Context, c *action.NotifyChannel) (api.N
 }
 
 func (s *Server) notifications(ctx context.Context, organization string, limit int) ([]api.NotificationView, error) {
-	all, err := s.Notify.Notifications(ctx, organization, limit)
+	all, err := s.Policy.Notifications(ctx, organization, limit)
 	views := make([]api.NotificationView, len(all))
 	for i, n := range all {
 		views[i] = api.NotificationView{
@@ -96,7 +96,7 @@ func (s *Server) setNotify(ctx context.Context, p *Principal, kind action.Notify
 	if err != nil {
 		return api.MintedNotify{}, err
 	}
-	if c, err = s.Notify.SetNotifyChannel(ctx, c, secret); err != nil {
+	if c, err = s.Policy.SetNotifyChannel(ctx, c, secret); err != nil {
 		return api.MintedNotify{}, err
 	}
 	s.changed(ctx, p, "notifications set", "kind", kind, "enabled", c.Enabled, "wants", c.Wants)

@@ -32,7 +32,6 @@ type Config struct {
 	Policy   Policy
 	Sources  Sources
 	Inbound  Inbound
-	Notify   Notify
 
 	Connectors  Connectors
 	Connections Connections
@@ -170,7 +169,7 @@ func (c *Config) fill() error {
 func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
 		"Gate": c.Gate == nil, "Decide": c.Decide == nil, "Hints": c.Hints == nil, "People": c.People == nil, "Sessions": c.Sessions == nil, "Calls": c.Calls == nil,
-		"Policy": c.Policy == nil, "Sources": c.Sources == nil, "Inbound": c.Inbound == nil, "Notify": c.Notify == nil,
+		"Policy": c.Policy == nil, "Sources": c.Sources == nil, "Inbound": c.Inbound == nil,
 		"Connectors": c.Connectors == nil, "Connections": c.Connections == nil, "Providers": c.Providers == nil, "Files": c.Files == nil,
 		"Tokens": c.Tokens == nil, "Vault": c.Vault == nil, "JSON": c.JSON == nil, "Withdrew": c.Withdrew == nil, "Snapshot": c.Snapshot == nil, "RequestGrant": c.RequestGrant == nil,
 		"SealSecret": c.SealSecret == nil, "Rotate": c.Rotate == nil, "VerifyAudit": c.VerifyAudit == nil, "TestNotify": c.TestNotify == nil,

@@ -14,7 +14,7 @@ import (
 
 // notifyChannel returns the channel of a kind, or what a new one begins as.
 func (s *Server) notifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (c action.NotifyChannel, known bool, err error) {
-	c, err = s.Notify.NotifyChannel(ctx, organization, kind)
+	c, err = s.Policy.NotifyChannel(ctx, organization, kind)
 	if errors.Is(err, action.ErrNotFound) {
 		return action.NotifyChannel{Organization: organization, Kind: kind, Enabled: true, Wants: action.WantsAll}, false, nil
 	}

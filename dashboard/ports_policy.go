@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/ingest/event"
 )
 
-// Policy keeps what decides calls, and its history. Whatever changes it takes who
+// Policy keeps what decides calls, its history, and where approvers are notified.
+// Whatever changes it takes who
 // did it, checks its input (ErrInvalid with the field) and changes nothing when it
 // refuses.
 type Policy interface {
@@ -83,4 +85,21 @@ type Policy interface {
 	PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error)
 	// ExportPolicy hands over change after change as [Calls] does calls.
 	ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error
+
+	// Where approvers hear of held calls elsewhere. The secrets of webhooks are
+	// those of the owner [NotifySecrets].
+
+	// NotifyChannel returns ErrNotFound when there is none of the kind.
+	NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error)
+	NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error)
+	// SetNotifyChannel replaces what people choose of a channel, in the name of
+	// c.UpdatedBy, and adds the secret when there is one.
+	SetNotifyChannel(ctx context.Context, c action.NotifyChannel, secret *event.Secret) (action.NotifyChannel, error)
+	// DeleteNotifyChannel also forgets what was told; ErrNotFound.
+	DeleteNotifyChannel(ctx context.Context, organization string, kind action.NotifyKind, by string) error
+	// Notifications returns the newest of what was told, and of what is to be.
+	Notifications(ctx context.Context, organization string, limit int) ([]action.Notification, error)
 }
+
+// NotifySecrets is whose the secrets are that sign webhooks of held calls.
+const NotifySecrets = "notify"

@@ -116,7 +116,7 @@ func (n toolNames) ResolvePrompt(ctx context.Context, s *action.Session, name st
 func (g *gateway) dashboardConfig() dashboard.Config {
 	return dashboard.Config{
 		Gate: g.gate, Decide: g.policies.Decide, Hints: g.coord, Guard: g.guard(), Snapshot: g.snapshot, AgentTools: g.mcp.Listed, RequestGrant: requests{g}.RequestGrant,
-		People: g.db, Sessions: g.db, Calls: g.db, Policy: g.db, Sources: g.db, Inbound: g.db, Notify: g.db,
+		People: g.db, Sessions: g.db, Calls: g.db, Policy: g.db, Sources: g.db, Inbound: g.db,
 		Withdrew: g.withdrew, Used: g.sessions.use, SeenEvery: g.options.Intervals.SeenEvery, TestNotify: g.notices.Test,
 		Connectors: connectors{prober{g}, g.oauth}, Presets: presets(), Connections: connections{g.tokens, g}, Providers: g.providers(),
 		Files: g.files, Tokens: g.signer, Vault: g.vault, JSON: g.json,
