@@ -97,14 +97,14 @@ func TestWordsToPeersAreBounded(t *testing.T) {
 	warned(2)
 
 	here.Expire()
-	if n := here.Allowances(); n != 3 {
+	if n := here.RateWindows(); n != 3 {
 		t.Error("allowances in use:", n)
 	}
 	later.Store(int64(time.Minute))
 	goodbye("token-a")
 	check("a minute later", told{122, 122, 120})
 	here.Expire()
-	if n := here.Allowances(); n != 1 {
+	if n := here.RateWindows(); n != 1 {
 		t.Error("allowances a minute later:", n)
 	}
 	warned(2)

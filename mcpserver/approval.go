@@ -1,11 +1,16 @@
 package mcpserver
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/url"
 	"strconv"
+	"time"
 
 	"sallyport/action"
 	"sallyport/internal/jsonlex"
+	"sallyport/mcpserver/token"
+	"sallyport/mcpserver/wire"
 )
 
 // A client that opens pages for its user is asked to open the one where a held
@@ -18,15 +23,15 @@ import (
 // older one. No source's question has such a name: theirs have the id of a round.
 const approvalKey = questionPrefix + "approval"
 
-// shows reports whether the caller's client is asked to open pages. Nobody sits
+// opensPages reports whether the caller's client is asked to open pages. Nobody sits
 // with an unattended one, and a task says where its page is.
-func (c *caller) shows() bool {
-	return c.can.Has(action.ClientElicitsURL) && !c.tasks && c.who.Kind != action.Unattended
+func (c *caller) opensPages() bool {
+	return c.features.Has(action.ClientElicitsURL) && !c.asTask && c.who.Kind != action.Unattended
 }
 
-// pageOf is where a person decides, if that is a page of ours.
-func (s *Server) pageOf(inv *action.Invocation) string {
-	page, err := url.Parse(linkOf(inv))
+// approvalPage is where a person decides, if that is a page of ours.
+func (s *Server) approvalPage(inv *action.Invocation) string {
+	page, err := url.Parse(approvalURL(inv))
 	if err != nil || page.Host == "" || page.Scheme != "https" && page.Scheme != "http" {
 		return ""
 	}
@@ -36,70 +41,143 @@ func (s *Server) pageOf(inv *action.Invocation) string {
 	return page.String()
 }
 
-// appendOpening appends the method and params that ask to open a page. The words
+// appendPageElicitation appends the method and params that ask to open a page. The words
 // are ours; names that others chose are quoted. The id is of the older era.
-func appendOpening(b []byte, inv *action.Invocation, page, id string) []byte {
+func appendPageElicitation(b []byte, inv *action.Invocation, page, id string) []byte {
 	b = append(b, `"method":"elicitation/create","params":{"mode":"url"`...)
 	if id != "" {
 		b = jsonlex.Quote(append(b, `,"elicitationId":`...), id)
 	}
 	b = jsonlex.Quote(append(b, `,"url":`...), page)
 	b = jsonlex.Quote(append(b, `,"message":`...),
-		"An agent wants to run "+quoted(inv.Action)+" of "+quoted(source(inv))+", which a person has to approve. "+
+		"An agent wants to run "+quoted(inv.Action)+" of "+quoted(sourceName(inv))+", which a person has to approve. "+
 			"Open Sallyport's page to see what it would do, and approve or deny it there. Your answer here decides nothing.")
 	return append(b, '}')
 }
 
 // quoted shows a name that somebody else chose, without what could pass for more
 // than a name.
-func quoted(name string) string { return strconv.Quote(cut(name, 80)) }
+func quoted(name string) string { return strconv.Quote(wire.Truncate(name, 80)) }
 
-// opens asks a client of the older era to open the page of its call.
-func (s *Server) opens(c *caller, inv *action.Invocation) {
-	page := s.pageOf(inv)
+// askToOpenPage asks a client of the older era to open the page of its call.
+func (s *Server) askToOpenPage(c *caller, inv *action.Invocation) {
+	page := s.approvalPage(inv)
 	if page == "" {
 		return
 	}
-	c.shown = inv.ID
+	c.openedPage = inv.ID
 	b := jsonlex.Quote([]byte(`{"jsonrpc":"2.0","id":`), approvalKey+"/"+inv.ID)
-	b = appendOpening(append(b, ','), inv, page, inv.ID)
-	c.heard(c.reply.event(append(b, '}')))
+	b = appendPageElicitation(append(b, ','), inv, page, inv.ID)
+	c.onWriteError(c.reply.Event(append(b, '}')))
 }
 
-// decided tells a client of the older era that its user need not have the page
+// completeElicitation tells a client of the older era that its user need not have the page
 // open any more, once somebody decided or nobody can.
-func (c *caller) decided(inv *action.Invocation) {
-	if c.shown == "" || inv.Status == action.StatusPending {
+func (c *caller) completeElicitation(inv *action.Invocation) {
+	if c.openedPage == "" || inv.Status == action.StatusPending {
 		return
 	}
-	b := jsonlex.Quote([]byte(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":`), c.shown)
-	c.shown = ""
-	c.heard(c.reply.event(append(b, `}}`...)))
+	b := jsonlex.Quote([]byte(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":`), c.openedPage)
+	c.openedPage = ""
+	c.onWriteError(c.reply.Event(append(b, `}}`...)))
 }
 
-// askToOpen asks a client of the stateless era, as the result of its call, when
+// askToOpenPageStateless asks a client of the stateless era, as the result of its call, when
 // there is a page of ours to open. One that could not be told is gone: whoever
 // lost it repeats the call, and waits.
-func (s *Server) askToOpen(c *caller, inv *action.Invocation) (answered, told bool) {
-	page := s.pageOf(inv)
+func (s *Server) askToOpenPageStateless(c *caller, inv *action.Invocation) (answered, told bool) {
+	page := s.approvalPage(inv)
 	if page == "" {
 		return false, false
 	}
-	a := &asked{
-		Principal: principalBytes(c), Call: callDigest(c.method, c.name, c.arguments),
-		Invocation: inv.ID, Keys: []string{approvalKey}, Until: s.cfg.Now().Add(stateLife).Unix(),
+	a := &token.RequestState{
+		Principal: principalBytes(c), Call: token.CallDigest(c.Method, c.name, c.arguments),
+		Invocation: inv.ID, Keys: []string{approvalKey}, Until: s.cfg.Now().Add(token.RequestStateGrace).Unix(),
 	}
 	if inv.ExpiresAt != nil {
-		a.Until = inv.ExpiresAt.Add(stateLife).Unix()
+		a.Until = inv.ExpiresAt.Add(token.RequestStateGrace).Unix()
 	}
-	state, ok := s.states.seal(a)
+	state, ok := s.requestStates.Seal(a)
 	if !ok {
 		return false, false
 	}
 	b := jsonlex.Quote([]byte(`{"resultType":"input_required","inputRequests":{`), approvalKey)
-	b = appendOpening(append(b, `:{`...), inv, page, "")
+	b = appendPageElicitation(append(b, `:{`...), inv, page, "")
 	b = jsonlex.Quote(append(b, `}},"requestState":`...), state)
-	err := c.answer(c.reply, message{result: append(b, '}')})
-	c.heard(err)
+	err := c.sendTo(c.reply, wire.Response{Result: append(b, '}')})
+	c.onWriteError(err)
 	return true, err == nil
+}
+
+// pendingNotice is the result of a call that waits on when its answer cannot:
+// it says where to approve and how to come back. A tool with an output schema
+// gets it as an error without structured content, because strict clients would
+// drop a result that misses the schema.
+func pendingNotice(inv *action.Invocation, lead string, strict bool, now time.Time) wire.Response {
+	said := lead + pendingText(inv, now)
+	b := []byte(`{"content":[{"type":"text","text":`)
+	b = jsonlex.Quote(b, said)
+	if strict {
+		return wire.Response{Result: append(b, `}],"isError":true}`...), Text: said}
+	}
+	b = append(b, `}],"structuredContent":`...)
+	b = append(b, pendingContent(inv)...)
+	return wire.Response{Result: append(b, '}'), Text: said}
+}
+
+func pendingText(inv *action.Invocation, now time.Time) string {
+	what := "PENDING: " + callName(inv) + " waits for a person's approval and has not run."
+	switch inv.Status {
+	case action.StatusApproved:
+		what = "APPROVED: " + callName(inv) + " is about to run."
+	case action.StatusExecuting:
+		what = "RUNNING: " + callName(inv) + " is being executed."
+	}
+	link := ""
+	if url := approvalURL(inv); url != "" {
+		link = " A person approves it at " + url + " (tell the user)."
+	}
+	if inv.Status == action.StatusPending && inv.ExpiresAt != nil {
+		link += " It expires in " + remaining(*inv.ExpiresAt, now) + "."
+	}
+	if !isTool(inv) {
+		return fmt.Sprintf("%s%s Repeat the same request later: it is joined, and not asked for again. Or call the tool %s with invocation_id %q.", what, link, toolWait, inv.ID)
+	}
+	return fmt.Sprintf("%s%s Do not repeat the call. Call %s with invocation_id %q to get its result.", what, link, toolWait, inv.ID)
+}
+
+func pendingContent(inv *action.Invocation) []byte {
+	expires := inv.ExpiresAt
+	if inv.Status != action.StatusPending {
+		expires = nil
+	}
+	b, _ := json.Marshal(struct { // strings and a time always encode
+		Status      action.Status `json:"status"`
+		Invocation  string        `json:"invocation_id"`
+		ApprovalURL string        `json:"approval_url,omitempty"`
+		ExpiresAt   *time.Time    `json:"expires_at,omitempty"`
+	}{inv.Status, inv.ID, approvalURL(inv), expires})
+	return b
+}
+
+// approvalURL is where a person decides, while there is something to decide.
+func approvalURL(inv *action.Invocation) string {
+	if inv.Status == action.StatusPending {
+		return inv.ApprovalURL
+	}
+	return ""
+}
+
+// remaining says how long it is until t, in words short enough for a line.
+func remaining(t, now time.Time) string {
+	d := t.Sub(now).Round(time.Second)
+	switch {
+	case d <= 0:
+		return "0s"
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%ds", int(d.Seconds()))
 }

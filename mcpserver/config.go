@@ -12,8 +12,7 @@ import (
 	"sallyport/action"
 )
 
-// Gate is what this package needs of [gate.Gate], whose methods say what
-// they promise.
+// Gate is the part of [gate.Gate] that this package uses.
 type Gate interface {
 	Call(ctx context.Context, c *action.Call) (*action.Outcome, error)
 	Wait(ctx context.Context, s *action.Session, id string, w action.Waiting) (*action.Outcome, error)
@@ -29,108 +28,105 @@ type Gate interface {
 	Admit(ctx context.Context, s *action.Session) error
 }
 
-// Resolver finds what is behind a name as agents see it, also one that the
-// session's list does not show, because it is denied or because it is new. An
-// error of kind ErrNotFound means that no source has it.
+// Resolver looks up a name as agents see it. It also finds names that the session's
+// list does not show, because policy denies them or because they are new. An error of
+// kind ErrNotFound means that no source has the name.
 type Resolver interface {
 	// Resolve finds the action of a tool.
 	Resolve(ctx context.Context, s *action.Session, tool string) (source, name string, err error)
-	// ResolveResource finds the source of a resource or a resource template,
-	// and the URI or the template as it is there. A URI that only fits a
-	// template is found too. ErrInvalid with the code "ambiguous_resource" names
-	// the forms to use for one that several sources have.
+	// ResolveResource finds the source of a resource or a resource template, and
+	// its URI or template at that source. A URI that only matches a template is
+	// found, too. If several sources have it, the error is ErrInvalid with the code
+	// "ambiguous_resource" and lists the URIs to use instead.
 	ResolveResource(ctx context.Context, s *action.Session, uri string) (source, name string, err error)
 	// ResolvePrompt finds a prompt.
 	ResolvePrompt(ctx context.Context, s *action.Session, name string) (source, prompt string, err error)
 }
 
-// Config says how a [Server] works.
+// Config configures a [Server].
 type Config struct {
 	Gate     Gate     // required
 	Resolver Resolver // required
-	// Authenticate returns the session whose token bearer is. It is asked on
-	// every request. An error of kind ErrUnauthenticated is answered 401, of
-	// kind ErrForbidden 403, any other 503. The session may be shared: it is
-	// not changed here. Required.
+	// Authenticate returns the session of a bearer token; it is called on every
+	// request. An error of kind ErrUnauthenticated is answered with 401, of kind
+	// ErrForbidden with 403, any other with 503. The server does not modify the
+	// session. Required.
 	Authenticate func(ctx context.Context, bearer string) (*action.Session, error)
-	// Hints tell when lists may have changed. Required.
+	// Hints notifies the server that lists may have changed. Required.
 	Hints action.Hints
-	// RequestGrant writes down a session's wish for a grant, as the tool
-	// grant_request has it; only a person makes a grant of it. Errors: ErrInvalid
-	// with the field of t, ErrTooMany, and those of finding the action. Nil: there
-	// is no such tool.
+	// RequestGrant stores a session's request for a grant, which a person has to
+	// approve. Errors: ErrInvalid with the field of t, ErrTooMany, and those of
+	// looking up the action. Nil: the tool grant_request is not offered.
 	RequestGrant func(ctx context.Context, s *action.Session, t action.Terms, reason string) (action.GrantRequest, error)
 	// Snapshot returns what the session may do, for the resource
-	// sallyport://capabilities. Nil: there is no such resource.
+	// sallyport://capabilities. Nil: the resource is not offered.
 	Snapshot func(ctx context.Context, s *action.Session) (action.Snapshot, error)
 
-	// Trace returns ctx as part of the trace that a client named in _meta, in the
-	// form of W3C, for a call. Nil: calls are not traced.
+	// Trace returns ctx with the W3C trace context that a client sent in _meta.
+	// Nil: calls are not traced.
 	Trace func(ctx context.Context, traceparent string) context.Context
 
-	// Tools is what sessions list that do not say: every tool, or those that find
-	// and call the others. Empty: every tool.
+	// Tools is the tool listing of sessions that do not configure one. Empty: every
+	// tool.
 	Tools action.ToolListing
 
-	// AllowedHosts may stand in the Host header, with or without a port; an
-	// entry without one allows every port. The host of PublicURL is always
-	// allowed, the names of the loopback interface when the request came in
-	// over it, and the address that the connection was made to. Empty: no more
-	// than those.
+	// AllowedHosts are accepted in the Host header, with or without a port; an entry
+	// without a port allows every port. Always allowed are the host of PublicURL, the
+	// local address of the connection, and names of the loopback interface for
+	// connections over it. Empty: only those.
 	AllowedHosts []string
-	// AllowedOrigins are the origins, such as https://app.example.com, whose
-	// pages may call; the server's own and that of PublicURL always may.
+	// AllowedOrigins are origins, such as https://app.example.com, whose pages may
+	// send requests. The server's own origin and that of PublicURL are always allowed.
 	AllowedOrigins []string
-	// PublicURL is where clients reach the gateway. Empty: as they do.
+	// PublicURL is the URL under which clients reach the gateway. Empty: unknown.
 	PublicURL string
 
-	// PendingAfter is how long a held call of a client that cannot be told of
-	// progress waits before it is answered "pending". Zero: 45 s.
+	// PendingAfter is how long a call waits for approval before it is answered
+	// "pending", if its client does not support progress. Zero: 45 s.
 	PendingAfter time.Duration
-	// UnattendedPendingAfter is the same for a client of an unattended session
-	// that can. Zero: 10 min.
+	// UnattendedPendingAfter is the same for clients of unattended sessions that
+	// support progress. Zero: 10 min.
 	UnattendedPendingAfter time.Duration
-	// Pickup is how long a result can be picked up after the end of its call, as
-	// clients are told of tasks. Zero: 15 min.
+	// Pickup is how long a result is available after the end of its call, which is
+	// reported as the time to live of tasks. Zero: 15 min.
 	Pickup time.Duration
 	// UnattendedPickup is the same in an unattended session. Zero: 24 h.
 	UnattendedPickup time.Duration
-	// DenialHolds is how long a person's denial refuses the same call, as agents
-	// are told. Zero: 15 min.
+	// DenialHolds is how long a person's denial refuses the same call; agents are told
+	// so. Zero: 15 min.
 	DenialHolds time.Duration
-	// KeepAliveEvery is how often a silent answer carries a comment, so that
-	// nothing on the way takes the connection for dead. Zero: 15 s.
+	// KeepAliveEvery is the interval of keep-alive comments in idle responses, so that
+	// proxies do not close the connection. Zero: 15 s.
 	KeepAliveEvery time.Duration
-	// SessionKey signs MCP session ids; at least 32 bytes. Every instance that
-	// shares it goes on with the sessions of the others, and of itself before a
-	// restart. Nil: a random one, so that sessions end with the process.
+	// SessionKey signs MCP session ids; at least 32 bytes. Instances that share it
+	// continue each other's sessions, and their own after a restart. Nil: a random
+	// key, so that sessions end with the process.
 	SessionKey []byte
-	// SessionLife is how long an MCP session id is good. Zero: 24 h.
+	// SessionLife is how long an MCP session id is valid. Zero: 24 h.
 	SessionLife time.Duration
-	// Peers are the other instances that share the key. Nil: there are none.
+	// Peers are the other instances that share the key. Nil: a single instance.
 	Peers Peers
-	// IdleSession is how long an MCP session is remembered without a request,
-	// a call in flight or an event stream. It can be used after that too: its
-	// id says all that is needed. Zero: 30 min.
+	// IdleSession is how long an MCP session stays in memory without a request, a
+	// call in flight or an event stream. Its id remains valid and restores it.
+	// Zero: 30 min.
 	IdleSession time.Duration
-	// MaxSessions is how many MCP sessions of one principal are remembered;
-	// the one that rested longest makes room. It is also how many
-	// subscriptions/listen of the stateless era a principal may have open, of
-	// which none makes room. Zero: 64.
+	// MaxSessions is how many MCP sessions of one principal stay in memory; the least
+	// recently used one is evicted. It also limits the subscriptions/listen that a
+	// principal may have open, of which none is evicted. Zero: 64.
 	MaxSessions int
 	// MaxBody is the largest request in bytes. Zero: 4 MiB.
 	MaxBody int64
-	// Version of the gateway, told to clients. Empty: "dev".
+	// Version of the gateway, as reported to clients. Empty: "dev".
 	Version string
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
-	// Log receives what callers may not see. Nil: nothing is logged.
+	// Log receives details that callers must not see. Nil: nothing is logged.
 	Log *slog.Logger
 }
 
 const minSessionKey = 32
 
-// complete checks what is required and fills in the rest.
+// complete checks required fields and sets defaults.
 func (c *Config) complete() error {
 	switch {
 	case c.Gate == nil:
@@ -149,17 +145,17 @@ func (c *Config) complete() error {
 	if len(c.SessionKey) < minSessionKey {
 		return fmt.Errorf("mcpserver: Config.SessionKey has %d bytes; give at least %d random ones", len(c.SessionKey), minSessionKey)
 	}
-	orElse(&c.SessionLife, 24*time.Hour)
-	orElse(&c.PendingAfter, 45*time.Second)
-	orElse(&c.UnattendedPendingAfter, 10*time.Minute)
-	orElse(&c.Pickup, 15*time.Minute)
-	orElse(&c.UnattendedPickup, 24*time.Hour)
-	orElse(&c.DenialHolds, 15*time.Minute)
-	orElse(&c.KeepAliveEvery, 15*time.Second)
-	orElse(&c.IdleSession, 30*time.Minute)
-	orElse(&c.MaxSessions, 64)
-	orElse(&c.MaxBody, 4<<20)
-	orElse(&c.Version, "dev")
+	setDefault(&c.SessionLife, 24*time.Hour)
+	setDefault(&c.PendingAfter, 45*time.Second)
+	setDefault(&c.UnattendedPendingAfter, 10*time.Minute)
+	setDefault(&c.Pickup, 15*time.Minute)
+	setDefault(&c.UnattendedPickup, 24*time.Hour)
+	setDefault(&c.DenialHolds, 15*time.Minute)
+	setDefault(&c.KeepAliveEvery, 15*time.Second)
+	setDefault(&c.IdleSession, 30*time.Minute)
+	setDefault(&c.MaxSessions, 64)
+	setDefault(&c.MaxBody, 4<<20)
+	setDefault(&c.Version, "dev")
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -169,8 +165,8 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// orElse sets *v to the default where it is zero.
-func orElse[T comparable](v *T, otherwise T) {
+// setDefault sets *v to the default if it is zero.
+func setDefault[T comparable](v *T, otherwise T) {
 	var zero T
 	if *v == zero {
 		*v = otherwise

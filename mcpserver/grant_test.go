@@ -10,6 +10,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/mcpserver"
+	"sallyport/mcpserver/wire"
 )
 
 // asks has a session of token-a ask for grants; it returns what the agent is
@@ -159,10 +160,10 @@ func FuzzWish(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if !mcpserver.ValidJSON(raw) || !strings.HasPrefix(strings.TrimSpace(string(raw)), "{") {
+		if !wire.Valid(raw) || !strings.HasPrefix(strings.TrimSpace(string(raw)), "{") {
 			return
 		}
-		w, err := mcpserver.ParseWish(raw)
+		w, err := mcpserver.ParseGrantArguments(raw)
 		if err != nil {
 			var e *action.Error
 			if !errors.As(err, &e) || !errors.Is(err, action.ErrInvalid) || e.Field == "" || e.Message == "" {
@@ -170,7 +171,7 @@ func FuzzWish(f *testing.F) {
 			}
 			return
 		}
-		if w.Any == (w.Tool != "") || !w.Scope.Valid() || w.MaxCalls != nil && *w.MaxCalls < 1 || w.Lasts < 0 || len(w.Pins) > 20 || len(w.Reason) > 8000 {
+		if w.Any == (w.Tool != "") || !w.Scope.Valid() || w.MaxCalls != nil && *w.MaxCalls < 1 || w.Duration < 0 || len(w.Pins) > 20 || len(w.Reason) > 8000 {
 			t.Fatalf("%q became %+v", raw, w)
 		}
 		for pointer, value := range w.Pins {

@@ -114,7 +114,7 @@ func TestRevokedSessionHearsNothing(t *testing.T) {
 	d.tell("token-b", action.ErrForbidden)
 	hint(action.HintReload, "acme", "") // the hint itself was lost
 	eventually(t, "the other's end", func() bool { return legacyB.over.Load() && ended(modernB) && s.gate.subscribed() == "" })
-	if n := s.server.Standings(); n != 0 {
+	if n := s.server.Principals(); n != 0 {
 		t.Errorf("%d principals are remembered who have nothing", n)
 	}
 }
@@ -351,7 +351,7 @@ func TestHangingSourceKeepsNobodyWaiting(t *testing.T) {
 
 // What waits for a source is bounded, and not lost for who comes next.
 func TestReleasesAreBounded(t *testing.T) {
-	if kept, of := mcpserver.Released(1200); kept != 1000 {
+	if kept, of := mcpserver.QueuedUnsubscribes(1200); kept != 1000 {
 		t.Errorf("%d of %d wait", kept, of)
 	}
 }

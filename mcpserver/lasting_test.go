@@ -14,7 +14,7 @@ func TestDenialsSayHowLong(t *testing.T) {
 		15 * time.Minute: "15 minutes", time.Hour: "1 hour", 48 * time.Hour: "48 hours", 90 * time.Second: "90 seconds", 1500 * time.Millisecond: "1.5s",
 	} {
 		s := &Server{cfg: Config{DenialHolds: holds}}
-		text := s.outcomeMessage(&action.Outcome{Invocation: action.Invocation{Action: "write", Status: action.StatusDenied, DeniedReason: action.DeniedHuman}}, "", false, time.Now()).said
+		text := s.outcomeResponse(&action.Outcome{Invocation: action.Invocation{Action: "write", Status: action.StatusDenied, DeniedReason: action.DeniedHuman}}, "", false, time.Now()).Text
 		if !strings.Contains(text, "for "+want+" it is refused") {
 			t.Errorf("a denial says %q, want %s", text, want)
 		}

@@ -6,22 +6,23 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/jsonlex"
+	"sallyport/mcpserver/wire"
 )
 
 // list answers one of the four list methods with the definitions as their
 // sources wrote them.
 func (s *Server) list(x *exchange, p *params) {
-	after, bad := cursorOf(p)
+	after, bad := cursorParam(p)
 	if bad != nil {
-		x.fail(bad)
+		x.sendError(bad)
 		return
 	}
 	now := s.cfg.Now()
 	v := s.views.of(&x.who, now)
-	list, err := s.listed(x, v, after == "")
+	list, err := s.requestedList(x, v, after == "")
 	if err != nil {
-		s.cfg.Log.Error("listing", "method", x.method, "session", x.who.ID, "error", err)
-		x.fail(listProblem(err))
+		s.cfg.Log.Error("listing", "method", x.Method, "session", x.who.ID, "error", err)
+		x.sendError(listProblem(err))
 		return
 	}
 	definitions, next := list.page(after)
@@ -29,36 +30,36 @@ func (s *Server) list(x *exchange, p *params) {
 	if next != "" {
 		m = jsonlex.Quote(append(m, `,"nextCursor":`...), next)
 	}
-	if x.modern {
+	if x.stateless {
 		m = append(m, s.cacheFields...)
 	}
-	id := x.id
+	id := x.ID
 	// The list is long and shared: it goes out from where it is.
-	_ = newReply(x.w).end(200, []byte(`{"jsonrpc":"2.0","id":`), id, // a client that left asks again
-		[]byte(`,"result":{"`+listMember(x.method)+`":[`), definitions, m, []byte(`}}`))
+	_ = wire.NewWriter(x.w).End(200, []byte(`{"jsonrpc":"2.0","id":`), id, // a client that left asks again
+		[]byte(`,"result":{"`+listMember(x.Method)+`":[`), definitions, m, []byte(`}}`))
 }
 
-// listed returns the list that a method asks for, and notes that the client
+// requestedList returns the list that a method asks for, and notes that the client
 // takes it from its beginning.
-func (s *Server) listed(x *exchange, v *view, whole bool) (*pages, error) {
+func (s *Server) requestedList(x *exchange, v *view, whole bool) (*pages, error) {
 	took := func(k kind, version string) {
-		if x.mcp != nil && whole {
-			x.mcp.took(k, version)
+		if x.session != nil && whole {
+			x.session.recordVersion(k, version)
 		}
 	}
-	if x.method == methodList {
+	if x.Method == methodList {
 		t, err := v.current(x.r.Context(), s.cfg.Gate, &x.who, s.cfg.Now())
 		if err != nil {
 			return nil, err
 		}
-		took(kindTools, t.told)
+		took(kindTools, t.announcedVersion)
 		return &t.pages, nil
 	}
-	o, err := v.offers(x.r.Context(), s.cfg.Gate, &x.who)
+	o, err := v.offerings(x.r.Context(), s.cfg.Gate, &x.who)
 	if err != nil {
 		return nil, err
 	}
-	switch x.method {
+	switch x.Method {
 	case methodPrompts:
 		took(kindPrompts, o.promptsVersion)
 		return &o.prompts, nil
@@ -89,24 +90,61 @@ func cacheFields(version string) []byte {
 	return []byte(`,"ttlMs":0,"cacheScope":"private","resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":` + string(info) + `}`)
 }
 
-// cursorOf returns the name after which the page begins.
-func cursorOf(p *params) (after string, bad *problem) {
-	if p.cursor == nil || isNull(p.cursor) {
+// cursorParam returns the name after which the page begins.
+func cursorParam(p *params) (after string, bad *wire.Error) {
+	if p.cursor == nil || wire.IsNull(p.cursor) {
 		return "", nil
 	}
-	if isString(p.cursor) {
-		if last, ok := decodeCursor(decodeString(p.cursor)); ok {
+	if wire.IsString(p.cursor) {
+		if last, ok := decodeCursor(wire.DecodeString(p.cursor)); ok {
 			return last, nil
 		}
 	}
-	return "", invalidParams("The cursor is not one of this server's; list again without it.")
+	return "", wire.InvalidParams("The cursor is not one of this server's; list again without it.")
 }
 
 // listProblem maps an error of the Gate for a request that has no tool result.
-func listProblem(err error) *problem {
+func listProblem(err error) *wire.Error {
 	var e *action.Error
 	if errors.As(err, &e) && e.Kind != nil {
-		return &problem{code: codeInternal, text: e.Message}
+		return &wire.Error{Code: wire.CodeInternal, Message: e.Message}
 	}
-	return internalProblem()
+	return wire.InternalError()
+}
+
+// kind is a kind of list.
+type kind int
+
+// The kinds of list, in the order in which their changes are told.
+const (
+	kindTools kind = iota
+	kindPrompts
+	kindResources // with the templates
+	kinds
+)
+
+// versions are those of a session's lists; empty ones are not known.
+type versions [kinds]string
+
+// notification is the method by which a change is told, and filter the member of
+// subscriptions/listen that asks for it.
+func (k kind) notification() string {
+	return [kinds]string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"}[k]
+}
+
+func (k kind) listenFilter() string {
+	return [kinds]string{"toolsListChanged", "promptsListChanged", "resourcesListChanged"}[k]
+}
+
+// announcedKinds are the kinds of list whose changes clients are told of.
+func (o serverFeatures) announcedKinds() (wants [kinds]bool) {
+	for k := range kinds {
+		wants[k] = o.announces(k)
+	}
+	return wants
+}
+
+// announces reports whether clients are told that the list may change.
+func (o serverFeatures) announces(k kind) bool {
+	return [kinds]bool{true, o.prompts, o.resourceChanges}[k]
 }

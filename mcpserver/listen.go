@@ -5,45 +5,47 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"sallyport/mcpserver/wire"
 )
 
 // listen serves subscriptions/listen of the stateless era: an event stream of
 // what the client names, which is acknowledged first. Tasks are not among it:
 // their clients ask for them.
 func (s *Server) listen(x *exchange, p *params) (rest func()) {
-	want := member(x.params, "notifications")
+	want := wire.Member(x.Params, "notifications")
 	uris, ok := subscribedURIs(want)
-	if !isObject(want) || !ok {
-		x.fail(invalidParams("notifications must be an object that says what to listen to, with resourceSubscriptions as a list of at most %d URIs.", maxSubscribed))
+	if !wire.IsObject(want) || !ok {
+		x.sendError(wire.InvalidParams("notifications must be an object that says what to listen to, with resourceSubscriptions as a list of at most %d URIs.", maxSubscriptionsPerClient))
 		return nil
 	}
-	if member(want, "taskIds") != nil && !declaresTasks(p.meta) {
-		x.fail(needsTasks())
+	if wire.Member(want, "taskIds") != nil && !declaresTasks(p.meta) {
+		x.sendError(needsTasks())
 		return nil
 	}
 	if s.calls.draining() {
-		s.unavailable(x.w)
+		s.sendDraining(x.w)
 		return nil
 	}
 	if len(uris) > 0 { // however many they are, they count as one call
 		if err := s.cfg.Gate.Admit(x.r.Context(), &x.who); err != nil {
-			x.refuse(s.besideMessage(err))
+			x.send(s.offeringError(err))
 			return nil
 		}
 	}
 	v := s.views.hold(&x.who, s.cfg.Now())
-	o := s.offersOf(x.r.Context(), v, &x.who)
-	wants := o.can.announced()
+	o := s.currentOfferings(x.r.Context(), v, &x.who)
+	wants := o.features.announcedKinds()
 	for k := range kinds {
-		wants[k] = wants[k] && string(member(want, k.filter())) == "true"
+		wants[k] = wants[k] && string(wire.Member(want, k.listenFilter())) == "true"
 	}
-	st := newStream(v, wants, bytes.Clone(x.id))
-	x.envelope = envelope{id: st.subscription, method: x.method}
+	st := newStream(v, wants, bytes.Clone(x.ID))
+	x.Envelope = wire.Envelope{ID: st.subscription, Method: x.Method}
 	return func() {
 		defer func() { s.views.release(v, s.cfg.Now()) }()
-		ctx, done, ok := s.stand(x.r.Context(), x, st)
+		ctx, done, ok := s.trackStream(x.r.Context(), x, st)
 		if !ok {
-			x.fail(&problem{code: codeInternal, text: fmt.Sprintf("This session has %d subscriptions/listen already; close one before you open another.", s.cfg.MaxSessions)})
+			x.sendError(&wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("This session has %d subscriptions/listen already; close one before you open another.", s.cfg.MaxSessions)})
 			return
 		}
 		defer done()
@@ -53,11 +55,11 @@ func (s *Server) listen(x *exchange, p *params) (rest func()) {
 
 // subscribedURIs reads the list of resources, which may be absent.
 func subscribedURIs(want []byte) (uris []string, ok bool) {
-	raw := member(want, "resourceSubscriptions")
-	if raw == nil || isNull(raw) {
+	raw := wire.Member(want, "resourceSubscriptions")
+	if raw == nil || wire.IsNull(raw) {
 		return nil, true
 	}
-	if json.Unmarshal(raw, &uris) != nil || len(uris) > maxSubscribed {
+	if json.Unmarshal(raw, &uris) != nil || len(uris) > maxSubscriptionsPerClient {
 		return nil, false
 	}
 	return uris, true
@@ -66,21 +68,21 @@ func subscribedURIs(want []byte) (uris []string, ok bool) {
 // serveSubscription keeps a subscription until its client leaves. It ends by
 // itself only when there is nothing to listen to, when nobody may listen any
 // more, or with the gateway.
-func (s *Server) serveSubscription(ctx context.Context, x *exchange, st *stream, o *offers, uris []string) {
-	a := newReply(x.w)
-	defer a.close()
-	defer s.unwatchStream(st)
-	honoured := s.watchFor(ctx, x, st, a, uris)
-	if a.event(st.acknowledgement(honoured)) != nil {
+func (s *Server) serveSubscription(ctx context.Context, x *exchange, st *stream, o *offerings, uris []string) {
+	a := wire.NewWriter(x.w)
+	defer a.Close()
+	defer s.removeStreamSubscriptions(st)
+	honoured := s.subscribeStream(ctx, x, st, a, uris)
+	if a.Event(st.acknowledgement(honoured)) != nil {
 		return
 	}
 	if len(honoured) > 0 || st.wants != [kinds]bool{} {
-		st.view.join(st, s.versionsNow(ctx, st.view, &x.who, o))
-		defer st.view.leave(st)
-		s.stream(ctx, st, a)
+		st.view.addStream(st, s.currentVersions(ctx, st.view, &x.who, o))
+		defer st.view.removeStream(st)
+		s.serveStream(ctx, st, a)
 	}
 	result := append([]byte(`{"resultType":"complete","_meta":`), st.meta()...)
-	_ = x.answer(a, message{result: append(result, '}')}) // a client that left needs no answer
+	_ = x.sendTo(a, wire.Response{Result: append(result, '}')}) // a client that left needs no answer
 }
 
 // acknowledgement says what of a subscription is honoured.
@@ -88,7 +90,7 @@ func (st *stream) acknowledgement(uris []string) []byte {
 	honoured := map[string]any{}
 	for k := range kinds {
 		if st.wants[k] {
-			honoured[k.filter()] = true
+			honoured[k.listenFilter()] = true
 		}
 	}
 	if len(uris) > 0 {
@@ -98,15 +100,15 @@ func (st *stream) acknowledgement(uris []string) []byte {
 	return st.notification("notifications/subscriptions/acknowledged", append([]byte(`"notifications":`), raw...))
 }
 
-// subscribingAtOnce is how many of its resources a stream subscribes to at the
+// subscribeWorkers is how many of its resources a stream subscribes to at the
 // same time.
-const subscribingAtOnce = 8
+const subscribeWorkers = 8
 
-// watchFor subscribes a stream of the stateless era to resources, as far as
+// subscribeStream subscribes a stream of the stateless era to resources, as far as
 // that is possible in time, and returns those for which it was.
-func (s *Server) watchFor(ctx context.Context, x *exchange, st *stream, a *reply, uris []string) (honoured []string) {
-	uris = unique(uris)
-	ctx, cancel := context.WithTimeout(ctx, subscribeWithin)
+func (s *Server) subscribeStream(ctx context.Context, x *exchange, st *stream, a *wire.Writer, uris []string) (honoured []string) {
+	uris = dedupe(uris)
+	ctx, cancel := context.WithTimeout(ctx, subscribeTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
 	defer s.keepAlive(a, func(err error) {
@@ -119,23 +121,23 @@ func (s *Server) watchFor(ctx context.Context, x *exchange, st *stream, a *reply
 		select {
 		case sub := <-made:
 			if sub != nil {
-				st.watch(&s.watches, sub)
+				st.addSubscription(&s.subscribers, sub)
 			}
 		case <-ctx.Done():
 			s.cfg.Log.Info("subscriptions are not honoured: there is no time left for them", "session", x.who.ID, "count", left)
-			go s.releaseLate(made, left)
+			go s.unsubscribeLate(made, left)
 			left = 1
 		}
 	}
 	for _, uri := range uris {
-		if st.watches(uri) {
+		if st.isSubscribed(uri) {
 			honoured = append(honoured, uri)
 		}
 	}
 	return honoured
 }
 
-func unique(list []string) (out []string) {
+func dedupe(list []string) (out []string) {
 	seen := map[string]bool{}
 	for _, one := range list {
 		if !seen[one] {
@@ -156,14 +158,14 @@ func (s *Server) subscribeAll(ctx context.Context, x *exchange, uris []string) <
 	}
 	close(todo)
 	who := &exchange{who: x.who, bearer: x.bearer} // all of x that may outlive it
-	for range min(len(uris), subscribingAtOnce) {
+	for range min(len(uris), subscribeWorkers) {
 		go func() {
 			for uri := range todo {
 				if ctx.Err() != nil {
 					made <- nil
 					continue
 				}
-				sub, err := s.subscribeTo(ctx, who, uri)
+				sub, err := s.subscribeAtSource(ctx, who, uri)
 				if err != nil {
 					s.cfg.Log.Info("a subscription is not honoured", "session", who.who.ID, "error", err)
 				}
@@ -174,9 +176,9 @@ func (s *Server) subscribeAll(ctx context.Context, x *exchange, uris []string) <
 	return made
 }
 
-// releaseLate ends those that were made after all.
-func (s *Server) releaseLate(made <-chan *subscription, left int) {
+// unsubscribeLate ends those that were made after all.
+func (s *Server) unsubscribeLate(made <-chan *subscription, left int) {
 	for range left {
-		s.release(<-made)
+		s.queueUnsubscribe(<-made)
 	}
 }

@@ -199,7 +199,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 	for i := range 5 {
 		b.server.Receive(mcpserver.Signal{
-			Kind: mcpserver.SignalSubscribe, Organization: "acme", Session: mcpserver.SessionName(id),
+			Kind: mcpserver.SignalSubscribe, Organization: "acme", Session: mcpserver.SessionHash(id),
 			Data: json.RawMessage(fmt.Sprintf(`{"uri":"more-%d","source":"demo","name":"x"}`, i)),
 		})
 	}
@@ -256,7 +256,7 @@ func TestSubscriptionThatCameTooLate(t *testing.T) {
 		{"full", func(s *site, id string) {
 			for i := range 100 {
 				s.server.Receive(mcpserver.Signal{
-					Kind: mcpserver.SignalSubscribe, Organization: "acme", Session: mcpserver.SessionName(id),
+					Kind: mcpserver.SignalSubscribe, Organization: "acme", Session: mcpserver.SessionHash(id),
 					Data: json.RawMessage(fmt.Sprintf(`{"uri":"more-%d","source":"demo","name":"x"}`, i)),
 				})
 			}
@@ -414,7 +414,7 @@ func TestModernResults(t *testing.T) {
 		{"resources/read", `{"cacheScope":"private","cacheScop\u0065":"public"}`, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","cacheScop\u0065":"private"}`},
 		{"resources/read", `{"resultType":"input_required"}`, `{"resultType":"input_required"}`},
 	} {
-		if got := string(mcpserver.AsModern(test.method, []byte(test.result))); got != test.want {
+		if got := string(mcpserver.StatelessResult(test.method, []byte(test.result))); got != test.want {
 			t.Errorf("%s %s came to %s, want %s", test.method, test.result, got, test.want)
 		}
 	}
@@ -422,10 +422,10 @@ func TestModernResults(t *testing.T) {
 
 // A list that changes while an event stream opens is told on it.
 func TestChangeWhileOpening(t *testing.T) {
-	if got := mcpserver.ToldAfterOpening("v1", "v2"); !strings.Contains(got, "tools/list_changed") {
+	if got := mcpserver.FirstEvents("v1", "v2"); !strings.Contains(got, "tools/list_changed") {
 		t.Errorf("told %q", got)
 	}
-	if got := mcpserver.ToldAfterOpening("v2", "v2"); got != "" {
+	if got := mcpserver.FirstEvents("v2", "v2"); got != "" {
 		t.Errorf("without a change told %q", got)
 	}
 }

@@ -1,6 +1,17 @@
 package mcpserver
 
-import "sallyport/internal/jsonlex"
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/internal/jsonlex"
+	"sallyport/mcpserver/wire"
+)
 
 // params are the params of the methods that are ours, taken apart. The slices
 // are raw and point into the body.
@@ -17,55 +28,55 @@ type params struct {
 	responses []byte
 
 	// Of actions_call, once it is unwrapped.
-	wrapped bool
-	key     []byte // of idempotency, raw; nil when it has none
+	wrapped        bool
+	idempotencyKey []byte // of idempotency, raw; nil when it has none
 }
 
-func parseParams(raw []byte) (params, *problem) {
+func parseParams(raw []byte) (params, *wire.Error) {
 	var p params
 	if raw == nil {
 		return p, nil
 	}
-	m := members{text: raw}
-	for m.next() {
-		switch string(m.key) {
+	m := wire.Members{Text: raw}
+	for m.Next() {
+		switch string(m.Key) {
 		case "name":
-			if !isString(m.value) || p.hasName {
-				return p, invalidParams("name must be one string.")
+			if !wire.IsString(m.Value) || p.hasName {
+				return p, wire.InvalidParams("name must be one string.")
 			}
-			p.name, p.hasName = decodeString(m.value), true
+			p.name, p.hasName = wire.DecodeString(m.Value), true
 		case "uri":
-			if !isString(m.value) || p.uri != "" {
-				return p, invalidParams("uri must be one string.")
+			if !wire.IsString(m.Value) || p.uri != "" {
+				return p, wire.InvalidParams("uri must be one string.")
 			}
-			p.uri = decodeString(m.value)
+			p.uri = wire.DecodeString(m.Value)
 		case "taskId":
-			if !isString(m.value) || p.task != "" {
-				return p, invalidParams("taskId must be one string.")
+			if !wire.IsString(m.Value) || p.task != "" {
+				return p, wire.InvalidParams("taskId must be one string.")
 			}
-			p.task = decodeString(m.value)
+			p.task = wire.DecodeString(m.Value)
 		case "arguments":
 			if p.arguments != nil {
-				return p, invalidParams("arguments must be given once.")
+				return p, wire.InvalidParams("arguments must be given once.")
 			}
-			p.arguments = m.value
+			p.arguments = m.Value
 		case "cursor":
-			p.cursor = m.value
+			p.cursor = m.Value
 		case "level":
-			p.level = m.value
+			p.level = m.Value
 		case "requestState":
-			p.state = m.value
+			p.state = m.Value
 		case "inputResponses":
-			p.responses = m.value
+			p.responses = m.Value
 		case "_meta":
-			if !isObject(m.value) || p.meta != nil {
-				return p, invalidParams("_meta must be one object.")
+			if !wire.IsObject(m.Value) || p.meta != nil {
+				return p, wire.InvalidParams("_meta must be one object.")
 			}
-			p.meta = m.value
+			p.meta = m.Value
 		}
 	}
-	if m.err != nil { // the envelope was valid, so this cannot be
-		return p, invalidParams("params must be an object.")
+	if m.Err != nil { // the envelope was valid, so this cannot be
+		return p, wire.InvalidParams("params must be an object.")
 	}
 	return p, nil
 }
@@ -73,7 +84,7 @@ func parseParams(raw []byte) (params, *problem) {
 // object returns the arguments as an object. Some models write the object as
 // a string, and leave it out when there is nothing to say.
 func (p *params) object() ([]byte, bool) {
-	if p.arguments == nil || isNull(p.arguments) {
+	if p.arguments == nil || wire.IsNull(p.arguments) {
 		return []byte("{}"), true
 	}
 	return jsonlex.Object(p.arguments)
@@ -81,10 +92,108 @@ func (p *params) object() ([]byte, bool) {
 
 // token returns the raw progress token, or nil when the client wants no
 // progress.
-func (p *params) token() ([]byte, *problem) {
-	t := member(p.meta, "progressToken")
-	if t != nil && !isString(t) && !isNumber(t) {
-		return nil, invalidParams("_meta.progressToken must be a string or a number.")
+func (p *params) token() ([]byte, *wire.Error) {
+	t := wire.Member(p.meta, "progressToken")
+	if t != nil && !wire.IsString(t) && !wire.IsNumber(t) {
+		return nil, wire.InvalidParams("_meta.progressToken must be a string or a number.")
 	}
 	return t, nil
+}
+
+// checkVersion refuses a version that we do not speak. Clients of the older
+// era may leave the header out.
+func (s *Server) checkVersion(version string) *wire.Error {
+	if version == "" || slices.Contains(s.versions, version) {
+		return nil
+	}
+	data, _ := json.Marshal(map[string]any{"supported": s.versions, "requested": version}) // strings always encode
+	return &wire.Error{
+		Status: http.StatusBadRequest, Code: wire.CodeUnsupportedVersion,
+		Message: "Protocol version " + strconv.Quote(wire.Truncate(version, 32)) + " is not supported.", Data: data,
+	}
+}
+
+// checkStatelessHeaders checks what every request of the stateless era carries: its
+// headers, which proxies route by, must say what its body says.
+func checkStatelessHeaders(h http.Header, e *wire.Envelope, p *params) *wire.Error {
+	version := h.Get(wire.VersionHeader)
+	metaVersion := wire.Member(p.meta, mcp.MetaKeyProtocolVersion)
+	switch {
+	case !wire.IsString(metaVersion):
+		return missingMeta(mcp.MetaKeyProtocolVersion)
+	case wire.DecodeString(metaVersion) != version:
+		return wire.HeaderMismatch("The header %s and _meta %s differ.", wire.VersionHeader, mcp.MetaKeyProtocolVersion)
+	}
+	if info := wire.Member(p.meta, mcp.MetaKeyClientInfo); info != nil && !wire.IsObject(info) {
+		return missingMeta(mcp.MetaKeyClientInfo)
+	}
+	if !wire.IsObject(wire.Member(p.meta, mcp.MetaKeyClientCapabilities)) {
+		return missingMeta(mcp.MetaKeyClientCapabilities)
+	}
+	switch method := h.Get("Mcp-Method"); {
+	case method == "":
+		return wire.HeaderMismatch("The header Mcp-Method is missing.")
+	case method != e.Method:
+		return wire.HeaderMismatch("The header Mcp-Method and the body's method differ.")
+	}
+	want, what := p.name, "name"
+	switch e.Method {
+	case methodCall, methodPrompt:
+	case methodRead:
+		want, what = p.uri, "uri"
+	case methodTask, methodTaskUpdate, methodTaskCancel:
+		want, what = p.task, "taskId"
+	default:
+		return nil
+	}
+	switch name, ok := wire.HeaderValue(h.Get("Mcp-Name")); {
+	case name == "":
+		return wire.HeaderMismatch("The header Mcp-Name is missing.")
+	case !ok || name != want:
+		return wire.HeaderMismatch("The header Mcp-Name and the %s in the body differ.", what)
+	}
+	return nil
+}
+
+func missingMeta(key string) *wire.Error {
+	return &wire.Error{Status: http.StatusBadRequest, Code: wire.CodeInvalidParams, Message: "The _meta field " + key + " is missing or invalid."}
+}
+
+// statelessResult splits a result so that lead and rest together have what the
+// stateless era wants and older sources do not say: what kind of result it is,
+// and, of what was read, for how long and by whom it may be kept. Nothing else
+// of it changes.
+func statelessResult(method string, result []byte) (rest, lead []byte) {
+	missing := ""
+	kind := wire.Member(result, "resultType")
+	if kind == nil {
+		missing = `,"resultType":"complete"`
+	}
+	if method == methodRead && (kind == nil || string(kind) == `"complete"`) {
+		if wire.Member(result, "ttlMs") == nil {
+			missing += `,"ttlMs":0`
+		}
+		if wire.Member(result, "cacheScope") == nil {
+			missing += `,"cacheScope":"private"`
+		}
+		result = privateResult(result)
+	}
+	if missing == "" {
+		return result, nil
+	}
+	m := wire.Members{Text: result}
+	some := m.Next()
+	switch {
+	case m.Err != nil: // no object: not ours to mend
+		return result, nil
+	case !some:
+		return []byte("}"), []byte("{" + missing[1:])
+	}
+	return result[bytes.IndexByte(result, '{')+1:], []byte("{" + missing[1:] + ",")
+}
+
+// privateResult says of what was read that nobody else may be given it: what a
+// session may read is its own, whatever the source says of it.
+func privateResult(result []byte) []byte {
+	return wire.ReplaceMember(result, "cacheScope", []byte(`"private"`))
 }

@@ -17,7 +17,7 @@ func TestHeldText(t *testing.T) {
 		action.StatusExecuting: "Notes add was approved and is being executed",
 	} {
 		inv := action.Invocation{SourceName: "Notes", Action: "add", Status: status, ApprovalURL: "https://gate.test/1", ExpiresAt: &expires}
-		if got := heldText(&inv, now); got != want {
+		if got := statusText(&inv, now); got != want {
 			t.Errorf("%s: %q, want %q", status, got, want)
 		}
 	}

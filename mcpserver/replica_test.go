@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sallyport/action"
@@ -251,7 +250,7 @@ func TestReplicasDelete(t *testing.T) {
 	if got := d.method(t, http.MethodDelete, "token-a", id); got != 204 {
 		t.Error("DELETE:", got)
 	}
-	if until := c.peers.ended["acme "+mcpserver.SessionName(id)]; !until.After(time.Now().Add(24 * time.Hour)) {
+	if until := c.peers.ended["acme "+mcpserver.SessionHash(id)]; !until.After(time.Now().Add(24 * time.Hour)) {
 		t.Error("the end is noted until", until)
 	}
 	eventually(t, "its event stream ends", w.over.Load)
@@ -302,7 +301,7 @@ func TestEndIsRemembered(t *testing.T) {
 	c := newCluster(t, 2, read())
 	a, b := c.nodes[0], c.nodes[1]
 	id := a.initialize(t, "token-a")
-	sig := mcpserver.Signal{Kind: mcpserver.SignalEnd, Organization: "acme", Session: mcpserver.SessionName(id)}
+	sig := mcpserver.Signal{Kind: mcpserver.SignalEnd, Organization: "acme", Session: mcpserver.SessionHash(id)}
 	for _, wrong := range []mcpserver.Signal{
 		{},
 		{Kind: mcpserver.SignalEnd, Organization: "acme", Session: "zz"},
@@ -323,7 +322,7 @@ func TestEndIsRemembered(t *testing.T) {
 	// Also when the word comes while it is asked whether the session ended.
 	id = a.initialize(t, "token-a")
 	c.peers.asking = func() {
-		b.server.Receive(mcpserver.Signal{Kind: mcpserver.SignalEnd, Organization: "acme", Session: mcpserver.SessionName(id)})
+		b.server.Receive(mcpserver.Signal{Kind: mcpserver.SignalEnd, Organization: "acme", Session: mcpserver.SessionHash(id)})
 	}
 	if got := b.post(t, "token-a", id, pingBody); got.StatusCode != 404 {
 		t.Error("begun again after all:", got.StatusCode)
@@ -414,7 +413,7 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 	}
 	later.Store(int64(time.Hour))
 	eventually(t, "the stream ends", w.over.Load)
-	eventually(t, "nothing is left", func() bool { return s.server.Streams() == 0 && s.server.Linked() == 0 && s.server.Sessions() == 0 })
+	eventually(t, "nothing is left", func() bool { return s.server.Streams() == 0 && s.server.SDKSessions() == 0 && s.server.Sessions() == 0 })
 	if mcpserver.StreamAfterEnd() == nil {
 		t.Error("a stream that opens as its session ends goes on")
 	}
@@ -485,88 +484,6 @@ func TestResumedOnce(t *testing.T) {
 		n, held := b.server.Held()
 		return n == 0 && held == 0
 	})
-}
-
-// What an id says of its client, and that it stays small whatever that is.
-func TestSessionID(t *testing.T) {
-	now := time.Now()
-	long := strings.Repeat("é", 10_000)
-	huge := map[string]any{}
-	for i := range 1000 {
-		huge[fmt.Sprint("x/", i)] = long
-	}
-	p := &mcp.InitializeParams{
-		Capabilities: &mcp.ClientCapabilities{
-			Experimental: huge, Extensions: huge,
-			Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}},
-			Sampling:    &mcp.SamplingCapabilities{Tools: &mcp.SamplingToolsCapabilities{}}, //nolint:staticcheck // alive in the older era
-			RootsV2:     &mcp.RootCapabilities{ListChanged: true},                           //nolint:staticcheck // as above
-		},
-		ClientInfo: &mcp.Implementation{Name: long, Version: long, Title: long},
-	}
-	id := mcpserver.MintSessionID(clusterKey, p, "2025-06-18", now)
-	if len(id) > 512 || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-		t.Error(len(id), id)
-	}
-	state, ok := mcpserver.ReadSessionID(clusterKey, id, now)
-	if !ok {
-		t.Fatal("not read")
-	}
-	p.Capabilities.Experimental, p.Capabilities.Extensions = nil, nil
-	p.Capabilities.Roots.ListChanged = true //nolint:staticcheck // as above
-	if diff := cmp.Diff(p.Capabilities, state.InitializeParams.Capabilities); diff != "" {
-		t.Error(diff)
-	}
-	if got := state.InitializeParams.ClientInfo.Name; got != long[:64] || state.InitializedParams == nil || state.NegotiatedProtocolVersion != "2025-06-18" {
-		t.Error(got, state)
-	}
-	if again := mcpserver.MintSessionID(clusterKey, p, "2025-06-18", now); again == id {
-		t.Error("two sessions have one id")
-	}
-	if _, ok := mcpserver.ReadSessionID(clusterKey, id, now.Add(time.Hour)); ok {
-		t.Error("an id that is too old")
-	}
-}
-
-// An id has one spelling, and what it says one form.
-func TestSessionIDForm(t *testing.T) {
-	now := time.Now()
-	read := func(id string) bool {
-		_, ok := mcpserver.ReadSessionID(clusterKey, id, now)
-		return ok
-	}
-	for _, name := range []string{"x", "xx", "xxx"} {
-		p := &mcp.InitializeParams{ClientInfo: &mcp.Implementation{Name: name, Version: "1"}}
-		id := mcpserver.MintSessionID(clusterKey, p, "2025-06-18", now)
-		if !read(id) {
-			t.Error("not read:", id)
-		}
-		if read(id[:8] + "\n" + id[8:]) {
-			t.Error("read with a line break")
-		}
-		for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" {
-			if other := id[:len(id)-1] + string(c); other != id && read(other) {
-				t.Error("read with another end:", other)
-			}
-		}
-		raw, _ := base64.RawURLEncoding.DecodeString(id)
-		raw = raw[:len(raw)-16]
-		if !read(mcpserver.SignSessionID(clusterKey, raw)) {
-			t.Error("the same, signed again, is not read")
-		}
-		for what, wrong := range map[string][]byte{
-			"another format": append([]byte{2}, raw[1:]...), "more": append(bytes.Clone(raw), 0), "less": raw[:len(raw)-1],
-			"next to nothing": raw[:1], "no texts": raw[:43], "a long text": append(append(raw[:43:43], 65), make([]byte, 67)...),
-		} {
-			if read(mcpserver.SignSessionID(clusterKey, wrong)) {
-				t.Error("read:", what)
-			}
-		}
-	}
-	cost := func(id string) float64 { return testing.AllocsPerRun(10, func() { read(id) }) }
-	if cost(strings.Repeat("A", 100_000)) > cost("") {
-		t.Error("an endless id is decoded")
-	}
 }
 
 // Clients that take plain JSON only get it, from every instance.

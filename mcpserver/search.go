@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/guide"
 	"sallyport/internal/jsonlex"
 	"sallyport/internal/rank"
+	"sallyport/mcpserver/wire"
 )
 
 // In search mode a session's list has the gateway's own tools only, and every
@@ -26,9 +27,9 @@ const (
 )
 
 const (
-	usualHits = 8
-	mostHits  = 50
-	lineLimit = 160 // characters of a description in a hit
+	defaultHits = 8
+	maxHits     = 50
+	lineLimit   = 160 // characters of a description in a hit
 )
 
 const searchDefinition = `{"name":"actions_search","title":"Search the tools",` +
@@ -71,38 +72,38 @@ type hit struct {
 func (s *Server) searchTool(ctx context.Context, c *caller) {
 	query, limit, bad := searchArguments(c.arguments)
 	if bad != "" {
-		_ = c.answer(c.reply, failText("Invalid params at %s", bad)) // a client that left needs no answer
+		_ = c.sendTo(c.reply, wire.ToolError("Invalid params at %s", bad)) // a client that left needs no answer
 		return
 	}
 	now := s.cfg.Now()
 	list, err := s.views.of(&c.who, now).current(ctx, s.cfg.Gate, &c.who, now)
 	if err != nil {
-		_ = c.answer(c.reply, s.errorMessage(err, asItStands)) // as above
+		_ = c.sendTo(c.reply, s.gateError(err, existingCallText)) // as above
 		return
 	}
-	_ = c.answer(c.reply, list.found(query, limit)) // as above
+	_ = c.sendTo(c.reply, list.searchResult(query, limit)) // as above
 }
 
 func searchArguments(raw []byte) (query string, limit int, bad string) {
-	q := member(raw, "query")
-	if q != nil && !isNull(q) {
-		if !isString(q) || len(q) > 4000 {
+	q := wire.Member(raw, "query")
+	if q != nil && !wire.IsNull(q) {
+		if !wire.IsString(q) || len(q) > 4000 {
 			return "", 0, "/query: it must be a string of at most 1000 characters."
 		}
-		query = decodeString(q)
+		query = wire.DecodeString(q)
 	}
-	limit = usualHits
-	if n := member(raw, "limit"); n != nil && !isNull(n) {
+	limit = defaultHits
+	if n := wire.Member(raw, "limit"); n != nil && !wire.IsNull(n) {
 		var err error
 		if limit, err = strconv.Atoi(string(n)); err != nil || limit < 1 {
 			return "", 0, "/limit: it must be a whole number from 1 to 50."
 		}
 	}
-	return query, min(limit, mostHits), ""
+	return query, min(limit, maxHits), ""
 }
 
-// found is the answer to a search.
-func (t *toolset) found(query string, limit int) message {
+// searchResult is the answer to a search.
+func (t *toolset) searchResult(query string, limit int) wire.Response {
 	best, total := t.index().Search(query, limit)
 	hits := make([]hit, 0, len(best))
 	var text strings.Builder
@@ -123,24 +124,17 @@ func (t *toolset) found(query string, limit int) message {
 		}
 		text.WriteByte('\n')
 	}
-	if t.unread {
+	if t.truncated {
 		text.WriteString("Some tools say more of themselves than is searched: a tool is always found by its name.\n")
 	}
 	content, _ := json.Marshal(struct { // strings and numbers always encode
 		Tools []hit `json:"tools"`
 		Total int   `json:"total"`
 	}{hits, total})
-	return saying(strings.TrimSpace(text.String()), content)
+	return wire.TextResult(strings.TrimSpace(text.String()), content)
 }
 
-// saying is a tool result with a text and structured content.
-func saying(text string, content []byte) message {
-	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), text)
-	b = append(append(b, `}],"structuredContent":`...), content...)
-	return message{result: append(b, '}')}
-}
-
-func hitOf(a *action.Available, params []guide.Param) hit {
+func newHit(a *action.Available, params []guide.Param) hit {
 	h := hit{Tool: a.Tool, Source: guide.Line(a.SourceName, 60), Mode: a.Decision.Mode, Required: []string{}}
 	h.About = guide.Line(cmp.Or(a.Description, a.Title), lineLimit)
 	for _, p := range params {
@@ -172,11 +166,11 @@ func (t *toolset) index() *rank.Index {
 			for _, p := range params {
 				fields = append(fields, rank.Field{Text: p.Name, Weight: 1}, rank.Field{Text: p.About, Weight: 0.5})
 			}
-			texts[i], t.hits[i] = fields, hitOf(a, params)
-			t.unread = t.unread || cut
+			texts[i], t.hits[i] = fields, newHit(a, params)
+			t.truncated = t.truncated || cut
 		}
 		t.ranks = rank.New(names, texts)
-		t.unread = t.unread || t.ranks.Cut() > 0
+		t.truncated = t.truncated || t.ranks.Cut() > 0
 	})
 	return t.ranks
 }
@@ -185,23 +179,23 @@ func (t *toolset) index() *rank.Index {
 func (s *Server) describeTool(ctx context.Context, c *caller) {
 	m, err := s.described(ctx, c)
 	if err != nil {
-		m = s.errorMessage(err, asItStands)
+		m = s.gateError(err, existingCallText)
 	}
-	_ = c.answer(c.reply, m) // a client that left needs no answer
+	_ = c.sendTo(c.reply, m) // a client that left needs no answer
 }
 
-func (s *Server) described(ctx context.Context, c *caller) (message, error) {
+func (s *Server) described(ctx context.Context, c *caller) (wire.Response, error) {
 	name := ""
-	if v := member(c.arguments, "tool"); isString(v) {
-		name = decodeString(v)
+	if v := wire.Member(c.arguments, "tool"); wire.IsString(v) {
+		name = wire.DecodeString(v)
 	}
 	if name == "" {
-		return failText("Invalid params at /tool: it must be the name of a tool; actions_search finds them."), nil
+		return wire.ToolError("Invalid params at /tool: it must be the name of a tool; actions_search finds them."), nil
 	}
 	now := s.cfg.Now()
 	list, err := s.views.of(&c.who, now).current(ctx, s.cfg.Gate, &c.who, now)
 	if err != nil {
-		return message{}, err
+		return wire.Response{}, err
 	}
 	if d := list.definition(name); d != nil {
 		return describedMessage(list, name, d), nil
@@ -209,19 +203,19 @@ func (s *Server) described(ctx context.Context, c *caller) (message, error) {
 	_, _, err = s.cfg.Resolver.Resolve(ctx, &c.who, name)
 	switch {
 	case err == nil:
-		return failText("Policy denies calls of %s in this session, so its definition is not told. Do without it, or tell the user that an admin can change the policy.", cut(name, 64)), nil
+		return wire.ToolError("Policy denies calls of %s in this session, so its definition is not told. Do without it, or tell the user that an admin can change the policy.", wire.Truncate(name, 64)), nil
 	case errors.Is(err, action.ErrNotFound):
-		return failText("%s", unknownTool(name, list.nearest(name)).text), nil
+		return wire.ToolError("%s", toolNotFound(name, list.suggestions(name)).Message), nil
 	}
-	return message{}, err
+	return wire.Response{}, err
 }
 
 // describedMessage hands a definition on as its source wrote it.
-func describedMessage(list *toolset, name string, definition []byte) message {
+func describedMessage(list *toolset, name string, definition []byte) wire.Response {
 	text := name + " is a tool of the gateway itself. Call it by its name."
 	about := []byte(`{"tool":`)
 	about = jsonlex.Quote(about, name)
-	if a := list.available(name); a != nil {
+	if a := list.availableAction(name); a != nil {
 		text = fmt.Sprintf("%s is a tool of %s. A call of it %s. What follows is its definition in the words of %s; call it with actions_call.",
 			name, guide.Line(a.SourceName, 60), guide.Mode(a.Decision.Mode), guide.Line(a.SourceName, 60))
 		about = jsonlex.Quote(append(about, `,"source":`...), a.SourceName)
@@ -232,5 +226,81 @@ func describedMessage(list *toolset, name string, definition []byte) message {
 	b = jsonlex.Quote(append(b, `},{"type":"text","text":`...), definition)
 	b = append(append(b, `}],"structuredContent":`...), about...)
 	b = append(append(b, `,"definition":`...), definition...)
-	return message{result: append(b, '}', '}')}
+	return wire.Response{Result: append(b, '}', '}')}
+}
+
+// unwrap turns the params of actions_call into those of the call that it asks
+// for, so that from there on it is that call: the same row, the same hold, the
+// same digest for a repeat, the same bytes of the result. Nothing else in this
+// package knows how a call came. What is wrong with it is told in bad.
+func unwrap(who *action.Session, p *params) (bad *wire.Response) {
+	if p.name != toolCall {
+		return nil
+	}
+	outer, ok := p.object()
+	if !ok {
+		return argumentsNotObject(p.arguments)
+	}
+	p.name, p.hasName, p.arguments, p.wrapped = "", false, nil, true
+	seen := map[string]bool{}
+	for m := (wire.Members{Text: outer}); m.Next(); {
+		name := string(m.Key)
+		if seen[name] {
+			return toolErrorResponse("Invalid params at /" + wire.Truncate(name, 64) + ": it is given twice.")
+		}
+		seen[name] = true
+		if wire.IsNull(m.Value) {
+			continue // what some models write for what they leave out
+		}
+		if bad := p.setWrapped(who, name, m.Value); bad != nil {
+			return bad
+		}
+	}
+	switch p.name {
+	case "":
+		return toolErrorResponse("Invalid params at /tool: it must be the name of a tool; actions_search finds them.")
+	case toolCall:
+		return toolErrorResponse("Invalid params at /tool: actions_call does not call itself; name the tool that you want.")
+	}
+	return nil
+}
+
+func (p *params) setWrapped(who *action.Session, name string, value []byte) (bad *wire.Response) {
+	if name == "arguments" {
+		p.arguments = value
+		return nil
+	}
+	switch name {
+	case "tool", "idempotency_key", "task":
+		if !wire.IsString(value) {
+			return toolErrorResponse("Invalid params at /" + name + ": it must be a string, but it is " + jsonlex.Kind(value) + ".")
+		}
+	}
+	switch text := value; name {
+	case "tool":
+		p.name = wire.DecodeString(text)
+		p.hasName = p.name != ""
+	case "idempotency_key":
+		p.idempotencyKey = text
+	case "task":
+		if task := wire.DecodeString(text); task != who.Task {
+			return toolErrorResponse("Invalid params at /task: this session works on " + taskText(who) +
+				", which was fixed when it was minted. Nothing was executed. Leave task out, or use a session of that task.")
+		}
+	default:
+		return toolErrorResponse("Invalid params at /" + wire.Truncate(name, 64) + ": actions_call has no such argument. It takes tool, arguments, idempotency_key and task; what the tool needs goes into arguments.")
+	}
+	return nil
+}
+
+func taskText(who *action.Session) string {
+	if who.Task == "" {
+		return "no task"
+	}
+	return "the task " + who.Task
+}
+
+// argumentsNotObject refuses arguments that are no object.
+func argumentsNotObject(raw []byte) *wire.Response {
+	return toolErrorResponse("Invalid params: arguments must be a JSON object, but " + jsonlex.NoObject(raw) + ".")
 }

@@ -18,33 +18,43 @@ import (
 
 	"sallyport/action"
 	"sallyport/mcpserver"
+	"sallyport/mcpserver/wire"
 )
+
+// members returns the members of a JSON object, in their order.
+func members(raw []byte) (keys []string, values [][]byte, err error) {
+	m := wire.Members{Text: raw}
+	for m.Next() {
+		keys, values = append(keys, string(m.Key)), append(values, m.Value)
+	}
+	return keys, values, m.Err
+}
 
 // wrapped is a message in which a call of a tool is one of actions_call, and the
 // name of that tool; any other message is as it was.
 func wrapped(body []byte) (out []byte, inner string) {
-	keys, values, err := mcpserver.Members(body)
-	if err != nil || !bytes.Contains(body, []byte(`"tools/call"`)) || !mcpserver.ValidJSON(body) {
+	keys, values, err := members(body)
+	if err != nil || !bytes.Contains(body, []byte(`"tools/call"`)) || !wire.Valid(body) {
 		return body, ""
 	}
 	for i, key := range keys {
 		if key != "params" {
 			continue
 		}
-		names, members, _ := mcpserver.Members(values[i])
+		names, params, _ := members(values[i])
 		at := slices.Index(names, "name")
-		if at < 0 || json.Unmarshal(members[at], &inner) != nil || inner == "" {
+		if at < 0 || json.Unmarshal(params[at], &inner) != nil || inner == "" {
 			return body, ""
 		}
-		arguments := []byte(`{"tool":` + string(members[at]))
+		arguments := []byte(`{"tool":` + string(params[at]))
 		b := []byte(`{"name":"actions_call"`)
 		for j, name := range names {
 			switch name {
 			case "name":
 			case "arguments":
-				arguments = append(append(arguments, `,"arguments":`...), members[j]...)
+				arguments = append(append(arguments, `,"arguments":`...), params[j]...)
 			default:
-				b = append(append(fmt.Appendf(b, ",%q:", name), members[j]...), ""...)
+				b = append(append(fmt.Appendf(b, ",%q:", name), params[j]...), ""...)
 			}
 		}
 		b = append(append(append(b, `,"arguments":`...), arguments...), "}}"...)

@@ -8,9 +8,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sallyport/action"
+	"sallyport/mcpserver/token"
+	"sallyport/mcpserver/wire"
 )
 
-// The methods that are ours.
+// The methods that the server handles itself. The SDK handles the others.
 const (
 	methodList        = "tools/list"
 	methodCall        = "tools/call"
@@ -20,7 +22,7 @@ const (
 	methodPrompts     = "prompts/list"
 	methodPrompt      = "prompts/get"
 	methodComplete    = "completion/complete"
-	methodListen      = "subscriptions/listen" // of the stateless era, as the next three are of the older one
+	methodListen      = "subscriptions/listen" // stateless only; the next three are for sessions only
 	methodSubscribe   = "resources/subscribe"
 	methodUnsubscribe = "resources/unsubscribe"
 	methodLevel       = "logging/setLevel"
@@ -29,80 +31,80 @@ const (
 
 // Server is the http.Handler of /mcp. [Server.Run] must run beside it.
 type Server struct {
-	cfg         Config
-	edge        edge
-	versions    []string // of the protocol, newest first
-	cacheFields []byte
-	bare        *toolset // our own tools, for when there is no list
+	cfg          Config
+	allowlist    allowlist
+	versions     []string // of the protocol, newest first
+	cacheFields  []byte
+	builtinsOnly *toolset // the list without sources, used when no list can be made
 
-	modern   http.Handler // the SDK's
-	ids      sessionIDs
-	sessions sessions
-	views    views
-	bodies   sync.Pool // of *[]byte
-	states   states
-	watches  watches
-	released released
+	statelessSDK  http.Handler // the SDK's
+	ids           token.SessionIDs
+	sessions      sessions
+	views         views
+	bodies        sync.Pool // of *[]byte
+	requestStates token.RequestStates
+	subscribers   subscriberIndex
+	unsubscribes  unsubscribeQueue
 
-	standings standings
-	doubts    doubts
+	principals principalRegistry
+	rechecks   recheckQueue
 
 	calls  calls
-	posted allowances
+	limits rateLimiter
 
-	closing context.Context // ends when Drain is done: event streams end with it
+	closing context.Context // canceled at the end of Drain, which closes event streams
 	close   context.CancelFunc
 
-	hinted hinted
+	changed changedOrganizations
 }
 
-// New returns a server. It fails when something required is missing.
+// New returns a server. It fails if a required field of cfg is missing.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	e, err := newEdge(&cfg)
+	e, err := newAllowlist(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := newSessionIDs(cfg.SessionKey, cfg.SessionLife)
+	ids, err := token.NewSessionIDs(cfg.SessionKey, cfg.SessionLife)
 	if err != nil {
 		return nil, err
 	}
-	states, err := newStates(cfg.SessionKey)
+	states, err := token.NewRequestStates(cfg.SessionKey)
 	if err != nil {
 		return nil, err
 	}
-	own := ownTools(cfg.RequestGrant != nil)
+	own := builtinTools(cfg.RequestGrant != nil)
 	s := &Server{
-		cfg: cfg, edge: e, ids: ids, modern: newModern(cfg.MaxBody), versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
-		bare:      newToolset(nil, own, "", false, false),
-		sessions:  newSessions(),
-		views:     views{own: own, search: cfg.Tools == action.ListSearch, beside: newOwnOffers(cfg.Snapshot != nil), all: map[viewKey]*view{}},
-		states:    states,
-		released:  newReleased(),
-		standings: standings{of: map[string]*standing{}},
-		doubts:    doubts{of: map[doubt]bool{}, nudge: make(chan struct{}, 1)},
-		calls:     calls{all: map[*call]bool{}},
-		posted:    allowances{of: map[allowanceKey]allowance{}},
-		hinted:    hinted{organizations: map[string]bool{}, nudge: make(chan struct{}, 1)},
+		cfg: cfg, allowlist: e, ids: ids, statelessSDK: newStatelessHandler(cfg.MaxBody), versions: mcp.SupportedProtocolVersions(), cacheFields: cacheFields(cfg.Version),
+		builtinsOnly:  newToolset(nil, own, "", false, false),
+		sessions:      newSessions(),
+		views:         views{builtins: own, searchByDefault: cfg.Tools == action.ListSearch, builtinOfferings: newBuiltinOfferings(cfg.Snapshot != nil), all: map[viewKey]*view{}},
+		requestStates: states,
+		unsubscribes:  newUnsubscribeQueue(),
+		principals:    principalRegistry{byID: map[string]*principalState{}},
+		rechecks:      recheckQueue{pending: map[recheck]bool{}, wake: make(chan struct{}, 1)},
+		calls:         calls{all: map[*call]bool{}},
+		limits:        rateLimiter{windows: map[rateKey]rateWindow{}},
+		changed:       changedOrganizations{organizations: map[string]bool{}, wake: make(chan struct{}, 1)},
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s, nil
 }
 
-// exchange is one HTTP request and whose it is.
+// exchange is one HTTP request and its principal.
 type exchange struct {
-	w      http.ResponseWriter
-	r      *http.Request
-	who    action.Session
-	bearer string   // by which that is known
-	modern bool     // of the stateless era
-	mcp    *session // of the older era; nil when it has none
-	envelope
+	w         http.ResponseWriter
+	r         *http.Request
+	who       action.Session
+	bearer    string   // the token that authenticated it
+	stateless bool     // the request follows the stateless protocol
+	session   *session // nil without an MCP session
+	wire.Envelope
 }
 
-// ServeHTTP lets a request in, if it may come in, and finds who handles it.
+// ServeHTTP admits a request and routes it by its HTTP method.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := s.admit(w, r)
 	if x == nil {
@@ -110,180 +112,174 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodPost:
-		s.post(x)
+		s.handlePost(x)
 	case http.MethodGet, http.MethodDelete:
-		s.getOrDelete(x)
+		s.handleGetOrDelete(x)
 	default:
-		notAllowed(w, "GET, POST, DELETE")
+		wire.MethodNotAllowed(w, "GET, POST, DELETE")
 	}
 }
 
-// admit returns the exchange that a request begins, or answers it and returns
-// nil.
+// admit checks host, origin and bearer. It returns nil if it answered the request.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) *exchange {
-	if !s.edge.hostAllowed(r) {
-		plain(w, http.StatusForbidden, "This Host is not served here; the gateway's --allow-host lists those that are.")
+	if !s.allowlist.hostAllowed(r) {
+		wire.WriteText(w, http.StatusForbidden, "This Host is not served here; the gateway's --allow-host lists those that are.")
 		return nil
 	}
-	if !s.edge.originAllowed(r) {
-		plain(w, http.StatusForbidden, "This Origin may not call the gateway.")
+	if !s.allowlist.originAllowed(r) {
+		wire.WriteText(w, http.StatusForbidden, "This Origin may not call the gateway.")
 		return nil
 	}
 	who, bearer, ok := s.authenticate(r.Context(), w, r)
 	if !ok {
 		return nil
 	}
-	return &exchange{w: w, r: r, who: *who, bearer: bearer, modern: r.Header.Get(versionHeader) >= modernVersion}
+	return &exchange{w: w, r: r, who: *who, bearer: bearer, stateless: r.Header.Get(wire.VersionHeader) >= wire.StatelessVersion}
 }
 
-func notAllowed(w http.ResponseWriter, allow string) {
-	w.Header().Set("Allow", allow)
-	plain(w, http.StatusMethodNotAllowed, "Method not allowed; allowed: "+allow+".")
-}
-
-// post handles one message.
-func (s *Server) post(x *exchange) {
-	if !jsonContent(x.r.Header.Get("Content-Type")) {
-		plain(x.w, http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")
+// handlePost handles one JSON-RPC message.
+func (s *Server) handlePost(x *exchange) {
+	if !wire.IsJSON(x.r.Header.Get("Content-Type")) {
+		wire.WriteText(x.w, http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")
 		return
 	}
 	buf, status := s.readBody(x)
 	if status != 0 {
-		s.recycle(buf)
+		s.putBody(buf)
 		return
 	}
 	defer func() {
-		if x.mcp != nil {
-			x.mcp.leave(s.cfg.Now())
+		if x.session != nil {
+			x.session.release(s.cfg.Now())
 		}
 	}()
-	rest := s.message(x, *buf)
-	s.recycle(buf) // a call may be held for minutes
+	rest := s.dispatch(x, *buf)
+	s.putBody(buf) // a call may be pending for minutes
 	if rest != nil {
 		rest()
 	}
 }
 
-// message handles a message, but for what is left to do when its body is not
-// needed any more.
-func (s *Server) message(x *exchange, body []byte) (rest func()) {
-	e, p := parseEnvelope(body)
-	x.envelope = e
+// dispatch routes a message by its method. It returns the part of the work that no
+// longer needs the body.
+func (s *Server) dispatch(x *exchange, body []byte) (rest func()) {
+	e, p := wire.ParseEnvelope(body)
+	x.Envelope = e
 	if p == nil {
-		p = s.checkVersion(x.r.Header.Get(versionHeader))
+		p = s.checkVersion(x.r.Header.Get(wire.VersionHeader))
 	}
 	if p != nil {
-		x.fail(p)
+		x.sendError(p)
 		return nil
 	}
-	if !s.enterSession(x) {
+	if !s.loadSession(x) {
 		return nil
 	}
-	switch x.method {
+	switch x.Method {
 	case methodCancelled:
 		s.cancelled(x)
 	case "":
-		s.replied(x)
+		s.handleReply(x)
 	case methodList, methodCall, methodResources, methodTemplates, methodRead, methodPrompts, methodPrompt,
 		methodComplete, methodListen, methodSubscribe, methodUnsubscribe, methodLevel,
 		methodTask, methodTaskUpdate, methodTaskCancel:
-		return s.ours(x)
+		return s.handleOwn(x)
 	default:
-		s.pass(x, body)
+		s.forward(x, body)
 	}
 	return nil
 }
 
-// ours handles the methods that are ours.
-func (s *Server) ours(x *exchange) (rest func()) {
-	if x.id == nil {
-		x.fail(wrongEnvelope(x.method + " needs an id."))
+// handleOwn handles the methods that do not go to the SDK.
+func (s *Server) handleOwn(x *exchange) (rest func()) {
+	if x.ID == nil {
+		x.sendError(wire.InvalidRequest(x.Method + " needs an id."))
 		return nil
 	}
-	p, bad := parseParams(x.params)
-	if bad == nil && x.modern {
-		bad = checkModern(x.r.Header, &x.envelope, &p)
+	p, bad := parseParams(x.Params)
+	if bad == nil && x.stateless {
+		bad = checkStatelessHeaders(x.r.Header, &x.Envelope, &p)
 	}
 	if bad != nil {
-		x.fail(bad)
+		x.sendError(bad)
 		return nil
 	}
-	switch x.method {
+	switch x.Method {
 	case methodCall:
-		return s.begin(x, &p)
+		return s.startCall(x, &p)
 	case methodPrompt:
-		if ownPrompt(p.name) {
+		if isBuiltinPrompt(p.name) {
 			s.getPrompt(x, &p)
 			return nil
 		}
-		return s.begin(x, &p)
+		return s.startCall(x, &p)
 	case methodRead:
-		if read := s.ownResource(p.uri); read != nil {
+		if read := s.builtinResource(p.uri); read != nil {
 			read(x, p.uri)
 			return nil
 		}
-		return s.begin(x, &p)
+		return s.startCall(x, &p)
 	case methodComplete:
 		s.complete(x)
 	case methodListen:
-		if x.modern {
+		if x.stateless {
 			return s.listen(x, &p)
 		}
-		x.fail(noMethod(x.method))
+		x.sendError(wire.MethodNotFound(x.Method))
 	case methodTask, methodTaskUpdate, methodTaskCancel:
-		if x.modern {
+		if x.stateless {
 			s.tasks(x, &p)
 		} else {
-			x.fail(noMethod(x.method))
+			x.sendError(wire.MethodNotFound(x.Method))
 		}
 	case methodSubscribe, methodUnsubscribe, methodLevel:
-		s.ofSession(x, &p)
+		s.handleSessionMethod(x, &p)
 	default:
 		s.list(x, &p)
 	}
 	return nil
 }
 
-// ofSession handles the methods that only sessions have.
-func (s *Server) ofSession(x *exchange, p *params) {
+// handleSessionMethod handles the methods that exist only in sessions.
+func (s *Server) handleSessionMethod(x *exchange, p *params) {
 	switch {
-	case x.modern:
-		x.fail(noMethod(x.method))
-	case x.method == methodSubscribe:
-		s.subscribe(x, p)
-	case x.method == methodUnsubscribe:
-		s.endSubscription(x, p)
+	case x.stateless:
+		x.sendError(wire.MethodNotFound(x.Method))
+	case x.Method == methodSubscribe:
+		s.handleSubscribe(x, p)
+	case x.Method == methodUnsubscribe:
+		s.handleUnsubscribe(x, p)
 	default:
 		s.setLevel(x, p)
 	}
 }
 
-// fail answers with an error.
-func (x *exchange) fail(p *problem) {
-	_ = x.answer(newReply(x.w), p.message()) // a client that left needs no answer
+// sendError answers with an error.
+func (x *exchange) sendError(p *wire.Error) {
+	_ = x.sendTo(wire.NewWriter(x.w), p.Response()) // a client that left needs no answer
 }
 
-// refuse answers with a message that says why not.
-func (x *exchange) refuse(m message) {
-	_ = x.answer(newReply(x.w), m) // a client that left needs no answer
+// send answers with a response.
+func (x *exchange) send(m wire.Response) {
+	_ = x.sendTo(wire.NewWriter(x.w), m) // a client that left needs no answer
 }
 
-// answer sends the answer to the request. The error is nil when it got out.
-func (x *exchange) answer(a *reply, m message) error {
-	if x.method != methodCall {
-		m = m.asFault()
+// sendTo writes the response to a. The error is nil if everything was flushed.
+func (x *exchange) sendTo(a *wire.Writer, m wire.Response) error {
+	if x.Method != methodCall {
+		m = m.AsError()
 	}
-	id := x.id
+	id := x.ID
 	if id == nil {
 		id = []byte("null")
 	}
-	status := m.httpStatus(x.modern)
-	if m.fault != nil {
-		return a.end(status, []byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"error":`), m.fault, []byte(`}`))
+	status := m.HTTPStatus(x.stateless)
+	if m.Error != nil {
+		return a.End(status, []byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"error":`), m.Error, []byte(`}`))
 	}
-	result, lead := m.result, []byte(nil)
-	if x.modern {
-		result, lead = asModern(x.method, result)
+	result, lead := m.Result, []byte(nil)
+	if x.stateless {
+		result, lead = statelessResult(x.Method, result)
 	}
-	return a.end(status, []byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"result":`), lead, result, []byte(`}`))
+	return a.End(status, []byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"result":`), lead, result, []byte(`}`))
 }

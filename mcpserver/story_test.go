@@ -247,7 +247,7 @@ func TestCallsWithoutList(t *testing.T) {
 // No action can take the place of one of the gateway's own tools.
 // TestOwnSlugsAreReserved: no connector's tools look like the gateway's own.
 func TestOwnSlugsAreReserved(t *testing.T) {
-	for _, name := range mcpserver.OwnTools() {
+	for _, name := range mcpserver.BuiltinTools() {
 		if slug, _, _ := strings.Cut(name, "_"); !action.ReservedSlug(slug) {
 			t.Errorf("a connector may have the slug %q, with which the tool %s begins", slug, name)
 		}
@@ -255,7 +255,7 @@ func TestOwnSlugsAreReserved(t *testing.T) {
 }
 
 func TestOwnToolsWin(t *testing.T) {
-	names := mcpserver.OwnTools()
+	names := mcpserver.BuiltinTools()
 	if !slices.Equal(names, []string{"invocation_status", "invocation_wait", "actions_guide", "actions_search", "actions_describe", "actions_call", "grant_request"}) {
 		t.Error(names)
 	}
@@ -671,7 +671,7 @@ func TestResultType(t *testing.T) {
 		`{"a":1,"resultType":"x"}`: `{"a":1,"resultType":"x"}`,
 		`[]`:                       `[]`,
 	} {
-		if got := string(mcpserver.AsModern("tools/call", []byte(in))); got != want {
+		if got := string(mcpserver.StatelessResult("tools/call", []byte(in))); got != want {
 			t.Errorf("%s became %s", in, got)
 		}
 	}

@@ -13,30 +13,30 @@ import (
 	"sallyport/action"
 )
 
-// freshFor is how long tools/call may look a name up in a list that was made
+// listMaxAge is how long tools/call may look a name up in a list that was made
 // earlier. The Gate decides on every call; this only finds the action.
-const freshFor = time.Second
+const listMaxAge = time.Second
 
 // viewKey is everything of a session that decides what it sees: all that a
 // decision looks at which is not about one call. Sessions with the same key
 // share a list and a server; two organizations never do.
 type viewKey struct {
 	organization, automation, group, task string
-	connections, of                       string             // the integrations that it may use, and in whose name
+	connections, onBehalfOf               string             // the integrations that it may use, and in whose name
 	event                                 bool               // an inbound event started it
-	kind                                  action.SessionType // whose prompt comes first, and which tools of ours there are
-	run                                   bool               // it works on an automation's run
-	done                                  bool               // it said that it is done
+	sessionType                           action.SessionType // whose prompt comes first, and which tools of ours there are
+	ofRun                                 bool               // it works on an automation's run
+	completed                             bool               // it said that it is done
 	search                                bool               // it lists what finds and calls the other tools
 }
 
 func (v *views) keyOf(s *action.Session) viewKey {
 	k := viewKey{
 		organization: s.Organization, automation: s.Automation, group: s.Group, event: s.Event != "",
-		kind: s.Type, run: s.OfRun(), done: s.CompletedAt != nil, search: v.searches(s),
+		sessionType: s.Type, ofRun: s.OfRun(), completed: s.CompletedAt != nil, search: v.usesSearch(s),
 	}
 	if len(s.Connections) > 0 {
-		k.connections, k.of = strings.Join(slices.Sorted(slices.Values(s.Connections)), ","), s.CreatedBy
+		k.connections, k.onBehalfOf = strings.Join(slices.Sorted(slices.Values(s.Connections)), ","), s.CreatedBy
 	}
 	if s.Group != "" { // only groups have gates, and only gates look at the task
 		k.task = s.Task
@@ -44,61 +44,61 @@ func (v *views) keyOf(s *action.Session) viewKey {
 	return k
 }
 
-// searches reports whether the session lists what finds and calls the other
+// usesSearch reports whether the session lists what finds and calls the other
 // tools, and not those.
-func (v *views) searches(s *action.Session) bool {
-	return s.Tools == action.ListSearch || s.Tools == "" && v.search
+func (v *views) usesSearch(s *action.Session) bool {
+	return s.Tools == action.ListSearch || s.Tools == "" && v.searchByDefault
 }
 
 // view is what sessions of one key see: their lists, and the SDK server that
 // tells them so.
 type view struct {
-	all *views
-	key viewKey
-	own []ownDefinition // the gateway's own tools
+	all      *views
+	key      viewKey
+	builtins []builtinTool // the gateway's own tools
 
 	// guarded by views.mu
-	holders int       // MCP sessions and requests in progress at the server
-	rested  time.Time // when the last holder left, or the view was last used
+	holders  int       // MCP sessions and requests in progress at the server
+	lastUsed time.Time // when the last holder left, or the view was last used
 
-	making sync.Mutex // held while the list is made, so that it is made once
+	buildMu sync.Mutex // held while the list is made, so that it is made once
 
-	mu        sync.Mutex // guards the fields below
-	server    *mcp.Server
-	serves    offered // what the server tells
-	says      string  // and its instructions
-	list      *toolset
-	offered   *offers
-	checked   time.Time            // when list was last known to be current; zero: ask
-	announced versions             // of the lists that sessions know of
-	streams   map[*stream]struct{} // that are told of changes
-	sample    action.Session       // one that sees this view
+	mu              sync.Mutex // guards the fields below
+	server          *mcp.Server
+	sdkFeatures     serverFeatures // what the server tells
+	sdkInstructions string         // and its instructions
+	list            *toolset
+	lastOfferings   *offerings
+	checked         time.Time            // when list was last known to be current; zero: ask
+	announced       versions             // of the lists that sessions know of
+	streams         map[*stream]struct{} // that are told of changes
+	sampleSession   action.Session       // one that sees this view
 }
 
 // views is the pool of views.
 type views struct {
-	own    []ownDefinition
-	search bool      // what sessions list that do not say
-	beside ownOffers // the gateway's own
-	mu     sync.Mutex
-	all    map[viewKey]*view
+	builtins         []builtinTool
+	searchByDefault  bool             // what sessions list that do not say
+	builtinOfferings builtinOfferings // the gateway's own
+	mu               sync.Mutex
+	all              map[viewKey]*view
 
-	sets   sets[toolset]
-	offers sets[offers]
+	tools     listCache[toolset]
+	offerings listCache[offerings]
 }
 
-// sets are the lists in use. Views of many tasks mostly see the same one, which
+// listCache are the lists in use. Views of many tasks mostly see the same one, which
 // is large: so they share it.
-type sets[T any] struct {
+type listCache[T any] struct {
 	mu sync.Mutex
-	m  map[setKey]weak.Pointer[T]
+	m  map[listCacheKey]weak.Pointer[T]
 }
 
-type setKey struct{ organization, version string }
+type listCacheKey struct{ organization, version string }
 
 // of returns the list of the version, made if nobody has it.
-func (s *sets[T]) of(organization, version string, encode func() *T) *T {
-	key := setKey{organization, version}
+func (s *listCache[T]) of(organization, version string, encode func() *T) *T {
+	key := listCacheKey{organization, version}
 	s.mu.Lock()
 	list := s.m[key].Value()
 	s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *sets[T]) of(organization, version string, encode func() *T) *T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m == nil {
-		s.m = map[setKey]weak.Pointer[T]{}
+		s.m = map[listCacheKey]weak.Pointer[T]{}
 	}
 	for old, p := range s.m {
 		if p.Value() == nil {
@@ -132,10 +132,10 @@ func (v *views) ofLocked(s *action.Session, now time.Time) *view {
 	key := v.keyOf(s)
 	w := v.all[key]
 	if w == nil {
-		w = &view{all: v, key: key, own: v.own, sample: *s}
+		w = &view{all: v, key: key, builtins: v.builtins, sampleSession: *s}
 		v.all[key] = w
 	}
-	w.rested = now
+	w.lastUsed = now
 	return w
 }
 
@@ -152,7 +152,7 @@ func (v *views) release(w *view, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	w.holders--
-	w.rested = now
+	w.lastUsed = now
 }
 
 // expire drops the views that nobody held or used since t.
@@ -160,15 +160,15 @@ func (v *views) expire(t time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for key, w := range v.all {
-		if w.holders == 0 && w.rested.Before(t) {
+		if w.holders == 0 && w.lastUsed.Before(t) {
 			delete(v.all, key)
 		}
 	}
 }
 
-// stale returns the held views of the organizations, or of all of them when
+// invalidate returns the held views of the organizations, or of all of them when
 // one is empty, after it marked every view of theirs.
-func (v *views) stale(organizations map[string]bool) []*view {
+func (v *views) invalidate(organizations map[string]bool) []*view {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var held []*view
@@ -192,8 +192,8 @@ func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now ti
 	if err != nil {
 		return nil, err
 	}
-	w.making.Lock()
-	defer w.making.Unlock()
+	w.buildMu.Lock()
+	defer w.buildMu.Unlock()
 	w.mu.Lock()
 	list := w.list
 	w.mu.Unlock()
@@ -201,12 +201,12 @@ func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now ti
 		version = "search/" + version // the same tools, listed otherwise
 	}
 	if list == nil || list.version != version {
-		list = w.all.sets.of(w.key.organization, version, func() *toolset { return newToolset(available, w.own, version, w.key.search, w.key.done) })
+		list = w.all.tools.of(w.key.organization, version, func() *toolset { return newToolset(available, w.builtins, version, w.key.search, w.key.completed) })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.list, w.checked, w.sample = list, now, *s
-	w.announceLocked(kindTools, list.told)
+	w.list, w.checked, w.sampleSession = list, now, *s
+	w.announceLocked(kindTools, list.announcedVersion)
 	return list, nil
 }
 
@@ -214,7 +214,7 @@ func (w *view) current(ctx context.Context, gate Gate, s *action.Session, now ti
 // for a new one, others go on with the last.
 func (w *view) recent(ctx context.Context, gate Gate, s *action.Session, now time.Time) (*toolset, error) {
 	w.mu.Lock()
-	list, fresh := w.list, !w.checked.IsZero() && now.Sub(w.checked) < freshFor
+	list, fresh := w.list, !w.checked.IsZero() && now.Sub(w.checked) < listMaxAge
 	if list != nil && !fresh {
 		// Whoever comes next meanwhile need not ask too.
 		w.checked = now
@@ -234,12 +234,12 @@ func (w *view) announceLocked(k kind, version string) {
 	}
 	w.announced[k] = version
 	for st := range w.streams {
-		st.now(k, version)
+		st.setVersion(k, version)
 	}
 }
 
-// join has a stream be told of changes from now on, or from those versions on.
-func (w *view) join(st *stream, since versions) {
+// addStream has a stream be told of changes from now on, or from those versions on.
+func (w *view) addStream(st *stream, since versions) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.streams == nil {
@@ -247,12 +247,12 @@ func (w *view) join(st *stream, since versions) {
 	}
 	w.streams[st] = struct{}{}
 	for k := range kinds {
-		st.now(k, since[k])
-		st.now(k, w.announced[k])
+		st.setVersion(k, since[k])
+		st.setVersion(k, w.announced[k])
 	}
 }
 
-func (w *view) leave(st *stream) {
+func (w *view) removeStream(st *stream) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.streams, st)

@@ -23,7 +23,7 @@ func (g *gateway) openCatalog() (*sources.Catalog, error) {
 	}
 	return sources.New(sources.Config{
 		Own:        own,
-		Connectors: g.db.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.OwnTools(), ReservedPrompts: mcpserver.PromptNames(),
+		Connectors: g.db.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.BuiltinTools(), ReservedPrompts: mcpserver.PromptNames(),
 		Observe: g.observe,
 		Modules: g.modules, Integrations: g.db.Integrations, Session: g.sessions.snapshot, Connect: g.speak, Refused: g.tokens.Refused,
 		Call: g.options.Intervals.CallTimeout,

@@ -66,7 +66,7 @@ func (c *promptCommand) ofType(std *stdio) error {
 
 // toolsOf are the gateway's own tools in sessions of a type.
 func toolsOf(t action.SessionType) []string {
-	tools := append(mcpserver.OwnTools(), platform.VerifyTool, platform.VariablesTool)
+	tools := append(mcpserver.BuiltinTools(), platform.VerifyTool, platform.VariablesTool)
 	switch t {
 	case action.TypeSetup:
 		return append(tools, platform.CommandsTool, platform.FilesTool)

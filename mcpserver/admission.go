@@ -1,0 +1,191 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/mcpserver/wire"
+)
+
+// allowlist knows which hosts and origins may talk to the server. Both checks keep
+// pages in a browser out: one that runs elsewhere shows its Origin, and one
+// that had its own name resolve to us shows its Host.
+type allowlist struct {
+	hosts   map[string]bool // host or host:port, in lower case
+	origins map[string]bool
+}
+
+func newAllowlist(cfg *Config) (allowlist, error) {
+	e := allowlist{hosts: map[string]bool{}, origins: map[string]bool{}}
+	for _, h := range cfg.AllowedHosts {
+		e.hosts[strings.ToLower(h)] = true
+	}
+	for _, o := range cfg.AllowedOrigins {
+		e.origins[strings.ToLower(strings.TrimSuffix(o, "/"))] = true
+	}
+	if cfg.PublicURL == "" {
+		return e, nil
+	}
+	u, err := url.Parse(cfg.PublicURL)
+	if err != nil || u.Host == "" {
+		return e, fmt.Errorf("mcpserver: Config.PublicURL %q is not an absolute URL", cfg.PublicURL)
+	}
+	e.hosts[strings.ToLower(u.Host)] = true
+	e.origins[strings.ToLower(u.Scheme+"://"+u.Host)] = true
+	return e, nil
+}
+
+// hostAllowed reports whether the request names a host that is us.
+func (e *allowlist) hostAllowed(r *http.Request) bool {
+	host := strings.ToLower(r.Host)
+	name := hostname(host)
+	if e.hosts[host] || e.hosts[name] {
+		return true
+	}
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	switch a := local.(type) {
+	case *net.UnixAddr:
+		return loopbackName(name)
+	case *net.TCPAddr:
+		// A name can be made to point here; an address cannot.
+		ip := net.ParseIP(name)
+		return a.IP.IsLoopback() && loopbackName(name) || ip != nil && ip.Equal(a.IP)
+	}
+	return false
+}
+
+// originAllowed reports whether the request comes from no page, or from one
+// that may call. A page on another port of this host is another origin.
+func (e *allowlist) originAllowed(r *http.Request) bool {
+	values := r.Header["Origin"]
+	if len(values) == 0 {
+		return true
+	}
+	if len(values) > 1 {
+		return false
+	}
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	origin := strings.ToLower(values[0])
+	return e.origins[origin] || origin == scheme+strings.ToLower(r.Host)
+}
+
+// hostname cuts the port off, and the brackets of an IPv6 address.
+func hostname(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+func loopbackName(name string) bool {
+	if name == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
+
+// authenticate returns whose request it is and by what bearer, or answers it.
+func (s *Server) authenticate(ctx context.Context, w http.ResponseWriter, r *http.Request) (_ *action.Session, bearer string, ok bool) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	if token == "" || !strings.EqualFold(scheme, "Bearer") {
+		challenge(w, "", "A session token is required: send it as Authorization: Bearer <token>.")
+		return nil, "", false
+	}
+	who, err := s.cfg.Authenticate(ctx, token)
+	if err == nil {
+		err = who.Live(s.cfg.Now())
+	}
+	switch {
+	case err == nil:
+		return who, token, true
+	case errors.Is(err, action.ErrUnauthenticated):
+		challenge(w, `, error="invalid_token"`, publicText(err, "The session token is not valid; ask for a new one."))
+	case errors.Is(err, action.ErrForbidden):
+		wire.WriteText(w, http.StatusForbidden, publicText(err, "This credential may not use MCP."))
+	default:
+		s.cfg.Log.Error("authenticating", "error", err)
+		w.Header().Set("Retry-After", "1")
+		wire.WriteText(w, http.StatusServiceUnavailable, "The session token could not be checked just now; nothing was executed for this request. Try again.")
+	}
+	return nil, "", false
+}
+
+func challenge(w http.ResponseWriter, params, text string) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="sallyport"`+params)
+	wire.WriteText(w, http.StatusUnauthorized, text)
+}
+
+// publicText is the message of an error that may be shown, or otherwise.
+func publicText(err error, otherwise string) string {
+	var e *action.Error
+	if errors.As(err, &e) && e.Message != "" {
+		return e.Message
+	}
+	return otherwise
+}
+
+// bodyTimeout bounds how long a body may take to arrive.
+const bodyTimeout = time.Minute
+
+// maxPooledBody is the largest buffer that is used again.
+const maxPooledBody = 64 << 10
+
+// readBody reads the body into a pooled buffer, to its end: only then does
+// net/http notice that a client leaves. When it answers the request itself it
+// returns the status.
+func (s *Server) readBody(x *exchange) (buf *[]byte, status int) {
+	buf, _ = s.bodies.Get().(*[]byte)
+	if buf == nil {
+		b := make([]byte, 0, 4<<10)
+		buf = &b
+	}
+	*buf = (*buf)[:0]
+	if x.r.ContentLength > s.cfg.MaxBody {
+		return buf, s.tooLarge(x)
+	}
+	rc := http.NewResponseController(x.w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // where the writer knows deadlines
+	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	for {
+		if len(*buf) == cap(*buf) {
+			*buf = append(*buf, 0)[:len(*buf)]
+		}
+		n, err := x.r.Body.Read((*buf)[len(*buf):cap(*buf)])
+		*buf = (*buf)[:len(*buf)+n]
+		switch {
+		case int64(len(*buf)) > s.cfg.MaxBody:
+			return buf, s.tooLarge(x)
+		case err == io.EOF:
+			return buf, 0
+		case err != nil:
+			wire.WriteText(x.w, http.StatusBadRequest, "The body could not be read to its end.")
+			return buf, http.StatusBadRequest
+		}
+	}
+}
+
+func (s *Server) tooLarge(x *exchange) int {
+	x.w.Header().Set("Connection", "close") // the rest of the body is not worth reading
+	wire.WriteText(x.w, http.StatusRequestEntityTooLarge, fmt.Sprintf("The request is over the limit of %d bytes.", s.cfg.MaxBody))
+	return http.StatusRequestEntityTooLarge
+}
+
+// putBody takes a buffer back.
+func (s *Server) putBody(buf *[]byte) {
+	if buf != nil && cap(*buf) > 0 && cap(*buf) <= maxPooledBody {
+		s.bodies.Put(buf)
+	}
+}

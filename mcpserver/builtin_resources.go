@@ -1,0 +1,186 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sallyport/action"
+	"sallyport/internal/agent"
+	"sallyport/internal/guide"
+	"sallyport/internal/jsonlex"
+	"sallyport/mcpserver/wire"
+)
+
+// The gateway's own resources: what a session may do, for programs, and the same
+// for its agent.
+const (
+	capabilitiesURI  = "sallyport://capabilities"
+	capabilitiesType = "application/json"
+	guideURI         = "sallyport://guide"
+	guidePrefix      = guideURI + "/"
+	guideTemplate    = guidePrefix + "{source}"
+	guideType        = "text/markdown"
+)
+
+// builtinOfferings are the definitions of what the gateway itself offers beside tools.
+type builtinOfferings struct {
+	resources map[string][]byte // by URI
+	templates map[string][]byte
+	prompts   map[action.SessionType]map[string][]byte // by what they are listed under, for each type of session
+	reserved  map[string][]byte                        // the names that no prompt of a source has
+}
+
+func newBuiltinOfferings(snapshot bool) builtinOfferings {
+	encoded := func(v any) []byte {
+		raw, _ := json.Marshal(v) // strings always encode
+		return raw
+	}
+	o := builtinOfferings{
+		resources: map[string][]byte{guideURI: encoded(&mcp.Resource{
+			URI: guideURI, Name: "guide", Title: "Guide to this session's tools", MIMEType: guideType,
+			Description: "What the tools behind this gateway do, what becomes of a call of each, their arguments and examples. Texts of connected servers are marked as theirs.",
+		})},
+		templates: map[string][]byte{guideTemplate: encoded(&mcp.ResourceTemplate{
+			URITemplate: guideTemplate, Name: "guide of a source", Title: "Guide to the tools of one service", MIMEType: guideType,
+			Description: "The same of one service, in full. source is its id or its name, as the guide has it.",
+		})},
+	}
+	if snapshot {
+		o.resources[capabilitiesURI] = encoded(&mcp.Resource{
+			URI: capabilitiesURI, Name: "capabilities", Title: "What this session may do", MIMEType: capabilitiesType,
+			Description: "Every service and every action behind this gateway, with what policy says of it for this session: allow, require_approval or deny, and why. " +
+				"Read it before you plan work that needs an action which you do not see among the tools. Descriptions in it are the services' own words.",
+		})
+	}
+	o.prompts, o.reserved = builtinPrompts()
+	return o
+}
+
+// builtinResource returns what answers a read of one of the gateway's own; nil for
+// any other URI.
+func (s *Server) builtinResource(uri string) func(x *exchange, uri string) {
+	switch {
+	case uri == capabilitiesURI && s.cfg.Snapshot != nil:
+		return s.readCapabilities
+	case uri == guideURI, strings.HasPrefix(uri, guidePrefix):
+		return s.readGuide
+	}
+	return nil
+}
+
+// readGuide answers with the guide of the session that asks, or of one source.
+func (s *Server) readGuide(x *exchange, uri string) {
+	source, err := url.PathUnescape(strings.TrimPrefix(strings.TrimPrefix(uri, guideURI), "/"))
+	if err != nil || source == "" && uri != guideURI {
+		x.sendError(resourceNotFound(x.stateless, uri))
+		return
+	}
+	g, err := s.buildGuide(x, source, "")
+	switch {
+	case err == nil:
+		x.sendContents(uri, guideType, g.Markdown)
+	case action.Public(err).Code == "source_not_found":
+		p := resourceNotFound(x.stateless, uri)
+		p.Message = action.Public(err).Message
+		x.sendError(p)
+	default:
+		x.send(s.offeringError(err))
+	}
+}
+
+// buildGuide writes the guide of a session, of a source of it, or of one action.
+func (s *Server) buildGuide(x *exchange, source, name string) (guide.Guide, error) {
+	list, _, err := s.cfg.Gate.Available(x.r.Context(), &x.who)
+	if err != nil {
+		return guide.Guide{}, err
+	}
+	own := s.Listed(&x.who)
+	return guide.Of(list, source, name, func(tool string) bool { return slices.Contains(own, tool) })
+}
+
+// sendContents answers a read with a text.
+func (x *exchange) sendContents(uri, kind, text string) {
+	b := jsonlex.Quote([]byte(`{"contents":[{"uri":`), uri)
+	b = jsonlex.Quote(append(b, `,"mimeType":`...), kind)
+	b = jsonlex.Quote(append(b, `,"text":`...), text)
+	x.send(wire.Response{Result: append(b, `}]}`...)})
+}
+
+// readCapabilities answers with what the session that asks may do.
+func (s *Server) readCapabilities(x *exchange, _ string) {
+	snapshot, err := s.cfg.Snapshot(x.r.Context(), &x.who)
+	if err == nil {
+		var text []byte
+		if text, err = json.Marshal(snapshot); err == nil {
+			x.sendContents(capabilitiesURI, capabilitiesType, string(text))
+			return
+		}
+	}
+	s.cfg.Log.Error("reading capabilities", "session", x.who.ID, "error", err)
+	x.sendError(listProblem(err))
+}
+
+// promptTypes are the types of session, each with a prompt of its name.
+func promptTypes() []action.SessionType {
+	return []action.SessionType{action.TypeSetup, action.TypeCoding, action.TypeAutomation}
+}
+
+// PromptNames returns the names that no prompt of a source may have.
+func PromptNames() (names []string) {
+	for _, t := range promptTypes() {
+		names = append(names, string(t))
+	}
+	return names
+}
+
+func isBuiltinPrompt(name string) bool {
+	return slices.Contains(promptTypes(), action.SessionType(name))
+}
+
+// builtinPrompts are the definitions of the gateway's prompts, by what they are
+// listed under: pages are in the order of that, and a session's own prompt comes
+// first, then the others, then those of sources.
+func builtinPrompts() (of map[action.SessionType]map[string][]byte, nothing map[string][]byte) {
+	of, nothing = map[action.SessionType]map[string][]byte{}, map[string][]byte{}
+	for _, session := range append(promptTypes(), "") {
+		of[session] = map[string][]byte{}
+		for _, t := range promptTypes() {
+			nothing[string(t)] = nil
+			place, about := "\x01", "The system prompt of "+string(t)+" sessions."
+			if t == session {
+				place, about = "\x00", "The system prompt of this session: what it is for, and how to work behind this gateway."
+			}
+			raw, _ := json.Marshal(&mcp.Prompt{Name: string(t), Title: "System prompt: " + string(t), Description: about}) // strings always encode
+			of[session][place+string(t)] = raw
+		}
+	}
+	return of, nothing
+}
+
+// getPrompt answers with a system prompt, as it is for the session that asks.
+func (s *Server) getPrompt(x *exchange, p *params) {
+	now := s.cfg.Now()
+	list, err := s.views.of(&x.who, now).current(x.r.Context(), s.cfg.Gate, &x.who, now)
+	if err != nil {
+		x.send(s.offeringError(err))
+		return
+	}
+	text, own := agent.ForSession(&x.who, action.SessionType(p.name), list.isListed)
+	about := "The system prompt of " + p.name + " sessions."
+	if own {
+		about = "The system prompt that this session was given."
+	}
+	b := jsonlex.Quote([]byte(`{"description":`), about)
+	b = jsonlex.Quote(append(b, `,"messages":[{"role":"user","content":{"type":"text","text":`...), text)
+	x.send(wire.Response{Result: append(b, `}}]}`...)})
+}
+
+// isListed reports whether a tool is listed.
+func (t *toolset) isListed(name string) bool {
+	_, found := slices.BinarySearch(t.names, name)
+	return found
+}

@@ -1,0 +1,239 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"sallyport/action"
+	"sallyport/internal/guide"
+	"sallyport/internal/jsonlex"
+	"sallyport/mcpserver/wire"
+)
+
+// The gateway's own tools look at calls that were made and at what there is to
+// call, or ask a person for something. They make no calls, so they have no row
+// and no rate, and decide nothing. (actions_call is none of them: it is unwrapped
+// before a tool is looked for.)
+const (
+	toolWait   = "invocation_wait"
+	toolStatus = "invocation_status"
+	toolGrant  = "grant_request"
+)
+
+// maxWait bounds timeout_seconds.
+const maxWait = 5 * time.Minute
+
+// builtinFunc answers a call of one of our tools.
+type builtinFunc func(s *Server, ctx context.Context, c *caller)
+
+type builtinTool struct {
+	name       string
+	definition string
+	run        builtinFunc
+	// searching: it is listed in search mode only.
+	searchOnly bool
+	// begins: it asks for something new, so that a session which is done does not
+	// list it. Who calls it all the same is told why not.
+	startsWork bool
+}
+
+// listed reports whether sessions list it that search, or that are done.
+func (o *builtinTool) listed(search, done bool) bool {
+	return (search || !o.searchOnly) && (!done || !o.startsWork)
+}
+
+// BuiltinTools returns the names that no action may have, whether or not the tool
+// is offered.
+func BuiltinTools() []string {
+	var names []string
+	for _, o := range builtinTools(true) {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+// Listed returns the names of the gateway's own tools that the session lists.
+func (s *Server) Listed(who *action.Session) (names []string) {
+	for _, o := range s.views.builtins {
+		if o.listed(s.views.usesSearch(who), who.CompletedAt != nil) {
+			names = append(names, o.name)
+		}
+	}
+	return names
+}
+
+// builtinTools are those that are offered: all of them, or those that need nobody
+// who takes wishes for grants.
+func builtinTools(grants bool) []builtinTool {
+	tools := []builtinTool{
+		{name: toolStatus, definition: statusDefinition, run: (*Server).statusTool},
+		{name: toolWait, definition: waitDefinition, run: (*Server).waitTool},
+		{name: toolGuide, definition: guideDefinition, run: (*Server).guideTool},
+		{name: toolSearch, definition: searchDefinition, run: (*Server).searchTool, searchOnly: true},
+		{name: toolDescribe, definition: describeDefinition, run: (*Server).describeTool, searchOnly: true},
+		{name: toolCall, definition: callDefinition, run: (*Server).wrapperTool, searchOnly: true},
+	}
+	if grants {
+		tools = append(tools, builtinTool{name: toolGrant, definition: grantDefinition, run: (*Server).grantTool, startsWork: true})
+	}
+	return tools
+}
+
+const waitDefinition = `{"name":"invocation_wait","title":"Wait for an invocation",` +
+	`"description":"Waits for a call that was answered PENDING, or whose answer was lost, and returns the original tool result unchanged once a person has decided and it has run. Use this instead of repeating the call. When it is still undecided, PENDING is returned again; wait again then.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"invocation_id":{"type":"string","description":"The invocation_id of the PENDING answer."},` +
+	`"timeout_seconds":{"type":"integer","minimum":0,"maximum":300,"description":"How long to wait at most. Default: 45, or 300 for a client that takes progress."}},` +
+	`"required":["invocation_id"],"additionalProperties":false},` +
+	`"annotations":{"title":"Wait for an invocation","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
+
+const statusDefinition = `{"name":"invocation_status","title":"Status of an invocation",` +
+	`"description":"Tells at once where a call of this session stands: pending, approved, executing, completed, failed, denied or expired, and why. It does not return the call's result; invocation_wait does.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"invocation_id":{"type":"string","description":"The invocation_id of the call."}},` +
+	`"required":["invocation_id"],"additionalProperties":false},` +
+	`"annotations":{"title":"Status of an invocation","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
+
+// wrapperTool answers a call of actions_call that was not unwrapped, which does not
+// happen.
+func (s *Server) wrapperTool(_ context.Context, c *caller) {
+	_ = c.sendTo(c.reply, wire.InternalError().Response()) // a client that left needs no answer
+}
+
+// invocationNotFound answers for an id that is nobody's and for one that is
+// another's alike.
+func invocationNotFound() wire.Response {
+	return wire.ToolError("There is no such invocation in this session. Check invocation_id.")
+}
+
+// waitTool waits as the original caller would, and gives the same answer.
+func (s *Server) waitTool(ctx context.Context, c *caller) {
+	id, timeout, bad := waitArguments(c.arguments)
+	if bad != "" {
+		_ = c.sendTo(c.reply, wire.ToolError("Invalid params at %s", bad)) // a client that left needs no answer
+		return
+	}
+	if timeout < 0 {
+		timeout = s.cfg.PendingAfter
+		if c.progress != nil {
+			timeout = maxWait
+		}
+	}
+	o, err := s.cfg.Gate.Wait(ctx, &c.who, id, s.waiting(c, min(timeout, maxWait)))
+	s.finishCall(ctx, c, o, err, invocationNotFound)
+}
+
+// waitArguments returns what is asked for; the timeout is negative when it is
+// left open.
+func waitArguments(raw []byte) (id string, timeout time.Duration, bad string) {
+	id, bad = invocationArgument(raw)
+	if bad != "" {
+		return "", 0, bad
+	}
+	t := wire.Member(raw, "timeout_seconds")
+	if t == nil || wire.IsNull(t) {
+		return id, -1, ""
+	}
+	seconds, err := strconv.ParseFloat(string(t), 64)
+	if err != nil || seconds < 0 || seconds > maxWait.Seconds() {
+		return "", 0, "/timeout_seconds: it must be a number from 0 to 300."
+	}
+	return id, time.Duration(seconds * float64(time.Second)), ""
+}
+
+func invocationArgument(raw []byte) (id, bad string) {
+	v := wire.Member(raw, "invocation_id")
+	if !wire.IsString(v) || wire.DecodeString(v) == "" {
+		return "", "/invocation_id: it must be the id of an invocation."
+	}
+	return wire.DecodeString(v), ""
+}
+
+// statusTool tells where an invocation stands.
+func (s *Server) statusTool(ctx context.Context, c *caller) {
+	id, bad := invocationArgument(c.arguments)
+	if bad != "" {
+		_ = c.sendTo(c.reply, wire.ToolError("Invalid params at %s", bad)) // a client that left needs no answer
+		return
+	}
+	inv, err := s.cfg.Gate.Status(ctx, &c.who, id)
+	var m wire.Response
+	switch {
+	case err == nil:
+		m = statusResult(&inv)
+	case errors.Is(err, action.ErrNotFound):
+		m = invocationNotFound()
+	default:
+		m = s.gateError(err, existingCallText)
+	}
+	_ = c.sendTo(c.reply, m) // a client that left needs no answer
+}
+
+// statusResult is what an agent may know of a call before its result.
+func statusResult(inv *action.Invocation) wire.Response {
+	status, _ := json.Marshal(struct { // strings and times always encode
+		Status       action.Status   `json:"status"`
+		Invocation   string          `json:"invocation_id"`
+		Source       string          `json:"source"`
+		Action       string          `json:"action"`
+		CreatedAt    time.Time       `json:"created_at"`
+		ExpiresAt    *time.Time      `json:"expires_at,omitempty"`
+		CompletedAt  *time.Time      `json:"completed_at,omitempty"`
+		ApprovalURL  string          `json:"approval_url,omitempty"`
+		DeniedReason string          `json:"denied_reason,omitempty"`
+		DeniedNote   string          `json:"denied_note,omitempty"`
+		Error        *action.Failure `json:"error,omitempty"`
+	}{
+		inv.Status, inv.ID, sourceName(inv), inv.Action, inv.CreatedAt, inv.ExpiresAt, inv.CompletedAt,
+		approvalURL(inv), inv.DeniedReason, inv.DeniedNote, inv.Error,
+	})
+	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), status)
+	b = append(append(b, `}],"structuredContent":`...), status...)
+	return wire.Response{Result: append(b, '}')}
+}
+
+const toolGuide = "actions_guide"
+
+const guideDefinition = `{"name":"actions_guide","title":"Guide to the tools",` +
+	`"description":"Explains the tools of this session: what each does, whether a call of it runs at once or waits for a person's approval, its arguments as a table, an example, and how approvals behave. ` +
+	`Without source it covers all services in short; with source one of them in full. Read it before work with a service that you do not know yet.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"source":{"type":"string","description":"Id or name of a service, as the guide without source has it."},` +
+	`"action":{"type":"string","description":"Only this action: its name or that of its tool."}},` +
+	`"additionalProperties":false},` +
+	`"annotations":{"title":"Guide to the tools","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
+
+// guideTool explains the session's tools.
+func (s *Server) guideTool(_ context.Context, c *caller) {
+	g, err := s.buildGuide(c.exchange, argument(c.arguments, "source"), argument(c.arguments, "action"))
+	var m wire.Response
+	var e *action.Error
+	switch {
+	case err == nil:
+		m = guideResult(&g)
+	case errors.Is(err, action.ErrNotFound) && errors.As(err, &e):
+		m = wire.ToolError("%s", e.Message)
+	default:
+		m = s.gateError(err, existingCallText)
+	}
+	_ = c.sendTo(c.reply, m) // a client that left needs no answer
+}
+
+func guideResult(g *guide.Guide) wire.Response {
+	content, _ := json.Marshal(struct { // strings always encode
+		Source string `json:"source_id,omitempty"`
+		Title  string `json:"title"`
+	}{g.Source, g.Title})
+	return wire.TextResult(g.Markdown, content)
+}
+
+// argument returns a string of the arguments; empty when it is none.
+func argument(raw []byte, name string) string {
+	if v := wire.Member(raw, name); wire.IsString(v) {
+		return wire.DecodeString(v)
+	}
+	return ""
+}

@@ -1,0 +1,247 @@
+package mcpserver
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"sallyport/internal/jsonlex"
+	"sallyport/mcpserver/wire"
+)
+
+// maxSubscriptionsPerClient is how many resources one client may subscribe to.
+const maxSubscriptionsPerClient = 100
+
+// stream is an open event stream: the one of a session of the older era, or a
+// subscription of the stateless one. Whoever has news for it leaves them and
+// goes on; it is the stream's own request that writes.
+type stream struct {
+	view         *view
+	wants        [kinds]bool
+	subscription []byte // raw id of the subscription; nil in the older era
+	wake         chan struct{}
+
+	mu               sync.Mutex
+	listVersions     versions    // of the lists that the client was told of
+	pendingChanges   [kinds]bool // changes to tell
+	updatedResources []string    // resources that changed, each once
+	keepAliveDue     bool        // a sign of life is due
+	// subscribed are those of the stateless era, by URI as the client knows it.
+	subscribed map[string]*subscription
+}
+
+func newStream(v *view, wants [kinds]bool, subscription []byte) *stream {
+	return &stream{view: v, wants: wants, subscription: subscription, wake: make(chan struct{}, 1)}
+}
+
+func (st *stream) currentView() *view { return st.view }
+
+// addSubscription notes a subscription.
+func (st *stream) addSubscription(w *subscriberIndex, sub *subscription) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.subscribed == nil {
+		st.subscribed = map[string]*subscription{}
+	}
+	st.subscribed[sub.uri] = sub
+	w.add(sub.key, st, sub.uri)
+}
+
+func (st *stream) isSubscribed(uri string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.subscribed[uri] != nil
+}
+
+// removeSubscription forgets a subscription and returns it, or nil.
+func (st *stream) removeSubscription(w *subscriberIndex, uri string) *subscription {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	sub := st.subscribed[uri]
+	if sub != nil {
+		delete(st.subscribed, uri)
+		w.remove(sub.key, st)
+	}
+	return sub
+}
+
+// removeStreamSubscriptions forgets every subscription of a stream that is over.
+func (s *Server) removeStreamSubscriptions(st *stream) {
+	st.mu.Lock()
+	uris := slices.Collect(maps.Keys(st.subscribed))
+	st.mu.Unlock()
+	for _, uri := range uris {
+		s.queueUnsubscribe(st.removeSubscription(&s.subscribers, uri))
+	}
+}
+
+func (st *stream) wakeUp() {
+	select {
+	case st.wake <- struct{}{}:
+	default:
+	}
+}
+
+// setVersion tells the stream of the version of a list.
+func (st *stream) setVersion(k kind, version string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if version == "" || st.listVersions[k] == version {
+		return
+	}
+	if st.listVersions[k] != "" && st.wants[k] {
+		st.pendingChanges[k] = true
+		st.wakeUp()
+	}
+	st.listVersions[k] = version
+}
+
+// markChanged has the stream begin with word of a change that its client may have
+// missed.
+func (st *stream) markChanged(k kind) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.pendingChanges[k] = st.wants[k]
+	st.wakeUp()
+}
+
+// update tells the stream of a resource that changed, by the URI that its
+// client knows.
+func (st *stream) update(uri string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if len(st.updatedResources) < maxSubscriptionsPerClient && !slices.Contains(st.updatedResources, uri) {
+		st.updatedResources = append(st.updatedResources, uri)
+	}
+	st.wakeUp()
+}
+
+func (st *stream) keepAlive() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.keepAliveDue = true
+	st.wakeUp()
+}
+
+// drain returns what there is to say and forgets it.
+func (st *stream) drain() (events [][]byte, beat bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for k := range kinds {
+		if st.pendingChanges[k] {
+			events = append(events, st.notification(k.notification(), nil))
+		}
+	}
+	for _, uri := range st.updatedResources {
+		events = append(events, st.notification("notifications/resources/updated", jsonlex.Quote([]byte(`"uri":`), uri)))
+	}
+	beat = st.keepAliveDue && len(events) == 0
+	st.pendingChanges, st.updatedResources, st.keepAliveDue = [kinds]bool{}, nil, false
+	return events, beat
+}
+
+// notification is a message with a member for its params, or none.
+func (st *stream) notification(method string, member []byte) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","method":"`), method...)
+	b = append(b, `","params":{`...)
+	if st.subscription != nil {
+		b = append(append(append(b, `"_meta":`...), st.meta()...), ',')
+	}
+	b = append(b, member...)
+	if b[len(b)-1] == ',' {
+		b = b[:len(b)-1]
+	}
+	return append(b, `}}`...)
+}
+
+// meta says of which subscription of the stateless era a message is.
+func (st *stream) meta() []byte {
+	b := append([]byte(`{"io.modelcontextprotocol/subscriptionId":`), st.subscription...)
+	return append(b, '}')
+}
+
+// serve writes what there is to say until ctx ends or the client is gone.
+func (st *stream) serve(ctx context.Context, a *wire.Writer) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-st.wake:
+		}
+		events, beat := st.drain()
+		for _, e := range events {
+			if a.Event(e) != nil {
+				return
+			}
+		}
+		if beat && a.Comment("waiting") != nil {
+			return
+		}
+	}
+}
+
+// handleEventStream opens the event stream of a session of the older era. On it comes
+// word of changed lists and resources, from this instance: every instance looks
+// for itself when it hears that something changed.
+func (s *Server) handleEventStream(x *exchange) {
+	if p := s.checkVersion(x.r.Header.Get(wire.VersionHeader)); p != nil {
+		x.sendError(p)
+		return
+	}
+	if _, takes := wire.Accepts(x.r); !takes {
+		wire.WriteText(x.w, http.StatusNotAcceptable, "GET opens an event stream; Accept must list text/event-stream.")
+		return
+	}
+	v := x.session.view
+	o := s.currentOfferings(x.r.Context(), v, &x.who)
+	st := newStream(v, o.features.announcedKinds(), nil)
+	ctx, ok := x.session.openStream(x.r.Context(), st)
+	if !ok {
+		wire.WriteText(x.w, http.StatusConflict, "This MCP session has an event stream already.")
+		return
+	}
+	defer v.removeStream(st)
+	defer x.session.closeStream()
+	ctx, done, _ := s.trackStream(ctx, x, st) // of these there is one a session
+	defer done()
+	a := wire.NewWriter(x.w)
+	defer a.Close()
+	if a.Comment("ok") != nil {
+		return
+	}
+	now := s.currentVersions(ctx, v, &x.who, o)
+	s.queueMissedChanges(x, st, now)
+	v.addStream(st, now)
+	s.serveStream(ctx, st, a)
+}
+
+// serveStream serves a stream until it or the gateway ends.
+func (s *Server) serveStream(ctx context.Context, st *stream, a *wire.Writer) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	st.serve(ctx, a)
+}
+
+// reopenedAfter is how old a session is when an event stream of it, the first that
+// is seen here, cannot be its first one any more.
+const reopenedAfter = time.Minute
+
+// queueMissedChanges has a stream begin with word of lists that changed since the client
+// took them, or may have: one that was without a stream for some time may have
+// missed it.
+func (s *Server) queueMissedChanges(x *exchange, st *stream, now versions) {
+	for k := range kinds {
+		if now[k] == "" {
+			continue
+		}
+		before := x.session.recordVersion(k, now[k])
+		if before == now[k] || before == "" && s.cfg.Now().Sub(x.session.issued) < reopenedAfter {
+			continue
+		}
+		st.markChanged(k)
+	}
+}

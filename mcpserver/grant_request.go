@@ -1,0 +1,315 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sallyport/action"
+	"sallyport/internal/jsonlex"
+	"sallyport/mcpserver/wire"
+)
+
+const grantDefinition = `{"name":"grant_request","title":"Request a standing approval",` +
+	`"description":"Asks a person to let several similar calls run without an approval for each (a grant). ` +
+	`Use it when you are about to make many calls of one tool that waits for approval, for example to update twenty tickets. ` +
+	`Ask for little: pin the arguments that stay the same, say how many calls and for how long; a narrow request is approved sooner. ` +
+	`Do not use it for one or two calls, for a tool that runs at once, or for one that is denied: a grant lifts no denial. ` +
+	`It grants nothing by itself. A person decides in the dashboard, when it suits them. Do not wait for that and do not ask again: ` +
+	`go on calling the tool as usual; each call waits for its own approval until the grant is there.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"tool":{"type":"string","description":"The name of the tool, as it is listed. Give this or any."},` +
+	`"any":{"type":"boolean","description":"true: every tool, but for dangerous ones. A person will rarely agree; name a tool where you can."},` +
+	`"source":{"type":"string","description":"With any: only the tools of this service, by its name or id."},` +
+	`"scope":{"type":"string","enum":["session","organization"],"default":"session","description":"Whose calls: only those of this session, or those of every session of the organization."},` +
+	`"max_calls":{"type":"integer","minimum":1,"maximum":1000000,"description":"How many calls. Default: as many as you like, which is rarely approved."},` +
+	`"expires_in_seconds":{"type":"integer","minimum":60,"maximum":2592000,"description":"For how long. Default: for good."},` +
+	`"pins":{"type":"object","description":"Arguments that every call must have, exactly: JSON Pointer to value, such as {\"/channel\": \"C042\"}."},` +
+	`"reason":{"type":"string","maxLength":2000,"description":"What you are about to do and why, in a sentence or two. The person reads it."}},` +
+	`"additionalProperties":false},` +
+	`"annotations":{"title":"Request a standing approval","readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`
+
+// grantTool writes down that the agent wants a grant.
+func (s *Server) grantTool(ctx context.Context, c *caller) {
+	request, err := s.requestGrant(ctx, c)
+	var m wire.Response
+	switch {
+	case err == nil:
+		m = grantRequestResult(&request, s.cfg.Now())
+	case errors.Is(err, action.ErrNotFound):
+		m = wire.ToolError("The tool is gone; list the tools again to see what there is.")
+	default:
+		m = s.gateError(err, existingCallText)
+	}
+	_ = c.sendTo(c.reply, m) // a client that left needs no answer
+}
+
+func (s *Server) requestGrant(ctx context.Context, c *caller) (action.GrantRequest, error) {
+	w, err := parseGrantArguments(c.arguments)
+	if err != nil {
+		return action.GrantRequest{}, err
+	}
+	now := s.cfg.Now()
+	if err := c.who.Working(now); err != nil { // whose list lacks what it may ask for
+		return action.GrantRequest{}, err
+	}
+	list, err := s.views.of(&c.who, now).current(ctx, s.cfg.Gate, &c.who, now)
+	if err != nil {
+		return action.GrantRequest{}, err
+	}
+	terms, err := s.terms(ctx, c, w, list)
+	if err != nil {
+		return action.GrantRequest{}, err
+	}
+	request, err := s.cfg.RequestGrant(ctx, &c.who, terms, w.reason)
+	return request, withArgumentField(err)
+}
+
+// terms returns the wish in the words of policy. What a person need not be
+// RequestState is refused here: his attention is short.
+func (s *Server) terms(ctx context.Context, c *caller, w *grantArguments, list *toolset) (t action.Terms, err error) {
+	t = action.Terms{Scope: w.scope, Any: w.any, Pins: w.pins, MaxCalls: w.maxCalls}
+	if w.duration > 0 {
+		expires := s.cfg.Now().Add(w.duration)
+		t.ExpiresAt = &expires
+	}
+	if w.any {
+		t.Source, err = list.source(w.source)
+		return t, err
+	}
+	wanted, ok := list.tools[w.tool]
+	switch {
+	case !ok:
+		return t, s.unlistedToolError(ctx, c, w.tool, list)
+	case wanted.builtin != nil, wanted.mode == action.ModeAllow:
+		return t, badArgument("tool", "%s runs without a person's approval as it is, so there is nothing to grant. Just call it.", w.tool)
+	}
+	t.Source, t.Action = wanted.source, wanted.action
+	return t, nil
+}
+
+// unlistedToolError says why no grant can be asked for a tool that the session's list
+// does not show.
+func (s *Server) unlistedToolError(ctx context.Context, c *caller, name string, list *toolset) error {
+	_, _, err := s.cfg.Resolver.Resolve(ctx, &c.who, name)
+	switch {
+	case err == nil:
+		return badArgument("tool", "Calls of %s are denied, and a grant lifts no denial: it only saves the wait for a person. Do without it, or tell the user that an admin can change the policy.", wire.Truncate(name, 64))
+	case errors.Is(err, action.ErrNotFound):
+		return badArgument("tool", "There is no tool %q.%s", wire.Truncate(name, 64), list.suggestions(name))
+	}
+	return err
+}
+
+// source returns the id of a source that has tools in the list, by its id or
+// by what people call it; an empty one is every source.
+func (t *toolset) source(name string) (id string, err error) {
+	if _, ok := t.sources[name]; ok || name == "" {
+		return name, nil
+	}
+	for candidate, called := range t.sources {
+		if called != name {
+			continue
+		}
+		if id != "" {
+			return "", badArgument("source", "Several services are called %q; name the tool instead.", wire.Truncate(name, 64))
+		}
+		id = candidate
+	}
+	if id == "" {
+		return "", badArgument("source", "None of your tools is of a service %q. Name the tool instead, or leave source out.", wire.Truncate(name, 64))
+	}
+	return id, nil
+}
+
+// withArgumentField has an error point at the tool's argument instead of the member
+// of the terms that was made of it.
+func withArgumentField(err error) error {
+	var e *action.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	argument, ok := map[string]string{"/action": "/tool", "/source_id": "/source", "/expires_at": "/expires_in_seconds"}[e.Field]
+	if !ok {
+		return err
+	}
+	own := *e
+	own.Field = argument
+	return &own
+}
+
+// grantRequestResult says what was written down, and above all that nothing came
+// of it yet.
+func grantRequestResult(r *action.GrantRequest, now time.Time) wire.Response {
+	t := &r.Terms
+	text := fmt.Sprintf("Request %s is written down. Nothing is granted yet: a person decides on it in the dashboard, or it expires in %s. "+
+		"Do not wait for that and do not ask again. Go on calling the tool as usual: each call waits for its own approval until the grant is there, and after that they run at once.",
+		r.ID, remaining(r.ExpiresAt, now))
+	content, _ := json.Marshal(struct { // what was stored always encodes
+		Request        string                     `json:"request_id"`
+		Status         action.RequestStatus       `json:"status"`
+		ExpiresAt      time.Time                  `json:"expires_at"`
+		Scope          action.GrantScope          `json:"scope"`
+		Source         string                     `json:"source_id,omitempty"`
+		Action         string                     `json:"action,omitempty"`
+		Any            bool                       `json:"any,omitempty"`
+		Pins           map[string]json.RawMessage `json:"pins,omitempty"`
+		MaxCalls       *int64                     `json:"max_calls,omitempty"`
+		GrantExpiresAt *time.Time                 `json:"grant_expires_at,omitempty"`
+		Message        string                     `json:"message"`
+	}{r.ID, r.Status, r.ExpiresAt, t.Scope, t.Source, t.Action, t.Any, t.Pins, t.MaxCalls, t.ExpiresAt, text})
+	b := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), text)
+	b = append(append(b, `}],"structuredContent":`...), content...)
+	return wire.Response{Result: append(b, '}')}
+}
+
+func badArgument(name, format string, args ...any) error {
+	return &action.Error{Kind: action.ErrInvalid, Code: "invalid_grant", Field: "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name), Message: fmt.Sprintf(format, args...)}
+}
+
+// Bounds of what an agent may ask a person to read.
+const (
+	maxReason        = 2000 // characters
+	maxPins          = 20
+	maxPinBytes      = 8 << 10 // of all pins together
+	maxGrantCalls    = 1_000_000
+	minGrantDuration = time.Minute
+	maxGrantDuration = 30 * 24 * time.Hour
+)
+
+// grantArguments is what an agent asks for with grant_request.
+type grantArguments struct {
+	tool, source string
+	any          bool
+	scope        action.GrantScope
+	maxCalls     *int64
+	duration     time.Duration // zero: no expiry
+	pins         map[string]json.RawMessage
+	reason       string
+}
+
+// parseGrantArguments reads the arguments. Unlike the other tools it refuses what it does
+// not know: a bound with a misspelt name would be none.
+func parseGrantArguments(raw []byte) (*grantArguments, error) {
+	w := &grantArguments{scope: action.ScopeSession}
+	seen := map[string]bool{}
+	m := wire.Members{Text: raw}
+	for m.Next() {
+		name := string(m.Key)
+		if seen[name] {
+			return nil, badArgument(name, "It is given twice.")
+		}
+		seen[name] = true
+		if wire.IsNull(m.Value) {
+			continue // what some models write for an argument that they leave out
+		}
+		if err := w.set(name, m.Value); err != nil {
+			return nil, err
+		}
+	}
+	return w, w.validate()
+}
+
+// validate refuses a wish that names nothing, or two things.
+func (w *grantArguments) validate() error {
+	switch {
+	case w.any && w.tool != "":
+		return badArgument("any", "Give tool or any, not both.")
+	case !w.any && w.tool == "":
+		return badArgument("tool", "Name the tool, as it is listed; or say any: true for all that are not dangerous.")
+	case !w.any && w.source != "":
+		return badArgument("source", "It goes with any; a tool is of one service anyway.")
+	}
+	return nil
+}
+
+func (w *grantArguments) set(name string, value []byte) (err error) {
+	switch name {
+	case "tool":
+		w.tool, err = grantText(name, value)
+	case "source":
+		w.source, err = grantText(name, value)
+	case "any":
+		if w.any = string(value) == "true"; !w.any && string(value) != "false" {
+			return badArgument(name, "It must be true or false.")
+		}
+	case "scope":
+		text, _ := grantText(name, value)
+		if w.scope = action.GrantScope(text); !w.scope.Valid() {
+			return badArgument(name, "It must be session or organization.")
+		}
+	case "max_calls":
+		var n int64
+		n, err = grantNumber(name, value, 1, maxGrantCalls)
+		w.maxCalls = &n
+	case "expires_in_seconds":
+		var n int64
+		n, err = grantNumber(name, value, int64(minGrantDuration.Seconds()), int64(maxGrantDuration.Seconds()))
+		w.duration = time.Duration(n) * time.Second
+	case "pins":
+		w.pins, err = grantPins(value)
+	case "reason":
+		w.reason, err = grantReason(value)
+	default:
+		return badArgument(wire.Truncate(name, 64), "There is no such argument. Those that there are: tool, any, source, scope, max_calls, expires_in_seconds, pins, reason.")
+	}
+	return err
+}
+
+func grantText(name string, value []byte) (string, error) {
+	if !wire.IsString(value) {
+		return "", badArgument(name, "It must be a string.")
+	}
+	return wire.DecodeString(value), nil
+}
+
+func grantNumber(name string, value []byte, least, most int64) (int64, error) {
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, badArgument(name, "It must be a whole number from %d to %d.", least, most)
+	}
+	return n, nil
+}
+
+func grantPins(value []byte) (map[string]json.RawMessage, error) {
+	if !wire.IsObject(value) {
+		return nil, badArgument("pins", `It must be an object of JSON Pointers and values, such as {"/channel": "C042"}.`)
+	}
+	if len(value) > maxPinBytes {
+		return nil, badArgument("pins", "A person cannot read %d bytes; pin fewer or smaller values, of %d bytes in all.", len(value), maxPinBytes)
+	}
+	pins := map[string]json.RawMessage{}
+	m := wire.Members{Text: value}
+	for m.Next() {
+		pointer := string(m.Key)
+		if _, ok := pins[pointer]; ok {
+			return nil, badArgument("pins", "The pointer %q is given twice.", wire.Truncate(pointer, 64))
+		}
+		pins[pointer] = m.Value
+	}
+	if len(pins) > maxPins {
+		return nil, badArgument("pins", "There are %d; pin at most %d arguments.", len(pins), maxPins)
+	}
+	return pins, nil
+}
+
+func grantReason(value []byte) (string, error) {
+	text, err := grantText("reason", value)
+	if err != nil {
+		return "", err
+	}
+	if utf8.RuneCountInString(text) > maxReason {
+		return "", badArgument("reason", "It must have at most %d characters.", maxReason)
+	}
+	odd := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, odd) {
+		return "", badArgument("reason", "It must be plain text.")
+	}
+	return text, nil
+}

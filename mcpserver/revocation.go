@@ -1,0 +1,257 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"sallyport/action"
+)
+
+// maxSubscriptionsPerPrincipal is how many subscriptions at sources a principal may have by
+// this instance, of whatever MCP sessions and event streams.
+const maxSubscriptionsPerPrincipal = 1000
+
+// principalRegistry know what principals have open here that outlasts their requests:
+// event streams, and subscriptions at sources. Both are bounded, and end with
+// the right to them; see lapse.go.
+type principalRegistry struct {
+	mu   sync.Mutex
+	byID map[string]*principalState // by principal
+}
+
+// principalState is what one principal has open.
+type principalState struct {
+	who           action.Session // as it last came
+	bearer        string         // with which it last came
+	streams       map[*stream]context.CancelFunc
+	listens       int // event streams of the stateless era
+	subscriptions int // at sources, until they ended there
+}
+
+func (r *principalRegistry) stateLocked(x *exchange) *principalState {
+	one := r.byID[x.who.ID]
+	if one == nil {
+		one = &principalState{streams: map[*stream]context.CancelFunc{}}
+		r.byID[x.who.ID] = one
+	}
+	one.who = x.who
+	if one.bearer != x.bearer {
+		one.bearer = strings.Clone(x.bearer) // not all headers of the request
+	}
+	return one
+}
+
+func (r *principalRegistry) dropIfUnusedLocked(principal string, one *principalState) {
+	if len(one.streams) == 0 && one.subscriptions == 0 {
+		delete(r.byID, principal)
+	}
+}
+
+// open notes an event stream and what ends it; false when its principal has
+// as many of the stateless era as the limit allows. The caller must close it.
+func (r *principalRegistry) open(x *exchange, st *stream, end context.CancelFunc, limit int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.stateLocked(x)
+	if x.stateless && one.listens >= limit {
+		return false
+	}
+	if x.stateless {
+		one.listens++
+	}
+	one.streams[st] = end
+	return true
+}
+
+func (r *principalRegistry) close(x *exchange, st *stream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.byID[x.who.ID]
+	delete(one.streams, st)
+	if x.stateless {
+		one.listens--
+	}
+	r.dropIfUnusedLocked(x.who.ID, one)
+}
+
+// subscribe makes room for a subscription; false when there is none.
+func (r *principalRegistry) subscribe(x *exchange) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.stateLocked(x)
+	if one.subscriptions >= maxSubscriptionsPerPrincipal {
+		return false
+	}
+	one.subscriptions++
+	return true
+}
+
+// unsubscribe gives the room back.
+func (r *principalRegistry) unsubscribe(principal string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.byID[principal]
+	one.subscriptions--
+	r.dropIfUnusedLocked(principal, one)
+}
+
+// closeStreams ends the event streams of a principal.
+func (r *principalRegistry) closeStreams(principal string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if one := r.byID[principal]; one != nil {
+		for _, end := range one.streams {
+			end()
+		}
+	}
+}
+
+// expired returns the principals whose time is over.
+func (r *principalRegistry) expired(now time.Time) (principals []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for principal, one := range r.byID {
+		if e := one.who.ExpiresAt; e != nil && !now.Before(*e) {
+			principals = append(principals, principal)
+		}
+	}
+	return principals
+}
+
+// recheck is a principal, or all of an organization, or with neither everybody,
+// whose right may have ended.
+type recheck struct{ organization, principal string }
+
+// recheckQueue are what there is to look at.
+type recheckQueue struct {
+	mu      sync.Mutex
+	pending map[recheck]bool
+	wake    chan struct{}
+}
+
+func (d *recheckQueue) add(one recheck) {
+	d.mu.Lock()
+	d.pending[one] = true
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (d *recheckQueue) take() map[recheck]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.pending
+	d.pending = map[recheck]bool{}
+	return all
+}
+
+// bearersToRecheck returns who has something open and is in doubt, and by what bearer.
+func (r *principalRegistry) bearersToRecheck(of map[recheck]bool) map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	bearers := map[string]string{}
+	for principal, one := range r.byID {
+		o := one.who.Organization
+		if of[recheck{o, principal}] || of[recheck{o, ""}] || of[recheck{}] {
+			bearers[principal] = one.bearer
+		}
+	}
+	return bearers
+}
+
+// runRechecks looks at who is in doubt, until ctx ends.
+func (s *Server) runRechecks(ctx context.Context) {
+	settled := time.NewTimer(debounce)
+	defer settled.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.rechecks.wake:
+		}
+		settled.Reset(debounce) // others drop by the same hint what they kept of it
+		select {
+		case <-ctx.Done():
+			return
+		case <-settled.C:
+		}
+		s.recheckPrincipals(ctx, s.rechecks.take())
+	}
+}
+
+// recheckPrincipals asks again whether bearers are good, and ends what is open of those
+// that are not. While that cannot be said, everything goes on; it is asked
+// again with the next sign of life of the event streams.
+func (s *Server) recheckPrincipals(ctx context.Context, of map[recheck]bool) {
+	for principal, bearer := range s.principals.bearersToRecheck(of) {
+		who, err := s.reauthenticate(ctx, bearer)
+		switch {
+		case err == nil:
+			s.principals.updateSession(who, s.views.keyOf)
+		case errors.Is(err, action.ErrUnauthenticated), errors.Is(err, action.ErrForbidden):
+			s.revoke(principal)
+		default:
+			s.cfg.Log.Warn("asking whether a session is good still", "session", principal, "error", err)
+			return
+		}
+	}
+}
+
+// reauthenticate returns the bearer's session while it may use MCP.
+func (s *Server) reauthenticate(ctx context.Context, bearer string) (*action.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	who, err := s.cfg.Authenticate(ctx, bearer)
+	if err != nil {
+		return who, err
+	}
+	return who, who.Live(s.cfg.Now())
+}
+
+// updateSession has the event streams of a session that lists otherwise than it did, such
+// as in search mode now, say so. It goes on hearing of what changes in the list
+// that it had: whatever changes one changes the other.
+func (r *principalRegistry) updateSession(who *action.Session, view func(*action.Session) viewKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.byID[who.ID]
+	if one == nil || view(&one.who) == view(who) {
+		return
+	}
+	one.who = *who
+	for st := range one.streams {
+		st.markChanged(kindTools)
+		st.markChanged(kindPrompts)
+	}
+}
+
+// revoke ends what a principal has open whose right to it ended: its MCP
+// sessions, with their subscriptions, and its event streams. Calls in flight
+// are the Gate's.
+func (s *Server) revoke(principal string) {
+	s.cfg.Log.Info("a session has ended, and with it what it had open", "session", principal)
+	for _, old := range s.sessions.removeByPrincipal(principal) {
+		s.closeSession(old)
+	}
+	s.principals.closeStreams(principal)
+}
+
+// trackStream has an event stream end with the right of its principal; false when
+// that has too many already. The caller calls done in the end.
+func (s *Server) trackStream(ctx context.Context, x *exchange, st *stream) (_ context.Context, done func(), ok bool) {
+	ctx, end := context.WithCancel(ctx)
+	if e := x.who.ExpiresAt; e != nil {
+		timer := time.AfterFunc(e.Sub(s.cfg.Now()), end)
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	}
+	if !s.principals.open(x, st, end, s.cfg.MaxSessions) {
+		end()
+		return nil, nil, false
+	}
+	return ctx, func() { s.principals.close(x, st); end() }, true
+}
