@@ -16,11 +16,11 @@ func TestForeignKeysAreRefused(t *testing.T) {
 	c := newCluster(t, 1, false)
 	other := strings.Repeat("ab", 32)
 	at := []string{"gateway", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--database-url", c.postgres.URL}
-	c.refuses("set the same SALLYPORT_MASTER_KEY on every instance", []string{"SALLYPORT_MASTER_KEY=" + other, "SALLYPORT_TOKEN_KEY=" + tokenKey}, at...)
-	c.refuses("set the same SALLYPORT_TOKEN_KEY on every instance", []string{"SALLYPORT_MASTER_KEY=" + masterKey, "SALLYPORT_TOKEN_KEY=" + other}, at...)
+	c.refuses("Set the same SALLYPORT_MASTER_KEY on every instance", []string{"SALLYPORT_MASTER_KEY=" + other, "SALLYPORT_TOKEN_KEY=" + tokenKey}, at...)
+	c.refuses("Set the same SALLYPORT_TOKEN_KEY on every instance", []string{"SALLYPORT_MASTER_KEY=" + masterKey, "SALLYPORT_TOKEN_KEY=" + other}, at...)
 	c.refuses("which share their keys", nil, at...)
 	at[0] = "serve"
-	c.refuses("set the same SALLYPORT_", nil, at...) // keys of its own, in its folder
+	c.refuses("Set the same SALLYPORT_", nil, at...) // keys of its own, in its folder
 
 	// Those that are there work on.
 	call := c.write(c.gateways[0], 1)

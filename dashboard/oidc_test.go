@@ -393,7 +393,7 @@ func TestAProviderThatIsDown(t *testing.T) {
 	p.down = true
 	p.mu.Unlock()
 	for range 5 {
-		if r := h.do("", "GET", "/login/oidc", ""); r.StatusCode != 503 || !strings.Contains(r.body, "cannot be reached") || r.Header.Get("Set-Cookie") != "" {
+		if r := h.do("", "GET", "/login/oidc", ""); r.StatusCode != 503 || !strings.Contains(r.body, "is unreachable") || r.Header.Get("Set-Cookie") != "" {
 			t.Fatalf("%d\n%s", r.StatusCode, r.body)
 		}
 	}

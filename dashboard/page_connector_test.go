@@ -84,7 +84,7 @@ func TestTheFormOfANewConnector(t *testing.T) {
 		t.Errorf("the server without an address is offered %d times", n)
 	}
 	h.lacks("the form of a known one", ben.get("/connectors/new?preset=linear").body, `name="preset" value="linear"`, "<h1>Add Linear</h1>", "empty: the usual one")
-	if r := ben.get("/connectors/new?preset=nothing"); r.StatusCode != 404 || !strings.Contains(r.body, "add it by its URL") {
+	if r := ben.get("/connectors/new?preset=nothing"); r.StatusCode != 404 || !strings.Contains(r.body, "add the server by its URL") {
 		t.Errorf("an unknown preset: %d", r.StatusCode)
 	}
 	body := ben.get("/connectors/new?preset=custom").body

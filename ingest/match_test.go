@@ -52,7 +52,7 @@ func TestMatchesOnlyReadsWhatItIsGiven(t *testing.T) {
 	// A type that the module has no more.
 	e.Type = "gone"
 	list := m.matches(t.Context(), []event.Trigger{{ID: "t5", Provider: "shop", Type: "gone"}}, e, "")
-	if len(list) != 1 || list[0].Record.Skip != event.SkipRunFailed || !strings.Contains(list[0].Record.Error, "no events of the type gone") {
+	if len(list) != 1 || list[0].Record.Skip != event.SkipRunFailed || !strings.Contains(list[0].Record.Error, "no events of type gone") {
 		t.Errorf("%+v", list)
 	}
 }

@@ -68,7 +68,7 @@ func TestTheIntegrationOfACall(t *testing.T) {
 		{name: "several", all: map[string]change{"1": nil, "2": nil}, bound: []string{"all"}, says: "several integrations of Notes"},
 		{name: "several, chosen by the params", all: map[string]change{"1": nil, "hello": nil, "2": nil}, bound: []string{"all"}, many: true, want: "hello"},
 		{name: "several, of which the one that is meant is dead", all: map[string]change{"1": nil, "hello": revoked}, bound: []string{"all"}, many: true, says: `Notes cannot be used: "Name of hello" is revoked`},
-		{name: "several, of which none is meant", all: map[string]change{"1": nil, "2": nil}, bound: []string{"all"}, many: true, says: "The params do not tell which integration of Notes is meant"},
+		{name: "several, of which none is meant", all: map[string]change{"1": nil, "2": nil}, bound: []string{"all"}, many: true, says: "The params do not identify the integration of Notes"},
 
 		{name: "in his own name", all: map[string]change{"1": nil, "mine": own}, session: human, bound: []string{"1"}, want: "mine"},
 		{name: "what bears no name", all: map[string]change{"1": nil, "mine": own}, session: human, bound: []string{"1"}, action: "list", want: "1"},

@@ -55,17 +55,17 @@ func newCallMetrics() *callMetrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m := &callMetrics{
-		calls:   count("sallyport_calls_total", "Calls that this instance wrote down as ended, by the source's id and the action's name (other: beyond the first 100 sources, 100 actions of a source and 1,000 of all), policy's mode and the status in which they ended.", "source", "action", "mode", "status"),
-		refused: count("sallyport_calls_refused_total", "Calls that got no row, by why: invalid, unauthenticated, forbidden (an action that nobody can call through the gateway), not_found, conflict, too_many (a rate, a quota or too many held calls), too_large, unavailable, gone (the caller left first), internal.", "kind"),
-		decisions: histogram("sallyport_decision_seconds", "How long it took to find and check an action and to decide.",
+		calls:   count("sallyport_calls_total", "Calls that this instance recorded as ended, by source ID, action (other: beyond the first 100 sources, 100 actions per source and 1,000 in total), mode and final status.", "source", "action", "mode", "status"),
+		refused: count("sallyport_calls_refused_total", "Requests refused without a record, by kind: invalid, unauthenticated, forbidden (an action that the gateway never calls), not_found, conflict, too_many (a rate limit, a quota or too many pending calls), too_large, unavailable, gone (the caller disconnected), internal.", "kind"),
+		decisions: histogram("sallyport_decision_seconds", "Time to resolve an action, check its params and decide.",
 			[]float64{.00001, .00003, .0001, .0003, .001, .003, .01, .1, 1, 10}, "mode"),
-		runs: histogram("sallyport_execution_seconds", "How long sources took to execute calls, by the source's id (other: beyond the first 100).",
+		runs: histogram("sallyport_execution_seconds", "Execution time of calls, by source ID (other: beyond the first 100).",
 			[]float64{.001, .003, .01, .03, .1, .3, 1, 3, 10, 30, 120}, "source"),
-		approvals: histogram("sallyport_approval_seconds", "How long held calls waited until this instance wrote down that they were approved, denied (by a person), withdrawn or expired.",
+		approvals: histogram("sallyport_approval_seconds", "Time that pending calls waited until this instance recorded them as approved, denied by a person, withdrawn or expired.",
 			[]float64{1, 3, 10, 30, 60, 180, 300, 900, 3600, 14400, 86400}, "result"),
-		grants:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_grants_used_total", Help: "Ended calls that a grant let through."}),
+		grants:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_grants_used_total", Help: "Ended calls that a grant approved."}),
 		unknown: prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_outcomes_unknown_total", Help: "Calls that may or may not have happened (error outcome_unknown)."}),
-		drifted: count("sallyport_drift_decisions_total", "Decisions on calls of tools that are not as they were reviewed, by what became of them.", "mode"),
+		drifted: count("sallyport_drift_decisions_total", "Decisions on calls of tools that changed since their review, by mode.", "mode"),
 		decided: map[action.Mode]prometheus.Observer{},
 		told:    map[action.Key]bool{}, count: map[string]int{}, ends: map[end]prometheus.Counter{}, ran: map[string]prometheus.Observer{},
 	}

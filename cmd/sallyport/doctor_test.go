@@ -74,7 +74,7 @@ func TestDoctorOnAServerThatIsNotReady(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = io.WriteString(w, `{"status":503,"code":"not_ready","detail":"This instance cannot serve calls just now; its log says why."}`)
+		_, _ = io.WriteString(w, `{"status":503,"code":"not_ready","detail":"This instance cannot serve calls at the moment. Its log shows the cause."}`)
 	}))
 	defer server.Close()
 	data := t.TempDir()
@@ -83,7 +83,7 @@ func TestDoctorOnAServerThatIsNotReady(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	execute(t.Context(), []string{"doctor", "--data", data}, nil, &out, &errs)
-	if !strings.Contains(out.String(), "fail  server: ") || strings.Count(out.String(), "its log says why") != 1 {
+	if !strings.Contains(out.String(), "fail  server: ") || strings.Count(out.String(), "Its log shows the cause") != 1 {
 		t.Error(out.String())
 	}
 }

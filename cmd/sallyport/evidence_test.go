@@ -65,7 +65,7 @@ func TestABrokenChainKeepsNoOtherWaiting(t *testing.T) {
 			}
 		}
 	}
-	round(2*sealBatch+5, 1, "does not hold at link 1")
+	round(2*sealBatch+5, 1, "is broken at link 1")
 	round(2*sealBatch+5, 1)
 	now = now.Add(setAside)
 	round(2*sealBatch+5, 1)

@@ -134,15 +134,15 @@ func TestAgentCompletesItsRun(t *testing.T) {
 			}
 		}
 		var errs bytes.Buffer
-		if status := execute(t.Context(), []string{"actions", "run", "github", "create_issue", "--params", answerIssue}, nil, &errs, &errs); status != exitDenied || !strings.Contains(errs.String(), "is done") {
+		if status := execute(t.Context(), []string{"actions", "run", "github", "create_issue", "--params", answerIssue}, nil, &errs, &errs); status != exitDenied || !strings.Contains(errs.String(), "is complete") {
 			t.Errorf("something else from a shell: status %d, %s", status, errs.String())
 		}
 		if no := p.stub(session, "automation_complete", "call-2", `{"completion_id":"done-2","outcome":"failed"}`); no.status != 409 || no.Code != "already_done" || !strings.Contains(no.Detail, "succeeded") {
 			t.Errorf("another completion: %+v", no)
 		}
 		// Nothing else is done any more.
-		other.answered(other.call("github_create_issue", answerIssue), true, "is done")
-		other.answered(other.call("grant_request", `{"tool":"github_create_issue","reason":"x"}`), true, "is done")
+		other.answered(other.call("github_create_issue", answerIssue), true, "is complete")
+		other.answered(other.call("grant_request", `{"tool":"github_create_issue","reason":"x"}`), true, "is complete")
 		holder := *p
 		holder.key = session.Token
 		// And nothing else is listed.

@@ -23,11 +23,11 @@ func newInboundCounts() inboundCounts {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"provider", "result"})
 	}
 	return inboundCounts{
-		webhooks: count("sallyport_webhooks_total", "Requests to webhook URLs, by what they were answered."),
-		work:     count("sallyport_deliveries_total", "What came of deliveries that were kept: completed, retried, failed, unreadable, doubled (the same body was there a moment before, under another id), losing (given up: processes ended at it); run and no_run (the event was there already, or its trigger no more); hydrate_failed and hydrate_backoff."),
-		looks:    count("sallyport_polls_total", "Looks at services that are polled: found, failed, backoff (the service asked to wait), lost (another instance has it)."),
+		webhooks: count("sallyport_webhooks_total", "Requests to webhook URLs, by answer."),
+		work:     count("sallyport_deliveries_total", "Results of stored deliveries: completed, retried, failed, unreadable, doubled (the same body arrived just before under another ID), losing (given up because it crashed the process); run and no_run (a known event, or its trigger was removed); hydrate_failed and hydrate_backoff."),
+		looks:    count("sallyport_polls_total", "Polls of services: found, failed, backoff (the service asked to wait), lost (another instance has it)."),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sallyport_poll_seconds", Help: "How long looks took.", Buckets: []float64{.1, .3, 1, 3, 10, 30, 120},
+			Name: "sallyport_poll_seconds", Help: "Duration of polls.", Buckets: []float64{.1, .3, 1, 3, 10, 30, 120},
 		}, []string{"provider"}),
 	}
 }
@@ -35,10 +35,10 @@ func newInboundCounts() inboundCounts {
 func (c *inboundCounts) collectors(db *store.DB) []prometheus.Collector {
 	return []prometheus.Collector{
 		c.webhooks, c.work, c.looks, c.took,
-		backlog("sallyport_deliveries_waiting", "Deliveries that wait to be worked off, counted to 10,000; the same on all instances.", db.DeliveriesWaiting),
-		backlog("sallyport_runs_undelivered", "Runs that wait for their endpoint or for a worker, counted to 10,000; the same on all instances.", db.RunsUndelivered),
-		lag("sallyport_inbox_lag_seconds", "For how long the delivery has been due that is due the longest; the same on all instances.", db.InboxLag),
-		lag("sallyport_outbox_lag_seconds", "For how long the run has been due for its endpoint, or for a worker, that is due the longest; the same on all instances.", db.OutboxLag),
+		backlog("sallyport_deliveries_waiting", "Deliveries waiting to be processed, counted up to 10,000; the same on all instances.", db.DeliveriesWaiting),
+		backlog("sallyport_runs_undelivered", "Runs waiting for their endpoint or a worker, counted up to 10,000; the same on all instances.", db.RunsUndelivered),
+		lag("sallyport_inbox_lag_seconds", "Age of the oldest due delivery; the same on all instances.", db.InboxLag),
+		lag("sallyport_outbox_lag_seconds", "Age of the oldest run that is due for its endpoint or a worker; the same on all instances.", db.OutboxLag),
 	}
 }
 

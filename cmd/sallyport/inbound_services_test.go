@@ -38,7 +38,7 @@ func TestServicesTellNoCredential(t *testing.T) {
 	refuses = true
 	_, err = at.Poll(t.Context(), in.Organization, in.ID, nil)
 	var said *action.Error
-	if !errors.As(err, &said) || strings.Contains(said.Error(), linearKey) || strings.Contains(said.Error(), "foreign") || !strings.HasPrefix(said.Message, "Linear refused: Not with ") {
+	if !errors.As(err, &said) || strings.Contains(said.Error(), linearKey) || strings.Contains(said.Error(), "foreign") || !strings.HasPrefix(said.Message, "Linear rejected the request: Not with ") {
 		t.Errorf("refused with %v", err)
 	}
 	if changed, err := at.Hydrate(t.Context(), in.Organization, in.ID, &event.Event{}); changed || err != nil {

@@ -26,8 +26,8 @@ type counts struct {
 func newCounts() counts {
 	return counts{
 		calls:  newCallMetrics(),
-		chores: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "sallyport_chore_seconds", Help: "How often this instance did what is to be done again and again (sweep: ending what is overdue), and how long it took."}, []string{"chore"}),
-		lists:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_tool_lists_changed_total", Help: "Lists of connectors' tools that were other than the ones before, or the first."}),
+		chores: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "sallyport_chore_seconds", Help: "Runs and durations of periodic jobs on this instance (sweep: ending overdue calls)."}, []string{"chore"}),
+		lists:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_tool_lists_changed_total", Help: "Tool lists of connectors that changed or were read for the first time."}),
 	}
 }
 
@@ -95,8 +95,8 @@ func (g *gateway) collectors() []prometheus.Collector {
 	all := append(g.counts.calls.collectors(),
 		gauge("sallyport_waiting_calls", "Calls whose callers wait on this instance.", func() float64 { return float64(g.gate.Waiting()) }),
 		g.counts.chores, g.counts.lists,
-		backlog("sallyport_calls_pending", "Calls that wait for a person, counted to 10,000; the same on all instances.", g.db.CallsPending),
-		backlog("sallyport_tools_unreviewed", "Tools of connectors that nobody reviewed as they are, counted to 10,000; the same on all instances.", g.db.ToolsUnreviewed),
+		backlog("sallyport_calls_pending", "Pending calls, counted up to 10,000; the same on all instances.", g.db.CallsPending),
+		backlog("sallyport_tools_unreviewed", "Connector tools that are new or changed since their review, counted up to 10,000; the same on all instances.", g.db.ToolsUnreviewed),
 		connectorHealth{g.catalog},
 	)
 	if g.inbound != nil {
@@ -113,16 +113,16 @@ func (g *gateway) valkeyMetrics() []prometheus.Collector {
 		return func() float64 { return f(g.coord.valkey.Stats()) }
 	}
 	return []prometheus.Collector{
-		gauge("sallyport_valkey_up", "1 while hints of other instances arrive.", stat(func(s coord.Stats) float64 {
+		gauge("sallyport_valkey_up", "1 while hints from other instances arrive.", stat(func(s coord.Stats) float64 {
 			if s.Up {
 				return 1
 			}
 			return 0
 		})),
-		counter("sallyport_valkey_reconnects_total", "Times that Valkey was lost and found again.", stat(func(s coord.Stats) float64 { return float64(s.Reconnects) })),
-		counter("sallyport_hints_dropped_total", "Hints that other instances were not sent.", stat(func(s coord.Stats) float64 { return float64(s.Dropped) })),
-		counter("sallyport_rate_limit_fallback_total", "Calls that were counted by this instance alone.", stat(func(s coord.Stats) float64 { return float64(s.Fallbacks) })),
-		counter("sallyport_lock_fallback_total", "Locks that were not asked of Valkey, because it did not answer.", stat(func(s coord.Stats) float64 { return float64(s.LockFallbacks) })),
+		counter("sallyport_valkey_reconnects_total", "Reconnects to Valkey after a failure.", stat(func(s coord.Stats) float64 { return float64(s.Reconnects) })),
+		counter("sallyport_hints_dropped_total", "Hints to other instances that were dropped.", stat(func(s coord.Stats) float64 { return float64(s.Dropped) })),
+		counter("sallyport_rate_limit_fallback_total", "Calls that this instance counted without Valkey for rate limits.", stat(func(s coord.Stats) float64 { return float64(s.Fallbacks) })),
+		counter("sallyport_lock_fallback_total", "Locks taken without Valkey because it did not answer.", stat(func(s coord.Stats) float64 { return float64(s.LockFallbacks) })),
 	}
 }
 
@@ -147,7 +147,7 @@ func (h connectorHealth) Collect(all chan<- prometheus.Metric) {
 }
 
 func connectorUp() *prometheus.Desc {
-	return prometheus.NewDesc("sallyport_connector_up", "1 while an enabled connector answers this instance, of the first 100 that it asked for anything.", []string{"source"}, nil)
+	return prometheus.NewDesc("sallyport_connector_up", "1 while an enabled connector answers this instance; for the first 100 connectors used.", []string{"source"}, nil)
 }
 
 func gauge(name, help string, f func() float64) prometheus.Collector {

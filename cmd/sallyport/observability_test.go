@@ -94,7 +94,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	all := metricsOf(t, everyPart(t))
 	var want strings.Builder
-	want.WriteString("| metric | labels | what |\n|---|---|---|\n")
+	want.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		m := all[name]
 		fmt.Fprintf(&want, "| `%s` (%s) | %s | %s |\n", name, m.kind, cmp.Or(strings.Join(m.labels, ", "), "—"), m.help)
@@ -103,7 +103,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("the table in %s is not what the gateway says; run go test -run %s -update ./cmd/sallyport", path, t.Name())
+		t.Fatalf("the table in %s differs from the metrics; run go test -run %s -update ./cmd/sallyport", path, t.Name())
 	}
 	if err := os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
 		t.Fatal(err)
