@@ -3,9 +3,11 @@ package cloudlogs_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -274,20 +276,26 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// waiter is a log that whoever writes to it waits at. A query writes to it about
-// a file that cannot be read, and so takes as long as it is let.
-type waiter struct{ let chan struct{} }
-
-func (w waiter) Write(p []byte) (int, error) {
-	<-w.let
-	return len(p), nil
+// blockingHandler blocks every log record until the channel is closed. A query logs a
+// file that it cannot read, so it runs until then. The handlers of slog hold a mutex while
+// they write, at which synctest would wait forever for a second query.
+type blockingHandler struct {
+	slog.Handler
+	release chan struct{}
 }
+
+func (h blockingHandler) Handle(context.Context, slog.Record) error {
+	<-h.release
+	return nil
+}
+
+func (h blockingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 
 // TestTwoAtOnce: a third waits for a moment, and is then refused.
 func TestTwoAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := waiter{make(chan struct{})}
-		d := newDesk(t, func(c *cloudlogs.Config) { c.Log = slog.New(slog.NewTextHandler(w, nil)) })
+		h := blockingHandler{slog.NewTextHandler(io.Discard, nil), make(chan struct{})}
+		d := newDesk(t, func(c *cloudlogs.Config) { c.Log = slog.New(h) })
 		if err := os.WriteFile(filepath.Join(d.dir, "api.log.1.gz"), []byte("not compressed"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -307,7 +315,7 @@ func TestTwoAtOnce(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		close(w.let)
+		close(h.release)
 		done.Wait()
 	})
 }
