@@ -1,6 +1,6 @@
 package action
 
-// policyErrors are errors of policy, grants, people and what they are told.
+// policyErrors are errors of policy, grants, people and notifications.
 func policyErrors() Area {
 	return Area{"Policy, grants and people", []Declaration{
 		{"unknown_action", ErrInvalid, "", "", "`sallyport connector onboard NAME` lists the tools of a connector."},
