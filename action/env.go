@@ -41,12 +41,12 @@ type EnvRequest struct {
 	Organization string     `json:"organization_id"`
 	Session      string     `json:"session_id"`
 	Status       EnvStatus  `json:"status" enum:"pending,answered,taken,refused,expired"`
-	Keys         []EnvKey   `json:"keys" nullable:"false" doc:"The agent's words."`
+	Keys         []EnvKey   `json:"keys" nullable:"false" doc:"Text from the agent."`
 	CreatedAt    time.Time  `json:"created_at"`
-	ExpiresAt    time.Time  `json:"expires_at" doc:"Until when it can be answered, or, once it is, until when the values can be taken."`
+	ExpiresAt    time.Time  `json:"expires_at" doc:"When the request expires; once answered, when the values expire."`
 	DecidedBy    string     `json:"decided_by,omitempty"`
 	DecidedAt    *time.Time `json:"decided_at,omitempty"`
-	Note         string     `json:"note,omitempty" doc:"Why it was refused; the agent reads it."`
+	Note         string     `json:"note,omitempty" doc:"Reason, shown to the agent."`
 	TakenAt      *time.Time `json:"taken_at,omitempty"`
 }
 
@@ -54,16 +54,16 @@ type EnvRequest struct {
 type EnvKey struct {
 	Key         string          `json:"key"`
 	Description string          `json:"description,omitempty"`
-	Type        string          `json:"type,omitempty" enum:"env,secret" doc:"secret: it is entered unseen. Absent: env."`
-	Required    *bool           `json:"required,omitempty" doc:"Absent: it is."`
+	Type        string          `json:"type,omitempty" enum:"env,secret" doc:"secret: the form hides the value. Missing: env."`
+	Required    *bool           `json:"required,omitempty" doc:"Missing: it is complete."`
 	Suggestions []EnvSuggestion `json:"suggestions,omitempty"`
 }
 
 // EnvSuggestion helps whoever answers.
 type EnvSuggestion struct {
 	Label        string `json:"label"`
-	Value        string `json:"value,omitempty" doc:"To be taken as it is."`
-	Instructions string `json:"instructions,omitempty" doc:"How to come by a value."`
+	Value        string `json:"value,omitempty" doc:"Use it unchanged."`
+	Instructions string `json:"instructions,omitempty" doc:"How to get a value."`
 }
 
 // Needed reports whether an answer must have a value.

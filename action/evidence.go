@@ -61,7 +61,7 @@ type Event struct {
 	ID           string          `json:"-"` // empty: a new one
 	Organization string          `json:"-"`
 	Invocation   string          `json:"-"`
-	Kind         string          `json:"kind" example:"late_outcome" doc:"late_outcome: how an execution ended after it was given up; params_revealed: a person read the full params; asked: what its source asked of the caller, and what was answered."`
+	Kind         string          `json:"kind" example:"late_outcome" doc:"late_outcome: the result of an execution after the gateway gave it up; params_revealed: a person read the full params; asked: questions of the source to the caller, with the answers."`
 	By           string          `json:"by,omitempty" doc:"The user who did it."`
 	At           time.Time       `json:"at"`
 	Data         json.RawMessage `json:"data" doc:"Redacted."` // empty: {}
@@ -90,14 +90,14 @@ type Upload struct {
 	ID           string       `json:"id"`
 	Organization string       `json:"organization_id"`
 	Session      string       `json:"session_id"`
-	Folder       string       `json:"folder,omitempty" doc:"Of the sandbox, as the agent says."`
-	Prefix       string       `json:"prefix" doc:"Of its files in the store."`
-	Manifest     string       `json:"manifest_sha256,omitempty" doc:"Of names, sizes and digests of all files, as sha256sum prints them; once it is sealed."`
+	Folder       string       `json:"folder,omitempty" doc:"The sandbox, as named by the agent."`
+	Prefix       string       `json:"prefix" doc:"Prefix of its files in the storage."`
+	Manifest     string       `json:"manifest_sha256,omitempty" doc:"SHA-256 of the names, sizes and digests of all files, as sha256sum prints them; present once it is sealed."`
 	Files        []UploadFile `json:"files,omitempty"`
 	Count        int          `json:"file_count"`
 	Bytes        int64        `json:"bytes"`
 	CreatedAt    time.Time    `json:"created_at"`
-	SealedAt     *time.Time   `json:"sealed_at,omitempty" doc:"Absent: its agent still sends files, or gave up."`
+	SealedAt     *time.Time   `json:"sealed_at,omitempty" doc:"Missing: the upload is still open or was abandoned."`
 }
 
 // UploadRef identifies an upload of a session.
@@ -105,11 +105,11 @@ type UploadRef struct{ Organization, Session, ID string }
 
 // UploadFile is one file of an upload.
 type UploadFile struct {
-	Name     string     `json:"name" doc:"Its path in the folder, with slashes."`
+	Name     string     `json:"name" doc:"Path in the folder, with slashes."`
 	Size     int64      `json:"size" doc:"In bytes."`
 	SHA256   string     `json:"sha256" doc:"In hex."`
 	Type     string     `json:"content_type" doc:"Guessed from the name alone."`
-	StoredAt *time.Time `json:"stored_at,omitempty" doc:"Absent: its bytes did not arrive yet."`
+	StoredAt *time.Time `json:"stored_at,omitempty" doc:"Missing: the content has not arrived yet."`
 }
 
 // UploadPrefix is where the files of an upload are in the store.

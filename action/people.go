@@ -67,7 +67,7 @@ type Identity struct {
 // RemovedUser is somebody of another house who was removed, and stays away
 // until he is let in again.
 type RemovedUser struct {
-	ID        string    `json:"id" doc:"The user's, who is no more."`
+	ID        string    `json:"id" doc:"Of a deleted user."`
 	Name      string    `json:"name"`
 	Role      Role      `json:"role" doc:"When removed. Only an owner lets an owner in again."`
 	Issuer    string    `json:"issuer"`

@@ -74,7 +74,7 @@ const NeverIdle time.Duration = -1
 // LeftOut is an integration that a session was to use and was not bound to,
 // since its token could not be had when the session was minted.
 type LeftOut struct {
-	Integration string `json:"integration" doc:"Its id."`
+	Integration string `json:"integration" doc:"ID."`
 	Name        string `json:"name"`
 	Reason      string `json:"reason"`
 }
@@ -98,18 +98,18 @@ type Session struct {
 	Event        string      `json:"event_id,omitempty"` // inbound event that started it
 	Title        string      `json:"title,omitempty"`
 
-	Status SessionStatus `json:"status" enum:"pending,running,paused,stopped,failed" doc:"pending until its token is used first; a session whose time is over keeps the status that it had."`
-	Tools  ToolListing   `json:"tools,omitempty" enum:"all,search" doc:"What its list of tools holds; absent: the gateway's setting."`
-	Prompt string        `json:"prompt,omitempty" doc:"Its own system prompt; absent in lists, and where it has that of its type."`
+	Status SessionStatus `json:"status" enum:"pending,running,paused,stopped,failed" doc:"pending until the first use of its token; an expired session keeps its status."`
+	Tools  ToolListing   `json:"tools,omitempty" enum:"all,search" doc:"Tools in its list; missing: the gateway's setting."`
+	Prompt string        `json:"prompt,omitempty" doc:"Its own system prompt; missing in lists, and if it uses the prompt of its type."`
 	Model  string        `json:"model,omitempty" doc:"Canonical id of a model."`
 	// LastSeenAt is when its token was used last, to within a minute; nil:
 	// never.
-	LastSeenAt *time.Time `json:"last_seen_at,omitempty" doc:"When its token was used last, to within a minute."`
+	LastSeenAt *time.Time `json:"last_seen_at,omitempty" doc:"Last use of its token, with a precision of a minute."`
 	// IdleTimeout is after how long a silence it is stopped. Zero: the
 	// gateway's; [NeverIdle]: never.
 	IdleTimeout time.Duration `json:"-"`
 	EndedNote   string        `json:"ended_note,omitempty" doc:"Why it stopped or failed."`
-	LeftOut     []LeftOut     `json:"left_out,omitempty" doc:"Integrations that it was to use and is not connected to."`
+	LeftOut     []LeftOut     `json:"left_out,omitempty" doc:"Requested integrations that it does not have."`
 
 	// Connections are the ids of the integrations that its agent may use, or
 	// [AllConnections] alone; fixed when minted. Empty: none.

@@ -10,49 +10,49 @@ import (
 var (
 	ListAvailableActions = Route[InSession, List[AvailableAction]]{Operation{
 		Method: "GET", Path: "/api/v1/sessions/{session}/actions/available", Who: Audience, Tag: "actions",
-		Summary: "List what the session may call or ask for",
+		Summary: "List the actions that the session can call or request",
 	}}
 	Invoke = Route[InvokeInput, Outcome]{Operation{
 		Method: "POST", Path: "/api/v1/sessions/{session}/actions/invoke", Who: Agent, Tag: "actions", Status: 200, Errors: []int{409, 413, 429, 502},
 		Summary: "Call an action",
-		Doc:     "Answers 200 with the invocation and the result when it ended, also when it failed: the invocation's status and error tell. Answers 202 with the invocation when it is held or still runs; ?wait= waits for it. Refused by policy or by a person: 403 with the invocation's id. Params that miss the schema: 400 with the field, and no invocation.",
+		Doc:     "Returns 200 with the call and its result when it ended, successfully or not; see its status and error. Returns 202 while it is pending or running; ?wait= waits. Denied by policy or a person: 403 with the ID of the call. Params that do not match the schema: 400 with the field, and no call.",
 	}}
 	ListSessionInvocations = Route[ListSessionInvocationsInput, InvocationList]{Operation{
 		Method: "GET", Path: "/api/v1/sessions/{session}/actions/invocations", Who: Audience, Tag: "actions",
-		Summary: "List the session's invocations, newest first",
-		Doc:     "What is rare may have to be looked for: then a page looks at the next 10,000 calls, says how far back it came, and may be short. The total is of as many of the newest.",
+		Summary: "List the calls of the session, newest first",
+		Doc:     "With a rare filter, a page searches the next 10,000 calls, reports how far back it searched, and may be short. The total covers as many of the newest calls.",
 	}}
 	GetSessionInvocation = Route[InSessionByID, InvocationView]{Operation{
 		Method: "GET", Path: "/api/v1/sessions/{session}/actions/invocations/{id}", Who: Audience, Tag: "actions",
-		Summary: "Read an invocation of the session",
+		Summary: "Get a call of the session",
 	}}
 	GetSessionResult = Route[GetSessionResultInput, Outcome]{Operation{
 		Method: "GET", Path: "/api/v1/sessions/{session}/actions/invocations/{id}/result", Who: Approver, Tag: "actions",
-		Summary: "Fetch the full result while it may be picked up",
-		Doc:     "200 with the outcome when it ended, 202 while it has not; ?wait= waits. After the pick-up time only the invocation is left, without result.",
+		Summary: "Get the full result while it is available",
+		Doc:     "Returns 200 with the outcome when the call ended, 202 before; ?wait= waits. Later only the call remains, without its result.",
 	}}
 	ApproveSessionInvocation = Route[ApproveSessionInvocationInput, Outcome]{Operation{
 		Method: "POST", Path: "/api/v1/sessions/{session}/actions/invocations/{id}/approve", Who: Decider, Tag: "actions", Status: 200, Errors: []int{409, 410},
-		Summary: "Approve a held call of the session",
-		Doc:     "Lets it run once, and with a grant further calls of the action. Answers at once, or with ?wait= when it ended or the wait did.",
+		Summary: "Approve a pending call of the session",
+		Doc:     "Runs the call once, and with a grant approves later calls of the action. Returns at once, or with ?wait= when the call or the waiting time ended.",
 	}}
 	DenySessionInvocation = Route[InSessionByIDWith[*Denial], Outcome]{Operation{
 		Method: "POST", Path: "/api/v1/sessions/{session}/actions/invocations/{id}/deny", Who: Decider, Tag: "actions", Status: 200, Errors: []int{409, 410},
-		Summary: "Deny a held call of the session",
+		Summary: "Deny a pending call of the session",
 	}}
 	CallPlatformTool = Route[CallPlatformToolInput, PlatformAnswer]{Operation{
 		Method: "POST", Path: "/internal/tools/{tool}", Who: Caller, Tag: "actions", Status: 200, Errors: []int{409, 413, 429, 502},
-		Summary: "Call a tool of the gateway's own",
-		Doc:     "The gateway's own tools, for stubs that speak HTTP, with the rules of every call: schema, policy, rows. Repeat a request that got no answer, or 502 or 503, with the same tool_call_id: it is done once. The same id with other params is refused (409), and a quota that is used up too (429, with Retry-After). A call that the organization holds answers 202; ?wait= waits for it, and so does .../invocations/{id}/result.",
+		Summary: "Call one of the gateway's own tools",
+		Doc:     "For programs that use HTTP, with the rules of every call: schema, policy, records. If a request gets no answer, 502 or 503, repeat it with the same tool_call_id: it runs once. The same ID with other params is refused (409), and so is a call above the quota (429, with Retry-After). A call that needs approval returns 202; ?wait= waits, and so does .../invocations/{id}/result.",
 	}}
 )
 
 // NewCall is one request to run an action.
 type NewCall struct {
-	Source         string          `json:"source" minLength:"1" maxLength:"200" doc:"Id of a source, or slug or name of a connector." example:"github"`
+	Source         string          `json:"source" minLength:"1" maxLength:"200" doc:"ID of a source, or slug or name of a connector." example:"github"`
 	Action         string          `json:"action" minLength:"1" maxLength:"200" example:"create_issue"`
-	Params         json.RawMessage `json:"params,omitempty" doc:"An object that fits the action's schema; default {}. A string that holds such an object is taken for it."`
-	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"The same key is the same call. The header Idempotency-Key says the same."`
+	Params         json.RawMessage `json:"params,omitempty" doc:"An object that matches the schema of the action; default {}. A string that contains such an object is accepted."`
+	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"The same key identifies the same call. You can use the header Idempotency-Key instead."`
 }
 
 // AvailableAction is an action as a session sees it.
@@ -60,9 +60,9 @@ type AvailableAction struct {
 	Source       string          `json:"source_id"`
 	SourceName   string          `json:"source_name"`
 	Action       string          `json:"action" example:"create_issue"`
-	Tool         string          `json:"tool,omitempty" doc:"Its name over MCP; absent: it is no tool, but how resources are read (resources/read) or prompts gotten (prompts/get)." example:"github_create_issue"`
+	Tool         string          `json:"tool,omitempty" doc:"Name over MCP. Missing: it is not a tool but a way to read resources (resources/read) or get prompts (prompts/get)." example:"github_create_issue"`
 	Title        string          `json:"title,omitempty"`
-	Description  string          `json:"description,omitempty" doc:"The source's own words."`
+	Description  string          `json:"description,omitempty" doc:"Text from the source."`
 	Risk         action.Risk     `json:"risk"`
 	Mode         action.Mode     `json:"mode"`
 	ModeSource   action.Layer    `json:"mode_source"`
@@ -83,19 +83,19 @@ type InSessionByID struct {
 
 // PlatformCall is one call of a tool of the gateway's own, by a stub in a sandbox.
 type PlatformCall struct {
-	Session string          `json:"session_id" minLength:"1" maxLength:"80" doc:"The token's own."`
-	ID      string          `json:"tool_call_id" minLength:"1" maxLength:"255" doc:"Of this call of the model's: the same one again is answered the same again, and not done again." example:"call_01"`
-	Params  json.RawMessage `json:"params,omitempty" doc:"An object that fits the tool's schema, or a string that holds one as JSON; default {}."`
+	Session string          `json:"session_id" minLength:"1" maxLength:"80" doc:"ID of the session of the token."`
+	ID      string          `json:"tool_call_id" minLength:"1" maxLength:"255" doc:"ID of the model's tool call: a repeat gets the same answer and runs nothing." example:"call_01"`
+	Params  json.RawMessage `json:"params,omitempty" doc:"An object that matches the schema of the tool, or a JSON string of one; default {}."`
 }
 
 // PlatformAnswer is what a tool of the gateway's own answered.
 type PlatformAnswer struct {
-	Success     bool            `json:"success" doc:"False: it was not done; result says why, or that it waits for a person."`
-	Result      string          `json:"result" doc:"For the model." example:"Saved 2 commands in the setup \"default\", in the place of what was there."`
-	Data        json.RawMessage `json:"data,omitempty" doc:"For programs; of what was not done, with a code."`
-	Invocation  string          `json:"invocation" doc:"Its invocation, whose result can be waited for."`
+	Success     bool            `json:"success" doc:"False: the call was not done; result has the reason, or says that it is pending."`
+	Result      string          `json:"result" doc:"Text for the model." example:"Saved 2 commands in the setup \"default\", in the place of what was there."`
+	Data        json.RawMessage `json:"data,omitempty" doc:"Data for programs; with a code if the call was not done."`
+	Invocation  string          `json:"invocation" doc:"The call, whose result you can wait for."`
 	Status      string          `json:"status" enum:"completed,failed,expired,pending,approved,executing"`
-	ApprovalURL string          `json:"approval_url,omitempty" doc:"Where a person decides, while it is held."`
+	ApprovalURL string          `json:"approval_url,omitempty" doc:"Page where a person decides, while the call is pending."`
 }
 
 // InvokeInput is the input of [Invoke].

@@ -10,11 +10,11 @@ import (
 var (
 	ListConnectors = Route[None, List[ConnectorView]]{Operation{
 		Method: "GET", Path: "/api/v1/connectors", Who: Member, Tag: "connectors",
-		Summary: "List connectors and their state",
+		Summary: "List connectors and their status",
 	}}
 	GetConnector = Route[ByRef, ConnectorView]{Operation{
 		Method: "GET", Path: "/api/v1/connectors/{ref}", Who: Member, Tag: "connectors",
-		Summary: "Read a connector with its tools",
+		Summary: "Get a connector with its tools",
 	}}
 	CreateConnector = Route[Body[NewConnector], ConnectorView]{Operation{
 		Method: "POST", Path: "/api/v1/connectors", Who: Decider, Tag: "connectors", Status: 201, Errors: []int{409},
@@ -23,7 +23,7 @@ var (
 	UpdateConnector = Route[ByRefWith[ConnectorChange], ConnectorView]{Operation{
 		Method: "PATCH", Path: "/api/v1/connectors/{ref}", Who: Decider, Tag: "connectors", Errors: []int{409},
 		Summary: "Change a connector",
-		Doc:     "Fields that are absent stay. The slug is for good. A new host is not sent the secret of the old one: send secret_value too. Tokens that are not for the new host, kind, client or issuer are revoked, as when a connector is removed.",
+		Doc:     "Missing fields stay unchanged. The slug cannot change. The old secret is not sent to a new host: include secret_value. Tokens that are not valid for the new host, kind, client or issuer are revoked, as when the connector is deleted.",
 	}}
 	EnableConnector = Route[ByRef, ConnectorView]{Operation{
 		Method: "POST", Path: "/api/v1/connectors/{ref}/enable", Who: Decider, Tag: "connectors", Status: 200, Errors: []int{409},
@@ -35,32 +35,32 @@ var (
 	}}
 	DeleteConnector = Route[ByRef, None]{Operation{
 		Method: "DELETE", Path: "/api/v1/connectors/{ref}", Who: Decider, Tag: "connectors",
-		Summary: "Remove a connector",
-		Doc:     "Its tokens of OAuth are revoked at the service before, where it offers that and answers within five seconds.",
+		Summary: "Delete a connector",
+		Doc:     "Its OAuth tokens are revoked at the service, if the service supports it and answers within five seconds.",
 	}}
 	ValidateConnector = Route[ByRef, ConnectorView]{Operation{
 		Method: "POST", Path: "/api/v1/connectors/{ref}/validate", Who: Decider, Tag: "connectors", Status: 200,
-		Summary: "Ask a connector for its tools now",
+		Summary: "Test a connector and list its tools",
 	}}
 	TryConnector = Route[Body[TriedConnector], ConnectorView]{Operation{
 		Method: "POST", Path: "/api/v1/connectors/validate", Who: Decider, Tag: "connectors", Status: 200,
-		Summary: "Try a connector before it is added",
-		Doc:     "Asks the server for its tools and saves nothing.",
+		Summary: "Test a connector before you add it",
+		Doc:     "Requests the tools of the server and saves nothing.",
 	}}
 	SignInConnector = Route[ByRef, SignInLink]{Operation{
 		Method: "POST", Path: "/api/v1/connectors/{ref}/sign-in", Who: Decider, Tag: "connectors", Status: 200, Errors: []int{429, 502},
-		Summary: "Begin a sign-in to a connector's service",
-		Doc:     "Its OAuth must be of kind authorization_code. The same person finishes it, on the page that the service leads back to.",
+		Summary: "Start a sign-in at the service of a connector",
+		Doc:     "Its OAuth kind must be authorization_code. The same person finishes it on the page that the service redirects to.",
 	}}
 	SignOutConnector = Route[ByRef, None]{Operation{
 		Method: "POST", Path: "/api/v1/connectors/{ref}/sign-out", Who: Decider, Tag: "connectors",
-		Summary: "Forget a connector's tokens",
-		Doc:     "They are revoked at the service, where it offers that. Calls fail until somebody signs in again.",
+		Summary: "Delete the tokens of a connector",
+		Doc:     "The tokens are revoked if the service supports it. Calls fail until a person signs in again.",
 	}}
 	FinishOAuth = Route[Body[FinishedSignIn], Finished]{Operation{
 		Method: "POST", Path: "/api/v1/oauth/finish", Who: Member, Tag: "connectors", Status: 200, Errors: []int{404, 409, 410, 502},
-		Summary: "Finish a sign-in to a connector's service, or a connection",
-		Doc:     "With what the service put into the address that it led the browser back to, once, by the person who began it; what is not named here is ignored. Owners and admins alone sign in to connectors; a member finishes connections of his own.",
+		Summary: "Finish a sign-in of a connector or integration",
+		Doc:     "Send the query parameters of the redirect once, as the person who started it; unknown parameters are ignored. Only owners and admins sign in to connectors; a member can finish personal integrations.",
 	}}
 	ListPresets = Route[None, List[Preset]]{Operation{
 		Method: "GET", Path: "/api/v1/connectors/presets", Who: Member, Tag: "connectors",
@@ -72,7 +72,7 @@ var (
 // preset's.
 type NewConnector struct {
 	Name string  `json:"name" minLength:"1" maxLength:"80" example:"GitHub"`
-	Slug *string `json:"slug,omitempty" maxLength:"16" nullable:"false" doc:"Prefix of its tools' names, for good; made of the name when absent. One connector may have the empty slug." example:"github"`
+	Slug *string `json:"slug,omitempty" maxLength:"16" nullable:"false" doc:"Prefix of the tool names; it cannot change. Default: derived from the name. One connector may have the empty slug." example:"github"`
 	FromPreset
 	Upstream
 }
@@ -92,41 +92,41 @@ type ConnectorChange struct {
 
 // ByRef is the parameter of a route about one connector.
 type ByRef struct {
-	Ref string `path:"ref" doc:"Id, slug or name." example:"github"`
+	Ref string `path:"ref" doc:"ID, slug or name." example:"github"`
 }
 
 // OAuthStatus is what can be said of a connector's tokens.
 type OAuthStatus struct {
 	_         struct{}   `nullable:"true"`
-	Status    string     `json:"status" enum:"connected,reconnect_needed,not_connected" doc:"not_connected: a person must sign in for the first time, or the gateway has not done so yet by itself."`
+	Status    string     `json:"status" enum:"connected,reconnect_needed,not_connected" doc:"not_connected: a person must sign in for the first time, or the gateway has not fetched its first token yet."`
 	Reason    string     `json:"reason,omitempty" doc:"Why a person must sign in again."`
 	Issuer    string     `json:"issuer,omitempty"`
-	Scope     string     `json:"scope,omitempty" doc:"As granted, with spaces between."`
-	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"Of the token at hand; it is renewed before."`
-	By        string     `json:"by,omitempty" doc:"Who signed in."`
+	Scope     string     `json:"scope,omitempty" doc:"Granted scopes, separated by spaces."`
+	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"Expiry of the current token; it is renewed earlier."`
+	By        string     `json:"by,omitempty" doc:"Person who signed in."`
 }
 
 // SignInLink is where a person signs in.
 type SignInLink struct {
 	AuthorizeURL string `json:"authorize_url" doc:"Open it in the browser that is signed in here, within ten minutes."`
-	Host         string `json:"host" doc:"Of that address. The connector's server named it: show it to the person before he goes there." example:"auth.example.com"`
-	Issuer       string `json:"issuer,omitempty" doc:"The authorization server, where its host is another."`
-	Known        bool   `json:"known" doc:"The connector's settings name that server, or somebody signed in there for the connector before."`
+	Host         string `json:"host" doc:"Host of the URL. The connector's server chose it: show it to the person before you redirect." example:"auth.example.com"`
+	Issuer       string `json:"issuer,omitempty" doc:"The authorization server, if it is on another host."`
+	Known        bool   `json:"known" doc:"The settings of the connector name this server, or a person signed in there for the connector before."`
 }
 
 // FinishedSignIn is what a browser comes back with from a sign-in. Services add
 // more to it, which nobody here asked for and nothing is made of.
 type FinishedSignIn struct {
 	_        struct{} `additionalProperties:"true"`
-	Provider string   `json:"provider,omitempty" maxLength:"40" doc:"Id of the provider to whose page the answer came, /oauth/callback/{provider}; absent: to that of connectors, /oauth/callback." example:"linear"`
+	Provider string   `json:"provider,omitempty" maxLength:"40" doc:"ID of the provider in the redirect path /oauth/callback/{provider}; missing for connectors, /oauth/callback." example:"linear"`
 	State    string   `json:"state" minLength:"1" maxLength:"1024"`
 	Code     string   `json:"code,omitempty" maxLength:"4096" writeOnly:"true"`
-	Iss      string   `json:"iss,omitempty" maxLength:"2048" doc:"The issuer, where it says so."`
-	Error    string   `json:"error,omitempty" maxLength:"1024" doc:"Instead of code: what the service said."`
+	Iss      string   `json:"iss,omitempty" maxLength:"2048" doc:"The issuer, if the response has it."`
+	Error    string   `json:"error,omitempty" maxLength:"1024" doc:"The error from the service, instead of code."`
 	// What apps and brokers lead back with.
-	Installation string `json:"installation_id,omitempty" maxLength:"100" doc:"Of a GitHub App; it is asked for at GitHub before it counts."`
-	Setup        string `json:"setup_action,omitempty" maxLength:"20" doc:"Of a GitHub App; request: somebody there must agree first."`
-	Connection   string `json:"connection_id,omitempty" maxLength:"200" doc:"Of a broker, which shows it when its page is done; a broker's connection is finished with it alone. It is asked for there before it counts."`
+	Installation string `json:"installation_id,omitempty" maxLength:"100" doc:"Installation ID of a GitHub App; verified at GitHub."`
+	Setup        string `json:"setup_action,omitempty" maxLength:"20" doc:"Setup action of a GitHub App; request: someone there must approve first."`
+	Connection   string `json:"connection_id,omitempty" maxLength:"200" doc:"Connection ID from a broker, which shows it when its page is done. Required to finish a broker connection; verified there."`
 }
 
 // ConnectorView is a connector with what is known of it now.
@@ -137,18 +137,18 @@ type ConnectorView struct {
 	ResourceCount int          `json:"resource_count"`
 	TemplateCount int          `json:"template_count"`
 	PromptCount   int          `json:"prompt_count"`
-	Protocol      string       `json:"protocol_version,omitempty" doc:"Of MCP, as it is spoken with the server." example:"2025-11-25"`
-	Error         string       `json:"error,omitempty" doc:"Why its tools cannot be listed."`
-	Diagnosis     *Diagnosis   `json:"diagnosis,omitempty" doc:"The same, classified."`
-	RetryAt       *time.Time   `json:"retry_at,omitempty" doc:"It failed, and is asked again by itself then."`
-	CircuitOpen   bool         `json:"circuit_open,omitempty" doc:"It failed again and again: its calls fail at once until retry_at."`
-	Steps         []StepView   `json:"steps,omitempty" nullable:"false" doc:"Of the last time that it was asked."`
+	Protocol      string       `json:"protocol_version,omitempty" doc:"MCP version used with the server." example:"2025-11-25"`
+	Error         string       `json:"error,omitempty" doc:"Why the tools cannot be listed."`
+	Diagnosis     *Diagnosis   `json:"diagnosis,omitempty" doc:"The same error, classified."`
+	RetryAt       *time.Time   `json:"retry_at,omitempty" doc:"Time of the next automatic attempt after a failure."`
+	CircuitOpen   bool         `json:"circuit_open,omitempty" doc:"It failed repeatedly: calls fail at once until retry_at."`
+	Steps         []StepView   `json:"steps,omitempty" nullable:"false" doc:"Result of the last request to the server."`
 	Warnings      []string     `json:"warnings" nullable:"false"`
 	FetchedAt     *time.Time   `json:"fetched_at,omitempty" doc:"When its tools were last listed."`
-	OAuthStatus   *OAuthStatus `json:"oauth_status,omitempty" doc:"Of its tokens; absent without OAuth."`
-	ReviewReset   bool         `json:"review_reset,omitempty" doc:"This change of the URL took back what was reviewed: behind another URL may be another server."`
-	Tools         []ToolView   `json:"tools,omitempty" nullable:"false" doc:"Left out of lists."`
-	Beside        []ToolView   `json:"beside,omitempty" nullable:"false" doc:"How its resources are read and its prompts gotten: actions under policy like tools, and no tools. Left out of lists."`
+	OAuthStatus   *OAuthStatus `json:"oauth_status,omitempty" doc:"Status of its tokens; missing without OAuth."`
+	ReviewReset   bool         `json:"review_reset,omitempty" doc:"The change of the URL reset the review, because a different server may be behind it."`
+	Tools         []ToolView   `json:"tools,omitempty" nullable:"false" doc:"Not in lists."`
+	Beside        []ToolView   `json:"beside,omitempty" nullable:"false" doc:"How its resources are read and prompts are gotten: actions with policy, but not tools. Not in lists."`
 }
 
 // StepView is a part of reaching a server.
@@ -156,49 +156,49 @@ type StepView struct {
 	Name   string  `json:"name" example:"handshake"`
 	TookMS float64 `json:"took_ms" example:"12.5"`
 	Detail string  `json:"detail,omitempty"`
-	Failed bool    `json:"failed,omitempty" doc:"What was tried in it was not had."`
+	Failed bool    `json:"failed,omitempty" doc:"Steps of the last attempt that failed."`
 }
 
 // ToolView is one tool of a connector.
 type ToolView struct {
-	Name        string      `json:"name" doc:"At its server." example:"create_issue"`
-	Tool        string      `json:"tool,omitempty" doc:"As agents see it; absent: it is no tool." example:"github_create_issue"`
+	Name        string      `json:"name" doc:"Name at its server." example:"create_issue"`
+	Tool        string      `json:"tool,omitempty" doc:"Name for agents; missing: it is not a tool." example:"github_create_issue"`
 	Title       string      `json:"title,omitempty"`
-	Description string      `json:"description,omitempty" doc:"The server's own words."`
+	Description string      `json:"description,omitempty" doc:"Text from the server."`
 	Risk        action.Risk `json:"risk"`
-	Mode        action.Mode `json:"mode,omitempty" doc:"In a plain session."`
+	Mode        action.Mode `json:"mode,omitempty" doc:"In a session without a group or automation."`
 }
 
 // Diagnosis is what is wrong with a connector.
 type Diagnosis struct {
 	_       struct{} `nullable:"true"`
-	Code    string   `json:"code" doc:"Which it is: upstream_dns, upstream_unreachable, upstream_tls, upstream_blocked, upstream_timeout, upstream_auth, upstream_credential, upstream_reconnect, upstream_transport, upstream_protocol, upstream_too_large, upstream_rate_limited, upstream_refused, upstream_failed, upstream_config, upstream_circuit_open or tools_unrecorded." example:"upstream_auth"`
-	Message string   `json:"message" doc:"What it is and what to do, in a sentence or two."`
-	Field   string   `json:"field,omitempty" doc:"What of the connector it concerns, as a JSON Pointer; absent: nothing that is set here." example:"/secret_value"`
+	Code    string   `json:"code" doc:"One of upstream_dns, upstream_unreachable, upstream_tls, upstream_blocked, upstream_timeout, upstream_auth, upstream_credential, upstream_reconnect, upstream_transport, upstream_protocol, upstream_too_large, upstream_rate_limited, upstream_refused, upstream_failed, upstream_config, upstream_circuit_open or tools_unrecorded." example:"upstream_auth"`
+	Message string   `json:"message" doc:"What happened and what to do, in one or two sentences."`
+	Field   string   `json:"field,omitempty" doc:"The setting that causes it, as a JSON Pointer; missing: none." example:"/secret_value"`
 }
 
 // FromPreset says from which preset a connector is made. What is said beside
 // it goes before what the preset says.
 type FromPreset struct {
-	Preset  string `json:"preset,omitempty" maxLength:"40" doc:"Gives url, header, prefix, headers and per_agent, where they are not said here." example:"linear" kong:"placeholder='P',help='Known server to take the endpoint and headers from; see connector presets.'"`
-	Variant string `json:"variant,omitempty" maxLength:"40" doc:"Of the preset: a region, or what only reads." example:"read-only" kong:"placeholder='V',help='Region or part of the preset, such as a read-only one; needs --preset.'"`
+	Preset  string `json:"preset,omitempty" maxLength:"40" doc:"Known server that sets url, header, prefix, headers and per_agent, unless they are given." example:"linear" kong:"placeholder='P',help='Known server to take the endpoint and headers from; see connector presets.'"`
+	Variant string `json:"variant,omitempty" maxLength:"40" doc:"Variant of the preset: a region, or a read-only version." example:"read-only" kong:"placeholder='V',help='Region or part of the preset, such as a read-only one; needs --preset.'"`
 }
 
 // Preset is what is known of a public MCP server, so that nobody has to look
 // it up.
 type Preset struct {
-	Name         string            `json:"name" doc:"Name it as preset when a connector is added." example:"linear"`
+	Name         string            `json:"name" doc:"Name to use as preset for a new connector." example:"linear"`
 	Title        string            `json:"title" example:"Linear"`
-	URL          string            `json:"url" doc:"Empty: yours to give." example:"https://mcp.linear.app/mcp"`
-	Auth         []string          `json:"auth" nullable:"false" enum:"none,secret,oauth" doc:"What it takes; the first is the one to choose."`
-	Header       string            `json:"header,omitempty" doc:"That carries a secret; absent: Authorization."`
-	Prefix       string            `json:"prefix,omitempty" doc:"Before a secret." example:"Bearer "`
-	Registration string            `json:"registration,omitempty" enum:"dynamic,static,allow_listed" doc:"How a client of its OAuth comes to be: by itself, by a person at the service, or by the service alone."`
-	Headers      map[string]string `json:"headers,omitempty" nullable:"false" doc:"Sent along as they are."`
-	PerAgent     bool              `json:"per_agent,omitempty" doc:"It keeps state of a session."`
+	URL          string            `json:"url" doc:"Empty: you provide it." example:"https://mcp.linear.app/mcp"`
+	Auth         []string          `json:"auth" nullable:"false" enum:"none,secret,oauth" doc:"Supported kinds, the recommended one first."`
+	Header       string            `json:"header,omitempty" doc:"Header that carries a secret; missing: Authorization."`
+	Prefix       string            `json:"prefix,omitempty" doc:"Text before a secret." example:"Bearer "`
+	Registration string            `json:"registration,omitempty" enum:"dynamic,static,allow_listed" doc:"How an OAuth client is registered: automatically, by a person at the service, or only by the service."`
+	Headers      map[string]string `json:"headers,omitempty" nullable:"false" doc:"Fixed headers."`
+	PerAgent     bool              `json:"per_agent,omitempty" doc:"The server keeps state per session."`
 	Variants     []PresetVariant   `json:"variants" nullable:"false"`
-	Hint         string            `json:"hint" doc:"Where its credential comes from."`
-	Unsure       []string          `json:"unsure,omitempty" nullable:"false" doc:"Fields that its own documentation was not seen to say: look there."`
+	Hint         string            `json:"hint" doc:"Where to get a credential."`
+	Unsure       []string          `json:"unsure,omitempty" nullable:"false" doc:"Fields not confirmed by its documentation: check there."`
 }
 
 // PresetVariant is a preset with a difference: another region, or only what
@@ -207,40 +207,40 @@ type PresetVariant struct {
 	Name    string            `json:"name" example:"read-only"`
 	Title   string            `json:"title"`
 	Region  bool              `json:"region,omitempty"`
-	URL     string            `json:"url,omitempty" doc:"Absent: the preset's."`
-	Headers map[string]string `json:"headers,omitempty" nullable:"false" doc:"Beside the preset's."`
-	Auth    []string          `json:"auth,omitempty" nullable:"false" doc:"Absent: the preset's."`
+	URL     string            `json:"url,omitempty" doc:"Missing: the value of the preset."`
+	Headers map[string]string `json:"headers,omitempty" nullable:"false" doc:"In addition to the preset."`
+	Auth    []string          `json:"auth,omitempty" nullable:"false" doc:"Missing: the value of the preset."`
 	Unsure  bool              `json:"unsure,omitempty"`
 }
 
 // Upstream is what may be said of a connector's server; what is absent stays as
 // it is, or is the usual.
 type Upstream struct {
-	URL         *string            `json:"url,omitempty" minLength:"1" maxLength:"2048" nullable:"false" doc:"Of its MCP endpoint, http or https. A new one resets the review." example:"https://mcp.example.com/mcp" kong:"-"`
+	URL         *string            `json:"url,omitempty" minLength:"1" maxLength:"2048" nullable:"false" doc:"URL of the MCP endpoint, http or https. A new one resets the review." example:"https://mcp.example.com/mcp" kong:"-"`
 	Header      *string            `json:"header,omitempty" maxLength:"64" nullable:"false" doc:"Header that carries the secret; default Authorization." example:"Authorization" kong:"placeholder='H',help='Header that carries the secret (default: Authorization).'"`
-	Prefix      *string            `json:"prefix,omitempty" maxLength:"64" nullable:"false" doc:"Stands before the secret; default \"Bearer \" in Authorization, nothing elsewhere." example:"Bearer " kong:"placeholder='P',help='Text before the secret in the header, such as \\'Bearer \\'.'"`
-	Secret      *string            `json:"secret,omitempty" maxLength:"64" nullable:"false" doc:"Key of a secret that is bound to the host of the URL; empty: no credential." example:"github" kong:"placeholder='KEY',help='Name of the secret to send; see secret set.'"`
-	SecretValue string             `json:"secret_value,omitempty" maxLength:"16384" writeOnly:"true" doc:"Sets that secret too, bound to the host of the URL, in one step: both or neither. Without secret its key is the connector's, or its slug. It is never read back." kong:"-"`
-	Headers     *map[string]string `json:"headers,omitempty" nullable:"false" doc:"Sent along as they are, and shown; at most 10. No credentials; replaces them all." kong:"-"`
-	OAuth       *NewOAuth          `json:"oauth,omitempty" doc:"How tokens are had that are sent instead of a secret; replaces all of it." kong:"-"`
-	MayAsk      *[]action.AskKind  `json:"may_ask,omitempty" nullable:"false" enum:"elicitation,url_elicitation,sampling,roots" doc:"What the server may ask of the caller of a call that runs; none unless said. A hostile server would phish with it, and sampling is paid for by the caller's model." kong:"-"`
-	PerAgent    *bool              `json:"per_agent,omitempty" nullable:"false" doc:"Give each agent's session a session of its own at the server, which keeps state." kong:"placeholder='BOOL',help='Open one upstream session per agent session; --per-agent=false to share one (default: shared, unless the server may ask questions).'"`
-	DefaultRisk *action.Risk       `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false" doc:"Of tools that say nothing of themselves; default write." kong:"name='risk',enum='',placeholder='RISK',help='Risk of tools without hints: read, write or danger (default: write).'"`
-	Timeout     *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout (default: 0).'"`
+	Prefix      *string            `json:"prefix,omitempty" maxLength:"64" nullable:"false" doc:"Text before the secret; default \"Bearer \" in Authorization, nothing elsewhere." example:"Bearer " kong:"placeholder='P',help='Text before the secret in the header, such as \\'Bearer \\'.'"`
+	Secret      *string            `json:"secret,omitempty" maxLength:"64" nullable:"false" doc:"Name of a secret that is bound to the host of the URL; empty: no credential." example:"github" kong:"placeholder='KEY',help='Name of the secret to send; see secret set.'"`
+	SecretValue string             `json:"secret_value,omitempty" maxLength:"16384" writeOnly:"true" doc:"Also sets the secret, bound to the host of the URL, in the same transaction. Without secret its name is the connector's, or its slug. It cannot be read back." kong:"-"`
+	Headers     *map[string]string `json:"headers,omitempty" nullable:"false" doc:"Fixed headers, visible to members; at most 10, without credentials. Replaces all." kong:"-"`
+	OAuth       *NewOAuth          `json:"oauth,omitempty" doc:"OAuth settings, used instead of a secret; replaces all." kong:"-"`
+	MayAsk      *[]action.AskKind  `json:"may_ask,omitempty" nullable:"false" enum:"elicitation,url_elicitation,sampling,roots" doc:"Questions that the server may ask the caller during a call; default none. A hostile server could use them for phishing, and the caller's model pays for sampling." kong:"-"`
+	PerAgent    *bool              `json:"per_agent,omitempty" nullable:"false" doc:"Open a separate upstream session per agent session; for servers with state." kong:"placeholder='BOOL',help='Open one upstream session per agent session; --per-agent=false to share one (default: shared, unless the server may ask questions).'"`
+	DefaultRisk *action.Risk       `json:"default_risk,omitempty" enum:"read,write,danger" nullable:"false" doc:"Risk of tools without hints; default write." kong:"name='risk',enum='',placeholder='RISK',help='Risk of tools without hints: read, write or danger (default: write).'"`
+	Timeout     *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Timeout of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout (default: 0).'"`
 	ToolRules
 }
 
 // ToolRules say what is thought of a connector's tools.
 type ToolRules struct {
-	Risks  *map[string]action.Risk `json:"tool_risks,omitempty" nullable:"false" doc:"Of single tools, whatever the server says; replaces them all." kong:"-"`
-	Review *action.ReviewRule      `json:"review,omitempty" enum:"trust,strict,required" nullable:"false" doc:"What a person must have looked at: trust takes the first list as reviewed, strict also holds a changed text against a tool, required denies what nobody reviewed. Default trust." kong:"-"`
+	Risks  *map[string]action.Risk `json:"tool_risks,omitempty" nullable:"false" doc:"Risk of single tools, overriding hints; replaces all." kong:"-"`
+	Review *action.ReviewRule      `json:"review,omitempty" enum:"trust,strict,required" nullable:"false" doc:"Review rule: trust accepts the first list as reviewed, strict also counts changed texts as drift, required denies unreviewed tools. Default trust." kong:"-"`
 }
 
 // NewOAuth is how tokens of a connector are had.
 type NewOAuth struct {
-	Kind         string   `json:"kind" enum:"authorization_code,client_credentials,none" doc:"authorization_code: an owner or admin signs in once; client_credentials: the gateway does by itself; none: there is no OAuth."`
-	ClientID     string   `json:"client_id,omitempty" maxLength:"1024" doc:"Of a client that was registered by hand; absent: the gateway registers itself, where it may."`
-	ClientSecret string   `json:"client_secret,omitempty" maxLength:"64" doc:"Key of the secret that holds the client's, bound to the host of the token endpoint."`
-	Scopes       []string `json:"scopes,omitempty" maxItems:"50" nullable:"false" doc:"Each once, of at most 200 characters; absent: what the server asks for."`
-	Issuer       string   `json:"issuer,omitempty" maxLength:"2048" doc:"The one authorization server to use; absent: the one that the server names, kept from the first sign-in on." example:"https://auth.example.com"`
+	Kind         string   `json:"kind" enum:"authorization_code,client_credentials,none" doc:"authorization_code: an owner or admin signs in once; client_credentials: the gateway fetches tokens itself; none: no OAuth."`
+	ClientID     string   `json:"client_id,omitempty" maxLength:"1024" doc:"ID of a manually registered client; missing: the gateway registers itself if possible."`
+	ClientSecret string   `json:"client_secret,omitempty" maxLength:"64" doc:"Name of the secret with the client secret, bound to the host of the token endpoint."`
+	Scopes       []string `json:"scopes,omitempty" maxItems:"50" nullable:"false" doc:"Unique, at most 200 characters each; missing: what the server requests."`
+	Issuer       string   `json:"issuer,omitempty" maxLength:"2048" doc:"The only authorization server to use; missing: the one that the server names, fixed at the first sign-in." example:"https://auth.example.com"`
 }

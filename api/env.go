@@ -8,25 +8,25 @@ import (
 var (
 	ListSessionEnv = Route[ListSessionEnvInput, List[action.EnvRequest]]{Operation{
 		Method: "GET", Path: "/api/v1/sessions/{session}/env", Who: Audience, Tag: "env",
-		Summary: "List what variables the session asked for, newest first",
+		Summary: "List the session's requests for environment variables, newest first",
 	}}
 	PullEnv = Route[PullEnvInput, EnvPulled]{Operation{
 		Method: "POST", Path: "/api/v1/sessions/{session}/env/pull", Who: Agent, Tag: "env", Status: 200,
-		Summary: "Take the variables that people gave",
-		Doc:     "Hands out, once, what people gave to the session since it was asked last. The same Idempotency-Key gets the same values again for five minutes, in case an answer was lost; then they are gone for good.",
+		Summary: "Fetch entered environment variables",
+		Doc:     "Returns, once, the values entered for the session since the last fetch. The same Idempotency-Key gets the same values again for five minutes, in case an answer was lost; then they are deleted.",
 	}}
 	ListEnvRequests = Route[ListEnvRequestsInput, List[action.EnvRequest]]{Operation{
 		Method: "GET", Path: "/api/v1/env-requests", Who: Member, Tag: "env",
-		Summary: "List agents' requests for environment variables, newest first",
+		Summary: "List requests for environment variables, newest first",
 	}}
 	GetEnvRequest = Route[ByID, action.EnvRequest]{Operation{
 		Method: "GET", Path: "/api/v1/env-requests/{id}", Who: Member, Tag: "env",
-		Summary: "Read a request for environment variables",
+		Summary: "Get a request for environment variables",
 	}}
 	AnswerEnvRequest = Route[ByIDWith[EnvAnswer], action.EnvRequest]{Operation{
 		Method: "POST", Path: "/api/v1/env-requests/{id}/answer", Who: Decider, Tag: "env", Status: 200, Errors: []int{409, 410},
-		Summary: "Give an agent the variables that it asked for",
-		Doc:     "The values are sealed, handed to the session's sandbox once, and never shown. The agent can read them.",
+		Summary: "Enter values for a request",
+		Doc:     "The values are stored encrypted, given to the sandbox of the session once, and never shown. The agent can read them.",
 	}}
 	RefuseEnvRequest = Route[ByIDWith[*EnvRefusal], action.EnvRequest]{Operation{
 		Method: "POST", Path: "/api/v1/env-requests/{id}/refuse", Who: Decider, Tag: "env", Status: 200, Errors: []int{409, 410},
@@ -36,19 +36,19 @@ var (
 
 // EnvAnswer is what a person enters.
 type EnvAnswer struct {
-	Values map[string]string `json:"values" doc:"By the name of the variable. The agent can read them."`
+	Values map[string]string `json:"values" doc:"Values by variable name. The agent can read them."`
 }
 
 // EnvRefusal is why a person enters nothing.
 type EnvRefusal struct {
-	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"The agent reads it." example:"Use the test account; its key is in the vault." kong:"placeholder='TEXT',help='Reason, shown to the agent.'"`
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, shown to the agent." example:"Use the test account; its key is in the vault." kong:"placeholder='TEXT',help='Reason, shown to the agent.'"`
 }
 
 // EnvPulled is what a sandbox gets.
 type EnvPulled struct {
 	Values  map[string]string `json:"values" nullable:"false"`
-	Pending []string          `json:"pending" nullable:"false" doc:"Variables that a person was asked for and did not answer yet."`
-	Refused []EnvRefused      `json:"refused" nullable:"false" doc:"Requests that people refused since the sandbox took something last; not of what was asked for again."`
+	Pending []string          `json:"pending" nullable:"false" doc:"Requested variables that nobody has entered yet."`
+	Refused []EnvRefused      `json:"refused" nullable:"false" doc:"Requests refused since the sandbox last fetched values, except variables that were requested again."`
 }
 
 // EnvRefused is a request that a person refused.
@@ -67,7 +67,7 @@ type ListSessionEnvInput struct {
 // PullEnvInput is the input of [PullEnv].
 type PullEnvInput struct {
 	InSession
-	Key string `header:"Idempotency-Key" maxLength:"255" doc:"Of this attempt to take them; without it a lost answer is lost."`
+	Key string `header:"Idempotency-Key" maxLength:"255" doc:"Key of this attempt; without it a lost answer cannot be repeated."`
 }
 
 // ListEnvRequestsInput is the input of [ListEnvRequests].

@@ -10,86 +10,86 @@ import (
 var (
 	ListApps = Route[None, List[action.ProviderApp]]{Operation{
 		Method: "GET", Path: "/api/v1/integrations/apps", Who: Decider, Tag: "integrations",
-		Summary: "List the gateway's registrations at services",
-		Doc:     "Of their secrets, the names.",
+		Summary: "List registrations of the gateway at services",
+		Doc:     "Secrets are listed by name.",
 	}}
 	PutApp = Route[ByProviderWith[NewApp], action.ProviderApp]{Operation{
 		Method: "PUT", Path: "/api/v1/integrations/apps/{provider}", Who: Decider, Tag: "integrations", Status: 200, Errors: []int{409},
 		Summary: "Register the gateway at a service",
-		Doc:     "With what the service gave when the gateway was registered there, by hand: the address that it leads back to is /oauth/callback/{provider} of the public URL; it is the Setup URL of a GitHub App, too. Replaces all of it, secrets too.",
+		Doc:     "Enter what the service issued when you registered the gateway there. The redirect URL is /oauth/callback/{provider} of the public URL; it is also the Setup URL of a GitHub App. Replaces all settings and secrets.",
 	}}
 	DeleteApp = Route[ByProvider, None]{Operation{
 		Method: "DELETE", Path: "/api/v1/integrations/apps/{provider}", Who: Decider, Tag: "integrations", Errors: []int{409},
-		Summary: "Forget a registration",
-		Doc:     "Refused while an integration needs it.",
+		Summary: "Delete a registration",
+		Doc:     "Refused while an integration uses it.",
 	}}
 	ConnectIntegration = Route[Body[NewConnection], ConnectLink]{Operation{
 		Method: "POST", Path: "/api/v1/integrations/connect", Who: Member, Tag: "integrations", Status: 200, Errors: []int{409, 429, 502},
-		Summary: "Begin to connect a service in the browser",
-		Doc:     "For kinds oauth2 and app_installation. The same person finishes it within five minutes, in the browser or with the API key that began it: the service leads back to /oauth/callback/{provider}, a page that sends what it got to /api/v1/oauth/finish. A broker does not: when its page is done, send the provider, the state and, as connection_id, the id of the connection there, which the broker shows.",
+		Summary: "Start connecting a service in the browser",
+		Doc:     "For kinds oauth2 and app_installation. The same person finishes it within five minutes, with the browser or API key that started it: the service redirects to /oauth/callback/{provider}, a page that sends the result to /api/v1/oauth/finish. A broker does not redirect: when its page is done, send the provider, the state and, as connection_id, the ID of the connection that the broker shows.",
 	}}
 	ListProviders = Route[None, List[Provider]]{Operation{
 		Method: "GET", Path: "/api/v1/integrations/providers", Who: Member, Tag: "integrations",
-		Summary: "List the services that can be connected",
+		Summary: "List providers",
 	}}
 	ListIntegrations = Route[None, List[IntegrationView]]{Operation{
 		Method: "GET", Path: "/api/v1/integrations", Who: Member, Tag: "integrations",
-		Summary: "List the integrations that you may see",
+		Summary: "List integrations you can see",
 		Doc:     "Those of the organization, and your own and private ones.",
 	}}
 	GetIntegration = Route[ByID, IntegrationView]{Operation{
 		Method: "GET", Path: "/api/v1/integrations/{id}", Who: Member, Tag: "integrations",
-		Summary: "Read an integration",
+		Summary: "Get an integration",
 	}}
 	GetIntegrationMetadata = Route[ByID, json.RawMessage]{Operation{
 		Method: "GET", Path: "/api/v1/integrations/{id}/metadata", Who: Member, Tag: "integrations", Errors: []int{502},
-		Summary: "Ask the service what forms need",
-		Doc:     "Such as its teams and projects; which, the query says in the provider's own parameters. The credential may see more of them than everybody here may know of. A private or own one is its owner's alone; others are for owners and admins.",
+		Summary: "List values for forms from the service",
+		Doc:     "For example teams and projects, selected by the provider's own query parameters. The credential may see more than everyone here should. Private and personal integrations: only for their owner; others: for owners and admins.",
 	}}
 	CreateIntegration = Route[Body[NewIntegration], IntegrationView]{Operation{
 		Method: "POST", Path: "/api/v1/integrations", Who: Member, Tag: "integrations", Status: 201, Errors: []int{409, 502},
 		Summary: "Connect a service with a key or token",
-		Doc:     "The credential is verified at the service first. An account that is connected already is renewed, and answered with 200. Only owners and admins connect for the organization.",
+		Doc:     "The credential is verified at the service first. If the account is already connected, its integration is updated, with status 200. Only owners and admins connect services for the organization.",
 	}}
 	UpdateIntegration = Route[ByIDWith[IntegrationChange], IntegrationView]{Operation{
 		Method: "PATCH", Path: "/api/v1/integrations/{id}", Who: Member, Tag: "integrations", Errors: []int{409, 502},
 		Summary: "Change an integration",
-		Doc:     "Fields that are absent stay. A private or own one is its owner's alone; others are for owners and admins.",
+		Doc:     "Missing fields stay unchanged. Private and personal integrations: only for their owner; others: for owners and admins.",
 	}}
 	CheckIntegration = Route[ByID, IntegrationView]{Operation{
 		Method: "POST", Path: "/api/v1/integrations/{id}/check", Who: Member, Tag: "integrations", Status: 200, Errors: []int{502},
-		Summary: "Ask the service whether the credential is good",
-		Doc:     "Keeps what the service says. A private or own one is its owner's alone; others are for owners and admins.",
+		Summary: "Test the credential at the service",
+		Doc:     "Stores the result. Private and personal integrations: only for their owner; others: for owners and admins.",
 	}}
 	DeleteIntegration = Route[ByID, Disconnected]{Operation{
 		Method: "DELETE", Path: "/api/v1/integrations/{id}", Who: Member, Tag: "integrations", Status: 200,
 		Summary: "Disconnect a service",
-		Doc:     "Its credential is given back, where the service takes it, and wiped. A private or own one is its owner's alone; others are for owners and admins.",
+		Doc:     "The credential is revoked, if the service supports it, and deleted. Private and personal integrations: only for their owner; others: for owners and admins.",
 	}}
 )
 
 // NewApp is the gateway's registration at a service, or at a broker of its
 // tokens. It replaces all of the one before.
 type NewApp struct {
-	ClientID     string            `json:"client_id,omitempty" maxLength:"1024" doc:"Of OAuth, as the service gave it." kong:"env='-',placeholder='ID',help='OAuth client ID issued by the service.'"`
+	ClientID     string            `json:"client_id,omitempty" maxLength:"1024" doc:"OAuth client ID issued by the service." kong:"env='-',placeholder='ID',help='OAuth client ID issued by the service.'"`
 	ClientSecret string            `json:"client_secret,omitempty" maxLength:"4096" writeOnly:"true" kong:"-"`
-	AppID        string            `json:"app_id,omitempty" maxLength:"100" doc:"Of a GitHub App." example:"123456" kong:"name='app-id',env='-',placeholder='N',help='ID of the GitHub App.'"`
-	Slug         string            `json:"slug,omitempty" maxLength:"100" doc:"Of a GitHub App: its name in the address at which it is installed." example:"acme-gate" kong:"env='-',placeholder='NAME',help='Slug of the GitHub App in its installation URL.'"`
-	PrivateKey   string            `json:"private_key,omitempty" maxLength:"16384" writeOnly:"true" doc:"Of a GitHub App: an RSA key in PEM." kong:"-"`
-	APIKey       string            `json:"api_key,omitempty" maxLength:"4096" writeOnly:"true" doc:"Of a broker: the environment's key." kong:"-"`
-	BaseURL      string            `json:"base_url,omitempty" maxLength:"2048" doc:"Where it is not the service's own; https, or http on this machine. The secrets are sent to its host alone." example:"https://github.example.com/api/v3" kong:"env='-',placeholder='URL',help='Base URL of a self-hosted service; the secrets are sent only to its host.'"`
-	Keys         map[string]string `json:"keys,omitempty" nullable:"false" doc:"Of a broker: its names of providers (Nango: provider_config_key) by provider; absent: the provider's id." kong:"name='key',mapsep='none',env='-',placeholder='PROVIDER=NAME',help='Name of a provider in Nango; repeat for more (default: the same name as here).'"`
+	AppID        string            `json:"app_id,omitempty" maxLength:"100" doc:"ID of a GitHub App." example:"123456" kong:"name='app-id',env='-',placeholder='N',help='ID of the GitHub App.'"`
+	Slug         string            `json:"slug,omitempty" maxLength:"100" doc:"Slug of a GitHub App in its installation URL." example:"acme-gate" kong:"env='-',placeholder='NAME',help='Slug of the GitHub App in its installation URL.'"`
+	PrivateKey   string            `json:"private_key,omitempty" maxLength:"16384" writeOnly:"true" doc:"Private key of a GitHub App: an RSA key in PEM." kong:"-"`
+	APIKey       string            `json:"api_key,omitempty" maxLength:"4096" writeOnly:"true" doc:"Key of the environment at a broker." kong:"-"`
+	BaseURL      string            `json:"base_url,omitempty" maxLength:"2048" doc:"Base URL of a self-hosted service; https, or http on this machine. The secrets are sent only to its host." example:"https://github.example.com/api/v3" kong:"env='-',placeholder='URL',help='Base URL of a self-hosted service; the secrets are sent only to its host.'"`
+	Keys         map[string]string `json:"keys,omitempty" nullable:"false" doc:"Names of providers at a broker (Nango: provider_config_key), by provider; missing: the ID of the provider." kong:"name='key',mapsep='none',env='-',placeholder='PROVIDER=NAME',help='Name of a provider in Nango; repeat for more (default: the same name as here).'"`
 }
 
 // ByProvider is the parameter of a route about a provider.
 type ByProvider struct {
-	Provider string `path:"provider" maxLength:"40" doc:"Id of a provider, or nango." example:"linear" kong:"arg,help='Provider, or nango.'"`
+	Provider string `path:"provider" maxLength:"40" doc:"ID of a provider, or nango." example:"linear" kong:"arg,help='Provider, or nango.'"`
 }
 
 // ConnectLink is where a person goes on to connect a service.
 type ConnectLink struct {
 	action.ConnectStep
-	Host string `json:"host" doc:"Of that address: show it to the person before he goes there." example:"linear.app"`
+	Host string `json:"host" doc:"Host of the URL: show it to the person before you redirect." example:"linear.app"`
 }
 
 // Finished is what a browser's answer ended: the sign-in to a connector, whose
@@ -97,53 +97,53 @@ type ConnectLink struct {
 type Finished struct {
 	Of string `json:"of" enum:"connector,integration"`
 	*ConnectorView
-	Integration *IntegrationView `json:"integration,omitempty" doc:"Of an integration, which is connected now; then no field of a connector is here."`
+	Integration *IntegrationView `json:"integration,omitempty" doc:"The integration that is now connected; fields of a connector are then missing."`
 }
 
 // NewIntegration is a connection to a service that a credential makes.
 type NewIntegration struct {
 	Connecting
-	Secret string `json:"secret,omitempty" maxLength:"16384" writeOnly:"true" doc:"The key or token; kind none has none. It is sealed, sent to the host of the service alone, and never read back." kong:"-"`
+	Secret string `json:"secret,omitempty" maxLength:"16384" writeOnly:"true" doc:"The key or token; kind none has none. It is stored encrypted, sent only to the host of the service, and cannot be read back." kong:"-"`
 }
 
 // NewConnection is a connection to a service that a person's browser finishes.
 type NewConnection struct {
 	Connecting
-	Scopes []string `json:"scopes,omitempty" maxItems:"50" nullable:"false" doc:"Of OAuth; absent: those that the actions need."`
+	Scopes []string `json:"scopes,omitempty" maxItems:"50" nullable:"false" doc:"OAuth scopes; missing: those that the actions need."`
 }
 
 // Connecting is what may be said of a connection as it is made.
 type Connecting struct {
-	Provider   string                 `json:"provider" minLength:"1" maxLength:"40" doc:"Id of a provider." example:"linear" kong:"arg,help='Provider; see integration providers.'"`
-	Kind       action.IntegrationKind `json:"kind,omitempty" enum:"api_key,bot_token,oauth2,app_installation,none" doc:"Absent: the best that the provider has of those that this route takes." kong:"enum='api_key,bot_token,oauth2,app_installation,none,',default='',placeholder='KIND',help='Credential type: api_key, bot_token, none, or in the browser oauth2 or app_installation (default: the first that needs no browser).'"`
-	Broker     action.Broker          `json:"broker,omitempty" enum:"nango" doc:"Who keeps the tokens of kind oauth2; absent: the gateway itself." kong:"-"`
-	Name       string                 `json:"name,omitempty" maxLength:"120" doc:"What people here call it; absent: made of the service and the account." kong:"placeholder='NAME',help='Display name (default: provider and account).'"`
-	Own        bool                   `json:"own,omitempty" doc:"Your own connection, used where an action asks for your name on what it does. A member makes no others." kong:"env='-',help='Connect for yourself only, for actions that show your name.'"`
-	Visibility action.Visibility      `json:"visibility,omitempty" enum:"organization,private" doc:"Who may see and use it; private: you alone, as every connection of your own is." kong:"-"`
-	BaseURL    string                 `json:"base_url,omitempty" maxLength:"2048" doc:"Of the service's API, where it is not the provider's; https, or http on this machine. The credential is sent to its host alone." example:"https://sentry.example.com" kong:"env='-',placeholder='URL',help='Base URL of the API; the credential is sent only to its host.'"`
-	Settings   json.RawMessage        `json:"settings,omitempty" doc:"An object that fits the provider's settings_schema." kong:"env='-',placeholder='JSON',help='Settings of the provider as a JSON object.'"`
-	Timeout    int                    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" doc:"Of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout (default: 0).'"`
+	Provider   string                 `json:"provider" minLength:"1" maxLength:"40" doc:"ID of a provider." example:"linear" kong:"arg,help='Provider; see integration providers.'"`
+	Kind       action.IntegrationKind `json:"kind,omitempty" enum:"api_key,bot_token,oauth2,app_installation,none" doc:"Missing: the best kind of the provider that this route supports." kong:"enum='api_key,bot_token,oauth2,app_installation,none,',default='',placeholder='KIND',help='Credential type: api_key, bot_token, none, or in the browser oauth2 or app_installation (default: the first that needs no browser).'"`
+	Broker     action.Broker          `json:"broker,omitempty" enum:"nango" doc:"Who stores the tokens of kind oauth2; missing: the gateway." kong:"-"`
+	Name       string                 `json:"name,omitempty" maxLength:"120" doc:"Display name; missing: service and account." kong:"placeholder='NAME',help='Display name (default: provider and account).'"`
+	Own        bool                   `json:"own,omitempty" doc:"A personal connection, used for actions that show your name. Members can create only these." kong:"env='-',help='Connect for yourself only, for actions that show your name.'"`
+	Visibility action.Visibility      `json:"visibility,omitempty" enum:"organization,private" doc:"Who can see and use it; private: only you, as with every personal connection." kong:"-"`
+	BaseURL    string                 `json:"base_url,omitempty" maxLength:"2048" doc:"Base URL of the API, if it is not the provider's; https, or http on this machine. The credential is sent only to its host." example:"https://sentry.example.com" kong:"env='-',placeholder='URL',help='Base URL of the API; the credential is sent only to its host.'"`
+	Settings   json.RawMessage        `json:"settings,omitempty" doc:"An object that matches settings_schema of the provider." kong:"env='-',placeholder='JSON',help='Settings of the provider as a JSON object.'"`
+	Timeout    int                    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" doc:"Timeout of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout (default: 0).'"`
 }
 
 // IntegrationChange is what may change of an integration.
 type IntegrationChange struct {
 	Name       *string            `json:"name,omitempty" minLength:"1" maxLength:"120" nullable:"false" kong:"placeholder='NAME',help='Display name.'"`
-	Visibility *action.Visibility `json:"visibility,omitempty" enum:"organization,private" nullable:"false" doc:"private: only who made it." kong:"-"`
-	Settings   json.RawMessage    `json:"settings,omitempty" doc:"An object that fits the provider's settings_schema; replaces all of it." kong:"env='-',placeholder='JSON',help='Settings of the provider as a JSON object; replaces all settings.'"`
-	Timeout    *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout.'"`
-	Secret     string             `json:"secret,omitempty" maxLength:"16384" writeOnly:"true" doc:"Another key or token of the same account, of kinds api_key and bot_token. It is verified at the service before anything changes." kong:"-"`
+	Visibility *action.Visibility `json:"visibility,omitempty" enum:"organization,private" nullable:"false" doc:"private: only its creator." kong:"-"`
+	Settings   json.RawMessage    `json:"settings,omitempty" doc:"An object that matches settings_schema of the provider; replaces all settings." kong:"env='-',placeholder='JSON',help='Settings of the provider as a JSON object; replaces all settings.'"`
+	Timeout    *int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"120" nullable:"false" doc:"Timeout of one call; 0: the gateway's." kong:"type='calltime',placeholder='D',help='Timeout of one call, 1s to 2m; 0 for the gateway timeout.'"`
+	Secret     string             `json:"secret,omitempty" maxLength:"16384" writeOnly:"true" doc:"A new key or token of the same account, for kinds api_key and bot_token. It is verified at the service before anything changes." kong:"-"`
 }
 
 // Disconnected tells how an integration ended.
 type Disconnected struct {
-	Revoked bool `json:"revoked" doc:"The service took the credential back. Otherwise it knows no such thing, or could not be reached: remove the credential there."`
+	Revoked bool `json:"revoked" doc:"The service revoked the credential. Otherwise it does not support that or could not be reached: remove the credential there."`
 }
 
 // IntegrationView is an integration with what can be said of it now.
 type IntegrationView struct {
 	action.Integration
 	Title  string `json:"provider_title" example:"Linear"`
-	Usable bool   `json:"usable" doc:"Sessions that are bound to it can call its actions."`
+	Usable bool   `json:"usable" doc:"Sessions with this integration can call its actions."`
 	Why    string `json:"unusable_reason,omitempty" doc:"Why they cannot, and what to do."`
 }
 
@@ -153,12 +153,12 @@ type Provider struct {
 	Title    string           `json:"title" example:"Linear"`
 	About    string           `json:"about"`
 	Guide    string           `json:"guide" doc:"Markdown, for agents."`
-	BaseURL  string           `json:"base_url,omitempty" doc:"Of its API, where an integration names none."`
-	Needs    []ProviderNeed   `json:"needs" doc:"How to connect, the best way first."`
-	Settings json.RawMessage  `json:"settings_schema,omitempty" doc:"JSON Schema of an integration's settings."`
+	BaseURL  string           `json:"base_url,omitempty" doc:"Base URL of the API, unless an integration sets one."`
+	Needs    []ProviderNeed   `json:"needs" doc:"Ways to connect, the recommended one first."`
+	Settings json.RawMessage  `json:"settings_schema,omitempty" doc:"JSON Schema of the settings of an integration."`
 	Actions  []ProviderAction `json:"actions"`
-	Metadata bool             `json:"metadata" doc:"Whether there is metadata for forms."`
-	Many     bool             `json:"many" doc:"Whether one session may be bound to several integrations of it."`
+	Metadata bool             `json:"metadata" doc:"Whether there are values for forms."`
+	Many     bool             `json:"many" doc:"Whether one session can have several integrations of it."`
 
 	// CheckSettings tells whether settings fit the schema; ErrInvalid with a
 	// field below /settings. Nil: they are not looked at.
@@ -168,7 +168,7 @@ type Provider struct {
 // ProviderNeed is a way to connect to a service.
 type ProviderNeed struct {
 	Kind   action.IntegrationKind `json:"kind" enum:"api_key,bot_token,oauth2,app_installation,none"`
-	Users  bool                   `json:"users" doc:"Whether people may connect so in their own name."`
+	Users  bool                   `json:"users" doc:"Whether people can connect personal accounts."`
 	App    bool                   `json:"app" doc:"Whether the gateway must be registered at the service first."`
 	Scopes []string               `json:"scopes,omitempty"`
 	Hint   string                 `json:"hint,omitempty"`

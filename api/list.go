@@ -3,15 +3,15 @@ package api
 // List is every list that the API answers.
 type List[T any] struct {
 	Items       []T    `json:"items" nullable:"false"`
-	NextCursor  string `json:"next_cursor,omitempty" doc:"Give it as cursor to read on; absent at the end."`
+	NextCursor  string `json:"next_cursor,omitempty" doc:"Send it as cursor to get the next page; missing at the end."`
 	Total       int    `json:"total" example:"1"`
-	TotalCapped bool   `json:"total_capped,omitempty" doc:"The total is a floor: there are more."`
+	TotalCapped bool   `json:"total_capped,omitempty" doc:"There are more items than total."`
 }
 
 // Paging is the parameters of every long list.
 type Paging struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many at most." kong:"env='-',type='limit',help='Number of items, 1 to 100.'"`
-	Cursor string `query:"cursor" doc:"next_cursor of the page before." kong:"env='-',help='Value of next_cursor from the previous page.'"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"Number of items." kong:"env='-',type='limit',help='Number of items, 1 to 100.'"`
+	Cursor string `query:"cursor" doc:"next_cursor of the previous page." kong:"env='-',help='Value of next_cursor from the previous page.'"`
 }
 
 // ByAutomationWith is [ByAutomation] with a body.

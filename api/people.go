@@ -14,8 +14,8 @@ var (
 	}}
 	CreateKey = Route[Body[NewKey], MintedKey]{Operation{
 		Method: "POST", Path: "/api/v1/api-keys", Who: Decider, Tag: "api keys", Status: 201,
-		Summary: "Make an API key",
-		Doc:     "It acts as the person who makes it, with at most the role given, and never more than that person's own.",
+		Summary: "Create an API key",
+		Doc:     "It acts as its creator, with at most the given role and never more than the creator's own.",
 	}}
 	RevokeKey = Route[ByID, None]{Operation{
 		Method: "DELETE", Path: "/api/v1/api-keys/{id}", Who: Decider, Tag: "api keys",
@@ -23,40 +23,40 @@ var (
 	}}
 	ListLogins = Route[None, List[LoginView]]{Operation{
 		Method: "GET", Path: "/api/v1/me/logins", Who: Member, Tag: "users",
-		Summary: "List where you are signed in",
+		Summary: "List your sign-ins",
 	}}
 	EndLogins = Route[None, EndedLogins]{Operation{
 		Method: "DELETE", Path: "/api/v1/me/logins", Who: Member, Tag: "users", Status: 200,
 		Summary: "Sign out everywhere",
-		Doc:     "Ends all your logins, this one too, and takes links back that nobody used yet. API keys stay.",
+		Doc:     "Ends all your sign-ins, including this one, and your unused links. API keys stay.",
 	}}
 	EndLogin = Route[ByID, None]{Operation{
 		Method: "DELETE", Path: "/api/v1/me/logins/{id}", Who: Member, Tag: "users",
-		Summary: "Sign out in one place",
+		Summary: "End one of your sign-ins",
 	}}
 	CreateOwnLoginLink = Route[None, Link]{Operation{
 		Method: "POST", Path: "/api/v1/me/login-link", Who: Hosted, Tag: "users", Status: 201,
-		Summary: "Make a sign-in link for the user of a host application",
-		Doc:     "For the bearer of a host application's token (`Authorization: Bearer <JWT>` with sub, org and role). The application leads the user's browser to the link, which works once, within ten minutes.",
+		Summary: "Create a sign-in link for the user of a host application",
+		Doc:     "For a token of a host application (`Authorization: Bearer <JWT>` with sub, org and role). The application redirects the user's browser to the link, which works once, within ten minutes.",
 	}}
 	EndUserLogins = Route[ByID, EndedLogins]{Operation{
 		Method: "DELETE", Path: "/api/v1/users/{id}/logins", Who: Decider, Tag: "users", Status: 200,
 		Summary: "Sign a person out everywhere",
-		Doc:     "Ends their logins and takes unused links back. API keys stay.",
+		Doc:     "Ends the person's sign-ins and unused links. API keys stay.",
 	}}
 	ListRemovedUsers = Route[None, List[action.RemovedUser]]{Operation{
 		Method: "GET", Path: "/api/v1/removed-users", Who: Decider, Tag: "users",
-		Summary: "List people who were removed and stay away",
-		Doc:     "People whom an OpenID provider or a host application knows could come back at their next sign-in; who was removed here cannot.",
+		Summary: "List removed people",
+		Doc:     "People from an OpenID provider or host application could return at their next sign-in; removed ones cannot.",
 	}}
 	ReadmitUser = Route[ByID, None]{Operation{
 		Method: "DELETE", Path: "/api/v1/removed-users/{id}", Who: Decider, Tag: "users",
 		Summary: "Let a removed person sign in again",
-		Doc:     "At the next sign-in, as somebody new. Only an owner lets somebody in again who was one.",
+		Doc:     "At the next sign-in, as a new person. Only an owner can readmit an owner.",
 	}}
 	GetMe = Route[None, Me]{Operation{
 		Method: "GET", Path: "/api/v1/me", Who: Anyone, Tag: "users",
-		Summary: "Say who is asking",
+		Summary: "Get the caller's identity",
 	}}
 	ListUsers = Route[None, List[action.User]]{Operation{
 		Method: "GET", Path: "/api/v1/users", Who: Member, Tag: "users",
@@ -68,17 +68,17 @@ var (
 	}}
 	UpdateUserRole = Route[ByIDWith[RoleChange], action.User]{Operation{
 		Method: "PATCH", Path: "/api/v1/users/{id}", Who: Decider, Tag: "users", Errors: []int{409},
-		Summary: "Give a person another role",
-		Doc:     "The last owner stays one.",
+		Summary: "Change the role of a person",
+		Doc:     "The last owner cannot change.",
 	}}
 	DeleteUser = Route[ByID, None]{Operation{
 		Method: "DELETE", Path: "/api/v1/users/{id}", Who: Decider, Tag: "users", Errors: []int{409},
 		Summary: "Remove a person",
-		Doc:     "Their sign-ins and API keys are refused from now on, and what they alone could use of integrations is disconnected. The last owner stays.",
+		Doc:     "The person's sign-ins and API keys stop working, and integrations that only this person could use are disconnected. The last owner cannot be removed.",
 	}}
 	CreateLoginLink = Route[ByID, Link]{Operation{
 		Method: "POST", Path: "/api/v1/users/{id}/login-link", Who: Decider, Tag: "users", Status: 201,
-		Summary: "Make a sign-in link for a person",
+		Summary: "Create a sign-in link for a person",
 		Doc:     "It works once, within ten minutes, in one browser.",
 	}}
 )
@@ -86,8 +86,8 @@ var (
 // NewKey is an API key as it is wished for.
 type NewKey struct {
 	Name     string          `json:"name" minLength:"1" maxLength:"120" example:"deploy script" kong:"arg,help='Name of the key.'"`
-	Role     action.Role     `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member; at most the maker's own." kong:"default='member',help='Role of the key, at most your own: owner, admin or member (default: member).'"`
-	Scope    action.KeyScope `json:"scope,omitempty" enum:"runs" doc:"A key for workers alone: it claims runs, works on them as long as its maker is an owner or admin, and does nothing else. It has no other role than member." kong:"enum='runs,',default='',help='Limit the key to workers: runs can be claimed, renewed and finished, nothing else.'"`
+	Role     action.Role     `json:"role,omitempty" enum:"owner,admin,member" doc:"Default member; at most the creator's own role." kong:"default='member',help='Role of the key, at most your own: owner, admin or member (default: member).'"`
+	Scope    action.KeyScope `json:"scope,omitempty" enum:"runs" doc:"Only for workers: the key claims and works on runs as long as its creator is an owner or admin, and does nothing else. Its role is member." kong:"enum='runs,',default='',help='Limit the key to workers: runs can be claimed, renewed and finished, nothing else.'"`
 	Lifetime `kong:"-"`
 }
 
@@ -100,12 +100,12 @@ type MintedKey struct {
 // LoginView is a browser in which somebody is signed in.
 type LoginView struct {
 	ID        string     `json:"id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
-	Via       action.Via `json:"via" enum:"link,oidc,host" doc:"link: a one-time link; oidc: the OpenID provider; host: a link for a token of the host application."`
+	Via       action.Via `json:"via" enum:"link,oidc,host" doc:"link: a one-time link; oidc: the OpenID provider; host: a token of the host application."`
 	CreatedAt time.Time  `json:"created_at"`
-	SeenAt    time.Time  `json:"seen_at" doc:"To a minute."`
-	ExpiresAt time.Time  `json:"expires_at" doc:"Sooner when it is not used for a while; see ends_idle_at."`
+	SeenAt    time.Time  `json:"seen_at" doc:"With a precision of a minute."`
+	ExpiresAt time.Time  `json:"expires_at" doc:"Earlier if it is not used; see ends_idle_at."`
 	IdleAt    time.Time  `json:"ends_idle_at" doc:"When it ends unless it is used before."`
-	Current   bool       `json:"current" doc:"It is the one that asks."`
+	Current   bool       `json:"current" doc:"The sign-in of this request."`
 }
 
 // EndedLogins says how many there were.
@@ -120,12 +120,12 @@ type Me struct {
 	Session      string          `json:"session_id,omitempty"`
 	SessionKind  string          `json:"session_kind,omitempty" example:"interactive"`
 	SessionType  string          `json:"session_type,omitempty" example:"coding"`
-	Model        string          `json:"model,omitempty" doc:"The session's, where it has one." example:"claude-opus-4.6"`
+	Model        string          `json:"model,omitempty" doc:"Expiry of the session, if it has one." example:"claude-opus-4.6"`
 	User         string          `json:"user_id,omitempty"`
 	Name         string          `json:"name,omitempty" example:"Ada"`
 	Role         action.Role     `json:"role,omitempty"`
-	Scope        action.KeyScope `json:"scope,omitempty" doc:"Of an API key that may do no more than this."`
-	MCPURL       string          `json:"mcp_url" doc:"Where agents reach this gateway." example:"http://127.0.0.1:8787/mcp"`
+	Scope        action.KeyScope `json:"scope,omitempty" doc:"The scope of an API key."`
+	MCPURL       string          `json:"mcp_url" doc:"MCP URL of this gateway." example:"http://127.0.0.1:8787/mcp"`
 }
 
 // NewUser is a person as he is added.

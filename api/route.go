@@ -55,10 +55,10 @@ type Body[B any] struct{ Body B }
 // Problem is every error that the API answers (RFC 9457).
 type Problem struct {
 	Type       string `json:"type" example:"about:blank"`
-	Title      string `json:"title" example:"Conflict" doc:"The status in words."`
+	Title      string `json:"title" example:"Conflict" doc:"The HTTP status text."`
 	Status     int    `json:"status" example:"409"`
-	Code       string `json:"code" example:"already_decided" doc:"Stable, for programs."`
-	Detail     string `json:"detail" example:"This call was approved by ada a moment ago." doc:"What happened and what to do next."`
-	Field      string `json:"field,omitempty" example:"/params/title" doc:"JSON Pointer of the offending field."`
-	Invocation string `json:"invocation,omitempty" example:"0199a3c4-5d6e-7f80-9123-456789abcdef" doc:"The invocation concerned."`
+	Code       string `json:"code" example:"already_decided" doc:"Stable error code."`
+	Detail     string `json:"detail" example:"This call was approved by ada a moment ago." doc:"What happened and what to do."`
+	Field      string `json:"field,omitempty" example:"/params/title" doc:"JSON Pointer of the invalid field."`
+	Invocation string `json:"invocation,omitempty" example:"0199a3c4-5d6e-7f80-9123-456789abcdef" doc:"ID of the call concerned."`
 }

@@ -14,43 +14,43 @@ var (
 	}}
 	CreateSchedule = Route[Body[NewSchedule], ScheduleView]{Operation{
 		Method: "POST", Path: "/api/v1/schedules", Who: Decider, Tag: "schedules", Status: 201, Errors: []int{404, 409},
-		Summary: "Make a schedule",
+		Summary: "Create a schedule",
 		Doc:     "Each due time starts one run of the automation.",
 	}}
 	PreviewSchedule = Route[Body[CronTimes], DueTimes]{Operation{
 		Method: "POST", Path: "/api/v1/schedules/preview", Who: Member, Tag: "schedules", Status: 200,
-		Summary: "Say when a cron expression is due",
+		Summary: "Preview a cron expression",
 		Doc:     "Saves nothing.",
 	}}
 	GetSchedule = Route[ByID, ScheduleView]{Operation{
 		Method: "GET", Path: "/api/v1/schedules/{id}", Who: Member, Tag: "schedules",
-		Summary: "Read a schedule",
+		Summary: "Get a schedule",
 	}}
 	UpdateSchedule = Route[ByIDWith[ScheduleChange], ScheduleView]{Operation{
 		Method: "PATCH", Path: "/api/v1/schedules/{id}", Who: Decider, Tag: "schedules", Errors: []int{409},
 		Summary: "Change a schedule",
-		Doc:     "Fields that are absent stay.",
+		Doc:     "Missing fields stay unchanged.",
 	}}
 	DeleteSchedule = Route[ByID, None]{Operation{
 		Method: "DELETE", Path: "/api/v1/schedules/{id}", Who: Decider, Tag: "schedules",
-		Summary: "Remove a schedule",
+		Summary: "Delete a schedule",
 		Doc:     "Its events and runs stay.",
 	}}
 )
 
 // NewSchedule starts runs at times, as it is wished for.
 type NewSchedule struct {
-	Automation string       `json:"automation" minLength:"1" maxLength:"200" doc:"Id or name." example:"nightly-triage" kong:"arg,help='Name or ID of the automation.'"`
-	Name       string       `json:"name,omitempty" maxLength:"120" doc:"Absent: the cron expression." kong:"help='Name of the schedule (default: the expression).'"`
-	Missed     event.Missed `json:"missed,omitempty" enum:"once,skip" doc:"What becomes of times at which nothing was up: one run for all of them (default), or none." kong:"default='once',help='Runs for times missed during downtime: once (one run for all of them) or skip (default: once).'"`
+	Automation string       `json:"automation" minLength:"1" maxLength:"200" doc:"ID or name." example:"nightly-triage" kong:"arg,help='Name or ID of the automation.'"`
+	Name       string       `json:"name,omitempty" maxLength:"120" doc:"Missing: the cron expression." kong:"help='Name of the schedule (default: the expression).'"`
+	Missed     event.Missed `json:"missed,omitempty" enum:"once,skip" doc:"Runs for times missed during downtime: one run for all of them (default), or none." kong:"default='once',help='Runs for times missed during downtime: once (one run for all of them) or skip (default: once).'"`
 	Enabled    *bool        `json:"enabled,omitempty" nullable:"false" doc:"Default true." kong:"-"`
 	CronTimes
 }
 
 // CronTimes are times by a cron expression.
 type CronTimes struct {
-	Cron     string `json:"cron_expression" minLength:"1" maxLength:"200" doc:"Of 5 fields, or 6 with seconds first." example:"0 7 * * 1-5" kong:"arg,help='Cron expression in quotes: five fields, or six with seconds first.'"`
-	TimeZone string `json:"timezone,omitempty" maxLength:"80" doc:"An IANA name; default UTC." example:"Europe/Berlin" kong:"name='zone',placeholder='ZONE',help='IANA time zone, such as Europe/Berlin (default: UTC).'"`
+	Cron     string `json:"cron_expression" minLength:"1" maxLength:"200" doc:"5 fields, or 6 with seconds first." example:"0 7 * * 1-5" kong:"arg,help='Cron expression in quotes: five fields, or six with seconds first.'"`
+	TimeZone string `json:"timezone,omitempty" maxLength:"80" doc:"IANA time zone; default UTC." example:"Europe/Berlin" kong:"name='zone',placeholder='ZONE',help='IANA time zone, such as Europe/Berlin (default: UTC).'"`
 }
 
 // ScheduleChange is what may change of a schedule.
@@ -71,5 +71,5 @@ type ScheduleView struct {
 
 // DueTimes are times to come.
 type DueTimes struct {
-	Times []time.Time `json:"times" nullable:"false" doc:"The next five."`
+	Times []time.Time `json:"times" nullable:"false" doc:"The next five times."`
 }

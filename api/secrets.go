@@ -10,11 +10,11 @@ var (
 	PutSecret = Route[ByKeyWith[NewSecret], action.Secret]{Operation{
 		Method: "PUT", Path: "/api/v1/secrets/{key}", Who: Decider, Tag: "secrets", Status: 200,
 		Summary: "Set a secret",
-		Doc:     "Seals the value. It is bound to the host: a connector of another host cannot use it. It cannot be read back.",
+		Doc:     "Stores the value encrypted and bound to the host: a connector of another host cannot use it. It cannot be read back.",
 	}}
 	ListSecrets = Route[None, List[action.Secret]]{Operation{
 		Method: "GET", Path: "/api/v1/secrets", Who: Member, Tag: "secrets",
-		Summary: "List secrets, without their values",
+		Summary: "List secrets without their values",
 	}}
 	DeleteSecret = Route[ByKey, None]{Operation{
 		Method: "DELETE", Path: "/api/v1/secrets/{key}", Who: Decider, Tag: "secrets", Errors: []int{409},
@@ -22,22 +22,22 @@ var (
 	}}
 	RotateMasterKey = Route[None, Rotated]{Operation{
 		Method: "POST", Path: "/api/v1/secrets/rotate", Who: Owner, Tag: "secrets", Status: 200, Errors: []int{409},
-		Summary: "Replace the master key",
-		Doc:     "Seals everything that is kept sealed, of all organizations, with a new master key: one that it makes where the key is in the data folder, or the one that the operator has set. It can be asked again after it was interrupted, and goes on.",
+		Summary: "Rotate the master key",
+		Doc:     "Encrypts all encrypted values of all organizations again with a new master key: a generated one if the key is in the data folder, otherwise the one that the operator has set. Repeat it after an interruption; it continues.",
 	}}
 )
 
 // NewSecret is a secret as it is set. Its value is never read back.
 type NewSecret struct {
 	Value string `json:"value" minLength:"1" maxLength:"16384" writeOnly:"true" example:"ghp_…" kong:"-"`
-	Host  string `json:"host" minLength:"1" maxLength:"255" doc:"The one host, with its port if it is not the usual one, that may receive it." example:"api.example.com" kong:"required,help='Host, with a port if any, that may receive the secret; write an IPv6 address with a port in [].'"`
+	Host  string `json:"host" minLength:"1" maxLength:"255" doc:"The only host, with its port if it is not the default, that may receive it." example:"api.example.com" kong:"required,help='Host, with a port if any, that may receive the secret; write an IPv6 address with a port in [].'"`
 }
 
 // Rotated is what a rotation of the master key did.
 type Rotated struct {
-	KeyID    string `json:"key_id" doc:"Of the key that seals now; it tells nothing of the key." example:"72cd6e8422c407fb"`
-	Resealed int    `json:"resealed" doc:"Values that another key had sealed."`
-	Left     int    `json:"left" doc:"Values that are sealed with another key still, as none of the keys opens them. While there are any, the old key is kept."`
+	KeyID    string `json:"key_id" doc:"ID of the current key; it reveals nothing about the key." example:"72cd6e8422c407fb"`
+	Resealed int    `json:"resealed" doc:"Values encrypted again."`
+	Left     int    `json:"left" doc:"Values that no key opens. While there are any, the old key is kept."`
 }
 
 // ByKey is the parameter of an operation on one secret.
@@ -47,13 +47,13 @@ type ByKey struct {
 
 // Rotation replaces a secret that deliveries are signed with.
 type Rotation struct {
-	Secret string `json:"secret,omitempty" writeOnly:"true" minLength:"16" maxLength:"512" doc:"Where the service makes it; absent: one is made and answered." kong:"-"`
-	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the secrets before stay good: a duration up to 720h; default 24h. 0s: not at all." example:"24h" kong:"type='period',placeholder='D',help='How long the previous secrets stay valid; 0s to end them now (default: 24h).'"`
+	Secret string `json:"secret,omitempty" writeOnly:"true" minLength:"16" maxLength:"512" doc:"For services that issue the secret; missing: generated and returned." kong:"-"`
+	Keep   string `json:"keep,omitempty" maxLength:"40" doc:"How long the previous secrets stay valid: a duration up to 720h; default 24h. 0s: not at all." example:"24h" kong:"type='period',placeholder='D',help='How long the previous secrets stay valid; 0s to end them now (default: 24h).'"`
 }
 
 // MintedSecret is a new secret, shown once.
 type MintedSecret struct {
-	Secret string `json:"secret,omitempty" doc:"Shown once; absent where it was sent." example:"whsec_…"`
+	Secret string `json:"secret,omitempty" doc:"Shown once; missing if you sent it." example:"whsec_…"`
 }
 
 // SigningSecret is a secret that deliveries are signed with, without its value.

@@ -11,32 +11,32 @@ var (
 	UpdateSession = Route[ByIDWith[SessionChange], SessionView]{Operation{
 		Method: "PATCH", Path: "/api/v1/sessions/{id}", Who: Member, Tag: "sessions", Errors: []int{404, 409},
 		Summary: "Change a session",
-		Doc:     "Changes what is given. A member renames the sessions that he made.",
+		Doc:     "Changes the given fields. Members can rename sessions that they created.",
 	}}
 	PauseSession = Route[ByID, SessionView]{Operation{
 		Method: "POST", Path: "/api/v1/sessions/{id}/pause", Who: Decider, Tag: "sessions", Status: 200, Errors: []int{404, 409},
 		Summary: "Pause a session",
-		Doc:     "It begins no calls until it is resumed. Calls that are held stay, can be joined and decided, and run when they are approved.",
+		Doc:     "It starts no calls until it is resumed. Pending calls stay, can be joined and decided, and run when approved.",
 	}}
 	ResumeSession = Route[ByID, SessionView]{Operation{
 		Method: "POST", Path: "/api/v1/sessions/{id}/resume", Who: Decider, Tag: "sessions", Status: 200, Errors: []int{404, 409},
 		Summary: "Resume a session",
-		Doc:     "It begins calls again, and its idle time begins anew.",
+		Doc:     "It starts calls again, and its idle time restarts.",
 	}}
 	StopSession = Route[ByIDWith[*SessionEnd], SessionView]{Operation{
 		Method: "POST", Path: "/api/v1/sessions/{id}/stop", Who: Decider, Tag: "sessions", Status: 200, Errors: []int{404, 409},
-		Summary: "End a session that has stopped",
-		Doc:     "For good: its token is refused from now on, and the calls that it holds are withdrawn. What it asked for stays on record.",
+		Summary: "Stop a session",
+		Doc:     "Final: its token stops working, and its pending calls are withdrawn. Its history stays.",
 	}}
 	FailSession = Route[ByIDWith[*SessionEnd], SessionView]{Operation{
 		Method: "POST", Path: "/api/v1/sessions/{id}/fail", Who: Decider, Tag: "sessions", Status: 200, Errors: []int{404, 409},
-		Summary: "End a session that has failed",
-		Doc:     "For good: its token is refused from now on, and the calls that it holds are withdrawn. What it asked for stays on record.",
+		Summary: "Mark a session as failed",
+		Doc:     "Final: its token stops working, and its pending calls are withdrawn. Its history stays.",
 	}}
 	CreateSession = Route[CreateSessionInput, MintedSession]{Operation{
 		Method: "POST", Path: "/api/v1/sessions", Who: Member, Tag: "sessions", Status: 201, Errors: []int{404, 409},
-		Summary: "Mint a session",
-		Doc:     "Makes a session for one agent and answers its token. A member mints plain sessions: no group, task, automation or event_id. With an idempotency key it answers 200, and the session with its token again, when the same person made it with the same key and wish; 409 when the wish was another.",
+		Summary: "Create a session",
+		Doc:     "Creates a session for one agent and returns its token. Members create plain sessions: no group, task, automation or event_id. With an idempotency key, a repeat by the same person with the same request returns 200, the same session and its token; another request gets 409.",
 	}}
 	ListSessions = Route[ListSessionsInput, List[SessionView]]{Operation{
 		Method: "GET", Path: "/api/v1/sessions", Who: Member, Tag: "sessions",
@@ -44,32 +44,32 @@ var (
 	}}
 	GetSession = Route[ByID, SessionView]{Operation{
 		Method: "GET", Path: "/api/v1/sessions/{id}", Who: Member, Tag: "sessions",
-		Summary: "Read a session",
+		Summary: "Get a session",
 	}}
 	RevokeSession = Route[ByID, None]{Operation{
 		Method: "DELETE", Path: "/api/v1/sessions/{id}", Who: Decider, Tag: "sessions",
 		Summary: "Revoke a session",
-		Doc:     "Stops it, whatever its status: its token is refused from now on. What it asked for stays on record. A second time changes nothing.",
+		Doc:     "Stops it, whatever its status: its token stops working. Its history stays. Repeating it changes nothing.",
 	}}
 )
 
 // SessionView is a session with how long it may be idle.
 type SessionView struct {
 	action.Session
-	Idle string `json:"idle_timeout,omitempty" doc:"After how long a silence it is stopped, or never; absent: the gateway's setting." example:"30m0s"`
+	Idle string `json:"idle_timeout,omitempty" doc:"Idle time before it is stopped, or never; missing: the gateway's setting." example:"30m0s"`
 	// Withdrew is told once, to whoever ends the session.
-	Withdrew int `json:"withdrawn_calls,omitempty" doc:"Only in the answer that ends it: the held calls that were withdrawn."`
+	Withdrew int `json:"withdrawn_calls,omitempty" doc:"Only in the response that ends it: the withdrawn calls."`
 }
 
 // SessionChange is what is to be different in a session.
 type SessionChange struct {
 	Title *string `json:"title,omitempty" maxLength:"200" example:"Fix the login page" kong:"arg,optional,help='New title.'"`
-	Idle  *string `json:"idle_timeout,omitempty" maxLength:"40" doc:"After how long a silence it is stopped, such as 30m, or never; empty: the gateway's setting. Owners and admins only." example:"30m" kong:"name='idle-timeout',placeholder='D',help='Idle time before the session is stopped, such as 30m, or never; empty for the gateway setting.'"`
+	Idle  *string `json:"idle_timeout,omitempty" maxLength:"40" doc:"Idle time before it is stopped, such as 30m, or never; empty: the gateway's setting. Owners and admins only." example:"30m" kong:"name='idle-timeout',placeholder='D',help='Idle time before the session is stopped, such as 30m, or never; empty for the gateway setting.'"`
 }
 
 // SessionEnd says why a session ends.
 type SessionEnd struct {
-	Note string `json:"note,omitempty" maxLength:"2000" doc:"Why, for people." example:"The task was given up." kong:"help='Reason, shown to people.'"`
+	Note string `json:"note,omitempty" maxLength:"2000" doc:"Reason, for people." example:"The task was given up." kong:"help='Reason, shown to people.'"`
 }
 
 // NewSession is a wish for a session.
@@ -77,31 +77,31 @@ type NewSession struct {
 	Kind       action.SessionKind `json:"kind,omitempty" enum:"interactive,unattended" doc:"Default interactive; an automation implies unattended." example:"interactive" kong:"enum='interactive,unattended,',default='',help='Kind: interactive or unattended (default: interactive).'"`
 	Type       action.SessionType `json:"type,omitempty" enum:"coding,setup,automation" doc:"Default coding; automation with an automation." example:"coding" kong:"enum='coding,setup,automation,',default='',help='Type: coding, setup or automation (default: coding).'"`
 	Group      string             `json:"group,omitempty" maxLength:"200" doc:"Owners and admins only." kong:"help='Group whose capabilities limit the session.'"`
-	Task       string             `json:"task,omitempty" maxLength:"500" doc:"Owners and admins only. Fixed for the session's life." kong:"help='Task of the session; it cannot change later.'"`
-	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"Id or name. Owners and admins only." kong:"placeholder='ID',help='Automation of the session; implies unattended.'"`
-	Event      string             `json:"event_id,omitempty" maxLength:"200" doc:"The inbound event that starts it; owners and admins only. Then no allow of the organization lets a write through." kong:"-"`
+	Task       string             `json:"task,omitempty" maxLength:"500" doc:"Owners and admins only. It cannot change." kong:"help='Task of the session; it cannot change later.'"`
+	Automation string             `json:"automation,omitempty" maxLength:"200" doc:"ID or name. Owners and admins only." kong:"placeholder='ID',help='Automation of the session; implies unattended.'"`
+	Event      string             `json:"event_id,omitempty" maxLength:"200" doc:"The event that starts it; owners and admins only. Organization-wide allow modes then do not apply to writes." kong:"-"`
 	Title      string             `json:"title,omitempty" maxLength:"200" example:"Fix the login page" kong:"help='Title.'"`
 	// Nil and empty differ; see [Server.connections].
-	Connections []string `json:"connections,omitempty" maxItems:"50" nullable:"false" doc:"Integrations that its agent may use: ids, ids of providers of which there is one, names that only one has, or \"all\" alone, those that the whole organization may see, now and later. Absent: none, or what the automation is bound to." example:"linear" kong:"name='connect',sep='none',env='-',placeholder='REF',help='Integration the agent may use, by ID, name or provider, or all; repeat for more (default: none, or those bound to the automation).'"`
-	TTL         string   `json:"ttl,omitempty" maxLength:"40" doc:"How long it lives, such as 8h or 90m; default 720h, at most 8760h." example:"8h" kong:"type='span',placeholder='D',help='Lifetime of the token, such as 8h or 90d (default: 30d).'"`
+	Connections []string `json:"connections,omitempty" maxItems:"50" nullable:"false" doc:"Integrations that its agent can use: IDs, providers with only one integration, unique names, or only \"all\" for all of the organization, now and later. Missing: none, or those of the automation." example:"linear" kong:"name='connect',sep='none',env='-',placeholder='REF',help='Integration the agent may use, by ID, name or provider, or all; repeat for more (default: none, or those bound to the automation).'"`
+	TTL         string   `json:"ttl,omitempty" maxLength:"40" doc:"Lifetime, such as 8h or 90m; default 720h, at most 8760h." example:"8h" kong:"type='span',placeholder='D',help='Lifetime of the token, such as 8h or 90d (default: 30d).'"`
 
-	Prompt string             `json:"prompt,omitempty" maxLength:"32768" doc:"A system prompt of its own; absent: that of its type." kong:"-"`
-	Tools  action.ToolListing `json:"tools,omitempty" enum:"all,search" doc:"What its list of tools holds: all that it may use, or tools that find and call them; absent: the gateway's setting." kong:"enum='all,search,',default='',help='Tools the agent lists: all or search (default: the gateway setting).'"`
-	Model  string             `json:"model,omitempty" maxLength:"200" doc:"A model, in any of its forms; kept is the canonical id." kong:"placeholder='ID',help='Model of the session; see sallyport models.'"`
-	Idle   string             `json:"idle_timeout,omitempty" maxLength:"40" doc:"After how long a silence it is stopped, such as 30m, or never; absent: the gateway's setting." example:"30m" kong:"name='idle-timeout',placeholder='D',help='Idle time before the session is stopped, such as 30m, or never (default: the gateway setting).'"`
+	Prompt string             `json:"prompt,omitempty" maxLength:"32768" doc:"Its own system prompt; missing: the prompt of its type." kong:"-"`
+	Tools  action.ToolListing `json:"tools,omitempty" enum:"all,search" doc:"Tools in its list: all, or search for tools that find and call the others; missing: the gateway's setting." kong:"enum='all,search,',default='',help='Tools the agent lists: all or search (default: the gateway setting).'"`
+	Model  string             `json:"model,omitempty" maxLength:"200" doc:"A model, in any form; the canonical ID is stored." kong:"placeholder='ID',help='Model of the session; see sallyport models.'"`
+	Idle   string             `json:"idle_timeout,omitempty" maxLength:"40" doc:"Idle time before it is stopped, such as 30m, or never; missing: the gateway's setting." example:"30m" kong:"name='idle-timeout',placeholder='D',help='Idle time before the session is stopped, such as 30m, or never (default: the gateway setting).'"`
 
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"Unique in the organization: the same key and wish is the same session. The header Idempotency-Key says the same." kong:"env='-',placeholder='KEY',help='Repeat this key to get the same session and token again.'"`
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"Unique in the organization: the same key and request return the same session. You can use the header Idempotency-Key instead." kong:"env='-',placeholder='KEY',help='Repeat this key to get the same session and token again.'"`
 }
 
 // MintedSession is a new session with its token, which is shown once.
 type MintedSession struct {
 	SessionID string     `json:"session_id" example:"0199a3c4-5d6e-7f80-9123-456789abcdef"`
-	Token     string     `json:"token" example:"sps_…" doc:"Shown once; it is stored nowhere."`
+	Token     string     `json:"token" example:"sps_…" doc:"Shown once; not stored."`
 	MCPURL    string     `json:"mcp_url" example:"http://127.0.0.1:8787/mcp"`
 	ExpiresAt *time.Time `json:"expires_at"`
 
 	Status  action.SessionStatus `json:"status" enum:"pending,running,paused,stopped,failed"`
-	LeftOut []action.LeftOut     `json:"left_out" nullable:"false" doc:"Integrations that were asked for, and that it is not connected to, since no token can be had for them."`
+	LeftOut []action.LeftOut     `json:"left_out" nullable:"false" doc:"Requested integrations without a working token, which the session does not have."`
 }
 
 // ByID is the parameter of a route about one thing.
@@ -117,6 +117,6 @@ type CreateSessionInput struct {
 
 // ListSessionsInput is the input of [ListSessions].
 type ListSessionsInput struct {
-	State string `query:"state" enum:"live,ended,pending,running,paused,stopped,failed" doc:"live: its token is good; ended: it stopped or failed, or its time is over; or one status." kong:"enum='live,ended,pending,running,paused,stopped,failed,',default='',help='Filter by status, or by live or ended.'"`
+	State string `query:"state" enum:"live,ended,pending,running,paused,stopped,failed" doc:"live: its token is valid; ended: stopped, failed or expired; or one status." kong:"enum='live,ended,pending,running,paused,stopped,failed,',default='',help='Filter by status, or by live or ended.'"`
 	Paging
 }

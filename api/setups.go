@@ -9,12 +9,12 @@ import (
 var (
 	ListSetups = Route[None, List[SetupEntry]]{Operation{
 		Method: "GET", Path: "/api/v1/setups", Who: Member, Tag: "sessions",
-		Summary: "List what setup sessions saved",
+		Summary: "List workspace setups",
 	}}
 	GetSetup = Route[GetSetupInput, SetupView]{Operation{
 		Method: "GET", Path: "/api/v1/setups/{name}", Who: Member, Tag: "sessions",
-		Summary: "Read how a workspace is brought up",
-		Doc:     "What setup sessions of the group saved with save_service_commands and save_env_files, for whoever makes sandboxes.",
+		Summary: "Get a workspace setup",
+		Doc:     "What setup sessions of the group saved with save_service_commands and save_env_files, to build sandboxes from.",
 	}}
 )
 
@@ -23,15 +23,15 @@ type SetupEntry struct {
 	Name      string    `json:"name" example:"default" doc:"A group of sessions, or default."`
 	Commands  int       `json:"command_count"`
 	EnvFiles  int       `json:"file_count"`
-	UpdatedBy string    `json:"updated_by" doc:"Id of the session that saved it last."`
+	UpdatedBy string    `json:"updated_by" doc:"ID of the session that saved it last."`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // SetupView is a setup in full.
 type SetupView struct {
 	Name            string          `json:"name" example:"default"`
-	ServiceCommands json.RawMessage `json:"service_commands" doc:"A list of {name, command, cwd, workspacePath}, as the agent of a setup session gave it: whoever runs them in a sandbox trusts that agent."`
-	EnvFiles        json.RawMessage `json:"env_files" doc:"A list of {path, workspacePath, format, mode, keys}; names of variables, no values."`
+	ServiceCommands json.RawMessage `json:"service_commands" doc:"A list of {name, command, cwd, workspacePath} from the agent of a setup session: run them only if you trust that agent."`
+	EnvFiles        json.RawMessage `json:"env_files" doc:"A list of {path, workspacePath, format, mode, keys}; names of variables without values."`
 	UpdatedBy       string          `json:"updated_by"`
 	CreatedAt       time.Time       `json:"created_at"`
 	UpdatedAt       time.Time       `json:"updated_at"`

@@ -11,26 +11,26 @@ var (
 	GetStatistics = Route[GetStatisticsInput, StatisticsView]{Operation{
 		Method: "GET", Path: "/api/v1/statistics", Who: Member, Tag: "invocations",
 		Summary: "Count calls by time, action, source and outcome",
-		Doc:     "Of the calls that were made in the window, which begins and ends with whole buckets. Where there are very many, only the newest ones are counted: 50,000 of all, 10,000 of the held ones and as many of the denied ones; `capped` and `since` tell.",
+		Doc:     "Counts calls created in the window, which starts and ends with whole buckets. Only the newest are counted: 50,000 in total, 10,000 pending and 10,000 denied; see `capped` and `since`.",
 	}}
 )
 
 // StatisticsView is what the charts are made of.
 type StatisticsView struct {
 	Window     string    `json:"window" enum:"1h,24h,7d,30d" example:"24h"`
-	ComputedAt time.Time `json:"computed_at" doc:"When rows were last looked at: some seconds ago at most, or a little longer where that took long."`
+	ComputedAt time.Time `json:"computed_at" doc:"When the rows were last read: a few seconds ago, or longer if reading was slow."`
 	action.Statistics
-	Sources []SourceStatistics `json:"sources" nullable:"false" doc:"Those with the most calls first, at most 50; then connectors without any."`
+	Sources []SourceStatistics `json:"sources" nullable:"false" doc:"Most called first, at most 50; then connectors without calls."`
 }
 
 // SourceStatistics is how a source does.
 type SourceStatistics struct {
 	action.SourceCount
-	Health string `json:"health,omitempty" enum:"ok,failing,broken,disabled,unknown" doc:"Of a connector, now: its tools can be listed; the last attempt failed; it failed so often that its calls fail at once; it is turned off; it was not asked yet. Absent: it is no connector that there is."`
-	Error  string `json:"error,omitempty" doc:"Why its tools cannot be listed."`
+	Health string `json:"health,omitempty" enum:"ok,failing,broken,disabled,unknown" doc:"Status of a connector: its tools can be listed; the last attempt failed; the circuit is open; it is disabled; it has not been asked yet. Missing: not an existing connector."`
+	Error  string `json:"error,omitempty" doc:"Why the tools cannot be listed."`
 }
 
 // GetStatisticsInput is the input of [GetStatistics].
 type GetStatisticsInput struct {
-	Window string `query:"window" enum:"1h,24h,7d,30d" default:"24h" doc:"How far back."`
+	Window string `query:"window" enum:"1h,24h,7d,30d" default:"24h" doc:"Length of the window."`
 }

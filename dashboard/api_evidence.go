@@ -64,7 +64,7 @@ func (s *Server) evidenceRoutes() {
 		return s.sendEvidence(ctx, p, in)
 	})
 	s.api.OpenAPI().Paths[file].Get.Responses["200"] = &huma.Response{
-		Description: "The bytes", Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
+		Description: "The content", Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
 	}
 }
 

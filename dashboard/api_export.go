@@ -35,7 +35,7 @@ func (s *Server) exportRoutes() {
 	})
 	lines := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	s.api.OpenAPI().Paths[path].Get.Responses["200"] = &huma.Response{
-		Description: "The rows, as a file", Content: map[string]*huma.MediaType{"application/jsonl": lines, "text/csv": lines},
+		Description: "The rows as a file", Content: map[string]*huma.MediaType{"application/jsonl": lines, "text/csv": lines},
 	}
 }
 

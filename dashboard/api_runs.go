@@ -32,7 +32,7 @@ func (s *Server) workerRoutes() {
 		return s.claimRun(ctx, p, *in.Body, in.Wait)
 	})
 	op := s.api.OpenAPI().Paths[runsPath+"/claim"].Post
-	op.Responses["204"] = &huma.Response{Description: "No run waits"}
+	op.Responses["204"] = &huma.Response{Description: "No queued run"}
 	handle(s, api.RenewRun, func(ctx context.Context, p *Principal, in *api.ByIDWith[*api.Renewal]) (api.RunView, error) {
 		run, err := s.renewRun(ctx, p, in.ID, in.Body)
 		return s.viewRun(ctx, run, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-const apiDoc = `What the gateway does for people and programs. Errors are problem documents whose ` + "`detail`" + ` says what to do next. ` +
+const apiDoc = `The API of the gateway for people and programs. Errors are problem documents whose ` + "`detail`" + ` says what to do. ` +
 	`A browser sends its cookie and, with every change, the header X-Sallyport-Key; programs send an API key, agents their session token.`
 
 // apiConfig describes the API as a whole. The configuration is built by hand:
@@ -26,9 +26,9 @@ func (s *Server) apiConfig() huma.Config {
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
-					"session": {Type: "http", Scheme: "bearer", Description: "A session token (sps_…), which an agent holds."},
-					"apiKey":  {Type: "http", Scheme: "bearer", Description: "An API key (spk_…) with the role it was made for."},
-					"browser": {Type: "apiKey", In: "cookie", Name: "__Host-sallyport", Description: "A browser's sign-in; changes need X-Sallyport-Key and the exact Origin beside it."},
+					"session": {Type: "http", Scheme: "bearer", Description: "A session token (sps_…) of an agent."},
+					"apiKey":  {Type: "http", Scheme: "bearer", Description: "An API key (spk_…) with its role."},
+					"browser": {Type: "apiKey", In: "cookie", Name: "__Host-sallyport", Description: "The cookie of a browser; changes also need X-Sallyport-Key and the exact Origin."},
 				},
 			},
 		},
