@@ -145,7 +145,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"no manifest":               {damage: func(t *testing.T, to string) { remove(t, filepath.Join(to, manifestFile)) }, says: "is no backup"},
 		"no keys":                   {without: true, says: "has no "},
 		"another key":               {without: true, restore: restoreCommand{MasterKey: strings.Repeat("ab", 32), TokenKey: strings.Repeat("cd", 32)}, says: "another master key"},
-		"evidence that was altered": {damage: func(t *testing.T, to string) { tamper(t, to) }, says: "is broken at link"},
+		"evidence that was altered": {damage: func(t *testing.T, to string) { tamper(t, to) }, says: "does not hold"},
 		"a key file with a path":    {damage: func(t *testing.T, to string) { misname(t, to) }, says: "no data folder has"},
 	} {
 		t.Run(name, func(t *testing.T) {
