@@ -186,6 +186,9 @@ func notOurs() map[string][]string {
 	}
 }
 
+// numbered is the package of JSON-RPC errors, whose codes are numbers.
+const numbered = "mcpserver/wire"
+
 // holders are the types whose field Code people, agents or scripts meet.
 func holders() []string {
 	return []string{"Error", "Failure", "Refusal", "Problem", "Diagnosis", "Ending"}
@@ -331,11 +334,20 @@ func (r *reading) assigned(n *ast.AssignStmt, names map[*ast.FuncLit]string) {
 				names[f] = to.Name
 			}
 		case *ast.SelectorExpr:
-			if literal, ok := n.Rhs[i].(*ast.BasicLit); to.Sel.Name == "Code" && (!ok || literal.Kind == token.STRING) {
+			if literal, ok := n.Rhs[i].(*ast.BasicLit); to.Sel.Name == "Code" && !r.numbered(n.Rhs[i]) && (!ok || literal.Kind == token.STRING) {
 				r.add(n.Rhs[i], takesOne{}, n)
 			}
 		}
 	}
+}
+
+// numbered reports whether an expression is a number of JSON-RPC.
+func (r *reading) numbered(e ast.Expr) bool {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		x, _ := s.X.(*ast.Ident)
+		return x != nil && r.file.imports[x.Name] == numbered
+	}
+	return r.file.dir == numbered
 }
 
 // called finds calls of functions that take a code.
@@ -365,14 +377,17 @@ func (r *reading) called(n *ast.CallExpr) {
 
 // made finds &action.Error{Code: "…"} and its like.
 func (r *reading) made(n *ast.CompositeLit) {
-	name := ""
+	name, dir := "", r.file.dir
 	switch typ := n.Type.(type) {
 	case *ast.Ident:
 		name = typ.Name
 	case *ast.SelectorExpr:
 		name = typ.Sel.Name
+		if x, ok := typ.X.(*ast.Ident); ok {
+			dir = r.file.imports[x.Name]
+		}
 	}
-	if !slices.Contains(holders(), name) {
+	if !slices.Contains(holders(), name) || dir == numbered {
 		return
 	}
 	for _, e := range n.Elts {
