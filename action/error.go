@@ -233,13 +233,13 @@ func Denied(reason string) (sentence, by string) {
 	case DeniedHuman:
 		return "Denied by a person.", "a person"
 	case DeniedRepeated:
-		return "Refused: the same call was denied a short while ago.", "same call was denied before"
+		return "Denied automatically: the same call was denied recently.", "repeat of a denied call"
 	case DeniedOften:
-		return "Refused: people denied this action again and again in this session.", "denied too often here"
+		return "Denied automatically: this tool was denied repeatedly in this session.", "denial limit"
 	case DeniedWithdrawn:
-		return "Withdrawn: its caller cancelled or left.", "withdrawn"
+		return "Withdrawn: the caller cancelled or disconnected.", "withdrawn"
 	case DeniedQuota:
-		return "Refused: the session was at a limit of the gateway.", "a limit of the session"
+		return "Denied automatically: the session reached a limit.", "session limit"
 	}
 	return "Denied by policy.", "policy"
 }

@@ -40,11 +40,11 @@ type waiting struct {
 func (p *pages) waiting(w action.Waiter) waiting {
 	switch {
 	case p.now().Sub(w.SeenAt) < 3*p.SeenEvery:
-		return waiting{"waits", "The agent waits for the answer."}
+		return waiting{"waits", "The agent is waiting for a decision."}
 	case w.Answered:
-		return waiting{"told", "The agent was told that it is pending, and may ask again later."}
+		return waiting{"told", "The agent was notified that the call is pending and may check again later."}
 	}
-	return waiting{"gone", "Nobody waits any more: what is approved now may run without anybody hearing of it."}
+	return waiting{"gone", "The agent is no longer waiting. If you approve the call, it runs but the agent may not see the result."}
 }
 
 // cards are the calls of a page with what is shown beside them, which is read

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"sallyport/action"
@@ -17,9 +18,9 @@ type settler struct {
 func settledBy(inv action.Invocation, names map[string]string) settler {
 	switch {
 	case inv.Status == action.StatusPending:
-		return settler{Text: "nobody yet"}
+		return settler{Text: "not decided yet"}
 	case inv.Status == action.StatusExpired && inv.ApprovedBy == "":
-		return settler{Text: "nobody"}
+		return settler{Text: "no one"}
 	case inv.Status == action.StatusDenied && inv.DeniedReason != action.DeniedHuman:
 		_, by := action.Denied(inv.DeniedReason)
 		return settler{Text: by}
@@ -56,23 +57,18 @@ func nothingRan(inv action.Invocation) bool {
 	return inv.Error.Code == action.FailedStale || inv.Error.Code == action.FailedInternal
 }
 
-// modeWord says a mode as lists do.
-func modeWord(m action.Mode) string {
-	if m == action.ModeRequireApproval {
-		return "held"
-	}
-	return map[action.Mode]string{action.ModeAllow: "allowed", action.ModeDeny: "denied"}[m]
-}
+// modeName returns the name of a mode, given as a string or an [action.Mode].
+func modeName(mode any) string { return strings.ReplaceAll(fmt.Sprint(mode), "_", " ") }
 
 // happening names a kind of event for people.
 func happening(kind string) string {
 	switch kind {
 	case action.LateOutcome:
-		return "The execution ended after it had been given up."
+		return "The execution finished after it had timed out."
 	case action.ParamsRevealed:
-		return "A person read the full params."
+		return "The full params were viewed."
 	case action.SourceAsked:
-		return "Its source asked the caller something."
+		return "The source requested input from the caller."
 	}
 	return kind
 }

@@ -102,7 +102,7 @@ func TestThePageTellsWhoAnswersWhatHeDoes(t *testing.T) {
 			}
 		}
 		page = h.signIn("u-cyd").get(path).body
-		if strings.Contains(page, `name="v.TOKEN"`) || !strings.Contains(page, "An owner or admin answers.") {
+		if strings.Contains(page, `name="v.TOKEN"`) || !strings.Contains(page, "Only owners and admins can respond.") {
 			t.Errorf("%s lets a member answer", path)
 		}
 	}

@@ -26,10 +26,10 @@ func TestTheCardTellsWhoWaits(t *testing.T) {
 		state    string
 		says     string
 	}{
-		{29 * time.Second, false, "waits", "The agent waits for the answer."},
-		{29 * time.Second, true, "waits", "The agent waits for the answer."},
-		{31 * time.Second, true, "told", "may ask again later"},
-		{31 * time.Second, false, "gone", "Nobody waits any more"},
+		{29 * time.Second, false, "waits", "The agent is waiting for a decision."},
+		{29 * time.Second, true, "waits", "The agent is waiting for a decision."},
+		{31 * time.Second, true, "told", "may check again later"},
+		{31 * time.Second, false, "gone", "The agent is no longer waiting"},
 	} {
 		h.exec("UPDATE invocations SET waiter_seen_at = ?, answered = ? WHERE id = ?", h.clock.now().Add(-row.ago), row.answered, id)
 		if body := b.get("/").body; !strings.Contains(body, `waits is-`+row.state+`" data-waits>`) || !strings.Contains(body, row.says) {
@@ -83,7 +83,7 @@ func TestTheInboxComesInParts(t *testing.T) {
 	if body := b.get("/inbox/count").body; strings.TrimSpace(body) != `{"calls":59,"requests":0}` {
 		t.Errorf("the count is %s", body)
 	}
-	if body := b.get("/?cursor=" + next.FindStringSubmatch(b.get("/").body)[1]).body; !strings.Contains(body, "Back to the newest") {
+	if body := b.get("/?cursor=" + next.FindStringSubmatch(b.get("/").body)[1]).body; !strings.Contains(body, "Back to newest") {
 		t.Error("an older part does not lead back")
 	}
 }
@@ -104,7 +104,7 @@ func TestOneCallCannotBeOpened(t *testing.T) {
 			if !whole && !strings.Contains(card, `data-id="`+broken+`"`) {
 				continue
 			}
-			if strings.Contains(card, "cannot be opened now") == whole || strings.Contains(card, `data-decide="approve"`) != whole ||
+			if strings.Contains(card, "cannot be decrypted") == whole || strings.Contains(card, `data-decide="approve"`) != whole ||
 				strings.Contains(card, "data-grant") != whole || !strings.Contains(card, `data-decide="deny"`) {
 				t.Errorf("%s: the card is\n%s", path, card)
 			}

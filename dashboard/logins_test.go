@@ -34,7 +34,7 @@ func TestSignOutEverywhere(t *testing.T) {
 	if r := one.get("/api/v1/me"); r.StatusCode != 401 {
 		t.Errorf("the ended one: %d", r.StatusCode)
 	}
-	if page := one.get("/login").body; !strings.Contains(page, "You ended this sign-in") {
+	if page := one.get("/login").body; !strings.Contains(page, "You signed out, here or from another browser") {
 		t.Error("the page does not say why")
 	}
 	link, err := h.srv.CreateLoginLink(t.Context(), org, "u-ben")

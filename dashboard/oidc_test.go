@@ -328,7 +328,7 @@ func TestARoleThatIsGone(t *testing.T) {
 	if r := b.get("/api/v1/me"); r.StatusCode != 401 {
 		t.Errorf("the login of before: %d", r.StatusCode)
 	}
-	if page := b.get("/login").body; !strings.Contains(page, "Your role here has ended.") {
+	if page := b.get("/login").body; !strings.Contains(page, "You no longer have a role in this organization.") {
 		t.Error("the page does not say why")
 	}
 }

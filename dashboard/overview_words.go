@@ -80,9 +80,9 @@ func denialWords(d action.DenialCount) string {
 		return strings.TrimSuffix(text, ".")
 	}
 	words := map[action.Layer]string{
-		action.LayerCeiling: "Ceiling of the session's group", action.LayerAutomation: "The automation's own mode",
-		action.LayerOrganization: "The organization's mode", action.LayerInferred: "Dangerous, and nobody allowed it",
-		action.LayerDrift: "The tool is not as it was reviewed", action.LayerCapability: "The group's capability",
+		action.LayerCeiling: "Limit of the session's group", action.LayerAutomation: "Automation override",
+		action.LayerOrganization: "Organization override", action.LayerInferred: "Destructive tool without an override",
+		action.LayerDrift: "Tool changed since review", action.LayerCapability: "Group access",
 	}
 	return or(words[d.Layer], "Policy")
 }

@@ -133,7 +133,7 @@ func (p *pages) funcs(name string) template.FuncMap {
 		"evidenceURL": evidenceURL,
 		"measure":     measure,
 		"event":       happening,
-		"modeWord":    modeWord,
+		"modeName":    modeName,
 		"spread":      func(list ...string) []string { return list },
 		"nothingRan":  nothingRan,
 		"limited":     func(names []string) bool { return names != nil }, // also to none
@@ -204,7 +204,7 @@ func (p *pages) mount(mux *http.ServeMux) {
 	p.open(mux, "GET /oauth/callback/{provider}", p.callback)
 	p.open(mux, "GET /assets/{file}", p.asset)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_page", "There is no page here."))
+		p.failed(w, r, nil, action.Errorf(action.ErrNotFound, "no_such_page", "This page does not exist."))
 	})
 }
 
@@ -213,7 +213,7 @@ func (p *pages) mount(mux *http.ServeMux) {
 func (p *pageRequest) moved() error {
 	kind, id, one := strings.Cut(p.r.PathValue("rest"), "/")
 	if kind != "connectors" && kind != "integrations" {
-		return action.Errorf(action.ErrNotFound, "no_such_page", "There is no page here; begin at one of the pages beside.")
+		return action.Errorf(action.ErrNotFound, "no_such_page", "This page does not exist. Choose a page from the menu.")
 	}
 	to := "/" + kind
 	if one {
@@ -353,7 +353,7 @@ func count(n int, what string) string {
 // statusWords says a status as the page does.
 func statusWords(s action.Status) string {
 	return map[action.Status]string{
-		action.StatusPending: "waiting for you", action.StatusApproved: "about to run", action.StatusExecuting: "running",
-		action.StatusCompleted: "done", action.StatusFailed: "failed", action.StatusDenied: "denied", action.StatusExpired: "expired",
+		action.StatusPending: "pending", action.StatusApproved: "starting", action.StatusExecuting: "running",
+		action.StatusCompleted: "completed", action.StatusFailed: "failed", action.StatusDenied: "denied", action.StatusExpired: "expired",
 	}[s]
 }

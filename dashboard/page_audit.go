@@ -63,7 +63,7 @@ func (p *pageRequest) auditPage() error {
 	if d.Decides {
 		d.addHead(load(p, p.Calls.AuditHeads, p.org))
 	}
-	return p.show("audit", "audit", "Audit", d)
+	return p.show("audit", "audit", "Audit log", d)
 }
 
 // addHead adds the end of the chain of evidence.
@@ -85,11 +85,11 @@ func lastDay(text string) (time.Time, error) {
 }
 
 func (d *auditData) choices(f action.PolicyEventFilter) {
-	d.Kinds = []choice{{Text: "everything"}}
+	d.Kinds = []choice{{Text: "all"}}
 	for _, k := range eventKinds() {
 		d.Kinds = append(d.Kinds, choice{k.kind, k.plural, k.kind == f.Kind})
 	}
-	d.People = []choice{{Text: "anybody"}}
+	d.People = []choice{{Text: "anyone"}}
 	ids := make([]string, 0, len(d.Names))
 	for id := range d.Names {
 		ids = append(ids, id)
@@ -120,24 +120,24 @@ type eventKind struct{ kind, one, plural string }
 
 func eventKinds() []eventKind {
 	return []eventKind{
-		{action.EventMode, "Mode", "modes"},
-		{action.EventCapability, "Capability", "capabilities"},
-		{action.EventGate, "Approval of a gate", "gates"},
+		{action.EventMode, "Override", "overrides"},
+		{action.EventCapability, "Group access", "group access"},
+		{action.EventGate, "Gate approval", "gate approvals"},
 		{action.EventGrant, "Grant", "grants"},
-		{action.EventRequest, "Request for a grant", "requests for grants"},
-		{action.EventEnv, "Request for variables", "requests for variables"},
-		{action.EventQuota, "Rate", "rates"},
+		{action.EventRequest, "Grant request", "grant requests"},
+		{action.EventEnv, "Variable request", "variable requests"},
+		{action.EventQuota, "Rate limit", "rate limits"},
 		{action.EventSettings, "Settings", "settings"},
-		{action.EventReview, "Tools", "reviews of tools"},
+		{action.EventReview, "Tool review", "tool reviews"},
 		{action.EventConnector, "Connector", "connectors"},
 		{action.EventIntegration, "Integration", "integrations"},
-		{action.EventApp, "Registration at a service", "registrations at services"},
-		{action.EventBinding, "Connections of an automation", "connections of automations"},
+		{action.EventApp, "App registration", "app registrations"},
+		{action.EventBinding, "Automation integrations", "automation integrations"},
 		{action.EventMasterKey, "Master key", "master keys"},
 		{action.EventAutomation, "Automation", "automations"},
 		{action.EventTrigger, "Trigger", "triggers"},
 		{action.EventSchedule, "Schedule", "schedules"},
-		{action.EventEndpoint, "Endpoint for runs", "endpoint for runs"},
+		{action.EventEndpoint, "Run endpoint", "run endpoint"},
 		{action.EventRun, "Run", "runs"},
 		{action.EventDelivery, "Delivery", "deliveries"},
 		{action.EventPerson, "Person", "people"},

@@ -39,7 +39,7 @@ type capabilityCell struct {
 const columnsWithout = 8
 
 func newCapabilityTable(list []api.CapabilityView, sources []sourceChoice, now time.Time) capabilityTable {
-	t := capabilityTable{Level: choose("2", "0", "none: nothing", "1", "read: what only reads", "2", "write: what reads and writes", "3", "production: destructive actions too, behind a gate")}
+	t := capabilityTable{Level: choose("2", "0", "None", "1", "Read", "2", "Read and write", "3", "Production (destructive tools behind a gate)")}
 	var groups []string
 	for _, c := range list {
 		groups = append(groups, c.Group)
@@ -109,5 +109,11 @@ func levelBadge(l action.Level) string {
 	return ""
 }
 
-// whileOf says a number of seconds as people do.
-func whileOf(seconds int) string { return action.Rate{Seconds: seconds}.Span() }
+// whileOf returns the window of a rate limit, as it follows "per".
+func whileOf(seconds int) string {
+	span := action.Rate{Seconds: seconds}.Span()
+	for _, article := range []string{"a ", "an ", "1 "} {
+		span = strings.TrimPrefix(span, article)
+	}
+	return span
+}

@@ -63,7 +63,7 @@ func (p *pageRequest) newConnectorPage() error {
 		}
 		d.choose(&p.Presets[i])
 	}
-	return p.show("connector_new", "connectors", "Add a connector", d)
+	return p.show("connector_new", "connectors", "Add connector", d)
 }
 
 // choose fills the form with what is known of a server.
@@ -75,7 +75,7 @@ func (d *newConnectorData) choose(known *api.Preset) {
 			d.Ways[v.Name] = d.Ways[""]
 		}
 	}
-	d.Form.usual = usual{known.URL, known.Header, or(known.Prefix, "nothing")}
+	d.Form.usual = usual{known.URL, known.Header, or(known.Prefix, "none")}
 	for i := range d.Form.Auths {
 		d.Form.Auths[i].On = d.Form.Auths[i].Value == d.Ways[""]
 	}
@@ -95,7 +95,7 @@ func authOf(ways []string) string {
 
 // waysIn says them to people.
 func waysIn(ways []string) string {
-	words := map[string]string{"none": "open", "secret": "key", "oauth": "sign-in"}
+	words := map[string]string{"none": "no authentication", "secret": "API key", "oauth": "OAuth"}
 	said := make([]string, len(ways))
 	for i, w := range ways {
 		said[i] = words[w]
@@ -154,7 +154,7 @@ func (d *connectorData) addOwn() {
 // is the same whatever the address says; its script takes it from there, as a
 // browser that comes from elsewhere brings no cookie.
 func (p *pages) callback(w http.ResponseWriter, r *http.Request) {
-	if err := p.render(w, "callback", "layout", view{Page: "callback", Title: "Signing in"}); err != nil {
+	if err := p.render(w, "callback", "layout", view{Page: "callback", Title: "Connecting a service"}); err != nil {
 		p.failed(w, r, nil, err)
 	}
 }
@@ -191,7 +191,7 @@ type askChoice struct {
 func (p *pages) upstreamForm(c action.Connector) upstreamForm {
 	f := upstreamForm{Connector: c, Redirect: p.PublicURL + "/oauth/callback", usual: usual{UsualPrefix: "Bearer "}}
 	if c.ID != "" {
-		f.UsualPrefix = "nothing"
+		f.UsualPrefix = "none"
 	}
 	auth := "none"
 	if c.Secret != "" {
@@ -200,9 +200,9 @@ func (p *pages) upstreamForm(c action.Connector) upstreamForm {
 	if c.OAuth != nil {
 		f.OAuth, auth = *c.OAuth, string(c.OAuth.Kind)
 	}
-	f.Auths = choose(auth, "none", "not at all", "secret", "with a key or token", "authorization_code", "a person signs in there once (OAuth)", "client_credentials", "by itself, with a client's credentials (OAuth)")
-	f.Reviews = choose(string(or(c.Review, action.ReviewTrust)), "trust", "the first list counts as reviewed", "strict", "likewise, and a changed text counts as a change", "required", "what nobody reviewed is denied")
-	f.Risks = choose(string(or(c.DefaultRisk, action.RiskWrite)), "write", "count as writes", "read", "count as reads", "danger", "count as dangerous")
+	f.Auths = choose(auth, "none", "None", "secret", "Key or token", "authorization_code", "OAuth (a person signs in)", "client_credentials", "OAuth (client credentials)")
+	f.Reviews = choose(string(or(c.Review, action.ReviewTrust)), "trust", "Trust (the first tool list counts as reviewed)", "strict", "Strict (also flags changed descriptions)", "required", "Required (tools are denied until reviewed)")
+	f.Risks = choose(string(or(c.DefaultRisk, action.RiskWrite)), "write", "Write", "read", "Read", "danger", "Danger")
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		f.Headers += plain(name+": "+c.Headers[name]) + "\n"
 	}
@@ -224,9 +224,9 @@ func choose(on string, pairs ...string) []choice {
 
 func askChoices() []askChoice {
 	return []askChoice{
-		{Kind: action.AskElicitation, Title: "Forms", Warning: "It may have the agent's client show a form; a hostile server asks people for passwords with it."},
-		{Kind: action.AskURL, Title: "Links", Warning: "It may have the client open a link; a hostile server leads people to a false sign-in page."},
-		{Kind: action.AskSampling, Title: "Completions", Warning: "It may have the agent's model write for it; you pay, and what it sends is a prompt that nobody checked."},
-		{Kind: action.AskRoots, Title: "Folders", Warning: "It may learn the names of the folders that the agent works in."},
+		{Kind: action.AskElicitation, Title: "Forms", Warning: "The server can show forms in the client of the agent. A malicious server could ask users for passwords."},
+		{Kind: action.AskURL, Title: "Links", Warning: "The server can open links in the client. A malicious server could send users to a phishing page."},
+		{Kind: action.AskSampling, Title: "Completions", Warning: "The server can use the model of the agent at your cost. Its prompts are not checked."},
+		{Kind: action.AskRoots, Title: "Folders", Warning: "The server can read the names of the folders that the agent works in."},
 	}
 }

@@ -24,7 +24,7 @@ func TestThePageOfAConnector(t *testing.T) {
 	b := h.signIn("u-ben")
 	body := b.get(path).body
 	h.lacks("the page", body, "5 tools, 3 resources, 1 resource template, 2 prompts", "MCP 2025-11-25", "1.5 ms", "TLS 1.3", "1 tool was dropped",
-		`data-form="change"`, `data-form="onboard"`, `data-review-all="c1"`, "Nobody here has looked at 2 of these tools yet.", public+"/oauth/callback")
+		`data-form="change"`, `data-form="onboard"`, `data-review-all="c1"`, "2 tools not reviewed yet.", public+"/oauth/callback")
 	rows := regexp.MustCompile(`<tr data-tool="([^"]*)"( data-behaviour="b-\d" data-text="t-\d")?( data-fresh)?>`).FindAllStringSubmatch(body, -1)
 	var got []string
 	for _, r := range rows {
@@ -34,7 +34,7 @@ func TestThePageOfAConnector(t *testing.T) {
 	if strings.Join(got, ", ") != want {
 		t.Errorf("the page lists %s, want %s", strings.Join(got, ", "), want)
 	}
-	h.lacks("the tools", body, `<option value="">as it is: allow</option>`, `<option value="">as it is: deny</option>`)
+	h.lacks("the tools", body, `<option value="">Default (allow)</option>`, `<option value="">Default (deny)</option>`)
 
 	member := h.signIn("u-cyd").get(path).body
 	if strings.Contains(member, "data-call") || strings.Contains(member, "data-form=\"change\"") || strings.Contains(member, "<select") || strings.Contains(member, "data-sign-in") {
@@ -51,7 +51,7 @@ func TestASignInThatIsDue(t *testing.T) {
 	h.signable()
 	b := h.signIn("u-ben")
 	h.lacks("the list", b.settings(), "sign-in needed", `data-sign-in="c1"`)
-	h.lacks("the page", b.get("/connectors/c1").body, "Nobody has signed in yet", `data-sign-in="c1"`, `id="sign-in-error" role="alert" hidden`)
+	h.lacks("the page", b.get("/connectors/c1").body, "Not signed in.", `data-sign-in="c1"`, `id="sign-in-error" role="alert" hidden`)
 	h.signedIn(action.OAuthGrant{Status: action.OAuthReconnect, Reason: "The service took it back."})
 	for _, path := range []string{"/connectors", "/connectors/c1"} {
 		h.lacks(path, b.get(path).body, "reconnect needed", "The service took it back.", `data-sign-in="c1"`)
@@ -68,29 +68,29 @@ func TestAServerThatIsDown(t *testing.T) {
 	h.serves("http://down.example/mcp")
 	b := h.signIn("u-cyd")
 	for _, path := range []string{"/connectors", "/connectors/c1"} {
-		h.lacks(path, b.get(path).body, "error</span>", "The server did not answer.", "It is asked again")
+		h.lacks(path, b.get(path).body, "error</span>", "The server did not answer.", "Next retry")
 	}
-	h.lacks("the page", b.get("/connectors/c1").body, "upstream_unreachable", "None are listed: the server could not be asked.")
+	h.lacks("the page", b.get("/connectors/c1").body, "upstream_unreachable", "No tools. The server could not be reached.")
 	h.serves("http://open.example/mcp")
-	h.lacks("the list", b.settings(), "left alone</span>", "It failed again and again.")
+	h.lacks("the list", b.settings(), "backing off</span>", "It failed again and again.")
 }
 
 // The form offers what is known, and warns of what a server may ask.
 func TestTheFormOfANewConnector(t *testing.T) {
 	h := newHouse(t, known)
 	ben := h.signIn("u-ben")
-	h.lacks("the gallery", ben.get("/connectors/new").body, `href="/connectors/new?preset=linear"`, "<b>Pager</b>", "<b>Any other server</b>")
+	h.lacks("the gallery", ben.get("/connectors/new").body, `href="/connectors/new?preset=linear"`, "<b>Pager</b>", "<b>Other server</b>")
 	if n := strings.Count(ben.get("/connectors/new").body, "preset=custom"); n != 1 {
 		t.Errorf("the server without an address is offered %d times", n)
 	}
-	h.lacks("the form of a known one", ben.get("/connectors/new?preset=linear").body, `name="preset" value="linear"`, "<h1>Add Linear</h1>", "empty: the usual one")
+	h.lacks("the form of a known one", ben.get("/connectors/new?preset=linear").body, `name="preset" value="linear"`, "<h1>Add Linear</h1>", "leave empty for the default")
 	if r := ben.get("/connectors/new?preset=nothing"); r.StatusCode != 404 || !strings.Contains(r.body, "add the server by its URL") {
 		t.Errorf("an unknown preset: %d", r.StatusCode)
 	}
 	body := ben.get("/connectors/new?preset=custom").body
 	h.lacks("the form", body, `name="secret_value" type="password"`, `data-press="try"`, `name="url" type="url" required`)
 	for _, kind := range action.AskKinds() {
-		if !regexp.MustCompile(`value="` + string(kind) + `"> <span>\w+ <small>It may [^<]+</small>`).MatchString(body) {
+		if !regexp.MustCompile(`value="` + string(kind) + `"> <span>\w+ <small>The server can [^<]+</small>`).MatchString(body) {
 			t.Errorf("%s is offered without a warning", kind)
 		}
 	}

@@ -35,5 +35,5 @@ func (p *pageRequest) envPage() error {
 	request := load2(p, p.Sessions.EnvRequest, p.org, p.r.PathValue("id"))
 	c := p.envCardsOf([]action.EnvRequest{request})[0]
 	c.Alone, c.By = true, or(p.loadNames()[request.DecidedBy], request.DecidedBy)
-	return p.show("env", "inbox", "Variables for an agent", c)
+	return p.show("env", "inbox", "Environment variables", c)
 }

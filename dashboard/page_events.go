@@ -61,10 +61,10 @@ func (p *pageRequest) eventContext() error {
 // unmatched says why an event started nothing.
 func unmatched(why event.SkipReason) string {
 	return map[event.SkipReason]string{
-		event.SkipFilter:     "The trigger's filters did not let it pass.",
-		event.SkipDisabled:   "The automation was disabled when it came.",
-		event.SkipManual:     "A person skipped it.",
-		event.SkipRunFailed:  "No run could be begun.",
-		event.SkipUnverified: "A broker forwarded it without verifying who sent it.",
+		event.SkipFilter:     "The event does not match the filters of the trigger.",
+		event.SkipDisabled:   "The automation was disabled when the event was received.",
+		event.SkipManual:     "Skipped manually.",
+		event.SkipRunFailed:  "The run could not be started.",
+		event.SkipUnverified: "The event was forwarded by a broker without sender verification.",
 	}[why]
 }

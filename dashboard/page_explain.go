@@ -145,7 +145,7 @@ func (t *tally) add(actions []action.ActionAbility) {
 // modeWords says what a mode does with a call.
 func modeWords(m action.Mode) string {
 	return map[action.Mode]string{
-		action.ModeAllow: "it runs", action.ModeRequireApproval: "a person is asked", action.ModeDeny: "it is refused",
+		action.ModeAllow: "Allowed", action.ModeRequireApproval: "Requires approval", action.ModeDeny: "Denied",
 	}[m]
 }
 
@@ -174,11 +174,11 @@ func (p *pageRequest) without(automation string, key action.Key) string {
 			if i < 0 || owner == automation && wider == key {
 				continue
 			}
-			who := "for everybody"
+			who := "for everyone"
 			if owner != "" {
 				who = "for this automation"
 			}
-			return fmt.Sprintf("Then %s is in force, as it is set %s: %s.", plain(keyName(wider, all)), who, modeWords(list[i].Mode))
+			return fmt.Sprintf("The override of %s %s then applies: %s.", plain(keyName(wider, all)), who, modeName(list[i].Mode))
 		}
 	}
 	return p.inferredOf(key)
@@ -186,15 +186,15 @@ func (p *pageRequest) without(automation string, key action.Key) string {
 
 // inferredOf says what holds where nobody said anything.
 func (p *pageRequest) inferredOf(key action.Key) string {
-	const beside = " In a group, what it may do there counts first."
+	const beside = " In a group, the group access applies first."
 	actions := p.actionsOf(key.Source)
 	i := slices.IndexFunc(actions, func(a action.ActionAbility) bool { return a.Action == key.Action })
 	if i < 0 {
-		return "Then nothing is said of it: reads run, writes wait for a person, destructive actions are refused." + beside
+		return "The default then applies: reads are allowed, writes need approval and destructive actions are denied." + beside
 	}
 	return map[action.Risk]string{
-		action.RiskRead:   "Then nothing is said of it, and it only reads: it runs without asking.",
-		action.RiskWrite:  "Then nothing is said of it, and it writes: a person is asked.",
-		action.RiskDanger: "Then nothing is said of it, and it is destructive: it is refused.",
+		action.RiskRead:   "The default for reads then applies: allow.",
+		action.RiskWrite:  "The default for writes then applies: require approval.",
+		action.RiskDanger: "The default for destructive actions then applies: deny.",
 	}[actions[i].Risk] + beside
 }

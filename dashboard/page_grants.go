@@ -44,7 +44,7 @@ func (p *pageRequest) grantsPage() error {
 	p.connectors = all
 	d := grantsData{
 		Page: list, Filters: q, Filtered: f.Session+f.Source+f.Action+string(f.Scope) != "", Decides: p.decides(), Names: p.loadNames(),
-		Scopes:   choose(q.Get("scope"), "", "whosever", "session", "one session's", "organization", "every session's"),
+		Scopes:   choose(q.Get("scope"), "", "anyone", "session", "one session", "organization", "all sessions"),
 		Sources:  p.sources(),
 		Sessions: p.sessionChoices("live", f.Session),
 		Wishes:   load(p, p.Policy.ListGrantRequests, action.RequestFilter{Organization: p.org, Status: action.RequestPending, Limit: 1}).Total,

@@ -58,18 +58,18 @@ func intervals() []interval {
 // crons are expressions to begin with.
 func crons() []choice {
 	return []choice{
-		{Value: "0 9 * * 1-5", Text: "weekdays at 9"},
-		{Value: "0 * * * *", Text: "each hour"},
-		{Value: "*/15 * * * *", Text: "each 15 minutes"},
-		{Value: "30 6 * * *", Text: "each day at 6:30"},
-		{Value: "0 8 1 * *", Text: "the 1st of a month at 8"},
+		{Value: "0 9 * * 1-5", Text: "weekdays at 9:00"},
+		{Value: "0 * * * *", Text: "every hour"},
+		{Value: "*/15 * * * *", Text: "every 15 minutes"},
+		{Value: "30 6 * * *", Text: "every day at 6:30"},
+		{Value: "0 8 1 * *", Text: "first of the month at 8:00"},
 	}
 }
 
 // workerHelp is how a program gets a run to work on.
 func (p *pages) workerHelp() string {
 	return strings.Join([]string{
-		"sallyport api-key create worker --scope runs   # prints the key, once",
+		"sallyport api-key create worker --scope runs   # prints the key once",
 		"export WORKER_KEY=…",
 		`curl -X POST '` + p.PublicURL + `/api/v1/runs/claim?wait=30s' \`,
 		`  -H "Authorization: Bearer $WORKER_KEY" -H 'Content-Type: application/json' -d '{"lease":"5m"}'`,

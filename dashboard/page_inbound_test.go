@@ -92,7 +92,7 @@ func TestInboundListsRefuseOddFilters(t *testing.T) {
 			t.Errorf("%s: %d", path, r.StatusCode)
 		}
 	}
-	for path, next := range map[string]string{"/automations": "Make one below", "/triggers": "Choose what starts", "/schedules": "Say below when", "/runs": "Nothing works on runs yet", "/events": "/triggers/new", "/deliveries": "/triggers/new"} {
+	for path, next := range map[string]string{"/automations": "Create an automation below", "/triggers": "New trigger", "/schedules": "Create a schedule below", "/runs": "No worker configured", "/events": "/triggers/new", "/deliveries": "/triggers/new"} {
 		h := newHouse(t)
 		if path == "/automations" {
 			h.exec("DELETE FROM automations")

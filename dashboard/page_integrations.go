@@ -58,7 +58,7 @@ func (p *pageRequest) integrationsPage() error {
 func (p *pageRequest) providerPage() error {
 	provider := p.provider(p.r.PathValue("provider"))
 	if provider == nil {
-		return action.Errorf(action.ErrNotFound, "no_such_provider", "There is no such service here; the settings list those that there are.")
+		return action.Errorf(action.ErrNotFound, "no_such_provider", "This service is not supported. Choose one from the list of integrations.")
 	}
 	d := providerData{
 		Provider: *provider, Names: p.loadNames(), Decides: p.decides(), Redirect: p.PublicURL + "/oauth/callback/" + provider.ID, Settings: settingsOf(provider.Settings),
@@ -93,7 +93,7 @@ func rowOf(v api.IntegrationView, me *Principal) integrationRow {
 	return integrationRow{
 		IntegrationView: v, Manages: manages(me, &v.Integration) == nil,
 		Keyed:   v.Kind == action.KindAPIKey || v.Kind == action.KindBotToken,
-		Sharing: choose(string(v.Visibility), "organization", "everybody here", "private", "only whoever made it"),
+		Sharing: choose(string(v.Visibility), "organization", "Everyone in the organization", "private", "Private (only the creator)"),
 	}
 }
 
@@ -165,8 +165,8 @@ func settingsOf(schema raw) (list []setting) {
 // kindWords says a kind as the page does.
 func kindWords(k action.IntegrationKind) string {
 	return map[action.IntegrationKind]string{
-		action.KindAPIKey: "with a key", action.KindBotToken: "with a bot's token", action.KindOAuth2: "by signing in there",
-		action.KindApp: "by installing the gateway's app there", action.KindNone: "without a credential",
+		action.KindAPIKey: "with a key", action.KindBotToken: "with a bot token", action.KindOAuth2: "with OAuth",
+		action.KindApp: "with an app installation", action.KindNone: "without a credential",
 	}[k]
 }
 
@@ -175,11 +175,11 @@ func whoSees(in action.Integration, names map[string]string) string {
 	owner := in.Owner()
 	switch {
 	case in.User != "":
-		return "in the name of " + plain(or(names[owner], short(owner))) + " alone"
+		return plain(or(names[owner], short(owner))) + " (personal)"
 	case owner != "":
-		return "only " + plain(or(names[owner], short(owner)))
+		return plain(or(names[owner], short(owner))) + " (private)"
 	}
-	return "everybody here"
+	return "everyone"
 }
 
 // accounts say whose credential a call of a module's action uses, or from which
@@ -196,10 +196,10 @@ func (p *pages) accounts(all []action.Integration, s *action.Session, inv *actio
 		list = append(list, accountOf(&in))
 	}
 	if len(only(s.Connections, all)) < len(s.Connections) {
-		list = append(list, "perhaps one that you may not see")
+		list = append(list, "possibly one that is not visible to you")
 	}
 	if own, ok := s.OwnConnection(all, inv.Source); ok {
-		list = append(list, accountOf(&own)+", in the name of whoever made the session, where the action asks for it")
+		list = append(list, accountOf(&own)+" (personal account of the session creator, if the tool requires it)")
 	}
 	return list
 }
@@ -209,9 +209,9 @@ func chosen(all []action.Integration, id string) string {
 	i := slices.IndexFunc(all, func(in action.Integration) bool { return in.ID == id })
 	switch {
 	case i < 0:
-		return "of an integration that you may not see, or that is disconnected: " + short(id)
+		return "integration " + short(id) + " (disconnected or not visible to you)"
 	case all[i].User != "":
-		return accountOf(&all[i]) + ", in the name of whoever made the session"
+		return accountOf(&all[i]) + " (personal account of the session creator)"
 	}
 	return accountOf(&all[i])
 }

@@ -66,13 +66,13 @@ func (p *pages) ended(r *http.Request) string {
 		p.log.WarnContext(r.Context(), "looking why a login ended", "error", err)
 	}
 	return map[action.LoginEnd]string{
-		action.EndIdle:       "You were signed out after " + lasting(p.LoginIdle) + " without use.",
-		action.EndExpired:    "A sign-in lasts " + lasting(p.LoginLife) + ", and yours is over.",
-		action.EndEverywhere: "You ended this sign-in, here or from another browser.",
+		action.EndIdle:       "You were signed out after " + lasting(p.LoginIdle) + " of inactivity.",
+		action.EndExpired:    "Your session expired after " + lasting(p.LoginLife) + ".",
+		action.EndEverywhere: "You signed out, here or from another browser.",
 		action.EndAdmin:      "An owner or admin signed you out.",
-		action.EndRole:       "Your role here has ended.",
-		action.EndRemoved:    "An owner or admin has removed you.",
-		"":                   "Your sign-in has ended.",
+		action.EndRole:       "You no longer have a role in this organization.",
+		action.EndRemoved:    "An owner or admin removed you from this organization.",
+		"":                   "You were signed out.",
 	}[why]
 }
 

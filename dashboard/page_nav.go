@@ -23,7 +23,7 @@ func (p *pages) navigation(me *Principal) []navGroup {
 			{"events", "/events", "Events"},
 			{"deliveries", "/deliveries", "Deliveries"},
 		}},
-		{"Organization", []navLink{{"people", "/people", "People"}, {"audit", "/audit", "Audit"}, {"settings", "/settings", "Settings"}}},
+		{"Organization", []navLink{{"people", "/people", "People"}, {"audit", "/audit", "Audit log"}, {"settings", "/settings", "Settings"}}},
 	}
 	var out []navGroup
 	for _, g := range all {

@@ -167,12 +167,12 @@ func callsBetween(from, to time.Time, pairs ...string) string {
 // tiles are what waits or runs, with a link for who may see it.
 func (p *pages) tiles(me *Principal, q action.Queues) []tile {
 	list := []tile{
-		{"waiting for a person", "/", deep(q.Pending)},
-		{"approved, about to run", "/activity?status=approved", deep(q.Approved)},
+		{"pending approvals", "/", deep(q.Pending)},
+		{"approved, starting", "/activity?status=approved", deep(q.Approved)},
 		{"running", "/activity?status=executing", deep(q.Executing)},
 		{"runs queued", "/runs?status=queued", deep(q.Runs)},
-		{"deliveries to be read", "/deliveries?status=queued", deep(q.Deliveries)},
-		{"runs to be sent, where there is an endpoint", "/runs?status=queued", deep(q.Outbox)},
+		{"deliveries queued", "/deliveries?status=queued", deep(q.Deliveries)},
+		{"runs waiting for the endpoint", "/runs?status=queued", deep(q.Outbox)},
 	}
 	for i := range list {
 		path, _, _ := strings.Cut(list[i].Path, "?")

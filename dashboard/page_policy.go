@@ -77,8 +77,8 @@ const modesShown = 200
 func (p *pageRequest) modeList(automations []event.Automation) modeList {
 	q := p.readFilters("q", "mode", "whose")
 	l := modeList{Search: q.Get("q"), Mode: q.Get("mode"), Whose: q.Get("whose")}
-	l.Modes = choose(l.Mode, "", "any mode", "allow", "allow", "require_approval", "require approval", "deny", "deny")
-	l.Automations = choose(l.Whose, "", "everybody and automations", "everybody", "everybody")
+	l.Modes = choose(l.Mode, "", "any", "allow", "allow", "require_approval", "require approval", "deny", "deny")
+	l.Automations = choose(l.Whose, "", "any", "everybody", "everyone")
 	names := map[string]string{}
 	for _, a := range automations {
 		names[a.ID] = a.Name

@@ -46,20 +46,20 @@ func TestModesAreSearchedByTheServer(t *testing.T) {
 	if strings.Contains(found, row(240)) || strings.Contains(found, row(0)) {
 		t.Error("what does not match is shown")
 	}
-	b.shows(t, "/policy?q=nothing", "None of them matches")
+	b.shows(t, "/policy?q=nothing", "No matching overrides")
 }
 
 func TestExplainPanel(t *testing.T) {
 	h := newHouse(t)
 	b := h.signIn("u-cyd")
-	b.shows(t, "/policy?key=github:create&session=s1", "Now a person is asked", `class="hit"`, `selected>`, "A write action has this mode")
-	b.shows(t, "/policy?source=github&action=list&group=dev&task=T-1", "Now it runs", `value="T-1"`)
-	b.shows(t, "/policy?key=github:*", "of 5 actions, 2 would run, 2 would wait for a person, 1 would be refused.")
+	b.shows(t, "/policy?key=github:create&session=s1", "<b>Requires approval</b>", `class="hit"`, `selected>`, "A write action has this mode")
+	b.shows(t, "/policy?source=github&action=list&group=dev&task=T-1", "<b>Allowed</b>", `value="T-1"`)
+	b.shows(t, "/policy?key=github:*", "5 tools: 2 allowed, 2 require approval, 1 denied.")
 	b.shows(t, "/policy?key=github:nothing", `<p class="error" role="alert">`)
 	b.shows(t, "/policy?key=github:create&session=s1&group=dev", "name it, or them, not both")
 	b.shows(t, "/policy?key=github:create&params=%7B", `<p class="error" role="alert">`)
 	b.shows(t, "/policy/answer?key=nowhere:x", "No source is called")
-	b.shows(t, "/policy/actions?source=github", `<option value="create">write · a person is asked</option>`, `<option value="*">`)
+	b.shows(t, "/policy/actions?source=github", `<option value="create">write · require approval</option>`, `<option value="*">`)
 }
 
 func TestWhatHoldsWithoutAMode(t *testing.T) {
@@ -68,17 +68,17 @@ func TestWhatHoldsWithoutAMode(t *testing.T) {
 		h.override(automation, must(action.ParseKey(key)), mode, "u-ada")
 	}
 	b := h.signIn("u-ben")
-	b.shows(t, "/policy/removed?key=connector:c1:create", "it writes: a person is asked")
-	b.shows(t, "/policy/removed?key=connector:c1:drop", "it is destructive: it is refused")
-	b.shows(t, "/policy/removed?key=connector:c1:*", "reads run, writes wait")
+	b.shows(t, "/policy/removed?key=connector:c1:create", "The default for writes then applies: require approval")
+	b.shows(t, "/policy/removed?key=connector:c1:drop", "The default for destructive actions then applies: deny")
+	b.shows(t, "/policy/removed?key=connector:c1:*", "reads are allowed, writes need approval")
 	set("", "connector:c1:create", action.ModeAllow)
 	set("", "*", action.ModeDeny)
-	b.shows(t, "/policy/removed?key=connector:c1:create", "for everybody: it is refused")
+	b.shows(t, "/policy/removed?key=connector:c1:create", "for everyone then applies: deny")
 	set("", "connector:c1:*", action.ModeRequireApproval)
-	b.shows(t, "/policy/removed?key=connector:c1:create", "Then github:* is in force, as it is set for everybody: a person is asked")
-	b.shows(t, "/policy/removed?key=connector:c1:create&automation=a1", "Then github:create is in force, as it is set for everybody: it runs")
+	b.shows(t, "/policy/removed?key=connector:c1:create", "The override of github:* for everyone then applies: require approval")
+	b.shows(t, "/policy/removed?key=connector:c1:create&automation=a1", "The override of github:create for everyone then applies: allow")
 	set("a1", "connector:c1:*", action.ModeDeny)
-	b.shows(t, "/policy/removed?key=connector:c1:create&automation=a1", "Then github:* is in force, as it is set for this automation: it is refused")
+	b.shows(t, "/policy/removed?key=connector:c1:create&automation=a1", "The override of github:* for this automation then applies: deny")
 }
 
 func TestGrantsSayWhatBecameOfThem(t *testing.T) {
@@ -96,8 +96,8 @@ func TestGrantsSayWhatBecameOfThem(t *testing.T) {
 	add("back", func(g *action.Grant) { g.RevokedAt, g.RevokedBy = &now, "u-ben" })
 	add("other", func(g *action.Grant) { g.ToolHash, g.Scope, g.Session = "another", action.ScopeSession, "s1" })
 	b := h.signIn("u-ben")
-	usable := b.shows(t, "/grants", `id="grant-good"`, `<progress max="4" value="3"`, "3 of 4, 1 left", "The tool is another now", "2 grants")
-	if strings.Contains(usable, "grant-spent") || strings.Count(usable, "The tool is another now") != 1 {
+	usable := b.shows(t, "/grants", `id="grant-good"`, `<progress max="4" value="3"`, "3 of 4, 1 left", "The tool changed since this grant was created", "2 grants")
+	if strings.Contains(usable, "grant-spent") || strings.Count(usable, "The tool changed since this grant was created") != 1 {
 		t.Error("grants that cover nothing are among the usable, or one is said to be another's")
 	}
 	b.shows(t, "/grants?show=all", ">used up<", ">expired<", ">revoked<", "by ben")
@@ -126,8 +126,8 @@ func TestChangesInWords(t *testing.T) {
 	add("capability", "dev/connector:c1", "u-ben", `{"level":1,"rate":{"calls":5}}`, `{"level":3,"rate":{"calls":9}}`)
 	add("grant", "g1", "u-ben", `{"action":"create"}`, `{"action":"create","revoked_at":"2026-03-01T13:00:00Z","revoked_by":"u-ben"}`)
 	b := h.signIn("u-ben")
-	b.shows(t, "/audit", "Mode added", "Mode changed", "<del>allow</del>", "<ins>deny</ins>", "github:create", "dev/github", "<del>read</del>", "<ins>production</ins>",
-		"<dt>rate › calls</dt>", "Grant revoked", "<ins>ben</ins>", "4 changes", "Verify now")
+	b.shows(t, "/audit", "Override added", "Override changed", "<del>allow</del>", "<ins>deny</ins>", "github:create", "dev/github", "<del>read</del>", "<ins>production</ins>",
+		"<dt>rate › calls</dt>", "Grant revoked", "<ins>ben</ins>", "4 changes", `data-press="verify"`)
 	for query, n := range map[string]int{"kind=mode": 2, "by=u-ada": 1, "subject=github:create": 2, "from=2026-03-01T14:30:00Z": 2, "to=2026-02-28": 0, "to=2026-03-01": 4, "by=u-ben&kind=mode": 1} {
 		if got := strings.Count(b.get("/audit?"+query).body, `<tr id="event-`); got != n {
 			t.Errorf("%s: %d changes, want %d", query, got, n)
@@ -136,7 +136,7 @@ func TestChangesInWords(t *testing.T) {
 	if r := b.get("/audit?from=yesterday"); r.StatusCode != 400 {
 		t.Errorf("a time that is none: %d", r.StatusCode)
 	}
-	if body := h.signIn("u-cyd").shows(t, "/audit", "Mode changed"); strings.Contains(body, "Verify now") || strings.Contains(body, "audit/export") {
+	if body := h.signIn("u-cyd").shows(t, "/audit", "Override changed"); strings.Contains(body, `data-press="verify"`) || strings.Contains(body, "audit/export") {
 		t.Error("a member is offered the evidence")
 	}
 }

@@ -76,9 +76,9 @@ func (p *pageRequest) workerOf(run *event.Run) settler {
 	key, is := strings.CutPrefix(run.ClaimedBy, "key:")
 	switch {
 	case run.ClaimedBy == "endpoint":
-		return settler{Text: "the endpoint"}
+		return settler{Text: "endpoint"}
 	case !is && run.ClaimedBy == "":
-		return settler{Text: "nobody"}
+		return settler{Text: "none"}
 	case !is:
 		return person(run.ClaimedBy, p.loadNames())
 	}
@@ -87,5 +87,5 @@ func (p *pageRequest) workerOf(run *event.Run) settler {
 			return settler{Text: k.Name, Person: true}
 		}
 	}
-	return settler{Text: "a key that is gone"}
+	return settler{Text: "deleted key"}
 }

@@ -16,7 +16,7 @@ func TestPageMovesSessions(t *testing.T) {
 	h.mint(action.Session{ID: "s3", Organization: org, Status: action.SessionRunning, CreatedBy: "u-cyd"})
 	admin, member := h.signIn("u-ben").get("/sessions").body, h.signIn("u-cyd").get("/sessions").body
 	h.lacks("the page of an admin", admin, "POST /api/v1/sessions/s1/resume", "POST /api/v1/sessions/s3/pause", "POST /api/v1/sessions/s3/fail",
-		"DELETE /api/v1/sessions/s3", `data-id="s1"`, "without Tracker: It &lt;b&gt;expired&lt;/b&gt;.", ">paused</span>")
+		"DELETE /api/v1/sessions/s3", `data-id="s1"`, "not connected: Tracker: It &lt;b&gt;expired&lt;/b&gt;.", ">paused</span>")
 	if strings.Contains(admin, "sessions/s1/pause") || strings.Contains(member, "sessions/s3/pause") || strings.Contains(member, `data-id="s1"`) {
 		t.Error("the page offers what cannot be done")
 	}

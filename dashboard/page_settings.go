@@ -43,25 +43,25 @@ func (p *pageRequest) settingsPage() error {
 func wantsWords(w action.NotifyWants) string {
 	switch w {
 	case action.WantsDanger:
-		return "dangerous calls alone"
+		return "Dangerous calls only"
 	case action.WantsUnattended:
-		return "calls of unattended sessions alone"
+		return "Calls of unattended sessions only"
 	case action.WantsAll:
 	}
-	return "every held call"
+	return "All pending approvals"
 }
 
 // toldWords says what became of a notification.
 func toldWords(n api.NotificationView) string {
 	switch {
 	case n.Status == action.NotifyPending && n.Failures > 0:
-		return "to be sent again"
+		return "retrying"
 	case n.Status == action.NotifyPending:
-		return "to be sent"
+		return "queued"
 	case n.Status == action.NotifyVoid && n.Event == action.NotifyHeld:
-		return "not sent: the call ended, or the channel was off"
+		return "skipped: the call ended or the channel was disabled"
 	case n.Status == action.NotifyVoid:
-		return "given up"
+		return "failed"
 	}
 	return "sent"
 }

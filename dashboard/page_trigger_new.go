@@ -51,7 +51,7 @@ func customSample(url string, config json.RawMessage) string {
 	}
 	_ = json.Unmarshal(config, &c) // it was checked when it was written
 	v := c.Verification
-	lines, headers := []string{`body='{"event":"test","title":"Is anybody there?"}'`}, []string{"Content-Type: application/json"}
+	lines, headers := []string{`body='{"event":"test","title":"Test event"}'`}, []string{"Content-Type: application/json"}
 	if c.IDHeader != "" && or(v.Scheme, "standard") != "standard" {
 		headers = append(headers, c.IDHeader+": test-$(date +%s)")
 	}

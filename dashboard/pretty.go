@@ -21,7 +21,7 @@ func pretty(raw []byte) []Segment { return prettyMasked(raw, nil, nil) }
 func prettyMasked(raw, redacted []byte, hash func([]byte) string) []Segment {
 	root, ok := parseJSON(raw)
 	if !ok {
-		return append([]Segment{{classEscape, "not JSON", "It is shown as it is."}, {Text: " "}}, visible(string(raw))...)
+		return append([]Segment{{classEscape, "not JSON", "Shown unformatted."}, {Text: " "}}, visible(string(raw))...)
 	}
 	p := &printer{hash: hash}
 	p.class = classString
@@ -177,7 +177,7 @@ func (p *printer) key(n, mask *node, i int) {
 	p.add("", " ", "")
 }
 
-const maskTitle = "The value is not shown here; the same hash is the same value."
+const maskTitle = "Redacted. Equal hashes mean equal values."
 
 // masked shows the redacted form of a value, or where that has no marks, how
 // long the value is and its hash.

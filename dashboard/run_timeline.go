@@ -23,16 +23,16 @@ func (p *pageRequest) timeline(d *runData) (all []happened) {
 			all = append(all, happened{At: *at, What: what})
 		}
 	}
-	add(d.Event.OccurredAt, "It happened")
-	add(&d.Event.CreatedAt, "The event matched, and the run was queued")
-	add(d.StartedAt, "Its worker began")
+	add(d.Event.OccurredAt, "Event occurred")
+	add(&d.Event.CreatedAt, "Event matched, run queued")
+	add(d.StartedAt, "Run started")
 	if d.Session != "" {
 		if s, err := p.session(p.ctx(), p.org, d.Session); err == nil { // one that is gone says nothing
-			add(&s.CreatedAt, fmt.Sprintf("It was taken by %s (attempt %d)", d.Worker.Text, d.Attempt))
+			add(&s.CreatedAt, fmt.Sprintf("Claimed by %s (attempt %d)", d.Worker.Text, d.Attempt))
 		}
 	}
 	for _, inv := range d.Calls.Items {
-		add(&inv.CreatedAt, fmt.Sprintf("Its agent asked for %s › %s", plain(inv.SourceName), plain(inv.Action)))
+		add(&inv.CreatedAt, fmt.Sprintf("Agent called %s › %s", plain(inv.SourceName), plain(inv.Action)))
 	}
 	acted := time.Time{}
 	for _, e := range load(p, p.Policy.PolicyEvents, action.PolicyEventFilter{Organization: p.org, Kind: action.EventRun, Subject: d.ID, Limit: 100}).Items {
@@ -42,7 +42,7 @@ func (p *pageRequest) timeline(d *runData) (all []happened) {
 		}
 	}
 	if d.EndedAt != nil && d.EndedAt.After(acted) { // otherwise it was a person who ended it
-		add(d.EndedAt, "It ended: "+string(d.Status))
+		add(d.EndedAt, "Run ended: "+string(d.Status))
 	}
 	slices.SortStableFunc(all, func(a, b happened) int { return a.At.Compare(b.At) })
 	return all
@@ -55,17 +55,17 @@ func runActed(e action.PolicyEvent) string {
 		Code   string `json:"code"`
 	}
 	if json.Unmarshal(e.Before, &before) != nil || json.Unmarshal(e.After, &after) != nil {
-		return "Changed by hand"
+		return "Changed manually"
 	}
 	switch {
 	case after.Status == "queued":
-		return "Queued anew, from " + or(before.Status, "nothing")
+		return "Queued again, previously " + or(before.Status, "none")
 	case after.Code == "cancelled":
 		return "Cancelled"
 	case before.Status == "needs_human":
 		return "Resolved: " + after.Status
 	case after.Status == "skipped":
-		return "Its event was skipped"
+		return "Event skipped"
 	}
 	return "Changed: " + after.Status
 }

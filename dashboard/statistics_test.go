@@ -137,7 +137,7 @@ func TestStatisticsAreCountedByOne(t *testing.T) {
 func TestOverview(t *testing.T) {
 	h := newHouse(t)
 	b := h.signIn("u-cyd")
-	if body := b.get("/overview").body; !strings.Contains(body, "Nothing to draw yet") || !strings.Contains(body, "/sessions#new-session") || strings.Contains(body, "data-chart") {
+	if body := b.get("/overview").body; !strings.Contains(body, "No data yet") || !strings.Contains(body, "/sessions#new-session") || strings.Contains(body, "data-chart") {
 		t.Error("an empty overview does not say the next step")
 	}
 	h.called("connector:c1", "create")
@@ -147,7 +147,7 @@ func TestOverview(t *testing.T) {
 	h.clock.add(11 * time.Second)
 	body := b.get("/overview").body
 	for _, want := range []string{
-		"2 calls", `<code>create</code>`, "100%", "Dangerous, and nobody allowed it", `data-chart="modes"`, `data-x="1772366400"`, "uplot.min.js", "uplot.min.css", "overview.js",
+		"2 calls", `<code>create</code>`, "100%", "Destructive tool without an override", `data-chart="modes"`, `data-x="1772366400"`, "uplot.min.js", "uplot.min.css", "overview.js",
 		"/activity?action=create&amp;from=2026-02-28T12%3A30%3A00Z&amp;source=connector%3Ac1&amp;status=failed&amp;to=2026-03-01T12%3A30%3A00Z",
 		"/activity?from=2026-03-01T12%3A00%3A00Z&amp;to=2026-03-01T12%3A30%3A00Z", `href="/connectors/c1"`,
 	} {

@@ -72,7 +72,7 @@ func (w *writer) rune(r rune) {
 }
 
 func (w *writer) escape(text string) {
-	w.add(classEscape, text, "This character cannot be seen, or changes how others are shown.")
+	w.add(classEscape, text, "Invisible or formatting character")
 }
 
 func (w *writer) add(class, text, title string) {

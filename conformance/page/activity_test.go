@@ -34,7 +34,7 @@ func TestActivityIsNarrowedDown(t *testing.T) {
 	if got := owner.rows(); len(got) != 50 || got[0] != id {
 		t.Errorf("the first page has %d calls, %.100q", len(got), got)
 	}
-	owner.sees("54 calls of these", "Look for me", "allowed", "held")
+	owner.sees("54 matching calls", "Look for me", "allow", "require approval")
 	owner.photo("activity")
 	owner.click("Older")
 	owner.waitFor(`document.querySelectorAll("#rows > tr").length === 4`, "the second page")
@@ -43,15 +43,15 @@ func TestActivityIsNarrowedDown(t *testing.T) {
 
 	owner.click("denied")
 	owner.waitFor(`document.querySelectorAll("#rows > tr").length === 1`, "what was denied")
-	owner.sees("wipe", "1 call of these")
+	owner.sees("wipe", "1 matching call")
 	owner.click("last hour")
 	owner.waitFor(`location.search.includes("last=hour") && location.search.includes("status=denied")`, "both filters in the address")
 	owner.goTo(of)
-	owner.click("Narrow it down")
+	owner.click("More filters")
 	owner.fill("[name=action]", "write")
 	owner.eval(`document.querySelector("[name=person]").value = "me"`, nil)
 	owner.photo("activity-form")
-	owner.click("Show")
+	owner.click("Apply")
 	owner.waitFor(`location.search.includes("person=me")`, "the form's address")
 	if got := owner.rows(); len(got) != 1 || got[0] != id {
 		t.Errorf("what the owner decided: %q", got)
@@ -65,10 +65,10 @@ func TestActivityIsNarrowedDown(t *testing.T) {
 		t.Errorf("the export: %.300q", lines)
 	}
 	owner.goTo(of + "&risk=danger&mode=allow")
-	owner.sees("No call is like that", "See all calls")
+	owner.sees("No matching calls", "Clear filters")
 	member := s.person("member")
 	member.goTo(of)
-	member.sees("54 calls of these")
+	member.sees("54 matching calls")
 	member.hides("a[download]")
 }
 
@@ -82,14 +82,14 @@ func TestActivityIsLive(t *testing.T) {
 	id := agent.held()
 	owner := s.person("owner")
 	owner.goTo("/activity?session=" + agent.Session)
-	owner.within("#call-"+id).sees("pending", "nobody yet")
+	owner.within("#call-"+id).sees("pending", "not decided yet")
 	owner.eval("window.stays = true", nil)
 	s.must("POST", "/api/v1/invocations/"+id+"/approve", nil, nil)
 	call.text()
 	owner.within("#call-" + id).sees("completed")
 	agent.call("demo_read", args{"text": "three"}).text()
 	agent.call("demo_read", args{"text": "four"}).text()
-	owner.waitFor(`document.querySelector("#fresh").textContent === "2 new · show"`, "what is new to be counted")
+	owner.waitFor(`document.querySelector("#fresh").textContent === "2 new · Show"`, "what is new to be counted")
 	if got := owner.rows(); len(got) != 2 || got[0] != id {
 		t.Errorf("the list moved: %q", got)
 	}
@@ -108,18 +108,18 @@ func TestACallTellsItsLife(t *testing.T) {
 	id := agent.held()
 	owner := s.person("owner")
 	owner.goTo("/invocations/" + id)
-	owner.sees("What will run", "The agent asked.", "Policy held it for a person.", "It is sealed once it has ended.", "passed")
+	owner.sees("Requested params", "The agent requested the call.", "Policy required approval.", "The call is sealed when it ends.", "no match")
 	owner.click("Show redacted values")
 	owner.sees("ghp_0123456789abcdefghij0123456789abcdef")
 	owner.eval("window.stays = true", nil)
 	owner.photo("invocation-pending")
 	owner.within("#inv-" + id).click("Approve")
 	call.text()
-	owner.sees("Approved.", "It completed.", "A person read the full params.", "wrote milk")
+	owner.sees("Approved.", "Completed.", "The full params were viewed.", "wrote milk")
 	owner.waitFor(`window.stays === true`, "the page not to have been loaded again")
 	await(t, "the call to be sealed", func() bool {
 		owner.reload()
-		return strings.Contains(owner.reads(), "and the row is what was sealed")
+		return strings.Contains(owner.reads(), "The row is unchanged.")
 	})
 	owner.photo("invocation-done")
 	owner.phone()
@@ -127,7 +127,7 @@ func TestACallTellsItsLife(t *testing.T) {
 	owner.photo("invocation-done-phone")
 	owner.desk()
 	var href string
-	owner.eval(`[...document.querySelectorAll("main a")].find((a) => a.textContent === "calls like this").getAttribute("href")`, &href)
+	owner.eval(`[...document.querySelectorAll("main a")].find((a) => a.textContent === "similar calls").getAttribute("href")`, &href)
 	owner.goTo(href)
 	owner.shows("#call-" + id)
 }

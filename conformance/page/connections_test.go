@@ -16,7 +16,7 @@ func TestConnectorFromFormToUse(t *testing.T) {
 	owner := s.person("owner")
 	owner.goTo("/connectors/new")
 	owner.photo("connectors-gallery")
-	owner.click("Any other server by its URL")
+	owner.click("Other server enter its URL")
 	owner.fill("[name=name]", "Garden")
 
 	owner.fill("[name=url]", "http://127.0.0.1:1/mcp")
@@ -43,15 +43,15 @@ func TestConnectorFromFormToUse(t *testing.T) {
 	}
 
 	owner.fill("[name=secret_value]", "right-key")
-	owner.click("Only check")
-	owner.sees("It answers", "2 tools")
+	owner.click("Check only")
+	owner.sees("Connected", "2 tools")
 	owner.hides("[aria-invalid]")
 	owner.click("Check and add")
 	owner.waitFor(`/^\/connectors\/[0-9a-f-]{36}$/.test(location.pathname) && document.readyState === "complete"`, "the page of the new connector")
-	owner.sees("Garden", "list", "water", "read", "write", "Nobody here has looked at 2 of these tools yet")
+	owner.sees("Garden", "list", "water", "read", "write", "2 tools not reviewed yet")
 	owner.fill(`[data-tool=water] select`, "allow")
 	owner.photo("connector-review")
-	owner.click("Apply, and take these as reviewed")
+	owner.click("Apply and mark as reviewed")
 	owner.waitFor(`document.querySelector("[data-tool=water] option")?.textContent === "as it is: allow"`, "the chosen mode to be in force")
 
 	agent := s.agent("Look after the garden")
@@ -63,10 +63,10 @@ func TestConnectorFromFormToUse(t *testing.T) {
 	owner.click("Check now")
 	owner.sees("Tools to review", "Also opens the gate", "/properties/gate")
 	owner.photo("connector-changed-tool")
-	owner.within("#reviews").click("Take as reviewed")
+	owner.within("#reviews").click("Mark as reviewed")
 	owner.waitFor(`!document.querySelector("#reviews") && document.querySelector("[data-tool=water]")`, "the change to be taken as reviewed")
 
-	owner.click("Turn off")
+	owner.click("Disable")
 	owner.confirm()
 	owner.waitFor(`[...document.querySelectorAll("button")].some((b) => b.textContent === "Turn on")`, "the connector to be off")
 	owner.goTo("/secrets")

@@ -27,7 +27,7 @@ func TestAgentWaitsForAPerson(t *testing.T) {
 		t.Errorf("the agent was told %q", got)
 	}
 	for _, w := range []*window{owner, tab, phone, admin} {
-		w.within(card).sees("Approved by", "Olga Owner", "done")
+		w.within(card).sees("Approved by", "Olga Owner", "completed")
 		w.within(card).hides("button.approve")
 	}
 	admin.photo("approval-seen-by-another")

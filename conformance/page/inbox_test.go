@@ -20,7 +20,7 @@ func cardOf(id string) string { return "#inv-" + id }
 func TestInboxIsLive(t *testing.T) {
 	s := beginAlone(t, "--seen-every", "200ms", "--abandon-after", "30s")
 	owner, admin := s.person("owner"), s.person("admin")
-	owner.sees("Nothing waits for you")
+	owner.sees("You're all caught up")
 	owner.eval(`(() => {
   window.notes = [];
   window.Notification = function (title, options) { notes.push({ title, ...options, note: this }); this.close = () => {}; };
@@ -35,14 +35,14 @@ func TestInboxIsLive(t *testing.T) {
 	call := agent.call("demo_write", args{"text": "the shopping list"})
 	id := agent.held()
 	for _, w := range []*window{owner, admin} {
-		w.within(cardOf(id)).sees("Demo", "write", "Fix the login page", "T-42", "the shopping list", "The agent waits for the answer.")
+		w.within(cardOf(id)).sees("Demo", "write", "Fix the login page", "T-42", "the shopping list", "The agent is waiting for a decision.")
 		w.waitFor(`document.title.startsWith("(1) ")`, "the title to count")
 		w.hides("#empty")
 	}
-	owner.waitFor(`document.querySelector("#news").textContent === "1 new call waits: Demo › write, asked by Fix the login page"`, "what came to be announced")
+	owner.waitFor(`document.querySelector("#news").textContent === "1 new pending call: Demo › write, requested by Fix the login page"`, "what came to be announced")
 	var note string
 	owner.eval(`[notes.length, notes[0].title, notes[0].body, notes[0].tag].join("|")`, &note)
-	if want := "1|Demo › write waits|Asked by Fix the login page. Risk: write.|" + id; note != want {
+	if want := "1|Approval required: Demo › write|Requested by Fix the login page. Risk: write.|" + id; note != want {
 		t.Errorf("the notification is %q, want %q", note, want)
 	}
 	owner.eval(`notes[0].note.onclick()`, nil)
@@ -56,7 +56,7 @@ func TestInboxIsLive(t *testing.T) {
 	// Who asks over the API and does not wait comes back later, or never.
 	var held struct{ Invocation struct{ ID string } }
 	s.as(agent.Token).must("POST", "/api/v1/sessions/"+agent.Session+"/actions/invoke", args{"source": "demo", "action": "write", "params": args{"text": "later"}}, &held)
-	admin.within(cardOf(agent.held())).sees("may ask again later")
+	admin.within(cardOf(agent.held())).sees("may check again later")
 }
 
 // TestInboxByKeys: moving, deciding, leaving; no key decides while somebody
@@ -104,7 +104,7 @@ func TestInboxByKeys(t *testing.T) {
 	if got := calls[2].text(); got != "wrote number 2" {
 		t.Errorf("the agent was told %q", got)
 	}
-	owner.within(cardOf(ids[2])).sees("Approved by", "done")
+	owner.within(cardOf(ids[2])).sees("Approved by", "completed")
 	focus(2) // and stays there: moving on is the person's
 	owner.press("a", "j")
 	focus(1)
@@ -152,8 +152,8 @@ func TestNothingMovesUnderTheFocus(t *testing.T) {
 	s.must("POST", "/api/v1/invocations/"+ids[4]+"/deny", args{"reason": strings.Repeat("A long reason. ", 40)}, nil)
 	s.must("POST", "/api/v1/invocations/"+ids[3]+"/approve", args{}, nil)
 	owner.within(cardOf(ids[4])).sees("A long reason.")
-	owner.within(cardOf(ids[3])).sees("done")
-	owner.sees("20 new calls · show")
+	owner.within(cardOf(ids[3])).sees("completed")
+	owner.sees("20 new calls · Show")
 	owner.eval(where, &after)
 	if math.Abs(before-after) >= 1 {
 		t.Errorf("the card with the focus moved from %v to %v", before, after)
@@ -163,7 +163,7 @@ func TestNothingMovesUnderTheFocus(t *testing.T) {
 	agents[0].call("demo_write", args{"text": "in the very moment"})
 	owner.press("a")
 	s.ends(shown, "completed")
-	owner.sees("21 new calls · show")
+	owner.sees("21 new calls · Show")
 	// A key in the moment in which the list has moved is meant for what stood
 	// there before.
 	owner.eval(`new Promise((done) => {
@@ -193,9 +193,9 @@ func TestGrantWithPins(t *testing.T) {
 	card := owner.within(cardOf(id))
 	owner.press("g")
 	owner.waitFor(`document.activeElement.name === "scope"`, "the form to have the focus")
-	card.sees("The next 5 calls of Demo › write of this session will run without asking", "whatever the params are")
+	card.sees("The next 5 calls to Demo › write in this session with any params will run without approval")
 	card.clickOn(`[name=pin][value="/text"]`)
-	card.sees(`if /text = "milk", whatever the other params are`)
+	card.sees(`where /text = "milk" will run without approval`)
 	card.fill("[name=max_calls]", "2")
 	card.sees("The next 2 calls")
 	owner.photo("inbox-grant")
@@ -231,7 +231,7 @@ func TestTwoDecideAtOnce(t *testing.T) {
 	if got := call.text(); got != "wrote contested" {
 		t.Errorf("the agent was told %q", got)
 	}
-	second.sees("Approved by", "Olga Owner", "done")
+	second.sees("Approved by", "Olga Owner", "completed")
 	admin.eval("go()", nil)
 	admin.waitFor(`document.querySelector("#notice").checkVisibility()`, "him to be told")
 	second.sees("Approved by", "Olga Owner")
@@ -247,7 +247,7 @@ func TestWhatComesInLate(t *testing.T) {
 	s := beginAlone(t)
 	agent := s.agent("Late")
 	owner := s.person("owner")
-	owner.sees("Nothing waits for you", "live")
+	owner.sees("You're all caught up", "live")
 	owner.eval(`(() => {
   const real = fetch;
   window.fetch = async (path, o) => {
@@ -267,7 +267,7 @@ func TestWhatComesInLate(t *testing.T) {
 	owner.eval("broken = true, go(), new Promise((done) => setTimeout(done))", nil)
 	second := agent.call("demo_write", args{"text": "two"})
 	id := agent.held(first)
-	owner.sees("1 new call · show")
+	owner.sees("1 new call · Show")
 	owner.eval("(broken = false, freely = true)", nil)
 	owner.clickOn("#fresh")
 	owner.shows(cardOf(id))
@@ -326,7 +326,7 @@ func TestParamsAreReadable(t *testing.T) {
 	owner.waitFor(`(() => {
   const b = document.querySelector("`+cardOf(id)+` .prose"), more = b.nextElementSibling;
   const shown = [...b.children].filter((l) => l.getBoundingClientRect().bottom <= b.getBoundingClientRect().bottom).length;
-  return b.scrollHeight > b.clientHeight && b.tabIndex === 0 && shown > 5 && shown < 41 && more.innerText === shown + " of 70 lines · show all" && more.checkVisibility({ visibilityProperty: true });
+  return b.scrollHeight > b.clientHeight && b.tabIndex === 0 && shown > 5 && shown < 41 && more.innerText === shown + " of 70 lines · Show all" && more.checkVisibility({ visibilityProperty: true });
 })()`, "a long text to say that there is more of it")
 	owner.photo("inbox-params")
 	owner.dark()

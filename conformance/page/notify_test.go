@@ -37,7 +37,7 @@ func TestApproversHearElsewhere(t *testing.T) {
 
 	owner := s.person("owner")
 	owner.goTo("/settings")
-	owner.sees("Notifications", "Nobody hears of held calls this way", "This gateway", s.MCPURL)
+	owner.sees("Notifications", "Not configured", "Gateway", s.MCPURL)
 	form := owner.within("form[data-form=webhook]")
 	form.fill("[name=url]", "http://example.com/held")
 	form.click("Save")
@@ -45,11 +45,11 @@ func TestApproversHearElsewhere(t *testing.T) {
 	owner.photo("settings-refused")
 	form.fill("[name=url]", endpoint.URL+"/held")
 	form.click("Save")
-	owner.sees("Shown once", "Tells of every held call")
+	owner.sees("shown only once", "All pending approvals")
 	var secret string
 	owner.eval(`document.querySelector("#secret-text").textContent`, &secret)
-	owner.click("Test webhook")
-	owner.sees("The test arrived", "answered 202")
+	owner.click("Send test to webhook")
+	owner.sees("Test sent.", "answered 202")
 	owner.photo("settings")
 	// Pending calls of other stories are notified of as well, at any time.
 	for !bytes.Contains(hear(t, told, secret).body, []byte(`"notify.test"`)) {
@@ -82,7 +82,7 @@ func TestApproversHearElsewhere(t *testing.T) {
 		t.Errorf("the agent was told %q", got)
 	}
 	owner.goTo("/settings")
-	owner.sees("Last messages", "that it waits", "sent")
+	owner.sees("Recent notifications", "approval required", "sent")
 	owner.phone()
 	owner.dark()
 	owner.fits()
@@ -90,7 +90,7 @@ func TestApproversHearElsewhere(t *testing.T) {
 
 	member := s.person("member")
 	member.goTo("/settings")
-	member.sees("Owners and admins change it")
+	member.sees("Only owners and admins can change settings")
 	member.misses("Test")
 	member.misses(endpoint.URL)
 }

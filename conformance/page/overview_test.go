@@ -12,7 +12,7 @@ func TestOverview(t *testing.T) {
 	s := beginAlone(t, "--rate-limit", "0")
 	owner := s.person("owner")
 	owner.goTo("/overview")
-	owner.sees("Nothing to draw yet", "Mint a session")
+	owner.sees("No data yet", "create a session")
 	owner.photo("overview-empty")
 
 	agent := s.agent("Draws a chart")
@@ -30,7 +30,7 @@ func TestOverview(t *testing.T) {
 		t.Fatalf("a denied call was answered %d", status)
 	}
 
-	owner.sees("8 calls", "5 allowed, 2 held for a person, 1 denied by policy", "2 calls were held", "1 approved, 1 denied", "2 calls were denied", "Denied by a person", "The organization's mode", "Demo")
+	owner.sees("8 calls", "5 allowed, 2 required approval, 1 denied by policy", "2 calls required approval", "1 approved, 1 denied", "2 calls were denied", "Denied by a person", "Organization override", "Demo")
 	owner.drawn("modes")
 	owner.drawn("waits")
 	owner.stays()

@@ -85,7 +85,7 @@ func TestPeopleSignInAndOut(t *testing.T) {
 	one.confirm()
 	one.waitFor(`location.pathname === "/login"`, "the page to sign in, in the window that signed out")
 	two.waitFor(`location.pathname === "/login"`, "the page to sign in, in the other window")
-	two.sees("You ended this sign-in")
+	two.sees("You signed out, here or from another browser")
 
 	mintsASession(t, s)
 }
@@ -108,7 +108,7 @@ func mintsASession(t *testing.T, s *story) {
 	admin := s.person("admin")
 	admin.goTo("/sessions")
 	admin.fill("#new-session [name=title]", "Fix the login page")
-	admin.click("Mint")
+	admin.click("Create session")
 	admin.shows("#session-once")
 	var env, snippet string
 	admin.eval(`document.querySelector("#session-env").textContent`, &env)
@@ -123,7 +123,7 @@ func mintsASession(t *testing.T, s *story) {
 	if !ok || s.as(token).status("GET", "/api/v1/me", nil) != http.StatusOK {
 		t.Errorf("the line is %q", env)
 	}
-	admin.click("Copy the snippet")
+	admin.click("Copy configuration")
 	// The notice hides after 6 s, which a busy machine may take to look; its text stays.
 	admin.waitFor(`document.querySelector("#notice").textContent === "Copied."`, "the notice that it is copied")
 	admin.within("#session-list").sees("Fix the login page")

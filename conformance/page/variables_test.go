@@ -33,7 +33,7 @@ func TestVariablesForAnAgent(t *testing.T) {
 	owner.sees("3 environment variables", "Run the <b>checkout</b> tests")
 	owner.goTo("/env-requests/" + id)
 	card := owner.within("#env-" + id)
-	card.sees("The agent can read what you enter here", "STRIPE_KEY", "The tests <i>call</i> Stripe.", "may be left empty")
+	card.sees("The agent can read what you enter here", "STRIPE_KEY", "The tests <i>call</i> Stripe.", "optional")
 	owner.usable(axe)
 	owner.photo("variables")
 	owner.dark()
@@ -47,10 +47,10 @@ func TestVariablesForAnAgent(t *testing.T) {
 
 	card.fill(`[name="v.STRIPE_KEY"]`, theValue)
 	card.click("The agent suggests")
-	card.click("Use it")
+	card.click("Use")
 	owner.photo("variables-entered")
-	card.click("Give these to the agent")
-	card.sees("Answered by", "the sandbox did not take the values yet")
+	card.click("Send to agent")
+	card.sees("Answered by", "The sandbox has not retrieved the values yet")
 	owner.missesValue()
 
 	refused := ask(args{"key": "PROD_KEY", "type": "secret"})
@@ -74,7 +74,7 @@ func TestVariablesForAnAgent(t *testing.T) {
 		t.Error("the values were handed out twice")
 	}
 	owner.goTo("/env-requests/" + id)
-	owner.sees("the sandbox took the values", "they are kept here no more")
+	owner.sees("The sandbox retrieved the values", "they are no longer stored")
 	owner.photo("variables-taken")
 	for _, path := range []string{"/env-requests/" + id, "/", "/activity", "/audit", "/settings"} {
 		owner.goTo(path)
@@ -85,7 +85,7 @@ func TestVariablesForAnAgent(t *testing.T) {
 	}
 	member := s.person("member")
 	member.goTo("/env-requests/" + ask(args{"key": "ANOTHER"}))
-	member.sees("An owner or admin answers")
+	member.sees("Only owners and admins can respond")
 	member.offersNothing()
 }
 

@@ -6,7 +6,7 @@
 
   async function fetched() {
     const res = await fetch(location.href, { credentials: "same-origin" });
-    if (!res.ok || res.redirected) throw new Error("the page cannot be read");
+    if (!res.ok || res.redirected) throw new Error("the page could not be loaded");
     return new DOMParser().parseFromString(await res.text(), "text/html");
   }
 
@@ -43,7 +43,7 @@
     const first = "first" in $("#calls").dataset;
     const n = first ? rows.filter((row) => !document.getElementById(row.id)).length : 0;
     if (!n) { fresh.replaceChildren(); return; }
-    const text = `${n === rows.length && $("[rel=next]", now) ? n + " or more" : n} new · show`;
+    const text = `${n === rows.length && $("[rel=next]", now) ? n + " or more" : n} new · Show`;
     const button = $("button", fresh) || fresh.appendChild(Object.assign(document.createElement("button"), { type: "button" }));
     button.dataset.press = "showFresh";
     if (button.textContent !== text) button.textContent = text;

@@ -81,12 +81,12 @@
 
   function numeric(field, text) {
     const n = Number(text);
-    if (text === "" || !Number.isFinite(n)) wrong(field, `${JSON.stringify(text)} is no number.`);
+    if (text === "" || !Number.isFinite(n)) wrong(field, `${JSON.stringify(text)} is not a number.`);
     return n;
   }
 
   function parsed(field) {
-    try { return JSON.parse(field.value); } catch (e) { return wrong(field, "This is no JSON: " + e.message); }
+    try { return JSON.parse(field.value); } catch (e) { return wrong(field, "Not valid JSON: " + e.message); }
   }
 
   // value is what a control says; undefined: nothing.
@@ -136,7 +136,7 @@
   Object.assign(forms, {
     async automation(v) {
       const a = await call("POST", "/api/v1/automations", v);
-      remember("The automation is made. Choose what starts it.");
+      remember("Automation created. Add a trigger or schedule to start it.");
       return "/automations/" + a.id;
     },
     async automationChange(v, form) {
@@ -145,7 +145,7 @@
     },
     async bindings(v, form) {
       await call("PUT", `/api/v1/automations/${id(form.dataset.automation)}/connections`, { connections: $$("input:checked", form).map((i) => i.value) });
-      remember("Saved.");
+      remember("Saved");
       return true;
     },
     trigger: placed(async (v, form) => {
@@ -156,7 +156,7 @@
       const t = await call("POST", "/api/v1/triggers", body);
       await go("/triggers/" + t.id);
       once($("#secret-once"), t.secret);
-      notice("The trigger is made.");
+      notice("Trigger created");
       return nothing;
     }),
     triggerChange: placed(async (v, form) => {
@@ -164,12 +164,12 @@
       if (form.elements.integration_id) body.integration_id = form.elements.integration_id.value;
       if (v.interval_seconds) body.interval_seconds = Number(v.interval_seconds);
       await call("PATCH", "/api/v1/triggers/" + id(form.dataset.trigger), body);
-      remember("Saved.");
+      remember("Saved");
       return true;
     }),
     async rotate(v, form) {
       const made = await call("POST", form.dataset.path, v);
-      if (!made.secret) { remember("The secret is saved."); return true; }
+      if (!made.secret) { remember("Secret saved"); return true; }
       await go(location.pathname);
       once($("#secret-once"), made.secret);
       return nothing;
@@ -177,12 +177,12 @@
     async schedule(v, form) {
       const { schedule } = form.dataset;
       await call(schedule ? "PATCH" : "POST", "/api/v1/schedules" + (schedule ? "/" + id(schedule) : ""), v);
-      remember(schedule ? "Saved." : "The schedule is made.");
+      remember(schedule ? "Saved" : "Schedule created");
       return "/schedules";
     },
     async resolve(v, form) { await call("POST", `/api/v1/runs/${id(form.dataset.run)}/resolve`, v); return true; },
     async cancel(v, form) {
-      if (!(await ask("Cancel this run?", "Whoever works on it loses it, its session ends, and calls that wait are withdrawn.", "Cancel the run", "danger"))) return nothing;
+      if (!(await ask("Cancel this run?", "The worker loses the run, its session ends and pending calls are withdrawn.", "Cancel run", "danger"))) return nothing;
       await call("POST", `/api/v1/runs/${id(form.dataset.run)}/cancel`, v);
       return true;
     },
@@ -190,7 +190,7 @@
       const e = await call("PUT", "/api/v1/run-endpoint", v);
       await go(location.pathname + location.search);
       if (e.secret) once($("#endpoint-once"), e.secret);
-      else notice("Saved.");
+      else notice("Saved");
       return nothing;
     },
     async endpointRotate(v) {
@@ -217,7 +217,7 @@
     async whole(button) {
       const res = await fetch(button.dataset.path, { credentials: "same-origin" });
       const page = new DOMParser().parseFromString(await res.text(), "text/html");
-      if (!res.ok) throw new Error($("#main p", page)?.textContent || "It is not kept any more.");
+      if (!res.ok) throw new Error($("#main p", page)?.textContent || "The context is no longer stored.");
       const shown = $("pre", page);
       button.parentElement.replaceChildren(shown);
       shown.focus();
@@ -232,7 +232,7 @@
 
   // ── schedules ────────────────────────────────────────────────────────────
   const mine = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const both = (time, zone) => exact(time, zone) + (zone === mine ? "" : ` · ${exact(time)} here`);
+  const both = (time, zone) => exact(time, zone) + (zone === mine ? "" : ` · ${exact(time)} local time`);
 
   // place says due times where they are due, and where the viewer is.
   function place() {
@@ -247,11 +247,11 @@
     let lines, failed;
     try {
       const { times } = await call("POST", "/api/v1/schedules/preview", { cron_expression: cron, timezone: zone });
-      lines = times.length ? times.map((t) => both(new Date(t), zone)) : ["never: no such time comes"];
+      lines = times.length ? times.map((t) => both(new Date(t), zone)) : ["never"];
     } catch (e) { failed = e.message; }
     if (turn !== asked) return; // somebody typed on
     const head = document.createElement("b"), list = document.createElement("ol");
-    head.textContent = failed ? "Not yet a time: " : `The next ${lines.length === 1 ? "time" : lines.length + " times"}, in ${zone}${zone === mine ? "" : ` and here (${mine})`}:`;
+    head.textContent = failed ? "Invalid schedule: " : `The next ${lines.length === 1 ? "time" : lines.length + " times"}, in ${zone}${zone === mine ? "" : ` and your time zone (${mine})`}:`;
     for (const line of lines || []) list.append(Object.assign(document.createElement("li"), { textContent: line }));
     box.replaceChildren(head, failed ? failed : list);
     box.hidden = false;

@@ -28,7 +28,7 @@
       }
       const link = await call("POST", "/api/v1/integrations/connect", body);
       const to = webPage(link.url);
-      if (!(await ask(`Go on at ${to.host}?`, `To connect, you sign in at ${to.host}. Go there only if you know it as the service's, or as your own server.`, "Go there"))) return nothing;
+      if (!(await ask(`Continue to ${to.host}?`, `To connect, you sign in at ${to.host}. Continue only if you recognize this host.`, "Continue"))) return nothing;
       if (!link.token) return to.href;
       const box = form.nextElementSibling; // which ends it
       $("a", box).href = to.href;
@@ -58,7 +58,7 @@
       const tools = $$("tr[data-tool]", form).filter((row) => "fresh" in row.dataset || $("select", row).value).map((row) => ({
         tool: row.dataset.tool, behaviour_hash: row.dataset.behaviour, text_hash: row.dataset.text, mode: $("select", row).value || undefined,
       }));
-      if (!tools.length) throw new Error("Nothing is chosen: every tool stays as it is.");
+      if (!tools.length) throw new Error("No changes to apply. Choose a mode for at least one tool.");
       await call("POST", `/api/v1/connectors/${form.dataset.connector}/onboard`, { tools });
       return true;
     },
@@ -83,9 +83,9 @@
 
   async function disconnect(button) {
     const name = button.dataset.name;
-    if (!(await ask("Disconnect?", `Disconnect ${name}? Agents cannot use it any more, and its credential is wiped here.`, "Disconnect", "danger"))) return;
+    if (!(await ask("Disconnect?", `Disconnect ${name}? Agents lose access, and the stored credential is deleted.`, "Disconnect", "danger"))) return;
     const { revoked } = await call("DELETE", "/api/v1/integrations/" + encodeURIComponent(button.dataset.disconnect));
-    if (!revoked) await ask("Disconnected here", "The credential was not taken back: remove it at the service too, if it is still good.", "I will");
+    if (!revoked) await ask("Disconnected", "The credential could not be revoked at the service. If it is still valid, revoke it there.", "OK");
     location.reload();
   }
 
@@ -159,14 +159,14 @@
   function tried(box, v) {
     const line = (tag, text, kind) => { const e = document.createElement(tag); e.textContent = text; if (kind) e.className = kind; return e; };
     const out = [];
-    if (v.diagnosis || v.error) out.push(line("p", "It does not work yet" + (v.diagnosis ? ": " + v.diagnosis.code : "") + ".", "warn"));
-    else out.push(line("p", `It answers${v.protocol_version ? ", with MCP " + spell(v.protocol_version) : ""}: ${["tool", "resource", "template", "prompt"].map((w) => `${v[w + "_count"]} ${w}${v[w + "_count"] === 1 ? "" : "s"}`).join(", ")}.`));
+    if (v.diagnosis || v.error) out.push(line("p", "Connection failed" + (v.diagnosis ? ": " + v.diagnosis.code : "") + ".", "warn"));
+    else out.push(line("p", `Connected${v.protocol_version ? " with MCP " + spell(v.protocol_version) : ""}: ${["tool", "resource", "template", "prompt"].map((w) => `${v[w + "_count"]} ${w}${v[w + "_count"] === 1 ? "" : "s"}`).join(", ")}.`));
     for (const w of v.warnings) out.push(line("p", spell(w), "warn"));
-    const steps = (v.steps || []).map((x) => `${x.name} ${x.took_ms ? x.took_ms.toFixed(1) + " ms" : "not needed"}${x.failed ? ", failed" : ""}`);
+    const steps = (v.steps || []).map((x) => `${x.name} ${x.took_ms ? x.took_ms.toFixed(1) + " ms" : "skipped"}${x.failed ? ", failed" : ""}`);
     if (steps.length) out.push(line("p", spell(steps.join(" · ")), "hint"));
     if (v.tools && v.tools.length) {
       const list = line("details", ""), ul = document.createElement("ul");
-      list.append(line("summary", "Tools and their risks"), ul);
+      list.append(line("summary", "Tools and risks"), ul);
       for (const t of v.tools.slice(0, 500)) ul.append(line("li", `${spell(t.name)} · ${t.risk}`));
       out.push(list);
     }
@@ -186,8 +186,8 @@
   async function signInTo(id) {
     const link = await call("POST", `/api/v1/connectors/${encodeURIComponent(id)}/sign-in`);
     const to = webPage(link.authorize_url);
-    const whose = link.issuer ? `, a page of the authorization server ${spell(link.issuer)}` : "";
-    const sure = link.known || await ask(`Sign in at ${to.host}?`, `The connector's server leads you to ${to.host}${whose}. Go there only if you know it as the service's: whoever runs that page may ask for a password.`, "Go there");
+    const whose = link.issuer ? ` (authorization server ${spell(link.issuer)})` : "";
+    const sure = link.known || await ask(`Sign in at ${to.host}?`, `The server of this connector redirects you to ${to.host}${whose}. Continue only if you recognize this host, because the page may ask for your password.`, "Continue");
     return sure ? to.href : null;
   }
 
@@ -210,16 +210,16 @@
     const body = {}, provider = location.pathname.split("/")[3]; // none: of a connector
     if (provider) body.provider = decodeURIComponent(provider);
     for (const name of ["state", "code", "iss", "error", "installation_id", "setup_action", "connection_id"]) if (q.get(name)) body[name] = q.get(name);
-    if (body.setup_action === "request") { say("The app is asked for, and not installed yet: an owner of the account at GitHub must agree. Once that is done, connect it again here; it takes a moment then."); return; }
-    if (!body.state && body.installation_id) { say("The app was installed or changed at GitHub, but this was not begun here, so nothing was connected. To connect the installation, open GitHub under Integrations and choose to connect by installing the app."); return; }
-    if (!body.state) { say("There is nothing to finish here. Begin at the connector, with Sign in, or at the integration, with Connect."); return; }
+    if (body.setup_action === "request") { say("The app installation was requested and must be approved by an owner of the GitHub account. After that, connect GitHub here again."); return; }
+    if (!body.state && body.installation_id) { say("The app was installed or changed at GitHub, but not from Sallyport, so nothing was connected. To connect it, open Integrations → GitHub and connect with an app installation."); return; }
+    if (!body.state) { say("Nothing to finish. Start from the connector (Sign in) or the integration (Connect)."); return; }
     try {
       const c = await call("POST", "/api/v1/oauth/finish", body);
       if (c.of === "integration") { location.replace(connected(c.integration)); return; }
       remember(`${spell(c.name)} is connected.`);
       location.replace("/connectors/" + encodeURIComponent(c.id));
     } catch (e) {
-      say(e.status === 401 ? "This browser is not signed in to the gateway, so nothing was finished. Sign in here first, then begin the sign-in to the service again." : e.message);
+      say(e.status === 401 ? "You are not signed in to Sallyport, so nothing was connected. Sign in, then connect the service again." : e.message);
     }
   }
 
@@ -245,7 +245,7 @@
 
   async function reviewAll(button) {
     const connector = button.dataset.reviewAll, rows = $$(`table[data-connector="${CSS.escape(connector)}"] tr[data-tool]`);
-    if (await ask("Take them all as reviewed?", `You have looked at the ${rows.length} tools shown, each with its changes.`, "Take them")) await review(connector, rows);
+    if (await ask("Mark all as reviewed?", `Confirm that you reviewed the ${rows.length} tools shown and their changes.`, "Mark as reviewed")) await review(connector, rows);
   }
 
   Object.assign(presses, { signIn: leave, try: tryFirst, disconnect, review: reviewOne, reviewAll });

@@ -21,7 +21,7 @@ const sallyport = (() => {
     if (res.ok && !away) return res.status === 204 ? {} : res.json();
     const p = await res.json().catch(() => ({}));
     if (away && page !== "callback") location.assign("/login?next=" + encodeURIComponent(location.pathname + location.search));
-    throw Object.assign(new Error(p.detail || "The gateway answered " + res.status + "."), { status: res.status, code: p.code, field: p.field });
+    throw Object.assign(new Error(p.detail || "The gateway returned status " + res.status + "."), { status: res.status, code: p.code, field: p.field });
   }
 
   // ── notices and questions ────────────────────────────────────────────────
@@ -89,7 +89,7 @@ const sallyport = (() => {
       const more = box.nextElementSibling, end = box.getBoundingClientRect().bottom + 1;
       if (more?.dataset.press !== "whole") continue;
       const shown = [...box.children].filter((line) => line.getBoundingClientRect().bottom + box.scrollTop <= end);
-      more.textContent = `${shown.length} of ${box.children.length} lines · show all`;
+      more.textContent = `${shown.length} of ${box.children.length} lines · Show all`;
       more.style.visibility = box.scrollHeight > box.clientHeight + 1 ? "" : "hidden";
     }
   });
@@ -173,12 +173,12 @@ const sallyport = (() => {
 
   // json keeps an error of the form's own words.
   function json(text) {
-    try { return JSON.parse(text); } catch (e) { throw new Error("The settings are no JSON: " + e.message); }
+    try { return JSON.parse(text); } catch (e) { throw new Error("The settings are not valid JSON: " + e.message); }
   }
 
   function webPage(address) {
     const to = new URL(address);
-    if (to.protocol !== "https:" && to.protocol !== "http:") throw new Error("The service named an address that is no web page.");
+    if (to.protocol !== "https:" && to.protocol !== "http:") throw new Error("The service returned a URL that is not a web page.");
     return to;
   }
 
@@ -235,7 +235,7 @@ const sallyport = (() => {
     // id the button names.
     async copy(button) {
       await navigator.clipboard.writeText(document.getElementById(button.dataset.of).textContent);
-      notice("Copied.");
+      notice("Copied");
     },
     // whole opens a long text, which takes the focus of its button.
     whole(button) {

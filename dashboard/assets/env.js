@@ -15,13 +15,13 @@
       throw e;
     }
     form.reset();
-    remember("Given. The agent takes the values once.");
+    remember("Sent. The agent can retrieve the values once.");
     return true;
   };
 
   forms.envRefused = async (fields, form) => {
     await call("POST", path(form, "refuse"), fields);
-    remember("Refused.");
+    remember("Refused");
     return true;
   };
 

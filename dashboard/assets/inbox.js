@@ -39,7 +39,7 @@
   async function load(path) {
     const res = await fetch(path, { credentials: "same-origin", headers: { "HX-Request": "true" } });
     if (res.headers.get("HX-Redirect")) location.assign("/login?next=" + encodeURIComponent(location.pathname));
-    if (!res.ok) throw new Error("The gateway answered " + res.status + ".");
+    if (!res.ok) throw new Error("The gateway returned status " + res.status + ".");
     return document.adoptNode(new DOMParser().parseFromString("<ol>" + await res.text() + "</ol>", "text/html").querySelector("ol"));
   }
   const fetched = async (path) => [...(await load(path)).children].map(adopt);
@@ -120,7 +120,7 @@
       if (!box) continue;
       const left = Math.max(0, (card.end - performance.now()) / 1000);
       $("progress", box).value = left;
-      $("span", box).textContent = left > 0 ? clock(left) : "time is up";
+      $("span", box).textContent = left > 0 ? clock(left) : "expired";
       box.classList.toggle("soon", left < 60);
       if (left > 0 || performance.now() < (card.asked || 0)) continue;
       card.asked = performance.now() + 3000;
@@ -209,7 +209,7 @@
     $("#empty").hidden = list.children.length + waiting.size + requests().length > 0;
     const fresh = $("#fresh");
     fresh.hidden = waiting.size === 0;
-    fresh.textContent = waiting.size === 1 ? "1 new call · show" : `${waiting.size} new calls · show`;
+    fresh.textContent = waiting.size === 1 ? "1 new call · Show" : `${waiting.size} new calls · Show`;
   }
 
   function arrived(id) {
@@ -245,9 +245,9 @@
 
   function say(cards, n) {
     if (!n) return;
-    const what = cards.length === 1 ? `1 new call waits: ${cards[0].dataset.what}, asked by ${cards[0].dataset.asker}` : n === 1 ? "1 new call waits" : `${n} new calls wait`;
+    const what = cards.length === 1 ? `1 new pending call: ${cards[0].dataset.what}, requested by ${cards[0].dataset.asker}` : n === 1 ? "1 new pending call" : `${n} new pending calls`;
     $("#news").textContent = what;
-    if (cards.length === 1) notifyOf(cards[0].dataset.what + " waits", `Asked by ${cards[0].dataset.asker}. Risk: ${cards[0].dataset.risk}.`, cards[0].dataset.id);
+    if (cards.length === 1) notifyOf("Approval required: " + cards[0].dataset.what, `Requested by ${cards[0].dataset.asker}. Risk: ${cards[0].dataset.risk}.`, cards[0].dataset.id);
     else notifyOf(what, "", "");
   }
 
@@ -263,7 +263,7 @@
       } else list.replaceChildren(...await fetched("/inbox/more"));
     } catch (e) {
       for (const id of ids) waiting.add(id);
-      notice("The new calls cannot be loaded now. " + e.message);
+      notice("Could not load the new calls. " + e.message);
     }
     scrollTo(0, 0);
     shake();
@@ -289,7 +289,7 @@
     const known = new Set(requests().map((r) => r.dataset.request));
     still(() => $("#requests").replaceWith(...fresh.children));
     const news = requests().filter((r) => !known.has(r.dataset.request));
-    if (news.length) { shake(); $("#news").textContent = `${news[0].dataset.asks || "A grant is asked for"}: ${news[0].dataset.what}`; }
+    if (news.length) { shake(); $("#news").textContent = `${news[0].dataset.asks || "Grant requested"}: ${news[0].dataset.what}`; }
     tick();
     count();
   }
@@ -328,7 +328,7 @@
     connected(false);
     silence = setTimeout(() => {
       if (!$("#lost")) return;
-      $("#lost").textContent = "The connection to the gateway is lost, so what stands here may be old. It is looked at again as soon as the gateway answers; until then nothing can be decided.";
+      $("#lost").textContent = "Connection to the gateway lost. This page may be out of date, and you cannot approve or deny calls until the connection is restored.";
       $("#lost").hidden = false;
     }, 2500);
   });
@@ -353,7 +353,7 @@
   }
   async function turnBell() {
     const on = !rings();
-    if (on && await Notification.requestPermission() !== "granted") notice("The browser does not allow notifications from this page; allow them in its settings of this site.");
+    if (on && await Notification.requestPermission() !== "granted") notice("Your browser blocks notifications from this site. Allow them in the site settings of your browser.");
     localStorage.setItem(BELL, on ? "on" : "off");
     paintBell();
   }
@@ -394,7 +394,7 @@
       const now = cardOf(id);
       if (now && $(".error", now)) {
         enabled(now, true);
-        blamed(now, e.status ? e.message : "The gateway did not answer, so it is not known whether this counts. Look at the card again once the connection is back.");
+        blamed(now, e.status ? e.message : "The gateway did not respond, so your decision may not have been saved. Check this call again when the connection is restored.");
       }
       if (e.code === "tool_unreviewed" || (e.status !== 409 && e.status !== 410)) return;
       notice(e.message);
@@ -405,8 +405,8 @@
   async function approve(card, grant) {
     const shown = seen(card);
     if (card.dataset.risk === "danger") {
-      const often = grant ? "It runs now, and again whenever the grant covers it." : "It runs once, with the params shown.";
-      const sure = await ask("Run a dangerous action?", `${card.dataset.what}, asked by ${card.dataset.asker}, may destroy something for good. ${often}`, "Run it", "danger");
+      const often = grant ? "It runs now and for every later call that the grant covers." : "It runs once with the params shown.";
+      const sure = await ask("Approve a destructive call?", `${card.dataset.what}, requested by ${card.dataset.asker}, may delete or overwrite data permanently. ${often}`, "Approve", "danger");
       if (!sure) return;
     }
     decide(card, "approve", grant ? { mode: "grant", grant } : {}, shown);
@@ -428,12 +428,12 @@
   // sentence says what the grant of a form would let through.
   function sentence(form) {
     const { scope, max_calls: n, expires_in: span } = terms(form);
-    const which = n ? `The next ${n === 1 ? "call" : n + " calls"}` : "Every call";
-    const where = scope === "organization" ? "of every session, of whoever," : "of this session";
-    const until = span ? "until " + exact(Math.ceil((Date.now() + parseInt(span, 10) * 3600e3) / 60e3) * 60e3) : "until somebody revokes the grant";
+    const which = n ? `The next ${n === 1 ? "call" : n + " calls"}` : "All calls";
+    const where = scope === "organization" ? "in every session of the organization" : "in this session";
+    const until = span ? "until " + exact(Math.ceil((Date.now() + parseInt(span, 10) * 3600e3) / 60e3) * 60e3) : "until the grant is revoked";
     const pins = $$("[name=pin]:checked", form).map((p) => p.closest("label").innerText.trim());
-    const what = pins.length ? `if ${pins.join(" and ")}, whatever the other params are` : "whatever the params are";
-    $("[data-sentence]", form).textContent = `${which} of ${form.closest(".card").dataset.what} ${where} will run without asking, ${until}, ${what}. This call runs now, once.`;
+    const what = pins.length ? `where ${pins.join(" and ")}` : "with any params";
+    $("[data-sentence]", form).textContent = `${which} to ${form.closest(".card").dataset.what} ${where} ${what} will run without approval ${until}. This call runs now.`;
   }
 
   async function offer(details) {
@@ -444,7 +444,7 @@
         details.append(...(await load(`/inbox/${encodeURIComponent(card.dataset.id)}/grant`)).children);
       } catch (e) {
         details.loaded = details.open = false;
-        blamed(card, "The form cannot be loaded now. " + e.message);
+        blamed(card, "Could not load the form. " + e.message);
       }
     }
     const form = $("form", details);
@@ -456,30 +456,30 @@
   // wide says what is wide about the grant that a request's form would make.
   function wide(card, form) {
     const { scope, max_calls: calls, expires_in: span } = terms(form), said = [];
-    if ("any" in card.dataset) said.push("Any action that is not dangerous runs without asking, also ones that come later.");
-    if (!calls) said.push("There is no budget: any number of calls run.");
-    if (!span && "endless" in card.dataset) said.push("It never ends by itself.");
-    if (scope === "organization") said.push("It covers every session, of everybody, now and later.");
+    if ("any" in card.dataset) said.push("Every non-destructive tool runs without approval, including tools added later.");
+    if (!calls) said.push("The number of calls is not limited.");
+    if (!span && "endless" in card.dataset) said.push("The grant never expires.");
+    if (scope === "organization") said.push("It applies to all current and future sessions of the organization.");
     return said;
   }
 
   async function answer(form) {
     const card = form.closest("[data-request]"), verb = form.dataset.verdict;
     const said = verb === "approve" ? wide(card, form) : [];
-    if (said.length && !(await ask("That wide?", said.join(" "), "Grant it"))) return;
+    if (said.length && !(await ask("Create a broad grant?", said.join(" "), "Approve grant"))) return;
     $(".error", card).hidden = true;
     enabled(card, false);
     const body = verb === "approve" ? terms(form) : form.reason.value ? { reason: form.reason.value } : {};
     try {
       await call("POST", `/api/v1/grant-requests/${encodeURIComponent(card.dataset.request)}/${verb}`, body);
-      notice((verb === "approve" ? "Granted: " : "Refused: ") + card.dataset.what);
+      notice((verb === "approve" ? "Grant approved: " : "Grant denied: ") + card.dataset.what);
       const next = card.nextElementSibling || card.previousElementSibling;
       card.remove();
       if (next?.matches(".card")) { shake(); next.focus({ preventScroll: true }); }
       count();
     } catch (e) {
       enabled(card, true);
-      blamed(card, e.status ? e.message : "The gateway did not answer; look again once the connection is back.");
+      blamed(card, e.status ? e.message : "The gateway did not respond. Check this request again when the connection is restored.");
       if (e.status === 409 || e.status === 410) { $$("details", card).forEach((d) => d.remove()); notice(e.message); }
     }
   }

@@ -24,7 +24,7 @@
     }
     // A link that somebody sent must not have one work as him unawares.
     const res = localStorage.getItem(KEY) && await me(); // else nobody is signed in
-    if (res && res.ok && !await ask("Sign in with this link?", `You are signed in as ${(await res.json()).name}; sign in with this link instead?`, "Sign in with the link")) {
+    if (res && res.ok && !await ask("Switch account?", `You are signed in as ${(await res.json()).name}. Sign in with this link instead?`, "Sign in")) {
       location.replace(next());
       return;
     }
@@ -32,7 +32,7 @@
     const done = await fetch("/login", { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code }) });
     if (!done.ok) {
       const p = await done.json().catch(() => ({}));
-      say(p.detail || "Signing in failed.");
+      say(p.detail || "Sign-in failed. Open a new link.");
       if (p.detail) $("#login .hint").hidden = true; // it says the same
       return;
     }

@@ -55,7 +55,7 @@
   forms.mode = async ({ source, action, mode, automation }) => {
     const key = keyOf(source, action);
     const set = await call("PUT", "/api/v1/policy/modes/" + encodeURIComponent(key), { mode, automation });
-    remember("Set. " + (set.warning || "It counts from the next call on."));
+    remember("Override saved. " + (set.warning || ""));
     return "/policy?" + new URLSearchParams({ key, ...(automation && { automation }) }) + "#modes";
   };
 
@@ -81,7 +81,7 @@
   presses.removeMode = async (button) => {
     const { key, name, automation } = button.dataset, query = { key, automation };
     const then = $("#removed", await part("/policy/removed", query));
-    if (!(await ask("Take the mode back?", `Nothing is said of ${name} any more. ${then ? then.textContent : ""}`, "Take it back", "danger"))) return;
+    if (!(await ask("Remove override?", `Remove the override of ${name}? ${then ? then.textContent : ""}`, "Remove", "danger"))) return;
     await call("DELETE", "/api/v1/policy/modes/" + encodeURIComponent(key) + (automation ? "?automation=" + encodeURIComponent(automation) : ""));
     location.reload();
   };
@@ -164,7 +164,7 @@
 
   presses.removeCapability = async (button) => {
     const f = button.form.elements, at = f.provider.selectedOptions[0].textContent;
-    if (!(await ask("Take it away?", `From the next call on, sessions of the group ${f.group.value} may do nothing at ${at}, not even read.`, "Take it away", "danger"))) return;
+    if (!(await ask("Remove group access?", `Sessions of the group ${f.group.value} will lose all access to ${at}, including reads.`, "Remove", "danger"))) return;
     await call("DELETE", place(f));
     location.reload();
   };
@@ -183,7 +183,7 @@
 
   presses.removeRate = async (button) => {
     const { key, per, name } = button.dataset;
-    if (!(await ask("Remove the rate?", `Calls of ${name} are not counted for each ${per} any more; other rates stay.`, "Remove", "danger"))) return;
+    if (!(await ask("Remove rate limit?", `Remove the limit per ${per} of ${name}? Other rate limits stay in place.`, "Remove", "danger"))) return;
     await call("DELETE", `/api/v1/policy/quotas/${encodeURIComponent(key)}?per=${per}`);
     location.reload();
   };
@@ -193,7 +193,7 @@
     await call("PUT", "/api/v1/policy/settings", {
       self_approval: f.self_approval.checked, unverified_events: f.unverified_events.checked, denial_limit: Number(f.denial_limit.value),
     });
-    remember("Saved.");
+    remember("Saved");
     return true;
   };
 
@@ -205,8 +205,8 @@
       const at = line.indexOf("=");
       const pointer = line.slice(0, at).trim();
       const fault = (why) => Object.assign(new Error(`“${line}”: ${why}`), { field: "/pins" });
-      if (at < 0) throw fault("write a JSON Pointer, = and a value, such as /channel = \"#general\".");
-      try { out[pointer] = JSON.parse(line.slice(at + 1)); } catch { throw fault("the value is no JSON; a text has quotes."); }
+      if (at < 0) throw fault("use the form JSON Pointer = value, such as /channel = \"#general\".");
+      try { out[pointer] = JSON.parse(line.slice(at + 1)); } catch { throw fault("the value is not valid JSON. Put strings in quotes."); }
     }
     return out;
   }
@@ -215,10 +215,10 @@
   function warned(form) {
     const f = form.elements, box = $("[data-warn]", form), said = [];
     const any = f.any.checked || f.source.value === "*";
-    if (any) said.push(`Any action of ${f.source.value === "*" ? "every source" : "it"} that is not dangerous runs without asking, also ones that come later.`);
-    if (!f.max_calls.value) said.push("There is no budget: any number of calls run.");
-    if (!f.expires_in.value) said.push("It never ends by itself.");
-    if (f.session_id.value === "*") said.push("It covers every session, of everybody, now and later.");
+    if (any) said.push(`Every non-destructive tool of ${f.source.value === "*" ? "all sources" : "this source"} runs without approval, including tools added later.`);
+    if (!f.max_calls.value) said.push("The number of calls is not limited.");
+    if (!f.expires_in.value) said.push("The grant never expires.");
+    if (f.session_id.value === "*") said.push("It applies to all current and future sessions of the organization.");
     f.action.disabled = any;
     if (f.source.value === "*") f.any.checked = true;
     box.textContent = said.join(" ");
@@ -228,7 +228,7 @@
 
   forms.grant = async (v, form) => {
     const said = warned(form), body = { any: form.elements.any.checked };
-    if (said.length && !(await ask("That wide?", said.join(" "), "Grant it"))) return nothing;
+    if (said.length && !(await ask("Create a broad grant?", said.join(" "), "Create grant"))) return nothing;
     if (v.session_id === "*") body.scope = "organization"; else Object.assign(body, { scope: "session", session_id: v.session_id });
     if (v.source && v.source !== "*") body.source = v.source;
     if (v.action && !body.any) body.action = v.action;

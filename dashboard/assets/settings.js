@@ -26,12 +26,12 @@
     box.textContent = "Sending…";
     try {
       const a = await call("POST", `${PATH}${button.dataset.kind}/test`);
-      box.textContent = (a.ok ? "The test arrived. " : "The test did not arrive. ") + a.detail;
+      box.textContent = (a.ok ? "Test sent. " : "Test failed. ") + a.detail;
     } catch (e) { box.textContent = e.message; }
   };
 
   presses.rotateNotify = async () => {
-    if (!(await ask("A new secret?", "Requests are signed with both for a day, then with the new one alone.", "Make it"))) return;
+    if (!(await ask("Rotate the signing secret?", "Requests are signed with both secrets for one day, then only with the new one.", "Rotate secret"))) return;
     shown((await call("POST", PATH + "webhook/rotate", { keep: "24h" })).secret);
   };
 })();
