@@ -196,7 +196,7 @@ func TestADeliveryIsRedriven(t *testing.T) {
 	owner.shows("#secret-once")
 	owner.within("#secret-once").click("Copy the secret")
 	// The notice hides after 6 s, which a busy machine may take to look; its text stays.
-	owner.waitFor(`document.querySelector("#notice").textContent === "Copied."`, "the notice that it is copied")
+	owner.waitFor(`document.querySelector("#notice").textContent === "Copied"`, "the notice that it is copied")
 	var secret, url, commands string
 	owner.eval(`document.querySelector("#trigger-secret").textContent`, &secret)
 	owner.eval(`document.querySelector("#trigger-url").textContent`, &url)

@@ -125,7 +125,7 @@ func mintsASession(t *testing.T, s *story) {
 	}
 	admin.click("Copy configuration")
 	// The notice hides after 6 s, which a busy machine may take to look; its text stays.
-	admin.waitFor(`document.querySelector("#notice").textContent === "Copied."`, "the notice that it is copied")
+	admin.waitFor(`document.querySelector("#notice").textContent === "Copied"`, "the notice that it is copied")
 	admin.within("#session-list").sees("Fix the login page")
 	admin.photo("session-minted")
 	admin.reload()
