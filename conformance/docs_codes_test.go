@@ -181,7 +181,7 @@ func notOurs() map[string][]string {
 		"store/invocation.go":       nil, // read from the row
 		"store/run.go":              nil,
 		"store/run_end.go":          nil, // written to it
-		"sources/settings.go":       {"invalid_settings", "invalid_config"},
+		"sources/check.go":          {"invalid_settings", "invalid_config"},
 		"store/registry.go":         {"too_many_automations", "too_many_triggers", "too_many_schedules"}, // by the name of the table
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"sallyport/internal/guard"
 	"sallyport/internal/jsonlex"
 	"sallyport/internal/redact"
 )
@@ -79,4 +81,27 @@ func WebURL(text string) string {
 		return ""
 	}
 	return u.String()
+}
+
+// Printable makes foreign text harmless in a line of ours: characters that
+// nobody sees, which may break lines or turn their direction, become spaces, and
+// an ellipsis stands for all beyond the limit, in characters.
+func Printable(text string, limit int) string {
+	return cut(strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text), limit)
+}
+
+// AccountID makes an id unique among servers: each one that somebody runs
+// himself counts from 1. Cloud is the host of the service's own, whose ids stay
+// as they are, as those of the hosts below it.
+func AccountID(base *url.URL, cloud, id string) string {
+	host := strings.TrimSuffix(guard.Host(base), ":443")
+	if host == cloud || strings.HasSuffix(host, "."+cloud) {
+		return id
+	}
+	return host + strings.TrimRight(base.Path, "/") + "#" + id
 }

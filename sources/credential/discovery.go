@@ -17,6 +17,54 @@ import (
 	"sallyport/sources"
 )
 
+// Bounds of the scopes that a server may ask for.
+const (
+	maxScopes = 64
+	maxScope  = 256 // characters of one
+)
+
+// challenge is what a server says in WWW-Authenticate.
+type challenge struct {
+	metadata string // URL of its resource metadata
+	problem  string // error code
+	scopes   []string
+}
+
+// readChallenge reads the headers; one that is malformed is passed over.
+func readChallenge(headers []string) (c challenge) {
+	for _, h := range headers {
+		list, err := oauthex.ParseWWWAuthenticate([]string{h})
+		if err != nil {
+			continue
+		}
+		for _, one := range list {
+			if one.Scheme != "bearer" {
+				continue
+			}
+			c.metadata = cmp.Or(c.metadata, one.Params["resource_metadata"])
+			c.problem = cmp.Or(c.problem, one.Params["error"])
+			if len(c.scopes) == 0 {
+				c.scopes = scopes(strings.Fields(one.Params["scope"]))
+			}
+		}
+	}
+	return c
+}
+
+// scopes returns those of the lists that are formed like scopes, each once, in
+// order, and not more than a server may ask for.
+func scopes(lists ...[]string) (all []string) {
+	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
+	for _, list := range lists {
+		for _, s := range list {
+			if s != "" && len(s) <= maxScope && !strings.ContainsFunc(s, odd) && len(all) < maxScopes && !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
 // protection is what a server says of how it is protected.
 type protection struct {
 	resource string
@@ -139,4 +187,66 @@ func (p *protection) choose(s *action.OAuthSettings, before string) (string, err
 		return "", e
 	}
 	return p.issuers[i], nil
+}
+
+// authority finds the metadata of an authorization server and checks what
+// will be used of it.
+func (r reach) authority(ctx context.Context, issuer string, kind action.OAuthKind, legacy bool) (*oauthex.AuthServerMeta, error) {
+	const what = "authorization server"
+	u, err := r.check(issuer, what)
+	if err != nil {
+		return nil, err
+	}
+	for _, place := range authorityPlaces(u) {
+		var meta oauthex.AuthServerMeta
+		found, err := r.document(ctx, place, what+"'s metadata", &meta)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			return r.accept(&meta, issuer, kind, legacy)
+		}
+	}
+	if !legacy {
+		return nil, unusable("The authorization server %s has no metadata at any of the usual places; check the issuer.", sources.Printable(issuer, 200))
+	}
+	base := strings.TrimSuffix(issuer, "/")
+	return &oauthex.AuthServerMeta{
+		Issuer: issuer, AuthorizationEndpoint: base + "/authorize", TokenEndpoint: base + "/token", RegistrationEndpoint: base + "/register",
+	}, nil
+}
+
+// authorityPlaces are where the metadata of an issuer may be, by RFC 8414 and
+// by OpenID Connect.
+func authorityPlaces(u *url.URL) []string {
+	places := []string{
+		wellKnown(u, "/.well-known/oauth-authorization-server", u.Path),
+		wellKnown(u, "/.well-known/openid-configuration", u.Path),
+	}
+	if path := strings.TrimSuffix(u.Path, "/"); path != "" {
+		places = append(places, wellKnown(u, path+"/.well-known/openid-configuration", ""))
+	}
+	return places
+}
+
+// accept checks metadata. Of servers that are their own authorization server
+// some give it a path of its own.
+func (r reach) accept(m *oauthex.AuthServerMeta, issuer string, kind action.OAuthKind, legacy bool) (*oauthex.AuthServerMeta, error) {
+	shown := sources.Printable(issuer, 200)
+	if !sameIssuer(m.Issuer, issuer) && !(legacy && hostOf(m.Issuer) == hostOf(issuer)) {
+		return nil, unusable("The authorization server %s says of itself that it is another (%s); its operator must mend that.", shown, sources.Printable(m.Issuer, 200))
+	}
+	if _, err := r.check(m.TokenEndpoint, "token endpoint"); err != nil {
+		return nil, err
+	}
+	if kind == action.OAuthClient {
+		return m, nil
+	}
+	if _, err := r.check(m.AuthorizationEndpoint, "authorization endpoint"); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(m.CodeChallengeMethodsSupported, "S256") {
+		return nil, unusable("The authorization server %s does not say that it supports PKCE with S256, without which a sign-in is not safe; its operator must turn it on.", shown)
+	}
+	return m, nil
 }
