@@ -52,7 +52,7 @@ func TestConnectorFromFormToUse(t *testing.T) {
 	owner.fill(`[data-tool=water] select`, "allow")
 	owner.photo("connector-review")
 	owner.click("Apply and mark as reviewed")
-	owner.waitFor(`document.querySelector("[data-tool=water] option")?.textContent === "as it is: allow"`, "the chosen mode to be in force")
+	owner.waitFor(`document.querySelector("[data-tool=water] option")?.textContent === "Current (allow)"`, "the chosen mode to be in force")
 
 	agent := s.agent("Look after the garden")
 	if got := agent.call("garden_water", args{"text": "the fern"}).text(); got != "watered the fern" {
@@ -68,7 +68,7 @@ func TestConnectorFromFormToUse(t *testing.T) {
 
 	owner.click("Disable")
 	owner.confirm()
-	owner.waitFor(`[...document.querySelectorAll("button")].some((b) => b.textContent === "Turn on")`, "the connector to be off")
+	owner.waitFor(`[...document.querySelectorAll("button")].some((b) => b.textContent === "Enable")`, "the connector to be off")
 	owner.goTo("/secrets")
 	owner.sees("Garden")
 	var used string

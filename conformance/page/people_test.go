@@ -108,7 +108,7 @@ func mintsASession(t *testing.T, s *story) {
 	admin := s.person("admin")
 	admin.goTo("/sessions")
 	admin.fill("#new-session [name=title]", "Fix the login page")
-	admin.click("Create session")
+	admin.within("#new-session").click("Create session")
 	admin.shows("#session-once")
 	var env, snippet string
 	admin.eval(`document.querySelector("#session-env").textContent`, &env)
