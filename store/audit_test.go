@@ -16,6 +16,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/evidence"
 )
 
 var testAuditKey = bytes.Repeat([]byte{7}, 32)
@@ -54,8 +55,8 @@ func onSealed(t *testing.T, test func(t *testing.T, db *DB, raw *sql.DB)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		db := openAt(t, newPath(t))
-		sealedRows(t, db, db.write.db.DB)
-		test(t, db, db.write.db.DB)
+		sealedRows(t, db, db.db.Write.Db.DB)
+		test(t, db, db.db.Write.Db.DB)
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		url := dbtest.PostgresFrom(t, "sealed", func(url string) error {
@@ -63,15 +64,15 @@ func onSealed(t *testing.T, test func(t *testing.T, db *DB, raw *sql.DB)) {
 			if err != nil {
 				return err
 			}
-			sealedRows(t, db, db.read.DB)
-			return db.Close()
+			sealedRows(t, db, db.db.Read.DB)
+			return db.db.Close()
 		})
 		db, err := Open(t.Context(), Config{URL: url})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = db.Close() })
-		test(t, db, db.read.DB)
+		t.Cleanup(func() { _ = db.db.Close() })
+		test(t, db, db.db.Read.DB)
 	})
 }
 
@@ -190,7 +191,7 @@ func TestTamperingIsFound(t *testing.T) {
 						}
 						continue
 					}
-					mustChange(t, raw, strings.ReplaceAll(text, "DIGEST", bytesOf(raw, goneDigest)))
+					mustChange(t, raw, strings.ReplaceAll(text, "DIGEST", bytesOf(raw, evidence.GoneDigest)))
 				}
 				if d := cmp.Diff(append([]string{}, c.faults...), found(t, db, nil)); d != "" {
 					t.Errorf("faults (-want +got):\n%s", d)
@@ -267,16 +268,16 @@ func TestHistoryPutBackIsFoundByAHeadThatWasKept(t *testing.T) {
 // followed, as retention would have it.
 func TestACheckpointThatComesMeanwhileMustBeGenuine(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
-		v := &verification{db: db, key: testAuditKey, organization: DefaultOrganization}
-		c, err := db.chain(t.Context(), DefaultOrganization)
+		v := &evidence.Verification{Db: db.evidenceStore, Key: testAuditKey, Organization: DefaultOrganization}
+		c, err := db.Chain(t.Context(), DefaultOrganization)
 		if err != nil {
 			t.Fatal(err)
 		}
 		unguard(t, raw)
 		mustChange(t, raw, forgedCut)
 		mustChange(t, raw, "DELETE FROM audit_seals WHERE seq <= 3")
-		if err := v.links(t.Context(), c); err != nil || len(v.report.Faults) != 1 || v.report.Faults[0].Kind != "removed" {
-			t.Errorf("faults %+v, %v", v.report.Faults, err)
+		if err := v.Links(t.Context(), c); err != nil || len(v.Report.Faults) != 1 || v.Report.Faults[0].Kind != "removed" {
+			t.Errorf("faults %+v, %v", v.Report.Faults, err)
 		}
 	})
 }
@@ -286,7 +287,7 @@ func TestWhatWasTamperedWithIsNotRemoved(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		unguard(t, raw)
 		mustChange(t, raw, "UPDATE invocations SET risk = 'read' WHERE id = 'i06'")
-		n, err := db.Retain(t.Context(), DefaultOrganization, db.now(), testAuditKey, 100)
+		n, err := db.Retain(t.Context(), DefaultOrganization, db.db.Now(), testAuditKey, 100)
 		var e *action.Error
 		if n != 5 || !errors.As(err, &e) || e.Code != "audit_broken" || !strings.Contains(e.Message, "link 7") {
 			t.Errorf("removed %d, %v", n, err)
@@ -303,7 +304,7 @@ func TestABrokenChainIsNotMended(t *testing.T) {
 		mustChange(t, raw, "DELETE FROM audit_heads")
 		mustChange(t, raw, insertEvent("e98", "i04"))
 		sealed, sealing := db.Seal(t.Context(), testAuditKey, 100)
-		removed, removing := db.Retain(t.Context(), DefaultOrganization, db.now(), testAuditKey, 100)
+		removed, removing := db.Retain(t.Context(), DefaultOrganization, db.db.Now(), testAuditKey, 100)
 		var a, b *action.Error
 		if !errors.As(sealing, &a) || !errors.As(removing, &b) || a.Code != "audit_broken" || b.Code != "audit_broken" || sealed+removed > 0 {
 			t.Errorf("sealed %d, %v; removed %d, %v", sealed, sealing, removed, removing)
@@ -333,7 +334,7 @@ func TestAnEventUnderWayKeepsItsInvocation(t *testing.T) {
 		removed := 0
 		go func() {
 			var err error
-			removed, err = db.Retain(t.Context(), DefaultOrganization, db.now(), testAuditKey, 100)
+			removed, err = db.Retain(t.Context(), DefaultOrganization, db.db.Now(), testAuditKey, 100)
 			done <- err
 		}()
 		for waits := 0; waits == 0; time.Sleep(time.Millisecond) {
@@ -374,13 +375,13 @@ func TestARowThatVanishesBeforeItIsSealedIsTold(t *testing.T) {
 func TestManyFaultsAreCounted(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		unguard(t, raw)
-		for i := range maxFaults + 1 {
+		for i := range evidence.MaxFaults + 1 {
 			if err := insertRow(t, raw, fmt.Sprintf("x%03d", i), "expired", "completed_at = 'T'"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		r, err := db.VerifyAudit(t.Context(), DefaultOrganization, testAuditKey, nil)
-		if err != nil || r.OK || !r.More || len(r.Faults) != maxFaults {
+		if err != nil || r.OK || !r.More || len(r.Faults) != evidence.MaxFaults {
 			t.Errorf("ok %t, more %t, %d faults, %v", r.OK, r.More, len(r.Faults), err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
+	"sallyport/store/database"
 )
 
 // Backup writes what the SQLite file at path holds into a new file, while
@@ -24,7 +25,7 @@ func Backup(ctx context.Context, path, to string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no database at %s; give --data the folder of the gateway, or where its rows are in PostgreSQL its --database-url", path)
 	}
-	db, err := connect(path, 1, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(10000)"}})
+	db, err := database.Connect(path, 1, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(10000)"}})
 	if err != nil {
 		return err
 	}
@@ -40,50 +41,18 @@ func Backup(ctx context.Context, path, to string) error {
 	return f.Sync() // SQLite does not, for a copy
 }
 
-// Still opens a SQLite file that nobody writes to, or one that another process
-// may write to, to look at it: nothing is migrated, locked or written. Only
-// what reads may be called.
-func Still(path string) (*DB, error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, err
-	}
-	c := Config{}.withDefaults()
-	ticks := newClock(c.Now)
-	read, err := openReaders(path, 1)
-	if err != nil {
-		return nil, err
-	}
-	return &DB{clock: ticks, now: ticks.now, log: c.Log, loginIdle: c.LoginIdle, lookBack: lookBack, retry: newRetrier(c.RetryFor), read: read}, nil
-}
-
-// Look opens a PostgreSQL to look at it, as [Still] does a file: nothing is
-// migrated or written, its first organization neither. Only what reads may be
-// called.
-func Look(ctx context.Context, c Config) (*DB, error) {
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	c = c.withDefaults()
-	ticks := newClock(c.Now)
-	db := &DB{clock: ticks, now: ticks.now, log: c.Log, loginIdle: c.LoginIdle, lookBack: lookBack, retry: newRetrier(c.RetryFor)}
-	if err := db.connect(ctx, c); err != nil {
-		return nil, errors.Join(c.failed(err), db.Close())
-	}
-	return db, nil
-}
-
 // Integrity has SQLite look at every page, index and reference of the file; the
 // error says what does not hold.
 func (db *DB) Integrity(ctx context.Context) error {
 	var found []string
-	if err := db.read.NewRaw("PRAGMA integrity_check(5)").Scan(ctx, &found); err != nil {
+	if err := db.db.Read.NewRaw("PRAGMA integrity_check(5)").Scan(ctx, &found); err != nil {
 		return fmt.Errorf("checking the database: %w", err)
 	}
 	if len(found) != 1 || found[0] != "ok" {
 		return fmt.Errorf("the database is damaged: %s", strings.Join(found, "; "))
 	}
 	var dangling int
-	if err := db.read.NewRaw("SELECT count(*) FROM pragma_foreign_key_check").Scan(ctx, &dangling); err != nil {
+	if err := db.db.Read.NewRaw("SELECT count(*) FROM pragma_foreign_key_check").Scan(ctx, &dangling); err != nil {
 		return fmt.Errorf("checking the database: %w", err)
 	}
 	if dangling > 0 {
@@ -101,7 +70,7 @@ type StoredFile struct {
 
 // StoredFiles calls f with each file that rows say is kept.
 func (db *DB) StoredFiles(ctx context.Context, f func(StoredFile) error) error {
-	rows, err := db.read.NewSelect().Distinct().TableExpr("evidence_files AS f").
+	rows, err := db.db.Read.NewSelect().Distinct().TableExpr("evidence_files AS f").
 		Join("JOIN evidence_uploads AS u ON u.session_id = f.session_id AND u.id = f.upload_id").
 		ColumnExpr("u.organization_id, u.session_id, u.id, f.sha256, f.size").
 		Where("f.stored_at IS NOT NULL").Where("u.gone_at IS NULL").Rows(ctx)
@@ -127,9 +96,9 @@ func (db *DB) StoredFiles(ctx context.Context, f func(StoredFile) error) error {
 // there were. It is for rows that come from a backup: such a call may have run
 // after the backup was taken, and must not run again.
 func (db *DB) EndWaiting(ctx context.Context) (n int, err error) {
-	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err = affected(tx.NewUpdate().Table("invocations").
-			Set("status = 'expired', completed_at = ?, sealed_params = NULL", at(db.now())).
+	err = db.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err = database.Affected(tx.NewUpdate().Table("invocations").
+			Set("status = 'expired', completed_at = ?, sealed_params = NULL", database.At(db.db.Now())).
 			Where("status IN ('pending', 'approved')").Exec(ctx))
 		return err
 	})

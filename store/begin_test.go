@@ -9,6 +9,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
+	"sallyport/store/calls"
+	"sallyport/store/database"
 )
 
 // A result that is delivered between the two looks that Begin takes is not
@@ -31,8 +33,8 @@ func TestDeliveredBetweenTwoLooks(t *testing.T) {
 	}
 	joined := func() (begun *action.Begun) {
 		t.Helper()
-		err := db.do(t.Context(), func(ctx context.Context, tx bun.Tx) (err error) {
-			begun, err = db.join(ctx, tx, d, &checked{undelivered: opt(d.ID)}, now)
+		err := db.db.Do(t.Context(), func(ctx context.Context, tx bun.Tx) (err error) {
+			begun, err = db.Join(ctx, tx, d, &calls.Checked{Undelivered: database.Opt(d.ID)}, now)
 			return err
 		})
 		if err != nil {

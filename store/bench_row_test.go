@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
+	"sallyport/store/calls"
 )
 
 // BenchmarkEndedRow writes rows of reads that ended, 64 in a transaction as the
@@ -20,28 +21,29 @@ func BenchmarkEndedRow(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer db.Close()
+	defer db.db.Close()
 	session, err := db.CreateSession(b.Context(), action.Session{Organization: DefaultOrganization, CreatedBy: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := db.write.db.ExecContext(b.Context(), "PRAGMA synchronous = OFF"); err != nil {
+	if _, err := db.db.Write.Db.ExecContext(b.Context(), "PRAGMA synchronous = OFF"); err != nil {
 		b.Fatal(err)
 	}
 	const batch = 64
 	rows := make([][]any, batch)
+	ended := statementOf(b, db, calls.EndedSQL)
 	for b.Loop() {
 		b.StopTimer()
 		for i := range rows {
 			rows[i] = endedRow(b, &session, i)
 		}
 		b.StartTimer()
-		tx, err := db.write.db.BeginTx(b.Context(), nil)
+		tx, err := db.db.Write.Db.BeginTx(b.Context(), nil)
 		if err != nil {
 			b.Fatal(err)
 		}
 		for _, args := range rows {
-			if _, err := db.stmts.ended.exec(b.Context(), tx, args...); err != nil {
+			if _, err := ended.Exec(b.Context(), tx, args...); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -62,10 +64,10 @@ func endedRow(b *testing.B, s *action.Session, i int) []any {
 		Steps:  []action.Step{{Layer: action.LayerOrganization, Key: "connector:1:*", Mode: action.ModeAllow, Note: "The organization allows it."}},
 		Params: json.RawMessage(fmt.Sprintf(`{"text":"hello %d"}`, i)), ParamsHash: fmt.Sprint("hash", i), CreatedAt: now,
 	}, PolicyVersion: 1, Executor: "here", LeaseUntil: now.Add(time.Minute)}
-	r, err := newRow(d)
+	r, err := calls.NewRow(d)
 	if err != nil {
 		b.Fatal(err)
 	}
-	r.finish(&action.Finish{Status: action.StatusCompleted, Now: now, DurationMS: 3, Result: json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`)})
-	return endedColumns.values(r)
+	r.Finish(&action.Finish{Status: action.StatusCompleted, Now: now, DurationMS: 3, Result: json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`)})
+	return calls.EndedColumns.Values(r)
 }

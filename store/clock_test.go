@@ -9,16 +9,18 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/database"
+	databaserows "sallyport/store/database"
 )
 
 // trip is one question to a database whose clock is ahead by ahead.
 type trip struct{ out, back, ahead time.Duration }
 
 // measure syncs c with the trips, on an own clock that only they move.
-func measure(t *testing.T, c *clock, own *time.Time, trips ...trip) error {
+func measure(t *testing.T, c *database.Clock, own *time.Time, trips ...trip) error {
 	t.Helper()
 	i := 0
-	return c.sync(func() (time.Time, error) {
+	return c.Sync(func() (time.Time, error) {
 		if i >= len(trips) {
 			return time.Time{}, errors.New("asked too often")
 		}
@@ -42,24 +44,24 @@ func times(n int, p trip) []trip {
 func TestTheShortestRoundTripCounts(t *testing.T) {
 	const ms = time.Millisecond
 	own := time.Now()
-	c := newClock(func() time.Time { return own })
+	c := database.NewClock(func() time.Time { return own })
 	for _, step := range []struct {
 		name  string
 		trips []trip
 		want  time.Duration
 		fails bool
 	}{
-		{"all the same", times(clockSamples, trip{2 * ms, 2 * ms, 2 * time.Minute}), 2 * time.Minute, false},
-		{"behind", times(clockSamples, trip{2 * ms, 2 * ms, -2 * time.Minute}), -2 * time.Minute, false},
-		{"one is short", append([]trip{{ms, ms, time.Minute}}, times(clockSamples-1, trip{800 * ms, 0, time.Minute})...), time.Minute, false},
-		{"the middle of a lopsided one", times(clockSamples, trip{30 * ms, 10 * ms, time.Hour}), time.Hour + 10*ms, false},
-		{"inside what can be told", times(clockSamples, trip{30 * ms, 30 * ms, time.Hour}), time.Hour + 10*ms, false},
-		{"outside of it", times(clockSamples, trip{4 * ms, 4 * ms, time.Hour}), time.Hour, false},
-		{"all over a second", times(clockSamples, trip{600 * ms, 600 * ms, 0}), time.Hour, true},
+		{"all the same", times(database.ClockSamples, trip{2 * ms, 2 * ms, 2 * time.Minute}), 2 * time.Minute, false},
+		{"behind", times(database.ClockSamples, trip{2 * ms, 2 * ms, -2 * time.Minute}), -2 * time.Minute, false},
+		{"one is short", append([]trip{{ms, ms, time.Minute}}, times(database.ClockSamples-1, trip{800 * ms, 0, time.Minute})...), time.Minute, false},
+		{"the middle of a lopsided one", times(database.ClockSamples, trip{30 * ms, 10 * ms, time.Hour}), time.Hour + 10*ms, false},
+		{"inside what can be told", times(database.ClockSamples, trip{30 * ms, 30 * ms, time.Hour}), time.Hour + 10*ms, false},
+		{"outside of it", times(database.ClockSamples, trip{4 * ms, 4 * ms, time.Hour}), time.Hour, false},
+		{"all over a second", times(database.ClockSamples, trip{600 * ms, 600 * ms, 0}), time.Hour, true},
 		{"broken off", times(1, trip{ms, ms, 0}), time.Hour, true},
 	} {
 		err := measure(t, c, &own, step.trips...)
-		if got := c.now().Sub(own.Round(0)); got != step.want || (err != nil) != step.fails {
+		if got := c.Now().Sub(own.Round(0)); got != step.want || (err != nil) != step.fails {
 			t.Errorf("%s: offset %s, want %s; error %v", step.name, got, step.want, err)
 		}
 	}
@@ -82,23 +84,23 @@ func step(t *testing.T, now time.Time, by time.Duration) time.Time {
 func TestSettingTheOwnClockChangesNothing(t *testing.T) {
 	own := time.Now()
 	theirs := own.Round(0).Add(-time.Hour)
-	c := newClock(func() time.Time { return own })
-	if !c.now().Equal(own) {
-		t.Errorf("before the first measure it is %s, want the own clock's %s", c.now(), own)
+	c := database.NewClock(func() time.Time { return own })
+	if !c.Now().Equal(own) {
+		t.Errorf("before the first measure it is %s, want the own clock's %s", c.Now(), own)
 	}
-	c.set(anchor{own, theirs}, 0)
-	before := c.now()
+	c.Set(database.Anchor{Own: own, Theirs: theirs}, 0)
+	before := c.Now()
 	own = step(t, own.Add(time.Second), 2*time.Minute)
-	if got := c.now(); !got.Equal(theirs.Add(time.Second)) || got.Sub(before) != time.Second {
+	if got := c.Now(); !got.Equal(theirs.Add(time.Second)) || got.Sub(before) != time.Second {
 		t.Errorf("a second later, and after the own clock was set: %s, %s after the last look; want %s", got, got.Sub(before), theirs.Add(time.Second))
 	}
 	// A measure that agrees changes nothing either; one that does not does.
-	c.set(anchor{own, theirs.Add(time.Second)}, 0)
-	if got := c.now(); !got.Equal(theirs.Add(time.Second)) {
+	c.Set(database.Anchor{Own: own, Theirs: theirs.Add(time.Second)}, 0)
+	if got := c.Now(); !got.Equal(theirs.Add(time.Second)) {
 		t.Errorf("after the next measure: %s, want %s", got, theirs.Add(time.Second))
 	}
-	c.set(anchor{own, theirs.Add(time.Minute)}, 0)
-	if got := c.now(); !got.Equal(theirs.Add(time.Minute)) {
+	c.Set(database.Anchor{Own: own, Theirs: theirs.Add(time.Minute)}, 0)
+	if got := c.Now(); !got.Equal(theirs.Add(time.Minute)) {
 		t.Errorf("after the database's clock was set: %s, want %s", got, theirs.Add(time.Minute))
 	}
 }
@@ -109,11 +111,11 @@ func TestOneProcessHasOneClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if err := db.SyncClock(t.Context()); err != nil {
+	defer db.db.Close()
+	if err := db.db.SyncClock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := db.Now(); !got.Equal(own) {
+	if got := db.db.Now(); !got.Equal(own) {
 		t.Errorf("now is %s, want the configured clock's %s", got, own)
 	}
 }
@@ -126,10 +128,10 @@ func TestRowsHaveTheDatabasesTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer db.Close()
+		defer db.db.Close()
 		database := func() (now time.Time) {
 			t.Helper()
-			if err := db.read.DB.QueryRowContext(t.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
+			if err := db.db.Read.DB.QueryRowContext(t.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
 				t.Fatal(err)
 			}
 			return now
@@ -143,13 +145,13 @@ func TestRowsHaveTheDatabasesTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signal, err := db.PostSignal(t.Context(), Signal{Organization: org.ID, Session: "s", Kind: "k"})
+		signal, err := db.db.PostSignal(t.Context(), databaserows.Signal{Organization: org.ID, Session: "s", Kind: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		now, after := db.Now(), database()
+		now, after := db.db.Now(), database()
 		// Half of the longest round trip that counts.
-		const tolerance = clockTrip / 2
+		const tolerance = databaserows.ClockTrip / 2
 		for what, at := range map[string]time.Time{"organization": org.CreatedAt, "session": session.CreatedAt, "signal": signal.CreatedAt, "now": now} {
 			if at.Before(before.Add(-tolerance)) || at.After(after.Add(tolerance)) {
 				t.Errorf("clock off by %s: %s has %s, while the database had %s to %s", off, what, at, before, after)

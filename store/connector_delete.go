@@ -7,35 +7,39 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
+	"sallyport/store/calls"
+	"sallyport/store/connect"
+	"sallyport/store/history"
+	"sallyport/store/policy"
 )
 
 // DeleteConnector removes a connector and what policy said of it; ErrNotFound.
 // Its invocations stay; those that wait for a person are withdrawn, and returned.
 func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) (withdrew []action.Invocation, err error) {
-	err = db.do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		old, err := connectorOf(ctx, tx, organization, id)
+	err = db.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		old, err := connect.ConnectorOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
 		if err := db.forgetSource(ctx, tx, organization, old.Source(), by); err != nil {
 			return err
 		}
-		if err := db.resetReviews(ctx, tx, &old, "", by); err != nil {
+		if err := db.ResetReviews(ctx, tx, &old, "", by); err != nil {
 			return err
 		}
-		if err := db.revokeGrantsOf(ctx, tx, organization, old.Source(), by); err != nil {
+		if err := db.RevokeGrantsOf(ctx, tx, organization, old.Source(), by); err != nil {
 			return err
 		}
 		if _, err := tx.NewDelete().Model(&old).WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("deleting connector %s: %w", id, err)
 		}
-		if withdrew, err = withdrawCalls(ctx, tx, organization, "source_id", old.Source(), db.now(), "The connector was removed."); err != nil {
+		if withdrew, err = calls.WithdrawCalls(ctx, tx, organization, "source_id", old.Source(), db.db.Now(), "The connector was removed."); err != nil {
 			return err
 		}
-		if err := db.policyChanged(ctx, tx, old.event(by), old.snapshot(), nil); err != nil {
+		if err := db.PolicyChanged(ctx, tx, old.Event(by), old.Snapshot(), nil); err != nil {
 			return err
 		}
-		return catalogMoved(ctx, tx, organization)
+		return history.CatalogMoved(ctx, tx, organization)
 	})
 	return withdrew, err
 }
@@ -43,12 +47,12 @@ func (db *DB) DeleteConnector(ctx context.Context, organization, id, by string) 
 // forgetSource removes what policy says of a source, each with its event. That
 // it moves the version is for the caller.
 func (db *DB) forgetSource(ctx context.Context, tx bun.Tx, organization, source, by string) error {
-	if _, err := removeAll[overrideRow](ctx, db, tx, organization, "source_id", source, by); err != nil {
+	if _, err := history.RemoveAll[policy.OverrideRow](ctx, db.historyStore, tx, organization, "source_id", source, by); err != nil {
 		return err
 	}
-	if _, err := removeAll[quotaRow](ctx, db, tx, organization, "source_id", source, by); err != nil {
+	if _, err := history.RemoveAll[policy.QuotaRow](ctx, db.historyStore, tx, organization, "source_id", source, by); err != nil {
 		return err
 	}
-	_, err := removeAll[capabilityRow](ctx, db, tx, organization, "provider", source, by)
+	_, err := history.RemoveAll[policy.CapabilityRow](ctx, db.historyStore, tx, organization, "provider", source, by)
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/store/requests"
+	requestsrows "sallyport/store/requests"
 )
 
 func envKeys(names ...string) []action.EnvKey {
@@ -71,10 +73,10 @@ func TestVariablesAreAskedForAnsweredAndTakenOnce(t *testing.T) {
 		if values := takes(t, db, s, "k2"); values != nil {
 			t.Errorf("handed out twice: %v", values)
 		}
-		if n, err := db.SweepEnv(t.Context(), db.now(), 10); n != 0 || err != nil {
+		if n, err := db.SweepEnv(t.Context(), db.db.Now(), 10); n != 0 || err != nil {
 			t.Errorf("swept too early: %d, %v", n, err)
 		}
-		if n, err := db.SweepEnv(t.Context(), db.now().Add(envAgain), 10); n != 1 || err != nil {
+		if n, err := db.SweepEnv(t.Context(), db.db.Now().Add(requests.EnvAgain), 10); n != 1 || err != nil {
 			t.Errorf("not wiped: %d, %v", n, err)
 		}
 		if values := takes(t, db, s, "k1"); values != nil {
@@ -134,7 +136,7 @@ func TestRequestsForVariablesEnd(t *testing.T) {
 		}
 		_, err = db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "org2", ID: waits.ID, By: "zed", Sealed: []byte("v")})
 		refusedAs(t, err, action.ErrNotFound, "env_request_not_found")
-		if n, err := db.SweepEnv(t.Context(), db.now().Add(envWaits+time.Minute), 10); n != 2 || err != nil {
+		if n, err := db.SweepEnv(t.Context(), db.db.Now().Add(requests.EnvWaits+time.Minute), 10); n != 2 || err != nil {
 			t.Errorf("expired %d, %v", n, err)
 		}
 		_, err = db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "default", ID: waits.ID, By: "ada", Sealed: []byte("v")})
@@ -149,7 +151,7 @@ func TestRequestsForVariablesEnd(t *testing.T) {
 		}
 		_, err = db.DecideEnv(t.Context(), action.EnvVerdict{Organization: "default", ID: over.ID, By: "ada", Sealed: []byte("v")})
 		refusedAs(t, err, action.ErrConflict, "session_over")
-		if n, err := db.SweepEnv(t.Context(), db.now(), 10); n != 1 || err != nil {
+		if n, err := db.SweepEnv(t.Context(), db.db.Now(), 10); n != 1 || err != nil {
 			t.Errorf("of a session that is over %d, %v", n, err)
 		}
 	})
@@ -158,7 +160,7 @@ func TestRequestsForVariablesEnd(t *testing.T) {
 func TestASessionAsksForSoMuchAtOnce(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		s := liveSession(t, db)
-		for i := range maxEnvRequests {
+		for i := range requests.MaxEnvRequests {
 			asksEnv(t, db, s, fmt.Sprint("A", i))
 		}
 		_, _, err := db.RequestEnv(t.Context(), s.Organization, s.ID, envKeys("Z"))
@@ -169,11 +171,11 @@ func TestASessionAsksForSoMuchAtOnce(t *testing.T) {
 			}
 		}
 		page, err := db.ListEnvRequests(t.Context(), action.EnvFilter{Organization: s.Organization, Session: s.ID, Status: action.EnvPending, Limit: 3})
-		if err != nil || len(page.Items) != 3 || page.Total != maxEnvRequests || page.Next == "" {
+		if err != nil || len(page.Items) != 3 || page.Total != requests.MaxEnvRequests || page.Next == "" {
 			t.Errorf("%+v, %v", page, err)
 		}
 		_, requests, err := db.CountWaiting(t.Context(), s.Organization)
-		if err != nil || requests != maxEnvRequests {
+		if err != nil || requests != requestsrows.MaxEnvRequests {
 			t.Errorf("%d wait, %v", requests, err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/internal/dbtest"
+	"sallyport/store/database"
 )
 
 func TestImpossibleGrantsAreImpossible(t *testing.T) {
@@ -86,7 +87,7 @@ func impossibleGrantsAreImpossible(t *testing.T, raw *sql.DB) {
 // TestOldRowsAreBroughtUpToDate applies the migration where calls are already.
 func TestOldRowsAreBroughtUpToDate(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
-		db, err := connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
+		db, err := database.Connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,17 +95,17 @@ func TestOldRowsAreBroughtUpToDate(t *testing.T) {
 		oldRowsAreBroughtUpToDate(t, db)
 	})
 	t.Run("Postgres", func(t *testing.T) {
-		pool, err := openPool(Config{URL: dbtest.Postgres(t)})
+		pool, err := database.OpenPool(Config{URL: dbtest.Postgres(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer pool.Close()
-		oldRowsAreBroughtUpToDate(t, newPostgres(pool))
+		oldRowsAreBroughtUpToDate(t, database.NewPostgres(pool))
 	})
 }
 
 func oldRowsAreBroughtUpToDate(t *testing.T, db *bun.DB) {
-	all, err := migrations(shared(db))
+	all, err := database.Migrations(database.Shared(db))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,12 +117,12 @@ func oldRowsAreBroughtUpToDate(t *testing.T, db *bun.DB) {
 		}
 		old[name] = &fstest.MapFile{Data: text}
 	}
-	if _, err := migrateFiles(t.Context(), db, old, time.Now); err != nil {
+	if _, err := database.MigrateFiles(t.Context(), db, old, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	mustExec(t, db.DB, "INSERT INTO organizations (id, name, created_at) VALUES ('default', 'Default', '"+when+"')")
 	seed(t, db.DB)
-	if _, err := migrateFiles(t.Context(), db, all, time.Now); err != nil {
+	if _, err := database.MigrateFiles(t.Context(), db, all, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	n, err := db.NewSelect().Table("invocations").Where("grant_id IS NULL").Where("summary IS NULL").Count(t.Context())

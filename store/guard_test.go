@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
+	"sallyport/store/evidence"
 )
 
 // evidenceNames are the tables of history and its chain, in an order in which
@@ -71,9 +72,9 @@ func TestHistoryIsNotReplaced(t *testing.T) {
 			for _, table := range []string{"invocations", "invocation_events", "policy_events", "audit_seals"} {
 				all = append(all, "REPLACE INTO "+table+" SELECT * FROM "+table+" LIMIT 1")
 			}
-			for _, e := range evidenceTables {
-				columns := strings.Join(e.columns, ", ")
-				all = append(all, "REPLACE INTO "+e.table+" (rowid, "+columns+") SELECT rowid, "+strings.Replace(columns, " id,", " 'x' || id,", 1)+" FROM "+e.table+" LIMIT 1")
+			for _, e := range evidence.EvidenceTables {
+				columns := strings.Join(e.Columns, ", ")
+				all = append(all, "REPLACE INTO "+e.Table+" (rowid, "+columns+") SELECT rowid, "+strings.Replace(columns, " id,", " 'x' || id,", 1)+" FROM "+e.Table+" LIMIT 1")
 			}
 		}
 		for _, text := range all {
@@ -90,8 +91,8 @@ func TestHistoryIsNotReplaced(t *testing.T) {
 // TestARowIsLinkedOnce has a sealer know of a row what another did meanwhile.
 func TestARowIsLinkedOnce(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
-		err := db.sealRows(t.Context(), testAuditKey, DefaultOrganization, []waiting{{rowKey: rowKey{sealedEvent, "e03"}}})
-		if !errors.Is(err, errOvertaken) {
+		err := db.SealRows(t.Context(), testAuditKey, DefaultOrganization, []evidence.Waiting{{RowKey: evidence.RowKey{Kind: evidence.SealedEvent, ID: "e03"}}})
+		if !errors.Is(err, evidence.ErrOvertaken) {
 			t.Errorf("sealed again: %v", err)
 		}
 	})
@@ -128,7 +129,7 @@ func TestAHeadThatRetentionPassedIsTold(t *testing.T) {
 				t.Errorf("before anything went: %s", got)
 			}
 		}
-		if n, err := db.Retain(t.Context(), DefaultOrganization, db.now(), testAuditKey, 11); n != 11 || err != nil {
+		if n, err := db.Retain(t.Context(), DefaultOrganization, db.db.Now(), testAuditKey, 11); n != 11 || err != nil {
 			t.Fatalf("removed %d, %v", n, err)
 		}
 		if got := note(kept[0]); !strings.Contains(got, "link 12, which retention removed with all before link 14") {
@@ -147,14 +148,15 @@ type leaver struct {
 }
 
 func (l *leaver) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
-func (l *leaver) AfterQuery(context.Context, *bun.QueryEvent)                        { l.reads++; l.leave() }
+
+func (l *leaver) AfterQuery(context.Context, *bun.QueryEvent) { l.reads++; l.leave() }
 
 // TestVerificationEndsWithItsCaller has one that leaves before it is through.
 func TestVerificationEndsWithItsCaller(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		ctx, leave := context.WithCancel(t.Context())
 		l := &leaver{leave: leave}
-		db.read = db.read.WithQueryHook(l)
+		db.db.Read = db.db.Read.WithQueryHook(l)
 		r, err := db.VerifyAudit(ctx, DefaultOrganization, testAuditKey, nil)
 		if !errors.Is(err, context.Canceled) || l.reads != 1 || r.OK || r.Checked > 0 {
 			t.Errorf("after %d reads of links: %+v, %v", l.reads, r, err)

@@ -17,6 +17,7 @@ import (
 	"sallyport/action"
 	"sallyport/ingest/event"
 	"sallyport/internal/dbtest"
+	"sallyport/store/database"
 )
 
 // onBothOpen runs a test on both databases, with a way past the checks.
@@ -27,7 +28,7 @@ func onBothOpen(t *testing.T, test func(t *testing.T, db *DB, raw *sql.DB)) {
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		db := preparedServer(t, Config{})
-		test(t, db, db.write.db.DB)
+		test(t, db, db.db.Write.Db.DB)
 	})
 }
 
@@ -39,7 +40,7 @@ func preparedFile(t *testing.T) (db *DB, path string) {
 		if err != nil {
 			return err
 		}
-		return db.Close()
+		return db.db.Close()
 	})
 	return openAt(t, path), path
 }
@@ -47,14 +48,14 @@ func preparedFile(t *testing.T) (db *DB, path string) {
 func preparedServer(t *testing.T, c Config) *DB {
 	t.Helper()
 	c.URL = dbtest.PostgresFrom(t, "store", func(url string) error {
-		_, err := Migrate(t.Context(), Config{URL: url})
+		_, err := database.Migrate(t.Context(), Config{URL: url})
 		return err
 	})
 	db, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
+	t.Cleanup(func() { _ = db.db.Close() })
 	return db
 }
 
@@ -177,8 +178,8 @@ func TestAGroupThatIsWantedSooner(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		group := func(seconds int) {
 			t.Helper()
-			err := db.do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
-				return db.putPollGroup(ctx, tx, &event.Trigger{Organization: DefaultOrganization, Provider: "slack", Integration: "i"}, seconds)
+			err := db.db.Do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+				return db.PutPollGroup(ctx, tx, &event.Trigger{Organization: DefaultOrganization, Provider: "slack", Integration: "i"}, seconds)
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -186,9 +187,9 @@ func TestAGroupThatIsWantedSooner(t *testing.T) {
 		}
 		wait := func(set string) float64 {
 			t.Helper()
-			now := db.now()
+			now := db.db.Now()
 			if set != "" {
-				if _, err := db.write.db.NewUpdate().Table("poll_groups").Set("next_at = ?", at(now.AddDate(0, 0, 1))).Set(set).Where("id <> ''").Exec(t.Context()); err != nil {
+				if _, err := db.db.Write.Db.NewUpdate().Table("poll_groups").Set("next_at = ?", database.At(now.AddDate(0, 0, 1))).Set(set).Where("id <> ''").Exec(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -227,7 +228,7 @@ func TestNamesBecomeAutomations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer db.Close()
+			defer db.db.Close()
 			for organization, want := range map[string]string{"o": "Nightly nightly ours/x bound", "p": "nightly", DefaultOrganization: ""} {
 				list, err := db.ListAutomations(t.Context(), organization)
 				if err != nil {
@@ -268,12 +269,12 @@ func TestNamesBecomeAutomations(t *testing.T) {
 // automations.
 func before0008(t *testing.T, c Config) {
 	t.Helper()
-	db, release, err := c.toMigrate()
+	db, release, err := c.ToMigrate()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = errors.Join(db.Close(), release()) }()
-	all, err := migrations(c.URL != "")
+	all, err := database.Migrations(c.URL != "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +290,7 @@ func before0008(t *testing.T, c Config) {
 		}
 		old[name] = &fstest.MapFile{Data: text}
 	}
-	if _, err := migrateFiles(t.Context(), db, old, c.withDefaults().Now); err != nil {
+	if _, err := database.MigrateFiles(t.Context(), db, old, c.WithDefaults().Now); err != nil {
 		t.Fatal(err)
 	}
 	err = change(t, db.DB, `INSERT INTO organizations (id, name, created_at) VALUES ('o', 'O', 'T'), ('p', 'P', 'T');
@@ -308,7 +309,7 @@ func before0008(t *testing.T, c Config) {
 // TestAnEventThatComesAsItsAutomationGoes has its run skipped with the others.
 func TestAnEventThatComesAsItsAutomationGoes(t *testing.T) {
 	db := preparedServer(t, Config{})
-	raw := db.write.db.DB
+	raw := db.db.Write.Db.DB
 	if err := errors.Join(change(t, raw, ruleRows), change(t, raw, "DELETE FROM runs WHERE id = 'works'")); err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +360,7 @@ func awaitLock(t *testing.T, raw *sql.DB) {
 // TestAGroupThatAnotherTakes in this moment is not waited for.
 func TestAGroupThatAnotherTakes(t *testing.T) {
 	db := preparedServer(t, Config{RetryFor: time.Second})
-	raw := db.write.db.DB
+	raw := db.db.Write.Db.DB
 	mustExec(t, raw, `INSERT INTO poll_groups (id, organization_id, provider, integration_id, poll_seconds, next_at, failures, turn)
 	  VALUES ('first', 'default', 'slack', 'i', 60, now() - interval '2 minutes', 0, 0), ('second', 'default', 'slack', 'j', 60, now() - interval '1 minute', 0, 0)`)
 	tx, err := raw.BeginTx(t.Context(), nil)

@@ -7,42 +7,45 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"sallyport/store/calls"
+	"sallyport/store/database"
 )
 
 // begins is put as the beginning of a row, whose end writes n + 100.
-func begins(n int) *job {
+func begins(n int) *database.Job {
 	j := put(n)
-	j.begins = &begunRow{}
+	j.Begins = &calls.BegunRow{}
 	return j
 }
 
-func ends(n int) func(*begunRow) *job {
-	return func(*begunRow) *job { return put(n + 100) }
+func ends(n int) func(any) *database.Job {
+	return func(any) *database.Job { return put(n + 100) }
 }
 
 func TestEndIsWrittenInThePlaceOfTheBeginning(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.ok(b.write.enqueue(t.Context(), begins(1)))
-	done, err := b.write.instead(t.Context(), "1", ends(1))
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
+	done, err := b.db.Write.Instead(t.Context(), "1", ends(1))
 	if !done || err != nil {
 		t.Fatal(done, err)
 	}
 	b.want(101)
-	if b.write.queued([]string{"1"}) {
+	if b.db.Write.Queued([]string{"1"}) {
 		t.Error("the row still counts as queued")
 	}
 }
 
 func TestEndOfAWrittenBeginningIsItsOwn(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.ok(b.write.enqueue(t.Context(), begins(1)))
-	b.ok(b.write.flush(t.Context(), "1"))
-	if done, err := b.write.instead(t.Context(), "1", ends(1)); done || err != nil {
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
+	b.ok(b.db.Write.Flush(t.Context(), "1"))
+	if done, err := b.db.Write.Instead(t.Context(), "1", ends(1)); done || err != nil {
 		t.Fatal(done, err)
 	}
-	b.ok(b.write.enqueue(t.Context(), begins(2)))
-	b.ok(b.write.enqueue(t.Context(), put(2))) // more than its beginning
-	if done, err := b.write.instead(t.Context(), "2", ends(2)); done || err != nil {
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(2)))
+	b.ok(b.db.Write.Enqueue(t.Context(), put(2))) // more than its beginning
+	if done, err := b.db.Write.Instead(t.Context(), "2", ends(2)); done || err != nil {
 		t.Fatal(done, err)
 	}
 	b.want(1)
@@ -51,17 +54,17 @@ func TestEndOfAWrittenBeginningIsItsOwn(t *testing.T) {
 func TestReadersWaitForTheEndThatIsQueued(t *testing.T) {
 	b := newBench(t, time.Hour)
 	free := b.busy()
-	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.write.instead(context.Background(), "1", ends(1))
+		_, err := b.db.Write.Instead(context.Background(), "1", ends(1))
 		ended <- err
 	}()
 	for !b.replaced() {
 		time.Sleep(time.Millisecond)
 	}
 	flushed := make(chan error, 1)
-	go func() { flushed <- b.write.flush(context.Background(), "1") }()
+	go func() { flushed <- b.db.Write.Flush(context.Background(), "1") }()
 	b.waitQueue(2)
 	free()
 	b.ok(<-flushed)
@@ -72,11 +75,11 @@ func TestReadersWaitForTheEndThatIsQueued(t *testing.T) {
 func TestBeginningComesBackWhenItsEndIsTakenBack(t *testing.T) {
 	b := newBench(t, time.Millisecond)
 	free := b.busy()
-	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.write.instead(ctx, "1", ends(1))
+		_, err := b.db.Write.Instead(ctx, "1", ends(1))
 		ended <- err
 	}()
 	for !b.replaced() {
@@ -87,14 +90,16 @@ func TestBeginningComesBackWhenItsEndIsTakenBack(t *testing.T) {
 		t.Error(err)
 	}
 	free()
-	b.ok(b.write.flush(t.Context(), "1"))
+	b.ok(b.db.Write.Flush(t.Context(), "1"))
 	b.want(1)
 }
 
 func TestFailedEndTellsItsCaller(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.ok(b.write.enqueue(t.Context(), begins(1)))
-	done, err := b.write.instead(t.Context(), "1", func(*begunRow) *job { return &job{single: true, run: exec("INSERT INTO none VALUES (1)")} })
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
+	done, err := b.db.Write.Instead(t.Context(), "1", func(any) *database.Job {
+		return &database.Job{Single: true, Run: exec("INSERT INTO none VALUES (1)")}
+	})
 	if !done || err == nil {
 		t.Fatal(done, err)
 	}
@@ -103,10 +108,10 @@ func TestFailedEndTellsItsCaller(t *testing.T) {
 
 // replaced reports whether an end took the place of a beginning.
 func (b *bench) replaced() bool {
-	b.write.mu.Lock()
-	defer b.write.mu.Unlock()
-	for _, q := range b.write.queue {
-		if q.instead != nil {
+	b.db.Write.Mu.Lock()
+	defer b.db.Write.Mu.Unlock()
+	for _, q := range b.db.Write.Queue {
+		if q.Instead != nil {
 			return true
 		}
 	}
@@ -114,19 +119,19 @@ func (b *bench) replaced() bool {
 }
 
 // overtakes is put as a job that may be done before rows that began.
-func overtakes(n int) *job {
+func overtakes(n int) *database.Job {
 	j := put(n)
-	j.row, j.passes = "", true
+	j.Row, j.Passes = "", true
 	return j
 }
 
 func TestBeginningsWaitForTheirEndsWhileOthersAreCommitted(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.write.settles = time.Hour
-	b.ok(b.write.enqueue(t.Context(), begins(1)))
-	b.ok(b.write.do(t.Context(), overtakes(2)))
+	b.db.Write.Settles = time.Hour
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
+	b.ok(b.db.Write.Do(t.Context(), overtakes(2)))
 	b.want(2)
-	if done, err := b.write.instead(t.Context(), "1", ends(1)); !done || err != nil {
+	if done, err := b.db.Write.Instead(t.Context(), "1", ends(1)); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	b.want(2, 101)
@@ -134,20 +139,23 @@ func TestBeginningsWaitForTheirEndsWhileOthersAreCommitted(t *testing.T) {
 
 func TestBeginningsComeBeforeWhatDoesNotPassThem(t *testing.T) {
 	for name, then := range map[string]func(*bench) error{
-		"another write":     func(b *bench) error { return b.write.do(t.Context(), &job{run: put(2).run}) },
-		"a look at the row": func(b *bench) error { return b.write.flush(t.Context(), "1") },
+		"another write":     func(b *bench) error { return b.db.Write.Do(t.Context(), &database.Job{Run: put(2).Run}) },
+		"a look at the row": func(b *bench) error { return b.db.Write.Flush(t.Context(), "1") },
 		"more of the same row": func(b *bench) error {
 			j := put(1)
-			j.run, j.passes = put(2).run, true
-			return b.write.do(t.Context(), j)
+			j.Run, j.Passes = put(2).Run, true
+			return b.db.Write.Do(t.Context(), j)
 		},
-		"what passes, later on": func(b *bench) error { time.Sleep(2 * settleFor); return b.write.do(t.Context(), overtakes(2)) },
+		"what passes, later on": func(b *bench) error {
+			time.Sleep(2 * database.SettleFor)
+			return b.db.Write.Do(t.Context(), overtakes(2))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, time.Hour)
-			b.ok(b.write.enqueue(t.Context(), begins(1)))
+			b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 			b.ok(then(b))
-			if b.write.queued([]string{"1"}) {
+			if b.db.Write.Queued([]string{"1"}) {
 				t.Error("the beginning is still queued")
 			}
 		})
@@ -156,11 +164,11 @@ func TestBeginningsComeBeforeWhatDoesNotPassThem(t *testing.T) {
 
 func TestBeginningsStayWhenTheTimerRings(t *testing.T) {
 	b := newBench(t, time.Millisecond)
-	b.write.settles = time.Hour
-	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	b.db.Write.Settles = time.Hour
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	other := put(2)
-	other.passes = true
-	b.ok(b.write.enqueue(t.Context(), other))
+	other.Passes = true
+	b.ok(b.db.Write.Enqueue(t.Context(), other))
 	for len(b.numbers()) == 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -169,8 +177,8 @@ func TestBeginningsStayWhenTheTimerRings(t *testing.T) {
 
 func TestBeginningIsWrittenWithoutItsEndAtLast(t *testing.T) {
 	b := newBench(t, time.Millisecond)
-	b.write.settles = 5 * time.Millisecond
-	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	b.db.Write.Settles = 5 * time.Millisecond
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	for len(b.numbers()) == 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -180,23 +188,23 @@ func TestBeginningIsWrittenWithoutItsEndAtLast(t *testing.T) {
 // An end whose beginning is just being written leaves other beginnings where they are.
 func TestEndOfWhatIsBeingWrittenPasses(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.write.settles = time.Hour
+	b.db.Write.Settles = time.Hour
 	begun, free := make(chan struct{}), make(chan struct{})
 	first := begins(1)
-	write := first.run
-	first.run = func(ctx context.Context, tx bun.IDB) error {
+	write := first.Run
+	first.Run = func(ctx context.Context, tx bun.IDB) error {
 		close(begun)
 		<-free
 		return write(ctx, tx)
 	}
-	b.ok(b.write.enqueue(t.Context(), first))
+	b.ok(b.db.Write.Enqueue(t.Context(), first))
 	errs := make(chan error, 2)
-	go func() { errs <- b.write.flush(context.Background(), "1") }()
+	go func() { errs <- b.db.Write.Flush(context.Background(), "1") }()
 	<-begun
-	b.ok(b.write.enqueue(t.Context(), begins(2)))
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(2)))
 	end := overtakes(101)
-	end.row = "1"
-	go func() { errs <- b.write.do(context.Background(), end) }()
+	end.Row = "1"
+	go func() { errs <- b.db.Write.Do(context.Background(), end) }()
 	b.waitQueue(2)
 	close(free)
 	b.ok(<-errs)
@@ -206,9 +214,9 @@ func TestEndOfWhatIsBeingWrittenPasses(t *testing.T) {
 
 func TestBeginningsStayWhenTheEvidenceIsSealed(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.write.settles = time.Hour
-	seed(t, b.write.db.DB)
-	b.ok(b.write.enqueue(t.Context(), begins(1)))
+	b.db.Write.Settles = time.Hour
+	seed(t, b.db.Write.Db.DB)
+	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	if n, err := b.Seal(t.Context(), testAuditKey, 100); n == 0 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -218,12 +226,12 @@ func TestBeginningsStayWhenTheEvidenceIsSealed(t *testing.T) {
 // Many beginnings are not in the way of who commits.
 func TestMoreBeginningsThanABatch(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.write.batch, b.write.settles = 2, time.Hour
+	b.db.Write.Batch, b.db.Write.Settles = 2, time.Hour
 	for n := range 5 {
-		b.ok(b.write.enqueue(t.Context(), begins(n)))
+		b.ok(b.db.Write.Enqueue(t.Context(), begins(n)))
 	}
-	b.ok(b.write.do(t.Context(), overtakes(9)))
+	b.ok(b.db.Write.Do(t.Context(), overtakes(9)))
 	b.want(9)
-	b.ok(b.write.flush(t.Context(), "4"))
+	b.ok(b.db.Write.Flush(t.Context(), "4"))
 	b.want(0, 1, 2, 3, 4, 9)
 }

@@ -12,63 +12,65 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
+	"sallyport/store/calls"
+	"sallyport/store/database"
 )
 
 // TestInvocationColumnsAreThoseOfTheRow compares the list with the row's tags and with
 // the tables of both databases.
 func TestInvocationColumnsAreThoseOfTheRow(t *testing.T) {
-	r := &invocationRow{}
+	r := &calls.InvocationRow{}
 	row, tagged := reflect.ValueOf(r).Elem(), map[string]any{}
 	for i := 1; i < row.NumField(); i++ { // the first one is bun's
 		name, _, _ := strings.Cut(row.Type().Field(i).Tag.Get("bun"), ",")
 		tagged[name] = row.Field(i).Addr().Interface()
 	}
 	for _, c := range withFields() {
-		if tagged[c.name] != c.field(r) {
-			t.Errorf("%s is another field of the row", c.name)
+		if tagged[c.Name] != c.Field(r) {
+			t.Errorf("%s is another field of the row", c.Name)
 		}
-		delete(tagged, c.name)
+		delete(tagged, c.Name)
 	}
 	if len(tagged) > 0 {
 		t.Errorf("fields that are no columns: %v", tagged)
 	}
 	onBoth(t, func(t *testing.T, raw *sql.DB) {
-		if d := cmp.Diff(slices.Sorted(slices.Values(columnsOf(t, raw, "invocations"))), slices.Sorted(slices.Values(invocationTable.names()))); d != "" {
+		if d := cmp.Diff(slices.Sorted(slices.Values(columnsOf(t, raw, "invocations"))), slices.Sorted(slices.Values(calls.InvocationTable.Names()))); d != "" {
 			t.Errorf("columns (-table +row):\n%s", d)
 		}
 	})
 }
 
 // withFields are the columns that a row has.
-func withFields() invocationColumns {
-	return slices.DeleteFunc(slices.Clone(invocationTable), func(c invocationColumn) bool { return c.field == nil })
+func withFields() calls.InvocationColumns {
+	return slices.DeleteFunc(slices.Clone(calls.InvocationTable), func(c calls.InvocationColumn) bool { return c.Field == nil })
 }
 
 // TestInvocationColumnsAreWrittenAndRead fills in every field of a draft, a finish and
 // a row: what newRow and finish set must be in their statements, and what a row holds
 // must be in the invocation.
 func TestInvocationColumnsAreWrittenAndRead(t *testing.T) {
-	d, f, r := &action.Draft{}, &action.Finish{}, &invocationRow{}
+	d, f, r := &action.Draft{}, &action.Finish{}, &calls.InvocationRow{}
 	for _, v := range []any{d, f, r} {
 		fill(t, reflect.ValueOf(v).Elem())
 	}
 	d.Status = action.StatusExecuting
-	begun, err := newRow(d)
+	begun, err := calls.NewRow(d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	finished := &invocationRow{}
-	finished.finish(f)
+	finished := &calls.InvocationRow{}
+	finished.Finish(f)
 	for _, c := range withFields() {
-		set := func(r *invocationRow) bool { return !reflect.ValueOf(c.field(r)).Elem().IsZero() }
-		if set(begun) && !c.flags.any(onBegin) {
-			t.Errorf("newRow sets %s, and nothing writes it", c.name)
+		set := func(r *calls.InvocationRow) bool { return !reflect.ValueOf(c.Field(r)).Elem().IsZero() }
+		if set(begun) && !c.Flags.Any(calls.OnBegin) {
+			t.Errorf("newRow sets %s, and nothing writes it", c.Name)
 		}
-		if set(finished) != c.flags.any(onFinish) {
-			t.Errorf("finish sets %s: %t; it is written: %t", c.name, set(finished), c.flags.any(onFinish))
+		if set(finished) != c.Flags.Any(calls.OnFinish) {
+			t.Errorf("finish sets %s: %t; it is written: %t", c.Name, set(finished), c.Flags.Any(calls.OnFinish))
 		}
 	}
-	inv, err := r.invocation()
+	inv, err := r.Invocation()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +88,8 @@ func fill(t *testing.T, v reflect.Value) {
 	case *time.Time:
 		*p = time.Unix(1, 0)
 		return
-	case *stamp:
-		p.t = time.Unix(1, 0)
+	case *database.Stamp:
+		p.T = time.Unix(1, 0)
 		return
 	case *json.RawMessage:
 		*p = json.RawMessage(`[{}]`)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"sallyport/store/database"
 )
 
 // What many commits wrote into the journal is copied though none of them does it,
@@ -16,7 +18,7 @@ func TestTheJournalIsCopiedBesideTheCommits(t *testing.T) {
 	db := openAt(t, path)
 	fill := func(statement string, args ...any) {
 		t.Helper()
-		if err := db.write.do(t.Context(), &job{run: func(ctx context.Context, tx bun.IDB) error {
+		if err := db.db.Write.Do(t.Context(), &database.Job{Run: func(ctx context.Context, tx bun.IDB) error {
 			_, err := tx.ExecContext(ctx, statement, args...)
 			return err
 		}}); err != nil {
@@ -30,32 +32,32 @@ func TestTheJournalIsCopiedBesideTheCommits(t *testing.T) {
 			fill("INSERT INTO filler VALUES (zeroblob(?))", pages*4096)
 		}
 	}
-	commits((copyAfter + copyAfter/4) / pages)
-	look := &copier{db: db.copier.db}
+	commits((database.CopyAfter + database.CopyAfter/4) / pages)
+	look := &database.Copier{Db: db.db.Copier.Db}
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		length, waits, err := look.checkpoint("NOOP")
+		length, waits, err := look.Checkpoint("NOOP")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if waits < copyAfter {
+		if waits < database.CopyAfter {
 			break
 		}
 		if time.Since(began) > time.Minute {
 			t.Fatalf("of %d pages %d still wait", length, waits)
 		}
 	}
-	commits(3 * journalPages / pages)
+	commits(3 * database.JournalPages / pages)
 	info, err := os.Stat(path + "-wal")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if most := int64(journalPages+copyAfter) * 4200; info.Size() > most {
+	if most := int64(database.JournalPages+database.CopyAfter) * 4200; info.Size() > most {
 		t.Errorf("the journal has %d bytes, wanted at most %d", info.Size(), most)
 	}
-	if err := db.Close(); err != nil {
+	if err := db.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if db.copier.copies == 0 {
+	if db.db.Copier.Copies == 0 {
 		t.Error("all was copied within commits")
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/store/database"
+	"sallyport/store/notify"
 )
 
 func TestNotifications(t *testing.T) { playRuns(t, notificationStories) }
@@ -24,7 +26,7 @@ func (h *runHouse) channel(kind action.NotifyKind, wants action.NotifyWants) act
 	var secret *event.Secret
 	if kind == action.NotifyWebhook {
 		c.URL = "https://example.com/held"
-		secret = &event.Secret{ID: uuid.NewString(), Sealed: []byte("sealed secret"), CreatedAt: h.db.now()}
+		secret = &event.Secret{ID: uuid.NewString(), Sealed: []byte("sealed secret"), CreatedAt: h.db.db.Now()}
 	} else {
 		c.Integration, c.Target = "i1", "C1"
 	}
@@ -44,21 +46,21 @@ func (h *runHouse) waits(risk action.Risk, unattended bool) string {
 	h.ok(err)
 	h.insert(s, risk, 1)
 	var id string
-	h.ok(h.db.read.NewSelect().Table("invocations").Column("id").Where("session_id = ?", s.ID).Scan(h.ctx, &id))
+	h.ok(h.db.db.Read.NewSelect().Table("invocations").Column("id").Where("session_id = ?", s.ID).Scan(h.ctx, &id))
 	return id
 }
 
 // insert writes so many calls that wait.
 func (h *runHouse) insert(s action.Session, risk action.Risk, n int) {
 	h.Helper()
-	now := at(h.db.now())
-	h.ok(h.db.do(h.ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := database.At(h.db.db.Now())
+	h.ok(h.db.db.Do(h.ctx, func(ctx context.Context, tx bun.Tx) error {
 		for range n {
 			row := map[string]any{
 				"id": uuid.Must(uuid.NewV7()).String(), "organization_id": h.org, "session_id": s.ID, "source_id": "linear", "source_name": "Linear", "action": "create_issue",
 				"risk": string(risk), "mode": "require_approval", "mode_source": "inferred", "status": "pending", "params": "{}", "params_hash": uuid.NewString(),
-				"tool_hash": "h", "revision": "", "decision": "[]", "policy_version": 0, "joins": 0, "unattended": flag(s.Kind == action.Unattended), "answered": 0,
-				"created_at": now, "expires_at": at(now.t.Add(time.Hour)), "waiter_seen_at": now,
+				"tool_hash": "h", "revision": "", "decision": "[]", "policy_version": 0, "joins": 0, "unattended": database.Flag(s.Kind == action.Unattended), "answered": 0,
+				"created_at": now, "expires_at": database.At(now.T.Add(time.Hour)), "waiter_seen_at": now,
 			}
 			if _, err := tx.NewInsert().Model(&row).Table("invocations").Exec(ctx); err != nil {
 				return err
@@ -71,8 +73,8 @@ func (h *runHouse) insert(s action.Session, risk action.Risk, n int) {
 // decide ends the wait for a call.
 func (h *runHouse) decide(id string) {
 	h.Helper()
-	h.ok(h.db.do(h.ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewUpdate().Table("invocations").Set("status = 'denied', denied_reason = 'human', approved_by = 'alice', completed_at = ?", at(h.db.now())).
+	h.ok(h.db.db.Do(h.ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewUpdate().Table("invocations").Set("status = 'denied', denied_reason = 'human', approved_by = 'alice', completed_at = ?", database.At(h.db.db.Now())).
 			Where("id = ?", id).Exec(ctx)
 		return err
 	}))
@@ -81,7 +83,7 @@ func (h *runHouse) decide(id string) {
 // look makes and closes what there is to tell, once.
 func (h *runHouse) look(c action.NotifyChannel) (made, closed int) {
 	h.Helper()
-	made, _, err := h.db.LookForCalls(h.ctx, c, h.db.Now(), action.NotifyMark{})
+	made, _, err := h.db.LookForCalls(h.ctx, c, h.db.db.Now(), action.NotifyMark{})
 	h.ok(err)
 	closed, _, err = h.db.LookForEnds(h.ctx, c, action.NotifyMark{})
 	h.ok(err)
@@ -121,7 +123,7 @@ func (h *runHouse) sent(worker string, w *action.NotifyWork) bool {
 
 func (h *runHouse) failed(worker string, w *action.NotifyWork, again time.Time) {
 	h.Helper()
-	held, err := h.db.SettleNotification(h.ctx, worker, action.NotifyOutcome{Notification: w.Notification, Error: "It answered 503", Again: again, RetryAt: h.db.now().Add(-time.Second)})
+	held, err := h.db.SettleNotification(h.ctx, worker, action.NotifyOutcome{Notification: w.Notification, Error: "It answered 503", Again: again, RetryAt: h.db.db.Now().Add(-time.Second)})
 	h.ok(err)
 	h.equal(held, true, "held")
 }
@@ -194,7 +196,7 @@ var notificationStories = map[string]func(*runHouse){
 		made, _ := h.look(danger)
 		h.equal(made, 0, "of which a channel for danger hears")
 		c := h.channel(action.NotifyWebhook, action.WantsUnattended)
-		made, _, err = h.db.LookForCalls(h.ctx, c, h.db.Now().Add(-time.Hour), action.NotifyMark{})
+		made, _, err = h.db.LookForCalls(h.ctx, c, h.db.db.Now().Add(-time.Hour), action.NotifyMark{})
 		h.ok(err)
 		h.equal(made, 0, "before it has waited")
 		h.look(c)
@@ -234,8 +236,8 @@ var notificationStories = map[string]func(*runHouse){
 		}
 		all.Wait()
 		h.equal(got, 1, "workers that have it")
-		h.ok(h.db.do(h.ctx, func(ctx context.Context, tx bun.Tx) error {
-			_, err := tx.NewUpdate().Table("notify_channels").Set("lease_until = ?, holder = 'dead'", at(h.db.now().Add(-time.Second))).Where("organization_id = ?", h.org).Exec(ctx)
+		h.ok(h.db.db.Do(h.ctx, func(ctx context.Context, tx bun.Tx) error {
+			_, err := tx.NewUpdate().Table("notify_channels").Set("lease_until = ?, holder = 'dead'", database.At(h.db.db.Now().Add(-time.Second))).Where("organization_id = ?", h.org).Exec(ctx)
 			return err
 		}))
 		h.equal(len(h.take("w", c.Kind)), 1, "once the lease is over")
@@ -249,7 +251,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.look(c)
 		h.take("w", c.Kind)
 		first := h.next(c)
-		h.failed("w", first, h.db.now().Add(time.Hour))
+		h.failed("w", first, h.db.db.Now().Add(time.Hour))
 		second := h.next(c)
 		h.equal(second.ID == first.ID, false, "the other one is next")
 		h.failed("w", second, time.Time{})
@@ -300,11 +302,11 @@ var notificationStories = map[string]func(*runHouse){
 		c := h.channel(action.NotifyWebhook, action.WantsAll)
 		s, err := h.db.CreateSession(h.ctx, action.Session{Organization: h.org, CreatedBy: "alice"})
 		h.ok(err)
-		h.insert(s, action.RiskWrite, lookOthers+lookNewest+30)
-		made, mark, err := h.db.LookForCalls(h.ctx, c, h.db.Now(), action.NotifyMark{})
+		h.insert(s, action.RiskWrite, notify.LookOthers+notify.LookNewest+30)
+		made, mark, err := h.db.LookForCalls(h.ctx, c, h.db.db.Now(), action.NotifyMark{})
 		h.ok(err)
-		h.equal(made, lookOthers+lookNewest, "made at first")
-		made, mark, err = h.db.LookForCalls(h.ctx, c, h.db.Now(), mark)
+		h.equal(made, notify.LookOthers+notify.LookNewest, "made at first")
+		made, mark, err = h.db.LookForCalls(h.ctx, c, h.db.db.Now(), mark)
 		h.ok(err)
 		h.equal([]any{made, mark.ID}, []any{30, ""}, "made then")
 		ends, mark, err := h.db.LookForEnds(h.ctx, c, mark)
@@ -315,7 +317,7 @@ var notificationStories = map[string]func(*runHouse){
 		h.channel(action.NotifyWebhook, action.WantsAll)
 		_, err := h.db.SetNotifyChannel(h.ctx, action.NotifyChannel{Organization: h.org, Kind: action.NotifySlack, Wants: action.WantsDanger, Sealed: []byte("https://hooks"), UpdatedBy: "bob"}, nil)
 		h.ok(err)
-		h.ok(h.db.RotateSecret(h.ctx, h.org, "notify", event.Secret{ID: uuid.NewString(), Sealed: []byte("x")}, h.db.now(), "carol"))
+		h.ok(h.db.RotateSecret(h.ctx, h.org, "notify", event.Secret{ID: uuid.NewString(), Sealed: []byte("x")}, h.db.db.Now(), "carol"))
 		h.ok(h.db.DeleteNotifyChannel(h.ctx, h.org, action.NotifyWebhook, "dan"))
 		_, err = h.db.SigningSecrets(h.ctx, h.org, "notify")
 		h.refused(err, action.ErrNotFound, "notify_not_found")

@@ -17,7 +17,7 @@ func TestOutbox(t *testing.T) { playRuns(t, outboxStories) }
 func (h *runHouse) endpoint(enabled bool) {
 	h.Helper()
 	_, err := h.db.SetRunEndpoint(h.ctx, event.Endpoint{Organization: h.org, URL: "https://example.com/runs", Enabled: enabled, UpdatedBy: "alice"},
-		&event.Secret{ID: uuid.NewString(), Sealed: []byte("sealed secret"), CreatedAt: h.db.now()})
+		&event.Secret{ID: uuid.NewString(), Sealed: []byte("sealed secret"), CreatedAt: h.db.db.Now()})
 	h.ok(err)
 }
 
@@ -46,10 +46,10 @@ func (h *runHouse) dispatch() event.Dispatch {
 func (h *runHouse) settle(d event.Dispatch, s event.ParcelStatus) (event.Run, bool) {
 	h.Helper()
 	if d.Parcel.FirstAt == nil {
-		now := h.db.now()
+		now := h.db.db.Now()
 		d.Parcel.FirstAt = &now
 	}
-	r, held, err := h.db.SettleParcel(h.ctx, "dispatcher", event.Sent{Parcel: d.Parcel, Status: s, NextAt: h.db.now(), HTTP: 503, Error: "It is away."})
+	r, held, err := h.db.SettleParcel(h.ctx, "dispatcher", event.Sent{Parcel: d.Parcel, Status: s, NextAt: h.db.db.Now(), HTTP: 503, Error: "It is away."})
 	h.ok(err)
 	return r, held
 }
@@ -132,7 +132,7 @@ var outboxStories = map[string]func(*runHouse){
 		h.endpoint(true)
 		h.queued()
 		d := h.dispatch()
-		_, _, err := h.db.SettleParcel(h.ctx, "dispatcher", event.Sent{Parcel: d.Parcel, Status: event.ParcelPending, NextAt: h.db.now().Add(time.Hour)})
+		_, _, err := h.db.SettleParcel(h.ctx, "dispatcher", event.Sent{Parcel: d.Parcel, Status: event.ParcelPending, NextAt: h.db.db.Now().Add(time.Hour)})
 		h.ok(err)
 		h.equal(len(h.dispatches("d")), 0, "deliveries that are due")
 	},
@@ -251,9 +251,9 @@ var outboxStories = map[string]func(*runHouse){
 		h.parcel(d.Parcel.ID, event.ParcelVoid)
 		// One whose run ended without it.
 		stray := h.queued()
-		_, err = h.db.write.db.ExecContext(h.ctx, "UPDATE outbox SET attempt = 1 WHERE run_id = ?", stray)
+		_, err = h.db.db.Write.Db.ExecContext(h.ctx, "UPDATE outbox SET attempt = 1 WHERE run_id = ?", stray)
 		h.ok(err)
-		_, err = h.db.write.db.ExecContext(h.ctx, "UPDATE runs SET status = 'skipped', completed_at = created_at WHERE id = ?", stray)
+		_, err = h.db.db.Write.Db.ExecContext(h.ctx, "UPDATE runs SET status = 'skipped', completed_at = created_at WHERE id = ?", stray)
 		h.ok(err)
 		h.equal(len(h.dispatches("d")), 0, "deliveries to send")
 		h.equal(h.parcels(stray), []event.ParcelStatus{event.ParcelVoid}, "deliveries")

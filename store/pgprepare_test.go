@@ -17,6 +17,8 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/calls"
+	"sallyport/store/database"
 )
 
 // called makes an allowed call with these params and sees it end.
@@ -32,7 +34,7 @@ func called(t *testing.T, db *DB, s action.Session, params string) {
 		t.Fatal(ok, err)
 	}
 	rec, err := db.Load(t.Context(), s.Organization, d.ID)
-	if err != nil || rec.Error == nil || rec.Error.Message != storable(params) || !rec.CreatedAt.Equal(at(d.CreatedAt).t) {
+	if err != nil || rec.Error == nil || rec.Error.Message != database.Storable(params) || !rec.CreatedAt.Equal(database.At(d.CreatedAt).T) {
 		t.Fatalf("%+v, %v", rec.Invocation, err)
 	}
 }
@@ -49,7 +51,7 @@ func drafted(s action.Session, params string) *action.Draft {
 
 func preparedOn(t *testing.T, db *DB) (n int) {
 	t.Helper()
-	if err := db.read.DB.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_prepared_statements").Scan(&n); err != nil {
+	if err := db.db.Read.DB.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_prepared_statements").Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -76,7 +78,7 @@ func TestPreparesWhatIsHot(t *testing.T) {
 		t.Errorf("%d statements are prepared", n)
 	}
 	var mode string
-	if err := db.read.DB.QueryRowContext(t.Context(), "SHOW plan_cache_mode").Scan(&mode); err != nil || mode != "force_generic_plan" {
+	if err := db.db.Read.DB.QueryRowContext(t.Context(), "SHOW plan_cache_mode").Scan(&mode); err != nil || mode != "force_generic_plan" {
 		t.Error(mode, err)
 	}
 }
@@ -88,7 +90,7 @@ func TestForgottenStatements(t *testing.T) {
 	db := openPostgres(t, Config{MaxConns: 1})
 	s := newSessionOn(t, db)
 	called(t, db, s, "a")
-	if _, err := db.read.DB.ExecContext(t.Context(), "DEALLOCATE ALL"); err != nil {
+	if _, err := db.db.Read.DB.ExecContext(t.Context(), "DEALLOCATE ALL"); err != nil {
 		t.Fatal(err)
 	}
 	called(t, db, s, "b")
@@ -102,14 +104,14 @@ func TestForgottenStatements(t *testing.T) {
 // than the server's.
 func TestPoolersPrepareNothing(t *testing.T) {
 	to := dbtest.PostgresFrom(t, "tables", func(url string) error {
-		_, err := Migrate(t.Context(), Config{URL: url})
+		_, err := database.Migrate(t.Context(), Config{URL: url})
 		return err
 	})
 	db, err := Open(t.Context(), Config{URL: pooled(t, to), MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	defer db.db.Close()
 	s := newSessionOn(t, db)
 	for _, params := range []string{`{"a":1}`, "a \x00 b", "a \xff\xfe b", "it's $1 ?1 \\"} {
 		called(t, db, s, params)
@@ -182,18 +184,18 @@ func TestPlansGrowWithTheirTables(t *testing.T) {
 	db := openPostgres(t, Config{MaxConns: 1})
 	do := func(text string) {
 		t.Helper()
-		if _, err := db.read.DB.ExecContext(t.Context(), text); err != nil {
+		if _, err := db.db.Read.DB.ExecContext(t.Context(), text); err != nil {
 			t.Fatal(err)
 		}
 	}
 	plan := func() string {
 		t.Helper()
 		var name string
-		err := db.read.DB.QueryRowContext(t.Context(), "SELECT name FROM pg_prepared_statements WHERE statement = '"+strings.ReplaceAll(db.stmts.finish.dollars, "'", "''")+"'").Scan(&name)
+		err := db.db.Read.DB.QueryRowContext(t.Context(), "SELECT name FROM pg_prepared_statements WHERE statement = '"+strings.ReplaceAll(statementOf(t, db, calls.FinishSQL).Dollars, "'", "''")+"'").Scan(&name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, err := db.read.DB.QueryContext(t.Context(), "EXPLAIN EXECUTE "+name+nulls(highest(db.stmts.finish.dollars)))
+		rows, err := db.db.Read.DB.QueryContext(t.Context(), "EXPLAIN EXECUTE "+name+nulls(highest(statementOf(t, db, calls.FinishSQL).Dollars)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,13 +214,13 @@ func TestPlansGrowWithTheirTables(t *testing.T) {
 	if p := plan(); !strings.Contains(p, "Seq Scan on invocations") {
 		t.Fatalf("the plan is another one already:\n%s", p)
 	}
-	conn, err := db.read.DB.Conn(t.Context())
+	conn, err := db.db.Read.DB.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = conn.Raw(func(c any) error {
 		data := c.(*stdlib.Conn).Conn().PgConn().CustomData()
-		data[preparesKey] = data[preparesKey].(time.Time).Add(-plansFor)
+		data[database.PreparesKey] = data[database.PreparesKey].(time.Time).Add(-database.PlansFor)
 		return nil
 	})
 	if err := errors.Join(err, conn.Close()); err != nil {
@@ -236,7 +238,7 @@ func TestTypesThatChange(t *testing.T) {
 	db := openPostgres(t, Config{MaxConns: 1})
 	s := newSessionOn(t, db)
 	called(t, db, s, "a")
-	if _, err := db.read.DB.ExecContext(t.Context(), "ALTER TABLE organizations ALTER COLUMN policy_version TYPE NUMERIC"); err != nil {
+	if _, err := db.db.Read.DB.ExecContext(t.Context(), "ALTER TABLE organizations ALTER COLUMN policy_version TYPE NUMERIC"); err != nil {
 		t.Fatal(err)
 	}
 	called(t, db, s, "b")
@@ -252,16 +254,16 @@ func TestForgottenAfterItWasDone(t *testing.T) {
 	if _, err := db.Begin(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
-	db.running.take(s.Organization, d.ID) // as on an instance that did not begin it
-	if _, err := db.inTx(t.Context(), db.write.db, s.Organization, d.ID); err != nil {
+	db.ForgetExecuting(s.Organization, d.ID) // as on an instance that did not begin it
+	if _, err := db.InTx(t.Context(), db.db.Write.Db, s.Organization, d.ID); err != nil {
 		t.Fatal(err)
 	}
 	var name string
-	err := db.read.DB.QueryRowContext(t.Context(), "SELECT name FROM pg_prepared_statements WHERE statement = '"+strings.ReplaceAll(db.stmts.one.dollars, "'", "''")+"'").Scan(&name)
+	err := db.db.Read.DB.QueryRowContext(t.Context(), "SELECT name FROM pg_prepared_statements WHERE statement = '"+strings.ReplaceAll(statementOf(t, db, calls.LoadSQL).Dollars, "'", "''")+"'").Scan(&name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.read.DB.ExecContext(t.Context(), "DEALLOCATE "+name); err != nil {
+	if _, err := db.db.Read.DB.ExecContext(t.Context(), "DEALLOCATE "+name); err != nil {
 		t.Fatal(err)
 	}
 	f := &action.Finish{Organization: s.Organization, ID: d.ID, Executor: "here", Status: action.StatusCompleted, Now: time.Now()}
@@ -273,31 +275,29 @@ func TestForgottenAfterItWasDone(t *testing.T) {
 // TestPlansForAllValues: the one plan of each prepared statement is a good one.
 func TestPlansForAllValues(t *testing.T) {
 	db := openBusy(t)
-	conn, err := db.read.DB.Conn(t.Context())
+	conn, err := db.db.Read.DB.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	all := map[string]*statement{insertLiveSQL: &db.stmts.insertLive, holdSessionSQL: &db.stmts.hold}
-	for _, list := range []map[string]*statement{db.stmts.ofWriter(), db.stmts.ofReaders(db.read)} {
-		for text, s := range list {
-			all[text] = s
-		}
+	all := map[string]*database.Statement{}
+	for _, s := range db.db.Statements() {
+		all[s.Text] = s
 	}
 	want := map[string][]string{
-		checkSQL:  {"sessions_", "idempotency_keys_pkey", "invocations_open", "invocations_undelivered", "invocations_refused", "invocations_pending"},
-		finishSQL: {"invocations_pkey"}, deliveredSQL: {"invocations_pkey"}, approveSQL: {"invocations_pkey"}, denySQL: {"invocations_pkey"}, claimSQL: {"invocations_pkey"}, loadSQL: {"invocations_pkey"},
+		calls.CheckSQL:  {"sessions_", "idempotency_keys_pkey", "invocations_open", "invocations_undelivered", "invocations_refused", "invocations_pending"},
+		calls.FinishSQL: {"invocations_pkey"}, calls.DeliveredSQL: {"invocations_pkey"}, calls.ApproveSQL: {"invocations_pkey"}, calls.DenySQL: {"invocations_pkey"}, calls.ClaimSQL: {"invocations_pkey"}, calls.LoadSQL: {"invocations_pkey"},
 	}
 	n := 0
 	for text, s := range all {
 		n++
 		name := fmt.Sprint("s", n)
-		for _, q := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE " + name + " AS " + s.dollars} {
+		for _, q := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE " + name + " AS " + s.Dollars} {
 			if _, err := conn.ExecContext(t.Context(), q); err != nil {
 				t.Fatalf("%s: %v", q, err)
 			}
 		}
-		rows, err := conn.QueryContext(t.Context(), "EXPLAIN EXECUTE "+name+nulls(highest(s.dollars)))
+		rows, err := conn.QueryContext(t.Context(), "EXPLAIN EXECUTE "+name+nulls(highest(s.Dollars)))
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}

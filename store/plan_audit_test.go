@@ -7,48 +7,51 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/calls"
+	"sallyport/store/database"
+	"sallyport/store/evidence"
 )
 
 // auditQueries are those of an organization "o" with a session "s". None may
 // grow with the rows at rest, but for the count of what waits to be sealed.
 func auditQueries(db *DB) []hotQuery {
 	now := time.Now()
-	after := cursor{at(now.Add(-24 * time.Hour)), "i7"}
-	soon := cursor{at(after.at.t.Add(time.Hour)), "x"}
+	after := database.Cursor{At: database.At(now.Add(-24 * time.Hour)), ID: "i7"}
+	soon := database.Cursor{At: database.At(after.At.T.Add(time.Hour)), ID: "x"}
 	export := func(f action.InvocationFilter) string {
 		f.Organization = "o"
 		s := searchFor(f)
-		s.oldest = true
-		return s.places(db.read, span{after, soon}, exportStep).String()
+		s.Oldest = true
+		return s.Places(db.db.Read, calls.Span{After: after, Before: soon}, evidence.ExportStep).String()
 	}
-	text := func(query string, args ...any) string { return db.read.NewRaw(query, args...).String() }
+	text := func(query string, args ...any) string { return db.db.Read.NewRaw(query, args...).String() }
 	ids := []string{"i7", "i17", "i27"}
 	queries := []hotQuery{
-		{name: "for whom rows wait", sql: waitingForSQL, sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id>?)", "SEARCH q USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_queue_pkey"}},
-		{name: "what waits", sql: waitingRows(db.read, "o", 200).String(), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id=?)", "audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey", "audit_seals_row"}},
-		{name: "chain", sql: text(chainSQL, "o"), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq=?)", "SEARCH audit_seals USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_seals_pkey"}},
-		{name: "links", sql: linksAfter(db.read, "o", 7, 20000, 200).String(), sqlite: []string{"USING PRIMARY KEY (organization_id=? AND seq>? AND seq<?)"}, postgres: []string{"audit_seals_pkey"}},
-		{name: "dequeue", sql: dequeue(db.read, "o", "event", ids).String(), sqlite: []string{"SEARCH audit_queue USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey"}},
-		{name: "first sealed", sql: text(firstSQL, "o", 7), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq>?)"}, postgres: []string{"audit_seals_pkey", "invocations_pkey"}},
-		{name: "ends", sql: endsOf(db.read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
-		{name: "removal", sql: removeRows(db.read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)", "invocation_events_invocation (invocation_id=?)", "idempotency_keys_invocation (invocation_id=?)"}, postgres: []string{"invocations_pkey"}},
-		{name: "events of several", sql: eventsOf(db.read, "o", ids).String(), sqlite: []string{"invocation_events_"}, postgres: []string{"invocation_events_"}, sorts: true},
+		{name: "for whom rows wait", sql: evidence.WaitingForSQL, sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id>?)", "SEARCH q USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_queue_pkey"}},
+		{name: "what waits", sql: evidence.WaitingRows(db.db.Read, "o", 200).String(), sqlite: []string{"SEARCH q USING PRIMARY KEY (organization_id=?)", "audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey", "audit_seals_row"}},
+		{name: "chain", sql: text(evidence.ChainSQL, "o"), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq=?)", "SEARCH audit_seals USING PRIMARY KEY (organization_id=?)"}, postgres: []string{"audit_seals_pkey"}},
+		{name: "links", sql: evidence.LinksAfter(db.db.Read, "o", 7, 20000, 200).String(), sqlite: []string{"USING PRIMARY KEY (organization_id=? AND seq>? AND seq<?)"}, postgres: []string{"audit_seals_pkey"}},
+		{name: "dequeue", sql: evidence.Dequeue(db.db.Read, "o", "event", ids).String(), sqlite: []string{"SEARCH audit_queue USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"}, postgres: []string{"audit_queue_pkey"}},
+		{name: "first sealed", sql: text(evidence.FirstSQL, "o", 7), sqlite: []string{"SEARCH s USING PRIMARY KEY (organization_id=? AND seq>?)"}, postgres: []string{"audit_seals_pkey", "invocations_pkey"}},
+		{name: "ends", sql: evidence.EndsOf(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
+		{name: "removal", sql: evidence.RemoveRows(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_invocations_1 (id=?)", "invocation_events_invocation (invocation_id=?)", "idempotency_keys_invocation (invocation_id=?)"}, postgres: []string{"invocations_pkey"}},
+		{name: "events of several", sql: evidence.EventsOf(db.db.Read, "o", ids).String(), sqlite: []string{"invocation_events_"}, postgres: []string{"invocation_events_"}, sorts: true},
 		{name: "step of an export", sql: export(action.InvocationFilter{Source: "linear"}), sqlite: []string{"COVERING INDEX invocations_list (organization_id=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
 		{name: "step of a session's export", sql: export(action.InvocationFilter{Session: "s"}), sqlite: []string{"COVERING INDEX invocations_session (organization_id=? AND (session_id,created_at,id)>(?,?,?) AND (session_id,created_at,id)<(?,?,?))"}, postgres: []string{"invocations_session"}},
-		{name: "seal of a call", sql: text(sealSQL, "i7", "o"), sqlite: []string{"audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_seals_row"}},
-		{name: "changes of policy", sql: policyPart(db.read, "o", cursor{at(now.AddDate(0, 0, -80)), "p7"}, now, now).String(), sqlite: []string{"policy_events_list (organization_id=? AND (at,id)>(?,?)"}, postgres: []string{"policy_events_list"}},
+		{name: "seal of a call", sql: text(evidence.SealSQL, "i7", "o"), sqlite: []string{"audit_seals_row (row_id=? AND kind=?)"}, postgres: []string{"audit_seals_row"}},
+		{name: "changes of policy", sql: evidence.PolicyPart(db.db.Read, "o", database.Cursor{At: database.At(now.AddDate(0, 0, -80)), ID: "p7"}, now, now).String(), sqlite: []string{"policy_events_list (organization_id=? AND (at,id)>(?,?)"}, postgres: []string{"policy_events_list"}},
 	}
-	for _, e := range evidenceTables {
-		byID := hotQuery{name: "rows of " + e.table, sql: e.rows(db.read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_" + e.table + "_1 (id=?)"}, postgres: []string{e.table + "_pkey"}, sorts: true}
-		place := []any{after.at, after.id}
-		if e.kind == sealedEvent {
-			place = []any{"i7", after.at, after.id}
+	for _, e := range evidence.EvidenceTables {
+		byID := hotQuery{name: "rows of " + e.Table, sql: e.Rows(db.db.Read, "o", ids).String(), sqlite: []string{"sqlite_autoindex_" + e.Table + "_1 (id=?)"}, postgres: []string{e.Table + "_pkey"}, sorts: true}
+		place := []any{after.At, after.ID}
+		if e.Kind == evidence.SealedEvent {
+			place = []any{"i7", after.At, after.ID}
 		}
 		strays := hotQuery{
-			name: "strays of " + e.table, sql: e.unchained(db.read, "o", place).String(),
-			sqlite:   []string{e.table + "_list (organization_id=? AND (", "audit_seals_row (row_id=? AND kind=?)", "SEARCH q USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"},
-			postgres: []string{e.table + "_list", "audit_seals_row", "audit_queue_pkey"},
-			sorts:    e.kind != sealedInvocation, // there are few in the test
+			name: "strays of " + e.Table, sql: e.Unchained(db.db.Read, "o", place).String(),
+			sqlite:   []string{e.Table + "_list (organization_id=? AND (", "audit_seals_row (row_id=? AND kind=?)", "SEARCH q USING PRIMARY KEY (organization_id=? AND row_id=? AND kind=?)"},
+			postgres: []string{e.Table + "_list", "audit_seals_row", "audit_queue_pkey"},
+			sorts:    e.Kind != evidence.SealedInvocation, // there are few in the test
 		}
 		queries = append(queries, byID, strays)
 	}
@@ -79,14 +82,14 @@ func TestAuditQueriesUseTheirIndexOnPostgres(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = db.read.DB.ExecContext(t.Context(), busy+busyAudit)
-		return errors.Join(err, db.Close())
+		_, err = db.db.Read.DB.ExecContext(t.Context(), busy+busyAudit)
+		return errors.Join(err, db.db.Close())
 	})
 	db, err := Open(t.Context(), Config{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	defer db.db.Close()
 	for _, q := range auditQueries(db) {
 		t.Run(q.name, func(t *testing.T) {
 			bad := []string{"Seq Scan on invocations", "Seq Scan on invocation_events", "Seq Scan on audit_seals", "Seq Scan on policy_events"}

@@ -8,21 +8,24 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/calls"
+	"sallyport/store/connect"
+	"sallyport/store/database"
 )
 
 // connectorQueries are those of calls that ask their callers, and of sign-ins.
 func connectorQueries(db *DB) map[string]string {
 	now := time.Now()
 	return map[string]string{
-		"who is asking":   asked(db.read, []string{"i7", "i8", "i9"}).String(),
-		"take a round":    takeable(db.read, "default", "i7", action.ClientElicitsForm, at(now), at(now)).String(),
-		"look for rounds": oldRounds(now).find(db.read.NewSelect(), 1).String(),
-		"sweep rounds":    oldRounds(now).remove(db.read, 100).String(),
+		"who is asking":   calls.Asked(db.db.Read, []string{"i7", "i8", "i9"}).String(),
+		"take a round":    calls.Takeable(db.db.Read, "default", "i7", action.ClientElicitsForm, database.At(now), database.At(now)).String(),
+		"look for rounds": calls.OldRounds(now).Find(db.db.Read.NewSelect(), 1).String(),
+		"sweep rounds":    calls.OldRounds(now).Remove(db.db.Read, 100).String(),
 		"its replies":     "SELECT key FROM round_replies WHERE round_id = 'r7'",
 		"its calls":       "SELECT id FROM rounds WHERE invocation_id = 'i7'", // as the foreign key asks
-		"open sign-ins":   oauthFlows(db.read, "o").String(),
+		"open sign-ins":   connect.OAuthFlows(db.db.Read, "o").String(),
 		"its sign-ins":    "SELECT state_hash FROM oauth_flows WHERE organization_id = 'o' AND connector_id = 'c7'",
-		"its tokens":      db.read.NewSelect().Model(&oauthGrantRow{Organization: "o", Connector: "c7"}).WherePK().String(),
+		"its tokens":      db.db.Read.NewSelect().Model(&connect.OAuthGrantRow{Organization: "o", Connector: "c7"}).WherePK().String(),
 		"a sign-in":       "SELECT by FROM oauth_flows WHERE state_hash = 's7'",
 	}
 }
@@ -74,8 +77,8 @@ func TestConnectorQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if _, err := db.write.db.DB.ExecContext(t.Context(), connectorRowsSQL); err != nil {
+	defer db.db.Close()
+	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), connectorRowsSQL); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

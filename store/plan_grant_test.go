@@ -8,26 +8,28 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/database"
+	"sallyport/store/policy"
 )
 
 // grantQueries are those of an organization "o" with a session "s".
 func grantQueries(db *DB) map[string]string {
 	now := time.Now()
-	after := cursor{at(now.Add(-time.Hour)), "id"}
-	text := func(query string, args ...any) string { return db.read.NewRaw(query, args...).String() }
+	after := database.Cursor{At: database.At(now.Add(-time.Hour)), ID: "id"}
+	text := func(query string, args ...any) string { return db.db.Read.NewRaw(query, args...).String() }
 	list := func(f action.GrantFilter) string {
 		f.Organization = "o"
-		return newestFirst(matchGrants(f, db.read.NewSelect().Model((*grantRow)(nil)), now), after, 50).String()
+		return database.NewestFirst(policy.MatchGrants(f, db.db.Read.NewSelect().Model((*policy.GrantRow)(nil)), now), after, 50).String()
 	}
 	requests := func(f action.RequestFilter) string {
 		f.Organization = "o"
-		return newestFirst(matchRequests(f, db.read.NewSelect().Model((*requestRow)(nil))), after, 50).String()
+		return database.NewestFirst(policy.MatchRequests(f, db.db.Read.NewSelect().Model((*policy.RequestRow)(nil))), after, 50).String()
 	}
 	queries := map[string]string{
-		"grants for a call":     text(grantsForSQL, nil, "o", "s", "linear", "x", at(now)),
-		"grants in a place":     (&grantRow{Organization: "o", Session: "s", Source: "linear", Action: "x", CreatedAt: at(now)}).beside(db.read).String(),
-		"use":                   text(useGrantSQL, nil, "o", "s", "g7", at(now)),
-		"revoke":                text("UPDATE grants SET revoked_at = ?, revoked_by = ? WHERE organization_id = ? AND id = ? AND revoked_at IS NULL", at(now), "me", "o", "g7"),
+		"grants for a call":     text(policy.GrantsForSQL, nil, "o", "s", "linear", "x", database.At(now)),
+		"grants in a place":     (&policy.GrantRow{Organization: "o", Session: "s", Source: "linear", Action: "x", CreatedAt: database.At(now)}).Beside(db.db.Read).String(),
+		"use":                   text(policy.UseGrantSQL, nil, "o", "s", "g7", database.At(now)),
+		"revoke":                text("UPDATE grants SET revoked_at = ?, revoked_by = ? WHERE organization_id = ? AND id = ? AND revoked_at IS NULL", database.At(now), "me", "o", "g7"),
 		"list":                  list(action.GrantFilter{}),
 		"list of a session":     list(action.GrantFilter{Session: "s"}),
 		"list for everybody":    list(action.GrantFilter{Scope: action.ScopeOrganization}),
@@ -35,14 +37,14 @@ func grantQueries(db *DB) map[string]string {
 		"requests":              requests(action.RequestFilter{}),
 		"inbox":                 requests(action.RequestFilter{Status: action.RequestPending}),
 		"requests of a session": requests(action.RequestFilter{Session: "s"}),
-		"recent requests": recentRequests(db.read.NewSelect().Model((*requestRow)(nil)),
-			&requestRow{Organization: "o", Session: "s", CreatedAt: at(now)}).String(),
-		"look for overdue requests": overdueRequests(db.read.NewSelect(), now, 1).String(),
-		"expire requests":           expireOverdue(db.read, now, 100).String(),
+		"recent requests": policy.RecentRequests(db.db.Read.NewSelect().Model((*policy.RequestRow)(nil)),
+			&policy.RequestRow{Organization: "o", Session: "s", CreatedAt: database.At(now)}).String(),
+		"look for overdue requests": policy.OverdueRequests(db.db.Read.NewSelect(), now, 1).String(),
+		"expire requests":           policy.ExpireOverdue(db.db.Read, now, 100).String(),
 	}
-	for _, s := range endedGrants(now) {
-		queries["look for old "+s.table+" by "+s.time] = s.find(db.read.NewSelect(), 1).String()
-		queries["sweep old "+s.table+" by "+s.time] = s.remove(db.read, 100).String()
+	for _, s := range policy.EndedGrants(now) {
+		queries["look for old "+s.Table+" by "+s.Time] = s.Find(db.db.Read.NewSelect(), 1).String()
+		queries["sweep old "+s.Table+" by "+s.Time] = s.Remove(db.db.Read, 100).String()
 	}
 	return queries
 }
@@ -105,8 +107,8 @@ func TestGrantQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if _, err := db.write.db.DB.ExecContext(t.Context(), grantRows); err != nil {
+	defer db.db.Close()
+	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), grantRows); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

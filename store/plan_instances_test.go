@@ -8,21 +8,25 @@ import (
 	"time"
 
 	"sallyport/internal/dbtest"
+	"sallyport/store/database"
+	"sallyport/store/history"
+	"sallyport/store/people"
+	"sallyport/store/sessions"
 )
 
 // instanceQueries are asked every second or with every request of a session.
 func instanceQueries(db *DB) map[string]string {
 	now, old := time.Now(), time.Now().Add(-9*time.Minute)
 	return map[string]string{
-		"signals":           signals(db.read, now.Add(-5*time.Second), 100).String(),
-		"look for signals":  oldSignals(old).find(db.read.NewSelect(), 1).String(),
-		"sweep signals":     oldSignals(old).remove(db.read, 100).String(),
-		"ended":             db.read.NewRaw(mcpSessionEndedSQL, DefaultOrganization, "session 7").String(),
-		"look for MCP ends": oldMCPSessions(now).find(db.read.NewSelect(), 1).String(),
-		"sweep MCP ends":    oldMCPSessions(now).remove(db.read, 100).String(),
-		"look for API keys": oldAPIKeys(now).find(db.read.NewSelect(), 1).String(),
-		"sweep API keys":    oldAPIKeys(now).remove(db.read, 100).String(),
-		"versions":          versions(db.read).String(),
+		"signals":           database.Signals(db.db.Read, now.Add(-5*time.Second), 100).String(),
+		"look for signals":  database.OldSignals(old).Find(db.db.Read.NewSelect(), 1).String(),
+		"sweep signals":     database.OldSignals(old).Remove(db.db.Read, 100).String(),
+		"ended":             db.db.Read.NewRaw(sessions.MCPSessionEndedSQL, DefaultOrganization, "session 7").String(),
+		"look for MCP ends": sessions.OldMCPSessions(now).Find(db.db.Read.NewSelect(), 1).String(),
+		"sweep MCP ends":    sessions.OldMCPSessions(now).Remove(db.db.Read, 100).String(),
+		"look for API keys": people.OldAPIKeys(now).Find(db.db.Read.NewSelect(), 1).String(),
+		"sweep API keys":    people.OldAPIKeys(now).Remove(db.db.Read, 100).String(),
+		"versions":          history.VersionsOf(db.db.Read).String(),
 	}
 }
 
@@ -78,8 +82,8 @@ func TestInstanceQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if _, err := db.write.db.DB.ExecContext(t.Context(), instanceRows); err != nil {
+	defer db.db.Close()
+	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), instanceRows); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
@@ -95,7 +99,7 @@ func TestInstanceQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	}
 	for name, query := range instanceQueries(db) {
 		var plan []string
-		if err := db.read.NewRaw("EXPLAIN "+query).Scan(t.Context(), &plan); err != nil {
+		if err := db.db.Read.NewRaw("EXPLAIN "+query).Scan(t.Context(), &plan); err != nil {
 			t.Fatal(err)
 		}
 		text := strings.Join(plan, "\n")

@@ -6,23 +6,23 @@ import (
 	"testing"
 
 	"sallyport/action"
-
 	"sallyport/internal/dbtest"
+	"sallyport/store/connect"
 )
 
 // integrationQueries are those of an organization "o" that disconnected a lot.
 func integrationQueries(db *DB) map[string]string {
 	return map[string]string{
-		"all":                   liveIntegrations(db.read, "o").String(),
-		"visible ones":          visibleIntegrations(db.read, "o", "u7").String(),
-		"one of them":           visibleIntegrations(db.read, "o", "u7").Where("id = ?", "i7").String(),
-		"those of a user":       heldBy(db.read, "o", "u7").String(),
-		"that of an account":    integrationOf(db.read, "o", "slack", "", "a7", false).String(),
-		"a user's own":          integrationOf(db.read, "o", "slack", "u7", "a7", true).String(),
-		"those of a provider":   (&providerAppRow{ProviderApp: action.ProviderApp{Organization: "o", Provider: "slack"}}).users(db.read).ColumnExpr("id").String(),
-		"open connections":      integrationFlows(db.read, "o").String(),
-		"what is bound":         bindings(db.read, "o", "a7").String(),
-		"registrations":         db.read.NewSelect().Model((*providerAppRow)(nil)).Where("organization_id = 'o'").Order("provider").String(),
+		"all":                   connect.LiveIntegrations(db.db.Read, "o").String(),
+		"visible ones":          connect.VisibleIntegrations(db.db.Read, "o", "u7").String(),
+		"one of them":           connect.VisibleIntegrations(db.db.Read, "o", "u7").Where("id = ?", "i7").String(),
+		"those of a user":       connect.HeldBy(db.db.Read, "o", "u7").String(),
+		"that of an account":    connect.IntegrationOf(db.db.Read, "o", "slack", "", "a7", false).String(),
+		"a user's own":          connect.IntegrationOf(db.db.Read, "o", "slack", "u7", "a7", true).String(),
+		"those of a provider":   (&connect.ProviderAppRow{ProviderApp: action.ProviderApp{Organization: "o", Provider: "slack"}}).Users(db.db.Read).ColumnExpr("id").String(),
+		"open connections":      connect.IntegrationFlows(db.db.Read, "o").String(),
+		"what is bound":         connect.Bindings(db.db.Read, "o", "a7").String(),
+		"registrations":         db.db.Read.NewSelect().Model((*connect.ProviderAppRow)(nil)).Where("organization_id = 'o'").Order("provider").String(),
 		"a connection's answer": "SELECT by FROM integration_flows WHERE state_hash = 's7'",
 	}
 }
@@ -68,8 +68,8 @@ func TestIntegrationQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if _, err := db.write.db.DB.ExecContext(t.Context(), manyIntegrations); err != nil {
+	defer db.db.Close()
+	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), manyIntegrations); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

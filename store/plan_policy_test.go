@@ -8,34 +8,38 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/connect"
+	"sallyport/store/database"
+	"sallyport/store/history"
+	"sallyport/store/policy"
 )
 
 // policyQueries are those of an organization "o" that has much of everything.
 func policyQueries(db *DB) map[string]string {
-	now := at(time.Now())
-	after := cursor{at(time.Now().Add(-time.Hour)), "id"}
+	now := database.At(time.Now())
+	after := database.Cursor{At: database.At(time.Now().Add(-time.Hour)), ID: "id"}
 	events := func(f action.PolicyEventFilter) string {
 		f.Organization = "o"
-		return findPolicyEvents(f, db.read, after, 50).String()
+		return history.FindPolicyEvents(f, db.db.Read, after, 50).String()
 	}
 	return map[string]string{
-		"modes":                     overrides(db.read, "o").String(),
-		"capabilities":              capabilities(db.read, "o", "").String(),
-		"capabilities of a group":   capabilities(db.read, "o", "g7").String(),
-		"quotas":                    quotas(db.read, "o").String(),
-		"gates":                     gates(db.read, "o", "", "").String(),
-		"gates of a group":          gates(db.read, "o", "g7", "").String(),
-		"gates of a task":           gates(db.read, "o", "", "t7").String(),
-		"gates of both":             gates(db.read, "o", "g7", "t7").String(),
-		"open gates":                openGates(db.read, "o", now).String(),
-		"tools of a connector":      reviews(db.read, "o", "c7").String(),
-		"reviewed tools":            reviewedTools(db.read, "o").String(),
+		"modes":                     overrides(db.db.Read, "o").String(),
+		"capabilities":              policy.Capabilities(db.db.Read, "o", "").String(),
+		"capabilities of a group":   policy.Capabilities(db.db.Read, "o", "g7").String(),
+		"quotas":                    policy.Quotas(db.db.Read, "o").String(),
+		"gates":                     policy.Gates(db.db.Read, "o", "", "").String(),
+		"gates of a group":          policy.Gates(db.db.Read, "o", "g7", "").String(),
+		"gates of a task":           policy.Gates(db.db.Read, "o", "", "t7").String(),
+		"gates of both":             policy.Gates(db.db.Read, "o", "g7", "t7").String(),
+		"open gates":                policy.OpenGates(db.db.Read, "o", now).String(),
+		"tools of a connector":      connect.Reviews(db.db.Read, "o", "c7").String(),
+		"reviewed tools":            connect.ReviewedTools(db.db.Read, "o").String(),
 		"history":                   events(action.PolicyEventFilter{}),
 		"history of a kind":         events(action.PolicyEventFilter{Kind: "gate"}),
 		"history of a subject":      events(action.PolicyEventFilter{Subject: "s7"}),
 		"history of both":           events(action.PolicyEventFilter{Kind: "gate", Subject: "s7"}),
 		"history of a person":       events(action.PolicyEventFilter{By: "me7"}),
-		"count of a kind's history": matchPolicyEvents(action.PolicyEventFilter{Organization: "o", Kind: "gate"}, db.read.NewSelect().Table("policy_events")).ColumnExpr("1").Limit(maxTotal + 1).String(),
+		"count of a kind's history": history.MatchPolicyEvents(action.PolicyEventFilter{Organization: "o", Kind: "gate"}, db.db.Read.NewSelect().Table("policy_events")).ColumnExpr("1").Limit(database.MaxTotal + 1).String(),
 	}
 }
 
@@ -99,8 +103,8 @@ func TestPolicyQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if _, err := db.write.db.DB.ExecContext(t.Context(), policyRows); err != nil {
+	defer db.db.Close()
+	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), policyRows); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

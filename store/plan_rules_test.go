@@ -6,27 +6,30 @@ import (
 	"testing"
 
 	"sallyport/ingest/event"
+	"sallyport/store/connect"
+	"sallyport/store/database"
+	"sallyport/store/inbound"
 )
 
 // ruleQueries are those of what comes in and of workers who look for what is due.
 func ruleQueries(db *DB) map[string]string {
-	now := at(db.now())
-	later := stamp{now.t.AddDate(0, 0, 1)}
+	now := database.At(db.db.Now())
+	later := database.Stamp{T: now.T.AddDate(0, 0, 1)}
 	t := &event.Trigger{Organization: "o7", Provider: "slack", Integration: "i7"}
 	return map[string]string{
-		"a trigger":                db.read.NewSelect().Model((*triggerRow)(nil)).Where("id = ?", "t7").String(),
-		"an automation's id":       db.read.NewSelect().Table("automations").ColumnExpr("count(*)").Where("id = ?", "a7").String(),
-		"an automation's webhooks": webhooksOf(db.read, "a7", "slack").String(),
-		"a provider's triggers":    activeTriggers(db.read, "o7", "slack").String(),
-		"an automation's triggers": triggersOf(db.read, "o7", "a7").String(),
-		"all triggers":             triggersOf(db.read, "o7", "").String(),
-		"an automation's schedule": schedulesOf(db.read, "o7", "a7").String(),
-		"secrets that are over":    oldSecrets(now.t).find(db.read.NewSelect(), 100).String(),
-		"secrets":                  liveSecrets(db.read, "o7", "t7", now).String(),
-		"those of an account":      integrationsOfAccount(db.read, "slack", "a7").String(),
-		"what is due":              duePolls(db.read.NewSelect(), now).String(),
-		"taking what is due":       claimPoll(db.read, "w", now, later).String(),
-		"how quick a group is":     quickest(db.read, t).String(),
+		"a trigger":                db.db.Read.NewSelect().Model((*inbound.TriggerRow)(nil)).Where("id = ?", "t7").String(),
+		"an automation's id":       db.db.Read.NewSelect().Table("automations").ColumnExpr("count(*)").Where("id = ?", "a7").String(),
+		"an automation's webhooks": inbound.WebhooksOf(db.db.Read, "a7", "slack").String(),
+		"a provider's triggers":    inbound.ActiveTriggers(db.db.Read, "o7", "slack").String(),
+		"an automation's triggers": inbound.TriggersOf(db.db.Read, "o7", "a7").String(),
+		"all triggers":             inbound.TriggersOf(db.db.Read, "o7", "").String(),
+		"an automation's schedule": inbound.SchedulesOf(db.db.Read, "o7", "a7").String(),
+		"secrets that are over":    inbound.OldSecrets(now.T).Find(db.db.Read.NewSelect(), 100).String(),
+		"secrets":                  inbound.LiveSecrets(db.db.Read, "o7", "t7", now).String(),
+		"those of an account":      connect.IntegrationsOfAccount(db.db.Read, "slack", "a7").String(),
+		"what is due":              inbound.DuePolls(db.db.Read.NewSelect(), now).String(),
+		"taking what is due":       inbound.ClaimPoll(db.db.Read, "w", now, later).String(),
+		"how quick a group is":     inbound.Quickest(db.db.Read, t).String(),
 	}
 }
 
@@ -73,7 +76,7 @@ ANALYZE`
 
 func TestRuleQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	db := preparedServer(t, Config{})
-	if _, err := db.write.db.DB.ExecContext(t.Context(), manyRules); err != nil {
+	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), manyRules); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

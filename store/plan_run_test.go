@@ -8,6 +8,10 @@ import (
 
 	"sallyport/ingest/event"
 	"sallyport/internal/dbtest"
+	"sallyport/store/calls"
+	"sallyport/store/database"
+	"sallyport/store/inbound"
+	"sallyport/store/sessions"
 )
 
 // runQuery is one that is asked often, and the indexes that each database must
@@ -20,49 +24,49 @@ type runQuery struct {
 
 // runQueries are those of an organization "o".
 func runQueries(db *DB) []runQuery {
-	now, after := at(time.Now()), cursor{at(time.Now().Add(-time.Hour)), "id"}
+	now, after := database.At(time.Now()), database.Cursor{At: database.At(time.Now().Add(-time.Hour)), ID: "id"}
 	list := func(f event.RunFilter) string {
 		f.Organization = "o"
-		return newestFirst(matchRuns(f, runs(db.read, (*runRow)(nil))), after, 50).String()
+		return database.NewestFirst(inbound.MatchRuns(f, inbound.Runs(db.db.Read, (*inbound.RunRow)(nil))), after, 50).String()
 	}
 	parcels := func(s event.ParcelStatus) string {
 		f := event.ParcelFilter{Organization: "o", Status: s}
-		return newestFirst(matchParcels(f, db.read.NewSelect().Model((*parcelRow)(nil))), after, 50).String()
+		return database.NewestFirst(inbound.MatchParcels(f, db.db.Read.NewSelect().Model((*inbound.ParcelRow)(nil))), after, 50).String()
 	}
 	queries := []runQuery{
-		{name: "whose runs wait", sql: waitingAutomations(db.read, "o", "").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}, sorts: true},
-		{name: "look for a run", sql: waitingRuns(db.read, "o", "a7").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}},
-		{name: "what sessions are for", sql: originsOfSessions(db.read, "o", []string{"s7", "s8", "s9"}).String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
+		{name: "whose runs wait", sql: inbound.WaitingAutomations(db.db.Read, "o", "").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}, sorts: true},
+		{name: "look for a run", sql: inbound.WaitingRuns(db.db.Read, "o", "a7").String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"runs_waiting"}},
+		{name: "what sessions are for", sql: inbound.OriginsOfSessions(db.db.Read, "o", []string{"s7", "s8", "s9"}).String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
 		{name: "list", sql: list(event.RunFilter{}), sqlite: []string{"runs_list (organization_id=? AND (created_at,id)<(?,?))", "invocations_pending (organization_id=? AND session_id=?)"}, postgres: []string{"runs_list", "events_pkey", "invocations_pending"}},
 		{name: "list of an automation", sql: list(event.RunFilter{Automation: "a7"}), sqlite: []string{"runs_automation (organization_id=? AND automation_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_automation"}},
-		{name: "last of each automation", sql: lastRuns(db.read, (*runRow)(nil), "o").String(), sqlite: []string{"runs_automation (organization_id=? AND automation_id=?)", "SEARCH r USING INDEX sqlite_autoindex_runs_1 (id=?)"}, postgres: []string{"runs_automation", "runs_pkey"}, sorts: true},
+		{name: "last of each automation", sql: inbound.LastRuns(db.db.Read, (*inbound.RunRow)(nil), "o").String(), sqlite: []string{"runs_automation (organization_id=? AND automation_id=?)", "SEARCH r USING INDEX sqlite_autoindex_runs_1 (id=?)"}, postgres: []string{"runs_automation", "runs_pkey"}, sorts: true},
 		{name: "list of a status", sql: list(event.RunFilter{Status: event.RunNeeds}), sqlite: []string{"runs_status (organization_id=? AND status=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_status"}},
 		{name: "list of a trigger", sql: list(event.RunFilter{Trigger: "t7"}), sqlite: []string{"runs_trigger (organization_id=? AND trigger_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"runs_trigger"}, sorts: true},
 		{name: "an event's", sql: list(event.RunFilter{Event: "e7"}), sqlite: []string{"(event_id=?)"}, postgres: []string{"runs_event_id_key"}, sorts: true},
-		{name: "sessions of a run", sql: sessionsOfRun(db.read, "o", "r7").String(), sqlite: []string{"SEARCH s USING", "SEARCH r USING"}, postgres: []string{"runs_pkey", "sessions_event"}, sorts: true},
-		{name: "a session's", sql: runOfSession(db.read, (*runRow)(nil), "o", "s7").String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
-		{name: "those that wait for people", sql: waitingForPeople(db.read, now, 100).String(), sqlite: []string{"runs_lease (lease_until"}, postgres: []string{"runs_lease"}},
+		{name: "sessions of a run", sql: sessions.SessionsOfRun(db.db.Read, "o", "r7").String(), sqlite: []string{"SEARCH s USING", "SEARCH r USING"}, postgres: []string{"runs_pkey", "sessions_event"}, sorts: true},
+		{name: "a session's", sql: inbound.RunOfSession(db.db.Read, (*inbound.RunRow)(nil), "o", "s7").String(), sqlite: []string{"SEARCH s USING INDEX", "SEARCH r USING INDEX"}, postgres: []string{"runs_event_id_key"}, sorts: true},
+		{name: "those that wait for people", sql: inbound.WaitingForPeople(db.db.Read, now, 100).String(), sqlite: []string{"runs_lease (lease_until"}, postgres: []string{"runs_lease"}},
 		{name: "deliveries", sql: parcels(""), sqlite: []string{"outbox_list (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"outbox_list"}},
 		{name: "dead deliveries", sql: parcels(event.ParcelDead), sqlite: []string{"outbox_dead (organization_id=? AND (created_at,id)<(?,?))"}, postgres: []string{"outbox_dead"}},
-		{name: "who has something to send", sql: dueOrganizations(db.read, now).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)", "runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"outbox_again", "runs_waiting"}, sorts: true},
-		{name: "what is to be sent again", sql: againParcels(db.read, (*parcelRow)(nil), "o", now, 20).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)"}, postgres: []string{"outbox_again", "runs_pkey"}},
-		{name: "what is to be sent", sql: firstParcels(db.read, (*parcelRow)(nil), "o", "a7", now, 20).String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)", "outbox_open"}, postgres: []string{"runs_waiting", "outbox_open"}},
-		{name: "sessions that ended long ago", sql: unpurged(db.read, now.t, 100).String(), sqlite: []string{"sessions_unpurged (<expr><?)"}, postgres: []string{"sessions_unpurged"}},
-		{name: "sessions that had to stay", sql: purgedLongAgo(db.read, now.t, 100).String(), sqlite: []string{"sessions_purged (purged_at>? AND purged_at<?)"}, postgres: []string{"sessions_purged"}},
+		{name: "who has something to send", sql: inbound.DueOrganizations(db.db.Read, now).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)", "runs_waiting (organization_id=? AND automation_id=?)"}, postgres: []string{"outbox_again", "runs_waiting"}, sorts: true},
+		{name: "what is to be sent again", sql: inbound.AgainParcels(db.db.Read, (*inbound.ParcelRow)(nil), "o", now, 20).String(), sqlite: []string{"outbox_again (organization_id=? AND next_at<?)"}, postgres: []string{"outbox_again", "runs_pkey"}},
+		{name: "what is to be sent", sql: inbound.FirstParcels(db.db.Read, (*inbound.ParcelRow)(nil), "o", "a7", now, 20).String(), sqlite: []string{"runs_waiting (organization_id=? AND automation_id=?)", "outbox_open"}, postgres: []string{"runs_waiting", "outbox_open"}},
+		{name: "sessions that ended long ago", sql: calls.Unpurged(db.db.Read, now.T, 100).String(), sqlite: []string{"sessions_unpurged (<expr><?)"}, postgres: []string{"sessions_unpurged"}},
+		{name: "sessions that had to stay", sql: calls.PurgedLongAgo(db.db.Read, now.T, 100).String(), sqlite: []string{"sessions_purged (purged_at>? AND purged_at<?)"}, postgres: []string{"sessions_purged"}},
 		{
-			name: "deleting sessions", sql: deletePurged(db.read, []string{"s7", "s8", "s9"}).String(),
+			name: "deleting sessions", sql: calls.DeletePurged(db.db.Read, []string{"s7", "s8", "s9"}).String(),
 			sqlite:   []string{"SEARCH s USING INDEX sqlite_autoindex_sessions_1 (id=?)", "invocations_session (organization_id=? AND session_id=?)", "grants_of_session (organization_id=? AND session_id=?)", "grant_requests_session (organization_id=? AND session_id=?)", "runs_session (session_id=?)"},
 			postgres: []string{"sessions_pkey", "invocations_session", "runs_session"}, sorts: true, // of grants there are none
 		},
-		{name: "lost deliveries", sql: lapsedParcels(db.read.NewSelect(), now, 100).String(), sqlite: []string{"outbox_lease (lease_until<?)"}, postgres: []string{"outbox_lease"}},
-		{name: "freeing them", sql: freeParcels(db.read, now, 100).String(), sqlite: []string{"outbox_lease (lease_until<?)"}, postgres: []string{"outbox_lease"}},
+		{name: "lost deliveries", sql: inbound.LapsedParcels(db.db.Read.NewSelect(), now, 100).String(), sqlite: []string{"outbox_lease (lease_until<?)"}, postgres: []string{"outbox_lease"}},
+		{name: "freeing them", sql: inbound.FreeParcels(db.db.Read, now, 100).String(), sqlite: []string{"outbox_lease (lease_until<?)"}, postgres: []string{"outbox_lease"}},
 	}
-	for _, s := range runSweeps(now) {
+	for _, s := range inbound.RunSweeps(now) {
 		index := "runs_deadline"
-		if s.what == "lost" {
+		if s.What == "lost" {
 			index = "runs_lease"
 		}
-		queries = append(queries, runQuery{name: s.what, sql: s.overdue(db.read, (*runRow)(nil), 100).String(), sqlite: []string{index}, postgres: []string{index}})
+		queries = append(queries, runQuery{name: s.What, sql: s.Overdue(db.db.Read, (*inbound.RunRow)(nil), 100).String(), sqlite: []string{index}, postgres: []string{index}})
 	}
 	return queries
 }
@@ -112,13 +116,13 @@ func TestRunQueriesUseTheirIndexOnPostgres(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = db.read.DB.ExecContext(t.Context(), manyRuns)
-		return errors.Join(err, db.Close())
+		_, err = db.db.Read.DB.ExecContext(t.Context(), manyRuns)
+		return errors.Join(err, db.db.Close())
 	})})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
+	t.Cleanup(func() { _ = db.db.Close() })
 	for _, q := range runQueries(db) {
 		t.Run(q.name, func(t *testing.T) {
 			bad := []string{"Seq Scan on runs", "Seq Scan on outbox", "Seq Scan on sessions", "Seq Scan on events", "Seq Scan on invocations"}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"sallyport/action"
+	"sallyport/store/calls"
+	"sallyport/store/database"
 )
 
 // statisticsQueries are those of an organization "o": none may grow with what
@@ -13,19 +15,19 @@ func statisticsQueries(db *DB) []hotQuery {
 	now := time.Now().UTC().Truncate(time.Minute)
 	p := action.Period{From: now.Add(-24 * time.Hour), To: now, Width: time.Hour}
 	part := func(where string) string {
-		return counted{where: where}.find(db.read, "o", p, cursor{at(now.Add(-time.Hour)), "i7"}, 1000).String()
+		return calls.Counted{Where: where}.Find(db.db.Read, "o", p, database.Cursor{At: database.At(now.Add(-time.Hour)), ID: "i7"}, 1000).String()
 	}
 	waiting := func(table, status string) string {
-		return waitingIn(db.read, table, "o", status).Limit(maxBacklog).String()
+		return calls.WaitingIn(db.db.Read, table, "o", status).Limit(calls.MaxBacklog).String()
 	}
 	return []hotQuery{
 		{name: "calls", sql: part(""), sqlite: []string{"invocations_list (organization_id=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_list"}},
-		{name: "held", sql: part(heldCalls), sqlite: []string{"invocations_mode (organization_id=? AND mode=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_"}},
-		{name: "denied", sql: part(deniedCalls), sqlite: []string{"invocations_inbox (organization_id=? AND status=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_"}},
+		{name: "held", sql: part(calls.HeldCalls), sqlite: []string{"invocations_mode (organization_id=? AND mode=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_"}},
+		{name: "denied", sql: part(calls.DeniedCalls), sqlite: []string{"invocations_inbox (organization_id=? AND status=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"}, postgres: []string{"invocations_"}},
 		{name: "pending", sql: waiting("invocations", "pending"), sqlite: []string{"COVERING INDEX invocations_inbox (organization_id=? AND status=?)"}, postgres: []string{"invocations_"}},
 		{name: "runs", sql: waiting("runs", "queued"), sqlite: []string{"INDEX runs_", "(organization_id=?"}},
 		{name: "outbox", sql: waiting("outbox", "pending"), sqlite: []string{"INDEX outbox_", "(organization_id=?"}},
-		{name: "deliveries", sql: firstDeliveries(db.read, "o").String(), sqlite: []string{"INDEX inbox_due"}},
+		{name: "deliveries", sql: calls.FirstDeliveries(db.db.Read, "o").String(), sqlite: []string{"INDEX inbox_due"}},
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/calls"
+	"sallyport/store/database"
+	"sallyport/store/policy"
 )
 
 // hotQuery is one that is asked often: it must not grow with the rows at rest.
@@ -26,23 +29,23 @@ func hotQueries(db *DB) []hotQuery {
 	rules := action.SweepRules{Now: now, SeenBefore: now.Add(-2 * time.Minute), ApprovedBefore: now.Add(-5 * time.Minute), LeaseBefore: now, Limit: 100}
 	alone := rules
 	alone.Alone = "me"
-	after := cursor{at(now.Add(-time.Hour)), "id"}
-	text := func(query string, args ...any) string { return db.read.NewRaw(query, args...).String() }
+	after := database.Cursor{At: database.At(now.Add(-time.Hour)), ID: "id"}
+	text := func(query string, args ...any) string { return db.db.Read.NewRaw(query, args...).String() }
 	list := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return searchFor(f).find(db.read, searchFor(f).f.span().upTo(after), 50).Column(shown...).String()
+		return searchFor(f).Find(db.db.Read, searchFor(f).F.Span().UpTo(after), 50).Column(calls.Shown...).String()
 	}
 	count := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return searchFor(f).lists[0].match(db.read.NewSelect(), "o", span{}).ColumnExpr("1").Limit(maxTotal + 1).String()
+		return searchFor(f).Lists[0].Match(db.db.Read.NewSelect(), "o", calls.Span{}).ColumnExpr("1").Limit(database.MaxTotal + 1).String()
 	}
 	places := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return searchFor(f).places(db.read, searchFor(f).f.span().upTo(after), 250).String()
+		return searchFor(f).Places(db.db.Read, searchFor(f).F.Span().UpTo(after), 250).String()
 	}
 	among := func(f action.InvocationFilter) string {
 		f.Organization = "o"
-		return searchFor(f).among(db.read.NewSelect().Table("invocations").Column("id"), []cursor{{id: "i7"}, {id: "i17"}, {id: "i27"}}).String()
+		return searchFor(f).Among(db.db.Read.NewSelect().Table("invocations").Column("id"), []database.Cursor{{ID: "i7"}, {ID: "i17"}, {ID: "i27"}}).String()
 	}
 	everything := action.InvocationFilter{
 		Session: "s", Run: "r", Automation: "a", Group: "g", Person: "me", Statuses: []action.Status{"completed"}, Source: "linear", Action: "x",
@@ -53,9 +56,9 @@ func hotQueries(db *DB) []hotQuery {
 	const byID = "USING INDEX sqlite_autoindex_invocations_1 (id=?)"
 	one := []string{"invocations_pkey"}
 	queries := []hotQuery{
-		{name: "load", sql: text(loadSQL, nil, "o", "i7"), sqlite: []string{byID}, postgres: one},
+		{name: "load", sql: text(calls.LoadSQL, nil, "o", "i7"), sqlite: []string{byID}, postgres: one},
 		{
-			name: "begin", sql: text(checkSQL, nil, "o", "s", "linear", "x", "hash 7", at(now), "k", 1, 1, at(now.Add(-15*time.Minute)), 3, 0),
+			name: "begin", sql: text(calls.CheckSQL, nil, "o", "s", "linear", "x", "hash 7", database.At(now), "k", 1, 1, database.At(now.Add(-15*time.Minute)), 3, 0),
 			sqlite: []string{
 				"SEARCH s USING INDEX sqlite_autoindex_sessions_2 (organization_id=? AND id=?)",
 				"SEARCH k USING PRIMARY KEY (organization_id=? AND session_id=? AND source_id=? AND action=? AND key=?)",
@@ -69,14 +72,14 @@ func hotQueries(db *DB) []hotQuery {
 		},
 		{
 			name: "finish", sqlite: []string{byID}, postgres: one,
-			sql: text(finishSQL, append([]any{nil}, finishArgs(&action.Finish{Organization: "o", ID: "i7", Executor: "e", Status: action.StatusCompleted, Now: now})...)...),
+			sql: text(calls.FinishSQL, append([]any{nil}, calls.FinishArgs(&action.Finish{Organization: "o", ID: "i7", Executor: "e", Status: action.StatusCompleted, Now: now})...)...),
 		},
-		{name: "delivered", sql: text(deliveredSQL, nil, at(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
-		{name: "approve", sql: text(approveSQL, nil, "me", at(now), "o", "i7", "s", "p", "t"), sqlite: []string{byID, "sqlite_autoindex_sessions_2 (organization_id=? AND id=?)"}, postgres: []string{"invocations_p"}},
-		{name: "deny", sql: text(denySQL, nil, "me", at(now), "o", "i7", "s", "p", "t", nil), sqlite: []string{byID}, postgres: []string{"invocations_p"}}, // its key, or what a session has pending
-		{name: "claim", sql: text(claimSQL, nil, "e", at(now), at(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
-		{name: "seen", sql: seen(db.read, []string{"i7", "i8"}, at(now)).String(), sqlite: []string{byID}, postgres: one, sorts: true},
-		{name: "policy", sql: text(overridesSQL, nil, "o"), sqlite: []string{"SEARCH p USING PRIMARY KEY (organization_id=?)"}, sorts: true},
+		{name: "delivered", sql: text(calls.DeliveredSQL, nil, database.At(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
+		{name: "approve", sql: text(calls.ApproveSQL, nil, "me", database.At(now), "o", "i7", "s", "p", "t"), sqlite: []string{byID, "sqlite_autoindex_sessions_2 (organization_id=? AND id=?)"}, postgres: []string{"invocations_p"}},
+		{name: "deny", sql: text(calls.DenySQL, nil, "me", database.At(now), "o", "i7", "s", "p", "t", nil), sqlite: []string{byID}, postgres: []string{"invocations_p"}}, // its key, or what a session has pending
+		{name: "claim", sql: text(calls.ClaimSQL, nil, "e", database.At(now), database.At(now), "o", "i7"), sqlite: []string{byID}, postgres: one},
+		{name: "seen", sql: calls.Seen(db.db.Read, []string{"i7", "i8"}, database.At(now)).String(), sqlite: []string{byID}, postgres: one, sorts: true},
+		{name: "policy", sql: text(policy.OverridesSQL, nil, "o"), sqlite: []string{"SEARCH p USING PRIMARY KEY (organization_id=?)"}, sorts: true},
 		{
 			name: "events", sql: "SELECT * FROM invocation_events WHERE organization_id = 'o' AND invocation_id = 'i7' ORDER BY at, id",
 			sqlite: []string{"invocation_events_list (organization_id=? AND invocation_id=?)"}, postgres: []string{"invocation_events_"}, sorts: true,
@@ -99,22 +102,22 @@ func hotQueries(db *DB) []hotQuery {
 		{name: "places of an automation", sql: places(action.InvocationFilter{Automation: "a", From: since}), sqlite: []string{"PRIMARY KEY (organization_id=? AND (kind,name,created_at,id)>(?,?,?,?) AND (kind,name,created_at,id)<(?,?,?,?))"}, postgres: []string{"invocation_origins_pkey"}, sorts: true},
 		{name: "places of a group", sql: places(action.InvocationFilter{Group: "g", From: since}), sqlite: []string{"PRIMARY KEY (organization_id=? AND (kind,name,created_at,id)>(?,?,?,?) AND (kind,name,created_at,id)<(?,?,?,?))"}, postgres: []string{"invocation_origins_pkey"}, sorts: true},
 		{name: "among places", sql: among(everything), sqlite: []string{byID, "SEARCH s USING INDEX sqlite_autoindex_sessions_1 (id=?)"}, postgres: []string{"invocations_pkey"}, sorts: true},
-		{name: "unclaimed", sql: unclaimed(db.read, now, 10).String(), sqlite: []string{"invocations_unclaimed (approved_at<?)"}, postgres: []string{"invocations_unclaimed"}},
-		{name: "look for old keys", sql: staleKeys(db.read.NewSelect(), rules, 1).Column("k.invocation_id").String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey"}},
-		{name: "sweep old keys", sql: removeKeys(db.read, rules).String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey", "Tid Scan on idempotency_keys"}},
+		{name: "unclaimed", sql: calls.Unclaimed(db.db.Read, now, 10).String(), sqlite: []string{"invocations_unclaimed (approved_at<?)"}, postgres: []string{"invocations_unclaimed"}},
+		{name: "look for old keys", sql: calls.StaleKeys(db.db.Read.NewSelect(), rules, 1).Column("k.invocation_id").String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey"}},
+		{name: "sweep old keys", sql: calls.RemoveKeys(db.db.Read, rules).String(), sqlite: []string{"idempotency_keys_age (created_at<?)", "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{"idempotency_keys_age", "invocations_pkey", "Tid Scan on idempotency_keys"}},
 		{name: "login", sql: "SELECT * FROM logins WHERE cookie_hash = 'cookie 7 0000000000'", sqlite: []string{"SEARCH logins USING INDEX sqlite_autoindex_logins"}, postgres: []string{"logins_cookie_hash_key"}},
 	}
-	kinds := [][]sweep{sweeps(rules)}
-	if !db.Shared() { // otherwise no instance is alone
-		kinds = append(kinds, sweeps(alone))
+	kinds := [][]calls.Sweep{calls.Sweeps(rules)}
+	if !db.db.Shared() { // otherwise no instance is alone
+		kinds = append(kinds, calls.Sweeps(alone))
 	}
 	for _, kind := range kinds {
 		for _, s := range kind {
-			index, column := sweepIndex(s.what)
+			index, column := sweepIndex(s.What)
 			queries = append(
 				queries,
-				hotQuery{name: "look for " + s.what, sql: s.overdue(db.read.NewSelect(), 1).String(), sqlite: []string{index + column}, postgres: []string{index}},
-				hotQuery{name: "sweep " + s.what, sql: s.update(db.read, 100).String(), sqlite: []string{index + column, "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{index}},
+				hotQuery{name: "look for " + s.What, sql: s.Overdue(db.db.Read.NewSelect(), 1).String(), sqlite: []string{index + column}, postgres: []string{index}},
+				hotQuery{name: "sweep " + s.What, sql: s.Update(db.db.Read, 100).String(), sqlite: []string{index + column, "sqlite_autoindex_invocations_1 (id=?)"}, postgres: []string{index}},
 			)
 		}
 	}
@@ -151,18 +154,18 @@ func TestHotQueriesUseTheirIndexOnSQLite(t *testing.T) {
 }
 
 // searchFor is the search of a filter, whose run has one session.
-func searchFor(f action.InvocationFilter) *search {
-	whole := invocationFilter{InvocationFilter: f}
+func searchFor(f action.InvocationFilter) *calls.Search {
+	whole := calls.InvocationFilter{InvocationFilter: f}
 	if f.Run != "" {
-		whole.sessions = []string{"s"}
+		whole.Sessions = []string{"s"}
 	}
-	return whole.search()
+	return whole.Search()
 }
 
 // severalStatuses takes one look-up each.
 func severalStatuses(db *DB) string {
 	f := action.InvocationFilter{Organization: "o", Statuses: []action.Status{"pending", "completed"}}
-	return searchFor(f).places(db.read, span{before: cursor{at(time.Now().Add(-time.Hour)), "id"}}, 50).String()
+	return searchFor(f).Places(db.db.Read, calls.Span{Before: database.Cursor{At: database.At(time.Now().Add(-time.Hour)), ID: "id"}}, 50).String()
 }
 
 func checkPlan(t *testing.T, query, plan string, want, bad []string) {
@@ -232,14 +235,14 @@ func openBusy(t *testing.T) *DB {
 		if err != nil {
 			return err
 		}
-		_, err = db.read.DB.ExecContext(t.Context(), busy)
-		return errors.Join(err, db.Close())
+		_, err = db.db.Read.DB.ExecContext(t.Context(), busy)
+		return errors.Join(err, db.db.Close())
 	})
 	db, err := Open(t.Context(), Config{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
+	t.Cleanup(func() { _ = db.db.Close() })
 	return db
 }
 
@@ -278,7 +281,7 @@ func explainPostgres(t *testing.T, db *DB, query string) string {
 // readPlan returns the last of the plan's columns.
 func readPlan(t *testing.T, db *DB, query string, columns int) string {
 	t.Helper()
-	rows, err := db.write.db.DB.QueryContext(context.Background(), query)
+	rows, err := db.db.Write.Db.DB.QueryContext(context.Background(), query)
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}

@@ -10,19 +10,20 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/database"
 )
 
 func openPostgres(t *testing.T, c Config) *DB {
 	t.Helper()
 	c.URL = dbtest.PostgresFrom(t, "tables", func(url string) error {
-		_, err := Migrate(t.Context(), Config{URL: url})
+		_, err := database.Migrate(t.Context(), Config{URL: url})
 		return err
 	})
 	db, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
+	t.Cleanup(func() { _ = db.db.Close() })
 	return db
 }
 
@@ -33,18 +34,18 @@ func TestConnectionsToPostgresAreLimited(t *testing.T) {
 		"standard_conforming_strings": "on", "DateStyle": "ISO, MDY",
 	} {
 		var got string
-		if err := db.read.DB.QueryRowContext(t.Context(), "SHOW "+name).Scan(&got); err != nil || got != want {
+		if err := db.db.Read.DB.QueryRowContext(t.Context(), "SHOW "+name).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %s, want %s (%v)", name, got, want, err)
 		}
 	}
-	if n := db.read.Stats().MaxOpenConnections; n != 3 {
+	if n := db.db.Read.Stats().MaxOpenConnections; n != 3 {
 		t.Errorf("%d connections", n)
 	}
-	if db.read.DB != db.write.db.DB {
+	if db.db.Read.DB != db.db.Write.Db.DB {
 		t.Error("two pools")
 	}
 	for text, want := range map[string]string{"": "sallyport", "?application_name=mine": "mine"} {
-		conf, err := parseURL("postgres://u@h/d" + text)
+		conf, err := database.ParseURL("postgres://u@h/d" + text)
 		if err != nil || conf.RuntimeParams["application_name"] != want || conf.ConnectTimeout != 5*time.Second {
 			t.Errorf("%q: %v, %v", text, conf.RuntimeParams, err)
 		}
@@ -72,7 +73,7 @@ func TestSweepsPassBy(t *testing.T) {
 		}
 		ids = append(ids, d.ID)
 	}
-	tx, err := db.read.DB.BeginTx(t.Context(), nil)
+	tx, err := db.db.Read.DB.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestSweepsPassBy(t *testing.T) {
 func TestSweepsOfOldRowsPassBy(t *testing.T) {
 	db := openPostgres(t, Config{RetryFor: 2 * time.Second})
 	later := time.Now().Add(100 * time.Hour)
-	if _, err := db.read.DB.ExecContext(t.Context(), `
+	if _, err := db.db.Read.DB.ExecContext(t.Context(), `
 INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at) VALUES ('s', 'default', 'interactive', 'coding', 'me', now());
 INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, completed_at,
     policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, source_name, decision, params)
@@ -107,7 +108,7 @@ INSERT INTO idempotency_keys (organization_id, session_id, source_id, action, ke
 INSERT INTO signals (id, organization_id, session, kind, created_at, data) SELECT 'i' || n, 'default', 's', 'k', now(), '{}' FROM generate_series(1, 3) n`); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := db.read.DB.BeginTx(t.Context(), nil)
+	tx, err := db.db.Read.DB.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,14 +120,14 @@ INSERT INTO signals (id, organization_id, session, kind, created_at, data) SELEC
 	}
 	swept := func(signals, keysLeft int) {
 		t.Helper()
-		n, err := db.SweepSignals(t.Context(), later, 10)
+		n, err := db.db.SweepSignals(t.Context(), later, 10)
 		if err != nil || n != signals {
 			t.Errorf("swept %d signals, want %d (%v)", n, signals, err)
 		}
 		if _, err := db.Sweep(t.Context(), action.SweepRules{Now: later}); err != nil {
 			t.Error(err)
 		}
-		if left, err := db.read.NewSelect().Table("idempotency_keys").Count(t.Context()); err != nil || left != int64(keysLeft) {
+		if left, err := db.db.Read.NewSelect().Table("idempotency_keys").Count(t.Context()); err != nil || left != int64(keysLeft) {
 			t.Errorf("%d keys are left, want %d (%v)", left, keysLeft, err)
 		}
 	}

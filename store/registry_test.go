@@ -11,11 +11,16 @@ import (
 	"testing"
 
 	"github.com/uptrace/bun"
+
+	"sallyport/store/connect"
+	"sallyport/store/history"
+	"sallyport/store/inbound"
+	"sallyport/store/policy"
 )
 
 // registeredRows has the row of each table that is stored by registry.go.
-func registeredRows() []recorded {
-	return []recorded{&automationRow{}, &triggerRow{}, &scheduleRow{}, &capabilityRow{}, &overrideRow{}, &gateRow{}, &quotaRow{}, &connectorRow{}, &integrationRow{}, &providerAppRow{}}
+func registeredRows() []history.Recorded {
+	return []history.Recorded{&inbound.AutomationRow{}, &inbound.TriggerRow{}, &inbound.ScheduleRow{}, &policy.CapabilityRow{}, &policy.OverrideRow{}, &policy.GateRow{}, &policy.QuotaRow{}, &connect.ConnectorRow{}, &connect.IntegrationRow{}, &connect.ProviderAppRow{}}
 }
 
 // TestARowHasTheColumnsOfItsTable compares both databases with the fields of the
@@ -23,7 +28,7 @@ func registeredRows() []recorded {
 func TestARowHasTheColumnsOfItsTable(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		for _, r := range registeredRows() {
-			table := db.read.Dialect().Tables().Get(reflect.TypeOf(r))
+			table := db.db.Read.Dialect().Tables().Get(reflect.TypeOf(r))
 			want := columnsOf(t, raw, table.Name)
 			var got []string
 			for _, f := range table.Fields {
@@ -68,7 +73,7 @@ func TestNoRowLeaksWhatIsSealed(t *testing.T) {
 				conceal(word.FieldByIndex(f.Index), secret)
 			}
 		}
-		for what, shown := range map[string]any{"its JSON": word.Interface(), "history": r.snapshot(), "an event": r.event("me")} {
+		for what, shown := range map[string]any{"its JSON": word.Interface(), "history": r.Snapshot(), "an event": r.Event("me")} {
 			text, err := json.Marshal(shown)
 			if err != nil {
 				t.Fatal(err)

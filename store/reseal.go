@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
+	"sallyport/store/database"
+	"sallyport/store/history"
 )
 
 // sealedColumn is a column of sealed bytes, and the place that each of them is
@@ -73,7 +76,7 @@ const resealPage = 50
 // because seal refused them or they changed meanwhile, which another call finds.
 // It can be stopped at any time, and several may do it at once.
 func (db *DB) Reseal(ctx context.Context, keyID []byte, seal func(action.Ref, []byte) ([]byte, error)) (done, left int, err error) {
-	if err := db.Flush(ctx); err != nil {
+	if err := db.db.Flush(ctx); err != nil {
 		return 0, 0, err
 	}
 	for _, c := range sealedColumns() {
@@ -110,19 +113,19 @@ func (db *DB) resealColumn(ctx context.Context, c *sealedColumn, keyID []byte, s
 // sealedRow is a value, and what replaces it.
 type sealedRow struct {
 	key          []string
-	at           stamp // in the column's index by time, if it has one
+	at           database.Stamp // in the column's index by time, if it has one
 	organization string
 	old, now     []byte
 }
 
 // start is before all rows.
 func (c *sealedColumn) start() sealedRow {
-	return sealedRow{key: make([]string, len(c.key)), at: epoch}
+	return sealedRow{key: make([]string, len(c.key)), at: database.Epoch}
 }
 
 // sealedOtherwise is a page of what another master key sealed.
 func (db *DB) sealedOtherwise(ctx context.Context, c *sealedColumn, keyID []byte, after sealedRow) (page []sealedRow, err error) {
-	err = db.each(ctx, c.page(db.read, keyID, after), func(rows *sql.Rows) error {
+	err = db.db.Each(ctx, c.page(db.db.Read, keyID, after), func(rows *sql.Rows) error {
 		r := c.start()
 		to := []any{&r.organization, &r.old}
 		if c.by != "" {
@@ -166,14 +169,14 @@ func (db *DB) replaceSealed(ctx context.Context, c *sealedColumn, list []sealedR
 		return 0, ctx.Err()
 	}
 	slices.SortFunc(list, func(a, b sealedRow) int { return slices.Compare(a.key, b.key) })
-	err = db.write.do(ctx, &job{whole: true, run: func(ctx context.Context, tx bun.IDB) error {
+	err = db.db.Write.Do(ctx, &database.Job{Whole: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		n = 0
 		for _, r := range list {
 			q := tx.NewUpdate().TableExpr(c.table+" AS t").Set("? = ?", bun.Ident(c.column), r.now).Where("t.? = ?", bun.Ident(c.column), r.old)
 			for i, part := range c.key {
 				q = q.Where("t.? = ?", bun.Ident(part), r.key[i])
 			}
-			one, err := affected(q.Exec(ctx))
+			one, err := database.Affected(q.Exec(ctx))
 			if err != nil {
 				return err
 			}
@@ -182,4 +185,51 @@ func (db *DB) replaceSealed(ctx context.Context, c *sealedColumn, list []sealedR
 		return nil
 	}})
 	return n, err
+}
+
+// Rotation is a replacement of the master key. Keys are named by what tells
+// nothing of them.
+type Rotation struct {
+	Organization string // in whose history it stands
+	KeyID        string // of the key that seals from now on
+	Old          []string
+	By           string
+}
+
+// oldKeys are what was before a rotation, in its event.
+type oldKeys struct {
+	KeyIDs []string `json:"key_ids"`
+}
+
+// RecordRotation writes a rotation into the history, unless it is the newest
+// one there: one that was stopped and goes on is written down once.
+func (db *DB) RecordRotation(ctx context.Context, r Rotation) error {
+	return db.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		last, err := lastRotation(ctx, tx, r.Organization)
+		if err != nil || last.KeyID == r.KeyID {
+			return err
+		}
+		e := action.PolicyEvent{Organization: r.Organization, Kind: action.EventMasterKey, Subject: r.KeyID, By: r.By}
+		return db.RecordChange(ctx, tx, e, oldKeys{r.Old}, map[string]string{"key_id": r.KeyID})
+	})
+}
+
+// LastRotation is the newest one; without a KeyID there was none.
+func (db *DB) LastRotation(ctx context.Context, organization string) (Rotation, error) {
+	return lastRotation(ctx, db.db.Read, organization)
+}
+
+func lastRotation(ctx context.Context, tx bun.IDB, organization string) (r Rotation, err error) {
+	var rows []history.PolicyEventRow
+	var old oldKeys
+	f := action.PolicyEventFilter{Organization: organization, Kind: action.EventMasterKey}
+	if err = history.FindPolicyEvents(f, tx, database.Cursor{}, 0).Scan(ctx, &rows); err == nil && len(rows) > 0 { // a page of none, and the one that tells of more
+		r = Rotation{Organization: organization, KeyID: rows[0].Subject, By: rows[0].By}
+		err = json.Unmarshal([]byte(rows[0].Before), &old)
+		r.Old = old.KeyIDs
+	}
+	if err != nil {
+		err = fmt.Errorf("looking for the last rotation: %w", err)
+	}
+	return r, err
 }

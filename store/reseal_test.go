@@ -93,8 +93,8 @@ func resealOnBoth(t *testing.T, test func(t *testing.T, db *DB, raw *sql.DB)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = db.Close() })
-			raw := db.read.DB
+			t.Cleanup(func() { _ = db.db.Close() })
+			raw := db.db.Read.DB
 			if c.Path != "" {
 				raw = openRaw(t, path)
 			}
@@ -259,7 +259,7 @@ func TestPagesOfSealedValuesUseTheirIndex(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		db := openAt(t, newPath(t))
 		for _, c := range sealedColumns() {
-			query := c.page(db.read, []byte("NEW.KEY!"), c.start()).String()
+			query := c.page(db.db.Read, []byte("NEW.KEY!"), c.start()).String()
 			want := index[c.by]
 			if c.by == "" {
 				want = "(" + c.key[0]
@@ -275,7 +275,7 @@ func TestPagesOfSealedValuesUseTheirIndex(t *testing.T) {
 			if c.by == "" {
 				continue // few rows
 			}
-			query := c.page(db.read, []byte("NEW.KEY!"), c.start()).String()
+			query := c.page(db.db.Read, []byte("NEW.KEY!"), c.start()).String()
 			if plan := explainPostgres(t, db, query); !strings.Contains(plan, index[c.by]) || strings.Contains(plan, "Seq Scan") {
 				t.Errorf("no %s in the plan of %s\n%s", index[c.by], query, plan)
 			}

@@ -13,6 +13,7 @@ import (
 	"sallyport/action"
 	"sallyport/internal/dbtest"
 	"sallyport/store"
+	"sallyport/store/database"
 )
 
 // TestRestartsUnderLoad ends the server three times in the middle of calls,
@@ -211,7 +212,7 @@ func TestTwoOpenAnEmptyDatabase(t *testing.T) {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
-					if _, err := store.Migrate(t.Context(), store.Config{URL: to, MaxConns: 2, Now: skewed}); err != nil {
+					if _, err := database.Migrate(t.Context(), store.Config{URL: to, MaxConns: 2, Now: skewed}); err != nil {
 						t.Error(err)
 					}
 					db, err := store.Open(t.Context(), store.Config{URL: to, MaxConns: 2, Now: skewed})
@@ -225,7 +226,7 @@ func TestTwoOpenAnEmptyDatabase(t *testing.T) {
 				})
 			}
 			all.Wait()
-			list, err := store.MigrationStatus(t.Context(), store.Config{URL: to})
+			list, err := database.MigrationStatus(t.Context(), store.Config{URL: to})
 			if err != nil || len(list) == 0 {
 				t.Fatalf("%+v, %v", list, err)
 			}
@@ -260,8 +261,8 @@ func TestOpenTellsWhatToDo(t *testing.T) {
 	} {
 		for name, open := range map[string]func() error{
 			"open":    func() error { _, err := store.Open(t.Context(), store.Config{URL: text}); return err },
-			"migrate": func() error { _, err := store.Migrate(t.Context(), store.Config{URL: text}); return err },
-			"status":  func() error { _, err := store.MigrationStatus(t.Context(), store.Config{URL: text}); return err },
+			"migrate": func() error { _, err := database.Migrate(t.Context(), store.Config{URL: text}); return err },
+			"status":  func() error { _, err := database.MigrationStatus(t.Context(), store.Config{URL: text}); return err },
 		} {
 			err := open()
 			if err == nil || strings.Contains(err.Error(), password) {

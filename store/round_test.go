@@ -18,7 +18,7 @@ func TestNonsenseRepliesWaitForNoWriter(t *testing.T) {
 	db := openAt(t, newPath(t))
 	held, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- db.do(t.Context(), func(context.Context, bun.Tx) error {
+		done <- db.db.Do(t.Context(), func(context.Context, bun.Tx) error {
 			close(held)
 			<-free
 			return nil

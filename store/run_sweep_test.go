@@ -8,6 +8,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/store/inbound"
 )
 
 func TestRunSweep(t *testing.T) { playRuns(t, runSweepStories) }
@@ -93,10 +94,10 @@ var runSweepStories = map[string]func(*runHouse){
 	"a call that waits since the sweep looked saves the run": func(h *runHouse) {
 		h.queued()
 		r := h.renew(h.claim().Run)
-		row, err := readRun(h.ctx, h.db.read, h.org, r.ID)
+		row, err := inbound.ReadRun(h.ctx, h.db.db.Read, h.org, r.ID)
 		h.ok(err)
 		call := h.held(r.Session)
-		if _, err := h.db.sweepRun(h.ctx, row, lostWorker(row), h.db.now()); !errors.Is(err, errRunMoved) {
+		if _, err := h.db.SweepRun(h.ctx, row, inbound.LostWorker(row), h.db.db.Now()); !errors.Is(err, inbound.ErrRunMoved) {
 			h.Fatalf("error %v", err)
 		}
 		h.run(r.ID, event.RunNeeds)
@@ -106,10 +107,10 @@ var runSweepStories = map[string]func(*runHouse){
 	"a lease that began anew since the sweep looked saves the run": func(h *runHouse) {
 		h.queued()
 		r := h.claim().Run
-		row, err := readRun(h.ctx, h.db.read, h.org, r.ID)
+		row, err := inbound.ReadRun(h.ctx, h.db.db.Read, h.org, r.ID)
 		h.ok(err)
 		h.renew(r)
-		if _, err := h.db.sweepRun(h.ctx, row, lostWorker(row), h.db.now()); !errors.Is(err, errRunMoved) {
+		if _, err := h.db.SweepRun(h.ctx, row, inbound.LostWorker(row), h.db.db.Now()); !errors.Is(err, inbound.ErrRunMoved) {
 			h.Fatalf("error %v", err)
 		}
 		h.run(r.ID, event.RunRunning)
@@ -150,7 +151,7 @@ var runSweepStories = map[string]func(*runHouse){
 			h.queued()
 			h.renew(h.claim().Run)
 		}
-		changed, _, err := h.db.SweepRuns(h.ctx, h.db.now().Add(6*time.Minute), 2)
+		changed, _, err := h.db.SweepRuns(h.ctx, h.db.db.Now().Add(6*time.Minute), 2)
 		h.ok(err)
 		h.equal(len(changed), 2, "changed")
 		rest, _ := h.sweep(6 * time.Minute)
@@ -189,7 +190,7 @@ var runSweepStories = map[string]func(*runHouse){
 				}
 				told(err, action.ErrConflict)
 			case 3:
-				changed, _, err := db.SweepRuns(h.ctx, h.db.now().Add(6*time.Minute), 100)
+				changed, _, err := db.SweepRuns(h.ctx, h.db.db.Now().Add(6*time.Minute), 100)
 				for _, r := range changed {
 					if r.Organization == h.org {
 						swept.Add(1)

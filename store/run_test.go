@@ -17,6 +17,8 @@ import (
 	"sallyport/action"
 	"sallyport/ingest/event"
 	"sallyport/internal/dbtest"
+	"sallyport/store/database"
+	"sallyport/store/inbound"
 )
 
 // runHouse is an organization with an automation.
@@ -49,14 +51,14 @@ func openRunFile(t *testing.T) []*DB {
 		if err != nil {
 			return err
 		}
-		return db.Close()
+		return db.db.Close()
 	})
 	return []*DB{openAt(t, path)}
 }
 
 func openRunServer(t *testing.T) []*DB {
 	url := dbtest.PostgresFrom(t, "tables", func(url string) error {
-		_, err := Migrate(t.Context(), Config{URL: url})
+		_, err := database.Migrate(t.Context(), Config{URL: url})
 		return err
 	})
 	var dbs []*DB
@@ -65,7 +67,7 @@ func openRunServer(t *testing.T) []*DB {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = db.Close() })
+		t.Cleanup(func() { _ = db.db.Close() })
 		dbs = append(dbs, db)
 	}
 	return dbs
@@ -108,7 +110,7 @@ func (h *runHouse) equal(got, want any, what string) {
 // queued writes a run that waits, as an event makes it, and its delivery.
 func (h *runHouse) queued() string {
 	h.Helper()
-	id, now := uuid.Must(uuid.NewV7()).String(), at(h.db.now())
+	id, now := uuid.Must(uuid.NewV7()).String(), database.At(h.db.db.Now())
 	for _, row := range []struct {
 		query string
 		args  []any
@@ -118,7 +120,7 @@ func (h *runHouse) queued() string {
 		{`INSERT INTO runs (id, organization_id, automation_id, event_id, trigger_id, status, attempt, created_at) VALUES (?, ?, ?, ?, 't', 'queued', 0, ?)`, []any{id, h.org, h.a.ID, "e" + id, now}},
 		{`INSERT INTO outbox (id, organization_id, run_id, status, attempt, next_at, created_at) VALUES (?, ?, ?, 'pending', 0, ?, ?)`, []any{"o" + id, h.org, id, now, now}},
 	} {
-		_, err := h.db.write.db.ExecContext(h.ctx, row.query, row.args...)
+		_, err := h.db.db.Write.Db.ExecContext(h.ctx, row.query, row.args...)
 		h.ok(err)
 	}
 	return id
@@ -189,7 +191,7 @@ func heldCall(org, session string) *action.Draft {
 }
 
 func (h *runHouse) verdict(call string) action.Verdict {
-	return action.Verdict{Organization: h.org, ID: call, By: "alice", Now: h.db.now()}
+	return action.Verdict{Organization: h.org, ID: call, By: "alice", Now: h.db.db.Now()}
 }
 
 func (h *runHouse) approve(call string) {
@@ -203,7 +205,7 @@ func (h *runHouse) live(session string, want bool) {
 	h.Helper()
 	s, err := h.db.Session(h.ctx, session)
 	h.ok(err)
-	if got := s.Live(h.db.now()) == nil; got != want {
+	if got := s.Live(h.db.db.Now()) == nil; got != want {
 		h.Fatalf("the session is live: %t", got)
 	}
 }
@@ -211,7 +213,7 @@ func (h *runHouse) live(session string, want bool) {
 // parcels are how the run's deliveries stand, the oldest first.
 func (h *runHouse) parcels(run string) (list []event.ParcelStatus) {
 	h.Helper()
-	h.ok(h.db.read.NewSelect().Table("outbox").Column("status").Where("run_id = ?", run).Order("created_at", "id").Scan(h.ctx, &list))
+	h.ok(h.db.db.Read.NewSelect().Table("outbox").Column("status").Where("run_id = ?", run).Order("created_at", "id").Scan(h.ctx, &list))
 	return list
 }
 
@@ -226,7 +228,7 @@ func (h *runHouse) acts(run string) int {
 // sweep sweeps later, and returns what it did here.
 func (h *runHouse) sweep(later time.Duration) (changed []event.Run, withdrew []action.Invocation) {
 	h.Helper()
-	all, calls, err := h.db.SweepRuns(h.ctx, h.db.now().Add(later), 1000)
+	all, calls, err := h.db.SweepRuns(h.ctx, h.db.db.Now().Add(later), 1000)
 	h.ok(err)
 	for _, r := range all {
 		if r.Organization == h.org {
@@ -472,7 +474,7 @@ var runStories = map[string]func(*runHouse){
 		}
 		long := event.Ending{Status: event.RunFailed, Message: "\x00" + strings.Repeat("ü", 3000), Result: json.RawMessage(`["` + strings.Repeat("x", 20<<10) + `"]`)}
 		done, _ := h.finish(r, long)
-		if n := len([]rune(done.Message)); n != maxRunMessage || len(done.Result) > maxRunResult || !json.Valid(done.Result) {
+		if n := len([]rune(done.Message)); n != inbound.MaxRunMessage || len(done.Result) > inbound.MaxRunResult || !json.Valid(done.Result) {
 			h.Errorf("a message of %d characters, a result of %d bytes", n, len(done.Result))
 		}
 	},

@@ -79,7 +79,7 @@ func TestAConnectorOfAnEarlierVersion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer db.Close()
+			defer db.db.Close()
 			got, err := db.Connector(t.Context(), "o", "c")
 			if err != nil || got.Headers != nil || got.OAuth != nil || got.MayAsk != nil || got.PerAgent || got.Preset != "" {
 				t.Errorf("the connector: %+v, %v", got, err)

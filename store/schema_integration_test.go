@@ -102,7 +102,7 @@ func TestARowOfAnEarlierVersion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer db.Close()
+			defer db.db.Close()
 			connector, err := db.Connector(t.Context(), "o", "c")
 			if err != nil || connector.TimeoutSeconds != 0 {
 				t.Errorf("the connector: %+v, %v", connector, err)

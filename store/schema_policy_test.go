@@ -13,6 +13,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/database"
 )
 
 func TestImpossiblePolicyIsImpossible(t *testing.T) {
@@ -96,7 +97,7 @@ func TestPolicyOfAnEarlierVersion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer db.Close()
+			defer db.db.Close()
 			ctx := t.Context()
 			got, err := db.Connector(ctx, "o", "c")
 			if err != nil || got.Review != action.ReviewTrust || got.Risks != nil || got.Revision != 4 {
@@ -124,12 +125,12 @@ func TestPolicyOfAnEarlierVersion(t *testing.T) {
 // earlier makes the tables of migration 0002, with rows.
 func earlier(t *testing.T, c Config) {
 	t.Helper()
-	db, release, err := c.toMigrate()
+	db, release, err := c.ToMigrate()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = errors.Join(db.Close(), release()) }()
-	all, err := migrations(c.URL != "")
+	all, err := database.Migrations(c.URL != "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func earlier(t *testing.T, c Config) {
 		}
 		old[name] = &fstest.MapFile{Data: text}
 	}
-	if _, err := migrateFiles(t.Context(), db, old, c.withDefaults().Now); err != nil {
+	if _, err := database.MigrateFiles(t.Context(), db, old, c.WithDefaults().Now); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{

@@ -18,12 +18,14 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/internal/dbtest"
+	"sallyport/store/database"
+	"sallyport/store/history"
 )
 
 // openRaw is a way to the rows past everything that this package checks.
 func openRaw(t *testing.T, path string) *sql.DB {
 	t.Helper()
-	raw, err := connect(path, 1, map[string][]string{"_pragma": {"foreign_keys(1)"}})
+	raw, err := database.Connect(path, 1, map[string][]string{"_pragma": {"foreign_keys(1)"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,7 @@ func openAt(t *testing.T, path string) *DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
+	t.Cleanup(func() { _ = db.db.Close() })
 	return db
 }
 
@@ -57,8 +59,8 @@ func onBoth(t *testing.T, test func(t *testing.T, raw *sql.DB)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = db.Close() })
-		test(t, db.read.DB)
+		t.Cleanup(func() { _ = db.db.Close() })
+		test(t, db.db.Read.DB)
 	})
 }
 
@@ -225,15 +227,15 @@ func TestConnectionsAreAsPromised(t *testing.T) {
 	db := openAt(t, path)
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "10000", "query_only": "0", "wal_autocheckpoint": "12000", "journal_size_limit": "67108864"} {
 		var got string
-		if err := db.write.db.DB.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+		if err := db.db.Write.Db.DB.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("writer: %s is %s, want %s (%v)", pragma, got, want, err)
 		}
 	}
-	_, err := db.read.ExecContext(t.Context(), "DELETE FROM organizations")
+	_, err := db.db.Read.ExecContext(t.Context(), "DELETE FROM organizations")
 	if err == nil || !strings.Contains(err.Error(), "readonly") {
 		t.Errorf("a reader wrote: %v", err)
 	}
-	if n := db.write.db.Stats().MaxOpenConnections; n != 1 {
+	if n := db.db.Write.Db.Stats().MaxOpenConnections; n != 1 {
 		t.Errorf("%d writers", n)
 	}
 }
@@ -241,8 +243,8 @@ func TestConnectionsAreAsPromised(t *testing.T) {
 func TestOnlyItsUserReadsTheFiles(t *testing.T) {
 	path := newPath(t)
 	db := openAt(t, path)
-	if err := db.do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
-		_, err := policyMoved(ctx, tx, DefaultOrganization)
+	if err := db.db.Do(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+		_, err := history.PolicyMoved(ctx, tx, DefaultOrganization)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -265,7 +267,7 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "in use by process "+strconv.Itoa(os.Getpid())) {
 		t.Fatalf("a second one: %v", err)
 	}
-	if err := db.Close(); err != nil {
+	if err := db.db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	openAt(t, path)
@@ -296,7 +298,7 @@ func TestAFileThatIsNoDatabase(t *testing.T) {
 func onEmpty(t *testing.T, test func(t *testing.T, db *bun.DB)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
-		db, err := connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
+		db, err := database.Connect(filepath.Join(t.TempDir(), "m.db"), 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,12 +306,12 @@ func onEmpty(t *testing.T, test func(t *testing.T, db *bun.DB)) {
 		test(t, db)
 	})
 	t.Run("Postgres", func(t *testing.T) {
-		pool, err := openPool(Config{URL: dbtest.Postgres(t)})
+		pool, err := database.OpenPool(Config{URL: dbtest.Postgres(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer pool.Close()
-		test(t, newPostgres(pool))
+		test(t, database.NewPostgres(pool))
 	})
 }
 
@@ -326,7 +328,7 @@ func migrationsAreWhatWasApplied(t *testing.T, db *bun.DB) {
 	}
 	run := func(want string, names ...string) {
 		t.Helper()
-		done, err := migrateFiles(t.Context(), db, files, time.Now)
+		done, err := database.MigrateFiles(t.Context(), db, files, time.Now)
 		if (err == nil) != (want == "") || err != nil && !regexp.MustCompile(want).MatchString(err.Error()) {
 			t.Fatalf("error %v, want %q", err, want)
 		}
@@ -359,7 +361,7 @@ func TestStatusChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status := func(want string, pending bool) {
 				t.Helper()
-				list, err := MigrationStatus(t.Context(), c)
+				list, err := database.MigrationStatus(t.Context(), c)
 				if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 					t.Fatalf("error %v, want %q", err, want)
 				}
@@ -372,11 +374,11 @@ func TestStatusChangesNothing(t *testing.T) {
 			if _, err := os.Stat(filepath.Dir(path)); c.Path != "" && !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the folder is there (%v)", err)
 			}
-			done, err := Migrate(t.Context(), c)
+			done, err := database.Migrate(t.Context(), c)
 			if err != nil || len(done) == 0 || done[0].AppliedAt == nil {
 				t.Fatalf("applied %+v, %v", done, err)
 			}
-			if done, err = Migrate(t.Context(), c); err != nil || len(done) != 0 {
+			if done, err = database.Migrate(t.Context(), c); err != nil || len(done) != 0 {
 				t.Fatalf("applied again %+v, %v", done, err)
 			}
 			status("", false)
@@ -390,13 +392,13 @@ func TestStatusChangesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer db.Close()
+			defer db.db.Close()
 			status("", false) // while it is open, too
-			if _, err := db.write.db.ExecContext(t.Context(), "UPDATE schema_migrations SET checksum = 'x' WHERE name = '0001_start.sql'"); err != nil {
+			if _, err := db.db.Write.Db.ExecContext(t.Context(), "UPDATE schema_migrations SET checksum = 'x' WHERE name = '0001_start.sql'"); err != nil {
 				t.Fatal(err)
 			}
 			status("the file differs", false)
-			if _, err := db.write.db.ExecContext(t.Context(), "UPDATE schema_migrations SET name = '9999_future.sql' WHERE name = '0001_start.sql'"); err != nil {
+			if _, err := db.db.Write.Db.ExecContext(t.Context(), "UPDATE schema_migrations SET name = '9999_future.sql' WHERE name = '0001_start.sql'"); err != nil {
 				t.Fatal(err)
 			}
 			status("applied by a newer version", true)

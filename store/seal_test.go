@@ -15,6 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
+
+	"sallyport/store/database"
+	"sallyport/store/evidence"
 )
 
 // TestDigestsAreTheSameOnBoth compares with what this version of the encoding
@@ -22,8 +25,8 @@ import (
 func TestDigestsAreTheSameOnBoth(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		fullRows(t, raw)
-		keys := []rowKey{{sealedInvocation, "i03"}, {sealedEvent, "e03"}, {sealedPolicy, "p1"}, {sealedEvent, "none"}, {sealedInvocation, "full"}, {sealedInvocation, "denied"}}
-		got, err := db.digests(t.Context(), DefaultOrganization, keys)
+		keys := []evidence.RowKey{{Kind: evidence.SealedInvocation, ID: "i03"}, {Kind: evidence.SealedEvent, ID: "e03"}, {Kind: evidence.SealedPolicy, ID: "p1"}, {Kind: evidence.SealedEvent, ID: "none"}, {Kind: evidence.SealedInvocation, ID: "full"}, {Kind: evidence.SealedInvocation, ID: "denied"}}
+		got, err := db.Digests(t.Context(), DefaultOrganization, keys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,15 +66,15 @@ func fullRows(t *testing.T, raw *sql.DB) {
 func TestDigestsCoverEveryColumn(t *testing.T) {
 	free := []string{"sealed_params", "sealed_result", "pickup_until", "delivered_at"}
 	onBoth(t, func(t *testing.T, raw *sql.DB) {
-		for _, e := range evidenceTables {
-			if !slices.IsSorted(e.columns) {
-				t.Errorf("the columns of %s are not sorted", e.table)
+		for _, e := range evidence.EvidenceTables {
+			if !slices.IsSorted(e.Columns) {
+				t.Errorf("the columns of %s are not sorted", e.Table)
 			}
-			columns := columnsOf(t, raw, e.table)
-			columns = slices.DeleteFunc(columns, func(c string) bool { return e.kind == sealedInvocation && slices.Contains(free, c) })
+			columns := columnsOf(t, raw, e.Table)
+			columns = slices.DeleteFunc(columns, func(c string) bool { return e.Kind == evidence.SealedInvocation && slices.Contains(free, c) })
 			slices.Sort(columns)
-			if d := cmp.Diff(columns, e.columns); d != "" {
-				t.Errorf("columns of %s (-table +digest):\n%s", e.table, d)
+			if d := cmp.Diff(columns, e.Columns); d != "" {
+				t.Errorf("columns of %s (-table +digest):\n%s", e.Table, d)
 			}
 		}
 	})
@@ -95,26 +98,26 @@ func columnsOf(t *testing.T, raw *sql.DB, table string) []string {
 // on and retention removed the links whose places it would take.
 func TestALateSealerIsOvertaken(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
-		c, err := db.chain(t.Context(), DefaultOrganization)
+		c, err := db.Chain(t.Context(), DefaultOrganization)
 		if err != nil {
 			t.Fatal(err)
 		}
-		links := []sealRow{{Organization: DefaultOrganization, Kind: sealedEvent, Row: "e98", Digest: goneDigest}}
-		head := auditKey(testAuditKey).extend(c, links, at(db.now()))
+		links := []evidence.SealRow{{Organization: DefaultOrganization, Kind: evidence.SealedEvent, Row: "e98", Digest: evidence.GoneDigest}}
+		head := evidence.AuditKey(testAuditKey).Extend(c, links, database.At(db.db.Now()))
 		for _, id := range []string{"j01", "j02"} {
 			if err := insertRow(t, raw, id, "expired", "completed_at = 'T'"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		_, err = db.Seal(t.Context(), testAuditKey, 10)
-		n, bad := db.Retain(t.Context(), DefaultOrganization, db.now(), testAuditKey, 100)
+		n, bad := db.Retain(t.Context(), DefaultOrganization, db.db.Now(), testAuditKey, 100)
 		if err := errors.Join(err, bad); err != nil || n != 12 {
 			t.Fatalf("removed %d, %v", n, err)
 		}
-		err = db.write.do(t.Context(), &job{whole: true, run: func(ctx context.Context, tx bun.IDB) error {
-			return c.append(ctx, tx, &db.stmts.link, &db.stmts.links, head, links)
+		err = db.db.Write.Do(t.Context(), &database.Job{Whole: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			return c.Append(ctx, tx, statementOf(t, db, evidence.LinkSQL), statementOf(t, db, evidence.LinksSQL), head, links)
 		}})
-		if !errors.Is(err, errOvertaken) {
+		if !errors.Is(err, evidence.ErrOvertaken) {
 			t.Errorf("appended: %v", err)
 		}
 		if got := found(t, db, nil); len(got) > 0 {
@@ -127,22 +130,23 @@ func TestALateSealerIsOvertaken(t *testing.T) {
 type writes struct{ n int }
 
 func (w *writes) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
-func (w *writes) AfterQuery(context.Context, *bun.QueryEvent)                        { w.n++ }
+
+func (w *writes) AfterQuery(context.Context, *bun.QueryEvent) { w.n++ }
 
 // TestSealingStaysInProportion seals 20,000 rows that ended before there was a
 // chain, in a number of statements that grows with batches and not with rows.
 func TestSealingStaysInProportion(t *testing.T) {
 	db := openAt(t, newPath(t))
-	seed(t, db.write.db.DB)
-	mustExec(t, db.write.db.DB, `INSERT INTO invocation_events (id, organization_id, invocation_id, kind, at, data)
+	seed(t, db.db.Write.Db.DB)
+	mustExec(t, db.db.Write.Db.DB, `INSERT INTO invocation_events (id, organization_id, invocation_id, kind, at, data)
 		WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000)
 		SELECT printf('e%06d', n), 'default', 'completed', 'late_outcome', '`+when+`', '{}' FROM c`)
 	w := &writes{}
-	db.write.db = db.write.db.WithQueryHook(w)
+	db.db.Write.Db = db.db.Write.Db.WithQueryHook(w)
 	sealed, calls := 0, 0
-	for n := sealBatch; n == sealBatch; calls++ {
+	for n := evidence.SealBatch; n == evidence.SealBatch; calls++ {
 		var err error
-		if n, err = db.Seal(t.Context(), testAuditKey, sealBatch); err != nil {
+		if n, err = db.Seal(t.Context(), testAuditKey, evidence.SealBatch); err != nil {
 			t.Fatal(err)
 		}
 		sealed += n
@@ -154,8 +158,8 @@ func TestSealingStaysInProportion(t *testing.T) {
 	if err != nil || !r.OK || r.Checked != 20004 {
 		t.Errorf("the report is %+v, %v", r, err)
 	}
-	mustChange(t, db.write.db.DB, insertEvent("e999999", "completed"))
-	mustChange(t, db.write.db.DB, "DELETE FROM audit_queue")
+	mustChange(t, db.db.Write.Db.DB, insertEvent("e999999", "completed"))
+	mustChange(t, db.db.Write.Db.DB, "DELETE FROM audit_queue")
 	if got := found(t, db, nil); !slices.Equal(got, []string{"unchained 0 event e999999"}) {
 		t.Errorf("faults %v", got)
 	}
@@ -168,11 +172,11 @@ func TestWhatEndedBeforeIsQueued(t *testing.T) {
 }
 
 func whatEndedBeforeIsQueued(t *testing.T, db *bun.DB) {
-	all, err := migrations(shared(db))
+	all, err := database.Migrations(database.Shared(db))
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := readMigrations(all)
+	files, err := database.ReadMigrations(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +187,7 @@ func whatEndedBeforeIsQueued(t *testing.T, db *bun.DB) {
 				some[m.Name] = &fstest.MapFile{Data: []byte(m.SQL)}
 			}
 		}
-		if _, err := migrateFiles(t.Context(), db, some, time.Now); err != nil {
+		if _, err := database.MigrateFiles(t.Context(), db, some, time.Now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +224,7 @@ func TestSealingTellsWhoIsLeftOut(t *testing.T) {
 		left := func(want int, but ...string) (list []string) {
 			t.Helper()
 			n, err := db.Seal(t.Context(), testAuditKey, 1, but...)
-			var failed Unsealed
+			var failed evidence.Unsealed
 			if err != nil && !errors.As(err, &failed) || n != want {
 				t.Errorf("sealed %d, %v", n, err)
 			}
@@ -239,7 +243,7 @@ func TestSealingTellsWhoIsLeftOut(t *testing.T) {
 		if broken == nil || late != nil {
 			t.Errorf("sealable: %v and %v", broken, late)
 		}
-		if list, err := db.waitingFor(t.Context()); err != nil || !slices.Equal(list, []string{DefaultOrganization}) {
+		if list, err := db.WaitingFor(t.Context()); err != nil || !slices.Equal(list, []string{DefaultOrganization}) {
 			t.Errorf("rows wait for %v, %v", list, err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"sallyport/action"
+	"sallyport/store/calls"
 )
 
 // purges counts the statements of the writer, and those of them that delete
@@ -32,18 +33,18 @@ func (p *purges) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
 func TestPurgeLooksBeforeItWrites(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, _ *sql.DB) {
 		alive := liveSession(t, db)
-		for range 2*purgeBatch + 5 {
+		for range 2*calls.PurgeBatch + 5 {
 			if _, err := db.RevokeSession(t.Context(), alive.Organization, liveSession(t, db).ID); err != nil {
 				t.Fatal(err)
 			}
 		}
 		w := &purges{}
-		db.write.db = db.write.db.WithQueryHook(w)
+		db.db.Write.Db = db.db.Write.Db.WithQueryHook(w)
 		if n, err := db.PurgeSessions(t.Context(), time.Now().Add(-time.Hour), 0); n != 0 || err != nil || w.n != 0 {
 			t.Errorf("before their time: %d, %v, with %d statements of the writer", n, err, w.n)
 		}
 		later := time.Now().Add(time.Hour)
-		if n, err := db.PurgeSessions(t.Context(), later, 0); n != 2*purgeBatch+5 || err != nil || w.deletes != 3 {
+		if n, err := db.PurgeSessions(t.Context(), later, 0); n != 2*calls.PurgeBatch+5 || err != nil || w.deletes != 3 {
 			t.Errorf("after it: %d, %v, in %d steps", n, err, w.deletes)
 		}
 		if n, err := db.PurgeSessions(t.Context(), later, 0); n != 0 || err != nil {
@@ -59,7 +60,7 @@ func TestPurgeLooksBeforeItWrites(t *testing.T) {
 // nothing.
 func TestMakeSessionFindsNone(t *testing.T) {
 	db := openAt(t, newPath(t))
-	mustExec(t, db.write.db.DB, "CREATE TRIGGER lost BEFORE INSERT ON sessions BEGIN SELECT RAISE(IGNORE); END")
+	mustExec(t, db.db.Write.Db.DB, "CREATE TRIGGER lost BEFORE INSERT ON sessions BEGIN SELECT RAISE(IGNORE); END")
 	s, existed, err := db.MakeSession(t.Context(), action.Session{Organization: DefaultOrganization, CreatedBy: "ada"}, action.Once{Key: "k", Hash: "h"})
 	if !errors.Is(err, action.ErrUnavailable) || existed || s.ID != "" {
 		t.Errorf("made %q, existed %t, %v", s.ID, existed, err)

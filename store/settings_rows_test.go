@@ -15,6 +15,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/store/database"
 )
 
 // settingsTables are those whose rows [TestSettingsAreStoredAsBefore] compares.
@@ -29,14 +30,14 @@ var settingsTables = []string{
 func TestSettingsAreStoredAsBefore(t *testing.T) {
 	onBothOpen(t, func(t *testing.T, db *DB, raw *sql.DB) {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 120_000_678, time.FixedZone("", 3600))
-		db.now = func() time.Time { return now }
+		db.db.TimeNow = func() time.Time { return now }
 		words := changeSettings(t, db, now, func() { now = now.Add(time.Second) })
-		if err := db.Flush(t.Context()); err != nil {
+		if err := db.db.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var text strings.Builder
 		for _, table := range settingsTables {
-			text.WriteString(dumpTable(t, raw, table, shared(db.read)))
+			text.WriteString(dumpTable(t, raw, table, database.Shared(db.db.Read)))
 		}
 		compareGolden(t, "settings_"+strings.ToLower(filepath.Base(t.Name())), text.String())
 		compareGolden(t, "settings_words", words)
@@ -215,7 +216,7 @@ func dumpTable(t *testing.T, raw *sql.DB, table string, server bool) string {
 			}
 			v := *values[i].(*any)
 			if at, ok := v.(time.Time); ok {
-				v = at.UTC().Format(layout)
+				v = at.UTC().Format(database.Layout)
 			}
 			lines[i] = ids.ReplaceAllString(fmt.Sprintf("  %s: %T %q", name, v, fmt.Sprint(v)), "<id>")
 		}

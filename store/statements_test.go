@@ -4,8 +4,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/dialect/sqlitedialect"
+	"sallyport/store/database"
 )
 
 // SQLite looks at the value of a limit when it plans, and plans anew whenever
@@ -15,12 +14,25 @@ func TestPreparedStatementsStayPrepared(t *testing.T) {
 	if !bound.MatchString("SELECT 1 LIMIT ?1") || bound.MatchString("SELECT 1 LIMIT ?1 + 0") {
 		t.Fatal("the test itself is wrong")
 	}
-	s := &statements{}
-	for _, list := range []map[string]*statement{s.ofWriter(), s.ofReaders(bun.NewDB(nil, sqlitedialect.New()))} {
-		for text := range list {
-			if bound.MatchString(text) {
-				t.Errorf("a limit is bound as it is: %s", text)
-			}
+	db := openAt(t, newPath(t))
+	if len(db.db.Statements()) == 0 {
+		t.Fatal("no statement was prepared")
+	}
+	for _, s := range db.db.Statements() {
+		if bound.MatchString(s.Text) {
+			t.Errorf("a limit is bound as it is: %s", s.Text)
 		}
 	}
+}
+
+// statementOf returns the prepared statement with a text.
+func statementOf(t testing.TB, db *DB, text string) *database.Statement {
+	t.Helper()
+	for _, s := range db.db.Statements() {
+		if s.Text == text {
+			return s
+		}
+	}
+	t.Fatalf("not prepared: %s", text)
+	return nil
 }

@@ -13,6 +13,9 @@ import (
 
 	"sallyport/action"
 	"sallyport/internal/dbtest"
+	"sallyport/store/calls"
+	callsrows "sallyport/store/calls"
+	"sallyport/store/database"
 )
 
 // madeCall is a row as the test made it.
@@ -77,26 +80,26 @@ func (c *madeCall) settle(random *rand.Rand) {
 func insert(t *testing.T, db *DB, calls []madeCall) {
 	t.Helper()
 	text := func(v any) string {
-		return strings.TrimPrefix(db.read.NewSelect().ColumnExpr("?", v).String(), "SELECT ")
+		return strings.TrimPrefix(db.db.Read.NewSelect().ColumnExpr("?", v).String(), "SELECT ")
 	}
 	rows := make([]string, 0, len(calls))
 	for _, c := range calls {
-		started := stamp{}
+		started := database.Stamp{}
 		if c.took != nil {
-			started = at(c.at)
+			started = database.At(c.at)
 		}
-		by := opt("")
+		by := database.Opt("")
 		if c.approved != nil {
 			by = "person"
 		}
-		code := opt("")
+		code := database.Opt("")
 		if c.status == "failed" {
 			code = "tool_error"
 		}
 		var values []string
 		for _, v := range []any{
-			c.id, c.organization, "s of " + c.organization, c.status, 0, 0, at(c.at), at(c.at), at(c.at.Add(time.Hour)), atPtr(c.approved), started, atPtr(c.completed), c.took, 1,
-			c.source, c.action, "", "", "", c.risk, c.mode, c.layer, by, opt(c.reason), code, c.name, "[]", "{}",
+			c.id, c.organization, "s of " + c.organization, c.status, 0, 0, database.At(c.at), database.At(c.at), database.At(c.at.Add(time.Hour)), database.AtPtr(c.approved), started, database.AtPtr(c.completed), c.took, 1,
+			c.source, c.action, "", "", "", c.risk, c.mode, c.layer, by, database.Opt(c.reason), code, c.name, "[]", "{}",
 		} {
 			values = append(values, text(v))
 		}
@@ -109,14 +112,14 @@ func insert(t *testing.T, db *DB, calls []madeCall) {
 		`INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, approved_at, started_at, completed_at, duration_ms,
 		 policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, approved_by, denied_reason, error_code, source_name, decision, params) VALUES ` + strings.Join(rows, ",\n"),
 	} {
-		if _, err := db.write.db.DB.ExecContext(t.Context(), statement); err != nil {
+		if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // naive counts in the simplest way: everything again for each figure.
-func naive(calls []madeCall, p action.Period, most counts) action.Statistics {
+func naive(calls []madeCall, p action.Period, most calls.Counts) action.Statistics {
 	of := func(limit int, match func(madeCall) bool) (list []madeCall, e action.Extent) {
 		for _, c := range calls {
 			if c.organization == "o" && !c.at.Before(p.From) && c.at.Before(p.To) && match(c) {
@@ -137,7 +140,7 @@ func naive(calls []madeCall, p action.Period, most counts) action.Statistics {
 		return list, e
 	}
 	s := action.Statistics{From: p.From, To: p.To, Width: int(p.Width / time.Second), Actions: []action.ActionCount{}, Sources: []action.SourceCount{}}
-	all, extent := of(most.all, func(madeCall) bool { return true })
+	all, extent := of(most.All, func(madeCall) bool { return true })
 	s.Calls = extent
 	for at := p.From; at.Before(p.To); at = at.Add(p.Width) {
 		b := action.Bucket{At: at}
@@ -158,10 +161,10 @@ func naive(calls []madeCall, p action.Period, most counts) action.Statistics {
 			s.Buckets = append(s.Buckets, b)
 		}
 	}
-	s.Actions, s.OtherActions = top(naiveActions(all), 20)
-	s.Sources, s.OtherSources = top(naiveSources(all), 50)
-	s.Held = naiveHolds(of(most.special, func(c madeCall) bool { return c.mode == "require_approval" }))
-	denied, extent := of(most.special, func(c madeCall) bool { return c.status == "denied" })
+	s.Actions, s.OtherActions = callsrows.Top(naiveActions(all), 20)
+	s.Sources, s.OtherSources = callsrows.Top(naiveSources(all), 50)
+	s.Held = naiveHolds(of(most.Special, func(c madeCall) bool { return c.mode == "require_approval" }))
+	denied, extent := of(most.Special, func(c madeCall) bool { return c.status == "denied" })
 	s.Denied = action.Denials{Extent: extent, Reasons: naiveDenials(denied)}
 	for _, c := range calls {
 		if c.organization == "o" && c.status == "pending" {
@@ -265,7 +268,7 @@ func naiveHolds(held []madeCall, e action.Extent) action.Holds {
 	}
 	h.P50MS, h.P90MS = naivePercentile(waited, .5), naivePercentile(waited, .9)
 	longer := int64(-1)
-	for _, upTo := range append(waitBins(), 0) {
+	for _, upTo := range append(calls.WaitBins(), 0) {
 		b := action.Bin{UpToMS: upTo.Milliseconds()}
 		for _, w := range waited {
 			if w > longer && (upTo == 0 || w <= b.UpToMS) {
@@ -309,18 +312,18 @@ func TestStatistics(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = db.Close() })
+			t.Cleanup(func() { _ = db.db.Close() })
 			return db
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
 			insert(t, db, calls)
-			total := naive(calls, p, counts{all: 10_000, special: 10_000}).Calls.Count
-			for _, most := range []counts{
-				{all: 10_000, special: 10_000, atOnce: 1000}, {all: 300, special: 50, atOnce: 7}, {all: total, special: 1, atOnce: 1000}, {all: total - 1, special: 2, atOnce: 100},
+			total := naive(calls, p, callsrows.Counts{All: 10_000, Special: 10_000}).Calls.Count
+			for _, most := range []callsrows.Counts{
+				{All: 10_000, Special: 10_000, AtOnce: 1000}, {All: 300, Special: 50, AtOnce: 7}, {All: total, Special: 1, AtOnce: 1000}, {All: total - 1, Special: 2, AtOnce: 100},
 			} {
-				got, err := db.statistics(t.Context(), "o", p, most)
+				got, err := db.CallStatistics(t.Context(), "o", p, most)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,6 +9,7 @@ import (
 	"sallyport/action"
 	"sallyport/internal/dbtest"
 	"sallyport/store"
+	"sallyport/store/database"
 )
 
 // The ledger is what the Gate asks for.
@@ -58,7 +59,7 @@ func TestPostgres(t *testing.T) {
 func migrated(t testing.TB) string {
 	t.Helper()
 	return dbtest.PostgresFrom(t, "store", func(url string) error {
-		_, err := store.Migrate(t.Context(), store.Config{URL: url})
+		_, err := database.Migrate(t.Context(), store.Config{URL: url})
 		return err
 	})
 }

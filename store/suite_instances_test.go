@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
+	"sallyport/store/database"
+	"sallyport/store/history"
 )
 
-func (h *house) post(session, data string) store.Signal {
+func (h *house) post(session, data string) database.Signal {
 	h.Helper()
-	return must(h.db.PostSignal(h.ctx, store.Signal{Organization: h.org.ID, Session: session, Kind: "cancel", Data: json.RawMessage(data)}))(h)
+	return must(h.db.PostSignal(h.ctx, database.Signal{Organization: h.org.ID, Session: session, Kind: "cancel", Data: json.RawMessage(data)}))(h)
 }
 
 // versions of the house's organization.
-func (h *house) versions() store.Versions {
+func (h *house) versions() history.Versions {
 	h.Helper()
 	for _, v := range must(h.db.Versions(h.ctx))(h) {
 		if v.Organization == h.org.ID {
@@ -27,7 +28,7 @@ func (h *house) versions() store.Versions {
 		}
 	}
 	h.Fatal("the organization has no versions")
-	return store.Versions{}
+	return history.Versions{}
 }
 
 // fails checks an error's kind alone, and may be called from any goroutine.
@@ -42,7 +43,7 @@ var instanceStories = map[string]func(*house){
 	"signals of all organizations are read, oldest first": func(h *house) {
 		start := h.db.Now()
 		other := newHouse(h.T, h.db)
-		want := []store.Signal{h.post("s1", `{"n": 12345678901234567890}`), other.post("s2", ""), h.post("s1", `[]`)}
+		want := []database.Signal{h.post("s1", `{"n": 12345678901234567890}`), other.post("s2", ""), h.post("s1", `[]`)}
 		got := must(h.db.Signals(h.ctx, start.Add(-time.Second), 10))(h)
 		h.equal(got, want, "signals")
 		h.equal([]string{string(got[0].Data), string(got[1].Data), got[1].Organization}, []string{`{"n": 12345678901234567890}`, `{}`, other.org.ID}, "what they carry")
@@ -51,16 +52,16 @@ var instanceStories = map[string]func(*house){
 		h.equal(len(must(h.db.Signals(h.ctx, want[2].CreatedAt.Add(time.Microsecond), 10))(h)), 0, "those after the last")
 	},
 	"a signal has the store's own id and time": func(h *house) {
-		mine := store.Signal{ID: "mine", Organization: h.org.ID, Session: "s", Kind: "end", CreatedAt: h.now.Add(-time.Hour)}
+		mine := database.Signal{ID: "mine", Organization: h.org.ID, Session: "s", Kind: "end", CreatedAt: h.now.Add(-time.Hour)}
 		s := must(h.db.PostSignal(h.ctx, mine))(h)
 		if s.ID == "mine" || s.ID == "" || s.CreatedAt.Before(h.now) {
 			h.Errorf("posted %+v, at %s", s, h.now)
 		}
 	},
 	"a signal that makes no sense is refused": func(h *house) {
-		full := `"` + strings.Repeat("é", store.MaxSignal/2-1) + `"`
+		full := `"` + strings.Repeat("é", database.MaxSignal/2-1) + `"`
 		h.post("s", full)
-		for field, s := range map[string]store.Signal{
+		for field, s := range map[string]database.Signal{
 			"/session": {Kind: "k"},
 			"/kind":    {Session: "s"},
 			"/data":    {Session: "s", Kind: "k", Data: json.RawMessage(`{"a":`)},
@@ -69,17 +70,17 @@ var instanceStories = map[string]func(*house){
 			_, err := h.db.PostSignal(h.ctx, s)
 			h.equal(h.refused(err, action.ErrInvalid, "invalid").Field, field, "field")
 		}
-		_, err := h.db.PostSignal(h.ctx, store.Signal{Organization: h.org.ID, Session: "s", Kind: "k", Data: json.RawMessage("\"\xff\"")})
+		_, err := h.db.PostSignal(h.ctx, database.Signal{Organization: h.org.ID, Session: "s", Kind: "k", Data: json.RawMessage("\"\xff\"")})
 		h.refused(err, action.ErrInvalid, "invalid")
-		_, err = h.db.PostSignal(h.ctx, store.Signal{Organization: h.org.ID, Session: "s", Kind: "k", Data: json.RawMessage(full + " ")})
+		_, err = h.db.PostSignal(h.ctx, database.Signal{Organization: h.org.ID, Session: "s", Kind: "k", Data: json.RawMessage(full + " ")})
 		h.refused(err, action.ErrTooLarge, "signal_too_large")
-		if _, err = h.db.PostSignal(h.ctx, store.Signal{Organization: newID(), Session: "s", Kind: "k"}); err == nil {
+		if _, err = h.db.PostSignal(h.ctx, database.Signal{Organization: newID(), Session: "s", Kind: "k"}); err == nil {
 			h.Error("posted for an organization that does not exist")
 		}
 		h.equal(len(must(h.db.Signals(h.ctx, time.Time{}, 10))(h)), 1, "signals")
 	},
 	"old signals are swept, the oldest first": func(h *house) {
-		var all []store.Signal
+		var all []database.Signal
 		for i := range 5 {
 			all = append(all, h.post("s", fmt.Sprint(i)))
 		}
@@ -176,7 +177,7 @@ var instanceStories = map[string]func(*house){
 	},
 	"what changes connectors moves the catalog, and nothing else does": func(h *house) {
 		h.secret("k", "mcp.example.com")
-		h.equal(h.versions(), store.Versions{Organization: h.org.ID, Policy: 1, Catalog: 1}, "versions at first")
+		h.equal(h.versions(), history.Versions{Organization: h.org.ID, Policy: 1, Catalog: 1}, "versions at first")
 		other := newHouse(h.T, h.db)
 		var c action.Connector
 		refused := action.Connector{ID: newID(), Organization: h.org.ID, Name: "Bad", Slug: "gateway", URL: "https://mcp.example.com/mcp"}
@@ -202,6 +203,6 @@ var instanceStories = map[string]func(*house){
 			want.Policy, want.Catalog = want.Policy+step.policy, want.Catalog+step.catalog
 			h.equal(h.versions(), want, "versions after "+step.name)
 		}
-		h.equal(other.versions(), store.Versions{Organization: other.org.ID, Policy: 1, Catalog: 1}, "versions of the other organization")
+		h.equal(other.versions(), history.Versions{Organization: other.org.ID, Policy: 1, Catalog: 1}, "versions of the other organization")
 	},
 }

@@ -11,6 +11,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/store"
+	"sallyport/store/connect"
 )
 
 func ids(list []action.Integration) []string {
@@ -209,7 +210,7 @@ var integrationUseStories = map[string]func(*house){
 	},
 	"at most two hundred integrations are live": func(h *house) {
 		var last action.Integration
-		for i := range store.MaxIntegrations {
+		for i := range connect.MaxIntegrations {
 			last = h.connected(h.slack(fmt.Sprint(i)))
 		}
 		_, err := h.db.PutIntegration(h.ctx, h.slack("more"), "alice")

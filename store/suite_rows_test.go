@@ -7,6 +7,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/store"
+	"sallyport/store/connect"
 )
 
 var sessionStories = map[string]func(*house){
@@ -309,7 +310,7 @@ var connectorStories = map[string]func(*house){
 		}
 	},
 	"an organization has at most fifty": func(h *house) {
-		for i := range store.MaxConnectors {
+		for i := range connect.MaxConnectors {
 			h.connector(fmt.Sprint("c", i), "https://mcp.example.com/mcp")
 		}
 		c := action.Connector{ID: newID(), Organization: h.org.ID, Name: "One more", Slug: "more", URL: "https://mcp.example.com/mcp"}

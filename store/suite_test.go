@@ -13,6 +13,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/store"
+	"sallyport/store/history"
 )
 
 // exercise runs the suite that a store passes on every database: the rules of
@@ -85,7 +86,7 @@ type house struct {
 	ctx context.Context
 	db  *store.DB
 	dbs []*store.DB // db, and the same again as others have it open
-	org store.Organization
+	org history.Organization
 	s   action.Session
 	now time.Time
 }

@@ -14,6 +14,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/ingest/event"
+	"sallyport/store/database"
 )
 
 // call is one call of a tool in the session.
@@ -79,10 +80,10 @@ func completedOnce(h *runHouse) {
 	h.equal([]any{run.Status, run.Message, string(run.Result), run.Code}, []any{event.RunSucceeded, "Done.", `{"outcome":"succeeded"}`, ""}, "the run")
 	s, err := h.db.Session(h.ctx, w.Run.Session)
 	h.ok(err)
-	if err := s.Live(h.db.Now()); err != nil {
+	if err := s.Live(h.db.db.Now()); err != nil {
 		h.Fatalf("the session cannot hear its answer any more: %v", err)
 	}
-	h.refused(s.Working(h.db.Now()), action.ErrConflict, "session_completed")
+	h.refused(s.Working(h.db.db.Now()), action.ErrConflict, "session_completed")
 	if left := s.ExpiresAt.Sub(*s.CompletedAt); left != 15*time.Minute {
 		h.Fatalf("the session lives on for %s", left)
 	}
@@ -218,7 +219,7 @@ func quotaOfTools(h *runHouse) {
 	}
 	_, err = h.db.ToolAnswered(h.ctx, h.call(s, "save_service_commands", "call-10", "a"), "") // another tool
 	h.ok(err)
-	_, err = h.db.write.db.ExecContext(h.ctx, `UPDATE session_tool_invocations SET created_at = ? WHERE session_id = ? AND tool_call_id = 'call-0'`, at(h.db.now().Add(-61*time.Minute)), s)
+	_, err = h.db.db.Write.Db.ExecContext(h.ctx, `UPDATE session_tool_invocations SET created_at = ? WHERE session_id = ? AND tool_call_id = 'call-0'`, database.At(h.db.db.Now().Add(-61*time.Minute)), s)
 	h.ok(err)
 	_, err = h.db.SaveEnvFiles(h.ctx, over, json.RawMessage(`[]`))
 	h.ok(err)

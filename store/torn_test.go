@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
@@ -21,27 +20,38 @@ type torn struct{ driver.Conn }
 var errTorn = errors.New("torn")
 
 func (t torn) Connect(context.Context) (driver.Conn, error) { return t, nil }
-func (torn) Driver() driver.Driver                          { return nil }
-func (torn) Close() error                                   { return nil }
-func (t torn) Prepare(string) (driver.Stmt, error)          { return tornStmt{}, nil }
+
+func (torn) Driver() driver.Driver { return nil }
+
+func (torn) Close() error { return nil }
+
+func (t torn) Prepare(string) (driver.Stmt, error) { return tornStmt{}, nil }
 
 type tornStmt struct{ driver.Stmt }
 
-func (tornStmt) Close() error                              { return nil }
-func (tornStmt) NumInput() int                             { return -1 }
+func (tornStmt) Close() error { return nil }
+
+func (tornStmt) NumInput() int { return -1 }
+
 func (tornStmt) Query([]driver.Value) (driver.Rows, error) { return tornStmt{}, nil }
-func (tornStmt) Columns() []string                         { return []string{"id"} }
-func (tornStmt) Next([]driver.Value) error                 { return errTorn }
+
+func (tornStmt) Columns() []string { return []string{"id"} }
+
+func (tornStmt) Next([]driver.Value) error { return errTorn }
 
 // A read that broke off says nothing of what there is: a session of which that is
 // taken for an answer ends.
 func TestTornReadsFindNothingOut(t *testing.T) {
 	pool := sql.OpenDB(torn{})
 	t.Cleanup(func() { pool.Close() })
-	db := &DB{read: bun.NewDB(pool, sqlitedialect.New()), now: time.Now, stmts: &statements{}}
-	for _, s := range db.stmts.ofReaders(db.read) {
-		var err error
-		if s.prepared, err = pool.PrepareContext(t.Context(), "x"); err != nil {
+	db := openAt(t, newPath(t))
+	db.db.Read = bun.NewDB(pool, sqlitedialect.New())
+	for _, s := range db.db.Statements() {
+		err := s.Prepared.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Prepared, err = pool.PrepareContext(t.Context(), "x"); err != nil {
 			t.Fatal(err)
 		}
 	}

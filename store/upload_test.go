@@ -149,7 +149,7 @@ func TestUploadsAreListedTogether(t *testing.T) {
 			}
 		}
 		reads := &writes{}
-		db.read = db.read.WithQueryHook(reads)
+		db.db.Read = db.db.Read.WithQueryHook(reads)
 		page, err := db.ListUploads(t.Context(), s.Organization, s.ID, 0, "")
 		if err != nil || reads.n > 3 {
 			t.Errorf("%d statements for %d uploads, %v", reads.n, len(page.Items), err)
@@ -241,14 +241,14 @@ func TestAbandonedUploadsGo(t *testing.T) {
 			}
 			return refs
 		}
-		if refs := due(db.now().Add(-time.Hour)); len(refs) != 0 {
+		if refs := due(db.db.Now().Add(-time.Hour)); len(refs) != 0 {
 			t.Errorf("given up too early: %v", refs)
 		}
 		if _, err := raw.ExecContext(t.Context(), `DELETE FROM sessions WHERE id = '`+gone.ID+`'`); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 { // a sweep that was interrupted goes on
-			if diff := cmp.Diff([]action.UploadRef{orphan, open}, due(db.now().Add(time.Second))); diff != "" {
+			if diff := cmp.Diff([]action.UploadRef{orphan, open}, due(db.db.Now().Add(time.Second))); diff != "" {
 				t.Errorf("what goes:\n%s", diff)
 			}
 		}

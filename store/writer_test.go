@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"sallyport/store/database"
 )
 
 // bench is a database with a table of its own for the writer's tests.
@@ -42,7 +44,7 @@ func newBench(t testing.TB, after time.Duration) *bench {
 
 // do runs one write of several statements.
 func (b *bench) do(ctx context.Context, f func(context.Context, bun.IDB) error) error {
-	return b.write.do(ctx, &job{run: f})
+	return b.db.Write.Do(ctx, &database.Job{Run: f})
 }
 
 func (b *bench) ok(err error) {
@@ -59,14 +61,14 @@ func exec(sql string, args ...any) func(context.Context, bun.IDB) error {
 	}
 }
 
-func put(n int) *job {
-	return &job{single: true, row: fmt.Sprint(n), run: exec("INSERT INTO n VALUES (?)", n)}
+func put(n int) *database.Job {
+	return &database.Job{Single: true, Row: fmt.Sprint(n), Run: exec("INSERT INTO n VALUES (?)", n)}
 }
 
 // numbers are those that are committed.
 func (b *bench) numbers() (list []int) {
 	b.t.Helper()
-	b.ok(b.read.NewSelect().Table("n").Column("n").Order("n").Scan(b.t.Context(), &list))
+	b.ok(b.db.Read.NewSelect().Table("n").Column("n").Order("n").Scan(b.t.Context(), &list))
 	return list
 }
 
@@ -99,9 +101,9 @@ func (b *bench) busy() (free func()) {
 // waitQueue returns when n jobs are queued.
 func (b *bench) waitQueue(n int) {
 	for {
-		b.write.mu.Lock()
-		queued := len(b.write.queue)
-		b.write.mu.Unlock()
+		b.db.Write.Mu.Lock()
+		queued := len(b.db.Write.Queue)
+		b.db.Write.Mu.Unlock()
 		if queued >= n {
 			return
 		}
@@ -111,14 +113,14 @@ func (b *bench) waitQueue(n int) {
 
 // queue sends jobs one after the other while the writer is busy, and returns
 // their errors.
-func (b *bench) queue(jobs ...*job) []error {
+func (b *bench) queue(jobs ...*database.Job) []error {
 	b.t.Helper()
 	free := b.busy()
 	defer free()
 	errs := make([]error, len(jobs))
 	var wg sync.WaitGroup
 	for i, j := range jobs {
-		wg.Go(func() { errs[i] = b.write.do(context.Background(), j) })
+		wg.Go(func() { errs[i] = b.db.Write.Do(context.Background(), j) })
 		b.waitQueue(i + 1)
 	}
 	free()
@@ -131,12 +133,12 @@ func TestJobFailsAlone(t *testing.T) {
 	boom := errors.New("boom")
 	errs := b.queue(
 		put(1),
-		&job{run: func(ctx context.Context, tx bun.IDB) error {
+		&database.Job{Run: func(ctx context.Context, tx bun.IDB) error {
 			return errors.Join(exec("INSERT INTO n VALUES (2)")(ctx, tx), boom)
 		}},
 		put(1), // taken
-		&job{run: func(context.Context, bun.IDB) error { panic("oh") }},
-		&job{run: exec("INSERT INTO nowhere VALUES (3)")},
+		&database.Job{Run: func(context.Context, bun.IDB) error { panic("oh") }},
+		&database.Job{Run: exec("INSERT INTO nowhere VALUES (3)")},
 		put(4),
 	)
 	b.want(1, 4)
@@ -155,8 +157,8 @@ func TestJobFailsAlone(t *testing.T) {
 }
 
 // unsound makes the commit itself fail.
-func unsound() *job {
-	return &job{run: func(ctx context.Context, tx bun.IDB) error {
+func unsound() *database.Job {
+	return &database.Job{Run: func(ctx context.Context, tx bun.IDB) error {
 		return errors.Join(exec("PRAGMA defer_foreign_keys = 1")(ctx, tx),
 			exec("INSERT INTO sessions (id, organization_id, kind, type, created_by, created_at) VALUES ('s', 'no organization', 'interactive', 'coding', '', '2026-11-21T00:00:00.000000Z')")(ctx, tx))
 	}}
@@ -164,23 +166,23 @@ func unsound() *job {
 
 func TestFailedCommitFailsAll(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.ok(b.write.enqueue(t.Context(), put(1)))
+	b.ok(b.db.Write.Enqueue(t.Context(), put(1)))
 	for i, err := range b.queue(put(2), unsound(), put(3)) {
 		if err == nil || !strings.Contains(err.Error(), "committing") {
 			t.Errorf("job %d: %v, want a failed commit", i, err)
 		}
 	}
 	b.want(1) // which was committed with the job before
-	b.ok(b.write.enqueue(t.Context(), put(4)))
-	if err := b.write.do(t.Context(), unsound()); err == nil {
+	b.ok(b.db.Write.Enqueue(t.Context(), put(4)))
+	if err := b.db.Write.Do(t.Context(), unsound()); err == nil {
 		t.Error("no error")
 	}
-	b.ok(b.write.do(t.Context(), put(5)))
+	b.ok(b.db.Write.Do(t.Context(), put(5)))
 	b.want(1, 5)
 	if log := b.log.String(); !strings.Contains(log, "row=4") || strings.Contains(log, "row=1") {
 		t.Errorf("the log should tell of the queued job that was lost:\n%s", log)
 	}
-	if b.write.queued([]string{"4"}) {
+	if b.db.Write.Queued([]string{"4"}) {
 		t.Error("the lost job is still said to be queued")
 	}
 }
@@ -188,7 +190,7 @@ func TestFailedCommitFailsAll(t *testing.T) {
 func TestQueuedJobsKeepTheirOrder(t *testing.T) {
 	b := newBench(t, time.Hour)
 	for n := range 300 { // more than one batch
-		b.ok(b.write.enqueue(t.Context(), put(n)))
+		b.ok(b.db.Write.Enqueue(t.Context(), put(n)))
 	}
 	b.want()
 	var seen int
@@ -205,12 +207,12 @@ func TestQueuedJobsKeepTheirOrder(t *testing.T) {
 
 func TestFlushIsForQueuedRowsOnly(t *testing.T) {
 	b := newBench(t, time.Hour)
-	b.ok(b.write.enqueue(t.Context(), put(1)))
-	b.ok(b.write.flush(t.Context(), "2", "3"))
+	b.ok(b.db.Write.Enqueue(t.Context(), put(1)))
+	b.ok(b.db.Write.Flush(t.Context(), "2", "3"))
 	b.want()
-	b.ok(b.write.flush(t.Context(), "2", "1"))
+	b.ok(b.db.Write.Flush(t.Context(), "2", "1"))
 	b.want(1)
-	if b.write.queued([]string{"1"}) {
+	if b.db.Write.Queued([]string{"1"}) {
 		t.Error("the row is still said to be queued")
 	}
 }
@@ -218,7 +220,7 @@ func TestFlushIsForQueuedRowsOnly(t *testing.T) {
 func TestQueuedJobsNeedNoCompany(t *testing.T) {
 	b := newBench(t, time.Millisecond)
 	for n := range 3 { // the timer is set again each time
-		b.ok(b.write.enqueue(t.Context(), put(n)))
+		b.ok(b.db.Write.Enqueue(t.Context(), put(n)))
 		for len(b.numbers()) <= n {
 			runtime.Gosched()
 		}
@@ -228,7 +230,7 @@ func TestQueuedJobsNeedNoCompany(t *testing.T) {
 func TestQueuedBehindALeadNeedsNoCompanyEither(t *testing.T) {
 	b := newBench(t, time.Millisecond)
 	free := b.busy()
-	b.ok(b.write.enqueue(t.Context(), put(1)))
+	b.ok(b.db.Write.Enqueue(t.Context(), put(1)))
 	free()
 	for len(b.numbers()) < 1 {
 		runtime.Gosched()
@@ -237,12 +239,12 @@ func TestQueuedBehindALeadNeedsNoCompanyEither(t *testing.T) {
 
 func TestJobsOfOneBatchShareATransaction(t *testing.T) {
 	b := newBench(t, time.Hour)
-	var jobs []*job
+	var jobs []*database.Job
 	txs := map[any]int{}
-	for n := range maxBatch + 10 {
-		jobs = append(jobs, &job{run: func(ctx context.Context, tx bun.IDB) error {
+	for n := range database.MaxBatch + 10 {
+		jobs = append(jobs, &database.Job{Run: func(ctx context.Context, tx bun.IDB) error {
 			txs[tx.(bun.Tx).Tx]++
-			return put(n).run(ctx, tx)
+			return put(n).Run(ctx, tx)
 		}})
 	}
 	for _, err := range b.queue(jobs...) {
@@ -261,7 +263,7 @@ func TestSlowJobsTakeTurns(t *testing.T) {
 	txs := map[any]string{}
 	send := func(name string, slow bool, meanwhile func()) {
 		wg.Go(func() {
-			err := b.write.do(context.Background(), &job{slow: slow, run: func(_ context.Context, tx bun.IDB) error {
+			err := b.db.Write.Do(context.Background(), &database.Job{Slow: slow, Run: func(_ context.Context, tx bun.IDB) error {
 				order = append(order, name)
 				txs[tx.(bun.Tx).Tx] += name
 				if meanwhile != nil {
@@ -276,9 +278,9 @@ func TestSlowJobsTakeTurns(t *testing.T) {
 	}
 	waitSlow := func(n int) {
 		for {
-			b.write.mu.Lock()
-			waiting := len(b.write.slow)
-			b.write.mu.Unlock()
+			b.db.Write.Mu.Lock()
+			waiting := len(b.db.Write.Slow)
+			b.db.Write.Mu.Unlock()
 			if waiting == n {
 				return
 			}
@@ -289,7 +291,7 @@ func TestSlowJobsTakeTurns(t *testing.T) {
 	defer free()
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
-	go func() { gone <- b.write.do(ctx, &job{slow: true, run: exec("INSERT INTO n VALUES (1)")}) }()
+	go func() { gone <- b.db.Write.Do(ctx, &database.Job{Slow: true, Run: exec("INSERT INTO n VALUES (1)")}) }()
 	waitSlow(1)
 	cancel()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
@@ -326,9 +328,9 @@ func TestCallerTakesBackWhatHasNotBegun(t *testing.T) {
 	free := b.busy()
 	ctx, cancel := context.WithCancel(t.Context())
 	gone, stays := make(chan error, 1), make(chan error, 1)
-	go func() { gone <- b.write.do(ctx, put(1)) }()
+	go func() { gone <- b.db.Write.Do(ctx, put(1)) }()
 	b.waitQueue(1)
-	go func() { stays <- b.write.do(t.Context(), put(2)) }()
+	go func() { stays <- b.db.Write.Do(t.Context(), put(2)) }()
 	b.waitQueue(2)
 	cancel()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
@@ -337,7 +339,7 @@ func TestCallerTakesBackWhatHasNotBegun(t *testing.T) {
 	free()
 	b.ok(<-stays)
 	b.want(2)
-	if err := b.write.do(ctx, put(3)); !errors.Is(err, context.Canceled) {
+	if err := b.db.Write.Do(ctx, put(3)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	b.want(2)
@@ -348,7 +350,7 @@ func TestCallerWaitsForWhatHasBegun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b.ok(b.do(ctx, func(ctx context.Context, tx bun.IDB) error {
 		cancel()
-		return put(1).run(ctx, tx)
+		return put(1).Run(ctx, tx)
 	}))
 	b.want(1)
 }
@@ -362,20 +364,20 @@ func TestCloseCommitsWhatIsQueued(t *testing.T) {
 	b := &bench{DB: db, t: t}
 	b.ok(b.do(t.Context(), exec("CREATE TABLE n (n INTEGER NOT NULL PRIMARY KEY)")))
 	for n := range 3 {
-		b.ok(b.write.enqueue(t.Context(), put(n)))
+		b.ok(b.db.Write.Enqueue(t.Context(), put(n)))
 	}
 	var wg sync.WaitGroup
 	for n := range 64 { // those that come with the close are done or refused
 		wg.Go(func() {
-			if err := db.write.do(context.Background(), put(n+100)); err != nil && !errors.Is(err, errClosed) {
+			if err := db.db.Write.Do(context.Background(), put(n+100)); err != nil && !errors.Is(err, database.ErrClosed) {
 				t.Error(err)
 			}
 		})
 	}
-	b.ok(db.Close())
+	b.ok(db.db.Close())
 	wg.Wait()
-	b.ok(db.Close())
-	if err := db.write.enqueue(t.Context(), put(9)); !errors.Is(err, errClosed) {
+	b.ok(db.db.Close())
+	if err := db.db.Write.Enqueue(t.Context(), put(9)); !errors.Is(err, database.ErrClosed) {
 		t.Error(err)
 	}
 	if b.DB, err = Open(t.Context(), Config{Path: path}); err != nil {
@@ -389,11 +391,11 @@ func TestCloseCommitsWhatIsQueued(t *testing.T) {
 
 func TestQueueIsBounded(t *testing.T) {
 	b := newBench(t, time.Hour)
-	for n := range maxQueue + 1 { // the last one waits, and takes the others along
-		b.ok(b.write.enqueue(t.Context(), put(n)))
+	for n := range database.MaxQueue + 1 { // the last one waits, and takes the others along
+		b.ok(b.db.Write.Enqueue(t.Context(), put(n)))
 	}
-	if got := len(b.numbers()); got != maxQueue+1 {
-		t.Errorf("%d committed, want %d", got, maxQueue+1)
+	if got := len(b.numbers()); got != database.MaxQueue+1 {
+		t.Errorf("%d committed, want %d", got, database.MaxQueue+1)
 	}
 }
 
@@ -405,7 +407,7 @@ func BenchmarkWriter(b *testing.B) {
 			b.Run(fmt.Sprintf("grouped=%t/%d", grouped, n), func(b *testing.B) {
 				w := newBench(b, time.Hour)
 				if !grouped {
-					w.write.batch = 1
+					w.db.Write.Batch = 1
 				}
 				var wg sync.WaitGroup
 				next := make(chan int, b.N)
@@ -417,7 +419,7 @@ func BenchmarkWriter(b *testing.B) {
 				for range n {
 					wg.Go(func() {
 						for i := range next {
-							if err := w.write.do(context.Background(), put(i)); err != nil {
+							if err := w.db.Write.Do(context.Background(), put(i)); err != nil {
 								b.Error(err)
 							}
 						}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
 	"path/filepath"
 	"strings"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
-
 	"sallyport/internal/dbtest"
 	"sallyport/store"
+	"sallyport/store/database"
 )
 
 // host is where databases of one kind are.
@@ -64,7 +64,7 @@ func (h *host) fill(ctx context.Context, name string, rows int) (*place, error) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := store.Migrate(ctx, c); err != nil {
+	if _, err := database.Migrate(ctx, c); err != nil {
 		return nil, err
 	}
 	raw, err := sql.Open(h.driver, driverName)

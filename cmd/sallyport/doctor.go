@@ -21,6 +21,7 @@ import (
 	"sallyport/internal/vault"
 	"sallyport/store"
 	"sallyport/store/coord"
+	"sallyport/store/database"
 	"sallyport/store/files"
 )
 
@@ -294,7 +295,7 @@ func (d *doctor) database(ctx context.Context) {
 	}
 	config := d.storeConfig()
 	config.RetryFor = doctorPatience
-	list, err := store.MigrationStatus(ctx, config)
+	list, err := database.MigrationStatus(ctx, config)
 	if err != nil {
 		d.note("fail", "database", "%v", databaseAdvice(err))
 		return

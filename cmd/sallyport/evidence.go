@@ -10,6 +10,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/store"
+	"sallyport/store/evidence"
 )
 
 // How many rows one transaction seals or removes: few enough that calls get
@@ -81,7 +82,7 @@ func (s *sealer) lookAgain(ctx context.Context) {
 
 // note takes down who failed.
 func (s *sealer) note(err error, failed map[string]bool) {
-	var unsealed store.Unsealed
+	var unsealed evidence.Unsealed
 	errors.As(err, &unsealed)
 	for organization, why := range unsealed {
 		failed[organization] = true

@@ -31,6 +31,7 @@ import (
 	"sallyport/sources"
 	"sallyport/sources/credential"
 	"sallyport/store"
+	"sallyport/store/database"
 	"sallyport/store/files"
 )
 
@@ -149,7 +150,7 @@ func (g *gateway) openStore(ctx context.Context) (err error) {
 		if err == nil {
 			return nil
 		}
-		if !store.Away(err) || left <= 0 {
+		if !database.Away(err) || left <= 0 {
 			return databaseAdvice(err)
 		}
 		g.log.Warn("waiting for the database", "error", err, "for_another", left)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/store"
+	"sallyport/store/database"
 )
 
 type migrateCommand struct {
@@ -37,7 +38,7 @@ type migrationRow struct {
 	AppliedAt *time.Time `json:"applied_at"`
 }
 
-func printMigrations(std *stdio, asJSON bool, list []store.Migration, text func(io.Writer)) error {
+func printMigrations(std *stdio, asJSON bool, list []database.Migration, text func(io.Writer)) error {
 	if !asJSON {
 		text(std.Out)
 		return nil
@@ -61,7 +62,7 @@ func (c *migrateUp) Run(ctx context.Context, std *stdio) error {
 	if c.DryRun {
 		return c.dryRun(ctx, std)
 	}
-	applied, err := store.Migrate(ctx, c.config(std))
+	applied, err := database.Migrate(ctx, c.config(std))
 	if err != nil {
 		return databaseAdvice(err)
 	}
@@ -76,11 +77,11 @@ func (c *migrateUp) Run(ctx context.Context, std *stdio) error {
 }
 
 func (c *migrateUp) dryRun(ctx context.Context, std *stdio) error {
-	list, err := store.MigrationStatus(ctx, c.config(std))
+	list, err := database.MigrationStatus(ctx, c.config(std))
 	if err != nil {
 		return databaseAdvice(err)
 	}
-	var pending []store.Migration
+	var pending []database.Migration
 	for _, m := range list {
 		if m.AppliedAt == nil {
 			pending = append(pending, m)
@@ -100,7 +101,7 @@ type migrateStatus struct{ where }
 
 // Run prints every migration and when it was applied.
 func (c *migrateStatus) Run(ctx context.Context, std *stdio) error {
-	list, err := store.MigrationStatus(ctx, c.config(std))
+	list, err := database.MigrationStatus(ctx, c.config(std))
 	if err != nil {
 		return databaseAdvice(err)
 	}

@@ -26,6 +26,7 @@ import (
 	"sallyport/internal/dbtest"
 	"sallyport/internal/redact"
 	"sallyport/store"
+	"sallyport/store/database"
 )
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -110,7 +111,7 @@ func file(t *testing.T) []*store.DB {
 
 func server(t *testing.T) []*store.DB {
 	url := dbtest.PostgresFrom(t, "notify", func(url string) error {
-		_, err := store.Migrate(context.Background(), store.Config{URL: url})
+		_, err := database.Migrate(context.Background(), store.Config{URL: url})
 		return err
 	})
 	return []*store.DB{opened(t, store.Config{URL: url}), opened(t, store.Config{URL: url})}

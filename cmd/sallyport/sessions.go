@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/store"
+	sessionsrows "sallyport/store/sessions"
 )
 
 // sessions authenticates agents: a token proves a session's id, and the rest
@@ -54,7 +54,7 @@ func (s *sessions) Authenticate(ctx context.Context, token string) (*action.Sess
 
 // use remembers that a session is used, unless that is written already.
 func (s *sessions) use(session *action.Session) {
-	if last := session.LastSeenAt; session.Status != action.SessionPending && last != nil && s.now().Sub(*last) < store.SeenEvery {
+	if last := session.LastSeenAt; session.Status != action.SessionPending && last != nil && s.now().Sub(*last) < sessionsrows.SeenEvery {
 		return
 	}
 	s.mu.Lock()

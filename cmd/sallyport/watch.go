@@ -9,14 +9,16 @@ import (
 	"sallyport/action"
 	"sallyport/mcpserver"
 	"sallyport/store"
+	"sallyport/store/database"
+	"sallyport/store/history"
 )
 
 // watcher finds in the rows what other instances did: all of it, once a second
 // or so, whether their hints arrive or not. Hints only make it sooner.
 type watcher struct {
 	rows interface {
-		Versions(ctx context.Context) ([]store.Versions, error)
-		Signals(ctx context.Context, since time.Time, limit int) ([]store.Signal, error)
+		Versions(ctx context.Context) ([]history.Versions, error)
+		Signals(ctx context.Context, since time.Time, limit int) ([]database.Signal, error)
 	}
 	tell    func(action.Hint)      // this instance alone
 	receive func(mcpserver.Signal) // what is new to MCP sessions
@@ -29,7 +31,7 @@ type watcher struct {
 	nudged  chan struct{} // a hint told of signals
 	resumed chan struct{} // hints are back; some were missed
 
-	versions map[string]store.Versions
+	versions map[string]history.Versions
 	heard    map[string]time.Time // signals by id
 	since    time.Time            // of the newest one
 }
@@ -108,7 +110,7 @@ func (w *watcher) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next := make(map[string]store.Versions, len(list))
+	next := make(map[string]history.Versions, len(list))
 	for _, v := range list {
 		next[v.Organization] = v
 		old, known := w.versions[v.Organization]
@@ -158,7 +160,7 @@ func (w *watcher) signals(ctx context.Context, overlap time.Duration) error {
 	return nil
 }
 
-func (w *watcher) hear(s store.Signal) {
+func (w *watcher) hear(s database.Signal) {
 	if _, ok := w.heard[s.ID]; ok {
 		return
 	}
@@ -177,7 +179,7 @@ type peers struct {
 
 // Post implements mcpserver.Peers.
 func (p peers) Post(ctx context.Context, s mcpserver.Signal) error {
-	_, err := p.db.PostSignal(ctx, store.Signal{Organization: s.Organization, Session: s.Session, Kind: string(s.Kind), Data: s.Data, CreatedAt: p.db.Now()})
+	_, err := p.db.PostSignal(ctx, database.Signal{Organization: s.Organization, Session: s.Session, Kind: string(s.Kind), Data: s.Data, CreatedAt: p.db.Now()})
 	if err == nil {
 		p.hints.Publish(action.Hint{Kind: action.HintSignal, Organization: s.Organization})
 	}

@@ -13,26 +13,27 @@ import (
 
 	"sallyport/action"
 	"sallyport/mcpserver"
-	"sallyport/store"
+	"sallyport/store/database"
+	"sallyport/store/history"
 )
 
 // scripted is what a watcher reads, as a test wants it.
 type scripted struct {
 	mu       sync.Mutex
-	versions []store.Versions
-	signals  []store.Signal
+	versions []history.Versions
+	signals  []database.Signal
 }
 
-func (r *scripted) Versions(context.Context) ([]store.Versions, error) {
+func (r *scripted) Versions(context.Context) ([]history.Versions, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.versions), nil
 }
 
-func (r *scripted) Signals(_ context.Context, since time.Time, limit int) ([]store.Signal, error) {
+func (r *scripted) Signals(_ context.Context, since time.Time, limit int) ([]database.Signal, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var list []store.Signal
+	var list []database.Signal
 	for _, s := range r.signals {
 		if s.CreatedAt.After(since) && len(list) < limit {
 			list = append(list, s)
@@ -66,7 +67,7 @@ func newWatched() *watched {
 
 func TestWatcherNoticesWhatMoved(t *testing.T) {
 	w := newWatched()
-	look := func(versions ...store.Versions) []action.Hint {
+	look := func(versions ...history.Versions) []action.Hint {
 		w.told = nil
 		w.rows.set(func() { w.rows.versions = versions })
 		if err := w.compare(t.Context()); err != nil {
@@ -76,13 +77,13 @@ func TestWatcherNoticesWhatMoved(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what string
-		now  []store.Versions
+		now  []history.Versions
 		want []action.Hint
 	}{
-		{"the first look is news to nobody", []store.Versions{{Organization: "a", Policy: 1, Catalog: 1}}, nil},
-		{"nothing moved", []store.Versions{{Organization: "a", Policy: 1, Catalog: 1}}, nil},
-		{"policy", []store.Versions{{Organization: "a", Policy: 2, Catalog: 1}}, []action.Hint{{Kind: action.HintPolicy, Organization: "a"}}},
-		{"both, and a new organization", []store.Versions{{Organization: "a", Policy: 3, Catalog: 2}, {Organization: "b", Policy: 7, Catalog: 7}}, []action.Hint{{Kind: action.HintPolicy, Organization: "a"}, {Kind: action.HintCatalog, Organization: "a"}}},
+		{"the first look is news to nobody", []history.Versions{{Organization: "a", Policy: 1, Catalog: 1}}, nil},
+		{"nothing moved", []history.Versions{{Organization: "a", Policy: 1, Catalog: 1}}, nil},
+		{"policy", []history.Versions{{Organization: "a", Policy: 2, Catalog: 1}}, []action.Hint{{Kind: action.HintPolicy, Organization: "a"}}},
+		{"both, and a new organization", []history.Versions{{Organization: "a", Policy: 3, Catalog: 2}, {Organization: "b", Policy: 7, Catalog: 7}}, []action.Hint{{Kind: action.HintPolicy, Organization: "a"}, {Kind: action.HintCatalog, Organization: "a"}}},
 	} {
 		if d := cmp.Diff(c.want, look(c.now...)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", c.what, d)
@@ -95,8 +96,8 @@ func TestEachSignalIsReceivedOnce(t *testing.T) {
 	start := w.since
 	add := func(id string, at time.Duration) {
 		w.rows.set(func() {
-			w.rows.signals = append(w.rows.signals, store.Signal{ID: id, Session: id, Kind: "cancel", CreatedAt: start.Add(at)})
-			slices.SortFunc(w.rows.signals, func(a, b store.Signal) int { return a.CreatedAt.Compare(b.CreatedAt) })
+			w.rows.signals = append(w.rows.signals, database.Signal{ID: id, Session: id, Kind: "cancel", CreatedAt: start.Add(at)})
+			slices.SortFunc(w.rows.signals, func(a, b database.Signal) int { return a.CreatedAt.Compare(b.CreatedAt) })
 		})
 	}
 	look := func() {
@@ -142,7 +143,7 @@ func TestEachSignalIsReceivedOnce(t *testing.T) {
 
 func TestPagesReloadWhileNothingIsHeard(t *testing.T) {
 	w := newWatched()
-	w.rows.versions = []store.Versions{{Organization: "a"}}
+	w.rows.versions = []history.Versions{{Organization: "a"}}
 	var mu sync.Mutex
 	heard, polled, reloads := false, 0, 0
 	w.hinted = func() bool { mu.Lock(); defer mu.Unlock(); return heard }

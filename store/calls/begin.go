@@ -1,0 +1,519 @@
+package calls
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+// useGrant uses up the first of the draft's grants that is still usable, and
+// notes it in the row.
+//
+// No deadlock comes of it, in whatever order calls name their grants: one that
+// cannot be used up is not locked, and behind the first that is only the row
+// is inserted, which waits for calls of the same session alone, and those wait
+// for the session before they come here.
+func (s *Store) useGrant(ctx context.Context, tx bun.IDB, d *action.Draft, r *InvocationRow) error {
+	for _, id := range d.Grants {
+		n, err := database.Affected(s.stmts.use.Exec(ctx, tx, d.Organization, d.Session, id, r.CreatedAt))
+		if err != nil {
+			return fmt.Errorf("using up grant %s: %w", id, err)
+		}
+		if n > 0 {
+			r.Grant = database.Opt(id)
+			return nil
+		}
+	}
+	return action.ErrGrantSpent
+}
+
+// CheckSQL asks everything that Begin must know before it inserts, in one
+// round trip. What a draft does not need is not looked up.
+//
+//	?1 organization, ?2 session, ?3 source, ?4 action, ?5 params hash,
+//	?6 now, ?7 idempotency key, ?8 joins, ?9 pending, ?10 denied since,
+//	?11 denial limit, ?12 grants
+const CheckSQL = `SELECT s.revoked_at, s.expires_at, s.completed_at, s.status, o.policy_version,
+  CASE WHEN ?8 = 1 AND ?7 <> '' THEN (SELECT k.invocation_id FROM idempotency_keys k
+    WHERE k.organization_id = ?1 AND k.session_id = ?2 AND k.source_id = ?3 AND k.action = ?4 AND k.key = ?7) END,
+  CASE WHEN ?8 = 1 THEN (` + openSQL + `) END,
+  CASE WHEN ?8 = 1 THEN (` + undeliveredSQL + `) END,
+  CASE WHEN ?9 = 1 OR ?12 = 1 THEN (` + refusedSQL + `) END,
+  CASE WHEN ?9 = 1 AND ?11 > 0 THEN (` + denialsSQL + `) END,
+  CASE WHEN ?9 = 1 THEN (` + pendingSQL + `) END
+FROM sessions s JOIN organizations o ON o.id = s.organization_id
+WHERE s.organization_id = ?1 AND s.id = ?2`
+
+// The look-ups repeat the predicates of their partial indexes word by word:
+// otherwise the database does not see that they fit.
+const (
+	openSQL = `SELECT i.id FROM invocations i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
+    AND i.joins = 1 AND i.completed_at IS NULL AND i.status IN ('pending', 'approved', 'executing')`
+	undeliveredSQL = `SELECT i.id FROM invocations i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
+    AND i.joins = 1 AND i.delivered_at IS NULL AND i.pickup_until IS NOT NULL AND i.pickup_until > ?6
+    AND i.status IN ('completed', 'failed')
+    ORDER BY i.pickup_until DESC LIMIT 1`
+	refusedSQL = `SELECT i.id FROM invocations i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.params_hash = ?5
+    AND i.denied_reason = 'human' AND i.completed_at >= ?10
+    ORDER BY i.completed_at DESC LIMIT 1`
+	// The sum keeps SQLite from planning, and so preparing, anew whenever the
+	// limit is bound: that took 220 µs of the 490 of a write.
+	denialsSQL = `SELECT count(*) FROM (SELECT 1 FROM invocations i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.source_id = ?3 AND i.action = ?4 AND i.denied_reason = 'human'
+    LIMIT ?11 + 0) AS denials`
+	// coalesce keeps PostgreSQL from the index of all sessions' expiries, which
+	// it takes for as good when its statistics are older than what waits now.
+	pendingSQL = `SELECT count(*) FROM invocations i
+    WHERE i.organization_id = ?1 AND i.session_id = ?2 AND i.status = 'pending' AND coalesce(i.expires_at, ?6) > ?6`
+)
+
+// These write a row with the values of beginColumns. Its caller was seen when it was
+// created; the placeholder is used twice, so that the time is written as text once.
+var (
+	insertValues  = beginColumns.placeholders() + ", " + beginColumns.placeholder("created_at")
+	insertColumns = `INSERT INTO invocations (` + beginColumns.list() + `, waiter_seen_at)
+`
+	InsertSQL = insertColumns + `VALUES (` + insertValues + `)`
+
+	// InsertLiveSQL writes nothing when policy moved, or the session ended or was paused:
+	// where there are several writers, that may have happened since checkSQL.
+	InsertLiveSQL = insertColumns + `SELECT ` + insertValues + ` FROM organizations o JOIN sessions s ON s.organization_id = o.id
+WHERE o.id = ` + beginColumns.placeholder("organization_id") + ` AND s.id = ` + beginColumns.placeholder("session_id") + `
+  AND o.policy_version = ` + beginColumns.placeholder("policy_version") + ` AND s.revoked_at IS NULL AND s.completed_at IS NULL AND s.status <> 'paused'`
+
+	// QueueSQL is insertSQL for a row that may be written twice, when nobody knows
+	// whether the first time was committed.
+	QueueSQL = InsertSQL + ` ON CONFLICT (id) DO NOTHING`
+
+	// EndedSQL is queueSQL for a row that ended before it was written, with the values of
+	// endedColumns.
+	EndedSQL = `INSERT INTO invocations (` + EndedColumns.list() + `, waiter_seen_at)
+VALUES (` + EndedColumns.placeholders() + `, ` + EndedColumns.placeholder("created_at") + `) ON CONFLICT (id) DO NOTHING`
+)
+
+// Checked is what checkSQL found.
+type Checked struct {
+	session                          action.Session
+	version                          int64
+	keyed, open, Undelivered, denial database.Opt
+	denials, pending                 sql.NullInt64
+}
+
+// candidates reports whether a row was found that may answer the call.
+func (c *Checked) candidates() bool { return c.keyed != "" || c.open != "" || c.Undelivered != "" }
+
+// Begin implements [action.Ledger].
+func (s *Store) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
+	r, err := NewRow(d)
+	if err != nil {
+		return nil, err
+	}
+	if d.Snapshot && !d.Joins && d.Status != action.StatusPending && len(d.Grants) == 0 {
+		return s.beginQueued(ctx, d, r)
+	}
+	again := false
+	for range LostRaces {
+		// A copy: what is written may differ from the draft, and be undone.
+		row, joined, first := *r, (*action.Begun)(nil), looked{}
+		j := &database.Job{
+			Again: again, Single: d.IdempotencyKey == "" && len(d.Grants) == 0, Whole: true, Passes: true,
+			// Without a key or a grant its only write that needs company is
+			// none: what expires an overdue row, or notes a waiter, is right
+			// whether or not the insert is.
+		}
+		if database.Shared(s.db.Write.Db) {
+			j.Opening = s.opening(d, &first)
+		}
+		j.Run = func(ctx context.Context, tx bun.IDB) (err error) {
+			row = *r
+			joined, err = s.begin(ctx, tx, j, d, &row, &first)
+			return err
+		}
+		err = s.db.Write.Do(ctx, j)
+		again = j.Again // the row that came first may be its own
+		var behind *behindError
+		switch {
+		case errors.As(err, &behind):
+			if err := s.db.Write.Flush(ctx, behind.rows...); err != nil {
+				return nil, err
+			}
+		case err == nil && joined != nil:
+			return joined, nil
+		case err == nil:
+			return s.begun(d, &row), nil
+		case !database.Shared(s.db.Write.Db) || !database.Taken(err):
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// LostRaces is how often Begin looks again after another row came first, or
+// was still queued.
+const LostRaces = 8
+
+// behindError tells of rows that queued writes are about to change. Where the
+// writer does not work in order, Begin waits for them and looks again.
+type behindError struct{ rows []string }
+
+func (e *behindError) Error() string { return "queued writes come first" }
+
+// BegunRow is a row that a queued job writes.
+type BegunRow struct {
+	draft *action.Draft
+	row   *InvocationRow
+}
+
+// beginQueued writes the row of an allowed read. Its read may start at once;
+// it is answered after Finish, which comes later in the same queue, or in the
+// place of this job.
+func (s *Store) beginQueued(ctx context.Context, d *action.Draft, r *InvocationRow) (*action.Begun, error) {
+	args := func() []any { return beginColumns.Values(r) } // not needed when the end comes first
+	err := s.db.Write.Enqueue(ctx, &database.Job{Row: r.ID, Single: true, Begins: &BegunRow{d, r}, Quick: &database.Quick{Stmt: s.stmts.queue, Args: args, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := s.stmts.queue.Exec(ctx, tx, args()...)
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return s.begun(d, r), nil
+}
+
+// opening locks and asks what begin does, see there.
+func (s *Store) opening(d *action.Draft, first *looked) *database.Opening {
+	o := &database.Opening{Reset: func() { *first = looked{} }}
+	if locks(d) {
+		o.Asks = append(o.Asks, database.Ask{Stmt: s.stmts.hold, Args: []any{d.Organization, d.Session}})
+	}
+	o.Asks = append(o.Asks, database.Ask{Stmt: s.stmts.check, Args: checkArgs(d, d.CreatedAt), Dest: first.dest()})
+	return o
+}
+
+// begin finds the row that answers the call, or writes the draft's own and
+// returns nil. First is what check found, where the job's opening was done.
+func (s *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow, first *looked) (*action.Begun, error) {
+	now := r.CreatedAt.T
+	look := first.checked
+	if !j.Opened() {
+		if err := s.lockSession(ctx, tx, d); err != nil {
+			return nil, err
+		}
+		if j.Again { // not before the lock: the commit nobody heard of may be under way, and holds it
+			if mine, err := s.mine(ctx, tx, d); mine != nil || err != nil {
+				return mine, err
+			}
+		}
+		look = func(d *action.Draft) (*Checked, error) { return s.check(ctx, tx, d, now) }
+	}
+	c, err := look(d)
+	if err != nil {
+		return nil, err
+	}
+	if rows := []string{string(c.keyed), string(c.open), string(c.Undelivered)}; database.Shared(tx) && s.db.Write.Queued(rows) {
+		return nil, &behindError{rows}
+	}
+	if !d.Snapshot {
+		if err := c.session.Working(now); err != nil {
+			return nil, err
+		}
+		if c.version != d.PolicyVersion {
+			return nil, action.ErrPolicyMoved
+		}
+	}
+	if d.Joins {
+		joined, err := s.Join(ctx, tx, d, c, now)
+		if err != nil || joined != nil {
+			return joined, err
+		}
+		if database.Shared(tx) && c.candidates() {
+			// One may have been denied since c was read.
+			if c, err = s.check(ctx, tx, d, now); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !d.Snapshot { // what joins nothing is new
+		if err := c.session.Accepts(now); err != nil {
+			return nil, err
+		}
+	}
+	if d.Status == action.StatusPending {
+		if err := s.hold(ctx, tx, d, c, r); err != nil {
+			return nil, err
+		}
+	}
+	if len(d.Grants) > 0 {
+		if c.denial != "" {
+			return nil, action.ErrDeniedBefore
+		}
+		if err := s.useGrant(ctx, tx, d, r); err != nil {
+			return nil, err
+		}
+	}
+	return nil, s.insert(ctx, tx, j, d, r)
+}
+
+// mine finds the draft's own row, which an attempt wrote whose end nobody heard.
+func (s *Store) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Begun, error) {
+	r, err := s.InTx(ctx, tx, d.Organization, d.ID)
+	if errors.Is(err, action.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rec, err := r.record()
+	if rec.Status == action.StatusExecuting {
+		s.running.put(rec.Invocation)
+	}
+	return &action.Begun{New: true, Record: rec}, err
+}
+
+// lockSession has the calls of one session begin one after the other where
+// there are several writers: the next statement sees what the one before wrote.
+// Only those whose row depends on others' wait, and those that use up a grant:
+// when it is not known whether one was committed, the next attempt must not
+// find the grant spent by it and its row not there yet.
+func (s *Store) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
+	if !database.Shared(tx) || !locks(d) {
+		return nil
+	}
+	if err := s.sessions.HoldSession(ctx, tx, d.Organization, d.Session); err != nil {
+		return fmt.Errorf("beginning invocation %s: %w", d.ID, err)
+	}
+	return nil
+}
+
+// locks reports whether the draft's row depends on others of its session.
+func locks(d *action.Draft) bool {
+	return d.Joins || d.Status == action.StatusPending || len(d.Grants) > 0
+}
+
+func (s *Store) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) (*Checked, error) {
+	var l looked
+	err := s.stmts.check.One(ctx, tx, checkArgs(d, now), l.dest())
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("beginning invocation %s: %w", d.ID, err)
+	}
+	return l.checked(d)
+}
+
+func checkArgs(d *action.Draft, now time.Time) []any {
+	return []any{
+		d.Organization, d.Session, d.Source, d.Action, d.ParamsHash,
+		database.At(now), d.IdempotencyKey, database.Flag(d.Joins), database.Flag(d.Status == action.StatusPending), database.At(d.DeniedSince).Or(database.Epoch), d.DenialLimit, database.Flag(len(d.Grants) > 0),
+	}
+}
+
+// looked is the row of checkSQL, if there was one.
+type looked struct {
+	c                           Checked
+	revoked, expires, completed database.Stamp
+	status                      string // never empty
+}
+
+func (l *looked) dest() []any {
+	c := &l.c
+	return []any{&l.revoked, &l.expires, &l.completed, &l.status, &c.version, &c.keyed, &c.open, &c.Undelivered, &c.denial, &c.denials, &c.pending}
+}
+
+func (l *looked) checked(d *action.Draft) (*Checked, error) {
+	if l.status == "" {
+		return nil, action.NewError("session_unknown")
+	}
+	c := &l.c
+	c.session.RevokedAt, c.session.ExpiresAt, c.session.CompletedAt = l.revoked.Ptr(), l.expires.Ptr(), l.completed.Ptr()
+	c.session.Status = action.SessionStatus(l.status)
+	if d.Paused {
+		c.session.Status = action.SessionPaused
+	}
+	return c, nil
+}
+
+// Join finds the row that answers the call already: by its key, by being open,
+// by waiting to be picked up.
+func (s *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Checked, now time.Time) (*action.Begun, error) {
+	for i, id := range []database.Opt{c.keyed, c.open, c.Undelivered} {
+		if id == "" {
+			continue
+		}
+		row, err := s.InTx(ctx, tx, d.Organization, string(id))
+		if err != nil {
+			return nil, err
+		}
+		if row.overdue(now) {
+			// It would stand in the way of the new row until the next sweep.
+			if err := expire(ctx, tx, row, now); err != nil {
+				return nil, err
+			}
+		}
+		keyed, kept := i == 0, i == 2
+		if !row.Answers(now) || kept && !row.DeliveredAt.T.IsZero() { // which came between c and the row
+			continue
+		}
+		if keyed && row.ParamsHash != d.ParamsHash {
+			return nil, keyReused(row.ID)
+		}
+		if err := s.joined(ctx, tx, d, row, keyed, now); err != nil {
+			return nil, err
+		}
+		rec, err := row.record()
+		return &action.Begun{Record: rec}, err
+	}
+	return nil, nil
+}
+
+func keyReused(id string) error {
+	return action.Errorf(action.ErrConflict, "idempotency_key_reused",
+		"This idempotency key was used for the same action with other params; use a new key for a new call.").WithInvocation(id)
+}
+
+// joined notes that a caller waits for the row again, and that its key means
+// this row from now on: a later repeat with that key must not run anew.
+func (s *Store) joined(ctx context.Context, tx bun.IDB, d *action.Draft, row *InvocationRow, keyed bool, now time.Time) error {
+	if row.Status == string(action.StatusPending) {
+		if _, err := Seen(tx, []string{row.ID}, database.At(now)).Exec(ctx); err != nil {
+			return fmt.Errorf("joining invocation %s: %w", row.ID, err)
+		}
+	}
+	if keyed || d.IdempotencyKey == "" {
+		return nil
+	}
+	return putKey(ctx, tx, d, row.ID, now)
+}
+
+func (s *Store) insert(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow) error {
+	insert, args := s.stmts.insert, beginColumns.Values(r)
+	live := database.Shared(tx) && !d.Snapshot
+	if live {
+		insert = s.stmts.insertLive
+	}
+	if j.Opened() && len(d.Grants) == 0 && d.IdempotencyKey == "" {
+		j.Opening.Last = &database.Ask{Stmt: insert, Args: args}
+		return nil
+	}
+	n, err := database.Affected(insert.Exec(ctx, tx, args...))
+	if err != nil {
+		return fmt.Errorf("writing invocation %s: %w", d.ID, err)
+	}
+	if live && n == 0 {
+		return s.moved(ctx, tx, d, r.CreatedAt.T)
+	}
+	if d.Joins && d.IdempotencyKey != "" {
+		return putKey(ctx, tx, d, r.ID, r.CreatedAt.T)
+	}
+	return nil
+}
+
+// moved tells what changed between check and insert.
+func (s *Store) moved(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) error {
+	c, err := s.check(ctx, tx, d, now)
+	if err != nil {
+		return err
+	}
+	if err := c.session.Accepts(now); err != nil {
+		return err
+	}
+	return action.ErrPolicyMoved
+}
+
+// begun is the draft as it was written: no need to read it again.
+func (s *Store) begun(d *action.Draft, r *InvocationRow) *action.Begun {
+	b := &action.Begun{New: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
+	inv := &b.Invocation
+	inv.Params, inv.Grant, inv.Executor = json.RawMessage(r.Params), string(r.Grant), string(r.Executor)
+	inv.Status, inv.DeniedReason, inv.DeniedNote = action.Status(r.Status), string(r.DeniedReason), string(r.DeniedNote)
+	inv.CreatedAt, inv.ExpiresAt, inv.StartedAt, inv.CompletedAt = r.CreatedAt.T, r.ExpiresAt.Ptr(), r.StartedAt.Ptr(), r.CompletedAt.Ptr()
+	if inv.Status == action.StatusExecuting {
+		s.running.put(*inv)
+	}
+	return b
+}
+
+// keyRow says which invocation an idempotency key means.
+type keyRow struct {
+	bun.BaseModel `bun:"table:idempotency_keys"`
+
+	Organization string         `bun:"organization_id,pk"`
+	Session      string         `bun:"session_id,pk"`
+	Source       string         `bun:"source_id,pk"`
+	Action       string         `bun:"action,pk"`
+	Key          string         `bun:"key,pk"`
+	Invocation   string         `bun:"invocation_id"`
+	ParamsHash   string         `bun:"params_hash"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+}
+
+func putKey(ctx context.Context, tx bun.IDB, d *action.Draft, id string, now time.Time) error {
+	_, err := tx.NewInsert().Model(&keyRow{
+		Organization: d.Organization, Session: d.Session, Source: d.Source, Action: d.Action, Key: d.IdempotencyKey,
+		Invocation: id, ParamsHash: d.ParamsHash, CreatedAt: database.At(now),
+	}).On("CONFLICT (organization_id, session_id, source_id, action, key) DO UPDATE").
+		Set("invocation_id = EXCLUDED.invocation_id, params_hash = EXCLUDED.params_hash, created_at = EXCLUDED.created_at").
+		Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("writing the idempotency key of invocation %s: %w", id, err)
+	}
+	return nil
+}
+
+// Foresee implements [action.Ledger]. It asks what Begin asks, and of the same
+// connection.
+func (s *Store) Foresee(ctx context.Context, d *action.Draft) (refused, note string, err error) {
+	r, err := NewRow(d)
+	if err != nil {
+		return "", "", err
+	}
+	err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		row := *r
+		c, err := s.check(ctx, tx, d, row.CreatedAt.T)
+		if err != nil {
+			return err
+		}
+		err = s.hold(ctx, tx, d, c, &row)
+		refused, note = string(row.DeniedReason), string(row.DeniedNote)
+		return err
+	}})
+	if e := action.Public(err); errors.Is(err, action.ErrTooMany) {
+		return e.Code, e.Message, nil
+	}
+	return refused, note, err
+}
+
+// hold is what only a call that waits for a person must pass.
+func (s *Store) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c *Checked, r *InvocationRow) error {
+	if c.denial != "" {
+		denial, err := s.InTx(ctx, tx, d.Organization, string(c.denial))
+		if err != nil {
+			return err
+		}
+		r.refuse(action.DeniedRepeated, denial.DeniedNote)
+		return nil
+	}
+	if d.DenialLimit > 0 && c.denials.Int64 >= int64(d.DenialLimit) {
+		r.refuse(action.DeniedOften, database.Opt(fmt.Sprintf("People denied this action %d times in this session, so that nobody is asked for it any more. "+
+			"Do something else, or ask the user what to do.", c.denials.Int64)))
+		return nil
+	}
+	if d.MaxPending > 0 && c.pending.Int64 >= int64(d.MaxPending) {
+		return action.NewError("too_many_pending", c.pending.Int64)
+	}
+	return nil
+}
+
+// refuse turns the row of a call that would wait into one that was denied.
+func (r *InvocationRow) refuse(reason, note database.Opt) {
+	r.Status, r.DeniedReason, r.DeniedNote = string(action.StatusDenied), reason, note
+	r.CompletedAt, r.ExpiresAt, r.SealedParams = r.CreatedAt, database.Stamp{}, nil
+}

@@ -1,0 +1,135 @@
+package calls
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sallyport/store/database"
+)
+
+// InvocationColumn is a column of the table of invocations, and its field in the row.
+type InvocationColumn struct {
+	Name  string
+	Flags columnFlags
+	Field func(*InvocationRow) any // a pointer to it; nil: the row has none
+}
+
+// columnFlags say which statements use a column. Without any, it is read, covered by
+// the digest and written by statements that name it.
+type columnFlags uint8
+
+const (
+	OnBegin   columnFlags = 1 << iota // written by the statements that begin a call
+	OnFinish                          // written by the statements that finish a call
+	keepsOld                          // with onFinish: NULL does not replace a value
+	writeOnly                         // not read into a row
+	encrypted                         // read only with a whole record, and not covered by the digest
+	mutable                           // may change after the end, so the digest does not cover it
+)
+
+func (f columnFlags) Any(of columnFlags) bool { return f&of != 0 }
+
+// The statements and the digest take their columns from these lists.
+var (
+	beginColumns  = InvocationTable.where(func(f columnFlags) bool { return f.Any(OnBegin) })
+	finishColumns = InvocationTable.where(func(f columnFlags) bool { return f.Any(OnFinish) })
+	EndedColumns  = InvocationTable.where(func(f columnFlags) bool { return f.Any(OnBegin | OnFinish) })
+	DigestColumns = InvocationTable.where(func(f columnFlags) bool { return !f.Any(encrypted | mutable) })
+
+	// Of an [action.Invocation] and its delivery, and of an [action.Record].
+	shownColumns = InvocationTable.where(func(f columnFlags) bool { return !f.Any(writeOnly | encrypted) })
+	keptColumns  = InvocationTable.where(func(f columnFlags) bool { return !f.Any(writeOnly) })
+
+	Shown     = shownColumns.Names()
+	shownList = shownColumns.list()
+	keptList  = keptColumns.list()
+)
+
+type InvocationColumns []InvocationColumn
+
+func (c InvocationColumns) where(match func(columnFlags) bool) InvocationColumns {
+	return slices.DeleteFunc(slices.Clone(c), func(column InvocationColumn) bool { return !match(column.Flags) })
+}
+
+func (c InvocationColumns) Names() []string {
+	names := make([]string, len(c))
+	for i := range c {
+		names[i] = c[i].Name
+	}
+	return names
+}
+
+// list is their names as a statement selects them.
+func (c InvocationColumns) list() string { return strings.Join(c.Names(), ", ") }
+
+// placeholders of their values, of which the first has number 1.
+func (c InvocationColumns) placeholders() string {
+	marks := make([]string, len(c))
+	for i := range c {
+		marks[i] = "?" + strconv.Itoa(i+1)
+	}
+	return strings.Join(marks, ", ")
+}
+
+// placeholder of one of them.
+func (c InvocationColumns) placeholder(name string) string {
+	return "?" + strconv.Itoa(slices.Index(c.Names(), name)+1)
+}
+
+// assignments set them to the values of placeholders.
+func (c InvocationColumns) assignments() string {
+	list := make([]string, len(c))
+	for i := range c {
+		mark := "?" + strconv.Itoa(i+1)
+		if c[i].Flags.Any(keepsOld) {
+			mark = "coalesce(" + mark + ", " + c[i].Name + ")"
+		}
+		list[i] = c[i].Name + " = " + mark
+	}
+	return strings.Join(list, ", ")
+}
+
+// scan returns where they are read to.
+func (c InvocationColumns) scan(r *InvocationRow) []any {
+	dest := make([]any, len(c))
+	for i := range c {
+		dest[i] = c[i].Field(r)
+	}
+	return dest
+}
+
+// Values of the row, in the order of placeholders.
+func (c InvocationColumns) Values(r *InvocationRow) []any {
+	values := make([]any, len(c))
+	for i := range c {
+		values[i] = columnValue(c[i].Field(r))
+	}
+	return values
+}
+
+// columnValue is what a field points to. It uses no reflection, because every call
+// passes through it.
+func columnValue(field any) any {
+	switch p := field.(type) {
+	case *string:
+		return *p
+	case *database.Opt:
+		return *p
+	case *database.Stamp:
+		return *p
+	case *[]byte:
+		return *p
+	case *int:
+		return *p
+	case *int64:
+		return *p
+	case **int64:
+		if *p == nil {
+			return nil
+		}
+		return **p
+	}
+	panic(fmt.Sprintf("no statement writes a %T", field))
+}

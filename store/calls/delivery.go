@@ -1,0 +1,140 @@
+package calls
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+const (
+	// The status is an expression, so that only the index of ids is taken.
+	seenSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id IN (?1) AND status || '' = 'pending' AND waiter_seen_at < ?0`
+
+	// Rows are locked in one order, whoever asks: two instances that note the
+	// same callers would otherwise wait for each other.
+	seenInOrderSQL = `UPDATE invocations SET waiter_seen_at = ?0 WHERE id = ANY (ARRAY(SELECT id FROM invocations
+  WHERE id IN (?1) AND status || '' = 'pending' AND waiter_seen_at < ?0 ORDER BY id FOR NO KEY UPDATE)) AND status || '' = 'pending'`
+
+	DeliveredSQL = `UPDATE invocations SET delivered_at = ?1
+WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivered_at IS NULL`
+)
+
+// Seen implements [action.Ledger]. Many ids take several transactions, so that
+// others get between them.
+func (s *Store) Seen(ctx context.Context, ids []string, now time.Time) error {
+	for some := range slices.Chunk(ids, database.Chunk) {
+		err := s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			_, err := Seen(tx, some, database.At(now)).Exec(ctx)
+			return err
+		}})
+		if err != nil {
+			return fmt.Errorf("noting that callers wait: %w", err)
+		}
+	}
+	return nil
+}
+
+// Seen notes that callers wait for the rows; a late note does not turn time
+// back.
+func Seen(db bun.IDB, ids []string, now database.Stamp) *bun.RawQuery {
+	if database.Shared(db) && len(ids) > 1 {
+		return db.NewRaw(seenInOrderSQL, now, bun.List(ids))
+	}
+	return db.NewRaw(seenSQL, now, bun.List(ids))
+}
+
+// Answered implements [action.Ledger].
+func (s *Store) Answered(ctx context.Context, organization, id string) error {
+	return s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewRaw(`UPDATE invocations SET answered = 1 WHERE organization_id = ? AND id = ? AND status = 'pending'`,
+			organization, id).Exec(ctx)
+		return err
+	}})
+}
+
+// Delivered implements [action.Ledger].
+func (s *Store) Delivered(ctx context.Context, organization, id string, now time.Time) error {
+	args := []any{database.At(now), organization, id}
+	return s.db.Write.Enqueue(ctx, &database.Job{Row: id, Single: true, Passes: true, Quick: &database.Quick{Stmt: s.stmts.delivered, Args: func() []any { return args }, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := s.stmts.delivered.Exec(ctx, tx, args...)
+		return err
+	}})
+}
+
+// Settled implements [action.Ledger].
+func (s *Store) Settled(ctx context.Context, ids []string) ([]action.Invocation, error) {
+	if err := s.db.Write.Flush(ctx, ids...); err != nil {
+		return nil, err
+	}
+	var settled []action.Invocation
+	for some := range slices.Chunk(ids, database.Chunk) {
+		list, err := s.list(ctx, s.db.Read.NewSelect().Model((*InvocationRow)(nil)).
+			Where("id IN (?)", bun.List(some)).Where("status <> 'pending'"))
+		if err != nil {
+			return nil, fmt.Errorf("looking for settled invocations: %w", err)
+		}
+		settled = append(settled, list...)
+	}
+	return settled, nil
+}
+
+// Unclaimed implements [action.Ledger].
+func (s *Store) Unclaimed(ctx context.Context, t time.Time, limit int) ([]action.Invocation, error) {
+	list, err := s.list(ctx, Unclaimed(s.db.Read, t, limit))
+	if err != nil {
+		return nil, fmt.Errorf("looking for unclaimed invocations: %w", err)
+	}
+	return list, nil
+}
+
+func Unclaimed(db bun.IDB, t time.Time, limit int) *bun.SelectQuery {
+	return db.NewSelect().Model((*InvocationRow)(nil)).
+		Where("status = 'approved'").Where("approved_at < ?", database.At(t)).Order("approved_at").Limit(int64(limit))
+}
+
+// list reads the invocations that q finds, without what is sealed.
+func (s *Store) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocation, error) {
+	var rows []InvocationRow
+	if err := q.Column(Shown...).Scan(ctx, &rows); err != nil {
+		return nil, err
+	}
+	return invocations(rows)
+}
+
+// Returns implements [action.Ledger]. Of several callers of a call each may be
+// asked, so what they can adds up.
+func (s *Store) Returns(ctx context.Context, organization, invocation string, can action.ClientFeatures) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.NewRaw(returnsSQL, int(can), organization, invocation).Exec(ctx); err != nil {
+			return fmt.Errorf("noting who comes back for invocation %s: %w", invocation, err)
+		}
+		return nil
+	})
+}
+
+const returnsSQL = `INSERT INTO returning_callers (invocation_id, can)
+SELECT id, ? FROM invocations WHERE organization_id = ? AND id = ? AND status IN ('pending', 'approved')
+ON CONFLICT (invocation_id) DO UPDATE SET can = returning_callers.can | excluded.can`
+
+const ReturningSQL = `SELECT c.can FROM returning_callers c JOIN invocations i ON i.id = c.invocation_id
+WHERE c.invocation_id = ?2 AND i.organization_id = ?1`
+
+// Returning implements [action.Ledger].
+func (s *Store) Returning(ctx context.Context, organization, invocation string) (action.ClientFeatures, error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	var can int
+	err := s.stmts.returning.One(ctx, s.db.Read, []any{organization, invocation}, []any{&can})
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("reading who comes back for invocation %s: %w", invocation, err)
+	}
+	return action.ClientFeatures(can), nil
+}

@@ -1,0 +1,289 @@
+package calls
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+// InvocationRow is an invocation as it is kept. JSON is text: what was hashed
+// must come back byte for byte.
+type InvocationRow struct {
+	bun.BaseModel `bun:"table:invocations,alias:i"`
+
+	ID            string         `bun:"id,pk"`
+	Organization  string         `bun:"organization_id"`
+	Session       string         `bun:"session_id"`
+	Status        string         `bun:"status"`
+	Answered      bool           `bun:"answered"`
+	CreatedAt     database.Stamp `bun:"created_at"`
+	ExpiresAt     database.Stamp `bun:"expires_at"`
+	ApprovedAt    database.Stamp `bun:"approved_at"`
+	StartedAt     database.Stamp `bun:"started_at"`
+	CompletedAt   database.Stamp `bun:"completed_at"`
+	PickupUntil   database.Stamp `bun:"pickup_until"`
+	DeliveredAt   database.Stamp `bun:"delivered_at"`
+	DurationMS    *int64         `bun:"duration_ms"`
+	PolicyVersion int64          `bun:"policy_version"`
+	Source        string         `bun:"source_id"`
+	Action        string         `bun:"action"`
+	ParamsHash    string         `bun:"params_hash"`
+	ToolHash      string         `bun:"tool_hash"`
+	Revision      string         `bun:"revision"`
+	Risk          string         `bun:"risk"`
+	Mode          string         `bun:"mode"`
+	ModeSource    string         `bun:"mode_source"`
+	Executor      database.Opt   `bun:"executor"`
+	ApprovedBy    database.Opt   `bun:"approved_by"`
+	DeniedReason  database.Opt   `bun:"denied_reason"`
+	ErrorCode     database.Opt   `bun:"error_code"`
+	SourceName    string         `bun:"source_name"`
+	DeniedNote    database.Opt   `bun:"denied_note"`
+	ErrorMessage  database.Opt   `bun:"error_message"`
+	Decision      string         `bun:"decision"`
+	Params        string         `bun:"params"`
+	Result        database.Opt   `bun:"result"`
+	Summary       database.Opt   `bun:"summary"`
+	ResultNote    database.Opt   `bun:"result_summary"`
+	Grant         database.Opt   `bun:"grant_id"`
+	Integration   database.Opt   `bun:"integration_id"`
+
+	Joins      int            `bun:"joins"`
+	Unattended int            `bun:"unattended"`
+	LeaseUntil database.Stamp `bun:"lease_until"`
+
+	SealedParams []byte `bun:"sealed_params"`
+	SealedResult []byte `bun:"sealed_result"`
+}
+
+// InvocationTable are the columns of [InvocationRow]. A new column is declared there
+// and here, and set in newRow or finish and in invocation; the statements and the digest
+// follow. It must be NULL in rows that were sealed before, because the digest leaves
+// NULL out.
+var InvocationTable = InvocationColumns{
+	{"id", OnBegin, func(r *InvocationRow) any { return &r.ID }},
+	{"organization_id", OnBegin, func(r *InvocationRow) any { return &r.Organization }},
+	{"session_id", OnBegin, func(r *InvocationRow) any { return &r.Session }},
+	{"status", OnBegin | OnFinish, func(r *InvocationRow) any { return &r.Status }},
+	{"answered", 0, func(r *InvocationRow) any { return &r.Answered }},
+	{"created_at", OnBegin, func(r *InvocationRow) any { return &r.CreatedAt }},
+	{"expires_at", OnBegin, func(r *InvocationRow) any { return &r.ExpiresAt }},
+	{"approved_at", 0, func(r *InvocationRow) any { return &r.ApprovedAt }},
+	{"started_at", OnBegin, func(r *InvocationRow) any { return &r.StartedAt }},
+	{"completed_at", OnBegin | OnFinish, func(r *InvocationRow) any { return &r.CompletedAt }},
+	{"pickup_until", OnFinish | mutable, func(r *InvocationRow) any { return &r.PickupUntil }},
+	{"delivered_at", mutable, func(r *InvocationRow) any { return &r.DeliveredAt }},
+	{"duration_ms", OnFinish, func(r *InvocationRow) any { return &r.DurationMS }},
+	{"policy_version", OnBegin, func(r *InvocationRow) any { return &r.PolicyVersion }},
+	{"source_id", OnBegin, func(r *InvocationRow) any { return &r.Source }},
+	{"action", OnBegin, func(r *InvocationRow) any { return &r.Action }},
+	{"params_hash", OnBegin, func(r *InvocationRow) any { return &r.ParamsHash }},
+	{"tool_hash", OnBegin, func(r *InvocationRow) any { return &r.ToolHash }},
+	{"revision", OnBegin, func(r *InvocationRow) any { return &r.Revision }},
+	{"risk", OnBegin, func(r *InvocationRow) any { return &r.Risk }},
+	{"mode", OnBegin, func(r *InvocationRow) any { return &r.Mode }},
+	{"mode_source", OnBegin, func(r *InvocationRow) any { return &r.ModeSource }},
+	{"executor", OnBegin, func(r *InvocationRow) any { return &r.Executor }},
+	{"approved_by", 0, func(r *InvocationRow) any { return &r.ApprovedBy }},
+	{"denied_reason", OnBegin | OnFinish, func(r *InvocationRow) any { return &r.DeniedReason }},
+	{"error_code", OnFinish, func(r *InvocationRow) any { return &r.ErrorCode }},
+	{"source_name", OnBegin, func(r *InvocationRow) any { return &r.SourceName }},
+	{"denied_note", OnBegin | OnFinish, func(r *InvocationRow) any { return &r.DeniedNote }},
+	{"error_message", OnFinish, func(r *InvocationRow) any { return &r.ErrorMessage }},
+	{"decision", OnBegin, func(r *InvocationRow) any { return &r.Decision }},
+	{"params", OnBegin, func(r *InvocationRow) any { return &r.Params }},
+	{"result", OnFinish, func(r *InvocationRow) any { return &r.Result }},
+	{"summary", OnBegin, func(r *InvocationRow) any { return &r.Summary }},
+	{"result_summary", OnFinish, func(r *InvocationRow) any { return &r.ResultNote }},
+	{"grant_id", OnBegin, func(r *InvocationRow) any { return &r.Grant }},
+	{"integration_id", OnBegin | OnFinish | keepsOld, func(r *InvocationRow) any { return &r.Integration }},
+	{"joins", OnBegin | writeOnly, func(r *InvocationRow) any { return &r.Joins }},
+	{"unattended", OnBegin | writeOnly, func(r *InvocationRow) any { return &r.Unattended }},
+	{"waiter_seen_at", writeOnly, nil}, // begins as created_at
+	{"lease_until", OnBegin | writeOnly, func(r *InvocationRow) any { return &r.LeaseUntil }},
+	{"sealed_params", OnBegin | encrypted, func(r *InvocationRow) any { return &r.SealedParams }},
+	{"sealed_result", OnFinish | encrypted, func(r *InvocationRow) any { return &r.SealedResult }},
+}
+
+// open reports whether the row still waits or runs.
+func (r *InvocationRow) open() bool { return !action.Status(r.Status).Terminal() }
+
+// overdue reports whether a pending row should have expired by now.
+func (r *InvocationRow) overdue(now time.Time) bool {
+	return r.Status == string(action.StatusPending) && !r.ExpiresAt.T.After(now)
+}
+
+// Answers reports whether the row may answer a repeat of its call.
+func (r *InvocationRow) Answers(now time.Time) bool {
+	if r.open() {
+		return !r.overdue(now)
+	}
+	ran := r.Status == string(action.StatusCompleted) || r.Status == string(action.StatusFailed)
+	return ran && r.PickupUntil.T.After(now)
+}
+
+func (r *InvocationRow) Invocation() (action.Invocation, error) {
+	inv := action.Invocation{
+		ID: r.ID, Organization: r.Organization, Session: r.Session,
+		Source: r.Source, SourceName: r.SourceName, Action: r.Action,
+		Risk: action.Risk(r.Risk), Mode: action.Mode(r.Mode), ModeSource: action.Layer(r.ModeSource),
+		Status: action.Status(r.Status), Summary: string(r.Summary), ResultNote: string(r.ResultNote),
+		Grant: string(r.Grant), Integration: string(r.Integration), Executor: string(r.Executor),
+		Params: json.RawMessage(r.Params), ParamsHash: r.ParamsHash, ToolHash: r.ToolHash, Revision: r.Revision,
+		DeniedReason: string(r.DeniedReason), DeniedNote: string(r.DeniedNote), ApprovedBy: string(r.ApprovedBy),
+		ApprovedAt: r.ApprovedAt.Ptr(), CreatedAt: r.CreatedAt.T, ExpiresAt: r.ExpiresAt.Ptr(),
+		StartedAt: r.StartedAt.Ptr(), CompletedAt: r.CompletedAt.Ptr(), DurationMS: r.DurationMS,
+	}
+	if r.Result != "" {
+		inv.Result = json.RawMessage(r.Result)
+	}
+	if r.ErrorCode != "" {
+		inv.Error = &action.Failure{Code: string(r.ErrorCode), Message: string(r.ErrorMessage)}
+	}
+	if r.Decision != "[]" {
+		if err := json.Unmarshal([]byte(r.Decision), &inv.Steps); err != nil {
+			return inv, fmt.Errorf("reading the decision of invocation %s: %w", r.ID, err)
+		}
+	}
+	return inv, nil
+}
+
+func (r *InvocationRow) record() (action.Record, error) {
+	inv, err := r.Invocation()
+	return action.Record{
+		Invocation: inv, SealedParams: r.SealedParams, SealedResult: r.SealedResult,
+		Delivered: !r.DeliveredAt.T.IsZero(), Answered: r.Answered,
+	}, err
+}
+
+func invocations(rows []InvocationRow) ([]action.Invocation, error) {
+	var errs []error
+	list := make([]action.Invocation, 0, len(rows))
+	for i := range rows {
+		inv, err := rows[i].Invocation()
+		list, errs = append(list, inv), append(errs, err)
+	}
+	return list, errors.Join(errs...)
+}
+
+// NewRow is the row that the draft asks for. Times lose what is finer than a
+// microsecond, so that the caller holds what a later reader will.
+func NewRow(d *action.Draft) (*InvocationRow, error) {
+	steps, err := json.Marshal(d.Steps)
+	if err != nil {
+		return nil, fmt.Errorf("writing the decision of invocation %s: %w", d.ID, err)
+	}
+	if d.Steps == nil {
+		steps = []byte("[]")
+	}
+	r := &InvocationRow{
+		ID: d.ID, Organization: d.Organization, Session: d.Session, Status: string(d.Status),
+		CreatedAt: database.At(d.CreatedAt), ExpiresAt: database.AtPtr(d.ExpiresAt), StartedAt: database.AtPtr(d.StartedAt), CompletedAt: database.AtPtr(d.CompletedAt),
+		PolicyVersion: d.PolicyVersion, Source: d.Source, SourceName: d.SourceName, Action: d.Action,
+		ParamsHash: d.ParamsHash, ToolHash: d.ToolHash, Revision: d.Revision,
+		Risk: string(d.Risk), Mode: string(d.Mode), ModeSource: string(d.ModeSource), Executor: database.Opt(d.Executor),
+		DeniedReason: database.Opt(d.DeniedReason), DeniedNote: database.Opt(d.DeniedNote),
+		Decision: string(steps), Params: string(d.Params), Summary: database.Opt(d.Summary), SealedParams: d.SealedParams,
+		Integration: database.Opt(d.Integration), Joins: database.Flag(d.Joins), Unattended: database.Flag(d.Unattended), LeaseUntil: database.At(d.LeaseUntil),
+	}
+	if r.Params == "" {
+		r.Params = "{}"
+	}
+	switch d.Status {
+	case action.StatusExecuting:
+		r.StartedAt = r.StartedAt.Or(r.CreatedAt)
+	case action.StatusDenied:
+		r.CompletedAt = r.CompletedAt.Or(r.CreatedAt)
+		r.SealedParams = nil
+		if r.DeniedReason == "" {
+			r.DeniedReason = action.DeniedPolicy
+		}
+	case action.StatusPending:
+	default:
+		return nil, fmt.Errorf("invocation %s cannot begin as %q", d.ID, d.Status)
+	}
+	return r, nil
+}
+
+// Finish changes the row as f ends it.
+func (r *InvocationRow) Finish(f *action.Finish) {
+	var failure action.Failure
+	if f.Error != nil {
+		failure = *f.Error
+	}
+	r.Status, r.CompletedAt, r.DurationMS, r.SealedParams = string(f.Status), database.At(f.Now), &f.DurationMS, nil
+	r.DeniedReason, r.DeniedNote, r.Integration = database.Opt(f.DeniedReason), database.Opt(f.DeniedNote), cmp.Or(database.Opt(f.Integration), r.Integration)
+	r.Result, r.ResultNote, r.ErrorCode, r.ErrorMessage = database.Opt(f.Result), database.Opt(f.ResultNote), database.Opt(failure.Code), database.Opt(failure.Message)
+	r.SealedResult, r.PickupUntil = pickedUp(f)
+}
+
+// pickedUp is what is kept for whoever comes back for the outcome, and until when.
+func pickedUp(f *action.Finish) (sealed []byte, until database.Stamp) {
+	if until = database.At(f.PickupUntil); until.T.IsZero() {
+		return nil, until // nobody may pick it up
+	}
+	return f.SealedResult, until
+}
+
+// finished is an executing invocation as f leaves it.
+func finished(inv action.Invocation, f *action.Finish) action.Invocation {
+	inv.Status, inv.CompletedAt, inv.DurationMS = f.Status, database.At(f.Now).Ptr(), &f.DurationMS
+	inv.DeniedReason, inv.DeniedNote, inv.Integration = f.DeniedReason, f.DeniedNote, cmp.Or(f.Integration, inv.Integration)
+	inv.Result, inv.ResultNote = nil, f.ResultNote
+	if len(f.Result) > 0 {
+		inv.Result = f.Result
+	}
+	if f.Error != nil {
+		failure := *f.Error
+		inv.Error = &failure
+	}
+	return inv
+}
+
+var LoadSQL = "SELECT " + keptList + " FROM invocations WHERE organization_id = ?1 AND id = ?2"
+
+// Load implements [action.Ledger].
+func (s *Store) Load(ctx context.Context, organization, id string) (action.Record, error) {
+	if err := s.db.Write.Flush(ctx, id); err != nil {
+		return action.Record{}, err
+	}
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	row, err := loadRow(ctx, s.stmts.load, s.db.Read, organization, id)
+	if err != nil {
+		return action.Record{}, err
+	}
+	return row.record()
+}
+
+// Invocation returns one row as people see it.
+func (s *Store) Invocation(ctx context.Context, organization, id string) (action.Invocation, error) {
+	rec, err := s.Load(ctx, organization, id)
+	return rec.Invocation, err
+}
+
+// InTx reads one row within the transaction.
+func (s *Store) InTx(ctx context.Context, tx bun.IDB, organization, id string) (*InvocationRow, error) {
+	return loadRow(ctx, s.stmts.one, tx, organization, id)
+}
+
+func loadRow(ctx context.Context, load *database.Statement, db bun.IDB, organization, id string) (*InvocationRow, error) {
+	r := &InvocationRow{}
+	err := load.One(ctx, db, []any{organization, id}, keptColumns.scan(r))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, database.NotFound(id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading invocation %s: %w", id, err)
+	}
+	return r, nil
+}

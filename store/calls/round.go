@@ -1,0 +1,319 @@
+package calls
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+// roundRow is a round of questions. Its writes are exclusive jobs: there are
+// few of them, and none may be done twice or be lost unheard.
+type roundRow struct {
+	bun.BaseModel `bun:"table:rounds"`
+
+	ID           string         `bun:"id,pk"`
+	Organization string         `bun:"organization_id"`
+	Invocation   string         `bun:"invocation_id"`
+	Session      string         `bun:"session_id"`
+	Needs        int            `bun:"needs"`
+	Keys         database.Texts `bun:"keys"`
+	Sealed       []byte         `bun:"sealed"`
+	AskedAt      database.Stamp `bun:"asked_at"`
+	Until        database.Stamp `bun:"until"`
+	TakenAt      database.Stamp `bun:"taken_at"`
+	AnsweredAt   database.Stamp `bun:"answered_at"`
+	ClosedAt     database.Stamp `bun:"closed_at"`
+}
+
+func (r *roundRow) round() action.AskedRound {
+	return action.AskedRound{
+		ID: r.ID, Organization: r.Organization, Invocation: r.Invocation, Session: r.Session,
+		Needs: action.ClientFeatures(r.Needs), Keys: r.Keys, Sealed: r.Sealed, AskedAt: r.AskedAt.T, Until: r.Until.T,
+		TakenAt: r.TakenAt.Ptr(), AnsweredAt: r.AnsweredAt.Ptr(), ClosedAt: r.ClosedAt.Ptr(),
+	}
+}
+
+// replyRow is what a client answered to one question of a round.
+type replyRow struct {
+	bun.BaseModel `bun:"table:round_replies"`
+
+	Round  string         `bun:"round_id,pk"`
+	Key    string         `bun:"key,pk"`
+	At     database.Stamp `bun:"at"`
+	Sealed []byte         `bun:"sealed"`
+}
+
+const openRoundSQL = `INSERT INTO rounds (id, organization_id, invocation_id, session_id, needs, keys, sealed, asked_at, until)
+SELECT ?, i.organization_id, i.id, i.session_id, ?, ?, ?, ?, ? FROM invocations i
+WHERE i.organization_id = ? AND i.id = ? AND i.session_id = ? AND i.status = 'executing'`
+
+// OpenRound implements [action.Ledger].
+func (s *Store) OpenRound(ctx context.Context, r *action.AskedRound) error {
+	// The call may be a read whose row is queued.
+	if err := s.db.Write.Flush(ctx, r.Invocation); err != nil {
+		return err
+	}
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := database.Affected(tx.NewRaw(openRoundSQL, r.ID, int(r.Needs), database.Texts(r.Keys), r.Sealed, database.At(r.AskedAt), database.At(r.Until),
+			r.Organization, r.Invocation, r.Session).Exec(ctx))
+		switch {
+		case err != nil:
+			return fmt.Errorf("opening a round of questions of invocation %s: %w", r.Invocation, err)
+		case n == 0:
+			return action.Errorf(action.ErrConflict, "not_executing", "This call is not executing any more, so nothing is asked for it.").WithInvocation(r.Invocation)
+		}
+		return nil
+	})
+}
+
+// Asking implements [action.Ledger].
+func (s *Store) Asking(ctx context.Context, invocations []string) (asking []string, err error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	for some := range slices.Chunk(invocations, database.Chunk) {
+		var found []string
+		if err := Asked(s.db.Read, some).Scan(ctx, &found); err != nil {
+			return nil, fmt.Errorf("looking for open rounds of questions: %w", err)
+		}
+		asking = append(asking, found...)
+	}
+	return asking, nil
+}
+
+func Asked(db bun.IDB, invocations []string) *bun.SelectQuery {
+	return db.NewSelect().Table("rounds").Distinct().Column("invocation_id").
+		Where("invocation_id IN (?)", bun.List(invocations)).Where("taken_at IS NULL").Where("closed_at IS NULL")
+}
+
+// LoadRound implements [action.Ledger].
+func (s *Store) LoadRound(ctx context.Context, organization, id string) (action.AskedRound, error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	r, err := roundOf(ctx, s.db.Read, organization, id)
+	if err != nil {
+		return action.AskedRound{}, err
+	}
+	return r.withReplies(ctx, s.db.Read)
+}
+
+// withReplies reads what was replied, after the round: what says that it is
+// answered is never without its replies.
+func (r *roundRow) withReplies(ctx context.Context, db bun.IDB) (action.AskedRound, error) {
+	var rows []replyRow
+	if err := db.NewSelect().Model(&rows).Where("round_id = ?", r.ID).Scan(ctx); err != nil {
+		return action.AskedRound{}, fmt.Errorf("reading the replies to round %s: %w", r.ID, err)
+	}
+	round := r.round()
+	round.Replies = make(map[string][]byte, len(rows))
+	for i := range rows {
+		round.Replies[rows[i].Key] = rows[i].Sealed
+	}
+	return round, nil
+}
+
+// CloseRound implements [action.Ledger].
+func (s *Store) CloseRound(ctx context.Context, organization, id string, data json.RawMessage, now time.Time) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := roundOf(ctx, tx, organization, id)
+		if err != nil || !r.ClosedAt.T.IsZero() {
+			return err
+		}
+		r.ClosedAt, r.Sealed = database.At(now), nil
+		if _, err := tx.NewUpdate().Model(r).Column("closed_at", "sealed").WherePK().Exec(ctx); err != nil {
+			return fmt.Errorf("closing round %s: %w", id, err)
+		}
+		if _, err := tx.NewDelete().Model((*replyRow)(nil)).Where("round_id = ?", id).Exec(ctx); err != nil {
+			return fmt.Errorf("wiping the replies to round %s: %w", id, err)
+		}
+		return appendEvent(ctx, tx, &action.Event{Organization: r.Organization, Invocation: r.Invocation, Kind: action.SourceAsked, At: now, Data: data})
+	})
+}
+
+// roundAge is how long a round stays after the last moment in which it could be
+// answered, so that a client that repeats its reply is told what became of it.
+const roundAge = time.Hour
+
+// OldRounds are those that nobody comes back for, also those that nobody
+// closed.
+func OldRounds(now time.Time) database.Stale {
+	return database.Stale{Table: "rounds", Key: "id", Time: "until", Before: database.At(now.Add(-roundAge)).Or(database.Epoch)}
+}
+
+// sweepRounds forgets old rounds. Whoever asked one that is open died, so that
+// this is where history learns of it.
+func (s *Store) sweepRounds(ctx context.Context, now time.Time, limit int) error {
+	old := OldRounds(now)
+	some, err := database.Exists(ctx, old.Find(s.db.Read.NewSelect(), 1))
+	if err == nil && some {
+		err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+			var rows []roundRow
+			if err := old.Remove(tx, limit).Returning("id, organization_id, invocation_id, closed_at").Scan(ctx, &rows); err != nil {
+				return err
+			}
+			for _, r := range rows {
+				if err := r.abandon(ctx, tx, now); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("sweeping rounds: %w", err)
+	}
+	return nil
+}
+
+// abandon tells of a round that nobody closed.
+func (r *roundRow) abandon(ctx context.Context, tx bun.Tx, now time.Time) error {
+	if !r.ClosedAt.T.IsZero() {
+		return nil
+	}
+	data, err := json.Marshal(struct {
+		Round   string `json:"round"`
+		Outcome string `json:"outcome"`
+	}{r.ID, "the gateway that asked stopped"})
+	if err != nil {
+		return err
+	}
+	return appendEvent(ctx, tx, &action.Event{Organization: r.Organization, Invocation: r.Invocation, Kind: action.SourceAsked, At: now, Data: data})
+}
+
+// readRound reads a round by itself.
+func (s *Store) readRound(ctx context.Context, organization, id string) (*roundRow, error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	return roundOf(ctx, s.db.Read, organization, id)
+}
+
+func roundOf(ctx context.Context, db bun.IDB, organization, id string) (*roundRow, error) {
+	r := &roundRow{ID: id}
+	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noRound()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading round %s: %w", id, err)
+	}
+	return r, nil
+}
+
+func noRound() error {
+	return action.NewError("round_not_found")
+}
+
+// TakeRound implements [action.Ledger].
+func (s *Store) TakeRound(ctx context.Context, organization, invocation string, can action.ClientFeatures, lost, now time.Time) (taken *action.AskedRound, err error) {
+	some, err := database.Exists(ctx, Takeable(s.db.Read, organization, invocation, can, database.At(lost).Or(database.Epoch), database.At(now)))
+	if err != nil || !some {
+		return nil, err
+	}
+	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		taken = nil
+		r := &roundRow{}
+		err := tx.NewUpdate().Model(r).Set("taken_at = ?", database.At(now)).
+			Where("id = (?)", Takeable(tx, organization, invocation, can, database.At(lost).Or(database.Epoch), database.At(now))).Returning("*").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("taking a round of questions of invocation %s: %w", invocation, err)
+		}
+		round := r.round()
+		taken = &round
+		return nil
+	})
+	return taken, err
+}
+
+// Takeable finds the newest round that a caller may be given: an older one is
+// of a source that could not close it. coalesce keeps PostgreSQL from the index
+// of all rounds' ends.
+func Takeable(db bun.IDB, organization, invocation string, can action.ClientFeatures, lost, now database.Stamp) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("rounds AS r").ColumnExpr("r.id").Join("JOIN invocations AS i ON i.id = r.invocation_id").
+		Where("r.invocation_id = ?", invocation).Where("r.organization_id = ?", organization).
+		Where("(r.taken_at IS NULL OR r.taken_at < ?)", lost).Where("r.answered_at IS NULL").Where("r.closed_at IS NULL").Where("coalesce(r.until, ?0) > ?0", now).
+		Where("(r.needs & ?) = r.needs", int(can)).Where("i.status = 'executing'").
+		OrderExpr("r.asked_at DESC, r.id DESC").Limit(1)
+}
+
+// ReplyRound implements [action.Ledger]. A reader looks first: ids come from
+// clients, and what nobody asked is no reason to write.
+func (s *Store) ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (round action.AskedRound, err error) {
+	asked, err := s.readRound(ctx, organization, id)
+	if err == nil {
+		err = asked.takes(session, replies)
+	}
+	if err != nil {
+		return action.AskedRound{}, err
+	}
+	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := roundOf(ctx, tx, organization, id)
+		if err != nil {
+			return err
+		}
+		if err := r.takes(session, replies); err != nil {
+			return err
+		}
+		if r.AnsweredAt.T.IsZero() {
+			if err := r.reply(ctx, tx, replies, final, database.At(now)); err != nil {
+				return err
+			}
+		}
+		round, err = r.withReplies(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return action.AskedRound{}, err
+	}
+	return round, nil
+}
+
+// takes refuses replies of whoever was not asked, and to what was not asked.
+func (r *roundRow) takes(session string, replies map[string][]byte) error {
+	if r.Session != session || r.TakenAt.T.IsZero() {
+		return noRound()
+	}
+	for key := range replies {
+		if !slices.Contains(r.Keys, key) {
+			return noRound()
+		}
+	}
+	return nil
+}
+
+// reply writes what is new of the replies, and notes when nothing is missing.
+func (r *roundRow) reply(ctx context.Context, tx bun.Tx, replies map[string][]byte, final bool, now database.Stamp) error {
+	if !r.ClosedAt.T.IsZero() || now.T.After(r.Until.T) {
+		return action.NewError("round_over")
+	}
+	for key, sealed := range replies {
+		_, err := tx.NewInsert().Model(&replyRow{Round: r.ID, Key: key, At: now, Sealed: sealed}).
+			On("CONFLICT (round_id, key) DO NOTHING").Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("writing a reply to round %s: %w", r.ID, err)
+		}
+	}
+	n, err := tx.NewSelect().Table("round_replies").Where("round_id = ?", r.ID).Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting the replies to round %s: %w", r.ID, err)
+	}
+	if !final && int(n) < len(r.Keys) {
+		return nil
+	}
+	r.AnsweredAt = now
+	_, err = tx.NewUpdate().Model(r).Column("answered_at").WherePK().Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("answering round %s: %w", r.ID, err)
+	}
+	return nil
+}

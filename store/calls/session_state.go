@@ -1,0 +1,145 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+	"sallyport/store/sessions"
+)
+
+// Each step of a session's life is one statement that names the statuses it
+// leads from: of two at the same time one wins, and the other is told.
+
+// PauseSession has a session begin no calls any more, until it is resumed. What
+// it holds goes on. ErrConflict tells the status that it has otherwise.
+func (s *Store) PauseSession(ctx context.Context, organization, id string) (action.Session, error) {
+	return s.moveSession(ctx, organization, id, func(q *bun.UpdateQuery, _ database.Stamp) *bun.UpdateQuery {
+		return q.Set("status = 'paused'").Where("status IN ('pending', 'running')")
+	})
+}
+
+// ResumeSession ends a pause. Its idle time begins anew.
+func (s *Store) ResumeSession(ctx context.Context, organization, id string) (action.Session, error) {
+	return s.moveSession(ctx, organization, id, func(q *bun.UpdateQuery, now database.Stamp) *bun.UpdateQuery {
+		return q.Set("status = CASE WHEN last_seen_at IS NULL THEN 'pending' ELSE 'running' END").Set("resumed_at = ?", now).Where("status = 'paused'")
+	})
+}
+
+func ending(as action.SessionStatus, note string) func(*bun.UpdateQuery, database.Stamp) *bun.UpdateQuery {
+	return func(q *bun.UpdateQuery, now database.Stamp) *bun.UpdateQuery {
+		return q.Set("status = ?", as).Set("ended_note = ?", database.Opt(note)).Set("revoked_at = ?", now)
+	}
+}
+
+func heldNote(as action.SessionStatus) string {
+	if as == action.SessionFailed {
+		return "A person ended the session as one that failed."
+	}
+	return "A person stopped the session."
+}
+
+func (store *Store) moveSession(ctx context.Context, organization, id string, how func(*bun.UpdateQuery, database.Stamp) *bun.UpdateQuery) (s action.Session, err error) {
+	err = store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		s, err = moveSession(ctx, tx, organization, id, database.At(store.db.Now()), how)
+		return err
+	})
+	return s, err
+}
+
+// moveSession changes a live session where how lets it, and returns it as it is
+// then.
+func moveSession(ctx context.Context, tx bun.IDB, organization, id string, now database.Stamp, how func(*bun.UpdateQuery, database.Stamp) *bun.UpdateQuery) (action.Session, error) {
+	n, err := database.Affected(how(sessions.Live(tx.NewUpdate().Table("sessions"), now), now).
+		Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx))
+	if err != nil {
+		return action.Session{}, fmt.Errorf("changing session %s: %w", id, err)
+	}
+	s, err := sessions.SessionIn(ctx, tx, organization, id)
+	if err == nil && n == 0 {
+		err = wrongStep(&s, now.T)
+	}
+	return s, err
+}
+
+// wrongStep says where a session is, and where it can go from there.
+func wrongStep(s *action.Session, now time.Time) error {
+	if s.Live(now) == nil {
+		next := "paused"
+		if s.Status == action.SessionPaused {
+			next = "resumed"
+		}
+		return action.NewError("session_status", s.Status, next)
+	}
+	was := "has " + string(s.Status)
+	if !s.Status.Ended() {
+		was = "is over, since its time is"
+	}
+	return action.Errorf(action.ErrConflict, "session_ended", "The session %s, and does not live again; mint a new one.", was)
+}
+
+// ChangeSession changes what people see of a session, and how long it may be
+// idle. Nil leaves what it is; ErrConflict: one that ended is idle for ever.
+func (store *Store) ChangeSession(ctx context.Context, organization, id string, title *string, idle *time.Duration) (s action.Session, err error) {
+	if idle != nil {
+		if err := action.CheckIdle(*idle); err != nil {
+			return s, err
+		}
+	}
+	err = store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if s, err = sessions.SessionIn(ctx, tx, organization, id); err != nil {
+			return err
+		}
+		q := tx.NewUpdate().Table("sessions").Where("organization_id = ?", organization).Where("id = ?", id)
+		if title != nil {
+			s.Title = *title
+			q = q.Set("title = ?", database.Opt(*title))
+		}
+		if idle != nil {
+			s.IdleTimeout = *idle
+			q = sessions.Live(q.Set("idle_seconds = ?", sessions.ToIdle(*idle)), database.At(store.db.Now()))
+		}
+		if title == nil && idle == nil {
+			return nil
+		}
+		n, err := database.Affected(q.Exec(ctx))
+		if err == nil && n == 0 {
+			return wrongStep(&s, store.db.Now())
+		}
+		return err
+	})
+	return s, err
+}
+
+// SessionStates returns those of some of an organization's sessions, by their
+// ids.
+func (s *Store) SessionStates(ctx context.Context, organization string, ids []string) (map[string]action.SessionState, error) {
+	states := map[string]action.SessionState{}
+	if len(ids) == 0 {
+		return states, nil
+	}
+	var rows []struct {
+		ID       string         `bun:"id"`
+		LastCall database.Stamp `bun:"last_call"`
+		Pending  int            `bun:"pending"`
+		Grants   int            `bun:"grants"`
+	}
+	if err := s.db.Read.NewRaw(sessionStatesSQL, organization, bun.List(ids), database.At(s.db.Now())).Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("reading what goes on in sessions: %w", err)
+	}
+	for _, r := range rows {
+		states[r.ID] = action.SessionState{LastCall: r.LastCall.Ptr(), Pending: r.Pending, Grants: r.Grants}
+	}
+	return states, nil
+}
+
+const sessionStatesSQL = `SELECT s.id,
+  (SELECT i.created_at FROM invocations AS i WHERE i.organization_id = ?0 AND i.session_id = s.id ORDER BY i.created_at DESC, i.id DESC LIMIT 1) AS last_call,
+  (SELECT count(*) FROM invocations AS i WHERE i.organization_id = ?0 AND i.session_id = s.id AND i.status = 'pending') AS pending,
+  (SELECT count(*) FROM grants AS g WHERE g.organization_id = ?0 AND coalesce(g.session_id, '') = s.id
+    AND g.revoked_at IS NULL AND g.spent_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > ?2)) AS grants
+FROM sessions AS s WHERE s.organization_id = ?0 AND s.id IN (?1)`

@@ -1,0 +1,188 @@
+package calls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+// unknownOutcome is told about executions whose instance died.
+const unknownOutcome = "The gateway lost track of this call while it was executing: it may or may not have happened. " +
+	"Check at the service before you try again."
+
+// Sweep is one kind of overdue work: the rows, and what becomes of them. The
+// where names a partial index's predicate word by word.
+type Sweep struct {
+	What  string
+	where string
+	args  []any
+	order string
+	set   string
+	vals  []any
+	quiet bool // its rows did not end
+}
+
+func Sweeps(r action.SweepRules) []Sweep {
+	now, lapsed := database.At(r.Now), database.At(r.LeaseBefore).Or(database.Epoch)
+	dead, executor := "lease_until < ?", []any{lapsed}
+	if r.Alone != "" {
+		dead, executor = "(lease_until < ? OR executor <> ?)", []any{lapsed, r.Alone}
+	}
+	return []Sweep{
+		{
+			What: "expired", order: "expires_at", where: "status = 'pending' AND expires_at <= ?", args: []any{now},
+			set: "status = 'expired', completed_at = ?, sealed_params = NULL", vals: []any{now},
+		},
+		{
+			// The index is by created_at, which is never after waiter_seen_at: an
+			// index by the latter would be written each time that a caller is
+			// seen, and PostgreSQL would write every other one with it.
+			What: "withdrawn", order: "created_at",
+			where: "status = 'pending' AND unattended = 0 AND answered = 0 AND created_at < ? AND waiter_seen_at < ?",
+			args:  []any{database.At(r.SeenBefore).Or(database.Epoch), database.At(r.SeenBefore).Or(database.Epoch)},
+			set:   "status = 'denied', denied_reason = ?, completed_at = ?, sealed_params = NULL",
+			vals:  []any{action.DeniedWithdrawn, now},
+		},
+		{
+			What: "unclaimed", order: "approved_at", where: "status = 'approved' AND approved_at < ?", args: []any{database.At(r.ApprovedBefore).Or(database.Epoch)},
+			set: "status = 'expired', completed_at = ?, sealed_params = NULL", vals: []any{now},
+		},
+		{
+			What: "lost", order: "lease_until", where: "status = 'executing' AND " + dead, args: executor,
+			set: "status = 'failed', error_code = ?, error_message = ?, completed_at = ?, sealed_params = NULL, " +
+				"pickup_until = CASE WHEN unattended = 1 THEN ? WHEN unattended = 0 THEN ? ELSE pickup_until END",
+			vals: []any{action.FailedUnknown, unknownOutcome, now, database.At(r.Now.Add(r.PickupUnattended)), database.At(r.Now.Add(r.PickupInteractive))},
+		},
+		{
+			What: "sealed", order: "pickup_until", where: "sealed_result IS NOT NULL AND pickup_until < ?", args: []any{now},
+			set: "sealed_result = NULL", quiet: true,
+		},
+	}
+}
+
+// Sweep implements [action.Ledger]. Each kind of work is a transaction of its
+// own, and none when there is nothing to do, so that calls get between them;
+// what one did stays done when another fails.
+func (store *Store) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invocation, error) {
+	if r.Limit <= 0 {
+		r.Limit = 100
+	}
+	var ended []action.Invocation
+	var errs []error
+	for _, s := range Sweeps(r) {
+		list, err := store.sweep(ctx, s, r.Limit)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("sweeping %s invocations: %w", s.What, err))
+		}
+		if errors.Is(err, action.ErrUnavailable) {
+			return ended, errors.Join(errs...) // the others would only wait as long again
+		}
+		for _, inv := range list {
+			store.running.Take(inv.Organization, inv.ID)
+		}
+		ended = append(ended, list...)
+	}
+	if err := store.sweepKeys(ctx, r); err != nil {
+		errs = append(errs, fmt.Errorf("sweeping idempotency keys: %w", err))
+	}
+	if err := store.sweepRounds(ctx, r.Now, r.Limit); err != nil {
+		errs = append(errs, err)
+	}
+	return ended, errors.Join(errs...)
+}
+
+// Overdue finds the rows of a sweep.
+func (s Sweep) Overdue(q *bun.SelectQuery, limit int) *bun.SelectQuery {
+	return q.Table("invocations").Column("id").Where(s.where, s.args...).Order(s.order).Limit(int64(limit))
+}
+
+// Update ends the rows of a sweep. Rows that another process holds are left to
+// it. The array is made once, where a sub-select might run several times and
+// then find more than the limit.
+func (s Sweep) Update(db bun.IDB, limit int) *bun.UpdateQuery {
+	due := s.Overdue(db.NewSelect(), limit)
+	q := db.NewUpdate().Table("invocations").Set(s.set, s.vals...)
+	if database.Shared(db) {
+		q = q.Where("id = ANY (ARRAY(?))", due.For("NO KEY UPDATE SKIP LOCKED"))
+	} else {
+		q = q.Where("id IN (?)", due)
+	}
+	return q.Where(s.where, s.args...)
+}
+
+func (store *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.Invocation, err error) {
+	// A reader looks first: mostly there is nothing, and then the writer is
+	// left alone.
+	some, err := database.Exists(ctx, s.Overdue(store.db.Read.NewSelect(), 1))
+	if err != nil || !some {
+		return nil, err
+	}
+	err = store.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		q := s.Update(tx, limit)
+		if s.quiet {
+			_, err := q.Exec(ctx)
+			return err
+		}
+		var rows []InvocationRow
+		if err := q.Returning(shownList).Scan(ctx, &rows); err != nil {
+			return err
+		}
+		ended, err = invocations(rows)
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return ended, nil
+}
+
+// expire ends one pending row whose time is over.
+func expire(ctx context.Context, tx bun.IDB, r *InvocationRow, now time.Time) error {
+	_, err := tx.NewUpdate().Table("invocations").
+		Set("status = 'expired', completed_at = ?, sealed_params = NULL", database.At(now)).
+		Where("organization_id = ?", r.Organization).Where("id = ?", r.ID).Where("status = 'pending'").Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("expiring invocation %s: %w", r.ID, err)
+	}
+	r.Status, r.CompletedAt, r.SealedParams = string(action.StatusExpired), database.At(now), nil
+	return nil
+}
+
+// keyAge is how old a key is before a sweep looks whether it still means
+// anything; longer than any hold and pick-up together.
+const keyAge = 72 * time.Hour
+
+// StaleKeys finds keys that count as absent anyway.
+func StaleKeys(q *bun.SelectQuery, r action.SweepRules, limit int) *bun.SelectQuery {
+	return q.TableExpr("idempotency_keys AS k").Join("JOIN invocations AS i ON i.id = k.invocation_id").
+		Where("k.created_at < ?", database.At(r.Now.Add(-keyAge))).
+		Where("i.completed_at IS NOT NULL").Where("i.pickup_until IS NULL OR i.pickup_until < ?", database.At(r.Now)).
+		Order("k.created_at").Limit(int64(limit))
+}
+
+// RemoveKeys deletes them, in the same way as [stale.remove].
+func RemoveKeys(db bun.IDB, r action.SweepRules) *bun.DeleteQuery {
+	due, q := StaleKeys(db.NewSelect(), r, r.Limit), db.NewDelete().Table("idempotency_keys")
+	if database.Shared(db) {
+		return q.Where("ctid = ANY (ARRAY(?))", due.ColumnExpr("k.ctid").For("UPDATE OF k SKIP LOCKED"))
+	}
+	return q.Where("invocation_id IN (?)", due.Column("k.invocation_id")).Where("created_at < ?", database.At(r.Now.Add(-keyAge)))
+}
+
+// sweepKeys forgets them.
+func (s *Store) sweepKeys(ctx context.Context, r action.SweepRules) error {
+	some, err := database.Exists(ctx, StaleKeys(s.db.Read.NewSelect(), r, 1).Column("k.invocation_id"))
+	if err != nil || !some {
+		return err
+	}
+	return s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := RemoveKeys(tx, r).Exec(ctx)
+		return err
+	}})
+}

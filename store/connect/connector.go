@@ -1,0 +1,306 @@
+package connect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/internal/redact"
+	"sallyport/store/database"
+	"sallyport/store/history"
+)
+
+// MaxConnectors is how many an organization may have.
+const MaxConnectors = 50
+
+type ConnectorRow struct {
+	bun.BaseModel `bun:"table:connectors"`
+	action.Connector
+	TrustedAt *time.Time // see ObserveTools
+}
+
+// newConnectorRow is that of a connector as it is first written.
+func newConnectorRow(c action.Connector, now database.Stamp) *ConnectorRow {
+	r := &ConnectorRow{Connector: c}
+	r.Revision, r.UpdatedAt = 1, now.T
+	if len(r.Headers) == 0 {
+		r.Headers = nil
+	}
+	if len(r.Risks) == 0 {
+		r.Risks = nil
+	}
+	if len(r.MayAsk) == 0 {
+		r.MayAsk = nil
+	}
+	switch c.Review {
+	case "":
+		r.Review = action.ReviewTrust
+	case action.ReviewRequired:
+		r.TrustedAt = now.Ptr() // no list is to be trusted, also when the rule is milder one day
+	}
+	return r
+}
+
+func (r *ConnectorRow) Event(by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventConnector, Subject: r.Source(), By: by}
+}
+
+func (r *ConnectorRow) Snapshot() any { return r.Connector }
+
+// CreateConnector writes a connector with revision 1, and with it, unless it is
+// nil, a secret that it uses, as [DB.PutSecret] would. An empty id is filled in
+// by nobody: the caller needs it.
+func (s *Store) CreateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
+	if c.ID == "" {
+		return errors.New("a connector needs an id")
+	}
+	if err := c.Check(); err != nil {
+		return err
+	}
+	r := newConnectorRow(c, database.At(s.db.Now()))
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		others, err := connectorsOf(ctx, tx, c.Organization)
+		if err != nil {
+			return err
+		}
+		if len(others) >= MaxConnectors {
+			return action.NewError("too_many_connectors", MaxConnectors)
+		}
+		if err := s.checkConnector(ctx, tx, r, secret, others); err != nil {
+			return err
+		}
+		if err := s.history.Create(ctx, tx, r, by, 0); err != nil {
+			return err
+		}
+		return history.CatalogMoved(ctx, tx, c.Organization)
+	})
+}
+
+// UpdateConnector replaces the row of c.ID; its slug and organization stay. With
+// it, unless it is nil, a secret is written that it uses from now on.
+// The revision counts up when a call would do something else than before.
+// Then, and when it is turned on or off, policy moves too, so that no decision
+// outlives what it rested on. The caller's Revision is not looked at.
+func (s *Store) UpdateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	now := database.At(s.db.Now())
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r := newConnectorRow(c, now)
+		old, err := ConnectorOf(ctx, tx, c.Organization, c.ID)
+		if err != nil {
+			return err
+		}
+		if r.Slug != old.Slug {
+			return database.Invalid("/slug", "A connector keeps its slug: the names of its tools rest on it.")
+		}
+		others, err := connectorsOf(ctx, tx, c.Organization)
+		if err != nil {
+			return err
+		}
+		if err := s.checkConnector(ctx, tx, r, secret, others); err != nil {
+			return err
+		}
+		if r.CreatedAt = old.CreatedAt; old.TrustedAt != nil {
+			r.TrustedAt = old.TrustedAt
+		}
+		if r.Revision = old.Revision; r.differs(&old) {
+			r.Revision++
+		}
+		if r.Revision != old.Revision || r.Enabled != old.Enabled {
+			if err := s.connectorChanged(ctx, tx, &old, r, by); err != nil {
+				return err
+			}
+		}
+		_, err = tx.NewUpdate().Model(r).WherePK().Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("changing connector %s: %w", c.ID, err)
+		}
+		return history.CatalogMoved(ctx, tx, c.Organization)
+	})
+}
+
+// differs reports whether a call would do something else than before.
+func (r *ConnectorRow) differs(old *ConnectorRow) bool {
+	text := func(o *action.OAuthSettings) string { return database.AsJSON[*action.OAuthSettings]{V: o}.Text() }
+	return r.URL != old.URL || r.Header != old.Header || r.Prefix != old.Prefix || r.Secret != old.Secret ||
+		r.DefaultRisk != old.DefaultRisk || r.Review != old.Review || !maps.Equal(r.Risks, old.Risks) ||
+		!maps.Equal(r.Headers, old.Headers) || text(r.OAuth) != text(old.OAuth) ||
+		!slices.Equal(r.MayAsk, old.MayAsk) || r.PerAgent != old.PerAgent || r.TimeoutSeconds != old.TimeoutSeconds
+}
+
+// connectorChanged counts a change, and takes back the reviews and grants that
+// do not outlast it. Behind another URL may be another server. Where people must
+// review, what they never looked at is not reviewed. Tokens go nowhere but where
+// they were had for.
+func (s *Store) connectorChanged(ctx context.Context, tx bun.Tx, old, r *ConnectorRow, by string) (err error) {
+	switch {
+	case r.URL != old.URL:
+		if err = s.ResetReviews(ctx, tx, old, "", by); err == nil {
+			err = s.policy.RevokeGrantsOf(ctx, tx, old.Organization, old.Source(), by)
+		}
+	case r.Review == action.ReviewRequired && r.Review != old.Review:
+		err = s.ResetReviews(ctx, tx, old, firstList, by)
+	}
+	if err == nil && old.OAuth != nil && !r.KeepsTokens(&old.Connector) {
+		err = signOut(ctx, tx, old)
+	}
+	if err != nil {
+		return err
+	}
+	return s.history.PolicyChanged(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
+}
+
+// ListConnectors returns the organization's connectors by name.
+func (s *Store) ListConnectors(ctx context.Context, organization string) ([]action.Connector, error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	rows := []action.Connector{}
+	if err := s.stmts.connectors.Models(ctx, s.db.Read, &rows, organization); err != nil {
+		return nil, fmt.Errorf("listing connectors: %w", err)
+	}
+	return rows, nil
+}
+
+// Connector returns one connector; ErrNotFound.
+func (s *Store) Connector(ctx context.Context, organization, id string) (action.Connector, error) {
+	r, err := ConnectorOf(ctx, s.db.Read, organization, id)
+	return r.Connector, err
+}
+
+// ConnectorByName returns the connector with the slug or the name; ErrNotFound.
+// No name is another's slug, so there is one at most.
+func (s *Store) ConnectorByName(ctx context.Context, organization, name string) (action.Connector, error) {
+	rows, err := s.ListConnectors(ctx, organization)
+	if err != nil {
+		return action.Connector{}, err
+	}
+	i := slices.IndexFunc(rows, func(c action.Connector) bool { return hasName(&c, name) })
+	if name == "" || i < 0 {
+		return action.Connector{}, database.NoConnector(name)
+	}
+	return rows[i], nil
+}
+
+// hasName reports whether people may mean the connector by the name.
+func hasName(c *action.Connector, name string) bool {
+	return strings.EqualFold(c.Slug, name) || strings.EqualFold(c.Name, name)
+}
+
+func connectorsOf(ctx context.Context, db bun.IDB, organization string) ([]action.Connector, error) {
+	return database.List[action.Connector](ctx, connectorList(db, organization))
+}
+
+func connectorList(db bun.IDB, organization any) *bun.SelectQuery {
+	return db.NewSelect().Model((*ConnectorRow)(nil)).ExcludeColumn("trusted_at").
+		Where("organization_id = ?", organization).OrderExpr("lower(name), id")
+}
+
+func ConnectorsQuery(db *bun.DB) string { return connectorList(db, bun.Safe("?1")).String() }
+
+func ConnectorOf(ctx context.Context, db bun.IDB, organization, id string) (ConnectorRow, error) {
+	return database.One[ConnectorRow](ctx, database.RowsOf[ConnectorRow](db, organization).Where("id = ?", id), database.NoConnector(id))
+}
+
+// checkConnector refuses what would not be unique, show a credential, or send a
+// secret where it does not belong. A secret that comes along is written first.
+func (s *Store) checkConnector(ctx context.Context, tx bun.Tx, r *ConnectorRow, secret *action.SealedSecret, others []action.Connector) error {
+	if r.leaks(others) {
+		return database.Invalid("/url", "This URL holds what looks like a credential, which everyone who sees the connector would read. "+
+			"Leave it out, store it as a secret, and name that secret in the connector.")
+	}
+	if err := history.First(r.checkUnique(others), r.checkHeaders(others)); err != nil {
+		return err
+	}
+	if secret != nil {
+		if err := s.putSecretOf(ctx, tx, r, secret); err != nil {
+			return err
+		}
+	}
+	if err := checkClient(ctx, tx, r); err != nil {
+		return err
+	}
+	return checkBinding(ctx, tx, r)
+}
+
+// leaks reports whether a new URL shows a credential. One that is there already
+// does not keep people from turning its connector off.
+func (r *ConnectorRow) leaks(others []action.Connector) bool {
+	return redact.JSON{}.RedactText(r.URL, nil) != r.URL &&
+		!slices.ContainsFunc(others, func(o action.Connector) bool { return o.ID == r.ID && o.URL == r.URL })
+}
+
+// checkUnique keeps names and slugs apart, also from each other: policy may
+// name a connector by either.
+func (r *ConnectorRow) checkUnique(others []action.Connector) error {
+	for i := range others {
+		o := &others[i]
+		switch {
+		case o.ID == r.ID:
+		case r.Slug == o.Slug && r.Slug == "":
+			return connectorTaken("/slug", "The connector %q has the empty slug already, and only one may; choose a slug.", o.Name)
+		case hasName(o, r.Name):
+			return connectorTaken("/name", "The connector %q has this name already; choose another.", o.Name)
+		case r.Slug != "" && hasName(o, r.Slug):
+			return connectorTaken("/slug", "The connector %q has this slug already; choose another.", o.Name)
+		}
+	}
+	return nil
+}
+
+func connectorTaken(field, format, name string) error {
+	e := action.Errorf(action.ErrConflict, "connector_exists", format, name)
+	e.Field = field
+	return e
+}
+
+// checkBinding keeps a secret to its host.
+func checkBinding(ctx context.Context, tx bun.Tx, r *ConnectorRow) error {
+	if r.Secret == "" {
+		return nil
+	}
+	host, err := secretHost(ctx, tx, r.Organization, r.Secret)
+	if err != nil {
+		return err
+	}
+	if host == "" {
+		return database.Invalid("/secret", fmt.Sprintf("There is no secret %q; set it first, for the host of the URL.", r.Secret))
+	}
+	if !action.SameHost(host, r.URL) {
+		return action.Errorf(action.ErrInvalid, "secret_host",
+			"The secret %q was given for %s and is sent to no other host; give it again together with this URL.", r.Secret, host).WithField("/secret")
+	}
+	return nil
+}
+
+// checkHeaders refuses headers that would show a credential. One that was sent
+// already does not keep people from turning its connector off.
+func (r *ConnectorRow) checkHeaders(others []action.Connector) error {
+	before := map[string]string{}
+	if i := slices.IndexFunc(others, func(o action.Connector) bool { return o.ID == r.ID }); i >= 0 {
+		before = others[i].Headers
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		value := r.Headers[name]
+		if there, known := before[name]; (!known || there != value) && showsCredential(name, value) {
+			return database.Invalid("/headers/"+strings.ReplaceAll(name, "~", "~0"), "This header holds what looks like a credential, which everyone who sees the connector would read. "+
+				"Leave it out, store the value as a secret, and name that secret in the connector.")
+		}
+	}
+	return nil
+}
+
+// showsCredential judges a value by itself, and by what it is called.
+func showsCredential(name, value string) bool {
+	raw, err := json.Marshal(map[string]string{name: value})
+	return err != nil || string(redact.JSON{}.Redact(raw, nil)) != string(raw)
+}

@@ -1,0 +1,280 @@
+package connect
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+	"sallyport/store/history"
+)
+
+type IntegrationRow struct {
+	bun.BaseModel `bun:"table:integrations"`
+	action.Integration
+	Holder string // its Owner, for queries
+}
+
+// newIntegrationRow is that of an active integration as it is first written.
+func newIntegrationRow(in action.Integration, now database.Stamp) *IntegrationRow {
+	r := &IntegrationRow{Integration: in, Holder: in.Owner()}
+	r.Status, r.Reason, r.Revision, r.Version = action.IntegrationActive, "", 1, in.Version+1
+	r.ExpiresAt, r.CreatedAt, r.UpdatedAt = database.AtPtr(in.ExpiresAt).Ptr(), database.At(in.CreatedAt).Or(now).T, now.T
+	if len(r.Settings) == 0 {
+		r.Settings = nil
+	}
+	if len(r.Scopes) == 0 {
+		r.Scopes = nil
+	}
+	return r
+}
+
+// shown is the integration without its credential.
+func (r *IntegrationRow) shown() action.Integration {
+	in := r.Integration
+	in.Sealed = nil
+	return in
+}
+
+func (r *IntegrationRow) Event(by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventIntegration, Subject: r.ID, By: by}
+}
+
+// Snapshot is read by all members: of an integration that not everybody may see
+// it shows only that there is one.
+func (r *IntegrationRow) Snapshot() any {
+	switch {
+	case r == nil:
+		return nil
+	case r.Owner() == "":
+		return r.shown()
+	}
+	return struct {
+		Provider   string                   `json:"provider"`
+		Kind       action.IntegrationKind   `json:"kind"`
+		Status     action.IntegrationStatus `json:"status"`
+		Visibility action.Visibility        `json:"visibility"`
+	}{r.Provider, r.Kind, r.Status, r.Visibility}
+}
+
+// differs reports whether a call would do something else than before.
+func (r *IntegrationRow) differs(old *IntegrationRow) bool {
+	return r.Kind != old.Kind || r.Broker != old.Broker || r.BaseURL != old.BaseURL || r.Account != old.Account ||
+		!bytes.Equal(r.Settings, old.Settings) || r.TimeoutSeconds != old.TimeoutSeconds
+}
+
+// integrationChanged records a change that matters to decisions, and has those
+// who rest on it read it again.
+func (s *Store) integrationChanged(ctx context.Context, tx bun.Tx, old, r *IntegrationRow, by string) error {
+	if err := s.history.PolicyChanged(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot()); err != nil {
+		return err
+	}
+	return history.CatalogMoved(ctx, tx, r.Organization)
+}
+
+// Integrations returns all of an organization's that are not deleted, the
+// private ones of its people too, in the order in which they were first made:
+// for the catalog and for policy.
+func (s *Store) Integrations(ctx context.Context, organization string) ([]action.Integration, error) {
+	return database.List[action.Integration](ctx, LiveIntegrations(s.db.Read, organization))
+}
+
+// LiveIntegrations selects those that are not deleted, without credentials.
+func LiveIntegrations(db bun.IDB, organization string) *bun.SelectQuery {
+	return database.RowsOf[IntegrationRow](db, organization).ExcludeColumn("sealed", "holder").Where("status <> 'deleted'").Order("created_at", "id")
+}
+
+// VisibleIntegrations selects those of them that a user may see.
+func VisibleIntegrations(db bun.IDB, organization, viewer string) *bun.SelectQuery {
+	return LiveIntegrations(db, organization).Where("holder IN ('', ?)", viewer)
+}
+
+// IntegrationOf returns the integration of an account at a provider, a deleted
+// one too, with its credential; ErrNotFound. Holder is its Owner, and own tells
+// whether it is a user connection.
+func (s *Store) IntegrationOf(ctx context.Context, organization, provider, holder, account string, own bool) (action.Integration, error) {
+	return database.One[action.Integration](ctx, IntegrationOf(s.db.Read, organization, provider, holder, account, own), noIntegration())
+}
+
+func IntegrationOf(db bun.IDB, organization, provider, holder, account string, own bool) *bun.SelectQuery {
+	q := database.RowsOf[IntegrationRow](db, organization).ExcludeColumn("holder").Where("provider = ?", provider).
+		Where("holder = ?", holder).Where("account = ?", account)
+	if own {
+		return q.Where("user_id IS NOT NULL")
+	}
+	return q.Where("user_id IS NULL")
+}
+
+// IntegrationCredential returns an integration with its credential;
+// ErrNotFound, also when it is deleted.
+func (s *Store) IntegrationCredential(ctx context.Context, organization, id string) (action.Integration, error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	r, err := integrationRowOf(ctx, s.db.Read, organization, id)
+	if err != nil {
+		return action.Integration{}, err
+	}
+	return r.Integration, nil
+}
+
+// integrationRowOf reads one that is not deleted; ErrNotFound.
+func integrationRowOf(ctx context.Context, db bun.IDB, organization, id string) (*IntegrationRow, error) {
+	r, err := anyIntegration(ctx, db, organization, id)
+	if err == nil && (r == nil || r.Status == action.IntegrationDeleted) {
+		err = noIntegration()
+	}
+	return r, err
+}
+
+// anyIntegration reads one, deleted or not; nil when there is none.
+func anyIntegration(ctx context.Context, db bun.IDB, organization, id string) (*IntegrationRow, error) {
+	return database.Optional[IntegrationRow](ctx, database.RowsOf[IntegrationRow](db, organization).Where("id = ?", id))
+}
+
+func noIntegration() error {
+	return action.NewError("integration_not_found")
+}
+
+// IntegrationsByAccount returns the integrations of a provider's account, of all
+// organizations, private ones and users' own too, that are not deleted; without
+// credentials.
+func (s *Store) IntegrationsByAccount(ctx context.Context, provider, account string) ([]action.Integration, error) {
+	return database.List[action.Integration](ctx, IntegrationsOfAccount(s.db.Read, provider, account))
+}
+
+func IntegrationsOfAccount(db bun.IDB, provider, account string) *bun.SelectQuery {
+	return db.NewSelect().Model((*IntegrationRow)(nil)).ExcludeColumn("sealed", "holder").
+		Where("provider = ?", provider).Where("account = ?", account).Where("status <> 'deleted'").Order("organization_id", "id")
+}
+
+// maxBindings is how many integrations a session, or an automation, may name.
+const maxBindings = 50
+
+type bindingRow struct {
+	bun.BaseModel `bun:"table:automation_connections"`
+
+	Organization string `bun:"organization_id,pk"`
+	Automation   string `bun:"automation_id,pk"`
+	Integration  string `bun:"integration_id,pk"` // or action.AllConnections
+}
+
+// CheckConnections refuses what cannot be bound: integrations that viewer does
+// not see, those that a user made in his own name, and, where others may use
+// what is bound, private ones.
+func CheckConnections(ctx context.Context, tx bun.Tx, organization, viewer string, ids []string, shared bool) error {
+	if len(ids) == 0 || slices.Equal(ids, []string{action.AllConnections}) {
+		return nil
+	}
+	if len(ids) > maxBindings {
+		return database.Invalid(fmt.Sprintf("/connections/%d", maxBindings), fmt.Sprintf(`At most %d integrations are named; leave some out, or give "all" alone.`, maxBindings))
+	}
+	there, err := database.List[action.Integration](ctx, VisibleIntegrations(tx, organization, viewer).Where("id IN (?)", bun.List(ids)))
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if fault := bindingFault(there, ids[:i], id, shared); fault != "" {
+			return database.Invalid(fmt.Sprintf("/connections/%d", i), fault)
+		}
+	}
+	return nil
+}
+
+// bindingFault tells why an integration cannot be named after those before it;
+// empty: it can.
+func bindingFault(there []action.Integration, before []string, id string, shared bool) string {
+	i := slices.IndexFunc(there, func(in action.Integration) bool { return in.ID == id })
+	switch {
+	case id == action.AllConnections:
+		return `"all" stands alone; leave the others out, or this one.`
+	case slices.Contains(before, id):
+		return "This integration is in the list already; name each once."
+	case i < 0:
+		return "There is no such integration; list the integrations to see which there are."
+	case there[i].User != "":
+		return "This is a user's own connection, which his interactive sessions use by themselves; leave it out."
+	case shared && there[i].Owner() != "":
+		return "This integration is private, and others edit automations, too; make it visible to the organization first."
+	}
+	return ""
+}
+
+// Bindings returns the ids of the integrations that an automation's sessions
+// are bound to, or [action.AllConnections] alone. One that was disconnected, or
+// is private by now, is not among them while it is so.
+func (s *Store) Bindings(ctx context.Context, organization, automation string) ([]string, error) {
+	list := []string{}
+	if err := Bindings(s.db.Read, organization, automation).Scan(ctx, &list); err != nil {
+		return nil, fmt.Errorf("reading the connections of automation %s: %w", automation, err)
+	}
+	return list, nil
+}
+
+func Bindings(db bun.IDB, organization, automation string) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("automation_connections AS b").ColumnExpr("b.integration_id").
+		Where("b.organization_id = ?", organization).Where("b.automation_id = ?", automation).
+		Where(`b.integration_id = ? OR EXISTS (SELECT 1 FROM integrations AS i WHERE i.id = b.integration_id
+			AND i.organization_id = b.organization_id AND i.status <> 'deleted' AND i.holder = '')`, action.AllConnections).
+		OrderExpr("b.integration_id")
+}
+
+// SetBindings replaces what an automation's sessions are bound to; ErrInvalid
+// names one that by may not bind. Others edit automations, too: what is not
+// everybody's cannot be bound to one.
+func (s *Store) SetBindings(ctx context.Context, organization, automation string, ids []string, by string) error {
+	if err := action.CheckName("/automation_id", "automation", automation); err != nil {
+		return err
+	}
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := CheckConnections(ctx, tx, organization, by, ids, true); err != nil {
+			return err
+		}
+		return s.ReplaceBindings(ctx, tx, organization, automation, ids, by)
+	})
+}
+
+// ReplaceBindings writes what was checked.
+func (s *Store) ReplaceBindings(ctx context.Context, tx bun.Tx, organization, automation string, ids []string, by string) error {
+	var old []string
+	err := tx.NewDelete().Model((*bindingRow)(nil)).Where("organization_id = ?", organization).Where("automation_id = ?", automation).
+		Returning("integration_id").Scan(ctx, &old)
+	if err != nil {
+		return fmt.Errorf("deleting the connections of automation %s: %w", automation, err)
+	}
+	if err := insertBindings(ctx, tx, organization, automation, ids); err != nil {
+		return err
+	}
+	was, is := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(ids))
+	if slices.Equal(was, is) {
+		return nil
+	}
+	return s.history.RecordChange(ctx, tx, action.PolicyEvent{
+		Organization: organization, Kind: action.EventBinding, Subject: automation, By: by,
+	}, was, is)
+}
+
+func insertBindings(ctx context.Context, tx bun.Tx, organization, automation string, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	rows := make([]bindingRow, 0, len(ids))
+	for _, id := range ids {
+		rows = append(rows, bindingRow{Organization: organization, Automation: automation, Integration: id})
+	}
+	if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
+		return fmt.Errorf("binding automation %s: %w", automation, err)
+	}
+	return nil
+}
+
+// BrokeredIntegrations returns the integrations of all organizations whose
+// tokens a broker keeps, with what is sealed of them: that has the broker's name
+// of the connection.
+func (s *Store) BrokeredIntegrations(ctx context.Context, broker action.Broker) ([]action.Integration, error) {
+	return database.List[action.Integration](ctx, s.db.Read.NewSelect().Model((*IntegrationRow)(nil)).ExcludeColumn("holder").
+		Where("broker = ?", string(broker)).Where("status <> 'deleted'").Where("sealed IS NOT NULL").Order("created_at", "id"))
+}

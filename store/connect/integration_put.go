@@ -1,0 +1,212 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/internal/redact"
+	"sallyport/store/database"
+)
+
+// MaxIntegrations is how many an organization may have that are not deleted.
+const MaxIntegrations = 200
+
+// PutIntegration writes an integration and makes it active, with in.Version
+// zero as a new one, and otherwise in the place of the row of that version,
+// which keeps who made it, and when. It returns it as it is then, without its
+// credential. ErrConflict, code "integration_moved", when another came first;
+// ErrTooMany.
+//
+// The revision counts up when a call would do something else than before. A
+// user has one connection of his own at a provider: that of another account is
+// disconnected.
+func (s *Store) PutIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
+	if err := in.Check(); err != nil {
+		return action.Integration{}, err
+	}
+	if (redact.JSON{}).RedactText(in.BaseURL, nil) != in.BaseURL {
+		return action.Integration{}, database.Invalid("/base_url", "This URL holds what looks like a credential; give that as the credential, and the URL without it.")
+	}
+	r := newIntegrationRow(in, database.At(s.db.Now()))
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error { return s.putIntegration(ctx, tx, r, in.Version, by) })
+	if err != nil {
+		return action.Integration{}, err
+	}
+	return r.shown(), nil
+}
+
+func (s *Store) putIntegration(ctx context.Context, tx bun.Tx, r *IntegrationRow, version int64, by string) error {
+	old, err := anyIntegration(ctx, tx, r.Organization, r.ID)
+	if err != nil {
+		return err
+	}
+	if err := r.replaces(ctx, tx, old, version); err != nil {
+		return err
+	}
+	if err := s.disconnectOthers(ctx, tx, r, by); err != nil {
+		return err
+	}
+	if err := checkRoom(ctx, tx, old, r.Organization); err != nil {
+		return err
+	}
+	if old == nil {
+		_, err = tx.NewInsert().Model(r).Exec(ctx)
+	} else {
+		_, err = tx.NewUpdate().Model(r).WherePK().Exec(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("writing integration %s: %w", r.ID, err)
+	}
+	return s.integrationChanged(ctx, tx, old, r, by)
+}
+
+// replaces takes over what stays of the old row, and refuses when that is not
+// the one that was meant, or when the account has a row already.
+func (r *IntegrationRow) replaces(ctx context.Context, tx bun.Tx, old *IntegrationRow, version int64) error {
+	if old != nil {
+		r.Provider, r.User, r.CreatedBy, r.CreatedAt, r.Revision = old.Provider, old.User, old.CreatedBy, old.CreatedAt, old.Revision
+		if r.differs(old) {
+			r.Revision++
+		}
+		r.Holder = r.Owner()
+	}
+	if old.version() != version {
+		return integrationMoved()
+	}
+	same, err := database.Optional[action.Integration](ctx, IntegrationOf(tx, r.Organization, r.Provider, r.Holder, r.Account, r.User != ""))
+	if err == nil && same != nil && same.ID != r.ID {
+		err = integrationMoved()
+	}
+	return err
+}
+
+// version is that of the row; zero when there is none.
+func (r *IntegrationRow) version() int64 {
+	if r == nil {
+		return 0
+	}
+	return r.Version
+}
+
+func integrationMoved() error {
+	return action.Errorf(action.ErrConflict, "integration_moved", "This integration was changed in this moment; read it again.")
+}
+
+// disconnectOthers ends the user's own connections at the provider beside r.
+func (s *Store) disconnectOthers(ctx context.Context, tx bun.Tx, r *IntegrationRow, by string) error {
+	if r.User == "" {
+		return nil
+	}
+	others := HeldBy(tx, r.Organization, r.Holder).Where("user_id IS NOT NULL").Where("provider = ?", r.Provider).Where("id <> ?", r.ID)
+	return s.disconnect(ctx, tx, others, "Another account was connected.", by)
+}
+
+// DisconnectAll ends what only a user saw who is no more.
+func (s *Store) DisconnectAll(ctx context.Context, tx bun.Tx, organization, user string) error {
+	return s.disconnect(ctx, tx, HeldBy(tx, organization, user), "The user was removed.", user)
+}
+
+// HeldBy selects the integrations that only the user sees.
+func HeldBy(db bun.IDB, organization, user string) *bun.SelectQuery {
+	return LiveIntegrations(db, organization).Where("holder = ?", user)
+}
+
+func (s *Store) disconnect(ctx context.Context, tx bun.Tx, q *bun.SelectQuery, reason, by string) error {
+	rows, err := database.List[IntegrationRow](ctx, q)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if err := s.setStatus(ctx, tx, &rows[i], action.IntegrationDeleted, reason, by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRoom refuses one more than an organization may have.
+func checkRoom(ctx context.Context, tx bun.Tx, old *IntegrationRow, organization string) error {
+	if old != nil && old.Status != action.IntegrationDeleted {
+		return nil
+	}
+	n, err := tx.NewSelect().Table("integrations").Where("organization_id = ?", organization).Where("status <> 'deleted'").Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting integrations: %w", err)
+	}
+	if n >= MaxIntegrations {
+		return action.NewError("too_many_integrations", MaxIntegrations)
+	}
+	return nil
+}
+
+// RenewIntegration writes the credential in.Sealed, ExpiresAt and Scopes in the
+// place of those of in.Version. Nothing else changes, for nobody.
+// ErrConflict, code "integration_moved", when the row has another version or is
+// deleted.
+func (s *Store) RenewIntegration(ctx context.Context, in action.Integration) error {
+	now := database.At(s.db.Now())
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := database.Affected(tx.NewUpdate().Table("integrations").
+			Set("sealed = ?, expires_at = ?, scopes = ?, updated_at = ?, version = version + 1", in.Sealed, database.AtPtr(in.ExpiresAt), database.AsJSON[[]string]{V: in.Scopes}, now).
+			Where("organization_id = ?", in.Organization).Where("id = ?", in.ID).
+			Where("version = ?", in.Version).Where("status <> 'deleted'").Exec(ctx))
+		if err != nil {
+			return fmt.Errorf("renewing integration %s: %w", in.ID, err)
+		}
+		if n == 0 {
+			return integrationMoved()
+		}
+		return nil
+	})
+}
+
+// SetIntegrationStatus says whether the credential of that version can be used,
+// and why not, and reports whether that is new; version zero: whichever there
+// is. With IntegrationDeleted the credential is wiped. ErrNotFound, also when it
+// is deleted and is to be something else; ErrConflict, code "integration_moved",
+// when there is another one.
+func (s *Store) SetIntegrationStatus(ctx context.Context, organization, id string, version int64, status action.IntegrationStatus, reason, by string) (changed bool, err error) {
+	if !status.Valid() {
+		return false, database.Invalid("/status", "A status is active, expired, revoked, suspended or deleted.")
+	}
+	if status == action.IntegrationActive {
+		reason = ""
+	}
+	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		changed = false
+		r, err := anyIntegration(ctx, tx, organization, id)
+		switch {
+		case err != nil:
+			return err
+		case r == nil, r.Status == action.IntegrationDeleted && status != action.IntegrationDeleted:
+			return noIntegration()
+		case version != 0 && version != r.Version:
+			return integrationMoved()
+		case r.Status == action.IntegrationDeleted, r.Status == status && r.Reason == reason:
+			return nil
+		}
+		changed = true
+		return s.setStatus(ctx, tx, r, status, reason, by)
+	})
+	return changed && err == nil, err
+}
+
+// setStatus writes another status, or reason, of a row. The version counts up
+// when the credential goes, so that no renewal brings it back.
+func (s *Store) setStatus(ctx context.Context, tx bun.Tx, r *IntegrationRow, status action.IntegrationStatus, reason, by string) error {
+	old := *r
+	r.Status, r.Reason, r.UpdatedAt = status, reason, database.At(s.db.Now()).T
+	columns := []string{"status", "reason", "updated_at"}
+	if status == action.IntegrationDeleted {
+		r.Sealed, r.ExpiresAt, r.Version = nil, nil, r.Version+1
+		columns = append(columns, "sealed", "expires_at", "version")
+	}
+	_, err := tx.NewUpdate().Model(r).Column(columns...).WherePK().Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("changing the status of integration %s: %w", r.ID, err)
+	}
+	return s.integrationChanged(ctx, tx, &old, r, by)
+}

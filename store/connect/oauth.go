@@ -1,0 +1,376 @@
+package connect
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/internal/redact"
+	"sallyport/store/database"
+	"sallyport/store/history"
+)
+
+// How many connections may have begun and not ended: of an organization, and of
+// one person in it, who could else keep all others from theirs.
+const (
+	maxIntegrationFlows = 100
+	maxFlowsOfOnePerson = 10
+)
+
+type integrationFlowRow struct {
+	bun.BaseModel `bun:"table:integration_flows"`
+
+	StateHash    string         `bun:"state_hash,pk"`
+	Organization string         `bun:"organization_id"`
+	Provider     string         `bun:"provider"`
+	By           string         `bun:"by"`
+	Login        string         `bun:"login"`
+	ExpiresAt    database.Stamp `bun:"expires_at"`
+	Sealed       []byte         `bun:"sealed"`
+}
+
+// PutIntegrationFlow writes a connection that begins, after those of the
+// organization went that are over. ErrTooMany.
+func (s *Store) PutIntegrationFlow(ctx context.Context, f action.IntegrationFlow) error {
+	r := &integrationFlowRow{
+		StateHash: f.StateHash, Organization: f.Organization, Provider: f.Provider, By: f.By, Login: f.Login, ExpiresAt: database.At(f.ExpiresAt), Sealed: f.Sealed,
+	}
+	now := database.At(s.db.Now())
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewDelete().Table("integration_flows").Where("organization_id = ?", f.Organization).Where("expires_at <= ?", now).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("forgetting old connections: %w", err)
+		}
+		if err := checkFlows(ctx, tx, f.Organization, f.By); err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return fmt.Errorf("writing a connection: %w", err)
+		}
+		return nil
+	})
+}
+
+// checkFlows refuses one more than may be under way.
+func checkFlows(ctx context.Context, tx bun.Tx, organization, by string) error {
+	all, err := IntegrationFlows(tx, organization).Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting connections: %w", err)
+	}
+	his, err := IntegrationFlows(tx, organization).Where("? = ?", bun.Ident("by"), by).Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting a person's connections: %w", err)
+	}
+	switch {
+	case his >= maxFlowsOfOnePerson:
+		return action.Errorf(action.ErrTooMany, "too_many_connections", "You began %d connections and ended none of them; end one, or try again in some minutes.", his)
+	case all >= maxIntegrationFlows:
+		return action.Errorf(action.ErrTooMany, "too_many_connections", "%d connections were begun and not ended; end one of them, or try again in some minutes.", all)
+	}
+	return nil
+}
+
+func IntegrationFlows(db bun.IDB, organization string) *bun.SelectQuery {
+	return db.NewSelect().Table("integration_flows").Where("organization_id = ?", organization)
+}
+
+// TakeIntegrationFlow removes a connection that the user began with the login
+// and returns it, once: ErrNotFound afterwards, and ErrGone when it is over. That
+// of another stays as it is, and is not found.
+func (s *Store) TakeIntegrationFlow(ctx context.Context, organization, stateHash, by, login string, now time.Time) (action.IntegrationFlow, error) {
+	r := &integrationFlowRow{}
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Where("organization_id = ?", organization).
+			Where("? = ?", bun.Ident("by"), by).Where("login = ?", login).Returning("*").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return action.NewError("connection_not_found")
+		}
+		if err != nil {
+			return fmt.Errorf("taking a connection: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return action.IntegrationFlow{}, err
+	}
+	if !now.Before(r.ExpiresAt.T) {
+		return action.IntegrationFlow{}, action.NewError("connection_over")
+	}
+	return action.IntegrationFlow{
+		StateHash: r.StateHash, Organization: r.Organization, Provider: r.Provider, By: r.By, Login: r.Login, ExpiresAt: r.ExpiresAt.T, Sealed: r.Sealed,
+	}, nil
+}
+
+// maxOAuthFlows is how many sign-ins of an organization may be open.
+const maxOAuthFlows = 20
+
+type oauthFlowRow struct {
+	bun.BaseModel `bun:"table:oauth_flows"`
+
+	StateHash    string         `bun:"state_hash,pk"`
+	Organization string         `bun:"organization_id"`
+	Connector    string         `bun:"connector_id"`
+	By           string         `bun:"by"`
+	ExpiresAt    database.Stamp `bun:"expires_at"`
+	Sealed       []byte         `bun:"sealed"`
+}
+
+// PutOAuthFlow writes a sign-in that begins, after those of the organization
+// went that are over. ErrNotFound without the connector, ErrTooMany.
+func (s *Store) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
+	r := &oauthFlowRow{
+		StateHash: f.StateHash, Organization: f.Organization, Connector: f.Connector, By: f.By, ExpiresAt: database.At(f.ExpiresAt), Sealed: f.Sealed,
+	}
+	now := database.At(s.db.Now())
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := ConnectorOf(ctx, tx, f.Organization, f.Connector); err != nil {
+			return err
+		}
+		_, err := tx.NewDelete().Table("oauth_flows").Where("organization_id = ?", f.Organization).Where("expires_at <= ?", now).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("forgetting old sign-ins: %w", err)
+		}
+		n, err := OAuthFlows(tx, f.Organization).Count(ctx)
+		if err != nil {
+			return fmt.Errorf("counting sign-ins: %w", err)
+		}
+		if n >= maxOAuthFlows {
+			return action.NewError("too_many_sign_ins", n)
+		}
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return fmt.Errorf("writing a sign-in: %w", err)
+		}
+		return nil
+	})
+}
+
+func OAuthFlows(db bun.IDB, organization string) *bun.SelectQuery {
+	return db.NewSelect().Table("oauth_flows").Where("organization_id = ?", organization)
+}
+
+// TakeOAuthFlow removes a sign-in and returns it, once: ErrNotFound afterwards,
+// and ErrGone when it is over.
+func (s *Store) TakeOAuthFlow(ctx context.Context, stateHash string, now time.Time) (action.OAuthFlow, error) {
+	r := &oauthFlowRow{}
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Returning("*").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return action.NewError("sign_in_not_found")
+		}
+		if err != nil {
+			return fmt.Errorf("taking a sign-in: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return action.OAuthFlow{}, err
+	}
+	if !now.Before(r.ExpiresAt.T) {
+		return action.OAuthFlow{}, action.Errorf(action.ErrGone, "sign_in_over", "This sign-in took too long; connect again.")
+	}
+	return action.OAuthFlow{
+		StateHash: r.StateHash, Organization: r.Organization, Connector: r.Connector, By: r.By, ExpiresAt: r.ExpiresAt.T, Sealed: r.Sealed,
+	}, nil
+}
+
+type OAuthGrantRow struct {
+	bun.BaseModel `bun:"table:oauth_grants"`
+
+	Organization string         `bun:"organization_id,pk"`
+	Connector    string         `bun:"connector_id,pk"`
+	Issuer       string         `bun:"issuer"`
+	ClientID     database.Opt   `bun:"client_id"`
+	Scope        database.Opt   `bun:"scope"`
+	Status       string         `bun:"status"`
+	Reason       database.Opt   `bun:"reason"`
+	By           database.Opt   `bun:"by"`
+	ExpiresAt    database.Stamp `bun:"expires_at"`
+	UpdatedAt    database.Stamp `bun:"updated_at"`
+	Version      int64          `bun:"version"`
+	Sealed       []byte         `bun:"sealed"`
+}
+
+func (r *OAuthGrantRow) grant() action.OAuthGrant {
+	return action.OAuthGrant{
+		Organization: r.Organization, Connector: r.Connector, Issuer: r.Issuer, ClientID: string(r.ClientID), Scope: string(r.Scope),
+		Status: action.OAuthStatus(r.Status), Reason: string(r.Reason), ExpiresAt: r.ExpiresAt.Ptr(), By: string(r.By), UpdatedAt: r.UpdatedAt.T,
+		Version: r.Version, Sealed: r.Sealed,
+	}
+}
+
+func newOAuthGrantRow(g *action.OAuthGrant, now database.Stamp) *OAuthGrantRow {
+	r := &OAuthGrantRow{
+		Organization: g.Organization, Connector: g.Connector, Issuer: g.Issuer, ClientID: database.Opt(g.ClientID), Scope: database.Opt(g.Scope),
+		Status: string(g.Status), Reason: database.Opt(g.Reason), By: database.Opt(g.By), ExpiresAt: database.AtPtr(g.ExpiresAt), UpdatedAt: database.At(g.UpdatedAt).Or(now),
+		Version: g.Version + 1, Sealed: g.Sealed,
+	}
+	if g.Status == action.OAuthConnected {
+		r.Reason = "" // of the time before
+	}
+	return r
+}
+
+// signIn is what history says of tokens.
+type signIn struct {
+	Grant action.OAuthGrant `json:"oauth_grant"`
+}
+
+// OAuthGrant returns the tokens of a connector; ErrNotFound.
+func (s *Store) OAuthGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, error) {
+	r, err := oauthGrantOf(ctx, s.db.Read, organization, connector)
+	switch {
+	case err != nil:
+		return action.OAuthGrant{}, err
+	case r == nil:
+		return action.OAuthGrant{}, noOAuthGrant()
+	}
+	return r.grant(), nil
+}
+
+// ListOAuthGrants returns what can be said of the tokens of the organization's
+// connectors, by connector, without what is sealed.
+func (s *Store) ListOAuthGrants(ctx context.Context, organization string) ([]action.OAuthGrant, error) {
+	var rows []OAuthGrantRow
+	err := s.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed").
+		Where("organization_id = ?", organization).Order("connector_id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the sign-ins of connectors: %w", err)
+	}
+	list := make([]action.OAuthGrant, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].grant())
+	}
+	return list, nil
+}
+
+// PutOAuthGrant writes tokens in the place of those of g.Version; zero: there
+// are none. They get the next version. ErrConflict, code "oauth_moved", when
+// others are there, and ErrNotFound without the connector. That somebody signed
+// in is recorded; a refresh is not.
+func (s *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
+	r := newOAuthGrantRow(&g, database.At(s.db.Now()))
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		c, err := ConnectorOf(ctx, tx, g.Organization, g.Connector)
+		if err != nil {
+			return err
+		}
+		old, err := oauthGrantOf(ctx, tx, g.Organization, g.Connector)
+		if err != nil {
+			return err
+		}
+		if at := old.version(); at != g.Version {
+			return action.NewError("oauth_moved")
+		}
+		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, connector_id) DO UPDATE").
+			Set("issuer = EXCLUDED.issuer, client_id = EXCLUDED.client_id, scope = EXCLUDED.scope, status = EXCLUDED.status, reason = EXCLUDED.reason").
+			Set("by = EXCLUDED.by, expires_at = EXCLUDED.expires_at, updated_at = EXCLUDED.updated_at, version = EXCLUDED.version, sealed = EXCLUDED.sealed").
+			Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("writing the tokens of connector %s: %w", g.Connector, err)
+		}
+		if !r.signsIn(old) {
+			return nil
+		}
+		return s.signInChanged(ctx, tx, c.Event(g.By), old, r)
+	})
+}
+
+// version is that of the row; zero when there is none.
+func (r *OAuthGrantRow) version() int64 {
+	if r == nil {
+		return 0
+	}
+	return r.Version
+}
+
+// signsIn reports whether the row is that of a person who signed in after the
+// old one.
+func (r *OAuthGrantRow) signsIn(old *OAuthGrantRow) bool {
+	if r.By == "" || r.Status != string(action.OAuthConnected) {
+		return false
+	}
+	return old == nil || old.By != r.By || old.Status != r.Status
+}
+
+// signInChanged records that a connector has tokens, or has them no more, and
+// tells those who ask its server.
+func (s *Store) signInChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent, old, r *OAuthGrantRow) error {
+	shown := func(r *OAuthGrantRow) any {
+		if r == nil {
+			return nil
+		}
+		return signIn{r.grant()}
+	}
+	if err := s.history.RecordChange(ctx, tx, e, shown(old), shown(r)); err != nil {
+		return err
+	}
+	return history.CatalogMoved(ctx, tx, e.Organization)
+}
+
+// DeleteOAuthGrant removes the tokens of a connector; ErrNotFound.
+func (s *Store) DeleteOAuthGrant(ctx context.Context, organization, connector, by string) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		c, err := ConnectorOf(ctx, tx, organization, connector)
+		if err != nil {
+			return err
+		}
+		old, err := oauthGrantOf(ctx, tx, organization, connector)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return noOAuthGrant()
+		}
+		if err := signOut(ctx, tx, &c); err != nil {
+			return err
+		}
+		return s.signInChanged(ctx, tx, c.Event(by), old, nil)
+	})
+}
+
+// signOut removes the tokens of a connector, and the sign-ins that began.
+func signOut(ctx context.Context, tx bun.Tx, c *ConnectorRow) error {
+	for _, table := range []string{"oauth_grants", "oauth_flows"} {
+		_, err := tx.NewDelete().Table(table).Where("organization_id = ?", c.Organization).Where("connector_id = ?", c.ID).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("deleting %s of connector %s: %w", table, c.ID, err)
+		}
+	}
+	return nil
+}
+
+// oauthGrantOf reads the row of a connector; nil when there is none.
+func oauthGrantOf(ctx context.Context, db bun.IDB, organization, connector string) (*OAuthGrantRow, error) {
+	return database.Optional[OAuthGrantRow](ctx, database.RowsOf[OAuthGrantRow](db, organization).Where("connector_id = ?", connector))
+}
+
+func noOAuthGrant() error {
+	return action.NewError("oauth_grant_not_found")
+}
+
+// checkClient refuses an issuer that shows a credential, and a client whose
+// secret is not there. Which host that is for only the sign-in learns.
+func checkClient(ctx context.Context, tx bun.Tx, r *ConnectorRow) error {
+	o := r.OAuth
+	switch {
+	case o == nil:
+		return nil
+	case redact.JSON{}.RedactText(o.Issuer, nil) != o.Issuer:
+		return database.Invalid("/oauth/issuer", "An issuer is an https URL without user, query and fragment; http will do on this machine only.")
+	case o.ClientSecret == "":
+		return nil
+	}
+	found, err := database.Exists(ctx, tx.NewSelect().Table("secrets").Where("organization_id = ?", r.Organization).Where("key = ?", o.ClientSecret))
+	if err != nil {
+		return fmt.Errorf("reading secret %s: %w", o.ClientSecret, err)
+	}
+	if !found {
+		return database.Invalid("/oauth/client_secret", fmt.Sprintf("There is no secret %q; set it first, for the host of the token endpoint.", o.ClientSecret))
+	}
+	return nil
+}

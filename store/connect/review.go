@@ -1,0 +1,316 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+	"sallyport/store/history"
+)
+
+// firstList is the reviewer of tools that were trusted unseen.
+const firstList = "first list"
+
+// reviewRow is a tool of a connector. It is there while the tool is listed, or
+// was reviewed.
+type reviewRow struct {
+	bun.BaseModel `bun:"table:tool_reviews"`
+
+	Organization string         `bun:"organization_id,pk"`
+	Connector    string         `bun:"connector_id,pk"`
+	Tool         string         `bun:"tool,pk"`
+	Reviewed     version        `bun:"embed:reviewed_"` // NULL: it is not
+	Current      version        `bun:"embed:current_"`  // NULL: it is not listed
+	ReviewedBy   database.Opt   `bun:"reviewed_by"`
+	ReviewedAt   database.Stamp `bun:"reviewed_at"`
+	SeenAt       database.Stamp `bun:"seen_at"`
+}
+
+// version is a definition with its hashes; all NULL, or none.
+type version struct {
+	Behaviour  *string      `bun:"behaviour"`
+	Text       *string      `bun:"text"`
+	Risk       database.Opt `bun:"risk"`
+	Definition *string      `bun:"definition"` // nil, too, when it was not asked for
+}
+
+func newVersion(t action.ToolVersion) version {
+	definition := string(t.Definition)
+	return version{&t.Behaviour, &t.Text, database.Opt(t.Risk), &definition}
+}
+
+// hashes are nil when there is no such version.
+func (v *version) hashes() *action.ToolHashes {
+	if v.Behaviour == nil {
+		return nil
+	}
+	return &action.ToolHashes{Behaviour: *v.Behaviour, Text: *v.Text}
+}
+
+// lists reports whether a connector that lists t lists nothing new.
+func (v *version) lists(t action.ToolVersion) bool {
+	return v.is(t.ToolHashes) && v.Risk == database.Opt(t.Risk)
+}
+
+func (v *version) is(h action.ToolHashes) bool { return v.Behaviour != nil && *v.hashes() == h }
+
+func (v *version) tool() *action.ToolVersion {
+	if v.Behaviour == nil {
+		return nil
+	}
+	return &action.ToolVersion{ToolHashes: *v.hashes(), Risk: action.Risk(v.Risk), Definition: []byte(*v.Definition)}
+}
+
+func (r *reviewRow) state() action.ReviewState {
+	switch {
+	case r.Current.Behaviour == nil:
+		return action.ToolRemoved
+	case r.Reviewed.Behaviour == nil:
+		return action.ToolNew
+	case !r.Reviewed.is(*r.Current.hashes()):
+		return action.ToolChanged
+	}
+	return action.ToolReviewed
+}
+
+func (r *reviewRow) review() action.ToolReview {
+	return action.ToolReview{
+		Organization: r.Organization, Connector: r.Connector, Tool: r.Tool, State: r.state(),
+		Reviewed: r.Reviewed.tool(), Current: r.Current.tool(),
+		ReviewedBy: string(r.ReviewedBy), ReviewedAt: r.ReviewedAt.Ptr(), SeenAt: r.SeenAt.T,
+	}
+}
+
+// standing is what an event tells of a tool: hashes, and not whole definitions.
+type standing struct {
+	State    action.ReviewState `json:"state"`
+	Reviewed *action.ToolHashes `json:"reviewed,omitempty"`
+	Current  *action.ToolHashes `json:"current,omitempty"`
+}
+
+func (r *reviewRow) standing() standing {
+	return standing{State: r.state(), Reviewed: r.Reviewed.hashes(), Current: r.Current.hashes()}
+}
+
+// reviewEvent is of one tool of a connector, or of several when none is named.
+func reviewEvent(organization, connector, tool, by string) action.PolicyEvent {
+	subject := (&action.Connector{ID: connector}).Source()
+	if tool != "" {
+		subject += ":" + tool
+	}
+	return action.PolicyEvent{Organization: organization, Kind: action.EventReview, Subject: subject, By: by}
+}
+
+// ListReviews returns what is known of a connector's tools, by name;
+// ErrNotFound when there is no such connector.
+func (s *Store) ListReviews(ctx context.Context, organization, connector string) ([]action.ToolReview, error) {
+	if _, err := ConnectorOf(ctx, s.db.Read, organization, connector); err != nil {
+		return nil, err
+	}
+	return listReviews(ctx, s.db.Read, organization, connector)
+}
+
+func listReviews(ctx context.Context, db bun.IDB, organization, connector string) ([]action.ToolReview, error) {
+	var rows []reviewRow
+	if err := Reviews(db, organization, connector).Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("listing the tools of connector %s: %w", connector, err)
+	}
+	list := make([]action.ToolReview, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].review())
+	}
+	return list, nil
+}
+
+func Reviews(db bun.IDB, organization, connector string) *bun.SelectQuery {
+	return db.NewSelect().Model((*reviewRow)(nil)).
+		Where("organization_id = ?", organization).Where("connector_id = ?", connector).Order("tool")
+}
+
+// toolRows reads a connector's tools without their definitions, by name.
+func toolRows(ctx context.Context, db bun.IDB, organization, connector string) (map[string]*reviewRow, error) {
+	var rows []reviewRow
+	err := Reviews(db, organization, connector).ExcludeColumn("reviewed_definition", "current_definition").Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading the tools of connector %s: %w", connector, err)
+	}
+	byName := make(map[string]*reviewRow, len(rows))
+	for i := range rows {
+		byName[rows[i].Tool] = &rows[i]
+	}
+	return byName, nil
+}
+
+// Reviewed reads what was reviewed of all tools, by source and name: hashes,
+// and the risks where they are known.
+func Reviewed(ctx context.Context, db bun.IDB, organization string) (map[action.Key]action.ToolHashes, map[action.Key]action.Risk, error) {
+	var rows []reviewRow
+	if err := ReviewedTools(db, organization).Scan(ctx, &rows); err != nil {
+		return nil, nil, fmt.Errorf("reading reviews: %w", err)
+	}
+	hashes, risks := make(map[action.Key]action.ToolHashes, len(rows)), make(map[action.Key]action.Risk, len(rows))
+	for i := range rows {
+		key := action.Key{Source: (&action.Connector{ID: rows[i].Connector}).Source(), Action: rows[i].Tool}
+		hashes[key] = *rows[i].Reviewed.hashes()
+		if risk := rows[i].Reviewed.Risk; risk != "" {
+			risks[key] = action.Risk(risk)
+		}
+	}
+	return hashes, risks, nil
+}
+
+func ReviewedTools(db bun.IDB, organization string) *bun.SelectQuery {
+	return db.NewSelect().Model((*reviewRow)(nil)).Column("connector_id", "tool", "reviewed_behaviour", "reviewed_text", "reviewed_risk").
+		Where("organization_id = ?", organization).Where("reviewed_behaviour IS NOT NULL")
+}
+
+// ReviewTools takes tools of a connector as reviewed, as a person saw them: by
+// name, with the hashes that were shown; none for one that is not listed any
+// more, which is forgotten then. Nil means all, as they are now. It returns all
+// tools afterwards.
+//
+// Errors: ErrNotFound; ErrConflict with code "tool_changed" when a tool is
+// another by now. Then nothing is reviewed.
+func (s *Store) ReviewTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, by string) ([]action.ToolReview, error) {
+	return s.OnboardTools(ctx, organization, connector, seen, nil, by)
+}
+
+// OnboardTools does what ReviewTools does, and in the same transaction sets the
+// modes that actions of the connector get in the organization, by their names.
+func (s *Store) OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) (list []action.ToolReview, err error) {
+	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := ConnectorOf(ctx, tx, organization, connector); err != nil {
+			return err
+		}
+		rows, err := toolRows(ctx, tx, organization, connector)
+		if err != nil {
+			return err
+		}
+		if rows, err = toReview(rows, seen); err != nil {
+			return err
+		}
+		if err := s.accept(ctx, tx, organization, connector, rows, by); err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(modes)) {
+			o := action.Override{Organization: organization, Key: action.Key{Source: "connector:" + connector, Action: name}, Mode: modes[name], UpdatedBy: by}
+			if err := o.Check(); err != nil {
+				return err
+			}
+			if err := s.policy.Override(ctx, tx, &o); err != nil {
+				return err
+			}
+		}
+		list, err = listReviews(ctx, tx, organization, connector)
+		return err
+	})
+	return list, err
+}
+
+// toReview returns those of the rows that a person saw and that are not
+// reviewed by one yet.
+func toReview(rows map[string]*reviewRow, seen map[string]action.ToolHashes) (map[string]*reviewRow, error) {
+	wanted := map[string]*reviewRow{}
+	for tool, row := range rows {
+		if _, ok := seen[tool]; (ok || seen == nil) && (row.state() != action.ToolReviewed || row.ReviewedBy == firstList) {
+			wanted[tool] = row
+		}
+	}
+	for _, tool := range slices.Sorted(maps.Keys(seen)) {
+		row, ok := rows[tool]
+		if !ok {
+			return nil, action.Errorf(action.ErrNotFound, "tool_not_found", "The connector has no tool %q; look at its list again.", tool)
+		}
+		if !row.Current.is(seen[tool]) && (row.Current.Behaviour != nil || seen[tool] != action.ToolHashes{}) {
+			e := action.Errorf(action.ErrConflict, "tool_changed", "The tool %q changed since you looked at it; look again before you review it.", tool)
+			e.Field = "/tools"
+			return nil, e
+		}
+	}
+	return wanted, nil
+}
+
+// accept writes the reviews, each with its event.
+func (s *Store) accept(ctx context.Context, tx bun.Tx, organization, connector string, rows map[string]*reviewRow, by string) error {
+	var listed, removed []string
+	for _, tool := range slices.Sorted(maps.Keys(rows)) {
+		was := rows[tool].standing()
+		var is any
+		if was.Current == nil {
+			removed = append(removed, tool)
+		} else {
+			listed = append(listed, tool)
+			is = standing{action.ToolReviewed, was.Current, was.Current}
+		}
+		if err := s.history.RecordChange(ctx, tx, reviewEvent(organization, connector, tool, by), was, is); err != nil {
+			return err
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := forgetTools(ctx, tx, organization, connector, removed); err != nil {
+		return err
+	}
+	if len(listed) > 0 {
+		_, err := tx.NewUpdate().Model((*reviewRow)(nil)).
+			Set("reviewed_behaviour = current_behaviour, reviewed_text = current_text, reviewed_risk = current_risk, reviewed_definition = current_definition").
+			Set("reviewed_by = ?, reviewed_at = ?", by, database.At(s.db.Now())).
+			Where("organization_id = ?", organization).Where("connector_id = ?", connector).Where("tool IN (?)", bun.List(listed)).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("reviewing tools of connector %s: %w", connector, err)
+		}
+	}
+	_, err := history.PolicyMoved(ctx, tx, organization)
+	return err
+}
+
+func forgetTools(ctx context.Context, tx bun.Tx, organization, connector string, tools []string) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	_, err := tx.NewDelete().Model((*reviewRow)(nil)).
+		Where("organization_id = ?", organization).Where("connector_id = ?", connector).Where("tool IN (?)", bun.List(tools)).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("forgetting tools of connector %s: %w", connector, err)
+	}
+	return nil
+}
+
+// ResetReviews takes back the reviews of a connector's tools: of all, when it
+// leads to another server, and then nothing is known of what that one lists; or
+// only those of one reviewer. That it moves the version is for the caller.
+func (s *Store) ResetReviews(ctx context.Context, tx bun.Tx, c *ConnectorRow, reviewer, by string) error {
+	rows, err := toolRows(ctx, tx, c.Organization, c.ID)
+	if err != nil {
+		return err
+	}
+	was := map[string]action.ToolHashes{}
+	var unknown []string // nothing is left of them
+	for tool, r := range rows {
+		mine := r.Reviewed.hashes() != nil && (reviewer == "" || string(r.ReviewedBy) == reviewer)
+		if mine {
+			was[tool] = *r.Reviewed.hashes()
+		}
+		if reviewer == "" || mine && r.Current.Behaviour == nil {
+			unknown = append(unknown, tool)
+		}
+	}
+	if err := forgetTools(ctx, tx, c.Organization, c.ID, unknown); err != nil || len(was) == 0 {
+		return err
+	}
+	if reviewer != "" {
+		_, err := tx.NewUpdate().Model((*reviewRow)(nil)).
+			Set("reviewed_behaviour = NULL, reviewed_text = NULL, reviewed_risk = NULL, reviewed_definition = NULL, reviewed_by = NULL, reviewed_at = NULL").
+			Where("organization_id = ?", c.Organization).Where("connector_id = ?", c.ID).Where("reviewed_by = ?", reviewer).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("taking back the reviews of connector %s: %w", c.ID, err)
+		}
+	}
+	return s.history.RecordChange(ctx, tx, reviewEvent(c.Organization, c.ID, "", by), was, nil)
+}

@@ -1,0 +1,200 @@
+package connect
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+	"sallyport/store/history"
+)
+
+type secretRow struct {
+	bun.BaseModel `bun:"table:secrets"`
+
+	Organization string         `bun:"organization_id,pk"`
+	Key          string         `bun:"key,pk"`
+	Host         string         `bun:"host"`
+	Sealed       []byte         `bun:"sealed"`
+	UpdatedBy    string         `bun:"updated_by"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+	UpdatedAt    database.Stamp `bun:"updated_at"`
+	LastUsedAt   database.Stamp `bun:"last_used_at"`
+}
+
+func (r *secretRow) secret() action.Secret {
+	return action.Secret{
+		Organization: r.Organization, Key: r.Key, Host: r.Host, UpdatedBy: r.UpdatedBy,
+		CreatedAt: r.CreatedAt.T, UpdatedAt: r.UpdatedAt.T, LastUsedAt: r.LastUsedAt.Ptr(),
+	}
+}
+
+// PutSecret writes a sealed secret, or replaces it. Its host cannot change
+// while a connector sends it to the old one, or signs in with it (ErrConflict).
+func (store *Store) PutSecret(ctx context.Context, s action.Secret, sealed []byte) error {
+	now := database.At(store.db.Now())
+	return store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		users, err := putSecret(ctx, tx, &action.SealedSecret{Secret: s, Sealed: sealed}, "", now)
+		if err != nil || len(users) == 0 {
+			return err
+		}
+		return history.CatalogMoved(ctx, tx, s.Organization)
+	})
+}
+
+// putSecretOf writes a secret together with the connector that uses it.
+func (store *Store) putSecretOf(ctx context.Context, tx bun.Tx, r *ConnectorRow, s *action.SealedSecret) error {
+	if s.Organization != r.Organization || s.Key == "" || !uses(&r.Connector, s.Key) {
+		return database.Invalid("/secret", "The secret that is given is not the one that the connector names; name it.")
+	}
+	_, err := putSecret(ctx, tx, s, r.ID, database.At(store.db.Now()))
+	return err
+}
+
+// putSecret writes a secret and returns the connectors that use it. Along is the
+// one that changes with it, if any.
+func putSecret(ctx context.Context, tx bun.Tx, s *action.SealedSecret, along string, now database.Stamp) ([]action.Connector, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	users, err := connectorsOfSecret(ctx, tx, s.Organization, s.Key)
+	if err != nil {
+		return nil, err
+	}
+	r := &secretRow{
+		Organization: s.Organization, Key: s.Key, Host: strings.ToLower(s.Host), Sealed: s.Sealed, UpdatedBy: s.UpdatedBy,
+		CreatedAt: database.At(s.CreatedAt).Or(now), UpdatedAt: database.At(s.UpdatedAt).Or(now),
+	}
+	if err := r.checkUsers(ctx, tx, users, along); err != nil {
+		return nil, err
+	}
+	_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, key) DO UPDATE").
+		Set("host = EXCLUDED.host, sealed = EXCLUDED.sealed, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").
+		Exec(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("writing secret %s: %w", s.Key, err)
+	}
+	return users, nil
+}
+
+// checkUsers refuses a host to which a connector does not send the secret, and,
+// where the secret is its OAuth client's, another host than before: which one
+// the token endpoint has only a sign-in knows. The connector along may do so.
+func (r *secretRow) checkUsers(ctx context.Context, tx bun.Tx, users []action.Connector, along string) error {
+	before, err := secretHost(ctx, tx, r.Organization, r.Key)
+	if err != nil {
+		return err
+	}
+	for _, c := range users {
+		switch sends := c.Secret == r.Key; {
+		case c.ID == along:
+		case sends && !action.SameHost(r.Host, c.URL):
+			return action.Errorf(action.ErrConflict, "secret_in_use",
+				"The connector %q sends this secret to another host than %s; change the connector first.", c.Name, r.Host)
+		case !sends && before != "" && !action.SameHost(before, "https://"+r.Host):
+			return action.Errorf(action.ErrConflict, "secret_in_use",
+				"The connector %q signs in with this secret at %s and not at %s; set another secret for that host, and name it in the connector.", c.Name, before, r.Host)
+		}
+	}
+	return nil
+}
+
+// secretHost returns the host that a secret is bound to; empty when there is
+// none.
+func secretHost(ctx context.Context, tx bun.Tx, organization, key string) (host string, err error) {
+	err = tx.NewSelect().Table("secrets").Column("host").
+		Where("organization_id = ?", organization).Where("key = ?", key).Scan(ctx, &host)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("reading secret %s: %w", key, err)
+	}
+	return host, nil
+}
+
+// SecretValue returns a secret with its sealed value; ErrNotFound.
+func (s *Store) SecretValue(ctx context.Context, organization, key string) (action.Secret, []byte, error) {
+	r := &secretRow{Organization: organization, Key: key}
+	err := s.db.Read.NewSelect().Model(r).WherePK().Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return action.Secret{}, nil, noSecret(key)
+	}
+	if err != nil {
+		return action.Secret{}, nil, fmt.Errorf("reading secret %s: %w", key, err)
+	}
+	return r.secret(), r.Sealed, nil
+}
+
+// SecretUsed notes that a secret was read to be sent, at most once a minute. It
+// is queued.
+func (s *Store) SecretUsed(ctx context.Context, organization, key string, used time.Time) error {
+	return s.db.Write.Enqueue(ctx, &database.Job{Row: organization + " " + key, Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewUpdate().Table("secrets").Set("last_used_at = ?", database.At(used)).
+			Where("organization_id = ?", organization).Where("key = ?", key).
+			Where("last_used_at IS NULL OR last_used_at <= ?", database.At(used.Add(-database.TouchEvery))).Exec(ctx)
+		return err
+	}})
+}
+
+// ListSecrets returns what people may know of the organization's secrets.
+func (s *Store) ListSecrets(ctx context.Context, organization string) ([]action.Secret, error) {
+	var rows []secretRow
+	err := s.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed").
+		Where("organization_id = ?", organization).Order("key").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing secrets: %w", err)
+	}
+	list := make([]action.Secret, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].secret())
+	}
+	return list, nil
+}
+
+// DeleteSecret removes a secret; ErrNotFound, or ErrConflict while a connector
+// uses it.
+func (s *Store) DeleteSecret(ctx context.Context, organization, key string) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		users, err := connectorsOfSecret(ctx, tx, organization, key)
+		if err != nil {
+			return err
+		}
+		if len(users) > 0 {
+			return action.Errorf(action.ErrConflict, "secret_in_use",
+				"The connector %q uses this secret; change or remove the connector first.", users[0].Name)
+		}
+		res, err := tx.NewDelete().Model(&secretRow{Organization: organization, Key: key}).WherePK().Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("deleting secret %s: %w", key, err)
+		}
+		if n, err := res.RowsAffected(); err != nil {
+			return err
+		} else if n == 0 {
+			return noSecret(key)
+		}
+		return nil
+	})
+}
+
+func noSecret(key string) error {
+	return action.NewError("secret_not_found", key)
+}
+
+// connectorsOfSecret returns those that send the secret to their server, or to
+// the authorization server as their client's.
+func connectorsOfSecret(ctx context.Context, tx bun.Tx, organization, key string) ([]action.Connector, error) {
+	rows, err := connectorsOf(ctx, tx, organization)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rows, func(c action.Connector) bool { return !uses(&c, key) }), nil
+}
+
+func uses(c *action.Connector, key string) bool {
+	return c.Secret == key || c.OAuth != nil && c.OAuth.ClientSecret == key
+}

@@ -1,0 +1,179 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+)
+
+// reader is the way to PostgreSQL for statements that only read: they are
+// asked again while it cannot be reached. Rows outlive the functions here, and
+// the caller's context is theirs, so that context must end: [bound] sees to it
+// for bun's queries, and [DB.lookup] for others.
+type reader struct {
+	pool  *sql.DB
+	retry retrier
+}
+
+// ResolveConn implements bun.ConnResolver.
+func (r reader) ResolveConn(context.Context, bun.Query) bun.IConn { return r }
+
+// Close implements bun.ConnResolver.
+func (r reader) Close() error { return nil }
+
+// QueryContext implements bun.IConn.
+func (r reader) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
+	err = r.retry.Do(ctx, false, func(context.Context, bool) error {
+		rows, err = r.pool.QueryContext(ctx, query, args...) //nolint:sqlclosecheck,rowserrcheck // the caller reads and closes them
+		return err
+	})
+	return rows, err
+}
+
+// QueryRowContext implements bun.IConn.
+func (r reader) QueryRowContext(ctx context.Context, query string, args ...any) (row *sql.Row) {
+	_ = r.retry.Do(ctx, false, func(context.Context, bool) error {
+		row = r.pool.QueryRowContext(ctx, query, args...)
+		return row.Err()
+	})
+	if row == nil { // ctx had ended before the first attempt; the row says so
+		row = r.pool.QueryRowContext(ctx, query, args...)
+	}
+	return row
+}
+
+// ExecContext implements bun.IConn.
+func (r reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return r.pool.ExecContext(ctx, query, args...)
+}
+
+// bound ends a query that a server does not answer, and the reading of its
+// rows: who asks in the background has a context that never ends.
+type bound struct{ limit time.Duration }
+
+// stopKey is where a query's context has the function that ends it.
+type stopKey struct{}
+
+// BeforeQuery implements bun.QueryHook.
+func (b bound) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
+	ctx, stop := context.WithTimeout(ctx, b.limit)
+	return context.WithValue(ctx, stopKey{}, stop)
+}
+
+// AfterQuery implements bun.QueryHook. The rows have been read.
+func (b bound) AfterQuery(ctx context.Context, _ *bun.QueryEvent) {
+	if stop, ok := ctx.Value(stopKey{}).(context.CancelFunc); ok {
+		stop()
+	}
+}
+
+// The pauses between two attempts.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// retrier does again what failed because the connection was lost: in a restart
+// or a failover of PostgreSQL callers wait instead of failing.
+type retrier struct {
+	limit   time.Duration
+	forgets *atomic.Bool // what is prepared on a connection is not there later
+	log     *slog.Logger
+}
+
+func newRetrier(limit time.Duration) retrier {
+	return retrier{limit, new(atomic.Bool), slog.New(slog.DiscardHandler)}
+}
+
+// Do calls f until it succeeds, fails for another reason, or the time is over.
+// again tells f that an earlier attempt may have been committed, though nobody
+// heard of it. Patient calls end with their context only.
+func (r retrier) Do(ctx context.Context, patient bool, f func(ctx context.Context, again bool) error) error {
+	started, pause, again := time.Now(), firstPause, false
+	for {
+		err := r.attempt(ctx, again, f)
+		if forgotten(err) && r.forgets.CompareAndSwap(false, true) {
+			r.log.Warn("PostgreSQL, or a pooler before it, forgot what was prepared; statements are sent as text until a restart, which is slower", "error", err)
+		}
+		if !lost(err) && !clash(err) {
+			return err
+		}
+		// What of a job's statements was forgotten may come after one that was done.
+		again = again || forgotten(err) || lost(err) && !unsent(err)
+		if !patient && time.Since(started)+pause > r.limit {
+			return unavailable(err)
+		}
+		select {
+		case <-ctx.Done():
+			return unavailable(err)
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// attempt bounds one attempt. What has begun is not left when the caller goes:
+// a connection that is left in the middle must be closed.
+func (r retrier) attempt(ctx context.Context, again bool, f func(ctx context.Context, again bool) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.limit)
+	defer stop()
+	return f(ctx, again)
+}
+
+// unavailable is the error of a database that did not come back in time.
+func unavailable(err error) error {
+	return action.NewError("database_unavailable").WithRetry(5 * time.Second).WithCause(err)
+}
+
+// lost reports whether err is of the connection and not of the statement.
+func lost(err error) bool {
+	var p *pgconn.PgError
+	if errors.As(err, &p) {
+		switch p.Code {
+		case "57P01", "57P02", "57P03", "57P05", // shut down, crashed, starting, idle
+			"25P03", "25006", // cut off in a transaction; a standby, in a failover
+			"53300": // too many connections
+			return true
+		}
+		return strings.HasPrefix(p.Code, "08")
+	}
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.Timeout(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, pgconn.ErrConnClosed) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone)
+}
+
+// unsent reports whether the work of a lost connection cannot have been done.
+// ErrBadConn does not tell that; see [writer.single].
+func unsent(err error) bool {
+	var p *pgconn.PgError
+	if errors.As(err, &p) {
+		return p.Code == "57P03" || p.Code == "53300" || p.Code == "25006"
+	}
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect)
+}
+
+// clash reports whether PostgreSQL undid a transaction for another's sake, or
+// for a statement that it does not have prepared.
+func clash(err error) bool {
+	var p *pgconn.PgError
+	return errors.As(err, &p) && (p.Code == "40001" || p.Code == "40P01") || forgotten(err)
+}

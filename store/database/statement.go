@@ -1,0 +1,175 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/uptrace/bun"
+)
+
+// Preparer prepares the statements of the hot path. On PostgreSQL a connection
+// prepares a statement when it first meets it, where the connection allows it:
+// other queries go through bun, which writes the values into the text and so has
+// the database parse each time; that costs more than the statement itself.
+// Placeholders have the form ?1. The first error ends the preparing.
+type Preparer struct {
+	DB  *DB
+	ctx context.Context
+	err error
+}
+
+// Preparer returns one for the database. On a database that was opened for
+// reading alone ([Still]) it prepares nothing.
+func (db *DB) Preparer(ctx context.Context) *Preparer { return &Preparer{DB: db, ctx: ctx} }
+
+// Err returns the first error of preparing.
+func (p *Preparer) Err() error { return p.err }
+
+// Write prepares a statement of the writer.
+func (p *Preparer) Write(text string) *Statement {
+	if p.DB.Write == nil {
+		return nil
+	}
+	return p.prepare(p.DB.Write.Db, text, nil)
+}
+
+// WriteShared prepares a statement of the writer that only PostgreSQL needs.
+func (p *Preparer) WriteShared(text string) *Statement {
+	if p.DB.Write == nil || !p.DB.Shared() {
+		return nil
+	}
+	return p.Write(text)
+}
+
+// Read prepares a statement of the readers.
+func (p *Preparer) Read(text string) *Statement {
+	if p.DB.Write == nil {
+		return nil
+	}
+	return p.prepare(p.DB.Read, text, p.DB.reader)
+}
+
+func (p *Preparer) prepare(db *bun.DB, text string, r *reader) *Statement {
+	if p.DB.Shared() {
+		return p.DB.shared(text, r)
+	}
+	s := &Statement{Text: text}
+	if p.err == nil {
+		if s.Prepared, p.err = db.DB.PrepareContext(p.ctx, text); p.err != nil {
+			p.err = fmt.Errorf("preparing a statement: %w", p.err)
+		}
+	}
+	p.DB.prepared = append(p.DB.prepared, s)
+	return s
+}
+
+// shared is a statement of PostgreSQL, read outside of transactions by r if there is one.
+func (db *DB) shared(text string, r *reader) *Statement {
+	s := &Statement{Text: text, Dollars: strings.ReplaceAll(text, "?", "$"), db: db.Write.Db, forgets: db.reader.retry.forgets, reader: r}
+	db.prepared = append(db.prepared, s)
+	return s
+}
+
+// Statements returns all statements that were prepared.
+func (db *DB) Statements() []*Statement { return db.prepared }
+
+// Statement is a text, prepared where that pays.
+type Statement struct {
+	Text     string
+	Prepared *sql.Stmt // on SQLite
+	Dollars  string    // the text as PostgreSQL prepares it
+	db       *bun.DB   // that writes values into the text
+	forgets  *atomic.Bool
+	reader   *reader // where to ask it outside of a transaction
+}
+
+// Exec runs the statement, in the transaction if db is one.
+func (s *Statement) Exec(ctx context.Context, db bun.IDB, args ...any) (sql.Result, error) {
+	if s.Prepared == nil {
+		return s.on(db).ExecContext(ctx, s.Text, s.hot(args)...)
+	}
+	return within(ctx, db, s.Prepared).ExecContext(ctx, args...)
+}
+
+// with is the statement with its values in the text.
+func (s *Statement) with(args []any) string {
+	return s.db.NewRaw(s.Text, append([]any{nil}, args...)...).String() // bun counts from zero
+}
+
+// Query asks it.
+func (s *Statement) Query(ctx context.Context, db bun.IDB, args ...any) (*sql.Rows, error) {
+	switch {
+	case s.reader != nil:
+		return s.reader.QueryContext(ctx, s.Text, s.hot(args)...)
+	case s.Prepared == nil:
+		return s.on(db).QueryContext(ctx, s.Text, s.hot(args)...)
+	}
+	return within(ctx, db, s.Prepared).QueryContext(ctx, args...)
+}
+
+// on is what is below bun, which would write the values into the text.
+func (s *Statement) on(db bun.IDB) bun.IConn {
+	switch db := db.(type) {
+	case bun.Tx:
+		return db.Tx
+	case bun.Conn:
+		return db.Conn
+	case *bun.DB:
+		return db.DB
+	}
+	panic(fmt.Sprintf("a statement on a %T", db)) // there are no others
+}
+
+// One reads the first row of what query found; sql.ErrNoRows when there is
+// none.
+func (s *Statement) One(ctx context.Context, db bun.IDB, args, dest []any) error {
+	return s.first(ctx, db, args, func(rows *sql.Rows) error { return rows.Scan(dest...) })
+}
+
+// Model reads the first row of what the statement finds into one of bun's models;
+// sql.ErrNoRows when there is none.
+func (s *Statement) Model(ctx context.Context, db *bun.DB, row any, args ...any) error {
+	return s.first(ctx, db, args, func(rows *sql.Rows) error { return db.ScanRow(ctx, rows, row) })
+}
+
+func (s *Statement) first(ctx context.Context, db bun.IDB, args []any, scan func(*sql.Rows) error) error {
+	rows, err := s.Query(ctx, db, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		if err := rows.Err(); err != nil { // a read that broke off found out nothing
+			return err
+		}
+		return sql.ErrNoRows
+	}
+	if err := scan(rows); err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+// Models reads all rows of what it finds.
+func (s *Statement) Models(ctx context.Context, db *bun.DB, list any, args ...any) error {
+	rows, err := s.Query(ctx, db, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if err := db.ScanRows(ctx, rows, list); err != nil {
+		return err
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+func within(ctx context.Context, db bun.IDB, stmt *sql.Stmt) *sql.Stmt {
+	if tx, ok := db.(bun.Tx); ok {
+		return tx.StmtContext(ctx, stmt) // the transaction closes its part of it
+	}
+	return stmt
+}

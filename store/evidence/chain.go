@@ -1,0 +1,193 @@
+package evidence
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+	"sallyport/store/history"
+)
+
+// SealRow is one link of an organization's chain.
+type SealRow struct {
+	bun.BaseModel `bun:"table:audit_seals"`
+
+	Organization string         `bun:"organization_id,pk"`
+	Seq          int64          `bun:"seq,pk"`
+	Kind         string         `bun:"kind"`
+	Row          string         `bun:"row_id"`
+	Digest       []byte         `bun:"digest"`
+	Hash         []byte         `bun:"hash"`
+	At           database.Stamp `bun:"sealed_at"`
+}
+
+// AuditKey is what links are made with. It is never in the database.
+type AuditKey []byte
+
+func newAuditKey(key []byte) (AuditKey, error) {
+	if len(key) < 32 {
+		return nil, fmt.Errorf("the audit key has %d bytes, and needs 32", len(key))
+	}
+	return key, nil
+}
+
+// mac is the keyed hash of the fields for one purpose. Each field is preceded
+// by its length, so that no two lists of fields are the same bytes.
+func (k AuditKey) mac(purpose string, fields ...string) []byte {
+	text := sized(sized(make([]byte, 0, 512), "sallyport audit 1"), purpose)
+	for _, f := range fields {
+		text = sized(text, f)
+	}
+	h := hmac.New(sha256.New, k)
+	h.Write(text)
+	return h.Sum(nil)
+}
+
+// sized appends a field with its length.
+func sized(b []byte, field string) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(len(field))), field...)
+}
+
+// link is the hash of a link behind the one with the hash prev, which is nil
+// for the first.
+func (k AuditKey) link(prev []byte, s *SealRow) []byte {
+	return k.mac("link", s.Organization, string(prev), number(s.Seq), s.Kind, s.Row, string(s.Digest), s.At.T.Format(database.Layout))
+}
+
+func (k AuditKey) head(organization string, seq int64, hash []byte, at database.Stamp) []byte {
+	return k.mac("head", organization, number(seq), string(hash), at.T.Format(database.Layout))
+}
+
+func (k AuditKey) checkpoint(organization string, c *checkpoint) []byte {
+	return k.mac("checkpoint", organization, number(c.seq), string(c.hash), c.until.T.Format(database.Layout), c.at.T.Format(database.Layout), number(c.removed))
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// chain is what is known of an organization's chain without its links. What is
+// not there is zero.
+type chain struct {
+	organization string
+	began        bool // there was a head once
+	head         mark
+	cut          checkpoint
+	last         mark // the last link, without mac and time
+}
+
+// mark is a place in a chain.
+type mark struct {
+	seq       int64
+	hash, mac []byte
+	at        database.Stamp
+}
+
+// checkpoint is the last link that retention removed.
+type checkpoint struct {
+	mark
+	until   database.Stamp // what ended before it was removed
+	removed int64          // invocations, since the chain began
+}
+
+// ChainSQL reads it in one statement: head and links move together.
+const ChainSQL = `SELECT o.chained, h.seq, h.hash, h.mac, h.at, c.seq, c.hash, c.mac, c.until, c.at, c.removed, s.seq, s.hash
+FROM organizations o
+LEFT JOIN audit_heads h ON h.organization_id = o.id
+LEFT JOIN audit_checkpoints c ON c.organization_id = o.id
+LEFT JOIN audit_seals s ON s.organization_id = o.id AND s.seq = (SELECT max(seq) FROM audit_seals WHERE organization_id = o.id)
+WHERE o.id = ?`
+
+// Chain reads it; ErrNotFound when there is no such organization.
+func (s *Store) Chain(ctx context.Context, organization string) (*chain, error) {
+	c := &chain{organization: organization}
+	err := s.db.Each(ctx, s.db.Read.NewRaw(ChainSQL, organization), func(rows *sql.Rows) error {
+		var head, cut, removed, last sql.NullInt64
+		err := rows.Scan(&c.began, &head, &c.head.hash, &c.head.mac, &c.head.at,
+			&cut, &c.cut.hash, &c.cut.mac, &c.cut.until, &c.cut.at, &removed, &last, &c.last.hash)
+		c.head.seq, c.cut.seq, c.cut.removed, c.last.seq = head.Int64, cut.Int64, removed.Int64, last.Int64
+		return err
+	})
+	if err == nil && c.last.seq < c.cut.seq { // retention removed all links
+		c.last = mark{seq: c.cut.seq, hash: c.cut.hash}
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, history.NoOrganization()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the chain of evidence: %w", err)
+	}
+	return c, nil
+}
+
+// faults are those of the chain's ends. There must be none before anything is
+// added to the chain or taken from it: a new head would cover them up.
+func (c *chain) faults(k AuditKey) (list []action.AuditFault) {
+	fault := func(kind string, seq int64, message string, args ...any) {
+		list = append(list, action.AuditFault{Kind: kind, Seq: seq, Message: fmt.Sprintf(message, args...)})
+	}
+	if c.cut.seq > 0 && !hmac.Equal(c.cut.mac, k.checkpoint(c.organization, &c.cut)) {
+		fault("checkpoint", c.cut.seq, "The checkpoint of retention was not written with this key.")
+	}
+	switch {
+	case c.head.seq == 0 && c.last.seq == 0 && !c.began:
+	case c.head.seq == 0 && c.last.seq == 0:
+		fault("head", 0, "The chain began once, and there is nothing of it: all evidence was removed.")
+	case c.head.seq == 0:
+		fault("head", c.last.seq, "The head is missing, though the chain has links up to %d.", c.last.seq)
+	case !hmac.Equal(c.head.mac, k.head(c.organization, c.head.seq, c.head.hash, c.head.at)):
+		fault("head", c.head.seq, "The head was not written with this key.")
+	case c.head.seq > c.last.seq:
+		fault("cut_off", c.last.seq+1, "The links from %d to %d, where the head is, are missing.", c.last.seq+1, c.head.seq)
+	case c.head.seq < c.last.seq:
+		fault("head", c.head.seq, "The head is link %d, and the chain goes on to %d: an earlier head was put back, or links were added.", c.head.seq, c.last.seq)
+	case !hmac.Equal(c.head.hash, c.last.hash):
+		fault("head", c.head.seq, "The head is not of the last link.")
+	}
+	return list
+}
+
+// broken is the error of who would go on with a chain that does not hold; left
+// is what he does not do.
+func (c *chain) broken(f action.AuditFault, left string) error {
+	return action.NewError("audit_broken", c.organization, f.Seq, f.Message, left)
+}
+
+// AuditHeads returns where the chains end: of one organization, or of all when
+// it is empty. Their hashes and codes are as they are stored; [DB.VerifyAudit]
+// checks them.
+func (s *Store) AuditHeads(ctx context.Context, organization string) (heads []action.AuditHead, err error) {
+	q := s.db.Read.NewSelect().TableExpr("organizations AS o").Join("LEFT JOIN audit_heads AS h ON h.organization_id = o.id").
+		ColumnExpr("o.id, h.seq, h.hash, h.mac, h.at").OrderExpr("o.id")
+	if organization != "" {
+		q = q.Where("o.id = ?", organization)
+	}
+	err = s.db.Each(ctx, q, func(rows *sql.Rows) error {
+		var id string
+		var seq sql.NullInt64
+		var m mark
+		err := rows.Scan(&id, &seq, &m.hash, &m.mac, &m.at)
+		m.seq = seq.Int64
+		heads = append(heads, m.head(id))
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, history.NoOrganization()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the heads of the evidence: %w", err)
+	}
+	return heads, nil
+}
+
+func (m mark) head(organization string) action.AuditHead {
+	return action.AuditHead{Organization: organization, Seq: m.seq, Hash: hex.EncodeToString(m.hash), MAC: hex.EncodeToString(m.mac), At: m.at.T}
+}

@@ -1,0 +1,201 @@
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/calls"
+	"sallyport/store/database"
+)
+
+// The kinds of rows that are sealed.
+const (
+	SealedInvocation = "invocation"
+	SealedEvent      = "event"
+	SealedPolicy     = "policy"
+)
+
+// evidence is a table whose rows are sealed.
+type evidence struct {
+	Kind, Table string
+	Columns     []string // that the digest covers, sorted
+	order       []string // in which all rows of an organization can be read
+	session     []string // columns of its session that the digest covers, too: who asked
+}
+
+// names are those of all that the digest covers.
+func (e evidence) names() []string {
+	names := slices.Clone(e.Columns)
+	for _, column := range e.session {
+		names = append(names, "session "+column)
+	}
+	return names
+}
+
+// EvidenceTables are all of them. The columns leave out encrypted values and those of
+// delivery, which change after the end.
+//
+// A column that is added later must be covered, and be NULL in rows that were sealed
+// before: the digest leaves NULL out. Those of invocations are in invocationTable.
+var EvidenceTables = []evidence{
+	{
+		SealedInvocation, "invocations", slices.Sorted(slices.Values(calls.DigestColumns.Names())),
+		[]string{"created_at", "id"},
+		[]string{"automation_id", "connections", "created_by", "event_id", "group_id", "kind", "task_id"},
+	},
+	{SealedEvent, "invocation_events", []string{"at", "by", "data", "id", "invocation_id", "kind", "organization_id"}, []string{"invocation_id", "at", "id"}, nil},
+	{SealedPolicy, "policy_events", []string{"after", "at", "before", "by", "id", "kind", "organization_id", "subject"}, []string{"at", "id"}, nil},
+}
+
+// GoneDigest stands for a row that was not there any more when it was to be
+// sealed.
+var GoneDigest = make([]byte, sha256.Size)
+
+// Rows selects those with the ids. The organization is an expression, so that
+// the primary key is taken and not an index of all that is the organization's.
+func (e evidence) Rows(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
+	q := db.NewSelect().TableExpr("? AS r", bun.Ident(e.Table))
+	for _, column := range e.Columns {
+		q = q.ColumnExpr("r.?", bun.Ident(column))
+	}
+	if len(e.session) > 0 {
+		q = q.Join("LEFT JOIN sessions AS s ON s.id = r.session_id")
+	}
+	for _, column := range e.session {
+		q = q.ColumnExpr("s.?", bun.Ident(column))
+	}
+	return q.Where("r.id IN (?) AND r.organization_id || '' = ?", bun.List(ids), organization)
+}
+
+// RowKey names a row of evidence.
+type RowKey struct{ Kind, ID string }
+
+// Digests of the rows of an organization, as far as they are there. It holds
+// one row at a time.
+func (s *Store) Digests(ctx context.Context, organization string, keys []RowKey) (map[RowKey][]byte, error) {
+	found := make(map[RowKey][]byte, len(keys))
+	for _, e := range EvidenceTables {
+		ids := ofKind(keys, e.Kind)
+		if len(ids) == 0 {
+			continue
+		}
+		d := e.digester()
+		err := s.db.Each(ctx, e.Rows(s.db.Read, organization, ids), func(rows *sql.Rows) error {
+			id, digest, err := d.digest(rows)
+			found[RowKey{e.Kind, id}] = digest
+			return err
+		})
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, fmt.Errorf("reading what was sealed of %s: %w", e.Table, err)
+		}
+	}
+	return found, nil
+}
+
+func ofKind(keys []RowKey, kind string) (ids []string) {
+	for _, k := range keys {
+		if k.Kind == kind {
+			ids = append(ids, k.ID)
+		}
+	}
+	return ids
+}
+
+// digester digests rows of one table, one after the other.
+type digester struct {
+	evidence
+	covered      []string
+	values, dest []any
+	text         []byte
+}
+
+func (e evidence) digester() *digester {
+	names := e.names()
+	d := &digester{evidence: e, covered: names, values: make([]any, len(names)), dest: make([]any, len(names))}
+	for i := range d.values {
+		d.dest[i] = &d.values[i]
+	}
+	return d
+}
+
+// digest of the current row: of its kind, and of the names and values that are
+// not NULL, each with its length.
+func (d *digester) digest(rows *sql.Rows) (id string, digest []byte, err error) {
+	if err := rows.Scan(d.dest...); err != nil {
+		return "", nil, err
+	}
+	text := sized(sized(d.text[:0], "sallyport row 1"), d.Kind)
+	for i, name := range d.covered {
+		if d.values[i] == nil {
+			continue
+		}
+		value, err := lexeme(d.values[i])
+		if err != nil {
+			return "", nil, fmt.Errorf("column %s: %w", name, err)
+		}
+		if name == "id" {
+			id = value
+		}
+		text = sized(sized(text, name), value)
+	}
+	d.text = text
+	sum := sha256.Sum256(text)
+	return id, sum[:], nil
+}
+
+// lexeme is a value in the one form that it has whatever the database: of a
+// time that of [Layout], which is how SQLite has it.
+func lexeme(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case []byte:
+		return string(v), nil
+	case int64:
+		return strconv.FormatInt(v, 10), nil
+	case time.Time:
+		return v.UTC().Format(database.Layout), nil
+	}
+	return "", fmt.Errorf("a value is a %T", v)
+}
+
+const SealSQL = `SELECT seq, digest, sealed_at FROM audit_seals WHERE row_id = ? AND kind = 'invocation' AND organization_id || '' = ?`
+
+// Evidence returns what proves an invocation; ErrNotFound. It compares the row
+// with its seal, and does not follow the chain: see [DB.VerifyAudit].
+func (s *Store) Evidence(ctx context.Context, organization, id string) (e action.Evidence, err error) {
+	key := RowKey{SealedInvocation, id}
+	digests, err := s.Digests(ctx, organization, []RowKey{key})
+	if err != nil {
+		return e, err
+	}
+	digest, ok := digests[key]
+	if !ok {
+		return e, database.NotFound(id)
+	}
+	e.Digest = hex.EncodeToString(digest)
+	var sealed []byte
+	var at, delivered database.Stamp
+	err = s.db.Each(ctx, s.db.Read.NewRaw(SealSQL, id, organization), func(rows *sql.Rows) error { return rows.Scan(&e.Seq, &sealed, &at) })
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return e, fmt.Errorf("reading the seal of invocation %s: %w", id, err)
+	}
+	e.SealedAt, e.Changed = at.Ptr(), sealed != nil && !bytes.Equal(sealed, digest)
+	q := s.db.Read.NewSelect().Table("invocations").Column("delivered_at").Where("id = ?", id)
+	if err := s.db.Each(ctx, q, func(rows *sql.Rows) error { return rows.Scan(&delivered) }); err != nil {
+		return e, fmt.Errorf("reading the delivery of invocation %s: %w", id, err)
+	}
+	e.DeliveredAt = delivered.Ptr()
+	return e, nil
+}

@@ -1,0 +1,97 @@
+package evidence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/calls"
+	"sallyport/store/database"
+	"sallyport/store/history"
+)
+
+const (
+	// exportRows is how many rows an export holds at most.
+	exportRows = 100
+
+	// ExportStep is at how many it looks in one statement.
+	ExportStep = 1000
+)
+
+// Export gives yield every invocation that the filter matches, oldest first,
+// and stops at yield's error, which it returns. The filter's limit and cursor
+// are not asked. It reads in parts and holds nothing open meanwhile, so that
+// yield may take its time. A read that is still queued may be missing.
+func (store *Store) Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error {
+	s, err := store.calls.Search(ctx, f)
+	if err != nil {
+		return err
+	}
+	within := s.F.Span()
+	s.Oldest = true
+	for n := exportRows; ; n = ExportStep { // who reads sees the first ones soon
+		places, err := store.calls.Step(ctx, s, &within, n)
+		if err != nil {
+			return fmt.Errorf("exporting invocations: %w", err)
+		}
+		last := len(places) < n
+		if places, err = store.calls.Fulfilling(ctx, s, places); err != nil {
+			return fmt.Errorf("exporting invocations: %w", err)
+		}
+		if err := store.exportAt(ctx, s, places, yield); err != nil || last {
+			return err
+		}
+	}
+}
+
+// exportAt hands over the invocations at the places.
+func (store *Store) exportAt(ctx context.Context, s *calls.Search, places []database.Cursor, yield func(action.Invocation) error) error {
+	for some := range slices.Chunk(places, exportRows) {
+		list, err := store.calls.At(ctx, s, some)
+		if err != nil {
+			return fmt.Errorf("exporting invocations: %w", err)
+		}
+		for _, inv := range list {
+			if err := yield(inv); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// PolicyPart selects changes of policy, oldest first.
+func PolicyPart(db bun.IDB, organization string, after database.Cursor, from, to time.Time) *bun.SelectQuery {
+	q := db.NewSelect().Model((*history.PolicyEventRow)(nil)).Where("organization_id = ?", organization).OrderExpr("at, id").Limit(exportRows)
+	if !to.IsZero() {
+		q = q.Where("at < ?", database.At(to))
+	}
+	if after.ID != "" {
+		return q.Where("(at, id) > (?, ?)", after.At, after.ID)
+	}
+	return q.Where("at >= ?", database.At(from).Or(database.Epoch))
+}
+
+// ExportPolicy gives yield every change of the organization's policy from one
+// time, which is part of it, to another, which is not, in the same way as
+// [DB.Export]. A zero time is no bound.
+func (s *Store) ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error {
+	for after, n := (database.Cursor{}), exportRows; n == exportRows; {
+		var rows []history.PolicyEventRow
+		if err := PolicyPart(s.db.Read, organization, after, from, to).Scan(ctx, &rows); err != nil {
+			return fmt.Errorf("exporting changes of policy: %w", err)
+		}
+		for _, r := range rows {
+			after = database.Cursor{At: r.At, ID: r.ID}
+			if err := yield(r.Event()); err != nil {
+				return err
+			}
+		}
+		n = len(rows)
+	}
+	return nil
+}

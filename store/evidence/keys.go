@@ -1,0 +1,124 @@
+package evidence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+type keyCheckRow struct {
+	bun.BaseModel `bun:"table:key_checks"`
+
+	Name        string         `bun:"name,pk"`
+	Fingerprint string         `bun:"fingerprint"`
+	CreatedAt   database.Stamp `bun:"created_at"`
+}
+
+// CheckKeys makes sure that all who use these rows have the same keys. It is
+// given fingerprints by name ("master", "token"); one must not tell anything of
+// its key. The first caller ever writes its own down, all of them or none, so
+// that of two first callers with different keys one finds all as it has them;
+// the other, and whoever comes with another key later, gets ErrConflict.
+func (s *Store) CheckKeys(ctx context.Context, fingerprints map[string]string) error {
+	names := slices.Sorted(maps.Keys(fingerprints))
+	if len(names) == 0 {
+		return nil
+	}
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var rows []keyCheckRow
+		if err := tx.NewSelect().Model(&rows).Where("name IN (?)", bun.List(names)).Order("name").Scan(ctx); err != nil {
+			return fmt.Errorf("checking the keys: %w", err)
+		}
+		known := map[string]bool{}
+		for _, r := range rows {
+			known[r.Name] = true
+			if r.Fingerprint != fingerprints[r.Name] {
+				return keyDiffers(r.Name)
+			}
+		}
+		for _, name := range names {
+			if known[name] {
+				continue
+			}
+			r := &keyCheckRow{Name: name, Fingerprint: fingerprints[name], CreatedAt: database.At(s.db.Now())}
+			if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+				return fmt.Errorf("noting the %s key: %w", name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// CheckedKey returns the fingerprint of a key that [DB.CheckKeys] wrote down; ""
+// when nobody has yet.
+func (s *Store) CheckedKey(ctx context.Context, name string) (fingerprint string, err error) {
+	err = s.db.Read.NewSelect().Table("key_checks").Column("fingerprint").Where("name = ?", name).Scan(ctx, &fingerprint)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("reading the fingerprint of the %s key: %w", name, err)
+	}
+	return fingerprint, nil
+}
+
+// ReplaceKey writes down the fingerprint of the key that replaced one of those
+// that have the olds, or is there already; ErrConflict when it is a third one's.
+func (s *Store) ReplaceKey(ctx context.Context, name, fingerprint string, olds ...string) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := database.Affected(tx.NewUpdate().Table("key_checks").Set("fingerprint = ?", fingerprint).
+			Where("name = ?", name).Where("fingerprint IN (?)", bun.List(append(olds, fingerprint))).Exec(ctx))
+		switch {
+		case err != nil:
+			return fmt.Errorf("noting the new %s key: %w", name, err)
+		case n == 0:
+			return keyDiffers(name)
+		}
+		return nil
+	})
+}
+
+func keyDiffers(name string) error {
+	return action.NewError("key_differs", name, strings.ToUpper(name))
+}
+
+// vaultKeyRow is a key that a rotation of the master key does not change, sealed
+// with that one.
+type vaultKeyRow struct {
+	bun.BaseModel `bun:"table:vault_keys"`
+
+	Name      string         `bun:"name,pk"`
+	Sealed    []byte         `bun:"sealed"`
+	CreatedAt database.Stamp `bun:"created_at"`
+}
+
+// VaultKey returns a sealed key of the deployment; ErrNotFound.
+func (s *Store) VaultKey(ctx context.Context, name string) ([]byte, error) {
+	r := &vaultKeyRow{Name: name}
+	err := s.db.Read.NewSelect().Model(r).WherePK().Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, action.NewError("vault_key_not_found", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading key %s: %w", name, err)
+	}
+	return r.Sealed, nil
+}
+
+// PutVaultKey writes a sealed key, or replaces it.
+func (s *Store) PutVaultKey(ctx context.Context, name string, sealed []byte) error {
+	r := &vaultKeyRow{Name: name, Sealed: sealed, CreatedAt: database.At(s.db.Now())}
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewInsert().Model(r).On("CONFLICT (name) DO UPDATE").Set("sealed = EXCLUDED.sealed").Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("writing key %s: %w", name, err)
+		}
+		return nil
+	})
+}

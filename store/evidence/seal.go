@@ -1,0 +1,315 @@
+package evidence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/store/calls"
+	"sallyport/store/database"
+)
+
+// SealBatch is how many rows one transaction seals: so many, that few commits
+// do; so few, that calls get between two of them.
+const SealBatch = 200
+
+// ErrOvertaken tells that another instance added to the same chain first.
+var ErrOvertaken = errors.New("the chain went on meanwhile")
+
+// Waiting is a row that ended and is not sealed.
+type Waiting struct {
+	RowKey
+	sealed bool // it is, and should not wait
+}
+
+// Unsealed are organizations to whose chains nothing was added, and why. Under
+// "" it is why it is not known what waits.
+type Unsealed map[string]error
+
+// Error implements error.
+func (u Unsealed) Error() string { return errors.Join(u.Unwrap()...).Error() }
+
+// Unwrap returns the reasons, in the order of the organizations.
+func (u Unsealed) Unwrap() (list []error) {
+	for _, organization := range slices.Sorted(maps.Keys(u)) {
+		list = append(list, u[organization])
+	}
+	return list
+}
+
+func (u Unsealed) orNil() error {
+	if len(u) > 0 {
+		return u
+	}
+	return nil
+}
+
+// Seal links up to limit rows that ended (zero: 100) to the chains of their
+// organizations, but for some, with a key of at least 32 bytes. The organization
+// whose row has waited longest comes first. It returns how many rows it were,
+// but for those whose commit was not answered. While that is limit, there may
+// be more.
+//
+// Any number of instances may seal at once: each link is made by one of them.
+// Rows are read and hashed outside of the writer. An organization whose chain
+// does not hold is in the error, an [Unsealed], and the others are sealed all the
+// same; a row that vanished before it was sealed gets a link that says so.
+func (s *Store) Seal(ctx context.Context, key []byte, limit int, but ...string) (n int, err error) {
+	k, err := newAuditKey(key)
+	if err != nil {
+		return 0, err
+	}
+	limit = database.OrHundred(limit)
+	failed := Unsealed{}
+	for lost := 0; n < limit && lost < calls.LostRaces; {
+		list, err := s.WaitingFor(ctx)
+		list = slices.DeleteFunc(list, func(o string) bool { return failed[o] != nil || slices.Contains(but, o) })
+		if err != nil {
+			failed[""] = err
+		}
+		if len(list) == 0 {
+			break
+		}
+		for _, organization := range list {
+			if n == limit {
+				break
+			}
+			done, err := s.sealSome(ctx, k, organization, min(limit-n, SealBatch))
+			switch {
+			case err == nil:
+				n += done
+			case errors.Is(err, ErrOvertaken):
+				lost++
+			default:
+				failed[organization] = err
+			}
+		}
+	}
+	return n, failed.orNil()
+}
+
+// Sealable returns why nothing can be added to an organization's chain, and nil
+// when something can: its ends hold. The rest of it is for [DB.VerifyAudit].
+func (s *Store) Sealable(ctx context.Context, organization string, key []byte) error {
+	k, err := newAuditKey(key)
+	if err == nil {
+		_, err = s.sealable(ctx, k, organization)
+	}
+	return err
+}
+
+func (s *Store) sealable(ctx context.Context, k AuditKey, organization string) (*chain, error) {
+	c, err := s.Chain(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	if f := c.faults(k); len(f) > 0 {
+		return nil, c.broken(f[0], "sealed")
+	}
+	return c, nil
+}
+
+// WaitingForSQL finds the organizations for which rows wait, by as many steps
+// in the index as there are: however many rows wait. With each comes the oldest.
+const WaitingForSQL = `WITH RECURSIVE w (id) AS (
+  SELECT min(organization_id) FROM audit_queue
+  UNION ALL SELECT (SELECT min(q.organization_id) FROM audit_queue q WHERE q.organization_id > w.id) FROM w WHERE w.id IS NOT NULL)
+SELECT w.id, (SELECT min(q.row_id) FROM audit_queue q WHERE q.organization_id = w.id) FROM w WHERE w.id IS NOT NULL`
+
+func (s *Store) WaitingFor(ctx context.Context) (list []string, err error) {
+	oldest := map[string]string{}
+	err = s.db.Each(ctx, s.db.Read.NewRaw(WaitingForSQL), func(rows *sql.Rows) error {
+		var organization, row string
+		err := rows.Scan(&organization, &row)
+		list, oldest[organization] = append(list, organization), row
+		return err
+	})
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(oldest[a], oldest[b]) })
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("reading what waits to be sealed: %w", err)
+	}
+	return list, nil
+}
+
+// WaitingRows selects an organization's oldest.
+func WaitingRows(db bun.IDB, organization string, limit int) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("audit_queue AS q").ColumnExpr("q.kind, q.row_id").
+		ColumnExpr("(SELECT s.seq FROM audit_seals AS s WHERE s.row_id = q.row_id AND s.kind = q.kind) IS NOT NULL").
+		Where("q.organization_id = ?", organization).OrderExpr("q.row_id, q.kind").Limit(int64(limit))
+}
+
+func (s *Store) waiting(ctx context.Context, organization string, limit int) (list []Waiting, err error) {
+	err = s.db.Each(ctx, WaitingRows(s.db.Read, organization, limit), func(rows *sql.Rows) error {
+		var w Waiting
+		err := rows.Scan(&w.Kind, &w.ID, &w.sealed)
+		list = append(list, w)
+		return err
+	})
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("reading what waits to be sealed: %w", err)
+	}
+	return list, nil
+}
+
+// sealSome adds an organization's oldest rows to its chain, and returns how
+// many it were.
+func (s *Store) sealSome(ctx context.Context, k AuditKey, organization string, limit int) (int, error) {
+	rows, err := s.waiting(ctx, organization, limit)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	return len(rows), s.SealRows(ctx, k, organization, rows)
+}
+
+// SealRows adds a batch of rows to their organization's chain.
+func (s *Store) SealRows(ctx context.Context, k AuditKey, organization string, rows []Waiting) error {
+	c, err := s.sealable(ctx, k, organization)
+	if err != nil {
+		return err
+	}
+	links, err := s.digested(ctx, organization, rows)
+	if err != nil {
+		return err
+	}
+	head := k.Extend(c, links, database.At(s.db.Now()))
+	return s.db.Write.Do(ctx, &database.Job{Whole: true, Passes: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		if err := c.Append(ctx, tx, s.stmts.link, s.stmts.links, head, links); err != nil {
+			return err
+		}
+		for _, e := range EvidenceTables {
+			if err := e.unqueue(ctx, tx, organization, rows); err != nil {
+				return fmt.Errorf("sealing %s: %w", e.Table, err)
+			}
+		}
+		return nil
+	}})
+}
+
+// digested returns a link, without its place, of each row that has none.
+func (s *Store) digested(ctx context.Context, organization string, rows []Waiting) ([]SealRow, error) {
+	var keys []RowKey
+	for _, w := range rows {
+		if !w.sealed {
+			keys = append(keys, w.RowKey)
+		}
+	}
+	digests, err := s.Digests(ctx, organization, keys)
+	if err != nil {
+		return nil, err
+	}
+	links := make([]SealRow, 0, len(keys))
+	for _, key := range keys {
+		digest, ok := digests[key]
+		if !ok {
+			digest = GoneDigest
+		}
+		links = append(links, SealRow{Organization: organization, Kind: key.Kind, Row: key.ID, Digest: digest})
+	}
+	return links, nil
+}
+
+// Extend gives the links their places behind the chain's last one, and returns
+// the head that they make.
+func (k AuditKey) Extend(c *chain, links []SealRow, now database.Stamp) mark {
+	seq, hash := c.last.seq, c.last.hash
+	for i := range links {
+		l := &links[i]
+		seq++
+		l.Seq, l.At = seq, now
+		l.Hash = k.link(hash, l)
+		hash = l.Hash
+	}
+	return mark{seq: seq, hash: hash, mac: k.head(c.organization, seq, hash, now), at: now}
+}
+
+// Append writes links and the head that they make, unless the chain went on.
+func (c *chain) Append(ctx context.Context, tx bun.IDB, one, many *database.Statement, head mark, links []SealRow) error {
+	if len(links) == 0 {
+		return nil
+	}
+	n, err := database.Affected(tx.NewRaw(`INSERT INTO audit_heads (organization_id, seq, hash, mac, at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (organization_id) DO UPDATE SET seq = EXCLUDED.seq, hash = EXCLUDED.hash, mac = EXCLUDED.mac, at = EXCLUDED.at
+		WHERE audit_heads.seq = ? AND audit_heads.hash = ?`,
+		c.organization, head.seq, head.hash, head.mac, head.at, c.head.seq, c.head.hash).Exec(ctx))
+	if err != nil {
+		return fmt.Errorf("moving the head of the evidence: %w", err)
+	}
+	if n == 0 {
+		return ErrOvertaken
+	}
+	err = putLinks(ctx, tx, one, many, links)
+	if database.Taken(err) {
+		return ErrOvertaken
+	}
+	if err != nil {
+		return fmt.Errorf("writing links of the evidence: %w", err)
+	}
+	return nil
+}
+
+// putLinks writes links that follow each other. Where statements are prepared it
+// writes many with one, and the rest one by one: as one text they would be longer
+// to parse than to write.
+func putLinks(ctx context.Context, tx bun.IDB, one, many *database.Statement, links []SealRow) error {
+	if one.Prepared == nil {
+		_, err := tx.NewInsert().Model(&links).Exec(ctx)
+		return err
+	}
+	args := make([]any, 0, 3+4*linksAtOnce)
+	for ; len(links) >= linksAtOnce; links = links[linksAtOnce:] {
+		args = append(args[:0], links[0].Organization, links[0].Seq, links[0].At)
+		for _, l := range links[:linksAtOnce] {
+			args = append(args, l.Kind, l.Row, l.Digest, l.Hash)
+		}
+		if _, err := many.Exec(ctx, tx, args...); err != nil {
+			return err
+		}
+	}
+	for i := range links {
+		l := &links[i]
+		if _, err := one.Exec(ctx, tx, l.Organization, l.Seq, l.Kind, l.Row, l.Digest, l.Hash, l.At); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linksAtOnce is how many links linksSQL writes.
+const linksAtOnce = 20
+
+var LinksSQL = func() string {
+	text := `INSERT INTO audit_seals (organization_id, seq, sealed_at, kind, row_id, digest, hash) VALUES `
+	for i := range linksAtOnce {
+		text += fmt.Sprintf(`(?1, ?2 + %d, ?3, ?%d, ?%d, ?%d, ?%d), `, i, 4*i+4, 4*i+5, 4*i+6, 4*i+7)
+	}
+	return strings.TrimSuffix(text, ", ")
+}()
+
+// LinkSQL writes one link.
+const LinkSQL = `INSERT INTO audit_seals (organization_id, seq, kind, row_id, digest, hash, sealed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`
+
+// unqueue takes the rows of one table out of the queue.
+func (e evidence) unqueue(ctx context.Context, tx bun.IDB, organization string, rows []Waiting) error {
+	var ids []string
+	for _, w := range rows {
+		if w.Kind == e.Kind {
+			ids = append(ids, w.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := Dequeue(tx, organization, e.Kind, ids).Exec(ctx)
+	return err
+}
+
+// Dequeue deletes them from the queue.
+func Dequeue(db bun.IDB, organization, kind string, ids []string) *bun.DeleteQuery {
+	return db.NewDelete().Table("audit_queue").Where("organization_id = ?", organization).Where("kind = ?", kind).Where("row_id IN (?)", bun.List(ids))
+}

@@ -1,0 +1,243 @@
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+const (
+	verifyLinks = 1000 // links whose rows are compared at once
+	verifyRows  = 1000 // rows that are looked up in the chain at once
+	MaxFaults   = 100  // after which faults are only counted as more
+)
+
+// VerifyAudit follows the organization's chain of evidence with the key that
+// it was made with, compares every row with what was sealed, and looks for rows
+// that are in no chain. Known, if not nil, is a head that was kept elsewhere:
+// the chain must still have it, and the report's note says when retention has
+// removed it. ErrInvalid when it is of another organization or key.
+//
+// It reads in parts, ends with ctx, and may run while rows are written, sealed and
+// removed by retention: what comes meanwhile is not looked at.
+func (s *Store) VerifyAudit(ctx context.Context, organization string, key []byte, known *action.AuditHead) (action.AuditReport, error) {
+	v := &Verification{Db: s, Organization: organization}
+	var err error
+	if v.Key, err = newAuditKey(key); err != nil {
+		return v.Report, err
+	}
+	if err := v.keep(known); err != nil {
+		return v.Report, err
+	}
+	c, err := s.Chain(ctx, organization)
+	if err != nil {
+		return v.Report, err
+	}
+	v.Report = action.AuditReport{Organization: organization, Head: c.head.head(organization), Faults: []action.AuditFault{}, CheckedAt: s.db.Now()}
+	v.add(c.faults(v.Key)...)
+	if err := errors.Join(v.Links(ctx, c), v.strays(ctx), v.unsealed(ctx)); err != nil {
+		return v.Report, fmt.Errorf("verifying the evidence: %w", err)
+	}
+	v.Report.OK = len(v.Report.Faults) == 0
+	return v.Report, nil
+}
+
+// Verification is one look at a chain.
+type Verification struct {
+	Db           *Store
+	Key          AuditKey
+	Organization string
+	known        mark // zero: none
+	met          bool // the link of known was compared
+	Report       action.AuditReport
+}
+
+func (v *Verification) add(faults ...action.AuditFault) {
+	for _, f := range faults {
+		if len(v.Report.Faults) == MaxFaults {
+			v.Report.More = true
+			return
+		}
+		v.Report.Faults = append(v.Report.Faults, f)
+	}
+}
+
+// keep takes the head that the caller kept.
+func (v *Verification) keep(known *action.AuditHead) error {
+	if known == nil || known.Seq == 0 {
+		return nil
+	}
+	hash, err := hex.DecodeString(known.Hash)
+	mac, bad := hex.DecodeString(known.MAC)
+	if err != nil || bad != nil {
+		return database.Invalid("/head", "The hash and the mac of a head are hexadecimal; give a line of \"audit heads\" as it was written.")
+	}
+	if known.Organization != v.Organization {
+		return database.Invalid("/head", fmt.Sprintf("This head is of organization %q; give one of %q.", known.Organization, v.Organization))
+	}
+	if !hmac.Equal(mac, v.Key.head(v.Organization, known.Seq, hash, database.At(known.At))) {
+		return database.Invalid("/head", "This head was not written with this gateway's key, or was changed since; give it as \"audit heads\" wrote it.")
+	}
+	v.known = mark{seq: known.Seq, hash: hash}
+	return nil
+}
+
+// Links follows the chain from the checkpoint to where it ended just now.
+func (v *Verification) Links(ctx context.Context, c *chain) error {
+	from := c.cut.mark
+	v.begin(from)
+	for from.seq < c.last.seq {
+		p, err := v.part(ctx, from, c.last.seq)
+		if err != nil {
+			return err
+		}
+		if len(p.faults) > 0 {
+			// Retention may have been here meanwhile.
+			now, err := v.Db.Chain(ctx, v.Organization)
+			if err != nil {
+				return err
+			}
+			if now.cut.seq > from.seq && hmac.Equal(now.cut.mac, v.Key.checkpoint(v.Organization, &now.cut)) {
+				from = now.cut.mark
+				v.begin(from)
+				continue
+			}
+		}
+		v.add(p.faults...)
+		v.Report.Checked += p.compared
+		from = p.end
+	}
+	v.note()
+	if v.known.seq > c.last.seq && v.known.seq > from.seq {
+		v.add(action.AuditFault{Kind: "cut_off", Seq: c.last.seq + 1, Message: fmt.Sprintf(
+			"The chain ends at link %d, and once had link %d: the end of history was removed.", c.last.seq, v.known.seq)})
+	}
+	return nil
+}
+
+// begin starts behind a checkpoint.
+func (v *Verification) begin(cut mark) {
+	v.Report.From = cut.seq + 1
+	if v.replaced(cut) {
+		v.add(action.AuditFault{Kind: "checkpoint", Seq: cut.seq, Message: "The checkpoint is not of the link that the given head was of."})
+	}
+}
+
+// replaced reports whether a link is not the one that was kept.
+func (v *Verification) replaced(m mark) bool {
+	if m.seq == 0 || m.seq != v.known.seq {
+		return false
+	}
+	v.met = true
+	return !hmac.Equal(m.hash, v.known.hash)
+}
+
+// note tells of a head that retention left nothing to compare with.
+func (v *Verification) note() {
+	if v.known.seq > 0 && !v.met && v.known.seq < v.Report.From {
+		v.Report.Note = fmt.Sprintf("The given head is of link %d, which retention removed with all before link %d: "+
+			"it was not compared. Give a later head, and keep a new one.", v.known.seq, v.Report.From)
+	}
+}
+
+// part is some links, checked.
+type part struct {
+	links    []SealRow
+	end      mark // the last of them
+	compared int64
+	faults   []action.AuditFault
+}
+
+func (p *part) fault(kind string, l *SealRow, message string) {
+	f := action.AuditFault{Kind: kind, Seq: l.Seq, Message: message}
+	if l.Row != "" {
+		f.Row = l.Kind + " " + l.Row
+	}
+	p.faults = append(p.faults, f)
+}
+
+// LinksAfter selects links in their order.
+func LinksAfter(db bun.IDB, organization string, after, last int64, limit int) *bun.SelectQuery {
+	return db.NewSelect().Model((*SealRow)(nil)).Where("organization_id = ?", organization).
+		Where("seq > ?", after).Where("seq <= ?", last).Order("seq").Limit(int64(limit))
+}
+
+// part checks the links after from, up to last.
+func (v *Verification) part(ctx context.Context, from mark, last int64) (*part, error) {
+	var links []SealRow
+	if err := LinksAfter(v.Db.db.Read, v.Organization, from.seq, last, verifyLinks).Scan(ctx, &links); err != nil {
+		return nil, err
+	}
+	keys := make([]RowKey, len(links))
+	for i, l := range links {
+		keys[i] = RowKey{l.Kind, l.Row}
+	}
+	digests, err := v.Db.Digests(ctx, v.Organization, keys)
+	if err != nil {
+		return nil, err
+	}
+	p := &part{links: links, end: from}
+	for i := range links {
+		v.link(p, &links[i], digests[keys[i]])
+	}
+	if len(links) == 0 {
+		p.missing(last + 1)
+		p.end = mark{seq: last}
+	}
+	return p, nil
+}
+
+// missing notes that there are no links between the end and next.
+func (p *part) missing(next int64) {
+	p.fault("removed", &SealRow{Seq: p.end.seq + 1}, fmt.Sprintf("The links from %d to %d are missing.", p.end.seq+1, next-1))
+}
+
+// link checks the next link, and its row by the digest, which is nil when the
+// row is not there.
+func (v *Verification) link(p *part, l *SealRow, digest []byte) {
+	if l.Seq != p.end.seq+1 {
+		p.missing(l.Seq)
+	} else if !hmac.Equal(l.Hash, v.Key.link(p.end.hash, l)) {
+		p.fault("link", l, "The link was changed, or is not behind the one that it was made behind.")
+	}
+	switch {
+	case digest == nil && bytes.Equal(l.Digest, GoneDigest):
+		p.fault("removed", l, "The row was removed before it was sealed.")
+	case digest == nil:
+		p.fault("removed", l, "The row was removed.")
+	case !bytes.Equal(digest, l.Digest):
+		p.fault("altered", l, "The row is not what was sealed.")
+	}
+	p.compared++
+	p.end = mark{seq: l.Seq, hash: l.Hash}
+	if v.replaced(p.end) {
+		p.fault("link", l, "This link is not the one that the given head was of: history was replaced.")
+	}
+}
+
+// unsealedSQL counts what waits to be sealed, and since when.
+const unsealedSQL = `SELECT count(*), min(coalesce(i.completed_at, e.at, p.at)) FROM audit_queue q
+LEFT JOIN invocations i ON q.kind = 'invocation' AND i.id = q.row_id
+LEFT JOIN invocation_events e ON q.kind = 'event' AND e.id = q.row_id
+LEFT JOIN policy_events p ON q.kind = 'policy' AND p.id = q.row_id
+WHERE q.organization_id = ?`
+
+func (v *Verification) unsealed(ctx context.Context) error {
+	return v.Db.db.Each(ctx, v.Db.db.Read.NewRaw(unsealedSQL, v.Organization), func(rows *sql.Rows) error {
+		var oldest database.Stamp
+		err := rows.Scan(&v.Report.Unsealed, &oldest)
+		if err == nil && !oldest.T.IsZero() {
+			v.Report.UnsealedAge = max(0, v.Report.CheckedAt.Sub(oldest.T).Seconds())
+		}
+		return err
+	})
+}

@@ -1,0 +1,97 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+// First returns the first of the errors that is one.
+func First(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DefaultOrganization is the id of the one that is there from the start.
+const DefaultOrganization = "default"
+
+// Organization is the tenant to which every other row belongs.
+type Organization struct {
+	ID            string    `json:"id"`
+	Name          string    `json:"name"`
+	PolicyVersion int64     `json:"policy_version"`
+	CreatedAt     time.Time `json:"created_at"`
+}
+
+type organizationRow struct {
+	bun.BaseModel `bun:"table:organizations"`
+
+	ID            string         `bun:"id,pk"`
+	Name          string         `bun:"name"`
+	PolicyVersion int64          `bun:"policy_version"`
+	CreatedAt     database.Stamp `bun:"created_at"`
+}
+
+func (r *organizationRow) organization() Organization {
+	return Organization{ID: r.ID, Name: r.Name, PolicyVersion: r.PolicyVersion, CreatedAt: r.CreatedAt.T}
+}
+
+// EnsureOrganization returns the organization with the id, made with the name
+// when there is none. An existing one keeps its name.
+func (s *Store) EnsureOrganization(ctx context.Context, id, name string) (Organization, error) {
+	r := &organizationRow{ID: id, Name: name, PolicyVersion: 1, CreatedAt: database.At(s.db.Now())}
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewInsert().Model(r).On("CONFLICT (id) DO NOTHING").Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("making organization %s: %w", id, err)
+		}
+		return tx.NewSelect().Model(r).WherePK().Scan(ctx)
+	})
+	return r.organization(), err
+}
+
+// Organization returns one organization.
+func (s *Store) Organization(ctx context.Context, id string) (Organization, error) {
+	r, err := database.One[organizationRow](ctx, s.db.Read.NewSelect().Model((*organizationRow)(nil)).Where("id = ?", id), NoOrganization())
+	return r.organization(), err
+}
+
+func NoOrganization() error {
+	return action.NewError("organization_not_found")
+}
+
+// PolicyMoved counts a change of policy: whatever was decided before it is
+// decided again before its row is written.
+func PolicyMoved(ctx context.Context, tx bun.Tx, organization string) (version int64, err error) {
+	err = tx.NewUpdate().Table("organizations").Set("policy_version = policy_version + 1").
+		Where("id = ?", organization).Returning("policy_version").Scan(ctx, &version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, NoOrganization()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("counting a change of policy: %w", err)
+	}
+	return version, nil
+}
+
+// NameOf returns the name of a user, or the id of someone unknown here.
+func NameOf(ctx context.Context, tx bun.IDB, organization, user string) string {
+	var name string
+	err := tx.NewSelect().Table("users").Column("name").
+		Where("organization_id = ?", organization).Where("id = ?", user).Scan(ctx, &name)
+	if err != nil {
+		return user
+	}
+	return name
+}

@@ -1,0 +1,158 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/internal/redact"
+	"sallyport/store/database"
+)
+
+type PolicyEventRow struct {
+	bun.BaseModel `bun:"table:policy_events"`
+
+	ID           string         `bun:"id,pk"`
+	Organization string         `bun:"organization_id"`
+	Kind         string         `bun:"kind"`
+	Subject      string         `bun:"subject"`
+	By           string         `bun:"by"`
+	At           database.Stamp `bun:"at"`
+	Before       string         `bun:"before"`
+	After        string         `bun:"after"`
+}
+
+func (r *PolicyEventRow) Event() action.PolicyEvent {
+	return action.PolicyEvent{
+		ID: r.ID, Organization: r.Organization, Kind: r.Kind, Subject: r.Subject, By: r.By, At: r.At.T,
+		Before: json.RawMessage(r.Before), After: json.RawMessage(r.After),
+	}
+}
+
+// PolicyChanged records a change of policy and counts it.
+func (s *Store) PolicyChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent, before, after any) error {
+	if err := s.RecordChange(ctx, tx, e, before, after); err != nil {
+		return err
+	}
+	_, err := PolicyMoved(ctx, tx, e.Organization)
+	return err
+}
+
+// RecordChange writes down who changed policy, and from what to what. It
+// belongs into the transaction of the change. Nil before or after: there was,
+// or is, nothing. What looks like a credential is not written down.
+func (s *Store) RecordChange(ctx context.Context, tx bun.IDB, e action.PolicyEvent, before, after any) (err error) {
+	if e.ID, err = database.NewID(); err != nil {
+		return err
+	}
+	was, err := cleaned(before)
+	if err != nil {
+		return fmt.Errorf("recording a change of policy: %w", err)
+	}
+	is, err := cleaned(after)
+	if err != nil {
+		return fmt.Errorf("recording a change of policy: %w", err)
+	}
+	_, err = tx.NewInsert().Model(&PolicyEventRow{
+		ID: e.ID, Organization: e.Organization, Kind: e.Kind, Subject: e.Subject, By: e.By, At: database.At(s.db.Now()),
+		Before: was, After: is,
+	}).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("recording a change of policy: %w", err)
+	}
+	return nil
+}
+
+// cleaned is v as JSON without the credentials that somebody put where none
+// belong: history is never deleted, and many read it. Each string is looked at
+// by itself: a connector's member secret is no credential, but names one.
+func cleaned(v any) (string, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	var clean []byte
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	for copied := 0; ; {
+		start := int(d.InputOffset())
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return string(append(clean, raw[copied:]...)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		text, _ := token.(string)
+		shown := redact.JSON{}.RedactText(text, nil)
+		if shown == text {
+			continue
+		}
+		quoted, err := json.Marshal(shown)
+		if err != nil {
+			return "", err
+		}
+		start += bytes.IndexByte(raw[start:], '"')
+		clean = append(append(clean, raw[copied:start]...), quoted...)
+		copied = int(d.InputOffset())
+	}
+}
+
+// PolicyEvents returns a page of the history of policy, newest first.
+func (s *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error) {
+	var page action.Page[action.PolicyEvent]
+	after, err := database.ParseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	limit := database.PageSize(f.Limit)
+	var rows []PolicyEventRow
+	if err := FindPolicyEvents(f, s.db.Read, after, limit).Scan(ctx, &rows); err != nil {
+		return page, fmt.Errorf("listing changes of policy: %w", err)
+	}
+	total, capped, err := database.CountUpTo(ctx, MatchPolicyEvents(f, s.db.Read.NewSelect().Table("policy_events")))
+	if err != nil {
+		return page, fmt.Errorf("counting changes of policy: %w", err)
+	}
+	list := make([]action.PolicyEvent, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].Event())
+	}
+	return database.NewPage(list, limit, total, capped, func(e action.PolicyEvent) database.Cursor { return database.Cursor{At: database.At(e.At), ID: e.ID} }), nil
+}
+
+// find is the query of one page, with one row more to tell whether another
+// one follows.
+func FindPolicyEvents(f action.PolicyEventFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
+	q := MatchPolicyEvents(f, db.NewSelect().Model((*PolicyEventRow)(nil)))
+	if after.ID != "" {
+		q = q.Where("(at, id) < (?, ?)", after.At, after.ID)
+	}
+	return q.OrderExpr("at DESC, id DESC").Limit(int64(limit) + 1)
+}
+
+func MatchPolicyEvents(f action.PolicyEventFilter, q *bun.SelectQuery) *bun.SelectQuery {
+	q = q.Where("organization_id = ?", f.Organization)
+	if f.Kind != "" {
+		q = q.Where("kind = ?", f.Kind)
+	}
+	if f.Subject != "" {
+		q = q.Where("subject = ?", f.Subject)
+	}
+	if f.By != "" {
+		q = q.Where("by = ?", f.By)
+	}
+	if !f.From.IsZero() {
+		q = q.Where("at >= ?", database.At(f.From))
+	}
+	if !f.To.IsZero() {
+		q = q.Where("at < ?", database.At(f.To))
+	}
+	return q
+}

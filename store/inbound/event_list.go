@@ -1,0 +1,154 @@
+package inbound
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+)
+
+// What [event.Record.Status] says.
+const (
+	eventQueued     = "queued"
+	eventProcessing = "processing"
+	eventCompleted  = "completed"
+	eventFailed     = "failed"
+	eventSkipped    = "skipped"
+)
+
+// ListEvents returns a page of events of triggers and schedules, newest first.
+func (s *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.Page[event.Record], error) {
+	var page action.Page[event.Record]
+	after, err := database.ParseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	switch f.Status {
+	case "", eventQueued, eventProcessing, eventCompleted, eventFailed, eventSkipped:
+	default:
+		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q of an event; take queued, processing, completed, failed or skipped.", f.Status))
+	}
+	limit := database.PageSize(f.Limit)
+	var rows []recordRow
+	if err := FindRecords(f, s.db.Read, after, limit).Scan(ctx, &rows); err != nil {
+		return page, fmt.Errorf("listing events: %w", err)
+	}
+	total, capped, err := database.CountUpTo(ctx, matchRecords(f, s.db.Read.NewSelect().TableExpr("events AS e")))
+	if err != nil {
+		return page, fmt.Errorf("counting events: %w", err)
+	}
+	list := make([]event.Record, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].record())
+	}
+	return database.NewPage(list, limit, total, capped, func(r event.Record) database.Cursor { return database.Cursor{At: database.At(r.CreatedAt), ID: r.ID} }), nil
+}
+
+func FindRecords(f event.RecordFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
+	q := matchRecords(f, records(db))
+	if after.ID != "" {
+		q = q.Where("(e.created_at, e.id) < (?, ?)", after.At, after.ID)
+	}
+	return q.OrderExpr("e.created_at DESC, e.id DESC").Limit(int64(limit) + 1)
+}
+
+func matchRecords(f event.RecordFilter, q *bun.SelectQuery) *bun.SelectQuery {
+	few := f.Receipt != ""
+	if few {
+		q = q.Where("e.inbox_id = ?", f.Receipt)
+	}
+	switch f.Status {
+	case eventQueued, eventProcessing, eventFailed:
+		few = true
+		q = q.Where("e.id IN (?)", inRuns(f, q.DB()))
+	case eventCompleted: // as most are
+		q = q.Where("EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'succeeded')")
+	case eventSkipped:
+		q = q.Where("(e.skip_reason IS NOT NULL OR EXISTS (SELECT 1 FROM runs AS o WHERE o.event_id = e.id AND o.status = 'skipped'))")
+	}
+	if few {
+		// As an expression, so that these few are taken and sorted, and not all of
+		// the organization read in order.
+		q = q.Where("e.organization_id || '' = ?", f.Organization)
+	} else {
+		q = q.Where("e.organization_id = ?", f.Organization)
+	}
+	if f.Provider != "" {
+		q = q.Where("e.provider = ?", f.Provider)
+	}
+	if f.Trigger != "" {
+		q = q.Where("e.trigger_id = ?", f.Trigger)
+	}
+	if f.Automation != "" {
+		q = q.Where("e.automation_id = ?", f.Automation)
+	}
+	if f.Skipped != nil {
+		q = q.Where("(e.skip_reason IS NOT NULL) = ?", *f.Skipped)
+	}
+	return q
+}
+
+// inRuns finds the events whose runs stand where the status says, of which few
+// runs are.
+func inRuns(f event.RecordFilter, db bun.IDB) *bun.SelectQuery {
+	where := map[string][]event.RunStatus{
+		eventQueued: {event.RunQueued}, eventProcessing: {event.RunClaimed, event.RunRunning, event.RunNeeds}, eventFailed: {event.RunFailed},
+	}[f.Status]
+	q := db.NewSelect().TableExpr("runs AS r").Column("r.event_id").Where("r.organization_id = ?", f.Organization).
+		Where("r.status IN (?)", bun.List(where)).Where(fewRunsSQL)
+	if f.Trigger != "" {
+		q = q.Where("r.trigger_id = ?", f.Trigger)
+	}
+	return q
+}
+
+// records selects events with their runs, without what is sealed.
+func records(db bun.IDB) *bun.SelectQuery {
+	return db.NewSelect().Model((*recordRow)(nil)).ExcludeColumn("sealed").ColumnExpr("r.id AS run_id, r.status AS run_status, r.session_id, r.completed_at").
+		Join("LEFT JOIN runs AS r ON r.event_id = e.id")
+}
+
+// Event returns one; ErrNotFound.
+func (s *Store) Event(ctx context.Context, organization, id string) (event.Record, error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	return recordOf(ctx, s.db.Read, organization, id)
+}
+
+func recordOf(ctx context.Context, db bun.IDB, organization, id string) (event.Record, error) {
+	var r recordRow
+	err := records(db).Where("e.id = ?", id).Where("e.organization_id = ?", organization).Scan(ctx, &r)
+	if errors.Is(err, sql.ErrNoRows) {
+		return event.Record{}, noRecord()
+	}
+	if err != nil {
+		return event.Record{}, fmt.Errorf("reading event %s: %w", id, err)
+	}
+	return r.record(), nil
+}
+
+func noRecord() error {
+	return action.NewError("event_not_found")
+}
+
+// EventContext returns the event's whole context, sealed; nil after its
+// retention, and where it was skipped.
+func (s *Store) EventContext(ctx context.Context, organization, id string) (sealed []byte, err error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	var r recordRow
+	err = s.db.Read.NewSelect().Model(&r).Column("sealed").Where("id = ?", id).Where("organization_id = ?", organization).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noRecord()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the context of event %s: %w", id, err)
+	}
+	return r.Sealed, nil
+}

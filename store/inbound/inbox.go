@@ -1,0 +1,176 @@
+package inbound
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+)
+
+// receiptRow is a delivery that was verified. Workers hold it as they hold
+// everything here: by a lease, and an attempt that counts up with each claim.
+type receiptRow struct {
+	bun.BaseModel `bun:"table:inbox"`
+
+	ID           string         `bun:"id,pk"`
+	Organization string         `bun:"organization_id"`
+	Endpoint     string         `bun:"endpoint"`
+	Provider     string         `bun:"provider"`
+	Trigger      database.Opt   `bun:"trigger_id"`
+	Key          string         `bun:"dedup_key"`
+	Native       database.Opt   `bun:"native"`
+	Size         int            `bun:"size"`
+	Status       string         `bun:"status"`
+	Attempt      int            `bun:"attempt"`
+	Failures     int            `bun:"failures"`
+	Losses       int            `bun:"losses"`
+	NextAt       database.Stamp `bun:"next_at"`
+	Holder       database.Opt   `bun:"holder"`
+	LeaseUntil   database.Stamp `bun:"lease_until"`
+	Doubled      bool           `bun:"doubled"`
+	LastError    database.Opt   `bun:"last_error"`
+	ReceivedAt   database.Stamp `bun:"received_at"`
+	ProcessedAt  database.Stamp `bun:"processed_at"`
+	Shown        database.Opt   `bun:"shown"`
+	Sealed       []byte         `bun:"sealed"`
+}
+
+func (r *receiptRow) receipt() event.Receipt {
+	return event.Receipt{
+		ID: r.ID, Organization: r.Organization, Endpoint: r.Endpoint, Provider: r.Provider, Trigger: string(r.Trigger), Key: r.Key,
+		Native: string(r.Native), Size: r.Size, Status: event.ReceiptStatus(r.Status), Attempt: r.Attempt, Failures: r.Failures, Losses: r.Losses, NextAt: r.NextAt.T,
+		LastError: string(r.LastError), Doubled: r.Doubled, ReceivedAt: r.ReceivedAt.T, EndedAt: r.ProcessedAt.Ptr(),
+		Shown: r.Shown.Bytes(), Sealed: r.Sealed,
+	}
+}
+
+func receipts(rows []receiptRow) []event.Receipt {
+	list := make([]event.Receipt, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].receipt())
+	}
+	return list
+}
+
+// ReceiveSQL writes a delivery. When the sender tries again, the row of the
+// first time stays with its payload: the other one is sealed for another row.
+const ReceiveSQL = `INSERT INTO inbox (id, organization_id, endpoint, provider, trigger_id, dedup_key, size, status, attempt, next_at, received_at, sealed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', 0, ?8, ?9, ?10)
+ON CONFLICT (endpoint, dedup_key) DO UPDATE SET status = 'queued', attempt = 0, failures = 0, losses = 0, next_at = EXCLUDED.next_at, processed_at = NULL, last_error = NULL
+WHERE inbox.status IN ('failed', 'completed') AND inbox.sealed IS NOT NULL`
+
+// Receive writes a receipt as queued. When its endpoint has one with the same
+// key already nothing changes, but that one is queued anew that failed or reached
+// nobody. fresh tells that there is something to be worked off now. A zero
+// ReceivedAt is now, and a zero NextAt at once.
+func (s *Store) Receive(ctx context.Context, r event.Receipt) (fresh bool, err error) {
+	received := database.At(r.ReceivedAt).Or(database.At(s.db.Now()))
+	args := []any{
+		r.ID, r.Organization, r.Endpoint, r.Provider, database.Opt(r.Trigger), r.Key, r.Size, database.At(r.NextAt).Or(received), received, r.Sealed,
+	}
+	// One statement, so that 1,000 a second share their commits.
+	err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		n, err := database.Affected(s.stmts.receive.Exec(ctx, tx, args...))
+		fresh = n > 0
+		return err
+	}})
+	if err != nil {
+		return false, fmt.Errorf("keeping a delivery to %s: %w", r.Endpoint, err)
+	}
+	return fresh, nil
+}
+
+// bodyRow is a body that was worked off, of a delivery whose id is not signed:
+// whoever captured one can send it again under another.
+type bodyRow struct {
+	bun.BaseModel `bun:"table:inbox_bodies"`
+
+	Endpoint   string         `bun:"endpoint,pk"`
+	Hash       string         `bun:"hash,pk"`
+	Receipt    string         `bun:"inbox_id"`
+	ReceivedAt database.Stamp `bun:"received_at"`
+}
+
+func (s *settled) body() bodyRow {
+	return bodyRow{Endpoint: s.Receipt.Endpoint, Hash: s.Body, Receipt: s.Receipt.ID, ReceivedAt: database.At(s.Receipt.ReceivedAt)}
+}
+
+// markDoubled finds the deliveries that are the same as another one, before or
+// in the list. One that came to nothing hides none that comes to something: what
+// it was for may be there by then. All lock bodies in one order, and keep them until the
+// transaction ends: of two at once the later one sees the other.
+func markDoubled(ctx context.Context, tx bun.IDB, list []*settled) error {
+	unsigned := slices.DeleteFunc(slices.Clone(list), func(s *settled) bool {
+		return s.Body == "" || s.Status != event.ReceiptCompleted || s.Keep || len(s.Matches) == 0
+	})
+	if len(unsigned) == 0 {
+		return nil
+	}
+	slices.SortFunc(unsigned, compareBodies)
+	last, err := lastBodies(ctx, tx, unsigned)
+	if err != nil {
+		return err
+	}
+	moved := map[[2]string]bodyRow{}
+	for _, s := range unsigned {
+		key := [2]string{s.Receipt.Endpoint, s.Body}
+		was, is := last[key], s.body()
+		switch apart := is.ReceivedAt.T.Sub(was.ReceivedAt.T); {
+		case was.Receipt == is.Receipt:
+		case apart.Abs() < s.Window:
+			s.doubled = true
+		case apart > 0:
+			last[key], moved[key] = is, is
+		}
+	}
+	return moveBodies(ctx, tx, moved)
+}
+
+// compareBodies orders deliveries of one body by time.
+func compareBodies(a, b *settled) int {
+	return cmp.Or(
+		cmp.Compare(a.Receipt.Endpoint, b.Receipt.Endpoint), cmp.Compare(a.Body, b.Body),
+		a.Receipt.ReceivedAt.Compare(b.Receipt.ReceivedAt), cmp.Compare(a.Receipt.ID, b.Receipt.ID),
+	)
+}
+
+// lastBodies writes down the first of each body, where there is none yet, and
+// returns which there are then.
+func lastBodies(ctx context.Context, tx bun.IDB, list []*settled) (map[[2]string]bodyRow, error) {
+	firsts := slices.CompactFunc(slices.Clone(list), func(a, b *settled) bool {
+		return a.Receipt.Endpoint == b.Receipt.Endpoint && a.Body == b.Body
+	})
+	last := map[[2]string]bodyRow{}
+	for some := range slices.Chunk(firsts, database.Chunk) {
+		var rows, there []bodyRow
+		for _, s := range some {
+			rows = append(rows, s.body())
+		}
+		// The update changes nothing: it has the row locked and returned.
+		err := tx.NewInsert().Model(&rows).On("CONFLICT (endpoint, hash) DO UPDATE").Set("inbox_id = body_row.inbox_id").
+			Returning("*").Scan(ctx, &there)
+		if err != nil {
+			return nil, fmt.Errorf("looking for deliveries with the same body: %w", err)
+		}
+		for _, r := range there {
+			last[[2]string{r.Endpoint, r.Hash}] = r
+		}
+	}
+	return last, nil
+}
+
+// moveBodies has bodies count from a later delivery on.
+func moveBodies(ctx context.Context, tx bun.IDB, moved map[[2]string]bodyRow) error {
+	for _, r := range moved { // they are locked
+		_, err := tx.NewUpdate().Model(&r).Column("inbox_id", "received_at").WherePK().Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("noting the body of a delivery: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package inbound
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+)
+
+// claimBytes bounds what one claim returns, but for the first delivery: a
+// hundred of the largest ones are more than a worker has room for.
+const claimBytes = 32 << 20
+
+// unworked is one kind of deliveries that wait for a worker. The where names a
+// partial index's predicate word by word.
+type unworked struct {
+	where, order string
+	losses       int // that one of them more has then
+	now          database.Stamp
+}
+
+// UnworkedKinds are those that a worker lost, and those that are due.
+func UnworkedKinds(now database.Stamp) []unworked {
+	return []unworked{
+		{"status = 'processing' AND lease_until < ?", "lease_until", 1, now},
+		{"status = 'queued' AND next_at <= ?", "next_at, id", 0, now},
+	}
+}
+
+// Due finds the oldest of them.
+func (u unworked) Due(db bun.IDB, limit int) *bun.SelectQuery {
+	return db.NewSelect().Table("inbox").Column("id").Where(u.where, u.now).OrderExpr(u.order).Limit(int64(limit))
+}
+
+// Claim takes them. The array is made once; see [sweep.update]. They are locked
+// as they are found, so nothing is asked of them again: PostgreSQL would read
+// all that is due for it.
+func (u unworked) Claim(db bun.IDB, worker string, until database.Stamp, limit int) *bun.UpdateQuery {
+	due := u.Due(db, limit).Column("size", "next_at")
+	if database.Shared(db) {
+		due = due.For("NO KEY UPDATE SKIP LOCKED")
+	}
+	sized := db.NewSelect().TableExpr("(?) AS due", due).ColumnExpr("id, sum(size) OVER (ORDER BY next_at, id) - size AS before")
+	some := db.NewSelect().TableExpr("(?) AS sized", sized).Column("id").Where("before < ?", claimBytes)
+	q := db.NewUpdate().Table("inbox").Set("status = 'processing', holder = ?, lease_until = ?, attempt = attempt + 1, losses = losses + ?", worker, until, u.losses)
+	if database.Shared(db) {
+		return q.Where("id = ANY (ARRAY(?))", some)
+	}
+	return q.Where("id IN (?)", some)
+}
+
+// ClaimReceipts gives the worker up to limit queued receipts that are due, or
+// whose worker lost them, the oldest first, with one attempt counted, and of the
+// latter one loss. Others get other ones. There may be fewer than that when they are large. A claim
+// whose commit was not answered lapses like that of a worker that died.
+func (s *Store) ClaimReceipts(ctx context.Context, worker string, limit int, lease time.Duration) ([]event.Receipt, error) {
+	now := s.db.Now()
+	var rows []receiptRow
+	for _, kind := range UnworkedKinds(database.At(now)) {
+		if len(rows) >= limit {
+			break
+		}
+		some, err := s.claimReceipts(ctx, kind, worker, database.At(now.Add(lease)), limit-len(rows))
+		if err != nil {
+			return nil, fmt.Errorf("claiming deliveries: %w", err)
+		}
+		rows = append(rows, some...)
+	}
+	slices.SortFunc(rows, func(a, b receiptRow) int {
+		return cmp.Or(a.NextAt.T.Compare(b.NextAt.T), cmp.Compare(a.ID, b.ID))
+	})
+	return receipts(rows), nil
+}
+
+// claimReceipts takes those of one kind. A reader looks first, as in a sweep:
+// whoever asks when nothing is due writes nothing.
+func (s *Store) claimReceipts(ctx context.Context, kind unworked, worker string, until database.Stamp, limit int) (rows []receiptRow, err error) {
+	some, err := database.Exists(ctx, kind.Due(s.db.Read, 1))
+	if err != nil || !some {
+		return nil, err
+	}
+	err = s.db.Write.Do(ctx, &database.Job{Single: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		rows = nil
+		return kind.Claim(tx, worker, until, limit).Returning("*").Scan(ctx, &rows)
+	}})
+	return rows, err
+}
+
+// RenewReceipts has the leases of those of the worker begin anew. One that is
+// being settled is passed by.
+func (s *Store) RenewReceipts(ctx context.Context, worker string, ids []string, lease time.Duration) error {
+	until := database.At(s.db.Now().Add(lease))
+	for some := range slices.Chunk(ids, database.Chunk) {
+		err := s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			_, err := RenewReceipts(tx, worker, some, until).Exec(ctx)
+			return err
+		}})
+		if err != nil {
+			return fmt.Errorf("renewing the leases of deliveries: %w", err)
+		}
+	}
+	return nil
+}
+
+func RenewReceipts(db bun.IDB, worker string, ids []string, until database.Stamp) *bun.UpdateQuery {
+	q := db.NewUpdate().Table("inbox").Set("lease_until = ?", until)
+	held := db.NewSelect().Table("inbox").Column("id").Where("id IN (?)", bun.List(ids)).
+		Where("holder = ?", worker).Where("status = 'processing'")
+	if database.Shared(db) {
+		return q.Where("id = ANY (ARRAY(?))", held.For("NO KEY UPDATE SKIP LOCKED"))
+	}
+	return q.Where("id IN (?)", held)
+}
+
+// settled is a settlement and what else came of it.
+type settled struct {
+	event.Settlement
+	doubled bool
+}
+
+// Settle writes what came of claimed receipts, all in one transaction: events,
+// runs and outbox of each match whose trigger has no event of the key yet. A
+// receipt that the worker lost is left as it is, with all that came of it. It
+// takes a handful of statements, however many receipts there are.
+func (s *Store) Settle(ctx context.Context, worker string, list []event.Settlement) (out event.Settled, err error) {
+	if len(list) == 0 {
+		return out, nil
+	}
+	err = s.db.Write.Do(ctx, &database.Job{Whole: true, Numbered: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		mine, err := heldReceipts(ctx, tx, worker, list)
+		if err != nil {
+			return err
+		}
+		if err := markDoubled(ctx, tx, mine); err != nil {
+			return err
+		}
+		out = event.Settled{Doubled: doubled(mine)}
+		if out.Runs, err = s.writeMatches(ctx, tx, OfTriggers, matches(mine)); err != nil {
+			return err
+		}
+		return endReceipts(ctx, tx, mine, database.At(s.db.Now()))
+	}})
+	if err != nil {
+		return event.Settled{}, fmt.Errorf("settling deliveries: %w", err)
+	}
+	return out, nil
+}
+
+// heldReceipts are the settlements of receipts that the worker still has: none
+// is taken from him before the transaction ends.
+func heldReceipts(ctx context.Context, tx bun.IDB, worker string, list []event.Settlement) ([]*settled, error) {
+	attempts := map[string]int{}
+	ids := make([]string, 0, len(list))
+	for i := range list {
+		ids = append(ids, list[i].Receipt.ID)
+	}
+	for some := range slices.Chunk(ids, database.Chunk) {
+		var rows []receiptRow
+		if err := ReceiptsOf(tx, worker, some).Scan(ctx, &rows); err != nil {
+			return nil, fmt.Errorf("looking which of them the worker has: %w", err)
+		}
+		for i := range rows {
+			attempts[rows[i].ID] = rows[i].Attempt
+		}
+	}
+	var mine []*settled
+	for i := range list {
+		if attempt, ok := attempts[list[i].Receipt.ID]; ok && attempt == list[i].Receipt.Attempt {
+			mine = append(mine, &settled{Settlement: list[i]})
+			delete(attempts, list[i].Receipt.ID) // each is settled once
+		}
+	}
+	return mine, nil
+}
+
+func ReceiptsOf(db bun.IDB, worker string, ids []string) *bun.SelectQuery {
+	q := db.NewSelect().Table("inbox").Column("id", "attempt").Where("id IN (?)", bun.List(ids)).
+		Where("holder = ?", worker).Where("status = 'processing'")
+	if database.Shared(db) {
+		q = q.Order("id").For("NO KEY UPDATE")
+	}
+	return q
+}
+
+// matches are what is to be kept of those that are not the same as another.
+func matches(list []*settled) (all []event.Match) {
+	for _, s := range list {
+		if !s.doubled {
+			all = append(all, s.Matches...)
+		}
+	}
+	return all
+}
+
+func doubled(list []*settled) (ids []string) {
+	for _, s := range list {
+		if s.doubled {
+			ids = append(ids, s.Receipt.ID)
+		}
+	}
+	return ids
+}
+
+// Outcome is what is written of a receipt. The types are PostgreSQL's, which
+// does not see them in a list of values.
+type Outcome struct {
+	ID          string         `bun:"id,type:text"`
+	Status      string         `bun:"status,type:text"`
+	NextAt      database.Stamp `bun:"next_at,type:timestamptz"`
+	ProcessedAt database.Stamp `bun:"processed_at,type:timestamptz"`
+	LastError   database.Opt   `bun:"last_error,type:text"`
+	Native      database.Opt   `bun:"native,type:text"`
+	Shown       database.Opt   `bun:"shown,type:text"`
+	Doubled     bool           `bun:"doubled,type:boolean"`
+	Failures    int            `bun:"failures,type:integer"`
+	Losses      int            `bun:"losses,type:integer"`
+	Kept        bool           `bun:"kept,type:boolean"`
+}
+
+func (s *settled) outcome(now database.Stamp) Outcome {
+	o := Outcome{
+		ID: s.Receipt.ID, Status: string(s.Status), LastError: database.Opt(s.Error), Native: database.Opt(s.Native), Shown: database.Opt(s.Shown), Doubled: s.doubled,
+		Failures: s.Failures, Losses: s.Losses, Kept: s.Keep || s.Status != event.ReceiptCompleted,
+	}
+	if s.Status == event.ReceiptQueued {
+		o.NextAt = database.At(s.NextAt).Or(now)
+	} else {
+		o.ProcessedAt = now
+	}
+	return o
+}
+
+func endReceipts(ctx context.Context, tx bun.IDB, list []*settled, now database.Stamp) error {
+	slices.SortFunc(list, func(a, b *settled) int { return cmp.Compare(a.Receipt.ID, b.Receipt.ID) })
+	for some := range slices.Chunk(list, database.Chunk) {
+		rows := make([]Outcome, 0, len(some))
+		for _, s := range some {
+			rows = append(rows, s.outcome(now))
+		}
+		if _, err := WriteOutcomes(tx, &rows).Exec(ctx); err != nil {
+			return fmt.Errorf("writing what became of deliveries: %w", err)
+		}
+	}
+	return nil
+}
+
+func WriteOutcomes(db bun.IDB, rows *[]Outcome) *bun.UpdateQuery {
+	return db.NewUpdate().With("v", db.NewValues(rows)).Table("inbox").TableExpr("v").
+		Set("status = v.status, holder = NULL, lease_until = NULL, processed_at = v.processed_at, doubled = v.doubled, failures = v.failures, losses = v.losses, last_error = v.last_error").
+		Set("next_at = coalesce(v.next_at, inbox.next_at), native = coalesce(v.native, inbox.native), sealed = CASE WHEN v.kept THEN inbox.sealed END").
+		Set("shown = CASE WHEN v.status = 'completed' THEN v.shown ELSE coalesce(v.shown, inbox.shown) END").
+		Where("inbox.id = v.id")
+}

@@ -1,0 +1,138 @@
+package inbound
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+)
+
+// ListReceipts returns a page of deliveries, newest first, without what is
+// sealed.
+func (s *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (action.Page[event.Receipt], error) {
+	var page action.Page[event.Receipt]
+	after, err := database.ParseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	switch f.Status {
+	case "", event.ReceiptQueued, event.ReceiptProcessing, event.ReceiptCompleted, event.ReceiptFailed:
+	default:
+		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q; take queued, processing, completed or failed.", f.Status))
+	}
+	limit := database.PageSize(f.Limit)
+	var rows []receiptRow
+	if err := FindReceipts(f, s.db.Read, after, limit).Scan(ctx, &rows); err != nil {
+		return page, fmt.Errorf("listing deliveries: %w", err)
+	}
+	total, capped, err := database.CountUpTo(ctx, matchReceipts(f, s.db.Read.NewSelect().Table("inbox")))
+	if err != nil {
+		return page, fmt.Errorf("counting deliveries: %w", err)
+	}
+	return database.NewPage(receipts(rows), limit, total, capped, func(r event.Receipt) database.Cursor { return database.Cursor{At: database.At(r.ReceivedAt), ID: r.ID} }), nil
+}
+
+func FindReceipts(f event.ReceiptFilter, db bun.IDB, after database.Cursor, limit int) *bun.SelectQuery {
+	q := matchReceipts(f, db.NewSelect().Model((*receiptRow)(nil)).ExcludeColumn("sealed"))
+	if after.ID != "" {
+		q = q.Where("(received_at, id) < (?, ?)", after.At, after.ID)
+	}
+	return q.OrderExpr("received_at DESC, id DESC").Limit(int64(limit) + 1)
+}
+
+func matchReceipts(f event.ReceiptFilter, q *bun.SelectQuery) *bun.SelectQuery {
+	// What is said in another way is in no index: few wait, so they are taken
+	// and sorted; most are completed, so the organization's are read in order.
+	organization := "organization_id = ?"
+	switch f.Status {
+	case event.ReceiptQueued, event.ReceiptProcessing:
+		if f.Trigger == "" {
+			organization = "organization_id || '' = ?"
+		}
+	}
+	q = q.Where(organization, f.Organization)
+	if f.Trigger != "" {
+		q = q.Where("trigger_id = ?", f.Trigger)
+	}
+	if f.Provider != "" {
+		q = q.Where("provider = ?", f.Provider)
+	}
+	switch f.Status {
+	case "":
+		return q
+	case event.ReceiptCompleted:
+		return q.Where("status NOT IN ('queued', 'processing', 'failed')")
+	}
+	return q.Where("status = ?", f.Status)
+}
+
+// Receipt returns a delivery with what is sealed; ErrNotFound.
+func (s *Store) Receipt(ctx context.Context, organization, id string) (event.Receipt, error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	r, err := receiptOf(ctx, s.db.Read, organization, id)
+	if err != nil {
+		return event.Receipt{}, err
+	}
+	return r.receipt(), nil
+}
+
+func receiptOf(ctx context.Context, db bun.IDB, organization, id string) (*receiptRow, error) {
+	r := &receiptRow{ID: id}
+	err := db.NewSelect().Model(r).WherePK().Where("organization_id = ?", organization).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, action.NewError("delivery_not_found")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading delivery %s: %w", id, err)
+	}
+	return r, nil
+}
+
+// RedriveReceipt queues one anew that failed or reached nobody; ErrConflict for
+// others, ErrGone when its payload was forgotten.
+func (s *Store) RedriveReceipt(ctx context.Context, organization, id, by string) (event.Receipt, error) {
+	var r *receiptRow
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if r, err = receiptOf(ctx, tx, organization, id); err != nil {
+			return err
+		}
+		switch {
+		case r.Status != string(event.ReceiptFailed) && (r.Status != string(event.ReceiptCompleted) || r.Sealed == nil):
+			return action.Errorf(action.ErrConflict, "not_failed", "This delivery is %s; only one that failed or reached nobody can be worked off again.", r.Status)
+		case r.Sealed == nil:
+			return action.NewError("payload_gone")
+		}
+		before := r.told()
+		r.Status, r.Attempt, r.Failures, r.Losses, r.NextAt, r.ProcessedAt, r.LastError = string(event.ReceiptQueued), 0, 0, 0, database.At(s.db.Now()), database.Stamp{}, ""
+		n, err := database.Affected(tx.NewUpdate().Model(r).Column("status", "attempt", "failures", "losses", "next_at", "processed_at", "last_error").
+			WherePK().Where("status IN ('failed', 'completed')").Where("sealed IS NOT NULL").Exec(ctx))
+		switch {
+		case err != nil:
+			return fmt.Errorf("queueing delivery %s: %w", id, err)
+		case n == 0: // the sender tried again
+			return action.Errorf(action.ErrConflict, "not_failed", "Its sender has just sent this delivery again; see what becomes of it.")
+		}
+		e := action.PolicyEvent{Organization: organization, Kind: action.EventDelivery, Subject: id, By: by}
+		return s.history.RecordChange(ctx, tx, e, before, r.told())
+	})
+	if err != nil {
+		return event.Receipt{}, err
+	}
+	return r.receipt(), nil
+}
+
+// told is what history says of a delivery.
+func (r *receiptRow) told() any {
+	return struct {
+		Endpoint string `json:"endpoint"`
+		Status   string `json:"status"`
+		Attempt  int    `json:"attempt"`
+	}{r.Endpoint, r.Status, r.Attempt}
+}

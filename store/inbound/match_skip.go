@@ -1,0 +1,57 @@
+package inbound
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+)
+
+// SkipEvent ends the event's run, which nobody has yet, as skipped; ErrConflict
+// otherwise. Its context stays as long as it would have.
+func (s *Store) SkipEvent(ctx context.Context, organization, id, by string) (r event.Record, err error) {
+	now := s.db.Now()
+	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if r, err = recordOf(ctx, tx, organization, id); err != nil {
+			return err
+		}
+		before := r.Status()
+		if err := skipRun(ctx, tx, &r, now); err != nil {
+			return err
+		}
+		_, err := tx.NewUpdate().Table("events").Set("skip_reason = ?", event.SkipManual).Where("id = ?", id).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("skipping event %s: %w", id, err)
+		}
+		r.Skip, r.RunStatus, r.EndedAt = event.SkipManual, event.RunSkipped, database.At(now).Ptr()
+		e := action.PolicyEvent{Organization: organization, Kind: action.EventRun, Subject: r.Run, By: by}
+		return s.history.RecordChange(ctx, tx, e, statusTold{id, before}, statusTold{id, r.Status()})
+	})
+	return r, err
+}
+
+// statusTold is what history says of a change of an event by hand.
+type statusTold struct {
+	Event  string `json:"event_id"`
+	Status string `json:"status"`
+}
+
+// skipRun ends a run that waits, and has it delivered to nobody.
+func skipRun(ctx context.Context, tx bun.Tx, r *event.Record, now time.Time) error {
+	n, err := database.Affected(tx.NewUpdate().Table("runs").Set("status = 'skipped', completed_at = ?", database.At(now)).
+		Where("id = ?", r.Run).Where("status = 'queued'").Exec(ctx))
+	switch {
+	case err != nil:
+		return fmt.Errorf("skipping run %s: %w", r.Run, err)
+	case n == 0 && r.Skip != "":
+		return action.NewError("already_skipped", r.Skip)
+	case n == 0:
+		return action.NewError("run_taken")
+	}
+	return closeParcel(ctx, tx, r.Run, event.ParcelVoid, now)
+}

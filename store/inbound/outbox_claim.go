@@ -1,0 +1,256 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+)
+
+// parcelTerms are those under which a worker sends.
+type parcelTerms struct {
+	worker      string
+	lease, life time.Duration
+}
+
+// ClaimParcels gives the worker up to limit parcels that are due, of
+// organizations that have an enabled endpoint, which share the limit. The run of
+// each is claimed by the endpoint with it, for life; when it was before, session
+// and claim are the same. One whose run somebody else has, or that ended, is
+// void; one whose run waits for its automation to be enabled waits, too. What was
+// claimed before an error is returned with it.
+func (s *Store) ClaimParcels(ctx context.Context, worker string, limit int, lease, life time.Duration) (list []event.Dispatch, err error) {
+	if worker == "" || limit <= 0 || lease <= 0 || life <= 0 {
+		return nil, errors.New("claiming deliveries: give a worker, how many, and for how long")
+	}
+	var due []string
+	if err := DueOrganizations(s.db.Read, database.At(s.db.Now())).Scan(ctx, &due); err != nil {
+		return nil, fmt.Errorf("looking for deliveries: %w", err)
+	}
+	rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+	// What some leave of their share is shared by those that have more.
+	for len(due) > 0 && len(list) < limit {
+		share, more := max((limit-len(list))/len(due), 1), due[:0]
+		for _, organization := range due {
+			n := min(share, limit-len(list))
+			if n == 0 {
+				break
+			}
+			some, err := s.claimParcels(ctx, organization, n, parcelTerms{worker, lease, life})
+			if list = append(list, some...); err != nil {
+				return list, fmt.Errorf("claiming deliveries: %w", err)
+			}
+			if len(some) == n {
+				more = append(more, organization)
+			}
+		}
+		due = more
+	}
+	return list, nil
+}
+
+// DueOrganizations are those with something to send.
+func DueOrganizations(db bun.IDB, now database.Stamp) *bun.SelectQuery {
+	again := begunParcels(db.NewSelect().TableExpr("outbox AS o").ColumnExpr("1"), now).Where("o.organization_id = p.organization_id")
+	return db.NewSelect().TableExpr("run_endpoints AS p").Column("p.organization_id").Where("p.enabled").Where("EXISTS (?) OR "+waitsSQL, again)
+}
+
+// waitsSQL tells of an endpoint p that a run waits for it. Each enabled automation
+// is looked at, and none of the runs that wait for another to be enabled.
+const waitsSQL = `EXISTS (SELECT 1 FROM automations AS a WHERE a.organization_id = p.organization_id AND a.enabled AND
+	(SELECT r.id FROM runs AS r WHERE r.organization_id = a.organization_id AND r.automation_id = a.id AND r.status = 'queued' ORDER BY r.created_at, r.id LIMIT 1) IS NOT NULL)`
+
+// begunParcels restricts q to the next attempts that are due: of what was begun,
+// which goes on though its automation was disabled.
+func begunParcels(q *bun.SelectQuery, now database.Stamp) *bun.SelectQuery {
+	return q.Where("o.status = 'pending' AND o.attempt > 0").Where("o.next_at <= ?", now)
+}
+
+// AgainParcels are an organization's, the most overdue first.
+func AgainParcels(db bun.IDB, into any, organization string, now database.Stamp, limit int) *bun.SelectQuery {
+	return begunParcels(db.NewSelect().Model(into), now).Join("JOIN runs AS r ON r.id = o.run_id").
+		Where("o.organization_id = ?", organization).Order("o.next_at", "o.id").Limit(int64(limit))
+}
+
+// FirstParcels are an automation's that were never sent, as their runs came. The
+// where names the predicate of the index of open ones word by word.
+func FirstParcels(db bun.IDB, into any, organization, automation string, now database.Stamp, limit int) *bun.SelectQuery {
+	return db.NewSelect().Model(into).Join("JOIN runs AS r ON r.id = o.run_id").
+		Where("r.organization_id = ?", organization).Where("r.automation_id = ?", automation).Where("r.status = 'queued'").
+		Where("o.status IN ('pending', 'sending')").Where("o.status = 'pending'").Where("o.next_at <= ?", now).
+		Order("r.created_at", "r.id").Limit(int64(limit))
+}
+
+// dueParcels finds up to so many that an organization has to send: those that
+// were begun and those that wait take turns to be the first.
+func dueParcels(ctx context.Context, tx bun.IDB, organization string, now database.Stamp, limit int) (rows []ParcelRow, err error) {
+	var automations []string
+	if err := WaitingAutomations(tx, organization, "").Scan(ctx, &automations); err != nil {
+		return nil, err
+	}
+	finds := []func(into any, limit int) *bun.SelectQuery{
+		func(into any, limit int) *bun.SelectQuery { return AgainParcels(tx, into, organization, now, limit) },
+	}
+	for _, a := range automations {
+		finds = append(finds, func(into any, limit int) *bun.SelectQuery { return FirstParcels(tx, into, organization, a, now, limit) })
+	}
+	if rand.N(2) == 0 {
+		finds = append(finds[1:], finds[0])
+	}
+	for _, find := range finds {
+		if len(rows) >= limit {
+			break
+		}
+		var some []ParcelRow
+		q := find(&some, limit-len(rows))
+		if database.Shared(tx) {
+			// Both are locked here and neither is waited for: others lock the run
+			// first, and then its delivery.
+			q = q.For("NO KEY UPDATE OF o, r SKIP LOCKED")
+		}
+		if err := q.Scan(ctx); err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+	}
+	return rows, nil
+}
+
+func (s *Store) claimParcels(ctx context.Context, organization string, limit int, t parcelTerms) (list []event.Dispatch, err error) {
+	endpoint, err := s.RunEndpoint(ctx, organization)
+	if errors.Is(err, action.ErrNotFound) || err == nil && !endpoint.Enabled {
+		return nil, nil // since a moment
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+		list = nil
+		now := s.db.Now()
+		rows, err := dueParcels(ctx, tx, organization, database.At(now), limit)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			w, err := s.claimParcel(ctx, tx, &rows[i], t, now)
+			if err != nil {
+				return err
+			}
+			if w != nil {
+				list = append(list, event.Dispatch{Parcel: rows[i].parcel(), Work: *w, Endpoint: endpoint})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// claimParcel claims one, with its run; nil when nobody needs it any more. p is
+// it as read, and then as written.
+func (s *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t parcelTerms, now time.Time) (*event.Work, error) {
+	r, err := ReadRun(ctx, tx, p.Organization, p.Run)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.is(event.RunQueued):
+		if err := s.claimRun(ctx, tx, r, claimTerms{by: byEndpoint, deadline: now.Add(t.life), now: now}); err != nil {
+			return nil, err
+		}
+	case r.Claim != "" && r.ClaimedBy == byEndpoint:
+	default:
+		return nil, closeParcel(ctx, tx, r.ID, event.ParcelVoid, now)
+	}
+	p.Status, p.Attempt = string(event.ParcelSending), p.Attempt+1
+	p.Holder, p.LeaseUntil = database.Opt(t.worker), database.At(now.Add(t.lease))
+	_, err = tx.NewUpdate().Model(p).Column("status", "attempt", "holder", "lease_until").WherePK().Exec(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("claiming delivery %s: %w", p.ID, err)
+	}
+	w, err := readWork(ctx, tx, r)
+	return &w, err
+}
+
+// errParcelLost tells that a delivery is another's, or over.
+var errParcelLost = errors.New("the delivery is in other hands")
+
+// undelivered is told about runs that their endpoint did not take.
+const undelivered = "The endpoint for runs did not take this run. See at the delivery what it answered, mend it, and have the run done again."
+
+// SettleParcel writes what came of an attempt, and of the parcel when the first
+// one was. One that is dead fails its run,
+// unless somebody works on that all the same: then it is delivered. It returns
+// the run, and false, and has written nothing, when the worker lost the parcel.
+func (store *Store) SettleParcel(ctx context.Context, worker string, s event.Sent) (run event.Run, held bool, err error) {
+	switch s.Status {
+	case event.ParcelPending, event.ParcelDelivered, event.ParcelDead:
+	default:
+		return event.Run{}, false, fmt.Errorf("an attempt to deliver does not end as %q", s.Status)
+	}
+	run, err = store.parcelSettled(ctx, worker, &s)
+	if errors.Is(err, errRunBegun) {
+		s.Status = event.ParcelDelivered // its endpoint has it, whatever it answered
+		run, err = store.parcelSettled(ctx, worker, &s)
+	}
+	if errors.Is(err, errParcelLost) || errors.Is(err, ErrRunMoved) {
+		return event.Run{}, false, nil
+	}
+	if err != nil {
+		return event.Run{}, false, err
+	}
+	return run, true, nil
+}
+
+func (store *Store) parcelSettled(ctx context.Context, worker string, s *event.Sent) (run event.Run, err error) {
+	err = store.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+		r, err := ReadRun(ctx, tx, s.Parcel.Organization, s.Parcel.Run)
+		if err != nil {
+			return err
+		}
+		if s.Status == event.ParcelDead && r.Claim != "" && r.ClaimedBy == byEndpoint {
+			if !r.is(event.RunClaimed) {
+				return errRunBegun
+			}
+			end := RunEnd{Status: event.RunFailed, Ending: event.Ending{Code: event.RunUndelivered, Message: undelivered}, Note: "The run could not be delivered.", unbegun: true}
+			if _, err := store.EndRun(ctx, tx, r, end, store.db.Now()); err != nil {
+				return err
+			}
+		}
+		run = r.run()
+		return store.settleParcel(ctx, tx, worker, s)
+	})
+	return run, err
+}
+
+func (store *Store) settleParcel(ctx context.Context, tx bun.IDB, worker string, s *event.Sent) error {
+	r := &ParcelRow{ID: s.Parcel.ID, Status: string(s.Status), FirstAt: database.AtPtr(s.Parcel.FirstAt), NextAt: database.At(s.Parcel.NextAt), LastError: database.Opt(ShortMessage(s.Error))}
+	if s.HTTP != 0 {
+		code := int64(s.HTTP)
+		r.LastStatus = &code
+	}
+	if s.Status == event.ParcelPending {
+		r.NextAt = database.At(s.NextAt)
+	} else {
+		r.DeliveredAt = database.At(store.db.Now())
+	}
+	n, err := database.Affected(tx.NewUpdate().Model(r).Column("status", "first_at", "next_at", "holder", "lease_until", "last_status", "last_error", "delivered_at").
+		WherePK().Where("organization_id = ?", s.Parcel.Organization).Where("status = 'sending'").
+		Where("holder = ?", worker).Where("attempt = ?", s.Parcel.Attempt).Exec(ctx))
+	if err != nil {
+		return fmt.Errorf("settling delivery %s: %w", r.ID, err)
+	}
+	if n == 0 {
+		return errParcelLost
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package inbound
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+)
+
+// ClaimPoll gives the worker the group that is overdue most and that nobody
+// holds, or whose worker lost it; false: there is none. Its turn counts up:
+// whoever had it before can write nothing of it any more.
+func (s *Store) ClaimPoll(ctx context.Context, worker string, lease time.Duration) (g event.PollGroup, found bool, err error) {
+	// A reader looks first: mostly nothing is due.
+	some, err := database.Exists(ctx, DuePolls(s.db.Read.NewSelect(), s.db.ClockNow()))
+	if err != nil || !some {
+		return g, false, wrapped("looking for what is to be polled", err)
+	}
+	var rows []pollGroupRow
+	err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		now, until := s.db.LeaseTimes(lease)
+		return ClaimPoll(tx, worker, now, until).Scan(ctx, &rows)
+	}})
+	if err != nil || len(rows) == 0 {
+		return g, false, wrapped("taking what is to be polled", err)
+	}
+	return rows[0].group(), true, nil
+}
+
+// DuePolls finds the group that is next.
+func DuePolls(q *bun.SelectQuery, now any) *bun.SelectQuery {
+	return q.Table("poll_groups").Column("id").Where(dueSQL, now).Order("next_at").Limit(1)
+}
+
+const dueSQL = "next_at <= ?0 AND (holder IS NULL OR lease_until <= ?0)"
+
+// ClaimPoll takes one. On PostgreSQL those that others take in this moment are
+// left to them.
+func ClaimPoll(db bun.IDB, worker string, now, until any) *bun.UpdateQuery {
+	q := db.NewUpdate().Model((*pollGroupRow)(nil)).Set("holder = ?, lease_until = ?, turn = turn + 1", worker, until)
+	due := DuePolls(db.NewSelect(), now)
+	if database.Shared(db) {
+		q = q.Where("id = ANY (ARRAY(?))", due.For("NO KEY UPDATE SKIP LOCKED"))
+	} else {
+		q = q.Where("id IN (?)", due)
+	}
+	return q.Where(dueSQL, now).Returning("*")
+}
+
+// RenewPoll has the lease of a claimed group begin anew; false: the worker lost
+// it.
+func (s *Store) RenewPoll(ctx context.Context, worker string, g event.PollGroup, lease time.Duration) (held bool, err error) {
+	err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, until := s.db.LeaseTimes(lease)
+		n, err := database.Affected(tx.NewUpdate().Table("poll_groups").Set("lease_until = ?", until).
+			Where("id = ?", g.ID).Where("holder = ?", worker).Where("turn = ?", g.Turn).Exec(ctx))
+		held = n == 1
+		return err
+	}})
+	return held && err == nil, wrapped("renewing what is polled", err)
+}
+
+// wrapped says what was done when err came; nil when there was none.
+func wrapped(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+type pollGroupRow struct {
+	bun.BaseModel `bun:"table:poll_groups,alias:g"`
+
+	ID           string         `bun:"id,pk"`
+	Organization string         `bun:"organization_id"`
+	Provider     string         `bun:"provider"`
+	Integration  string         `bun:"integration_id"`
+	Cursor       database.Opt   `bun:"cursor"`
+	PollSeconds  int            `bun:"poll_seconds"`
+	NextAt       database.Stamp `bun:"next_at"`
+	LastAt       database.Stamp `bun:"last_at"`
+	Failures     int            `bun:"failures"`
+	LastError    database.Opt   `bun:"last_error"`
+	Lost         database.Opt   `bun:"lost"`
+	LostAt       database.Stamp `bun:"lost_at"`
+	Turn         int64          `bun:"turn"`
+	Holder       database.Opt   `bun:"holder"`
+	LeaseUntil   database.Stamp `bun:"lease_until"`
+}
+
+func (r *pollGroupRow) group() event.PollGroup {
+	g := event.PollGroup{
+		ID: r.ID, Organization: r.Organization, Provider: r.Provider, Integration: r.Integration, PollSeconds: r.PollSeconds, NextAt: r.NextAt.T,
+		LastAt: r.LastAt.Ptr(), Failures: r.Failures, LastError: string(r.LastError), Lost: string(r.Lost), LostAt: r.LostAt.Ptr(), Turn: r.Turn,
+	}
+	if r.Cursor != "" {
+		g.Cursor = []byte(r.Cursor)
+	}
+	return g
+}
+
+// PollGroups tells how an organization's polling goes, by provider.
+func (s *Store) PollGroups(ctx context.Context, organization string) ([]event.PollGroup, error) {
+	var rows []pollGroupRow
+	err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("provider", "integration_id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing what is polled: %w", err)
+	}
+	list := make([]event.PollGroup, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].group())
+	}
+	return list, nil
+}
+
+// pollsMoved keeps the group of a trigger in step with all triggers of it: it is
+// there while one of them is enabled, and as quick as the quickest. It belongs
+// into the transaction of each change of a trigger, of which [DB.do] lets one at
+// a time be.
+func (s *Store) pollsMoved(ctx context.Context, tx bun.Tx, t *event.Trigger) error {
+	if t.Kind != event.Polling {
+		return nil
+	}
+	var seconds int
+	if err := Quickest(tx, t).Scan(ctx, &seconds); err != nil {
+		return fmt.Errorf("reading the triggers that poll %s: %w", t.Integration, err)
+	}
+	if seconds == 0 {
+		_, err := tx.NewDelete().Table("poll_groups").Where("organization_id = ?", t.Organization).Where("provider = ?", t.Provider).
+			Where("integration_id = ?", t.Integration).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("ending to poll %s: %w", t.Integration, err)
+		}
+		return nil
+	}
+	return s.PutPollGroup(ctx, tx, t, seconds)
+}
+
+// Quickest finds the least time between two looks of the trigger's group; zero
+// when nobody wants one.
+func Quickest(db bun.IDB, t *event.Trigger) *bun.SelectQuery {
+	return db.NewSelect().Table("triggers").ColumnExpr("coalesce(min(poll_seconds), 0)").
+		Where("organization_id = ?", t.Organization).Where("provider = ?", t.Provider).Where("enabled = ?", true).
+		Where("kind = ?", string(event.Polling)).Where("integration_id = ?", t.Integration)
+}
+
+// PutPollGroup makes the group, due at once, or changes how quick it is. When it
+// is due stays, but that one which goes well need not wait for longer than what
+// is wanted now.
+func (s *Store) PutPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, seconds int) error {
+	id, err := database.NewID()
+	if err != nil {
+		return err
+	}
+	now := s.db.Now()
+	_, err = tx.NewInsert().Model(&pollGroupRow{
+		ID: id, Organization: t.Organization, Provider: t.Provider, Integration: t.Integration, PollSeconds: seconds, NextAt: database.At(now),
+	}).On("CONFLICT (organization_id, provider, integration_id) DO UPDATE").Set("poll_seconds = EXCLUDED.poll_seconds").
+		Set("next_at = CASE WHEN g.failures = 0 AND g.next_at > ?0 AND g.poll_seconds > ?1 THEN ?0 ELSE g.next_at END",
+			database.At(now.Add(time.Duration(seconds)*time.Second)), seconds).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("writing how often %s is polled: %w", t.Integration, err)
+	}
+	return nil
+}
+
+// SettlePoll writes cursor and events in one transaction, and gives the group
+// back. Nothing is written, and ErrConflict returned, when the worker lost it.
+func (s *Store) SettlePoll(ctx context.Context, worker string, l event.Look) (runs []event.Run, err error) {
+	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+		n, err := database.Affected(giveBack(tx, worker, &l, database.At(s.db.Now())).Exec(ctx))
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return action.NewError("poll_lost")
+		}
+		runs, err = s.writeMatches(ctx, tx, OfTriggers, l.Matches)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("settling a look at integration %s: %w", l.Group.Integration, err)
+	}
+	return runs, nil
+}
+
+// giveBack ends the worker's turn.
+func giveBack(db bun.IDB, worker string, l *event.Look, now database.Stamp) *bun.UpdateQuery {
+	q := db.NewUpdate().Table("poll_groups").Set("holder = NULL, lease_until = NULL, next_at = ?, last_at = ?", database.At(l.NextAt).Or(now), now)
+	if l.Cursor != nil {
+		q = q.Set("cursor = ?", string(l.Cursor))
+	}
+	if l.LastError == "" {
+		q = q.Set("failures = 0, last_error = NULL")
+	} else {
+		q = q.Set("failures = failures + 1, last_error = ?", l.LastError)
+	}
+	if l.Lost != "" {
+		q = q.Set("lost = ?, lost_at = ?", l.Lost, now)
+	}
+	return q.Where("id = ?", l.Group.ID).Where("organization_id = ?", l.Group.Organization).
+		Where("holder = ?", worker).Where("turn = ?", l.Group.Turn)
+}

@@ -1,0 +1,183 @@
+package inbound
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+)
+
+type RunRow struct {
+	bun.BaseModel `bun:"table:runs,alias:r"`
+
+	ID           string         `bun:"id,pk"`
+	Organization string         `bun:"organization_id"`
+	Automation   string         `bun:"automation_id"`
+	Event        string         `bun:"event_id"`
+	Trigger      string         `bun:"trigger_id"`
+	Status       string         `bun:"status"`
+	Attempt      int            `bun:"attempt"`
+	Claim        database.Opt   `bun:"claim_id"`
+	LastClaim    database.Opt   `bun:"last_claim"` // with which its worker ended it
+	ClaimedBy    database.Opt   `bun:"claimed_by"`
+	LeaseUntil   database.Stamp `bun:"lease_until"`
+	LeaseSeconds *int64         `bun:"lease_seconds"`
+	Deadline     database.Stamp `bun:"deadline"`
+	Session      database.Opt   `bun:"session_id"`
+	Code         database.Opt   `bun:"code"`
+	Message      database.Opt   `bun:"message"`
+	Result       database.Opt   `bun:"result"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+	StartedAt    database.Stamp `bun:"started_at"`
+	CompletedAt  database.Stamp `bun:"completed_at"`
+
+	Title   string `bun:"title,scanonly"`
+	Waiting int    `bun:"waiting,scanonly"`
+}
+
+// Runs reads rows with what of a run is kept elsewhere. Sub-selects keep the
+// order of the runs' own indexes, and read no more than the rows of the page.
+func Runs(db bun.IDB, into any) *bun.SelectQuery {
+	return db.NewSelect().Model(into).ColumnExpr("r.*").
+		ColumnExpr("(SELECT e.title FROM events AS e WHERE e.id = r.event_id) AS title").
+		ColumnExpr(`(SELECT count(*) FROM invocations AS i
+			WHERE i.organization_id = r.organization_id AND i.session_id = r.session_id AND i.status = 'pending') AS waiting`)
+}
+
+func (r *RunRow) run() event.Run {
+	return event.Run{
+		ID: r.ID, Organization: r.Organization, Automation: r.Automation, Event: r.Event, Trigger: r.Trigger,
+		Status: event.RunStatus(r.Status), Attempt: r.Attempt, Claim: string(r.Claim), ClaimedBy: string(r.ClaimedBy),
+		LeaseUntil: r.LeaseUntil.Ptr(), Deadline: r.Deadline.Ptr(), Session: string(r.Session), Waiting: r.Waiting,
+		Code: string(r.Code), Message: string(r.Message), Result: json.RawMessage(r.Result),
+		CreatedAt: r.CreatedAt.T, StartedAt: r.StartedAt.Ptr(), EndedAt: r.CompletedAt.Ptr(), Title: r.Title,
+	}
+}
+
+func (r *RunRow) is(s event.RunStatus) bool { return r.Status == string(s) }
+
+// Run returns a run; ErrNotFound.
+func (s *Store) Run(ctx context.Context, organization, id string) (event.Run, error) {
+	return oneRun(ctx, s.db.Read, organization, id)
+}
+
+func oneRun(ctx context.Context, db bun.IDB, organization, id string) (event.Run, error) {
+	r, err := ReadRun(ctx, db, organization, id)
+	if err != nil {
+		return event.Run{}, err
+	}
+	return r.run(), nil
+}
+
+func ReadRun(ctx context.Context, db bun.IDB, organization, id string) (*RunRow, error) {
+	return FirstRun(ctx, func(into any) *bun.SelectQuery {
+		return Runs(db, into).Where("r.organization_id = ?", organization).Where("r.id = ?", id)
+	})
+}
+
+func FirstRun(ctx context.Context, find func(into any) *bun.SelectQuery) (*RunRow, error) {
+	var rows []RunRow
+	if err := find(&rows).Limit(1).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading a run: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, action.NewError("run_not_found")
+	}
+	return &rows[0], nil
+}
+
+// runStatuses are all that a run can have; the first of them are in the index by
+// status, which names them in this way.
+var runStatuses = []event.RunStatus{
+	event.RunQueued, event.RunClaimed, event.RunRunning, event.RunNeeds, event.RunFailed, event.RunSucceeded, event.RunSkipped,
+}
+
+const (
+	fewRuns    = 5 // of runStatuses: of the others nearly all runs are
+	fewRunsSQL = "r.status IN ('queued', 'claimed', 'running', 'needs_human', 'failed')"
+)
+
+// ListRuns returns a page of runs, newest first.
+func (s *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.Page[event.Run], err error) {
+	after, err := database.ParseCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	if f.Status != "" && !slices.Contains(runStatuses, f.Status) {
+		return page, database.Invalid("/status", fmt.Sprintf("There is no status %q of a run; it is one of %q.", f.Status, runStatuses))
+	}
+	limit := database.PageSize(f.Limit)
+	var rows []RunRow
+	if err := database.NewestFirst(MatchRuns(f, Runs(s.db.Read, &rows)), after, limit).Scan(ctx); err != nil {
+		return page, fmt.Errorf("listing runs: %w", err)
+	}
+	total, capped, err := database.CountUpTo(ctx, MatchRuns(f, s.db.Read.NewSelect().TableExpr("runs AS r")))
+	if err != nil {
+		return page, fmt.Errorf("counting runs: %w", err)
+	}
+	list := make([]event.Run, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].run())
+	}
+	return database.NewPage(list, limit, total, capped, func(r event.Run) database.Cursor { return database.Cursor{At: database.At(r.CreatedAt), ID: r.ID} }), nil
+}
+
+// LastRuns returns the newest run of each automation that has one, by their ids.
+func (s *Store) LastRuns(ctx context.Context, organization string) (map[string]event.Run, error) {
+	var rows []RunRow
+	if err := LastRuns(s.db.Read, &rows, organization).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading the last runs: %w", err)
+	}
+	last := make(map[string]event.Run, len(rows))
+	for i := range rows {
+		last[rows[i].Automation] = rows[i].run()
+	}
+	return last, nil
+}
+
+// LastRuns takes a step in the index for each automation, however many runs it had.
+// The organization is an expression, so that only the index of ids is taken.
+func LastRuns(db bun.IDB, into any, organization string) *bun.SelectQuery {
+	return Runs(db, into).Where("r.organization_id || '' = ?", organization).Where(`r.id IN (SELECT (
+		SELECT l.id FROM runs AS l WHERE l.organization_id = a.organization_id AND l.automation_id = a.id ORDER BY l.created_at DESC, l.id DESC LIMIT 1)
+		FROM automations AS a WHERE a.organization_id = ?0)`, organization)
+}
+
+// match restricts q to what the filter wants.
+func MatchRuns(f event.RunFilter, q *bun.SelectQuery) *bun.SelectQuery {
+	q = q.Where("r.organization_id = ?", f.Organization)
+	if f.Automation != "" {
+		q = q.Where("r.automation_id = ?", f.Automation)
+	}
+	if f.Trigger != "" {
+		q = q.Where("r.trigger_id = ?", f.Trigger)
+	}
+	if f.Event != "" {
+		q = q.Where("r.event_id = ?", f.Event)
+	}
+	if f.Status != "" {
+		q = q.Where("r.status = ?", string(f.Status))
+		if slices.Contains(runStatuses[:fewRuns], f.Status) {
+			q = q.Where(fewRunsSQL) // SQLite must be told of the index's own condition
+		}
+	}
+	return q
+}
+
+// ErrRunMoved tells that a run is no more what was read: nothing was written.
+var ErrRunMoved = errors.New("the run changed meanwhile")
+
+// swapped is nil when a compare-and-swap changed its one row.
+func swapped(n int, err error) error {
+	if err == nil && n == 0 {
+		return ErrRunMoved
+	}
+	return err
+}

@@ -1,0 +1,323 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/connect"
+	"sallyport/store/database"
+	"sallyport/store/sessions"
+)
+
+// byEndpoint has claimed the runs that are delivered.
+const byEndpoint = "endpoint"
+
+// claimTerms are those of one claim.
+type claimTerms struct {
+	by       string
+	lease    time.Duration // zero: until the deadline
+	deadline time.Time
+	now      time.Time
+}
+
+// ClaimRun takes a queued run and mints its session. ErrNotFound with code
+// "no_run" when none waits, "run_not_found" when there is none of c.Run, and
+// ErrConflict when somebody has that one. Runs of a disabled automation wait
+// until it is enabled: nobody gets any, and ErrConflict who asks for one.
+func (s *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err error) {
+	if c.By == "" || c.Life <= 0 || c.Lease < 0 {
+		return event.Work{}, errors.New("claiming a run: give who claims it, and for how long")
+	}
+	if c.Run == "" {
+		// A reader looks first: workers ask often, and mostly nothing waits.
+		some, err := database.Exists(ctx, WaitingAutomations(s.db.Read, c.Organization, c.Automation).Limit(1))
+		if err != nil {
+			return event.Work{}, fmt.Errorf("looking for a run: %w", err)
+		}
+		if !some {
+			return event.Work{}, noRun()
+		}
+	}
+	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+		r, err := pickRun(ctx, tx, &c)
+		if err != nil {
+			return err
+		}
+		now := s.db.Now()
+		if err := s.claimRun(ctx, tx, r, claimTerms{by: c.By, lease: c.Lease, deadline: now.Add(c.Life), now: now}); err != nil {
+			return err
+		}
+		if err := closeParcel(ctx, tx, r.ID, event.ParcelDelivered, now); err != nil {
+			return err
+		}
+		w, err = readWork(ctx, tx, r)
+		if err == nil && !w.Automation.Enabled {
+			err = runPaused()
+		}
+		return err
+	})
+	if errors.Is(err, ErrRunMoved) {
+		return event.Work{}, runTaken()
+	}
+	return w, err
+}
+
+func noRun() error {
+	return action.Errorf(action.ErrNotFound, "no_run", "No run waits; ask again in a while.")
+}
+
+func runTaken() error {
+	return action.NewError("run_not_queued")
+}
+
+func runPaused() error {
+	return action.NewError("automation_disabled")
+}
+
+// WaitingAutomations are an organization's with runs that wait, but for disabled
+// ones; that whose run waits longest comes first. Of each one run is looked at,
+// however many wait.
+func WaitingAutomations(db bun.IDB, organization, automation string) *bun.SelectQuery {
+	oldest := db.NewSelect().TableExpr("runs AS r").Column("r.created_at").Where("r.organization_id = a.organization_id").
+		Where("r.automation_id = a.id").Where("r.status = 'queued'").Order("r.created_at", "r.id").Limit(1)
+	q := db.NewSelect().TableExpr("automations AS a").Column("a.id").ColumnExpr("(?) AS oldest", oldest).
+		Where("a.organization_id = ?", organization).Where("a.enabled")
+	if automation != "" {
+		q = q.Where("a.id = ?", automation)
+	}
+	return db.NewSelect().TableExpr("(?) AS w", q).Column("w.id").Where("w.oldest IS NOT NULL").Order("w.oldest", "w.id")
+}
+
+// WaitingRuns finds the run of an automation that waits longest.
+func WaitingRuns(db bun.IDB, organization, automation string) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("runs AS r").Column("r.id").Where("r.organization_id = ?", organization).
+		Where("r.automation_id = ?", automation).Where("r.status = 'queued'").Order("r.created_at", "r.id").Limit(1)
+}
+
+// longestWaiting returns the run to be claimed when any will do. Of many who
+// look, each finds another one.
+func longestWaiting(ctx context.Context, tx bun.IDB, c *event.Claim) (string, error) {
+	var automations []string
+	if err := WaitingAutomations(tx, c.Organization, c.Automation).Scan(ctx, &automations); err != nil {
+		return "", fmt.Errorf("looking for a run: %w", err)
+	}
+	for _, a := range automations {
+		q := WaitingRuns(tx, c.Organization, a)
+		if database.Shared(tx) {
+			q = q.For("NO KEY UPDATE SKIP LOCKED")
+		}
+		var found []string
+		if err := q.Scan(ctx, &found); err != nil {
+			return "", fmt.Errorf("looking for a run: %w", err)
+		}
+		if len(found) > 0 {
+			return found[0], nil
+		}
+	}
+	return "", noRun()
+}
+
+// pickRun reads the run to be claimed.
+func pickRun(ctx context.Context, tx bun.IDB, c *event.Claim) (*RunRow, error) {
+	id := c.Run
+	if id == "" {
+		var err error
+		if id, err = longestWaiting(ctx, tx, c); err != nil {
+			return nil, err
+		}
+	}
+	r, err := ReadRun(ctx, tx, c.Organization, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !r.is(event.RunQueued), c.Automation != "" && r.Automation != c.Automation:
+		return nil, ErrRunMoved
+	}
+	return r, nil
+}
+
+// claimRun gives a queued run to somebody, with a session of its own; r is it as
+// read, and then as written. errRunMoved when it is not queued any more.
+func (store *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c claimTerms) error {
+	claim, err := database.NewID()
+	if err != nil {
+		return err
+	}
+	s, err := store.mintSession(ctx, tx, r, c)
+	if err != nil {
+		return err
+	}
+	r.Status, r.Claim, r.ClaimedBy, r.Session = string(event.RunClaimed), database.Opt(claim), database.Opt(c.by), database.Opt(s)
+	r.Attempt, r.Deadline, r.StartedAt = r.Attempt+1, database.At(c.deadline), database.Stamp{}
+	if c.lease > 0 {
+		seconds := int64(math.Ceil(c.lease.Seconds()))
+		r.LeaseSeconds = &seconds
+		r.LeaseUntil = r.leaseFrom(c.now)
+	}
+	err = swapped(database.Affected(tx.NewUpdate().Model(r).
+		Column("status", "attempt", "claim_id", "claimed_by", "lease_until", "lease_seconds", "deadline", "session_id", "started_at").
+		WherePK().Where("status = 'queued'").Exec(ctx)))
+	if err != nil {
+		return fmt.Errorf("claiming run %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// leaseFrom is the end of a lease that begins at a time: never after the
+// deadline. NULL where there is none.
+func (r *RunRow) leaseFrom(now time.Time) database.Stamp {
+	if r.LeaseSeconds == nil {
+		return database.Stamp{}
+	}
+	until := now.Add(time.Duration(*r.LeaseSeconds) * time.Second)
+	if until.After(r.Deadline.T) {
+		return r.Deadline
+	}
+	return database.At(until)
+}
+
+// mintSession makes the session that works on a run, and returns its id. It is
+// bound to what its automation is bound to at this time.
+func (store *Store) mintSession(ctx context.Context, tx bun.IDB, r *RunRow, c claimTerms) (string, error) {
+	s := action.Session{
+		Organization: r.Organization, Kind: action.Unattended, Type: action.TypeAutomation, Automation: r.Automation, Event: r.Event,
+		Title: r.Title, CreatedBy: action.ByAutomation(r.Automation), CreatedAt: c.now, ExpiresAt: &c.deadline,
+	}
+	if err := connect.Bindings(tx, r.Organization, r.Automation).Scan(ctx, &s.Connections); err != nil {
+		return "", fmt.Errorf("reading the connections of automation %s: %w", r.Automation, err)
+	}
+	if err := store.calls.CompleteSession(&s); err != nil {
+		return "", err
+	}
+	if _, err := tx.NewInsert().Model(sessions.NewSessionRow(&s)).Exec(ctx); err != nil {
+		return "", fmt.Errorf("making the session of run %s: %w", r.ID, err)
+	}
+	return s.ID, nil
+}
+
+// workEvent is what a worker gets of an event.
+type workEvent struct {
+	bun.BaseModel `bun:"table:events,alias:e"`
+
+	ID         string         `bun:"id,pk"`
+	Receipt    database.Opt   `bun:"inbox_id"`
+	Provider   string         `bun:"provider"`
+	Type       string         `bun:"type"`
+	Native     database.Opt   `bun:"native"`
+	Key        string         `bun:"dedup_key"`
+	OccurredAt database.Stamp `bun:"occurred_at"`
+	URL        database.Opt   `bun:"url"`
+	Error      database.Opt   `bun:"error"`
+	CreatedAt  database.Stamp `bun:"created_at"`
+	Sealed     []byte         `bun:"sealed"`
+}
+
+// readWork reads what the worker of a claimed run needs.
+func readWork(ctx context.Context, tx bun.IDB, r *RunRow) (event.Work, error) {
+	a, err := automationOf(ctx, tx, r.Organization, r.Automation)
+	if err != nil {
+		return event.Work{}, err
+	}
+	e := &workEvent{ID: r.Event}
+	if err := tx.NewSelect().Model(e).WherePK().Where("organization_id = ?", r.Organization).Scan(ctx); err != nil {
+		return event.Work{}, fmt.Errorf("reading the event of run %s: %w", r.ID, err)
+	}
+	return event.Work{
+		Run: r.run(), Automation: a.Automation, Sealed: e.Sealed, ExpiresAt: r.Deadline.T,
+		Record: event.Record{
+			ID: e.ID, Organization: r.Organization, Trigger: r.Trigger, Automation: r.Automation, Receipt: string(e.Receipt),
+			Provider: e.Provider, Type: e.Type, Native: string(e.Native), Key: e.Key, OccurredAt: e.OccurredAt.Ptr(), Title: r.Title,
+			URL: string(e.URL), Error: string(e.Error), CreatedAt: e.CreatedAt.T, Run: r.ID, RunStatus: event.RunStatus(r.Status),
+		},
+	}, nil
+}
+
+// claimLost tells a worker that the run is no more his.
+func claimLost() error {
+	return action.Errorf(action.ErrConflict, "claim_lost",
+		"This run is no longer yours: it ended, or was given to another worker. Stop working on it, and claim another one.")
+}
+
+// has reports whether a claim is the run's.
+func (r *RunRow) has(claim string) bool { return claim != "" && string(r.Claim) == claim }
+
+// endedWith reports whether its worker ended the run so, with that claim.
+func (r *RunRow) endedWith(claim string, s event.RunStatus) bool {
+	return claim != "" && string(r.LastClaim) == claim && r.is(s)
+}
+
+// RenewRun tells that the worker is alive: the run is running, unless it waits
+// for a person, and its lease begins anew. ErrNotFound; ErrConflict with code
+// "claim_lost".
+func (s *Store) RenewRun(ctx context.Context, organization, id, claim string) (run event.Run, err error) {
+	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+		r, err := ReadRun(ctx, tx, organization, id)
+		if err != nil {
+			return err
+		}
+		if !r.has(claim) {
+			return claimLost()
+		}
+		now := s.db.Now()
+		err = swapped(database.Affected(r.asRead(tx.NewUpdate().Table("runs").
+			Set("status = CASE WHEN status = 'claimed' THEN 'running' ELSE status END").
+			Set("started_at = coalesce(started_at, ?), lease_until = ?", database.At(now), r.leaseFrom(now)).
+			Where("id = ?", r.ID)).Exec(ctx)))
+		if err != nil {
+			return fmt.Errorf("renewing run %s: %w", id, err)
+		}
+		if r.ClaimedBy == byEndpoint {
+			// Its endpoint has it, whatever became of the answer.
+			if err := closeParcel(ctx, tx, r.ID, event.ParcelDelivered, now); err != nil {
+				return err
+			}
+		}
+		run, err = oneRun(ctx, tx, organization, id)
+		return err
+	})
+	if errors.Is(err, ErrRunMoved) {
+		return event.Run{}, claimLost()
+	}
+	return run, err
+}
+
+// FinishRun ends the run as its worker says, or leaves it to a person
+// ([event.RunNeeds]), and ends its session: calls of it that wait are withdrawn
+// and returned. Who says so again, since he did not hear the answer, gets the
+// run as it is. ErrInvalid with a field of the ending; ErrNotFound; ErrConflict
+// with code "claim_lost".
+func (s *Store) FinishRun(ctx context.Context, organization, id, claim string, e event.Ending) (run event.Run, withdrew []action.Invocation, err error) {
+	if err := CheckEnding(&e, event.RunSucceeded, event.RunFailed, event.RunNeeds); err != nil {
+		return event.Run{}, nil, err
+	}
+	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+		r, err := ReadRun(ctx, tx, organization, id)
+		switch {
+		case err != nil:
+			return err
+		case r.endedWith(claim, e.Status):
+			run, withdrew = r.run(), nil
+			return nil
+		case !r.has(claim):
+			return claimLost()
+		}
+		end := RunEnd{Status: e.Status, Ending: e, Finished: true, Parcel: event.ParcelDelivered, Note: "The run was finished by its worker."}
+		withdrew, err = s.EndRun(ctx, tx, r, end, s.db.Now())
+		run = r.run()
+		return err
+	})
+	if errors.Is(err, ErrRunMoved) {
+		err = claimLost()
+	}
+	if err != nil {
+		return event.Run{}, nil, err
+	}
+	return run, withdrew, nil
+}

@@ -1,0 +1,142 @@
+package inbound
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/internal/redact"
+	"sallyport/store/database"
+)
+
+// maxEndpoint is how long a URL may be, in bytes.
+const maxEndpoint = 2000
+
+type endpointRow struct {
+	bun.BaseModel `bun:"table:run_endpoints"`
+
+	Organization string         `bun:"organization_id,pk"`
+	URL          string         `bun:"url"`
+	Enabled      bool           `bun:"enabled"`
+	UpdatedBy    string         `bun:"updated_by"`
+	UpdatedAt    database.Stamp `bun:"updated_at"`
+}
+
+func (r *endpointRow) endpoint() event.Endpoint {
+	return event.Endpoint{Organization: r.Organization, URL: r.URL, Enabled: r.Enabled, UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.T}
+}
+
+// told is what history says of an endpoint.
+func (r *endpointRow) told() any {
+	if r == nil {
+		return nil
+	}
+	return struct {
+		URL     string `json:"url"`
+		Enabled bool   `json:"enabled"`
+	}{r.URL, r.Enabled}
+}
+
+func (r *endpointRow) event(by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventEndpoint, Subject: EndpointSecrets, By: by}
+}
+
+// RunEndpoint returns where an organization's runs are delivered to, with its
+// secrets that have not expired; ErrNotFound when runs are only claimed.
+func (s *Store) RunEndpoint(ctx context.Context, organization string) (event.Endpoint, error) {
+	return s.endpoint(ctx, s.db.Read, organization)
+}
+
+func (s *Store) endpoint(ctx context.Context, from bun.IDB, organization string) (event.Endpoint, error) {
+	r, err := EndpointRowOf(ctx, from, organization)
+	if err != nil {
+		return event.Endpoint{}, err
+	}
+	e := r.endpoint()
+	e.Secrets, err = s.Secrets(ctx, from, organization, EndpointSecrets)
+	return e, err
+}
+
+// EndpointRowOf reads an organization's; ErrNotFound.
+func EndpointRowOf(ctx context.Context, db bun.IDB, organization string) (*endpointRow, error) {
+	r := &endpointRow{Organization: organization}
+	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, action.NewError("endpoint_not_found")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the endpoint for runs: %w", err)
+	}
+	return r, nil
+}
+
+// SetRunEndpoint writes URL and Enabled, in the name of e.UpdatedBy, adds the
+// secret when it is given, and returns the endpoint with all that are good.
+func (s *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *event.Secret) (event.Endpoint, error) {
+	r := &endpointRow{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: database.At(s.db.Now())}
+	if err := r.check(); err != nil {
+		return event.Endpoint{}, err
+	}
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		old, err := EndpointRowOf(ctx, tx, r.Organization)
+		if err != nil && !errors.Is(err, action.ErrNotFound) {
+			return err
+		}
+		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id) DO UPDATE").
+			Set("url = EXCLUDED.url, enabled = EXCLUDED.enabled, updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("writing the endpoint for runs: %w", err)
+		}
+		if secret != nil {
+			if err := s.AddSecret(ctx, tx, r.Organization, EndpointSecrets, *secret); err != nil {
+				return err
+			}
+		}
+		if err := s.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.told(), r.told()); err != nil {
+			return err
+		}
+		e, err = s.endpoint(ctx, tx, r.Organization)
+		return err
+	})
+	if err != nil {
+		return event.Endpoint{}, err
+	}
+	return e, nil
+}
+
+func (r *endpointRow) check() error {
+	switch {
+	case r.UpdatedBy == "":
+		return errors.New("setting an endpoint needs the person who does it")
+	case len(r.URL) > maxEndpoint || !action.AbsoluteURL(r.URL):
+		return database.Invalid("/url", fmt.Sprintf("An endpoint is an absolute http or https URL of at most %d bytes without user and fragment.", maxEndpoint))
+	case action.Exposed(r.URL):
+		return database.Invalid("/url", "An endpoint is https, or http on this machine: what is delivered holds the token of a session, which others could read.")
+	case redact.JSON{}.RedactText(r.URL, nil) != r.URL:
+		return database.Invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
+	}
+	return nil
+}
+
+// DeleteRunEndpoint removes an organization's endpoint with its secrets: runs
+// wait for who claims them. ErrNotFound.
+func (s *Store) DeleteRunEndpoint(ctx context.Context, organization, by string) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := EndpointRowOf(ctx, tx, organization)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Model(r).WherePK().Exec(ctx); err != nil {
+			return fmt.Errorf("deleting the endpoint for runs: %w", err)
+		}
+		if err := DeleteSecrets(ctx, tx, organization, EndpointSecrets); err != nil {
+			return err
+		}
+		return s.history.RecordChange(ctx, tx, r.event(by), r.told(), nil)
+	})
+}

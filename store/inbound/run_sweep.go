@@ -1,0 +1,214 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+)
+
+const (
+	// maxLost is how many workers may take a run and be lost before it fails.
+	maxLost = 3
+	// renewAhead is how long before its end the lease of a run is renewed that
+	// waits for a person: once he decided, its worker has at least so long.
+	renewAhead = time.Minute
+)
+
+// runSweep is one kind of run whose claim is overdue. The where names a partial
+// index's predicate word by word.
+type runSweep struct {
+	What  string
+	where string
+	args  []any
+	order string
+	end   func(*RunRow) RunEnd
+}
+
+func RunSweeps(now database.Stamp) []runSweep {
+	return []runSweep{
+		{
+			What: "overdue", where: "r.claim_id IS NOT NULL AND r.deadline <= ?", args: []any{now}, order: "r.deadline",
+			end: failing(event.RunTimedOut, "The run was not finished within its time.", "The run's time was over."),
+		},
+		{
+			// All runs that somebody has are looked at, which are few, and of each its
+			// session: as a value, since a join might begin with all sessions.
+			What: "revoked", order: "r.deadline",
+			where: "r.claim_id IS NOT NULL AND (SELECT s.revoked_at FROM sessions AS s WHERE s.organization_id = r.organization_id AND s.id = r.session_id) IS NOT NULL",
+			end:   failing(event.RunNoSession, "The session that worked on this run was revoked.", action.NoteRevoked),
+		},
+		{
+			What: "lost", order: "r.lease_until", args: []any{now},
+			where: "r.claim_id IS NOT NULL AND r.lease_until IS NOT NULL AND r.lease_until <= ? AND r.status <> 'needs_human'",
+			end:   LostWorker,
+		},
+		{What: "stranded", order: "r.deadline", where: strandedSQL, end: stranded},
+	}
+}
+
+// strandedSQL finds runs that an endpoint was to have which is gone, disabled or
+// another by now. What is being sent is left until it is settled.
+const strandedSQL = `r.claim_id IS NOT NULL AND r.status = 'claimed' AND r.claimed_by = 'endpoint'
+	AND EXISTS (SELECT 1 FROM outbox AS o WHERE o.run_id = r.id AND o.status IN ('pending', 'sending') AND o.status = 'pending'
+		AND NOT EXISTS (SELECT 1 FROM run_endpoints AS p WHERE p.organization_id = o.organization_id AND p.enabled AND (o.first_at IS NULL OR o.first_at >= p.updated_at)))
+	AND NOT EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id = r.organization_id AND i.session_id = r.session_id AND i.risk <> 'read')`
+
+// stranded has others take a run, or the endpoint that is there now, in a session
+// that nobody was told of.
+func stranded(*RunRow) RunEnd {
+	return RunEnd{Status: event.RunQueued, Parcel: event.ParcelVoid, fresh: true, unbegun: true, Note: "The run's endpoint changed."}
+}
+
+// failing ends a run for good.
+func failing(code, message, note string) func(*RunRow) RunEnd {
+	return func(*RunRow) RunEnd {
+		return RunEnd{Status: event.RunFailed, Ending: event.Ending{Code: code, Message: message}, Parcel: event.ParcelVoid, Note: note}
+	}
+}
+
+// LostWorker queues a run anew that nobody began, and fails any other: what was
+// begun is not done a second time by itself.
+func LostWorker(r *RunRow) RunEnd {
+	e := lostAtWork()
+	e.unbegun = r.is(event.RunClaimed)
+	switch {
+	case r.is(event.RunClaimed) && r.Attempt < maxLost:
+		e.Status, e.Ending = event.RunQueued, event.Ending{}
+	case r.is(event.RunClaimed):
+		e.Ending.Message = fmt.Sprintf("%d workers took this run, one after the other, and none was heard of again. See to the workers, and have it done again.", r.Attempt)
+	}
+	return e
+}
+
+// lostAtWork ends a run whose worker may have done something.
+func lostAtWork() RunEnd {
+	e := failing(event.RunWorkerLost,
+		"Its worker was not heard of any more. See what was done already before you have the run done again.", "The run's worker was lost.")(nil)
+	e.lapsed = true
+	return e
+}
+
+// Overdue finds up to so many runs of a sweep.
+func (s runSweep) Overdue(db bun.IDB, into any, limit int) *bun.SelectQuery {
+	return Runs(db, into).Where(s.where, s.args...).OrderExpr(s.order).Limit(int64(limit))
+}
+
+// SweepRuns ends, or queues anew, up to limit runs whose worker is lost, whose
+// time is over, or whose session was revoked; it renews the leases of those that
+// wait for a person, and of deliveries whose worker was lost the next attempt is
+// due. It returns the runs that changed, and the invocations that were
+// withdrawn, also those from before an error.
+func (store *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (changed []event.Run, withdrew []action.Invocation, err error) {
+	if limit <= 0 {
+		limit = 100
+	}
+	errs := []error{store.sweepWaiting(ctx, now, limit), store.sweepParcels(ctx, database.At(now), limit)}
+	for _, s := range RunSweeps(database.At(now)) {
+		var rows []RunRow
+		if err := s.Overdue(store.db.Read, &rows, limit-len(changed)).Scan(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("looking for %s runs: %w", s.What, err))
+		}
+		for i := range rows {
+			e := s.end(&rows[i])
+			calls, err := store.SweepRun(ctx, &rows[i], e, now)
+			if e.lapsed && errors.Is(err, errRunBegun) {
+				calls, err = store.SweepRun(ctx, &rows[i], lostAtWork(), now)
+			}
+			switch {
+			case errors.Is(err, ErrRunMoved): // it is not overdue any more, or another's work
+			case err != nil:
+				errs = append(errs, fmt.Errorf("sweeping %s runs: %w", s.What, err))
+			default:
+				changed, withdrew = append(changed, rows[i].run()), append(withdrew, calls...)
+			}
+			if errors.Is(err, action.ErrUnavailable) {
+				return changed, withdrew, errors.Join(errs...) // the others would only wait as long again
+			}
+		}
+		if len(changed) >= limit {
+			break
+		}
+	}
+	return changed, withdrew, errors.Join(errs...)
+}
+
+// SweepRun ends one run in a transaction of its own. r is then as it was
+// written.
+func (s *Store) SweepRun(ctx context.Context, r *RunRow, e RunEnd, now time.Time) (withdrew []action.Invocation, err error) {
+	was := *r
+	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
+		*r = was
+		withdrew, err = s.EndRun(ctx, tx, r, e, now)
+		return err
+	})
+	return withdrew, err
+}
+
+// WaitingForPeople are runs whose lease must not lapse.
+func WaitingForPeople(db bun.IDB, until database.Stamp, limit int) *bun.SelectQuery {
+	return db.NewSelect().Model((*RunRow)(nil)).Column("id", "claim_id", "lease_until", "lease_seconds", "deadline").
+		Where("claim_id IS NOT NULL AND lease_until IS NOT NULL AND lease_until <= ? AND status = 'needs_human'", until).
+		Order("lease_until").Limit(int64(limit))
+}
+
+// sweepWaiting renews the leases of runs that wait for a person: their workers
+// wait, too.
+func (s *Store) sweepWaiting(ctx context.Context, now time.Time, limit int) error {
+	var rows []RunRow
+	if err := WaitingForPeople(s.db.Read, database.At(now.Add(renewAhead)), limit).Scan(ctx, &rows); err != nil {
+		return fmt.Errorf("looking for runs that wait: %w", err)
+	}
+	var errs []error
+	for i := range rows {
+		r := &rows[i]
+		if until := r.leaseFrom(now); until.T.After(r.LeaseUntil.T) {
+			errs = append(errs, s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+				_, err := tx.NewUpdate().Table("runs").Set("lease_until = ?", until).Where("id = ?", r.ID).
+					Where("claim_id = ?", r.Claim).Where("lease_until = ?", r.LeaseUntil).Exec(ctx)
+				return err
+			}}))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("renewing runs that wait: %w", err)
+	}
+	return nil
+}
+
+// LapsedParcels are deliveries whose worker was lost.
+func LapsedParcels(q *bun.SelectQuery, now database.Stamp, limit int) *bun.SelectQuery {
+	return q.TableExpr("outbox AS o").Column("o.id").Where("o.status = 'sending' AND o.lease_until <= ?", now).
+		Order("o.lease_until").Limit(int64(limit))
+}
+
+// sweepParcels has the next attempt of deliveries due whose worker was lost.
+func (s *Store) sweepParcels(ctx context.Context, now database.Stamp, limit int) error {
+	some, err := database.Exists(ctx, LapsedParcels(s.db.Read.NewSelect(), now, 1))
+	if err == nil && some {
+		err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			_, err := FreeParcels(tx, now, limit).Exec(ctx)
+			return err
+		}})
+	}
+	if err != nil {
+		return fmt.Errorf("sweeping lost deliveries: %w", err)
+	}
+	return nil
+}
+
+func FreeParcels(tx bun.IDB, now database.Stamp, limit int) *bun.UpdateQuery {
+	lapsed, q := LapsedParcels(tx.NewSelect(), now, limit), tx.NewUpdate().Table("outbox")
+	if database.Shared(tx) {
+		q = q.Where("id = ANY (ARRAY(?))", lapsed.For("NO KEY UPDATE SKIP LOCKED"))
+	} else {
+		q = q.Where("id IN (?)", lapsed)
+	}
+	return q.Set("status = 'pending', holder = NULL, lease_until = NULL").Where("status = 'sending' AND lease_until <= ?", now)
+}

@@ -1,0 +1,96 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+)
+
+// maxSecrets is how many secrets of one owner are good at once.
+const maxSecrets = 5
+
+// EndpointSecrets is the owner of the secrets that sign what an organization's
+// endpoint for runs gets. Those of others are owned by their triggers.
+const EndpointSecrets = "endpoint"
+
+type SigningRow struct {
+	bun.BaseModel `bun:"table:signing_secrets"`
+
+	ID           string         `bun:"id,pk"`
+	Organization string         `bun:"organization_id"`
+	Owner        string         `bun:"owner_id"`
+	Sealed       []byte         `bun:"sealed"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+	ExpiresAt    database.Stamp `bun:"expires_at"`
+}
+
+func (r *SigningRow) secret() event.Secret {
+	return event.Secret{ID: r.ID, Sealed: r.Sealed, CreatedAt: r.CreatedAt.T, ExpiresAt: r.ExpiresAt.Ptr()}
+}
+
+func (s *Store) Secrets(ctx context.Context, from bun.IDB, organization, owner string) ([]event.Secret, error) {
+	var rows []SigningRow
+	if err := LiveSecrets(from, organization, owner, database.At(s.db.Now())).Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("reading the secrets of %s: %w", owner, err)
+	}
+	list := make([]event.Secret, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].secret())
+	}
+	return list, nil
+}
+
+func LiveSecrets(db bun.IDB, organization, owner string, now database.Stamp) *bun.SelectQuery {
+	return db.NewSelect().Model((*SigningRow)(nil)).Where("organization_id = ?", organization).Where("owner_id = ?", owner).
+		Where("expires_at IS NULL OR expires_at > ?", now).OrderExpr("created_at DESC, id DESC")
+}
+
+// AddSecret writes one after those went that ended.
+func (store *Store) AddSecret(ctx context.Context, tx bun.Tx, organization, owner string, s event.Secret) error {
+	if s.ID == "" || len(s.Sealed) == 0 {
+		return errors.New("a secret needs an id, and to be sealed")
+	}
+	now := database.At(store.db.Now())
+	_, err := tx.NewDelete().Table("signing_secrets").Where("organization_id = ?", organization).Where("owner_id = ?", owner).
+		Where("expires_at <= ?", now).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("forgetting old secrets of %s: %w", owner, err)
+	}
+	n, err := tx.NewSelect().Table("signing_secrets").Where("organization_id = ?", organization).Where("owner_id = ?", owner).Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting the secrets of %s: %w", owner, err)
+	}
+	if n >= maxSecrets {
+		return action.NewError("too_many_secrets", n)
+	}
+	r := &SigningRow{ID: s.ID, Organization: organization, Owner: owner, Sealed: s.Sealed, CreatedAt: database.At(s.CreatedAt).Or(now), ExpiresAt: database.AtPtr(s.ExpiresAt)}
+	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+		return fmt.Errorf("writing a secret of %s: %w", owner, err)
+	}
+	return nil
+}
+
+func DeleteSecrets(ctx context.Context, tx bun.Tx, organization, owner string) error {
+	_, err := tx.NewDelete().Table("signing_secrets").Where("organization_id = ?", organization).Where("owner_id = ?", owner).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("deleting the secrets of %s: %w", owner, err)
+	}
+	return nil
+}
+
+// SweepSigningSecrets forgets at most limit (zero: 100) secrets that expired
+// before a time, and returns how many.
+func (s *Store) SweepSigningSecrets(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.db.Forget(ctx, OldSecrets(before), limit)
+}
+
+func OldSecrets(before time.Time) database.Stale {
+	return database.Stale{Table: "signing_secrets", Key: "id", Time: "expires_at", Before: database.At(before).Or(database.Epoch)}
+}

@@ -1,0 +1,247 @@
+package inbound
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/connect"
+	"sallyport/store/database"
+	"sallyport/store/history"
+)
+
+// MaxTriggers is how many an organization may have.
+const MaxTriggers = 500
+
+type TriggerRow struct {
+	bun.BaseModel `bun:"table:triggers,alias:t"`
+	event.Trigger
+}
+
+func (r *TriggerRow) Event(by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventTrigger, Subject: r.ID, By: by}
+}
+
+func (r *TriggerRow) Snapshot() any {
+	t := r.Trigger
+	t.LastEventAt = nil
+	return struct {
+		event.Trigger
+		Config json.RawMessage `json:"config"`
+	}{t, t.Config}
+}
+
+// CreateTrigger writes one with its first secret, which a polling one has not,
+// and returns it as it is stored, with an id when none was said. ErrNotFound when
+// the organization has no such automation; ErrTooMany.
+func (s *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *event.Secret) (event.Trigger, error) {
+	r := &TriggerRow{Trigger: t}
+	r.LastEventAt = nil
+	if err := history.First(database.IDOr(&r.ID), action.Fault(r.Check())); err != nil {
+		return event.Trigger{}, err
+	}
+	if secret != nil && t.Kind == event.Polling {
+		return event.Trigger{}, database.Invalid("/secret", "Nobody posts to a trigger that polls; leave the secret out.")
+	}
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := automationOf(ctx, tx, r.Organization, r.Automation); err != nil {
+			return err
+		}
+		if err := r.checkIntegration(ctx, tx, r.CreatedBy); err != nil {
+			return err
+		}
+		if err := s.history.Create(ctx, tx, r, r.CreatedBy, MaxTriggers); err != nil {
+			return err
+		}
+		if secret != nil {
+			if err := s.AddSecret(ctx, tx, r.Organization, r.ID, *secret); err != nil {
+				return err
+			}
+		}
+		return s.pollsMoved(ctx, tx, &r.Trigger)
+	})
+	return r.Trigger, err
+}
+
+// Trigger returns one; ErrNotFound.
+func (s *Store) Trigger(ctx context.Context, organization, id string) (event.Trigger, error) {
+	r, err := TriggerOf(ctx, s.db.Read, organization, id)
+	return r.Trigger, err
+}
+
+func TriggerOf(ctx context.Context, db bun.IDB, organization, id string) (TriggerRow, error) {
+	return database.One[TriggerRow](ctx, database.RowsOf[TriggerRow](db, organization).Where("id = ?", id), noTrigger())
+}
+
+func noTrigger() error {
+	return action.NewError("trigger_not_found")
+}
+
+// ListTriggers returns those of an automation, or with an empty one all of the
+// organization, first come first.
+func (s *Store) ListTriggers(ctx context.Context, organization, automation string) ([]event.Trigger, error) {
+	return database.List[event.Trigger](ctx, TriggersOf(s.db.Read, organization, automation))
+}
+
+func TriggersOf(db bun.IDB, organization, automation string) *bun.SelectQuery {
+	return ofAutomation[TriggerRow](db, organization, automation)
+}
+
+// ofAutomation selects what belongs to an automation, or with an empty one to the
+// organization, first come first.
+func ofAutomation[R any](db bun.IDB, organization, automation string) *bun.SelectQuery {
+	q := database.RowsOf[R](db, organization)
+	if automation != "" {
+		q = q.Where("automation_id = ?", automation)
+	}
+	return q.Order("created_at", "id")
+}
+
+// UpdateTrigger writes Name, Enabled, Config, Integration and PollSeconds, and
+// returns the row; ErrNotFound.
+func (s *Store) UpdateTrigger(ctx context.Context, t event.Trigger, by string) (event.Trigger, error) {
+	var r TriggerRow
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if r, err = TriggerOf(ctx, tx, t.Organization, t.ID); err != nil {
+			return err
+		}
+		old := r
+		r.Trigger = t // but for what it is, and what happened to it
+		r.Automation, r.Kind, r.Provider, r.Type = old.Automation, old.Kind, old.Provider, old.Type
+		r.CreatedBy, r.CreatedAt, r.LastEventAt = old.CreatedBy, old.CreatedAt, old.LastEventAt
+		return s.updateTrigger(ctx, tx, &old, &r, by)
+	})
+	return r.Trigger, err
+}
+
+func (s *Store) updateTrigger(ctx context.Context, tx bun.Tx, old, r *TriggerRow, by string) error {
+	if err := action.Fault(r.Check()); err != nil {
+		return err
+	}
+	// One that went since does not keep people from turning the trigger off.
+	if r.Integration != old.Integration {
+		if err := r.checkIntegration(ctx, tx, by); err != nil {
+			return err
+		}
+	}
+	if err := s.history.Update(ctx, tx, old, r, by); err != nil {
+		return err
+	}
+	if err := s.pollsMoved(ctx, tx, &old.Trigger); err != nil {
+		return err
+	}
+	return s.pollsMoved(ctx, tx, &r.Trigger)
+}
+
+// DeleteTrigger removes one with its secrets; ErrNotFound. What its events and
+// runs were stays.
+func (s *Store) DeleteTrigger(ctx context.Context, organization, id, by string) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := TriggerOf(ctx, tx, organization, id)
+		if err != nil {
+			return err
+		}
+		return s.deleteTrigger(ctx, tx, &r, by)
+	})
+}
+
+func (s *Store) deleteTrigger(ctx context.Context, tx bun.Tx, r *TriggerRow, by string) error {
+	if err := s.history.Remove(ctx, tx, r, by); err != nil {
+		return err
+	}
+	if err := DeleteSecrets(ctx, tx, r.Organization, r.ID); err != nil {
+		return err
+	}
+	return s.pollsMoved(ctx, tx, &r.Trigger)
+}
+
+// checkIntegration refuses one of another service, and what not everybody sees:
+// others read what the automation is told, and edit it.
+func (r *TriggerRow) checkIntegration(ctx context.Context, tx bun.Tx, by string) error {
+	if r.Integration == "" {
+		return nil
+	}
+	in, err := database.Optional[action.Integration](ctx, connect.VisibleIntegrations(tx, r.Organization, by).Where("id = ?", r.Integration))
+	fault := ""
+	switch {
+	case err != nil:
+		return err
+	case in == nil:
+		fault = "There is no such integration; list the integrations to see which there are."
+	case in.Owner() != "":
+		fault = "This integration is private, and others read the automation's events, too; make it visible to the organization first."
+	case in.Provider != r.Provider:
+		fault = fmt.Sprintf("This is an integration of %s; name one of %s.", in.Provider, r.Provider)
+	}
+	if fault != "" {
+		return database.Invalid("/integration_id", fault)
+	}
+	return nil
+}
+
+// TriggerLock returns a trigger, enabled or not, with its secrets that have not
+// expired, by its id alone, which is all that a URL has; ErrNotFound.
+func (s *Store) TriggerLock(ctx context.Context, id string) (event.Lock, error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	t, err := database.One[event.Trigger](ctx, s.db.Read.NewSelect().Model((*TriggerRow)(nil)).Where("id = ?", id), noTrigger())
+	if err != nil {
+		return event.Lock{}, err
+	}
+	return s.lockOf(ctx, t)
+}
+
+func (s *Store) lockOf(ctx context.Context, t event.Trigger) (event.Lock, error) {
+	secrets, err := s.Secrets(ctx, s.db.Read, t.Organization, t.ID)
+	return event.Lock{Trigger: t, Secrets: secrets}, err
+}
+
+// AutomationLock returns the one webhook trigger of a provider that an
+// automation has, by the automation's id alone; ErrNotFound also when there are
+// several, or several automations of the id: a guess would be somebody else's.
+func (s *Store) AutomationLock(ctx context.Context, automation, provider string) (event.Lock, error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	n, err := s.db.Read.NewSelect().Table("automations").Where("id = ?", automation).Count(ctx)
+	if err != nil {
+		return event.Lock{}, fmt.Errorf("looking for automation %s: %w", automation, err)
+	}
+	if n != 1 {
+		return event.Lock{}, noTrigger()
+	}
+	found, err := database.List[event.Trigger](ctx, WebhooksOf(s.db.Read, automation, provider))
+	if err != nil {
+		return event.Lock{}, err
+	}
+	if len(found) != 1 {
+		return event.Lock{}, noTrigger()
+	}
+	return s.lockOf(ctx, found[0])
+}
+
+// WebhooksOf finds the webhook triggers of an automation, or two of them.
+func WebhooksOf(db bun.IDB, automation, provider string) *bun.SelectQuery {
+	return db.NewSelect().Model((*TriggerRow)(nil)).Where("automation_id = ?", automation).Where("provider = ?", provider).
+		Where("kind = ?", string(event.Webhooks)).Limit(2)
+}
+
+// ActiveTriggers returns an organization's enabled triggers of a provider, those
+// of disabled automations too, in no order.
+func (s *Store) ActiveTriggers(ctx context.Context, organization, provider string) ([]event.Trigger, error) {
+	return database.List[event.Trigger](ctx, ActiveTriggers(s.db.Read, organization, provider))
+}
+
+func ActiveTriggers(db bun.IDB, organization, provider string) *bun.SelectQuery {
+	return database.RowsOf[TriggerRow](db, organization).Where("provider = ?", provider).Where("enabled = ?", true)
+}
+
+// UnverifiedEvents tells whether events that a broker did not verify may start
+// something in the organization.
+func (store *Store) UnverifiedEvents(ctx context.Context, organization string) (bool, error) {
+	s, err := store.history.Settings(ctx, organization)
+	return s.UnverifiedEvents, err
+}

@@ -1,0 +1,203 @@
+package notify
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/internal/redact"
+	"sallyport/store/database"
+	"sallyport/store/inbound"
+)
+
+// channelRow is where an organization's approvers hear of held calls.
+type channelRow struct {
+	bun.BaseModel `bun:"table:notify_channels,alias:c"`
+
+	Organization string         `bun:"organization_id,pk"`
+	Kind         string         `bun:"kind,pk"`
+	Enabled      bool           `bun:"enabled"`
+	Wants        string         `bun:"wants"`
+	URL          database.Opt   `bun:"url"`
+	Sealed       []byte         `bun:"sealed"`
+	Integration  database.Opt   `bun:"integration_id"`
+	Target       database.Opt   `bun:"target"`
+	Failures     int            `bun:"failures"`
+	RetryAt      database.Stamp `bun:"retry_at"`
+	LastError    database.Opt   `bun:"last_error"`
+	LastErrorAt  database.Stamp `bun:"last_error_at"`
+	LastSentAt   database.Stamp `bun:"last_sent_at"`
+	Holder       database.Opt   `bun:"holder"`
+	LeaseUntil   database.Stamp `bun:"lease_until"`
+	UpdatedBy    string         `bun:"updated_by"`
+	UpdatedAt    database.Stamp `bun:"updated_at"`
+}
+
+func (r *channelRow) channel() action.NotifyChannel {
+	return action.NotifyChannel{
+		Organization: r.Organization, Kind: action.NotifyKind(r.Kind), Enabled: r.Enabled, Wants: action.NotifyWants(r.Wants),
+		URL: string(r.URL), Sealed: r.Sealed, Integration: string(r.Integration), Target: string(r.Target),
+		UpdatedBy: r.UpdatedBy, UpdatedAt: r.UpdatedAt.T, Failures: r.Failures, LastError: string(r.LastError),
+		LastErrorAt: r.LastErrorAt.Ptr(), LastSentAt: r.LastSentAt.Ptr(), RetryAt: r.RetryAt.Ptr(),
+	}
+}
+
+// told is what history, which every member reads, says of a channel: of a URL
+// the host, since its path may be what keeps others from posting there.
+func (r *channelRow) told() any {
+	if r == nil {
+		return nil
+	}
+	host := ""
+	if u, err := url.Parse(string(r.URL)); err == nil {
+		host = u.Host
+	}
+	return struct {
+		Enabled     bool         `json:"enabled"`
+		Wants       string       `json:"wants"`
+		Host        string       `json:"host,omitempty"`
+		Integration database.Opt `json:"integration_id,omitempty"`
+		Target      database.Opt `json:"channel,omitempty"`
+	}{r.Enabled, r.Wants, host, r.Integration, r.Target}
+}
+
+func (r *channelRow) event(by string) action.PolicyEvent {
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventNotify, Subject: r.Kind, By: by}
+}
+
+func channelRowOf(ctx context.Context, db bun.IDB, organization string, kind action.NotifyKind) (*channelRow, error) {
+	r := &channelRow{Organization: organization, Kind: string(kind)}
+	err := db.NewSelect().Model(r).WherePK().Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, action.NewError("notify_not_found", kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading where to tell of held calls: %w", err)
+	}
+	return r, nil
+}
+
+// NotifyChannel returns one of an organization's; ErrNotFound.
+func (s *Store) NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error) {
+	r, err := channelRowOf(ctx, s.db.Read, organization, kind)
+	if err != nil {
+		return action.NotifyChannel{}, err
+	}
+	return r.channel(), nil
+}
+
+// NotifyChannels returns an organization's, or those of all when it is empty.
+func (s *Store) NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error) {
+	var rows []channelRow
+	q := s.db.Read.NewSelect().Model(&rows).Order("organization_id", "kind")
+	if organization != "" {
+		q = q.Where("organization_id = ?", organization)
+	}
+	if err := q.Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading where to tell of held calls: %w", err)
+	}
+	list := make([]action.NotifyChannel, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].channel())
+	}
+	return list, nil
+}
+
+// SetNotifyChannel writes what people choose of a channel, in the name of
+// c.UpdatedBy, adds the secret of a webhook when it is given, and returns the
+// channel: what failed before is tried again at once.
+func (s *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, secret *event.Secret) (action.NotifyChannel, error) {
+	r := &channelRow{
+		Organization: c.Organization, Kind: string(c.Kind), Enabled: c.Enabled, Wants: string(c.Wants), URL: database.Opt(c.URL), Sealed: c.Sealed,
+		Integration: database.Opt(c.Integration), Target: database.Opt(c.Target), UpdatedBy: c.UpdatedBy, UpdatedAt: database.At(s.db.Now()),
+	}
+	if err := c.Check(); err != nil {
+		return action.NotifyChannel{}, err
+	}
+	if (redact.JSON{}).RedactText(c.URL, nil) != c.URL {
+		return action.NotifyChannel{}, database.Invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
+	}
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		old, err := channelRowOf(ctx, tx, r.Organization, c.Kind)
+		if err != nil && !errors.Is(err, action.ErrNotFound) {
+			return err
+		}
+		if old != nil {
+			r.LastSentAt = old.LastSentAt
+		}
+		_, err = tx.NewInsert().Model(r).On("CONFLICT (organization_id, kind) DO UPDATE").
+			Set("enabled = EXCLUDED.enabled, wants = EXCLUDED.wants, url = EXCLUDED.url, sealed = EXCLUDED.sealed").
+			Set("integration_id = EXCLUDED.integration_id, target = EXCLUDED.target").
+			Set("failures = 0, retry_at = NULL, last_error = NULL, last_error_at = NULL, holder = NULL, lease_until = NULL").
+			Set("updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("writing where to tell of held calls: %w", err)
+		}
+		if secret != nil {
+			if err := s.inbound.AddSecret(ctx, tx, r.Organization, notifySecrets, *secret); err != nil {
+				return err
+			}
+		}
+		if err := refreshNotifications(ctx, tx, r); err != nil {
+			return err
+		}
+		return s.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.told(), r.told())
+	})
+	return r.channel(), err
+}
+
+// refreshNotifications has all that failed be due; of a channel that is off
+// nothing is, and no end is told.
+func refreshNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
+	if !r.Enabled {
+		return endNotifications(ctx, tx, r)
+	}
+	_, err := tx.NewUpdate().Table("notifications").Set("next_at = ?", r.UpdatedAt).Where("organization_id = ?", r.Organization).
+		Where("kind = ?", r.Kind).Where("status = 'pending'").Where("next_at > ?", r.UpdatedAt).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("having notifications sent again: %w", err)
+	}
+	return nil
+}
+
+func endNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
+	for _, q := range []*bun.UpdateQuery{
+		voided(tx, r.UpdatedAt),
+		tx.NewUpdate().Table("notifications").Set("status = 'done', ended_at = ?", r.UpdatedAt).Where("status = 'sent'"),
+	} {
+		if _, err := q.Where("organization_id = ?", r.Organization).Where("kind = ?", r.Kind).Exec(ctx); err != nil {
+			return fmt.Errorf("ending notifications: %w", err)
+		}
+	}
+	return nil
+}
+
+// DeleteNotifyChannel removes a channel with its secrets and what was told by
+// it. ErrNotFound.
+func (s *Store) DeleteNotifyChannel(ctx context.Context, organization string, kind action.NotifyKind, by string) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := channelRowOf(ctx, tx, organization, kind)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Model(r).WherePK().Exec(ctx); err != nil {
+			return fmt.Errorf("deleting where to tell of held calls: %w", err)
+		}
+		_, err = tx.NewDelete().Table("notifications").Where("organization_id = ?", organization).Where("kind = ?", string(kind)).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("forgetting what was told of held calls: %w", err)
+		}
+		if kind == action.NotifyWebhook {
+			if err := inbound.DeleteSecrets(ctx, tx, organization, notifySecrets); err != nil {
+				return err
+			}
+		}
+		return s.history.RecordChange(ctx, tx, r.event(by), r.told(), nil)
+	})
+}

@@ -1,0 +1,79 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+type notificationRow struct {
+	bun.BaseModel `bun:"table:notifications,alias:n"`
+
+	ID           string         `bun:"id,pk"`
+	Organization string         `bun:"organization_id"`
+	Kind         string         `bun:"kind"`
+	Event        string         `bun:"event"`
+	Invocation   string         `bun:"invocation_id"` // or [ofEnv] and the id of a request for variables
+	Status       string         `bun:"status"`
+	Attempt      int            `bun:"attempt"`
+	NextAt       database.Stamp `bun:"next_at"`
+	Ref          database.Opt   `bun:"ref"`
+	LastError    database.Opt   `bun:"last_error"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+	EndedAt      database.Stamp `bun:"ended_at"`
+}
+
+func (r *notificationRow) notification() action.Notification {
+	return subject(action.Notification{
+		ID: r.ID, Organization: r.Organization, Kind: action.NotifyKind(r.Kind), Event: action.NotifyEvent(r.Event), Invocation: r.Invocation,
+		Status: action.NotifyStatus(r.Status), Attempt: r.Attempt, Ref: string(r.Ref), LastError: string(r.LastError),
+		CreatedAt: r.CreatedAt.T, EndedAt: r.EndedAt.Ptr(),
+	})
+}
+
+// newNotification is due at once.
+func newNotification(organization string, kind action.NotifyKind, what action.NotifyEvent, invocation string, now time.Time) (notificationRow, error) {
+	id, err := database.NewID()
+	return notificationRow{
+		ID: id, Organization: organization, Kind: string(kind), Event: string(what), Invocation: invocation,
+		Status: string(action.NotifyPending), NextAt: database.At(now), CreatedAt: database.At(now),
+	}, err
+}
+
+// putNotifications writes those that are not there yet.
+func putNotifications(ctx context.Context, tx bun.IDB, rows []notificationRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	_, err := tx.NewInsert().Model(&rows).On("CONFLICT (invocation_id, kind, event) DO NOTHING").Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("writing notifications: %w", err)
+	}
+	return nil
+}
+
+// Notifications returns an organization's newest, at most limit (zero: 100).
+func (s *Store) Notifications(ctx context.Context, organization string, limit int) ([]action.Notification, error) {
+	var rows []notificationRow
+	err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).
+		OrderExpr("created_at DESC, id DESC").Limit(int64(database.OrHundred(limit))).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing notifications: %w", err)
+	}
+	list := make([]action.Notification, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].notification())
+	}
+	return list, nil
+}
+
+// SweepNotifications forgets at most limit (zero: 100) notifications that ended
+// before a time, and returns how many.
+func (s *Store) SweepNotifications(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.db.Forget(ctx, database.Stale{Table: "notifications", Key: "id", Time: "ended_at", Before: database.At(before).Or(database.Epoch)}, limit)
+}

@@ -1,0 +1,90 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+	"sallyport/store/inbound"
+)
+
+// SigningSecrets returns the secrets of a trigger, or of the endpoint for runs,
+// that have not expired, the newest first; ErrNotFound when there is no such
+// owner.
+func (s *Store) SigningSecrets(ctx context.Context, organization, owner string) ([]event.Secret, error) {
+	if _, err := ownerOf(ctx, s.db.Read, organization, owner); err != nil {
+		return nil, err
+	}
+	return s.inbound.Secrets(ctx, s.db.Read, organization, owner)
+}
+
+// SecretOwners are the owners of which [DB.SigningSecrets] would return any.
+func (s *Store) SecretOwners(ctx context.Context, organization string) (map[string]bool, error) {
+	var owners []string
+	err := s.db.Read.NewSelect().Model((*inbound.SigningRow)(nil)).Distinct().Column("owner_id").Where("organization_id = ?", organization).
+		Where("expires_at IS NULL OR expires_at > ?", database.At(s.db.Now())).Scan(ctx, &owners)
+	if err != nil {
+		return nil, fmt.Errorf("reading who has secrets: %w", err)
+	}
+	set := make(map[string]bool, len(owners))
+	for _, o := range owners {
+		set[o] = true
+	}
+	return set, nil
+}
+
+// notifySecrets is the owner of those that sign what its webhook for held calls gets.
+const notifySecrets = "notify"
+
+// ownerOf finds whose secrets are meant, and what history calls a change of
+// them; ErrNotFound.
+func ownerOf(ctx context.Context, db bun.IDB, organization, owner string) (kind string, err error) {
+	switch owner {
+	case inbound.EndpointSecrets:
+		_, err := inbound.EndpointRowOf(ctx, db, organization)
+		return action.EventEndpoint, err
+	case notifySecrets:
+		_, err := channelRowOf(ctx, db, organization, action.NotifyWebhook)
+		return action.EventNotify, err
+	}
+	_, err = inbound.TriggerOf(ctx, db, organization, owner)
+	return action.EventTrigger, err
+}
+
+// RotateSecret adds a secret, and has the others end at a time, or at their own
+// if that is sooner. Those that ended are gone. ErrNotFound when there is no such
+// owner; ErrTooMany while too many others go on.
+func (store *Store) RotateSecret(ctx context.Context, organization, owner string, s event.Secret, othersUntil time.Time, by string) error {
+	return store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		kind, err := ownerOf(ctx, tx, organization, owner)
+		if err != nil {
+			return err
+		}
+		was, err := store.inbound.Secrets(ctx, tx, organization, owner)
+		if err != nil {
+			return err
+		}
+		_, err = tx.NewUpdate().Table("signing_secrets").Set("expires_at = ?", database.At(othersUntil).Or(database.Epoch)).
+			Where("organization_id = ?", organization).Where("owner_id = ?", owner).
+			Where("expires_at IS NULL OR expires_at > ?", database.At(othersUntil).Or(database.Epoch)).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("ending the secrets of %s: %w", owner, err)
+		}
+		if err := store.inbound.AddSecret(ctx, tx, organization, owner, s); err != nil {
+			return err
+		}
+		is, err := store.inbound.Secrets(ctx, tx, organization, owner)
+		if err != nil {
+			return err
+		}
+		type told struct {
+			Secrets []event.Secret `json:"secrets"`
+		}
+		return store.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: organization, Kind: kind, Subject: owner, By: by}, told{was}, told{is})
+	})
+}

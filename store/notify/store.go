@@ -1,0 +1,28 @@
+// Package notify holds the rows of notifications and of the secrets that sign
+// what is sent.
+package notify
+
+import (
+	"sallyport/store/calls"
+	"sallyport/store/database"
+	"sallyport/store/history"
+	"sallyport/store/inbound"
+	"sallyport/store/requests"
+	"sallyport/store/sessions"
+)
+
+// Store reads and writes these rows. It is safe for concurrent use.
+type Store struct {
+	db       *database.DB
+	history  *history.Store
+	sessions *sessions.Store
+	calls    *calls.Store
+	inbound  *inbound.Store
+	requests *requests.Store
+}
+
+// New returns the rows of the database that p prepares statements for; see p.Err.
+func New(p *database.Preparer, historyRows *history.Store, sessionsRows *sessions.Store, callsRows *calls.Store, inboundRows *inbound.Store, requestsRows *requests.Store) *Store {
+	s := &Store{db: p.DB, history: historyRows, sessions: sessionsRows, calls: callsRows, inbound: inboundRows, requests: requestsRows}
+	return s
+}

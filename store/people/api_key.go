@@ -1,0 +1,199 @@
+package people
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+type apiKeyRow struct {
+	bun.BaseModel `bun:"table:api_keys,alias:k"`
+
+	ID           string         `bun:"id,pk"`
+	Organization string         `bun:"organization_id"`
+	User         string         `bun:"user_id"`
+	Name         string         `bun:"name"`
+	Role         string         `bun:"role"`
+	Scope        database.Opt   `bun:"scope"`
+	Hash         string         `bun:"hash"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+	ExpiresAt    database.Stamp `bun:"expires_at"`
+	RevokedAt    database.Stamp `bun:"revoked_at"`
+
+	UserRole string         `bun:"user_role,scanonly"`
+	UsedAt   database.Stamp `bun:"used_at,scanonly"`
+	Over     bool           `bun:"over,scanonly"` // its time is, by the database's clock
+}
+
+// key returns the row with the role that counts: the key's own, or its user's
+// when that has become less.
+func (r *apiKeyRow) key() action.APIKey {
+	k := action.APIKey{
+		ID: r.ID, Organization: r.Organization, Name: r.Name, User: r.User, Role: action.Role(r.Role), Scope: action.KeyScope(r.Scope),
+		CreatedAt: r.CreatedAt.T, ExpiresAt: r.ExpiresAt.Ptr(), RevokedAt: r.RevokedAt.Ptr(), UsedAt: r.UsedAt.Ptr(),
+	}
+	if rank(action.Role(r.UserRole)) < rank(k.Role) {
+		k.Role = action.Role(r.UserRole)
+	}
+	return k
+}
+
+func rank(r action.Role) int {
+	switch r {
+	case action.RoleOwner:
+		return 3
+	case action.RoleAdmin:
+		return 2
+	case action.RoleMember:
+		return 1
+	}
+	return 0
+}
+
+// CreateAPIKey writes a key's row with the hash of the key.
+func (s *Store) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) error {
+	if k.ID == "" || hash == "" {
+		return errors.New("an API key needs an id and a hash")
+	}
+	if !k.Role.Valid() {
+		return database.Invalid("/role", "A role is owner, admin or member.")
+	}
+	if k.Scope != "" && k.Scope != action.ScopeRuns {
+		return database.Invalid("/scope", "The scope of a key is runs; leave it out for all that the role may.")
+	}
+	r := &apiKeyRow{
+		ID: k.ID, Organization: k.Organization, User: k.User, Name: k.Name, Role: string(k.Role), Scope: database.Opt(k.Scope), Hash: hash,
+		CreatedAt: database.At(k.CreatedAt).Or(database.At(s.db.Now())), ExpiresAt: database.AtPtr(k.ExpiresAt),
+	}
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return fmt.Errorf("writing API key %s: %w", k.ID, err)
+		}
+		return nil
+	})
+}
+
+func (s *Store) apiKeys(rows any) *bun.SelectQuery { return apiKeys(s.db.Read, rows, s.db.ClockNow()) }
+
+func apiKeys(db *bun.DB, rows, now any) *bun.SelectQuery {
+	return db.NewSelect().Model(rows).ColumnExpr("k.*, u.role AS user_role, used.used_at, coalesce(k.expires_at <= ?, ?) AS over", now, false).
+		Join("JOIN users AS u ON u.organization_id = k.organization_id AND u.id = k.user_id").
+		Join("LEFT JOIN api_key_uses AS used ON used.key_id = k.id")
+}
+
+// APIKey returns a key's row, revoked or not, with the hash to compare;
+// ErrNotFound. It is found by its id alone: who presents it knows no more. A
+// key whose time is over, by the database's clock, was revoked then.
+func (s *Store) APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	r, args := &apiKeyRow{}, []any{id}
+	if !s.db.Shared() {
+		args = append(args, database.At(s.db.Now()))
+	}
+	err = s.stmts.apiKey.Model(ctx, s.db.Read, r, args...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return k, "", noAPIKey()
+	}
+	if err != nil {
+		return k, "", fmt.Errorf("reading API key %s: %w", id, err)
+	}
+	if k = r.key(); r.Over && k.RevokedAt == nil {
+		k.RevokedAt = k.ExpiresAt
+	}
+	return k, r.Hash, nil
+}
+
+// APIKeyQuery has the time as a value where there is one clock.
+func APIKeyQuery(db *bun.DB) string {
+	now := bun.Safe("?2")
+	if database.Shared(db) {
+		now = database.ServerNow
+	}
+	return apiKeys(db, (*apiKeyRow)(nil), now).Where("k.id = ?", bun.Safe("?1")).String()
+}
+
+func noAPIKey() error {
+	return action.NewError("api_key_not_found")
+}
+
+// ListAPIKeys returns the organization's keys, newest first, also those whose
+// time is over, until they are swept.
+func (s *Store) ListAPIKeys(ctx context.Context, organization string) ([]action.APIKey, error) {
+	var rows []apiKeyRow
+	err := s.apiKeys(&rows).Where("k.organization_id = ?", organization).OrderExpr("k.created_at DESC, k.id DESC").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing API keys: %w", err)
+	}
+	list := make([]action.APIKey, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].key())
+	}
+	return list, nil
+}
+
+// TouchAPIKey notes that a key is in use, at most once a minute. It is queued.
+func (s *Store) TouchAPIKey(ctx context.Context, id string, used time.Time) error {
+	return s.db.Write.Enqueue(ctx, &database.Job{Row: id, Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewRaw(touchKeySQL, id, database.At(used), database.At(used.Add(-database.TouchEvery))).Exec(ctx)
+		return err
+	}})
+}
+
+// A key may be gone when its use is noted.
+const touchKeySQL = `INSERT INTO api_key_uses (key_id, used_at) SELECT id, ?1 FROM api_keys WHERE id = ?0
+ON CONFLICT (key_id) DO UPDATE SET used_at = excluded.used_at WHERE api_key_uses.used_at <= ?2`
+
+// RevokeAPIKey ends a key for good; ErrNotFound. A second time changes nothing.
+func (s *Store) RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		res, err := tx.NewUpdate().Table("api_keys").Set("revoked_at = coalesce(revoked_at, ?)", database.At(now)).
+			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("revoking API key %s: %w", id, err)
+		}
+		if n, err := res.RowsAffected(); err != nil {
+			return err
+		} else if n == 0 {
+			return noAPIKey()
+		}
+		return nil
+	})
+}
+
+// RenewAPIKey has a key last until then. A key that ended stays so: when it was
+// revoked, or its time is over, or there is none, the error is ErrNotFound.
+func (s *Store) RenewAPIKey(ctx context.Context, organization, id string, until time.Time) error {
+	if until.IsZero() {
+		return errors.New("renewing an API key: say until when")
+	}
+	return s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		n, err := database.Affected(tx.NewUpdate().Table("api_keys").Set("expires_at = ?", database.At(until)).
+			Where("organization_id = ?", organization).Where("id = ?", id).
+			Where("revoked_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", s.db.ClockNow()).Exec(ctx))
+		if err != nil {
+			return fmt.Errorf("renewing API key %s: %w", id, err)
+		}
+		if n == 0 {
+			return noAPIKey()
+		}
+		return nil
+	}})
+}
+
+// SweepAPIKeys forgets at most limit (zero: 100) keys whose time was over
+// before, and returns how many.
+func (s *Store) SweepAPIKeys(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.db.Forget(ctx, OldAPIKeys(before), limit)
+}
+
+func OldAPIKeys(before time.Time) database.Stale {
+	return database.Stale{Table: "api_keys", Key: "id", Time: "expires_at", Before: database.At(before).Or(database.Epoch)}
+}

@@ -1,0 +1,259 @@
+package people
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+// linkLife bounds a sign-in link, whatever its maker asks.
+const linkLife = 10 * time.Minute
+
+type linkRow struct {
+	bun.BaseModel `bun:"table:login_links"`
+
+	CodeHash     string         `bun:"code_hash,pk"`
+	KeyHash      string         `bun:"key_hash"`
+	Organization string         `bun:"organization_id"`
+	User         string         `bun:"user_id"`
+	Via          database.Opt   `bun:"via"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+	ExpiresAt    database.Stamp `bun:"expires_at"`
+	UsedAt       database.Stamp `bun:"used_at"`
+}
+
+type loginRow struct {
+	bun.BaseModel `bun:"table:logins"`
+
+	ID           string         `bun:"id,pk"`
+	CookieHash   string         `bun:"cookie_hash"`
+	KeyHash      string         `bun:"key_hash"`
+	Organization string         `bun:"organization_id"`
+	User         string         `bun:"user_id"`
+	Via          database.Opt   `bun:"via"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+	SeenAt       database.Stamp `bun:"seen_at"`
+	ExpiresAt    database.Stamp `bun:"expires_at"`
+}
+
+func (r *loginRow) login() action.Login {
+	return action.Login{
+		ID: r.ID, Organization: r.Organization, User: r.User, Via: action.Via(r.Via.Or(database.Opt(action.ViaLink))),
+		CreatedAt: r.CreatedAt.T, SeenAt: r.SeenAt.T, ExpiresAt: r.ExpiresAt.T,
+	}
+}
+
+// CreateLoginLink writes a link, and forgets links and logins that are over.
+// ErrConflict when there was one with the code.
+func (s *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error {
+	now := s.db.Now()
+	if latest := now.Add(linkLife); l.ExpiresAt.IsZero() || l.ExpiresAt.After(latest) {
+		l.ExpiresAt = latest
+	}
+	r := &linkRow{
+		CodeHash: l.CodeHash, KeyHash: l.KeyHash, Organization: l.Organization, User: l.User, Via: database.Opt(l.Via),
+		CreatedAt: database.At(now), ExpiresAt: database.At(l.ExpiresAt),
+	}
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		for _, table := range []string{"login_links", "logins", "ended_logins"} {
+			if _, err := tx.NewDelete().Table(table).Where("expires_at < ?", database.At(now)).Exec(ctx); err != nil {
+				return fmt.Errorf("forgetting old %s: %w", table, err)
+			}
+		}
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return fmt.Errorf("writing a sign-in link: %w", err)
+		}
+		return nil
+	})
+	if database.Taken(err) {
+		return action.NewError("login_link_exists")
+	}
+	return err
+}
+
+// RedeemLoginLink uses the link of the code up and writes the login of the
+// cookie, with the organization, the user and the key of the link.
+// ErrUnauthenticated when there is no such link, or it was used, or is over.
+func (s *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, l action.Login, now time.Time) (action.Login, error) {
+	if l.ID == "" || cookieHash == "" || !l.ExpiresAt.After(now) {
+		return action.Login{}, errors.New("a login needs an id, a cookie and an end")
+	}
+	r := &loginRow{
+		ID: l.ID, CookieHash: cookieHash, CreatedAt: database.At(l.CreatedAt).Or(database.At(now)), SeenAt: database.At(l.SeenAt).Or(database.At(now)), ExpiresAt: database.At(l.ExpiresAt),
+	}
+	over := action.NewError("login_link_over")
+	// Anybody may try codes, so one that is none costs a look and no write.
+	some, err := database.Exists(ctx, s.db.Read.NewSelect().Table("login_links").Column("code_hash").
+		Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.At(now)))
+	if err != nil {
+		return action.Login{}, fmt.Errorf("looking for a sign-in link: %w", err)
+	}
+	if !some {
+		return action.Login{}, over
+	}
+	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := tx.NewUpdate().Table("login_links").Set("used_at = ?", database.At(now)).
+			Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.At(now)).
+			Returning("organization_id, user_id, key_hash, via").Scan(ctx, &r.Organization, &r.User, &r.KeyHash, &r.Via)
+		if errors.Is(err, sql.ErrNoRows) {
+			return over
+		}
+		if err != nil {
+			return fmt.Errorf("redeeming a sign-in link: %w", err)
+		}
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return fmt.Errorf("writing a login: %w", err)
+		}
+		return userSeen(ctx, tx, r.ID, r.SeenAt)
+	})
+	if err != nil {
+		return action.Login{}, err
+	}
+	return r.login(), nil
+}
+
+// Login returns the login of a cookie, with the hash of its page's key;
+// ErrNotFound, also when it is over or was not used for too long.
+func (s *Store) Login(ctx context.Context, cookieHash string) (l action.Login, keyHash string, err error) {
+	r := &loginRow{}
+	err = s.good(s.db.Read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash)).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return l, "", action.Errorf(action.ErrNotFound, "login_not_found", "This sign-in has ended; ask for a new sign-in link.")
+	}
+	if err != nil {
+		return l, "", fmt.Errorf("reading a login: %w", err)
+	}
+	return r.login(), r.KeyHash, nil
+}
+
+// TouchLogin notes that a login and its user are active, at most once a minute.
+// It is queued.
+func (s *Store) TouchLogin(ctx context.Context, id string, seen time.Time) error {
+	return s.db.Write.Enqueue(ctx, &database.Job{Row: id, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewUpdate().Table("logins").Set("seen_at = ?", database.At(seen)).
+			Where("id = ?", id).Where("seen_at <= ?", database.At(seen.Add(-database.TouchEvery))).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		return userSeen(ctx, tx, id, database.At(seen))
+	}})
+}
+
+func userSeen(ctx context.Context, tx bun.IDB, login string, seen database.Stamp) error {
+	_, err := tx.NewUpdate().Table("users").Set("seen_at = ?", seen).
+		Where("id = (?)", tx.NewSelect().Table("logins").Column("user_id").Where("id = ?", login)).
+		Where("seen_at IS NULL OR seen_at <= ?", database.At(seen.T.Add(-database.TouchEvery))).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("noting that a user was seen: %w", err)
+	}
+	return nil
+}
+
+// ListLogins returns a user's logins that are good, the newest first.
+func (s *Store) ListLogins(ctx context.Context, organization, user string) ([]action.Login, error) {
+	var rows []loginRow
+	err := s.good(s.db.Read.NewSelect().Model(&rows)).Where("organization_id = ?", organization).Where("user_id = ?", user).
+		OrderExpr("created_at DESC, id DESC").Limit(1000).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing logins: %w", err)
+	}
+	list := make([]action.Login, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].login())
+	}
+	return list, nil
+}
+
+// good narrows a query of logins to those that are neither over nor idle.
+func (s *Store) good(q *bun.SelectQuery) *bun.SelectQuery {
+	now := s.db.Now()
+	return q.Where("expires_at > ?", database.At(now)).Where("seen_at > ?", database.At(now.Add(-s.db.LoginIdle)))
+}
+
+// DeleteLogin signs out. A second time changes nothing.
+func (s *Store) DeleteLogin(ctx context.Context, id string) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewDelete().Table("logins").Where("id = ?", id).Exec(ctx)
+		return err
+	})
+}
+
+// EndLogin ends one of a user's logins from elsewhere, on record for its
+// browser; ErrNotFound.
+func (s *Store) EndLogin(ctx context.Context, organization, user, id string) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := s.end(ctx, tx, action.EndEverywhere, "organization_id = ? AND user_id = ? AND id = ?", organization, user, id)
+		if err == nil && n == 0 {
+			return action.Errorf(action.ErrNotFound, "login_not_found", "There is no such sign-in, or it has ended.")
+		}
+		return err
+	})
+}
+
+// EndLogins signs a user out everywhere, on record for each browser, takes his
+// unused links back, and returns how many logins ended.
+func (s *Store) EndLogins(ctx context.Context, organization, user string, why action.LoginEnd) (n int, err error) {
+	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err = s.endLogins(ctx, tx, organization, user, why)
+		return err
+	})
+	return n, err
+}
+
+func (s *Store) endLogins(ctx context.Context, tx bun.Tx, organization, user string, why action.LoginEnd) (int, error) {
+	n, err := s.end(ctx, tx, why, "organization_id = ? AND user_id = ?", organization, user)
+	if err != nil {
+		return n, err
+	}
+	// Used ones stay, so that no sign-in is done a second time.
+	_, err = tx.NewDelete().Table("login_links").Where("organization_id = ? AND user_id = ? AND used_at IS NULL", organization, user).Exec(ctx)
+	if err != nil {
+		return n, fmt.Errorf("taking sign-in links back: %w", err)
+	}
+	return n, nil
+}
+
+// end deletes logins and keeps why: to an older version of this program, which
+// may run beside this one, a login that is there is good.
+func (s *Store) end(ctx context.Context, tx bun.Tx, why action.LoginEnd, which string, args ...any) (int, error) {
+	_, err := tx.NewRaw("INSERT INTO ended_logins (cookie_hash, why, ended_at, expires_at) SELECT cookie_hash, ?, ?, expires_at FROM logins WHERE "+which+
+		" ON CONFLICT (cookie_hash) DO NOTHING", append([]any{why, database.At(s.db.Now())}, args...)...).Exec(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("keeping why logins ended: %w", err)
+	}
+	n, err := database.Affected(tx.NewDelete().Table("logins").Where(which, args...).Exec(ctx))
+	if err != nil {
+		return 0, fmt.Errorf("ending logins: %w", err)
+	}
+	return n, nil
+}
+
+// LoginEnd says why the login of a cookie is good no more; empty when it is
+// good, or nothing is known of it.
+func (s *Store) LoginEnd(ctx context.Context, cookieHash string) (why action.LoginEnd, err error) {
+	err = s.db.Read.NewSelect().Table("ended_logins").Column("why").Where("cookie_hash = ?", cookieHash).Scan(ctx, &why)
+	if err == nil || !errors.Is(err, sql.ErrNoRows) {
+		return why, err
+	}
+	r := &loginRow{}
+	err = s.db.Read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash).Scan(ctx)
+	now := s.db.Now()
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading a login: %w", err)
+	case !now.Before(r.ExpiresAt.T):
+		return action.EndExpired, nil
+	case now.Sub(r.SeenAt.T) >= s.db.LoginIdle:
+		return action.EndIdle, nil
+	}
+	return "", nil
+}

@@ -1,0 +1,28 @@
+// Package people holds the rows of users, their logins and API keys.
+package people
+
+import (
+	"sallyport/store/connect"
+	"sallyport/store/database"
+	"sallyport/store/history"
+)
+
+// Store reads and writes these rows. It is safe for concurrent use.
+type Store struct {
+	db      *database.DB
+	history *history.Store
+	connect *connect.Store
+
+	stmts struct {
+		user   *database.Statement
+		apiKey *database.Statement
+	}
+}
+
+// New returns the rows of the database that p prepares statements for; see p.Err.
+func New(p *database.Preparer, historyRows *history.Store, connectRows *connect.Store) *Store {
+	s := &Store{db: p.DB, history: historyRows, connect: connectRows}
+	s.stmts.user = p.Read(UserQuery(p.DB.Read))
+	s.stmts.apiKey = p.Read(APIKeyQuery(p.DB.Read))
+	return s
+}

@@ -1,0 +1,194 @@
+package people
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+type userRow struct {
+	bun.BaseModel `bun:"table:users"`
+
+	ID           string         `bun:"id,pk"`
+	Organization string         `bun:"organization_id"`
+	Name         string         `bun:"name"`
+	Role         string         `bun:"role"`
+	Issuer       database.Opt   `bun:"issuer"`
+	Subject      database.Opt   `bun:"subject"`
+	SaidAt       database.Stamp `bun:"said_at"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+	SeenAt       database.Stamp `bun:"seen_at"`
+}
+
+func (r *userRow) user() action.User {
+	return action.User{
+		ID: r.ID, Organization: r.Organization, Name: r.Name, Role: action.Role(r.Role),
+		Issuer: string(r.Issuer), Subject: string(r.Subject), CreatedAt: r.CreatedAt.T, SeenAt: r.SeenAt.Ptr(),
+	}
+}
+
+// CreateUser writes a person; ErrConflict when the name is taken.
+func (s *Store) CreateUser(ctx context.Context, u action.User, by string) error {
+	if err := u.Check(); err != nil {
+		return err
+	}
+	r := &userRow{ID: u.ID, Organization: u.Organization, Name: u.Name, Role: string(u.Role), CreatedAt: database.At(u.CreatedAt).Or(database.At(s.db.Now()))}
+	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
+			return err
+		}
+		return s.recordPerson(ctx, tx, r, by, nil, personOf(r))
+	})
+	if database.Taken(err) {
+		return &action.Error{Kind: action.ErrConflict, Code: "user_exists", Field: "/name", Message: "Someone has this name already; choose another."}
+	}
+	if err != nil {
+		return fmt.Errorf("writing user %s: %w", u.ID, err)
+	}
+	return nil
+}
+
+// person is what history says of somebody.
+type person struct {
+	Name   string `json:"name"`
+	Role   string `json:"role,omitempty"` // empty: none any more
+	Issuer string `json:"issuer,omitempty"`
+}
+
+func personOf(r *userRow) *person {
+	return &person{Name: r.Name, Role: r.Role, Issuer: string(r.Issuer)}
+}
+
+// recordPerson writes down what became of somebody. Nil before or after: he was
+// not, or is not, of the organization.
+func (s *Store) recordPerson(ctx context.Context, tx bun.Tx, r *userRow, by string, before, after *person) error {
+	return s.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: r.Organization, Kind: action.EventPerson, Subject: r.ID, By: by}, before, after)
+}
+
+// User returns one person; ErrNotFound.
+func (s *Store) User(ctx context.Context, organization, id string) (action.User, error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	r := &userRow{}
+	err := s.stmts.user.Model(ctx, s.db.Read, r, organization, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return action.User{}, noUser()
+	}
+	if err != nil {
+		return action.User{}, fmt.Errorf("reading user %s: %w", id, err)
+	}
+	return r.user(), nil
+}
+
+func UserQuery(db *bun.DB) string {
+	return db.NewSelect().Model((*userRow)(nil)).Where("organization_id = ?", bun.Safe("?1")).Where("id = ?", bun.Safe("?2")).String()
+}
+
+func noUser() error {
+	return action.NewError("user_not_found")
+}
+
+// ListUsers returns the organization's people, first come first.
+func (s *Store) ListUsers(ctx context.Context, organization string) ([]action.User, error) {
+	var rows []userRow
+	err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("created_at", "id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing users: %w", err)
+	}
+	list := make([]action.User, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].user())
+	}
+	return list, nil
+}
+
+// SetUserRole changes a role; ErrNotFound, or ErrConflict for the last owner
+// and for people whose role another house says.
+func (s *Store) SetUserRole(ctx context.Context, organization, id string, role action.Role, by string) error {
+	if err := role.Check(); err != nil {
+		return err
+	}
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := userOf(ctx, tx, organization, id)
+		if err != nil {
+			return err
+		}
+		if r.Issuer != "" {
+			return action.NewError("role_from_elsewhere", string(r.Issuer))
+		}
+		return s.giveRole(ctx, tx, r, string(role), by)
+	})
+}
+
+// giveRole changes a role unless that would leave no owner.
+func (s *Store) giveRole(ctx context.Context, tx bun.Tx, r *userRow, role, by string) error {
+	if err := checkLastOwner(ctx, tx, r.Organization, r.ID, action.Role(role)); err != nil {
+		return err
+	}
+	before := personOf(r)
+	if r.Role == role {
+		return nil
+	}
+	_, err := tx.NewUpdate().Table("users").Set("role = ?", role).
+		Where("organization_id = ?", r.Organization).Where("id = ?", r.ID).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("changing the role of user %s: %w", r.ID, err)
+	}
+	r.Role = role
+	return s.recordPerson(ctx, tx, r, by, before, personOf(r))
+}
+
+// userOf reads a row that a transaction changes; ErrNotFound.
+func userOf(ctx context.Context, tx bun.Tx, organization, id string) (*userRow, error) {
+	r, err := database.One[userRow](ctx, database.RowsOf[userRow](tx, organization).Where("id = ?", id), noUser())
+	return &r, err
+}
+
+// DeleteUser removes a person with his logins, links and API keys, and
+// disconnects the integrations that only he saw; ErrNotFound, or ErrConflict for
+// the last owner. Somebody of another house stays away: see [DB.ReadmitUser].
+func (s *Store) DeleteUser(ctx context.Context, organization, id, by string) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		r, err := userOf(ctx, tx, organization, id)
+		if err != nil {
+			return err
+		}
+		if err := checkLastOwner(ctx, tx, organization, id, ""); err != nil {
+			return err
+		}
+		if err := s.bar(ctx, tx, r, by); err != nil {
+			return err
+		}
+		if _, err := s.endLogins(ctx, tx, organization, id, action.EndRemoved); err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Table("users").Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx); err != nil {
+			return fmt.Errorf("deleting user %s: %w", id, err)
+		}
+		if err := s.recordPerson(ctx, tx, r, by, personOf(r), nil); err != nil {
+			return err
+		}
+		return s.connect.DisconnectAll(ctx, tx, organization, id)
+	})
+}
+
+// checkLastOwner refuses to leave an organization without an owner: nobody
+// could make another.
+func checkLastOwner(ctx context.Context, tx bun.Tx, organization, id string, role action.Role) error {
+	var owners []string
+	err := tx.NewSelect().Table("users").Column("id").
+		Where("organization_id = ?", organization).Where("role = 'owner'").Scan(ctx, &owners)
+	if err != nil {
+		return fmt.Errorf("counting owners: %w", err)
+	}
+	if role != action.RoleOwner && len(owners) == 1 && owners[0] == id {
+		return action.Errorf(action.ErrConflict, "last_owner", "This is the last owner; make someone else an owner first.")
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/connect"
+	"sallyport/store/database"
+	"sallyport/store/history"
+	"sallyport/store/policy"
+)
+
+// Rules returns all of an organization's policy as it was at one version,
+// whatever is written meanwhile.
+func (db *DB) Rules(ctx context.Context, organization string) (rules action.Rules, err error) {
+	ctx, stop := db.db.Lookup(ctx)
+	defer stop()
+	err = db.db.Retry.Do(ctx, false, func(ctx context.Context, _ bool) error {
+		tx, err := db.snapshot(ctx)
+		if err != nil {
+			return fmt.Errorf("reading policy: %w", err)
+		}
+		defer tx.Rollback()
+		rules, err = readRules(ctx, tx, organization, database.At(db.db.Now()))
+		return err
+	})
+	return rules, err
+}
+
+// snapshot begins a transaction that only reads, and whose statements all see
+// the same. On PostgreSQL it comes from the pool of writers, which is the same:
+// the hook of the readers would end it with its first statement.
+func (db *DB) snapshot(ctx context.Context) (bun.Tx, error) {
+	if !db.db.Shared() {
+		return db.db.Read.BeginTx(ctx, nil)
+	}
+	return db.db.Write.Db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+}
+
+func readRules(ctx context.Context, tx bun.Tx, organization string, now database.Stamp) (rules action.Rules, err error) {
+	chosen, err := history.SettingsRowOf(ctx, tx, organization)
+	if err != nil {
+		return rules, err
+	}
+	rules.Version, rules.Settings = chosen.Version, chosen.Settings()
+	if rules.Overrides, err = database.List[action.Override](ctx, overrides(tx, organization)); err != nil {
+		return rules, err
+	}
+	if rules.Capabilities, err = database.List[action.Capability](ctx, policy.Capabilities(tx, organization, "")); err != nil {
+		return rules, err
+	}
+	if rules.Gates, err = database.List[action.GateApproval](ctx, policy.OpenGates(tx, organization, now)); err != nil {
+		return rules, err
+	}
+	slices.SortFunc(rules.Gates, func(a, b action.GateApproval) int { return strings.Compare(a.ID, b.ID) })
+	if rules.Quotas, err = database.List[action.Quota](ctx, policy.Quotas(tx, organization)); err != nil {
+		return rules, err
+	}
+	if rules.Integrations, err = database.List[action.Integration](ctx, connect.LiveIntegrations(tx, organization)); err != nil {
+		return rules, err
+	}
+	rules.Reviewed, rules.Risks, err = connect.Reviewed(ctx, tx, organization)
+	return rules, err
+}
+
+func overrides(db bun.IDB, organization string) *bun.SelectQuery {
+	return database.RowsOf[policy.OverrideRow](db, organization).ExcludeColumn("updated_at").Order("automation_id", "source_id", "action")
+}

@@ -1,0 +1,115 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+	"sallyport/store/sessions"
+)
+
+// UseGrantSQL uses up one call of a grant, if it is still usable: everything
+// that may have changed since the decision is looked at again, and nothing
+// counts twice.
+//
+//	?1 organization, ?2 session, ?3 grant, ?4 now
+var UseGrantSQL = `UPDATE grants SET used_calls = used_calls + 1, spent_at = CASE WHEN used_calls + 1 = max_calls THEN ?4 ELSE spent_at END
+WHERE organization_id = ?1 AND id = ?3 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?4)
+  AND (max_calls IS NULL OR used_calls < max_calls) AND (scope = 'organization' OR session_id = ?2)
+  AND created_by <> ` + sessions.CreatorSQL("?1", "?2")
+
+// RevokeGrantsOf ends every grant that names the source, each with its event:
+// behind it is another server now, or none, whatever its tools' hashes.
+func (s *Store) RevokeGrantsOf(ctx context.Context, tx bun.Tx, organization, source, by string) error {
+	var rows []GrantRow
+	err := tx.NewUpdate().Model(&rows).Set("revoked_at = ?, revoked_by = ?", database.At(s.db.Now()), by).
+		Where("organization_id = ?", organization).Where("source_id = ?", source).Where("revoked_at IS NULL").Returning(grantColumns).Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("revoking the grants of %s: %w", source, err)
+	}
+	for i := range rows {
+		g, err := rows[i].grant()
+		if err != nil {
+			return err
+		}
+		before := g
+		before.RevokedAt, before.RevokedBy = nil, ""
+		if err := s.history.RecordChange(ctx, tx, grantChanged(&g, by), before, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grantAge is how long a grant is kept after it ended, and a request after its
+// time. The events of policy say for longer what it was, and invocations which
+// grant let them run.
+const grantAge = 30 * 24 * time.Hour
+
+// SweepGrants expires requests that nobody decided in time or whose session
+// ended, and forgets grants and requests that ended long ago: at most limit of
+// each. It returns how many rows it changed or deleted.
+func (store *Store) SweepGrants(ctx context.Context, now time.Time, limit int) (int, error) {
+	n, err := store.expireRequests(ctx, now, database.OrHundred(limit))
+	if err != nil {
+		return n, err
+	}
+	for _, s := range EndedGrants(now) {
+		gone, err := store.db.Forget(ctx, s, limit)
+		n += gone
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func EndedGrants(now time.Time) []database.Stale {
+	before := database.At(now.Add(-grantAge))
+	return []database.Stale{
+		{Table: "grants", Key: "id", Time: "expires_at", Before: before},
+		{Table: "grants", Key: "id", Time: "revoked_at", Before: before},
+		{Table: "grants", Key: "id", Time: "spent_at", Before: before},
+		{Table: "grant_requests", Key: "id", Time: "expires_at", Before: before},
+	}
+}
+
+func (s *Store) expireRequests(ctx context.Context, now time.Time, limit int) (n int, err error) {
+	some, err := database.Exists(ctx, OverdueRequests(s.db.Read.NewSelect(), now, 1))
+	if err == nil && some {
+		err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			n, err = database.Affected(ExpireOverdue(tx, now, limit).Exec(ctx))
+			return err
+		}})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("expiring requests for grants: %w", err)
+	}
+	return n, nil
+}
+
+// OverdueRequests finds pending requests that nobody can use any more. Few are
+// pending, and all of them may be looked at, each with its session: as EXISTS,
+// PostgreSQL would read all sessions instead.
+func OverdueRequests(q *bun.SelectQuery, now time.Time, limit int) *bun.SelectQuery {
+	return q.TableExpr("grant_requests AS r").Column("r.id").Where("r.status = 'pending'").
+		Where(`r.expires_at <= ?0 OR (SELECT CASE WHEN s.revoked_at IS NOT NULL OR s.expires_at <= ?0 THEN 1 END FROM sessions AS s
+  WHERE s.organization_id = r.organization_id AND s.id = r.session_id) = 1`, database.At(now)).
+		Order("r.expires_at").Limit(int64(limit))
+}
+
+// ExpireOverdue ends them, in the same way as [sweep.update].
+func ExpireOverdue(db bun.IDB, now time.Time, limit int) *bun.UpdateQuery {
+	due := OverdueRequests(db.NewSelect(), now, limit)
+	q := db.NewUpdate().Table("grant_requests").Set("status = ?", string(action.RequestExpired))
+	if database.Shared(db) {
+		q = q.Where("id = ANY (ARRAY(?))", due.For("NO KEY UPDATE OF r SKIP LOCKED"))
+	} else {
+		q = q.Where("id IN (?)", due)
+	}
+	return q.Where("status = 'pending'")
+}

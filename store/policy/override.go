@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+	"sallyport/store/history"
+)
+
+// checkSource refuses a connector that does not exist: it might come to exist
+// later, with other tools than were meant. Modules cannot be told from typing
+// errors here; a rule for none of them is of no effect.
+func checkSource(ctx context.Context, tx bun.Tx, organization, source string) error {
+	id, ok := strings.CutPrefix(source, "connector:")
+	if !ok {
+		return nil
+	}
+	found, err := database.Exists(ctx, tx.NewSelect().Table("connectors").Where("organization_id = ?", organization).Where("id = ?", id))
+	if err == nil && !found {
+		err = database.NoConnector(id)
+	}
+	return err
+}
+
+type OverrideRow struct {
+	bun.BaseModel `bun:"table:policy_overrides"`
+	action.Override
+}
+
+func (r *OverrideRow) Event(by string) action.PolicyEvent {
+	subject := r.Key.String()
+	if r.Automation != "" {
+		subject = "automation/" + r.Automation + " " + subject
+	}
+	return action.PolicyEvent{Organization: r.Organization, Kind: action.EventMode, Subject: subject, By: by}
+}
+
+func (r *OverrideRow) Snapshot() any { return r.Override }
+
+// SetOverride writes a row of policy, or changes it. A key of a connector must
+// name one that exists.
+func (s *Store) SetOverride(ctx context.Context, o action.Override) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := checkSource(ctx, tx, o.Organization, o.Key.Source); err != nil {
+			return err
+		}
+		return s.Override(ctx, tx, &o)
+	})
+}
+
+// Override writes a row of policy that was checked.
+func (s *Store) Override(ctx context.Context, tx bun.Tx, o *action.Override) error {
+	return history.Upsert(ctx, s.history, tx, &OverrideRow{Override: *o}, o.UpdatedBy)
+}
+
+// UnsetOverride removes a row of policy; ErrNotFound when there is none.
+func (s *Store) UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		q := tx.NewSelect().Model(&OverrideRow{Override: action.Override{Organization: organization, Automation: automation, Key: key}}).WherePK()
+		r, err := database.One[OverrideRow](ctx, q, action.NewError("override_not_found", key))
+		if err != nil {
+			return err
+		}
+		return s.history.Remove(ctx, tx, &r, by)
+	})
+}
+
+// OverridesSQL reads the version and the rows in one statement, so that they
+// belong together whatever is written meanwhile.
+const OverridesSQL = `SELECT o.policy_version, p.automation_id, p.source_id, p.action, p.mode, p.updated_by, p.updated_at
+FROM organizations o LEFT JOIN policy_overrides p ON p.organization_id = o.id
+WHERE o.id = ?1 ORDER BY p.automation_id, p.source_id, p.action`
+
+// Overrides returns all of an organization's policy, with its version.
+func (s *Store) Overrides(ctx context.Context, organization string) (list []action.Override, version int64, err error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	rows, err := s.stmts.overrides.Query(ctx, s.db.Read, organization)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading policy: %w", err)
+	}
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		found = true
+		var automation, source, act, mode, by database.Opt
+		var when database.Stamp
+		if err := rows.Scan(&version, &automation, &source, &act, &mode, &by, &when); err != nil {
+			return nil, 0, fmt.Errorf("reading policy: %w", err)
+		}
+		if mode == "" {
+			continue // an organization without overrides
+		}
+		list = append(list, action.Override{
+			Organization: organization, Automation: string(automation), Key: action.Key{Source: string(source), Action: string(act)},
+			Mode: action.Mode(mode), UpdatedBy: string(by), UpdatedAt: when.T,
+		})
+	}
+	if err := rows.Err(); err != nil {
+		return nil, 0, fmt.Errorf("reading policy: %w", err)
+	}
+	if !found {
+		return nil, 0, history.NoOrganization()
+	}
+	return list, version, nil
+}
+
+// PolicyVersion returns the version of an organization's policy, as cheaply as
+// can be: a snapshot with the same version is current.
+func (s *Store) PolicyVersion(ctx context.Context, organization string) (version int64, err error) {
+	ctx, stop := s.db.Lookup(ctx)
+	defer stop()
+	err = s.stmts.version.One(ctx, s.db.Read, []any{organization}, []any{&version})
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, history.NoOrganization()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading the policy version: %w", err)
+	}
+	return version, nil
+}
+
+const VersionSQL = `SELECT policy_version FROM organizations WHERE id = ?1`

@@ -1,0 +1,88 @@
+package requests
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/store/database"
+	"sallyport/store/inbound"
+)
+
+// codeByAgent is why a run failed, or needs a human, whose own agent said so.
+const codeByAgent = "reported_by_agent"
+
+// CompleteRun ends the run of a session as its agent says, once, with the answer
+// to the call; ended is nil when it was answered before, or refused. The session
+// lives on for e.Stays and does nothing new. Errors are those of
+// [DB.callTool].
+func (store *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Completion) (reply action.ToolReply, ended *action.Completed, err error) {
+	reply, err = store.callTool(ctx, c, toolWork{subject: e.ID, do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
+		ended = nil
+		r, err := runToComplete(ctx, tx, s, e.Run)
+		if err != nil {
+			return action.ToolReply{}, err
+		}
+		end := inbound.RunEnd{
+			Status: event.RunStatus(e.Outcome), Parcel: event.ParcelDelivered, Finished: true, Until: now.Add(e.Stays),
+			Ending: event.Ending{Status: event.RunStatus(e.Outcome), Message: e.Message, Result: e.Record},
+			Note:   "The run was completed by its agent.",
+		}
+		if end.Status != event.RunSucceeded {
+			end.Ending.Code = codeByAgent
+		}
+		if err := inbound.CheckEnding(&end.Ending, event.RunSucceeded, event.RunFailed, event.RunNeeds); err != nil {
+			return action.ToolReply{}, err
+		}
+		withdrew, err := store.inbound.EndRun(ctx, tx, r, end, now)
+		if err != nil {
+			return action.ToolReply{}, err
+		}
+		ended = &action.Completed{Run: r.ID, Status: action.Status(r.Status), Withdrew: withdrew}
+		return completedReply(r, &e, now)
+	}})
+	if err != nil {
+		ended = nil
+	}
+	return reply, ended, err
+}
+
+// runToComplete is the run that the session works on, which the agent may name.
+func runToComplete(ctx context.Context, tx bun.IDB, s *action.Session, named string) (*inbound.RunRow, error) {
+	r, err := inbound.FirstRun(ctx, func(into any) *bun.SelectQuery { return inbound.RunOfSession(tx, into, s.Organization, s.ID) })
+	switch {
+	case action.Public(err).Code == "run_not_found" && err != nil:
+		return nil, action.Errorf(action.ErrForbidden, "no_run", "This session works on no run, so there is none to complete.")
+	case err != nil:
+		return nil, err
+	case named != "" && named != r.ID:
+		return nil, action.Errorf(action.ErrForbidden, "other_run",
+			"This session works on another run than the one that run_id names, and completes only its own: leave run_id out.").WithField("/run_id")
+	case string(r.Session) != s.ID || r.Claim == "":
+		return nil, action.Errorf(action.ErrConflict, "claim_lost", "The run is no more this session's: it is %s by now. Stop working on it.", r.Status)
+	}
+	return r, nil
+}
+
+func completedReply(r *inbound.RunRow, e *action.Completion, now time.Time) (action.ToolReply, error) {
+	data, err := json.Marshal(struct {
+		Run        string    `json:"run_id"`
+		Completion string    `json:"completion_id"`
+		Outcome    string    `json:"outcome"`
+		At         time.Time `json:"completed_at"`
+	}{r.ID, e.ID, e.Outcome, database.At(now).T.UTC()})
+	if err != nil {
+		return action.ToolReply{}, fmt.Errorf("answering a completion: %w", err)
+	}
+	said := map[event.RunStatus]string{
+		event.RunSucceeded: "It is recorded that the run succeeded.",
+		event.RunFailed:    "It is recorded that the run failed.",
+		event.RunNeeds:     "It is recorded that a person is needed, who goes on from here.",
+	}[event.RunStatus(r.Status)]
+	return action.ToolReply{Text: said + " Stop now: this session does nothing more.", Data: data}, nil
+}

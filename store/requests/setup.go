@@ -1,0 +1,115 @@
+package requests
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+)
+
+type setupRow struct {
+	bun.BaseModel `bun:"table:setups"`
+
+	Organization string         `bun:"organization_id,pk"`
+	Name         string         `bun:"name,pk"`
+	Commands     database.Opt   `bun:"service_commands"`
+	EnvFiles     database.Opt   `bun:"env_files"`
+	UpdatedBy    string         `bun:"updated_by"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+	UpdatedAt    database.Stamp `bun:"updated_at"`
+}
+
+func (r *setupRow) setup() action.Setup {
+	return action.Setup{
+		Organization: r.Organization, Name: r.Name, ServiceCommands: orList(r.Commands), EnvFiles: orList(r.EnvFiles),
+		UpdatedBy: r.UpdatedBy, CreatedAt: r.CreatedAt.T, UpdatedAt: r.UpdatedAt.T,
+	}
+}
+
+func orList(text database.Opt) json.RawMessage {
+	if text == "" {
+		return json.RawMessage("[]")
+	}
+	return json.RawMessage(text)
+}
+
+// SaveServiceCommands replaces the commands of the session's setup, a JSON array,
+// with the answer to the call. Errors are those of [DB.callTool].
+func (s *Store) SaveServiceCommands(ctx context.Context, c action.ToolCall, commands json.RawMessage) (action.ToolReply, error) {
+	return s.saveSetup(ctx, c, "service_commands", commands, "command")
+}
+
+// SaveEnvFiles replaces what the session's setup says of files with environment
+// variables, in the same way.
+func (s *Store) SaveEnvFiles(ctx context.Context, c action.ToolCall, files json.RawMessage) (action.ToolReply, error) {
+	return s.saveSetup(ctx, c, "env_files", files, "file")
+}
+
+func (store *Store) saveSetup(ctx context.Context, c action.ToolCall, column string, value json.RawMessage, thing string) (action.ToolReply, error) {
+	return store.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
+		if s.Type != action.TypeSetup {
+			return action.ToolReply{}, action.NewError("setup_only", s.Type)
+		}
+		var items []json.RawMessage
+		if err := json.Unmarshal(value, &items); err != nil {
+			return action.ToolReply{}, fmt.Errorf("saving %s: %w", column, err)
+		}
+		r := &setupRow{Organization: s.Organization, Name: action.SetupOf(s), UpdatedBy: s.ID, CreatedAt: database.At(now), UpdatedAt: database.At(now)}
+		if column == "env_files" {
+			r.EnvFiles = database.Opt(value)
+		} else {
+			r.Commands = database.Opt(value)
+		}
+		_, err := tx.NewInsert().Model(r).On("CONFLICT (organization_id, name) DO UPDATE").
+			Set("? = EXCLUDED.?", bun.Ident(column), bun.Ident(column)).Set("updated_by = EXCLUDED.updated_by, updated_at = EXCLUDED.updated_at").Exec(ctx)
+		if err != nil {
+			return action.ToolReply{}, fmt.Errorf("saving %s: %w", column, err)
+		}
+		return savedReply(r.Name, thing, len(items))
+	}})
+}
+
+func savedReply(setup, thing string, n int) (action.ToolReply, error) {
+	data, err := json.Marshal(map[string]any{"setup": setup, thing + "_count": n})
+	if err != nil {
+		return action.ToolReply{}, err
+	}
+	plural := "s"
+	if n == 1 {
+		plural = ""
+	}
+	return action.ToolReply{Text: fmt.Sprintf("Saved %d %s%s in the setup %q, in the place of what was there.", n, thing, plural, setup), Data: data}, nil
+}
+
+// Setup returns one; ErrNotFound.
+func (s *Store) Setup(ctx context.Context, organization, name string) (action.Setup, error) {
+	var rows []setupRow
+	if err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("name = ?", name).Scan(ctx); err != nil {
+		return action.Setup{}, fmt.Errorf("reading setup %q: %w", name, err)
+	}
+	if len(rows) == 0 {
+		return action.Setup{}, action.NewError("setup_not_found", name, action.SetupOf(&action.Session{}))
+	}
+	return rows[0].setup(), nil
+}
+
+// ListSetups returns a page of an organization's setups, by name.
+func (s *Store) ListSetups(ctx context.Context, organization string) ([]action.Setup, error) {
+	var rows []setupRow
+	if err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("name").Limit(maxSetups).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("listing setups: %w", err)
+	}
+	list := make([]action.Setup, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].setup())
+	}
+	return list, nil
+}
+
+// maxSetups are listed at once: there is one for each group of an organization.
+const maxSetups = 500

@@ -1,0 +1,384 @@
+package requests
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/action"
+	"sallyport/store/database"
+	"sallyport/store/sessions"
+)
+
+type uploadRow struct {
+	bun.BaseModel `bun:"table:evidence_uploads"`
+
+	Session      string         `bun:"session_id,pk"`
+	ID           string         `bun:"id,pk"`
+	Organization string         `bun:"organization_id"`
+	Folder       database.Opt   `bun:"folder"`
+	Manifest     database.Opt   `bun:"manifest"`
+	CreatedAt    database.Stamp `bun:"created_at"`
+	TouchedAt    database.Stamp `bun:"touched_at"`
+	SealedAt     database.Stamp `bun:"sealed_at"`
+	GoneAt       database.Stamp `bun:"gone_at"`
+}
+
+func (r *uploadRow) upload() action.Upload {
+	return action.Upload{
+		ID: r.ID, Organization: r.Organization, Session: r.Session, Folder: string(r.Folder), Manifest: string(r.Manifest),
+		Prefix: action.UploadPrefix(r.Organization, r.Session, r.ID), CreatedAt: r.CreatedAt.T, SealedAt: r.SealedAt.Ptr(),
+	}
+}
+
+type uploadFileRow struct {
+	bun.BaseModel `bun:"table:evidence_files"`
+
+	Session  string         `bun:"session_id,pk"`
+	Upload   string         `bun:"upload_id,pk"`
+	Name     string         `bun:"name,pk"`
+	Size     int64          `bun:"size"`
+	SHA256   string         `bun:"sha256"`
+	Type     string         `bun:"content_type"`
+	StoredAt database.Stamp `bun:"stored_at"`
+}
+
+func (r *uploadFileRow) file() action.UploadFile {
+	return action.UploadFile{Name: r.Name, Size: r.Size, SHA256: r.SHA256, Type: r.Type, StoredAt: r.StoredAt.Ptr()}
+}
+
+// ReserveFile makes room for a file in an upload, and the upload with its first
+// file. There tells that its bytes are stored already. Errors: ErrInvalid and
+// ErrTooLarge of the file; those of a session that is unknown or not live;
+// ErrConflict when other bytes have the name, or the upload is sealed or gone;
+// ErrTooLarge when it would have too many files or bytes, or its session.
+func (s *Store) ReserveFile(ctx context.Context, ref action.UploadRef, f action.UploadFile) (there bool, err error) {
+	if !action.ValidUploadID(ref.ID) {
+		return false, database.Invalid("/upload", "An upload is named by a UUID, in lower case.")
+	}
+	if err := f.Check(); err != nil {
+		return false, err
+	}
+	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		there, err = s.reserve(ctx, tx, ref, f)
+		return err
+	})
+	return there, err
+}
+
+func (store *Store) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f action.UploadFile) (there bool, err error) {
+	s, err := sessions.SessionIn(ctx, tx, ref.Organization, ref.Session)
+	if err != nil {
+		return false, err
+	}
+	now := store.db.Now()
+	if err := s.Accepts(now); err != nil {
+		return false, err
+	}
+	u, err := touchUpload(ctx, tx, ref, database.At(now))
+	if err != nil {
+		return false, err
+	}
+	row := &uploadFileRow{Session: ref.Session, Upload: ref.ID, Name: f.Name}
+	err = tx.NewSelect().Model(row).WherePK().Scan(ctx)
+	switch {
+	case err == nil && (row.SHA256 != f.SHA256 || row.Size != f.Size):
+		return false, action.NewError("other_bytes")
+	case err == nil && row.StoredAt.Ptr() != nil:
+		return true, nil
+	case u.SealedAt.Ptr() != nil:
+		return false, action.NewError("upload_sealed")
+	case err == nil:
+		return false, nil
+	case !errors.Is(err, sql.ErrNoRows):
+		return false, fmt.Errorf("reading a file of upload %s: %w", ref.ID, err)
+	}
+	if err := roomFor(ctx, tx, ref, f.Size); err != nil {
+		return false, err
+	}
+	row = &uploadFileRow{Session: ref.Session, Upload: ref.ID, Name: f.Name, Size: f.Size, SHA256: f.SHA256, Type: action.GuessType(f.Name)}
+	if _, err := tx.NewInsert().Model(row).Exec(ctx); err != nil {
+		return false, fmt.Errorf("writing a file of upload %s: %w", ref.ID, err)
+	}
+	return false, nil
+}
+
+// touchUpload returns the upload, which is made if there is none. The session's
+// row is held first, so that what its uploads have in all is counted by one at
+// a time.
+func touchUpload(ctx context.Context, tx bun.Tx, ref action.UploadRef, now database.Stamp) (*uploadRow, error) {
+	if database.Shared(tx) {
+		if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sessions WHERE id = ? FOR NO KEY UPDATE", ref.Session); err != nil {
+			return nil, fmt.Errorf("holding session %s: %w", ref.Session, err)
+		}
+	}
+	made, err := database.Affected(tx.NewInsert().Model(&uploadRow{Session: ref.Session, ID: ref.ID, Organization: ref.Organization, CreatedAt: now, TouchedAt: now}).
+		On("CONFLICT (session_id, id) DO NOTHING").Exec(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("writing upload %s: %w", ref.ID, err)
+	}
+	if made > 0 {
+		if err := oneMoreUpload(ctx, tx, ref); err != nil {
+			return nil, err
+		}
+	} else if _, err := tx.NewUpdate().Table("evidence_uploads").Set("touched_at = ?", now).
+		Where("session_id = ?", ref.Session).Where("id = ?", ref.ID).Where("sealed_at IS NULL").Where("gone_at IS NULL").Exec(ctx); err != nil {
+		return nil, fmt.Errorf("writing upload %s: %w", ref.ID, err)
+	}
+	u, err := readUpload(ctx, tx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if u.GoneAt.Ptr() != nil {
+		return nil, uploadGone()
+	}
+	return u, nil
+}
+
+func oneMoreUpload(ctx context.Context, tx bun.Tx, ref action.UploadRef) error {
+	n, err := tx.NewSelect().Table("evidence_uploads").Where("session_id = ?", ref.Session).Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting uploads of session %s: %w", ref.Session, err)
+	}
+	if n > action.MaxUploads {
+		return action.NewError("too_many_uploads", action.MaxUploads)
+	}
+	return nil
+}
+
+// roomFor refuses a file that would be too much for its upload or its session.
+func roomFor(ctx context.Context, tx bun.Tx, ref action.UploadRef, size int64) error {
+	sum := func(q *bun.SelectQuery) (count int, bytes int64, err error) {
+		err = q.Table("evidence_files").ColumnExpr("count(*), coalesce(sum(size), 0)").Where("session_id = ?", ref.Session).Scan(ctx, &count, &bytes)
+		return count, bytes, err
+	}
+	count, bytes, err := sum(tx.NewSelect().Where("upload_id = ?", ref.ID))
+	if err != nil {
+		return fmt.Errorf("counting files of upload %s: %w", ref.ID, err)
+	}
+	if count >= action.MaxUploadFiles || bytes+size > action.MaxUploadBytes {
+		return action.NewError("upload_full", action.MaxUploadFiles, action.MaxUploadBytes>>20)
+	}
+	_, all, err := sum(tx.NewSelect())
+	if err != nil {
+		return fmt.Errorf("counting files of session %s: %w", ref.Session, err)
+	}
+	if all+size > action.MaxUploadedEver {
+		return action.NewError("evidence_full", action.MaxUploadedEver>>20)
+	}
+	return nil
+}
+
+// FileStored writes down that the bytes of a file are there. ErrConflict when
+// its upload is gone meanwhile.
+func (s *Store) FileStored(ctx context.Context, ref action.UploadRef, name string) error {
+	now := database.At(s.db.Now())
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := database.Affected(tx.NewUpdate().Table("evidence_files").Set("stored_at = coalesce(stored_at, ?)", now).
+			Where("session_id = ?", ref.Session).Where("upload_id = ?", ref.ID).Where("name = ?", name).
+			Where("EXISTS (SELECT 1 FROM evidence_uploads AS u WHERE u.session_id = evidence_files.session_id AND u.id = evidence_files.upload_id AND u.organization_id = ? AND u.sealed_at IS NULL AND u.gone_at IS NULL)", ref.Organization).
+			Exec(ctx))
+		if err != nil {
+			return fmt.Errorf("writing that a file of upload %s is stored: %w", ref.ID, err)
+		}
+		if n > 0 {
+			return nil
+		}
+		if u, err := readUpload(ctx, tx, ref); err == nil && u.SealedAt.Ptr() != nil {
+			return nil // who sealed it saw the bytes
+		}
+		return uploadGone()
+	})
+}
+
+func uploadGone() error {
+	return action.NewError("upload_gone")
+}
+
+func readUpload(ctx context.Context, db bun.IDB, ref action.UploadRef) (*uploadRow, error) {
+	r, err := database.One[uploadRow](ctx, database.RowsOf[uploadRow](db, ref.Organization).Where("session_id = ?", ref.Session).Where("id = ?", ref.ID),
+		action.NewError("upload_not_found"))
+	return &r, err
+}
+
+// SealUpload ends an upload: from then on people see it, and it does not
+// change. Sealing again returns what was sealed. Errors: ErrNotFound;
+// ErrConflict when it is gone, or bytes of a file did not arrive.
+func (s *Store) SealUpload(ctx context.Context, ref action.UploadRef, folder string) (u action.Upload, err error) {
+	now := s.db.Now()
+	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if database.Shared(tx) { // whoever adds a file holds it, too
+			if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sessions WHERE id = ? FOR NO KEY UPDATE", ref.Session); err != nil {
+				return fmt.Errorf("holding session %s: %w", ref.Session, err)
+			}
+		}
+		u, err = sealUpload(ctx, tx, ref, folder, now)
+		return err
+	})
+	return u, err
+}
+
+func sealUpload(ctx context.Context, tx bun.IDB, ref action.UploadRef, folder string, now time.Time) (action.Upload, error) {
+	r, err := readUpload(ctx, tx, ref)
+	if err != nil {
+		return action.Upload{}, err
+	}
+	if r.GoneAt.Ptr() != nil {
+		return action.Upload{}, uploadGone()
+	}
+	files, err := uploadFiles(ctx, tx, ref)
+	if err != nil || r.SealedAt.Ptr() != nil {
+		return r.with(files), err
+	}
+	var away []string
+	for _, f := range files {
+		if f.StoredAt == nil {
+			away = append(away, f.Name)
+		}
+	}
+	if len(away) > 0 {
+		return action.Upload{}, action.NewError("upload_incomplete", len(away), away[0])
+	}
+	r.Folder, r.Manifest, r.SealedAt = database.Opt(folder), database.Opt(manifest(files)), database.At(now)
+	if _, err := tx.NewUpdate().Model(r).Column("folder", "manifest", "sealed_at").WherePK().Exec(ctx); err != nil {
+		return action.Upload{}, fmt.Errorf("sealing upload %s: %w", ref.ID, err)
+	}
+	return r.with(files), nil
+}
+
+// manifest is the digest of what is in an upload: of lines as sha256sum makes
+// them, in the order of names, with the size before.
+func manifest(files []action.UploadFile) string {
+	var lines strings.Builder
+	for _, f := range files {
+		fmt.Fprintf(&lines, "%d %s  %s\n", f.Size, f.SHA256, f.Name)
+	}
+	sum := sha256.Sum256([]byte(lines.String()))
+	return hex.EncodeToString(sum[:])
+}
+
+func (r *uploadRow) with(files []action.UploadFile) action.Upload {
+	u := r.upload()
+	u.Files, u.Count = files, len(files)
+	for _, f := range files {
+		u.Bytes += f.Size
+	}
+	return u
+}
+
+func uploadFiles(ctx context.Context, db bun.IDB, ref action.UploadRef) ([]action.UploadFile, error) {
+	files, err := filesOf(ctx, db, ref.Session, []string{ref.ID})
+	return append([]action.UploadFile{}, files[ref.ID]...), err
+}
+
+// filesOf reads the files of some uploads of a session, by upload.
+func filesOf(ctx context.Context, db bun.IDB, session string, uploads []string) (map[string][]action.UploadFile, error) {
+	if len(uploads) == 0 {
+		return nil, nil
+	}
+	var rows []uploadFileRow
+	err := db.NewSelect().Model(&rows).Where("session_id = ?", session).Where("upload_id IN (?)", bun.List(uploads)).Order("upload_id", "name").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading files of uploads: %w", err)
+	}
+	files := make(map[string][]action.UploadFile, len(uploads))
+	for i := range rows {
+		files[rows[i].Upload] = append(files[rows[i].Upload], rows[i].file())
+	}
+	return files, nil
+}
+
+// Upload returns one upload with its files; ErrNotFound.
+func (s *Store) Upload(ctx context.Context, ref action.UploadRef) (action.Upload, error) {
+	r, err := readUpload(ctx, s.db.Read, ref)
+	if err != nil {
+		return action.Upload{}, err
+	}
+	files, err := uploadFiles(ctx, s.db.Read, ref)
+	return r.with(files), err
+}
+
+// ListUploads returns a page of a session's uploads, newest first, with their
+// files.
+func (s *Store) ListUploads(ctx context.Context, organization, session string, limit int, from string) (action.Page[action.Upload], error) {
+	var page action.Page[action.Upload]
+	after, err := database.ParseCursor(from)
+	if err != nil {
+		return page, err
+	}
+	match := func(q *bun.SelectQuery) *bun.SelectQuery {
+		return q.Where("organization_id = ?", organization).Where("session_id = ?", session).Where("gone_at IS NULL")
+	}
+	var rows []uploadRow
+	if err := database.NewestFirst(match(s.db.Read.NewSelect().Model(&rows)), after, database.PageSize(limit)).Scan(ctx); err != nil {
+		return page, fmt.Errorf("listing uploads: %w", err)
+	}
+	total, capped, err := database.CountUpTo(ctx, match(s.db.Read.NewSelect().Table("evidence_uploads")))
+	if err != nil {
+		return page, fmt.Errorf("counting uploads: %w", err)
+	}
+	ids := make([]string, 0, len(rows))
+	for i := range rows {
+		ids = append(ids, rows[i].ID)
+	}
+	files, err := filesOf(ctx, s.db.Read, session, ids)
+	if err != nil {
+		return page, err
+	}
+	list := make([]action.Upload, 0, len(rows))
+	for i := range rows {
+		list = append(list, rows[i].with(append([]action.UploadFile{}, files[rows[i].ID]...)))
+	}
+	return database.NewPage(list, database.PageSize(limit), total, capped, func(u action.Upload) database.Cursor { return database.Cursor{At: database.At(u.CreatedAt), ID: u.ID} }), nil
+}
+
+// GoneUploads gives up uploads that nobody sealed and nobody added to since
+// before, and returns at most limit of those whose files are to be removed:
+// these, and those of sessions that are deleted. They take no file from then on.
+func (s *Store) GoneUploads(ctx context.Context, before time.Time, limit int) ([]action.UploadRef, error) {
+	open := func(q *bun.SelectQuery) *bun.SelectQuery {
+		return q.Table("evidence_uploads").Where("sealed_at IS NULL").Where("gone_at IS NULL").Where("touched_at < ?", database.At(before))
+	}
+	some, err := database.Exists(ctx, open(s.db.Read.NewSelect().ColumnExpr("1")).Limit(1))
+	if err == nil && some {
+		err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+			ids := open(tx.NewSelect().ColumnExpr("session_id, id")).Order("touched_at").Limit(int64(database.OrHundred(limit)))
+			_, err := tx.NewUpdate().Table("evidence_uploads").Set("gone_at = ?", database.At(s.db.Now())).
+				Where("(session_id, id) IN (?)", ids).Where("sealed_at IS NULL").Where("touched_at < ?", database.At(before)).Exec(ctx)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("giving up uploads: %w", err)
+	}
+	var rows []uploadRow
+	err = s.db.Read.NewSelect().Model(&rows).Where("gone_at IS NOT NULL").Order("gone_at").Limit(int64(database.OrHundred(limit))).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for uploads that are gone: %w", err)
+	}
+	refs := make([]action.UploadRef, 0, len(rows))
+	for _, r := range rows {
+		refs = append(refs, action.UploadRef{Organization: r.Organization, Session: r.Session, ID: r.ID})
+	}
+	return refs, nil
+}
+
+// ForgetUpload deletes the rows of an upload that is gone, once its files are
+// removed.
+func (s *Store) ForgetUpload(ctx context.Context, ref action.UploadRef) error {
+	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewDelete().Table("evidence_uploads").Where("organization_id = ?", ref.Organization).
+			Where("session_id = ?", ref.Session).Where("id = ?", ref.ID).Where("gone_at IS NOT NULL").Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("deleting upload %s: %w", ref.ID, err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,54 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"sallyport/store/database"
+)
+
+// An MCP session has no row: its id is signed and says all. Only its early end
+// must be written down, for as long as the id would have been good.
+const (
+	endMCPSessionSQL = `INSERT INTO ended_mcp_sessions (organization_id, session, expires_at) VALUES (?, ?, ?)
+ON CONFLICT (organization_id, session) DO UPDATE SET expires_at = EXCLUDED.expires_at
+WHERE ended_mcp_sessions.expires_at < EXCLUDED.expires_at`
+
+	MCPSessionEndedSQL = `SELECT EXISTS (SELECT 1 FROM ended_mcp_sessions WHERE organization_id = ? AND session = ?)`
+)
+
+// EndMCPSession notes that a session is over; until is when its id expires by
+// itself. session is a hash of the id. Both are required. Again changes nothing,
+// but that a later until counts.
+func (s *Store) EndMCPSession(ctx context.Context, organization, session string, until time.Time) error {
+	err := s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := tx.NewRaw(endMCPSessionSQL, organization, session, database.At(until)).Exec(ctx)
+		return err
+	}})
+	if err != nil {
+		return fmt.Errorf("ending an MCP session: %w", err)
+	}
+	return nil
+}
+
+// MCPSessionEnded reports whether a session of the organization was ended.
+// After its id expired it may report either.
+func (s *Store) MCPSessionEnded(ctx context.Context, organization, session string) (ended bool, err error) {
+	if err := s.db.Read.NewRaw(MCPSessionEndedSQL, organization, session).Scan(ctx, &ended); err != nil {
+		return false, fmt.Errorf("asking whether an MCP session ended: %w", err)
+	}
+	return ended, nil
+}
+
+// SweepMCPSessions forgets at most limit (zero: 100) ended sessions whose ids
+// have expired anyway, and returns how many.
+func (s *Store) SweepMCPSessions(ctx context.Context, now time.Time, limit int) (int, error) {
+	return s.db.Forget(ctx, OldMCPSessions(now), limit)
+}
+
+func OldMCPSessions(now time.Time) database.Stale {
+	return database.Stale{Table: "ended_mcp_sessions", Key: "organization_id, session", Time: "expires_at", Before: database.At(now).Or(database.Epoch)}
+}
