@@ -178,11 +178,11 @@ func notOurs() map[string][]string {
 		"sources/linear/refusal.go": nil,
 		"sources/sentry/refuse.go":  nil,
 		"sources/slack/refusal.go":  nil,
-		"store/invocation.go":       nil, // read from the row
-		"store/run.go":              nil,
-		"store/run_end.go":          nil, // written to it
+		"store/calls/invocation.go": nil, // read from the row
+		"store/inbound/run.go":      nil,
+		"store/inbound/run_end.go":  nil, // written to it
 		"sources/check.go":          {"invalid_settings", "invalid_config"},
-		"store/registry.go":         {"too_many_automations", "too_many_triggers", "too_many_schedules"}, // by the name of the table
+		"store/history/registry.go": {"too_many_automations", "too_many_triggers", "too_many_schedules"}, // by the name of the table
 	}
 }
 

@@ -55,8 +55,8 @@ func onSealed(t *testing.T, test func(t *testing.T, db *DB, raw *sql.DB)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		db := openAt(t, newPath(t))
-		sealedRows(t, db, db.db.Write.Db.DB)
-		test(t, db, db.db.Write.Db.DB)
+		sealedRows(t, db, db.db.Write.DB.DB)
+		test(t, db, db.db.Write.DB.DB)
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		url := dbtest.PostgresFrom(t, "sealed", func(url string) error {
@@ -268,7 +268,7 @@ func TestHistoryPutBackIsFoundByAHeadThatWasKept(t *testing.T) {
 // followed, as retention would have it.
 func TestACheckpointThatComesMeanwhileMustBeGenuine(t *testing.T) {
 	onSealed(t, func(t *testing.T, db *DB, raw *sql.DB) {
-		v := &evidence.Verification{Db: db.evidenceStore, Key: testAuditKey, Organization: DefaultOrganization}
+		v := &evidence.Verification{DB: db.evidenceStore, Key: testAuditKey, Organization: DefaultOrganization}
 		c, err := db.Chain(t.Context(), DefaultOrganization)
 		if err != nil {
 			t.Fatal(err)

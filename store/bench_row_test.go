@@ -26,7 +26,7 @@ func BenchmarkEndedRow(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := db.db.Write.Db.ExecContext(b.Context(), "PRAGMA synchronous = OFF"); err != nil {
+	if _, err := db.db.Write.DB.ExecContext(b.Context(), "PRAGMA synchronous = OFF"); err != nil {
 		b.Fatal(err)
 	}
 	const batch = 64
@@ -38,7 +38,7 @@ func BenchmarkEndedRow(b *testing.B) {
 			rows[i] = endedRow(b, &session, i)
 		}
 		b.StartTimer()
-		tx, err := db.db.Write.Db.BeginTx(b.Context(), nil)
+		tx, err := db.db.Write.DB.BeginTx(b.Context(), nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func TestConstraintsOfHotTablesAreCheap(t *testing.T) {
 	defer db.db.Close()
 	text := func(query string, args ...any) (said string) {
 		t.Helper()
-		if err := db.db.Write.Db.DB.QueryRowContext(t.Context(), query, args...).Scan(&said); err != nil {
+		if err := db.db.Write.DB.DB.QueryRowContext(t.Context(), query, args...).Scan(&said); err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
 		return said
@@ -42,7 +42,7 @@ func TestConstraintsOfHotTablesAreCheap(t *testing.T) {
 		"INSERT INTO audit_queue (organization_id, row_id, kind) VALUES ('default', 'a', 'other')",
 		"INSERT INTO inbox (id, organization_id, endpoint, provider, dedup_key, size, status, attempt, next_at, received_at) VALUES ('a', 'default', 'e', 'p', 'k', 1, 'other', 0, '2026-01-01T00:00:00.000000Z', '2026-01-01T00:00:00.000000Z')",
 	} {
-		if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "CHECK constraint failed") {
+		if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "CHECK constraint failed") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

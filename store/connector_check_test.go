@@ -33,7 +33,7 @@ func headerWithACredential(t *testing.T, db *DB) {
 	if err := db.CreateConnector(t.Context(), c, nil, "alice"); err != nil {
 		t.Fatal(err)
 	}
-	mustExec(t, db.db.Write.Db.DB, `UPDATE connectors SET headers = '{"X-Api-Key":"abc"}' WHERE id = 'h'`)
+	mustExec(t, db.db.Write.DB.DB, `UPDATE connectors SET headers = '{"X-Api-Key":"abc"}' WHERE id = 'h'`)
 	c.Headers, c.Enabled = map[string]string{"X-Api-Key": "abc"}, false
 	if err := db.UpdateConnector(t.Context(), c, nil, "alice"); err != nil {
 		t.Error(err)
@@ -50,7 +50,7 @@ func urlWithACredential(t *testing.T, db *DB) {
 		t.Fatal(err)
 	}
 	c.URL += "?api_key=sk_live_abcdef1234567890"
-	mustExec(t, db.db.Write.Db.DB, "UPDATE connectors SET url = '"+c.URL+"'")
+	mustExec(t, db.db.Write.DB.DB, "UPDATE connectors SET url = '"+c.URL+"'")
 	c.Enabled = false
 	if err := db.UpdateConnector(t.Context(), c, nil, "alice"); err != nil {
 		t.Fatal(err)

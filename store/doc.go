@@ -11,7 +11,7 @@
 // The rows are in a SQLite file, which one process has for itself, or in
 // PostgreSQL 13 or later, which any number of processes share, also through a
 // pooler that gives each transaction another connection. Models and queries
-// are the same; dialect.go says what is not.
+// are the same; database/dialect.go lists the differences.
 //
 // A PostgreSQL that restarts, fails over or hangs is waited for: reads and
 // writes are tried again for a while and then fail with [action.ErrUnavailable].

@@ -28,7 +28,7 @@ func onBothOpen(t *testing.T, test func(t *testing.T, db *DB, raw *sql.DB)) {
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		db := preparedServer(t, Config{})
-		test(t, db, db.db.Write.Db.DB)
+		test(t, db, db.db.Write.DB.DB)
 	})
 }
 
@@ -189,7 +189,7 @@ func TestAGroupThatIsWantedSooner(t *testing.T) {
 			t.Helper()
 			now := db.db.Now()
 			if set != "" {
-				if _, err := db.db.Write.Db.NewUpdate().Table("poll_groups").Set("next_at = ?", database.At(now.AddDate(0, 0, 1))).Set(set).Where("id <> ''").Exec(t.Context()); err != nil {
+				if _, err := db.db.Write.DB.NewUpdate().Table("poll_groups").Set("next_at = ?", database.At(now.AddDate(0, 0, 1))).Set(set).Where("id <> ''").Exec(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -309,7 +309,7 @@ func before0008(t *testing.T, c Config) {
 // TestAnEventThatComesAsItsAutomationGoes has its run skipped with the others.
 func TestAnEventThatComesAsItsAutomationGoes(t *testing.T) {
 	db := preparedServer(t, Config{})
-	raw := db.db.Write.Db.DB
+	raw := db.db.Write.DB.DB
 	if err := errors.Join(change(t, raw, ruleRows), change(t, raw, "DELETE FROM runs WHERE id = 'works'")); err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +360,7 @@ func awaitLock(t *testing.T, raw *sql.DB) {
 // TestAGroupThatAnotherTakes in this moment is not waited for.
 func TestAGroupThatAnotherTakes(t *testing.T) {
 	db := preparedServer(t, Config{RetryFor: time.Second})
-	raw := db.db.Write.Db.DB
+	raw := db.db.Write.DB.DB
 	mustExec(t, raw, `INSERT INTO poll_groups (id, organization_id, provider, integration_id, poll_seconds, next_at, failures, turn)
 	  VALUES ('first', 'default', 'slack', 'i', 60, now() - interval '2 minutes', 0, 0), ('second', 'default', 'slack', 'j', 60, now() - interval '1 minute', 0, 0)`)
 	tx, err := raw.BeginTx(t.Context(), nil)

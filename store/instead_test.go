@@ -215,7 +215,7 @@ func TestEndOfWhatIsBeingWrittenPasses(t *testing.T) {
 func TestBeginningsStayWhenTheEvidenceIsSealed(t *testing.T) {
 	b := newBench(t, time.Hour)
 	b.db.Write.Settles = time.Hour
-	seed(t, b.db.Write.Db.DB)
+	seed(t, b.db.Write.DB.DB)
 	b.ok(b.db.Write.Enqueue(t.Context(), begins(1)))
 	if n, err := b.Seal(t.Context(), testAuditKey, 100); n == 0 || err != nil {
 		t.Fatal(n, err)

@@ -33,7 +33,7 @@ func TestTheJournalIsCopiedBesideTheCommits(t *testing.T) {
 		}
 	}
 	commits((database.CopyAfter + database.CopyAfter/4) / pages)
-	look := &database.Copier{Db: db.db.Copier.Db}
+	look := &database.Copier{DB: db.db.Copier.DB}
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		length, waits, err := look.Checkpoint("NOOP")
 		if err != nil {

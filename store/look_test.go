@@ -106,7 +106,7 @@ func (c *sample) write(t *testing.T, db *DB) {
 	case action.StatusDenied:
 		row["denied_reason"] = action.DeniedHuman
 	}
-	if _, err := db.db.Write.Db.NewInsert().Model(&row).Table("invocations").Exec(t.Context()); err != nil {
+	if _, err := db.db.Write.DB.NewInsert().Model(&row).Table("invocations").Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -251,9 +251,9 @@ var outboxStories = map[string]func(*runHouse){
 		h.parcel(d.Parcel.ID, event.ParcelVoid)
 		// One whose run ended without it.
 		stray := h.queued()
-		_, err = h.db.db.Write.Db.ExecContext(h.ctx, "UPDATE outbox SET attempt = 1 WHERE run_id = ?", stray)
+		_, err = h.db.db.Write.DB.ExecContext(h.ctx, "UPDATE outbox SET attempt = 1 WHERE run_id = ?", stray)
 		h.ok(err)
-		_, err = h.db.db.Write.Db.ExecContext(h.ctx, "UPDATE runs SET status = 'skipped', completed_at = created_at WHERE id = ?", stray)
+		_, err = h.db.db.Write.DB.ExecContext(h.ctx, "UPDATE runs SET status = 'skipped', completed_at = created_at WHERE id = ?", stray)
 		h.ok(err)
 		h.equal(len(h.dispatches("d")), 0, "deliveries to send")
 		h.equal(h.parcels(stray), []event.ParcelStatus{event.ParcelVoid}, "deliveries")

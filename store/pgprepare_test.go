@@ -255,7 +255,7 @@ func TestForgottenAfterItWasDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.ForgetExecuting(s.Organization, d.ID) // as on an instance that did not begin it
-	if _, err := db.InTx(t.Context(), db.db.Write.Db, s.Organization, d.ID); err != nil {
+	if _, err := db.InTx(t.Context(), db.db.Write.DB, s.Organization, d.ID); err != nil {
 		t.Fatal(err)
 	}
 	var name string

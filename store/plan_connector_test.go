@@ -78,7 +78,7 @@ func TestConnectorQueriesUseTheirIndexOnPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.db.Close()
-	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), connectorRowsSQL); err != nil {
+	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), connectorRowsSQL); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

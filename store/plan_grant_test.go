@@ -108,7 +108,7 @@ func TestGrantQueriesUseTheirIndexOnPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.db.Close()
-	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), grantRows); err != nil {
+	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), grantRows); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

@@ -83,7 +83,7 @@ func TestInstanceQueriesUseTheirIndexOnPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.db.Close()
-	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), instanceRows); err != nil {
+	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), instanceRows); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

@@ -69,7 +69,7 @@ func TestIntegrationQueriesUseTheirIndexOnPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.db.Close()
-	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), manyIntegrations); err != nil {
+	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), manyIntegrations); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

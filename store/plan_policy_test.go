@@ -104,7 +104,7 @@ func TestPolicyQueriesUseTheirIndexOnPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.db.Close()
-	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), policyRows); err != nil {
+	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), policyRows); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

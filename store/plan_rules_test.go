@@ -76,7 +76,7 @@ ANALYZE`
 
 func TestRuleQueriesUseTheirIndexOnPostgres(t *testing.T) {
 	db := preparedServer(t, Config{})
-	if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), manyRules); err != nil {
+	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), manyRules); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{

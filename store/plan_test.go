@@ -281,7 +281,7 @@ func explainPostgres(t *testing.T, db *DB, query string) string {
 // readPlan returns the last of the plan's columns.
 func readPlan(t *testing.T, db *DB, query string, columns int) string {
 	t.Helper()
-	rows, err := db.db.Write.Db.DB.QueryContext(context.Background(), query)
+	rows, err := db.db.Write.DB.DB.QueryContext(context.Background(), query)
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}

@@ -40,7 +40,7 @@ func (db *DB) snapshot(ctx context.Context) (bun.Tx, error) {
 	if !db.db.Shared() {
 		return db.db.Read.BeginTx(ctx, nil)
 	}
-	return db.db.Write.Db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	return db.db.Write.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 }
 
 func readRules(ctx context.Context, tx bun.Tx, organization string, now database.Stamp) (rules action.Rules, err error) {

@@ -41,7 +41,7 @@ func TestConnectionsToPostgresAreLimited(t *testing.T) {
 	if n := db.db.Read.Stats().MaxOpenConnections; n != 3 {
 		t.Errorf("%d connections", n)
 	}
-	if db.db.Read.DB != db.db.Write.Db.DB {
+	if db.db.Read.DB != db.db.Write.DB.DB {
 		t.Error("two pools")
 	}
 	for text, want := range map[string]string{"": "sallyport", "?application_name=mine": "mine"} {

@@ -120,7 +120,7 @@ func (h *runHouse) queued() string {
 		{`INSERT INTO runs (id, organization_id, automation_id, event_id, trigger_id, status, attempt, created_at) VALUES (?, ?, ?, ?, 't', 'queued', 0, ?)`, []any{id, h.org, h.a.ID, "e" + id, now}},
 		{`INSERT INTO outbox (id, organization_id, run_id, status, attempt, next_at, created_at) VALUES (?, ?, ?, 'pending', 0, ?, ?)`, []any{"o" + id, h.org, id, now, now}},
 	} {
-		_, err := h.db.db.Write.Db.ExecContext(h.ctx, row.query, row.args...)
+		_, err := h.db.db.Write.DB.ExecContext(h.ctx, row.query, row.args...)
 		h.ok(err)
 	}
 	return id

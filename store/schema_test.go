@@ -227,7 +227,7 @@ func TestConnectionsAreAsPromised(t *testing.T) {
 	db := openAt(t, path)
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "10000", "query_only": "0", "wal_autocheckpoint": "12000", "journal_size_limit": "67108864"} {
 		var got string
-		if err := db.db.Write.Db.DB.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+		if err := db.db.Write.DB.DB.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("writer: %s is %s, want %s (%v)", pragma, got, want, err)
 		}
 	}
@@ -235,7 +235,7 @@ func TestConnectionsAreAsPromised(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "readonly") {
 		t.Errorf("a reader wrote: %v", err)
 	}
-	if n := db.db.Write.Db.Stats().MaxOpenConnections; n != 1 {
+	if n := db.db.Write.DB.Stats().MaxOpenConnections; n != 1 {
 		t.Errorf("%d writers", n)
 	}
 }
@@ -394,11 +394,11 @@ func TestStatusChangesNothing(t *testing.T) {
 			}
 			defer db.db.Close()
 			status("", false) // while it is open, too
-			if _, err := db.db.Write.Db.ExecContext(t.Context(), "UPDATE schema_migrations SET checksum = 'x' WHERE name = '0001_start.sql'"); err != nil {
+			if _, err := db.db.Write.DB.ExecContext(t.Context(), "UPDATE schema_migrations SET checksum = 'x' WHERE name = '0001_start.sql'"); err != nil {
 				t.Fatal(err)
 			}
 			status("the file differs", false)
-			if _, err := db.db.Write.Db.ExecContext(t.Context(), "UPDATE schema_migrations SET name = '9999_future.sql' WHERE name = '0001_start.sql'"); err != nil {
+			if _, err := db.db.Write.DB.ExecContext(t.Context(), "UPDATE schema_migrations SET name = '9999_future.sql' WHERE name = '0001_start.sql'"); err != nil {
 				t.Fatal(err)
 			}
 			status("applied by a newer version", true)

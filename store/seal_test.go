@@ -137,12 +137,12 @@ func (w *writes) AfterQuery(context.Context, *bun.QueryEvent) { w.n++ }
 // chain, in a number of statements that grows with batches and not with rows.
 func TestSealingStaysInProportion(t *testing.T) {
 	db := openAt(t, newPath(t))
-	seed(t, db.db.Write.Db.DB)
-	mustExec(t, db.db.Write.Db.DB, `INSERT INTO invocation_events (id, organization_id, invocation_id, kind, at, data)
+	seed(t, db.db.Write.DB.DB)
+	mustExec(t, db.db.Write.DB.DB, `INSERT INTO invocation_events (id, organization_id, invocation_id, kind, at, data)
 		WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000)
 		SELECT printf('e%06d', n), 'default', 'completed', 'late_outcome', '`+when+`', '{}' FROM c`)
 	w := &writes{}
-	db.db.Write.Db = db.db.Write.Db.WithQueryHook(w)
+	db.db.Write.DB = db.db.Write.DB.WithQueryHook(w)
 	sealed, calls := 0, 0
 	for n := evidence.SealBatch; n == evidence.SealBatch; calls++ {
 		var err error
@@ -158,8 +158,8 @@ func TestSealingStaysInProportion(t *testing.T) {
 	if err != nil || !r.OK || r.Checked != 20004 {
 		t.Errorf("the report is %+v, %v", r, err)
 	}
-	mustChange(t, db.db.Write.Db.DB, insertEvent("e999999", "completed"))
-	mustChange(t, db.db.Write.Db.DB, "DELETE FROM audit_queue")
+	mustChange(t, db.db.Write.DB.DB, insertEvent("e999999", "completed"))
+	mustChange(t, db.db.Write.DB.DB, "DELETE FROM audit_queue")
 	if got := found(t, db, nil); !slices.Equal(got, []string{"unchained 0 event e999999"}) {
 		t.Errorf("faults %v", got)
 	}

@@ -39,7 +39,7 @@ func TestPurgeLooksBeforeItWrites(t *testing.T) {
 			}
 		}
 		w := &purges{}
-		db.db.Write.Db = db.db.Write.Db.WithQueryHook(w)
+		db.db.Write.DB = db.db.Write.DB.WithQueryHook(w)
 		if n, err := db.PurgeSessions(t.Context(), time.Now().Add(-time.Hour), 0); n != 0 || err != nil || w.n != 0 {
 			t.Errorf("before their time: %d, %v, with %d statements of the writer", n, err, w.n)
 		}
@@ -60,7 +60,7 @@ func TestPurgeLooksBeforeItWrites(t *testing.T) {
 // nothing.
 func TestMakeSessionFindsNone(t *testing.T) {
 	db := openAt(t, newPath(t))
-	mustExec(t, db.db.Write.Db.DB, "CREATE TRIGGER lost BEFORE INSERT ON sessions BEGIN SELECT RAISE(IGNORE); END")
+	mustExec(t, db.db.Write.DB.DB, "CREATE TRIGGER lost BEFORE INSERT ON sessions BEGIN SELECT RAISE(IGNORE); END")
 	s, existed, err := db.MakeSession(t.Context(), action.Session{Organization: DefaultOrganization, CreatedBy: "ada"}, action.Once{Key: "k", Hash: "h"})
 	if !errors.Is(err, action.ErrUnavailable) || existed || s.ID != "" {
 		t.Errorf("made %q, existed %t, %v", s.ID, existed, err)

@@ -112,7 +112,7 @@ func insert(t *testing.T, db *DB, calls []madeCall) {
 		`INSERT INTO invocations (id, organization_id, session_id, status, joins, unattended, created_at, waiter_seen_at, expires_at, approved_at, started_at, completed_at, duration_ms,
 		 policy_version, source_id, action, params_hash, tool_hash, revision, risk, mode, mode_source, approved_by, denied_reason, error_code, source_name, decision, params) VALUES ` + strings.Join(rows, ",\n"),
 	} {
-		if _, err := db.db.Write.Db.DB.ExecContext(t.Context(), statement); err != nil {
+		if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}

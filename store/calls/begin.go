@@ -132,7 +132,7 @@ func (s *Store) Begin(ctx context.Context, d *action.Draft) (*action.Begun, erro
 			// none: what expires an overdue row, or notes a waiter, is right
 			// whether or not the insert is.
 		}
-		if database.Shared(s.db.Write.Db) {
+		if database.Shared(s.db.Write.DB) {
 			j.Opening = s.opening(d, &first)
 		}
 		j.Run = func(ctx context.Context, tx bun.IDB) (err error) {
@@ -152,7 +152,7 @@ func (s *Store) Begin(ctx context.Context, d *action.Draft) (*action.Begun, erro
 			return joined, nil
 		case err == nil:
 			return s.begun(d, &row), nil
-		case !database.Shared(s.db.Write.Db) || !database.Taken(err):
+		case !database.Shared(s.db.Write.DB) || !database.Taken(err):
 			return nil, err
 		}
 	}

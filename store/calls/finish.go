@@ -28,8 +28,9 @@ func (s *Store) Finish(ctx context.Context, f *action.Finish) (inv action.Invoca
 	begun, known := s.running.Take(f.Organization, f.ID)
 	if known {
 		if done, err := s.db.Write.Instead(ctx, f.ID, func(begun any) *database.Job {
-		b := begun.(*BegunRow)
- return s.endedJob(b, f, &recorded) }); done {
+			b := begun.(*BegunRow)
+			return s.endedJob(b, f, &recorded)
+		}); done {
 			if err != nil {
 				return action.Invocation{}, false, err
 			}

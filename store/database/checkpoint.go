@@ -28,7 +28,7 @@ const (
 // Copier copies the journal into SQLite's database beside the commits, on a
 // connection of its own. What a commit would have to copy others wait for.
 type Copier struct {
-	Db     *bun.DB
+	DB     *bun.DB
 	log    *slog.Logger
 	wake   chan struct{}
 	end    context.CancelFunc // of the goroutine
@@ -43,7 +43,7 @@ func startCopier(path string, log *slog.Logger) (*Copier, error) {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
-	c := &Copier{Db: db, log: log, wake: make(chan struct{}, 1), end: end}
+	c := &Copier{DB: db, log: log, wake: make(chan struct{}, 1), end: end}
 	c.over.Go(func() { c.run(ctx) })
 	return c, nil
 }
@@ -63,7 +63,7 @@ func (c *Copier) close() error {
 	}
 	c.end()
 	c.over.Wait()
-	return c.Db.Close()
+	return c.DB.Close()
 }
 
 func (c *Copier) run(ctx context.Context) {
@@ -106,6 +106,6 @@ func (c *Copier) look() error {
 // nobody; NOOP only tells.
 func (c *Copier) Checkpoint(mode string) (length, waits int, err error) {
 	var busy, copied int
-	err = c.Db.DB.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &length, &copied)
+	err = c.DB.DB.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &length, &copied)
 	return length, length - copied, err
 }

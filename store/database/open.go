@@ -136,7 +136,7 @@ func (db *DB) openURL(ctx context.Context, c Config) error {
 	if err := db.connect(ctx, c); err != nil {
 		return err
 	}
-	_, err := migrate(ctx, db.Write.Db, db.TimeNow)
+	_, err := migrate(ctx, db.Write.DB, db.TimeNow)
 	return err
 }
 

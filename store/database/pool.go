@@ -128,7 +128,7 @@ func (w *writer) pooled(ctx context.Context, j *Job) error {
 // itself when the driver says that it was not sent, and pgx says so also of
 // one whose answer was lost.
 func (w *writer) single(ctx context.Context, j *Job) error {
-	conn, err := w.Db.Conn(ctx)
+	conn, err := w.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func xidOf(ctx context.Context, tx bun.Tx, j *Job) (xid string, err error) {
 // begin begins a transaction in which each statement sees what was committed
 // before it, whatever the server's default is.
 func (w *writer) begin(ctx context.Context) (bun.Tx, error) {
-	return w.Db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	return w.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 }
 
 var errInProgress = fmt.Errorf("the server has not ended the transaction yet: %w", sql.ErrConnDone)
@@ -192,7 +192,7 @@ var errInProgress = fmt.Errorf("the server has not ended the transaction yet: %w
 // It reports true when it was committed.
 func (w *writer) ended(ctx context.Context, xid string) (bool, error) {
 	var status Opt
-	if err := w.Db.NewRaw("SELECT pg_xact_status(?::xid8)", xid).Scan(ctx, &status); err != nil {
+	if err := w.DB.NewRaw("SELECT pg_xact_status(?::xid8)", xid).Scan(ctx, &status); err != nil {
 		return false, err
 	}
 	switch status {
@@ -279,7 +279,7 @@ func bulk(batch []*Job) (args [][]any, ok bool) {
 // send has statements executed at once, which PostgreSQL does in one
 // transaction. A job that has more to do than its statement does it afterwards.
 func (w *writer) send(ctx context.Context, batch []*Job, args [][]any) error {
-	conn, err := w.Db.Conn(ctx)
+	conn, err := w.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -467,7 +467,7 @@ var (
 
 // piped does a whole job that has an opening; false: it is to be done without.
 func (w *writer) piped(ctx context.Context, j *Job) (done bool, err error) {
-	conn, err := w.Db.Conn(ctx)
+	conn, err := w.DB.Conn(ctx)
 	if err != nil {
 		return true, err
 	}

@@ -34,7 +34,7 @@ func (p *Preparer) Write(text string) *Statement {
 	if p.DB.Write == nil {
 		return nil
 	}
-	return p.prepare(p.DB.Write.Db, text, nil)
+	return p.prepare(p.DB.Write.DB, text, nil)
 }
 
 // WriteShared prepares a statement of the writer that only PostgreSQL needs.
@@ -69,7 +69,7 @@ func (p *Preparer) prepare(db *bun.DB, text string, r *reader) *Statement {
 
 // shared is a statement of PostgreSQL, read outside of transactions by r if there is one.
 func (db *DB) shared(text string, r *reader) *Statement {
-	s := &Statement{Text: text, Dollars: strings.ReplaceAll(text, "?", "$"), db: db.Write.Db, forgets: db.reader.retry.forgets, reader: r}
+	s := &Statement{Text: text, Dollars: strings.ReplaceAll(text, "?", "$"), db: db.Write.DB, forgets: db.reader.retry.forgets, reader: r}
 	db.prepared = append(db.prepared, s)
 	return s
 }

@@ -83,7 +83,7 @@ type Job struct {
 // All this is for SQLite, which has one writer. On PostgreSQL only queued jobs
 // are done so, and only when nobody comes for them; see pool.go for the others.
 type writer struct {
-	Db    *bun.DB
+	DB    *bun.DB
 	after time.Duration
 	log   *slog.Logger
 	retry retrier
@@ -112,7 +112,7 @@ type writer struct {
 
 func newWriter(db *bun.DB, c Config) *writer {
 	return &writer{
-		Db: db, after: c.FlushAfter, log: c.Log, retry: newRetrier(c.RetryFor), alone: make(chan struct{}, 1),
+		DB: db, after: c.FlushAfter, log: c.Log, retry: newRetrier(c.RetryFor), alone: make(chan struct{}, 1),
 		rows: map[string]int{}, taken: map[string]chan struct{}{}, Batch: MaxBatch, Settles: SettleFor,
 	}
 }
@@ -121,7 +121,7 @@ func (w *writer) prepare(ctx context.Context) (err error) {
 	for text, stmt := range map[string]**sql.Stmt{
 		"SAVEPOINT job": &w.savepoint, "RELEASE job": &w.release, "ROLLBACK TO job": &w.rollback,
 	} {
-		if *stmt, err = w.Db.DB.PrepareContext(ctx, text); err != nil {
+		if *stmt, err = w.DB.DB.PrepareContext(ctx, text); err != nil {
 			return fmt.Errorf("preparing %s: %w", text, err)
 		}
 	}
@@ -141,7 +141,7 @@ func (w *writer) Do(ctx context.Context, j *Job) error {
 	}
 	w.active.Add(1)
 	defer w.active.Done()
-	if Shared(w.Db) && j.Run != nil {
+	if Shared(w.DB) && j.Run != nil {
 		return w.besideLocked(ctx, j)
 	}
 	j.Passes = j.Passes && !w.aheadLocked(j.Row)
@@ -182,7 +182,7 @@ func (w *writer) Instead(ctx context.Context, row string, end func(any) *Job) (b
 	defer w.active.Done()
 	begin := w.Queue[i]
 	j := end(begin.Begins)
-	if Shared(w.Db) {
+	if Shared(w.DB) {
 		w.Queue = slices.Delete(w.Queue, i, i+1)
 		w.taken[row] = make(chan struct{})
 		w.Mu.Unlock()
@@ -436,7 +436,7 @@ func (w *writer) commit(batch []*Job) {
 		return
 	}
 	var err error
-	if Shared(w.Db) {
+	if Shared(w.DB) {
 		err = w.together(context.Background(), batch, work > 1, false)
 	} else {
 		err = w.transact(batch, work > 1)
@@ -462,7 +462,7 @@ func (w *writer) answer(batch []*Job, err error) {
 func (w *writer) transact(batch []*Job, several bool) error {
 	// Not of one caller: its end must not take the others' work along.
 	ctx := context.Background()
-	tx, err := w.Db.BeginTx(ctx, nil)
+	tx, err := w.DB.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -535,5 +535,5 @@ func (w *writer) closeDB() error {
 			errs = append(errs, s.Close())
 		}
 	}
-	return errors.Join(append(errs, w.Db.Close())...)
+	return errors.Join(append(errs, w.DB.Close())...)
 }

@@ -201,7 +201,7 @@ func (s *Store) firstSealed(ctx context.Context, organization string, after int6
 
 // sound returns the first links, up to one that does not hold.
 func (s *Store) sound(ctx context.Context, k AuditKey, c *chain) ([]SealRow, error) {
-	v := &Verification{Db: s, Key: k, Organization: c.organization}
+	v := &Verification{DB: s, Key: k, Organization: c.organization}
 	p, err := v.part(ctx, c.cut.mark, min(c.last.seq, c.cut.seq+SealBatch))
 	if err != nil {
 		return nil, fmt.Errorf("checking the beginning of the evidence: %w", err)

@@ -27,7 +27,7 @@ func (v *Verification) straysOf(ctx context.Context, e evidence) error {
 	var after []any
 	for {
 		n := 0
-		err := v.Db.db.Each(ctx, e.Unchained(v.Db.db.Read, v.Organization, after), func(rows *sql.Rows) error {
+		err := v.DB.db.Each(ctx, e.Unchained(v.DB.db.Read, v.Organization, after), func(rows *sql.Rows) error {
 			n++
 			place := e.newPlace()
 			var stray bool

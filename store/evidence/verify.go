@@ -30,7 +30,7 @@ const (
 // It reads in parts, ends with ctx, and may run while rows are written, sealed and
 // removed by retention: what comes meanwhile is not looked at.
 func (s *Store) VerifyAudit(ctx context.Context, organization string, key []byte, known *action.AuditHead) (action.AuditReport, error) {
-	v := &Verification{Db: s, Organization: organization}
+	v := &Verification{DB: s, Organization: organization}
 	var err error
 	if v.Key, err = newAuditKey(key); err != nil {
 		return v.Report, err
@@ -53,7 +53,7 @@ func (s *Store) VerifyAudit(ctx context.Context, organization string, key []byte
 
 // Verification is one look at a chain.
 type Verification struct {
-	Db           *Store
+	DB           *Store
 	Key          AuditKey
 	Organization string
 	known        mark // zero: none
@@ -102,7 +102,7 @@ func (v *Verification) Links(ctx context.Context, c *chain) error {
 		}
 		if len(p.faults) > 0 {
 			// Retention may have been here meanwhile.
-			now, err := v.Db.Chain(ctx, v.Organization)
+			now, err := v.DB.Chain(ctx, v.Organization)
 			if err != nil {
 				return err
 			}
@@ -174,14 +174,14 @@ func LinksAfter(db bun.IDB, organization string, after, last int64, limit int) *
 // part checks the links after from, up to last.
 func (v *Verification) part(ctx context.Context, from mark, last int64) (*part, error) {
 	var links []SealRow
-	if err := LinksAfter(v.Db.db.Read, v.Organization, from.seq, last, verifyLinks).Scan(ctx, &links); err != nil {
+	if err := LinksAfter(v.DB.db.Read, v.Organization, from.seq, last, verifyLinks).Scan(ctx, &links); err != nil {
 		return nil, err
 	}
 	keys := make([]RowKey, len(links))
 	for i, l := range links {
 		keys[i] = RowKey{l.Kind, l.Row}
 	}
-	digests, err := v.Db.Digests(ctx, v.Organization, keys)
+	digests, err := v.DB.Digests(ctx, v.Organization, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ LEFT JOIN policy_events p ON q.kind = 'policy' AND p.id = q.row_id
 WHERE q.organization_id = ?`
 
 func (v *Verification) unsealed(ctx context.Context) error {
-	return v.Db.db.Each(ctx, v.Db.db.Read.NewRaw(unsealedSQL, v.Organization), func(rows *sql.Rows) error {
+	return v.DB.db.Each(ctx, v.DB.db.Read.NewRaw(unsealedSQL, v.Organization), func(rows *sql.Rows) error {
 		var oldest database.Stamp
 		err := rows.Scan(&v.Report.Unsealed, &oldest)
 		if err == nil && !oldest.T.IsZero() {
