@@ -10,7 +10,6 @@ import (
 	"sallyport/action"
 	"sallyport/internal/dbtest"
 	"sallyport/store/database"
-	databaserows "sallyport/store/database"
 )
 
 // trip is one question to a database whose clock is ahead by ahead.
@@ -129,14 +128,14 @@ func TestRowsHaveTheDatabasesTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.db.Close()
-		database := func() (now time.Time) {
+		serverTime := func() (now time.Time) {
 			t.Helper()
 			if err := db.db.Read.DB.QueryRowContext(t.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
 				t.Fatal(err)
 			}
 			return now
 		}
-		before := database()
+		before := serverTime()
 		org, err := db.EnsureOrganization(t.Context(), off.String(), "Acme")
 		if err != nil {
 			t.Fatal(err)
@@ -145,13 +144,13 @@ func TestRowsHaveTheDatabasesTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signal, err := db.db.PostSignal(t.Context(), databaserows.Signal{Organization: org.ID, Session: "s", Kind: "k"})
+		signal, err := db.db.PostSignal(t.Context(), database.Signal{Organization: org.ID, Session: "s", Kind: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		now, after := db.db.Now(), database()
+		now, after := db.db.Now(), serverTime()
 		// Half of the longest round trip that counts.
-		const tolerance = databaserows.ClockTrip / 2
+		const tolerance = database.ClockTrip / 2
 		for what, at := range map[string]time.Time{"organization": org.CreatedAt, "session": session.CreatedAt, "signal": signal.CreatedAt, "now": now} {
 			if at.Before(before.Add(-tolerance)) || at.After(after.Add(tolerance)) {
 				t.Errorf("clock off by %s: %s has %s, while the database had %s to %s", off, what, at, before, after)

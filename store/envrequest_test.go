@@ -11,7 +11,6 @@ import (
 
 	"sallyport/action"
 	"sallyport/store/requests"
-	requestsrows "sallyport/store/requests"
 )
 
 func envKeys(names ...string) []action.EnvKey {
@@ -174,9 +173,9 @@ func TestASessionAsksForSoMuchAtOnce(t *testing.T) {
 		if err != nil || len(page.Items) != 3 || page.Total != requests.MaxEnvRequests || page.Next == "" {
 			t.Errorf("%+v, %v", page, err)
 		}
-		_, requests, err := db.CountWaiting(t.Context(), s.Organization)
-		if err != nil || requests != requestsrows.MaxEnvRequests {
-			t.Errorf("%d wait, %v", requests, err)
+		_, waiting, err := db.CountWaiting(t.Context(), s.Organization)
+		if err != nil || waiting != requests.MaxEnvRequests {
+			t.Errorf("%d wait, %v", waiting, err)
 		}
 	})
 }

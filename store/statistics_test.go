@@ -14,7 +14,6 @@ import (
 	"sallyport/action"
 	"sallyport/internal/dbtest"
 	"sallyport/store/calls"
-	callsrows "sallyport/store/calls"
 	"sallyport/store/database"
 )
 
@@ -31,9 +30,9 @@ type madeCall struct {
 func makeCalls(p action.Period, n int) []madeCall {
 	random := rand.New(rand.NewPCG(1, 2))
 	edges := []time.Time{p.From, p.From.Add(-time.Microsecond), p.To, p.To.Add(-time.Microsecond), p.From.Add(p.Width), p.From.Add(p.Width - time.Microsecond)}
-	calls := make([]madeCall, n)
-	for i := range calls {
-		c := &calls[i]
+	made := make([]madeCall, n)
+	for i := range made {
+		c := &made[i]
 		*c = madeCall{
 			organization: []string{"o", "o", "o", "other"}[random.IntN(4)], id: fmt.Sprintf("i%05d", random.IntN(90000)*n+i), mode: "allow", layer: "organization",
 			risk: "write", source: fmt.Sprintf("connector:%d", random.IntN(60)), name: fmt.Sprintf("Name %d", i), action: fmt.Sprintf("action_%d", random.IntN(3)), status: "completed",
@@ -44,7 +43,7 @@ func makeCalls(p action.Period, n int) []madeCall {
 		}
 		c.settle(random)
 	}
-	return calls
+	return made
 }
 
 // settle chooses what became of a call.
@@ -77,13 +76,13 @@ func (c *madeCall) settle(random *rand.Rand) {
 }
 
 // insert writes the calls as Begin and its kind never would: in one statement.
-func insert(t *testing.T, db *DB, calls []madeCall) {
+func insert(t *testing.T, db *DB, made []madeCall) {
 	t.Helper()
 	text := func(v any) string {
 		return strings.TrimPrefix(db.db.Read.NewSelect().ColumnExpr("?", v).String(), "SELECT ")
 	}
-	rows := make([]string, 0, len(calls))
-	for _, c := range calls {
+	rows := make([]string, 0, len(made))
+	for _, c := range made {
 		started := database.Stamp{}
 		if c.took != nil {
 			started = database.At(c.at)
@@ -119,9 +118,9 @@ func insert(t *testing.T, db *DB, calls []madeCall) {
 }
 
 // naive counts in the simplest way: everything again for each figure.
-func naive(calls []madeCall, p action.Period, most calls.Counts) action.Statistics {
+func naive(made []madeCall, p action.Period, most calls.Counts) action.Statistics {
 	of := func(limit int, match func(madeCall) bool) (list []madeCall, e action.Extent) {
-		for _, c := range calls {
+		for _, c := range made {
 			if c.organization == "o" && !c.at.Before(p.From) && c.at.Before(p.To) && match(c) {
 				list = append(list, c)
 			}
@@ -161,12 +160,12 @@ func naive(calls []madeCall, p action.Period, most calls.Counts) action.Statisti
 			s.Buckets = append(s.Buckets, b)
 		}
 	}
-	s.Actions, s.OtherActions = callsrows.Top(naiveActions(all), 20)
-	s.Sources, s.OtherSources = callsrows.Top(naiveSources(all), 50)
+	s.Actions, s.OtherActions = calls.Top(naiveActions(all), 20)
+	s.Sources, s.OtherSources = calls.Top(naiveSources(all), 50)
 	s.Held = naiveHolds(of(most.Special, func(c madeCall) bool { return c.mode == "require_approval" }))
 	denied, extent := of(most.Special, func(c madeCall) bool { return c.status == "denied" })
 	s.Denied = action.Denials{Extent: extent, Reasons: naiveDenials(denied)}
-	for _, c := range calls {
+	for _, c := range made {
 		if c.organization == "o" && c.status == "pending" {
 			s.Queues.Pending.Count++
 		}
@@ -304,7 +303,7 @@ func TestStatistics(t *testing.T) {
 	// The time zone of who asks is nothing to the rows.
 	from := time.Date(2026, 10, 24, 23, 30, 0, 0, time.UTC).In(time.FixedZone("x", -3*3600-1800))
 	p := action.Period{From: from, To: from.Add(24 * time.Hour), Width: 30 * time.Minute}
-	calls := makeCalls(p, 1500)
+	made := makeCalls(p, 1500)
 	for name, open := range map[string]func(t *testing.T) *DB{
 		"SQLite": func(t *testing.T) *DB { return openAt(t, newPath(t)) },
 		"Postgres": func(t *testing.T) *DB {
@@ -318,16 +317,16 @@ func TestStatistics(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
-			insert(t, db, calls)
-			total := naive(calls, p, callsrows.Counts{All: 10_000, Special: 10_000}).Calls.Count
-			for _, most := range []callsrows.Counts{
+			insert(t, db, made)
+			total := naive(made, p, calls.Counts{All: 10_000, Special: 10_000}).Calls.Count
+			for _, most := range []calls.Counts{
 				{All: 10_000, Special: 10_000, AtOnce: 1000}, {All: 300, Special: 50, AtOnce: 7}, {All: total, Special: 1, AtOnce: 1000}, {All: total - 1, Special: 2, AtOnce: 100},
 			} {
 				got, err := db.CallStatistics(t.Context(), "o", p, most)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(naive(calls, p, most), got); diff != "" {
+				if diff := cmp.Diff(naive(made, p, most), got); diff != "" {
 					t.Errorf("%+v (-naive +got):\n%s", most, diff)
 				}
 			}

@@ -21,9 +21,9 @@ import (
 // cannot be used up is not locked, and behind the first that is only the row
 // is inserted, which waits for calls of the same session alone, and those wait
 // for the session before they come here.
-func (s *Store) useGrant(ctx context.Context, tx bun.IDB, d *action.Draft, r *InvocationRow) error {
+func (st *Store) useGrant(ctx context.Context, tx bun.IDB, d *action.Draft, r *InvocationRow) error {
 	for _, id := range d.Grants {
-		n, err := database.Affected(s.stmts.use.Exec(ctx, tx, d.Organization, d.Session, id, r.CreatedAt))
+		n, err := database.Affected(st.stmts.use.Exec(ctx, tx, d.Organization, d.Session, id, r.CreatedAt))
 		if err != nil {
 			return fmt.Errorf("using up grant %s: %w", id, err)
 		}
@@ -114,13 +114,13 @@ type Checked struct {
 func (c *Checked) candidates() bool { return c.keyed != "" || c.open != "" || c.Undelivered != "" }
 
 // Begin implements [action.Ledger].
-func (s *Store) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
+func (st *Store) Begin(ctx context.Context, d *action.Draft) (*action.Begun, error) {
 	r, err := NewRow(d)
 	if err != nil {
 		return nil, err
 	}
 	if d.Snapshot && !d.Joins && d.Status != action.StatusPending && len(d.Grants) == 0 {
-		return s.beginQueued(ctx, d, r)
+		return st.beginQueued(ctx, d, r)
 	}
 	again := false
 	for range LostRaces {
@@ -132,27 +132,27 @@ func (s *Store) Begin(ctx context.Context, d *action.Draft) (*action.Begun, erro
 			// none: what expires an overdue row, or notes a waiter, is right
 			// whether or not the insert is.
 		}
-		if database.Shared(s.db.Write.DB) {
-			j.Opening = s.opening(d, &first)
+		if database.Shared(st.db.Write.DB) {
+			j.Opening = st.opening(d, &first)
 		}
 		j.Run = func(ctx context.Context, tx bun.IDB) (err error) {
 			row = *r
-			joined, err = s.begin(ctx, tx, j, d, &row, &first)
+			joined, err = st.begin(ctx, tx, j, d, &row, &first)
 			return err
 		}
-		err = s.db.Write.Do(ctx, j)
+		err = st.db.Write.Do(ctx, j)
 		again = j.Again // the row that came first may be its own
 		var behind *behindError
 		switch {
 		case errors.As(err, &behind):
-			if err := s.db.Write.Flush(ctx, behind.rows...); err != nil {
+			if err := st.db.Write.Flush(ctx, behind.rows...); err != nil {
 				return nil, err
 			}
 		case err == nil && joined != nil:
 			return joined, nil
 		case err == nil:
-			return s.begun(d, &row), nil
-		case !database.Shared(s.db.Write.DB) || !database.Taken(err):
+			return st.begun(d, &row), nil
+		case !database.Shared(st.db.Write.DB) || !database.Taken(err):
 			return nil, err
 		}
 	}
@@ -178,49 +178,49 @@ type BegunRow struct {
 // beginQueued writes the row of an allowed read. Its read may start at once;
 // it is answered after Finish, which comes later in the same queue, or in the
 // place of this job.
-func (s *Store) beginQueued(ctx context.Context, d *action.Draft, r *InvocationRow) (*action.Begun, error) {
+func (st *Store) beginQueued(ctx context.Context, d *action.Draft, r *InvocationRow) (*action.Begun, error) {
 	args := func() []any { return beginColumns.Values(r) } // not needed when the end comes first
-	err := s.db.Write.Enqueue(ctx, &database.Job{Row: r.ID, Single: true, Begins: &BegunRow{d, r}, Quick: &database.Quick{Stmt: s.stmts.queue, Args: args, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := s.stmts.queue.Exec(ctx, tx, args()...)
+	err := st.db.Write.Enqueue(ctx, &database.Job{Row: r.ID, Single: true, Begins: &BegunRow{d, r}, Quick: &database.Quick{Stmt: st.stmts.queue, Args: args, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := st.stmts.queue.Exec(ctx, tx, args()...)
 		return err
 	}})
 	if err != nil {
 		return nil, err
 	}
-	return s.begun(d, r), nil
+	return st.begun(d, r), nil
 }
 
 // opening locks and asks what begin does, see there.
-func (s *Store) opening(d *action.Draft, first *looked) *database.Opening {
+func (st *Store) opening(d *action.Draft, first *looked) *database.Opening {
 	o := &database.Opening{Reset: func() { *first = looked{} }}
 	if locks(d) {
-		o.Asks = append(o.Asks, database.Ask{Stmt: s.stmts.hold, Args: []any{d.Organization, d.Session}})
+		o.Asks = append(o.Asks, database.Ask{Stmt: st.stmts.hold, Args: []any{d.Organization, d.Session}})
 	}
-	o.Asks = append(o.Asks, database.Ask{Stmt: s.stmts.check, Args: checkArgs(d, d.CreatedAt), Dest: first.dest()})
+	o.Asks = append(o.Asks, database.Ask{Stmt: st.stmts.check, Args: checkArgs(d, d.CreatedAt), Dest: first.dest()})
 	return o
 }
 
 // begin finds the row that answers the call, or writes the draft's own and
 // returns nil. First is what check found, where the job's opening was done.
-func (s *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow, first *looked) (*action.Begun, error) {
+func (st *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow, first *looked) (*action.Begun, error) {
 	now := r.CreatedAt.T
 	look := first.checked
 	if !j.Opened() {
-		if err := s.lockSession(ctx, tx, d); err != nil {
+		if err := st.lockSession(ctx, tx, d); err != nil {
 			return nil, err
 		}
 		if j.Again { // not before the lock: the commit nobody heard of may be under way, and holds it
-			if mine, err := s.mine(ctx, tx, d); mine != nil || err != nil {
+			if mine, err := st.mine(ctx, tx, d); mine != nil || err != nil {
 				return mine, err
 			}
 		}
-		look = func(d *action.Draft) (*Checked, error) { return s.check(ctx, tx, d, now) }
+		look = func(d *action.Draft) (*Checked, error) { return st.check(ctx, tx, d, now) }
 	}
 	c, err := look(d)
 	if err != nil {
 		return nil, err
 	}
-	if rows := []string{string(c.keyed), string(c.open), string(c.Undelivered)}; database.Shared(tx) && s.db.Write.Queued(rows) {
+	if rows := []string{string(c.keyed), string(c.open), string(c.Undelivered)}; database.Shared(tx) && st.db.Write.Queued(rows) {
 		return nil, &behindError{rows}
 	}
 	if !d.Snapshot {
@@ -232,13 +232,13 @@ func (s *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *actio
 		}
 	}
 	if d.Joins {
-		joined, err := s.Join(ctx, tx, d, c, now)
+		joined, err := st.Join(ctx, tx, d, c, now)
 		if err != nil || joined != nil {
 			return joined, err
 		}
 		if database.Shared(tx) && c.candidates() {
 			// One may have been denied since c was read.
-			if c, err = s.check(ctx, tx, d, now); err != nil {
+			if c, err = st.check(ctx, tx, d, now); err != nil {
 				return nil, err
 			}
 		}
@@ -249,7 +249,7 @@ func (s *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *actio
 		}
 	}
 	if d.Status == action.StatusPending {
-		if err := s.hold(ctx, tx, d, c, r); err != nil {
+		if err := st.hold(ctx, tx, d, c, r); err != nil {
 			return nil, err
 		}
 	}
@@ -257,16 +257,16 @@ func (s *Store) begin(ctx context.Context, tx bun.IDB, j *database.Job, d *actio
 		if c.denial != "" {
 			return nil, action.ErrDeniedBefore
 		}
-		if err := s.useGrant(ctx, tx, d, r); err != nil {
+		if err := st.useGrant(ctx, tx, d, r); err != nil {
 			return nil, err
 		}
 	}
-	return nil, s.insert(ctx, tx, j, d, r)
+	return nil, st.insert(ctx, tx, j, d, r)
 }
 
 // mine finds the draft's own row, which an attempt wrote whose end nobody heard.
-func (s *Store) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Begun, error) {
-	r, err := s.InTx(ctx, tx, d.Organization, d.ID)
+func (st *Store) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.Begun, error) {
+	r, err := st.InTx(ctx, tx, d.Organization, d.ID)
 	if errors.Is(err, action.ErrNotFound) {
 		return nil, nil
 	}
@@ -275,7 +275,7 @@ func (s *Store) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.
 	}
 	rec, err := r.record()
 	if rec.Status == action.StatusExecuting {
-		s.running.put(rec.Invocation)
+		st.running.put(rec.Invocation)
 	}
 	return &action.Begun{New: true, Record: rec}, err
 }
@@ -285,11 +285,11 @@ func (s *Store) mine(ctx context.Context, tx bun.IDB, d *action.Draft) (*action.
 // Only those whose row depends on others' wait, and those that use up a grant:
 // when it is not known whether one was committed, the next attempt must not
 // find the grant spent by it and its row not there yet.
-func (s *Store) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
+func (st *Store) lockSession(ctx context.Context, tx bun.IDB, d *action.Draft) error {
 	if !database.Shared(tx) || !locks(d) {
 		return nil
 	}
-	if err := s.sessions.HoldSession(ctx, tx, d.Organization, d.Session); err != nil {
+	if err := st.sessions.HoldSession(ctx, tx, d.Organization, d.Session); err != nil {
 		return fmt.Errorf("beginning invocation %s: %w", d.ID, err)
 	}
 	return nil
@@ -300,9 +300,9 @@ func locks(d *action.Draft) bool {
 	return d.Joins || d.Status == action.StatusPending || len(d.Grants) > 0
 }
 
-func (s *Store) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) (*Checked, error) {
+func (st *Store) check(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) (*Checked, error) {
 	var l looked
-	err := s.stmts.check.One(ctx, tx, checkArgs(d, now), l.dest())
+	err := st.stmts.check.One(ctx, tx, checkArgs(d, now), l.dest())
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("beginning invocation %s: %w", d.ID, err)
 	}
@@ -343,12 +343,12 @@ func (l *looked) checked(d *action.Draft) (*Checked, error) {
 
 // Join finds the row that answers the call already: by its key, by being open,
 // by waiting to be picked up.
-func (s *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Checked, now time.Time) (*action.Begun, error) {
+func (st *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Checked, now time.Time) (*action.Begun, error) {
 	for i, id := range []database.Opt{c.keyed, c.open, c.Undelivered} {
 		if id == "" {
 			continue
 		}
-		row, err := s.InTx(ctx, tx, d.Organization, string(id))
+		row, err := st.InTx(ctx, tx, d.Organization, string(id))
 		if err != nil {
 			return nil, err
 		}
@@ -365,7 +365,7 @@ func (s *Store) Join(ctx context.Context, tx bun.IDB, d *action.Draft, c *Checke
 		if keyed && row.ParamsHash != d.ParamsHash {
 			return nil, keyReused(row.ID)
 		}
-		if err := s.joined(ctx, tx, d, row, keyed, now); err != nil {
+		if err := st.joined(ctx, tx, d, row, keyed, now); err != nil {
 			return nil, err
 		}
 		rec, err := row.record()
@@ -381,7 +381,7 @@ func keyReused(id string) error {
 
 // joined notes that a caller waits for the row again, and that its key means
 // this row from now on: a later repeat with that key must not run anew.
-func (s *Store) joined(ctx context.Context, tx bun.IDB, d *action.Draft, row *InvocationRow, keyed bool, now time.Time) error {
+func (st *Store) joined(ctx context.Context, tx bun.IDB, d *action.Draft, row *InvocationRow, keyed bool, now time.Time) error {
 	if row.Status == string(action.StatusPending) {
 		if _, err := Seen(tx, []string{row.ID}, database.At(now)).Exec(ctx); err != nil {
 			return fmt.Errorf("joining invocation %s: %w", row.ID, err)
@@ -393,11 +393,11 @@ func (s *Store) joined(ctx context.Context, tx bun.IDB, d *action.Draft, row *In
 	return putKey(ctx, tx, d, row.ID, now)
 }
 
-func (s *Store) insert(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow) error {
-	insert, args := s.stmts.insert, beginColumns.Values(r)
+func (st *Store) insert(ctx context.Context, tx bun.IDB, j *database.Job, d *action.Draft, r *InvocationRow) error {
+	insert, args := st.stmts.insert, beginColumns.Values(r)
 	live := database.Shared(tx) && !d.Snapshot
 	if live {
-		insert = s.stmts.insertLive
+		insert = st.stmts.insertLive
 	}
 	if j.Opened() && len(d.Grants) == 0 && d.IdempotencyKey == "" {
 		j.Opening.Last = &database.Ask{Stmt: insert, Args: args}
@@ -408,7 +408,7 @@ func (s *Store) insert(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 		return fmt.Errorf("writing invocation %s: %w", d.ID, err)
 	}
 	if live && n == 0 {
-		return s.moved(ctx, tx, d, r.CreatedAt.T)
+		return st.moved(ctx, tx, d, r.CreatedAt.T)
 	}
 	if d.Joins && d.IdempotencyKey != "" {
 		return putKey(ctx, tx, d, r.ID, r.CreatedAt.T)
@@ -417,8 +417,8 @@ func (s *Store) insert(ctx context.Context, tx bun.IDB, j *database.Job, d *acti
 }
 
 // moved tells what changed between check and insert.
-func (s *Store) moved(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) error {
-	c, err := s.check(ctx, tx, d, now)
+func (st *Store) moved(ctx context.Context, tx bun.IDB, d *action.Draft, now time.Time) error {
+	c, err := st.check(ctx, tx, d, now)
 	if err != nil {
 		return err
 	}
@@ -429,14 +429,14 @@ func (s *Store) moved(ctx context.Context, tx bun.IDB, d *action.Draft, now time
 }
 
 // begun is the draft as it was written: no need to read it again.
-func (s *Store) begun(d *action.Draft, r *InvocationRow) *action.Begun {
+func (st *Store) begun(d *action.Draft, r *InvocationRow) *action.Begun {
 	b := &action.Begun{New: true, Record: action.Record{Invocation: d.Invocation, SealedParams: r.SealedParams}}
 	inv := &b.Invocation
 	inv.Params, inv.Grant, inv.Executor = json.RawMessage(r.Params), string(r.Grant), string(r.Executor)
 	inv.Status, inv.DeniedReason, inv.DeniedNote = action.Status(r.Status), string(r.DeniedReason), string(r.DeniedNote)
 	inv.CreatedAt, inv.ExpiresAt, inv.StartedAt, inv.CompletedAt = r.CreatedAt.T, r.ExpiresAt.Ptr(), r.StartedAt.Ptr(), r.CompletedAt.Ptr()
 	if inv.Status == action.StatusExecuting {
-		s.running.put(*inv)
+		st.running.put(*inv)
 	}
 	return b
 }
@@ -470,18 +470,18 @@ func putKey(ctx context.Context, tx bun.IDB, d *action.Draft, id string, now tim
 
 // Foresee implements [action.Ledger]. It asks what Begin asks, and of the same
 // connection.
-func (s *Store) Foresee(ctx context.Context, d *action.Draft) (refused, note string, err error) {
+func (st *Store) Foresee(ctx context.Context, d *action.Draft) (refused, note string, err error) {
 	r, err := NewRow(d)
 	if err != nil {
 		return "", "", err
 	}
-	err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		row := *r
-		c, err := s.check(ctx, tx, d, row.CreatedAt.T)
+		c, err := st.check(ctx, tx, d, row.CreatedAt.T)
 		if err != nil {
 			return err
 		}
-		err = s.hold(ctx, tx, d, c, &row)
+		err = st.hold(ctx, tx, d, c, &row)
 		refused, note = string(row.DeniedReason), string(row.DeniedNote)
 		return err
 	}})
@@ -492,9 +492,9 @@ func (s *Store) Foresee(ctx context.Context, d *action.Draft) (refused, note str
 }
 
 // hold is what only a call that waits for a person must pass.
-func (s *Store) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c *Checked, r *InvocationRow) error {
+func (st *Store) hold(ctx context.Context, tx bun.IDB, d *action.Draft, c *Checked, r *InvocationRow) error {
 	if c.denial != "" {
-		denial, err := s.InTx(ctx, tx, d.Organization, string(c.denial))
+		denial, err := st.InTx(ctx, tx, d.Organization, string(c.denial))
 		if err != nil {
 			return err
 		}

@@ -29,9 +29,9 @@ WHERE organization_id = ?2 AND id = ?3 AND completed_at IS NOT NULL AND delivere
 
 // Seen implements [action.Ledger]. Many ids take several transactions, so that
 // others get between them.
-func (s *Store) Seen(ctx context.Context, ids []string, now time.Time) error {
+func (st *Store) Seen(ctx context.Context, ids []string, now time.Time) error {
 	for some := range slices.Chunk(ids, database.Chunk) {
-		err := s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		err := st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 			_, err := Seen(tx, some, database.At(now)).Exec(ctx)
 			return err
 		}})
@@ -52,8 +52,8 @@ func Seen(db bun.IDB, ids []string, now database.Stamp) *bun.RawQuery {
 }
 
 // Answered implements [action.Ledger].
-func (s *Store) Answered(ctx context.Context, organization, id string) error {
-	return s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+func (st *Store) Answered(ctx context.Context, organization, id string) error {
+	return st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(`UPDATE invocations SET answered = 1 WHERE organization_id = ? AND id = ? AND status = 'pending'`,
 			organization, id).Exec(ctx)
 		return err
@@ -61,22 +61,22 @@ func (s *Store) Answered(ctx context.Context, organization, id string) error {
 }
 
 // Delivered implements [action.Ledger].
-func (s *Store) Delivered(ctx context.Context, organization, id string, now time.Time) error {
+func (st *Store) Delivered(ctx context.Context, organization, id string, now time.Time) error {
 	args := []any{database.At(now), organization, id}
-	return s.db.Write.Enqueue(ctx, &database.Job{Row: id, Single: true, Passes: true, Quick: &database.Quick{Stmt: s.stmts.delivered, Args: func() []any { return args }, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, err := s.stmts.delivered.Exec(ctx, tx, args...)
+	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, Single: true, Passes: true, Quick: &database.Quick{Stmt: st.stmts.delivered, Args: func() []any { return args }, Done: nil}, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, err := st.stmts.delivered.Exec(ctx, tx, args...)
 		return err
 	}})
 }
 
 // Settled implements [action.Ledger].
-func (s *Store) Settled(ctx context.Context, ids []string) ([]action.Invocation, error) {
-	if err := s.db.Write.Flush(ctx, ids...); err != nil {
+func (st *Store) Settled(ctx context.Context, ids []string) ([]action.Invocation, error) {
+	if err := st.db.Write.Flush(ctx, ids...); err != nil {
 		return nil, err
 	}
 	var settled []action.Invocation
 	for some := range slices.Chunk(ids, database.Chunk) {
-		list, err := s.list(ctx, s.db.Read.NewSelect().Model((*InvocationRow)(nil)).
+		list, err := st.list(ctx, st.db.Read.NewSelect().Model((*InvocationRow)(nil)).
 			Where("id IN (?)", bun.List(some)).Where("status <> 'pending'"))
 		if err != nil {
 			return nil, fmt.Errorf("looking for settled invocations: %w", err)
@@ -87,8 +87,8 @@ func (s *Store) Settled(ctx context.Context, ids []string) ([]action.Invocation,
 }
 
 // Unclaimed implements [action.Ledger].
-func (s *Store) Unclaimed(ctx context.Context, t time.Time, limit int) ([]action.Invocation, error) {
-	list, err := s.list(ctx, Unclaimed(s.db.Read, t, limit))
+func (st *Store) Unclaimed(ctx context.Context, t time.Time, limit int) ([]action.Invocation, error) {
+	list, err := st.list(ctx, Unclaimed(st.db.Read, t, limit))
 	if err != nil {
 		return nil, fmt.Errorf("looking for unclaimed invocations: %w", err)
 	}
@@ -101,7 +101,7 @@ func Unclaimed(db bun.IDB, t time.Time, limit int) *bun.SelectQuery {
 }
 
 // list reads the invocations that q finds, without what is sealed.
-func (s *Store) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocation, error) {
+func (st *Store) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocation, error) {
 	var rows []InvocationRow
 	if err := q.Column(Shown...).Scan(ctx, &rows); err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func (s *Store) list(ctx context.Context, q *bun.SelectQuery) ([]action.Invocati
 
 // Returns implements [action.Ledger]. Of several callers of a call each may be
 // asked, so what they can adds up.
-func (s *Store) Returns(ctx context.Context, organization, invocation string, can action.ClientFeatures) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) Returns(ctx context.Context, organization, invocation string, can action.ClientFeatures) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewRaw(returnsSQL, int(can), organization, invocation).Exec(ctx); err != nil {
 			return fmt.Errorf("noting who comes back for invocation %s: %w", invocation, err)
 		}
@@ -128,11 +128,11 @@ const ReturningSQL = `SELECT c.can FROM returning_callers c JOIN invocations i O
 WHERE c.invocation_id = ?2 AND i.organization_id = ?1`
 
 // Returning implements [action.Ledger].
-func (s *Store) Returning(ctx context.Context, organization, invocation string) (action.ClientFeatures, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) Returning(ctx context.Context, organization, invocation string) (action.ClientFeatures, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
 	var can int
-	err := s.stmts.returning.One(ctx, s.db.Read, []any{organization, invocation}, []any{&can})
+	err := st.stmts.returning.One(ctx, st.db.Read, []any{organization, invocation}, []any{&can})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("reading who comes back for invocation %s: %w", invocation, err)
 	}

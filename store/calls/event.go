@@ -24,9 +24,9 @@ type eventRow struct {
 }
 
 // AppendEvent writes e to the history of its invocation.
-func (s *Store) AppendEvent(ctx context.Context, e action.Event) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := s.InTx(ctx, tx, e.Organization, e.Invocation); err != nil {
+func (st *Store) AppendEvent(ctx context.Context, e action.Event) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := st.InTx(ctx, tx, e.Organization, e.Invocation); err != nil {
 			return err
 		}
 		return appendEvent(ctx, tx, &e)
@@ -54,9 +54,9 @@ func appendEvent(ctx context.Context, tx bun.IDB, e *action.Event) (err error) {
 }
 
 // Events returns the events of an invocation, oldest first.
-func (s *Store) Events(ctx context.Context, organization, invocation string) ([]action.Event, error) {
+func (st *Store) Events(ctx context.Context, organization, invocation string) ([]action.Event, error) {
 	var rows []eventRow
-	err := s.db.Read.NewSelect().Model(&rows).
+	err := st.db.Read.NewSelect().Model(&rows).
 		Where("organization_id = ?", organization).Where("invocation_id = ?", invocation).
 		Order("at", "id").Limit(1000).Scan(ctx)
 	if err != nil {

@@ -43,4 +43,4 @@ func (r *running) Take(organization, id string) (action.Invocation, bool) {
 
 // ForgetExecuting forgets an executing invocation, as if another instance had
 // begun it: its row is read again at the end.
-func (s *Store) ForgetExecuting(organization, id string) { s.running.Take(organization, id) }
+func (st *Store) ForgetExecuting(organization, id string) { st.running.Take(organization, id) }

@@ -18,18 +18,18 @@ WHERE organization_id = ?%d AND id = ?%d AND status = 'executing' AND executor =
 	finishColumns.assignments(), len(finishColumns)+1, len(finishColumns)+2, len(finishColumns)+3)
 
 // Finish implements [action.Ledger].
-func (s *Store) Finish(ctx context.Context, f *action.Finish) (inv action.Invocation, recorded bool, err error) {
+func (st *Store) Finish(ctx context.Context, f *action.Finish) (inv action.Invocation, recorded bool, err error) {
 	if !f.Status.Terminal() || f.Status == action.StatusExpired {
 		return inv, false, fmt.Errorf("invocation %s cannot finish as %q", f.ID, f.Status)
 	}
 	if (f.Status == action.StatusFailed) != (f.Error != nil) || (f.Status == action.StatusDenied) != (f.DeniedReason != "") {
 		return inv, false, fmt.Errorf("invocation %s cannot finish as %s: its error or reason does not fit", f.ID, f.Status)
 	}
-	begun, known := s.running.Take(f.Organization, f.ID)
+	begun, known := st.running.Take(f.Organization, f.ID)
 	if known {
-		if done, err := s.db.Write.Instead(ctx, f.ID, func(begun any) *database.Job {
+		if done, err := st.db.Write.Instead(ctx, f.ID, func(begun any) *database.Job {
 			b := begun.(*BegunRow)
-			return s.endedJob(b, f, &recorded)
+			return st.endedJob(b, f, &recorded)
 		}); done {
 			if err != nil {
 				return action.Invocation{}, false, err
@@ -37,17 +37,17 @@ func (s *Store) Finish(ctx context.Context, f *action.Finish) (inv action.Invoca
 			return finished(begun, f), recorded, nil
 		}
 	}
-	return s.finish(ctx, f, begun, known)
+	return st.finish(ctx, f, begun, known)
 }
 
 // finish ends a row that is written, and that was begun here if it is known.
-func (s *Store) finish(ctx context.Context, f *action.Finish, begun action.Invocation, known bool) (inv action.Invocation, recorded bool, err error) {
+func (st *Store) finish(ctx context.Context, f *action.Finish, begun action.Invocation, known bool) (inv action.Invocation, recorded bool, err error) {
 	args := FinishArgs(f)
 	late := &action.Event{Organization: f.Organization, Invocation: f.ID, Kind: action.LateOutcome, At: f.Now}
 	j := &database.Job{Single: true, Row: f.ID, Patient: true, Passes: true}
 	j.Run = func(ctx context.Context, tx bun.IDB) error {
 		recorded = false
-		res, err := s.stmts.finish.Exec(ctx, tx, args...)
+		res, err := st.stmts.finish.Exec(ctx, tx, args...)
 		if err != nil {
 			return fmt.Errorf("finishing invocation %s: %w", f.ID, err)
 		}
@@ -56,13 +56,13 @@ func (s *Store) finish(ctx context.Context, f *action.Finish, begun action.Invoc
 		case err != nil:
 			return err
 		case n == 0:
-			inv, recorded, err = s.finishLate(ctx, tx, f, late, j.Again)
+			inv, recorded, err = st.finishLate(ctx, tx, f, late, j.Again)
 			return err
 		case known:
 			recorded, inv = true, finished(begun, f)
 			return nil
 		}
-		r, err := s.InTx(ctx, tx, f.Organization, f.ID)
+		r, err := st.InTx(ctx, tx, f.Organization, f.ID)
 		if err != nil {
 			return err
 		}
@@ -71,39 +71,39 @@ func (s *Store) finish(ctx context.Context, f *action.Finish, begun action.Invoc
 		return err
 	}
 	if known {
-		j.Quick = &database.Quick{Stmt: s.stmts.finish, Args: func() []any { return args }, Done: func(n int64) bool {
+		j.Quick = &database.Quick{Stmt: st.stmts.finish, Args: func() []any { return args }, Done: func(n int64) bool {
 			recorded, inv = n > 0, finished(begun, f)
 			return recorded
 		}}
 	}
-	if err := s.db.Write.Do(ctx, j); err != nil {
+	if err := st.db.Write.Do(ctx, j); err != nil {
 		return action.Invocation{}, false, err
 	}
 	return inv, recorded, nil
 }
 
 // endedJob writes a row that was not written yet as f leaves it.
-func (s *Store) endedJob(b *BegunRow, f *action.Finish, recorded *bool) *database.Job {
+func (st *Store) endedJob(b *BegunRow, f *action.Finish, recorded *bool) *database.Job {
 	r := *b.row
 	r.Finish(f)
 	args := EndedColumns.Values(&r)
 	j := &database.Job{Single: true, Patient: true, Passes: true}
 	j.Run = func(ctx context.Context, tx bun.IDB) error {
-		n, err := database.Affected(s.stmts.ended.Exec(ctx, tx, args...))
+		n, err := database.Affected(st.stmts.ended.Exec(ctx, tx, args...))
 		if err != nil {
 			return fmt.Errorf("finishing invocation %s: %w", f.ID, err)
 		}
 		if *recorded = n > 0; *recorded {
 			return nil
 		}
-		written, err := s.InTx(ctx, tx, f.Organization, f.ID) // by an attempt whose commit nobody heard of
+		written, err := st.InTx(ctx, tx, f.Organization, f.ID) // by an attempt whose commit nobody heard of
 		if err != nil {
 			return err
 		}
 		*recorded = written.endedBy(f)
 		return nil
 	}
-	j.Quick = &database.Quick{Stmt: s.stmts.ended, Args: func() []any { return args }, Done: func(n int64) bool {
+	j.Quick = &database.Quick{Stmt: st.stmts.ended, Args: func() []any { return args }, Done: func(n int64) bool {
 		*recorded = n > 0
 		return *recorded
 	}}
@@ -119,8 +119,8 @@ func FinishArgs(f *action.Finish) []any {
 // finishLate appends to a row that ended before its execution did: the verdict
 // stands, and what happened is still written down. When Finish is tried again,
 // the end may be its own.
-func (s *Store) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, late *action.Event, again bool) (inv action.Invocation, recorded bool, err error) {
-	r, err := s.InTx(ctx, tx, f.Organization, f.ID)
+func (st *Store) finishLate(ctx context.Context, tx bun.IDB, f *action.Finish, late *action.Event, again bool) (inv action.Invocation, recorded bool, err error) {
+	r, err := st.InTx(ctx, tx, f.Organization, f.ID)
 	if err != nil {
 		return action.Invocation{}, false, err
 	}

@@ -252,13 +252,13 @@ func finished(inv action.Invocation, f *action.Finish) action.Invocation {
 var LoadSQL = "SELECT " + keptList + " FROM invocations WHERE organization_id = ?1 AND id = ?2"
 
 // Load implements [action.Ledger].
-func (s *Store) Load(ctx context.Context, organization, id string) (action.Record, error) {
-	if err := s.db.Write.Flush(ctx, id); err != nil {
+func (st *Store) Load(ctx context.Context, organization, id string) (action.Record, error) {
+	if err := st.db.Write.Flush(ctx, id); err != nil {
 		return action.Record{}, err
 	}
-	ctx, stop := s.db.Lookup(ctx)
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	row, err := loadRow(ctx, s.stmts.load, s.db.Read, organization, id)
+	row, err := loadRow(ctx, st.stmts.load, st.db.Read, organization, id)
 	if err != nil {
 		return action.Record{}, err
 	}
@@ -266,14 +266,14 @@ func (s *Store) Load(ctx context.Context, organization, id string) (action.Recor
 }
 
 // Invocation returns one row as people see it.
-func (s *Store) Invocation(ctx context.Context, organization, id string) (action.Invocation, error) {
-	rec, err := s.Load(ctx, organization, id)
+func (st *Store) Invocation(ctx context.Context, organization, id string) (action.Invocation, error) {
+	rec, err := st.Load(ctx, organization, id)
 	return rec.Invocation, err
 }
 
 // InTx reads one row within the transaction.
-func (s *Store) InTx(ctx context.Context, tx bun.IDB, organization, id string) (*InvocationRow, error) {
-	return loadRow(ctx, s.stmts.one, tx, organization, id)
+func (st *Store) InTx(ctx context.Context, tx bun.IDB, organization, id string) (*InvocationRow, error) {
+	return loadRow(ctx, st.stmts.one, tx, organization, id)
 }
 
 func loadRow(ctx context.Context, load *database.Statement, db bun.IDB, organization, id string) (*InvocationRow, error) {

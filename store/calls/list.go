@@ -16,20 +16,20 @@ import (
 // What no index has in order is looked for among so many calls, and no more:
 // such a page may be short, or empty, and says how far back it looked. Its
 // total is of as many of the newest calls.
-func (store *Store) ListInvocations(ctx context.Context, f action.InvocationFilter) (action.Page[action.Invocation], error) {
+func (st *Store) ListInvocations(ctx context.Context, f action.InvocationFilter) (action.Page[action.Invocation], error) {
 	var page action.Page[action.Invocation]
 	after, err := database.ParseCursor(f.Cursor)
 	if err != nil {
 		return page, err
 	}
-	s, err := store.Search(ctx, f)
+	s, err := st.Search(ctx, f)
 	if err != nil {
 		return page, err
 	}
 	if s.direct() {
-		return store.listDirect(ctx, s, after)
+		return st.listDirect(ctx, s, after)
 	}
-	return store.listFound(ctx, s, after)
+	return st.listFound(ctx, s, after)
 }
 
 // InvocationFilter is a filter with the sessions of its run.
@@ -39,7 +39,7 @@ type InvocationFilter struct {
 }
 
 // Search checks a filter and looks up the sessions of its run.
-func (store *Store) Search(ctx context.Context, wanted action.InvocationFilter) (*Search, error) {
+func (st *Store) Search(ctx context.Context, wanted action.InvocationFilter) (*Search, error) {
 	f := &InvocationFilter{InvocationFilter: wanted}
 	for _, s := range f.Statuses {
 		if !s.Valid() {
@@ -57,7 +57,7 @@ func (store *Store) Search(ctx context.Context, wanted action.InvocationFilter) 
 		return nil, database.Invalid("/mode", fmt.Sprintf("There is no mode %q; take allow, deny or require_approval.", f.Mode))
 	}
 	if f.Run != "" {
-		sessions, err := store.sessions.SessionsOfRun(ctx, f.Organization, f.Run)
+		sessions, err := st.sessions.SessionsOfRun(ctx, f.Organization, f.Run)
 		if err != nil {
 			return nil, err
 		}
@@ -67,13 +67,13 @@ func (store *Store) Search(ctx context.Context, wanted action.InvocationFilter) 
 }
 
 // listDirect is a page of what one index has, in order.
-func (store *Store) listDirect(ctx context.Context, s *Search, after database.Cursor) (page action.Page[action.Invocation], err error) {
+func (st *Store) listDirect(ctx context.Context, s *Search, after database.Cursor) (page action.Page[action.Invocation], err error) {
 	limit := database.PageSize(s.F.Limit)
-	rows, err := store.list(ctx, s.Find(store.db.Read, s.F.Span().UpTo(after), limit+1))
+	rows, err := st.list(ctx, s.Find(st.db.Read, s.F.Span().UpTo(after), limit+1))
 	if err != nil {
 		return page, fmt.Errorf("listing invocations: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, s.Lists[0].Match(store.db.Read.NewSelect(), s.F.Organization, s.F.Span()))
+	total, capped, err := database.CountUpTo(ctx, s.Lists[0].Match(st.db.Read.NewSelect(), s.F.Organization, s.F.Span()))
 	if err != nil {
 		return page, fmt.Errorf("counting invocations: %w", err)
 	}
@@ -83,15 +83,15 @@ func (store *Store) listDirect(ctx context.Context, s *Search, after database.Cu
 }
 
 // listFound is a page of what has to be looked for.
-func (store *Store) listFound(ctx context.Context, s *Search, after database.Cursor) (page action.Page[action.Invocation], err error) {
+func (st *Store) listFound(ctx context.Context, s *Search, after database.Cursor) (page action.Page[action.Invocation], err error) {
 	limit := database.PageSize(s.F.Limit)
-	seen, err := store.look(ctx, s, s.F.Span(), database.MaxTotal+1)
+	seen, err := st.look(ctx, s, s.F.Span(), database.MaxTotal+1)
 	if err != nil {
 		return page, fmt.Errorf("counting invocations: %w", err)
 	}
 	page.Total, page.Capped = min(len(seen.found), database.MaxTotal), len(seen.found) > database.MaxTotal || !seen.all
 	if after.ID != "" {
-		if seen, err = store.look(ctx, s, s.F.Span().UpTo(after), limit+1); err != nil {
+		if seen, err = st.look(ctx, s, s.F.Span().UpTo(after), limit+1); err != nil {
 			return page, fmt.Errorf("looking for invocations: %w", err)
 		}
 	}
@@ -102,18 +102,18 @@ func (store *Store) listFound(ctx context.Context, s *Search, after database.Cur
 	case !seen.all:
 		page.Next, page.LookedBack = seen.last.String(), seen.last.At.T
 	}
-	if page.Items, err = store.At(ctx, s, seen.found); err != nil {
+	if page.Items, err = st.At(ctx, s, seen.found); err != nil {
 		return page, fmt.Errorf("listing invocations: %w", err)
 	}
 	return page, nil
 }
 
 // At reads the invocations at the places, in their order.
-func (store *Store) At(ctx context.Context, s *Search, places []database.Cursor) ([]action.Invocation, error) {
+func (st *Store) At(ctx context.Context, s *Search, places []database.Cursor) ([]action.Invocation, error) {
 	if len(places) == 0 {
 		return nil, nil
 	}
-	rows, err := store.list(ctx, s.Among(store.db.Read.NewSelect().Model((*InvocationRow)(nil)), places))
+	rows, err := st.list(ctx, s.Among(st.db.Read.NewSelect().Model((*InvocationRow)(nil)), places))
 	if err != nil {
 		return nil, err
 	}

@@ -12,23 +12,23 @@ import (
 )
 
 // queues counts what waits or runs now, each to 10,000.
-func (s *Store) queues(ctx context.Context, organization string) (q action.Queues, err error) {
+func (st *Store) queues(ctx context.Context, organization string) (q action.Queues, err error) {
 	for _, part := range []struct {
 		rows *bun.SelectQuery
 		into *action.Depth
 	}{
-		{WaitingIn(s.db.Read, "invocations", organization, "pending"), &q.Pending},
-		{WaitingIn(s.db.Read, "invocations", organization, "approved"), &q.Approved},
-		{WaitingIn(s.db.Read, "invocations", organization, "executing"), &q.Executing},
-		{WaitingIn(s.db.Read, "runs", organization, "queued"), &q.Runs},
-		{WaitingIn(s.db.Read, "outbox", organization, "pending"), &q.Outbox},
+		{WaitingIn(st.db.Read, "invocations", organization, "pending"), &q.Pending},
+		{WaitingIn(st.db.Read, "invocations", organization, "approved"), &q.Approved},
+		{WaitingIn(st.db.Read, "invocations", organization, "executing"), &q.Executing},
+		{WaitingIn(st.db.Read, "runs", organization, "queued"), &q.Runs},
+		{WaitingIn(st.db.Read, "outbox", organization, "pending"), &q.Outbox},
 	} {
-		if part.into.Count, err = countSome(ctx, s.db.Read, part.rows); err != nil {
+		if part.into.Count, err = countSome(ctx, st.db.Read, part.rows); err != nil {
 			return q, err
 		}
 		part.into.Capped = part.into.Count == MaxBacklog
 	}
-	q.Deliveries, err = s.deliveriesOf(ctx, organization)
+	q.Deliveries, err = st.deliveriesOf(ctx, organization)
 	return q, err
 }
 
@@ -40,9 +40,9 @@ func WaitingIn(db bun.IDB, table, organization, status string) *bun.SelectQuery 
 
 // deliveriesOf counts those of an organization among the first of all that
 // wait: an index by organization would cost every delivery something.
-func (s *Store) deliveriesOf(ctx context.Context, organization string) (d action.Depth, err error) {
+func (st *Store) deliveriesOf(ctx context.Context, organization string) (d action.Depth, err error) {
 	var all int
-	if err = FirstDeliveries(s.db.Read, organization).Scan(ctx, &d.Count, &all); err != nil {
+	if err = FirstDeliveries(st.db.Read, organization).Scan(ctx, &d.Count, &all); err != nil {
 		return d, fmt.Errorf("counting deliveries that wait: %w", err)
 	}
 	d.Capped = all == MaxBacklog
@@ -60,53 +60,53 @@ const MaxBacklog = 10_000
 
 // DeliveriesWaiting returns how many deliveries of all organizations wait to be
 // worked off, counted to 10,000.
-func (s *Store) DeliveriesWaiting(ctx context.Context) (int, error) {
-	return countSome(ctx, s.db.Read, s.db.Read.NewSelect().Table("inbox").ColumnExpr("1").Where("status = 'queued'"))
+func (st *Store) DeliveriesWaiting(ctx context.Context) (int, error) {
+	return countSome(ctx, st.db.Read, st.db.Read.NewSelect().Table("inbox").ColumnExpr("1").Where("status = 'queued'"))
 }
 
 // RunsUndelivered returns how many runs of all organizations wait for their
 // endpoint, or for whoever claims them, counted to 10,000.
-func (s *Store) RunsUndelivered(ctx context.Context) (int, error) {
-	return countSome(ctx, s.db.Read, s.db.Read.NewSelect().Table("outbox").ColumnExpr("1").Where("status = 'pending'"))
+func (st *Store) RunsUndelivered(ctx context.Context) (int, error) {
+	return countSome(ctx, st.db.Read, st.db.Read.NewSelect().Table("outbox").ColumnExpr("1").Where("status = 'pending'"))
 }
 
 // CallsPending returns how many calls of all organizations wait for a person,
 // counted to 10,000.
-func (s *Store) CallsPending(ctx context.Context) (int, error) {
-	return countSome(ctx, s.db.Read, s.db.Read.NewSelect().Table("invocations").ColumnExpr("1").Where("status = 'pending'"))
+func (st *Store) CallsPending(ctx context.Context) (int, error) {
+	return countSome(ctx, st.db.Read, st.db.Read.NewSelect().Table("invocations").ColumnExpr("1").Where("status = 'pending'"))
 }
 
 // ToolsUnreviewed returns how many tools that connectors of all organizations
 // list nobody reviewed, or behave otherwise than when somebody did; counted to
 // 10,000.
-func (s *Store) ToolsUnreviewed(ctx context.Context) (int, error) {
-	return countSome(ctx, s.db.Read, s.db.Read.NewSelect().Table("tool_reviews").ColumnExpr("1").
+func (st *Store) ToolsUnreviewed(ctx context.Context) (int, error) {
+	return countSome(ctx, st.db.Read, st.db.Read.NewSelect().Table("tool_reviews").ColumnExpr("1").
 		Where("current_behaviour IS NOT NULL").Where("reviewed_behaviour IS NULL OR reviewed_behaviour <> current_behaviour"))
 }
 
 // InboxLag returns for how long the delivery has been due that is due the
 // longest; zero when none is.
-func (s *Store) InboxLag(ctx context.Context) (time.Duration, error) {
-	return s.lag(ctx, s.db.Read.NewSelect().Table("inbox").Column("next_at").Where("status = 'queued'").Order("next_at"), 1)
+func (st *Store) InboxLag(ctx context.Context) (time.Duration, error) {
+	return st.lag(ctx, st.db.Read.NewSelect().Table("inbox").Column("next_at").Where("status = 'queued'").Order("next_at"), 1)
 }
 
 // OutboxLag returns for how long the run has been due for its endpoint, or for
 // whoever claims it, that is due the longest, of the 10,000 that it looks at;
 // zero when none is.
-func (s *Store) OutboxLag(ctx context.Context) (time.Duration, error) {
-	return s.lag(ctx, s.db.Read.NewSelect().Table("outbox").Column("next_at").Where("status = 'pending'"), MaxBacklog)
+func (st *Store) OutboxLag(ctx context.Context) (time.Duration, error) {
+	return st.lag(ctx, st.db.Read.NewSelect().Table("outbox").Column("next_at").Where("status = 'pending'"), MaxBacklog)
 }
 
-func (s *Store) lag(ctx context.Context, due *bun.SelectQuery, limit int) (time.Duration, error) {
+func (st *Store) lag(ctx context.Context, due *bun.SelectQuery, limit int) (time.Duration, error) {
 	var first database.Stamp
-	err := s.db.Read.NewSelect().TableExpr("(?) AS due", due.Limit(int64(limit))).ColumnExpr("min(next_at)").Scan(ctx, &first)
+	err := st.db.Read.NewSelect().TableExpr("(?) AS due", due.Limit(int64(limit))).ColumnExpr("min(next_at)").Scan(ctx, &first)
 	if err != nil {
 		return 0, fmt.Errorf("looking at what is due: %w", err)
 	}
 	if first.Ptr() == nil {
 		return 0, nil
 	}
-	return max(0, s.db.Now().Sub(first.T)), nil
+	return max(0, st.db.Now().Sub(first.T)), nil
 }
 
 func countSome(ctx context.Context, db bun.IDB, rows *bun.SelectQuery) (n int, err error) {

@@ -57,12 +57,12 @@ SELECT ?, i.organization_id, i.id, i.session_id, ?, ?, ?, ?, ? FROM invocations 
 WHERE i.organization_id = ? AND i.id = ? AND i.session_id = ? AND i.status = 'executing'`
 
 // OpenRound implements [action.Ledger].
-func (s *Store) OpenRound(ctx context.Context, r *action.AskedRound) error {
+func (st *Store) OpenRound(ctx context.Context, r *action.AskedRound) error {
 	// The call may be a read whose row is queued.
-	if err := s.db.Write.Flush(ctx, r.Invocation); err != nil {
+	if err := st.db.Write.Flush(ctx, r.Invocation); err != nil {
 		return err
 	}
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err := database.Affected(tx.NewRaw(openRoundSQL, r.ID, int(r.Needs), database.Texts(r.Keys), r.Sealed, database.At(r.AskedAt), database.At(r.Until),
 			r.Organization, r.Invocation, r.Session).Exec(ctx))
 		switch {
@@ -76,12 +76,12 @@ func (s *Store) OpenRound(ctx context.Context, r *action.AskedRound) error {
 }
 
 // Asking implements [action.Ledger].
-func (s *Store) Asking(ctx context.Context, invocations []string) (asking []string, err error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) Asking(ctx context.Context, invocations []string) (asking []string, err error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
 	for some := range slices.Chunk(invocations, database.Chunk) {
 		var found []string
-		if err := Asked(s.db.Read, some).Scan(ctx, &found); err != nil {
+		if err := Asked(st.db.Read, some).Scan(ctx, &found); err != nil {
 			return nil, fmt.Errorf("looking for open rounds of questions: %w", err)
 		}
 		asking = append(asking, found...)
@@ -95,14 +95,14 @@ func Asked(db bun.IDB, invocations []string) *bun.SelectQuery {
 }
 
 // LoadRound implements [action.Ledger].
-func (s *Store) LoadRound(ctx context.Context, organization, id string) (action.AskedRound, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) LoadRound(ctx context.Context, organization, id string) (action.AskedRound, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	r, err := roundOf(ctx, s.db.Read, organization, id)
+	r, err := roundOf(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return action.AskedRound{}, err
 	}
-	return r.withReplies(ctx, s.db.Read)
+	return r.withReplies(ctx, st.db.Read)
 }
 
 // withReplies reads what was replied, after the round: what says that it is
@@ -121,8 +121,8 @@ func (r *roundRow) withReplies(ctx context.Context, db bun.IDB) (action.AskedRou
 }
 
 // CloseRound implements [action.Ledger].
-func (s *Store) CloseRound(ctx context.Context, organization, id string, data json.RawMessage, now time.Time) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) CloseRound(ctx context.Context, organization, id string, data json.RawMessage, now time.Time) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := roundOf(ctx, tx, organization, id)
 		if err != nil || !r.ClosedAt.T.IsZero() {
 			return err
@@ -150,11 +150,11 @@ func OldRounds(now time.Time) database.Stale {
 
 // sweepRounds forgets old rounds. Whoever asked one that is open died, so that
 // this is where history learns of it.
-func (s *Store) sweepRounds(ctx context.Context, now time.Time, limit int) error {
+func (st *Store) sweepRounds(ctx context.Context, now time.Time, limit int) error {
 	old := OldRounds(now)
-	some, err := database.Exists(ctx, old.Find(s.db.Read.NewSelect(), 1))
+	some, err := database.Exists(ctx, old.Find(st.db.Read.NewSelect(), 1))
 	if err == nil && some {
-		err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 			var rows []roundRow
 			if err := old.Remove(tx, limit).Returning("id, organization_id, invocation_id, closed_at").Scan(ctx, &rows); err != nil {
 				return err
@@ -189,10 +189,10 @@ func (r *roundRow) abandon(ctx context.Context, tx bun.Tx, now time.Time) error 
 }
 
 // readRound reads a round by itself.
-func (s *Store) readRound(ctx context.Context, organization, id string) (*roundRow, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) readRound(ctx context.Context, organization, id string) (*roundRow, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	return roundOf(ctx, s.db.Read, organization, id)
+	return roundOf(ctx, st.db.Read, organization, id)
 }
 
 func roundOf(ctx context.Context, db bun.IDB, organization, id string) (*roundRow, error) {
@@ -212,12 +212,12 @@ func noRound() error {
 }
 
 // TakeRound implements [action.Ledger].
-func (s *Store) TakeRound(ctx context.Context, organization, invocation string, can action.ClientFeatures, lost, now time.Time) (taken *action.AskedRound, err error) {
-	some, err := database.Exists(ctx, Takeable(s.db.Read, organization, invocation, can, database.At(lost).Or(database.Epoch), database.At(now)))
+func (st *Store) TakeRound(ctx context.Context, organization, invocation string, can action.ClientFeatures, lost, now time.Time) (taken *action.AskedRound, err error) {
+	some, err := database.Exists(ctx, Takeable(st.db.Read, organization, invocation, can, database.At(lost).Or(database.Epoch), database.At(now)))
 	if err != nil || !some {
 		return nil, err
 	}
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		taken = nil
 		r := &roundRow{}
 		err := tx.NewUpdate().Model(r).Set("taken_at = ?", database.At(now)).
@@ -248,15 +248,15 @@ func Takeable(db bun.IDB, organization, invocation string, can action.ClientFeat
 
 // ReplyRound implements [action.Ledger]. A reader looks first: ids come from
 // clients, and what nobody asked is no reason to write.
-func (s *Store) ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (round action.AskedRound, err error) {
-	asked, err := s.readRound(ctx, organization, id)
+func (st *Store) ReplyRound(ctx context.Context, organization, session, id string, replies map[string][]byte, final bool, now time.Time) (round action.AskedRound, err error) {
+	asked, err := st.readRound(ctx, organization, id)
 	if err == nil {
 		err = asked.takes(session, replies)
 	}
 	if err != nil {
 		return action.AskedRound{}, err
 	}
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := roundOf(ctx, tx, organization, id)
 		if err != nil {
 			return err

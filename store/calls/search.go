@@ -224,10 +224,10 @@ type sight struct {
 
 // look looks for want places in a span, and at no more than a search may. It
 // takes larger and larger steps.
-func (store *Store) look(ctx context.Context, s *Search, within Span, want int) (seen sight, err error) {
-	for looked, n := 0, database.Chunk; len(seen.found) < want && looked < store.LookBack && !seen.all; n = min(2*n, 4*database.Chunk) {
-		n = min(n, store.LookBack-looked)
-		places, err := store.Step(ctx, s, &within, n)
+func (st *Store) look(ctx context.Context, s *Search, within Span, want int) (seen sight, err error) {
+	for looked, n := 0, database.Chunk; len(seen.found) < want && looked < st.LookBack && !seen.all; n = min(2*n, 4*database.Chunk) {
+		n = min(n, st.LookBack-looked)
+		places, err := st.Step(ctx, s, &within, n)
 		if err != nil {
 			return seen, err
 		}
@@ -235,7 +235,7 @@ func (store *Store) look(ctx context.Context, s *Search, within Span, want int) 
 		if seen.all = len(places) < n; len(places) > 0 {
 			seen.last = places[len(places)-1]
 		}
-		found, err := store.Fulfilling(ctx, s, places)
+		found, err := st.Fulfilling(ctx, s, places)
 		if err != nil {
 			return seen, err
 		}
@@ -245,11 +245,11 @@ func (store *Store) look(ctx context.Context, s *Search, within Span, want int) 
 }
 
 // Step reads the next n places, and leaves what is behind them of the span.
-func (store *Store) Step(ctx context.Context, s *Search, within *Span, n int) (places []database.Cursor, err error) {
+func (st *Store) Step(ctx context.Context, s *Search, within *Span, n int) (places []database.Cursor, err error) {
 	if len(s.Lists) == 0 {
 		return nil, nil
 	}
-	err = store.db.Each(ctx, s.Places(store.db.Read, *within, n), func(rows *sql.Rows) error {
+	err = st.db.Each(ctx, s.Places(st.db.Read, *within, n), func(rows *sql.Rows) error {
 		var place database.Cursor
 		err := rows.Scan(&place.At, &place.ID)
 		places = append(places, place)
@@ -267,12 +267,12 @@ func (store *Store) Step(ctx context.Context, s *Search, within *Span, n int) (p
 }
 
 // Fulfilling are those of the places that fulfil the filter.
-func (store *Store) Fulfilling(ctx context.Context, s *Search, places []database.Cursor) ([]database.Cursor, error) {
+func (st *Store) Fulfilling(ctx context.Context, s *Search, places []database.Cursor) ([]database.Cursor, error) {
 	if s.exact || len(places) == 0 {
 		return places, nil
 	}
 	found := map[string]bool{}
-	err := store.db.Each(ctx, s.Among(store.db.Read.NewSelect().Table("invocations").Column("id"), places), func(rows *sql.Rows) error {
+	err := st.db.Each(ctx, s.Among(st.db.Read.NewSelect().Table("invocations").Column("id"), places), func(rows *sql.Rows) error {
 		var id string
 		err := rows.Scan(&id)
 		found[id] = true

@@ -18,12 +18,12 @@ import (
 // its kind (interactive, or unattended with an automation), its type (coding)
 // and when it was made. It can be bound to integrations that who makes it may
 // see.
-func (store *Store) CreateSession(ctx context.Context, s action.Session) (action.Session, error) {
-	if err := store.CompleteSession(&s); err != nil {
+func (st *Store) CreateSession(ctx context.Context, s action.Session) (action.Session, error) {
+	if err := st.CompleteSession(&s); err != nil {
 		return action.Session{}, err
 	}
 	r := sessions.NewSessionRow(&s)
-	err := store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := connect.CheckConnections(ctx, tx, s.Organization, s.CreatedBy, s.Connections, false); err != nil {
 			return err
 		}
@@ -42,17 +42,17 @@ const makeTries = 3
 
 // MakeSession is CreateSession, but that the session of the same key is
 // returned when there is one. ErrConflict: that was made by another wish.
-func (store *Store) MakeSession(ctx context.Context, s action.Session, once action.Once) (made action.Session, existed bool, err error) {
+func (st *Store) MakeSession(ctx context.Context, s action.Session, once action.Once) (made action.Session, existed bool, err error) {
 	if once.Key == "" {
-		made, err = store.CreateSession(ctx, s)
+		made, err = st.CreateSession(ctx, s)
 		return made, false, err
 	}
-	if err := store.CompleteSession(&s); err != nil {
+	if err := st.CompleteSession(&s); err != nil {
 		return made, false, err
 	}
 	r := sessions.NewSessionRow(&s)
 	r.Key, r.Hash = database.Opt(once.Key), database.Opt(once.Hash)
-	err = store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := connect.CheckConnections(ctx, tx, s.Organization, s.CreatedBy, s.Connections, false); err != nil {
 			return err
 		}
@@ -75,8 +75,8 @@ func (store *Store) MakeSession(ctx context.Context, s action.Session, once acti
 
 // SessionOnce returns the session that was made with a key, if there is one.
 // ErrConflict: it was made by another wish.
-func (store *Store) SessionOnce(ctx context.Context, organization string, once action.Once) (s action.Session, found bool, err error) {
-	return sessionOnce(ctx, store.db.Read, organization, once)
+func (st *Store) SessionOnce(ctx context.Context, organization string, once action.Once) (s action.Session, found bool, err error) {
+	return sessionOnce(ctx, st.db.Read, organization, once)
 }
 
 func sessionOnce(ctx context.Context, tx bun.IDB, organization string, once action.Once) (action.Session, bool, error) {

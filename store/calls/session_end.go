@@ -13,18 +13,18 @@ import (
 	"sallyport/store/sessions"
 )
 
-func (store *Store) CompleteSession(s *action.Session) error {
+func (st *Store) CompleteSession(s *action.Session) error {
 	if s.CreatedAt.IsZero() {
-		s.CreatedAt = store.db.Now()
+		s.CreatedAt = st.db.Now()
 	}
 	return history.First(s.Check(), database.IDOr(&s.ID))
 }
 
 // RevokeSession ends a session for good and withdraws its pending invocations,
 // which are returned. A second time changes nothing.
-func (s *Store) RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error) {
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		withdrew, err = RevokeSession(ctx, tx, organization, id, s.db.Now(), action.NoteRevoked)
+func (st *Store) RevokeSession(ctx context.Context, organization, id string) (withdrew []action.Invocation, err error) {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		withdrew, err = RevokeSession(ctx, tx, organization, id, st.db.Now(), action.NoteRevoked)
 		return err
 	})
 	return withdrew, err
@@ -78,12 +78,12 @@ func WithdrawCalls(ctx context.Context, tx bun.IDB, organization, column, id str
 
 // EndSession stops a live session for good, or has it failed, with a note of
 // why, and withdraws what it holds, which is returned.
-func (store *Store) EndSession(ctx context.Context, organization, id string, as action.SessionStatus, note string) (s action.Session, withdrew []action.Invocation, err error) {
+func (st *Store) EndSession(ctx context.Context, organization, id string, as action.SessionStatus, note string) (s action.Session, withdrew []action.Invocation, err error) {
 	if !as.Ended() {
 		return s, nil, database.Invalid("/status", "A session ends stopped or failed.")
 	}
-	err = store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		now := database.At(store.db.Now())
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		now := database.At(st.db.Now())
 		if s, err = moveSession(ctx, tx, organization, id, now, ending(as, note)); err != nil {
 			return err
 		}

@@ -24,11 +24,11 @@ type Ended struct {
 // those are never idle. A session with a call that is open is not idle, and
 // neither is one that is paused or works on a run, whose worker has a time of
 // its own.
-func (s *Store) StopIdle(ctx context.Context, usual time.Duration, limit int) (list []Ended, err error) {
+func (st *Store) StopIdle(ctx context.Context, usual time.Duration, limit int) (list []Ended, err error) {
 	limit = database.OrHundred(limit)
-	now := s.db.Now()
+	now := st.db.Now()
 	var timeouts []int64
-	err = s.db.Read.NewSelect().TableExpr("sessions AS s").Distinct().ColumnExpr("coalesce(s.idle_seconds, ?)", int64(usual/time.Second)).
+	err = st.db.Read.NewSelect().TableExpr("sessions AS s").Distinct().ColumnExpr("coalesce(s.idle_seconds, ?)", int64(usual/time.Second)).
 		Where("s.revoked_at IS NULL").Where("s.expires_at IS NULL OR s.expires_at > ?", database.At(now)).Scan(ctx, &timeouts)
 	if err != nil {
 		return nil, fmt.Errorf("looking how long sessions may be idle: %w", err)
@@ -39,7 +39,7 @@ func (s *Store) StopIdle(ctx context.Context, usual time.Duration, limit int) (l
 		}
 		since := now.Add(-time.Duration(seconds) * time.Second)
 		silent := idle{usual: int64(usual / time.Second), seconds: seconds, since: database.At(since), seen: database.At(since.Add(-sessions.SeenEvery))}
-		some, err := s.stopIdle(ctx, silent, limit-len(list))
+		some, err := st.stopIdle(ctx, silent, limit-len(list))
 		if list = append(list, some...); err != nil {
 			return list, err
 		}
@@ -65,14 +65,14 @@ func (i idle) where(q bun.QueryBuilder) bun.QueryBuilder {
 		Where("NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.session_id = s.id AND r.claim_id IS NOT NULL)")
 }
 
-func (s *Store) stopIdle(ctx context.Context, i idle, limit int) (list []Ended, err error) {
+func (st *Store) stopIdle(ctx context.Context, i idle, limit int) (list []Ended, err error) {
 	var rows []sessions.SessionRow
-	q := s.db.Read.NewSelect().TableExpr("sessions AS s").Column("s.id", "s.organization_id").Where("s.expires_at IS NULL OR s.expires_at > ?", database.At(s.db.Now()))
+	q := st.db.Read.NewSelect().TableExpr("sessions AS s").Column("s.id", "s.organization_id").Where("s.expires_at IS NULL OR s.expires_at > ?", database.At(st.db.Now()))
 	if err := q.ApplyQueryBuilder(i.where).Limit(int64(limit)).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("looking for idle sessions: %w", err)
 	}
 	for _, r := range rows {
-		one, stopped, err := s.stopIfIdle(ctx, i, r.Organization, r.ID)
+		one, stopped, err := st.stopIfIdle(ctx, i, r.Organization, r.ID)
 		if err != nil {
 			return list, err
 		}
@@ -84,11 +84,11 @@ func (s *Store) stopIdle(ctx context.Context, i idle, limit int) (list []Ended, 
 }
 
 // stopIfIdle looks again behind the lock that who begins a held call takes, too.
-func (s *Store) stopIfIdle(ctx context.Context, i idle, organization, id string) (one Ended, stopped bool, err error) {
+func (st *Store) stopIfIdle(ctx context.Context, i idle, organization, id string) (one Ended, stopped bool, err error) {
 	note := fmt.Sprintf("%s%s.", action.NoteIdle, time.Duration(i.seconds)*time.Second)
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		now := database.At(s.db.Now())
-		if err := s.sessions.HoldSession(ctx, tx, organization, id); err != nil {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		now := database.At(st.db.Now())
+		if err := st.sessions.HoldSession(ctx, tx, organization, id); err != nil {
 			return err
 		}
 		q := tx.NewUpdate().TableExpr("sessions AS s").ApplyQueryBuilder(i.where).Where("s.organization_id = ?", organization).Where("s.id = ?", id)
@@ -128,12 +128,12 @@ const staysSQL = `EXISTS (SELECT 1 FROM invocations AS i WHERE i.organization_id
 // more. One that calls, grants or runs refer to keeps its row, by which
 // evidence says who and for what it was, and loses what is its own alone:
 // title, prompt, model, notes and key.
-func (s *Store) PurgeSessions(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	now := s.db.Now()
-	ids, err := s.purgeable(ctx, before, now, database.OrHundred(limit))
+func (st *Store) PurgeSessions(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	now := st.db.Now()
+	ids, err := st.purgeable(ctx, before, now, database.OrHundred(limit))
 	for some := range slices.Chunk(ids, PurgeBatch) {
 		if err == nil {
-			err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error { return purge(ctx, tx, some, now) })
+			err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error { return purge(ctx, tx, some, now) })
 		}
 	}
 	if err != nil {
@@ -144,12 +144,12 @@ func (s *Store) PurgeSessions(ctx context.Context, before time.Time, limit int) 
 
 // purgeable finds sessions that ended before a time: first those that were never
 // looked at.
-func (s *Store) purgeable(ctx context.Context, before, now time.Time, limit int) (ids []string, err error) {
-	if err := Unpurged(s.db.Read, before, limit).Scan(ctx, &ids); err != nil || len(ids) == limit {
+func (st *Store) purgeable(ctx context.Context, before, now time.Time, limit int) (ids []string, err error) {
+	if err := Unpurged(st.db.Read, before, limit).Scan(ctx, &ids); err != nil || len(ids) == limit {
 		return ids, err
 	}
 	var again []string
-	err = PurgedLongAgo(s.db.Read, now, limit-len(ids)).Scan(ctx, &again)
+	err = PurgedLongAgo(st.db.Read, now, limit-len(ids)).Scan(ctx, &again)
 	return append(ids, again...), err
 }
 

@@ -17,15 +17,15 @@ import (
 
 // PauseSession has a session begin no calls any more, until it is resumed. What
 // it holds goes on. ErrConflict tells the status that it has otherwise.
-func (s *Store) PauseSession(ctx context.Context, organization, id string) (action.Session, error) {
-	return s.moveSession(ctx, organization, id, func(q *bun.UpdateQuery, _ database.Stamp) *bun.UpdateQuery {
+func (st *Store) PauseSession(ctx context.Context, organization, id string) (action.Session, error) {
+	return st.moveSession(ctx, organization, id, func(q *bun.UpdateQuery, _ database.Stamp) *bun.UpdateQuery {
 		return q.Set("status = 'paused'").Where("status IN ('pending', 'running')")
 	})
 }
 
 // ResumeSession ends a pause. Its idle time begins anew.
-func (s *Store) ResumeSession(ctx context.Context, organization, id string) (action.Session, error) {
-	return s.moveSession(ctx, organization, id, func(q *bun.UpdateQuery, now database.Stamp) *bun.UpdateQuery {
+func (st *Store) ResumeSession(ctx context.Context, organization, id string) (action.Session, error) {
+	return st.moveSession(ctx, organization, id, func(q *bun.UpdateQuery, now database.Stamp) *bun.UpdateQuery {
 		return q.Set("status = CASE WHEN last_seen_at IS NULL THEN 'pending' ELSE 'running' END").Set("resumed_at = ?", now).Where("status = 'paused'")
 	})
 }
@@ -43,9 +43,9 @@ func heldNote(as action.SessionStatus) string {
 	return "A person stopped the session."
 }
 
-func (store *Store) moveSession(ctx context.Context, organization, id string, how func(*bun.UpdateQuery, database.Stamp) *bun.UpdateQuery) (s action.Session, err error) {
-	err = store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		s, err = moveSession(ctx, tx, organization, id, database.At(store.db.Now()), how)
+func (st *Store) moveSession(ctx context.Context, organization, id string, how func(*bun.UpdateQuery, database.Stamp) *bun.UpdateQuery) (s action.Session, err error) {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		s, err = moveSession(ctx, tx, organization, id, database.At(st.db.Now()), how)
 		return err
 	})
 	return s, err
@@ -84,13 +84,13 @@ func wrongStep(s *action.Session, now time.Time) error {
 
 // ChangeSession changes what people see of a session, and how long it may be
 // idle. Nil leaves what it is; ErrConflict: one that ended is idle for ever.
-func (store *Store) ChangeSession(ctx context.Context, organization, id string, title *string, idle *time.Duration) (s action.Session, err error) {
+func (st *Store) ChangeSession(ctx context.Context, organization, id string, title *string, idle *time.Duration) (s action.Session, err error) {
 	if idle != nil {
 		if err := action.CheckIdle(*idle); err != nil {
 			return s, err
 		}
 	}
-	err = store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if s, err = sessions.SessionIn(ctx, tx, organization, id); err != nil {
 			return err
 		}
@@ -101,14 +101,14 @@ func (store *Store) ChangeSession(ctx context.Context, organization, id string, 
 		}
 		if idle != nil {
 			s.IdleTimeout = *idle
-			q = sessions.Live(q.Set("idle_seconds = ?", sessions.ToIdle(*idle)), database.At(store.db.Now()))
+			q = sessions.Live(q.Set("idle_seconds = ?", sessions.ToIdle(*idle)), database.At(st.db.Now()))
 		}
 		if title == nil && idle == nil {
 			return nil
 		}
 		n, err := database.Affected(q.Exec(ctx))
 		if err == nil && n == 0 {
-			return wrongStep(&s, store.db.Now())
+			return wrongStep(&s, st.db.Now())
 		}
 		return err
 	})
@@ -117,7 +117,7 @@ func (store *Store) ChangeSession(ctx context.Context, organization, id string, 
 
 // SessionStates returns those of some of an organization's sessions, by their
 // ids.
-func (s *Store) SessionStates(ctx context.Context, organization string, ids []string) (map[string]action.SessionState, error) {
+func (st *Store) SessionStates(ctx context.Context, organization string, ids []string) (map[string]action.SessionState, error) {
 	states := map[string]action.SessionState{}
 	if len(ids) == 0 {
 		return states, nil
@@ -128,7 +128,7 @@ func (s *Store) SessionStates(ctx context.Context, organization string, ids []st
 		Pending  int            `bun:"pending"`
 		Grants   int            `bun:"grants"`
 	}
-	if err := s.db.Read.NewRaw(sessionStatesSQL, organization, bun.List(ids), database.At(s.db.Now())).Scan(ctx, &rows); err != nil {
+	if err := st.db.Read.NewRaw(sessionStatesSQL, organization, bun.List(ids), database.At(st.db.Now())).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading what goes on in sessions: %w", err)
 	}
 	for _, r := range rows {

@@ -33,9 +33,9 @@ var (
 )
 
 // Approve implements [action.Ledger].
-func (store *Store) Approve(ctx context.Context, v action.Verdict) (action.Invocation, error) {
+func (st *Store) Approve(ctx context.Context, v action.Verdict) (action.Invocation, error) {
 	s := settlement{
-		stmt: store.stmts.approve,
+		stmt: st.stmts.approve,
 		mine: func(r *InvocationRow) bool {
 			return string(r.ApprovedBy) == v.By && r.ApprovedAt.T.Equal(database.At(v.Now).T)
 		},
@@ -44,13 +44,13 @@ func (store *Store) Approve(ctx context.Context, v action.Verdict) (action.Invoc
 		},
 	}
 	if v.Grant == nil {
-		return store.decide(ctx, v, s)
+		return st.decide(ctx, v, s)
 	}
-	return store.approveWith(ctx, v, s)
+	return st.approveWith(ctx, v, s)
 }
 
 // approveWith makes a grant in the transaction of the approval.
-func (store *Store) approveWith(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
+func (st *Store) approveWith(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
 	terms := v.Grant.Terms
 	terms.Any, terms.Source, terms.Action = false, "-", "-" // the row's own
 	if err := terms.Check(v.Now); err != nil {
@@ -69,9 +69,9 @@ func (store *Store) approveWith(ctx context.Context, v action.Verdict, s settlem
 		if terms.Scope == action.ScopeSession {
 			g.Session = r.Session
 		}
-		return store.policy.PutGrant(ctx, tx, &g)
+		return st.policy.PutGrant(ctx, tx, &g)
 	}
-	inv, err := store.decide(ctx, v, s)
+	inv, err := st.decide(ctx, v, s)
 	if err == nil {
 		*v.Grant = g
 	}
@@ -79,9 +79,9 @@ func (store *Store) approveWith(ctx context.Context, v action.Verdict, s settlem
 }
 
 // Deny implements [action.Ledger].
-func (s *Store) Deny(ctx context.Context, v action.Verdict) (action.Invocation, error) {
-	return s.decide(ctx, v, settlement{
-		stmt: s.stmts.deny, args: []any{database.Opt(v.Note)},
+func (st *Store) Deny(ctx context.Context, v action.Verdict) (action.Invocation, error) {
+	return st.decide(ctx, v, settlement{
+		stmt: st.stmts.deny, args: []any{database.Opt(v.Note)},
 		mine: func(r *InvocationRow) bool {
 			return string(r.ApprovedBy) == v.By && r.DeniedReason == action.DeniedHuman && r.CompletedAt.T.Equal(database.At(v.Now).T)
 		},
@@ -90,7 +90,7 @@ func (s *Store) Deny(ctx context.Context, v action.Verdict) (action.Invocation, 
 
 // decide moves a pending row where s says, when it is still what the person
 // saw, and otherwise finds out why it is not.
-func (store *Store) decide(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
+func (st *Store) decide(ctx context.Context, v action.Verdict, s settlement) (action.Invocation, error) {
 	if v.By == "" {
 		return action.Invocation{}, errors.New("a verdict needs the person who gives it")
 	}
@@ -111,12 +111,12 @@ func (store *Store) decide(ctx context.Context, v action.Verdict, s settlement) 
 		}
 		return action.NewError("params_changed").WithInvocation(r.ID)
 	}
-	return store.settle(ctx, s)
+	return st.settle(ctx, s)
 }
 
 // Withdraw implements [action.Ledger].
-func (s *Store) Withdraw(ctx context.Context, organization, id string, now time.Time) (action.Invocation, error) {
-	return s.settle(ctx, settlement{
+func (st *Store) Withdraw(ctx context.Context, organization, id string, now time.Time) (action.Invocation, error) {
+	return st.settle(ctx, settlement{
 		organization: organization, id: id, why: undecidable,
 		swap: func(q *bun.UpdateQuery) *bun.UpdateQuery { return withdrawn(q, now, "").Where("status = 'pending'") },
 		mine: func(r *InvocationRow) bool {
@@ -149,13 +149,13 @@ type settlement struct {
 	then func(context.Context, bun.IDB, *InvocationRow) error
 }
 
-func (store *Store) settle(ctx context.Context, s settlement) (inv action.Invocation, err error) {
+func (st *Store) settle(ctx context.Context, s settlement) (inv action.Invocation, err error) {
 	j := &database.Job{Single: s.then == nil, Whole: s.then != nil, Exclusive: s.then != nil}
 	j.Run = func(ctx context.Context, tx bun.IDB) error {
 		r := &InvocationRow{}
 		err := s.do(ctx, tx, shownColumns.scan(r))
 		if errors.Is(err, sql.ErrNoRows) {
-			if r, err = store.InTx(ctx, tx, s.organization, s.id); err != nil {
+			if r, err = st.InTx(ctx, tx, s.organization, s.id); err != nil {
 				return err
 			}
 			if s.then != nil || !j.Again || !s.mine(r) {
@@ -172,7 +172,7 @@ func (store *Store) settle(ctx context.Context, s settlement) (inv action.Invoca
 		inv, err = r.Invocation()
 		return err
 	}
-	if err := store.db.Write.Do(ctx, j); err != nil {
+	if err := st.db.Write.Do(ctx, j); err != nil {
 		return action.Invocation{}, err
 	}
 	return inv, nil
@@ -219,13 +219,13 @@ func (r *InvocationRow) decider(ctx context.Context, tx bun.IDB) string {
 }
 
 // Claim implements [action.Ledger].
-func (s *Store) Claim(ctx context.Context, c action.Claim) (rec action.Record, err error) {
+func (st *Store) Claim(ctx context.Context, c action.Claim) (rec action.Record, err error) {
 	j := &database.Job{Single: true}
 	j.Run = func(ctx context.Context, tx bun.IDB) error {
 		var r InvocationRow
-		err := s.stmts.claim.One(ctx, tx, []any{c.Executor, database.At(c.LeaseUntil), database.At(c.Now), c.Organization, c.ID}, keptColumns.scan(&r))
+		err := st.stmts.claim.One(ctx, tx, []any{c.Executor, database.At(c.LeaseUntil), database.At(c.Now), c.Organization, c.ID}, keptColumns.scan(&r))
 		if errors.Is(err, sql.ErrNoRows) {
-			now, err := s.InTx(ctx, tx, c.Organization, c.ID)
+			now, err := st.InTx(ctx, tx, c.Organization, c.ID)
 			if err != nil {
 				return err
 			}
@@ -239,10 +239,10 @@ func (s *Store) Claim(ctx context.Context, c action.Claim) (rec action.Record, e
 		rec, err = r.record()
 		return err
 	}
-	if err := s.db.Write.Do(ctx, j); err != nil {
+	if err := st.db.Write.Do(ctx, j); err != nil {
 		return action.Record{}, err
 	}
-	s.running.put(rec.Invocation)
+	st.running.put(rec.Invocation)
 	return rec, nil
 }
 

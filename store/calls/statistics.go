@@ -27,11 +27,11 @@ type Counts struct {
 // parts of rows one after the other, and nothing that grows with what the
 // period has: of more calls than it looks at, only the newest ones are counted.
 // A call that changes meanwhile is counted as it was or as it is, and once.
-func (s *Store) Statistics(ctx context.Context, organization string, p action.Period) (action.Statistics, error) {
-	return s.CallStatistics(ctx, organization, p, Counts{All: 50_000, Special: 10_000, AtOnce: 1000})
+func (st *Store) Statistics(ctx context.Context, organization string, p action.Period) (action.Statistics, error) {
+	return st.CallStatistics(ctx, organization, p, Counts{All: 50_000, Special: 10_000, AtOnce: 1000})
 }
 
-func (store *Store) CallStatistics(ctx context.Context, organization string, p action.Period, most Counts) (action.Statistics, error) {
+func (st *Store) CallStatistics(ctx context.Context, organization string, p action.Period, most Counts) (action.Statistics, error) {
 	calls, held, denied := newTally(p), &holdTally{}, denialTally{}
 	s := action.Statistics{From: p.From, To: p.To, Width: int(p.Width.Seconds())}
 	for _, part := range []struct {
@@ -43,7 +43,7 @@ func (store *Store) CallStatistics(ctx context.Context, organization string, p a
 		{Counted{DeniedCalls, most.Special, most.AtOnce, denied.add}, &s.Denied.Extent},
 	} {
 		var err error
-		if *part.into, err = store.count(ctx, organization, p, part.rows); err != nil {
+		if *part.into, err = st.count(ctx, organization, p, part.rows); err != nil {
 			return s, fmt.Errorf("counting calls: %w", err)
 		}
 	}
@@ -51,7 +51,7 @@ func (store *Store) CallStatistics(ctx context.Context, organization string, p a
 	held.write(&s.Held)
 	s.Denied.Reasons = denied.list()
 	var err error
-	s.Queues, err = store.queues(ctx, organization)
+	s.Queues, err = st.queues(ctx, organization)
 	return s, err
 }
 
@@ -83,14 +83,14 @@ func (r *InvocationRow) countedFields() []any {
 }
 
 // count reads calls, newest first, until there are no more or enough.
-func (s *Store) count(ctx context.Context, organization string, p action.Period, c Counted) (action.Extent, error) {
+func (st *Store) count(ctx context.Context, organization string, p action.Period, c Counted) (action.Extent, error) {
 	e := action.Extent{Since: p.From}
 	row := &InvocationRow{} // each in its turn
 	fields := row.countedFields()
 	for before := (database.Cursor{At: database.At(p.To)}); ; {
 		n, last := 0, before
 		want := min(c.atOnce, c.limit+1-e.Count) // one more tells whether there are more
-		err := s.db.Each(ctx, c.Find(s.db.Read, organization, p, before, want), func(rows *sql.Rows) error {
+		err := st.db.Each(ctx, c.Find(st.db.Read, organization, p, before, want), func(rows *sql.Rows) error {
 			if err := rows.Scan(fields...); err != nil {
 				return err
 			}

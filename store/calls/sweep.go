@@ -69,14 +69,14 @@ func Sweeps(r action.SweepRules) []Sweep {
 // Sweep implements [action.Ledger]. Each kind of work is a transaction of its
 // own, and none when there is nothing to do, so that calls get between them;
 // what one did stays done when another fails.
-func (store *Store) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invocation, error) {
+func (st *Store) Sweep(ctx context.Context, r action.SweepRules) ([]action.Invocation, error) {
 	if r.Limit <= 0 {
 		r.Limit = 100
 	}
 	var ended []action.Invocation
 	var errs []error
 	for _, s := range Sweeps(r) {
-		list, err := store.sweep(ctx, s, r.Limit)
+		list, err := st.sweep(ctx, s, r.Limit)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sweeping %s invocations: %w", s.What, err))
 		}
@@ -84,14 +84,14 @@ func (store *Store) Sweep(ctx context.Context, r action.SweepRules) ([]action.In
 			return ended, errors.Join(errs...) // the others would only wait as long again
 		}
 		for _, inv := range list {
-			store.running.Take(inv.Organization, inv.ID)
+			st.running.Take(inv.Organization, inv.ID)
 		}
 		ended = append(ended, list...)
 	}
-	if err := store.sweepKeys(ctx, r); err != nil {
+	if err := st.sweepKeys(ctx, r); err != nil {
 		errs = append(errs, fmt.Errorf("sweeping idempotency keys: %w", err))
 	}
-	if err := store.sweepRounds(ctx, r.Now, r.Limit); err != nil {
+	if err := st.sweepRounds(ctx, r.Now, r.Limit); err != nil {
 		errs = append(errs, err)
 	}
 	return ended, errors.Join(errs...)
@@ -116,14 +116,14 @@ func (s Sweep) Update(db bun.IDB, limit int) *bun.UpdateQuery {
 	return q.Where(s.where, s.args...)
 }
 
-func (store *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.Invocation, err error) {
+func (st *Store) sweep(ctx context.Context, s Sweep, limit int) (ended []action.Invocation, err error) {
 	// A reader looks first: mostly there is nothing, and then the writer is
 	// left alone.
-	some, err := database.Exists(ctx, s.Overdue(store.db.Read.NewSelect(), 1))
+	some, err := database.Exists(ctx, s.Overdue(st.db.Read.NewSelect(), 1))
 	if err != nil || !some {
 		return nil, err
 	}
-	err = store.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		q := s.Update(tx, limit)
 		if s.quiet {
 			_, err := q.Exec(ctx)
@@ -176,12 +176,12 @@ func RemoveKeys(db bun.IDB, r action.SweepRules) *bun.DeleteQuery {
 }
 
 // sweepKeys forgets them.
-func (s *Store) sweepKeys(ctx context.Context, r action.SweepRules) error {
-	some, err := database.Exists(ctx, StaleKeys(s.db.Read.NewSelect(), r, 1).Column("k.invocation_id"))
+func (st *Store) sweepKeys(ctx context.Context, r action.SweepRules) error {
+	some, err := database.Exists(ctx, StaleKeys(st.db.Read.NewSelect(), r, 1).Column("k.invocation_id"))
 	if err != nil || !some {
 		return err
 	}
-	return s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	return st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := RemoveKeys(tx, r).Exec(ctx)
 		return err
 	}})

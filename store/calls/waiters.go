@@ -19,7 +19,7 @@ const maxWaiting = 100_000
 const waitersSQL = `SELECT id, waiter_seen_at, answered FROM invocations WHERE id IN (?) AND organization_id || '' = ? AND status || '' = 'pending'`
 
 // Waiters tells who waits for those of the invocations that are pending.
-func (s *Store) Waiters(ctx context.Context, organization string, ids []string) (map[string]action.Waiter, error) {
+func (st *Store) Waiters(ctx context.Context, organization string, ids []string) (map[string]action.Waiter, error) {
 	waiters := make(map[string]action.Waiter, len(ids))
 	for some := range slices.Chunk(ids, database.Chunk) {
 		var rows []struct {
@@ -27,7 +27,7 @@ func (s *Store) Waiters(ctx context.Context, organization string, ids []string) 
 			SeenAt   database.Stamp `bun:"waiter_seen_at"`
 			Answered bool           `bun:"answered"`
 		}
-		if err := s.db.Read.NewRaw(waitersSQL, bun.List(some), organization).Scan(ctx, &rows); err != nil {
+		if err := st.db.Read.NewRaw(waitersSQL, bun.List(some), organization).Scan(ctx, &rows); err != nil {
 			return nil, fmt.Errorf("reading who waits: %w", err)
 		}
 		for _, r := range rows {
@@ -38,11 +38,11 @@ func (s *Store) Waiters(ctx context.Context, organization string, ids []string) 
 }
 
 // SessionsOf returns those of the sessions that the organization has, by id.
-func (s *Store) SessionsOf(ctx context.Context, organization string, ids []string) (map[string]action.Session, error) {
+func (st *Store) SessionsOf(ctx context.Context, organization string, ids []string) (map[string]action.Session, error) {
 	sessions := make(map[string]action.Session, len(ids))
 	for some := range slices.Chunk(ids, database.Chunk) {
 		var rows []sessionsrows.SessionRow
-		if err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("id IN (?)", bun.List(some)).Scan(ctx); err != nil {
+		if err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("id IN (?)", bun.List(some)).Scan(ctx); err != nil {
 			return nil, fmt.Errorf("reading sessions: %w", err)
 		}
 		for i := range rows {
@@ -54,11 +54,11 @@ func (s *Store) SessionsOf(ctx context.Context, organization string, ids []strin
 
 // CountWaiting counts the calls, and the requests for grants and for environment
 // variables, that wait for a person, each up to 100,000.
-func (s *Store) CountWaiting(ctx context.Context, organization string) (calls, requests int, err error) {
+func (st *Store) CountWaiting(ctx context.Context, organization string) (calls, requests int, err error) {
 	var variables int
 	for table, n := range map[string]*int{"invocations": &calls, "grant_requests": &requests, "env_requests": &variables} {
-		part := s.db.Read.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = 'pending'").Limit(maxWaiting)
-		if err := s.db.Read.NewSelect().TableExpr("(?) AS part", part).ColumnExpr("count(*)").Scan(ctx, n); err != nil {
+		part := st.db.Read.NewSelect().Table(table).ColumnExpr("1").Where("organization_id = ?", organization).Where("status = 'pending'").Limit(maxWaiting)
+		if err := st.db.Read.NewSelect().TableExpr("(?) AS part", part).ColumnExpr("count(*)").Scan(ctx, n); err != nil {
 			return 0, 0, fmt.Errorf("counting what waits: %w", err)
 		}
 	}

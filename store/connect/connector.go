@@ -58,15 +58,15 @@ func (r *ConnectorRow) Snapshot() any { return r.Connector }
 // CreateConnector writes a connector with revision 1, and with it, unless it is
 // nil, a secret that it uses, as [DB.PutSecret] would. An empty id is filled in
 // by nobody: the caller needs it.
-func (s *Store) CreateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
+func (st *Store) CreateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
 	if c.ID == "" {
 		return errors.New("a connector needs an id")
 	}
 	if err := c.Check(); err != nil {
 		return err
 	}
-	r := newConnectorRow(c, database.At(s.db.Now()))
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	r := newConnectorRow(c, database.At(st.db.Now()))
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		others, err := connectorsOf(ctx, tx, c.Organization)
 		if err != nil {
 			return err
@@ -74,10 +74,10 @@ func (s *Store) CreateConnector(ctx context.Context, c action.Connector, secret 
 		if len(others) >= MaxConnectors {
 			return action.NewError("too_many_connectors", MaxConnectors)
 		}
-		if err := s.checkConnector(ctx, tx, r, secret, others); err != nil {
+		if err := st.checkConnector(ctx, tx, r, secret, others); err != nil {
 			return err
 		}
-		if err := s.history.Create(ctx, tx, r, by, 0); err != nil {
+		if err := st.history.Create(ctx, tx, r, by, 0); err != nil {
 			return err
 		}
 		return history.CatalogMoved(ctx, tx, c.Organization)
@@ -89,12 +89,12 @@ func (s *Store) CreateConnector(ctx context.Context, c action.Connector, secret 
 // The revision counts up when a call would do something else than before.
 // Then, and when it is turned on or off, policy moves too, so that no decision
 // outlives what it rested on. The caller's Revision is not looked at.
-func (s *Store) UpdateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
+func (st *Store) UpdateConnector(ctx context.Context, c action.Connector, secret *action.SealedSecret, by string) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	now := database.At(s.db.Now())
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := database.At(st.db.Now())
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r := newConnectorRow(c, now)
 		old, err := ConnectorOf(ctx, tx, c.Organization, c.ID)
 		if err != nil {
@@ -107,7 +107,7 @@ func (s *Store) UpdateConnector(ctx context.Context, c action.Connector, secret 
 		if err != nil {
 			return err
 		}
-		if err := s.checkConnector(ctx, tx, r, secret, others); err != nil {
+		if err := st.checkConnector(ctx, tx, r, secret, others); err != nil {
 			return err
 		}
 		if r.CreatedAt = old.CreatedAt; old.TrustedAt != nil {
@@ -117,7 +117,7 @@ func (s *Store) UpdateConnector(ctx context.Context, c action.Connector, secret 
 			r.Revision++
 		}
 		if r.Revision != old.Revision || r.Enabled != old.Enabled {
-			if err := s.connectorChanged(ctx, tx, &old, r, by); err != nil {
+			if err := st.connectorChanged(ctx, tx, &old, r, by); err != nil {
 				return err
 			}
 		}
@@ -142,14 +142,14 @@ func (r *ConnectorRow) differs(old *ConnectorRow) bool {
 // do not outlast it. Behind another URL may be another server. Where people must
 // review, what they never looked at is not reviewed. Tokens go nowhere but where
 // they were had for.
-func (s *Store) connectorChanged(ctx context.Context, tx bun.Tx, old, r *ConnectorRow, by string) (err error) {
+func (st *Store) connectorChanged(ctx context.Context, tx bun.Tx, old, r *ConnectorRow, by string) (err error) {
 	switch {
 	case r.URL != old.URL:
-		if err = s.ResetReviews(ctx, tx, old, "", by); err == nil {
-			err = s.policy.RevokeGrantsOf(ctx, tx, old.Organization, old.Source(), by)
+		if err = st.ResetReviews(ctx, tx, old, "", by); err == nil {
+			err = st.policy.RevokeGrantsOf(ctx, tx, old.Organization, old.Source(), by)
 		}
 	case r.Review == action.ReviewRequired && r.Review != old.Review:
-		err = s.ResetReviews(ctx, tx, old, firstList, by)
+		err = st.ResetReviews(ctx, tx, old, firstList, by)
 	}
 	if err == nil && old.OAuth != nil && !r.KeepsTokens(&old.Connector) {
 		err = signOut(ctx, tx, old)
@@ -157,30 +157,30 @@ func (s *Store) connectorChanged(ctx context.Context, tx bun.Tx, old, r *Connect
 	if err != nil {
 		return err
 	}
-	return s.history.PolicyChanged(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
+	return st.history.PolicyChanged(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
 }
 
 // ListConnectors returns the organization's connectors by name.
-func (s *Store) ListConnectors(ctx context.Context, organization string) ([]action.Connector, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) ListConnectors(ctx context.Context, organization string) ([]action.Connector, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
 	rows := []action.Connector{}
-	if err := s.stmts.connectors.Models(ctx, s.db.Read, &rows, organization); err != nil {
+	if err := st.stmts.connectors.Models(ctx, st.db.Read, &rows, organization); err != nil {
 		return nil, fmt.Errorf("listing connectors: %w", err)
 	}
 	return rows, nil
 }
 
 // Connector returns one connector; ErrNotFound.
-func (s *Store) Connector(ctx context.Context, organization, id string) (action.Connector, error) {
-	r, err := ConnectorOf(ctx, s.db.Read, organization, id)
+func (st *Store) Connector(ctx context.Context, organization, id string) (action.Connector, error) {
+	r, err := ConnectorOf(ctx, st.db.Read, organization, id)
 	return r.Connector, err
 }
 
 // ConnectorByName returns the connector with the slug or the name; ErrNotFound.
 // No name is another's slug, so there is one at most.
-func (s *Store) ConnectorByName(ctx context.Context, organization, name string) (action.Connector, error) {
-	rows, err := s.ListConnectors(ctx, organization)
+func (st *Store) ConnectorByName(ctx context.Context, organization, name string) (action.Connector, error) {
+	rows, err := st.ListConnectors(ctx, organization)
 	if err != nil {
 		return action.Connector{}, err
 	}
@@ -213,7 +213,7 @@ func ConnectorOf(ctx context.Context, db bun.IDB, organization, id string) (Conn
 
 // checkConnector refuses what would not be unique, show a credential, or send a
 // secret where it does not belong. A secret that comes along is written first.
-func (s *Store) checkConnector(ctx context.Context, tx bun.Tx, r *ConnectorRow, secret *action.SealedSecret, others []action.Connector) error {
+func (st *Store) checkConnector(ctx context.Context, tx bun.Tx, r *ConnectorRow, secret *action.SealedSecret, others []action.Connector) error {
 	if r.leaks(others) {
 		return database.Invalid("/url", "This URL holds what looks like a credential, which everyone who sees the connector would read. "+
 			"Leave it out, store it as a secret, and name that secret in the connector.")
@@ -222,7 +222,7 @@ func (s *Store) checkConnector(ctx context.Context, tx bun.Tx, r *ConnectorRow, 
 		return err
 	}
 	if secret != nil {
-		if err := s.putSecretOf(ctx, tx, r, secret); err != nil {
+		if err := st.putSecretOf(ctx, tx, r, secret); err != nil {
 			return err
 		}
 	}

@@ -69,8 +69,8 @@ func (r *IntegrationRow) differs(old *IntegrationRow) bool {
 
 // integrationChanged records a change that matters to decisions, and has those
 // who rest on it read it again.
-func (s *Store) integrationChanged(ctx context.Context, tx bun.Tx, old, r *IntegrationRow, by string) error {
-	if err := s.history.PolicyChanged(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot()); err != nil {
+func (st *Store) integrationChanged(ctx context.Context, tx bun.Tx, old, r *IntegrationRow, by string) error {
+	if err := st.history.PolicyChanged(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot()); err != nil {
 		return err
 	}
 	return history.CatalogMoved(ctx, tx, r.Organization)
@@ -79,8 +79,8 @@ func (s *Store) integrationChanged(ctx context.Context, tx bun.Tx, old, r *Integ
 // Integrations returns all of an organization's that are not deleted, the
 // private ones of its people too, in the order in which they were first made:
 // for the catalog and for policy.
-func (s *Store) Integrations(ctx context.Context, organization string) ([]action.Integration, error) {
-	return database.List[action.Integration](ctx, LiveIntegrations(s.db.Read, organization))
+func (st *Store) Integrations(ctx context.Context, organization string) ([]action.Integration, error) {
+	return database.List[action.Integration](ctx, LiveIntegrations(st.db.Read, organization))
 }
 
 // LiveIntegrations selects those that are not deleted, without credentials.
@@ -96,8 +96,8 @@ func VisibleIntegrations(db bun.IDB, organization, viewer string) *bun.SelectQue
 // IntegrationOf returns the integration of an account at a provider, a deleted
 // one too, with its credential; ErrNotFound. Holder is its Owner, and own tells
 // whether it is a user connection.
-func (s *Store) IntegrationOf(ctx context.Context, organization, provider, holder, account string, own bool) (action.Integration, error) {
-	return database.One[action.Integration](ctx, IntegrationOf(s.db.Read, organization, provider, holder, account, own), noIntegration())
+func (st *Store) IntegrationOf(ctx context.Context, organization, provider, holder, account string, own bool) (action.Integration, error) {
+	return database.One[action.Integration](ctx, IntegrationOf(st.db.Read, organization, provider, holder, account, own), noIntegration())
 }
 
 func IntegrationOf(db bun.IDB, organization, provider, holder, account string, own bool) *bun.SelectQuery {
@@ -111,10 +111,10 @@ func IntegrationOf(db bun.IDB, organization, provider, holder, account string, o
 
 // IntegrationCredential returns an integration with its credential;
 // ErrNotFound, also when it is deleted.
-func (s *Store) IntegrationCredential(ctx context.Context, organization, id string) (action.Integration, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) IntegrationCredential(ctx context.Context, organization, id string) (action.Integration, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	r, err := integrationRowOf(ctx, s.db.Read, organization, id)
+	r, err := integrationRowOf(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return action.Integration{}, err
 	}
@@ -142,8 +142,8 @@ func noIntegration() error {
 // IntegrationsByAccount returns the integrations of a provider's account, of all
 // organizations, private ones and users' own too, that are not deleted; without
 // credentials.
-func (s *Store) IntegrationsByAccount(ctx context.Context, provider, account string) ([]action.Integration, error) {
-	return database.List[action.Integration](ctx, IntegrationsOfAccount(s.db.Read, provider, account))
+func (st *Store) IntegrationsByAccount(ctx context.Context, provider, account string) ([]action.Integration, error) {
+	return database.List[action.Integration](ctx, IntegrationsOfAccount(st.db.Read, provider, account))
 }
 
 func IntegrationsOfAccount(db bun.IDB, provider, account string) *bun.SelectQuery {
@@ -206,9 +206,9 @@ func bindingFault(there []action.Integration, before []string, id string, shared
 // Bindings returns the ids of the integrations that an automation's sessions
 // are bound to, or [action.AllConnections] alone. One that was disconnected, or
 // is private by now, is not among them while it is so.
-func (s *Store) Bindings(ctx context.Context, organization, automation string) ([]string, error) {
+func (st *Store) Bindings(ctx context.Context, organization, automation string) ([]string, error) {
 	list := []string{}
-	if err := Bindings(s.db.Read, organization, automation).Scan(ctx, &list); err != nil {
+	if err := Bindings(st.db.Read, organization, automation).Scan(ctx, &list); err != nil {
 		return nil, fmt.Errorf("reading the connections of automation %s: %w", automation, err)
 	}
 	return list, nil
@@ -225,20 +225,20 @@ func Bindings(db bun.IDB, organization, automation string) *bun.SelectQuery {
 // SetBindings replaces what an automation's sessions are bound to; ErrInvalid
 // names one that by may not bind. Others edit automations, too: what is not
 // everybody's cannot be bound to one.
-func (s *Store) SetBindings(ctx context.Context, organization, automation string, ids []string, by string) error {
+func (st *Store) SetBindings(ctx context.Context, organization, automation string, ids []string, by string) error {
 	if err := action.CheckName("/automation_id", "automation", automation); err != nil {
 		return err
 	}
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := CheckConnections(ctx, tx, organization, by, ids, true); err != nil {
 			return err
 		}
-		return s.ReplaceBindings(ctx, tx, organization, automation, ids, by)
+		return st.ReplaceBindings(ctx, tx, organization, automation, ids, by)
 	})
 }
 
 // ReplaceBindings writes what was checked.
-func (s *Store) ReplaceBindings(ctx context.Context, tx bun.Tx, organization, automation string, ids []string, by string) error {
+func (st *Store) ReplaceBindings(ctx context.Context, tx bun.Tx, organization, automation string, ids []string, by string) error {
 	var old []string
 	err := tx.NewDelete().Model((*bindingRow)(nil)).Where("organization_id = ?", organization).Where("automation_id = ?", automation).
 		Returning("integration_id").Scan(ctx, &old)
@@ -252,7 +252,7 @@ func (s *Store) ReplaceBindings(ctx context.Context, tx bun.Tx, organization, au
 	if slices.Equal(was, is) {
 		return nil
 	}
-	return s.history.RecordChange(ctx, tx, action.PolicyEvent{
+	return st.history.RecordChange(ctx, tx, action.PolicyEvent{
 		Organization: organization, Kind: action.EventBinding, Subject: automation, By: by,
 	}, was, is)
 }
@@ -274,7 +274,7 @@ func insertBindings(ctx context.Context, tx bun.Tx, organization, automation str
 // BrokeredIntegrations returns the integrations of all organizations whose
 // tokens a broker keeps, with what is sealed of them: that has the broker's name
 // of the connection.
-func (s *Store) BrokeredIntegrations(ctx context.Context, broker action.Broker) ([]action.Integration, error) {
-	return database.List[action.Integration](ctx, s.db.Read.NewSelect().Model((*IntegrationRow)(nil)).ExcludeColumn("holder").
+func (st *Store) BrokeredIntegrations(ctx context.Context, broker action.Broker) ([]action.Integration, error) {
+	return database.List[action.Integration](ctx, st.db.Read.NewSelect().Model((*IntegrationRow)(nil)).ExcludeColumn("holder").
 		Where("broker = ?", string(broker)).Where("status <> 'deleted'").Where("sealed IS NOT NULL").Order("created_at", "id"))
 }

@@ -15,8 +15,8 @@ import (
 
 // ListIntegrations returns those that a user may see and that are not deleted,
 // by provider and name.
-func (s *Store) ListIntegrations(ctx context.Context, organization, viewer string) ([]action.Integration, error) {
-	all, err := database.List[action.Integration](ctx, VisibleIntegrations(s.db.Read, organization, viewer))
+func (st *Store) ListIntegrations(ctx context.Context, organization, viewer string) ([]action.Integration, error) {
+	all, err := database.List[action.Integration](ctx, VisibleIntegrations(st.db.Read, organization, viewer))
 	slices.SortStableFunc(all, func(a, b action.Integration) int {
 		if by := strings.Compare(a.Provider, b.Provider); by != 0 {
 			return by
@@ -28,8 +28,8 @@ func (s *Store) ListIntegrations(ctx context.Context, organization, viewer strin
 
 // Integration returns one that a user may see and that is not deleted;
 // ErrNotFound.
-func (s *Store) Integration(ctx context.Context, organization, id, viewer string) (action.Integration, error) {
-	r, err := visibleIntegration(ctx, s.db.Read, organization, id, viewer)
+func (st *Store) Integration(ctx context.Context, organization, id, viewer string) (action.Integration, error) {
+	r, err := visibleIntegration(ctx, st.db.Read, organization, id, viewer)
 	return r.Integration, err
 }
 
@@ -41,9 +41,9 @@ func visibleIntegration(ctx context.Context, db bun.IDB, organization, id, viewe
 // row of in.ID, and returns it; ErrNotFound, also when it is private to somebody
 // else. The revision counts up when a call would do something else than before.
 // Then, and with the visibility, policy moves.
-func (s *Store) ChangeIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
+func (st *Store) ChangeIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
 	var r IntegrationRow
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = visibleIntegration(ctx, tx, in.Organization, in.ID, by); err != nil {
 			return err
 		}
@@ -52,12 +52,12 @@ func (s *Store) ChangeIntegration(ctx context.Context, in action.Integration, by
 		if len(r.Settings) == 0 {
 			r.Settings = nil
 		}
-		return s.changeIntegration(ctx, tx, &old, &r, by)
+		return st.changeIntegration(ctx, tx, &old, &r, by)
 	})
 	return r.Integration, err
 }
 
-func (s *Store) changeIntegration(ctx context.Context, tx bun.Tx, old, r *IntegrationRow, by string) error {
+func (st *Store) changeIntegration(ctx context.Context, tx bun.Tx, old, r *IntegrationRow, by string) error {
 	if err := r.CheckChoices(); err != nil {
 		return err
 	}
@@ -67,14 +67,14 @@ func (s *Store) changeIntegration(ctx context.Context, tx bun.Tx, old, r *Integr
 	if r.differs(old) {
 		r.Revision++
 	}
-	r.UpdatedAt = database.At(s.db.Now()).T
+	r.UpdatedAt = database.At(st.db.Now()).T
 	_, err := tx.NewUpdate().Model(r).Column("name", "visibility", "holder", "settings", "timeout_seconds", "revision", "updated_at").
 		WherePK().Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("changing integration %s: %w", r.ID, err)
 	}
 	if r.Revision != old.Revision || r.Visibility != old.Visibility {
-		return s.integrationChanged(ctx, tx, old, r, by)
+		return st.integrationChanged(ctx, tx, old, r, by)
 	}
 	return history.CatalogMoved(ctx, tx, r.Organization)
 }

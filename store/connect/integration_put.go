@@ -23,22 +23,22 @@ const MaxIntegrations = 200
 // The revision counts up when a call would do something else than before. A
 // user has one connection of his own at a provider: that of another account is
 // disconnected.
-func (s *Store) PutIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
+func (st *Store) PutIntegration(ctx context.Context, in action.Integration, by string) (action.Integration, error) {
 	if err := in.Check(); err != nil {
 		return action.Integration{}, err
 	}
 	if (redact.JSON{}).RedactText(in.BaseURL, nil) != in.BaseURL {
 		return action.Integration{}, database.Invalid("/base_url", "This URL holds what looks like a credential; give that as the credential, and the URL without it.")
 	}
-	r := newIntegrationRow(in, database.At(s.db.Now()))
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error { return s.putIntegration(ctx, tx, r, in.Version, by) })
+	r := newIntegrationRow(in, database.At(st.db.Now()))
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error { return st.putIntegration(ctx, tx, r, in.Version, by) })
 	if err != nil {
 		return action.Integration{}, err
 	}
 	return r.shown(), nil
 }
 
-func (s *Store) putIntegration(ctx context.Context, tx bun.Tx, r *IntegrationRow, version int64, by string) error {
+func (st *Store) putIntegration(ctx context.Context, tx bun.Tx, r *IntegrationRow, version int64, by string) error {
 	old, err := anyIntegration(ctx, tx, r.Organization, r.ID)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (s *Store) putIntegration(ctx context.Context, tx bun.Tx, r *IntegrationRow
 	if err := r.replaces(ctx, tx, old, version); err != nil {
 		return err
 	}
-	if err := s.disconnectOthers(ctx, tx, r, by); err != nil {
+	if err := st.disconnectOthers(ctx, tx, r, by); err != nil {
 		return err
 	}
 	if err := checkRoom(ctx, tx, old, r.Organization); err != nil {
@@ -60,7 +60,7 @@ func (s *Store) putIntegration(ctx context.Context, tx bun.Tx, r *IntegrationRow
 	if err != nil {
 		return fmt.Errorf("writing integration %s: %w", r.ID, err)
 	}
-	return s.integrationChanged(ctx, tx, old, r, by)
+	return st.integrationChanged(ctx, tx, old, r, by)
 }
 
 // replaces takes over what stays of the old row, and refuses when that is not
@@ -96,17 +96,17 @@ func integrationMoved() error {
 }
 
 // disconnectOthers ends the user's own connections at the provider beside r.
-func (s *Store) disconnectOthers(ctx context.Context, tx bun.Tx, r *IntegrationRow, by string) error {
+func (st *Store) disconnectOthers(ctx context.Context, tx bun.Tx, r *IntegrationRow, by string) error {
 	if r.User == "" {
 		return nil
 	}
 	others := HeldBy(tx, r.Organization, r.Holder).Where("user_id IS NOT NULL").Where("provider = ?", r.Provider).Where("id <> ?", r.ID)
-	return s.disconnect(ctx, tx, others, "Another account was connected.", by)
+	return st.disconnect(ctx, tx, others, "Another account was connected.", by)
 }
 
 // DisconnectAll ends what only a user saw who is no more.
-func (s *Store) DisconnectAll(ctx context.Context, tx bun.Tx, organization, user string) error {
-	return s.disconnect(ctx, tx, HeldBy(tx, organization, user), "The user was removed.", user)
+func (st *Store) DisconnectAll(ctx context.Context, tx bun.Tx, organization, user string) error {
+	return st.disconnect(ctx, tx, HeldBy(tx, organization, user), "The user was removed.", user)
 }
 
 // HeldBy selects the integrations that only the user sees.
@@ -114,13 +114,13 @@ func HeldBy(db bun.IDB, organization, user string) *bun.SelectQuery {
 	return LiveIntegrations(db, organization).Where("holder = ?", user)
 }
 
-func (s *Store) disconnect(ctx context.Context, tx bun.Tx, q *bun.SelectQuery, reason, by string) error {
+func (st *Store) disconnect(ctx context.Context, tx bun.Tx, q *bun.SelectQuery, reason, by string) error {
 	rows, err := database.List[IntegrationRow](ctx, q)
 	if err != nil {
 		return err
 	}
 	for i := range rows {
-		if err := s.setStatus(ctx, tx, &rows[i], action.IntegrationDeleted, reason, by); err != nil {
+		if err := st.setStatus(ctx, tx, &rows[i], action.IntegrationDeleted, reason, by); err != nil {
 			return err
 		}
 	}
@@ -146,9 +146,9 @@ func checkRoom(ctx context.Context, tx bun.Tx, old *IntegrationRow, organization
 // place of those of in.Version. Nothing else changes, for nobody.
 // ErrConflict, code "integration_moved", when the row has another version or is
 // deleted.
-func (s *Store) RenewIntegration(ctx context.Context, in action.Integration) error {
-	now := database.At(s.db.Now())
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) RenewIntegration(ctx context.Context, in action.Integration) error {
+	now := database.At(st.db.Now())
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err := database.Affected(tx.NewUpdate().Table("integrations").
 			Set("sealed = ?, expires_at = ?, scopes = ?, updated_at = ?, version = version + 1", in.Sealed, database.AtPtr(in.ExpiresAt), database.AsJSON[[]string]{V: in.Scopes}, now).
 			Where("organization_id = ?", in.Organization).Where("id = ?", in.ID).
@@ -168,14 +168,14 @@ func (s *Store) RenewIntegration(ctx context.Context, in action.Integration) err
 // is. With IntegrationDeleted the credential is wiped. ErrNotFound, also when it
 // is deleted and is to be something else; ErrConflict, code "integration_moved",
 // when there is another one.
-func (s *Store) SetIntegrationStatus(ctx context.Context, organization, id string, version int64, status action.IntegrationStatus, reason, by string) (changed bool, err error) {
+func (st *Store) SetIntegrationStatus(ctx context.Context, organization, id string, version int64, status action.IntegrationStatus, reason, by string) (changed bool, err error) {
 	if !status.Valid() {
 		return false, database.Invalid("/status", "A status is active, expired, revoked, suspended or deleted.")
 	}
 	if status == action.IntegrationActive {
 		reason = ""
 	}
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		changed = false
 		r, err := anyIntegration(ctx, tx, organization, id)
 		switch {
@@ -189,16 +189,16 @@ func (s *Store) SetIntegrationStatus(ctx context.Context, organization, id strin
 			return nil
 		}
 		changed = true
-		return s.setStatus(ctx, tx, r, status, reason, by)
+		return st.setStatus(ctx, tx, r, status, reason, by)
 	})
 	return changed && err == nil, err
 }
 
 // setStatus writes another status, or reason, of a row. The version counts up
 // when the credential goes, so that no renewal brings it back.
-func (s *Store) setStatus(ctx context.Context, tx bun.Tx, r *IntegrationRow, status action.IntegrationStatus, reason, by string) error {
+func (st *Store) setStatus(ctx context.Context, tx bun.Tx, r *IntegrationRow, status action.IntegrationStatus, reason, by string) error {
 	old := *r
-	r.Status, r.Reason, r.UpdatedAt = status, reason, database.At(s.db.Now()).T
+	r.Status, r.Reason, r.UpdatedAt = status, reason, database.At(st.db.Now()).T
 	columns := []string{"status", "reason", "updated_at"}
 	if status == action.IntegrationDeleted {
 		r.Sealed, r.ExpiresAt, r.Version = nil, nil, r.Version+1
@@ -208,5 +208,5 @@ func (s *Store) setStatus(ctx context.Context, tx bun.Tx, r *IntegrationRow, sta
 	if err != nil {
 		return fmt.Errorf("changing the status of integration %s: %w", r.ID, err)
 	}
-	return s.integrationChanged(ctx, tx, &old, r, by)
+	return st.integrationChanged(ctx, tx, &old, r, by)
 }

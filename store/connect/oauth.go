@@ -36,12 +36,12 @@ type integrationFlowRow struct {
 
 // PutIntegrationFlow writes a connection that begins, after those of the
 // organization went that are over. ErrTooMany.
-func (s *Store) PutIntegrationFlow(ctx context.Context, f action.IntegrationFlow) error {
+func (st *Store) PutIntegrationFlow(ctx context.Context, f action.IntegrationFlow) error {
 	r := &integrationFlowRow{
 		StateHash: f.StateHash, Organization: f.Organization, Provider: f.Provider, By: f.By, Login: f.Login, ExpiresAt: database.At(f.ExpiresAt), Sealed: f.Sealed,
 	}
-	now := database.At(s.db.Now())
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := database.At(st.db.Now())
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("integration_flows").Where("organization_id = ?", f.Organization).Where("expires_at <= ?", now).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("forgetting old connections: %w", err)
@@ -82,9 +82,9 @@ func IntegrationFlows(db bun.IDB, organization string) *bun.SelectQuery {
 // TakeIntegrationFlow removes a connection that the user began with the login
 // and returns it, once: ErrNotFound afterwards, and ErrGone when it is over. That
 // of another stays as it is, and is not found.
-func (s *Store) TakeIntegrationFlow(ctx context.Context, organization, stateHash, by, login string, now time.Time) (action.IntegrationFlow, error) {
+func (st *Store) TakeIntegrationFlow(ctx context.Context, organization, stateHash, by, login string, now time.Time) (action.IntegrationFlow, error) {
 	r := &integrationFlowRow{}
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Where("organization_id = ?", organization).
 			Where("? = ?", bun.Ident("by"), by).Where("login = ?", login).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -122,12 +122,12 @@ type oauthFlowRow struct {
 
 // PutOAuthFlow writes a sign-in that begins, after those of the organization
 // went that are over. ErrNotFound without the connector, ErrTooMany.
-func (s *Store) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
+func (st *Store) PutOAuthFlow(ctx context.Context, f action.OAuthFlow) error {
 	r := &oauthFlowRow{
 		StateHash: f.StateHash, Organization: f.Organization, Connector: f.Connector, By: f.By, ExpiresAt: database.At(f.ExpiresAt), Sealed: f.Sealed,
 	}
-	now := database.At(s.db.Now())
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := database.At(st.db.Now())
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := ConnectorOf(ctx, tx, f.Organization, f.Connector); err != nil {
 			return err
 		}
@@ -155,9 +155,9 @@ func OAuthFlows(db bun.IDB, organization string) *bun.SelectQuery {
 
 // TakeOAuthFlow removes a sign-in and returns it, once: ErrNotFound afterwards,
 // and ErrGone when it is over.
-func (s *Store) TakeOAuthFlow(ctx context.Context, stateHash string, now time.Time) (action.OAuthFlow, error) {
+func (st *Store) TakeOAuthFlow(ctx context.Context, stateHash string, now time.Time) (action.OAuthFlow, error) {
 	r := &oauthFlowRow{}
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		err := tx.NewDelete().Model(r).Where("state_hash = ?", stateHash).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return action.NewError("sign_in_not_found")
@@ -221,8 +221,8 @@ type signIn struct {
 }
 
 // OAuthGrant returns the tokens of a connector; ErrNotFound.
-func (s *Store) OAuthGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, error) {
-	r, err := oauthGrantOf(ctx, s.db.Read, organization, connector)
+func (st *Store) OAuthGrant(ctx context.Context, organization, connector string) (action.OAuthGrant, error) {
+	r, err := oauthGrantOf(ctx, st.db.Read, organization, connector)
 	switch {
 	case err != nil:
 		return action.OAuthGrant{}, err
@@ -234,9 +234,9 @@ func (s *Store) OAuthGrant(ctx context.Context, organization, connector string) 
 
 // ListOAuthGrants returns what can be said of the tokens of the organization's
 // connectors, by connector, without what is sealed.
-func (s *Store) ListOAuthGrants(ctx context.Context, organization string) ([]action.OAuthGrant, error) {
+func (st *Store) ListOAuthGrants(ctx context.Context, organization string) ([]action.OAuthGrant, error) {
 	var rows []OAuthGrantRow
-	err := s.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed").
+	err := st.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed").
 		Where("organization_id = ?", organization).Order("connector_id").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing the sign-ins of connectors: %w", err)
@@ -252,9 +252,9 @@ func (s *Store) ListOAuthGrants(ctx context.Context, organization string) ([]act
 // are none. They get the next version. ErrConflict, code "oauth_moved", when
 // others are there, and ErrNotFound without the connector. That somebody signed
 // in is recorded; a refresh is not.
-func (s *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
-	r := newOAuthGrantRow(&g, database.At(s.db.Now()))
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
+	r := newOAuthGrantRow(&g, database.At(st.db.Now()))
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		c, err := ConnectorOf(ctx, tx, g.Organization, g.Connector)
 		if err != nil {
 			return err
@@ -276,7 +276,7 @@ func (s *Store) PutOAuthGrant(ctx context.Context, g action.OAuthGrant) error {
 		if !r.signsIn(old) {
 			return nil
 		}
-		return s.signInChanged(ctx, tx, c.Event(g.By), old, r)
+		return st.signInChanged(ctx, tx, c.Event(g.By), old, r)
 	})
 }
 
@@ -299,22 +299,22 @@ func (r *OAuthGrantRow) signsIn(old *OAuthGrantRow) bool {
 
 // signInChanged records that a connector has tokens, or has them no more, and
 // tells those who ask its server.
-func (s *Store) signInChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent, old, r *OAuthGrantRow) error {
+func (st *Store) signInChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent, old, r *OAuthGrantRow) error {
 	shown := func(r *OAuthGrantRow) any {
 		if r == nil {
 			return nil
 		}
 		return signIn{r.grant()}
 	}
-	if err := s.history.RecordChange(ctx, tx, e, shown(old), shown(r)); err != nil {
+	if err := st.history.RecordChange(ctx, tx, e, shown(old), shown(r)); err != nil {
 		return err
 	}
 	return history.CatalogMoved(ctx, tx, e.Organization)
 }
 
 // DeleteOAuthGrant removes the tokens of a connector; ErrNotFound.
-func (s *Store) DeleteOAuthGrant(ctx context.Context, organization, connector, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteOAuthGrant(ctx context.Context, organization, connector, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		c, err := ConnectorOf(ctx, tx, organization, connector)
 		if err != nil {
 			return err
@@ -329,7 +329,7 @@ func (s *Store) DeleteOAuthGrant(ctx context.Context, organization, connector, b
 		if err := signOut(ctx, tx, &c); err != nil {
 			return err
 		}
-		return s.signInChanged(ctx, tx, c.Event(by), old, nil)
+		return st.signInChanged(ctx, tx, c.Event(by), old, nil)
 	})
 }
 

@@ -29,26 +29,26 @@ func (o *observation) nothing() bool {
 // first list is taken as reviewed, and moves policy, unless people must review.
 // Later ones change no review: they only tell what differs from it. A list that
 // was asked for at another revision is not looked at.
-func (s *Store) ObserveTools(ctx context.Context, organization, connector string, revision int64, tools map[string]action.ToolVersion) (changed bool, err error) {
-	o, err := s.observe(ctx, s.db.Read, organization, connector, revision, tools)
+func (st *Store) ObserveTools(ctx context.Context, organization, connector string, revision int64, tools map[string]action.ToolVersion) (changed bool, err error) {
+	o, err := st.observe(ctx, st.db.Read, organization, connector, revision, tools)
 	if err != nil || o.nothing() {
 		return false, err
 	}
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		o, err := s.observe(ctx, tx, organization, connector, revision, tools)
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		o, err := st.observe(ctx, tx, organization, connector, revision, tools)
 		if changed = err == nil && !o.nothing(); !changed {
 			return err
 		}
-		if err := o.write(ctx, tx, organization, connector, database.At(s.db.Now())); err != nil || !o.first {
+		if err := o.write(ctx, tx, organization, connector, database.At(st.db.Now())); err != nil || !o.first {
 			return err
 		}
-		return s.trust(ctx, tx, organization, connector, tools)
+		return st.trust(ctx, tx, organization, connector, tools)
 	})
 	return changed, err
 }
 
 // observe compares a list with the rows.
-func (s *Store) observe(ctx context.Context, from bun.IDB, organization, connector string, revision int64, tools map[string]action.ToolVersion) (*observation, error) {
+func (st *Store) observe(ctx context.Context, from bun.IDB, organization, connector string, revision int64, tools map[string]action.ToolVersion) (*observation, error) {
 	c, err := ConnectorOf(ctx, from, organization, connector)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *Store) observe(ctx context.Context, from bun.IDB, organization, connect
 	}
 	// A server that lists nothing yet has not shown what would be trusted.
 	o.first = c.TrustedAt == nil && len(tools) > 0
-	now := database.At(s.db.Now())
+	now := database.At(st.db.Now())
 	for _, tool := range slices.Sorted(maps.Keys(tools)) {
 		if was := rows[tool]; was == nil || !was.Current.lists(tools[tool]) {
 			o.listed = append(o.listed, o.row(organization, connector, tool, tools[tool], now))
@@ -117,8 +117,8 @@ func (o *observation) write(ctx context.Context, tx bun.Tx, organization, connec
 
 // trust notes that the first list was taken as reviewed, so that no other one
 // is.
-func (s *Store) trust(ctx context.Context, tx bun.Tx, organization, connector string, tools map[string]action.ToolVersion) error {
-	_, err := tx.NewUpdate().Model((*ConnectorRow)(nil)).Set("trusted_at = ?", database.At(s.db.Now())).
+func (st *Store) trust(ctx context.Context, tx bun.Tx, organization, connector string, tools map[string]action.ToolVersion) error {
+	_, err := tx.NewUpdate().Model((*ConnectorRow)(nil)).Set("trusted_at = ?", database.At(st.db.Now())).
 		Where("id = ?", connector).Where("organization_id = ?", organization).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("trusting the tools of connector %s: %w", connector, err)
@@ -127,5 +127,5 @@ func (s *Store) trust(ctx context.Context, tx bun.Tx, organization, connector st
 	for tool, v := range tools {
 		hashes[tool] = v.ToolHashes
 	}
-	return s.history.PolicyChanged(ctx, tx, reviewEvent(organization, connector, "", firstList), nil, hashes)
+	return st.history.PolicyChanged(ctx, tx, reviewEvent(organization, connector, "", firstList), nil, hashes)
 }

@@ -38,8 +38,8 @@ func namedSecrets(app action.ProviderApp) action.ProviderApp {
 
 // ListProviderApps returns the organization's registrations at services, by
 // provider, without their secrets.
-func (s *Store) ListProviderApps(ctx context.Context, organization string) ([]action.ProviderApp, error) {
-	apps, err := database.List[action.ProviderApp](ctx, database.RowsOf[ProviderAppRow](s.db.Read, organization).ExcludeColumn("sealed").Order("provider"))
+func (st *Store) ListProviderApps(ctx context.Context, organization string) ([]action.ProviderApp, error) {
+	apps, err := database.List[action.ProviderApp](ctx, database.RowsOf[ProviderAppRow](st.db.Read, organization).ExcludeColumn("sealed").Order("provider"))
 	for i := range apps {
 		apps[i] = namedSecrets(apps[i])
 	}
@@ -47,13 +47,13 @@ func (s *Store) ListProviderApps(ctx context.Context, organization string) ([]ac
 }
 
 // ProviderApp returns one registration with its secrets; ErrNotFound.
-func (s *Store) ProviderApp(ctx context.Context, organization, provider string) (action.ProviderApp, error) {
-	app, err := database.One[action.ProviderApp](ctx, providerAppOf(s.db.Read, organization, provider), noProviderApp(provider))
+func (st *Store) ProviderApp(ctx context.Context, organization, provider string) (action.ProviderApp, error) {
+	app, err := database.One[action.ProviderApp](ctx, providerAppOf(st.db.Read, organization, provider), noProviderApp(provider))
 	return namedSecrets(app), err
 }
 
 // PutProviderApp writes a registration, or replaces it, its secrets too.
-func (s *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by string) error {
+func (st *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by string) error {
 	if err := app.Check(); err != nil {
 		return err
 	}
@@ -61,28 +61,28 @@ func (s *Store) PutProviderApp(ctx context.Context, app action.ProviderApp, by s
 	if len(app.Keys) == 0 {
 		app.Keys = nil
 	}
-	app.UpdatedBy, app.UpdatedAt = by, database.At(s.db.Now()).T
+	app.UpdatedBy, app.UpdatedAt = by, database.At(st.db.Now()).T
 	r := &ProviderAppRow{ProviderApp: app}
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := database.Optional[ProviderAppRow](ctx, providerAppOf(tx, r.Organization, r.Provider))
 		if err != nil {
 			return err
 		}
 		if old == nil {
-			return s.history.Create(ctx, tx, r, by, 0)
+			return st.history.Create(ctx, tx, r, by, 0)
 		}
 		// It is recorded also when nothing differs: nobody sees whether a secret does.
 		if _, err := tx.NewUpdate().Model(r).WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("writing the registration at %s: %w", r.Provider, err)
 		}
-		return s.history.RecordChange(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
+		return st.history.RecordChange(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
 	})
 }
 
 // DeleteProviderApp removes a registration; ErrNotFound, or ErrConflict while
 // an integration needs it.
-func (s *Store) DeleteProviderApp(ctx context.Context, organization, provider, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteProviderApp(ctx context.Context, organization, provider, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := database.One[ProviderAppRow](ctx, providerAppOf(tx, organization, provider), noProviderApp(provider))
 		if err != nil {
 			return err
@@ -94,7 +94,7 @@ func (s *Store) DeleteProviderApp(ctx context.Context, organization, provider, b
 		if n > 0 {
 			return action.NewError("provider_app_in_use", n)
 		}
-		return s.history.Remove(ctx, tx, &old, by)
+		return st.history.Remove(ctx, tx, &old, by)
 	})
 }
 

@@ -108,11 +108,11 @@ func reviewEvent(organization, connector, tool, by string) action.PolicyEvent {
 
 // ListReviews returns what is known of a connector's tools, by name;
 // ErrNotFound when there is no such connector.
-func (s *Store) ListReviews(ctx context.Context, organization, connector string) ([]action.ToolReview, error) {
-	if _, err := ConnectorOf(ctx, s.db.Read, organization, connector); err != nil {
+func (st *Store) ListReviews(ctx context.Context, organization, connector string) ([]action.ToolReview, error) {
+	if _, err := ConnectorOf(ctx, st.db.Read, organization, connector); err != nil {
 		return nil, err
 	}
-	return listReviews(ctx, s.db.Read, organization, connector)
+	return listReviews(ctx, st.db.Read, organization, connector)
 }
 
 func listReviews(ctx context.Context, db bun.IDB, organization, connector string) ([]action.ToolReview, error) {
@@ -176,14 +176,14 @@ func ReviewedTools(db bun.IDB, organization string) *bun.SelectQuery {
 //
 // Errors: ErrNotFound; ErrConflict with code "tool_changed" when a tool is
 // another by now. Then nothing is reviewed.
-func (s *Store) ReviewTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, by string) ([]action.ToolReview, error) {
-	return s.OnboardTools(ctx, organization, connector, seen, nil, by)
+func (st *Store) ReviewTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, by string) ([]action.ToolReview, error) {
+	return st.OnboardTools(ctx, organization, connector, seen, nil, by)
 }
 
 // OnboardTools does what ReviewTools does, and in the same transaction sets the
 // modes that actions of the connector get in the organization, by their names.
-func (s *Store) OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) (list []action.ToolReview, err error) {
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) OnboardTools(ctx context.Context, organization, connector string, seen map[string]action.ToolHashes, modes map[string]action.Mode, by string) (list []action.ToolReview, err error) {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := ConnectorOf(ctx, tx, organization, connector); err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (s *Store) OnboardTools(ctx context.Context, organization, connector string
 		if rows, err = toReview(rows, seen); err != nil {
 			return err
 		}
-		if err := s.accept(ctx, tx, organization, connector, rows, by); err != nil {
+		if err := st.accept(ctx, tx, organization, connector, rows, by); err != nil {
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(modes)) {
@@ -202,7 +202,7 @@ func (s *Store) OnboardTools(ctx context.Context, organization, connector string
 			if err := o.Check(); err != nil {
 				return err
 			}
-			if err := s.policy.Override(ctx, tx, &o); err != nil {
+			if err := st.policy.Override(ctx, tx, &o); err != nil {
 				return err
 			}
 		}
@@ -236,7 +236,7 @@ func toReview(rows map[string]*reviewRow, seen map[string]action.ToolHashes) (ma
 }
 
 // accept writes the reviews, each with its event.
-func (s *Store) accept(ctx context.Context, tx bun.Tx, organization, connector string, rows map[string]*reviewRow, by string) error {
+func (st *Store) accept(ctx context.Context, tx bun.Tx, organization, connector string, rows map[string]*reviewRow, by string) error {
 	var listed, removed []string
 	for _, tool := range slices.Sorted(maps.Keys(rows)) {
 		was := rows[tool].standing()
@@ -247,7 +247,7 @@ func (s *Store) accept(ctx context.Context, tx bun.Tx, organization, connector s
 			listed = append(listed, tool)
 			is = standing{action.ToolReviewed, was.Current, was.Current}
 		}
-		if err := s.history.RecordChange(ctx, tx, reviewEvent(organization, connector, tool, by), was, is); err != nil {
+		if err := st.history.RecordChange(ctx, tx, reviewEvent(organization, connector, tool, by), was, is); err != nil {
 			return err
 		}
 	}
@@ -260,7 +260,7 @@ func (s *Store) accept(ctx context.Context, tx bun.Tx, organization, connector s
 	if len(listed) > 0 {
 		_, err := tx.NewUpdate().Model((*reviewRow)(nil)).
 			Set("reviewed_behaviour = current_behaviour, reviewed_text = current_text, reviewed_risk = current_risk, reviewed_definition = current_definition").
-			Set("reviewed_by = ?, reviewed_at = ?", by, database.At(s.db.Now())).
+			Set("reviewed_by = ?, reviewed_at = ?", by, database.At(st.db.Now())).
 			Where("organization_id = ?", organization).Where("connector_id = ?", connector).Where("tool IN (?)", bun.List(listed)).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("reviewing tools of connector %s: %w", connector, err)
@@ -285,7 +285,7 @@ func forgetTools(ctx context.Context, tx bun.Tx, organization, connector string,
 // ResetReviews takes back the reviews of a connector's tools: of all, when it
 // leads to another server, and then nothing is known of what that one lists; or
 // only those of one reviewer. That it moves the version is for the caller.
-func (s *Store) ResetReviews(ctx context.Context, tx bun.Tx, c *ConnectorRow, reviewer, by string) error {
+func (st *Store) ResetReviews(ctx context.Context, tx bun.Tx, c *ConnectorRow, reviewer, by string) error {
 	rows, err := toolRows(ctx, tx, c.Organization, c.ID)
 	if err != nil {
 		return err
@@ -312,5 +312,5 @@ func (s *Store) ResetReviews(ctx context.Context, tx bun.Tx, c *ConnectorRow, re
 			return fmt.Errorf("taking back the reviews of connector %s: %w", c.ID, err)
 		}
 	}
-	return s.history.RecordChange(ctx, tx, reviewEvent(c.Organization, c.ID, "", by), was, nil)
+	return st.history.RecordChange(ctx, tx, reviewEvent(c.Organization, c.ID, "", by), was, nil)
 }

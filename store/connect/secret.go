@@ -38,9 +38,9 @@ func (r *secretRow) secret() action.Secret {
 
 // PutSecret writes a sealed secret, or replaces it. Its host cannot change
 // while a connector sends it to the old one, or signs in with it (ErrConflict).
-func (store *Store) PutSecret(ctx context.Context, s action.Secret, sealed []byte) error {
-	now := database.At(store.db.Now())
-	return store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) PutSecret(ctx context.Context, s action.Secret, sealed []byte) error {
+	now := database.At(st.db.Now())
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		users, err := putSecret(ctx, tx, &action.SealedSecret{Secret: s, Sealed: sealed}, "", now)
 		if err != nil || len(users) == 0 {
 			return err
@@ -50,11 +50,11 @@ func (store *Store) PutSecret(ctx context.Context, s action.Secret, sealed []byt
 }
 
 // putSecretOf writes a secret together with the connector that uses it.
-func (store *Store) putSecretOf(ctx context.Context, tx bun.Tx, r *ConnectorRow, s *action.SealedSecret) error {
+func (st *Store) putSecretOf(ctx context.Context, tx bun.Tx, r *ConnectorRow, s *action.SealedSecret) error {
 	if s.Organization != r.Organization || s.Key == "" || !uses(&r.Connector, s.Key) {
 		return database.Invalid("/secret", "The secret that is given is not the one that the connector names; name it.")
 	}
-	_, err := putSecret(ctx, tx, s, r.ID, database.At(store.db.Now()))
+	_, err := putSecret(ctx, tx, s, r.ID, database.At(st.db.Now()))
 	return err
 }
 
@@ -118,9 +118,9 @@ func secretHost(ctx context.Context, tx bun.Tx, organization, key string) (host 
 }
 
 // SecretValue returns a secret with its sealed value; ErrNotFound.
-func (s *Store) SecretValue(ctx context.Context, organization, key string) (action.Secret, []byte, error) {
+func (st *Store) SecretValue(ctx context.Context, organization, key string) (action.Secret, []byte, error) {
 	r := &secretRow{Organization: organization, Key: key}
-	err := s.db.Read.NewSelect().Model(r).WherePK().Scan(ctx)
+	err := st.db.Read.NewSelect().Model(r).WherePK().Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return action.Secret{}, nil, noSecret(key)
 	}
@@ -132,8 +132,8 @@ func (s *Store) SecretValue(ctx context.Context, organization, key string) (acti
 
 // SecretUsed notes that a secret was read to be sent, at most once a minute. It
 // is queued.
-func (s *Store) SecretUsed(ctx context.Context, organization, key string, used time.Time) error {
-	return s.db.Write.Enqueue(ctx, &database.Job{Row: organization + " " + key, Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+func (st *Store) SecretUsed(ctx context.Context, organization, key string, used time.Time) error {
+	return st.db.Write.Enqueue(ctx, &database.Job{Row: organization + " " + key, Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewUpdate().Table("secrets").Set("last_used_at = ?", database.At(used)).
 			Where("organization_id = ?", organization).Where("key = ?", key).
 			Where("last_used_at IS NULL OR last_used_at <= ?", database.At(used.Add(-database.TouchEvery))).Exec(ctx)
@@ -142,9 +142,9 @@ func (s *Store) SecretUsed(ctx context.Context, organization, key string, used t
 }
 
 // ListSecrets returns what people may know of the organization's secrets.
-func (s *Store) ListSecrets(ctx context.Context, organization string) ([]action.Secret, error) {
+func (st *Store) ListSecrets(ctx context.Context, organization string) ([]action.Secret, error) {
 	var rows []secretRow
-	err := s.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed").
+	err := st.db.Read.NewSelect().Model(&rows).ExcludeColumn("sealed").
 		Where("organization_id = ?", organization).Order("key").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing secrets: %w", err)
@@ -158,8 +158,8 @@ func (s *Store) ListSecrets(ctx context.Context, organization string) ([]action.
 
 // DeleteSecret removes a secret; ErrNotFound, or ErrConflict while a connector
 // uses it.
-func (s *Store) DeleteSecret(ctx context.Context, organization, key string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteSecret(ctx context.Context, organization, key string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		users, err := connectorsOfSecret(ctx, tx, organization, key)
 		if err != nil {
 			return err

@@ -107,9 +107,9 @@ LEFT JOIN audit_seals s ON s.organization_id = o.id AND s.seq = (SELECT max(seq)
 WHERE o.id = ?`
 
 // Chain reads it; ErrNotFound when there is no such organization.
-func (s *Store) Chain(ctx context.Context, organization string) (*chain, error) {
+func (st *Store) Chain(ctx context.Context, organization string) (*chain, error) {
 	c := &chain{organization: organization}
-	err := s.db.Each(ctx, s.db.Read.NewRaw(ChainSQL, organization), func(rows *sql.Rows) error {
+	err := st.db.Each(ctx, st.db.Read.NewRaw(ChainSQL, organization), func(rows *sql.Rows) error {
 		var head, cut, removed, last sql.NullInt64
 		err := rows.Scan(&c.began, &head, &c.head.hash, &c.head.mac, &c.head.at,
 			&cut, &c.cut.hash, &c.cut.mac, &c.cut.until, &c.cut.at, &removed, &last, &c.last.hash)
@@ -164,13 +164,13 @@ func (c *chain) broken(f action.AuditFault, left string) error {
 // AuditHeads returns where the chains end: of one organization, or of all when
 // it is empty. Their hashes and codes are as they are stored; [DB.VerifyAudit]
 // checks them.
-func (s *Store) AuditHeads(ctx context.Context, organization string) (heads []action.AuditHead, err error) {
-	q := s.db.Read.NewSelect().TableExpr("organizations AS o").Join("LEFT JOIN audit_heads AS h ON h.organization_id = o.id").
+func (st *Store) AuditHeads(ctx context.Context, organization string) (heads []action.AuditHead, err error) {
+	q := st.db.Read.NewSelect().TableExpr("organizations AS o").Join("LEFT JOIN audit_heads AS h ON h.organization_id = o.id").
 		ColumnExpr("o.id, h.seq, h.hash, h.mac, h.at").OrderExpr("o.id")
 	if organization != "" {
 		q = q.Where("o.id = ?", organization)
 	}
-	err = s.db.Each(ctx, q, func(rows *sql.Rows) error {
+	err = st.db.Each(ctx, q, func(rows *sql.Rows) error {
 		var id string
 		var seq sql.NullInt64
 		var m mark

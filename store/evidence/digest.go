@@ -83,7 +83,7 @@ type RowKey struct{ Kind, ID string }
 
 // Digests of the rows of an organization, as far as they are there. It holds
 // one row at a time.
-func (s *Store) Digests(ctx context.Context, organization string, keys []RowKey) (map[RowKey][]byte, error) {
+func (st *Store) Digests(ctx context.Context, organization string, keys []RowKey) (map[RowKey][]byte, error) {
 	found := make(map[RowKey][]byte, len(keys))
 	for _, e := range EvidenceTables {
 		ids := ofKind(keys, e.Kind)
@@ -91,7 +91,7 @@ func (s *Store) Digests(ctx context.Context, organization string, keys []RowKey)
 			continue
 		}
 		d := e.digester()
-		err := s.db.Each(ctx, e.Rows(s.db.Read, organization, ids), func(rows *sql.Rows) error {
+		err := st.db.Each(ctx, e.Rows(st.db.Read, organization, ids), func(rows *sql.Rows) error {
 			id, digest, err := d.digest(rows)
 			found[RowKey{e.Kind, id}] = digest
 			return err
@@ -174,9 +174,9 @@ const SealSQL = `SELECT seq, digest, sealed_at FROM audit_seals WHERE row_id = ?
 
 // Evidence returns what proves an invocation; ErrNotFound. It compares the row
 // with its seal, and does not follow the chain: see [DB.VerifyAudit].
-func (s *Store) Evidence(ctx context.Context, organization, id string) (e action.Evidence, err error) {
+func (st *Store) Evidence(ctx context.Context, organization, id string) (e action.Evidence, err error) {
 	key := RowKey{SealedInvocation, id}
-	digests, err := s.Digests(ctx, organization, []RowKey{key})
+	digests, err := st.Digests(ctx, organization, []RowKey{key})
 	if err != nil {
 		return e, err
 	}
@@ -187,13 +187,13 @@ func (s *Store) Evidence(ctx context.Context, organization, id string) (e action
 	e.Digest = hex.EncodeToString(digest)
 	var sealed []byte
 	var at, delivered database.Stamp
-	err = s.db.Each(ctx, s.db.Read.NewRaw(SealSQL, id, organization), func(rows *sql.Rows) error { return rows.Scan(&e.Seq, &sealed, &at) })
+	err = st.db.Each(ctx, st.db.Read.NewRaw(SealSQL, id, organization), func(rows *sql.Rows) error { return rows.Scan(&e.Seq, &sealed, &at) })
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return e, fmt.Errorf("reading the seal of invocation %s: %w", id, err)
 	}
 	e.SealedAt, e.Changed = at.Ptr(), sealed != nil && !bytes.Equal(sealed, digest)
-	q := s.db.Read.NewSelect().Table("invocations").Column("delivered_at").Where("id = ?", id)
-	if err := s.db.Each(ctx, q, func(rows *sql.Rows) error { return rows.Scan(&delivered) }); err != nil {
+	q := st.db.Read.NewSelect().Table("invocations").Column("delivered_at").Where("id = ?", id)
+	if err := st.db.Each(ctx, q, func(rows *sql.Rows) error { return rows.Scan(&delivered) }); err != nil {
 		return e, fmt.Errorf("reading the delivery of invocation %s: %w", id, err)
 	}
 	e.DeliveredAt = delivered.Ptr()

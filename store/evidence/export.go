@@ -26,32 +26,32 @@ const (
 // and stops at yield's error, which it returns. The filter's limit and cursor
 // are not asked. It reads in parts and holds nothing open meanwhile, so that
 // yield may take its time. A read that is still queued may be missing.
-func (store *Store) Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error {
-	s, err := store.calls.Search(ctx, f)
+func (st *Store) Export(ctx context.Context, f action.InvocationFilter, yield func(action.Invocation) error) error {
+	s, err := st.calls.Search(ctx, f)
 	if err != nil {
 		return err
 	}
 	within := s.F.Span()
 	s.Oldest = true
 	for n := exportRows; ; n = ExportStep { // who reads sees the first ones soon
-		places, err := store.calls.Step(ctx, s, &within, n)
+		places, err := st.calls.Step(ctx, s, &within, n)
 		if err != nil {
 			return fmt.Errorf("exporting invocations: %w", err)
 		}
 		last := len(places) < n
-		if places, err = store.calls.Fulfilling(ctx, s, places); err != nil {
+		if places, err = st.calls.Fulfilling(ctx, s, places); err != nil {
 			return fmt.Errorf("exporting invocations: %w", err)
 		}
-		if err := store.exportAt(ctx, s, places, yield); err != nil || last {
+		if err := st.exportAt(ctx, s, places, yield); err != nil || last {
 			return err
 		}
 	}
 }
 
 // exportAt hands over the invocations at the places.
-func (store *Store) exportAt(ctx context.Context, s *calls.Search, places []database.Cursor, yield func(action.Invocation) error) error {
+func (st *Store) exportAt(ctx context.Context, s *calls.Search, places []database.Cursor, yield func(action.Invocation) error) error {
 	for some := range slices.Chunk(places, exportRows) {
-		list, err := store.calls.At(ctx, s, some)
+		list, err := st.calls.At(ctx, s, some)
 		if err != nil {
 			return fmt.Errorf("exporting invocations: %w", err)
 		}
@@ -79,10 +79,10 @@ func PolicyPart(db bun.IDB, organization string, after database.Cursor, from, to
 // ExportPolicy gives yield every change of the organization's policy from one
 // time, which is part of it, to another, which is not, in the same way as
 // [DB.Export]. A zero time is no bound.
-func (s *Store) ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error {
+func (st *Store) ExportPolicy(ctx context.Context, organization string, from, to time.Time, yield func(action.PolicyEvent) error) error {
 	for after, n := (database.Cursor{}), exportRows; n == exportRows; {
 		var rows []history.PolicyEventRow
-		if err := PolicyPart(s.db.Read, organization, after, from, to).Scan(ctx, &rows); err != nil {
+		if err := PolicyPart(st.db.Read, organization, after, from, to).Scan(ctx, &rows); err != nil {
 			return fmt.Errorf("exporting changes of policy: %w", err)
 		}
 		for _, r := range rows {

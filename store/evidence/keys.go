@@ -28,12 +28,12 @@ type keyCheckRow struct {
 // its key. The first caller ever writes its own down, all of them or none, so
 // that of two first callers with different keys one finds all as it has them;
 // the other, and whoever comes with another key later, gets ErrConflict.
-func (s *Store) CheckKeys(ctx context.Context, fingerprints map[string]string) error {
+func (st *Store) CheckKeys(ctx context.Context, fingerprints map[string]string) error {
 	names := slices.Sorted(maps.Keys(fingerprints))
 	if len(names) == 0 {
 		return nil
 	}
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var rows []keyCheckRow
 		if err := tx.NewSelect().Model(&rows).Where("name IN (?)", bun.List(names)).Order("name").Scan(ctx); err != nil {
 			return fmt.Errorf("checking the keys: %w", err)
@@ -49,7 +49,7 @@ func (s *Store) CheckKeys(ctx context.Context, fingerprints map[string]string) e
 			if known[name] {
 				continue
 			}
-			r := &keyCheckRow{Name: name, Fingerprint: fingerprints[name], CreatedAt: database.At(s.db.Now())}
+			r := &keyCheckRow{Name: name, Fingerprint: fingerprints[name], CreatedAt: database.At(st.db.Now())}
 			if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 				return fmt.Errorf("noting the %s key: %w", name, err)
 			}
@@ -60,8 +60,8 @@ func (s *Store) CheckKeys(ctx context.Context, fingerprints map[string]string) e
 
 // CheckedKey returns the fingerprint of a key that [DB.CheckKeys] wrote down; ""
 // when nobody has yet.
-func (s *Store) CheckedKey(ctx context.Context, name string) (fingerprint string, err error) {
-	err = s.db.Read.NewSelect().Table("key_checks").Column("fingerprint").Where("name = ?", name).Scan(ctx, &fingerprint)
+func (st *Store) CheckedKey(ctx context.Context, name string) (fingerprint string, err error) {
+	err = st.db.Read.NewSelect().Table("key_checks").Column("fingerprint").Where("name = ?", name).Scan(ctx, &fingerprint)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("reading the fingerprint of the %s key: %w", name, err)
 	}
@@ -70,8 +70,8 @@ func (s *Store) CheckedKey(ctx context.Context, name string) (fingerprint string
 
 // ReplaceKey writes down the fingerprint of the key that replaced one of those
 // that have the olds, or is there already; ErrConflict when it is a third one's.
-func (s *Store) ReplaceKey(ctx context.Context, name, fingerprint string, olds ...string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) ReplaceKey(ctx context.Context, name, fingerprint string, olds ...string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err := database.Affected(tx.NewUpdate().Table("key_checks").Set("fingerprint = ?", fingerprint).
 			Where("name = ?", name).Where("fingerprint IN (?)", bun.List(append(olds, fingerprint))).Exec(ctx))
 		switch {
@@ -99,9 +99,9 @@ type vaultKeyRow struct {
 }
 
 // VaultKey returns a sealed key of the deployment; ErrNotFound.
-func (s *Store) VaultKey(ctx context.Context, name string) ([]byte, error) {
+func (st *Store) VaultKey(ctx context.Context, name string) ([]byte, error) {
 	r := &vaultKeyRow{Name: name}
-	err := s.db.Read.NewSelect().Model(r).WherePK().Scan(ctx)
+	err := st.db.Read.NewSelect().Model(r).WherePK().Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, action.NewError("vault_key_not_found", name)
 	}
@@ -112,9 +112,9 @@ func (s *Store) VaultKey(ctx context.Context, name string) ([]byte, error) {
 }
 
 // PutVaultKey writes a sealed key, or replaces it.
-func (s *Store) PutVaultKey(ctx context.Context, name string, sealed []byte) error {
-	r := &vaultKeyRow{Name: name, Sealed: sealed, CreatedAt: database.At(s.db.Now())}
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) PutVaultKey(ctx context.Context, name string, sealed []byte) error {
+	r := &vaultKeyRow{Name: name, Sealed: sealed, CreatedAt: database.At(st.db.Now())}
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewInsert().Model(r).On("CONFLICT (name) DO UPDATE").Set("sealed = EXCLUDED.sealed").Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("writing key %s: %w", name, err)

@@ -130,23 +130,23 @@ func (r *remains) due(before database.Stamp, limit int) (n int) {
 // invocations with an event that is sealed later. It stops at the first
 // invocation that ended later, and at a row or link that is not what was
 // sealed: what was tampered with is not removed by this.
-func (s *Store) Retain(ctx context.Context, organization string, before time.Time, key []byte, limit int) (n int, err error) {
+func (st *Store) Retain(ctx context.Context, organization string, before time.Time, key []byte, limit int) (n int, err error) {
 	k, err := newAuditKey(key)
 	if err != nil {
 		return 0, err
 	}
 	limit = database.OrHundred(limit)
-	c, err := s.Chain(ctx, organization)
+	c, err := st.Chain(ctx, organization)
 	if err != nil {
 		return 0, err
 	}
 	for lost := 0; n < limit && lost < calls.LostRaces; {
-		p, err := s.planCut(ctx, k, organization, database.At(before), limit-n)
+		p, err := st.planCut(ctx, k, organization, database.At(before), limit-n)
 		if err == nil && (p == nil || p.cut.seq > c.last.seq) { // once round is enough
 			return n, nil
 		}
 		if err == nil {
-			err = s.cut(ctx, k, p)
+			err = st.cut(ctx, k, p)
 		}
 		switch {
 		case err == nil:
@@ -162,8 +162,8 @@ func (s *Store) Retain(ctx context.Context, organization string, before time.Tim
 
 // planCut looks what can be removed of the chain's first links; nil when there
 // is nothing.
-func (s *Store) planCut(ctx context.Context, k AuditKey, organization string, before database.Stamp, limit int) (*plan, error) {
-	c, err := s.Chain(ctx, organization)
+func (st *Store) planCut(ctx context.Context, k AuditKey, organization string, before database.Stamp, limit int) (*plan, error) {
+	c, err := st.Chain(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
@@ -172,27 +172,27 @@ func (s *Store) planCut(ctx context.Context, k AuditKey, organization string, be
 	}
 	// The first invocation decides whether there is anything to do: changes of
 	// policy before it are sealed again only for its sake.
-	first, err := s.firstSealed(ctx, organization, c.cut.seq)
+	first, err := st.firstSealed(ctx, organization, c.cut.seq)
 	if err != nil || first.T.IsZero() || !first.T.Before(before.T) {
 		return nil, err
 	}
-	links, err := s.sound(ctx, k, c)
+	links, err := st.sound(ctx, k, c)
 	if err != nil {
 		return nil, err
 	}
 	r := &remains{links: links}
-	if err := r.read(ctx, s, organization); err != nil {
+	if err := r.read(ctx, st, organization); err != nil {
 		return nil, err
 	}
-	return r.plan(k, c, before, limit, database.At(s.db.Now())), nil
+	return r.plan(k, c, before, limit, database.At(st.db.Now())), nil
 }
 
 // FirstSQL finds when the invocation of the first link ended that has one.
 const FirstSQL = `SELECT i.completed_at FROM audit_seals s JOIN invocations i ON i.id = s.row_id
 WHERE s.organization_id = ? AND s.seq > ? AND s.kind = 'invocation' ORDER BY s.seq LIMIT 1`
 
-func (s *Store) firstSealed(ctx context.Context, organization string, after int64) (ended database.Stamp, err error) {
-	err = s.db.Each(ctx, s.db.Read.NewRaw(FirstSQL, organization, after), func(rows *sql.Rows) error { return rows.Scan(&ended) })
+func (st *Store) firstSealed(ctx context.Context, organization string, after int64) (ended database.Stamp, err error) {
+	err = st.db.Each(ctx, st.db.Read.NewRaw(FirstSQL, organization, after), func(rows *sql.Rows) error { return rows.Scan(&ended) })
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return database.Stamp{}, fmt.Errorf("reading the beginning of the evidence: %w", err)
 	}
@@ -200,8 +200,8 @@ func (s *Store) firstSealed(ctx context.Context, organization string, after int6
 }
 
 // sound returns the first links, up to one that does not hold.
-func (s *Store) sound(ctx context.Context, k AuditKey, c *chain) ([]SealRow, error) {
-	v := &Verification{DB: s, Key: k, Organization: c.organization}
+func (st *Store) sound(ctx context.Context, k AuditKey, c *chain) ([]SealRow, error) {
+	v := &Verification{DB: st, Key: k, Organization: c.organization}
 	p, err := v.part(ctx, c.cut.mark, min(c.last.seq, c.cut.seq+SealBatch))
 	if err != nil {
 		return nil, fmt.Errorf("checking the beginning of the evidence: %w", err)
@@ -214,7 +214,7 @@ func (s *Store) sound(ctx context.Context, k AuditKey, c *chain) ([]SealRow, err
 	if good > 0 {
 		return p.links[:good], nil
 	}
-	now, err := s.Chain(ctx, c.organization)
+	now, err := st.Chain(ctx, c.organization)
 	switch {
 	case err != nil:
 		return nil, err
@@ -225,10 +225,10 @@ func (s *Store) sound(ctx context.Context, k AuditKey, c *chain) ([]SealRow, err
 }
 
 // cut removes what is planned, unless something changed meanwhile.
-func (s *Store) cut(ctx context.Context, k AuditKey, p *plan) error {
+func (st *Store) cut(ctx context.Context, k AuditKey, p *plan) error {
 	c := p.chain
 	head := k.Extend(c, p.stay, p.cut.at)
-	return s.db.Write.Do(ctx, &database.Job{Whole: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	return st.db.Write.Do(ctx, &database.Job{Whole: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		if err := p.check(ctx, tx); err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (s *Store) cut(ctx context.Context, k AuditKey, p *plan) error {
 		if err != nil {
 			return err
 		}
-		return c.Append(ctx, tx, s.stmts.link, s.stmts.links, head, p.stay)
+		return c.Append(ctx, tx, st.stmts.link, st.stmts.links, head, p.stay)
 	}})
 }
 

@@ -60,7 +60,7 @@ func (u Unsealed) orNil() error {
 // Rows are read and hashed outside of the writer. An organization whose chain
 // does not hold is in the error, an [Unsealed], and the others are sealed all the
 // same; a row that vanished before it was sealed gets a link that says so.
-func (s *Store) Seal(ctx context.Context, key []byte, limit int, but ...string) (n int, err error) {
+func (st *Store) Seal(ctx context.Context, key []byte, limit int, but ...string) (n int, err error) {
 	k, err := newAuditKey(key)
 	if err != nil {
 		return 0, err
@@ -68,7 +68,7 @@ func (s *Store) Seal(ctx context.Context, key []byte, limit int, but ...string) 
 	limit = database.OrHundred(limit)
 	failed := Unsealed{}
 	for lost := 0; n < limit && lost < calls.LostRaces; {
-		list, err := s.WaitingFor(ctx)
+		list, err := st.WaitingFor(ctx)
 		list = slices.DeleteFunc(list, func(o string) bool { return failed[o] != nil || slices.Contains(but, o) })
 		if err != nil {
 			failed[""] = err
@@ -80,7 +80,7 @@ func (s *Store) Seal(ctx context.Context, key []byte, limit int, but ...string) 
 			if n == limit {
 				break
 			}
-			done, err := s.sealSome(ctx, k, organization, min(limit-n, SealBatch))
+			done, err := st.sealSome(ctx, k, organization, min(limit-n, SealBatch))
 			switch {
 			case err == nil:
 				n += done
@@ -96,16 +96,16 @@ func (s *Store) Seal(ctx context.Context, key []byte, limit int, but ...string) 
 
 // Sealable returns why nothing can be added to an organization's chain, and nil
 // when something can: its ends hold. The rest of it is for [DB.VerifyAudit].
-func (s *Store) Sealable(ctx context.Context, organization string, key []byte) error {
+func (st *Store) Sealable(ctx context.Context, organization string, key []byte) error {
 	k, err := newAuditKey(key)
 	if err == nil {
-		_, err = s.sealable(ctx, k, organization)
+		_, err = st.sealable(ctx, k, organization)
 	}
 	return err
 }
 
-func (s *Store) sealable(ctx context.Context, k AuditKey, organization string) (*chain, error) {
-	c, err := s.Chain(ctx, organization)
+func (st *Store) sealable(ctx context.Context, k AuditKey, organization string) (*chain, error) {
+	c, err := st.Chain(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
@@ -122,9 +122,9 @@ const WaitingForSQL = `WITH RECURSIVE w (id) AS (
   UNION ALL SELECT (SELECT min(q.organization_id) FROM audit_queue q WHERE q.organization_id > w.id) FROM w WHERE w.id IS NOT NULL)
 SELECT w.id, (SELECT min(q.row_id) FROM audit_queue q WHERE q.organization_id = w.id) FROM w WHERE w.id IS NOT NULL`
 
-func (s *Store) WaitingFor(ctx context.Context) (list []string, err error) {
+func (st *Store) WaitingFor(ctx context.Context) (list []string, err error) {
 	oldest := map[string]string{}
-	err = s.db.Each(ctx, s.db.Read.NewRaw(WaitingForSQL), func(rows *sql.Rows) error {
+	err = st.db.Each(ctx, st.db.Read.NewRaw(WaitingForSQL), func(rows *sql.Rows) error {
 		var organization, row string
 		err := rows.Scan(&organization, &row)
 		list, oldest[organization] = append(list, organization), row
@@ -144,8 +144,8 @@ func WaitingRows(db bun.IDB, organization string, limit int) *bun.SelectQuery {
 		Where("q.organization_id = ?", organization).OrderExpr("q.row_id, q.kind").Limit(int64(limit))
 }
 
-func (s *Store) waiting(ctx context.Context, organization string, limit int) (list []Waiting, err error) {
-	err = s.db.Each(ctx, WaitingRows(s.db.Read, organization, limit), func(rows *sql.Rows) error {
+func (st *Store) waiting(ctx context.Context, organization string, limit int) (list []Waiting, err error) {
+	err = st.db.Each(ctx, WaitingRows(st.db.Read, organization, limit), func(rows *sql.Rows) error {
 		var w Waiting
 		err := rows.Scan(&w.Kind, &w.ID, &w.sealed)
 		list = append(list, w)
@@ -159,27 +159,27 @@ func (s *Store) waiting(ctx context.Context, organization string, limit int) (li
 
 // sealSome adds an organization's oldest rows to its chain, and returns how
 // many it were.
-func (s *Store) sealSome(ctx context.Context, k AuditKey, organization string, limit int) (int, error) {
-	rows, err := s.waiting(ctx, organization, limit)
+func (st *Store) sealSome(ctx context.Context, k AuditKey, organization string, limit int) (int, error) {
+	rows, err := st.waiting(ctx, organization, limit)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	return len(rows), s.SealRows(ctx, k, organization, rows)
+	return len(rows), st.SealRows(ctx, k, organization, rows)
 }
 
 // SealRows adds a batch of rows to their organization's chain.
-func (s *Store) SealRows(ctx context.Context, k AuditKey, organization string, rows []Waiting) error {
-	c, err := s.sealable(ctx, k, organization)
+func (st *Store) SealRows(ctx context.Context, k AuditKey, organization string, rows []Waiting) error {
+	c, err := st.sealable(ctx, k, organization)
 	if err != nil {
 		return err
 	}
-	links, err := s.digested(ctx, organization, rows)
+	links, err := st.digested(ctx, organization, rows)
 	if err != nil {
 		return err
 	}
-	head := k.Extend(c, links, database.At(s.db.Now()))
-	return s.db.Write.Do(ctx, &database.Job{Whole: true, Passes: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		if err := c.Append(ctx, tx, s.stmts.link, s.stmts.links, head, links); err != nil {
+	head := k.Extend(c, links, database.At(st.db.Now()))
+	return st.db.Write.Do(ctx, &database.Job{Whole: true, Passes: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		if err := c.Append(ctx, tx, st.stmts.link, st.stmts.links, head, links); err != nil {
 			return err
 		}
 		for _, e := range EvidenceTables {
@@ -192,14 +192,14 @@ func (s *Store) SealRows(ctx context.Context, k AuditKey, organization string, r
 }
 
 // digested returns a link, without its place, of each row that has none.
-func (s *Store) digested(ctx context.Context, organization string, rows []Waiting) ([]SealRow, error) {
+func (st *Store) digested(ctx context.Context, organization string, rows []Waiting) ([]SealRow, error) {
 	var keys []RowKey
 	for _, w := range rows {
 		if !w.sealed {
 			keys = append(keys, w.RowKey)
 		}
 	}
-	digests, err := s.Digests(ctx, organization, keys)
+	digests, err := st.Digests(ctx, organization, keys)
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ const (
 //
 // It reads in parts, ends with ctx, and may run while rows are written, sealed and
 // removed by retention: what comes meanwhile is not looked at.
-func (s *Store) VerifyAudit(ctx context.Context, organization string, key []byte, known *action.AuditHead) (action.AuditReport, error) {
-	v := &Verification{DB: s, Organization: organization}
+func (st *Store) VerifyAudit(ctx context.Context, organization string, key []byte, known *action.AuditHead) (action.AuditReport, error) {
+	v := &Verification{DB: st, Organization: organization}
 	var err error
 	if v.Key, err = newAuditKey(key); err != nil {
 		return v.Report, err
@@ -38,11 +38,11 @@ func (s *Store) VerifyAudit(ctx context.Context, organization string, key []byte
 	if err := v.keep(known); err != nil {
 		return v.Report, err
 	}
-	c, err := s.Chain(ctx, organization)
+	c, err := st.Chain(ctx, organization)
 	if err != nil {
 		return v.Report, err
 	}
-	v.Report = action.AuditReport{Organization: organization, Head: c.head.head(organization), Faults: []action.AuditFault{}, CheckedAt: s.db.Now()}
+	v.Report = action.AuditReport{Organization: organization, Head: c.head.head(organization), Faults: []action.AuditFault{}, CheckedAt: st.db.Now()}
 	v.add(c.faults(v.Key)...)
 	if err := errors.Join(v.Links(ctx, c), v.strays(ctx), v.unsealed(ctx)); err != nil {
 		return v.Report, fmt.Errorf("verifying the evidence: %w", err)

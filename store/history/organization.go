@@ -49,9 +49,9 @@ func (r *organizationRow) organization() Organization {
 
 // EnsureOrganization returns the organization with the id, made with the name
 // when there is none. An existing one keeps its name.
-func (s *Store) EnsureOrganization(ctx context.Context, id, name string) (Organization, error) {
-	r := &organizationRow{ID: id, Name: name, PolicyVersion: 1, CreatedAt: database.At(s.db.Now())}
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) EnsureOrganization(ctx context.Context, id, name string) (Organization, error) {
+	r := &organizationRow{ID: id, Name: name, PolicyVersion: 1, CreatedAt: database.At(st.db.Now())}
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewInsert().Model(r).On("CONFLICT (id) DO NOTHING").Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("making organization %s: %w", id, err)
@@ -62,8 +62,8 @@ func (s *Store) EnsureOrganization(ctx context.Context, id, name string) (Organi
 }
 
 // Organization returns one organization.
-func (s *Store) Organization(ctx context.Context, id string) (Organization, error) {
-	r, err := database.One[organizationRow](ctx, s.db.Read.NewSelect().Model((*organizationRow)(nil)).Where("id = ?", id), NoOrganization())
+func (st *Store) Organization(ctx context.Context, id string) (Organization, error) {
+	r, err := database.One[organizationRow](ctx, st.db.Read.NewSelect().Model((*organizationRow)(nil)).Where("id = ?", id), NoOrganization())
 	return r.organization(), err
 }
 

@@ -36,8 +36,8 @@ func (r *PolicyEventRow) Event() action.PolicyEvent {
 }
 
 // PolicyChanged records a change of policy and counts it.
-func (s *Store) PolicyChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent, before, after any) error {
-	if err := s.RecordChange(ctx, tx, e, before, after); err != nil {
+func (st *Store) PolicyChanged(ctx context.Context, tx bun.Tx, e action.PolicyEvent, before, after any) error {
+	if err := st.RecordChange(ctx, tx, e, before, after); err != nil {
 		return err
 	}
 	_, err := PolicyMoved(ctx, tx, e.Organization)
@@ -47,7 +47,7 @@ func (s *Store) PolicyChanged(ctx context.Context, tx bun.Tx, e action.PolicyEve
 // RecordChange writes down who changed policy, and from what to what. It
 // belongs into the transaction of the change. Nil before or after: there was,
 // or is, nothing. What looks like a credential is not written down.
-func (s *Store) RecordChange(ctx context.Context, tx bun.IDB, e action.PolicyEvent, before, after any) (err error) {
+func (st *Store) RecordChange(ctx context.Context, tx bun.IDB, e action.PolicyEvent, before, after any) (err error) {
 	if e.ID, err = database.NewID(); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *Store) RecordChange(ctx context.Context, tx bun.IDB, e action.PolicyEve
 		return fmt.Errorf("recording a change of policy: %w", err)
 	}
 	_, err = tx.NewInsert().Model(&PolicyEventRow{
-		ID: e.ID, Organization: e.Organization, Kind: e.Kind, Subject: e.Subject, By: e.By, At: database.At(s.db.Now()),
+		ID: e.ID, Organization: e.Organization, Kind: e.Kind, Subject: e.Subject, By: e.By, At: database.At(st.db.Now()),
 		Before: was, After: is,
 	}).Exec(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func cleaned(v any) (string, error) {
 }
 
 // PolicyEvents returns a page of the history of policy, newest first.
-func (s *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error) {
+func (st *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (action.Page[action.PolicyEvent], error) {
 	var page action.Page[action.PolicyEvent]
 	after, err := database.ParseCursor(f.Cursor)
 	if err != nil {
@@ -113,10 +113,10 @@ func (s *Store) PolicyEvents(ctx context.Context, f action.PolicyEventFilter) (a
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []PolicyEventRow
-	if err := FindPolicyEvents(f, s.db.Read, after, limit).Scan(ctx, &rows); err != nil {
+	if err := FindPolicyEvents(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
 		return page, fmt.Errorf("listing changes of policy: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, MatchPolicyEvents(f, s.db.Read.NewSelect().Table("policy_events")))
+	total, capped, err := database.CountUpTo(ctx, MatchPolicyEvents(f, st.db.Read.NewSelect().Table("policy_events")))
 	if err != nil {
 		return page, fmt.Errorf("counting changes of policy: %w", err)
 	}

@@ -30,13 +30,13 @@ type Recorded interface {
 
 // Create writes a row, of which an organization may have so many, and its
 // history. Zero is no limit. The row was created now, unless it says when.
-func (s *Store) Create(ctx context.Context, tx bun.Tx, r Recorded, by string, limit int) error {
+func (st *Store) Create(ctx context.Context, tx bun.Tx, r Recorded, by string, limit int) error {
 	table, row := reflected(tx, r)
 	if f := table.FieldMap["created_at"]; f != nil {
 		created := f.Value(row).Addr().Interface().(*time.Time)
-		*created = database.At(*created).Or(database.At(s.db.Now())).T
+		*created = database.At(*created).Or(database.At(st.db.Now())).T
 	}
-	s.setUpdated(table, row, by)
+	st.setUpdated(table, row, by)
 	e := r.Event(by)
 	if limit > 0 {
 		if err := checkCount(ctx, tx, e.Organization, table.Name, limit); err != nil {
@@ -46,23 +46,23 @@ func (s *Store) Create(ctx context.Context, tx bun.Tx, r Recorded, by string, li
 	if _, err := tx.NewInsert().Model(r).Returning("NULL").Exec(ctx); err != nil {
 		return fmt.Errorf("writing to %s: %w", table.Name, err)
 	}
-	return s.recordRow(ctx, tx, e, nil, r.Snapshot())
+	return st.recordRow(ctx, tx, e, nil, r.Snapshot())
 }
 
 // Update writes the columns of a row that differ from old, and its history. If
 // none do, nothing is written, and the row is as it was.
-func (s *Store) Update(ctx context.Context, tx bun.Tx, old, r Recorded, by string) error {
+func (st *Store) Update(ctx context.Context, tx bun.Tx, old, r Recorded, by string) error {
 	table, row := reflected(tx, r)
 	before := reflect.ValueOf(old).Elem()
 	if !slices.ContainsFunc(differing(table, before, row), func(column string) bool { return !signature(column) }) {
 		row.Set(before)
 		return nil
 	}
-	s.setUpdated(table, row, by)
+	st.setUpdated(table, row, by)
 	if _, err := tx.NewUpdate().Model(r).Column(differing(table, before, row)...).WherePK().Exec(ctx); err != nil {
 		return fmt.Errorf("writing to %s: %w", table.Name, err)
 	}
-	return s.recordRow(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
+	return st.recordRow(ctx, tx, r.Event(by), old.Snapshot(), r.Snapshot())
 }
 
 // Upsert creates the row of a key, or updates the one that there is.
@@ -81,12 +81,12 @@ func Upsert[R any, P interface {
 }
 
 // Remove deletes a row and records that in history.
-func (s *Store) Remove(ctx context.Context, tx bun.Tx, r Recorded, by string) error {
+func (st *Store) Remove(ctx context.Context, tx bun.Tx, r Recorded, by string) error {
 	q := tx.NewDelete().Model(r).WherePK()
 	if _, err := q.Exec(ctx); err != nil {
 		return fmt.Errorf("deleting from %s: %w", q.GetTableName(), err)
 	}
-	return s.recordRow(ctx, tx, r.Event(by), r.Snapshot(), nil)
+	return st.recordRow(ctx, tx, r.Event(by), r.Snapshot(), nil)
 }
 
 // RemoveAll deletes the rows of an organization with a value in a column, and
@@ -115,12 +115,12 @@ func RemoveAll[R any, P interface {
 }
 
 // recordRow records a change of a row, and counts it when decisions rest on it.
-func (s *Store) recordRow(ctx context.Context, tx bun.Tx, e action.PolicyEvent, before, after any) error {
+func (st *Store) recordRow(ctx context.Context, tx bun.Tx, e action.PolicyEvent, before, after any) error {
 	switch e.Kind {
 	case action.EventMode, action.EventCapability, action.EventGate, action.EventQuota:
-		return s.PolicyChanged(ctx, tx, e, before, after)
+		return st.PolicyChanged(ctx, tx, e, before, after)
 	}
-	return s.RecordChange(ctx, tx, e, before, after)
+	return st.RecordChange(ctx, tx, e, before, after)
 }
 
 // reflected returns the columns of a row, and the row to read them from.
@@ -153,9 +153,9 @@ func signature(column string) bool {
 }
 
 // setUpdated signs a row that is written, if it has such columns.
-func (s *Store) setUpdated(table *schema.Table, row reflect.Value, by string) {
+func (st *Store) setUpdated(table *schema.Table, row reflect.Value, by string) {
 	if f := table.FieldMap["updated_at"]; f != nil {
-		f.Value(row).Set(reflect.ValueOf(database.At(s.db.Now()).T))
+		f.Value(row).Set(reflect.ValueOf(database.At(st.db.Now()).T))
 	}
 	if f := table.FieldMap["updated_by"]; f != nil {
 		f.Value(row).SetString(by)

@@ -26,8 +26,8 @@ func (r *settingsRow) Settings() action.Settings {
 }
 
 // Settings returns what an organization chose, or the defaults.
-func (s *Store) Settings(ctx context.Context, organization string) (action.Settings, error) {
-	r, err := SettingsRowOf(ctx, s.db.Read, organization)
+func (st *Store) Settings(ctx context.Context, organization string) (action.Settings, error) {
+	r, err := SettingsRowOf(ctx, st.db.Read, organization)
 	if err != nil {
 		return action.Settings{}, err
 	}
@@ -35,11 +35,11 @@ func (s *Store) Settings(ctx context.Context, organization string) (action.Setti
 }
 
 // SetSettings writes what an organization chose.
-func (store *Store) SetSettings(ctx context.Context, organization string, s action.Settings, by string) error {
+func (st *Store) SetSettings(ctx context.Context, organization string, s action.Settings, by string) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	return store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := SettingsRowOf(ctx, tx, organization)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (store *Store) SetSettings(ctx context.Context, organization string, s acti
 		if _, err := tx.NewUpdate().Model(r).Column("self_approval", "denial_limit", "unverified_events").WherePK().Exec(ctx); err != nil {
 			return fmt.Errorf("writing settings: %w", err)
 		}
-		return store.PolicyChanged(ctx, tx, action.PolicyEvent{
+		return st.PolicyChanged(ctx, tx, action.PolicyEvent{
 			Organization: organization, Kind: action.EventSettings, Subject: "settings", By: by,
 		}, was, s)
 	})
@@ -73,9 +73,9 @@ type Versions struct {
 
 // Versions returns the versions of all organizations, in one query that is
 // cheap enough for every second.
-func (s *Store) Versions(ctx context.Context) ([]Versions, error) {
+func (st *Store) Versions(ctx context.Context) ([]Versions, error) {
 	var list []Versions
-	if err := VersionsOf(s.db.Read).Scan(ctx, &list); err != nil {
+	if err := VersionsOf(st.db.Read).Scan(ctx, &list); err != nil {
 		return nil, fmt.Errorf("reading the versions: %w", err)
 	}
 	return list, nil

@@ -52,16 +52,16 @@ func (r *AutomationRow) Snapshot() any {
 
 // CreateAutomation writes one and returns it as it is stored, with an id when
 // none was said. ErrConflict when its name is another's name or id; ErrTooMany.
-func (s *Store) CreateAutomation(ctx context.Context, a event.Automation) (event.Automation, error) {
+func (st *Store) CreateAutomation(ctx context.Context, a event.Automation) (event.Automation, error) {
 	r := &AutomationRow{Automation: a}
 	if err := history.First(database.IDOr(&r.ID), action.Fault(r.Check())); err != nil {
 		return event.Automation{}, err
 	}
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := r.checkUnique(ctx, tx); err != nil {
 			return err
 		}
-		return s.history.Create(ctx, tx, r, r.CreatedBy, MaxAutomations)
+		return st.history.Create(ctx, tx, r, r.CreatedBy, MaxAutomations)
 	})
 	return r.Automation, err
 }
@@ -80,8 +80,8 @@ func (r *AutomationRow) checkUnique(ctx context.Context, tx bun.Tx) error {
 }
 
 // Automation finds one by its id or name; ErrNotFound.
-func (s *Store) Automation(ctx context.Context, organization, ref string) (event.Automation, error) {
-	return database.One[event.Automation](ctx, database.RowsOf[AutomationRow](s.db.Read, organization).Where("? IN (id, name)", ref), noAutomation(ref))
+func (st *Store) Automation(ctx context.Context, organization, ref string) (event.Automation, error) {
+	return database.One[event.Automation](ctx, database.RowsOf[AutomationRow](st.db.Read, organization).Where("? IN (id, name)", ref), noAutomation(ref))
 }
 
 // automationOf reads the automation of an id; ErrNotFound.
@@ -94,8 +94,8 @@ func noAutomation(ref string) error {
 }
 
 // AutomationNames returns the names of the organization's automations, by id.
-func (s *Store) AutomationNames(ctx context.Context, organization string) (map[string]string, error) {
-	rows, err := database.List[AutomationRow](ctx, database.RowsOf[AutomationRow](s.db.Read, organization).Column("id", "name"))
+func (st *Store) AutomationNames(ctx context.Context, organization string) (map[string]string, error) {
+	rows, err := database.List[AutomationRow](ctx, database.RowsOf[AutomationRow](st.db.Read, organization).Column("id", "name"))
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func (s *Store) AutomationNames(ctx context.Context, organization string) (map[s
 
 // ListAutomations returns the organization's automations by name, without their
 // instructions.
-func (s *Store) ListAutomations(ctx context.Context, organization string) ([]event.Automation, error) {
-	all, err := database.List[event.Automation](ctx, database.RowsOf[AutomationRow](s.db.Read, organization).ExcludeColumn("instructions").Order("name"))
+func (st *Store) ListAutomations(ctx context.Context, organization string) ([]event.Automation, error) {
+	all, err := database.List[event.Automation](ctx, database.RowsOf[AutomationRow](st.db.Read, organization).ExcludeColumn("instructions").Order("name"))
 	slices.SortStableFunc(all, func(a, b event.Automation) int {
 		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 	})
@@ -118,9 +118,9 @@ func (s *Store) ListAutomations(ctx context.Context, organization string) ([]eve
 
 // UpdateAutomation writes Name, Enabled and Instructions, and returns the row;
 // ErrNotFound, or ErrConflict when the name is another's name or id.
-func (s *Store) UpdateAutomation(ctx context.Context, a event.Automation, by string) (event.Automation, error) {
+func (st *Store) UpdateAutomation(ctx context.Context, a event.Automation, by string) (event.Automation, error) {
 	var r AutomationRow
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = automationOf(ctx, tx, a.Organization, a.ID); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (s *Store) UpdateAutomation(ctx context.Context, a event.Automation, by str
 		if err := r.checkChange(ctx, tx, &old); err != nil {
 			return err
 		}
-		return s.history.Update(ctx, tx, &old, &r, by)
+		return st.history.Update(ctx, tx, &old, &r, by)
 	})
 	return r.Automation, err
 }
@@ -149,25 +149,25 @@ const runDeleted = "automation_deleted"
 // DeleteAutomation removes one with its triggers, schedules, overrides and
 // bindings; its runs that nobody has yet are skipped. ErrNotFound, or
 // ErrConflict while a run is worked on. What its events and runs were stays.
-func (s *Store) DeleteAutomation(ctx context.Context, organization, id, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteAutomation(ctx context.Context, organization, id, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := lockAutomation(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
-		if err := s.deleteTriggers(ctx, tx, r, by); err != nil {
+		if err := st.deleteTriggers(ctx, tx, r, by); err != nil {
 			return err
 		}
-		if err := s.deleteSchedules(ctx, tx, r, by); err != nil {
+		if err := st.deleteSchedules(ctx, tx, r, by); err != nil {
 			return err
 		}
-		if err := s.endRuns(ctx, tx, r); err != nil {
+		if err := st.endRuns(ctx, tx, r); err != nil {
 			return err
 		}
-		if err := s.forgetPolicy(ctx, tx, r, by); err != nil {
+		if err := st.forgetPolicy(ctx, tx, r, by); err != nil {
 			return err
 		}
-		return s.history.Remove(ctx, tx, r, by)
+		return st.history.Remove(ctx, tx, r, by)
 	})
 }
 
@@ -182,26 +182,26 @@ func lockAutomation(ctx context.Context, tx bun.Tx, organization, id string) (*A
 	return &r, err
 }
 
-func (s *Store) deleteTriggers(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
+func (st *Store) deleteTriggers(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
 	rows, err := database.List[TriggerRow](ctx, TriggersOf(tx, a.Organization, a.ID))
 	if err != nil {
 		return err
 	}
 	for i := range rows {
-		if err := s.deleteTrigger(ctx, tx, &rows[i], by); err != nil {
+		if err := st.deleteTrigger(ctx, tx, &rows[i], by); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) deleteSchedules(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
+func (st *Store) deleteSchedules(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
 	rows, err := database.List[ScheduleRow](ctx, SchedulesOf(tx, a.Organization, a.ID))
 	if err != nil {
 		return err
 	}
 	for i := range rows {
-		if err := s.history.Remove(ctx, tx, &rows[i], by); err != nil {
+		if err := st.history.Remove(ctx, tx, &rows[i], by); err != nil {
 			return err
 		}
 	}
@@ -210,8 +210,8 @@ func (s *Store) deleteSchedules(ctx context.Context, tx bun.Tx, a *AutomationRow
 
 // endRuns skips runs that nobody has. What looks for others afterwards sees
 // those that somebody took, or gave back, in this moment.
-func (s *Store) endRuns(ctx context.Context, tx bun.Tx, a *AutomationRow) error {
-	now := database.At(s.db.Now())
+func (st *Store) endRuns(ctx context.Context, tx bun.Tx, a *AutomationRow) error {
+	now := database.At(st.db.Now())
 	var ended []string
 	err := tx.NewUpdate().Table("runs").Set("status = ?, completed_at = ?, code = ?", string(event.RunSkipped), now, runDeleted).
 		Where("organization_id = ?", a.Organization).Where("automation_id = ?", a.ID).Where("status = ?", string(event.RunQueued)).
@@ -239,8 +239,8 @@ func (s *Store) endRuns(ctx context.Context, tx bun.Tx, a *AutomationRow) error 
 
 // forgetPolicy removes what the automation's runs may do: another one must not
 // come by it.
-func (s *Store) forgetPolicy(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
-	n, err := history.RemoveAll[policy.OverrideRow](ctx, s.history, tx, a.Organization, "automation_id", a.ID, by)
+func (st *Store) forgetPolicy(ctx context.Context, tx bun.Tx, a *AutomationRow, by string) error {
+	n, err := history.RemoveAll[policy.OverrideRow](ctx, st.history, tx, a.Organization, "automation_id", a.ID, by)
 	if err != nil {
 		return err
 	}
@@ -249,5 +249,5 @@ func (s *Store) forgetPolicy(ctx context.Context, tx bun.Tx, a *AutomationRow, b
 			return err
 		}
 	}
-	return s.connect.ReplaceBindings(ctx, tx, a.Organization, a.ID, nil, by)
+	return st.connect.ReplaceBindings(ctx, tx, a.Organization, a.ID, nil, by)
 }

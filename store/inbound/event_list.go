@@ -23,7 +23,7 @@ const (
 )
 
 // ListEvents returns a page of events of triggers and schedules, newest first.
-func (s *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.Page[event.Record], error) {
+func (st *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.Page[event.Record], error) {
 	var page action.Page[event.Record]
 	after, err := database.ParseCursor(f.Cursor)
 	if err != nil {
@@ -36,10 +36,10 @@ func (s *Store) ListEvents(ctx context.Context, f event.RecordFilter) (action.Pa
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []recordRow
-	if err := FindRecords(f, s.db.Read, after, limit).Scan(ctx, &rows); err != nil {
+	if err := FindRecords(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
 		return page, fmt.Errorf("listing events: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, matchRecords(f, s.db.Read.NewSelect().TableExpr("events AS e")))
+	total, capped, err := database.CountUpTo(ctx, matchRecords(f, st.db.Read.NewSelect().TableExpr("events AS e")))
 	if err != nil {
 		return page, fmt.Errorf("counting events: %w", err)
 	}
@@ -115,10 +115,10 @@ func records(db bun.IDB) *bun.SelectQuery {
 }
 
 // Event returns one; ErrNotFound.
-func (s *Store) Event(ctx context.Context, organization, id string) (event.Record, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) Event(ctx context.Context, organization, id string) (event.Record, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	return recordOf(ctx, s.db.Read, organization, id)
+	return recordOf(ctx, st.db.Read, organization, id)
 }
 
 func recordOf(ctx context.Context, db bun.IDB, organization, id string) (event.Record, error) {
@@ -139,11 +139,11 @@ func noRecord() error {
 
 // EventContext returns the event's whole context, sealed; nil after its
 // retention, and where it was skipped.
-func (s *Store) EventContext(ctx context.Context, organization, id string) (sealed []byte, err error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) EventContext(ctx context.Context, organization, id string) (sealed []byte, err error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
 	var r recordRow
-	err = s.db.Read.NewSelect().Model(&r).Column("sealed").Where("id = ?", id).Where("organization_id = ?", organization).Scan(ctx)
+	err = st.db.Read.NewSelect().Model(&r).Column("sealed").Where("id = ?", id).Where("organization_id = ?", organization).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, noRecord()
 	}

@@ -68,14 +68,14 @@ WHERE inbox.status IN ('failed', 'completed') AND inbox.sealed IS NOT NULL`
 // key already nothing changes, but that one is queued anew that failed or reached
 // nobody. fresh tells that there is something to be worked off now. A zero
 // ReceivedAt is now, and a zero NextAt at once.
-func (s *Store) Receive(ctx context.Context, r event.Receipt) (fresh bool, err error) {
-	received := database.At(r.ReceivedAt).Or(database.At(s.db.Now()))
+func (st *Store) Receive(ctx context.Context, r event.Receipt) (fresh bool, err error) {
+	received := database.At(r.ReceivedAt).Or(database.At(st.db.Now()))
 	args := []any{
 		r.ID, r.Organization, r.Endpoint, r.Provider, database.Opt(r.Trigger), r.Key, r.Size, database.At(r.NextAt).Or(received), received, r.Sealed,
 	}
 	// One statement, so that 1,000 a second share their commits.
-	err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		n, err := database.Affected(s.stmts.receive.Exec(ctx, tx, args...))
+	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		n, err := database.Affected(st.stmts.receive.Exec(ctx, tx, args...))
 		fresh = n > 0
 		return err
 	}})

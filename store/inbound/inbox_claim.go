@@ -59,14 +59,14 @@ func (u unworked) Claim(db bun.IDB, worker string, until database.Stamp, limit i
 // whose worker lost them, the oldest first, with one attempt counted, and of the
 // latter one loss. Others get other ones. There may be fewer than that when they are large. A claim
 // whose commit was not answered lapses like that of a worker that died.
-func (s *Store) ClaimReceipts(ctx context.Context, worker string, limit int, lease time.Duration) ([]event.Receipt, error) {
-	now := s.db.Now()
+func (st *Store) ClaimReceipts(ctx context.Context, worker string, limit int, lease time.Duration) ([]event.Receipt, error) {
+	now := st.db.Now()
 	var rows []receiptRow
 	for _, kind := range UnworkedKinds(database.At(now)) {
 		if len(rows) >= limit {
 			break
 		}
-		some, err := s.claimReceipts(ctx, kind, worker, database.At(now.Add(lease)), limit-len(rows))
+		some, err := st.claimReceipts(ctx, kind, worker, database.At(now.Add(lease)), limit-len(rows))
 		if err != nil {
 			return nil, fmt.Errorf("claiming deliveries: %w", err)
 		}
@@ -80,12 +80,12 @@ func (s *Store) ClaimReceipts(ctx context.Context, worker string, limit int, lea
 
 // claimReceipts takes those of one kind. A reader looks first, as in a sweep:
 // whoever asks when nothing is due writes nothing.
-func (s *Store) claimReceipts(ctx context.Context, kind unworked, worker string, until database.Stamp, limit int) (rows []receiptRow, err error) {
-	some, err := database.Exists(ctx, kind.Due(s.db.Read, 1))
+func (st *Store) claimReceipts(ctx context.Context, kind unworked, worker string, until database.Stamp, limit int) (rows []receiptRow, err error) {
+	some, err := database.Exists(ctx, kind.Due(st.db.Read, 1))
 	if err != nil || !some {
 		return nil, err
 	}
-	err = s.db.Write.Do(ctx, &database.Job{Single: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{Single: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
 		return kind.Claim(tx, worker, until, limit).Returning("*").Scan(ctx, &rows)
 	}})
@@ -94,10 +94,10 @@ func (s *Store) claimReceipts(ctx context.Context, kind unworked, worker string,
 
 // RenewReceipts has the leases of those of the worker begin anew. One that is
 // being settled is passed by.
-func (s *Store) RenewReceipts(ctx context.Context, worker string, ids []string, lease time.Duration) error {
-	until := database.At(s.db.Now().Add(lease))
+func (st *Store) RenewReceipts(ctx context.Context, worker string, ids []string, lease time.Duration) error {
+	until := database.At(st.db.Now().Add(lease))
 	for some := range slices.Chunk(ids, database.Chunk) {
-		err := s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		err := st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 			_, err := RenewReceipts(tx, worker, some, until).Exec(ctx)
 			return err
 		}})
@@ -128,11 +128,11 @@ type settled struct {
 // runs and outbox of each match whose trigger has no event of the key yet. A
 // receipt that the worker lost is left as it is, with all that came of it. It
 // takes a handful of statements, however many receipts there are.
-func (s *Store) Settle(ctx context.Context, worker string, list []event.Settlement) (out event.Settled, err error) {
+func (st *Store) Settle(ctx context.Context, worker string, list []event.Settlement) (out event.Settled, err error) {
 	if len(list) == 0 {
 		return out, nil
 	}
-	err = s.db.Write.Do(ctx, &database.Job{Whole: true, Numbered: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{Whole: true, Numbered: true, Slow: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		mine, err := heldReceipts(ctx, tx, worker, list)
 		if err != nil {
 			return err
@@ -141,10 +141,10 @@ func (s *Store) Settle(ctx context.Context, worker string, list []event.Settleme
 			return err
 		}
 		out = event.Settled{Doubled: doubled(mine)}
-		if out.Runs, err = s.writeMatches(ctx, tx, OfTriggers, matches(mine)); err != nil {
+		if out.Runs, err = st.writeMatches(ctx, tx, OfTriggers, matches(mine)); err != nil {
 			return err
 		}
-		return endReceipts(ctx, tx, mine, database.At(s.db.Now()))
+		return endReceipts(ctx, tx, mine, database.At(st.db.Now()))
 	}})
 	if err != nil {
 		return event.Settled{}, fmt.Errorf("settling deliveries: %w", err)

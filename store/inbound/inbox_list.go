@@ -15,7 +15,7 @@ import (
 
 // ListReceipts returns a page of deliveries, newest first, without what is
 // sealed.
-func (s *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (action.Page[event.Receipt], error) {
+func (st *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (action.Page[event.Receipt], error) {
 	var page action.Page[event.Receipt]
 	after, err := database.ParseCursor(f.Cursor)
 	if err != nil {
@@ -28,10 +28,10 @@ func (s *Store) ListReceipts(ctx context.Context, f event.ReceiptFilter) (action
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []receiptRow
-	if err := FindReceipts(f, s.db.Read, after, limit).Scan(ctx, &rows); err != nil {
+	if err := FindReceipts(f, st.db.Read, after, limit).Scan(ctx, &rows); err != nil {
 		return page, fmt.Errorf("listing deliveries: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, matchReceipts(f, s.db.Read.NewSelect().Table("inbox")))
+	total, capped, err := database.CountUpTo(ctx, matchReceipts(f, st.db.Read.NewSelect().Table("inbox")))
 	if err != nil {
 		return page, fmt.Errorf("counting deliveries: %w", err)
 	}
@@ -73,10 +73,10 @@ func matchReceipts(f event.ReceiptFilter, q *bun.SelectQuery) *bun.SelectQuery {
 }
 
 // Receipt returns a delivery with what is sealed; ErrNotFound.
-func (s *Store) Receipt(ctx context.Context, organization, id string) (event.Receipt, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) Receipt(ctx context.Context, organization, id string) (event.Receipt, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	r, err := receiptOf(ctx, s.db.Read, organization, id)
+	r, err := receiptOf(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return event.Receipt{}, err
 	}
@@ -97,9 +97,9 @@ func receiptOf(ctx context.Context, db bun.IDB, organization, id string) (*recei
 
 // RedriveReceipt queues one anew that failed or reached nobody; ErrConflict for
 // others, ErrGone when its payload was forgotten.
-func (s *Store) RedriveReceipt(ctx context.Context, organization, id, by string) (event.Receipt, error) {
+func (st *Store) RedriveReceipt(ctx context.Context, organization, id, by string) (event.Receipt, error) {
 	var r *receiptRow
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = receiptOf(ctx, tx, organization, id); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (s *Store) RedriveReceipt(ctx context.Context, organization, id, by string)
 			return action.NewError("payload_gone")
 		}
 		before := r.told()
-		r.Status, r.Attempt, r.Failures, r.Losses, r.NextAt, r.ProcessedAt, r.LastError = string(event.ReceiptQueued), 0, 0, 0, database.At(s.db.Now()), database.Stamp{}, ""
+		r.Status, r.Attempt, r.Failures, r.Losses, r.NextAt, r.ProcessedAt, r.LastError = string(event.ReceiptQueued), 0, 0, 0, database.At(st.db.Now()), database.Stamp{}, ""
 		n, err := database.Affected(tx.NewUpdate().Model(r).Column("status", "attempt", "failures", "losses", "next_at", "processed_at", "last_error").
 			WherePK().Where("status IN ('failed', 'completed')").Where("sealed IS NOT NULL").Exec(ctx))
 		switch {
@@ -120,7 +120,7 @@ func (s *Store) RedriveReceipt(ctx context.Context, organization, id, by string)
 			return action.Errorf(action.ErrConflict, "not_failed", "Its sender has just sent this delivery again; see what becomes of it.")
 		}
 		e := action.PolicyEvent{Organization: organization, Kind: action.EventDelivery, Subject: id, By: by}
-		return s.history.RecordChange(ctx, tx, e, before, r.told())
+		return st.history.RecordChange(ctx, tx, e, before, r.told())
 	})
 	if err != nil {
 		return event.Receipt{}, err

@@ -21,11 +21,11 @@ import (
 // one event: what is there already stays as it is, unless it is there because
 // its run could not be made, or nobody verified it. Everybody writes events in one order: otherwise
 // two on PostgreSQL could wait for each other.
-func (s *Store) writeMatches(ctx context.Context, tx bun.IDB, from origin, list []event.Match) ([]event.Run, error) {
+func (st *Store) writeMatches(ctx context.Context, tx bun.IDB, from origin, list []event.Match) ([]event.Run, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	now := database.At(s.db.Now())
+	now := database.At(st.db.Now())
 	live, err := liveOrigins(ctx, tx, from, list)
 	if err != nil {
 		return nil, err

@@ -14,9 +14,9 @@ import (
 
 // SkipEvent ends the event's run, which nobody has yet, as skipped; ErrConflict
 // otherwise. Its context stays as long as it would have.
-func (s *Store) SkipEvent(ctx context.Context, organization, id, by string) (r event.Record, err error) {
-	now := s.db.Now()
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) SkipEvent(ctx context.Context, organization, id, by string) (r event.Record, err error) {
+	now := st.db.Now()
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if r, err = recordOf(ctx, tx, organization, id); err != nil {
 			return err
 		}
@@ -30,7 +30,7 @@ func (s *Store) SkipEvent(ctx context.Context, organization, id, by string) (r e
 		}
 		r.Skip, r.RunStatus, r.EndedAt = event.SkipManual, event.RunSkipped, database.At(now).Ptr()
 		e := action.PolicyEvent{Organization: organization, Kind: action.EventRun, Subject: r.Run, By: by}
-		return s.history.RecordChange(ctx, tx, e, statusTold{id, before}, statusTold{id, r.Status()})
+		return st.history.RecordChange(ctx, tx, e, statusTold{id, before}, statusTold{id, r.Status()})
 	})
 	return r, err
 }

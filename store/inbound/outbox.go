@@ -69,9 +69,9 @@ func closeParcel(ctx context.Context, tx bun.IDB, run string, s event.ParcelStat
 }
 
 // Parcel returns the delivery of a run; ErrNotFound.
-func (s *Store) Parcel(ctx context.Context, organization, id string) (event.Parcel, error) {
+func (st *Store) Parcel(ctx context.Context, organization, id string) (event.Parcel, error) {
 	var rows []ParcelRow
-	err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
+	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("id = ?", id).Scan(ctx)
 	if err != nil {
 		return event.Parcel{}, fmt.Errorf("reading delivery %s: %w", id, err)
 	}
@@ -82,7 +82,7 @@ func (s *Store) Parcel(ctx context.Context, organization, id string) (event.Parc
 }
 
 // ListParcels returns a page of deliveries, newest first.
-func (s *Store) ListParcels(ctx context.Context, f event.ParcelFilter) (page action.Page[event.Parcel], err error) {
+func (st *Store) ListParcels(ctx context.Context, f event.ParcelFilter) (page action.Page[event.Parcel], err error) {
 	after, err := database.ParseCursor(f.Cursor)
 	if err != nil {
 		return page, err
@@ -94,10 +94,10 @@ func (s *Store) ListParcels(ctx context.Context, f event.ParcelFilter) (page act
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []ParcelRow
-	if err := database.NewestFirst(MatchParcels(f, s.db.Read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
+	if err := database.NewestFirst(MatchParcels(f, st.db.Read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing deliveries of runs: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, MatchParcels(f, s.db.Read.NewSelect().TableExpr("outbox AS o")))
+	total, capped, err := database.CountUpTo(ctx, MatchParcels(f, st.db.Read.NewSelect().TableExpr("outbox AS o")))
 	if err != nil {
 		return page, fmt.Errorf("counting deliveries of runs: %w", err)
 	}

@@ -26,12 +26,12 @@ type parcelTerms struct {
 // and claim are the same. One whose run somebody else has, or that ended, is
 // void; one whose run waits for its automation to be enabled waits, too. What was
 // claimed before an error is returned with it.
-func (s *Store) ClaimParcels(ctx context.Context, worker string, limit int, lease, life time.Duration) (list []event.Dispatch, err error) {
+func (st *Store) ClaimParcels(ctx context.Context, worker string, limit int, lease, life time.Duration) (list []event.Dispatch, err error) {
 	if worker == "" || limit <= 0 || lease <= 0 || life <= 0 {
 		return nil, errors.New("claiming deliveries: give a worker, how many, and for how long")
 	}
 	var due []string
-	if err := DueOrganizations(s.db.Read, database.At(s.db.Now())).Scan(ctx, &due); err != nil {
+	if err := DueOrganizations(st.db.Read, database.At(st.db.Now())).Scan(ctx, &due); err != nil {
 		return nil, fmt.Errorf("looking for deliveries: %w", err)
 	}
 	rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
@@ -43,7 +43,7 @@ func (s *Store) ClaimParcels(ctx context.Context, worker string, limit int, leas
 			if n == 0 {
 				break
 			}
-			some, err := s.claimParcels(ctx, organization, n, parcelTerms{worker, lease, life})
+			some, err := st.claimParcels(ctx, organization, n, parcelTerms{worker, lease, life})
 			if list = append(list, some...); err != nil {
 				return list, fmt.Errorf("claiming deliveries: %w", err)
 			}
@@ -123,23 +123,23 @@ func dueParcels(ctx context.Context, tx bun.IDB, organization string, now databa
 	return rows, nil
 }
 
-func (s *Store) claimParcels(ctx context.Context, organization string, limit int, t parcelTerms) (list []event.Dispatch, err error) {
-	endpoint, err := s.RunEndpoint(ctx, organization)
+func (st *Store) claimParcels(ctx context.Context, organization string, limit int, t parcelTerms) (list []event.Dispatch, err error) {
+	endpoint, err := st.RunEndpoint(ctx, organization)
 	if errors.Is(err, action.ErrNotFound) || err == nil && !endpoint.Enabled {
 		return nil, nil // since a moment
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
 		list = nil
-		now := s.db.Now()
+		now := st.db.Now()
 		rows, err := dueParcels(ctx, tx, organization, database.At(now), limit)
 		if err != nil {
 			return err
 		}
 		for i := range rows {
-			w, err := s.claimParcel(ctx, tx, &rows[i], t, now)
+			w, err := st.claimParcel(ctx, tx, &rows[i], t, now)
 			if err != nil {
 				return err
 			}
@@ -157,14 +157,14 @@ func (s *Store) claimParcels(ctx context.Context, organization string, limit int
 
 // claimParcel claims one, with its run; nil when nobody needs it any more. p is
 // it as read, and then as written.
-func (s *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t parcelTerms, now time.Time) (*event.Work, error) {
+func (st *Store) claimParcel(ctx context.Context, tx bun.IDB, p *ParcelRow, t parcelTerms, now time.Time) (*event.Work, error) {
 	r, err := ReadRun(ctx, tx, p.Organization, p.Run)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case r.is(event.RunQueued):
-		if err := s.claimRun(ctx, tx, r, claimTerms{by: byEndpoint, deadline: now.Add(t.life), now: now}); err != nil {
+		if err := st.claimRun(ctx, tx, r, claimTerms{by: byEndpoint, deadline: now.Add(t.life), now: now}); err != nil {
 			return nil, err
 		}
 	case r.Claim != "" && r.ClaimedBy == byEndpoint:
@@ -191,16 +191,16 @@ const undelivered = "The endpoint for runs did not take this run. See at the del
 // one was. One that is dead fails its run,
 // unless somebody works on that all the same: then it is delivered. It returns
 // the run, and false, and has written nothing, when the worker lost the parcel.
-func (store *Store) SettleParcel(ctx context.Context, worker string, s event.Sent) (run event.Run, held bool, err error) {
+func (st *Store) SettleParcel(ctx context.Context, worker string, s event.Sent) (run event.Run, held bool, err error) {
 	switch s.Status {
 	case event.ParcelPending, event.ParcelDelivered, event.ParcelDead:
 	default:
 		return event.Run{}, false, fmt.Errorf("an attempt to deliver does not end as %q", s.Status)
 	}
-	run, err = store.parcelSettled(ctx, worker, &s)
+	run, err = st.parcelSettled(ctx, worker, &s)
 	if errors.Is(err, errRunBegun) {
 		s.Status = event.ParcelDelivered // its endpoint has it, whatever it answered
-		run, err = store.parcelSettled(ctx, worker, &s)
+		run, err = st.parcelSettled(ctx, worker, &s)
 	}
 	if errors.Is(err, errParcelLost) || errors.Is(err, ErrRunMoved) {
 		return event.Run{}, false, nil
@@ -211,8 +211,8 @@ func (store *Store) SettleParcel(ctx context.Context, worker string, s event.Sen
 	return run, true, nil
 }
 
-func (store *Store) parcelSettled(ctx context.Context, worker string, s *event.Sent) (run event.Run, err error) {
-	err = store.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+func (st *Store) parcelSettled(ctx context.Context, worker string, s *event.Sent) (run event.Run, err error) {
+	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := ReadRun(ctx, tx, s.Parcel.Organization, s.Parcel.Run)
 		if err != nil {
 			return err
@@ -222,17 +222,17 @@ func (store *Store) parcelSettled(ctx context.Context, worker string, s *event.S
 				return errRunBegun
 			}
 			end := RunEnd{Status: event.RunFailed, Ending: event.Ending{Code: event.RunUndelivered, Message: undelivered}, Note: "The run could not be delivered.", unbegun: true}
-			if _, err := store.EndRun(ctx, tx, r, end, store.db.Now()); err != nil {
+			if _, err := st.EndRun(ctx, tx, r, end, st.db.Now()); err != nil {
 				return err
 			}
 		}
 		run = r.run()
-		return store.settleParcel(ctx, tx, worker, s)
+		return st.settleParcel(ctx, tx, worker, s)
 	})
 	return run, err
 }
 
-func (store *Store) settleParcel(ctx context.Context, tx bun.IDB, worker string, s *event.Sent) error {
+func (st *Store) settleParcel(ctx context.Context, tx bun.IDB, worker string, s *event.Sent) error {
 	r := &ParcelRow{ID: s.Parcel.ID, Status: string(s.Status), FirstAt: database.AtPtr(s.Parcel.FirstAt), NextAt: database.At(s.Parcel.NextAt), LastError: database.Opt(ShortMessage(s.Error))}
 	if s.HTTP != 0 {
 		code := int64(s.HTTP)
@@ -241,7 +241,7 @@ func (store *Store) settleParcel(ctx context.Context, tx bun.IDB, worker string,
 	if s.Status == event.ParcelPending {
 		r.NextAt = database.At(s.NextAt)
 	} else {
-		r.DeliveredAt = database.At(store.db.Now())
+		r.DeliveredAt = database.At(st.db.Now())
 	}
 	n, err := database.Affected(tx.NewUpdate().Model(r).Column("status", "first_at", "next_at", "holder", "lease_until", "last_status", "last_error", "delivered_at").
 		WherePK().Where("organization_id = ?", s.Parcel.Organization).Where("status = 'sending'").

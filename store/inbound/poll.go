@@ -15,15 +15,15 @@ import (
 // ClaimPoll gives the worker the group that is overdue most and that nobody
 // holds, or whose worker lost it; false: there is none. Its turn counts up:
 // whoever had it before can write nothing of it any more.
-func (s *Store) ClaimPoll(ctx context.Context, worker string, lease time.Duration) (g event.PollGroup, found bool, err error) {
+func (st *Store) ClaimPoll(ctx context.Context, worker string, lease time.Duration) (g event.PollGroup, found bool, err error) {
 	// A reader looks first: mostly nothing is due.
-	some, err := database.Exists(ctx, DuePolls(s.db.Read.NewSelect(), s.db.ClockNow()))
+	some, err := database.Exists(ctx, DuePolls(st.db.Read.NewSelect(), st.db.ClockNow()))
 	if err != nil || !some {
 		return g, false, wrapped("looking for what is to be polled", err)
 	}
 	var rows []pollGroupRow
-	err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		now, until := s.db.LeaseTimes(lease)
+	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		now, until := st.db.LeaseTimes(lease)
 		return ClaimPoll(tx, worker, now, until).Scan(ctx, &rows)
 	}})
 	if err != nil || len(rows) == 0 {
@@ -54,9 +54,9 @@ func ClaimPoll(db bun.IDB, worker string, now, until any) *bun.UpdateQuery {
 
 // RenewPoll has the lease of a claimed group begin anew; false: the worker lost
 // it.
-func (s *Store) RenewPoll(ctx context.Context, worker string, g event.PollGroup, lease time.Duration) (held bool, err error) {
-	err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
-		_, until := s.db.LeaseTimes(lease)
+func (st *Store) RenewPoll(ctx context.Context, worker string, g event.PollGroup, lease time.Duration) (held bool, err error) {
+	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		_, until := st.db.LeaseTimes(lease)
 		n, err := database.Affected(tx.NewUpdate().Table("poll_groups").Set("lease_until = ?", until).
 			Where("id = ?", g.ID).Where("holder = ?", worker).Where("turn = ?", g.Turn).Exec(ctx))
 		held = n == 1
@@ -105,9 +105,9 @@ func (r *pollGroupRow) group() event.PollGroup {
 }
 
 // PollGroups tells how an organization's polling goes, by provider.
-func (s *Store) PollGroups(ctx context.Context, organization string) ([]event.PollGroup, error) {
+func (st *Store) PollGroups(ctx context.Context, organization string) ([]event.PollGroup, error) {
 	var rows []pollGroupRow
-	err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("provider", "integration_id").Scan(ctx)
+	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("provider", "integration_id").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing what is polled: %w", err)
 	}
@@ -122,7 +122,7 @@ func (s *Store) PollGroups(ctx context.Context, organization string) ([]event.Po
 // there while one of them is enabled, and as quick as the quickest. It belongs
 // into the transaction of each change of a trigger, of which [DB.do] lets one at
 // a time be.
-func (s *Store) pollsMoved(ctx context.Context, tx bun.Tx, t *event.Trigger) error {
+func (st *Store) pollsMoved(ctx context.Context, tx bun.Tx, t *event.Trigger) error {
 	if t.Kind != event.Polling {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (s *Store) pollsMoved(ctx context.Context, tx bun.Tx, t *event.Trigger) err
 		}
 		return nil
 	}
-	return s.PutPollGroup(ctx, tx, t, seconds)
+	return st.PutPollGroup(ctx, tx, t, seconds)
 }
 
 // Quickest finds the least time between two looks of the trigger's group; zero
@@ -152,12 +152,12 @@ func Quickest(db bun.IDB, t *event.Trigger) *bun.SelectQuery {
 // PutPollGroup makes the group, due at once, or changes how quick it is. When it
 // is due stays, but that one which goes well need not wait for longer than what
 // is wanted now.
-func (s *Store) PutPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, seconds int) error {
+func (st *Store) PutPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, seconds int) error {
 	id, err := database.NewID()
 	if err != nil {
 		return err
 	}
-	now := s.db.Now()
+	now := st.db.Now()
 	_, err = tx.NewInsert().Model(&pollGroupRow{
 		ID: id, Organization: t.Organization, Provider: t.Provider, Integration: t.Integration, PollSeconds: seconds, NextAt: database.At(now),
 	}).On("CONFLICT (organization_id, provider, integration_id) DO UPDATE").Set("poll_seconds = EXCLUDED.poll_seconds").
@@ -171,16 +171,16 @@ func (s *Store) PutPollGroup(ctx context.Context, tx bun.Tx, t *event.Trigger, s
 
 // SettlePoll writes cursor and events in one transaction, and gives the group
 // back. Nothing is written, and ErrConflict returned, when the worker lost it.
-func (s *Store) SettlePoll(ctx context.Context, worker string, l event.Look) (runs []event.Run, err error) {
-	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
-		n, err := database.Affected(giveBack(tx, worker, &l, database.At(s.db.Now())).Exec(ctx))
+func (st *Store) SettlePoll(ctx context.Context, worker string, l event.Look) (runs []event.Run, err error) {
+	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+		n, err := database.Affected(giveBack(tx, worker, &l, database.At(st.db.Now())).Exec(ctx))
 		switch {
 		case err != nil:
 			return err
 		case n == 0:
 			return action.NewError("poll_lost")
 		}
-		runs, err = s.writeMatches(ctx, tx, OfTriggers, l.Matches)
+		runs, err = st.writeMatches(ctx, tx, OfTriggers, l.Matches)
 		return err
 	})
 	if err != nil {

@@ -17,19 +17,19 @@ const bodyAge = time.Hour
 // ForgetInbound wipes payloads of events and deletes ended receipts from before
 // a time, up to limit rows (zero: 100), and says how many. Each kind is a
 // transaction of its own, and none when there is nothing to do.
-func (s *Store) ForgetInbound(ctx context.Context, before time.Time, limit int) (n int, err error) {
+func (st *Store) ForgetInbound(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	limit = database.OrHundred(limit)
 	for _, f := range Forgettings(database.At(before)) {
 		if n >= limit {
 			return n, nil
 		}
-		some, err := s.forgetInbound(ctx, f, limit-n)
+		some, err := st.forgetInbound(ctx, f, limit-n)
 		if n += some; err != nil {
 			return n, fmt.Errorf("forgetting what %s keeps: %w", f.table, err)
 		}
 	}
 	if n < limit {
-		some, err := s.db.Forget(ctx, OldBodies(before, s.db.Now()), limit-n)
+		some, err := st.db.Forget(ctx, OldBodies(before, st.db.Now()), limit-n)
 		return n + some, err
 	}
 	return n, nil
@@ -60,12 +60,12 @@ func Forgettings(before database.Stamp) []forgetting {
 }
 
 // forgetInbound forgets the oldest ones. A reader looks first, as in a sweep.
-func (s *Store) forgetInbound(ctx context.Context, f forgetting, limit int) (n int, err error) {
-	some, err := database.Exists(ctx, f.Oldest(s.db.Read, 1))
+func (st *Store) forgetInbound(ctx context.Context, f forgetting, limit int) (n int, err error) {
+	some, err := database.Exists(ctx, f.Oldest(st.db.Read, 1))
 	if err != nil || !some {
 		return 0, err
 	}
-	err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		n, err = f.apply(ctx, tx, limit)
 		return err
 	}})

@@ -64,8 +64,8 @@ func (r *RunRow) run() event.Run {
 func (r *RunRow) is(s event.RunStatus) bool { return r.Status == string(s) }
 
 // Run returns a run; ErrNotFound.
-func (s *Store) Run(ctx context.Context, organization, id string) (event.Run, error) {
-	return oneRun(ctx, s.db.Read, organization, id)
+func (st *Store) Run(ctx context.Context, organization, id string) (event.Run, error) {
+	return oneRun(ctx, st.db.Read, organization, id)
 }
 
 func oneRun(ctx context.Context, db bun.IDB, organization, id string) (event.Run, error) {
@@ -105,7 +105,7 @@ const (
 )
 
 // ListRuns returns a page of runs, newest first.
-func (s *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.Page[event.Run], err error) {
+func (st *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.Page[event.Run], err error) {
 	after, err := database.ParseCursor(f.Cursor)
 	if err != nil {
 		return page, err
@@ -115,10 +115,10 @@ func (s *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.Pa
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []RunRow
-	if err := database.NewestFirst(MatchRuns(f, Runs(s.db.Read, &rows)), after, limit).Scan(ctx); err != nil {
+	if err := database.NewestFirst(MatchRuns(f, Runs(st.db.Read, &rows)), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing runs: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, MatchRuns(f, s.db.Read.NewSelect().TableExpr("runs AS r")))
+	total, capped, err := database.CountUpTo(ctx, MatchRuns(f, st.db.Read.NewSelect().TableExpr("runs AS r")))
 	if err != nil {
 		return page, fmt.Errorf("counting runs: %w", err)
 	}
@@ -130,9 +130,9 @@ func (s *Store) ListRuns(ctx context.Context, f event.RunFilter) (page action.Pa
 }
 
 // LastRuns returns the newest run of each automation that has one, by their ids.
-func (s *Store) LastRuns(ctx context.Context, organization string) (map[string]event.Run, error) {
+func (st *Store) LastRuns(ctx context.Context, organization string) (map[string]event.Run, error) {
 	var rows []RunRow
-	if err := LastRuns(s.db.Read, &rows, organization).Scan(ctx); err != nil {
+	if err := LastRuns(st.db.Read, &rows, organization).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading the last runs: %w", err)
 	}
 	last := make(map[string]event.Run, len(rows))

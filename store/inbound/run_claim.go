@@ -31,13 +31,13 @@ type claimTerms struct {
 // "no_run" when none waits, "run_not_found" when there is none of c.Run, and
 // ErrConflict when somebody has that one. Runs of a disabled automation wait
 // until it is enabled: nobody gets any, and ErrConflict who asks for one.
-func (s *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err error) {
+func (st *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err error) {
 	if c.By == "" || c.Life <= 0 || c.Lease < 0 {
 		return event.Work{}, errors.New("claiming a run: give who claims it, and for how long")
 	}
 	if c.Run == "" {
 		// A reader looks first: workers ask often, and mostly nothing waits.
-		some, err := database.Exists(ctx, WaitingAutomations(s.db.Read, c.Organization, c.Automation).Limit(1))
+		some, err := database.Exists(ctx, WaitingAutomations(st.db.Read, c.Organization, c.Automation).Limit(1))
 		if err != nil {
 			return event.Work{}, fmt.Errorf("looking for a run: %w", err)
 		}
@@ -45,13 +45,13 @@ func (s *Store) ClaimRun(ctx context.Context, c event.Claim) (w event.Work, err 
 			return event.Work{}, noRun()
 		}
 	}
-	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := pickRun(ctx, tx, &c)
 		if err != nil {
 			return err
 		}
-		now := s.db.Now()
-		if err := s.claimRun(ctx, tx, r, claimTerms{by: c.By, lease: c.Lease, deadline: now.Add(c.Life), now: now}); err != nil {
+		now := st.db.Now()
+		if err := st.claimRun(ctx, tx, r, claimTerms{by: c.By, lease: c.Lease, deadline: now.Add(c.Life), now: now}); err != nil {
 			return err
 		}
 		if err := closeParcel(ctx, tx, r.ID, event.ParcelDelivered, now); err != nil {
@@ -145,12 +145,12 @@ func pickRun(ctx context.Context, tx bun.IDB, c *event.Claim) (*RunRow, error) {
 
 // claimRun gives a queued run to somebody, with a session of its own; r is it as
 // read, and then as written. errRunMoved when it is not queued any more.
-func (store *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c claimTerms) error {
+func (st *Store) claimRun(ctx context.Context, tx bun.IDB, r *RunRow, c claimTerms) error {
 	claim, err := database.NewID()
 	if err != nil {
 		return err
 	}
-	s, err := store.mintSession(ctx, tx, r, c)
+	s, err := st.mintSession(ctx, tx, r, c)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (r *RunRow) leaseFrom(now time.Time) database.Stamp {
 
 // mintSession makes the session that works on a run, and returns its id. It is
 // bound to what its automation is bound to at this time.
-func (store *Store) mintSession(ctx context.Context, tx bun.IDB, r *RunRow, c claimTerms) (string, error) {
+func (st *Store) mintSession(ctx context.Context, tx bun.IDB, r *RunRow, c claimTerms) (string, error) {
 	s := action.Session{
 		Organization: r.Organization, Kind: action.Unattended, Type: action.TypeAutomation, Automation: r.Automation, Event: r.Event,
 		Title: r.Title, CreatedBy: action.ByAutomation(r.Automation), CreatedAt: c.now, ExpiresAt: &c.deadline,
@@ -193,7 +193,7 @@ func (store *Store) mintSession(ctx context.Context, tx bun.IDB, r *RunRow, c cl
 	if err := connect.Bindings(tx, r.Organization, r.Automation).Scan(ctx, &s.Connections); err != nil {
 		return "", fmt.Errorf("reading the connections of automation %s: %w", r.Automation, err)
 	}
-	if err := store.calls.CompleteSession(&s); err != nil {
+	if err := st.calls.CompleteSession(&s); err != nil {
 		return "", err
 	}
 	if _, err := tx.NewInsert().Model(sessions.NewSessionRow(&s)).Exec(ctx); err != nil {
@@ -256,8 +256,8 @@ func (r *RunRow) endedWith(claim string, s event.RunStatus) bool {
 // RenewRun tells that the worker is alive: the run is running, unless it waits
 // for a person, and its lease begins anew. ErrNotFound; ErrConflict with code
 // "claim_lost".
-func (s *Store) RenewRun(ctx context.Context, organization, id, claim string) (run event.Run, err error) {
-	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+func (st *Store) RenewRun(ctx context.Context, organization, id, claim string) (run event.Run, err error) {
+	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := ReadRun(ctx, tx, organization, id)
 		if err != nil {
 			return err
@@ -265,7 +265,7 @@ func (s *Store) RenewRun(ctx context.Context, organization, id, claim string) (r
 		if !r.has(claim) {
 			return claimLost()
 		}
-		now := s.db.Now()
+		now := st.db.Now()
 		err = swapped(database.Affected(r.asRead(tx.NewUpdate().Table("runs").
 			Set("status = CASE WHEN status = 'claimed' THEN 'running' ELSE status END").
 			Set("started_at = coalesce(started_at, ?), lease_until = ?", database.At(now), r.leaseFrom(now)).
@@ -293,11 +293,11 @@ func (s *Store) RenewRun(ctx context.Context, organization, id, claim string) (r
 // and returned. Who says so again, since he did not hear the answer, gets the
 // run as it is. ErrInvalid with a field of the ending; ErrNotFound; ErrConflict
 // with code "claim_lost".
-func (s *Store) FinishRun(ctx context.Context, organization, id, claim string, e event.Ending) (run event.Run, withdrew []action.Invocation, err error) {
+func (st *Store) FinishRun(ctx context.Context, organization, id, claim string, e event.Ending) (run event.Run, withdrew []action.Invocation, err error) {
 	if err := CheckEnding(&e, event.RunSucceeded, event.RunFailed, event.RunNeeds); err != nil {
 		return event.Run{}, nil, err
 	}
-	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
 		r, err := ReadRun(ctx, tx, organization, id)
 		switch {
 		case err != nil:
@@ -309,7 +309,7 @@ func (s *Store) FinishRun(ctx context.Context, organization, id, claim string, e
 			return claimLost()
 		}
 		end := RunEnd{Status: e.Status, Ending: e, Finished: true, Parcel: event.ParcelDelivered, Note: "The run was finished by its worker."}
-		withdrew, err = s.EndRun(ctx, tx, r, end, s.db.Now())
+		withdrew, err = st.EndRun(ctx, tx, r, end, st.db.Now())
 		run = r.run()
 		return err
 	})

@@ -87,7 +87,7 @@ func ShortMessage(text string) string {
 // The session comes first, then its calls, then the run, then its delivery: a
 // call that begins holds the session and then changes the run, and so does a
 // decision with its call.
-func (s *Store) EndRun(ctx context.Context, tx bun.IDB, r *RunRow, e RunEnd, now time.Time) (withdrew []action.Invocation, err error) {
+func (st *Store) EndRun(ctx context.Context, tx bun.IDB, r *RunRow, e RunEnd, now time.Time) (withdrew []action.Invocation, err error) {
 	if r.Claim != "" {
 		if withdrew, err = e.endSession(ctx, tx, r, now); err != nil {
 			return nil, err

@@ -48,17 +48,17 @@ func (r *endpointRow) event(by string) action.PolicyEvent {
 
 // RunEndpoint returns where an organization's runs are delivered to, with its
 // secrets that have not expired; ErrNotFound when runs are only claimed.
-func (s *Store) RunEndpoint(ctx context.Context, organization string) (event.Endpoint, error) {
-	return s.endpoint(ctx, s.db.Read, organization)
+func (st *Store) RunEndpoint(ctx context.Context, organization string) (event.Endpoint, error) {
+	return st.endpoint(ctx, st.db.Read, organization)
 }
 
-func (s *Store) endpoint(ctx context.Context, from bun.IDB, organization string) (event.Endpoint, error) {
+func (st *Store) endpoint(ctx context.Context, from bun.IDB, organization string) (event.Endpoint, error) {
 	r, err := EndpointRowOf(ctx, from, organization)
 	if err != nil {
 		return event.Endpoint{}, err
 	}
 	e := r.endpoint()
-	e.Secrets, err = s.Secrets(ctx, from, organization, EndpointSecrets)
+	e.Secrets, err = st.Secrets(ctx, from, organization, EndpointSecrets)
 	return e, err
 }
 
@@ -77,12 +77,12 @@ func EndpointRowOf(ctx context.Context, db bun.IDB, organization string) (*endpo
 
 // SetRunEndpoint writes URL and Enabled, in the name of e.UpdatedBy, adds the
 // secret when it is given, and returns the endpoint with all that are good.
-func (s *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *event.Secret) (event.Endpoint, error) {
-	r := &endpointRow{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: database.At(s.db.Now())}
+func (st *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *event.Secret) (event.Endpoint, error) {
+	r := &endpointRow{Organization: e.Organization, URL: e.URL, Enabled: e.Enabled, UpdatedBy: e.UpdatedBy, UpdatedAt: database.At(st.db.Now())}
 	if err := r.check(); err != nil {
 		return event.Endpoint{}, err
 	}
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := EndpointRowOf(ctx, tx, r.Organization)
 		if err != nil && !errors.Is(err, action.ErrNotFound) {
 			return err
@@ -93,14 +93,14 @@ func (s *Store) SetRunEndpoint(ctx context.Context, e event.Endpoint, secret *ev
 			return fmt.Errorf("writing the endpoint for runs: %w", err)
 		}
 		if secret != nil {
-			if err := s.AddSecret(ctx, tx, r.Organization, EndpointSecrets, *secret); err != nil {
+			if err := st.AddSecret(ctx, tx, r.Organization, EndpointSecrets, *secret); err != nil {
 				return err
 			}
 		}
-		if err := s.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.told(), r.told()); err != nil {
+		if err := st.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.told(), r.told()); err != nil {
 			return err
 		}
-		e, err = s.endpoint(ctx, tx, r.Organization)
+		e, err = st.endpoint(ctx, tx, r.Organization)
 		return err
 	})
 	if err != nil {
@@ -125,8 +125,8 @@ func (r *endpointRow) check() error {
 
 // DeleteRunEndpoint removes an organization's endpoint with its secrets: runs
 // wait for who claims them. ErrNotFound.
-func (s *Store) DeleteRunEndpoint(ctx context.Context, organization, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteRunEndpoint(ctx context.Context, organization, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := EndpointRowOf(ctx, tx, organization)
 		if err != nil {
 			return err
@@ -137,6 +137,6 @@ func (s *Store) DeleteRunEndpoint(ctx context.Context, organization, by string) 
 		if err := DeleteSecrets(ctx, tx, organization, EndpointSecrets); err != nil {
 			return err
 		}
-		return s.history.RecordChange(ctx, tx, r.event(by), r.told(), nil)
+		return st.history.RecordChange(ctx, tx, r.event(by), r.told(), nil)
 	})
 }

@@ -12,17 +12,16 @@ import (
 	"sallyport/ingest/event"
 	"sallyport/store/database"
 	"sallyport/store/sessions"
-	sessionsrows "sallyport/store/sessions"
 )
 
 // CancelRun ends a run that has not ended, in a person's name; calls of it that
 // wait are withdrawn and returned. ErrNotFound; ErrConflict.
-func (s *Store) CancelRun(ctx context.Context, organization, id, by, reason string) (event.Run, []action.Invocation, error) {
+func (st *Store) CancelRun(ctx context.Context, organization, id, by, reason string) (event.Run, []action.Invocation, error) {
 	end := RunEnd{
 		Status: event.RunFailed, Ending: event.Ending{Code: event.RunCancelled, Message: ShortMessage(reason)},
 		Parcel: event.ParcelVoid, Note: "The run was cancelled.",
 	}
-	return s.act(ctx, organization, id, by, end, func(_ context.Context, _ bun.IDB, r *RunRow) error {
+	return st.act(ctx, organization, id, by, end, func(_ context.Context, _ bun.IDB, r *RunRow) error {
 		if event.RunStatus(r.Status).Ended() {
 			return action.NewError("run_ended", r.Status)
 		}
@@ -33,11 +32,11 @@ func (s *Store) CancelRun(ctx context.Context, organization, id, by, reason stri
 // ResolveRun ends a run that needs a human as a person says, who did it himself
 // or gave it up. ErrInvalid with a field of the ending; ErrNotFound; ErrConflict
 // for other runs, and for one whose worker goes on once its calls are decided.
-func (s *Store) ResolveRun(ctx context.Context, organization, id, by string, e event.Ending) (event.Run, error) {
+func (st *Store) ResolveRun(ctx context.Context, organization, id, by string, e event.Ending) (event.Run, error) {
 	if err := CheckEnding(&e, event.RunSucceeded, event.RunFailed); err != nil {
 		return event.Run{}, err
 	}
-	run, _, err := s.act(ctx, organization, id, by, RunEnd{Status: e.Status, Ending: e, Parcel: event.ParcelVoid}, leftToPeople)
+	run, _, err := st.act(ctx, organization, id, by, RunEnd{Status: e.Status, Ending: e, Parcel: event.ParcelVoid}, leftToPeople)
 	return run, err
 }
 
@@ -54,9 +53,9 @@ func leftToPeople(_ context.Context, _ bun.IDB, r *RunRow) error {
 
 // RedriveRun queues a run anew that failed, or that its worker left to a person.
 // ErrNotFound; ErrConflict for others, and when its automation is gone.
-func (s *Store) RedriveRun(ctx context.Context, organization, id, by string) (event.Run, error) {
+func (st *Store) RedriveRun(ctx context.Context, organization, id, by string) (event.Run, error) {
 	end := RunEnd{Status: event.RunQueued, Parcel: event.ParcelVoid, fresh: true}
-	run, _, err := s.act(ctx, organization, id, by, end, func(ctx context.Context, tx bun.IDB, r *RunRow) error {
+	run, _, err := st.act(ctx, organization, id, by, end, func(ctx context.Context, tx bun.IDB, r *RunRow) error {
 		if !r.is(event.RunFailed) {
 			if !r.is(event.RunNeeds) {
 				return action.NewError("run_not_failed", r.Status)
@@ -79,14 +78,14 @@ const ActTries = 5
 
 // act ends a run in a person's name, when it may be, and writes that down. No
 // automation is deleted at the same time, whose runs nobody could take.
-func (s *Store) act(
+func (st *Store) act(
 	ctx context.Context, organization, id, by string, e RunEnd, may func(context.Context, bun.IDB, *RunRow) error,
 ) (run event.Run, withdrew []action.Invocation, err error) {
 	if by == "" {
 		return event.Run{}, nil, errors.New("an act on a run needs the person whose it is")
 	}
 	for range ActTries {
-		err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 			r, err := ReadRun(ctx, tx, organization, id)
 			if err != nil {
 				return err
@@ -95,12 +94,12 @@ func (s *Store) act(
 				return err
 			}
 			was := r.told()
-			if withdrew, err = s.EndRun(ctx, tx, r, e, s.db.Now()); err != nil {
+			if withdrew, err = st.EndRun(ctx, tx, r, e, st.db.Now()); err != nil {
 				return err
 			}
 			run = r.run()
 			change := action.PolicyEvent{Organization: organization, Kind: action.EventRun, Subject: id, By: by}
-			return s.history.RecordChange(ctx, tx, change, was, r.told())
+			return st.history.RecordChange(ctx, tx, change, was, r.told())
 		})
 		if !errors.Is(err, ErrRunMoved) {
 			break
@@ -130,8 +129,8 @@ func (r *RunRow) told() any {
 
 // RunOfSession returns the run that a session works on, or worked on before
 // another one did; ErrNotFound.
-func (s *Store) RunOfSession(ctx context.Context, organization, session string) (event.Run, error) {
-	r, err := FirstRun(ctx, func(into any) *bun.SelectQuery { return RunOfSession(s.db.Read, into, organization, session) })
+func (st *Store) RunOfSession(ctx context.Context, organization, session string) (event.Run, error) {
+	r, err := FirstRun(ctx, func(into any) *bun.SelectQuery { return RunOfSession(st.db.Read, into, organization, session) })
 	if err != nil {
 		return event.Run{}, err
 	}
@@ -154,11 +153,11 @@ type originOfSession struct {
 
 // OriginsOfSessions returns what sessions were minted for, by their ids: those
 // that were minted for no event are left out.
-func (s *Store) OriginsOfSessions(ctx context.Context, organization string, sessions []string) (map[string]event.Origin, error) {
+func (st *Store) OriginsOfSessions(ctx context.Context, organization string, ids []string) (map[string]event.Origin, error) {
 	known := map[string]event.Origin{}
-	for some := range slices.Chunk(sessions, database.Chunk) {
+	for some := range slices.Chunk(ids, database.Chunk) {
 		var rows []originOfSession
-		if err := OriginsOfSessions(s.db.Read, organization, some).Scan(ctx, &rows); err != nil {
+		if err := OriginsOfSessions(st.db.Read, organization, some).Scan(ctx, &rows); err != nil {
 			return nil, fmt.Errorf("reading what sessions were minted for: %w", err)
 		}
 		for _, r := range rows {
@@ -168,9 +167,9 @@ func (s *Store) OriginsOfSessions(ctx context.Context, organization string, sess
 	return known, nil
 }
 
-func OriginsOfSessions(db bun.IDB, organization string, sessions []string) *bun.SelectQuery {
+func OriginsOfSessions(db bun.IDB, organization string, ids []string) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("sessions AS s").ColumnExpr("s.id, s.event_id, r.id AS run_id").
 		ColumnExpr("CASE WHEN r.session_id = s.id THEN r.status END AS status, CASE WHEN r.session_id = s.id THEN substr(r.message, 1, 500) END AS message").
-		Join("LEFT JOIN runs AS r ON r.organization_id = s.organization_id AND "+sessionsrows.MadeByRun, action.ByAutomation("")).
-		Where("s.organization_id = ?", organization).Where("s.id IN (?)", bun.List(sessions)).Where("s.event_id IS NOT NULL")
+		Join("LEFT JOIN runs AS r ON r.organization_id = s.organization_id AND "+sessions.MadeByRun, action.ByAutomation("")).
+		Where("s.organization_id = ?", organization).Where("s.id IN (?)", bun.List(ids)).Where("s.event_id IS NOT NULL")
 }

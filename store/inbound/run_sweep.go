@@ -105,21 +105,21 @@ func (s runSweep) Overdue(db bun.IDB, into any, limit int) *bun.SelectQuery {
 // wait for a person, and of deliveries whose worker was lost the next attempt is
 // due. It returns the runs that changed, and the invocations that were
 // withdrawn, also those from before an error.
-func (store *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (changed []event.Run, withdrew []action.Invocation, err error) {
+func (st *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (changed []event.Run, withdrew []action.Invocation, err error) {
 	if limit <= 0 {
 		limit = 100
 	}
-	errs := []error{store.sweepWaiting(ctx, now, limit), store.sweepParcels(ctx, database.At(now), limit)}
+	errs := []error{st.sweepWaiting(ctx, now, limit), st.sweepParcels(ctx, database.At(now), limit)}
 	for _, s := range RunSweeps(database.At(now)) {
 		var rows []RunRow
-		if err := s.Overdue(store.db.Read, &rows, limit-len(changed)).Scan(ctx); err != nil {
+		if err := s.Overdue(st.db.Read, &rows, limit-len(changed)).Scan(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("looking for %s runs: %w", s.What, err))
 		}
 		for i := range rows {
 			e := s.end(&rows[i])
-			calls, err := store.SweepRun(ctx, &rows[i], e, now)
+			calls, err := st.SweepRun(ctx, &rows[i], e, now)
 			if e.lapsed && errors.Is(err, errRunBegun) {
-				calls, err = store.SweepRun(ctx, &rows[i], lostAtWork(), now)
+				calls, err = st.SweepRun(ctx, &rows[i], lostAtWork(), now)
 			}
 			switch {
 			case errors.Is(err, ErrRunMoved): // it is not overdue any more, or another's work
@@ -141,11 +141,11 @@ func (store *Store) SweepRuns(ctx context.Context, now time.Time, limit int) (ch
 
 // SweepRun ends one run in a transaction of its own. r is then as it was
 // written.
-func (s *Store) SweepRun(ctx context.Context, r *RunRow, e RunEnd, now time.Time) (withdrew []action.Invocation, err error) {
+func (st *Store) SweepRun(ctx context.Context, r *RunRow, e RunEnd, now time.Time) (withdrew []action.Invocation, err error) {
 	was := *r
-	err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
+	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
 		*r = was
-		withdrew, err = s.EndRun(ctx, tx, r, e, now)
+		withdrew, err = st.EndRun(ctx, tx, r, e, now)
 		return err
 	})
 	return withdrew, err
@@ -160,16 +160,16 @@ func WaitingForPeople(db bun.IDB, until database.Stamp, limit int) *bun.SelectQu
 
 // sweepWaiting renews the leases of runs that wait for a person: their workers
 // wait, too.
-func (s *Store) sweepWaiting(ctx context.Context, now time.Time, limit int) error {
+func (st *Store) sweepWaiting(ctx context.Context, now time.Time, limit int) error {
 	var rows []RunRow
-	if err := WaitingForPeople(s.db.Read, database.At(now.Add(renewAhead)), limit).Scan(ctx, &rows); err != nil {
+	if err := WaitingForPeople(st.db.Read, database.At(now.Add(renewAhead)), limit).Scan(ctx, &rows); err != nil {
 		return fmt.Errorf("looking for runs that wait: %w", err)
 	}
 	var errs []error
 	for i := range rows {
 		r := &rows[i]
 		if until := r.leaseFrom(now); until.T.After(r.LeaseUntil.T) {
-			errs = append(errs, s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+			errs = append(errs, st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 				_, err := tx.NewUpdate().Table("runs").Set("lease_until = ?", until).Where("id = ?", r.ID).
 					Where("claim_id = ?", r.Claim).Where("lease_until = ?", r.LeaseUntil).Exec(ctx)
 				return err
@@ -189,10 +189,10 @@ func LapsedParcels(q *bun.SelectQuery, now database.Stamp, limit int) *bun.Selec
 }
 
 // sweepParcels has the next attempt of deliveries due whose worker was lost.
-func (s *Store) sweepParcels(ctx context.Context, now database.Stamp, limit int) error {
-	some, err := database.Exists(ctx, LapsedParcels(s.db.Read.NewSelect(), now, 1))
+func (st *Store) sweepParcels(ctx context.Context, now database.Stamp, limit int) error {
+	some, err := database.Exists(ctx, LapsedParcels(st.db.Read.NewSelect(), now, 1))
 	if err == nil && some {
-		err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 			_, err := FreeParcels(tx, now, limit).Exec(ctx)
 			return err
 		}})

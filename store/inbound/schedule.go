@@ -34,24 +34,24 @@ func (r *ScheduleRow) Snapshot() any {
 
 // CreateSchedule writes one and returns it as it is stored, with an id when none
 // was said. ErrNotFound when the organization has no such automation; ErrTooMany.
-func (store *Store) CreateSchedule(ctx context.Context, s event.Schedule) (event.Schedule, error) {
+func (st *Store) CreateSchedule(ctx context.Context, s event.Schedule) (event.Schedule, error) {
 	r := &ScheduleRow{Schedule: s}
 	r.LastAt, r.NextAt = nil, database.AtPtr(r.NextAt).Ptr()
 	if err := history.First(database.IDOr(&r.ID), action.Fault(r.Check())); err != nil {
 		return event.Schedule{}, err
 	}
-	err := store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := automationOf(ctx, tx, r.Organization, r.Automation); err != nil {
 			return err
 		}
-		return store.history.Create(ctx, tx, r, r.CreatedBy, MaxSchedules)
+		return st.history.Create(ctx, tx, r, r.CreatedBy, MaxSchedules)
 	})
 	return r.Schedule, err
 }
 
 // Schedule returns one; ErrNotFound.
-func (s *Store) Schedule(ctx context.Context, organization, id string) (event.Schedule, error) {
-	r, err := scheduleOf(ctx, s.db.Read, organization, id)
+func (st *Store) Schedule(ctx context.Context, organization, id string) (event.Schedule, error) {
+	r, err := scheduleOf(ctx, st.db.Read, organization, id)
 	return r.Schedule, err
 }
 
@@ -62,8 +62,8 @@ func scheduleOf(ctx context.Context, db bun.IDB, organization, id string) (Sched
 
 // ListSchedules returns those of an automation, or with an empty one all of the
 // organization, first come first.
-func (s *Store) ListSchedules(ctx context.Context, organization, automation string) ([]event.Schedule, error) {
-	return database.List[event.Schedule](ctx, SchedulesOf(s.db.Read, organization, automation))
+func (st *Store) ListSchedules(ctx context.Context, organization, automation string) ([]event.Schedule, error) {
+	return database.List[event.Schedule](ctx, SchedulesOf(st.db.Read, organization, automation))
 }
 
 func SchedulesOf(db bun.IDB, organization, automation string) *bun.SelectQuery {
@@ -73,9 +73,9 @@ func SchedulesOf(db bun.IDB, organization, automation string) *bun.SelectQuery {
 // UpdateSchedule writes Name, Cron, TimeZone, Enabled, Missed and NextAt, and
 // returns the row; ErrNotFound. NextAt counts only where the times changed, or
 // are wanted again: otherwise the row's has possibly moved on since it was read.
-func (store *Store) UpdateSchedule(ctx context.Context, s event.Schedule, by string) (event.Schedule, error) {
+func (st *Store) UpdateSchedule(ctx context.Context, s event.Schedule, by string) (event.Schedule, error) {
 	var r ScheduleRow
-	err := store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = scheduleOf(ctx, tx, s.Organization, s.ID); err != nil {
 			return err
 		}
@@ -87,26 +87,26 @@ func (store *Store) UpdateSchedule(ctx context.Context, s event.Schedule, by str
 		if err := action.Fault(r.Check()); err != nil {
 			return err
 		}
-		return store.history.Update(ctx, tx, &old, &r, by)
+		return st.history.Update(ctx, tx, &old, &r, by)
 	})
 	return r.Schedule, err
 }
 
 // DeleteSchedule removes one; ErrNotFound. What its events and runs were stays.
-func (s *Store) DeleteSchedule(ctx context.Context, organization, id, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteSchedule(ctx context.Context, organization, id, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := scheduleOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
-		return s.history.Remove(ctx, tx, &r, by)
+		return st.history.Remove(ctx, tx, &r, by)
 	})
 }
 
 // DueSchedules returns enabled schedules whose time has come, of all
 // organizations, the most overdue first.
-func (s *Store) DueSchedules(ctx context.Context, now time.Time, limit int) ([]event.Schedule, error) {
-	return database.List[event.Schedule](ctx, DueSchedules(s.db.Read, database.At(now), limit))
+func (st *Store) DueSchedules(ctx context.Context, now time.Time, limit int) ([]event.Schedule, error) {
+	return database.List[event.Schedule](ctx, DueSchedules(st.db.Read, database.At(now), limit))
 }
 
 // DueSchedules needs not ask which are enabled: the others have no next time.
@@ -119,17 +119,17 @@ func DueSchedules(db bun.IDB, now database.Stamp, limit int) *bun.SelectQuery {
 // writes the match, if there is one, in the same transaction. Of many who do
 // it for one due time one is told that it did, and none when the schedule was
 // changed meanwhile: its next time is another.
-func (store *Store) FireSchedule(ctx context.Context, s event.Schedule, next *time.Time, m *event.Match) (runs []event.Run, fired bool, err error) {
+func (st *Store) FireSchedule(ctx context.Context, s event.Schedule, next *time.Time, m *event.Match) (runs []event.Run, fired bool, err error) {
 	if s.NextAt == nil {
 		return nil, false, nil
 	}
-	err = store.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
 		runs = nil
 		n, err := database.Affected(moveOn(tx, &s, database.AtPtr(next)).Exec(ctx))
 		if fired = n > 0; err != nil || !fired || m == nil {
 			return err
 		}
-		runs, err = store.writeMatches(ctx, tx, ofSchedules, []event.Match{*m})
+		runs, err = st.writeMatches(ctx, tx, ofSchedules, []event.Match{*m})
 		return err
 	})
 	if err != nil {

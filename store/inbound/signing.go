@@ -35,9 +35,9 @@ func (r *SigningRow) secret() event.Secret {
 	return event.Secret{ID: r.ID, Sealed: r.Sealed, CreatedAt: r.CreatedAt.T, ExpiresAt: r.ExpiresAt.Ptr()}
 }
 
-func (s *Store) Secrets(ctx context.Context, from bun.IDB, organization, owner string) ([]event.Secret, error) {
+func (st *Store) Secrets(ctx context.Context, from bun.IDB, organization, owner string) ([]event.Secret, error) {
 	var rows []SigningRow
-	if err := LiveSecrets(from, organization, owner, database.At(s.db.Now())).Scan(ctx, &rows); err != nil {
+	if err := LiveSecrets(from, organization, owner, database.At(st.db.Now())).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading the secrets of %s: %w", owner, err)
 	}
 	list := make([]event.Secret, 0, len(rows))
@@ -53,11 +53,11 @@ func LiveSecrets(db bun.IDB, organization, owner string, now database.Stamp) *bu
 }
 
 // AddSecret writes one after those went that ended.
-func (store *Store) AddSecret(ctx context.Context, tx bun.Tx, organization, owner string, s event.Secret) error {
+func (st *Store) AddSecret(ctx context.Context, tx bun.Tx, organization, owner string, s event.Secret) error {
 	if s.ID == "" || len(s.Sealed) == 0 {
 		return errors.New("a secret needs an id, and to be sealed")
 	}
-	now := database.At(store.db.Now())
+	now := database.At(st.db.Now())
 	_, err := tx.NewDelete().Table("signing_secrets").Where("organization_id = ?", organization).Where("owner_id = ?", owner).
 		Where("expires_at <= ?", now).Exec(ctx)
 	if err != nil {
@@ -87,8 +87,8 @@ func DeleteSecrets(ctx context.Context, tx bun.Tx, organization, owner string) e
 
 // SweepSigningSecrets forgets at most limit (zero: 100) secrets that expired
 // before a time, and returns how many.
-func (s *Store) SweepSigningSecrets(ctx context.Context, before time.Time, limit int) (int, error) {
-	return s.db.Forget(ctx, OldSecrets(before), limit)
+func (st *Store) SweepSigningSecrets(ctx context.Context, before time.Time, limit int) (int, error) {
+	return st.db.Forget(ctx, OldSecrets(before), limit)
 }
 
 func OldSecrets(before time.Time) database.Stale {

@@ -38,7 +38,7 @@ func (r *TriggerRow) Snapshot() any {
 // CreateTrigger writes one with its first secret, which a polling one has not,
 // and returns it as it is stored, with an id when none was said. ErrNotFound when
 // the organization has no such automation; ErrTooMany.
-func (s *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *event.Secret) (event.Trigger, error) {
+func (st *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *event.Secret) (event.Trigger, error) {
 	r := &TriggerRow{Trigger: t}
 	r.LastEventAt = nil
 	if err := history.First(database.IDOr(&r.ID), action.Fault(r.Check())); err != nil {
@@ -47,29 +47,29 @@ func (s *Store) CreateTrigger(ctx context.Context, t event.Trigger, secret *even
 	if secret != nil && t.Kind == event.Polling {
 		return event.Trigger{}, database.Invalid("/secret", "Nobody posts to a trigger that polls; leave the secret out.")
 	}
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := automationOf(ctx, tx, r.Organization, r.Automation); err != nil {
 			return err
 		}
 		if err := r.checkIntegration(ctx, tx, r.CreatedBy); err != nil {
 			return err
 		}
-		if err := s.history.Create(ctx, tx, r, r.CreatedBy, MaxTriggers); err != nil {
+		if err := st.history.Create(ctx, tx, r, r.CreatedBy, MaxTriggers); err != nil {
 			return err
 		}
 		if secret != nil {
-			if err := s.AddSecret(ctx, tx, r.Organization, r.ID, *secret); err != nil {
+			if err := st.AddSecret(ctx, tx, r.Organization, r.ID, *secret); err != nil {
 				return err
 			}
 		}
-		return s.pollsMoved(ctx, tx, &r.Trigger)
+		return st.pollsMoved(ctx, tx, &r.Trigger)
 	})
 	return r.Trigger, err
 }
 
 // Trigger returns one; ErrNotFound.
-func (s *Store) Trigger(ctx context.Context, organization, id string) (event.Trigger, error) {
-	r, err := TriggerOf(ctx, s.db.Read, organization, id)
+func (st *Store) Trigger(ctx context.Context, organization, id string) (event.Trigger, error) {
+	r, err := TriggerOf(ctx, st.db.Read, organization, id)
 	return r.Trigger, err
 }
 
@@ -83,8 +83,8 @@ func noTrigger() error {
 
 // ListTriggers returns those of an automation, or with an empty one all of the
 // organization, first come first.
-func (s *Store) ListTriggers(ctx context.Context, organization, automation string) ([]event.Trigger, error) {
-	return database.List[event.Trigger](ctx, TriggersOf(s.db.Read, organization, automation))
+func (st *Store) ListTriggers(ctx context.Context, organization, automation string) ([]event.Trigger, error) {
+	return database.List[event.Trigger](ctx, TriggersOf(st.db.Read, organization, automation))
 }
 
 func TriggersOf(db bun.IDB, organization, automation string) *bun.SelectQuery {
@@ -103,9 +103,9 @@ func ofAutomation[R any](db bun.IDB, organization, automation string) *bun.Selec
 
 // UpdateTrigger writes Name, Enabled, Config, Integration and PollSeconds, and
 // returns the row; ErrNotFound.
-func (s *Store) UpdateTrigger(ctx context.Context, t event.Trigger, by string) (event.Trigger, error) {
+func (st *Store) UpdateTrigger(ctx context.Context, t event.Trigger, by string) (event.Trigger, error) {
 	var r TriggerRow
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = TriggerOf(ctx, tx, t.Organization, t.ID); err != nil {
 			return err
 		}
@@ -113,12 +113,12 @@ func (s *Store) UpdateTrigger(ctx context.Context, t event.Trigger, by string) (
 		r.Trigger = t // but for what it is, and what happened to it
 		r.Automation, r.Kind, r.Provider, r.Type = old.Automation, old.Kind, old.Provider, old.Type
 		r.CreatedBy, r.CreatedAt, r.LastEventAt = old.CreatedBy, old.CreatedAt, old.LastEventAt
-		return s.updateTrigger(ctx, tx, &old, &r, by)
+		return st.updateTrigger(ctx, tx, &old, &r, by)
 	})
 	return r.Trigger, err
 }
 
-func (s *Store) updateTrigger(ctx context.Context, tx bun.Tx, old, r *TriggerRow, by string) error {
+func (st *Store) updateTrigger(ctx context.Context, tx bun.Tx, old, r *TriggerRow, by string) error {
 	if err := action.Fault(r.Check()); err != nil {
 		return err
 	}
@@ -128,35 +128,35 @@ func (s *Store) updateTrigger(ctx context.Context, tx bun.Tx, old, r *TriggerRow
 			return err
 		}
 	}
-	if err := s.history.Update(ctx, tx, old, r, by); err != nil {
+	if err := st.history.Update(ctx, tx, old, r, by); err != nil {
 		return err
 	}
-	if err := s.pollsMoved(ctx, tx, &old.Trigger); err != nil {
+	if err := st.pollsMoved(ctx, tx, &old.Trigger); err != nil {
 		return err
 	}
-	return s.pollsMoved(ctx, tx, &r.Trigger)
+	return st.pollsMoved(ctx, tx, &r.Trigger)
 }
 
 // DeleteTrigger removes one with its secrets; ErrNotFound. What its events and
 // runs were stays.
-func (s *Store) DeleteTrigger(ctx context.Context, organization, id, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteTrigger(ctx context.Context, organization, id, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := TriggerOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
 		}
-		return s.deleteTrigger(ctx, tx, &r, by)
+		return st.deleteTrigger(ctx, tx, &r, by)
 	})
 }
 
-func (s *Store) deleteTrigger(ctx context.Context, tx bun.Tx, r *TriggerRow, by string) error {
-	if err := s.history.Remove(ctx, tx, r, by); err != nil {
+func (st *Store) deleteTrigger(ctx context.Context, tx bun.Tx, r *TriggerRow, by string) error {
+	if err := st.history.Remove(ctx, tx, r, by); err != nil {
 		return err
 	}
 	if err := DeleteSecrets(ctx, tx, r.Organization, r.ID); err != nil {
 		return err
 	}
-	return s.pollsMoved(ctx, tx, &r.Trigger)
+	return st.pollsMoved(ctx, tx, &r.Trigger)
 }
 
 // checkIntegration refuses one of another service, and what not everybody sees:
@@ -185,42 +185,42 @@ func (r *TriggerRow) checkIntegration(ctx context.Context, tx bun.Tx, by string)
 
 // TriggerLock returns a trigger, enabled or not, with its secrets that have not
 // expired, by its id alone, which is all that a URL has; ErrNotFound.
-func (s *Store) TriggerLock(ctx context.Context, id string) (event.Lock, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) TriggerLock(ctx context.Context, id string) (event.Lock, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	t, err := database.One[event.Trigger](ctx, s.db.Read.NewSelect().Model((*TriggerRow)(nil)).Where("id = ?", id), noTrigger())
+	t, err := database.One[event.Trigger](ctx, st.db.Read.NewSelect().Model((*TriggerRow)(nil)).Where("id = ?", id), noTrigger())
 	if err != nil {
 		return event.Lock{}, err
 	}
-	return s.lockOf(ctx, t)
+	return st.lockOf(ctx, t)
 }
 
-func (s *Store) lockOf(ctx context.Context, t event.Trigger) (event.Lock, error) {
-	secrets, err := s.Secrets(ctx, s.db.Read, t.Organization, t.ID)
+func (st *Store) lockOf(ctx context.Context, t event.Trigger) (event.Lock, error) {
+	secrets, err := st.Secrets(ctx, st.db.Read, t.Organization, t.ID)
 	return event.Lock{Trigger: t, Secrets: secrets}, err
 }
 
 // AutomationLock returns the one webhook trigger of a provider that an
 // automation has, by the automation's id alone; ErrNotFound also when there are
 // several, or several automations of the id: a guess would be somebody else's.
-func (s *Store) AutomationLock(ctx context.Context, automation, provider string) (event.Lock, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) AutomationLock(ctx context.Context, automation, provider string) (event.Lock, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	n, err := s.db.Read.NewSelect().Table("automations").Where("id = ?", automation).Count(ctx)
+	n, err := st.db.Read.NewSelect().Table("automations").Where("id = ?", automation).Count(ctx)
 	if err != nil {
 		return event.Lock{}, fmt.Errorf("looking for automation %s: %w", automation, err)
 	}
 	if n != 1 {
 		return event.Lock{}, noTrigger()
 	}
-	found, err := database.List[event.Trigger](ctx, WebhooksOf(s.db.Read, automation, provider))
+	found, err := database.List[event.Trigger](ctx, WebhooksOf(st.db.Read, automation, provider))
 	if err != nil {
 		return event.Lock{}, err
 	}
 	if len(found) != 1 {
 		return event.Lock{}, noTrigger()
 	}
-	return s.lockOf(ctx, found[0])
+	return st.lockOf(ctx, found[0])
 }
 
 // WebhooksOf finds the webhook triggers of an automation, or two of them.
@@ -231,8 +231,8 @@ func WebhooksOf(db bun.IDB, automation, provider string) *bun.SelectQuery {
 
 // ActiveTriggers returns an organization's enabled triggers of a provider, those
 // of disabled automations too, in no order.
-func (s *Store) ActiveTriggers(ctx context.Context, organization, provider string) ([]event.Trigger, error) {
-	return database.List[event.Trigger](ctx, ActiveTriggers(s.db.Read, organization, provider))
+func (st *Store) ActiveTriggers(ctx context.Context, organization, provider string) ([]event.Trigger, error) {
+	return database.List[event.Trigger](ctx, ActiveTriggers(st.db.Read, organization, provider))
 }
 
 func ActiveTriggers(db bun.IDB, organization, provider string) *bun.SelectQuery {
@@ -241,7 +241,7 @@ func ActiveTriggers(db bun.IDB, organization, provider string) *bun.SelectQuery 
 
 // UnverifiedEvents tells whether events that a broker did not verify may start
 // something in the organization.
-func (store *Store) UnverifiedEvents(ctx context.Context, organization string) (bool, error) {
-	s, err := store.history.Settings(ctx, organization)
+func (st *Store) UnverifiedEvents(ctx context.Context, organization string) (bool, error) {
+	s, err := st.history.Settings(ctx, organization)
 	return s.UnverifiedEvents, err
 }

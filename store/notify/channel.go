@@ -84,8 +84,8 @@ func channelRowOf(ctx context.Context, db bun.IDB, organization string, kind act
 }
 
 // NotifyChannel returns one of an organization's; ErrNotFound.
-func (s *Store) NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error) {
-	r, err := channelRowOf(ctx, s.db.Read, organization, kind)
+func (st *Store) NotifyChannel(ctx context.Context, organization string, kind action.NotifyKind) (action.NotifyChannel, error) {
+	r, err := channelRowOf(ctx, st.db.Read, organization, kind)
 	if err != nil {
 		return action.NotifyChannel{}, err
 	}
@@ -93,9 +93,9 @@ func (s *Store) NotifyChannel(ctx context.Context, organization string, kind act
 }
 
 // NotifyChannels returns an organization's, or those of all when it is empty.
-func (s *Store) NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error) {
+func (st *Store) NotifyChannels(ctx context.Context, organization string) ([]action.NotifyChannel, error) {
 	var rows []channelRow
-	q := s.db.Read.NewSelect().Model(&rows).Order("organization_id", "kind")
+	q := st.db.Read.NewSelect().Model(&rows).Order("organization_id", "kind")
 	if organization != "" {
 		q = q.Where("organization_id = ?", organization)
 	}
@@ -112,10 +112,10 @@ func (s *Store) NotifyChannels(ctx context.Context, organization string) ([]acti
 // SetNotifyChannel writes what people choose of a channel, in the name of
 // c.UpdatedBy, adds the secret of a webhook when it is given, and returns the
 // channel: what failed before is tried again at once.
-func (s *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, secret *event.Secret) (action.NotifyChannel, error) {
+func (st *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, secret *event.Secret) (action.NotifyChannel, error) {
 	r := &channelRow{
 		Organization: c.Organization, Kind: string(c.Kind), Enabled: c.Enabled, Wants: string(c.Wants), URL: database.Opt(c.URL), Sealed: c.Sealed,
-		Integration: database.Opt(c.Integration), Target: database.Opt(c.Target), UpdatedBy: c.UpdatedBy, UpdatedAt: database.At(s.db.Now()),
+		Integration: database.Opt(c.Integration), Target: database.Opt(c.Target), UpdatedBy: c.UpdatedBy, UpdatedAt: database.At(st.db.Now()),
 	}
 	if err := c.Check(); err != nil {
 		return action.NotifyChannel{}, err
@@ -123,7 +123,7 @@ func (s *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, se
 	if (redact.JSON{}).RedactText(c.URL, nil) != c.URL {
 		return action.NotifyChannel{}, database.Invalid("/url", "This URL holds what looks like a credential, and people read it; leave that out: what is sent is signed.")
 	}
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		old, err := channelRowOf(ctx, tx, r.Organization, c.Kind)
 		if err != nil && !errors.Is(err, action.ErrNotFound) {
 			return err
@@ -140,14 +140,14 @@ func (s *Store) SetNotifyChannel(ctx context.Context, c action.NotifyChannel, se
 			return fmt.Errorf("writing where to tell of held calls: %w", err)
 		}
 		if secret != nil {
-			if err := s.inbound.AddSecret(ctx, tx, r.Organization, notifySecrets, *secret); err != nil {
+			if err := st.inbound.AddSecret(ctx, tx, r.Organization, notifySecrets, *secret); err != nil {
 				return err
 			}
 		}
 		if err := refreshNotifications(ctx, tx, r); err != nil {
 			return err
 		}
-		return s.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.told(), r.told())
+		return st.history.RecordChange(ctx, tx, r.event(r.UpdatedBy), old.told(), r.told())
 	})
 	return r.channel(), err
 }
@@ -180,8 +180,8 @@ func endNotifications(ctx context.Context, tx bun.IDB, r *channelRow) error {
 
 // DeleteNotifyChannel removes a channel with its secrets and what was told by
 // it. ErrNotFound.
-func (s *Store) DeleteNotifyChannel(ctx context.Context, organization string, kind action.NotifyKind, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteNotifyChannel(ctx context.Context, organization string, kind action.NotifyKind, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := channelRowOf(ctx, tx, organization, kind)
 		if err != nil {
 			return err
@@ -198,6 +198,6 @@ func (s *Store) DeleteNotifyChannel(ctx context.Context, organization string, ki
 				return err
 			}
 		}
-		return s.history.RecordChange(ctx, tx, r.event(by), r.told(), nil)
+		return st.history.RecordChange(ctx, tx, r.event(by), r.told(), nil)
 	})
 }

@@ -56,15 +56,15 @@ func waitingPart(db bun.IDB, c *action.NotifyChannel, after database.Cursor, lim
 // wait, were held before a time and were not told of by the channel. It looks at a
 // part of the calls from the mark on, and returns how many it made and where the
 // next look begins. Several may look at once.
-func (s *Store) LookForCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyMark) (made int, next action.NotifyMark, err error) {
+func (st *Store) LookForCalls(ctx context.Context, c action.NotifyChannel, held time.Time, from action.NotifyMark) (made int, next action.NotifyMark, err error) {
 	next = from
 	var newest, others []waitingCall
-	now := s.db.Now()
-	if err := waitingPart(s.db.Read, &c, database.Cursor{}, LookNewest, database.At(now), database.At(held)).Scan(ctx, &newest); err != nil {
+	now := st.db.Now()
+	if err := waitingPart(st.db.Read, &c, database.Cursor{}, LookNewest, database.At(now), database.At(held)).Scan(ctx, &newest); err != nil {
 		return 0, from, fmt.Errorf("looking for calls to tell of: %w", err)
 	}
 	if len(newest) == LookNewest { // there may be others
-		if err := waitingPart(s.db.Read, &c, database.Cursor{At: database.At(from.At), ID: from.ID}, LookOthers, database.At(now), database.At(held)).Scan(ctx, &others); err != nil {
+		if err := waitingPart(st.db.Read, &c, database.Cursor{At: database.At(from.At), ID: from.ID}, LookOthers, database.At(now), database.At(held)).Scan(ctx, &others); err != nil {
 			return 0, from, fmt.Errorf("looking for calls to tell of: %w", err)
 		}
 	}
@@ -73,7 +73,7 @@ func (s *Store) LookForCalls(ctx context.Context, c action.NotifyChannel, held t
 		last := others[len(others)-1]
 		next.At, next.ID = last.CreatedAt.T, last.ID
 	}
-	ids, err := s.envToTell(ctx, &c, database.At(now), database.At(held))
+	ids, err := st.envToTell(ctx, &c, database.At(now), database.At(held))
 	if err != nil {
 		return 0, from, err
 	}
@@ -85,20 +85,20 @@ func (s *Store) LookForCalls(ctx context.Context, c action.NotifyChannel, held t
 	if len(ids) == 0 {
 		return 0, next, nil
 	}
-	return len(ids), next, s.tellOf(ctx, &c, ids)
+	return len(ids), next, st.tellOf(ctx, &c, ids)
 }
 
 // tellOf writes a notification of each of the calls, unless the channel is gone
 // or off.
-func (s *Store) tellOf(ctx context.Context, c *action.NotifyChannel, ids []string) error {
+func (st *Store) tellOf(ctx context.Context, c *action.NotifyChannel, ids []string) error {
 	rows := make([]notificationRow, len(ids))
 	for i, id := range ids {
 		var err error
-		if rows[i], err = newNotification(c.Organization, c.Kind, action.NotifyHeld, id, s.db.Now()); err != nil {
+		if rows[i], err = newNotification(c.Organization, c.Kind, action.NotifyHeld, id, st.db.Now()); err != nil {
 			return err
 		}
 	}
-	return s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+	return st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
 		if there, err := lockChannel(ctx, tx, c); err != nil || !there {
 			return err
 		}
@@ -134,13 +134,13 @@ func openPart(db bun.IDB, c *action.NotifyChannel, after string) *bun.SelectQuer
 // LookForEnds closes notifications of calls that wait no more: what was not sent
 // never is, and of what was sent the channel is told the end, where it can be.
 // It returns how many it closed, and where the next look begins.
-func (s *Store) LookForEnds(ctx context.Context, c action.NotifyChannel, from action.NotifyMark) (closed int, next action.NotifyMark, err error) {
+func (st *Store) LookForEnds(ctx context.Context, c action.NotifyChannel, from action.NotifyMark) (closed int, next action.NotifyMark, err error) {
 	next = from
 	var part []struct {
 		ID   string `bun:"id"`
 		Over bool   `bun:"over"`
 	}
-	if err := openPart(s.db.Read, &c, from.Open).Scan(ctx, &part); err != nil {
+	if err := openPart(st.db.Read, &c, from.Open).Scan(ctx, &part); err != nil {
 		return 0, from, fmt.Errorf("looking for calls that ended: %w", err)
 	}
 	next.Open = ""
@@ -157,18 +157,18 @@ func (s *Store) LookForEnds(ctx context.Context, c action.NotifyChannel, from ac
 	if len(over) == 0 {
 		return 0, next, nil
 	}
-	return len(over), next, s.closeNotifications(ctx, &c, over)
+	return len(over), next, st.closeNotifications(ctx, &c, over)
 }
 
 // closeNotifications ends those that are open, and tells of the ends of calls
 // that were told of.
-func (s *Store) closeNotifications(ctx context.Context, c *action.NotifyChannel, ids []string) error {
-	return s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+func (st *Store) closeNotifications(ctx context.Context, c *action.NotifyChannel, ids []string) error {
+	return st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
 		on, err := lockChannel(ctx, tx, c)
 		if err != nil {
 			return err
 		}
-		now := s.db.Now()
+		now := st.db.Now()
 		if _, err := voided(tx, database.At(now)).Where("id IN (?)", bun.List(ids)).Exec(ctx); err != nil {
 			return fmt.Errorf("ending notifications: %w", err)
 		}
@@ -209,11 +209,11 @@ const joinEnv = "LEFT JOIN env_requests AS r ON r.id = substr(n.invocation_id, 5
 // envToTell returns, as notifications name them, requests for variables that
 // wait, were made before a time, and were not told of by the channel. A channel
 // for dangerous calls alone hears of none.
-func (s *Store) envToTell(ctx context.Context, c *action.NotifyChannel, now, made database.Stamp) (subjects []string, err error) {
+func (st *Store) envToTell(ctx context.Context, c *action.NotifyChannel, now, made database.Stamp) (subjects []string, err error) {
 	if c.Wants == action.WantsDanger {
 		return nil, nil
 	}
-	q := s.db.Read.NewSelect().TableExpr("env_requests AS r").ColumnExpr("'env:' || r.id").Where("r.organization_id = ?", c.Organization).
+	q := st.db.Read.NewSelect().TableExpr("env_requests AS r").ColumnExpr("'env:' || r.id").Where("r.organization_id = ?", c.Organization).
 		Where("r.status = 'pending'").Where("r.expires_at > ?", now).Where("r.created_at <= ?", made).
 		Where("NOT EXISTS (SELECT 1 FROM notifications AS n WHERE n.invocation_id = 'env:' || r.id AND n.kind = ? AND n.event = 'held')", string(c.Kind))
 	if c.Wants == action.WantsUnattended {
@@ -227,8 +227,8 @@ func (s *Store) envToTell(ctx context.Context, c *action.NotifyChannel, now, mad
 
 // envWork reads the request that a notification tells of into w, and reports
 // whether it is there, and waits if that is what is to be told.
-func (s *Store) envWork(ctx context.Context, w *action.NotifyWork) (bool, error) {
-	r, err := s.requests.EnvRequest(ctx, w.Organization, w.EnvRequest)
+func (st *Store) envWork(ctx context.Context, w *action.NotifyWork) (bool, error) {
+	r, err := st.requests.EnvRequest(ctx, w.Organization, w.EnvRequest)
 	if errors.Is(err, action.ErrNotFound) {
 		return false, nil
 	}
@@ -236,7 +236,7 @@ func (s *Store) envWork(ctx context.Context, w *action.NotifyWork) (bool, error)
 		return false, err
 	}
 	w.Variables = &r
-	waits := r.Status == action.EnvPending && r.ExpiresAt.After(s.db.Now())
+	waits := r.Status == action.EnvPending && r.ExpiresAt.After(st.db.Now())
 	return waits || w.Event == action.NotifySettled, nil
 }
 

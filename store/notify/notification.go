@@ -58,9 +58,9 @@ func putNotifications(ctx context.Context, tx bun.IDB, rows []notificationRow) e
 }
 
 // Notifications returns an organization's newest, at most limit (zero: 100).
-func (s *Store) Notifications(ctx context.Context, organization string, limit int) ([]action.Notification, error) {
+func (st *Store) Notifications(ctx context.Context, organization string, limit int) ([]action.Notification, error) {
 	var rows []notificationRow
-	err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).
+	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).
 		OrderExpr("created_at DESC, id DESC").Limit(int64(database.OrHundred(limit))).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing notifications: %w", err)
@@ -74,6 +74,6 @@ func (s *Store) Notifications(ctx context.Context, organization string, limit in
 
 // SweepNotifications forgets at most limit (zero: 100) notifications that ended
 // before a time, and returns how many.
-func (s *Store) SweepNotifications(ctx context.Context, before time.Time, limit int) (int, error) {
-	return s.db.Forget(ctx, database.Stale{Table: "notifications", Key: "id", Time: "ended_at", Before: database.At(before).Or(database.Epoch)}, limit)
+func (st *Store) SweepNotifications(ctx context.Context, before time.Time, limit int) (int, error) {
+	return st.db.Forget(ctx, database.Stale{Table: "notifications", Key: "id", Time: "ended_at", Before: database.At(before).Or(database.Epoch)}, limit)
 }

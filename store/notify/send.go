@@ -33,16 +33,16 @@ func dueChannels(db bun.IDB, into any, now database.Stamp) *bun.SelectQuery {
 
 // ClaimChannels gives the worker, for a while, the channels by which something
 // is to be told: of those who share rows nobody else sends by them meanwhile.
-func (s *Store) ClaimChannels(ctx context.Context, worker string, lease time.Duration) (list []action.NotifyChannel, err error) {
+func (st *Store) ClaimChannels(ctx context.Context, worker string, lease time.Duration) (list []action.NotifyChannel, err error) {
 	var rows []channelRow
-	now := s.db.Now()
-	if err := dueChannels(s.db.Read, &rows, database.At(now)).Scan(ctx); err != nil {
+	now := st.db.Now()
+	if err := dueChannels(st.db.Read, &rows, database.At(now)).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("looking for notifications: %w", err)
 	}
 	for i := range rows {
 		r := &rows[i]
 		n := 0
-		err := s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
+		err := st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
 			n, err = database.Affected(freeChannels(tx.NewUpdate().Model(r), database.At(now)).Set("holder = ?, lease_until = ?", worker, database.At(now.Add(lease))).
 				WherePK().Where("c.updated_at = ?", r.UpdatedAt).Exec(ctx))
 			return err
@@ -60,31 +60,31 @@ func (s *Store) ClaimChannels(ctx context.Context, worker string, lease time.Dur
 // NextNotification returns what is to be told by a channel first, and nil when
 // nothing is: calls that wait, then ends. What tells of a call that waits no more
 // is void.
-func (s *Store) NextNotification(ctx context.Context, c action.NotifyChannel) (*action.NotifyWork, error) {
-	w, err := s.nextOf(ctx, &c, action.NotifyHeld)
+func (st *Store) NextNotification(ctx context.Context, c action.NotifyChannel) (*action.NotifyWork, error) {
+	w, err := st.nextOf(ctx, &c, action.NotifyHeld)
 	if w != nil || err != nil {
 		return w, err
 	}
-	return s.nextOf(ctx, &c, action.NotifySettled)
+	return st.nextOf(ctx, &c, action.NotifySettled)
 }
 
-func (s *Store) nextOf(ctx context.Context, c *action.NotifyChannel, what action.NotifyEvent) (*action.NotifyWork, error) {
+func (st *Store) nextOf(ctx context.Context, c *action.NotifyChannel, what action.NotifyEvent) (*action.NotifyWork, error) {
 	for {
 		var rows []notificationRow
-		err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", c.Organization).Where("kind = ?", string(c.Kind)).Where("event = ?", string(what)).
-			Where("status = 'pending'").Where("next_at <= ?", database.At(s.db.Now())).Order("next_at", "id").Limit(1).Scan(ctx)
+		err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", c.Organization).Where("kind = ?", string(c.Kind)).Where("event = ?", string(what)).
+			Where("status = 'pending'").Where("next_at <= ?", database.At(st.db.Now())).Order("next_at", "id").Limit(1).Scan(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("reading what to tell: %w", err)
 		}
 		if len(rows) == 0 {
 			return nil, nil
 		}
-		w, err := s.notifyWork(ctx, &rows[0])
+		w, err := st.notifyWork(ctx, &rows[0])
 		if w != nil || err != nil {
 			return w, err
 		}
-		err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
-			_, err := voided(tx, database.At(s.db.Now())).Where("id = ?", rows[0].ID).Exec(ctx)
+		err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+			_, err := voided(tx, database.At(st.db.Now())).Where("id = ?", rows[0].ID).Exec(ctx)
 			return err
 		})
 		if err != nil {
@@ -94,17 +94,17 @@ func (s *Store) nextOf(ctx context.Context, c *action.NotifyChannel, what action
 }
 
 // notifyWork reads what a notification tells of; nil when there is no use in it.
-func (s *Store) notifyWork(ctx context.Context, r *notificationRow) (*action.NotifyWork, error) {
+func (st *Store) notifyWork(ctx context.Context, r *notificationRow) (*action.NotifyWork, error) {
 	w := &action.NotifyWork{Notification: r.notification()}
-	read := s.callWork
+	read := st.callWork
 	if w.EnvRequest != "" {
-		read = s.envWork
+		read = st.envWork
 	}
 	if of, err := read(ctx, w); !of || err != nil {
 		return nil, err
 	}
 	var err error
-	w.Session, err = s.sessions.Session(ctx, w.Asking())
+	w.Session, err = st.sessions.Session(ctx, w.Asking())
 	if errors.Is(err, action.ErrNotFound) {
 		return nil, nil
 	}
@@ -112,7 +112,7 @@ func (s *Store) notifyWork(ctx context.Context, r *notificationRow) (*action.Not
 		return nil, err
 	}
 	if w.Session.Automation != "" {
-		a, err := s.inbound.Automation(ctx, r.Organization, w.Session.Automation)
+		a, err := st.inbound.Automation(ctx, r.Organization, w.Session.Automation)
 		if err != nil && !errors.Is(err, action.ErrNotFound) {
 			return nil, err
 		}
@@ -123,21 +123,21 @@ func (s *Store) notifyWork(ctx context.Context, r *notificationRow) (*action.Not
 
 // callWork reads the call that a notification tells of into w, and reports whether
 // it is there, and waits if that is what is to be told.
-func (s *Store) callWork(ctx context.Context, w *action.NotifyWork) (bool, error) {
+func (st *Store) callWork(ctx context.Context, w *action.NotifyWork) (bool, error) {
 	var err error
-	w.Call, err = s.calls.Invocation(ctx, w.Organization, w.Invocation)
+	w.Call, err = st.calls.Invocation(ctx, w.Organization, w.Invocation)
 	if errors.Is(err, action.ErrNotFound) {
 		return false, nil
 	}
-	waits := w.Call.Status == action.StatusPending && (w.Call.ExpiresAt == nil || w.Call.ExpiresAt.After(s.db.Now()))
+	waits := w.Call.Status == action.StatusPending && (w.Call.ExpiresAt == nil || w.Call.ExpiresAt.After(st.db.Now()))
 	return err == nil && (waits || w.Event == action.NotifySettled), err
 }
 
 // SettleNotification writes what came of an attempt. It returns false, and has
 // written nothing, when the worker lost the channel: who has it sends again.
-func (store *Store) SettleNotification(ctx context.Context, worker string, s action.NotifyOutcome) (held bool, err error) {
-	err = store.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
-		if err := settleChannel(ctx, tx, worker, &s, database.At(store.db.Now())); err != nil {
+func (st *Store) SettleNotification(ctx context.Context, worker string, s action.NotifyOutcome) (held bool, err error) {
+	err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+		if err := settleChannel(ctx, tx, worker, &s, database.At(st.db.Now())); err != nil {
 			return err
 		}
 		q := tx.NewUpdate().Table("notifications").Where("id = ?", s.ID).Where("status = 'pending'")
@@ -145,9 +145,9 @@ func (store *Store) SettleNotification(ctx context.Context, worker string, s act
 		case s.OK && s.Event == action.NotifyHeld:
 			q = q.Set("status = 'sent', ref = ?", database.Opt(s.Ref))
 		case s.OK:
-			q = q.Set("status = 'done', ended_at = ?", database.At(store.db.Now()))
+			q = q.Set("status = 'done', ended_at = ?", database.At(st.db.Now()))
 		case s.Again.IsZero():
-			q = q.Set("status = 'void', ended_at = ?, attempt = attempt + 1, last_error = ?", database.At(store.db.Now()), database.Opt(inbound.ShortMessage(s.Error)))
+			q = q.Set("status = 'void', ended_at = ?, attempt = attempt + 1, last_error = ?", database.At(st.db.Now()), database.Opt(inbound.ShortMessage(s.Error)))
 		default:
 			q = q.Set("next_at = ?, attempt = attempt + 1, last_error = ?", database.At(s.Again), database.Opt(inbound.ShortMessage(s.Error)))
 		}
@@ -183,8 +183,8 @@ func settleChannel(ctx context.Context, tx bun.IDB, worker string, s *action.Not
 }
 
 // ReleaseChannel lets others have a channel that the worker has.
-func (s *Store) ReleaseChannel(ctx context.Context, worker string, c action.NotifyChannel) error {
-	err := s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+func (st *Store) ReleaseChannel(ctx context.Context, worker string, c action.NotifyChannel) error {
+	err := st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewUpdate().Table("notify_channels").Set("holder = NULL, lease_until = NULL").
 			Where("organization_id = ?", c.Organization).Where("kind = ?", string(c.Kind)).Where("holder = ?", worker).Exec(ctx)
 		return err

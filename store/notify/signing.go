@@ -16,18 +16,18 @@ import (
 // SigningSecrets returns the secrets of a trigger, or of the endpoint for runs,
 // that have not expired, the newest first; ErrNotFound when there is no such
 // owner.
-func (s *Store) SigningSecrets(ctx context.Context, organization, owner string) ([]event.Secret, error) {
-	if _, err := ownerOf(ctx, s.db.Read, organization, owner); err != nil {
+func (st *Store) SigningSecrets(ctx context.Context, organization, owner string) ([]event.Secret, error) {
+	if _, err := ownerOf(ctx, st.db.Read, organization, owner); err != nil {
 		return nil, err
 	}
-	return s.inbound.Secrets(ctx, s.db.Read, organization, owner)
+	return st.inbound.Secrets(ctx, st.db.Read, organization, owner)
 }
 
 // SecretOwners are the owners of which [DB.SigningSecrets] would return any.
-func (s *Store) SecretOwners(ctx context.Context, organization string) (map[string]bool, error) {
+func (st *Store) SecretOwners(ctx context.Context, organization string) (map[string]bool, error) {
 	var owners []string
-	err := s.db.Read.NewSelect().Model((*inbound.SigningRow)(nil)).Distinct().Column("owner_id").Where("organization_id = ?", organization).
-		Where("expires_at IS NULL OR expires_at > ?", database.At(s.db.Now())).Scan(ctx, &owners)
+	err := st.db.Read.NewSelect().Model((*inbound.SigningRow)(nil)).Distinct().Column("owner_id").Where("organization_id = ?", organization).
+		Where("expires_at IS NULL OR expires_at > ?", database.At(st.db.Now())).Scan(ctx, &owners)
 	if err != nil {
 		return nil, fmt.Errorf("reading who has secrets: %w", err)
 	}
@@ -59,13 +59,13 @@ func ownerOf(ctx context.Context, db bun.IDB, organization, owner string) (kind 
 // RotateSecret adds a secret, and has the others end at a time, or at their own
 // if that is sooner. Those that ended are gone. ErrNotFound when there is no such
 // owner; ErrTooMany while too many others go on.
-func (store *Store) RotateSecret(ctx context.Context, organization, owner string, s event.Secret, othersUntil time.Time, by string) error {
-	return store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) RotateSecret(ctx context.Context, organization, owner string, s event.Secret, othersUntil time.Time, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		kind, err := ownerOf(ctx, tx, organization, owner)
 		if err != nil {
 			return err
 		}
-		was, err := store.inbound.Secrets(ctx, tx, organization, owner)
+		was, err := st.inbound.Secrets(ctx, tx, organization, owner)
 		if err != nil {
 			return err
 		}
@@ -75,16 +75,16 @@ func (store *Store) RotateSecret(ctx context.Context, organization, owner string
 		if err != nil {
 			return fmt.Errorf("ending the secrets of %s: %w", owner, err)
 		}
-		if err := store.inbound.AddSecret(ctx, tx, organization, owner, s); err != nil {
+		if err := st.inbound.AddSecret(ctx, tx, organization, owner, s); err != nil {
 			return err
 		}
-		is, err := store.inbound.Secrets(ctx, tx, organization, owner)
+		is, err := st.inbound.Secrets(ctx, tx, organization, owner)
 		if err != nil {
 			return err
 		}
 		type told struct {
 			Secrets []event.Secret `json:"secrets"`
 		}
-		return store.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: organization, Kind: kind, Subject: owner, By: by}, told{was}, told{is})
+		return st.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: organization, Kind: kind, Subject: owner, By: by}, told{was}, told{is})
 	})
 }

@@ -58,7 +58,7 @@ func rank(r action.Role) int {
 }
 
 // CreateAPIKey writes a key's row with the hash of the key.
-func (s *Store) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) error {
+func (st *Store) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) error {
 	if k.ID == "" || hash == "" {
 		return errors.New("an API key needs an id and a hash")
 	}
@@ -70,9 +70,9 @@ func (s *Store) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) 
 	}
 	r := &apiKeyRow{
 		ID: k.ID, Organization: k.Organization, User: k.User, Name: k.Name, Role: string(k.Role), Scope: database.Opt(k.Scope), Hash: hash,
-		CreatedAt: database.At(k.CreatedAt).Or(database.At(s.db.Now())), ExpiresAt: database.AtPtr(k.ExpiresAt),
+		CreatedAt: database.At(k.CreatedAt).Or(database.At(st.db.Now())), ExpiresAt: database.AtPtr(k.ExpiresAt),
 	}
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return fmt.Errorf("writing API key %s: %w", k.ID, err)
 		}
@@ -80,7 +80,9 @@ func (s *Store) CreateAPIKey(ctx context.Context, k action.APIKey, hash string) 
 	})
 }
 
-func (s *Store) apiKeys(rows any) *bun.SelectQuery { return apiKeys(s.db.Read, rows, s.db.ClockNow()) }
+func (st *Store) apiKeys(rows any) *bun.SelectQuery {
+	return apiKeys(st.db.Read, rows, st.db.ClockNow())
+}
 
 func apiKeys(db *bun.DB, rows, now any) *bun.SelectQuery {
 	return db.NewSelect().Model(rows).ColumnExpr("k.*, u.role AS user_role, used.used_at, coalesce(k.expires_at <= ?, ?) AS over", now, false).
@@ -91,14 +93,14 @@ func apiKeys(db *bun.DB, rows, now any) *bun.SelectQuery {
 // APIKey returns a key's row, revoked or not, with the hash to compare;
 // ErrNotFound. It is found by its id alone: who presents it knows no more. A
 // key whose time is over, by the database's clock, was revoked then.
-func (s *Store) APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) APIKey(ctx context.Context, id string) (k action.APIKey, hash string, err error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
 	r, args := &apiKeyRow{}, []any{id}
-	if !s.db.Shared() {
-		args = append(args, database.At(s.db.Now()))
+	if !st.db.Shared() {
+		args = append(args, database.At(st.db.Now()))
 	}
-	err = s.stmts.apiKey.Model(ctx, s.db.Read, r, args...)
+	err = st.stmts.apiKey.Model(ctx, st.db.Read, r, args...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return k, "", noAPIKey()
 	}
@@ -126,9 +128,9 @@ func noAPIKey() error {
 
 // ListAPIKeys returns the organization's keys, newest first, also those whose
 // time is over, until they are swept.
-func (s *Store) ListAPIKeys(ctx context.Context, organization string) ([]action.APIKey, error) {
+func (st *Store) ListAPIKeys(ctx context.Context, organization string) ([]action.APIKey, error) {
 	var rows []apiKeyRow
-	err := s.apiKeys(&rows).Where("k.organization_id = ?", organization).OrderExpr("k.created_at DESC, k.id DESC").Scan(ctx)
+	err := st.apiKeys(&rows).Where("k.organization_id = ?", organization).OrderExpr("k.created_at DESC, k.id DESC").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing API keys: %w", err)
 	}
@@ -140,8 +142,8 @@ func (s *Store) ListAPIKeys(ctx context.Context, organization string) ([]action.
 }
 
 // TouchAPIKey notes that a key is in use, at most once a minute. It is queued.
-func (s *Store) TouchAPIKey(ctx context.Context, id string, used time.Time) error {
-	return s.db.Write.Enqueue(ctx, &database.Job{Row: id, Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+func (st *Store) TouchAPIKey(ctx context.Context, id string, used time.Time) error {
+	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(touchKeySQL, id, database.At(used), database.At(used.Add(-database.TouchEvery))).Exec(ctx)
 		return err
 	}})
@@ -152,8 +154,8 @@ const touchKeySQL = `INSERT INTO api_key_uses (key_id, used_at) SELECT id, ?1 FR
 ON CONFLICT (key_id) DO UPDATE SET used_at = excluded.used_at WHERE api_key_uses.used_at <= ?2`
 
 // RevokeAPIKey ends a key for good; ErrNotFound. A second time changes nothing.
-func (s *Store) RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) RevokeAPIKey(ctx context.Context, organization, id string, now time.Time) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		res, err := tx.NewUpdate().Table("api_keys").Set("revoked_at = coalesce(revoked_at, ?)", database.At(now)).
 			Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx)
 		if err != nil {
@@ -170,14 +172,14 @@ func (s *Store) RevokeAPIKey(ctx context.Context, organization, id string, now t
 
 // RenewAPIKey has a key last until then. A key that ended stays so: when it was
 // revoked, or its time is over, or there is none, the error is ErrNotFound.
-func (s *Store) RenewAPIKey(ctx context.Context, organization, id string, until time.Time) error {
+func (st *Store) RenewAPIKey(ctx context.Context, organization, id string, until time.Time) error {
 	if until.IsZero() {
 		return errors.New("renewing an API key: say until when")
 	}
-	return s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+	return st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		n, err := database.Affected(tx.NewUpdate().Table("api_keys").Set("expires_at = ?", database.At(until)).
 			Where("organization_id = ?", organization).Where("id = ?", id).
-			Where("revoked_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", s.db.ClockNow()).Exec(ctx))
+			Where("revoked_at IS NULL").Where("expires_at IS NULL OR expires_at > ?", st.db.ClockNow()).Exec(ctx))
 		if err != nil {
 			return fmt.Errorf("renewing API key %s: %w", id, err)
 		}
@@ -190,8 +192,8 @@ func (s *Store) RenewAPIKey(ctx context.Context, organization, id string, until 
 
 // SweepAPIKeys forgets at most limit (zero: 100) keys whose time was over
 // before, and returns how many.
-func (s *Store) SweepAPIKeys(ctx context.Context, before time.Time, limit int) (int, error) {
-	return s.db.Forget(ctx, OldAPIKeys(before), limit)
+func (st *Store) SweepAPIKeys(ctx context.Context, before time.Time, limit int) (int, error) {
+	return st.db.Forget(ctx, OldAPIKeys(before), limit)
 }
 
 func OldAPIKeys(before time.Time) database.Stale {

@@ -52,8 +52,8 @@ func (r *loginRow) login() action.Login {
 
 // CreateLoginLink writes a link, and forgets links and logins that are over.
 // ErrConflict when there was one with the code.
-func (s *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error {
-	now := s.db.Now()
+func (st *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error {
+	now := st.db.Now()
 	if latest := now.Add(linkLife); l.ExpiresAt.IsZero() || l.ExpiresAt.After(latest) {
 		l.ExpiresAt = latest
 	}
@@ -61,7 +61,7 @@ func (s *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error {
 		CodeHash: l.CodeHash, KeyHash: l.KeyHash, Organization: l.Organization, User: l.User, Via: database.Opt(l.Via),
 		CreatedAt: database.At(now), ExpiresAt: database.At(l.ExpiresAt),
 	}
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		for _, table := range []string{"login_links", "logins", "ended_logins"} {
 			if _, err := tx.NewDelete().Table(table).Where("expires_at < ?", database.At(now)).Exec(ctx); err != nil {
 				return fmt.Errorf("forgetting old %s: %w", table, err)
@@ -81,7 +81,7 @@ func (s *Store) CreateLoginLink(ctx context.Context, l action.LoginLink) error {
 // RedeemLoginLink uses the link of the code up and writes the login of the
 // cookie, with the organization, the user and the key of the link.
 // ErrUnauthenticated when there is no such link, or it was used, or is over.
-func (s *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, l action.Login, now time.Time) (action.Login, error) {
+func (st *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string, l action.Login, now time.Time) (action.Login, error) {
 	if l.ID == "" || cookieHash == "" || !l.ExpiresAt.After(now) {
 		return action.Login{}, errors.New("a login needs an id, a cookie and an end")
 	}
@@ -90,7 +90,7 @@ func (s *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string
 	}
 	over := action.NewError("login_link_over")
 	// Anybody may try codes, so one that is none costs a look and no write.
-	some, err := database.Exists(ctx, s.db.Read.NewSelect().Table("login_links").Column("code_hash").
+	some, err := database.Exists(ctx, st.db.Read.NewSelect().Table("login_links").Column("code_hash").
 		Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.At(now)))
 	if err != nil {
 		return action.Login{}, fmt.Errorf("looking for a sign-in link: %w", err)
@@ -98,7 +98,7 @@ func (s *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string
 	if !some {
 		return action.Login{}, over
 	}
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		err := tx.NewUpdate().Table("login_links").Set("used_at = ?", database.At(now)).
 			Where("code_hash = ?", codeHash).Where("used_at IS NULL").Where("expires_at > ?", database.At(now)).
 			Returning("organization_id, user_id, key_hash, via").Scan(ctx, &r.Organization, &r.User, &r.KeyHash, &r.Via)
@@ -121,9 +121,9 @@ func (s *Store) RedeemLoginLink(ctx context.Context, codeHash, cookieHash string
 
 // Login returns the login of a cookie, with the hash of its page's key;
 // ErrNotFound, also when it is over or was not used for too long.
-func (s *Store) Login(ctx context.Context, cookieHash string) (l action.Login, keyHash string, err error) {
+func (st *Store) Login(ctx context.Context, cookieHash string) (l action.Login, keyHash string, err error) {
 	r := &loginRow{}
-	err = s.good(s.db.Read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash)).Scan(ctx)
+	err = st.good(st.db.Read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return l, "", action.Errorf(action.ErrNotFound, "login_not_found", "This sign-in has ended; ask for a new sign-in link.")
 	}
@@ -135,8 +135,8 @@ func (s *Store) Login(ctx context.Context, cookieHash string) (l action.Login, k
 
 // TouchLogin notes that a login and its user are active, at most once a minute.
 // It is queued.
-func (s *Store) TouchLogin(ctx context.Context, id string, seen time.Time) error {
-	return s.db.Write.Enqueue(ctx, &database.Job{Row: id, Run: func(ctx context.Context, tx bun.IDB) error {
+func (st *Store) TouchLogin(ctx context.Context, id string, seen time.Time) error {
+	return st.db.Write.Enqueue(ctx, &database.Job{Row: id, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewUpdate().Table("logins").Set("seen_at = ?", database.At(seen)).
 			Where("id = ?", id).Where("seen_at <= ?", database.At(seen.Add(-database.TouchEvery))).Exec(ctx)
 		if err != nil {
@@ -157,9 +157,9 @@ func userSeen(ctx context.Context, tx bun.IDB, login string, seen database.Stamp
 }
 
 // ListLogins returns a user's logins that are good, the newest first.
-func (s *Store) ListLogins(ctx context.Context, organization, user string) ([]action.Login, error) {
+func (st *Store) ListLogins(ctx context.Context, organization, user string) ([]action.Login, error) {
 	var rows []loginRow
-	err := s.good(s.db.Read.NewSelect().Model(&rows)).Where("organization_id = ?", organization).Where("user_id = ?", user).
+	err := st.good(st.db.Read.NewSelect().Model(&rows)).Where("organization_id = ?", organization).Where("user_id = ?", user).
 		OrderExpr("created_at DESC, id DESC").Limit(1000).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing logins: %w", err)
@@ -172,14 +172,14 @@ func (s *Store) ListLogins(ctx context.Context, organization, user string) ([]ac
 }
 
 // good narrows a query of logins to those that are neither over nor idle.
-func (s *Store) good(q *bun.SelectQuery) *bun.SelectQuery {
-	now := s.db.Now()
-	return q.Where("expires_at > ?", database.At(now)).Where("seen_at > ?", database.At(now.Add(-s.db.LoginIdle)))
+func (st *Store) good(q *bun.SelectQuery) *bun.SelectQuery {
+	now := st.db.Now()
+	return q.Where("expires_at > ?", database.At(now)).Where("seen_at > ?", database.At(now.Add(-st.db.LoginIdle)))
 }
 
 // DeleteLogin signs out. A second time changes nothing.
-func (s *Store) DeleteLogin(ctx context.Context, id string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteLogin(ctx context.Context, id string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("logins").Where("id = ?", id).Exec(ctx)
 		return err
 	})
@@ -187,9 +187,9 @@ func (s *Store) DeleteLogin(ctx context.Context, id string) error {
 
 // EndLogin ends one of a user's logins from elsewhere, on record for its
 // browser; ErrNotFound.
-func (s *Store) EndLogin(ctx context.Context, organization, user, id string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err := s.end(ctx, tx, action.EndEverywhere, "organization_id = ? AND user_id = ? AND id = ?", organization, user, id)
+func (st *Store) EndLogin(ctx context.Context, organization, user, id string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err := st.end(ctx, tx, action.EndEverywhere, "organization_id = ? AND user_id = ? AND id = ?", organization, user, id)
 		if err == nil && n == 0 {
 			return action.Errorf(action.ErrNotFound, "login_not_found", "There is no such sign-in, or it has ended.")
 		}
@@ -199,16 +199,16 @@ func (s *Store) EndLogin(ctx context.Context, organization, user, id string) err
 
 // EndLogins signs a user out everywhere, on record for each browser, takes his
 // unused links back, and returns how many logins ended.
-func (s *Store) EndLogins(ctx context.Context, organization, user string, why action.LoginEnd) (n int, err error) {
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err = s.endLogins(ctx, tx, organization, user, why)
+func (st *Store) EndLogins(ctx context.Context, organization, user string, why action.LoginEnd) (n int, err error) {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		n, err = st.endLogins(ctx, tx, organization, user, why)
 		return err
 	})
 	return n, err
 }
 
-func (s *Store) endLogins(ctx context.Context, tx bun.Tx, organization, user string, why action.LoginEnd) (int, error) {
-	n, err := s.end(ctx, tx, why, "organization_id = ? AND user_id = ?", organization, user)
+func (st *Store) endLogins(ctx context.Context, tx bun.Tx, organization, user string, why action.LoginEnd) (int, error) {
+	n, err := st.end(ctx, tx, why, "organization_id = ? AND user_id = ?", organization, user)
 	if err != nil {
 		return n, err
 	}
@@ -222,9 +222,9 @@ func (s *Store) endLogins(ctx context.Context, tx bun.Tx, organization, user str
 
 // end deletes logins and keeps why: to an older version of this program, which
 // may run beside this one, a login that is there is good.
-func (s *Store) end(ctx context.Context, tx bun.Tx, why action.LoginEnd, which string, args ...any) (int, error) {
+func (st *Store) end(ctx context.Context, tx bun.Tx, why action.LoginEnd, which string, args ...any) (int, error) {
 	_, err := tx.NewRaw("INSERT INTO ended_logins (cookie_hash, why, ended_at, expires_at) SELECT cookie_hash, ?, ?, expires_at FROM logins WHERE "+which+
-		" ON CONFLICT (cookie_hash) DO NOTHING", append([]any{why, database.At(s.db.Now())}, args...)...).Exec(ctx)
+		" ON CONFLICT (cookie_hash) DO NOTHING", append([]any{why, database.At(st.db.Now())}, args...)...).Exec(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("keeping why logins ended: %w", err)
 	}
@@ -237,14 +237,14 @@ func (s *Store) end(ctx context.Context, tx bun.Tx, why action.LoginEnd, which s
 
 // LoginEnd says why the login of a cookie is good no more; empty when it is
 // good, or nothing is known of it.
-func (s *Store) LoginEnd(ctx context.Context, cookieHash string) (why action.LoginEnd, err error) {
-	err = s.db.Read.NewSelect().Table("ended_logins").Column("why").Where("cookie_hash = ?", cookieHash).Scan(ctx, &why)
+func (st *Store) LoginEnd(ctx context.Context, cookieHash string) (why action.LoginEnd, err error) {
+	err = st.db.Read.NewSelect().Table("ended_logins").Column("why").Where("cookie_hash = ?", cookieHash).Scan(ctx, &why)
 	if err == nil || !errors.Is(err, sql.ErrNoRows) {
 		return why, err
 	}
 	r := &loginRow{}
-	err = s.db.Read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash).Scan(ctx)
-	now := s.db.Now()
+	err = st.db.Read.NewSelect().Model(r).Where("cookie_hash = ?", cookieHash).Scan(ctx)
+	now := st.db.Now()
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", nil
@@ -252,7 +252,7 @@ func (s *Store) LoginEnd(ctx context.Context, cookieHash string) (why action.Log
 		return "", fmt.Errorf("reading a login: %w", err)
 	case !now.Before(r.ExpiresAt.T):
 		return action.EndExpired, nil
-	case now.Sub(r.SeenAt.T) >= s.db.LoginIdle:
+	case now.Sub(r.SeenAt.T) >= st.db.LoginIdle:
 		return action.EndIdle, nil
 	}
 	return "", nil

@@ -34,16 +34,16 @@ func (r *userRow) user() action.User {
 }
 
 // CreateUser writes a person; ErrConflict when the name is taken.
-func (s *Store) CreateUser(ctx context.Context, u action.User, by string) error {
+func (st *Store) CreateUser(ctx context.Context, u action.User, by string) error {
 	if err := u.Check(); err != nil {
 		return err
 	}
-	r := &userRow{ID: u.ID, Organization: u.Organization, Name: u.Name, Role: string(u.Role), CreatedAt: database.At(u.CreatedAt).Or(database.At(s.db.Now()))}
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	r := &userRow{ID: u.ID, Organization: u.Organization, Name: u.Name, Role: string(u.Role), CreatedAt: database.At(u.CreatedAt).Or(database.At(st.db.Now()))}
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 			return err
 		}
-		return s.recordPerson(ctx, tx, r, by, nil, personOf(r))
+		return st.recordPerson(ctx, tx, r, by, nil, personOf(r))
 	})
 	if database.Taken(err) {
 		return &action.Error{Kind: action.ErrConflict, Code: "user_exists", Field: "/name", Message: "Someone has this name already; choose another."}
@@ -67,16 +67,16 @@ func personOf(r *userRow) *person {
 
 // recordPerson writes down what became of somebody. Nil before or after: he was
 // not, or is not, of the organization.
-func (s *Store) recordPerson(ctx context.Context, tx bun.Tx, r *userRow, by string, before, after *person) error {
-	return s.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: r.Organization, Kind: action.EventPerson, Subject: r.ID, By: by}, before, after)
+func (st *Store) recordPerson(ctx context.Context, tx bun.Tx, r *userRow, by string, before, after *person) error {
+	return st.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: r.Organization, Kind: action.EventPerson, Subject: r.ID, By: by}, before, after)
 }
 
 // User returns one person; ErrNotFound.
-func (s *Store) User(ctx context.Context, organization, id string) (action.User, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) User(ctx context.Context, organization, id string) (action.User, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
 	r := &userRow{}
-	err := s.stmts.user.Model(ctx, s.db.Read, r, organization, id)
+	err := st.stmts.user.Model(ctx, st.db.Read, r, organization, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return action.User{}, noUser()
 	}
@@ -95,9 +95,9 @@ func noUser() error {
 }
 
 // ListUsers returns the organization's people, first come first.
-func (s *Store) ListUsers(ctx context.Context, organization string) ([]action.User, error) {
+func (st *Store) ListUsers(ctx context.Context, organization string) ([]action.User, error) {
 	var rows []userRow
-	err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("created_at", "id").Scan(ctx)
+	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("created_at", "id").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing users: %w", err)
 	}
@@ -110,11 +110,11 @@ func (s *Store) ListUsers(ctx context.Context, organization string) ([]action.Us
 
 // SetUserRole changes a role; ErrNotFound, or ErrConflict for the last owner
 // and for people whose role another house says.
-func (s *Store) SetUserRole(ctx context.Context, organization, id string, role action.Role, by string) error {
+func (st *Store) SetUserRole(ctx context.Context, organization, id string, role action.Role, by string) error {
 	if err := role.Check(); err != nil {
 		return err
 	}
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := userOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
@@ -122,12 +122,12 @@ func (s *Store) SetUserRole(ctx context.Context, organization, id string, role a
 		if r.Issuer != "" {
 			return action.NewError("role_from_elsewhere", string(r.Issuer))
 		}
-		return s.giveRole(ctx, tx, r, string(role), by)
+		return st.giveRole(ctx, tx, r, string(role), by)
 	})
 }
 
 // giveRole changes a role unless that would leave no owner.
-func (s *Store) giveRole(ctx context.Context, tx bun.Tx, r *userRow, role, by string) error {
+func (st *Store) giveRole(ctx context.Context, tx bun.Tx, r *userRow, role, by string) error {
 	if err := checkLastOwner(ctx, tx, r.Organization, r.ID, action.Role(role)); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *Store) giveRole(ctx context.Context, tx bun.Tx, r *userRow, role, by st
 		return fmt.Errorf("changing the role of user %s: %w", r.ID, err)
 	}
 	r.Role = role
-	return s.recordPerson(ctx, tx, r, by, before, personOf(r))
+	return st.recordPerson(ctx, tx, r, by, before, personOf(r))
 }
 
 // userOf reads a row that a transaction changes; ErrNotFound.
@@ -153,8 +153,8 @@ func userOf(ctx context.Context, tx bun.Tx, organization, id string) (*userRow, 
 // DeleteUser removes a person with his logins, links and API keys, and
 // disconnects the integrations that only he saw; ErrNotFound, or ErrConflict for
 // the last owner. Somebody of another house stays away: see [DB.ReadmitUser].
-func (s *Store) DeleteUser(ctx context.Context, organization, id, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteUser(ctx context.Context, organization, id, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := userOf(ctx, tx, organization, id)
 		if err != nil {
 			return err
@@ -162,19 +162,19 @@ func (s *Store) DeleteUser(ctx context.Context, organization, id, by string) err
 		if err := checkLastOwner(ctx, tx, organization, id, ""); err != nil {
 			return err
 		}
-		if err := s.bar(ctx, tx, r, by); err != nil {
+		if err := st.bar(ctx, tx, r, by); err != nil {
 			return err
 		}
-		if _, err := s.endLogins(ctx, tx, organization, id, action.EndRemoved); err != nil {
+		if _, err := st.endLogins(ctx, tx, organization, id, action.EndRemoved); err != nil {
 			return err
 		}
 		if _, err := tx.NewDelete().Table("users").Where("organization_id = ?", organization).Where("id = ?", id).Exec(ctx); err != nil {
 			return fmt.Errorf("deleting user %s: %w", id, err)
 		}
-		if err := s.recordPerson(ctx, tx, r, by, personOf(r), nil); err != nil {
+		if err := st.recordPerson(ctx, tx, r, by, personOf(r), nil); err != nil {
 			return err
 		}
-		return s.connect.DisconnectAll(ctx, tx, organization, id)
+		return st.connect.DisconnectAll(ctx, tx, organization, id)
 	})
 }
 

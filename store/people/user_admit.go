@@ -22,29 +22,29 @@ import (
 // nobody: the user may have another role than in says.
 //
 // Who is known as he is costs no write.
-func (s *Store) AdmitUser(ctx context.Context, in action.Identity) (action.User, error) {
+func (st *Store) AdmitUser(ctx context.Context, in action.Identity) (action.User, error) {
 	switch {
 	case in.Issuer == "" || in.Subject == "" || in.Name == "":
 		return action.User{}, errors.New("somebody of another house has an issuer, a subject and a name")
 	case !in.Role.Valid():
 		return action.User{}, database.Invalid("/role", "A role is owner, admin or member.")
 	}
-	r, err := userAt(ctx, s.db.Read, in)
+	r, err := userAt(ctx, st.db.Read, in)
 	if err == nil && r != nil && (outdated(r, in) || r.SaidAt == database.At(in.SaidAt) && r.Role == string(in.Role) && sameName(r.Name, in.Name)) {
 		return r.user(), nil
 	}
 	var refused error
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		refused = nil
 		if r, err = userAt(ctx, tx, in); err != nil {
 			return err
 		}
 		if r == nil {
-			r, err = s.enrol(ctx, tx, in)
+			r, err = st.enrol(ctx, tx, in)
 			return err
 		}
 		if !outdated(r, in) {
-			refused, err = s.follow(ctx, tx, r, in)
+			refused, err = st.follow(ctx, tx, r, in)
 		}
 		return err
 	})
@@ -75,7 +75,7 @@ func outdated(r *userRow, in action.Identity) bool {
 }
 
 // enrol writes somebody who comes for the first time.
-func (s *Store) enrol(ctx context.Context, tx bun.Tx, in action.Identity) (*userRow, error) {
+func (st *Store) enrol(ctx context.Context, tx bun.Tx, in action.Identity) (*userRow, error) {
 	there, err := tx.NewSelect().Table("organizations").Where("id = ?", in.Organization).Exists(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking for an organization: %w", err)
@@ -90,7 +90,7 @@ func (s *Store) enrol(ctx context.Context, tx bun.Tx, in action.Identity) (*user
 	if barred {
 		return nil, action.NewError("person_removed")
 	}
-	r := &userRow{Organization: in.Organization, Role: string(in.Role), Issuer: database.Opt(in.Issuer), Subject: database.Opt(in.Subject), SaidAt: database.At(in.SaidAt), CreatedAt: database.At(s.db.Now())}
+	r := &userRow{Organization: in.Organization, Role: string(in.Role), Issuer: database.Opt(in.Issuer), Subject: database.Opt(in.Subject), SaidAt: database.At(in.SaidAt), CreatedAt: database.At(st.db.Now())}
 	if r.ID, err = database.NewID(); err != nil {
 		return nil, err
 	}
@@ -100,18 +100,18 @@ func (s *Store) enrol(ctx context.Context, tx bun.Tx, in action.Identity) (*user
 	if _, err := tx.NewInsert().Model(r).Exec(ctx); err != nil {
 		return nil, fmt.Errorf("writing somebody of %s: %w", in.Issuer, err)
 	}
-	return r, s.recordPerson(ctx, tx, r, in.Issuer, nil, personOf(r))
+	return r, st.recordPerson(ctx, tx, r, in.Issuer, nil, personOf(r))
 }
 
 // follow gives somebody the role and the name that he has elsewhere now.
-func (s *Store) follow(ctx context.Context, tx bun.Tx, r *userRow, in action.Identity) (refused, err error) {
+func (st *Store) follow(ctx context.Context, tx bun.Tx, r *userRow, in action.Identity) (refused, err error) {
 	r.SaidAt = database.At(in.SaidAt)
 	if _, err = tx.NewUpdate().Table("users").Set("said_at = ?", r.SaidAt).Where("id = ?", r.ID).Exec(ctx); err != nil {
 		return nil, fmt.Errorf("noting what is said of user %s: %w", r.ID, err)
 	}
-	err = s.giveRole(ctx, tx, r, string(in.Role), in.Issuer)
+	err = st.giveRole(ctx, tx, r, string(in.Role), in.Issuer)
 	if errors.Is(err, action.ErrConflict) {
-		_, cut := s.cutOff(ctx, tx, r, in.Issuer)
+		_, cut := st.cutOff(ctx, tx, r, in.Issuer)
 		return err, cut
 	}
 	if err != nil || sameName(r.Name, in.Name) {
@@ -124,7 +124,7 @@ func (s *Store) follow(ctx context.Context, tx bun.Tx, r *userRow, in action.Ide
 	if _, err = tx.NewUpdate().Table("users").Set("name = ?", r.Name).Where("id = ?", r.ID).Exec(ctx); err != nil {
 		return nil, fmt.Errorf("renaming user %s: %w", r.ID, err)
 	}
-	return nil, s.recordPerson(ctx, tx, r, in.Issuer, before, personOf(r))
+	return nil, st.recordPerson(ctx, tx, r, in.Issuer, before, personOf(r))
 }
 
 // maxNamesakes bounds how many people have one name.
@@ -161,15 +161,15 @@ func sameName(here, elsewhere string) bool {
 // CutOffUser takes all credentials from somebody to whom another house gives no
 // role any more: logins, links and API keys. It returns his id, empty when there
 // was nothing to take.
-func (s *Store) CutOffUser(ctx context.Context, organization, issuer, subject string) (id string, err error) {
+func (st *Store) CutOffUser(ctx context.Context, organization, issuer, subject string) (id string, err error) {
 	in := action.Identity{Organization: organization, Issuer: issuer, Subject: subject}
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		id = ""
 		r, err := userAt(ctx, tx, in)
 		if err != nil || r == nil {
 			return err
 		}
-		n, err := s.cutOff(ctx, tx, r, issuer)
+		n, err := st.cutOff(ctx, tx, r, issuer)
 		if n > 0 {
 			id = r.ID
 		}
@@ -179,12 +179,12 @@ func (s *Store) CutOffUser(ctx context.Context, organization, issuer, subject st
 }
 
 // cutOff returns how many credentials it took.
-func (s *Store) cutOff(ctx context.Context, tx bun.Tx, r *userRow, by string) (int, error) {
-	n, err := s.endLogins(ctx, tx, r.Organization, r.ID, action.EndRole)
+func (st *Store) cutOff(ctx context.Context, tx bun.Tx, r *userRow, by string) (int, error) {
+	n, err := st.endLogins(ctx, tx, r.Organization, r.ID, action.EndRole)
 	if err != nil {
 		return n, err
 	}
-	keys, err := database.Affected(tx.NewUpdate().Table("api_keys").Set("revoked_at = ?", database.At(s.db.Now())).
+	keys, err := database.Affected(tx.NewUpdate().Table("api_keys").Set("revoked_at = ?", database.At(st.db.Now())).
 		Where("organization_id = ?", r.Organization).Where("user_id = ?", r.ID).Where("revoked_at IS NULL").Exec(ctx))
 	if err != nil {
 		return n, fmt.Errorf("revoking the API keys of user %s: %w", r.ID, err)
@@ -194,7 +194,7 @@ func (s *Store) cutOff(ctx context.Context, tx bun.Tx, r *userRow, by string) (i
 	}
 	without := personOf(r)
 	without.Role = ""
-	return n, s.recordPerson(ctx, tx, r, by, personOf(r), without)
+	return n, st.recordPerson(ctx, tx, r, by, personOf(r), without)
 }
 
 type removedRow struct {
@@ -216,12 +216,12 @@ func removed(q *bun.SelectQuery, organization, issuer, subject string) *bun.Sele
 }
 
 // bar keeps somebody of another house away, who could come back at once.
-func (s *Store) bar(ctx context.Context, tx bun.Tx, r *userRow, by string) error {
+func (st *Store) bar(ctx context.Context, tx bun.Tx, r *userRow, by string) error {
 	if r.Issuer == "" {
 		return nil
 	}
 	_, err := tx.NewInsert().Model(&removedRow{
-		Organization: r.Organization, Issuer: string(r.Issuer), Subject: string(r.Subject), User: r.ID, Name: r.Name, Role: r.Role, RemovedBy: by, RemovedAt: database.At(s.db.Now()),
+		Organization: r.Organization, Issuer: string(r.Issuer), Subject: string(r.Subject), User: r.ID, Name: r.Name, Role: r.Role, RemovedBy: by, RemovedAt: database.At(st.db.Now()),
 	}).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("keeping user %s away: %w", r.ID, err)
@@ -230,9 +230,9 @@ func (s *Store) bar(ctx context.Context, tx bun.Tx, r *userRow, by string) error
 }
 
 // RemovedUsers returns those of other houses who were removed, the last first.
-func (s *Store) RemovedUsers(ctx context.Context, organization string) ([]action.RemovedUser, error) {
+func (st *Store) RemovedUsers(ctx context.Context, organization string) ([]action.RemovedUser, error) {
 	var rows []removedRow
-	err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).OrderExpr("removed_at DESC, user_id DESC").Limit(1000).Scan(ctx)
+	err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).OrderExpr("removed_at DESC, user_id DESC").Limit(1000).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing removed users: %w", err)
 	}
@@ -246,8 +246,8 @@ func (s *Store) RemovedUsers(ctx context.Context, organization string) ([]action
 // ReadmitUser has somebody of that role let a person who was removed sign in
 // again, as somebody new; ErrNotFound, or ErrForbidden when the person was an
 // owner and who lets him in is none.
-func (s *Store) ReadmitUser(ctx context.Context, organization, id string, as action.Role, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) ReadmitUser(ctx context.Context, organization, id string, as action.Role, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var rows []removedRow
 		_, err := tx.NewDelete().Model((*removedRow)(nil)).Where("organization_id = ?", organization).Where("user_id = ?", id).Returning("*").Exec(ctx, &rows)
 		if err != nil {
@@ -260,6 +260,6 @@ func (s *Store) ReadmitUser(ctx context.Context, organization, id string, as act
 			return action.Errorf(action.ErrForbidden, "owner_required", "This person was an owner when removed; have an owner let them in again.")
 		}
 		r := &userRow{ID: id, Organization: organization, Name: rows[0].Name, Issuer: database.Opt(rows[0].Issuer)}
-		return s.recordPerson(ctx, tx, r, by, nil, personOf(r))
+		return st.recordPerson(ctx, tx, r, by, nil, personOf(r))
 	})
 }

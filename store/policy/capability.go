@@ -34,29 +34,29 @@ func (r *CapabilityRow) Snapshot() any {
 // PutCapability writes what a group may do at a provider in place of what it
 // could before, and returns it as it is stored. What is stored already is left
 // as it is. A provider that is a connector must exist (ErrNotFound).
-func (s *Store) PutCapability(ctx context.Context, c action.Capability) (action.Capability, error) {
-	if err := c.Check(s.db.Now()); err != nil {
+func (st *Store) PutCapability(ctx context.Context, c action.Capability) (action.Capability, error) {
+	if err := c.Check(st.db.Now()); err != nil {
 		return action.Capability{}, err
 	}
-	c.ExpiresAt, c.GrantedAt = database.AtPtr(c.ExpiresAt).Ptr(), database.At(s.db.Now()).T
+	c.ExpiresAt, c.GrantedAt = database.AtPtr(c.ExpiresAt).Ptr(), database.At(st.db.Now()).T
 	if len(c.DeniedActions) == 0 {
 		c.DeniedActions = nil
 	}
 	var r CapabilityRow
-	err := s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := checkSource(ctx, tx, c.Organization, c.Provider); err != nil {
 			return err
 		}
 		r = CapabilityRow{Capability: c}
-		return history.Upsert(ctx, s.history, tx, &r, c.GrantedBy)
+		return history.Upsert(ctx, st.history, tx, &r, c.GrantedBy)
 	})
 	return r.Capability, err
 }
 
 // DeleteCapability revokes what a group may do at a provider, with effect on
 // the next call; ErrNotFound.
-func (s *Store) DeleteCapability(ctx context.Context, organization, group, provider, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) DeleteCapability(ctx context.Context, organization, group, provider, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := database.RowsOf[CapabilityRow](tx, organization).Where("group_id = ?", group).Where("provider = ?", provider).Where("revoked_at IS NULL")
 		r, err := database.One[CapabilityRow](ctx, q,
 			action.NewError("capability_not_found", group, provider))
@@ -64,15 +64,15 @@ func (s *Store) DeleteCapability(ctx context.Context, organization, group, provi
 			return err
 		}
 		old := r
-		r.RevokedBy, r.RevokedAt = by, database.At(s.db.Now()).Ptr()
-		return s.history.Update(ctx, tx, &old, &r, by)
+		r.RevokedBy, r.RevokedAt = by, database.At(st.db.Now()).Ptr()
+		return st.history.Update(ctx, tx, &old, &r, by)
 	})
 }
 
 // ListCapabilities returns what groups may do, by group and provider; with a
 // group, only its. Expired ones are among them, revoked ones are not.
-func (s *Store) ListCapabilities(ctx context.Context, organization, group string) ([]action.Capability, error) {
-	return database.List[action.Capability](ctx, Capabilities(s.db.Read, organization, group))
+func (st *Store) ListCapabilities(ctx context.Context, organization, group string) ([]action.Capability, error) {
+	return database.List[action.Capability](ctx, Capabilities(st.db.Read, organization, group))
 }
 
 func Capabilities(db bun.IDB, organization, group string) *bun.SelectQuery {

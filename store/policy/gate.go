@@ -32,8 +32,8 @@ func (r *GateRow) Snapshot() any { return r.GateApproval }
 // ApproveGate lets a group's task through a gate, and returns the approval
 // with its id and time, and its end: without one, in 30 days. An action of a
 // connector must be of one that exists (ErrNotFound).
-func (s *Store) ApproveGate(ctx context.Context, a action.GateApproval) (action.GateApproval, error) {
-	keys, err := a.Check(s.db.Now())
+func (st *Store) ApproveGate(ctx context.Context, a action.GateApproval) (action.GateApproval, error) {
+	keys, err := a.Check(st.db.Now())
 	if err != nil {
 		return action.GateApproval{}, err
 	}
@@ -41,39 +41,39 @@ func (s *Store) ApproveGate(ctx context.Context, a action.GateApproval) (action.
 	if r.ID, err = database.NewID(); err != nil {
 		return action.GateApproval{}, err
 	}
-	now := s.db.Now()
+	now := st.db.Now()
 	r.ApprovedAt, r.ExpiresAt, r.RevokedAt = database.At(now).T, database.AtPtr(a.ExpiresAt).Or(database.At(now.Add(gateHolds))).Ptr(), nil
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		for _, key := range keys {
 			if err := checkSource(ctx, tx, a.Organization, key.Source); err != nil {
 				return err
 			}
 		}
-		return s.history.Create(ctx, tx, r, a.ApprovedBy, 0)
+		return st.history.Create(ctx, tx, r, a.ApprovedBy, 0)
 	})
 	return r.GateApproval, err
 }
 
 // RevokeGate takes an approval back, with effect on the next call;
 // ErrNotFound. A second time changes nothing.
-func (s *Store) RevokeGate(ctx context.Context, organization, id, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) RevokeGate(ctx context.Context, organization, id, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := database.One[GateRow](ctx, database.RowsOf[GateRow](tx, organization).Where("id = ?", id),
 			action.NewError("gate_not_found"))
 		if err != nil || r.RevokedAt != nil {
 			return err
 		}
 		old := r
-		r.RevokedAt = database.At(s.db.Now()).Ptr()
-		return s.history.Update(ctx, tx, &old, &r, by)
+		r.RevokedAt = database.At(st.db.Now()).Ptr()
+		return st.history.Update(ctx, tx, &old, &r, by)
 	})
 }
 
 // ListGates returns the newest 1000 approvals of gates, newest first; with a
 // group or task, of its. Those that are revoked or expired are among them, and
 // older ones are left out without notice.
-func (s *Store) ListGates(ctx context.Context, organization, group, task string) ([]action.GateApproval, error) {
-	return database.List[action.GateApproval](ctx, Gates(s.db.Read, organization, group, task))
+func (st *Store) ListGates(ctx context.Context, organization, group, task string) ([]action.GateApproval, error) {
+	return database.List[action.GateApproval](ctx, Gates(st.db.Read, organization, group, task))
 }
 
 func Gates(db bun.IDB, organization, group, task string) *bun.SelectQuery {

@@ -99,25 +99,25 @@ func (r *GrantRow) grant() (action.Grant, error) {
 // (code "too_many_grants"); of a session's grant, those of a session that is
 // unknown or not live, and ErrForbidden (code "self_approval") when g.CreatedBy
 // made the session and may not approve its calls.
-func (s *Store) CreateGrant(ctx context.Context, g action.Grant) (action.Grant, error) {
+func (st *Store) CreateGrant(ctx context.Context, g action.Grant) (action.Grant, error) {
 	var err error
 	if g.ID, err = database.NewID(); err != nil {
 		return action.Grant{}, err
 	}
 	if g.CreatedAt.IsZero() {
-		g.CreatedAt = s.db.Now()
+		g.CreatedAt = st.db.Now()
 	}
 	g.Invocation, g.Request = "", ""
 	if err := g.Check(); err != nil {
 		return action.Grant{}, err
 	}
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if g.Scope == action.ScopeSession {
 			if err := sessions.MayDecide(ctx, tx, g.Organization, g.Session, g.CreatedBy, g.CreatedAt); err != nil {
 				return err
 			}
 		}
-		return s.PutGrant(ctx, tx, &g)
+		return st.PutGrant(ctx, tx, &g)
 	})
 	if err != nil {
 		return action.Grant{}, err
@@ -127,7 +127,7 @@ func (s *Store) CreateGrant(ctx context.Context, g action.Grant) (action.Grant, 
 
 // PutGrant writes the grant and the event of it, and makes it what a later
 // reader will see. It belongs into an exclusive job: it counts first.
-func (s *Store) PutGrant(ctx context.Context, tx bun.IDB, g *action.Grant) error {
+func (st *Store) PutGrant(ctx context.Context, tx bun.IDB, g *action.Grant) error {
 	r, err := newGrantRow(g)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (s *Store) PutGrant(ctx context.Context, tx bun.IDB, g *action.Grant) error
 	if *g, err = r.grant(); err != nil {
 		return err
 	}
-	return s.history.RecordChange(ctx, tx, grantChanged(g, g.CreatedBy), nil, g)
+	return st.history.RecordChange(ctx, tx, grantChanged(g, g.CreatedBy), nil, g)
 }
 
 func grantChanged(g *action.Grant, by string) action.PolicyEvent {
@@ -150,12 +150,12 @@ func grantChanged(g *action.Grant, by string) action.PolicyEvent {
 
 // RevokeGrant ends a grant for good: it lets no further call through. A second
 // time changes nothing. ErrNotFound when there is none.
-func (s *Store) RevokeGrant(ctx context.Context, organization, id, by string) (g action.Grant, err error) {
+func (st *Store) RevokeGrant(ctx context.Context, organization, id, by string) (g action.Grant, err error) {
 	if by == "" {
 		return action.Grant{}, errors.New("revoking a grant needs the person who does it")
 	}
-	now := s.db.Now()
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := st.db.Now()
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var r GrantRow
 		err := tx.NewRaw(revokeGrantSQL, database.At(now), by, organization, id, bun.Safe(grantColumns)).Scan(ctx, r.fields()...)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -170,7 +170,7 @@ func (s *Store) RevokeGrant(ctx context.Context, organization, id, by string) (g
 		}
 		before := g
 		before.RevokedAt, before.RevokedBy = nil, ""
-		return s.history.RecordChange(ctx, tx, grantChanged(&g, by), before, g)
+		return st.history.RecordChange(ctx, tx, grantChanged(&g, by), before, g)
 	})
 	if err != nil {
 		return action.Grant{}, err
@@ -182,10 +182,10 @@ const revokeGrantSQL = `UPDATE grants SET revoked_at = ?, revoked_by = ?
 WHERE organization_id = ? AND id = ? AND revoked_at IS NULL RETURNING ?`
 
 // Grant returns one grant; ErrNotFound when the organization has no such.
-func (s *Store) Grant(ctx context.Context, organization, id string) (action.Grant, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) Grant(ctx context.Context, organization, id string) (action.Grant, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	return readGrant(ctx, s.db.Read, organization, id)
+	return readGrant(ctx, st.db.Read, organization, id)
 }
 
 func readGrant(ctx context.Context, db bun.IDB, organization, id string) (action.Grant, error) {

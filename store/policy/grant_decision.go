@@ -19,13 +19,13 @@ import (
 // "too_many_grants"); ErrNotFound; ErrGone when the request expired; ErrConflict when it was decided (the message says how and by
 // whom) or its session ended; ErrForbidden (code "self_approval") when v.By made
 // the session and may not approve its calls.
-func (s *Store) ApproveRequest(ctx context.Context, v action.RequestVerdict) (req action.GrantRequest, g action.Grant, err error) {
+func (st *Store) ApproveRequest(ctx context.Context, v action.RequestVerdict) (req action.GrantRequest, g action.Grant, err error) {
 	id, err := database.NewID()
 	if err != nil {
 		return action.GrantRequest{}, action.Grant{}, err
 	}
-	now := s.db.Now()
-	req, err = s.decideRequest(ctx, v, now, func(ctx context.Context, tx bun.IDB, r *RequestRow, asked *action.GrantRequest) error {
+	now := st.db.Now()
+	req, err = st.decideRequest(ctx, v, now, func(ctx context.Context, tx bun.IDB, r *RequestRow, asked *action.GrantRequest) error {
 		if err := sessions.MayDecide(ctx, tx, r.Organization, r.Session, v.By, now); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (s *Store) ApproveRequest(ctx context.Context, v action.RequestVerdict) (re
 			g.ToolHash = asked.ToolHash
 		}
 		r.Status, r.Grant = string(action.RequestApproved), database.Opt(id)
-		return s.PutGrant(ctx, tx, &g)
+		return st.PutGrant(ctx, tx, &g)
 	})
 	if err != nil {
 		return action.GrantRequest{}, action.Grant{}, err
@@ -59,22 +59,22 @@ func (s *Store) ApproveRequest(ctx context.Context, v action.RequestVerdict) (re
 
 // DenyRequest refuses a request, and the same one for a while. Errors as of
 // ApproveRequest, but that everybody who may decide may deny.
-func (s *Store) DenyRequest(ctx context.Context, v action.RequestVerdict) (action.GrantRequest, error) {
-	return s.decideRequest(ctx, v, s.db.Now(), func(_ context.Context, _ bun.IDB, r *RequestRow, _ *action.GrantRequest) error {
+func (st *Store) DenyRequest(ctx context.Context, v action.RequestVerdict) (action.GrantRequest, error) {
+	return st.decideRequest(ctx, v, st.db.Now(), func(_ context.Context, _ bun.IDB, r *RequestRow, _ *action.GrantRequest) error {
 		r.Status = string(action.RequestDenied)
 		return nil
 	})
 }
 
 // decideRequest moves a pending request where decide says.
-func (s *Store) decideRequest(
+func (st *Store) decideRequest(
 	ctx context.Context, v action.RequestVerdict, now time.Time,
 	decide func(ctx context.Context, tx bun.IDB, r *RequestRow, asked *action.GrantRequest) error,
 ) (req action.GrantRequest, err error) {
 	if v.By == "" {
 		return action.GrantRequest{}, errors.New("a verdict needs the person who gives it")
 	}
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := readRequest(ctx, tx, v.Organization, v.ID)
 		if err != nil {
 			return err
@@ -97,7 +97,7 @@ func (s *Store) decideRequest(
 			return err
 		}
 		change := action.PolicyEvent{Organization: r.Organization, Kind: action.EventRequest, Subject: r.ID, By: v.By}
-		return s.history.RecordChange(ctx, tx, change, asked, req)
+		return st.history.RecordChange(ctx, tx, change, asked, req)
 	})
 	return req, err
 }

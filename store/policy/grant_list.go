@@ -15,18 +15,18 @@ import (
 )
 
 // ListGrants returns a page of grants, newest first.
-func (s *Store) ListGrants(ctx context.Context, f action.GrantFilter) (action.Page[action.Grant], error) {
+func (st *Store) ListGrants(ctx context.Context, f action.GrantFilter) (action.Page[action.Grant], error) {
 	var page action.Page[action.Grant]
 	after, err := database.ParseCursor(f.Cursor)
 	if err != nil {
 		return page, err
 	}
-	now, limit := s.db.Now(), database.PageSize(f.Limit)
+	now, limit := st.db.Now(), database.PageSize(f.Limit)
 	var rows []GrantRow
-	if err := database.NewestFirst(MatchGrants(f, s.db.Read.NewSelect().Model(&rows), now), after, limit).Scan(ctx); err != nil {
+	if err := database.NewestFirst(MatchGrants(f, st.db.Read.NewSelect().Model(&rows), now), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing grants: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, MatchGrants(f, s.db.Read.NewSelect().Table("grants"), now))
+	total, capped, err := database.CountUpTo(ctx, MatchGrants(f, st.db.Read.NewSelect().Table("grants"), now))
 	if err != nil {
 		return page, fmt.Errorf("counting grants: %w", err)
 	}
@@ -113,10 +113,10 @@ ORDER BY covers_any, scope DESC, max_calls IS NULL, created_at, id LIMIT ` + str
 // this action before those of any, the session's before the organization's,
 // those with a budget before those without, older before newer. Pins and
 // hashes are for the caller to look at. There are at most 600.
-func (s *Store) GrantsFor(ctx context.Context, organization, session, source, act string, now time.Time) ([]action.Grant, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) GrantsFor(ctx context.Context, organization, session, source, act string, now time.Time) ([]action.Grant, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	found, err := s.stmts.grants.Query(ctx, s.db.Read, organization, session, source, act, database.At(now))
+	found, err := st.stmts.grants.Query(ctx, st.db.Read, organization, session, source, act, database.At(now))
 	if err != nil {
 		return nil, fmt.Errorf("looking for grants: %w", err)
 	}

@@ -113,12 +113,12 @@ func (r *RequestRow) lasting() string {
 // ErrTooMany (code "too_many_requests"); ErrForbidden (code "denied_often") when
 // people said no to such requests as often as the organization's settings let
 // an agent ask.
-func (s *Store) RequestGrant(ctx context.Context, req action.GrantRequest) (_ action.GrantRequest, made bool, err error) {
+func (st *Store) RequestGrant(ctx context.Context, req action.GrantRequest) (_ action.GrantRequest, made bool, err error) {
 	if req.ID, err = database.NewID(); err != nil {
 		return action.GrantRequest{}, false, err
 	}
 	if req.CreatedAt.IsZero() {
-		req.CreatedAt = s.db.Now()
+		req.CreatedAt = st.db.Now()
 	}
 	if err := req.Terms.Check(req.CreatedAt); err != nil {
 		return action.GrantRequest{}, false, err
@@ -129,9 +129,9 @@ func (s *Store) RequestGrant(ctx context.Context, req action.GrantRequest) (_ ac
 	}
 	// A reader looks first: an agent may ask over and over, and must not hold
 	// up who writes.
-	earlier, err := answered(ctx, s.db.Read, r)
+	earlier, err := answered(ctx, st.db.Read, r)
 	if err == nil && earlier == nil {
-		err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 			earlier, err = putRequest(ctx, tx, r)
 			return err
 		})
@@ -217,10 +217,10 @@ func RecentRequests(q *bun.SelectQuery, r *RequestRow) *bun.SelectQuery {
 
 // GrantRequest returns one request; ErrNotFound when the organization has no
 // such.
-func (s *Store) GrantRequest(ctx context.Context, organization, id string) (action.GrantRequest, error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) GrantRequest(ctx context.Context, organization, id string) (action.GrantRequest, error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	r, err := readRequest(ctx, s.db.Read, organization, id)
+	r, err := readRequest(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return action.GrantRequest{}, err
 	}
@@ -240,7 +240,7 @@ func readRequest(ctx context.Context, db bun.IDB, organization, id string) (*Req
 }
 
 // ListGrantRequests returns a page of requests, newest first.
-func (s *Store) ListGrantRequests(ctx context.Context, f action.RequestFilter) (action.Page[action.GrantRequest], error) {
+func (st *Store) ListGrantRequests(ctx context.Context, f action.RequestFilter) (action.Page[action.GrantRequest], error) {
 	var page action.Page[action.GrantRequest]
 	after, err := database.ParseCursor(f.Cursor)
 	if err != nil {
@@ -251,10 +251,10 @@ func (s *Store) ListGrantRequests(ctx context.Context, f action.RequestFilter) (
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []RequestRow
-	if err := database.NewestFirst(MatchRequests(f, s.db.Read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
+	if err := database.NewestFirst(MatchRequests(f, st.db.Read.NewSelect().Model(&rows)), after, limit).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing requests: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, MatchRequests(f, s.db.Read.NewSelect().Table("grant_requests")))
+	total, capped, err := database.CountUpTo(ctx, MatchRequests(f, st.db.Read.NewSelect().Table("grant_requests")))
 	if err != nil {
 		return page, fmt.Errorf("counting requests: %w", err)
 	}

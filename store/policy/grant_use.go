@@ -24,9 +24,9 @@ WHERE organization_id = ?1 AND id = ?3 AND revoked_at IS NULL AND (expires_at IS
 
 // RevokeGrantsOf ends every grant that names the source, each with its event:
 // behind it is another server now, or none, whatever its tools' hashes.
-func (s *Store) RevokeGrantsOf(ctx context.Context, tx bun.Tx, organization, source, by string) error {
+func (st *Store) RevokeGrantsOf(ctx context.Context, tx bun.Tx, organization, source, by string) error {
 	var rows []GrantRow
-	err := tx.NewUpdate().Model(&rows).Set("revoked_at = ?, revoked_by = ?", database.At(s.db.Now()), by).
+	err := tx.NewUpdate().Model(&rows).Set("revoked_at = ?, revoked_by = ?", database.At(st.db.Now()), by).
 		Where("organization_id = ?", organization).Where("source_id = ?", source).Where("revoked_at IS NULL").Returning(grantColumns).Scan(ctx)
 	if err != nil {
 		return fmt.Errorf("revoking the grants of %s: %w", source, err)
@@ -38,7 +38,7 @@ func (s *Store) RevokeGrantsOf(ctx context.Context, tx bun.Tx, organization, sou
 		}
 		before := g
 		before.RevokedAt, before.RevokedBy = nil, ""
-		if err := s.history.RecordChange(ctx, tx, grantChanged(&g, by), before, g); err != nil {
+		if err := st.history.RecordChange(ctx, tx, grantChanged(&g, by), before, g); err != nil {
 			return err
 		}
 	}
@@ -53,13 +53,13 @@ const grantAge = 30 * 24 * time.Hour
 // SweepGrants expires requests that nobody decided in time or whose session
 // ended, and forgets grants and requests that ended long ago: at most limit of
 // each. It returns how many rows it changed or deleted.
-func (store *Store) SweepGrants(ctx context.Context, now time.Time, limit int) (int, error) {
-	n, err := store.expireRequests(ctx, now, database.OrHundred(limit))
+func (st *Store) SweepGrants(ctx context.Context, now time.Time, limit int) (int, error) {
+	n, err := st.expireRequests(ctx, now, database.OrHundred(limit))
 	if err != nil {
 		return n, err
 	}
 	for _, s := range EndedGrants(now) {
-		gone, err := store.db.Forget(ctx, s, limit)
+		gone, err := st.db.Forget(ctx, s, limit)
 		n += gone
 		if err != nil {
 			return n, err
@@ -78,10 +78,10 @@ func EndedGrants(now time.Time) []database.Stale {
 	}
 }
 
-func (s *Store) expireRequests(ctx context.Context, now time.Time, limit int) (n int, err error) {
-	some, err := database.Exists(ctx, OverdueRequests(s.db.Read.NewSelect(), now, 1))
+func (st *Store) expireRequests(ctx context.Context, now time.Time, limit int) (n int, err error) {
+	some, err := database.Exists(ctx, OverdueRequests(st.db.Read.NewSelect(), now, 1))
 	if err == nil && some {
-		err = s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+		err = st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 			n, err = database.Affected(ExpireOverdue(tx, now, limit).Exec(ctx))
 			return err
 		}})

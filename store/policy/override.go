@@ -46,32 +46,32 @@ func (r *OverrideRow) Snapshot() any { return r.Override }
 
 // SetOverride writes a row of policy, or changes it. A key of a connector must
 // name one that exists.
-func (s *Store) SetOverride(ctx context.Context, o action.Override) error {
+func (st *Store) SetOverride(ctx context.Context, o action.Override) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := checkSource(ctx, tx, o.Organization, o.Key.Source); err != nil {
 			return err
 		}
-		return s.Override(ctx, tx, &o)
+		return st.Override(ctx, tx, &o)
 	})
 }
 
 // Override writes a row of policy that was checked.
-func (s *Store) Override(ctx context.Context, tx bun.Tx, o *action.Override) error {
-	return history.Upsert(ctx, s.history, tx, &OverrideRow{Override: *o}, o.UpdatedBy)
+func (st *Store) Override(ctx context.Context, tx bun.Tx, o *action.Override) error {
+	return history.Upsert(ctx, st.history, tx, &OverrideRow{Override: *o}, o.UpdatedBy)
 }
 
 // UnsetOverride removes a row of policy; ErrNotFound when there is none.
-func (s *Store) UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) UnsetOverride(ctx context.Context, organization, automation string, key action.Key, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(&OverrideRow{Override: action.Override{Organization: organization, Automation: automation, Key: key}}).WherePK()
 		r, err := database.One[OverrideRow](ctx, q, action.NewError("override_not_found", key))
 		if err != nil {
 			return err
 		}
-		return s.history.Remove(ctx, tx, &r, by)
+		return st.history.Remove(ctx, tx, &r, by)
 	})
 }
 
@@ -82,10 +82,10 @@ FROM organizations o LEFT JOIN policy_overrides p ON p.organization_id = o.id
 WHERE o.id = ?1 ORDER BY p.automation_id, p.source_id, p.action`
 
 // Overrides returns all of an organization's policy, with its version.
-func (s *Store) Overrides(ctx context.Context, organization string) (list []action.Override, version int64, err error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) Overrides(ctx context.Context, organization string) (list []action.Override, version int64, err error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	rows, err := s.stmts.overrides.Query(ctx, s.db.Read, organization)
+	rows, err := st.stmts.overrides.Query(ctx, st.db.Read, organization)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading policy: %w", err)
 	}
@@ -117,10 +117,10 @@ func (s *Store) Overrides(ctx context.Context, organization string) (list []acti
 
 // PolicyVersion returns the version of an organization's policy, as cheaply as
 // can be: a snapshot with the same version is current.
-func (s *Store) PolicyVersion(ctx context.Context, organization string) (version int64, err error) {
-	ctx, stop := s.db.Lookup(ctx)
+func (st *Store) PolicyVersion(ctx context.Context, organization string) (version int64, err error) {
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	err = s.stmts.version.One(ctx, s.db.Read, []any{organization}, []any{&version})
+	err = st.stmts.version.One(ctx, st.db.Read, []any{organization}, []any{&version})
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, history.NoOrganization()
 	}

@@ -25,33 +25,33 @@ func (r *QuotaRow) Snapshot() any { return r.Quota }
 
 // SetQuota writes the quota of a key and scope, or changes it. A key of a
 // connector must name one that exists (ErrNotFound).
-func (s *Store) SetQuota(ctx context.Context, q action.Quota) error {
+func (st *Store) SetQuota(ctx context.Context, q action.Quota) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := checkSource(ctx, tx, q.Organization, q.Key.Source); err != nil {
 			return err
 		}
-		return history.Upsert(ctx, s.history, tx, &QuotaRow{Quota: q}, q.UpdatedBy)
+		return history.Upsert(ctx, st.history, tx, &QuotaRow{Quota: q}, q.UpdatedBy)
 	})
 }
 
 // UnsetQuota removes a quota; ErrNotFound.
-func (s *Store) UnsetQuota(ctx context.Context, organization string, key action.Key, per action.QuotaScope, by string) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) UnsetQuota(ctx context.Context, organization string, key action.Key, per action.QuotaScope, by string) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(&QuotaRow{Quota: action.Quota{Organization: organization, Key: key, Per: per}}).WherePK()
 		r, err := database.One[QuotaRow](ctx, q, action.NewError("quota_not_found", per, key))
 		if err != nil {
 			return err
 		}
-		return s.history.Remove(ctx, tx, &r, by)
+		return st.history.Remove(ctx, tx, &r, by)
 	})
 }
 
 // ListQuotas returns the organization's quotas, by key and scope.
-func (s *Store) ListQuotas(ctx context.Context, organization string) ([]action.Quota, error) {
-	return database.List[action.Quota](ctx, Quotas(s.db.Read, organization))
+func (st *Store) ListQuotas(ctx context.Context, organization string) ([]action.Quota, error) {
+	return database.List[action.Quota](ctx, Quotas(st.db.Read, organization))
 }
 
 func Quotas(db bun.IDB, organization string) *bun.SelectQuery {

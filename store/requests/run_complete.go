@@ -21,8 +21,8 @@ const codeByAgent = "reported_by_agent"
 // to the call; ended is nil when it was answered before, or refused. The session
 // lives on for e.Stays and does nothing new. Errors are those of
 // [DB.callTool].
-func (store *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Completion) (reply action.ToolReply, ended *action.Completed, err error) {
-	reply, err = store.callTool(ctx, c, toolWork{subject: e.ID, do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
+func (st *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action.Completion) (reply action.ToolReply, ended *action.Completed, err error) {
+	reply, err = st.callTool(ctx, c, toolWork{subject: e.ID, do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
 		ended = nil
 		r, err := runToComplete(ctx, tx, s, e.Run)
 		if err != nil {
@@ -39,7 +39,7 @@ func (store *Store) CompleteRun(ctx context.Context, c action.ToolCall, e action
 		if err := inbound.CheckEnding(&end.Ending, event.RunSucceeded, event.RunFailed, event.RunNeeds); err != nil {
 			return action.ToolReply{}, err
 		}
-		withdrew, err := store.inbound.EndRun(ctx, tx, r, end, now)
+		withdrew, err := st.inbound.EndRun(ctx, tx, r, end, now)
 		if err != nil {
 			return action.ToolReply{}, err
 		}

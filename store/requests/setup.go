@@ -40,18 +40,18 @@ func orList(text database.Opt) json.RawMessage {
 
 // SaveServiceCommands replaces the commands of the session's setup, a JSON array,
 // with the answer to the call. Errors are those of [DB.callTool].
-func (s *Store) SaveServiceCommands(ctx context.Context, c action.ToolCall, commands json.RawMessage) (action.ToolReply, error) {
-	return s.saveSetup(ctx, c, "service_commands", commands, "command")
+func (st *Store) SaveServiceCommands(ctx context.Context, c action.ToolCall, commands json.RawMessage) (action.ToolReply, error) {
+	return st.saveSetup(ctx, c, "service_commands", commands, "command")
 }
 
 // SaveEnvFiles replaces what the session's setup says of files with environment
 // variables, in the same way.
-func (s *Store) SaveEnvFiles(ctx context.Context, c action.ToolCall, files json.RawMessage) (action.ToolReply, error) {
-	return s.saveSetup(ctx, c, "env_files", files, "file")
+func (st *Store) SaveEnvFiles(ctx context.Context, c action.ToolCall, files json.RawMessage) (action.ToolReply, error) {
+	return st.saveSetup(ctx, c, "env_files", files, "file")
 }
 
-func (store *Store) saveSetup(ctx context.Context, c action.ToolCall, column string, value json.RawMessage, thing string) (action.ToolReply, error) {
-	return store.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
+func (st *Store) saveSetup(ctx context.Context, c action.ToolCall, column string, value json.RawMessage, thing string) (action.ToolReply, error) {
+	return st.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
 		if s.Type != action.TypeSetup {
 			return action.ToolReply{}, action.NewError("setup_only", s.Type)
 		}
@@ -87,9 +87,9 @@ func savedReply(setup, thing string, n int) (action.ToolReply, error) {
 }
 
 // Setup returns one; ErrNotFound.
-func (s *Store) Setup(ctx context.Context, organization, name string) (action.Setup, error) {
+func (st *Store) Setup(ctx context.Context, organization, name string) (action.Setup, error) {
 	var rows []setupRow
-	if err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("name = ?", name).Scan(ctx); err != nil {
+	if err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Where("name = ?", name).Scan(ctx); err != nil {
 		return action.Setup{}, fmt.Errorf("reading setup %q: %w", name, err)
 	}
 	if len(rows) == 0 {
@@ -99,9 +99,9 @@ func (s *Store) Setup(ctx context.Context, organization, name string) (action.Se
 }
 
 // ListSetups returns a page of an organization's setups, by name.
-func (s *Store) ListSetups(ctx context.Context, organization string) ([]action.Setup, error) {
+func (st *Store) ListSetups(ctx context.Context, organization string) ([]action.Setup, error) {
 	var rows []setupRow
-	if err := s.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("name").Limit(maxSetups).Scan(ctx); err != nil {
+	if err := st.db.Read.NewSelect().Model(&rows).Where("organization_id = ?", organization).Order("name").Limit(maxSetups).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("listing setups: %w", err)
 	}
 	list := make([]action.Setup, 0, len(rows))

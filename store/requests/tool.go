@@ -60,13 +60,13 @@ type toolWork struct {
 // its subject (empty: it has none); nil: it is a new one. ErrConflict, with code
 // "tool_call_reused" or "already_done", for what is another call; ErrTooMany when
 // the quota is used up by earlier ones, and the call joins none that is under way.
-func (s *Store) ToolAnswered(ctx context.Context, c action.ToolCall, subject string) (*action.ToolReply, error) {
-	now := s.db.Now()
-	reply, err := toolAnswered(ctx, s.db.Read, &c, subject, now)
+func (st *Store) ToolAnswered(ctx context.Context, c action.ToolCall, subject string) (*action.ToolReply, error) {
+	now := st.db.Now()
+	reply, err := toolAnswered(ctx, st.db.Read, &c, subject, now)
 	if !errors.Is(err, action.ErrTooMany) {
 		return reply, err
 	}
-	joins, looked := toolJoins(ctx, s.db.Read, &c, now)
+	joins, looked := toolJoins(ctx, st.db.Read, &c, now)
 	if joins || looked != nil {
 		err = looked
 	}
@@ -169,10 +169,10 @@ func overQuota(ctx context.Context, tx bun.IDB, c *action.ToolCall, now time.Tim
 // callTool does the work of a call once: with the answer, or without any of it.
 // A session that may do nothing new is refused (ErrUnauthenticated, ErrConflict),
 // and so is one over its quota (ErrTooMany): then nothing is kept.
-func (s *Store) callTool(ctx context.Context, c action.ToolCall, w toolWork) (reply action.ToolReply, err error) {
+func (st *Store) callTool(ctx context.Context, c action.ToolCall, w toolWork) (reply action.ToolReply, err error) {
 	for range inbound.ActTries {
-		err = s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
-			reply, err = s.callToolIn(ctx, tx, c, w)
+		err = st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) (err error) {
+			reply, err = st.callToolIn(ctx, tx, c, w)
 			return err
 		})
 		if !errors.Is(err, inbound.ErrRunMoved) {
@@ -182,14 +182,14 @@ func (s *Store) callTool(ctx context.Context, c action.ToolCall, w toolWork) (re
 	return reply, err
 }
 
-func (store *Store) callToolIn(ctx context.Context, tx bun.IDB, c action.ToolCall, w toolWork) (reply action.ToolReply, err error) {
+func (st *Store) callToolIn(ctx context.Context, tx bun.IDB, c action.ToolCall, w toolWork) (reply action.ToolReply, err error) {
 	if err := lockCaller(ctx, tx, &c); err != nil {
 		return reply, err
 	}
 	if c.ID, err = toolCallID(ctx, tx, &c); err != nil {
 		return reply, err
 	}
-	now := store.db.Now()
+	now := st.db.Now()
 	if kept, err := toolAnswered(ctx, tx, &c, w.subject, now); kept != nil || err != nil {
 		return fromKept(kept), err
 	}
@@ -285,8 +285,8 @@ func toolCallID(ctx context.Context, tx bun.IDB, c *action.ToolCall) (string, er
 
 // Verify seals an upload with the answer to the call that asked for it. Without
 // an upload it answers with the text, as a call that did nothing.
-func (store *Store) Verify(ctx context.Context, c action.ToolCall, upload, folder, otherwise string) (action.ToolReply, error) {
-	return store.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
+func (st *Store) Verify(ctx context.Context, c action.ToolCall, upload, folder, otherwise string) (action.ToolReply, error) {
+	return st.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
 		if upload == "" {
 			return action.ToolReply{Failed: true, Text: otherwise}, nil
 		}
@@ -309,13 +309,13 @@ func (store *Store) Verify(ctx context.Context, c action.ToolCall, upload, folde
 }
 
 // RequestVariables is [DB.RequestEnv] as the answer to a call of a tool.
-func (store *Store) RequestVariables(
+func (st *Store) RequestVariables(
 	ctx context.Context, c action.ToolCall, keys []action.EnvKey, answer func(action.EnvRequest) (action.ToolReply, error),
 ) (reply action.ToolReply, made bool, err error) {
 	if err := action.CheckEnvKeys(keys); err != nil {
 		return reply, false, err
 	}
-	reply, err = store.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
+	reply, err = st.callTool(ctx, c, toolWork{do: func(ctx context.Context, tx bun.IDB, s *action.Session, now time.Time) (action.ToolReply, error) {
 		r, err := newEnvRow(s.Organization, s.ID, keys, now)
 		if err != nil {
 			return action.ToolReply{}, err

@@ -59,26 +59,26 @@ func (r *uploadFileRow) file() action.UploadFile {
 // ErrTooLarge of the file; those of a session that is unknown or not live;
 // ErrConflict when other bytes have the name, or the upload is sealed or gone;
 // ErrTooLarge when it would have too many files or bytes, or its session.
-func (s *Store) ReserveFile(ctx context.Context, ref action.UploadRef, f action.UploadFile) (there bool, err error) {
+func (st *Store) ReserveFile(ctx context.Context, ref action.UploadRef, f action.UploadFile) (there bool, err error) {
 	if !action.ValidUploadID(ref.ID) {
 		return false, database.Invalid("/upload", "An upload is named by a UUID, in lower case.")
 	}
 	if err := f.Check(); err != nil {
 		return false, err
 	}
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		there, err = s.reserve(ctx, tx, ref, f)
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		there, err = st.reserve(ctx, tx, ref, f)
 		return err
 	})
 	return there, err
 }
 
-func (store *Store) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f action.UploadFile) (there bool, err error) {
+func (st *Store) reserve(ctx context.Context, tx bun.Tx, ref action.UploadRef, f action.UploadFile) (there bool, err error) {
 	s, err := sessions.SessionIn(ctx, tx, ref.Organization, ref.Session)
 	if err != nil {
 		return false, err
 	}
-	now := store.db.Now()
+	now := st.db.Now()
 	if err := s.Accepts(now); err != nil {
 		return false, err
 	}
@@ -178,9 +178,9 @@ func roomFor(ctx context.Context, tx bun.Tx, ref action.UploadRef, size int64) e
 
 // FileStored writes down that the bytes of a file are there. ErrConflict when
 // its upload is gone meanwhile.
-func (s *Store) FileStored(ctx context.Context, ref action.UploadRef, name string) error {
-	now := database.At(s.db.Now())
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) FileStored(ctx context.Context, ref action.UploadRef, name string) error {
+	now := database.At(st.db.Now())
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		n, err := database.Affected(tx.NewUpdate().Table("evidence_files").Set("stored_at = coalesce(stored_at, ?)", now).
 			Where("session_id = ?", ref.Session).Where("upload_id = ?", ref.ID).Where("name = ?", name).
 			Where("EXISTS (SELECT 1 FROM evidence_uploads AS u WHERE u.session_id = evidence_files.session_id AND u.id = evidence_files.upload_id AND u.organization_id = ? AND u.sealed_at IS NULL AND u.gone_at IS NULL)", ref.Organization).
@@ -211,9 +211,9 @@ func readUpload(ctx context.Context, db bun.IDB, ref action.UploadRef) (*uploadR
 // SealUpload ends an upload: from then on people see it, and it does not
 // change. Sealing again returns what was sealed. Errors: ErrNotFound;
 // ErrConflict when it is gone, or bytes of a file did not arrive.
-func (s *Store) SealUpload(ctx context.Context, ref action.UploadRef, folder string) (u action.Upload, err error) {
-	now := s.db.Now()
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) SealUpload(ctx context.Context, ref action.UploadRef, folder string) (u action.Upload, err error) {
+	now := st.db.Now()
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if database.Shared(tx) { // whoever adds a file holds it, too
 			if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sessions WHERE id = ? FOR NO KEY UPDATE", ref.Session); err != nil {
 				return fmt.Errorf("holding session %s: %w", ref.Session, err)
@@ -296,18 +296,18 @@ func filesOf(ctx context.Context, db bun.IDB, session string, uploads []string) 
 }
 
 // Upload returns one upload with its files; ErrNotFound.
-func (s *Store) Upload(ctx context.Context, ref action.UploadRef) (action.Upload, error) {
-	r, err := readUpload(ctx, s.db.Read, ref)
+func (st *Store) Upload(ctx context.Context, ref action.UploadRef) (action.Upload, error) {
+	r, err := readUpload(ctx, st.db.Read, ref)
 	if err != nil {
 		return action.Upload{}, err
 	}
-	files, err := uploadFiles(ctx, s.db.Read, ref)
+	files, err := uploadFiles(ctx, st.db.Read, ref)
 	return r.with(files), err
 }
 
 // ListUploads returns a page of a session's uploads, newest first, with their
 // files.
-func (s *Store) ListUploads(ctx context.Context, organization, session string, limit int, from string) (action.Page[action.Upload], error) {
+func (st *Store) ListUploads(ctx context.Context, organization, session string, limit int, from string) (action.Page[action.Upload], error) {
 	var page action.Page[action.Upload]
 	after, err := database.ParseCursor(from)
 	if err != nil {
@@ -317,10 +317,10 @@ func (s *Store) ListUploads(ctx context.Context, organization, session string, l
 		return q.Where("organization_id = ?", organization).Where("session_id = ?", session).Where("gone_at IS NULL")
 	}
 	var rows []uploadRow
-	if err := database.NewestFirst(match(s.db.Read.NewSelect().Model(&rows)), after, database.PageSize(limit)).Scan(ctx); err != nil {
+	if err := database.NewestFirst(match(st.db.Read.NewSelect().Model(&rows)), after, database.PageSize(limit)).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing uploads: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, match(s.db.Read.NewSelect().Table("evidence_uploads")))
+	total, capped, err := database.CountUpTo(ctx, match(st.db.Read.NewSelect().Table("evidence_uploads")))
 	if err != nil {
 		return page, fmt.Errorf("counting uploads: %w", err)
 	}
@@ -328,7 +328,7 @@ func (s *Store) ListUploads(ctx context.Context, organization, session string, l
 	for i := range rows {
 		ids = append(ids, rows[i].ID)
 	}
-	files, err := filesOf(ctx, s.db.Read, session, ids)
+	files, err := filesOf(ctx, st.db.Read, session, ids)
 	if err != nil {
 		return page, err
 	}
@@ -342,15 +342,15 @@ func (s *Store) ListUploads(ctx context.Context, organization, session string, l
 // GoneUploads gives up uploads that nobody sealed and nobody added to since
 // before, and returns at most limit of those whose files are to be removed:
 // these, and those of sessions that are deleted. They take no file from then on.
-func (s *Store) GoneUploads(ctx context.Context, before time.Time, limit int) ([]action.UploadRef, error) {
+func (st *Store) GoneUploads(ctx context.Context, before time.Time, limit int) ([]action.UploadRef, error) {
 	open := func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.Table("evidence_uploads").Where("sealed_at IS NULL").Where("gone_at IS NULL").Where("touched_at < ?", database.At(before))
 	}
-	some, err := database.Exists(ctx, open(s.db.Read.NewSelect().ColumnExpr("1")).Limit(1))
+	some, err := database.Exists(ctx, open(st.db.Read.NewSelect().ColumnExpr("1")).Limit(1))
 	if err == nil && some {
-		err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 			ids := open(tx.NewSelect().ColumnExpr("session_id, id")).Order("touched_at").Limit(int64(database.OrHundred(limit)))
-			_, err := tx.NewUpdate().Table("evidence_uploads").Set("gone_at = ?", database.At(s.db.Now())).
+			_, err := tx.NewUpdate().Table("evidence_uploads").Set("gone_at = ?", database.At(st.db.Now())).
 				Where("(session_id, id) IN (?)", ids).Where("sealed_at IS NULL").Where("touched_at < ?", database.At(before)).Exec(ctx)
 			return err
 		})
@@ -359,7 +359,7 @@ func (s *Store) GoneUploads(ctx context.Context, before time.Time, limit int) ([
 		return nil, fmt.Errorf("giving up uploads: %w", err)
 	}
 	var rows []uploadRow
-	err = s.db.Read.NewSelect().Model(&rows).Where("gone_at IS NOT NULL").Order("gone_at").Limit(int64(database.OrHundred(limit))).Scan(ctx)
+	err = st.db.Read.NewSelect().Model(&rows).Where("gone_at IS NOT NULL").Order("gone_at").Limit(int64(database.OrHundred(limit))).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking for uploads that are gone: %w", err)
 	}
@@ -372,8 +372,8 @@ func (s *Store) GoneUploads(ctx context.Context, before time.Time, limit int) ([
 
 // ForgetUpload deletes the rows of an upload that is gone, once its files are
 // removed.
-func (s *Store) ForgetUpload(ctx context.Context, ref action.UploadRef) error {
-	return s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (st *Store) ForgetUpload(ctx context.Context, ref action.UploadRef) error {
+	return st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewDelete().Table("evidence_uploads").Where("organization_id = ?", ref.Organization).
 			Where("session_id = ?", ref.Session).Where("id = ?", ref.ID).Where("gone_at IS NOT NULL").Exec(ctx)
 		if err != nil {

@@ -59,16 +59,16 @@ func (r *envRow) request() (action.EnvRequest, error) {
 // request that waits already; made tells that a new one was written. Errors:
 // ErrInvalid with the field; those of a session that is unknown or not live;
 // ErrTooMany (code "too_many_requests").
-func (s *Store) RequestEnv(ctx context.Context, organization, session string, keys []action.EnvKey) (req action.EnvRequest, made bool, err error) {
+func (st *Store) RequestEnv(ctx context.Context, organization, session string, keys []action.EnvKey) (req action.EnvRequest, made bool, err error) {
 	if err := action.CheckEnvKeys(keys); err != nil {
 		return req, false, err
 	}
-	now := s.db.Now()
+	now := st.db.Now()
 	r, err := newEnvRow(organization, session, keys, now)
 	if err != nil {
 		return req, false, err
 	}
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		made = false
 		earlier, err := putEnvRequest(ctx, tx, r, now)
 		if made = err == nil && earlier == nil; earlier != nil {
@@ -124,8 +124,8 @@ func putEnvRequest(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) (e
 }
 
 // EnvRequest returns one request; ErrNotFound when the organization has no such.
-func (s *Store) EnvRequest(ctx context.Context, organization, id string) (action.EnvRequest, error) {
-	r, err := readEnv(ctx, s.db.Read, organization, id)
+func (st *Store) EnvRequest(ctx context.Context, organization, id string) (action.EnvRequest, error) {
+	r, err := readEnv(ctx, st.db.Read, organization, id)
 	if err != nil {
 		return action.EnvRequest{}, err
 	}
@@ -145,7 +145,7 @@ func readEnv(ctx context.Context, db bun.IDB, organization, id string) (*envRow,
 }
 
 // ListEnvRequests returns a page of requests, newest first.
-func (s *Store) ListEnvRequests(ctx context.Context, f action.EnvFilter) (action.Page[action.EnvRequest], error) {
+func (st *Store) ListEnvRequests(ctx context.Context, f action.EnvFilter) (action.Page[action.EnvRequest], error) {
 	var page action.Page[action.EnvRequest]
 	after, err := database.ParseCursor(f.Cursor)
 	if err != nil {
@@ -165,10 +165,10 @@ func (s *Store) ListEnvRequests(ctx context.Context, f action.EnvFilter) (action
 		return q
 	}
 	var rows []envRow
-	if err := database.NewestFirst(match(s.db.Read.NewSelect().Model(&rows)), after, database.PageSize(f.Limit)).Scan(ctx); err != nil {
+	if err := database.NewestFirst(match(st.db.Read.NewSelect().Model(&rows)), after, database.PageSize(f.Limit)).Scan(ctx); err != nil {
 		return page, fmt.Errorf("listing requests for variables: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, match(s.db.Read.NewSelect().Table("env_requests")))
+	total, capped, err := database.CountUpTo(ctx, match(st.db.Read.NewSelect().Table("env_requests")))
 	if err != nil {
 		return page, fmt.Errorf("counting requests for variables: %w", err)
 	}

@@ -18,12 +18,12 @@ import (
 // DecideEnv answers or refuses a request. Errors: ErrNotFound; ErrGone when it
 // expired; ErrConflict when it was decided; those of a session that is not live,
 // for an answer.
-func (s *Store) DecideEnv(ctx context.Context, v action.EnvVerdict) (req action.EnvRequest, err error) {
+func (st *Store) DecideEnv(ctx context.Context, v action.EnvVerdict) (req action.EnvRequest, err error) {
 	if v.By == "" {
 		return req, errors.New("a verdict needs the person who gives it")
 	}
-	now := s.db.Now()
-	err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	now := st.db.Now()
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		r, err := readEnv(ctx, tx, v.Organization, v.ID)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (s *Store) DecideEnv(ctx context.Context, v action.EnvVerdict) (req action.
 		if req, err = r.request(); err != nil {
 			return err
 		}
-		return s.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: r.Organization, Kind: action.EventEnv, Subject: r.ID, By: v.By}, record(&before, nil), record(&req, v.Names))
+		return st.history.RecordChange(ctx, tx, action.PolicyEvent{Organization: r.Organization, Kind: action.EventEnv, Subject: r.ID, By: v.By}, record(&before, nil), record(&req, v.Names))
 	})
 	return req, err
 }
@@ -108,26 +108,26 @@ func waitingEnv(ctx context.Context, tx bun.IDB, r *envRow, now time.Time) error
 // TakeEnv hands out the values of all requests of a session that are answered,
 // once: the same key gets the same ones again for a few minutes, and nobody else
 // does. Key is a hash of the caller's.
-func (store *Store) TakeEnv(ctx context.Context, organization, session, key string) (list []action.SealedEnv, err error) {
+func (st *Store) TakeEnv(ctx context.Context, organization, session, key string) (list []action.SealedEnv, err error) {
 	if key == "" {
 		return nil, errors.New("taking values needs a key")
 	}
-	now := store.db.Now()
+	now := st.db.Now()
 	// Whoever waits for an answer asks every two seconds: mostly nothing is there,
 	// and nothing is written.
-	some, err := database.Exists(ctx, store.db.Read.NewSelect().Table("env_requests").ColumnExpr("1").
+	some, err := database.Exists(ctx, st.db.Read.NewSelect().Table("env_requests").ColumnExpr("1").
 		Where("organization_id = ?", organization).Where("session_id = ?", session).Where("status = 'answered' OR status = 'taken' AND taken_key = ?", key))
 	if err != nil {
 		return nil, fmt.Errorf("looking for values of session %s: %w", session, err)
 	}
 	if !some {
-		s, err := sessions.SessionIn(ctx, store.db.Read, organization, session)
+		s, err := sessions.SessionIn(ctx, st.db.Read, organization, session)
 		if err == nil {
 			err = s.Accepts(now)
 		}
 		return nil, err
 	}
-	err = store.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 		s, err := sessions.SessionIn(ctx, tx, organization, session)
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func (store *Store) TakeEnv(ctx context.Context, organization, session, key stri
 // SweepEnv expires requests that nobody answered, and values that nobody took,
 // in time or before the session ended, and wipes values that were taken. It
 // returns how many rows it changed.
-func (s *Store) SweepEnv(ctx context.Context, now time.Time, limit int) (n int, err error) {
+func (st *Store) SweepEnv(ctx context.Context, now time.Time, limit int) (n int, err error) {
 	overdue := func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.TableExpr("env_requests AS r").Column("r.id").Where("r.status IN ('pending', 'answered')").
 			Where(`r.expires_at <= ?0 OR (SELECT CASE WHEN s.revoked_at IS NOT NULL OR s.expires_at <= ?0 THEN 1 END FROM sessions AS s WHERE s.id = r.session_id) = 1`, database.At(now)).
@@ -173,9 +173,9 @@ func (s *Store) SweepEnv(ctx context.Context, now time.Time, limit int) (n int, 
 		{overdue, "status = 'expired', sealed = NULL", "status IN ('pending', 'answered')"},
 		{handed, "sealed = NULL", "status = 'taken'"},
 	} {
-		some, err := database.Exists(ctx, w.find(s.db.Read.NewSelect()))
+		some, err := database.Exists(ctx, w.find(st.db.Read.NewSelect()))
 		if err == nil && some {
-			err = s.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
+			err = st.db.Do(ctx, func(ctx context.Context, tx bun.Tx) error {
 				changed, err := database.Affected(tx.NewUpdate().Table("env_requests").Set(w.set).Where("id IN (?)", w.find(tx.NewSelect())).Where(w.still).Exec(ctx))
 				n += changed
 				return err

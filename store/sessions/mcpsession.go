@@ -23,8 +23,8 @@ WHERE ended_mcp_sessions.expires_at < EXCLUDED.expires_at`
 // EndMCPSession notes that a session is over; until is when its id expires by
 // itself. session is a hash of the id. Both are required. Again changes nothing,
 // but that a later until counts.
-func (s *Store) EndMCPSession(ctx context.Context, organization, session string, until time.Time) error {
-	err := s.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
+func (st *Store) EndMCPSession(ctx context.Context, organization, session string, until time.Time) error {
+	err := st.db.Write.Do(ctx, &database.Job{Single: true, Run: func(ctx context.Context, tx bun.IDB) error {
 		_, err := tx.NewRaw(endMCPSessionSQL, organization, session, database.At(until)).Exec(ctx)
 		return err
 	}})
@@ -36,8 +36,8 @@ func (s *Store) EndMCPSession(ctx context.Context, organization, session string,
 
 // MCPSessionEnded reports whether a session of the organization was ended.
 // After its id expired it may report either.
-func (s *Store) MCPSessionEnded(ctx context.Context, organization, session string) (ended bool, err error) {
-	if err := s.db.Read.NewRaw(MCPSessionEndedSQL, organization, session).Scan(ctx, &ended); err != nil {
+func (st *Store) MCPSessionEnded(ctx context.Context, organization, session string) (ended bool, err error) {
+	if err := st.db.Read.NewRaw(MCPSessionEndedSQL, organization, session).Scan(ctx, &ended); err != nil {
 		return false, fmt.Errorf("asking whether an MCP session ended: %w", err)
 	}
 	return ended, nil
@@ -45,8 +45,8 @@ func (s *Store) MCPSessionEnded(ctx context.Context, organization, session strin
 
 // SweepMCPSessions forgets at most limit (zero: 100) ended sessions whose ids
 // have expired anyway, and returns how many.
-func (s *Store) SweepMCPSessions(ctx context.Context, now time.Time, limit int) (int, error) {
-	return s.db.Forget(ctx, OldMCPSessions(now), limit)
+func (st *Store) SweepMCPSessions(ctx context.Context, now time.Time, limit int) (int, error) {
+	return st.db.Forget(ctx, OldMCPSessions(now), limit)
 }
 
 func OldMCPSessions(now time.Time) database.Stale {

@@ -132,11 +132,11 @@ func NewSessionRow(s *action.Session) *SessionRow {
 
 // Session returns one session by its id alone: who presents a token knows no
 // more. Whether it is live is for [action.Session.Live] to say.
-func (s *Store) Session(ctx context.Context, id string) (action.Session, error) {
+func (st *Store) Session(ctx context.Context, id string) (action.Session, error) {
 	r := &SessionRow{ID: id}
-	ctx, stop := s.db.Lookup(ctx)
+	ctx, stop := st.db.Lookup(ctx)
 	defer stop()
-	err := s.stmts.session.Model(ctx, s.db.Read, r, id)
+	err := st.stmts.session.Model(ctx, st.db.Read, r, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return action.Session{}, NoSession()
 	}
@@ -155,12 +155,12 @@ func NoSession() error {
 }
 
 // ListSessions returns a page of sessions, newest first.
-func (store *Store) ListSessions(ctx context.Context, f action.SessionFilter) (action.Page[action.Session], error) {
+func (st *Store) ListSessions(ctx context.Context, f action.SessionFilter) (action.Page[action.Session], error) {
 	after, err := database.ParseCursor(f.Cursor)
 	if err != nil {
 		return action.Page[action.Session]{}, err
 	}
-	now := database.At(store.db.Now())
+	now := database.At(st.db.Now())
 	match := func(q *bun.SelectQuery) *bun.SelectQuery {
 		q = q.Where("organization_id = ?", f.Organization)
 		if f.Automation != "" {
@@ -185,11 +185,11 @@ func (store *Store) ListSessions(ctx context.Context, f action.SessionFilter) (a
 	}
 	limit := database.PageSize(f.Limit)
 	var rows []SessionRow
-	err = database.NewestFirst(match(store.db.Read.NewSelect().Model(&rows).ExcludeColumn("prompt")), after, limit).Scan(ctx)
+	err = database.NewestFirst(match(st.db.Read.NewSelect().Model(&rows).ExcludeColumn("prompt")), after, limit).Scan(ctx)
 	if err != nil {
 		return action.Page[action.Session]{}, fmt.Errorf("listing sessions: %w", err)
 	}
-	total, capped, err := database.CountUpTo(ctx, match(store.db.Read.NewSelect().Table("sessions")))
+	total, capped, err := database.CountUpTo(ctx, match(st.db.Read.NewSelect().Table("sessions")))
 	if err != nil {
 		return action.Page[action.Session]{}, fmt.Errorf("counting sessions: %w", err)
 	}
@@ -203,11 +203,11 @@ func (store *Store) ListSessions(ctx context.Context, f action.SessionFilter) (a
 const HoldSessionSQL = `SELECT FROM sessions WHERE organization_id = ?1 AND id = ?2 FOR NO KEY UPDATE`
 
 // HoldSession locks a session's row where there are several writers.
-func (s *Store) HoldSession(ctx context.Context, tx bun.IDB, organization, id string) error {
+func (st *Store) HoldSession(ctx context.Context, tx bun.IDB, organization, id string) error {
 	if !database.Shared(tx) {
 		return nil
 	}
-	_, err := s.stmts.hold.Exec(ctx, tx, organization, id)
+	_, err := st.stmts.hold.Exec(ctx, tx, organization, id)
 	return err
 }
 
@@ -221,8 +221,8 @@ func Live[Q interface{ Where(string, ...any) Q }](q Q, now database.Stamp) Q {
 const MadeByRun = "s.event_id = r.event_id AND s.created_by = ? || r.automation_id"
 
 // SessionsOfRun are those of all claims of a run.
-func (s *Store) SessionsOfRun(ctx context.Context, organization, run string) (ids []string, err error) {
-	if err := SessionsOfRun(s.db.Read, organization, run).Scan(ctx, &ids); err != nil {
+func (st *Store) SessionsOfRun(ctx context.Context, organization, run string) (ids []string, err error) {
+	if err := SessionsOfRun(st.db.Read, organization, run).Scan(ctx, &ids); err != nil {
 		return nil, fmt.Errorf("reading the sessions of run %s: %w", run, err)
 	}
 	return ids, nil

@@ -18,12 +18,12 @@ const SeenEvery = time.Minute
 // SeeSessions notes that sessions were used now, and returns those that ran
 // since: they had waited for their first use. A use within [SeenEvery] of the
 // one before is not written.
-func (s *Store) SeeSessions(ctx context.Context, ids []string) (began []action.Session, err error) {
-	now := database.At(s.db.Now())
+func (st *Store) SeeSessions(ctx context.Context, ids []string) (began []action.Session, err error) {
+	now := database.At(st.db.Now())
 	ids = slices.Sorted(slices.Values(ids))
 	for some := range slices.Chunk(ids, database.Chunk) {
 		var rows []SessionRow
-		err := s.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
+		err := st.db.Once(ctx, func(ctx context.Context, tx bun.IDB) error {
 			err := tx.NewUpdate().Model(&rows).Set("status = 'running', last_seen_at = ?", now).
 				Where("id IN (?)", bun.List(some)).Where("status = 'pending'").Where("revoked_at IS NULL").Returning("id, organization_id").Scan(ctx)
 			if err != nil {
