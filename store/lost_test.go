@@ -317,7 +317,7 @@ func TestADatabaseThatStaysAwayIsSaid(t *testing.T) {
 	} {
 		var e *action.Error
 		err := call()
-		if !errors.As(err, &e) || !errors.Is(err, action.ErrNotReady) || e.Code != "database_unavailable" || !strings.Contains(e.Message, "try again") {
+		if !errors.As(err, &e) || !errors.Is(err, action.ErrNotReady) || e.Code != "database_unavailable" || !strings.Contains(e.Message, "Try again") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -54,11 +54,10 @@ func (p *Preparer) Read(text string) *Statement {
 }
 
 func (p *Preparer) prepare(db *bun.DB, text string, r *reader) *Statement {
-	if p.DB.Shared() {
-		return p.DB.shared(text, r)
-	}
 	s := &Statement{Text: text}
-	if p.err == nil {
+	if p.DB.Shared() {
+		s = p.DB.shared(text, r)
+	} else if p.err == nil {
 		if s.Prepared, p.err = db.DB.PrepareContext(p.ctx, text); p.err != nil {
 			p.err = fmt.Errorf("preparing a statement: %w", p.err)
 		}
@@ -69,12 +68,10 @@ func (p *Preparer) prepare(db *bun.DB, text string, r *reader) *Statement {
 
 // shared is a statement of PostgreSQL, read outside of transactions by r if there is one.
 func (db *DB) shared(text string, r *reader) *Statement {
-	s := &Statement{Text: text, Dollars: strings.ReplaceAll(text, "?", "$"), db: db.Write.DB, forgets: db.reader.retry.forgets, reader: r}
-	db.prepared = append(db.prepared, s)
-	return s
+	return &Statement{Text: text, Dollars: strings.ReplaceAll(text, "?", "$"), db: db.Write.DB, forgets: db.reader.retry.forgets, reader: r}
 }
 
-// Statements returns all statements that were prepared.
+// Statements returns the statements of the hot path.
 func (db *DB) Statements() []*Statement { return db.prepared }
 
 // Statement is a text, prepared where that pays.
