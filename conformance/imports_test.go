@@ -89,7 +89,7 @@ func TestFolderSize(t *testing.T) {
 // stillCrowded are the folders that are yet to be split, with the number of
 // their files, which must not grow.
 func stillCrowded() map[string]int {
-	return map[string]int{"cmd/sallyport": 115, "dashboard": 140, "ingest": 46}
+	return map[string]int{"cmd/sallyport": 115, "dashboard": 140}
 }
 
 // arrow is an import between packages of one top-level folder.
@@ -183,8 +183,8 @@ func forbidden(p, i string, test bool, rooms []arrow) string {
 		return ""
 	case test && within(i, p):
 		return "" // what all children have in common, as in sources/modules_test.go
-	case test && realParts(p, i):
-		return ""
+	case test && (realParts(p, i) || slices.Contains(rooms, arrow{p, i})):
+		return "" // a test may use what its package may
 	}
 	return "only cmd imports everyone; the others import action, ingest/event, api, internal and their parent folder"
 }

@@ -8,7 +8,7 @@ import (
 
 	"sallyport/action"
 	"sallyport/dashboard"
-	"sallyport/ingest"
+	"sallyport/ingest/schedule"
 	"sallyport/internal/guard"
 	"sallyport/mcpserver"
 	"sallyport/sources"
@@ -120,7 +120,7 @@ func (g *gateway) dashboardConfig() dashboard.Config {
 		Withdrew: g.withdrew, Used: g.sessions.use, SeenEvery: g.options.Intervals.SeenEvery, TestNotify: g.notices.Test,
 		Connectors: connectors{prober{g}, g.oauth}, Presets: presets(), Connections: connections{g.tokens, g}, Providers: g.providers(),
 		Files: g.files, Tokens: g.signer, Vault: g.vault, JSON: g.json,
-		EventProviders: g.eventProviders(), Times: ingest.Times, RunLife: g.options.RunLife.Duration,
+		EventProviders: g.eventProviders(), Times: schedule.Times, RunLife: g.options.RunLife.Duration,
 		SealSecret: g.sealSecret, Rotate: g.rotate, VerifyAudit: g.verifyAudit,
 		OIDC: g.options.SignIn.oidc(g.guard()), LoginIdle: g.options.SignIn.LoginIdle, LoginLife: g.options.SignIn.LoginLife,
 		PublicURL: g.url, Version: version(), AllowedHosts: append(slices.Clone(g.options.AllowHost), strings.TrimPrefix(g.local, "http://")), Ready: g.ready, Now: g.db.Now, Log: g.log,

@@ -10,20 +10,25 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sallyport/action"
-	"sallyport/ingest"
+	"sallyport/ingest/dispatch"
 	"sallyport/ingest/event"
+	"sallyport/ingest/inbox"
+	"sallyport/ingest/loop"
+	"sallyport/ingest/poll"
+	"sallyport/ingest/schedule"
+	"sallyport/ingest/webhook"
 	"sallyport/internal/guard"
 	"sallyport/store"
 )
 
 // inbound is what takes in what happens elsewhere, and makes runs of it.
 type inbound struct {
-	server     *ingest.Server
-	worker     *ingest.Worker
-	poller     *ingest.Poller
-	scheduler  *ingest.Scheduler
-	dispatcher *ingest.Dispatcher
-	pace       ingest.Pace
+	server     *webhook.Server
+	worker     *inbox.Worker
+	poller     *poll.Poller
+	scheduler  *schedule.Scheduler
+	dispatcher *dispatch.Dispatcher
+	pace       loop.Pace
 	sender     runSender
 	counts     inboundCounts
 }
@@ -31,41 +36,41 @@ type inbound struct {
 // openInbound builds it. Nothing happens before run.
 func (g *gateway) openInbound(context.Context) (err error) {
 	in := &inbound{sender: newRunSender(guard.Config{Allow: g.options.AllowUpstream}), counts: newInboundCounts()}
-	if in.dispatcher, err = ingest.NewDispatcher(g.dispatcherConfig(in)); err != nil {
+	if in.dispatcher, err = dispatch.NewDispatcher(g.dispatcherConfig(in)); err != nil {
 		return err
 	}
-	if in.worker, err = ingest.NewWorker(g.workerConfig(in)); err != nil {
+	if in.worker, err = inbox.NewWorker(g.workerConfig(in)); err != nil {
 		return err
 	}
-	if in.server, err = ingest.NewServer(g.webhookConfig(in)); err != nil {
+	if in.server, err = webhook.NewServer(g.webhookConfig(in)); err != nil {
 		return err
 	}
-	if in.poller, err = ingest.NewPoller(g.pollerConfig(in)); err != nil {
+	if in.poller, err = poll.NewPoller(g.pollerConfig(in)); err != nil {
 		return err
 	}
-	if in.scheduler, err = ingest.NewScheduler(g.schedulerConfig(in)); err != nil {
+	if in.scheduler, err = schedule.NewScheduler(g.schedulerConfig(in)); err != nil {
 		return err
 	}
 	g.inbound = in
 	return nil
 }
 
-func (g *gateway) webhookConfig(in *inbound) ingest.ServerConfig {
+func (g *gateway) webhookConfig(in *inbound) webhook.Config {
 	o := &g.options
 	perMinute := o.WebhookRate
 	if perMinute == 0 {
 		perMinute = -1 // zero is a default there
 	}
-	return ingest.ServerConfig{
+	return webhook.Config{
 		Providers: eventSources(), Rows: g.db, Vault: g.vault,
 		Secrets: o.WebhookSecrets.of, Operator: store.DefaultOrganization, PerMinute: perMinute, Tolerances: o.WebhookTolerance.of,
 		Pace: &in.pace, Accepted: in.worker.Wake, Count: in.counts.answered, NewID: newID, Now: g.db.Now, Log: g.log,
 	}
 }
 
-func (g *gateway) workerConfig(in *inbound) ingest.WorkerConfig {
+func (g *gateway) workerConfig(in *inbound) inbox.Config {
 	iv := g.options.Intervals
-	return ingest.WorkerConfig{
+	return inbox.Config{
 		Providers: eventSources(), Rows: g.db, Integrations: inboundServices{g},
 		Vault: g.vault, JSON: g.json, Operator: store.DefaultOrganization, Worker: g.instance, NewID: newID, Hydrates: g.hydrates,
 		PollEvery: iv.InboxEvery, Lease: iv.InboxLease, Backoff: pauses(iv.InboxPause), Pace: &in.pace,
@@ -81,23 +86,23 @@ func pauses(first time.Duration) func(attempt int) time.Duration {
 	return func(attempt int) time.Duration { return first << min(attempt-1, 10) }
 }
 
-func (g *gateway) pollerConfig(in *inbound) ingest.PollerConfig {
-	return ingest.PollerConfig{
+func (g *gateway) pollerConfig(in *inbound) poll.Config {
+	return poll.Config{
 		Providers: eventSources(), Rows: g.db, Integrations: inboundServices{g}, Vault: g.vault, JSON: g.json,
 		Worker: g.instance, NewID: newID, Every: g.options.Intervals.LookEvery,
 		Began: in.dispatch(g), Looked: in.counts.looked, Now: g.db.Now, Log: g.log,
 	}
 }
 
-func (g *gateway) schedulerConfig(in *inbound) ingest.SchedulerConfig {
-	return ingest.SchedulerConfig{
+func (g *gateway) schedulerConfig(in *inbound) schedule.Config {
+	return schedule.Config{
 		Rows: g.db, Vault: g.vault, JSON: g.json, NewID: newID, Every: g.options.Intervals.ScheduleEvery,
 		Began: in.dispatch(g), Now: g.db.Now, Log: g.log,
 	}
 }
 
-func (g *gateway) dispatcherConfig(in *inbound) ingest.DispatcherConfig {
-	return ingest.DispatcherConfig{
+func (g *gateway) dispatcherConfig(in *inbound) dispatch.DispatcherConfig {
+	return dispatch.DispatcherConfig{
 		Rows: g.db, Vault: g.vault, JSON: g.json, Do: in.sender.Do, Worker: g.instance, Token: g.signer.Mint,
 		MCPURL: g.url + "/mcp", APIURL: g.url + "/api/v1", UserAgent: "sallyport/" + version(),
 		Every: g.options.Intervals.DispatchEvery, Life: g.options.RunLife.Duration,
@@ -152,7 +157,7 @@ func (in *inbound) takeIn(mux *http.ServeMux, t *tracing) {
 // runChores end runs that are overdue, and forget payloads. Any process does them.
 func (g *gateway) runChores() ([]chore, error) {
 	o := &g.options
-	sweeper, err := ingest.NewSweeper(ingest.SweeperConfig{
+	sweeper, err := dispatch.NewSweeper(dispatch.SweeperConfig{
 		Sweep: g.db.SweepRuns, Forget: g.db.ForgetInbound, Retention: o.PayloadRetention, Changed: g.runsChanged, Now: g.db.Now, Log: g.log,
 	})
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"sallyport/ingest"
+	"github.com/google/go-cmp/cmp"
+
 	"sallyport/ingest/event"
+	"sallyport/ingest/schedule"
 	"sallyport/internal/redact"
 	"sallyport/internal/vault"
 	"sallyport/store"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // Three schedulers on the same rows, in one process or in three, make one run of
@@ -104,7 +104,7 @@ func runSchedulers(t *testing.T, dbs []*store.DB, now time.Time, due int) (runs 
 	defer stop()
 	var running sync.WaitGroup
 	for i := range 3 {
-		s, err := ingest.NewScheduler(ingest.SchedulerConfig{
+		s, err := schedule.NewScheduler(schedule.Config{
 			Rows: dbs[i%len(dbs)], Vault: v, JSON: &redact.JSON{}, NewID: newID, Every: 10 * time.Millisecond, Began: began, Now: func() time.Time { return now },
 		})
 		if err != nil {

@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 
 	"sallyport/api"
-
-	"sallyport/ingest"
 	"sallyport/ingest/event"
+	"sallyport/ingest/match"
 	"sallyport/sources"
 	"sallyport/sources/github"
 	"sallyport/sources/gmail"
@@ -28,7 +27,7 @@ func eventSources() []event.Provider {
 // eventProviders are they, as the dashboard names them.
 func (g *gateway) eventProviders() []api.EventProvider {
 	var all []api.EventProvider
-	for _, p := range append(eventSources(), ingest.Custom()) {
+	for _, p := range append(eventSources(), match.Custom()) {
 		all = append(all, g.eventProvider(p))
 	}
 	return all
@@ -48,7 +47,7 @@ func (g *gateway) eventProvider(p event.Provider) api.EventProvider {
 	switch {
 	case p.Webhook == nil:
 		return d
-	case p.ID == ingest.Custom().ID:
+	case p.ID == match.Custom().ID:
 		d.Endpoint = "/webhooks/custom/{trigger}"
 	default:
 		d.Endpoint = "/webhooks/direct/" + p.ID + "/{trigger}"

@@ -22,7 +22,7 @@ func newRunSender(c guard.Config) runSender {
 	return runSender{public: client(false), loopback: client(true)}
 }
 
-// Do sends a request; see [ingest.DispatcherConfig].
+// Do sends a request; see [dispatch.DispatcherConfig].
 func (s runSender) Do(r *http.Request) (*http.Response, error) {
 	if guard.Loopback(r.URL) {
 		return s.loopback.Do(r)

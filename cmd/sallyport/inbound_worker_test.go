@@ -21,8 +21,9 @@ import (
 	"github.com/google/uuid"
 
 	"sallyport/action"
-	"sallyport/ingest"
 	"sallyport/ingest/event"
+	"sallyport/ingest/inbox"
+	"sallyport/ingest/webhook"
 	"sallyport/internal/redact"
 	"sallyport/internal/vault"
 	"sallyport/sources/github"
@@ -65,7 +66,7 @@ func newIntake(t *testing.T, db *store.DB, log *slog.Logger) *intake {
 	}, &secret)
 	ok(err)
 	in.url = "/webhooks/direct/github/" + tr.ID
-	s, err := ingest.NewServer(ingest.ServerConfig{
+	s, err := webhook.NewServer(webhook.Config{
 		Providers: []event.Provider{github.Triggers()}, Rows: db, Vault: in.vault, Log: log, PerMinute: -1,
 		NewID: newIntakeID,
 	})
@@ -78,7 +79,7 @@ func newIntakeID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // work has a worker run on rows until the test ends.
 func (in *intake) work(name string, db *store.DB) (stop func()) {
-	w, err := ingest.NewWorker(ingest.WorkerConfig{
+	w, err := inbox.NewWorker(inbox.Config{
 		Providers: []event.Provider{github.Triggers()}, Rows: db, Integrations: noServices{db}, Vault: in.vault, JSON: &redact.JSON{},
 		Worker: name, NewID: newIntakeID, Hydrates: func(string) bool { return false }, PollEvery: 20 * time.Millisecond, MaxAttempts: 2,
 		Backoff: func(int) time.Duration { return time.Millisecond }, Log: in.log,

@@ -1,0 +1,155 @@
+// Package delivery defines what is stored of a verified webhook delivery: its sealed
+// headers, body and config, the key that detects repeats, and the envelope in which
+// Nango forwards deliveries of services.
+package delivery
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// StoredHeaders returns the headers of a delivery that modules read, and what other ones
+// are asked for by name. One that holds a secret is never kept: it was the
+// credential, and has served.
+func StoredHeaders(h http.Header, secrets [][]byte, also ...string) http.Header {
+	out := http.Header{}
+	for name, values := range h {
+		if storedHeader(name, also) && !containsSecret(values, secrets) {
+			out[name] = values
+		}
+	}
+	return out
+}
+
+func storedHeader(name string, also []string) bool {
+	switch name {
+	case "Cookie", "Authorization", "Proxy-Authorization":
+		return false
+	case "Content-Type", "Request-Id":
+		return true
+	}
+	for _, prefix := range []string{"X-", "Webhook-", "Linear-", "Sentry-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	for _, one := range also {
+		if strings.EqualFold(one, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func containsSecret(values []string, secrets [][]byte) bool {
+	for _, secret := range secrets {
+		for _, value := range values {
+			if len(secret) > 0 && strings.Contains(value, string(secret)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sealedFormat is the first byte of what is sealed of a delivery. Behind it are
+// the number of headers' values, each with its name; the config's length and one
+// more, or zero where there is none; and the rest is the body. Texts have their
+// length in front of them, and numbers are varints.
+const sealedFormat = 1
+
+var errSealedDelivery = errors.New("the kept delivery cannot be read: it was written by another version")
+
+// Seal fills in what a receipt keeps of its delivery. The config is that
+// with which it was verified, which may be another one when it is worked off.
+func Seal(v action.Vault, r *event.Receipt, d *event.Delivery) error {
+	count := 0
+	for _, values := range d.Header {
+		count += len(values)
+	}
+	plain := make([]byte, 0, 1024+len(d.Config)+len(d.Body))
+	plain = binary.AppendUvarint(append(plain, sealedFormat), uint64(count))
+	for name, values := range d.Header {
+		for _, value := range values {
+			plain = appendText(appendText(plain, name), value)
+		}
+	}
+	if d.Config == nil {
+		plain = append(plain, 0)
+	} else {
+		plain = append(binary.AppendUvarint(plain, uint64(len(d.Config))+1), d.Config...)
+	}
+	sealed, err := v.Seal(receiptRef(r), append(plain, d.Body...))
+	if err != nil {
+		return fmt.Errorf("sealing a delivery: %w", err)
+	}
+	r.Sealed = sealed
+	return nil
+}
+
+// Open returns what a receipt keeps.
+func Open(v action.Vault, r event.Receipt) (*event.Delivery, error) {
+	plain, err := v.Open(receiptRef(&r), r.Sealed)
+	if err != nil {
+		return nil, fmt.Errorf("opening a delivery: %w", err)
+	}
+	if len(plain) == 0 || plain[0] != sealedFormat {
+		return nil, errSealedDelivery
+	}
+	in := reader{rest: plain[1:]}
+	d := &event.Delivery{Header: http.Header{}}
+	for count := in.number(); count > 0 && !in.failed; count-- {
+		name, value := string(in.bytes(in.number())), string(in.bytes(in.number()))
+		d.Header[name] = append(d.Header[name], value)
+	}
+	if n := in.number(); n > 0 {
+		d.Config = json.RawMessage(in.bytes(n - 1))
+	}
+	if in.failed {
+		return nil, errSealedDelivery
+	}
+	d.Body = in.rest
+	return d, nil
+}
+
+func receiptRef(r *event.Receipt) action.Ref {
+	return action.Ref{Organization: r.Organization, Table: "inbox", Row: r.ID, Column: "sealed"}
+}
+
+func appendText(to []byte, text string) []byte {
+	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
+}
+
+// reader takes pieces from the front of what is left. Once something is amiss it
+// is bad and gives nothing more.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *reader) number() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.rest, r.failed = nil, true
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+func (r *reader) bytes(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.rest, r.failed = nil, true
+		return nil
+	}
+	piece := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return piece
+}

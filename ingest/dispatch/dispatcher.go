@@ -1,0 +1,277 @@
+// Package dispatch delivers runs to the HTTP endpoints of their organizations, at least
+// once, and ends runs whose worker was lost or whose time is over.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest"
+	"sallyport/ingest/event"
+	"sallyport/ingest/loop"
+	"sallyport/internal/redact"
+)
+
+// DispatcherConfig says what a [Dispatcher] works with. The interfaces, Do, Token,
+// Worker, MCPURL and APIURL are required; of the durations and numbers, zero
+// means the default in the comment.
+type DispatcherConfig struct {
+	Rows  ingest.Rows
+	Vault action.Vault
+	JSON  *redact.JSON
+	// Do sends a request to an endpoint for runs: it reaches no private address
+	// and follows no redirect.
+	Do func(r *http.Request) (*http.Response, error)
+
+	Worker    string // this process; unique among those that share rows
+	Token     func(session string) string
+	MCPURL    string // where agents reach the gateway
+	APIURL    string // where workers do: the base of /api/v1
+	UserAgent string // "sallyport"
+
+	Batch    int           // parcels that are claimed at once; 32
+	Parallel int           // requests at once, of all organizations; 64
+	Every    time.Duration // between two looks when nobody wakes it; 1 second
+	Timeout  time.Duration // of a request; 15 seconds
+	Lease    time.Duration // before others send what this process has; 2 minutes
+	Life     time.Duration // of a run that an endpoint took; 48 hours
+
+	// Changed is told of runs that were claimed for their endpoint, or that failed
+	// because it did not take them. Nil: nobody is.
+	Changed func(runs []event.Run)
+	Now     func() time.Time // time.Now
+	Log     *slog.Logger     // discards
+}
+
+func (c *DispatcherConfig) setDefaults() error {
+	if c.Rows == nil || c.Vault == nil || c.JSON == nil || c.Do == nil || c.Token == nil || c.Worker == "" || c.MCPURL == "" || c.APIURL == "" {
+		return errors.New("dispatch.DispatcherConfig: Rows, Vault, JSON, Do, Token, Worker, MCPURL and APIURL are required")
+	}
+	for value, use := range map[*time.Duration]time.Duration{&c.Every: time.Second, &c.Timeout: 15 * time.Second, &c.Lease: 2 * time.Minute, &c.Life: 48 * time.Hour} {
+		if *value == 0 {
+			*value = use
+		}
+	}
+	for value, use := range map[*int]int{&c.Batch: 32, &c.Parallel: 64} {
+		if *value == 0 {
+			*value = use
+		}
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = "sallyport"
+	}
+	if c.Changed == nil {
+		c.Changed = func([]event.Run) {}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Dispatcher delivers runs to the endpoints of their organizations. A run may
+// reach its endpoint more than once, each time with the same webhook-id, claim
+// and session.
+type Dispatcher struct {
+	DispatcherConfig
+	wake    loop.Signal
+	slots   chan struct{} // of requests
+	queues  queues
+	sending sync.WaitGroup
+}
+
+// NewDispatcher returns a dispatcher, for [Dispatcher.Run].
+func NewDispatcher(c DispatcherConfig) (*Dispatcher, error) {
+	if err := c.setDefaults(); err != nil {
+		return nil, err
+	}
+	return &Dispatcher{DispatcherConfig: c, wake: loop.NewSignal(), slots: make(chan struct{}, c.Parallel)}, nil
+}
+
+// Wake has the dispatcher look for runs now. It does not wait.
+func (d *Dispatcher) Wake() { d.wake.Notify() }
+
+// Run delivers what is due until ctx ends, finishes the requests that are under
+// way, and returns ctx's error.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	work, stop := loop.WithGrace(ctx, loop.ShutdownGrace)
+	defer stop()
+	defer d.sending.Wait()
+	for failures := 0; ctx.Err() == nil; {
+		list, err := d.Rows.ClaimParcels(work, d.Worker, d.Batch, d.Lease, d.Life)
+		d.enqueue(ctx, work, list) // also with an error: these are claimed
+		switch {
+		case err != nil:
+			failures++
+			d.Log.ErrorContext(ctx, "runs cannot be taken from the outbox", "error", err)
+			loop.Sleep(ctx, loop.Backoff(d.Every, 30*d.Every, failures))
+		case len(list) < d.Batch:
+			failures = 0
+			d.wake.Wait(ctx, d.Every)
+		default:
+			failures = 0
+		}
+	}
+	return ctx.Err()
+}
+
+// enqueue puts claimed parcels into the bags of their organizations.
+func (d *Dispatcher) enqueue(ctx, work context.Context, list []event.Dispatch) {
+	var begun []event.Run
+	for _, one := range list {
+		if one.Parcel.Attempt == 1 {
+			begun = append(begun, one.Work.Run)
+		}
+		switch b, where := d.queues.add(one, d.Now()); where {
+		case needsSender:
+			d.sending.Go(func() { d.sendQueue(ctx, work, b) })
+		case queueFull:
+			d.settle(work, d.postpone(one.Parcel, one.Parcel.LastError))
+		case endpointDown:
+			d.settle(work, d.retryUnanswered(one.Parcel))
+		}
+	}
+	if len(begun) > 0 {
+		d.Changed(begun)
+	}
+}
+
+// sendQueue sends what is in a bag, one parcel after the other. Once ctx ended it
+// sends nothing more.
+func (d *Dispatcher) sendQueue(ctx, work context.Context, b *queue) {
+	for one, ok := d.queues.next(b); ok; one, ok = d.queues.next(b) {
+		d.slots <- struct{}{}
+		if ctx.Err() != nil || d.Now().After(one.claimedAt.Add(d.Lease-d.Timeout)) {
+			<-d.slots
+			d.settle(work, event.Sent{Parcel: one.Parcel, Status: event.ParcelPending, NextAt: d.Now()})
+			continue
+		}
+		one.Parcel = d.markAttempted(one.Parcel)
+		sent, answered := d.send(work, one.Dispatch)
+		<-d.slots
+		d.settle(work, sent)
+		for _, other := range d.queues.recordAnswer(b, answered) {
+			d.settle(work, d.retryUnanswered(other.Parcel))
+		}
+	}
+}
+
+// settle writes what came of a parcel. While rows are out of reach it tries
+// until the lease is over; then the parcel is sent again.
+func (d *Dispatcher) settle(ctx context.Context, s event.Sent) {
+	ctx, end := loop.WithGrace(ctx, time.Second)
+	defer end()
+	ctx, stop := context.WithTimeout(ctx, d.Lease)
+	defer stop()
+	var run event.Run
+	var held bool
+	err := loop.RetryUnavailable(ctx, func() (err error) {
+		run, held, err = d.Rows.SettleParcel(ctx, d.Worker, s)
+		return err
+	})
+	switch {
+	case err != nil:
+		d.Log.ErrorContext(ctx, "what came of a delivery could not be written", "run", s.Parcel.Run, "error", err)
+	case !held && s.Status == event.ParcelDelivered: // who has the run began before the answer came
+	case !held:
+		d.Log.WarnContext(ctx, "a delivery was in other hands when it ended", "run", s.Parcel.Run)
+	case run.Status.Ended():
+		d.Log.WarnContext(ctx, "a run could not be delivered", "organization", run.Organization, "run", run.ID, "http", s.HTTP, "error", s.Error)
+		d.Changed([]event.Run{run})
+	}
+}
+
+const (
+	maxQueued  = 32 // parcels of an organization that wait in this process
+	maxSenders = 4  // requests to its endpoint at once
+)
+
+// queues hold claimed parcels by organization, so that an endpoint which does not
+// answer keeps nobody's waiting but its own.
+type queues struct {
+	mu             sync.Mutex
+	byOrganization map[string]*queue
+}
+
+type queue struct {
+	organization string
+	parcels      []queuedParcel
+	senders      int
+	unreachable  bool // the endpoint did not answer the last request
+}
+
+type queuedParcel struct {
+	event.Dispatch
+	claimedAt time.Time // when it was claimed
+}
+
+// putResult is where a parcel was put.
+type putResult int
+
+const (
+	queued       putResult = iota
+	needsSender            // in the bag, which wants one more sender
+	queueFull              // nowhere: the bag is
+	endpointDown           // nowhere: the endpoint is
+)
+
+// add puts a parcel into its organization's bag, unless that is full or the
+// endpoint is down.
+func (s *queues) add(one event.Dispatch, now time.Time) (*queue, putResult) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.byOrganization[one.Parcel.Organization]
+	if b == nil {
+		b = &queue{organization: one.Parcel.Organization}
+		if s.byOrganization == nil {
+			s.byOrganization = map[string]*queue{}
+		}
+		s.byOrganization[b.organization] = b
+	}
+	switch {
+	case b.unreachable:
+		return b, endpointDown
+	case len(b.parcels) >= maxQueued:
+		return b, queueFull
+	}
+	b.parcels = append(b.parcels, queuedParcel{one, now})
+	if b.senders >= maxSenders {
+		return b, queued
+	}
+	b.senders++
+	return b, needsSender
+}
+
+// next takes a parcel out; false: it was the sender's last.
+func (s *queues) next(b *queue) (one queuedParcel, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(b.parcels) > 0 {
+		one, b.parcels = b.parcels[0], b.parcels[1:]
+		return one, true
+	}
+	if b.senders--; b.senders == 0 {
+		delete(s.byOrganization, b.organization) // with what is known of the endpoint
+	}
+	return one, false
+}
+
+// recordAnswer notes whether an endpoint answered. When it did not, those that wait
+// are taken out.
+func (s *queues) recordAnswer(b *queue, did bool) (out []queuedParcel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.unreachable = !did; did {
+		return nil
+	}
+	out, b.parcels = b.parcels, nil
+	return out
+}

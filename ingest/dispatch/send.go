@@ -1,0 +1,220 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/ingest/match"
+)
+
+// maxAnswer is how much of an endpoint's answer is read.
+const maxAnswer = 4 << 10
+
+// The texts that people read where a run could not even be sent.
+const (
+	noSecretText       = "The run endpoint has no signing secret. Rotate its secret to create one."
+	encodingFailedText = "The run could not be put into words; the gateway's log has the details."
+	stoppedText        = "The gateway was stopped while it sent this."
+)
+
+// send posts a run to its endpoint and says what came of it, and whether the
+// endpoint is there as far as anybody knows.
+func (d *Dispatcher) send(ctx context.Context, one event.Dispatch) (s event.Sent, there bool) {
+	token := d.Token(one.Work.Run.Session)
+	body, err := d.payload(one, token)
+	if err != nil {
+		d.Log.ErrorContext(ctx, "a run could not be written for its endpoint", "run", one.Parcel.Run, "error", err)
+		return d.retry(one.Parcel, 0, 0, encodingFailedText), true
+	}
+	at, secrets := d.Now(), d.secrets(ctx, one.Endpoint)
+	signatures := signatures(one.Parcel.ID, at, body, secrets)
+	if signatures == "" {
+		return d.retry(one.Parcel, 0, 0, noSecretText), true
+	}
+	within, stop := context.WithTimeout(ctx, d.Timeout)
+	defer stop()
+	resp, err := d.post(within, one, body, at, signatures)
+	hidden := append(secrets, token)
+	switch {
+	case err == nil:
+		defer resp.Body.Close()
+		return d.readResponse(one.Parcel, resp, hidden), true
+	case ctx.Err() != nil:
+		return d.postpone(one.Parcel, stoppedText), true
+	}
+	return d.retry(one.Parcel, 0, 0, d.connectionError(err, hidden)), false
+}
+
+// secrets opens those that sign for an endpoint.
+func (d *Dispatcher) secrets(ctx context.Context, e event.Endpoint) (open []string) {
+	for _, s := range e.Secrets {
+		if s.ExpiresAt != nil && !s.ExpiresAt.After(d.Now()) {
+			continue
+		}
+		plain, err := d.Vault.Open(action.Ref{Organization: e.Organization, Table: "signing_secrets", Row: s.ID, Column: "sealed"}, s.Sealed)
+		if err != nil {
+			d.Log.ErrorContext(ctx, "a secret of an endpoint for runs could not be opened", "organization", e.Organization, "secret", s.ID, "error", err)
+			continue
+		}
+		open = append(open, string(plain))
+	}
+	return open
+}
+
+// signatures returns what each of the secrets signs; empty: none has a key.
+func signatures(id string, at time.Time, body []byte, secrets []string) string {
+	var all []string
+	for _, secret := range secrets {
+		if s := event.SignStandard(id, at, body, []byte(secret)); s != "" {
+			all = append(all, s)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func (d *Dispatcher) post(ctx context.Context, one event.Dispatch, body []byte, at time.Time, signatures string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, one.Endpoint.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", d.UserAgent)
+	req.Header.Set("Webhook-Id", one.Parcel.ID)
+	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
+	req.Header.Set("Webhook-Signature", signatures)
+	return d.Do(req)
+}
+
+// readResponse reads an answer.
+func (d *Dispatcher) readResponse(p event.Parcel, resp *http.Response, hidden []string) event.Sent {
+	told := parseRetryAfter(resp.Header, d.Now())
+	answer := "The endpoint answered " + strconv.Itoa(resp.StatusCode)
+	switch status := resp.StatusCode; {
+	case status >= 200 && status < 300:
+		return event.Sent{Parcel: p, Status: event.ParcelDelivered, HTTP: status}
+	case status == http.StatusGone:
+		return event.Sent{Parcel: p, Status: event.ParcelDead, HTTP: status, Error: answer + ": it is gone."}
+	case status >= 300 && status < 400:
+		return d.retry(p, told, status, answer+", and redirects are not followed: set the URL that it leads to.")
+	}
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what came is enough
+	if said := match.Line(strings.TrimSpace(d.JSON.RedactText(string(text), hidden)), match.MaxLine); said != "" {
+		answer += " and said: " + said
+	}
+	return d.retry(p, told, resp.StatusCode, answer)
+}
+
+// connectionError tells people why there was no answer, without the URL: its query
+// may be a secret.
+func (d *Dispatcher) connectionError(err error, hidden []string) string {
+	var told *action.Error
+	if errors.As(err, &told) {
+		return match.Line(d.JSON.RedactText(told.Message, hidden), match.MaxLine)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "The endpoint did not answer within " + d.Timeout.String() + "."
+	}
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	return match.Line("The endpoint could not be reached: "+d.JSON.RedactText(err.Error(), hidden), match.MaxLine)
+}
+
+const (
+	// maxDeliveryTime is how long a run is offered to its endpoint.
+	maxDeliveryTime = 24 * time.Hour
+	// postponeFor is how long one waits for others of its organization.
+	postponeFor = 5 * time.Second
+	// maxRetryAfter bounds how long an endpoint may put off the next attempt.
+	maxRetryAfter = 4 * time.Hour
+)
+
+// retryPauses are the pauses between attempts.
+func retryPauses() []time.Duration {
+	return []time.Duration{
+		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour,
+	}
+}
+
+// retry returns what comes of a failed attempt: another one later, the last when
+// the time is over, and then none. The endpoint may have told when it wants it.
+func (d *Dispatcher) retry(p event.Parcel, told time.Duration, status int, why string) event.Sent {
+	now := d.Now()
+	end := firstAttempt(p, now).Add(maxDeliveryTime)
+	if !now.Before(end) {
+		return event.Sent{Parcel: p, Status: event.ParcelDead, HTTP: status, Error: why}
+	}
+	next := now.Add(max(retryPause(now.Sub(firstAttempt(p, now))), min(told, maxRetryAfter)))
+	if next.After(end) {
+		next = end
+	}
+	return event.Sent{Parcel: p, Status: event.ParcelPending, NextAt: next, HTTP: status, Error: why}
+}
+
+// postpone returns a parcel for a little later. It is not the endpoint's fault, and
+// no attempt.
+func (d *Dispatcher) postpone(p event.Parcel, why string) event.Sent {
+	return event.Sent{Parcel: p, Status: event.ParcelPending, NextAt: d.Now().Add(jitter(postponeFor)), Error: why}
+}
+
+// retryUnanswered returns a parcel whose endpoint did not answer another one. To it
+// this is an attempt: it is dead when its time is over.
+func (d *Dispatcher) retryUnanswered(p event.Parcel) event.Sent {
+	return d.retry(d.markAttempted(p), 0, 0, "The endpoint did not answer another delivery, so this one was not sent.")
+}
+
+// markAttempted notes when the first attempt was.
+func (d *Dispatcher) markAttempted(p event.Parcel) event.Parcel {
+	if p.FirstAt == nil {
+		now := d.Now()
+		p.FirstAt = &now
+	}
+	return p
+}
+
+func firstAttempt(p event.Parcel, now time.Time) time.Time {
+	if p.FirstAt == nil {
+		return now
+	}
+	return *p.FirstAt
+}
+
+// retryPause returns how long to wait before the next attempt, by the time since the
+// first: how often a parcel was claimed tells less, since not each time it was
+// sent. A quarter is chance, so that what failed together does not come back
+// together.
+func retryPause(age time.Duration) (d time.Duration) {
+	var sum time.Duration
+	for _, d = range retryPauses() {
+		if sum += d; age < sum {
+			break
+		}
+	}
+	return jitter(d)
+}
+
+func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
+
+// parseRetryAfter reads Retry-After: seconds, or a date; zero: it does not say.
+func parseRetryAfter(h http.Header, now time.Time) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return date.Sub(now)
+	}
+	return 0
+}

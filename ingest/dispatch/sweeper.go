@@ -1,0 +1,110 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+)
+
+// SweeperConfig says what a [Sweeper] works with. Sweep and Forget are required.
+type SweeperConfig struct {
+	// Sweep ends, or queues anew, up to limit runs whose worker is lost or
+	// whose time is over, and renews the leases of those that wait for a person.
+	// It returns those that changed, and the invocations that were withdrawn.
+	Sweep func(ctx context.Context, now time.Time, limit int) (runs []event.Run, withdrew []action.Invocation, err error)
+	// Forget wipes payloads of events and deletes ended receipts from before a
+	// time, up to limit rows, and returns how many.
+	Forget func(ctx context.Context, before time.Time, limit int) (int, error)
+
+	Retention time.Duration // of payloads; 30 days
+	// Changed is told of runs that ended or are queued anew, and of calls of their
+	// sessions that were withdrawn with them. Nil: nobody is.
+	Changed func(runs []event.Run, withdrew []action.Invocation)
+	Now     func() time.Time // time.Now
+	Log     *slog.Logger     // discards
+}
+
+func (c *SweeperConfig) setDefaults() error {
+	if c.Sweep == nil || c.Forget == nil {
+		return errors.New("dispatch.SweeperConfig: Sweep and Forget are required")
+	}
+	if c.Retention == 0 {
+		c.Retention = 30 * 24 * time.Hour
+	}
+	if c.Changed == nil {
+		c.Changed = func([]event.Run, []action.Invocation) {}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Sweeper ends what is overdue, and forgets what is kept no longer.
+type Sweeper struct{ SweeperConfig }
+
+// NewSweeper returns a sweeper.
+func NewSweeper(c SweeperConfig) (*Sweeper, error) {
+	if err := c.setDefaults(); err != nil {
+		return nil, err
+	}
+	return &Sweeper{c}, nil
+}
+
+// Rows are swept and forgotten in batches: the writer is busy with one for a few
+// milliseconds only, and others come in between.
+const (
+	sweepBatch  = 100
+	forgetBatch = 500
+)
+
+// Sweep ends, or queues anew, runs whose worker is lost or whose time is over.
+// Of the instances that share rows one should do it, every 5 seconds or so; more
+// than one do no harm.
+func (s *Sweeper) Sweep(ctx context.Context) {
+	for ctx.Err() == nil {
+		runs, withdrew, err := s.SweeperConfig.Sweep(ctx, s.Now().UTC(), sweepBatch)
+		for _, r := range runs {
+			s.Log.WarnContext(ctx, "a run was taken from its worker", "organization", r.Organization, "run", r.ID, "status", string(r.Status), "code", r.Code)
+		}
+		if len(runs)+len(withdrew) > 0 {
+			s.Changed(runs, withdrew)
+		}
+		if err != nil {
+			s.logged(ctx, "sweeping runs", err)
+			return
+		}
+		if len(runs) < sweepBatch {
+			return
+		}
+	}
+}
+
+// Forget wipes payloads of events, and deletes deliveries that were worked off,
+// when they are older than the retention. Once a minute is enough.
+func (s *Sweeper) Forget(ctx context.Context) {
+	before := s.Now().UTC().Add(-s.Retention)
+	for ctx.Err() == nil {
+		n, err := s.SweeperConfig.Forget(ctx, before, forgetBatch)
+		if err != nil {
+			s.logged(ctx, "forgetting payloads", err)
+			return
+		}
+		if n < forgetBatch {
+			return
+		}
+	}
+}
+
+func (s *Sweeper) logged(ctx context.Context, doing string, err error) {
+	if ctx.Err() == nil {
+		s.Log.ErrorContext(ctx, doing+" failed", "error", err)
+	}
+}

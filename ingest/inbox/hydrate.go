@@ -1,0 +1,201 @@
+package inbox
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"sallyport/ingest/event"
+	"sallyport/ingest/loop"
+)
+
+const (
+	queueWorkers   = 4   // deliveries of one integration whose events are completed at once
+	maxQueued      = 25  // that this process holds in one lane
+	maxQueuedTotal = 200 // and in all lanes
+	hydrateTimeout = 30 * time.Second
+	// maxHydrations is how often an event is asked for before it goes on as it
+	// came, and hydrateWithin how long, where the service only wants to be asked
+	// later.
+	maxHydrations   = 3
+	hydrateWithin   = 6 * time.Hour
+	maxServicePause = time.Hour
+)
+
+// postponed is an error of a delivery with which nothing is wrong: its time has not
+// come.
+type postponed struct {
+	until  time.Time
+	reason string
+}
+
+func (l *postponed) Error() string { return l.reason }
+
+// queueName returns the integration that the events of a reading are completed with,
+// or that is asked about, the first if they are several; empty: nothing is asked
+// of a service.
+func (w *Worker) queueName(rd *reading) string {
+	if len(rd.recheck) > 0 {
+		return rd.recheck[0].Organization + "/" + rd.recheck[0].ID
+	}
+	for _, e := range rd.events {
+		for _, t := range rd.targets {
+			if t.listensTo(e) && w.needsHydration(t, e) {
+				return t.organization + "/" + t.integration
+			}
+		}
+	}
+	return ""
+}
+
+// needsHydration reports whether an event is completed for a target. What nobody
+// vouches for has nothing asked of a service.
+func (w *Worker) needsHydration(t target, e event.Event) bool {
+	return t.integration != "" && !t.unverified && w.Hydrates(e.Provider)
+}
+
+func (t *target) listensTo(e event.Event) bool {
+	return slices.ContainsFunc(t.triggers, func(tr event.Trigger) bool { return tr.Type == e.Type })
+}
+
+// hydrateLater has the events of a reading completed and what comes of it written,
+// beside the batches. It returns when to come again where the lane is full, or
+// its service wants to be left alone.
+func (w *Worker) hydrateLater(ctx, work context.Context, rd *reading) *postponed {
+	l, late := w.queues.admit(rd.queue, w.Now(), w.Backoff(rd.receipt.Failures+1))
+	if late != nil {
+		return late
+	}
+	w.hydrations.Go(func() {
+		defer func() { w.queues.release(rd.queue, w.Now()) }()
+		w.settle(work, []event.Settlement{w.hydrateAndMatch(ctx, work, rd, l)})
+	})
+	return nil
+}
+
+// hydrateAndMatch works off a reading whose turn in its lane comes. When ctx ends
+// somebody else is to do it.
+func (w *Worker) hydrateAndMatch(ctx, work context.Context, rd *reading, l *serviceQueue) event.Settlement {
+	select {
+	case <-ctx.Done():
+		return w.postpone(rd, stoppedError(w.Now()))
+	case l.slots <- struct{}{}:
+	}
+	defer func() { <-l.slots }()
+	if late := w.queues.paused(rd.queue, w.Now()); late != nil {
+		return w.postpone(rd, late)
+	}
+	return w.hydratedOutcome(work, rd, func(t target, e *event.Event) (string, error) {
+		return w.hydrate(ctx, rd, t, e)
+	})
+}
+
+func stoppedError(now time.Time) *postponed {
+	return &postponed{until: now, reason: "The gateway was stopped while it worked on it."}
+}
+
+// hydrate completes an event with the credential of a target's integration. The
+// note tells people why it stayed as it came. The error is a [*later] when the
+// service wants to be asked again, and any other when it may be worth to try.
+func (w *Worker) hydrate(ctx context.Context, rd *reading, t target, e *event.Event) (note string, err error) {
+	within, stop := context.WithTimeout(ctx, hydrateTimeout)
+	defer stop()
+	whole := *e
+	err = w.match.Recovering(ctx, "completing an event of "+e.Provider, func() error {
+		_, err := w.Integrations.Hydrate(within, t.organization, t.integration, &whole)
+		return err
+	})
+	switch {
+	case err == nil:
+		*e = whole
+		return "", nil
+	case ctx.Err() != nil:
+		return "", stoppedError(w.Now())
+	}
+	if wait := loop.RetryAfter(err); wait > 0 && w.Now().Sub(rd.receipt.ReceivedAt) < hydrateWithin {
+		w.Count("hydrate_backoff", e.Provider)
+		return "", w.queues.pause(rd.queue, w.Now().Add(min(wait, maxServicePause)))
+	}
+	w.Count("hydrate_failed", e.Provider)
+	if rd.receipt.Failures+1 < maxHydrations {
+		return "", err
+	}
+	w.Log.WarnContext(ctx, "an event goes on incomplete", "delivery", rd.receipt.ID, "integration", t.integration, "error", w.match.JSON.RedactText(err.Error(), nil))
+	return "Its details could not be fetched from the service. " + w.match.PublicText(err), nil
+}
+
+// serviceQueues bound what waits for services, so that no integration's flood, and no
+// slow service, keeps others waiting.
+type serviceQueues struct {
+	mu     sync.Mutex
+	total  int
+	byName map[string]*serviceQueue
+}
+
+type serviceQueue struct {
+	slots       chan struct{}
+	length      int
+	pausedUntil time.Time // when its service may be asked again
+}
+
+// admit takes a place in a lane, or says when to come again.
+func (l *serviceQueues) admit(name string, now time.Time, wait time.Duration) (*serviceQueue, *postponed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in := l.byName[name]
+	switch {
+	case in == nil && l.total < maxQueuedTotal:
+		in = &serviceQueue{slots: make(chan struct{}, queueWorkers)}
+		if l.byName == nil {
+			l.byName = make(map[string]*serviceQueue)
+		}
+		l.byName[name] = in
+	case in != nil && in.pausedUntil.After(now):
+		return nil, in.postpone(now)
+	case in == nil, l.total >= maxQueuedTotal, in.length >= maxQueued:
+		return nil, &postponed{until: now.Add(min(wait, time.Minute)), reason: "Others wait for the same service."}
+	}
+	l.total++
+	in.length++
+	return in, nil
+}
+
+func (l *serviceQueues) release(name string, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total--
+	in := l.byName[name]
+	if in.length--; in.length == 0 && !in.pausedUntil.After(now) {
+		delete(l.byName, name)
+	}
+}
+
+// pause has a lane rest.
+func (l *serviceQueues) pause(name string, until time.Time) *postponed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in := l.byName[name]
+	if until.After(in.pausedUntil) {
+		in.pausedUntil = until
+	}
+	return &postponed{until: until, reason: pausedText}
+}
+
+// paused returns when to come again while a lane rests, otherwise nil.
+func (l *serviceQueues) paused(name string, now time.Time) *postponed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if in := l.byName[name]; in.pausedUntil.After(now) {
+		return in.postpone(now)
+	}
+	return nil
+}
+
+const pausedText = "The service wants to be asked later."
+
+// postpone spreads those who come again: they all wait for the same moment.
+func (l *serviceQueue) postpone(now time.Time) *postponed {
+	return &postponed{until: l.pausedUntil.Add(rand.N(l.pausedUntil.Sub(now)/2 + 1)), reason: pausedText}
+}

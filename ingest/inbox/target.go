@@ -1,0 +1,238 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/ingest/loop"
+	"sallyport/ingest/match"
+)
+
+// target are triggers of an organization that hear of events, with the
+// integration whose credential completes these.
+type target struct {
+	organization string
+	integration  string // empty: there is none
+	triggers     []event.Trigger
+	// unverified tells that nobody vouches for the events, and that they start
+	// nothing here.
+	unverified bool
+}
+
+// readTriggerDelivery reads a delivery at a trigger's own URL. It is for that trigger alone.
+func (w *Worker) readTriggerDelivery(ctx context.Context, look *lookup, rd *reading, d *event.Delivery) error {
+	t, err := look.trigger(ctx, rd.receipt.Trigger)
+	switch {
+	case errors.Is(err, action.ErrNotFound) || err == nil && t.Provider != rd.receipt.Provider:
+		rd.note = "The trigger of this URL is not there any more."
+		return nil
+	case err != nil:
+		return err
+	case !t.Enabled:
+		rd.note = "The trigger of this URL is disabled."
+		return nil
+	}
+	if _, err := w.parse(ctx, rd, t.Provider, d); err != nil {
+		return err
+	}
+	rd.targets = []target{{organization: t.Organization, integration: t.Integration, triggers: []event.Trigger{t}}}
+	return nil
+}
+
+// readProviderDelivery reads a delivery at a provider's URL. It is for all organizations
+// that are connected with the account whose it is.
+func (w *Worker) readProviderDelivery(ctx context.Context, look *lookup, rd *reading, d *event.Delivery) error {
+	parsed, err := w.parse(ctx, rd, rd.receipt.Provider, d)
+	if err != nil || len(parsed.Events) == 0 && parsed.Lifecycle == "" {
+		return err
+	}
+	found, err := look.account(ctx, rd.receipt.Provider, parsed.Account)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		rd.note = w.noAccountText(parsed.Account)
+		return nil
+	}
+	rd.hideFromOthers(found)
+	if err := w.applyLifecycle(ctx, look, found, parsed.Lifecycle); err != nil {
+		return err
+	}
+	rd.targets, err = w.targets(ctx, look, rd, found)
+	return err
+}
+
+// noAccountText says whose account nobody is connected with.
+func (w *Worker) noAccountText(account string) string {
+	if account == "" {
+		return "It does not say of which account it is, so nobody was told. Have the service post it to a trigger's own URL."
+	}
+	return fmt.Sprintf(noIntegrationText, w.match.Line(account, match.MaxLine))
+}
+
+const noIntegrationText = "There is no integration of the account %s that the service itself vouches for, so nobody was told. Connect it by OAuth or as an app, for the whole organization; then have this delivery worked off again."
+
+// hideFromOthers forgets what people see of a delivery that is of others than the
+// organization that has its row.
+func (rd *reading) hideFromOthers(found []action.Integration) {
+	if slices.ContainsFunc(found, func(in action.Integration) bool { return in.Organization != rd.receipt.Organization }) {
+		rd.shown = nil
+	}
+}
+
+// hasVerifiedAccount reports whether the service itself said whose account an integration
+// has: it connected the account to the gateway's own app. Otherwise anybody who
+// runs a server that speaks like the service could name an account of others, and
+// hear what happens there. The operator's own people are trusted.
+func (w *Worker) hasVerifiedAccount(in action.Integration) bool {
+	if in.Organization == w.Operator {
+		return true
+	}
+	return in.BaseURL == "" && in.Owner() == "" && (in.Kind == action.KindOAuth2 || in.Kind == action.KindApp)
+}
+
+// targets returns who hears of the events, by the integrations whose account
+// they are of.
+func (w *Worker) targets(ctx context.Context, look *lookup, rd *reading, found []action.Integration) (all []target, err error) {
+	if len(rd.events) == 0 {
+		return nil, nil
+	}
+	for _, mine := range byOrganization(found) {
+		triggers, err := look.active(ctx, mine[0].Organization, mine[0].Provider)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, groupTargets(mine[0].Organization, triggers, mine)...)
+	}
+	return all, nil
+}
+
+func byOrganization(found []action.Integration) (groups [][]action.Integration) {
+	at := map[string]int{}
+	for _, in := range found {
+		i, known := at[in.Organization]
+		if !known {
+			i = len(groups)
+			at[in.Organization], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], in)
+	}
+	return groups
+}
+
+func statusRank(in action.Integration) int {
+	if in.Status == action.IntegrationActive {
+		return 0
+	}
+	return 1
+}
+
+// groupTargets sorts an organization's triggers by the integration that each hears
+// the events of, and leaves out those that hear of none.
+func groupTargets(organization string, triggers []event.Trigger, found []action.Integration) (all []target) {
+	// Where there are several, one that can be used is the one that completes.
+	slices.SortStableFunc(found, func(a, b action.Integration) int { return cmp.Compare(statusRank(a), statusRank(b)) })
+	for _, t := range triggers {
+		i := slices.IndexFunc(found, func(in action.Integration) bool {
+			// What happens at an account that a user has for himself is no affair of
+			// triggers, whatever it was when they were made; nor is one that the
+			// service took away.
+			return in.Owner() == "" && in.Status != action.IntegrationRevoked && (in.ID == t.Integration || t.Integration == "")
+		})
+		if i < 0 || t.Kind != event.Webhooks {
+			continue
+		}
+		by := found[i].ID
+		if at := slices.IndexFunc(all, func(o target) bool { return o.integration == by }); at >= 0 {
+			all[at].triggers = append(all[at].triggers, t)
+			continue
+		}
+		all = append(all, target{organization: organization, integration: by, triggers: []event.Trigger{t}})
+	}
+	return all
+}
+
+// lookup remembers for one batch what was asked of the rows, and waits while
+// they are out of reach.
+type lookup struct {
+	w              *Worker
+	triggers       map[string]event.Trigger
+	activeTriggers map[[2]string][]event.Trigger
+	accounts       map[[2]string][]action.Integration
+	brokers        map[[2]string][]action.Integration
+	unverified     map[string]bool
+}
+
+func (w *Worker) newLookup() *lookup {
+	return &lookup{
+		w: w, triggers: map[string]event.Trigger{}, activeTriggers: map[[2]string][]event.Trigger{},
+		accounts: map[[2]string][]action.Integration{}, brokers: map[[2]string][]action.Integration{}, unverified: map[string]bool{},
+	}
+}
+
+// trigger returns the trigger of an id, enabled or not; ErrNotFound.
+func (l *lookup) trigger(ctx context.Context, id string) (event.Trigger, error) {
+	return cached(ctx, l.triggers, id, func() (event.Trigger, error) {
+		lock, err := l.w.Rows.TriggerLock(ctx, id)
+		return lock.Trigger, err
+	})
+}
+
+// active returns an organization's enabled triggers of a provider.
+func (l *lookup) active(ctx context.Context, organization, provider string) ([]event.Trigger, error) {
+	return cached(ctx, l.activeTriggers, [2]string{organization, provider}, func() ([]event.Trigger, error) {
+		return l.w.Rows.ActiveTriggers(ctx, organization, provider)
+	})
+}
+
+// account returns the integrations of an account, of all organizations, that are
+// vouched for; none where a delivery does not say whose it is.
+func (l *lookup) account(ctx context.Context, provider, account string) ([]action.Integration, error) {
+	if account == "" {
+		return nil, nil
+	}
+	return cached(ctx, l.accounts, [2]string{provider, account}, func() ([]action.Integration, error) {
+		found, err := l.w.Integrations.IntegrationsByAccount(ctx, provider, account)
+		return slices.DeleteFunc(found, func(in action.Integration) bool { return !l.w.hasVerifiedAccount(in) }), err
+	})
+}
+
+// broker returns the integrations that a broker's connection is kept by.
+func (l *lookup) broker(ctx context.Context, connection, key string) ([]action.Integration, error) {
+	if connection == "" {
+		return nil, nil
+	}
+	return cached(ctx, l.brokers, [2]string{connection, key}, func() ([]action.Integration, error) {
+		return l.w.Integrations.IntegrationsByBroker(ctx, connection, key)
+	})
+}
+
+// forget has integrations asked for anew.
+func (l *lookup) forget() {
+	clear(l.accounts)
+	clear(l.brokers)
+}
+
+// acceptsUnverified reports whether events that a broker did not verify start something.
+func (l *lookup) acceptsUnverified(ctx context.Context, organization string) (bool, error) {
+	return cached(ctx, l.unverified, organization, func() (bool, error) { return l.w.Rows.UnverifiedEvents(ctx, organization) })
+}
+
+func cached[K comparable, V any](ctx context.Context, known map[K]V, key K, ask func() (V, error)) (v V, err error) {
+	if v, ok := known[key]; ok {
+		return v, nil
+	}
+	err = loop.RetryUnavailable(ctx, func() error {
+		v, err = ask()
+		return err
+	})
+	if err == nil {
+		known[key] = v
+	}
+	return v, err
+}

@@ -1,0 +1,84 @@
+// Package loop is what the background loops of ingest share: retries with backoff,
+// waking up early, finishing begun work at a shutdown, and yielding to HTTP senders.
+package loop
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"sallyport/action"
+)
+
+// Backoff returns how long to wait after an attempt failed, the first being 1:
+// base, then twice as long each time up to limit. A quarter of it is chance, so
+// that what failed together does not come back together.
+func Backoff(base, limit time.Duration, attempt int) time.Duration {
+	d := base
+	for range attempt - 1 {
+		if d >= limit {
+			break
+		}
+		d *= 2
+	}
+	d = min(d, limit)
+	return d - rand.N(d/4+1)
+}
+
+// The pauses while rows are out of reach.
+const (
+	firstRetry = 100 * time.Millisecond
+	maxRetry   = 5 * time.Second
+)
+
+// RetryUnavailable does what needs rows, again and again while they are out of reach.
+func RetryUnavailable(ctx context.Context, do func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := do()
+		if !isUnavailable(err) || !Sleep(ctx, Backoff(firstRetry, maxRetry, attempt)) {
+			return err
+		}
+	}
+}
+
+// isUnavailable reports whether rows were out of reach.
+func isUnavailable(err error) bool {
+	var e *action.Error
+	return errors.As(err, &e) && e.Code == "database_unavailable"
+}
+
+// Sleep returns false when ctx ended before the time was over.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// WithGrace returns a context that ends a while after ctx, for what has begun.
+func WithGrace(ctx context.Context, while time.Duration) (context.Context, func()) {
+	out, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if Sleep(out, while) {
+			end()
+		}
+	})
+	return out, func() { stop(); end() }
+}
+
+// ShutdownGrace is how long what has begun may take when the worker is to stop.
+const ShutdownGrace = 5 * time.Second
+
+// RetryAfter returns how long a service wants to be left alone; zero: it did not say.
+func RetryAfter(err error) time.Duration {
+	var e *action.Error
+	if errors.As(err, &e) && (errors.Is(err, action.ErrUnavailable) || errors.Is(err, action.ErrTooMany)) {
+		return e.RetryAfter
+	}
+	return 0
+}

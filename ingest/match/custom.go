@@ -1,0 +1,264 @@
+package match
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/ingest/event"
+	"sallyport/internal/jsonlex"
+	"sallyport/internal/redact"
+)
+
+// customProvider is the provider of senders that have no module: anything that
+// can post, and prove who it is.
+const (
+	CustomProvider = "custom"
+	customEvent    = "event"
+)
+
+// customTolerance is how far a signed time may be from ours.
+const customTolerance = 5 * time.Minute
+
+// Custom returns the provider of one's own senders. A delivery is one event, for
+// the one trigger to whose URL it came, whose config says how it is verified and
+// what in it is what.
+func Custom() event.Provider {
+	return event.Provider{
+		ID:    CustomProvider,
+		Title: "Custom webhook",
+		Types: []event.Type{{
+			ID: customEvent, Title: "Webhook received",
+			Description: "Something was posted to the trigger's URL. All filters that are set must fit. Filters and instructions see the body where it is a JSON object, {\"body\": …} for other JSON and {\"text\": \"…\"} for anything else; beyond 64 KiB it is cut and says so (_truncated).",
+			Config:      json.RawMessage(customSchema),
+			Matches:     matchesCustom,
+		}},
+		Webhook: &event.Webhook{Verify: verifyCustom, Tolerance: customTolerance, Parse: parseCustom},
+		Secret:  "The secret is chosen here. Have the sender sign with it as [Standard Webhooks](https://www.standardwebhooks.com) says, or choose another `verification`.",
+	}
+}
+
+const customSchema = `{
+	"type": "object",
+	"additionalProperties": false,
+	"properties": {
+		"verification": {
+			"type": "object", "additionalProperties": false, "title": "Verification",
+			"properties": {
+				"scheme": {"enum": ["standard", "hmac", "header"], "default": "standard", "description": "standard: signed as Standard Webhooks says. hmac: a header has the HMAC-SHA256 of the raw body in hex, with or without sha256= in front. header: a header has the secret itself, for senders that cannot sign."},
+				"header": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "Which header, with hmac (default X-Webhook-Signature) and header (default X-Webhook-Token; Authorization has the secret behind Bearer). Senders often call it X-Signature, X-Hub-Signature-256 or X-Signature-256."},
+				"timestamp_header": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "With hmac: the header with the time of signing in seconds since 1970. The HMAC is then over that text, a full stop and the body, and deliveries more than five minutes old are refused. Without it, one who captures a delivery can send it again."}
+			},
+			"description": "How a delivery shows that it is genuine. Nothing else is accepted."
+		},
+		"id_header": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "title": "Id header", "description": "With hmac and header: the header with an id that the sender repeats when it tries again; Standard Webhooks have one. Without ids, the same body is the same delivery for five minutes."},
+		"event_path": {"type": "string", "pattern": "^(/([^~/]|~0|~1)*)+$", "maxLength": 400, "title": "Where the event is named", "description": "JSON Pointer to the event's name, such as /type. Bodies that are not JSON then fail."},
+		"events": {"type": "array", "maxItems": 100, "title": "Events", "items": {"type": "string", "minLength": 1, "maxLength": 400}, "description": "Names to be found at event_path (default /event); one of them is enough. None: any."},
+		"match": {
+			"type": "object", "maxProperties": 50, "title": "Values", "propertyNames": {"pattern": "^(/([^~/]|~0|~1)*)+$", "maxLength": 400},
+			"additionalProperties": {"anyOf": [
+				{"type": ["string", "number", "boolean"]},
+				{"type": "array", "minItems": 1, "maxItems": 100, "items": {"type": ["string", "number", "boolean"]}}
+			]},
+			"description": "JSON Pointers, each with the value that must be there, or a list of which one must: {\"/data/status\": [\"failed\", \"lost\"], \"/live\": true}. Upper and lower case differ; 7 and \"7\" are the same. Bodies that are not JSON then fail."
+		},
+		"title_path": {"type": "string", "pattern": "^(/([^~/]|~0|~1)*)+$", "maxLength": 400, "title": "Where the title is", "description": "JSON Pointer to a text that says in a line what happened. None: the event's name."}
+	}
+}`
+
+// customConfig is the config of a custom trigger.
+type customConfig struct {
+	Verification struct {
+		Scheme          string `json:"scheme"`
+		Header          string `json:"header"`
+		TimestampHeader string `json:"timestamp_header"`
+	} `json:"verification"`
+	IDHeader  string                  `json:"id_header"`
+	EventPath string                  `json:"event_path"`
+	Events    []string                `json:"events"`
+	Match     map[string]customValues `json:"match"`
+	TitlePath string                  `json:"title_path"`
+}
+
+// parseCustomConfig reads a config. One that cannot be read has a scheme that nobody
+// knows, so that nothing is good enough for it.
+func parseCustomConfig(raw json.RawMessage) (c customConfig) {
+	if len(raw) > 0 && json.Unmarshal(raw, &c) != nil {
+		c = customConfig{}
+		c.Verification.Scheme = "unknown"
+	}
+	v := &c.Verification
+	if v.Scheme == "" {
+		v.Scheme = "standard"
+	}
+	switch {
+	case v.Scheme == "standard":
+		c.IDHeader = "Webhook-Id"
+	case v.Scheme == "hmac" && v.Header == "":
+		v.Header = "X-Webhook-Signature"
+	case v.Scheme == "header" && v.Header == "":
+		v.Header = "X-Webhook-Token"
+	}
+	if c.EventPath == "" && len(c.Events) > 0 {
+		c.EventPath = "/event"
+	}
+	return c
+}
+
+// CustomIDHeader returns the header that holds the id of a delivery; empty: none.
+func CustomIDHeader(config json.RawMessage) string { return parseCustomConfig(config).IDHeader }
+
+// needsJSON reports whether the trigger looks into the body.
+func (c *customConfig) needsJSON() bool { return c.EventPath != "" || len(c.Match) > 0 }
+
+// id returns the delivery's own id; empty: it has none that can be kept.
+func (c *customConfig) id(d *event.Delivery) string {
+	if c.IDHeader == "" {
+		return ""
+	}
+	id, _ := event.Header(d.Header, c.IDHeader)
+	return plainID(id)
+}
+
+// maxCustomContext bounds the context of an event, in bytes.
+const maxCustomContext = 64 << 10
+
+// parseCustom reads a delivery, which is one event. Without an id of its own it
+// has no key, and is told from others by its receipt: the same body may well mean
+// something new.
+func parseCustom(d *event.Delivery) (event.Parsed, error) {
+	c := parseCustomConfig(d.Config)
+	context, isJSON := contextOf(d.Body)
+	if !isJSON && c.needsJSON() {
+		return event.Parsed{}, errors.New("custom: the delivery's body is not JSON, or nests too deeply, and the trigger looks into it (event_path, events, match); have the sender post JSON, or take these out of the trigger's config")
+	}
+	// Where nothing is signed, whoever captured a delivery can make any other: a
+	// hash of its body would stop only senders that repeat themselves.
+	p := event.Parsed{ID: c.id(d)}
+	p.Signed = p.ID != "" && c.Verification.Scheme != "hmac"
+	e := event.Event{Provider: CustomProvider, Type: customEvent, Key: p.ID, Context: context}
+	doc := decodeJSON(context)
+	e.Native = Line(scalar(pointerValue(doc, c.EventPath)), MaxLine)
+	if e.Title = Line(scalar(pointerValue(doc, c.TitlePath)), MaxLine); strings.TrimSpace(e.Title) == "" {
+		e.Title = strings.TrimSpace("Webhook received " + e.Native)
+	}
+	p.Events = []event.Event{e}
+	return p, nil
+}
+
+// contextOf returns a body as a JSON object, of bounded size.
+func contextOf(body []byte) (object json.RawMessage, isJSON bool) {
+	whole := bytes.Trim(body, " \t\r\n")
+	if jsonlex.Document(body) == nil && whole[0] != '{' {
+		whole = fmt.Appendf(nil, `{"body":%s}`, whole)
+	}
+	isJSON = jsonlex.Document(whole) == nil // in the object it is a level deeper
+	if !isJSON {
+		whole = append(jsonlex.Quote([]byte(`{"text":`), string(body)), '}')
+	}
+	// Strings of JSON may hold what is no text, which rows refuse.
+	return redact.JSON{}.Prune(bytes.ToValidUTF8(whole, []byte("\ufffd")), maxCustomContext), isJSON
+}
+
+// matchesCustom reports whether an event passes the filters. What cannot be read
+// does not pass: a filter that was meant must not go missing.
+func matchesCustom(e *event.Event, config json.RawMessage) bool {
+	c := parseCustomConfig(config)
+	doc, is := decodeJSON(e.Context).(map[string]any)
+	if !is || c.Verification.Scheme == "unknown" {
+		return false
+	}
+	if len(c.Events) > 0 && !customValues(c.Events).contains(pointerValue(doc, c.EventPath)) {
+		return false
+	}
+	for pointer, wanted := range c.Match {
+		if !wanted.contains(pointerValue(doc, pointer)) {
+			return false
+		}
+	}
+	return true
+}
+
+// customValues are texts, numbers and truths that may be at a pointer, as
+// [scalar] has them.
+type customValues []string
+
+// UnmarshalJSON reads one value or a list of them.
+func (v *customValues) UnmarshalJSON(raw []byte) error {
+	doc := decodeJSON(raw)
+	list, is := doc.([]any)
+	if !is {
+		list = []any{doc}
+	}
+	for _, one := range list {
+		text := scalar(one)
+		if text == "" && one != "" {
+			return errors.New("a value to match is a text, a number, true or false")
+		}
+		*v = append(*v, text)
+	}
+	return nil
+}
+
+func (v customValues) contains(value any) bool {
+	text := scalar(value)
+	for _, one := range v {
+		if one == text && (text != "" || value == "") {
+			return true
+		}
+	}
+	return false
+}
+
+// verifyCustom goes by the scheme of the trigger and no other: a delivery that
+// could choose would choose the weakest.
+func verifyCustom(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error {
+	c := parseCustomConfig(d.Config)
+	switch c.Verification.Scheme {
+	case "standard":
+		return event.VerifyStandard(d.Header, d.Body, secrets, now, tolerance)
+	case "hmac":
+		return c.verifyHMAC(d, secrets, now, tolerance)
+	case "header":
+		return c.compareSecret(d, secrets)
+	}
+	return event.ErrSignature
+}
+
+// verifyHMAC takes hex over the body, or over time and body where the trigger
+// has a header for the time.
+func (c *customConfig) verifyHMAC(d *event.Delivery, secrets [][]byte, now time.Time, tolerance time.Duration) error {
+	signature, ok := event.Header(d.Header, c.Verification.Header)
+	if !ok {
+		return event.ErrSignature
+	}
+	signature = strings.TrimPrefix(signature, "sha256=")
+	if c.Verification.TimestampHeader == "" {
+		return event.VerifyHex(signature, "", secrets, d.Body)
+	}
+	sent, _ := event.Header(d.Header, c.Verification.TimestampHeader)
+	seconds, err := strconv.ParseInt(sent, 10, 64)
+	if err != nil {
+		return event.ErrSignature
+	}
+	if err := event.VerifyHex(signature, "", secrets, []byte(sent+"."), d.Body); err != nil {
+		return err
+	}
+	return event.Within(time.Unix(seconds, 0), now, tolerance)
+}
+
+// compareSecret looks for the secret itself in the header.
+func (c *customConfig) compareSecret(d *event.Delivery, secrets [][]byte) error {
+	given, ok := event.Header(d.Header, c.Verification.Header)
+	if ok && strings.EqualFold(c.Verification.Header, "Authorization") {
+		given, ok = strings.CutPrefix(given, "Bearer ")
+	}
+	if !ok || !event.EqualSecret(given, secrets) {
+		return event.ErrSignature
+	}
+	return nil
+}

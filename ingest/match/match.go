@@ -1,0 +1,200 @@
+// Package match turns events into matches: it knows the providers, among them the
+// provider of custom webhooks, asks the triggers' filters, and prepares the records
+// that are stored. Deliveries, polls and schedules share it.
+package match
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest/event"
+	"sallyport/internal/redact"
+)
+
+const (
+	keptShown = 10_000 // bytes of a payload that are kept for people
+	MaxLine   = 300    // bytes of what foreign text is kept in a line
+	maxURL    = 2000
+	maxError  = 500
+)
+
+// Matcher makes records of events: it asks the triggers, and shows and seals
+// what is kept. Deliveries, polls and schedules share it.
+type Matcher struct {
+	Providers Registry
+	Vault     action.Vault
+	JSON      *redact.JSON
+	NewID     func() string
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+// Matches returns what an event is to those of the triggers that are of its
+// type: one match each, skipped where it does not pass the filters. The event
+// came with a receipt, unless it is empty.
+func (m *Matcher) Matches(ctx context.Context, triggers []event.Trigger, e event.Event, receipt string) (all []event.Match) {
+	var draft event.Record // made once for all triggers, and only where there is one
+	for _, t := range triggers {
+		if t.Provider != e.Provider || t.Type != e.Type {
+			continue
+		}
+		if draft.Key == "" {
+			draft = m.Record(e, receipt)
+		}
+		r := draft
+		r.Organization, r.Trigger, r.Automation = t.Organization, t.ID, t.Automation
+		passed, err := m.matchesFilters(ctx, t, e)
+		switch {
+		case err != nil:
+			r.Skip, r.Error = event.SkipRunFailed, m.PublicText(err)
+		case !passed:
+			if r.Skip, r.Error = event.SkipFilter, m.filterText(ctx, t, e); receipt != "" {
+				r.Shown = nil // its delivery has it, once for all triggers
+			}
+		}
+		all = append(all, m.NewMatch(ctx, r, e.Context))
+	}
+	return all
+}
+
+// matchesFilters asks the module whether an event passes the filters of a trigger.
+func (m *Matcher) matchesFilters(ctx context.Context, t event.Trigger, e event.Event) (passed bool, err error) {
+	kind := m.eventType(e)
+	if kind == nil {
+		return false, action.NewError("no_type", m.Line(t.Type, MaxLine))
+	}
+	err = m.Recovering(ctx, "asking the filters of trigger "+t.ID, func() error {
+		passed = kind.Matches(&e, t.Config)
+		return nil
+	})
+	return passed, err
+}
+
+// filterText tells people which filters of a trigger an event does not pass.
+func (m *Matcher) filterText(ctx context.Context, t event.Trigger, e event.Event) (text string) {
+	_ = m.Recovering(ctx, "asking single filters of trigger "+t.ID, func() error {
+		text = m.Line(failedFilters(m.eventType(e), &e, t.Config), maxError)
+		return nil
+	}) // it is logged; nothing more is known then
+	return text
+}
+
+func (m *Matcher) eventType(e event.Event) *event.Type {
+	if p := m.Providers[e.Provider]; p != nil {
+		return p.Type(e.Type)
+	}
+	return nil
+}
+
+// Record returns an event as it is kept, of no trigger yet.
+func (m *Matcher) Record(e event.Event, receipt string) event.Record {
+	r := event.Record{
+		Receipt: receipt, Provider: e.Provider, Type: e.Type, CreatedAt: m.Now().UTC(),
+		Native: m.Line(e.Native, MaxLine), Key: m.key(e.Key), Title: m.Line(e.Title, MaxLine), URL: m.Line(e.URL, maxURL),
+		Shown: m.shown(e.Context),
+	}
+	if !e.OccurredAt.IsZero() {
+		at := e.OccurredAt.UTC()
+		r.OccurredAt = &at
+	}
+	return r
+}
+
+// NewMatch completes a record with its id and, unless it is skipped, those of its
+// run and the sealed context.
+func (m *Matcher) NewMatch(ctx context.Context, r event.Record, whole json.RawMessage) event.Match {
+	r.ID = m.NewID()
+	if r.Skip != "" {
+		return event.Match{Record: r}
+	}
+	sealed, err := m.Vault.Seal(ContextRef(r.Organization, r.ID), whole)
+	if err != nil {
+		m.Log.ErrorContext(ctx, "the context of an event could not be sealed", "trigger", r.Trigger, "error", err)
+		r.Skip, r.Error = event.SkipRunFailed, "What happened could not be sealed, so nothing was started; the gateway's log has the details."
+		return event.Match{Record: r}
+	}
+	return event.Match{Record: r, Run: m.NewID(), Sealed: sealed}
+}
+
+// ContextRef is the place of a record's sealed context.
+func ContextRef(organization, id string) action.Ref {
+	return action.Ref{Organization: organization, Table: "events", Row: id, Column: "sealed"}
+}
+
+// shown returns a payload as people see it.
+func (m *Matcher) shown(raw json.RawMessage) []byte {
+	return m.JSON.Prune(m.JSON.Redact(raw, nil), keptShown)
+}
+
+// Line returns foreign text as a line for people.
+func (m *Matcher) Line(text string, limit int) string {
+	return Line(m.JSON.RedactText(text, nil), limit)
+}
+
+// key returns the key of an event as it is kept: itself, or a keyed hash where it
+// is too long, no text or looks like a secret.
+func (m *Matcher) key(key string) string {
+	if key != "" && key == m.Line(key, MaxLine) {
+		return key
+	}
+	return "hash:" + Hash(m.Vault, "key", []byte(key))
+}
+
+// Recovering calls a module, whose panic is an error.
+func (m *Matcher) Recovering(ctx context.Context, doing string, do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			what := fmt.Sprintf("%T", p) // its text may be foreign, unless Go's runtime says it
+			if e, is := p.(runtime.Error); is {
+				what = Line(e.Error(), MaxLine)
+			}
+			m.Log.ErrorContext(ctx, "a module panicked", "doing", doing, "panic", what, "stack", string(debug.Stack()))
+			err = &action.Error{Code: "internal", Message: "The gateway broke down " + doing + "; its log has the details."}
+		}
+	}()
+	return do()
+}
+
+// PublicText returns what people may know of an error, in a line.
+func (m *Matcher) PublicText(err error) string { return m.Line(action.Public(err).Message, maxError) }
+
+// Line makes foreign text harmless in a line: what nobody sees becomes a space,
+// and there are at most limit bytes.
+func Line(text string, limit int) string {
+	text = strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, "\ufffd"))
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
+}
+
+// What rows have of payloads, so that the same is told from other ones, is
+// hashed with a key: who reads rows could otherwise find out by trying what
+// people are not shown.
+
+// Hash returns a keyed hash that is used for one thing, of all parts in order.
+func Hash(v action.Vault, what string, parts ...[]byte) string {
+	plain := []byte("sallyport inbound " + what + "\x00")
+	for _, part := range parts { // bodies are large, and this has the same length for all
+		sum := sha256.Sum256(part)
+		plain = append(plain, sum[:]...)
+	}
+	return v.Hash(plain)
+}
+
+// MaxID bounds ids of others, in bytes: of deliveries, connections, in URLs.
+const MaxID = 200

@@ -1,0 +1,295 @@
+// Package poll fetches events from services that have no webhooks. One instance at a
+// time polls an integration, for all of its triggers.
+package poll
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest"
+	"sallyport/ingest/event"
+	"sallyport/ingest/loop"
+	"sallyport/ingest/match"
+	"sallyport/internal/redact"
+)
+
+// Config says what a [Poller] works with. The interfaces, Worker and NewID
+// are required; of the durations and numbers, zero means the default in the
+// comment.
+type Config struct {
+	Providers    []event.Provider
+	Rows         ingest.Rows
+	Integrations ingest.Integrations
+	Vault        action.Vault
+	JSON         *redact.JSON
+
+	Worker string        // this process; unique among those that share rows
+	NewID  func() string // ids of events and runs, ascending in time (UUIDv7)
+
+	Parallel int           // looks at once; 4
+	Every    time.Duration // between two questions what is due, while nothing is; 1 second
+	Lease    time.Duration // before others poll what this process has; 1 minute
+	Timeout  time.Duration // that a look may take; 2 minutes
+
+	Began func(runs []event.Run) // is told of runs that began; nil: nobody is
+	// Looked is told for metrics how a look went: "found", "failed", "backoff"
+	// where the service wants to be left alone, or "lost" to another process.
+	// Nil: nobody is.
+	Looked func(result, provider string, took time.Duration)
+	Now    func() time.Time // time.Now
+	Log    *slog.Logger     // discards
+}
+
+func (c *Config) setDefaults() error {
+	if c.Rows == nil || c.Integrations == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil || c.Worker == "" {
+		return errors.New("poll.Config: Rows, Integrations, Vault, JSON, NewID and Worker are required")
+	}
+	for value, use := range map[*time.Duration]time.Duration{&c.Every: time.Second, &c.Lease: time.Minute, &c.Timeout: 2 * time.Minute} {
+		if *value == 0 {
+			*value = use
+		}
+	}
+	if c.Parallel == 0 {
+		c.Parallel = 4
+	}
+	if c.Began == nil {
+		c.Began = func([]event.Run) {}
+	}
+	if c.Looked == nil {
+		c.Looked = func(string, string, time.Duration) {}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Poller looks for events at services that are polled: once for all triggers of
+// an integration, by one process at a time.
+type Poller struct {
+	Config
+	match  *match.Matcher
+	rounds consecutivePolls
+}
+
+// NewPoller returns a poller, for [Poller.Run].
+func NewPoller(c Config) (*Poller, error) {
+	if err := c.setDefaults(); err != nil {
+		return nil, err
+	}
+	known, err := match.NewRegistry(c.Providers)
+	if err != nil {
+		return nil, err
+	}
+	return &Poller{Config: c, match: &match.Matcher{Providers: known, Vault: c.Vault, JSON: c.JSON, NewID: c.NewID, Now: c.Now, Log: c.Log}}, nil
+}
+
+// Run looks at what is due until ctx ends, finishes the looks that it is at, and
+// returns ctx's error. What it cannot finish in time is polled anew when its
+// lease is over.
+func (p *Poller) Run(ctx context.Context) error {
+	work, stop := loop.WithGrace(ctx, loop.ShutdownGrace)
+	defer stop()
+	var looks sync.WaitGroup
+	defer looks.Wait()
+	room := make(chan struct{}, p.Parallel)
+	for failures := 0; ctx.Err() == nil; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case room <- struct{}{}:
+		}
+		g, found, err := p.Rows.ClaimPoll(work, p.Worker, p.Lease)
+		if found && err == nil {
+			failures = 0
+			looks.Go(func() {
+				defer func() { <-room }()
+				p.process(work, g)
+			})
+			continue
+		}
+		<-room
+		pause := p.Every
+		if failures++; err == nil {
+			failures = 0
+		} else {
+			p.Log.ErrorContext(ctx, "what is to be polled cannot be read", "error", err)
+			pause = loop.Backoff(p.Every, 30*p.Every, failures)
+		}
+		loop.Sleep(ctx, pause)
+	}
+	return ctx.Err()
+}
+
+// process looks at a claimed group and writes what came of it.
+func (p *Poller) process(ctx context.Context, g event.PollGroup) {
+	ctx, stop := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { p.renewLease(ctx, stop, g) })
+	defer renewing.Wait()
+	defer stop()
+	began := p.Now()
+	l, result := p.pollGroup(ctx, g)
+	if ctx.Err() != nil || !p.settle(ctx, l) {
+		result = "lost"
+	}
+	p.Looked(result, g.Provider, p.Now().Sub(began))
+}
+
+// renewLease has the lease of a group begin anew, until ctx ends. It calls stop when
+// another process has the group, or may have it.
+func (p *Poller) renewLease(ctx context.Context, stop func(), g event.PollGroup) {
+	for until := p.Now().Add(p.Lease); loop.Sleep(ctx, p.Lease/3); {
+		begun := p.Now()
+		held, err := p.Rows.RenewPoll(ctx, p.Worker, g, p.Lease)
+		switch {
+		case err == nil && held:
+			until = begun.Add(p.Lease)
+		case err == nil, !p.Now().Before(until):
+			p.Log.WarnContext(ctx, "a look was given up: it was lost", "integration", g.Integration, "error", err)
+			stop()
+			return
+		}
+	}
+}
+
+// settle writes what came of a look; false: it is thrown away. What cannot be
+// written, though rows can be reached, is found again after a while.
+func (p *Poller) settle(ctx context.Context, l event.Look) bool {
+	runs, err := p.save(ctx, l)
+	if err != nil && !errors.Is(err, action.ErrConflict) && ctx.Err() == nil {
+		p.Log.ErrorContext(ctx, "what was polled could not be written", "integration", l.Group.Integration, "error", err)
+		l = p.backOff(l.Group, err)
+		_, err = p.save(ctx, l)
+	}
+	if len(runs) > 0 {
+		p.Began(runs)
+	}
+	return err == nil
+}
+
+func (p *Poller) save(ctx context.Context, l event.Look) (runs []event.Run, err error) {
+	err = loop.RetryUnavailable(ctx, func() error {
+		runs, err = p.Rows.SettlePoll(ctx, p.Worker, l)
+		return err
+	})
+	return runs, err
+}
+
+const (
+	// maxConsecutivePolls is how often a service that has more is looked at without a
+	// pause.
+	maxConsecutivePolls = 20
+	// maxBackoff is how far failures put off the next look, and longestTold how
+	// far a service can.
+	maxBackoff    = time.Hour
+	maxRetryAfter = 24 * time.Hour
+)
+
+// pollGroup asks the service, and the triggers what they make of what it says. The
+// result is that of [PollerConfig.Looked].
+func (p *Poller) pollGroup(ctx context.Context, g event.PollGroup) (l event.Look, result string) {
+	triggers, polled, err := p.poll(ctx, g)
+	switch {
+	case err != nil && loop.RetryAfter(err) > 0:
+		result = "backoff"
+	case err != nil:
+		result = "failed"
+	}
+	if err != nil && ctx.Err() == nil {
+		p.Log.WarnContext(ctx, "a look at a service failed", "provider", g.Provider, "integration", g.Integration, "error", p.JSON.RedactText(err.Error(), nil))
+	}
+	if err != nil {
+		return p.backOff(g, err), result
+	}
+	l = event.Look{Group: g, Cursor: polled.Cursor, Lost: p.match.Line(polled.Lost, match.MaxLine), NextAt: p.nextPoll(g, polled)}
+	if l.Lost != "" {
+		p.Log.WarnContext(ctx, "a service may have events that no look finds", "provider", g.Provider, "integration", g.Integration, "lost", l.Lost)
+	}
+	for _, e := range polled.Events {
+		l.Matches = append(l.Matches, p.match.Matches(ctx, triggers, e, "")...)
+	}
+	return l, "found"
+}
+
+// poll returns the triggers of a group and what is new for them, as they are
+// when the service has answered: that takes a while. A group without triggers
+// asks nobody.
+func (p *Poller) poll(ctx context.Context, g event.PollGroup) (triggers []event.Trigger, polled event.Polled, err error) {
+	if triggers, err = p.triggers(ctx, g); err != nil || len(triggers) == 0 {
+		return nil, polled, err
+	}
+	within, stop := context.WithTimeout(ctx, p.Timeout)
+	defer stop()
+	err = p.match.Recovering(ctx, "looking for events of "+g.Provider, func() error {
+		polled, err = p.Integrations.Poll(within, g.Organization, g.Integration, g.Cursor)
+		return err
+	})
+	if err == nil && len(polled.Events) > 0 {
+		triggers, err = p.triggers(ctx, g)
+	}
+	return triggers, polled, err
+}
+
+// triggers are the enabled ones of a group.
+func (p *Poller) triggers(ctx context.Context, g event.PollGroup) (list []event.Trigger, err error) {
+	err = loop.RetryUnavailable(ctx, func() error {
+		list, err = p.Rows.ActiveTriggers(ctx, g.Organization, g.Provider)
+		return err
+	})
+	return slices.DeleteFunc(list, func(t event.Trigger) bool {
+		return t.Kind != event.Polling || t.Integration != g.Integration
+	}), err
+}
+
+// nextPoll returns when to look again.
+func (p *Poller) nextPoll(g event.PollGroup, polled event.Polled) time.Time {
+	if p.rounds.again(g.ID, polled.More) {
+		return p.Now()
+	}
+	return p.Now().Add(max(interval(g), polled.Wait))
+}
+
+// backOff says when to look again after a failure: later each time, or when the
+// service says.
+func (p *Poller) backOff(g event.PollGroup, err error) event.Look {
+	p.rounds.again(g.ID, false)
+	wait := loop.Backoff(interval(g), max(maxBackoff, interval(g)), g.Failures+1)
+	if told := loop.RetryAfter(err); told > 0 {
+		wait = max(min(told, maxRetryAfter), interval(g))
+	}
+	return event.Look{Group: g, NextAt: p.Now().Add(wait), LastError: p.match.PublicText(err)}
+}
+
+func interval(g event.PollGroup) time.Duration {
+	return time.Duration(max(g.PollSeconds, 1)) * time.Second
+}
+
+// consecutivePolls count how often a group was looked at without a pause.
+type consecutivePolls struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// again reports whether a group that has more, or has not, is looked at at once.
+func (r *consecutivePolls) again(group string, has bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !has || r.counts[group]+1 >= maxConsecutivePolls {
+		delete(r.counts, group)
+		return false
+	}
+	if r.counts == nil {
+		r.counts = map[string]int{}
+	}
+	r.counts[group]++
+	return true
+}

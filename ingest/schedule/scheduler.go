@@ -1,0 +1,191 @@
+// Package schedule creates events at the times of cron expressions. Any number of
+// schedulers may run on the same rows: a due time creates one event.
+package schedule
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"sallyport/action"
+	"sallyport/ingest"
+	"sallyport/ingest/event"
+	"sallyport/ingest/loop"
+	"sallyport/ingest/match"
+	"sallyport/internal/redact"
+)
+
+// Config says what a [Scheduler] works with. The interfaces and NewID
+// are required; of the durations, zero means the default in the comment.
+type Config struct {
+	Rows  ingest.Rows
+	Vault action.Vault
+	JSON  *redact.JSON
+	NewID func() string // ids of events and runs, ascending in time (UUIDv7)
+
+	Every time.Duration // between two looks; 1 second
+	Grace time.Duration // how late a due time is not taken for missed; 1 minute
+
+	Began func(runs []event.Run) // is told of runs that began; nil: nobody is
+	Now   func() time.Time       // time.Now
+	Log   *slog.Logger           // discards
+}
+
+func (c *Config) setDefaults() error {
+	if c.Rows == nil || c.Vault == nil || c.JSON == nil || c.NewID == nil {
+		return errors.New("schedule.Config: Rows, Vault, JSON and NewID are required")
+	}
+	for value, use := range map[*time.Duration]time.Duration{&c.Every: time.Second, &c.Grace: time.Minute} {
+		if *value == 0 {
+			*value = use
+		}
+	}
+	if c.Began == nil {
+		c.Began = func([]event.Run) {}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Scheduler makes events of schedules whose time has come. Any number of them
+// may run on the same rows: a due time has one event.
+type Scheduler struct {
+	Config
+	match *match.Matcher
+}
+
+// NewScheduler returns a scheduler, for [Scheduler.Run].
+func NewScheduler(c Config) (*Scheduler, error) {
+	if err := c.setDefaults(); err != nil {
+		return nil, err
+	}
+	return &Scheduler{Config: c, match: &match.Matcher{Vault: c.Vault, JSON: c.JSON, NewID: c.NewID, Now: c.Now, Log: c.Log}}, nil
+}
+
+// Run looks for due schedules until ctx ends, finishes the one that it is at,
+// and returns ctx's error.
+func (s *Scheduler) Run(ctx context.Context) error {
+	work, stop := loop.WithGrace(ctx, loop.ShutdownGrace)
+	defer stop()
+	for failures, pause := 0, time.Duration(0); loop.Sleep(ctx, pause); {
+		if err := s.fireDue(ctx, work); err != nil {
+			failures++
+			s.Log.ErrorContext(ctx, "schedules cannot be read", "error", err)
+			pause = loop.Backoff(s.Every, 30*s.Every, failures)
+			continue
+		}
+		failures, pause = 0, s.Every
+	}
+	return ctx.Err()
+}
+
+// dueBatch is how many schedules are read at once.
+const dueBatch = 100
+
+// fireDue sees to all that is due. One that cannot be seen to is left for the next
+// round, and keeps no other waiting.
+func (s *Scheduler) fireDue(ctx, work context.Context) error {
+	failed := map[string]bool{}
+	for more := true; more; {
+		due, err := s.Rows.DueSchedules(work, s.Now().UTC(), dueBatch+len(failed))
+		if err != nil {
+			return err
+		}
+		more = false
+		for _, one := range due {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if failed[one.ID] {
+				continue
+			}
+			more = true // behind it, once this one or another instance saw to it
+			if err := s.fire(work, one); err != nil {
+				failed[one.ID] = true
+				s.Log.ErrorContext(ctx, "a schedule could not be seen to", "organization", one.Organization, "schedule", one.ID, "error", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) fire(ctx context.Context, one event.Schedule) error {
+	if one.NextAt == nil {
+		return errors.New("a schedule was read as due that has no next time")
+	}
+	next, m, err := s.due(ctx, one)
+	if err != nil {
+		return err
+	}
+	runs, fired, err := s.Rows.FireSchedule(ctx, one, next, m)
+	if err != nil {
+		return err
+	}
+	if fired && next == nil {
+		s.Log.WarnContext(ctx, "a schedule does not come due again", "organization", one.Organization, "schedule", one.ID)
+	}
+	if len(runs) > 0 {
+		s.Began(runs)
+	}
+	return nil
+}
+
+// due says what a schedule that is due makes, if anything, and when it is due
+// next. One that cannot be read any more stops, and says so where people look.
+func (s *Scheduler) due(ctx context.Context, one event.Schedule) (*time.Time, *event.Match, error) {
+	table, err := parseCron(one.Cron, one.TimeZone)
+	if err != nil {
+		m, err := s.newEvent(ctx, one, occurrence{at: *one.NextAt}, time.UTC, "The schedule can no longer be read, so it has stopped. Set its expression and time zone anew.")
+		return nil, m, err
+	}
+	f := table.occurrence(*one.NextAt, s.Now().UTC(), s.Grace, one.Missed)
+	var next *time.Time
+	if !f.next.IsZero() {
+		next = &f.next
+	}
+	if f.at.IsZero() {
+		return next, nil, nil
+	}
+	m, err := s.newEvent(ctx, one, f, table.zone, "")
+	return next, m, err
+}
+
+// eventContext is the context of a schedule's event.
+type eventContext struct {
+	Schedule scheduleRef `json:"schedule"`
+	Cron     string      `json:"cron_expression"`
+	TimeZone string      `json:"timezone"`
+	DueAt    time.Time   `json:"due_at"`
+	Missed   int         `json:"missed"` // due times before it that made nothing; 1000 are 1000 or more
+}
+
+type scheduleRef struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// newEvent returns the event of a due time, skipped where there is a problem.
+func (s *Scheduler) newEvent(ctx context.Context, one event.Schedule, f occurrence, zone *time.Location, problem string) (*event.Match, error) {
+	due := f.at.UTC()
+	whole, err := json.Marshal(eventContext{scheduleRef{one.ID, one.Name}, one.Cron, one.TimeZone, due, f.missed})
+	if err != nil {
+		return nil, err
+	}
+	r := s.match.Record(event.Event{
+		Provider: event.ScheduleProvider, Type: event.ScheduleProvider, Native: one.Cron, Key: due.Format(time.RFC3339), OccurredAt: due,
+		Title: one.Name + " at " + due.In(zone).Format("2006-01-02 15:04:05 MST"), Context: whole,
+	}, "")
+	r.Organization, r.Trigger, r.Automation = one.Organization, one.ID, one.Automation
+	if problem != "" {
+		r.Skip, r.Error = event.SkipRunFailed, problem
+	}
+	m := s.match.NewMatch(ctx, r, whole)
+	return &m, nil
+}

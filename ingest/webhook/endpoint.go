@@ -1,0 +1,186 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"sallyport/action"
+	"sallyport/ingest/delivery"
+	"sallyport/ingest/event"
+	"sallyport/ingest/match"
+)
+
+// posthogProvider has URLs that name an automation, which its people know
+// before there is a trigger.
+const posthogProvider = "posthog"
+
+// lookupTimeout bounds the search for a trigger.
+const lookupTimeout = 5 * time.Second
+
+// endpoint is a URL that somebody may post to, and what verifies it.
+type endpoint struct {
+	path          string // behind /webhooks/; of a trigger always the same one
+	provider      *event.Provider
+	requestedPath string // the same as it was called
+	organization  string
+	trigger       *event.Trigger // nil: a URL of the whole provider
+	secrets       [][]byte
+}
+
+// resolver returns whose URL a request is for, or an error of [refusals].
+type resolver func(r *http.Request) (endpoint, error)
+
+func unknownEndpoint(*http.Request) (endpoint, error) { return endpoint{}, errUnknown }
+
+// providerEndpoint finds the URL of a whole provider.
+func (s *Server) providerEndpoint(r *http.Request) (endpoint, error) {
+	id := r.PathValue("provider")
+	p := s.providers[id]
+	if p == nil || p.Webhook == nil || id == match.CustomProvider {
+		return endpoint{}, errUnknown
+	}
+	return endpoint{path: "direct/" + id, provider: p, organization: s.Operator, secrets: s.providerSecrets[id]}, nil
+}
+
+// nangoEndpoint finds the URL for all that comes by way of Nango.
+func (s *Server) nangoEndpoint(*http.Request) (endpoint, error) {
+	p := &event.Provider{ID: match.NangoProvider, Webhook: &event.Webhook{Verify: delivery.VerifyNango}}
+	return endpoint{path: "nango", provider: p, organization: s.Operator, secrets: s.providerSecrets[match.NangoProvider]}, nil
+}
+
+// triggerEndpoint finds a trigger's own URL. Ids of triggers are made here: what is none
+// is not even looked up.
+func (s *Server) triggerEndpoint(r *http.Request) (endpoint, error) {
+	provider, id := r.PathValue("provider"), r.PathValue("trigger")
+	if !isTrigger(id) {
+		return endpoint{}, errUnknown
+	}
+	return s.lookUpEndpoint(r, "direct/"+provider+"/"+id, provider, id, func(ctx context.Context) (event.Lock, error) {
+		return s.Rows.TriggerLock(ctx, id)
+	})
+}
+
+// customEndpoint finds the URL of a trigger of one's own sender.
+func (s *Server) customEndpoint(r *http.Request) (endpoint, error) {
+	id := r.PathValue("trigger")
+	if !isTrigger(id) {
+		return endpoint{}, errUnknown
+	}
+	return s.lookUpEndpoint(r, "custom/"+id, match.CustomProvider, id, func(ctx context.Context) (event.Lock, error) {
+		return s.Rows.TriggerLock(ctx, id)
+	})
+}
+
+func isTrigger(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
+
+// automationEndpoint finds the URL of the one trigger of a provider that an automation
+// has.
+func (s *Server) automationEndpoint(provider string) resolver {
+	prefix := "automation/"
+	if provider == posthogProvider {
+		prefix = "posthog/"
+	}
+	return func(r *http.Request) (endpoint, error) {
+		id := r.PathValue("automation")
+		return s.lookUpEndpoint(r, prefix+id, provider, id, func(ctx context.Context) (event.Lock, error) {
+			return s.Rows.AutomationLock(ctx, id, provider)
+		})
+	}
+}
+
+// lookUpEndpoint finds the trigger behind a URL that has an id in it.
+func (s *Server) lookUpEndpoint(r *http.Request, path, provider, id string, look func(context.Context) (event.Lock, error)) (endpoint, error) {
+	p := s.providers[provider]
+	if p == nil || p.Webhook == nil || len(id) > match.MaxID || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+		return endpoint{}, errUnknown
+	}
+	k, err := s.triggers.get(path, func() (*cachedTrigger, error) { return s.loadTrigger(r.Context(), look) })
+	switch {
+	case errors.Is(err, action.ErrNotFound):
+		return endpoint{}, errUnknown
+	case err != nil:
+		s.Log.ErrorContext(r.Context(), "a trigger could not be looked up", "provider", provider, "error", err)
+		return endpoint{path: path, provider: p}, errStorage
+	case k.trigger.Provider != provider || k.trigger.Kind != event.Webhooks:
+		return endpoint{}, errUnknown
+	}
+	return endpoint{path: canonicalPath(&k.trigger), requestedPath: path, provider: p, organization: k.trigger.Organization, trigger: &k.trigger, secrets: k.secrets}, nil
+}
+
+// canonicalPath is the one of a trigger's URLs under which all that comes to any of them
+// is counted and kept, so that a delivery that was captured at one is no new
+// one at another.
+func canonicalPath(t *event.Trigger) string {
+	if t.Provider == match.CustomProvider {
+		return "custom/" + t.ID
+	}
+	return "direct/" + t.Provider + "/" + t.ID
+}
+
+// loadTrigger reads a trigger and opens its secrets. Others wait for it, so it does not
+// end with the request.
+func (s *Server) loadTrigger(ctx context.Context, look func(context.Context) (event.Lock, error)) (*cachedTrigger, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
+	defer cancel()
+	lock, err := look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k := &cachedTrigger{trigger: lock.Trigger}
+	for _, secret := range lock.Secrets {
+		plain, openErr := s.Vault.Open(action.Ref{Organization: lock.Trigger.Organization, Table: "signing_secrets", Row: secret.ID, Column: "sealed"}, secret.Sealed)
+		if openErr != nil { // another one may do
+			s.Log.ErrorContext(ctx, "a secret of a trigger cannot be opened", "trigger", lock.Trigger.ID, "secret", secret.ID, "error", openErr)
+			err = openErr
+			continue
+		}
+		if len(plain) > 0 { // with an empty one anybody can sign
+			k.secrets = append(k.secrets, plain)
+		}
+	}
+	if len(k.secrets) == 0 && err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// config is the trigger's; nil for a URL of the whole provider.
+func (e *endpoint) config() json.RawMessage {
+	if e.trigger == nil {
+		return nil
+	}
+	return e.trigger.Config
+}
+
+func (e *endpoint) maxBody() int64 {
+	if n := e.provider.Webhook.MaxBody; n > 0 {
+		return n
+	}
+	return defaultMaxBody
+}
+
+// idHeader is where the delivery has its id; with custom senders, where the
+// trigger says. Empty: nowhere.
+func (e *endpoint) idHeader(d *event.Delivery) string {
+	if e.provider.ID == match.CustomProvider {
+		return match.CustomIDHeader(d.Config)
+	}
+	return e.provider.Webhook.IDHeader
+}
+
+// deliveryID is the id that the sender repeats when it tries again, or nothing.
+func (e *endpoint) deliveryID(d *event.Delivery) string {
+	name := e.idHeader(d)
+	if name == "" {
+		return ""
+	}
+	id, _ := event.Header(d.Header, name)
+	return id
+}
