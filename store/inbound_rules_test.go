@@ -27,7 +27,7 @@ func onBothOpen(t *testing.T, test func(t *testing.T, db *DB, raw *sql.DB)) {
 		test(t, db, openRaw(t, path))
 	})
 	t.Run("Postgres", func(t *testing.T) {
-		db := preparedServer(t, Config{})
+		db := openPostgres(t, Config{})
 		test(t, db, db.db.Write.DB.DB)
 	})
 }
@@ -35,28 +35,7 @@ func onBothOpen(t *testing.T, test func(t *testing.T, db *DB, raw *sql.DB)) {
 func preparedFile(t *testing.T) (db *DB, path string) {
 	t.Helper()
 	path = newPath(t)
-	dbtest.FileFrom(t, "store", path, func(path string) error {
-		db, err := Open(context.Background(), Config{Path: path})
-		if err != nil {
-			return err
-		}
-		return db.db.Close()
-	})
 	return openAt(t, path), path
-}
-
-func preparedServer(t *testing.T, c Config) *DB {
-	t.Helper()
-	c.URL = dbtest.PostgresFrom(t, "store", func(url string) error {
-		_, err := database.Migrate(t.Context(), Config{URL: url})
-		return err
-	})
-	db, err := Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.db.Close() })
-	return db
 }
 
 const (
@@ -308,7 +287,7 @@ func before0008(t *testing.T, c Config) {
 
 // TestAnEventThatComesAsItsAutomationGoes has its run skipped with the others.
 func TestAnEventThatComesAsItsAutomationGoes(t *testing.T) {
-	db := preparedServer(t, Config{})
+	db := openPostgres(t, Config{})
 	raw := db.db.Write.DB.DB
 	if err := errors.Join(change(t, raw, ruleRows), change(t, raw, "DELETE FROM runs WHERE id = 'works'")); err != nil {
 		t.Fatal(err)
@@ -359,7 +338,7 @@ func awaitLock(t *testing.T, raw *sql.DB) {
 
 // TestAGroupThatAnotherTakes in this moment is not waited for.
 func TestAGroupThatAnotherTakes(t *testing.T) {
-	db := preparedServer(t, Config{RetryFor: time.Second})
+	db := openPostgres(t, Config{RetryFor: time.Second})
 	raw := db.db.Write.DB.DB
 	mustExec(t, raw, `INSERT INTO poll_groups (id, organization_id, provider, integration_id, poll_seconds, next_at, failures, turn)
 	  VALUES ('first', 'default', 'slack', 'i', 60, now() - interval '2 minutes', 0, 0), ('second', 'default', 'slack', 'j', 60, now() - interval '1 minute', 0, 0)`)

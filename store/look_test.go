@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 	"sallyport/store/calls"
 	"sallyport/store/database"
 )
@@ -149,15 +148,8 @@ func wanted(r *rand.Rand, list []*sample) action.InvocationFilter {
 // once, however little one search may look at; and so has an export.
 func TestSearchesFindWhatIsThere(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *DB{
-		"SQLite": func(t *testing.T) *DB { return openAt(t, newPath(t)) },
-		"Postgres": func(t *testing.T) *DB {
-			db, err := Open(t.Context(), Config{URL: dbtest.Postgres(t)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = db.db.Close() })
-			return db
-		},
+		"SQLite":   func(t *testing.T) *DB { return openAt(t, newPath(t)) },
+		"Postgres": func(t *testing.T) *DB { return openPostgres(t, Config{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 	"sallyport/store/calls"
 	"sallyport/store/connect"
 	"sallyport/store/database"
@@ -73,11 +72,7 @@ INSERT INTO oauth_flows (state_hash, organization_id, connector_id, by, expires_
 ANALYZE`
 
 func TestConnectorQueriesUseTheirIndexOnPostgres(t *testing.T) {
-	db, err := Open(t.Context(), Config{URL: dbtest.Postgres(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.db.Close()
+	db := openPostgres(t, Config{})
 	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), connectorRowsSQL); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 	"sallyport/store/database"
 	"sallyport/store/policy"
 )
@@ -103,11 +102,7 @@ INSERT INTO grant_requests (id, organization_id, session_id, status, terms, crea
 ANALYZE`
 
 func TestGrantQueriesUseTheirIndexOnPostgres(t *testing.T) {
-	db, err := Open(t.Context(), Config{URL: dbtest.Postgres(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.db.Close()
+	db := openPostgres(t, Config{})
 	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), grantRows); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"sallyport/internal/dbtest"
 	"sallyport/store/database"
 	"sallyport/store/history"
 	"sallyport/store/people"
@@ -78,11 +77,7 @@ INSERT INTO invocations (id, organization_id, session_id, status, joins, unatten
 ANALYZE`
 
 func TestInstanceQueriesUseTheirIndexOnPostgres(t *testing.T) {
-	db, err := Open(t.Context(), Config{URL: dbtest.Postgres(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.db.Close()
+	db := openPostgres(t, Config{})
 	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), instanceRows); err != nil {
 		t.Fatal(err)
 	}

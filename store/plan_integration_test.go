@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 	"sallyport/store/connect"
 )
 
@@ -64,11 +63,7 @@ INSERT INTO provider_apps (organization_id, provider, updated_by, updated_at) SE
 ANALYZE`
 
 func TestIntegrationQueriesUseTheirIndexOnPostgres(t *testing.T) {
-	db, err := Open(t.Context(), Config{URL: dbtest.Postgres(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.db.Close()
+	db := openPostgres(t, Config{})
 	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), manyIntegrations); err != nil {
 		t.Fatal(err)
 	}

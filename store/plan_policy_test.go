@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 	"sallyport/store/connect"
 	"sallyport/store/database"
 	"sallyport/store/history"
@@ -99,11 +98,7 @@ INSERT INTO policy_events (id, organization_id, kind, subject, by, at, before, a
 ANALYZE`
 
 func TestPolicyQueriesUseTheirIndexOnPostgres(t *testing.T) {
-	db, err := Open(t.Context(), Config{URL: dbtest.Postgres(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.db.Close()
+	db := openPostgres(t, Config{})
 	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), policyRows); err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ INSERT INTO poll_groups (id, organization_id, provider, integration_id, poll_sec
 ANALYZE`
 
 func TestRuleQueriesUseTheirIndexOnPostgres(t *testing.T) {
-	db := preparedServer(t, Config{})
+	db := openPostgres(t, Config{})
 	if _, err := db.db.Write.DB.DB.ExecContext(t.Context(), manyRules); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func openPostgres(t *testing.T, c Config) *DB {
 	t.Helper()
-	c.URL = dbtest.PostgresFrom(t, "tables", func(url string) error {
+	c.URL = dbtest.PostgresFrom(t, "store", func(url string) error {
 		_, err := database.Migrate(t.Context(), Config{URL: url})
 		return err
 	})
@@ -140,7 +140,7 @@ INSERT INTO signals (id, organization_id, session, kind, created_at, data) SELEC
 
 // A caller who left before the question was put gets an error, and no panic.
 func TestReaderOfACallerWhoLeft(t *testing.T) {
-	db := openPostgres(t, Config{URL: dbtest.Postgres(t)})
+	db := openPostgres(t, Config{})
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	if _, err := db.Sweep(ctx, action.SweepRules{Now: time.Now(), Limit: 10}); !errors.Is(err, context.Canceled) {

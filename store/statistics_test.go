@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sallyport/action"
-	"sallyport/internal/dbtest"
 	"sallyport/store/calls"
 	"sallyport/store/database"
 )
@@ -305,15 +303,8 @@ func TestStatistics(t *testing.T) {
 	p := action.Period{From: from, To: from.Add(24 * time.Hour), Width: 30 * time.Minute}
 	made := makeCalls(p, 1500)
 	for name, open := range map[string]func(t *testing.T) *DB{
-		"SQLite": func(t *testing.T) *DB { return openAt(t, newPath(t)) },
-		"Postgres": func(t *testing.T) *DB {
-			db, err := Open(context.Background(), Config{URL: dbtest.Postgres(t)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = db.db.Close() })
-			return db
-		},
+		"SQLite":   func(t *testing.T) *DB { return openAt(t, newPath(t)) },
+		"Postgres": func(t *testing.T) *DB { return openPostgres(t, Config{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)

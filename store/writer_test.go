@@ -30,10 +30,10 @@ type bench struct {
 func newBench(t testing.TB, after time.Duration) *bench {
 	t.Helper()
 	b := &bench{t: t, log: &bytes.Buffer{}}
+	path := filepath.Join(t.TempDir(), "w.db")
+	migrated(t, path)
 	var err error
-	b.DB, err = Open(t.Context(), Config{
-		Path: filepath.Join(t.TempDir(), "w.db"), FlushAfter: after, Log: slog.New(slog.NewTextHandler(b.log, nil)),
-	})
+	b.DB, err = Open(t.Context(), Config{Path: path, FlushAfter: after, Log: slog.New(slog.NewTextHandler(b.log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
