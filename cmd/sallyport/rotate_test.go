@@ -148,9 +148,10 @@ func TestRotationStoppedAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
+	t.Cleanup(stop)
 	for n := range len((&rotation{}).steps()) + 1 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel() // each waits for the disk
 			data := t.TempDir()
 			file := filepath.Join(data, "master.key")
 			v := openVaulted(t, options{Data: data})
