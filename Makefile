@@ -28,6 +28,8 @@ ALL           := ./... ./bench/... ./conformance/...
 # stay watched. In GOFLAGS, so that programs built by tests are the same.
 NOT_WATCHED   := -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 
+WATCHED       = GOFLAGS="$$($(GO) env GOFLAGS) $(NOT_WATCHED)"
+
 # Stories of whole gateways, browsers and databases share a machine and its
 # clock. A few that fail (at most 8, subtests counted) are run once more, by
 # themselves; what passes only then is listed at the end, to be looked into. Never
@@ -51,7 +53,8 @@ build: ## Build bin/sallyport
 .PHONY: test
 test: prepare lint $(GOTESTSUM) ## Prepare the machine, lint, and run every test with the race detector
 	@rm -f $(BIN)/once-more.txt
-	GOFLAGS="$$($(GO) env GOFLAGS) $(NOT_WATCHED)" $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg \
+	$(WATCHED) $(GO) build -race -o $(BIN)/sallyport-race ./cmd/sallyport
+	$(WATCHED) SALLYPORT_BINARY=$(BIN)/sallyport-race .ci/own-tmp $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg \
 	  $(ONCE_MORE) --rerun-fails-report $(BIN)/once-more.txt --packages "$(ALL)" -- -race -timeout 40m
 	@if [ -s $(BIN)/once-more.txt ]; then echo "run once more, look into these:"; cat $(BIN)/once-more.txt; fi
 

@@ -33,8 +33,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// binary builds the command once, with the race detector, for all tests.
+// binary is the command that SALLYPORT_BINARY names, or one that is built once,
+// with the race detector, for all tests.
 var binary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("SALLYPORT_BINARY"); path != "" {
+		_, err := os.Stat(path) // also so that go test forgets a result once the command has changed
+		return path, err
+	}
 	path := filepath.Join(scratch, "sallyport")
 	build := exec.CommandContext(context.Background(), "go", "build", "-race", "-o", path, "../cmd/sallyport")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -36,6 +36,10 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(scratch)
+	// OpenCode leaves files in the temporary folder when it is killed.
+	if err := os.Setenv("TMPDIR", scratch); err != nil {
+		return 1, err
+	}
 	flag.Parse()
 	// One story holds a call for longer than the others take together.
 	if err := flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1)); err != nil {
@@ -48,7 +52,8 @@ func run(m *testing.M) (code int, err error) {
 // binary builds the command once, with the race detector, for all stories.
 var binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("SALLYPORT_BINARY"); path != "" {
-		return path, nil
+		_, err := os.Stat(path) // also so that go test forgets a result once the command has changed
+		return path, err
 	}
 	path := filepath.Join(scratch, "sallyport")
 	build := exec.CommandContext(context.Background(), "go", "build", "-race", "-o", path, "../../cmd/sallyport")

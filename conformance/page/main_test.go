@@ -33,6 +33,10 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(scratch)
+	// Chromium leaves files in the temporary folder when it is killed.
+	if err := os.Setenv("TMPDIR", scratch); err != nil {
+		return 1, err
+	}
 	if artifacts, err = filepath.Abs("../../artifacts"); err != nil {
 		return 1, err
 	}
@@ -54,7 +58,8 @@ func run(m *testing.M) (code int, err error) {
 // binary builds the command once, with the race detector, for all stories.
 var binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("SALLYPORT_BINARY"); path != "" {
-		return path, nil
+		_, err := os.Stat(path) // also so that go test forgets a result once the command has changed
+		return path, err
 	}
 	path := filepath.Join(scratch, "sallyport")
 	build := exec.CommandContext(context.Background(), "go", "build", "-race", "-o", path, "../../cmd/sallyport")
