@@ -29,11 +29,12 @@ func TestMain(m *testing.M) {
 
 // run runs the stories and ends what they shared: one browser, one gateway.
 func run(m *testing.M) (code int, err error) {
-	if scratch, err = os.MkdirTemp("", "sallyport-page-"); err != nil {
+	if scratch, err = os.MkdirTemp("", "page-"); err != nil {
 		return 1, err
 	}
 	defer os.RemoveAll(scratch)
-	// Chromium leaves files in the temporary folder when it is killed.
+	// Chromium leaves files in the temporary folder when it is killed. It has a
+	// socket there, too, whose path must be shorter than 108 bytes.
 	if err := os.Setenv("TMPDIR", scratch); err != nil {
 		return 1, err
 	}
