@@ -16,11 +16,11 @@ type Catalog struct {
 
 	readParams, getParams *checker // of resources/read and prompts/get
 	services              []*service
-	own                   *own
+	platform              *platformSource
 
-	life context.Context // of what runs in the background
-	end  context.CancelFunc
-	work sync.WaitGroup
+	ctx        context.Context // of what runs in the background
+	cancel     context.CancelFunc
+	background sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
@@ -43,10 +43,10 @@ func New(c Config) (*Catalog, error) {
 	if cat.services, err = newServices(cat); err != nil {
 		return nil, err
 	}
-	if cat.own, err = newOwn(c.Own, c.Budget); err != nil {
+	if cat.platform, err = newPlatformSource(c.Platform, c.Budget); err != nil {
 		return nil, err
 	}
-	cat.life, cat.end = context.WithCancel(context.Background())
+	cat.ctx, cat.cancel = context.WithCancel(context.Background())
 	return cat, nil
 }
 
@@ -58,23 +58,23 @@ func (c *Catalog) Close() error {
 	tenants := c.tenants
 	c.tenants = map[string]*tenant{}
 	c.mu.Unlock()
-	c.end()
+	c.cancel()
 	for _, t := range tenants {
 		t.close()
 	}
-	c.work.Wait()
+	c.background.Wait()
 	return nil
 }
 
-// start runs f in the background, where Close waits for it. It reports false
+// goTracked runs f in the background, where Close waits for it. It reports false
 // after Close.
-func (c *Catalog) start(f func()) bool {
+func (c *Catalog) goTracked(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return false
 	}
-	c.work.Go(f)
+	c.background.Go(f)
 	return true
 }
 
@@ -99,7 +99,7 @@ func (c *Catalog) Invalidate(organization string) {
 	t := c.tenants[organization]
 	c.mu.Unlock()
 	if t != nil {
-		t.forget()
+		t.invalidate()
 	}
 }
 
@@ -127,18 +127,18 @@ func (c *Catalog) Offerings(ctx context.Context, organization string) (*action.O
 // it.
 func (c *Catalog) view(ctx context.Context, organization string) (*view, error) {
 	t := c.tenant(organization)
-	v := t.current()
+	v := t.cachedView()
 	if v == nil {
 		if err := t.load(ctx, false); err != nil {
 			return nil, err
 		}
-		t.settle(ctx)
+		t.awaitRefreshes(ctx)
 		v = t.view.Load()
 	}
 	// Whoever builds the next view looks at shown after he has put it in
 	// place: so either it is seen here, or its coming is told.
-	for !v.shown.Load() {
-		v.shown.Store(true)
+	for !v.served.Load() {
+		v.served.Store(true)
 		v = t.view.Load()
 	}
 	return v, nil
@@ -148,32 +148,32 @@ func (c *Catalog) view(ctx context.Context, organization string) (*view, error) 
 func (c *Catalog) Find(ctx context.Context, organization, source, name string, fresh bool) (*action.Action, error) {
 	t := c.tenant(organization)
 	if source == action.Platform {
-		name = cmp.Or(c.own.alias(name), name)
+		name = cmp.Or(c.platform.resolveAlias(name), name)
 	}
 	key := action.Key{Source: source, Action: name}
 	if !fresh {
-		if v := t.current(); v != nil && v.index[key] != nil {
+		if v := t.cachedView(); v != nil && v.index[key] != nil {
 			return v.index[key], nil
 		}
 	}
 	if err := t.load(ctx, fresh); err != nil {
 		return nil, err
 	}
-	called, err := t.ready(ctx, source, fresh)
+	called, err := t.awaitSource(ctx, source, fresh)
 	if err != nil {
 		return nil, err
 	}
 	if a := t.view.Load().index[key]; a != nil {
 		return a, nil
 	}
-	return nil, action.Errorf(action.ErrNotFound, "action_not_found", "%s has no action %s. List the actions again to see what there is.", show(called), show(name))
+	return nil, action.Errorf(action.ErrNotFound, "action_not_found", "%s has no action %s. List the actions again to see what there is.", quote(called), quote(name))
 }
 
-// ready waits until the actions of a source are known, or fresh, and returns
+// awaitSource waits until the actions of a source are known, or fresh, and returns
 // what the source is called. Those of a module always are.
-func (t *tenant) ready(ctx context.Context, source string, fresh bool) (called string, err error) {
-	if source == action.Platform && t.Own != nil {
-		return t.own.Title, nil
+func (t *tenant) awaitSource(ctx context.Context, source string, fresh bool) (called string, err error) {
+	if source == action.Platform && t.Platform != nil {
+		return t.platform.Title, nil
 	}
 	for _, s := range t.services {
 		if s.ID == source {
@@ -185,9 +185,9 @@ func (t *tenant) ready(ctx context.Context, source string, fresh bool) (called s
 	case err != nil:
 		return "", err
 	case fresh:
-		err = f.refreshed(ctx)
+		err = f.refreshIfStale(ctx)
 	default:
-		err = f.answered(ctx)
+		err = f.awaitFirst(ctx)
 	}
 	return f.name(), err
 }

@@ -69,7 +69,7 @@ func (o *origin) List(ctx context.Context) (sources.Listing, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := sources.Listing{Protocol: "2026-07-28"}
-	l.Offers.Tasks = o.tasks
+	l.Capabilities.Tasks = o.tasks
 	l.Tools = raws(o.tools)
 	if o.more != nil {
 		o.more.list(&l)
@@ -466,7 +466,7 @@ func TestSourceThatNeverAnswered(t *testing.T) {
 		if n := bad.listed(); n != 1 {
 			t.Errorf("a source that just failed was asked %d times", n)
 		}
-		if all := w.Health(); len(all) != 3 || !all[0].Good || all[1].Good || all[2].Good {
+		if all := w.Health(); len(all) != 3 || !all[0].Healthy || all[1].Healthy || all[2].Healthy {
 			t.Errorf("health: %+v", all)
 		}
 		states, _ := w.States(t.Context(), "o")

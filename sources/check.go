@@ -32,11 +32,11 @@ const (
 // it validates with a second copy of the schema that counts, one call at a
 // time, and gives up when the budget is used.
 type checker struct {
-	raw     json.RawMessage
-	anyway  bool // every object fits
-	plain   *schema
-	budget  time.Duration
-	refused atomic.Int64 // checks given up
+	raw        json.RawMessage
+	acceptsAll bool // every object fits
+	plain      *schema
+	budget     time.Duration
+	rejected   atomic.Int64 // checks given up
 
 	mu      sync.Mutex
 	metered *schema
@@ -60,8 +60,8 @@ func newChecker(raw json.RawMessage, budget time.Duration) (c *checker, notes []
 	if _, err := HeaderParams(raw); err != nil {
 		return nil, nil, err
 	}
-	c = &checker{raw: raw, budget: budget, anyway: string(raw) == "{}" || string(raw) == `{"type":"object"}`}
-	if c.anyway {
+	c = &checker{raw: raw, budget: budget, acceptsAll: string(raw) == "{}" || string(raw) == `{"type":"object"}`}
+	if c.acceptsAll {
 		return c, nil, nil
 	}
 	if c.plain, err = compileSchema(doc, nil); err != nil {
@@ -93,44 +93,44 @@ func (c *checker) Check(params json.RawMessage) error {
 	}
 	v, err := decode(params)
 	if err != nil {
-		return unfit("", "They are no JSON.")
+		return invalidParams("", "They are no JSON.")
 	}
 	if _, ok := v.(map[string]any); !ok {
-		return unfit("", "They must be an object.")
+		return invalidParams("", "They must be an object.")
 	}
-	if c.anyway {
+	if c.acceptsAll {
 		return nil
 	}
-	s := survey{}
+	s := valueStats{}
 	s.walk(v)
 	switch {
 	case s.values > maxValues:
 		return action.Errorf(action.ErrTooLarge, "params_too_large", "The params have more than %d values; send them in parts.", maxValues)
-	case s.wild != "":
-		return unfit("", fmt.Sprintf("The number %.40s… is too large or too exact.", s.wild))
+	case s.costlyNumber != "":
+		return invalidParams("", fmt.Sprintf("The number %.40s… is too large or too exact.", s.costlyNumber))
 	}
-	return c.fit(v, float64(s.values), float64(len(params)))
+	return c.check(v, float64(s.values), float64(len(params)))
 }
 
-func (c *checker) fit(v any, values, bytes float64) error {
+func (c *checker) check(v any, values, bytes float64) error {
 	if c.plain.cost.visits*values <= cheapVisits && c.plain.cost.bytes*bytes <= cheapMatches {
 		return explain(validate(c.plain, v), c.plain)
 	}
-	err := c.measured(v)
+	err := c.checkMetered(v)
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, errOverrun) {
-		c.refused.Add(1)
+	if errors.Is(err, errBudgetExceeded) {
+		c.rejected.Add(1)
 		return action.NewError("params_too_costly")
 	}
 	return explain(err, c.plain)
 }
 
-var errOverrun = errors.New("the check took too long")
+var errBudgetExceeded = errors.New("the check took too long")
 
-// measured validates with the copy that counts.
-func (c *checker) measured(v any) (err error) {
+// checkMetered validates with the copy that counts.
+func (c *checker) checkMetered(v any) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.metered == nil {
@@ -151,8 +151,8 @@ func validate(s *schema, v any) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
-		case overrun:
-			err = errOverrun
+		case budgetExceeded:
+			err = errBudgetExceeded
 		default:
 			err = fmt.Errorf("the check panicked: %v", p)
 		}
@@ -171,31 +171,31 @@ func explain(err error, s *schema) error {
 	}
 	list := problems(v)
 	if len(list) == 0 {
-		return unfit("", "They do not fit the action's schema.")
+		return invalidParams("", "They do not fit the action's schema.")
 	}
 	texts := make([]string, 0, maxProblems)
 	for _, p := range list[:min(len(list), maxProblems)] {
-		texts = append(texts, p.text+s.meant(&p))
+		texts = append(texts, p.text+s.suggestions(&p))
 	}
 	message := strings.Join(texts, "; ")
 	if more := len(list) - maxProblems; more > 0 {
 		message += fmt.Sprintf("; and %d more", more)
 	}
-	return unfit(list[0].pointer, message+".")
+	return invalidParams(list[0].pointer, message+".")
 }
 
-// maxMeant is how many fields are compared with one that is not known.
-const maxMeant = 200
+// maxSuggestionFields is how many fields are compared with one that is not known.
+const maxSuggestionFields = 200
 
-// meant tells which fields of the schema a writer may have meant by one that it
+// suggestions tells which fields of the schema a writer may have meant by one that it
 // does not know.
-func (s *schema) meant(p *problem) string {
-	if p.rank != rankUnknown || strings.Count(p.pointer, "/") != 1 || len(s.Properties) > maxMeant {
+func (s *schema) suggestions(p *problem) string {
+	if p.rank != rankUnknown || strings.Count(p.pointer, "/") != 1 || len(s.Properties) > maxSuggestionFields {
 		return ""
 	}
 	near := nearest.Near(p.field, slices.Sorted(maps.Keys(s.Properties)))
 	for i, name := range near {
-		near[i] = show(name)
+		near[i] = quote(name)
 	}
 	if len(near) == 0 {
 		return ""
@@ -203,7 +203,7 @@ func (s *schema) meant(p *problem) string {
 	return " (did you mean " + strings.Join(near, ", ") + "?)"
 }
 
-func unfit(pointer, message string) error {
+func invalidParams(pointer, message string) error {
 	return action.Errorf(action.ErrInvalid, "invalid_params", "%s", action.Unfitting+message).WithField(pointer)
 }
 
@@ -221,25 +221,25 @@ func (m *Module) CheckSettings(settings json.RawMessage) error {
 	if schema == nil {
 		schema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	}
-	return checkDocument(schema, settings, document{"settings", "The settings do not fit: ", "is no setting"})
+	return checkOwnSchema(schema, settings, ownSchema{"settings", "The settings do not fit: ", "is no setting"})
 }
 
 // CheckConfig returns nil for a trigger's filters that fit the schema of its
 // type. Its error is an [*action.Error] of kind ErrInvalid whose field is below
 // /config.
 func CheckConfig(schema, config json.RawMessage) error {
-	return checkDocument(schema, config, document{"config", "The config does not fit: ", "is no field of it"})
+	return checkOwnSchema(schema, config, ownSchema{"config", "The config does not fit: ", "is no field of it"})
 }
 
-// document is what a schema of our own is for, and what is said of it.
-type document struct{ name, unfit, unknown string }
+// ownSchema is what a schema of our own is for, and what is said of it.
+type ownSchema struct{ name, unfit, unknown string }
 
-func checkDocument(schema, value json.RawMessage, d document) error {
+func checkOwnSchema(schema, value json.RawMessage, d ownSchema) error {
 	c, _, err := newChecker(schema, settingsBudget)
 	if err != nil {
 		return err
 	}
-	return d.said(c.Check(value), schema)
+	return d.rewordError(c.Check(value), schema)
 }
 
 // CheckSomeSettings is [Module.CheckSettings] for settings of which some may be
@@ -260,9 +260,9 @@ func (m *Module) CheckSomeSettings(settings json.RawMessage) error {
 	return (&Module{Settings: some}).CheckSettings(settings)
 }
 
-// said says of a document what was said of params, and of a value that fits no
+// rewordError says of a document what was said of params, and of a value that fits no
 // pattern what the schema says of it: people read no patterns.
-func (d document) said(err error, schema json.RawMessage) error {
+func (d ownSchema) rewordError(err error, schema json.RawMessage) error {
 	var e *action.Error
 	if !errors.As(err, &e) {
 		return err

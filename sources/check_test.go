@@ -188,7 +188,7 @@ func TestMembers(t *testing.T) {
 		`{"a":1}`: `{}`, `{ "a":1 , "b":2 }`: `{ "b":2 }`, `{"b":2 , "a":1}`: `{"b":2}`, `{"b":1,"a":2 ,"c":3}`: `{"b":1 ,"c":3}`,
 		`{"a":1,"a":2,"c":3}`: `{"c":3}`, `[1]`: `[1]`, `{"b":1}`: `{"b":1}`, `{`: `{`,
 	} {
-		if got := string(sources.Without([]byte(in), "a")); got != want {
+		if got := string(sources.RemoveMember([]byte(in), "a")); got != want {
 			t.Errorf("Without(%s) = %s, want %s", in, got, want)
 		}
 	}
@@ -200,7 +200,7 @@ func FuzzMembers(f *testing.F) {
 	f.Add([]byte(`{"\ud800":1}`), "x")
 	f.Fuzz(func(t *testing.T, raw []byte, name string) {
 		members, ok := sources.Members(raw)
-		out := sources.Without(raw, name)
+		out := sources.RemoveMember(raw, name)
 		if !ok {
 			return
 		}

@@ -28,7 +28,7 @@ type Config struct {
 	// next four are required.
 	Modules []*Module
 	// Own is what the gateway itself does for agents. Nil: nothing.
-	Own *Own
+	Platform *Platform
 	// Integrations returns an organization's integrations that are not deleted.
 	Integrations func(ctx context.Context, organization string) ([]action.Integration, error)
 	// Session returns a session by its id, which nobody changes.
@@ -37,7 +37,7 @@ type Config struct {
 	Connect func(ctx context.Context, in action.Integration) (*Conn, error)
 	// Refused is told that the service did not take the integration's credential,
 	// which was token. Again: there is another one by now, to try once.
-	Refused func(ctx context.Context, in action.Integration, token, why string) (again bool, err error)
+	CredentialRefused func(ctx context.Context, in action.Integration, token, why string) (again bool, err error)
 	// Reserved are names of tools that no source may have.
 	Reserved []string
 	// ReservedPrompts are names of prompts that no source may have.
@@ -71,7 +71,7 @@ func (c Config) complete() (Config, error) {
 	if c.Connectors == nil || c.Open == nil {
 		return c, errors.New("sources: Config.Connectors and Config.Open are required")
 	}
-	if len(c.Modules) > 0 && (c.Integrations == nil || c.Session == nil || c.Connect == nil || c.Refused == nil) {
+	if len(c.Modules) > 0 && (c.Integrations == nil || c.Session == nil || c.Connect == nil || c.CredentialRefused == nil) {
 		return c, errors.New("sources: with Config.Modules, Config.Integrations, Session, Connect and Refused are required")
 	}
 	for _, d := range []struct {

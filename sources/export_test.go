@@ -19,10 +19,10 @@ func Names(list []Origin, reserved []string) []string { return names(origins(lis
 // PromptNames gives tests the naming of prompts.
 func PromptNames(list []Origin) []string { return names(origins(list, true), nil) }
 
-func origins(list []Origin, prompts bool) []origin {
-	out := make([]origin, len(list))
+func origins(list []Origin, prompts bool) []nameRequest {
+	out := make([]nameRequest, len(list))
 	for i, o := range list {
-		out[i] = origin{created: o.Created, source: o.Source, slug: o.Slug, name: o.Tool, prompt: prompts}
+		out[i] = nameRequest{created: o.Created, source: o.Source, slug: o.Slug, name: o.Tool, prompt: prompts}
 	}
 	return out
 }
@@ -36,7 +36,7 @@ func CompileTemplates(list []string) (matches func(uri string) (n int), err erro
 		}
 	}
 	return func(uri string) (n int) {
-		a := newAddress(uri)
+		a := indexURI(uri)
 		for _, t := range templates {
 			if t.matches(a) {
 				n++
@@ -49,7 +49,7 @@ func CompileTemplates(list []string) (matches func(uri string) (n int), err erro
 // TemplateMatches gives tests the matcher of URI templates.
 func TemplateMatches(s, uri string) (bool, error) {
 	t, err := parseTemplate(s)
-	return err == nil && t.matches(newAddress(uri)), err
+	return err == nil && t.matches(indexURI(uri)), err
 }
 
 // Compiled is a compiled tool, for tests.
@@ -71,8 +71,8 @@ func Compile(raw json.RawMessage, budget time.Duration) (*Compiled, error) {
 		return nil, err
 	}
 	return &Compiled{
-		Name: t.name, Title: t.title, Description: t.description, Hashes: t.hashes, Hint: t.hint, Notes: t.notes,
-		Check: t.checker.Check, Renamed: t.renamed, Refused: t.checker.refused.Load,
-		Bounded: t.checker.anyway || t.checker.plain.cost.visits < cheapVisits,
+		Name: t.name, Title: t.title, Description: t.description, Hashes: t.hashes, Hint: t.riskHint, Notes: t.notes,
+		Check: t.checker.Check, Renamed: t.definitionAs, Refused: t.checker.rejected.Load,
+		Bounded: t.checker.acceptsAll || t.checker.plain.cost.visits < cheapVisits,
 	}, nil
 }

@@ -71,7 +71,7 @@ func (d *desk) config(modules ...*sources.Module) sources.Config {
 		Open: func(c action.Connector) (sources.Source, error) {
 			return &origin{con: c, tools: []string{plain("add")}}, nil
 		},
-		Modules: modules, Integrations: d.integrations, Session: d.session, Connect: d.connect, Refused: d.renew,
+		Modules: modules, Integrations: d.integrations, Session: d.session, Connect: d.connect, CredentialRefused: d.renew,
 		Hints: d, Log: slog.New(slog.DiscardHandler),
 	}
 }

@@ -15,7 +15,7 @@ type house struct {
 	*origin
 	resources, templates, prompts []string
 	warnings                      []string
-	offers                        sources.Offers
+	offers                        sources.Capabilities
 	missing                       sources.Missing
 	did                           []string
 
@@ -31,7 +31,7 @@ type house struct {
 func furnish(o *origin) *house {
 	o.more = &house{
 		origin: o, words: make(chan sources.Notice),
-		offers: sources.Offers{Resources: true, Subscribe: true, Prompts: true, Completions: true, Logging: true},
+		offers: sources.Capabilities{Resources: true, Subscribe: true, Prompts: true, Completions: true, Logging: true},
 	}
 	return o.more
 }
@@ -46,7 +46,7 @@ func raws(list []string) (out []json.RawMessage) {
 // list is called with the origin's mutex held.
 func (h *house) list(l *sources.Listing) {
 	l.Resources, l.Templates, l.Prompts = raws(h.resources), raws(h.templates), raws(h.prompts)
-	l.Offers, l.Missing, l.Warnings = h.offers, h.missing, h.warnings
+	l.Capabilities, l.Missing, l.Warnings = h.offers, h.missing, h.warnings
 }
 
 func (h *house) Do(_ context.Context, method string, params json.RawMessage, _ action.Caller) (action.Result, error) {

@@ -20,56 +20,56 @@ type feed struct {
 	connector action.Connector
 	source    Source // nil: it could not be opened
 
-	life context.Context // of what it does by itself
-	end  context.CancelFunc
+	ctx    context.Context // of what it does by itself
+	cancel context.CancelFunc
 
-	tools    []*tool
-	offer    offer
-	warnings []string
-	protocol string
-	says     string    // the server's instructions to models
-	asked    time.Time // when the list at hand was asked for; zero: there is none
-	observed string    // mark of the list that Observe took last; empty: none
-	err      error     // of the last attempt; nil: it worked
-	fails    int       // in a row
-	retry    time.Time // not before
-	flight   *flight   // the refresh that is under way
+	tools        []*tool
+	offerings    offerings
+	warnings     []string
+	protocol     string
+	instructions string      // the server's instructions to models
+	fetchedAt    time.Time   // when the list at hand was asked for; zero: there is none
+	observedHash string      // mark of the list that Observe took last; empty: none
+	err          error       // of the last attempt; nil: it worked
+	failures     int         // in a row
+	retryAt      time.Time   // not before
+	refresh      *refreshRun // the refresh that is under way
 
-	about   *action.About // of the actions as they are
-	ear     ear
-	updates updates
+	about         *action.About // of the actions as they are
+	notifications notificationState
+	updates       resourceUpdates
 }
 
-// flight is one refresh, which anyone may wait for and nobody cancels.
-type flight struct {
+// refreshRun is one refresh, which anyone may wait for and nobody cancels.
+type refreshRun struct {
 	started time.Time
 	done    chan struct{}
-	told    kinds // the lists that the source said are others: whoever has them is told so
+	changed listSet // the lists that the source said are others: whoever has them is told so
 }
 
-// content is what a refresh brought.
-type content struct {
-	tools    []*tool
-	offer    offer
-	warnings []string
-	protocol string
-	says     string
+// refreshResult is what a refresh brought.
+type refreshResult struct {
+	tools        []*tool
+	offerings    offerings
+	warnings     []string
+	protocol     string
+	instructions string
 }
 
 // open returns the feed of a connector; one that cannot be opened keeps the
 // error, as one that does not answer would.
 func (t *tenant) open(con action.Connector) *feed {
 	f := &feed{tenant: t, connector: con}
-	f.life, f.end = context.WithCancel(t.life)
+	f.ctx, f.cancel = context.WithCancel(t.ctx)
 	if f.source, f.err = t.Open(con); f.err != nil {
 		f.source = nil
-		f.fails = 1
+		f.failures = 1
 	}
 	return f
 }
 
 func (f *feed) close() {
-	f.end()
+	f.cancel()
 	if c, ok := f.source.(io.Closer); ok {
 		if err := c.Close(); err != nil {
 			f.tenant.Log.Debug("closing a source", "source", f.source.ID(), "error", err)
@@ -83,59 +83,59 @@ func (f *feed) name() string {
 	return f.connector.Name
 }
 
-// goodLocked reports whether the list at hand needs no refresh.
-func (f *feed) goodLocked() bool {
-	return !f.asked.IsZero() && f.tenant.Now().Sub(f.asked) < f.tenant.TTL
+// currentLocked reports whether the list at hand needs no refresh.
+func (f *feed) currentLocked() bool {
+	return !f.fetchedAt.IsZero() && f.tenant.Now().Sub(f.fetchedAt) < f.tenant.TTL
 }
 
-// dueLocked returns the refresh that a list is worth waiting for, started if
+// refreshIfDueLocked returns the refresh that a list is worth waiting for, started if
 // need be, or nil.
-func (f *feed) dueLocked() *flight {
+func (f *feed) refreshIfDueLocked() *refreshRun {
 	switch {
-	case f.source == nil || f.goodLocked():
+	case f.source == nil || f.currentLocked():
 		return nil
-	case f.flight != nil:
-		return f.flight
-	case f.tenant.Now().Before(f.retry):
+	case f.refresh != nil:
+		return f.refresh
+	case f.tenant.Now().Before(f.retryAt):
 		return nil
 	}
 	return f.startLocked()
 }
 
-// awaitedLocked reports whether List would wait for a refresh, one that is due
+// worthAwaitingLocked reports whether List would wait for a refresh, one that is due
 // and that nobody started yet included.
-func (f *feed) awaitedLocked() bool {
+func (f *feed) worthAwaitingLocked() bool {
 	now := f.tenant.Now()
 	switch {
-	case f.source == nil || f.goodLocked():
+	case f.source == nil || f.currentLocked():
 		return false
-	case f.flight == nil:
-		return !now.Before(f.retry)
+	case f.refresh == nil:
+		return !now.Before(f.retryAt)
 	}
-	return now.Sub(f.flight.started) < f.tenant.Patience
+	return now.Sub(f.refresh.started) < f.tenant.Patience
 }
 
 // startLocked starts a refresh. It has its own time limit and no caller.
-func (f *feed) startLocked() *flight {
-	fl := &flight{started: f.tenant.Now(), done: make(chan struct{})}
-	before := content{tools: f.tools, offer: f.offer}
+func (f *feed) startLocked() *refreshRun {
+	fl := &refreshRun{started: f.tenant.Now(), done: make(chan struct{})}
+	before := refreshResult{tools: f.tools, offerings: f.offerings}
 	run := func() {
 		defer close(fl.done)
-		ctx, stop := context.WithTimeout(f.tenant.life, f.tenant.Timeout)
+		ctx, stop := context.WithTimeout(f.tenant.ctx, f.tenant.Timeout)
 		defer stop()
 		listing, err := f.list(ctx)
-		var c content
+		var c refreshResult
 		if err == nil {
 			c = f.compile(listing, before)
 			err = f.observe(c.tools)
 		}
-		f.take(fl, c, err)
+		f.applyRefresh(fl, c, err)
 	}
-	if !f.tenant.start(run) {
+	if !f.tenant.goTracked(run) {
 		close(fl.done)
 		return fl
 	}
-	f.flight = fl
+	f.refresh = fl
 	return fl
 }
 
@@ -149,44 +149,44 @@ func (f *feed) list(ctx context.Context) (l Listing, err error) {
 }
 
 // compile compiles what the source listed.
-func (f *feed) compile(l Listing, before content) (c content) {
-	c.protocol, c.says = l.Protocol, strings.ToValidUTF8(l.Says, "\uFFFD")
-	tools, warnings := compileAll(l, before.tools, f.tenant.Budget)
+func (f *feed) compile(l Listing, before refreshResult) (c refreshResult) {
+	c.protocol, c.instructions = l.Protocol, strings.ToValidUTF8(l.Instructions, "\uFFFD")
+	tools, warnings := compileTools(l, before.tools, f.tenant.Budget)
 	c.tools, c.warnings = tools, append(slices.Clone(l.Warnings), warnings...)
-	c.offer, warnings = compileOffer(l, before.offer)
-	c.warnings = fewer(append(c.warnings, warnings...))
+	c.offerings, warnings = compileOfferings(l, before.offerings)
+	c.warnings = truncateWarnings(append(c.warnings, warnings...))
 	return c
 }
 
-// take keeps what a refresh brought. A failed one leaves the last good list.
-func (f *feed) take(fl *flight, c content, err error) {
+// applyRefresh keeps what a refresh brought. A failed one leaves the last good list.
+func (f *feed) applyRefresh(fl *refreshRun, c refreshResult, err error) {
 	t := f.tenant
 	t.mu.Lock()
-	f.flight = nil
+	f.refresh = nil
 	if err != nil {
-		f.failedLocked(err)
+		f.recordFailureLocked(err)
 	} else {
-		f.tools, f.offer, f.warnings, f.protocol, f.says = c.tools, c.offer, c.warnings, c.protocol, c.says
-		f.asked, f.err, f.fails, f.retry = fl.started, nil, 0, time.Time{}
+		f.tools, f.offerings, f.warnings, f.protocol, f.instructions = c.tools, c.offerings, c.warnings, c.protocol, c.instructions
+		f.fetchedAt, f.err, f.failures, f.retryAt = fl.started, nil, 0, time.Time{}
 	}
 	changed := false
 	if t.feeds[f.connector.Source()] == f {
 		if err == nil {
-			t.told.add(fl.told)
+			t.changes.add(fl.changed)
 			f.listenLocked()
 		}
 		changed = t.rebuildLocked()
-		t.lastLocked()
+		t.updateExpiryLocked()
 	}
 	t.mu.Unlock()
-	t.announce(changed)
+	t.publishChange(changed)
 }
 
-// failedLocked keeps why the source cannot be listed. That it is left alone for
+// recordFailureLocked keeps why the source cannot be listed. That it is left alone for
 // a while says less than why that was.
-func (f *feed) failedLocked(err error) {
+func (f *feed) recordFailureLocked(err error) {
 	t := f.tenant
-	wait := min(t.Retry<<min(f.fails, 10), maxRetry)
+	wait := min(t.Retry<<min(f.failures, 10), maxRetry)
 	var e *action.Error
 	if errors.As(err, &e) {
 		wait = min(max(wait, e.RetryAfter), maxAsked)
@@ -194,19 +194,19 @@ func (f *feed) failedLocked(err error) {
 	if f.err == nil || e == nil || e.Code != FaultOpen {
 		f.err = err
 	}
-	f.fails++
-	f.retry = t.Now().Add(wait)
-	if t.life.Err() == nil {
+	f.failures++
+	f.retryAt = t.Now().Add(wait)
+	if t.ctx.Err() == nil {
 		t.Log.Warn("a source cannot be listed", "organization", t.organization, "source", f.connector.Source(), "again_in", wait, "error", err)
 	}
 }
 
-// answered waits until the source has ever answered, and starts what is due
+// awaitFirst waits until the source has ever answered, and starts what is due
 // without waiting for it.
-func (f *feed) answered(ctx context.Context) error {
+func (f *feed) awaitFirst(ctx context.Context) error {
 	f.tenant.mu.Lock()
-	fl := f.dueLocked()
-	never := f.asked.IsZero()
+	fl := f.refreshIfDueLocked()
+	never := f.fetchedAt.IsZero()
 	f.tenant.mu.Unlock()
 	if fl != nil && never {
 		if err := fl.wait(ctx); err != nil {
@@ -216,27 +216,29 @@ func (f *feed) answered(ctx context.Context) error {
 	return f.usable()
 }
 
-// refreshed asks the source again unless its list is fresh, or it failed just
+// refreshIfStale asks the source again unless its list is fresh, or it failed just
 // now. A refresh that began earlier may have read an older list: it is waited
 // for, and then another one is due.
-func (f *feed) refreshed(ctx context.Context) error { return f.since(ctx, f.tenant.Fresh) }
+func (f *feed) refreshIfStale(ctx context.Context) error {
+	return f.refreshOlderThan(ctx, f.tenant.Fresh)
+}
 
-// since asks the source again unless its list was asked for within the time;
+// refreshOlderThan asks the source again unless its list was asked for within the time;
 // zero: whatever list there is.
-func (f *feed) since(ctx context.Context, fresh time.Duration) error {
+func (f *feed) refreshOlderThan(ctx context.Context, maxAge time.Duration) error {
 	t := f.tenant
 	for range 2 {
 		t.mu.Lock()
 		now := t.Now()
-		fl := f.flight
+		fl := f.refresh
 		if fl == nil {
-			if f.source == nil || now.Before(f.retry) || !f.asked.IsZero() && now.Sub(f.asked) < fresh {
+			if f.source == nil || now.Before(f.retryAt) || !f.fetchedAt.IsZero() && now.Sub(f.fetchedAt) < maxAge {
 				t.mu.Unlock()
 				break
 			}
 			fl = f.startLocked()
 		}
-		old := now.Sub(fl.started) >= fresh && fl.started.Before(now)
+		old := now.Sub(fl.started) >= maxAge && fl.started.Before(now)
 		t.mu.Unlock()
 		if err := fl.wait(ctx); err != nil {
 			return err
@@ -248,7 +250,7 @@ func (f *feed) since(ctx context.Context, fresh time.Duration) error {
 	return f.usable()
 }
 
-func (fl *flight) wait(ctx context.Context) error {
+func (fl *refreshRun) wait(ctx context.Context) error {
 	select {
 	case <-fl.done:
 		return nil
@@ -261,14 +263,14 @@ func (fl *flight) wait(ctx context.Context) error {
 func (f *feed) usable() error {
 	f.tenant.mu.Lock()
 	defer f.tenant.mu.Unlock()
-	if !f.asked.IsZero() {
+	if !f.fetchedAt.IsZero() {
 		return nil
 	}
 	reason := "it did not answer yet; try again in a few seconds."
 	if f.err != nil {
 		reason = diagnose(f.err).Message
 	}
-	return action.NewError("source_unavailable", show(f.connector.Name), reason).WithCause(f.err).WithRetry(max(f.retry.Sub(f.tenant.Now()), 0))
+	return action.NewError("source_unavailable", quote(f.connector.Name), reason).WithCause(f.err).WithRetry(max(f.retryAt.Sub(f.tenant.Now()), 0))
 }
 
 // diagnose returns what people may be told of an error of List.
@@ -290,21 +292,21 @@ func diagnose(err error) *action.Error {
 // For the same reason a list that cannot be written down is not used.
 func (f *feed) observe(tools []*tool) error {
 	t := f.tenant
-	mark := markOf(tools)
+	hash := listHash(tools)
 	t.mu.Lock()
 	con := f.connector
 	// A feed of an old revision has nothing to say any more: what it lists may
 	// be another server's.
-	due := t.Observe != nil && !t.quiet && t.feeds[con.Source()] == f && f.observed != mark
+	due := t.Observe != nil && !t.ephemeral && t.feeds[con.Source()] == f && f.observedHash != hash
 	t.mu.Unlock()
 	if !due {
 		return nil
 	}
 	versions := make(map[string]action.ToolVersion, len(tools))
 	for _, tl := range tools {
-		versions[tl.name] = action.ToolVersion{ToolHashes: tl.hashes, Risk: risk(con.Risks[tl.name], tl.hint, con.DefaultRisk), Definition: tl.raw}
+		versions[tl.name] = action.ToolVersion{ToolHashes: tl.hashes, Risk: effectiveRisk(con.Risks[tl.name], tl.riskHint, con.DefaultRisk), Definition: tl.raw}
 	}
-	ctx, stop := context.WithTimeout(t.life, t.Timeout)
+	ctx, stop := context.WithTimeout(t.ctx, t.Timeout)
 	defer stop()
 	if err := t.Observe(ctx, con, versions); err != nil {
 		return action.Errorf(action.ErrUnavailable, FaultUnrecorded,
@@ -312,13 +314,13 @@ func (f *feed) observe(tools []*tool) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f.observed = mark
+	f.observedHash = hash
 	return nil
 }
 
-// markOf is the same for two lists exactly when they have the same tools, in
+// listHash is the same for two lists exactly when they have the same tools, in
 // any order and any spelling of their definitions.
-func markOf(tools []*tool) string {
+func listHash(tools []*tool) string {
 	lines := make([]string, len(tools))
 	for i, tl := range tools {
 		lines[i] = tl.name + " " + tl.hashes.Behaviour + " " + tl.hashes.Text

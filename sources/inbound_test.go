@@ -56,7 +56,7 @@ func TestPasses(t *testing.T) {
 		{[]string{"a"}, nil, false},
 		{[]string{""}, []string{""}, false},
 	} {
-		if got := sources.Passes(tt.filter, tt.values...); got != tt.want {
+		if got := sources.MatchesFilter(tt.filter, tt.values...); got != tt.want {
 			t.Errorf("%q of %q: %v", tt.filter, tt.values, got)
 		}
 	}
@@ -67,7 +67,7 @@ func TestPlainID(t *testing.T) {
 		"Ev0PV52K21": true, "234d1a4e-b617-4388-90fe-adc3633d6b72": true, "a_b.c:D": true,
 		"a b": false, "a\x00": false, "é": false, "a/b": false, strings.Repeat("a", 101): false,
 	} {
-		if got := sources.PlainID(id); (got == id) != plain || !plain && got != "" {
+		if got := sources.ValidID(id); (got == id) != plain || !plain && got != "" {
 			t.Errorf("%q: got %q", id, got)
 		}
 	}

@@ -58,9 +58,9 @@ func Lookup(raw []byte, members []Member, name string) json.RawMessage {
 	return nil
 }
 
-// Without returns a copy of a raw JSON object that lacks the members of that
+// RemoveMember returns a copy of a raw JSON object that lacks the members of that
 // name; every other byte stays. What is not an object is returned as it is.
-func Without(raw []byte, name string) []byte {
+func RemoveMember(raw []byte, name string) []byte {
 	members, ok := Members(raw)
 	if !ok || Lookup(raw, members, name) == nil {
 		return raw
@@ -118,9 +118,9 @@ func (n *Integer) UnmarshalJSON(raw []byte) error {
 
 func (n Integer) String() string { return strconv.FormatInt(int64(n), 10) }
 
-// NothingDone is the error of a request that only looks, before the one that
+// AsNotExecuted is the error of a request that only looks, before the one that
 // writes: whether it was answered is not in doubt for what is written.
-func NothingDone(err error) error {
+func AsNotExecuted(err error) error {
 	var e *action.Error
 	if !errors.Is(err, action.ErrOutcomeUnknown) {
 		return err

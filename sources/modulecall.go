@@ -15,177 +15,177 @@ import (
 	"sallyport/internal/redact"
 )
 
-// binder returns what tells for which integration a call would run, before a
+// bindFunc returns what tells for which integration a call would run, before a
 // person is asked about it.
-func (s *service) binder(act *ModuleAction) func(context.Context, *action.Session, json.RawMessage) (action.Binding, error) {
+func (s *service) bindFunc(act *ModuleAction) func(context.Context, *action.Session, json.RawMessage) (action.Binding, error) {
 	return func(ctx context.Context, who *action.Session, params json.RawMessage) (action.Binding, error) {
-		in, err := s.choose(ctx, who, act, params)
+		in, err := s.chooseIntegration(ctx, who, act, params)
 		if err != nil {
 			return action.Binding{}, err
 		}
 		if act.Guard != nil {
-			if no := refusal(act.Guard(in.Settings, params)); no != nil {
-				return action.Binding{}, action.Errorf(action.ErrForbidden, no.Code, "%s: %s", s.Title, Printable(no.Message, maxRefusal))
+			if no := asRefusal(act.Guard(in.Settings, params)); no != nil {
+				return action.Binding{}, action.Errorf(action.ErrForbidden, no.Code, "%s: %s", s.Title, Printable(no.Message, maxRefusalText))
 			}
 		}
 		return action.Binding{Integration: in.ID, Revision: fmt.Sprintf("%s %d", in.ID, in.Revision)}, nil
 	}
 }
 
-// chosen is the integration of a call that runs, which is the one that a person
+// integrationFor is the integration of a call that runs, which is the one that a person
 // approved it for, if he was asked.
-func (s *service) chosen(ctx context.Context, caller action.Caller, act *ModuleAction, params json.RawMessage) (in action.Integration, err error) {
+func (s *service) integrationFor(ctx context.Context, caller action.Caller, act *ModuleAction, params json.RawMessage) (in action.Integration, err error) {
 	who, err := s.catalog.Session(ctx, caller.Session())
 	if err != nil {
 		return in, err
 	}
-	in, err = s.choose(ctx, who, act, params)
+	in, err = s.chooseIntegration(ctx, who, act, params)
 	if approved := caller.Integration(); err == nil && approved != "" && approved != in.ID {
 		return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The call would now run for another integration of %s than the one it was approved for; call again to have it approved anew.", s.Title)
 	}
 	return in, err
 }
 
-// choose returns the integration that a call is for. Policy looked before; but
+// chooseIntegration returns the integration that a call is for. Policy looked before; but
 // only here are the params known.
-func (s *service) choose(ctx context.Context, who *action.Session, act *ModuleAction, params json.RawMessage) (in action.Integration, err error) {
+func (s *service) chooseIntegration(ctx context.Context, who *action.Session, act *ModuleAction, params json.RawMessage) (in action.Integration, err error) {
 	t := s.catalog.tenant(who.Organization)
 	if err := t.load(ctx, false); err != nil {
 		return in, err
 	}
-	all := t.connections()
-	if in, err = s.bound(who, all, params); err != nil || !act.AsUser {
+	all := t.currentIntegrations()
+	if in, err = s.boundIntegration(who, all, params); err != nil || !act.AsUser {
 		return in, err
 	}
-	if own, ok := who.OwnConnection(all, s.ID); ok && s.standsIn(own, in) {
-		return behalf(own, in), nil
+	if own, ok := who.OwnConnection(all, s.ID); ok && s.substitutes(own, in) {
+		return onBehalf(own, in), nil
 	}
 	return in, nil
 }
 
-// standsIn reports whether a user's own connection reaches what the integration
+// substitutes reports whether a user's own connection reaches what the integration
 // does that his session is bound to.
-func (s *service) standsIn(own, in action.Integration) bool {
+func (s *service) substitutes(own, in action.Integration) bool {
 	return own.BaseURL == in.BaseURL && (!s.Workspace || own.Account == in.Account)
 }
 
-// behalf is a user's own connection in the place of the integration that his
+// onBehalf is a user's own connection in the place of the integration that his
 // session is bound to. What an admin allows there holds for whoever acts.
-func behalf(own, in action.Integration) action.Integration {
+func onBehalf(own, in action.Integration) action.Integration {
 	own.Settings, own.TimeoutSeconds = in.Settings, in.TimeoutSeconds
 	return own
 }
 
-// bound returns the one of the session's integrations that the params mean.
-func (s *service) bound(who *action.Session, all []action.Integration, params json.RawMessage) (in action.Integration, err error) {
+// boundIntegration returns the one of the session's integrations that the params mean.
+func (s *service) boundIntegration(who *action.Session, all []action.Integration, params json.RawMessage) (in action.Integration, err error) {
 	bound := who.Bound(all, s.ID)
 	active := slices.DeleteFunc(slices.Clone(bound), func(in action.Integration) bool { return in.Status != action.IntegrationActive })
 	switch {
 	case len(bound) == 0:
 		return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The session is not connected to %s; tell the user that it takes a session that is.", s.Title)
 	case len(active) == 0:
-		return in, s.dead(bound)
+		return in, s.unusableError(bound)
 	case s.Choose != nil && len(bound) > 1:
-		return s.among(bound, params)
+		return s.moduleChoice(bound, params)
 	case len(active) == 1:
 		return active[0], nil
 	}
 	return in, action.Errorf(action.ErrUnavailable, FaultConfig, "The session is connected to several integrations of %s, and its actions are for one; tell the user that it takes a session with one of them.", s.Title)
 }
 
-// among has the module tell by the params which one is meant. Dead ones are
+// moduleChoice has the module tell by the params which one is meant. Dead ones are
 // asked for, too: what is for one of them is for no other.
-func (s *service) among(bound []action.Integration, params json.RawMessage) (in action.Integration, err error) {
+func (s *service) moduleChoice(bound []action.Integration, params json.RawMessage) (in action.Integration, err error) {
 	i := s.Choose(params, bound)
 	switch {
 	case i < 0 || i >= len(bound):
-		return in, action.NewError("ambiguous_integration", s.Title, listed(bound, named))
+		return in, action.NewError("ambiguous_integration", s.Title, joinEach(bound, integrationName))
 	case bound[i].Status != action.IntegrationActive:
-		return in, s.dead(bound[i : i+1])
+		return in, s.unusableError(bound[i : i+1])
 	}
 	return bound[i], nil
 }
 
-// dead says why none of a session's integrations can be used.
-func (s *service) dead(bound []action.Integration) error {
+// unusableError says why none of a session's integrations can be used.
+func (s *service) unusableError(bound []action.Integration) error {
 	return action.Errorf(action.ErrUnavailable, FaultReconnect, "%s cannot be used: %s. Tell the user that a person must connect it again.", s.Title,
-		listed(bound, func(in action.Integration) string {
-			why := fmt.Sprintf("%s is %s", named(in), in.Status)
+		joinEach(bound, func(in action.Integration) string {
+			why := fmt.Sprintf("%s is %s", integrationName(in), in.Status)
 			if in.Reason != "" {
-				why += " (" + Printable(strings.TrimRight(in.Reason, ". "), maxRefusal/3) + ")"
+				why += " (" + Printable(strings.TrimRight(in.Reason, ". "), maxRefusalText/3) + ")"
 			}
 			return why
 		}))
 }
 
-// named is what people call an integration. Who looks at a call learns no name
+// integrationName is what people call an integration. Who looks at a call learns no name
 // of a private one.
-func named(in action.Integration) string {
+func integrationName(in action.Integration) string {
 	if in.Owner() != "" {
 		return "a private integration"
 	}
-	return show(in.Name)
+	return quote(in.Name)
 }
 
-// listed says something of each of a few integrations.
-func listed(all []action.Integration, say func(action.Integration) string) string {
+// joinEach says something of each of a few integrations.
+func joinEach(all []action.Integration, say func(action.Integration) string) string {
 	var parts []string
-	for _, in := range all[:min(len(all), maxForms)] {
+	for _, in := range all[:min(len(all), maxListed)] {
 		parts = append(parts, say(in))
 	}
-	if more := len(all) - maxForms; more > 0 {
+	if more := len(all) - maxListed; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// maxRefusal is how much of a refusal is told, in characters.
-const maxRefusal = 600
+// maxRefusalText is how much of a refusal is told, in characters.
+const maxRefusalText = 600
 
 // run returns what runs an action of the module, for whichever organization the
 // session is of.
 func (s *service) run(act *ModuleAction) action.Run {
 	return func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
-		in, err := s.chosen(ctx, caller, act, params)
+		in, err := s.integrationFor(ctx, caller, act, params)
 		if err != nil {
-			return action.Result{}, undone(err)
+			return action.Result{}, notExecuted(err)
 		}
-		ctx, stop := context.WithTimeout(ctx, s.catalog.given(in))
+		ctx, stop := context.WithTimeout(ctx, s.catalog.callTimeout(in))
 		defer stop()
-		return (&performance{service: s, act: act, in: in, params: params}).perform(ctx)
+		return (&moduleCall{service: s, action: act, integration: in, params: params}).run(ctx)
 	}
 }
 
-// performance is one call of a module for an integration.
-type performance struct {
+// moduleCall is one call of a module for an integration.
+type moduleCall struct {
 	*service
-	act    *ModuleAction
-	in     action.Integration
-	params json.RawMessage
+	action      *ModuleAction
+	integration action.Integration
+	params      json.RawMessage
 
 	secrets []string // that were used
 }
 
-// perform does it, and once more where the service did not take the credential
+// run does it, and once more where the service did not take the credential
 // and there is another one by now.
-func (p *performance) perform(ctx context.Context) (action.Result, error) {
+func (p *moduleCall) run(ctx context.Context) (action.Result, error) {
 	out, token, err := p.attempt(ctx)
-	if no := refusal(err); no != nil && no.Credential {
-		again, lost := p.catalog.Refused(ctx, p.in, token, string(p.clean([]byte(no.code()))))
+	if no := asRefusal(err); no != nil && no.Credential {
+		again, lost := p.catalog.CredentialRefused(ctx, p.integration, token, string(p.redact([]byte(no.code()))))
 		switch {
-		case lost != nil && !lasting(lost):
-			return p.result(nil), undone(lost)
+		case lost != nil && !needsPerson(lost):
+			return p.textResult(nil), notExecuted(lost)
 		case lost == nil && again:
 			out, _, err = p.attempt(ctx)
 		}
 	}
-	if no := refusal(err); no != nil {
-		return p.refused(no), nil
+	if no := asRefusal(err); no != nil {
+		return p.refusedResult(no), nil
 	}
 	if err != nil {
-		return p.result(nil), err
+		return p.textResult(nil), err
 	}
-	return p.answered(out)
+	return p.result(out)
 }
 
 // code is the service's own, or the status where it has none.
@@ -196,9 +196,9 @@ func (r *Refusal) code() string {
 	return r.Code
 }
 
-// refusal returns why nothing was done, nil where that is not so: a service's
+// asRefusal returns why nothing was done, nil where that is not so: a service's
 // no, or params that lead to no request.
-func refusal(err error) (no *Refusal) {
+func asRefusal(err error) (no *Refusal) {
 	var e *action.Error
 	if errors.As(err, &no) {
 		return no
@@ -209,64 +209,64 @@ func refusal(err error) (no *Refusal) {
 	return nil
 }
 
-// lasting tells whether the keeper of the credential says what the refusal says
+// needsPerson tells whether the keeper of the credential says what the refusal says
 // too, which has the service's own code beside it: that it takes a person.
-func lasting(err error) bool {
+func needsPerson(err error) bool {
 	var e *action.Error
 	return errors.As(err, &e) && e.Lasting()
 }
 
 // attempt does it with the credential as it is now.
-func (p *performance) attempt(ctx context.Context) (out json.RawMessage, token string, err error) {
-	conn, err := p.catalog.Connect(ctx, p.in)
+func (p *moduleCall) attempt(ctx context.Context) (out json.RawMessage, token string, err error) {
+	conn, err := p.catalog.Connect(ctx, p.integration)
 	if err != nil {
-		return nil, "", undone(err)
+		return nil, "", notExecuted(err)
 	}
 	if conn.Token != "" {
 		p.secrets = append(p.secrets, conn.Token)
 	}
-	conn.Settings = p.in.Settings
-	out, err = p.act.Run(ctx, conn, p.params)
+	conn.Settings = p.integration.Settings
+	out, err = p.action.Run(ctx, conn, p.params)
 	return out, conn.Token, err
 }
 
-// answered is the result of what the module returned. A service may repeat the
+// result is the result of what the module returned. A service may repeat the
 // credential in what it says.
-func (p *performance) answered(out json.RawMessage) (action.Result, error) {
+func (p *moduleCall) result(out json.RawMessage) (action.Result, error) {
 	if _, ok := Members(out); !ok {
-		return p.result(nil), action.NewError("module_failed", p.Title)
+		return p.textResult(nil), action.NewError("module_failed", p.Title)
 	}
-	return p.result(p.clean(out)), nil
+	return p.textResult(p.redact(out)), nil
 }
 
-// refused is the result of a refusal, which is an answer too. What the service
+// refusedResult is the result of a refusal, which is an answer too. What the service
 // itself says is for people.
-func (p *performance) refused(no *Refusal) action.Result {
-	p.catalog.Log.Info("a service refused a call", "provider", p.ID, "action", p.act.Name, "integration", p.in.ID, "why", p.why(no))
+func (p *moduleCall) refusedResult(no *Refusal) action.Result {
+	p.catalog.Log.Info("a service refused a call", "provider", p.ID, "action", p.action.Name, "integration", p.integration.ID, "why", p.refusalText(no))
 	message := no.Message
 	if no.Credential {
-		whose, who := named(p.in), "a person"
-		if p.in.User != "" {
+		whose, who := integrationName(p.integration), "a person"
+		if p.integration.User != "" {
 			whose, who = "the user's own connection", "he himself"
 		}
 		message = fmt.Sprintf("It does not take the credential of %s any more. Do not repeat the call: tell the user that %s must connect %s again.", whose, who, p.Title)
 	}
 	// Cleaned before it is cut: half a credential would not be found.
-	text := p.clean(fmt.Appendf(nil, "%s refused (%s): %s", p.Title, no.code(), message))
-	res := p.result([]byte(Printable(string(text), maxRefusal)))
+	text := p.redact(fmt.Appendf(nil, "%s refused (%s): %s", p.Title, no.code(), message))
+	res := p.textResult([]byte(Printable(string(text), maxRefusalText)))
 	res.IsError, res.Body = true, append(bytes.TrimSuffix(res.Body, []byte("}")), `,"isError":true}`...)
 	return res
 }
 
-// why is a refusal in full, without the credential.
-func (p *performance) why(no *Refusal) string {
-	return Printable(string(p.clean([]byte(no.Error()))), maxRefusal)
+// refusalText is a refusal in full, without the credential.
+func (p *moduleCall) refusalText(no *Refusal) string {
+	return Printable(string(p.redact([]byte(no.Error()))), maxRefusalText)
 }
 
-// result makes a result of tools/call of a text without the credential; nil:
+// textResult makes a result of tools/call of a text without the credential; nil:
 // none.
-func (p *performance) result(text []byte) action.Result {
-	res := action.Result{Secrets: p.secrets, Integration: p.in.ID}
+func (p *moduleCall) textResult(text []byte) action.Result {
+	res := action.Result{Secrets: p.secrets, Integration: p.integration.ID}
 	if text != nil {
 		body := jsonlex.Quote([]byte(`{"content":[{"type":"text","text":`), text)
 		res.Body = append(body, `}]}`...)
@@ -274,13 +274,13 @@ func (p *performance) result(text []byte) action.Result {
 	return res
 }
 
-func (p *performance) clean(text []byte) []byte {
+func (p *moduleCall) redact(text []byte) []byte {
 	return redact.NewReplacer(p.secrets...).Replace(text)
 }
 
-// undone is an error of what comes before any request of a module: the service
+// notExecuted is an error of what comes before any request of a module: the service
 // did nothing, whatever went wrong.
-func undone(err error) error {
+func notExecuted(err error) error {
 	var e *action.Error
 	switch {
 	case errors.Is(err, action.ErrUnavailable):

@@ -188,7 +188,7 @@ func TestModulesThatCannotBe(t *testing.T) {
 		t.Error("two of one id may be")
 	}
 	short := d.config(d.module())
-	short.Refused = nil
+	short.CredentialRefused = nil
 	if _, err := sources.New(short); err == nil {
 		t.Error("modules may be without their keepers")
 	}

@@ -12,25 +12,25 @@ import (
 // server that says so again and again, or whose list is another each time,
 // costs a list in noticeSlow, until it was quiet for noticeQuiet.
 const (
-	noticeFast  = time.Second
-	noticeSlow  = 30 * time.Second
-	noticeQuiet = time.Minute
-	noticeBurst = 10
+	refreshInterval     = time.Second
+	refreshIntervalSlow = 30 * time.Second
+	burstReset          = time.Minute
+	burstLimit          = 10
 )
 
-// kinds are the lists that a source said are others.
-type kinds [3]bool
+// listSet are the lists that a source said are others.
+type listSet [3]bool
 
 const (
-	toldTools = iota
-	toldResources
-	toldPrompts
+	changedTools = iota
+	changedResources
+	changedPrompts
 )
 
-// counts say how often each list was said to be another.
-type counts [len(kinds{})]int
+// changeCounts say how often each list was said to be another.
+type changeCounts [len(listSet{})]int
 
-func (c *counts) add(k kinds) {
+func (c *changeCounts) add(k listSet) {
 	for i, told := range k {
 		if told {
 			c[i]++
@@ -38,19 +38,19 @@ func (c *counts) add(k kinds) {
 	}
 }
 
-// ear is what a feed keeps of its source's own words.
-type ear struct {
-	listening bool
-	told      kinds // and not seen to yet
-	attending bool
-	last      time.Time // when the source was asked because of its words
-	burst     int       // how often, since it was quiet
+// notificationState is what a feed keeps of its source's own words.
+type notificationState struct {
+	listening   bool
+	pending     listSet // and not seen to yet
+	refreshing  bool
+	lastRefresh time.Time // when the source was asked because of its words
+	burst       int       // how often, since it was quiet
 }
 
 // listenLocked begins to listen to the source.
 func (f *feed) listenLocked() {
-	if f.source != nil && !f.tenant.quiet && !f.ear.listening {
-		f.ear.listening = f.tenant.start(f.listen)
+	if f.source != nil && !f.tenant.ephemeral && !f.notifications.listening {
+		f.notifications.listening = f.tenant.goTracked(f.listen)
 	}
 }
 
@@ -62,7 +62,7 @@ func (f *feed) listen() {
 	for {
 		began := t.Now()
 		err := f.listenOnce()
-		if f.life.Err() != nil {
+		if f.ctx.Err() != nil {
 			return
 		}
 		pause := t.TTL
@@ -85,115 +85,115 @@ func (f *feed) listenOnce() (err error) {
 			err = fmt.Errorf("the source panicked: %v", p)
 		}
 	}()
-	return f.source.Listen(f.life, f.hear)
+	return f.source.Listen(f.ctx, f.onNotice)
 }
 
-// hear notes what the source says. It does not block.
-func (f *feed) hear(n Notice) {
-	var k kinds
+// onNotice notes what the source says. It does not block.
+func (f *feed) onNotice(n Notice) {
+	var k listSet
 	switch n.Kind {
 	case NoticeTools:
-		k[toldTools] = true
+		k[changedTools] = true
 	case NoticeResources:
-		k[toldResources] = true
+		k[changedResources] = true
 	case NoticePrompts:
-		k[toldPrompts] = true
+		k[changedPrompts] = true
 	case NoticeUpdated:
-		f.updated(n.URI)
+		f.onResourceUpdated(n.URI)
 		return
 	default:
 		return
 	}
 	f.tenant.mu.Lock()
 	defer f.tenant.mu.Unlock()
-	f.ear.told.join(k)
-	if !f.ear.attending {
-		f.ear.attending = f.tenant.start(f.attend)
+	f.notifications.pending.merge(k)
+	if !f.notifications.refreshing {
+		f.notifications.refreshing = f.tenant.goTracked(f.refreshLoop)
 	}
 }
 
-func (k *kinds) join(more kinds) {
+func (k *listSet) merge(more listSet) {
 	for i, told := range more {
 		k[i] = k[i] || told
 	}
 }
 
-// attend asks for the lists anew until nothing that the source said is left,
+// refreshLoop asks for the lists anew until nothing that the source said is left,
 // also when they cannot be had at once.
-func (f *feed) attend() {
+func (f *feed) refreshLoop() {
 	for {
-		wait, due := f.pace()
+		wait, due := f.nextRefresh()
 		if !due || !f.sleep(wait) {
 			return
 		}
-		f.renew()
+		f.refreshNow()
 	}
 }
 
-// pace tells how long to wait before the source is asked, and whether it is to
+// nextRefresh tells how long to wait before the source is asked, and whether it is to
 // be asked at all.
-func (f *feed) pace() (wait time.Duration, due bool) {
+func (f *feed) nextRefresh() (wait time.Duration, due bool) {
 	t := f.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if f.ear.told == (kinds{}) {
-		f.ear.attending = false
+	if f.notifications.pending == (listSet{}) {
+		f.notifications.refreshing = false
 		return 0, false
 	}
-	now, gap := t.Now(), noticeFast
-	if f.ear.burst >= noticeBurst {
-		gap = noticeSlow
+	now, gap := t.Now(), refreshInterval
+	if f.notifications.burst >= burstLimit {
+		gap = refreshIntervalSlow
 	}
-	next := f.ear.last.Add(gap)
-	if f.retry.After(next) {
-		next = f.retry
+	next := f.notifications.lastRefresh.Add(gap)
+	if f.retryAt.After(next) {
+		next = f.retryAt
 	}
 	return next.Sub(now), true
 }
 
-// renew asks the source for its lists. A refresh that is under way may have
+// refreshNow asks the source for its lists. A refresh that is under way may have
 // read older ones, so it is only waited for.
-func (f *feed) renew() {
+func (f *feed) refreshNow() {
 	t := f.tenant
 	t.mu.Lock()
-	under := f.flight
+	under := f.refresh
 	t.mu.Unlock()
 	if under != nil {
 		<-under.done
 	}
 	t.mu.Lock()
-	fl := f.flight // somebody else may have begun another
+	fl := f.refresh // somebody else may have begun another
 	if fl == nil {
 		fl = f.startLocked()
 	}
 	now := t.Now()
-	if now.Sub(f.ear.last) > noticeQuiet {
-		f.ear.burst = 0
+	if now.Sub(f.notifications.lastRefresh) > burstReset {
+		f.notifications.burst = 0
 	}
-	f.ear.last = now
-	f.ear.burst++
-	fl.told.join(f.ear.told)
-	f.ear.told = kinds{}
+	f.notifications.lastRefresh = now
+	f.notifications.burst++
+	fl.changed.merge(f.notifications.pending)
+	f.notifications.pending = listSet{}
 	t.mu.Unlock()
 	<-fl.done
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f.err != nil {
-		f.ear.told.join(fl.told) // they are still to be had
+		f.notifications.pending.merge(fl.changed) // they are still to be had
 	}
 }
 
 // sleep reports false when the feed ended meanwhile.
 func (f *feed) sleep(d time.Duration) bool {
 	if d <= 0 {
-		return f.life.Err() == nil
+		return f.ctx.Err() == nil
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-f.life.Done():
+	case <-f.ctx.Done():
 		return false
 	}
 }
@@ -206,16 +206,16 @@ const (
 	maxUpdates  = 200
 )
 
-// updates are the resources that a source said have changed.
-type updates struct {
+// resourceUpdates are the resources that a source said have changed.
+type resourceUpdates struct {
 	recent  map[string]bool // they were passed on a moment ago
 	waiting map[string]bool // and said to have changed again since
 	running bool
 }
 
-// updated passes on that a resource changed: at once, or a moment later when
+// onResourceUpdated passes on that a resource changed: at once, or a moment later when
 // that was said of it just now. It does not block.
-func (f *feed) updated(uri string) {
+func (f *feed) onResourceUpdated(uri string) {
 	if uri == "" || len(uri) > maxURIBytes {
 		return
 	}
@@ -232,7 +232,7 @@ func (f *feed) updated(uri string) {
 		u.waiting[uri] = true
 	}
 	if !u.running {
-		u.running = t.start(f.passOn)
+		u.running = t.goTracked(f.publishLoop)
 	}
 	t.mu.Unlock()
 	if now {
@@ -240,8 +240,8 @@ func (f *feed) updated(uri string) {
 	}
 }
 
-// passOn passes on what waits, until nothing does.
-func (f *feed) passOn() {
+// publishLoop passes on what waits, until nothing does.
+func (f *feed) publishLoop() {
 	t, u := f.tenant, &f.updates
 	for f.sleep(updateEvery) {
 		t.mu.Lock()

@@ -76,7 +76,7 @@ func TestOfferings(t *testing.T) {
 		if diff := cmp.Diff(want, keys); diff != "" {
 			t.Error(diff)
 		}
-		if s := w.State(h.con); s.Resources != 2 || s.Templates != 1 || s.Prompts != 1 || s.Tools != 1 || len(s.Actions) != 3 || !s.Offers.Prompts {
+		if s := w.State(h.con); s.Resources != 2 || s.Templates != 1 || s.Prompts != 1 || s.Tools != 1 || len(s.Actions) != 3 || !s.Capabilities.Prompts {
 			t.Errorf("got %+v", s)
 		}
 		if again := w.offerings(t); again != o {
@@ -167,7 +167,7 @@ func TestActionsBesideTools(t *testing.T) {
 			t.Errorf("got %+v", a)
 		}
 		// A source that stopped to offer something has no action for it.
-		h.set(func(*origin) { h.offers = sources.Offers{Prompts: true} })
+		h.set(func(*origin) { h.offers = sources.Capabilities{Prompts: true} })
 		time.Sleep(6 * time.Minute)
 		w.names(t, "o")
 		if _, err := w.Find(t.Context(), "o", "connector:a", action.ActionRead, false); !errors.Is(err, action.ErrNotFound) {

@@ -16,16 +16,16 @@ import (
 
 // Bounds of what a source offers beside tools.
 const (
-	maxResources  = 2_000
-	maxTemplates  = 500
-	maxPrompts    = 2_000
-	maxOfferBytes = 64 << 10
-	maxURIBytes   = 2 << 10
-	maxPromptName = 256
+	maxResources     = 2_000
+	maxTemplates     = 500
+	maxPrompts       = 2_000
+	maxOfferingBytes = 64 << 10
+	maxURIBytes      = 2 << 10
+	maxPromptName    = 256
 )
 
-// ownScheme is of the gateway's own resources.
-const ownScheme = "sallyport"
+// platformScheme is of the gateway's own resources.
+const platformScheme = "sallyport"
 
 // item is a resource, a template or a prompt of a source: all of an
 // [action.Offering] that does not depend on the other sources.
@@ -36,56 +36,56 @@ type item struct {
 	pattern template          // of a template
 }
 
-// offer is what a source has beside tools.
-type offer struct {
-	can       Offers
-	resources shelf
-	templates shelf
-	prompts   shelf
+// offerings is what a source has beside tools.
+type offerings struct {
+	capabilities Capabilities
+	resources    itemList
+	templates    itemList
+	prompts      itemList
 }
 
-// shelf holds the items of one kind.
-type shelf struct {
+// itemList holds the items of one kind.
+type itemList struct {
 	items  []*item
 	digest [sha256.Size]byte // of the items
 }
 
-// ware is a kind of item: how one is called, where its definition names it, and
+// itemKind is a kind of item: how one is called, where its definition names it, and
 // what is kept.
-type ware struct {
-	what, member string
-	limit        int
-	check        func(i *item) error
+type itemKind struct {
+	label, member string
+	limit         int
+	check         func(i *item) error
 }
 
-// compileOffer compiles what a source listed beside tools. What it listed in
+// compileOfferings compiles what a source listed beside tools. What it listed in
 // the same bytes before is taken over as it is.
-func compileOffer(l Listing, before offer) (o offer, warnings []string) {
-	o.can = l.Offers
+func compileOfferings(l Listing, before offerings) (o offerings, warnings []string) {
+	o.capabilities = l.Capabilities
 	for _, s := range []struct {
-		kind ware
+		kind itemKind
 		raw  []json.RawMessage
-		old  shelf
-		new  *shelf
+		old  itemList
+		new  *itemList
 		gone bool // it could not be had
 	}{
-		{ware{"Resource", "uri", maxResources, checkURI}, l.Resources, before.resources, &o.resources, l.Missing.Resources},
-		{ware{"Template", "uriTemplate", maxTemplates, checkTemplate}, l.Templates, before.templates, &o.templates, l.Missing.Templates},
-		{ware{"Prompt", "name", maxPrompts, checkPrompt}, l.Prompts, before.prompts, &o.prompts, l.Missing.Prompts},
+		{itemKind{"Resource", "uri", maxResources, checkURI}, l.Resources, before.resources, &o.resources, l.Missing.Resources},
+		{itemKind{"Template", "uriTemplate", maxTemplates, checkTemplate}, l.Templates, before.templates, &o.templates, l.Missing.Templates},
+		{itemKind{"Prompt", "name", maxPrompts, checkPrompt}, l.Prompts, before.prompts, &o.prompts, l.Missing.Prompts},
 	} {
 		if s.gone {
 			*s.new = s.old
 			continue
 		}
 		var notes []string
-		*s.new, notes = s.kind.stock(s.raw, s.old)
+		*s.new, notes = s.kind.compileList(s.raw, s.old)
 		warnings = append(warnings, notes...)
 	}
 	return o, warnings
 }
 
-// stock compiles the items of one kind.
-func (w ware) stock(list []json.RawMessage, before shelf) (s shelf, warnings []string) {
+// compileList compiles the items of one kind.
+func (w itemKind) compileList(list []json.RawMessage, before itemList) (s itemList, warnings []string) {
 	known := make(map[[sha256.Size]byte]*item, len(before.items))
 	for _, i := range before.items {
 		known[i.digest] = i
@@ -94,7 +94,7 @@ func (w ware) stock(list []json.RawMessage, before shelf) (s shelf, warnings []s
 	seen := make(map[string]bool, len(list))
 	for n, raw := range list {
 		if n == w.limit {
-			warnings = append(warnings, fmt.Sprintf("%d %ss are listed; only the first %d are used.", len(list), strings.ToLower(w.what), w.limit))
+			warnings = append(warnings, fmt.Sprintf("%d %ss are listed; only the first %d are used.", len(list), strings.ToLower(w.label), w.limit))
 			break
 		}
 		digest := sha256.Sum256(raw)
@@ -102,12 +102,12 @@ func (w ware) stock(list []json.RawMessage, before shelf) (s shelf, warnings []s
 		if !ok {
 			i = &item{raw: raw, digest: digest}
 			if err := w.compile(i); err != nil {
-				warnings = append(warnings, fmt.Sprintf("%s %s is left out: %v.", w.what, i.label(n), err))
+				warnings = append(warnings, fmt.Sprintf("%s %s is left out: %v.", w.label, i.label(n), err))
 				continue
 			}
 		}
 		if seen[i.name] {
-			warnings = append(warnings, fmt.Sprintf("%s %s is listed more than once; only the first is used.", w.what, i.label(n)))
+			warnings = append(warnings, fmt.Sprintf("%s %s is listed more than once; only the first is used.", w.label, i.label(n)))
 			continue
 		}
 		seen[i.name] = true
@@ -119,15 +119,15 @@ func (w ware) stock(list []json.RawMessage, before shelf) (s shelf, warnings []s
 }
 
 // compile reads the item's name. The error says why it is left out.
-func (w ware) compile(i *item) error {
-	if len(i.raw) > maxOfferBytes {
-		return fmt.Errorf("its definition is larger than %d KiB", maxOfferBytes>>10)
+func (w itemKind) compile(i *item) error {
+	if len(i.raw) > maxOfferingBytes {
+		return fmt.Errorf("its definition is larger than %d KiB", maxOfferingBytes>>10)
 	}
 	members, ok := Members(i.raw)
 	if !ok {
 		return errors.New("it is no object")
 	}
-	i.name = text(i.raw, members, w.member)
+	i.name = stringMember(i.raw, members, w.member)
 	if i.name == "" {
 		return fmt.Errorf("it has no %s", w.member)
 	}
@@ -143,7 +143,7 @@ func (i *item) label(n int) string {
 	if i.name == "" {
 		return fmt.Sprintf("number %d", n+1)
 	}
-	return show(i.name)
+	return quote(i.name)
 }
 
 func checkURI(i *item) error {
@@ -160,11 +160,11 @@ func checkURI(i *item) error {
 // checkScheme refuses the schemes that only the gateway gives out.
 func checkScheme(scheme string) error {
 	scheme = strings.ToLower(scheme)
-	if scheme == ownScheme {
-		return fmt.Errorf("the scheme %s: is the gateway's own", ownScheme)
+	if scheme == platformScheme {
+		return fmt.Errorf("the scheme %s: is the gateway's own", platformScheme)
 	}
 	if _, _, ok := unqualify(scheme + ":"); ok {
-		return fmt.Errorf("a scheme such as %s: is one that the gateway gives out", show(scheme))
+		return fmt.Errorf("a scheme such as %s: is one that the gateway gives out", quote(scheme))
 	}
 	return nil
 }

@@ -36,9 +36,9 @@ func (p *pattern) MatchString(s string) bool {
 	return p.re.MatchString(s)
 }
 
-// engine compiles patterns whose work the meter counts, and adds up their
+// regexpEngine compiles patterns whose work the meter counts, and adds up their
 // sizes.
-func engine(m *meter, unchecked *int) jsonschema.RegexpEngine {
+func regexpEngine(m *meter, unchecked *int) jsonschema.RegexpEngine {
 	return func(source string) (jsonschema.Regexp, error) {
 		p, err := compilePattern(source)
 		if err != nil {
@@ -57,10 +57,10 @@ func compilePattern(source string) (*pattern, error) {
 		return nil, errors.New("the pattern is too long")
 	}
 	p := &pattern{source: source}
-	text := translate(source)
+	text := translateEscapes(source)
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		if foreign(err) {
+		if validInJavaScript(err) {
 			return p, nil
 		}
 		return nil, err
@@ -74,8 +74,8 @@ func compilePattern(source string) (*pattern, error) {
 	return p, err
 }
 
-// foreign reports whether the expression may be a good one in JavaScript.
-func foreign(err error) bool {
+// validInJavaScript reports whether the expression may be a good one in JavaScript.
+func validInJavaScript(err error) bool {
 	var e *syntax.Error
 	if !errors.As(err, &e) {
 		return false
@@ -89,9 +89,9 @@ func foreign(err error) bool {
 	return false
 }
 
-// translate rewrites the one common escape that Go spells differently:
+// translateEscapes rewrites the one common escape that Go spells differently:
 // \uXXXX is \x{XXXX}.
-func translate(source string) string {
+func translateEscapes(source string) string {
 	if !strings.Contains(source, `\u`) {
 		return source
 	}
@@ -131,8 +131,8 @@ type meter struct {
 	deadline time.Time
 }
 
-// overrun is the panic's value.
-type overrun struct{}
+// budgetExceeded is the panic's value.
+type budgetExceeded struct{}
 
 func (m *meter) reset(budget time.Duration) { *m = meter{deadline: time.Now().Add(budget)} }
 
@@ -141,7 +141,7 @@ func (m *meter) spend(work int) {
 	m.steps++
 	m.work += work
 	if m.steps > maxSteps || m.work > maxWork || (work > 0 || m.steps%16 == 0) && time.Now().After(m.deadline) {
-		panic(overrun{})
+		panic(budgetExceeded{})
 	}
 }
 

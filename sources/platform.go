@@ -10,16 +10,16 @@ import (
 	"sallyport/action"
 )
 
-// Own is the source that the gateway itself is, as [action.Platform]. Its tools
+// Platform is the source that the gateway itself is, as [action.Platform]. Its tools
 // are called just what its actions are, in every organization, and no other
 // source has those names. It has no credential and asks nobody.
-type Own struct {
+type Platform struct {
 	Title   string // as people call it
-	Actions []OwnAction
+	Actions []PlatformAction
 }
 
-// OwnAction is one tool of the gateway's own.
-type OwnAction struct {
+// PlatformAction is one tool of the gateway's own.
+type PlatformAction struct {
 	Name        string
 	Alias       string // another name that it is called by, and not listed under; empty: none
 	Title       string
@@ -44,19 +44,19 @@ type OwnAction struct {
 	Run func(ctx context.Context, c action.ToolCall, params json.RawMessage) (action.ToolReply, error)
 }
 
-// own is the gateway's source, compiled.
-type own struct {
-	*Own
+// platformSource is the gateway's source, compiled.
+type platformSource struct {
+	*Platform
 	tools   []*tool
-	actions map[string]*OwnAction // by name
+	actions map[string]*PlatformAction // by name
 }
 
-// newOwn compiles the gateway's source; nil: there is none.
-func newOwn(o *Own, budget time.Duration) (*own, error) {
+// newPlatformSource compiles the gateway's source; nil: there is none.
+func newPlatformSource(o *Platform, budget time.Duration) (*platformSource, error) {
 	if o == nil {
-		return &own{Own: &Own{}}, nil
+		return &platformSource{Platform: &Platform{}}, nil
 	}
-	c := &own{Own: o, actions: make(map[string]*OwnAction, len(o.Actions))}
+	c := &platformSource{Platform: o, actions: make(map[string]*PlatformAction, len(o.Actions))}
 	for i := range o.Actions {
 		act := &o.Actions[i]
 		t, err := act.compile(budget)
@@ -72,7 +72,7 @@ func newOwn(o *Own, budget time.Duration) (*own, error) {
 }
 
 // compile compiles a tool as that of any module, and tries its examples.
-func (a *OwnAction) compile(budget time.Duration) (*tool, error) {
+func (a *PlatformAction) compile(budget time.Duration) (*tool, error) {
 	if a.Run == nil || a.Answered == nil || len(a.Name) > maxToolName {
 		return nil, errors.New("it has nothing that runs it or remembers its answers, or too long a name")
 	}
@@ -92,9 +92,9 @@ func (a *OwnAction) compile(budget time.Duration) (*tool, error) {
 	return t, nil
 }
 
-// alias returns the tool that agents call by another name than its own. There
+// resolveAlias returns the tool that agents call by another name than its own. There
 // need be no such source.
-func (o *own) alias(name string) string {
+func (o *platformSource) resolveAlias(name string) string {
 	if o == nil {
 		return ""
 	}
@@ -106,14 +106,14 @@ func (o *own) alias(name string) string {
 	return ""
 }
 
-// ownOf is the gateway's source as an organization sees it.
-type ownOf struct {
-	*own
+// platformFor is the gateway's source as an organization sees it.
+type platformFor struct {
+	*platformSource
 	organization string
 }
 
 // action implements [maker].
-func (o ownOf) action(t *tool, name string) *action.Action {
+func (o platformFor) action(t *tool, name string) *action.Action {
 	act := o.actions[t.name]
 	return &action.Action{
 		Source:      action.Platform,
@@ -126,8 +126,8 @@ func (o ownOf) action(t *tool, name string) *action.Action {
 		InputSchema: t.input,
 		Hash:        t.hashes.Behaviour,
 		Summarize:   act.Summarize,
-		Check:       act.checks(t.checker),
-		Own:         &action.Own{Types: act.Types, OfRun: act.OfRun, Answered: act.answered},
+		Check:       act.checkParams(t.checker),
+		Own:         &action.Own{Types: act.Types, OfRun: act.OfRun, Answered: act.lookupAnswer},
 		Run: func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
 			reply, err := act.Run(ctx, action.ToolCall{
 				Organization: o.organization, Session: caller.Session(), Tool: act.Name, Invocation: caller.Invocation(),
@@ -140,7 +140,7 @@ func (o ownOf) action(t *tool, name string) *action.Action {
 	}
 }
 
-func (a *OwnAction) checks(c *checker) func(json.RawMessage) error {
+func (a *PlatformAction) checkParams(c *checker) func(json.RawMessage) error {
 	return func(params json.RawMessage) error {
 		if err := c.Check(params); err != nil || a.Check == nil {
 			return err
@@ -149,6 +149,6 @@ func (a *OwnAction) checks(c *checker) func(json.RawMessage) error {
 	}
 }
 
-func (a *OwnAction) answered(ctx context.Context, s *action.Session, key string, params json.RawMessage) (*action.ToolReply, error) {
+func (a *PlatformAction) lookupAnswer(ctx context.Context, s *action.Session, key string, params json.RawMessage) (*action.ToolReply, error) {
 	return a.Answered(ctx, action.ToolCall{Organization: s.Organization, Session: s.ID, Tool: a.Name, ID: key}, params)
 }

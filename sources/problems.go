@@ -31,63 +31,63 @@ const (
 // problems returns what a failed check found, what matters most first. The
 // validator walks maps, so that its own order is a different one each time.
 func problems(err *jsonschema.ValidationError) []problem {
-	list := collect(err)
+	list := collectProblems(err)
 	slices.SortFunc(list, func(a, b problem) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), strings.Compare(a.pointer, b.pointer), strings.Compare(a.text, b.text))
 	})
 	return slices.Compact(list)
 }
 
-func collect(err *jsonschema.ValidationError) []problem {
+func collectProblems(err *jsonschema.ValidationError) []problem {
 	switch k := err.ErrorKind.(type) {
 	case nil:
 		return nil
 	case *kind.AnyOf:
-		return choice(err)
+		return anyOfProblems(err)
 	case *kind.OneOf:
 		if len(k.Subschemas) > 0 {
-			return []problem{value(err, "fits more than one of the allowed forms; exactly one is due")}
+			return []problem{valueProblem(err, "fits more than one of the allowed forms; exactly one is due")}
 		}
-		return choice(err)
+		return anyOfProblems(err)
 	case *kind.Required:
-		return missing(err, k.Missing, "")
+		return missingProblems(err, k.Missing, "")
 	case *kind.DependentRequired:
-		return missing(err, k.Missing, k.Prop)
+		return missingProblems(err, k.Missing, k.Prop)
 	case *kind.Dependency:
-		return missing(err, k.Missing, k.Prop)
+		return missingProblems(err, k.Missing, k.Prop)
 	case *kind.AdditionalProperties:
-		return unknown(err, k.Properties)
+		return unknownProblems(err, k.Properties)
 	case *kind.FalseSchema:
-		return []problem{value(err, "is not allowed")}
+		return []problem{valueProblem(err, "is not allowed")}
 	case *kind.PropertyNames:
-		return []problem{value(err, "may not have a field named "+show(k.Property))}
+		return []problem{valueProblem(err, "may not have a field named "+quote(k.Property))}
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf, *kind.ContentSchema:
-		return gather(err.Causes)
+		return collectCauses(err.Causes)
 	}
-	return []problem{value(err, rule(err.ErrorKind))}
+	return []problem{valueProblem(err, ruleText(err.ErrorKind))}
 }
 
-func gather(causes []*jsonschema.ValidationError) []problem {
+func collectCauses(causes []*jsonschema.ValidationError) []problem {
 	var list []problem
 	for _, cause := range causes {
-		list = append(list, collect(cause)...)
+		list = append(list, collectProblems(cause)...)
 	}
 	return list
 }
 
-// choice tells what is wrong with a value that fits none of several forms:
+// anyOfProblems tells what is wrong with a value that fits none of several forms:
 // all that they want when each wants something else in its place, and
 // otherwise what the form wants that comes closest.
-func choice(err *jsonschema.ValidationError) []problem {
+func anyOfProblems(err *jsonschema.ValidationError) []problem {
 	var types kind.Type
 	var wants []string
 	var best []problem
 	for _, cause := range err.Causes {
-		switch k := whole(cause, len(err.InstanceLocation)).(type) {
+		switch k := rootCause(cause, len(err.InstanceLocation)).(type) {
 		case *kind.Type:
 			types.Got, types.Want = k.Got, append(types.Want, k.Want...)
 		case *kind.Enum, *kind.Const, *kind.Pattern:
-			wants = append(wants, rule(k))
+			wants = append(wants, ruleText(k))
 		default:
 			if list := problems(cause); best == nil || len(list) < len(best) {
 				best = list
@@ -100,15 +100,15 @@ func choice(err *jsonschema.ValidationError) []problem {
 	if len(types.Want) > 0 {
 		slices.Sort(types.Want)
 		types.Want = slices.Compact(types.Want)
-		wants = append(wants, rule(&types))
+		wants = append(wants, ruleText(&types))
 	}
 	slices.Sort(wants)
-	return []problem{value(err, strings.Join(slices.Compact(wants), ", or "))}
+	return []problem{valueProblem(err, strings.Join(slices.Compact(wants), ", or "))}
 }
 
-// whole returns why a form refuses a value as a whole, or nil when it is
+// rootCause returns why a form refuses a value as a whole, or nil when it is
 // about something inside of it.
-func whole(err *jsonschema.ValidationError, here int) jsonschema.ErrorKind {
+func rootCause(err *jsonschema.ValidationError, here int) jsonschema.ErrorKind {
 	for len(err.Causes) == 1 {
 		err = err.Causes[0]
 	}
@@ -118,42 +118,42 @@ func whole(err *jsonschema.ValidationError, here int) jsonschema.ErrorKind {
 	return err.ErrorKind
 }
 
-func missing(err *jsonschema.ValidationError, names []string, because string) []problem {
+func missingProblems(err *jsonschema.ValidationError, names []string, because string) []problem {
 	list := make([]problem, 0, len(names))
 	for _, name := range names {
-		p := at(append(slices.Clone(err.InstanceLocation), name))
-		p.rank, p.text = rankMissing, show(p.field)+" is missing"
+		p := problemAt(append(slices.Clone(err.InstanceLocation), name))
+		p.rank, p.text = rankMissing, quote(p.field)+" is missing"
 		if because != "" {
-			p.text += "; it is due because " + show(because) + " is given"
+			p.text += "; it is due because " + quote(because) + " is given"
 		}
 		list = append(list, p)
 	}
 	return list
 }
 
-func unknown(err *jsonschema.ValidationError, names []string) []problem {
+func unknownProblems(err *jsonschema.ValidationError, names []string) []problem {
 	list := make([]problem, 0, len(names))
 	for _, name := range names {
-		p := at(append(slices.Clone(err.InstanceLocation), name))
-		p.rank, p.text = rankUnknown, show(p.field)+" is not a field of this action"
+		p := problemAt(append(slices.Clone(err.InstanceLocation), name))
+		p.rank, p.text = rankUnknown, quote(p.field)+" is not a field of this action"
 		list = append(list, p)
 	}
 	return list
 }
 
-func value(err *jsonschema.ValidationError, text string) problem {
-	p := at(err.InstanceLocation)
+func valueProblem(err *jsonschema.ValidationError, text string) problem {
+	p := problemAt(err.InstanceLocation)
 	p.rank = rankValue
 	if p.field == "" {
 		p.text = "the object as a whole " + text
 	} else {
-		p.text = show(p.field) + " " + text
+		p.text = quote(p.field) + " " + text
 	}
 	return p
 }
 
-// at returns a problem that points to a place in the value.
-func at(path []string) problem {
+// problemAt returns a problem that points to a place in the value.
+func problemAt(path []string) problem {
 	var p problem
 	for _, segment := range path {
 		p.pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(segment)
@@ -169,31 +169,31 @@ func at(path []string) problem {
 	return p
 }
 
-// rule says in words what a value must be.
-func rule(k jsonschema.ErrorKind) string {
+// ruleText says in words what a value must be.
+func ruleText(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Type:
-		return "must be " + strings.Join(article(k.Want), " or ") + ", not " + article([]string{k.Got})[0]
+		return "must be " + strings.Join(withArticle(k.Want), " or ") + ", not " + withArticle([]string{k.Got})[0]
 	case *kind.Enum:
-		return "must be one of " + options(k.Want)
+		return "must be one of " + optionList(k.Want)
 	case *kind.Const:
-		return "must be " + shown(k.Want)
+		return "must be " + quoteValue(k.Want)
 	case *kind.Pattern:
-		return "must match the pattern " + cut(k.Want, 120)
+		return "must match the pattern " + truncate(k.Want, 120)
 	case *kind.MinLength:
 		return fmt.Sprintf("must have at least %d characters, not %d", k.Want, k.Got)
 	case *kind.MaxLength:
 		return fmt.Sprintf("must have at most %d characters, not %d", k.Want, k.Got)
 	case *kind.Minimum:
-		return "must be at least " + number(k.Want)
+		return "must be at least " + formatNumber(k.Want)
 	case *kind.Maximum:
-		return "must be at most " + number(k.Want)
+		return "must be at most " + formatNumber(k.Want)
 	case *kind.ExclusiveMinimum:
-		return "must be more than " + number(k.Want)
+		return "must be more than " + formatNumber(k.Want)
 	case *kind.ExclusiveMaximum:
-		return "must be less than " + number(k.Want)
+		return "must be less than " + formatNumber(k.Want)
 	case *kind.MultipleOf:
-		return "must be a multiple of " + number(k.Want)
+		return "must be a multiple of " + formatNumber(k.Want)
 	case *kind.MinItems:
 		return fmt.Sprintf("must have at least %d items, not %d", k.Want, k.Got)
 	case *kind.MaxItems:
@@ -214,7 +214,7 @@ func rule(k jsonschema.ErrorKind) string {
 	return "is not what the schema asks for (" + strings.Join(k.KeywordPath(), " ") + ")"
 }
 
-func article(types []string) []string {
+func withArticle(types []string) []string {
 	out := make([]string, len(types))
 	for i, t := range types {
 		switch t {
@@ -229,12 +229,12 @@ func article(types []string) []string {
 	return out
 }
 
-// options lists allowed values, as many as a reader can use.
-func options(values []any) string {
+// optionList lists allowed values, as many as a reader can use.
+func optionList(values []any) string {
 	const most = 30
 	var list []string
 	for _, v := range values[:min(len(values), most)] {
-		list = append(list, shown(v))
+		list = append(list, quoteValue(v))
 	}
 	if len(values) > most {
 		list = append(list, fmt.Sprintf("… (%d in all)", len(values)))
@@ -242,27 +242,27 @@ func options(values []any) string {
 	return strings.Join(list, ", ")
 }
 
-func shown(v any) string {
+func quoteValue(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return "…"
 	}
-	return cut(string(raw), 80)
+	return truncate(string(raw), 80)
 }
 
-// show quotes a name that came from outside.
-func show(name string) string { return strconv.Quote(cut(name, 120)) }
+// quote quotes a name that came from outside.
+func quote(name string) string { return strconv.Quote(truncate(name, 120)) }
 
-func cut(s string, limit int) string {
+func truncate(s string, limit int) string {
 	if r := []rune(s); len(r) > limit {
 		return string(r[:limit]) + "…"
 	}
 	return s
 }
 
-func number(r *big.Rat) string {
+func formatNumber(r *big.Rat) string {
 	if r.IsInt() {
-		return cut(r.Num().String(), 40)
+		return truncate(r.Num().String(), 40)
 	}
 	f, _ := r.Float64()
 	return strconv.FormatFloat(f, 'g', -1, 64)

@@ -13,27 +13,27 @@ import (
 	"sallyport/action"
 )
 
-// place is a resource, template or prompt: its source, and its name there.
-type place struct{ source, name string }
+// sourceRef is a resource, template or prompt: its source, and its name there.
+type sourceRef struct{ source, name string }
 
-// places tells whose resources and prompts agents mean.
-type places struct {
-	resources map[string]place // by what agents see
-	templates map[string]place
-	prompts   map[string]place
-	shared    map[string][]string // URIs and templates that several list, with what tells them apart
-	readers   []*reader           // the sources that have resources
+// routes tells whose resources and prompts agents mean.
+type routes struct {
+	resources       map[string]sourceRef // by what agents see
+	templates       map[string]sourceRef
+	prompts         map[string]sourceRef
+	ambiguous       map[string][]string // URIs and templates that several list, with what tells them apart
+	resourceSources []*resourceSource   // the sources that have resources
 }
 
-// reader is a source that has resources.
-type reader struct {
+// resourceSource is a source that has resources.
+type resourceSource struct {
 	source, slug string
 	templates    []*item
 }
 
-// besideLocked builds what the organization's sources offer beside actions, or
+// buildOfferingsLocked builds what the organization's sources offer beside actions, or
 // takes over what was built before when nothing of it changed.
-func (t *tenant) besideLocked(before *view) (*action.Offerings, *places) {
+func (t *tenant) buildOfferingsLocked(before *view) (*action.Offerings, *routes) {
 	feeds := make([]*feed, 0, len(t.feeds))
 	for _, f := range t.feeds {
 		feeds = append(feeds, f)
@@ -41,15 +41,15 @@ func (t *tenant) besideLocked(before *view) (*action.Offerings, *places) {
 	slices.SortFunc(feeds, func(a, b *feed) int {
 		return cmp.Or(a.connector.CreatedAt.Compare(b.connector.CreatedAt), strings.Compare(a.connector.ID, b.connector.ID))
 	})
-	resources, prompts := t.marks(feeds)
+	resources, prompts := t.offeringVersions(feeds)
 	if old := before.offerings; old.ResourcesVersion == resources && old.PromptsVersion == prompts {
-		return old, before.places
+		return old, before.routes
 	}
 	o := &action.Offerings{ResourcesVersion: resources, PromptsVersion: prompts}
-	p := &places{shared: map[string][]string{}}
+	p := &routes{ambiguous: map[string][]string{}}
 	var readers []*feed
 	for _, f := range feeds {
-		can := f.offer.can
+		can := f.offerings.capabilities
 		o.Logs = o.Logs || can.Logging
 		o.Completes = o.Completes || can.Completions
 		o.Gets = o.Gets || can.Prompts
@@ -58,93 +58,93 @@ func (t *tenant) besideLocked(before *view) (*action.Offerings, *places) {
 		}
 		o.Reads, o.Subscribes = true, o.Subscribes || can.Subscribe
 		readers = append(readers, f)
-		p.readers = append(p.readers, &reader{f.connector.Source(), f.connector.Slug, f.offer.templates.items})
+		p.resourceSources = append(p.resourceSources, &resourceSource{f.connector.Source(), f.connector.Slug, f.offerings.templates.items})
 	}
-	o.Resources, p.resources = p.shelve(readers, "uri", func(f *feed) []*item { return f.offer.resources.items })
-	o.Templates, p.templates = p.shelve(readers, "uriTemplate", func(f *feed) []*item { return f.offer.templates.items })
-	o.Prompts, p.prompts = prompted(feeds, t.ReservedPrompts)
+	o.Resources, p.resources = p.routeResources(readers, "uri", func(f *feed) []*item { return f.offerings.resources.items })
+	o.Templates, p.templates = p.routeResources(readers, "uriTemplate", func(f *feed) []*item { return f.offerings.templates.items })
+	o.Prompts, p.prompts = routePrompts(feeds, t.ReservedPrompts)
 	for _, list := range [][]action.Offering{o.Resources, o.Templates, o.Prompts} {
 		slices.SortFunc(list, func(a, b action.Offering) int { return strings.Compare(a.As, b.As) })
 	}
 	return o, p
 }
 
-// marks are the versions of what the feeds offer.
-func (t *tenant) marks(feeds []*feed) (resources, prompts string) {
+// offeringVersions are the versions of what the feeds offer.
+func (t *tenant) offeringVersions(feeds []*feed) (resources, prompts string) {
 	r, p := sha256.New(), sha256.New()
-	fmt.Fprintln(r, t.told[toldResources])
-	fmt.Fprintln(p, t.told[toldPrompts])
+	fmt.Fprintln(r, t.changes[changedResources])
+	fmt.Fprintln(p, t.changes[changedPrompts])
 	for _, f := range feeds {
-		con, o := f.connector, f.offer
+		con, o := f.connector, f.offerings
 		who := fmt.Sprintf("%q %q %q %d", con.ID, con.Name, con.Slug, con.CreatedAt.UnixNano())
-		fmt.Fprintln(r, who, o.can, o.resources.digest, o.templates.digest)
-		fmt.Fprintln(p, who, o.can, o.prompts.digest)
+		fmt.Fprintln(r, who, o.capabilities, o.resources.digest, o.templates.digest)
+		fmt.Fprintln(p, who, o.capabilities, o.prompts.digest)
 	}
 	return hex.EncodeToString(r.Sum(nil)[:16]), hex.EncodeToString(p.Sum(nil)[:16])
 }
 
-// shelve names the items of one kind, which are told apart by URIs. A URI stays
+// routeResources names the items of one kind, which are told apart by URIs. A URI stays
 // as it is, because results of tools name it too, unless several sources list
 // it: then it is nobody's, since a source that is only older than another could
 // otherwise have agents read its own in place of the other's.
-func (p *places) shelve(feeds []*feed, member string, items func(*feed) []*item) (list []action.Offering, at map[string]place) {
+func (p *routes) routeResources(feeds []*feed, member string, items func(*feed) []*item) (list []action.Offering, at map[string]sourceRef) {
 	owners := map[string]int{}
 	for _, f := range feeds {
 		for _, i := range items(f) {
 			owners[i.name]++
 		}
 	}
-	at = make(map[string]place, len(owners))
+	at = make(map[string]sourceRef, len(owners))
 	for _, f := range feeds {
 		for _, i := range items(f) {
 			as := i.name
 			if owners[as] > 1 {
 				as = qualified(f.connector.Slug, i.name)
-				p.share(i.name, as)
+				p.addAmbiguous(i.name, as)
 			}
-			at[as] = place{f.connector.Source(), i.name}
+			at[as] = sourceRef{f.connector.Source(), i.name}
 			list = append(list, f.offering(i, member, as))
 		}
 	}
 	return list, at
 }
 
-// share notes a form that tells a URI of several sources apart. A resource and
+// addAmbiguous notes a form that tells a URI of several sources apart. A resource and
 // a template of a source may have the same.
-func (p *places) share(uri, form string) {
-	if !slices.Contains(p.shared[uri], form) {
-		p.shared[uri] = append(p.shared[uri], form)
+func (p *routes) addAmbiguous(uri, form string) {
+	if !slices.Contains(p.ambiguous[uri], form) {
+		p.ambiguous[uri] = append(p.ambiguous[uri], form)
 	}
 }
 
 func (f *feed) offering(i *item, member, as string) action.Offering {
 	definition := i.raw
 	if as != i.name {
-		definition = replaced(i.raw, member, as)
+		definition = replaceMember(i.raw, member, as)
 	}
 	return action.Offering{Source: f.connector.Source(), SourceName: f.connector.Name, Name: i.name, As: as, Definition: definition}
 }
 
-// prompted names the prompts.
-func prompted(feeds []*feed, reserved []string) (list []action.Offering, at map[string]place) {
-	var origins []origin
+// routePrompts names the prompts.
+func routePrompts(feeds []*feed, reserved []string) (list []action.Offering, at map[string]sourceRef) {
+	var origins []nameRequest
 	var from []*feed
 	var items []*item
 	for _, f := range feeds {
-		if !f.offer.can.Prompts {
+		if !f.offerings.capabilities.Prompts {
 			continue
 		}
-		for _, i := range f.offer.prompts.items {
-			origins = append(origins, origin{
+		for _, i := range f.offerings.prompts.items {
+			origins = append(origins, nameRequest{
 				created: f.connector.CreatedAt, source: f.connector.Source(), slug: f.connector.Slug, name: i.name, prompt: true,
 			})
 			from, items = append(from, f), append(items, i)
 		}
 	}
-	at = make(map[string]place, len(items))
+	at = make(map[string]sourceRef, len(items))
 	for n, as := range names(origins, reserved) {
 		o := from[n].offering(items[n], "name", as)
-		list, at[as] = append(list, o), place{o.Source, o.Name}
+		list, at[as] = append(list, o), sourceRef{o.Source, o.Name}
 	}
 	return list, at
 }
@@ -155,16 +155,16 @@ const (
 	getSchemaText  = `{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["name"]}`
 )
 
-// beside returns the actions by which the source's resources are read and its
+// resourceActions returns the actions by which the source's resources are read and its
 // prompts gotten. They are the gateway's own code, which no server can change,
 // so that there is nothing of them to review.
-func (f *feed) beside() (list []*action.Action) {
+func (f *feed) resourceActions() (list []*action.Action) {
 	if f.source == nil {
 		return nil
 	}
-	con, can := f.connector, f.offer.can
+	con, can := f.connector, f.offerings.capabilities
 	if can.Resources {
-		a := f.own(action.ActionRead, readSchemaText, f.tenant.readParams, "uri")
+		a := f.builtinAction(action.ActionRead, readSchemaText, f.tenant.readParams, "uri")
 		a.Title, a.Description = "Read a resource of "+con.Name, "Reads a resource of the connector "+con.Name+" by its URI."
 		if can.Subscribe {
 			a.Subscribe = f.source.Subscribe
@@ -172,34 +172,34 @@ func (f *feed) beside() (list []*action.Action) {
 		list = append(list, a)
 	}
 	if can.Prompts {
-		a := f.own(action.ActionPrompt, getSchemaText, f.tenant.getParams, "name")
+		a := f.builtinAction(action.ActionPrompt, getSchemaText, f.tenant.getParams, "name")
 		a.Title, a.Description = "Get a prompt of "+con.Name, "Gets a prompt of the connector "+con.Name+" by its name, filled in with arguments."
 		list = append(list, a)
 	}
 	return list
 }
 
-// own returns an action that is no tool.
-func (f *feed) own(name, schema string, c *checker, says string) *action.Action {
+// builtinAction returns an action that is no tool.
+func (f *feed) builtinAction(name, schema string, c *checker, says string) *action.Action {
 	con := f.connector
 	sum := sha256.Sum256([]byte(name + "\n" + schema))
 	a := &action.Action{
 		Source: con.Source(), SourceName: con.Name, Name: name,
-		Risk:        risk(con.Risks[name], action.RiskRead, ""),
+		Risk:        effectiveRisk(con.Risks[name], action.RiskRead, ""),
 		InputSchema: json.RawMessage(schema),
 		Hash:        hex.EncodeToString(sum[:]),
 		Revision:    f.revision(),
 		Check:       c.Check,
 		Summarize: func(params json.RawMessage) string {
 			members, _ := Members(params)
-			return text(params, members, says)
+			return stringMember(params, members, says)
 		},
 		Run: func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
 			return f.source.Do(ctx, name, params, caller)
 		},
 	}
-	a.MayAsk, a.Timeout = f.asking()
-	if f.offer.can.Completions {
+	a.MayAsk, a.Timeout = f.askLimits()
+	if f.offerings.capabilities.Completions {
 		a.Complete = func(ctx context.Context, params json.RawMessage) (action.Result, error) {
 			return f.source.Do(ctx, "completion/complete", params, nil)
 		}

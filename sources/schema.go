@@ -44,28 +44,28 @@ func compileSchema(doc any, m *meter) (s *schema, err error) {
 	s = &schema{}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(nothing{})
-	c.UseRegexpEngine(engine(m, &s.unchecked))
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(regexpEngine(m, &s.unchecked))
 	if err := c.AddResource(schemaURL, doc); err != nil {
 		return nil, err
 	}
 	if s.Schema, err = c.Compile(schemaURL); err != nil {
-		return nil, plainly(err)
+		return nil, compileError(err)
 	}
-	g := graph{meter: m, known: map[*jsonschema.Schema]cost{}, open: map[*jsonschema.Schema]bool{}}
-	s.cost = g.weigh(s.Schema)
+	g := costGraph{meter: m, costs: map[*jsonschema.Schema]cost{}, visiting: map[*jsonschema.Schema]bool{}}
+	s.cost = g.cost(s.Schema)
 	return s, g.err
 }
 
-// nothing is a loader that loads nothing.
-type nothing struct{}
+// noLoader is a loader that loads nothing.
+type noLoader struct{}
 
-func (nothing) Load(url string) (any, error) {
+func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%.100q is not loaded", url)
 }
 
-// plainly shortens the compiler's errors to what concerns the schema.
-func plainly(err error) error {
+// compileError shortens the compiler's errors to what concerns the schema.
+func compileError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	if errors.As(err, &invalid) {
 		var v *jsonschema.ValidationError
@@ -79,32 +79,32 @@ func plainly(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), schemaURL, ""))
 }
 
-// graph walks what a compiled schema consists of.
-type graph struct {
-	meter *meter
-	known map[*jsonschema.Schema]cost
-	open  map[*jsonschema.Schema]bool // on the way from the root
-	err   error
+// costGraph walks what a compiled schema consists of.
+type costGraph struct {
+	meter    *meter
+	costs    map[*jsonschema.Schema]cost
+	visiting map[*jsonschema.Schema]bool // on the way from the root
+	err      error
 }
 
-// weigh returns the cost of a schema and all that it leads to, unfolded. On
+// cost returns the cost of a schema and all that it leads to, unfolded. On
 // the way it attaches the meter, and takes formats out: they are hints, and
 // what one validator calls an e-mail address or a date another does not.
-func (g *graph) weigh(s *jsonschema.Schema) cost {
+func (g *costGraph) cost(s *jsonschema.Schema) cost {
 	if s == nil {
 		return cost{}
 	}
-	if c, ok := g.known[s]; ok {
+	if c, ok := g.costs[s]; ok {
 		return c
 	}
-	if g.open[s] {
+	if g.visiting[s] {
 		return cost{visits: math.Inf(1), bytes: math.Inf(1)}
 	}
 	if strings.Contains(s.Location, "json-schema.org") {
 		g.err = errors.New("it leads out of itself")
 		return cost{}
 	}
-	g.open[s] = true
+	g.visiting[s] = true
 	c := cost{visits: 1, bytes: size(s.Pattern)}
 	if s.Enum != nil {
 		c.visits += float64(len(s.Enum.Values))
@@ -117,7 +117,7 @@ func (g *graph) weigh(s *jsonschema.Schema) cost {
 		c.visits = math.Inf(1)
 	}
 	for _, child := range children(s) {
-		w := g.weigh(child)
+		w := g.cost(child)
 		c.visits += w.visits
 		c.bytes += w.bytes
 		c.height = max(c.height, w.height+1)
@@ -129,8 +129,8 @@ func (g *graph) weigh(s *jsonschema.Schema) cost {
 	if g.meter != nil {
 		s.Extensions = append(s.Extensions, g.meter)
 	}
-	delete(g.open, s)
-	g.known[s] = c
+	delete(g.visiting, s)
+	g.costs[s] = c
 	return c
 }
 
@@ -162,16 +162,16 @@ func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	for _, child := range s.DependentSchemas {
 		list = append(list, child)
 	}
-	list = append(list, either(s.AdditionalProperties)...)
-	list = append(list, either(s.Items)...)
-	list = append(list, either(s.AdditionalItems)...)
+	list = append(list, subschemas(s.AdditionalProperties)...)
+	list = append(list, subschemas(s.Items)...)
+	list = append(list, subschemas(s.AdditionalItems)...)
 	for _, dependency := range s.Dependencies {
-		list = append(list, either(dependency)...)
+		list = append(list, subschemas(dependency)...)
 	}
 	return list
 }
 
-func either(v any) []*jsonschema.Schema {
+func subschemas(v any) []*jsonschema.Schema {
 	switch v := v.(type) {
 	case *jsonschema.Schema:
 		return []*jsonschema.Schema{v}
@@ -241,31 +241,31 @@ func (n *inspector) keyword(name string, value any, depth int) error {
 			return fmt.Errorf("it claims to be %.100q", id)
 		}
 	case "required":
-		return longest(name, value, maxRequired)
+		return checkLength(name, value, maxRequired)
 	case "enum":
-		if err := longest(name, value, maxEnum); err != nil {
+		if err := checkLength(name, value, maxEnum); err != nil {
 			return err
 		}
-		return numbers(value)
+		return checkNumbers(value)
 	case "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
-		return numbers(value)
+		return checkNumbers(value)
 	case "default", "examples":
 		return nil // data, not schemas
 	case "patternProperties":
 		if obj, ok := value.(map[string]any); ok && len(obj) > maxPatternProps {
 			return fmt.Errorf("patternProperties has more than %d patterns", maxPatternProps)
 		}
-		return n.named(value, depth)
+		return n.mapValues(value, depth)
 	case "properties", "$defs", "definitions", "dependentSchemas", "dependencies":
-		return n.named(value, depth)
+		return n.mapValues(value, depth)
 	default:
-		return n.nested(value, depth)
+		return n.keywordValue(value, depth)
 	}
 	return nil
 }
 
-// named inspects the values of an object whose names are not keywords.
-func (n *inspector) named(value any, depth int) error {
+// mapValues inspects the values of an object whose names are not keywords.
+func (n *inspector) mapValues(value any, depth int) error {
 	obj, _ := value.(map[string]any)
 	for _, v := range obj {
 		if err := n.schema(v, depth); err != nil {
@@ -275,7 +275,7 @@ func (n *inspector) named(value any, depth int) error {
 	return nil
 }
 
-func (n *inspector) nested(value any, depth int) error {
+func (n *inspector) keywordValue(value any, depth int) error {
 	list, ok := value.([]any)
 	if !ok {
 		return n.schema(value, depth)
@@ -288,30 +288,30 @@ func (n *inspector) nested(value any, depth int) error {
 	return nil
 }
 
-func longest(name string, value any, limit int) error {
+func checkLength(name string, value any, limit int) error {
 	if list, ok := value.([]any); ok && len(list) > limit {
 		return fmt.Errorf("%s lists more than %d values", name, limit)
 	}
 	return nil
 }
 
-// numbers refuses numbers that are costly to compare exactly.
-func numbers(value any) error {
-	s := survey{}
+// checkNumbers refuses numbers that are costly to compare exactly.
+func checkNumbers(value any) error {
+	s := valueStats{}
 	s.walk(value)
-	if s.wild != "" {
-		return fmt.Errorf("the number %.40s… is too large or too exact", s.wild)
+	if s.costlyNumber != "" {
+		return fmt.Errorf("the number %.40s… is too large or too exact", s.costlyNumber)
 	}
 	return nil
 }
 
-// survey counts what a decoded value consists of.
-type survey struct {
-	values int
-	wild   string // a number that would be costly to compare
+// valueStats counts what a decoded value consists of.
+type valueStats struct {
+	values       int
+	costlyNumber string // a number that would be costly to compare
 }
 
-func (s *survey) walk(v any) {
+func (s *valueStats) walk(v any) {
 	s.values++
 	switch v := v.(type) {
 	case map[string]any:
@@ -323,15 +323,15 @@ func (s *survey) walk(v any) {
 			s.walk(item)
 		}
 	case json.Number:
-		if wild(string(v)) {
-			s.wild = string(v)
+		if isCostlyNumber(string(v)) {
+			s.costlyNumber = string(v)
 		}
 	}
 }
 
-// wild reports whether a number is so long, or its exponent so large, that
+// isCostlyNumber reports whether a number is so long, or its exponent so large, that
 // exact arithmetic with it takes noticeable time.
-func wild(number string) bool {
+func isCostlyNumber(number string) bool {
 	if len(number) > maxNumber {
 		return true
 	}

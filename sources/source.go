@@ -62,13 +62,13 @@ type Listing struct {
 	Protocol string            // the protocol version that is spoken
 
 	// What it has beside tools, each exactly as it was listed.
-	Resources []json.RawMessage
-	Templates []json.RawMessage
-	Prompts   []json.RawMessage
-	Offers    Offers
+	Resources    []json.RawMessage
+	Templates    []json.RawMessage
+	Prompts      []json.RawMessage
+	Capabilities Capabilities
 	// Says are the server's instructions to models: foreign, bounded. Empty: it
 	// gives none.
-	Says string
+	Instructions string
 	// Missing are the lists that could not be had, while the tools could: what
 	// they were before stays, with a warning.
 	Missing Missing
@@ -81,8 +81,8 @@ type Missing struct {
 	Prompts   bool
 }
 
-// Offers says what a source has beside tools.
-type Offers struct {
+// Capabilities says what a source has beside tools.
+type Capabilities struct {
 	Resources   bool `json:"resources"`
 	Subscribe   bool `json:"subscribe"` // it tells of changes of single resources
 	Prompts     bool `json:"prompts"`

@@ -13,21 +13,21 @@ import (
 
 // State is what people see of a source.
 type State struct {
-	Source    string     `json:"source_id"`
-	Name      string     `json:"name"`
-	Slug      string     `json:"slug"`
-	Enabled   bool       `json:"enabled"`
-	Tools     int        `json:"tools"`
-	Resources int        `json:"resources"`
-	Templates int        `json:"resource_templates"`
-	Prompts   int        `json:"prompts"`
-	Offers    Offers     `json:"offers"`
-	Warnings  []string   `json:"warnings,omitempty"`
-	Error     *Diagnosis `json:"error,omitempty"`      // of the last attempt; the tools are of the last good one
-	FetchedAt *time.Time `json:"fetched_at,omitempty"` // of the tools; absent: it never answered
-	Protocol  string     `json:"protocol_version,omitempty"`
-	Checking  bool       `json:"checking,omitempty"` // it is being asked right now
-	RetryAt   *time.Time `json:"retry_at,omitempty"` // it is left alone until then
+	Source       string       `json:"source_id"`
+	Name         string       `json:"name"`
+	Slug         string       `json:"slug"`
+	Enabled      bool         `json:"enabled"`
+	Tools        int          `json:"tools"`
+	Resources    int          `json:"resources"`
+	Templates    int          `json:"resource_templates"`
+	Prompts      int          `json:"prompts"`
+	Capabilities Capabilities `json:"offers"`
+	Warnings     []string     `json:"warnings,omitempty"`
+	Error        *Diagnosis   `json:"error,omitempty"`      // of the last attempt; the tools are of the last good one
+	FetchedAt    *time.Time   `json:"fetched_at,omitempty"` // of the tools; absent: it never answered
+	Protocol     string       `json:"protocol_version,omitempty"`
+	Checking     bool         `json:"checking,omitempty"` // it is being asked right now
+	RetryAt      *time.Time   `json:"retry_at,omitempty"` // it is left alone until then
 	// CircuitOpen tells that calls fail at once until RetryAt.
 	CircuitOpen bool   `json:"circuit_open,omitempty"`
 	Steps       []Step `json:"steps,omitempty"` // of its last handshake and list
@@ -49,7 +49,7 @@ func (c *Catalog) States(ctx context.Context, organization string) ([]State, err
 	if err := t.load(ctx, true); err != nil {
 		return nil, err
 	}
-	t.settle(ctx)
+	t.awaitRefreshes(ctx)
 	t.mu.Lock()
 	connectors := t.connectors
 	t.mu.Unlock()
@@ -101,23 +101,23 @@ func (t *tenant) stateLocked(con action.Connector) (s State, source Source) {
 	if f == nil || f.connector.URL != con.URL { // what another server did is not this one's
 		return s, nil
 	}
-	s.Tools, s.Warnings, s.Protocol, s.Checking = len(f.tools), slices.Clone(f.warnings), f.protocol, f.flight != nil
-	s.Resources, s.Templates, s.Prompts, s.Offers = len(f.offer.resources.items), len(f.offer.templates.items), len(f.offer.prompts.items), f.offer.can
-	if !f.asked.IsZero() {
-		asked := f.asked.UTC()
+	s.Tools, s.Warnings, s.Protocol, s.Checking = len(f.tools), slices.Clone(f.warnings), f.protocol, f.refresh != nil
+	s.Resources, s.Templates, s.Prompts, s.Capabilities = len(f.offerings.resources.items), len(f.offerings.templates.items), len(f.offerings.prompts.items), f.offerings.capabilities
+	if !f.fetchedAt.IsZero() {
+		asked := f.fetchedAt.UTC()
 		s.FetchedAt = &asked
 	}
 	if f.err != nil {
 		e := diagnose(f.err)
 		s.Error = &Diagnosis{Code: e.Code, Message: strings.TrimSpace(e.Message + " " + advice(e.Code))}
 	}
-	if f.err != nil && f.retry.After(t.Now()) {
-		retry := f.retry.UTC()
+	if f.err != nil && f.retryAt.After(t.Now()) {
+		retry := f.retryAt.UTC()
 		s.RetryAt = &retry
 	}
 	for _, tl := range f.tools {
-		if n := tl.checker.refused.Load(); n > 0 {
-			s.Warnings = append(s.Warnings, fmt.Sprintf("Tool %s has a schema that is costly to check; %d calls were refused for it.", show(tl.name), n))
+		if n := tl.checker.rejected.Load(); n > 0 {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("Tool %s has a schema that is costly to check; %d calls were refused for it.", quote(tl.name), n))
 		}
 	}
 	for _, a := range t.view.Load().actions {
@@ -148,8 +148,8 @@ func advice(code string) string {
 
 // Health is how a connector answers, as far as this process knows.
 type Health struct {
-	Source string
-	Good   bool // its last list arrived, and calls of it do not fail at once
+	Source  string
+	Healthy bool // its last list arrived, and calls of it do not fail at once
 }
 
 // Health returns that of every enabled connector of all organizations which was
@@ -171,8 +171,8 @@ func (t *tenant) health() []Health {
 	var of []Source
 	t.mu.Lock()
 	for _, con := range t.connectors {
-		if f := t.feeds[con.Source()]; f != nil && con.Enabled && (f.err != nil || !f.asked.IsZero()) {
-			asked, of = append(asked, Health{Source: con.Source(), Good: f.err == nil}), append(of, f.source)
+		if f := t.feeds[con.Source()]; f != nil && con.Enabled && (f.err != nil || !f.fetchedAt.IsZero()) {
+			asked, of = append(asked, Health{Source: con.Source(), Healthy: f.err == nil}), append(of, f.source)
 		}
 	}
 	t.mu.Unlock()
@@ -181,7 +181,7 @@ func (t *tenant) health() []Health {
 			continue
 		}
 		if open, _ := source.Circuit(); open {
-			asked[i].Good = false
+			asked[i].Healthy = false
 		}
 	}
 	return asked
@@ -197,16 +197,16 @@ func (c *Catalog) Probe(ctx context.Context, con action.Connector) (State, error
 	if err := t.load(ctx, true); err != nil {
 		return State{}, err
 	}
-	now, fault, err := t.probe(ctx, con)
-	f := t.saved(con)
+	now, fault, err := t.probeConnector(ctx, con)
+	f := t.savedFeed(con)
 	if err != nil || f == nil {
 		return now, err
 	}
 	if fault != nil {
-		f.blame(fault)
+		f.setError(fault)
 	} else {
-		f.excuse()
-		_ = f.since(ctx, 0) // its error is in the state
+		f.clearError()
+		_ = f.refreshOlderThan(ctx, 0) // its error is in the state
 	}
 	s := c.State(con)
 	s.Steps = now.Steps
@@ -216,27 +216,27 @@ func (c *Catalog) Probe(ctx context.Context, con action.Connector) (State, error
 	return s, nil
 }
 
-// probe looks at a connector through a tenant of its own. The fault is why it
+// probeConnector looks at a connector through a tenant of its own. The fault is why it
 // cannot be listed; nil too when ctx ended before that was known.
-func (t *tenant) probe(ctx context.Context, con action.Connector) (s State, fault, err error) {
+func (t *tenant) probeConnector(ctx context.Context, con action.Connector) (s State, fault, err error) {
 	apart := newTenant(t.Catalog, con.Organization)
-	apart.quiet = true
+	apart.ephemeral = true
 	defer apart.close()
 	enabled := con.Enabled
 	con.Enabled = true
-	apart.adopt([]action.Connector{con}, nil, nil, 1, 0, t.Now())
+	apart.apply([]action.Connector{con}, nil, nil, 1, 0, t.Now())
 	f, err := apart.feed(con.Source())
 	if err != nil {
 		return State{}, nil, err
 	}
-	_ = f.refreshed(ctx)
+	_ = f.refreshIfStale(ctx)
 	s = apart.stateOf(con)
 	s.Enabled = enabled
-	return s, f.fault(), nil
+	return s, f.lastError(), nil
 }
 
-// saved returns the feed of a connector as it is saved and enabled, or nil.
-func (t *tenant) saved(con action.Connector) *feed {
+// savedFeed returns the feed of a connector as it is saved and enabled, or nil.
+func (t *tenant) savedFeed(con action.Connector) *feed {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f := t.feeds[con.Source()]; f != nil && f.connector.Revision == con.Revision {
@@ -245,23 +245,23 @@ func (t *tenant) saved(con action.Connector) *feed {
 	return nil
 }
 
-func (f *feed) fault() error {
+func (f *feed) lastError() error {
 	f.tenant.mu.Lock()
 	defer f.tenant.mu.Unlock()
 	return f.err
 }
 
-// blame notes what was found to be wrong with the source, while its list is not
+// setError notes what was found to be wrong with the source, while its list is not
 // asked for.
-func (f *feed) blame(fault error) {
+func (f *feed) setError(fault error) {
 	f.tenant.mu.Lock()
 	defer f.tenant.mu.Unlock()
 	f.err = fault
 }
 
-// excuse forgets that the source failed, so that it is asked again at once.
-func (f *feed) excuse() {
+// clearError forgets that the source failed, so that it is asked again at once.
+func (f *feed) clearError() {
 	f.tenant.mu.Lock()
 	defer f.tenant.mu.Unlock()
-	f.err, f.retry = nil, time.Time{}
+	f.err, f.retryAt = nil, time.Time{}
 }

@@ -15,55 +15,55 @@ import (
 type tenant struct {
 	*Catalog
 	organization string
-	quiet        bool // nobody is told of changes, and nothing is written down
+	ephemeral    bool // nobody is told of changes, and nothing is written down
 
-	view  atomic.Pointer[view]
-	until atomic.Int64 // the view is handed out without a look until then, in Unix ns
+	view       atomic.Pointer[view]
+	freshUntil atomic.Int64 // the view is handed out without a look until then, in Unix ns
 
 	loading chan struct{} // holds one: who reads the connectors and integrations
-	begun   atomic.Int64  // reads of them
+	reads   atomic.Int64  // reads of them
 
-	mu         sync.Mutex // the fields below, and the fields of the feeds
-	loaded     time.Time  // when the connectors and integrations were read
-	read       int64      // which read that was
-	connectors []action.Connector
-	presences  []presence           // of all modules; nil: integrations were never read
-	bonds      []action.Integration // not deleted ones, as they were read; read-only
-	forgot     int                  // how often all of this was forgotten
-	feeds      map[string]*feed     // of enabled connectors, by source id
-	told       counts               // how often sources said that their lists are others
-	gone       bool
+	mu            sync.Mutex // the fields below, and the fields of the feeds
+	loaded        time.Time  // when the connectors and integrations were read
+	readSeq       int64      // which read that was
+	connectors    []action.Connector
+	modules       []moduleView         // of all modules; nil: integrations were never read
+	integrations  []action.Integration // not deleted ones, as they were read; read-only
+	invalidations int                  // how often all of this was forgotten
+	feeds         map[string]*feed     // of enabled connectors, by source id
+	changes       changeCounts         // how often sources said that their lists are others
+	closed        bool
 }
 
 func newTenant(c *Catalog, organization string) *tenant {
 	t := &tenant{Catalog: c, organization: organization, loading: make(chan struct{}, 1), feeds: map[string]*feed{}}
-	t.view.Store(&view{offerings: &action.Offerings{}, places: &places{}})
+	t.view.Store(&view{offerings: &action.Offerings{}, routes: &routes{}})
 	return t
 }
 
-// current returns the view while it needs no look at anything else.
-func (t *tenant) current() *view {
-	if t.Now().UnixNano() < t.until.Load() {
+// cachedView returns the view while it needs no look at anything else.
+func (t *tenant) cachedView() *view {
+	if t.Now().UnixNano() < t.freshUntil.Load() {
 		return t.view.Load()
 	}
 	return nil
 }
 
-func (t *tenant) forget() {
+func (t *tenant) invalidate() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.forgot++
+	t.invalidations++
 	t.loaded = time.Time{}
-	t.until.Store(0)
+	t.freshUntil.Store(0)
 	for _, f := range t.feeds {
-		f.retry = time.Time{}
+		f.retryAt = time.Time{}
 	}
 }
 
 // load reads the connectors and integrations when they were not read lately, or
 // with force when no read began since load was called.
 func (t *tenant) load(ctx context.Context, force bool) error {
-	asked := t.begun.Load()
+	asked := t.reads.Load()
 	select {
 	case t.loading <- struct{}{}:
 		defer func() { <-t.loading }()
@@ -71,52 +71,52 @@ func (t *tenant) load(ctx context.Context, force bool) error {
 		return context.Cause(ctx)
 	}
 	t.mu.Lock()
-	good := !t.loaded.IsZero() && (t.read > asked || !force && t.Now().Sub(t.loaded) < t.Reload)
-	forgot := t.forgot
+	good := !t.loaded.IsZero() && (t.readSeq > asked || !force && t.Now().Sub(t.loaded) < t.Reload)
+	forgot := t.invalidations
 	t.mu.Unlock()
 	if good {
 		return nil
 	}
-	read, now := t.begun.Add(1), t.Now()
+	read, now := t.reads.Add(1), t.Now()
 	list, err := t.Connectors(ctx, t.organization)
 	if err != nil {
 		return fmt.Errorf("reading the connectors of %s: %w", t.organization, err)
 	}
-	var present []presence
+	var present []moduleView
 	var all []action.Integration
 	if len(t.services) > 0 {
 		all, err = t.Integrations(ctx, t.organization)
 		if err != nil {
 			return fmt.Errorf("reading the integrations of %s: %w", t.organization, err)
 		}
-		present = t.present(all)
+		present = t.presentModules(all)
 	}
-	t.adopt(list, all, present, read, forgot, now)
+	t.apply(list, all, present, read, forgot, now)
 	return nil
 }
 
-// connections are the organization's integrations as they were read last.
-func (t *tenant) connections() []action.Integration {
+// currentIntegrations are the organization's integrations as they were read last.
+func (t *tenant) currentIntegrations() []action.Integration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.bonds
+	return t.integrations
 }
 
-// adopt opens the sources of new connectors, drops those of old ones, and
+// apply opens the sources of new connectors, drops those of old ones, and
 // keeps the rest.
-func (t *tenant) adopt(list []action.Connector, all []action.Integration, present []presence, read int64, forgot int, now time.Time) {
+func (t *tenant) apply(list []action.Connector, all []action.Integration, present []moduleView, read int64, forgot int, now time.Time) {
 	t.mu.Lock()
-	if t.gone {
+	if t.closed {
 		t.mu.Unlock()
 		return
 	}
-	if t.forgot != forgot { // it may be from before what changed: whoever asks next reads again
+	if t.invalidations != forgot { // it may be from before what changed: whoever asks next reads again
 		now = time.Time{}
 	}
-	t.loaded, t.read, t.connectors = now, read, slices.Clone(list)
+	t.loaded, t.readSeq, t.connectors = now, read, slices.Clone(list)
 	feeds := make(map[string]*feed, len(list))
-	differs := t.view.Load().version == "" || !slices.Equal(t.presences, present)
-	t.presences, t.bonds = present, all
+	differs := t.view.Load().version == "" || !slices.Equal(t.modules, present)
+	t.modules, t.integrations = present, all
 	for _, con := range list {
 		if !con.Enabled {
 			continue
@@ -125,7 +125,7 @@ func (t *tenant) adopt(list []action.Connector, all []action.Integration, presen
 		if f == nil || f.connector.Revision != con.Revision {
 			f = t.open(con)
 		}
-		differs = differs || looks(f.connector) != looks(con)
+		differs = differs || visibleFields(f.connector) != visibleFields(con)
 		f.connector = con
 		feeds[con.Source()] = f
 	}
@@ -140,15 +140,15 @@ func (t *tenant) adopt(list []action.Connector, all []action.Integration, presen
 	if differs || len(old) > 0 {
 		changed = t.rebuildLocked()
 	}
-	t.lastLocked()
+	t.updateExpiryLocked()
 	t.mu.Unlock()
-	t.retire(old)
-	t.announce(changed)
+	t.closeFeeds(old)
+	t.publishChange(changed)
 }
 
-// looks is all of a connector that shows in its actions. A revision opens
+// visibleFields is all of a connector that shows in its actions. A revision opens
 // another feed.
-func looks(c action.Connector) any {
+func visibleFields(c action.Connector) any {
 	return struct {
 		name, slug string
 		risk       action.Risk
@@ -169,19 +169,19 @@ func (t *tenant) feed(source string) (*feed, error) {
 	}
 	for _, con := range t.connectors {
 		if con.Source() == source {
-			return nil, action.NewError("source_disabled", show(con.Name))
+			return nil, action.NewError("source_disabled", quote(con.Name))
 		}
 	}
-	return nil, action.Errorf(action.ErrNotFound, "source_not_found", "There is no source %s. List the actions again to see what there is.", show(source))
+	return nil, action.Errorf(action.ErrNotFound, "source_not_found", "There is no source %s. List the actions again to see what there is.", quote(source))
 }
 
-// settle starts what is due and waits for it, each no longer than the
+// awaitRefreshes starts what is due and waits for it, each no longer than the
 // patience after it was started.
-func (t *tenant) settle(ctx context.Context) {
+func (t *tenant) awaitRefreshes(ctx context.Context) {
 	t.mu.Lock()
-	var flights []*flight
+	var flights []*refreshRun
 	for _, f := range t.feeds {
-		if fl := f.dueLocked(); fl != nil {
+		if fl := f.refreshIfDueLocked(); fl != nil {
 			flights = append(flights, fl)
 		}
 	}
@@ -197,39 +197,39 @@ func (t *tenant) settle(ctx context.Context) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lastLocked()
+	t.updateExpiryLocked()
 }
 
-// lastLocked sets until when the view may be handed out without a look.
-func (t *tenant) lastLocked() {
+// updateExpiryLocked sets until when the view may be handed out without a look.
+func (t *tenant) updateExpiryLocked() {
 	until := t.loaded.Add(t.Reload)
 	for _, f := range t.feeds {
-		if f.awaitedLocked() {
+		if f.worthAwaitingLocked() {
 			until = time.Time{}
 		}
 	}
 	if t.loaded.IsZero() || until.IsZero() {
-		t.until.Store(0)
+		t.freshUntil.Store(0)
 		return
 	}
-	t.until.Store(until.UnixNano())
+	t.freshUntil.Store(until.UnixNano())
 }
 
-func (t *tenant) announce(changed bool) {
-	if changed && t.Hints != nil && !t.quiet {
+func (t *tenant) publishChange(changed bool) {
+	if changed && t.Hints != nil && !t.ephemeral {
 		t.Hints.Publish(action.Hint{Kind: action.HintCatalog, Organization: t.organization})
 	}
 }
 
 func (t *tenant) close() {
 	t.mu.Lock()
-	t.gone = true
+	t.closed = true
 	old := make([]*feed, 0, len(t.feeds))
 	for _, f := range t.feeds {
 		old = append(old, f)
 	}
 	t.feeds = nil
-	t.until.Store(0)
+	t.freshUntil.Store(0)
 	t.mu.Unlock()
 	// At once: a server that does not answer takes seconds to be left.
 	var group sync.WaitGroup
@@ -239,11 +239,11 @@ func (t *tenant) close() {
 	group.Wait()
 }
 
-// retire closes feeds that are not needed any more, which waits for the calls
+// closeFeeds closes feeds that are not needed any more, which waits for the calls
 // that still run on them.
-func (t *tenant) retire(old []*feed) {
+func (t *tenant) closeFeeds(old []*feed) {
 	for _, f := range old {
-		if !t.start(f.close) {
+		if !t.goTracked(f.close) {
 			f.close()
 		}
 	}

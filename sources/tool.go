@@ -24,19 +24,19 @@ const (
 // tool is one tool of a source, compiled: all of an action that does not
 // depend on the other sources.
 type tool struct {
-	raw         json.RawMessage
-	name        string
-	title       string
-	description string
-	hint        action.Risk // of the annotations; empty: they say nothing
-	input       json.RawMessage
-	output      json.RawMessage
-	hashes      action.ToolHashes
-	digest      [sha256.Size]byte // of raw
-	notes       []string          // warnings that do not drop it
-	asTask      bool              // its definition says that it runs as a task alone
-	taskOnly    bool              // and its server runs tools as tasks
-	checker     *checker
+	raw          json.RawMessage
+	name         string
+	title        string
+	description  string
+	riskHint     action.Risk // of the annotations; empty: they say nothing
+	input        json.RawMessage
+	output       json.RawMessage
+	hashes       action.ToolHashes
+	digest       [sha256.Size]byte // of raw
+	notes        []string          // warnings that do not drop it
+	requiresTask bool              // its definition says that it runs as a task alone
+	taskOnly     bool              // and its server runs tools as tasks
+	checker      *checker
 }
 
 // compile compiles a tool definition. The error says why it is dropped.
@@ -50,8 +50,8 @@ func compile(raw json.RawMessage, budget time.Duration) (t *tool, err error) {
 	if !ok {
 		return nil, errors.New("it is no object")
 	}
-	t = &tool{raw: raw, digest: sha256.Sum256(raw), name: text(raw, members, "name")}
-	if !actionName(t.name) {
+	t = &tool{raw: raw, digest: sha256.Sum256(raw), name: stringMember(raw, members, "name")}
+	if !validToolName(t.name) {
 		return t, fmt.Errorf("its name is not made of letters, digits, _, . and -, at most %d of them", maxActionName)
 	}
 	if len(raw) > maxToolBytes {
@@ -65,20 +65,20 @@ func compile(raw json.RawMessage, budget time.Duration) (t *tool, err error) {
 	if t.hashes.Text, err = canonical.TextHash(raw); err != nil {
 		return t, errors.New(action.Public(err).Message)
 	}
-	t.title, t.description = text(raw, members, "title"), text(raw, members, "description")
+	t.title, t.description = stringMember(raw, members, "title"), stringMember(raw, members, "description")
 	t.annotations(Lookup(raw, members, "annotations"))
 	if err := t.schemas(members, budget); err != nil {
 		return t, err
 	}
 	if execution, ok := Members(Lookup(raw, members, "execution")); ok {
-		t.asTask = text(Lookup(raw, members, "execution"), execution, "taskSupport") == "required"
+		t.requiresTask = stringMember(Lookup(raw, members, "execution"), execution, "taskSupport") == "required"
 	}
 	return t, nil
 }
 
-// check returns what checks the params of the tool's calls. One that its server
+// checkFunc returns what checks the params of the tool's calls. One that its server
 // runs as a task alone fails there in any case, so that nobody is asked about it.
-func (t *tool) check(name string) func(json.RawMessage) error {
+func (t *tool) checkFunc(name string) func(json.RawMessage) error {
 	if !t.taskOnly {
 		return t.checker.Check
 	}
@@ -122,17 +122,17 @@ func (t *tool) annotations(raw json.RawMessage) {
 	}
 	switch {
 	case string(Lookup(raw, members, "destructiveHint")) == "true":
-		t.hint = action.RiskDanger
+		t.riskHint = action.RiskDanger
 	case string(Lookup(raw, members, "readOnlyHint")) == "true":
-		t.hint = action.RiskRead
+		t.riskHint = action.RiskRead
 	}
 	if t.title == "" {
-		t.title = text(raw, members, "title")
+		t.title = stringMember(raw, members, "title")
 	}
 }
 
-// text returns the string member of that name, or nothing.
-func text(raw []byte, members []Member, name string) string {
+// stringMember returns the string member of that name, or nothing.
+func stringMember(raw []byte, members []Member, name string) string {
 	value := Lookup(raw, members, name)
 	if len(value) == 0 || value[0] != '"' {
 		return ""
@@ -140,7 +140,7 @@ func text(raw []byte, members []Member, name string) string {
 	return unquote(value)
 }
 
-func actionName(name string) bool {
+func validToolName(name string) bool {
 	for _, c := range []byte(name) {
 		switch {
 		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', c == '_', c == '.', c == '-':
@@ -151,17 +151,17 @@ func actionName(name string) bool {
 	return name != "" && len(name) <= maxActionName
 }
 
-// renamed returns the definition with only the value of its name replaced.
-func (t *tool) renamed(name string) json.RawMessage {
+// definitionAs returns the definition with only the value of its name replaced.
+func (t *tool) definitionAs(name string) json.RawMessage {
 	if name == t.name {
 		return t.raw
 	}
-	return replaced(t.raw, "name", name)
+	return replaceMember(t.raw, "name", name)
 }
 
-// replaced returns a definition in which only the value of one member is
+// replaceMember returns a definition in which only the value of one member is
 // another.
-func replaced(raw json.RawMessage, member, value string) json.RawMessage {
+func replaceMember(raw json.RawMessage, member, value string) json.RawMessage {
 	members, _ := Members(raw)
 	for _, m := range members {
 		if m.Name == member {
@@ -174,9 +174,9 @@ func replaced(raw json.RawMessage, member, value string) json.RawMessage {
 	return raw
 }
 
-// compileAll compiles what a source listed. Tools that it listed in the same
+// compileTools compiles what a source listed. Tools that it listed in the same
 // bytes before are taken over as they are.
-func compileAll(listing Listing, before []*tool, budget time.Duration) (tools []*tool, warnings []string) {
+func compileTools(listing Listing, before []*tool, budget time.Duration) (tools []*tool, warnings []string) {
 	known := make(map[[sha256.Size]byte]*tool, len(before))
 	for _, t := range before {
 		known[t.digest] = t
@@ -191,43 +191,43 @@ func compileAll(listing Listing, before []*tool, budget time.Duration) (tools []
 		if !ok {
 			var err error
 			if t, err = compile(raw, budget); err != nil {
-				warnings = append(warnings, fmt.Sprintf("Tool %s is left out: %v.", label(t, i), err))
+				warnings = append(warnings, fmt.Sprintf("Tool %s is left out: %v.", toolLabel(t, i), err))
 				continue
 			}
 		}
-		if taskOnly := t.asTask && listing.Offers.Tasks; t.taskOnly != taskOnly {
+		if taskOnly := t.requiresTask && listing.Capabilities.Tasks; t.taskOnly != taskOnly {
 			other := *t
 			other.taskOnly, t = taskOnly, &other
 		}
 		if seen[t.name] {
-			warnings = append(warnings, fmt.Sprintf("Tool %s is listed more than once; only the first is used.", label(t, i)))
+			warnings = append(warnings, fmt.Sprintf("Tool %s is listed more than once; only the first is used.", toolLabel(t, i)))
 			continue
 		}
 		seen[t.name] = true
 		tools = append(tools, t)
 		for _, note := range t.notes {
-			warnings = append(warnings, fmt.Sprintf("Tool %s %s.", label(t, i), note))
+			warnings = append(warnings, fmt.Sprintf("Tool %s %s.", toolLabel(t, i), note))
 		}
 		if t.taskOnly {
-			warnings = append(warnings, fmt.Sprintf("Tool %s can only be called as a task of its server's own, which is not passed on, so that its calls are refused.", label(t, i)))
+			warnings = append(warnings, fmt.Sprintf("Tool %s can only be called as a task of its server's own, which is not passed on, so that its calls are refused.", toolLabel(t, i)))
 		}
 	}
 	return tools, warnings
 }
 
-// fewer cuts the warnings of a list to as many as people read.
-func fewer(warnings []string) []string {
+// truncateWarnings cuts the warnings of a list to as many as people read.
+func truncateWarnings(warnings []string) []string {
 	if more := len(warnings) - maxWarnings; more > 0 {
 		warnings = append(warnings[:maxWarnings:maxWarnings], fmt.Sprintf("And %d more warnings.", more))
 	}
 	return warnings
 }
 
-func label(t *tool, i int) string {
+func toolLabel(t *tool, i int) string {
 	if t == nil || t.name == "" {
 		return fmt.Sprintf("number %d", i+1)
 	}
-	return show(t.name)
+	return quote(t.name)
 }
 
 // HeaderParam is a param that its tool wants repeated in a header of the
@@ -279,7 +279,7 @@ func headerParam(property any, path []string, list *[]HeaderParam) error {
 	switch kind := obj["type"]; {
 	case kind != "string" && kind != "integer" && kind != "boolean":
 		return fmt.Errorf("x-mcp-header at %.100q is only for strings, integers and booleans", where)
-	case !token(header):
+	case !validHeaderName(header):
 		return fmt.Errorf("x-mcp-header at %.100q is no name of a header", where)
 	}
 	for _, other := range *list {
@@ -291,8 +291,8 @@ func headerParam(property any, path []string, list *[]HeaderParam) error {
 	return nil
 }
 
-// token reports whether s can be the name of a header.
-func token(s string) bool {
+// validHeaderName reports whether s can be the name of a header.
+func validHeaderName(s string) bool {
 	for _, c := range []byte(s) {
 		switch {
 		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z':

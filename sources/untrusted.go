@@ -44,9 +44,9 @@ func EventContext(v any) json.RawMessage {
 	return redact.JSON{}.Prune(text, maxContext)
 }
 
-// PlainID returns a foreign id that has the form of one, so that it can stand
+// ValidID returns a foreign id that has the form of one, so that it can stand
 // in keys and rows, or nothing.
-func PlainID(id string) string {
+func ValidID(id string) string {
 	odd := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:", r))
 	}
@@ -56,9 +56,9 @@ func PlainID(id string) string {
 	return id
 }
 
-// Passes reports whether a filter has one of the values, in whatever case. A
+// MatchesFilter reports whether a filter has one of the values, in whatever case. A
 // filter without entries lets everything pass; empty values match nothing.
-func Passes(filter []string, values ...string) bool {
+func MatchesFilter(filter []string, values ...string) bool {
 	return len(filter) == 0 || slices.ContainsFunc(values, func(v string) bool {
 		return v != "" && slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, v) })
 	})
@@ -87,7 +87,7 @@ func WebURL(text string) string {
 // nobody sees, which may break lines or turn their direction, become spaces, and
 // an ellipsis stands for all beyond the limit, in characters.
 func Printable(text string, limit int) string {
-	return cut(strings.Map(func(r rune) rune {
+	return truncate(strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {
 			return r
 		}

@@ -12,14 +12,14 @@ import (
 // may be. It matches more than the template could make, never less: variables
 // are any text that their kind of expression can hold, reserved characters that
 // clients leave as they are included.
-type template []part
+type template []segment
 
 // maxExpressions of a template bound the work of matching it. Neighbours of one
 // kind match what one of them does, and count as one.
 const maxExpressions = 16
 
-// part is literal text, or an expression when op is set.
-type part struct {
+// segment is literal text, or an expression when op is set.
+type segment struct {
 	text string // the literal
 	op   byte   // of + # . / ; ? & and, for a plain expression, {
 }
@@ -36,7 +36,7 @@ func parseTemplate(s string) (t template, err error) {
 			return nil, errors.New("its URI template closes what was not opened")
 		}
 		if literal != "" {
-			t = append(t, part{text: literal})
+			t = append(t, segment{text: literal})
 		}
 		if !open {
 			break
@@ -56,7 +56,7 @@ func parseTemplate(s string) (t template, err error) {
 		if expressions++; expressions > maxExpressions {
 			return nil, fmt.Errorf("its URI template has more than %d expressions", maxExpressions)
 		}
-		t = append(t, part{op: op})
+		t = append(t, segment{op: op})
 	}
 	return t, nil
 }
@@ -73,34 +73,34 @@ func (t template) scheme() string {
 	return scheme
 }
 
-// spots are places in a URI, before each of its bytes and at its end.
-type spots [maxURIBytes/64 + 1]uint64
+// bitset are places in a URI, before each of its bytes and at its end.
+type bitset [maxURIBytes/64 + 1]uint64
 
-// address is a URI that is matched with templates: all places of a part are
+// uriIndex is a URI that is matched with templates: all places of a part are
 // looked at together, in words, so that many templates take little time.
-type address struct {
-	size  int
-	words int        // of spots that are in use
-	text  spots      // all bytes
-	bytes [256]spots // where each byte is
+type uriIndex struct {
+	size      int
+	words     int         // of spots that are in use
+	all       bitset      // all bytes
+	positions [256]bitset // where each byte is
 }
 
-// newAddress returns nil for a URI that is longer than any.
-func newAddress(uri string) *address {
+// indexURI returns nil for a URI that is longer than any.
+func indexURI(uri string) *uriIndex {
 	if len(uri) > maxURIBytes {
 		return nil
 	}
-	a := &address{size: len(uri), words: len(uri)/64 + 1}
+	a := &uriIndex{size: len(uri), words: len(uri)/64 + 1}
 	for i := range len(uri) {
-		a.text[i/64] |= 1 << (i % 64)
-		a.bytes[uri[i]][i/64] |= 1 << (i % 64)
+		a.all[i/64] |= 1 << (i % 64)
+		a.positions[uri[i]][i/64] |= 1 << (i % 64)
 	}
 	return a
 }
 
 // matches reports whether the URI may be one of the template's. It needs no
 // memory.
-func (t template) matches(a *address) bool {
+func (t template) matches(a *uriIndex) bool {
 	if a == nil {
 		return false
 	}
@@ -111,24 +111,24 @@ func (t template) matches(a *address) bool {
 	if last < 0 {
 		return false
 	}
-	at := spots{1} // where what was read so far may have ended
+	at := bitset{1} // where what was read so far may have ended
 	for _, p := range t {
 		last += len(p.text)
 		words := at[:last/64+1]
 		if p.op != 0 {
-			a.pass(p.op, words)
-		} else if !a.read(p.text, words) {
+			a.matchExpression(p.op, words)
+		} else if !a.matchLiteral(p.text, words) {
 			return false
 		}
 	}
 	return at[a.size/64]>>(a.size%64)&1 == 1
 }
 
-// read moves the places over a literal, and reports whether any is left.
-func (a *address) read(literal string, at []uint64) bool {
+// matchLiteral moves the places over a literal, and reports whether any is left.
+func (a *uriIndex) matchLiteral(literal string, at []uint64) bool {
 	low := 0 // the first word that has any
 	for i := range len(literal) {
-		is, carry, some := &a.bytes[literal[i]], uint64(0), uint64(0)
+		is, carry, some := &a.positions[literal[i]], uint64(0), uint64(0)
 		for w := low; w < len(at); w++ {
 			here := at[w] & is[w]
 			at[w], carry = here<<1|carry, here>>63
@@ -143,18 +143,18 @@ func (a *address) read(literal string, at []uint64) bool {
 	return true
 }
 
-// pass adds to the places those where the text of an expression may end that
+// matchExpression adds to the places those where the text of an expression may end that
 // begins at one of them. It goes on from byte to byte as the carry of a sum does.
-func (a *address) pass(op byte, at []uint64) {
-	ends, carry := stops(op), uint64(0)
+func (a *uriIndex) matchExpression(op byte, at []uint64) {
+	ends, carry := excludedBytes(op), uint64(0)
 	for w := range at {
-		holds := a.text[w]
+		holds := a.all[w]
 		for i := range len(ends) {
-			holds &^= a.bytes[ends[i]][w]
+			holds &^= a.positions[ends[i]][w]
 		}
 		begins := at[w] & holds
 		if op != '{' && op != '+' {
-			begins &= a.bytes[op][w]
+			begins &= a.positions[op][w]
 		}
 		var sum uint64
 		sum, carry = bits.Add64(holds, begins, carry)
@@ -162,9 +162,9 @@ func (a *address) pass(op byte, at []uint64) {
 	}
 }
 
-// stops are what the text of an expression cannot contain. It begins with the
+// excludedBytes are what the text of an expression cannot contain. It begins with the
 // operator, unless that is + or none.
-func stops(op byte) string {
+func excludedBytes(op byte) string {
 	switch op {
 	case '+', '#':
 		return ""

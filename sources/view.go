@@ -21,13 +21,13 @@ type view struct {
 	actions []*action.Action
 	index   map[action.Key]*action.Action
 	tools   map[string]*action.Action // by the name that agents see
-	made    map[*action.Action]*tool  // from which tool each was made
+	toolOf  map[*action.Action]*tool  // from which tool each was made
 	version string
 	// What is offered beside them, and who does.
 	offerings *action.Offerings
-	places    *places
+	routes    *routes
 
-	shown atomic.Bool // somebody was given the list
+	served atomic.Bool // somebody was given the list
 }
 
 // rebuildLocked builds the view again and reports whether somebody has a list
@@ -39,67 +39,67 @@ func (t *tenant) rebuildLocked() (changed bool) {
 		return false
 	}
 	t.view.Store(next)
-	return before.shown.Load()
+	return before.served.Load()
 }
 
 func (t *tenant) buildLocked(before *view) *view {
-	origins, tools, makers := t.listedLocked()
+	origins, tools, makers := t.allToolsLocked()
 	v := &view{
-		index: make(map[action.Key]*action.Action, len(tools)),
-		tools: make(map[string]*action.Action, len(tools)),
-		made:  make(map[*action.Action]*tool, len(tools)),
+		index:  make(map[action.Key]*action.Action, len(tools)),
+		tools:  make(map[string]*action.Action, len(tools)),
+		toolOf: make(map[*action.Action]*tool, len(tools)),
 	}
 	for i, name := range names(origins, t.Reserved) {
 		a := makers[i].action(tools[i], name)
-		if old := before.index[a.Key()]; old != nil && before.made[old] == tools[i] && same(old, a) {
+		if old := before.index[a.Key()]; old != nil && before.toolOf[old] == tools[i] && sameAction(old, a) {
 			a = old
 		} else {
-			a.Definition = tools[i].renamed(name)
+			a.Definition = tools[i].definitionAs(name)
 		}
 		v.actions = append(v.actions, a)
 		v.index[a.Key()], v.tools[a.Tool] = a, a
-		v.made[a] = tools[i]
+		v.toolOf[a] = tools[i]
 	}
 	slices.SortFunc(v.actions, func(a, b *action.Action) int { return strings.Compare(a.Tool, b.Tool) })
-	v.actions = append(v.actions, t.besideToolsLocked(before)...)
+	v.actions = append(v.actions, t.sourceActionsLocked(before)...)
 	for _, a := range v.actions[len(tools):] {
 		v.index[a.Key()] = a
 	}
-	v.version = v.hash(t.told[toldTools])
-	v.offerings, v.places = t.besideLocked(before)
+	v.version = v.hash(t.changes[changedTools])
+	v.offerings, v.routes = t.buildOfferingsLocked(before)
 	return v
 }
 
-// maker makes the action of one of its tools under a name, but for the
+// actionBuilder makes the action of one of its tools under a name, but for the
 // definition.
-type maker interface {
+type actionBuilder interface {
 	action(t *tool, name string) *action.Action
 }
 
-// listedLocked returns all tools, with what names each and what makes its
+// allToolsLocked returns all tools, with what names each and what makes its
 // action.
-func (t *tenant) listedLocked() (origins []origin, tools []*tool, makers []maker) {
-	add := func(m maker, o origin, list []*tool) {
+func (t *tenant) allToolsLocked() (origins []nameRequest, tools []*tool, makers []actionBuilder) {
+	add := func(m actionBuilder, o nameRequest, list []*tool) {
 		for _, tl := range list {
 			o.name = tl.name
 			origins, tools, makers = append(origins, o), append(tools, tl), append(makers, m)
 		}
 	}
-	add(ownOf{t.own, t.organization}, origin{source: action.Platform}, t.own.tools) // older than all others
+	add(platformFor{t.platform, t.organization}, nameRequest{source: action.Platform}, t.platform.tools) // older than all others
 	for _, f := range t.feeds {
-		add(f, origin{created: f.connector.CreatedAt, source: f.connector.Source(), slug: f.connector.Slug}, f.tools)
+		add(f, nameRequest{created: f.connector.CreatedAt, source: f.connector.Source(), slug: f.connector.Slug}, f.tools)
 	}
-	for _, p := range t.presences {
-		add(p, origin{created: p.since, source: p.ID, slug: p.ID}, p.tools)
+	for _, p := range t.modules {
+		add(p, nameRequest{created: p.created, source: p.ID, slug: p.ID}, p.tools)
 	}
 	return origins, tools, makers
 }
 
-// besideToolsLocked returns the actions that are no tools.
-func (t *tenant) besideToolsLocked(before *view) (list []*action.Action) {
+// sourceActionsLocked returns the actions that are no tools.
+func (t *tenant) sourceActionsLocked(before *view) (list []*action.Action) {
 	for _, f := range t.feeds {
-		for _, a := range f.beside() {
-			if old := before.index[a.Key()]; old != nil && same(old, a) {
+		for _, a := range f.resourceActions() {
+			if old := before.index[a.Key()]; old != nil && sameAction(old, a) {
 				a = old
 			}
 			list = append(list, a)
@@ -115,9 +115,9 @@ func (t *tenant) besideToolsLocked(before *view) (list []*action.Action) {
 func (f *feed) action(t *tool, name string) *action.Action {
 	con := f.connector
 	source, review := f.source, cmp.Or(con.Review, action.ReviewTrust)
-	asks, timeout := f.asking()
-	if f.about == nil || f.about.Guide != f.says {
-		f.about = &action.About{Guide: f.says, Foreign: true}
+	asks, timeout := f.askLimits()
+	if f.about == nil || f.about.Guide != f.instructions {
+		f.about = &action.About{Guide: f.instructions, Foreign: true}
 	}
 	return &action.Action{
 		Source:       con.Source(),
@@ -126,17 +126,17 @@ func (f *feed) action(t *tool, name string) *action.Action {
 		Tool:         name,
 		Title:        t.title,
 		Description:  t.description,
-		Risk:         risk(con.Risks[t.name], t.hint, con.DefaultRisk),
+		Risk:         effectiveRisk(con.Risks[t.name], t.riskHint, con.DefaultRisk),
 		InputSchema:  t.input,
 		OutputSchema: t.output,
-		Hash:         approved(t.hashes, review),
+		Hash:         approvalHash(t.hashes, review),
 		Hashes:       t.hashes,
 		Review:       review,
 		Revision:     f.revision(),
 		Timeout:      timeout,
 		MayAsk:       asks,
 		About:        f.about,
-		Check:        t.check(name),
+		Check:        t.checkFunc(name),
 		Run: func(ctx context.Context, params json.RawMessage, caller action.Caller) (action.Result, error) {
 			return source.Call(ctx, t.name, params, caller)
 		},
@@ -147,9 +147,9 @@ func (f *feed) revision() string {
 	return fmt.Sprintf("%s:%d", f.connector.ID, f.connector.Revision)
 }
 
-// asking is what the source may ask of callers, and how long its actions may
+// askLimits is what the source may ask of callers, and how long its actions may
 // take: as an admin said, or for the answer of a person; zero: as long as any.
-func (f *feed) asking() ([]action.AskKind, time.Duration) {
+func (f *feed) askLimits() ([]action.AskKind, time.Duration) {
 	con := f.connector
 	switch {
 	case con.TimeoutSeconds > 0:
@@ -160,9 +160,9 @@ func (f *feed) asking() ([]action.AskKind, time.Duration) {
 	return nil, 0
 }
 
-// risk is the first that somebody named: an admin for this tool, the source in
+// effectiveRisk is the first that somebody named: an admin for this tool, the source in
 // its annotations, an admin for the whole connector.
-func risk(override, hint, standard action.Risk) action.Risk {
+func effectiveRisk(override, hint, standard action.Risk) action.Risk {
 	for _, r := range []action.Risk{override, hint, standard} {
 		if r.Valid() {
 			return r
@@ -171,9 +171,9 @@ func risk(override, hint, standard action.Risk) action.Risk {
 	return action.RiskWrite
 }
 
-// approved is the hash that approvals and grants are for: where the texts
+// approvalHash is the hash that approvals and grants are for: where the texts
 // count, a change of either is another tool.
-func approved(h action.ToolHashes, review action.ReviewRule) string {
+func approvalHash(h action.ToolHashes, review action.ReviewRule) string {
 	if !review.Texts() {
 		return h.Behaviour
 	}
@@ -181,8 +181,8 @@ func approved(h action.ToolHashes, review action.ReviewRule) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// same reports whether two actions of one tool, or of none, differ in nothing.
-func same(a, b *action.Action) bool {
+// sameAction reports whether two actions of one tool, or of none, differ in nothing.
+func sameAction(a, b *action.Action) bool {
 	return a.Tool == b.Tool && a.SourceName == b.SourceName && a.Risk == b.Risk && a.Review == b.Review && a.About == b.About && a.Revision == b.Revision &&
 		a.Timeout == b.Timeout && slices.Equal(a.MayAsk, b.MayAsk) && (a.Complete == nil) == (b.Complete == nil) && (a.Subscribe == nil) == (b.Subscribe == nil)
 }
@@ -196,7 +196,7 @@ func (v *view) hash(told int) string {
 	fmt.Fprintf(h, "%d\x00", told)
 	for _, a := range v.actions {
 		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%d\x00%q\x00", a.Tool, a.Source, a.SourceName, a.Name, a.Risk, a.Review, a.Revision, a.Timeout, a.MayAsk)
-		if t := v.made[a]; t != nil {
+		if t := v.toolOf[a]; t != nil {
 			_, _ = h.Write(t.digest[:])
 			if t.taskOnly {
 				fmt.Fprint(h, "task\x00")

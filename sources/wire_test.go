@@ -26,13 +26,13 @@ func TestInteger(t *testing.T) {
 
 func TestNothingDone(t *testing.T) {
 	unknown := action.Errorf(action.ErrOutcomeUnknown, "upstream_timeout", "It did not answer.")
-	err := sources.NothingDone(unknown)
+	err := sources.AsNotExecuted(unknown)
 	if !errors.Is(err, action.ErrUnavailable) || errors.Is(err, action.ErrOutcomeUnknown) || action.Public(err).Code != "upstream_timeout" {
 		t.Errorf("got %v", err)
 	}
 	refusal := &sources.Refusal{Code: "no"}
 	for _, as := range []error{nil, refusal, action.Errorf(action.ErrUnavailable, "a", "b")} {
-		if got := sources.NothingDone(as); !errors.Is(got, as) {
+		if got := sources.AsNotExecuted(as); !errors.Is(got, as) {
 			t.Errorf("%v became %v", as, got)
 		}
 	}

@@ -22,10 +22,10 @@ func (g *gateway) openCatalog() (*sources.Catalog, error) {
 		return nil, err
 	}
 	return sources.New(sources.Config{
-		Own:        own,
+		Platform:   own,
 		Connectors: g.db.ListConnectors, Open: g.openConnector, Hints: g.coord, Reserved: mcpserver.BuiltinTools(), ReservedPrompts: mcpserver.PromptNames(),
 		Observe: g.observe,
-		Modules: g.modules, Integrations: g.db.Integrations, Session: g.sessions.snapshot, Connect: g.speak, Refused: g.tokens.Refused,
+		Modules: g.modules, Integrations: g.db.Integrations, Session: g.sessions.snapshot, Connect: g.speak, CredentialRefused: g.tokens.Refused,
 		Call: g.options.Intervals.CallTimeout,
 		TTL:  g.options.Intervals.ListFor, Timeout: g.options.Intervals.ListTimeout, Log: g.log,
 	})

@@ -14,13 +14,13 @@ import (
 // and not anything.
 func TestModulesInTheCatalog(t *testing.T) {
 	catalog, err := sources.New(sources.Config{
-		Connectors:   func(context.Context, string) ([]action.Connector, error) { return nil, nil },
-		Open:         func(action.Connector) (sources.Source, error) { return nil, action.ErrNotFound },
-		Modules:      services(),
-		Integrations: func(context.Context, string) ([]action.Integration, error) { return nil, nil },
-		Session:      func(context.Context, string) (*action.Session, error) { return &action.Session{}, nil },
-		Connect:      func(context.Context, action.Integration) (*sources.Conn, error) { return nil, action.ErrNotFound },
-		Refused:      func(context.Context, action.Integration, string, string) (bool, error) { return false, nil },
+		Connectors:        func(context.Context, string) ([]action.Connector, error) { return nil, nil },
+		Open:              func(action.Connector) (sources.Source, error) { return nil, action.ErrNotFound },
+		Modules:           services(),
+		Integrations:      func(context.Context, string) ([]action.Integration, error) { return nil, nil },
+		Session:           func(context.Context, string) (*action.Session, error) { return &action.Session{}, nil },
+		Connect:           func(context.Context, action.Integration) (*sources.Conn, error) { return nil, action.ErrNotFound },
+		CredentialRefused: func(context.Context, action.Integration, string, string) (bool, error) { return false, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -139,7 +139,7 @@ func (h connectorHealth) Collect(all chan<- prometheus.Metric) {
 			return
 		}
 		up := 0.0
-		if c.Good {
+		if c.Healthy {
 			up = 1
 		}
 		all <- prometheus.MustNewConstMetric(connectorUp(), prometheus.GaugeValue, up, c.Source)

@@ -7,7 +7,7 @@ import (
 )
 
 // platform is what the gateway itself does for agents.
-func (g *gateway) platform() (*sources.Own, error) {
+func (g *gateway) platform() (*sources.Platform, error) {
 	return platform.Source(platform.Config{
 		Rows: g.db, JSON: g.json, Hash: g.vault.Hash, Completed: g.completed, Asked: g.askedForVariables, PublicURL: g.url, Stays: g.options.Intervals.CompletionStays,
 	})

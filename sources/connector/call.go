@@ -45,7 +45,7 @@ func (s *Source) Do(ctx context.Context, method string, params json.RawMessage, 
 		r.name, _ = unquoted(sources.Lookup(params, members, name))
 	}
 	for _, foreign := range []string{"_meta", "inputResponses", "requestState"} {
-		r.params = sources.Without(r.params, foreign)
+		r.params = sources.RemoveMember(r.params, foreign)
 	}
 	return s.perform(ctx, r)
 }

@@ -47,7 +47,7 @@ func (s *Source) List(ctx context.Context) (sources.Listing, error) {
 	}
 	s.remember(l.Tools)
 	s.mu.Lock()
-	l.Protocol, l.Offers, l.Says = s.era, s.offers, s.says
+	l.Protocol, l.Capabilities, l.Instructions = s.era, s.offers, s.says
 	s.mu.Unlock()
 	if err := l.others(ctx); err != nil {
 		return sources.Listing{}, err
@@ -94,9 +94,9 @@ func (l *listing) others(ctx context.Context) error {
 		to      *[]json.RawMessage
 		missing *bool
 	}{
-		{kind{"resources/list", "resources", "resources", maxOthers}, l.Offers.Resources, &l.Resources, &l.Missing.Resources},
-		{kind{"resources/templates/list", "resourceTemplates", "resource templates", maxTemplates}, l.Offers.Resources, &l.Templates, &l.Missing.Templates},
-		{kind{"prompts/list", "prompts", "prompts", maxOthers}, l.Offers.Prompts, &l.Prompts, &l.Missing.Prompts},
+		{kind{"resources/list", "resources", "resources", maxOthers}, l.Capabilities.Resources, &l.Resources, &l.Missing.Resources},
+		{kind{"resources/templates/list", "resourceTemplates", "resource templates", maxTemplates}, l.Capabilities.Resources, &l.Templates, &l.Missing.Templates},
+		{kind{"prompts/list", "prompts", "prompts", maxOthers}, l.Capabilities.Prompts, &l.Prompts, &l.Missing.Prompts},
 	} {
 		if !other.offered {
 			continue

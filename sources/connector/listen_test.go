@@ -93,7 +93,7 @@ func TestListenToRealServers(t *testing.T) {
 			t.Cleanup(front.Close)
 			s := open(t, front.URL, nil)
 			l, err := s.List(t.Context())
-			if err != nil || len(l.Resources) != 1 || len(l.Prompts) != 1 || !l.Offers.Subscribe {
+			if err != nil || len(l.Resources) != 1 || len(l.Prompts) != 1 || !l.Capabilities.Subscribe {
 				t.Fatalf("listed %+v, %v", l, err)
 			}
 			heard, _ := listenTo(t, s)

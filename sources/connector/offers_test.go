@@ -53,8 +53,8 @@ func TestOffersByteForByte(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
-			if all := (sources.Offers{Resources: true, Subscribe: true, Prompts: true, Completions: true, Logging: true}); l.Offers != all {
-				t.Errorf("it offers %+v", l.Offers)
+			if all := (sources.Capabilities{Resources: true, Subscribe: true, Prompts: true, Completions: true, Logging: true}); l.Capabilities != all {
+				t.Errorf("it offers %+v", l.Capabilities)
 			}
 			var steps []string
 			for _, step := range s.Steps() {
@@ -126,8 +126,8 @@ func TestBrokenOffers(t *testing.T) {
 func TestNothingIsOffered(t *testing.T) {
 	u := newUpstream(t, false, func(w http.ResponseWriter, _ *http.Request, p *post) { respond(w, p, `{"tools":[]}`) })
 	l, err := open(t, u.URL, nil).List(t.Context())
-	if err != nil || l.Offers != (sources.Offers{}) {
-		t.Errorf("it offers %+v, %v", l.Offers, err)
+	if err != nil || l.Capabilities != (sources.Capabilities{}) {
+		t.Errorf("it offers %+v, %v", l.Capabilities, err)
 	}
 	if n := len(u.received("resources/list")) + len(u.received("prompts/list")); n != 0 {
 		t.Errorf("it was asked %d times", n)

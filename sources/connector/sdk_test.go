@@ -90,8 +90,8 @@ func TestRealServers(t *testing.T) {
 			if l.Protocol != era.protocol {
 				t.Errorf("protocol %q, want %q", l.Protocol, era.protocol)
 			}
-			if l.Says != "Ask me first." {
-				t.Errorf("it says %q of itself", l.Says)
+			if l.Instructions != "Ask me first." {
+				t.Errorf("it says %q of itself", l.Instructions)
 			}
 			var names []string
 			for _, raw := range l.Tools {

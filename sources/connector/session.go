@@ -33,7 +33,7 @@ type session struct {
 	id        string // Mcp-Session-Id; empty: the server gave none
 	version   string
 	stateless bool
-	offers    sources.Offers
+	offers    sources.Capabilities
 	lists     changing
 	says      string // the server's instructions to models
 

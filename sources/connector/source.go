@@ -35,11 +35,11 @@ type Source struct {
 	mu     sync.Mutex // the fields below
 	closed bool
 	seats  map[place]*seat
-	era    string         // protocol version to begin the next handshake with; empty: the newest
-	offers sources.Offers // of the last handshake
-	says   string         // likewise: the server's instructions
-	shaken []sources.Step // of the last one that was for all
-	listed []sources.Step // of the last list
+	era    string               // protocol version to begin the next handshake with; empty: the newest
+	offers sources.Capabilities // of the last handshake
+	says   string               // likewise: the server's instructions
+	shaken []sources.Step       // of the last one that was for all
+	listed []sources.Step       // of the last list
 
 	wishes  wishes
 	notices notices

@@ -167,7 +167,7 @@ func (x *exchange) progress(params []byte) {
 	if told, ok := unquoted(sources.Lookup(params, members, "progressToken")); !ok || told != token(x.id) {
 		return
 	}
-	x.request.caller.Progress(x.cred.clean(sources.Without(params, "progressToken")))
+	x.request.caller.Progress(x.cred.clean(sources.RemoveMember(params, "progressToken")))
 }
 
 // unquoted returns the text of a JSON string.

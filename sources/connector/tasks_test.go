@@ -30,8 +30,8 @@ func TestTasksAreDeclared(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if l.Offers.Tasks != test.want {
-				t.Errorf("%+v, events %t: tasks are %t", test, events, l.Offers.Tasks)
+			if l.Capabilities.Tasks != test.want {
+				t.Errorf("%+v, events %t: tasks are %t", test, events, l.Capabilities.Tasks)
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func (p newBranch) tip(ctx context.Context, c *sources.Conn) (string, error) {
 		about: about{repository: p.repository, what: fmt.Sprintf("branch %q in %s", base, p.repository), hint: "check /base with list_branches"}, fixed: true,
 	}.send(ctx, c, &tip)
 	if err == nil && tip.Object.SHA == "" {
-		err = sources.NothingDone(unreadable(errors.New("a ref without the id of its commit")))
+		err = sources.AsNotExecuted(unreadable(errors.New("a ref without the id of its commit")))
 	}
 	return tip.Object.SHA, err
 }

@@ -73,13 +73,13 @@ func TestActionsAreWhatTheySay(t *testing.T) {
 func TestTheCatalogTakesIt(t *testing.T) {
 	none := errors.New("nobody asks")
 	cat, err := sources.New(sources.Config{
-		Modules:      []*sources.Module{github.Module()},
-		Connectors:   func(context.Context, string) ([]action.Connector, error) { return nil, none },
-		Open:         func(action.Connector) (sources.Source, error) { return nil, none },
-		Integrations: func(context.Context, string) ([]action.Integration, error) { return nil, none },
-		Session:      func(context.Context, string) (*action.Session, error) { return nil, none },
-		Connect:      func(context.Context, action.Integration) (*sources.Conn, error) { return nil, none },
-		Refused:      func(context.Context, action.Integration, string, string) (bool, error) { return false, none },
+		Modules:           []*sources.Module{github.Module()},
+		Connectors:        func(context.Context, string) ([]action.Connector, error) { return nil, none },
+		Open:              func(action.Connector) (sources.Source, error) { return nil, none },
+		Integrations:      func(context.Context, string) ([]action.Integration, error) { return nil, none },
+		Session:           func(context.Context, string) (*action.Session, error) { return nil, none },
+		Connect:           func(context.Context, action.Integration) (*sources.Conn, error) { return nil, none },
+		CredentialRefused: func(context.Context, action.Integration, string, string) (bool, error) { return false, none },
 	})
 	if err != nil {
 		t.Fatal(err)

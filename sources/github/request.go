@@ -40,7 +40,7 @@ type about struct {
 func (r request) send(ctx context.Context, c *sources.Conn, out any) (http.Header, error) {
 	header, err := r.exchange(ctx, c, out)
 	if r.fixed && r.method == "" {
-		err = sources.NothingDone(err)
+		err = sources.AsNotExecuted(err)
 	}
 	return header, err
 }

@@ -29,7 +29,7 @@ type message struct {
 }
 
 func fetch(ctx context.Context, c *sources.Conn, id string) (m message, err error) {
-	if sources.PlainID(id) == "" {
+	if sources.ValidID(id) == "" {
 		return m, foreign(c)
 	}
 	err = get(ctx, c, url.Values{

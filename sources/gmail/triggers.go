@@ -40,7 +40,7 @@ func matches(e *event.Event, config json.RawMessage) bool {
 		return false
 	}
 	if len(f.Labels) > 0 {
-		return sources.Passes(f.Labels, n.Labels...)
+		return sources.MatchesFilter(f.Labels, n.Labels...)
 	}
 	has := func(label string) bool { return slices.Contains(n.Labels, label) }
 	return !has("SPAM") && !has("TRASH") && (!has("SENT") || has("INBOX"))

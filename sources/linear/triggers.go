@@ -86,7 +86,7 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &n) != nil {
 		return false
 	}
-	if n.byBot() && !f.Bots || len(f.Ignored) > 0 && sources.Passes(f.Ignored, n.authors()...) || !sources.Passes(f.Actions, n.Action) {
+	if n.byBot() && !f.Bots || len(f.Ignored) > 0 && sources.MatchesFilter(f.Ignored, n.authors()...) || !sources.MatchesFilter(f.Actions, n.Action) {
 		return false
 	}
 	switch {
@@ -111,14 +111,14 @@ func (f filters) passIssue(i *changedIssue) bool {
 	for _, l := range i.Labels {
 		labels = append(labels, l.called()...)
 	}
-	return priority && sources.Passes(f.Teams, i.Team.called()...) &&
-		sources.Passes(f.States, append(i.State.called(), i.State.Type)...) &&
-		sources.Passes(f.Labels, labels...) && sources.Passes(f.Assignees, assignee...) &&
-		sources.Passes(f.Projects, i.Project.called()...)
+	return priority && sources.MatchesFilter(f.Teams, i.Team.called()...) &&
+		sources.MatchesFilter(f.States, append(i.State.called(), i.State.Type)...) &&
+		sources.MatchesFilter(f.Labels, labels...) && sources.MatchesFilter(f.Assignees, assignee...) &&
+		sources.MatchesFilter(f.Projects, i.Project.called()...)
 }
 
 func (f filters) passComment(c *changedComment) bool {
-	return sources.Passes(f.Teams, c.Issue.team().called()...) && sources.Passes(f.Authors, c.User.called()...)
+	return sources.MatchesFilter(f.Teams, c.Issue.team().called()...) && sources.MatchesFilter(f.Authors, c.User.called()...)
 }
 
 // called returns what filters may call it by.

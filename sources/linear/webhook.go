@@ -50,9 +50,9 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 		return event.Parsed{}, err
 	}
 	// The header's id is not signed: what was changed, and when, tells events apart.
-	out := event.Parsed{Signed: true, Account: sources.PlainID(in.Organization)}
+	out := event.Parsed{Signed: true, Account: sources.ValidID(in.Organization)}
 	if id, ok := event.Header(d.Header, "Linear-Delivery"); ok {
-		out.ID = sources.PlainID(id)
+		out.ID = sources.ValidID(id)
 	}
 	if in.Type == "OAuthApp" && in.Action == "revoked" {
 		out.Lifecycle = event.Uninstalled
@@ -122,7 +122,7 @@ func (d delivery) changed() (names []string) {
 // no time.
 func key(id, at string) string {
 	t, err := time.Parse(time.RFC3339, at)
-	if id = sources.PlainID(id); id == "" || err != nil {
+	if id = sources.ValidID(id); id == "" || err != nil {
 		return ""
 	}
 	return id + ":" + t.UTC().Format(time.RFC3339Nano)

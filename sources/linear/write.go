@@ -86,11 +86,11 @@ func teamID(ctx context.Context, c *sources.Conn, team string) (string, error) {
 	}
 	data, err := ask(ctx, c, operation{"FindTeam", object{"filter": teamFilter(team)}, true})
 	if err != nil {
-		return "", sources.NothingDone(err)
+		return "", sources.AsNotExecuted(err)
 	}
 	teams, err := field[nodes[named]](data, "teams")
 	if err != nil {
-		return "", sources.NothingDone(err)
+		return "", sources.AsNotExecuted(err)
 	}
 	if len(teams) != 1 {
 		return "", &sources.Refusal{Code: "no_such_team", Message: notFound("Team")}

@@ -59,6 +59,6 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	if len(config) > 0 && json.Unmarshal(config, &f) != nil || json.Unmarshal(e.Context, &n) != nil {
 		return false
 	}
-	return sources.Passes(f.Actions, n.Action) && sources.Passes(f.Urgencies, n.Incident.Urgency) &&
-		sources.Passes(f.Services, n.Incident.Service.called()...) && sources.Passes(f.Priorities, n.Incident.Priority.called()...)
+	return sources.MatchesFilter(f.Actions, n.Action) && sources.MatchesFilter(f.Urgencies, n.Incident.Urgency) &&
+		sources.MatchesFilter(f.Services, n.Incident.Service.called()...) && sources.MatchesFilter(f.Priorities, n.Incident.Priority.called()...)
 }

@@ -48,7 +48,7 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	if err := sources.ReadDelivery(d.Body, &in); err != nil {
 		return event.Parsed{}, err
 	}
-	out := event.Parsed{ID: sources.PlainID(in.Event.ID), Signed: true}
+	out := event.Parsed{ID: sources.ValidID(in.Event.ID), Signed: true}
 	if out.ID == "" {
 		return event.Parsed{}, errors.New("pagerduty: the delivery's event has no id that could be kept")
 	}

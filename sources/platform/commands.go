@@ -38,8 +38,8 @@ type command struct {
 	WorkspacePath *string `json:"workspacePath"`
 }
 
-func (p *platform) saveCommands() sources.OwnAction {
-	return sources.OwnAction{
+func (p *platform) saveCommands() sources.PlatformAction {
+	return sources.PlatformAction{
 		Name: CommandsTool, Title: "Save service commands",
 		Description: "Saves the commands that start this workspace's services, so that later sandboxes start them by themselves. " +
 			"Give all of them each time: they replace those saved before. For setup sessions.",

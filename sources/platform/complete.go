@@ -37,8 +37,8 @@ type completion struct {
 	Effects   []string `json:"side_effect_refs"`
 }
 
-func (p *platform) complete() sources.OwnAction {
-	return sources.OwnAction{
+func (p *platform) complete() sources.PlatformAction {
+	return sources.PlatformAction{
 		Name: CompleteTool, Alias: "automation.complete", Title: "Complete the run",
 		Description: "Ends this automation's run: say once how it went, as the last thing that you do. " +
 			"The session does nothing more afterwards, and calls that still wait for approval are withdrawn.",

@@ -30,8 +30,8 @@ type evidence struct {
 	Upload string `json:"upload"`
 }
 
-func (p *platform) verify() sources.OwnAction {
-	return sources.OwnAction{
+func (p *platform) verify() sources.PlatformAction {
+	return sources.PlatformAction{
 		Name: VerifyTool, Title: "Send evidence",
 		Description: "Keeps files that show that your work is right, such as screenshots, logs and test reports, where people see them. " +
 			"Put them into " + evidenceFolder + " first. The gateway cannot read your sandbox, so run this command in its shell instead of calling the tool yourself: sallyport verify [FOLDER]. No secrets in the files: people read them.",

@@ -53,8 +53,8 @@ type envFile struct {
 	} `json:"keys"`
 }
 
-func (p *platform) saveFiles() sources.OwnAction {
-	return sources.OwnAction{
+func (p *platform) saveFiles() sources.PlatformAction {
+	return sources.PlatformAction{
 		Name: FilesTool, Title: "Save environment files",
 		Description: "Saves which files with environment variables this workspace needs, and the names of the variables in them, so that later sandboxes get them. " +
 			"Names only: values are never given here. Give all files each time: they replace those saved before. For setup sessions.",

@@ -56,7 +56,7 @@ type Config struct {
 }
 
 // Source returns the gateway's own source.
-func Source(c Config) (*sources.Own, error) {
+func Source(c Config) (*sources.Platform, error) {
 	if c.Rows == nil || c.JSON == nil || c.Hash == nil || c.Completed == nil || c.Asked == nil || c.PublicURL == "" {
 		return nil, errors.New("platform.Config: Rows, JSON, Hash, Completed, Asked and PublicURL are required")
 	}
@@ -64,7 +64,7 @@ func Source(c Config) (*sources.Own, error) {
 		c.Stays = 15 * time.Minute
 	}
 	p := &platform{c}
-	return &sources.Own{Title: "Sallyport", Actions: []sources.OwnAction{p.complete(), p.saveCommands(), p.saveFiles(), p.verify(), p.variables()}}, nil
+	return &sources.Platform{Title: "Sallyport", Actions: []sources.PlatformAction{p.complete(), p.saveCommands(), p.saveFiles(), p.verify(), p.variables()}}, nil
 }
 
 type platform struct{ Config }

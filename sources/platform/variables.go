@@ -48,8 +48,8 @@ const variablesSchema = `{
   "additionalProperties": false
 }`
 
-func (p *platform) variables() sources.OwnAction {
-	return sources.OwnAction{
+func (p *platform) variables() sources.PlatformAction {
+	return sources.PlatformAction{
 		Name: VariablesTool, Title: "Ask a person for environment variables",
 		Description: "Asks a person for environment variables that you lack, such as an API key of a test account, and answers at once. " +
 			"Then run sallyport env pull --wait 10m in the sandbox's shell: it writes what the person entered to a file, once. " +

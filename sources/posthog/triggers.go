@@ -74,7 +74,7 @@ func matches(e *event.Event, config json.RawMessage) bool {
 			return false
 		}
 	}
-	return sources.Passes(f.Events, n.Event)
+	return sources.MatchesFilter(f.Events, n.Event)
 }
 
 // values are those that a property may have, as [scalar] has them.

@@ -72,11 +72,11 @@ func parse(d *event.Delivery) (event.Parsed, error) {
 	var out event.Parsed
 	if verificationOf(d.Config).Scheme == "standard" {
 		id, _ := event.Header(d.Header, "Webhook-Id")
-		out.ID = sources.PlainID(id)
+		out.ID = sources.ValidID(id)
 		out.Signed = out.ID != ""
 	}
 	if out.ID == "" {
-		out.ID = sources.PlainID(string(n.UUID))
+		out.ID = sources.ValidID(string(n.UUID))
 	}
 	e := n.event()
 	e.Key = out.ID // without one, the same body may be another event of the kind

@@ -65,7 +65,7 @@ func said(body []byte) (code, text string, params []string) {
 		code, _ = v["code"].(string)
 		text, _ = v["message"].(string)
 	}
-	return sources.PlainID(code), sources.Printable(text, maxSaid), nil
+	return sources.ValidID(code), sources.Printable(text, maxSaid), nil
 }
 
 const maxSaid = 300

@@ -49,7 +49,7 @@ func shown(raw json.RawMessage) string {
 
 // word is an id or a slug, quoted where it is none.
 func word(id string) string {
-	if sources.PlainID(id) != id || strings.Contains(id, ":") {
+	if sources.ValidID(id) != id || strings.Contains(id, ":") {
 		return strconv.Quote(sources.Printable(id, 200))
 	}
 	return id

@@ -74,7 +74,7 @@ func passes(e *event.Event, config json.RawMessage) bool {
 		return false
 	}
 	bot := e.Type == "issue" && is.Actor.Type == "application" && is.Actor.ID != "sentry"
-	if bot && !w.Bots || len(w.Ignored) > 0 && sources.Passes(w.Ignored, is.Actor.ID, is.Actor.Name) {
+	if bot && !w.Bots || len(w.Ignored) > 0 && sources.MatchesFilter(w.Ignored, is.Actor.ID, is.Actor.Name) {
 		return false
 	}
 	return (len(w.Actions) == 0 || slices.Contains(w.Actions, is.Action)) &&

@@ -84,7 +84,7 @@ func runUpdateIssue(ctx context.Context, c *sources.Conn, params json.RawMessage
 	}
 	at, err := find(ctx, c, t)
 	if err != nil {
-		return nil, sources.NothingDone(err)
+		return nil, sources.AsNotExecuted(err)
 	}
 	body, err := sources.Encode(set)
 	if err != nil {

@@ -26,7 +26,7 @@ func verify(d *event.Delivery, secrets [][]byte, _ time.Time, _ time.Duration) e
 // organization's id, that an integration has, does not follow from.
 func parse(d *event.Delivery) (p event.Parsed, err error) {
 	id, _ := event.Header(d.Header, "Request-ID")
-	p.ID = sources.PlainID(id)
+	p.ID = sources.ValidID(id)
 	if len(d.Body) == 0 { // signed all the same, and about nothing
 		return p, nil
 	}
@@ -66,7 +66,7 @@ func read(body []byte) (o object, err error) {
 
 // installation returns the id of the installation whose the delivery is; empty:
 // it has none.
-func installation(body object) string { return sources.PlainID(str(as(body["installation"])["uuid"])) }
+func installation(body object) string { return sources.ValidID(str(as(body["installation"])["uuid"])) }
 
 // lifecycle tells what happened to an installation: the one whose the delivery
 // is.

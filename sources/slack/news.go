@@ -119,7 +119,7 @@ func (d delivery) event(h happening, key string) event.Event {
 
 // link leads a person to the channel. Events have no link to the message.
 func link(team, channel string) string {
-	if sources.PlainID(channel) == "" || sources.PlainID(team) == "" {
+	if sources.ValidID(channel) == "" || sources.ValidID(team) == "" {
 		return ""
 	}
 	return "https://slack.com/app_redirect?" + url.Values{"channel": {channel}, "team": {team}}.Encode()

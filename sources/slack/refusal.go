@@ -45,7 +45,7 @@ func uncertain(status int, detail string, message bool) error {
 
 // refusal says what to change.
 func (v verdict) refusal(status int, message bool) *sources.Refusal {
-	r := &sources.Refusal{Code: sources.PlainID(v.Error), Status: status, Detail: strings.TrimSpace(v.Error + " " + v.Needed + " " + v.Provided)}
+	r := &sources.Refusal{Code: sources.ValidID(v.Error), Status: status, Detail: strings.TrimSpace(v.Error + " " + v.Needed + " " + v.Provided)}
 	switch v.Error {
 	case "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired":
 		r.Credential = true

@@ -83,8 +83,8 @@ func matches(e *event.Event, config json.RawMessage) bool {
 	if n.Bot && !f.Bots && e.Type != reactionEvent {
 		return false
 	}
-	return sources.Passes(f.Channels, n.Channel) && sources.Passes(f.Users, n.User, n.BotID) &&
-		sources.Passes(f.Reactions, n.Reaction) && f.contained(n.texts())
+	return sources.MatchesFilter(f.Channels, n.Channel) && sources.MatchesFilter(f.Users, n.User, n.BotID) &&
+		sources.MatchesFilter(f.Reactions, n.Reaction) && f.contained(n.texts())
 }
 
 // contained reports whether the text has one of those that it should have.

@@ -79,7 +79,7 @@ func challenge(d *event.Delivery) []byte {
 }
 
 func (d delivery) callback() (event.Parsed, error) {
-	out := event.Parsed{ID: sources.PlainID(d.EventID), Signed: true, Account: d.account()}
+	out := event.Parsed{ID: sources.ValidID(d.EventID), Signed: true, Account: d.account()}
 	if out.ID == "" {
 		return event.Parsed{}, errors.New("an event of Slack without an id that could be kept")
 	}
@@ -117,7 +117,7 @@ func (d delivery) account() string {
 			id = a.TeamID
 		}
 	}
-	return sources.PlainID(id)
+	return sources.ValidID(id)
 }
 
 // own reports whether the app did it itself. It would answer itself for ever.
